@@ -1,0 +1,92 @@
+/* The contract between the core and an API. The unit that crosses it is a fusion group made into a step
+ * (plan/schedule.h): new kernels do not widen it. A backend never prints, sees no model, and changes nothing of the
+ * core's. */
+#ifndef WHERRY_BACKENDS_BACKEND_H
+#define WHERRY_BACKENDS_BACKEND_H
+
+#include "base/host.h"
+#include "plan/schedule.h"
+
+struct device_limits {
+    bool f16;                            /* stores and loads 16-bit floats */
+    bool cpu;                            /* runs on the host's cores */
+    uint32_t subgroup_min, subgroup_max; /* 1 where unknown */
+    size_t shared_bytes;                 /* of one work-group */
+    uint32_t max_local_size;             /* work-items of one work-group */
+    uint64_t max_buffer_bytes;           /* one allocation */
+    uint64_t max_binding_bytes;          /* one argument */
+    uint64_t memory_bytes;               /* of the device */
+    uint32_t nvidia_sm;                  /* compute capability * 10 (90: Hopper), 0 elsewhere */
+};
+
+struct backend_device; /* each backend's own */
+struct program;        /* likewise: a recorded schedule */
+
+struct transfer {
+    struct buffer *buffer;
+    uint64_t offset, bytes; /* multiples of 4 */
+    void *host;             /* read by uploads, written by downloads */
+};
+
+struct grid {
+    uint32_t x, y, z; /* work-groups */
+};
+
+struct run {
+    const struct transfer *uploads, *downloads; /* before the first and after the last step */
+    int n_uploads, n_downloads;
+    const struct grid *grids; /* [n_steps] */
+    const struct batch_shape *batch;
+    double *step_seconds; /* [n_steps], NULL: no timestamps. Device time of each step */
+};
+
+struct program_info {
+    uint32_t kernels;    /* distinct ones */
+    uint32_t compiled;   /* not found in the cache */
+    uint64_t host_bytes; /* staging memory */
+};
+
+struct backend {
+    const char *name; /* "vulkan": the first part of device ids */
+
+    /* Appends one entry per device, unusable ones too, to a list that grows by host_grow. `order` below is this list's
+     * index. Fails only when the host is out of memory: a missing or broken driver is an unusable device or none. */
+    bool (*enumerate)(const struct host *host, wherry_device_info **list, size_t *count, struct error *e);
+    /* Opens device number `index` of enumerate's order, or, when `external` is not NULL, the application's own
+     * (wherry_vulkan.h, wherry_opencl.h); then *info is filled in. The host outlives the device. */
+    struct backend_device *(*open)(const struct host *host, size_t index, const void *external,
+                                   wherry_device_info *info, struct error *e);
+    void (*close)(struct backend_device *device); /* accepts NULL and half-opened ones */
+    const struct device_limits *(*limits)(const struct backend_device *device);
+
+    /* Device memory, not initialised. */
+    struct buffer *(*buffer_create)(struct backend_device *device, uint64_t bytes, struct error *e);
+    void (*buffer_destroy)(struct backend_device *device, struct buffer *buffer); /* accepts NULL */
+    /* Blocking copies outside any program: weights, tests. Offsets and sizes are multiples of 4. */
+    bool (*buffer_write)(struct backend_device *device, struct buffer *buffer, uint64_t offset, const void *data,
+                         uint64_t bytes, struct error *e);
+    bool (*buffer_read)(struct backend_device *device, struct buffer *buffer, uint64_t offset, void *data,
+                        uint64_t bytes, struct error *e);
+    /* Bytes of all live buffers as allocated. */
+    uint64_t (*allocated)(const struct backend_device *device);
+
+    /* Whether this device runs the call at these sizes; when not, `reason` says why. */
+    bool (*supports)(struct backend_device *device, const struct call *call, bool f16, char *reason,
+                     size_t reason_size);
+
+    /* Compiles what the cache lacks (in parallel), records, allocates staging memory. The schedule and all it points to
+     * outlive the program. `progress` may be NULL. */
+    struct program *(*program_create)(struct backend_device *device, const struct schedule *schedule,
+                                      wherry_progress progress, void *user, struct program_info *info, struct error *e);
+    void (*program_destroy)(struct backend_device *device,
+                            struct program *program); /* accepts NULL and half-built ones */
+    /* Uploads, all steps in order, downloads; returns when the downloads are there. Allocates and compiles nothing. */
+    bool (*program_run)(struct backend_device *device, struct program *program, const struct run *run, struct error *e);
+    /* A short text about how a step is run where that is worth telling ("CLBlast"), else NULL. */
+    const char *(*program_note)(const struct program *program, int step);
+};
+
+extern const struct backend *const backends[]; /* in the order of device lists, the reference last */
+extern const size_t backends_count;
+
+#endif

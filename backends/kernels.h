@@ -1,0 +1,20 @@
+/* Kernels embedded at build time (cmake/kernels.cmake). */
+#ifndef WHERRY_BACKENDS_KERNELS_H
+#define WHERRY_BACKENDS_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct embedded_kernel {
+    const char *name; /* file name without ending */
+    bool f16;         /* Vulkan: the storage type it was compiled for. OpenCL: false, the type is a -D */
+    const unsigned char
+        *data;   /* SPIR-V words (8-byte aligned), or OpenCL C text with includes inlined, NUL-terminated */
+    size_t size; /* bytes, without the NUL */
+};
+
+/* Number `index` of the table; false past its end. */
+bool opencl_kernel(size_t index, struct embedded_kernel *out);
+bool vulkan_kernel(size_t index, struct embedded_kernel *out);
+
+#endif

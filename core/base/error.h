@@ -1,0 +1,34 @@
+/* How failure travels inside the library: a function that can fail returns false (or NULL) and the sentence is made
+ * once, where the cause is known. */
+#ifndef WHERRY_BASE_ERROR_H
+#define WHERRY_BASE_ERROR_H
+
+#include <stdbool.h>
+
+#include "wherry/wherry.h"
+
+struct error {
+    wherry_status status;
+    int native; /* VkResult or cl_int */
+    char text[1024];
+};
+
+#if defined(__GNUC__)
+#define PRINTF_LIKE(format, first) __attribute__((format(printf, format, first)))
+#else
+#define PRINTF_LIKE(format, first)
+#endif
+
+/* Always false, so that one can `return fail(e, ...)`. */
+bool fail(struct error *e, wherry_status status, const char *format, ...) PRINTF_LIKE(3, 4);
+/* The same with the driver's code. */
+bool fail_native(struct error *e, wherry_status status, int native, const char *format, ...) PRINTF_LIKE(4, 5);
+/* Puts "where: " before the text of an error on its way up. Always false. */
+bool fail_in(struct error *e, const char *where);
+
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        if (!(call)) return false;                                                                                     \
+    } while (0)
+
+#endif

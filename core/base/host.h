@@ -1,0 +1,27 @@
+/* What a context lends to everything below it: memory, a log, a cache folder. */
+#ifndef WHERRY_BASE_HOST_H
+#define WHERRY_BASE_HOST_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct host {
+    void *(*alloc)(size_t size, void *user);
+    void (*free)(void *pointer, void *user);
+    void (*log)(wherry_log_level level, const char *text, void *user); /* may be NULL */
+    void *user;
+    char cache_dir[512]; /* "": nothing is cached */
+};
+
+/* Zeroed memory for `count` items of `size` bytes; NULL and an error when there is none (count * size is checked).
+ * count 0 gives a valid pointer. */
+void *host_alloc(const struct host *host, size_t count, size_t size, struct error *e);
+/* Accepts NULL. */
+void host_free(const struct host *host, void *pointer);
+/* As realloc, from old_count to count items; new items are zero. The old memory stays valid on failure. */
+void *host_grow(const struct host *host, void *pointer, size_t old_count, size_t count, size_t size, struct error *e);
+char *host_strdup(const struct host *host, const char *text, struct error *e);
+void host_log(const struct host *host, wherry_log_level level, const char *format, ...) PRINTF_LIKE(3, 4);
+
+#endif

@@ -1,0 +1,56 @@
+/* The only file pair that calls the operating system: files, threads, clock. */
+#ifndef WHERRY_BASE_PLATFORM_H
+#define WHERRY_BASE_PLATFORM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/host.h"
+
+/* ---- files ---- */
+
+/* A whole file, read-only, mapped into memory. An empty file has size 0 and a valid pointer. */
+struct file_map {
+    const unsigned char *data;
+    size_t size;
+    void *handle; /* the platform's */
+};
+
+bool file_map(const char *path, struct file_map *out, struct error *e);
+void file_unmap(struct file_map *map); /* accepts a zeroed or already unmapped one */
+
+bool file_exists(const char *path);
+/* The whole file into memory from `host`, with a NUL behind it; refuses more than max_bytes. */
+bool file_read(const struct host *host, const char *path, size_t max_bytes, char **data, size_t *size, struct error *e);
+/* Replaces `path` in one step: a temporary file beside it, synced, renamed. On failure the old file is as it was. */
+bool file_replace(const char *path, const void *data, size_t size, struct error *e);
+/* Makes the folder and its parents. */
+bool folder_make(const char *path, struct error *e);
+/* The user's cache folder for this library ("$XDG_CACHE_HOME/wherry", "~/.cache/wherry", "%LOCALAPPDATA%\wherry"); ""
+ * where there is none. */
+void cache_folder(char *path, size_t size);
+
+/* ---- clock ---- */
+
+/* Monotonic, in nanoseconds. */
+uint64_t clock_ns(void);
+
+/* ---- threads ---- */
+
+/* Calls work(item, user) for item 0 to count - 1, on as many threads as there are cores (at most max_threads, 0: no
+ * limit), and returns when all are done. Falls back to fewer threads, down to the calling one, where a thread can't be
+ * made. */
+void parallel_for(size_t count, size_t max_threads, void (*work)(size_t item, void *user), void *user);
+
+/* Runs `function` once per process, whatever the number of threads that arrive here with the same flag. */
+struct once {
+    int state;
+};
+#define ONCE_INIT                                                                                                      \
+    {                                                                                                                  \
+        0                                                                                                              \
+    }
+void run_once(struct once *flag, void (*function)(void));
+
+#endif

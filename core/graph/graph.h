@@ -1,0 +1,280 @@
+/* The encoder as a table of operators on tensors. Each operator is described once; flop, bytes, kernel arguments,
+ * references, tests and reports are read from here. Knows no device.
+ *
+ * Dimension letters (the paper's): b sequence, j query position, k key position, h head, p head channel, q stack of Q,
+ * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types.
+ * Sequences of a batch have different lengths: "bj" together count the tokens and "bjk" the sum of length^2. */
+#ifndef WHERRY_GRAPH_GRAPH_H
+#define WHERRY_GRAPH_GRAPH_H
+
+#include "base/host.h"
+
+enum { OP_MAX_IN = 3, OP_MAX_OUT = 1, GROUP_MAX_OPS = 12, GROUP_MAX_TENSORS = 16, GROUP_MAX_CONSTANTS = 24 };
+
+/* ---- sizes ---- */
+
+/* The sequences of one batch. */
+struct batch_shape {
+    uint32_t sequences;
+    const uint32_t *offsets; /* [sequences + 1] */
+    uint64_t tokens;
+    uint64_t pairs; /* sum of length^2 */
+    uint32_t longest;
+};
+
+/* Size of each letter but the ragged ones (b, j, k). */
+struct dims {
+    uint32_t of[128];
+};
+
+/* ---- tensors ---- */
+
+enum tensor_role { TENSOR_BATCH, TENSOR_WEIGHT, TENSOR_VALUE };
+
+/* Which weight of the encoder a tensor is; with the layer it names what the model stores. */
+enum weight {
+    WEIGHT_NONE,
+    WEIGHT_WORD,        /* [v, i] */
+    WEIGHT_POSITION,    /* [m, i] */
+    WEIGHT_TYPE,        /* [t, i] */
+    WEIGHT_EMBED_GAMMA, /* [i] */
+    WEIGHT_EMBED_BETA,
+    WEIGHT_QKV,      /* [q, h, p, i]: the three matrices stacked as Q, K, V */
+    WEIGHT_QKV_BIAS, /* [q, h, p] */
+    WEIGHT_OUT,      /* [i, h, p] */
+    WEIGHT_OUT_BIAS, /* [i] */
+    WEIGHT_GAMMA1,   /* the layernorm after (post-LN) or before (pre-LN) attention */
+    WEIGHT_BETA1,
+    WEIGHT_LIN1,      /* [u, i] */
+    WEIGHT_LIN1_BIAS, /* [u] */
+    WEIGHT_LIN2,      /* [i, u] */
+    WEIGHT_LIN2_BIAS, /* [i] */
+    WEIGHT_GAMMA2,    /* the layernorm after (post-LN) or before (pre-LN) the feed-forward */
+    WEIGHT_BETA2,
+    WEIGHT_FINAL_GAMMA, /* pre-LN: the layernorm behind the last layer */
+    WEIGHT_FINAL_BETA,
+    WEIGHT_POOLER, /* [o, i] */
+    WEIGHT_POOLER_BIAS,
+    WEIGHT_COUNT
+};
+
+struct tensor {
+    char name[48];
+    const char *dims; /* letters in the order of memory, the last one contiguous */
+    enum tensor_role role;
+    enum weight weight;
+    int layer;  /* -1 outside the layers */
+    bool u32;   /* token ids, positions, types; all others have the session's storage type */
+    int parent; /* >= 0: this is the slice number `slice` of the parent's letter q, and owns no memory */
+    uint32_t slice;
+    bool output; /* the graph's result: lives until the end */
+};
+
+/* ---- operators ---- */
+
+/* The place of an operator in the encoder; fusion plans are lists of places. */
+enum place {
+    PLACE_END,
+    EMBED_WORD,
+    EMBED_POSITION,
+    EMBED_TYPE,
+    EMBED_NORM,
+    QKV,
+    QKV_BIAS,
+    SCORES,
+    SOFTMAX,
+    CONTEXT,
+    OUT,
+    OUT_BIAS,
+    OUT_DROPOUT,
+    OUT_RESIDUAL,
+    NORM1,
+    LIN1,
+    LIN1_BIAS,
+    ACTIVATION,
+    ACTIVATION_DROPOUT,
+    LIN2,
+    LIN2_BIAS,
+    LIN2_DROPOUT,
+    LIN2_RESIDUAL,
+    NORM2,
+    FINAL_NORM,
+    POOL,
+    POOLER,
+    POOLER_BIAS,
+    POOLER_TANH,
+    NORMALIZE,
+    PLACE_COUNT
+};
+
+struct graph;
+struct op;
+struct values;
+struct call;
+
+/* What a kind of operator is. */
+struct op_kind {
+    const char *name;
+    wherry_class class_;
+    double flops_per_output; /* contractions: 0, their einsum tells */
+    /* The definition, in double. */
+    void (*reference)(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v);
+    /* Adds the kind's constants to a kernel call. */
+    void (*constants)(const struct graph *g, const struct op *o, struct call *call);
+    uint8_t in_slot[OP_MAX_IN]; /* SLOT_* of each input when it comes from outside the group; 0: always comes from
+                                   inside or is the kernel's X (first operators only) */
+    bool gathers;               /* input 1 selects rows of input 2: only these are read */
+};
+
+struct op {
+    char name[48];
+    const struct op_kind *kind;
+    enum place place;
+    int layer; /* -1 outside the layers */
+    int out;
+    int in[OP_MAX_IN];  /* -1: none */
+    const char *einsum; /* contractions: letters of in[0], in[1] -> out */
+    float attribute;    /* layernorm: epsilon; softmax: scale */
+    float dropout;      /* softmax, dropout: probability; 0 in inference */
+    int paper_row;      /* row of Table III of Ivanov et al., 0: none */
+};
+
+struct graph {
+    const struct host *host;
+    struct dims dims;
+    struct tensor *tensors;
+    int n_tensors;
+    struct op *ops;
+    int n_ops;
+    int output; /* the tensor that encode returns */
+};
+
+struct graph_options {
+    const wherry_model_config *config;
+    wherry_pool pool; /* not DEFAULT */
+    bool normalize;
+    float dropout;   /* > 0: the four dropouts of training are there */
+    bool layer_only; /* one layer from x to y, no embeddings, no pooling */
+};
+
+bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e);
+void graph_destroy(struct graph *graph); /* accepts a zeroed one */
+
+/* ---- derived ---- */
+
+/* Elements of a tensor with these letters. */
+uint64_t dims_volume(const struct dims *d, const struct batch_shape *b, const char *letters);
+uint64_t tensor_elements(const struct graph *g, const struct batch_shape *b, int tensor);
+/* The tensor that owns the memory: itself, or the parent of a slice. */
+int tensor_owner(const struct graph *g, int tensor);
+/* Elements from one row (of the leading b, j or k letters) to the next, and before the first one: for slices and whole
+ * tensors. */
+uint32_t tensor_row_stride(const struct graph *g, int tensor);
+uint32_t tensor_row_offset(const struct graph *g, int tensor);
+/* Elements of one row: the letters that are not b, j, k. */
+uint32_t tensor_row_length(const struct graph *g, int tensor);
+double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o);
+/* Elements that operator o reads of its input n. */
+uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const struct op *o, int n);
+bool weight_tensor_bytes_fit(uint64_t elements);
+
+/* ---- fusion plans ---- */
+
+/* How many work-groups a kernel wants. */
+enum launch {
+    LAUNCH_ELEMENTS,   /* one work-group per LOCAL_SIZE 16-byte vectors of the output (LOCAL_SIZE elements when not
+                          ALIGNED) */
+    LAUNCH_ROWS,       /* one work-group per row */
+    LAUNCH_TILES,      /* ceil(rows / TILE_M) * ceil(N / TILE_N), columns fastest */
+    LAUNCH_SCORE_ROWS, /* one work-group per token and head, heads fastest */
+    LAUNCH_QUERIES,    /* query tiles * HEADS: tiles fastest */
+    LAUNCH_SCORES      /* score tiles * HEADS: tiles fastest */
+};
+
+/* One row of a plan: the kernel `kernel` runs the operators at these places, in this order, where the graph has them.
+ */
+struct plan_row {
+    const char *name;   /* the paper's name where it has one */
+    const char *kernel; /* cl/<kernel>.cl, shaders/<kernel>.comp */
+    enum launch launch;
+    uint8_t places[GROUP_MAX_OPS + 1]; /* enum place, ended by PLACE_END */
+};
+
+struct plan {
+    const char *name;
+    const struct plan_row *rows;
+    size_t n_rows;
+};
+
+extern const struct plan plans[];
+extern const size_t plans_count;
+const struct plan *plan_find(const char *name, struct error *e);
+
+/* Consecutive operators that one kernel executes. */
+struct group {
+    char name[64];
+    const struct plan_row *row;
+    int first, count; /* operators */
+    int layer;
+    int reads[GROUP_MAX_TENSORS], n_reads;   /* tensors made outside and used inside, in the order of use */
+    int writes[GROUP_MAX_TENSORS], n_writes; /* made inside and used outside */
+};
+
+/* Whether a device runs this group; when not, `reason` says why. NULL as a whole: every group runs. */
+struct group_filter {
+    bool (*runs)(const struct graph *g, const struct group *group, char *reason, size_t reason_size, void *user);
+    void (*split)(const struct graph *g, const struct group *group, const char *reason,
+                  void *user); /* told about every split */
+    void *user;
+};
+
+/* Covers the graph's operators by groups of the plan; a group that the filter refuses becomes single operators (rows of
+ * the plan "unfused"). Fails when a single operator is refused, or when the plan has no row for an operator. */
+bool groups_create(const struct graph *g, const struct plan *plan, const struct group_filter *filter,
+                   struct group **out, int *count, struct error *e);
+double group_flops(const struct graph *g, const struct batch_shape *b, const struct group *group);
+/* Bytes of all reads and of all writes, each distinct tensor once, with `storage` bytes an element. */
+void group_bytes(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,
+                 uint64_t *read, uint64_t *written);
+
+/* ---- kernel calls ---- */
+
+/* What a group's kernel is called with: derived from the group's operators, one kind after the other. */
+struct call {
+    const char *kernel;
+    enum launch launch;
+    struct call_argument {
+        uint8_t slot;
+        bool written;
+        int tensor;
+    } arguments[GROUP_MAX_TENSORS];
+    int n_arguments; /* ascending slots, slot 0 not among them */
+    struct call_constant {
+        uint8_t id;
+        uint32_t value;
+    } constants[GROUP_MAX_CONSTANTS];
+    int n_constants; /* ascending ids */
+};
+
+/* Sets or replaces a constant. */
+void call_set(struct call *call, uint8_t id, uint32_t value);
+void call_set_float(struct call *call, uint8_t id, float value);
+/* The constant's value, or `otherwise` where the call does not give it. */
+uint32_t call_get(const struct call *call, uint8_t id, uint32_t otherwise);
+/* Everything but the tile sizes and ALIGNED, which depend on the device (plan/tiles.h). */
+bool group_call(const struct graph *g, const struct group *group, struct call *out, struct error *e);
+
+/* ---- references in double ---- */
+
+/* Values of tensors, by tensor index: NULL where absent. Slices share their parent's memory: values_of() resolves them.
+ */
+struct values {
+    double **of;          /* [n_tensors] */
+    const uint32_t **ids; /* [n_tensors]: u32 tensors */
+};
+
+/* Runs the operators of a group in order. Every read must have values; the outputs of all its operators must have
+ * memory. */
+void group_reference(const struct graph *g, const struct group *group, const struct batch_shape *b, struct values *v);
+
+#endif

@@ -1,0 +1,358 @@
+/* Wherry: transformer encoders (BERT family) on any GPU, through OpenCL and Vulkan.
+ *
+ *   context -> device -> model -> session -> encode
+ *
+ * Rules that hold for every function here:
+ * - A fallible call returns a wherry_status, 0 meaning success; results come through out-pointers, which a failed call
+ *   leaves untouched. wherry_last_error() has the sentence that says what failed, where, and what to do.
+ * - The library never prints, aborts or exits, and has no global state.
+ * - Handles are opaque. Every destroy function accepts NULL.
+ * - A descriptor begins with `struct_size = sizeof(the descriptor)`; any other field left zero means "the default".
+ * - Strings are UTF-8. Sizes are size_t, in bytes unless a comment gives another unit; token ids are int32_t.
+ * - A context and what was created from it belong to one thread at a time. A model is immutable once opened, and
+ * sessions of several contexts may read it at the same time.
+ */
+#ifndef WHERRY_WHERRY_H
+#define WHERRY_WHERRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WHERRY_VERSION_MAJOR 0
+#define WHERRY_VERSION_MINOR 1
+#define WHERRY_VERSION_PATCH 0
+
+#if defined(WHERRY_STATIC)
+#define WHERRY_API
+#elif defined(_WIN32)
+#ifdef WHERRY_BUILDING
+#define WHERRY_API __declspec(dllexport)
+#else
+#define WHERRY_API __declspec(dllimport)
+#endif
+#elif defined(__GNUC__)
+#define WHERRY_API __attribute__((visibility("default")))
+#else
+#define WHERRY_API
+#endif
+
+/* Version of the library that is running, as "major.minor.patch"; compare with the macros above. */
+WHERRY_API const char *wherry_version_string(void);
+/* The same as one number: major * 10000 + minor * 100 + patch. */
+WHERRY_API uint32_t wherry_version_number(void);
+
+typedef enum wherry_status {
+    WHERRY_STATUS_OK = 0,
+    WHERRY_STATUS_INVALID_ARGUMENT,
+    WHERRY_STATUS_OUT_OF_HOST_MEMORY,
+    WHERRY_STATUS_OUT_OF_DEVICE_MEMORY, /* also: over the session's memory budget */
+    WHERRY_STATUS_UNSUPPORTED,          /* this device, type or architecture can't */
+    WHERRY_STATUS_NO_DEVICE,
+    WHERRY_STATUS_DEVICE_LOST,
+    WHERRY_STATUS_COMPILE_FAILED,
+    WHERRY_STATUS_IO,
+    WHERRY_STATUS_BAD_FORMAT, /* a model file that is truncated, contradicts itself, or is hostile */
+    WHERRY_STATUS_TOO_LONG,   /* a text or batch over the session's limits */
+    WHERRY_STATUS_VERIFY_FAILED,
+    WHERRY_STATUS_CANCELLED
+} wherry_status;
+
+/* "WHERRY_STATUS_..." without the prefix, in lower case with spaces: "invalid argument". Never NULL. */
+WHERRY_API const char *wherry_status_name(wherry_status status);
+
+/* ---- context ---- */
+
+typedef struct wherry_context wherry_context;
+
+typedef enum wherry_log_level {
+    WHERRY_LOG_ERROR = 1,
+    WHERRY_LOG_WARNING,
+    WHERRY_LOG_INFO,
+    WHERRY_LOG_DEBUG
+} wherry_log_level;
+
+typedef struct wherry_context_desc {
+    uint32_t struct_size;
+    /* Both or neither. alloc returns memory aligned like malloc's, or NULL. Libraries below (drivers, jansson) keep
+     * their own allocators. */
+    void *(*alloc)(size_t size, void *user);
+    void (*free)(void *pointer, void *user);
+    void (*log)(wherry_log_level level, const char *text, void *user);
+    void *user;
+    /* Folder for compiled kernels, made if missing. NULL: the platform's cache folder. "": nothing is cached. */
+    const char *cache_dir;
+} wherry_context_desc;
+
+/* desc may be NULL: malloc, no log, the platform's cache folder. */
+WHERRY_API wherry_status wherry_context_create(const wherry_context_desc *desc, wherry_context **out);
+/* Destroy everything created from the context first. */
+WHERRY_API void wherry_context_destroy(wherry_context *context);
+/* The sentence that belongs to the context's last failed call; "" before the first. Valid until the next call. */
+WHERRY_API const char *wherry_last_error(const wherry_context *context);
+/* The driver's own code of that failure (a VkResult or cl_int), 0 where no driver was involved. */
+WHERRY_API int wherry_last_native_error(const wherry_context *context);
+
+/* ---- devices ---- */
+
+typedef enum wherry_device_type {
+    WHERRY_DEVICE_OTHER = 0,
+    WHERRY_DEVICE_DISCRETE_GPU,
+    WHERRY_DEVICE_INTEGRATED_GPU,
+    WHERRY_DEVICE_VIRTUAL_GPU,
+    WHERRY_DEVICE_CPU
+} wherry_device_type;
+
+typedef struct wherry_device_info {
+    char id[32];      /* "vulkan:0", "opencl:1", "reference": stable for a given set of drivers */
+    char name[256];   /* as the driver says it */
+    char driver[256]; /* driver name and version */
+    char api[64];     /* "Vulkan 1.3.255", "OpenCL 3.0" */
+    uint8_t uuid[16]; /* of the physical device where the driver gives one, else all zero */
+    wherry_device_type type;
+    bool usable;
+    char reason[256];      /* why it is not usable; "" when it is */
+    uint64_t memory_bytes; /* device-local memory */
+} wherry_device_info;
+
+typedef struct wherry_device wherry_device;
+
+/* Fills at most *count entries of `infos` (which may be NULL) and sets *count to the number there is. Order: Vulkan,
+ * OpenCL, reference; within an API by type (GPUs first), then by UUID or PCI address, then as the driver lists them. A
+ * driver that fails appears as an unusable device with its reason. */
+WHERRY_API wherry_status wherry_device_list(wherry_context *context, wherry_device_info *infos, size_t *count);
+/* `name`: an id ("vulkan:0"), a UUID in hexadecimal, or a part of exactly one usable device's name (any case; an API
+ * prefix narrows it: "opencl:h200"). NULL or "": the first usable GPU, else the first usable CPU driver, else the
+ * reference. */
+WHERRY_API wherry_status wherry_device_open(wherry_context *context, const char *name, wherry_device **out);
+WHERRY_API void wherry_device_close(wherry_device *device);
+WHERRY_API wherry_status wherry_device_describe(const wherry_device *device, wherry_device_info *out);
+
+/* ---- models ---- */
+
+typedef struct wherry_model wherry_model;
+
+typedef enum wherry_pool {
+    WHERRY_POOL_DEFAULT = 0, /* what the model's own files say; mean where they say nothing */
+    WHERRY_POOL_MEAN,
+    WHERRY_POOL_CLS,
+    WHERRY_POOL_MAX,
+    WHERRY_POOL_POOLER, /* BERT's pooler: tanh(W * first token + b); needs its weights */
+    WHERRY_POOL_NONE    /* one vector per token */
+} wherry_pool;
+
+typedef enum wherry_activation {
+    WHERRY_ACTIVATION_GELU = 0, /* by erf */
+    WHERRY_ACTIVATION_GELU_TANH,
+    WHERRY_ACTIVATION_RELU
+} wherry_activation;
+
+/* What an encoder is, without its weights. */
+typedef struct wherry_model_config {
+    uint32_t struct_size;
+    uint32_t layers, hidden, heads, feed_forward;
+    uint32_t vocabulary, positions, token_types;
+    wherry_activation activation;
+    bool pre_layernorm; /* false: post-LN, as in BERT */
+    bool pooler;        /* BERT's pooler is there */
+    float epsilon;      /* of every layernorm; 0: 1e-12 */
+} wherry_model_config;
+
+typedef struct wherry_model_info {
+    uint32_t struct_size; /* set by the caller */
+    wherry_model_config config;
+    char architecture[64];
+    wherry_pool pool;    /* the model's own */
+    bool normalize;      /* the model's own: embeddings have length 1 */
+    uint32_t max_tokens; /* longest sequence, special tokens included */
+    uint64_t parameters;
+    uint64_t weight_file_bytes;
+    bool has_tokenizer;
+} wherry_model_info;
+
+/* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), vocab.txt or
+ * tokenizer.json, and sentence-transformers' modules.json where it exists. Weights are mapped, not copied. */
+WHERRY_API wherry_status wherry_model_open(wherry_context *context, const char *folder, wherry_model **out);
+/* A model of that shape with random weights from `seed`: for benchmarks and tests. No tokenizer. */
+WHERRY_API wherry_status wherry_model_create_random(wherry_context *context, const wherry_model_config *config,
+                                                    uint64_t seed, wherry_model **out);
+/* One of the named shapes "minilm-l6", "bert-base", "bert-large"; fails on another name, listing these. */
+WHERRY_API wherry_status wherry_model_config_named(wherry_context *context, const char *name, wherry_model_config *out);
+WHERRY_API wherry_status wherry_model_describe(const wherry_model *model, wherry_model_info *out);
+WHERRY_API void wherry_model_close(wherry_model *model);
+
+/* Token ids of a text (BERT basic + WordPiece), special tokens included. `pair` may be NULL; its tokens get type 1.
+ * max_tokens > 0 cuts the sequence as Hugging Face's "longest_first" does, special tokens kept; 0 cuts nothing. `types`
+ * may be NULL. Writes at most *count tokens and sets *count to the number there is: call with ids NULL to learn it.
+ * Lengths are in bytes. Invalid UTF-8 is replaced by U+FFFD. Fails with WHERRY_STATUS_UNSUPPORTED for a model without a
+ * tokenizer. */
+WHERRY_API wherry_status wherry_tokenize(wherry_context *context, const wherry_model *model, const char *text,
+                                         size_t text_bytes, const char *pair, size_t pair_bytes, size_t max_tokens,
+                                         int32_t *ids, int32_t *types, size_t *count);
+
+/* ---- sessions: a model on a device, for batches up to a limit ---- */
+
+typedef struct wherry_session wherry_session;
+
+typedef enum wherry_dtype {
+    WHERRY_DTYPE_DEFAULT = 0, /* f16 on a GPU that stores it, else f32 */
+    WHERRY_DTYPE_F32,
+    WHERRY_DTYPE_F16 /* stored in 16 bits; sums, statistics and softmax in f32 */
+} wherry_dtype;
+
+typedef struct wherry_session_desc {
+    uint32_t struct_size;
+    uint32_t max_tokens;    /* in one batch, over all sequences; 0: 16384 */
+    uint32_t max_sequences; /* in one batch; 0: max_tokens */
+    uint32_t max_length;    /* tokens of one sequence; 0: the model's limit */
+    wherry_dtype dtype;
+    const char *plan; /* "flash" (NULL), "paper", "unfused" */
+    wherry_pool pool;
+    int normalize;           /* 0: the model's own; 1: L2-normalize embeddings; -1: don't */
+    uint64_t memory_budget;  /* device bytes; 0: what the device has */
+    bool keep_intermediates; /* no memory is reused, so that every tensor can be verified */
+} wherry_session_desc;
+
+typedef struct wherry_session_plan {
+    uint32_t struct_size; /* set by the caller */
+    uint64_t device_bytes;
+    uint64_t weight_bytes;
+    uint64_t activation_bytes; /* all tensors that live at the same time, and the batch */
+    uint32_t groups;           /* kernel launches of one encode */
+    uint32_t operators;
+    uint32_t splits; /* groups of the plan that this device can't run whole; see wherry_session_note */
+    uint32_t embedding_size;
+    wherry_dtype dtype;
+    uint32_t max_tokens, max_sequences, max_length;
+    char plan[16];
+} wherry_session_plan;
+
+/* Plans only: nothing is allocated on the device and nothing compiled before wherry_session_prepare (or the first
+ * encode). The device and the model must outlive the session. A budget too small is an error that names the largest
+ * batch that fits. */
+WHERRY_API wherry_status wherry_session_create(wherry_context *context, wherry_device *device,
+                                               const wherry_model *model, const wherry_session_desc *desc,
+                                               wherry_session **out);
+WHERRY_API void wherry_session_destroy(wherry_session *session);
+WHERRY_API wherry_status wherry_session_query(const wherry_session *session, wherry_session_plan *out);
+/* Sentences about what differs from the plan asked for (splits, and which matrix product is used), by index from 0;
+ * NULL past the last. */
+WHERRY_API const char *wherry_session_note(const wherry_session *session, size_t index);
+
+typedef struct wherry_prepare_info {
+    uint32_t struct_size;      /* set by the caller */
+    uint32_t kernels;          /* distinct kernels that the session uses */
+    uint32_t kernels_compiled; /* of them, compiled now; 0 when the cache had all */
+    double seconds;
+} wherry_prepare_info;
+
+/* Called between kernels; returning false cancels. */
+typedef bool (*wherry_progress)(const char *what, size_t done, size_t total, void *user);
+
+/* Allocates device memory, uploads weights, compiles kernels (or loads them from the cache), records the step. After
+ * this, encode allocates and compiles nothing. `progress` and `info` may be NULL. */
+WHERRY_API wherry_status wherry_session_prepare(wherry_session *session, wherry_progress progress, void *user,
+                                                wherry_prepare_info *info);
+
+/* Sequences that lie one behind the other: no padding. */
+typedef struct wherry_batch {
+    uint32_t struct_size;
+    uint32_t sequences;
+    const uint32_t *offsets; /* [sequences + 1], offsets[0] = 0: sequence s has tokens offsets[s] to offsets[s + 1] */
+    const int32_t *ids;      /* [tokens] */
+    const int32_t *types;    /* [tokens], or NULL for all 0 */
+} wherry_batch;
+
+/* Embeds. `out` gets float [sequences][embedding_size], or [tokens][embedding_size] when the session pools nothing;
+ * `out_floats` is its capacity in floats. Results do not depend on what else is in the batch, bit for bit. */
+WHERRY_API wherry_status wherry_encode(wherry_session *session, const wherry_batch *batch, float *out,
+                                       size_t out_floats);
+
+/* ---- what moves, what it costs ---- */
+
+typedef enum wherry_class {
+    WHERRY_CLASS_CONTRACTION = 0,
+    WHERRY_CLASS_NORMALIZATION, /* statistical normalization */
+    WHERRY_CLASS_ELEMENTWISE
+} wherry_class;
+
+/* An operator of the graph, or a fusion group of the plan. */
+typedef struct wherry_cost {
+    char name[64];                      /* "layer.0.qkv" */
+    char kernel[32];                    /* groups: the kernel that runs it */
+    char einsum[40];                    /* contractions: "bji,qhpi->bjqhp" */
+    char dims[16];                      /* letters of the output tensor */
+    wherry_class class_;                /* a group's is that of its first operator */
+    int32_t layer;                      /* -1 outside the layers */
+    uint32_t paper_row;                 /* row of the operator table of Ivanov et al., 0 where it has none */
+    uint32_t first_operator, operators; /* groups: which operators; operators: its own index and 1 */
+    double flops;
+    uint64_t bytes_read, bytes_written; /* each distinct tensor once */
+    /* Filled by wherry_profile, else 0 */
+    double seconds, seconds_p05, seconds_p95;
+} wherry_cost;
+
+typedef struct wherry_analysis wherry_analysis;
+
+typedef struct wherry_analysis_desc {
+    uint32_t struct_size;
+    const wherry_model_config *config;
+    uint32_t batch, length; /* sequences of equal length */
+    wherry_dtype dtype;     /* 0: f16 */
+    const char *plan;       /* NULL: flash */
+    wherry_pool pool;       /* 0: none */
+    bool normalize;
+    bool training;   /* dropout operators are there, as in the paper's table */
+    bool layer_only; /* one encoder layer alone: no embeddings, no pooling */
+} wherry_analysis_desc;
+
+/* Needs no device: counts flop and bytes of every operator and group. */
+WHERRY_API wherry_status wherry_analyze(wherry_context *context, const wherry_analysis_desc *desc,
+                                        wherry_analysis **out);
+WHERRY_API void wherry_analysis_destroy(wherry_analysis *analysis);
+WHERRY_API const wherry_cost *wherry_analysis_operators(const wherry_analysis *analysis, size_t *count);
+WHERRY_API const wherry_cost *wherry_analysis_groups(const wherry_analysis *analysis, size_t *count);
+/* The graph with its groups as clusters and bytes on its edges, in Graphviz's language. The text lives as long as the
+ * analysis. */
+WHERRY_API const char *wherry_analysis_dot(const wherry_analysis *analysis);
+
+/* Runs the batch `repeats` times with device timestamps around every group (median, 5th and 95th percentile), after at
+ * least `warm_seconds` of the same work. Fills at most *count entries of `groups` and sets *count; `step_seconds` (may
+ * be NULL) gets the host's median time of a whole encode without timestamps. */
+WHERRY_API wherry_status wherry_profile(wherry_session *session, const wherry_batch *batch, uint32_t repeats,
+                                        double warm_seconds, wherry_cost *groups, size_t *count, double *step_seconds);
+
+typedef struct wherry_verify_result {
+    char name[64];
+    char kernel[32];
+    double nmse; /* sum of squared differences over sum of squares, against the double reference on the same inputs */
+    double max_error;            /* largest absolute difference */
+    double tolerance;            /* what nmse may be at most */
+    uint64_t values, not_finite; /* not_finite: NaN or infinity where the reference has none, or the reverse */
+    bool guards_intact;          /* nothing was written outside the group's outputs */
+    bool passed;
+} wherry_verify_result;
+
+/* Called once per group. Returning false cancels. */
+typedef bool (*wherry_verify_callback)(const wherry_verify_result *result, void *user);
+
+typedef struct wherry_verify_summary {
+    uint32_t struct_size; /* set by the caller */
+    uint32_t groups, failed;
+    uint32_t replays, replays_different; /* runs of the same batch; of them, those whose bits differ from the first's */
+} wherry_verify_summary;
+
+/* Runs every group of the session's plan on the device and compares it with the reference, at this batch's shapes; then
+ * replays the step `replays` times and compares bits. The session must have been created with keep_intermediates.
+ * WHERRY_STATUS_VERIFY_FAILED when anything differs; the summary is filled all the same. */
+WHERRY_API wherry_status wherry_verify(wherry_session *session, const wherry_batch *batch, uint32_t replays,
+                                       wherry_verify_callback callback, void *user, wherry_verify_summary *summary);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

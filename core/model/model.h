@@ -1,0 +1,35 @@
+/* A model read from its published files, or made of random numbers: configuration, weights, tokenizer. Immutable once
+ * made. */
+#ifndef WHERRY_MODEL_MODEL_H
+#define WHERRY_MODEL_MODEL_H
+
+#include "graph/graph.h"
+
+struct tokenizer;
+
+/* How a weight is stored in the file. */
+enum weight_type { WEIGHT_TYPE_F32, WEIGHT_TYPE_F16, WEIGHT_TYPE_BF16 };
+
+/* One stored matrix or vector, row-major. */
+struct weight_part {
+    const void *data; /* any alignment */
+    enum weight_type type;
+    uint64_t elements;
+};
+
+struct wherry_model {
+    struct host host; /* a copy: the model may outlive its context's thread */
+    wherry_model_info info;
+    struct tokenizer *tokenizer; /* NULL: none */
+    struct model_files *files;   /* what the parts point into; owned */
+    /* Parts of weight w of layer l at [l + 1][w][part] (layer -1 first): three parts for QKV and its bias, one
+     * elsewhere, data NULL where the model has none. */
+    struct weight_part (*weights)[WEIGHT_COUNT][3];
+};
+
+/* Number of parts (1 or 3), 0 where the model lacks this weight. */
+int model_weight(const struct wherry_model *model, enum weight weight, int layer, const struct weight_part **parts);
+/* `elements` values from element `first` on, as f32 or, rounded to nearest even, as f16. */
+void weight_convert(const struct weight_part *part, uint64_t first, uint64_t elements, bool f16, void *out);
+
+#endif

@@ -1,0 +1,37 @@
+/* A plan made runnable: kernel calls with buffers, for a backend to record. */
+#ifndef WHERRY_PLAN_SCHEDULE_H
+#define WHERRY_PLAN_SCHEDULE_H
+
+#include "graph/graph.h"
+
+struct buffer; /* a backend's */
+
+struct binding {
+    uint8_t slot; /* SLOT_* */
+    bool written;
+    struct buffer *buffer;
+    uint64_t offset; /* bytes, a multiple of 256 */
+    uint64_t bytes;  /* that the argument may cover, at the session's limits */
+};
+
+struct step {
+    const char *name;   /* the group's, for timings and labels */
+    const char *kernel; /* file name without ending */
+    enum launch launch;
+    bool f16;                                       /* storage type */
+    struct binding bindings[GROUP_MAX_TENSORS + 1]; /* ascending slots; the first is SLOT_BATCH */
+    int n_bindings;
+    const struct call *call; /* constants; owned by the schedule's maker, outlives the program */
+    int group;               /* index in `groups` */
+    double flops;            /* at the session's limits: lets a backend keep submissions short */
+};
+
+struct schedule {
+    const struct step *steps;
+    int n_steps;
+    const struct graph *graph; /* with groups: what the reference backend runs */
+    const struct group *groups;
+    size_t max_upload, max_download; /* bytes that one run moves at most in each direction */
+};
+
+#endif
