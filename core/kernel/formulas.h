@@ -1,0 +1,81 @@
+/* Scalar formulas of the kernels, written once for OpenCL C and GLSL, so that both compute the same function. They are
+ * built on exp2, fma and division alone, whose accuracy both languages bound; erf and tanh are in one language only, or
+ * in a quality that differs from driver to driver. A NaN that goes in comes out. */
+#ifndef WHERRY_KERNEL_FORMULAS_H
+#define WHERRY_KERNEL_FORMULAS_H
+
+#ifdef __OPENCL_C_VERSION__
+#define FORMULA static inline
+#define FORMULA_ABS fabs
+#else
+#define FORMULA
+#define FORMULA_ABS abs
+#endif
+
+/* erfc(a) for a >= 0 as 2^q(a), q a polynomial without constant term: the minimax fit of log2(erfc) on [0, 4.4] under
+ * the weight erfc, which makes the error of erfc itself level. Its absolute error there is 2e-9 before rounding, about
+ * 1e-7 with it; beyond, q keeps falling and the result is below 1e-9. No cancellation for large a, as 1 - erf(a) has.
+ */
+FORMULA float erfc_positive(float a)
+{
+    a = a > 7.0f ? 7.0f : a; /* 2^q stays a normal number */
+    float q = -1.17851361e-06f;
+    q = fma(q, a, 2.36077190e-05f);
+    q = fma(q, a, -2.02889846e-04f);
+    q = fma(q, a, 9.58345302e-04f);
+    q = fma(q, a, -2.41465276e-03f);
+    q = fma(q, a, 1.88824944e-04f);
+    q = fma(q, a, 2.76804642e-02f);
+    q = fma(q, a, -1.48298136e-01f);
+    q = fma(q, a, -9.18443860e-01f);
+    q = fma(q, a, -1.62790724e+00f);
+    return exp2(q * a);
+}
+
+/* Absolute error below 2e-7. */
+FORMULA float erf_portable(float x)
+{
+    float tail = erfc_positive(FORMULA_ABS(x));
+    return x < 0.0f ? tail - 1.0f : 1.0f - tail;
+}
+
+/* x * Phi(x) = 0.5 x (1 + erf(x / sqrt 2)). Left of zero 1 + erf is the tail itself. */
+FORMULA float gelu(float x)
+{
+    float tail = 0.5f * erfc_positive(0.70710678f * FORMULA_ABS(x));
+    return x < 0.0f ? x * tail : x * (1.0f - tail);
+}
+
+/* e^-x for x in [-87, 87] at most. */
+FORMULA float exp_negative(float x) { return exp2(-1.44269504f * x); }
+
+/* 0.5 x (1 + tanh(u)) = x / (1 + e^-2u) with u = sqrt(2 / pi) (x + 0.044715 x^3). */
+FORMULA float gelu_tanh(float x)
+{
+    float a = x < -9.0f ? -9.0f : x; /* e^-2u stays finite; tanh is 1 in size long before */
+    a = a > 9.0f ? 9.0f : a;
+    float u = 0.79788456f * fma(0.044715f * a * a, a, a);
+    return x / (1.0f + exp_negative(2.0f * u));
+}
+
+/* Absolute error below 2e-7; exactly 1 in size from 10 on, where tanh rounds to it. */
+FORMULA float tanh_safe(float x)
+{
+    float a = FORMULA_ABS(x);
+    a = a > 10.0f ? 10.0f : a;
+    float e = exp_negative(2.0f * a);
+    float t = (1.0f - e) / (1.0f + e);
+    return x < 0.0f ? -t : t;
+}
+
+/* `activation` is a constant, so that one branch is left. */
+FORMULA float activate(uint activation, float x)
+{
+    if (activation == ACTIVATION_RELU) return x < 0.0f ? 0.0f : x;
+    if (activation == ACTIVATION_GELU) return gelu(x);
+    if (activation == ACTIVATION_GELU_TANH) return gelu_tanh(x);
+    if (activation == ACTIVATION_TANH) return tanh_safe(x);
+    return x;
+}
+
+#endif
