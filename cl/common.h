@@ -1,0 +1,120 @@
+/* What every OpenCL kernel shares: arguments, loads and stores of the storage type, the group's number, reductions over
+ * a work-group. Twin of shaders/common.glsl: the same names, so that kernels differ by dialect only. */
+#include "interface.h"
+
+#ifndef F16
+#define F16 0
+#endif
+#ifndef LOCAL_SIZE
+#define LOCAL_SIZE 64
+#endif
+#ifndef ALIGNED
+#define ALIGNED 0
+#endif
+
+/* `half` is only ever pointed to, which needs no cl_khr_fp16. */
+#if F16
+typedef half storage;
+#else
+typedef float storage;
+#endif
+
+/* Elements in 16 bytes. */
+#if F16
+#define VECTOR 8
+#else
+#define VECTOR 4
+#endif
+
+/* An argument is a buffer and the element where the tensor begins in it; BEGIN makes the pointer named `name` of both. */
+#define INPUT_OF(type, name) __global const type *restrict name##_buffer, const ulong name##_at
+#define INPUT(name) INPUT_OF(storage, name)
+#define OUTPUT(name) __global storage *restrict name##_buffer, const ulong name##_at
+#define BEGIN_OF(type, name) __global const type *name = name##_buffer + name##_at
+#define BEGIN(name) BEGIN_OF(storage, name)
+#define BEGIN_OUTPUT(name) __global storage *name = name##_buffer + name##_at
+
+/* One element, any alignment. */
+#if F16
+#define LOAD(name, at) vload_half((at), name)
+#define STORE(name, at, value) vstore_half_rte((value), (at), name)
+#else
+#define LOAD(name, at) (name)[at]
+#define STORE(name, at, value) (name)[at] = (value)
+#endif
+
+/* VECTOR elements at once, to or from float v[VECTOR]: `at` is a multiple of VECTOR and the tensor starts on 16 bytes
+ * (ALIGNED). The 16 bytes travel as a uint4 and are taken apart in private memory, which every compiler keeps in
+ * registers; vload_half8 becomes eight loads on some. */
+#define LOAD_VECTOR(name, at, v) unpack_vector(*(__global const uint4 *)((name) + (at)), (v))
+#define STORE_VECTOR(name, at, v) *(__global uint4 *)((name) + (at)) = pack_vector(v)
+
+static inline void unpack_vector(const uint4 raw, float *v)
+{
+#if F16
+    const uint words[4] = {raw.x, raw.y, raw.z, raw.w};
+    for (uint c = 0; c < VECTOR; c++) v[c] = vload_half(c, (const half *)words);
+#else
+    v[0] = as_float(raw.x);
+    v[1] = as_float(raw.y);
+    v[2] = as_float(raw.z);
+    v[3] = as_float(raw.w);
+#endif
+}
+
+static inline uint4 pack_vector(const float *v)
+{
+#if F16
+    uint words[4];
+    for (uint c = 0; c < VECTOR; c++) vstore_half_rte(v[c], c, (half *)words);
+    return (uint4)(words[0], words[1], words[2], words[3]);
+#else
+    return (uint4)(as_uint(v[0]), as_uint(v[1]), as_uint(v[2]), as_uint(v[3]));
+#endif
+}
+
+/* Work-groups are numbered through both dimensions of the grid. */
+static inline uint group_number(void) { return get_group_id(0) + get_group_id(1) * GRID_WIDTH; }
+static inline uint local_number(void) { return get_local_id(0); }
+
+/* ---- reductions over the work-group ----
+ * Every work-item gets the result. Two levels instead of a tree: three barriers whatever the size, and no dependence on
+ * sub-groups. The order of the sum depends on LOCAL_SIZE only. A kernel declares
+ * __local float scratch[REDUCE_WORDS]; and all work-items call together. */
+#define REDUCE_PARTS 8
+#define REDUCE_WORDS (LOCAL_SIZE + REDUCE_PARTS)
+
+static inline float group_sum(const float x, __local float *scratch)
+{
+    const uint l = local_number();
+    scratch[l] = x;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (l < REDUCE_PARTS) {
+        float part = 0.0f;
+        for (uint i = l; i < LOCAL_SIZE; i += REDUCE_PARTS) part += scratch[i];
+        scratch[LOCAL_SIZE + l] = part;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    float sum = 0.0f;
+    for (uint i = 0; i < min((uint)REDUCE_PARTS, (uint)LOCAL_SIZE); i++) sum += scratch[LOCAL_SIZE + i];
+    barrier(CLK_LOCAL_MEM_FENCE); /* the scratch may be used again */
+    return sum;
+}
+
+static inline float group_max(const float x, __local float *scratch)
+{
+    const uint l = local_number();
+    scratch[l] = x;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (l < REDUCE_PARTS) {
+        float part = scratch[l];
+        for (uint i = l; i < LOCAL_SIZE; i += REDUCE_PARTS) part = fmax(part, scratch[i]);
+        scratch[LOCAL_SIZE + l] = part;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    float largest = scratch[LOCAL_SIZE];
+    for (uint i = 1; i < min((uint)REDUCE_PARTS, (uint)LOCAL_SIZE); i++)
+        largest = fmax(largest, scratch[LOCAL_SIZE + i]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return largest;
+}

@@ -1,0 +1,117 @@
+/* What every GLSL kernel shares: arguments, loads and stores of the storage type, the group's number, reductions over a
+ * work-group. Twin of cl/common.h: the same names, so that kernels differ by dialect only. */
+#include "interface.h"
+
+#ifndef F16
+#define F16 0
+#endif
+layout(local_size_x = 64, local_size_x_id = CONST_LOCAL_SIZE) in;
+#define LOCAL_SIZE gl_WorkGroupSize.x
+layout(constant_id = CONST_ALIGNED) const uint ALIGNED = 0;
+
+#if F16
+#extension GL_EXT_shader_16bit_storage : require
+#define storage float16_t
+#else
+#define storage float
+#endif
+
+/* Elements in 16 bytes. */
+#if F16
+#define VECTOR 8
+#else
+#define VECTOR 4
+#endif
+
+/* An argument is one binding under two views: elements (`name`) and 16 bytes at a time (`name_wide`). */
+#define INPUT_OF(slot, type, name) layout(set = 0, binding = slot) restrict readonly buffer name##_elements { type name[]; }
+#define INPUT(slot, name)                                                                                              \
+    INPUT_OF(slot, storage, name);                                                                                     \
+    layout(set = 0, binding = slot) restrict readonly buffer name##_vectors { uvec4 name##_wide[]; }
+#define OUTPUT(slot, name)                                                                                             \
+    layout(set = 0, binding = slot) restrict writeonly buffer name##_elements { storage name[]; };                     \
+    layout(set = 0, binding = slot) restrict writeonly buffer name##_vectors { uvec4 name##_wide[]; }
+
+/* One element, any alignment. A half is rounded by packHalf2x16 in both kinds of store, because drivers may round a
+ * plain conversion differently. */
+#define LOAD(name, at) float(name[at])
+#if F16
+#define STORE(name, at, value) name[at] = float16_t(unpackHalf2x16(packHalf2x16(vec2((value), 0.0))).x)
+#else
+#define STORE(name, at, value) name[at] = (value)
+#endif
+
+/* VECTOR elements at once, to or from float v[VECTOR]: `at` is a multiple of VECTOR (ALIGNED; tensors start on 16
+ * bytes). */
+#define LOAD_VECTOR(name, at, v) unpack_vector(name##_wide[(at) / VECTOR], v)
+#define STORE_VECTOR(name, at, v) name##_wide[(at) / VECTOR] = pack_vector(v)
+
+void unpack_vector(const uvec4 raw, out float v[VECTOR])
+{
+#if F16
+    for (uint c = 0; c < 4; c++) {
+        const vec2 pair = unpackHalf2x16(raw[c]);
+        v[2 * c] = pair.x;
+        v[2 * c + 1] = pair.y;
+    }
+#else
+    for (uint c = 0; c < VECTOR; c++) v[c] = uintBitsToFloat(raw[c]);
+#endif
+}
+
+uvec4 pack_vector(const float v[VECTOR])
+{
+#if F16
+    return uvec4(packHalf2x16(vec2(v[0], v[1])), packHalf2x16(vec2(v[2], v[3])), packHalf2x16(vec2(v[4], v[5])),
+                 packHalf2x16(vec2(v[6], v[7])));
+#else
+    return floatBitsToUint(vec4(v[0], v[1], v[2], v[3]));
+#endif
+}
+
+/* Work-groups are numbered through both dimensions of the grid. */
+uint group_number() { return gl_WorkGroupID.x + gl_WorkGroupID.y * GRID_WIDTH; }
+uint local_number() { return gl_LocalInvocationID.x; }
+
+/* ---- reductions over the work-group ----
+ * Every work-item gets the result. Two levels instead of a tree: three barriers whatever the size, and no dependence on
+ * sub-groups. The order of the sum depends on LOCAL_SIZE only. A kernel defines REDUCE before it includes this file, and
+ * all work-items call together. */
+#ifdef REDUCE
+#define REDUCE_PARTS 8
+shared float scratch[LOCAL_SIZE + REDUCE_PARTS];
+
+float group_sum(const float x)
+{
+    const uint l = local_number();
+    scratch[l] = x;
+    barrier();
+    if (l < REDUCE_PARTS) {
+        float part = 0.0;
+        for (uint i = l; i < LOCAL_SIZE; i += REDUCE_PARTS) part += scratch[i];
+        scratch[LOCAL_SIZE + l] = part;
+    }
+    barrier();
+    float sum = 0.0;
+    for (uint i = 0; i < min(REDUCE_PARTS, LOCAL_SIZE); i++) sum += scratch[LOCAL_SIZE + i];
+    barrier(); /* the scratch may be used again */
+    return sum;
+}
+
+float group_max(const float x)
+{
+    const uint l = local_number();
+    scratch[l] = x;
+    barrier();
+    if (l < REDUCE_PARTS) {
+        float part = scratch[l];
+        for (uint i = l; i < LOCAL_SIZE; i += REDUCE_PARTS) part = max(part, scratch[i]);
+        scratch[LOCAL_SIZE + l] = part;
+    }
+    barrier();
+    float largest = scratch[LOCAL_SIZE];
+    for (uint i = 1; i < min(REDUCE_PARTS, LOCAL_SIZE); i++) largest = max(largest, scratch[LOCAL_SIZE + i]);
+    barrier();
+    return largest;
+}
+#endif
