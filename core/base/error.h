@@ -14,7 +14,7 @@ struct error {
 };
 
 #if defined(__GNUC__)
-#define PRINTF_LIKE(format, first) __attribute__((format(printf, format, first)))
+#define PRINTF_LIKE(format, first) __attribute__((__format__(__printf__, format, first)))
 #else
 #define PRINTF_LIKE(format, first)
 #endif
