@@ -16,7 +16,7 @@ struct error {
 #if defined(__GNUC__)
 #define PRINTF_LIKE(format, first) __attribute__((__format__(__printf__, format, first)))
 #else
-#define PRINTF_LIKE(format, first)
+#define PRINTF_LIKE(text, first)
 #endif
 
 /* Always false, so that one can `return fail(e, ...)`. */

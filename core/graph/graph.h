@@ -116,14 +116,17 @@ struct call;
 struct op_kind {
     const char *name;
     wherry_class class_;
-    double flops_per_output; /* contractions: 0, their einsum tells */
-    /* The definition, in double. */
-    void (*reference)(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v);
+    double
+        flops_per_element; /* of the output, or of input 0 where flops_on_input; contractions: 0, their einsum tells */
+    bool flops_on_input;
+    /* The definition, in double. Dropout is the identity here: it is off in inference. */
+    bool (*reference)(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,
+                      struct error *e);
     /* Adds the kind's constants to a kernel call. */
     void (*constants)(const struct graph *g, const struct op *o, struct call *call);
-    uint8_t in_slot[OP_MAX_IN]; /* SLOT_* of each input when it comes from outside the group; 0: always comes from
-                                   inside or is the kernel's X (first operators only) */
-    bool gathers;               /* input 1 selects rows of input 2: only these are read */
+    uint8_t in_slot[OP_MAX_IN]; /* SLOT_* of each input when it comes from outside the group */
+    int gathers;                /* > 0: of this input only the rows that the input before it names are read */
+    bool reads_output_size;     /* of input 0 only as many elements are read as the output has */
 };
 
 struct op {
@@ -176,7 +179,6 @@ uint32_t tensor_row_length(const struct graph *g, int tensor);
 double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o);
 /* Elements that operator o reads of its input n. */
 uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const struct op *o, int n);
-bool weight_tensor_bytes_fit(uint64_t elements);
 
 /* ---- fusion plans ---- */
 
@@ -266,15 +268,20 @@ bool group_call(const struct graph *g, const struct group *group, struct call *o
 
 /* ---- references in double ---- */
 
-/* Values of tensors, by tensor index: NULL where absent. Slices share their parent's memory: values_of() resolves them.
- */
+/* Values by tensor index; a slice's are its parent's. */
 struct values {
-    double **of;          /* [n_tensors] */
+    double **of;          /* [n_tensors], NULL where absent */
     const uint32_t **ids; /* [n_tensors]: u32 tensors */
 };
 
 /* Runs the operators of a group in order. Every read must have values; the outputs of all its operators must have
  * memory. */
-void group_reference(const struct graph *g, const struct group *group, const struct batch_shape *b, struct values *v);
+bool group_reference(const struct graph *g, const struct group *group, const struct batch_shape *b, struct values *v,
+                     struct error *e);
+
+/* Distinct letters of an einsum such as "bji,ui->bju", in order of appearance. Returns their number. */
+int einsum_letters(const char *einsum, char letters[16]);
+/* The letters of operand 0, 1 or of the result (2). */
+void einsum_operand(const char *einsum, int operand, char letters[16]);
 
 #endif

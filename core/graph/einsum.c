@@ -1,0 +1,156 @@
+/* The double definition of every contraction: any einsum of two operands, sequence by sequence where lengths differ. */
+#include <string.h>
+
+#include "base/platform.h"
+#include "graph/kinds.h"
+
+/* A letter's size in one product, and its stride in each operand and the result (0 where it does not occur). */
+struct axis {
+    size_t size, stride[3];
+};
+
+/* One product: C[m][n] += sum over k of A[m][k] B[k][n], for all combinations of the letters in each role, repeated
+ * over `batch`. */
+enum axis_role { ROLE_M, ROLE_N, ROLE_K, ROLE_BATCH, ROLE_COUNT };
+
+struct product {
+    const double *a, *b; /* where this sequence begins */
+    double *c;
+    struct axis axes[ROLE_COUNT][8];
+    int n_axes[ROLE_COUNT];
+    size_t count[ROLE_COUNT];
+};
+
+static size_t role_count(const struct product *p, enum axis_role role)
+{
+    size_t n = 1;
+    for (int i = 0; i < p->n_axes[role]; i++) n *= p->axes[role][i].size;
+    return n;
+}
+
+/* Offset in operand `of` of the combination number `index` of a role's letters. */
+static size_t role_offset(const struct product *p, enum axis_role role, size_t index, int of)
+{
+    size_t offset = 0;
+    for (int i = p->n_axes[role] - 1; i >= 0; i--) {
+        const struct axis *x = &p->axes[role][i];
+        offset += index % x->size * x->stride[of];
+        index /= x->size;
+    }
+    return offset;
+}
+
+struct block_work {
+    const struct product *p;
+    const double *packed;   /* [k][n] */
+    const size_t *k_offset; /* [k]: in A */
+    const double *a;
+    double *c;
+};
+
+enum { BLOCK = 8 }; /* rows of C that one work item makes */
+
+static void rows_work(size_t item, void *user)
+{
+    const struct block_work *w = user;
+    const struct product *p = w->p;
+    size_t n = p->count[ROLE_N], k = p->count[ROLE_K], end = (item + 1) * BLOCK;
+    double sums[256];
+    if (end > p->count[ROLE_M]) end = p->count[ROLE_M];
+    for (size_t m = item * BLOCK; m < end; m++) {
+        const double *a = w->a + role_offset(p, ROLE_M, m, 0);
+        double *c = w->c + role_offset(p, ROLE_M, m, 2);
+        for (size_t n0 = 0; n0 < n; n0 += 256) {
+            size_t width = n - n0 < 256 ? n - n0 : 256;
+            memset(sums, 0, sizeof sums);
+            for (size_t at = 0; at < k; at++) {
+                double x = a[w->k_offset[at]];
+                const double *b = w->packed + at * n + n0;
+                for (size_t i = 0; i < width; i++) sums[i] += x * b[i];
+            }
+            for (size_t i = 0; i < width; i++) c[role_offset(p, ROLE_N, n0 + i, 2)] += sums[i];
+        }
+    }
+}
+
+static bool product_run(const struct host *host, struct product *p, struct error *e)
+{
+    for (int r = 0; r < ROLE_COUNT; r++) p->count[r] = role_count(p, r);
+    size_t n = p->count[ROLE_N], k = p->count[ROLE_K];
+    double *packed = host_alloc(host, n * k, sizeof *packed, e);
+    size_t *k_offset = packed ? host_alloc(host, k, sizeof *k_offset, e) : NULL;
+    if (!k_offset) {
+        host_free(host, packed);
+        return false;
+    }
+    for (size_t i = 0; i < k; i++) k_offset[i] = role_offset(p, ROLE_K, i, 0);
+    for (size_t batch = 0; batch < p->count[ROLE_BATCH]; batch++) {
+        const double *b = p->b + role_offset(p, ROLE_BATCH, batch, 1);
+        for (size_t in = 0; in < n; in++) {
+            const double *column = b + role_offset(p, ROLE_N, in, 1);
+            for (size_t ik = 0; ik < k; ik++) packed[ik * n + in] = column[role_offset(p, ROLE_K, ik, 1)];
+        }
+        struct block_work work = {p, packed, k_offset, p->a + role_offset(p, ROLE_BATCH, batch, 0),
+                                  p->c + role_offset(p, ROLE_BATCH, batch, 2)};
+        size_t items = (p->count[ROLE_M] + BLOCK - 1) / BLOCK;
+        parallel_for(items, n * k > 65536 ? 0 : 1, rows_work, &work);
+    }
+    host_free(host, k_offset);
+    host_free(host, packed);
+    return true;
+}
+
+/* Stride of `letter` in a tensor whose memory order is `dims`, with this sequence's length for j and k. */
+static size_t letter_stride(const struct graph *g, int tensor, char letter, size_t length)
+{
+    const char *dims = g->tensors[tensor].dims, *at = strchr(dims, letter);
+    if (!at) return 0;
+    bool scores = strchr(dims, 'j') && strchr(dims, 'k');
+    if (strchr("bjk", letter) && !scores) return tensor_row_stride(g, tensor);
+    size_t stride = 1;
+    for (const char *c = at + 1; *c; c++) stride *= strchr("jk", *c) ? length : g->dims.of[(unsigned char)*c];
+    return stride;
+}
+
+bool einsum_reference(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,
+                      struct error *e)
+{
+    const int tensors[3] = {o->in[0], o->in[1], o->out};
+    char letters[16], operand[3][16];
+    int n = einsum_letters(o->einsum, letters);
+    for (int t = 0; t < 3; t++) einsum_operand(o->einsum, t, operand[t]);
+    memset(v->of[tensor_owner(g, o->out)], 0, (size_t)tensor_elements(g, b, o->out) * sizeof(double));
+    /* Without a key position all tokens are one long sequence; without a query position the sequences are rows. */
+    bool ragged = strchr(letters, 'k') != NULL;
+    size_t score_base = 0;
+    for (uint32_t s = 0; s < (ragged ? b->sequences : 1); s++) {
+        size_t first = ragged ? b->offsets[s] : 0;
+        size_t length = ragged ? b->offsets[s + 1] - b->offsets[s] : (size_t)b->tokens;
+        struct product p = {0};
+        const double *base[3];
+        for (int t = 0; t < 3; t++) {
+            const char *dims = g->tensors[tensors[t]].dims;
+            base[t] = v->of[tensor_owner(g, tensors[t])] + tensor_row_offset(g, tensors[t]);
+            if (strchr(dims, 'j') && strchr(dims, 'k'))
+                base[t] += score_base * g->dims.of['h'];
+            else if (strpbrk(dims, "jk"))
+                base[t] += first * tensor_row_stride(g, tensors[t]);
+        }
+        for (int i = 0; i < n; i++) {
+            char l = letters[i];
+            if (l == 'b' && strpbrk(letters, "jk")) continue; /* the loop over s, or part of j */
+            bool in_a = strchr(operand[0], l), in_b = strchr(operand[1], l), in_c = strchr(operand[2], l);
+            enum axis_role role = in_a && in_b ? (in_c ? ROLE_BATCH : ROLE_K) : in_a ? ROLE_M : ROLE_N;
+            struct axis *x = &p.axes[role][p.n_axes[role]++];
+            x->size = l == 'j' || l == 'k' ? length : l == 'b' ? b->sequences : g->dims.of[(unsigned char)l];
+            for (int t = 0; t < 3; t++)
+                x->stride[t] = strchr(operand[t], l) ? letter_stride(g, tensors[t], l, length) : 0;
+        }
+        p.a = base[0];
+        p.b = base[1];
+        p.c = v->of[tensor_owner(g, o->out)] + (base[2] - v->of[tensor_owner(g, o->out)]);
+        TRY(product_run(g->host, &p, e));
+        score_base += length * length;
+    }
+    return true;
+}
