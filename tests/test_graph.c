@@ -1,0 +1,318 @@
+/* The graph's tables against the paper's counts, and what is derived from them: groups, bytes, calls. No device. */
+#include "graph/graph.h"
+#include "kernel/interface.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void *heap_alloc(size_t size, void *user)
+{
+    (void)user;
+    return malloc(size);
+}
+
+static void heap_free(void *pointer, void *user)
+{
+    (void)user;
+    free(pointer);
+}
+
+static const struct host host = {.alloc = heap_alloc, .free = heap_free};
+
+static const wherry_model_config bert_large = {.struct_size = sizeof bert_large,
+                                               .layers = 24,
+                                               .hidden = 1024,
+                                               .heads = 16,
+                                               .feed_forward = 4096,
+                                               .vocabulary = 30522,
+                                               .positions = 512,
+                                               .token_types = 2,
+                                               .activation = WHERRY_ACTIVATION_RELU,
+                                               .epsilon = 1e-12f};
+
+static struct batch_shape uniform(uint32_t *offsets, uint32_t batch, uint32_t length)
+{
+    for (uint32_t s = 0; s <= batch; s++) offsets[s] = s * length;
+    return (struct batch_shape){batch, offsets, (uint64_t)batch * length, (uint64_t)batch * length * length, length};
+}
+
+static void make(struct graph *g, const struct graph_options *options)
+{
+    struct error e = {0};
+    if (!graph_create(&host, options, g, &e)) fail_msg("%s", e.text);
+}
+
+/* Gflop of Table III, in units of 2^30 and rounded to 3 decimals, rows 1 to 19. */
+static const double paper_gflop[20] = {0,     24, 0.012, 4, 0.188, 4,  8,     0.004, 0.004, 0.004,
+                                       0.027, 32, 0.016, 0, 0.016, 32, 0.004, 0.004, 0.004, 0.027};
+
+static void test_flop_equal_the_paper(void **state)
+{
+    (void)state;
+    struct graph g;
+    uint32_t offsets[9];
+    struct batch_shape b = uniform(offsets, 8, 512);
+    make(&g,
+         &(struct graph_options){.config = &bert_large, .pool = WHERRY_POOL_NONE, .dropout = 0.1f, .layer_only = true});
+    double rows[20] = {0}, classes[3] = {0};
+    for (int o = 0; o < g.n_ops; o++) {
+        assert_in_range(g.ops[o].paper_row, 1, 19);
+        rows[g.ops[o].paper_row] += op_flops(&g, &b, &g.ops[o]);
+        classes[g.ops[o].kind->class_] += op_flops(&g, &b, &g.ops[o]);
+    }
+    for (int r = 1; r < 20; r++) {
+        double shown = round(rows[r] / (1 << 30) * 1000) / 1000;
+        if (fabs(shown - paper_gflop[r]) > 1e-9)
+            fail_msg("row %d: %.3f Gflop, the paper has %.3f", r, shown, paper_gflop[r]);
+    }
+    /* Forward totals by the same rules: 104 of 2^30 in products. */
+    assert_true(classes[WHERRY_CLASS_CONTRACTION] == 104.0 * (1 << 30));
+    graph_destroy(&g);
+}
+
+/* Every operator is in exactly one group; what a group reads was made before; the last group makes the output. */
+static void check_groups(const struct graph *g, const struct plan *plan)
+{
+    struct error e = {0};
+    struct group *groups;
+    int n, next = 0;
+    if (!groups_create(g, plan, NULL, &groups, &n, &e)) fail_msg("%s: %s", plan->name, e.text);
+    char *made = calloc((size_t)g->n_tensors, 1);
+    for (int t = 0; t < g->n_tensors; t++)
+        made[t] = g->tensors[t].role != TENSOR_VALUE || !strcmp(g->tensors[t].name, "x");
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(groups[i].first, next);
+        next += groups[i].count;
+        for (int r = 0; r < groups[i].n_reads; r++)
+            if (!made[tensor_owner(g, groups[i].reads[r])])
+                fail_msg("%s: %s reads %s before it is made", plan->name, groups[i].name,
+                         g->tensors[groups[i].reads[r]].name);
+        for (int w = 0; w < groups[i].n_writes; w++) made[groups[i].writes[w]] = 1;
+        struct call call;
+        if (!group_call(g, &groups[i], &call, &e)) fail_msg("%s", e.text);
+        assert_int_equal(call.n_arguments, groups[i].n_reads + groups[i].n_writes);
+        for (int a = 1; a < call.n_arguments; a++) assert_true(call.arguments[a - 1].slot < call.arguments[a].slot);
+        for (int c = 1; c < call.n_constants; c++) assert_true(call.constants[c - 1].id < call.constants[c].id);
+    }
+    assert_int_equal(next, g->n_ops);
+    assert_true(made[g->output]);
+    free(made);
+    host_free(&host, groups);
+}
+
+static void test_groups_cover(void **state)
+{
+    (void)state;
+    for (int pre = 0; pre < 2; pre++)
+        for (int layer_only = 0; layer_only < 2; layer_only++)
+            for (int dropout = 0; dropout < 2; dropout++)
+                for (wherry_pool pool = WHERRY_POOL_MEAN; pool <= WHERRY_POOL_NONE; pool++) {
+                    wherry_model_config config = bert_large;
+                    config.layers = 2;
+                    config.pre_layernorm = pre;
+                    struct graph g;
+                    make(&g, &(struct graph_options){.config = &config,
+                                                     .pool = pool,
+                                                     .normalize = true,
+                                                     .dropout = dropout ? 0.1f : 0,
+                                                     .layer_only = layer_only});
+                    for (size_t p = 0; p < plans_count; p++) check_groups(&g, &plans[p]);
+                    graph_destroy(&g);
+                }
+}
+
+static uint64_t plan_bytes(const struct graph *g, const struct batch_shape *b, const char *name, int *launches)
+{
+    struct error e = {0};
+    struct group *groups;
+    uint64_t total = 0;
+    if (!groups_create(g, plan_find(name, &e), NULL, &groups, launches, &e)) fail_msg("%s", e.text);
+    for (int i = 0; i < *launches; i++) {
+        uint64_t read, written;
+        group_bytes(g, b, &groups[i], 2, &read, &written);
+        total += read + written;
+    }
+    host_free(&host, groups);
+    return total;
+}
+
+/* One layer in inference, words counted by hand from the formulas of PAPER.md section 8.1. */
+static void test_bytes_of_plans(void **state)
+{
+    (void)state;
+    struct graph g;
+    uint32_t offsets[9];
+    struct batch_shape b = uniform(offsets, 8, 512);
+    make(&g, &(struct graph_options){.config = &bert_large, .pool = WHERRY_POOL_NONE, .layer_only = true});
+    uint64_t x = 4194304, s = 33554432, f = 16777216, wqkv = 3145728, wo = 1048576, w1 = 4194304, i = 1024, u = 4096;
+    uint64_t products = (x + wqkv + 3 * x) + (x + wo + x) + (x + w1 + f) + (f + w1 + x);
+    uint64_t unfused = products + (6 * x + 3 * i) + (2 * x + s) + 2 * s + (s + 2 * x) + (2 * x + i) + 3 * x +
+                       (2 * x + 2 * i) + (2 * f + u) + 2 * f + (2 * x + i) + 3 * x + (2 * x + 2 * i);
+    uint64_t paper = products + (6 * x + 3 * i) + (2 * x + s) + 2 * s + (s + 2 * x) + 2 * (3 * x + 3 * i) + (2 * f + u);
+    uint64_t flash = (4 * x + wqkv + 3 * i) + 4 * x + (3 * x + wo + i) + (2 * x + 2 * i) + (x + w1 + u + f) +
+                     (f + w1 + i + 2 * x) + (2 * x + 2 * i);
+    int launches;
+    assert_int_equal(plan_bytes(&g, &b, "unfused", &launches), 2 * unfused);
+    assert_int_equal(launches, 16);
+    assert_int_equal(plan_bytes(&g, &b, "paper", &launches), 2 * paper);
+    assert_int_equal(launches, 11); /* the paper's forward launches */
+    assert_int_equal(plan_bytes(&g, &b, "flash", &launches), 2 * flash);
+    assert_int_equal(launches, 7);
+    graph_destroy(&g);
+}
+
+/* The call of a fused group has what its operators bring, and nothing that has to be written by hand. */
+static void test_call_of_attention(void **state)
+{
+    (void)state;
+    struct graph g;
+    struct error e = {0};
+    struct group *groups;
+    struct call call;
+    int n;
+    make(&g, &(struct graph_options){.config = &bert_large, .pool = WHERRY_POOL_NONE, .layer_only = true});
+    assert_true(groups_create(&g, plan_find("flash", &e), NULL, &groups, &n, &e));
+    assert_string_equal(groups[1].name, "layer.0.attention");
+    assert_true(group_call(&g, &groups[1], &call, &e));
+    const uint8_t slots[] = {SLOT_X, SLOT_W, SLOT_V, SLOT_Y};
+    assert_int_equal(call.n_arguments, 4);
+    for (int i = 0; i < 4; i++) assert_int_equal(call.arguments[i].slot, slots[i]);
+    assert_int_equal(call_get(&call, CONST_X_OFFSET, 99), 0);
+    assert_int_equal(call_get(&call, CONST_W_OFFSET, 0), 1024);
+    assert_int_equal(call_get(&call, CONST_V_OFFSET, 0), 2048);
+    assert_int_equal(call_get(&call, CONST_V_STRIDE, 0), 3072);
+    assert_int_equal(call_get(&call, CONST_Y_STRIDE, 0), 1024);
+    assert_int_equal(call_get(&call, CONST_HEAD_DIM, 0), 64);
+    float scale;
+    uint32_t bits = call_get(&call, CONST_SCALE, 0);
+    memcpy(&scale, &bits, 4);
+    assert_true(scale == 0.125f);
+    host_free(&host, groups);
+    graph_destroy(&g);
+}
+
+/* A refused group becomes single operators, and the one who asked is told. */
+static bool refuse_attention(const struct graph *g, const struct group *group, char *reason, size_t size, void *user)
+{
+    (void)g, (void)user;
+    if (strcmp(group->row->kernel, "attention")) return true;
+    snprintf(reason, size, "no attention today");
+    return false;
+}
+
+static void count_split(const struct graph *g, const struct group *group, const char *reason, void *user)
+{
+    (void)g;
+    assert_string_equal(group->row->name, "attention");
+    assert_string_equal(reason, "no attention today");
+    ++*(int *)user;
+}
+
+static void test_split(void **state)
+{
+    (void)state;
+    struct graph g;
+    struct error e = {0};
+    struct group *groups;
+    int n, splits = 0;
+    wherry_model_config config = bert_large;
+    config.layers = 3;
+    make(&g, &(struct graph_options){.config = &config, .pool = WHERRY_POOL_MEAN});
+    const struct group_filter filter = {refuse_attention, count_split, &splits};
+    assert_true(groups_create(&g, plan_find("flash", &e), &filter, &groups, &n, &e));
+    assert_int_equal(splits, 3);
+    assert_int_equal(n, 1 + 3 * (7 + 2) + 1);
+    assert_string_equal(groups[2].name, "layer.0.scores");
+    host_free(&host, groups);
+    graph_destroy(&g);
+}
+
+/* The einsum of attention scores and of a product, on numbers small enough to do by hand. */
+static void test_references(void **state)
+{
+    (void)state;
+    struct graph g;
+    struct error e = {0};
+    wherry_model_config config = {
+        .struct_size = sizeof config, .layers = 1, .hidden = 4, .heads = 2, .feed_forward = 2};
+    make(&g, &(struct graph_options){.config = &config, .pool = WHERRY_POOL_NONE, .layer_only = true});
+    uint32_t offsets[] = {0, 1, 3};
+    struct batch_shape b = {2, offsets, 3, 5, 2};
+    struct values v = {calloc((size_t)g.n_tensors, sizeof(double *)), NULL};
+    for (int t = 0; t < g.n_tensors; t++)
+        if (g.tensors[t].parent < 0) {
+            size_t count = (size_t)tensor_elements(&g, &b, t);
+            v.of[t] = calloc(count, sizeof(double));
+            for (size_t i = 0; i < count; i++) v.of[t][i] = (double)((i * 7 + (size_t)t) % 5) - 2;
+        }
+    for (int o = 0; o < g.n_ops; o++) {
+        const struct op *op = &g.ops[o];
+        if (op->place != SCORES && op->place != CONTEXT && op->place != QKV) continue;
+        assert_true(op->kind->reference(&g, op, &b, &v, &e));
+        const double *y = v.of[op->out];
+        for (int s = 0, base = 0; s < 2;
+             base += (int)(offsets[s + 1] - offsets[s]) * (int)(offsets[s + 1] - offsets[s]) * 2, s++) {
+            int first = (int)offsets[s], len = (int)offsets[s + 1] - first;
+            for (int h = 0; h < 2; h++)
+                for (int j = 0; j < len; j++) {
+                    const double *qkv = v.of[tensor_owner(&g, op->in[0])];
+                    for (int k = 0; op->place == SCORES && k < len; k++) {
+                        double sum = 0;
+                        for (int p = 0; p < 2; p++)
+                            sum += qkv[(first + j) * 12 + h * 2 + p] * qkv[(first + k) * 12 + 4 + h * 2 + p];
+                        assert_true(fabs(y[base + (h * len + j) * len + k] - sum) < 1e-12);
+                    }
+                    for (int p = 0; op->place == CONTEXT && p < 2; p++) {
+                        double sum = 0;
+                        const double *alpha = v.of[op->in[0]], *values = v.of[tensor_owner(&g, op->in[1])];
+                        for (int k = 0; k < len; k++)
+                            sum += alpha[base + (h * len + j) * len + k] * values[(first + k) * 12 + 8 + h * 2 + p];
+                        assert_true(fabs(y[(first + j) * 4 + h * 2 + p] - sum) < 1e-12);
+                    }
+                }
+        }
+        for (int r = 0; op->place == QKV && r < 3; r++)
+            for (int n = 0; n < 12; n++) {
+                double sum = 0;
+                for (int k = 0; k < 4; k++) sum += v.of[op->in[0]][r * 4 + k] * v.of[op->in[1]][n * 4 + k];
+                assert_true(fabs(y[r * 12 + n] - sum) < 1e-12);
+            }
+    }
+    for (int t = 0; t < g.n_tensors; t++) free(v.of[t]);
+    free(v.of);
+    graph_destroy(&g);
+}
+
+static void test_bad_configs(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    struct graph g;
+    wherry_model_config config = bert_large;
+    config.heads = 15;
+    assert_false(graph_create(&host, &(struct graph_options){.config = &config}, &g, &e));
+    assert_int_equal(e.status, WHERRY_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(e.text, "15 heads"));
+    assert_null(plan_find("nonsense", &e));
+    assert_non_null(strstr(e.text, "flash, paper and unfused"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flop_equal_the_paper),
+        cmocka_unit_test(test_groups_cover),
+        cmocka_unit_test(test_bytes_of_plans),
+        cmocka_unit_test(test_call_of_attention),
+        cmocka_unit_test(test_split),
+        cmocka_unit_test(test_references),
+        cmocka_unit_test(test_bad_configs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
