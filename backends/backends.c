@@ -1,0 +1,15 @@
+/* The backends of this build. */
+#include "backends/backend.h"
+
+extern const struct backend backend_reference, backend_opencl, backend_vulkan;
+
+const struct backend *const backends[] = {
+#ifdef WHERRY_HAVE_VULKAN
+    &backend_vulkan,
+#endif
+#ifdef WHERRY_HAVE_OPENCL
+    &backend_opencl,
+#endif
+    &backend_reference,
+};
+const size_t backends_count = sizeof backends / sizeof *backends;

@@ -1,0 +1,215 @@
+/* The reference as a backend: every group by its operators' definitions in double. What runs where no driver is, and
+ * what tests can always run. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/backend.h"
+#include "base/platform.h"
+#include "graph/values.h"
+
+struct buffer {
+    uint64_t bytes;
+    unsigned char *data;
+};
+
+struct backend_device {
+    const struct host *host;
+    struct device_limits limits;
+    uint64_t allocated;
+};
+
+struct program {
+    const struct schedule *schedule;
+    struct values values;
+};
+
+static bool reference_enumerate(const struct host *host, wherry_device_info **list, size_t *count, struct error *e)
+{
+    void *grown = host_grow(host, *list, *count, *count + 1, sizeof **list, e);
+    if (!grown) return false;
+    *list = grown;
+    wherry_device_info *info = &(*list)[(*count)++];
+    snprintf(info->id, sizeof info->id, "reference");
+    snprintf(info->name, sizeof info->name, "reference (double precision, host processor)");
+    snprintf(info->driver, sizeof info->driver, "wherry %s", wherry_version_string());
+    snprintf(info->api, sizeof info->api, "C");
+    info->type = WHERRY_DEVICE_CPU;
+    info->usable = true;
+    return true;
+}
+
+static struct backend_device *reference_open(const struct host *host, size_t index, const void *external,
+                                             wherry_device_info *info, struct error *e)
+{
+    (void)index, (void)external, (void)info;
+    struct backend_device *device = host_alloc(host, 1, sizeof *device, e);
+    if (!device) return NULL;
+    device->host = host;
+    device->limits = (struct device_limits){.f16 = true,
+                                            .cpu = true,
+                                            .subgroup_min = 1,
+                                            .subgroup_max = 1,
+                                            .shared_bytes = 1 << 20,
+                                            .max_local_size = 1024,
+                                            .max_buffer_bytes = UINT64_MAX / 4,
+                                            .max_binding_bytes = UINT64_MAX / 4};
+    return device;
+}
+
+static void reference_close(struct backend_device *device)
+{
+    if (device) host_free(device->host, device);
+}
+
+static const struct device_limits *reference_limits(const struct backend_device *device) { return &device->limits; }
+
+static struct buffer *reference_buffer_create(struct backend_device *device, uint64_t bytes, struct error *e)
+{
+    struct buffer *buffer = host_alloc(device->host, 1, sizeof *buffer, e);
+    if (!buffer) return NULL;
+    if (!(buffer->data = host_alloc(device->host, (size_t)bytes, 1, e))) {
+        host_free(device->host, buffer);
+        return NULL;
+    }
+    buffer->bytes = bytes;
+    device->allocated += bytes;
+    return buffer;
+}
+
+static void reference_buffer_destroy(struct backend_device *device, struct buffer *buffer)
+{
+    if (!buffer) return;
+    device->allocated -= buffer->bytes;
+    host_free(device->host, buffer->data);
+    host_free(device->host, buffer);
+}
+
+static bool inside(const struct buffer *buffer, uint64_t offset, uint64_t bytes, struct error *e)
+{
+    if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return true;
+    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "bytes %llu to %llu of a buffer of %llu", (unsigned long long)offset,
+                (unsigned long long)(offset + bytes), (unsigned long long)buffer->bytes);
+}
+
+static bool reference_buffer_write(struct backend_device *device, struct buffer *buffer, uint64_t offset,
+                                   const void *data, uint64_t bytes, struct error *e)
+{
+    (void)device;
+    TRY(inside(buffer, offset, bytes, e));
+    memcpy(buffer->data + offset, data, (size_t)bytes);
+    return true;
+}
+
+static bool reference_buffer_read(struct backend_device *device, struct buffer *buffer, uint64_t offset, void *data,
+                                  uint64_t bytes, struct error *e)
+{
+    (void)device;
+    TRY(inside(buffer, offset, bytes, e));
+    memcpy(data, buffer->data + offset, (size_t)bytes);
+    return true;
+}
+
+static uint64_t reference_allocated(const struct backend_device *device) { return device->allocated; }
+
+static bool reference_supports(struct backend_device *device, const struct call *call, bool f16, char *reason,
+                               size_t reason_size)
+{
+    (void)device, (void)call, (void)f16, (void)reason, (void)reason_size;
+    return true;
+}
+
+static void reference_program_destroy(struct backend_device *device, struct program *program)
+{
+    if (!program) return;
+    values_destroy(program->schedule->graph, &program->values);
+    host_free(device->host, program);
+}
+
+static struct program *reference_program_create(struct backend_device *device, const struct schedule *schedule,
+                                                wherry_progress progress, void *user, struct program_info *info,
+                                                struct error *e)
+{
+    (void)progress, (void)user;
+    memset(info, 0, sizeof *info);
+    struct program *program = host_alloc(device->host, 1, sizeof *program, e);
+    if (!program) return NULL;
+    program->schedule = schedule;
+    if (values_create(schedule->graph, &program->values, e)) return program;
+    reference_program_destroy(device, program);
+    return NULL;
+}
+
+struct step_tensors {
+    const struct step *step;
+    const struct graph *graph;
+};
+
+/* Bytes of a tensor that one of the step's arguments is, or is a slice of. */
+static void *argument_bytes(const struct step_tensors *s, int tensor)
+{
+    for (int a = 0; a < s->step->call->n_arguments; a++) {
+        if (tensor_owner(s->graph, s->step->call->arguments[a].tensor) != tensor) continue;
+        const struct binding *b = &s->step->bindings[a + 1]; /* binding 0 is the batch */
+        return b->buffer->data + b->offset;
+    }
+    return NULL;
+}
+
+static const void *tensor_bytes_of(int tensor, void *user) { return argument_bytes(user, tensor); }
+
+static bool step_run(struct program *program, const struct step *step, const struct batch_shape *batch, struct error *e)
+{
+    const struct graph *g = program->schedule->graph;
+    const struct group *group = &program->schedule->groups[step->group];
+    struct step_tensors tensors = {step, g};
+    TRY(values_load(g, group, batch, step->f16, tensor_bytes_of, &tensors, &program->values, e));
+    TRY(group_reference(g, group, batch, &program->values, e));
+    for (int w = 0; w < group->n_writes; w++) {
+        int t = group->writes[w];
+        storage_from_doubles(program->values.of[t], step->f16, (size_t)tensor_elements(g, batch, t),
+                             argument_bytes(&tensors, t));
+    }
+    values_clear(g, &program->values);
+    return true;
+}
+
+static bool reference_program_run(struct backend_device *device, struct program *program, const struct run *run,
+                                  struct error *e)
+{
+    for (int i = 0; i < run->n_uploads; i++)
+        TRY(reference_buffer_write(device, run->uploads[i].buffer, run->uploads[i].offset, run->uploads[i].host,
+                                   run->uploads[i].bytes, e));
+    for (int i = 0; i < program->schedule->n_steps; i++) {
+        uint64_t start = clock_ns();
+        TRY(step_run(program, &program->schedule->steps[i], run->batch, e));
+        if (run->step_seconds) run->step_seconds[i] = (double)(clock_ns() - start) * 1e-9;
+    }
+    for (int i = 0; i < run->n_downloads; i++)
+        TRY(reference_buffer_read(device, run->downloads[i].buffer, run->downloads[i].offset, run->downloads[i].host,
+                                  run->downloads[i].bytes, e));
+    return true;
+}
+
+static const char *reference_program_note(const struct program *program, int step)
+{
+    (void)program, (void)step;
+    return NULL;
+}
+
+const struct backend backend_reference = {
+    .name = "reference",
+    .enumerate = reference_enumerate,
+    .open = reference_open,
+    .close = reference_close,
+    .limits = reference_limits,
+    .buffer_create = reference_buffer_create,
+    .buffer_destroy = reference_buffer_destroy,
+    .buffer_write = reference_buffer_write,
+    .buffer_read = reference_buffer_read,
+    .allocated = reference_allocated,
+    .supports = reference_supports,
+    .program_create = reference_program_create,
+    .program_destroy = reference_program_destroy,
+    .program_run = reference_program_run,
+    .program_note = reference_program_note,
+};

@@ -1,0 +1,72 @@
+/* Loads what a group reads, in double, and frees it again. */
+#include "graph/values.h"
+
+#include <string.h>
+
+#include "base/half.h"
+
+void doubles_from_storage(const void *storage, bool f16, size_t count, double *out)
+{
+    const float *f32 = storage;
+    const uint16_t *half = storage;
+    for (size_t i = 0; i < count; i++) out[i] = f16 ? half_to_float(half[i]) : f32[i];
+}
+
+void storage_from_doubles(const double *values, bool f16, size_t count, void *out)
+{
+    float *f32 = out;
+    uint16_t *half = out;
+    for (size_t i = 0; i < count; i++) {
+        if (f16)
+            half[i] = half_from_float((float)values[i]);
+        else
+            f32[i] = (float)values[i];
+    }
+}
+
+bool values_create(const struct graph *g, struct values *out, struct error *e)
+{
+    out->of = host_alloc(g->host, (size_t)g->n_tensors, sizeof *out->of, e);
+    out->ids = out->of ? host_alloc(g->host, (size_t)g->n_tensors, sizeof *out->ids, e) : NULL;
+    return out->of && out->ids;
+}
+
+void values_clear(const struct graph *g, struct values *values)
+{
+    for (int t = 0; values->of && t < g->n_tensors; t++) {
+        host_free(g->host, values->of[t]);
+        values->of[t] = NULL;
+    }
+}
+
+void values_destroy(const struct graph *g, struct values *values)
+{
+    values_clear(g, values);
+    host_free(g->host, values->of);
+    host_free(g->host, values->ids);
+    memset(values, 0, sizeof *values);
+}
+
+bool values_load(const struct graph *g, const struct group *group, const struct batch_shape *b, bool f16,
+                 tensor_bytes bytes, void *user, struct values *values, struct error *e)
+{
+    values_clear(g, values);
+    for (int i = 0; i < group->n_reads; i++) {
+        int t = tensor_owner(g, group->reads[i]);
+        const void *storage = bytes(t, user);
+        if (!storage)
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: %s has no memory", group->name, g->tensors[t].name);
+        if (g->tensors[t].u32) {
+            values->ids[t] = storage;
+        } else if (!values->of[t]) {
+            size_t count = (size_t)tensor_elements(g, b, t);
+            if (!(values->of[t] = host_alloc(g->host, count, sizeof(double), e))) return false;
+            doubles_from_storage(storage, f16, count, values->of[t]);
+        }
+    }
+    for (int o = group->first; o < group->first + group->count; o++) {
+        int t = g->ops[o].out;
+        if (!(values->of[t] = host_alloc(g->host, (size_t)tensor_elements(g, b, t), sizeof(double), e))) return false;
+    }
+    return true;
+}

@@ -1,0 +1,22 @@
+/* Tensors in double for the references, to and from the storage types. */
+#ifndef WHERRY_GRAPH_VALUES_H
+#define WHERRY_GRAPH_VALUES_H
+
+#include "graph/graph.h"
+
+void doubles_from_storage(const void *storage, bool f16, size_t count, double *out);
+void storage_from_doubles(const double *values, bool f16, size_t count, void *out);
+
+bool values_create(const struct graph *g, struct values *out, struct error *e);
+void values_destroy(const struct graph *g, struct values *values); /* with all memory below; accepts a zeroed one */
+
+/* Where the bytes of a tensor are: NULL when they can't be had. */
+typedef const void *(*tensor_bytes)(int tensor, void *user);
+
+/* Gives every tensor that the group reads its values, and every output of its operators memory. */
+bool values_load(const struct graph *g, const struct group *group, const struct batch_shape *b, bool f16,
+                 tensor_bytes bytes, void *user, struct values *values, struct error *e);
+/* Frees the values of all tensors. */
+void values_clear(const struct graph *g, struct values *values);
+
+#endif

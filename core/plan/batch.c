@@ -1,0 +1,92 @@
+/* Fills the batch buffer and counts work-groups. */
+#include "plan/batch.h"
+
+#include <string.h>
+
+#include "kernel/interface.h"
+
+static uint64_t divide_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit; }
+
+uint64_t batch_words_most(const struct batch_tables *tables, const struct batch_shape *limits)
+{
+    uint64_t words = HEADER_WORDS + 2 * ((uint64_t)limits->sequences + 1) + limits->tokens;
+    /* A sequence of length l has ceil(l / tile) <= l tiles of queries, and ceil(l / tile) times as many of scores. */
+    if (tables->query_tile) {
+        uint64_t most = divide_up(limits->tokens, tables->query_tile) + limits->sequences;
+        words += 2 * (most < limits->tokens ? most : limits->tokens);
+    }
+    if (tables->score_tile) {
+        uint64_t rows = divide_up(limits->tokens, tables->score_tile) + limits->sequences;
+        rows = rows < limits->tokens ? rows : limits->tokens;
+        words += 2 * rows * divide_up(limits->longest, tables->score_tile);
+    }
+    return words;
+}
+
+size_t batch_fill(const struct batch_tables *tables, const struct batch_shape *batch, uint32_t *words)
+{
+    uint32_t *at = words + HEADER_WORDS;
+    memset(words, 0, HEADER_WORDS * sizeof *words);
+    words[HEADER_TOKENS] = (uint32_t)batch->tokens;
+    words[HEADER_SEQUENCES] = batch->sequences;
+    words[HEADER_AT_OFFSETS] = (uint32_t)(at - words);
+    memcpy(at, batch->offsets, (batch->sequences + 1) * sizeof *at);
+    at += batch->sequences + 1;
+    words[HEADER_AT_SCORE_OFFSETS] = (uint32_t)(at - words);
+    uint32_t *token_sequence = at + batch->sequences, pairs = 0;
+    words[HEADER_AT_TOKEN_SEQUENCE] = (uint32_t)(token_sequence - words);
+    for (uint32_t s = 0; s < batch->sequences; s++) {
+        uint32_t length = batch->offsets[s + 1] - batch->offsets[s];
+        at[s] = pairs;
+        pairs += length * length;
+        for (uint32_t t = batch->offsets[s]; t < batch->offsets[s + 1]; t++) token_sequence[t] = s;
+    }
+    at = token_sequence + batch->tokens;
+    words[HEADER_AT_QUERY_TILES] = (uint32_t)(at - words);
+    for (uint32_t s = 0; tables->query_tile && s < batch->sequences; s++)
+        for (uint32_t q = 0; q < batch->offsets[s + 1] - batch->offsets[s]; q += tables->query_tile) {
+            *at++ = s;
+            *at++ = q;
+            words[HEADER_QUERY_TILES]++;
+        }
+    words[HEADER_AT_SCORE_TILES] = (uint32_t)(at - words);
+    for (uint32_t s = 0; tables->score_tile && s < batch->sequences; s++) {
+        uint32_t tiles = (uint32_t)divide_up(batch->offsets[s + 1] - batch->offsets[s], tables->score_tile);
+        for (uint32_t j = 0; j < tiles; j++)
+            for (uint32_t k = 0; k < tiles; k++) {
+                *at++ = s;
+                *at++ = j | k << 16;
+                words[HEADER_SCORE_TILES]++;
+            }
+    }
+    return (size_t)(at - words);
+}
+
+struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
+{
+    uint64_t rows = words[call_get(call, CONST_ROWS, HEADER_TOKENS)], n = call_get(call, CONST_N, 1), groups = 0;
+    uint64_t local = call_get(call, CONST_LOCAL_SIZE, 1), heads = call_get(call, CONST_HEADS, 1);
+    switch (call->launch) {
+    case LAUNCH_ELEMENTS:
+        groups = divide_up(rows * n, local * (call_get(call, CONST_ALIGNED, 0) ? (f16 ? 8 : 4) : 1));
+        break;
+    case LAUNCH_ROWS:
+        groups = rows;
+        break;
+    case LAUNCH_TILES:
+        groups = divide_up(rows, call_get(call, CONST_TILE_M, 1)) * divide_up(n, call_get(call, CONST_TILE_N, 1));
+        break;
+    case LAUNCH_SCORE_ROWS:
+        groups = rows * heads;
+        break;
+    case LAUNCH_QUERIES:
+        groups = words[HEADER_QUERY_TILES] * heads;
+        break;
+    case LAUNCH_SCORES:
+        groups = words[HEADER_SCORE_TILES] * heads;
+        break;
+    }
+    struct grid grid = {(uint32_t)(groups < GRID_WIDTH ? groups : GRID_WIDTH), (uint32_t)divide_up(groups, GRID_WIDTH),
+                        1};
+    return grid;
+}

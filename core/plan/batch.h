@@ -1,0 +1,20 @@
+/* The batch buffer: header and tables that tell kernels where sequences lie, and how many work-groups each step gets.
+ */
+#ifndef WHERRY_PLAN_BATCH_H
+#define WHERRY_PLAN_BATCH_H
+
+#include "backends/backend.h"
+
+/* What the tables need to know about the kernels that read them. */
+struct batch_tables {
+    uint32_t query_tile, score_tile; /* rows per tile, 0: no kernel reads this table */
+};
+
+/* Words that the header and tables take at most for batches within these limits. */
+uint64_t batch_words_most(const struct batch_tables *tables, const struct batch_shape *limits);
+/* Writes header and tables; returns the number of words. */
+size_t batch_fill(const struct batch_tables *tables, const struct batch_shape *batch, uint32_t *words);
+/* Work-groups of a call for the batch that `words` describes. */
+struct grid call_grid(const struct call *call, bool f16, const uint32_t *words);
+
+#endif

@@ -1,0 +1,47 @@
+/* Where every tensor lies: planned before anything is allocated. */
+#ifndef WHERRY_PLAN_MEMORY_H
+#define WHERRY_PLAN_MEMORY_H
+
+#include "graph/graph.h"
+
+enum { MEMORY_ALIGNMENT = 256, MEMORY_ROUND = 4096 };
+
+enum memory_kind { MEMORY_WEIGHTS, MEMORY_BATCH, MEMORY_ACTIVATIONS };
+
+struct placement {
+    int block; /* -1: the tensor lives in no memory (it stays inside a kernel) */
+    uint64_t offset, bytes;
+};
+
+/* One allocation. */
+struct memory_block {
+    enum memory_kind kind;
+    uint64_t bytes; /* a multiple of MEMORY_ROUND */
+};
+
+struct memory_plan {
+    const struct host *host;
+    struct placement *of; /* [n_tensors]; slices have their parent's */
+    struct memory_block *blocks;
+    int n_blocks;
+    uint64_t bytes_of[3]; /* by enum memory_kind */
+    uint64_t bytes;       /* all blocks */
+};
+
+struct memory_request {
+    const struct graph *graph;
+    const struct group *groups;
+    int n_groups;
+    struct batch_shape limits; /* the largest batch; no offsets */
+    size_t storage;            /* bytes of an element */
+    uint64_t max_block_bytes, max_tensor_bytes;
+    bool keep;             /* every tensor has memory of its own */
+    uint64_t guard;        /* bytes left free before and behind every activation, a multiple of MEMORY_ALIGNMENT */
+    uint64_t tables_bytes; /* room for the batch header and its tables, first in the batch block */
+};
+
+bool memory_plan_create(const struct host *host, const struct memory_request *request, struct memory_plan *out,
+                        struct error *e);
+void memory_plan_destroy(struct memory_plan *plan); /* accepts a zeroed one */
+
+#endif
