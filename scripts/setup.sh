@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# setup.sh [build] [model] [check]
+# Installs what is missing for building and running (build, the default), for fetching the demo's model (model), and for
+# scripts/check.sh (check). Debian 12 or 13, Ubuntu 24.04; as root or through sudo. What is there already is left alone.
+set -eu
+
+# "what to look for:package": a command on the PATH, or, for "-", the package itself.
+build_needs="
+    gcc:gcc -:libc6-dev cmake:cmake ninja:ninja-build pkg-config:pkgconf
+    -:libjansson-dev -:libutf8proc-dev -:libcmocka-dev
+    glslc:glslc -:libvulkan-dev -:libvulkan-volk-dev -:mesa-vulkan-drivers
+    -:opencl-headers -:ocl-icd-opencl-dev -:libclblast-dev -:pocl-opencl-icd"
+model_needs="python3:python3 -:ca-certificates"
+check_needs="git:git g++:g++ -:vulkan-validationlayers spirv-val:spirv-tools python3:python3"
+# Not in every release: check.sh says so where it has to do without.
+check_wants="clang-format-14:clang-format-14 oclgrind:oclgrind"
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+installed() { # PACKAGE
+    case $(dpkg-query -W -f '${Status}' "$1" 2>/dev/null) in *' installed') return 0 ;; esac
+    return 1
+}
+
+available() { # PACKAGE
+    [ -n "$(apt-cache madison "$1" 2>/dev/null)" ]
+}
+
+# Prints the packages among "what:package" words that are missing.
+missing_of() {
+    local need what package
+    for need in "$@"; do
+        what=${need%%:*} package=${need#*:}
+        if [ "$what" != - ] && command -v "$what" >/dev/null 2>&1; then continue; fi
+        if [ "$have_apt" = yes ] && installed "$package"; then continue; fi
+        printf '%s ' "$package"
+    done
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null 2>&1; then
+        sudo "$@"
+    else
+        say "needs root: run as root, or install by hand: $missing"
+        exit 1
+    fi
+}
+
+apt() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0 "$@" >"$log" 2>&1 || {
+        cat "$log" >&2
+        say "apt-get $1 failed (above); still missing: $missing"
+        exit 1
+    }
+}
+
+have_apt=no
+if command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null 2>&1; then have_apt=yes; fi
+
+needs='' wants=''
+for what in "${@:-build}"; do
+    case $what in
+    build) needs="$needs $build_needs" ;;
+    model)
+        needs="$needs $model_needs"
+        python3 -m pip --version >/dev/null 2>&1 || needs="$needs -:python3-pip"
+        ;;
+    check) needs="$needs $check_needs" wants="$wants $check_wants" ;;
+    *)
+        say "unknown part '$what'; parts are build, model, check"
+        exit 2
+        ;;
+    esac
+done
+
+# shellcheck disable=SC2086 # lists of words
+missing=$(missing_of $needs)
+# shellcheck disable=SC2086
+wanted=$(missing_of $wants)
+[ -n "$missing$wanted" ] || exit 0
+if [ "$have_apt" = no ]; then
+    [ -n "$missing" ] || exit 0
+    say "this system has no apt; install the equivalents of these Debian packages (libraries can't be looked for here," \
+        "some may be there already), then run the build by hand as the README says: $missing"
+    exit 1
+fi
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+lists_complete() {
+    local package
+    for package in $missing; do available "$package" || return 1; done
+}
+
+# What is optional and not in this release must not cost an update every time.
+if [ -n "$missing" ] || ! available libc6; then
+    say "reading package lists"
+    apt update
+fi
+# Most of these are in Ubuntu's component universe, which may be off.
+# shellcheck disable=SC1091
+if ! lists_complete && [ "$(. /etc/os-release && echo "$ID")" = ubuntu ]; then
+    say "enabling Ubuntu's component universe"
+    command -v add-apt-repository >/dev/null 2>&1 || apt install -y --no-install-recommends software-properties-common
+    as_root add-apt-repository -y universe >"$log" 2>&1
+    apt update
+fi
+for package in $missing; do
+    available "$package" || {
+        say "no package '$package' here: made for Debian 12, Debian 13 and Ubuntu 24.04. Needed: $missing"
+        exit 1
+    }
+done
+for package in $wanted; do
+    if available "$package"; then missing="$missing$package "; else say "no package '$package' here, going on without"; fi
+done
+[ -n "$missing" ] || exit 0
+say "installing $missing"
+# shellcheck disable=SC2086
+apt install -y --no-install-recommends $missing
