@@ -1,0 +1,63 @@
+/* The Vulkan backend's entry: its function table, and which calls it runs. */
+#include "vulkan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct device_limits *vulkan_limits(const struct backend_device *d) { return &d->physical.limits; }
+
+static uint64_t vulkan_allocated(const struct backend_device *d) { return d->allocated; }
+
+static bool vulkan_supports(struct backend_device *d, const struct call *call, bool f16, char *reason,
+                            size_t reason_size)
+{
+    const struct device_limits *limits = &d->physical.limits;
+    size_t index;
+    if (f16 && !limits->f16) {
+        snprintf(reason, reason_size, "%s lacks 16-bit storage (storageBuffer16BitAccess)", d->physical.info.name);
+        return false;
+    }
+    if (!kernel_find(call->kernel, f16, &index)) {
+        snprintf(reason, reason_size, "this build has no Vulkan kernel \"%s\" for %s", call->kernel,
+                 f16 ? "f16" : "f32");
+        return false;
+    }
+    uint32_t local = call_get(call, CONST_LOCAL_SIZE, 1);
+    if (local > limits->max_local_size) {
+        snprintf(reason, reason_size, "work-groups of %u work-items; %s runs at most %u", (unsigned)local,
+                 d->physical.info.name, (unsigned)limits->max_local_size);
+        return false;
+    }
+    uint32_t head = call_get(call, CONST_HEAD_DIM, 0);
+    if (!strcmp(call->kernel, "attention") && (head % 8 || head > 128)) {
+        snprintf(reason, reason_size, "head size %u; the attention kernel takes multiples of 8 up to 128",
+                 (unsigned)head);
+        return false;
+    }
+    return true;
+}
+
+/* Every step is one dispatch of its own kernel: there is nothing to add to its name. */
+static const char *vulkan_program_note(const struct program *program, int step)
+{
+    (void)program, (void)step;
+    return NULL;
+}
+
+const struct backend backend_vulkan = {
+    .name = "vulkan",
+    .enumerate = vulkan_enumerate,
+    .open = vulkan_open,
+    .close = vulkan_close,
+    .limits = vulkan_limits,
+    .buffer_create = vulkan_buffer_create,
+    .buffer_destroy = vulkan_buffer_destroy,
+    .buffer_write = vulkan_buffer_write,
+    .buffer_read = vulkan_buffer_read,
+    .allocated = vulkan_allocated,
+    .supports = vulkan_supports,
+    .program_create = vulkan_program_create,
+    .program_destroy = vulkan_program_destroy,
+    .program_run = vulkan_program_run,
+    .program_note = vulkan_program_note,
+};

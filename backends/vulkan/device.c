@@ -1,0 +1,332 @@
+/* Opens devices, or wraps the application's, and submits work to them. */
+#include "vulkan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- listing ---- */
+
+static bool list_append(const struct host *host, wherry_device_info **list, size_t *count,
+                        const wherry_device_info *info, struct error *e)
+{
+    wherry_device_info *grown = host_grow(host, *list, *count, *count + 1, sizeof *grown, e);
+    if (!grown) return false;
+    *list = grown;
+    grown[(*count)++] = *info;
+    return true;
+}
+
+static void info_id(wherry_device_info *info, size_t index)
+{
+    snprintf(info->id, sizeof info->id, "vulkan:%zu", index);
+}
+
+/* What stands in the list where Vulkan itself is broken. */
+static bool list_append_broken(const struct host *host, wherry_device_info **list, size_t *count,
+                               const struct error *cause, struct error *e)
+{
+    wherry_device_info info = {.name = "Vulkan", .api = "Vulkan"};
+    info_id(&info, 0);
+    snprintf(info.reason, sizeof info.reason, "%.*s", (int)sizeof info.reason - 1, cause->text);
+    return list_append(host, list, count, &info, e);
+}
+
+bool vulkan_enumerate(const struct host *host, wherry_device_info **list, size_t *count, struct error *e)
+{
+    struct instance instance;
+    struct physical *devices = NULL;
+    uint32_t n = 0;
+    struct error cause = {0};
+    bool ok = instance_open(host, &instance, &cause) && physical_list(host, &instance, &devices, &n, &cause);
+    instance_close(&instance);
+    if (!ok && cause.status == WHERRY_STATUS_OUT_OF_HOST_MEMORY) {
+        *e = cause;
+        return false;
+    }
+    if (!ok && cause.status == WHERRY_STATUS_NO_DEVICE) {
+        host_log(host, WHERRY_LOG_INFO, "%s", cause.text);
+        return true;
+    }
+    if (!ok) return list_append_broken(host, list, count, &cause, e);
+    for (uint32_t i = 0; ok && i < n; i++) {
+        info_id(&devices[i].info, i);
+        ok = list_append(host, list, count, &devices[i].info, e);
+    }
+    host_free(host, devices);
+    return ok;
+}
+
+/* ---- opening ---- */
+
+static bool functions_load(struct backend_device *d, struct error *e)
+{
+#define REQUIRE(function)                                                                                              \
+    d->vk.function = (PFN_vk##function)d->instance.vk.GetDeviceProcAddr(d->handle, "vk" #function);                    \
+    if (!d->vk.function) {                                                                                             \
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "Vulkan: %s lacks vk" #function, d->physical.info.name);             \
+    }
+    DEVICE_FUNCTIONS(REQUIRE)
+#undef REQUIRE
+    return true;
+}
+
+static bool device_pick(struct backend_device *d, size_t index, struct error *e)
+{
+    struct physical *list;
+    uint32_t count;
+    TRY(instance_open(d->host, &d->instance, e));
+    TRY(physical_list(d->host, &d->instance, &list, &count, e));
+    if (index < count) d->physical = list[index];
+    host_free(d->host, list);
+    if (index >= count) {
+        return fail(e, WHERRY_STATUS_NO_DEVICE, "Vulkan: there is no device number %zu, only %u", index,
+                    (unsigned)count);
+    }
+    if (!d->physical.info.usable) {
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "Vulkan: %s can't be used: %s", d->physical.info.name,
+                    d->physical.info.reason);
+    }
+    return true;
+}
+
+static bool device_make(struct backend_device *d, struct error *e)
+{
+    const struct physical *p = &d->physical;
+    const char *extensions[2];
+    uint32_t n = 0;
+    if (p->portability) extensions[n++] = "VK_KHR_portability_subset";
+    if (p->feedback && p->api < VK_API_VERSION_1_3) {
+        extensions[n++] = VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME;
+    }
+    float priority = 1.0f;
+    VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+        .queueFamilyIndex = p->queue_family,
+        .queueCount = 1,
+        .pQueuePriorities = &priority,
+    };
+    VkPhysicalDevice16BitStorageFeatures half = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
+        .storageBuffer16BitAccess = p->limits.f16,
+    };
+    VkDeviceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+        .pNext = &half,
+        .queueCreateInfoCount = 1,
+        .pQueueCreateInfos = &queue,
+        .enabledExtensionCount = n,
+        .ppEnabledExtensionNames = extensions,
+    };
+    VkResult r = d->instance.vk.CreateDevice(p->handle, &info, NULL, &d->handle);
+    if (r != VK_SUCCESS) {
+        d->handle = VK_NULL_HANDLE;
+        return fail_result(e, r, "opening %s", p->info.name);
+    }
+    TRY(functions_load(d, e));
+    d->vk.GetDeviceQueue(d->handle, p->queue_family, 0, &d->queue);
+    return true;
+}
+
+static bool device_wrap(struct backend_device *d, const wherry_vulkan_desc *desc, struct error *e)
+{
+    if (desc->struct_size < sizeof *desc) {
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "wherry_vulkan_desc: struct_size is %u, must be sizeof(wherry_vulkan_desc), %zu",
+                    (unsigned)desc->struct_size, sizeof *desc);
+    }
+    if (!desc->instance || !desc->physical_device || !desc->device || !desc->queue) {
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "wherry_vulkan_desc: instance, physical_device, device and queue must all be given");
+    }
+    if (!desc->queue_lock != !desc->queue_unlock) {
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "wherry_vulkan_desc: queue_lock and queue_unlock must be given both or neither");
+    }
+    if (desc->device_extension_count && !desc->device_extensions) {
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_vulkan_desc: device_extensions is NULL");
+    }
+    struct physical *p = &d->physical;
+    d->external = true;
+    TRY(instance_wrap(desc, &d->instance, e));
+    TRY(physical_describe(d->host, &d->instance, desc->physical_device, p, e));
+    if (!p->info.usable) {
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "Vulkan: %s can't be used: %s", p->info.name, p->info.reason);
+    }
+    TRY(physical_use_family(d->host, &d->instance, p, desc->queue_family, e));
+    /* The device may do more than it was made for. */
+    p->limits.f16 = p->limits.f16 && desc->storage_buffer_16bit_access;
+    p->feedback = p->feedback && p->api >= VK_API_VERSION_1_3;
+    for (size_t i = 0; i < desc->device_extension_count; i++) {
+        if (!strcmp(desc->device_extensions[i], VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME)) p->feedback = true;
+    }
+    d->handle = desc->device;
+    d->queue = desc->queue;
+    d->queue_lock = desc->queue_lock;
+    d->queue_unlock = desc->queue_unlock;
+    d->queue_user = desc->user;
+    return functions_load(d, e);
+}
+
+static bool layouts_make(struct backend_device *d, struct error *e)
+{
+    VkDescriptorSetLayoutBinding slots[SLOT_COUNT];
+    for (uint32_t i = 0; i < SLOT_COUNT; i++) {
+        slots[i] = (VkDescriptorSetLayoutBinding){
+            .binding = i,
+            .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            .descriptorCount = 1,
+            .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+        };
+    }
+    VkDescriptorSetLayoutCreateInfo set = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+        .bindingCount = SLOT_COUNT,
+        .pBindings = slots,
+    };
+    VkResult r = d->vk.CreateDescriptorSetLayout(d->handle, &set, NULL, &d->set_layout);
+    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkCreateDescriptorSetLayout");
+    VkPipelineLayoutCreateInfo layout = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+        .setLayoutCount = 1,
+        .pSetLayouts = &d->set_layout,
+    };
+    r = d->vk.CreatePipelineLayout(d->handle, &layout, NULL, &d->pipeline_layout);
+    return r == VK_SUCCESS || device_fail(d, e, r, "vkCreatePipelineLayout");
+}
+
+static bool commands_make(struct backend_device *d, struct error *e)
+{
+    VkCommandPoolCreateInfo pool = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
+        .queueFamilyIndex = d->physical.queue_family,
+    };
+    VkResult r = d->vk.CreateCommandPool(d->handle, &pool, NULL, &d->pool);
+    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkCreateCommandPool");
+    VkCommandBufferAllocateInfo commands = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = d->pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1,
+    };
+    r = d->vk.AllocateCommandBuffers(d->handle, &commands, &d->copy);
+    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkAllocateCommandBuffers");
+    VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    r = d->vk.CreateFence(d->handle, &fence, NULL, &d->fence);
+    return r == VK_SUCCESS || device_fail(d, e, r, "vkCreateFence");
+}
+
+struct backend_device *vulkan_open(const struct host *host, size_t index, const void *external,
+                                   wherry_device_info *info, struct error *e)
+{
+    struct backend_device *d = host_alloc(host, 1, sizeof *d, e);
+    if (!d) return NULL;
+    d->host = host;
+    bool ok = external ? device_wrap(d, external, e) : device_pick(d, index, e) && device_make(d, e);
+    if (!ok || !layouts_make(d, e) || !commands_make(d, e) || !pipelines_open(d, e)) {
+        vulkan_close(d);
+        return NULL;
+    }
+    if (external) {
+        snprintf(d->physical.info.id, sizeof d->physical.info.id, "vulkan:external");
+    } else {
+        info_id(&d->physical.info, index);
+    }
+    *info = d->physical.info;
+    return d;
+}
+
+void vulkan_close(struct backend_device *d)
+{
+    if (!d) return;
+    /* A hung device still runs what it was given: its objects stay, for destroying them would be undefined. */
+    if (d->handle && d->vk.DestroyDevice && !d->hung) {
+        mapped_destroy(d, &d->transfer);
+        pipelines_close(d);
+        if (d->fence) d->vk.DestroyFence(d->handle, d->fence, NULL);
+        if (d->pool) d->vk.DestroyCommandPool(d->handle, d->pool, NULL);
+        if (d->pipeline_layout) d->vk.DestroyPipelineLayout(d->handle, d->pipeline_layout, NULL);
+        if (d->set_layout) d->vk.DestroyDescriptorSetLayout(d->handle, d->set_layout, NULL);
+    }
+    if (d->handle && !d->external && !d->hung) {
+        /* A device that lacks a function is half-opened, and its table incomplete. */
+        PFN_vkDestroyDevice destroy =
+            (PFN_vkDestroyDevice)d->instance.vk.GetDeviceProcAddr(d->handle, "vkDestroyDevice");
+        if (destroy) destroy(d->handle, NULL);
+    }
+    if (!d->hung) instance_close(&d->instance);
+    host_free(d->host, d->pipelines.list);
+    host_free(d->host, d->pipelines.keys);
+    host_free(d->host, d);
+}
+
+/* ---- submission ---- */
+
+bool device_check(const struct backend_device *d, struct error *e)
+{
+    if (!d->lost) return true;
+    return fail_native(e, WHERRY_STATUS_DEVICE_LOST, VK_ERROR_DEVICE_LOST,
+                       "Vulkan: %s was lost by an earlier call; close it and open it again", d->physical.info.name);
+}
+
+bool device_fail(struct backend_device *d, struct error *e, VkResult result, const char *what)
+{
+    if (result == VK_ERROR_DEVICE_LOST) d->lost = true;
+    return fail_result(e, result, "%s: %s", d->physical.info.name, what);
+}
+
+bool device_submit(struct backend_device *d, const VkSubmitInfo *batches, uint32_t n, double seconds, struct error *e)
+{
+    VkResult r = d->vk.ResetFences(d->handle, 1, &d->fence);
+    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkResetFences");
+    if (d->queue_lock) d->queue_lock(d->queue_user);
+    r = d->vk.QueueSubmit(d->queue, n, batches, d->fence);
+    if (d->queue_unlock) d->queue_unlock(d->queue_user);
+    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkQueueSubmit");
+    uint64_t ns = seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
+    r = d->vk.WaitForFences(d->handle, 1, &d->fence, VK_TRUE, ns);
+    if (r == VK_SUCCESS) return true;
+    if (r == VK_TIMEOUT) {
+        d->lost = d->hung = true;
+        return fail_native(e, WHERRY_STATUS_DEVICE_LOST, r,
+                           "Vulkan: %s did not finish within %.0f seconds and is taken for hung; restart the program, "
+                           "or use smaller limits",
+                           d->physical.info.name, seconds);
+    }
+    /* Other failures leave it open whether the work still runs. */
+    if (r != VK_ERROR_DEVICE_LOST) d->lost = d->hung = true;
+    return device_fail(d, e, r, "vkWaitForFences");
+}
+
+void device_name(struct backend_device *d, VkObjectType type, uint64_t handle, const char *name)
+{
+    if (!d->instance.vk.SetDebugUtilsObjectNameEXT) return;
+    VkDebugUtilsObjectNameInfoEXT info = {
+        .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
+        .objectType = type,
+        .objectHandle = handle,
+        .pObjectName = name,
+    };
+    d->instance.vk.SetDebugUtilsObjectNameEXT(d->handle, &info);
+}
+
+/* ---- what an application's device must have ---- */
+
+wherry_status wherry_vulkan_query_needs(wherry_vulkan_needs *out)
+{
+    static const char *const none[] = {NULL};
+    static const char *const device_extensions[] = {VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME, NULL};
+    static const char *const instance_extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, NULL};
+    static const char *const features[] = {"storageBuffer16BitAccess", NULL};
+    if (!out || out->struct_size < sizeof *out) return WHERRY_STATUS_INVALID_ARGUMENT;
+    *out = (wherry_vulkan_needs){
+        .struct_size = out->struct_size,
+        .api_version = VK_API_VERSION_1_1,
+        .required_device_extensions = none,
+        .optional_device_extensions = device_extensions,
+        .optional_instance_extensions = instance_extensions,
+        .required_features = none,
+        .optional_features = features,
+    };
+    return WHERRY_STATUS_OK;
+}

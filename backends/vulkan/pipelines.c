@@ -1,0 +1,460 @@
+/* Makes pipelines in parallel and keeps what the driver compiled on disk. */
+#include "vulkan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/platform.h"
+
+/* ---- keys ---- */
+
+/* FNV-1a. */
+static const uint64_t hash_start = 0xcbf29ce484222325u;
+
+static uint64_t hash_more(uint64_t hash, const void *data, size_t bytes)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < bytes; i++) hash = (hash ^ p[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static uint64_t kernels_hash(void)
+{
+    uint64_t hash = hash_start;
+    struct embedded_kernel kernel;
+    for (size_t i = 0; vulkan_kernel(i, &kernel); i++) {
+        unsigned char f16 = kernel.f16;
+        hash = hash_more(hash, kernel.name, strlen(kernel.name) + 1);
+        hash = hash_more(hash, &f16, 1);
+        hash = hash_more(hash, kernel.data, kernel.size);
+    }
+    return hash;
+}
+
+bool kernel_find(const char *name, bool f16, size_t *index)
+{
+    struct embedded_kernel kernel;
+    for (size_t i = 0; vulkan_kernel(i, &kernel); i++) {
+        if (kernel.f16 == f16 && !strcmp(kernel.name, name)) {
+            *index = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct pipeline pipeline_describe(size_t kernel, const struct call *call)
+{
+    struct pipeline p = {.kernel = kernel, .n_constants = call->n_constants};
+    struct embedded_kernel embedded;
+    vulkan_kernel(kernel, &embedded);
+    unsigned char f16 = embedded.f16;
+    p.key = hash_more(hash_start, embedded.name, strlen(embedded.name) + 1);
+    p.key = hash_more(p.key, &f16, 1);
+    for (int i = 0; i < call->n_constants; i++) {
+        p.constants[i] = call->constants[i];
+        p.key = hash_more(p.key, &call->constants[i].id, sizeof call->constants[i].id);
+        p.key = hash_more(p.key, &call->constants[i].value, sizeof call->constants[i].value);
+    }
+    return p;
+}
+
+static bool pipeline_equal(const struct pipeline *a, const struct pipeline *b)
+{
+    if (a->key != b->key || a->kernel != b->kernel || a->n_constants != b->n_constants) return false;
+    for (int i = 0; i < a->n_constants; i++) {
+        if (a->constants[i].id != b->constants[i].id || a->constants[i].value != b->constants[i].value) return false;
+    }
+    return true;
+}
+
+static bool key_known(const struct pipeline_store *store, uint64_t key)
+{
+    for (size_t i = 0; i < store->n_keys; i++) {
+        if (store->keys[i] == key) return true;
+    }
+    return false;
+}
+
+/* ---- the file: this header, the keys, the driver's own data ---- */
+
+struct cache_header {
+    char magic[8];
+    uint64_t kernels; /* hash of all embedded kernels */
+    uint64_t n_keys, data_bytes;
+    uint64_t checksum; /* of all that follows the header */
+    uint32_t vendor, device, driver_version, zero;
+    uint8_t uuid[VK_UUID_SIZE];
+};
+
+static const char cache_magic[8] = {'W', 'H', 'E', 'R', 'R', 'Y', 'V', '1'};
+static const size_t cache_max_bytes = (size_t)256 << 20;
+
+static struct cache_header header_expected(const struct backend_device *d)
+{
+    const struct physical *p = &d->physical;
+    struct cache_header h = {
+        .kernels = d->pipelines.kernels,
+        .vendor = p->vendor,
+        .device = p->device,
+        .driver_version = p->driver_version,
+    };
+    memcpy(h.magic, cache_magic, sizeof h.magic);
+    memcpy(h.uuid, p->cache_uuid, sizeof h.uuid);
+    return h;
+}
+
+static void path_make(struct backend_device *d)
+{
+    struct pipeline_store *store = &d->pipelines;
+    const struct physical *p = &d->physical;
+    if (!d->host->cache_dir[0]) return;
+    uint64_t build = hash_more(store->kernels, &p->driver_version, sizeof p->driver_version);
+    build = hash_more(build, p->cache_uuid, sizeof p->cache_uuid);
+    char uuid[2 * VK_UUID_SIZE + 1];
+    for (size_t i = 0; i < VK_UUID_SIZE; i++) snprintf(uuid + 2 * i, 3, "%02x", p->info.uuid[i]);
+    snprintf(store->path, sizeof store->path, "%s/vulkan-%s-%016" PRIx64 ".cache", d->host->cache_dir, uuid, build);
+}
+
+/* Whether the driver's data is what this driver wrote. Drivers check too, but not all of them well. */
+static bool data_fits(const struct backend_device *d, const char *data, size_t bytes)
+{
+    VkPipelineCacheHeaderVersionOne h;
+    if (bytes < sizeof h) return false;
+    memcpy(&h, data, sizeof h);
+    return h.headerSize >= sizeof h && h.headerSize <= bytes &&
+           h.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE && h.vendorID == d->physical.vendor &&
+           h.deviceID == d->physical.device && !memcmp(h.pipelineCacheUUID, d->physical.cache_uuid, VK_UUID_SIZE);
+}
+
+/* The sizes of a file's parts, or why it can't be used. */
+static const char *file_refusal(const struct backend_device *d, const char *file, size_t bytes, struct cache_header *h)
+{
+    struct cache_header expected = header_expected(d);
+    if (bytes < sizeof *h) return "it is too short";
+    memcpy(h, file, sizeof *h);
+    expected.n_keys = h->n_keys;
+    expected.data_bytes = h->data_bytes;
+    expected.checksum = h->checksum;
+    if (memcmp(h, &expected, sizeof *h)) return "it was written by another driver or build";
+    size_t left = bytes - sizeof *h;
+    if (h->n_keys > left / sizeof(uint64_t) || h->data_bytes != left - h->n_keys * sizeof(uint64_t)) {
+        return "its length is wrong";
+    }
+    if (h->checksum != hash_more(hash_start, file + sizeof *h, left)) return "its checksum is wrong";
+    if (!data_fits(d, file + bytes - h->data_bytes, h->data_bytes)) return "the driver's part is of another driver";
+    return NULL;
+}
+
+static VkResult cache_make(struct backend_device *d, const void *data, size_t bytes)
+{
+    VkPipelineCacheCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+        .initialDataSize = bytes,
+        .pInitialData = data,
+    };
+    VkResult r = d->vk.CreatePipelineCache(d->handle, &info, NULL, &d->pipelines.cache);
+    if (r != VK_SUCCESS) d->pipelines.cache = VK_NULL_HANDLE;
+    return r;
+}
+
+/* Takes over keys and data of a good file; no or no good file is no failure. */
+static bool cache_load(struct backend_device *d, struct error *e)
+{
+    struct pipeline_store *store = &d->pipelines;
+    char *file = NULL;
+    size_t bytes = 0;
+    struct error cause = {0};
+    if (!store->path[0] || !file_exists(store->path)) return true;
+    if (!file_read(d->host, store->path, cache_max_bytes, &file, &bytes, &cause)) {
+        host_log(d->host, WHERRY_LOG_WARNING, "compiled kernels are not used: %s", cause.text);
+        return true;
+    }
+    struct cache_header h;
+    const char *refusal = file_refusal(d, file, bytes, &h);
+    if (!refusal && cache_make(d, file + bytes - h.data_bytes, h.data_bytes) != VK_SUCCESS) {
+        refusal = "the driver refuses it";
+    }
+    bool ok = true;
+    if (refusal) {
+        host_log(d->host, WHERRY_LOG_WARNING, "%s: compiled kernels are not used: %s", store->path, refusal);
+    } else {
+        store->keys = host_alloc(d->host, h.n_keys, sizeof *store->keys, e);
+        ok = store->keys;
+        if (ok) memcpy(store->keys, file + sizeof h, h.n_keys * sizeof *store->keys);
+        if (ok) store->n_keys = h.n_keys;
+    }
+    host_free(d->host, file);
+    return ok;
+}
+
+/* The whole file in memory. */
+static char *cache_pack(struct backend_device *d, size_t *bytes, struct error *e)
+{
+    const struct pipeline_store *store = &d->pipelines;
+    size_t data_bytes = 0;
+    VkResult r = d->vk.GetPipelineCacheData(d->handle, store->cache, &data_bytes, NULL);
+    size_t key_bytes = store->n_keys * sizeof *store->keys;
+    struct cache_header h = header_expected(d);
+    char *file = r >= 0 ? host_alloc(d->host, 1, sizeof h + key_bytes + data_bytes, e) : NULL;
+    if (file) r = d->vk.GetPipelineCacheData(d->handle, store->cache, &data_bytes, file + sizeof h + key_bytes);
+    if (r < 0) {
+        host_free(d->host, file);
+        device_fail(d, e, r, "vkGetPipelineCacheData");
+        return NULL;
+    }
+    if (!file) return NULL;
+    if (key_bytes) memcpy(file + sizeof h, store->keys, key_bytes);
+    h.n_keys = store->n_keys;
+    h.data_bytes = data_bytes;
+    h.checksum = hash_more(hash_start, file + sizeof h, key_bytes + data_bytes);
+    memcpy(file, &h, sizeof h);
+    *bytes = sizeof h + key_bytes + data_bytes;
+    return file;
+}
+
+/* A cache that can't be written costs time at the next start, nothing else. */
+static void cache_save(struct backend_device *d)
+{
+    struct error cause = {0};
+    size_t bytes;
+    if (!d->pipelines.path[0]) return;
+    char *file = cache_pack(d, &bytes, &cause);
+    if (!file || !folder_make(d->host->cache_dir, &cause) || !file_replace(d->pipelines.path, file, bytes, &cause)) {
+        host_log(d->host, WHERRY_LOG_WARNING, "compiled kernels are not kept: %s", cause.text);
+    }
+    host_free(d->host, file);
+}
+
+bool pipelines_open(struct backend_device *d, struct error *e)
+{
+    d->pipelines.kernels = kernels_hash();
+    path_make(d);
+    TRY(cache_load(d, e));
+    if (d->pipelines.cache) return true;
+    VkResult r = cache_make(d, NULL, 0);
+    return r == VK_SUCCESS || device_fail(d, e, r, "vkCreatePipelineCache");
+}
+
+void pipelines_close(struct backend_device *d)
+{
+    struct pipeline_store *store = &d->pipelines;
+    for (int i = 0; i < store->count; i++) d->vk.DestroyPipeline(d->handle, store->list[i].handle, NULL);
+    store->count = 0;
+    if (store->cache) d->vk.DestroyPipelineCache(d->handle, store->cache, NULL);
+    store->cache = VK_NULL_HANDLE;
+}
+
+/* ---- making pipelines ---- */
+
+struct job {
+    struct backend_device *d;
+    struct pipeline pipeline;
+    VkResult result;
+    bool told, hit; /* by the driver's feedback */
+};
+
+static void job_run(struct job *job)
+{
+    struct backend_device *d = job->d;
+    struct pipeline *p = &job->pipeline;
+    struct embedded_kernel kernel;
+    vulkan_kernel(p->kernel, &kernel);
+    VkShaderModuleCreateInfo module_info = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .codeSize = kernel.size,
+        .pCode = (const uint32_t *)(const void *)kernel.data,
+    };
+    VkShaderModule module;
+    job->result = d->vk.CreateShaderModule(d->handle, &module_info, NULL, &module);
+    if (job->result != VK_SUCCESS) return;
+
+    VkSpecializationMapEntry entries[GROUP_MAX_CONSTANTS];
+    uint32_t values[GROUP_MAX_CONSTANTS];
+    for (int i = 0; i < p->n_constants; i++) {
+        values[i] = p->constants[i].value;
+        entries[i] = (VkSpecializationMapEntry){
+            .constantID = p->constants[i].id,
+            .offset = (uint32_t)((size_t)i * sizeof *values),
+            .size = sizeof *values,
+        };
+    }
+    VkSpecializationInfo constants = {
+        .mapEntryCount = (uint32_t)p->n_constants,
+        .pMapEntries = entries,
+        .dataSize = (size_t)p->n_constants * sizeof *values,
+        .pData = values,
+    };
+    VkPipelineCreationFeedback whole = {0}, stage = {0};
+    VkPipelineCreationFeedbackCreateInfo feedback = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO,
+        .pPipelineCreationFeedback = &whole,
+        .pipelineStageCreationFeedbackCount = 1,
+        .pPipelineStageCreationFeedbacks = &stage,
+    };
+    VkComputePipelineCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .pNext = d->physical.feedback ? &feedback : NULL,
+        .stage =
+            {
+                .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                .module = module,
+                .pName = "main",
+                .pSpecializationInfo = &constants,
+            },
+        .layout = d->pipeline_layout,
+        .basePipelineIndex = -1,
+    };
+    job->result = d->vk.CreateComputePipelines(d->handle, d->pipelines.cache, 1, &info, NULL, &p->handle);
+    if (job->result != VK_SUCCESS) p->handle = VK_NULL_HANDLE;
+    job->told = whole.flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT;
+    job->hit = job->told && whole.flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT;
+    d->vk.DestroyShaderModule(d->handle, module, NULL);
+}
+
+static void job_run_nth(size_t item, void *user) { job_run((struct job *)user + item); }
+
+/* Whether this driver's feedback ever speaks of hits (lavapipe's does not): asked by making a pipeline again that the
+ * cache has for certain. */
+static bool feedback_tells(struct backend_device *d, const struct pipeline *made)
+{
+    struct pipeline_store *store = &d->pipelines;
+    if (store->feedback == FEEDBACK_UNKNOWN) {
+        struct job again = {.d = d, .pipeline = *made};
+        again.pipeline.handle = VK_NULL_HANDLE;
+        job_run(&again);
+        store->feedback = again.hit ? FEEDBACK_TELLS : FEEDBACK_SILENT;
+        if (again.pipeline.handle) d->vk.DestroyPipeline(d->handle, again.pipeline.handle, NULL);
+    }
+    return store->feedback == FEEDBACK_TELLS;
+}
+
+/* The driver's word, where it has one; else the list of keys that was stored with the driver's data. */
+static bool job_compiled(const struct job *job)
+{
+    if (job->hit) return false;
+    if (!key_known(&job->d->pipelines, job->pipeline.key)) return true;
+    return job->told && feedback_tells(job->d, &job->pipeline);
+}
+
+static bool keys_add(struct backend_device *d, uint64_t key, struct error *e)
+{
+    struct pipeline_store *store = &d->pipelines;
+    if (key_known(store, key)) return true;
+    uint64_t *grown = host_grow(d->host, store->keys, store->n_keys, store->n_keys + 1, sizeof *grown, e);
+    if (!grown) return false;
+    store->keys = grown;
+    grown[store->n_keys++] = key;
+    return true;
+}
+
+/* The distinct pipelines that the store lacks, as jobs. */
+static bool jobs_collect(struct backend_device *d, const struct schedule *schedule, int *of_step, struct job *jobs,
+                         int *n_jobs, struct error *e)
+{
+    const struct pipeline_store *store = &d->pipelines;
+    *n_jobs = 0;
+    for (int s = 0; s < schedule->n_steps; s++) {
+        const struct step *step = &schedule->steps[s];
+        size_t kernel;
+        if (!kernel_find(step->kernel, step->f16, &kernel)) {
+            return fail(e, WHERRY_STATUS_UNSUPPORTED, "Vulkan: %s: this build has no kernel \"%s\" for %s", step->name,
+                        step->kernel, step->f16 ? "f16" : "f32");
+        }
+        struct pipeline wanted = pipeline_describe(kernel, step->call);
+        int i = 0;
+        while (i < store->count && !pipeline_equal(&store->list[i], &wanted)) i++;
+        if (i == store->count) {
+            int j = 0;
+            while (j < *n_jobs && !pipeline_equal(&jobs[j].pipeline, &wanted)) j++;
+            if (j == *n_jobs) jobs[(*n_jobs)++] = (struct job){.d = d, .pipeline = wanted};
+            i = store->count + j;
+        }
+        of_step[s] = i;
+    }
+    return true;
+}
+
+/* Moves finished pipelines of jobs first to end - 1 into the store, which has room. */
+static bool jobs_take(struct backend_device *d, struct job *jobs, int first, int end, struct program_info *info,
+                      struct error *e)
+{
+    struct pipeline_store *store = &d->pipelines;
+    bool ok = true;
+    for (int i = first; i < end; i++) {
+        struct job *job = &jobs[i];
+        struct embedded_kernel kernel;
+        vulkan_kernel(job->pipeline.kernel, &kernel);
+        if (job->result == VK_SUCCESS) {
+            if (job_compiled(job)) info->compiled++;
+            store->list[store->count++] = job->pipeline;
+            device_name(d, VK_OBJECT_TYPE_PIPELINE, (uint64_t)job->pipeline.handle, kernel.name);
+            ok = ok && keys_add(d, job->pipeline.key, e);
+        } else if (ok) {
+            if (job->result == VK_ERROR_DEVICE_LOST) d->lost = true;
+            ok = fail_result(e, job->result, "%s: compiling kernel \"%s\" (%s)", d->physical.info.name, kernel.name,
+                             kernel.f16 ? "f16" : "f32");
+            if (e->status == WHERRY_STATUS_UNSUPPORTED) e->status = WHERRY_STATUS_COMPILE_FAILED;
+        }
+    }
+    return ok;
+}
+
+/* Rounds, so that the caller hears of progress and can cancel; wide enough to keep many cores busy. */
+static bool jobs_run(struct backend_device *d, struct job *jobs, int n, wherry_progress progress, void *user,
+                     struct program_info *info, struct error *e)
+{
+    const int round = 16;
+    for (int first = 0; first < n; first += round) {
+        struct embedded_kernel kernel;
+        vulkan_kernel(jobs[first].pipeline.kernel, &kernel);
+        if (progress && !progress(kernel.name, (size_t)first, (size_t)n, user)) {
+            return fail(e, WHERRY_STATUS_CANCELLED, "cancelled after %d of %d kernels", first, n);
+        }
+        int end = first + round < n ? first + round : n;
+        parallel_for((size_t)(end - first), 0, job_run_nth, jobs + first);
+        TRY(jobs_take(d, jobs, first, end, info, e));
+    }
+    if (n && progress && !progress("kernels", (size_t)n, (size_t)n, user)) {
+        return fail(e, WHERRY_STATUS_CANCELLED, "cancelled after all %d kernels", n);
+    }
+    return true;
+}
+
+static uint32_t distinct_count(const int *of_step, int n)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < n; i++) {
+        int first = 0;
+        while (of_step[first] != of_step[i]) first++;
+        count += first == i;
+    }
+    return count;
+}
+
+bool pipelines_make(struct backend_device *d, const struct schedule *schedule, int *of_step, wherry_progress progress,
+                    void *user, struct program_info *info, struct error *e)
+{
+    struct pipeline_store *store = &d->pipelines;
+    int n = 0;
+    struct job *jobs = host_alloc(d->host, (size_t)schedule->n_steps, sizeof *jobs, e);
+    if (!jobs) return false;
+    bool ok = jobs_collect(d, schedule, of_step, jobs, &n, e);
+    if (ok && n) {
+        struct pipeline *grown =
+            host_grow(d->host, store->list, (size_t)store->count, (size_t)(store->count + n), sizeof *grown, e);
+        ok = grown;
+        if (grown) store->list = grown;
+    }
+    size_t known = store->n_keys;
+    if (ok) {
+        info->kernels = distinct_count(of_step, schedule->n_steps);
+        ok = jobs_run(d, jobs, n, progress, user, info, e);
+    }
+    /* Also after a failure: what was compiled until then is worth keeping. */
+    if (info->compiled || store->n_keys > known) cache_save(d);
+    host_free(d->host, jobs);
+    return ok;
+}

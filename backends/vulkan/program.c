@@ -1,0 +1,478 @@
+/* A schedule recorded into command buffers, and its replay: upload, steps, download in one submission. */
+#include "vulkan.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* The steps are recorded twice, without and with timestamps, so that a run records only its transfers. A recording
+ * consists of batches that are submitted separately, each short enough for a driver's watchdog. */
+struct program {
+    const struct schedule *schedule;
+    int *pipelines; /* [n_steps] */
+    VkDescriptorPool descriptors;
+    VkDescriptorSet *sets; /* [n_steps] */
+    int *first;            /* [n_batches + 1]: the first step of each batch */
+    uint32_t n_batches;
+    struct mapped grids, upload, download;
+    VkQueryPool queries; /* n_steps + 1 timestamps; none where the queue has none */
+    uint64_t *ticks;     /* [n_steps + 1] */
+    VkCommandPool pool;
+    VkCommandBuffer upload_commands, download_commands;
+    struct recording {
+        VkCommandBuffer *commands; /* [1 + n_batches + 1]: upload, batches, download */
+        VkSubmitInfo *submits;     /* [n_batches] */
+    } plain, timed;
+    double seconds; /* that a run may take */
+};
+
+_Static_assert(sizeof(struct grid) == sizeof(VkDispatchIndirectCommand), "grids are copied as they are");
+
+/* ---- how long things take, very roughly ---- */
+
+/* Floating-point operations of one submission: about 100 ms on a slow device of its kind. A CPU has no watchdog. */
+static double batch_flops(wherry_device_type type)
+{
+    switch (type) {
+    case WHERRY_DEVICE_CPU:
+        return 1e300;
+    case WHERRY_DEVICE_DISCRETE_GPU:
+        return 4e11;
+    default:
+        return 3e10;
+    }
+}
+
+/* Operations a second that even a bad kernel on the slowest device of its kind reaches: after that a device is hung. */
+static double least_speed(wherry_device_type type)
+{
+    switch (type) {
+    case WHERRY_DEVICE_CPU:
+        return 1e7;
+    case WHERRY_DEVICE_DISCRETE_GPU:
+        return 1e10;
+    default:
+        return 5e8;
+    }
+}
+
+static bool batches_divide(struct backend_device *d, struct program *p, struct error *e)
+{
+    const struct schedule *schedule = p->schedule;
+    double limit = batch_flops(d->physical.info.type), flops = 0, total = 0;
+    p->first = host_alloc(d->host, (size_t)schedule->n_steps + 1, sizeof *p->first, e);
+    if (!p->first) return false;
+    for (int i = 0; i < schedule->n_steps; i++) {
+        if (!i || flops + schedule->steps[i].flops > limit) {
+            p->first[p->n_batches++] = i;
+            flops = 0;
+        }
+        flops += schedule->steps[i].flops;
+        total += schedule->steps[i].flops;
+    }
+    p->first[p->n_batches] = schedule->n_steps;
+    p->seconds = 60 + total / least_speed(d->physical.info.type);
+    return true;
+}
+
+/* ---- descriptors ---- */
+
+static const struct binding *binding_find(const struct step *step, uint8_t slot)
+{
+    for (int i = 0; i < step->n_bindings; i++) {
+        if (step->bindings[i].slot == slot) return &step->bindings[i];
+    }
+    return NULL;
+}
+
+/* Every slot gets a valid buffer, for a shader declares more than this call uses: slots that may be written get the
+ * step's own output, others the batch header. */
+static bool set_fill(struct backend_device *d, const struct step *step, VkDescriptorSet set, struct error *e)
+{
+    const struct binding *batch = binding_find(step, SLOT_BATCH), *y = binding_find(step, SLOT_Y);
+    if (!batch || !y) {
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "Vulkan: step %s lacks its batch header or its output",
+                    step->name);
+    }
+    VkDescriptorBufferInfo buffers[SLOT_COUNT];
+    VkWriteDescriptorSet writes[SLOT_COUNT];
+    for (uint8_t slot = 0; slot < SLOT_COUNT; slot++) {
+        const struct binding *b = binding_find(step, slot);
+        if (!b) b = slot == SLOT_SUM ? y : batch;
+        if (!b->bytes || b->offset > b->buffer->bytes || b->bytes > b->buffer->bytes - b->offset ||
+            b->bytes > d->physical.limits.max_binding_bytes) {
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                        "Vulkan: step %s: argument %d covers %" PRIu64 " bytes at %" PRIu64 " of a buffer of %" PRIu64
+                        "; an argument covers 1 to %" PRIu64 " bytes here",
+                        step->name, (int)slot, b->bytes, b->offset, b->buffer->bytes,
+                        d->physical.limits.max_binding_bytes);
+        }
+        buffers[slot] = (VkDescriptorBufferInfo){b->buffer->handle, b->offset, b->bytes};
+        writes[slot] = (VkWriteDescriptorSet){
+            .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+            .dstSet = set,
+            .dstBinding = slot,
+            .descriptorCount = 1,
+            .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            .pBufferInfo = &buffers[slot],
+        };
+    }
+    d->vk.UpdateDescriptorSets(d->handle, SLOT_COUNT, writes, 0, NULL);
+    device_name(d, VK_OBJECT_TYPE_DESCRIPTOR_SET, (uint64_t)set, step->name);
+    return true;
+}
+
+static bool sets_make(struct backend_device *d, struct program *p, struct error *e)
+{
+    const struct schedule *schedule = p->schedule;
+    uint32_t n = (uint32_t)schedule->n_steps;
+    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, n * SLOT_COUNT};
+    VkDescriptorPoolCreateInfo pool = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+        .maxSets = n,
+        .poolSizeCount = 1,
+        .pPoolSizes = &size,
+    };
+    p->sets = host_alloc(d->host, n, sizeof *p->sets, e);
+    if (!p->sets) return false;
+    VkResult r = d->vk.CreateDescriptorPool(d->handle, &pool, NULL, &p->descriptors);
+    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkCreateDescriptorPool");
+    for (uint32_t i = 0; i < n; i++) {
+        VkDescriptorSetAllocateInfo info = {
+            .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+            .descriptorPool = p->descriptors,
+            .descriptorSetCount = 1,
+            .pSetLayouts = &d->set_layout,
+        };
+        r = d->vk.AllocateDescriptorSets(d->handle, &info, &p->sets[i]);
+        if (r != VK_SUCCESS) return device_fail(d, e, r, "vkAllocateDescriptorSets");
+        TRY(set_fill(d, &schedule->steps[i], p->sets[i], e));
+    }
+    return true;
+}
+
+/* ---- memory ---- */
+
+static bool memory_make(struct backend_device *d, struct program *p, struct program_info *info, struct error *e)
+{
+    const VkMemoryPropertyFlags cached = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    const struct schedule *schedule = p->schedule;
+    /* Near the device: it fetches one of these before every step. */
+    TRY(mapped_create(d, (size_t)schedule->n_steps * sizeof(struct grid), VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT,
+                      VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, "grids", &p->grids,
+                      e));
+    if (schedule->max_upload) {
+        TRY(mapped_create(d, schedule->max_upload, VK_BUFFER_USAGE_TRANSFER_SRC_BIT, cached, "upload memory",
+                          &p->upload, e));
+    }
+    if (schedule->max_download) {
+        TRY(mapped_create(d, schedule->max_download, VK_BUFFER_USAGE_TRANSFER_DST_BIT, cached, "download memory",
+                          &p->download, e));
+    }
+    info->host_bytes = p->grids.bytes + p->upload.bytes + p->download.bytes;
+    if (!d->physical.timestamp_bits) return true;
+    VkQueryPoolCreateInfo queries = {
+        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+        .queryType = VK_QUERY_TYPE_TIMESTAMP,
+        .queryCount = (uint32_t)schedule->n_steps + 1,
+    };
+    p->ticks = host_alloc(d->host, queries.queryCount, sizeof *p->ticks, e);
+    if (!p->ticks) return false;
+    VkResult r = d->vk.CreateQueryPool(d->handle, &queries, NULL, &p->queries);
+    return r == VK_SUCCESS || device_fail(d, e, r, "vkCreateQueryPool");
+}
+
+/* ---- recording ---- */
+
+static bool commands_begin(struct backend_device *d, VkCommandBuffer commands, VkCommandBufferUsageFlags flags,
+                           struct error *e)
+{
+    VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = flags};
+    VkResult r = d->vk.BeginCommandBuffer(commands, &info);
+    return r == VK_SUCCESS || device_fail(d, e, r, "vkBeginCommandBuffer");
+}
+
+static bool commands_end(struct backend_device *d, VkCommandBuffer commands, struct error *e)
+{
+    VkResult r = d->vk.EndCommandBuffer(commands);
+    return r == VK_SUCCESS || device_fail(d, e, r, "vkEndCommandBuffer");
+}
+
+static void barrier(struct backend_device *d, VkCommandBuffer commands, VkPipelineStageFlags from,
+                    VkAccessFlags written, VkPipelineStageFlags to, VkAccessFlags used)
+{
+    VkMemoryBarrier memory = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = written, .dstAccessMask = used};
+    d->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
+}
+
+static void step_record(struct backend_device *d, const struct program *p, VkCommandBuffer commands, int index)
+{
+    const struct step *step = &p->schedule->steps[index];
+    bool label = d->instance.vk.CmdBeginDebugUtilsLabelEXT && d->instance.vk.CmdEndDebugUtilsLabelEXT;
+    if (label) {
+        VkDebugUtilsLabelEXT info = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT, .pLabelName = step->name};
+        d->instance.vk.CmdBeginDebugUtilsLabelEXT(commands, &info);
+    }
+    VkPipeline pipeline = d->pipelines.list[p->pipelines[index]].handle;
+    d->vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    d->vk.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, d->pipeline_layout, 0, 1, &p->sets[index], 0,
+                                NULL);
+    d->vk.CmdDispatchIndirect(commands, p->grids.handle, (size_t)index * sizeof(VkDispatchIndirectCommand));
+    if (label) d->instance.vk.CmdEndDebugUtilsLabelEXT(commands);
+}
+
+/* Timestamp n + 1 is taken when step n is done, so a step's time includes the barrier before it. */
+static bool steps_record(struct backend_device *d, struct program *p, const struct recording *recording, bool timed,
+                         struct hazards *hazards, struct error *e)
+{
+    hazards->count = 0;
+    for (uint32_t batch = 0; batch < p->n_batches; batch++) {
+        VkCommandBuffer commands = recording->commands[1 + batch];
+        TRY(commands_begin(d, commands, 0, e));
+        if (timed && !batch) {
+            d->vk.CmdResetQueryPool(commands, p->queries, 0, (uint32_t)p->schedule->n_steps + 1);
+            d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, 0);
+        }
+        for (int i = p->first[batch]; i < p->first[batch + 1]; i++) {
+            const struct step *step = &p->schedule->steps[i];
+            if (hazards_step(hazards, step->bindings, step->n_bindings)) {
+                barrier(d, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+            }
+            step_record(d, p, commands, i);
+            if (timed) {
+                d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, (uint32_t)i + 1);
+            }
+        }
+        TRY(commands_end(d, commands, e));
+    }
+    return true;
+}
+
+static bool commands_allocate(struct backend_device *d, struct program *p, VkCommandBuffer *out, uint32_t n,
+                              struct error *e)
+{
+    VkCommandBufferAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = p->pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = n,
+    };
+    VkResult r = d->vk.AllocateCommandBuffers(d->handle, &info, out);
+    return r == VK_SUCCESS || device_fail(d, e, r, "vkAllocateCommandBuffers");
+}
+
+/* One submission per batch; the transfers ride with the first and the last. */
+static bool recording_make(struct backend_device *d, struct program *p, struct recording *out, struct error *e)
+{
+    out->commands = host_alloc(d->host, (size_t)p->n_batches + 2, sizeof *out->commands, e);
+    out->submits = out->commands ? host_alloc(d->host, p->n_batches, sizeof *out->submits, e) : NULL;
+    if (!out->submits) return false;
+    TRY(commands_allocate(d, p, out->commands + 1, p->n_batches, e));
+    out->commands[0] = p->upload_commands;
+    out->commands[1 + p->n_batches] = p->download_commands;
+    for (uint32_t i = 0; i < p->n_batches; i++) {
+        uint32_t from = i ? 1 + i : 0, end = i + 1 < p->n_batches ? 2 + i : p->n_batches + 2;
+        out->submits[i] = (VkSubmitInfo){
+            .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+            .commandBufferCount = end - from,
+            .pCommandBuffers = out->commands + from,
+        };
+    }
+    return true;
+}
+
+static bool commands_make(struct backend_device *d, struct program *p, struct error *e)
+{
+    VkCommandPoolCreateInfo pool = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
+        .queueFamilyIndex = d->physical.queue_family,
+    };
+    VkResult r = d->vk.CreateCommandPool(d->handle, &pool, NULL, &p->pool);
+    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkCreateCommandPool");
+    TRY(commands_allocate(d, p, &p->upload_commands, 1, e));
+    TRY(commands_allocate(d, p, &p->download_commands, 1, e));
+    TRY(recording_make(d, p, &p->plain, e));
+    if (p->queries) TRY(recording_make(d, p, &p->timed, e));
+
+    struct hazards hazards = {0};
+    size_t accesses = 0;
+    for (int i = 0; i < p->schedule->n_steps; i++) accesses += (size_t)p->schedule->steps[i].n_bindings;
+    hazards.list = host_alloc(d->host, accesses, sizeof *hazards.list, e);
+    if (!hazards.list) return false;
+    bool ok = steps_record(d, p, &p->plain, false, &hazards, e) &&
+              (!p->queries || steps_record(d, p, &p->timed, true, &hazards, e));
+    host_free(d->host, hazards.list);
+    return ok;
+}
+
+/* ---- life ---- */
+
+struct program *vulkan_program_create(struct backend_device *d, const struct schedule *schedule,
+                                      wherry_progress progress, void *user, struct program_info *info, struct error *e)
+{
+    *info = (struct program_info){0};
+    if (!device_check(d, e)) return NULL;
+    if (schedule->n_steps < 1) {
+        fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "Vulkan: a schedule without steps");
+        return NULL;
+    }
+    struct program *p = host_alloc(d->host, 1, sizeof *p, e);
+    if (!p) return NULL;
+    p->schedule = schedule;
+    p->pipelines = host_alloc(d->host, (size_t)schedule->n_steps, sizeof *p->pipelines, e);
+    if (!p->pipelines || !pipelines_make(d, schedule, p->pipelines, progress, user, info, e) ||
+        !batches_divide(d, p, e) || !sets_make(d, p, e) || !memory_make(d, p, info, e) || !commands_make(d, p, e)) {
+        vulkan_program_destroy(d, p);
+        return NULL;
+    }
+    return p;
+}
+
+void vulkan_program_destroy(struct backend_device *d, struct program *p)
+{
+    if (!p) return;
+    if (!d->hung) {
+        if (p->pool) d->vk.DestroyCommandPool(d->handle, p->pool, NULL);
+        if (p->queries) d->vk.DestroyQueryPool(d->handle, p->queries, NULL);
+        if (p->descriptors) d->vk.DestroyDescriptorPool(d->handle, p->descriptors, NULL);
+        mapped_destroy(d, &p->grids);
+        mapped_destroy(d, &p->upload);
+        mapped_destroy(d, &p->download);
+    }
+    host_free(d->host, p->plain.commands);
+    host_free(d->host, p->plain.submits);
+    host_free(d->host, p->timed.commands);
+    host_free(d->host, p->timed.submits);
+    host_free(d->host, p->ticks);
+    host_free(d->host, p->first);
+    host_free(d->host, p->sets);
+    host_free(d->host, p->pipelines);
+    host_free(d->host, p);
+}
+
+/* ---- running ---- */
+
+static bool transfers_check(const struct transfer *list, int n, const struct mapped *memory, const char *what,
+                            struct error *e)
+{
+    uint64_t total = 0;
+    for (int i = 0; i < n; i++) {
+        const struct transfer *t = &list[i];
+        if (t->offset > t->buffer->bytes || t->bytes > t->buffer->bytes - t->offset) {
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                        "Vulkan: %s %d: %" PRIu64 " bytes at %" PRIu64 " lie outside a buffer of %" PRIu64 " bytes",
+                        what, i, t->bytes, t->offset, t->buffer->bytes);
+        }
+        if (t->bytes > memory->bytes - total) {
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                        "Vulkan: the %ss of a run are more than the %" PRIu64 " bytes of its schedule", what,
+                        memory->bytes);
+        }
+        total += t->bytes;
+    }
+    return true;
+}
+
+static bool grids_check(const struct backend_device *d, const struct program *p, const struct grid *grids,
+                        struct error *e)
+{
+    const uint32_t *max = d->physical.max_groups;
+    for (int i = 0; i < p->schedule->n_steps; i++) {
+        const struct grid *g = &grids[i];
+        if (g->x <= max[0] && g->y <= max[1] && g->z <= max[2]) continue;
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "Vulkan: step %s wants %u x %u x %u work-groups, %s runs at most %u x %u x %u; use smaller batches",
+                    p->schedule->steps[i].name, (unsigned)g->x, (unsigned)g->y, (unsigned)g->z, d->physical.info.name,
+                    (unsigned)max[0], (unsigned)max[1], (unsigned)max[2]);
+    }
+    return true;
+}
+
+static bool upload_record(struct backend_device *d, struct program *p, const struct run *run, struct error *e)
+{
+    VkCommandBuffer commands = p->upload_commands;
+    uint64_t at = 0;
+    TRY(commands_begin(d, commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, e));
+    for (int i = 0; i < run->n_uploads; i++) {
+        const struct transfer *t = &run->uploads[i];
+        if (!t->bytes) continue;
+        memcpy((char *)p->upload.data + at, t->host, (size_t)t->bytes);
+        VkBufferCopy region = {.srcOffset = at, .dstOffset = t->offset, .size = t->bytes};
+        d->vk.CmdCopyBuffer(commands, p->upload.handle, t->buffer->handle, 1, &region);
+        at += t->bytes;
+    }
+    if (at) {
+        barrier(d, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    }
+    return commands_end(d, commands, e) && mapped_flush(d, &p->upload, e);
+}
+
+/* The last barrier also makes all that the steps wrote visible to the next submission. */
+static bool download_record(struct backend_device *d, struct program *p, const struct run *run, struct error *e)
+{
+    VkCommandBuffer commands = p->download_commands;
+    uint64_t at = 0;
+    TRY(commands_begin(d, commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, e));
+    for (int i = 0; i < run->n_downloads; i++) {
+        const struct transfer *t = &run->downloads[i];
+        if (!t->bytes) continue;
+        if (!at) {
+            barrier(d, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                    VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT);
+        }
+        VkBufferCopy region = {.srcOffset = t->offset, .dstOffset = at, .size = t->bytes};
+        d->vk.CmdCopyBuffer(commands, t->buffer->handle, p->download.handle, 1, &region);
+        at += t->bytes;
+    }
+    barrier(d, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+            VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+            VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+            VK_ACCESS_HOST_READ_BIT | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    return commands_end(d, commands, e);
+}
+
+static bool timestamps_read(struct backend_device *d, struct program *p, double *seconds, struct error *e)
+{
+    uint32_t n = (uint32_t)p->schedule->n_steps + 1, bits = d->physical.timestamp_bits;
+    uint64_t mask = bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
+    VkResult r = d->vk.GetQueryPoolResults(d->handle, p->queries, 0, n, n * sizeof *p->ticks, p->ticks,
+                                           sizeof *p->ticks, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
+    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkGetQueryPoolResults");
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        uint64_t ticks = (p->ticks[i + 1] - p->ticks[i]) & mask; /* the counter may have wrapped */
+        seconds[i] = (double)ticks * d->physical.timestamp_ns * 1e-9;
+    }
+    return true;
+}
+
+bool vulkan_program_run(struct backend_device *d, struct program *p, const struct run *run, struct error *e)
+{
+    TRY(device_check(d, e));
+    bool timed = run->step_seconds;
+    if (timed && !p->queries) {
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "Vulkan: %s has no timestamps: its steps can't be timed",
+                    d->physical.info.name);
+    }
+    TRY(transfers_check(run->uploads, run->n_uploads, &p->upload, "upload", e));
+    TRY(transfers_check(run->downloads, run->n_downloads, &p->download, "download", e));
+    TRY(grids_check(d, p, run->grids, e));
+
+    memcpy(p->grids.data, run->grids, (size_t)p->schedule->n_steps * sizeof *run->grids);
+    TRY(mapped_flush(d, &p->grids, e));
+    TRY(upload_record(d, p, run, e));
+    TRY(download_record(d, p, run, e));
+    TRY(device_submit(d, (timed ? &p->timed : &p->plain)->submits, p->n_batches, p->seconds, e));
+
+    TRY(mapped_invalidate(d, &p->download, e));
+    const char *from = p->download.data;
+    for (int i = 0; i < run->n_downloads; i++) {
+        if (!run->downloads[i].bytes) continue;
+        memcpy(run->downloads[i].host, from, (size_t)run->downloads[i].bytes);
+        from += run->downloads[i].bytes;
+    }
+    return !timed || timestamps_read(d, p, run->step_seconds, e);
+}

@@ -1,0 +1,268 @@
+/* What the files of the Vulkan backend share. Each instance and each device has a function table of its own, taken from
+ * its own vkGetInstanceProcAddr: an application's device may come from another loader than ours, and nothing is global
+ * but that loader. Tests replace single functions in the tables to inject faults. */
+#ifndef WHERRY_BACKENDS_VULKAN_VULKAN_H
+#define WHERRY_BACKENDS_VULKAN_VULKAN_H
+
+#include <volk.h>
+
+#include "backends/backend.h"
+#include "backends/kernels.h"
+#include "kernel/interface.h"
+#include "wherry/wherry_vulkan.h"
+
+#define INSTANCE_FUNCTIONS(X)                                                                                          \
+    X(DestroyInstance)                                                                                                 \
+    X(EnumeratePhysicalDevices)                                                                                        \
+    X(GetPhysicalDeviceProperties)                                                                                     \
+    X(GetPhysicalDeviceProperties2)                                                                                    \
+    X(GetPhysicalDeviceFeatures2)                                                                                      \
+    X(GetPhysicalDeviceMemoryProperties)                                                                               \
+    X(GetPhysicalDeviceQueueFamilyProperties)                                                                          \
+    X(EnumerateDeviceExtensionProperties)                                                                              \
+    X(CreateDevice)                                                                                                    \
+    X(GetDeviceProcAddr)
+
+/* VK_EXT_debug_utils: all NULL where it is not enabled. */
+#define DEBUG_FUNCTIONS(X)                                                                                             \
+    X(CreateDebugUtilsMessengerEXT)                                                                                    \
+    X(DestroyDebugUtilsMessengerEXT)                                                                                   \
+    X(SetDebugUtilsObjectNameEXT)                                                                                      \
+    X(CmdBeginDebugUtilsLabelEXT)                                                                                      \
+    X(CmdEndDebugUtilsLabelEXT)
+
+#define DEVICE_FUNCTIONS(X)                                                                                            \
+    X(DestroyDevice)                                                                                                   \
+    X(GetDeviceQueue)                                                                                                  \
+    X(QueueSubmit)                                                                                                     \
+    X(CreateFence)                                                                                                     \
+    X(DestroyFence)                                                                                                    \
+    X(ResetFences)                                                                                                     \
+    X(WaitForFences)                                                                                                   \
+    X(CreateBuffer)                                                                                                    \
+    X(DestroyBuffer)                                                                                                   \
+    X(GetBufferMemoryRequirements)                                                                                     \
+    X(AllocateMemory)                                                                                                  \
+    X(FreeMemory)                                                                                                      \
+    X(BindBufferMemory)                                                                                                \
+    X(MapMemory)                                                                                                       \
+    X(FlushMappedMemoryRanges)                                                                                         \
+    X(InvalidateMappedMemoryRanges)                                                                                    \
+    X(CreateShaderModule)                                                                                              \
+    X(DestroyShaderModule)                                                                                             \
+    X(CreatePipelineCache)                                                                                             \
+    X(DestroyPipelineCache)                                                                                            \
+    X(GetPipelineCacheData)                                                                                            \
+    X(CreateComputePipelines)                                                                                          \
+    X(DestroyPipeline)                                                                                                 \
+    X(CreatePipelineLayout)                                                                                            \
+    X(DestroyPipelineLayout)                                                                                           \
+    X(CreateDescriptorSetLayout)                                                                                       \
+    X(DestroyDescriptorSetLayout)                                                                                      \
+    X(CreateDescriptorPool)                                                                                            \
+    X(DestroyDescriptorPool)                                                                                           \
+    X(AllocateDescriptorSets)                                                                                          \
+    X(UpdateDescriptorSets)                                                                                            \
+    X(CreateQueryPool)                                                                                                 \
+    X(DestroyQueryPool)                                                                                                \
+    X(GetQueryPoolResults)                                                                                             \
+    X(CreateCommandPool)                                                                                               \
+    X(DestroyCommandPool)                                                                                              \
+    X(AllocateCommandBuffers)                                                                                          \
+    X(BeginCommandBuffer)                                                                                              \
+    X(EndCommandBuffer)                                                                                                \
+    X(CmdBindPipeline)                                                                                                 \
+    X(CmdBindDescriptorSets)                                                                                           \
+    X(CmdDispatchIndirect)                                                                                             \
+    X(CmdCopyBuffer)                                                                                                   \
+    X(CmdPipelineBarrier)                                                                                              \
+    X(CmdResetQueryPool)                                                                                               \
+    X(CmdWriteTimestamp)
+
+#define FUNCTION_MEMBER(name) PFN_vk##name name;
+struct instance_functions {
+    INSTANCE_FUNCTIONS(FUNCTION_MEMBER)
+    DEBUG_FUNCTIONS(FUNCTION_MEMBER)
+};
+struct device_functions {
+    DEVICE_FUNCTIONS(FUNCTION_MEMBER)
+};
+#undef FUNCTION_MEMBER
+
+/* ---- loader.c: the loader, instances, driver errors ---- */
+
+struct instance {
+    VkInstance handle;
+    bool external; /* the application's */
+    PFN_vkGetInstanceProcAddr get;
+    uint32_t api; /* what the instance was made for */
+    VkDebugUtilsMessengerEXT messenger;
+    struct instance_functions vk;
+};
+
+/* Fails with WHERRY_STATUS_NO_DEVICE where this system has no loader or no driver. */
+bool instance_open(const struct host *host, struct instance *out, struct error *e);
+bool instance_wrap(const wherry_vulkan_desc *desc, struct instance *out, struct error *e);
+void instance_close(struct instance *instance); /* accepts a zeroed or half-opened one */
+
+const char *result_name(VkResult result);
+/* fail() with the text "<what>: VK_ERROR_..., <what it means>" and the status that belongs to the result. */
+bool fail_result(struct error *e, VkResult result, const char *what, ...) PRINTF_LIKE(3, 4);
+
+/* ---- physical.c: what devices there are ---- */
+
+struct physical {
+    VkPhysicalDevice handle;
+    wherry_device_info info; /* without its id */
+    struct device_limits limits;
+    uint32_t api; /* the lower one of instance and device */
+    uint32_t queue_family;
+    uint32_t timestamp_bits; /* 0: the queue has no timestamps */
+    double timestamp_ns;     /* one tick */
+    uint32_t max_groups[3];
+    bool portability; /* VK_KHR_portability_subset is there, and must then be enabled */
+    bool feedback;    /* pipelines can tell whether they came from the cache */
+    VkPhysicalDeviceMemoryProperties memory;
+    /* What compiled pipelines depend on. */
+    uint32_t vendor, device, driver_version;
+    uint8_t cache_uuid[VK_UUID_SIZE];
+};
+
+/* All devices of an instance in this library's order. */
+bool physical_list(const struct host *host, const struct instance *instance, struct physical **list, uint32_t *count,
+                   struct error *e);
+/* Fills in one device; not usable ones get their reason. */
+bool physical_describe(const struct host *host, const struct instance *instance, VkPhysicalDevice handle,
+                       struct physical *out, struct error *e);
+/* Fills in queue_family's timestamps; false when that family does not compute. */
+bool physical_use_family(const struct host *host, const struct instance *instance, struct physical *p, uint32_t family,
+                         struct error *e);
+
+/* ---- memory.c: buffers and what crosses the bus ---- */
+
+struct buffer {
+    VkBuffer handle;
+    VkDeviceMemory memory;
+    uint64_t bytes, allocated;
+};
+
+/* Host memory that the device reads and writes. */
+struct mapped {
+    VkBuffer handle;
+    VkDeviceMemory memory;
+    void *data;
+    uint64_t bytes;
+    bool coherent;
+};
+
+/* Prefers memory of the kinds in `preferred`. `what` is for error texts. */
+bool mapped_create(struct backend_device *d, uint64_t bytes, VkBufferUsageFlags usage, VkMemoryPropertyFlags preferred,
+                   const char *what, struct mapped *out, struct error *e);
+void mapped_destroy(struct backend_device *d, struct mapped *mapped); /* accepts a zeroed one */
+bool mapped_flush(struct backend_device *d, const struct mapped *mapped, struct error *e);
+bool mapped_invalidate(struct backend_device *d, const struct mapped *mapped, struct error *e);
+
+struct buffer *vulkan_buffer_create(struct backend_device *d, uint64_t bytes, struct error *e);
+void vulkan_buffer_destroy(struct backend_device *d, struct buffer *buffer);
+bool vulkan_buffer_write(struct backend_device *d, struct buffer *buffer, uint64_t offset, const void *data,
+                         uint64_t bytes, struct error *e);
+bool vulkan_buffer_read(struct backend_device *d, struct buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
+                        struct error *e);
+
+/* ---- pipelines.c: kernels made ready, and their cache on disk ---- */
+
+struct pipeline {
+    VkPipeline handle;
+    uint64_t key;  /* hash of what follows */
+    size_t kernel; /* index of vulkan_kernel() */
+    int n_constants;
+    struct call_constant constants[GROUP_MAX_CONSTANTS];
+};
+
+struct pipeline_store {
+    VkPipelineCache cache;
+    struct pipeline *list; /* live as long as the device */
+    int count;
+    uint64_t *keys; /* of pipelines that `cache` holds, from this process and earlier ones */
+    size_t n_keys;
+    uint64_t kernels; /* hash of all embedded kernels */
+    char path[800];   /* "": nothing is kept on disk */
+    enum { FEEDBACK_UNKNOWN, FEEDBACK_TELLS, FEEDBACK_SILENT } feedback;
+};
+
+/* Opens the cache; a file that is damaged or of another driver or build is not used. */
+bool pipelines_open(struct backend_device *d, struct error *e);
+void pipelines_close(struct backend_device *d);
+/* Makes a pipeline for every step: of_step[i] gets the index in the store's list. */
+bool pipelines_make(struct backend_device *d, const struct schedule *schedule, int *of_step, wherry_progress progress,
+                    void *user, struct program_info *info, struct error *e);
+/* Index of an embedded kernel; false where there is none. */
+bool kernel_find(const char *name, bool f16, size_t *index);
+
+/* ---- device.c: logical devices, submission ---- */
+
+struct backend_device {
+    const struct host *host;
+    struct instance instance;
+    struct physical physical;
+    VkDevice handle;
+    bool external; /* the application's */
+    VkQueue queue;
+    void (*queue_lock)(void *user);
+    void (*queue_unlock)(void *user);
+    void *queue_user;
+    struct device_functions vk;
+    VkFence fence;
+    VkCommandPool pool;
+    VkCommandBuffer copy;             /* recorded anew by every buffer_write and buffer_read */
+    struct mapped transfer;           /* their staging memory, made by the first of them */
+    VkDescriptorSetLayout set_layout; /* binding number = slot */
+    VkPipelineLayout pipeline_layout;
+    struct pipeline_store pipelines;
+    uint64_t allocated;
+    bool lost;
+    bool hung; /* lost while work may still be running: its objects can't be destroyed any more */
+};
+
+bool vulkan_enumerate(const struct host *host, wherry_device_info **list, size_t *count, struct error *e);
+struct backend_device *vulkan_open(const struct host *host, size_t index, const void *external,
+                                   wherry_device_info *info, struct error *e);
+void vulkan_close(struct backend_device *d);
+
+/* Fails when an earlier call lost the device. */
+bool device_check(const struct backend_device *d, struct error *e);
+/* As fail_result, and remembers a lost device. */
+bool device_fail(struct backend_device *d, struct error *e, VkResult result, const char *what);
+/* Submits and waits until all is done, at most `seconds`. */
+bool device_submit(struct backend_device *d, const VkSubmitInfo *batches, uint32_t n, double seconds, struct error *e);
+/* Gives an object the name that tools and validation messages show. */
+void device_name(struct backend_device *d, VkObjectType type, uint64_t handle, const char *name);
+
+/* ---- program.c: schedules recorded and replayed ---- */
+
+struct program *vulkan_program_create(struct backend_device *d, const struct schedule *schedule,
+                                      wherry_progress progress, void *user, struct program_info *info, struct error *e);
+void vulkan_program_destroy(struct backend_device *d, struct program *program);
+bool vulkan_program_run(struct backend_device *d, struct program *program, const struct run *run, struct error *e);
+
+/* ---- hazards.c: where a barrier is needed ---- */
+
+struct access {
+    const struct buffer *buffer;
+    uint64_t begin, end;
+    bool written;
+};
+
+/* Accesses of the steps since the last barrier. */
+struct hazards {
+    struct access *list; /* room for all bindings of a schedule */
+    size_t count;
+};
+
+/* Adds a step. True when it reads what an unfinished step writes, or writes what one reads or writes: then a barrier
+ * must stand before it, and everything before that is forgotten. */
+bool hazards_step(struct hazards *h, const struct binding *bindings, int n);
+
+extern const struct backend backend_vulkan;
+
+#endif
