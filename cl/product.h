@@ -1,0 +1,71 @@
+/* How the operands of products come into shared memory and their results out: what gemm, bgemm and attention share.
+ * Twin of shaders/product.glsl.
+ *
+ * A tile lies in shared memory k-major and in f32: a quad (float4) holds four consecutive rows of the operand at one k.
+ * So the inner loop is vector loads and fma alone, and every output is one work-item's chain of fma over ascending k:
+ * the same bits whatever the tile. */
+#include "common.h"
+
+/* Four elements: what a work-item holds of a row of the output. 8 bytes of f16, 16 of f32. */
+#if F16
+#define LOAD_QUAD(name, at) unpack_quad(*(__global const uint2 *)((name) + (at)))
+#define STORE_QUAD(name, at, v) *(__global uint2 *)((name) + (at)) = pack_quad(v)
+
+static inline float4 unpack_quad(const uint2 raw)
+{
+    const uint words[2] = {raw.x, raw.y};
+    const half *halves = (const half *)words;
+    return (float4)(vload_half(0, halves), vload_half(1, halves), vload_half(2, halves), vload_half(3, halves));
+}
+
+static inline uint2 pack_quad(const float4 v)
+{
+    uint words[2];
+    half *halves = (half *)words;
+    vstore_half_rte(v.x, 0, halves);
+    vstore_half_rte(v.y, 1, halves);
+    vstore_half_rte(v.z, 2, halves);
+    vstore_half_rte(v.w, 3, halves);
+    return (uint2)(words[0], words[1]);
+}
+#else
+#define LOAD_QUAD(name, at) (*(__global const float4 *)((name) + (at)))
+#define STORE_QUAD(name, at, v) *(__global float4 *)((name) + (at)) = (v)
+#endif
+
+/* raw = VECTOR elements from `at` on, the first `valid` of them in memory and the rest 0, still in the storage type: 16
+ * bytes in flight cost four registers. `wide`: `at` is a multiple of VECTOR and `valid` is 0 or VECTOR. */
+#define FETCH_VECTOR(raw, name, at, valid, wide) raw = fetch_vector(name, at, valid, wide)
+
+static inline uint4 fetch_vector(__global const storage *from, const uint at, const uint valid, const bool wide)
+{
+    if (wide) return valid != 0 ? *(__global const uint4 *)(from + at) : (uint4)(0);
+    float v[VECTOR];
+#pragma unroll
+    for (uint c = 0; c < VECTOR; c++) v[c] = c < valid ? LOAD(from, at + c) : 0.0f;
+    return pack_vector(v);
+}
+
+/* Four rows of VECTOR elements become VECTOR quads: tile[at], tile[at + quads], ... */
+#define PUT_ROWS(tile, at, quads, raw) put_rows(tile, at, quads, raw)
+
+static inline void put_rows(__local float4 *tile, const uint at, const uint quads, const uint4 *raw)
+{
+    float v[4][VECTOR];
+#pragma unroll
+    for (uint r = 0; r < 4; r++) unpack_vector(raw[r], v[r]);
+#pragma unroll
+    for (uint c = 0; c < VECTOR; c++) tile[at + c * quads] = (float4)(v[0][c], v[1][c], v[2][c], v[3][c]);
+}
+
+/* VECTOR elements that are k-major in memory already become VECTOR / 4 quads side by side. */
+#define PUT_VECTOR(tile, at, raw) put_vector(tile, at, raw)
+
+static inline void put_vector(__local float4 *tile, const uint at, const uint4 raw)
+{
+    float v[VECTOR];
+    unpack_vector(raw, v);
+#pragma unroll
+    for (uint c = 0; c < VECTOR / 4; c++)
+        tile[at + c] = (float4)(v[c * 4], v[c * 4 + 1], v[c * 4 + 2], v[c * 4 + 3]);
+}

@@ -1,0 +1,93 @@
+/* One tile of a matrix product: its shape, who computes what, and the inner loop. Shared by gemm and bgemm. Twin of
+ * shaders/tile.glsl.
+ *
+ * A work-group computes TILE_M x TILE_N outputs in slabs of TILE_K, a work-item THREAD_M x THREAD_N of them: quads that
+ * lie THREADS_M (THREADS_N) quads apart, so that neighbours read neighbouring quads of shared memory. All five are
+ * powers of two; TILE_M and TILE_N are multiples of 32, TILE_K of VECTOR, THREAD_M and THREAD_N of 4. */
+#include "product.h"
+
+#ifndef TILE_M
+#define TILE_M 32
+#endif
+#ifndef TILE_N
+#define TILE_N 32
+#endif
+#ifndef TILE_K
+#define TILE_K 16
+#endif
+#ifndef THREAD_M
+#define THREAD_M 4
+#endif
+#ifndef THREAD_N
+#define THREAD_N 4
+#endif
+
+/* Work-items of the group, numbered in patches of 4 x 8 where there are as many: 32 neighbours then read 4 + 8 different
+ * quads instead of 2 + 16. */
+#define THREADS_M (TILE_M / THREAD_M)
+#define THREADS_N (TILE_N / THREAD_N)
+#define PATCH_M (THREADS_M < 4 ? THREADS_M : 4)
+#define PATCH_N (THREADS_N < 8 ? THREADS_N : 8)
+#define PATCHES_N (THREADS_N / PATCH_N)
+
+/* A slab lies in shared memory as TILE_K rows of QUADS_M quads of the first operand, then as many of QUADS_N. */
+#define QUADS_M (TILE_M / 4)
+#define QUADS_N (TILE_N / 4)
+#define TILE_X_QUADS (TILE_K * QUADS_M)
+#define TILE_W_QUADS (TILE_K * QUADS_N)
+
+/* It is loaded in blocks of 4 rows x VECTOR elements: first those of x, then those of w; BLOCKS per work-item. */
+#define VECTORS_K (TILE_K / VECTOR)
+#define BLOCKS_X (QUADS_M * VECTORS_K)
+#define BLOCKS_W (QUADS_N * VECTORS_K)
+#define BLOCKS ((BLOCKS_X + BLOCKS_W + LOCAL_SIZE - 1) / LOCAL_SIZE)
+
+/* Eight neighbours take blocks of eight quads of rows, the next eight the next VECTOR of the same rows: stores to shared
+ * memory touch every bank once, and loads use all of a row's 64 bytes. */
+static inline uint block_quad(const uint block) { return block % 8 + block / (8 * VECTORS_K) * 8; }
+static inline uint block_vector(const uint block) { return block / 8 % VECTORS_K; }
+
+/* Quads of outputs: SUM_QUADS for each of THREAD_M rows. */
+#define SUM_QUADS (THREAD_N / 4)
+#define SUMS (THREAD_M * SUM_QUADS)
+
+static inline uint thread_m(void)
+{
+    const uint l = local_number();
+    return l / (PATCH_M * PATCH_N) / PATCHES_N * PATCH_M + l / PATCH_N % PATCH_M;
+}
+static inline uint thread_n(void)
+{
+    const uint l = local_number();
+    return l / (PATCH_M * PATCH_N) % PATCHES_N * PATCH_N + l % PATCH_N;
+}
+/* Row of the tile that this work-item's row i is; first column of its quad j. */
+static inline uint sum_row(const uint i) { return (i / 4 * THREADS_M + thread_m()) * 4 + i % 4; }
+static inline uint sum_column(const uint j) { return (j * THREADS_N + thread_n()) * 4; }
+
+/* sum += the slab's product, in ascending k. */
+static inline void multiply(const __local float4 *tile, float4 *sum)
+{
+    const uint m = thread_m();
+    const uint n = TILE_X_QUADS + thread_n();
+#pragma unroll 4
+    for (uint k = 0; k < TILE_K; k++) {
+        float x[THREAD_M];
+        float4 w[SUM_QUADS];
+#pragma unroll
+        for (uint i = 0; i < THREAD_M / 4; i++) {
+            const float4 quad = tile[k * QUADS_M + i * THREADS_M + m];
+            x[i * 4] = quad.x;
+            x[i * 4 + 1] = quad.y;
+            x[i * 4 + 2] = quad.z;
+            x[i * 4 + 3] = quad.w;
+        }
+#pragma unroll
+        for (uint j = 0; j < SUM_QUADS; j++) w[j] = tile[k * QUADS_N + j * THREADS_N + n];
+#pragma unroll
+        for (uint i = 0; i < THREAD_M; i++)
+#pragma unroll
+            for (uint j = 0; j < SUM_QUADS; j++)
+                sum[i * SUM_QUADS + j] = fma((float4)(x[i]), w[j], sum[i * SUM_QUADS + j]);
+    }
+}
