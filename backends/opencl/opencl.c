@@ -1,0 +1,281 @@
+/* The OpenCL backend's table: opening a device, its memory, and what it can run. */
+#include "opencl.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernel/interface.h"
+#include "wherry/wherry_opencl.h"
+
+/* ---- devices ---- */
+
+/* PoCL 3.1 takes its devices down with the process's last context, without regard for another thread that makes a
+ * context or lists devices at that moment. So these take turns, rare and short as they are. */
+static atomic_flag drivers_busy = ATOMIC_FLAG_INIT;
+
+static void drivers_lock(void)
+{
+    while (atomic_flag_test_and_set_explicit(&drivers_busy, memory_order_acquire)) {
+    }
+}
+
+static void drivers_unlock(void) { atomic_flag_clear_explicit(&drivers_busy, memory_order_release); }
+
+static bool enumerate(const struct host *host, wherry_device_info **list, size_t *count, struct error *e)
+{
+    drivers_lock();
+    bool ok = opencl_enumerate(host, list, count, e);
+    drivers_unlock();
+    return ok;
+}
+
+static void device_free(struct backend_device *device)
+{
+    if (device->queue) clFinish(device->queue);
+    opencl_gemm_close(device);
+    opencl_builds_destroy(device);
+    if (device->profiling_queue) clReleaseCommandQueue(device->profiling_queue);
+    if (device->queue) clReleaseCommandQueue(device->queue);
+    if (device->context) clReleaseContext(device->context);
+    host_free(device->host, device);
+}
+
+static void device_close(struct backend_device *device)
+{
+    if (!device) return;
+    drivers_lock();
+    device_free(device);
+    drivers_unlock();
+}
+
+static bool queue_create(struct backend_device *device, struct error *e)
+{
+    cl_int code;
+    device->queue = clCreateCommandQueue(device->context, device->id, 0, &code);
+    return device->queue || opencl_fail(e, code, "clCreateCommandQueue");
+}
+
+static bool open_listed(struct backend_device *device, size_t index, wherry_device_info *info, struct error *e)
+{
+    cl_int code;
+    TRY(opencl_device_find(device->host, index, &device->id, info, e));
+    device->context = clCreateContext(NULL, 1, &device->id, NULL, NULL, &code);
+    if (!device->context) return opencl_fail(e, code, "clCreateContext for %s (%s)", info->id, info->name);
+    return queue_create(device, e);
+}
+
+static bool context_has_device(cl_context context, cl_device_id id, bool *has, struct error *e)
+{
+    cl_device_id ids[64];
+    size_t bytes = 0;
+    cl_int code = clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof ids, ids, &bytes);
+    if (code) return opencl_fail(e, code, "clGetContextInfo of the given context");
+    *has = false;
+    for (size_t i = 0; i < bytes / sizeof *ids; i++) *has = *has || ids[i] == id;
+    return true;
+}
+
+static bool check_queue(cl_command_queue queue, cl_context context, cl_device_id id, struct error *e)
+{
+    cl_context its_context = NULL;
+    cl_device_id its_device = NULL;
+    cl_command_queue_properties properties = 0;
+    cl_int code = clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof its_context, &its_context, NULL);
+    if (!code) code = clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof its_device, &its_device, NULL);
+    if (!code) code = clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
+    if (code) return opencl_fail(e, code, "clGetCommandQueueInfo of the given queue");
+    if (its_context != context || its_device != id) {
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the given OpenCL queue is of another context or device");
+    }
+    if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) {
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "the given OpenCL queue is out-of-order: give an in-order one, or none");
+    }
+    return true;
+}
+
+static bool open_external(struct backend_device *device, const wherry_opencl_device_desc *desc,
+                          wherry_device_info *info, struct error *e)
+{
+    bool has = false;
+    if (desc->struct_size < sizeof *desc || !desc->context || !desc->device) {
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "an OpenCL device is wrapped by its context and its device, with struct_size set");
+    }
+    TRY(context_has_device(desc->context, desc->device, &has, e));
+    if (!has) {
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the given OpenCL device is not of the given context");
+    }
+    if (desc->queue) TRY(check_queue(desc->queue, desc->context, desc->device, e));
+    memset(info, 0, sizeof *info);
+    snprintf(info->id, sizeof info->id, "opencl:external");
+    opencl_device_describe(desc->device, info);
+    if (!info->usable) return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: %s", info->name, info->reason);
+    device->id = desc->device;
+    cl_int code = clRetainContext(desc->context);
+    if (code) return opencl_fail(e, code, "clRetainContext");
+    device->context = desc->context;
+    if (!desc->queue) return queue_create(device, e);
+    code = clRetainCommandQueue(desc->queue);
+    if (code) return opencl_fail(e, code, "clRetainCommandQueue");
+    device->queue = desc->queue;
+    return true;
+}
+
+static bool device_fill(struct backend_device *device, size_t index, const void *external, wherry_device_info *info,
+                        struct error *e)
+{
+    TRY(external ? open_external(device, external, info, e) : open_listed(device, index, info, e));
+    cl_int code;
+    device->profiling_queue = clCreateCommandQueue(device->context, device->id, CL_QUEUE_PROFILING_ENABLE, &code);
+    if (!device->profiling_queue) {
+        host_log(device->host, WHERRY_LOG_WARNING, "%s: no queue with timestamps: %s", info->name,
+                 opencl_error_name(code));
+    }
+    opencl_device_limits(device->id, &device->limits);
+    opencl_device_identity(device->id, device->identity, sizeof device->identity);
+    return true;
+}
+
+static struct backend_device *device_open(const struct host *host, size_t index, const void *external,
+                                          wherry_device_info *info, struct error *e)
+{
+    wherry_device_info found;
+    struct backend_device *device = host_alloc(host, 1, sizeof *device, e);
+    if (!device) return NULL;
+    device->host = host;
+    drivers_lock();
+    bool ok = device_fill(device, index, external, &found, e);
+    if (!ok) device_free(device);
+    drivers_unlock();
+    if (!ok) return NULL;
+    if (info) *info = found;
+    return device;
+}
+
+static const struct device_limits *device_limits_get(const struct backend_device *device) { return &device->limits; }
+
+/* ---- memory ---- */
+
+static uint64_t device_allocated(const struct backend_device *device) { return device->allocated; }
+
+static void buffer_destroy(struct backend_device *device, struct buffer *buffer)
+{
+    if (!buffer) return;
+    if (buffer->memory) {
+        clReleaseMemObject(buffer->memory);
+        device->allocated -= buffer->bytes;
+    }
+    host_free(device->host, buffer);
+}
+
+/* Drivers allocate when a buffer is first used, so it is used here: memory that isn't there shows now, with its size,
+ * and not in the middle of a run. */
+static cl_int touch(struct backend_device *device, cl_mem memory, uint64_t bytes)
+{
+    const cl_uint zero = 0;
+    uint64_t whole = bytes / sizeof zero * sizeof zero;
+    cl_int code = CL_SUCCESS;
+    if (whole) {
+        code = clEnqueueFillBuffer(device->queue, memory, &zero, sizeof zero, 0, (size_t)whole, 0, NULL, NULL);
+    }
+    cl_int finished = clFinish(device->queue);
+    return code ? code : finished;
+}
+
+static struct buffer *buffer_create(struct backend_device *device, uint64_t bytes, struct error *e)
+{
+    const struct device_limits *l = &device->limits;
+    if (!bytes || bytes > l->max_buffer_bytes || bytes > SIZE_MAX) {
+        fail(e, bytes ? WHERRY_STATUS_OUT_OF_DEVICE_MEMORY : WHERRY_STATUS_INVALID_ARGUMENT,
+             "a buffer of %" PRIu64 " bytes: this device allows 1 to %" PRIu64 " in one; use a smaller batch", bytes,
+             l->max_buffer_bytes);
+        return NULL;
+    }
+    if (l->memory_bytes &&
+        bytes > l->memory_bytes - (device->allocated < l->memory_bytes ? device->allocated : l->memory_bytes)) {
+        fail(e, WHERRY_STATUS_OUT_OF_DEVICE_MEMORY,
+             "a buffer of %" PRIu64 " bytes does not fit beside the %" PRIu64 " in use: the device has %" PRIu64
+             "; use a smaller batch",
+             bytes, device->allocated, l->memory_bytes);
+        return NULL;
+    }
+    struct buffer *buffer = host_alloc(device->host, 1, sizeof *buffer, e);
+    if (!buffer) return NULL;
+    cl_int code;
+    buffer->memory = clCreateBuffer(device->context, CL_MEM_READ_WRITE, (size_t)bytes, NULL, &code);
+    if (buffer->memory) {
+        buffer->bytes = bytes;
+        device->allocated += bytes;
+        code = touch(device, buffer->memory, bytes);
+    }
+    if (!code) return buffer;
+    opencl_fail(e, code, "a buffer of %" PRIu64 " bytes beside %" PRIu64 " in use", bytes,
+                device->allocated - buffer->bytes);
+    buffer_destroy(device, buffer);
+    return NULL;
+}
+
+static bool buffer_write(struct backend_device *device, struct buffer *buffer, uint64_t offset, const void *data,
+                         uint64_t bytes, struct error *e)
+{
+    if (!bytes) return true;
+    cl_int code = clEnqueueWriteBuffer(device->queue, buffer->memory, CL_TRUE, (size_t)offset, (size_t)bytes, data, 0,
+                                       NULL, NULL);
+    if (!code) return true;
+    return opencl_fail_running(e, code, "clEnqueueWriteBuffer of %" PRIu64 " bytes at %" PRIu64 " of %" PRIu64, bytes,
+                               offset, buffer->bytes);
+}
+
+static bool buffer_read(struct backend_device *device, struct buffer *buffer, uint64_t offset, void *data,
+                        uint64_t bytes, struct error *e)
+{
+    if (!bytes) return true;
+    cl_int code =
+        clEnqueueReadBuffer(device->queue, buffer->memory, CL_TRUE, (size_t)offset, (size_t)bytes, data, 0, NULL, NULL);
+    if (!code) return true;
+    return opencl_fail_running(e, code, "clEnqueueReadBuffer of %" PRIu64 " bytes at %" PRIu64 " of %" PRIu64, bytes,
+                               offset, buffer->bytes);
+}
+
+/* ---- what runs here ---- */
+
+static bool supports(struct backend_device *device, const struct call *call, bool f16, char *reason, size_t reason_size)
+{
+    struct embedded_kernel ignored;
+    uint32_t local = call_get(call, CONST_LOCAL_SIZE, 1);
+    uint32_t head_dim = call_get(call, CONST_HEAD_DIM, 0);
+    (void)f16; /* storage in 16 bits needs no extension */
+    if (!opencl_kernel_find(call->kernel, &ignored)) {
+        snprintf(reason, reason_size, "this build has no OpenCL kernel \"%s\"", call->kernel);
+    } else if (!strcmp(call->kernel, "attention") && (!head_dim || head_dim % 8 || head_dim > 128)) {
+        snprintf(reason, reason_size, "attention without stored scores needs heads of 8, 16, ... 128 channels, not %u",
+                 (unsigned)head_dim);
+    } else if (local > device->limits.max_local_size) {
+        snprintf(reason, reason_size, "work-groups of %u: the device allows %u", (unsigned)local,
+                 (unsigned)device->limits.max_local_size);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+const struct backend backend_opencl = {
+    .name = "opencl",
+    .enumerate = enumerate,
+    .open = device_open,
+    .close = device_close,
+    .limits = device_limits_get,
+    .buffer_create = buffer_create,
+    .buffer_destroy = buffer_destroy,
+    .buffer_write = buffer_write,
+    .buffer_read = buffer_read,
+    .allocated = device_allocated,
+    .supports = supports,
+    .program_create = opencl_program_create,
+    .program_destroy = opencl_program_destroy,
+    .program_run = opencl_program_run,
+    .program_note = opencl_program_note,
+};

@@ -1,0 +1,114 @@
+/* What the files of the OpenCL backend share: the device, its kernels, and how an OpenCL error becomes ours. */
+#ifndef WHERRY_BACKENDS_OPENCL_OPENCL_H
+#define WHERRY_BACKENDS_OPENCL_OPENCL_H
+
+#ifndef CL_TARGET_OPENCL_VERSION
+#define CL_TARGET_OPENCL_VERSION 300 /* for names of queries; only functions of 1.2 are called */
+#endif
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#ifdef __APPLE__
+#include <OpenCL/opencl.h>
+#else
+#include <CL/cl.h>
+#include <CL/cl_ext.h>
+#endif
+
+#include "backends/backend.h"
+#include "backends/kernels.h"
+
+struct buffer {
+    cl_mem memory;
+    uint64_t bytes;
+};
+
+/* A kernel built for one set of constants. The device keeps it until it is closed, so that programs share it. */
+struct kernel_build {
+    const char *kernel;            /* the embedded table's */
+    struct embedded_kernel source; /* the text */
+    char *options;                 /* what the compiler is given */
+    char *key;                     /* all that the binary depends on; NULL: not cached */
+    char cache_path[768];          /* "": not cached */
+    cl_program program;            /* NULL until built */
+    bool cached;                   /* is in the cache */
+    bool ready;                    /* has been launched once: the driver has nothing left to do */
+    const char *failed;            /* the name of the call that failed, NULL: none */
+    cl_int code;                   /* its result */
+};
+
+enum clblast_state { CLBLAST_UNTRIED, CLBLAST_WORKS, CLBLAST_REFUSED };
+
+struct backend_device {
+    const struct host *host;
+    cl_device_id id;
+    cl_context context;
+    cl_command_queue queue;           /* in-order */
+    cl_command_queue profiling_queue; /* in-order, with timestamps; NULL: the driver gives none */
+    struct device_limits limits;
+    uint64_t allocated;
+    char identity[1024]; /* device, driver and platform: what compiled kernels depend on */
+    struct kernel_build **builds;
+    size_t n_builds;
+    enum clblast_state clblast;
+    char clblast_note[256]; /* why it was refused */
+};
+
+/* ---- errors.c ---- */
+
+const char *opencl_error_name(cl_int code);
+/* Always false: the error of a call that prepares something. `format` names the call and its purpose. */
+bool opencl_fail(struct error *e, cl_int code, const char *format, ...) PRINTF_LIKE(3, 4);
+/* The same while commands run, when CL_OUT_OF_RESOURCES and the like mean that the device is lost. */
+bool opencl_fail_running(struct error *e, cl_int code, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* ---- devices.c ---- */
+
+bool opencl_enumerate(const struct host *host, wherry_device_info **list, size_t *count, struct error *e);
+/* The device at `index` of that order. */
+bool opencl_device_find(const struct host *host, size_t index, cl_device_id *out, wherry_device_info *info,
+                        struct error *e);
+void opencl_device_describe(cl_device_id id, wherry_device_info *info);
+void opencl_device_limits(cl_device_id id, struct device_limits *limits);
+/* The text that names device, driver and platform. */
+void opencl_device_identity(cl_device_id id, char *text, size_t size);
+
+/* ---- build.c ---- */
+
+bool opencl_kernel_find(const char *name, struct embedded_kernel *out);
+/* Builds the kernels of all steps whose wanted[step] is true that the device has not built yet: from the cache where it
+ * has them, in parallel. builds[step] gets the step's. `compiled` counts those made from source; `kernels` all distinct
+ * ones. */
+bool opencl_builds_create(struct backend_device *device, const struct schedule *schedule, const bool *wanted,
+                          struct kernel_build **builds, wherry_progress progress, void *user, uint32_t *kernels,
+                          uint32_t *compiled, struct error *e);
+/* Writes a build that was made from source to the cache. A cache that can't be written is logged and costs time only.
+ */
+void opencl_build_store(struct backend_device *device, struct kernel_build *build);
+void opencl_builds_destroy(struct backend_device *device);
+
+/* ---- clblast.c ---- */
+
+/* Y [rows, n] = X [rows, k] * W [n, k]^T; offsets in elements. */
+struct opencl_gemm {
+    cl_mem x, w, y;
+    uint64_t x_at, w_at, y_at;
+    uint32_t n, k;
+    uint32_t rows; /* index in the batch header */
+};
+
+/* Whether CLBlast runs this step; *note (may become NULL) says so, or why not where one could expect it. The first
+ * product on a device makes CLBlast build its kernels and checks them; then *compiled is 1, else 0. */
+bool opencl_gemm_prepare(struct backend_device *device, const struct step *step, struct opencl_gemm *gemm,
+                         const char **note, uint32_t *compiled);
+bool opencl_gemm_run(const struct opencl_gemm *gemm, size_t rows, cl_command_queue queue, cl_event *event,
+                     struct error *e);
+void opencl_gemm_close(struct backend_device *device);
+
+/* ---- program.c ---- */
+
+struct program *opencl_program_create(struct backend_device *device, const struct schedule *schedule,
+                                      wherry_progress progress, void *user, struct program_info *info, struct error *e);
+void opencl_program_destroy(struct backend_device *device, struct program *program);
+bool opencl_program_run(struct backend_device *device, struct program *program, const struct run *run, struct error *e);
+const char *opencl_program_note(const struct program *program, int step);
+
+#endif

@@ -1,0 +1,275 @@
+/* A schedule as a list of kernels with their arguments set, and its replay on an in-order queue. */
+#include "opencl.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "kernel/interface.h"
+
+struct prepared {
+    cl_kernel kernel; /* NULL: a product of CLBlast's */
+    size_t local;
+    struct opencl_gemm gemm;
+    const char *note; /* NULL: none */
+};
+
+struct program {
+    const struct schedule *schedule;
+    struct prepared *steps; /* [n_steps] */
+    cl_event *events;       /* [n_steps]: of the run in progress, when it is timed */
+};
+
+/* ---- making ---- */
+
+static uint64_t element_bytes(uint8_t slot, bool f16)
+{
+    bool words = slot == SLOT_BATCH || slot == SLOT_IDS || slot == SLOT_POSITIONS || slot == SLOT_TYPES;
+    return words || !f16 ? 4 : 2;
+}
+
+static bool arguments_set(const struct step *step, cl_kernel kernel, struct error *e)
+{
+    cl_uint expected = 0, given = 2 * (cl_uint)step->n_bindings;
+    cl_int code = clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof expected, &expected, NULL);
+    if (code) return opencl_fail(e, code, "clGetKernelInfo of %s", step->kernel);
+    if (expected != given) {
+        return fail(e, WHERRY_STATUS_COMPILE_FAILED,
+                    "%s: the OpenCL kernel %s takes %u arguments and is called with %u (a buffer and an offset for "
+                    "each slot)",
+                    step->name, step->kernel, (unsigned)expected, (unsigned)given);
+    }
+    for (int i = 0; i < step->n_bindings; i++) {
+        const struct binding *b = &step->bindings[i];
+        cl_ulong at = b->offset / element_bytes(b->slot, step->f16);
+        code = clSetKernelArg(kernel, 2 * (cl_uint)i, sizeof(cl_mem), &b->buffer->memory);
+        if (!code) code = clSetKernelArg(kernel, 2 * (cl_uint)i + 1, sizeof at, &at);
+        if (code) return opencl_fail(e, code, "%s: clSetKernelArg of %s, slot %d", step->name, step->kernel, b->slot);
+    }
+    return true;
+}
+
+static bool step_prepare(struct backend_device *device, const struct step *step, const struct kernel_build *build,
+                         struct prepared *p, struct error *e)
+{
+    cl_int code;
+    size_t most = 0;
+    p->kernel = clCreateKernel(build->program, build->kernel, &code);
+    if (!p->kernel) return opencl_fail(e, code, "%s: clCreateKernel of %s", step->name, build->kernel);
+    TRY(arguments_set(step, p->kernel, e));
+    p->local = call_get(step->call, CONST_LOCAL_SIZE, 0);
+    if (!p->local) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: the call gives no LOCAL_SIZE", step->name);
+    code = clGetKernelWorkGroupInfo(p->kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
+    if (code) return opencl_fail(e, code, "%s: clGetKernelWorkGroupInfo of %s", step->name, build->kernel);
+    if (p->local > most) {
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "%s: the kernel %s wants work-groups of %zu and, as this driver compiles it, may have %zu",
+                    step->name, build->kernel, p->local, most);
+    }
+    return true;
+}
+
+/* ---- the first launch ----
+ * Drivers finish a kernel when it is first launched (NVIDIA loads its module, PoCL generates its code: once for grids
+ * below 65,536 work-items and once for larger ones). So that this happens here and not in a run, every new kernel is
+ * launched on a batch of no tokens and one empty sequence, for which kernels write nothing. */
+
+enum { EMPTY_WORDS = HEADER_WORDS + 8, LARGE_GRID = 65536 };
+
+static bool launch(cl_command_queue queue, const struct prepared *p, const char *kernel, const struct grid *grid,
+                   cl_event *event, struct error *e)
+{
+    size_t local[3] = {p->local, 1, 1}, global[3] = {grid->x * p->local, grid->y, grid->z};
+    cl_int code = clEnqueueNDRangeKernel(queue, p->kernel, 3, NULL, global, local, 0, NULL, event);
+    return !code || opencl_fail_running(e, code, "clEnqueueNDRangeKernel of %s", kernel);
+}
+
+static bool launch_first(struct backend_device *device, const struct step *step, const struct prepared *p,
+                         struct error *e)
+{
+    const struct binding *batch = &step->bindings[0];
+    if (batch->slot != SLOT_BATCH || batch->bytes < EMPTY_WORDS * 4) return true;
+    uint32_t saved[EMPTY_WORDS], empty[EMPTY_WORDS] = {0};
+    empty[HEADER_QUERY_TILES] = empty[HEADER_SCORE_TILES] = 1;
+    for (int i = HEADER_AT_OFFSETS; i <= HEADER_AT_SCORE_TILES; i++) empty[i] = HEADER_WORDS;
+    cl_command_queue queue = device->queue;
+    cl_mem memory = batch->buffer->memory;
+    size_t at = (size_t)batch->offset;
+    cl_int code = clEnqueueReadBuffer(queue, memory, CL_TRUE, at, sizeof saved, saved, 0, NULL, NULL);
+    if (!code) code = clEnqueueWriteBuffer(queue, memory, CL_TRUE, at, sizeof empty, empty, 0, NULL, NULL);
+    if (code) return opencl_fail_running(e, code, "writing the empty batch");
+    struct grid small = {1, 1, 1}, large = {(uint32_t)(LARGE_GRID / p->local + 1), 1, 1};
+    bool ok = launch(queue, p, step->kernel, &small, NULL, e) && launch(queue, p, step->kernel, &large, NULL, e);
+    code = clFinish(queue);
+    if (ok && code) ok = opencl_fail_running(e, code, "clFinish after the first launch of %s", step->kernel);
+    code = clEnqueueWriteBuffer(queue, memory, CL_TRUE, at, sizeof saved, saved, 0, NULL, NULL);
+    if (ok && code) ok = opencl_fail_running(e, code, "clEnqueueWriteBuffer");
+    return ok;
+}
+
+static bool steps_prepare(struct backend_device *device, struct program *program, struct kernel_build **builds,
+                          struct error *e)
+{
+    const struct schedule *s = program->schedule;
+    for (int i = 0; i < s->n_steps; i++) {
+        struct kernel_build *b = builds[i];
+        if (!b) continue;
+        TRY(step_prepare(device, &s->steps[i], b, &program->steps[i], e));
+        if (b->ready) continue;
+        TRY(launch_first(device, &s->steps[i], &program->steps[i], e));
+        b->ready = true;
+        opencl_build_store(device, b); /* after the launch: what PoCL generated by then goes in too */
+    }
+    return true;
+}
+
+static bool program_fill(struct backend_device *device, struct program *program, bool *wanted,
+                         struct kernel_build **builds, wherry_progress progress, void *user, struct program_info *info,
+                         struct error *e)
+{
+    const struct schedule *s = program->schedule;
+    uint32_t clblast_compiled = 0, clblast_steps = 0;
+    for (int i = 0; i < s->n_steps; i++) {
+        struct prepared *p = &program->steps[i];
+        uint32_t compiled = 0;
+        wanted[i] = !opencl_gemm_prepare(device, &s->steps[i], &p->gemm, &p->note, &compiled);
+        clblast_compiled += compiled;
+        clblast_steps += !wanted[i];
+    }
+    TRY(opencl_builds_create(device, s, wanted, builds, progress, user, &info->kernels, &info->compiled, e));
+    info->kernels += clblast_steps > 0;
+    info->compiled += clblast_compiled;
+    return steps_prepare(device, program, builds, e);
+}
+
+struct program *opencl_program_create(struct backend_device *device, const struct schedule *schedule,
+                                      wherry_progress progress, void *user, struct program_info *info, struct error *e)
+{
+    const struct host *host = device->host;
+    size_t n = (size_t)schedule->n_steps;
+    struct program *program = host_alloc(host, 1, sizeof *program, e);
+    if (!program) return NULL;
+    program->schedule = schedule;
+    *info = (struct program_info){0}; /* arguments and transfers need no staging memory of ours */
+    program->steps = host_alloc(host, n, sizeof *program->steps, e);
+    if (program->steps) program->events = host_alloc(host, n, sizeof *program->events, e);
+    bool *wanted = program->events ? host_alloc(host, n, sizeof *wanted, e) : NULL;
+    struct kernel_build **builds = wanted ? host_alloc(host, n, sizeof *builds, e) : NULL;
+    bool ok = builds && program_fill(device, program, wanted, builds, progress, user, info, e);
+    host_free(host, builds);
+    host_free(host, wanted);
+    if (ok) return program;
+    opencl_program_destroy(device, program);
+    return NULL;
+}
+
+void opencl_program_destroy(struct backend_device *device, struct program *program)
+{
+    if (!program) return;
+    for (int i = 0; program->steps && i < program->schedule->n_steps; i++) {
+        if (program->steps[i].kernel) clReleaseKernel(program->steps[i].kernel);
+    }
+    host_free(device->host, program->steps);
+    host_free(device->host, program->events);
+    host_free(device->host, program);
+}
+
+const char *opencl_program_note(const struct program *program, int step) { return program->steps[step].note; }
+
+/* ---- running ---- */
+
+static bool step_run(const struct program *program, int i, const struct run *run, cl_command_queue queue,
+                     struct error *e)
+{
+    const struct step *step = &program->schedule->steps[i];
+    const struct prepared *p = &program->steps[i];
+    const struct grid *grid = &run->grids[i];
+    cl_event *event = run->step_seconds ? &program->events[i] : NULL;
+    if (!grid->x || !grid->y || !grid->z) return true;
+    if (p->kernel) return launch(queue, p, step->kernel, grid, event, e) || fail_in(e, step->name);
+    uint64_t rows = p->gemm.rows == HEADER_SEQUENCES ? run->batch->sequences : run->batch->tokens;
+    if (!rows) return true;
+    return opencl_gemm_run(&p->gemm, (size_t)rows, queue, event, e) || fail_in(e, step->name);
+}
+
+static bool enqueue_all(const struct program *program, const struct run *run, cl_command_queue queue, struct error *e)
+{
+    enum { FLUSH_EVERY = 8 }; /* so that the device starts while the rest is being enqueued */
+    for (int i = 0; i < run->n_uploads; i++) {
+        const struct transfer *t = &run->uploads[i];
+        cl_int code = clEnqueueWriteBuffer(queue, t->buffer->memory, CL_FALSE, (size_t)t->offset, (size_t)t->bytes,
+                                           t->host, 0, NULL, NULL);
+        if (code) return opencl_fail_running(e, code, "clEnqueueWriteBuffer of %" PRIu64 " bytes", t->bytes);
+    }
+    for (int i = 0; i < program->schedule->n_steps; i++) {
+        TRY(step_run(program, i, run, queue, e));
+        if (i % FLUSH_EVERY) continue;
+        cl_int code = clFlush(queue);
+        if (code) return opencl_fail_running(e, code, "clFlush");
+    }
+    for (int i = 0; i < run->n_downloads; i++) {
+        const struct transfer *t = &run->downloads[i];
+        cl_int code = clEnqueueReadBuffer(queue, t->buffer->memory, CL_FALSE, (size_t)t->offset, (size_t)t->bytes,
+                                          t->host, 0, NULL, NULL);
+        if (code) return opencl_fail_running(e, code, "clEnqueueReadBuffer of %" PRIu64 " bytes", t->bytes);
+    }
+    return true;
+}
+
+/* A timer that runs backwards or stands still gives an error, never a number. */
+static bool read_times(const struct program *program, double *seconds, struct error *e)
+{
+    int n = program->schedule->n_steps;
+    bool any = false, moved = false;
+    for (int i = 0; i < n; i++) {
+        cl_ulong start = 0, end = 0;
+        seconds[i] = 0.0;
+        if (!program->events[i]) continue;
+        cl_int code =
+            clGetEventProfilingInfo(program->events[i], CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
+        if (!code) {
+            code = clGetEventProfilingInfo(program->events[i], CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
+        }
+        if (code) return opencl_fail(e, code, "clGetEventProfilingInfo");
+        if (end < start) {
+            return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                        "%s: the driver's timer runs backwards (start %" PRIu64 ", end %" PRIu64
+                        " ns): times of single kernels can't be had on this device",
+                        program->schedule->steps[i].name, (uint64_t)start, (uint64_t)end);
+        }
+        any = true;
+        moved = moved || end > start;
+        seconds[i] = (double)(end - start) * 1e-9;
+    }
+    if (any && !moved) {
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "the driver's timer stands still: times of single kernels can't be had on this device");
+    }
+    return true;
+}
+
+bool opencl_program_run(struct backend_device *device, struct program *program, const struct run *run, struct error *e)
+{
+    cl_command_queue queue = device->queue;
+    if (run->step_seconds) {
+        /* The application may have enqueued work on its own queue, which is not the one with timestamps. */
+        cl_int code = clFinish(queue);
+        if (code) return opencl_fail_running(e, code, "clFinish");
+        queue = device->profiling_queue;
+        if (!queue) {
+            return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                        "the driver gives no queue with timestamps, so that single "
+                        "kernels can't be timed on this device");
+        }
+    }
+    bool ok = enqueue_all(program, run, queue, e);
+    /* Also after a failure: what is under way uses the caller's memory. */
+    cl_int code = clFinish(queue);
+    if (ok && code) ok = opencl_fail_running(e, code, "clFinish");
+    if (!run->step_seconds) return ok;
+    ok = ok && read_times(program, run->step_seconds, e);
+    for (int i = 0; i < program->schedule->n_steps; i++) {
+        if (program->events[i]) clReleaseEvent(program->events[i]);
+        program->events[i] = NULL;
+    }
+    return ok;
+}

@@ -1,0 +1,37 @@
+/* Wherry on the application's own OpenCL device.
+ *
+ * No OpenCL header is needed: handles are passed as void *, so that applications may include any version of them. */
+#ifndef WHERRY_WHERRY_OPENCL_H
+#define WHERRY_WHERRY_OPENCL_H
+
+#include "wherry/wherry.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct wherry_opencl_device_desc {
+    uint32_t struct_size;
+    void *context; /* cl_context */
+    void *device;  /* cl_device_id: one of the context's devices, OpenCL 1.2 or later with a compiler */
+    void *queue;   /* cl_command_queue: in-order, of this context and device; NULL: one is made */
+} wherry_opencl_device_desc;
+
+/* A device that works in the application's context. The context and the queue are retained until wherry_device_close().
+ *
+ * Work is enqueued on the given queue, behind what the application has enqueued there, and has finished when a call
+ * returns; the thread rule of wherry.h includes calls of the application that change the queue. wherry_profile() makes
+ * a second queue in the same context, because timestamps are a property of a queue.
+ *
+ * Where the library was built with CLBlast and a session uses it (wherry_session_note() says so), CLBlast's parameters
+ * of single-precision GEMM are set for this device for the whole process, the application's own calls included.
+ *
+ * Fails with WHERRY_STATUS_INVALID_ARGUMENT for handles that do not belong together or an out-of-order queue, and with
+ * WHERRY_STATUS_UNSUPPORTED for a device that can't be used (the text says why) or a build without OpenCL. */
+WHERRY_API wherry_status wherry_device_wrap_opencl(wherry_context *context, const wherry_opencl_device_desc *desc,
+                                                   wherry_device **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
