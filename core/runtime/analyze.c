@@ -1,0 +1,189 @@
+/* Analysis without a device: what every operator and group computes and moves. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/session.h"
+
+struct wherry_analysis {
+    struct wherry_context *context;
+    struct graph graph;
+    struct group *groups;
+    int n_groups;
+    wherry_cost *operator_costs, *group_costs;
+    uint32_t *offsets;
+    char *dot;
+    size_t dot_length, dot_capacity;
+};
+
+void cost_of_group(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,
+                   wherry_cost *out)
+{
+    const struct op *first = &g->ops[group->first];
+    memset(out, 0, sizeof *out);
+    memcpy(out->name, group->name, sizeof out->name);
+    snprintf(out->kernel, sizeof out->kernel, "%s", group->row->kernel);
+    snprintf(out->dims, sizeof out->dims, "%s", g->tensors[group->writes[group->n_writes - 1]].dims);
+    if (first->einsum) snprintf(out->einsum, sizeof out->einsum, "%s", first->einsum);
+    out->class_ = first->kind->class_;
+    out->layer = group->layer;
+    out->paper_row = (uint32_t)first->paper_row;
+    out->first_operator = (uint32_t)group->first;
+    out->operators = (uint32_t)group->count;
+    out->flops = group_flops(g, b, group);
+    group_bytes(g, b, group, storage, &out->bytes_read, &out->bytes_written);
+}
+
+static void cost_of_operator(const struct graph *g, const struct batch_shape *b, int index, size_t storage,
+                             wherry_cost *out)
+{
+    const struct op *o = &g->ops[index];
+    memset(out, 0, sizeof *out);
+    snprintf(out->name, sizeof out->name, "%s", o->name);
+    snprintf(out->kernel, sizeof out->kernel, "%s", o->kind->name);
+    snprintf(out->dims, sizeof out->dims, "%s", g->tensors[o->out].dims);
+    if (o->einsum) snprintf(out->einsum, sizeof out->einsum, "%s", o->einsum);
+    out->class_ = o->kind->class_;
+    out->layer = o->layer;
+    out->paper_row = (uint32_t)o->paper_row;
+    out->first_operator = (uint32_t)index;
+    out->operators = 1;
+    out->flops = op_flops(g, b, o);
+    for (int i = 0; i < OP_MAX_IN; i++)
+        if (o->in[i] >= 0) out->bytes_read += op_reads(g, b, o, i) * (g->tensors[o->in[i]].u32 ? 4 : storage);
+    out->bytes_written = tensor_elements(g, b, o->out) * storage;
+}
+
+/* ---- Graphviz ---- */
+
+static bool dot_add(struct wherry_analysis *a, struct error *e, const char *format, ...) PRINTF_LIKE(3, 4);
+
+static bool dot_add(struct wherry_analysis *a, struct error *e, const char *format, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, format);
+    int n = vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    if (n < 0 || (size_t)n >= sizeof text) n = sizeof text - 1;
+    if (a->dot_length + (size_t)n + 1 > a->dot_capacity) {
+        size_t capacity = 2 * a->dot_capacity + sizeof text;
+        char *grown = host_grow(&a->context->host, a->dot, a->dot_length, capacity, 1, e);
+        if (!grown) return false;
+        a->dot = grown;
+        a->dot_capacity = capacity;
+    }
+    memcpy(a->dot + a->dot_length, text, (size_t)n);
+    a->dot[a->dot_length += (size_t)n] = 0;
+    return true;
+}
+
+static bool dot_edge(struct wherry_analysis *a, const struct batch_shape *b, int op, int input, size_t storage,
+                     struct error *e)
+{
+    const struct graph *g = &a->graph;
+    const struct op *o = &g->ops[op];
+    int t = o->in[input];
+    if (t < 0 || g->tensors[t].role == TENSOR_WEIGHT) return true;
+    int maker = -1;
+    for (int i = 0; i < g->n_ops; i++)
+        if (g->ops[i].out == tensor_owner(g, t)) maker = i;
+    double megabytes = (double)op_reads(g, b, o, input) * (g->tensors[t].u32 ? 4 : (double)storage) / 1e6;
+    if (maker < 0) return dot_add(a, e, "  \"%s\" -> op%d [label=\"%.3f MB\"];\n", g->tensors[t].name, op, megabytes);
+    return dot_add(a, e, "  op%d -> op%d [label=\"%s %.3f MB\"];\n", maker, op, g->tensors[t].name, megabytes);
+}
+
+static bool dot_make(struct wherry_analysis *a, const struct batch_shape *b, size_t storage, struct error *e)
+{
+    static const char *const shapes[] = {"triangle", "box",
+                                         "ellipse"}; /* the paper's signs: contraction, statistical, element-wise */
+    const struct graph *g = &a->graph;
+    TRY(dot_add(a, e, "digraph encoder {\n  rankdir=TB; node [fontsize=10]; edge [fontsize=8];\n"));
+    for (int i = 0; i < a->n_groups; i++) {
+        const wherry_cost *c = &a->group_costs[i];
+        TRY(dot_add(a, e, "  subgraph cluster_%d {\n    label=\"%s: %.3f MB read, %.3f MB written\"; style=rounded;\n",
+                    i, c->name, (double)c->bytes_read / 1e6, (double)c->bytes_written / 1e6));
+        for (int o = a->groups[i].first; o < a->groups[i].first + a->groups[i].count; o++)
+            TRY(dot_add(a, e, "    op%d [label=\"%s\\n%.4g Gflop\", shape=%s];\n", o, g->ops[o].name,
+                        a->operator_costs[o].flops / 1e9, shapes[g->ops[o].kind->class_]));
+        TRY(dot_add(a, e, "  }\n"));
+    }
+    for (int o = 0; o < g->n_ops; o++)
+        for (int i = 0; i < OP_MAX_IN; i++) TRY(dot_edge(a, b, o, i, storage, e));
+    return dot_add(a, e, "}\n");
+}
+
+/* ---- the handle ---- */
+
+static bool analyze(struct wherry_analysis *a, const wherry_analysis_desc *desc, struct error *e)
+{
+    const struct host *host = &a->context->host;
+    struct graph_options options = {.config = desc->config,
+                                    .pool = desc->pool ? desc->pool : WHERRY_POOL_NONE,
+                                    .normalize = desc->normalize,
+                                    .dropout = desc->training ? 0.1f : 0,
+                                    .layer_only = desc->layer_only};
+    if (!desc->batch || !desc->length || (uint64_t)desc->batch * desc->length >= UINT32_MAX)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "a batch of %u sequences of %u tokens: both must be positive, and their product below 2^32",
+                    desc->batch, desc->length);
+    const struct plan *plan = plan_find(desc->plan ? desc->plan : "flash", e);
+    if (!plan) return false;
+    TRY(graph_create(host, &options, &a->graph, e));
+    TRY(groups_create(&a->graph, plan, NULL, &a->groups, &a->n_groups, e));
+    a->operator_costs = host_alloc(host, (size_t)a->graph.n_ops, sizeof *a->operator_costs, e);
+    a->group_costs = a->operator_costs ? host_alloc(host, (size_t)a->n_groups, sizeof *a->group_costs, e) : NULL;
+    a->offsets = a->group_costs ? host_alloc(host, (size_t)desc->batch + 1, sizeof *a->offsets, e) : NULL;
+    if (!a->offsets) return false;
+    for (uint32_t s = 0; s <= desc->batch; s++) a->offsets[s] = s * desc->length;
+    uint64_t tokens = (uint64_t)desc->batch * desc->length;
+    struct batch_shape shape = {desc->batch, a->offsets, tokens, tokens * desc->length, desc->length};
+    size_t storage = desc->dtype == WHERRY_DTYPE_F32 ? 4 : 2;
+    for (int o = 0; o < a->graph.n_ops; o++) cost_of_operator(&a->graph, &shape, o, storage, &a->operator_costs[o]);
+    for (int i = 0; i < a->n_groups; i++) cost_of_group(&a->graph, &shape, &a->groups[i], storage, &a->group_costs[i]);
+    return dot_make(a, &shape, storage, e);
+}
+
+wherry_status wherry_analyze(wherry_context *context, const wherry_analysis_desc *desc, wherry_analysis **out)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!desc || !out || desc->struct_size != sizeof *desc || !desc->config ||
+        desc->config->struct_size != sizeof *desc->config)
+        return context_invalid(context, "wherry_analyze: desc, out or desc->config is NULL, or a struct_size is wrong");
+    struct wherry_analysis *a = host_alloc(&context->host, 1, sizeof *a, &context->error);
+    if (!a) return context_status(context, false);
+    a->context = context;
+    bool ok = analyze(a, desc, &context->error);
+    if (ok)
+        *out = a;
+    else
+        wherry_analysis_destroy(a);
+    return context_status(context, ok);
+}
+
+void wherry_analysis_destroy(wherry_analysis *analysis)
+{
+    if (!analysis) return;
+    const struct host *host = &analysis->context->host;
+    host_free(host, analysis->dot);
+    host_free(host, analysis->offsets);
+    host_free(host, analysis->group_costs);
+    host_free(host, analysis->operator_costs);
+    host_free(host, analysis->groups);
+    graph_destroy(&analysis->graph);
+    host_free(host, analysis);
+}
+
+const wherry_cost *wherry_analysis_operators(const wherry_analysis *analysis, size_t *count)
+{
+    *count = (size_t)analysis->graph.n_ops;
+    return analysis->operator_costs;
+}
+
+const wherry_cost *wherry_analysis_groups(const wherry_analysis *analysis, size_t *count)
+{
+    *count = (size_t)analysis->n_groups;
+    return analysis->group_costs;
+}
+
+const char *wherry_analysis_dot(const wherry_analysis *analysis) { return analysis->dot; }

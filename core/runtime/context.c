@@ -1,0 +1,85 @@
+/* Contexts: what an application lends the library, and the last error. */
+#include "runtime/context.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/platform.h"
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
+const char *wherry_version_string(void)
+{
+    return TEXT(WHERRY_VERSION_MAJOR) "." TEXT(WHERRY_VERSION_MINOR) "." TEXT(WHERRY_VERSION_PATCH);
+}
+
+uint32_t wherry_version_number(void)
+{
+    return WHERRY_VERSION_MAJOR * 10000 + WHERRY_VERSION_MINOR * 100 + WHERRY_VERSION_PATCH;
+}
+
+static void *default_alloc(size_t size, void *user)
+{
+    (void)user;
+    return malloc(size);
+}
+
+static void default_free(void *pointer, void *user)
+{
+    (void)user;
+    free(pointer);
+}
+
+wherry_status wherry_context_create(const wherry_context_desc *desc, wherry_context **out)
+{
+    struct host host = {.alloc = default_alloc, .free = default_free};
+    if (!out || (desc && (desc->struct_size != sizeof *desc || !desc->alloc != !desc->free)))
+        return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (desc) {
+        if (desc->alloc) host.alloc = desc->alloc, host.free = desc->free;
+        host.log = desc->log;
+        host.user = desc->user;
+    }
+    if (desc && desc->cache_dir) {
+        if (strlen(desc->cache_dir) >= sizeof host.cache_dir) return WHERRY_STATUS_INVALID_ARGUMENT;
+        snprintf(host.cache_dir, sizeof host.cache_dir, "%s", desc->cache_dir);
+    } else {
+        cache_folder(host.cache_dir, sizeof host.cache_dir);
+    }
+    struct error e = {0};
+    struct wherry_context *context = host_alloc(&host, 1, sizeof *context, &e);
+    if (!context) return WHERRY_STATUS_OUT_OF_HOST_MEMORY;
+    context->host = host;
+    *out = context;
+    return WHERRY_STATUS_OK;
+}
+
+void wherry_context_destroy(wherry_context *context)
+{
+    if (!context) return;
+    struct host host = context->host;
+    host_free(&host, context);
+}
+
+const char *wherry_last_error(const wherry_context *context) { return context ? context->error.text : "no context"; }
+
+int wherry_last_native_error(const wherry_context *context) { return context ? context->error.native : 0; }
+
+wherry_status context_status(struct wherry_context *context, bool ok)
+{
+    return ok ? WHERRY_STATUS_OK : context->error.status;
+}
+
+wherry_status context_invalid(struct wherry_context *context, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    context->error.status = WHERRY_STATUS_INVALID_ARGUMENT;
+    context->error.native = 0;
+    vsnprintf(context->error.text, sizeof context->error.text, format, ap);
+    va_end(ap);
+    return WHERRY_STATUS_INVALID_ARGUMENT;
+}

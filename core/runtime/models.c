@@ -1,0 +1,54 @@
+/* Models and their tokenizers, as the public API shows them. */
+#include "model/model.h"
+#include "model/tokenizer.h"
+#include "runtime/context.h"
+
+wherry_status wherry_model_open(wherry_context *context, const char *folder, wherry_model **out)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!folder || !out) return context_invalid(context, "wherry_model_open: folder or out is NULL");
+    return context_status(context, model_open(&context->host, folder, out, &context->error));
+}
+
+wherry_status wherry_model_create_random(wherry_context *context, const wherry_model_config *config, uint64_t seed,
+                                         wherry_model **out)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!config || !out || config->struct_size != sizeof *config)
+        return context_invalid(context,
+                               "wherry_model_create_random: config or out is NULL, or config->struct_size is not %zu",
+                               sizeof *config);
+    return context_status(context, model_random(&context->host, config, seed, out, &context->error));
+}
+
+wherry_status wherry_model_config_named(wherry_context *context, const char *name, wherry_model_config *out)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!name || !out) return context_invalid(context, "wherry_model_config_named: name or out is NULL");
+    return context_status(context, model_config_named(name, out, &context->error));
+}
+
+wherry_status wherry_model_describe(const wherry_model *model, wherry_model_info *out)
+{
+    if (!model || !out || out->struct_size != sizeof *out) return WHERRY_STATUS_INVALID_ARGUMENT;
+    *out = model->info;
+    return WHERRY_STATUS_OK;
+}
+
+void wherry_model_close(wherry_model *model) { model_close(model); }
+
+wherry_status wherry_tokenize(wherry_context *context, const wherry_model *model, const char *text, size_t text_bytes,
+                              const char *pair, size_t pair_bytes, size_t max_tokens, int32_t *ids, int32_t *types,
+                              size_t *count)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!model || (!text && text_bytes) || (!pair && pair_bytes) || !count)
+        return context_invalid(context, "wherry_tokenize: model, text or count is NULL");
+    struct error *e = &context->error;
+    if (!model->tokenizer) {
+        fail(e, WHERRY_STATUS_UNSUPPORTED, "this model has no tokenizer: its folder needs vocab.txt or tokenizer.json");
+        return context_status(context, false);
+    }
+    return context_status(context, tokenizer_encode(&context->host, model->tokenizer, text ? text : "", text_bytes,
+                                                    pair, pair_bytes, max_tokens, ids, types, count, e));
+}

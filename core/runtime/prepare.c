@@ -1,0 +1,173 @@
+/* Makes a planned session runnable: device memory, weights, the recorded program. */
+#include <string.h>
+
+#include "base/platform.h"
+#include "kernel/interface.h"
+#include "runtime/session.h"
+
+enum { UPLOAD_ELEMENTS = 1 << 20 }; /* weights are converted and copied in pieces of this size */
+
+/* One tensor's parts, one behind the other, in the storage type. */
+static bool upload_weight(struct wherry_session *s, int tensor, void *piece, struct error *e)
+{
+    const struct tensor *t = &s->graph.tensors[tensor];
+    const struct placement *at = &s->memory.of[tensor];
+    const struct weight_part *parts;
+    int n = model_weight(s->model, t->weight, t->layer, &parts);
+    uint64_t elements = 0, want = tensor_elements(&s->graph, &s->limits, tensor);
+    for (int i = 0; i < n; i++) elements += parts[i].elements;
+    if (elements != want)
+        return fail(e, WHERRY_STATUS_BAD_FORMAT, "%s: the model has %llu values, the graph needs %llu", t->name,
+                    (unsigned long long)elements, (unsigned long long)want);
+    /* Device copies are multiples of 4 bytes, so pieces are filled across the ends of parts. */
+    uint64_t written = 0, filled = 0, part_at = 0;
+    for (int i = 0; i < n;) {
+        uint64_t room = UPLOAD_ELEMENTS - filled, left = parts[i].elements - part_at, count = left < room ? left : room;
+        if (!weight_convert(&parts[i], part_at, count, s->f16, (char *)piece + filled * session_storage(s)))
+            return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s has values beyond the range of 16-bit floats: use f32",
+                        t->name);
+        filled += count;
+        part_at += count;
+        if (part_at == parts[i].elements) i++, part_at = 0;
+        if (filled < UPLOAD_ELEMENTS && i < n) continue;
+        uint64_t bytes = (filled * session_storage(s) + 3) / 4 * 4;
+        if (filled * session_storage(s) % 4) memset((char *)piece + filled * session_storage(s), 0, 2);
+        TRY(s->device->backend->buffer_write(s->device->handle, s->buffers[at->block], at->offset + written, piece,
+                                             bytes, e));
+        written += bytes;
+        filled = 0;
+    }
+    return true;
+}
+
+static bool upload_weights(struct wherry_session *s, wherry_progress progress, void *user, struct error *e)
+{
+    void *piece = host_alloc(&s->context->host, UPLOAD_ELEMENTS + 2, session_storage(s), e);
+    if (!piece) return false;
+    bool ok = true;
+    for (int t = 0; ok && t < s->graph.n_tensors; t++) {
+        if (s->graph.tensors[t].role != TENSOR_WEIGHT) continue;
+        ok = upload_weight(s, t, piece, e);
+        if (ok && progress && !progress("weights", (size_t)t + 1, (size_t)s->graph.n_tensors, user))
+            ok = fail(e, WHERRY_STATUS_CANCELLED, "cancelled while copying weights");
+    }
+    host_free(&s->context->host, piece);
+    return ok;
+}
+
+static bool make_buffers(struct wherry_session *s, struct error *e)
+{
+    s->buffers = host_alloc(&s->context->host, (size_t)s->memory.n_blocks, sizeof *s->buffers, e);
+    if (!s->buffers) return false;
+    for (int i = 0; i < s->memory.n_blocks; i++) {
+        s->buffers[i] = s->device->backend->buffer_create(s->device->handle, s->memory.blocks[i].bytes, e);
+        if (!s->buffers[i]) return false;
+    }
+    return true;
+}
+
+/* The block that holds the batch header: the first of its kind. */
+static int batch_block(const struct wherry_session *s)
+{
+    int block = 0;
+    while (s->memory.blocks[block].kind != MEMORY_BATCH) block++;
+    return block;
+}
+
+static void make_step(struct wherry_session *s, int group)
+{
+    const struct call *call = &s->calls[group];
+    struct step *step = &s->steps[group];
+    uint64_t tables = 4 * batch_words_most(&s->tables, &s->limits);
+    step->name = s->groups[group].name;
+    step->kernel = call->kernel;
+    step->launch = call->launch;
+    step->f16 = s->f16;
+    step->call = call;
+    step->group = group;
+    step->flops = group_flops(&s->graph, &s->limits, &s->groups[group]);
+    step->bindings[step->n_bindings++] =
+        (struct binding){.slot = SLOT_BATCH, .buffer = s->buffers[batch_block(s)], .bytes = tables};
+    for (int i = 0; i < call->n_arguments; i++) {
+        const struct placement *at = &s->memory.of[call->arguments[i].tensor];
+        step->bindings[step->n_bindings++] = (struct binding){.slot = call->arguments[i].slot,
+                                                              .written = call->arguments[i].written,
+                                                              .buffer = s->buffers[at->block],
+                                                              .offset = at->offset,
+                                                              .bytes = at->bytes};
+    }
+}
+
+static bool make_host_memory(struct wherry_session *s, struct error *e)
+{
+    const struct host *host = &s->context->host;
+    size_t tokens = (size_t)s->limits.tokens;
+    s->grids = host_alloc(host, (size_t)s->n_groups, sizeof *s->grids, e);
+    s->words = s->grids ? host_alloc(host, (size_t)batch_words_most(&s->tables, &s->limits), 4, e) : NULL;
+    s->batch_u32 = s->words ? host_alloc(host, 3 * tokens, 4, e) : NULL;
+    s->offsets = s->batch_u32 ? host_alloc(host, (size_t)s->limits.sequences + 1, 4, e) : NULL;
+    if (!s->offsets) return false;
+    s->schedule.max_download = (size_t)s->memory.of[s->graph.output].bytes;
+    s->schedule.max_upload = 4 * ((size_t)batch_words_most(&s->tables, &s->limits) + 3 * tokens);
+    s->output_storage = host_alloc(host, s->schedule.max_download, 1, e);
+    return s->output_storage != NULL;
+}
+
+bool session_prepare(struct wherry_session *s, wherry_progress progress, void *user, wherry_prepare_info *info,
+                     struct error *e)
+{
+    uint64_t start = clock_ns();
+    struct program_info made = {0};
+    if (!s->prepared) {
+        TRY(make_buffers(s, e));
+        TRY(upload_weights(s, progress, user, e));
+        TRY(make_host_memory(s, e));
+        if (!(s->steps = host_alloc(&s->context->host, (size_t)s->n_groups, sizeof *s->steps, e))) return false;
+        for (int i = 0; i < s->n_groups; i++) make_step(s, i);
+        s->schedule.steps = s->steps;
+        s->schedule.n_steps = s->n_groups;
+        s->schedule.graph = &s->graph;
+        s->schedule.groups = s->groups;
+        s->program = s->device->backend->program_create(s->device->handle, &s->schedule, progress, user, &made, e);
+        if (!s->program) return false;
+        for (int i = 0; i < s->n_groups; i++) {
+            const char *note = s->device->backend->program_note(s->program, i);
+            if (note) TRY(session_note(s, e, "%s: %s", s->groups[i].name, note));
+        }
+        s->prepared = true;
+    }
+    if (info) {
+        info->kernels = made.kernels;
+        info->kernels_compiled = made.compiled;
+        info->seconds = (double)(clock_ns() - start) * 1e-9;
+    }
+    return true;
+}
+
+/* A failed prepare leaves the session as it was, planned only. */
+static void prepare_undo(struct wherry_session *s)
+{
+    const struct host *host = &s->context->host;
+    s->device->backend->program_destroy(s->device->handle, s->program);
+    for (int i = 0; s->buffers && i < s->memory.n_blocks; i++)
+        s->device->backend->buffer_destroy(s->device->handle, s->buffers[i]);
+    void **memory[] = {(void **)&s->buffers,   (void **)&s->steps,   (void **)&s->grids,         (void **)&s->words,
+                       (void **)&s->batch_u32, (void **)&s->offsets, (void **)&s->output_storage};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
+        host_free(host, *memory[i]);
+        *memory[i] = NULL;
+    }
+    s->program = NULL;
+}
+
+wherry_status wherry_session_prepare(wherry_session *session, wherry_progress progress, void *user,
+                                     wherry_prepare_info *info)
+{
+    if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (info && info->struct_size != sizeof *info)
+        return context_invalid(session->context, "wherry_prepare_info.struct_size is %u, this library's is %zu",
+                               info->struct_size, sizeof *info);
+    bool ok = session_prepare(session, progress, user, info, &session->context->error);
+    if (!ok) prepare_undo(session);
+    return context_status(session->context, ok);
+}

@@ -1,0 +1,282 @@
+/* Sessions: everything that is decided before a device allocates or compiles anything. */
+#include "runtime/session.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernel/interface.h"
+#include "plan/tiles.h"
+
+enum { DEFAULT_MAX_TOKENS = 16384 };
+
+size_t session_storage(const struct wherry_session *s) { return s->f16 ? 2 : 4; }
+
+bool session_note(struct wherry_session *s, struct error *e, const char *format, ...)
+{
+    const struct host *host = &s->context->host;
+    void *grown = host_grow(host, s->notes, (size_t)s->n_notes, (size_t)s->n_notes + 1, sizeof *s->notes, e);
+    if (!grown) return false;
+    s->notes = grown;
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(s->notes[s->n_notes], sizeof *s->notes, format, ap);
+    va_end(ap);
+    host_log(host, WHERRY_LOG_WARNING, "%s", s->notes[s->n_notes++]);
+    return true;
+}
+
+const char *wherry_session_note(const wherry_session *session, size_t index)
+{
+    return session && index < (size_t)session->n_notes ? session->notes[index] : NULL;
+}
+
+/* ---- the largest batch ---- */
+
+static struct batch_shape limits_shape(uint32_t tokens, uint32_t sequences, uint32_t length)
+{
+    return (struct batch_shape){.sequences = sequences < tokens ? sequences : tokens,
+                                .tokens = tokens,
+                                .pairs = (uint64_t)tokens * (length < tokens ? length : tokens),
+                                .longest = length < tokens ? length : tokens};
+}
+
+/* Rows of a group's output at the limits: what tile sizes are chosen by. */
+static uint64_t call_rows(const struct call *call, const struct batch_shape *limits)
+{
+    return call_get(call, CONST_ROWS, HEADER_TOKENS) == HEADER_SEQUENCES ? limits->sequences : limits->tokens;
+}
+
+static bool session_call(const struct wherry_session *s, const struct graph *g, const struct group *group,
+                         struct call *call, struct error *e)
+{
+    TRY(group_call(g, group, call, e));
+    call_tiles(call, s->device->backend->limits(s->device->handle), s->f16, call_rows(call, &s->limits));
+    return true;
+}
+
+/* ---- covering the graph by what the device runs ---- */
+
+static bool filter_runs(const struct graph *g, const struct group *group, char *reason, size_t size, void *user)
+{
+    struct wherry_session *s = user;
+    struct error e = {0};
+    struct call call;
+    if (!session_call(s, g, group, &call, &e)) {
+        snprintf(reason, size, "%s", e.text);
+        return false;
+    }
+    return s->device->backend->supports(s->device->handle, &call, s->f16, reason, size);
+}
+
+static void filter_split(const struct graph *g, const struct group *group, const char *reason, void *user)
+{
+    struct wherry_session *s = user;
+    struct error e = {0};
+    (void)g;
+    s->splits++;
+    session_note(s, &e, "%s runs as %d single operators on %s: %s", group->name, group->count, s->device->info.id,
+                 reason);
+}
+
+/* ---- 32-bit indices ---- */
+
+static bool indices_fit(const struct wherry_session *s, struct error *e)
+{
+    for (int t = 0; t < s->graph.n_tensors; t++) {
+        if (s->graph.tensors[t].role == TENSOR_VALUE && s->memory.of[t].block < 0) continue;
+        uint64_t n = tensor_elements(&s->graph, &s->limits, t);
+        if (n >= UINT32_MAX)
+            return fail(e, WHERRY_STATUS_TOO_LONG,
+                        "%s would have %llu elements, and kernels index with 32 bits: use smaller limits (tokens, "
+                        "length) or the "
+                        "plan \"flash\"",
+                        s->graph.tensors[t].name, (unsigned long long)n);
+    }
+    return true;
+}
+
+/* ---- memory within a budget ---- */
+
+static bool plan_memory(struct wherry_session *s, const struct batch_shape *limits, struct memory_plan *out,
+                        struct error *e)
+{
+    const struct device_limits *device = s->device->backend->limits(s->device->handle);
+    return memory_plan_create(&s->context->host,
+                              &(struct memory_request){.graph = &s->graph,
+                                                       .groups = s->groups,
+                                                       .n_groups = s->n_groups,
+                                                       .limits = *limits,
+                                                       .storage = session_storage(s),
+                                                       .max_block_bytes = device->max_buffer_bytes,
+                                                       .max_tensor_bytes = device->max_binding_bytes,
+                                                       .keep = s->keep,
+                                                       .guard = s->keep ? MEMORY_ALIGNMENT : 0,
+                                                       .tables_bytes = 4 * batch_words_most(&s->tables, limits)},
+                              out, e);
+}
+
+/* Most tokens whose plan stays within the budget, 0 when none does. */
+static uint32_t tokens_within(struct wherry_session *s, uint64_t budget)
+{
+    uint32_t low = 0, high = (uint32_t)s->limits.tokens;
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1) / 2;
+        struct batch_shape limits = limits_shape(middle, s->limits.sequences, s->max_length);
+        struct memory_plan plan;
+        struct error e = {0};
+        bool ok = plan_memory(s, &limits, &plan, &e) && plan.bytes <= budget;
+        memory_plan_destroy(&plan);
+        if (ok)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+static bool plan_within(struct wherry_session *s, uint64_t budget, struct error *e)
+{
+    bool planned = plan_memory(s, &s->limits, &s->memory, e);
+    if (!planned && e->status != WHERRY_STATUS_OUT_OF_DEVICE_MEMORY) return false;
+    if (planned && s->memory.bytes <= budget) return true;
+    uint32_t tokens = tokens_within(s, budget);
+    char remedy[160];
+    if (tokens)
+        snprintf(remedy, sizeof remedy, "the largest batch that fits has %u tokens (max_tokens)", tokens);
+    else
+        snprintf(remedy, sizeof remedy,
+                 "no batch fits: use f16, the plan \"flash\", a smaller model or another device");
+    if (!planned) {
+        struct error cause = *e;
+        return fail(e, cause.status, "%.600s; %s", cause.text, remedy);
+    }
+    return fail(e, WHERRY_STATUS_OUT_OF_DEVICE_MEMORY,
+                "batches of %llu tokens need %llu bytes of device memory, the budget is %llu: %s",
+                (unsigned long long)s->limits.tokens, (unsigned long long)s->memory.bytes, (unsigned long long)budget,
+                remedy);
+}
+
+/* ---- create, destroy, query ---- */
+
+static bool resolve_pool(const struct wherry_model *model, const wherry_session_desc *desc,
+                         struct graph_options *options, struct error *e)
+{
+    options->pool = desc->pool ? desc->pool : model->info.pool ? model->info.pool : WHERRY_POOL_MEAN;
+    if (options->pool > WHERRY_POOL_NONE)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "pool %d is none of wherry_pool", (int)desc->pool);
+    if (options->pool == WHERRY_POOL_POOLER && !model->info.config.pooler)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "this model has no pooler weights: use the pool mean, cls or max");
+    options->normalize = desc->normalize > 0 || (desc->normalize == 0 && model->info.normalize);
+    if (options->pool == WHERRY_POOL_NONE && desc->normalize <= 0)
+        options->normalize = false; /* token vectors are raw */
+    return true;
+}
+
+static bool session_init(struct wherry_session *s, const wherry_session_desc *desc, struct error *e)
+{
+    const struct host *host = &s->context->host;
+    const struct device_limits *device = s->device->backend->limits(s->device->handle);
+    const wherry_model_info *info = &s->model->info;
+    struct graph_options options = {.config = &info->config};
+    if (!(s->plan = plan_find(desc->plan ? desc->plan : "flash", e))) return false;
+    TRY(resolve_pool(s->model, desc, &options, e));
+
+    bool gpu = s->device->info.type != WHERRY_DEVICE_CPU;
+    s->f16 = desc->dtype == WHERRY_DTYPE_F16 || (desc->dtype == WHERRY_DTYPE_DEFAULT && gpu && device->f16);
+    if (s->f16 && !device->f16)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s does not store 16-bit floats: use f32", s->device->info.id);
+    s->max_length = desc->max_length ? desc->max_length : info->max_tokens;
+    if (s->max_length > info->max_tokens)
+        return fail(e, WHERRY_STATUS_TOO_LONG, "sequences of %u tokens: this model has positions for %u", s->max_length,
+                    info->max_tokens);
+    uint32_t tokens = desc->max_tokens ? desc->max_tokens : DEFAULT_MAX_TOKENS;
+    s->limits = limits_shape(tokens, desc->max_sequences ? desc->max_sequences : tokens, s->max_length);
+    s->keep = desc->keep_intermediates;
+    s->tables = (struct batch_tables){tile_queries(device), tile_scores(device)};
+
+    TRY(graph_create(host, &options, &s->graph, e));
+    const struct group_filter filter = {filter_runs, filter_split, s};
+    TRY(groups_create(&s->graph, s->plan, &filter, &s->groups, &s->n_groups, e));
+    if (!(s->calls = host_alloc(host, (size_t)s->n_groups, sizeof *s->calls, e))) return false;
+    bool queries = false, scores = false;
+    for (int i = 0; i < s->n_groups; i++) {
+        TRY(session_call(s, &s->graph, &s->groups[i], &s->calls[i], e));
+        queries |= s->calls[i].launch == LAUNCH_QUERIES;
+        scores |= s->calls[i].launch == LAUNCH_SCORES;
+    }
+    if (!queries) s->tables.query_tile = 0;
+    if (!scores) s->tables.score_tile = 0;
+    uint64_t budget = desc->memory_budget    ? desc->memory_budget
+                      : device->memory_bytes ? device->memory_bytes
+                                             : UINT64_MAX;
+    TRY(plan_within(s, budget, e));
+    return indices_fit(s, e);
+}
+
+wherry_status wherry_session_create(wherry_context *context, wherry_device *device, const wherry_model *model,
+                                    const wherry_session_desc *desc, wherry_session **out)
+{
+    static const wherry_session_desc defaults = {.struct_size = sizeof defaults};
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!device || !model || !out)
+        return context_invalid(context, "wherry_session_create: device, model or out is NULL");
+    if (!desc) desc = &defaults;
+    if (desc->struct_size != sizeof *desc)
+        return context_invalid(context, "wherry_session_desc.struct_size is %u, this library's is %zu",
+                               desc->struct_size, sizeof *desc);
+    struct wherry_session *s = host_alloc(&context->host, 1, sizeof *s, &context->error);
+    if (!s) return context_status(context, false);
+    s->context = context;
+    s->device = device;
+    s->model = model;
+    bool ok = session_init(s, desc, &context->error);
+    if (ok)
+        *out = s;
+    else
+        wherry_session_destroy(s);
+    return context_status(context, ok);
+}
+
+void wherry_session_destroy(wherry_session *session)
+{
+    if (!session) return;
+    const struct host *host = &session->context->host;
+    const struct backend *backend = session->device->backend;
+    backend->program_destroy(session->device->handle, session->program);
+    for (int i = 0; session->buffers && i < session->memory.n_blocks; i++)
+        backend->buffer_destroy(session->device->handle, session->buffers[i]);
+    host_free(host, session->buffers);
+    host_free(host, session->steps);
+    host_free(host, session->grids);
+    host_free(host, session->words);
+    host_free(host, session->batch_u32);
+    host_free(host, session->offsets);
+    host_free(host, session->output_storage);
+    host_free(host, session->notes);
+    host_free(host, session->calls);
+    host_free(host, session->groups);
+    memory_plan_destroy(&session->memory);
+    graph_destroy(&session->graph);
+    host_free(host, session);
+}
+
+wherry_status wherry_session_query(const wherry_session *session, wherry_session_plan *out)
+{
+    if (!session || !out || out->struct_size != sizeof *out) return WHERRY_STATUS_INVALID_ARGUMENT;
+    *out = (wherry_session_plan){.struct_size = sizeof *out,
+                                 .device_bytes = session->memory.bytes,
+                                 .weight_bytes = session->memory.bytes_of[MEMORY_WEIGHTS],
+                                 .activation_bytes = session->memory.bytes_of[MEMORY_ACTIVATIONS] +
+                                                     session->memory.bytes_of[MEMORY_BATCH],
+                                 .groups = (uint32_t)session->n_groups,
+                                 .operators = (uint32_t)session->graph.n_ops,
+                                 .splits = session->splits,
+                                 .embedding_size = tensor_row_length(&session->graph, session->graph.output),
+                                 .dtype = session->f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32,
+                                 .max_tokens = (uint32_t)session->limits.tokens,
+                                 .max_sequences = session->limits.sequences,
+                                 .max_length = session->max_length};
+    snprintf(out->plan, sizeof out->plan, "%s", session->plan->name);
+    return WHERRY_STATUS_OK;
+}
