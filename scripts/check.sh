@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# check.sh
+# Builds everything and runs every test on every driver of this machine, then the checkers: Vulkan's validation layers,
+# Oclgrind, sanitizers, formatting, builds without backends. Installs what is missing. Ends with ctest's closing lines
+# and with what had to be skipped; the exit status is 0 only when all that ran passed.
+#   WHERRY_TEST_DEVICES  device ids to test on (default: every usable device)
+#   WHERRY_TEST_MODEL    folder of all-MiniLM-L6-v2 (default: scripts/model.sh fetches it)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+skipped=''
+say() { printf '\n== %s (at %d s)\n' "$*" "$SECONDS"; }
+skip() {
+    printf 'SKIPPED: %s\n' "$*"
+    skipped="$skipped$*
+"
+}
+die() {
+    printf 'check: %s\n' "$*" >&2
+    exit 1
+}
+quietly() { # NAME COMMAND...: the output goes to build/NAME.log, and here when the command fails
+    local log=build/$1.log
+    shift
+    "$@" >"$log" 2>&1 || {
+        tail -n 60 "$log"
+        die "failed: $* (all of it is in $log)"
+    }
+}
+usable_devices() { # PREFIX: ids of this machine's usable devices, on one line
+    build/release/wherry devices --json | python3 -c '
+import json, sys
+devices = json.load(sys.stdin)["devices"]
+print(" ".join(d["id"] for d in devices if d["usable"] and d["id"].startswith(sys.argv[1])))' "$1"
+}
+
+check_format() {
+    local files tool=clang-format-14
+    if ! command -v $tool >/dev/null 2>&1; then
+        skip "formatting: needs clang-format 14, other versions format differently"
+        return
+    fi
+    files=$(git ls-files '*.c' '*.h')
+    # shellcheck disable=SC2086 # no name has a space
+    $tool --dry-run -Werror $files
+}
+
+check_headers() {
+    local header
+    for header in core/include/wherry/*.h; do
+        case $header in
+        *_opencl.h | *_vulkan.h) continue ;; # need the headers of their API; the library includes them
+        esac
+        cc -std=c99 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Icore/include -x c "$header"
+        c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Icore/include -x c++ "$header"
+    done
+}
+
+check_spirv() {
+    local module
+    for module in build/release/kernels/*.spv; do
+        spirv-val --target-env vulkan1.1 "$module" || die "$module is not valid"
+    done
+}
+
+# Runs the tests under the layers, whose messages come to standard output: the one that says that they are active must be
+# there, and no other.
+check_validation() {
+    local devices test log=build/validation.log
+    devices=$(usable_devices vulkan:)
+    if [ -z "$devices" ]; then
+        skip "validation layers: no usable Vulkan device"
+        return
+    fi
+    cat >build/vk_layer_settings.txt <<'SETTINGS'
+khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
+khronos_validation.report_flags = info,warn,perf,error
+khronos_validation.log_filename = stdout
+khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
+khronos_validation.validate_sync = true
+SETTINGS
+    for test in test_groups test_encode; do
+        VK_LAYER_SETTINGS_PATH=$PWD/build/vk_layer_settings.txt VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation \
+            WHERRY_TEST_DEVICES="$devices" build/release/tests/$test >$log 2>&1 || {
+            tail -n 60 $log
+            die "$test failed under the validation layers"
+        }
+        grep -q 'Khronos Validation Layer Active' $log || die "the validation layers were not active"
+        grep -qi 'enables:.*sync' $log || die "synchronization validation was not active"
+        if grep -E 'Validation (Error|Warning|Performance)' $log; then die "$test: the validation layers complain"; fi
+    done
+}
+
+# The backends' host code runs with the software drivers where these allow it: leaks inside drivers are not ours.
+check_sanitize() {
+    quietly configure-sanitize cmake --preset sanitize -DWHERRY_WERROR=ON
+    quietly build-sanitize cmake --build --preset sanitize
+    # No driver: only our code runs, and leaks count.
+    VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent OCL_ICD_VENDORS=/nonexistent \
+        ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 WHERRY_TEST_DEVICES=reference \
+        ctest --preset sanitize --timeout 900
+}
+
+check_options() {
+    local options name
+    for options in "-DWHERRY_VULKAN=OFF -DWHERRY_OPENCL=OFF" "-DWHERRY_VULKAN=OFF" "-DWHERRY_OPENCL=OFF"; do
+        name=options$(printf '%s' "$options" | tr -cd '[:upper:]')
+        # shellcheck disable=SC2086 # two words
+        quietly "configure-$name" cmake -G Ninja -B "build/$name" -DCMAKE_BUILD_TYPE=Debug -DWHERRY_TESTS=OFF \
+            -DWHERRY_WERROR=ON $options
+        quietly "build-$name" cmake --build "build/$name"
+        "build/$name/wherry" devices >"build/$name.log" || die "$options: wherry devices failed"
+    done
+}
+
+mkdir -p build
+say "installing what is missing"
+scripts/setup.sh build model check
+model=${WHERRY_TEST_MODEL:-}
+[ -n "$model" ] || model=$(scripts/model.sh) || skip "golden vectors: all-MiniLM-L6-v2 could not be fetched"
+if [ -n "$model" ]; then export WHERRY_TEST_MODEL="$model"; fi
+
+say "formatting, public header as C99 and C++11"
+check_format
+check_headers
+
+say "build"
+quietly configure cmake --preset release -DWHERRY_WERROR=ON -DWHERRY_TESTS=ON
+quietly build cmake --build --preset release
+check_spirv
+build/release/wherry devices
+
+say "tests on ${WHERRY_TEST_DEVICES:-every usable device}"
+failed=no
+ctest --preset release --timeout 900 2>&1 | tee build/ctest.log || failed=yes
+[ "$failed" = no ] || die "tests failed (all of it is in build/ctest.log)"
+
+say "validation layers: core and synchronization"
+check_validation
+
+say "Oclgrind: bounds, races, uninitialised reads"
+if command -v oclgrind >/dev/null 2>&1; then
+    quietly configure-oclgrind cmake -G Ninja -B build/oclgrind -DCMAKE_BUILD_TYPE=Release -DWHERRY_VULKAN=OFF \
+        -DWHERRY_CLBLAST=OFF -DWHERRY_WERROR=ON
+    quietly build-oclgrind cmake --build build/oclgrind --target test_groups
+    tests/oclgrind.sh build/oclgrind/tests/test_groups
+else
+    skip "Oclgrind: not in this release"
+fi
+
+say "address and undefined-behaviour sanitizers, host code"
+check_sanitize
+
+say "builds without Vulkan, without OpenCL, without both"
+check_options
+
+say "passed; ctest's closing lines"
+sed -n '/tests passed/,$p' build/ctest.log
+if [ -n "$skipped" ]; then printf '\nSKIPPED:\n%s' "$skipped"; fi

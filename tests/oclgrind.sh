@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# oclgrind.sh TEST_GROUPS
+# Runs every OpenCL kernel under Oclgrind, at shapes small enough for an interpreter: out-of-bounds accesses, data races,
+# uninitialised reads and wrong API calls. Any message fails. TEST_GROUPS is the program test_groups of a build without
+# CLBlast, so that the matrix products are ours.
+set -eu
+
+log=$(mktemp -d)
+trap 'rm -rf "$log"' EXIT
+export WHERRY_TEST_DEVICES=opencl:oclgrind WHERRY_TEST_CACHE=
+export WHERRY_TEST_SHAPES=${WHERRY_TEST_SHAPES:-"tiny small odd unaligned unaligned-heads many-short"}
+touch "$log/messages"
+oclgrind --data-races --uninitialized --check-api --log "$log/messages" "$1" >"$log/output" 2>&1 || {
+    tail -n 60 "$log/output" "$log/messages"
+    echo "oclgrind.sh: $1 failed under Oclgrind" >&2
+    exit 1
+}
+if [ -s "$log/messages" ]; then
+    head -n 100 "$log/messages"
+    echo "oclgrind.sh: Oclgrind complains" >&2
+    exit 1
+fi
+tail -n 1 "$log/output"
