@@ -1,0 +1,69 @@
+/* What several test programs need: the devices to test on, and random batches. */
+#ifndef WHERRY_TESTS_SUPPORT_H
+#define WHERRY_TESTS_SUPPORT_H
+
+#include "wherry/wherry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SUPPORT_MAX_DEVICES = 16 };
+
+/* Ids of the devices in WHERRY_TEST_DEVICES (separated by spaces), else of every usable one. Returns their number. */
+static inline size_t support_devices(wherry_context *context, char ids[SUPPORT_MAX_DEVICES][64])
+{
+    const char *given = getenv("WHERRY_TEST_DEVICES");
+    size_t n = 0;
+    if (given && *given) {
+        for (const char *at = given; *at && n < SUPPORT_MAX_DEVICES;) {
+            size_t length = strcspn(at, " ");
+            if (length && length < 64) {
+                memcpy(ids[n], at, length);
+                ids[n++][length] = 0;
+            }
+            at += length + strspn(at + length, " ");
+        }
+        return n;
+    }
+    wherry_device_info infos[SUPPORT_MAX_DEVICES];
+    size_t count = SUPPORT_MAX_DEVICES;
+    if (wherry_device_list(context, infos, &count)) return 0;
+    for (size_t i = 0; i < count && i < SUPPORT_MAX_DEVICES; i++)
+        if (infos[i].usable) snprintf(ids[n++], 64, "%s", infos[i].id);
+    return n;
+}
+
+/* A small generator with a fixed seed, so that a failure can be seen again. */
+static inline uint32_t support_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> 33);
+}
+
+/* Batch of the given lengths (0 ends the list) with random ids and types. Free with support_batch_free. */
+static inline wherry_batch support_batch(const uint32_t *lengths, uint32_t vocabulary, uint32_t types, uint64_t seed)
+{
+    uint32_t n = 0, tokens = 0;
+    while (lengths[n]) tokens += lengths[n++];
+    uint32_t *offsets = calloc((size_t)n + 1, sizeof *offsets);
+    int32_t *ids = calloc(2 * (size_t)tokens, sizeof *ids);
+    for (uint32_t i = 0; i < n; i++) offsets[i + 1] = offsets[i] + lengths[i];
+    for (uint32_t t = 0; t < tokens; t++) {
+        ids[t] = (int32_t)(support_random(&seed) % vocabulary);
+        ids[tokens + t] = types ? (int32_t)(support_random(&seed) % types) : 0;
+    }
+    return (wherry_batch){.struct_size = sizeof(wherry_batch),
+                          .sequences = n,
+                          .offsets = offsets,
+                          .ids = ids,
+                          .types = types ? ids + tokens : NULL};
+}
+
+static inline void support_batch_free(wherry_batch *batch)
+{
+    free((void *)batch->offsets);
+    free((void *)batch->ids);
+}
+
+#endif

@@ -1,0 +1,151 @@
+/* Embeddings of the shipped sentences equal sentence-transformers' (tests/golden/), in every plan, type and device.
+ *
+ * Needs the folder of all-MiniLM-L6-v2 in WHERRY_TEST_MODEL; without it the test is skipped (exit code 77). */
+#include "support.h"
+#include "wherry/wherry.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { SENTENCES = 200, SIZE = 384, MAX_TOKENS = 16384 };
+
+static const char *const plan_names[] = {"flash", "paper", "unfused"};
+
+struct golden {
+    wherry_context *context;
+    wherry_model *model;
+    float want[SENTENCES][SIZE];
+    uint32_t offsets[SENTENCES + 1];
+    int32_t ids[MAX_TOKENS], types[MAX_TOKENS];
+    char devices[SUPPORT_MAX_DEVICES][64];
+    size_t n_devices;
+} golden;
+
+/* The data of a version 1.0 .npy file of little-endian float32 [SENTENCES, SIZE]. */
+static void read_vectors(const char *path)
+{
+    unsigned char start[10];
+    char header[512];
+    FILE *f = fopen(path, "rb");
+    if (!f) fail_msg("%s can't be opened", path);
+    assert_int_equal(fread(start, 1, 10, f), 10);
+    assert_memory_equal(start, "\x93NUMPY\x01\x00", 8);
+    size_t length = start[8] | (size_t)start[9] << 8;
+    assert_in_range(length, 1, sizeof header - 1);
+    assert_int_equal(fread(header, 1, length, f), length);
+    header[length] = 0;
+    assert_non_null(strstr(header, "'<f4'"));
+    assert_non_null(strstr(header, "(200, 384)"));
+    assert_int_equal(fread(golden.want, sizeof(float), SENTENCES * SIZE, f), SENTENCES * SIZE);
+    fclose(f);
+}
+
+static void read_sentences(const char *path)
+{
+    static char line[65536];
+    FILE *f = fopen(path, "rb");
+    if (!f) fail_msg("%s can't be opened", path);
+    int n = 0;
+    for (; fgets(line, sizeof line, f); n++) {
+        assert_true(n < SENTENCES);
+        size_t bytes = strcspn(line, "\n"), count = MAX_TOKENS - golden.offsets[n];
+        wherry_status status =
+            wherry_tokenize(golden.context, golden.model, line, bytes, NULL, 0, 0, golden.ids + golden.offsets[n],
+                            golden.types + golden.offsets[n], &count);
+        if (status) fail_msg("sentence %d: %s", n, wherry_last_error(golden.context));
+        golden.offsets[n + 1] = golden.offsets[n] + (uint32_t)count;
+    }
+    assert_int_equal(n, SENTENCES);
+    fclose(f);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    if (wherry_model_open(golden.context, getenv("WHERRY_TEST_MODEL"), &golden.model))
+        fail_msg("%s", wherry_last_error(golden.context));
+    read_vectors(TEST_DATA "/../golden/minilm.npy");
+    read_sentences(TEST_DATA "/../../data/sentences.txt");
+    golden.n_devices = support_devices(golden.context, golden.devices);
+    return golden.n_devices == 0;
+}
+
+static double cosine(const float *a, const float *b)
+{
+    double ab = 0, aa = 0, bb = 0;
+    for (int i = 0; i < SIZE; i++) {
+        ab += (double)a[i] * b[i];
+        aa += (double)a[i] * a[i];
+        bb += (double)b[i] * b[i];
+    }
+    return ab / sqrt(aa * bb);
+}
+
+static void test_golden(void **state)
+{
+    (void)state;
+    static float got[SENTENCES][SIZE];
+    for (size_t d = 0; d < golden.n_devices; d++)
+        for (size_t p = 0; p < 3; p++)
+            for (wherry_dtype t = WHERRY_DTYPE_F32; t <= WHERRY_DTYPE_F16; t++) {
+                bool reference = !strcmp(golden.devices[d], "reference");
+                if (reference && (p || t == WHERRY_DTYPE_F16)) continue; /* its plans run the same operators */
+                wherry_device *device;
+                wherry_session *session;
+                const wherry_session_desc desc = {
+                    .struct_size = sizeof desc, .max_tokens = 4096, .plan = plan_names[p], .dtype = t};
+                if (wherry_device_open(golden.context, golden.devices[d], &device) ||
+                    wherry_session_create(golden.context, device, golden.model, &desc, &session))
+                    fail_msg("%s: %s", golden.devices[d], wherry_last_error(golden.context));
+                double worst = 1;
+                uint32_t sentences = reference ? 30 : SENTENCES;
+                for (uint32_t first = 0; first < sentences;) {
+                    uint32_t last = first, offsets[SENTENCES + 1];
+                    while (last < sentences && golden.offsets[last + 1] - golden.offsets[first] <= 4096) last++;
+                    for (uint32_t i = first; i <= last; i++)
+                        offsets[i - first] = golden.offsets[i] - golden.offsets[first];
+                    const wherry_batch batch = {sizeof batch, last - first, offsets, golden.ids + golden.offsets[first],
+                                                golden.types + golden.offsets[first]};
+                    if (wherry_encode(session, &batch, got[first], (size_t)(last - first) * SIZE))
+                        fail_msg("%s %s: %s", golden.devices[d], plan_names[p], wherry_last_error(golden.context));
+                    first = last;
+                }
+                for (uint32_t i = 0; i < sentences; i++) {
+                    double c = cosine(got[i], golden.want[i]), least = t == WHERRY_DTYPE_F32 ? 0.99999 : 0.9999;
+                    if (!(c >= least))
+                        fail_msg("%s %s %s: sentence %u has cosine %.7f", golden.devices[d], plan_names[p],
+                                 t == WHERRY_DTYPE_F32 ? "f32" : "f16", i, c);
+                    worst = c < worst ? c : worst;
+                }
+                printf("%s %s %s: %u sentences, smallest cosine %.8f\n", golden.devices[d], plan_names[p],
+                       t == WHERRY_DTYPE_F32 ? "f32" : "f16", sentences, worst);
+                wherry_session_destroy(session);
+                wherry_device_close(device);
+            }
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    wherry_model_close(golden.model);
+    return 0;
+}
+
+int main(void)
+{
+    const char *folder = getenv("WHERRY_TEST_MODEL");
+    if (!folder || !*folder) {
+        fprintf(stderr,
+                "skipped: WHERRY_TEST_MODEL does not name the folder of all-MiniLM-L6-v2 (scripts/model.sh gets it)\n");
+        return 77;
+    }
+    const wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = getenv("WHERRY_TEST_CACHE")};
+    if (wherry_context_create(&desc, &golden.context)) return 1;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden)};
+    int failed = cmocka_run_group_tests(tests, setup, teardown);
+    wherry_context_destroy(golden.context);
+    return failed;
+}

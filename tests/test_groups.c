@@ -1,0 +1,170 @@
+/* Every group of every plan, on every device and in both types, against the double reference: at tiny, odd, unaligned
+ * and real shapes, with guard zones around every tensor and the same bits when replayed.
+ *
+ *   test_groups [SHAPE...]    only these shapes, by name; the environment variable WHERRY_TEST_SHAPES does the same */
+#include "support.h"
+#include "wherry/wherry.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct shape {
+    const char *name;
+    uint32_t hidden, heads, feed_forward;
+    wherry_activation activation;
+    bool pre_layernorm;
+    wherry_pool pool;
+    int normalize;
+    uint32_t lengths[8];
+    uint32_t layers; /* 0 (left out): 1 */
+};
+
+static const struct shape shapes[] = {
+    {"tiny", 8, 1, 8, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {1}},
+    {"small", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {3, 1, 7}, 2},
+    {"odd", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}},
+    {"unaligned", 9, 1, 7, WHERRY_ACTIVATION_GELU_TANH, false, WHERRY_POOL_POOLER, -1, {2, 31, 6}},
+    {"unaligned-heads", 20, 5, 35, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_MEAN, 1, {33, 4}, 2},
+    {"head-32", 64, 2, 128, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_NONE, -1, {64, 65, 1}, 2},
+    {"head-40", 80, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_POOLER, 1, {130, 3}},
+    {"head-64", 128, 2, 256, WHERRY_ACTIVATION_GELU_TANH, false, WHERRY_POOL_MEAN, 1, {63, 129, 64}},
+    {"head-72", 72, 1, 40, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_NONE, 1, {100}},
+    {"head-96", 192, 2, 384, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_CLS, -1, {66, 31}},
+    {"head-120", 120, 1, 96, WHERRY_ACTIVATION_RELU, true, WHERRY_POOL_MAX, 1, {90, 2}, 2},
+    {"head-128", 256, 2, 264, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {70, 128}},
+    {"many-short", 16, 2, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {1, 1, 1, 2, 1, 1, 3}},
+    {"minilm", 384, 12, 1536, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {250, 1, 128, 33}},
+    {"bert-base", 768, 12, 3072, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_POOLER, -1, {77, 20}},
+    {"bert-large", 1024, 16, 4096, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {65, 30}},
+};
+
+static const char *const plan_names[] = {"flash", "paper", "unfused"};
+
+struct test_case {
+    char name[160];
+    char device[64];
+    const char *plan;
+    wherry_dtype dtype;
+    const struct shape *shape;
+};
+
+static wherry_context *context;
+static uint32_t groups_checked;
+
+static bool print_failures(const wherry_verify_result *r, void *user)
+{
+    const struct test_case *c = user;
+    if (!r->passed)
+        printf("    %s: %s (%s): nmse %.3g (at most %.3g), largest error %.3g, %llu of %llu not finite, guards %s\n",
+               c->name, r->name, r->kernel, r->nmse, r->tolerance, r->max_error, (unsigned long long)r->not_finite,
+               (unsigned long long)r->values, r->guards_intact ? "intact" : "overwritten");
+    return true;
+}
+
+static void print_log(wherry_log_level level, const char *text, void *user)
+{
+    (void)user;
+    if (level <= WHERRY_LOG_WARNING) fprintf(stderr, "    log: %s\n", text);
+}
+
+#define EXPECT_OK(call)                                                                                                \
+    do {                                                                                                               \
+        wherry_status status_ = (call);                                                                                \
+        if (status_) fail_msg("%s: %s: %s", c->name, wherry_status_name(status_), wherry_last_error(context));         \
+    } while (0)
+
+static void test_one(void **state)
+{
+    const struct test_case *c = *state;
+    const struct shape *s = c->shape;
+    wherry_model_config config = {.struct_size = sizeof config,
+                                  .layers = s->layers ? s->layers : 1,
+                                  .hidden = s->hidden,
+                                  .heads = s->heads,
+                                  .feed_forward = s->feed_forward,
+                                  .vocabulary = 101,
+                                  .positions = 512,
+                                  .token_types = 2,
+                                  .activation = s->activation,
+                                  .pre_layernorm = s->pre_layernorm,
+                                  .pooler = true,
+                                  .epsilon = 1e-12f};
+    wherry_device *device;
+    wherry_model *model;
+    wherry_session *session;
+    wherry_batch batch = support_batch(s->lengths, config.vocabulary, config.token_types, 1);
+    EXPECT_OK(wherry_device_open(context, c->device, &device));
+    EXPECT_OK(wherry_model_create_random(context, &config, 7, &model));
+    wherry_session_desc desc = {.struct_size = sizeof desc,
+                                .max_tokens =
+                                    batch.offsets[batch.sequences] + 9, /* limits are not the batch's own size */
+                                .max_sequences = batch.sequences + 2,
+                                .dtype = c->dtype,
+                                .plan = c->plan,
+                                .pool = s->pool,
+                                .normalize = s->normalize,
+                                .keep_intermediates = true};
+    EXPECT_OK(wherry_session_create(context, device, model, &desc, &session));
+    EXPECT_OK(wherry_session_prepare(session, NULL, NULL, NULL));
+    wherry_verify_summary summary = {.struct_size = sizeof summary};
+    EXPECT_OK(wherry_verify(session, &batch, 2, print_failures, (void *)c, &summary));
+    assert_true(summary.groups > 0);
+    groups_checked += summary.groups;
+    wherry_session_destroy(session);
+    wherry_model_close(model);
+    wherry_device_close(device);
+    support_batch_free(&batch);
+}
+
+static bool wanted(const char *shape, int argc, char **argv)
+{
+    char list[512];
+    const char *given = getenv("WHERRY_TEST_SHAPES");
+    if (argc < 2 && !given) return true;
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], shape)) return true;
+    if (!given) return false;
+    snprintf(list, sizeof list, " %s ", given);
+    char name[64];
+    snprintf(name, sizeof name, " %s ", shape);
+    return strstr(list, name) != NULL;
+}
+
+int main(int argc, char **argv)
+{
+    const wherry_context_desc desc = {
+        .struct_size = sizeof desc, .log = print_log, .cache_dir = getenv("WHERRY_TEST_CACHE")};
+    char devices[SUPPORT_MAX_DEVICES][64];
+    if (wherry_context_create(&desc, &context)) return 1;
+    size_t n_devices = support_devices(context, devices), n = 0;
+    size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * 2;
+    struct test_case *cases = calloc(most + 1, sizeof *cases);
+    struct CMUnitTest *tests = calloc(most + 1, sizeof *tests);
+    for (size_t d = 0; d < n_devices; d++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+            for (size_t p = 0; p < 3; p++)
+                for (int f16 = 0; f16 < 2; f16++) {
+                    if (!wanted(shapes[s].name, argc, argv)) continue;
+                    struct test_case *c = &cases[n];
+                    c->plan = plan_names[p];
+                    c->dtype = f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;
+                    c->shape = &shapes[s];
+                    snprintf(c->device, sizeof c->device, "%s", devices[d]);
+                    snprintf(c->name, sizeof c->name, "%s %s %s %s", c->device, c->shape->name, c->plan,
+                             f16 ? "f16" : "f32");
+                    tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};
+                }
+    cmocka_set_message_output(CM_OUTPUT_STDOUT);
+    int failed = n ? _cmocka_run_group_tests("groups", tests, n, NULL, NULL) : 1;
+    printf("%u groups checked on %zu devices\n", groups_checked, n_devices);
+    if (!n) fprintf(stderr, "no device or no such shape\n");
+    free(cases);
+    free(tests);
+    wherry_context_destroy(context);
+    return failed != 0;
+}
