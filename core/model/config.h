@@ -1,0 +1,32 @@
+/* What a model's JSON files say about it: its shape, how its token vectors become one, its longest sequence. */
+#ifndef WHERRY_MODEL_CONFIG_H
+#define WHERRY_MODEL_CONFIG_H
+
+#include "base/host.h"
+
+/* A shape that can be run: nothing is zero, heads divide hidden, and no matrix has more elements than 32 bits count.
+ * Else WHERRY_STATUS_INVALID_ARGUMENT. */
+bool model_config_check(const wherry_model_config *config, struct error *e);
+
+/* Reads config.json. Fails with WHERRY_STATUS_UNSUPPORTED for anything that is not a plain BERT encoder. `pooler` is
+ * left false: the weights decide it. */
+bool config_read(const struct host *host, const char *folder, wherry_model_config *config, char (*architecture)[64],
+                 struct error *e);
+
+/* What sentence-transformers' modules.json asks for. */
+struct modules {
+    char *encoder; /* the folder of the encoder's own files; to be freed */
+    wherry_pool pool;
+    bool normalize;
+};
+
+/* A folder without modules.json is an encoder whose token vectors are averaged: sentence-transformers does the same. */
+bool modules_read(const struct host *host, const char *folder, struct modules *out, struct error *e);
+
+/* The longest sequence in tokens: sentence_bert_config.json's max_seq_length, else the tokenizer's model_max_length,
+ * and never more than `positions`. lower_case: sentence_bert_config.json wants text in lower case, whatever the
+ * tokenizer does. */
+bool limits_read(const struct host *host, const char *folder, uint32_t positions, uint32_t *max_tokens,
+                 bool *lower_case, struct error *e);
+
+#endif

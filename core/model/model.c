@@ -1,0 +1,342 @@
+/* Opening of a model folder: finds every weight in its safetensors files and checks it against the configuration. */
+#include "model/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "model/config.h"
+#include "model/folder.h"
+#include "model/safetensors.h"
+#include "model/tokenizer.h"
+#include "model/weights.h"
+
+enum { MAX_SHARDS = 1024 };
+
+struct shard {
+    char *name; /* as the index gives it */
+    struct safetensors file;
+};
+
+struct model_files {
+    char *folder;
+    json_t *index; /* model.safetensors.index.json, NULL: one file */
+    struct shard *shards;
+    size_t count;
+    const char *prefix; /* of every tensor's name: "" or "bert." */
+};
+
+/* ---- any model ---- */
+
+struct wherry_model *model_allocate(const struct host *host, const wherry_model_config *config, struct error *e)
+{
+    struct wherry_model *model = host_alloc(host, 1, sizeof *model, e);
+    if (!model) return NULL;
+    model->host = *host;
+    model->info = (wherry_model_info){.struct_size = sizeof model->info, .config = *config};
+    model->info.config.struct_size = sizeof *config;
+    if (model->info.config.epsilon == 0) model->info.config.epsilon = 1e-12f;
+    model->weights = host_alloc(host, (size_t)config->layers + 1, sizeof *model->weights, e);
+    if (!model->weights) {
+        model_close(model);
+        return NULL;
+    }
+    return model;
+}
+
+static void files_close(const struct host *host, struct model_files *files)
+{
+    if (!files) return;
+    for (size_t i = 0; i < files->count; i++) {
+        safetensors_close(host, &files->shards[i].file);
+        host_free(host, files->shards[i].name);
+    }
+    host_free(host, files->shards);
+    json_decref(files->index);
+    host_free(host, files->folder);
+    host_free(host, files);
+}
+
+void model_close(struct wherry_model *model)
+{
+    if (!model) return;
+    struct host host = model->host;
+    tokenizer_close(model->tokenizer);
+    files_close(&host, model->files);
+    host_free(&host, model->memory);
+    host_free(&host, model->weights);
+    host_free(&host, model);
+}
+
+int model_weight(const struct wherry_model *model, enum weight weight, int layer, const struct weight_part **parts)
+{
+    *parts = model->weights[layer + 1][weight];
+    return !(*parts)[0].data ? 0 : (*parts)[1].data ? 3 : 1;
+}
+
+/* ---- files ---- */
+
+/* The file of this name in the folder, opened when it is first asked for. */
+static const struct safetensors *files_open(const struct host *host, struct model_files *files, const char *name,
+                                            struct error *e)
+{
+    for (size_t i = 0; i < files->count; i++) {
+        if (!strcmp(files->shards[i].name, name)) return &files->shards[i].file;
+    }
+    if (!*name || !path_is_inside(name)) {
+        fail(
+            e, WHERRY_STATUS_BAD_FORMAT,
+            "%.400s/model.safetensors.index.json: the path \"%.200s\" leads out of the model's folder: a hostile file, "
+            "do not use this model",
+            files->folder, name);
+        return NULL;
+    }
+    if (files->count == MAX_SHARDS) {
+        fail(e, WHERRY_STATUS_UNSUPPORTED, "%.400s has more than %d files of weights: save it with larger shards",
+             files->folder, MAX_SHARDS);
+        return NULL;
+    }
+    struct shard *grown = host_grow(host, files->shards, files->count, files->count + 1, sizeof *grown, e);
+    if (!grown) return NULL;
+    files->shards = grown;
+    struct shard *shard = &grown[files->count];
+    char *path = path_join(host, files->folder, name, e);
+    shard->name = path ? host_strdup(host, name, e) : NULL;
+    bool ok = shard->name && safetensors_open(host, path, &shard->file, e);
+    host_free(host, path);
+    if (!ok) {
+        host_free(host, shard->name);
+        return NULL;
+    }
+    files->count++;
+    return &shard->file;
+}
+
+/* *out is NULL where the model has no tensor of this name. */
+static bool files_find(const struct host *host, struct model_files *files, const char *name, const char **file_name,
+                       const struct safetensors_tensor **out, struct error *e)
+{
+    const char *file = "model.safetensors";
+    *out = NULL;
+    if (files->index) {
+        const json_t *value = json_object_get(json_object_get(files->index, "weight_map"), name);
+        if (!value) return true;
+        file = json_string_value(value);
+        if (!file) {
+            return fail(e, WHERRY_STATUS_BAD_FORMAT,
+                        "%.500s/model.safetensors.index.json: weight_map gives no file for %.200s: get the file again",
+                        files->folder, name);
+        }
+    }
+    const struct safetensors *from = files_open(host, files, file, e);
+    if (!from) return false;
+    *file_name = file;
+    *out = safetensors_find(from, name);
+    if (*out || !files->index) return true;
+    return fail(e, WHERRY_STATUS_BAD_FORMAT,
+                "%.400s/%.200s has no tensor %.200s, where model.safetensors.index.json says it is: get both files "
+                "again",
+                files->folder, file, name);
+}
+
+static bool files_begin(const struct host *host, struct model_files *files, struct error *e)
+{
+    bool has = false, torch = false, torch_shards = false;
+    TRY(folder_has(host, files->folder, "model.safetensors", &has, e));
+    if (has) return true;
+    TRY(folder_has(host, files->folder, "model.safetensors.index.json", &has, e));
+    if (has) {
+        TRY(json_file_read(host, files->folder, "model.safetensors.index.json", 0, &files->index, e));
+        if (json_is_object(json_object_get(files->index, "weight_map"))) return true;
+        return fail(e, WHERRY_STATUS_BAD_FORMAT,
+                    "%.600s/model.safetensors.index.json has no object \"weight_map\": get the file again",
+                    files->folder);
+    }
+    TRY(folder_has(host, files->folder, "pytorch_model.bin", &torch, e));
+    TRY(folder_has(host, files->folder, "pytorch_model.bin.index.json", &torch_shards, e));
+    if (torch || torch_shards) {
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "%.500s has its weights in pytorch_model.bin, a format that can run programs and is not read: "
+                    "convert it to safetensors (in Python: AutoModel.from_pretrained(folder).save_pretrained(folder, "
+                    "safe_serialization=True))",
+                    files->folder);
+    }
+    return fail(e, WHERRY_STATUS_IO,
+                "%.600s has no model.safetensors and no model.safetensors.index.json: get the weights of the model",
+                files->folder);
+}
+
+/* ---- weights ---- */
+
+/* "bert.encoder.layer.3.output.LayerNorm.gamma"; `old` are the names of files converted from TensorFlow. */
+static void weight_name(const struct weight_rule *rule, int layer, int part, const char *prefix, bool old, char *name,
+                        size_t size)
+{
+    static const char *const suffixes[2][4] = {
+        {[WEIGHT_MATRIX] = "weight", [WEIGHT_BIAS] = "bias", [WEIGHT_GAMMA] = "weight", [WEIGHT_BETA] = "bias"},
+        {[WEIGHT_MATRIX] = "weight", [WEIGHT_BIAS] = "bias", [WEIGHT_GAMMA] = "gamma", [WEIGHT_BETA] = "beta"},
+    };
+    char within[40] = "";
+    if (layer >= 0) snprintf(within, sizeof within, "encoder.layer.%d.", layer);
+    snprintf(name, size, "%s%s%s.%s", prefix, within, rule->modules[part], suffixes[old][rule->kind]);
+}
+
+static bool weight_type_of(const char *dtype, enum weight_type *out)
+{
+    static const char *const names[] = {
+        [WEIGHT_TYPE_F32] = "F32", [WEIGHT_TYPE_F16] = "F16", [WEIGHT_TYPE_BF16] = "BF16"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(dtype, names[i])) continue;
+        *out = (enum weight_type)i;
+        return true;
+    }
+    return false;
+}
+
+static bool part_check(const struct model_files *files, const char *file_name, const struct safetensors_tensor *t,
+                       const uint64_t *shape, int rank, struct weight_part *out, struct error *e)
+{
+    if (!weight_type_of(t->dtype, &out->type)) {
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "%.400s/%.200s: tensor %s has the dtype %s: save the model in F32, F16 or BF16", files->folder,
+                    file_name, t->name, t->dtype);
+    }
+    if (t->rank != rank || memcmp(t->shape, shape, (size_t)rank * sizeof *shape)) {
+        char found[200], expected[64];
+        safetensors_shape_text(t->shape, t->rank, found, sizeof found);
+        safetensors_shape_text(shape, rank, expected, sizeof expected);
+        return fail(e, WHERRY_STATUS_BAD_FORMAT,
+                    "%.300s/%.100s: tensor %s has shape %s, and config.json asks for %s: the files belong to different "
+                    "models, get both again",
+                    files->folder, file_name, t->name, found, expected);
+    }
+    out->data = t->data;
+    out->elements = 1;
+    for (int i = 0; i < rank; i++) out->elements *= shape[i];
+    return true;
+}
+
+static bool part_find(struct wherry_model *model, const struct weight_rule *rule, int layer, int part, struct error *e)
+{
+    struct model_files *files = model->files;
+    const struct safetensors_tensor *tensor = NULL;
+    const char *file_name = NULL;
+    char name[160];
+    for (int old = 0; old < 2 && !tensor; old++) {
+        weight_name(rule, layer, part, files->prefix, old, name, sizeof name);
+        TRY(files_find(&model->host, files, name, &file_name, &tensor, e));
+    }
+    if (!tensor) {
+        weight_name(rule, layer, part, files->prefix, false, name, sizeof name);
+        return fail(e, WHERRY_STATUS_BAD_FORMAT,
+                    "%.600s has no tensor %s, which config.json asks for: the files belong to different models or are "
+                    "incomplete, get them again",
+                    files->folder, name);
+    }
+    uint64_t shape[2];
+    int rank = weight_rule_shape(rule, &model->info.config, shape);
+    struct weight_part *out = &model->weights[layer + 1][rule->weight][part];
+    TRY(part_check(files, file_name, tensor, shape, rank, out, e));
+    model->info.parameters += out->elements;
+    return true;
+}
+
+static bool has_tensor(const struct host *host, struct model_files *files, const char *name, bool *has, struct error *e)
+{
+    const struct safetensors_tensor *tensor;
+    const char *file_name;
+    TRY(files_find(host, files, name, &file_name, &tensor, e));
+    *has = tensor != NULL;
+    return true;
+}
+
+static bool weights_find(struct wherry_model *model, struct error *e)
+{
+    struct model_files *files = model->files;
+    wherry_model_config *config = &model->info.config;
+    bool prefixed = false;
+    TRY(files_begin(&model->host, files, e));
+    TRY(has_tensor(&model->host, files, "bert.embeddings.word_embeddings.weight", &prefixed, e));
+    files->prefix = prefixed ? "bert." : "";
+    TRY(has_tensor(&model->host, files, prefixed ? "bert.pooler.dense.weight" : "pooler.dense.weight", &config->pooler,
+                   e));
+    for (size_t r = 0; r < weight_rules_count; r++) {
+        int layer, end;
+        for (weight_rule_layers(&weight_rules[r], config, &layer, &end); layer < end; layer++) {
+            for (int part = 0; part < weight_rule_parts(&weight_rules[r]); part++) {
+                TRY(part_find(model, &weight_rules[r], layer, part, e));
+            }
+        }
+    }
+    for (size_t i = 0; i < files->count; i++) model->info.weight_file_bytes += files->shards[i].file.map.size;
+    return true;
+}
+
+/* ---- tokenizer ---- */
+
+/* sentence-transformers can lower the text's case before the tokenizer sees it. A tokenizer that does so itself makes
+ * no difference between "A" and "a". */
+static bool check_lower_case(const struct wherry_model *model, const char *folder, struct error *e)
+{
+    int32_t upper[8] = {0}, lower[8] = {0};
+    size_t n_upper = 8, n_lower = 8;
+    const struct host *host = &model->host;
+    TRY(tokenizer_encode(host, model->tokenizer, "A", 1, NULL, 0, 0, upper, NULL, &n_upper, e));
+    TRY(tokenizer_encode(host, model->tokenizer, "a", 1, NULL, 0, 0, lower, NULL, &n_lower, e));
+    if (n_upper == n_lower && !memcmp(upper, lower, sizeof upper)) return true;
+    return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                "%.600s/sentence_bert_config.json asks for text in lower case (do_lower_case) and the tokenizer keeps "
+                "capitals: this combination is not supported",
+                folder);
+}
+
+static bool tokenizer_find(struct wherry_model *model, const char *folder, bool lower_case, struct error *e)
+{
+    bool vocabulary = false, json = false;
+    TRY(folder_has(&model->host, folder, "vocab.txt", &vocabulary, e));
+    TRY(folder_has(&model->host, folder, "tokenizer.json", &json, e));
+    if (!vocabulary && !json) return true;
+    model->tokenizer = tokenizer_open(&model->host, folder, model->info.config.vocabulary, e);
+    if (!model->tokenizer) return false;
+    model->info.has_tokenizer = true;
+    return !lower_case || check_lower_case(model, folder, e);
+}
+
+/* ---- opening ---- */
+
+static bool open_encoder(const struct host *host, const struct modules *modules, struct wherry_model **out,
+                         struct error *e)
+{
+    wherry_model_config config;
+    char architecture[64];
+    bool lower_case = false;
+    TRY(config_read(host, modules->encoder, &config, &architecture, e));
+    struct wherry_model *model = model_allocate(host, &config, e);
+    if (!model) return false;
+    *out = model; /* from here on the caller closes it */
+    memcpy(model->info.architecture, architecture, sizeof architecture);
+    model->info.pool = modules->pool;
+    model->info.normalize = modules->normalize;
+    TRY(limits_read(host, modules->encoder, config.positions, &model->info.max_tokens, &lower_case, e));
+    model->files = host_alloc(host, 1, sizeof *model->files, e);
+    if (!model->files) return false;
+    model->files->folder = host_strdup(host, modules->encoder, e);
+    if (!model->files->folder) return false;
+    TRY(weights_find(model, e));
+    return tokenizer_find(model, modules->encoder, lower_case, e);
+}
+
+bool model_open(const struct host *host, const char *folder, struct wherry_model **out, struct error *e)
+{
+    struct modules modules;
+    struct wherry_model *model = NULL;
+    if (!*folder) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the model's folder is an empty path: give a folder");
+    TRY(modules_read(host, folder, &modules, e));
+    bool ok = open_encoder(host, &modules, &model, e);
+    host_free(host, modules.encoder);
+    if (!ok) {
+        model_close(model);
+        return false;
+    }
+    *out = model;
+    return true;
+}

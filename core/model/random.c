@@ -1,0 +1,133 @@
+/* Models of random weights: for benchmarks and tests. Every value is a function of (seed, weight, layer, part, element)
+ * alone, so the same seed gives the same model on every machine, whatever the number of threads. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/platform.h"
+#include "model/config.h"
+#include "model/weights.h"
+
+enum { JOB_ELEMENTS = 1 << 18 };
+
+/* A run of elements of one part that one thread fills. */
+struct job {
+    float *to;
+    uint64_t key, first, elements;
+    float mean, deviation;
+};
+
+/* The finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection whose every output bit hangs on every input bit.
+ */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* Close to normal, mean 0, deviation 1, never beyond 3.47: the sum of four uniform numbers of 16 bits. Integers until
+ * the last step, so that all machines agree. */
+static float standard(uint64_t bits)
+{
+    int32_t sum = (int32_t)(bits & 0xffff) + (int32_t)(bits >> 16 & 0xffff) + (int32_t)(bits >> 32 & 0xffff) +
+                  (int32_t)(bits >> 48);
+    return (float)(sum - 131070) * (1.7320508f / 65536.0f); /* four uniforms deviate by sqrt(4 / 12) */
+}
+
+static void run_job(size_t item, void *user)
+{
+    const struct job *job = (const struct job *)user + item;
+    for (uint64_t i = 0; i < job->elements; i++) {
+        uint64_t bits = mix(job->key + (job->first + i) * 0x9e3779b97f4a7c15u);
+        float offset = job->deviation * standard(bits); /* a statement of its own: never fused with the addition */
+        job->to[i] = job->mean + offset;
+    }
+}
+
+/* Activations keep their size from layer to layer: a matrix's output deviates as its input does, a layernorm's by
+ * about 1. */
+static void distribution(const struct weight_rule *rule, const wherry_model_config *config, float *mean,
+                         float *deviation)
+{
+    uint64_t shape[2];
+    int rank = weight_rule_shape(rule, config, shape);
+    bool table = rule->shape[0] == 'v' || rule->shape[0] == 'm' || rule->shape[0] == 't';
+    *mean = rule->kind == WEIGHT_GAMMA ? 1.0f : 0.0f;
+    *deviation = rule->kind == WEIGHT_GAMMA ? 0.1f : 0.02f;
+    if (rule->kind == WEIGHT_MATRIX && !table) *deviation = 1.0f / sqrtf((float)shape[rank - 1]);
+}
+
+static uint64_t part_elements(const struct weight_rule *rule, const wherry_model_config *config)
+{
+    uint64_t shape[2], elements = 1;
+    int rank = weight_rule_shape(rule, config, shape);
+    for (int i = 0; i < rank; i++) elements *= shape[i];
+    return elements;
+}
+
+/* Counts the jobs and the elements; with `jobs` also fills in the jobs and the model's parts. */
+static size_t list_jobs(struct wherry_model *model, uint64_t seed, struct job *jobs, uint64_t *elements)
+{
+    const wherry_model_config *config = &model->info.config;
+    size_t count = 0;
+    uint64_t at = 0;
+    for (size_t r = 0; r < weight_rules_count; r++) {
+        const struct weight_rule *rule = &weight_rules[r];
+        int layer, end;
+        float mean, deviation;
+        uint64_t n = part_elements(rule, config);
+        distribution(rule, config, &mean, &deviation);
+        for (weight_rule_layers(rule, config, &layer, &end); layer < end; layer++) {
+            for (int part = 0; part < weight_rule_parts(rule); part++) {
+                float *to = jobs ? (float *)model->memory + at : NULL;
+                if (jobs) model->weights[layer + 1][rule->weight][part] = (struct weight_part){to, WEIGHT_TYPE_F32, n};
+                uint64_t place = ((uint64_t)(layer + 1) * WEIGHT_COUNT + (uint64_t)rule->weight) * 3 + (uint64_t)part;
+                uint64_t key = mix(mix(seed + 0x9e3779b97f4a7c15u) ^ mix(place + 1));
+                for (uint64_t first = 0; first < n; first += JOB_ELEMENTS, count++) {
+                    uint64_t left = n - first;
+                    if (!jobs) continue;
+                    jobs[count] = (struct job){to + first, key,      first, left < JOB_ELEMENTS ? left : JOB_ELEMENTS,
+                                               mean,       deviation};
+                }
+                at += n;
+            }
+        }
+    }
+    *elements = at;
+    return count;
+}
+
+static bool fill(struct wherry_model *model, uint64_t seed, struct error *e)
+{
+    uint64_t elements;
+    size_t count = list_jobs(model, seed, NULL, &elements);
+    if (elements > SIZE_MAX / sizeof(float)) {
+        return fail(e, WHERRY_STATUS_OUT_OF_HOST_MEMORY, "the model is too large for this process: take a smaller one");
+    }
+    struct job *jobs = host_alloc(&model->host, count, sizeof *jobs, e);
+    model->memory = jobs ? host_alloc(&model->host, (size_t)elements, sizeof(float), e) : NULL;
+    if (model->memory) {
+        list_jobs(model, seed, jobs, &elements);
+        parallel_for(count, 0, run_job, jobs);
+        model->info.parameters = elements;
+    }
+    host_free(&model->host, jobs);
+    return model->memory != NULL;
+}
+
+bool model_random(const struct host *host, const wherry_model_config *config, uint64_t seed, struct wherry_model **out,
+                  struct error *e)
+{
+    TRY(model_config_check(config, e));
+    struct wherry_model *model = model_allocate(host, config, e);
+    if (!model) return false;
+    if (!fill(model, seed, e)) {
+        model_close(model);
+        return false;
+    }
+    snprintf(model->info.architecture, sizeof model->info.architecture, "random");
+    model->info.pool = WHERRY_POOL_MEAN;
+    model->info.max_tokens = config->positions;
+    *out = model;
+    return true;
+}
