@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # oclgrind.sh TEST_GROUPS
-# Runs every OpenCL kernel under Oclgrind, at shapes small enough for an interpreter: out-of-bounds accesses, data races,
-# uninitialised reads and wrong API calls. Any message fails. TEST_GROUPS is the program test_groups of a build without
-# CLBlast, so that the matrix products are ours.
+# Runs every OpenCL kernel under Oclgrind, at shapes small enough for an interpreter: out-of-bounds accesses, data
+# races, uninitialised reads and wrong API calls. Any message fails. TEST_GROUPS is the program test_groups of a build
+# without CLBlast, so that the matrix products are ours.
 set -eu
 
 log=$(mktemp -d)

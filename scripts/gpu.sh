@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# gpu.sh
+# Tests and measures an already built Wherry on the GPUs of this machine, through OpenCL and Vulkan: runs the test
+# programs, then `wherry bench` over the standard shapes, PyTorch's time for the same work where python3 has torch with
+# CUDA, and prints one table. Installs nothing, compiles nothing.
+#   BUILD    folder of the build (default: build/release)
+#   OUT      folder for results, made if missing (default: build/gpu)
+#   TESTS    programs to run first (default: "test_groups test_encode test_golden"; "": none)
+#   BENCH    shapes, as MODEL:BATCHxSEQ (default: the five of bench/results; "": none)
+#   DTYPE    storage type of the bench (default: f16)
+#   DEBS     folder of Debian packages with loaders and libraries, unpacked into OUT and used from there: for machines
+#            that have a driver and nothing else. NVIDIA's driver is registered for OpenCL and Vulkan where it is not.
+#   WHERRY_TEST_DEVICES  device ids instead of all usable GPUs
+#   WHERRY_TEST_MODEL    folder of all-MiniLM-L6-v2, without which test_golden is skipped
+#
+# gpu.sh debs FOLDER
+# Downloads into FOLDER the packages that a build of this machine needs elsewhere (run it where the build was made).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=${BUILD:-build/release} out=${OUT:-build/gpu} dtype=${DTYPE:-f16}
+tests=${TESTS-test_groups test_encode test_golden}
+bench=${BENCH-minilm-l6:1x32 minilm-l6:64x128 minilm-l6:256x256 bert-base:64x128 bert-base:32x512}
+
+say() { printf '\n== %s (at %d s)\n' "$*" "$SECONDS"; }
+die() {
+    printf 'gpu: %s\n' "$*" >&2
+    exit 1
+}
+
+# The packages of all libraries that the build's programs load, but for the C and C++ runtimes, which drivers share; and
+# what NVIDIA's drivers load.
+fetch_debs() { # FOLDER
+    local packages
+    packages=$(ldd "$build/wherry" "$build"/tests/test_* | awk '$3 ~ /^\// {print $3}' | sort -u |
+        xargs -r readlink -f | while read -r file; do
+        dpkg -S "$file" "${file#/usr}" 2>/dev/null | cut -d: -f1 | head -n 1
+    done | sort -u | grep -vxE 'libc6|libgcc-s1|libstdc\+\+6')
+    mkdir -p "$1"
+    # shellcheck disable=SC2086 # a list
+    (cd "$1" && apt-get -q download $packages libvulkan1 libegl1 libglvnd0 libgl1 libglx0 libopengl0 libgles2 libx11-6 \
+        libxext6 libxcb1 libxau6 libxdmcp6)
+}
+
+use_debs() { # FOLDER
+    local deb root driver
+    root=$(mkdir -p "$out/debs" && cd "$out/debs" && pwd)
+    for deb in "$1"/*.deb; do dpkg-deb -x "$deb" "$root"; done
+    LD_LIBRARY_PATH=$root/usr/lib/$(uname -m)-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export LD_LIBRARY_PATH
+    if ! compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null; then
+        driver=$(ldconfig -p | sed -n 's/.*=> *\(.*libnvidia-opencl\.so\.1\)$/\1/p' | head -n 1)
+        [ -n "$driver" ] ||
+            driver=$(find /usr/lib /usr/local/nvidia -name libnvidia-opencl.so.1 2>/dev/null | head -n 1 || true)
+        [ -n "$driver" ] || die "no libnvidia-opencl.so.1 on this machine"
+        mkdir -p "$root/vendors"
+        printf '%s\n' "$driver" >"$root/vendors/nvidia.icd"
+        export OCL_ICD_VENDORS="$root/vendors/"
+    fi
+}
+
+gpu_devices() {
+    "$build/wherry" devices --json | python3 -c '
+import json, sys
+devices = json.load(sys.stdin)["devices"]
+print(" ".join(d["id"] for d in devices if d["usable"] and d["type"] != "CPU"))'
+}
+
+if [ "${1:-}" = debs ]; then
+    fetch_debs "${2:?usage: gpu.sh debs FOLDER}"
+    exit 0
+fi
+[ -x "$build/wherry" ] || die "no $build/wherry: build it first, or set BUILD"
+mkdir -p "$out"
+[ -z "${DEBS:-}" ] || use_debs "$DEBS"
+# Where the loader finds no GPU by itself, NVIDIA's driver may lie outside its folders.
+icd=/usr/local/nvidia/share/vulkan/icd.d/nvidia_icd.json
+if [ -z "${VK_DRIVER_FILES:-}" ] && [ -f $icd ]; then
+    case $(gpu_devices) in *vulkan:*) ;; *) export VK_DRIVER_FILES=$icd VK_ICD_FILENAMES=$icd ;; esac
+fi
+
+"$build/wherry" devices
+"$build/wherry" devices --json -o "$out/devices.json"
+devices=${WHERRY_TEST_DEVICES:-$(gpu_devices)}
+[ -n "$devices" ] || die "no usable GPU (above)"
+
+failed=''
+for test in $tests; do
+    say "$test on $devices"
+    status=0
+    WHERRY_TEST_DEVICES="$devices" "$build/tests/$test" >"$out/$test.log" 2>&1 || status=$?
+    case $status in
+    0) tail -n 3 "$out/$test.log" ;;
+    77) printf 'SKIPPED: %s\n' "$(tail -n 1 "$out/$test.log")" ;;
+    *)
+        failed="$failed $test"
+        grep -E '\[  FAILED|^    ' "$out/$test.log" | head -n 40 || true
+        printf 'FAILED: all of it is in %s\n' "$out/$test.log"
+        ;;
+    esac
+done
+
+rm -f "$out"/bench-*.json "$out/pytorch.json"
+for shape in $bench; do
+    model=${shape%%:*} size=${shape#*:}
+    say "bench $model $size"
+    for device in $devices; do
+        "$build/wherry" bench --config "$model" --batch "${size%x*}" --seq "${size#*x}" --device "$device" \
+            --dtype "$dtype" --json -o "$out/bench-$model-$size-${device/:/-}.json" ||
+            failed="$failed bench:$model:$size:$device"
+    done
+done
+if [ -z "$bench" ]; then
+    :
+elif python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+    say "PyTorch"
+    python3 bench/peers/pytorch_encoder.py --shapes "${bench// /,}" --out "$out/pytorch.json" || failed="$failed pytorch"
+else
+    printf '\nno PyTorch with CUDA here: nothing to compare with\n'
+fi
+if [ -n "$bench" ]; then
+    say "results"
+    python3 bench/table.py "$out" | tee "$out/table.md"
+fi
+[ -z "$failed" ] || die "failed:$failed"
