@@ -39,9 +39,8 @@ static inline uint16_t half_from_float(float f)
         memcpy(&rounded, &value, sizeof rounded);
         return (uint16_t)(sign | (rounded - 0x3f000000));
     }
-    uint32_t half = magnitude - 0x38000000, rest = half & 0x1fff;
-    half >>= 13;
-    half += rest > 0x1000 || (rest == 0x1000 && (half & 1));
+    /* Without a branch on the rounded-off bits, which no processor could predict. A carry goes into the exponent. */
+    uint32_t half = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
     return (uint16_t)(sign | half);
 }
 
