@@ -183,22 +183,26 @@ static void add_op(struct builder *b, const struct op *o)
     g->ops[g->n_ops++] = *o;
 }
 
-static int add_named(struct builder *b, const char *name, const char *dims, enum tensor_role role, enum weight weight,
-                     bool u32)
+static int add_named(struct builder *b, const char *name, struct tensor t)
 {
-    struct tensor t = {.dims = dims, .role = role, .weight = weight, .layer = -1, .u32 = u32, .parent = -1};
+    t.layer = t.parent = -1;
     snprintf(t.name, sizeof t.name, "%s", name);
     return add_tensor(b, &t);
 }
 
+static int add_batch(struct builder *b, const char *name, enum batch_data data)
+{
+    return add_named(b, name, (struct tensor){.dims = "bj", .role = TENSOR_BATCH, .data = data, .u32 = true});
+}
+
 static int add_value(struct builder *b, const char *name, const char *dims)
 {
-    return add_named(b, name, dims, TENSOR_VALUE, WEIGHT_NONE, false);
+    return add_named(b, name, (struct tensor){.dims = dims, .role = TENSOR_VALUE});
 }
 
 static int add_weight(struct builder *b, const char *name, const char *dims, enum weight weight)
 {
-    return add_named(b, name, dims, TENSOR_WEIGHT, weight, false);
+    return add_named(b, name, (struct tensor){.dims = dims, .role = TENSOR_WEIGHT, .weight = weight});
 }
 
 /* An operator outside the layers; returns its output. */
@@ -273,14 +277,14 @@ static int add_layer(struct builder *b, int layer, int x)
 
 static int add_embeddings(struct builder *b)
 {
-    int ids = add_named(b, "ids", "bj", TENSOR_BATCH, WEIGHT_NONE, true);
-    int positions = add_named(b, "positions", "bj", TENSOR_BATCH, WEIGHT_NONE, true);
+    int ids = add_batch(b, "ids", BATCH_IDS);
+    int positions = add_batch(b, "positions", BATCH_POSITIONS);
     int x = add_plain(b, "embed.word", EMBED_WORD, &kind_gather, add_value(b, "embed.word", "bji"), ids,
                       add_weight(b, "word", "vi", WEIGHT_WORD), -1, NULL);
     x = add_plain(b, "embed.position", EMBED_POSITION, &kind_gather_position, add_value(b, "embed.position", "bji"), x,
                   positions, add_weight(b, "position", "mi", WEIGHT_POSITION), NULL);
     if (b->options->config->token_types) {
-        int types = add_named(b, "types", "bj", TENSOR_BATCH, WEIGHT_NONE, true);
+        int types = add_batch(b, "types", BATCH_TYPES);
         x = add_plain(b, "embed.type", EMBED_TYPE, &kind_gather_type, add_value(b, "embed.type", "bji"), x, types,
                       add_weight(b, "type", "ti", WEIGHT_TYPE), NULL);
     }

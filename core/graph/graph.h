@@ -31,6 +31,9 @@ struct dims {
 
 enum tensor_role { TENSOR_BATCH, TENSOR_WEIGHT, TENSOR_VALUE };
 
+/* What a TENSOR_BATCH tensor holds for every token. */
+enum batch_data { BATCH_IDS, BATCH_POSITIONS, BATCH_TYPES, BATCH_DATA_COUNT };
+
 /* Which weight of the encoder a tensor is; with the layer it names what the model stores. */
 enum weight {
     WEIGHT_NONE,
@@ -63,9 +66,10 @@ struct tensor {
     const char *dims; /* letters in the order of memory, the last one contiguous */
     enum tensor_role role;
     enum weight weight;
-    int layer;  /* -1 outside the layers */
-    bool u32;   /* token ids, positions, types; all others have the session's storage type */
-    int parent; /* >= 0: this is the slice number `slice` of the parent's letter q, and owns no memory */
+    enum batch_data data; /* of TENSOR_BATCH */
+    int layer;            /* -1 outside the layers */
+    bool u32;             /* token ids, positions, types; all others have the session's storage type */
+    int parent;           /* >= 0: this is the slice number `slice` of the parent's letter q, and owns no memory */
     uint32_t slice;
     bool output; /* the graph's result: lives until the end */
 };

@@ -45,7 +45,8 @@ bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct b
 {
     TRY(batch_check(s, batch, e));
     uint32_t tokens = batch->offsets[batch->sequences], most = (uint32_t)s->limits.tokens;
-    uint32_t *ids = s->batch_u32, *positions = ids + most, *types = positions + most;
+    uint32_t *ids = s->batch_u32 + BATCH_IDS * most, *positions = s->batch_u32 + BATCH_POSITIONS * most,
+             *types = s->batch_u32 + BATCH_TYPES * most;
     *shape = (struct batch_shape){.sequences = batch->sequences, .offsets = s->offsets, .tokens = tokens};
     memcpy(s->offsets, batch->offsets, ((size_t)batch->sequences + 1) * sizeof *s->offsets);
     for (uint32_t i = 0; i < batch->sequences; i++) {
@@ -64,15 +65,14 @@ bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct b
 bool session_run(struct wherry_session *s, const struct batch_shape *shape, double *step_seconds, struct error *e)
 {
     const struct graph *g = &s->graph;
-    struct transfer uploads[4], download;
+    struct transfer uploads[1 + BATCH_DATA_COUNT], download;
     int n = 0;
     size_t words = batch_fill(&s->tables, shape, s->words);
     uploads[n++] = (struct transfer){s->steps[0].bindings[0].buffer, 0, 4 * words, s->words};
     for (int t = 0; t < g->n_tensors; t++) {
         if (g->tensors[t].role != TENSOR_BATCH) continue;
-        int row = !strcmp(g->tensors[t].name, "ids") ? 0 : !strcmp(g->tensors[t].name, "positions") ? 1 : 2;
         uploads[n++] = (struct transfer){s->buffers[s->memory.of[t].block], s->memory.of[t].offset, 4 * shape->tokens,
-                                         s->batch_u32 + (size_t)row * s->limits.tokens};
+                                         s->batch_u32 + g->tensors[t].data * s->limits.tokens};
     }
     for (int i = 0; i < s->n_groups; i++) s->grids[i] = call_grid(&s->calls[i], s->f16, s->words);
     const struct placement *out = &s->memory.of[g->output];

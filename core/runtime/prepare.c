@@ -104,11 +104,11 @@ static bool make_host_memory(struct wherry_session *s, struct error *e)
     size_t tokens = (size_t)s->limits.tokens;
     s->grids = host_alloc(host, (size_t)s->n_groups, sizeof *s->grids, e);
     s->words = s->grids ? host_alloc(host, (size_t)batch_words_most(&s->tables, &s->limits), 4, e) : NULL;
-    s->batch_u32 = s->words ? host_alloc(host, 3 * tokens, 4, e) : NULL;
+    s->batch_u32 = s->words ? host_alloc(host, BATCH_DATA_COUNT * tokens, 4, e) : NULL;
     s->offsets = s->batch_u32 ? host_alloc(host, (size_t)s->limits.sequences + 1, 4, e) : NULL;
     if (!s->offsets) return false;
     s->schedule.max_download = (size_t)s->memory.of[s->graph.output].bytes;
-    s->schedule.max_upload = 4 * ((size_t)batch_words_most(&s->tables, &s->limits) + 3 * tokens);
+    s->schedule.max_upload = 4 * ((size_t)batch_words_most(&s->tables, &s->limits) + BATCH_DATA_COUNT * tokens);
     s->output_storage = host_alloc(host, s->schedule.max_download, 1, e);
     return s->output_storage != NULL;
 }

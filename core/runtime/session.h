@@ -34,7 +34,7 @@ struct wherry_session {
     struct program *program;
     struct grid *grids;   /* [n_groups] */
     uint32_t *words;      /* batch header and tables */
-    uint32_t *batch_u32;  /* ids, positions, types: [3][max tokens] */
+    uint32_t *batch_u32;  /* [BATCH_DATA_COUNT][max tokens] */
     uint32_t *offsets;    /* [max sequences + 1] */
     void *output_storage; /* what a run downloads */
 };
