@@ -444,6 +444,10 @@ static bool timestamps_read(struct backend_device *d, struct program *p, double 
     if (r != VK_SUCCESS) return device_fail(d, e, r, "vkGetQueryPoolResults");
     for (uint32_t i = 0; i + 1 < n; i++) {
         uint64_t ticks = (p->ticks[i + 1] - p->ticks[i]) & mask; /* the counter may have wrapped */
+        if (ticks > mask / 2) {
+            return fail(e, WHERRY_STATUS_UNSUPPORTED, "Vulkan: %s: timestamps ran backwards at step %s",
+                        d->physical.info.name, p->schedule->steps[i].name);
+        }
         seconds[i] = (double)ticks * d->physical.timestamp_ns * 1e-9;
     }
     return true;
