@@ -1,0 +1,232 @@
+/* `wherry embed`: texts in, embeddings out, batch by batch. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session.h"
+#include "system.h"
+#include "texts.h"
+
+struct embedding {
+    struct tool tool;
+    struct text_source source;
+    struct text_batch batch;
+    struct output out;
+    enum format_kind format;
+    FILE *spool; /* .npy to a place that can't be written twice: the rows, until their number is known */
+    uint64_t texts, tokens;
+    double seconds; /* in encode */
+};
+
+static int check_options(const struct options *options, enum format_kind *format)
+{
+    *format = options->format ? (enum format_kind)(options->format - 1) : FORMAT_TEXT;
+    if (options->json) {
+        if (options->format && *format != FORMAT_JSONL)
+            return complain(EXIT_USAGE, "--json means --format jsonl, and another format was given");
+        *format = FORMAT_JSONL;
+    }
+    if (options->normalize && options->no_normalize)
+        return complain(EXIT_USAGE, "give --normalize or --no-normalize, not both");
+    if (options->pool == WHERRY_POOL_NONE && *format != FORMAT_JSONL)
+        return complain(EXIT_USAGE, "--pool none gives a vector for each token: only --format jsonl can hold it");
+    if (options->with_text && *format != FORMAT_JSONL) return complain(EXIT_USAGE, "--with-text needs --format jsonl");
+    if (options->pairs && options->input == INPUT_JSONL + 1)
+        return complain(EXIT_USAGE, "--pairs is for --input lines; JSONL has \"pair\"");
+    return EXIT_FINE;
+}
+
+/* ---- writing ---- */
+
+static void write_vector(struct output *out, const float *values, uint32_t size, const char *separator)
+{
+    char text[NUMBER_SIZE];
+    for (uint32_t n = 0; n < size; n++) {
+        if (n) output_text(out, separator);
+        output_write(out, text, format_float(values[n], text));
+    }
+}
+
+static void write_object(struct embedding *e, uint32_t sequence, const float *values, uint32_t size)
+{
+    struct output *out = &e->out;
+    const struct text_label *label = &e->batch.labels[sequence];
+    uint32_t tokens = e->batch.offsets[sequence + 1] - e->batch.offsets[sequence];
+    output_format(out, "{\"index\":%llu", (unsigned long long)(e->texts + sequence));
+    if (label->id) {
+        output_text(out, ",\"id\":");
+        output_text(out, label->id);
+    }
+    if (e->batch.keep_texts) {
+        output_text(out, ",\"text\":");
+        output_json_string(out, label->text, label->text_bytes);
+    }
+    output_format(out, ",\"tokens\":%u,\"embedding\":[", tokens);
+    if (e->tool.options->pool == WHERRY_POOL_NONE) {
+        for (uint32_t t = 0; t < tokens; t++) {
+            output_text(out, t ? ",[" : "[");
+            write_vector(out, values + (size_t)t * size, size, ",");
+            output_text(out, "]");
+        }
+    } else {
+        write_vector(out, values, size, ",");
+    }
+    output_text(out, "]}\n");
+}
+
+static int write_batch(struct embedding *e, const float *values)
+{
+    uint32_t size = e->tool.plan.embedding_size;
+    bool per_token = e->tool.options->pool == WHERRY_POOL_NONE;
+    for (uint32_t s = 0; s < e->batch.sequences; s++) {
+        size_t rows = per_token ? e->batch.offsets[s + 1] - e->batch.offsets[s] : 1;
+        for (size_t n = 0; n < rows * size; n++)
+            if (!isfinite(values[n]))
+                return complain(EXIT_DEVICE,
+                                "%s, line %llu: the embedding is not finite on %s with %s; try --dtype f32, and wherry "
+                                "verify to see whether the device computes this model correctly",
+                                e->source.name, (unsigned long long)e->batch.labels[s].line, e->tool.device_info.id,
+                                dtype_name(e->tool.plan.dtype));
+        if (e->format == FORMAT_JSONL) {
+            write_object(e, s, values, size);
+        } else if (e->format == FORMAT_TEXT) {
+            write_vector(&e->out, values, size, " ");
+            output_text(&e->out, "\n");
+        } else {
+            npy_row(&e->out, values, size);
+        }
+        values += rows * size;
+    }
+    return output_ok(&e->out) ? EXIT_FINE : EXIT_OUTPUT;
+}
+
+/* A .npy file begins with the number of rows, which is known last: the header is written again, or the rows wait in a
+ * temporary file where the output can't go back. */
+static int begin_output(struct embedding *e)
+{
+    if (!output_open(&e->out, e->tool.options->output)) return EXIT_OUTPUT;
+    if (e->format != FORMAT_NPY) return EXIT_FINE;
+    if (!e->out.temporary) {
+        e->spool = tmpfile();
+        if (!e->spool) {
+            complain(0, "can't create a temporary file for .npy rows; use --output FILE");
+            output_close(&e->out, false);
+            return EXIT_OUTPUT;
+        }
+        FILE *final = e->out.file;
+        e->out.file = e->spool;
+        e->spool = final;
+    } else {
+        npy_header(&e->out, 0, e->tool.plan.embedding_size);
+    }
+    return EXIT_FINE;
+}
+
+/* Puts the number of rows into a .npy file. */
+static void finish_npy(struct embedding *e)
+{
+    struct output *out = &e->out;
+    if (!e->spool) {
+        if (fflush(out->file) || fseek(out->file, 0, SEEK_SET)) output_fail(out);
+        npy_header(out, e->texts, e->tool.plan.embedding_size);
+        return;
+    }
+    FILE *rows = out->file;
+    if (fflush(rows) || fseek(rows, 0, SEEK_SET)) output_fail(out);
+    out->file = e->spool;
+    npy_header(out, e->texts, e->tool.plan.embedding_size);
+    char chunk[1 << 14];
+    size_t size;
+    while ((size = fread(chunk, 1, sizeof chunk, rows)) > 0) output_write(out, chunk, size);
+    if (ferror(rows)) output_fail(out);
+    fclose(rows);
+    e->spool = NULL;
+}
+
+static int end_output(struct embedding *e, int code)
+{
+    if (!code && e->format == FORMAT_NPY) finish_npy(e);
+    if (e->spool) { /* an error came first: drop the rows */
+        fclose(e->out.file);
+        e->out.file = e->spool;
+        e->spool = NULL;
+    }
+    bool written = output_close(&e->out, code == EXIT_FINE);
+    return code ? code : written ? EXIT_FINE : EXIT_OUTPUT;
+}
+
+/* ---- running ---- */
+
+static int run_batches(struct embedding *e, float *values, size_t room)
+{
+    progress_start(e->tool.options);
+    int code = EXIT_FINE;
+    while (!code && e->batch.sequences) {
+        if (system_stopped()) return complain(EXIT_STOPPED, "interrupted");
+        wherry_batch view = text_batch_view(&e->batch);
+        double start = system_seconds();
+        wherry_status status = wherry_encode(e->tool.session, &view, values, room);
+        e->seconds += system_seconds() - start;
+        if (status) return tool_error(&e->tool, status, NULL);
+        code = write_batch(e, values);
+        if (code) return code;
+        e->texts += e->batch.sequences;
+        e->tokens += e->batch.tokens;
+        progress_show("%llu texts, %.0f tokens/s", (unsigned long long)e->texts, (double)e->tokens / e->seconds);
+        code = text_batch_fill(&e->batch, &e->tool, &e->source);
+    }
+    progress_end();
+    return code;
+}
+
+static int embed_texts(struct embedding *e)
+{
+    struct tool *tool = &e->tool;
+    int code = tool_open_text_session(tool, &e->batch, e->batch.waiting);
+    if (code) return code;
+    if (!tool->options->quiet && tool->plan.splits) tool_notes(tool, NULL);
+    size_t rows = tool->options->pool == WHERRY_POOL_NONE ? tool->plan.max_tokens : tool->plan.max_sequences;
+    size_t room = rows * tool->plan.embedding_size;
+    code = begin_output(e);
+    if (code) return code;
+    float *values = need(malloc(room * sizeof *values));
+    code = run_batches(e, values, room);
+    free(values);
+    code = end_output(e, code);
+    bool tell = tool->options->verbose || (!tool->options->quiet && system_is_terminal(stderr));
+    if (!code && tell)
+        complain(0, "%llu texts, %llu tokens in %.3g s (%.0f tokens/s) on %s (%s), plan %s, %s",
+                 (unsigned long long)e->texts, (unsigned long long)e->tokens, e->seconds,
+                 (double)e->tokens / (e->seconds > 0 ? e->seconds : 1e-9), tool->device_info.id, tool->device_info.name,
+                 tool->plan.plan, dtype_name(tool->plan.dtype));
+    return code;
+}
+
+int embed_command(const struct options *options)
+{
+    struct embedding e = {.source = {0}};
+    uint32_t batch_tokens, length;
+    int code = check_options(options, &e.format);
+    if (code) return code;
+    code = tool_open_context(&e.tool, options);
+    if (!code)
+        code = text_source_open(&e.source, options->file, options->input ? (enum input_kind)(options->input - 1) : 0,
+                                options->pairs);
+    if (!code) code = tool_open_model(&e.tool);
+    if (!code) code = tool_open_device(&e.tool);
+    if (!code) code = text_limits(&e.tool, &batch_tokens, &length);
+    if (!code) {
+        if (e.source.file == stdin && system_is_terminal(stdin) && !options->quiet)
+            complain(0, "reading texts from the terminal, one a line; end with Ctrl-D");
+        text_batch_create(&e.batch, batch_tokens, length);
+        e.batch.truncate = options->truncate;
+        e.batch.keep_texts = options->with_text;
+        code = text_batch_fill(&e.batch, &e.tool, &e.source);
+    }
+    if (!code && !e.batch.sequences) code = complain(EXIT_INPUT, "%s has no texts", e.source.name);
+    if (!code) code = embed_texts(&e);
+    text_batch_destroy(&e.batch);
+    text_source_close(&e.source);
+    tool_close(&e.tool);
+    return code;
+}

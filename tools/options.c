@@ -1,0 +1,504 @@
+/* The command line: one table of commands and one of options, from which parsing, help and error messages follow. */
+#include "options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session.h"
+
+enum {
+    DEVICES = 1,
+    EMBED = 2,
+    ANALYZE = 4,
+    BENCH = 8,
+    VERIFY = 16,
+    DEMO = 32,
+    SESSIONS = EMBED | BENCH | VERIFY | DEMO,
+    EVERY = DEVICES | ANALYZE | SESSIONS
+};
+
+const struct command commands[] = {
+    {"devices", DEVICES, "", "list the devices that can run a model",
+     "Lists every device of every driver, in the order in which ids are given: Vulkan,\n"
+     "OpenCL, then the reference, which runs on the CPU without any driver. A device\n"
+     "that can't be used is listed with the reason.\n",
+     "  wherry devices\n"
+     "  wherry devices --json\n",
+     devices_command},
+    {"embed", EMBED, "[FILE]", "turn texts into embeddings",
+     "Reads texts from FILE, or from standard input without FILE or with \"-\", and writes\n"
+     "one embedding for each, in the same order. With --input lines each line is a text;\n"
+     "a CR before the line's end does not belong to it, and an empty line is an empty\n"
+     "text, embedded as its special tokens alone. With --input jsonl each line is an\n"
+     "object with \"text\", optionally \"pair\" (the second text) and \"id\" (a string or\n"
+     "number, copied to JSONL output); blank lines are skipped. Invalid UTF-8 is replaced\n"
+     "by U+FFFD. Input without any text is an error.\n"
+     "\n"
+     "A text longer than the limit is an error that names its line, unless --truncate is\n"
+     "given. An embedding does not depend on the other texts of a batch. Memory does not\n"
+     "grow with the input. A file named by --output is replaced only when everything has\n"
+     "been written; on any error it stays as it was.\n"
+     "\n"
+     "Formats: text has a line of numbers for each text, separated by spaces, each as\n"
+     "short as it can be to read back as the same float; jsonl an object for each text\n"
+     "with \"index\" (from 0), \"id\" and \"text\" where asked for, \"tokens\" and \"embedding\"\n"
+     "(with --pool none an array for each token); npy a NumPy array, float32, [texts, size].\n",
+     "  echo 'A boat carries people.' | wherry embed --model all-MiniLM-L6-v2\n"
+     "  wherry embed -m all-MiniLM-L6-v2 --format npy -o texts.npy texts.txt\n"
+     "  wherry embed -m bge-base --device vulkan:0 --dtype f32 --json <questions.txt\n",
+     embed_command},
+    {"analyze", ANALYZE, "", "count flop and bytes of operators and fusion groups",
+     "Needs no device. Prints the operators (with their row in the table of Ivanov et al.,\n"
+     "\"Data Movement Is All You Need\"), the groups that a plan fuses them into, and the\n"
+     "bytes and kernel launches of each plan against the unfused one. Class T is a tensor\n"
+     "contraction, S a statistical normalization, E element-wise. Gflop are 10^9; the\n"
+     "column \"2^30\" is the same in units of 2^30, rounded as the paper prints it. Bytes\n"
+     "count each distinct tensor once per kernel, in units of 10^6.\n"
+     "\n"
+     "With --config the default is one layer in training, as in the paper (dropouts there,\n"
+     "ReLU); with --model it is the whole encoder in inference. Layers are equal: the table\n"
+     "shows the first and how many there are, unless --all is given.\n",
+     "  wherry analyze --config bert-large --batch 8 --seq 512\n"
+     "  wherry analyze --model all-MiniLM-L6-v2 --plan all --json\n"
+     "  wherry analyze --config bert-base --dot | dot -Tsvg >layer.svg\n",
+     analyze_command},
+    {"bench", BENCH, "", "measure the time of each kernel",
+     "Encodes a batch of random token ids again and again: the median time of a whole\n"
+     "encode, then, by device timestamps, time, bytes and rates of each kind of group,\n"
+     "all layers together. Times are medians; JSON has every group by itself with its 5th\n"
+     "and 95th percentile.\n",
+     "  wherry bench --model all-MiniLM-L6-v2 --batch 64 --seq 128\n"
+     "  wherry bench --config bert-base --device vulkan:0 --dtype f16 --json\n"
+     "  wherry bench --config minilm-l6 --lengths 5,17,128\n",
+     bench_command},
+    {"verify", VERIFY, "", "check that a device computes a model correctly",
+     "Runs every group of the plan on the device, compares it with a reference in double\n"
+     "precision on the same inputs, looks for writes outside the outputs, then replays the\n"
+     "whole step and compares bits. Prints the groups that fail and a summary; exits with 1\n"
+     "when anything differs.\n",
+     "  wherry verify --model all-MiniLM-L6-v2\n"
+     "  wherry verify --config bert-base --device opencl:0 --plan all --dtype all\n",
+     verify_command},
+    {"demo", DEMO, "FILE", "show a model at work on sentences",
+     "Embeds the sentences of FILE, one a line, and shows the devices found, which one is\n"
+     "used, nearest sentences with their cosine similarity, tokens per second, and where\n"
+     "time and bytes go.\n",
+     "  wherry demo --model all-MiniLM-L6-v2 sentences.txt\n", demo_command},
+};
+const size_t commands_count = sizeof commands / sizeof *commands;
+
+/* ---- the options ---- */
+
+enum option_kind { FLAG, TEXT, CHOICE, COUNT, SIZE, SECONDS, LENGTHS };
+
+struct option {
+    const char *name;
+    char letter; /* 0: none */
+    unsigned commands;
+    enum option_kind kind;
+    size_t offset;      /* in struct options */
+    const char *values; /* choices "a|b", else what the help calls the value */
+    double low, high;   /* of numbers */
+    const char *help;
+};
+
+#define AT(member) offsetof(struct options, member)
+
+static const struct option option_table[] = {
+    {"model", 'm', SESSIONS | ANALYZE, TEXT, AT(model), "DIR", 0, 0,
+     "the model's folder: config.json, model.safetensors, vocab.txt or tokenizer.json"},
+    {"config", 'c', ANALYZE | BENCH | VERIFY, TEXT, AT(config), "NAME", 0, 0,
+     "instead of a model, one of that shape with random weights: minilm-l6, bert-base, bert-large"},
+    {"device", 'd', SESSIONS, TEXT, AT(device), "NAME", 0, 0,
+     "id (see wherry devices), UUID, or a part of one device's name, as in opencl:h200; default: the first GPU, else "
+     "the first CPU driver, else the reference"},
+    {"plan", 'p', EMBED | DEMO, CHOICE, AT(plan), PLAN_CHOICES, 0, 0, "fusion plan (default flash)"},
+    {"plan", 'p', ANALYZE | BENCH | VERIFY, CHOICE, AT(plan), PLAN_CHOICES "|all", 0, 0,
+     "fusion plan, or all of them (default flash)"},
+    {"dtype", 't', EMBED | BENCH | DEMO | ANALYZE, CHOICE, AT(dtype), "f32|f16", 0, 0,
+     "storage type; sums are in f32 (default: f16 on a GPU that stores it, else f32; analyze: f16)"},
+    {"dtype", 't', VERIFY, CHOICE, AT(dtype), "f32|f16|all", 0, 0,
+     "storage type, or both (default: f16 on a GPU that stores it, else f32)"},
+    {"pool", 0, EMBED | DEMO, CHOICE, AT(pool), "mean|cls|max|pooler|none", 0, 0,
+     "how a text's token vectors become one; none keeps them (jsonl only) (default: the model's own)"},
+    {"normalize", 0, EMBED, FLAG, AT(normalize), NULL, 0, 0,
+     "scale embeddings to length 1 (default: what the model's files say)"},
+    {"no-normalize", 0, EMBED, FLAG, AT(no_normalize), NULL, 0, 0, "leave their length as it is"},
+    {"max-tokens", 0, EMBED | DEMO, COUNT, AT(max_tokens), "N", 2, 1 << 24,
+     "longest text in tokens, special tokens included (default: the model's limit)"},
+    {"truncate", 0, EMBED, FLAG, AT(truncate), NULL, 0, 0, "cut longer texts instead of failing"},
+    {"batch-tokens", 0, EMBED | DEMO, COUNT, AT(batch_tokens), "N", 2, 1 << 24,
+     "tokens that run at a time (default: 16384 on a GPU, 4096 on a CPU driver, 1024 on the reference; at least the "
+     "longest text)"},
+    {"input", 'i', EMBED, CHOICE, AT(input), "lines|jsonl", 0, 0, "what the input is (default lines)"},
+    {"pairs", 0, EMBED, FLAG, AT(pairs), NULL, 0, 0, "each line is two texts with a tab between them"},
+    {"format", 'f', EMBED, CHOICE, AT(format), "text|jsonl|npy", 0, 0, "what the output is (default text)"},
+    {"with-text", 0, EMBED, FLAG, AT(with_text), NULL, 0, 0, "jsonl output repeats the text"},
+    {"batch", 'b', ANALYZE | BENCH, COUNT, AT(batch), "N", 1, 1 << 20, "sequences in the batch (default 8)"},
+    {"seq", 's', ANALYZE, COUNT, AT(seq), "N", 1, 1 << 20,
+     "tokens of each sequence (default 512, or the model's limit where that is less)"},
+    {"seq", 's', BENCH, COUNT, AT(seq), "N", 1, 1 << 20,
+     "tokens of each sequence (default 128, or the model's limit where that is less)"},
+    {"lengths", 'l', BENCH, LENGTHS, AT(lengths), "N,N,...", 1, 1 << 20,
+     "sequences of these lengths instead of --batch and --seq"},
+    {"lengths", 'l', VERIFY, LENGTHS, AT(lengths), "N,N,...", 1, 1 << 20,
+     "lengths of the sequences that it is checked with (default 1,17,64,5)"},
+    {"activation", 0, ANALYZE, CHOICE, AT(activation), "gelu|gelu_tanh|relu", 0, 0,
+     "of the feed-forward (default: the model's; with --config in training relu, as in the paper's table)"},
+    {"training", 0, ANALYZE, FLAG, AT(training), NULL, 0, 0, "count the dropouts (default with --config)"},
+    {"inference", 0, ANALYZE, FLAG, AT(inference), NULL, 0, 0, "no dropouts (default with --model)"},
+    {"layer", 0, ANALYZE, FLAG, AT(layer), NULL, 0, 0, "one encoder layer alone (default with --config)"},
+    {"encoder", 0, ANALYZE, FLAG, AT(encoder), NULL, 0, 0, "embeddings, all layers and pooling (default with --model)"},
+    {"all", 'a', ANALYZE, FLAG, AT(all), NULL, 0, 0, "print every layer by itself"},
+    {"dot", 0, ANALYZE, FLAG, AT(dot), NULL, 0, 0, "write the graph in Graphviz's language, and nothing else"},
+    {"repeats", 'r', BENCH, COUNT, AT(repeats), "N", 1, 1000000,
+     "measured encodes (default 50; fewer, at least 5, where 50 would take over 10 s)"},
+    {"warm", 0, BENCH, SECONDS, AT(warm), "SECONDS", 0, 3600, "the same work before measuring (default 0.5)"},
+    {"replays", 0, VERIFY, COUNT, AT(replays), "N", 1, 1000000, "runs whose bits are compared (default 20)"},
+    {"seed", 0, BENCH | VERIFY, COUNT, AT(seed), "N", 1, 4294967295.0, "of random weights and token ids (default 1)"},
+    {"nearest", 0, DEMO, COUNT, AT(nearest), "N", 1, 1000, "sentences to show with their nearest (default 6)"},
+    {"memory-budget", 0, SESSIONS, SIZE, AT(memory_budget), "BYTES", 1, 1.8e19,
+     "device memory to stay within; K, M, G, T behind the number are powers of 1024 (default: what there is)"},
+    {"cache", 0, SESSIONS, TEXT, AT(cache), "DIR", 0, 0,
+     "folder of compiled kernels; \"\" keeps none (default: the user's cache folder)"},
+    {"json", 'j', EVERY & ~(EMBED | DEMO), FLAG, AT(json), NULL, 0, 0, "write JSON instead of tables"},
+    {"json", 'j', EMBED, FLAG, AT(json), NULL, 0, 0, "the same as --format jsonl"},
+    {"output", 'o', EVERY & ~DEMO, TEXT, AT(output), "FILE", 0, 0,
+     "write there instead of to standard output; replaced in one step when complete"},
+    {"quiet", 'q', EVERY, FLAG, AT(quiet), NULL, 0, 0, "no progress, notes or warnings on standard error"},
+    {"verbose", 'v', EVERY, FLAG, AT(verbose), NULL, 0, 0, "the library's whole log on standard error"},
+    {"help", 'h', EVERY, FLAG, AT(help), NULL, 0, 0, "this text"},
+};
+static const size_t option_count = sizeof option_table / sizeof *option_table;
+
+/* ---- names ---- */
+
+const struct command *command_find(const char *name)
+{
+    for (size_t n = 0; n < commands_count; n++)
+        if (strcmp(commands[n].name, name) == 0) return &commands[n];
+    return NULL;
+}
+
+const char *choice_name(const char *choices, int choice)
+{
+    static char name[32];
+    const char *at = choices;
+    for (int n = 1; n < choice && at; n++) {
+        at = strchr(at, '|');
+        if (at) at++;
+    }
+    snprintf(name, sizeof name, "%.*s", at ? (int)strcspn(at, "|") : 0, at ? at : "");
+    return name;
+}
+
+/* Edits (insert, delete, replace) from one word to the other; words longer than 63 count as far away. */
+static size_t word_distance(const char *a, const char *b)
+{
+    size_t row[64], length = strlen(b);
+    if (strlen(a) > 63 || length > 63) return 64;
+    for (size_t n = 0; n <= length; n++) row[n] = n;
+    for (; *a; a++) {
+        size_t corner = row[0]++;
+        for (size_t n = 1; n <= length; n++) {
+            size_t best = corner + (*a != b[n - 1]);
+            corner = row[n];
+            if (row[n] + 1 < best) best = row[n] + 1;
+            if (row[n - 1] + 1 < best) best = row[n - 1] + 1;
+            row[n] = best;
+        }
+    }
+    return row[length];
+}
+
+const char *nearest_name(const char *word, const char *(*name)(size_t n, const void *user), const void *user)
+{
+    const char *best = NULL;
+    size_t best_distance = strlen(word) < 6 ? 3 : strlen(word) / 2 + 1;
+    for (size_t n = 0; name(n, user); n++) {
+        const char *candidate = name(n, user);
+        size_t distance = word_distance(word, candidate);
+        if (strlen(word) > 2 && strncmp(candidate, word, strlen(word)) == 0) distance = 0;
+        if (distance >= best_distance) continue;
+        best = candidate;
+        best_distance = distance;
+    }
+    return best;
+}
+
+/* A name that nothing resembles, so that rows of other commands are passed over. */
+static const char *option_name(size_t n, const void *user)
+{
+    const struct command *command = user;
+    if (n >= option_count) return NULL;
+    return option_table[n].commands & command->bit ? option_table[n].name : "................................";
+}
+
+static const struct option *option_find(const struct command *command, const char *name, size_t length, char letter)
+{
+    for (size_t n = 0; n < option_count; n++) {
+        const struct option *o = &option_table[n];
+        if (!(o->commands & command->bit)) continue;
+        if (letter ? o->letter == letter : strlen(o->name) == length && strncmp(o->name, name, length) == 0) return o;
+    }
+    return NULL;
+}
+
+static bool option_unknown(const struct command *command, const char *word)
+{
+    size_t length = strcspn(word, "=");
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)(length < 63 ? length : 63), word);
+    if (name[0] == '-' && name[1] == '-') {
+        for (size_t c = 0; c < commands_count; c++)
+            if (option_find(&commands[c], name + 2, strlen(name + 2), 0)) {
+                complain(0, "%s is an option of wherry %s, not of wherry %s; see wherry help %s", name,
+                         commands[c].name, command->name, command->name);
+                return false;
+            }
+        const char *near = nearest_name(name + 2, option_name, command);
+        if (near) {
+            complain(0, "wherry %s has no option %s; did you mean --%s?", command->name, name, near);
+            return false;
+        }
+    }
+    complain(0, "wherry %s has no option %s; see wherry help %s", command->name, name, command->name);
+    return false;
+}
+
+/* ---- values ---- */
+
+static bool parse_number(const char *text, const char **end, double low, double high, uint64_t *out)
+{
+    char *stop;
+    if (!isdigit((unsigned char)*text)) return false;
+    errno = 0;
+    unsigned long long value = strtoull(text, &stop, 10);
+    if (errno || (double)value < low || (double)value > high) return false;
+    *end = stop;
+    *out = value;
+    return true;
+}
+
+static bool parse_lengths(const struct option *o, const char *text, struct options *out)
+{
+    out->lengths_count = 0;
+    for (;; text++) {
+        uint64_t value;
+        if (out->lengths_count == LENGTHS_MAX)
+            return complain(0, "--%s takes at most %d lengths", o->name, LENGTHS_MAX), false;
+        if (!parse_number(text, &text, o->low, o->high, &value) || (*text && *text != ','))
+            return complain(0, "--%s takes whole numbers from %.0f on with commas between them, as in 5,17,128",
+                            o->name, o->low),
+                   false;
+        out->lengths[out->lengths_count++] = (uint32_t)value;
+        if (!*text) return true;
+    }
+}
+
+static bool parse_size(const struct option *o, const char *text, uint64_t *out)
+{
+    static const char units[] = "KMGT";
+    const char *end, *unit;
+    uint64_t value, factor = 1;
+    bool good = parse_number(text, &end, o->low, o->high, &value);
+    if (good && *end && (unit = strchr(units, toupper((unsigned char)*end))) != NULL) {
+        factor = (uint64_t)1 << (10 * (unit - units + 1));
+        end++;
+    }
+    if (!good || *end || value > UINT64_MAX / factor) {
+        complain(0, "--%s %s: not a size; write bytes, or 512M, or 2G", o->name, text);
+        return false;
+    }
+    *out = value * factor;
+    return true;
+}
+
+static bool parse_choice(const struct option *o, const char *text, int *out)
+{
+    int place = 1;
+    for (const char *at = o->values;; at++, place++) {
+        size_t length = strcspn(at, "|");
+        if (strlen(text) == length && strncmp(at, text, length) == 0) {
+            *out = place;
+            return true;
+        }
+        at += length;
+        if (!*at) break;
+    }
+    char listed[96];
+    snprintf(listed, sizeof listed, "%s", o->values);
+    for (char *c = listed; *c; c++)
+        if (*c == '|') *c = ' ';
+    complain(0, "--%s %s: must be one of: %s", o->name, text, listed);
+    return false;
+}
+
+static bool parse_seconds(const struct option *o, const char *text, double *out)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= o->low && value <= o->high)) {
+        complain(0, "--%s %s: must be seconds from %.0f to %.0f", o->name, text, o->low, o->high);
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+static bool option_set(const struct option *o, const char *text, struct options *out)
+{
+    void *member = (char *)out + o->offset;
+    uint64_t value;
+    const char *end;
+    switch (o->kind) {
+    case FLAG:
+        *(bool *)member = true;
+        return true;
+    case TEXT:
+        *(const char **)member = text;
+        return true;
+    case CHOICE:
+        return parse_choice(o, text, member);
+    case SIZE:
+        return parse_size(o, text, member);
+    case SECONDS:
+        return parse_seconds(o, text, member);
+    case LENGTHS:
+        return parse_lengths(o, text, out);
+    case COUNT:
+        if (!parse_number(text, &end, o->low, o->high, &value) || *end) {
+            complain(0, "--%s %s: must be a whole number from %.0f to %.0f", o->name, text, o->low, o->high);
+            return false;
+        }
+        *(uint32_t *)member = (uint32_t)value;
+        return true;
+    }
+    return false;
+}
+
+/* ---- parsing ---- */
+
+static bool operand_take(const struct command *command, const char *word, struct options *out)
+{
+    if (*command->operand && !out->file) {
+        out->file = word;
+        return true;
+    }
+    if (*command->operand)
+        complain(0, "wherry %s takes one file; \"%s\" is one too many", command->name, word);
+    else
+        complain(0, "wherry %s takes no operand; \"%s\" is one too many", command->name, word);
+    return false;
+}
+
+bool options_parse(const struct command *command, int argc, char **argv, struct options *out)
+{
+    *out = (struct options){.command = command, .warm = -1};
+    bool only_operands = false;
+    for (int n = 0; n < argc; n++) {
+        const char *word = argv[n], *value = NULL;
+        if (only_operands || word[0] != '-' || !word[1]) {
+            if (!operand_take(command, word, out)) return false;
+            continue;
+        }
+        if (strcmp(word, "--") == 0) {
+            only_operands = true;
+            continue;
+        }
+        const struct option *o;
+        if (word[1] == '-') {
+            size_t length = strcspn(word + 2, "=");
+            o = option_find(command, word + 2, length, 0);
+            if (word[2 + length] == '=') value = word + 3 + length;
+        } else {
+            o = option_find(command, NULL, 0, word[1]);
+            if (word[2]) value = word + 2;
+        }
+        if (!o) return option_unknown(command, word);
+        if (o->kind == FLAG && value) {
+            complain(0, "--%s takes no value", o->name);
+            return false;
+        }
+        if (o->kind != FLAG && !value) {
+            if (n + 1 == argc) {
+                complain(0, "--%s needs a value: %s", o->name, o->values);
+                return false;
+            }
+            value = argv[++n];
+        }
+        if (!option_set(o, value, out)) return false;
+        if (out->help) return true;
+    }
+    return true;
+}
+
+/* ---- help ---- */
+
+static void print_wrapped(struct output *out, const char *text, size_t indent, size_t width)
+{
+    while (*text) {
+        size_t take = strlen(text);
+        if (take > width) {
+            for (take = width; take && text[take] != ' '; take--) continue;
+            if (!take) take = width;
+        }
+        output_format(out, "%.*s\n", (int)take, text);
+        text += take;
+        while (*text == ' ') text++;
+        if (*text) output_format(out, "%*s", (int)indent, "");
+    }
+}
+
+static void print_option(const struct option *o, struct output *out)
+{
+    enum { INDENT = 26, WIDTH = 54 };
+    char left[160];
+    int length = o->letter ? snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name)
+                           : snprintf(left, sizeof left, "      --%s", o->name);
+    if (o->values) length += snprintf(left + length, sizeof left - (size_t)length, " %s", o->values);
+    if (length + 2 > INDENT)
+        output_format(out, "%s\n%*s", left, INDENT, "");
+    else
+        output_format(out, "%-*s", INDENT, left);
+    print_wrapped(out, o->help, INDENT, WIDTH);
+}
+
+static const char exit_text[] = "Exit codes:\n"
+                                "  0    done\n"
+                                "  1    verify: the device's results differ from the reference's\n"
+                                "  2    the command line is wrong\n"
+                                "  3    the input or the model can't be read, or a text is too long\n"
+                                "  4    no such device, it can't run this, it failed, or memory ran out\n"
+                                "  5    the output can't be written (full disk, closed pipe)\n"
+                                "  130  interrupted\n";
+
+void help_print(const struct command *command, struct output *out)
+{
+    if (command) {
+        output_format(out, "Usage: wherry %s [options]%s%s\n\n%s\nOptions:\n", command->name,
+                      *command->operand ? " " : "", command->operand, command->text);
+        for (size_t n = 0; n < option_count; n++)
+            if (option_table[n].commands & command->bit) print_option(&option_table[n], out);
+        output_format(out, "\nValues follow as --option VALUE or --option=VALUE; \"--\" ends the options.\n\n%s\n",
+                      exit_text);
+        output_format(out, "Examples:\n%s", command->examples);
+        return;
+    }
+    output_text(out, "Usage: wherry COMMAND [options]\n\n"
+                     "Runs transformer encoders (BERT family) on any GPU, through OpenCL and Vulkan.\n\nCommands:\n");
+    for (size_t n = 0; n < commands_count; n++)
+        output_format(out, "  %-10s%s\n", commands[n].name, commands[n].summary);
+    output_format(out,
+                  "  %-10s%s\n\nOptions:\n"
+                  "  --help    this text; behind a command: the command's\n"
+                  "  --version the version of the command and of the library\n\n%s\n",
+                  "help", "explain a command: wherry help embed", exit_text);
+    output_text(out, "Examples:\n"
+                     "  wherry devices\n"
+                     "  wherry embed --model all-MiniLM-L6-v2 --format npy -o out.npy texts.txt\n"
+                     "  wherry verify --model all-MiniLM-L6-v2\n");
+}

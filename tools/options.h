@@ -1,0 +1,77 @@
+/* The command line: one table of commands and one of options, from which parsing, help and error messages follow. */
+#ifndef WHERRY_TOOLS_OPTIONS_H
+#define WHERRY_TOOLS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "output.h"
+
+enum exit_code {
+    EXIT_FINE = 0,
+    EXIT_VERIFY = 1,   /* a comparison failed */
+    EXIT_USAGE = 2,    /* the command line */
+    EXIT_INPUT = 3,    /* texts or model files */
+    EXIT_DEVICE = 4,   /* devices, drivers, memory */
+    EXIT_OUTPUT = 5,   /* results could not be written */
+    EXIT_STOPPED = 130 /* interrupted by the user */
+};
+
+enum input_kind { INPUT_LINES, INPUT_JSONL };
+enum format_kind { FORMAT_TEXT, FORMAT_JSONL, FORMAT_NPY };
+
+enum { LENGTHS_MAX = 4096 };
+
+/* What the user said; zero where nothing was said. Choices count from 1. */
+struct options {
+    const struct command *command;
+    const char *model, *config, *device, *output, *cache;
+    int plan, dtype, pool, input, format, activation;
+    uint32_t max_tokens, batch_tokens, batch, seq, repeats, replays, nearest, seed;
+    uint64_t memory_budget;
+    double warm;
+    uint32_t lengths[LENGTHS_MAX], lengths_count;
+    bool normalize, no_normalize, truncate, pairs, with_text;
+    bool training, inference, layer, encoder, all, dot;
+    bool json, quiet, verbose, help;
+    const char *file; /* the operand */
+    int argc;
+    char **argv;
+};
+
+struct command {
+    const char *name;
+    unsigned bit;        /* in the option table's `commands` */
+    const char *operand; /* "[FILE]", "FILE", "" */
+    const char *summary; /* one line */
+    const char *text;    /* what it does, wrapped by hand */
+    const char *examples;
+    int (*run)(const struct options *options);
+};
+
+extern const struct command commands[];
+extern const size_t commands_count;
+const struct command *command_find(const char *name);
+
+int devices_command(const struct options *options);
+int embed_command(const struct options *options);
+int analyze_command(const struct options *options);
+int bench_command(const struct options *options);
+int verify_command(const struct options *options);
+int demo_command(const struct options *options);
+
+/* argv without the program's and the command's name. Prints what is wrong and returns false. */
+bool options_parse(const struct command *command, int argc, char **argv, struct options *out);
+/* Everything about one command, or about the program when NULL. */
+void help_print(const struct command *command, struct output *out);
+/* The entry of "a|b|c" whose place (from 1) is `choice`, as memory that lives until the next call. */
+const char *choice_name(const char *choices, int choice);
+/* The name nearest to `word` that is near enough to be meant, by `name(n)` until NULL; else NULL. */
+const char *nearest_name(const char *word, const char *(*name)(size_t n, const void *user), const void *user);
+
+/* Plan names as the options count them, "all" behind them. */
+#define PLAN_CHOICES "flash|paper|unfused"
+enum { PLAN_ALL = 4, DTYPE_ALL = 3 };
+
+#endif

@@ -1,0 +1,343 @@
+/* Where results go: standard output, or a file that is replaced only when all of it is written; numbers, JSON, .npy and
+ * tables. */
+#include "output.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session.h"
+#include "system.h"
+
+void *need(void *pointer)
+{
+    if (pointer) return pointer;
+    fprintf(stderr, "wherry: out of host memory\n");
+    exit(EXIT_DEVICE);
+}
+
+/* ---- files ---- */
+
+bool output_open(struct output *out, const char *path)
+{
+    *out = (struct output){.file = stdout, .name = "standard output"};
+    if (!path || strcmp(path, "-") == 0) return true;
+    out->name = path;
+    if (system_is_special(path)) {
+        out->file = fopen(path, "wb");
+    } else {
+        out->target = need(system_resolve(path));
+        size_t size = strlen(out->target) + 48;
+        out->temporary = need(malloc(size));
+        for (int attempt = 0; attempt < 100; attempt++) {
+            snprintf(out->temporary, size, "%s.%lu-%d.part", out->target, system_process(), attempt);
+            out->file = system_create(out->temporary);
+            if (out->file || errno != EEXIST) break;
+        }
+    }
+    if (out->file) return true;
+    complain(0, "can't create %s: %s", path, strerror(errno));
+    free(out->target);
+    free(out->temporary);
+    return false;
+}
+
+void output_fail(struct output *out)
+{
+    if (!out->error) out->error = errno ? errno : EIO;
+}
+
+void output_write(struct output *out, const void *data, size_t size)
+{
+    if (out->error) return;
+    errno = 0;
+    if (fwrite(data, 1, size, out->file) != size) output_fail(out);
+}
+
+void output_text(struct output *out, const char *text) { output_write(out, text, strlen(text)); }
+
+void output_format(struct output *out, const char *format, ...)
+{
+    if (out->error) return;
+    va_list arguments;
+    va_start(arguments, format);
+    errno = 0;
+    if (vfprintf(out->file, format, arguments) < 0) output_fail(out);
+    va_end(arguments);
+}
+
+bool output_ok(const struct output *out) { return out->error == 0; }
+
+static void output_complain(const struct output *out)
+{
+    if (out->error == EPIPE)
+        complain(0, "can't write %s: its reader closed it before the end", out->name);
+    else if (out->temporary)
+        complain(0, "can't write %s: %s; nothing was replaced", out->name, strerror(out->error));
+    else
+        complain(0, "can't write %s: %s", out->name, strerror(out->error));
+}
+
+bool output_close(struct output *out, bool keep)
+{
+    errno = 0;
+    if (!out->error && fflush(out->file)) output_fail(out);
+    /* A special file need not support syncing, and has nothing to lose. */
+    if (!out->error && keep && out->temporary && system_sync(out->file)) output_fail(out);
+    if (out->file != stdout) {
+        errno = 0;
+        if (fclose(out->file)) output_fail(out);
+    }
+    if (out->temporary) {
+        if (!out->error && keep && system_replace(out->temporary, out->target)) output_fail(out);
+        if (out->error || !keep) remove(out->temporary);
+    }
+    if (out->error) output_complain(out);
+    free(out->target);
+    free(out->temporary);
+    out->target = out->temporary = NULL;
+    return out->error == 0;
+}
+
+/* ---- numbers and texts ---- */
+
+/* 10^0 to 10^22 are exact doubles. */
+static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+size_t format_float(float value, char text[NUMBER_SIZE])
+{
+    double magnitude = fabs((double)value);
+    char *at = text;
+    if (signbit(value)) *at++ = '-';
+    if (magnitude == 0) {
+        memcpy(at, "0", 2);
+        return (size_t)(at - text) + 1;
+    }
+    if (!(magnitude >= 1e-5 && magnitude < 1e6)) { /* rare in embeddings: the C library's way */
+        int length = snprintf(text, NUMBER_SIZE, "%.9g", (double)value);
+        for (char *c = text; *c; c++)
+            if (*c == ',') *c = '.';
+        return (size_t)length;
+    }
+    int point = 6; /* digits before the decimal point; negative: zeros behind it */
+    while (point > -4 && magnitude < (point > 0 ? powers[point - 1] : 1 / powers[1 - point])) point--;
+    /* The decimal must lie nearer than half the smaller distance to a neighbour, with room for this division's own
+     * rounding, so that any correct reader finds this float. */
+    int exponent;
+    double fraction = frexp(magnitude, &exponent);
+    double near = ldexp(fraction == 0.5 ? 0.249 : 0.499, exponent - 24);
+    int digits = 6;
+    double scaled = 0;
+    for (;; digits++) {
+        double power = powers[digits - point];
+        scaled = rint(magnitude * power);
+        if (digits == 9 || fabs(scaled / power - magnitude) < near) break;
+    }
+    char all[24];
+    int length = snprintf(all, sizeof all, "%llu", (unsigned long long)scaled);
+    int decimals = digits - point;
+    while (length < decimals + 1) { /* 0.00123: zeros in front, so that one digit precedes the point */
+        memmove(all + 1, all, (size_t)length + 1);
+        all[0] = '0';
+        length++;
+    }
+    int before = length - decimals;
+    while (length > before && all[length - 1] == '0') length--;
+    memcpy(at, all, (size_t)before);
+    at += before;
+    if (length > before) {
+        *at++ = '.';
+        memcpy(at, all + before, (size_t)(length - before));
+        at += length - before;
+    }
+    *at = 0;
+    return (size_t)(at - text);
+}
+
+const char *format_bytes(double bytes, char text[NUMBER_SIZE])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    size_t unit = 0;
+    while (bytes >= 999.5 && unit + 1 < sizeof units / sizeof *units) {
+        bytes /= 1000;
+        unit++;
+    }
+    snprintf(text, NUMBER_SIZE, unit && bytes < 99.95 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return text;
+}
+
+/* Bytes of the valid sequence at `text`, 0 where there is none. */
+static size_t utf8_length(const unsigned char *text, size_t bytes)
+{
+    static const struct {
+        unsigned char first, last, low, high; /* range of the first byte, range of the second */
+        size_t length;
+    } forms[] = {{0xC2, 0xDF, 0x80, 0xBF, 2}, {0xE0, 0xE0, 0xA0, 0xBF, 3}, {0xE1, 0xEC, 0x80, 0xBF, 3},
+                 {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3}, {0xF0, 0xF0, 0x90, 0xBF, 4},
+                 {0xF1, 0xF3, 0x80, 0xBF, 4}, {0xF4, 0xF4, 0x80, 0x8F, 4}};
+    if (text[0] < 0x80) return 1;
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+        if (text[0] < forms[f].first || text[0] > forms[f].last) continue;
+        if (bytes < forms[f].length || text[1] < forms[f].low || text[1] > forms[f].high) return 0;
+        for (size_t n = 2; n < forms[f].length; n++)
+            if ((text[n] & 0xC0) != 0x80) return 0;
+        return forms[f].length;
+    }
+    return 0;
+}
+
+size_t repair_utf8(const char *text, size_t bytes, char *to)
+{
+    char *at = to;
+    for (size_t n = 0; n < bytes;) {
+        size_t length = utf8_length((const unsigned char *)text + n, bytes - n);
+        memcpy(at, length ? text + n : "\xEF\xBF\xBD", length ? length : 3);
+        at += length ? length : 3;
+        n += length ? length : 1;
+    }
+    return (size_t)(at - to);
+}
+
+void output_json_string(struct output *out, const char *text, size_t bytes)
+{
+    output_text(out, "\"");
+    for (size_t n = 0; n < bytes;) {
+        unsigned char c = (unsigned char)text[n];
+        size_t length = utf8_length((const unsigned char *)text + n, bytes - n);
+        if (c == '"' || c == '\\')
+            output_format(out, "\\%c", c);
+        else if (c < 0x20)
+            output_format(out, "\\u%04x", c);
+        else if (length)
+            output_write(out, text + n, length);
+        else
+            output_text(out, "\xEF\xBF\xBD");
+        n += length ? length : 1;
+    }
+    output_text(out, "\"");
+}
+
+static int write_chunk(const char *data, size_t size, void *out)
+{
+    output_write(out, data, size);
+    return 0;
+}
+
+void output_json(struct output *out, json_t *value)
+{
+    need(value);
+    if (json_dump_callback(value, write_chunk, out, JSON_INDENT(2) | JSON_REAL_PRECISION(10))) need(NULL);
+    output_text(out, "\n");
+    json_decref(value);
+}
+
+/* ---- .npy ---- */
+
+void npy_header(struct output *out, uint64_t rows, uint64_t columns)
+{
+    enum { SIZE = 128 };
+    char header[SIZE + 1];
+    memcpy(header, "\x93NUMPY\x01\x00\x76\x00", 10); /* version 1.0; 118 bytes follow */
+    int length = snprintf(header + 10, SIZE - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%llu, %llu), }",
+                          (unsigned long long)rows, (unsigned long long)columns);
+    memset(header + 10 + length, ' ', (size_t)(SIZE - 11 - length));
+    header[SIZE - 1] = '\n';
+    output_write(out, header, SIZE);
+}
+
+void npy_row(struct output *out, const float *values, size_t count)
+{
+    const union {
+        uint16_t word;
+        unsigned char byte;
+    } order = {1};
+    if (order.byte) {
+        output_write(out, values, count * sizeof *values);
+        return;
+    }
+    for (size_t n = 0; n < count; n++) {
+        uint32_t bits;
+        memcpy(&bits, &values[n], sizeof bits);
+        unsigned char little[4] = {(unsigned char)bits, (unsigned char)(bits >> 8), (unsigned char)(bits >> 16),
+                                   (unsigned char)(bits >> 24)};
+        output_write(out, little, sizeof little);
+    }
+}
+
+/* ---- tables ---- */
+
+void table_cell(struct table *table, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (table->count == table->room) {
+        table->room = table->room ? 2 * table->room : 64;
+        table->cells = need(realloc(table->cells, table->room * sizeof *table->cells));
+    }
+    size_t size = strlen(text) + 1;
+    table->cells[table->count++] = memcpy(need(malloc(size)), text, size);
+}
+
+/* Columns of a terminal that the text takes: bytes that do not continue a character. */
+static size_t text_width(const char *text)
+{
+    size_t width = 0;
+    for (; *text; text++) width += ((unsigned char)*text & 0xC0) != 0x80;
+    return width;
+}
+
+static void print_cell(struct output *out, const char *text, size_t width, char kind, bool last)
+{
+    size_t own = text_width(text);
+    if (own > width) { /* only in a clipped column */
+        size_t kept = 0, bytes = 0;
+        while (text[bytes] && (((unsigned char)text[bytes] & 0xC0) == 0x80 || kept++ < width - 2)) bytes++;
+        output_write(out, text, bytes);
+        output_text(out, "..");
+    } else {
+        int blank = (int)(width - own);
+        if (kind == '>') output_format(out, "%*s", blank, "");
+        output_text(out, text);
+        if (kind != '>' && !last) output_format(out, "%*s", blank, "");
+    }
+    output_text(out, last ? "\n" : "  ");
+}
+
+void table_print(struct table *table, struct output *out)
+{
+    enum { MAX_COLUMNS = 16, LINE = 80, LEAST = 12 };
+    char kinds[MAX_COLUMNS], heads[MAX_COLUMNS][32];
+    size_t widths[MAX_COLUMNS], columns = 0, total = 0, headed = 0;
+    for (const char *at = table->columns; *at && columns < MAX_COLUMNS; columns++) {
+        size_t length = strcspn(at + 1, "|");
+        kinds[columns] = *at;
+        snprintf(heads[columns], sizeof heads[columns], "%.*s", (int)length, at + 1);
+        widths[columns] = text_width(heads[columns]);
+        headed += widths[columns];
+        at += 1 + length + (at[1 + length] == '|');
+    }
+    for (size_t n = 0; n < table->count; n++) {
+        size_t width = text_width(table->cells[n]);
+        if (width > widths[n % columns]) widths[n % columns] = width;
+    }
+    for (size_t c = 0; c < columns; c++) total += widths[c] + (c ? 2 : 0);
+    for (; total > LINE; total--) { /* the widest clipped column gives way */
+        size_t widest = columns;
+        for (size_t c = 0; c < columns; c++)
+            if (kinds[c] == '~' && widths[c] > LEAST && (widest == columns || widths[c] > widths[widest])) widest = c;
+        if (widest == columns) break;
+        widths[widest]--;
+    }
+    for (size_t c = 0; c < columns && headed; c++) print_cell(out, heads[c], widths[c], kinds[c], c + 1 == columns);
+    for (size_t n = 0; n < table->count; n++)
+        print_cell(out, table->cells[n], widths[n % columns], kinds[n % columns], n % columns + 1 == columns);
+    for (size_t n = 0; n < table->count; n++) free(table->cells[n]);
+    free(table->cells);
+    *table = (struct table){.columns = table->columns};
+}

@@ -1,0 +1,78 @@
+/* Where results go: standard output, or a file that is replaced only when all of it is written; numbers, JSON, .npy and
+ * tables. */
+#ifndef WHERRY_TOOLS_OUTPUT_H
+#define WHERRY_TOOLS_OUTPUT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct output {
+    FILE *file;
+    const char *name; /* for messages */
+    char *target;     /* the file to replace; NULL: written in place */
+    char *temporary;  /* what it is called until then */
+    int error;        /* errno of the first failed write, 0: none */
+};
+
+/* path NULL or "-": standard output. On failure prints why and returns false. */
+bool output_open(struct output *out, const char *path);
+void output_write(struct output *out, const void *data, size_t size);
+void output_text(struct output *out, const char *text);
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void output_format(struct output *out, const char *format, ...);
+/* Notes a failure (errno) of the caller's own on out->file. */
+void output_fail(struct output *out);
+/* Whether everything so far could be written. */
+bool output_ok(const struct output *out);
+/* `keep`: completes the file and puts it in its place, else removes it. Prints why when something could not be written,
+ * and returns false then. Call exactly once for each successful open. */
+bool output_close(struct output *out, bool keep);
+
+/* ---- numbers and texts ---- */
+
+enum { NUMBER_SIZE = 32 };
+/* The shortest of 6 to 9 digits that reads back as the same float; returns the length. Independent of the locale. */
+size_t format_float(float value, char text[NUMBER_SIZE]);
+/* "1.23 GB", decimal units. */
+const char *format_bytes(double bytes, char text[NUMBER_SIZE]);
+/* A JSON string in quotes; invalid UTF-8 becomes U+FFFD. */
+void output_json_string(struct output *out, const char *text, size_t bytes);
+/* Copies valid UTF-8, U+FFFD in place of what is not; `to` has room for 3 * bytes. Returns the length. */
+size_t repair_utf8(const char *text, size_t bytes, char *to);
+
+/* Writes and releases the value. */
+void output_json(struct output *out, json_t *value);
+
+/* ---- .npy: float32, [rows, columns] ---- */
+
+/* The header for this many rows, always of the same size: written before the rows, and again when their number is
+ * known. */
+void npy_header(struct output *out, uint64_t rows, uint64_t columns);
+void npy_row(struct output *out, const float *values, size_t count);
+
+/* ---- tables ---- */
+
+/* Cells in the order of reading; the table is as wide as its cells, but a column marked '~' is clipped so that a line
+ * has at most 80 columns. */
+struct table {
+    const char *columns; /* "<name|>ms|~driver": left, right, left and clipped; no line of names without any */
+    char **cells;
+    size_t count, room;
+};
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void table_cell(struct table *table, const char *format, ...);
+/* Prints it and gives its memory back. */
+void table_print(struct table *table, struct output *out);
+
+/* Memory or the end of the process, with a message: the command's way of running out of memory. */
+void *need(void *pointer);
+
+#endif

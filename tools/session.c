@@ -1,0 +1,383 @@
+/* What the commands share: a context, device, model and session made from the options, and how errors end the command.
+ */
+#include "session.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "system.h"
+
+/* ---- standard error ---- */
+
+/* The line on the terminal, of which there is one. */
+static struct {
+    bool allowed, shown;
+    double start, last;
+} progress;
+
+static void progress_clear(void)
+{
+    if (progress.shown) fputs("\r\033[K", stderr);
+    progress.shown = false;
+}
+
+int complain(int code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    progress_clear();
+    fputs("wherry: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return code;
+}
+
+void progress_start(const struct options *options)
+{
+    progress_clear();
+    progress.allowed = !options->quiet && system_is_terminal(stderr);
+    progress.start = progress.last = system_seconds();
+}
+
+void progress_show(const char *format, ...)
+{
+    if (!progress.allowed) return;
+    double now = system_seconds();
+    if (now - progress.start < 1 || now - progress.last < 0.1) return;
+    progress.last = now;
+    char line[80]; /* so that the terminal does not wrap */
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    progress_clear();
+    fputs(line, stderr);
+    fflush(stderr);
+    progress.shown = true;
+}
+
+void progress_end(void)
+{
+    progress_clear();
+    progress.allowed = false;
+}
+
+static void log_line(wherry_log_level level, const char *text, void *user)
+{
+    static const char *const names[] = {"", "error", "warning", "info", "debug"};
+    const struct options *options = user;
+    if (!options->verbose && (options->quiet || level != WHERRY_LOG_WARNING)) return; /* errors come back as errors */
+    complain(0, "%s: %s", names[level >= WHERRY_LOG_ERROR && level <= WHERRY_LOG_DEBUG ? level : 0], text);
+}
+
+/* ---- errors ---- */
+
+static int status_exit(wherry_status status)
+{
+    switch (status) {
+    case WHERRY_STATUS_OK:
+        return EXIT_FINE;
+    case WHERRY_STATUS_INVALID_ARGUMENT:
+        return EXIT_USAGE;
+    case WHERRY_STATUS_IO:
+    case WHERRY_STATUS_BAD_FORMAT:
+    case WHERRY_STATUS_TOO_LONG:
+        return EXIT_INPUT;
+    case WHERRY_STATUS_VERIFY_FAILED:
+        return EXIT_VERIFY;
+    case WHERRY_STATUS_CANCELLED:
+        return EXIT_STOPPED;
+    default:
+        return EXIT_DEVICE;
+    }
+}
+
+int tool_error(struct tool *tool, wherry_status status, const char *what)
+{
+    const char *text = tool->context ? wherry_last_error(tool->context) : "";
+    tool->failure = status;
+    if (status == WHERRY_STATUS_CANCELLED) return complain(EXIT_STOPPED, "interrupted");
+    complain(0, "%s%s%s", what ? what : "", what ? ": " : "", *text ? text : wherry_status_name(status));
+    return status_exit(status);
+}
+
+/* ---- context, device, model ---- */
+
+int tool_open_context(struct tool *tool, const struct options *options)
+{
+    *tool = (struct tool){.options = options};
+    wherry_context_desc desc = {
+        .struct_size = sizeof desc, .log = log_line, .user = (void *)options, .cache_dir = options->cache};
+    wherry_status status = wherry_context_create(&desc, &tool->context);
+    return status ? tool_error(tool, status, "can't start") : EXIT_FINE;
+}
+
+int tool_open_device(struct tool *tool)
+{
+    wherry_status status = wherry_device_open(tool->context, tool->options->device, &tool->device);
+    if (!status) status = wherry_device_describe(tool->device, &tool->device_info);
+    if (!status) return EXIT_FINE;
+    tool_error(tool, status, NULL);
+    return EXIT_DEVICE;
+}
+
+int tool_open_model(struct tool *tool)
+{
+    const struct options *options = tool->options;
+    wherry_status status;
+    if (options->model && options->config) return complain(EXIT_USAGE, "give --model or --config, not both");
+    if (options->model) {
+        status = wherry_model_open(tool->context, options->model, &tool->model);
+    } else if (options->config) {
+        wherry_model_config config = {.struct_size = sizeof config};
+        status = wherry_model_config_named(tool->context, options->config, &config);
+        if (status) {
+            tool_error(tool, status, NULL);
+            return EXIT_USAGE;
+        }
+        status = wherry_model_create_random(tool->context, &config, options->seed ? options->seed : 1, &tool->model);
+    } else {
+        bool named = strcmp(options->command->name, "embed") && strcmp(options->command->name, "demo");
+        return complain(EXIT_USAGE, "a model is missing: --model DIR%s; see wherry help %s",
+                        named ? ", or --config NAME" : "", options->command->name);
+    }
+    tool->model_info = (wherry_model_info){.struct_size = sizeof tool->model_info};
+    tool->model_info.config.struct_size = sizeof tool->model_info.config;
+    if (!status) status = wherry_model_describe(tool->model, &tool->model_info);
+    if (!status) return EXIT_FINE;
+    tool_error(tool, status, NULL);
+    return status == WHERRY_STATUS_OUT_OF_HOST_MEMORY ? EXIT_DEVICE : EXIT_INPUT;
+}
+
+/* ---- session ---- */
+
+static bool prepare_progress(const char *what, size_t done, size_t total, void *user)
+{
+    (void)user;
+    progress_show("preparing: %s, %zu of %zu", what ? what : "", done, total);
+    return !system_stopped();
+}
+
+int tool_open_session(struct tool *tool, const char *plan, wherry_session_desc desc)
+{
+    desc.struct_size = sizeof desc;
+    desc.plan = plan;
+    if (!desc.memory_budget) desc.memory_budget = tool->options->memory_budget;
+    tool->plan = (wherry_session_plan){.struct_size = sizeof tool->plan};
+    tool->prepared = (wherry_prepare_info){.struct_size = sizeof tool->prepared};
+    wherry_status status = wherry_session_create(tool->context, tool->device, tool->model, &desc, &tool->session);
+    if (!status) status = wherry_session_query(tool->session, &tool->plan);
+    if (!status) {
+        progress_start(tool->options);
+        status = wherry_session_prepare(tool->session, prepare_progress, NULL, &tool->prepared);
+        progress_end();
+    }
+    return status ? tool_error(tool, status, NULL) : EXIT_FINE;
+}
+
+void tool_close_session(struct tool *tool)
+{
+    wherry_session_destroy(tool->session);
+    tool->session = NULL;
+}
+
+void tool_close(struct tool *tool)
+{
+    progress_end();
+    tool_close_session(tool);
+    wherry_model_close(tool->model);
+    wherry_device_close(tool->device);
+    wherry_context_destroy(tool->context);
+    *tool = (struct tool){.options = tool->options};
+}
+
+/* ---- names ---- */
+
+const char *plan_name(int choice)
+{
+    static const char *const names[] = {"flash", "flash", "paper", "unfused"};
+    return names[choice >= 0 && choice < PLAN_ALL ? choice : 0];
+}
+
+const char *dtype_name(wherry_dtype dtype)
+{
+    static const char *const names[] = {"default", "f32", "f16"};
+    return (unsigned)dtype < 3 ? names[dtype] : "?";
+}
+
+const char *pool_name(wherry_pool pool)
+{
+    static const char *const names[] = {"default", "mean", "cls", "max", "pooler", "none"};
+    return (unsigned)pool < 6 ? names[pool] : "?";
+}
+
+const char *activation_name(wherry_activation activation)
+{
+    static const char *const names[] = {"gelu", "gelu_tanh", "relu"};
+    return (unsigned)activation < 3 ? names[activation] : "?";
+}
+
+const char *device_type_name(wherry_device_type type)
+{
+    static const char *const names[] = {"other", "GPU", "integrated GPU", "virtual GPU", "CPU"};
+    return (unsigned)type < 5 ? names[type] : "?";
+}
+
+char class_letter(wherry_class class_) { return (unsigned)class_ < 3 ? "TSE"[class_] : '?'; }
+
+const char *class_name(wherry_class class_)
+{
+    static const char *const names[] = {"contraction", "normalization", "elementwise"};
+    return (unsigned)class_ < 3 ? names[class_] : "?";
+}
+
+const char *cost_kind(const wherry_cost *cost)
+{
+    if (cost->layer < 0 || strncmp(cost->name, "layer.", 6) != 0) return cost->name;
+    const char *dot = strchr(cost->name + 6, '.');
+    return dot ? dot + 1 : cost->name;
+}
+
+bool same_kind(const wherry_cost *a, const wherry_cost *b)
+{
+    return (a->layer < 0) == (b->layer < 0) && strcmp(cost_kind(a), cost_kind(b)) == 0 &&
+           strcmp(a->kernel, b->kernel) == 0;
+}
+
+/* ---- descriptions ---- */
+
+void tool_notes(const struct tool *tool, struct output *out)
+{
+    const char *note;
+    for (size_t n = 0; (note = wherry_session_note(tool->session, n)) != NULL; n++) {
+        if (out)
+            output_format(out, "note: %s\n", note);
+        else
+            complain(0, "note: %s", note);
+    }
+}
+
+json_t *text_json(const char *text)
+{
+    size_t size = strlen(text);
+    char *repaired = need(malloc(3 * size + 1));
+    json_t *value = need(json_stringn(repaired, repair_utf8(text, size, repaired)));
+    free(repaired);
+    return value;
+}
+
+json_t *notes_json(const struct tool *tool)
+{
+    json_t *list = need(json_array());
+    const char *note;
+    for (size_t n = 0; (note = wherry_session_note(tool->session, n)) != NULL; n++)
+        json_array_append_new(list, text_json(note));
+    return list;
+}
+
+json_t *device_json(const wherry_device_info *info)
+{
+    char uuid[33] = "";
+    bool any = false;
+    for (size_t n = 0; n < sizeof info->uuid; n++) {
+        any |= info->uuid[n] != 0;
+        snprintf(uuid + 2 * n, 3, "%02x", info->uuid[n]);
+    }
+    return need(json_pack("{s:o, s:o, s:o, s:o, s:s, s:o, s:b, s:o, s:I}", "id", text_json(info->id), "name",
+                          text_json(info->name), "driver", text_json(info->driver), "api", text_json(info->api), "type",
+                          device_type_name(info->type), "uuid", any ? json_string(uuid) : json_null(), "usable",
+                          info->usable, "reason", info->usable ? json_null() : text_json(info->reason), "memory_bytes",
+                          (json_int_t)info->memory_bytes));
+}
+
+json_t *model_json(const struct tool *tool)
+{
+    const struct options *options = tool->options;
+    const wherry_model_info *info = &tool->model_info;
+    const wherry_model_config *config = &info->config;
+    return need(json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "source",
+                          text_json(options->model ? options->model : options->config), "architecture",
+                          text_json(info->architecture), "layers", (json_int_t)config->layers, "hidden",
+                          (json_int_t)config->hidden, "heads", (json_int_t)config->heads, "feed_forward",
+                          (json_int_t)config->feed_forward, "vocabulary", (json_int_t)config->vocabulary, "positions",
+                          (json_int_t)config->positions, "parameters", (json_int_t)info->parameters,
+                          "weight_file_bytes", (json_int_t)info->weight_file_bytes, "max_tokens",
+                          (json_int_t)info->max_tokens, "pool", pool_name(info->pool)));
+}
+
+json_t *session_json(const struct tool *tool)
+{
+    const wherry_session_plan *plan = &tool->plan;
+    return need(json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "plan", plan->plan,
+                          "dtype", dtype_name(plan->dtype), "device_bytes", (json_int_t)plan->device_bytes,
+                          "weight_bytes", (json_int_t)plan->weight_bytes, "activation_bytes",
+                          (json_int_t)plan->activation_bytes, "groups", (json_int_t)plan->groups, "operators",
+                          (json_int_t)plan->operators, "splits", (json_int_t)plan->splits, "embedding_size",
+                          (json_int_t)plan->embedding_size, "kernels", (json_int_t)tool->prepared.kernels,
+                          "kernels_compiled", (json_int_t)tool->prepared.kernels_compiled, "prepare_seconds",
+                          tool->prepared.seconds, "notes", notes_json(tool)));
+}
+
+const char *tool_commit(void)
+{
+#ifdef WHERRY_GIT
+    return WHERRY_GIT;
+#else
+    return "";
+#endif
+}
+
+json_t *run_json(const struct options *options)
+{
+    char date[32] = "";
+    time_t now = time(NULL);
+    const struct tm *utc = gmtime(&now);
+    if (utc) strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", utc);
+    const char *commit = tool_commit();
+    json_t *line = need(json_array());
+    for (int n = 0; n < options->argc; n++) json_array_append_new(line, text_json(options->argv[n]));
+    return need(json_pack("{s:s, s:o, s:s, s:o}", "library", wherry_version_string(), "commit",
+                          *commit ? json_string(commit) : json_null(), "date", date, "command_line", line));
+}
+
+/* ---- random batches ---- */
+
+int random_batch_create(const struct tool *tool, const uint32_t *lengths, uint32_t count, struct random_batch *out)
+{
+    *out = (struct random_batch){0};
+    uint32_t limit = tool->model_info.max_tokens, vocabulary = tool->model_info.config.vocabulary;
+    uint64_t tokens = 0;
+    for (uint32_t s = 0; s < count; s++) {
+        if (lengths[s] > limit)
+            return complain(EXIT_USAGE, "a sequence of %u tokens is too long: this model takes at most %u", lengths[s],
+                            limit);
+        tokens += lengths[s];
+        if (lengths[s] > out->longest) out->longest = lengths[s];
+    }
+    if (tokens > INT32_MAX) return complain(EXIT_USAGE, "the batch has %.0f tokens: too many", (double)tokens);
+    out->tokens = (uint32_t)tokens;
+    out->offsets = need(malloc(((size_t)count + 1) * sizeof *out->offsets));
+    out->ids = need(malloc((size_t)tokens * sizeof *out->ids));
+    out->offsets[0] = 0;
+    for (uint32_t s = 0; s < count; s++) out->offsets[s + 1] = out->offsets[s] + lengths[s];
+    uint64_t state = 0x9E3779B97F4A7C15u * (tool->options->seed ? tool->options->seed : 1);
+    for (size_t n = 0; n < tokens; n++) { /* xorshift64: every id as likely as the next */
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        out->ids[n] = (int32_t)((state >> 32) * vocabulary >> 32);
+    }
+    out->batch =
+        (wherry_batch){.struct_size = sizeof out->batch, .sequences = count, .offsets = out->offsets, .ids = out->ids};
+    return EXIT_FINE;
+}
+
+void random_batch_destroy(struct random_batch *batch)
+{
+    free(batch->offsets);
+    free(batch->ids);
+    *batch = (struct random_batch){0};
+}

@@ -1,0 +1,91 @@
+/* What the commands share: a context, device, model and session made from the options, and how errors end the command.
+ */
+#ifndef WHERRY_TOOLS_SESSION_H
+#define WHERRY_TOOLS_SESSION_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <wherry/wherry.h>
+
+#include "options.h"
+
+/* Prints "wherry: <sentence>" on standard error, clearing a progress line first; returns `code`. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+int complain(int code, const char *format, ...);
+
+/* A line on a terminal that is written over: nothing is printed unless standard error is a terminal, --quiet is absent
+ * and more than a second has passed since progress_start. */
+void progress_start(const struct options *options);
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+void progress_show(const char *format, ...);
+void progress_end(void);
+
+/* A half-opened one may be closed. */
+struct tool {
+    const struct options *options;
+    wherry_context *context;
+    wherry_device *device;
+    wherry_model *model;
+    wherry_session *session;
+    wherry_device_info device_info;
+    wherry_model_info model_info;
+    wherry_session_plan plan;
+    wherry_prepare_info prepared;
+    wherry_status failure; /* of the last error that was printed */
+};
+
+/* These return an exit code, and have complained when it is not EXIT_FINE. */
+int tool_open_context(struct tool *tool, const struct options *options);
+int tool_open_device(struct tool *tool);
+int tool_open_model(struct tool *tool); /* --model, or --config with random weights */
+/* `desc` without what the options say: dtype, memory budget. `plan` NULL: flash. */
+int tool_open_session(struct tool *tool, const char *plan, wherry_session_desc desc);
+void tool_close_session(struct tool *tool);
+void tool_close(struct tool *tool);
+/* Complains with the context's last error, "<what>: " before it where `what` is not NULL; the exit code for `status`.
+ */
+int tool_error(struct tool *tool, wherry_status status, const char *what);
+
+/* The name of plan number `choice` of PLAN_CHOICES (0: the default, flash). Lives forever. */
+const char *plan_name(int choice);
+const char *dtype_name(wherry_dtype dtype);
+const char *pool_name(wherry_pool pool);
+const char *activation_name(wherry_activation activation);
+const char *device_type_name(wherry_device_type type);
+char class_letter(wherry_class class_);
+const char *class_name(wherry_class class_);
+/* The part of a group's or operator's name behind "layer.N.". */
+const char *cost_kind(const wherry_cost *cost);
+/* "layer.*.qkv", or the whole name outside the layers: equal for what repeats from layer to layer. */
+bool same_kind(const wherry_cost *a, const wherry_cost *b);
+
+/* Notes of the session ("splits", matrix products) on `out`, or on standard error when NULL. */
+void tool_notes(const struct tool *tool, struct output *out);
+json_t *notes_json(const struct tool *tool);
+json_t *device_json(const wherry_device_info *info);
+json_t *model_json(const struct tool *tool);
+json_t *session_json(const struct tool *tool);
+/* The commit that the command was built from, "" where that is not known. */
+const char *tool_commit(void);
+/* Who made this result: versions, commit, command line, date. */
+json_t *run_json(const struct options *options);
+/* A JSON string with invalid UTF-8 replaced: texts of drivers and the command line. */
+json_t *text_json(const char *text);
+
+/* Random tokens for a batch of these lengths: offsets, ids as memory to free. The uniform batch of the options where
+ * `lengths` is NULL. */
+struct random_batch {
+    wherry_batch batch;
+    uint32_t *offsets;
+    int32_t *ids;
+    uint32_t tokens, longest;
+};
+int random_batch_create(const struct tool *tool, const uint32_t *lengths, uint32_t count, struct random_batch *out);
+void random_batch_destroy(struct random_batch *batch);
+
+#endif

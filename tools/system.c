@@ -1,0 +1,127 @@
+/* The only file of the command that calls the operating system: clock, terminal, signals, safe replacing. */
+#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700 /* realpath */
+
+#include "system.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+static volatile sig_atomic_t stopped;
+
+bool system_stopped(void) { return stopped != 0; }
+
+static char *copy_text(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = malloc(size);
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+
+#ifdef _WIN32
+
+#include <fcntl.h>
+#include <io.h>
+#include <process.h>
+#include <windows.h>
+
+static void stop(int number)
+{
+    stopped = 1;
+    signal(number, SIG_DFL);
+}
+
+void system_init(void)
+{
+    signal(SIGINT, stop);
+    signal(SIGTERM, stop);
+    _setmode(_fileno(stdin), _O_BINARY);
+    _setmode(_fileno(stdout), _O_BINARY);
+}
+
+double system_seconds(void)
+{
+    LARGE_INTEGER count, frequency;
+    QueryPerformanceCounter(&count);
+    QueryPerformanceFrequency(&frequency);
+    return (double)count.QuadPart / (double)frequency.QuadPart;
+}
+
+bool system_is_terminal(FILE *file) { return _isatty(_fileno(file)) != 0; }
+
+unsigned long system_process(void) { return (unsigned long)_getpid(); }
+
+bool system_is_special(const char *path)
+{
+    struct _stat64 status;
+    return _stat64(path, &status) == 0 && !(status.st_mode & (_S_IFREG | _S_IFDIR));
+}
+
+char *system_resolve(const char *path) { return copy_text(path); }
+
+FILE *system_create(const char *path) { return fopen(path, "w+bx"); }
+
+int system_sync(FILE *file) { return fflush(file) ? -1 : _commit(_fileno(file)); }
+
+int system_replace(const char *from, const char *to)
+{
+    if (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)) return 0;
+    errno = EACCES;
+    return -1;
+}
+
+#else
+
+#include <unistd.h>
+
+static void stop(int number)
+{
+    (void)number;
+    stopped = 1;
+}
+
+void system_init(void)
+{
+    struct sigaction action = {.sa_handler = SIG_IGN};
+    sigaction(SIGPIPE, &action, NULL);
+    action.sa_handler = stop;
+    action.sa_flags = (int)SA_RESETHAND; /* the second one ends the process */
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
+double system_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+bool system_is_terminal(FILE *file) { return isatty(fileno(file)) == 1; }
+
+unsigned long system_process(void) { return (unsigned long)getpid(); }
+
+bool system_is_special(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+char *system_resolve(const char *path)
+{
+    char *real = realpath(path, NULL);
+    return real ? real : copy_text(path);
+}
+
+FILE *system_create(const char *path) { return fopen(path, "w+bx"); }
+
+int system_sync(FILE *file) { return fflush(file) ? -1 : fsync(fileno(file)); }
+
+int system_replace(const char *from, const char *to) { return rename(from, to); }
+
+#endif

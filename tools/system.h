@@ -1,0 +1,31 @@
+/* The only file pair of the command that calls the operating system: clock, terminal, signals, safe replacing. */
+#ifndef WHERRY_TOOLS_SYSTEM_H
+#define WHERRY_TOOLS_SYSTEM_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* A closed pipe becomes a failed write, Ctrl-C a flag (the second one ends the process); streams carry bytes as they
+ * are. */
+void system_init(void);
+/* Whether the user asked to stop. */
+bool system_stopped(void);
+/* Monotonic seconds. */
+double system_seconds(void);
+bool system_is_terminal(FILE *file);
+/* Number of this process, for names of temporary files. */
+unsigned long system_process(void);
+
+/* Whether `path` is something that can't be replaced by renaming: a device, a pipe, a socket. */
+bool system_is_special(const char *path);
+/* What `path` names once links are followed, as memory to free; `path` itself where it does not exist yet. NULL: out of
+ * memory. */
+char *system_resolve(const char *path);
+/* A new file that did not exist before, open for writing and reading; NULL and errno. */
+FILE *system_create(const char *path);
+/* Puts the file's bytes on the disk; 0, or -1 and errno. */
+int system_sync(FILE *file);
+/* Moves a closed file over another in one step; 0, or -1 and errno. */
+int system_replace(const char *from, const char *to);
+
+#endif

@@ -1,0 +1,67 @@
+/* Texts from a file, one at a time, and batches of their tokens. */
+#ifndef WHERRY_TOOLS_TEXTS_H
+#define WHERRY_TOOLS_TEXTS_H
+
+#include <stdio.h>
+
+#include "session.h"
+
+struct text {
+    const char *text, *pair; /* pair NULL: none. Valid until the next text is read */
+    size_t text_bytes, pair_bytes;
+    const char *id; /* JSON, NULL: none */
+    uint64_t line;  /* from 1 */
+};
+
+struct text_source {
+    FILE *file;
+    const char *name;
+    enum input_kind kind;
+    bool pairs;
+    uint64_t line;
+    char *chunk; /* what was read of the file and not used yet: [at, end) */
+    size_t at, end;
+    char *buffer; /* the current line */
+    size_t room;
+    json_t *object; /* JSONL: what `text` points into */
+    char *id;
+};
+
+/* path NULL or "-": standard input. These complain and return an exit code. */
+int text_source_open(struct text_source *source, const char *path, enum input_kind kind, bool pairs);
+/* *more says whether there was a text. */
+int text_source_next(struct text_source *source, struct text *out, bool *more);
+void text_source_close(struct text_source *source);
+
+/* Texts that run together, each with what is written beside its embedding. */
+struct text_batch {
+    uint32_t max_tokens, max_length; /* of the batch, of one text */
+    bool truncate, keep_texts;
+    uint32_t sequences, tokens;
+    uint32_t *offsets;
+    int32_t *ids, *types;
+    struct text_label {
+        char *id, *text; /* NULL: none */
+        size_t text_bytes;
+        uint64_t line;
+    } * labels;
+    /* A text that did not fit any more: the next batch begins with it. */
+    bool waiting;
+    struct text_label waiting_label;
+    uint32_t waiting_tokens;
+    int32_t *waiting_ids, *waiting_types;
+};
+
+void text_batch_create(struct text_batch *batch, uint32_t max_tokens, uint32_t max_length);
+void text_batch_destroy(struct text_batch *batch);
+/* Replaces the batch by the next texts of the source, as many as fit; no sequences: the source has ended. Complains
+ * and returns an exit code. */
+int text_batch_fill(struct text_batch *batch, struct tool *tool, struct text_source *source);
+wherry_batch text_batch_view(const struct text_batch *batch);
+
+/* Longest text and tokens of a batch by the options, the model and the device. */
+int text_limits(const struct tool *tool, uint32_t *batch_tokens, uint32_t *length);
+/* Opens a session that is large enough for the batch, or for any batch of this size when `more` is to come. */
+int tool_open_text_session(struct tool *tool, const struct text_batch *batch, bool more);
+
+#endif
