@@ -40,7 +40,7 @@ check_format() {
         skip "formatting: needs clang-format 14, other versions format differently"
         return
     fi
-    files=$(git ls-files '*.c' '*.h')
+    files=$(find core backends tools tests examples -name '*.[ch]')
     # shellcheck disable=SC2086 # no name has a space
     $tool --dry-run -Werror $files
 }
