@@ -1,0 +1,673 @@
+/* Models: every published form gives the same weights; every wrong or hostile folder gives an error that says what is
+ * wrong and what to do. */
+#include "model_files.h"
+
+#include <jansson.h>
+
+#include "model/model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define BAD WHERRY_STATUS_BAD_FORMAT
+#define NO WHERRY_STATUS_UNSUPPORTED
+
+/* ---- folders that are right ---- */
+
+static struct wherry_model *open_good(const char *what, const char *folder)
+{
+    struct wherry_model *model = NULL;
+    struct error e = {0};
+    if (!model_open(&files_host, folder, &model, &e)) fail_msg("%s: %s", what, e.text);
+    return model;
+}
+
+static void expect_part(const struct wherry_model *model, enum weight weight, int layer, int part, uint64_t elements,
+                        const char *name)
+{
+    const struct weight_part *parts;
+    int n = model_weight(model, weight, layer, &parts);
+    assert_true(part < n);
+    if (parts[part].elements != elements) fail_msg("%s has %d elements", name, (int)parts[part].elements);
+    float *values = malloc((size_t)elements * sizeof *values), last;
+    uint16_t *halves = malloc((size_t)elements * sizeof *halves);
+    assert_true(weight_convert(&parts[part], 0, elements, false, values));
+    assert_true(weight_convert(&parts[part], 0, elements, true, halves));
+    for (uint64_t i = 0; i < elements; i++) {
+        if (values[i] != tiny_value(name, i)) fail_msg("%s[%d] is %g", name, (int)i, (double)values[i]);
+        if (half_to_float(halves[i]) != values[i]) fail_msg("%s[%d] differs in f16", name, (int)i);
+    }
+    assert_true(weight_convert(&parts[part], elements - 1, 1, false, &last));
+    assert_true(last == values[elements - 1]);
+    free(values);
+    free(halves);
+}
+
+static void expect_tiny_weights(const struct wherry_model *model, bool pooler)
+{
+    enum { H = TINY_HIDDEN, F = TINY_FEED_FORWARD };
+    expect_part(model, WEIGHT_WORD, -1, 0, TINY_VOCABULARY * H, "embeddings.word_embeddings.weight");
+    expect_part(model, WEIGHT_POSITION, -1, 0, TINY_POSITIONS * H, "embeddings.position_embeddings.weight");
+    expect_part(model, WEIGHT_TYPE, -1, 0, TINY_TYPES * H, "embeddings.token_type_embeddings.weight");
+    expect_part(model, WEIGHT_EMBED_GAMMA, -1, 0, H, "embeddings.LayerNorm.weight");
+    expect_part(model, WEIGHT_EMBED_BETA, -1, 0, H, "embeddings.LayerNorm.bias");
+    static const struct {
+        enum weight weight;
+        int part, elements;
+        const char *name;
+    } of_layer[] = {
+        {WEIGHT_QKV, 0, H * H, "attention.self.query.weight"},
+        {WEIGHT_QKV_BIAS, 0, H, "attention.self.query.bias"},
+        {WEIGHT_QKV, 1, H * H, "attention.self.key.weight"},
+        {WEIGHT_QKV_BIAS, 1, H, "attention.self.key.bias"},
+        {WEIGHT_QKV, 2, H * H, "attention.self.value.weight"},
+        {WEIGHT_QKV_BIAS, 2, H, "attention.self.value.bias"},
+        {WEIGHT_OUT, 0, H * H, "attention.output.dense.weight"},
+        {WEIGHT_OUT_BIAS, 0, H, "attention.output.dense.bias"},
+        {WEIGHT_GAMMA1, 0, H, "attention.output.LayerNorm.weight"},
+        {WEIGHT_BETA1, 0, H, "attention.output.LayerNorm.bias"},
+        {WEIGHT_LIN1, 0, F * H, "intermediate.dense.weight"},
+        {WEIGHT_LIN1_BIAS, 0, F, "intermediate.dense.bias"},
+        {WEIGHT_LIN2, 0, F * H, "output.dense.weight"},
+        {WEIGHT_LIN2_BIAS, 0, H, "output.dense.bias"},
+        {WEIGHT_GAMMA2, 0, H, "output.LayerNorm.weight"},
+        {WEIGHT_BETA2, 0, H, "output.LayerNorm.bias"},
+    };
+    for (int layer = 0; layer < TINY_LAYERS; layer++) {
+        for (size_t i = 0; i < sizeof of_layer / sizeof *of_layer; i++) {
+            char *name = files_format("encoder.layer.%d.%s", layer, of_layer[i].name);
+            expect_part(model, of_layer[i].weight, layer, of_layer[i].part, (uint64_t)of_layer[i].elements, name);
+            free(name);
+        }
+    }
+    const struct weight_part *parts;
+    assert_int_equal(model_weight(model, WEIGHT_FINAL_GAMMA, -1, &parts), 0);
+    assert_int_equal(model_weight(model, WEIGHT_POOLER, -1, &parts), pooler);
+    if (!pooler) return;
+    expect_part(model, WEIGHT_POOLER, -1, 0, H * H, "pooler.dense.weight");
+    expect_part(model, WEIGHT_POOLER_BIAS, -1, 0, H, "pooler.dense.bias");
+}
+
+static void opens_every_form(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        struct tiny_model model;
+    } cases[] = {
+        {"plain", {0}},
+        {"prefix", {.prefix = "bert."}},
+        {"F16", {.dtype = "F16"}},
+        {"BF16", {.dtype = "BF16", .prefix = "bert."}},
+        {"old names", {.old_names = true, .prefix = "bert."}},
+        {"old names without prefix", {.old_names = true}},
+        {"no pooler", {.no_pooler = true}},
+        {"sharded", {.sharded = true}},
+        {"sharded with prefix", {.sharded = true, .prefix = "bert.", .dtype = "F16"}},
+        {"no tokenizer", {.no_vocabulary = true}},
+        {"sentence-transformers", {.sentence = true}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct tiny_model *m = &cases[i].model;
+        char *folder = files_folder();
+        tiny_model_write(folder, m);
+        struct wherry_model *model = open_good(cases[i].what, folder);
+        const wherry_model_info *info = &model->info;
+        assert_int_equal(info->config.layers, TINY_LAYERS);
+        assert_int_equal(info->config.hidden, TINY_HIDDEN);
+        assert_int_equal(info->config.heads, TINY_HEADS);
+        assert_int_equal(info->config.feed_forward, TINY_FEED_FORWARD);
+        assert_int_equal(info->config.vocabulary, TINY_VOCABULARY);
+        assert_int_equal(info->config.positions, TINY_POSITIONS);
+        assert_int_equal(info->config.token_types, TINY_TYPES);
+        assert_int_equal(info->config.activation, WHERRY_ACTIVATION_GELU);
+        assert_int_equal(info->config.pooler, !m->no_pooler);
+        assert_true(info->config.epsilon == 1e-12f);
+        assert_int_equal(info->has_tokenizer, !m->no_vocabulary);
+        assert_int_equal(info->pool, WHERRY_POOL_MEAN);
+        assert_int_equal(info->normalize, m->sentence);
+        assert_int_equal(info->max_tokens, m->sentence ? 16 : TINY_POSITIONS);
+        assert_int_equal(info->parameters, m->no_pooler ? 5600 : 5872);
+        assert_true(info->weight_file_bytes > info->parameters * (m->dtype ? 2 : 4));
+        assert_string_equal(info->architecture, "BertModel");
+        expect_tiny_weights(model, !m->no_pooler);
+        model_close(model);
+        files_remove(folder);
+    }
+}
+
+/* ---- folders that are wrong ---- */
+
+/* `says`: what is wrong; `remedy`: what to do. Either may be NULL. */
+static void expect_refused(const char *what, const char *folder, wherry_status status, const char *says,
+                           const char *remedy)
+{
+    struct wherry_model *model = NULL;
+    struct error e = {0};
+    if (model_open(&files_host, folder, &model, &e)) fail_msg("%s: was accepted", what);
+    assert_null(model);
+    if (e.status != status) fail_msg("%s: status %d: %s", what, e.status, e.text);
+    if (says && !strstr(e.text, says)) fail_msg("%s: \"%s\" does not say \"%s\"", what, e.text, says);
+    if (remedy && !strstr(e.text, remedy)) fail_msg("%s: \"%s\" does not say \"%s\"", what, e.text, remedy);
+}
+
+/* Replaces one value of a JSON file; `value` NULL removes it. */
+static void json_edit(const char *folder, const char *name, const char *key, const char *value)
+{
+    char *path = files_format("%s/%s", folder, name);
+    json_t *json = json_load_file(path, 0, NULL);
+    assert_non_null(json);
+    if (value) {
+        json_t *new_value = json_loads(value, JSON_DECODE_ANY, NULL);
+        assert_non_null(new_value);
+        json_object_set_new(json, key, new_value);
+    } else {
+        assert_int_equal(json_object_del(json, key), 0);
+    }
+    assert_int_equal(json_dump_file(json, path, 0), 0);
+    json_decref(json);
+    free(path);
+}
+
+static void checks_config(void **state)
+{
+    (void)state;
+    static const char unsupported[] = "supported", again[] = "get";
+    static const struct {
+        const char *key, *value;
+        wherry_status status;
+        const char *says, *remedy;
+    } cases[] = {
+        {"model_type", "\"roberta\"", NO, "roberta", "supported are encoders of model type bert"},
+        {"model_type", "\"distilbert\"", NO, "distilbert", unsupported},
+        {"model_type", "\"modernbert\"", NO, "modernbert", unsupported},
+        {"model_type", "\"xlm-roberta\"", NO, "xlm-roberta", unsupported},
+        {"architectures", "[\"JinaBertForMaskedLM\"]", NO, "JinaBertForMaskedLM", unsupported},
+        {"architectures", "[\"BertweetModel\"]", NO, "BertweetModel", unsupported},
+        {"architectures", "[\"BertForMaskedLM\"]", WHERRY_STATUS_OK, NULL, NULL},
+        {"architectures", NULL, WHERRY_STATUS_OK, NULL, NULL},
+        {"model_type", NULL, WHERRY_STATUS_OK, NULL, NULL},
+        {"hidden_act", "\"silu\"", NO, "silu", "supported are gelu"},
+        {"hidden_act", "3", NO, "hidden_act", "supported are gelu"},
+        {"hidden_act", "\"relu\"", WHERRY_STATUS_OK, NULL, NULL},
+        {"position_embedding_type", "\"relative_key\"", NO, "relative_key", "supported is absolute"},
+        {"position_embedding_type", "\"alibi\"", NO, "alibi", "supported is absolute"},
+        {"position_embedding_type", NULL, WHERRY_STATUS_OK, NULL, NULL},
+        {"is_decoder", "true", NO, "is_decoder", "only encoders"},
+        {"is_decoder", "false", WHERRY_STATUS_OK, NULL, NULL},
+        {"pruned_heads", "{\"0\": [1]}", NO, "pruned_heads", unsupported},
+        {"quantization_config", "{\"bits\": 8}", NO, "quantization_config", "save the model in F32"},
+        {"hidden_size", NULL, BAD, "hidden_size", again},
+        {"hidden_size", "0", BAD, "hidden_size", again},
+        {"hidden_size", "-16", BAD, "hidden_size", again},
+        {"hidden_size", "16.0", BAD, "hidden_size", again},
+        {"hidden_size", "\"16\"", BAD, "hidden_size", again},
+        {"hidden_size", "1099511627776", BAD, "hidden_size", again},
+        {"hidden_size", "2097152", BAD, "hidden size is 2097152", "1 to 1048576"},
+        {"hidden_size", "32", BAD,
+         "embeddings.word_embeddings.weight has shape [44, 16], and config.json asks for [44, "
+         "32]",
+         again},
+        {"num_attention_heads", "5", BAD, "not a multiple", NULL},
+        {"num_attention_heads", "0", BAD, "num_attention_heads", again},
+        {"layer_norm_eps", "0", BAD, "layer_norm_eps", again},
+        {"layer_norm_eps", "-1e-12", BAD, "layer_norm_eps", again},
+        {"layer_norm_eps", "\"1e-12\"", BAD, "layer_norm_eps", again},
+        {"layer_norm_eps", NULL, WHERRY_STATUS_OK, NULL, NULL},
+        {"vocab_size", "2147483647", BAD, "32 bits", "smaller model"},
+        {"vocab_size", "43", BAD, "word_embeddings.weight has shape [44, 16]", again},
+        {"max_position_embeddings", "512", BAD, "position_embeddings.weight has shape [24, 16]", again},
+        {"type_vocab_size", "1", BAD, "token_type_embeddings.weight has shape [2, 16]", again},
+        {"intermediate_size", "64", BAD, "intermediate.dense.weight has shape [32, 16]", again},
+        {"num_hidden_layers", "3", BAD, "no tensor encoder.layer.2.attention.self.query.weight", again},
+        {"num_hidden_layers", "2147483647", BAD, "layers is 2147483647", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *folder = files_folder();
+        tiny_model_write(folder, &(struct tiny_model){0});
+        json_edit(folder, "config.json", cases[i].key, cases[i].value);
+        char *what = files_format("%s = %s", cases[i].key, cases[i].value ? cases[i].value : "missing");
+        if (cases[i].status) {
+            expect_refused(what, folder, cases[i].status, cases[i].says, cases[i].remedy);
+            expect_refused(what, folder, cases[i].status, folder, NULL);
+        } else {
+            model_close(open_good(what, folder));
+        }
+        free(what);
+        files_remove(folder);
+    }
+}
+
+static void checks_config_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        wherry_status status;
+        const char *says;
+    } cases[] = {
+        {"", WHERRY_STATUS_BAD_FORMAT, "not valid JSON"},
+        {"{", WHERRY_STATUS_BAD_FORMAT, "not valid JSON"},
+        {"[]", WHERRY_STATUS_BAD_FORMAT, "not an object"},
+        {"{}", WHERRY_STATUS_BAD_FORMAT, "model_type"},
+        {"{\"model_type\": \"bert\", \"model_type\": \"bert\"}", WHERRY_STATUS_BAD_FORMAT, "not valid JSON"},
+        {"{\"model_type\": \"\xc3\x28\"}", WHERRY_STATUS_BAD_FORMAT, "not valid JSON"},
+        {"{\"model_type\": 7}", WHERRY_STATUS_BAD_FORMAT, "model_type"},
+    };
+    char *folder = files_folder();
+    tiny_model_write(folder, &(struct tiny_model){0});
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        files_write_text(folder, "config.json", cases[i].text);
+        expect_refused(cases[i].text, folder, cases[i].status, cases[i].says, "config.json");
+    }
+    files_remove(folder);
+}
+
+static void checks_weights(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        struct tiny_model model;
+        wherry_status status;
+        const char *says;
+    } cases[] = {
+        {"no word embeddings",
+         {.skip = "embeddings.word_embeddings.weight"},
+         WHERRY_STATUS_BAD_FORMAT,
+         "no tensor embeddings.word_embeddings.weight"},
+        {"no layernorm",
+         {.skip = "encoder.layer.1.output.LayerNorm.weight", .prefix = "bert."},
+         WHERRY_STATUS_BAD_FORMAT,
+         "no tensor bert.encoder.layer.1.output.LayerNorm.weight"},
+        {"half a pooler", {.skip = "pooler.dense.bias"}, WHERRY_STATUS_BAD_FORMAT, "no tensor pooler.dense.bias"},
+        {"another prefix", {.prefix = "model.bert."}, WHERRY_STATUS_BAD_FORMAT, "no tensor embeddings.word"},
+        {"integers",
+         {.dtype = "I64"},
+         WHERRY_STATUS_UNSUPPORTED,
+         "embeddings.word_embeddings.weight has the dtype I64: save the model in F32, F16 or BF16"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *folder = files_folder();
+        tiny_model_write(folder, &cases[i].model);
+        expect_refused(cases[i].what, folder, cases[i].status, cases[i].says, folder);
+        files_remove(folder);
+    }
+}
+
+/* Cuts the weights' file at many places: no shorter file is a model. */
+static void refuses_truncated_weights(void **state)
+{
+    (void)state;
+    char *folder = files_folder(), *path = files_format("%s/model.safetensors", folder);
+    tiny_model_write(folder, &(struct tiny_model){0});
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    for (off_t size = st.st_size - 1; size >= 0; size = size > 97 ? size - 97 : size - 1) {
+        assert_int_equal(truncate(path, size), 0);
+        expect_refused("truncated", folder, WHERRY_STATUS_BAD_FORMAT, "model.safetensors: ", "get it again");
+    }
+    free(path);
+    files_remove(folder);
+}
+
+static void checks_shards(void **state)
+{
+    (void)state;
+    static const char index[] = "model.safetensors.index.json", second[] = "model-00002-of-00002.safetensors";
+    static const char gamma[] = "embeddings.LayerNorm.weight";
+    static const struct {
+        const char *key, *value;
+        wherry_status status;
+        const char *says;
+    } cases[] = {
+        {gamma, "\"../model-00001-of-00002.safetensors\"", WHERRY_STATUS_BAD_FORMAT, "leads out of the model's folder"},
+        {gamma, "\"a/../../b\"", WHERRY_STATUS_BAD_FORMAT, "leads out of the model's folder"},
+        {gamma, "\"..\\\\b\"", WHERRY_STATUS_BAD_FORMAT, "leads out of the model's folder"},
+        {gamma, "\"/etc/passwd\"", WHERRY_STATUS_BAD_FORMAT, "leads out of the model's folder"},
+        {gamma, "\"C:b\"", WHERRY_STATUS_BAD_FORMAT, "leads out of the model's folder"},
+        {gamma, "\"\"", WHERRY_STATUS_BAD_FORMAT, "leads out of the model's folder"},
+        {gamma, "\"missing.safetensors\"", WHERRY_STATUS_IO, "missing.safetensors"},
+        {gamma, "\"1_Pooling\"", WHERRY_STATUS_IO, "1_Pooling is not a regular file"},
+        {gamma, "\"model-00002-of-00002.safetensors\"", WHERRY_STATUS_BAD_FORMAT,
+         "has no tensor embeddings.LayerNorm.weight, where model.safetensors.index.json says it is"},
+        {gamma, "7", WHERRY_STATUS_BAD_FORMAT, "weight_map gives no file for embeddings.LayerNorm.weight"},
+        {gamma, NULL, WHERRY_STATUS_BAD_FORMAT, "no tensor embeddings.LayerNorm.weight"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *folder = files_folder(), *path = files_format("%s/%s", folder, index);
+        tiny_model_write(folder, &(struct tiny_model){.sharded = true, .sentence = true});
+        json_t *json = json_load_file(path, 0, NULL), *map = json_object_get(json, "weight_map");
+        if (cases[i].value) {
+            json_object_set_new(map, cases[i].key, json_loads(cases[i].value, JSON_DECODE_ANY, NULL));
+        } else {
+            json_object_del(map, cases[i].key);
+        }
+        assert_int_equal(json_dump_file(json, path, 0), 0);
+        json_decref(json);
+        expect_refused(cases[i].says, folder, cases[i].status, cases[i].says, folder);
+        free(path);
+        files_remove(folder);
+    }
+    char *folder = files_folder(), *path = files_format("%s/%s", folder, second);
+    tiny_model_write(folder, &(struct tiny_model){.sharded = true});
+    assert_int_equal(remove(path), 0);
+    expect_refused("a shard is missing", folder, WHERRY_STATUS_IO, second, "check the path");
+    files_write_text(folder, index, "{}");
+    expect_refused("no map", folder, WHERRY_STATUS_BAD_FORMAT, "weight_map", "get the file again");
+    files_write_text(folder, index, "{\"weight_map\": {\"a\": \"b\", \"a\": \"b\"}}");
+    expect_refused("a tensor twice", folder, WHERRY_STATUS_BAD_FORMAT, index, "not valid JSON");
+    free(path);
+    files_remove(folder);
+}
+
+static void checks_folder(void **state)
+{
+    (void)state;
+    char *folder = files_folder(), *missing = files_format("%s/missing", folder);
+    expect_refused("empty path", "", WHERRY_STATUS_INVALID_ARGUMENT, "empty path", "give a folder");
+    expect_refused("no such folder", missing, WHERRY_STATUS_IO, missing, "give the folder");
+    expect_refused("empty folder", folder, WHERRY_STATUS_IO, "has no config.json", "give the folder");
+    files_write_text(folder, "config.json", TINY_CONFIG);
+    expect_refused("no weights", folder, WHERRY_STATUS_IO, "has no model.safetensors", "get the weights");
+    files_write_text(folder, "pytorch_model.bin", "PK");
+    expect_refused("PyTorch only", folder, WHERRY_STATUS_UNSUPPORTED, "pytorch_model.bin", "convert it to safetensors");
+    char *file = files_format("%s/config.json", folder);
+    expect_refused("a file", file, WHERRY_STATUS_IO, "has no config.json", "give the folder");
+    free(file);
+    files_write_text(folder, "model.safetensors/x", "");
+    expect_refused("weights are a folder", folder, WHERRY_STATUS_UNSUPPORTED, "pytorch_model.bin", NULL);
+    free(missing);
+    files_remove(folder);
+}
+
+/* ---- sentence-transformers ---- */
+
+#define MODULE(path, type) "{\"idx\": 0, \"name\": \"0\", \"path\": \"" path "\", \"type\": \"" type "\"}"
+#define TRANSFORMER MODULE("", "sentence_transformers.models.Transformer")
+#define POOLING MODULE("1_Pooling", "sentence_transformers.models.Pooling")
+#define NORMALIZE MODULE("2_Normalize", "sentence_transformers.models.Normalize")
+
+static void checks_modules(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *modules;
+        wherry_status status;
+        const char *says;
+    } cases[] = {
+        {"[" TRANSFORMER "," POOLING "," MODULE("2_Dense", "sentence_transformers.models.Dense") "]", NO,
+         "sentence_transformers.models.Dense"},
+        {"[" POOLING "," TRANSFORMER "]", NO, "Pooling is not supported at its place"},
+        {"[" TRANSFORMER "," NORMALIZE "]", NO, "Normalize is not supported at its place"},
+        {"[" TRANSFORMER "," POOLING "," POOLING "]", NO, "Pooling is not supported at its place"},
+        {"[" TRANSFORMER "," TRANSFORMER "]", NO, "Transformer is not supported at its place"},
+        {"[" MODULE("", "sentence_transformers.models.CLIPModel") "]", NO, "CLIPModel"},
+        {"[" MODULE("../other", "sentence_transformers.models.Transformer") "]", BAD, "leads out of the model's"},
+        {"[" MODULE("/etc", "sentence_transformers.models.Transformer") "]", BAD, "leads out of the model's"},
+        {"[" TRANSFORMER "," MODULE("a/../..", "sentence_transformers.models.Pooling") "]", BAD, "leads out"},
+        {"[" TRANSFORMER "," MODULE("missing", "sentence_transformers.models.Pooling") "]", WHERRY_STATUS_IO,
+         "missing/config.json"},
+        {"[{\"path\": \"\"}]", BAD, "no \"type\""},
+        {"[3]", BAD, "no \"type\""},
+        {"[]", BAD, "lists no modules"},
+        {"{}", BAD, "lists no modules"},
+        {"[", BAD, "not valid JSON"},
+    };
+    char *folder = files_folder();
+    tiny_model_write(folder, &(struct tiny_model){.sentence = true});
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        files_write_text(folder, "modules.json", cases[i].modules);
+        expect_refused(cases[i].modules, folder, cases[i].status, cases[i].says, folder);
+    }
+    files_write_text(folder, "modules.json", "[" TRANSFORMER "," POOLING "]");
+    struct wherry_model *model = open_good("without normalize", folder);
+    assert_false(model->info.normalize);
+    model_close(model);
+    files_write_text(folder, "modules.json", "[" TRANSFORMER "]");
+    model = open_good("without pooling", folder);
+    assert_int_equal(model->info.pool, WHERRY_POOL_NONE);
+    model_close(model);
+    files_remove(folder);
+}
+
+static void opens_encoder_in_its_own_folder(void **state)
+{
+    (void)state;
+    char *folder = files_folder(), *inner = files_format("%s/0_BERT", folder);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    tiny_model_write(folder, &(struct tiny_model){.sentence = true});
+    tiny_model_write(inner, &(struct tiny_model){.dtype = "F16"});
+    char *path = files_format("%s/model.safetensors", folder);
+    assert_int_equal(remove(path), 0);
+    files_write_text(folder, "modules.json",
+                     "[" MODULE("0_BERT", "sentence_transformers.models.BERT.Transformer") "," POOLING "]");
+    struct wherry_model *model = open_good("encoder in a folder", folder);
+    expect_tiny_weights(model, true);
+    assert_int_equal(model->info.max_tokens, TINY_POSITIONS); /* the outer sentence_bert_config.json is not its own */
+    model_close(model);
+    free(path);
+    free(inner);
+    files_remove(folder);
+}
+
+static void checks_pooling(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config;
+        wherry_pool pool; /* 0: refused */
+        wherry_status status;
+        const char *says;
+    } cases[] = {
+        {"{\"pooling_mode_cls_token\": true, \"pooling_mode_mean_tokens\": false}", WHERRY_POOL_CLS},
+        {"{\"pooling_mode_max_tokens\": true, \"pooling_mode_mean_tokens\": false}", WHERRY_POOL_MAX},
+        {"{}", WHERRY_POOL_MEAN},
+        {"{\"pooling_mode\": \"cls\"}", WHERRY_POOL_CLS},
+        {"{\"pooling_mode\": \"lasttoken\"}", 0, WHERRY_STATUS_UNSUPPORTED, "lasttoken"},
+        {"{\"pooling_mode_cls_token\": true, \"pooling_mode_mean_tokens\": true}", 0, WHERRY_STATUS_UNSUPPORTED,
+         "cls+mean"},
+        {"{\"pooling_mode_mean_tokens\": false, \"pooling_mode_weightedmean_tokens\": true}", 0,
+         WHERRY_STATUS_UNSUPPORTED, "weightedmean"},
+        {"{\"pooling_mode_mean_tokens\": false, \"pooling_mode_mean_sqrt_len_tokens\": true}", 0,
+         WHERRY_STATUS_UNSUPPORTED, "mean_sqrt_len"},
+        {"{\"pooling_mode_mean_tokens\": false, \"pooling_mode_lasttoken\": true}", 0, WHERRY_STATUS_UNSUPPORTED,
+         "lasttoken"},
+        {"{\"pooling_mode_mean_tokens\": false}", 0, WHERRY_STATUS_BAD_FORMAT, "no pooling mode is true"},
+        {"{\"pooling_mode_mean_tokens\": 1}", 0, WHERRY_STATUS_BAD_FORMAT, "neither true nor false"},
+        {"[]", 0, WHERRY_STATUS_BAD_FORMAT, "not an object"},
+        {"", 0, WHERRY_STATUS_BAD_FORMAT, "not valid JSON"},
+    };
+    char *folder = files_folder();
+    tiny_model_write(folder, &(struct tiny_model){.sentence = true});
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        files_write_text(folder, "1_Pooling/config.json", cases[i].config);
+        if (cases[i].pool) {
+            struct wherry_model *model = open_good(cases[i].config, folder);
+            assert_int_equal(model->info.pool, cases[i].pool);
+            model_close(model);
+        } else {
+            expect_refused(cases[i].config, folder, cases[i].status, cases[i].says, "1_Pooling/config.json");
+        }
+    }
+    files_remove(folder);
+}
+
+static void checks_limits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sentence, *tokenizer; /* files' texts, NULL: not there */
+        uint32_t max_tokens;              /* 0: refused */
+    } cases[] = {
+        {NULL, NULL, 24},
+        {"{\"max_seq_length\": 12}", NULL, 12},
+        {"{\"max_seq_length\": 512}", NULL, 24},
+        {"{\"max_seq_length\": null}", NULL, 24},
+        {"{\"max_seq_length\": null}", "{\"model_max_length\": 20}", 20},
+        {"{\"max_seq_length\": 22}", "{\"model_max_length\": 20}", 22},
+        {NULL, "{\"model_max_length\": 1000000000000000019884624838656}", 24},
+        {NULL, "{\"model_max_length\": 1e30}", 24},
+        {"{\"max_seq_length\": 0}", NULL, 0},
+        {"{\"max_seq_length\": -4}", NULL, 0},
+        {"{\"max_seq_length\": \"4\"}", NULL, 0},
+        {"{\"max_seq_length\": 1.5}", NULL, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *folder = files_folder();
+        tiny_model_write(folder, &(struct tiny_model){0});
+        if (cases[i].sentence) files_write_text(folder, "sentence_bert_config.json", cases[i].sentence);
+        if (cases[i].tokenizer) files_write_text(folder, "tokenizer_config.json", cases[i].tokenizer);
+        if (cases[i].max_tokens) {
+            struct wherry_model *model = open_good(cases[i].sentence ? cases[i].sentence : "no limit", folder);
+            assert_int_equal(model->info.max_tokens, cases[i].max_tokens);
+            model_close(model);
+        } else {
+            expect_refused(cases[i].sentence, folder, WHERRY_STATUS_BAD_FORMAT, "max_seq_length", "get the file again");
+        }
+        files_remove(folder);
+    }
+}
+
+static void checks_lower_case(void **state)
+{
+    (void)state;
+    char *folder = files_folder();
+    tiny_model_write(folder, &(struct tiny_model){.sentence = true});
+    files_write_text(folder, "sentence_bert_config.json", "{\"max_seq_length\": 16, \"do_lower_case\": true}");
+    model_close(open_good("the tokenizer lowers case too", folder));
+    files_write_text(folder, "tokenizer_config.json", "{\"do_lower_case\": false}");
+    expect_refused("the tokenizer keeps capitals", folder, WHERRY_STATUS_UNSUPPORTED, "do_lower_case", folder);
+    files_remove(folder);
+}
+
+/* ---- memory ---- */
+
+struct scarce {
+    long left;  /* allocations that succeed */
+    long alive; /* not yet freed */
+};
+
+static void *scarce_alloc(size_t size, void *user)
+{
+    struct scarce *s = user;
+    if (s->left-- <= 0) return NULL;
+    s->alive++;
+    return malloc(size);
+}
+
+static void scarce_free(void *pointer, void *user)
+{
+    ((struct scarce *)user)->alive--;
+    free(pointer);
+}
+
+/* Every allocation fails once: each time a clean error, and nothing is kept. */
+static void survives_lack_of_memory(void **state)
+{
+    (void)state;
+    char *folder = files_folder();
+    tiny_model_write(folder, &(struct tiny_model){.sharded = true, .sentence = true});
+    struct scarce s = {0};
+    struct host host = {.alloc = scarce_alloc, .free = scarce_free, .user = &s};
+    struct wherry_model *model = NULL;
+    long n = 0;
+    for (bool done = false; !done; n++) {
+        struct error e = {0};
+        s = (struct scarce){.left = n};
+        done = model_open(&host, folder, &model, &e);
+        if (!done && e.status != WHERRY_STATUS_OUT_OF_HOST_MEMORY) fail_msg("after %ld: %s", n, e.text);
+        if (!done) assert_int_equal(s.alive, 0);
+    }
+    assert_true(n > 10);
+    model_close(model);
+    assert_int_equal(s.alive, 0);
+    wherry_model_config config;
+    struct error e = {0};
+    assert_true(model_config_named("minilm-l6", &config, &e));
+    config.vocabulary = 100;
+    for (n = 0;; n++) {
+        s = (struct scarce){.left = n};
+        if (model_random(&host, &config, 1, &model, &e)) break;
+        assert_int_equal(e.status, WHERRY_STATUS_OUT_OF_HOST_MEMORY);
+        assert_int_equal(s.alive, 0);
+    }
+    model_close(model);
+    assert_int_equal(s.alive, 0);
+    files_remove(folder);
+}
+
+/* Damages one of the folder's files at a time: any answer is right but a crash, a leak or a read out of bounds. */
+static void survives_mutated_files(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"config.json",
+                                        "modules.json",
+                                        "1_Pooling/config.json",
+                                        "sentence_bert_config.json",
+                                        "vocab.txt",
+                                        "model.safetensors.index.json",
+                                        "model-00001-of-00002.safetensors"};
+    char *folder = files_folder();
+    tiny_model_write(folder, &(struct tiny_model){.sharded = true, .sentence = true});
+    uint64_t random = 7;
+    size_t accepted = 0, refused = 0;
+    for (size_t f = 0; f < sizeof names / sizeof *names; f++) {
+        char *path = files_format("%s/%s", folder, names[f]);
+        FILE *file = fopen(path, "rb");
+        static unsigned char good[65536], bytes[65536];
+        size_t size = fread(good, 1, sizeof good, file);
+        fclose(file);
+        assert_true(size && size < sizeof good);
+        for (int round = 0; round < 300; round++) {
+            memcpy(bytes, good, size);
+            size_t n = size;
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            size_t at = (size_t)(random >> 33) % (size < 4096 ? size : 4096);
+            if (random >> 20 & 7) {
+                bytes[at] = (unsigned char)(random >> 24);
+            } else {
+                n = at;
+            }
+            files_write(folder, names[f], bytes, n);
+            struct wherry_model *model = NULL;
+            struct error e = {0};
+            if (model_open(&files_host, folder, &model, &e)) {
+                accepted++;
+                model_close(model);
+            } else {
+                refused++;
+                assert_true(e.status != WHERRY_STATUS_OK && *e.text);
+            }
+        }
+        files_write(folder, names[f], good, size);
+        free(path);
+    }
+    assert_true(accepted > 100 && refused > 500);
+    model_close(open_good("undamaged again", folder));
+    files_remove(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opens_every_form),
+        cmocka_unit_test(checks_config),
+        cmocka_unit_test(checks_config_text),
+        cmocka_unit_test(checks_weights),
+        cmocka_unit_test(refuses_truncated_weights),
+        cmocka_unit_test(checks_shards),
+        cmocka_unit_test(checks_folder),
+        cmocka_unit_test(checks_modules),
+        cmocka_unit_test(opens_encoder_in_its_own_folder),
+        cmocka_unit_test(checks_pooling),
+        cmocka_unit_test(checks_limits),
+        cmocka_unit_test(checks_lower_case),
+        cmocka_unit_test(survives_lack_of_memory),
+        cmocka_unit_test(survives_mutated_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
