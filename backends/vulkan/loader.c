@@ -17,6 +17,7 @@ static const struct {
 } results[] = {
     {VK_NOT_READY, "VK_NOT_READY", WHERRY_STATUS_UNSUPPORTED, "the driver has no result where it must have one"},
     {VK_TIMEOUT, "VK_TIMEOUT", WHERRY_STATUS_DEVICE_LOST, "the device did not answer in time"},
+    {VK_INCOMPLETE, "VK_INCOMPLETE", WHERRY_STATUS_UNSUPPORTED, "the driver gave less than there is"},
     {VK_ERROR_OUT_OF_HOST_MEMORY, "VK_ERROR_OUT_OF_HOST_MEMORY", WHERRY_STATUS_OUT_OF_HOST_MEMORY,
      "the driver ran out of host memory"},
     {VK_ERROR_OUT_OF_DEVICE_MEMORY, "VK_ERROR_OUT_OF_DEVICE_MEMORY", WHERRY_STATUS_OUT_OF_DEVICE_MEMORY,

@@ -117,19 +117,23 @@ static void path_make(struct backend_device *d)
     snprintf(store->path, sizeof store->path, "%s/vulkan-%s-%016" PRIx64 ".cache", d->host->cache_dir, uuid, build);
 }
 
-/* Whether the driver's data is what this driver wrote. Drivers check too, but not all of them well. */
-static bool data_fits(const struct backend_device *d, const char *data, size_t bytes)
+/* Whether the driver's data is what this driver wrote. Drivers check too, but not all of them well. *empty: there is
+ * nothing behind the driver's header. */
+static bool data_fits(const struct backend_device *d, const char *data, size_t bytes, bool *empty)
 {
     VkPipelineCacheHeaderVersionOne h;
+    *empty = !bytes;
+    if (!bytes) return true;
     if (bytes < sizeof h) return false;
     memcpy(&h, data, sizeof h);
+    *empty = bytes < (size_t)h.headerSize + 16; /* some count their entries, none */
     return h.headerSize >= sizeof h && h.headerSize <= bytes &&
            h.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE && h.vendorID == d->physical.vendor &&
            h.deviceID == d->physical.device && !memcmp(h.pipelineCacheUUID, d->physical.cache_uuid, VK_UUID_SIZE);
 }
 
 /* The sizes of a file's parts, or why it can't be used. */
-static const char *file_refusal(const struct backend_device *d, const char *file, size_t bytes, struct cache_header *h)
+static const char *file_refusal(struct backend_device *d, const char *file, size_t bytes, struct cache_header *h)
 {
     struct cache_header expected = header_expected(d);
     if (bytes < sizeof *h) return "it is too short";
@@ -143,7 +147,8 @@ static const char *file_refusal(const struct backend_device *d, const char *file
         return "its length is wrong";
     }
     if (h->checksum != hash_more(hash_start, file + sizeof *h, left)) return "its checksum is wrong";
-    if (!data_fits(d, file + bytes - h->data_bytes, h->data_bytes)) return "the driver's part is of another driver";
+    if (!data_fits(d, file + bytes - h->data_bytes, h->data_bytes, &d->pipelines.empty))
+        return "the driver's part is of another driver";
     return NULL;
 }
 
@@ -189,23 +194,36 @@ static bool cache_load(struct backend_device *d, struct error *e)
     return ok;
 }
 
+/* The driver's data, behind `before` bytes of room for the rest. Other pipelines of the process may have come in
+ * between asking for the size and for the data, and some drivers name too small a size: then once more, with more room.
+ */
+static char *data_read(struct backend_device *d, size_t before, size_t *bytes, struct error *e)
+{
+    VkResult r = d->vk.GetPipelineCacheData(d->handle, d->pipelines.cache, bytes, NULL);
+    size_t room = *bytes;
+    for (int i = 0; r >= 0 && i < 4; i++, room = 2 * room + 4096) {
+        char *file = host_alloc(d->host, 1, before + room, e);
+        if (!file) return NULL;
+        *bytes = room;
+        r = d->vk.GetPipelineCacheData(d->handle, d->pipelines.cache, bytes, file + before);
+        if (r == VK_SUCCESS) return file;
+        host_free(d->host, file);
+    }
+    device_fail(d, e, r, "vkGetPipelineCacheData");
+    return NULL;
+}
+
 /* The whole file in memory. */
 static char *cache_pack(struct backend_device *d, size_t *bytes, struct error *e)
 {
     const struct pipeline_store *store = &d->pipelines;
-    size_t data_bytes = 0;
-    VkResult r = d->vk.GetPipelineCacheData(d->handle, store->cache, &data_bytes, NULL);
-    size_t key_bytes = store->n_keys * sizeof *store->keys;
     struct cache_header h = header_expected(d);
-    char *file = r >= 0 ? host_alloc(d->host, 1, sizeof h + key_bytes + data_bytes, e) : NULL;
-    if (file) r = d->vk.GetPipelineCacheData(d->handle, store->cache, &data_bytes, file + sizeof h + key_bytes);
-    if (r < 0) {
-        host_free(d->host, file);
-        device_fail(d, e, r, "vkGetPipelineCacheData");
-        return NULL;
-    }
+    size_t key_bytes = store->n_keys * sizeof *store->keys, data_bytes = 0;
+    char *file = data_read(d, sizeof h + key_bytes, &data_bytes, e);
     if (!file) return NULL;
     if (key_bytes) memcpy(file + sizeof h, store->keys, key_bytes);
+    /* Mesa 26's lavapipe stores nothing and gives a piece of its header. */
+    if (data_bytes < sizeof(VkPipelineCacheHeaderVersionOne)) data_bytes = 0;
     h.n_keys = store->n_keys;
     h.data_bytes = data_bytes;
     h.checksum = hash_more(hash_start, file + sizeof h, key_bytes + data_bytes);
@@ -316,11 +334,13 @@ static void job_run(struct job *job)
 
 static void job_run_nth(size_t item, void *user) { job_run((struct job *)user + item); }
 
-/* Whether this driver's feedback ever speaks of hits (lavapipe's does not): asked by making a pipeline again that the
- * cache has for certain. */
+/* Whether to believe this driver's feedback where it calls a pipeline of the cache new. Not from a driver that stored
+ * nothing (lavapipe: it compiles at the first dispatch, and keeps that elsewhere), and not from one that never speaks
+ * of hits: that shows when a pipeline is made again that the cache holds for certain. */
 static bool feedback_tells(struct backend_device *d, const struct pipeline *made)
 {
     struct pipeline_store *store = &d->pipelines;
+    if (store->feedback == FEEDBACK_UNKNOWN && store->empty) store->feedback = FEEDBACK_SILENT;
     if (store->feedback == FEEDBACK_UNKNOWN) {
         struct job again = {.d = d, .pipeline = *made};
         again.pipeline.handle = VK_NULL_HANDLE;

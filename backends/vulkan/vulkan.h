@@ -187,6 +187,7 @@ struct pipeline_store {
     size_t n_keys;
     uint64_t kernels; /* hash of all embedded kernels */
     char path[800];   /* "": nothing is kept on disk */
+    bool empty;       /* the file held keys, but nothing of the driver */
     enum { FEEDBACK_UNKNOWN, FEEDBACK_TELLS, FEEDBACK_SILENT } feedback;
 };
 
