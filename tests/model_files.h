@@ -105,15 +105,15 @@ struct tensor_writer {
     size_t data_bytes;
 };
 
-/* The value that the tiny model has there: a multiple of 1/256 that every type holds exactly. `name` is the tensor's
+/* The value that the tiny model has there: one that every type holds exactly. `name` is the tensor's
  * without prefix and with the new names of layernorms. */
 static inline float tiny_value(const char *name, uint64_t element)
 {
     uint64_t h = 0xcbf29ce484222325u;
     for (const char *c = name; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3u;
     h = (h ^ element) * 0x9e3779b97f4a7c15u;
-    float value = (float)((int)(h >> 40 & 127) - 63) / 256;
-    return strstr(name, "LayerNorm.weight") ? 1 + value / 4 : value;
+    if (strstr(name, "LayerNorm.weight")) return 1 + (float)((int)(h >> 40 & 31) - 16) / 128;
+    return (float)((int)(h >> 40 & 127) - 63) / 256;
 }
 
 static inline void tensor_add(struct tensor_writer *w, const char *stored_name, const char *name, const char *dtype,
