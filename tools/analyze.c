@@ -234,7 +234,7 @@ static json_t *analysis_json(const struct analysis *a)
     for (int plan = 1; plan < PLAN_ALL; plan++) json_array_append_new(plans, plan_json(a, plan));
     struct cost_sum total = costs_total(operators, count);
     return need(json_pack(
-        "{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:b, s:I, s:o, s:o}", "run", run_json(a->tool.options),
+        "{s:o, s:o, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:s, s:b, s:b, s:I, s:o, s:o}", "run", run_json(a->tool.options),
         "model", text_json(a->name), "layers", (json_int_t)a->config.layers, "hidden", (json_int_t)a->config.hidden,
         "heads", (json_int_t)a->config.heads, "feed_forward", (json_int_t)a->config.feed_forward, "activation",
         activation_name(a->config.activation), "batch", (json_int_t)a->desc.batch, "length", (json_int_t)a->desc.length,

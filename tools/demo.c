@@ -80,7 +80,7 @@ static int profile(struct demo *d, double seconds)
     d->groups_count = d->tool.plan.groups;
     d->groups = need(calloc(d->groups_count + 1, sizeof *d->groups));
     double fit = 2 / (seconds > 1e-4 ? seconds : 1e-4);
-    uint32_t repeats = fit < 3 ? 3 : fit > 50 ? 50 : (uint32_t)fit;
+    uint32_t repeats = fit < 1 ? 1 : fit > 50 ? 50 : (uint32_t)fit;
     wherry_status status =
         wherry_profile(d->tool.session, &view, repeats, 0.2, d->groups, &d->groups_count, &d->step_seconds);
     if (d->groups_count > d->tool.plan.groups) d->groups_count = d->tool.plan.groups;
@@ -184,10 +184,10 @@ static int show(struct demo *d)
     if (!code) code = embed_all(d);
     if (!code) {
         const wherry_model_config *config = &d->tool.model_info.config;
-        output_format(&d->out,
-                      "\nModel: %u layers, hidden size %u, %.1f million parameters; embeddings of %zu numbers\n",
-                      config->layers, config->hidden, (double)d->tool.model_info.parameters / 1e6, d->size);
-        output_format(&d->out, "Embedded %zu sentences, %llu tokens.\n", d->count, (unsigned long long)d->tokens);
+        output_format(&d->out, "\nModel: %u layers, hidden size %u, %.1f million parameters\n", config->layers,
+                      config->hidden, (double)d->tool.model_info.parameters / 1e6);
+        output_format(&d->out, "Embedded %zu sentences, %llu tokens; each became %zu numbers.\n", d->count,
+                      (unsigned long long)d->tokens, d->size);
         show_nearest(d);
         show_groups(d);
     }

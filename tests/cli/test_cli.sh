@@ -1,0 +1,343 @@
+#!/usr/bin/env bash
+# Tests the wherry command from outside: options, exit codes, every output format, bad input, full disks, closed pipes.
+# WHERRY: the command. WHERRY_DEVICE: the device it runs on, by default the reference.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+wherry=${WHERRY:?set WHERRY to the command}
+device=${WHERRY_DEVICE:-reference}
+python=${PYTHON:-python3}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+model=$work/model
+passed=0 failed=0
+
+pass() { passed=$((passed + 1)); }
+flunk() {
+    failed=$((failed + 1))
+    printf 'FAILED: %s\n' "$*"
+    sed 's/^/    /' "$work/${log:-err}"
+}
+# expect CODE PATTERN COMMAND...: this exit code, and on standard error a line with PATTERN ('' : nothing at all)
+expect() {
+    local code=$1 pattern=$2 got=0
+    shift 2
+    "$@" >"$work/out" 2>"$work/err" || got=$?
+    if [ "$got" -ne "$code" ]; then
+        flunk "exit $got, $code expected: $*"
+    elif [ -z "$pattern" ] && [ -s "$work/err" ]; then
+        flunk "unexpected message: $*"
+    elif [ -n "$pattern" ] && ! grep -q -e "$pattern" "$work/err"; then
+        flunk "no message with '$pattern': $*"
+    else
+        pass
+    fi
+}
+# check COMMAND...: it succeeds; leaves what the last command wrote as it is
+check() {
+    if "$@" >"$work/log" 2>&1; then pass; else log=log flunk "$*"; fi
+}
+embed() { "$wherry" embed --model "$model" --device "$device" "$@"; }
+has() { grep -q -e "$1" "$work/out"; }
+json() { "$python" -c "import json,sys; d=json.load(open(sys.argv[1])); assert $1, d" "$work/out"; }
+
+check "$python" "$here/make_model.py" "$model"
+printf 'the boat\nwater, water!\n\na long text of many letters\n' >"$work/texts"
+
+# ---- options ----
+expect 2 'command is missing' "$wherry"
+expect 2 'did you mean "embed"' "$wherry" embd
+expect 2 'no command "qqqqqqqq"' "$wherry" qqqqqqqq
+expect 0 '' "$wherry" --help
+check has 'wherry help embed'
+expect 0 '' "$wherry" help
+expect 0 '' "$wherry" --version
+check has '^wherry [0-9]*\.[0-9]*\.[0-9]* '
+expect 2 'did you mean --model' "$wherry" embed --modle x
+expect 2 'did you mean --max-tokens' "$wherry" embed --max=3
+expect 2 'no option --zzzzzzzz' "$wherry" embed --zzzzzzzz
+expect 2 'no option -Z' "$wherry" embed -Z
+expect 2 '--replays is an option of wherry verify' "$wherry" embed --replays 3
+expect 2 '--model needs a value' "$wherry" embed --model
+expect 2 '--quiet takes no value' "$wherry" embed --quiet=yes
+expect 2 'must be one of: flash paper unfused' "$wherry" embed --plan all
+expect 2 'must be one of: f32 f16' "$wherry" embed --dtype=f64
+expect 2 'must be a whole number from 2' "$wherry" embed --max-tokens 1
+expect 2 'must be a whole number' "$wherry" embed --max-tokens 12x
+expect 2 'must be a whole number' "$wherry" embed --max-tokens -5
+expect 2 'must be a whole number' "$wherry" embed --max-tokens 99999999999999999999999
+expect 2 'must be seconds' "$wherry" bench --warm soon
+expect 2 'with commas between' "$wherry" bench --lengths 5,,7
+expect 2 'with commas between' "$wherry" bench --lengths 5,0
+expect 2 'not a size' "$wherry" bench --memory-budget 5Q
+expect 2 'takes one file' "$wherry" embed one two
+expect 2 'takes no operand' "$wherry" devices here
+expect 2 'a model is missing' "$wherry" embed "$work/texts"
+expect 2 'a model is missing' "$wherry" bench
+expect 2 'not both' "$wherry" bench --model "$model" --config bert-base
+expect 2 'not both' embed --normalize --no-normalize "$work/texts"
+expect 2 'only --format jsonl' embed --pool none --format npy "$work/texts"
+expect 2 'needs --format jsonl' embed --with-text "$work/texts"
+expect 2 'another format' embed --json --format npy "$work/texts"
+expect 2 'JSONL has "pair"' embed --pairs --input jsonl "$work/texts"
+expect 2 'minilm-l6' "$wherry" analyze --config bert-giant
+for command in devices embed analyze bench verify demo; do
+    expect 0 '' "$wherry" help "$command"
+    cp "$work/out" "$work/help"
+    check grep -q '^Exit codes:' "$work/help"
+    check grep -q '^Examples:' "$work/help"
+    check awk 'length > 90 { exit 1 }' "$work/help"
+    expect 0 '' "$wherry" "$command" --help
+    check cmp "$work/out" "$work/help"
+    if [ -f "$here/../../docs/wherry.1" ]; then # the manual names every option
+        sed 's|\\||g' <"$here/../../docs/wherry.1" >"$work/manual"
+        while read -r option; do
+            check grep -q -w -e "$option" "$work/manual"
+        done < <(grep -o -e '^  [ -][a-z ][, ] --[a-z-]*' "$work/help" | grep -o -e '--[a-z-]*')
+    fi
+done
+
+# ---- devices ----
+expect 0 '' "$wherry" devices --quiet
+check has '^reference '
+expect 0 '' "$wherry" devices --quiet --json
+check json 'any(x["id"] == "reference" and x["usable"] for x in d["devices"])'
+check json 'all(x["usable"] or x["reason"] for x in d["devices"])'
+expect 0 '' "$wherry" devices --quiet --json -o "$work/devices.json"
+check "$python" -m json.tool "$work/devices.json"
+
+# ---- embed: formats ----
+expect 0 '' embed -q "$work/texts"
+cp "$work/out" "$work/text"
+check "$python" "$here/check_output.py" shape "$work/text" 4 32
+expect 0 '' embed -q --format jsonl "$work/texts"
+cp "$work/out" "$work/jsonl"
+expect 0 '' embed -q --json "$work/texts"
+check cmp "$work/out" "$work/jsonl"
+expect 0 '' embed -q --format=npy "$work/texts"
+cp "$work/out" "$work/npy-pipe"
+expect 0 '' embed -q -fnpy -o "$work/npy" "$work/texts"
+check cmp "$work/npy" "$work/npy-pipe"
+check "$python" "$here/check_output.py" shape "$work/npy" 4 32
+check "$python" "$here/check_output.py" same "$work/text" "$work/jsonl" "$work/npy"
+expect 0 '' embed -q - <"$work/texts"
+check cmp "$work/out" "$work/text"
+expect 0 '' embed -q -- "$work/texts"
+check cmp "$work/out" "$work/text"
+expect 0 '' embed -q -o "$work/copy" "$work/texts"
+check cmp "$work/copy" "$work/text"
+ln -s copy "$work/link"
+expect 0 '' embed -q --json -o "$work/link" "$work/texts"
+check test -L "$work/link"
+check cmp "$work/copy" "$work/jsonl"
+expect 0 '' embed -q --pool none --json "$work/texts"
+check "$python" -c '
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+assert len(rows) == 4 and rows[2]["tokens"] == 2
+assert all(len(r["embedding"]) == r["tokens"] and all(len(v) == 32 for v in r["embedding"]) for r in rows)' "$work/out"
+for pool in mean cls max pooler; do
+    expect 0 '' embed -q --pool $pool --normalize --json "$work/texts"
+    check "$python" -c '
+import json, sys
+for line in open(sys.argv[1]):
+    assert abs(sum(v * v for v in json.loads(line)["embedding"]) - 1) < 1e-2' "$work/out"
+done
+for plan in paper unfused; do
+    expect 0 '' embed -q --plan $plan --dtype f32 "$work/texts"
+    check "$python" "$here/check_output.py" shape "$work/out" 4 32
+done
+expect 0 '' embed -q --dtype f16 "$work/texts"
+
+# ---- embed: batches do not matter ----
+for n in $(seq 60); do echo "water boat number $n, the letters $n$n"; done >"$work/many"
+expect 0 '' embed -q "$work/many"
+cp "$work/out" "$work/many-text"
+check "$python" "$here/check_output.py" shape "$work/many-text" 60 32
+expect 0 '' embed -q --batch-tokens 48 "$work/many"
+check cmp "$work/out" "$work/many-text"
+expect 0 '' embed -q --batch-tokens 333 --format npy "$work/many"
+check "$python" "$here/check_output.py" same "$work/out" "$work/many-text"
+head -n 1 "$work/many" >"$work/one"
+expect 0 '' embed -q "$work/one"
+head -n 1 "$work/many-text" >"$work/one-text"
+check cmp "$work/out" "$work/one-text"
+
+# ---- embed: input ----
+printf 'the boat\r\nwater, water!\r\n\r\na long text of many letters' >"$work/crlf"
+expect 0 '' embed -q "$work/crlf"
+check cmp "$work/out" "$work/text"
+printf '\357\273\277the boat\n' >"$work/bom"
+expect 0 '' embed -q "$work/bom"
+check "$python" "$here/check_output.py" shape "$work/out" 1 32
+printf '{"text": "the boat", "id": "a\\"b"}\n\n{"text": "the", "pair": "boat", "id": 7}\n{"text": ""}\n' >"$work/in.jsonl"
+expect 0 '' embed -q --input jsonl --json --with-text "$work/in.jsonl"
+check "$python" -c '
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+assert [r.get("id") for r in rows] == ["a\"b", 7, None]
+assert [r["text"] for r in rows] == ["the boat", "the", ""]
+assert [r["tokens"] for r in rows] == [4, 5, 2]' "$work/out"
+cp "$work/out" "$work/pair.jsonl"
+printf 'the\tboat\n' >"$work/pairs"
+expect 0 '' embed -q --pairs --json "$work/pairs"
+check "$python" -c '
+import json, sys
+pair = json.loads(open(sys.argv[1]).read())["embedding"]
+assert json.loads(open(sys.argv[2]).read().splitlines()[1])["embedding"] == pair' "$work/out" "$work/pair.jsonl"
+expect 3 'line 1: no tab' embed --pairs "$work/texts"
+expect 3 'line 1: not JSON' embed --input jsonl "$work/texts"
+echo '{"pair": "x"}' >"$work/bad.jsonl"
+expect 3 'line 1: .*"text"' embed --input jsonl "$work/bad.jsonl"
+printf '{"text": "a"}\n{"text": "a", "text": "b"}\n' >"$work/bad.jsonl"
+expect 3 'line 2: not JSON: duplicate' embed --input jsonl "$work/bad.jsonl"
+echo '{"text": "a", "pair": 3}' >"$work/bad.jsonl"
+expect 3 '"pair" is not a string' embed --input jsonl "$work/bad.jsonl"
+echo '["text"]' >"$work/bad.jsonl"
+expect 3 'an object with' embed --input jsonl "$work/bad.jsonl"
+: >"$work/empty"
+expect 3 'has no texts' embed "$work/empty"
+expect 3 'standard input has no texts' embed </dev/null
+expect 3 "can't open .*missing: No such file" embed "$work/missing"
+expect 3 "can't read .*directory" embed "$work"
+printf 'bad \377\376 bytes \303( and \355\240\200 here\n' >"$work/invalid"
+expect 0 '' embed -q --json --with-text "$work/invalid"
+check "$python" -c '
+import json, sys
+text = json.loads(open(sys.argv[1], encoding="utf-8").read())["text"]
+assert text == "bad \ufffd\ufffd bytes \ufffd( and \ufffd\ufffd\ufffd here", text' "$work/out"
+printf 'bad \357\277\275\357\277\275 bytes \357\277\275( and \357\277\275\357\277\275\357\277\275 here\n' >"$work/replaced"
+embed -q "$work/invalid" >"$work/a" 2>"$work/err"
+embed -q "$work/replaced" >"$work/b" 2>>"$work/err"
+check cmp "$work/a" "$work/b"
+printf 'the \0 boat\n' >"$work/nul"
+expect 0 '' embed -q "$work/nul"
+check "$python" "$here/check_output.py" shape "$work/out" 1 32
+head -c 100000 /dev/zero | tr '\0' 'a' >"$work/huge" # one word, one unknown token
+expect 0 '' embed -q "$work/huge"
+
+# ---- embed: limits ----
+for n in $(seq 60); do printf 'water '; done >"$work/long"
+printf 'the boat\n' | cat - "$work/long" >"$work/long2"
+expect 3 'line 2: 62 tokens, and the limit is 48.*--truncate' embed "$work/long2"
+expect 0 '' embed -q --truncate --json "$work/long2"
+check grep -q '"tokens":48,' "$work/out"
+expect 0 '' embed -q --truncate --max-tokens 10 --json "$work/long2"
+check grep -q '"tokens":10,' "$work/out"
+expect 3 'line 2: 62 tokens, and the limit is 10' embed --max-tokens 10 "$work/long2"
+expect 2 'takes at most 48' embed --max-tokens 49 "$work/texts"
+expect 2 'less than the longest text' embed --batch-tokens 20 "$work/texts"
+expect 0 '' embed -q --batch-tokens 20 --max-tokens 20 --truncate "$work/texts"
+
+# ---- embed: output that can't be written ----
+echo precious >"$work/kept"
+expect 3 'line 2: 62 tokens' embed -o "$work/kept" --batch-tokens 48 "$work/long2"
+check grep -q precious "$work/kept"
+check test -z "$(find "$work" -name '*.part')"
+expect 5 "can't create .*No such file" embed -o "$work/nowhere/out" "$work/texts"
+if [ -w /dev/full ]; then
+    expect 5 "can't write /dev/full: No space left" embed -o /dev/full "$work/texts"
+    expect 5 "can't write /dev/full: No space left" embed --format npy -o /dev/full "$work/texts"
+    embed "$work/texts" >/dev/full 2>"$work/err"
+    check test $? -eq 5
+    check grep -q "can't write standard output: No space left" "$work/err"
+    for words in 'devices' 'analyze --config bert-base' '--help' 'help embed'; do
+        # shellcheck disable=SC2086 # the words are the arguments
+        "$wherry" $words >/dev/full 2>"$work/err"
+        check test $? -eq 5
+    done
+fi
+for n in $(seq 40); do cat "$work/many"; done >"$work/lots"
+embed "$work/lots" 2>"$work/err" | head -n 1 >"$work/out"
+check test "${PIPESTATUS[0]}" -eq 5
+check grep -q 'its reader closed it' "$work/err"
+(ulimit -f 8 && trap '' XFSZ && embed --format npy -o "$work/kept" "$work/lots") >"$work/out" 2>"$work/err"
+check test $? -eq 5
+check grep -q "can't write .*kept: File too large; nothing was replaced" "$work/err"
+check grep -q precious "$work/kept"
+check test -z "$(find "$work" -name '*.part')"
+mkfifo "$work/fifo"
+cat "$work/fifo" >"$work/from-fifo" &
+expect 0 '' embed -q --format npy -o "$work/fifo" "$work/texts"
+wait
+check cmp "$work/from-fifo" "$work/npy"
+
+# ---- embed: interrupted ----
+mkfifo "$work/slow"
+"$wherry" embed --model "$model" --device "$device" -o "$work/kept" "$work/slow" 2>"$work/err" &
+child=$!
+exec 9>"$work/slow"
+echo 'the boat' >&9
+sleep 1
+kill -TERM "$child"
+wait "$child"
+check test $? -eq 130
+exec 9>&-
+check grep -q interrupted "$work/err"
+check grep -q precious "$work/kept"
+
+# ---- devices and models that are not there ----
+expect 4 'nonesuch' "$wherry" embed --model "$model" --device nonesuch "$work/texts"
+expect 4 'vulkan:99' "$wherry" bench --model "$model" --device vulkan:99
+expect 3 'nowhere' "$wherry" embed --model "$work/nowhere" "$work/texts"
+expect 3 . "$wherry" analyze --model "$work/empty"
+breaking() { # NAME COMMAND...: a copy of the model, broken by the command in its folder
+    local name=$1
+    shift
+    cp -r "$model" "$work/$name"
+    (cd "$work/$name" && "$@")
+    expect 3 "$name" "$wherry" embed --model "$work/$name" --device "$device" "$work/texts"
+}
+breaking truncated truncate -s 1000 model.safetensors
+breaking no-weights rm model.safetensors
+breaking no-config rm config.json
+breaking no-tokenizer rm vocab.txt
+breaking wrong-size sed -i 's/"hidden_size": 32/"hidden_size": 64/' config.json
+breaking other-kind sed -i 's/"bert"/"llama"/; s/BertModel/LlamaModel/' config.json
+breaking no-json sed -i 's/{/{{/' config.json
+expect 4 . embed --memory-budget 1K "$work/texts"
+
+# ---- analyze ----
+expect 0 '' "$wherry" analyze --config bert-large --batch 8 --seq 512
+check "$python" -c '
+import sys
+paper = "24 0.012 4 0.188 4 8 0.004 0.004 0.004 0.027 32 0.016 - 0.016 32 0.004 0.004 0.004 0.027".split()
+rows = [line.split() for line in open(sys.argv[1])]
+rows = [r for r in rows if len(r) == 9 and r[0].isdigit()]
+assert [int(r[0]) for r in rows] == list(range(1, 20)), rows
+assert [r[5] for r in rows] == paper, [r[5] for r in rows]' "$work/out"
+expect 0 '' "$wherry" analyze --config bert-large --batch 8 --seq 512 --plan all --json
+check json '[o["paper_gflop"] for o in d["operators"]][:4] == ["24", "0.012", "4", "0.188"]'
+check json '[p["plan"] for p in d["plans"]] == ["flash", "paper", "unfused"] and d["plans"][2]["saved"] == 0'
+check json 'd["plans"][0]["saved"] > d["plans"][1]["saved"] > 0.15'
+check json 'all(sum(g["flops"] for g in p["groups"]) == d["flops"] for p in d["plans"])'
+expect 0 '' "$wherry" analyze --model "$model"
+check has 'whole encoder'
+expect 0 '' "$wherry" analyze --model "$model" --all --training
+check has 'layer.1.norm2'
+expect 0 '' "$wherry" analyze --config bert-base --dot
+check has '^digraph'
+expect 2 'not both' "$wherry" analyze --config bert-base --dot --json
+expect 2 'draws one plan' "$wherry" analyze --config bert-base --dot --plan all
+expect 2 'takes at most 48' "$wherry" analyze --model "$model" --seq 49
+
+# ---- bench, verify, demo ----
+expect 0 '' "$wherry" bench -q --model "$model" --device "$device" --lengths 5,1,30 --repeats 3 --warm 0 --plan all
+check has 'plan unfused'
+expect 0 '' "$wherry" bench -q --model "$model" --device "$device" --batch 2 --seq 9 --repeats 3 --warm 0 --json
+check json 'd["tokens"] == 18 and d["results"][0]["step_seconds"] > 0'
+check json 'len(d["results"][0]["groups"]) == d["results"][0]["session"]["groups"]'
+check json 'd["run"]["command_line"][1] == "bench" and d["run"]["date"].endswith("Z")'
+expect 2 'too long' "$wherry" bench --model "$model" --device "$device" --lengths 5,49
+expect 0 '' "$wherry" verify -q --model "$model" --device "$device" --lengths 3,20,1 --replays 3 --plan all --dtype f32
+check has '^passed: '
+expect 0 '' "$wherry" verify -q --model "$model" --device "$device" --replays 2 --json
+check json 'd["passed"] and d["results"][0]["failed"] == 0 and d["results"][0]["groups"]'
+expect 2 'a file with sentences' "$wherry" demo --model "$model"
+expect 0 '' "$wherry" demo -q --model "$model" --device "$device" "$work/texts"
+check has '^Nearest sentences'
+check has 'tokens/s'
+check awk 'length > 80 { exit 1 }' "$work/out"
+expect 3 'has no sentences' "$wherry" demo --model "$model" --device "$device" "$work/empty"
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
