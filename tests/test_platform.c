@@ -1,0 +1,342 @@
+/* Files, threads and clock: above all that a file is replaced whole or not at all. */
+#include "model_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+
+#include "base/platform.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static void expect_content(const char *path, const char *text)
+{
+    char *data = NULL;
+    size_t size = 0;
+    struct error e = {0};
+    if (!file_read(&files_host, path, 1 << 20, &data, &size, &e)) fail_msg("%s", e.text);
+    assert_int_equal(size, strlen(text));
+    assert_string_equal(data, text);
+    free(data);
+}
+
+static int entries(const char *folder)
+{
+    int n = 0;
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (const struct dirent *d; (d = readdir(dir));) n += d->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+static void expect_error(const struct error *e, wherry_status status, const char *says, const char *remedy)
+{
+    if (e->status != status) fail_msg("status %d: %s", e->status, e->text);
+    if (!strstr(e->text, says)) fail_msg("\"%s\" does not say \"%s\"", e->text, says);
+    if (remedy && !strstr(e->text, remedy)) fail_msg("\"%s\" does not say \"%s\"", e->text, remedy);
+}
+
+static void replaces_files(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    char *folder = files_folder(), *path = files_format("%s/a.txt", folder), *link = files_format("%s/link", folder);
+    assert_true(file_replace(path, "old", 3, &e));
+    expect_content(path, "old");
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_true(file_replace(path, "newer", 5, &e));
+    expect_content(path, "newer");
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    assert_true(file_replace(path, "", 0, &e));
+    expect_content(path, "");
+    /* A link stays one, and its target gets the data. */
+    assert_int_equal(symlink("a.txt", link), 0);
+    assert_true(file_replace(link, "through", 7, &e));
+    expect_content(path, "through");
+    assert_int_equal(lstat(link, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(entries(folder), 2); /* no temporary file is left */
+    free(link);
+    free(path);
+    files_remove(folder);
+}
+
+/* What a reader sees while the file is replaced again and again is always one whole version. */
+static void read_versions(size_t item, void *user)
+{
+    static const char *const versions[] = {"aaaaaaaaaaaaaaaa", "bbbbbbbb"};
+    struct error e;
+    const char *path = user;
+    for (int i = 0; i < 200; i++) {
+        if (item == 0) {
+            files_check(file_replace(path, versions[i & 1], strlen(versions[i & 1]), &e), path);
+            continue;
+        }
+        char *data;
+        size_t size;
+        files_check(file_read(&files_host, path, 100, &data, &size, &e), path);
+        files_check(!strcmp(data, versions[0]) || !strcmp(data, versions[1]), data);
+        free(data);
+    }
+}
+
+static void replaces_in_one_step(void **state)
+{
+    (void)state;
+    struct error e;
+    char *folder = files_folder(), *path = files_format("%s/a", folder);
+    assert_true(file_replace(path, "bbbbbbbb", 8, &e));
+    parallel_for(2, 0, read_versions, path);
+    free(path);
+    files_remove(folder);
+}
+
+static void keeps_old_file_on_failure(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    char *folder = files_folder(), *path = files_format("%s/a.txt", folder);
+    assert_true(file_replace(path, "old", 3, &e));
+    /* A file may grow to 4096 bytes only: the write fails in the middle, as on a full disk. */
+    static char big[100000];
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = 4096;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    bool ok = file_replace(path, big, sizeof big, &e);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, handler);
+    assert_false(ok);
+    expect_error(&e, WHERRY_STATUS_IO, path, "writing");
+    expect_content(path, "old");
+    assert_int_equal(entries(folder), 1);
+    /* Neither may be replaced by a file: a folder, a device. */
+    assert_false(file_replace(folder, "x", 1, &e));
+    expect_error(&e, WHERRY_STATUS_IO, folder, "give another path");
+    assert_false(file_replace("/dev/full", "x", 1, &e));
+    expect_error(&e, WHERRY_STATUS_IO, "/dev/full", "give another path");
+    char *inside = files_format("%s/missing/a.txt", folder);
+    assert_false(file_replace(inside, "x", 1, &e));
+    expect_error(&e, WHERRY_STATUS_IO, inside, "check the path");
+    free(inside);
+    char *through = files_format("%s/a.txt/b", folder);
+    assert_false(file_replace(through, "x", 1, &e));
+    expect_error(&e, WHERRY_STATUS_IO, through, NULL);
+    free(through);
+    char *longest = malloc(5001);
+    memset(longest, 'x', 5000);
+    longest[5000] = 0;
+    assert_false(file_replace(longest, "x", 1, &e));
+    expect_error(&e, WHERRY_STATUS_IO, "too long", NULL);
+    free(longest);
+    if (geteuid() != 0) { /* root may write anywhere */
+        assert_int_equal(chmod(folder, 0500), 0);
+        assert_false(file_replace(path, "new", 3, &e));
+        expect_error(&e, WHERRY_STATUS_IO, path, "check the permissions");
+        assert_int_equal(chmod(folder, 0700), 0);
+        expect_content(path, "old");
+    }
+    free(path);
+    files_remove(folder);
+}
+
+static void maps_and_reads(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    struct file_map map = {0};
+    char *folder = files_folder(), *path = files_format("%s/a", folder), *data = NULL;
+    size_t size;
+    assert_false(file_map(path, &map, &e));
+    expect_error(&e, WHERRY_STATUS_IO, path, "check the path");
+    assert_false(file_map(folder, &map, &e));
+    expect_error(&e, WHERRY_STATUS_IO, folder, "not a regular file");
+    assert_false(file_read(&files_host, "/dev/zero", 100, &data, &size, &e));
+    expect_error(&e, WHERRY_STATUS_IO, "/dev/zero", "not a regular file");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_false(file_map(path, &map, &e)); /* and does not wait for a writer */
+    expect_error(&e, WHERRY_STATUS_IO, path, "not a regular file");
+    assert_int_equal(remove(path), 0);
+    assert_false(file_exists(path));
+    files_write(folder, "a", "", 0);
+    assert_true(file_exists(path));
+    assert_false(file_exists(folder));
+    assert_true(file_map(path, &map, &e));
+    assert_int_equal(map.size, 0);
+    assert_non_null(map.data);
+    file_unmap(&map);
+    files_write(folder, "a", "12345", 5);
+    assert_true(file_map(path, &map, &e));
+    assert_int_equal(map.size, 5);
+    assert_memory_equal(map.data, "12345", 5);
+    file_unmap(&map);
+    file_unmap(&map);
+    assert_true(file_read(&files_host, path, 5, &data, &size, &e));
+    assert_string_equal(data, "12345");
+    free(data);
+    assert_false(file_read(&files_host, path, 4, &data, &size, &e));
+    expect_error(&e, WHERRY_STATUS_BAD_FORMAT, path, "at most 4");
+    free(path);
+    files_remove(folder);
+}
+
+static void makes_folders(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    struct stat st;
+    char *folder = files_folder(), *deep = files_format("%s/a//b/c/", folder), *file = files_format("%s/f", folder);
+    assert_true(folder_make(deep, &e));
+    assert_true(folder_make(deep, &e));
+    assert_int_equal(stat(deep, &st), 0);
+    assert_true(S_ISDIR(st.st_mode));
+    assert_int_equal(st.st_mode & 077, 0);
+    files_write(folder, "f", "x", 1);
+    assert_false(folder_make(file, &e));
+    expect_error(&e, WHERRY_STATUS_IO, file, NULL);
+    char *below = files_format("%s/g", file);
+    assert_false(folder_make(below, &e));
+    assert_false(folder_make("", &e));
+    assert_true(folder_make("/", &e));
+    free(below);
+    free(deep);
+    free(file);
+    files_remove(folder);
+}
+
+static void finds_cache_folder(void **state)
+{
+    (void)state;
+    char path[64] = "x", small[8] = "x";
+    char *home = getenv("HOME") ? files_format("%s", getenv("HOME")) : NULL;
+    char *cache = getenv("XDG_CACHE_HOME") ? files_format("%s", getenv("XDG_CACHE_HOME")) : NULL;
+    setenv("HOME", "/h", 1);
+    setenv("XDG_CACHE_HOME", "/c", 1);
+    cache_folder(path, sizeof path);
+    assert_string_equal(path, "/c/wherry");
+    cache_folder(small, sizeof small); /* does not fit: better none than another one */
+    assert_string_equal(small, "");
+    setenv("XDG_CACHE_HOME", "relative", 1); /* the standard says: to be ignored */
+    cache_folder(path, sizeof path);
+    assert_string_equal(path, "/h/.cache/wherry");
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("HOME");
+    cache_folder(path, sizeof path);
+    assert_string_equal(path, "");
+    if (home) setenv("HOME", home, 1);
+    if (cache) setenv("XDG_CACHE_HOME", cache, 1);
+    free(home);
+    free(cache);
+}
+
+static void count_visit(size_t item, void *user) { atomic_fetch_add((atomic_int *)user + item, 1); }
+
+static void runs_every_item_once(void **state)
+{
+    (void)state;
+    enum { MOST = 10000 };
+    static const size_t counts[] = {0, 1, 2, 3, 17, MOST}, threads[] = {0, 1, 2, 1000};
+    static atomic_int visits[MOST + 1];
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+            for (size_t i = 0; i <= MOST; i++) visits[i] = 0;
+            parallel_for(counts[c], threads[t], count_visit, visits);
+            for (size_t i = 0; i <= MOST; i++) assert_int_equal(visits[i], i < counts[c]);
+        }
+    }
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED true
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED false
+#endif
+
+/* Where threads can't be made, the caller does the work. */
+static void runs_without_threads(void **state)
+{
+    (void)state;
+    if (SANITIZED) skip(); /* sanitizers end the process when address space is short */
+    static atomic_int visits[100];
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    limit = before;
+    limit.rlim_cur = 1 << 20; /* less than is in use: no new stack can be mapped */
+    bool limited = !setrlimit(RLIMIT_AS, &limit);
+    parallel_for(100, 0, count_visit, visits);
+    if (limited) assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    for (int i = 0; i < 100; i++) assert_int_equal(visits[i], 1);
+}
+
+static struct once outer_once = ONCE_INIT, inner_once = ONCE_INIT;
+static atomic_int outer_runs, inner_runs, too_early;
+
+static void inner(void) { atomic_fetch_add(&inner_runs, 1); }
+
+static void outer(void)
+{
+    run_once(&inner_once, inner); /* one may need another */
+    uint64_t begin = clock_ns();
+    while (clock_ns() - begin < 2000000) continue;
+    atomic_fetch_add(&outer_runs, 1);
+}
+
+static void arrive(size_t item, void *user)
+{
+    (void)item, (void)user;
+    run_once(&outer_once, outer);
+    if (outer_runs != 1) atomic_fetch_add(&too_early, 1);
+}
+
+static void runs_once(void **state)
+{
+    (void)state;
+    parallel_for(1000, 0, arrive, NULL);
+    assert_int_equal(outer_runs, 1);
+    assert_int_equal(inner_runs, 1);
+    assert_int_equal(too_early, 0);
+}
+
+static void clock_goes_forward(void **state)
+{
+    (void)state;
+    uint64_t before = clock_ns();
+    for (int i = 0; i < 100000; i++) {
+        uint64_t now = clock_ns();
+        assert_true(now >= before);
+        before = now;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(replaces_files),
+        cmocka_unit_test(replaces_in_one_step),
+        cmocka_unit_test(keeps_old_file_on_failure),
+        cmocka_unit_test(maps_and_reads),
+        cmocka_unit_test(makes_folders),
+        cmocka_unit_test(finds_cache_folder),
+        cmocka_unit_test(runs_every_item_once),
+        cmocka_unit_test(runs_without_threads),
+        cmocka_unit_test(runs_once),
+        cmocka_unit_test(clock_goes_forward),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
