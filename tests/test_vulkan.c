@@ -41,10 +41,13 @@ static void counted_log(wherry_log_level level, const char *text, void *user)
 {
     (void)user;
     if (level > WHERRY_LOG_WARNING) return;
-    counts.warnings++;
-    if (strncmp(text, "Vulkan validation", 17)) return;
-    counts.validation++;
-    fprintf(stderr, "%s\n", text);
+    if (strstr(text, ": WARNING-Setting")) return; /* a layer about itself */
+    if (!strncmp(text, "Vulkan validation", 17)) {
+        counts.validation++;
+        fprintf(stderr, "%s\n", text);
+    } else {
+        counts.warnings++;
+    }
 }
 
 static struct host host = {.alloc = counted_alloc, .free = counted_free, .log = counted_log};

@@ -92,7 +92,8 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL message(VkDebugUtilsMessageSeverityFlagBit
 {
     (void)types;
     bool error = severity & VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
-    host_log(user, error ? WHERRY_LOG_ERROR : WHERRY_LOG_WARNING, "Vulkan validation: %s", data->pMessage);
+    host_log(user, error ? WHERRY_LOG_ERROR : WHERRY_LOG_WARNING, "Vulkan validation: %s: %s",
+             data->pMessageIdName ? data->pMessageIdName : "", data->pMessage);
     return VK_FALSE;
 }
 

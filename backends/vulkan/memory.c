@@ -53,6 +53,7 @@ static bool handle_make(struct backend_device *d, uint64_t bytes, VkBufferUsageF
     VkResult r = d->vk.CreateBuffer(d->handle, &info, NULL, handle);
     if (r != VK_SUCCESS) {
         *handle = VK_NULL_HANDLE;
+        if (r == VK_ERROR_DEVICE_LOST) d->lost = true;
         return fail_result(e, r, "%s: %s of %" PRIu64 " bytes", d->physical.info.name, what, bytes);
     }
     d->vk.GetBufferMemoryRequirements(d->handle, *handle, needs);
