@@ -62,7 +62,7 @@ static struct backend_device *open_device(void)
     return d;
 }
 
-static char folder[] = "/tmp/wherry-test-XXXXXX";
+static char folder[] = "test_vulkan-XXXXXX"; /* for caches, in the working folder */
 
 static void folder_clear(void)
 {
@@ -471,6 +471,41 @@ static void test_f16(void **state)
     assert_int_equal(counts.live, 0);
 }
 
+/* Every kernel of the build becomes a pipeline, and is valid with no more than its first and last argument: the layout
+ * and what stands in for absent arguments fit its declarations. The grids are empty, so nothing is computed. */
+static void test_kernels(void **state)
+{
+    (void)state;
+    enum { MAX = 64 };
+    struct backend_device *d = open_device();
+    struct work *w = work_make();
+    struct step *steps = calloc(MAX, sizeof *steps);
+    struct grid grids[MAX] = {0};
+    struct embedded_kernel kernel;
+    struct program_info info;
+    int n = 0;
+    assert_true(steps && work_buffers(d, w));
+    struct call call = {.n_constants = 1, .constants = {{CONST_LOCAL_SIZE, 64}}};
+    for (size_t i = 0; vulkan_kernel(i, &kernel); i++) {
+        if (kernel.f16 && !d->physical.limits.f16) continue;
+        assert_true(n < MAX);
+        steps[n] = w->steps[1];
+        steps[n].name = steps[n].kernel = kernel.name;
+        steps[n].f16 = kernel.f16;
+        steps[n++].call = &call;
+    }
+    struct schedule schedule = {.steps = steps, .n_steps = n};
+    struct run run = {.grids = grids};
+    w->program = backend_vulkan.program_create(d, &schedule, NULL, NULL, &info, &e);
+    if (!w->program) fail_msg("%s", e.text);
+    assert_int_equal(info.kernels, n);
+    assert_true(backend_vulkan.program_run(d, w->program, &run, &e));
+    work_free(d, w);
+    free(steps);
+    backend_vulkan.close(d);
+    assert_int_equal(counts.live, 0);
+}
+
 /* ---- the cache ---- */
 
 /* Opens the device, makes the program, runs it; returns how many kernels were compiled. */
@@ -777,10 +812,10 @@ int main(void)
     counts.fail_at = -1;
     const struct CMUnitTest anywhere[] = {cmocka_unit_test(test_hazards), cmocka_unit_test(test_needs)};
     const struct CMUnitTest on_device[] = {
-        cmocka_unit_test(test_order),    cmocka_unit_test(test_buffers),    cmocka_unit_test(test_replay),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_f16),        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_cache),    cmocka_unit_test(test_faults),     cmocka_unit_test(test_host_memory),
-        cmocka_unit_test(test_external), cmocka_unit_test(test_validation),
+        cmocka_unit_test(test_order),       cmocka_unit_test(test_buffers),  cmocka_unit_test(test_replay),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_f16),      cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_threads),     cmocka_unit_test(test_cache),    cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_host_memory), cmocka_unit_test(test_external), cmocka_unit_test(test_validation),
     };
     int failed = cmocka_run_group_tests(anywhere, NULL, NULL);
     wherry_device_info *list = NULL;
