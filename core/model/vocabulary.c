@@ -1,0 +1,135 @@
+/* A set of tokens with their ids, made for one question: which is the longest token that begins here? */
+#include "model/vocabulary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int token_compare(const void *left, const void *right)
+{
+    const struct token *a = left, *b = right;
+    size_t length = a->length < b->length ? a->length : b->length;
+    for (size_t i = 0; i < length; i++) {
+        if (a->text[i] != b->text[i]) return a->text[i] < b->text[i] ? -1 : 1;
+    }
+    if (a->length != b->length) return a->length < b->length ? -1 : 1;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static size_t shared_prefix(const struct token *a, const struct token *b)
+{
+    size_t n = 0;
+    while (n < a->length && n < b->length && a->text[n] == b->text[n]) n++;
+    return n;
+}
+
+/* Drops all but the last of equal texts; returns how many stay. */
+static size_t drop_duplicates(struct token *tokens, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool same = kept && tokens[kept - 1].length == tokens[i].length &&
+                    shared_prefix(&tokens[kept - 1], &tokens[i]) == tokens[i].length;
+        tokens[same ? kept - 1 : kept++] = tokens[i];
+    }
+    return kept;
+}
+
+/* Of a node that is being made: the sorted tokens that begin with it. */
+struct range {
+    uint32_t first, end;
+};
+
+/* Level by level, so that each node's children get neighbouring places. */
+static void make_nodes(const struct token *tokens, struct vocabulary *v, struct range *ranges)
+{
+    size_t made = 1, level_end = 1, depth = 0;
+    ranges[0] = (struct range){0, (uint32_t)v->tokens};
+    for (size_t n = 0; n < made; n++) {
+        if (n == level_end) {
+            level_end = made;
+            depth++;
+        }
+        struct vocabulary_node *node = &v->nodes[n];
+        uint32_t i = ranges[n].first, end = ranges[n].end;
+        node->id = -1;
+        node->first_child = (uint32_t)made;
+        if (i < end && tokens[i].length == depth) node->id = tokens[i++].id;
+        while (i < end) {
+            uint32_t c = tokens[i].text[depth], first = i;
+            while (i < end && tokens[i].text[depth] == c) i++;
+            v->nodes[made].c = c;
+            ranges[made++] = (struct range){first, i};
+        }
+        node->children = (uint32_t)made - node->first_child;
+    }
+}
+
+bool vocabulary_build(const struct host *host, struct token *tokens, size_t count, struct vocabulary *out,
+                      struct error *e)
+{
+    *out = (struct vocabulary){0};
+    if (!count) return true;
+    qsort(tokens, count, sizeof *tokens, token_compare);
+    struct vocabulary v = {.tokens = drop_duplicates(tokens, count), .node_count = 1};
+    for (size_t i = 0; i < v.tokens; i++)
+        v.node_count += tokens[i].length - (i ? shared_prefix(&tokens[i - 1], &tokens[i]) : 0);
+    if (v.node_count >= UINT32_MAX || v.tokens >= UINT32_MAX)
+        return fail(e, WHERRY_STATUS_BAD_FORMAT, "the vocabulary has too many characters");
+    v.nodes = host_alloc(host, v.node_count, sizeof *v.nodes, e);
+    if (!v.nodes) return false;
+    struct range *ranges = host_alloc(host, v.node_count, sizeof *ranges, e);
+    if (!ranges) {
+        vocabulary_free(host, &v);
+        return false;
+    }
+    make_nodes(tokens, &v, ranges);
+    host_free(host, ranges);
+    *out = v;
+    return true;
+}
+
+void vocabulary_free(const struct host *host, struct vocabulary *vocabulary)
+{
+    host_free(host, vocabulary->nodes);
+    *vocabulary = (struct vocabulary){0};
+}
+
+static uint32_t child_of(const struct vocabulary *v, uint32_t node, uint32_t c)
+{
+    uint32_t low = v->nodes[node].first_child, end = low + v->nodes[node].children, high = end;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (v->nodes[middle].c < c)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < end && v->nodes[low].c == c ? low : VOCABULARY_NOWHERE;
+}
+
+uint32_t vocabulary_walk(const struct vocabulary *v, uint32_t node, const uint32_t *text, size_t length)
+{
+    if (!v->nodes) return VOCABULARY_NOWHERE;
+    for (size_t i = 0; i < length && node != VOCABULARY_NOWHERE; i++) node = child_of(v, node, text[i]);
+    return node;
+}
+
+size_t vocabulary_match(const struct vocabulary *v, uint32_t node, const uint32_t *text, size_t length, int32_t *id)
+{
+    size_t longest = 0;
+    if (!v->nodes || node == VOCABULARY_NOWHERE) return 0;
+    for (size_t i = 0; i < length; i++) {
+        node = child_of(v, node, text[i]);
+        if (node == VOCABULARY_NOWHERE) break;
+        if (v->nodes[node].id < 0) continue;
+        longest = i + 1;
+        *id = v->nodes[node].id;
+    }
+    return longest;
+}
+
+int32_t vocabulary_find(const struct vocabulary *v, const uint32_t *text, size_t length)
+{
+    uint32_t node = vocabulary_walk(v, VOCABULARY_ROOT, text, length);
+    return node == VOCABULARY_NOWHERE ? -1 : v->nodes[node].id;
+}
