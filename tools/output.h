@@ -36,7 +36,7 @@ bool output_close(struct output *out, bool keep);
 /* ---- numbers and texts ---- */
 
 enum { NUMBER_SIZE = 32 };
-/* The shortest of 6 to 9 digits that reads back as the same float; returns the length. Independent of the locale. */
+/* As few digits, 6 to 9, as are sure to read back as the same float; returns the length. Independent of the locale. */
 size_t format_float(float value, char text[NUMBER_SIZE]);
 /* "1.23 GB", decimal units. */
 const char *format_bytes(double bytes, char text[NUMBER_SIZE]);
