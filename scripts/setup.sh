@@ -8,7 +8,7 @@ set -eu
 build_needs="
     gcc:gcc -:libc6-dev cmake:cmake ninja:ninja-build pkg-config:pkgconf
     -:libjansson-dev -:libutf8proc-dev -:libcmocka-dev
-    glslc:glslc -:libvulkan-dev -:libvulkan-volk-dev -:mesa-vulkan-drivers
+    glslc:glslc -:libvulkan-dev -:mesa-vulkan-drivers
     -:opencl-headers -:ocl-icd-opencl-dev -:libclblast-dev -:pocl-opencl-icd"
 model_needs="python3:python3 -:ca-certificates"
 check_needs="g++:g++ -:vulkan-validationlayers spirv-val:spirv-tools python3:python3"

@@ -71,16 +71,34 @@ bool fail_result(struct error *e, VkResult result, const char *what, ...)
 /* ---- the loader: once per process, never changed afterwards ---- */
 
 static struct once loader_once = ONCE_INIT;
-static VkResult loader_result;
+static PFN_vkGetInstanceProcAddr loader_function;
 
-static void loader_load(void) { loader_result = volkInitialize(); }
+/* Not through volk: its global function pointers have the names of Vulkan's functions, so an application that links
+ * both libvulkan and our static library would call through them. */
+static void loader_load(void)
+{
+    static const char *const names[] = {
+#if defined(_WIN32)
+        "vulkan-1.dll",
+#elif defined(__APPLE__)
+        "libvulkan.dylib",
+        "libvulkan.1.dylib",
+        "libMoltenVK.dylib",
+#else
+        "libvulkan.so.1",
+        "libvulkan.so",
+#endif
+        NULL
+    };
+    loader_function = (PFN_vkGetInstanceProcAddr)library_find(names, "vkGetInstanceProcAddr");
+}
 
 static PFN_vkGetInstanceProcAddr loader_get(struct error *e)
 {
     run_once(&loader_once, loader_load);
-    if (loader_result == VK_SUCCESS) return vkGetInstanceProcAddr;
-    fail_native(e, WHERRY_STATUS_NO_DEVICE, loader_result,
-                "Vulkan: the loader was not found; install it (Debian, Ubuntu: libvulkan1) and a driver");
+    if (loader_function) return loader_function;
+    fail(e, WHERRY_STATUS_NO_DEVICE,
+         "Vulkan: the loader was not found; install it (Debian, Ubuntu: libvulkan1) and a driver");
     return NULL;
 }
 

@@ -4,7 +4,7 @@
 #ifndef WHERRY_BACKENDS_VULKAN_VULKAN_H
 #define WHERRY_BACKENDS_VULKAN_VULKAN_H
 
-#include <volk.h>
+#include <vulkan/vulkan.h>
 
 #include "backends/backend.h"
 #include "backends/kernels.h"

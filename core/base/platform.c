@@ -8,6 +8,7 @@
 #else
 #define _XOPEN_SOURCE 700
 #define _DARWIN_C_SOURCE /* for _SC_NPROCESSORS_ONLN */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -227,6 +228,18 @@ static void once_leave(void) { ReleaseSRWLockExclusive(&once_lock); }
 static void once_wait(void) { SleepConditionVariableSRW(&once_done, &once_lock, INFINITE, 0); }
 static void once_wake(void) { WakeAllConditionVariable(&once_done); }
 
+/* ---- Windows: libraries ---- */
+
+library_function library_find(const char *const *names, const char *symbol)
+{
+    for (; *names; names++) {
+        HMODULE library = LoadLibraryA(*names);
+        FARPROC found = library ? GetProcAddress(library, symbol) : NULL;
+        if (found) return (library_function)(void *)found;
+    }
+    return NULL;
+}
+
 #else
 
 /* ---- POSIX: files ---- */
@@ -445,6 +458,20 @@ static void once_enter(void) { pthread_mutex_lock(&once_lock); }
 static void once_leave(void) { pthread_mutex_unlock(&once_lock); }
 static void once_wait(void) { pthread_cond_wait(&once_done, &once_lock); }
 static void once_wake(void) { pthread_cond_broadcast(&once_done); }
+
+/* ---- POSIX: libraries ---- */
+
+library_function library_find(const char *const *names, const char *symbol)
+{
+    for (; *names; names++) {
+        void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL), *found = library ? dlsym(library, symbol) : NULL;
+        library_function function;
+        if (!found) continue;
+        memcpy(&function, &found, sizeof function); /* POSIX promises that the two kinds of pointer are alike */
+        return function;
+    }
+    return NULL;
+}
 
 #endif
 

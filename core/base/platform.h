@@ -1,4 +1,4 @@
-/* The only file pair that calls the operating system: files, threads, clock. */
+/* The only file pair that calls the operating system: files, libraries, threads, clock. */
 #ifndef WHERRY_BASE_PLATFORM_H
 #define WHERRY_BASE_PLATFORM_H
 
@@ -30,6 +30,13 @@ bool folder_make(const char *path, struct error *e);
 /* The user's cache folder for this library ("$XDG_CACHE_HOME/wherry", "~/.cache/wherry", "%LOCALAPPDATA%\wherry"); ""
  * where there is none. */
 void cache_folder(char *path, size_t size);
+
+/* ---- libraries ---- */
+
+typedef void (*library_function)(void);
+/* Function `symbol` of the first of the NULL-terminated `names` that the system's library search finds; NULL when none
+ * is there. The library stays loaded for good: drivers do not like being unloaded. */
+library_function library_find(const char *const *names, const char *symbol);
 
 /* ---- clock ---- */
 
