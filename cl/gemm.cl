@@ -26,29 +26,32 @@
 
 /* Starts the loads of this work-item's blocks of the slab at k0. */
 static inline void fetch_slab(__global const storage *x, __global const storage *w, const uint *block_at,
-                              const uint *block_rows, const uint k0, uint4 *raw)
+                              const int *block_rows, const uint k0, uint4 *raw)
 {
 #pragma unroll
     for (uint b = 0; b < BLOCKS; b++) {
         const uint block = local_number() + b * LOCAL_SIZE;
-        const uint k = k0 + block_vector(block < BLOCKS_X ? block : block - BLOCKS_X) * VECTOR;
-        const uint valid = K % TILE_K == 0 ? VECTOR : k < K ? min((uint)K - k, (uint)VECTOR) : 0;
+        const uint k = k0 + block_k(block);
+        const uint end = K % TILE_K == 0 ? k + VECTOR : K;
         if (block < BLOCKS_X) {
 #pragma unroll
-            for (uint r = 0; r < 4; r++)
-                FETCH_VECTOR(raw[b * 4 + r], x, block_at[b] + k0 + r * K, r < block_rows[b] ? valid : 0, ALIGNED != 0);
+            for (int r = 0; r < 4; r++)
+                FETCH_VECTOR(raw[b * 4 + r], x, block_at[b] + k0 + r * K, r < block_rows[b], k, end, ALIGNED != 0);
         } else if (block < BLOCKS_X + BLOCKS_W) {
 #pragma unroll
-            for (uint r = 0; r < 4; r++)
-                FETCH_VECTOR(raw[b * 4 + r], w, block_at[b] + k0 + r * K, r < block_rows[b] ? valid : 0, ALIGNED != 0);
+            for (int r = 0; r < 4; r++)
+                FETCH_VECTOR(raw[b * 4 + r], w, block_at[b] + k0 + r * K, r < block_rows[b], k, end, ALIGNED != 0);
         }
     }
 }
 
-/* What becomes of a sum before it is stored, in this order. Dropout has its place before the residual. */
-static inline float epilogue(const float sum, const float bias, const float residual)
+/* What becomes of four sums before they are stored, in this order. Dropout has its place before the residual. */
+static inline float4 epilogue(const float4 sum, const float4 bias, const float4 residual)
 {
-    return activate(ACTIVATION, sum + bias) + residual;
+    const float4 v = sum + bias;
+    return (float4)(activate(ACTIVATION, v.x), activate(ACTIVATION, v.y), activate(ACTIVATION, v.z),
+                    activate(ACTIVATION, v.w)) +
+           residual;
 }
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm(INPUT_OF(uint, batch), INPUT(x), INPUT(w),
@@ -77,18 +80,16 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm(INPUT
     const uint column0 = group_number() % TILES_N * TILE_N;
     if (row0 < rows) {
         /* This work-item's blocks: where they begin, how many rows there are from there on, and where they go. */
-        uint block_at[BLOCKS], block_rows[BLOCKS], block_to[BLOCKS];
+        uint block_at[BLOCKS], block_to[BLOCKS];
+        int block_rows[BLOCKS];
 #pragma unroll
         for (uint b = 0; b < BLOCKS; b++) {
             const uint block = local_number() + b * LOCAL_SIZE;
-            const bool of_x = block < BLOCKS_X;
-            const uint quad = block_quad(of_x ? block : block - BLOCKS_X);
-            const uint k = block_vector(of_x ? block : block - BLOCKS_X) * VECTOR;
-            const uint row = (of_x ? row0 : column0) + quad * 4;
-            const uint end = of_x ? rows : N;
-            block_at[b] = row * K + k;
-            block_rows[b] = row < end ? end - row : 0;
-            block_to[b] = of_x ? k * QUADS_M + quad : TILE_X_QUADS + k * QUADS_N + quad;
+            const uint row = (block < BLOCKS_X ? row0 : column0) + block_quad(block) * 4;
+            block_at[b] = row * K + block_k(block);
+            block_rows[b] = (int)(block < BLOCKS_X ? rows : N) - (int)row;
+            block_to[b] = block_k(block) * (block < BLOCKS_X ? QUADS_M : QUADS_N) + block_quad(block) +
+                          (block < BLOCKS_X ? 0 : TILE_X_QUADS);
         }
 
         float4 sum[SUMS];
@@ -113,38 +114,26 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm(INPUT
 #pragma unroll
         for (uint j = 0; j < SUM_QUADS; j++) {
             const uint column = column0 + sum_column(j);
-            float b[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+            float4 b = (float4)(0.0f);
 #if BIAS
-#pragma unroll
-            for (uint c = 0; c < 4; c++)
-                if (column + c < N) b[c] = LOAD(bias, column + c);
+            b = LOAD_SOME(bias, column, column, N);
 #endif
 #pragma unroll
             for (uint i = 0; i < THREAD_M; i++) {
                 const uint row = row0 + sum_row(i);
                 const uint at = row * N + column;
-                const float4 quad = sum[i * SUM_QUADS + j];
+                float4 r = (float4)(0.0f);
                 if (row < rows && column < N) {
 #if ALIGNED
-                    float4 r = (float4)(0.0f);
 #if RESIDUAL
                     r = LOAD_QUAD(residual, at);
 #endif
-                    STORE_QUAD(y, at,
-                               (float4)(epilogue(quad.x, b[0], r.x), epilogue(quad.y, b[1], r.y),
-                                        epilogue(quad.z, b[2], r.z), epilogue(quad.w, b[3], r.w)));
+                    STORE_QUAD(y, at, epilogue(sum[i * SUM_QUADS + j], b, r));
 #else
-                    const float s[4] = {quad.x, quad.y, quad.z, quad.w};
-#pragma unroll
-                    for (uint c = 0; c < 4; c++) {
-                        if (column + c < N) {
-                            float r = 0.0f;
 #if RESIDUAL
-                            r = LOAD(residual, at + c);
+                    r = LOAD_SOME(residual, at, column, N);
 #endif
-                            STORE(y, at + c, epilogue(s[c], b[c], r));
-                        }
-                    }
+                    STORE_SOME(y, at, epilogue(sum[i * SUM_QUADS + j], b, r), column, N);
 #endif
                 }
             }

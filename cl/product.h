@@ -33,16 +33,40 @@ static inline uint2 pack_quad(const float4 v)
 #define STORE_QUAD(name, at, v) *(__global float4 *)((name) + (at)) = (v)
 #endif
 
-/* raw = VECTOR elements from `at` on, the first `valid` of them in memory and the rest 0, still in the storage type: 16
- * bytes in flight cost four registers. `wide`: `at` is a multiple of VECTOR and `valid` is 0 or VECTOR. */
-#define FETCH_VECTOR(raw, name, at, valid, wide) raw = fetch_vector(name, at, valid, wide)
+/* The same where `at` may be anything: the elements `column`, `column` + 1, ... of a row of `end`. */
+#define LOAD_SOME(name, at, column, end) load_some(name, at, column, end)
+#define STORE_SOME(name, at, v, column, end) store_some(name, at, v, column, end)
 
-static inline uint4 fetch_vector(__global const storage *from, const uint at, const uint valid, const bool wide)
+static inline float4 load_some(__global const storage *from, const uint at, const uint column, const uint end)
 {
-    if (wide) return valid != 0 ? *(__global const uint4 *)(from + at) : (uint4)(0);
+    float4 v = (float4)(0.0f);
+    if (column < end) v.x = LOAD(from, at);
+    if (column + 1 < end) v.y = LOAD(from, at + 1);
+    if (column + 2 < end) v.z = LOAD(from, at + 2);
+    if (column + 3 < end) v.w = LOAD(from, at + 3);
+    return v;
+}
+
+static inline void store_some(__global storage *to, const uint at, const float4 v, const uint column, const uint end)
+{
+    if (column < end) STORE(to, at, v.x);
+    if (column + 1 < end) STORE(to, at + 1, v.y);
+    if (column + 2 < end) STORE(to, at + 2, v.z);
+    if (column + 3 < end) STORE(to, at + 3, v.w);
+}
+
+/* raw = VECTOR elements from `at` on, in the storage type (16 bytes in flight cost four registers). They are the elements
+ * `k`, `k` + 1, ... of a row of `end`; what lies beyond, or in no row (`there` false), is 0. `wide`: `at` and `end` are
+ * multiples of VECTOR. */
+#define FETCH_VECTOR(raw, name, at, there, k, end, wide) raw = fetch_vector(name, at, there, k, end, wide)
+
+static inline uint4 fetch_vector(__global const storage *from, const uint at, const bool there, const uint k,
+                                 const uint end, const bool wide)
+{
+    if (wide) return there && k < end ? *(__global const uint4 *)(from + at) : (uint4)(0);
     float v[VECTOR];
 #pragma unroll
-    for (uint c = 0; c < VECTOR; c++) v[c] = c < valid ? LOAD(from, at + c) : 0.0f;
+    for (uint c = 0; c < VECTOR; c++) v[c] = there && k + c < end ? LOAD(from, at + c) : 0.0f;
     return pack_vector(v);
 }
 

@@ -3,7 +3,7 @@
  *
  * A work-group computes TILE_M x TILE_N outputs in slabs of TILE_K, a work-item THREAD_M x THREAD_N of them: quads that
  * lie THREADS_M (THREADS_N) quads apart, so that neighbours read neighbouring quads of shared memory. All five are
- * powers of two; TILE_M and TILE_N are multiples of 32, TILE_K of VECTOR, THREAD_M and THREAD_N of 4. */
+ * powers of two and multiples of 4, TILE_K and TILE_N of VECTOR. */
 #include "product.h"
 
 #ifndef TILE_M
@@ -42,10 +42,22 @@
 #define BLOCKS_W (QUADS_N * VECTORS_K)
 #define BLOCKS ((BLOCKS_X + BLOCKS_W + LOCAL_SIZE - 1) / LOCAL_SIZE)
 
-/* Eight neighbours take blocks of eight quads of rows, the next eight the next VECTOR of the same rows: stores to shared
+/* Eight neighbours (RUN) take eight quads of rows, the next eight the next VECTOR of the same rows: stores to shared
  * memory touch every bank once, and loads use all of a row's 64 bytes. */
-static inline uint block_quad(const uint block) { return block % 8 + block / (8 * VECTORS_K) * 8; }
-static inline uint block_vector(const uint block) { return block / 8 % VECTORS_K; }
+#define RUN_M (QUADS_M < 8 ? QUADS_M : 8)
+#define RUN_N (QUADS_N < 8 ? QUADS_N : 8)
+
+static inline uint block_quad(const uint block)
+{
+    const uint w = block - BLOCKS_X;
+    return block < BLOCKS_X ? block % RUN_M + block / (RUN_M * VECTORS_K) * RUN_M
+                            : w % RUN_N + w / (RUN_N * VECTORS_K) * RUN_N;
+}
+/* First k of the block in its slab. */
+static inline uint block_k(const uint block)
+{
+    return (block < BLOCKS_X ? block / RUN_M : (block - BLOCKS_X) / RUN_N) % VECTORS_K * VECTOR;
+}
 
 /* Quads of outputs: SUM_QUADS for each of THREAD_M rows. */
 #define SUM_QUADS (THREAD_N / 4)

@@ -1,0 +1,150 @@
+/* The two products of attention with stored scores, per sequence s and head h:
+ * BATCHED_SCORES:  y[s][h][j][k] = sum over p of x[j][h][p] * w[k][h][p], one work-group per score tile and head;
+ * BATCHED_CONTEXT: y[j][h][p] = sum over k of x[s][h][j][k] * w[k][h][p], one work-group per query tile and head. */
+#include "tile.h"
+
+#ifndef BATCHED
+#define BATCHED BATCHED_SCORES
+#endif
+#ifndef HEADS
+#define HEADS 1
+#endif
+#ifndef HEAD_DIM
+#define HEAD_DIM 32
+#endif
+#ifndef X_STRIDE
+#define X_STRIDE HEAD_DIM
+#endif
+#ifndef X_OFFSET
+#define X_OFFSET 0
+#endif
+#ifndef W_STRIDE
+#define W_STRIDE HEAD_DIM
+#endif
+#ifndef W_OFFSET
+#define W_OFFSET 0
+#endif
+#ifndef Y_STRIDE
+#define Y_STRIDE HEAD_DIM
+#endif
+#ifndef Y_OFFSET
+#define Y_OFFSET 0
+#endif
+
+#if BATCHED == BATCHED_SCORES
+#define HEADER_TILES HEADER_SCORE_TILES
+#define HEADER_AT_TILES HEADER_AT_SCORE_TILES
+#else
+#define HEADER_TILES HEADER_QUERY_TILES
+#define HEADER_AT_TILES HEADER_AT_QUERY_TILES
+#endif
+
+/* BATCHED_CONTEXT: blocks of w are 4 k x VECTOR columns, neighbours along the columns. */
+#define VECTORS_N (TILE_N / VECTOR)
+
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(INPUT_OF(uint, batch), INPUT(x), INPUT(w),
+                                                                            OUTPUT(y))
+{
+    BEGIN_OF(uint, batch);
+    BEGIN(x);
+    BEGIN(w);
+    BEGIN_OUTPUT(y);
+    __local float4 tile[TILE_X_QUADS + TILE_W_QUADS];
+
+    const uint tiles = batch[HEADER_TILES];
+    const uint head = group_number() / max(tiles, 1u);
+    if (tiles > 0 && head < HEADS) {
+        const uint entry = batch[HEADER_AT_TILES] + group_number() % tiles * 2;
+        const uint sequence = batch[entry];
+        const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
+        const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
+        const uint scores_at =
+            HEADS * batch[batch[HEADER_AT_SCORE_OFFSETS] + sequence] + head * length * length; /* of this head */
+
+#if BATCHED == BATCHED_SCORES
+        const uint row0 = (batch[entry + 1] & 0xffff) * TILE_M;
+        const uint columns_begin = (batch[entry + 1] >> 16) * TILE_N;
+        const uint columns_end = min(columns_begin + TILE_N, length);
+        const uint depth = HEAD_DIM;
+        const uint x_stride = X_STRIDE;
+        const uint x_at = X_OFFSET + first * X_STRIDE + head * HEAD_DIM;
+        const bool x_wide = ALIGNED != 0;
+        const uint y_stride = length;
+        const uint y_at = scores_at;
+        const bool y_wide = length % 4 == 0 && scores_at % 4 == 0;
+#else
+        const uint row0 = batch[entry + 1];
+        const uint columns_begin = 0;
+        const uint columns_end = HEAD_DIM;
+        const uint depth = length;
+        const uint x_stride = length;
+        const uint x_at = scores_at;
+        const bool x_wide = length % VECTOR == 0 && scores_at % VECTOR == 0;
+        const uint y_stride = Y_STRIDE;
+        const uint y_at = Y_OFFSET + first * Y_STRIDE + head * HEAD_DIM;
+        const bool y_wide = ALIGNED != 0;
+#endif
+        const uint w_at = W_OFFSET + first * W_STRIDE + head * HEAD_DIM;
+
+        for (uint column0 = columns_begin; column0 < columns_end; column0 += TILE_N) {
+            float4 sum[SUMS];
+#pragma unroll
+            for (uint i = 0; i < SUMS; i++) sum[i] = (float4)(0.0f);
+
+            for (uint k0 = 0; k0 < depth; k0 += TILE_K) {
+                barrier(CLK_LOCAL_MEM_FENCE); /* nobody reads the slab before any more */
+#pragma unroll
+                for (uint b = 0; b < BLOCKS; b++) {
+                    const uint block = local_number() + b * LOCAL_SIZE;
+                    uint4 raw[4];
+                    if (block < BLOCKS_X) {
+                        const uint row = row0 + block_quad(block) * 4;
+                        const uint k = k0 + block_k(block);
+#pragma unroll
+                        for (uint r = 0; r < 4; r++)
+                            FETCH_VECTOR(raw[r], x, x_at + (row + r) * x_stride + k, row + r < length, k, depth, x_wide);
+                        PUT_ROWS(tile, block_k(block) * QUADS_M + block_quad(block), QUADS_M, raw);
+                    } else if (block < BLOCKS_X + BLOCKS_W) {
+#if BATCHED == BATCHED_SCORES
+                        const uint row = column0 + block_quad(block) * 4;
+                        const uint k = k0 + block_k(block);
+#pragma unroll
+                        for (uint r = 0; r < 4; r++)
+                            FETCH_VECTOR(raw[r], w, w_at + (row + r) * W_STRIDE + k, row + r < length, k, HEAD_DIM,
+                                         ALIGNED != 0);
+                        PUT_ROWS(tile, TILE_X_QUADS + block_k(block) * QUADS_N + block_quad(block), QUADS_N, raw);
+#else
+                        const uint k = (block - BLOCKS_X) / VECTORS_N * 4;
+                        const uint column = (block - BLOCKS_X) % VECTORS_N * VECTOR;
+#pragma unroll
+                        for (uint r = 0; r < 4; r++) {
+                            FETCH_VECTOR(raw[r], w, w_at + (k0 + k + r) * W_STRIDE + column0 + column,
+                                         k0 + k + r < length, column0 + column, HEAD_DIM, ALIGNED != 0);
+                            PUT_VECTOR(tile, TILE_X_QUADS + (k + r) * QUADS_N + column / 4, raw[r]);
+                        }
+#endif
+                    }
+                }
+                barrier(CLK_LOCAL_MEM_FENCE);
+                multiply(tile, sum);
+            }
+
+#pragma unroll
+            for (uint j = 0; j < SUM_QUADS; j++) {
+                const uint column = column0 + sum_column(j);
+#pragma unroll
+                for (uint i = 0; i < THREAD_M; i++) {
+                    const uint row = row0 + sum_row(i);
+                    const uint at = y_at + row * y_stride + column;
+                    const float4 quad = sum[i * SUM_QUADS + j];
+                    if (row < length && column < columns_end) {
+                        if (y_wide)
+                            STORE_QUAD(y, at, quad);
+                        else
+                            STORE_SOME(y, at, quad, column, columns_end);
+                    }
+                }
+            }
+        }
+    }
+}
