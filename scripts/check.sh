@@ -27,11 +27,16 @@ quietly() { # NAME COMMAND...: the output goes to build/NAME.log, and here when 
         die "failed: $* (all of it is in $log)"
     }
 }
-usable_devices() { # PREFIX: ids of this machine's usable devices, on one line
+# Ids, on one line, of the usable devices that are tested: those of an API, or with "cpu" the software drivers.
+test_devices() { # API|cpu
     build/release/wherry devices --json | python3 -c '
-import json, sys
-devices = json.load(sys.stdin)["devices"]
-print(" ".join(d["id"] for d in devices if d["usable"] and d["id"].startswith(sys.argv[1])))' "$1"
+import json, os, sys
+asked = os.environ.get("WHERRY_TEST_DEVICES", "").split()
+for device in json.load(sys.stdin)["devices"]:
+    api = device["id"].partition(":")[0]
+    wanted = api != "reference" and device["type"] == "CPU" if sys.argv[1] == "cpu" else api == sys.argv[1]
+    if device["usable"] and wanted and (not asked or device["id"] in asked):
+        print(device["id"], end=" ")' "$1"
 }
 
 check_format() {
@@ -64,9 +69,9 @@ check_spirv() {
 # be there, and no other.
 check_validation() {
     local devices log=build/validation.log
-    devices=$(usable_devices vulkan:)
+    devices=$(test_devices vulkan)
     if [ -z "$devices" ]; then
-        skip "validation layers: no usable Vulkan device"
+        skip "validation layers: no Vulkan device to test"
         return
     fi
     cat >build/vk_layer_settings.txt <<'SETTINGS'
@@ -84,14 +89,25 @@ SETTINGS
     grep 'tests passed' $log
 }
 
-# The backends' host code runs with the software drivers where these allow it: leaks inside drivers are not ours.
+# First without drivers, so that only our code runs and leaks count; then the software drivers below the backends' host
+# code, leaks aside, since these drivers leak (ours are counted by the tests' own allocator).
 check_sanitize() {
+    local small="tiny small odd unaligned unaligned-heads head-40 many-short" cpu
     quietly configure-sanitize cmake --preset sanitize -DWHERRY_WERROR=ON
     quietly build-sanitize cmake --build --preset sanitize
-    # No driver: only our code runs, and leaks count.
+    export UBSAN_OPTIONS=print_stacktrace=1
     VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent OCL_ICD_VENDORS=/nonexistent \
-        ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 WHERRY_TEST_DEVICES=reference \
-        ctest --preset sanitize --timeout 900
+        ASAN_OPTIONS=detect_leaks=1 WHERRY_TEST_DEVICES=reference WHERRY_TEST_SHAPES="$small" \
+        quietly sanitize ctest --preset sanitize --timeout 900
+    grep 'tests passed' build/sanitize.log
+    cpu=$(test_devices cpu)
+    if [ -z "$cpu" ]; then
+        skip "sanitizers below a driver: no software driver to test"
+        return
+    fi
+    ASAN_OPTIONS=detect_leaks=0 WHERRY_TEST_DEVICES="$cpu" WHERRY_TEST_SHAPES="$small" \
+        quietly sanitize-drivers ctest --preset sanitize --timeout 900 -R 'test_(vulkan|opencl|groups|encode)'
+    grep 'tests passed' build/sanitize-drivers.log
 }
 
 check_options() {
