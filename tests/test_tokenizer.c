@@ -566,6 +566,38 @@ static void test_odd_files(void **state)
     assert_int_equal(blocks, 0);
 }
 
+/* A damaged tokenizer.json either opens, and then works, or gives an error. */
+static void test_damaged_files(void **state)
+{
+    (void)state;
+    size_t size;
+    uint64_t seed = 2;
+    char *json = read_data(TEST_DATA "/tokenizer/unusual/tokenizer.json", &size), *damaged = malloc(size);
+    size_t opened = 0;
+    for (int round = 0; round < 600; round++) {
+        struct folder folder;
+        struct error e = {0};
+        memcpy(damaged, json, size);
+        /* Most of the file is vocabulary; its settings are at the begin. */
+        size_t span = round % 4 ? 2500 : size;
+        for (int i = 0; i <= round % 2; i++)
+            damaged[random_next(&seed) % span] = "{}[]\",:0159truefalsnl-AB\xC3"[random_next(&seed) % 26];
+        folder_open(&folder);
+        folder_write(&folder, "tokenizer.json", damaged, round % 10 ? size : random_next(&seed) % size);
+        struct tokenizer *t = tokenizer_open(&host, folder.path, VOCABULARY, &e);
+        folder_close(&folder);
+        size_t count = 0;
+        if (t) assert_true(tokenizer_encode(&host, t, "a <s> Word", 10, "b", 1, 64, NULL, NULL, &count, &e));
+        if (!t) assert_true(e.status != WHERRY_STATUS_OK && e.text[0]);
+        opened += t != NULL;
+        tokenizer_close(t);
+    }
+    assert_in_range(opened, 20, 580);
+    free(damaged);
+    host_free(&host, json);
+    assert_int_equal(blocks, 0);
+}
+
 /* Every allocation fails once: a clean error, and nothing is lost. */
 static void test_out_of_memory(void **state)
 {
@@ -622,9 +654,10 @@ int main(int argc, char **argv)
         return 2;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sample),    cmocka_unit_test(test_sample_json),  cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_decoding),  cmocka_unit_test(test_random_bytes), cmocka_unit_test(test_linear_time),
-        cmocka_unit_test(test_bad_files), cmocka_unit_test(test_odd_files),    cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_sample),        cmocka_unit_test(test_sample_json),  cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_decoding),      cmocka_unit_test(test_random_bytes), cmocka_unit_test(test_linear_time),
+        cmocka_unit_test(test_bad_files),     cmocka_unit_test(test_odd_files),    cmocka_unit_test(test_damaged_files),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -257,6 +257,9 @@ static bool added_build(struct reader *r)
 
 /* ---- templates ---- */
 
+/* A sequence of more special tokens than that is no model's, and would only make every text slow. */
+enum { TEMPLATE_MOST = 64 };
+
 static bool template_add(struct reader *r, struct template *form, enum piece_kind kind, int32_t id, uint32_t type)
 {
     struct piece *pieces = host_grow(&r->t->host, form->pieces, form->count, form->count + 1, sizeof *pieces, r->e);
@@ -288,8 +291,9 @@ static bool template_special(struct reader *r, const json_t *processor, const ch
     const json_t *ids = json_object_get(json_object_get(json_object_get(processor, "special_tokens"), name), "ids");
     if (!json_is_array(ids))
         return fail(r->e, WHERRY_STATUS_BAD_FORMAT, "its \"special_tokens\" lack \"%.100s\"", name);
+    if (form->count + json_array_size(ids) > TEMPLATE_MOST) return wrong_type(r, "ids", "a short array");
     for (size_t i = 0; i < json_array_size(ids); i++) {
-        uint32_t id;
+        uint32_t id = 0;
         TRY(get_count(r, json_array_get(ids, i), "ids", r->vocabulary, &id));
         TRY(template_add(r, form, PIECE_TOKEN, (int32_t)id, type));
     }
@@ -298,15 +302,13 @@ static bool template_special(struct reader *r, const json_t *processor, const ch
 
 static bool template_parse(struct reader *r, const json_t *processor, const char *key, struct template *form)
 {
-    /* A sequence of special tokens beyond that is no model's, and would only make every text slow. */
-    enum { MOST = 64 };
     const json_t *pieces = json_object_get(processor, key);
-    if (!json_is_array(pieces) || json_array_size(pieces) > MOST) return wrong_type(r, key, "a short array");
+    if (!json_is_array(pieces) || json_array_size(pieces) > TEMPLATE_MOST) return wrong_type(r, key, "a short array");
     for (size_t i = 0; i < json_array_size(pieces); i++) {
         const json_t *piece = json_array_get(pieces, i), *sequence = json_object_get(piece, "Sequence"),
                      *special = json_object_get(piece, "SpecialToken"), *one = sequence ? sequence : special;
-        const char *id;
-        uint32_t type;
+        const char *id = "";
+        uint32_t type = 0;
         if (!one) return wrong_type(r, key, "made of \"Sequence\" and \"SpecialToken\"");
         TRY(get_string(r, one, "id", &id) &&
             get_count(r, json_object_get(one, "type_id"), "type_id", INT32_MAX, &type));
@@ -318,7 +320,6 @@ static bool template_parse(struct reader *r, const json_t *processor, const char
                 return fail(r->e, WHERRY_STATUS_BAD_FORMAT, "\"%s\" has a sequence \"%.100s\"", key, id);
             TRY(template_add(r, form, second ? PIECE_SECOND : PIECE_FIRST, 0, type));
         }
-        if (form->count > MOST) return wrong_type(r, key, "a short array");
     }
     return true;
 }
@@ -332,7 +333,7 @@ static bool read_processor(struct reader *r, const json_t *processor)
         return template_parse(r, processor, "single", &r->t->single) &&
                template_parse(r, processor, "pair", &r->t->pair);
     }
-    uint32_t cls, sep;
+    uint32_t cls = 0, sep = 0;
     TRY(get_count(r, json_array_get(json_object_get(processor, "cls"), 1), "cls", r->vocabulary, &cls) &&
         get_count(r, json_array_get(json_object_get(processor, "sep"), 1), "sep", r->vocabulary, &sep));
     return template_bert(r, (int32_t)cls, (int32_t)sep);
@@ -468,7 +469,7 @@ static bool read_model(struct reader *r, const json_t *model)
 {
     const char *unknown, *prefix, *name;
     json_t *value;
-    uint32_t max_word;
+    uint32_t max_word = 0;
     /* Files of early versions don't name the type. */
     if (!json_is_object(model) || json_object_get(model, "type")) TRY(require_type(r, model, "model", "WordPiece"));
     if (json_object_get(model, "merges"))
