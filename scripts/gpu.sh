@@ -32,14 +32,16 @@ die() {
 # what NVIDIA's drivers load.
 fetch_debs() { # FOLDER
     local packages
-    packages=$(ldd "$build/wherry" "$build"/tests/test_* | awk '$3 ~ /^\// {print $3}' | sort -u |
-        xargs -r readlink -f | while read -r file; do
-        dpkg -S "$file" "${file#/usr}" 2>/dev/null | cut -d: -f1 | head -n 1
-    done | sort -u | grep -vxE 'libc6|libgcc-s1|libstdc\+\+6')
+    # A library is known to dpkg under /usr or without it.
+    packages=$(ldd "$build/wherry" "$build"/tests/test_* | awk '$3 ~ /^\// {print $3}' | sort -u | xargs readlink -f |
+        while read -r file; do dpkg -S "$file" "${file#/usr}" 2>/dev/null || true; done |
+        cut -d: -f1 | sort -u | grep -vxE 'libc6|libgcc-s1|libstdc\+\+6')
     mkdir -p "$1"
     # shellcheck disable=SC2086 # a list
-    (cd "$1" && apt-get -q download $packages libvulkan1 libegl1 libglvnd0 libgl1 libglx0 libopengl0 libgles2 libx11-6 \
-        libxext6 libxcb1 libxau6 libxdmcp6)
+    (cd "$1" && apt-get -q -o APT::Sandbox::User=root download $packages libvulkan1 libegl1 libglvnd0 libgl1 libglx0 \
+        libopengl0 libgles2 libx11-6 libxext6 libxcb1 libxau6 libxdmcp6)
+    # "libx11-6_2%3a1.8.4.deb": a name that not every way of copying takes.
+    find "$1" -name '*%*.deb' | while read -r deb; do mv "$deb" "${deb//%3a/_}"; done
 }
 
 use_debs() { # FOLDER
