@@ -159,13 +159,13 @@ void opencl_device_describe(cl_device_id id, wherry_device_info *info)
 
 void opencl_device_limits(cl_device_id id, struct device_limits *limits)
 {
-    size_t items[16] = {0};
+    size_t items[16] = {0}; /* three dimensions at least */
     size_t local = ask_size(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1);
-    /* Devices may have more than three dimensions: then the query below fails, and the total alone counts. */
     if (!clGetDeviceInfo(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, NULL) && items[0] && items[0] < local)
         local = items[0];
-    uint32_t width = ask_uint(id, QUERY_WARP, 0);
-    if (!width) width = ask_uint(id, QUERY_WAVEFRONT, 0);
+    bool nvidia = has_extension(id, "cl_nv_device_attribute_query");
+    uint32_t width = nvidia ? ask_uint(id, QUERY_WARP, 0) : 0;
+    if (has_extension(id, "cl_amd_device_attribute_query")) width = ask_uint(id, QUERY_WAVEFRONT, 0);
     *limits = (struct device_limits){
         .f16 = true, /* vload_half and vstore_half are in every OpenCL */
         .cpu = type_of(id) & CL_DEVICE_TYPE_CPU,
@@ -177,9 +177,7 @@ void opencl_device_limits(cl_device_id id, struct device_limits *limits)
         .max_binding_bytes = ask_ulong(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 0),
         .memory_bytes = ask_ulong(id, CL_DEVICE_GLOBAL_MEM_SIZE, 0),
     };
-    if (has_extension(id, "cl_nv_device_attribute_query")) {
-        limits->nvidia_sm = ask_uint(id, QUERY_SM_MAJOR, 0) * 10 + ask_uint(id, QUERY_SM_MINOR, 0);
-    }
+    if (nvidia) limits->nvidia_sm = ask_uint(id, QUERY_SM_MAJOR, 0) * 10 + ask_uint(id, QUERY_SM_MINOR, 0);
 }
 
 void opencl_device_identity(cl_device_id id, char *text, size_t size)

@@ -218,9 +218,18 @@ static struct buffer *buffer_create(struct backend_device *device, uint64_t byte
     return NULL;
 }
 
+bool opencl_range(const struct buffer *buffer, uint64_t offset, uint64_t bytes, const char *what, struct error *e)
+{
+    if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return true;
+    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                "%s: %" PRIu64 " bytes at %" PRIu64 " are outside the buffer of %" PRIu64, what, bytes, offset,
+                buffer->bytes);
+}
+
 static bool buffer_write(struct backend_device *device, struct buffer *buffer, uint64_t offset, const void *data,
                          uint64_t bytes, struct error *e)
 {
+    TRY(opencl_range(buffer, offset, bytes, "writing a buffer", e));
     if (!bytes) return true;
     cl_int code = clEnqueueWriteBuffer(device->queue, buffer->memory, CL_TRUE, (size_t)offset, (size_t)bytes, data, 0,
                                        NULL, NULL);
@@ -232,6 +241,7 @@ static bool buffer_write(struct backend_device *device, struct buffer *buffer, u
 static bool buffer_read(struct backend_device *device, struct buffer *buffer, uint64_t offset, void *data,
                         uint64_t bytes, struct error *e)
 {
+    TRY(opencl_range(buffer, offset, bytes, "reading a buffer", e));
     if (!bytes) return true;
     cl_int code =
         clEnqueueReadBuffer(device->queue, buffer->memory, CL_TRUE, (size_t)offset, (size_t)bytes, data, 0, NULL, NULL);

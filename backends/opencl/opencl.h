@@ -52,6 +52,11 @@ struct backend_device {
     char clblast_note[256]; /* why it was refused */
 };
 
+/* ---- opencl.c ---- */
+
+/* Fails unless [offset, offset + bytes) lies in the buffer; `what` begins the sentence. */
+bool opencl_range(const struct buffer *buffer, uint64_t offset, uint64_t bytes, const char *what, struct error *e);
+
 /* ---- errors.c ---- */
 
 const char *opencl_error_name(cl_int code);

@@ -27,6 +27,20 @@ static uint64_t element_bytes(uint8_t slot, bool f16)
     return words || !f16 ? 4 : 2;
 }
 
+static bool bindings_check(const struct step *step, struct error *e)
+{
+    for (int i = 0; i < step->n_bindings; i++) {
+        const struct binding *b = &step->bindings[i];
+        TRY(opencl_range(b->buffer, b->offset, b->bytes, step->name, e));
+        if (b->offset % 256) {
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                        "%s: the argument of slot %d begins at %" PRIu64 ", not at a multiple of 256", step->name,
+                        b->slot, b->offset);
+        }
+    }
+    return true;
+}
+
 static bool arguments_set(const struct step *step, cl_kernel kernel, struct error *e)
 {
     cl_uint expected = 0, given = 2 * (cl_uint)step->n_bindings;
@@ -131,6 +145,7 @@ static bool program_fill(struct backend_device *device, struct program *program,
     for (int i = 0; i < s->n_steps; i++) {
         struct prepared *p = &program->steps[i];
         uint32_t compiled = 0;
+        TRY(bindings_check(&s->steps[i], e));
         wanted[i] = !opencl_gemm_prepare(device, &s->steps[i], &p->gemm, &p->note, &compiled);
         clblast_compiled += compiled;
         clblast_steps += !wanted[i];
@@ -196,6 +211,8 @@ static bool enqueue_all(const struct program *program, const struct run *run, cl
     enum { FLUSH_EVERY = 8 }; /* so that the device starts while the rest is being enqueued */
     for (int i = 0; i < run->n_uploads; i++) {
         const struct transfer *t = &run->uploads[i];
+        TRY(opencl_range(t->buffer, t->offset, t->bytes, "an upload", e));
+        if (!t->bytes) continue;
         cl_int code = clEnqueueWriteBuffer(queue, t->buffer->memory, CL_FALSE, (size_t)t->offset, (size_t)t->bytes,
                                            t->host, 0, NULL, NULL);
         if (code) return opencl_fail_running(e, code, "clEnqueueWriteBuffer of %" PRIu64 " bytes", t->bytes);
@@ -208,6 +225,8 @@ static bool enqueue_all(const struct program *program, const struct run *run, cl
     }
     for (int i = 0; i < run->n_downloads; i++) {
         const struct transfer *t = &run->downloads[i];
+        TRY(opencl_range(t->buffer, t->offset, t->bytes, "a download", e));
+        if (!t->bytes) continue;
         cl_int code = clEnqueueReadBuffer(queue, t->buffer->memory, CL_FALSE, (size_t)t->offset, (size_t)t->bytes,
                                           t->host, 0, NULL, NULL);
         if (code) return opencl_fail_running(e, code, "clEnqueueReadBuffer of %" PRIu64 " bytes", t->bytes);
