@@ -87,8 +87,8 @@
 /* Neighbours take RUN quads of rows (or keys), the next ones the next VECTOR of channels of the same rows. */
 #define RUN (QUADS_M % 8 == 0 && QUADS_N % 8 == 0 ? 8 : 1)
 
-static inline uint block_quad(const uint block) { return block % RUN + block / (RUN * VECTORS_K) * RUN; }
-static inline uint block_channel(const uint block) { return block / RUN % VECTORS_K * VECTOR; }
+INLINE uint block_quad(const uint block) { return block % RUN + block / (RUN * VECTORS_K) * RUN; }
+INLINE uint block_channel(const uint block) { return block / RUN % VECTORS_K * VECTOR; }
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void
 attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
@@ -124,9 +124,9 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
 
         float4 sum[THREAD_M * CHANNEL_QUADS];
         float largest[THREAD_M], total[THREAD_M]; /* total: of this work-item's keys alone */
-#pragma unroll
+        UNROLL
         for (uint i = 0; i < THREAD_M * CHANNEL_QUADS; i++) sum[i] = (float4)(0.0f);
-#pragma unroll
+        UNROLL
         for (uint i = 0; i < THREAD_M; i++) {
             largest[i] = LOWEST;
             total[i] = 0.0f;
@@ -137,19 +137,19 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
 
             /* ---- scores ---- */
             float4 score[THREAD_M * KEY_QUADS];
-#pragma unroll
+            UNROLL
             for (uint i = 0; i < THREAD_M * KEY_QUADS; i++) score[i] = (float4)(0.0f);
             for (uint p0 = 0; p0 < HEAD_DIM; p0 += TILE_K) {
                 barrier(CLK_LOCAL_MEM_FENCE); /* nobody reads the tiles before any more */
                 if (HEAD_DIM > TILE_K || key0 == 0) {
-#pragma unroll
+                    UNROLL
                     for (uint b = 0; b < ROUNDS(BLOCKS_X); b++) {
                         const uint block = l + b * LOCAL_SIZE;
                         const uint quad = block_quad(block);
                         const uint p = block_channel(block);
                         if (block < BLOCKS_X && p0 + p < HEAD_DIM) {
                             uint4 raw[4];
-#pragma unroll
+                            UNROLL
                             for (uint r = 0; r < 4; r++)
                                 FETCH_VECTOR(raw[r], x, x_at + (quad * 4 + r) * X_STRIDE + p0 + p, quad * 4 + r < rows,
                                              p0 + p, HEAD_DIM, ALIGNED != 0);
@@ -157,7 +157,7 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
                         }
                     }
                 }
-#pragma unroll
+                UNROLL
                 for (uint b = 0; b < ROUNDS(BLOCKS_W); b++) {
                     const uint block = l + b * LOCAL_SIZE;
                     const uint quad = block_quad(block);
@@ -166,7 +166,7 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
                         /* A quad holds every THREADS_N-th key. */
                         const uint key = quad / THREADS_N * (4 * THREADS_N) + quad % THREADS_N;
                         uint4 raw[4];
-#pragma unroll
+                        UNROLL
                         for (uint r = 0; r < 4; r++)
                             FETCH_VECTOR(raw[r], w, w_at + (key0 + key + r * THREADS_N) * W_STRIDE + p0 + p,
                                          key + r * THREADS_N < keys, p0 + p, HEAD_DIM, ALIGNED != 0);
@@ -179,7 +179,7 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
                 for (uint p = 0; p < channels; p++) {
                     float a[THREAD_M];
                     float4 b[KEY_QUADS];
-#pragma unroll
+                    UNROLL
                     for (uint i = 0; i < THREAD_M / 4; i++) {
                         const float4 quad = x_tile[p * QUADS_M + i * THREADS_M + m];
                         a[i * 4] = quad.x;
@@ -187,11 +187,11 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
                         a[i * 4 + 2] = quad.z;
                         a[i * 4 + 3] = quad.w;
                     }
-#pragma unroll
+                    UNROLL
                     for (uint j = 0; j < KEY_QUADS; j++) b[j] = wv_tile[p * QUADS_N + j * THREADS_N + n];
-#pragma unroll
+                    UNROLL
                     for (uint i = 0; i < THREAD_M; i++)
-#pragma unroll
+                        UNROLL
                         for (uint j = 0; j < KEY_QUADS; j++)
                             score[i * KEY_QUADS + j] = fma((float4)(a[i]), b[j], score[i * KEY_QUADS + j]);
                 }
@@ -199,10 +199,10 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
 
             /* ---- the largest score of each row; keys beyond the sequence are no keys ---- */
             float step[THREAD_M];
-#pragma unroll
+            UNROLL
             for (uint i = 0; i < THREAD_M; i++) {
                 step[i] = LOWEST;
-#pragma unroll
+                UNROLL
                 for (uint j = 0; j < KEY_QUADS; j++) {
                     const float4 s = score[i * KEY_QUADS + j] * scale;
                     const uint key = j * 4 * THREADS_N + n;
@@ -213,34 +213,34 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
                     if (key + 3 * THREADS_N < keys) step[i] = fmax(step[i], s.w);
                 }
             }
-#pragma unroll
+            UNROLL
             for (uint i = 0; i < THREAD_M / 4; i++)
                 row_tile[n * QUADS_M + i * THREADS_M + m] =
                     (float4)(step[i * 4], step[i * 4 + 1], step[i * 4 + 2], step[i * 4 + 3]);
             barrier(CLK_LOCAL_MEM_FENCE); /* the keys' tile is free, too */
 
             /* ---- values ---- */
-#pragma unroll
+            UNROLL
             for (uint b = 0; b < ROUNDS(BLOCKS_V); b++) {
                 const uint block = l + b * LOCAL_SIZE;
                 const uint key = block / VECTORS_V * 4;
                 const uint p = block % VECTORS_V * VECTOR;
                 if (block < BLOCKS_V) {
                     uint4 raw[4];
-#pragma unroll
+                    UNROLL
                     for (uint r = 0; r < 4; r++)
                         FETCH_VECTOR(raw[r], v, v_at + (key0 + key + r) * V_STRIDE + p, key + r < keys, p, HEAD_DIM,
                                      ALIGNED != 0);
-#pragma unroll
+                    UNROLL
                     for (uint r = 0; r < 4; r++) PUT_VECTOR(wv_tile, (key + r) * QUADS_V + p / 4, raw[r]);
                 }
             }
 
             /* ---- weights, relative to the largest score so far ---- */
-#pragma unroll
+            UNROLL
             for (uint i = 0; i < THREAD_M / 4; i++) {
                 float4 most = row_tile[i * THREADS_M + m];
-#pragma unroll
+                UNROLL
                 for (uint other = 1; other < THREADS_N; other++)
                     most = fmax(most, row_tile[other * QUADS_M + i * THREADS_M + m]);
                 step[i * 4] = most.x;
@@ -248,15 +248,15 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
                 step[i * 4 + 2] = most.z;
                 step[i * 4 + 3] = most.w;
             }
-#pragma unroll
+            UNROLL
             for (uint i = 0; i < THREAD_M; i++) {
                 const float now = fmax(largest[i], step[i]);
                 const float shrink = exp2(largest[i] - now);
                 largest[i] = now;
                 total[i] *= shrink;
-#pragma unroll
+                UNROLL
                 for (uint j = 0; j < CHANNEL_QUADS; j++) sum[i * CHANNEL_QUADS + j] *= shrink;
-#pragma unroll
+                UNROLL
                 for (uint j = 0; j < KEY_QUADS; j++) {
                     const float4 s = score[i * KEY_QUADS + j];
                     const uint key = j * 4 * THREADS_N + n;
@@ -269,9 +269,9 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
                     score[i * KEY_QUADS + j] = e;
                 }
             }
-#pragma unroll
+            UNROLL
             for (uint i = 0; i < THREAD_M / 4; i++) {
-#pragma unroll
+                UNROLL
                 for (uint j = 0; j < KEY_QUADS; j++) {
                     const float4 e0 = score[(i * 4) * KEY_QUADS + j], e1 = score[(i * 4 + 1) * KEY_QUADS + j];
                     const float4 e2 = score[(i * 4 + 2) * KEY_QUADS + j], e3 = score[(i * 4 + 3) * KEY_QUADS + j];
@@ -289,7 +289,7 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
             for (uint k = 0; k < keys; k++) {
                 float a[THREAD_M];
                 float4 b[CHANNEL_QUADS];
-#pragma unroll
+                UNROLL
                 for (uint i = 0; i < THREAD_M / 4; i++) {
                     const float4 quad = p_tile[k * QUADS_P + i * THREADS_M + m];
                     a[i * 4] = quad.x;
@@ -297,36 +297,36 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
                     a[i * 4 + 2] = quad.z;
                     a[i * 4 + 3] = quad.w;
                 }
-#pragma unroll
+                UNROLL
                 for (uint j = 0; j < CHANNEL_QUADS; j++) b[j] = wv_tile[k * QUADS_V + j * THREADS_N + n];
-#pragma unroll
+                UNROLL
                 for (uint i = 0; i < THREAD_M; i++)
-#pragma unroll
+                    UNROLL
                     for (uint j = 0; j < CHANNEL_QUADS; j++)
                         sum[i * CHANNEL_QUADS + j] = fma((float4)(a[i]), b[j], sum[i * CHANNEL_QUADS + j]);
             }
         }
 
         /* ---- the rows' totals, and the mean that they make of the sums ---- */
-#pragma unroll
+        UNROLL
         for (uint i = 0; i < THREAD_M / 4; i++)
             row_tile[n * QUADS_M + i * THREADS_M + m] =
                 (float4)(total[i * 4], total[i * 4 + 1], total[i * 4 + 2], total[i * 4 + 3]);
         barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
+        UNROLL
         for (uint i = 0; i < THREAD_M / 4; i++) {
             float4 all = row_tile[i * THREADS_M + m];
-#pragma unroll
+            UNROLL
             for (uint other = 1; other < THREADS_N; other++) all += row_tile[other * QUADS_M + i * THREADS_M + m];
             total[i * 4] = all.x;
             total[i * 4 + 1] = all.y;
             total[i * 4 + 2] = all.z;
             total[i * 4 + 3] = all.w;
         }
-#pragma unroll
+        UNROLL
         for (uint i = 0; i < THREAD_M; i++) {
             const uint row = (i / 4 * THREADS_M + m) * 4 + i % 4;
-#pragma unroll
+            UNROLL
             for (uint j = 0; j < CHANNEL_QUADS; j++) {
                 const uint p = (j * THREADS_N + n) * 4;
                 const uint at = y_at + row * Y_STRIDE + p;
@@ -339,5 +339,6 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
                 }
             }
         }
+        LAST_BARRIER;
     }
 }

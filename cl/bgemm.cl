@@ -88,19 +88,19 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(INPU
 
         for (uint column0 = columns_begin; column0 < columns_end; column0 += TILE_N) {
             float4 sum[SUMS];
-#pragma unroll
+            UNROLL
             for (uint i = 0; i < SUMS; i++) sum[i] = (float4)(0.0f);
 
             for (uint k0 = 0; k0 < depth; k0 += TILE_K) {
                 barrier(CLK_LOCAL_MEM_FENCE); /* nobody reads the slab before any more */
-#pragma unroll
+                UNROLL
                 for (uint b = 0; b < BLOCKS; b++) {
                     const uint block = local_number() + b * LOCAL_SIZE;
                     uint4 raw[4];
                     if (block < BLOCKS_X) {
                         const uint row = row0 + block_quad(block) * 4;
                         const uint k = k0 + block_k(block);
-#pragma unroll
+                        UNROLL
                         for (uint r = 0; r < 4; r++)
                             FETCH_VECTOR(raw[r], x, x_at + (row + r) * x_stride + k, row + r < length, k, depth, x_wide);
                         PUT_ROWS(tile, block_k(block) * QUADS_M + block_quad(block), QUADS_M, raw);
@@ -108,7 +108,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(INPU
 #if BATCHED == BATCHED_SCORES
                         const uint row = column0 + block_quad(block) * 4;
                         const uint k = k0 + block_k(block);
-#pragma unroll
+                        UNROLL
                         for (uint r = 0; r < 4; r++)
                             FETCH_VECTOR(raw[r], w, w_at + (row + r) * W_STRIDE + k, row + r < length, k, HEAD_DIM,
                                          ALIGNED != 0);
@@ -116,7 +116,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(INPU
 #else
                         const uint k = (block - BLOCKS_X) / VECTORS_N * 4;
                         const uint column = (block - BLOCKS_X) % VECTORS_N * VECTOR;
-#pragma unroll
+                        UNROLL
                         for (uint r = 0; r < 4; r++) {
                             FETCH_VECTOR(raw[r], w, w_at + (k0 + k + r) * W_STRIDE + column0 + column,
                                          k0 + k + r < length, column0 + column, HEAD_DIM, ALIGNED != 0);
@@ -129,10 +129,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(INPU
                 multiply(tile, sum);
             }
 
-#pragma unroll
+            UNROLL
             for (uint j = 0; j < SUM_QUADS; j++) {
                 const uint column = column0 + sum_column(j);
-#pragma unroll
+                UNROLL
                 for (uint i = 0; i < THREAD_M; i++) {
                     const uint row = row0 + sum_row(i);
                     const uint at = y_at + row * y_stride + column;
@@ -146,5 +146,6 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(INPU
                 }
             }
         }
+        LAST_BARRIER;
     }
 }

@@ -25,20 +25,20 @@
 #define TILES_N ((N + TILE_N - 1) / TILE_N)
 
 /* Starts the loads of this work-item's blocks of the slab at k0. */
-static inline void fetch_slab(__global const storage *x, __global const storage *w, const uint *block_at,
+INLINE void fetch_slab(__global const storage *x, __global const storage *w, const uint *block_at,
                               const int *block_rows, const uint k0, uint4 *raw)
 {
-#pragma unroll
+    UNROLL
     for (uint b = 0; b < BLOCKS; b++) {
         const uint block = local_number() + b * LOCAL_SIZE;
         const uint k = k0 + block_k(block);
         const uint end = K % TILE_K == 0 ? k + VECTOR : K;
         if (block < BLOCKS_X) {
-#pragma unroll
+            UNROLL
             for (int r = 0; r < 4; r++)
                 FETCH_VECTOR(raw[b * 4 + r], x, block_at[b] + k0 + r * K, r < block_rows[b], k, end, ALIGNED != 0);
         } else if (block < BLOCKS_X + BLOCKS_W) {
-#pragma unroll
+            UNROLL
             for (int r = 0; r < 4; r++)
                 FETCH_VECTOR(raw[b * 4 + r], w, block_at[b] + k0 + r * K, r < block_rows[b], k, end, ALIGNED != 0);
         }
@@ -46,7 +46,7 @@ static inline void fetch_slab(__global const storage *x, __global const storage 
 }
 
 /* What becomes of four sums before they are stored, in this order. Dropout has its place before the residual. */
-static inline float4 epilogue(const float4 sum, const float4 bias, const float4 residual)
+INLINE float4 epilogue(const float4 sum, const float4 bias, const float4 residual)
 {
     const float4 v = sum + bias;
     return (float4)(activate(ACTIVATION, v.x), activate(ACTIVATION, v.y), activate(ACTIVATION, v.z),
@@ -82,7 +82,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm(INPUT
         /* This work-item's blocks: where they begin, how many rows there are from there on, and where they go. */
         uint block_at[BLOCKS], block_to[BLOCKS];
         int block_rows[BLOCKS];
-#pragma unroll
+        UNROLL
         for (uint b = 0; b < BLOCKS; b++) {
             const uint block = local_number() + b * LOCAL_SIZE;
             const uint row = (block < BLOCKS_X ? row0 : column0) + block_quad(block) * 4;
@@ -93,14 +93,14 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm(INPUT
         }
 
         float4 sum[SUMS];
-#pragma unroll
+        UNROLL
         for (uint i = 0; i < SUMS; i++) sum[i] = (float4)(0.0f);
 
         uint4 raw[BLOCKS * 4];
         fetch_slab(x, w, block_at, block_rows, 0, raw);
         for (uint k0 = 0; k0 < K; k0 += TILE_K) {
             barrier(CLK_LOCAL_MEM_FENCE); /* nobody reads the slab before any more */
-#pragma unroll
+            UNROLL
             for (uint b = 0; b < BLOCKS; b++) {
                 const uint block = local_number() + b * LOCAL_SIZE;
                 if (block < BLOCKS_X + BLOCKS_W)
@@ -111,14 +111,14 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm(INPUT
             multiply(tile, sum);
         }
 
-#pragma unroll
+        UNROLL
         for (uint j = 0; j < SUM_QUADS; j++) {
             const uint column = column0 + sum_column(j);
             float4 b = (float4)(0.0f);
 #if BIAS
             b = LOAD_SOME(bias, column, column, N);
 #endif
-#pragma unroll
+            UNROLL
             for (uint i = 0; i < THREAD_M; i++) {
                 const uint row = row0 + sum_row(i);
                 const uint at = row * N + column;
@@ -138,5 +138,6 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm(INPUT
                 }
             }
         }
+        LAST_BARRIER;
     }
 }

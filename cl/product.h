@@ -6,27 +6,30 @@
  * the same bits whatever the tile. */
 #include "common.h"
 
+/* The last statement under a condition that has barriers in it. PoCL 3.1 lets the first work-item decide for all about a
+ * branch that leaves the kernel from there; with a barrier behind it no branch does. */
+#define LAST_BARRIER barrier(CLK_LOCAL_MEM_FENCE)
+
 /* Four elements: what a work-item holds of a row of the output. 8 bytes of f16, 16 of f32. */
 #if F16
 #define LOAD_QUAD(name, at) unpack_quad(*(__global const uint2 *)((name) + (at)))
 #define STORE_QUAD(name, at, v) *(__global uint2 *)((name) + (at)) = pack_quad(v)
 
-static inline float4 unpack_quad(const uint2 raw)
+INLINE float4 unpack_quad(const uint2 raw)
 {
-    const uint words[2] = {raw.x, raw.y};
-    const half *halves = (const half *)words;
+    const half *halves = (const half *)&raw;
     return (float4)(vload_half(0, halves), vload_half(1, halves), vload_half(2, halves), vload_half(3, halves));
 }
 
-static inline uint2 pack_quad(const float4 v)
+INLINE uint2 pack_quad(const float4 v)
 {
-    uint words[2];
-    half *halves = (half *)words;
+    uint2 raw;
+    half *halves = (half *)&raw;
     vstore_half_rte(v.x, 0, halves);
     vstore_half_rte(v.y, 1, halves);
     vstore_half_rte(v.z, 2, halves);
     vstore_half_rte(v.w, 3, halves);
-    return (uint2)(words[0], words[1]);
+    return raw;
 }
 #else
 #define LOAD_QUAD(name, at) (*(__global const float4 *)((name) + (at)))
@@ -37,7 +40,7 @@ static inline uint2 pack_quad(const float4 v)
 #define LOAD_SOME(name, at, column, end) load_some(name, at, column, end)
 #define STORE_SOME(name, at, v, column, end) store_some(name, at, v, column, end)
 
-static inline float4 load_some(__global const storage *from, const uint at, const uint column, const uint end)
+INLINE float4 load_some(__global const storage *from, const uint at, const uint column, const uint end)
 {
     float4 v = (float4)(0.0f);
     if (column < end) v.x = LOAD(from, at);
@@ -47,7 +50,7 @@ static inline float4 load_some(__global const storage *from, const uint at, cons
     return v;
 }
 
-static inline void store_some(__global storage *to, const uint at, const float4 v, const uint column, const uint end)
+INLINE void store_some(__global storage *to, const uint at, const float4 v, const uint column, const uint end)
 {
     if (column < end) STORE(to, at, v.x);
     if (column + 1 < end) STORE(to, at + 1, v.y);
@@ -60,12 +63,12 @@ static inline void store_some(__global storage *to, const uint at, const float4 
  * multiples of VECTOR. */
 #define FETCH_VECTOR(raw, name, at, there, k, end, wide) raw = fetch_vector(name, at, there, k, end, wide)
 
-static inline uint4 fetch_vector(__global const storage *from, const uint at, const bool there, const uint k,
+INLINE uint4 fetch_vector(__global const storage *from, const uint at, const bool there, const uint k,
                                  const uint end, const bool wide)
 {
     if (wide) return there && k < end ? *(__global const uint4 *)(from + at) : (uint4)(0);
     float v[VECTOR];
-#pragma unroll
+    UNROLL
     for (uint c = 0; c < VECTOR; c++) v[c] = there && k + c < end ? LOAD(from, at + c) : 0.0f;
     return pack_vector(v);
 }
@@ -73,23 +76,23 @@ static inline uint4 fetch_vector(__global const storage *from, const uint at, co
 /* Four rows of VECTOR elements become VECTOR quads: tile[at], tile[at + quads], ... */
 #define PUT_ROWS(tile, at, quads, raw) put_rows(tile, at, quads, raw)
 
-static inline void put_rows(__local float4 *tile, const uint at, const uint quads, const uint4 *raw)
+INLINE void put_rows(__local float4 *tile, const uint at, const uint quads, const uint4 *raw)
 {
     float v[4][VECTOR];
-#pragma unroll
+    UNROLL
     for (uint r = 0; r < 4; r++) unpack_vector(raw[r], v[r]);
-#pragma unroll
+    UNROLL
     for (uint c = 0; c < VECTOR; c++) tile[at + c * quads] = (float4)(v[0][c], v[1][c], v[2][c], v[3][c]);
 }
 
 /* VECTOR elements that are k-major in memory already become VECTOR / 4 quads side by side. */
 #define PUT_VECTOR(tile, at, raw) put_vector(tile, at, raw)
 
-static inline void put_vector(__local float4 *tile, const uint at, const uint4 raw)
+INLINE void put_vector(__local float4 *tile, const uint at, const uint4 raw)
 {
     float v[VECTOR];
     unpack_vector(raw, v);
-#pragma unroll
+    UNROLL
     for (uint c = 0; c < VECTOR / 4; c++)
         tile[at + c] = (float4)(v[c * 4], v[c * 4 + 1], v[c * 4 + 2], v[c * 4 + 3]);
 }

@@ -47,14 +47,14 @@
 #define RUN_M (QUADS_M < 8 ? QUADS_M : 8)
 #define RUN_N (QUADS_N < 8 ? QUADS_N : 8)
 
-static inline uint block_quad(const uint block)
+INLINE uint block_quad(const uint block)
 {
     const uint w = block - BLOCKS_X;
     return block < BLOCKS_X ? block % RUN_M + block / (RUN_M * VECTORS_K) * RUN_M
                             : w % RUN_N + w / (RUN_N * VECTORS_K) * RUN_N;
 }
 /* First k of the block in its slab. */
-static inline uint block_k(const uint block)
+INLINE uint block_k(const uint block)
 {
     return (block < BLOCKS_X ? block / RUN_M : (block - BLOCKS_X) / RUN_N) % VECTORS_K * VECTOR;
 }
@@ -63,22 +63,22 @@ static inline uint block_k(const uint block)
 #define SUM_QUADS (THREAD_N / 4)
 #define SUMS (THREAD_M * SUM_QUADS)
 
-static inline uint thread_m(void)
+INLINE uint thread_m(void)
 {
     const uint l = local_number();
     return l / (PATCH_M * PATCH_N) / PATCHES_N * PATCH_M + l / PATCH_N % PATCH_M;
 }
-static inline uint thread_n(void)
+INLINE uint thread_n(void)
 {
     const uint l = local_number();
     return l / (PATCH_M * PATCH_N) % PATCHES_N * PATCH_N + l % PATCH_N;
 }
 /* Row of the tile that this work-item's row i is; first column of its quad j. */
-static inline uint sum_row(const uint i) { return (i / 4 * THREADS_M + thread_m()) * 4 + i % 4; }
-static inline uint sum_column(const uint j) { return (j * THREADS_N + thread_n()) * 4; }
+INLINE uint sum_row(const uint i) { return (i / 4 * THREADS_M + thread_m()) * 4 + i % 4; }
+INLINE uint sum_column(const uint j) { return (j * THREADS_N + thread_n()) * 4; }
 
 /* sum += the slab's product, in ascending k. */
-static inline void multiply(const __local float4 *tile, float4 *sum)
+INLINE void multiply(const __local float4 *tile, float4 *sum)
 {
     const uint m = thread_m();
     const uint n = TILE_X_QUADS + thread_n();
@@ -86,7 +86,7 @@ static inline void multiply(const __local float4 *tile, float4 *sum)
     for (uint k = 0; k < TILE_K; k++) {
         float x[THREAD_M];
         float4 w[SUM_QUADS];
-#pragma unroll
+        UNROLL
         for (uint i = 0; i < THREAD_M / 4; i++) {
             const float4 quad = tile[k * QUADS_M + i * THREADS_M + m];
             x[i * 4] = quad.x;
@@ -94,11 +94,11 @@ static inline void multiply(const __local float4 *tile, float4 *sum)
             x[i * 4 + 2] = quad.z;
             x[i * 4 + 3] = quad.w;
         }
-#pragma unroll
+        UNROLL
         for (uint j = 0; j < SUM_QUADS; j++) w[j] = tile[k * QUADS_N + j * THREADS_N + n];
-#pragma unroll
+        UNROLL
         for (uint i = 0; i < THREAD_M; i++)
-#pragma unroll
+            UNROLL
             for (uint j = 0; j < SUM_QUADS; j++)
                 sum[i * SUM_QUADS + j] = fma((float4)(x[i]), w[j], sum[i * SUM_QUADS + j]);
     }
