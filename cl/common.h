@@ -26,6 +26,14 @@ typedef float storage;
 #define VECTOR 4
 #endif
 
+/* For functions with a pointer to local memory. PoCL 3.1 shares the array between its threads where such a function is
+ * called more than once and not inlined: clang then puts the array's name in the argument's place, and PoCL does not
+ * see it there. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* Before a loop of constant length over a private array: unrolled, the array is in registers. */
+#define UNROLL _Pragma("unroll")
+
 /* An argument is a buffer and the element where the tensor begins in it; BEGIN makes the pointer named `name` of both. */
 #define INPUT_OF(type, name) __global const type *restrict name##_buffer, const ulong name##_at
 #define INPUT(name) INPUT_OF(storage, name)
@@ -45,15 +53,15 @@ typedef float storage;
 
 /* VECTOR elements at once, to or from float v[VECTOR]: `at` is a multiple of VECTOR and the tensor starts on 16 bytes
  * (ALIGNED). The 16 bytes travel as a uint4 and are taken apart in private memory, which every compiler keeps in
- * registers; vload_half8 becomes eight loads on some. */
+ * registers; vload_half8 becomes eight loads on some. A vector may be accessed as halves; an array of uint may not:
+ * stores to it by another type are lost where the compiler goes by types. */
 #define LOAD_VECTOR(name, at, v) unpack_vector(*(__global const uint4 *)((name) + (at)), (v))
 #define STORE_VECTOR(name, at, v) *(__global uint4 *)((name) + (at)) = pack_vector(v)
 
 static inline void unpack_vector(const uint4 raw, float *v)
 {
 #if F16
-    const uint words[4] = {raw.x, raw.y, raw.z, raw.w};
-    for (uint c = 0; c < VECTOR; c++) v[c] = vload_half(c, (const half *)words);
+    for (uint c = 0; c < VECTOR; c++) v[c] = vload_half(c, (const half *)&raw);
 #else
     v[0] = as_float(raw.x);
     v[1] = as_float(raw.y);
@@ -65,13 +73,24 @@ static inline void unpack_vector(const uint4 raw, float *v)
 static inline uint4 pack_vector(const float *v)
 {
 #if F16
-    uint words[4];
-    for (uint c = 0; c < VECTOR; c++) vstore_half_rte(v[c], c, (half *)words);
-    return (uint4)(words[0], words[1], words[2], words[3]);
+    uint4 raw;
+    for (uint c = 0; c < VECTOR; c++) vstore_half_rte(v[c], c, (half *)&raw);
+    return raw;
 #else
     return (uint4)(as_uint(v[0]), as_uint(v[1]), as_uint(v[2]), as_uint(v[3]));
 #endif
 }
+
+/* What one load or store moves in kernels for any N: VECTOR elements where ALIGNED, else one. */
+#if ALIGNED
+#define ACCESS VECTOR
+#define LOAD_ACCESS(name, at, v) LOAD_VECTOR(name, at, v)
+#define STORE_ACCESS(name, at, v) STORE_VECTOR(name, at, v)
+#else
+#define ACCESS 1
+#define LOAD_ACCESS(name, at, v) (v)[0] = LOAD(name, at)
+#define STORE_ACCESS(name, at, v) STORE(name, at, (v)[0])
+#endif
 
 /* Work-groups are numbered through both dimensions of the grid. */
 static inline uint group_number(void) { return get_group_id(0) + get_group_id(1) * GRID_WIDTH; }
@@ -84,7 +103,7 @@ static inline uint local_number(void) { return get_local_id(0); }
 #define REDUCE_PARTS 8
 #define REDUCE_WORDS (LOCAL_SIZE + REDUCE_PARTS)
 
-static inline float group_sum(const float x, __local float *scratch)
+INLINE float group_sum(const float x, __local float *scratch)
 {
     const uint l = local_number();
     scratch[l] = x;
@@ -101,7 +120,7 @@ static inline float group_sum(const float x, __local float *scratch)
     return sum;
 }
 
-static inline float group_max(const float x, __local float *scratch)
+INLINE float group_max(const float x, __local float *scratch)
 {
     const uint l = local_number();
     scratch[l] = x;

@@ -23,6 +23,10 @@ layout(constant_id = CONST_ALIGNED) const uint ALIGNED = 0;
 #define VECTOR 4
 #endif
 
+/* Before a loop of constant length over a private array: unrolled, the array is in registers. */
+#extension GL_EXT_control_flow_attributes : require
+#define UNROLL [[unroll]]
+
 /* An argument is one binding under two views: elements (`name`) and 16 bytes at a time (`name_wide`). */
 #define INPUT_OF(slot, type, name) layout(set = 0, binding = slot) restrict readonly buffer name##_elements { type name[]; }
 #define INPUT(slot, name)                                                                                              \
@@ -68,6 +72,21 @@ uvec4 pack_vector(const float v[VECTOR])
     return floatBitsToUint(vec4(v[0], v[1], v[2], v[3]));
 #endif
 }
+
+/* What one load or store moves in kernels for any N: VECTOR elements where ALIGNED, else one; v has VECTOR in any case. */
+const uint ACCESS = ALIGNED != 0 ? VECTOR : 1;
+#define LOAD_ACCESS(name, at, v)                                                                                       \
+    if (ALIGNED != 0) {                                                                                                \
+        LOAD_VECTOR(name, at, v);                                                                                      \
+    } else {                                                                                                           \
+        v[0] = LOAD(name, at);                                                                                         \
+    }
+#define STORE_ACCESS(name, at, v)                                                                                      \
+    if (ALIGNED != 0) {                                                                                                \
+        STORE_VECTOR(name, at, v);                                                                                     \
+    } else {                                                                                                           \
+        STORE(name, at, v[0]);                                                                                         \
+    }
 
 /* Work-groups are numbered through both dimensions of the grid. */
 uint group_number() { return gl_WorkGroupID.x + gl_WorkGroupID.y * GRID_WIDTH; }

@@ -1,0 +1,84 @@
+/* Y = layernorm(word[ids] or X, + position[positions], + type[types]), any of these, a token per work-group. Ids are
+ * trusted: the host compares them with the tables' sizes. Twin of shaders/embed.comp.
+ *
+ * LOCAL_SIZE: as layernorm, N / (4 * VECTOR) rounded to a power of two, from 32 to 256. Any power of two is right. */
+#include "common.h"
+
+#ifndef WORD
+#define WORD 0
+#endif
+#ifndef POSITION
+#define POSITION 0
+#endif
+#ifndef TYPE
+#define TYPE 0
+#endif
+#ifndef NORM
+#define NORM 0
+#endif
+#ifndef EPSILON
+#define EPSILON 0x2b8cbcccu /* 1e-12 */
+#endif
+#include "row.h"
+
+/* clang-format off */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
+void embed(INPUT_OF(uint, batch)
+#if !WORD
+    , INPUT(x)
+#endif
+#if NORM
+    , INPUT(gamma)
+    , INPUT(beta)
+#endif
+#if WORD
+    , INPUT_OF(uint, ids)
+    , INPUT(word)
+#endif
+#if POSITION
+    , INPUT_OF(uint, positions)
+    , INPUT(position)
+#endif
+#if TYPE
+    , INPUT_OF(uint, types)
+    , INPUT(type)
+#endif
+    , OUTPUT(y)
+)
+/* clang-format on */
+{
+    BEGIN_OF(uint, batch);
+    BEGIN_OUTPUT(y);
+#if NORM
+    __local float scratch[REDUCE_WORDS];
+#endif
+    const uint row = group_number();
+    if (row < batch[ROWS]) {
+        float held[STEPS][ACCESS];
+#if WORD
+        BEGIN_OF(uint, ids);
+        BEGIN(word);
+        ROW_LOAD(word, ids[row] * N);
+#else
+        BEGIN(x);
+        ROW_LOAD(x, row * N);
+#endif
+#if POSITION
+        BEGIN_OF(uint, positions);
+        BEGIN(position);
+        ROW_ADD(position, positions[row] * N);
+#endif
+#if TYPE
+        BEGIN_OF(uint, types);
+        BEGIN(type);
+        ROW_ADD(type, types[row] * N);
+#endif
+#if NORM
+        BEGIN(gamma);
+        BEGIN(beta);
+        row_standardize(held, as_float((uint)(EPSILON)), scratch);
+        ROW_SCALE_SHIFT(gamma, beta);
+#endif
+        ROW_STORE(y, row * N);
+    }
+}

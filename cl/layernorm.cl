@@ -1,0 +1,68 @@
+/* s = X + bias + residual, Y = (s - mean) / sqrt(variance + epsilon) * gamma + beta, a row per work-group; SUM also
+ * stores s. Twin of shaders/layernorm.comp.
+ *
+ * LOCAL_SIZE: N / (4 * VECTOR) rounded to a power of two, from 32 to 256. Then a work-item has four 16-byte loads of
+ * each operand in flight, and a short row is one sub-group, whose barriers cost little. Any power of two is right. */
+#include "common.h"
+
+#ifndef BIAS
+#define BIAS 0
+#endif
+#ifndef RESIDUAL
+#define RESIDUAL 0
+#endif
+#ifndef SUM
+#define SUM 0
+#endif
+#ifndef EPSILON
+#define EPSILON 0x2b8cbcccu /* 1e-12 */
+#endif
+#include "row.h"
+
+/* clang-format off */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
+void layernorm(INPUT_OF(uint, batch)
+    , INPUT(x)
+#if BIAS
+    , INPUT(bias)
+#endif
+#if RESIDUAL
+    , INPUT(residual)
+#endif
+    , INPUT(gamma)
+    , INPUT(beta)
+    , OUTPUT(y)
+#if SUM
+    , OUTPUT(sum)
+#endif
+)
+/* clang-format on */
+{
+    BEGIN_OF(uint, batch);
+    BEGIN(x);
+    BEGIN(gamma);
+    BEGIN(beta);
+    BEGIN_OUTPUT(y);
+    __local float scratch[REDUCE_WORDS];
+    const uint row = group_number();
+    if (row < batch[ROWS]) {
+        float held[STEPS][ACCESS];
+        ROW_LOAD(x, row * N);
+#if BIAS
+        BEGIN(bias);
+        ROW_ADD(bias, 0);
+#endif
+        /* Dropout belongs here. */
+#if RESIDUAL
+        BEGIN(residual);
+        ROW_ADD(residual, row * N);
+#endif
+#if SUM
+        BEGIN_OUTPUT(sum);
+        ROW_STORE(sum, row * N);
+#endif
+        row_standardize(held, as_float((uint)(EPSILON)), scratch);
+        ROW_SCALE_SHIFT(gamma, beta);
+        ROW_STORE(y, row * N);
+    }
+}

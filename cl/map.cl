@@ -1,0 +1,61 @@
+/* Y = activation(X + bias) + residual, element by element over rows of N. Twin of shaders/map.comp.
+ *
+ * One access of each operand per work-item: what hides the latency is the number of work-items, so LOCAL_SIZE is what
+ * fills a compute unit, 128 or 256. Any power of two is right. */
+#include "common.h"
+
+#ifndef N
+#define N 1
+#endif
+#ifndef ROWS
+#define ROWS HEADER_TOKENS
+#endif
+#ifndef BIAS
+#define BIAS 0
+#endif
+#ifndef ACTIVATION
+#define ACTIVATION ACTIVATION_NONE
+#endif
+#ifndef RESIDUAL
+#define RESIDUAL 0
+#endif
+#include "formulas.h"
+
+/* clang-format off */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
+void map(INPUT_OF(uint, batch)
+    , INPUT(x)
+#if BIAS
+    , INPUT(bias)
+#endif
+#if RESIDUAL
+    , INPUT(residual)
+#endif
+    , OUTPUT(y)
+)
+/* clang-format on */
+{
+    BEGIN_OF(uint, batch);
+    BEGIN(x);
+    BEGIN_OUTPUT(y);
+    const uint at = (group_number() * LOCAL_SIZE + local_number()) * ACCESS;
+    if (at < batch[ROWS] * N) {
+        float v[ACCESS];
+        LOAD_ACCESS(x, at, v);
+#if BIAS
+        BEGIN(bias);
+        float b[ACCESS];
+        LOAD_ACCESS(bias, at % N, b);
+        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] += b[c];
+#endif
+        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = activate(ACTIVATION, v[c]);
+        /* Dropout belongs here. */
+#if RESIDUAL
+        BEGIN(residual);
+        float r[ACCESS];
+        LOAD_ACCESS(residual, at, r);
+        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] += r[c];
+#endif
+        STORE_ACCESS(y, at, v);
+    }
+}

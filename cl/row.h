@@ -1,0 +1,100 @@
+/* A row of N elements in the registers of a work-group: loads, stores, statistics. Twin of shaders/row.glsl.
+ *
+ * The macros and functions work on an array that the kernel declares: float held[STEPS][ACCESS]. Step i of a work-item
+ * holds the ACCESS columns from column_of(i) on. No load is in a branch, so that all of a row are in flight together:
+ * past the row's end a load repeats the last columns, and what it brings is left out of sums and stores. */
+#ifndef N
+#define N 1
+#endif
+#ifndef ROWS
+#define ROWS HEADER_TOKENS
+#endif
+
+#define STEPS ((N + ACCESS * LOCAL_SIZE - 1) / (ACCESS * LOCAL_SIZE))
+
+static inline uint column_of(const uint i) { return (i * LOCAL_SIZE + local_number()) * ACCESS; }
+/* Where step i loads from. */
+static inline uint column_inside(const uint i) { return min(column_of(i), (uint)(N - ACCESS)); }
+
+/* held = name[first ...] */
+#define ROW_LOAD(name, first)                                                                                          \
+    UNROLL for (uint i = 0; i < STEPS; i++) { LOAD_ACCESS(name, (first) + column_inside(i), held[i]); }
+
+/* held += name[first ...] */
+#define ROW_ADD(name, first)                                                                                           \
+    UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
+    {                                                                                                                  \
+        float loaded[ACCESS];                                                                                          \
+        LOAD_ACCESS(name, (first) + column_inside(i), loaded);                                                         \
+        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] += loaded[c];                                              \
+    }
+
+/* held = max(held, name[first ...]) */
+#define ROW_MAX(name, first)                                                                                           \
+    UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
+    {                                                                                                                  \
+        float loaded[ACCESS];                                                                                          \
+        LOAD_ACCESS(name, (first) + column_inside(i), loaded);                                                         \
+        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = max(held[i][c], loaded[c]);                              \
+    }
+
+/* held = held * gamma + beta */
+#define ROW_SCALE_SHIFT(gamma, beta)                                                                                   \
+    UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
+    {                                                                                                                  \
+        float scale[ACCESS], shift[ACCESS];                                                                            \
+        LOAD_ACCESS(gamma, column_inside(i), scale);                                                                   \
+        LOAD_ACCESS(beta, column_inside(i), shift);                                                                    \
+        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = fma(held[i][c], scale[c], shift[c]);                     \
+    }
+
+/* name[first ...] = held */
+#define ROW_STORE(name, first)                                                                                         \
+    UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
+    {                                                                                                                  \
+        if (column_of(i) < N) {                                                                                        \
+            STORE_ACCESS(name, (first) + column_of(i), held[i]);                                                       \
+        }                                                                                                              \
+    }
+
+/* held *= factor */
+static inline void row_scale(float (*held)[ACCESS], const float factor)
+{
+    UNROLL for (uint i = 0; i < STEPS; i++)
+    {
+        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] *= factor;
+    }
+}
+
+/* The row's sum, to every work-item. The order depends on N, LOCAL_SIZE and ACCESS only. */
+INLINE float row_sum(float (*held)[ACCESS], __local float *scratch)
+{
+    float part = 0.0f;
+    UNROLL for (uint i = 0; i < STEPS; i++)
+    {
+        UNROLL for (uint c = 0; c < ACCESS; c++) part += column_of(i) < N ? held[i][c] : 0.0f;
+    }
+    return group_sum(part, scratch);
+}
+
+INLINE float row_square_sum(float (*held)[ACCESS], __local float *scratch)
+{
+    float part = 0.0f;
+    UNROLL for (uint i = 0; i < STEPS; i++)
+    {
+        UNROLL for (uint c = 0; c < ACCESS; c++) part = column_of(i) < N ? fma(held[i][c], held[i][c], part) : part;
+    }
+    return group_sum(part, scratch);
+}
+
+/* held = (held - mean) / sqrt(variance + epsilon). The variance is the centred row's, not a difference of two large
+ * sums, which would cancel where the mean is large. */
+INLINE void row_standardize(float (*held)[ACCESS], const float epsilon, __local float *scratch)
+{
+    const float mean = row_sum(held, scratch) / (float)(N);
+    UNROLL for (uint i = 0; i < STEPS; i++)
+    {
+        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] -= mean;
+    }
+    row_scale(held, 1.0f / sqrt(row_square_sum(held, scratch) / (float)(N) + epsilon));
+}

@@ -1,0 +1,50 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+/* Y = layernorm(word[ids] or X, + position[positions], + type[types]), any of these, a token per work-group. Ids are
+ * trusted: the host compares them with the tables' sizes. Twin of cl/embed.cl.
+ *
+ * LOCAL_SIZE: as layernorm, N / (4 * VECTOR) rounded to a power of two, from 32 to 256. Any power of two is right. */
+#define REDUCE
+#include "common.glsl"
+
+layout(constant_id = CONST_WORD) const uint WORD = 0;
+layout(constant_id = CONST_POSITION) const uint POSITION = 0;
+layout(constant_id = CONST_TYPE) const uint TYPE = 0;
+layout(constant_id = CONST_NORM) const uint NORM = 0;
+layout(constant_id = CONST_EPSILON) const uint EPSILON = 0x2b8cbcccu; /* 1e-12 */
+#include "row.glsl"
+
+INPUT_OF(SLOT_BATCH, uint, batch);
+INPUT(SLOT_X, x);
+INPUT(SLOT_GAMMA, gamma);
+INPUT(SLOT_BETA, beta);
+INPUT_OF(SLOT_IDS, uint, ids);
+INPUT(SLOT_WORD, word);
+INPUT_OF(SLOT_POSITIONS, uint, positions);
+INPUT(SLOT_POSITION, position);
+INPUT_OF(SLOT_TYPES, uint, types);
+INPUT(SLOT_TYPE, type);
+OUTPUT(SLOT_Y, y);
+
+void main()
+{
+    const uint row = group_number();
+    if (row < batch[ROWS]) {
+        if (WORD != 0) {
+            ROW_LOAD(word, ids[row] * N);
+        } else {
+            ROW_LOAD(x, row * N);
+        }
+        if (POSITION != 0) {
+            ROW_ADD(position, positions[row] * N);
+        }
+        if (TYPE != 0) {
+            ROW_ADD(type, types[row] * N);
+        }
+        if (NORM != 0) {
+            row_standardize(uintBitsToFloat(EPSILON));
+            ROW_SCALE_SHIFT(gamma, beta);
+        }
+        ROW_STORE(y, row * N);
+    }
+}

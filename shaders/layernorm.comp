@@ -1,0 +1,45 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+/* s = X + bias + residual, Y = (s - mean) / sqrt(variance + epsilon) * gamma + beta, a row per work-group; SUM also
+ * stores s. Twin of cl/layernorm.cl.
+ *
+ * LOCAL_SIZE: N / (4 * VECTOR) rounded to a power of two, from 32 to 256. Then a work-item has four 16-byte loads of
+ * each operand in flight, and a short row is one sub-group, whose barriers cost little. Any power of two is right. */
+#define REDUCE
+#include "common.glsl"
+
+layout(constant_id = CONST_BIAS) const uint BIAS = 0;
+layout(constant_id = CONST_RESIDUAL) const uint RESIDUAL = 0;
+layout(constant_id = CONST_SUM) const uint SUM = 0;
+layout(constant_id = CONST_EPSILON) const uint EPSILON = 0x2b8cbcccu; /* 1e-12 */
+#include "row.glsl"
+
+INPUT_OF(SLOT_BATCH, uint, batch);
+INPUT(SLOT_X, x);
+INPUT(SLOT_BIAS, bias);
+INPUT(SLOT_RESIDUAL, residual);
+INPUT(SLOT_GAMMA, gamma);
+INPUT(SLOT_BETA, beta);
+OUTPUT(SLOT_Y, y);
+OUTPUT(SLOT_SUM, sum);
+
+void main()
+{
+    const uint row = group_number();
+    if (row < batch[ROWS]) {
+        ROW_LOAD(x, row * N);
+        if (BIAS != 0) {
+            ROW_ADD(bias, 0);
+        }
+        /* Dropout belongs here. */
+        if (RESIDUAL != 0) {
+            ROW_ADD(residual, row * N);
+        }
+        if (SUM != 0) {
+            ROW_STORE(sum, row * N);
+        }
+        row_standardize(uintBitsToFloat(EPSILON));
+        ROW_SCALE_SHIFT(gamma, beta);
+        ROW_STORE(y, row * N);
+    }
+}

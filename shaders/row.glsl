@@ -1,0 +1,99 @@
+/* A row of N elements in the registers of a work-group: loads, stores, statistics. Twin of cl/row.h.
+ *
+ * The macros and functions work on one array, a global, because a function's inout array is a copy to some compilers.
+ * Step i of a work-item holds the ACCESS columns from column_of(i) on. No load is in a branch, so that all of a row are
+ * in flight together: past the row's end a load repeats the last columns, and what it brings is left out of sums and
+ * stores. */
+layout(constant_id = CONST_N) const uint N = 1;
+layout(constant_id = CONST_ROWS) const uint ROWS = HEADER_TOKENS;
+
+const uint STEPS = (N + ACCESS * LOCAL_SIZE - 1) / (ACCESS * LOCAL_SIZE);
+
+float held[STEPS][VECTOR]; /* only ACCESS of VECTOR are used */
+
+uint column_of(const uint i) { return (i * LOCAL_SIZE + local_number()) * ACCESS; }
+/* Where step i loads from. */
+uint column_inside(const uint i) { return min(column_of(i), N - ACCESS); }
+
+/* held = name[first ...] */
+#define ROW_LOAD(name, first)                                                                                          \
+    UNROLL for (uint i = 0; i < STEPS; i++) { LOAD_ACCESS(name, (first) + column_inside(i), held[i]); }
+
+/* held += name[first ...] */
+#define ROW_ADD(name, first)                                                                                           \
+    UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
+    {                                                                                                                  \
+        float loaded[VECTOR];                                                                                          \
+        LOAD_ACCESS(name, (first) + column_inside(i), loaded);                                                         \
+        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] += loaded[c];                                              \
+    }
+
+/* held = max(held, name[first ...]) */
+#define ROW_MAX(name, first)                                                                                           \
+    UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
+    {                                                                                                                  \
+        float loaded[VECTOR];                                                                                          \
+        LOAD_ACCESS(name, (first) + column_inside(i), loaded);                                                         \
+        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = max(held[i][c], loaded[c]);                              \
+    }
+
+/* held = held * gamma + beta */
+#define ROW_SCALE_SHIFT(gamma, beta)                                                                                   \
+    UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
+    {                                                                                                                  \
+        float scale[VECTOR], shift[VECTOR];                                                                            \
+        LOAD_ACCESS(gamma, column_inside(i), scale);                                                                   \
+        LOAD_ACCESS(beta, column_inside(i), shift);                                                                    \
+        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = fma(held[i][c], scale[c], shift[c]);                     \
+    }
+
+/* name[first ...] = held */
+#define ROW_STORE(name, first)                                                                                         \
+    UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
+    {                                                                                                                  \
+        if (column_of(i) < N) {                                                                                        \
+            STORE_ACCESS(name, (first) + column_of(i), held[i]);                                                       \
+        }                                                                                                              \
+    }
+
+/* held *= factor */
+void row_scale(const float factor)
+{
+    UNROLL for (uint i = 0; i < STEPS; i++)
+    {
+        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] *= factor;
+    }
+}
+
+/* The row's sum, to every work-item. The order depends on N, LOCAL_SIZE and ACCESS only. */
+float row_sum()
+{
+    float part = 0.0;
+    UNROLL for (uint i = 0; i < STEPS; i++)
+    {
+        UNROLL for (uint c = 0; c < ACCESS; c++) part += column_of(i) < N ? held[i][c] : 0.0;
+    }
+    return group_sum(part);
+}
+
+float row_square_sum()
+{
+    float part = 0.0;
+    UNROLL for (uint i = 0; i < STEPS; i++)
+    {
+        UNROLL for (uint c = 0; c < ACCESS; c++) part = column_of(i) < N ? fma(held[i][c], held[i][c], part) : part;
+    }
+    return group_sum(part);
+}
+
+/* held = (held - mean) / sqrt(variance + epsilon). The variance is the centred row's, not a difference of two large
+ * sums, which would cancel where the mean is large. */
+void row_standardize(const float epsilon)
+{
+    const float mean = row_sum() / float(N);
+    UNROLL for (uint i = 0; i < STEPS; i++)
+    {
+        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] -= mean;
+    }
+    row_scale(1.0 / sqrt(row_square_sum() / float(N) + epsilon));
+}
