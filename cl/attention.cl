@@ -85,7 +85,7 @@
 #define LOG2E 1.44269504f
 
 /* Neighbours take RUN quads of rows (or keys), the next ones the next VECTOR of channels of the same rows. */
-#define RUN (QUADS_M % 8 == 0 && QUADS_N % 8 == 0 ? 8 : 1)
+#define RUN ((QUADS_M | QUADS_N) % 8 == 0 ? 8u : 1u)
 
 INLINE uint block_quad(const uint block) { return block % RUN + block / (RUN * VECTORS_K) * RUN; }
 INLINE uint block_channel(const uint block) { return block / RUN % VECTORS_K * VECTOR; }
@@ -153,7 +153,7 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
                             for (uint r = 0; r < 4; r++)
                                 FETCH_VECTOR(raw[r], x, x_at + (quad * 4 + r) * X_STRIDE + p0 + p, quad * 4 + r < rows,
                                              p0 + p, HEAD_DIM, ALIGNED != 0);
-                            PUT_ROWS(x_tile, p * QUADS_M + quad, QUADS_M, raw);
+                            PUT_ROWS(x_tile, p * QUADS_M + quad, QUADS_M, raw, 0);
                         }
                     }
                 }
@@ -170,7 +170,7 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
                         for (uint r = 0; r < 4; r++)
                             FETCH_VECTOR(raw[r], w, w_at + (key0 + key + r * THREADS_N) * W_STRIDE + p0 + p,
                                          key + r * THREADS_N < keys, p0 + p, HEAD_DIM, ALIGNED != 0);
-                        PUT_ROWS(wv_tile, p * QUADS_N + quad, QUADS_N, raw);
+                        PUT_ROWS(wv_tile, p * QUADS_N + quad, QUADS_N, raw, 0);
                     }
                 }
                 barrier(CLK_LOCAL_MEM_FENCE);
@@ -332,7 +332,7 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
                 const uint at = y_at + row * Y_STRIDE + p;
                 const float4 quad = sum[i * CHANNEL_QUADS + j] / total[i];
                 if (row < rows && p < HEAD_DIM) {
-                    if (ALIGNED)
+                    if (ALIGNED != 0)
                         STORE_QUAD(y, at, quad);
                     else
                         STORE_SOME(y, at, quad, p, HEAD_DIM);

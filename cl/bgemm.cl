@@ -31,13 +31,9 @@
 #define Y_OFFSET 0
 #endif
 
-#if BATCHED == BATCHED_SCORES
-#define HEADER_TILES HEADER_SCORE_TILES
-#define HEADER_AT_TILES HEADER_AT_SCORE_TILES
-#else
-#define HEADER_TILES HEADER_QUERY_TILES
-#define HEADER_AT_TILES HEADER_AT_QUERY_TILES
-#endif
+#define SCORES (BATCHED == BATCHED_SCORES)
+#define HEADER_TILES (SCORES ? HEADER_SCORE_TILES : HEADER_QUERY_TILES)
+#define HEADER_AT_TILES (SCORES ? HEADER_AT_SCORE_TILES : HEADER_AT_QUERY_TILES)
 
 /* BATCHED_CONTEXT: blocks of w are 4 k x VECTOR columns, neighbours along the columns. */
 #define VECTORS_N (TILE_N / VECTOR)
@@ -61,29 +57,16 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(INPU
         const uint scores_at =
             HEADS * batch[batch[HEADER_AT_SCORE_OFFSETS] + sequence] + head * length * length; /* of this head */
 
-#if BATCHED == BATCHED_SCORES
-        const uint row0 = (batch[entry + 1] & 0xffff) * TILE_M;
-        const uint columns_begin = (batch[entry + 1] >> 16) * TILE_N;
-        const uint columns_end = min(columns_begin + TILE_N, length);
-        const uint depth = HEAD_DIM;
-        const uint x_stride = X_STRIDE;
-        const uint x_at = X_OFFSET + first * X_STRIDE + head * HEAD_DIM;
-        const bool x_wide = ALIGNED != 0;
-        const uint y_stride = length;
-        const uint y_at = scores_at;
-        const bool y_wide = length % 4 == 0 && scores_at % 4 == 0;
-#else
-        const uint row0 = batch[entry + 1];
-        const uint columns_begin = 0;
-        const uint columns_end = HEAD_DIM;
-        const uint depth = length;
-        const uint x_stride = length;
-        const uint x_at = scores_at;
-        const bool x_wide = length % VECTOR == 0 && scores_at % VECTOR == 0;
-        const uint y_stride = Y_STRIDE;
-        const uint y_at = Y_OFFSET + first * Y_STRIDE + head * HEAD_DIM;
-        const bool y_wide = ALIGNED != 0;
-#endif
+        const uint row0 = SCORES ? (batch[entry + 1] & 0xffff) * TILE_M : batch[entry + 1];
+        const uint columns_begin = SCORES ? (batch[entry + 1] >> 16) * TILE_N : 0;
+        const uint columns_end = SCORES ? min(columns_begin + TILE_N, length) : HEAD_DIM;
+        const uint depth = SCORES ? HEAD_DIM : length;
+        const uint x_stride = SCORES ? X_STRIDE : length;
+        const uint x_at = SCORES ? X_OFFSET + first * X_STRIDE + head * HEAD_DIM : scores_at;
+        const bool wide_x = SCORES ? ALIGNED != 0 : length % VECTOR == 0 && scores_at % VECTOR == 0;
+        const uint y_stride = SCORES ? length : Y_STRIDE;
+        const uint y_at = SCORES ? scores_at : Y_OFFSET + first * Y_STRIDE + head * HEAD_DIM;
+        const bool wide_y = SCORES ? length % 4 == 0 && scores_at % 4 == 0 : ALIGNED != 0;
         const uint w_at = W_OFFSET + first * W_STRIDE + head * HEAD_DIM;
 
         for (uint column0 = columns_begin; column0 < columns_end; column0 += TILE_N) {
@@ -102,18 +85,17 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(INPU
                         const uint k = k0 + block_k(block);
                         UNROLL
                         for (uint r = 0; r < 4; r++)
-                            FETCH_VECTOR(raw[r], x, x_at + (row + r) * x_stride + k, row + r < length, k, depth, x_wide);
-                        PUT_ROWS(tile, block_k(block) * QUADS_M + block_quad(block), QUADS_M, raw);
-                    } else if (block < BLOCKS_X + BLOCKS_W) {
-#if BATCHED == BATCHED_SCORES
+                            FETCH_VECTOR(raw[r], x, x_at + (row + r) * x_stride + k, row + r < length, k, depth, wide_x);
+                        PUT_ROWS(tile, block_k(block) * QUADS_M + block_quad(block), QUADS_M, raw, 0);
+                    } else if (SCORES && block < BLOCKS_X + BLOCKS_W) {
                         const uint row = column0 + block_quad(block) * 4;
                         const uint k = k0 + block_k(block);
                         UNROLL
                         for (uint r = 0; r < 4; r++)
                             FETCH_VECTOR(raw[r], w, w_at + (row + r) * W_STRIDE + k, row + r < length, k, HEAD_DIM,
                                          ALIGNED != 0);
-                        PUT_ROWS(tile, TILE_X_QUADS + block_k(block) * QUADS_N + block_quad(block), QUADS_N, raw);
-#else
+                        PUT_ROWS(tile, TILE_X_QUADS + block_k(block) * QUADS_N + block_quad(block), QUADS_N, raw, 0);
+                    } else if (block < BLOCKS_X + BLOCKS_W) {
                         const uint k = (block - BLOCKS_X) / VECTORS_N * 4;
                         const uint column = (block - BLOCKS_X) % VECTORS_N * VECTOR;
                         UNROLL
@@ -122,7 +104,6 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(INPU
                                          k0 + k + r < length, column0 + column, HEAD_DIM, ALIGNED != 0);
                             PUT_VECTOR(tile, TILE_X_QUADS + (k + r) * QUADS_N + column / 4, raw[r]);
                         }
-#endif
                     }
                 }
                 barrier(CLK_LOCAL_MEM_FENCE);
@@ -138,7 +119,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(INPU
                     const uint at = y_at + row * y_stride + column;
                     const float4 quad = sum[i * SUM_QUADS + j];
                     if (row < length && column < columns_end) {
-                        if (y_wide)
+                        if (wide_y)
                             STORE_QUAD(y, at, quad);
                         else
                             STORE_SOME(y, at, quad, column, columns_end);

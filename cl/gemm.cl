@@ -104,7 +104,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm(INPUT
             for (uint b = 0; b < BLOCKS; b++) {
                 const uint block = local_number() + b * LOCAL_SIZE;
                 if (block < BLOCKS_X + BLOCKS_W)
-                    PUT_ROWS(tile, block_to[b], block < BLOCKS_X ? QUADS_M : QUADS_N, raw + b * 4);
+                    PUT_ROWS(tile, block_to[b], block < BLOCKS_X ? QUADS_M : QUADS_N, raw, b * 4);
             }
             barrier(CLK_LOCAL_MEM_FENCE);
             if (k0 + TILE_K < K) fetch_slab(x, w, block_at, block_rows, k0 + TILE_K, raw);
@@ -116,7 +116,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm(INPUT
             const uint column = column0 + sum_column(j);
             float4 b = (float4)(0.0f);
 #if BIAS
-            b = LOAD_SOME(bias, column, column, N);
+            LOAD_SOME(b, bias, column, column, N);
 #endif
             UNROLL
             for (uint i = 0; i < THREAD_M; i++) {
@@ -131,7 +131,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm(INPUT
                     STORE_QUAD(y, at, epilogue(sum[i * SUM_QUADS + j], b, r));
 #else
 #if RESIDUAL
-                    r = LOAD_SOME(residual, at, column, N);
+                    LOAD_SOME(r, residual, at, column, N);
 #endif
                     STORE_SOME(y, at, epilogue(sum[i * SUM_QUADS + j], b, r), column, N);
 #endif

@@ -36,8 +36,8 @@ INLINE uint2 pack_quad(const float4 v)
 #define STORE_QUAD(name, at, v) *(__global float4 *)((name) + (at)) = (v)
 #endif
 
-/* The same where `at` may be anything: the elements `column`, `column` + 1, ... of a row of `end`. */
-#define LOAD_SOME(name, at, column, end) load_some(name, at, column, end)
+/* v = the same where `at` may be anything: the elements `column`, `column` + 1, ... of a row of `end`. */
+#define LOAD_SOME(v, name, at, column, end) v = load_some(name, at, column, end)
 #define STORE_SOME(name, at, v, column, end) store_some(name, at, v, column, end)
 
 INLINE float4 load_some(__global const storage *from, const uint at, const uint column, const uint end)
@@ -73,8 +73,8 @@ INLINE uint4 fetch_vector(__global const storage *from, const uint at, const boo
     return pack_vector(v);
 }
 
-/* Four rows of VECTOR elements become VECTOR quads: tile[at], tile[at + quads], ... */
-#define PUT_ROWS(tile, at, quads, raw) put_rows(tile, at, quads, raw)
+/* Four rows of VECTOR elements, raw[first] and the next three, become VECTOR quads: tile[at], tile[at + quads], ... */
+#define PUT_ROWS(tile, at, quads, raw, first) put_rows(tile, at, quads, (raw) + (first))
 
 INLINE void put_rows(__local float4 *tile, const uint at, const uint quads, const uint4 *raw)
 {

@@ -26,8 +26,8 @@
  * quads instead of 2 + 16. */
 #define THREADS_M (TILE_M / THREAD_M)
 #define THREADS_N (TILE_N / THREAD_N)
-#define PATCH_M (THREADS_M < 4 ? THREADS_M : 4)
-#define PATCH_N (THREADS_N < 8 ? THREADS_N : 8)
+#define PATCH_M (THREADS_M < 4u ? THREADS_M : 4u)
+#define PATCH_N (THREADS_N < 8u ? THREADS_N : 8u)
 #define PATCHES_N (THREADS_N / PATCH_N)
 
 /* A slab lies in shared memory as TILE_K rows of QUADS_M quads of the first operand, then as many of QUADS_N. */
@@ -44,8 +44,8 @@
 
 /* Eight neighbours (RUN) take eight quads of rows, the next eight the next VECTOR of the same rows: stores to shared
  * memory touch every bank once, and loads use all of a row's 64 bytes. */
-#define RUN_M (QUADS_M < 8 ? QUADS_M : 8)
-#define RUN_N (QUADS_N < 8 ? QUADS_N : 8)
+#define RUN_M (QUADS_M < 8u ? QUADS_M : 8u)
+#define RUN_N (QUADS_N < 8u ? QUADS_N : 8u)
 
 INLINE uint block_quad(const uint block)
 {

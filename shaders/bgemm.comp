@@ -1,0 +1,113 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+/* The two products of attention with stored scores, per sequence s and head h:
+ * BATCHED_SCORES:  y[s][h][j][k] = sum over p of x[j][h][p] * w[k][h][p], one work-group per score tile and head;
+ * BATCHED_CONTEXT: y[j][h][p] = sum over k of x[s][h][j][k] * w[k][h][p], one work-group per query tile and head. */
+#include "tile.glsl"
+
+layout(constant_id = CONST_BATCHED) const uint BATCHED = BATCHED_SCORES;
+layout(constant_id = CONST_HEADS) const uint HEADS = 1;
+layout(constant_id = CONST_HEAD_DIM) const uint HEAD_DIM = 32;
+layout(constant_id = CONST_X_STRIDE) const uint X_STRIDE = 32;
+layout(constant_id = CONST_X_OFFSET) const uint X_OFFSET = 0;
+layout(constant_id = CONST_W_STRIDE) const uint W_STRIDE = 32;
+layout(constant_id = CONST_W_OFFSET) const uint W_OFFSET = 0;
+layout(constant_id = CONST_Y_STRIDE) const uint Y_STRIDE = 32;
+layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
+
+#define SCORES (BATCHED == BATCHED_SCORES)
+#define HEADER_TILES (SCORES ? HEADER_SCORE_TILES : HEADER_QUERY_TILES)
+#define HEADER_AT_TILES (SCORES ? HEADER_AT_SCORE_TILES : HEADER_AT_QUERY_TILES)
+
+INPUT_OF(SLOT_BATCH, uint, batch);
+INPUT(SLOT_X, x);
+INPUT(SLOT_W, w);
+OUTPUT(SLOT_Y, y);
+QUADS_OF(SLOT_Y, y, writeonly);
+
+/* BATCHED_CONTEXT: blocks of w are 4 k x VECTOR columns, neighbours along the columns. */
+#define VECTORS_N (TILE_N / VECTOR)
+
+void main()
+{
+    const uint tiles = batch[HEADER_TILES];
+    const uint head = group_number() / max(tiles, 1u);
+    if (tiles > 0 && head < HEADS) {
+        const uint entry = batch[HEADER_AT_TILES] + group_number() % tiles * 2;
+        const uint sequence = batch[entry];
+        const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
+        const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
+        const uint scores_at =
+            HEADS * batch[batch[HEADER_AT_SCORE_OFFSETS] + sequence] + head * length * length; /* of this head */
+
+        const uint row0 = SCORES ? (batch[entry + 1] & 0xffff) * TILE_M : batch[entry + 1];
+        const uint columns_begin = SCORES ? (batch[entry + 1] >> 16) * TILE_N : 0;
+        const uint columns_end = SCORES ? min(columns_begin + TILE_N, length) : HEAD_DIM;
+        const uint depth = SCORES ? HEAD_DIM : length;
+        const uint x_stride = SCORES ? X_STRIDE : length;
+        const uint x_at = SCORES ? X_OFFSET + first * X_STRIDE + head * HEAD_DIM : scores_at;
+        const bool wide_x = SCORES ? ALIGNED != 0 : length % VECTOR == 0 && scores_at % VECTOR == 0;
+        const uint y_stride = SCORES ? length : Y_STRIDE;
+        const uint y_at = SCORES ? scores_at : Y_OFFSET + first * Y_STRIDE + head * HEAD_DIM;
+        const bool wide_y = SCORES ? length % 4 == 0 && scores_at % 4 == 0 : ALIGNED != 0;
+        const uint w_at = W_OFFSET + first * W_STRIDE + head * HEAD_DIM;
+
+        for (uint column0 = columns_begin; column0 < columns_end; column0 += TILE_N) {
+                UNROLL
+            for (uint i = 0; i < SUMS; i++) sum[i] = vec4(0.0);
+
+            for (uint k0 = 0; k0 < depth; k0 += TILE_K) {
+                barrier(); /* nobody reads the slab before any more */
+                UNROLL
+                for (uint b = 0; b < BLOCKS; b++) {
+                    const uint block = local_number() + b * LOCAL_SIZE;
+                    uvec4 raw[4];
+                    if (block < BLOCKS_X) {
+                        const uint row = row0 + block_quad(block) * 4;
+                        const uint k = k0 + block_k(block);
+                        UNROLL
+                        for (uint r = 0; r < 4; r++)
+                            FETCH_VECTOR(raw[r], x, x_at + (row + r) * x_stride + k, row + r < length, k, depth, wide_x);
+                        PUT_ROWS(tile, block_k(block) * QUADS_M + block_quad(block), QUADS_M, raw, 0);
+                    } else if (SCORES && block < BLOCKS_X + BLOCKS_W) {
+                        const uint row = column0 + block_quad(block) * 4;
+                        const uint k = k0 + block_k(block);
+                        UNROLL
+                        for (uint r = 0; r < 4; r++)
+                            FETCH_VECTOR(raw[r], w, w_at + (row + r) * W_STRIDE + k, row + r < length, k, HEAD_DIM,
+                                         ALIGNED != 0);
+                        PUT_ROWS(tile, TILE_X_QUADS + block_k(block) * QUADS_N + block_quad(block), QUADS_N, raw, 0);
+                    } else if (block < BLOCKS_X + BLOCKS_W) {
+                        const uint k = (block - BLOCKS_X) / VECTORS_N * 4;
+                        const uint column = (block - BLOCKS_X) % VECTORS_N * VECTOR;
+                        UNROLL
+                        for (uint r = 0; r < 4; r++) {
+                            FETCH_VECTOR(raw[r], w, w_at + (k0 + k + r) * W_STRIDE + column0 + column,
+                                         k0 + k + r < length, column0 + column, HEAD_DIM, ALIGNED != 0);
+                            PUT_VECTOR(tile, TILE_X_QUADS + (k + r) * QUADS_N + column / 4, raw[r]);
+                        }
+                    }
+                }
+                barrier();
+                multiply();
+            }
+
+            UNROLL
+            for (uint j = 0; j < SUM_QUADS; j++) {
+                const uint column = column0 + sum_column(j);
+                UNROLL
+                for (uint i = 0; i < THREAD_M; i++) {
+                    const uint row = row0 + sum_row(i);
+                    const uint at = y_at + row * y_stride + column;
+                    const vec4 quad = sum[i * SUM_QUADS + j];
+                    if (row < length && column < columns_end) {
+                        if (wide_y)
+                            STORE_QUAD(y, at, quad);
+                        else
+                            STORE_SOME(y, at, quad, column, columns_end);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+/* How the operands of products come into shared memory and their results out: what gemm, bgemm and attention share.
+ * Twin of cl/product.h.
+ *
+ * A tile lies in shared memory k-major and in f32: a quad (vec4) holds four consecutive rows of the operand at one k.
+ * So the inner loop is vector loads and fma alone, and every output is one work-item's chain of fma over ascending k:
+ * the same bits whatever the tile. Arrays are globals, because a function's inout array is a copy to some compilers. */
+#include "common.glsl"
+
+/* Four elements: what a work-item holds of a row of the output. 8 bytes of f16, 16 of f32. */
+#if F16
+#define QUADS_OF(slot, name, access) layout(set = 0, binding = slot) restrict access buffer name##_pairs { uvec2 name##_quads[]; }
+#define LOAD_QUAD(name, at) unpack_quad(name##_quads[(at) / 4])
+#define STORE_QUAD(name, at, v) name##_quads[(at) / 4] = pack_quad(v)
+
+vec4 unpack_quad(const uvec2 raw) { return vec4(unpackHalf2x16(raw.x), unpackHalf2x16(raw.y)); }
+uvec2 pack_quad(const vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }
+#else
+#define QUADS_OF(slot, name, access) layout(set = 0, binding = slot) restrict access buffer name##_pairs { uvec4 name##_quads[]; }
+#define LOAD_QUAD(name, at) uintBitsToFloat(name##_quads[(at) / 4])
+#define STORE_QUAD(name, at, v) name##_quads[(at) / 4] = floatBitsToUint(v)
+#endif
+
+/* v = the same where `at` may be anything: the elements `column`, `column` + 1, ... of a row of `end`. */
+#define LOAD_SOME(v, name, at, column, end)                                                                            \
+    {                                                                                                                  \
+        v = vec4(0.0);                                                                                                 \
+        if ((column) < (end)) v.x = LOAD(name, at);                                                                    \
+        if ((column) + 1 < (end)) v.y = LOAD(name, (at) + 1);                                                          \
+        if ((column) + 2 < (end)) v.z = LOAD(name, (at) + 2);                                                          \
+        if ((column) + 3 < (end)) v.w = LOAD(name, (at) + 3);                                                          \
+    }
+#define STORE_SOME(name, at, v, column, end)                                                                           \
+    {                                                                                                                  \
+        const vec4 stored = v;                                                                                         \
+        if ((column) < (end)) STORE(name, at, stored.x);                                                               \
+        if ((column) + 1 < (end)) STORE(name, (at) + 1, stored.y);                                                     \
+        if ((column) + 2 < (end)) STORE(name, (at) + 2, stored.z);                                                     \
+        if ((column) + 3 < (end)) STORE(name, (at) + 3, stored.w);                                                     \
+    }
+
+/* raw = VECTOR elements from `at` on, in the storage type (16 bytes in flight cost four registers). They are the elements
+ * `k`, `k` + 1, ... of a row of `end`; what lies beyond, or in no row (`there` false), is 0. `wide`: `at` and `end` are
+ * multiples of VECTOR. */
+#define FETCH_VECTOR(raw, name, at, there, k, end, wide)                                                               \
+    {                                                                                                                  \
+        uvec4 fetched = uvec4(0);                                                                                      \
+        if (wide) {                                                                                                    \
+            if ((there) && (k) < (end)) fetched = name##_wide[(at) / VECTOR];                                          \
+        } else {                                                                                                       \
+            float loaded[VECTOR];                                                                                      \
+            UNROLL                                                                                                     \
+            for (uint c = 0; c < VECTOR; c++) {                                                                        \
+                loaded[c] = 0.0;                                                                                       \
+                if ((there) && (k) + c < (end)) loaded[c] = LOAD(name, (at) + c);                                      \
+            }                                                                                                          \
+            fetched = pack_vector(loaded);                                                                             \
+        }                                                                                                              \
+        raw = fetched;                                                                                                 \
+    }
+
+/* Four rows of VECTOR elements, raw[first] and the next three, become VECTOR quads: tile[at], tile[at + quads], ... */
+#define PUT_ROWS(tile, at, quads, raw, first)                                                                          \
+    {                                                                                                                  \
+        float v0[VECTOR], v1[VECTOR], v2[VECTOR], v3[VECTOR];                                                          \
+        unpack_vector(raw[first], v0);                                                                                 \
+        unpack_vector(raw[(first) + 1], v1);                                                                           \
+        unpack_vector(raw[(first) + 2], v2);                                                                           \
+        unpack_vector(raw[(first) + 3], v3);                                                                           \
+        UNROLL                                                                                                         \
+        for (uint c = 0; c < VECTOR; c++) tile[(at) + c * (quads)] = vec4(v0[c], v1[c], v2[c], v3[c]);                 \
+    }
+
+/* VECTOR elements that are k-major in memory already become VECTOR / 4 quads side by side. */
+#define PUT_VECTOR(tile, at, raw)                                                                                      \
+    {                                                                                                                  \
+        float v0[VECTOR];                                                                                              \
+        unpack_vector(raw, v0);                                                                                        \
+        UNROLL                                                                                                         \
+        for (uint c = 0; c < VECTOR / 4; c++)                                                                          \
+            tile[(at) + c] = vec4(v0[c * 4], v0[c * 4 + 1], v0[c * 4 + 2], v0[c * 4 + 3]);                             \
+    }

@@ -1,0 +1,97 @@
+/* One tile of a matrix product: its shape, who computes what, and the inner loop. Shared by gemm and bgemm. Twin of
+ * cl/tile.h.
+ *
+ * A work-group computes TILE_M x TILE_N outputs in slabs of TILE_K, a work-item THREAD_M x THREAD_N of them: quads that
+ * lie THREADS_M (THREADS_N) quads apart, so that neighbours read neighbouring quads of shared memory. All five are
+ * powers of two and multiples of 4, TILE_K and TILE_N of VECTOR. */
+#include "product.glsl"
+
+layout(constant_id = CONST_TILE_M) const uint TILE_M = 32;
+layout(constant_id = CONST_TILE_N) const uint TILE_N = 32;
+layout(constant_id = CONST_TILE_K) const uint TILE_K = 16;
+layout(constant_id = CONST_THREAD_M) const uint THREAD_M = 4;
+layout(constant_id = CONST_THREAD_N) const uint THREAD_N = 4;
+
+/* Work-items of the group, numbered in patches of 4 x 8 where there are as many: 32 neighbours then read 4 + 8 different
+ * quads instead of 2 + 16. */
+#define THREADS_M (TILE_M / THREAD_M)
+#define THREADS_N (TILE_N / THREAD_N)
+#define PATCH_M (THREADS_M < 4u ? THREADS_M : 4u)
+#define PATCH_N (THREADS_N < 8u ? THREADS_N : 8u)
+#define PATCHES_N (THREADS_N / PATCH_N)
+
+/* A slab lies in shared memory as TILE_K rows of QUADS_M quads of the first operand, then as many of QUADS_N. */
+#define QUADS_M (TILE_M / 4)
+#define QUADS_N (TILE_N / 4)
+#define TILE_X_QUADS (TILE_K * QUADS_M)
+#define TILE_W_QUADS (TILE_K * QUADS_N)
+
+/* It is loaded in blocks of 4 rows x VECTOR elements: first those of x, then those of w; BLOCKS per work-item. */
+#define VECTORS_K (TILE_K / VECTOR)
+#define BLOCKS_X (QUADS_M * VECTORS_K)
+#define BLOCKS_W (QUADS_N * VECTORS_K)
+#define BLOCKS ((BLOCKS_X + BLOCKS_W + LOCAL_SIZE - 1) / LOCAL_SIZE)
+
+/* Eight neighbours (RUN) take eight quads of rows, the next eight the next VECTOR of the same rows: stores to shared
+ * memory touch every bank once, and loads use all of a row's 64 bytes. */
+#define RUN_M (QUADS_M < 8u ? QUADS_M : 8u)
+#define RUN_N (QUADS_N < 8u ? QUADS_N : 8u)
+
+uint block_quad(const uint block)
+{
+    const uint w = block - BLOCKS_X;
+    return block < BLOCKS_X ? block % RUN_M + block / (RUN_M * VECTORS_K) * RUN_M
+                            : w % RUN_N + w / (RUN_N * VECTORS_K) * RUN_N;
+}
+/* First k of the block in its slab. */
+uint block_k(const uint block)
+{
+    return (block < BLOCKS_X ? block / RUN_M : (block - BLOCKS_X) / RUN_N) % VECTORS_K * VECTOR;
+}
+
+/* Quads of outputs: SUM_QUADS for each of THREAD_M rows. */
+#define SUM_QUADS (THREAD_N / 4)
+#define SUMS (THREAD_M * SUM_QUADS)
+
+uint thread_m()
+{
+    const uint l = local_number();
+    return l / (PATCH_M * PATCH_N) / PATCHES_N * PATCH_M + l / PATCH_N % PATCH_M;
+}
+uint thread_n()
+{
+    const uint l = local_number();
+    return l / (PATCH_M * PATCH_N) % PATCHES_N * PATCH_N + l % PATCH_N;
+}
+/* Row of the tile that this work-item's row i is; first column of its quad j. */
+uint sum_row(const uint i) { return (i / 4 * THREADS_M + thread_m()) * 4 + i % 4; }
+uint sum_column(const uint j) { return (j * THREADS_N + thread_n()) * 4; }
+
+shared vec4 tile[TILE_X_QUADS + TILE_W_QUADS];
+vec4 sum[SUMS];
+
+/* sum += the slab's product, in ascending k. */
+void multiply()
+{
+    const uint m = thread_m();
+    const uint n = TILE_X_QUADS + thread_n();
+    for (uint k = 0; k < TILE_K; k++) {
+        float x[THREAD_M];
+        vec4 w[SUM_QUADS];
+        UNROLL
+        for (uint i = 0; i < THREAD_M / 4; i++) {
+            const vec4 quad = tile[k * QUADS_M + i * THREADS_M + m];
+            x[i * 4] = quad.x;
+            x[i * 4 + 1] = quad.y;
+            x[i * 4 + 2] = quad.z;
+            x[i * 4 + 3] = quad.w;
+        }
+        UNROLL
+        for (uint j = 0; j < SUM_QUADS; j++) w[j] = tile[k * QUADS_N + j * THREADS_N + n];
+        UNROLL
+        for (uint i = 0; i < THREAD_M; i++)
+            UNROLL
+            for (uint j = 0; j < SUM_QUADS; j++)
+                sum[i * SUM_QUADS + j] = fma(vec4(x[i]), w[j], sum[i * SUM_QUADS + j]);
+    }
+}
