@@ -46,10 +46,10 @@ void main()
         const uint depth = SCORES ? HEAD_DIM : length;
         const uint x_stride = SCORES ? X_STRIDE : length;
         const uint x_at = SCORES ? X_OFFSET + first * X_STRIDE + head * HEAD_DIM : scores_at;
-        const bool wide_x = SCORES ? ALIGNED != 0 : length % VECTOR == 0 && scores_at % VECTOR == 0;
+        const bool wide_x = ALIGNED != 0 && (SCORES || (length % VECTOR == 0 && scores_at % VECTOR == 0));
         const uint y_stride = SCORES ? length : Y_STRIDE;
         const uint y_at = SCORES ? scores_at : Y_OFFSET + first * Y_STRIDE + head * HEAD_DIM;
-        const bool wide_y = SCORES ? length % 4 == 0 && scores_at % 4 == 0 : ALIGNED != 0;
+        const bool wide_y = ALIGNED != 0 && (!SCORES || (length % 4 == 0 && scores_at % 4 == 0));
         const uint w_at = W_OFFSET + first * W_STRIDE + head * HEAD_DIM;
 
         for (uint column0 = columns_begin; column0 < columns_end; column0 += TILE_N) {
