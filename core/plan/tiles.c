@@ -1,5 +1,5 @@
-/* Chooses tile and work-group sizes by device and shape. None of them changes a result: every output of a product is
- * one work-item's sum in ascending order, and row kernels depend on LOCAL_SIZE, which depends on the row alone. */
+/* Chooses tile and work-group sizes by device and shape, the batch's contents never: the sum behind every output has
+ * one order whatever the tile of a product, and row kernels sum in an order that LOCAL_SIZE gives. */
 #include "plan/tiles.h"
 
 #include <string.h>
@@ -9,84 +9,103 @@
 /* ---- products ---- */
 
 struct tile {
-    uint32_t m, n, k, thread_m, thread_n; /* LOCAL_SIZE is (m / thread_m) * (n / thread_n) */
+    uint32_t m, n, thread_m, thread_n; /* LOCAL_SIZE is (m / thread_m) * (n / thread_n) */
+    uint32_t vectors;                  /* depth of a slab in vectors of 16 bytes */
 };
 
-/* From large to small: a large tile reads less memory per output, a small one gives work to more multiprocessors and,
- * with its deep slabs, waits less often. All within 16 KiB of shared memory. */
-static const struct tile gpu_tiles[] = {
-    {128, 128, 16, 8, 8},
-    {64, 64, 32, 4, 8},
-    {32, 32, 64, 4, 4},
+/* From large to small: a large tile reads less memory per output, a small one gives work to more multiprocessors.
+ * With four vectors every work-item loads one block of four rows a slab, and a row's 64 bytes are used at once. On an
+ * NVIDIA compiler the first takes just under 128 registers: two groups a multiprocessor. */
+static const struct tile gemm_tiles[] = {
+    {128, 128, 8, 8, 4}, /* 256 work-items of 64 outputs: 4 reads of shared memory for 64 fma */
+    {64, 64, 8, 4, 4},   /* 128 of 32 */
+    {32, 32, 4, 4, 8},   /* 64 of 16; few groups run, so what counts is how often they wait: deeper slabs */
 };
+enum { GEMM_TILES = sizeof gemm_tiles / sizeof *gemm_tiles };
 
-/* On processors a work-item is a loop iteration: few of them, with much work each. */
-static const struct tile cpu_tile = {32, 32, 16, 4, 4};
+/* Where work-items are loop iterations: few of them with much work each. Measured best on PoCL and lavapipe. */
+static const struct tile cpu_tile = {64, 64, 8, 8, 4};
 
-/* Work-groups that a GPU should have at least; two per multiprocessor of a large one. */
+/* Work-groups that a product should have at least: two for each multiprocessor of a large GPU. */
 enum { ENOUGH_GROUPS = 264 };
 
 static uint64_t divide_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit; }
 
-static const struct tile *gemm_tile(const struct device_limits *limits, uint64_t rows, uint64_t columns)
+static uint32_t tile_items(const struct tile *t) { return t->m / t->thread_m * (t->n / t->thread_n); }
+
+/* Slabs are in f32 whatever the storage type. */
+static bool tile_fits(const struct tile *t, const struct device_limits *limits, uint32_t vector)
 {
-    size_t last = sizeof gpu_tiles / sizeof *gpu_tiles - 1, i = 0;
-    if (limits->cpu) return &cpu_tile;
-    while (i < last && (divide_up(rows, gpu_tiles[i].m) * divide_up(columns, gpu_tiles[i].n) < ENOUGH_GROUPS ||
-                        limits->max_local_size < 256))
-        i++;
-    return &gpu_tiles[i];
+    return tile_items(t) <= limits->max_local_size &&
+           (size_t)(t->m + t->n) * t->vectors * vector * sizeof(float) <= limits->shared_bytes;
 }
 
-static void set_tile(struct call *call, const struct tile *t)
+static const struct tile *gemm_tile(const struct device_limits *limits, uint32_t vector, uint64_t rows,
+                                    uint64_t columns)
 {
-    call_set(call, CONST_LOCAL_SIZE, t->m / t->thread_m * (t->n / t->thread_n));
+    if (limits->cpu) return &cpu_tile;
+    for (int i = 0; i < GEMM_TILES - 1; i++) {
+        const struct tile *t = &gemm_tiles[i];
+        if (tile_fits(t, limits, vector) && divide_up(rows, t->m) * divide_up(columns, t->n) >= ENOUGH_GROUPS) return t;
+    }
+    return &gemm_tiles[GEMM_TILES - 1];
+}
+
+static void set_tile(struct call *call, const struct tile *t, uint32_t vector)
+{
+    call_set(call, CONST_LOCAL_SIZE, tile_items(t));
     call_set(call, CONST_TILE_M, t->m);
     call_set(call, CONST_TILE_N, t->n);
-    call_set(call, CONST_TILE_K, t->k);
+    call_set(call, CONST_TILE_K, t->vectors * vector);
     call_set(call, CONST_THREAD_M, t->thread_m);
     call_set(call, CONST_THREAD_N, t->thread_n);
 }
 
 /* ---- attention and its two products ---- */
 
-enum { ATTENTION_ROWS = 64 }; /* of the query tile table, and of the score tile table in both directions */
+/* Entries of the query tile table count as many rows, those of the score tile table as many in both directions. Where
+ * shared memory is small, half as many let attention keep to 16 KiB up to 64 channels. */
+static uint32_t attention_rows(const struct device_limits *limits) { return limits->shared_bytes < 32768 ? 32 : 64; }
 
-uint32_t tile_queries(const struct device_limits *limits)
+uint32_t tile_queries(const struct device_limits *limits) { return attention_rows(limits); }
+
+uint32_t tile_scores(const struct device_limits *limits) { return attention_rows(limits); }
+
+/* A head has at most 128 channels: narrower tiles of the context waste less. */
+static void set_bgemm(struct call *call, const struct device_limits *limits, uint32_t vector)
 {
-    (void)limits;
-    return ATTENTION_ROWS;
+    uint32_t rows = attention_rows(limits);
+    bool narrow =
+        call_get(call, CONST_BATCHED, BATCHED_SCORES) == BATCHED_CONTEXT && call_get(call, CONST_HEAD_DIM, 1) <= 32;
+    set_tile(call, &(struct tile){rows, narrow ? 32 : rows, rows / 8, 4, 4}, vector);
 }
 
-uint32_t tile_scores(const struct device_limits *limits)
+/* Eight work-items share a row and its keys; each has four rows, which with 128 channels are 64 sums. Shared memory
+ * holds the queries' and the keys' slab, later the values in the keys' place, and the weights: at most 31 KiB with 64
+ * rows, because slabs are half as deep where the values are wide. */
+static void set_attention(struct call *call, const struct device_limits *limits)
 {
-    (void)limits;
-    return ATTENTION_ROWS;
-}
-
-/* 16 x 8 work-items, each with 4 rows and every eighth key. Above 96 channels the values take half of the 32 KiB, so
- * slabs of the product with the keys are half as deep. */
-static void set_attention(struct call *call)
-{
-    call_set(call, CONST_LOCAL_SIZE, 128);
-    call_set(call, CONST_TILE_M, ATTENTION_ROWS);
+    uint32_t rows = attention_rows(limits);
+    call_set(call, CONST_LOCAL_SIZE, rows / 4 * 8);
+    call_set(call, CONST_TILE_M, rows);
     call_set(call, CONST_TILE_N, 32);
-    call_set(call, CONST_TILE_K, call_get(call, CONST_HEAD_DIM, 0) > 96 ? 16 : 32);
+    call_set(call, CONST_TILE_K, rows < 64 || call_get(call, CONST_HEAD_DIM, 1) > 96 ? 16 : 32);
     call_set(call, CONST_THREAD_M, 4);
 }
 
 /* ---- rows ---- */
 
-/* A power of two from 32 to 256, near `items`. */
-static uint32_t row_size(uint32_t items)
+/* A power of two from 32 to 256 and not above the device's limit, near `items`: the kernels' heads say why. */
+static uint32_t row_size(const struct device_limits *limits, uint32_t items)
 {
     uint32_t size = 32;
-    while (size < 256 && size < items) size *= 2;
+    while (size < 256 && size < items && size * 2 <= limits->max_local_size) size *= 2;
     return size;
 }
 
 /* ---- alignment ---- */
 
+/* Tensors begin on 256 bytes, so that lengths, strides and offsets decide. */
 static bool aligned(const struct call *call, uint32_t vector)
 {
     static const uint8_t lengths[] = {CONST_N,        CONST_K,        CONST_HEAD_DIM, CONST_X_STRIDE,
@@ -99,21 +118,22 @@ static bool aligned(const struct call *call, uint32_t vector)
 
 void call_tiles(struct call *call, const struct device_limits *limits, bool f16, uint64_t max_rows)
 {
-    static const struct tile bgemm_tile = {ATTENTION_ROWS, ATTENTION_ROWS, 16, 4, 4};
-    uint32_t vector = f16 ? 8 : 4, columns = call_get(call, CONST_N, 1);
+    uint32_t vector = f16 ? 8 : 4; /* elements in 16 bytes */
+    uint32_t n = call_get(call, CONST_N, 1);
     call_set(call, CONST_ALIGNED, aligned(call, vector));
     if (!strcmp(call->kernel, "gemm"))
-        set_tile(call, gemm_tile(limits, max_rows, columns));
+        set_tile(call, gemm_tile(limits, vector, max_rows, n), vector);
     else if (!strcmp(call->kernel, "bgemm"))
-        set_tile(call, &bgemm_tile);
+        set_bgemm(call, limits, vector);
     else if (!strcmp(call->kernel, "attention"))
-        set_attention(call);
+        set_attention(call, limits);
     else if (!strcmp(call->kernel, "layernorm") || !strcmp(call->kernel, "embed"))
-        call_set(call, CONST_LOCAL_SIZE, row_size(columns / (4 * vector)));
+        call_set(call, CONST_LOCAL_SIZE, row_size(limits, n / (4 * vector)));
     else if (!strcmp(call->kernel, "pool"))
-        call_set(call, CONST_LOCAL_SIZE, row_size(columns / vector));
+        call_set(call, CONST_LOCAL_SIZE, row_size(limits, n / vector));
     else if (!strcmp(call->kernel, "softmax"))
-        call_set(call, CONST_LOCAL_SIZE, 64);
+        call_set(call, CONST_LOCAL_SIZE,
+                 32); /* holds 512 scores in f32, 1024 in f16, in the registers of one sub-group */
     else
-        call_set(call, CONST_LOCAL_SIZE, 256);
+        call_set(call, CONST_LOCAL_SIZE, row_size(limits, 256)); /* map: what fills a compute unit */
 }
