@@ -91,6 +91,14 @@ static void loader_load(void)
         NULL
     };
     loader_function = (PFN_vkGetInstanceProcAddr)library_find(names, "vkGetInstanceProcAddr");
+    if (!loader_function) return;
+    /* The loader unloads the drivers with the last instance, and a driver may not bear being loaded again and again:
+     * NVIDIA's 580 failed after some 28 times in one process. This instance lives as long as the process, so that they
+     * stay. Where it can't be made, the real ones will say why. */
+    static VkInstance keeper;
+    PFN_vkCreateInstance create = (PFN_vkCreateInstance)loader_function(NULL, "vkCreateInstance");
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
+    if (create) create(&info, NULL, &keeper);
 }
 
 static PFN_vkGetInstanceProcAddr loader_get(struct error *e)
