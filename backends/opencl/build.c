@@ -266,7 +266,7 @@ static bool builds_list(struct backend_device *device, const struct schedule *sc
     return true;
 }
 
-/* In chunks, so that the caller hears of progress and may cancel; all cores have work in each. */
+/* In chunks, so that the caller hears of progress and may cancel; most machines' cores all have work in each. */
 static bool builds_run(struct backend_device *device, size_t first, wherry_progress progress, void *user,
                        struct error *e)
 {
@@ -278,7 +278,7 @@ static bool builds_run(struct backend_device *device, size_t first, wherry_progr
         if (progress && !progress(device->builds[first + done]->kernel, done, count, user)) {
             return fail(e, WHERRY_STATUS_CANCELLED, "cancelled while kernels were compiled");
         }
-        parallel_for(n, 0, build_item, &batch);
+        parallel_for(n, device->build_threads, build_item, &batch);
         for (size_t i = 0; i < n; i++) {
             const struct kernel_build *b = device->builds[first + done + i];
             if (b->failed) return fail_build(device, b, e);

@@ -48,6 +48,7 @@ struct backend_device {
     char identity[1024]; /* device, driver and platform: what compiled kernels depend on */
     struct kernel_build **builds;
     size_t n_builds;
+    size_t build_threads; /* that the driver's compiler bears, 0: any number */
     enum clblast_state clblast;
     char clblast_note[256]; /* why it was refused */
 };
