@@ -77,7 +77,8 @@ static inline uint4 pack_vector(const float *v)
     for (uint c = 0; c < VECTOR; c++) vstore_half_rte(v[c], c, (half *)&raw);
     return raw;
 #else
-    return (uint4)(as_uint(v[0]), as_uint(v[1]), as_uint(v[2]), as_uint(v[3]));
+    /* In pairs: Oclgrind 21.10 takes a store of four scalars apart and then finds it uninitialised. */
+    return (uint4)((uint2)(as_uint(v[0]), as_uint(v[1])), (uint2)(as_uint(v[2]), as_uint(v[3])));
 #endif
 }
 

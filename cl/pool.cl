@@ -42,17 +42,15 @@ void pool(INPUT_OF(uint, batch)
         }
         float held[STEPS][ACCESS];
         ROW_LOAD(x, first * N);
-        if (POOL == POOL_MEAN || POOL == POOL_MAX) {
-            uint token = 1;
-            for (; token + 4 <= count; token += 4) {
-                POOL_TOKEN(token);
-                POOL_TOKEN(token + 1);
-                POOL_TOKEN(token + 2);
-                POOL_TOKEN(token + 3);
-            }
-            for (; token < count; token++) {
-                POOL_TOKEN(token);
-            }
+        uint token = 1;
+        for (; token + 4 <= count; token += 4) {
+            POOL_TOKEN(token);
+            POOL_TOKEN(token + 1);
+            POOL_TOKEN(token + 2);
+            POOL_TOKEN(token + 3);
+        }
+        for (; token < count; token++) {
+            POOL_TOKEN(token);
         }
         if (POOL == POOL_MEAN) row_scale(held, 1.0f / (float)count);
         if (NORMALIZE != 0) row_scale(held, 1.0f / max(sqrt(row_square_sum(held, scratch)), 1e-12f));

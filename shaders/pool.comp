@@ -34,17 +34,15 @@ void main()
             if (POOL != POOL_CLS) count = batch[offsets + row + 1] - first;
         }
         ROW_LOAD(x, first * N);
-        if (POOL == POOL_MEAN || POOL == POOL_MAX) {
-            uint token = 1;
-            for (; token + 4 <= count; token += 4) {
-                POOL_TOKEN(token);
-                POOL_TOKEN(token + 1);
-                POOL_TOKEN(token + 2);
-                POOL_TOKEN(token + 3);
-            }
-            for (; token < count; token++) {
-                POOL_TOKEN(token);
-            }
+        uint token = 1;
+        for (; token + 4 <= count; token += 4) {
+            POOL_TOKEN(token);
+            POOL_TOKEN(token + 1);
+            POOL_TOKEN(token + 2);
+            POOL_TOKEN(token + 3);
+        }
+        for (; token < count; token++) {
+            POOL_TOKEN(token);
         }
         if (POOL == POOL_MEAN) row_scale(1.0 / float(count));
         if (NORMALIZE != 0) row_scale(1.0 / max(sqrt(row_square_sum()), 1e-12));
