@@ -34,6 +34,17 @@ static inline size_t support_devices(wherry_context *context, char ids[SUPPORT_M
     return n;
 }
 
+/* Whether this device, by any name that wherry_device_open takes, is another processor than the host's. */
+static inline bool support_is_gpu(wherry_context *context, const char *id)
+{
+    wherry_device *device;
+    wherry_device_info info = {.type = WHERRY_DEVICE_CPU};
+    if (wherry_device_open(context, id, &device)) return false;
+    wherry_device_describe(device, &info);
+    wherry_device_close(device);
+    return info.type != WHERRY_DEVICE_CPU;
+}
+
 /* A small generator with a fixed seed, so that a failure can be seen again. */
 static inline uint32_t support_random(uint64_t *state)
 {
