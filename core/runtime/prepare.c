@@ -132,7 +132,7 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
         if (!s->program) return false;
         for (int i = 0; i < s->n_groups; i++) {
             const char *note = s->device->backend->program_note(s->program, i);
-            if (note) TRY(session_note(s, e, "%s: %s", s->groups[i].name, note));
+            if (note) TRY(session_note(s, e, "%s: %s", s->groups[i].row->name, note));
         }
         s->prepared = true;
     }

@@ -15,13 +15,17 @@ size_t session_storage(const struct wherry_session *s) { return s->f16 ? 2 : 4; 
 bool session_note(struct wherry_session *s, struct error *e, const char *format, ...)
 {
     const struct host *host = &s->context->host;
+    char note[sizeof *s->notes];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(note, sizeof note, format, ap);
+    va_end(ap);
+    for (int i = 0; i < s->n_notes; i++)
+        if (!strcmp(s->notes[i], note)) return true;
     void *grown = host_grow(host, s->notes, (size_t)s->n_notes, (size_t)s->n_notes + 1, sizeof *s->notes, e);
     if (!grown) return false;
     s->notes = grown;
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(s->notes[s->n_notes], sizeof *s->notes, format, ap);
-    va_end(ap);
+    memcpy(s->notes[s->n_notes], note, sizeof note);
     host_log(host, WHERRY_LOG_WARNING, "%s", s->notes[s->n_notes++]);
     return true;
 }
@@ -75,7 +79,7 @@ static void filter_split(const struct graph *g, const struct group *group, const
     struct error e = {0};
     (void)g;
     s->splits++;
-    session_note(s, &e, "%s runs as %d single operators on %s: %s", group->name, group->count, s->device->info.id,
+    session_note(s, &e, "%s runs as %d single operators on %s: %s", group->row->name, group->count, s->device->info.id,
                  reason);
 }
 

@@ -40,6 +40,7 @@ struct wherry_session {
 };
 
 size_t session_storage(const struct wherry_session *s); /* bytes of an element */
+/* Once, however many layers say the same. */
 bool session_note(struct wherry_session *s, struct error *e, const char *format, ...) PRINTF_LIKE(3, 4);
 bool session_prepare(struct wherry_session *s, wherry_progress progress, void *user, wherry_prepare_info *info,
                      struct error *e);
