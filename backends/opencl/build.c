@@ -25,10 +25,11 @@ _Static_assert(sizeof constant_names / sizeof *constant_names == CONST_COUNT, "a
 enum { OPTIONS_BYTES = 64 + GROUP_MAX_CONSTANTS * 32 };
 
 /* Unsigned values, as the kernels' and GLSL's: a float's bits may have the highest one set. No option may let the
- * compiler change sums (-cl-mad-enable and the like): kernels say fma() where they mean it. */
+ * compiler change sums (-cl-mad-enable and the like): kernels say fma() where they mean it. -w, because PoCL counts
+ * warnings on stderr. */
 static bool write_options(const struct step *step, char *text, size_t size, struct error *e)
 {
-    size_t at = (size_t)snprintf(text, size, "-cl-std=CL1.2 -D F16=%d", step->f16 ? 1 : 0);
+    size_t at = (size_t)snprintf(text, size, "-cl-std=CL1.2 -w -D F16=%d", step->f16 ? 1 : 0);
     for (int i = 0; i < step->call->n_constants; i++) {
         const struct call_constant *c = &step->call->constants[i];
         if (c->id >= CONST_COUNT) {
