@@ -619,7 +619,8 @@ static void test_products(void **state)
     d->limits.cpu = cpu;
 
 #ifdef WHERRY_HAVE_CLBLAST
-    d->limits.cpu = false; /* as on a GPU */
+    d->limits.cpu = false; /* as on a GPU that is not NVIDIA's */
+    d->limits.nvidia_sm = 0;
     product_make(d, &p, x, w);
     p.program = B->program_create(d, &p.schedule, NULL, NULL, &info, &e);
     assert_non_null(p.program);
@@ -637,6 +638,7 @@ static void test_products(void **state)
     struct backend_device *other = open_device();
     struct product q = {0};
     other->limits.cpu = false;
+    other->limits.nvidia_sm = 0;
     product_make(other, &q, x, w);
     q.program = B->program_create(other, &q.schedule, NULL, NULL, &info, &e);
     assert_non_null(q.program);
