@@ -23,8 +23,10 @@ static const struct tile gemm_tiles[] = {
 };
 enum { GEMM_TILES = sizeof gemm_tiles / sizeof *gemm_tiles };
 
-/* Where work-items are loop iterations: few of them with much work each. Measured best on PoCL and lavapipe. */
+/* Where work-items are loop iterations or vector lanes: few of them with much work each. The larger one was measured
+ * best on PoCL and lavapipe; the smaller one computes less that no row asks for. */
 static const struct tile cpu_tile = {64, 64, 8, 8, 4};
+static const struct tile cpu_tile_small = {32, 32, 8, 8, 4};
 
 /* Work-groups that a product should have at least: two for each multiprocessor of a large GPU. */
 enum { ENOUGH_GROUPS = 264 };
@@ -43,7 +45,7 @@ static bool tile_fits(const struct tile *t, const struct device_limits *limits, 
 static const struct tile *gemm_tile(const struct device_limits *limits, uint32_t vector, uint64_t rows,
                                     uint64_t columns)
 {
-    if (limits->cpu) return &cpu_tile;
+    if (limits->cpu) return rows > 32 ? &cpu_tile : &cpu_tile_small;
     for (int i = 0; i < GEMM_TILES - 1; i++) {
         const struct tile *t = &gemm_tiles[i];
         if (tile_fits(t, limits, vector) && divide_up(rows, t->m) * divide_up(columns, t->n) >= ENOUGH_GROUPS) return t;
@@ -71,7 +73,7 @@ uint32_t tile_queries(const struct device_limits *limits) { return attention_row
 
 uint32_t tile_scores(const struct device_limits *limits) { return attention_rows(limits); }
 
-/* A head has at most 128 channels: narrower tiles of the context waste less. */
+/* Narrow tiles of the context for narrow heads. */
 static void set_bgemm(struct call *call, const struct device_limits *limits, uint32_t vector)
 {
     uint32_t rows = attention_rows(limits);
