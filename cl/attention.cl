@@ -1,10 +1,12 @@
-/* y[j][h][p] = sum over k of softmax over k of (SCALE * x[j][h] . w[k][h]) * v[k][h][p]: attention without stored scores.
+/* Attention without stored scores:
+ * y[j][h][p] = sum over k of softmax over k of (SCALE * x[j][h] . w[k][h]) * v[k][h][p].
  *
  * One work-group per query tile and head walks over the keys of the sequence in steps of TILE_N: scores of TILE_M x
  * TILE_N from slabs of TILE_K channels, then their softmax as far as it is known (the largest score and the sum of each
  * row are carried on, and what was summed before is rescaled), then the product with the values. A work-item owns
  * THREAD_M rows and every THREADS_N-th key, later the same rows and every THREADS_N-th quad of channels; so the rows'
- * statistics live in its registers. Steps begin at the sequence's first key: the result depends on its own sequence alone. */
+ * statistics live in its registers. Steps begin at the sequence's first key: the result depends on its own sequence
+ * alone. Dropout has its place at the weights, behind their total. */
 #include "product.h"
 
 #ifndef HEADS
@@ -101,7 +103,7 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
     __local float4 x_tile[TILE_K * QUADS_M];       /* [channel][row] */
     __local float4 wv_tile[TILE_WV_QUADS];         /* keys [channel][key], values [key][channel] */
     __local float4 p_tile[TILE_N * QUADS_P];       /* weights [key][row] */
-    __local float4 row_tile[THREADS_N * QUADS_M]; /* what the work-items of a row tell each other */
+    __local float4 row_tile[THREADS_N * QUADS_M];  /* what the work-items of a row tell each other */
 
     const uint tiles = batch[HEADER_QUERY_TILES];
     const uint head = group_number() / max(tiles, 1u);

@@ -26,7 +26,7 @@
 
 /* Starts the loads of this work-item's blocks of the slab at k0. */
 INLINE void fetch_slab(__global const storage *x, __global const storage *w, const uint *block_at,
-                              const int *block_rows, const uint k0, uint4 *raw)
+                       const int *block_rows, const uint k0, uint4 *raw)
 {
     UNROLL
     for (uint b = 0; b < BLOCKS; b++) {

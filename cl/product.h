@@ -6,8 +6,8 @@
  * the same bits whatever the tile. */
 #include "common.h"
 
-/* The last statement under a condition that has barriers in it. PoCL 3.1 lets the first work-item decide for all about a
- * branch that leaves the kernel from there; with a barrier behind it no branch does. */
+/* The last statement under a condition that has barriers in it. PoCL 3.1 lets the first work-item decide for all about
+ * a branch that leaves the kernel from there; with a barrier behind it no branch does. */
 #define LAST_BARRIER barrier(CLK_LOCAL_MEM_FENCE)
 
 /* Four elements: what a work-item holds of a row of the output. 8 bytes of f16, 16 of f32. */
@@ -58,13 +58,13 @@ INLINE void store_some(__global storage *to, const uint at, const float4 v, cons
     if (column + 3 < end) STORE(to, at + 3, v.w);
 }
 
-/* raw = VECTOR elements from `at` on, in the storage type (16 bytes in flight cost four registers). They are the elements
- * `k`, `k` + 1, ... of a row of `end`; what lies beyond, or in no row (`there` false), is 0. `wide`: `at` and `end` are
- * multiples of VECTOR. */
+/* raw = VECTOR elements from `at` on, in the storage type (16 bytes in flight cost four registers). They are the
+ * elements `k`, `k` + 1, ... of a row of `end`; what lies beyond, or in no row (`there` false), is 0. `wide`: `at` and
+ * `end` are multiples of VECTOR. */
 #define FETCH_VECTOR(raw, name, at, there, k, end, wide) raw = fetch_vector(name, at, there, k, end, wide)
 
-INLINE uint4 fetch_vector(__global const storage *from, const uint at, const bool there, const uint k,
-                                 const uint end, const bool wide)
+INLINE uint4 fetch_vector(__global const storage *from, const uint at, const bool there, const uint k, const uint end,
+                          const bool wide)
 {
     if (wide) return there && k < end ? *(__global const uint4 *)(from + at) : (uint4)(0);
     float v[VECTOR];

@@ -22,8 +22,8 @@
 #define THREAD_N 4
 #endif
 
-/* Work-items of the group, numbered in patches of 4 x 8 where there are as many: 32 neighbours then read 4 + 8 different
- * quads instead of 2 + 16. */
+/* Work-items of the group, numbered in patches of 4 x 8 where there are as many: 32 neighbours then read 4 + 8
+ * different quads instead of 2 + 16. */
 #define THREADS_M (TILE_M / THREAD_M)
 #define THREADS_N (TILE_N / THREAD_N)
 #define PATCH_M (THREADS_M < 4u ? THREADS_M : 4u)

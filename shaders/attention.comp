@@ -1,12 +1,14 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-/* y[j][h][p] = sum over k of softmax over k of (SCALE * x[j][h] . w[k][h]) * v[k][h][p]: attention without stored scores.
+/* Attention without stored scores:
+ * y[j][h][p] = sum over k of softmax over k of (SCALE * x[j][h] . w[k][h]) * v[k][h][p].
  *
  * One work-group per query tile and head walks over the keys of the sequence in steps of TILE_N: scores of TILE_M x
  * TILE_N from slabs of TILE_K channels, then their softmax as far as it is known (the largest score and the sum of each
  * row are carried on, and what was summed before is rescaled), then the product with the values. A work-item owns
  * THREAD_M rows and every THREADS_N-th key, later the same rows and every THREADS_N-th quad of channels; so the rows'
- * statistics live in its registers. Steps begin at the sequence's first key: the result depends on its own sequence alone. */
+ * statistics live in its registers. Steps begin at the sequence's first key: the result depends on its own sequence
+ * alone. Dropout has its place at the weights, behind their total. */
 #include "product.glsl"
 
 layout(constant_id = CONST_HEADS) const uint HEADS = 1;
@@ -72,7 +74,7 @@ uint block_channel(const uint block) { return block / RUN % VECTORS_K * VECTOR; 
 shared vec4 x_tile[TILE_K * QUADS_M];       /* [channel][row] */
 shared vec4 wv_tile[TILE_WV_QUADS];         /* keys [channel][key], values [key][channel] */
 shared vec4 p_tile[TILE_N * QUADS_P];       /* weights [key][row] */
-shared vec4 row_tile[THREADS_N * QUADS_M]; /* what the work-items of a row tell each other */
+shared vec4 row_tile[THREADS_N * QUADS_M];  /* what the work-items of a row tell each other */
 
 /* This work-item's part of a step, of the result, and of the rows' statistics. */
 vec4 score[THREAD_M * KEY_QUADS];

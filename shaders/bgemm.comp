@@ -67,7 +67,8 @@ void main()
                         const uint k = k0 + block_k(block);
                         UNROLL
                         for (uint r = 0; r < 4; r++)
-                            FETCH_VECTOR(raw[r], x, x_at + (row + r) * x_stride + k, row + r < length, k, depth, wide_x);
+                            FETCH_VECTOR(raw[r], x, x_at + (row + r) * x_stride + k, row + r < length, k, depth,
+                                         wide_x);
                         PUT_ROWS(tile, block_k(block) * QUADS_M + block_quad(block), QUADS_M, raw, 0);
                     } else if (SCORES && block < BLOCKS_X + BLOCKS_W) {
                         const uint row = column0 + block_quad(block) * 4;

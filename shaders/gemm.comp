@@ -23,8 +23,8 @@ QUADS_OF(SLOT_Y, y, writeonly);
 
 #define TILES_N ((N + TILE_N - 1) / TILE_N)
 
-/* This work-item's blocks: where they begin, how many rows there are from there on, where they go, and what is on its way
- * to them. */
+/* This work-item's blocks: where they begin, how many rows there are from there on, where they go, and what is on its
+ * way to them. */
 uint block_at[BLOCKS], block_to[BLOCKS];
 int block_rows[BLOCKS];
 uvec4 raw[BLOCKS * 4];

@@ -8,14 +8,16 @@
 
 /* Four elements: what a work-item holds of a row of the output. 8 bytes of f16, 16 of f32. */
 #if F16
-#define QUADS_OF(slot, name, access) layout(set = 0, binding = slot) restrict access buffer name##_pairs { uvec2 name##_quads[]; }
+#define QUADS_OF(slot, name, access)                                                                                   \
+    layout(set = 0, binding = slot) restrict access buffer name##_pairs { uvec2 name##_quads[]; }
 #define LOAD_QUAD(name, at) unpack_quad(name##_quads[(at) / 4])
 #define STORE_QUAD(name, at, v) name##_quads[(at) / 4] = pack_quad(v)
 
 vec4 unpack_quad(const uvec2 raw) { return vec4(unpackHalf2x16(raw.x), unpackHalf2x16(raw.y)); }
 uvec2 pack_quad(const vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }
 #else
-#define QUADS_OF(slot, name, access) layout(set = 0, binding = slot) restrict access buffer name##_pairs { uvec4 name##_quads[]; }
+#define QUADS_OF(slot, name, access)                                                                                   \
+    layout(set = 0, binding = slot) restrict access buffer name##_pairs { uvec4 name##_quads[]; }
 #define LOAD_QUAD(name, at) uintBitsToFloat(name##_quads[(at) / 4])
 #define STORE_QUAD(name, at, v) name##_quads[(at) / 4] = floatBitsToUint(v)
 #endif
@@ -38,9 +40,9 @@ uvec2 pack_quad(const vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.
         if ((column) + 3 < (end)) STORE(name, (at) + 3, stored.w);                                                     \
     }
 
-/* raw = VECTOR elements from `at` on, in the storage type (16 bytes in flight cost four registers). They are the elements
- * `k`, `k` + 1, ... of a row of `end`; what lies beyond, or in no row (`there` false), is 0. `wide`: `at` and `end` are
- * multiples of VECTOR. */
+/* raw = VECTOR elements from `at` on, in the storage type (16 bytes in flight cost four registers). They are the
+ * elements `k`, `k` + 1, ... of a row of `end`; what lies beyond, or in no row (`there` false), is 0. `wide`: `at` and
+ * `end` are multiples of VECTOR. */
 #define FETCH_VECTOR(raw, name, at, there, k, end, wide)                                                               \
     {                                                                                                                  \
         uvec4 fetched = uvec4(0);                                                                                      \
