@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # oclgrind.sh TEST_GROUPS
 # Runs every OpenCL kernel under Oclgrind, at shapes small enough for an interpreter: out-of-bounds accesses, data
-# races, uninitialised reads and wrong API calls. Any message fails. TEST_GROUPS is the program test_groups of a build
+# races, diverging barriers and wrong API calls. Any message fails. TEST_GROUPS is the program test_groups of a build
 # without CLBlast, so that the matrix products are ours.
+#
+# Not with --uninitialized: in Oclgrind 21.10 a host write that does not begin at a buffer's start makes the rest of the
+# buffer count as uninitialised. test_groups fills all activations with NaN before it runs, which finds such reads too.
 set -eu
 
 log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT
 export WHERRY_TEST_DEVICES=opencl:oclgrind WHERRY_TEST_CACHE=
-export WHERRY_TEST_SHAPES=${WHERRY_TEST_SHAPES:-"tiny small odd unaligned unaligned-heads many-short"}
+export WHERRY_TEST_SHAPES=${WHERRY_TEST_SHAPES:-"tiny odd unaligned head-40"}
 touch "$log/messages"
-oclgrind --data-races --uninitialized --check-api --log "$log/messages" "$1" >"$log/output" 2>&1 || {
+oclgrind --data-races --check-api --log "$log/messages" "$1" >"$log/output" 2>&1 || {
     tail -n 60 "$log/output" "$log/messages"
     echo "oclgrind.sh: $1 failed under Oclgrind" >&2
     exit 1
