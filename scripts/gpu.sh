@@ -50,12 +50,14 @@ use_debs() { # FOLDER
     for deb in "$1"/*.deb; do dpkg-deb -x "$deb" "$root"; done
     LD_LIBRARY_PATH=$root/usr/lib/$(uname -m)-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     export LD_LIBRARY_PATH
-    if ! compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null; then
+    # Another driver (PoCL, say) may be registered alone.
+    if ! grep -qs nvidia /etc/OpenCL/vendors/*.icd; then
         driver=$(ldconfig -p | sed -n 's/.*=> *\(.*libnvidia-opencl\.so\.1\)$/\1/p' | head -n 1)
         [ -n "$driver" ] ||
             driver=$(find /usr/lib /usr/local/nvidia -name libnvidia-opencl.so.1 2>/dev/null | head -n 1 || true)
         [ -n "$driver" ] || die "no libnvidia-opencl.so.1 on this machine"
         mkdir -p "$root/vendors"
+        cp /etc/OpenCL/vendors/*.icd "$root/vendors/" 2>/dev/null || true
         printf '%s\n' "$driver" >"$root/vendors/nvidia.icd"
         export OCL_ICD_VENDORS="$root/vendors/"
     fi
