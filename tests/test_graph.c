@@ -1,6 +1,7 @@
 /* The graph's tables against the paper's counts, and what is derived from them: groups, bytes, calls. No device. */
 #include "graph/graph.h"
 #include "kernel/interface.h"
+#include "plan/tiles.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -289,6 +290,41 @@ static void test_references(void **state)
     graph_destroy(&g);
 }
 
+/* Whatever the head size and type, 32 KiB of shared memory are enough for every kernel; 16 KiB are not for wide heads,
+ * and the core can tell. */
+static void test_shared_memory(void **state)
+{
+    (void)state;
+    for (uint32_t head = 8; head <= 128; head += 8)
+        for (int f16 = 0; f16 < 2; f16++)
+            for (size_t p = 0; p < plans_count; p++) {
+                struct device_limits limits = {.f16 = true, .shared_bytes = 32768, .max_local_size = 256};
+                wherry_model_config config = bert_large;
+                struct graph g;
+                struct error e = {0};
+                struct group *groups;
+                struct call call;
+                int n;
+                config.hidden = 2 * head;
+                config.heads = 2;
+                make(&g, &(struct graph_options){.config = &config, .pool = WHERRY_POOL_NONE, .layer_only = true});
+                assert_true(groups_create(&g, &plans[p], NULL, &groups, &n, &e));
+                for (int i = 0; i < n; i++) {
+                    assert_true(group_call(&g, &groups[i], &call, &e));
+                    call_tiles(&call, &limits, f16, 4096);
+                    assert_in_range(call_shared_bytes(&call), 0, 32768);
+                    assert_in_range(call_get(&call, CONST_LOCAL_SIZE, 0), 1, 256);
+                    if (strcmp(call.kernel, "attention")) continue;
+                    struct device_limits small = {.f16 = true, .shared_bytes = 16384, .max_local_size = 256};
+                    assert_true(group_call(&g, &groups[i], &call, &e));
+                    call_tiles(&call, &small, f16, 4096);
+                    assert_int_equal(call_shared_bytes(&call) > 16384, head > 64);
+                }
+                host_free(&host, groups);
+                graph_destroy(&g);
+            }
+}
+
 static void test_bad_configs(void **state)
 {
     (void)state;
@@ -313,6 +349,7 @@ int main(void)
         cmocka_unit_test(test_split),
         cmocka_unit_test(test_references),
         cmocka_unit_test(test_bad_configs),
+        cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -150,3 +150,20 @@ void call_tiles(struct call *call, const struct device_limits *limits, bool f16,
     else
         call_set(call, CONST_LOCAL_SIZE, row_size(limits, 256)); /* map: what fills a compute unit */
 }
+
+/* Quads (16 bytes) of the arrays that cl/attention.cl and shaders/attention.comp declare. */
+static size_t attention_quads(const struct call *call)
+{
+    size_t rows = call_get(call, CONST_TILE_M, 0), keys = call_get(call, CONST_TILE_N, 0),
+           slab = call_get(call, CONST_TILE_K, 0), head = call_get(call, CONST_HEAD_DIM, 0);
+    size_t threads_n = call_get(call, CONST_LOCAL_SIZE, 0) / (rows / call_get(call, CONST_THREAD_M, 1));
+    size_t values = keys * (size_t)divide_up(head, 4 * threads_n) * threads_n, w = slab * keys / 4;
+    return slab * rows / 4 + (w > values ? w : values) + keys * (rows / 4 + 1) + threads_n * rows / 4;
+}
+
+size_t call_shared_bytes(const struct call *call)
+{
+    if (!strcmp(call->kernel, "attention")) return attention_quads(call) * 4 * sizeof(float);
+    size_t sides = call_get(call, CONST_TILE_M, 0) + call_get(call, CONST_TILE_N, 0);
+    return sides * call_get(call, CONST_TILE_K, 0) * sizeof(float); /* gemm, bgemm */
+}

@@ -70,6 +70,12 @@ static bool filter_runs(const struct graph *g, const struct group *group, char *
         snprintf(reason, size, "%s", e.text);
         return false;
     }
+    size_t have = s->device->backend->limits(s->device->handle)->shared_bytes;
+    if (call_shared_bytes(&call) > have) {
+        snprintf(reason, size, "the kernel %s needs %zu bytes of shared memory, the device has %zu", call.kernel,
+                 call_shared_bytes(&call), have);
+        return false;
+    }
     return s->device->backend->supports(s->device->handle, &call, s->f16, reason, size);
 }
 
