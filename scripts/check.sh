@@ -170,6 +170,7 @@ if [ -n "$oclgrind" ]; then
         cat build/oclgrind-stage.log
         die "Oclgrind's stage failed"
     }
+    trap - EXIT # the number may be another process's from here on
     cat build/oclgrind-stage.log
 else
     skip "Oclgrind: not in this release"
