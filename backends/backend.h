@@ -33,6 +33,7 @@ struct grid {
 };
 
 struct run {
+    int first, end; /* the steps of this run: each is 0, the schedule's boundary or n_steps. `end` 0: to the last */
     const struct transfer *uploads, *downloads; /* before the first and after the last step */
     int n_uploads, n_downloads;
     const struct grid *grids; /* [n_steps] */

@@ -37,10 +37,12 @@ typedef float storage;
 /* An argument is a buffer and the element where the tensor begins in it; BEGIN makes the pointer named `name` of both. */
 #define INPUT_OF(type, name) __global const type *restrict name##_buffer, const ulong name##_at
 #define INPUT(name) INPUT_OF(storage, name)
-#define OUTPUT(name) __global storage *restrict name##_buffer, const ulong name##_at
+#define OUTPUT_OF(type, name) __global type *restrict name##_buffer, const ulong name##_at
+#define OUTPUT(name) OUTPUT_OF(storage, name)
 #define BEGIN_OF(type, name) __global const type *name = name##_buffer + name##_at
 #define BEGIN(name) BEGIN_OF(storage, name)
-#define BEGIN_OUTPUT(name) __global storage *name = name##_buffer + name##_at
+#define BEGIN_OUTPUT_OF(type, name) __global type *name = name##_buffer + name##_at
+#define BEGIN_OUTPUT(name) BEGIN_OUTPUT_OF(storage, name)
 
 /* One element, any alignment. */
 #if F16

@@ -32,6 +32,8 @@ layout(constant_id = CONST_ALIGNED) const uint ALIGNED = 0;
 #define INPUT(slot, name)                                                                                              \
     INPUT_OF(slot, storage, name);                                                                                     \
     layout(set = 0, binding = slot) restrict readonly buffer name##_vectors { uvec4 name##_wide[]; }
+#define OUTPUT_OF(slot, type, name)                                                                                    \
+    layout(set = 0, binding = slot) restrict writeonly buffer name##_elements { type name[]; }
 #define OUTPUT(slot, name)                                                                                             \
     layout(set = 0, binding = slot) restrict writeonly buffer name##_elements { storage name[]; };                     \
     layout(set = 0, binding = slot) restrict writeonly buffer name##_vectors { uvec4 name##_wide[]; }

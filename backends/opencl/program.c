@@ -21,11 +21,7 @@ struct program {
 
 /* ---- making ---- */
 
-static uint64_t element_bytes(uint8_t slot, bool f16)
-{
-    bool words = slot == SLOT_BATCH || slot == SLOT_IDS || slot == SLOT_POSITIONS || slot == SLOT_TYPES;
-    return words || !f16 ? 4 : 2;
-}
+static uint64_t element_bytes(const struct binding *b, bool f16) { return b->words || !f16 ? 4 : 2; }
 
 static bool bindings_check(const struct step *step, struct error *e)
 {
@@ -43,21 +39,26 @@ static bool bindings_check(const struct step *step, struct error *e)
 
 static bool arguments_set(const struct step *step, cl_kernel kernel, struct error *e)
 {
-    cl_uint expected = 0, given = 2 * (cl_uint)step->n_bindings;
+    bool dropout = call_get(step->call, CONST_DROPOUT, 0) > 0; /* then the site is the last argument */
+    cl_uint expected = 0, given = 2 * (cl_uint)step->n_bindings + dropout;
     cl_int code = clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof expected, &expected, NULL);
     if (code) return opencl_fail(e, code, "clGetKernelInfo of %s", step->kernel);
     if (expected != given) {
         return fail(e, WHERRY_STATUS_COMPILE_FAILED,
                     "%s: the OpenCL kernel %s takes %u arguments and is called with %u (a buffer and an offset for "
-                    "each slot)",
+                    "each slot, and dropout's site)",
                     step->name, step->kernel, (unsigned)expected, (unsigned)given);
     }
     for (int i = 0; i < step->n_bindings; i++) {
         const struct binding *b = &step->bindings[i];
-        cl_ulong at = b->offset / element_bytes(b->slot, step->f16);
+        cl_ulong at = b->offset / element_bytes(b, step->f16);
         code = clSetKernelArg(kernel, 2 * (cl_uint)i, sizeof(cl_mem), &b->buffer->memory);
         if (!code) code = clSetKernelArg(kernel, 2 * (cl_uint)i + 1, sizeof at, &at);
         if (code) return opencl_fail(e, code, "%s: clSetKernelArg of %s, slot %d", step->name, step->kernel, b->slot);
+    }
+    if (dropout) {
+        code = clSetKernelArg(kernel, given - 1, sizeof step->call->site, &step->call->site);
+        if (code) return opencl_fail(e, code, "%s: clSetKernelArg of %s, the site", step->name, step->kernel);
     }
     return true;
 }
@@ -217,7 +218,8 @@ static bool enqueue_all(const struct program *program, const struct run *run, cl
                                            t->host, 0, NULL, NULL);
         if (code) return opencl_fail_running(e, code, "clEnqueueWriteBuffer of %" PRIu64 " bytes", t->bytes);
     }
-    for (int i = 0; i < program->schedule->n_steps; i++) {
+    int end = run->end ? run->end : program->schedule->n_steps;
+    for (int i = run->first; i < end; i++) {
         TRY(step_run(program, i, run, queue, e));
         if (i % FLUSH_EVERY) continue;
         cl_int code = clFlush(queue);
@@ -235,11 +237,12 @@ static bool enqueue_all(const struct program *program, const struct run *run, cl
 }
 
 /* A timer that runs backwards or stands still gives an error, never a number. */
-static bool read_times(const struct program *program, double *seconds, struct error *e)
+static bool read_times(const struct program *program, const struct run *run, struct error *e)
 {
-    int n = program->schedule->n_steps;
+    int last = run->end ? run->end : program->schedule->n_steps;
+    double *seconds = run->step_seconds;
     bool any = false, moved = false;
-    for (int i = 0; i < n; i++) {
+    for (int i = run->first; i < last; i++) {
         cl_ulong start = 0, end = 0;
         seconds[i] = 0.0;
         if (!program->events[i]) continue;
@@ -285,7 +288,7 @@ bool opencl_program_run(struct backend_device *device, struct program *program, 
     cl_int code = clFinish(queue);
     if (ok && code) ok = opencl_fail_running(e, code, "clFinish");
     if (!run->step_seconds) return ok;
-    ok = ok && read_times(program, run->step_seconds, e);
+    ok = ok && read_times(program, run, e);
     for (int i = 0; i < program->schedule->n_steps; i++) {
         if (program->events[i]) clReleaseEvent(program->events[i]);
         program->events[i] = NULL;

@@ -179,7 +179,8 @@ static bool reference_program_run(struct backend_device *device, struct program 
     for (int i = 0; i < run->n_uploads; i++)
         TRY(reference_buffer_write(device, run->uploads[i].buffer, run->uploads[i].offset, run->uploads[i].host,
                                    run->uploads[i].bytes, e));
-    for (int i = 0; i < program->schedule->n_steps; i++) {
+    int end = run->end ? run->end : program->schedule->n_steps;
+    for (int i = run->first; i < end; i++) {
         uint64_t start = clock_ns();
         TRY(step_run(program, &program->schedule->steps[i], run->batch, e));
         if (run->step_seconds) run->step_seconds[i] = (double)(clock_ns() - start) * 1e-9;

@@ -185,10 +185,13 @@ static bool layouts_make(struct backend_device *d, struct error *e)
     };
     VkResult r = d->vk.CreateDescriptorSetLayout(d->handle, &set, NULL, &d->set_layout);
     if (r != VK_SUCCESS) return device_fail(d, e, r, "vkCreateDescriptorSetLayout");
+    VkPushConstantRange site = {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(uint32_t)};
     VkPipelineLayoutCreateInfo layout = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
         .setLayoutCount = 1,
         .pSetLayouts = &d->set_layout,
+        .pushConstantRangeCount = 1,
+        .pPushConstantRanges = &site,
     };
     r = d->vk.CreatePipelineLayout(d->handle, &layout, NULL, &d->pipeline_layout);
     return r == VK_SUCCESS || device_fail(d, e, r, "vkCreatePipelineLayout");

@@ -14,15 +14,14 @@ struct program {
     int *first;            /* [n_batches + 1]: the first step of each batch */
     uint32_t n_batches;
     struct mapped grids, upload, download;
-    VkQueryPool queries; /* n_steps + 1 timestamps; none where the queue has none */
-    uint64_t *ticks;     /* [n_steps + 1] */
+    VkQueryPool queries; /* one timestamp before each batch, one behind each step; none where the queue has none */
+    uint64_t *ticks;     /* [n_steps + n_batches] */
     VkCommandPool pool;
     VkCommandBuffer upload_commands, download_commands;
-    struct recording {
-        VkCommandBuffer *commands; /* [1 + n_batches + 1]: upload, batches, download */
-        VkSubmitInfo *submits;     /* [n_batches] */
-    } plain, timed;
-    double seconds; /* that a run may take */
+    VkCommandBuffer *plain, *timed; /* [n_batches] */
+    VkCommandBuffer *commands;      /* [n_batches + 2]: those of one run, with upload and download */
+    VkSubmitInfo *submits;          /* [n_batches] */
+    double seconds;                 /* that a run may take */
 };
 
 _Static_assert(sizeof(struct grid) == sizeof(VkDispatchIndirectCommand), "grids are copied as they are");
@@ -62,7 +61,7 @@ static bool batches_divide(struct backend_device *d, struct program *p, struct e
     p->first = host_alloc(d->host, (size_t)schedule->n_steps + 1, sizeof *p->first, e);
     if (!p->first) return false;
     for (int i = 0; i < schedule->n_steps; i++) {
-        if (!i || flops + schedule->steps[i].flops > limit) {
+        if (!i || i == schedule->boundary || flops + schedule->steps[i].flops > limit) {
             p->first[p->n_batches++] = i;
             flops = 0;
         }
@@ -84,12 +83,15 @@ static const struct binding *binding_find(const struct step *step, uint8_t slot)
     return NULL;
 }
 
-/* Every slot gets a valid buffer, for a shader declares more than this call uses: slots that may be written get the
- * step's own output, others the batch header. */
+/* Every slot gets a valid buffer, for a shader declares more than this call uses: those get the step's own output,
+ * whose hazards are minded whatever is done with it. */
 static bool set_fill(struct backend_device *d, const struct step *step, VkDescriptorSet set, struct error *e)
 {
-    const struct binding *batch = binding_find(step, SLOT_BATCH), *y = binding_find(step, SLOT_Y);
-    if (!batch || !y) {
+    const struct binding *y = NULL;
+    for (int i = 0; i < step->n_bindings; i++) {
+        if (step->bindings[i].written) y = &step->bindings[i];
+    }
+    if (!binding_find(step, SLOT_BATCH) || !y) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "Vulkan: step %s lacks its batch header or its output",
                     step->name);
     }
@@ -97,7 +99,7 @@ static bool set_fill(struct backend_device *d, const struct step *step, VkDescri
     VkWriteDescriptorSet writes[SLOT_COUNT];
     for (uint8_t slot = 0; slot < SLOT_COUNT; slot++) {
         const struct binding *b = binding_find(step, slot);
-        if (!b) b = slot == SLOT_SUM ? y : batch;
+        if (!b) b = y;
         if (!b->bytes || b->offset > b->buffer->bytes || b->bytes > b->buffer->bytes - b->offset ||
             b->bytes > d->physical.limits.max_binding_bytes) {
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
@@ -173,7 +175,7 @@ static bool memory_make(struct backend_device *d, struct program *p, struct prog
     VkQueryPoolCreateInfo queries = {
         .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
         .queryType = VK_QUERY_TYPE_TIMESTAMP,
-        .queryCount = (uint32_t)schedule->n_steps + 1,
+        .queryCount = (uint32_t)schedule->n_steps + p->n_batches,
     };
     p->ticks = host_alloc(d->host, queries.queryCount, sizeof *p->ticks, e);
     if (!p->ticks) return false;
@@ -217,21 +219,27 @@ static void step_record(struct backend_device *d, const struct program *p, VkCom
     d->vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     d->vk.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, d->pipeline_layout, 0, 1, &p->sets[index], 0,
                                 NULL);
+    d->vk.CmdPushConstants(commands, d->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof step->call->site,
+                           &step->call->site);
     d->vk.CmdDispatchIndirect(commands, p->grids.handle, (size_t)index * sizeof(VkDispatchIndirectCommand));
     if (label) d->instance.vk.CmdEndDebugUtilsLabelEXT(commands);
 }
 
-/* Timestamp n + 1 is taken when step n is done, so a step's time includes the barrier before it. */
-static bool steps_record(struct backend_device *d, struct program *p, const struct recording *recording, bool timed,
+/* The timestamp before a batch's first step. Those behind its steps follow; so a step's time includes the barrier
+ * before it. */
+static uint32_t batch_query(const struct program *p, uint32_t batch) { return (uint32_t)p->first[batch] + batch; }
+
+static bool steps_record(struct backend_device *d, struct program *p, const VkCommandBuffer *recording, bool timed,
                          struct hazards *hazards, struct error *e)
 {
     hazards->count = 0;
     for (uint32_t batch = 0; batch < p->n_batches; batch++) {
-        VkCommandBuffer commands = recording->commands[1 + batch];
+        VkCommandBuffer commands = recording[batch];
+        uint32_t query = batch_query(p, batch);
         TRY(commands_begin(d, commands, 0, e));
-        if (timed && !batch) {
-            d->vk.CmdResetQueryPool(commands, p->queries, 0, (uint32_t)p->schedule->n_steps + 1);
-            d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, 0);
+        if (timed) {
+            d->vk.CmdResetQueryPool(commands, p->queries, query, batch_query(p, batch + 1) - query);
+            d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, query);
         }
         for (int i = p->first[batch]; i < p->first[batch + 1]; i++) {
             const struct step *step = &p->schedule->steps[i];
@@ -241,7 +249,7 @@ static bool steps_record(struct backend_device *d, struct program *p, const stru
             }
             step_record(d, p, commands, i);
             if (timed) {
-                d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, (uint32_t)i + 1);
+                d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, ++query);
             }
         }
         TRY(commands_end(d, commands, e));
@@ -262,26 +270,6 @@ static bool commands_allocate(struct backend_device *d, struct program *p, VkCom
     return r == VK_SUCCESS || device_fail(d, e, r, "vkAllocateCommandBuffers");
 }
 
-/* One submission per batch; the transfers ride with the first and the last. */
-static bool recording_make(struct backend_device *d, struct program *p, struct recording *out, struct error *e)
-{
-    out->commands = host_alloc(d->host, (size_t)p->n_batches + 2, sizeof *out->commands, e);
-    out->submits = out->commands ? host_alloc(d->host, p->n_batches, sizeof *out->submits, e) : NULL;
-    if (!out->submits) return false;
-    TRY(commands_allocate(d, p, out->commands + 1, p->n_batches, e));
-    out->commands[0] = p->upload_commands;
-    out->commands[1 + p->n_batches] = p->download_commands;
-    for (uint32_t i = 0; i < p->n_batches; i++) {
-        uint32_t from = i ? 1 + i : 0, end = i + 1 < p->n_batches ? 2 + i : p->n_batches + 2;
-        out->submits[i] = (VkSubmitInfo){
-            .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-            .commandBufferCount = end - from,
-            .pCommandBuffers = out->commands + from,
-        };
-    }
-    return true;
-}
-
 static bool commands_make(struct backend_device *d, struct program *p, struct error *e)
 {
     VkCommandPoolCreateInfo pool = {
@@ -293,16 +281,21 @@ static bool commands_make(struct backend_device *d, struct program *p, struct er
     if (r != VK_SUCCESS) return device_fail(d, e, r, "vkCreateCommandPool");
     TRY(commands_allocate(d, p, &p->upload_commands, 1, e));
     TRY(commands_allocate(d, p, &p->download_commands, 1, e));
-    TRY(recording_make(d, p, &p->plain, e));
-    if (p->queries) TRY(recording_make(d, p, &p->timed, e));
+    if (!(p->plain = host_alloc(d->host, p->n_batches, sizeof *p->plain, e)) ||
+        !(p->timed = host_alloc(d->host, p->n_batches, sizeof *p->timed, e)) ||
+        !(p->commands = host_alloc(d->host, (size_t)p->n_batches + 2, sizeof *p->commands, e)) ||
+        !(p->submits = host_alloc(d->host, p->n_batches, sizeof *p->submits, e)))
+        return false;
+    TRY(commands_allocate(d, p, p->plain, p->n_batches, e));
+    if (p->queries) TRY(commands_allocate(d, p, p->timed, p->n_batches, e));
 
     struct hazards hazards = {0};
     size_t accesses = 0;
     for (int i = 0; i < p->schedule->n_steps; i++) accesses += (size_t)p->schedule->steps[i].n_bindings;
     hazards.list = host_alloc(d->host, accesses, sizeof *hazards.list, e);
     if (!hazards.list) return false;
-    bool ok = steps_record(d, p, &p->plain, false, &hazards, e) &&
-              (!p->queries || steps_record(d, p, &p->timed, true, &hazards, e));
+    bool ok = steps_record(d, p, p->plain, false, &hazards, e) &&
+              (!p->queries || steps_record(d, p, p->timed, true, &hazards, e));
     host_free(d->host, hazards.list);
     return ok;
 }
@@ -341,10 +334,10 @@ void vulkan_program_destroy(struct backend_device *d, struct program *p)
         mapped_destroy(d, &p->upload);
         mapped_destroy(d, &p->download);
     }
-    host_free(d->host, p->plain.commands);
-    host_free(d->host, p->plain.submits);
-    host_free(d->host, p->timed.commands);
-    host_free(d->host, p->timed.submits);
+    host_free(d->host, p->plain);
+    host_free(d->host, p->timed);
+    host_free(d->host, p->commands);
+    host_free(d->host, p->submits);
     host_free(d->host, p->ticks);
     host_free(d->host, p->first);
     host_free(d->host, p->sets);
@@ -435,22 +428,51 @@ static bool download_record(struct backend_device *d, struct program *p, const s
     return commands_end(d, commands, e);
 }
 
-static bool timestamps_read(struct backend_device *d, struct program *p, double *seconds, struct error *e)
+/* Batches `from` to `end` - 1. */
+static bool timestamps_read(struct backend_device *d, struct program *p, uint32_t from, uint32_t end, double *seconds,
+                            struct error *e)
 {
-    uint32_t n = (uint32_t)p->schedule->n_steps + 1, bits = d->physical.timestamp_bits;
-    uint64_t mask = bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
-    VkResult r = d->vk.GetQueryPoolResults(d->handle, p->queries, 0, n, n * sizeof *p->ticks, p->ticks,
+    uint32_t query = batch_query(p, from), n = batch_query(p, end) - query, bits = d->physical.timestamp_bits;
+    uint64_t mask = bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX, *at = p->ticks;
+    VkResult r = d->vk.GetQueryPoolResults(d->handle, p->queries, query, n, n * sizeof *p->ticks, p->ticks,
                                            sizeof *p->ticks, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
     if (r != VK_SUCCESS) return device_fail(d, e, r, "vkGetQueryPoolResults");
-    for (uint32_t i = 0; i + 1 < n; i++) {
-        uint64_t ticks = (p->ticks[i + 1] - p->ticks[i]) & mask; /* the counter may have wrapped */
-        if (ticks > mask / 2) {
-            return fail(e, WHERRY_STATUS_UNSUPPORTED, "Vulkan: %s: timestamps ran backwards at step %s",
-                        d->physical.info.name, p->schedule->steps[i].name);
+    for (uint32_t batch = from; batch < end; batch++, at++) {
+        for (int i = p->first[batch]; i < p->first[batch + 1]; i++, at++) {
+            uint64_t ticks = (at[1] - at[0]) & mask; /* the counter may have wrapped */
+            if (ticks > mask / 2) {
+                return fail(e, WHERRY_STATUS_UNSUPPORTED, "Vulkan: %s: timestamps ran backwards at step %s",
+                            d->physical.info.name, p->schedule->steps[i].name);
+            }
+            seconds[i] = (double)ticks * d->physical.timestamp_ns * 1e-9;
         }
-        seconds[i] = (double)ticks * d->physical.timestamp_ns * 1e-9;
     }
     return true;
+}
+
+/* The batch that begins with this step. */
+static bool batch_find(const struct program *p, int step, uint32_t *batch, struct error *e)
+{
+    for (*batch = 0; *batch <= p->n_batches; ++*batch)
+        if (p->first[*batch] == step) return true;
+    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "Vulkan: a run can't begin or end at step %d", step);
+}
+
+/* One submission per batch; the transfers ride with the first and the last. */
+static void submits_fill(struct program *p, const VkCommandBuffer *recording, uint32_t from, uint32_t end)
+{
+    uint32_t n = end - from;
+    p->commands[0] = p->upload_commands;
+    memcpy(p->commands + 1, recording + from, n * sizeof *recording);
+    p->commands[1 + n] = p->download_commands;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t first = i ? 1 + i : 0, last = i + 1 < n ? 2 + i : n + 2;
+        p->submits[i] = (VkSubmitInfo){
+            .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+            .commandBufferCount = last - first,
+            .pCommandBuffers = p->commands + first,
+        };
+    }
 }
 
 bool vulkan_program_run(struct backend_device *d, struct program *p, const struct run *run, struct error *e)
@@ -464,19 +486,23 @@ bool vulkan_program_run(struct backend_device *d, struct program *p, const struc
     TRY(transfers_check(run->uploads, run->n_uploads, &p->upload, "upload", e));
     TRY(transfers_check(run->downloads, run->n_downloads, &p->download, "download", e));
     TRY(grids_check(d, p, run->grids, e));
+    uint32_t from, end;
+    TRY(batch_find(p, run->first, &from, e) && batch_find(p, run->end ? run->end : p->schedule->n_steps, &end, e));
+    if (from >= end) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "Vulkan: a run of no steps");
 
     memcpy(p->grids.data, run->grids, (size_t)p->schedule->n_steps * sizeof *run->grids);
     TRY(mapped_flush(d, &p->grids, e));
     TRY(upload_record(d, p, run, e));
     TRY(download_record(d, p, run, e));
-    TRY(device_submit(d, (timed ? &p->timed : &p->plain)->submits, p->n_batches, p->seconds, e));
+    submits_fill(p, timed ? p->timed : p->plain, from, end);
+    TRY(device_submit(d, p->submits, end - from, p->seconds, e));
 
     TRY(mapped_invalidate(d, &p->download, e));
-    const char *from = p->download.data;
+    const char *data = p->download.data;
     for (int i = 0; i < run->n_downloads; i++) {
         if (!run->downloads[i].bytes) continue;
-        memcpy(run->downloads[i].host, from, (size_t)run->downloads[i].bytes);
-        from += run->downloads[i].bytes;
+        memcpy(run->downloads[i].host, data, (size_t)run->downloads[i].bytes);
+        data += run->downloads[i].bytes;
     }
-    return !timed || timestamps_read(d, p, run->step_seconds, e);
+    return !timed || timestamps_read(d, p, from, end, run->step_seconds, e);
 }

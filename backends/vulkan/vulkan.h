@@ -72,6 +72,7 @@
     X(BeginCommandBuffer)                                                                                              \
     X(EndCommandBuffer)                                                                                                \
     X(CmdBindPipeline)                                                                                                 \
+    X(CmdPushConstants)                                                                                                \
     X(CmdBindDescriptorSets)                                                                                           \
     X(CmdDispatchIndirect)                                                                                             \
     X(CmdCopyBuffer)                                                                                                   \

@@ -260,6 +260,7 @@ struct call {
         uint32_t value;
     } constants[GROUP_MAX_CONSTANTS];
     int n_constants; /* ascending ids */
+    uint32_t site;   /* dropout's (kernel/random.h): no constant, so that layers share their kernels */
 };
 
 /* Sets or replaces a constant. */

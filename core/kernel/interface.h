@@ -20,9 +20,18 @@
 #define SLOT_POSITION 11
 #define SLOT_TYPES 12 /* uint[] */
 #define SLOT_TYPE 13
-#define SLOT_Y 14   /* the group's last output */
-#define SLOT_SUM 15 /* a second output: the sum before a layernorm, where a later group needs it */
+#define SLOT_Y 14 /* the group's last output */
+#define SLOT_SUM                                                                                                       \
+    15 /* a second output, made before Y: the sum before a layernorm, the value before an activation, ... */
 #define SLOT_COUNT 16
+/* Training's arguments take the numbers of the embeddings' in other kernels, because many devices bind no more than 16
+ * buffers. LSE, DELTA and PARTIALS are float[] whatever the storage type, as 8, 10 and 12 are uint[]. */
+#define SLOT_LSE 8       /* float [tokens][heads]: ln of the sum of exp(SCALE * score) of a query; written or read */
+#define SLOT_SAVED 9     /* what the forward pass kept: the value before an activation, a layernorm's input, ... */
+#define SLOT_DELTA 10    /* float [tokens][heads]: the product of attention's output with its gradient */
+#define SLOT_GRADIENT 11 /* a second gradient: that of attention's output */
+#define SLOT_PARTIALS 12 /* float [parts][sets][N]: sums over the rows of one part, for the kernel "reduce" */
+#define SLOT_EXTRA 13    /* a third output, or a further operand */
 
 /* ---- specialization constants ----
  * Vulkan: constant_id. OpenCL: -D NAME=value with NAME as below without "CONST_". Those not given keep the kernel's
@@ -60,7 +69,23 @@
 #define CONST_THREAD_M 30 /* outputs per work-item */
 #define CONST_THREAD_N 31
 #define CONST_ALIGNED 32 /* 1: every row of every operand starts on 16 bytes, so that 16-byte accesses are allowed */
-#define CONST_COUNT 33
+#define CONST_FORM 33    /* gemm: GEMM_* */
+#define CONST_M 34       /* rows of the output where they are a size of the model (GEMM_TN, scatter), 0: of ROWS */
+#define CONST_DROPOUT 35 /* threshold: an element is dropped when its 16 random bits are below it; 0: none */
+#define CONST_DERIVATIVE                                                                                               \
+    36 /* ACTIVATION_*: multiply by its derivative at SLOT_SAVED: what went into the activation; for                   \
+          RELU that or what came out of it, for TANH what came out */
+#define CONST_COLUMN_SUMS 37 /* sums over rows to SLOT_PARTIALS; see the kernels that have it */
+#define CONST_PART_ROWS 38   /* rows of one part */
+#define CONST_SETS 39        /* vectors of N in one part */
+#define CONST_LSE 40         /* LSE_* */
+#define CONST_SOFTMAX 41     /* 0: softmax does dropout alone */
+#define CONST_DELTA 42       /* 1: softmax_backward reads SLOT_DELTA instead of summing */
+#define CONST_NORM_DW 43     /* layernorm_backward: gradients of gamma and beta */
+#define CONST_NORM_DX 44     /* layernorm_backward: gradient of the input */
+#define CONST_BIAS_SUM 45    /* layernorm_backward: BIAS_SUM_* */
+#define CONST_ADDEND 46      /* 1: layernorm_backward adds SLOT_RESIDUAL to its result, not to the gradient it reads */
+#define CONST_COUNT 47
 
 #define ACTIVATION_NONE 0
 #define ACTIVATION_RELU 1
@@ -68,13 +93,26 @@
 #define ACTIVATION_GELU_TANH 3
 #define ACTIVATION_TANH 4
 
+#define GEMM_NT 0 /* y[r][n] = sum over k of x[r][k] w[n][k]: forward */
+#define GEMM_NN 1 /* y[r][n] = sum over k of x[r][k] w[k][n]: gradient of the input */
+#define GEMM_TN 2 /* y[m][n] = sum over rows r of x[r][m] w[r][n]: gradient of the weight */
+
+#define LSE_NONE 0
+#define LSE_WRITE 1
+#define LSE_READ 2 /* softmax: y = exp(SCALE * x - lse), no sum */
+
+#define BIAS_SUM_NONE 0
+#define BIAS_SUM_RESULT 1  /* the columns of the last output are summed, too */
+#define BIAS_SUM_OPERAND 2 /* those of SLOT_EXTRA */
+
 #define POOL_NONE 0 /* the rows are already one per sequence (normalize alone) */
 #define POOL_MEAN 1
 #define POOL_CLS 2
 #define POOL_MAX 3
 
-#define BATCHED_SCORES 0  /* y[s][h][j][k] = sum_p x[j][h][p] * w[k][h][p] */
-#define BATCHED_CONTEXT 1 /* y[j][h][p] = sum_k x[s][h][j][k] * w[k][h][p] */
+#define BATCHED_SCORES 0     /* y[s][h][j][k] = sum_p x[j][h][p] * w[k][h][p] */
+#define BATCHED_CONTEXT 1    /* y[j][h][p] = sum_k x[s][h][j][k] * w[k][h][p] */
+#define BATCHED_TRANSPOSED 2 /* y[k][h][p] = sum_j x[s][h][j][k] * w[j][h][p] */
 
 /* ---- the batch buffer: uint words ---- */
 #define HEADER_TOKENS 0
@@ -89,6 +127,9 @@
 #define HEADER_AT_QUERY_TILES 7    /* [query tiles][2]: sequence, first query position */
 #define HEADER_AT_SCORE_TILES                                                                                          \
     8 /* [score tiles][2]: sequence, first query position | first key position << 16, in tiles */
+/* Dropout's random numbers (kernel/random.h): */
+#define HEADER_SEED 9 /* two words */
+#define HEADER_STEP 11
 #define HEADER_WORDS 16
 
 /* Work-groups are numbered linearly: x + y * GRID_WIDTH, because some devices allow only 65,535 in a dimension. */

@@ -9,6 +9,7 @@ struct buffer; /* a backend's */
 struct binding {
     uint8_t slot; /* SLOT_* */
     bool written;
+    bool words; /* elements of 32 bits whatever the storage type */
     struct buffer *buffer;
     uint64_t offset; /* bytes, a multiple of 256 */
     uint64_t bytes;  /* that the argument may cover, at the session's limits */
@@ -29,6 +30,7 @@ struct step {
 struct schedule {
     const struct step *steps;
     int n_steps;
+    int boundary; /* a run may also begin or end before this step (training: the backward pass); 0: nowhere */
     const struct graph *graph; /* with groups: what the reference backend runs */
     const struct group *groups;
     size_t max_upload, max_download; /* bytes that one run moves at most in each direction */

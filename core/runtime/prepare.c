@@ -87,11 +87,12 @@ static void make_step(struct wherry_session *s, int group)
     step->group = group;
     step->flops = group_flops(&s->graph, &s->limits, &s->groups[group]);
     step->bindings[step->n_bindings++] =
-        (struct binding){.slot = SLOT_BATCH, .buffer = s->buffers[batch_block(s)], .bytes = tables};
+        (struct binding){.slot = SLOT_BATCH, .words = true, .buffer = s->buffers[batch_block(s)], .bytes = tables};
     for (int i = 0; i < call->n_arguments; i++) {
         const struct placement *at = &s->memory.of[call->arguments[i].tensor];
         step->bindings[step->n_bindings++] = (struct binding){.slot = call->arguments[i].slot,
                                                               .written = call->arguments[i].written,
+                                                              .words = s->graph.tensors[call->arguments[i].tensor].u32,
                                                               .buffer = s->buffers[at->block],
                                                               .offset = at->offset,
                                                               .bytes = at->bytes};

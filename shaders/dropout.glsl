@@ -1,0 +1,62 @@
+/* Dropout as kernels do it (core/kernel/random.h is the definition). Twin of cl/dropout.h. The seed and the step are in the
+ * batch header, the site is a push constant. Include behind the declaration of `batch`. */
+layout(constant_id = CONST_DROPOUT) const uint DROPOUT = 0;
+layout(push_constant) uniform Push { uint site; };
+#include "random.h"
+
+#define PHILOX_WORD uint
+#define PHILOX_MUL(high, low, a, b) umulExtended(a, b, high, low)
+
+/* What a kept value is multiplied by. */
+#define DROPOUT_SCALE (65536.0 / (65536.0 - float(DROPOUT)))
+
+/* The random words of the eight columns around `column`. */
+uvec4 dropout_words(const uint row, const uint column)
+{
+    uint c0 = row, c1 = column / 8, c2 = site, c3 = batch[HEADER_STEP];
+    uint k0 = batch[HEADER_SEED], k1 = batch[HEADER_SEED + 1];
+    PHILOX(c0, c1, c2, c3, k0, k1)
+    return uvec4(c0, c1, c2, c3);
+}
+
+/* The factors of two columns in one word. */
+vec2 dropout_pair(const uint word)
+{
+    return vec2((word & 0xffffu) < DROPOUT ? 0.0 : DROPOUT_SCALE, (word >> 16) < DROPOUT ? 0.0 : DROPOUT_SCALE);
+}
+
+/* Bit c is set when column c of the eight is kept. */
+uint dropout_bits(const uvec4 words)
+{
+    uint bits = 0;
+    for (uint c = 0; c < 4; c++) {
+        bits |= (words[c] & 0xffffu) < DROPOUT ? 0u : 1u << (2 * c);
+        bits |= (words[c] >> 16) < DROPOUT ? 0u : 2u << (2 * c);
+    }
+    return bits;
+}
+
+/* The factors of the columns `column` to `column` + 3, a multiple of 4. */
+vec4 dropout_quad(const uint row, const uint column)
+{
+    const uvec4 words = dropout_words(row, column);
+    const bool high = column % 8 != 0;
+    return vec4(dropout_pair(high ? words.z : words.x), dropout_pair(high ? words.w : words.y));
+}
+
+/* v, the ACCESS columns from `column` on, times their factors. */
+void dropout_access(inout float v[VECTOR], const uint row, const uint column)
+{
+    const uvec4 words = dropout_words(row, column);
+    if (ALIGNED == 0) {
+        v[0] *= (dropout_bits(words) >> column % 8 & 1u) != 0 ? DROPOUT_SCALE : 0.0;
+    } else {
+        const uint first = VECTOR == 4 && column % 8 != 0 ? 2 : 0;
+        UNROLL for (uint c = 0; c < VECTOR / 2; c++)
+        {
+            const vec2 factor = dropout_pair(words[first + c]);
+            v[2 * c] *= factor.x;
+            v[2 * c + 1] *= factor.y;
+        }
+    }
+}
