@@ -33,12 +33,12 @@ struct grid {
 };
 
 struct run {
-    int first, end; /* the steps of this run: each is 0, the schedule's boundary or n_steps. `end` 0: to the last */
     const struct transfer *uploads, *downloads; /* before the first and after the last step */
     int n_uploads, n_downloads;
     const struct grid *grids; /* [n_steps] */
     const struct batch_shape *batch;
     double *step_seconds; /* [n_steps], NULL: no timestamps. Device time of each step */
+    int first, end; /* the steps of this run: each is 0, the schedule's boundary or n_steps. `end` 0: to the last */
 };
 
 struct program_info {

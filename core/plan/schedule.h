@@ -9,10 +9,10 @@ struct buffer; /* a backend's */
 struct binding {
     uint8_t slot; /* SLOT_* */
     bool written;
-    bool words; /* elements of 32 bits whatever the storage type */
     struct buffer *buffer;
     uint64_t offset; /* bytes, a multiple of 256 */
     uint64_t bytes;  /* that the argument may cover, at the session's limits */
+    bool words;      /* elements of 32 bits whatever the storage type */
 };
 
 struct step {
