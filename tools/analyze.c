@@ -9,6 +9,7 @@ struct analysis {
     struct tool tool;
     wherry_model_config config;
     wherry_analysis_desc desc;
+    wherry_training_desc training;
     const char *name;
     wherry_analysis *plans[PLAN_ALL]; /* by choice, from 1 */
 };
@@ -55,7 +56,8 @@ static int describe(struct analysis *a)
         a->desc.length = limit;
     }
     a->desc.dtype = options->dtype ? (wherry_dtype)options->dtype : WHERRY_DTYPE_F16;
-    a->desc.training = options->training || (paper && !options->inference);
+    a->training = (wherry_training_desc){.struct_size = sizeof a->training, .dropout = 0.1f};
+    if (options->training || (paper && !options->inference)) a->desc.training = &a->training;
     a->desc.layer_only = options->layer || (paper && !options->encoder);
     if (options->activation)
         a->config.activation = (wherry_activation)(options->activation - 1);
@@ -195,7 +197,7 @@ static void print_tables(const struct analysis *a, struct output *out)
 {
     output_format(out, "%s: %u sequences of %u tokens, %s, %s, %s, %s\n\n", a->name, a->desc.batch, a->desc.length,
                   dtype_name(a->desc.dtype), a->desc.layer_only ? "one layer" : "whole encoder",
-                  activation_name(a->config.activation), a->desc.training ? "forward in training" : "inference");
+                  activation_name(a->config.activation), a->desc.training ? "training" : "inference");
     print_operators(a, out);
     for (int plan = 1; plan < PLAN_ALL; plan++)
         if (plan_asked(a, plan)) print_groups(a, plan, out);
@@ -238,8 +240,8 @@ static json_t *analysis_json(const struct analysis *a)
         "model", text_json(a->name), "layers", (json_int_t)a->config.layers, "hidden", (json_int_t)a->config.hidden,
         "heads", (json_int_t)a->config.heads, "feed_forward", (json_int_t)a->config.feed_forward, "activation",
         activation_name(a->config.activation), "batch", (json_int_t)a->desc.batch, "length", (json_int_t)a->desc.length,
-        "dtype", dtype_name(a->desc.dtype), "training", a->desc.training, "layer_only", a->desc.layer_only, "flops",
-        (json_int_t)total.flops, "operators", list, "plans", plans));
+        "dtype", dtype_name(a->desc.dtype), "training", a->desc.training != NULL, "layer_only", a->desc.layer_only,
+        "flops", (json_int_t)total.flops, "operators", list, "plans", plans));
 }
 
 int analyze_command(const struct options *options)

@@ -6,6 +6,7 @@
 #include "backends/backend.h"
 #include "base/platform.h"
 #include "graph/values.h"
+#include "kernel/interface.h"
 
 struct buffer {
     uint64_t bytes;
@@ -139,35 +140,57 @@ static struct program *reference_program_create(struct backend_device *device, c
     return NULL;
 }
 
+/* The steps of one group, which are run as one. */
 struct step_tensors {
-    const struct step *step;
+    const struct step *steps;
+    int n_steps;
     const struct graph *graph;
 };
 
-/* Bytes of a tensor that one of the step's arguments is, or is a slice of. */
+/* Bytes of a tensor that one of the steps' arguments is, or is a slice of. */
 static void *argument_bytes(const struct step_tensors *s, int tensor)
 {
-    for (int a = 0; a < s->step->call->n_arguments; a++) {
-        if (tensor_owner(s->graph, s->step->call->arguments[a].tensor) != tensor) continue;
-        const struct binding *b = &s->step->bindings[a + 1]; /* binding 0 is the batch */
-        return b->buffer->data + b->offset;
-    }
+    for (int i = 0; i < s->n_steps; i++)
+        for (int a = 0; a < s->steps[i].call->n_arguments; a++) {
+            int argument = s->steps[i].call->arguments[a].tensor;
+            if (argument < 0 || tensor_owner(s->graph, argument) != tensor) continue;
+            const struct binding *b = &s->steps[i].bindings[a + 1]; /* binding 0 is the batch */
+            return b->buffer->data + b->offset;
+        }
     return NULL;
 }
 
 static const void *tensor_bytes_of(int tensor, void *user) { return argument_bytes(user, tensor); }
 
-static bool step_run(struct program *program, const struct step *step, const struct batch_shape *batch, struct error *e)
+/* Rows of a slice go to their places among the others'. */
+static void tensor_store(const struct graph *g, const struct batch_shape *batch, int tensor, bool f16,
+                         const double *values, unsigned char *bytes)
+{
+    size_t length = tensor_row_length(g, tensor), stride = tensor_row_stride(g, tensor),
+           offset = tensor_row_offset(g, tensor), n = (size_t)tensor_elements(g, batch, tensor),
+           element = f16 && !g->tensors[tensor].f32 ? 2 : 4;
+    if (g->tensors[tensor].parent < 0) length = stride = n;
+    for (size_t r = 0; length && r < n / length; r++)
+        storage_from_doubles(values + r * stride + offset, element == 2, length,
+                             bytes + (r * stride + offset) * element);
+}
+
+static bool group_run(struct program *program, const struct step *steps, int n_steps, const struct run *run,
+                      struct error *e)
 {
     const struct graph *g = program->schedule->graph;
-    const struct group *group = &program->schedule->groups[step->group];
-    struct step_tensors tensors = {step, g};
-    TRY(values_load(g, group, batch, step->f16, tensor_bytes_of, &tensors, &program->values, e));
-    TRY(group_reference(g, group, batch, &program->values, e));
+    const struct group *group = &program->schedule->groups[steps->group];
+    const struct binding *header = &steps->bindings[0];
+    uint32_t words[HEADER_WORDS];
+    memcpy(words, header->buffer->data + header->offset, sizeof words);
+    program->values.seed = words[HEADER_SEED] | (uint64_t)words[HEADER_SEED + 1] << 32;
+    program->values.step = words[HEADER_STEP];
+    struct step_tensors tensors = {steps, n_steps, g};
+    TRY(values_load(g, group, run->batch, steps->f16, tensor_bytes_of, &tensors, &program->values, e));
+    TRY(group_reference(g, group, run->batch, &program->values, e));
     for (int w = 0; w < group->n_writes; w++) {
-        int t = group->writes[w];
-        storage_from_doubles(program->values.of[t], step->f16, (size_t)tensor_elements(g, batch, t),
-                             argument_bytes(&tensors, t));
+        int t = group->writes[w], owner = tensor_owner(g, t);
+        tensor_store(g, run->batch, t, steps->f16, program->values.of[owner], argument_bytes(&tensors, owner));
     }
     values_clear(g, &program->values);
     return true;
@@ -181,9 +204,14 @@ static bool reference_program_run(struct backend_device *device, struct program 
                                    run->uploads[i].bytes, e));
     int end = run->end ? run->end : program->schedule->n_steps;
     for (int i = run->first; i < end; i++) {
+        const struct step *steps = &program->schedule->steps[i];
         uint64_t start = clock_ns();
-        TRY(step_run(program, &program->schedule->steps[i], run->batch, e));
+        int n = 1;
+        while (i + n < end && steps[n].group == steps->group) n++;
+        TRY(group_run(program, steps, n, run, e));
+        for (int k = 0; run->step_seconds && k < n; k++) run->step_seconds[i + k] = 0;
         if (run->step_seconds) run->step_seconds[i] = (double)(clock_ns() - start) * 1e-9;
+        i += n - 1;
     }
     for (int i = 0; i < run->n_downloads; i++)
         TRY(reference_buffer_read(device, run->downloads[i].buffer, run->downloads[i].offset, run->downloads[i].host,

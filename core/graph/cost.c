@@ -70,23 +70,34 @@ double op_flops(const struct graph *g, const struct batch_shape *b, const struct
         einsum_letters(o->einsum, letters);
         return 2 * (double)dims_volume(&g->dims, b, letters);
     }
-    double per_element = o->kind->flops_per_element;
-    if (o->dropout > 0 && o->kind != &kind_dropout) per_element += 1; /* the softmax's own dropout */
-    return per_element * (double)tensor_elements(g, b, o->kind->flops_on_input ? o->in[0] : o->out);
+    return o->kind->flops_per_element * (double)tensor_elements(g, b, o->kind->flops_on_input ? o->in[0] : o->out[0]);
 }
 
 uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const struct op *o, int n)
 {
     if (o->in[n] < 0) return 0;
-    uint64_t all = tensor_elements(g, b, o->in[n]), out = tensor_elements(g, b, o->out);
+    uint64_t all = tensor_elements(g, b, o->in[n]), out = tensor_elements(g, b, o->out[0]);
     bool part = (o->kind->gathers > 0 && o->kind->gathers == n) || (o->kind->reads_output_size && n == 0);
     return part && out < all ? out : all;
+}
+
+size_t tensor_element_bytes(const struct graph *g, int tensor, size_t storage)
+{
+    return g->tensors[tensor].u32 || g->tensors[tensor].f32 ? 4 : storage;
+}
+
+int tensor_maker(const struct graph *g, int tensor)
+{
+    for (int o = 0; o < g->n_ops; o++)
+        for (int k = 0; k < OP_MAX_OUT; k++)
+            if (g->ops[o].out[k] == tensor) return o;
+    return -1;
 }
 
 double group_flops(const struct graph *g, const struct batch_shape *b, const struct group *group)
 {
     double n = 0;
-    for (int o = group->first; o < group->first + group->count; o++) n += op_flops(g, b, &g->ops[o]);
+    for (int i = 0; i < group->count; i++) n += op_flops(g, b, &g->ops[group->ops[i]]);
     return n;
 }
 
@@ -95,10 +106,10 @@ static uint64_t group_reads_of(const struct graph *g, const struct batch_shape *
                                int tensor)
 {
     uint64_t most = 0;
-    for (int o = group->first; o < group->first + group->count; o++)
-        for (int i = 0; i < OP_MAX_IN; i++)
-            if (g->ops[o].in[i] == tensor) {
-                uint64_t n = op_reads(g, b, &g->ops[o], i);
+    for (int i = 0; i < group->count; i++)
+        for (int k = 0; k < OP_MAX_IN; k++)
+            if (g->ops[group->ops[i]].in[k] == tensor) {
+                uint64_t n = op_reads(g, b, &g->ops[group->ops[i]], k);
                 most = n > most ? n : most;
             }
     return most;
@@ -108,11 +119,34 @@ void group_bytes(const struct graph *g, const struct batch_shape *b, const struc
                  uint64_t *read, uint64_t *written)
 {
     *read = *written = 0;
-    for (int i = 0; i < group->n_reads; i++) {
-        int t = group->reads[i];
-        *read += group_reads_of(g, b, group, t) * (g->tensors[t].u32 ? 4 : storage);
+    for (int i = 0; i < group->n_reads; i++)
+        *read += group_reads_of(g, b, group, group->reads[i]) * tensor_element_bytes(g, group->reads[i], storage);
+    for (int i = 0; i < group->n_writes; i++)
+        *written += tensor_elements(g, b, group->writes[i]) * tensor_element_bytes(g, group->writes[i], storage);
+}
+
+/* Whether a group of the backward pass reads the tensor or a part of it. */
+static bool read_backward(const struct graph *g, const struct group *groups, int count, int owner)
+{
+    for (int i = groups_forward(groups, count); i < count; i++)
+        for (int r = 0; r < groups[i].n_reads; r++)
+            if (tensor_owner(g, groups[i].reads[r]) == owner) return true;
+    return false;
+}
+
+uint64_t groups_saved_bytes(const struct graph *g, const struct batch_shape *b, const struct group *groups, int count,
+                            size_t storage)
+{
+    int forward = groups_forward(groups, count);
+    uint64_t bytes = 0;
+    for (int t = 0; t < g->n_tensors && forward < count; t++) {
+        bool made = t == g->input;
+        for (int i = 0; i < forward && !made; i++)
+            for (int w = 0; w < groups[i].n_writes; w++) made |= tensor_owner(g, groups[i].writes[w]) == t;
+        if (made && (g->save_all || read_backward(g, groups, count, t)))
+            bytes += tensor_elements(g, b, t) * tensor_element_bytes(g, t, storage);
     }
-    for (int i = 0; i < group->n_writes; i++) *written += tensor_elements(g, b, group->writes[i]) * storage;
+    return bytes;
 }
 
 /* ---- the kernel call ---- */
@@ -143,6 +177,13 @@ uint32_t call_get(const struct call *call, uint8_t id, uint32_t otherwise)
     return otherwise;
 }
 
+bool call_has_slot(const struct call *call, uint8_t slot)
+{
+    for (int i = 0; i < call->n_arguments; i++)
+        if (call->arguments[i].slot == slot) return true;
+    return false;
+}
+
 static bool call_add(struct call *call, uint8_t slot, bool written, int tensor)
 {
     int at = 0;
@@ -154,37 +195,145 @@ static bool call_add(struct call *call, uint8_t slot, bool written, int tensor)
     return true;
 }
 
-bool group_call(const struct graph *g, const struct group *group, struct call *out, struct error *e)
+static bool call_has_tensor(const struct call *call, int tensor)
 {
-    memset(out, 0, sizeof *out);
-    out->kernel = group->row->kernel;
-    out->launch = group->row->launch;
-    for (int o = group->first; o < group->first + group->count; o++) {
-        const struct op *op = &g->ops[o];
-        for (int i = 0; i < OP_MAX_IN; i++) {
-            bool outside = false;
-            for (int r = 0; r < group->n_reads; r++) outside |= group->reads[r] == op->in[i];
-            if (!outside) continue;
-            uint8_t slot = op->kind->in_slot[i];
-            /* A second product in one kernel (attention) has its second operand in a slot of its own. */
-            if (!call_add(out, slot, false, op->in[i]) && !(slot == SLOT_W && call_add(out, SLOT_V, false, op->in[i])))
-                return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: two inputs of %s want the same argument slot %d",
-                            group->name, op->name, slot);
+    for (int i = 0; i < call->n_arguments; i++)
+        if (call->arguments[i].tensor == tensor) return true;
+    return false;
+}
+
+static bool group_reads_tensor(const struct group *group, int tensor)
+{
+    for (int r = 0; r < group->n_reads; r++)
+        if (group->reads[r] == tensor) return true;
+    return false;
+}
+
+static bool group_writes_tensor(const struct group *group, int tensor)
+{
+    for (int w = 0; w < group->n_writes; w++)
+        if (group->writes[w] == tensor) return true;
+    return false;
+}
+
+/* The slot of input n of an operator from outside the group. Several products in one kernel (attention) share operands
+ * and put what collides into slots of its own. A bias gradient that comes with a layernorm's is summed from a tensor of
+ * its own (the paper's EBSB). */
+static bool add_input(const struct group *group, const struct op *op, int n, struct call *call, struct error *e)
+{
+    uint8_t slot = op->kind->in_slot[n];
+    int tensor = op->in[n];
+    if (op->kind == &kind_column_sum && !strcmp(call->kernel, "layernorm_backward")) slot = SLOT_EXTRA;
+    if (op->kind == &kind_contract && group->count > 1 && call_has_tensor(call, tensor)) return true;
+    if (call_add(call, slot, false, tensor)) return true;
+    if (op->kind == &kind_contract && slot == SLOT_W && call_add(call, SLOT_V, false, tensor)) return true;
+    if (op->kind == &kind_contract && slot == SLOT_X && call_add(call, SLOT_GRADIENT, false, tensor)) return true;
+    return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: two inputs of %s want the same argument slot %d", group->name,
+                op->name, slot);
+}
+
+/* Outputs that leave the group: those with a slot of their own, sums over rows (for the second kernel), then Y for the
+ * last and SUM for the first of the others. Slices of one tensor are one argument. */
+static bool add_outputs(const struct graph *g, const struct group *group, struct call *call, int sums[3], int *n_sums,
+                        struct error *e)
+{
+    int others[GROUP_MAX_TENSORS], n = 0;
+    for (int at = 0; at < 2 * group->count; at++) { /* biases' sums behind a layernorm's */
+        const struct op *op = &g->ops[group->ops[at % group->count]];
+        if ((op->kind == &kind_column_sum) != (at >= group->count)) continue;
+        for (int k = 0; k < OP_MAX_OUT; k++) {
+            if (op->out[k] < 0 || !group_writes_tensor(group, op->out[k])) continue;
+            int owner = tensor_owner(g, op->out[k]);
+            if (op->kind->sums_columns) {
+                if (*n_sums == 3)
+                    return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: a kernel sums at most three sets of columns",
+                                group->name);
+                sums[(*n_sums)++] = op->out[k];
+            } else if (op->kind->out_slot[k]) {
+                call_add(call, op->kind->out_slot[k], true, op->out[k]);
+            } else if (n && tensor_owner(g, others[n - 1]) == owner) {
+                others[n - 1] = owner;
+            } else {
+                others[n++] = op->out[k];
+            }
         }
     }
-    if (group->n_writes < 1 || group->n_writes > 2)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: a kernel writes one or two tensors, not %d", group->name,
-                    group->n_writes);
-    call_add(out, SLOT_Y, true, group->writes[group->n_writes - 1]);
-    if (group->n_writes == 2) call_add(out, SLOT_SUM, true, group->writes[0]);
-    for (int o = group->first; o < group->first + group->count; o++) g->ops[o].kind->constants(g, &g->ops[o], out);
+    if (n > 2)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: a kernel writes at most two tensors of rows", group->name);
+    if (n) call_add(call, SLOT_Y, true, others[n - 1]);
+    if (n == 2) call_add(call, SLOT_SUM, true, others[0]);
+    return true;
+}
+
+/* The kernel that adds the parts. */
+static void call_reduce(const struct graph *g, const struct call *first, const int sums[3], int n_sums,
+                        struct call *out)
+{
+    static const uint8_t slots[3] = {SLOT_Y, SLOT_SUM, SLOT_EXTRA};
+    memset(out, 0, sizeof *out);
+    out->kernel = "reduce";
+    out->launch = LAUNCH_COLUMNS;
+    call_add(out, SLOT_PARTIALS, false, TENSOR_SCRATCH);
+    for (int i = 0; i < n_sums; i++) call_add(out, slots[i], true, sums[i]);
+    call_set(out, CONST_N, tensor_row_length(g, sums[0]));
+    call_set(out, CONST_ROWS, call_get(first, CONST_ROWS, HEADER_TOKENS));
+    call_set(out, CONST_SETS, (uint32_t)n_sums);
+}
+
+/* What a kernel must know about operators that others come before. */
+static void set_order(const struct graph *g, const struct group *group, struct call *call, int n_sums)
+{
+    bool rows = call_has_slot(call, SLOT_Y), norm = !strcmp(call->kernel, "layernorm_backward");
+    if (call_has_slot(call, SLOT_SUM)) call_set(call, CONST_SUM, 1);
+    if (n_sums && !norm) call_set(call, CONST_COLUMN_SUMS, rows ? 1 : 2);
+    if (!norm) return;
+    for (int i = 0; i < group->count; i++) {
+        const struct op *op = &g->ops[group->ops[i]];
+        if (op->kind == &kind_column_sum)
+            call_set(call, CONST_BIAS_SUM, call_has_slot(call, SLOT_EXTRA) ? BIAS_SUM_OPERAND : BIAS_SUM_RESULT);
+        if (op->kind == &kind_add && !group_reads_tensor(group, op->in[0])) call_set(call, CONST_ADDEND, 1);
+    }
+}
+
+/* Attention's backward pass: keys and values first, then queries, with the same arguments. */
+static void split_attention(struct call calls[GROUP_MAX_CALLS], int *count)
+{
+    if (strcmp(calls[0].kernel, "attention_backward")) return;
+    calls[1] = calls[0];
+    calls[0].kernel = "attention_dkv";
+    calls[1].kernel = "attention_dq";
+    *count = 2;
+}
+
+bool group_calls(const struct graph *g, const struct group *group, struct call out[GROUP_MAX_CALLS], int *count,
+                 struct error *e)
+{
+    int sums[3], n_sums = 0;
+    struct call *first = &out[0];
+    memset(first, 0, sizeof *first);
+    *count = 1;
+    first->kernel = group->row->kernel;
+    first->launch = group->row->launch;
+    for (int i = 0; i < group->count; i++)
+        for (int k = 0; k < OP_MAX_IN; k++)
+            if (group_reads_tensor(group, g->ops[group->ops[i]].in[k]))
+                TRY(add_input(group, &g->ops[group->ops[i]], k, first, e));
+    TRY(add_outputs(g, group, first, sums, &n_sums, e));
+    for (int i = 0; i < group->count; i++) g->ops[group->ops[i]].kind->constants(g, &g->ops[group->ops[i]], first);
+    set_order(g, group, first, n_sums);
+    if (n_sums) {
+        /* The type table's list is in the partial sums' slot. */
+        call_add(first, call_has_slot(first, SLOT_PARTIALS) ? SLOT_SUM : SLOT_PARTIALS, true, TENSOR_SCRATCH);
+        call_reduce(g, first, sums, n_sums, &out[(*count)++]);
+    }
+    split_attention(out, count);
     return true;
 }
 
 bool group_reference(const struct graph *g, const struct group *group, const struct batch_shape *b, struct values *v,
                      struct error *e)
 {
-    for (int o = group->first; o < group->first + group->count; o++)
-        TRY(g->ops[o].kind->reference(g, &g->ops[o], b, v, e));
+    for (int i = 0; i < group->count; i++)
+        TRY(g->ops[group->ops[i]].kind->reference(g, &g->ops[group->ops[i]], b, v, e));
     return true;
 }

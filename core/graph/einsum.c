@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/platform.h"
-#include "graph/kinds.h"
+#include "graph/references.h"
 
 /* A letter's size in one product, and its stride in each operand and the result (0 where it does not occur). */
 struct axis {
@@ -115,11 +115,14 @@ static size_t letter_stride(const struct graph *g, int tensor, char letter, size
 bool einsum_reference(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,
                       struct error *e)
 {
-    const int tensors[3] = {o->in[0], o->in[1], o->out};
+    const int tensors[3] = {o->in[0], o->in[1], o->out[0]};
     char letters[16], operand[3][16];
     int n = einsum_letters(o->einsum, letters);
     for (int t = 0; t < 3; t++) einsum_operand(o->einsum, t, operand[t]);
-    memset(v->of[tensor_owner(g, o->out)], 0, (size_t)tensor_elements(g, b, o->out) * sizeof(double));
+    size_t length_out = tensor_row_length(g, o->out[0]), stride_out = tensor_row_stride(g, o->out[0]);
+    double *out = v->of[tensor_owner(g, o->out[0])] + tensor_row_offset(g, o->out[0]);
+    for (size_t r = 0; r < (size_t)tensor_elements(g, b, o->out[0]) / length_out; r++) /* its slice of wider rows */
+        memset(out + r * stride_out, 0, length_out * sizeof *out);
     /* Without a key position all tokens are one long sequence; without a query position the sequences are rows. */
     bool ragged = strchr(letters, 'k') != NULL;
     size_t score_base = 0;
@@ -148,7 +151,7 @@ bool einsum_reference(const struct graph *g, const struct op *o, const struct ba
         }
         p.a = base[0];
         p.b = base[1];
-        p.c = v->of[tensor_owner(g, o->out)] + (base[2] - v->of[tensor_owner(g, o->out)]);
+        p.c = v->of[tensor_owner(g, o->out[0])] + (base[2] - v->of[tensor_owner(g, o->out[0])]);
         TRY(product_run(g->host, &p, e));
         score_base += length * length;
     }

@@ -3,55 +3,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/kinds.h"
+#include "graph/builder.h"
+#include "kernel/random.h"
 
 /* ---- one layer ---- */
-
-/* A layer's tensors, by their place in the tables below. X is what the layer before made. */
-enum {
-    NONE = -1,
-    X,
-    W_QKV,
-    B_QKV,
-    QKV_RAW,
-    QKV_ALL,
-    Q,
-    K,
-    V,
-    BETA,
-    ALPHA,
-    GAMMA,
-    W_OUT,
-    B_OUT,
-    OUT_RAW,
-    OUT_BIASED,
-    OUT_DROPPED,
-    SUM1,
-    G1,
-    B1,
-    N1,
-    W_LIN1,
-    B_LIN1,
-    LIN1_RAW,
-    LIN1_BIASED,
-    ACTIVE,
-    ACTIVE_DROPPED,
-    W_LIN2,
-    B_LIN2,
-    LIN2_RAW,
-    LIN2_BIASED,
-    LIN2_DROPPED,
-    SUM2,
-    G2,
-    B2,
-    N2,
-    LAYER_TENSORS
-};
 
 struct tensor_row {
     const char *name, *dims;
     enum weight weight;
     int parent, slice; /* parent 0 (X): none, because nothing is a slice of X */
+    bool f32;
+    int gradient_of; /* a weight; 0 (X): none */
 };
 
 static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
@@ -65,6 +27,8 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [V] = {"v", "bkhp", .parent = QKV_ALL, .slice = 2},
     [BETA] = {"beta", "bhjk"},
     [ALPHA] = {"alpha", "bhjk"},
+    [LSE] = {"lse", "bjh", .f32 = true},
+    [ALPHA_DROPPED] = {"alpha_dropped", "bhjk"},
     [GAMMA] = {"gamma", "bjhp"},
     [W_OUT] = {"w_out", "ihp", WEIGHT_OUT},
     [B_OUT] = {"b_out", "i", WEIGHT_OUT_BIAS},
@@ -90,68 +54,99 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [G2] = {"gamma2", "i", WEIGHT_GAMMA2},
     [B2] = {"beta2", "i", WEIGHT_BETA2},
     [N2] = {"norm2", "bji"},
-};
-
-struct op_row {
-    const char *name;
-    enum place place;
-    const struct op_kind *kind; /* NULL: the model's activation */
-    int out;
-    int in[OP_MAX_IN];
-    const char *einsum;
-    int paper_row;
+    [DY] = {"d_y", "bji"},
+    [D_SUM2] = {"d_sum2", "bji"},
+    [D_LIN2] = {"d_lin2", "bji"},
+    [D_ACTIVE_DROPPED] = {"d_active_dropped", "bju"},
+    [D_ACTIVE] = {"d_active", "bju"},
+    [D_LIN1] = {"d_lin1", "bju"},
+    [D_FF] = {"d_ff", "bji"},
+    [D_FFN] = {"d_ffn", "bji"},
+    [D_N1] = {"d_norm1", "bji"},
+    [D_SUM1] = {"d_sum1", "bji"},
+    [D_OUT] = {"d_out", "bji"},
+    [D_GAMMA] = {"d_gamma", "bjhp"},
+    [DELTA] = {"delta", "bjh", .f32 = true},
+    [BETA_AGAIN] = {"beta_again", "bhjk"},
+    [ALPHA_AGAIN] = {"alpha_again", "bhjk"},
+    [ALPHA_DROPPED_AGAIN] = {"alpha_dropped_again", "bhjk"},
+    [D_ALPHA_DROPPED] = {"d_alpha_dropped", "bhjk"},
+    [D_ALPHA] = {"d_alpha", "bhjk"},
+    [D_BETA] = {"d_beta", "bhjk"},
+    [D_QKV] = {"d_qkv", "bjqhp"},
+    [D_Q] = {"d_q", "bjhp", .parent = D_QKV, .slice = 0},
+    [D_K] = {"d_k", "bkhp", .parent = D_QKV, .slice = 1},
+    [D_V] = {"d_v", "bkhp", .parent = D_QKV, .slice = 2},
+    [D_ATT] = {"d_att", "bji"},
+    [D_ATTN] = {"d_attn", "bji"},
+    [DX] = {"d_x", "bji"},
+    [DW_QKV] = {"dw_qkv", "qhpi", .gradient_of = W_QKV},
+    [DB_QKV] = {"db_qkv", "qhp", .gradient_of = B_QKV},
+    [DW_OUT] = {"dw_out", "ihp", .gradient_of = W_OUT},
+    [DB_OUT] = {"db_out", "i", .gradient_of = B_OUT},
+    [DG1] = {"d_gamma1", "i", .gradient_of = G1},
+    [DB1] = {"d_beta1", "i", .gradient_of = B1},
+    [DW_LIN1] = {"dw_lin1", "ui", .gradient_of = W_LIN1},
+    [DB_LIN1] = {"db_lin1", "u", .gradient_of = B_LIN1},
+    [DW_LIN2] = {"dw_lin2", "iu", .gradient_of = W_LIN2},
+    [DB_LIN2] = {"db_lin2", "i", .gradient_of = B_LIN2},
+    [DG2] = {"d_gamma2", "i", .gradient_of = G2},
+    [DB2] = {"d_beta2", "i", .gradient_of = B2},
 };
 
 #define ATTENTION(input)                                                                                               \
-    {"qkv", QKV, &kind_contract, QKV_RAW, {input, W_QKV, NONE}, "bji,qhpi->bjqhp", 1},                                 \
-        {"qkv_bias", QKV_BIAS, &kind_bias, QKV_ALL, {QKV_RAW, B_QKV, NONE}, NULL, 2},                                  \
-        {"scores", SCORES, &kind_contract, BETA, {Q, K, NONE}, "bjhp,bkhp->bhjk", 3},                                  \
-        {"softmax", SOFTMAX, &kind_softmax, ALPHA, {BETA, NONE, NONE}, NULL, 4},                                       \
-        {"context", CONTEXT, &kind_contract, GAMMA, {ALPHA, V, NONE}, "bhjk,bkhp->bjhp", 5},                           \
-        {"out", OUT, &kind_contract, OUT_RAW, {GAMMA, W_OUT, NONE}, "bjhp,ihp->bji", 6},                               \
-        {"out_bias", OUT_BIAS, &kind_bias, OUT_BIASED, {OUT_RAW, B_OUT, NONE}, NULL, 7},                               \
-        {"out_dropout", OUT_DROPOUT, &kind_dropout, OUT_DROPPED, {OUT_BIASED, NONE, NONE}, NULL, 8},                   \
+    {"qkv", QKV, &kind_contract, {QKV_RAW}, {input, W_QKV, NONE}, "bji,qhpi->bjqhp", 1},                               \
+        {"qkv_bias", QKV_BIAS, &kind_bias, {QKV_ALL}, {QKV_RAW, B_QKV, NONE}, NULL, 2},                                \
+        {"scores", SCORES, &kind_contract, {BETA}, {Q, K, NONE}, "bjhp,bkhp->bhjk", 3},                                \
+        {"softmax", SOFTMAX, &kind_softmax, {ALPHA}, {BETA, NONE, NONE}, NULL, 4, WHEN_STORED},                        \
+        {"softmax", SOFTMAX, &kind_softmax, {ALPHA, LSE}, {BETA, NONE, NONE}, NULL, 4, WHEN_FLASH},                    \
+        {"attention_dropout",      ATTENTION_DROPOUT, &kind_dropout, {ALPHA_DROPPED}, {ALPHA, NONE, NONE}, NULL, 4,    \
+         .site = DROPOUT_ATTENTION},                                                                                   \
+        {"context", CONTEXT, &kind_contract, {GAMMA}, {ALPHA_DROPPED, V, NONE}, "bhjk,bkhp->bjhp", 5},                 \
+        {"out", OUT, &kind_contract, {OUT_RAW}, {GAMMA, W_OUT, NONE}, "bjhp,ihp->bji", 6},                             \
+        {"out_bias", OUT_BIAS, &kind_bias, {OUT_BIASED}, {OUT_RAW, B_OUT, NONE}, NULL, 7},                             \
+        {"out_dropout", OUT_DROPOUT, &kind_dropout,      {OUT_DROPPED}, {OUT_BIASED, NONE, NONE},                      \
+         NULL,          8,           .site = DROPOUT_OUT},                                                             \
     {                                                                                                                  \
-        "out_residual", OUT_RESIDUAL, &kind_add, SUM1, {OUT_DROPPED, X, NONE}, NULL, 9                                 \
+        "out_residual", OUT_RESIDUAL, &kind_add, {SUM1}, {OUT_DROPPED, X, NONE}, NULL, 9                               \
     }
 
 #define FEED_FORWARD(input, residual)                                                                                  \
-    {"lin1", LIN1, &kind_contract, LIN1_RAW, {input, W_LIN1, NONE}, "bji,ui->bju", 11},                                \
-        {"lin1_bias", LIN1_BIAS, &kind_bias, LIN1_BIASED, {LIN1_RAW, B_LIN1, NONE}, NULL, 12},                         \
-        {"activation", ACTIVATION, NULL, ACTIVE, {LIN1_BIASED, NONE, NONE}, NULL, 13},                                 \
-        {"activation_dropout", ACTIVATION_DROPOUT, &kind_dropout, ACTIVE_DROPPED, {ACTIVE, NONE, NONE}, NULL, 14},     \
-        {"lin2", LIN2, &kind_contract, LIN2_RAW, {ACTIVE_DROPPED, W_LIN2, NONE}, "bju,iu->bji", 15},                   \
-        {"lin2_bias", LIN2_BIAS, &kind_bias, LIN2_BIASED, {LIN2_RAW, B_LIN2, NONE}, NULL, 16},                         \
-        {"lin2_dropout", LIN2_DROPOUT, &kind_dropout, LIN2_DROPPED, {LIN2_BIASED, NONE, NONE}, NULL, 17},              \
+    {"lin1", LIN1, &kind_contract, {LIN1_RAW}, {input, W_LIN1, NONE}, "bji,ui->bju", 11},                              \
+        {"lin1_bias", LIN1_BIAS, &kind_bias, {LIN1_BIASED}, {LIN1_RAW, B_LIN1, NONE}, NULL, 12},                       \
+        {"activation", ACTIVATION, NULL, {ACTIVE}, {LIN1_BIASED, NONE, NONE}, NULL, 13}, {"activation_dropout",        \
+                                                                                          ACTIVATION_DROPOUT,          \
+                                                                                          &kind_dropout,               \
+                                                                                          {ACTIVE_DROPPED},            \
+                                                                                          {ACTIVE, NONE, NONE},        \
+                                                                                          NULL,                        \
+                                                                                          14,                          \
+                                                                                          .site = DROPOUT_ACTIVATION}, \
+        {"lin2", LIN2, &kind_contract, {LIN2_RAW}, {ACTIVE_DROPPED, W_LIN2, NONE}, "bju,iu->bji", 15},                 \
+        {"lin2_bias", LIN2_BIAS, &kind_bias, {LIN2_BIASED}, {LIN2_RAW, B_LIN2, NONE}, NULL, 16},                       \
+        {"lin2_dropout", LIN2_DROPOUT, &kind_dropout,       {LIN2_DROPPED}, {LIN2_BIASED, NONE, NONE},                 \
+         NULL,           17,           .site = DROPOUT_LIN2},                                                          \
     {                                                                                                                  \
-        "lin2_residual", LIN2_RESIDUAL, &kind_add, SUM2, {LIN2_DROPPED, residual, NONE}, NULL, 18                      \
+        "lin2_residual", LIN2_RESIDUAL, &kind_add, {SUM2}, {LIN2_DROPPED, residual, NONE}, NULL, 18                    \
     }
 
 static const struct op_row post_layernorm[] = {
     ATTENTION(X),
-    {"norm1", NORM1, &kind_layernorm, N1, {SUM1, G1, B1}, NULL, 10},
+    {"norm1", NORM1, &kind_layernorm, {N1}, {SUM1, G1, B1}, NULL, 10},
     FEED_FORWARD(N1, N1),
-    {"norm2", NORM2, &kind_layernorm, N2, {SUM2, G2, B2}, NULL, 19},
+    {"norm2", NORM2, &kind_layernorm, {N2}, {SUM2, G2, B2}, NULL, 19},
 };
 
 static const struct op_row pre_layernorm[] = {
-    {"norm1", NORM1, &kind_layernorm, N1, {X, G1, B1}, NULL, 10},
+    {"norm1", NORM1, &kind_layernorm, {N1}, {X, G1, B1}, NULL, 10},
     ATTENTION(N1),
-    {"norm2", NORM2, &kind_layernorm, N2, {SUM1, G2, B2}, NULL, 19},
+    {"norm2", NORM2, &kind_layernorm, {N2}, {SUM1, G2, B2}, NULL, 19},
     FEED_FORWARD(N2, SUM1),
 };
 
 /* ---- building ---- */
 
-struct builder {
-    struct graph *g;
-    const struct graph_options *options;
-    int tensor_capacity, op_capacity;
-    struct error *e;
-    bool ok;
-};
-
-static int add_tensor(struct builder *b, const struct tensor *t)
+int builder_tensor(struct builder *b, const struct tensor *t)
 {
     struct graph *g = b->g;
     if (!b->ok) return 0;
@@ -166,7 +161,7 @@ static int add_tensor(struct builder *b, const struct tensor *t)
     return g->n_tensors++;
 }
 
-static void add_op(struct builder *b, const struct op *o)
+void builder_op(struct builder *b, const struct op *o)
 {
     struct graph *g = b->g;
     if (!b->ok) return;
@@ -183,112 +178,145 @@ static void add_op(struct builder *b, const struct op *o)
     g->ops[g->n_ops++] = *o;
 }
 
-static int add_named(struct builder *b, const char *name, struct tensor t)
+int builder_named(struct builder *b, const char *name, struct tensor t)
 {
     t.layer = t.parent = -1;
+    if (!t.gradient_of) t.gradient_of = -1;
     snprintf(t.name, sizeof t.name, "%s", name);
-    return add_tensor(b, &t);
+    return builder_tensor(b, &t);
 }
 
 static int add_batch(struct builder *b, const char *name, enum batch_data data)
 {
-    return add_named(b, name, (struct tensor){.dims = "bj", .role = TENSOR_BATCH, .data = data, .u32 = true});
+    return builder_named(b, name, (struct tensor){.dims = "bj", .role = TENSOR_BATCH, .data = data, .u32 = true});
 }
 
-static int add_value(struct builder *b, const char *name, const char *dims)
+int builder_value(struct builder *b, const char *name, const char *dims)
 {
-    return add_named(b, name, (struct tensor){.dims = dims, .role = TENSOR_VALUE});
+    return builder_named(b, name, (struct tensor){.dims = dims, .role = TENSOR_VALUE});
+}
+
+int builder_gradient(struct builder *b, int weight)
+{
+    char name[48];
+    if (!b->ok) return 0;
+    snprintf(name, sizeof name, "d_%.40s", b->g->tensors[weight].name);
+    return builder_named(
+        b, name,
+        (struct tensor){
+            .dims = b->g->tensors[weight].dims, .role = TENSOR_VALUE, .output = true, .gradient_of = weight});
 }
 
 static int add_weight(struct builder *b, const char *name, const char *dims, enum weight weight)
 {
-    return add_named(b, name, (struct tensor){.dims = dims, .role = TENSOR_WEIGHT, .weight = weight});
+    return builder_named(b, name, (struct tensor){.dims = dims, .role = TENSOR_WEIGHT, .weight = weight});
 }
 
-/* An operator outside the layers; returns its output. */
+int builder_plain(struct builder *b, const char *name, enum place place, const struct op_kind *kind, int out0, int out1,
+                  const int in[OP_MAX_IN], const char *einsum)
+{
+    struct op o = {
+        .kind = kind, .place = place, .layer = -1, .out = {out0, out1}, .in = {in[0], in[1], in[2]}, .einsum = einsum};
+    snprintf(o.name, sizeof o.name, "%s", name);
+    if (kind == &kind_layernorm || kind == &kind_norm_dx || kind == &kind_norm_dw)
+        o.attribute = b->options->config->epsilon;
+    builder_op(b, &o);
+    return out0;
+}
+
 static int add_plain(struct builder *b, const char *name, enum place place, const struct op_kind *kind, int out,
                      int in0, int in1, int in2, const char *einsum)
 {
-    struct op o = {.kind = kind, .place = place, .layer = -1, .out = out, .in = {in0, in1, in2}, .einsum = einsum};
-    snprintf(o.name, sizeof o.name, "%s", name);
-    if (kind == &kind_layernorm) o.attribute = b->options->config->epsilon;
-    add_op(b, &o);
-    return out;
+    return builder_plain(b, name, place, kind, out, -1, (const int[]){in0, in1, in2}, einsum);
 }
 
-static const struct op_kind *activation_kind(wherry_activation activation)
-{
-    switch (activation) {
-    case WHERRY_ACTIVATION_GELU_TANH:
-        return &kind_gelu_tanh;
-    case WHERRY_ACTIVATION_RELU:
-        return &kind_relu;
-    default:
-        return &kind_gelu;
-    }
-}
-
-/* Adds the tensors on demand, so that those of absent operators don't exist. */
-static int layer_tensor(struct builder *b, int *made, int layer, int at)
+int builder_layer_tensor(struct builder *b, int layer, int at)
 {
     if (at == NONE) return -1;
+    int *made = b->made[layer];
     if (made[at] >= 0) return made[at];
     const struct tensor_row *row = &layer_tensors[at];
     struct tensor t = {.dims = row->dims,
                        .role = row->weight ? TENSOR_WEIGHT : TENSOR_VALUE,
                        .weight = row->weight,
                        .layer = layer,
-                       .parent = row->parent ? layer_tensor(b, made, layer, row->parent) : -1,
-                       .slice = (uint32_t)row->slice};
+                       .f32 = row->f32,
+                       .parent = row->parent ? builder_layer_tensor(b, layer, row->parent) : -1,
+                       .slice = (uint32_t)row->slice,
+                       .output = row->gradient_of,
+                       .gradient_of = row->gradient_of ? builder_layer_tensor(b, layer, row->gradient_of) : -1};
     snprintf(t.name, sizeof t.name, "layer.%d.%s", layer, row->name);
-    return made[at] = add_tensor(b, &t);
+    return made[at] = builder_tensor(b, &t);
+}
+
+static const struct op_kind *activation_kind(wherry_activation activation, bool derivative)
+{
+    switch (activation) {
+    case WHERRY_ACTIVATION_GELU_TANH:
+        return derivative ? &kind_gelu_tanh_dx : &kind_gelu_tanh;
+    case WHERRY_ACTIVATION_RELU:
+        return derivative ? &kind_relu_dx : &kind_relu;
+    default:
+        return derivative ? &kind_gelu_dx : &kind_gelu;
+    }
+}
+
+void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_t count)
+{
+    const wherry_model_config *config = b->options->config;
+    for (size_t i = 0; i < count && b->ok; i++) {
+        const struct op_row *row = &rows[i];
+        bool flash = b->options->training && b->options->flash;
+        if (row->when == (flash ? WHEN_STORED : WHEN_FLASH)) continue;
+        if (row->kind == &kind_dropout && !(b->options->dropout > 0)) { /* not there: its output is its input */
+            b->made[layer][row->out[0]] = builder_layer_tensor(b, layer, row->in[0]);
+            continue;
+        }
+        struct op o = {.kind = row->kind ? row->kind : activation_kind(config->activation, row->place == ACTIVATION_DX),
+                       .place = row->place,
+                       .layer = layer,
+                       .out = {builder_layer_tensor(b, layer, row->out[0]),
+                               row->out[1] ? builder_layer_tensor(b, layer, row->out[1]) : -1},
+                       .einsum = row->einsum,
+                       .site = row->site,
+                       .paper_row = row->paper_row};
+        snprintf(o.name, sizeof o.name, "layer.%d.%s", layer, row->name);
+        for (int k = 0; k < OP_MAX_IN; k++) o.in[k] = builder_layer_tensor(b, layer, row->in[k]);
+        if (o.kind == &kind_layernorm || o.kind == &kind_norm_dx || o.kind == &kind_norm_dw)
+            o.attribute = config->epsilon;
+        if (o.kind == &kind_softmax || o.kind == &kind_softmax_again || o.kind == &kind_softmax_dx)
+            o.attribute = (float)(1 / sqrt((double)b->g->dims.of['p']));
+        if (o.kind == &kind_dropout) o.dropout = b->options->dropout;
+        builder_op(b, &o);
+    }
 }
 
 /* Appends a layer that reads x; returns what it makes. */
 static int add_layer(struct builder *b, int layer, int x)
 {
-    const wherry_model_config *config = b->options->config;
-    const struct op_row *rows = config->pre_layernorm ? pre_layernorm : post_layernorm;
-    size_t n = config->pre_layernorm ? sizeof pre_layernorm / sizeof *rows : sizeof post_layernorm / sizeof *rows;
-    int made[LAYER_TENSORS], last = x;
-    for (int i = 0; i < LAYER_TENSORS; i++) made[i] = -1;
-    made[X] = x;
-    for (size_t i = 0; i < n && b->ok; i++) {
-        const struct op_row *row = &rows[i];
-        if (row->kind == &kind_dropout && !(b->options->dropout > 0)) { /* not there: its output is its input */
-            made[row->out] = made[row->in[0]];
-            continue;
-        }
-        struct op o = {.kind = row->kind ? row->kind : activation_kind(config->activation),
-                       .place = row->place,
-                       .layer = layer,
-                       .einsum = row->einsum,
-                       .paper_row = row->paper_row};
-        snprintf(o.name, sizeof o.name, "layer.%d.%s", layer, row->name);
-        for (int k = 0; k < OP_MAX_IN; k++) o.in[k] = layer_tensor(b, made, layer, row->in[k]);
-        last = o.out = layer_tensor(b, made, layer, row->out);
-        if (o.kind == &kind_layernorm) o.attribute = config->epsilon;
-        if (o.kind == &kind_softmax) o.attribute = (float)(1 / sqrt((double)b->g->dims.of['p']));
-        if (o.kind == &kind_softmax || o.kind == &kind_dropout) o.dropout = b->options->dropout;
-        add_op(b, &o);
-    }
-    return last;
+    bool pre = b->options->config->pre_layernorm;
+    b->made[layer][X] = x;
+    if (pre)
+        builder_rows(b, layer, pre_layernorm, sizeof pre_layernorm / sizeof *pre_layernorm);
+    else
+        builder_rows(b, layer, post_layernorm, sizeof post_layernorm / sizeof *post_layernorm);
+    return builder_layer_tensor(b, layer, pre ? SUM2 : N2);
 }
 
 static int add_embeddings(struct builder *b)
 {
     int ids = add_batch(b, "ids", BATCH_IDS);
     int positions = add_batch(b, "positions", BATCH_POSITIONS);
-    int x = add_plain(b, "embed.word", EMBED_WORD, &kind_gather, add_value(b, "embed.word", "bji"), ids,
+    int x = add_plain(b, "embed.word", EMBED_WORD, &kind_gather, builder_value(b, "embed.word", "bji"), ids,
                       add_weight(b, "word", "vi", WEIGHT_WORD), -1, NULL);
-    x = add_plain(b, "embed.position", EMBED_POSITION, &kind_gather_position, add_value(b, "embed.position", "bji"), x,
-                  positions, add_weight(b, "position", "mi", WEIGHT_POSITION), NULL);
+    x = add_plain(b, "embed.position", EMBED_POSITION, &kind_gather_position, builder_value(b, "embed.position", "bji"),
+                  x, positions, add_weight(b, "position", "mi", WEIGHT_POSITION), NULL);
     if (b->options->config->token_types) {
         int types = add_batch(b, "types", BATCH_TYPES);
-        x = add_plain(b, "embed.type", EMBED_TYPE, &kind_gather_type, add_value(b, "embed.type", "bji"), x, types,
+        x = add_plain(b, "embed.type", EMBED_TYPE, &kind_gather_type, builder_value(b, "embed.type", "bji"), x, types,
                       add_weight(b, "type", "ti", WEIGHT_TYPE), NULL);
     }
-    return add_plain(b, "embed.norm", EMBED_NORM, &kind_layernorm, add_value(b, "embed.norm", "bji"), x,
+    return add_plain(b, "embed.norm", EMBED_NORM, &kind_layernorm, builder_value(b, "embed.norm", "bji"), x,
                      add_weight(b, "embed.gamma", "i", WEIGHT_EMBED_GAMMA),
                      add_weight(b, "embed.beta", "i", WEIGHT_EMBED_BETA), NULL);
 }
@@ -297,27 +325,29 @@ static int add_head(struct builder *b, int x)
 {
     const struct graph_options *options = b->options;
     if (options->config->pre_layernorm)
-        x = add_plain(b, "final.norm", FINAL_NORM, &kind_layernorm, add_value(b, "final.norm", "bji"), x,
+        x = add_plain(b, "final.norm", FINAL_NORM, &kind_layernorm, builder_value(b, "final.norm", "bji"), x,
                       add_weight(b, "final.gamma", "i", WEIGHT_FINAL_GAMMA),
                       add_weight(b, "final.beta", "i", WEIGHT_FINAL_BETA), NULL);
     if (options->pool != WHERRY_POOL_NONE) {
         const struct op_kind *kind = options->pool == WHERRY_POOL_MEAN  ? &kind_pool_mean
                                      : options->pool == WHERRY_POOL_MAX ? &kind_pool_max
                                                                         : &kind_pool_cls;
-        x = add_plain(b, "pool", POOL, kind, add_value(b, "pool", "bi"), x, -1, -1, NULL);
+        x = add_plain(b, "pool", POOL, kind, builder_value(b, "pool", "bi"), x, -1, -1, NULL);
     }
     if (options->pool == WHERRY_POOL_POOLER) {
-        x = add_plain(b, "pooler", POOLER, &kind_contract, add_value(b, "pooler", "bo"), x,
+        x = add_plain(b, "pooler", POOLER, &kind_contract, builder_value(b, "pooler", "bo"), x,
                       add_weight(b, "w_pooler", "oi", WEIGHT_POOLER), -1, "bi,oi->bo");
-        x = add_plain(b, "pooler_bias", POOLER_BIAS, &kind_bias, add_value(b, "pooler_biased", "bo"), x,
+        x = add_plain(b, "pooler_bias", POOLER_BIAS, &kind_bias, builder_value(b, "pooler_biased", "bo"), x,
                       add_weight(b, "b_pooler", "o", WEIGHT_POOLER_BIAS), -1, NULL);
-        x = add_plain(b, "pooler_tanh", POOLER_TANH, &kind_tanh, add_value(b, "pooler_tanh", "bo"), x, -1, -1, NULL);
+        x = add_plain(b, "pooler_tanh", POOLER_TANH, &kind_tanh, builder_value(b, "pooler_tanh", "bo"), x, -1, -1,
+                      NULL);
     }
     if (options->normalize) {
         const char *dims = options->pool == WHERRY_POOL_NONE     ? "bji"
                            : options->pool == WHERRY_POOL_POOLER ? "bo"
                                                                  : "bi";
-        x = add_plain(b, "normalize", NORMALIZE, &kind_normalize, add_value(b, "normalized", dims), x, -1, -1, NULL);
+        x = add_plain(b, "normalize", NORMALIZE, &kind_normalize, builder_value(b, "normalized", dims), x, -1, -1,
+                      NULL);
     }
     return x;
 }
@@ -340,18 +370,29 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['v'] = c->vocabulary;
     out->dims.of['m'] = c->positions;
     out->dims.of['t'] = c->token_types;
-    struct builder b = {.g = out, .options = options, .e = e, .ok = true};
-    int x = options->layer_only ? add_value(&b, "x", "bji") : add_embeddings(&b);
-    uint32_t layers = options->layer_only ? 1 : c->layers;
-    for (uint32_t l = 0; l < layers; l++) x = add_layer(&b, (int)l, x);
-    if (!options->layer_only) x = add_head(&b, x);
-    if (!b.ok) {
-        graph_destroy(out);
-        return false;
+    out->input = out->out_gradient = out->in_gradient = -1;
+    out->pre_layernorm = c->pre_layernorm;
+    out->save_all = options->training && options->save == WHERRY_SAVE_ALL;
+    struct builder b = {.g = out, .options = options, .e = e};
+    b.made = host_alloc(host, c->layers, sizeof *b.made, e);
+    if (!b.made) return false;
+    memset(b.made, 0xff, c->layers * sizeof *b.made); /* -1: nothing is made yet */
+    b.ok = true;
+    int x;
+    if (options->stack) {
+        x = out->input = builder_named(&b, "x", (struct tensor){.dims = "bji", .role = TENSOR_VALUE, .input = true});
+    } else {
+        x = add_embeddings(&b);
     }
-    out->tensors[x].output = true;
+    for (uint32_t l = 0; l < c->layers; l++) x = add_layer(&b, (int)l, x);
+    if (!options->stack) x = add_head(&b, x);
+    out->n_forward = out->n_ops;
     out->output = x;
-    return true;
+    if (b.ok) out->tensors[x].output = true;
+    if (options->training) builder_backward(&b);
+    host_free(host, b.made);
+    if (!b.ok) graph_destroy(out);
+    return b.ok;
 }
 
 void graph_destroy(struct graph *graph)

@@ -9,7 +9,14 @@
 
 #include "base/host.h"
 
-enum { OP_MAX_IN = 3, OP_MAX_OUT = 1, GROUP_MAX_OPS = 12, GROUP_MAX_TENSORS = 16, GROUP_MAX_CONSTANTS = 24 };
+enum {
+    OP_MAX_IN = 3,
+    OP_MAX_OUT = 2,
+    GROUP_MAX_OPS = 12,
+    GROUP_MAX_TENSORS = 16,
+    GROUP_MAX_CALLS = 2,
+    GROUP_MAX_CONSTANTS = 32
+};
 
 /* ---- sizes ---- */
 
@@ -68,10 +75,13 @@ struct tensor {
     enum weight weight;
     enum batch_data data; /* of TENSOR_BATCH */
     int layer;            /* -1 outside the layers */
-    bool u32;             /* token ids, positions, types; all others have the session's storage type */
+    bool u32;             /* token ids, positions, types */
+    bool f32;             /* statistics; all others have the session's storage type */
     int parent;           /* >= 0: this is the slice number `slice` of the parent's letter q, and owns no memory */
     uint32_t slice;
-    bool output; /* the graph's result: lives until the end */
+    bool input;      /* the caller's: made by no operator */
+    bool output;     /* a result of the graph: lives until the end */
+    int gradient_of; /* >= 0: the weight that this is the gradient of */
 };
 
 /* ---- operators ---- */
@@ -108,7 +118,62 @@ enum place {
     POOLER_BIAS,
     POOLER_TANH,
     NORMALIZE,
-    PLACE_COUNT
+    ATTENTION_DROPOUT,
+    /* The backward pass. _DX is the gradient of what an operator reads, _DW that of its weights; of attention's two
+     * products DX1 and DX2 are those of their first and second operand, as the paper numbers them. */
+    NORM2_DW,
+    NORM2_DX,
+    LIN2_DROPOUT_DX,
+    LIN2_DX,
+    LIN2_DW,
+    LIN2_BIAS_DW,
+    ACTIVATION_DROPOUT_DX,
+    ACTIVATION_DX,
+    LIN1_BIAS_DW,
+    LIN1_DX,
+    LIN1_DW,
+    FF_RESIDUAL_DX, /* the two ways around the feed-forward meet */
+    NORM1_DW,
+    NORM1_DX,
+    OUT_DROPOUT_DX,
+    OUT_BIAS_DW,
+    OUT_DX,
+    OUT_DW,
+    ATTENTION_DELTA,
+    CONTEXT_DX1,
+    CONTEXT_DX2,
+    ATTENTION_DROPOUT_DX,
+    SOFTMAX_DX,
+    SCORES_DX1,
+    SCORES_DX2,
+    QKV_DX,
+    QKV_DW,
+    QKV_BIAS_DW,
+    RESIDUAL_DX, /* the two ways around attention meet */
+    EMBED_NORM_DW,
+    EMBED_NORM_DX,
+    EMBED_WORD_DW,
+    EMBED_POSITION_DW,
+    EMBED_TYPE_DW,
+    FINAL_NORM_DW,
+    FINAL_NORM_DX,
+    POOL_DX,
+    POOLER_TANH_DX,
+    POOLER_BIAS_DW,
+    POOLER_DX,
+    POOLER_DW,
+    NORMALIZE_DX,
+    /* What the backward pass computes again instead of reading it. */
+    SCORES_AGAIN,
+    SOFTMAX_AGAIN,
+    ATTENTION_DROPOUT_AGAIN,
+    NORM1_AGAIN,
+    NORM2_AGAIN,
+    EMBED_NORM_AGAIN,
+    ACTIVATION_AGAIN,
+    ACTIVATION_DROPOUT_AGAIN,
+    PLACE_COUNT,
+    NEXT_LAYER = 255 /* in a plan's row: the places behind it are those of the layer that is next */
 };
 
 struct graph;
@@ -123,27 +188,32 @@ struct op_kind {
     double
         flops_per_element; /* of the output, or of input 0 where flops_on_input; contractions: 0, their einsum tells */
     bool flops_on_input;
-    /* The definition, in double. Dropout is the identity here: it is off in inference. */
+    /* The definition, in double. */
     bool (*reference)(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,
                       struct error *e);
     /* Adds the kind's constants to a kernel call. */
     void (*constants)(const struct graph *g, const struct op *o, struct call *call);
     uint8_t in_slot[OP_MAX_IN]; /* SLOT_* of each input when it comes from outside the group */
-    int gathers;                /* > 0: of this input only the rows that the input before it names are read */
-    bool reads_output_size;     /* of input 0 only as many elements are read as the output has */
+    uint8_t
+        out_slot[OP_MAX_OUT]; /* SLOT_* of each output that leaves the group; 0: SUM for the first, Y for the last */
+    bool sums_columns;        /* the outputs are sums over all rows: a second kernel adds what parts of the rows give */
+    bool again;               /* row by row, without a product: cheap enough to compute twice */
+    int gathers;              /* > 0: of this input only the rows that the input before it names are read */
+    bool reads_output_size;   /* of input 0 only as many elements are read as the output has */
 };
 
 struct op {
     char name[48];
     const struct op_kind *kind;
     enum place place;
-    int layer; /* -1 outside the layers */
-    int out;
-    int in[OP_MAX_IN];  /* -1: none */
-    const char *einsum; /* contractions: letters of in[0], in[1] -> out */
-    float attribute;    /* layernorm: epsilon; softmax: scale */
-    float dropout;      /* softmax, dropout: probability; 0 in inference */
-    int paper_row;      /* row of Table III of Ivanov et al., 0: none */
+    int layer;           /* -1 outside the layers */
+    int out[OP_MAX_OUT]; /* -1: none */
+    int in[OP_MAX_IN];   /* -1: none */
+    const char *einsum;  /* contractions: letters of in[0], in[1] -> out */
+    float attribute;     /* layernorm: epsilon; softmax: scale */
+    float dropout;       /* dropout: probability */
+    int site;            /* dropout: DROPOUT_* (kernel/random.h) */
+    int paper_row;       /* row of Table III of Ivanov et al., 0: none. Two operators may share one */
 };
 
 struct graph {
@@ -153,15 +223,25 @@ struct graph {
     int n_tensors;
     struct op *ops;
     int n_ops;
-    int output; /* the tensor that encode returns */
+    int n_forward;    /* operators of the forward pass; those behind them are the backward pass, where there is one */
+    int input;        /* the stack's input x, -1: token ids */
+    int output;       /* the tensor that encode returns */
+    int out_gradient; /* training: the loss gradient of `output`, given by the caller; else -1 */
+    int in_gradient;  /* training: the gradient of `input`, -1: there is none */
+    bool pre_layernorm;
+    bool save_all; /* training: what the forward pass writes stays until the end */
 };
 
 struct graph_options {
     const wherry_model_config *config;
     wherry_pool pool; /* not DEFAULT */
     bool normalize;
-    float dropout;   /* > 0: the four dropouts of training are there */
-    bool layer_only; /* one layer from x to y, no embeddings, no pooling */
+    bool stack;         /* the layers alone, from x to y: no embeddings, no pooling */
+    bool training;      /* with the backward pass */
+    float dropout;      /* training: > 0: the four dropouts are there */
+    bool flash;         /* training: attention's backward pass computes the weights again instead of reading them */
+    wherry_save save;   /* training: what is kept for the backward pass, not DEFAULT */
+    uint32_t qkv_parts; /* 0 or 1: Q, K, V as one product; 2: Q and K as one; 3: three products */
 };
 
 bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e);
@@ -181,6 +261,10 @@ uint32_t tensor_row_offset(const struct graph *g, int tensor);
 /* Elements of one row: the letters that are not b, j, k. */
 uint32_t tensor_row_length(const struct graph *g, int tensor);
 double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o);
+/* Bytes of an element of this tensor, `storage` being those of the session's type. */
+size_t tensor_element_bytes(const struct graph *g, int tensor, size_t storage);
+/* The operator that makes this tensor (of a slice: the tensor itself), -1: none. */
+int tensor_maker(const struct graph *g, int tensor);
 /* Elements that operator o reads of its input n. */
 uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const struct op *o, int n);
 
@@ -194,7 +278,10 @@ enum launch {
     LAUNCH_TILES,      /* ceil(rows / TILE_M) * ceil(N / TILE_N), columns fastest */
     LAUNCH_SCORE_ROWS, /* one work-group per token and head, heads fastest */
     LAUNCH_QUERIES,    /* query tiles * HEADS: tiles fastest */
-    LAUNCH_SCORES      /* score tiles * HEADS: tiles fastest */
+    LAUNCH_SCORES,     /* score tiles * HEADS: tiles fastest */
+    LAUNCH_PARTS,      /* ceil(rows / PART_ROWS) * ceil(N / TILE_N), columns fastest; without TILE_N all are one */
+    LAUNCH_COLUMNS,    /* ceil(SETS * N / TILE_N) */
+    LAUNCH_TABLE       /* the M rows of a table, times ceil(rows / PART_ROWS) with COLUMN_SUMS; rows fastest */
 };
 
 /* One row of a plan: the kernel `kernel` runs the operators at these places, in this order, where the graph has them.
@@ -203,7 +290,8 @@ struct plan_row {
     const char *name;   /* the paper's name where it has one */
     const char *kernel; /* cl/<kernel>.cl, shaders/<kernel>.comp */
     enum launch launch;
-    uint8_t places[GROUP_MAX_OPS + 1]; /* enum place, ended by PLACE_END */
+    uint8_t places[GROUP_MAX_OPS + 2];           /* enum place, ended by PLACE_END */
+    enum { NORM_ANY, NORM_POST, NORM_PRE } norm; /* for encoders whose layernorms stand there only */
 };
 
 struct plan {
@@ -216,14 +304,15 @@ extern const struct plan plans[];
 extern const size_t plans_count;
 const struct plan *plan_find(const char *name, struct error *e);
 
-/* Consecutive operators that one kernel executes. */
+/* Operators that one kernel executes, the sums over rows among them with a second one's help. */
 struct group {
     char name[64];
     const struct plan_row *row;
-    int first, count; /* operators */
+    int ops[GROUP_MAX_OPS], count; /* ascending */
     int layer;
     int reads[GROUP_MAX_TENSORS], n_reads;   /* tensors made outside and used inside, in the order of use */
     int writes[GROUP_MAX_TENSORS], n_writes; /* made inside and used outside */
+    bool backward;
 };
 
 /* Whether a device runs this group; when not, `reason` says why. NULL as a whole: every group runs. */
@@ -234,8 +323,9 @@ struct group_filter {
     void *user;
 };
 
-/* Covers the graph's operators by groups of the plan; a group that the filter refuses becomes single operators (rows of
- * the plan "unfused"). Fails when a single operator is refused, or when the plan has no row for an operator. */
+/* Covers the graph's operators by groups of the plan, in an order in which everything is made before it is used; a
+ * group that the filter refuses becomes single operators (rows of the plan "unfused"). Fails when a single operator is
+ * refused, or when the plan has no row for an operator. */
 bool groups_create(const struct graph *g, const struct plan *plan, const struct group_filter *filter,
                    struct group **out, int *count, struct error *e);
 double group_flops(const struct graph *g, const struct batch_shape *b, const struct group *group);
@@ -243,7 +333,17 @@ double group_flops(const struct graph *g, const struct batch_shape *b, const str
 void group_bytes(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,
                  uint64_t *read, uint64_t *written);
 
+/* Groups of the forward pass: they come first. */
+int groups_forward(const struct group *groups, int count);
+/* Bytes of the tensors that the forward groups write and the backward groups read; x and what slices share counted
+ * once. 0 without a backward pass. */
+uint64_t groups_saved_bytes(const struct graph *g, const struct batch_shape *b, const struct group *groups, int count,
+                            size_t storage);
+
 /* ---- kernel calls ---- */
+
+/* In the place of a tensor: the group's own memory, for what its first kernel tells its second. */
+enum { TENSOR_SCRATCH = -1 };
 
 /* What a group's kernel is called with: derived from the group's operators, one kind after the other. */
 struct call {
@@ -268,8 +368,11 @@ void call_set(struct call *call, uint8_t id, uint32_t value);
 void call_set_float(struct call *call, uint8_t id, float value);
 /* The constant's value, or `otherwise` where the call does not give it. */
 uint32_t call_get(const struct call *call, uint8_t id, uint32_t otherwise);
-/* Everything but the tile sizes and ALIGNED, which depend on the device (plan/tiles.h). */
-bool group_call(const struct graph *g, const struct group *group, struct call *out, struct error *e);
+/* The calls of a group, one after the other. Everything but the tile sizes, PART_ROWS and ALIGNED, which depend on the
+ * device (plan/tiles.h). */
+bool group_calls(const struct graph *g, const struct group *group, struct call out[GROUP_MAX_CALLS], int *count,
+                 struct error *e);
+bool call_has_slot(const struct call *call, uint8_t slot);
 
 /* ---- references in double ---- */
 
@@ -277,6 +380,8 @@ bool group_call(const struct graph *g, const struct group *group, struct call *o
 struct values {
     double **of;          /* [n_tensors], NULL where absent */
     const uint32_t **ids; /* [n_tensors]: u32 tensors */
+    uint64_t seed;        /* dropout's */
+    uint32_t step;
 };
 
 /* Runs the operators of a group in order. Every read must have values; the outputs of all its operators must have

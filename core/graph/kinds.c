@@ -1,20 +1,20 @@
-/* What each kind of operator costs, which constants its kernel needs, and its definition in double. */
+/* What each kind of operator costs, and which constants its kernel needs. */
 #include "graph/kinds.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "graph/references.h"
 #include "kernel/interface.h"
-
-static double *value(const struct graph *g, struct values *v, int tensor) { return v->of[tensor_owner(g, tensor)]; }
+#include "kernel/random.h"
 
 /* ---- constants ---- */
 
 /* N and ROWS, which every kernel that walks rows needs. */
 static void constants_rows(const struct graph *g, const struct op *o, struct call *call)
 {
-    call_set(call, CONST_N, tensor_row_length(g, o->out));
-    call_set(call, CONST_ROWS, strchr(g->tensors[o->out].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
+    call_set(call, CONST_N, tensor_row_length(g, o->out[0]));
+    call_set(call, CONST_ROWS, strchr(g->tensors[o->out[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
 }
 
 static void set_operand(const struct graph *g, struct call *call, uint8_t stride, uint8_t offset, int tensor)
@@ -23,42 +23,115 @@ static void set_operand(const struct graph *g, struct call *call, uint8_t stride
     call_set(call, offset, tensor_row_offset(g, tensor));
 }
 
-static bool call_has_slot(const struct call *call, uint8_t slot)
+/* Where an argument lies, for the slots that may be slices of wider rows. */
+static void set_operands(const struct graph *g, struct call *call)
 {
-    for (int i = 0; i < call->n_arguments; i++)
-        if (call->arguments[i].slot == slot) return true;
-    return false;
+    for (int i = 0; i < call->n_arguments; i++) {
+        int tensor = call->arguments[i].tensor;
+        if (tensor < 0) continue;
+        if (call->arguments[i].slot == SLOT_X) set_operand(g, call, CONST_X_STRIDE, CONST_X_OFFSET, tensor);
+        if (call->arguments[i].slot == SLOT_W) set_operand(g, call, CONST_W_STRIDE, CONST_W_OFFSET, tensor);
+        if (call->arguments[i].slot == SLOT_V) set_operand(g, call, CONST_V_STRIDE, CONST_V_OFFSET, tensor);
+        if (call->arguments[i].slot == SLOT_Y) set_operand(g, call, CONST_Y_STRIDE, CONST_Y_OFFSET, tensor);
+    }
 }
 
-/* Products of tokens with weights, and the two products of attention, told apart by where the key position k stands. */
-static void constants_contract(const struct graph *g, const struct op *o, struct call *call)
+/* A letter of both operands that the result lacks: what is summed over. */
+static char contracted(const char *einsum)
 {
-    const char *out = g->tensors[o->out].dims;
-    if (strchr(out, 'k')) {
-        call_set(call, CONST_BATCHED, BATCHED_SCORES);
-        set_operand(g, call, CONST_X_STRIDE, CONST_X_OFFSET, o->in[0]);
-        set_operand(g, call, CONST_W_STRIDE, CONST_W_OFFSET, o->in[1]);
-    } else if (strchr(o->einsum, 'k')) {
-        if (call_has_slot(call, SLOT_V)) {
-            set_operand(g, call, CONST_V_STRIDE, CONST_V_OFFSET, o->in[1]);
-        } else {
-            call_set(call, CONST_BATCHED, BATCHED_CONTEXT);
-            set_operand(g, call, CONST_W_STRIDE, CONST_W_OFFSET, o->in[1]);
-        }
-        set_operand(g, call, CONST_Y_STRIDE, CONST_Y_OFFSET, o->out);
-    } else {
-        constants_rows(g, o, call);
-        call_set(call, CONST_K, tensor_row_length(g, o->in[0]));
-        return;
-    }
+    char a[16], b[16], c[16];
+    einsum_operand(einsum, 0, a);
+    einsum_operand(einsum, 1, b);
+    einsum_operand(einsum, 2, c);
+    for (const char *l = a; *l; l++)
+        if (strchr(b, *l) && !strchr(c, *l)) return *l;
+    return 0;
+}
+
+/* The products of attention, told apart by what they sum over. */
+static void constants_batched(const struct graph *g, const struct op *o, struct call *call)
+{
+    char letter = contracted(o->einsum);
+    set_operands(g, call);
     call_set(call, CONST_HEADS, g->dims.of['h']);
     call_set(call, CONST_HEAD_DIM, g->dims.of['p']);
+    call_set(call, CONST_BATCHED,
+             letter == 'p'   ? BATCHED_SCORES
+             : letter == 'k' ? BATCHED_CONTEXT
+                             : BATCHED_TRANSPOSED);
+}
+
+/* Products of rows: forward with weights [n][k]; backward with the same weights, summed over their first letters (the
+ * gradient of the rows), or of rows with rows, summed over the tokens (the gradient of the weights). */
+static void constants_contract(const struct graph *g, const struct op *o, struct call *call)
+{
+    char letters[16];
+    einsum_letters(o->einsum, letters);
+    if (strchr(letters, 'k')) {
+        constants_batched(g, o, call);
+        return;
+    }
+    const char *out = g->tensors[o->out[0]].dims;
+    bool dw = !strchr(out, 'b');
+    call_set(call, CONST_FORM,
+             dw                                                                                      ? GEMM_TN
+             : strchr(g->tensors[o->in[1]].dims, contracted(o->einsum)) == g->tensors[o->in[1]].dims ? GEMM_NN
+                                                                                                     : GEMM_NT);
+    call_set(call, CONST_ROWS, strchr(g->tensors[o->in[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
+    if (dw) {
+        call_set(call, CONST_M, tensor_row_length(g, o->in[0]));
+        call_set(call, CONST_N, tensor_row_length(g, o->in[1]));
+    } else {
+        call_set(call, CONST_N, tensor_row_length(g, o->out[0]));
+        call_set(call, CONST_K, tensor_row_length(g, o->in[0]));
+    }
 }
 
 static void constants_softmax(const struct graph *g, const struct op *o, struct call *call)
 {
     call_set(call, CONST_HEADS, g->dims.of['h']);
     call_set_float(call, CONST_SCALE, o->attribute);
+    if (call_has_slot(call, SLOT_LSE)) call_set(call, CONST_LSE, LSE_WRITE);
+}
+
+static void constants_softmax_again(const struct graph *g, const struct op *o, struct call *call)
+{
+    constants_softmax(g, o, call);
+    call_set(call, CONST_LSE, LSE_READ);
+}
+
+static void constants_softmax_dx(const struct graph *g, const struct op *o, struct call *call)
+{
+    constants_softmax(g, o, call);
+    if (o->in[2] >= 0) call_set(call, CONST_DELTA, 1);
+}
+
+uint32_t dropout_threshold(float probability)
+{
+    double threshold = floor((double)probability * 65536 + 0.5);
+    return threshold < 1 ? 1 : threshold > 65535 ? 65535 : (uint32_t)threshold;
+}
+
+/* Scores' rows are as many as the sequence's keys, which is why their kernels know no N. */
+static void constants_dropout(const struct graph *g, const struct op *o, struct call *call)
+{
+    call_set(call, CONST_DROPOUT, dropout_threshold(o->dropout));
+    call->site = (uint32_t)(4 * o->layer + o->site);
+    if (o->site != DROPOUT_ATTENTION) {
+        constants_rows(g, o, call);
+        return;
+    }
+    call_set(call, CONST_HEADS, g->dims.of['h']);
+    bool softmax = call_get(call, CONST_SCALE, 0) != 0; /* its operator came before this one */
+    if (!softmax) call_set(call, CONST_SOFTMAX, 0);
+}
+
+static void constants_delta(const struct graph *g, const struct op *o, struct call *call)
+{
+    call_set(call, CONST_N, tensor_row_length(g, o->in[0]));
+    call_set(call, CONST_ROWS, HEADER_TOKENS);
+    call_set(call, CONST_HEADS, g->dims.of['h']);
+    call_set(call, CONST_HEAD_DIM, g->dims.of['p']);
 }
 
 static void constants_bias(const struct graph *g, const struct op *o, struct call *call)
@@ -73,36 +146,85 @@ static void constants_add(const struct graph *g, const struct op *o, struct call
     call_set(call, CONST_RESIDUAL, 1);
 }
 
-static void constants_relu(const struct graph *g, const struct op *o, struct call *call)
+static void set_activation(const struct graph *g, const struct op *o, struct call *call, uint8_t id, uint32_t which)
 {
     constants_rows(g, o, call);
-    call_set(call, CONST_ACTIVATION, ACTIVATION_RELU);
+    call_set(call, id, which);
 }
 
-static void constants_gelu(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_rows(g, o, call);
-    call_set(call, CONST_ACTIVATION, ACTIVATION_GELU);
-}
-
-static void constants_gelu_tanh(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_rows(g, o, call);
-    call_set(call, CONST_ACTIVATION, ACTIVATION_GELU_TANH);
-}
-
-static void constants_tanh(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_rows(g, o, call);
-    call_set(call, CONST_ACTIVATION, ACTIVATION_TANH);
-}
+#define ACTIVATION_CONSTANTS(name, id, which)                                                                          \
+    static void constants_##name(const struct graph *g, const struct op *o, struct call *call)                         \
+    {                                                                                                                  \
+        set_activation(g, o, call, id, which);                                                                         \
+    }
+ACTIVATION_CONSTANTS(relu, CONST_ACTIVATION, ACTIVATION_RELU)
+ACTIVATION_CONSTANTS(gelu, CONST_ACTIVATION, ACTIVATION_GELU)
+ACTIVATION_CONSTANTS(gelu_tanh, CONST_ACTIVATION, ACTIVATION_GELU_TANH)
+ACTIVATION_CONSTANTS(tanh, CONST_ACTIVATION, ACTIVATION_TANH)
+ACTIVATION_CONSTANTS(relu_dx, CONST_DERIVATIVE, ACTIVATION_RELU)
+ACTIVATION_CONSTANTS(gelu_dx, CONST_DERIVATIVE, ACTIVATION_GELU)
+ACTIVATION_CONSTANTS(gelu_tanh_dx, CONST_DERIVATIVE, ACTIVATION_GELU_TANH)
+ACTIVATION_CONSTANTS(tanh_dx, CONST_DERIVATIVE, ACTIVATION_TANH)
 
 static void constants_layernorm(const struct graph *g, const struct op *o, struct call *call)
 {
     constants_rows(g, o, call);
     call_set(call, CONST_NORM, 1);
     call_set_float(call, CONST_EPSILON, o->attribute);
-    if (call_has_slot(call, SLOT_SUM)) call_set(call, CONST_SUM, 1);
+}
+
+/* N and ROWS of what is summed over its rows. */
+static void constants_columns(const struct graph *g, const struct op *o, struct call *call)
+{
+    call_set(call, CONST_N, tensor_row_length(g, o->in[0]));
+    call_set(call, CONST_ROWS, strchr(g->tensors[o->in[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
+}
+
+static void constants_norm_dw(const struct graph *g, const struct op *o, struct call *call)
+{
+    constants_columns(g, o, call);
+    call_set(call, CONST_NORM_DW, 1);
+    call_set_float(call, CONST_EPSILON, o->attribute);
+}
+
+static void constants_norm_dx(const struct graph *g, const struct op *o, struct call *call)
+{
+    constants_rows(g, o, call);
+    call_set(call, CONST_NORM_DX, 1);
+    call_set_float(call, CONST_EPSILON, o->attribute);
+}
+
+/* The gradient of a table: its rows, and the list that names one for every token. */
+static void set_scatter(const struct graph *g, const struct op *o, struct call *call, uint8_t list)
+{
+    uint32_t n = tensor_row_length(g, o->in[0]);
+    call_set(call, CONST_N, n);
+    call_set(call, CONST_M, tensor_row_length(g, o->out[0]) / n);
+    call_set(call, CONST_ROWS, HEADER_TOKENS);
+    call_set(call, list, 1);
+}
+
+static void constants_scatter_word(const struct graph *g, const struct op *o, struct call *call)
+{
+    set_scatter(g, o, call, CONST_WORD);
+}
+
+static void constants_scatter_position(const struct graph *g, const struct op *o, struct call *call)
+{
+    set_scatter(g, o, call, CONST_POSITION);
+}
+
+static void constants_scatter_type(const struct graph *g, const struct op *o, struct call *call)
+{
+    set_scatter(g, o, call, CONST_TYPE);
+    call_set(call, CONST_COLUMN_SUMS, 1); /* few rows that many tokens share: parts of the tokens apart */
+}
+
+static void constants_pool_max_dx(const struct graph *g, const struct op *o, struct call *call)
+{
+    constants_rows(g, o, call);
+    call_set(call, CONST_ROWS, HEADER_SEQUENCES); /* a column's largest is looked for once a sequence */
+    call_set(call, CONST_POOL, POOL_MAX);
 }
 
 static void constants_word(const struct graph *g, const struct op *o, struct call *call)
@@ -145,186 +267,6 @@ static void constants_normalize(const struct graph *g, const struct op *o, struc
 {
     constants_rows(g, o, call);
     call_set(call, CONST_NORMALIZE, 1);
-}
-
-/* ---- definitions ---- */
-
-#define REFERENCE(name)                                                                                                \
-    static bool name(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,         \
-                     struct error *e)
-
-/* Row `ids[r]` of the table at inputs[table], plus input 0 where `add`. */
-static bool gather(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v, int ids_at,
-                   bool add, struct error *e)
-{
-    size_t cols = tensor_row_length(g, o->out), rows = (size_t)tensor_elements(g, b, o->out) / cols;
-    const uint32_t *ids = v->ids[o->in[ids_at]];
-    int table = o->in[ids_at + 1];
-    size_t limit = (size_t)tensor_elements(g, b, table) / cols;
-    const double *entries = value(g, v, table), *x = add ? value(g, v, o->in[0]) : NULL;
-    double *y = value(g, v, o->out);
-    for (size_t r = 0; r < rows; r++) {
-        if (ids[r] >= limit)
-            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: row %u of a table of %zu", o->name, ids[r], limit);
-        for (size_t c = 0; c < cols; c++) y[r * cols + c] = entries[ids[r] * cols + c] + (x ? x[r * cols + c] : 0);
-    }
-    return true;
-}
-
-REFERENCE(reference_gather) { return gather(g, o, b, v, 0, false, e); }
-
-REFERENCE(reference_gather_add) { return gather(g, o, b, v, 1, true, e); }
-
-/* y = x + in[1], repeated where it is shorter: a bias row, or a residual of the same shape. */
-REFERENCE(reference_add)
-{
-    (void)e;
-    size_t n = (size_t)tensor_elements(g, b, o->out), m = (size_t)tensor_elements(g, b, o->in[1]);
-    const double *x = value(g, v, o->in[0]), *z = value(g, v, o->in[1]);
-    double *y = value(g, v, o->out);
-    for (size_t i = 0; i < n; i++) y[i] = x[i] + z[i % m];
-    return true;
-}
-
-static double relu(double x) { return x > 0 ? x : 0; }
-
-static double gelu(double x) { return 0.5 * x * (1 + erf(x / sqrt(2.0))); }
-
-static double gelu_tanh(double x) { return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x))); }
-
-static double identity(double x) { return x; }
-
-static bool each(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,
-                 double (*function)(double))
-{
-    size_t n = (size_t)tensor_elements(g, b, o->out);
-    const double *x = value(g, v, o->in[0]);
-    double *y = value(g, v, o->out);
-    for (size_t i = 0; i < n; i++) y[i] = function(x[i]);
-    return true;
-}
-
-REFERENCE(reference_relu)
-{
-    (void)e;
-    return each(g, o, b, v, relu);
-}
-
-REFERENCE(reference_gelu)
-{
-    (void)e;
-    return each(g, o, b, v, gelu);
-}
-
-REFERENCE(reference_gelu_tanh)
-{
-    (void)e;
-    return each(g, o, b, v, gelu_tanh);
-}
-
-REFERENCE(reference_tanh)
-{
-    (void)e;
-    return each(g, o, b, v, tanh);
-}
-
-REFERENCE(reference_dropout)
-{
-    if (o->dropout > 0)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: dropout %g has no reference: this graph can be analyzed only",
-                    o->name, (double)o->dropout);
-    return each(g, o, b, v, identity);
-}
-
-REFERENCE(reference_softmax)
-{
-    if (o->dropout > 0)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: dropout %g has no reference: this graph can be analyzed only",
-                    o->name, (double)o->dropout);
-    const double *x = value(g, v, o->in[0]);
-    double *y = value(g, v, o->out), scale = o->attribute;
-    for (uint32_t s = 0; s < b->sequences; s++) {
-        size_t len = b->offsets[s + 1] - b->offsets[s];
-        for (size_t r = 0; r < g->dims.of['h'] * len; r++, x += len, y += len) {
-            double max = x[0], sum = 0;
-            for (size_t i = 1; i < len; i++) max = x[i] > max ? x[i] : max;
-            for (size_t i = 0; i < len; i++) sum += y[i] = exp(scale * (x[i] - max));
-            for (size_t i = 0; i < len; i++) y[i] /= sum;
-        }
-    }
-    return true;
-}
-
-REFERENCE(reference_layernorm)
-{
-    (void)e;
-    size_t cols = tensor_row_length(g, o->out), rows = (size_t)tensor_elements(g, b, o->out) / cols;
-    const double *x = value(g, v, o->in[0]), *gamma = value(g, v, o->in[1]), *beta = value(g, v, o->in[2]);
-    double *y = value(g, v, o->out);
-    for (size_t r = 0; r < rows; r++, x += cols, y += cols) {
-        double mean = 0, variance = 0;
-        for (size_t c = 0; c < cols; c++) mean += x[c];
-        mean /= (double)cols;
-        for (size_t c = 0; c < cols; c++) variance += (x[c] - mean) * (x[c] - mean);
-        double rstd = 1 / sqrt(variance / (double)cols + o->attribute);
-        for (size_t c = 0; c < cols; c++) y[c] = (x[c] - mean) * rstd * gamma[c] + beta[c];
-    }
-    return true;
-}
-
-enum combine { COMBINE_FIRST, COMBINE_MEAN, COMBINE_MAX };
-
-/* One row per sequence out of the rows of its tokens. */
-static bool pool(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,
-                 enum combine how)
-{
-    size_t cols = tensor_row_length(g, o->out);
-    const double *x = value(g, v, o->in[0]);
-    double *y = value(g, v, o->out);
-    for (uint32_t s = 0; s < b->sequences; s++, y += cols) {
-        size_t first = b->offsets[s], count = b->offsets[s + 1] - first;
-        memcpy(y, x + first * cols, cols * sizeof *y);
-        for (size_t r = 1; how != COMBINE_FIRST && r < count; r++) {
-            const double *row = x + (first + r) * cols;
-            for (size_t c = 0; c < cols; c++) y[c] = how == COMBINE_MEAN ? y[c] + row[c] : fmax(y[c], row[c]);
-        }
-        for (size_t c = 0; how == COMBINE_MEAN && c < cols; c++) y[c] /= (double)count;
-    }
-    return true;
-}
-
-REFERENCE(reference_pool_mean)
-{
-    (void)e;
-    return pool(g, o, b, v, COMBINE_MEAN);
-}
-
-REFERENCE(reference_pool_cls)
-{
-    (void)e;
-    return pool(g, o, b, v, COMBINE_FIRST);
-}
-
-REFERENCE(reference_pool_max)
-{
-    (void)e;
-    return pool(g, o, b, v, COMBINE_MAX);
-}
-
-/* As torch.nn.functional.normalize: lengths below 1e-12 count as 1e-12. */
-REFERENCE(reference_normalize)
-{
-    (void)e;
-    size_t cols = tensor_row_length(g, o->out), rows = (size_t)tensor_elements(g, b, o->out) / cols;
-    const double *x = value(g, v, o->in[0]);
-    double *y = value(g, v, o->out);
-    for (size_t r = 0; r < rows; r++, x += cols, y += cols) {
-        double sum = 0;
-        for (size_t c = 0; c < cols; c++) sum += x[c] * x[c];
-        double length = sqrt(sum);
-        for (size_t c = 0; c < cols; c++) y[c] = x[c] / (length > 1e-12 ? length : 1e-12);
-    }
-    return true;
 }
 
 /* ---- the kinds ----
@@ -372,25 +314,29 @@ const struct op_kind kind_dropout = {.name = "dropout",
                                      .class_ = WHERRY_CLASS_ELEMENTWISE,
                                      .flops_per_element = 1,
                                      .reference = reference_dropout,
-                                     .constants = constants_rows,
-                                     .in_slot = {SLOT_X}};
+                                     .constants = constants_dropout,
+                                     .in_slot = {SLOT_X},
+                                     .again = true};
 const struct op_kind kind_relu = {.name = "relu",
                                   .class_ = WHERRY_CLASS_ELEMENTWISE,
                                   .reference = reference_relu,
                                   .constants = constants_relu,
-                                  .in_slot = {SLOT_X}};
+                                  .in_slot = {SLOT_X},
+                                  .again = true};
 const struct op_kind kind_gelu = {.name = "gelu",
                                   .class_ = WHERRY_CLASS_ELEMENTWISE,
                                   .flops_per_element = 10,
                                   .reference = reference_gelu,
                                   .constants = constants_gelu,
-                                  .in_slot = {SLOT_X}};
+                                  .in_slot = {SLOT_X},
+                                  .again = true};
 const struct op_kind kind_gelu_tanh = {.name = "gelu_tanh",
                                        .class_ = WHERRY_CLASS_ELEMENTWISE,
                                        .flops_per_element = 10,
                                        .reference = reference_gelu_tanh,
                                        .constants = constants_gelu_tanh,
-                                       .in_slot = {SLOT_X}};
+                                       .in_slot = {SLOT_X},
+                                       .again = true};
 const struct op_kind kind_tanh = {.name = "tanh",
                                   .class_ = WHERRY_CLASS_ELEMENTWISE,
                                   .flops_per_element = 10,
@@ -402,13 +348,115 @@ const struct op_kind kind_softmax = {.name = "softmax",
                                      .flops_per_element = 5,
                                      .reference = reference_softmax,
                                      .constants = constants_softmax,
-                                     .in_slot = {SLOT_X}};
+                                     .in_slot = {SLOT_X},
+                                     .out_slot = {0, SLOT_LSE}};
+const struct op_kind kind_softmax_again = {.name = "softmax",
+                                           .class_ = WHERRY_CLASS_NORMALIZATION,
+                                           .flops_per_element = 3,
+                                           .reference = reference_softmax_again,
+                                           .constants = constants_softmax_again,
+                                           .in_slot = {SLOT_X, SLOT_LSE}};
+const struct op_kind kind_softmax_dx = {.name = "softmax_dx",
+                                        .class_ = WHERRY_CLASS_NORMALIZATION,
+                                        .flops_per_element = 4,
+                                        .reference = reference_softmax_dx,
+                                        .constants = constants_softmax_dx,
+                                        .in_slot = {SLOT_X, SLOT_SAVED, SLOT_DELTA}};
+const struct op_kind kind_delta = {.name = "delta",
+                                   .class_ = WHERRY_CLASS_NORMALIZATION,
+                                   .flops_per_element = 2,
+                                   .flops_on_input = true,
+                                   .reference = reference_delta,
+                                   .constants = constants_delta,
+                                   .in_slot = {SLOT_X, SLOT_SAVED},
+                                   .out_slot = {SLOT_DELTA}};
+const struct op_kind kind_column_sum = {.name = "column_sum",
+                                        .class_ = WHERRY_CLASS_NORMALIZATION,
+                                        .flops_per_element = 1,
+                                        .flops_on_input = true,
+                                        .reference = reference_column_sum,
+                                        .constants = constants_columns,
+                                        .in_slot = {SLOT_X},
+                                        .sums_columns = true};
+const struct op_kind kind_norm_dw = {.name = "layernorm_dw",
+                                     .class_ = WHERRY_CLASS_NORMALIZATION,
+                                     .flops_per_element = 4,
+                                     .flops_on_input = true,
+                                     .reference = reference_norm_dw,
+                                     .constants = constants_norm_dw,
+                                     .in_slot = {SLOT_X, SLOT_SAVED},
+                                     .sums_columns = true};
+const struct op_kind kind_norm_dx = {.name = "layernorm_dx",
+                                     .class_ = WHERRY_CLASS_NORMALIZATION,
+                                     .flops_per_element = 9,
+                                     .reference = reference_norm_dx,
+                                     .constants = constants_norm_dx,
+                                     .in_slot = {SLOT_X, SLOT_SAVED, SLOT_GAMMA}};
+const struct op_kind kind_scatter_word = {.name = "scatter",
+                                          .class_ = WHERRY_CLASS_NORMALIZATION,
+                                          .flops_per_element = 1,
+                                          .flops_on_input = true,
+                                          .reference = reference_scatter,
+                                          .constants = constants_scatter_word,
+                                          .in_slot = {SLOT_X, SLOT_IDS}};
+const struct op_kind kind_scatter_position = {.name = "scatter",
+                                              .class_ = WHERRY_CLASS_NORMALIZATION,
+                                              .flops_per_element = 1,
+                                              .flops_on_input = true,
+                                              .reference = reference_scatter,
+                                              .constants = constants_scatter_position,
+                                              .in_slot = {SLOT_X, SLOT_POSITIONS}};
+const struct op_kind kind_scatter_type = {.name = "scatter",
+                                          .class_ = WHERRY_CLASS_NORMALIZATION,
+                                          .flops_per_element = 1,
+                                          .flops_on_input = true,
+                                          .reference = reference_scatter,
+                                          .constants = constants_scatter_type,
+                                          .in_slot = {SLOT_X, SLOT_TYPES},
+                                          .sums_columns = true};
+const struct op_kind kind_pool_mean_dx = {.name = "pool_mean_dx",
+                                          .class_ = WHERRY_CLASS_ELEMENTWISE,
+                                          .flops_per_element = 1,
+                                          .reference = reference_pool_dx,
+                                          .constants = constants_pool_mean,
+                                          .in_slot = {SLOT_X}};
+const struct op_kind kind_pool_cls_dx = {.name = "pool_cls_dx",
+                                         .class_ = WHERRY_CLASS_ELEMENTWISE,
+                                         .reference = reference_pool_dx,
+                                         .constants = constants_pool_cls,
+                                         .in_slot = {SLOT_X}};
+const struct op_kind kind_pool_max_dx = {.name = "pool_max_dx",
+                                         .class_ = WHERRY_CLASS_NORMALIZATION,
+                                         .flops_per_element = 1,
+                                         .reference = reference_pool_dx,
+                                         .constants = constants_pool_max_dx,
+                                         .in_slot = {SLOT_X, SLOT_SAVED}};
+const struct op_kind kind_normalize_dx = {.name = "normalize_dx",
+                                          .class_ = WHERRY_CLASS_NORMALIZATION,
+                                          .flops_per_element = 6,
+                                          .reference = reference_normalize_dx,
+                                          .constants = constants_normalize,
+                                          .in_slot = {SLOT_X, SLOT_SAVED}};
+#define SLOPE_KIND(text, flops)                                                                                        \
+    {                                                                                                                  \
+        .name = #text, .class_ = WHERRY_CLASS_ELEMENTWISE, .flops_per_element = flops, .reference = reference_##text,  \
+        .constants = constants_##text, .in_slot = {                                                                    \
+            SLOT_X,                                                                                                    \
+            SLOT_SAVED                                                                                                 \
+        }                                                                                                              \
+    }
+const struct op_kind kind_relu_dx = SLOPE_KIND(relu_dx, 0);
+const struct op_kind kind_gelu_dx = SLOPE_KIND(gelu_dx, 10);
+const struct op_kind kind_gelu_tanh_dx = SLOPE_KIND(gelu_tanh_dx, 10);
+const struct op_kind kind_tanh_dx = SLOPE_KIND(tanh_dx, 2);
+
 const struct op_kind kind_layernorm = {.name = "layernorm",
                                        .class_ = WHERRY_CLASS_NORMALIZATION,
                                        .flops_per_element = 7,
                                        .reference = reference_layernorm,
                                        .constants = constants_layernorm,
-                                       .in_slot = {SLOT_X, SLOT_GAMMA, SLOT_BETA}};
+                                       .in_slot = {SLOT_X, SLOT_GAMMA, SLOT_BETA},
+                                       .again = true};
 const struct op_kind kind_pool_mean = {.name = "pool_mean",
                                        .class_ = WHERRY_CLASS_NORMALIZATION,
                                        .flops_per_element = 1,

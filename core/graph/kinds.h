@@ -8,13 +8,21 @@ extern const struct op_kind kind_gather, kind_gather_position, kind_gather_type;
 extern const struct op_kind kind_contract;                                       /* einsum of two operands */
 extern const struct op_kind kind_bias, kind_add, kind_dropout;
 extern const struct op_kind kind_relu, kind_gelu, kind_gelu_tanh, kind_tanh;
-extern const struct op_kind kind_softmax; /* scaled; with training's dropout, as in the paper's table */
+extern const struct op_kind kind_softmax; /* scaled */
 extern const struct op_kind kind_layernorm;
 extern const struct op_kind kind_pool_mean, kind_pool_cls, kind_pool_max;
 extern const struct op_kind kind_normalize; /* L2 */
 
-/* The double definition of a contraction (einsum.c). */
-bool einsum_reference(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,
-                      struct error *e);
+/* Of the backward pass: products are kind_contract, too, residuals kind_add, dropout's gradient is dropout. */
+extern const struct op_kind kind_softmax_again; /* the weights from scores and LSE */
+extern const struct op_kind kind_softmax_dx, kind_delta;
+extern const struct op_kind kind_relu_dx, kind_gelu_dx, kind_gelu_tanh_dx, kind_tanh_dx;
+extern const struct op_kind kind_column_sum; /* the gradient of a bias */
+extern const struct op_kind kind_norm_dw, kind_norm_dx;
+extern const struct op_kind kind_scatter_word, kind_scatter_position, kind_scatter_type; /* of embedding tables */
+extern const struct op_kind kind_pool_mean_dx, kind_pool_cls_dx, kind_pool_max_dx, kind_normalize_dx;
+
+/* Dropout's threshold of 65536 for a probability: at least 1, at most 65535. */
+uint32_t dropout_threshold(float probability);
 
 #endif

@@ -61,12 +61,15 @@ bool values_load(const struct graph *g, const struct group *group, const struct 
         } else if (!values->of[t]) {
             size_t count = (size_t)tensor_elements(g, b, t);
             if (!(values->of[t] = host_alloc(g->host, count, sizeof(double), e))) return false;
-            doubles_from_storage(storage, f16, count, values->of[t]);
+            doubles_from_storage(storage, f16 && !g->tensors[t].f32, count, values->of[t]);
         }
     }
-    for (int o = group->first; o < group->first + group->count; o++) {
-        int t = g->ops[o].out;
-        if (!(values->of[t] = host_alloc(g->host, (size_t)tensor_elements(g, b, t), sizeof(double), e))) return false;
-    }
+    for (int i = 0; i < group->count; i++)
+        for (int k = 0; k < OP_MAX_OUT; k++) {
+            int out = g->ops[group->ops[i]].out[k], t = out < 0 ? -1 : tensor_owner(g, out);
+            if (t < 0 || values->of[t]) continue; /* of several slices the first makes room for all */
+            if (!(values->of[t] = host_alloc(g->host, (size_t)tensor_elements(g, b, t), sizeof(double), e)))
+                return false;
+        }
     return true;
 }

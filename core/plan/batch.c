@@ -74,6 +74,7 @@ struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
         groups = rows;
         break;
     case LAUNCH_TILES:
+        if (call_get(call, CONST_M, 0)) rows = call_get(call, CONST_M, 0);
         groups = divide_up(rows, call_get(call, CONST_TILE_M, 1)) * divide_up(n, call_get(call, CONST_TILE_N, 1));
         break;
     case LAUNCH_SCORE_ROWS:
@@ -84,6 +85,17 @@ struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
         break;
     case LAUNCH_SCORES:
         groups = words[HEADER_SCORE_TILES] * heads;
+        break;
+    case LAUNCH_PARTS:
+        groups = divide_up(rows, call_get(call, CONST_PART_ROWS, 1)) *
+                 divide_up(n, call_get(call, CONST_TILE_N, (uint32_t)n));
+        break;
+    case LAUNCH_COLUMNS:
+        groups = divide_up(call_get(call, CONST_SETS, 1) * n, call_get(call, CONST_TILE_N, 1));
+        break;
+    case LAUNCH_TABLE:
+        groups = call_get(call, CONST_M, 1);
+        if (call_get(call, CONST_COLUMN_SUMS, 0)) groups *= divide_up(rows, call_get(call, CONST_PART_ROWS, 1));
         break;
     }
     struct grid grid = {(uint32_t)(groups < GRID_WIDTH ? groups : GRID_WIDTH), (uint32_t)divide_up(groups, GRID_WIDTH),

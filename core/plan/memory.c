@@ -10,26 +10,37 @@ struct life {
 
 static uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
+static void live_during(struct life *l, int group)
+{
+    l->first = group < l->first ? group : l->first;
+    l->last = group > l->last ? group : l->last;
+}
+
+/* Of tensors, and behind them of the groups' scratch memory. What the caller gives is there before the pass it belongs
+ * to. */
 static void lives_find(const struct memory_request *r, struct life *lives)
 {
     const struct graph *g = r->graph;
-    for (int t = 0; t < g->n_tensors; t++) lives[t] = (struct life){r->n_groups, -1};
+    int backward = groups_forward(r->groups, r->n_groups);
+    for (int t = 0; t < g->n_tensors + r->n_groups; t++) lives[t] = (struct life){r->n_groups, -1};
     for (int i = 0; i < r->n_groups; i++) {
-        for (int w = 0; w < r->groups[i].n_writes; w++) {
-            struct life *l = &lives[r->groups[i].writes[w]];
-            l->first = i < l->first ? i : l->first;
-            l->last = i > l->last ? i : l->last;
-        }
+        for (int w = 0; w < r->groups[i].n_writes; w++) live_during(&lives[tensor_owner(g, r->groups[i].writes[w])], i);
         for (int k = 0; k < r->groups[i].n_reads; k++) {
             int t = tensor_owner(g, r->groups[i].reads[k]);
             if (g->tensors[t].role != TENSOR_VALUE) continue;
-            if (lives[t].first > i) lives[t].first = 0; /* made by nobody: the layer's input */
-            lives[t].last = i;
+            live_during(&lives[t], i);
+            if (g->tensors[t].input) live_during(&lives[t], t == g->out_gradient ? backward : 0);
         }
+        if (r->scratch && r->scratch[i]) lives[g->n_tensors + i] = (struct life){i, i};
     }
-    lives[g->output].last = r->n_groups;
-    for (int t = 0; t < g->n_tensors && r->keep; t++)
-        if (lives[t].last >= 0) lives[t] = (struct life){0, r->n_groups};
+    for (int t = 0; t < g->n_tensors; t++) {
+        if (lives[t].last < 0) continue;
+        bool forward = lives[t].first < backward;
+        if (g->tensors[t].output || g->tensors[t].input || (g->save_all && forward)) lives[t].last = r->n_groups;
+        if (r->keep) lives[t] = (struct life){0, r->n_groups};
+    }
+    for (int i = 0; i < r->n_groups && r->keep; i++)
+        if (lives[g->n_tensors + i].last >= 0) lives[g->n_tensors + i] = (struct life){0, r->n_groups};
 }
 
 static int block_add(struct memory_plan *plan, enum memory_kind kind, struct error *e)
@@ -64,7 +75,7 @@ static bool place_fixed(const struct memory_request *r, struct memory_plan *plan
     for (int t = 0; t < g->n_tensors; t++) {
         if (g->tensors[t].role != role) continue;
         uint64_t bytes =
-            round_up(tensor_elements(g, &r->limits, t) * (g->tensors[t].u32 ? 4 : r->storage), MEMORY_ALIGNMENT);
+            round_up(tensor_elements(g, &r->limits, t) * tensor_element_bytes(g, t, r->storage), MEMORY_ALIGNMENT);
         TRY(fits(r, g->tensors[t].name, bytes, e));
         if (at + bytes > r->max_block_bytes) {
             plan->blocks[block].bytes = round_up(at, MEMORY_ROUND);
@@ -103,10 +114,13 @@ static bool place_activations(const struct memory_request *r, struct memory_plan
 {
     const struct graph *g = r->graph;
     int n = 0, first_block = plan->n_blocks;
-    for (int t = 0; t < g->n_tensors; t++) {
-        if (g->tensors[t].role != TENSOR_VALUE || g->tensors[t].parent >= 0 || lives[t].last < 0) continue;
-        plan->of[t].bytes = round_up(tensor_elements(g, &r->limits, t) * r->storage, MEMORY_ALIGNMENT);
-        TRY(fits(r, g->tensors[t].name, plan->of[t].bytes, e));
+    for (int t = 0; t < g->n_tensors + r->n_groups; t++) {
+        if (lives[t].last < 0) continue;
+        bool tensor = t < g->n_tensors;
+        uint64_t bytes = tensor ? tensor_elements(g, &r->limits, t) * tensor_element_bytes(g, t, r->storage)
+                                : r->scratch[t - g->n_tensors];
+        plan->of[t].bytes = round_up(bytes, MEMORY_ALIGNMENT);
+        TRY(fits(r, tensor ? g->tensors[t].name : r->groups[t - g->n_tensors].name, plan->of[t].bytes, e));
         int at = n++; /* largest first; equal ones in the graph's order */
         while (at > 0 && plan->of[order[at - 1]].bytes < plan->of[t].bytes) order[at] = order[at - 1], at--;
         order[at] = t;
@@ -131,7 +145,7 @@ bool memory_plan_create(const struct host *host, const struct memory_request *re
                         struct error *e)
 {
     const struct graph *g = request->graph;
-    size_t n = (size_t)g->n_tensors;
+    size_t n = (size_t)g->n_tensors + (size_t)request->n_groups; /* scratch memory behind the tensors */
     memset(out, 0, sizeof *out);
     out->host = host;
     out->of = host_alloc(host, n, sizeof *out->of, e);
@@ -140,13 +154,14 @@ bool memory_plan_create(const struct host *host, const struct memory_request *re
     bool ok = out->of && lives && order;
     if (ok) {
         for (size_t t = 0; t < n; t++) out->of[t].block = -1;
+        out->scratch = out->of + g->n_tensors;
         lives_find(request, lives);
         ok = place_fixed(request, out, MEMORY_WEIGHTS, TENSOR_WEIGHT, 0, e) &&
              place_fixed(request, out, MEMORY_BATCH, TENSOR_BATCH, round_up(request->tables_bytes, MEMORY_ALIGNMENT),
                          e) &&
              place_activations(request, out, lives, order, e);
     }
-    for (size_t t = 0; ok && t < n; t++)
+    for (int t = 0; ok && t < g->n_tensors; t++)
         if (g->tensors[t].parent >= 0) out->of[t] = out->of[g->tensors[t].parent];
     for (int i = 0; ok && i < out->n_blocks; i++) {
         out->bytes_of[out->blocks[i].kind] += out->blocks[i].bytes;

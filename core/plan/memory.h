@@ -21,7 +21,8 @@ struct memory_block {
 
 struct memory_plan {
     const struct host *host;
-    struct placement *of; /* [n_tensors]; slices have their parent's */
+    struct placement *of;      /* [n_tensors]; slices have their parent's */
+    struct placement *scratch; /* [n_groups]: what a group's first kernel tells its second */
     struct memory_block *blocks;
     int n_blocks;
     uint64_t bytes_of[3]; /* by enum memory_kind */
@@ -34,6 +35,7 @@ struct memory_request {
     int n_groups;
     struct batch_shape limits; /* the largest batch; no offsets */
     size_t storage;            /* bytes of an element */
+    const uint64_t *scratch;   /* [n_groups] bytes, NULL: no group needs any */
     uint64_t max_block_bytes, max_tensor_bytes;
     bool keep;             /* every tensor has memory of its own */
     uint64_t guard;        /* bytes left free before and behind every activation, a multiple of MEMORY_ALIGNMENT */

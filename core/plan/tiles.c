@@ -121,9 +121,9 @@ static uint32_t row_size(const struct device_limits *limits, uint32_t items)
 /* Tensors begin on 256 bytes, so that lengths, strides and offsets decide. */
 static bool aligned(const struct call *call, uint32_t vector)
 {
-    static const uint8_t lengths[] = {CONST_N,        CONST_K,        CONST_HEAD_DIM, CONST_X_STRIDE,
-                                      CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE,
-                                      CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET};
+    static const uint8_t lengths[] = {CONST_N,        CONST_M,        CONST_K,        CONST_HEAD_DIM,
+                                      CONST_X_STRIDE, CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET,
+                                      CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         if (call_get(call, lengths[i], 0) % vector) return false;
     return true;
@@ -134,9 +134,11 @@ void call_tiles(struct call *call, const struct device_limits *limits, bool f16,
     uint32_t vector = f16 ? 8 : 4; /* elements in 16 bytes */
     uint32_t n = call_get(call, CONST_N, 1);
     call_set(call, CONST_ALIGNED, aligned(call, vector));
-    if (!strcmp(call->kernel, "gemm"))
+    if (!strcmp(call->kernel, "gemm")) {
+        if (call_get(call, CONST_M, 0)) max_rows = call_get(call, CONST_M, 0);
         set_tile(call, gemm_tile(limits, vector, max_rows, n), vector);
-    else if (!strcmp(call->kernel, "bgemm"))
+        if (call_get(call, CONST_COLUMN_SUMS, 0)) call_set(call, CONST_PART_ROWS, call_get(call, CONST_TILE_M, 1));
+    } else if (!strcmp(call->kernel, "bgemm"))
         set_bgemm(call, limits, vector);
     else if (!strcmp(call->kernel, "attention"))
         set_attention(call, limits);
@@ -149,6 +151,18 @@ void call_tiles(struct call *call, const struct device_limits *limits, bool f16,
                  32); /* holds 512 scores in f32, 1024 in f16, in the registers of one sub-group */
     else
         call_set(call, CONST_LOCAL_SIZE, row_size(limits, 256)); /* map: what fills a compute unit */
+}
+
+uint64_t call_scratch_bytes(const struct call *call, uint64_t max_rows)
+{
+    uint64_t sets = 0, width = call_get(call, CONST_N, 1);
+    for (int i = 0; i < call->n_arguments; i++)
+        if (call->arguments[i].written && call->arguments[i].tensor == TENSOR_SCRATCH) sets = 1;
+    if (!sets) return 0;
+    if (!strcmp(call->kernel, "layernorm_backward"))
+        sets = 2 * call_get(call, CONST_NORM_DW, 0) + (call_get(call, CONST_BIAS_SUM, BIAS_SUM_NONE) != BIAS_SUM_NONE);
+    if (!strcmp(call->kernel, "scatter")) width *= call_get(call, CONST_M, 1);
+    return divide_up(max_rows, call_get(call, CONST_PART_ROWS, 1)) * sets * width * sizeof(float);
 }
 
 /* Quads (16 bytes) of the arrays that cl/attention.cl and shaders/attention.comp declare. */

@@ -12,6 +12,9 @@ uint32_t tile_scores(const struct device_limits *limits);
  * session's limits. */
 void call_tiles(struct call *call, const struct device_limits *limits, bool f16, uint64_t max_rows);
 
+/* Bytes that a call's partial sums take for `max_rows` rows, 0 when it writes none. After call_tiles. */
+uint64_t call_scratch_bytes(const struct call *call, uint64_t max_rows);
+
 /* Bytes of shared memory that the kernel then needs in one work-group, 0 for kernels that need little. */
 size_t call_shared_bytes(const struct call *call);
 

@@ -12,6 +12,7 @@ struct wherry_analysis {
     int n_groups;
     wherry_cost *operator_costs, *group_costs;
     uint32_t *offsets;
+    uint64_t saved_bytes;
     char *dot;
     size_t dot_length, dot_capacity;
 };
@@ -19,16 +20,17 @@ struct wherry_analysis {
 void cost_of_group(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,
                    wherry_cost *out)
 {
-    const struct op *first = &g->ops[group->first];
+    const struct op *first = &g->ops[group->ops[0]];
     memset(out, 0, sizeof *out);
     memcpy(out->name, group->name, sizeof out->name);
     snprintf(out->kernel, sizeof out->kernel, "%s", group->row->kernel);
     snprintf(out->dims, sizeof out->dims, "%s", g->tensors[group->writes[group->n_writes - 1]].dims);
+    out->backward = group->backward;
     if (first->einsum) snprintf(out->einsum, sizeof out->einsum, "%s", first->einsum);
     out->class_ = first->kind->class_;
     out->layer = group->layer;
     out->paper_row = (uint32_t)first->paper_row;
-    out->first_operator = (uint32_t)group->first;
+    out->first_operator = (uint32_t)group->ops[0];
     out->operators = (uint32_t)group->count;
     out->flops = group_flops(g, b, group);
     group_bytes(g, b, group, storage, &out->bytes_read, &out->bytes_written);
@@ -41,7 +43,8 @@ static void cost_of_operator(const struct graph *g, const struct batch_shape *b,
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%s", o->name);
     snprintf(out->kernel, sizeof out->kernel, "%s", o->kind->name);
-    snprintf(out->dims, sizeof out->dims, "%s", g->tensors[o->out].dims);
+    snprintf(out->dims, sizeof out->dims, "%s", g->tensors[o->out[0]].dims);
+    out->backward = index >= g->n_forward;
     if (o->einsum) snprintf(out->einsum, sizeof out->einsum, "%s", o->einsum);
     out->class_ = o->kind->class_;
     out->layer = o->layer;
@@ -50,8 +53,10 @@ static void cost_of_operator(const struct graph *g, const struct batch_shape *b,
     out->operators = 1;
     out->flops = op_flops(g, b, o);
     for (int i = 0; i < OP_MAX_IN; i++)
-        if (o->in[i] >= 0) out->bytes_read += op_reads(g, b, o, i) * (g->tensors[o->in[i]].u32 ? 4 : storage);
-    out->bytes_written = tensor_elements(g, b, o->out) * storage;
+        if (o->in[i] >= 0) out->bytes_read += op_reads(g, b, o, i) * tensor_element_bytes(g, o->in[i], storage);
+    for (int i = 0; i < OP_MAX_OUT; i++)
+        if (o->out[i] >= 0)
+            out->bytes_written += tensor_elements(g, b, o->out[i]) * tensor_element_bytes(g, o->out[i], storage);
 }
 
 /* ---- Graphviz ---- */
@@ -85,10 +90,9 @@ static bool dot_edge(struct wherry_analysis *a, const struct batch_shape *b, int
     const struct op *o = &g->ops[op];
     int t = o->in[input];
     if (t < 0 || g->tensors[t].role == TENSOR_WEIGHT) return true;
-    int maker = -1;
-    for (int i = 0; i < g->n_ops; i++)
-        if (g->ops[i].out == tensor_owner(g, t)) maker = i;
-    double megabytes = (double)op_reads(g, b, o, input) * (g->tensors[t].u32 ? 4 : (double)storage) / 1e6;
+    int maker = tensor_maker(g, t);
+    if (maker < 0) maker = tensor_maker(g, tensor_owner(g, t));
+    double megabytes = (double)op_reads(g, b, o, input) * (double)tensor_element_bytes(g, t, storage) / 1e6;
     if (maker < 0) return dot_add(a, e, "  \"%s\" -> op%d [label=\"%.3f MB\"];\n", g->tensors[t].name, op, megabytes);
     return dot_add(a, e, "  op%d -> op%d [label=\"%s %.3f MB\"];\n", maker, op, g->tensors[t].name, megabytes);
 }
@@ -103,9 +107,11 @@ static bool dot_make(struct wherry_analysis *a, const struct batch_shape *b, siz
         const wherry_cost *c = &a->group_costs[i];
         TRY(dot_add(a, e, "  subgraph cluster_%d {\n    label=\"%s: %.3f MB read, %.3f MB written\"; style=rounded;\n",
                     i, c->name, (double)c->bytes_read / 1e6, (double)c->bytes_written / 1e6));
-        for (int o = a->groups[i].first; o < a->groups[i].first + a->groups[i].count; o++)
+        for (int n = 0; n < a->groups[i].count; n++) {
+            int o = a->groups[i].ops[n];
             TRY(dot_add(a, e, "    op%d [label=\"%s\\n%.4g Gflop\", shape=%s];\n", o, g->ops[o].name,
                         a->operator_costs[o].flops / 1e9, shapes[g->ops[o].kind->class_]));
+        }
         TRY(dot_add(a, e, "  }\n"));
     }
     for (int o = 0; o < g->n_ops; o++)
@@ -118,11 +124,17 @@ static bool dot_make(struct wherry_analysis *a, const struct batch_shape *b, siz
 static bool analyze(struct wherry_analysis *a, const wherry_analysis_desc *desc, struct error *e)
 {
     const struct host *host = &a->context->host;
-    struct graph_options options = {.config = desc->config,
-                                    .pool = desc->pool ? desc->pool : WHERRY_POOL_NONE,
-                                    .normalize = desc->normalize,
-                                    .dropout = desc->training ? 0.1f : 0,
-                                    .layer_only = desc->layer_only};
+    const wherry_training_desc *training = desc->training;
+    wherry_model_config config = *desc->config;
+    if (desc->layer_only) config.layers = 1;
+    struct graph_options options = {.config = &config,
+                                    .pool = desc->pool && !desc->layer_only ? desc->pool : WHERRY_POOL_NONE,
+                                    .normalize = desc->normalize && !desc->layer_only,
+                                    .stack = desc->layer_only,
+                                    .training = training != NULL,
+                                    .dropout = training ? training->dropout : 0,
+                                    .save = training ? training->save : WHERRY_SAVE_DEFAULT,
+                                    .flash = !desc->plan || !strcmp(desc->plan, "flash")};
     if (!desc->batch || !desc->length || (uint64_t)desc->batch * desc->length >= UINT32_MAX)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "a batch of %u sequences of %u tokens: both must be positive, and their product below 2^32",
@@ -141,6 +153,7 @@ static bool analyze(struct wherry_analysis *a, const wherry_analysis_desc *desc,
     size_t storage = desc->dtype == WHERRY_DTYPE_F32 ? 4 : 2;
     for (int o = 0; o < a->graph.n_ops; o++) cost_of_operator(&a->graph, &shape, o, storage, &a->operator_costs[o]);
     for (int i = 0; i < a->n_groups; i++) cost_of_group(&a->graph, &shape, &a->groups[i], storage, &a->group_costs[i]);
+    a->saved_bytes = groups_saved_bytes(&a->graph, &shape, a->groups, a->n_groups, storage);
     return dot_make(a, &shape, storage, e);
 }
 
@@ -148,7 +161,8 @@ wherry_status wherry_analyze(wherry_context *context, const wherry_analysis_desc
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!desc || !out || desc->struct_size != sizeof *desc || !desc->config ||
-        desc->config->struct_size != sizeof *desc->config)
+        desc->config->struct_size != sizeof *desc->config ||
+        (desc->training && desc->training->struct_size != sizeof *desc->training))
         return context_invalid(context, "wherry_analyze: desc, out or desc->config is NULL, or a struct_size is wrong");
     struct wherry_analysis *a = host_alloc(&context->host, 1, sizeof *a, &context->error);
     if (!a) return context_status(context, false);
@@ -185,5 +199,7 @@ const wherry_cost *wherry_analysis_groups(const wherry_analysis *analysis, size_
     *count = (size_t)analysis->n_groups;
     return analysis->group_costs;
 }
+
+uint64_t wherry_analysis_saved_bytes(const wherry_analysis *analysis) { return analysis->saved_bytes; }
 
 const char *wherry_analysis_dot(const wherry_analysis *analysis) { return analysis->dot; }

@@ -12,7 +12,8 @@ static bool batch_check(const struct wherry_session *s, const wherry_batch *b, s
     if (b->struct_size != sizeof *b)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_batch.struct_size is %u, this library's is %zu",
                     b->struct_size, sizeof *b);
-    if (!b->sequences || !b->offsets || !b->ids)
+    bool ids = s->graph.input < 0; /* a stack takes floats */
+    if (!b->sequences || !b->offsets || (ids && !b->ids))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "an empty batch: it needs a sequence, offsets and ids");
     if (b->sequences > s->limits.sequences)
         return fail(e, WHERRY_STATUS_TOO_LONG, "%u sequences in a batch: this session takes %u (max_sequences)",
@@ -30,7 +31,7 @@ static bool batch_check(const struct wherry_session *s, const wherry_batch *b, s
     if (tokens > s->limits.tokens)
         return fail(e, WHERRY_STATUS_TOO_LONG, "%u tokens in a batch: this session takes %llu (max_tokens)", tokens,
                     (unsigned long long)s->limits.tokens);
-    for (uint32_t t = 0; t < tokens; t++) {
+    for (uint32_t t = 0; ids && t < tokens; t++) {
         if (b->ids[t] < 0 || (uint32_t)b->ids[t] >= config->vocabulary)
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "token %u has the id %d: the vocabulary has %u", t,
                         (int)b->ids[t], config->vocabulary);
@@ -56,37 +57,68 @@ bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct b
         for (uint32_t t = 0; t < length; t++) positions[batch->offsets[i] + t] = t;
     }
     for (uint32_t t = 0; t < tokens; t++) {
-        ids[t] = (uint32_t)batch->ids[t];
+        ids[t] = batch->ids ? (uint32_t)batch->ids[t] : 0;
         types[t] = batch->types ? (uint32_t)batch->types[t] : 0;
     }
     return true;
 }
 
-bool session_run(struct wherry_session *s, const struct batch_shape *shape, double *step_seconds, struct error *e)
+/* The batch's header and tables, and its lists. */
+static int batch_uploads(struct wherry_session *s, const struct batch_shape *shape, struct transfer *uploads)
 {
     const struct graph *g = &s->graph;
-    struct transfer uploads[1 + BATCH_DATA_COUNT], download;
     int n = 0;
     size_t words = batch_fill(&s->tables, shape, s->words);
+    s->words[HEADER_SEED] = (uint32_t)s->seed;
+    s->words[HEADER_SEED + 1] = (uint32_t)(s->seed >> 32);
+    s->words[HEADER_STEP] = s->step;
     uploads[n++] = (struct transfer){s->steps[0].bindings[0].buffer, 0, 4 * words, s->words};
     for (int t = 0; t < g->n_tensors; t++) {
         if (g->tensors[t].role != TENSOR_BATCH) continue;
         uploads[n++] = (struct transfer){s->buffers[s->memory.of[t].block], s->memory.of[t].offset, 4 * shape->tokens,
                                          s->batch_u32 + g->tensors[t].data * s->limits.tokens};
     }
-    for (int i = 0; i < s->n_groups; i++) s->grids[i] = call_grid(&s->calls[i], s->f16, s->words);
-    const struct placement *out = &s->memory.of[g->output];
-    uint64_t bytes = (tensor_elements(g, shape, g->output) * session_storage(s) + 3) / 4 * 4;
-    download = (struct transfer){s->buffers[out->block], out->offset, bytes, s->output_storage};
+    return n;
+}
+
+struct transfer session_transfer(const struct wherry_session *s, const struct batch_shape *shape, int tensor,
+                                 void *storage)
+{
+    const struct placement *at = &s->memory.of[tensor];
+    uint64_t bytes =
+        (tensor_elements(&s->graph, shape, tensor) * tensor_element_bytes(&s->graph, tensor, session_storage(s)) + 3) /
+        4 * 4;
+    return (struct transfer){s->buffers[at->block], at->offset, bytes, storage};
+}
+
+bool session_run(struct wherry_session *s, const struct batch_shape *shape, wherry_phase phase, int upload,
+                 int download, double *step_seconds, struct error *e)
+{
+    struct transfer uploads[2 + BATCH_DATA_COUNT], downloads[1];
+    int n = batch_uploads(s, shape, uploads);
+    for (int i = 0; i < s->n_calls; i++) s->grids[i] = call_grid(&s->calls[i], s->f16, s->words);
+    if (upload >= 0) uploads[n++] = session_transfer(s, shape, upload, s->input_storage);
+    if (download >= 0) downloads[0] = session_transfer(s, shape, download, s->output_storage);
     return s->device->backend->program_run(s->device->handle, s->program,
                                            &(struct run){.uploads = uploads,
                                                          .n_uploads = n,
-                                                         .downloads = &download,
-                                                         .n_downloads = 1,
+                                                         .downloads = downloads,
+                                                         .n_downloads = download >= 0,
                                                          .grids = s->grids,
                                                          .batch = shape,
-                                                         .step_seconds = step_seconds},
+                                                         .step_seconds = step_seconds,
+                                                         .first = phase == WHERRY_PHASE_BACKWARD ? s->boundary : 0,
+                                                         .end = phase == WHERRY_PHASE_FORWARD ? s->boundary : 0},
                                            e);
+}
+
+void session_floats(const struct wherry_session *s, const void *storage, size_t count, float *out)
+{
+    const uint16_t *half = storage;
+    if (s->f16)
+        for (size_t i = 0; i < count; i++) out[i] = half_to_float(half[i]);
+    else
+        memcpy(out, storage, count * sizeof *out);
 }
 
 static bool encode(struct wherry_session *s, const wherry_batch *batch, float *out, size_t out_floats, struct error *e)
@@ -96,12 +128,8 @@ static bool encode(struct wherry_session *s, const wherry_batch *batch, float *o
     size_t count = (size_t)tensor_elements(&s->graph, &shape, s->graph.output);
     if (out_floats < count)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "room for %zu floats, the result has %zu", out_floats, count);
-    TRY(session_run(s, &shape, NULL, e));
-    const uint16_t *half = s->output_storage;
-    if (s->f16)
-        for (size_t i = 0; i < count; i++) out[i] = half_to_float(half[i]);
-    else
-        memcpy(out, s->output_storage, count * sizeof *out);
+    TRY(session_run(s, &shape, WHERRY_PHASE_ALL, -1, s->graph.output, NULL, e));
+    session_floats(s, s->output_storage, count, out);
     for (size_t i = 0; i < count; i++)
         if (!isfinite(out[i]))
             return fail(e, WHERRY_STATUS_VERIFY_FAILED,
@@ -115,6 +143,8 @@ wherry_status wherry_encode(wherry_session *session, const wherry_batch *batch, 
 {
     if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!batch || !out) return context_invalid(session->context, "wherry_encode: batch or out is NULL");
+    if (session->graph.out_gradient >= 0)
+        return context_invalid(session->context, "wherry_encode: this session trains: use wherry_forward");
     if (!session->prepared) {
         wherry_status status = wherry_session_prepare(session, NULL, NULL, NULL);
         if (status) return status;

@@ -74,10 +74,18 @@ static int batch_block(const struct wherry_session *s)
     return block;
 }
 
-static void make_step(struct wherry_session *s, int group)
+static int calls_of(const struct wherry_session *s, int group)
 {
-    const struct call *call = &s->calls[group];
-    struct step *step = &s->steps[group];
+    int n = 0;
+    for (int i = 0; i < s->n_calls; i++) n += s->call_groups[i] == group;
+    return n;
+}
+
+static void make_step(struct wherry_session *s, int index)
+{
+    int group = s->call_groups[index];
+    const struct call *call = &s->calls[index];
+    struct step *step = &s->steps[index];
     uint64_t tables = 4 * batch_words_most(&s->tables, &s->limits);
     step->name = s->groups[group].name;
     step->kernel = call->kernel;
@@ -85,17 +93,20 @@ static void make_step(struct wherry_session *s, int group)
     step->f16 = s->f16;
     step->call = call;
     step->group = group;
-    step->flops = group_flops(&s->graph, &s->limits, &s->groups[group]);
+    step->flops = group_flops(&s->graph, &s->limits, &s->groups[group]) / (double)calls_of(s, group);
     step->bindings[step->n_bindings++] =
         (struct binding){.slot = SLOT_BATCH, .words = true, .buffer = s->buffers[batch_block(s)], .bytes = tables};
     for (int i = 0; i < call->n_arguments; i++) {
-        const struct placement *at = &s->memory.of[call->arguments[i].tensor];
-        step->bindings[step->n_bindings++] = (struct binding){.slot = call->arguments[i].slot,
-                                                              .written = call->arguments[i].written,
-                                                              .words = s->graph.tensors[call->arguments[i].tensor].u32,
-                                                              .buffer = s->buffers[at->block],
-                                                              .offset = at->offset,
-                                                              .bytes = at->bytes};
+        int tensor = call->arguments[i].tensor;
+        bool scratch = tensor == TENSOR_SCRATCH;
+        const struct placement *at = scratch ? &s->memory.scratch[group] : &s->memory.of[tensor];
+        step->bindings[step->n_bindings++] =
+            (struct binding){.slot = call->arguments[i].slot,
+                             .written = call->arguments[i].written,
+                             .words = scratch || s->graph.tensors[tensor].u32 || s->graph.tensors[tensor].f32,
+                             .buffer = s->buffers[at->block],
+                             .offset = at->offset,
+                             .bytes = at->bytes};
     }
 }
 
@@ -103,15 +114,23 @@ static bool make_host_memory(struct wherry_session *s, struct error *e)
 {
     const struct host *host = &s->context->host;
     size_t tokens = (size_t)s->limits.tokens;
-    s->grids = host_alloc(host, (size_t)s->n_groups, sizeof *s->grids, e);
+    s->grids = host_alloc(host, (size_t)s->n_calls, sizeof *s->grids, e);
     s->words = s->grids ? host_alloc(host, (size_t)batch_words_most(&s->tables, &s->limits), 4, e) : NULL;
     s->batch_u32 = s->words ? host_alloc(host, BATCH_DATA_COUNT * tokens, 4, e) : NULL;
     s->offsets = s->batch_u32 ? host_alloc(host, (size_t)s->limits.sequences + 1, 4, e) : NULL;
     if (!s->offsets) return false;
-    s->schedule.max_download = (size_t)s->memory.of[s->graph.output].bytes;
-    s->schedule.max_upload = 4 * ((size_t)batch_words_most(&s->tables, &s->limits) + BATCH_DATA_COUNT * tokens);
-    s->output_storage = host_alloc(host, s->schedule.max_download, 1, e);
-    return s->output_storage != NULL;
+    const struct graph *g = &s->graph;
+    size_t output = (size_t)s->memory.of[g->output].bytes, input = 0;
+    if (g->in_gradient >= 0 && s->memory.of[g->in_gradient].bytes > output)
+        output = (size_t)s->memory.of[g->in_gradient].bytes;
+    if (g->input >= 0) input = (size_t)s->memory.of[g->input].bytes;
+    if (g->out_gradient >= 0 && s->memory.of[g->out_gradient].bytes > input)
+        input = (size_t)s->memory.of[g->out_gradient].bytes;
+    s->schedule.max_download = output;
+    s->schedule.max_upload = 4 * ((size_t)batch_words_most(&s->tables, &s->limits) + BATCH_DATA_COUNT * tokens) + input;
+    s->output_storage = host_alloc(host, output, 1, e);
+    if (input) s->input_storage = s->output_storage ? host_alloc(host, input, 1, e) : NULL;
+    return s->output_storage && (!input || s->input_storage);
 }
 
 bool session_prepare(struct wherry_session *s, wherry_progress progress, void *user, wherry_prepare_info *info,
@@ -123,17 +142,18 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
         TRY(make_buffers(s, e));
         TRY(upload_weights(s, progress, user, e));
         TRY(make_host_memory(s, e));
-        if (!(s->steps = host_alloc(&s->context->host, (size_t)s->n_groups, sizeof *s->steps, e))) return false;
-        for (int i = 0; i < s->n_groups; i++) make_step(s, i);
+        if (!(s->steps = host_alloc(&s->context->host, (size_t)s->n_calls, sizeof *s->steps, e))) return false;
+        for (int i = 0; i < s->n_calls; i++) make_step(s, i);
         s->schedule.steps = s->steps;
-        s->schedule.n_steps = s->n_groups;
+        s->schedule.n_steps = s->n_calls;
+        s->schedule.boundary = s->boundary < s->n_calls ? s->boundary : 0;
         s->schedule.graph = &s->graph;
         s->schedule.groups = s->groups;
         s->program = s->device->backend->program_create(s->device->handle, &s->schedule, progress, user, &made, e);
         if (!s->program) return false;
-        for (int i = 0; i < s->n_groups; i++) {
+        for (int i = 0; i < s->n_calls; i++) {
             const char *note = s->device->backend->program_note(s->program, i);
-            if (note) TRY(session_note(s, e, "%s: %s", s->groups[i].row->name, note));
+            if (note) TRY(session_note(s, e, "%s: %s", s->groups[s->call_groups[i]].row->name, note));
         }
         s->prepared = true;
     }
@@ -152,8 +172,9 @@ static void prepare_undo(struct wherry_session *s)
     s->device->backend->program_destroy(s->device->handle, s->program);
     for (int i = 0; s->buffers && i < s->memory.n_blocks; i++)
         s->device->backend->buffer_destroy(s->device->handle, s->buffers[i]);
-    void **memory[] = {(void **)&s->buffers,   (void **)&s->steps,   (void **)&s->grids,         (void **)&s->words,
-                       (void **)&s->batch_u32, (void **)&s->offsets, (void **)&s->output_storage};
+    void **memory[] = {(void **)&s->buffers,        (void **)&s->steps,        (void **)&s->grids,
+                       (void **)&s->words,          (void **)&s->batch_u32,    (void **)&s->offsets,
+                       (void **)&s->output_storage, (void **)&s->input_storage};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
         host_free(host, *memory[i]);
         *memory[i] = NULL;

@@ -51,11 +51,20 @@ static uint64_t call_rows(const struct call *call, const struct batch_shape *lim
     return call_get(call, CONST_ROWS, HEADER_TOKENS) == HEADER_SEQUENCES ? limits->sequences : limits->tokens;
 }
 
-static bool session_call(const struct wherry_session *s, const struct graph *g, const struct group *group,
-                         struct call *call, struct error *e)
+/* A group's calls, and the bytes that they need for each other. */
+static bool session_calls(const struct wherry_session *s, const struct graph *g, const struct group *group,
+                          struct call calls[GROUP_MAX_CALLS], int *count, uint64_t *scratch, struct error *e)
 {
-    TRY(group_call(g, group, call, e));
-    call_tiles(call, s->device->backend->limits(s->device->handle), s->f16, call_rows(call, &s->limits));
+    TRY(group_calls(g, group, calls, count, e));
+    *scratch = 0;
+    for (int i = 0; i < *count; i++) {
+        uint64_t rows = call_rows(&calls[i], &s->limits);
+        call_tiles(&calls[i], s->device->backend->limits(s->device->handle), s->f16, rows);
+        if (i && call_has_slot(&calls[i], SLOT_PARTIALS)) /* the parts are those of the kernel before */
+            call_set(&calls[i], CONST_PART_ROWS, call_get(&calls[0], CONST_PART_ROWS, 1));
+        uint64_t bytes = call_scratch_bytes(&calls[i], rows);
+        *scratch = bytes > *scratch ? bytes : *scratch;
+    }
     return true;
 }
 
@@ -65,18 +74,23 @@ static bool filter_runs(const struct graph *g, const struct group *group, char *
 {
     struct wherry_session *s = user;
     struct error e = {0};
-    struct call call;
-    if (!session_call(s, g, group, &call, &e)) {
+    struct call calls[GROUP_MAX_CALLS];
+    uint64_t scratch;
+    int count;
+    if (!session_calls(s, g, group, calls, &count, &scratch, &e)) {
         snprintf(reason, size, "%s", e.text);
         return false;
     }
     size_t have = s->device->backend->limits(s->device->handle)->shared_bytes;
-    if (call_shared_bytes(&call) > have) {
-        snprintf(reason, size, "the kernel %s needs %zu bytes of shared memory, the device has %zu", call.kernel,
-                 call_shared_bytes(&call), have);
-        return false;
+    for (int i = 0; i < count; i++) {
+        if (call_shared_bytes(&calls[i]) > have) {
+            snprintf(reason, size, "the kernel %s needs %zu bytes of shared memory, the device has %zu",
+                     calls[i].kernel, call_shared_bytes(&calls[i]), have);
+            return false;
+        }
+        TRY(s->device->backend->supports(s->device->handle, &calls[i], s->f16, reason, size));
     }
-    return s->device->backend->supports(s->device->handle, &call, s->f16, reason, size);
+    return true;
 }
 
 static void filter_split(const struct graph *g, const struct group *group, const char *reason, void *user)
@@ -118,6 +132,7 @@ static bool plan_memory(struct wherry_session *s, const struct batch_shape *limi
                                                        .n_groups = s->n_groups,
                                                        .limits = *limits,
                                                        .storage = session_storage(s),
+                                                       .scratch = s->scratch,
                                                        .max_block_bytes = device->max_buffer_bytes,
                                                        .max_tensor_bytes = device->max_binding_bytes,
                                                        .keep = s->keep,
@@ -183,6 +198,53 @@ static bool resolve_pool(const struct wherry_model *model, const wherry_session_
     return true;
 }
 
+static bool resolve_training(const wherry_training_desc *desc, const char *plan, struct graph_options *options,
+                             struct error *e)
+{
+    if (!desc) return true;
+    if (desc->struct_size != sizeof *desc)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_training_desc.struct_size is %u, this library's is %zu",
+                    desc->struct_size, sizeof *desc);
+    if (!(desc->dropout >= 0 && desc->dropout < 1))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "a dropout of %g: it must be at least 0 and below 1",
+                    (double)desc->dropout);
+    if (desc->save > WHERRY_SAVE_LEAST)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "save %d is none of wherry_save", (int)desc->save);
+    options->training = true;
+    options->dropout = desc->dropout;
+    options->save = desc->save;
+    options->stack = desc->stack;
+    options->flash = !strcmp(plan, "flash");
+    return true;
+}
+
+/* Calls of all groups, one behind the other. */
+static bool make_calls(struct wherry_session *s, struct error *e)
+{
+    const struct host *host = &s->context->host;
+    size_t most = (size_t)s->n_groups * GROUP_MAX_CALLS;
+    bool queries = false, scores = false;
+    if (!(s->calls = host_alloc(host, most, sizeof *s->calls, e)) ||
+        !(s->call_groups = host_alloc(host, most, sizeof *s->call_groups, e)) ||
+        !(s->scratch = host_alloc(host, (size_t)s->n_groups, sizeof *s->scratch, e)))
+        return false;
+    int forward = groups_forward(s->groups, s->n_groups);
+    for (int i = 0; i < s->n_groups; i++) {
+        int count;
+        if (i == forward) s->boundary = s->n_calls;
+        TRY(session_calls(s, &s->graph, &s->groups[i], &s->calls[s->n_calls], &count, &s->scratch[i], e));
+        for (int c = 0; c < count; c++) s->call_groups[s->n_calls++] = i;
+    }
+    if (forward == s->n_groups) s->boundary = s->n_calls;
+    for (int i = 0; i < s->n_calls; i++) {
+        queries |= s->calls[i].launch == LAUNCH_QUERIES;
+        scores |= s->calls[i].launch == LAUNCH_SCORES;
+    }
+    if (!queries) s->tables.query_tile = 0;
+    if (!scores) s->tables.score_tile = 0;
+    return true;
+}
+
 static bool session_init(struct wherry_session *s, const wherry_session_desc *desc, struct error *e)
 {
     const struct host *host = &s->context->host;
@@ -191,6 +253,8 @@ static bool session_init(struct wherry_session *s, const wherry_session_desc *de
     struct graph_options options = {.config = &info->config};
     if (!(s->plan = plan_find(desc->plan ? desc->plan : "flash", e))) return false;
     TRY(resolve_pool(s->model, desc, &options, e));
+    TRY(resolve_training(desc->training, s->plan->name, &options, e));
+    if (options.stack) options.pool = WHERRY_POOL_NONE, options.normalize = false;
 
     bool gpu = s->device->info.type != WHERRY_DEVICE_CPU;
     s->f16 = desc->dtype == WHERRY_DTYPE_F16 || (desc->dtype == WHERRY_DTYPE_DEFAULT && gpu && device->f16);
@@ -208,15 +272,7 @@ static bool session_init(struct wherry_session *s, const wherry_session_desc *de
     TRY(graph_create(host, &options, &s->graph, e));
     const struct group_filter filter = {filter_runs, filter_split, s};
     TRY(groups_create(&s->graph, s->plan, &filter, &s->groups, &s->n_groups, e));
-    if (!(s->calls = host_alloc(host, (size_t)s->n_groups, sizeof *s->calls, e))) return false;
-    bool queries = false, scores = false;
-    for (int i = 0; i < s->n_groups; i++) {
-        TRY(session_call(s, &s->graph, &s->groups[i], &s->calls[i], e));
-        queries |= s->calls[i].launch == LAUNCH_QUERIES;
-        scores |= s->calls[i].launch == LAUNCH_SCORES;
-    }
-    if (!queries) s->tables.query_tile = 0;
-    if (!scores) s->tables.score_tile = 0;
+    TRY(make_calls(s, e));
     uint64_t budget = desc->memory_budget    ? desc->memory_budget
                       : device->memory_bytes ? device->memory_bytes
                                              : UINT64_MAX;
@@ -263,8 +319,11 @@ void wherry_session_destroy(wherry_session *session)
     host_free(host, session->batch_u32);
     host_free(host, session->offsets);
     host_free(host, session->output_storage);
+    host_free(host, session->input_storage);
     host_free(host, session->notes);
     host_free(host, session->calls);
+    host_free(host, session->call_groups);
+    host_free(host, session->scratch);
     host_free(host, session->groups);
     memory_plan_destroy(&session->memory);
     graph_destroy(&session->graph);
@@ -279,7 +338,10 @@ wherry_status wherry_session_query(const wherry_session *session, wherry_session
                                  .weight_bytes = session->memory.bytes_of[MEMORY_WEIGHTS],
                                  .activation_bytes = session->memory.bytes_of[MEMORY_ACTIVATIONS] +
                                                      session->memory.bytes_of[MEMORY_BATCH],
+                                 .saved_bytes = groups_saved_bytes(&session->graph, &session->limits, session->groups,
+                                                                   session->n_groups, session_storage(session)),
                                  .groups = (uint32_t)session->n_groups,
+                                 .launches = (uint32_t)session->n_calls,
                                  .operators = (uint32_t)session->graph.n_ops,
                                  .splits = session->splits,
                                  .embedding_size = tensor_row_length(&session->graph, session->graph.output),

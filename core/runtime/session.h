@@ -16,7 +16,10 @@ struct wherry_session {
     struct graph graph;
     struct group *groups;
     int n_groups;
-    struct call *calls; /* [n_groups] */
+    struct call *calls;    /* [n_calls]: one or two of each group, in order */
+    int *call_groups;      /* [n_calls] */
+    uint64_t *scratch;     /* [n_groups] bytes */
+    int n_calls, boundary; /* the backward pass' first call, n_calls without one */
     struct batch_shape limits;
     uint32_t max_length;
     bool f16, keep;
@@ -25,18 +28,23 @@ struct wherry_session {
     char (*notes)[512]; /* what differs from the plan asked for */
     int n_notes;
     uint32_t splits;
+    uint64_t seed; /* dropout's */
+    uint32_t step;
 
     /* Made by prepare */
     bool prepared;
     struct buffer **buffers; /* [memory.n_blocks] */
-    struct step *steps;      /* [n_groups] */
+    struct step *steps;      /* [n_calls] */
     struct schedule schedule;
     struct program *program;
-    struct grid *grids;   /* [n_groups] */
-    uint32_t *words;      /* batch header and tables */
-    uint32_t *batch_u32;  /* [BATCH_DATA_COUNT][max tokens] */
-    uint32_t *offsets;    /* [max sequences + 1] */
-    void *output_storage; /* what a run downloads */
+    struct grid *grids;       /* [n_calls] */
+    uint32_t *words;          /* batch header and tables */
+    uint32_t *batch_u32;      /* [BATCH_DATA_COUNT][max tokens] */
+    uint32_t *offsets;        /* [max sequences + 1] */
+    void *output_storage;     /* what a run downloads */
+    void *input_storage;      /* training: what it uploads as x or as the loss gradient */
+    struct batch_shape shape; /* of the last batch: the backward pass is of the last forward one */
+    bool forward_done, backward_done;
 };
 
 size_t session_storage(const struct wherry_session *s); /* bytes of an element */
@@ -47,8 +55,17 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
 /* Checks a batch against the limits and fills `shape` (with offsets kept by the session) and the host's side of the
  * batch buffer. */
 bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct batch_shape *shape, struct error *e);
-/* Runs the batch that session_batch filled in; the output is then in output_storage. step_seconds may be NULL. */
-bool session_run(struct wherry_session *s, const struct batch_shape *shape, double *step_seconds, struct error *e);
+/* Runs the batch that session_batch filled in, or one phase of its training step. `upload`: a tensor that is copied
+ * from input_storage before, `download`: one that is copied to output_storage behind; -1: none. step_seconds [n_calls]
+ * may be NULL. */
+bool session_run(struct wherry_session *s, const struct batch_shape *shape, wherry_phase phase, int upload,
+                 int download, double *step_seconds, struct error *e);
+/* The copy of a tensor, as long as it is in this batch, to or from `storage`. */
+struct transfer session_transfer(const struct wherry_session *s, const struct batch_shape *shape, int tensor,
+                                 void *storage);
+/* Training: fills x and the loss gradient with random values, for profile and verify. */
+bool session_random_inputs(struct wherry_session *s, const struct batch_shape *shape, struct error *e);
+void session_floats(const struct wherry_session *s, const void *storage, size_t count, float *out);
 void cost_of_group(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,
                    wherry_cost *out);
 

@@ -52,7 +52,8 @@ static bool guards_intact(const struct check *c, int tensor)
 {
     const struct placement *at = &c->s->memory.of[tensor];
     const unsigned char *block = c->blocks[at->block];
-    uint64_t used = tensor_elements(&c->s->graph, c->shape, tensor) * session_storage(c->s);
+    uint64_t used = tensor_elements(&c->s->graph, c->shape, tensor) *
+                    tensor_element_bytes(&c->s->graph, tensor, session_storage(c->s));
     for (uint64_t i = at->offset - MEMORY_ALIGNMENT; i < at->offset; i++)
         if (block[i] != POISON) return false;
     for (uint64_t i = at->offset + used; i < at->offset + at->bytes + MEMORY_ALIGNMENT; i++)
@@ -63,17 +64,21 @@ static bool guards_intact(const struct check *c, int tensor)
 static bool compare_tensor(struct check *c, int tensor, wherry_verify_result *result, double *difference,
                            double *square, struct error *e)
 {
-    size_t n = (size_t)tensor_elements(&c->s->graph, c->shape, tensor);
+    const struct graph *g = &c->s->graph;
+    int owner = tensor_owner(g, tensor);
+    size_t n = (size_t)tensor_elements(g, c->shape, owner), length = tensor_row_length(g, tensor),
+           stride = tensor_row_stride(g, tensor), offset = tensor_row_offset(g, tensor);
     if (n > c->device_capacity) {
         host_free(&c->s->context->host, c->device);
         c->device_capacity = 0;
         if (!(c->device = host_alloc(&c->s->context->host, n, sizeof *c->device, e))) return false;
         c->device_capacity = n;
     }
-    doubles_from_storage(block_bytes(tensor, c), c->s->f16, n, c->device);
-    const double *want = c->values.of[tensor];
-    result->values += n;
+    doubles_from_storage(block_bytes(owner, c), c->s->f16 && !g->tensors[owner].f32, n, c->device);
+    const double *want = c->values.of[owner];
     for (size_t i = 0; i < n; i++) {
+        if (i % stride < offset || i % stride >= offset + length) continue; /* another slice's */
+        result->values++;
         if (!isfinite(want[i]) || !isfinite(c->device[i])) {
             bool same = isnan(want[i]) ? isnan(c->device[i]) : want[i] == c->device[i];
             result->not_finite += !same;
@@ -84,7 +89,7 @@ static bool compare_tensor(struct check *c, int tensor, wherry_verify_result *re
         *square += want[i] * want[i];
         if (fabs(d) > result->max_error) result->max_error = fabs(d);
     }
-    result->guards_intact &= guards_intact(c, tensor);
+    result->guards_intact &= guards_intact(c, owner);
     return true;
 }
 
@@ -97,6 +102,8 @@ static bool check_group(struct check *c, const struct group *group, wherry_verif
     strncpy(result->kernel, group->row->kernel, sizeof result->kernel - 1);
     result->tolerance = tolerance(s);
     result->guards_intact = true;
+    c->values.seed = s->seed;
+    c->values.step = s->step;
     TRY(values_load(&s->graph, group, c->shape, s->f16, block_bytes, c, &c->values, e));
     TRY(group_reference(&s->graph, group, c->shape, &c->values, e));
     for (int w = 0; w < group->n_writes; w++) TRY(compare_tensor(c, group->writes[w], result, &difference, &square, e));
@@ -121,7 +128,8 @@ static bool verify(struct check *c, uint32_t replays, wherry_verify_callback cal
 {
     struct wherry_session *s = c->s;
     TRY(poison(c, e));
-    TRY(session_run(s, c->shape, NULL, e));
+    TRY(session_random_inputs(s, c->shape, e));
+    TRY(session_run(s, c->shape, WHERRY_PHASE_ALL, -1, -1, NULL, e));
     TRY(read_all(c, e));
     uint64_t first = activations_hash(c);
     for (int i = 0; i < s->n_groups; i++) {
@@ -132,7 +140,7 @@ static bool verify(struct check *c, uint32_t replays, wherry_verify_callback cal
         if (callback && !callback(&result, user)) return fail(e, WHERRY_STATUS_CANCELLED, "verify was cancelled");
     }
     for (uint32_t r = 0; r < replays; r++) {
-        TRY(session_run(s, c->shape, NULL, e));
+        TRY(session_run(s, c->shape, WHERRY_PHASE_ALL, -1, -1, NULL, e));
         TRY(read_all(c, e));
         summary->replays++;
         summary->replays_different += activations_hash(c) != first;
@@ -164,6 +172,7 @@ wherry_status wherry_verify(wherry_session *session, const wherry_batch *batch, 
     *summary = (wherry_verify_summary){.struct_size = sizeof *summary};
     struct error *e = &context->error;
     struct batch_shape shape;
+    session->forward_done = false;
     struct check c = {.s = session, .shape = &shape};
     size_t blocks = (size_t)session->memory.n_blocks;
     bool ok = session_batch(session, batch, &shape, e) && values_create(&session->graph, &c.values, e) &&

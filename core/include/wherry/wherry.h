@@ -1,6 +1,6 @@
 /* Wherry: transformer encoders (BERT family) on any GPU, through OpenCL and Vulkan.
  *
- *   context -> device -> model -> session -> encode
+ *   context -> device -> model -> session -> encode, or forward and backward
  *
  * Rules that hold for every function here:
  * - A fallible call returns a wherry_status, 0 meaning success; results come through out-pointers, which a failed call
@@ -204,6 +204,26 @@ typedef enum wherry_dtype {
     WHERRY_DTYPE_F16 /* stored in 16 bits; sums, statistics and softmax in f32 */
 } wherry_dtype;
 
+/* What the forward pass of training keeps for the backward pass. */
+typedef enum wherry_save {
+    WHERRY_SAVE_DEFAULT = 0, /* what the backward pass reads; of a ReLU what came out, which is kept anyway */
+    WHERRY_SAVE_PAPER,       /* as Ivanov et al.: also what goes into a ReLU */
+    WHERRY_SAVE_ALL,         /* everything that the forward pass writes */
+    WHERRY_SAVE_LEAST        /* fewest bytes: what follows row by row from the rest is computed again */
+} wherry_save;
+
+/* Makes a session train: wherry_forward and wherry_backward instead of wherry_encode. */
+typedef struct wherry_training_desc {
+    uint32_t struct_size;
+    /* Probability at the four places: attention's weights, attention's output, behind the activation, behind the second
+     * linear layer. 0: none. Kept values are scaled by 1 / (1 - p), p being rounded to a multiple of 2^-16. What is
+     * dropped is a function of seed, step, layer, place and element (core/kernel/random.h), the same on every device
+     * and in every plan and type. */
+    float dropout;
+    wherry_save save;
+    bool stack; /* the layers alone: floats go in and come out, no embeddings, no pooling */
+} wherry_training_desc;
+
 typedef struct wherry_session_desc {
     uint32_t struct_size;
     uint32_t max_tokens;    /* in one batch, over all sequences; 0: 16384 */
@@ -212,9 +232,10 @@ typedef struct wherry_session_desc {
     wherry_dtype dtype;
     const char *plan; /* "flash" (NULL), "paper", "unfused" */
     wherry_pool pool;
-    int normalize;           /* 0: the model's own; 1: L2-normalize embeddings; -1: don't */
-    uint64_t memory_budget;  /* device bytes; 0: what the device has */
-    bool keep_intermediates; /* no memory is reused, so that every tensor can be verified */
+    int normalize;                        /* 0: the model's own; 1: L2-normalize embeddings; -1: don't */
+    uint64_t memory_budget;               /* device bytes; 0: what the device has */
+    bool keep_intermediates;              /* no memory is reused, so that every tensor can be verified */
+    const wherry_training_desc *training; /* NULL: inference */
 } wherry_session_desc;
 
 typedef struct wherry_session_plan {
@@ -222,7 +243,9 @@ typedef struct wherry_session_plan {
     uint64_t device_bytes;
     uint64_t weight_bytes;
     uint64_t activation_bytes; /* all tensors that live at the same time, and the batch */
-    uint32_t groups;           /* kernel launches of one encode */
+    uint64_t saved_bytes;      /* training: of the activations, what is kept for the backward pass at these limits */
+    uint32_t groups;
+    uint32_t launches; /* kernels of one encode, or of one forward and backward pass */
     uint32_t operators;
     uint32_t splits; /* groups of the plan that this device can't run whole; see wherry_session_note */
     uint32_t embedding_size;
@@ -272,6 +295,41 @@ typedef struct wherry_batch {
 WHERRY_API wherry_status wherry_encode(wherry_session *session, const wherry_batch *batch, float *out,
                                        size_t out_floats);
 
+/* ---- training: a session made with a wherry_training_desc ---- */
+
+/* What dropout's random numbers depend on beside the place. */
+typedef struct wherry_step {
+    uint32_t struct_size;
+    uint32_t step;
+    uint64_t seed;
+} wherry_step;
+
+/* Forward pass; what the backward pass needs stays on the device. A stack takes float x [tokens][hidden] and of the
+ * batch only the sequences' offsets (ids may be NULL); otherwise x is NULL. `step` may be NULL: seed and step 0. `out`
+ * gets float [tokens][hidden] of a stack, else what wherry_encode gives; NULL: nothing is copied. */
+WHERRY_API wherry_status wherry_forward(wherry_session *session, const wherry_batch *batch, const float *x,
+                                        const wherry_step *step, float *out, size_t out_floats);
+/* Backward pass of the last wherry_forward: `gradient` is that of the loss by its output, of the same shape.
+ * `x_gradient` gets the one by x [tokens][hidden] (a stack's; NULL: it is not copied). Gradients of the weights are
+ * read with wherry_gradient_read; each backward pass overwrites them. In f16 the caller scales the loss so that
+ * gradients neither vanish nor overflow. */
+WHERRY_API wherry_status wherry_backward(wherry_session *session, const float *gradient, size_t gradient_floats,
+                                         float *x_gradient, size_t x_gradient_floats);
+
+typedef struct wherry_gradient {
+    uint32_t struct_size; /* set by the caller */
+    char name[48];        /* of the weight: "layer.0.w_qkv" */
+    char dims[16];        /* its letters, as in wherry_cost */
+    int32_t layer;        /* -1 outside the layers */
+    uint64_t elements;
+} wherry_gradient;
+
+/* Gradients by index from 0, in the order in which the backward pass makes them. */
+WHERRY_API size_t wherry_gradient_count(const wherry_session *session);
+WHERRY_API wherry_status wherry_gradient_describe(const wherry_session *session, size_t index, wherry_gradient *out);
+/* Copies one gradient of the last backward pass; `floats` is the capacity of `out`. */
+WHERRY_API wherry_status wherry_gradient_read(wherry_session *session, size_t index, float *out, size_t floats);
+
 /* ---- what moves, what it costs ---- */
 
 typedef enum wherry_class {
@@ -290,6 +348,7 @@ typedef struct wherry_cost {
     int32_t layer;                      /* -1 outside the layers */
     uint32_t paper_row;                 /* row of the operator table of Ivanov et al., 0 where it has none */
     uint32_t first_operator, operators; /* groups: which operators; operators: its own index and 1 */
+    bool backward;                      /* of training's backward pass */
     double flops;
     uint64_t bytes_read, bytes_written; /* each distinct tensor once */
     /* Filled by wherry_profile, else 0 */
@@ -306,8 +365,8 @@ typedef struct wherry_analysis_desc {
     const char *plan;       /* NULL: flash */
     wherry_pool pool;       /* 0: none */
     bool normalize;
-    bool training;   /* dropout operators are there, as in the paper's table */
-    bool layer_only; /* one encoder layer alone: no embeddings, no pooling */
+    bool layer_only;                      /* one encoder layer alone: no embeddings, no pooling */
+    const wherry_training_desc *training; /* with the backward pass; `stack` has no say here. NULL: inference */
 } wherry_analysis_desc;
 
 /* Needs no device: counts flop and bytes of every operator and group. */
@@ -316,15 +375,22 @@ WHERRY_API wherry_status wherry_analyze(wherry_context *context, const wherry_an
 WHERRY_API void wherry_analysis_destroy(wherry_analysis *analysis);
 WHERRY_API const wherry_cost *wherry_analysis_operators(const wherry_analysis *analysis, size_t *count);
 WHERRY_API const wherry_cost *wherry_analysis_groups(const wherry_analysis *analysis, size_t *count);
+/* Bytes that the forward pass keeps for the backward pass in this plan. */
+WHERRY_API uint64_t wherry_analysis_saved_bytes(const wherry_analysis *analysis);
 /* The graph with its groups as clusters and bytes on its edges, in Graphviz's language. The text lives as long as the
  * analysis. */
 WHERRY_API const char *wherry_analysis_dot(const wherry_analysis *analysis);
 
+/* Which part of a training step is profiled; inference has no parts. */
+typedef enum wherry_phase { WHERRY_PHASE_ALL = 0, WHERRY_PHASE_FORWARD, WHERRY_PHASE_BACKWARD } wherry_phase;
+
 /* Runs the batch `repeats` times with device timestamps around every group (median, 5th and 95th percentile), after at
- * least `warm_seconds` of the same work. Fills at most *count entries of `groups` and sets *count; `step_seconds` (may
- * be NULL) gets the host's median time of a whole encode without timestamps. */
-WHERRY_API wherry_status wherry_profile(wherry_session *session, const wherry_batch *batch, uint32_t repeats,
-                                        double warm_seconds, wherry_cost *groups, size_t *count, double *step_seconds);
+ * least `warm_seconds` of the same work. Fills at most *count entries of `groups` and sets *count; those of another
+ * phase have no time. `step_seconds` (may be NULL) gets the host's median time of a whole run without timestamps: an
+ * encode with its copies; a training step with random x and loss gradient on the device already, and without copies. */
+WHERRY_API wherry_status wherry_profile(wherry_session *session, const wherry_batch *batch, wherry_phase phase,
+                                        uint32_t repeats, double warm_seconds, wherry_cost *groups, size_t *count,
+                                        double *step_seconds);
 
 typedef struct wherry_verify_result {
     char name[64];
@@ -346,9 +412,10 @@ typedef struct wherry_verify_summary {
     uint32_t replays, replays_different; /* runs of the same batch; of them, those whose bits differ from the first's */
 } wherry_verify_summary;
 
-/* Runs every group of the session's plan on the device and compares it with the reference, at this batch's shapes; then
- * replays the step `replays` times and compares bits. The session must have been created with keep_intermediates.
- * WHERRY_STATUS_VERIFY_FAILED when anything differs; the summary is filled all the same. */
+/* A training session gets random x and loss gradient. Runs every group of the session's plan on the device and compares
+ * it with the reference, at this batch's shapes; then replays the step `replays` times and compares bits. The session
+ * must have been created with keep_intermediates. WHERRY_STATUS_VERIFY_FAILED when anything differs; the summary is
+ * filled all the same. */
 WHERRY_API wherry_status wherry_verify(wherry_session *session, const wherry_batch *batch, uint32_t replays,
                                        wherry_verify_callback callback, void *user, wherry_verify_summary *summary);
 

@@ -1,0 +1,432 @@
+/* What each kind of operator means, in double. */
+#include "graph/references.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "graph/kinds.h"
+#include "kernel/random.h"
+
+static double *value(const struct graph *g, struct values *v, int tensor) { return v->of[tensor_owner(g, tensor)]; }
+
+/* Row `ids[r]` of the table at inputs[table], plus input 0 where `add`. */
+static bool gather(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v, int ids_at,
+                   bool add, struct error *e)
+{
+    size_t cols = tensor_row_length(g, o->out[0]), rows = (size_t)tensor_elements(g, b, o->out[0]) / cols;
+    const uint32_t *ids = v->ids[o->in[ids_at]];
+    int table = o->in[ids_at + 1];
+    size_t limit = (size_t)tensor_elements(g, b, table) / cols;
+    const double *entries = value(g, v, table), *x = add ? value(g, v, o->in[0]) : NULL;
+    double *y = value(g, v, o->out[0]);
+    for (size_t r = 0; r < rows; r++) {
+        if (ids[r] >= limit)
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: row %u of a table of %zu", o->name, ids[r], limit);
+        for (size_t c = 0; c < cols; c++) y[r * cols + c] = entries[ids[r] * cols + c] + (x ? x[r * cols + c] : 0);
+    }
+    return true;
+}
+
+REFERENCE(reference_gather) { return gather(g, o, b, v, 0, false, e); }
+
+REFERENCE(reference_gather_add) { return gather(g, o, b, v, 1, true, e); }
+
+/* y = x + in[1], repeated where it is shorter: a bias row, or a residual of the same shape. */
+REFERENCE(reference_add)
+{
+    (void)e;
+    size_t n = (size_t)tensor_elements(g, b, o->out[0]), m = (size_t)tensor_elements(g, b, o->in[1]);
+    const double *x = value(g, v, o->in[0]), *z = value(g, v, o->in[1]);
+    double *y = value(g, v, o->out[0]);
+    for (size_t i = 0; i < n; i++) y[i] = x[i] + z[i % m];
+    return true;
+}
+
+static double relu(double x) { return x > 0 ? x : 0; }
+
+static double gelu(double x) { return 0.5 * x * (1 + erf(x / sqrt(2.0))); }
+
+static double gelu_tanh(double x) { return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x))); }
+
+static bool each(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,
+                 double (*function)(double))
+{
+    size_t n = (size_t)tensor_elements(g, b, o->out[0]);
+    const double *x = value(g, v, o->in[0]);
+    double *y = value(g, v, o->out[0]);
+    for (size_t i = 0; i < n; i++) y[i] = function(x[i]);
+    return true;
+}
+
+REFERENCE(reference_relu)
+{
+    (void)e;
+    return each(g, o, b, v, relu);
+}
+
+REFERENCE(reference_gelu)
+{
+    (void)e;
+    return each(g, o, b, v, gelu);
+}
+
+REFERENCE(reference_gelu_tanh)
+{
+    (void)e;
+    return each(g, o, b, v, gelu_tanh);
+}
+
+REFERENCE(reference_tanh)
+{
+    (void)e;
+    return each(g, o, b, v, tanh);
+}
+
+#define PHILOX_WORD uint32_t
+#define PHILOX_MUL(high, low, a, b)                                                                                    \
+    high = (uint32_t)((uint64_t)(a) * (b) >> 32);                                                                      \
+    low = (a) * (b)
+
+/* Multiplies a row by its factors. */
+static void drop_row(const struct op *o, const struct values *v, uint32_t row, size_t columns, const double *x,
+                     double *y)
+{
+    uint32_t threshold = dropout_threshold(o->dropout), words[4];
+    double scale = 65536.0 / (65536.0 - threshold);
+    for (size_t c = 0; c < columns; c++) {
+        if (c % 8 == 0) {
+            uint32_t c0 = row, c1 = (uint32_t)(c / 8), c2 = (uint32_t)(4 * o->layer + o->site), c3 = v->step;
+            uint32_t k0 = (uint32_t)v->seed, k1 = (uint32_t)(v->seed >> 32);
+            PHILOX(c0, c1, c2, c3, k0, k1)
+            words[0] = c0, words[1] = c1, words[2] = c2, words[3] = c3;
+        }
+        uint32_t bits = words[c % 8 / 2] >> (c % 2 ? 16 : 0) & 0xffff;
+        y[c] = bits < threshold ? 0 : x[c] * scale;
+    }
+}
+
+REFERENCE(reference_dropout)
+{
+    (void)e;
+    const double *x = value(g, v, o->in[0]);
+    double *y = value(g, v, o->out[0]);
+    if (o->site != DROPOUT_ATTENTION) {
+        size_t columns = tensor_row_length(g, o->out[0]);
+        for (uint32_t r = 0; r < b->tokens; r++) drop_row(o, v, r, columns, x + r * columns, y + r * columns);
+        return true;
+    }
+    uint32_t heads = g->dims.of['h'];
+    for (uint32_t s = 0; s < b->sequences; s++)
+        for (uint32_t h = 0, length = b->offsets[s + 1] - b->offsets[s]; h < heads; h++)
+            for (uint32_t j = 0; j < length; j++, x += length, y += length)
+                drop_row(o, v, (b->offsets[s] + j) * heads + h, length, x, y);
+    return true;
+}
+
+/* Row j of head h of sequence s, and where its statistics are in a tensor of tokens and heads. */
+#define FOR_SCORE_ROWS(s, h, j, length, statistic)                                                                     \
+    for (uint32_t s = 0; s < b->sequences; s++)                                                                        \
+        for (size_t h = 0, length = b->offsets[s + 1] - b->offsets[s]; h < g->dims.of['h']; h++)                       \
+            for (size_t j = 0, statistic = b->offsets[s] * (size_t)g->dims.of['h'] + h; j < length;                    \
+                 j++, statistic += g->dims.of['h'])
+
+REFERENCE(reference_softmax)
+{
+    (void)e;
+    const double *x = value(g, v, o->in[0]);
+    double *y = value(g, v, o->out[0]), scale = o->attribute;
+    double *lse = o->out[1] >= 0 ? value(g, v, o->out[1]) : NULL;
+    FOR_SCORE_ROWS(s, h, j, length, statistic)
+    {
+        double max = x[0], sum = 0;
+        for (size_t i = 1; i < length; i++) max = x[i] > max ? x[i] : max;
+        for (size_t i = 0; i < length; i++) sum += y[i] = exp(scale * (x[i] - max));
+        for (size_t i = 0; i < length; i++) y[i] /= sum;
+        if (lse) lse[statistic] = scale * max + log(sum);
+        x += length;
+        y += length;
+    }
+    return true;
+}
+
+REFERENCE(reference_softmax_again)
+{
+    (void)e;
+    const double *x = value(g, v, o->in[0]), *lse = value(g, v, o->in[1]);
+    double *y = value(g, v, o->out[0]), scale = o->attribute;
+    FOR_SCORE_ROWS(s, h, j, length, statistic)
+    {
+        for (size_t i = 0; i < length; i++) y[i] = exp(scale * x[i] - lse[statistic]);
+        x += length;
+        y += length;
+    }
+    return true;
+}
+
+/* d x = scale * y * (d y - sum over k of y * d y), y the weights; the sum may come from outside. */
+REFERENCE(reference_softmax_dx)
+{
+    (void)e;
+    const double *d = value(g, v, o->in[0]), *weights = value(g, v, o->in[1]);
+    const double *delta = o->in[2] >= 0 ? value(g, v, o->in[2]) : NULL;
+    double *y = value(g, v, o->out[0]), scale = o->attribute;
+    FOR_SCORE_ROWS(s, h, j, length, statistic)
+    {
+        double sum = delta ? delta[statistic] : 0;
+        for (size_t i = 0; !delta && i < length; i++) sum += weights[i] * d[i];
+        for (size_t i = 0; i < length; i++) y[i] = scale * weights[i] * (d[i] - sum);
+        d += length;
+        weights += length;
+        y += length;
+    }
+    return true;
+}
+
+REFERENCE(reference_delta)
+{
+    (void)e;
+    size_t n = (size_t)tensor_elements(g, b, o->out[0]), p = g->dims.of['p'];
+    const double *x = value(g, v, o->in[0]), *z = value(g, v, o->in[1]);
+    double *y = value(g, v, o->out[0]);
+    for (size_t i = 0; i < n; i++, x += p, z += p) {
+        y[i] = 0;
+        for (size_t c = 0; c < p; c++) y[i] += x[c] * z[c];
+    }
+    return true;
+}
+
+/* ---- gradients ---- */
+
+static double relu_slope(double x) { return x > 0; }
+
+static double gelu_slope(double x)
+{
+    return 0.5 * (1 + erf(x / sqrt(2.0))) + x * exp(-0.5 * x * x) / sqrt(2 * acos(-1.0));
+}
+
+static double gelu_tanh_slope(double x)
+{
+    double a = sqrt(2 / acos(-1.0)), t = tanh(a * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * a * (1 + 3 * 0.044715 * x * x);
+}
+
+static double tanh_slope(double y) { return 1 - y * y; } /* of what came out */
+
+/* d x = d y * slope(what was saved). */
+static bool each_slope(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,
+                       double (*slope)(double))
+{
+    size_t n = (size_t)tensor_elements(g, b, o->out[0]);
+    const double *d = value(g, v, o->in[0]), *saved = value(g, v, o->in[1]);
+    double *y = value(g, v, o->out[0]);
+    for (size_t i = 0; i < n; i++) y[i] = d[i] * slope(saved[i]);
+    return true;
+}
+
+REFERENCE(reference_relu_dx)
+{
+    (void)e;
+    return each_slope(g, o, b, v, relu_slope);
+}
+
+REFERENCE(reference_gelu_dx)
+{
+    (void)e;
+    return each_slope(g, o, b, v, gelu_slope);
+}
+
+REFERENCE(reference_gelu_tanh_dx)
+{
+    (void)e;
+    return each_slope(g, o, b, v, gelu_tanh_slope);
+}
+
+REFERENCE(reference_tanh_dx)
+{
+    (void)e;
+    return each_slope(g, o, b, v, tanh_slope);
+}
+
+REFERENCE(reference_column_sum)
+{
+    (void)e;
+    size_t cols = tensor_row_length(g, o->in[0]), rows = (size_t)tensor_elements(g, b, o->in[0]) / cols;
+    const double *x = value(g, v, o->in[0]);
+    double *y = value(g, v, o->out[0]);
+    memset(y, 0, cols * sizeof *y);
+    for (size_t r = 0; r < rows; r++, x += cols)
+        for (size_t c = 0; c < cols; c++) y[c] += x[c];
+    return true;
+}
+
+/* Mean and 1 / sqrt(variance + epsilon) of a row. */
+static double row_statistics(const double *x, size_t cols, double epsilon, double *mean)
+{
+    double variance = 0;
+    *mean = 0;
+    for (size_t c = 0; c < cols; c++) *mean += x[c];
+    *mean /= (double)cols;
+    for (size_t c = 0; c < cols; c++) variance += (x[c] - *mean) * (x[c] - *mean);
+    return 1 / sqrt(variance / (double)cols + epsilon);
+}
+
+REFERENCE(reference_norm_dw)
+{
+    (void)e;
+    size_t cols = tensor_row_length(g, o->in[0]), rows = (size_t)tensor_elements(g, b, o->in[0]) / cols;
+    const double *d = value(g, v, o->in[0]), *x = value(g, v, o->in[1]);
+    double *d_gamma = value(g, v, o->out[0]), *d_beta = value(g, v, o->out[1]), mean;
+    memset(d_gamma, 0, cols * sizeof *d_gamma);
+    memset(d_beta, 0, cols * sizeof *d_beta);
+    for (size_t r = 0; r < rows; r++, d += cols, x += cols) {
+        double rstd = row_statistics(x, cols, o->attribute, &mean);
+        for (size_t c = 0; c < cols; c++) {
+            d_gamma[c] += d[c] * (x[c] - mean) * rstd;
+            d_beta[c] += d[c];
+        }
+    }
+    return true;
+}
+
+REFERENCE(reference_norm_dx)
+{
+    (void)e;
+    size_t cols = tensor_row_length(g, o->out[0]), rows = (size_t)tensor_elements(g, b, o->out[0]) / cols;
+    const double *d = value(g, v, o->in[0]), *x = value(g, v, o->in[1]), *gamma = value(g, v, o->in[2]);
+    double *y = value(g, v, o->out[0]), mean;
+    for (size_t r = 0; r < rows; r++, d += cols, x += cols, y += cols) {
+        double rstd = row_statistics(x, cols, o->attribute, &mean), sum = 0, product = 0;
+        for (size_t c = 0; c < cols; c++) {
+            sum += d[c] * gamma[c];
+            product += d[c] * gamma[c] * (x[c] - mean) * rstd;
+        }
+        sum /= (double)cols;
+        product /= (double)cols;
+        for (size_t c = 0; c < cols; c++) y[c] = rstd * (d[c] * gamma[c] - sum - (x[c] - mean) * rstd * product);
+    }
+    return true;
+}
+
+REFERENCE(reference_scatter)
+{
+    size_t cols = tensor_row_length(g, o->in[0]), limit = tensor_row_length(g, o->out[0]) / cols;
+    const uint32_t *ids = v->ids[o->in[1]];
+    const double *x = value(g, v, o->in[0]);
+    double *y = value(g, v, o->out[0]);
+    memset(y, 0, limit * cols * sizeof *y);
+    for (size_t r = 0; r < b->tokens; r++) {
+        if (ids[r] >= limit)
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: row %u of a table of %zu", o->name, ids[r], limit);
+        for (size_t c = 0; c < cols; c++) y[ids[r] * cols + c] += x[r * cols + c];
+    }
+    return true;
+}
+
+REFERENCE(reference_pool_dx)
+{
+    (void)e;
+    size_t cols = tensor_row_length(g, o->out[0]);
+    const double *d = value(g, v, o->in[0]), *x = o->in[1] >= 0 ? value(g, v, o->in[1]) : NULL;
+    double *y = value(g, v, o->out[0]);
+    bool mean = o->kind == &kind_pool_mean_dx;
+    for (uint32_t s = 0; s < b->sequences; s++, d += cols) {
+        size_t first = b->offsets[s], count = b->offsets[s + 1] - first;
+        for (size_t c = 0; c < cols; c++) {
+            size_t chosen = first;
+            for (size_t r = first; x && r < first + count; r++)
+                if (x[r * cols + c] > x[chosen * cols + c]) chosen = r;
+            for (size_t r = first; r < first + count; r++)
+                y[r * cols + c] = mean ? d[c] / (double)count : r == chosen ? d[c] : 0;
+        }
+    }
+    return true;
+}
+
+/* d x = (d y - n (n . d y)) / |x|, n = x / |x|. */
+REFERENCE(reference_normalize_dx)
+{
+    (void)e;
+    size_t cols = tensor_row_length(g, o->out[0]), rows = (size_t)tensor_elements(g, b, o->out[0]) / cols;
+    const double *d = value(g, v, o->in[0]), *x = value(g, v, o->in[1]);
+    double *y = value(g, v, o->out[0]);
+    for (size_t r = 0; r < rows; r++, d += cols, x += cols, y += cols) {
+        double sum = 0, product = 0;
+        for (size_t c = 0; c < cols; c++) sum += x[c] * x[c];
+        double length = sqrt(sum) > 1e-12 ? sqrt(sum) : 1e-12;
+        for (size_t c = 0; c < cols; c++) product += x[c] / length * d[c];
+        for (size_t c = 0; c < cols; c++) y[c] = (d[c] - x[c] / length * product) / length;
+    }
+    return true;
+}
+
+REFERENCE(reference_layernorm)
+{
+    (void)e;
+    size_t cols = tensor_row_length(g, o->out[0]), rows = (size_t)tensor_elements(g, b, o->out[0]) / cols;
+    const double *x = value(g, v, o->in[0]), *gamma = value(g, v, o->in[1]), *beta = value(g, v, o->in[2]);
+    double *y = value(g, v, o->out[0]);
+    for (size_t r = 0; r < rows; r++, x += cols, y += cols) {
+        double mean = 0, variance = 0;
+        for (size_t c = 0; c < cols; c++) mean += x[c];
+        mean /= (double)cols;
+        for (size_t c = 0; c < cols; c++) variance += (x[c] - mean) * (x[c] - mean);
+        double rstd = 1 / sqrt(variance / (double)cols + o->attribute);
+        for (size_t c = 0; c < cols; c++) y[c] = (x[c] - mean) * rstd * gamma[c] + beta[c];
+    }
+    return true;
+}
+
+enum combine { COMBINE_FIRST, COMBINE_MEAN, COMBINE_MAX };
+
+/* One row per sequence out of the rows of its tokens. */
+static bool pool(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,
+                 enum combine how)
+{
+    size_t cols = tensor_row_length(g, o->out[0]);
+    const double *x = value(g, v, o->in[0]);
+    double *y = value(g, v, o->out[0]);
+    for (uint32_t s = 0; s < b->sequences; s++, y += cols) {
+        size_t first = b->offsets[s], count = b->offsets[s + 1] - first;
+        memcpy(y, x + first * cols, cols * sizeof *y);
+        for (size_t r = 1; how != COMBINE_FIRST && r < count; r++) {
+            const double *row = x + (first + r) * cols;
+            for (size_t c = 0; c < cols; c++) y[c] = how == COMBINE_MEAN ? y[c] + row[c] : fmax(y[c], row[c]);
+        }
+        for (size_t c = 0; how == COMBINE_MEAN && c < cols; c++) y[c] /= (double)count;
+    }
+    return true;
+}
+
+REFERENCE(reference_pool_mean)
+{
+    (void)e;
+    return pool(g, o, b, v, COMBINE_MEAN);
+}
+
+REFERENCE(reference_pool_cls)
+{
+    (void)e;
+    return pool(g, o, b, v, COMBINE_FIRST);
+}
+
+REFERENCE(reference_pool_max)
+{
+    (void)e;
+    return pool(g, o, b, v, COMBINE_MAX);
+}
+
+/* As torch.nn.functional.normalize: lengths below 1e-12 count as 1e-12. */
+REFERENCE(reference_normalize)
+{
+    (void)e;
+    size_t cols = tensor_row_length(g, o->out[0]), rows = (size_t)tensor_elements(g, b, o->out[0]) / cols;
+    const double *x = value(g, v, o->in[0]);
+    double *y = value(g, v, o->out[0]);
+    for (size_t r = 0; r < rows; r++, x += cols, y += cols) {
+        double sum = 0;
+        for (size_t c = 0; c < cols; c++) sum += x[c] * x[c];
+        double length = sqrt(sum);
+        for (size_t c = 0; c < cols; c++) y[c] = x[c] / (length > 1e-12 ? length : 1e-12);
+    }
+    return true;
+}

@@ -1,0 +1,40 @@
+/* The kinds' definitions in double: what every kernel is compared with. */
+#ifndef WHERRY_GRAPH_REFERENCES_H
+#define WHERRY_GRAPH_REFERENCES_H
+
+#include "graph/graph.h"
+
+/* Every read of the operator has values, its outputs have memory. */
+#define REFERENCE(name)                                                                                                \
+    bool name(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v, struct error *e)
+
+REFERENCE(reference_gather);
+REFERENCE(reference_gather_add);
+REFERENCE(reference_add);
+REFERENCE(reference_relu);
+REFERENCE(reference_gelu);
+REFERENCE(reference_gelu_tanh);
+REFERENCE(reference_tanh);
+REFERENCE(reference_dropout);
+REFERENCE(reference_softmax);
+REFERENCE(reference_softmax_again);
+REFERENCE(reference_softmax_dx);
+REFERENCE(reference_delta);
+REFERENCE(reference_relu_dx);
+REFERENCE(reference_gelu_dx);
+REFERENCE(reference_gelu_tanh_dx);
+REFERENCE(reference_tanh_dx);
+REFERENCE(reference_column_sum);
+REFERENCE(reference_norm_dw);
+REFERENCE(reference_norm_dx);
+REFERENCE(reference_scatter);
+REFERENCE(reference_pool_dx);
+REFERENCE(reference_normalize_dx);
+REFERENCE(reference_layernorm);
+REFERENCE(reference_pool_mean);
+REFERENCE(reference_pool_cls);
+REFERENCE(reference_pool_max);
+REFERENCE(reference_normalize);
+REFERENCE(einsum_reference); /* any einsum of two operands (einsum.c) */
+
+#endif

@@ -1,0 +1,202 @@
+/* A training step: forward pass, backward pass, and the gradients that it leaves on the device. */
+#include <math.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "runtime/session.h"
+
+/* ---- floats in and out ---- */
+
+static bool storage_from_floats(const struct wherry_session *s, const float *from, size_t count, const char *what,
+                                struct error *e)
+{
+    float *f32 = s->input_storage;
+    uint16_t *half = s->input_storage;
+    for (size_t i = 0; i < count; i++) {
+        if (!isfinite(from[i]) || (s->f16 && fabsf(from[i]) >= 65520))
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: value %zu is %g, which %s can't hold", what, i,
+                        (double)from[i], s->f16 ? "a 16-bit float" : "no finite number");
+        if (s->f16)
+            half[i] = half_from_float(from[i]);
+        else
+            f32[i] = from[i];
+    }
+    if (s->f16 && count % 2) half[count] = 0; /* copies are multiples of 4 bytes */
+    return true;
+}
+
+/* What a pass gives its caller. */
+static bool take_output(const struct wherry_session *s, const char *what, size_t count, float *out, struct error *e)
+{
+    session_floats(s, s->output_storage, count, out);
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(out[i]))
+            return fail(e, WHERRY_STATUS_VERIFY_FAILED, "%s is not finite at value %zu: %s", what, i,
+                        s->f16 ? "16-bit storage may have overflowed, so scale the loss down or try f32"
+                               : "`wherry verify` names the kernel that is wrong on this device");
+    return true;
+}
+
+static bool fits(const char *what, size_t have, size_t want, struct error *e)
+{
+    if (have >= want) return true;
+    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: room for %zu floats, there are %zu", what, have, want);
+}
+
+/* ---- the two passes ---- */
+
+static bool forward(struct wherry_session *s, const wherry_batch *batch, const float *x, const wherry_step *step,
+                    float *out, size_t out_floats, struct error *e)
+{
+    const struct graph *g = &s->graph;
+    s->forward_done = false;
+    TRY(session_batch(s, batch, &s->shape, e));
+    s->seed = step ? step->seed : 0;
+    s->step = step ? step->step : 0;
+    if ((x != NULL) != (g->input >= 0))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_forward: x is for stacks, and they need it");
+    if (x) TRY(storage_from_floats(s, x, (size_t)tensor_elements(g, &s->shape, g->input), "wherry_forward: x", e));
+    size_t count = (size_t)tensor_elements(g, &s->shape, g->output);
+    if (out) TRY(fits("wherry_forward: out", out_floats, count, e));
+    TRY(session_run(s, &s->shape, WHERRY_PHASE_FORWARD, g->input, out ? g->output : -1, NULL, e));
+    s->forward_done = true;
+    return !out || take_output(s, "the output", count, out, e);
+}
+
+static bool backward(struct wherry_session *s, const float *gradient, size_t gradient_floats, float *x_gradient,
+                     size_t x_gradient_floats, struct error *e)
+{
+    const struct graph *g = &s->graph;
+    if (!s->forward_done)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_backward: there was no forward pass before");
+    size_t count = (size_t)tensor_elements(g, &s->shape, g->out_gradient);
+    if (gradient_floats != count)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_backward: a gradient of %zu floats, the output has %zu",
+                    gradient_floats, count);
+    if (x_gradient && g->in_gradient < 0)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_backward: only a stack has an x");
+    size_t x_count = x_gradient ? (size_t)tensor_elements(g, &s->shape, g->in_gradient) : 0;
+    TRY(fits("wherry_backward: x_gradient", x_gradient_floats, x_count, e));
+    TRY(storage_from_floats(s, gradient, count, "wherry_backward: gradient", e));
+    /* What only the forward pass kept is gone when it begins: its memory is used again. */
+    s->forward_done = false;
+    TRY(session_run(s, &s->shape, WHERRY_PHASE_BACKWARD, g->out_gradient, x_gradient ? g->in_gradient : -1, NULL, e));
+    s->backward_done = true;
+    return !x_gradient || take_output(s, "the gradient of x", x_count, x_gradient, e);
+}
+
+/* ---- public calls ---- */
+
+static wherry_status ready(wherry_session *session, const char *call)
+{
+    if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (session->graph.out_gradient < 0)
+        return context_invalid(session->context, "%s: this session does not train (wherry_session_desc.training)",
+                               call);
+    return session->prepared ? WHERRY_STATUS_OK : wherry_session_prepare(session, NULL, NULL, NULL);
+}
+
+wherry_status wherry_forward(wherry_session *session, const wherry_batch *batch, const float *x,
+                             const wherry_step *step, float *out, size_t out_floats)
+{
+    wherry_status status = ready(session, "wherry_forward");
+    if (status) return status;
+    struct wherry_context *context = session->context;
+    if (!batch || (step && step->struct_size != sizeof *step))
+        return context_invalid(context, "wherry_forward: batch is NULL, or step->struct_size is not %zu", sizeof *step);
+    return context_status(context, forward(session, batch, x, step, out, out_floats, &context->error));
+}
+
+wherry_status wherry_backward(wherry_session *session, const float *gradient, size_t gradient_floats, float *x_gradient,
+                              size_t x_gradient_floats)
+{
+    wherry_status status = ready(session, "wherry_backward");
+    if (status) return status;
+    struct wherry_context *context = session->context;
+    if (!gradient) return context_invalid(context, "wherry_backward: gradient is NULL");
+    return context_status(context,
+                          backward(session, gradient, gradient_floats, x_gradient, x_gradient_floats, &context->error));
+}
+
+/* The tensor that is gradient number `index`, -1: there are fewer. */
+static int gradient_tensor(const struct wherry_session *s, size_t index)
+{
+    size_t n = 0;
+    for (int t = 0; t < s->graph.n_tensors; t++)
+        if (s->graph.tensors[t].gradient_of >= 0 && n++ == index) return t;
+    return -1;
+}
+
+size_t wherry_gradient_count(const wherry_session *session)
+{
+    size_t n = 0;
+    while (session && gradient_tensor(session, n) >= 0) n++;
+    return n;
+}
+
+wherry_status wherry_gradient_describe(const wherry_session *session, size_t index, wherry_gradient *out)
+{
+    if (!session || !out || out->struct_size != sizeof *out) return WHERRY_STATUS_INVALID_ARGUMENT;
+    int tensor = gradient_tensor(session, index);
+    if (tensor < 0) return WHERRY_STATUS_INVALID_ARGUMENT;
+    const struct tensor *weight = &session->graph.tensors[session->graph.tensors[tensor].gradient_of];
+    memcpy(out->name, weight->name, sizeof out->name);
+    memset(out->dims, 0, sizeof out->dims);
+    strncpy(out->dims, weight->dims, sizeof out->dims - 1);
+    out->layer = weight->layer;
+    out->elements = tensor_elements(&session->graph, &session->limits, tensor);
+    return WHERRY_STATUS_OK;
+}
+
+static bool gradient_read(struct wherry_session *s, int tensor, float *out, size_t count, struct error *e)
+{
+    struct transfer t = session_transfer(s, &s->limits, tensor, NULL);
+    void *storage = host_alloc(&s->context->host, (size_t)t.bytes, 1, e);
+    if (!storage) return false;
+    bool ok = s->device->backend->buffer_read(s->device->handle, t.buffer, t.offset, storage, t.bytes, e);
+    if (ok) session_floats(s, storage, count, out);
+    host_free(&s->context->host, storage);
+    return ok;
+}
+
+wherry_status wherry_gradient_read(wherry_session *session, size_t index, float *out, size_t floats)
+{
+    if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
+    struct wherry_context *context = session->context;
+    int tensor = gradient_tensor(session, index);
+    if (tensor < 0) return context_invalid(context, "wherry_gradient_read: there is no gradient number %zu", index);
+    if (!out || !session->backward_done)
+        return context_invalid(context, "wherry_gradient_read: out is NULL, or there was no backward pass");
+    size_t count = (size_t)tensor_elements(&session->graph, &session->limits, tensor);
+    if (!fits("wherry_gradient_read: out", floats, count, &context->error)) return context_status(context, false);
+    return context_status(context, gradient_read(session, tensor, out, count, &context->error));
+}
+
+/* ---- for profile and verify ---- */
+
+/* Uniform in (-sqrt 3, sqrt 3): variance 1, and the same on every host. */
+static void fill_random(const struct wherry_session *s, size_t count, uint64_t seed)
+{
+    float *f32 = s->input_storage;
+    uint16_t *half = s->input_storage;
+    for (size_t i = 0; i < count + count % 2; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        float value = ((float)(seed >> 40) / 8388608.0f - 1) * 1.7320508f;
+        if (s->f16)
+            half[i] = half_from_float(value);
+        else if (i < count)
+            f32[i] = value;
+    }
+}
+
+bool session_random_inputs(struct wherry_session *s, const struct batch_shape *shape, struct error *e)
+{
+    const int tensors[] = {s->graph.input, s->graph.out_gradient};
+    for (int i = 0; i < 2; i++) {
+        if (tensors[i] < 0) continue;
+        struct transfer t = session_transfer(s, shape, tensors[i], s->input_storage);
+        fill_random(s, (size_t)tensor_elements(&s->graph, shape, tensors[i]), 2u + (uint64_t)i);
+        TRY(s->device->backend->buffer_write(s->device->handle, t.buffer, t.offset, t.host, t.bytes, e));
+    }
+    return true;
+}
