@@ -116,6 +116,15 @@ static uint32_t row_size(const struct device_limits *limits, uint32_t items)
     return size;
 }
 
+/* A part's rows are walked through by one group: many parts for a GPU, few where a core runs one group after the
+ * other. */
+static void set_scatter(struct call *call, const struct device_limits *limits, uint32_t vectors, uint64_t max_rows)
+{
+    call_set(call, CONST_LOCAL_SIZE, row_size(limits, vectors > 128 ? vectors : 128));
+    if (call_get(call, CONST_COLUMN_SUMS, 0))
+        call_set(call, CONST_PART_ROWS, (uint32_t)divide_up(max_rows ? max_rows : 1, limits->cpu ? 4 : 264));
+}
+
 /* ---- alignment ---- */
 
 /* Tensors begin on 256 bytes, so that lengths, strides and offsets decide. */
@@ -146,6 +155,11 @@ void call_tiles(struct call *call, const struct device_limits *limits, bool f16,
         call_set(call, CONST_LOCAL_SIZE, row_size(limits, n / (4 * vector)));
     else if (!strcmp(call->kernel, "pool"))
         call_set(call, CONST_LOCAL_SIZE, row_size(limits, n / vector));
+    else if (!strcmp(call->kernel, "pool_backward"))
+        call_set(call, CONST_LOCAL_SIZE,
+                 row_size(limits, call_get(call, CONST_POOL, POOL_NONE) == POOL_MAX ? n / vector : n / (4 * vector)));
+    else if (!strcmp(call->kernel, "scatter"))
+        set_scatter(call, limits, n / vector, max_rows);
     else if (!strcmp(call->kernel, "softmax"))
         call_set(call, CONST_LOCAL_SIZE,
                  32); /* holds 512 scores in f32, 1024 in f16, in the registers of one sub-group */
