@@ -1,8 +1,8 @@
-/* The gradient of pool: X [sequences][N] is that of a sequence's row, Y [tokens][N] becomes that of its tokens. The mean
- * gives each token X / length, POOL_CLS X to the first token, POOL_MAX a column's X to the first of the tokens whose
- * value of it in SAVED is the largest; others get 0. POOL_NONE with NORMALIZE: Y = (X - n (n . X)) / |SAVED|, where
- * n = SAVED / |SAVED| and lengths count as 1e-12 at least, row by row. A token per work-group, for POOL_MAX a sequence.
- * Twin of shaders/pool_backward.comp.
+/* The gradient of pool: X [sequences][N] is that of a sequence's row, Y [tokens][N] becomes that of its tokens. The
+ * mean gives each token X / length, POOL_CLS X to the first token, POOL_MAX a column's X to the first of the tokens
+ * whose value of it in SAVED is the largest; others get 0. POOL_NONE with NORMALIZE: Y = (X - n (n . X)) / |SAVED|,
+ * where n = SAVED / |SAVED| and lengths count as 1e-12 at least, row by row. A token per work-group, for POOL_MAX a
+ * sequence. Twin of shaders/pool_backward.comp.
  *
  * LOCAL_SIZE: as layernorm, for POOL_MAX as pool, because sequences are few. Any power of two is right. */
 #include "common.h"

@@ -9,7 +9,8 @@
  * LOCAL_SIZE apart. Where there are any, all work-items walk through the marks in the ids' order, together, and add the
  * rows, four rows' loads in flight. Most rows of a large table have no match, and cost the look alone.
  *
- * LOCAL_SIZE: N / VECTOR rounded up to a power of two, from 128 (because of the ids) to 256. Any power of two is right. */
+ * LOCAL_SIZE: N / VECTOR rounded up to a power of two, from 128 (because of the ids) to 256. Any power of two is right.
+ */
 #define REDUCE /* for row.glsl, which has sums of a row, too */
 #include "common.glsl"
 

@@ -3,7 +3,7 @@
 differentiated by PyTorch in float64.
 
 Usage: training.py           writes training/ and training.json (what made it) beside this script
-       training.py --check   compares the files with what this PyTorch says, writes nothing; exit status 1 if they differ
+       training.py --check   compares the files with what this PyTorch says, writes nothing; exit 1 if they differ
 
 Needs torch (any build, the CPU is enough) and numpy. Nothing of the library is called: the weights of
 wherry_model_create_random (core/model/random.c) and dropout's random numbers (core/kernel/random.h) are computed here a
@@ -17,11 +17,11 @@ A file is one case. Little-endian, F32 unless another type is named; shapes as t
   scalars      [2]: epsilon of every layernorm, dropout's probability
   seeds        I64 [3]: the model's for wherry_model_create_random, dropout's seed, dropout's step
   offsets      I32 [sequences + 1]
-  x            [tokens, hidden]: a stack's input; or ids, types, I32 [tokens] each: a whole encoder's
+  x            [tokens, hidden]: a stack's input; a whole encoder's are ids and types, I32 [tokens] each
   y            [tokens, hidden] of a stack, else [sequences, hidden]
   dy           like y: the gradient of the loss in respect of y, random
   dx           like x: what follows for x; stacks only
-  d.NAME       what follows for the parameter that the library names NAME: d.layer.0.w_qkv [3, heads, head_dim, hidden]...
+  d.NAME       the same for the parameter that the library names NAME: d.layer.0.w_qkv [3, heads, head_dim, hidden]...
   float32      [1]: how far torch's own float32 result is off: of all results the largest L2 norm of the difference,
                divided by that of the result
 """
