@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+"""Times the training of one encoder layer in PyTorch on this machine's CUDA device: forward, backward, both.
+
+Usage: pytorch_layer.py [--out FILE] [--shapes LAYER:BATCHxSEQ,...] [--repeats N] [--no-compile]
+
+Work: one post-LN layer with ReLU and dropout 0.1 at its four places, f16, random weights, inputs and gradients, no padding
+(all sequences of a batch have the same length), so no mask. Forward in training mode; backward gives the gradients of the
+input and of all parameters, nothing is accumulated or updated.
+
+Three ways: eager; the same kernels replayed as CUDA graphs; torch.compile, replayed as CUDA graphs. Of each three times,
+device time between two events:
+  ms_forward_*   with what backward needs kept
+  ms_backward_*  behind such a forward
+  ms_both_*      forward and backward; one graph where graphs are replayed
+Medians (5th and 95th percentile beside them) of at least 50 passes after at least half a second of the same work. A way
+that fails has error_* instead, which says why. The copy of 2 GiB from device memory to device memory tells what rate that
+memory reaches: 4 GiB, read and written, over the median time.
+
+Prints one line per shape; FILE gets JSON: {"run": {...}, "copy": {...}, "rows": [{"layer", "batch", "seq", ...}]}.
+"""
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+#         hidden, heads, feed-forward
+LAYERS = {"minilm-l6": (384, 12, 1536), "bert-base": (768, 12, 3072), "bert-large": (1024, 16, 4096)}
+SHAPES = "bert-large:8x512,bert-large:96x128"
+DROPOUT, EPSILON, WARM_SECONDS, COPY_BYTES = 0.1, 1e-12, 0.5, 2 << 30
+WAYS, PASSES = ("eager", "graph", "compile"), ("forward", "backward", "both")
+
+
+class Layer(nn.Module):
+    def __init__(self, hidden, heads, feed_forward):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(hidden, 3 * hidden)
+        self.out = nn.Linear(hidden, hidden)
+        self.norm1 = nn.LayerNorm(hidden, EPSILON)
+        self.lin1 = nn.Linear(hidden, feed_forward)
+        self.lin2 = nn.Linear(feed_forward, hidden)
+        self.norm2 = nn.LayerNorm(hidden, EPSILON)
+
+    def drop(self, x):
+        return F.dropout(x, DROPOUT, self.training)
+
+    def forward(self, x):  # [batch, seq, hidden]
+        batch, seq, hidden = x.shape
+        qkv = self.qkv(x).view(batch, seq, 3, self.heads, hidden // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        context = F.scaled_dot_product_attention(q, k, v, dropout_p=DROPOUT if self.training else 0.0)
+        context = context.transpose(1, 2).reshape(batch, seq, hidden)
+        x = self.norm1(x + self.drop(self.out(context)))
+        return self.norm2(x + self.drop(self.lin2(self.drop(F.relu(self.lin1(x))))))
+
+
+# ---- timing ----
+
+
+def warm(function):
+    end = time.perf_counter() + WARM_SECONDS
+    while time.perf_counter() < end:
+        function()
+        torch.cuda.synchronize()
+
+
+def device_times(functions, repeats):
+    """One list of ms for each of the functions, which are called one behind the other."""
+
+    def once():
+        events[0].record()
+        for function, event in zip(functions, events[1:]):
+            function()
+            event.record()
+
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(len(functions) + 1)]
+    warm(once)
+    times = [[] for _ in functions]
+    for _ in range(repeats):
+        once()
+        events[-1].synchronize()
+        for n, row in enumerate(times):
+            row.append(events[n].elapsed_time(events[n + 1]))
+    return times
+
+
+def record(row, name, times):
+    ordered = sorted(times)
+    row[name] = statistics.median(ordered)
+    row[name + "_p05"] = ordered[round(0.05 * (len(ordered) - 1))]
+    row[name + "_p95"] = ordered[round(0.95 * (len(ordered) - 1))]
+
+
+# ---- the three ways ----
+
+
+class Step:
+    """Forward and backward of a module, to be called in this order. The newest results are in y and gradients."""
+
+    def __init__(self, module, parameters, x, dy):
+        self.module, self.inputs, self.x, self.dy = module, (x, *parameters), x, dy
+        self.y = self.gradients = None
+
+    def forward(self):
+        self.gradients = None  # as in a training step, their memory can be taken again
+        self.y = self.module(self.x)
+
+    def backward(self):
+        self.gradients = torch.autograd.grad(self.y, self.inputs, self.dy)
+
+    def both(self):
+        self.forward()
+        self.backward()
+
+
+class Replay:
+    """A step as CUDA graphs: one each for forward and backward, and one for both."""
+
+    def __init__(self, step):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                step.both()
+            step.y = step.gradients = None
+        torch.cuda.current_stream().wait_stream(stream)
+        whole = self.capture(None, step.both)
+        self.whole_results = step.y, step.gradients
+        first = self.capture(None, step.forward)
+        second = self.capture(first.pool(), step.backward)
+        self.part_results = step.y, step.gradients
+        self.forward, self.backward, self.both = first.replay, second.replay, whole.replay
+
+    @staticmethod
+    def capture(pool, function):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=pool):
+            function()
+        return graph
+
+
+def norms(y, gradients):
+    """Of y and of each gradient; they hang on dropout's masks very little."""
+    values = torch.stack([t.detach().double().norm() for t in (y, *gradients)])
+    if not bool(torch.isfinite(values).all()):
+        raise ArithmeticError("a result is not finite")
+    return values
+
+
+def check_norms(got, expected, what):
+    worst = ((got - expected).abs() / expected).max().item()
+    if not worst < 0.1:
+        raise ArithmeticError(f"{what}: the norm of a result is off by {worst:.3f} of itself")
+
+
+def check_replay(step, expected):
+    """Replayed, a graph does the whole work, and drops other elements every time."""
+    halves = step.forward, step.backward
+    for results, passes in ((step.whole_results, (step.both,)), (step.part_results, halves)):
+        seen = []
+        for _ in range(2):
+            for function in passes:
+                function()
+            seen.append(results[0].detach().clone())
+            check_norms(norms(*results), expected, "replayed")
+        if torch.equal(*seen):
+            raise ArithmeticError("replayed, the graph drops the same elements again")
+
+
+def check_layer(layer, x, dy, want):
+    """Without dropout f16 is near to f32."""
+    layer.eval()
+    got = Step(layer, list(layer.parameters()), x, dy)
+    got.both()
+    layer.train()
+    for a, b in zip((got.y, *got.gradients), want):
+        cosine = F.cosine_similarity(a.detach().double().flatten(), b.detach().double().flatten(), dim=0).item()
+        if not cosine > 0.99:
+            sys.exit(f"differs from f32: a result has cosine {cosine}")
+
+
+def in_f32(layer, x, dy):
+    layer.eval()
+    step = Step(layer, list(layer.parameters()), x.detach().float().requires_grad_(), dy.float())
+    step.both()
+    return step.y, *step.gradients
+
+
+def measure(name, batch, seq, repeats, with_compile):
+    torch.manual_seed(0)
+    hidden = LAYERS[name][0]
+    row = {"layer": name, "batch": batch, "seq": seq, "repeats": repeats}
+    layer = Layer(*LAYERS[name]).cuda()
+    x = torch.randn(batch, seq, hidden, device="cuda", dtype=torch.half, requires_grad=True)
+    dy = torch.randn(batch, seq, hidden, device="cuda", dtype=torch.half)
+    want = in_f32(layer, x, dy)
+    layer = layer.half()
+    check_layer(layer, x, dy, want)
+    del want
+    parameters = list(layer.parameters())
+    eager = Step(layer, parameters, x, dy)
+    eager.both()
+    expected = norms(eager.y, eager.gradients)
+    eager.y = eager.gradients = None
+
+    def replay(module):
+        step = Replay(Step(module, parameters, x, dy))
+        check_replay(step, expected)
+        return step
+
+    def compiled():
+        torch._dynamo.reset()
+        return replay(torch.compile(layer, dynamic=False))
+
+    makers = {"eager": lambda: eager, "graph": lambda: replay(layer), "compile": compiled}
+    for way in WAYS:
+        if way == "compile" and not with_compile:
+            continue
+        try:
+            step = makers[way]()
+            forward, backward = device_times([step.forward, step.backward], repeats)
+            (both,) = device_times([step.both], repeats)
+            for suffix, times in zip(PASSES, (forward, backward, both)):
+                record(row, f"ms_{suffix}_{way}", times)
+        except Exception as error:  # whatever it is: the other ways are still worth having
+            row["error_" + way] = f"{type(error).__name__}: {error}"[:2000]
+        step = None
+        torch.cuda.empty_cache()
+    return row
+
+
+def measure_copy(repeats):
+    try:
+        source = torch.empty(COPY_BYTES // 2, dtype=torch.half, device="cuda").normal_()
+        target = torch.empty_like(source)
+        row = {"bytes": COPY_BYTES, "repeats": repeats}
+        (times,) = device_times([lambda: target.copy_(source)], repeats)
+        record(row, "ms", times)
+        row["read_and_written_bytes_per_s"] = 2 * COPY_BYTES / row["ms"] * 1e3
+        return row
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"[:2000]}
+
+
+def driver():
+    query = ["nvidia-smi", "--query-gpu=driver_version,clocks.sm,clocks.mem,power.limit", "--format=csv,noheader"]
+    try:
+        return subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    except Exception as error:
+        return f"unknown: {type(error).__name__}: {error}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out")
+    parser.add_argument("--shapes", default=SHAPES)
+    parser.add_argument("--repeats", type=int, default=50)
+    parser.add_argument("--no-compile", action="store_true")
+    args = parser.parse_args()
+    if args.repeats < 50:
+        parser.error("--repeats: at least 50")
+    shapes = []
+    for word in args.shapes.split(","):
+        name, _, size = word.partition(":")
+        if name not in LAYERS:
+            parser.error(f"--shapes: unknown layer '{name}'; there are {', '.join(LAYERS)}")
+        shapes.append((name, *map(int, size.split("x"))))
+    if not torch.cuda.is_available():
+        sys.exit("no CUDA device")
+    result = {
+        "run": {
+            "device": torch.cuda.get_device_name(),
+            "torch": torch.__version__,
+            "cuda": torch.version.cuda,
+            "python": platform.python_version(),
+            "dtype": "float16",
+            "activation": "relu",
+            "dropout": DROPOUT,
+            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "warm_seconds": WARM_SECONDS,
+        },
+        "copy": measure_copy(args.repeats),
+        "rows": [],
+    }
+    result["run"]["driver_and_clocks"] = driver()  # behind the copies: the clocks are those under load
+    torch.cuda.empty_cache()
+    if "ms" in result["copy"]:
+        print(f"copy {result['copy']['read_and_written_bytes_per_s'] / 1e12:.3f} TB/s read and written", flush=True)
+    for name, batch, seq in shapes:
+        row = measure(name, batch, seq, args.repeats, not args.no_compile)
+        result["rows"].append(row)
+        print(f"{name} {batch} x {seq}: ms forward, backward, both", flush=True)
+        for way in WAYS:
+            if "error_" + way in row:
+                print(f"  {way:8} {row['error_' + way]}", flush=True)
+            elif "ms_both_" + way in row:
+                print(f"  {way:8}" + "".join(f" {row[f'ms_{p}_{way}']:8.4f}" for p in PASSES), flush=True)
+        if args.out:  # after every row: what is measured stays when a later shape fails
+            with open(args.out, "w", encoding="utf-8") as file:
+                json.dump(result, file, indent=1)
+                file.write("\n")
+
+
+main()
