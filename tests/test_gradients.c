@@ -1,0 +1,221 @@
+/* The reference's own gradients against central differences, all in double: every weight and the input, in every kind
+ * of encoder. No device. */
+#include "graph/graph.h"
+#include "graph/values.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void *heap_alloc(size_t size, void *user)
+{
+    (void)user;
+    return malloc(size);
+}
+
+static void heap_free(void *pointer, void *user)
+{
+    (void)user;
+    free(pointer);
+}
+
+static const struct host host = {.alloc = heap_alloc, .free = heap_free};
+
+static const uint32_t offsets[] = {0, 4, 5, 10};
+static const struct batch_shape batch = {3, offsets, 10, 16 + 1 + 25, 5};
+
+enum { HIDDEN = 12, VOCABULARY = 7, POSITIONS = 6, TYPES = 2 };
+
+static uint64_t state;
+
+static double uniform(void)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(state >> 11) / 4503599627370496.0 - 1; /* [-1, 1) */
+}
+
+struct run {
+    struct graph g;
+    struct values v;
+    uint32_t ids[10], positions[10], types[10];
+};
+
+static void run_make(struct run *r, const struct graph_options *options)
+{
+    struct error e = {0};
+    if (!graph_create(&host, options, &r->g, &e)) fail_msg("%s", e.text);
+    if (!values_create(&r->g, &r->v, &e)) fail_msg("%s", e.text);
+    r->v.seed = 77;
+    r->v.step = 3;
+    state = 5;
+    for (uint32_t s = 0; s < batch.sequences; s++)
+        for (uint32_t t = offsets[s]; t < offsets[s + 1]; t++) {
+            r->positions[t] = t - offsets[s];
+            r->ids[t] = (t * 5 + 1) % VOCABULARY;
+            r->types[t] = t % TYPES;
+        }
+    for (int t = 0; t < r->g.n_tensors; t++) {
+        const struct tensor *tensor = &r->g.tensors[t];
+        if (tensor->u32) {
+            r->v.ids[t] = tensor->data == BATCH_IDS ? r->ids : tensor->data == BATCH_TYPES ? r->types : r->positions;
+        } else if (tensor->parent < 0) {
+            size_t n = (size_t)tensor_elements(&r->g, &batch, t);
+            r->v.of[t] = malloc(n * sizeof(double));
+            bool gamma = tensor->role == TENSOR_WEIGHT && strstr(tensor->name, "gamma");
+            for (size_t i = 0; i < n; i++) r->v.of[t][i] = gamma ? 1 + 0.3 * uniform() : uniform();
+        }
+    }
+}
+
+static void run_free(struct run *r)
+{
+    values_destroy(&r->g, &r->v);
+    graph_destroy(&r->g);
+}
+
+static void run_ops(struct run *r, int first, int end)
+{
+    struct error e = {0};
+    for (int o = first; o < end; o++)
+        if (!r->g.ops[o].kind->reference(&r->g, &r->g.ops[o], &batch, &r->v, &e)) fail_msg("%s", e.text);
+}
+
+/* The loss: the output times its gradient. */
+static double loss(struct run *r)
+{
+    run_ops(r, 0, r->g.n_forward);
+    double sum = 0;
+    size_t n = (size_t)tensor_elements(&r->g, &batch, r->g.output);
+    for (size_t i = 0; i < n; i++) sum += r->v.of[r->g.output][i] * r->v.of[r->g.out_gradient][i];
+    return sum;
+}
+
+/* Along a random direction, which all elements take part in; the error is relative to the sizes of both. */
+static void check_tensor(struct run *r, int tensor, int gradient)
+{
+    const double step = 1e-5;
+    size_t n = (size_t)tensor_elements(&r->g, &batch, tensor);
+    double *at = r->v.of[tensor], *direction = malloc(n * sizeof(double)), *saved = malloc(n * sizeof(double));
+    double slope = 0, size = 0;
+    memcpy(saved, at, n * sizeof(double));
+    for (size_t i = 0; i < n; i++) {
+        direction[i] = uniform();
+        slope += direction[i] * r->v.of[gradient][i];
+        size += fabs(direction[i] * r->v.of[gradient][i]);
+    }
+    double difference = 0;
+    for (int k = 1; k <= 2; k++) { /* with the error of third order taken out */
+        for (size_t i = 0; i < n; i++) at[i] = saved[i] + k * step * direction[i];
+        double up = loss(r);
+        for (size_t i = 0; i < n; i++) at[i] = saved[i] - k * step * direction[i];
+        double down = loss(r);
+        difference += (k == 1 ? 4.0 : -1.0) / 3 * (up - down) / (2 * k * step);
+    }
+    memcpy(at, saved, n * sizeof(double));
+    if (!(fabs(difference - slope) <= 1e-6 * size))
+        fail_msg("%s: the gradient says %.12g, differences %.12g (sizes %.3g)", r->g.tensors[tensor].name, slope,
+                 difference, size);
+    assert_true(size > 0);
+    free(direction);
+    free(saved);
+}
+
+static void check_all(const struct graph_options *options)
+{
+    struct run r = {0};
+    int checked = 0;
+    run_make(&r, options);
+    loss(&r);
+    run_ops(&r, r.g.n_forward, r.g.n_ops);
+    for (int t = 0; t < r.g.n_tensors; t++)
+        if (r.g.tensors[t].gradient_of >= 0) {
+            check_tensor(&r, r.g.tensors[t].gradient_of, t);
+            checked++;
+        }
+    if (r.g.input >= 0) check_tensor(&r, r.g.input, r.g.in_gradient);
+    assert_true(checked >= 12);
+    run_free(&r);
+}
+
+static wherry_model_config small_config(wherry_activation activation, bool pre)
+{
+    return (wherry_model_config){.struct_size = sizeof(wherry_model_config),
+                                 .layers = 2,
+                                 .hidden = HIDDEN,
+                                 .heads = 2,
+                                 .feed_forward = 17,
+                                 .vocabulary = VOCABULARY,
+                                 .positions = POSITIONS,
+                                 .token_types = TYPES,
+                                 .activation = activation,
+                                 .pre_layernorm = pre,
+                                 .pooler = true,
+                                 .epsilon = 1e-3f};
+}
+
+static void test_stacks(void **unused)
+{
+    (void)unused;
+    for (int activation = 0; activation < 3; activation++)
+        for (int pre = 0; pre < 2; pre++)
+            for (int dropout = 0; dropout < 2; dropout++)
+                for (int flash = 0; flash < 2; flash++) {
+                    wherry_model_config config = small_config((wherry_activation)activation, pre);
+                    check_all(&(struct graph_options){.config = &config,
+                                                      .pool = WHERRY_POOL_NONE,
+                                                      .stack = true,
+                                                      .training = true,
+                                                      .dropout = dropout ? 0.2f : 0,
+                                                      .flash = flash,
+                                                      .save = WHERRY_SAVE_DEFAULT});
+                }
+}
+
+static void test_policies(void **unused)
+{
+    (void)unused;
+    for (int save = WHERRY_SAVE_PAPER; save <= WHERRY_SAVE_LEAST; save++)
+        for (int pre = 0; pre < 2; pre++)
+            for (int flash = 0; flash < 2; flash++)
+                for (int activation = 0; activation < 3; activation += 2) {
+                    wherry_model_config config = small_config((wherry_activation)activation, pre);
+                    check_all(&(struct graph_options){.config = &config,
+                                                      .pool = WHERRY_POOL_MEAN,
+                                                      .training = true,
+                                                      .dropout = 0.2f,
+                                                      .flash = flash,
+                                                      .save = (wherry_save)save});
+                }
+}
+
+static void test_heads(void **unused)
+{
+    (void)unused;
+    for (wherry_pool pool = WHERRY_POOL_MEAN; pool <= WHERRY_POOL_NONE; pool++)
+        for (int pre = 0; pre < 2; pre++)
+            for (int normalize = 0; normalize < 2; normalize++) {
+                wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, pre);
+                config.pooler = pool == WHERRY_POOL_POOLER;
+                check_all(&(struct graph_options){.config = &config,
+                                                  .pool = pool,
+                                                  .normalize = normalize,
+                                                  .training = true,
+                                                  .flash = true,
+                                                  .save = WHERRY_SAVE_DEFAULT});
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stacks),
+        cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_heads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
