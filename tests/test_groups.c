@@ -1,5 +1,6 @@
-/* Every group of every plan, on every device and in both types, against the double reference: at tiny, odd, unaligned
- * and real shapes, with guard zones around every tensor and the same bits when replayed.
+/* Every group of every plan, of inference and of training's forward and backward pass, on every device and in both
+ * types, against the double reference: at tiny, odd, unaligned and real shapes, with guard zones around every tensor
+ * and the same bits when replayed.
  *
  *   test_groups [SHAPE...]    only these shapes, by name; the environment variable WHERRY_TEST_SHAPES does the same */
 #include "support.h"
@@ -22,14 +23,15 @@ struct shape {
     int normalize;
     uint32_t lengths[8];
     uint32_t layers; /* 0 (left out): 1 */
+    bool train;      /* CPU drivers train it, too */
     bool gpu; /* on GPUs only, unless named: CPU drivers compile for seconds, and smaller shapes take the same ways */
 };
 
 static const struct shape shapes[] = {
     {"tiny", 8, 1, 8, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {1}},
     {"small", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {3, 1, 7}, 2, .gpu = true},
-    {"odd", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}},
-    {"unaligned", 9, 1, 7, WHERRY_ACTIVATION_GELU_TANH, true, WHERRY_POOL_POOLER, -1, {2, 31, 6}, 2},
+    {"odd", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}, .train = true},
+    {"unaligned", 9, 1, 7, WHERRY_ACTIVATION_GELU_TANH, true, WHERRY_POOL_POOLER, -1, {2, 31, 6}, 2, .train = true},
     {"unaligned-heads", 20, 5, 35, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_MEAN, 1, {33, 4}, 2, .gpu = true},
     {"head-32", 64, 2, 128, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_NONE, -1, {64, 65, 1}, 2, .gpu = true},
     {"head-40", 80, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_POOLER, 1, {130, 3}, .gpu = true},
@@ -52,6 +54,7 @@ struct test_case {
     const char *plan;
     wherry_dtype dtype;
     const struct shape *shape;
+    bool train;
 };
 
 static wherry_context *context;
@@ -110,6 +113,10 @@ static void test_one(void **state)
                                 .pool = s->pool,
                                 .normalize = s->normalize,
                                 .keep_intermediates = true};
+    /* Shapes take turns in what is saved, so that every policy meets every kernel. */
+    const wherry_training_desc training = {
+        .struct_size = sizeof training, .dropout = 0.1f, .save = (wherry_save)((s - shapes) % 4)};
+    if (c->train) desc.training = &training;
     EXPECT_OK(wherry_session_create(context, device, model, &desc, &session));
     EXPECT_OK(wherry_session_prepare(session, NULL, NULL, NULL));
     wherry_verify_summary summary = {.struct_size = sizeof summary};
@@ -122,11 +129,12 @@ static void test_one(void **state)
     support_batch_free(&batch);
 }
 
-static bool wanted(const struct shape *s, bool gpu, int argc, char **argv)
+static bool wanted(const struct shape *s, bool gpu, bool train, int argc, char **argv)
 {
     char list[512];
     const char *given = getenv("WHERRY_TEST_SHAPES"), *shape = s->name;
-    if (argc < 2 && !given) return gpu || !s->gpu;
+    if (argc < 2 && !given)
+        return gpu || (s->train ? train : !s->gpu && !train); /* training runs inference's kernels */
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], shape)) return true;
     if (!given) return false;
@@ -143,22 +151,24 @@ int main(int argc, char **argv)
     char devices[SUPPORT_MAX_DEVICES][64];
     if (wherry_context_create(&desc, &context)) return 1;
     size_t n_devices = support_devices(context, devices), n = 0;
-    size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * 2;
+    size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * 2 * 2;
     struct test_case *cases = calloc(most + 1, sizeof *cases);
     struct CMUnitTest *tests = calloc(most + 1, sizeof *tests);
     for (size_t d = 0; d < n_devices; d++) {
         bool gpu = support_is_gpu(context, devices[d]);
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
             for (size_t p = 0; p < 3; p++)
-                for (int f16 = 0; f16 < 2; f16++) {
-                    if (!wanted(&shapes[s], gpu, argc, argv)) continue;
+                for (int kind = 0; kind < 4; kind++) {
+                    bool f16 = kind % 2, train = kind >= 2;
+                    if (!wanted(&shapes[s], gpu, train, argc, argv)) continue;
                     struct test_case *c = &cases[n];
                     c->plan = plan_names[p];
                     c->dtype = f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;
                     c->shape = &shapes[s];
+                    c->train = train;
                     snprintf(c->device, sizeof c->device, "%s", devices[d]);
-                    snprintf(c->name, sizeof c->name, "%s %s %s %s", c->device, c->shape->name, c->plan,
-                             f16 ? "f16" : "f32");
+                    snprintf(c->name, sizeof c->name, "%s %s %s %s%s", c->device, c->shape->name, c->plan,
+                             f16 ? "f16" : "f32", train ? " training" : "");
                     tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};
                 }
     }
