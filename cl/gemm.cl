@@ -93,21 +93,25 @@
 #define STORE_FOUR(name, at, v, column) STORE_SOME(name, at, v, column, N)
 #endif
 
+/* Whether there is k0 + r of a block whose k is slow: written for few registers. */
+#define K_THERE(b, r) (WHOLE_SLABS ? block_rows[b] > 0 : k0 + r < block_end[b])
+
 /* Starts the loads of this work-item's blocks of the slab at k0. */
 INLINE void fetch_slab(__global const storage *x, __global const storage *w, const uint *block_at,
-                       const int *block_rows, const uint k0, const uint depth, uint4 *raw)
+                       const int *block_rows, const uint *block_end, const uint k0, const uint depth, uint4 *raw)
 {
     UNROLL
     for (uint b = 0; b < BLOCKS; b++) {
         const uint block = local_number() + b * LOCAL_SIZE;
         const uint k = k0 + block_k(block, X_MAJOR, W_MAJOR);
         const uint end = WHOLE_SLABS ? k + VECTOR : depth;
-        const uint left = max(block_rows[b], 0);
+        const uint left = ALIGNED != 0 ? VECTOR : max(block_rows[b], 0);
         if (block < BLOCKS_X) {
             UNROLL
             for (int r = 0; r < 4; r++) {
 #if X_MAJOR
-                FETCH_VECTOR(raw[b * 4 + r], x, block_at[b] + (k0 + r) * X_STRIDE, k + r < end, 0, left, ALIGNED != 0);
+                FETCH_VECTOR(raw[b * 4 + r], x, block_at[b] + (k0 + r) * X_STRIDE, K_THERE(b, r), 0, left,
+                             ALIGNED != 0);
 #else
                 FETCH_VECTOR(raw[b * 4 + r], x, block_at[b] + k0 + r * X_STRIDE, r < block_rows[b], k, end,
                              ALIGNED != 0);
@@ -117,7 +121,8 @@ INLINE void fetch_slab(__global const storage *x, __global const storage *w, con
             UNROLL
             for (int r = 0; r < 4; r++) {
 #if W_MAJOR
-                FETCH_VECTOR(raw[b * 4 + r], w, block_at[b] + (k0 + r) * W_STRIDE, k + r < end, 0, left, ALIGNED != 0);
+                FETCH_VECTOR(raw[b * 4 + r], w, block_at[b] + (k0 + r) * W_STRIDE, K_THERE(b, r), 0, left,
+                             ALIGNED != 0);
 #else
                 FETCH_VECTOR(raw[b * 4 + r], w, block_at[b] + k0 + r * W_STRIDE, r < block_rows[b], k, end,
                              ALIGNED != 0);
@@ -199,8 +204,9 @@ void gemm(INPUT_OF(uint, batch)
     const uint begin = part * PART_ROWS;
     const uint depth = PARTS ? min(begin + PART_ROWS, rows) : X_MAJOR ? rows : K;
     if (PARTS ? begin < rows : row0 < row_end) {
-        /* This work-item's blocks: where they begin, how many rows there are from there on, and where they go. */
-        uint block_at[BLOCKS], block_to[BLOCKS];
+        /* This work-item's blocks: where they begin, how many rows there are from there on (and where k is slow, how
+         * many k), and where they go. */
+        uint block_at[BLOCKS], block_to[BLOCKS], block_end[BLOCKS];
         int block_rows[BLOCKS];
         UNROLL
         for (uint b = 0; b < BLOCKS; b++) {
@@ -214,6 +220,7 @@ void gemm(INPUT_OF(uint, batch)
             else
                 block_at[b] = W_OFFSET + (W_MAJOR ? k * W_STRIDE + row : row * W_STRIDE + k);
             block_rows[b] = (int)(block < BLOCKS_X ? row_end : N) - (int)row;
+            block_end[b] = block_rows[b] > 0 && k < depth ? depth - k : 0;
             block_to[b] = k * (block < BLOCKS_X ? QUADS_M : QUADS_N) + place + (block < BLOCKS_X ? 0 : TILE_X_QUADS);
         }
 
@@ -222,7 +229,7 @@ void gemm(INPUT_OF(uint, batch)
         for (uint i = 0; i < SUMS; i++) sum[i] = (float4)(0.0f);
 
         uint4 raw[BLOCKS * 4];
-        fetch_slab(x, w, block_at, block_rows, begin, depth, raw);
+        fetch_slab(x, w, block_at, block_rows, block_end, begin, depth, raw);
         for (uint k0 = begin; k0 < depth; k0 += TILE_K) {
             barrier(CLK_LOCAL_MEM_FENCE); /* nobody reads the slab before any more */
             UNROLL
@@ -237,7 +244,7 @@ void gemm(INPUT_OF(uint, batch)
                 }
             }
             barrier(CLK_LOCAL_MEM_FENCE);
-            if (k0 + TILE_K < depth) fetch_slab(x, w, block_at, block_rows, k0 + TILE_K, depth, raw);
+            if (k0 + TILE_K < depth) fetch_slab(x, w, block_at, block_rows, block_end, k0 + TILE_K, depth, raw);
             multiply(tile, sum);
         }
 
@@ -250,8 +257,8 @@ void gemm(INPUT_OF(uint, batch)
         UNROLL
         for (uint j = 0; j < SUM_QUADS; j++) {
             const uint column = column0 + sum_column(j, PAIR_N);
+            float4 b = (float4)(0.0f);
 #if BIAS
-            float4 b;
             LOAD_SOME(b, bias, column, column, N);
 #endif
 #if EPILOGUE_SUMS
@@ -261,10 +268,7 @@ void gemm(INPUT_OF(uint, batch)
             for (uint i = 0; i < THREAD_M; i++) {
                 const uint row = row0 + sum_row(i, X_MAJOR);
                 if (row < row_end && column < N) {
-                    float4 v = sum[i * SUM_QUADS + j];
-#if BIAS
-                    v += b;
-#endif
+                    float4 v = sum[i * SUM_QUADS + j] + b;
 #if SUM
                     STORE_FOUR(before, row * N + column, v, column);
 #endif

@@ -87,11 +87,14 @@ QUADS_OF(SLOT_SUM, before, writeonly);
         }                                                                                                              \
     }
 
-/* This work-item's blocks: where they begin, how many rows there are from there on, where they go, and what is on its
- * way to them. */
-uint block_at[BLOCKS], block_to[BLOCKS];
+/* This work-item's blocks: where they begin, how many rows there are from there on (and where k is slow, how many k),
+ * where they go, and what is on its way to them. */
+uint block_at[BLOCKS], block_to[BLOCKS], block_end[BLOCKS];
 int block_rows[BLOCKS];
 uvec4 raw[BLOCKS * 4];
+
+/* Whether there is k0 + r of a block whose k is slow: written for few registers. */
+#define K_THERE(b, r) (WHOLE_SLABS ? block_rows[b] > 0 : k0 + r < block_end[b])
 
 /* Starts the loads of this work-item's blocks of the slab at k0. */
 void fetch_slab(const uint k0, const uint depth)
@@ -101,13 +104,13 @@ void fetch_slab(const uint k0, const uint depth)
         const uint block = local_number() + b * LOCAL_SIZE;
         const uint k = k0 + block_k(block, X_MAJOR, W_MAJOR);
         const uint end = WHOLE_SLABS ? k + VECTOR : depth;
-        const uint left = max(block_rows[b], 0);
+        const uint left = ALIGNED != 0 ? VECTOR : max(block_rows[b], 0);
         if (block < BLOCKS_X) {
             UNROLL
             for (int r = 0; r < 4; r++) {
                 if (X_MAJOR) {
-                    FETCH_VECTOR(raw[b * 4 + r], x, block_at[b] + (k0 + r) * X_STRIDE, k + r < end, 0, left,
-                                 ALIGNED != 0);
+                    FETCH_VECTOR(raw[b * 4 + r], x, block_at[b] + (k0 + r) * X_STRIDE, K_THERE(b, r), 0, left,
+                             ALIGNED != 0);
                 } else {
                     FETCH_VECTOR(raw[b * 4 + r], x, block_at[b] + k0 + r * X_STRIDE, r < block_rows[b], k, end,
                                  ALIGNED != 0);
@@ -117,8 +120,8 @@ void fetch_slab(const uint k0, const uint depth)
             UNROLL
             for (int r = 0; r < 4; r++) {
                 if (W_MAJOR) {
-                    FETCH_VECTOR(raw[b * 4 + r], w, block_at[b] + (k0 + r) * W_STRIDE, k + r < end, 0, left,
-                                 ALIGNED != 0);
+                    FETCH_VECTOR(raw[b * 4 + r], w, block_at[b] + (k0 + r) * W_STRIDE, K_THERE(b, r), 0, left,
+                             ALIGNED != 0);
                 } else {
                     FETCH_VECTOR(raw[b * 4 + r], w, block_at[b] + k0 + r * W_STRIDE, r < block_rows[b], k, end,
                                  ALIGNED != 0);
@@ -162,6 +165,7 @@ void main()
             else
                 block_at[b] = W_OFFSET + (W_MAJOR ? k * W_STRIDE + row : row * W_STRIDE + k);
             block_rows[b] = int(block < BLOCKS_X ? row_end : N) - int(row);
+            block_end[b] = block_rows[b] > 0 && k < depth ? depth - k : 0;
             block_to[b] = k * (block < BLOCKS_X ? QUADS_M : QUADS_N) + place + (block < BLOCKS_X ? 0 : TILE_X_QUADS);
         }
 
@@ -200,8 +204,7 @@ void main()
             for (uint i = 0; i < THREAD_M; i++) {
                 const uint row = row0 + sum_row(i, X_MAJOR);
                 if (row < row_end && column < N) {
-                    vec4 v = sum[i * SUM_QUADS + j];
-                    if (BIAS != 0) v += b;
+                    vec4 v = sum[i * SUM_QUADS + j] + b;
                     if (SUM != 0) STORE_FOUR(before, row * N + column, v, column);
                     v = vec4(activate(ACTIVATION, v.x), activate(ACTIVATION, v.y), activate(ACTIVATION, v.z),
                              activate(ACTIVATION, v.w));

@@ -26,9 +26,9 @@ layout(constant_id = CONST_THREAD_N) const uint THREAD_N = 4;
 #define TILE_X_QUADS (TILE_K * QUADS_M)
 #define TILE_W_QUADS (TILE_K * QUADS_N)
 
-/* It is loaded in blocks of 4 x VECTOR elements: first those of x, then those of w; BLOCKS per work-item. Where rows lie
- * along k in memory, a block is 4 rows x VECTOR k. Where k is the slow dimension (`major`), it is 4 k x VECTOR rows,
- * already as the slab wants them. */
+/* It is loaded in blocks of 4 x VECTOR elements: first those of x, then those of w; BLOCKS per work-item. Where rows
+ * lie along k in memory, a block is 4 rows x VECTOR k. Where k is the slow dimension (`major`), it is 4 k x VECTOR
+ * rows, already as the slab wants them. */
 #define VECTORS_M (TILE_M / VECTOR)
 #define VECTORS_N (TILE_N / VECTOR)
 #define VECTORS_K (TILE_K / VECTOR)
