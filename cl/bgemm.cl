@@ -1,6 +1,7 @@
-/* The two products of attention with stored scores, per sequence s and head h:
- * BATCHED_SCORES:  y[s][h][j][k] = sum over p of x[j][h][p] * w[k][h][p], one work-group per score tile and head;
- * BATCHED_CONTEXT: y[j][h][p] = sum over k of x[s][h][j][k] * w[k][h][p], one work-group per query tile and head. */
+/* The products of attention with stored scores, per sequence s and head h:
+ * BATCHED_SCORES:     y[s][h][j][k] = sum over p of x[j][h][p] * w[k][h][p], one work-group per score tile and head;
+ * BATCHED_CONTEXT:    y[j][h][p] = sum over k of x[s][h][j][k] * w[k][h][p], one work-group per query tile and head;
+ * BATCHED_TRANSPOSED: y[k][h][p] = sum over j of x[s][h][j][k] * w[j][h][p], likewise, the tile's rows being keys. */
 #include "tile.h"
 
 #ifndef BATCHED
@@ -32,11 +33,11 @@
 #endif
 
 #define SCORES (BATCHED == BATCHED_SCORES)
+/* Whether the summed dimension is the slow one of an operand. */
+#define X_MAJOR (BATCHED == BATCHED_TRANSPOSED)
+#define W_MAJOR (BATCHED != BATCHED_SCORES)
 #define HEADER_TILES (SCORES ? HEADER_SCORE_TILES : HEADER_QUERY_TILES)
 #define HEADER_AT_TILES (SCORES ? HEADER_AT_SCORE_TILES : HEADER_AT_QUERY_TILES)
-
-/* BATCHED_CONTEXT: blocks of w are 4 k x VECTOR columns, neighbours along the columns. */
-#define VECTORS_N (TILE_N / VECTOR)
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(INPUT_OF(uint, batch), INPUT(x), INPUT(w),
                                                                             OUTPUT(y))
@@ -80,30 +81,41 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(INPU
                 for (uint b = 0; b < BLOCKS; b++) {
                     const uint block = local_number() + b * LOCAL_SIZE;
                     uint4 raw[4];
+                    const uint place = block_place(block, X_MAJOR, W_MAJOR);
+                    const uint k = block_k(block, X_MAJOR, W_MAJOR);
                     if (block < BLOCKS_X) {
-                        const uint row = row0 + block_quad(block) * 4;
-                        const uint k = k0 + block_k(block);
-                        UNROLL
-                        for (uint r = 0; r < 4; r++)
-                            FETCH_VECTOR(raw[r], x, x_at + (row + r) * x_stride + k, row + r < length, k, depth,
-                                         wide_x);
-                        PUT_ROWS(tile, block_k(block) * QUADS_M + block_quad(block), QUADS_M, raw, 0);
-                    } else if (SCORES && block < BLOCKS_X + BLOCKS_W) {
-                        const uint row = column0 + block_quad(block) * 4;
-                        const uint k = k0 + block_k(block);
-                        UNROLL
-                        for (uint r = 0; r < 4; r++)
-                            FETCH_VECTOR(raw[r], w, w_at + (row + r) * W_STRIDE + k, row + r < length, k, HEAD_DIM,
-                                         ALIGNED != 0);
-                        PUT_ROWS(tile, TILE_X_QUADS + block_k(block) * QUADS_N + block_quad(block), QUADS_N, raw, 0);
-                    } else if (block < BLOCKS_X + BLOCKS_W) {
-                        const uint k = (block - BLOCKS_X) / VECTORS_N * 4;
-                        const uint column = (block - BLOCKS_X) % VECTORS_N * VECTOR;
+                        const uint row = row0 + place_quad(place, QUADS_M, X_MAJOR) * 4;
                         UNROLL
                         for (uint r = 0; r < 4; r++) {
-                            FETCH_VECTOR(raw[r], w, w_at + (k0 + k + r) * W_STRIDE + column0 + column,
-                                         k0 + k + r < length, column0 + column, HEAD_DIM, ALIGNED != 0);
-                            PUT_VECTOR(tile, TILE_X_QUADS + (k + r) * QUADS_N + column / 4, raw[r]);
+                            if (X_MAJOR) {
+                                FETCH_VECTOR(raw[r], x, x_at + (k0 + k + r) * x_stride + row, k0 + k + r < depth, row,
+                                             length, wide_x);
+                            } else {
+                                FETCH_VECTOR(raw[r], x, x_at + (row + r) * x_stride + k0 + k, row + r < length, k0 + k,
+                                             depth, wide_x);
+                            }
+                        }
+                        if (X_MAJOR) {
+                            PUT_VECTORS(tile, k * QUADS_M + place, QUADS_M, raw, 0);
+                        } else {
+                            PUT_ROWS(tile, k * QUADS_M + place, QUADS_M, raw, 0);
+                        }
+                    } else if (block < BLOCKS_X + BLOCKS_W) {
+                        const uint row = column0 + place_quad(place, QUADS_N, W_MAJOR) * 4;
+                        UNROLL
+                        for (uint r = 0; r < 4; r++) {
+                            if (W_MAJOR) {
+                                FETCH_VECTOR(raw[r], w, w_at + (k0 + k + r) * W_STRIDE + row, k0 + k + r < depth, row,
+                                             HEAD_DIM, ALIGNED != 0);
+                            } else {
+                                FETCH_VECTOR(raw[r], w, w_at + (row + r) * W_STRIDE + k0 + k, row + r < length, k0 + k,
+                                             HEAD_DIM, ALIGNED != 0);
+                            }
+                        }
+                        if (W_MAJOR) {
+                            PUT_VECTORS(tile, TILE_X_QUADS + k * QUADS_N + place, QUADS_N, raw, 0);
+                        } else {
+                            PUT_ROWS(tile, TILE_X_QUADS + k * QUADS_N + place, QUADS_N, raw, 0);
                         }
                     }
                 }
@@ -113,10 +125,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(INPU
 
             UNROLL
             for (uint j = 0; j < SUM_QUADS; j++) {
-                const uint column = column0 + sum_column(j);
+                const uint column = column0 + sum_column(j, W_MAJOR);
                 UNROLL
                 for (uint i = 0; i < THREAD_M; i++) {
-                    const uint row = row0 + sum_row(i);
+                    const uint row = row0 + sum_row(i, X_MAJOR);
                     const uint at = y_at + row * y_stride + column;
                     const float4 quad = sum[i * SUM_QUADS + j];
                     if (row < length && column < columns_end) {

@@ -43,12 +43,16 @@ static inline uint dropout_bits(const uint4 words)
     return bits;
 }
 
+/* The factors of four of the eight columns: the lower or the higher ones. */
+static inline float4 dropout_half(const uint4 words, const bool high)
+{
+    return (float4)(dropout_pair(high ? words.z : words.x), dropout_pair(high ? words.w : words.y));
+}
+
 /* The factors of the columns `column` to `column` + 3, a multiple of 4. */
 static inline float4 dropout_quad(__global const uint *batch, const uint site, const uint row, const uint column)
 {
-    const uint4 words = dropout_words(batch, site, row, column);
-    const bool high = column % 8 != 0;
-    return (float4)(dropout_pair(high ? words.z : words.x), dropout_pair(high ? words.w : words.y));
+    return dropout_half(dropout_words(batch, site, row, column), column % 8 != 0);
 }
 
 /* v, the ACCESS columns from `column` on, times their factors. */

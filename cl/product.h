@@ -96,3 +96,19 @@ INLINE void put_vector(__local float4 *tile, const uint at, const uint4 raw)
     for (uint c = 0; c < VECTOR / 4; c++)
         tile[at + c] = (float4)(v[c * 4], v[c * 4 + 1], v[c * 4 + 2], v[c * 4 + 3]);
 }
+
+/* The same of four consecutive k, raw[first] and the next three, `quads` apart; the second quad of a vector of 16-bit
+ * floats lies half of that behind the first (tile.h: paired). */
+#define PUT_VECTORS(tile, at, quads, raw, first) put_vectors(tile, at, quads, (raw) + (first))
+
+INLINE void put_vectors(__local float4 *tile, const uint at, const uint quads, const uint4 *raw)
+{
+    UNROLL
+    for (uint r = 0; r < 4; r++) {
+        float v[VECTOR];
+        unpack_vector(raw[r], v);
+        UNROLL
+        for (uint c = 0; c < VECTOR / 4; c++)
+            tile[at + r * quads + c * (quads / 2)] = (float4)(v[c * 4], v[c * 4 + 1], v[c * 4 + 2], v[c * 4 + 3]);
+    }
+}

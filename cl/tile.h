@@ -36,27 +36,43 @@
 #define TILE_X_QUADS (TILE_K * QUADS_M)
 #define TILE_W_QUADS (TILE_K * QUADS_N)
 
-/* It is loaded in blocks of 4 rows x VECTOR elements: first those of x, then those of w; BLOCKS per work-item. */
+/* It is loaded in blocks of 4 x VECTOR elements: first those of x, then those of w; BLOCKS per work-item. Where rows
+ * lie along k in memory, a block is 4 rows x VECTOR k. Where k is the slow dimension (`major`), it is 4 k x VECTOR
+ * rows, already as the slab wants them. */
+#define VECTORS_M (TILE_M / VECTOR)
+#define VECTORS_N (TILE_N / VECTOR)
 #define VECTORS_K (TILE_K / VECTOR)
 #define BLOCKS_X (QUADS_M * VECTORS_K)
 #define BLOCKS_W (QUADS_N * VECTORS_K)
 #define BLOCKS ((BLOCKS_X + BLOCKS_W + LOCAL_SIZE - 1) / LOCAL_SIZE)
 
 /* Eight neighbours (RUN) take eight quads of rows, the next eight the next VECTOR of the same rows: stores to shared
- * memory touch every bank once, and loads use all of a row's 64 bytes. */
+ * memory touch every bank once, and loads use all of a row's 64 bytes. Where k is the slow dimension, neighbours take
+ * neighbouring vectors of the same k. */
 #define RUN_M (QUADS_M < 8u ? QUADS_M : 8u)
 #define RUN_N (QUADS_N < 8u ? QUADS_N : 8u)
 
-INLINE uint block_quad(const uint block)
+/* Place of the block's first quad among those of its k in the slab. */
+INLINE uint block_place(const uint block, const bool x_major, const bool w_major)
 {
     const uint w = block - BLOCKS_X;
-    return block < BLOCKS_X ? block % RUN_M + block / (RUN_M * VECTORS_K) * RUN_M
-                            : w % RUN_N + w / (RUN_N * VECTORS_K) * RUN_N;
+    if (block < BLOCKS_X) return x_major ? block % VECTORS_M : block % RUN_M + block / (RUN_M * VECTORS_K) * RUN_M;
+    return w_major ? w % VECTORS_N : w % RUN_N + w / (RUN_N * VECTORS_K) * RUN_N;
 }
 /* First k of the block in its slab. */
-INLINE uint block_k(const uint block)
+INLINE uint block_k(const uint block, const bool x_major, const bool w_major)
 {
-    return (block < BLOCKS_X ? block / RUN_M : (block - BLOCKS_X) / RUN_N) % VECTORS_K * VECTOR;
+    const uint w = block - BLOCKS_X;
+    if (block < BLOCKS_X) return x_major ? block / VECTORS_M * 4 : block / RUN_M % VECTORS_K * VECTOR;
+    return w_major ? w / VECTORS_N * 4 : w / RUN_N % VECTORS_K * VECTOR;
+}
+
+/* The quad of rows at a place. `paired`: first those of even number, then the others. So the two quads of a vector of
+ * 16-bit floats lie apart, and neighbours store neighbouring quads; and a work-item with two of them has eight columns
+ * side by side. All that is loaded `major` is paired. */
+INLINE uint place_quad(const uint place, const uint quads, const bool paired)
+{
+    return paired ? place % (quads / 2) * 2 + place / (quads / 2) : place;
 }
 
 /* Quads of outputs: SUM_QUADS for each of THREAD_M rows. */
@@ -74,8 +90,14 @@ INLINE uint thread_n(void)
     return l / (PATCH_M * PATCH_N) % PATCHES_N * PATCH_N + l % PATCH_N;
 }
 /* Row of the tile that this work-item's row i is; first column of its quad j. */
-INLINE uint sum_row(const uint i) { return (i / 4 * THREADS_M + thread_m()) * 4 + i % 4; }
-INLINE uint sum_column(const uint j) { return (j * THREADS_N + thread_n()) * 4; }
+INLINE uint sum_row(const uint i, const bool paired)
+{
+    return place_quad(i / 4 * THREADS_M + thread_m(), QUADS_M, paired) * 4 + i % 4;
+}
+INLINE uint sum_column(const uint j, const bool paired)
+{
+    return place_quad(j * THREADS_N + thread_n(), QUADS_N, paired) * 4;
+}
 
 /* sum += the slab's product, in ascending k. */
 INLINE void multiply(const __local float4 *tile, float4 *sum)

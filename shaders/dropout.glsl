@@ -36,12 +36,16 @@ uint dropout_bits(const uvec4 words)
     return bits;
 }
 
+/* The factors of four of the eight columns: the lower or the higher ones. */
+vec4 dropout_half(const uvec4 words, const bool high)
+{
+    return vec4(dropout_pair(high ? words.z : words.x), dropout_pair(high ? words.w : words.y));
+}
+
 /* The factors of the columns `column` to `column` + 3, a multiple of 4. */
 vec4 dropout_quad(const uint row, const uint column)
 {
-    const uvec4 words = dropout_words(row, column);
-    const bool high = column % 8 != 0;
-    return vec4(dropout_pair(high ? words.z : words.x), dropout_pair(high ? words.w : words.y));
+    return dropout_half(dropout_words(row, column), column % 8 != 0);
 }
 
 /* v, the ACCESS columns from `column` on, times their factors. */

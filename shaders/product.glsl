@@ -81,3 +81,18 @@ uvec2 pack_quad(const vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.
         for (uint c = 0; c < VECTOR / 4; c++)                                                                          \
             tile[(at) + c] = vec4(v0[c * 4], v0[c * 4 + 1], v0[c * 4 + 2], v0[c * 4 + 3]);                             \
     }
+
+/* The same of four consecutive k, raw[first] and the next three, `quads` apart; the second quad of a vector of 16-bit
+ * floats lies half of that behind the first (tile.glsl: paired). */
+#define PUT_VECTORS(tile, at, quads, raw, first)                                                                       \
+    {                                                                                                                  \
+        UNROLL                                                                                                         \
+        for (uint r = 0; r < 4; r++) {                                                                                 \
+            float v0[VECTOR];                                                                                          \
+            unpack_vector(raw[(first) + r], v0);                                                                       \
+            UNROLL                                                                                                     \
+            for (uint c = 0; c < VECTOR / 4; c++)                                                                      \
+                tile[(at) + r * (quads) + c * ((quads) / 2)] =                                                         \
+                    vec4(v0[c * 4], v0[c * 4 + 1], v0[c * 4 + 2], v0[c * 4 + 3]);                                      \
+        }                                                                                                              \
+    }
