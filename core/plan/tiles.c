@@ -157,8 +157,10 @@ static size_t attention_quads(const struct call *call)
     size_t rows = call_get(call, CONST_TILE_M, 0), keys = call_get(call, CONST_TILE_N, 0),
            slab = call_get(call, CONST_TILE_K, 0), head = call_get(call, CONST_HEAD_DIM, 0);
     size_t threads_n = call_get(call, CONST_LOCAL_SIZE, 0) / (rows / call_get(call, CONST_THREAD_M, 1));
-    size_t values = keys * (size_t)divide_up(head, 4 * threads_n) * threads_n, w = slab * keys / 4;
-    return slab * rows / 4 + (w > values ? w : values) + keys * (rows / 4 + 1) + threads_n * rows / 4;
+    size_t values = keys * (size_t)divide_up(head, 4 * threads_n) * threads_n, x = slab * rows / 4, w = slab * keys / 4,
+           weights = keys * (rows / 4 + 1);
+    size_t keep = call_get(call, CONST_DROPOUT, 0) ? rows * keys / 64 : 0;
+    return x + (w > values ? w : values) + weights + threads_n * rows / 4 + keep;
 }
 
 size_t call_shared_bytes(const struct call *call)
