@@ -6,104 +6,60 @@
  * row are carried on, and what was summed before is rescaled), then the product with the values. A work-item owns
  * THREAD_M rows and every THREADS_N-th key, later the same rows and every THREADS_N-th quad of channels; so the rows'
  * statistics live in its registers. Steps begin at the sequence's first key: the result depends on its own sequence
- * alone. Dropout has its place at the weights, behind their total. */
-#include "product.h"
+ * alone. Dropout has its place at the weights, behind their total.
+ *
+ * LSE: the logarithm of a row's sum of exponentials goes to lse; the backward kernels make the weights from it anew. */
+#include "attention.h"
 
-#ifndef HEADS
-#define HEADS 1
-#endif
-#ifndef HEAD_DIM
-#define HEAD_DIM 32
-#endif
-#ifndef SCALE
-#define SCALE 0x3f800000
-#endif
-#ifndef X_STRIDE
-#define X_STRIDE HEAD_DIM
-#endif
-#ifndef X_OFFSET
-#define X_OFFSET 0
-#endif
-#ifndef W_STRIDE
-#define W_STRIDE HEAD_DIM
-#endif
-#ifndef W_OFFSET
-#define W_OFFSET 0
-#endif
-#ifndef V_STRIDE
-#define V_STRIDE HEAD_DIM
-#endif
-#ifndef V_OFFSET
-#define V_OFFSET 0
-#endif
 #ifndef Y_STRIDE
 #define Y_STRIDE HEAD_DIM
 #endif
 #ifndef Y_OFFSET
 #define Y_OFFSET 0
 #endif
-#ifndef TILE_M
-#define TILE_M 32
+#ifndef LSE
+#define LSE LSE_NONE
 #endif
-#ifndef TILE_N
-#define TILE_N 32
-#endif
-#ifndef TILE_K
-#define TILE_K 32
-#endif
-#ifndef THREAD_M
-#define THREAD_M 4
-#endif
-
-/* LOCAL_SIZE is THREADS_M times THREADS_N, a power of two. TILE_M and THREAD_M are multiples of 4, TILE_N of
- * 4 * THREADS_N, TILE_K of VECTOR. */
-#define THREADS_M (TILE_M / THREAD_M)
-#define THREADS_N (LOCAL_SIZE / THREADS_M)
-#define QUADS_M (TILE_M / 4)
-#define QUADS_N (TILE_N / 4)
-#define KEY_QUADS (QUADS_N / THREADS_N)                                       /* of a work-item */
-#define CHANNEL_QUADS ((HEAD_DIM + 4 * THREADS_N - 1) / (4 * THREADS_N)) /* likewise; 0 beyond HEAD_DIM */
-#define QUADS_V (CHANNEL_QUADS * THREADS_N)
-
-/* One quad of padding keeps the neighbours that store a column of the weights on different banks. */
-#define QUADS_P (QUADS_M + 1)
 
 /* Keys and values take turns in the same memory. */
-#define TILE_W_QUADS (TILE_K * QUADS_N)
-#define TILE_V_QUADS (TILE_N * QUADS_V)
 #define TILE_WV_QUADS (TILE_W_QUADS > TILE_V_QUADS ? TILE_W_QUADS : TILE_V_QUADS)
-
-#define VECTORS_K (TILE_K / VECTOR)
-#define VECTORS_V (QUADS_V * 4 / VECTOR)
-#define BLOCKS_X (QUADS_M * VECTORS_K)
-#define BLOCKS_W (QUADS_N * VECTORS_K)
-#define BLOCKS_V (TILE_N / 4 * VECTORS_V)
-#define ROUNDS(blocks) (((blocks) + LOCAL_SIZE - 1) / LOCAL_SIZE)
 
 /* Below every score, and far enough from the end of the range that a difference stays finite. */
 #define LOWEST -3.0e38f
 
-/* exp(x) is 2^(x log2 e): the scores are scaled once for both. */
-#define LOG2E 1.44269504f
+#define LN2 0.693147181f
 
-/* Neighbours take RUN quads of rows (or keys), the next ones the next VECTOR of channels of the same rows. */
-#define RUN ((QUADS_M | QUADS_N) % 8 == 0 ? 8u : 1u)
-
-INLINE uint block_quad(const uint block) { return block % RUN + block / (RUN * VECTORS_K) * RUN; }
-INLINE uint block_channel(const uint block) { return block / RUN % VECTORS_K * VECTOR; }
-
-__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void
-attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
+/* clang-format off */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
+void attention(INPUT_OF(uint, batch)
+    , INPUT(x)
+    , INPUT(w)
+    , INPUT(v)
+#if LSE == LSE_WRITE
+    , OUTPUT_OF(float, lse)
+#endif
+    , OUTPUT(y)
+#if DROPOUT > 0
+    , const uint site
+#endif
+)
+/* clang-format on */
 {
     BEGIN_OF(uint, batch);
     BEGIN(x);
     BEGIN(w);
     BEGIN(v);
+#if LSE == LSE_WRITE
+    BEGIN_OUTPUT_OF(float, lse);
+#endif
     BEGIN_OUTPUT(y);
-    __local float4 x_tile[TILE_K * QUADS_M];       /* [channel][row] */
-    __local float4 wv_tile[TILE_WV_QUADS];         /* keys [channel][key], values [key][channel] */
-    __local float4 p_tile[TILE_N * QUADS_P];       /* weights [key][row] */
-    __local float4 row_tile[THREADS_N * QUADS_M];  /* what the work-items of a row tell each other */
+    __local float4 x_tile[TILE_X_QUADS];          /* [channel][row] */
+    __local float4 wv_tile[TILE_WV_QUADS];        /* keys [channel][key], values [key][channel] */
+    __local float4 p_tile[TILE_P_QUADS];          /* weights [key][row] */
+    __local float4 row_tile[THREADS_N * QUADS_M]; /* what the work-items of a row tell each other */
+#if DROPOUT > 0
+    __local uint keep_tile[KEEP_WORDS];
+#endif
 
     const uint tiles = batch[HEADER_QUERY_TILES];
     const uint head = group_number() / max(tiles, 1u);
@@ -120,14 +76,13 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
         const uint rows = length - row0;
         const float scale = as_float((uint)SCALE) * LOG2E;
 
-        const uint l = local_number();
-        const uint m = l / THREADS_N;
-        const uint n = l % THREADS_N;
+        const uint m = thread_m();
+        const uint n = thread_n();
 
-        float4 sum[THREAD_M * CHANNEL_QUADS];
+        float4 sum[SUMS];
         float largest[THREAD_M], total[THREAD_M]; /* total: of this work-item's keys alone */
         UNROLL
-        for (uint i = 0; i < THREAD_M * CHANNEL_QUADS; i++) sum[i] = (float4)(0.0f);
+        for (uint i = 0; i < SUMS; i++) sum[i] = (float4)(0.0f);
         UNROLL
         for (uint i = 0; i < THREAD_M; i++) {
             largest[i] = LOWEST;
@@ -136,67 +91,20 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
 
         for (uint key0 = 0; key0 < length; key0 += TILE_N) {
             const uint keys = min(length - key0, (uint)TILE_N);
+#if DROPOUT > 0
+            make_keep(keep_tile, batch, site, TILE_M, first + row0, head, key0);
+#endif
 
             /* ---- scores ---- */
-            float4 score[THREAD_M * KEY_QUADS];
+            float4 score[SCORES];
             UNROLL
-            for (uint i = 0; i < THREAD_M * KEY_QUADS; i++) score[i] = (float4)(0.0f);
+            for (uint i = 0; i < SCORES; i++) score[i] = (float4)(0.0f);
             for (uint p0 = 0; p0 < HEAD_DIM; p0 += TILE_K) {
                 barrier(CLK_LOCAL_MEM_FENCE); /* nobody reads the tiles before any more */
-                if (HEAD_DIM > TILE_K || key0 == 0) {
-                    UNROLL
-                    for (uint b = 0; b < ROUNDS(BLOCKS_X); b++) {
-                        const uint block = l + b * LOCAL_SIZE;
-                        const uint quad = block_quad(block);
-                        const uint p = block_channel(block);
-                        if (block < BLOCKS_X && p0 + p < HEAD_DIM) {
-                            uint4 raw[4];
-                            UNROLL
-                            for (uint r = 0; r < 4; r++)
-                                FETCH_VECTOR(raw[r], x, x_at + (quad * 4 + r) * X_STRIDE + p0 + p, quad * 4 + r < rows,
-                                             p0 + p, HEAD_DIM, ALIGNED != 0);
-                            PUT_ROWS(x_tile, p * QUADS_M + quad, QUADS_M, raw, 0);
-                        }
-                    }
-                }
-                UNROLL
-                for (uint b = 0; b < ROUNDS(BLOCKS_W); b++) {
-                    const uint block = l + b * LOCAL_SIZE;
-                    const uint quad = block_quad(block);
-                    const uint p = block_channel(block);
-                    if (block < BLOCKS_W && p0 + p < HEAD_DIM) {
-                        /* A quad holds every THREADS_N-th key. */
-                        const uint key = quad / THREADS_N * (4 * THREADS_N) + quad % THREADS_N;
-                        uint4 raw[4];
-                        UNROLL
-                        for (uint r = 0; r < 4; r++)
-                            FETCH_VECTOR(raw[r], w, w_at + (key0 + key + r * THREADS_N) * W_STRIDE + p0 + p,
-                                         key + r * THREADS_N < keys, p0 + p, HEAD_DIM, ALIGNED != 0);
-                        PUT_ROWS(wv_tile, p * QUADS_N + quad, QUADS_N, raw, 0);
-                    }
-                }
+                if (HEAD_DIM > TILE_K || key0 == 0) LOAD_ROWS(x_tile, 0, x, x_at, X_STRIDE, rows, p0, 0);
+                LOAD_COLUMNS(wv_tile, 0, w, w_at + key0 * W_STRIDE, W_STRIDE, keys, p0, 0);
                 barrier(CLK_LOCAL_MEM_FENCE);
-                const uint channels = min((uint)HEAD_DIM - p0, (uint)TILE_K);
-#pragma unroll 4
-                for (uint p = 0; p < channels; p++) {
-                    float a[THREAD_M];
-                    float4 b[KEY_QUADS];
-                    UNROLL
-                    for (uint i = 0; i < THREAD_M / 4; i++) {
-                        const float4 quad = x_tile[p * QUADS_M + i * THREADS_M + m];
-                        a[i * 4] = quad.x;
-                        a[i * 4 + 1] = quad.y;
-                        a[i * 4 + 2] = quad.z;
-                        a[i * 4 + 3] = quad.w;
-                    }
-                    UNROLL
-                    for (uint j = 0; j < KEY_QUADS; j++) b[j] = wv_tile[p * QUADS_N + j * THREADS_N + n];
-                    UNROLL
-                    for (uint i = 0; i < THREAD_M; i++)
-                        UNROLL
-                        for (uint j = 0; j < KEY_QUADS; j++)
-                            score[i * KEY_QUADS + j] = fma((float4)(a[i]), b[j], score[i * KEY_QUADS + j]);
-                }
+                MULTIPLY_SLABS(score, x_tile, 0, wv_tile, 0, min((uint)HEAD_DIM - p0, (uint)TILE_K));
             }
 
             /* ---- the largest score of each row; keys beyond the sequence are no keys ---- */
@@ -205,10 +113,10 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
             for (uint i = 0; i < THREAD_M; i++) {
                 step[i] = LOWEST;
                 UNROLL
-                for (uint j = 0; j < KEY_QUADS; j++) {
-                    const float4 s = score[i * KEY_QUADS + j] * scale;
-                    const uint key = j * 4 * THREADS_N + n;
-                    score[i * KEY_QUADS + j] = s;
+                for (uint j = 0; j < COLUMN_QUADS; j++) {
+                    const float4 s = score[i * COLUMN_QUADS + j] * scale;
+                    const uint key = held_column(j);
+                    score[i * COLUMN_QUADS + j] = s;
                     if (key < keys) step[i] = fmax(step[i], s.x);
                     if (key + THREADS_N < keys) step[i] = fmax(step[i], s.y);
                     if (key + 2 * THREADS_N < keys) step[i] = fmax(step[i], s.z);
@@ -222,21 +130,7 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
             barrier(CLK_LOCAL_MEM_FENCE); /* the keys' tile is free, too */
 
             /* ---- values ---- */
-            UNROLL
-            for (uint b = 0; b < ROUNDS(BLOCKS_V); b++) {
-                const uint block = l + b * LOCAL_SIZE;
-                const uint key = block / VECTORS_V * 4;
-                const uint p = block % VECTORS_V * VECTOR;
-                if (block < BLOCKS_V) {
-                    uint4 raw[4];
-                    UNROLL
-                    for (uint r = 0; r < 4; r++)
-                        FETCH_VECTOR(raw[r], v, v_at + (key0 + key + r) * V_STRIDE + p, key + r < keys, p, HEAD_DIM,
-                                     ALIGNED != 0);
-                    UNROLL
-                    for (uint r = 0; r < 4; r++) PUT_VECTOR(wv_tile, (key + r) * QUADS_V + p / 4, raw[r]);
-                }
-            }
+            LOAD_CHANNELS(wv_tile, v, v_at + key0 * V_STRIDE, V_STRIDE, keys);
 
             /* ---- weights, relative to the largest score so far ---- */
             UNROLL
@@ -259,54 +153,26 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
                 UNROLL
                 for (uint j = 0; j < CHANNEL_QUADS; j++) sum[i * CHANNEL_QUADS + j] *= shrink;
                 UNROLL
-                for (uint j = 0; j < KEY_QUADS; j++) {
-                    const float4 s = score[i * KEY_QUADS + j];
-                    const uint key = j * 4 * THREADS_N + n;
+                for (uint j = 0; j < COLUMN_QUADS; j++) {
+                    const float4 s = score[i * COLUMN_QUADS + j];
+                    const uint key = held_column(j);
                     float4 e;
                     e.x = key < keys ? exp2(s.x - now) : 0.0f;
                     e.y = key + THREADS_N < keys ? exp2(s.y - now) : 0.0f;
                     e.z = key + 2 * THREADS_N < keys ? exp2(s.z - now) : 0.0f;
                     e.w = key + 3 * THREADS_N < keys ? exp2(s.w - now) : 0.0f;
                     total[i] += (e.x + e.y) + (e.z + e.w);
-                    score[i * KEY_QUADS + j] = e;
+#if DROPOUT > 0
+                    e *= keep_quad(keep_tile, TILE_M, held_row(i), 0, key, THREADS_N);
+#endif
+                    score[i * COLUMN_QUADS + j] = e;
                 }
             }
-            UNROLL
-            for (uint i = 0; i < THREAD_M / 4; i++) {
-                UNROLL
-                for (uint j = 0; j < KEY_QUADS; j++) {
-                    const float4 e0 = score[(i * 4) * KEY_QUADS + j], e1 = score[(i * 4 + 1) * KEY_QUADS + j];
-                    const float4 e2 = score[(i * 4 + 2) * KEY_QUADS + j], e3 = score[(i * 4 + 3) * KEY_QUADS + j];
-                    const uint to = (j * 4 * THREADS_N + n) * QUADS_P + i * THREADS_M + m;
-                    p_tile[to] = (float4)(e0.x, e1.x, e2.x, e3.x);
-                    p_tile[to + THREADS_N * QUADS_P] = (float4)(e0.y, e1.y, e2.y, e3.y);
-                    p_tile[to + 2 * THREADS_N * QUADS_P] = (float4)(e0.z, e1.z, e2.z, e3.z);
-                    p_tile[to + 3 * THREADS_N * QUADS_P] = (float4)(e0.w, e1.w, e2.w, e3.w);
-                }
-            }
+            PUT_SCORES(p_tile, score);
             barrier(CLK_LOCAL_MEM_FENCE);
 
             /* ---- weights times values ---- */
-#pragma unroll 4
-            for (uint k = 0; k < keys; k++) {
-                float a[THREAD_M];
-                float4 b[CHANNEL_QUADS];
-                UNROLL
-                for (uint i = 0; i < THREAD_M / 4; i++) {
-                    const float4 quad = p_tile[k * QUADS_P + i * THREADS_M + m];
-                    a[i * 4] = quad.x;
-                    a[i * 4 + 1] = quad.y;
-                    a[i * 4 + 2] = quad.z;
-                    a[i * 4 + 3] = quad.w;
-                }
-                UNROLL
-                for (uint j = 0; j < CHANNEL_QUADS; j++) b[j] = wv_tile[k * QUADS_V + j * THREADS_N + n];
-                UNROLL
-                for (uint i = 0; i < THREAD_M; i++)
-                    UNROLL
-                    for (uint j = 0; j < CHANNEL_QUADS; j++)
-                        sum[i * CHANNEL_QUADS + j] = fma((float4)(a[i]), b[j], sum[i * CHANNEL_QUADS + j]);
-            }
+            MULTIPLY_CHANNELS(sum, p_tile, wv_tile, keys);
         }
 
         /* ---- the rows' totals, and the mean that they make of the sums ---- */
@@ -327,20 +193,16 @@ attention(INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v), OUTPUT(y))
         }
         UNROLL
         for (uint i = 0; i < THREAD_M; i++) {
-            const uint row = (i / 4 * THREADS_M + m) * 4 + i % 4;
             UNROLL
-            for (uint j = 0; j < CHANNEL_QUADS; j++) {
-                const uint p = (j * THREADS_N + n) * 4;
-                const uint at = y_at + row * Y_STRIDE + p;
-                const float4 quad = sum[i * CHANNEL_QUADS + j] / total[i];
-                if (row < rows && p < HEAD_DIM) {
-                    if (ALIGNED != 0)
-                        STORE_QUAD(y, at, quad);
-                    else
-                        STORE_SOME(y, at, quad, p, HEAD_DIM);
-                }
-            }
+            for (uint j = 0; j < CHANNEL_QUADS; j++) sum[i * CHANNEL_QUADS + j] = sum[i * CHANNEL_QUADS + j] / total[i];
         }
+        STORE_SUMS(y, y_at, Y_STRIDE, rows, sum);
+#if LSE == LSE_WRITE
+        UNROLL
+        for (uint i = 0; i < THREAD_M; i++)
+            if (n == 0 && held_row(i) < rows)
+                lse[(first + row0 + held_row(i)) * HEADS + head] = (largest[i] + log2(total[i])) * LN2;
+#endif
         LAST_BARRIER;
     }
 }

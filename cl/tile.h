@@ -102,26 +102,5 @@ INLINE uint sum_column(const uint j, const bool paired)
 /* sum += the slab's product, in ascending k. */
 INLINE void multiply(const __local float4 *tile, float4 *sum)
 {
-    const uint m = thread_m();
-    const uint n = TILE_X_QUADS + thread_n();
-#pragma unroll 4
-    for (uint k = 0; k < TILE_K; k++) {
-        float x[THREAD_M];
-        float4 w[SUM_QUADS];
-        UNROLL
-        for (uint i = 0; i < THREAD_M / 4; i++) {
-            const float4 quad = tile[k * QUADS_M + i * THREADS_M + m];
-            x[i * 4] = quad.x;
-            x[i * 4 + 1] = quad.y;
-            x[i * 4 + 2] = quad.z;
-            x[i * 4 + 3] = quad.w;
-        }
-        UNROLL
-        for (uint j = 0; j < SUM_QUADS; j++) w[j] = tile[k * QUADS_N + j * THREADS_N + n];
-        UNROLL
-        for (uint i = 0; i < THREAD_M; i++)
-            UNROLL
-            for (uint j = 0; j < SUM_QUADS; j++)
-                sum[i * SUM_QUADS + j] = fma((float4)(x[i]), w[j], sum[i * SUM_QUADS + j]);
-    }
+    MULTIPLY(sum, SUM_QUADS, tile, thread_m(), QUADS_M, tile, TILE_X_QUADS + thread_n(), QUADS_N, TILE_K);
 }

@@ -95,25 +95,5 @@ vec4 sum[SUMS];
 /* sum += the slab's product, in ascending k. */
 void multiply()
 {
-    const uint m = thread_m();
-    const uint n = TILE_X_QUADS + thread_n();
-    for (uint k = 0; k < TILE_K; k++) {
-        float x[THREAD_M];
-        vec4 w[SUM_QUADS];
-        UNROLL
-        for (uint i = 0; i < THREAD_M / 4; i++) {
-            const vec4 quad = tile[k * QUADS_M + i * THREADS_M + m];
-            x[i * 4] = quad.x;
-            x[i * 4 + 1] = quad.y;
-            x[i * 4 + 2] = quad.z;
-            x[i * 4 + 3] = quad.w;
-        }
-        UNROLL
-        for (uint j = 0; j < SUM_QUADS; j++) w[j] = tile[k * QUADS_N + j * THREADS_N + n];
-        UNROLL
-        for (uint i = 0; i < THREAD_M; i++)
-            UNROLL
-            for (uint j = 0; j < SUM_QUADS; j++)
-                sum[i * SUM_QUADS + j] = fma(vec4(x[i]), w[j], sum[i * SUM_QUADS + j]);
-    }
+    MULTIPLY(sum, SUM_QUADS, tile, thread_m(), QUADS_M, tile, TILE_X_QUADS + thread_n(), QUADS_N, TILE_K);
 }

@@ -106,6 +106,14 @@ static void set_attention(struct call *call, const struct device_limits *limits)
     call_set(call, CONST_THREAD_M, 4);
 }
 
+/* The same work-group. Rows and columns have two slabs each, which lie in the memory of the weights and of the
+ * channels: with half as deep slabs 25 KiB do for 64 rows and 128 channels, 13 KiB for 32 rows and 64 channels. */
+static void set_attention_backward(struct call *call, const struct device_limits *limits)
+{
+    set_attention(call, limits);
+    call_set(call, CONST_TILE_K, attention_rows(limits) < 64 || call_get(call, CONST_HEAD_DIM, 1) > 64 ? 16 : 32);
+}
+
 /* ---- rows ---- */
 
 /* A power of two from 32 to 256 and not above the device's limit, near `items`: the kernels' heads say why. */
@@ -151,6 +159,10 @@ void call_tiles(struct call *call, const struct device_limits *limits, bool f16,
         set_bgemm(call, limits, vector);
     else if (!strcmp(call->kernel, "attention"))
         set_attention(call, limits);
+    else if (!strcmp(call->kernel, "attention_dkv") || !strcmp(call->kernel, "attention_dq"))
+        set_attention_backward(call, limits);
+    else if (!strcmp(call->kernel, "delta")) /* eight work-items share a head */
+        call_set(call, CONST_LOCAL_SIZE, row_size(limits, 8 * call_get(call, CONST_HEADS, 1)));
     else if (!strcmp(call->kernel, "layernorm") || !strcmp(call->kernel, "embed"))
         call_set(call, CONST_LOCAL_SIZE, row_size(limits, n / (4 * vector)));
     else if (!strcmp(call->kernel, "pool"))
@@ -179,19 +191,25 @@ uint64_t call_scratch_bytes(const struct call *call, uint64_t max_rows)
     return divide_up(max_rows, call_get(call, CONST_PART_ROWS, 1)) * sets * width * sizeof(float);
 }
 
-/* Quads (16 bytes) of the arrays that cl/attention.cl and shaders/attention.comp declare. */
+/* Quads (16 bytes) of the arrays that cl/attention*.cl and shaders/attention*.comp declare. */
 static size_t attention_quads(const struct call *call)
 {
     size_t rows = call_get(call, CONST_TILE_M, 0), keys = call_get(call, CONST_TILE_N, 0),
            slab = call_get(call, CONST_TILE_K, 0), head = call_get(call, CONST_HEAD_DIM, 0);
     size_t threads_n = call_get(call, CONST_LOCAL_SIZE, 0) / (rows / call_get(call, CONST_THREAD_M, 1));
-    size_t values = keys * (size_t)divide_up(head, 4 * threads_n) * threads_n, w = slab * keys / 4;
-    return slab * rows / 4 + (w > values ? w : values) + keys * (rows / 4 + 1) + threads_n * rows / 4;
+    size_t values = keys * (size_t)divide_up(head, 4 * threads_n) * threads_n, x = slab * rows / 4, w = slab * keys / 4,
+           weights = keys * (rows / 4 + 1);
+    size_t keep = call_get(call, CONST_DROPOUT, 0) ? rows * keys / 64 : 0;
+    if (!strcmp(call->kernel, "attention"))
+        return x + (w > values ? w : values) + weights + threads_n * rows / 4 + keep;
+    size_t statistics = strcmp(call->kernel, "attention_dkv") ? 0 : keys / 2;
+    return (2 * x > weights ? 2 * x : weights) + (2 * w > values ? 2 * w : values) + statistics + keep;
 }
 
 size_t call_shared_bytes(const struct call *call)
 {
-    if (!strcmp(call->kernel, "attention")) return attention_quads(call) * 4 * sizeof(float);
+    if (!strncmp(call->kernel, "attention", 9)) return attention_quads(call) * 4 * sizeof(float);
+    if (!strcmp(call->kernel, "delta")) return call_get(call, CONST_LOCAL_SIZE, 0) * sizeof(float);
     size_t sides = call_get(call, CONST_TILE_M, 0) + call_get(call, CONST_TILE_N, 0);
     return sides * call_get(call, CONST_TILE_K, 0) * sizeof(float); /* gemm, bgemm */
 }
