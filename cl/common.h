@@ -95,6 +95,33 @@ static inline uint4 pack_vector(const float *v)
 #define STORE_ACCESS(name, at, v) STORE(name, at, (v)[0])
 #endif
 
+/* The same as they lie in memory, raw_access: what is loaded long before it is used costs fewer registers so. */
+#if ALIGNED
+typedef uint4 raw_access;
+#define FETCH_ACCESS(raw, name, at) raw = *(__global const uint4 *)((name) + (at))
+#define UNPACK_ACCESS(raw, v) unpack_vector(raw, v)
+#else
+typedef float raw_access;
+#define FETCH_ACCESS(raw, name, at) raw = LOAD(name, at)
+#define UNPACK_ACCESS(raw, v) (v)[0] = (raw)
+#endif
+
+/* ACCESS floats from v to a tensor of floats. */
+#if ALIGNED
+#define STORE_FLOATS(name, at, v)                                                                                      \
+    UNROLL for (uint c_ = 0; c_ < VECTOR; c_ += 4)                                                                     \
+    {                                                                                                                  \
+        *(__global float4 *)((name) + (at) + c_) =                                                                     \
+            (float4)((float2)((v)[c_], (v)[c_ + 1]), (float2)((v)[c_ + 2], (v)[c_ + 3]));                              \
+    }
+#else
+#define STORE_FLOATS(name, at, v) (name)[at] = (v)[0]
+#endif
+
+/* The last statement under a condition that has barriers in it. PoCL 3.1 lets the first work-item decide for all about
+ * a branch that leaves the kernel from there; with a barrier behind it no branch does. */
+#define LAST_BARRIER barrier(CLK_LOCAL_MEM_FENCE)
+
 /* Work-groups are numbered through both dimensions of the grid. */
 static inline uint group_number(void) { return get_group_id(0) + get_group_id(1) * GRID_WIDTH; }
 static inline uint local_number(void) { return get_local_id(0); }
@@ -120,6 +147,24 @@ INLINE float group_sum(const float x, __local float *scratch)
     float sum = 0.0f;
     for (uint i = 0; i < min((uint)REDUCE_PARTS, (uint)LOCAL_SIZE); i++) sum += scratch[LOCAL_SIZE + i];
     barrier(CLK_LOCAL_MEM_FENCE); /* the scratch may be used again */
+    return sum;
+}
+
+/* Two sums at once, in the same order, by two barriers: the next call takes another scratch, and only the one after it
+ * this again. A kernel declares __local float2 pairs[2][REDUCE_WORDS]. */
+INLINE float2 group_sum2(const float2 x, __local float2 *scratch)
+{
+    const uint l = local_number();
+    scratch[l] = x;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (l < REDUCE_PARTS) {
+        float2 part = (float2)(0.0f);
+        for (uint i = l; i < LOCAL_SIZE; i += REDUCE_PARTS) part += scratch[i];
+        scratch[LOCAL_SIZE + l] = part;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    float2 sum = (float2)(0.0f);
+    for (uint i = 0; i < min((uint)REDUCE_PARTS, (uint)LOCAL_SIZE); i++) sum += scratch[LOCAL_SIZE + i];
     return sum;
 }
 

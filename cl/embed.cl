@@ -1,5 +1,6 @@
-/* Y = layernorm(word[ids] or X, + position[positions], + type[types]), any of these, a token per work-group. Ids are
- * trusted: the host compares them with the tables' sizes. Twin of shaders/embed.comp.
+/* Y = layernorm(word[ids] or X, + position[positions], + type[types]), any of these, a token per work-group; SUM also
+ * stores what the layernorm reads. Ids are trusted: the host compares them with the tables' sizes. Twin of
+ * shaders/embed.comp.
  *
  * LOCAL_SIZE: as layernorm, N / (4 * VECTOR) rounded to a power of two, from 32 to 256. Any power of two is right. */
 #include "common.h"
@@ -15,6 +16,9 @@
 #endif
 #ifndef NORM
 #define NORM 0
+#endif
+#ifndef SUM
+#define SUM 0
 #endif
 #ifndef EPSILON
 #define EPSILON 0x2b8cbcccu /* 1e-12 */
@@ -44,6 +48,9 @@ void embed(INPUT_OF(uint, batch)
     , INPUT(type)
 #endif
     , OUTPUT(y)
+#if SUM
+    , OUTPUT(sum)
+#endif
 )
 /* clang-format on */
 {
@@ -72,6 +79,10 @@ void embed(INPUT_OF(uint, batch)
         BEGIN_OF(uint, types);
         BEGIN(type);
         ROW_ADD(type, types[row] * N);
+#endif
+#if SUM
+        BEGIN_OUTPUT(sum);
+        ROW_STORE(sum, row * N);
 #endif
 #if NORM
         BEGIN(gamma);

@@ -1,5 +1,5 @@
-/* s = X + bias + residual, Y = (s - mean) / sqrt(variance + epsilon) * gamma + beta, a row per work-group; SUM also
- * stores s. Twin of shaders/layernorm.comp.
+/* s = dropout(X + bias) + residual, Y = (s - mean) / sqrt(variance + epsilon) * gamma + beta, a row per work-group; SUM
+ * also stores s. Twin of shaders/layernorm.comp.
  *
  * LOCAL_SIZE: N / (4 * VECTOR) rounded to a power of two, from 32 to 256. Then a work-item has four 16-byte loads of
  * each operand in flight, and a short row is one sub-group, whose barriers cost little. Any power of two is right. */
@@ -17,6 +17,7 @@
 #ifndef EPSILON
 #define EPSILON 0x2b8cbcccu /* 1e-12 */
 #endif
+#include "dropout.h"
 #include "row.h"
 
 /* clang-format off */
@@ -35,6 +36,9 @@ void layernorm(INPUT_OF(uint, batch)
 #if SUM
     , OUTPUT(sum)
 #endif
+#if DROPOUT
+    , const uint site
+#endif
 )
 /* clang-format on */
 {
@@ -52,7 +56,9 @@ void layernorm(INPUT_OF(uint, batch)
         BEGIN(bias);
         ROW_ADD(bias, 0);
 #endif
-        /* Dropout belongs here. */
+#if DROPOUT
+        ROW_DROPOUT(row);
+#endif
 #if RESIDUAL
         BEGIN(residual);
         ROW_ADD(residual, row * N);

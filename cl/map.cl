@@ -1,4 +1,5 @@
-/* Y = activation(X + bias) + residual, element by element over rows of N. Twin of shaders/map.comp.
+/* Y = dropout(activation(X + bias)) * derivative(saved) + residual, element by element over rows of N; SUM also stores
+ * X + bias. Twin of shaders/map.comp.
  *
  * One access of each operand per work-item: what hides the latency is the number of work-items, so LOCAL_SIZE is what
  * fills a compute unit, 128 or 256. Any power of two is right. */
@@ -19,6 +20,13 @@
 #ifndef RESIDUAL
 #define RESIDUAL 0
 #endif
+#ifndef DERIVATIVE
+#define DERIVATIVE ACTIVATION_NONE
+#endif
+#ifndef SUM
+#define SUM 0
+#endif
+#include "dropout.h"
 #include "formulas.h"
 
 /* clang-format off */
@@ -31,7 +39,16 @@ void map(INPUT_OF(uint, batch)
 #if RESIDUAL
     , INPUT(residual)
 #endif
+#if DERIVATIVE
+    , INPUT(saved)
+#endif
     , OUTPUT(y)
+#if SUM
+    , OUTPUT(sum)
+#endif
+#if DROPOUT
+    , const uint site
+#endif
 )
 /* clang-format on */
 {
@@ -48,8 +65,20 @@ void map(INPUT_OF(uint, batch)
         LOAD_ACCESS(bias, at % N, b);
         UNROLL for (uint c = 0; c < ACCESS; c++) v[c] += b[c];
 #endif
+#if SUM
+        BEGIN_OUTPUT(sum);
+        STORE_ACCESS(sum, at, v);
+#endif
         UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = activate(ACTIVATION, v[c]);
-        /* Dropout belongs here. */
+#if DROPOUT
+        dropout_access(v, batch, site, at / N, at % N);
+#endif
+#if DERIVATIVE
+        BEGIN(saved);
+        float s[ACCESS];
+        LOAD_ACCESS(saved, at, s);
+        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] *= derivative(DERIVATIVE, s[c]);
+#endif
 #if RESIDUAL
         BEGIN(residual);
         float r[ACCESS];

@@ -6,10 +6,6 @@
  * the same bits whatever the tile. */
 #include "common.h"
 
-/* The last statement under a condition that has barriers in it. PoCL 3.1 lets the first work-item decide for all about
- * a branch that leaves the kernel from there; with a barrier behind it no branch does. */
-#define LAST_BARRIER barrier(CLK_LOCAL_MEM_FENCE)
-
 /* Four elements: what a work-item holds of a row of the output. 8 bytes of f16, 16 of f32. */
 #if F16
 #define LOAD_QUAD(name, at) unpack_quad(*(__global const uint2 *)((name) + (at)))

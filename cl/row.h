@@ -29,6 +29,10 @@ static inline uint column_inside(const uint i) { return min(column_of(i), (uint)
         UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] += loaded[c];                                              \
     }
 
+/* held *= dropout's factors of this row */
+#define ROW_DROPOUT(row)                                                                                               \
+    UNROLL for (uint i = 0; i < STEPS; i++) { dropout_access(held[i], batch, site, row, column_of(i)); }
+
 /* held = max(held, name[first ...]) */
 #define ROW_MAX(name, first)                                                                                           \
     UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \

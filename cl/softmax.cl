@@ -1,38 +1,22 @@
-/* Y = softmax(SCALE * X) over the row of scores of one query and head, a row per work-group; its length is the
- * sequence's. Twin of shaders/softmax.comp.
+/* Y = dropout(softmax(SCALE * X)) over the row of scores of one query and head, a row per work-group; its length is the
+ * sequence's. SUM also stores the weights before the dropout, LSE_WRITE the logarithm of what they were divided by;
+ * LSE_READ takes it from there and sums nothing, and SOFTMAX 0 is dropout alone. Twin of shaders/softmax.comp.
  *
- * The first BLOCKS blocks of LOCAL_SIZE * VECTOR scores stay in registers, so that such a row is read once. The rest of
- * a longer row is read again for the sum and for the result; those reads find it in a cache, a row being some 10 KiB.
- * LOCAL_SIZE 32 holds 512 scores in f32 and 1024 in f16: BERT's longest, in one sub-group and with 16-byte loads. Any
- * power of two is right.
- *
- * The order of the sum may depend on the row's length, but not on where the row begins, which depends on the sequences
- * before it. So the length decides which scores a work-item has: VECTOR neighbours where VECTOR divides it, else every
- * LOCAL_SIZE-th. Where the row begins decides only whether neighbours travel as 16 bytes or one by one. ALIGNED: X and
- * Y begin on 16 bytes; their rows are looked at here. */
+ * LOCAL_SIZE: 32, see scores.h. Any power of two is right. */
 #include "common.h"
 
-#ifndef HEADS
-#define HEADS 1
+#ifndef SOFTMAX
+#define SOFTMAX 1
 #endif
-#ifndef SCALE
-#define SCALE 0x3f800000u /* 1 */
+#ifndef LSE
+#define LSE LSE_NONE
 #endif
+#ifndef SUM
+#define SUM 0
+#endif
+#include "scores.h"
 
-#define BLOCKS 4
-#define BLOCK (LOCAL_SIZE * VECTOR)
 #define LOG2_E 1.44269504f
-
-/* Column of element c of a work-item's share of block i. */
-#define COLUMN(i, c) ((i) * BLOCK + begin + (c) * apart)
-
-/* v = the scores of block i. Past the row's end it repeats the last ones, which leaves the largest as it is. */
-#define LOAD_BLOCK(i, v)                                                                                               \
-    if (wide) {                                                                                                        \
-        LOAD_VECTOR(x, from + min(COLUMN(i, 0), count - VECTOR), v);                                                   \
-    } else {                                                                                                           \
-        UNROLL for (uint c = 0; c < VECTOR; c++) v[c] = LOAD(x, from + min(COLUMN(i, c), count - 1));                  \
-    }
 
 #define MAX_BLOCK(v) UNROLL for (uint c = 0; c < VECTOR; c++) peak = max(peak, v[c] * scale);
 
@@ -40,26 +24,24 @@
 
 #define SUM_BLOCK(i, v) UNROLL for (uint c = 0; c < VECTOR; c++) part += COLUMN(i, c) < count ? v[c] : 0.0f;
 
-#define STORE_BLOCK(i, v)                                                                                              \
-    UNROLL for (uint c = 0; c < VECTOR; c++) v[c] *= share;                                                            \
-    if (wide) {                                                                                                        \
-        if (COLUMN(i, 0) < count) {                                                                                    \
-            STORE_VECTOR(y, from + COLUMN(i, 0), v);                                                                   \
-        }                                                                                                              \
-    } else {                                                                                                           \
-        UNROLL for (uint c = 0; c < VECTOR; c++)                                                                       \
-        {                                                                                                              \
-            if (COLUMN(i, c) < count) {                                                                                \
-                STORE(y, from + COLUMN(i, c), v[c]);                                                                   \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
+#define SHARE_BLOCK(v) UNROLL for (uint c = 0; c < VECTOR; c++) v[c] *= share;
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
 void softmax(INPUT_OF(uint, batch)
     , INPUT(x)
+#if LSE == LSE_WRITE
+    , OUTPUT_OF(float, lse)
+#elif LSE == LSE_READ
+    , INPUT_OF(float, lse)
+#endif
     , OUTPUT(y)
+#if SUM
+    , OUTPUT(sum)
+#endif
+#if DROPOUT
+    , const uint site
+#endif
 )
 /* clang-format on */
 {
@@ -67,19 +49,11 @@ void softmax(INPUT_OF(uint, batch)
     BEGIN(x);
     BEGIN_OUTPUT(y);
     __local float scratch[REDUCE_WORDS];
-    const uint head = group_number() % HEADS;
-    const uint token = group_number() / HEADS;
-    if (token < batch[HEADER_TOKENS]) {
-        const uint sequence = batch[batch[HEADER_AT_TOKEN_SEQUENCE] + token];
-        const uint offsets = batch[HEADER_AT_OFFSETS] + sequence;
-        const uint first = batch[offsets];
-        const uint count = batch[offsets + 1] - first;
-        const uint scores = HEADS * batch[batch[HEADER_AT_SCORE_OFFSETS] + sequence];
-        const uint from = scores + (head * count + token - first) * count;
-        const bool neighbours = ALIGNED != 0 && count % VECTOR == 0;
-        const bool wide = neighbours && from % VECTOR == 0;
-        const uint begin = neighbours ? local_number() * VECTOR : local_number();
-        const uint apart = neighbours ? 1 : LOCAL_SIZE;
+#if DROPOUT
+    __local uint kept[LOCAL_SIZE];
+#endif
+    if (SCORE_TOKEN < batch[HEADER_TOKENS]) {
+        BEGIN_SCORES;
         const float scale = as_float((uint)(SCALE));
         float held[BLOCKS][VECTOR];
         float rest[VECTOR];
@@ -87,10 +61,22 @@ void softmax(INPUT_OF(uint, batch)
         UNROLL for (uint i = 0; i < BLOCKS; i++)
         {
             if (i * BLOCK < count) {
-                LOAD_BLOCK(i, held[i]);
+                LOAD_BLOCK(x, i, held[i]);
             }
         }
-        float peak = held[0][0] * scale;
+        float peak = 0.0f, share = 1.0f;
+#if SOFTMAX
+#if LSE == LSE_READ
+        BEGIN_OF(float, lse);
+        peak = lse[row];
+        UNROLL for (uint i = 0; i < BLOCKS; i++)
+        {
+            if (i * BLOCK < count) {
+                EXP_BLOCK(held[i]);
+            }
+        }
+#else
+        peak = held[0][0] * scale;
         UNROLL for (uint i = 0; i < BLOCKS; i++)
         {
             if (i * BLOCK < count) {
@@ -98,7 +84,7 @@ void softmax(INPUT_OF(uint, batch)
             }
         }
         for (uint i = BLOCKS; i * BLOCK < count; i++) {
-            LOAD_BLOCK(i, rest);
+            LOAD_BLOCK(x, i, rest);
             MAX_BLOCK(rest);
         }
         peak = group_max(peak, scratch);
@@ -112,23 +98,51 @@ void softmax(INPUT_OF(uint, batch)
             }
         }
         for (uint i = BLOCKS; i * BLOCK < count; i++) {
-            LOAD_BLOCK(i, rest);
+            LOAD_BLOCK(x, i, rest);
             EXP_BLOCK(rest);
             SUM_BLOCK(i, rest);
         }
-        const float share = 1.0f / group_sum(part, scratch);
+        const float total = group_sum(part, scratch);
+        share = 1.0f / total;
+#if LSE == LSE_WRITE
+        BEGIN_OUTPUT_OF(float, lse);
+        if (local_number() == 0) lse[row] = peak + log(total);
+#endif
+#endif
+#endif
 
-        /* Dropout belongs here. */
+#if DROPOUT
+        KEEP_BLOCKS;
+#endif
+#if SUM
+        BEGIN_OUTPUT(sum);
+#endif
         UNROLL for (uint i = 0; i < BLOCKS; i++)
         {
             if (i * BLOCK < count) {
-                STORE_BLOCK(i, held[i]);
+                SHARE_BLOCK(held[i]);
+#if SUM
+                STORE_BLOCK(sum, i, held[i]);
+#endif
+#if DROPOUT
+                DROP_BLOCK(i, held[i]);
+#endif
+                STORE_BLOCK(y, i, held[i]);
             }
         }
         for (uint i = BLOCKS; i * BLOCK < count; i++) {
-            LOAD_BLOCK(i, rest);
+            LOAD_BLOCK(x, i, rest);
+#if SOFTMAX
             EXP_BLOCK(rest);
-            STORE_BLOCK(i, rest);
+#endif
+            SHARE_BLOCK(rest);
+#if SUM
+            STORE_BLOCK(sum, i, rest);
+#endif
+#if DROPOUT
+            DROP_REST(i, rest);
+#endif
+            STORE_BLOCK(y, i, rest);
         }
     }
 }

@@ -90,6 +90,31 @@ const uint ACCESS = ALIGNED != 0 ? VECTOR : 1;
         STORE(name, at, v[0]);                                                                                         \
     }
 
+/* The same as they lie in memory, raw_access: what is loaded long before it is used costs fewer registers so. Where not
+ * ALIGNED it is one float. */
+#define raw_access uvec4
+#define FETCH_ACCESS(raw, name, at)                                                                                    \
+    if (ALIGNED != 0) {                                                                                                \
+        raw = name##_wide[(at) / VECTOR];                                                                              \
+    } else {                                                                                                           \
+        raw.x = floatBitsToUint(LOAD(name, at));                                                                       \
+    }
+#define UNPACK_ACCESS(raw, v)                                                                                          \
+    if (ALIGNED != 0) {                                                                                                \
+        unpack_vector(raw, v);                                                                                         \
+    } else {                                                                                                           \
+        v[0] = uintBitsToFloat(raw.x);                                                                                 \
+    }
+
+/* ACCESS floats from v to a tensor of floats, whose other view is OUTPUT_OF(slot, vec4, name_quads). */
+#define STORE_FLOATS(name, at, v)                                                                                      \
+    if (ALIGNED != 0) {                                                                                                \
+        UNROLL for (uint c_ = 0; c_ < VECTOR; c_ += 4)                                                                 \
+            name##_quads[((at) + c_) / 4] = vec4(v[c_], v[c_ + 1], v[c_ + 2], v[c_ + 3]);                              \
+    } else {                                                                                                           \
+        name[at] = v[0];                                                                                               \
+    }
+
 /* Work-groups are numbered through both dimensions of the grid. */
 uint group_number() { return gl_WorkGroupID.x + gl_WorkGroupID.y * GRID_WIDTH; }
 uint local_number() { return gl_LocalInvocationID.x; }
@@ -134,5 +159,28 @@ float group_max(const float x)
     for (uint i = 1; i < min(REDUCE_PARTS, LOCAL_SIZE); i++) largest = max(largest, scratch[LOCAL_SIZE + i]);
     barrier();
     return largest;
+}
+#endif
+
+/* Two sums at once, in the same order, by two barriers: the next call takes the other half of the scratch (0 or 1), and
+ * only the one after it this again. For kernels that define REDUCE_PAIRS. */
+#ifdef REDUCE_PAIRS
+#define REDUCE_PARTS 8
+shared vec2 pairs[2][LOCAL_SIZE + REDUCE_PARTS];
+
+vec2 group_sum2(const vec2 x, const uint which)
+{
+    const uint l = local_number();
+    pairs[which][l] = x;
+    barrier();
+    if (l < REDUCE_PARTS) {
+        vec2 part = vec2(0.0);
+        for (uint i = l; i < LOCAL_SIZE; i += REDUCE_PARTS) part += pairs[which][i];
+        pairs[which][LOCAL_SIZE + l] = part;
+    }
+    barrier();
+    vec2 sum = vec2(0.0);
+    for (uint i = 0; i < min(REDUCE_PARTS, LOCAL_SIZE); i++) sum += pairs[which][LOCAL_SIZE + i];
+    return sum;
 }
 #endif

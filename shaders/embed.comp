@@ -1,7 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-/* Y = layernorm(word[ids] or X, + position[positions], + type[types]), any of these, a token per work-group. Ids are
- * trusted: the host compares them with the tables' sizes. Twin of cl/embed.cl.
+/* Y = layernorm(word[ids] or X, + position[positions], + type[types]), any of these, a token per work-group; SUM also
+ * stores what the layernorm reads. Ids are trusted: the host compares them with the tables' sizes. Twin of
+ * cl/embed.cl.
  *
  * LOCAL_SIZE: as layernorm, N / (4 * VECTOR) rounded to a power of two, from 32 to 256. Any power of two is right. */
 #define REDUCE
@@ -11,6 +12,7 @@ layout(constant_id = CONST_WORD) const uint WORD = 0;
 layout(constant_id = CONST_POSITION) const uint POSITION = 0;
 layout(constant_id = CONST_TYPE) const uint TYPE = 0;
 layout(constant_id = CONST_NORM) const uint NORM = 0;
+layout(constant_id = CONST_SUM) const uint SUM = 0;
 layout(constant_id = CONST_EPSILON) const uint EPSILON = 0x2b8cbcccu; /* 1e-12 */
 #include "row.glsl"
 
@@ -25,6 +27,7 @@ INPUT(SLOT_POSITION, position);
 INPUT_OF(SLOT_TYPES, uint, types);
 INPUT(SLOT_TYPE, type);
 OUTPUT(SLOT_Y, y);
+OUTPUT(SLOT_SUM, sum);
 
 void main()
 {
@@ -40,6 +43,9 @@ void main()
         }
         if (TYPE != 0) {
             ROW_ADD(type, types[row] * N);
+        }
+        if (SUM != 0) {
+            ROW_STORE(sum, row * N);
         }
         if (NORM != 0) {
             row_standardize(uintBitsToFloat(EPSILON));

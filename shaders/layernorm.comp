@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-/* s = X + bias + residual, Y = (s - mean) / sqrt(variance + epsilon) * gamma + beta, a row per work-group; SUM also
- * stores s. Twin of cl/layernorm.cl.
+/* s = dropout(X + bias) + residual, Y = (s - mean) / sqrt(variance + epsilon) * gamma + beta, a row per work-group; SUM
+ * also stores s. Twin of cl/layernorm.cl.
  *
  * LOCAL_SIZE: N / (4 * VECTOR) rounded to a power of two, from 32 to 256. Then a work-item has four 16-byte loads of
  * each operand in flight, and a short row is one sub-group, whose barriers cost little. Any power of two is right. */
@@ -22,6 +22,7 @@ INPUT(SLOT_GAMMA, gamma);
 INPUT(SLOT_BETA, beta);
 OUTPUT(SLOT_Y, y);
 OUTPUT(SLOT_SUM, sum);
+#include "dropout.glsl"
 
 void main()
 {
@@ -31,7 +32,9 @@ void main()
         if (BIAS != 0) {
             ROW_ADD(bias, 0);
         }
-        /* Dropout belongs here. */
+        if (DROPOUT != 0) {
+            ROW_DROPOUT(row);
+        }
         if (RESIDUAL != 0) {
             ROW_ADD(residual, row * N);
         }

@@ -1,6 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-/* Y = activation(X + bias) + residual, element by element over rows of N. Twin of cl/map.cl.
+/* Y = dropout(activation(X + bias)) * derivative(saved) + residual, element by element over rows of N; SUM also stores
+ * X + bias. Twin of cl/map.cl.
  *
  * One access of each operand per work-item: what hides the latency is the number of work-items, so LOCAL_SIZE is what
  * fills a compute unit, 128 or 256. Any power of two is right. */
@@ -11,13 +12,18 @@ layout(constant_id = CONST_ROWS) const uint ROWS = HEADER_TOKENS;
 layout(constant_id = CONST_BIAS) const uint BIAS = 0;
 layout(constant_id = CONST_ACTIVATION) const uint ACTIVATION = ACTIVATION_NONE;
 layout(constant_id = CONST_RESIDUAL) const uint RESIDUAL = 0;
+layout(constant_id = CONST_DERIVATIVE) const uint DERIVATIVE = ACTIVATION_NONE;
+layout(constant_id = CONST_SUM) const uint SUM = 0;
 #include "formulas.h"
 
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT(SLOT_X, x);
 INPUT(SLOT_BIAS, bias);
 INPUT(SLOT_RESIDUAL, residual);
+INPUT(SLOT_SAVED, saved);
 OUTPUT(SLOT_Y, y);
+OUTPUT(SLOT_SUM, sum);
+#include "dropout.glsl"
 
 void main()
 {
@@ -30,8 +36,18 @@ void main()
             LOAD_ACCESS(bias, at % N, b);
             UNROLL for (uint c = 0; c < ACCESS; c++) v[c] += b[c];
         }
+        if (SUM != 0) {
+            STORE_ACCESS(sum, at, v);
+        }
         UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = activate(ACTIVATION, v[c]);
-        /* Dropout belongs here. */
+        if (DROPOUT != 0) {
+            dropout_access(v, at / N, at % N);
+        }
+        if (DERIVATIVE != 0) {
+            float s[VECTOR];
+            LOAD_ACCESS(saved, at, s);
+            UNROLL for (uint c = 0; c < ACCESS; c++) v[c] *= derivative(DERIVATIVE, s[c]);
+        }
         if (RESIDUAL != 0) {
             float r[VECTOR];
             LOAD_ACCESS(residual, at, r);

@@ -28,6 +28,10 @@ uint column_inside(const uint i) { return min(column_of(i), N - ACCESS); }
         UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] += loaded[c];                                              \
     }
 
+/* held *= dropout's factors of this row */
+#define ROW_DROPOUT(row)                                                                                               \
+    UNROLL for (uint i = 0; i < STEPS; i++) { dropout_access(held[i], row, column_of(i)); }
+
 /* held = max(held, name[first ...]) */
 #define ROW_MAX(name, first)                                                                                           \
     UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \

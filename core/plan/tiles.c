@@ -133,6 +133,42 @@ static void set_scatter(struct call *call, const struct device_limits *limits, u
         call_set(call, CONST_PART_ROWS, (uint32_t)divide_up(max_rows ? max_rows : 1, limits->cpu ? 4 : 264));
 }
 
+/* ---- sums over rows ----
+ * A part is so many rows that the parts of the largest batch run at the same time: four work-groups for each
+ * multiprocessor of a large GPU. Few parts on a CPU, where work-groups take turns and each writes its sums. */
+
+static uint32_t part_rows(const struct device_limits *limits, uint64_t max_rows, uint32_t columns)
+{
+    uint64_t parts = limits->cpu ? 8 : 528 / (columns < 4 ? columns : 4), rows = divide_up(max_rows, parts);
+    return rows ? (uint32_t)rows : 1;
+}
+
+/* A work-item owns eight columns, which with all sums take about 100 registers: so few that four groups of 128 run on a
+ * multiprocessor. Without sums over rows there is nothing to gain from several rows a part. */
+static void set_layernorm_backward(struct call *call, const struct device_limits *limits, uint64_t max_rows)
+{
+    bool sums = call_get(call, CONST_NORM_DW, 0) || call_get(call, CONST_BIAS_SUM, BIAS_SUM_NONE) != BIAS_SUM_NONE;
+    call_set(call, CONST_LOCAL_SIZE, row_size(limits, (uint32_t)divide_up(call_get(call, CONST_N, 1), 8)));
+    call_set(call, CONST_PART_ROWS, sums ? part_rows(limits, max_rows, 1) : 1);
+}
+
+/* The kernel has up to eight rows' loads in flight. */
+static void set_columns(struct call *call, const struct device_limits *limits, uint32_t access, uint64_t max_rows)
+{
+    uint32_t n = call_get(call, CONST_N, 1), size = row_size(limits, (uint32_t)divide_up(n, access));
+    uint32_t rows = part_rows(limits, max_rows, (uint32_t)divide_up(n, size * access));
+    call_set(call, CONST_LOCAL_SIZE, size);
+    call_set(call, CONST_TILE_N, size * access);
+    call_set(call, CONST_PART_ROWS, (uint32_t)divide_up(rows, 8) * 8);
+}
+
+/* 32 bytes of a part's sums, 32 parts at the same time. On a CPU a vector's width and few parts. */
+static void set_reduce(struct call *call, const struct device_limits *limits)
+{
+    call_set(call, CONST_LOCAL_SIZE, row_size(limits, limits->cpu ? 64 : 256));
+    call_set(call, CONST_TILE_N, limits->cpu ? 16 : 8);
+}
+
 /* ---- alignment ---- */
 
 /* Tensors begin on 256 bytes, so that lengths, strides and offsets decide. */
@@ -151,6 +187,7 @@ void call_tiles(struct call *call, const struct device_limits *limits, bool f16,
     uint32_t vector = f16 ? 8 : 4; /* elements in 16 bytes */
     uint32_t n = call_get(call, CONST_N, 1);
     call_set(call, CONST_ALIGNED, aligned(call, vector));
+    uint32_t access = call_get(call, CONST_ALIGNED, 0) ? vector : 1;
     if (!strcmp(call->kernel, "gemm")) {
         if (call_get(call, CONST_M, 0)) max_rows = call_get(call, CONST_M, 0);
         set_tile(call, gemm_tile(limits, vector, max_rows, n), vector);
@@ -172,9 +209,14 @@ void call_tiles(struct call *call, const struct device_limits *limits, bool f16,
                  row_size(limits, call_get(call, CONST_POOL, POOL_NONE) == POOL_MAX ? n / vector : n / (4 * vector)));
     else if (!strcmp(call->kernel, "scatter"))
         set_scatter(call, limits, n / vector, max_rows);
-    else if (!strcmp(call->kernel, "softmax"))
-        call_set(call, CONST_LOCAL_SIZE,
-                 32); /* holds 512 scores in f32, 1024 in f16, in the registers of one sub-group */
+    else if (!strcmp(call->kernel, "softmax") || !strcmp(call->kernel, "softmax_backward"))
+        call_set(call, CONST_LOCAL_SIZE, 32); /* holds 512 scores in the registers of one sub-group */
+    else if (!strcmp(call->kernel, "layernorm_backward"))
+        set_layernorm_backward(call, limits, max_rows);
+    else if (!strcmp(call->kernel, "columns"))
+        set_columns(call, limits, access, max_rows);
+    else if (!strcmp(call->kernel, "reduce"))
+        set_reduce(call, limits);
     else
         call_set(call, CONST_LOCAL_SIZE, row_size(limits, 256)); /* map: what fills a compute unit */
 }

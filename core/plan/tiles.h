@@ -8,8 +8,8 @@
 uint32_t tile_queries(const struct device_limits *limits);
 uint32_t tile_scores(const struct device_limits *limits);
 
-/* Adds LOCAL_SIZE, TILE_*, THREAD_* and ALIGNED to a call made by group_call. `max_rows`: rows of the output at the
- * session's limits. */
+/* Adds LOCAL_SIZE, TILE_*, THREAD_*, ALIGNED and, where a kernel makes parts, PART_ROWS to a call made by group_call.
+ * `max_rows`: rows of the output at the session's limits. */
 void call_tiles(struct call *call, const struct device_limits *limits, bool f16, uint64_t max_rows);
 
 /* Bytes that a call's partial sums take for `max_rows` rows, 0 when it writes none. After call_tiles. */
