@@ -69,7 +69,9 @@ static bool batches_divide(struct backend_device *d, struct program *p, struct e
         total += schedule->steps[i].flops;
     }
     p->first[p->n_batches] = schedule->n_steps;
-    p->seconds = 60 + total / least_speed(d->physical.info.type);
+    /* Software drivers generate code when a kernel is first run, seconds for a large one. */
+    p->seconds = (d->physical.info.type == WHERRY_DEVICE_CPU ? 60 + 10 * schedule->n_steps : 60) +
+                 total / least_speed(d->physical.info.type);
     return true;
 }
 
