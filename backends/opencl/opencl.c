@@ -261,7 +261,7 @@ static bool supports(struct backend_device *device, const struct call *call, boo
     (void)f16; /* storage in 16 bits needs no extension */
     if (!opencl_kernel_find(call->kernel, &ignored)) {
         snprintf(reason, reason_size, "this build has no OpenCL kernel \"%s\"", call->kernel);
-    } else if (!strcmp(call->kernel, "attention") && (!head_dim || head_dim % 8 || head_dim > 128)) {
+    } else if (!strncmp(call->kernel, "attention", 9) && (!head_dim || head_dim % 8 || head_dim > 128)) {
         snprintf(reason, reason_size, "attention without stored scores needs heads of 8, 16, ... 128 channels, not %u",
                  (unsigned)head_dim);
     } else if (local > device->limits.max_local_size) {

@@ -29,7 +29,7 @@ static bool vulkan_supports(struct backend_device *d, const struct call *call, b
         return false;
     }
     uint32_t head = call_get(call, CONST_HEAD_DIM, 0);
-    if (!strcmp(call->kernel, "attention") && (head % 8 || head > 128)) {
+    if (!strncmp(call->kernel, "attention", 9) && (head % 8 || head > 128)) {
         snprintf(reason, reason_size, "head size %u; the attention kernel takes multiples of 8 up to 128",
                  (unsigned)head);
         return false;
