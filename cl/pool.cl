@@ -1,5 +1,6 @@
 /* One row per sequence: the mean, the first or the largest of its tokens' rows of X, or row s of X itself (POOL_NONE);
- * NORMALIZE divides it by its L2 norm. A sequence per work-group. Twin of shaders/pool.comp.
+ * NORMALIZE divides it by its L2 norm, SUM also stores what it was before. A sequence per work-group. Twin of
+ * shaders/pool.comp.
  *
  * Tokens are added in ascending order, a column by one work-item, four tokens' loads in flight. LOCAL_SIZE: N / VECTOR
  * rounded up to a power of two, from 32 to 256, because sequences are few. Any power of two is right. */
@@ -10,6 +11,9 @@
 #endif
 #ifndef NORMALIZE
 #define NORMALIZE 0
+#endif
+#ifndef SUM
+#define SUM 0
 #endif
 #include "row.h"
 
@@ -25,6 +29,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
 void pool(INPUT_OF(uint, batch)
     , INPUT(x)
     , OUTPUT(y)
+#if SUM
+    , OUTPUT(sum)
+#endif
 )
 /* clang-format on */
 {
@@ -53,6 +60,10 @@ void pool(INPUT_OF(uint, batch)
             POOL_TOKEN(token);
         }
         if (POOL == POOL_MEAN) row_scale(held, 1.0f / (float)count);
+#if SUM
+        BEGIN_OUTPUT(sum);
+        ROW_STORE(sum, row * N);
+#endif
         if (NORMALIZE != 0) row_scale(held, 1.0f / max(sqrt(row_square_sum(held, scratch)), 1e-12f));
         ROW_STORE(y, row * N);
     }

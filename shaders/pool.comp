@@ -1,7 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 /* One row per sequence: the mean, the first or the largest of its tokens' rows of X, or row s of X itself (POOL_NONE);
- * NORMALIZE divides it by its L2 norm. A sequence per work-group. Twin of cl/pool.cl.
+ * NORMALIZE divides it by its L2 norm, SUM also stores what it was before. A sequence per work-group. Twin of
+ * cl/pool.cl.
  *
  * Tokens are added in ascending order, a column by one work-item, four tokens' loads in flight. LOCAL_SIZE: N / VECTOR
  * rounded up to a power of two, from 32 to 256, because sequences are few. Any power of two is right. */
@@ -10,11 +11,13 @@
 
 layout(constant_id = CONST_POOL) const uint POOL = POOL_NONE;
 layout(constant_id = CONST_NORMALIZE) const uint NORMALIZE = 0;
+layout(constant_id = CONST_SUM) const uint SUM = 0;
 #include "row.glsl"
 
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT(SLOT_X, x);
 OUTPUT(SLOT_Y, y);
+OUTPUT(SLOT_SUM, sum);
 
 #define POOL_TOKEN(token)                                                                                              \
     if (POOL == POOL_MAX) {                                                                                            \
@@ -45,6 +48,9 @@ void main()
             POOL_TOKEN(token);
         }
         if (POOL == POOL_MEAN) row_scale(1.0 / float(count));
+        if (SUM != 0) {
+            ROW_STORE(sum, row * N);
+        }
         if (NORMALIZE != 0) row_scale(1.0 / max(sqrt(row_square_sum()), 1e-12));
         ROW_STORE(y, row * N);
     }
