@@ -166,7 +166,7 @@ static bool is_plain_product(const struct step *step)
            call_get(step->call, CONST_ACTIVATION, ACTIVATION_NONE) == ACTIVATION_NONE &&
            call_get(step->call, CONST_FORM, GEMM_NT) == GEMM_NT && !call_get(step->call, CONST_SUM, 0) &&
            !call_get(step->call, CONST_DROPOUT, 0) && !call_get(step->call, CONST_DERIVATIVE, ACTIVATION_NONE) &&
-           !call_get(step->call, CONST_COLUMN_SUMS, 0) && !call_get(step->call, CONST_Y_STRIDE, 0);
+           !call_get(step->call, CONST_COLUMN_SUMS, 0) && call_get(step->call, CONST_Y_STRIDE, 0) == 0;
 }
 
 bool opencl_gemm_prepare(struct backend_device *device, const struct step *step, struct opencl_gemm *gemm,

@@ -76,6 +76,10 @@ struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
     case LAUNCH_TILES:
         if (call_get(call, CONST_M, 0)) rows = call_get(call, CONST_M, 0);
         groups = divide_up(rows, call_get(call, CONST_TILE_M, 1)) * divide_up(n, call_get(call, CONST_TILE_N, 1));
+        if (call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN && call_get(call, CONST_COLUMN_SUMS, 0)) {
+            uint64_t summed = words[call_get(call, CONST_ROWS, HEADER_TOKENS)];
+            groups *= divide_up(summed, call_get(call, CONST_PART_ROWS, 1));
+        }
         break;
     case LAUNCH_SCORE_ROWS:
         groups = rows * heads;

@@ -89,7 +89,7 @@ static void set_bgemm(struct call *call, const struct device_limits *limits, uin
 {
     uint32_t rows = attention_rows(limits);
     bool narrow =
-        call_get(call, CONST_BATCHED, BATCHED_SCORES) == BATCHED_CONTEXT && call_get(call, CONST_HEAD_DIM, 1) <= 32;
+        call_get(call, CONST_BATCHED, BATCHED_SCORES) != BATCHED_SCORES && call_get(call, CONST_HEAD_DIM, 1) <= 32;
     set_tile(call, &(struct tile){rows, narrow ? 32 : rows, rows / 8, 4, 4}, vector);
 }
 
@@ -221,6 +221,63 @@ void call_tiles(struct call *call, const struct device_limits *limits, bool f16,
         call_set(call, CONST_LOCAL_SIZE, row_size(limits, 256)); /* map: what fills a compute unit */
 }
 
+/* ---- weights' gradients in parts ---- */
+
+enum { MOST_PARTS = 8 };
+
+/* Seconds of a product in `parts`, and of the kernel that adds them, on a large GPU: 37 TFLOP/s when every round of
+ * work-groups is full, 3.5 TB/s. Only the quotient counts, and that depends little on the device. */
+static double divided_seconds(const struct tile *t, uint64_t m, uint64_t n, uint64_t rows, uint64_t parts)
+{
+    double groups = (double)(divide_up(m, t->m) * divide_up(n, t->n) * parts);
+    double rounds = (double)divide_up((uint64_t)groups, (uint64_t)t->filled);
+    double product = 2.0 * (double)(m * n * rows) / (37e12 * t->speed * groups / (rounds * t->filled));
+    return product + (parts > 1 ? (double)(parts * m * n) * 8 / 3.5e12 + 4e-6 : 0);
+}
+
+void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits, bool f16,
+                  uint64_t max_rows)
+{
+    struct call *call = &calls[0], *reduce = &calls[1];
+    uint64_t m = call_get(call, CONST_M, 0), n = call_get(call, CONST_N, 1);
+    uint32_t vector = f16 ? 8 : 4;
+    if (*count > 1 || limits->cpu || strcmp(call->kernel, "gemm") || call_get(call, CONST_FORM, GEMM_NT) != GEMM_TN ||
+        m * n > UINT32_MAX / MOST_PARTS)
+        return;
+    const struct tile *best = NULL;
+    uint64_t parts = 1;
+    double least = 0;
+    for (int i = 0; i < GEMM_TILES - 1; i++)
+        for (uint64_t p = 1; p <= MOST_PARTS && (p == 1 || p * 256 <= max_rows); p++) {
+            double seconds = divided_seconds(&gemm_tiles[i], m, n, max_rows, p);
+            if (!tile_fits(&gemm_tiles[i], limits, vector) || (best && seconds >= least)) continue;
+            best = &gemm_tiles[i];
+            parts = p;
+            least = seconds;
+        }
+    if (!best || parts == 1) return;
+    set_tile(call, best, vector);
+    uint32_t slab = call_get(call, CONST_TILE_K, 1);
+    call_set(call, CONST_COLUMN_SUMS, 1);
+    call_set(call, CONST_PART_ROWS, (uint32_t)(divide_up(divide_up(max_rows, parts), slab) * slab));
+    *reduce = (struct call){.kernel = "reduce", .launch = LAUNCH_COLUMNS};
+    for (int i = 0; i < call->n_arguments; i++) {
+        struct call_argument *y = &call->arguments[i];
+        if (y->slot != SLOT_Y) continue;
+        reduce->arguments[reduce->n_arguments++] =
+            (struct call_argument){.slot = SLOT_PARTIALS, .tensor = TENSOR_SCRATCH};
+        reduce->arguments[reduce->n_arguments++] = *y;
+        *y = (struct call_argument){.slot = SLOT_PARTIALS, .written = true, .tensor = TENSOR_SCRATCH};
+    }
+    call_set(reduce, CONST_N, (uint32_t)(m * n));
+    call_set(reduce, CONST_ROWS, call_get(call, CONST_ROWS, HEADER_TOKENS));
+    call_set(reduce, CONST_SETS, 1);
+    call_set(reduce, CONST_LOCAL_SIZE, row_size(limits, 256));
+    call_set(reduce, CONST_TILE_N, call_get(reduce, CONST_LOCAL_SIZE, 1)); /* few parts, many columns */
+    call_set(reduce, CONST_PART_ROWS, call_get(call, CONST_PART_ROWS, 1));
+    *count = 2;
+}
+
 uint64_t call_scratch_bytes(const struct call *call, uint64_t max_rows)
 {
     uint64_t sets = 0, width = call_get(call, CONST_N, 1);
@@ -229,7 +286,8 @@ uint64_t call_scratch_bytes(const struct call *call, uint64_t max_rows)
     if (!sets) return 0;
     if (!strcmp(call->kernel, "layernorm_backward"))
         sets = 2 * call_get(call, CONST_NORM_DW, 0) + (call_get(call, CONST_BIAS_SUM, BIAS_SUM_NONE) != BIAS_SUM_NONE);
-    if (!strcmp(call->kernel, "scatter")) width *= call_get(call, CONST_M, 1);
+    if (!strcmp(call->kernel, "scatter") || call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN)
+        width *= call_get(call, CONST_M, 1);
     return divide_up(max_rows, call_get(call, CONST_PART_ROWS, 1)) * sets * width * sizeof(float);
 }
 

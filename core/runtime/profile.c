@@ -22,7 +22,7 @@ static double quantile(const double *sorted, size_t n, double q)
 
 /* One run as it is timed. An encode is timed with its copies; a training step's x and loss gradient are there. */
 static bool run_phase(struct wherry_session *s, const struct batch_shape *shape, wherry_phase phase, double *seconds,
-                     struct error *e)
+                      struct error *e)
 {
     bool training = s->graph.out_gradient >= 0;
     return session_run(s, shape, phase, -1, training ? -1 : s->graph.output, seconds, e);

@@ -56,10 +56,12 @@ static bool session_calls(const struct wherry_session *s, const struct graph *g,
                           struct call calls[GROUP_MAX_CALLS], int *count, uint64_t *scratch, struct error *e)
 {
     TRY(group_calls(g, group, calls, count, e));
+    const struct device_limits *limits = s->device->backend->limits(s->device->handle);
     *scratch = 0;
-    for (int i = 0; i < *count; i++) {
+    for (int i = 0, made = *count; i < *count; i++) {
         uint64_t rows = call_rows(&calls[i], &s->limits);
-        call_tiles(&calls[i], s->device->backend->limits(s->device->handle), s->f16, rows);
+        if (i < made) call_tiles(&calls[i], limits, s->f16, rows);
+        if (!i) calls_divide(calls, count, limits, s->f16, rows);
         if (i && call_has_slot(&calls[i], SLOT_PARTIALS)) /* the parts are those of the kernel before */
             call_set(&calls[i], CONST_PART_ROWS, call_get(&calls[0], CONST_PART_ROWS, 1));
         uint64_t bytes = call_scratch_bytes(&calls[i], rows);
