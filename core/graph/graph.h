@@ -307,7 +307,7 @@ const struct plan *plan_find(const char *name, struct error *e);
 /* Operators that one kernel executes, the sums over rows among them with a second one's help. */
 struct group {
     char name[64];
-    const struct plan_row *row;
+    const struct plan_row *row;    /* NULL: no kernel runs it; it is there to be counted */
     int ops[GROUP_MAX_OPS], count; /* ascending */
     int layer;
     int reads[GROUP_MAX_TENSORS], n_reads;   /* tensors made outside and used inside, in the order of use */
@@ -328,6 +328,13 @@ struct group_filter {
  * refused, or when the plan has no row for an operator. */
 bool groups_create(const struct graph *g, const struct plan *plan, const struct group_filter *filter,
                    struct group **out, int *count, struct error *e);
+/* Everything about a group but its name and row, from its operators. */
+void group_complete(const struct graph *g, struct group *out);
+/* The group of one operator, as the plan "unfused" has it; false: that plan has no row for it. */
+bool group_single(const struct graph *g, int op, struct group *out);
+/* Groups as they are found stand by their first operator; one that needs what a later one makes moves behind it. Fails
+ * when groups wait for each other; `plan` is a name for the message. */
+bool groups_sort(const struct graph *g, const char *plan, struct group *groups, int count, struct error *e);
 double group_flops(const struct graph *g, const struct batch_shape *b, const struct group *group);
 /* Bytes of all reads and of all writes, each distinct tensor once, with `storage` bytes an element. */
 void group_bytes(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,

@@ -300,17 +300,11 @@ static void add_distinct(int *list, int *n, int tensor)
     if (*n < GROUP_MAX_TENSORS) list[(*n)++] = tensor;
 }
 
-/* Of the operators in out->ops. */
-static void group_make(const struct graph *g, const struct plan_row *row, struct group *out)
+void group_complete(const struct graph *g, struct group *out)
 {
-    out->row = row;
     out->layer = g->ops[out->ops[0]].layer;
     out->backward = out->ops[0] >= g->n_forward;
     out->n_reads = out->n_writes = 0;
-    if (out->layer < 0)
-        snprintf(out->name, sizeof out->name, "%s", row->name);
-    else
-        snprintf(out->name, sizeof out->name, "layer.%d.%s", out->layer, row->name);
     for (int i = 0; i < out->count; i++) {
         const struct op *o = &g->ops[out->ops[i]];
         for (int k = 0; k < OP_MAX_IN; k++)
@@ -319,6 +313,27 @@ static void group_make(const struct graph *g, const struct plan_row *row, struct
         for (int k = 0; k < OP_MAX_OUT; k++)
             if (o->out[k] >= 0 && used_outside(g, out, o->out[k])) add_distinct(out->writes, &out->n_writes, o->out[k]);
     }
+}
+
+/* Of the operators in out->ops. */
+static void group_make(const struct graph *g, const struct plan_row *row, struct group *out)
+{
+    out->row = row;
+    group_complete(g, out);
+    if (out->layer < 0)
+        snprintf(out->name, sizeof out->name, "%s", row->name);
+    else
+        snprintf(out->name, sizeof out->name, "layer.%d.%s", out->layer, row->name);
+}
+
+bool group_single(const struct graph *g, int op, struct group *out)
+{
+    memset(out, 0, sizeof *out);
+    out->ops[0] = op;
+    out->count = 1;
+    for (size_t r = 0; r < COUNT(unfused); r++)
+        if (unfused[r].places[0] == (int)g->ops[op].place) return group_make(g, &unfused[r], out), true;
+    return false;
 }
 
 int groups_forward(const struct group *groups, int count)
@@ -427,27 +442,19 @@ static bool filter_runs(const struct graph *g, const struct group_filter *filter
 static bool group_add(const struct graph *g, const struct group *group, const struct group_filter *filter,
                       struct group *groups, int *n, struct error *e)
 {
-    const struct plan single = {"unfused", unfused, COUNT(unfused)};
     char reason[256] = "";
     if (filter_runs(g, filter, group, reason, sizeof reason)) {
         groups[(*n)++] = *group;
         return true;
     }
     if (group->count > 1 && filter->split) filter->split(g, group, reason, filter->user);
-    bool *covered = host_alloc(g->host, (size_t)g->n_ops, sizeof *covered, e);
-    if (!covered) return false;
-    bool ok = true;
-    for (int i = 0; ok && i < group->count; i++) {
-        ok = longest_row(g, &single, group->ops[i], covered, &groups[*n]) &&
-             filter_runs(g, filter, &groups[*n], reason, sizeof reason);
-        if (ok)
-            ++*n;
-        else
-            fail(e, WHERRY_STATUS_UNSUPPORTED, "this device can't run the operator %s: %s", g->ops[group->ops[i]].name,
-                 reason);
+    for (int i = 0; i < group->count; i++) {
+        if (!group_single(g, group->ops[i], &groups[*n]) || !filter_runs(g, filter, &groups[*n], reason, sizeof reason))
+            return fail(e, WHERRY_STATUS_UNSUPPORTED, "this device can't run the operator %s: %s",
+                        g->ops[group->ops[i]].name, reason);
+        ++*n;
     }
-    host_free(g->host, covered);
-    return ok;
+    return true;
 }
 
 static bool cover(const struct graph *g, const struct plan *plan, const struct group_filter *filter, bool *covered,
@@ -482,9 +489,7 @@ static bool group_needs(const struct graph *g, const struct group *group, const 
     return false;
 }
 
-/* Groups as they are found stand by their first operator; one that needs what a later one makes moves behind it. */
-static bool groups_sort(const struct graph *g, const struct plan *plan, struct group *groups, int count,
-                        struct error *e)
+bool groups_sort(const struct graph *g, const char *plan, struct group *groups, int count, struct error *e)
 {
     for (int at = 0; at < count; at++) {
         int ready = at;
@@ -495,8 +500,7 @@ static bool groups_sort(const struct graph *g, const struct plan *plan, struct g
         }
         if (ready == count)
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                        "the plan \"%s\" has groups that wait for each other, %s among them", plan->name,
-                        groups[at].name);
+                        "the plan \"%s\" has groups that wait for each other, %s among them", plan, groups[at].name);
         struct group first = groups[ready];
         memmove(&groups[at + 1], &groups[at], (size_t)(ready - at) * sizeof *groups);
         groups[at] = first;
@@ -510,7 +514,7 @@ bool groups_create(const struct graph *g, const struct plan *plan, const struct 
     struct group *groups = host_alloc(g->host, (size_t)g->n_ops, sizeof *groups, e); /* never more than operators */
     bool *covered = groups ? host_alloc(g->host, (size_t)g->n_ops, sizeof *covered, e) : NULL;
     int n = 0;
-    bool ok = covered && cover(g, plan, filter, covered, groups, &n, e) && groups_sort(g, plan, groups, n, e);
+    bool ok = covered && cover(g, plan, filter, covered, groups, &n, e) && groups_sort(g, plan->name, groups, n, e);
     host_free(g->host, covered);
     if (!ok) {
         host_free(g->host, groups);

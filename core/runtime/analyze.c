@@ -3,14 +3,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/fusion.h"
 #include "runtime/session.h"
 
 struct wherry_analysis {
     struct wherry_context *context;
     struct graph graph;
-    struct group *groups;
-    int n_groups;
-    wherry_cost *operator_costs, *group_costs;
+    struct group *groups; /* `fusion`'s where there is one */
+    int n_groups, n_rows;
+    wherry_cost *operator_costs, *group_costs, *row_costs;
+    struct fusion fusion;
     uint32_t *offsets;
     uint64_t saved_bytes;
     char *dot;
@@ -23,7 +25,7 @@ void cost_of_group(const struct graph *g, const struct batch_shape *b, const str
     const struct op *first = &g->ops[group->ops[0]];
     memset(out, 0, sizeof *out);
     memcpy(out->name, group->name, sizeof out->name);
-    snprintf(out->kernel, sizeof out->kernel, "%s", group->row->kernel);
+    snprintf(out->kernel, sizeof out->kernel, "%s", group->row ? group->row->kernel : "");
     snprintf(out->dims, sizeof out->dims, "%s", g->tensors[group->writes[group->n_writes - 1]].dims);
     out->backward = group->backward;
     if (first->einsum) snprintf(out->einsum, sizeof out->einsum, "%s", first->einsum);
@@ -57,6 +59,36 @@ static void cost_of_operator(const struct graph *g, const struct batch_shape *b,
     for (int i = 0; i < OP_MAX_OUT; i++)
         if (o->out[i] >= 0)
             out->bytes_written += tensor_elements(g, b, o->out[i]) * tensor_element_bytes(g, o->out[i], storage);
+}
+
+/* Operators of a layer that share a row of the paper's table, as one. */
+static void cost_of_rows(struct wherry_analysis *a, const struct batch_shape *b, size_t storage)
+{
+    const struct graph *g = &a->graph;
+    for (int o = 0; o < g->n_ops; o++) {
+        const struct op *first = &g->ops[o];
+        struct group row = {.ops = {o}, .count = 1};
+        bool seen = false;
+        for (int i = 0; first->paper_row && i < g->n_ops; i++) {
+            if (i == o || g->ops[i].layer != first->layer || g->ops[i].paper_row != first->paper_row) continue;
+            seen |= i < o;
+            if (i > o && row.count < GROUP_MAX_OPS) row.ops[row.count++] = i;
+        }
+        if (seen) continue;
+        group_complete(g, &row);
+        memcpy(row.name, first->name, sizeof first->name);
+        wherry_cost *cost = &a->row_costs[a->n_rows++];
+        cost_of_group(g, b, &row, storage, cost);
+        for (int i = 0; i < row.count; i++) {
+            const struct op *op = &g->ops[row.ops[i]];
+            const char *dot = op->layer < 0 ? NULL : strchr(op->name + 6, '.');
+            size_t length = strlen(cost->name);
+            if (i) snprintf(cost->name + length, sizeof cost->name - length, "+%s", dot ? dot + 1 : op->name);
+            if (i && op->kind->class_ >= cost->class_) continue; /* the table gives the row the dearer class */
+            cost->class_ = op->kind->class_;
+            snprintf(cost->kernel, sizeof cost->kernel, "%s", op->kind->name);
+        }
+    }
 }
 
 /* ---- Graphviz ---- */
@@ -121,11 +153,30 @@ static bool dot_make(struct wherry_analysis *a, const struct batch_shape *b, siz
 
 /* ---- the handle ---- */
 
+/* Those of the plan, of the rule, or of the plan with changes. */
+static bool make_groups(struct wherry_analysis *a, const wherry_analysis_desc *desc, const struct plan *plan,
+                        const struct batch_shape *shape, size_t storage, struct error *e)
+{
+    bool ok;
+    if (desc->fuse && !strcmp(desc->fuse, "auto")) {
+        ok = fusion_derive(&a->graph, shape, storage, &a->fusion, e);
+    } else {
+        TRY(groups_create(&a->graph, plan, NULL, &a->groups, &a->n_groups, e));
+        if (!desc->fuse && !desc->split) return true;
+        ok = fusion_change(&a->graph, shape, storage, a->groups, a->n_groups, desc->split, desc->fuse, &a->fusion, e);
+    }
+    a->groups = a->fusion.groups;
+    a->n_groups = a->fusion.n_groups;
+    return ok;
+}
+
 static bool analyze(struct wherry_analysis *a, const wherry_analysis_desc *desc, struct error *e)
 {
     const struct host *host = &a->context->host;
     const wherry_training_desc *training = desc->training;
     wherry_model_config config = *desc->config;
+    bool automatic = desc->fuse && !strcmp(desc->fuse, "auto");
+    const char *name = desc->plan ? desc->plan : automatic ? "unfused" : "flash";
     if (desc->layer_only) config.layers = 1;
     struct graph_options options = {.config = &config,
                                     .pool = desc->pool && !desc->layer_only ? desc->pool : WHERRY_POOL_NONE,
@@ -134,23 +185,28 @@ static bool analyze(struct wherry_analysis *a, const wherry_analysis_desc *desc,
                                     .training = training != NULL,
                                     .dropout = training ? training->dropout : 0,
                                     .save = training ? training->save : WHERRY_SAVE_DEFAULT,
-                                    .flash = !desc->plan || !strcmp(desc->plan, "flash")};
+                                    .flash = !strcmp(name, "flash")};
     if (!desc->batch || !desc->length || (uint64_t)desc->batch * desc->length >= UINT32_MAX)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "a batch of %u sequences of %u tokens: both must be positive, and their product below 2^32",
                     desc->batch, desc->length);
-    const struct plan *plan = plan_find(desc->plan ? desc->plan : "flash", e);
+    if (automatic && desc->split)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the rule makes groups of its own: nothing is split before it");
+    const struct plan *plan = plan_find(name, e);
     if (!plan) return false;
     TRY(graph_create(host, &options, &a->graph, e));
-    TRY(groups_create(&a->graph, plan, NULL, &a->groups, &a->n_groups, e));
-    a->operator_costs = host_alloc(host, (size_t)a->graph.n_ops, sizeof *a->operator_costs, e);
-    a->group_costs = a->operator_costs ? host_alloc(host, (size_t)a->n_groups, sizeof *a->group_costs, e) : NULL;
-    a->offsets = a->group_costs ? host_alloc(host, (size_t)desc->batch + 1, sizeof *a->offsets, e) : NULL;
+    a->offsets = host_alloc(host, (size_t)desc->batch + 1, sizeof *a->offsets, e);
     if (!a->offsets) return false;
     for (uint32_t s = 0; s <= desc->batch; s++) a->offsets[s] = s * desc->length;
     uint64_t tokens = (uint64_t)desc->batch * desc->length;
     struct batch_shape shape = {desc->batch, a->offsets, tokens, tokens * desc->length, desc->length};
     size_t storage = desc->dtype == WHERRY_DTYPE_F32 ? 4 : 2;
+    TRY(make_groups(a, desc, plan, &shape, storage, e));
+    a->operator_costs = host_alloc(host, (size_t)a->graph.n_ops, sizeof *a->operator_costs, e);
+    a->row_costs = a->operator_costs ? host_alloc(host, (size_t)a->graph.n_ops, sizeof *a->row_costs, e) : NULL;
+    a->group_costs = a->row_costs ? host_alloc(host, (size_t)a->n_groups, sizeof *a->group_costs, e) : NULL;
+    if (!a->group_costs) return false;
+    cost_of_rows(a, &shape, storage);
     for (int o = 0; o < a->graph.n_ops; o++) cost_of_operator(&a->graph, &shape, o, storage, &a->operator_costs[o]);
     for (int i = 0; i < a->n_groups; i++) cost_of_group(&a->graph, &shape, &a->groups[i], storage, &a->group_costs[i]);
     a->saved_bytes = groups_saved_bytes(&a->graph, &shape, a->groups, a->n_groups, storage);
@@ -182,8 +238,10 @@ void wherry_analysis_destroy(wherry_analysis *analysis)
     host_free(host, analysis->dot);
     host_free(host, analysis->offsets);
     host_free(host, analysis->group_costs);
+    host_free(host, analysis->row_costs);
     host_free(host, analysis->operator_costs);
-    host_free(host, analysis->groups);
+    if (!analysis->fusion.g) host_free(host, analysis->groups);
+    fusion_destroy(&analysis->fusion);
     graph_destroy(&analysis->graph);
     host_free(host, analysis);
 }
@@ -198,6 +256,26 @@ const wherry_cost *wherry_analysis_groups(const wherry_analysis *analysis, size_
 {
     *count = (size_t)analysis->n_groups;
     return analysis->group_costs;
+}
+
+const wherry_cost *wherry_analysis_rows(const wherry_analysis *analysis, size_t *count)
+{
+    *count = (size_t)analysis->n_rows;
+    return analysis->row_costs;
+}
+
+size_t wherry_analysis_group_of(const wherry_analysis *analysis, size_t op)
+{
+    for (int i = 0; i < analysis->n_groups; i++)
+        for (int k = 0; k < analysis->groups[i].count; k++)
+            if ((size_t)analysis->groups[i].ops[k] == op) return (size_t)i;
+    return SIZE_MAX; /* there is no such operator */
+}
+
+const wherry_fusion *wherry_analysis_fusions(const wherry_analysis *analysis, size_t *count)
+{
+    *count = (size_t)analysis->fusion.n_decisions;
+    return analysis->fusion.decisions;
 }
 
 uint64_t wherry_analysis_saved_bytes(const wherry_analysis *analysis) { return analysis->saved_bytes; }
