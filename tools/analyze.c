@@ -2,17 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "costs.h"
-#include "session.h"
-
-struct analysis {
-    struct tool tool;
-    wherry_model_config config;
-    wherry_analysis_desc desc;
-    wherry_training_desc training;
-    const char *name;
-    wherry_analysis *plans[PLAN_ALL]; /* by choice, from 1 */
-};
+#include "analyze.h"
+#include "paper.h"
 
 /* ---- what to count ---- */
 
@@ -42,6 +33,13 @@ static int describe(struct analysis *a)
     if (options->layer && options->encoder) return complain(EXIT_USAGE, "give --layer or --encoder, not both");
     if (options->dot && options->json) return complain(EXIT_USAGE, "give --dot or --json, not both");
     if (options->dot && options->plan == PLAN_ALL) return complain(EXIT_USAGE, "--dot draws one plan: name it");
+    bool what_if = options->fuse || options->split;
+    if (what_if && options->plan == PLAN_ALL)
+        return complain(EXIT_USAGE, "--fuse and --split start from one plan: name it");
+    if (options->explain && !options->fuse) return complain(EXIT_USAGE, "--explain explains what --fuse does");
+    if (options->fuse && strcmp(options->fuse, "auto") == 0 && (options->plan || options->split))
+        return complain(EXIT_USAGE, "--fuse auto starts from single operators: it takes no --plan and no --split");
+    if (options->save && options->inference) return complain(EXIT_USAGE, "--save is for training");
     a->config.struct_size = sizeof a->config;
     int code = describe_model(a);
     if (code) return code;
@@ -56,8 +54,9 @@ static int describe(struct analysis *a)
         a->desc.length = limit;
     }
     a->desc.dtype = options->dtype ? (wherry_dtype)options->dtype : WHERRY_DTYPE_F16;
-    a->training = (wherry_training_desc){.struct_size = sizeof a->training, .dropout = 0.1f};
-    if (options->training || (paper && !options->inference)) a->desc.training = &a->training;
+    a->training =
+        (wherry_training_desc){.struct_size = sizeof a->training, .dropout = 0.1f, .save = (wherry_save)options->save};
+    if (options->training || options->save || (paper && !options->inference)) a->desc.training = &a->training;
     a->desc.layer_only = options->layer || (paper && !options->encoder);
     if (options->activation)
         a->config.activation = (wherry_activation)(options->activation - 1);
@@ -77,28 +76,33 @@ static bool plan_asked(const struct analysis *a, int plan)
     return choice == PLAN_ALL || plan == (choice ? choice : 1);
 }
 
-/* Bytes that the plan moves less than the unfused one, of 1. */
-static double plan_saves(const struct analysis *a, int plan)
+struct cost_sum groups_total(const wherry_analysis *analysis, enum pass pass)
 {
-    double bytes[2];
-    const int which[2] = {plan, PLAN_ALL - 1};
-    for (int n = 0; n < 2; n++) {
-        size_t count;
-        const wherry_cost *groups = wherry_analysis_groups(a->plans[which[n]], &count);
-        struct cost_sum total = costs_total(groups, count);
-        bytes[n] = total.bytes_read + total.bytes_written;
-    }
-    return bytes[1] > 0 ? 1 - bytes[0] / bytes[1] : 0;
+    size_t count;
+    const wherry_cost *groups = wherry_analysis_groups(analysis, &count);
+    size_t forward = 0;
+    while (forward < count && !groups[forward].backward) forward++;
+    if (pass == PASS_FORWARD) return costs_total(groups, forward);
+    if (pass == PASS_BACKWARD) return costs_total(groups + forward, count - forward);
+    return costs_total(groups, count);
 }
 
-/* flop / 2^30 as the paper prints it: rounded to 3 decimals, trailing zeros off, "-" for none. */
-static const char *format_paper(double flops, char text[NUMBER_SIZE])
+double bytes_saved(const wherry_analysis *plan, const wherry_analysis *other)
 {
-    int length = snprintf(text, NUMBER_SIZE, "%.3f", flops / 1073741824.0);
-    while (text[length - 1] == '0') text[--length] = 0;
-    if (text[length - 1] == '.') text[--length] = 0;
-    if (flops == 0) memcpy(text, "-", 2);
-    return text;
+    struct cost_sum a = groups_total(plan, PASS_BOTH), b = groups_total(other, PASS_BOTH);
+    double before = b.bytes_read + b.bytes_written;
+    return before > 0 ? 1 - (a.bytes_read + a.bytes_written) / before : 0;
+}
+
+uint64_t group_rows(const wherry_analysis *analysis, size_t group)
+{
+    size_t count;
+    const wherry_cost *operators = wherry_analysis_operators(analysis, &count);
+    uint64_t rows = 0;
+    for (size_t n = 0; n < count; n++)
+        if (operators[n].paper_row && wherry_analysis_group_of(analysis, n) == group)
+            rows |= (uint64_t)1 << operators[n].paper_row;
+    return rows;
 }
 
 /* ---- tables ---- */
@@ -111,47 +115,80 @@ static void cost_cells(struct table *table, const struct cost_sum *sum, bool pap
         table_cell(table, "<0.001");
     else
         table_cell(table, "%.3f", sum->flops / n / 1e9);
-    if (paper) table_cell(table, "%s", format_paper(sum->flops / n, text));
+    if (paper) table_cell(table, "%s", paper_format_flops(sum->flops / n, text));
     table_cell(table, "%.2f", sum->bytes_read / n / 1e6);
     table_cell(table, "%.2f", sum->bytes_written / n / 1e6);
     table_cell(table, "%s", format_ratio(sum->flops, sum->bytes_read + sum->bytes_written, "%.1f", text));
 }
 
+static const char *pass_name(const wherry_cost *cost) { return cost->backward ? "bwd" : "fwd"; }
+
+/* What the table of operators says beside costs: the pass in training; how often, unless there is one layer alone. */
+struct columns {
+    bool pass, times;
+    const char *text;
+};
+
+static struct columns operator_columns(const struct analysis *a)
+{
+    static const char *const texts[2][2] = {
+        {">row|~operator|<class|>Gflop|>2^30|>MB in|>MB out|>flop/byte",
+         ">row|~operator|<class|>times|>Gflop|>2^30|>MB in|>MB out|>flop/byte"},
+        {">row|~operator|<pass|<class|>Gflop|>2^30|>MB in|>MB out|>flop/byte",
+         ">row|~operator|<pass|<class|>times|>Gflop|>2^30|>MB in|>MB out|>flop/byte"}};
+    struct columns columns = {.pass = a->desc.training != NULL, .times = !a->desc.layer_only};
+    columns.text = texts[columns.pass][columns.times];
+    return columns;
+}
+
+/* A line of sums over the rows of one class (3: all) and pass. */
+static void print_total(struct table *table, const struct columns *columns, const wherry_cost *rows, size_t count,
+                        unsigned class_, enum pass pass)
+{
+    struct cost_sum total = {.count = 0};
+    uint32_t members = 0;
+    for (size_t n = 0; n < count; n++) {
+        if (class_ < 3 && rows[n].class_ != (wherry_class)class_) continue;
+        if (pass != PASS_BOTH && rows[n].backward != (pass == PASS_BACKWARD)) continue;
+        struct cost_sum one = costs_total(&rows[n], 1);
+        members++;
+        total.flops += one.flops;
+        total.bytes_read += one.bytes_read;
+        total.bytes_written += one.bytes_written;
+    }
+    table_cell(table, "%s", "");
+    table_cell(table, "%s", class_ < 3 || pass != PASS_BOTH ? "total" : "total of all");
+    if (columns->pass) table_cell(table, "%s", (const char *[]){"fwd", "bwd", ""}[pass]);
+    table_cell(table, "%s", (const char *[]){"T", "S", "E", ""}[class_]);
+    if (columns->times) table_cell(table, "%u", members);
+    cost_cells(table, &total, true);
+}
+
+/* Those of the unfused plan, whose graph has nothing but what has to be computed. */
 static void print_operators(const struct analysis *a, struct output *out)
 {
     size_t count, kinds;
     bool separate = a->tool.options->all;
-    const wherry_cost *operators = wherry_analysis_operators(a->plans[1], &count);
-    struct cost_sum *sums = costs_merge(operators, count, separate, &kinds);
-    struct table table = {.columns = ">row|~operator|<class|>times|>Gflop|>2^30|>MB in|>MB out|>flop/byte"};
+    const struct columns columns = operator_columns(a);
+    const wherry_cost *rows = wherry_analysis_rows(a->plans[PLAN_ALL - 1], &count);
+    struct cost_sum *sums = costs_merge(rows, count, separate, &kinds);
+    struct table table = {.columns = columns.text};
     for (size_t n = 0; n < kinds; n++) {
         if (sums[n].first->paper_row)
             table_cell(&table, "%u", sums[n].first->paper_row);
         else
             table_cell(&table, "-");
         table_cell(&table, "%s", cost_sum_name(&sums[n], separate));
+        if (columns.pass) table_cell(&table, "%s", pass_name(sums[n].first));
         table_cell(&table, "%c", class_letter(sums[n].first->class_));
-        table_cell(&table, "%u", sums[n].count);
+        if (columns.times) table_cell(&table, "%u", sums[n].count);
         cost_cells(&table, &sums[n], true);
     }
     free(sums);
-    for (int class_ = 0; class_ < 4; class_++) { /* three classes, then all */
-        struct cost_sum total = {.count = 0};
-        uint32_t members = 0;
-        for (size_t n = 0; n < count; n++) {
-            if (class_ < 3 && operators[n].class_ != (wherry_class)class_) continue;
-            struct cost_sum one = costs_total(&operators[n], 1);
-            members++;
-            total.flops += one.flops;
-            total.bytes_read += one.bytes_read;
-            total.bytes_written += one.bytes_written;
-        }
-        table_cell(&table, "%s", "");
-        table_cell(&table, "%s", class_ < 3 ? "total" : "total of all");
-        table_cell(&table, "%s", class_ < 3 ? (const char *[]){"T", "S", "E"}[class_] : "");
-        table_cell(&table, "%u", members);
-        cost_cells(&table, &total, true);
-    }
+    for (unsigned class_ = 0; class_ < 3; class_++) print_total(&table, &columns, rows, count, class_, PASS_BOTH);
+    for (int pass = PASS_FORWARD; columns.pass && pass <= PASS_BACKWARD; pass++)
+        print_total(&table, &columns, rows, count, 3, (enum pass)pass);
+    print_total(&table, &columns, rows, count, 3, PASS_BOTH);
     table_print(&table, out);
 }
 
@@ -161,9 +198,12 @@ static void print_groups(const struct analysis *a, int plan, struct output *out)
     bool separate = a->tool.options->all;
     const wherry_cost *groups = wherry_analysis_groups(a->plans[plan], &count);
     struct cost_sum *sums = costs_merge(groups, count, separate, &kinds);
-    struct table table = {.columns = "~group|~kernel|>ops|>times|>Gflop|>MB in|>MB out|>flop/byte"};
+    bool training = a->desc.training != NULL;
+    struct table table = {.columns = training ? "~group|<pass|~kernel|>ops|>times|>Gflop|>MB in|>MB out|>flop/byte"
+                                              : "~group|~kernel|>ops|>times|>Gflop|>MB in|>MB out|>flop/byte"};
     for (size_t n = 0; n < kinds; n++) {
         table_cell(&table, "%s", cost_sum_name(&sums[n], separate));
+        if (training) table_cell(&table, "%s", pass_name(sums[n].first));
         table_cell(&table, "%s", sums[n].first->kernel);
         table_cell(&table, "%u", sums[n].first->operators);
         table_cell(&table, "%u", sums[n].count);
@@ -176,18 +216,24 @@ static void print_groups(const struct analysis *a, int plan, struct output *out)
 
 static void print_comparison(const struct analysis *a, struct output *out)
 {
-    struct table table = {.columns = "<plan|>launches|>MB|>saved|>flop/byte"};
+    bool training = a->desc.training != NULL;
+    struct table table = {.columns = training ? "<plan|>launches|>Gflop|>MB|>MB fwd|>MB bwd|>saved|>flop/byte|>MB kept"
+                                              : "<plan|>launches|>Gflop|>MB|>saved|>flop/byte"};
     for (int plan = PLAN_ALL - 1; plan > 0; plan--) {
         char text[NUMBER_SIZE];
-        size_t count;
-        const wherry_cost *groups = wherry_analysis_groups(a->plans[plan], &count);
-        struct cost_sum total = costs_total(groups, count);
-        double bytes = total.bytes_read + total.bytes_written;
+        struct cost_sum parts[3];
+        for (int pass = 0; pass < 3; pass++) parts[pass] = groups_total(a->plans[plan], (enum pass)pass);
+        const struct cost_sum *total = &parts[PASS_BOTH];
+        double bytes = total->bytes_read + total->bytes_written;
         table_cell(&table, "%s", plan_name(plan));
-        table_cell(&table, "%zu", count);
+        table_cell(&table, "%u", total->count);
+        table_cell(&table, "%.2f", total->flops / 1e9);
         table_cell(&table, "%.2f", bytes / 1e6);
-        table_cell(&table, "%.2f %%", 100 * plan_saves(a, plan));
-        table_cell(&table, "%s", format_ratio(total.flops, bytes, "%.1f", text));
+        for (int pass = 0; training && pass < 2; pass++)
+            table_cell(&table, "%.2f", (parts[pass].bytes_read + parts[pass].bytes_written) / 1e6);
+        table_cell(&table, "%.2f %%", 100 * bytes_saved(a->plans[plan], a->plans[PLAN_ALL - 1]));
+        table_cell(&table, "%s", format_ratio(total->flops, bytes, "%.1f", text));
+        if (training) table_cell(&table, "%.2f", (double)wherry_analysis_saved_bytes(a->plans[plan]) / 1e6);
     }
     output_text(out, "\nFused against unfused\n");
     table_print(&table, out);
@@ -206,61 +252,89 @@ static void print_tables(const struct analysis *a, struct output *out)
 
 /* ---- JSON ---- */
 
+json_t *groups_json(const wherry_analysis *analysis)
+{
+    size_t count, operator_count;
+    const wherry_cost *groups = wherry_analysis_groups(analysis, &count);
+    const wherry_cost *operators = wherry_analysis_operators(analysis, &operator_count);
+    json_t *list = need(json_array());
+    for (size_t n = 0; n < count; n++) {
+        json_t *group = cost_json(&groups[n], true, false), *members = need(json_array());
+        for (size_t o = 0; o < operator_count; o++)
+            if (wherry_analysis_group_of(analysis, o) == n)
+                json_array_append_new(members, json_string(operators[o].name));
+        json_object_set_new(group, "members", members);
+        json_array_append_new(list, group);
+    }
+    return list;
+}
+
 static json_t *plan_json(const struct analysis *a, int plan)
 {
-    size_t count;
-    const wherry_cost *groups = wherry_analysis_groups(a->plans[plan], &count);
-    struct cost_sum total = costs_total(groups, count);
-    json_t *value = need(json_pack("{s:s, s:I, s:I, s:I, s:f}", "plan", plan_name(plan), "launches", (json_int_t)count,
-                                   "bytes_read", (json_int_t)total.bytes_read, "bytes_written",
-                                   (json_int_t)total.bytes_written, "saved", plan_saves(a, plan)));
-    if (plan_asked(a, plan)) {
-        json_t *list = need(json_array());
-        for (size_t n = 0; n < count; n++) json_array_append_new(list, cost_json(&groups[n], true, false));
-        json_object_set_new(value, "groups", list);
-    }
+    struct cost_sum total = groups_total(a->plans[plan], PASS_BOTH),
+                    backward = groups_total(a->plans[plan], PASS_BACKWARD);
+    json_t *value = need(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "plan", plan_name(plan), "launches",
+                                   (json_int_t)total.count, "flops", (json_int_t)total.flops, "bytes_read",
+                                   (json_int_t)total.bytes_read, "bytes_written", (json_int_t)total.bytes_written,
+                                   "bytes_backward", (json_int_t)(backward.bytes_read + backward.bytes_written),
+                                   "bytes_kept", (json_int_t)wherry_analysis_saved_bytes(a->plans[plan]), "saved",
+                                   bytes_saved(a->plans[plan], a->plans[PLAN_ALL - 1])));
+    if (plan_asked(a, plan)) json_object_set_new(value, "groups", groups_json(a->plans[plan]));
     return value;
+}
+
+static json_t *costs_json(const wherry_cost *costs, size_t count)
+{
+    json_t *list = need(json_array());
+    for (size_t n = 0; n < count; n++) {
+        char text[NUMBER_SIZE];
+        json_t *one = cost_json(&costs[n], false, false);
+        json_object_set_new(one, "paper_gflop", json_string(paper_format_flops(costs[n].flops, text)));
+        json_array_append_new(list, one);
+    }
+    return list;
 }
 
 static json_t *analysis_json(const struct analysis *a)
 {
-    size_t count;
-    const wherry_cost *operators = wherry_analysis_operators(a->plans[1], &count);
-    json_t *list = need(json_array()), *plans = need(json_array());
-    for (size_t n = 0; n < count; n++) {
-        char text[NUMBER_SIZE];
-        json_t *one = cost_json(&operators[n], false, false);
-        json_object_set_new(one, "paper_gflop", json_string(format_paper(operators[n].flops, text)));
-        json_array_append_new(list, one);
-    }
+    size_t count, row_count;
+    const wherry_cost *operators = wherry_analysis_operators(a->plans[PLAN_ALL - 1], &count);
+    const wherry_cost *rows = wherry_analysis_rows(a->plans[PLAN_ALL - 1], &row_count);
+    json_t *plans = need(json_array());
     for (int plan = 1; plan < PLAN_ALL; plan++) json_array_append_new(plans, plan_json(a, plan));
     struct cost_sum total = costs_total(operators, count);
     return need(json_pack(
-        "{s:o, s:o, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:s, s:b, s:b, s:I, s:o, s:o}", "run", run_json(a->tool.options),
-        "model", text_json(a->name), "layers", (json_int_t)a->config.layers, "hidden", (json_int_t)a->config.hidden,
-        "heads", (json_int_t)a->config.heads, "feed_forward", (json_int_t)a->config.feed_forward, "activation",
-        activation_name(a->config.activation), "batch", (json_int_t)a->desc.batch, "length", (json_int_t)a->desc.length,
-        "dtype", dtype_name(a->desc.dtype), "training", a->desc.training != NULL, "layer_only", a->desc.layer_only,
-        "flops", (json_int_t)total.flops, "operators", list, "plans", plans));
+        "{s:o, s:o, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:s, s:b, s:b, s:I, s:o, s:o, s:o}", "run",
+        run_json(a->tool.options), "model", text_json(a->name), "layers", (json_int_t)a->config.layers, "hidden",
+        (json_int_t)a->config.hidden, "heads", (json_int_t)a->config.heads, "feed_forward",
+        (json_int_t)a->config.feed_forward, "activation", activation_name(a->config.activation), "batch",
+        (json_int_t)a->desc.batch, "length", (json_int_t)a->desc.length, "dtype", dtype_name(a->desc.dtype), "training",
+        a->desc.training != NULL, "layer_only", a->desc.layer_only, "flops", (json_int_t)total.flops, "operators",
+        costs_json(operators, count), "rows", costs_json(rows, row_count), "plans", plans));
+}
+
+static int print_analysis(struct analysis *a)
+{
+    const struct options *options = a->tool.options;
+    struct output out;
+    int code = describe(a);
+    if (code) return code;
+    if (options->fuse || options->split) return fusion_report(a);
+    if (!output_open(&out, options->output)) return EXIT_OUTPUT;
+    if (options->dot)
+        output_text(&out, wherry_analysis_dot(a->plans[options->plan ? options->plan : 1]));
+    else if (options->json)
+        output_json(&out, analysis_json(a));
+    else
+        print_tables(a, &out);
+    return output_close(&out, true) ? EXIT_FINE : EXIT_OUTPUT;
 }
 
 int analyze_command(const struct options *options)
 {
     struct analysis a = {.name = NULL};
-    struct output out;
     int code = tool_open_context(&a.tool, options);
-    if (!code) code = describe(&a);
-    if (!code && !output_open(&out, options->output)) {
-        code = EXIT_OUTPUT;
-    } else if (!code) {
-        if (options->dot)
-            output_text(&out, wherry_analysis_dot(a.plans[options->plan ? options->plan : 1]));
-        else if (options->json)
-            output_json(&out, analysis_json(&a));
-        else
-            print_tables(&a, &out);
-        if (!output_close(&out, true)) code = EXIT_OUTPUT;
-    }
+    if (!code) code = options->paper ? paper_report(&a.tool) : print_analysis(&a);
     for (int plan = 1; plan < PLAN_ALL; plan++) wherry_analysis_destroy(a.plans[plan]);
     tool_close(&a.tool);
     return code;

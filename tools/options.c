@@ -56,12 +56,24 @@ const struct command commands[] = {
      "bytes and kernel launches of each plan against the unfused one. Class T is a tensor\n"
      "contraction, S a statistical normalization, E element-wise. Gflop are 10^9; the\n"
      "column \"2^30\" is the same in units of 2^30, rounded as the paper prints it. Bytes\n"
-     "count each distinct tensor once per kernel, in units of 10^6.\n"
+     "count each distinct tensor once per kernel, in units of 10^6. A launch is a group;\n"
+     "one that sums over all tokens has a second, small kernel.\n"
      "\n"
      "With --config the default is one layer in training, as in the paper (dropouts there,\n"
      "ReLU); with --model it is the whole encoder in inference. Layers are equal: the table\n"
-     "shows the first and how many there are, unless --all is given.\n",
+     "shows the first and how many there are, unless --all is given.\n"
+     "\n"
+     "What if: --fuse lin2_dropout+lin2_residual makes the groups one in which these\n"
+     "operators (or groups of the plan) are, --split takes a group apart. Both start from\n"
+     "--plan and tell launches and bytes before and after, and whether the paper's rule on\n"
+     "iteration spaces allows it. A name stands for every layer, layer.N.NAME for one.\n"
+     "--fuse auto derives groups by that rule from the operators alone; --explain prints\n"
+     "each decision. An iteration space is written bj/i: for each b and j, a reduction\n"
+     "over i.\n",
      "  wherry analyze --config bert-large --batch 8 --seq 512\n"
+     "  wherry analyze --paper\n"
+     "  wherry analyze --config bert-large --fuse auto --explain\n"
+     "  wherry analyze --config bert-large --plan paper --fuse bsb+blnrd2\n"
      "  wherry analyze --model all-MiniLM-L6-v2 --plan all --json\n"
      "  wherry analyze --config bert-base --dot | dot -Tsvg >layer.svg\n",
      analyze_command},
@@ -148,8 +160,19 @@ static const struct option option_table[] = {
      "lengths of the sequences that it is checked with (default 1,17,64,5)"},
     {"activation", 0, ANALYZE, CHOICE, AT(activation), "gelu|gelu_tanh|relu", 0, 0,
      "of the feed-forward (default: the model's; with --config in training relu, as in the paper's table)"},
-    {"training", 0, ANALYZE, FLAG, AT(training), NULL, 0, 0, "count the dropouts (default with --config)"},
-    {"inference", 0, ANALYZE, FLAG, AT(inference), NULL, 0, 0, "no dropouts (default with --model)"},
+    {"training", 0, ANALYZE, FLAG, AT(training), NULL, 0, 0,
+     "with dropouts and the backward pass (default with --config)"},
+    {"inference", 0, ANALYZE, FLAG, AT(inference), NULL, 0, 0, "the forward pass alone (default with --model)"},
+    {"save", 0, ANALYZE, CHOICE, AT(save), SAVE_CHOICES, 0, 0,
+     "what training keeps for the backward pass: what the paper keeps, all, or the fewest bytes (default: what the "
+     "backward pass reads)"},
+    {"paper", 0, ANALYZE, FLAG, AT(paper), NULL, 0, 0,
+     "the paper's layer (bert-large, 8 x 512 and 96 x 128, training, f16) beside the figures that it prints"},
+    {"fuse", 0, ANALYZE, TEXT, AT(fuse), "A+B|auto", 0, 0,
+     "what if these operators or groups were one; several sums with commas between them; auto: by the paper's rule"},
+    {"split", 0, ANALYZE, TEXT, AT(split), "GROUP", 0, 0, "what if this group of the plan were single operators"},
+    {"explain", 0, ANALYZE, FLAG, AT(explain), NULL, 0, 0,
+     "print every decision of --fuse auto, with what it saves or would save"},
     {"layer", 0, ANALYZE, FLAG, AT(layer), NULL, 0, 0, "one encoder layer alone (default with --config)"},
     {"encoder", 0, ANALYZE, FLAG, AT(encoder), NULL, 0, 0, "embeddings, all layers and pooling (default with --model)"},
     {"all", 'a', ANALYZE, FLAG, AT(all), NULL, 0, 0, "print every layer by itself"},

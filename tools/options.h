@@ -26,14 +26,14 @@ enum { LENGTHS_MAX = 4096 };
 /* What the user said; zero where nothing was said. Choices count from 1. */
 struct options {
     const struct command *command;
-    const char *model, *config, *device, *output, *cache;
-    int plan, dtype, pool, input, format, activation;
+    const char *model, *config, *device, *output, *cache, *fuse, *split;
+    int plan, dtype, pool, input, format, activation, save;
     uint32_t max_tokens, batch_tokens, batch, seq, repeats, replays, nearest, seed;
     uint64_t memory_budget;
     double warm;
     uint32_t lengths[LENGTHS_MAX], lengths_count;
     bool normalize, no_normalize, truncate, pairs, with_text;
-    bool training, inference, layer, encoder, all, dot;
+    bool training, inference, layer, encoder, all, dot, explain, paper;
     bool json, quiet, verbose, help;
     const char *file; /* the operand */
     int argc;
@@ -73,5 +73,7 @@ const char *nearest_name(const char *word, const char *(*name)(size_t n, const v
 /* Plan names as the options count them, "all" behind them. */
 #define PLAN_CHOICES "flash|paper|unfused"
 enum { PLAN_ALL = 4, DTYPE_ALL = 3 };
+/* wherry_save as the options count it; 0 is the default. */
+#define SAVE_CHOICES "paper|all|least"
 
 #endif

@@ -300,22 +300,70 @@ expect 4 . embed --memory-budget 1K "$work/texts"
 expect 0 '' "$wherry" analyze --config bert-large --batch 8 --seq 512
 check "$python" -c '
 import sys
-paper = "24 0.012 4 0.188 4 8 0.004 0.004 0.004 0.027 32 0.016 - 0.016 32 0.004 0.004 0.004 0.027".split()
+paper = """24 0.012 4 0.188 4 8 0.004 0.004 0.004 0.027 32 0.016 - 0.016 32 0.004 0.004 0.004 0.027
+    0.016 0.035 0.004 32 32 0.004 0.016 - 0.016 32 32 0.004 0.016 0.035
+    0.004 0.004 8 8 4 4 0.156 4 4 24 24 0.012 0.004""".split()
 rows = [line.split() for line in open(sys.argv[1])]
 rows = [r for r in rows if len(r) == 9 and r[0].isdigit()]
-assert [int(r[0]) for r in rows] == list(range(1, 20)), rows
+assert [int(r[0]) for r in rows] == list(range(1, 47)), rows
+assert [r[2] for r in rows] == ["fwd"] * 19 + ["bwd"] * 27, rows
 assert [r[5] for r in rows] == paper, [r[5] for r in rows]' "$work/out"
+check awk 'length > 84 { exit 1 }' "$work/out"
 expect 0 '' "$wherry" analyze --config bert-large --batch 8 --seq 512 --plan all --json
-check json '[o["paper_gflop"] for o in d["operators"]][:4] == ["24", "0.012", "4", "0.188"]'
+check json '[o["paper_gflop"] for o in d["rows"]][:4] == ["24", "0.012", "4", "0.188"]'
+check json 'len(d["rows"]) == 46 and len(d["operators"]) == 48'
 check json '[p["plan"] for p in d["plans"]] == ["flash", "paper", "unfused"] and d["plans"][2]["saved"] == 0'
 check json 'd["plans"][0]["saved"] > d["plans"][1]["saved"] > 0.15'
-check json 'all(sum(g["flops"] for g in p["groups"]) == d["flops"] for p in d["plans"])'
+check json 'all(sum(g["flops"] for g in p["groups"]) == p["flops"] >= d["flops"] for p in d["plans"])'
+check json 'sorted(m for g in d["plans"][1]["groups"] for m in g["members"]) == sorted(o["name"] for o in d["operators"])'
+expect 0 '' "$wherry" analyze --config bert-large --save least --json
+cp "$work/out" "$work/least"
+expect 0 '' "$wherry" analyze --config bert-large --json
+check "$python" -c '
+import json, sys
+kept = [json.load(open(f))["plans"][0]["bytes_kept"] for f in sys.argv[1:]]
+assert kept[0] < kept[1], kept' "$work/least" "$work/out"
+expect 2 'for training' "$wherry" analyze --config bert-large --save all --inference
 expect 0 '' "$wherry" analyze --model "$model"
 check has 'whole encoder'
 expect 0 '' "$wherry" analyze --model "$model" --all --training
 check has 'layer.1.norm2'
 expect 0 '' "$wherry" analyze --config bert-base --dot
 check has '^digraph'
+
+# ---- analyze: the paper's figures, its rule, what if ----
+expect 0 '' "$wherry" analyze --paper
+check test "$(grep -c '^ *[0-9]* .* [TSE] ' "$work/out")" -eq 92
+check has '1216.39'
+check has '939.52  *22.76 %'
+check has '^BEI .* 83$'
+check awk 'length > 90 { exit 1 }' "$work/out"
+expect 0 '' "$wherry" analyze --paper --json
+check json 'all(r["paper"]["same_flop"] for r in d["rows"])'
+check json '[r["row"] for r in d["rows"] if not r["paper"]["same_words"]] == [19, 36, 39, 40, 44]'
+check json 'all(k["mue_low"] - 0.5 < k["mue_printed"] <= k["mue_high"] + 0.5 for k in d["kernels"])'
+check json 'len(d["kernels"]) == 14 and len(d["rows_96x128"]) == 46'
+expect 2 'shapes of its own' "$wherry" analyze --paper --batch 4
+expect 0 '' "$wherry" analyze --config bert-large --fuse auto
+check has '12 of the 14 uses'
+check has '^lin2_bias_dw+ff_residual_dx+norm1_dw  *bwd  *EBSB'
+check test "$(grep -c '^Decisions' "$work/out")" -eq 0
+expect 0 '' "$wherry" analyze --config bert-large --fuse auto --explain
+check has 'fused (bji, map to map): 1 launch and 16.78 MB less'
+check has 'apart, a contraction takes in nothing but a scale'
+expect 0 '' "$wherry" analyze --model "$model" --training --fuse auto --explain --json
+check json 'd["after"]["launches"] == d["before"]["launches"] - sum(x["accepted"] for x in d["decisions"])'
+expect 0 '' "$wherry" analyze --config bert-large --plan unfused --fuse lin2_dropout+lin2_residual --json
+check json 'd["legal"] and d["decisions"][0]["bytes_saved"] == 16777216 and d["after"]["launches"] == 47'
+expect 0 '' "$wherry" analyze --config bert-large --plan paper --fuse bsb+blnrd2
+check has 'other reductions: over bj and over i'
+check has '^Not legal'
+expect 0 '' "$wherry" analyze --config bert-large --plan paper --split ebsb
+check has '^after  *34 '
+expect 2 'no group "nonsuch"' "$wherry" analyze --config bert-large --split nonsuch
+expect 2 'one plan' "$wherry" analyze --config bert-large --fuse lin1+lin2 --plan all
+expect 2 'single operators' "$wherry" analyze --config bert-large --fuse auto --plan paper
+expect 2 'what --fuse does' "$wherry" analyze --config bert-large --explain
 expect 2 'not both' "$wherry" analyze --config bert-base --dot --json
 expect 2 'draws one plan' "$wherry" analyze --config bert-base --dot --plan all
 expect 2 'takes at most 48' "$wherry" analyze --model "$model" --seq 49

@@ -1,0 +1,110 @@
+/* The paper's figures. */
+#include "paper.h"
+
+#include <math.h>
+#include <string.h>
+
+const struct paper_row paper_rows[PAPER_ROWS + 1] = {
+    [1] = {'T', "24", "7.3", "12.5", 333, 306}, {'E', "0.012", "12.5", "12.5", 90, 66},
+    {'T', "4", "8.3", "33.5", 189, 143},        {'S', "0.188", "33.5", "100.6", 453, 433},
+    {'T', "4", "37.7", "4.1", 142, 160},        {'T', "8", "5.2", "4.1", 136, 120},
+    {'E', "0.004", "4.1", "4.1", 34, 102},      {'E', "0.004", "4.1", "8.3", 37, 0},
+    {'E', "0.004", "8.3", "4.1", 36, 0},        {'S', "0.027", "4.1", "4.1", 63, 0},
+    {'T', "32", "8.3", "16.7", 451, 402},       {'E', "0.016", "16.7", "16.7", 116, 183},
+    {'E', "-", "16.7", "16.7", 112, 0},         {'E', "0.016", "16.7", "33.5", 120, 0},
+    {'T', "32", "20.9", "4.1", 449, 369},       {'E', "0.004", "4.1", "4.1", 35, 101},
+    {'E', "0.004", "4.1", "8.3", 37, 0},        {'E', "0.004", "8.3", "4.1", 37, 0},
+    {'S', "0.027", "8.3", "4.1", 63, 0},        {'S', "0.016", "8.3", "<0.01", 184, 150},
+    {'S', "0.035", "8.3", "4.1", 78, 71},       {'E', "0.004", "8.3", "4.1", 34, 0},
+    {'T', "32", "8.3", "16.7", 427, 414},       {'T', "32", "20.9", "4.1", 424, 378},
+    {'S', "0.004", "4.1", "<0.1", 24, 362},     {'E', "0.016", "33.5", "16.7", 129, 0},
+    {'E', "-", "33.5", "16.7", 166, 0},         {'S', "0.016", "16.7", "<0.1", 61, 0},
+    {'T', "32", "20.9", "4.1", 417, 398},       {'T', "32", "20.9", "4.1", 437, 372},
+    {'E', "0.004", "8.3", "4.1", 36, 250},      {'S', "0.016", "8.3", "<0.1", 186, 0},
+    {'S', "0.035", "8.3", "4.1", 80, 69},       {'E', "0.004", "8.3", "4.1", 34, 0},
+    {'S', "0.004", "4.1", "<0.1", 23, 38},      {'T', "8", "4.3", "4.1", 131, 119},
+    {'T', "8", "8.3", "1.0", 136, 113},         {'T', "4", "8.3", "33.5", 136, 147},
+    {'T', "4", "67.1", "33.5", 188, 123},       {'S', "0.156", "12.5", "4.1", 790, 426},
+    {'T', "4", "37.7", "4.1", 135, 155},        {'T', "4", "37.7", "4.1", 139, 115},
+    {'T', "24", "15.7", "4.1", 344, 274},       {'T', "24", "20.4", "1.0", 329, 293},
+    {'S', "0.012", "12.5", "<0.1", 52, 39},     {'E', "0.004", "8.3", "4.1", 35, 31},
+};
+
+const struct paper_use paper_uses[PAPER_USES] = {
+    {"AIB", 2, 2, 0, 6, 'X', 6, 66, 78},      {"SM", 4, 4, 0, 2, 'S', 4, 433, 32},
+    {"BDRLN", 7, 10, 0, 5, 'X', 7, 102, 42},  {"BRD", 12, 14, 0, 4, 'F', 4, 183, 76},
+    {"BDRLN", 16, 19, 0, 5, 'X', 7, 101, 43}, {"BSB", 20, 20, 0, 1, 'X', 3, 150, 6},
+    {"BLNRD", 21, 22, 0, 3, 'X', 5, 71, 37},  {"BDRB", 26, 28, 0, 4, 'F', 4, 362, 38},
+    {"EBSB", 31, 32, 25, 5, 'X', 5, 250, 17}, {"BLNRD", 33, 34, 0, 3, 'X', 5, 69, 37},
+    {"BAOB", 35, 35, 0, 1, 'X', 1, 38, 22},   {"BS", 40, 40, 0, 3, 'S', 4, 426, 49},
+    {"BAIB", 45, 45, 0, 3, 'X', 3, 39, 66},   {"BEI", 46, 46, 0, 3, 'X', 3, 31, 83},
+};
+
+const struct paper_note paper_notes[PAPER_NOTES] = {
+    {19, "in: a tensor more than row 10, which is the same operator"},
+    {36, "in: it seems a slip, row 6 reads a weight and a tensor of the same sizes"},
+    {39, "the cells of row 40 without its mask: the two rows are shifted"},
+    {40, "3X and X, no scores at all; the MUE of its kernel BS needs 3S, as here"},
+    {44, "in: follows nothing; out: the gradient of one matrix instead of three"},
+};
+
+void paper_words(const wherry_cost *row, uint64_t tokens, double *in, double *out)
+{
+    *in = (double)row->bytes_read / 2;
+    *out = (double)row->bytes_written / 2;
+    double mask = *in < *out ? *in : *out;
+    if (strstr(row->name, "dropout")) *(row->backward ? in : out) += mask;
+    if (strcmp(row->kernel, "layernorm_dx") == 0) *in += (double)tokens;
+}
+
+double paper_tensor(const wherry_model_config *config, uint32_t batch, uint32_t length, char tensor)
+{
+    double tokens = (double)batch * length;
+    return tensor == 'X'   ? tokens * config->hidden
+           : tensor == 'F' ? tokens * config->feed_forward
+                           : tokens * length * config->heads;
+}
+
+void paper_mue(const struct paper_use *use, double words, double *low, double *high)
+{
+    const double peak = 900.0 * 1073741824; /* bytes a second of its V100 */
+    *high = 100 * 2 * words / (use->us * 1e-6 * peak);
+    *low = 100 * 2 * words / ((use->us + 1) * 1e-6 * peak);
+}
+
+uint64_t paper_use_rows(const struct paper_use *use)
+{
+    uint64_t rows = use->beside ? (uint64_t)1 << use->beside : 0;
+    for (int row = use->first; row <= use->last; row++) rows |= (uint64_t)1 << row;
+    return rows;
+}
+
+const struct paper_use *paper_find(uint64_t rows)
+{
+    for (int n = 0; n < PAPER_USES; n++)
+        if (paper_use_rows(&paper_uses[n]) == rows) return &paper_uses[n];
+    return NULL;
+}
+
+const char *paper_format_flops(double flops, char text[NUMBER_SIZE])
+{
+    int length = snprintf(text, NUMBER_SIZE, "%.3f", flops / 1073741824.0);
+    while (text[length - 1] == '0') text[--length] = 0;
+    if (text[length - 1] == '.') text[--length] = 0;
+    if (flops == 0) memcpy(text, "-", 2);
+    return text;
+}
+
+const char *paper_format_words(double words, char text[NUMBER_SIZE])
+{
+    if (words < 1e5)
+        snprintf(text, NUMBER_SIZE, "<0.1");
+    else
+        snprintf(text, NUMBER_SIZE, "%.1f", floor(words / 1e5) / 10);
+    return text;
+}
+
+bool paper_same(const char *cell, const char *ours)
+{
+    return strcmp(cell, ours) == 0 || (*cell == '<' && *ours == '<');
+}
