@@ -1,24 +1,7 @@
 /* Profile: device time of every group, and the host's time of a whole encode. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/platform.h"
 #include "runtime/session.h"
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Value at fraction q of `n` sorted values, between neighbours. */
-static double quantile(const double *sorted, size_t n, double q)
-{
-    double at = q * (double)(n - 1);
-    size_t low = (size_t)at;
-    double rest = at - (double)low;
-    return low + 1 < n ? sorted[low] * (1 - rest) + sorted[low + 1] * rest : sorted[low];
-}
+#include "runtime/statistics.h"
 
 /* One run as it is timed. An encode is timed with its copies; a training step's x and loss gradient are there. */
 static bool run_phase(struct wherry_session *s, const struct batch_shape *shape, wherry_phase phase, double *seconds,
@@ -56,7 +39,7 @@ static bool measure(struct wherry_session *s, const struct batch_shape *shape, w
         TRY(run_phase(s, shape, phase, once, e));
         for (int i = 0; i < s->n_calls; i++) samples[(size_t)s->call_groups[i] * repeats + r] += once[i];
     }
-    for (size_t i = 0; i <= n; i++) qsort(samples + i * repeats, repeats, sizeof *samples, ascending);
+    for (size_t i = 0; i <= n; i++) samples_sort(samples + i * repeats, repeats);
     return true;
 }
 
@@ -85,12 +68,12 @@ wherry_status wherry_profile(wherry_session *session, const wherry_batch *batch,
     for (size_t i = 0; ok && groups && i < n && i < *count; i++) {
         const double *sorted = samples + i * repeats;
         cost_of_group(&session->graph, &shape, &session->groups[i], session_storage(session), &groups[i]);
-        groups[i].seconds = quantile(sorted, repeats, 0.5);
-        groups[i].seconds_p05 = quantile(sorted, repeats, 0.05);
-        groups[i].seconds_p95 = quantile(sorted, repeats, 0.95);
+        groups[i].seconds = samples_quantile(sorted, repeats, 0.5);
+        groups[i].seconds_p05 = samples_quantile(sorted, repeats, 0.05);
+        groups[i].seconds_p95 = samples_quantile(sorted, repeats, 0.95);
     }
     if (ok) *count = n;
-    if (ok && step_seconds) *step_seconds = quantile(samples + n * repeats, repeats, 0.5);
+    if (ok && step_seconds) *step_seconds = samples_quantile(samples + n * repeats, repeats, 0.5);
     host_free(&context->host, samples);
     return context_status(context, ok);
 }
