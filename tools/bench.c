@@ -145,14 +145,6 @@ static int run_plans(struct tool *tool, const struct random_batch *batch, struct
     return EXIT_FINE;
 }
 
-static json_t *lengths_json(const struct random_batch *batch)
-{
-    json_t *list = need(json_array());
-    for (uint32_t s = 0; s < batch->batch.sequences; s++)
-        json_array_append_new(list, json_integer(batch->offsets[s + 1] - batch->offsets[s]));
-    return list;
-}
-
 int bench_command(const struct options *options)
 {
     struct tool tool;

@@ -9,6 +9,8 @@ static void cost_add(struct cost_sum *sum, const wherry_cost *cost)
     sum->count++;
     sum->flops += cost->flops;
     sum->seconds += cost->seconds;
+    sum->seconds_p05 += cost->seconds_p05;
+    sum->seconds_p95 += cost->seconds_p95;
     sum->bytes_read += (double)cost->bytes_read;
     sum->bytes_written += (double)cost->bytes_written;
 }

@@ -9,6 +9,7 @@ struct cost_sum {
     const wherry_cost *first;
     uint32_t count;
     double flops, seconds, bytes_read, bytes_written;
+    double seconds_p05, seconds_p95; /* sums of percentiles: of several costs a bound of theirs */
 };
 
 /* One sum for each kind, in the order of the first of its kind, or for each cost when `separate`; memory to free. */

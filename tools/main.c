@@ -44,17 +44,18 @@ int main(int argc, char **argv)
         return complain(EXIT_USAGE,
                         "a command is missing: devices, embed, analyze, bench, verify or demo; see wherry --help");
     const char *word = argv[1];
+    int words;
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return print_help(NULL);
     if (strcmp(word, "--version") == 0) return print_version();
     if (strcmp(word, "help") == 0) {
         if (argc == 2) return print_help(NULL);
-        const struct command *about = command_find(argv[2]);
+        const struct command *about = command_find(argc - 2, argv + 2, &words);
         return about ? print_help(about) : unknown_command(argv[2]);
     }
-    const struct command *command = command_find(word);
+    const struct command *command = command_find(argc - 1, argv + 1, &words);
     if (!command) return unknown_command(word);
     struct options options;
-    if (!options_parse(command, argc - 2, argv + 2, &options)) return EXIT_USAGE;
+    if (!options_parse(command, argc - 1 - words, argv + 1 + words, &options)) return EXIT_USAGE;
     if (options.help) return print_help(command);
     options.argc = argc;
     options.argv = argv;

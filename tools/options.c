@@ -16,7 +16,10 @@ enum {
     BENCH = 8,
     VERIFY = 16,
     DEMO = 32,
-    SESSIONS = EMBED | BENCH | VERIFY | DEMO,
+    BENCH_LAYER = 64,
+    VERIFY_LAYER = 128,
+    LAYER = BENCH_LAYER | VERIFY_LAYER,
+    SESSIONS = EMBED | BENCH | VERIFY | DEMO | LAYER,
     EVERY = DEVICES | ANALYZE | SESSIONS
 };
 
@@ -86,6 +89,18 @@ const struct command commands[] = {
      "  wherry bench --config bert-base --device vulkan:0 --dtype f16 --json\n"
      "  wherry bench --config minilm-l6 --lengths 5,17,128\n",
      bench_command},
+    {"bench layer", BENCH_LAYER, "", "measure the training of encoder layers",
+     "Runs the forward and the backward pass of a stack of layers, without embeddings, on\n"
+     "random inputs and gradients that are on the device already: the median time of each\n"
+     "pass and of both as the host sees it, and by device timestamps the time of every\n"
+     "group with its 5th and 95th percentile. Bytes are those that a group has to read and\n"
+     "write, each tensor once. \"copy\" is what the device reaches when it only copies, by\n"
+     "the same API in the same run; groups without products are given in percent of it.\n"
+     "Of several layers the table has the sums. No weights are updated.\n",
+     "  wherry bench layer --config bert-large --batch 8 --seq 512 --plan all\n"
+     "  wherry bench layer --config bert-base --layers 12 --save least --json\n"
+     "  wherry bench layer --config bert-large --phase backward --lengths 512,128,31\n",
+     bench_layer_command},
     {"verify", VERIFY, "", "check that a device computes a model correctly",
      "Runs every group of the plan on the device, compares it with a reference in double\n"
      "precision on the same inputs, looks for writes outside the outputs, then replays the\n"
@@ -94,6 +109,13 @@ const struct command commands[] = {
      "  wherry verify --model all-MiniLM-L6-v2\n"
      "  wherry verify --config bert-base --device opencl:0 --plan all --dtype all\n",
      verify_command},
+    {"verify layer", VERIFY_LAYER, "", "check that a device trains encoder layers correctly",
+     "As wherry verify, for the forward and the backward pass of a stack of layers: every\n"
+     "group on random inputs and gradients against the reference in double precision,\n"
+     "dropout included, then replays.\n",
+     "  wherry verify layer --config bert-base --device vulkan:0 --plan all --dtype all\n"
+     "  wherry verify layer --config bert-large --lengths 65,30 --save least\n",
+     verify_layer_command},
     {"demo", DEMO, "FILE", "show a model at work on sentences",
      "Embeds the sentences of FILE, one a line, and shows the devices found, which one is\n"
      "used, nearest sentences with their cosine similarity, tokens per second, and where\n"
@@ -104,7 +126,7 @@ const size_t commands_count = sizeof commands / sizeof *commands;
 
 /* ---- the options ---- */
 
-enum option_kind { FLAG, TEXT, CHOICE, COUNT, SIZE, SECONDS, LENGTHS };
+enum option_kind { FLAG, TEXT, CHOICE, COUNT, SIZE, SECONDS, NUMBER, LENGTHS };
 
 struct option {
     const char *name;
@@ -122,17 +144,17 @@ struct option {
 static const struct option option_table[] = {
     {"model", 'm', SESSIONS | ANALYZE, TEXT, AT(model), "DIR", 0, 0,
      "the model's folder: config.json, model.safetensors, vocab.txt or tokenizer.json"},
-    {"config", 'c', ANALYZE | BENCH | VERIFY, TEXT, AT(config), "NAME", 0, 0,
+    {"config", 'c', ANALYZE | BENCH | VERIFY | LAYER, TEXT, AT(config), "NAME", 0, 0,
      "instead of a model, one of that shape with random weights: minilm-l6, bert-base, bert-large"},
     {"device", 'd', SESSIONS, TEXT, AT(device), "NAME", 0, 0,
      "id (see wherry devices), UUID, or a part of one device's name, as in opencl:h200; default: the first GPU, else "
      "the first CPU driver, else the reference"},
     {"plan", 'p', EMBED | DEMO, CHOICE, AT(plan), PLAN_CHOICES, 0, 0, "fusion plan (default flash)"},
-    {"plan", 'p', ANALYZE | BENCH | VERIFY, CHOICE, AT(plan), PLAN_CHOICES "|all", 0, 0,
+    {"plan", 'p', ANALYZE | BENCH | VERIFY | LAYER, CHOICE, AT(plan), PLAN_CHOICES "|all", 0, 0,
      "fusion plan, or all of them (default flash)"},
-    {"dtype", 't', EMBED | BENCH | DEMO | ANALYZE, CHOICE, AT(dtype), "f32|f16", 0, 0,
+    {"dtype", 't', EMBED | BENCH | BENCH_LAYER | DEMO | ANALYZE, CHOICE, AT(dtype), "f32|f16", 0, 0,
      "storage type; sums are in f32 (default: f16 on a GPU that stores it, else f32; analyze: f16)"},
-    {"dtype", 't', VERIFY, CHOICE, AT(dtype), "f32|f16|all", 0, 0,
+    {"dtype", 't', VERIFY | VERIFY_LAYER, CHOICE, AT(dtype), "f32|f16|all", 0, 0,
      "storage type, or both (default: f16 on a GPU that stores it, else f32)"},
     {"pool", 0, EMBED | DEMO, CHOICE, AT(pool), "mean|cls|max|pooler|none", 0, 0,
      "how a text's token vectors become one; none keeps them (jsonl only) (default: the model's own)"},
@@ -149,21 +171,24 @@ static const struct option option_table[] = {
     {"pairs", 0, EMBED, FLAG, AT(pairs), NULL, 0, 0, "each line is two texts with a tab between them"},
     {"format", 'f', EMBED, CHOICE, AT(format), "text|jsonl|npy", 0, 0, "what the output is (default text)"},
     {"with-text", 0, EMBED, FLAG, AT(with_text), NULL, 0, 0, "jsonl output repeats the text"},
-    {"batch", 'b', ANALYZE | BENCH, COUNT, AT(batch), "N", 1, 1 << 20, "sequences in the batch (default 8)"},
-    {"seq", 's', ANALYZE, COUNT, AT(seq), "N", 1, 1 << 20,
+    {"batch", 'b', ANALYZE | BENCH | BENCH_LAYER, COUNT, AT(batch), "N", 1, 1 << 20,
+     "sequences in the batch (default 8)"},
+    {"batch", 'b', VERIFY_LAYER, COUNT, AT(batch), "N", 1, 1 << 20, "sequences of --seq tokens, instead of --lengths"},
+    {"seq", 's', VERIFY_LAYER, COUNT, AT(seq), "N", 1, 1 << 20, "tokens of each of the --batch sequences"},
+    {"seq", 's', ANALYZE | BENCH_LAYER, COUNT, AT(seq), "N", 1, 1 << 20,
      "tokens of each sequence (default 512, or the model's limit where that is less)"},
     {"seq", 's', BENCH, COUNT, AT(seq), "N", 1, 1 << 20,
      "tokens of each sequence (default 128, or the model's limit where that is less)"},
-    {"lengths", 'l', BENCH, LENGTHS, AT(lengths), "N,N,...", 1, 1 << 20,
+    {"lengths", 'l', BENCH | BENCH_LAYER, LENGTHS, AT(lengths), "N,N,...", 1, 1 << 20,
      "sequences of these lengths instead of --batch and --seq"},
-    {"lengths", 'l', VERIFY, LENGTHS, AT(lengths), "N,N,...", 1, 1 << 20,
+    {"lengths", 'l', VERIFY | VERIFY_LAYER, LENGTHS, AT(lengths), "N,N,...", 1, 1 << 20,
      "lengths of the sequences that it is checked with (default 1,17,64,5)"},
     {"activation", 0, ANALYZE, CHOICE, AT(activation), "gelu|gelu_tanh|relu", 0, 0,
      "of the feed-forward (default: the model's; with --config in training relu, as in the paper's table)"},
     {"training", 0, ANALYZE, FLAG, AT(training), NULL, 0, 0,
      "with dropouts and the backward pass (default with --config)"},
     {"inference", 0, ANALYZE, FLAG, AT(inference), NULL, 0, 0, "the forward pass alone (default with --model)"},
-    {"save", 0, ANALYZE, CHOICE, AT(save), SAVE_CHOICES, 0, 0,
+    {"save", 0, ANALYZE | LAYER, CHOICE, AT(save), SAVE_CHOICES, 0, 0,
      "what training keeps for the backward pass: what the paper keeps, all, or the fewest bytes (default: what the "
      "backward pass reads)"},
     {"paper", 0, ANALYZE, FLAG, AT(paper), NULL, 0, 0,
@@ -173,15 +198,32 @@ static const struct option option_table[] = {
     {"split", 0, ANALYZE, TEXT, AT(split), "GROUP", 0, 0, "what if this group of the plan were single operators"},
     {"explain", 0, ANALYZE, FLAG, AT(explain), NULL, 0, 0,
      "print every decision of --fuse auto, with what it saves or would save"},
+    {"activation", 0, LAYER, CHOICE, AT(activation), "gelu|gelu_tanh|relu", 0, 0,
+     "of the feed-forward (default: a model's own; with --config relu, as in Ivanov et al.)"},
+    {"layers", 0, LAYER, COUNT, AT(layers), "N", 1, 1024,
+     "with --config: layers, one on the other (default 1; a model has its own)"},
+    {"pre-layernorm", 0, LAYER, FLAG, AT(pre_layernorm), NULL, 0, 0,
+     "with --config: layernorms before attention and feed-forward, not behind them"},
+    {"hidden", 0, LAYER, COUNT, AT(hidden), "N", 1, 1 << 20, "with --config: another width of the layer"},
+    {"heads", 0, LAYER, COUNT, AT(heads), "N", 1, 1 << 20, "with --config: another number of heads"},
+    {"feed-forward", 0, LAYER, COUNT, AT(feed_forward), "N", 1, 1 << 20,
+     "with --config: another width of the feed-forward"},
+    {"dropout", 0, LAYER, NUMBER, AT(dropout), "P", 0, 0.99,
+     "probability that an element is dropped, at the four places; 0: no dropout (default 0.1)"},
+    {"phase", 0, BENCH_LAYER, CHOICE, AT(phase), "forward|backward|both", 0, 0,
+     "what is measured (default both: each by itself, then one behind the other)"},
     {"layer", 0, ANALYZE, FLAG, AT(layer), NULL, 0, 0, "one encoder layer alone (default with --config)"},
     {"encoder", 0, ANALYZE, FLAG, AT(encoder), NULL, 0, 0, "embeddings, all layers and pooling (default with --model)"},
     {"all", 'a', ANALYZE, FLAG, AT(all), NULL, 0, 0, "print every layer by itself"},
     {"dot", 0, ANALYZE, FLAG, AT(dot), NULL, 0, 0, "write the graph in Graphviz's language, and nothing else"},
-    {"repeats", 'r', BENCH, COUNT, AT(repeats), "N", 1, 1000000,
-     "measured encodes (default 50; fewer, at least 5, where 50 would take over 10 s)"},
-    {"warm", 0, BENCH, SECONDS, AT(warm), "SECONDS", 0, 3600, "the same work before measuring (default 0.5)"},
-    {"replays", 0, VERIFY, COUNT, AT(replays), "N", 1, 1000000, "runs whose bits are compared (default 20)"},
-    {"seed", 0, BENCH | VERIFY, COUNT, AT(seed), "N", 1, 4294967295.0, "of random weights and token ids (default 1)"},
+    {"repeats", 'r', BENCH | BENCH_LAYER, COUNT, AT(repeats), "N", 1, 1000000,
+     "measured runs (default 50; fewer, at least 5, where 50 would take over 10 s)"},
+    {"warm", 0, BENCH | BENCH_LAYER, SECONDS, AT(warm), "SECONDS", 0, 3600,
+     "the same work before measuring (default 0.5)"},
+    {"replays", 0, VERIFY | VERIFY_LAYER, COUNT, AT(replays), "N", 1, 1000000,
+     "runs whose bits are compared (default 20)"},
+    {"seed", 0, BENCH | VERIFY | LAYER, COUNT, AT(seed), "N", 1, 4294967295.0,
+     "of random weights and token ids (default 1)"},
     {"nearest", 0, DEMO, COUNT, AT(nearest), "N", 1, 1000, "sentences to show with their nearest (default 6)"},
     {"memory-budget", 0, SESSIONS, SIZE, AT(memory_budget), "BYTES", 1, 1.8e19,
      "device memory to stay within; K, M, G, T behind the number are powers of 1024 (default: what there is)"},
@@ -199,10 +241,15 @@ static const size_t option_count = sizeof option_table / sizeof *option_table;
 
 /* ---- names ---- */
 
-const struct command *command_find(const char *name)
+const struct command *command_find(int argc, char **argv, int *words)
 {
-    for (size_t n = 0; n < commands_count; n++)
-        if (strcmp(commands[n].name, name) == 0) return &commands[n];
+    char name[64];
+    for (int most = argc > 1 ? 2 : argc; most > 0; most--) { /* the longer name is the better one */
+        snprintf(name, sizeof name, "%s%s%s", argv[0], most > 1 ? " " : "", most > 1 ? argv[1] : "");
+        *words = most;
+        for (size_t n = 0; n < commands_count; n++)
+            if (strcmp(commands[n].name, name) == 0) return &commands[n];
+    }
     return NULL;
 }
 
@@ -360,12 +407,13 @@ static bool parse_choice(const struct option *o, const char *text, int *out)
     return false;
 }
 
-static bool parse_seconds(const struct option *o, const char *text, double *out)
+static bool parse_real(const struct option *o, const char *text, double *out)
 {
     char *end;
     double value = strtod(text, &end);
     if (end == text || *end || !(value >= o->low && value <= o->high)) {
-        complain(0, "--%s %s: must be seconds from %.0f to %.0f", o->name, text, o->low, o->high);
+        complain(0, "--%s %s: must be %s from %g to %g", o->name, text, o->kind == SECONDS ? "seconds" : "a number",
+                 o->low, o->high);
         return false;
     }
     *out = value;
@@ -389,7 +437,8 @@ static bool option_set(const struct option *o, const char *text, struct options 
     case SIZE:
         return parse_size(o, text, member);
     case SECONDS:
-        return parse_seconds(o, text, member);
+    case NUMBER:
+        return parse_real(o, text, member);
     case LENGTHS:
         return parse_lengths(o, text, out);
     case COUNT:
@@ -420,7 +469,7 @@ static bool operand_take(const struct command *command, const char *word, struct
 
 bool options_parse(const struct command *command, int argc, char **argv, struct options *out)
 {
-    *out = (struct options){.command = command, .warm = -1};
+    *out = (struct options){.command = command, .warm = -1, .dropout = -1};
     bool only_operands = false;
     for (int n = 0; n < argc; n++) {
         const char *word = argv[n], *value = NULL;
@@ -514,9 +563,9 @@ void help_print(const struct command *command, struct output *out)
     output_text(out, "Usage: wherry COMMAND [options]\n\n"
                      "Runs transformer encoders (BERT family) on any GPU, through OpenCL and Vulkan.\n\nCommands:\n");
     for (size_t n = 0; n < commands_count; n++)
-        output_format(out, "  %-10s%s\n", commands[n].name, commands[n].summary);
+        output_format(out, "  %-14s%s\n", commands[n].name, commands[n].summary);
     output_format(out,
-                  "  %-10s%s\n\nOptions:\n"
+                  "  %-14s%s\n\nOptions:\n"
                   "  --help    this text; behind a command: the command's\n"
                   "  --version the version of the command and of the library\n\n%s\n",
                   "help", "explain a command: wherry help embed", exit_text);

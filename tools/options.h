@@ -27,13 +27,15 @@ enum { LENGTHS_MAX = 4096 };
 struct options {
     const struct command *command;
     const char *model, *config, *device, *output, *cache, *fuse, *split;
-    int plan, dtype, pool, input, format, activation, save;
+    int plan, dtype, pool, input, format, activation, phase;
+    int save; /* wherry_save */
     uint32_t max_tokens, batch_tokens, batch, seq, repeats, replays, nearest, seed;
+    uint32_t layers, hidden, heads, feed_forward;
     uint64_t memory_budget;
-    double warm;
+    double warm, dropout; /* < 0: nothing was said */
     uint32_t lengths[LENGTHS_MAX], lengths_count;
     bool normalize, no_normalize, truncate, pairs, with_text;
-    bool training, inference, layer, encoder, all, dot, explain, paper;
+    bool training, inference, layer, encoder, all, dot, explain, paper, pre_layernorm;
     bool json, quiet, verbose, help;
     const char *file; /* the operand */
     int argc;
@@ -41,7 +43,7 @@ struct options {
 };
 
 struct command {
-    const char *name;
+    const char *name;    /* one word or two */
     unsigned bit;        /* in the option table's `commands` */
     const char *operand; /* "[FILE]", "FILE", "" */
     const char *summary; /* one line */
@@ -52,16 +54,19 @@ struct command {
 
 extern const struct command commands[];
 extern const size_t commands_count;
-const struct command *command_find(const char *name);
+/* The command that the words begin with, NULL: none. *words: how many of them are its name. */
+const struct command *command_find(int argc, char **argv, int *words);
 
 int devices_command(const struct options *options);
 int embed_command(const struct options *options);
 int analyze_command(const struct options *options);
 int bench_command(const struct options *options);
+int bench_layer_command(const struct options *options);
 int verify_command(const struct options *options);
+int verify_layer_command(const struct options *options);
 int demo_command(const struct options *options);
 
-/* argv without the program's and the command's name. Prints what is wrong and returns false. */
+/* argv without the program's and the command's names. Prints what is wrong and returns false. */
 bool options_parse(const struct command *command, int argc, char **argv, struct options *out);
 /* Everything about one command, or about the program when NULL. */
 void help_print(const struct command *command, struct output *out);

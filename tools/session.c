@@ -124,32 +124,39 @@ int tool_open_device(struct tool *tool)
     return EXIT_DEVICE;
 }
 
-int tool_open_model(struct tool *tool)
+/* What follows the opening of a model, whichever it was. */
+static int describe_model(struct tool *tool, wherry_status status)
 {
-    const struct options *options = tool->options;
-    wherry_status status;
-    if (options->model && options->config) return complain(EXIT_USAGE, "give --model or --config, not both");
-    if (options->model) {
-        status = wherry_model_open(tool->context, options->model, &tool->model);
-    } else if (options->config) {
-        wherry_model_config config = {.struct_size = sizeof config};
-        status = wherry_model_config_named(tool->context, options->config, &config);
-        if (status) {
-            tool_error(tool, status, NULL);
-            return EXIT_USAGE;
-        }
-        status = wherry_model_create_random(tool->context, &config, options->seed ? options->seed : 1, &tool->model);
-    } else {
-        bool named = strcmp(options->command->name, "embed") && strcmp(options->command->name, "demo");
-        return complain(EXIT_USAGE, "a model is missing: --model DIR%s; see wherry help %s",
-                        named ? ", or --config NAME" : "", options->command->name);
-    }
     tool->model_info = (wherry_model_info){.struct_size = sizeof tool->model_info};
     tool->model_info.config.struct_size = sizeof tool->model_info.config;
     if (!status) status = wherry_model_describe(tool->model, &tool->model_info);
     if (!status) return EXIT_FINE;
     tool_error(tool, status, NULL);
     return status == WHERRY_STATUS_OUT_OF_HOST_MEMORY ? EXIT_DEVICE : EXIT_INPUT;
+}
+
+int tool_open_random(struct tool *tool, const wherry_model_config *config)
+{
+    uint32_t seed = tool->options->seed ? tool->options->seed : 1;
+    wherry_status status = wherry_model_create_random(tool->context, config, seed, &tool->model);
+    return status == WHERRY_STATUS_INVALID_ARGUMENT ? tool_error(tool, status, NULL) : describe_model(tool, status);
+}
+
+int tool_open_model(struct tool *tool)
+{
+    const struct options *options = tool->options;
+    if (options->model && options->config) return complain(EXIT_USAGE, "give --model or --config, not both");
+    if (options->model) return describe_model(tool, wherry_model_open(tool->context, options->model, &tool->model));
+    if (options->config) {
+        wherry_model_config config = {.struct_size = sizeof config};
+        wherry_status status = wherry_model_config_named(tool->context, options->config, &config);
+        if (!status) return tool_open_random(tool, &config);
+        tool_error(tool, status, NULL);
+        return EXIT_USAGE;
+    }
+    bool named = strcmp(options->command->name, "embed") && strcmp(options->command->name, "demo");
+    return complain(EXIT_USAGE, "a model is missing: --model DIR%s; see wherry help %s",
+                    named ? ", or --config NAME" : "", options->command->name);
 }
 
 /* ---- session ---- */
@@ -218,6 +225,12 @@ const char *activation_name(wherry_activation activation)
 {
     static const char *const names[] = {"gelu", "gelu_tanh", "relu"};
     return (unsigned)activation < 3 ? names[activation] : "?";
+}
+
+const char *save_name(wherry_save save)
+{
+    static const char *const names[] = {"default", "paper", "all", "least"};
+    return (unsigned)save < 4 ? names[save] : "?";
 }
 
 const char *device_type_name(wherry_device_type type)
@@ -311,10 +324,11 @@ json_t *model_json(const struct tool *tool)
 json_t *session_json(const struct tool *tool)
 {
     const wherry_session_plan *plan = &tool->plan;
-    return need(json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "plan", plan->plan,
-                          "dtype", dtype_name(plan->dtype), "device_bytes", (json_int_t)plan->device_bytes,
+    return need(json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "plan",
+                          plan->plan, "dtype", dtype_name(plan->dtype), "device_bytes", (json_int_t)plan->device_bytes,
                           "weight_bytes", (json_int_t)plan->weight_bytes, "activation_bytes",
-                          (json_int_t)plan->activation_bytes, "groups", (json_int_t)plan->groups, "operators",
+                          (json_int_t)plan->activation_bytes, "saved_bytes", (json_int_t)plan->saved_bytes, "groups",
+                          (json_int_t)plan->groups, "launches", (json_int_t)plan->launches, "operators",
                           (json_int_t)plan->operators, "splits", (json_int_t)plan->splits, "embedding_size",
                           (json_int_t)plan->embedding_size, "kernels", (json_int_t)tool->prepared.kernels,
                           "kernels_compiled", (json_int_t)tool->prepared.kernels_compiled, "prepare_seconds",
@@ -380,4 +394,12 @@ void random_batch_destroy(struct random_batch *batch)
     free(batch->offsets);
     free(batch->ids);
     *batch = (struct random_batch){0};
+}
+
+json_t *lengths_json(const struct random_batch *batch)
+{
+    json_t *list = need(json_array());
+    for (uint32_t s = 0; s < batch->batch.sequences; s++)
+        json_array_append_new(list, json_integer(batch->offsets[s + 1] - batch->offsets[s]));
+    return list;
 }

@@ -43,6 +43,7 @@ struct tool {
 int tool_open_context(struct tool *tool, const struct options *options);
 int tool_open_device(struct tool *tool);
 int tool_open_model(struct tool *tool); /* --model, or --config with random weights */
+int tool_open_random(struct tool *tool, const wherry_model_config *config);
 /* `desc` without what the options say: dtype, memory budget. `plan` NULL: flash. */
 int tool_open_session(struct tool *tool, const char *plan, wherry_session_desc desc);
 void tool_close_session(struct tool *tool);
@@ -56,6 +57,7 @@ const char *plan_name(int choice);
 const char *dtype_name(wherry_dtype dtype);
 const char *pool_name(wherry_pool pool);
 const char *activation_name(wherry_activation activation);
+const char *save_name(wherry_save save);
 const char *device_type_name(wherry_device_type type);
 char class_letter(wherry_class class_);
 const char *class_name(wherry_class class_);
@@ -87,5 +89,6 @@ struct random_batch {
 };
 int random_batch_create(const struct tool *tool, const uint32_t *lengths, uint32_t count, struct random_batch *out);
 void random_batch_destroy(struct random_batch *batch);
+json_t *lengths_json(const struct random_batch *batch);
 
 #endif

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session.h"
+#include "layer.h"
 #include "system.h"
 
 /* One session's check. */
@@ -18,7 +18,10 @@ struct check {
 
 struct verification {
     struct tool tool;
-    struct random_batch batch;
+    struct random_batch batch; /* of inference */
+    struct layer layer;
+    const struct random_batch *checked;   /* either's */
+    const wherry_training_desc *training; /* NULL: inference */
     struct output out;
     json_t *results; /* NULL: tables */
     struct table table;
@@ -102,11 +105,12 @@ static void record_skipped(struct verification *v, int plan, wherry_dtype dtype)
 static int verify_one(struct verification *v, int plan, wherry_dtype dtype)
 {
     struct tool *tool = &v->tool;
-    wherry_session_desc desc = {.max_tokens = v->batch.tokens,
-                                .max_sequences = v->batch.batch.sequences,
-                                .max_length = v->batch.longest,
+    wherry_session_desc desc = {.max_tokens = v->checked->tokens,
+                                .max_sequences = v->checked->batch.sequences,
+                                .max_length = v->checked->longest,
                                 .dtype = dtype,
-                                .keep_intermediates = true};
+                                .keep_intermediates = true,
+                                .training = v->training};
     int code = tool_open_session(tool, plan_name(plan), desc);
     if (code && tool->failure == WHERRY_STATUS_UNSUPPORTED && tool->options->dtype == DTYPE_ALL) {
         record_skipped(v, plan, dtype);
@@ -121,7 +125,7 @@ static int verify_one(struct verification *v, int plan, wherry_dtype dtype)
     wherry_verify_summary summary = {.struct_size = sizeof summary};
     progress_start(tool->options);
     uint32_t replays = tool->options->replays ? tool->options->replays : 20;
-    wherry_status status = wherry_verify(tool->session, &v->batch.batch, replays, take_result, &check, &summary);
+    wherry_status status = wherry_verify(tool->session, &v->checked->batch, replays, take_result, &check, &summary);
     progress_end();
     if (status == WHERRY_STATUS_OK || status == WHERRY_STATUS_VERIFY_FAILED)
         record(v, &check, &summary);
@@ -149,9 +153,10 @@ static int verify_all(struct verification *v)
     return worst;
 }
 
+static const uint32_t usual[] = {1, 17, 64, 5};
+
 static int create_batch(struct verification *v)
 {
-    static const uint32_t usual[] = {1, 17, 64, 5};
     const struct options *options = v->tool.options;
     if (options->lengths_count)
         return random_batch_create(&v->tool, options->lengths, options->lengths_count, &v->batch);
@@ -171,13 +176,16 @@ static int write_all(struct verification *v)
     else
         output_format(&v->out, "%s on %s (%s): %u sequences, %u tokens\n",
                       options->model ? options->model : options->config, v->tool.device_info.id,
-                      v->tool.device_info.name, v->batch.batch.sequences, v->batch.tokens);
+                      v->tool.device_info.name, v->checked->batch.sequences, v->checked->tokens);
+    if (!options->json && v->training) layer_print(&v->tool, &v->layer, &v->out);
     int code = verify_all(v);
     bool complete = code <= EXIT_VERIFY;
     if (complete && v->results) {
-        output_json(&v->out, need(json_pack("{s:o, s:o, s:o, s:b, s:O}", "run", run_json(options), "device",
-                                            device_json(&v->tool.device_info), "model", model_json(&v->tool), "passed",
-                                            code == EXIT_FINE, "results", v->results)));
+        output_json(&v->out,
+                    need(json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:O}", "run", run_json(options), "device",
+                                   device_json(&v->tool.device_info), "model", model_json(&v->tool), "training",
+                                   v->training ? layer_json(&v->tool, &v->layer) : json_null(), "lengths",
+                                   lengths_json(v->checked), "passed", code == EXIT_FINE, "results", v->results)));
     } else if (complete) {
         table_print(&v->table, &v->out);
         output_format(&v->out, "%s: %u groups checked, %u failed\n", code ? "FAILED" : "passed", v->groups, v->failed);
@@ -187,15 +195,29 @@ static int write_all(struct verification *v)
     return code;
 }
 
+static int finish(struct verification *v, int code)
+{
+    if (!code) code = tool_open_device(&v->tool);
+    if (!code) code = write_all(v);
+    random_batch_destroy(&v->batch);
+    layer_close(&v->layer);
+    tool_close(&v->tool);
+    return code;
+}
+
 int verify_command(const struct options *options)
 {
-    struct verification v = {.groups = 0};
+    struct verification v = {.checked = &v.batch};
     int code = tool_open_context(&v.tool, options);
     if (!code) code = tool_open_model(&v.tool);
     if (!code) code = create_batch(&v);
-    if (!code) code = tool_open_device(&v.tool);
-    if (!code) code = write_all(&v);
-    random_batch_destroy(&v.batch);
-    tool_close(&v.tool);
-    return code;
+    return finish(&v, code);
+}
+
+int verify_layer_command(const struct options *options)
+{
+    struct verification v = {.checked = &v.layer.batch, .training = &v.layer.training};
+    int code = tool_open_context(&v.tool, options);
+    if (!code) code = layer_open(&v.tool, usual, sizeof usual / sizeof *usual, &v.layer);
+    return finish(&v, code);
 }

@@ -71,6 +71,11 @@ expect 2 'with commas between' "$wherry" bench --lengths 5,0
 expect 2 'not a size' "$wherry" bench --memory-budget 5Q
 expect 2 'takes one file' "$wherry" embed one two
 expect 2 'takes no operand' "$wherry" devices here
+expect 2 'takes no operand' "$wherry" bench layers
+expect 2 'an option of wherry bench layer' "$wherry" bench --phase both
+expect 2 'must be a number from 0 to 0.99' "$wherry" bench layer --dropout 1
+expect 2 'must be one of: paper all least' "$wherry" verify layer --save most
+expect 2 'must be one of: forward backward both' "$wherry" bench layer --phase all
 expect 2 'a model is missing' "$wherry" embed "$work/texts"
 expect 2 'a model is missing' "$wherry" bench
 expect 2 'not both' "$wherry" bench --model "$model" --config bert-base
@@ -80,13 +85,15 @@ expect 2 'needs --format jsonl' embed --with-text "$work/texts"
 expect 2 'another format' embed --json --format npy "$work/texts"
 expect 2 'JSONL has "pair"' embed --pairs --input jsonl "$work/texts"
 expect 2 'minilm-l6' "$wherry" analyze --config bert-giant
-for command in devices embed analyze bench verify demo; do
-    expect 0 '' "$wherry" help "$command"
+for command in devices embed analyze bench 'bench layer' verify 'verify layer' demo; do
+    # shellcheck disable=SC2086 # one word or two
+    expect 0 '' "$wherry" help $command
     cp "$work/out" "$work/help"
     check grep -q '^Exit codes:' "$work/help"
     check grep -q '^Examples:' "$work/help"
     check awk 'length > 90 { exit 1 }' "$work/help"
-    expect 0 '' "$wherry" "$command" --help
+    # shellcheck disable=SC2086
+    expect 0 '' "$wherry" $command --help
     check cmp "$work/out" "$work/help"
     if [ -f "$here/../../docs/wherry.1" ]; then # the manual names every option
         sed 's|\\||g' <"$here/../../docs/wherry.1" >"$work/manual"
@@ -368,7 +375,7 @@ expect 2 'not both' "$wherry" analyze --config bert-base --dot --json
 expect 2 'draws one plan' "$wherry" analyze --config bert-base --dot --plan all
 expect 2 'takes at most 48' "$wherry" analyze --model "$model" --seq 49
 
-# ---- bench, verify, demo ----
+# ---- bench, verify ----
 expect 0 '' "$wherry" bench -q --model "$model" --device "$device" --lengths 5,1,30 --repeats 3 --warm 0 --plan all
 check has 'plan unfused'
 expect 0 '' "$wherry" bench -q --model "$model" --device "$device" --batch 2 --seq 9 --repeats 3 --warm 0 --json
@@ -380,6 +387,63 @@ expect 0 '' "$wherry" verify -q --model "$model" --device "$device" --lengths 3,
 check has '^passed: '
 expect 0 '' "$wherry" verify -q --model "$model" --device "$device" --replays 2 --json
 check json 'd["passed"] and d["results"][0]["failed"] == 0 and d["results"][0]["groups"]'
+
+# ---- bench layer, verify layer: on the reference, which trains without any driver ----
+layer() { # COMMAND OPTION...: a layer as small as it gets
+    local command=$1
+    shift
+    "$wherry" "$command" layer -q --device reference --config bert-base --hidden 16 --heads 2 --feed-forward 24 "$@"
+}
+expect 0 '' layer bench --batch 2 --seq 5 --repeats 2 --warm 0 --plan all
+check has '^plan flash, f32: medians of 2'
+check has '^plan unfused'
+check has '1 layer, post-LN, relu, dropout 0.1, saved: default'
+check has '^attention_dx '
+check has '^all backward '
+check awk 'length > 80 { exit 1 }' "$work/out"
+expect 0 '' layer bench --lengths 7,1,4 --repeats 2 --warm 0 --dtype f16 --save least --dropout 0 --layers 2 \
+    --pre-layernorm --activation gelu --json
+check json 'd["lengths"] == [7, 1, 4] and d["tokens"] == 12 and d["copy"] is None'
+check json 'd["training"] == {"layers": 2, "pre_layernorm": True, "activation": "gelu", "dropout": 0.0, "save": "least"}'
+check json 'd["model"]["hidden"] == 16 and d["model"]["heads"] == 2 and d["model"]["feed_forward"] == 24'
+check json 'all(p["host_seconds"] > 0 and p["device_seconds"] > 0 for p in d["results"][0]["phases"].values())'
+check json 'sorted(d["results"][0]["phases"]) == ["backward", "both", "forward"]'
+check json 'len(d["results"][0]["groups"]) == d["results"][0]["session"]["groups"]'
+check json 'd["results"][0]["session"]["launches"] > d["results"][0]["session"]["groups"]'
+check json 'all(g["seconds_p05"] <= g["seconds"] <= g["seconds_p95"] for g in d["results"][0]["groups"])'
+check json 'not any("dropout" in g["name"] for g in d["results"][0]["groups"])'
+for phase in forward backward; do
+    expect 0 '' layer bench --batch 1 --seq 3 --repeats 1 --warm 0 --phase $phase --json
+    check json 'list(d["results"][0]["phases"]) == ["'$phase'"]'
+    check json '{g["phase"] for g in d["results"][0]["groups"]} == {"'$phase'"}'
+done
+saved() { # SAVE: prints the bytes
+    layer bench --batch 1 --seq 9 --repeats 1 --warm 0 --save "$1" --plan paper --json |
+        "$python" -c 'import json,sys; print(json.load(sys.stdin)["results"][0]["session"]["saved_bytes"])'
+}
+check test "$(saved least)" -lt "$(saved paper)"
+check test "$(saved paper)" -lt "$(saved all)"
+expect 0 '' "$wherry" bench layer -q --model "$model" --device reference --batch 1 --repeats 1 --warm 0
+check has '1 sequences, 48 tokens; 2 layers, post-LN, gelu'
+expect 2 'a --model has its own' "$wherry" bench layer --model "$model" --layers 3
+expect 2 'a model is missing' "$wherry" bench layer
+expect 2 'not a multiple of the number of heads' "$wherry" bench layer --config bert-base --heads 5
+expect 2 'not both' "$wherry" bench layer --config bert-base --batch 2 --lengths 3
+expect 2 'too long' "$wherry" bench layer --model "$model" --seq 49
+expect 0 '' layer verify --replays 2 --plan all --dtype all --lengths 3,7,1
+check has '1 layer, post-LN, relu, dropout 0.1, saved: default'
+check has '^passed: '
+check awk 'length > 80 && NR > 1 { exit 1 }' "$work/out"
+for save in paper all least; do
+    expect 0 '' layer verify --replays 1 --save $save --batch 2 --seq 4 --layers 2 --pre-layernorm --json
+    check json 'd["passed"] and d["training"]["save"] == "'$save'" and d["lengths"] == [4, 4]'
+done
+expect 0 '' layer verify --replays 1 --dropout 0 --activation gelu_tanh
+check has 'gelu_tanh, dropout 0,'
+expect 0 '' "$wherry" verify layer -q --model "$model" --device reference --replays 1 --lengths 4,2
+check has '^passed: '
+
+# ---- demo ----
 expect 2 'a file with sentences' "$wherry" demo --model "$model"
 expect 0 '' "$wherry" demo -q --model "$model" --device "$device" "$work/texts"
 check has '^Nearest sentences'

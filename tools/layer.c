@@ -1,0 +1,98 @@
+/* What `bench layer` and `verify layer` work on: a stack of layers in training, and sequences for it. */
+#include "layer.h"
+
+#include <stdlib.h>
+
+enum { BATCH = 8, SEQ = 512 }; /* where only one of --batch and --seq is given */
+
+/* ---- the model ---- */
+
+static void choose(uint32_t *value, uint32_t option)
+{
+    if (option) *value = option;
+}
+
+/* A stack has no embeddings, so that their tables are as small as they can be. */
+static int open_config(struct tool *tool, uint32_t longest)
+{
+    const struct options *options = tool->options;
+    wherry_model_config config = {.struct_size = sizeof config};
+    if (wherry_model_config_named(tool->context, options->config, &config)) {
+        tool_error(tool, WHERRY_STATUS_INVALID_ARGUMENT, NULL);
+        return EXIT_USAGE;
+    }
+    config.layers = options->layers ? options->layers : 1;
+    choose(&config.hidden, options->hidden);
+    choose(&config.heads, options->heads);
+    choose(&config.feed_forward, options->feed_forward);
+    config.activation = options->activation ? (wherry_activation)(options->activation - 1) : WHERRY_ACTIVATION_RELU;
+    config.pre_layernorm = options->pre_layernorm;
+    config.vocabulary = config.token_types = 1;
+    config.positions = longest;
+    config.pooler = false;
+    return tool_open_random(tool, &config);
+}
+
+static int open_model(struct tool *tool, uint32_t longest)
+{
+    const struct options *options = tool->options;
+    if (options->config && !options->model) return open_config(tool, longest);
+    if (options->model && (options->layers || options->hidden || options->heads || options->feed_forward ||
+                           options->activation || options->pre_layernorm))
+        return complain(EXIT_USAGE, "--layers, --hidden, --heads, --feed-forward, --activation and --pre-layernorm "
+                                    "change a --config; a --model has its own");
+    return tool_open_model(tool);
+}
+
+/* ---- the batch ---- */
+
+static uint32_t *choose_lengths(const struct options *options, const uint32_t *usual, uint32_t *count)
+{
+    bool uniform = options->batch || options->seq;
+    const uint32_t *from = options->lengths_count ? options->lengths : usual;
+    if (options->lengths_count) *count = options->lengths_count;
+    if (uniform) *count = options->batch ? options->batch : BATCH;
+    uint32_t *lengths = need(malloc(*count * sizeof *lengths));
+    for (uint32_t s = 0; s < *count; s++) lengths[s] = !uniform ? from[s] : options->seq ? options->seq : SEQ;
+    return lengths;
+}
+
+int layer_open(struct tool *tool, const uint32_t *usual, uint32_t count, struct layer *layer)
+{
+    const struct options *options = tool->options;
+    if (options->lengths_count && (options->batch || options->seq))
+        return complain(EXIT_USAGE, "give --lengths or --batch and --seq, not both");
+    layer->training = (wherry_training_desc){.struct_size = sizeof layer->training,
+                                             .dropout = options->dropout >= 0 ? (float)options->dropout : 0.1f,
+                                             .save = (wherry_save)options->save,
+                                             .stack = true};
+    uint32_t longest = 0, *lengths = choose_lengths(options, usual, &count);
+    for (uint32_t s = 0; s < count; s++) longest = lengths[s] > longest ? lengths[s] : longest;
+    int code = open_model(tool, longest);
+    uint32_t limit = tool->model_info.max_tokens;
+    for (uint32_t s = 0; !options->lengths_count && !options->seq && s < count; s++)
+        if (lengths[s] > limit) lengths[s] = limit;
+    if (!code) code = random_batch_create(tool, lengths, count, &layer->batch);
+    free(lengths);
+    return code;
+}
+
+void layer_close(struct layer *layer) { random_batch_destroy(&layer->batch); }
+
+/* ---- writing ---- */
+
+void layer_print(const struct tool *tool, const struct layer *layer, struct output *out)
+{
+    const wherry_model_config *config = &tool->model_info.config;
+    output_format(out, "%u layer%s, %s, %s, dropout %g, saved: %s\n", config->layers, config->layers > 1 ? "s" : "",
+                  config->pre_layernorm ? "pre-LN" : "post-LN", activation_name(config->activation),
+                  (double)layer->training.dropout, save_name(layer->training.save));
+}
+
+json_t *layer_json(const struct tool *tool, const struct layer *layer)
+{
+    const wherry_model_config *config = &tool->model_info.config;
+    return need(json_pack("{s:I, s:b, s:s, s:f, s:s}", "layers", (json_int_t)config->layers, "pre_layernorm",
+                          config->pre_layernorm, "activation", activation_name(config->activation), "dropout",
+                          (double)layer->training.dropout, "save", save_name(layer->training.save)));
+}
