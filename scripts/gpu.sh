@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # gpu.sh
 # Tests and measures an already built Wherry on the GPUs of this machine, through OpenCL and Vulkan: runs the test
-# programs, then `wherry bench` over the standard shapes, PyTorch's time for the same work where python3 has torch with
-# CUDA, and prints one table. Installs nothing, compiles nothing.
+# programs, then `wherry bench` and `wherry bench layer` over the standard shapes, PyTorch's time for the same work
+# where python3 has torch with CUDA, and prints tables. Installs nothing, compiles nothing.
 #   BUILD    folder of the build (default: build/release)
 #   OUT      folder for results, made if missing (default: build/gpu)
-#   TESTS    programs to run first (default: "test_groups test_encode test_golden"; "": none)
+#   TESTS    programs to run first (default: "test_groups test_training test_encode test_golden"; "": none)
 #   BENCH    shapes, as MODEL:BATCHxSEQ (default: the five of bench/results; "": none)
-#   DTYPE    storage type of the bench (default: f16)
+#   LAYERS   shapes of one layer of BERT-large in training, as BATCHxSEQ or BATCHxSEQ:PLAN (default: "8x512 96x128
+#            64x512:flash", the first two in all plans; "": none)
+#   DTYPE    storage type of the benches (default: f16)
 #   DEBS     folder of Debian packages with loaders and libraries, unpacked into OUT and used from there: for machines
 #            that have a driver and nothing else. NVIDIA's driver is registered for OpenCL and Vulkan where it is not.
 #   WHERRY_TEST_DEVICES  device ids instead of all usable GPUs
@@ -19,8 +21,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build=${BUILD:-build/release} out=${OUT:-build/gpu} dtype=${DTYPE:-f16}
-tests=${TESTS-test_groups test_encode test_golden}
+tests=${TESTS-test_groups test_training test_encode test_golden}
 bench=${BENCH-minilm-l6:1x32 minilm-l6:64x128 minilm-l6:256x256 bert-base:64x128 bert-base:32x512}
+layers=${LAYERS-8x512 96x128 64x512:flash}
 
 say() { printf '\n== %s (at %d s)\n' "$*" "$SECONDS"; }
 die() {
@@ -104,7 +107,11 @@ for test in $tests; do
     esac
 done
 
-rm -f "$out"/bench-*.json "$out/pytorch.json"
+torch=no
+if python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then torch=yes; fi
+[ "$torch" = yes ] || printf '\nno PyTorch with CUDA here: nothing to compare with\n'
+
+rm -f "$out"/bench-*.json "$out"/layer-*.json "$out"/pytorch*.json
 for shape in $bench; do
     model=${shape%%:*} size=${shape#*:}
     say "bench $model $size"
@@ -114,16 +121,35 @@ for shape in $bench; do
             failed="$failed bench:$model:$size:$device"
     done
 done
-if [ -z "$bench" ]; then
-    :
-elif python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
-    say "PyTorch"
-    python3 bench/peers/pytorch_encoder.py --shapes "${bench// /,}" --out "$out/pytorch.json" || failed="$failed pytorch"
-else
-    printf '\nno PyTorch with CUDA here: nothing to compare with\n'
+for shape in $layers; do
+    size=${shape%%:*} plan=all
+    case $shape in *:*) plan=${shape#*:} ;; esac
+    say "bench layer, plan $plan, $size"
+    for device in $devices; do
+        "$build/wherry" bench layer --config bert-large --batch "${size%x*}" --seq "${size#*x}" --device "$device" \
+            --dtype "$dtype" --plan "$plan" --phase both --activation relu --dropout 0.1 \
+            --json -o "$out/layer-$size-${device/:/-}.json" || failed="$failed layer:$shape:$device"
+    done
+done
+if [ -n "$bench" ] && [ "$torch" = yes ]; then
+    say "PyTorch, encoders"
+    python3 bench/peers/pytorch_encoder.py --shapes "${bench// /,}" --out "$out/pytorch.json" ||
+        failed="$failed pytorch"
+fi
+if [ -n "$layers" ] && [ "$torch" = yes ]; then
+    say "PyTorch, one layer in training"
+    shapes=''
+    for shape in $layers; do shapes="$shapes,bert-large:${shape%%:*}"; done
+    python3 bench/peers/pytorch_layer.py --shapes "${shapes#,}" --out "$out/pytorch_layer.json" ||
+        failed="$failed pytorch_layer"
 fi
 if [ -n "$bench" ]; then
     say "results"
     python3 bench/table.py "$out" | tee "$out/table.md"
+fi
+if [ -n "$layers" ]; then
+    say "results of training"
+    python3 bench/layer_table.py "$out" >"$out/layer.md"
+    sed '/^## /,$d' "$out/layer.md" # every group's times are in the file
 fi
 [ -z "$failed" ] || die "failed:$failed"
