@@ -101,6 +101,13 @@ static const char *format_short(double value, char text[NUMBER_SIZE])
     return text;
 }
 
+/* At most four characters below 10,000, "-" for a division by nothing. */
+static const char *format_rate(double amount, double seconds, char text[NUMBER_SIZE])
+{
+    double rate = seconds > 0 ? amount / seconds : 0;
+    return format_ratio(amount, seconds, rate < 9.995 ? "%.2f" : rate < 99.95 ? "%.1f" : "%.0f", text);
+}
+
 static bool has_products(const wherry_cost *group) { return group->class_ == WHERRY_CLASS_CONTRACTION; }
 
 /* Of the rate at which the device copies, 0 where that or the group's time is not known, or says nothing. */
@@ -125,9 +132,9 @@ static void sum_cells(const struct layer_bench *b, struct table *table, const st
     table_cell(table, "%s", total ? "" : format_short(1e3 * sum->seconds_p95, text));
     table_cell(table, "%s", format_short(sum->bytes_read / 1e6, text));
     table_cell(table, "%s", format_short(sum->bytes_written / 1e6, text));
-    table_cell(table, "%s", format_ratio(bytes / 1e9, sum->seconds, "%.0f", text));
+    table_cell(table, "%s", format_rate(bytes / 1e9, sum->seconds, text));
     table_cell(table, "%s", format_short(sum->flops / 1e9, text));
-    table_cell(table, "%s", format_ratio(sum->flops / 1e12, sum->seconds, "%.1f", text));
+    table_cell(table, "%s", format_rate(sum->flops / 1e12, sum->seconds, text));
     double share = total ? 0 : copy_share(b, sum->first, bytes, sum->seconds);
     if (share > 0)
         table_cell(table, "%.0f", 100 * share);
