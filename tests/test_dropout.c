@@ -78,7 +78,8 @@ static void test_rate(void **state)
         }
 }
 
-/* Chi squared of whether two elements drop together, over elements that differ in row and column: one degree of freedom.
+/* Chi squared of whether two elements drop together, over elements that differ in row and column: one degree of
+ * freedom.
  */
 static double chi_squared(struct element a, struct element b, uint32_t threshold)
 {

@@ -193,6 +193,22 @@ static void test_policies(void **unused)
                 }
 }
 
+static void test_products_apart(void **unused)
+{
+    (void)unused;
+    for (uint32_t parts = 2; parts <= 3; parts++)
+        for (int pre = 0; pre < 2; pre++) {
+            wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, pre);
+            check_all(&(struct graph_options){.config = &config,
+                                              .pool = WHERRY_POOL_NONE,
+                                              .stack = true,
+                                              .training = true,
+                                              .flash = parts == 2,
+                                              .save = WHERRY_SAVE_DEFAULT,
+                                              .qkv_parts = parts});
+        }
+}
+
 static void test_heads(void **unused)
 {
     (void)unused;
@@ -215,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stacks),
         cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_products_apart),
         cmocka_unit_test(test_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

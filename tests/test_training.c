@@ -41,6 +41,7 @@ struct test_case {
     const char *golden, *device, *plan;
     wherry_dtype dtype;
     wherry_save save;
+    uint32_t qkv_products;
 };
 
 #define EXPECT_OK(call)                                                                                                \
@@ -152,20 +153,22 @@ struct trainer {
     wherry_session *session;
 };
 
-static void trainer_open(const struct golden *g, const char *device, const char *plan, wherry_dtype dtype,
-                         wherry_save save, float dropout, struct trainer *t)
+static void trainer_open(const struct golden *g, const struct test_case *c, float dropout, struct trainer *t)
 {
-    const wherry_training_desc training = {
-        .struct_size = sizeof training, .dropout = dropout, .save = save, .stack = g->stack};
+    const wherry_training_desc training = {.struct_size = sizeof training,
+                                           .dropout = dropout,
+                                           .save = c->save,
+                                           .stack = g->stack,
+                                           .qkv_products = c->qkv_products};
     wherry_session_desc desc = {.struct_size = sizeof desc,
                                 .max_tokens = g->batch.offsets[g->batch.sequences] + 5,
                                 .max_sequences = g->batch.sequences + 1,
-                                .dtype = dtype,
-                                .plan = plan,
+                                .dtype = c->dtype,
+                                .plan = c->plan,
                                 .pool = g->pool,
                                 .normalize = g->normalize ? 1 : -1,
                                 .training = &training};
-    EXPECT_OK(wherry_device_open(context, device, &t->device));
+    EXPECT_OK(wherry_device_open(context, c->device, &t->device));
     EXPECT_OK(wherry_model_create_random(context, &g->config, g->model_seed, &t->model));
     EXPECT_OK(wherry_session_create(context, t->device, t->model, &desc, &t->session));
 }
@@ -202,7 +205,7 @@ static void test_golden(void **state)
     size_t n_y, n_dy, n_x = 0;
     double tolerance = c->dtype == WHERRY_DTYPE_F16 ? 5e-3 : 1e-5;
     golden_open(c->golden, &g);
-    trainer_open(&g, c->device, c->plan, c->dtype, c->save, g.dropout, &t);
+    trainer_open(&g, c, g.dropout, &t);
     float *y = floats(&g, "y", &n_y), *dy = floats(&g, "dy", &n_dy), *x = g.stack ? floats(&g, "x", &n_x) : NULL;
     float *out = malloc(n_y * sizeof *out), *dx = malloc((n_x + 1) * sizeof *dx);
     const wherry_step step = {.struct_size = sizeof step, .seed = g.seed, .step = g.step};
@@ -270,7 +273,7 @@ static void test_packed(void **state)
     struct trainer t;
     size_t n, hidden;
     golden_open(c->golden, &g);
-    trainer_open(&g, c->device, c->plan, c->dtype, c->save, 0, &t);
+    trainer_open(&g, c, 0, &t);
     float *x = floats(&g, "x", &n), *dy = floats(&g, "dy", &n);
     hidden = g.config.hidden;
     size_t count = gradient_floats(t.session);
@@ -317,7 +320,7 @@ static void test_misuse(void **state)
     struct trainer t;
     size_t n;
     golden_open(c->golden, &g);
-    trainer_open(&g, c->device, c->plan, c->dtype, c->save, 0.5f, &t);
+    trainer_open(&g, c, 0.5f, &t);
     float *x = floats(&g, "x", &n), *out = malloc(n * sizeof *out);
     assert_int_equal(wherry_encode(t.session, &g.batch, out, n), WHERRY_STATUS_INVALID_ARGUMENT);
     assert_int_equal(wherry_backward(t.session, x, n, NULL, 0), WHERRY_STATUS_INVALID_ARGUMENT);
@@ -357,18 +360,50 @@ static bool wanted(const char *name, int argc, char **argv)
     return argc < 2;
 }
 
-static struct test_case cases[SUPPORT_MAX_DEVICES * 8 * 3 * 2 * 5];
+static struct test_case cases[SUPPORT_MAX_DEVICES * 8 * 3 * 2 * 6];
 static struct CMUnitTest tests[sizeof cases / sizeof *cases];
 static size_t n_tests;
 
-static void add(CMUnitTestFunction function, const char *kind, const char *golden, const char *device, const char *plan,
-                wherry_dtype dtype, wherry_save save)
+static struct test_case *add(CMUnitTestFunction function, const char *kind, const char *golden, const char *device,
+                             const char *plan, wherry_dtype dtype, wherry_save save)
 {
     struct test_case *c = &cases[n_tests];
     *c = (struct test_case){.golden = golden, .device = device, .plan = plan, .dtype = dtype, .save = save};
     snprintf(c->name, sizeof c->name, "%s %s %s %s %s %s", kind, device, golden, plan,
              dtype == WHERRY_DTYPE_F16 ? "f16" : "f32", save_names[save]);
     tests[n_tests++] = (struct CMUnitTest){c->name, function, NULL, NULL, c};
+    return c;
+}
+
+/* All that a device is tested with for one golden file. */
+static void add_all(const char *device, size_t golden)
+{
+    const char *name = case_names[golden];
+    for (size_t p = 0; p < 3; p++)
+        for (wherry_dtype type = WHERRY_DTYPE_F32; type <= WHERRY_DTYPE_F16; type++) {
+            for (wherry_save save = WHERRY_SAVE_DEFAULT; save <= WHERRY_SAVE_LEAST; save++)
+                add(test_golden, "golden", name, device, plan_names[p], type, save);
+            for (uint32_t products = 2; products <= 3 && golden == 0; products++)
+                add(test_golden, products == 2 ? "golden-qk" : "golden-q-k-v", name, device, plan_names[p], type,
+                    WHERRY_SAVE_DEFAULT)
+                    ->qkv_products = products;
+            if (golden == 1) add(test_packed, "packed", name, device, plan_names[p], type, WHERRY_SAVE_DEFAULT);
+        }
+}
+
+/* PoCL compiles every kernel for a second or so: each plan, each order of the layernorms and both types once. */
+static void add_few(const char *device, size_t golden)
+{
+    static const struct {
+        size_t golden, plan;
+        wherry_dtype type;
+    } few[] = {{1, 0, WHERRY_DTYPE_F32}, {2, 0, WHERRY_DTYPE_F16}, {0, 1, WHERRY_DTYPE_F32}, {6, 2, WHERRY_DTYPE_F16}};
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
+        const char *name = case_names[golden], *plan = plan_names[few[i].plan];
+        if (few[i].golden != golden) continue;
+        add(test_golden, "golden", name, device, plan, few[i].type, WHERRY_SAVE_DEFAULT);
+        if (golden == 1) add(test_packed, "packed", name, device, plan, few[i].type, WHERRY_SAVE_DEFAULT);
+    }
 }
 
 int main(int argc, char **argv)
@@ -378,19 +413,13 @@ int main(int argc, char **argv)
     if (wherry_context_create(&desc, &context)) return 1;
     n_devices = support_devices(context, devices);
     for (size_t d = 0; d < n_devices; d++) {
-        /* CPU drivers compile for seconds; the first case has the other policies' kernels, too. */
-        bool gpu = support_is_gpu(context, devices[d]);
+        bool slow = !strncmp(devices[d], "opencl", 6) && !support_is_gpu(context, devices[d]) && argc < 2;
         for (size_t g = 0; g < sizeof case_names / sizeof *case_names; g++) {
             if (!wanted(case_names[g], argc, argv)) continue;
-            for (size_t p = 0; p < 3; p++)
-                for (wherry_dtype type = WHERRY_DTYPE_F32; type <= WHERRY_DTYPE_F16; type++) {
-                    add(test_golden, "golden", case_names[g], devices[d], plan_names[p], type, WHERRY_SAVE_DEFAULT);
-                    if (gpu || (g == 2 && p == 0) || !strcmp(devices[d], "reference"))
-                        for (wherry_save save = WHERRY_SAVE_PAPER; save <= WHERRY_SAVE_LEAST; save++)
-                            add(test_golden, "golden", case_names[g], devices[d], plan_names[p], type, save);
-                    if (g == 1)
-                        add(test_packed, "packed", case_names[g], devices[d], plan_names[p], type, WHERRY_SAVE_DEFAULT);
-                }
+            if (slow)
+                add_few(devices[d], g);
+            else
+                add_all(devices[d], g);
         }
         if (wanted("misuse", argc, argv))
             add(test_misuse, "misuse", case_names[3], devices[d], "flash", WHERRY_DTYPE_F32, WHERRY_SAVE_DEFAULT);

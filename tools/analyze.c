@@ -54,8 +54,10 @@ static int describe(struct analysis *a)
         a->desc.length = limit;
     }
     a->desc.dtype = options->dtype ? (wherry_dtype)options->dtype : WHERRY_DTYPE_F16;
-    a->training =
-        (wherry_training_desc){.struct_size = sizeof a->training, .dropout = 0.1f, .save = (wherry_save)options->save};
+    a->training = (wherry_training_desc){.struct_size = sizeof a->training,
+                                         .dropout = 0.1f,
+                                         .save = (wherry_save)options->save,
+                                         .qkv_products = options->qkv_products};
     if (options->training || options->save || (paper && !options->inference)) a->desc.training = &a->training;
     a->desc.layer_only = options->layer || (paper && !options->encoder);
     if (options->activation)

@@ -65,7 +65,8 @@ int layer_open(struct tool *tool, const uint32_t *usual, uint32_t count, struct 
     layer->training = (wherry_training_desc){.struct_size = sizeof layer->training,
                                              .dropout = options->dropout >= 0 ? (float)options->dropout : 0.1f,
                                              .save = (wherry_save)options->save,
-                                             .stack = true};
+                                             .stack = true,
+                                             .qkv_products = options->qkv_products};
     uint32_t longest = 0, *lengths = choose_lengths(options, usual, &count);
     for (uint32_t s = 0; s < count; s++) longest = lengths[s] > longest ? lengths[s] : longest;
     int code = open_model(tool, longest);
@@ -92,7 +93,9 @@ void layer_print(const struct tool *tool, const struct layer *layer, struct outp
 json_t *layer_json(const struct tool *tool, const struct layer *layer)
 {
     const wherry_model_config *config = &tool->model_info.config;
-    return need(json_pack("{s:I, s:b, s:s, s:f, s:s}", "layers", (json_int_t)config->layers, "pre_layernorm",
-                          config->pre_layernorm, "activation", activation_name(config->activation), "dropout",
-                          (double)layer->training.dropout, "save", save_name(layer->training.save)));
+    return need(json_pack("{s:I, s:I, s:b, s:s, s:f, s:s}", "qkv_products",
+                          (json_int_t)(layer->training.qkv_products ? layer->training.qkv_products : 1), "layers",
+                          (json_int_t)config->layers, "pre_layernorm", config->pre_layernorm, "activation",
+                          activation_name(config->activation), "dropout", (double)layer->training.dropout, "save",
+                          save_name(layer->training.save)));
 }

@@ -210,6 +210,8 @@ static const struct option option_table[] = {
      "with --config: another width of the feed-forward"},
     {"dropout", 0, LAYER, NUMBER, AT(dropout), "P", 0, 0.99,
      "probability that an element is dropped, at the four places; 0: no dropout (default 0.1)"},
+    {"qkv-products", 0, ANALYZE | LAYER, COUNT, AT(qkv_products), "N", 1, 3,
+     "training's products for Q, K and V: 1 for all (default), 2 with Q and K in one, 3 each alone"},
     {"phase", 0, BENCH_LAYER, CHOICE, AT(phase), "forward|backward|both", 0, 0,
      "what is measured (default both: each by itself, then one behind the other)"},
     {"layer", 0, ANALYZE, FLAG, AT(layer), NULL, 0, 0, "one encoder layer alone (default with --config)"},

@@ -30,7 +30,7 @@ struct options {
     int plan, dtype, pool, input, format, activation, phase;
     int save; /* wherry_save */
     uint32_t max_tokens, batch_tokens, batch, seq, repeats, replays, nearest, seed;
-    uint32_t layers, hidden, heads, feed_forward;
+    uint32_t layers, hidden, heads, feed_forward, qkv_products;
     uint64_t memory_budget;
     double warm, dropout; /* < 0: nothing was said */
     uint32_t lengths[LENGTHS_MAX], lengths_count;

@@ -68,8 +68,22 @@
         {"softmax_dx", SOFTMAX_DX, &kind_softmax_dx, {D_BETA}, {D_ALPHA, ALPHA_AGAIN, DELTA}, NULL, 40, WHEN_FLASH},   \
         {"scores_dx1", SCORES_DX1, &kind_contract, {D_Q}, {D_BETA, K, NONE}, "bhjk,bkhp->bjhp", 41},                   \
         {"scores_dx2", SCORES_DX2, &kind_contract, {D_K}, {D_BETA, Q, NONE}, "bhjk,bjhp->bkhp", 42},                   \
-        {"qkv_dx", QKV_DX, &kind_contract, {D_ATT}, {D_QKV, W_QKV, NONE}, "bjqhp,qhpi->bji", 43},                      \
-        {"qkv_dw", QKV_DW, &kind_contract, {DW_QKV}, {D_QKV, input, NONE}, "bjqhp,bji->qhpi", 44},                     \
+        {"qkv_dx", QKV_DX, &kind_contract, {D_ATT}, {D_QKV, W_QKV, NONE}, "bjqhp,qhpi->bji", 43, .parts = 1},          \
+        {"qk_dx",           QKV_DX_FIRST, &kind_contract, {D_ATT_FIRST}, {D_QK_ROWS, W_QK, NONE},                      \
+         "bjrhp,rhpi->bji", 43,           .parts = 2},                                                                 \
+        {"q_dx", QKV_DX_FIRST, &kind_contract, {D_ATT_FIRST}, {D_Q_ROWS, W_Q, NONE}, "bjhp,hpi->bji", 43, .parts = 3}, \
+        {"k_dx", QKV_DX, &kind_contract, {D_ATT_SECOND}, {D_K_ROWS, W_K, NONE}, "bjhp,hpi->bji", 43, .parts = 3},      \
+        {"k_add", QKV_ADD, &kind_add, {D_ATT_SECOND_SUM}, {D_ATT_SECOND, D_ATT_FIRST, NONE}, NULL, 0, .parts = 3},     \
+        {"v_dx", QKV_DX, &kind_contract, {D_ATT_LAST}, {D_V_ROWS, W_V, NONE}, "bjhp,hpi->bji", 43, .parts = 2},        \
+        {"v_add", QKV_ADD, &kind_add, {D_ATT}, {D_ATT_LAST, D_ATT_FIRST, NONE}, NULL, 0, .parts = 2},                  \
+        {"v_dx", QKV_DX, &kind_contract, {D_ATT_LAST}, {D_V_ROWS, W_V, NONE}, "bjhp,hpi->bji", 43, .parts = 3},        \
+        {"v_add", QKV_ADD, &kind_add, {D_ATT}, {D_ATT_LAST, D_ATT_SECOND_SUM, NONE}, NULL, 0, .parts = 3},             \
+        {"qkv_dw", QKV_DW, &kind_contract, {DW_QKV}, {D_QKV, input, NONE}, "bjqhp,bji->qhpi", 44, .parts = 1},         \
+        {"qk_dw", QKV_DW, &kind_contract, {DW_QK}, {D_QK_ROWS, input, NONE}, "bjrhp,bji->rhpi", 44, .parts = 2},       \
+        {"q_dw", QKV_DW, &kind_contract, {DW_Q}, {D_Q_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 3},            \
+        {"k_dw", QKV_DW, &kind_contract, {DW_K}, {D_K_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 3},            \
+        {"v_dw", QKV_DW, &kind_contract, {DW_V}, {D_V_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 2},            \
+        {"v_dw", QKV_DW, &kind_contract, {DW_V}, {D_V_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 3},            \
     {                                                                                                                  \
         "qkv_bias_dw", QKV_BIAS_DW, &kind_column_sum, {DB_QKV}, {D_QKV, NONE, NONE}, NULL, 45                          \
     }

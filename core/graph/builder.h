@@ -11,7 +11,15 @@ enum {
     X,
     W_QKV,
     B_QKV,
+    W_QK,
+    W_Q,
+    W_K,
+    W_V,
     QKV_RAW,
+    QK_RAW,
+    Q_RAW,
+    K_RAW,
+    V_RAW,
     QKV_ALL,
     Q,
     K,
@@ -69,10 +77,22 @@ enum {
     D_Q,
     D_K,
     D_V,
+    D_QK_ROWS, /* the same as rows of tokens */
+    D_Q_ROWS,
+    D_K_ROWS,
+    D_V_ROWS,
+    D_ATT_FIRST, /* the products of Q, K and V apart, and their sums so far */
+    D_ATT_SECOND,
+    D_ATT_SECOND_SUM,
+    D_ATT_LAST,
     D_ATT, /* of attention's input, by way of the product */
     D_ATTN,
     DX,
     DW_QKV,
+    DW_QK,
+    DW_Q,
+    DW_K,
+    DW_V,
     DB_QKV,
     DW_OUT,
     DB_OUT,
@@ -99,7 +119,8 @@ struct op_row {
     const char *einsum;
     int paper_row;
     enum when when;
-    int site; /* dropout's */
+    int site;  /* dropout's */
+    int parts; /* > 0: there with so many products for Q, K and V only (graph_options.qkv_parts) */
 };
 
 struct builder {

@@ -19,8 +19,16 @@ struct tensor_row {
 static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [X] = {"x", "bji"},
     [W_QKV] = {"w_qkv", "qhpi", WEIGHT_QKV},
+    [W_QK] = {"w_qk", "rhpi", WEIGHT_QKV, W_QKV, 0},
+    [W_Q] = {"w_q", "hpi", WEIGHT_QKV, W_QKV, 0},
+    [W_K] = {"w_k", "hpi", WEIGHT_QKV, W_QKV, 1},
+    [W_V] = {"w_v", "hpi", WEIGHT_QKV, W_QKV, 2},
     [B_QKV] = {"b_qkv", "qhp", WEIGHT_QKV_BIAS},
     [QKV_RAW] = {"qkv_raw", "bjqhp"},
+    [QK_RAW] = {"qk_raw", "bjrhp", .parent = QKV_RAW, .slice = 0},
+    [Q_RAW] = {"q_raw", "bjhp", .parent = QKV_RAW, .slice = 0},
+    [K_RAW] = {"k_raw", "bjhp", .parent = QKV_RAW, .slice = 1},
+    [V_RAW] = {"v_raw", "bjhp", .parent = QKV_RAW, .slice = 2},
     [QKV_ALL] = {"qkv", "bjqhp"},
     [Q] = {"q", "bjhp", .parent = QKV_ALL, .slice = 0},
     [K] = {"k", "bkhp", .parent = QKV_ALL, .slice = 1},
@@ -77,10 +85,22 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [D_Q] = {"d_q", "bjhp", .parent = D_QKV, .slice = 0},
     [D_K] = {"d_k", "bkhp", .parent = D_QKV, .slice = 1},
     [D_V] = {"d_v", "bkhp", .parent = D_QKV, .slice = 2},
+    [D_QK_ROWS] = {"d_qk_rows", "bjrhp", .parent = D_QKV, .slice = 0},
+    [D_Q_ROWS] = {"d_q_rows", "bjhp", .parent = D_QKV, .slice = 0},
+    [D_K_ROWS] = {"d_k_rows", "bjhp", .parent = D_QKV, .slice = 1},
+    [D_V_ROWS] = {"d_v_rows", "bjhp", .parent = D_QKV, .slice = 2},
+    [D_ATT_FIRST] = {"d_att_first", "bji"},
+    [D_ATT_SECOND] = {"d_att_second", "bji"},
+    [D_ATT_SECOND_SUM] = {"d_att_second_sum", "bji"},
+    [D_ATT_LAST] = {"d_att_last", "bji"},
     [D_ATT] = {"d_att", "bji"},
     [D_ATTN] = {"d_attn", "bji"},
     [DX] = {"d_x", "bji"},
     [DW_QKV] = {"dw_qkv", "qhpi", .gradient_of = W_QKV},
+    [DW_QK] = {"dw_qk", "rhpi", .parent = DW_QKV, .slice = 0},
+    [DW_Q] = {"dw_q", "hpi", .parent = DW_QKV, .slice = 0},
+    [DW_K] = {"dw_k", "hpi", .parent = DW_QKV, .slice = 1},
+    [DW_V] = {"dw_v", "hpi", .parent = DW_QKV, .slice = 2},
     [DB_QKV] = {"db_qkv", "qhp", .gradient_of = B_QKV},
     [DW_OUT] = {"dw_out", "ihp", .gradient_of = W_OUT},
     [DB_OUT] = {"db_out", "i", .gradient_of = B_OUT},
@@ -95,7 +115,12 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
 };
 
 #define ATTENTION(input)                                                                                               \
-    {"qkv", QKV, &kind_contract, {QKV_RAW}, {input, W_QKV, NONE}, "bji,qhpi->bjqhp", 1},                               \
+    {"qkv", QKV, &kind_contract, {QKV_RAW}, {input, W_QKV, NONE}, "bji,qhpi->bjqhp", 1, .parts = 1},                   \
+        {"qk", QKV, &kind_contract, {QK_RAW}, {input, W_QK, NONE}, "bji,rhpi->bjrhp", 1, .parts = 2},                  \
+        {"v", QKV, &kind_contract, {V_RAW}, {input, W_V, NONE}, "bji,hpi->bjhp", 1, .parts = 2},                       \
+        {"q", QKV, &kind_contract, {Q_RAW}, {input, W_Q, NONE}, "bji,hpi->bjhp", 1, .parts = 3},                       \
+        {"k", QKV, &kind_contract, {K_RAW}, {input, W_K, NONE}, "bji,hpi->bjhp", 1, .parts = 3},                       \
+        {"v", QKV, &kind_contract, {V_RAW}, {input, W_V, NONE}, "bji,hpi->bjhp", 1, .parts = 3},                       \
         {"qkv_bias", QKV_BIAS, &kind_bias, {QKV_ALL}, {QKV_RAW, B_QKV, NONE}, NULL, 2},                                \
         {"scores", SCORES, &kind_contract, {BETA}, {Q, K, NONE}, "bjhp,bkhp->bhjk", 3},                                \
         {"softmax", SOFTMAX, &kind_softmax, {ALPHA}, {BETA, NONE, NONE}, NULL, 4, WHEN_STORED},                        \
@@ -267,6 +292,8 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
     for (size_t i = 0; i < count && b->ok; i++) {
         const struct op_row *row = &rows[i];
         bool flash = b->options->training && b->options->flash;
+        int parts = b->options->qkv_parts > 1 ? (int)b->options->qkv_parts : 1;
+        if (row->parts && row->parts != parts) continue;
         if (row->when == (flash ? WHEN_STORED : WHEN_FLASH)) continue;
         if (row->kind == &kind_dropout && !(b->options->dropout > 0)) { /* not there: its output is its input */
             b->made[layer][row->out[0]] = builder_layer_tensor(b, layer, row->in[0]);
@@ -363,6 +390,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
                     "and the heads must divide the channels",
                     c->layers, c->hidden, c->heads, c->feed_forward);
     out->dims.of['q'] = 3;
+    out->dims.of['r'] = 2;
     out->dims.of['h'] = c->heads;
     out->dims.of['p'] = c->hidden / c->heads;
     out->dims.of['i'] = out->dims.of['o'] = c->hidden;

@@ -147,6 +147,8 @@ enum place {
     SCORES_DX1,
     SCORES_DX2,
     QKV_DX,
+    QKV_DX_FIRST, /* of Q, K and V apart: the first product, and the sums with the others */
+    QKV_ADD,
     QKV_DW,
     QKV_BIAS_DW,
     RESIDUAL_DX, /* the two ways around attention meet */

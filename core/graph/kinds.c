@@ -61,6 +61,21 @@ static void constants_batched(const struct graph *g, const struct op *o, struct 
                              : BATCHED_TRANSPOSED);
 }
 
+/* Where one of Q, K and V lies in the stack of all: rows are wider than the slice, in weights it is a piece. */
+static void set_slices(const struct graph *g, struct call *call)
+{
+    static const uint8_t at[][3] = {{SLOT_X, CONST_X_STRIDE, CONST_X_OFFSET},
+                                    {SLOT_W, CONST_W_STRIDE, CONST_W_OFFSET},
+                                    {SLOT_Y, CONST_Y_STRIDE, CONST_Y_OFFSET}};
+    for (int i = 0; i < call->n_arguments; i++)
+        for (size_t k = 0; k < sizeof at / sizeof *at; k++) {
+            int tensor = call->arguments[i].tensor;
+            if (call->arguments[i].slot != at[k][0] || tensor < 0 || g->tensors[tensor].parent < 0) continue;
+            call_set(call, at[k][2], tensor_row_offset(g, tensor));
+            if (strchr(g->tensors[tensor].dims, 'b')) call_set(call, at[k][1], tensor_row_stride(g, tensor));
+        }
+}
+
 /* Products of rows: forward with weights [n][k]; backward with the same weights, summed over their first letters (the
  * gradient of the rows), or of rows with rows, summed over the tokens (the gradient of the weights). */
 static void constants_contract(const struct graph *g, const struct op *o, struct call *call)
@@ -71,6 +86,7 @@ static void constants_contract(const struct graph *g, const struct op *o, struct
         constants_batched(g, o, call);
         return;
     }
+    set_slices(g, call);
     const char *out = g->tensors[o->out[0]].dims;
     bool dw = !strchr(out, 'b');
     call_set(call, CONST_FORM,

@@ -76,6 +76,8 @@ static const struct plan_row unfused[] = {
     {"scores_dx1", "bgemm", LAUNCH_QUERIES, {SCORES_DX1}},
     {"scores_dx2", "bgemm", LAUNCH_QUERIES, {SCORES_DX2}},
     {"qkv_dx", "gemm", LAUNCH_TILES, {QKV_DX}},
+    {"qkv_dx", "gemm", LAUNCH_TILES, {QKV_DX_FIRST}},
+    {"qkv_add", "map", LAUNCH_ELEMENTS, {QKV_ADD}},
     {"qkv_dw", "gemm", LAUNCH_TILES, {QKV_DW}},
     {"qkv_bias_dw", "columns", LAUNCH_PARTS, {QKV_BIAS_DW}},
     {"residual_dx", "map", LAUNCH_ELEMENTS, {RESIDUAL_DX}},
@@ -157,6 +159,8 @@ static const struct plan_row paper[] = {
     {"qkt_dx1", "bgemm", LAUNCH_QUERIES, {SCORES_DX1}},
     {"qkt_dx2", "bgemm", LAUNCH_QUERIES, {SCORES_DX2}},
     {"qkv_dx", "gemm", LAUNCH_TILES, {QKV_DX}},
+    {"qkv_dx", "gemm", LAUNCH_TILES, {QKV_DX_FIRST}}, /* Q, K and V apart */
+    {"qkv_add", "map", LAUNCH_ELEMENTS, {QKV_ADD}},
     {"qkv_dw", "gemm", LAUNCH_TILES, {QKV_DW}},
     {"baib", "columns", LAUNCH_PARTS, {QKV_BIAS_DW}},
     {"bei", "map", LAUNCH_ELEMENTS, {RESIDUAL_DX}, NORM_POST}, /* post-LN */
@@ -175,6 +179,7 @@ static const struct plan_row paper[] = {
 static const struct plan_row flash[] = {
     {"embed", "embed", LAUNCH_ROWS, {EMBED_WORD, EMBED_POSITION, EMBED_TYPE, EMBED_NORM}},
     {"qkv", "gemm", LAUNCH_TILES, {QKV, QKV_BIAS}},
+    {"qkv", "gemm", LAUNCH_TILES, {QKV}}, /* Q, K and V apart */
     {"attention", "attention", LAUNCH_QUERIES, {SCORES, SOFTMAX, ATTENTION_DROPOUT, CONTEXT}},
     {"out", "gemm", LAUNCH_TILES, {OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL}},
     {"norm1", "layernorm", LAUNCH_ROWS, {NORM1}},
@@ -234,6 +239,10 @@ static const struct plan_row flash[] = {
       SCORES_DX1, SCORES_DX2}},
     {"qkv_dx", "gemm", LAUNCH_TILES, {QKV_DX, RESIDUAL_DX}, NORM_POST}, /* post-LN */
     {"qkv_dx", "gemm", LAUNCH_TILES, {QKV_DX}, NORM_PRE},               /* pre-LN */
+    {"qkv_dx", "gemm", LAUNCH_TILES, {QKV_DX_FIRST}},                   /* Q, K and V apart */
+    {"qkv_dx", "gemm", LAUNCH_TILES, {QKV_DX, QKV_ADD}},                /* Q, K and V apart */
+    {"qkv_bias", "map", LAUNCH_ELEMENTS, {QKV_BIAS}},
+    {"residual_dx", "map", LAUNCH_ELEMENTS, {RESIDUAL_DX}},
     {"qkv_dw", "gemm", LAUNCH_TILES, {QKV_DW}},
     {"qkv_bias_dw", "columns", LAUNCH_PARTS, {QKV_BIAS_DW}},
     {"embed_norm_dxw", "layernorm_backward", LAUNCH_PARTS, {EMBED_NORM_DW, EMBED_NORM_DX}},
@@ -372,6 +381,18 @@ static bool op_reads_of(const struct graph *g, int o, int maker)
     return false;
 }
 
+/* Whether an operator reads a tensor of which the group makes slices: others may make the rest. */
+static bool reads_slices(const struct graph *g, int o, const struct group *group)
+{
+    for (int i = 0; i < OP_MAX_IN; i++)
+        for (int m = 0; m < group->count; m++)
+            for (int k = 0; k < OP_MAX_OUT; k++) {
+                int in = g->ops[o].in[i], out = g->ops[group->ops[m]].out[k];
+                if (in >= 0 && out >= 0 && in != out && tensor_owner(g, out) == in) return true;
+            }
+    return false;
+}
+
 /* Whether no operator outside stands between two inside, needing the one and needed by the other. */
 static bool group_closed(const struct graph *g, const struct group *group)
 {
@@ -387,6 +408,7 @@ static bool group_closed(const struct graph *g, const struct group *group)
             if (inside && !maker_inside && waits[maker - first]) return false;
             if (!inside) waits[o - first] |= maker_inside || waits[maker - first];
         }
+        if (inside && reads_slices(g, o, group)) return false;
     }
     return true;
 }

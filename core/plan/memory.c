@@ -73,7 +73,7 @@ static bool place_fixed(const struct memory_request *r, struct memory_plan *plan
     if (block < 0) return false;
     uint64_t at = start;
     for (int t = 0; t < g->n_tensors; t++) {
-        if (g->tensors[t].role != role) continue;
+        if (g->tensors[t].role != role || g->tensors[t].parent >= 0) continue;
         uint64_t bytes =
             round_up(tensor_elements(g, &r->limits, t) * tensor_element_bytes(g, t, r->storage), MEMORY_ALIGNMENT);
         TRY(fits(r, g->tensors[t].name, bytes, e));

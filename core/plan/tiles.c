@@ -242,7 +242,7 @@ void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct d
     uint64_t m = call_get(call, CONST_M, 0), n = call_get(call, CONST_N, 1);
     uint32_t vector = f16 ? 8 : 4;
     if (*count > 1 || limits->cpu || strcmp(call->kernel, "gemm") || call_get(call, CONST_FORM, GEMM_NT) != GEMM_TN ||
-        m * n > UINT32_MAX / MOST_PARTS)
+        call_get(call, CONST_Y_OFFSET, 0) || m * n > UINT32_MAX / MOST_PARTS)
         return;
     const struct tile *best = NULL;
     uint64_t parts = 1;

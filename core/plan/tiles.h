@@ -12,8 +12,8 @@ uint32_t tile_scores(const struct device_limits *limits);
  * `max_rows`: rows of the output at the session's limits. */
 void call_tiles(struct call *call, const struct device_limits *limits, bool f16, uint64_t max_rows);
 
-/* The gradient of a weight is a product of few tiles and a long sum. Where its tiles leave a GPU's multiprocessors idle,
- * this deals the sum to several work-groups: the call then writes partial sums, and a second one adds them. After
+/* The gradient of a weight is a product of few tiles and a long sum. Where its tiles leave a GPU's multiprocessors
+ * idle, this deals the sum to several work-groups: the call then writes partial sums, and a second one adds them. After
  * call_tiles. */
 void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits, bool f16,
                   uint64_t max_rows);

@@ -184,6 +184,7 @@ static bool analyze(struct wherry_analysis *a, const wherry_analysis_desc *desc,
                                     .stack = desc->layer_only,
                                     .training = training != NULL,
                                     .dropout = training ? training->dropout : 0,
+                                    .qkv_parts = training ? training->qkv_products : 0,
                                     .save = training ? training->save : WHERRY_SAVE_DEFAULT,
                                     .flash = !strcmp(name, "flash")};
     if (!desc->batch || !desc->length || (uint64_t)desc->batch * desc->length >= UINT32_MAX)

@@ -46,7 +46,7 @@ static bool upload_weights(struct wherry_session *s, wherry_progress progress, v
     if (!piece) return false;
     bool ok = true;
     for (int t = 0; ok && t < s->graph.n_tensors; t++) {
-        if (s->graph.tensors[t].role != TENSOR_WEIGHT) continue;
+        if (s->graph.tensors[t].role != TENSOR_WEIGHT || s->graph.tensors[t].parent >= 0) continue;
         ok = upload_weight(s, t, piece, e);
         if (ok && progress && !progress("weights", (size_t)t + 1, (size_t)s->graph.n_tensors, user))
             ok = fail(e, WHERRY_STATUS_CANCELLED, "cancelled while copying weights");

@@ -212,7 +212,11 @@ static bool resolve_training(const wherry_training_desc *desc, const char *plan,
                     (double)desc->dropout);
     if (desc->save > WHERRY_SAVE_LEAST)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "save %d is none of wherry_save", (int)desc->save);
+    if (desc->qkv_products > 3)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "qkv_products is %u: there are three of them at most",
+                    desc->qkv_products);
     options->training = true;
+    options->qkv_parts = desc->qkv_products;
     options->dropout = desc->dropout;
     options->save = desc->save;
     options->stack = desc->stack;

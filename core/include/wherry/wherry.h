@@ -222,6 +222,9 @@ typedef struct wherry_training_desc {
     float dropout;
     wherry_save save;
     bool stack; /* the layers alone: floats go in and come out, no embeddings, no pooling */
+    /* How many products make Q, K and V: 0 or 1 as one (the paper's algebraic fusion), 2 Q and K as one, 3 each alone:
+     * for comparison. */
+    uint32_t qkv_products;
 } wherry_training_desc;
 
 typedef struct wherry_session_desc {
