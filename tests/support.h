@@ -1,7 +1,8 @@
-/* What several test programs need: the devices to test on, and random batches. */
+/* What several test programs need: memory, the devices to test on, and random batches. */
 #ifndef WHERRY_TESTS_SUPPORT_H
 #define WHERRY_TESTS_SUPPORT_H
 
+#include "base/host.h"
 #include "wherry/wherry.h"
 
 #include <stdio.h>
@@ -9,6 +10,21 @@
 #include <string.h>
 
 enum { SUPPORT_MAX_DEVICES = 16 };
+
+static inline void *support_alloc(size_t size, void *user)
+{
+    (void)user;
+    return malloc(size);
+}
+
+static inline void support_free(void *pointer, void *user)
+{
+    (void)user;
+    free(pointer);
+}
+
+/* For tests below the public calls. */
+static const struct host support_host = {.alloc = support_alloc, .free = support_free};
 
 /* Ids of the devices in WHERRY_TEST_DEVICES (separated by spaces), else of every usable one. Returns their number. */
 static inline size_t support_devices(wherry_context *context, char ids[SUPPORT_MAX_DEVICES][64])

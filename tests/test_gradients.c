@@ -2,6 +2,7 @@
  * of encoder. No device. */
 #include "graph/graph.h"
 #include "graph/values.h"
+#include "support.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,20 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static void *heap_alloc(size_t size, void *user)
-{
-    (void)user;
-    return malloc(size);
-}
-
-static void heap_free(void *pointer, void *user)
-{
-    (void)user;
-    free(pointer);
-}
-
-static const struct host host = {.alloc = heap_alloc, .free = heap_free};
 
 static const uint32_t offsets[] = {0, 4, 5, 10};
 static const struct batch_shape batch = {3, offsets, 10, 16 + 1 + 25, 5};
@@ -48,7 +35,7 @@ struct run {
 static void run_make(struct run *r, const struct graph_options *options)
 {
     struct error e = {0};
-    if (!graph_create(&host, options, &r->g, &e)) fail_msg("%s", e.text);
+    if (!graph_create(&support_host, options, &r->g, &e)) fail_msg("%s", e.text);
     if (!values_create(&r->g, &r->v, &e)) fail_msg("%s", e.text);
     r->v.seed = 77;
     r->v.step = 3;

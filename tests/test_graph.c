@@ -2,6 +2,7 @@
 #include "graph/graph.h"
 #include "kernel/interface.h"
 #include "plan/tiles.h"
+#include "support.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,20 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static void *heap_alloc(size_t size, void *user)
-{
-    (void)user;
-    return malloc(size);
-}
-
-static void heap_free(void *pointer, void *user)
-{
-    (void)user;
-    free(pointer);
-}
-
-static const struct host host = {.alloc = heap_alloc, .free = heap_free};
 
 static const wherry_model_config bert_large = {.struct_size = sizeof bert_large,
                                                .layers = 24,
@@ -55,7 +42,7 @@ static struct batch_shape uniform(uint32_t *offsets, uint32_t batch, uint32_t le
 static void make(struct graph *g, const struct graph_options *options)
 {
     struct error e = {0};
-    if (!graph_create(&host, options, g, &e)) fail_msg("%s", e.text);
+    if (!graph_create(&support_host, options, g, &e)) fail_msg("%s", e.text);
 }
 
 /* Gflop of Table III, in units of 2^30 and rounded to 3 decimals. */
@@ -153,7 +140,7 @@ static void check_groups(const struct graph *g, const struct plan *plan)
     for (int t = 0; t < g->n_tensors; t++)
         if (g->tensors[t].output && !made[t]) fail_msg("%s: %s is never made", plan->name, g->tensors[t].name);
     free(made);
-    host_free(&host, groups);
+    host_free(&support_host, groups);
 }
 
 static void test_training_groups_cover(void **state)
@@ -215,7 +202,7 @@ static uint64_t plan_bytes(const struct graph *g, const struct batch_shape *b, c
         group_bytes(g, b, &groups[i], 2, &read, &written);
         total += read + written;
     }
-    host_free(&host, groups);
+    host_free(&support_host, groups);
     return total;
 }
 
@@ -272,7 +259,7 @@ static void test_call_of_attention(void **state)
     uint32_t bits = call_get(&call, CONST_SCALE, 0);
     memcpy(&scale, &bits, 4);
     assert_true(scale == 0.125f);
-    host_free(&host, groups);
+    host_free(&support_host, groups);
     graph_destroy(&g);
 }
 
@@ -308,7 +295,7 @@ static void test_split(void **state)
     assert_int_equal(splits, 3);
     assert_int_equal(n, 1 + 3 * (7 + 2) + 1);
     assert_string_equal(groups[2].name, "layer.0.scores");
-    host_free(&host, groups);
+    host_free(&support_host, groups);
     graph_destroy(&g);
 }
 
@@ -403,7 +390,7 @@ static void test_shared_memory(void **state)
                         assert_int_equal(call_shared_bytes(&call) > 16384, head > 64);
                     }
                 }
-                host_free(&host, groups);
+                host_free(&support_host, groups);
                 graph_destroy(&g);
             }
 }
@@ -415,7 +402,7 @@ static void test_bad_configs(void **state)
     struct graph g;
     wherry_model_config config = bert_large;
     config.heads = 15;
-    assert_false(graph_create(&host, &(struct graph_options){.config = &config}, &g, &e));
+    assert_false(graph_create(&support_host, &(struct graph_options){.config = &config}, &g, &e));
     assert_int_equal(e.status, WHERRY_STATUS_INVALID_ARGUMENT);
     assert_non_null(strstr(e.text, "15 heads"));
     assert_null(plan_find("nonsense", &e));

@@ -18,20 +18,6 @@ static const char *const case_names[] = {"post-relu-dropout",   "post-gelu",  "p
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
 static const char *const save_names[] = {"default", "paper", "all", "least"};
 
-static void *heap_alloc(size_t size, void *user)
-{
-    (void)user;
-    return malloc(size);
-}
-
-static void heap_free(void *pointer, void *user)
-{
-    (void)user;
-    free(pointer);
-}
-
-static const struct host host = {.alloc = heap_alloc, .free = heap_free};
-
 static wherry_context *context;
 static char devices[SUPPORT_MAX_DEVICES][64];
 static size_t n_devices;
@@ -105,7 +91,7 @@ static void golden_open(const char *name, struct golden *g)
     int64_t seeds[3];
     memset(g, 0, sizeof *g);
     snprintf(path, sizeof path, "%s/../golden/training/%s.safetensors", TEST_DATA, name);
-    if (!safetensors_open(&host, path, &g->file, &e)) fail_msg("%s", e.text);
+    if (!safetensors_open(&support_host, path, &g->file, &e)) fail_msg("%s", e.text);
     copy_values(g, "config", config, sizeof config);
     copy_values(g, "scalars", scalars, sizeof scalars);
     copy_values(g, "seeds", seeds, sizeof seeds);
@@ -142,7 +128,7 @@ static void golden_close(struct golden *g)
     free((void *)g->batch.offsets);
     free((void *)g->batch.ids);
     free((void *)g->batch.types);
-    safetensors_close(&host, &g->file);
+    safetensors_close(&support_host, &g->file);
 }
 
 /* ---- a session for it ---- */

@@ -94,6 +94,25 @@ static const struct plan_row unfused[] = {
     {"activation_dropout_again", "map", LAUNCH_ELEMENTS, {ACTIVATION_DROPOUT_AGAIN}},
 };
 
+/* Of the paper and of flash: the backward pass outside the layers, and what is computed again. */
+#define OUTSIDE_BACKWARD                                                                                               \
+    {"normalize_dx", "pool_backward", LAUNCH_ROWS, {NORMALIZE_DX}},                                                    \
+        {"pooler_tb", "columns", LAUNCH_PARTS, {POOLER_TANH_DX, POOLER_BIAS_DW}},                                      \
+        {"pooler_dw", "gemm", LAUNCH_TILES, {POOLER_DW}}, {"pooler_dx", "gemm", LAUNCH_TILES, {POOLER_DX}},            \
+        {"pool_dx", "pool_backward", LAUNCH_ROWS, {POOL_DX}},                                                          \
+        {"final_norm_dxw", "layernorm_backward", LAUNCH_PARTS, {FINAL_NORM_DW, FINAL_NORM_DX}},                        \
+        {"embed_norm_dxw", "layernorm_backward", LAUNCH_PARTS, {EMBED_NORM_DW, EMBED_NORM_DX}},                        \
+        {"embed_type_dw", "scatter", LAUNCH_TABLE, {EMBED_TYPE_DW}},                                                   \
+        {"embed_position_dw", "scatter", LAUNCH_TABLE, {EMBED_POSITION_DW}},                                           \
+        {"embed_word_dw", "scatter", LAUNCH_TABLE, {EMBED_WORD_DW}},                                                   \
+        {"embed_norm_again", "layernorm", LAUNCH_ROWS, {EMBED_NORM_AGAIN}},                                            \
+        {"norm1_again", "layernorm", LAUNCH_ROWS, {NORM1_AGAIN}},                                                      \
+        {"norm2_again", "layernorm", LAUNCH_ROWS, {NORM2_AGAIN}},                                                      \
+        {"activation_again", "map", LAUNCH_ELEMENTS, {ACTIVATION_AGAIN, ACTIVATION_DROPOUT_AGAIN}},                    \
+    {                                                                                                                  \
+        "attention_dropout_again", "softmax", LAUNCH_SCORE_ROWS, { ATTENTION_DROPOUT_AGAIN }                           \
+    }
+
 /* The fused kernels of Ivanov et al. around plain products, with the scores stored. Names are theirs where they have
  * one. */
 static const struct plan_row paper[] = {
@@ -124,12 +143,7 @@ static const struct plan_row paper[] = {
     {"pooler_bt", "map", LAUNCH_ELEMENTS, {POOLER_BIAS, POOLER_TANH}},
     {"normalize", "pool", LAUNCH_ROWS, {NORMALIZE}},
 
-    {"normalize_dx", "pool_backward", LAUNCH_ROWS, {NORMALIZE_DX}},
-    {"pooler_tb", "columns", LAUNCH_PARTS, {POOLER_TANH_DX, POOLER_BIAS_DW}},
-    {"pooler_dw", "gemm", LAUNCH_TILES, {POOLER_DW}},
-    {"pooler_dx", "gemm", LAUNCH_TILES, {POOLER_DX}},
-    {"pool_dx", "pool_backward", LAUNCH_ROWS, {POOL_DX}},
-    {"final_norm_dxw", "layernorm_backward", LAUNCH_PARTS, {FINAL_NORM_DW, FINAL_NORM_DX}},
+    OUTSIDE_BACKWARD,
     {"bsb", "layernorm_backward", LAUNCH_PARTS, {NORM2_DW}},
     {"blnrd2", "layernorm_backward", LAUNCH_PARTS, {NORM2_DX, LIN2_DROPOUT_DX}, NORM_POST},               /* post-LN */
     {"blnrd2", "layernorm_backward", LAUNCH_PARTS, {NORM2_DX, FF_RESIDUAL_DX, OUT_DROPOUT_DX}, NORM_PRE}, /* pre-LN */
@@ -164,15 +178,6 @@ static const struct plan_row paper[] = {
     {"qkv_dw", "gemm", LAUNCH_TILES, {QKV_DW}},
     {"baib", "columns", LAUNCH_PARTS, {QKV_BIAS_DW}},
     {"bei", "map", LAUNCH_ELEMENTS, {RESIDUAL_DX}, NORM_POST}, /* post-LN */
-    {"embed_norm_dxw", "layernorm_backward", LAUNCH_PARTS, {EMBED_NORM_DW, EMBED_NORM_DX}},
-    {"embed_type_dw", "scatter", LAUNCH_TABLE, {EMBED_TYPE_DW}},
-    {"embed_position_dw", "scatter", LAUNCH_TABLE, {EMBED_POSITION_DW}},
-    {"embed_word_dw", "scatter", LAUNCH_TABLE, {EMBED_WORD_DW}},
-    {"embed_norm_again", "layernorm", LAUNCH_ROWS, {EMBED_NORM_AGAIN}},
-    {"norm1_again", "layernorm", LAUNCH_ROWS, {NORM1_AGAIN}},
-    {"norm2_again", "layernorm", LAUNCH_ROWS, {NORM2_AGAIN}},
-    {"activation_again", "map", LAUNCH_ELEMENTS, {ACTIVATION_AGAIN, ACTIVATION_DROPOUT_AGAIN}},
-    {"attention_dropout_again", "softmax", LAUNCH_SCORE_ROWS, {ATTENTION_DROPOUT_AGAIN}},
 };
 
 /* Epilogues in the products, no score matrix anywhere, every row-wise chain one kernel. */
@@ -192,12 +197,7 @@ static const struct plan_row flash[] = {
     {"pooler", "gemm", LAUNCH_TILES, {POOLER, POOLER_BIAS, POOLER_TANH}},
     {"normalize", "pool", LAUNCH_ROWS, {NORMALIZE}},
 
-    {"normalize_dx", "pool_backward", LAUNCH_ROWS, {NORMALIZE_DX}},
-    {"pooler_tb", "columns", LAUNCH_PARTS, {POOLER_TANH_DX, POOLER_BIAS_DW}},
-    {"pooler_dw", "gemm", LAUNCH_TILES, {POOLER_DW}},
-    {"pooler_dx", "gemm", LAUNCH_TILES, {POOLER_DX}},
-    {"pool_dx", "pool_backward", LAUNCH_ROWS, {POOL_DX}},
-    {"final_norm_dxw", "layernorm_backward", LAUNCH_PARTS, {FINAL_NORM_DW, FINAL_NORM_DX}},
+    OUTSIDE_BACKWARD,
     {"lnb2",
      "layernorm_backward",
      LAUNCH_PARTS,
@@ -245,15 +245,6 @@ static const struct plan_row flash[] = {
     {"residual_dx", "map", LAUNCH_ELEMENTS, {RESIDUAL_DX}},
     {"qkv_dw", "gemm", LAUNCH_TILES, {QKV_DW}},
     {"qkv_bias_dw", "columns", LAUNCH_PARTS, {QKV_BIAS_DW}},
-    {"embed_norm_dxw", "layernorm_backward", LAUNCH_PARTS, {EMBED_NORM_DW, EMBED_NORM_DX}},
-    {"embed_type_dw", "scatter", LAUNCH_TABLE, {EMBED_TYPE_DW}},
-    {"embed_position_dw", "scatter", LAUNCH_TABLE, {EMBED_POSITION_DW}},
-    {"embed_word_dw", "scatter", LAUNCH_TABLE, {EMBED_WORD_DW}},
-    {"embed_norm_again", "layernorm", LAUNCH_ROWS, {EMBED_NORM_AGAIN}},
-    {"norm1_again", "layernorm", LAUNCH_ROWS, {NORM1_AGAIN}},
-    {"norm2_again", "layernorm", LAUNCH_ROWS, {NORM2_AGAIN}},
-    {"activation_again", "map", LAUNCH_ELEMENTS, {ACTIVATION_AGAIN, ACTIVATION_DROPOUT_AGAIN}},
-    {"attention_dropout_again", "softmax", LAUNCH_SCORE_ROWS, {ATTENTION_DROPOUT_AGAIN}},
 };
 
 const struct plan plans[] = {
