@@ -33,6 +33,8 @@ typedef float storage;
 
 /* Before a loop of constant length over a private array: unrolled, the array is in registers. */
 #define UNROLL _Pragma("unroll")
+/* Before a loop that is to stay one. */
+#define ROLLED _Pragma("unroll 1")
 
 /* An argument is a buffer and the element where the tensor begins in it; BEGIN makes the pointer named `name` of both. */
 #define INPUT_OF(type, name) __global const type *restrict name##_buffer, const ulong name##_at

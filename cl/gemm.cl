@@ -8,6 +8,8 @@
  * COLUMN_SUMS: the epilogue's results are also summed over each tile's rows, to partials[row tile][N]. GEMM_TN has few
  * tiles and long sums instead of an epilogue, so there it cuts the sum: as many times the tiles as there are parts of
  * PART_ROWS rows, the parts slowest, and their sums go to partials[part][M][N] instead of y. */
+
+#define UNROLL_K _Pragma("unroll 2") /* with 4, NVIDIA's compiler takes more than 128 registers */
 #include "tile.h"
 #include "dropout.h"
 #include "formulas.h"
@@ -75,22 +77,41 @@
 #define Y_OFFSET 0
 #endif
 
-/* Eight columns side by side share dropout's random numbers. */
-#define PAIR_N (W_MAJOR || DROPOUT > 0)
-#define SHARED_WORDS (SUM_QUADS == 2)
+/* Quads of columns lie paired: then a unit's two are read without bank conflicts. */
+#define PAIR_N true
 
 #define TILES_M ((M + TILE_M - 1) / TILE_M)
 #define TILES_N ((N + TILE_N - 1) / TILE_N)
 /* Slabs end where the sum does. */
 #define WHOLE_SLABS (!X_MAJOR && K % TILE_K == 0)
 
-/* Four elements of a row of N from `column` on. */
-#if ALIGNED
-#define LOAD_FOUR(v, name, at, column) v = LOAD_QUAD(name, at)
-#define STORE_FOUR(name, at, v, column) STORE_QUAD(name, at, v)
+/* The sums go to memory by way of the slabs' place in shared memory, where a work-item takes eight columns side by side
+ * and every LANES-th row: wide accesses, one call of dropout's generator, and a loop instead of code and registers for
+ * all of a work-item's sums at once. As many rows of sums as there is place for make a chunk, in which a work-item has
+ * CHUNK of its THREAD_M rows; that is at least one, because THREADS_M is at most TILE_K. */
+#define UNITS_N (TILE_N / 8)
+#define LANES (LOCAL_SIZE / UNITS_N)
+#define CHUNK_PLACE ((TILE_X_QUADS + TILE_W_QUADS) / (THREADS_M * QUADS_N))
+#define CHUNK (CHUNK_PLACE >= THREAD_M ? THREAD_M : CHUNK_PLACE >= 4 ? 4 : CHUNK_PLACE >= 2 ? 2 : 1)
+
+/* Whether the loop over chunks stays one. Without an epilogue it costs more than it saves. */
+#if FORM == GEMM_NT && (ACTIVATION || DROPOUT || RESIDUAL)
+#define FOR_CHUNKS ROLLED for
 #else
-#define LOAD_FOUR(v, name, at, column) LOAD_SOME(v, name, at, column, N)
-#define STORE_FOUR(name, at, v, column) STORE_SOME(name, at, v, column, N)
+#define FOR_CHUNKS UNROLL for
+#endif
+
+/* Eight elements of a row of N from `column` on, a multiple of 8. */
+#if ALIGNED
+#define LOAD_UNIT(v, name, at, column) LOAD_EIGHT(v, name, at, (column) + 4 < N)
+#define STORE_UNIT(name, at, v, column) STORE_EIGHT(name, at, v, (column) + 4 < N)
+#else
+#define LOAD_UNIT(v, name, at, column)                                                                                 \
+    LOAD_SOME((v)[0], name, at, column, N);                                                                            \
+    LOAD_SOME((v)[1], name, (at) + 4, (column) + 4, N)
+#define STORE_UNIT(name, at, v, column)                                                                                \
+    STORE_SOME(name, at, (v)[0], column, N);                                                                           \
+    STORE_SOME(name, (at) + 4, (v)[1], (column) + 4, N)
 #endif
 
 /* Whether there is k0 + r of a block whose k is slow: written for few registers. */
@@ -133,16 +154,19 @@ INLINE void fetch_slab(__global const storage *x, __global const storage *w, con
 }
 
 #if COLUMN_SUMS
-INLINE void store_floats(__global float *to, const uint at, const float4 v, const uint column)
+INLINE void store_floats(__global float *to, const uint at, const float4 *v, const uint column)
 {
+    UNROLL
+    for (uint c = 0; c < 2; c++) {
 #if ALIGNED
-    *(__global float4 *)(to + at) = v;
+        if (column + c * 4 < N) *(__global float4 *)(to + at + c * 4) = v[c];
 #else
-    if (column < N) to[at] = v.x;
-    if (column + 1 < N) to[at + 1] = v.y;
-    if (column + 2 < N) to[at + 2] = v.z;
-    if (column + 3 < N) to[at + 3] = v.w;
+        if (column + c * 4 < N) to[at + c * 4] = v[c].x;
+        if (column + c * 4 + 1 < N) to[at + c * 4 + 1] = v[c].y;
+        if (column + c * 4 + 2 < N) to[at + c * 4 + 2] = v[c].z;
+        if (column + c * 4 + 3 < N) to[at + c * 4 + 3] = v[c].w;
 #endif
+    }
 }
 #endif
 
@@ -248,68 +272,89 @@ void gemm(INPUT_OF(uint, batch)
             multiply(tile, sum);
         }
 
-#if EPILOGUE_SUMS
-        barrier(CLK_LOCAL_MEM_FENCE); /* the sums take the last slab's place: THREADS_M is at most TILE_K */
-#endif
-#if DROPOUT
-        uint4 words[THREAD_M];
-#endif
+        /* The same columns in all rows. */
+        const uint unit = local_number() % UNITS_N, lane = local_number() / UNITS_N, column = column0 + unit * 8;
+        /* Without a bias, zeros of which no compiler knows: sums that went straight to shared memory would have to lie
+         * in the order of its quads in registers, where the inner loop is slower. */
+        float4 b[SUM_QUADS];
         UNROLL
         for (uint j = 0; j < SUM_QUADS; j++) {
-            const uint column = column0 + sum_column(j, PAIR_N);
-            float4 b = (float4)(0.0f);
+            b[j] = (float4)((float)(rows >> 31));
 #if BIAS
-            LOAD_SOME(b, bias, column, column, N);
+            const uint c = column0 + sum_column(j, PAIR_N);
+            LOAD_SOME(b[j], bias, c, c, N);
 #endif
+        }
 #if EPILOGUE_SUMS
-            float4 total = (float4)(0.0f);
+        float4 total[2] = {(float4)(0.0f), (float4)(0.0f)};
 #endif
+        FOR_CHUNKS (uint chunk = 0; chunk < THREAD_M; chunk += CHUNK) {
+            barrier(CLK_LOCAL_MEM_FENCE); /* nobody reads the last slab or chunk any more */
             UNROLL
             for (uint i = 0; i < THREAD_M; i++) {
-                const uint row = row0 + sum_row(i, X_MAJOR);
+                if (i / CHUNK * CHUNK == chunk) {
+                    UNROLL
+                    for (uint j = 0; j < SUM_QUADS; j++)
+                        tile[(i % CHUNK * THREADS_M + thread_m()) * QUADS_N + j * THREADS_N + thread_n()] =
+                            sum[i * SUM_QUADS + j] + b[j];
+                }
+            }
+            barrier(CLK_LOCAL_MEM_FENCE);
+            ROLLED
+            for (uint at = lane; at < CHUNK * THREADS_M; at += LANES) {
+                const uint row = row0 + sum_row_of(chunk + at / THREADS_M, at % THREADS_M, X_MAJOR);
                 if (row < row_end && column < N) {
-                    float4 v = sum[i * SUM_QUADS + j] + b;
+                    float4 v[2] = {tile[at * QUADS_N + unit], tile[at * QUADS_N + QUADS_N / 2 + unit]};
 #if SUM
-                    STORE_FOUR(before, row * N + column, v, column);
+                    STORE_UNIT(before, row * N + column, v, column);
 #endif
-                    v = (float4)(activate(ACTIVATION, v.x), activate(ACTIVATION, v.y), activate(ACTIVATION, v.z),
-                                 activate(ACTIVATION, v.w));
+                    UNROLL
+                    for (uint c = 0; c < 2; c++)
+                        v[c] = (float4)(activate(ACTIVATION, v[c].x), activate(ACTIVATION, v[c].y),
+                                        activate(ACTIVATION, v[c].z), activate(ACTIVATION, v[c].w));
 #if DROPOUT
-                    if (!SHARED_WORDS || j == 0) words[i] = dropout_words(batch, site, row, column);
-                    v *= dropout_half(words[i], SHARED_WORDS ? j != 0 : column % 8 != 0);
+                    const uint4 words = dropout_words(batch, site, row, column);
+                    v[0] *= dropout_half(words, false);
+                    v[1] *= dropout_half(words, true);
 #endif
 #if DERIVATIVE
-                    float4 d;
-                    LOAD_FOUR(d, saved, row * N + column, column);
-                    v *= (float4)(derivative(DERIVATIVE, d.x), derivative(DERIVATIVE, d.y),
-                                  derivative(DERIVATIVE, d.z), derivative(DERIVATIVE, d.w));
+                    float4 d[2];
+                    LOAD_UNIT(d, saved, row * N + column, column);
+                    UNROLL
+                    for (uint c = 0; c < 2; c++)
+                        v[c] *= (float4)(derivative(DERIVATIVE, d[c].x), derivative(DERIVATIVE, d[c].y),
+                                         derivative(DERIVATIVE, d[c].z), derivative(DERIVATIVE, d[c].w));
 #endif
 #if RESIDUAL
-                    float4 r;
-                    LOAD_FOUR(r, residual, row * N + column, column);
-                    v += r;
+                    float4 r[2];
+                    LOAD_UNIT(r, residual, row * N + column, column);
+                    v[0] += r[0];
+                    v[1] += r[1];
 #endif
 #if EPILOGUE_SUMS
-                    total += v;
+                    total[0] += v[0];
+                    total[1] += v[1];
 #endif
 #if PARTS
                     store_floats(partials, (part * M + row) * N + column, v, column);
 #else
-                    STORE_FOUR(y, Y_OFFSET + row * Y_STRIDE + column, v, column);
+                    STORE_UNIT(y, Y_OFFSET + row * Y_STRIDE + column, v, column);
 #endif
                 }
             }
-#if EPILOGUE_SUMS
-            tile[thread_m() * QUADS_N + j * THREADS_N + thread_n()] = total;
-#endif
         }
 #if EPILOGUE_SUMS
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (uint place = local_number(); place < QUADS_N; place += LOCAL_SIZE) {
-            const uint column = column0 + place_quad(place, QUADS_N, PAIR_N) * 4;
-            float4 total = tile[place];
-            for (uint m = 1; m < THREADS_M; m++) total += tile[m * QUADS_N + place];
-            if (column < N) store_floats(partials, row0 / TILE_M * N + column, total, column);
+        tile[lane * QUADS_N + unit * 2] = total[0];
+        tile[lane * QUADS_N + unit * 2 + 1] = total[1];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (lane == 0 && column < N) {
+            UNROLL
+            for (uint c = 0; c < 2; c++) {
+                total[c] = tile[unit * 2 + c];
+                for (uint m = 1; m < LANES; m++) total[c] += tile[m * QUADS_N + unit * 2 + c];
+            }
+            store_floats(partials, row0 / TILE_M * N + column, total, column);
         }
 #endif
         LAST_BARRIER;

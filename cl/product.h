@@ -27,9 +27,29 @@ INLINE uint2 pack_quad(const float4 v)
     vstore_half_rte(v.w, 3, halves);
     return raw;
 }
+
+/* Eight elements, v[0] and v[1]; `second`: whether there is v[1]. With 16-bit floats that is one access and always. */
+#define LOAD_EIGHT(v, name, at, second)                                                                                \
+    {                                                                                                                  \
+        const uint4 eight = *(__global const uint4 *)((name) + (at));                                                  \
+        (v)[0] = unpack_quad(eight.lo);                                                                                \
+        (v)[1] = unpack_quad(eight.hi);                                                                                \
+    }
+#define STORE_EIGHT(name, at, v, second)                                                                               \
+    *(__global uint4 *)((name) + (at)) = (uint4)(pack_quad((v)[0]), pack_quad((v)[1]))
 #else
 #define LOAD_QUAD(name, at) (*(__global const float4 *)((name) + (at)))
 #define STORE_QUAD(name, at, v) *(__global float4 *)((name) + (at)) = (v)
+#define LOAD_EIGHT(v, name, at, second)                                                                                \
+    {                                                                                                                  \
+        (v)[0] = LOAD_QUAD(name, at);                                                                                  \
+        (v)[1] = (second) ? LOAD_QUAD(name, (at) + 4) : (float4)(0.0f);                                                \
+    }
+#define STORE_EIGHT(name, at, v, second)                                                                               \
+    {                                                                                                                  \
+        STORE_QUAD(name, at, (v)[0]);                                                                                  \
+        if (second) STORE_QUAD(name, (at) + 4, (v)[1]);                                                                \
+    }
 #endif
 
 /* v = the same where `at` may be anything: the elements `column`, `column` + 1, ... of a row of `end`. */
@@ -111,9 +131,12 @@ INLINE void put_vectors(__local float4 *tile, const uint at, const uint quads, c
 
 /* sum += the product of two tiles in shared memory, in ascending k up to `count`: a work-item's THREAD_M rows, quads
  * that lie THREADS_M apart from a[a_at] on, times `quads` quads of columns that lie THREADS_N apart from b[b_at] on. A
- * k is a_step and b_step quads. */
+ * k is a_step and b_step quads. UNROLL_K: how many k the compiler sees at a time, of which it loads some ahead. */
+#ifndef UNROLL_K
+#define UNROLL_K _Pragma("unroll 4")
+#endif
 #define MULTIPLY(sum, quads, a, a_at, a_step, b, b_at, b_step, count)                                                  \
-    _Pragma("unroll 4") for (uint k = 0; k < (count); k++)                                                             \
+    UNROLL_K for (uint k = 0; k < (count); k++)                                                                        \
     {                                                                                                                  \
         float a_k[THREAD_M];                                                                                           \
         float4 b_k[quads];                                                                                             \

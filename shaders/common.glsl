@@ -26,6 +26,8 @@ layout(constant_id = CONST_ALIGNED) const uint ALIGNED = 0;
 /* Before a loop of constant length over a private array: unrolled, the array is in registers. */
 #extension GL_EXT_control_flow_attributes : require
 #define UNROLL [[unroll]]
+/* Before a loop that is to stay one. */
+#define ROLLED [[dont_unroll]]
 
 /* An argument is one binding under two views: elements (`name`) and 16 bytes at a time (`name_wide`). */
 #define INPUT_OF(slot, type, name) layout(set = 0, binding = slot) restrict readonly buffer name##_elements { type name[]; }

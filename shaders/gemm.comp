@@ -49,41 +49,47 @@ INPUT(SLOT_X, x);
 INPUT(SLOT_W, w);
 INPUT(SLOT_BIAS, bias);
 INPUT(SLOT_RESIDUAL, residual);
-QUADS_OF(SLOT_RESIDUAL, residual, readonly);
 INPUT(SLOT_SAVED, saved);
-QUADS_OF(SLOT_SAVED, saved, readonly);
 OUTPUT_OF(SLOT_PARTIALS, float, partials);
 layout(set = 0, binding = SLOT_PARTIALS) restrict writeonly buffer partials_pairs { vec4 partials_quads[]; };
 OUTPUT(SLOT_Y, y);
-QUADS_OF(SLOT_Y, y, writeonly);
 OUTPUT(SLOT_SUM, before);
-QUADS_OF(SLOT_SUM, before, writeonly);
 #include "dropout.glsl"
 
-/* Eight columns side by side share dropout's random numbers. */
-#define PAIR_N (W_MAJOR ? true : DROPOUT > 0)
-#define SHARED_WORDS (SUM_QUADS == 2)
+/* Quads of columns lie paired: then a unit's two are read without bank conflicts. */
+#define PAIR_N true
 
 #define TILES_M ((M + TILE_M - 1) / TILE_M)
 #define TILES_N ((N + TILE_N - 1) / TILE_N)
 /* Slabs end where the sum does. */
 #define WHOLE_SLABS (X_MAJOR ? false : K % TILE_K == 0)
 
-/* Four elements of a row of N from `column` on. */
-#define LOAD_FOUR(v, name, at, column)                                                                                 \
+/* The sums go to memory by way of the slabs' place in shared memory, where a work-item takes eight columns side by side
+ * and every LANES-th row: wide accesses, one call of dropout's generator, and a loop instead of code and registers for
+ * all of a work-item's sums at once. As many rows of sums as there is place for make a chunk, in which a work-item has
+ * CHUNK of its THREAD_M rows; that is at least one, because THREADS_M is at most TILE_K. */
+#define UNITS_N (TILE_N / 8)
+#define LANES (LOCAL_SIZE / UNITS_N)
+#define CHUNK_PLACE ((TILE_X_QUADS + TILE_W_QUADS) / (THREADS_M * QUADS_N))
+#define CHUNK (CHUNK_PLACE >= THREAD_M ? THREAD_M : CHUNK_PLACE >= 4 ? 4 : CHUNK_PLACE >= 2 ? 2 : 1)
+
+/* Eight elements of a row of N from `column` on, a multiple of 8. */
+#define LOAD_UNIT(v, name, at, column)                                                                                 \
     {                                                                                                                  \
         if (ALIGNED != 0) {                                                                                            \
-            v = LOAD_QUAD(name, at);                                                                                   \
+            LOAD_EIGHT(v, name, at, (column) + 4 < N);                                                                 \
         } else {                                                                                                       \
-            LOAD_SOME(v, name, at, column, N);                                                                         \
+            LOAD_SOME(v[0], name, at, column, N);                                                                      \
+            LOAD_SOME(v[1], name, (at) + 4, (column) + 4, N);                                                          \
         }                                                                                                              \
     }
-#define STORE_FOUR(name, at, v, column)                                                                                \
+#define STORE_UNIT(name, at, v, column)                                                                                \
     {                                                                                                                  \
         if (ALIGNED != 0) {                                                                                            \
-            STORE_QUAD(name, at, v);                                                                                   \
+            STORE_EIGHT(name, at, v, (column) + 4 < N);                                                                \
         } else {                                                                                                       \
-            STORE_SOME(name, at, v, column, N);                                                                        \
+            STORE_SOME(name, at, v[0], column, N);                                                                     \
+            STORE_SOME(name, (at) + 4, v[1], (column) + 4, N);                                                         \
         }                                                                                                              \
     }
 
@@ -131,15 +137,18 @@ void fetch_slab(const uint k0, const uint depth)
     }
 }
 
-void store_floats(const uint at, const vec4 v, const uint column)
+void store_floats(const uint at, const vec4 v[2], const uint column)
 {
-    if (ALIGNED != 0) {
-        partials_quads[at / 4] = v;
-    } else {
-        if (column < N) partials[at] = v.x;
-        if (column + 1 < N) partials[at + 1] = v.y;
-        if (column + 2 < N) partials[at + 2] = v.z;
-        if (column + 3 < N) partials[at + 3] = v.w;
+    UNROLL
+    for (uint c = 0; c < 2; c++) {
+        if (ALIGNED != 0) {
+            if (column + c * 4 < N) partials_quads[at / 4 + c] = v[c];
+        } else {
+            if (column + c * 4 < N) partials[at + c * 4] = v[c].x;
+            if (column + c * 4 + 1 < N) partials[at + c * 4 + 1] = v[c].y;
+            if (column + c * 4 + 2 < N) partials[at + c * 4 + 2] = v[c].z;
+            if (column + c * 4 + 3 < N) partials[at + c * 4 + 3] = v[c].w;
+        }
     }
 }
 
@@ -192,53 +201,85 @@ void main()
             multiply();
         }
 
-        if (EPILOGUE_SUMS) barrier(); /* the sums take the last slab's place: THREADS_M is at most TILE_K */
-        uvec4 words[THREAD_M];
+        /* Without a bias, zeros of which no compiler knows: sums that went straight to shared memory would have to lie
+         * in the order of its quads in registers, where the inner loop is slower. */
+        vec4 b[SUM_QUADS];
         UNROLL
         for (uint j = 0; j < SUM_QUADS; j++) {
-            const uint column = column0 + sum_column(j, PAIR_N);
-            vec4 b = vec4(0.0);
-            if (BIAS != 0) LOAD_SOME(b, bias, column, column, N);
-            vec4 total = vec4(0.0);
+            b[j] = vec4(float(rows >> 31));
+            if (BIAS != 0) {
+                const uint c = column0 + sum_column(j, PAIR_N);
+                LOAD_SOME(b[j], bias, c, c, N);
+            }
+        }
+        /* The same columns in all rows. */
+        const uint unit = local_number() % UNITS_N, lane = local_number() / UNITS_N, column = column0 + unit * 8;
+        vec4 total[2] = {vec4(0.0), vec4(0.0)};
+        ROLLED
+        for (uint chunk = 0; chunk < THREAD_M; chunk += CHUNK) {
+            barrier(); /* nobody reads the last slab or chunk any more */
             UNROLL
             for (uint i = 0; i < THREAD_M; i++) {
-                const uint row = row0 + sum_row(i, X_MAJOR);
+                if (i / CHUNK * CHUNK == chunk) {
+                    UNROLL
+                    for (uint j = 0; j < SUM_QUADS; j++)
+                        tile[(i % CHUNK * THREADS_M + thread_m()) * QUADS_N + j * THREADS_N + thread_n()] =
+                            sum[i * SUM_QUADS + j] + b[j];
+                }
+            }
+            barrier();
+            ROLLED
+            for (uint at = lane; at < CHUNK * THREADS_M; at += LANES) {
+                const uint row = row0 + sum_row_of(chunk + at / THREADS_M, at % THREADS_M, X_MAJOR);
                 if (row < row_end && column < N) {
-                    vec4 v = sum[i * SUM_QUADS + j] + b;
-                    if (SUM != 0) STORE_FOUR(before, row * N + column, v, column);
-                    v = vec4(activate(ACTIVATION, v.x), activate(ACTIVATION, v.y), activate(ACTIVATION, v.z),
-                             activate(ACTIVATION, v.w));
+                    vec4 v[2] = {tile[at * QUADS_N + unit], tile[at * QUADS_N + QUADS_N / 2 + unit]};
+                    if (SUM != 0) STORE_UNIT(before, row * N + column, v, column);
+                    UNROLL
+                    for (uint c = 0; c < 2; c++)
+                        v[c] = vec4(activate(ACTIVATION, v[c].x), activate(ACTIVATION, v[c].y),
+                                    activate(ACTIVATION, v[c].z), activate(ACTIVATION, v[c].w));
                     if (DROPOUT > 0) {
-                        if (SHARED_WORDS ? j == 0 : true) words[i] = dropout_words(row, column);
-                        v *= dropout_half(words[i], SHARED_WORDS ? j != 0 : column % 8 != 0);
+                        const uvec4 words = dropout_words(row, column);
+                        v[0] *= dropout_half(words, false);
+                        v[1] *= dropout_half(words, true);
                     }
                     if (DERIVATIVE != 0) {
-                        vec4 d;
-                        LOAD_FOUR(d, saved, row * N + column, column);
-                        v *= vec4(derivative(DERIVATIVE, d.x), derivative(DERIVATIVE, d.y), derivative(DERIVATIVE, d.z),
-                                  derivative(DERIVATIVE, d.w));
+                        vec4 d[2];
+                        LOAD_UNIT(d, saved, row * N + column, column);
+                        UNROLL
+                        for (uint c = 0; c < 2; c++)
+                            v[c] *= vec4(derivative(DERIVATIVE, d[c].x), derivative(DERIVATIVE, d[c].y),
+                                         derivative(DERIVATIVE, d[c].z), derivative(DERIVATIVE, d[c].w));
                     }
                     if (RESIDUAL != 0) {
-                        vec4 r;
-                        LOAD_FOUR(r, residual, row * N + column, column);
-                        v += r;
+                        vec4 r[2];
+                        LOAD_UNIT(r, residual, row * N + column, column);
+                        v[0] += r[0];
+                        v[1] += r[1];
                     }
-                    if (EPILOGUE_SUMS) total += v;
+                    if (EPILOGUE_SUMS) {
+                        total[0] += v[0];
+                        total[1] += v[1];
+                    }
                     if (PARTS) {
                         store_floats((part * M + row) * N + column, v, column);
                     } else {
-                        STORE_FOUR(y, Y_OFFSET + row * Y_STRIDE + column, v, column);
+                        STORE_UNIT(y, Y_OFFSET + row * Y_STRIDE + column, v, column);
                     }
                 }
             }
-            if (EPILOGUE_SUMS) tile[thread_m() * QUADS_N + j * THREADS_N + thread_n()] = total;
         }
         if (EPILOGUE_SUMS) {
             barrier();
-            for (uint place = local_number(); place < QUADS_N; place += LOCAL_SIZE) {
-                const uint column = column0 + place_quad(place, QUADS_N, PAIR_N) * 4;
-                vec4 total = tile[place];
-                for (uint m = 1; m < THREADS_M; m++) total += tile[m * QUADS_N + place];
+            tile[lane * QUADS_N + unit * 2] = total[0];
+            tile[lane * QUADS_N + unit * 2 + 1] = total[1];
+            barrier();
+            if (lane == 0) {
+                UNROLL
+                for (uint c = 0; c < 2; c++) {
+                    total[c] = tile[unit * 2 + c];
+                    for (uint m = 1; m < LANES; m++) total[c] += tile[m * QUADS_N + unit * 2 + c];
+                }
                 if (column < N) store_floats(row0 / TILE_M * N + column, total, column);
             }
         }

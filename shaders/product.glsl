@@ -15,11 +15,31 @@
 
 vec4 unpack_quad(const uvec2 raw) { return vec4(unpackHalf2x16(raw.x), unpackHalf2x16(raw.y)); }
 uvec2 pack_quad(const vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }
+
+/* Eight elements, v[0] and v[1]; `second`: whether there is v[1]. With 16-bit floats that is one access and always. */
+#define LOAD_EIGHT(v, name, at, second)                                                                                \
+    {                                                                                                                  \
+        const uvec4 eight = name##_wide[(at) / 8];                                                                     \
+        v[0] = unpack_quad(eight.xy);                                                                                  \
+        v[1] = unpack_quad(eight.zw);                                                                                  \
+    }
+#define STORE_EIGHT(name, at, v, second) name##_wide[(at) / 8] = uvec4(pack_quad(v[0]), pack_quad(v[1]))
 #else
 #define QUADS_OF(slot, name, access)                                                                                   \
     layout(set = 0, binding = slot) restrict access buffer name##_pairs { uvec4 name##_quads[]; }
 #define LOAD_QUAD(name, at) uintBitsToFloat(name##_quads[(at) / 4])
 #define STORE_QUAD(name, at, v) name##_quads[(at) / 4] = floatBitsToUint(v)
+#define LOAD_EIGHT(v, name, at, second)                                                                                \
+    {                                                                                                                  \
+        v[0] = uintBitsToFloat(name##_wide[(at) / 4]);                                                                 \
+        v[1] = vec4(0.0);                                                                                              \
+        if (second) v[1] = uintBitsToFloat(name##_wide[(at) / 4 + 1]);                                                 \
+    }
+#define STORE_EIGHT(name, at, v, second)                                                                               \
+    {                                                                                                                  \
+        name##_wide[(at) / 4] = floatBitsToUint(v[0]);                                                                 \
+        if (second) name##_wide[(at) / 4 + 1] = floatBitsToUint(v[1]);                                                 \
+    }
 #endif
 
 /* v = the same where `at` may be anything: the elements `column`, `column` + 1, ... of a row of `end`. */

@@ -79,11 +79,13 @@ uint thread_n()
     const uint l = local_number();
     return l / (PATCH_M * PATCH_N) % PATCHES_N * PATCH_N + l % PATCH_N;
 }
-/* Row of the tile that this work-item's row i is; first column of its quad j. */
-uint sum_row(const uint i, const bool paired)
+/* Row of the tile that row i of the work-items of row `m` (thread_m) is. */
+uint sum_row_of(const uint i, const uint m, const bool paired)
 {
-    return place_quad(i / 4 * THREADS_M + thread_m(), QUADS_M, paired) * 4 + i % 4;
+    return place_quad(i / 4 * THREADS_M + m, QUADS_M, paired) * 4 + i % 4;
 }
+/* Row of the tile that this work-item's row i is; first column of its quad j. */
+uint sum_row(const uint i, const bool paired) { return sum_row_of(i, thread_m(), paired); }
 uint sum_column(const uint j, const bool paired)
 {
     return place_quad(j * THREADS_N + thread_n(), QUADS_N, paired) * 4;
