@@ -13,6 +13,8 @@
 #define STEPS ((N + ACCESS * LOCAL_SIZE - 1) / (ACCESS * LOCAL_SIZE))
 
 static inline uint column_of(const uint i) { return (i * LOCAL_SIZE + local_number()) * ACCESS; }
+/* Whether step i is inside the row: known to the compiler but for the last one. */
+static inline bool in_row(const uint i) { return (i + 1) * ACCESS * LOCAL_SIZE <= N || column_of(i) < N; }
 /* Where step i loads from. */
 static inline uint column_inside(const uint i) { return min(column_of(i), (uint)(N - ACCESS)); }
 
@@ -56,7 +58,7 @@ static inline uint column_inside(const uint i) { return min(column_of(i), (uint)
 #define ROW_STORE(name, first)                                                                                         \
     UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
     {                                                                                                                  \
-        if (column_of(i) < N) {                                                                                        \
+        if (in_row(i)) {                                                                                               \
             STORE_ACCESS(name, (first) + column_of(i), held[i]);                                                       \
         }                                                                                                              \
     }
@@ -76,7 +78,7 @@ INLINE float row_sum(float (*held)[ACCESS], __local float *scratch)
     float part = 0.0f;
     UNROLL for (uint i = 0; i < STEPS; i++)
     {
-        UNROLL for (uint c = 0; c < ACCESS; c++) part += column_of(i) < N ? held[i][c] : 0.0f;
+        UNROLL for (uint c = 0; c < ACCESS; c++) part += in_row(i) ? held[i][c] : 0.0f;
     }
     return group_sum(part, scratch);
 }
@@ -86,7 +88,7 @@ INLINE float row_square_sum(float (*held)[ACCESS], __local float *scratch)
     float part = 0.0f;
     UNROLL for (uint i = 0; i < STEPS; i++)
     {
-        UNROLL for (uint c = 0; c < ACCESS; c++) part = column_of(i) < N ? fma(held[i][c], held[i][c], part) : part;
+        UNROLL for (uint c = 0; c < ACCESS; c++) part = in_row(i) ? fma(held[i][c], held[i][c], part) : part;
     }
     return group_sum(part, scratch);
 }

@@ -12,6 +12,8 @@ const uint STEPS = (N + ACCESS * LOCAL_SIZE - 1) / (ACCESS * LOCAL_SIZE);
 float held[STEPS][VECTOR]; /* only ACCESS of VECTOR are used */
 
 uint column_of(const uint i) { return (i * LOCAL_SIZE + local_number()) * ACCESS; }
+/* Whether step i is inside the row: known to the compiler but for the last one. */
+bool in_row(const uint i) { return (i + 1) * ACCESS * LOCAL_SIZE <= N || column_of(i) < N; }
 /* Where step i loads from. */
 uint column_inside(const uint i) { return min(column_of(i), N - ACCESS); }
 
@@ -55,7 +57,7 @@ uint column_inside(const uint i) { return min(column_of(i), N - ACCESS); }
 #define ROW_STORE(name, first)                                                                                         \
     UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
     {                                                                                                                  \
-        if (column_of(i) < N) {                                                                                        \
+        if (in_row(i)) {                                                                                               \
             STORE_ACCESS(name, (first) + column_of(i), held[i]);                                                       \
         }                                                                                                              \
     }
@@ -75,7 +77,7 @@ float row_sum()
     float part = 0.0;
     UNROLL for (uint i = 0; i < STEPS; i++)
     {
-        UNROLL for (uint c = 0; c < ACCESS; c++) part += column_of(i) < N ? held[i][c] : 0.0;
+        UNROLL for (uint c = 0; c < ACCESS; c++) part += in_row(i) ? held[i][c] : 0.0;
     }
     return group_sum(part);
 }
@@ -85,7 +87,7 @@ float row_square_sum()
     float part = 0.0;
     UNROLL for (uint i = 0; i < STEPS; i++)
     {
-        UNROLL for (uint c = 0; c < ACCESS; c++) part = column_of(i) < N ? fma(held[i][c], held[i][c], part) : part;
+        UNROLL for (uint c = 0; c < ACCESS; c++) part = in_row(i) ? fma(held[i][c], held[i][c], part) : part;
     }
     return group_sum(part);
 }
