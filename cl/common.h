@@ -152,22 +152,37 @@ INLINE float group_sum(const float x, __local float *scratch)
     return sum;
 }
 
-/* Two sums at once, in the same order, by two barriers: the next call takes another scratch, and only the one after it
- * this again. A kernel declares __local float2 pairs[2][REDUCE_WORDS]. */
-INLINE float2 group_sum2(const float2 x, __local float2 *scratch)
+/* `count` sums at once, in place, in an order that depends on LOCAL_SIZE and `count` only; a power of two up to
+ * REDUCE_PARTS. Three barriers for all of them: first a work-item adds `count` of one sum's values, then eight
+ * work-items divide what is left between them. The scratch may be used again at once. A kernel declares
+ * __local float scratch[GROUP_SUMS_WORDS(count)]. The strides keep neighbours in different banks. */
+#define GROUP_SUMS_SHARE(count) (LOCAL_SIZE / (count)) /* values of a sum behind the first step */
+#define GROUP_SUMS_WORDS(count)                                                                                        \
+    ((LOCAL_SIZE + GROUP_SUMS_SHARE(count)) * (count) + LOCAL_SIZE + (count) + REDUCE_PARTS)
+
+INLINE void group_sums(float *x, const uint count, __local float *scratch)
 {
-    const uint l = local_number();
-    scratch[l] = x;
+    const uint l = local_number(), share = GROUP_SUMS_SHARE(count), stride = LOCAL_SIZE + share;
+    __local float *second = scratch + stride * count, *last = second + LOCAL_SIZE + count;
+    UNROLL for (uint s = 0; s < count; s++) scratch[s * stride + l] = x[s];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    float part = 0.0f;
+    UNROLL for (uint i = 0; i < count; i++) part += scratch[l / share * stride + l % share + i * share];
+    second[l / share * (share + 1) + l % share] = part;
     barrier(CLK_LOCAL_MEM_FENCE);
     if (l < REDUCE_PARTS) {
-        float2 part = (float2)(0.0f);
-        for (uint i = l; i < LOCAL_SIZE; i += REDUCE_PARTS) part += scratch[i];
-        scratch[LOCAL_SIZE + l] = part;
+        const uint sharers = REDUCE_PARTS / count;
+        part = 0.0f;
+        UNROLL for (uint i = 0; i < LOCAL_SIZE / REDUCE_PARTS; i++)
+            part += second[l / sharers * (share + 1) + l % sharers + i * sharers];
+        last[l] = part;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    float2 sum = (float2)(0.0f);
-    for (uint i = 0; i < min((uint)REDUCE_PARTS, (uint)LOCAL_SIZE); i++) sum += scratch[LOCAL_SIZE + i];
-    return sum;
+    UNROLL for (uint s = 0; s < count; s++)
+    {
+        x[s] = last[s * (REDUCE_PARTS / count)];
+        UNROLL for (uint i = 1; i < REDUCE_PARTS / count; i++) x[s] += last[s * (REDUCE_PARTS / count) + i];
+    }
 }
 
 INLINE float group_max(const float x, __local float *scratch)

@@ -13,13 +13,24 @@
 /* What a kept value is multiplied by. */
 #define DROPOUT_SCALE (65536.0f / (65536.0f - (float)(DROPOUT)))
 
-/* The random words of the eight columns around `column`. */
-static inline uint4 dropout_words(__global const uint *batch, const uint site, const uint row, const uint column)
+/* What of the counter and the key is the same for all elements: the seed, the step, the site. Loops over rows keep it,
+ * because a compiler may load it again behind every store or barrier. */
+static inline uint4 dropout_key(__global const uint *batch, const uint site)
 {
-    uint c0 = row, c1 = column / 8, c2 = site, c3 = batch[HEADER_STEP];
-    uint k0 = batch[HEADER_SEED], k1 = batch[HEADER_SEED + 1];
+    return (uint4)(batch[HEADER_SEED], batch[HEADER_SEED + 1], batch[HEADER_STEP], site);
+}
+
+/* The random words of the eight columns around `column`. */
+static inline uint4 dropout_words_keyed(const uint4 key, const uint row, const uint column)
+{
+    uint c0 = row, c1 = column / 8, c2 = key.w, c3 = key.z, k0 = key.x, k1 = key.y;
     PHILOX(c0, c1, c2, c3, k0, k1)
     return (uint4)(c0, c1, c2, c3);
+}
+
+static inline uint4 dropout_words(__global const uint *batch, const uint site, const uint row, const uint column)
+{
+    return dropout_words_keyed(dropout_key(batch, site), row, column);
 }
 
 /* The factors of two columns in one word. */
@@ -56,20 +67,18 @@ static inline float4 dropout_quad(__global const uint *batch, const uint site, c
 }
 
 /* v, the ACCESS columns from `column` on, times their factors. */
-static inline void dropout_access(float *v, __global const uint *batch, const uint site, const uint row,
-                                  const uint column)
+static inline void dropout_keyed(float *v, const uint4 key, const uint row, const uint column)
 {
+    const uint4 words = dropout_words_keyed(key, row, column);
 #if ACCESS == 1
-    const uint4 words = dropout_words(batch, site, row, column);
     v[0] *= (dropout_bits(words) >> column % 8 & 1) ? DROPOUT_SCALE : 0.0f;
 #elif ACCESS == 4
-    const float4 factor = dropout_quad(batch, site, row, column);
+    const float4 factor = dropout_half(words, column % 8 != 0);
     v[0] *= factor.x;
     v[1] *= factor.y;
     v[2] *= factor.z;
     v[3] *= factor.w;
 #else
-    const uint4 words = dropout_words(batch, site, row, column);
     const float2 f0 = dropout_pair(words.x), f1 = dropout_pair(words.y), f2 = dropout_pair(words.z),
                  f3 = dropout_pair(words.w);
     v[0] *= f0.x;
@@ -81,4 +90,10 @@ static inline void dropout_access(float *v, __global const uint *batch, const ui
     v[6] *= f3.x;
     v[7] *= f3.y;
 #endif
+}
+
+static inline void dropout_access(float *v, __global const uint *batch, const uint site, const uint row,
+                                  const uint column)
+{
+    dropout_keyed(v, dropout_key(batch, site), row, column);
 }

@@ -5,11 +5,13 @@
  *   BIAS_SUM  partials of what goes to Y (RESULT) or of extra (OPERAND).
  * Twin of shaders/layernorm_backward.comp.
  *
- * A work-group walks over the PART_ROWS rows of one part; the sums over rows stay in the registers of the work-item
- * that owns the columns and are stored once. The next row's loads are on the way during the current row's reductions,
- * of which there are two, of two sums each: s and g; then (s - mean)^2 and g * (s - mean), which wait for the mean.
- * LOCAL_SIZE: N / 8 rounded up to a power of two, from 32 to 256: few columns a work-item, because each of them takes
- * up to ten registers. Any power of two is right. */
+ * A work-group walks over the PART_ROWS rows of one part, AT_ONCE rows at a time; the sums over rows stay in the
+ * registers of the work-item that owns the columns and are stored once. The next rows' loads are on the way during the
+ * current rows' reductions, of which there are two for all of them: sums of s and g; then of (s - mean)^2 and
+ * g * (s - mean), which wait for the mean. Several rows share their barriers and keep the work-items busy between them.
+ * Past the part's end rows are zeros, which change no sum.
+ * LOCAL_SIZE: N / VECTOR rounded up to a power of two, from 32 to 256: few columns a work-item, because each of them
+ * takes three sums' registers and more for each row. Any power of two from 8 on is right. */
 #include "common.h"
 
 #ifndef RESIDUAL
@@ -43,15 +45,58 @@
 #define HAS_Y (NORM_DX || RESIDUAL)
 #define PART_SETS (2 * NORM_DW + (BIAS_SUM != BIAS_SUM_NONE)) /* vectors of a part's sums */
 
-/* raw = name[first ...] */
+/* Rows at a time, so many that four work-groups run on a multiprocessor: a row takes the registers of d and z and of
+ * what is loaded of the next one. Measured on an H200; ROWS_REGISTERS leaves room for the sums over rows. */
+#define ROW_LOADS ((1 + RESIDUAL + STATISTICS + (BIAS_SUM == BIAS_SUM_OPERAND)) * STEPS * (ALIGNED ? 4 : 1))
+#define ROW_REGISTERS ((2 * STEPS * ACCESS + ROW_LOADS) * LOCAL_SIZE)
+#define ROWS_REGISTERS (NORM_DX ? 7168 : 12288)
+#if PART_ROWS >= 4 && 4 * ROW_REGISTERS <= ROWS_REGISTERS
+#define AT_ONCE 4
+#elif PART_ROWS >= 2 && 2 * ROW_REGISTERS <= ROWS_REGISTERS
+#define AT_ONCE 2
+#else
+#define AT_ONCE 1
+#endif
+#define SUMS ((1 + NORM_DX) * AT_ONCE)
+
+/* raw = the rows `first` to `first` + AT_ONCE - 1 of name, where some repeat at the end */
 #define FETCH(raw, name, first)                                                                                        \
-    UNROLL for (uint i = 0; i < STEPS; i++) { FETCH_ACCESS(raw[i], name, (first) + column_inside(i)); }
+    UNROLL for (uint a = 0; a < AT_ONCE; a++)                                                                          \
+    {                                                                                                                  \
+        UNROLL for (uint i = 0; i < STEPS; i++)                                                                        \
+        {                                                                                                              \
+            FETCH_ACCESS(raw[a][i], name, min((first) + a, end - 1) * N + column_inside(i));                           \
+        }                                                                                                              \
+    }
+
+/* The same where there are such rows: a branch that all work-items take alike. */
+#define FETCH_NEXT(raw, name)                                                                                          \
+    if (row + AT_ONCE < end) {                                                                                         \
+        FETCH(raw, name, row + AT_ONCE);                                                                               \
+    }
+
+/* raw = next, or zeros for rows past the end */
+#define TAKE(raw, next)                                                                                                \
+    UNROLL for (uint a = 0; a < AT_ONCE; a++)                                                                          \
+    {                                                                                                                  \
+        UNROLL for (uint i = 0; i < STEPS; i++) raw[a][i] = row + a < end ? next[a][i] : (raw_access)(0);              \
+    }
+
+/* d of step i of row a of those held */
+#if RESIDUAL && !ADDEND
+#define UNPACK_D(a, i)                                                                                                 \
+    UNPACK_ACCESS(raw_x[a][i], d);                                                                                     \
+    UNPACK_ACCESS(raw_residual[a][i], r);                                                                              \
+    UNROLL for (uint c = 0; c < ACCESS; c++) d[c] += r[c]
+#else
+#define UNPACK_D(a, i) UNPACK_ACCESS(raw_x[a][i], d)
+#endif
 
 /* The vector number `set` of this part's sums. */
 #define STORE_PART(set, sums)                                                                                          \
     UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
     {                                                                                                                  \
-        if (column_of(i) < N) {                                                                                        \
+        if (in_row(i)) {                                                                                               \
             STORE_FLOATS(partials, (group_number() * PART_SETS + (set)) * N + column_of(i), sums[i]);                  \
         }                                                                                                              \
     }
@@ -91,16 +136,16 @@ void layernorm_backward(INPUT_OF(uint, batch)
     BEGIN(x);
 #if RESIDUAL
     BEGIN(residual);
-    raw_access next_residual[STEPS];
+    raw_access raw_residual[AT_ONCE][STEPS], next_residual[AT_ONCE][STEPS];
 #endif
 #if STATISTICS
     BEGIN(saved);
-    raw_access next_saved[STEPS];
-    __local float2 pairs[2][REDUCE_WORDS];
+    raw_access raw_saved[AT_ONCE][STEPS], next_saved[AT_ONCE][STEPS];
+    __local float scratch[GROUP_SUMS_WORDS(SUMS)];
 #endif
 #if BIAS_SUM == BIAS_SUM_OPERAND
     BEGIN(extra);
-    raw_access next_extra[STEPS];
+    raw_access raw_extra[AT_ONCE][STEPS], next_extra[AT_ONCE][STEPS];
 #endif
 #if HAS_Y
     BEGIN_OUTPUT(y);
@@ -110,126 +155,144 @@ void layernorm_backward(INPUT_OF(uint, batch)
 #endif
     const uint first = group_number() * PART_ROWS, end = min(first + PART_ROWS, batch[ROWS]);
     if (first < end) {
-        raw_access next_x[STEPS];
+        raw_access raw_x[AT_ONCE][STEPS], next_x[AT_ONCE][STEPS];
         float gamma_sums[STEPS][ACCESS], beta_sums[STEPS][ACCESS], bias_sums[STEPS][ACCESS];
         UNROLL for (uint i = 0; i < STEPS; i++)
         {
             UNROLL for (uint c = 0; c < ACCESS; c++) gamma_sums[i][c] = beta_sums[i][c] = bias_sums[i][c] = 0.0f;
         }
+#if DROPOUT
+        const uint4 key = dropout_key(batch, site);
+#endif
 #if NORM_DX
         BEGIN(gamma);
         float scale[STEPS][ACCESS];
         UNROLL for (uint i = 0; i < STEPS; i++) { LOAD_ACCESS(gamma, column_inside(i), scale[i]); }
 #endif
-        FETCH(next_x, x, first * N);
+        FETCH(next_x, x, first);
 #if RESIDUAL
-        FETCH(next_residual, residual, first * N);
+        FETCH(next_residual, residual, first);
 #endif
 #if STATISTICS
-        FETCH(next_saved, saved, first * N);
+        FETCH(next_saved, saved, first);
 #endif
 #if BIAS_SUM == BIAS_SUM_OPERAND
-        FETCH(next_extra, extra, first * N);
+        FETCH(next_extra, extra, first);
 #endif
-        for (uint row = first; row < end; row++) {
-            float d[STEPS][ACCESS], z[STEPS][ACCESS], r[STEPS][ACCESS]; /* r begins as what is added to it */
-            UNROLL for (uint i = 0; i < STEPS; i++)
+        for (uint row = first; row < end; row += AT_ONCE) {
+            TAKE(raw_x, next_x);
+            FETCH_NEXT(next_x, x);
+#if RESIDUAL
+            TAKE(raw_residual, next_residual);
+            FETCH_NEXT(next_residual, residual);
+#endif
+#if STATISTICS
+            TAKE(raw_saved, next_saved);
+            FETCH_NEXT(next_saved, saved);
+#endif
+#if BIAS_SUM == BIAS_SUM_OPERAND
+            TAKE(raw_extra, next_extra);
+            FETCH_NEXT(next_extra, extra);
+#endif
+            float d[ACCESS], z[ACCESS], r[ACCESS]; /* r begins as what is added to it */
+#if STATISTICS
+            float mean[SUMS], part[SUMS]; /* of s, then of g */
+            UNROLL for (uint a = 0; a < SUMS; a++) mean[a] = part[a] = 0.0f;
+            UNROLL for (uint a = 0; a < AT_ONCE; a++)
             {
-                UNPACK_ACCESS(next_x[i], d[i]);
-#if RESIDUAL
-                UNPACK_ACCESS(next_residual[i], r[i]);
-#if !ADDEND
-                UNROLL for (uint c = 0; c < ACCESS; c++) d[i][c] += r[i][c];
-#endif
-#endif
-#if STATISTICS
-                UNPACK_ACCESS(next_saved[i], z[i]);
-#endif
-#if BIAS_SUM == BIAS_SUM_OPERAND
-                float v[ACCESS];
-                UNPACK_ACCESS(next_extra[i], v);
-                UNROLL for (uint c = 0; c < ACCESS; c++) bias_sums[i][c] += v[c];
-#endif
-            }
-            if (row + 1 < end) {
-                FETCH(next_x, x, (row + 1) * N);
-#if RESIDUAL
-                FETCH(next_residual, residual, (row + 1) * N);
-#endif
-#if STATISTICS
-                FETCH(next_saved, saved, (row + 1) * N);
-#endif
-#if BIAS_SUM == BIAS_SUM_OPERAND
-                FETCH(next_extra, extra, (row + 1) * N);
-#endif
-            }
-#if STATISTICS
-            float2 part = (float2)(0.0f);
-            UNROLL for (uint i = 0; i < STEPS; i++)
-            {
-                UNROLL for (uint c = 0; c < ACCESS; c++)
+                UNROLL for (uint i = 0; i < STEPS; i++)
                 {
-                    part.x += column_of(i) < N ? z[i][c] : 0.0f;
+                    UNPACK_ACCESS(raw_saved[a][i], z);
+                    UNROLL for (uint c = 0; c < ACCESS; c++) mean[a] += in_row(i) ? z[c] : 0.0f;
 #if NORM_DX
-                    part.y += column_of(i) < N ? d[i][c] * scale[i][c] : 0.0f;
+                    UNPACK_D(a, i);
+                    UNROLL for (uint c = 0; c < ACCESS; c++)
+                        mean[AT_ONCE + a] += in_row(i) ? d[c] * scale[i][c] : 0.0f;
 #endif
                 }
             }
-            const float2 mean = group_sum2(part, pairs[0]) / (float)(N);
-            part = (float2)(0.0f);
-            UNROLL for (uint i = 0; i < STEPS; i++)
+            group_sums(mean, SUMS, scratch);
+            UNROLL for (uint a = 0; a < SUMS; a++) mean[a] *= 1.0f / (float)(N);
+            UNROLL for (uint a = 0; a < AT_ONCE; a++)
             {
-                UNROLL for (uint c = 0; c < ACCESS; c++)
+                UNROLL for (uint i = 0; i < STEPS; i++)
                 {
-                    z[i][c] -= mean.x;
-                    part.x = column_of(i) < N ? fma(z[i][c], z[i][c], part.x) : part.x;
+                    UNPACK_ACCESS(raw_saved[a][i], z);
 #if NORM_DX
-                    part.y = column_of(i) < N ? fma(d[i][c] * scale[i][c], z[i][c], part.y) : part.y;
+                    UNPACK_D(a, i);
 #endif
+                    UNROLL for (uint c = 0; c < ACCESS; c++)
+                    {
+                        z[c] -= mean[a];
+                        part[a] = in_row(i) ? fma(z[c], z[c], part[a]) : part[a];
+#if NORM_DX
+                        part[AT_ONCE + a] =
+                            in_row(i) ? fma(d[c] * scale[i][c], z[c], part[AT_ONCE + a]) : part[AT_ONCE + a];
+#endif
+                    }
                 }
             }
-            part = group_sum2(part, pairs[1]) / (float)(N);
-            const float rstd = 1.0f / sqrt(part.x + as_float((uint)(EPSILON)));
-            const float along = part.y * rstd; /* mean(g * z) */
+            group_sums(part, SUMS, scratch);
 #endif
-            UNROLL for (uint i = 0; i < STEPS; i++)
+            UNROLL for (uint a = 0; a < AT_ONCE; a++)
             {
-                UNROLL for (uint c = 0; c < ACCESS; c++)
-                {
 #if STATISTICS
-                    z[i][c] *= rstd;
-#endif
-#if NORM_DW
-                    gamma_sums[i][c] = fma(d[i][c], z[i][c], gamma_sums[i][c]);
-                    beta_sums[i][c] += d[i][c];
+                const float rstd = rsqrt(fma(part[a], 1.0f / (float)(N), as_float((uint)(EPSILON))));
 #endif
 #if NORM_DX
-                    const float v = rstd * (fma(-z[i][c], along, d[i][c] * scale[i][c]) - mean.y);
-#else
-                    const float v = d[i][c];
+                const float along = part[AT_ONCE + a] * (1.0f / (float)(N)) * rstd; /* mean(g * z) */
+#endif
+                UNROLL for (uint i = 0; i < STEPS; i++)
+                {
+                    UNPACK_D(a, i);
+#if STATISTICS
+                    UNPACK_ACCESS(raw_saved[a][i], z);
 #endif
 #if ADDEND
-                    r[i][c] += v;
-#else
-                    r[i][c] = v;
+                    UNPACK_ACCESS(raw_residual[a][i], r);
 #endif
-                }
+                    UNROLL for (uint c = 0; c < ACCESS; c++)
+                    {
+#if STATISTICS
+                        z[c] = (z[c] - mean[a]) * rstd;
+#endif
+#if NORM_DW
+                        gamma_sums[i][c] = fma(d[c], z[c], gamma_sums[i][c]);
+                        beta_sums[i][c] += d[c];
+#endif
+#if NORM_DX
+                        const float v = rstd * (fma(-z[c], along, d[c] * scale[i][c]) - mean[AT_ONCE + a]);
+#else
+                        const float v = d[c];
+#endif
+#if ADDEND
+                        r[c] += v;
+#else
+                        r[c] = v;
+#endif
+                    }
 #if SUM
-                if (column_of(i) < N) {
-                    STORE_ACCESS(sum, row * N + column_of(i), r[i]);
-                }
+                    if (row + a < end && in_row(i)) {
+                        STORE_ACCESS(sum, (row + a) * N + column_of(i), r);
+                    }
 #endif
 #if DROPOUT
-                dropout_access(r[i], batch, site, row, column_of(i));
+                    dropout_keyed(r, key, row + a, column_of(i));
 #endif
 #if BIAS_SUM == BIAS_SUM_RESULT
-                UNROLL for (uint c = 0; c < ACCESS; c++) bias_sums[i][c] += r[i][c];
+                    UNROLL for (uint c = 0; c < ACCESS; c++) bias_sums[i][c] += r[c];
+#endif
+#if BIAS_SUM == BIAS_SUM_OPERAND
+                    float v[ACCESS];
+                    UNPACK_ACCESS(raw_extra[a][i], v);
+                    UNROLL for (uint c = 0; c < ACCESS; c++) bias_sums[i][c] += v[c];
 #endif
 #if HAS_Y
-                if (column_of(i) < N) {
-                    STORE_ACCESS(y, row * N + column_of(i), r[i]);
-                }
+                    if (row + a < end && in_row(i)) {
+                        STORE_ACCESS(y, (row + a) * N + column_of(i), r);
+                    }
 #endif
+                }
             }
         }
 #if PART_SETS

@@ -164,25 +164,34 @@ float group_max(const float x)
 }
 #endif
 
-/* Two sums at once, in the same order, by two barriers: the next call takes the other half of the scratch (0 or 1), and
- * only the one after it this again. For kernels that define REDUCE_PAIRS. */
-#ifdef REDUCE_PAIRS
-#define REDUCE_PARTS 8
-shared vec2 pairs[2][LOCAL_SIZE + REDUCE_PARTS];
-
-vec2 group_sum2(const vec2 x, const uint which)
-{
-    const uint l = local_number();
-    pairs[which][l] = x;
-    barrier();
-    if (l < REDUCE_PARTS) {
-        vec2 part = vec2(0.0);
-        for (uint i = l; i < LOCAL_SIZE; i += REDUCE_PARTS) part += pairs[which][i];
-        pairs[which][LOCAL_SIZE + l] = part;
+/* SUMS sums at once, in place in `sums`, in an order that depends on LOCAL_SIZE and SUMS only; a power of two up to
+ * REDUCE_PARTS. Three barriers for all of them: first a work-item adds SUMS of one sum's values, then eight work-items
+ * divide what is left between them. A kernel with REDUCE that wants it says GROUP_SUMS behind its constant SUMS. The
+ * strides keep neighbours in different banks. */
+#define GROUP_SUMS                                                                                                     \
+    const uint SHARE = LOCAL_SIZE / SUMS; /* values of a sum behind the first step */                                  \
+    const uint STRIDE = LOCAL_SIZE + SHARE;                                                                            \
+    shared float first_sums[STRIDE * SUMS], second_sums[LOCAL_SIZE + SUMS], last_sums[REDUCE_PARTS];                   \
+    float sums[SUMS];                                                                                                  \
+    void group_sums()                                                                                                  \
+    {                                                                                                                  \
+        const uint l = local_number(), sharers = REDUCE_PARTS / SUMS;                                                  \
+        UNROLL for (uint s = 0; s < SUMS; s++) first_sums[s * STRIDE + l] = sums[s];                                   \
+        barrier();                                                                                                     \
+        float part = 0.0;                                                                                              \
+        UNROLL for (uint i = 0; i < SUMS; i++) part += first_sums[l / SHARE * STRIDE + l % SHARE + i * SHARE];         \
+        second_sums[l / SHARE * (SHARE + 1) + l % SHARE] = part;                                                       \
+        barrier();                                                                                                     \
+        if (l < REDUCE_PARTS) {                                                                                        \
+            part = 0.0;                                                                                                \
+            UNROLL for (uint i = 0; i < LOCAL_SIZE / REDUCE_PARTS; i++)                                                \
+                part += second_sums[l / sharers * (SHARE + 1) + l % sharers + i * sharers];                            \
+            last_sums[l] = part;                                                                                       \
+        }                                                                                                              \
+        barrier();                                                                                                     \
+        UNROLL for (uint s = 0; s < SUMS; s++)                                                                         \
+        {                                                                                                              \
+            sums[s] = last_sums[s * sharers];                                                                          \
+            UNROLL for (uint i = 1; i < sharers; i++) sums[s] += last_sums[s * sharers + i];                           \
+        }                                                                                                              \
     }
-    barrier();
-    vec2 sum = vec2(0.0);
-    for (uint i = 0; i < min(REDUCE_PARTS, LOCAL_SIZE); i++) sum += pairs[which][LOCAL_SIZE + i];
-    return sum;
-}
-#endif

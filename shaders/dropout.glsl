@@ -10,14 +10,19 @@ layout(push_constant) uniform Push { uint site; };
 /* What a kept value is multiplied by. */
 #define DROPOUT_SCALE (65536.0 / (65536.0 - float(DROPOUT)))
 
+/* What of the counter and the key is the same for all elements: the seed, the step, the site. Loops over rows keep it,
+ * because a compiler may load it again behind every store or barrier. */
+uvec4 dropout_key() { return uvec4(batch[HEADER_SEED], batch[HEADER_SEED + 1], batch[HEADER_STEP], site); }
+
 /* The random words of the eight columns around `column`. */
-uvec4 dropout_words(const uint row, const uint column)
+uvec4 dropout_words_keyed(const uvec4 key, const uint row, const uint column)
 {
-    uint c0 = row, c1 = column / 8, c2 = site, c3 = batch[HEADER_STEP];
-    uint k0 = batch[HEADER_SEED], k1 = batch[HEADER_SEED + 1];
+    uint c0 = row, c1 = column / 8, c2 = key.w, c3 = key.z, k0 = key.x, k1 = key.y;
     PHILOX(c0, c1, c2, c3, k0, k1)
     return uvec4(c0, c1, c2, c3);
 }
+
+uvec4 dropout_words(const uint row, const uint column) { return dropout_words_keyed(dropout_key(), row, column); }
 
 /* The factors of two columns in one word. */
 vec2 dropout_pair(const uint word)
@@ -49,9 +54,9 @@ vec4 dropout_quad(const uint row, const uint column)
 }
 
 /* v, the ACCESS columns from `column` on, times their factors. */
-void dropout_access(inout float v[VECTOR], const uint row, const uint column)
+void dropout_keyed(inout float v[VECTOR], const uvec4 key, const uint row, const uint column)
 {
-    const uvec4 words = dropout_words(row, column);
+    const uvec4 words = dropout_words_keyed(key, row, column);
     if (ALIGNED == 0) {
         v[0] *= (dropout_bits(words) >> column % 8 & 1u) != 0 ? DROPOUT_SCALE : 0.0;
     } else {
@@ -63,4 +68,9 @@ void dropout_access(inout float v[VECTOR], const uint row, const uint column)
             v[2 * c + 1] *= factor.y;
         }
     }
+}
+
+void dropout_access(inout float v[VECTOR], const uint row, const uint column)
+{
+    dropout_keyed(v, dropout_key(), row, column);
 }

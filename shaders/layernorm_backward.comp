@@ -7,13 +7,14 @@
  *   BIAS_SUM  partials of what goes to Y (RESULT) or of extra (OPERAND).
  * Twin of cl/layernorm_backward.cl.
  *
- * A work-group walks over the PART_ROWS rows of one part; the sums over rows stay in the registers of the work-item
- * that owns the columns and are stored once. The next row's loads are on the way during the current row's reductions,
- * of which there are two, of two sums each: s and g; then (s - mean)^2 and g * (s - mean), which wait for the mean.
- * LOCAL_SIZE: N / 8 rounded up to a power of two, from 32 to 256: few columns a work-item, because each of them takes
- * up to ten registers. Any power of two is right. */
+ * A work-group walks over the PART_ROWS rows of one part, AT_ONCE rows at a time; the sums over rows stay in the
+ * registers of the work-item that owns the columns and are stored once. The next rows' loads are on the way during the
+ * current rows' reductions, of which there are two for all of them: sums of s and g; then of (s - mean)^2 and
+ * g * (s - mean), which wait for the mean. Several rows share their barriers and keep the work-items busy between them.
+ * Past the part's end rows are zeros, which change no sum.
+ * LOCAL_SIZE: N / VECTOR rounded up to a power of two, from 32 to 256: few columns a work-item, because each of them
+ * takes three sums' registers and more for each row. Any power of two from 8 on is right. */
 #define REDUCE
-#define REDUCE_PAIRS
 #include "common.glsl"
 
 layout(constant_id = CONST_RESIDUAL) const uint RESIDUAL = 0;
@@ -30,15 +31,53 @@ const uint STATISTICS = NORM_DX | NORM_DW; /* z is needed */
 const uint HAS_Y = NORM_DX | RESIDUAL;
 const uint PART_SETS = 2 * NORM_DW + (BIAS_SUM != BIAS_SUM_NONE ? 1 : 0); /* vectors of a part's sums */
 
-/* raw = name[first ...] */
+/* Rows at a time, so many that four work-groups run on a multiprocessor: a row takes the registers of d and z and of
+ * what is loaded of the next one. Measured on an H200; ROWS_REGISTERS leaves room for the sums over rows. */
+const uint ROW_LOADS =
+    (1 + RESIDUAL + STATISTICS + (BIAS_SUM == BIAS_SUM_OPERAND ? 1 : 0)) * STEPS * (ALIGNED != 0 ? 4 : 1);
+const uint ROW_REGISTERS = (2 * STEPS * ACCESS + ROW_LOADS) * LOCAL_SIZE;
+const uint ROWS_REGISTERS = NORM_DX != 0 ? 7168 : 12288;
+const uint ROWS_FIT = ROWS_REGISTERS / ROW_REGISTERS < PART_ROWS ? ROWS_REGISTERS / ROW_REGISTERS : PART_ROWS;
+const uint AT_ONCE = ROWS_FIT >= 4 ? 4 : ROWS_FIT >= 2 ? 2 : 1;
+const uint SUMS = (1 + NORM_DX) * AT_ONCE;
+GROUP_SUMS
+
+/* raw = the rows `first` to `first` + AT_ONCE - 1 of name, where some repeat at the end */
 #define FETCH(raw, name, first)                                                                                        \
-    UNROLL for (uint i = 0; i < STEPS; i++) { FETCH_ACCESS(raw[i], name, (first) + column_inside(i)); }
+    UNROLL for (uint a = 0; a < AT_ONCE; a++)                                                                          \
+    {                                                                                                                  \
+        UNROLL for (uint i = 0; i < STEPS; i++)                                                                        \
+        {                                                                                                              \
+            FETCH_ACCESS(raw[a][i], name, min((first) + a, end - 1) * N + column_inside(i));                           \
+        }                                                                                                              \
+    }
+
+/* The same where there are such rows: a branch that all work-items take alike. */
+#define FETCH_NEXT(raw, name)                                                                                          \
+    if (row + AT_ONCE < end) {                                                                                         \
+        FETCH(raw, name, row + AT_ONCE);                                                                               \
+    }
+
+/* raw = next, or zeros for rows past the end */
+#define TAKE(raw, next)                                                                                                \
+    UNROLL for (uint a = 0; a < AT_ONCE; a++)                                                                          \
+    {                                                                                                                  \
+        UNROLL for (uint i = 0; i < STEPS; i++) raw[a][i] = row + a < end ? next[a][i] : raw_access(0);                \
+    }
+
+/* d of step i of row a of those held */
+#define UNPACK_D(a, i)                                                                                                 \
+    UNPACK_ACCESS(raw_x[a][i], d);                                                                                     \
+    if (RESIDUAL > ADDEND) {                                                                                           \
+        UNPACK_ACCESS(raw_residual[a][i], r);                                                                          \
+        UNROLL for (uint c = 0; c < ACCESS; c++) d[c] += r[c];                                                         \
+    }
 
 /* The vector number `set` of this part's sums. */
 #define STORE_PART(set, sums)                                                                                          \
     UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
     {                                                                                                                  \
-        if (column_of(i) < N) {                                                                                        \
+        if (in_row(i)) {                                                                                               \
             STORE_FLOATS(partials, (group_number() * PART_SETS + (set)) * N + column_of(i), sums[i]);                  \
         }                                                                                                              \
     }
@@ -57,116 +96,134 @@ OUTPUT(SLOT_SUM, sum);
 
 void main()
 {
-    raw_access next_residual[STEPS], next_saved[STEPS], next_extra[STEPS];
+    raw_access raw_residual[AT_ONCE][STEPS], next_residual[AT_ONCE][STEPS];
+    raw_access raw_saved[AT_ONCE][STEPS], next_saved[AT_ONCE][STEPS];
+    raw_access raw_extra[AT_ONCE][STEPS], next_extra[AT_ONCE][STEPS];
     const uint first = group_number() * PART_ROWS, end = min(first + PART_ROWS, batch[ROWS]);
     if (first < end) {
-        raw_access next_x[STEPS];
+        raw_access raw_x[AT_ONCE][STEPS], next_x[AT_ONCE][STEPS];
         float gamma_sums[STEPS][VECTOR], beta_sums[STEPS][VECTOR], bias_sums[STEPS][VECTOR];
         UNROLL for (uint i = 0; i < STEPS; i++)
         {
             UNROLL for (uint c = 0; c < ACCESS; c++) gamma_sums[i][c] = beta_sums[i][c] = bias_sums[i][c] = 0.0;
         }
+        const uvec4 key = dropout_key();
         float scale[STEPS][VECTOR];
         if (NORM_DX != 0) {
             UNROLL for (uint i = 0; i < STEPS; i++) { LOAD_ACCESS(gamma, column_inside(i), scale[i]); }
         }
-        FETCH(next_x, x, first * N);
+        FETCH(next_x, x, first);
         if (RESIDUAL != 0) {
-            FETCH(next_residual, residual, first * N);
+            FETCH(next_residual, residual, first);
         }
         if (STATISTICS != 0) {
-            FETCH(next_saved, saved, first * N);
+            FETCH(next_saved, saved, first);
         }
         if (BIAS_SUM == BIAS_SUM_OPERAND) {
-            FETCH(next_extra, extra, first * N);
+            FETCH(next_extra, extra, first);
         }
-        for (uint row = first; row < end; row++) {
-            float d[STEPS][VECTOR], z[STEPS][VECTOR], r[STEPS][VECTOR]; /* r begins as what is added to it */
-            UNROLL for (uint i = 0; i < STEPS; i++)
-            {
-                UNPACK_ACCESS(next_x[i], d[i]);
-                if (RESIDUAL != 0) {
-                    UNPACK_ACCESS(next_residual[i], r[i]);
-                    if (ADDEND == 0) {
-                        UNROLL for (uint c = 0; c < ACCESS; c++) d[i][c] += r[i][c];
-                    }
-                }
-                if (STATISTICS != 0) {
-                    UNPACK_ACCESS(next_saved[i], z[i]);
-                }
-                if (BIAS_SUM == BIAS_SUM_OPERAND) {
-                    float v[VECTOR];
-                    UNPACK_ACCESS(next_extra[i], v);
-                    UNROLL for (uint c = 0; c < ACCESS; c++) bias_sums[i][c] += v[c];
-                }
+        for (uint row = first; row < end; row += AT_ONCE) {
+            TAKE(raw_x, next_x);
+            FETCH_NEXT(next_x, x);
+            if (RESIDUAL != 0) {
+                TAKE(raw_residual, next_residual);
+                FETCH_NEXT(next_residual, residual);
             }
-            if (row + 1 < end) {
-                FETCH(next_x, x, (row + 1) * N);
-                if (RESIDUAL != 0) {
-                    FETCH(next_residual, residual, (row + 1) * N);
-                }
-                if (STATISTICS != 0) {
-                    FETCH(next_saved, saved, (row + 1) * N);
-                }
-                if (BIAS_SUM == BIAS_SUM_OPERAND) {
-                    FETCH(next_extra, extra, (row + 1) * N);
-                }
-            }
-            float mean_g = 0.0, rstd = 1.0, along = 0.0;
             if (STATISTICS != 0) {
-                vec2 part = vec2(0.0);
-                UNROLL for (uint i = 0; i < STEPS; i++)
-                {
-                    UNROLL for (uint c = 0; c < ACCESS; c++)
-                    {
-                        part.x += column_of(i) < N ? z[i][c] : 0.0;
-                        if (NORM_DX != 0) part.y += column_of(i) < N ? d[i][c] * scale[i][c] : 0.0;
-                    }
-                }
-                const vec2 mean = group_sum2(part, 0) / float(N);
-                mean_g = mean.y;
-                part = vec2(0.0);
-                UNROLL for (uint i = 0; i < STEPS; i++)
-                {
-                    UNROLL for (uint c = 0; c < ACCESS; c++)
-                    {
-                        z[i][c] -= mean.x;
-                        part.x = column_of(i) < N ? fma(z[i][c], z[i][c], part.x) : part.x;
-                        if (NORM_DX != 0)
-                            part.y = column_of(i) < N ? fma(d[i][c] * scale[i][c], z[i][c], part.y) : part.y;
-                    }
-                }
-                part = group_sum2(part, 1) / float(N);
-                rstd = 1.0 / sqrt(part.x + uintBitsToFloat(EPSILON));
-                along = part.y * rstd; /* mean(g * z) */
+                TAKE(raw_saved, next_saved);
+                FETCH_NEXT(next_saved, saved);
             }
-            UNROLL for (uint i = 0; i < STEPS; i++)
-            {
-                UNROLL for (uint c = 0; c < ACCESS; c++)
+            if (BIAS_SUM == BIAS_SUM_OPERAND) {
+                TAKE(raw_extra, next_extra);
+                FETCH_NEXT(next_extra, extra);
+            }
+            float d[VECTOR], z[VECTOR], r[VECTOR]; /* r begins as what is added to it */
+            float mean[SUMS];                      /* of s, then of g */
+            if (STATISTICS != 0) {
+                UNROLL for (uint a = 0; a < SUMS; a++) sums[a] = 0.0;
+                UNROLL for (uint a = 0; a < AT_ONCE; a++)
                 {
-                    if (STATISTICS != 0) z[i][c] *= rstd;
-                    if (NORM_DW != 0) {
-                        gamma_sums[i][c] = fma(d[i][c], z[i][c], gamma_sums[i][c]);
-                        beta_sums[i][c] += d[i][c];
-                    }
-                    float v = d[i][c];
-                    if (NORM_DX != 0) v = rstd * (fma(-z[i][c], along, v * scale[i][c]) - mean_g);
-                    r[i][c] = ADDEND != 0 ? r[i][c] + v : v;
-                }
-                if (SUM != 0) {
-                    if (column_of(i) < N) {
-                        STORE_ACCESS(sum, row * N + column_of(i), r[i]);
+                    UNROLL for (uint i = 0; i < STEPS; i++)
+                    {
+                        UNPACK_ACCESS(raw_saved[a][i], z);
+                        UNROLL for (uint c = 0; c < ACCESS; c++) sums[a] += in_row(i) ? z[c] : 0.0;
+                        if (NORM_DX != 0) {
+                            UNPACK_D(a, i);
+                            UNROLL for (uint c = 0; c < ACCESS; c++)
+                                sums[AT_ONCE + a] += in_row(i) ? d[c] * scale[i][c] : 0.0;
+                        }
                     }
                 }
-                if (DROPOUT != 0) {
-                    dropout_access(r[i], row, column_of(i));
+                group_sums();
+                UNROLL for (uint a = 0; a < SUMS; a++)
+                {
+                    mean[a] = sums[a] * (1.0 / float(N));
+                    sums[a] = 0.0;
                 }
-                if (BIAS_SUM == BIAS_SUM_RESULT) {
-                    UNROLL for (uint c = 0; c < ACCESS; c++) bias_sums[i][c] += r[i][c];
+                UNROLL for (uint a = 0; a < AT_ONCE; a++)
+                {
+                    UNROLL for (uint i = 0; i < STEPS; i++)
+                    {
+                        UNPACK_ACCESS(raw_saved[a][i], z);
+                        UNROLL for (uint c = 0; c < ACCESS; c++)
+                        {
+                            z[c] -= mean[a];
+                            sums[a] = in_row(i) ? fma(z[c], z[c], sums[a]) : sums[a];
+                        }
+                        if (NORM_DX != 0) {
+                            UNPACK_D(a, i);
+                            UNROLL for (uint c = 0; c < ACCESS; c++)
+                                sums[AT_ONCE + a] =
+                                    in_row(i) ? fma(d[c] * scale[i][c], z[c], sums[AT_ONCE + a]) : sums[AT_ONCE + a];
+                        }
+                    }
                 }
-                if (HAS_Y != 0) {
-                    if (column_of(i) < N) {
-                        STORE_ACCESS(y, row * N + column_of(i), r[i]);
+                group_sums();
+            }
+            UNROLL for (uint a = 0; a < AT_ONCE; a++)
+            {
+                float rstd = 1.0, along = 0.0; /* along: mean(g * z) */
+                if (STATISTICS != 0) rstd = inversesqrt(fma(sums[a], 1.0 / float(N), uintBitsToFloat(EPSILON)));
+                if (NORM_DX != 0) along = sums[AT_ONCE + a] * (1.0 / float(N)) * rstd;
+                UNROLL for (uint i = 0; i < STEPS; i++)
+                {
+                    UNPACK_D(a, i);
+                    if (STATISTICS != 0) {
+                        UNPACK_ACCESS(raw_saved[a][i], z);
+                    }
+                    if (ADDEND != 0) {
+                        UNPACK_ACCESS(raw_residual[a][i], r);
+                    }
+                    UNROLL for (uint c = 0; c < ACCESS; c++)
+                    {
+                        if (STATISTICS != 0) z[c] = (z[c] - mean[a]) * rstd;
+                        if (NORM_DW != 0) {
+                            gamma_sums[i][c] = fma(d[c], z[c], gamma_sums[i][c]);
+                            beta_sums[i][c] += d[c];
+                        }
+                        float v = d[c];
+                        if (NORM_DX != 0) v = rstd * (fma(-z[c], along, v * scale[i][c]) - mean[AT_ONCE + a]);
+                        r[c] = ADDEND != 0 ? r[c] + v : v;
+                    }
+                    if (SUM != 0) {
+                        if (row + a < end && in_row(i)) {
+                            STORE_ACCESS(sum, (row + a) * N + column_of(i), r);
+                        }
+                    }
+                    if (DROPOUT != 0) {
+                        dropout_keyed(r, key, row + a, column_of(i));
+                    }
+                    if (BIAS_SUM == BIAS_SUM_RESULT) {
+                        UNROLL for (uint c = 0; c < ACCESS; c++) bias_sums[i][c] += r[c];
+                    }
+                    if (BIAS_SUM == BIAS_SUM_OPERAND) {
+                        UNPACK_ACCESS(raw_extra[a][i], d);
+                        UNROLL for (uint c = 0; c < ACCESS; c++) bias_sums[i][c] += d[c];
+                    }
+                    if (HAS_Y != 0) {
+                        if (row + a < end && in_row(i)) {
+                            STORE_ACCESS(y, (row + a) * N + column_of(i), r);
+                        }
                     }
                 }
             }

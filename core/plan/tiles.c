@@ -143,13 +143,17 @@ static uint32_t part_rows(const struct device_limits *limits, uint64_t max_rows,
     return rows ? (uint32_t)rows : 1;
 }
 
-/* A work-item owns eight columns, which with all sums take about 100 registers: so few that four groups of 128 run on a
- * multiprocessor. Without sums over rows there is nothing to gain from several rows a part. */
-static void set_layernorm_backward(struct call *call, const struct device_limits *limits, uint64_t max_rows)
+/* A work-item owns one vector's columns, which with all sums and two rows of f16 take up to 128 registers: so few that
+ * four groups of 128 run on a multiprocessor. The kernel takes up to four rows at a time; without sums over rows there
+ * is nothing to gain from more. */
+static void set_layernorm_backward(struct call *call, const struct device_limits *limits, uint32_t vector,
+                                   uint64_t max_rows)
 {
     bool sums = call_get(call, CONST_NORM_DW, 0) || call_get(call, CONST_BIAS_SUM, BIAS_SUM_NONE) != BIAS_SUM_NONE;
-    call_set(call, CONST_LOCAL_SIZE, row_size(limits, (uint32_t)divide_up(call_get(call, CONST_N, 1), 8)));
-    call_set(call, CONST_PART_ROWS, sums ? part_rows(limits, max_rows, 1) : 1);
+    uint32_t rows = part_rows(limits, max_rows, 1);
+    if (rows > 4) rows = sums ? (uint32_t)divide_up(rows, 4) * 4 : 4;
+    call_set(call, CONST_LOCAL_SIZE, row_size(limits, (uint32_t)divide_up(call_get(call, CONST_N, 1), vector)));
+    call_set(call, CONST_PART_ROWS, rows);
 }
 
 /* The kernel has up to eight rows' loads in flight. */
@@ -212,7 +216,7 @@ void call_tiles(struct call *call, const struct device_limits *limits, bool f16,
     else if (!strcmp(call->kernel, "softmax") || !strcmp(call->kernel, "softmax_backward"))
         call_set(call, CONST_LOCAL_SIZE, 32); /* holds 512 scores in the registers of one sub-group */
     else if (!strcmp(call->kernel, "layernorm_backward"))
-        set_layernorm_backward(call, limits, max_rows);
+        set_layernorm_backward(call, limits, vector, max_rows);
     else if (!strcmp(call->kernel, "columns"))
         set_columns(call, limits, access, max_rows);
     else if (!strcmp(call->kernel, "reduce"))
