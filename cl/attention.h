@@ -1,7 +1,7 @@
 /* What attention and its backward kernels share: the shape of a tile of scores, how operands come into shared memory,
  * who computes what, dropout's bits. Twin of shaders/attention.glsl.
  *
- * A work-group has TILE_M rows of one head (queries; keys in attention_dkv) and walks over the columns (the other side
+ * A work-group has TILE_M rows of one head (queries; keys in attention_backward) and walks over the columns (the other side
  * of the scores) of their sequence in steps of TILE_N. A tile of TILE_M x TILE_N scores is a product over the channels,
  * in slabs of TILE_K; what is made of the scores goes through shared memory and is multiplied with columns x channels.
  * A work-item owns THREAD_M rows and every THREADS_N-th column, later the same rows and every THREADS_N-th quad of
@@ -35,6 +35,9 @@
 #endif
 #ifndef V_OFFSET
 #define V_OFFSET 0
+#endif
+#ifndef TILE_V
+#define TILE_V 32
 #endif
 #ifndef TILE_M
 #define TILE_M 32
@@ -70,14 +73,14 @@
 /* Slabs of rows and of columns, columns x channels, and weights, in shared memory. */
 #define TILE_X_QUADS (TILE_K * QUADS_M)
 #define TILE_W_QUADS (TILE_K * QUADS_N)
-#define TILE_V_QUADS (TILE_N * QUADS_V)
+#define TILE_V_QUADS (TILE_V * QUADS_V)
 #define TILE_P_QUADS (TILE_N * QUADS_P)
 
 #define VECTORS_K (TILE_K / VECTOR)
 #define VECTORS_V (QUADS_V * 4 / VECTOR)
 #define BLOCKS_X (QUADS_M * VECTORS_K)
 #define BLOCKS_W (QUADS_N * VECTORS_K)
-#define BLOCKS_V (TILE_N / 4 * VECTORS_V)
+#define BLOCKS_V (TILE_V / 4 * VECTORS_V)
 #define ROUNDS(blocks) (((blocks) + LOCAL_SIZE - 1) / LOCAL_SIZE)
 
 /* exp(x) is 2^(x log2 e): the scores are scaled once for both. */
@@ -153,8 +156,8 @@ INLINE void load_columns(__local float4 *tile, __global const storage *from, con
     }
 }
 
-/* All channels of the columns: [column][channel]. */
-#define LOAD_CHANNELS(tile, name, at, stride, count) load_channels(tile, name, at, stride, count)
+/* All channels of TILE_V columns: [column][channel]. */
+#define LOAD_CHANNELS(tile, tile_at, name, at, stride, count) load_channels((tile) + (tile_at), name, at, stride, count)
 
 INLINE void load_channels(__local float4 *tile, __global const storage *from, const uint at, const uint stride,
                           const uint count)
@@ -181,8 +184,18 @@ INLINE void load_channels(__local float4 *tile, __global const storage *from, co
     MULTIPLY(score, COLUMN_QUADS, x_tile, (x_at) + thread_m(), QUADS_M, w_tile, (w_at) + thread_n(), QUADS_N, channels)
 
 /* sum += weights times channels over `columns` columns. */
-#define MULTIPLY_CHANNELS(sum, p_tile, v_tile, columns)                                                                \
-    MULTIPLY(sum, CHANNEL_QUADS, p_tile, thread_m(), QUADS_P, v_tile, thread_n(), QUADS_V, columns)
+#define MULTIPLY_CHANNELS(sum, p_tile, p_at, v_tile, v_at, columns)                                                    \
+    MULTIPLY(sum, CHANNEL_QUADS, p_tile, (p_at) + thread_m(), QUADS_P, v_tile, (v_at) + thread_n(), QUADS_V, columns)
+
+/* The same with the channels of the `count` columns from name[at] on, slab by slab; the weights may have been stored
+ * right before. Ends with a barrier. */
+#define MULTIPLY_ROWS(sum, p_tile, p_at, v_tile, v_at, name, at, stride, count)                                        \
+    for (uint v0 = 0; v0 < (count); v0 += TILE_V) {                                                                    \
+        LOAD_CHANNELS(v_tile, v_at, name, (at) + v0 * (stride), stride, (count)-v0);                                   \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                  \
+        MULTIPLY_CHANNELS(sum, p_tile, (p_at) + v0 * QUADS_P, v_tile, v_at, min((count)-v0, (uint)TILE_V));           \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                  \
+    }
 
 /* tile = this work-item's scores, or what has been made of them: [column][row]. */
 #define PUT_SCORES(tile, score) put_scores(tile, score)
@@ -202,6 +215,26 @@ INLINE void put_scores(__local float4 *tile, const float4 *score)
             tile[to + 3 * THREADS_N * QUADS_P] = (float4)(e0.w, e1.w, e2.w, e3.w);
         }
     }
+}
+
+/* The same with rows and columns exchanged, where there are as many of both: [row][column]. A row of what then is
+ * multiplied is a column here. */
+#define PUT_TURNED(tile, score) put_turned(tile, score)
+
+INLINE void put_turned(__local float4 *tile, const float4 *score)
+{
+    UNROLL
+    for (uint i = 0; i < THREAD_M; i++)
+        UNROLL
+        for (uint j = 0; j < COLUMN_QUADS; j++)
+            tile[held_row(i) * QUADS_P + j * THREADS_N + thread_n()] = score[i * COLUMN_QUADS + j];
+}
+
+/* The column that this work-item's row i then is. */
+INLINE uint turned_row(const uint i)
+{
+    const uint quad = i / 4 * THREADS_M + thread_m();
+    return quad / THREADS_N * (4 * THREADS_N) + quad % THREADS_N + i % 4 * THREADS_N;
 }
 
 /* The `count` rows from name[at] on = sum. */

@@ -120,6 +120,21 @@ typedef float raw_access;
 #define STORE_FLOATS(name, at, v) (name)[at] = (v)[0]
 #endif
 
+/* v = ACCESS floats from a tensor of floats. */
+#if ALIGNED
+#define LOAD_FLOATS(name, at, v)                                                                                       \
+    UNROLL for (uint c_ = 0; c_ < VECTOR; c_ += 4)                                                                     \
+    {                                                                                                                  \
+        const float4 quad_ = *(__global const float4 *)((name) + (at) + c_);                                           \
+        (v)[c_] = quad_.x;                                                                                             \
+        (v)[c_ + 1] = quad_.y;                                                                                         \
+        (v)[c_ + 2] = quad_.z;                                                                                         \
+        (v)[c_ + 3] = quad_.w;                                                                                         \
+    }
+#else
+#define LOAD_FLOATS(name, at, v) (v)[0] = (name)[at]
+#endif
+
 /* The last statement under a condition that has barriers in it. PoCL 3.1 lets the first work-item decide for all about
  * a branch that leaves the kernel from there; with a barrier behind it no branch does. */
 #define LAST_BARRIER barrier(CLK_LOCAL_MEM_FENCE)

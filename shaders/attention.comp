@@ -19,18 +19,19 @@ layout(constant_id = CONST_LSE) const uint LSE = LSE_NONE;
 
 OUTPUT_OF(SLOT_LSE, float, lse);
 
-/* Keys and values take turns in the same memory. */
-#define TILE_WV_QUADS (TILE_W_QUADS > TILE_V_QUADS ? TILE_W_QUADS : TILE_V_QUADS)
+/* Keys and weights take turns in the same memory, so do values and what the work-items of a row tell each other. */
+#define ROW_QUADS (THREADS_N * QUADS_M)
+#define TILE_WP_QUADS (TILE_W_QUADS > TILE_P_QUADS ? TILE_W_QUADS : TILE_P_QUADS)
+#define TILE_VR_QUADS (TILE_V_QUADS > ROW_QUADS ? TILE_V_QUADS : ROW_QUADS)
 
 /* Below every score, and far enough from the end of the range that a difference stays finite. */
 #define LOWEST -3.0e38
 
 #define LN2 0.693147181
 
-shared vec4 x_tile[TILE_X_QUADS];          /* [channel][row] */
-shared vec4 wv_tile[TILE_WV_QUADS];        /* keys [channel][key], values [key][channel] */
-shared vec4 p_tile[TILE_P_QUADS];          /* weights [key][row] */
-shared vec4 row_tile[THREADS_N * QUADS_M]; /* what the work-items of a row tell each other */
+shared vec4 x_tile[TILE_X_QUADS];   /* [channel][row] */
+shared vec4 wp_tile[TILE_WP_QUADS]; /* keys [channel][key], weights [key][row] */
+shared vec4 vr_tile[TILE_VR_QUADS]; /* values [key][channel], statistics [work-item of a row][row] */
 
 /* This work-item's part of a step, of the result, and of the rows' statistics. */
 vec4 score[SCORES];
@@ -75,11 +76,11 @@ void main()
             UNROLL
             for (uint i = 0; i < SCORES; i++) score[i] = vec4(0.0);
             for (uint p0 = 0; p0 < HEAD_DIM; p0 += TILE_K) {
-                barrier(); /* nobody reads the tiles before any more */
+                barrier(); /* nobody reads the slabs before any more */
                 if (HEAD_DIM > TILE_K || key0 == 0) LOAD_ROWS(x_tile, 0, x, x_at, X_STRIDE, rows, p0, 0);
-                LOAD_COLUMNS(wv_tile, 0, w, w_at + key0 * W_STRIDE, W_STRIDE, keys, p0, 0);
+                LOAD_COLUMNS(wp_tile, 0, w, w_at + key0 * W_STRIDE, W_STRIDE, keys, p0, 0);
                 barrier();
-                MULTIPLY_SLABS(score, x_tile, 0, wv_tile, 0, min(HEAD_DIM - p0, TILE_K));
+                MULTIPLY_SLABS(score, x_tile, 0, wp_tile, 0, min(HEAD_DIM - p0, TILE_K));
             }
 
             /* ---- the largest score of each row; keys beyond the sequence are no keys ---- */
@@ -100,20 +101,17 @@ void main()
             }
             UNROLL
             for (uint i = 0; i < THREAD_M / 4; i++)
-                row_tile[n * QUADS_M + i * THREADS_M + m] =
+                vr_tile[n * QUADS_M + i * THREADS_M + m] =
                     vec4(step[i * 4], step[i * 4 + 1], step[i * 4 + 2], step[i * 4 + 3]);
             barrier(); /* the keys' tile is free, too */
-
-            /* ---- values ---- */
-            LOAD_CHANNELS(wv_tile, v, v_at + key0 * V_STRIDE, V_STRIDE, keys);
 
             /* ---- weights, relative to the largest score so far ---- */
             UNROLL
             for (uint i = 0; i < THREAD_M / 4; i++) {
-                vec4 most = row_tile[i * THREADS_M + m];
+                vec4 most = vr_tile[i * THREADS_M + m];
                 UNROLL
                 for (uint other = 1; other < THREADS_N; other++)
-                    most = max(most, row_tile[other * QUADS_M + i * THREADS_M + m]);
+                    most = max(most, vr_tile[other * QUADS_M + i * THREADS_M + m]);
                 step[i * 4] = most.x;
                 step[i * 4 + 1] = most.y;
                 step[i * 4 + 2] = most.z;
@@ -143,24 +141,24 @@ void main()
                     score[i * COLUMN_QUADS + j] = e;
                 }
             }
-            PUT_SCORES(p_tile, score);
             barrier();
 
             /* ---- weights times values ---- */
-            MULTIPLY_CHANNELS(sum, p_tile, wv_tile, keys);
+            PUT_SCORES(wp_tile, score);
+            MULTIPLY_ROWS(sum, wp_tile, 0, vr_tile, 0, v, v_at + key0 * V_STRIDE, V_STRIDE, keys);
         }
 
         /* ---- the rows' totals, and the mean that they make of the sums ---- */
         UNROLL
         for (uint i = 0; i < THREAD_M / 4; i++)
-            row_tile[n * QUADS_M + i * THREADS_M + m] =
+            vr_tile[n * QUADS_M + i * THREADS_M + m] =
                 vec4(total[i * 4], total[i * 4 + 1], total[i * 4 + 2], total[i * 4 + 3]);
         barrier();
         UNROLL
         for (uint i = 0; i < THREAD_M / 4; i++) {
-            vec4 all = row_tile[i * THREADS_M + m];
+            vec4 all = vr_tile[i * THREADS_M + m];
             UNROLL
-            for (uint other = 1; other < THREADS_N; other++) all += row_tile[other * QUADS_M + i * THREADS_M + m];
+            for (uint other = 1; other < THREADS_N; other++) all += vr_tile[other * QUADS_M + i * THREADS_M + m];
             total[i * 4] = all.x;
             total[i * 4 + 1] = all.y;
             total[i * 4 + 2] = all.z;

@@ -1,7 +1,7 @@
 /* What attention and its backward kernels share: the shape of a tile of scores, how operands come into shared memory,
  * who computes what, dropout's bits. Twin of cl/attention.h.
  *
- * A work-group has TILE_M rows of one head (queries; keys in attention_dkv) and walks over the columns (the other side
+ * A work-group has TILE_M rows of one head (queries; keys in attention_backward) and walks over the columns (the other side
  * of the scores) of their sequence in steps of TILE_N. A tile of TILE_M x TILE_N scores is a product over the channels,
  * in slabs of TILE_K; what is made of the scores goes through shared memory and is multiplied with columns x channels.
  * A work-item owns THREAD_M rows and every THREADS_N-th column, later the same rows and every THREADS_N-th quad of
@@ -19,6 +19,7 @@ layout(constant_id = CONST_V_STRIDE) const uint V_STRIDE = 32;
 layout(constant_id = CONST_V_OFFSET) const uint V_OFFSET = 0;
 layout(constant_id = CONST_TILE_M) const uint TILE_M = 32;
 layout(constant_id = CONST_TILE_N) const uint TILE_N = 32;
+layout(constant_id = CONST_TILE_V) const uint TILE_V = 32;
 layout(constant_id = CONST_TILE_K) const uint TILE_K = 32;
 layout(constant_id = CONST_THREAD_M) const uint THREAD_M = 4;
 
@@ -52,14 +53,14 @@ QUADS_OF(SLOT_Y, y, writeonly);
 /* Slabs of rows and of columns, columns x channels, and weights, in shared memory. */
 #define TILE_X_QUADS (TILE_K * QUADS_M)
 #define TILE_W_QUADS (TILE_K * QUADS_N)
-#define TILE_V_QUADS (TILE_N * QUADS_V)
+#define TILE_V_QUADS (TILE_V * QUADS_V)
 #define TILE_P_QUADS (TILE_N * QUADS_P)
 
 #define VECTORS_K (TILE_K / VECTOR)
 #define VECTORS_V (QUADS_V * 4 / VECTOR)
 #define BLOCKS_X (QUADS_M * VECTORS_K)
 #define BLOCKS_W (QUADS_N * VECTORS_K)
-#define BLOCKS_V (TILE_N / 4 * VECTORS_V)
+#define BLOCKS_V (TILE_V / 4 * VECTORS_V)
 #define ROUNDS(blocks) (((blocks) + LOCAL_SIZE - 1) / LOCAL_SIZE)
 
 /* exp(x) is 2^(x log2 e): the scores are scaled once for both. */
@@ -122,8 +123,8 @@ uint block_of(const uint b, const uint turn)
         }                                                                                                              \
     }
 
-/* All channels of the columns: [column][channel]. */
-#define LOAD_CHANNELS(tile, name, at, stride, count)                                                                   \
+/* All channels of TILE_V columns: [column][channel]. */
+#define LOAD_CHANNELS(tile, tile_at, name, at, stride, count)                                                          \
     UNROLL for (uint b = 0; b < ROUNDS(BLOCKS_V); b++)                                                                 \
     {                                                                                                                  \
         const uint block = local_number() + b * LOCAL_SIZE;                                                            \
@@ -134,17 +135,35 @@ uint block_of(const uint b, const uint turn)
             uvec4 raw[4];                                                                                              \
             UNROLL for (uint r = 0; r < 4; r++)                                                                        \
                 FETCH_VECTOR(raw[r], name, begin + r * (stride), column + r < (count), p, HEAD_DIM, ALIGNED != 0);     \
-            UNROLL for (uint r = 0; r < 4; r++) PUT_VECTOR(tile, (column + r) * QUADS_V + p / 4, raw[r]);              \
+            UNROLL for (uint r = 0; r < 4; r++)                                                                        \
+                PUT_VECTOR(tile, (tile_at) + (column + r) * QUADS_V + p / 4, raw[r]);                                  \
         }                                                                                                              \
     }
 
+/* Channels, or columns, that are multiplied without a branch: few work-groups run on a multiprocessor, so that there is
+ * much to gain from loads that are on their way early. Channels come in blocks of at least four, with zeros behind the
+ * last one, so do columns; weights behind the last are finite. */
+const uint AT_ONCE = HEAD_DIM % 8 == 0 ? 8 : 4;
+
 /* score += rows times columns over `channels` channels of the slabs x_tile[x_at ...] and w_tile[w_at ...]. */
 #define MULTIPLY_SLABS(score, x_tile, x_at, w_tile, w_at, channels)                                                    \
-    MULTIPLY(score, COLUMN_QUADS, x_tile, (x_at) + thread_m(), QUADS_M, w_tile, (w_at) + thread_n(), QUADS_N, channels)
+    MULTIPLY(score, COLUMN_QUADS, x_tile, (x_at) + thread_m(), QUADS_M, w_tile, (w_at) + thread_n(), QUADS_N,          \
+             channels, AT_ONCE)
 
 /* sum += weights times channels over `columns` columns. */
-#define MULTIPLY_CHANNELS(sum, p_tile, v_tile, columns)                                                                \
-    MULTIPLY(sum, CHANNEL_QUADS, p_tile, thread_m(), QUADS_P, v_tile, thread_n(), QUADS_V, columns)
+#define MULTIPLY_CHANNELS(sum, p_tile, p_at, v_tile, v_at, columns)                                                    \
+    MULTIPLY(sum, CHANNEL_QUADS, p_tile, (p_at) + thread_m(), QUADS_P, v_tile, (v_at) + thread_n(), QUADS_V, columns,  \
+             AT_ONCE)
+
+/* The same with the channels of the `count` columns from name[at] on, slab by slab; the weights may have been stored
+ * right before. Ends with a barrier. */
+#define MULTIPLY_ROWS(sum, p_tile, p_at, v_tile, v_at, name, at, stride, count)                                        \
+    for (uint v0 = 0; v0 < (count); v0 += TILE_V) {                                                                    \
+        LOAD_CHANNELS(v_tile, v_at, name, (at) + v0 * (stride), stride, (count)-v0);                                   \
+        barrier();                                                                                  \
+        MULTIPLY_CHANNELS(sum, p_tile, (p_at) + v0 * QUADS_P, v_tile, v_at, min((count)-v0, TILE_V));           \
+        barrier();                                                                                  \
+    }
 
 /* tile = this work-item's scores, or what has been made of them: [column][row]. */
 #define PUT_SCORES(tile, score)                                                                                        \
@@ -161,6 +180,20 @@ uint block_of(const uint b, const uint turn)
             tile[to + 3 * THREADS_N * QUADS_P] = vec4(e0.w, e1.w, e2.w, e3.w);                                         \
         }                                                                                                              \
     }
+
+/* The same with rows and columns exchanged, where there are as many of both: [row][column]. A row of what then is
+ * multiplied is a column here. */
+#define PUT_TURNED(tile, score)                                                                                        \
+    UNROLL for (uint i = 0; i < THREAD_M; i++)                                                                         \
+        UNROLL for (uint j = 0; j < COLUMN_QUADS; j++)                                                                 \
+            tile[held_row(i) * QUADS_P + j * THREADS_N + thread_n()] = score[i * COLUMN_QUADS + j];
+
+/* The column that this work-item's row i then is. */
+uint turned_row(const uint i)
+{
+    const uint quad = i / 4 * THREADS_M + thread_m();
+    return quad / THREADS_N * (4 * THREADS_N) + quad % THREADS_N + i % 4 * THREADS_N;
+}
 
 /* The `count` rows from name[at] on = sum. */
 #define STORE_SUMS(name, at, stride, count, sum)                                                                       \

@@ -117,6 +117,21 @@ const uint ACCESS = ALIGNED != 0 ? VECTOR : 1;
         name[at] = v[0];                                                                                               \
     }
 
+/* v = ACCESS floats from a tensor of floats, whose other view is INPUT_OF(slot, vec4, name_quads). */
+#define LOAD_FLOATS(name, at, v)                                                                                       \
+    if (ALIGNED != 0) {                                                                                                \
+        UNROLL for (uint c_ = 0; c_ < VECTOR; c_ += 4)                                                                 \
+        {                                                                                                              \
+            const vec4 quad_ = name##_quads[((at) + c_) / 4];                                                          \
+            v[c_] = quad_.x;                                                                                           \
+            v[c_ + 1] = quad_.y;                                                                                       \
+            v[c_ + 2] = quad_.z;                                                                                       \
+            v[c_ + 3] = quad_.w;                                                                                       \
+        }                                                                                                              \
+    } else {                                                                                                           \
+        v[0] = name[at];                                                                                               \
+    }
+
 /* Work-groups are numbered through both dimensions of the grid. */
 uint group_number() { return gl_WorkGroupID.x + gl_WorkGroupID.y * GRID_WIDTH; }
 uint local_number() { return gl_LocalInvocationID.x; }

@@ -119,23 +119,28 @@ uvec2 pack_quad(const vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.
 
 /* sum += the product of two tiles in shared memory, in ascending k up to `count`: a work-item's THREAD_M rows, quads
  * that lie THREADS_M apart from a[a_at] on, times `quads` quads of columns that lie THREADS_N apart from b[b_at] on. A
- * k is a_step and b_step quads. The loop over k stays a loop: unrolled it was slower. */
-#define MULTIPLY(sum, quads, a, a_at, a_step, b, b_at, b_step, count)                                                  \
-    for (uint k = 0; k < (count); k++) {                                                                               \
-        float a_k[THREAD_M];                                                                                           \
-        vec4 b_k[quads];                                                                                               \
-        UNROLL for (uint i = 0; i < THREAD_M / 4; i++)                                                                 \
+ * k is a_step and b_step quads. `at_once` k follow each other without a branch; the last may lie behind `count`: there
+ * one factor is 0, the other finite. */
+#define MULTIPLY(sum, quads, a, a_at, a_step, b, b_at, b_step, count, at_once)                                         \
+    for (uint k0 = 0; k0 < (count); k0 += (at_once)) {                                                                 \
+        UNROLL for (uint next = 0; next < (at_once); next++)                                                           \
         {                                                                                                              \
-            const vec4 quad = a[(a_at) + k * (a_step) + i * THREADS_M];                                                \
-            a_k[i * 4] = quad.x;                                                                                       \
-            a_k[i * 4 + 1] = quad.y;                                                                                   \
-            a_k[i * 4 + 2] = quad.z;                                                                                   \
-            a_k[i * 4 + 3] = quad.w;                                                                                   \
-        }                                                                                                              \
-        UNROLL for (uint j = 0; j < (quads); j++) b_k[j] = b[(b_at) + k * (b_step) + j * THREADS_N];                   \
-        UNROLL for (uint i = 0; i < THREAD_M; i++)                                                                     \
-        {                                                                                                              \
-            UNROLL for (uint j = 0; j < (quads); j++)                                                                  \
-                sum[i * (quads) + j] = fma(vec4(a_k[i]), b_k[j], sum[i * (quads) + j]);                                \
+            const uint k = k0 + next;                                                                                  \
+            float a_k[THREAD_M];                                                                                       \
+            vec4 b_k[quads];                                                                                           \
+            UNROLL for (uint i = 0; i < THREAD_M / 4; i++)                                                             \
+            {                                                                                                          \
+                const vec4 quad = a[(a_at) + k * (a_step) + i * THREADS_M];                                            \
+                a_k[i * 4] = quad.x;                                                                                   \
+                a_k[i * 4 + 1] = quad.y;                                                                               \
+                a_k[i * 4 + 2] = quad.z;                                                                               \
+                a_k[i * 4 + 3] = quad.w;                                                                               \
+            }                                                                                                          \
+            UNROLL for (uint j = 0; j < (quads); j++) b_k[j] = b[(b_at) + k * (b_step) + j * THREADS_N];               \
+            UNROLL for (uint i = 0; i < THREAD_M; i++)                                                                 \
+            {                                                                                                          \
+                UNROLL for (uint j = 0; j < (quads); j++)                                                              \
+                    sum[i * (quads) + j] = fma(vec4(a_k[i]), b_k[j], sum[i * (quads) + j]);                            \
+            }                                                                                                          \
         }                                                                                                              \
     }

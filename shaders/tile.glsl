@@ -94,8 +94,8 @@ uint sum_column(const uint j, const bool paired)
 shared vec4 tile[TILE_X_QUADS + TILE_W_QUADS];
 vec4 sum[SUMS];
 
-/* sum += the slab's product, in ascending k. */
+/* sum += the slab's product, in ascending k. The loop stays a loop: unrolled it was slower. */
 void multiply()
 {
-    MULTIPLY(sum, SUM_QUADS, tile, thread_m(), QUADS_M, tile, TILE_X_QUADS + thread_n(), QUADS_N, TILE_K);
+    MULTIPLY(sum, SUM_QUADS, tile, thread_m(), QUADS_M, tile, TILE_X_QUADS + thread_n(), QUADS_N, TILE_K, 1);
 }

@@ -165,7 +165,7 @@ static void run_kernel(const struct mask_case *c, struct call *call, const uint3
     call->arguments[0] = (struct call_argument){.slot = SLOT_X};
     call->arguments[1] = (struct call_argument){.slot = SLOT_Y, .written = true};
     call->n_arguments = 2;
-    call_tiles(call, api->limits(d->handle), c->f16, b->tokens);
+    call_tiles(call, NULL, api->limits(d->handle), c->f16, b->tokens, b->longest);
     struct step step = {.name = "mask", .kernel = call->kernel, .launch = call->launch, .f16 = c->f16, .call = call};
     step.bindings[step.n_bindings++] =
         (struct binding){.slot = SLOT_BATCH, .buffer = batch, .bytes = BATCH_BYTES, .words = true};

@@ -295,13 +295,22 @@ static void set_order(const struct graph *g, const struct group *group, struct c
     }
 }
 
-/* Attention's backward pass: keys and values first, then queries, with the same arguments. */
+/* Attention's backward pass leaves the queries' gradient in parts, which a second kernel adds. */
 static void split_attention(struct call calls[GROUP_MAX_CALLS], int *count)
 {
-    if (strcmp(calls[0].kernel, "attention_backward")) return;
-    calls[1] = calls[0];
-    calls[0].kernel = "attention_dkv";
-    calls[1].kernel = "attention_dq";
+    static const uint8_t shared[] = {CONST_HEADS, CONST_HEAD_DIM, CONST_SCALE, CONST_X_STRIDE, CONST_X_OFFSET};
+    struct call *first = &calls[0], *second = &calls[1];
+    if (strcmp(first->kernel, "attention_backward")) return;
+    memset(second, 0, sizeof *second);
+    second->kernel = "attention_dq";
+    second->launch = LAUNCH_ELEMENTS;
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        call_set(second, shared[i], call_get(first, shared[i], 0));
+    call_set(second, CONST_N, call_get(first, CONST_HEADS, 1) * call_get(first, CONST_HEAD_DIM, 1));
+    for (int i = 0; i < first->n_arguments; i++)
+        if (first->arguments[i].slot == SLOT_Y) call_add(second, SLOT_Y, true, first->arguments[i].tensor);
+    call_add(first, SLOT_PARTIALS, true, TENSOR_SCRATCH);
+    call_add(second, SLOT_PARTIALS, false, TENSOR_SCRATCH);
     *count = 2;
 }
 

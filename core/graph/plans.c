@@ -234,7 +234,7 @@ static const struct plan_row flash[] = {
     {"delta", "delta", LAUNCH_ROWS, {ATTENTION_DELTA}},
     {"attention_dx",
      "attention_backward",
-     LAUNCH_QUERIES,
+     LAUNCH_SEQUENCES,
      {SCORES_AGAIN, SOFTMAX_AGAIN, ATTENTION_DROPOUT_AGAIN, CONTEXT_DX1, CONTEXT_DX2, ATTENTION_DROPOUT_DX, SOFTMAX_DX,
       SCORES_DX1, SCORES_DX2}},
     {"qkv_dx", "gemm", LAUNCH_TILES, {QKV_DX, RESIDUAL_DX}, NORM_POST}, /* post-LN */

@@ -30,8 +30,10 @@
 #define SLOT_SAVED 9     /* what the forward pass kept: the value before an activation, a layernorm's input, ... */
 #define SLOT_DELTA 10    /* float [tokens][heads]: the product of attention's output with its gradient */
 #define SLOT_GRADIENT 11 /* a second gradient: that of attention's output */
-#define SLOT_PARTIALS 12 /* float [parts][sets][N]: sums over the rows of one part, for the kernel "reduce" */
-#define SLOT_EXTRA 13    /* a third output, or a further operand */
+#define SLOT_PARTIALS                                                                                                  \
+    12 /* float [parts][sets][N]: sums over the rows of one part, for the kernel "reduce"; of attention's backward     \
+          pass [parts][tokens][HEADS * HEAD_DIM] */
+#define SLOT_EXTRA 13 /* a third output, or a further operand */
 
 /* ---- specialization constants ----
  * Vulkan: constant_id. OpenCL: -D NAME=value with NAME as below without "CONST_". Those not given keep the kernel's
@@ -85,7 +87,9 @@
 #define CONST_NORM_DX 44     /* layernorm_backward: gradient of the input */
 #define CONST_BIAS_SUM 45    /* layernorm_backward: BIAS_SUM_* */
 #define CONST_ADDEND 46      /* 1: layernorm_backward adds SLOT_RESIDUAL to its result, not to the gradient it reads */
-#define CONST_COUNT 47
+#define CONST_TILE_V 47      /* attention: keys (queries) that what is made of the scores is multiplied with at once */
+#define CONST_PARTS 48       /* attention_backward: parts that a sequence's tiles of keys are dealt to */
+#define CONST_COUNT 49
 
 #define ACTIVATION_NONE 0
 #define ACTIVATION_RELU 1

@@ -87,6 +87,9 @@ struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
     case LAUNCH_QUERIES:
         groups = words[HEADER_QUERY_TILES] * heads;
         break;
+    case LAUNCH_SEQUENCES:
+        groups = (uint64_t)words[HEADER_SEQUENCES] * heads * call_get(call, CONST_PARTS, 1);
+        break;
     case LAUNCH_SCORES:
         groups = words[HEADER_SCORE_TILES] * heads;
         break;

@@ -44,8 +44,8 @@ static bool tile_fits(const struct tile *t, const struct device_limits *limits, 
            (size_t)(t->m + t->n) * t->vectors * vector * sizeof(float) <= limits->shared_bytes;
 }
 
-/* The largest tile wastes half a round of groups at the end, a smaller one less. On an H200, 8192 x 768 x 3072 ran at
- * 24 TFLOP/s in 384 large tiles, at 31 in small ones; with four times the rows the large ones reach 33. */
+/* Work-groups run in rounds, and the last one is seldom full. On an H200, 4096 x 1024 outputs are 256 of the largest
+ * tiles, one round: 891 us for 4096 sums each, 1125 in 1024 smaller tiles; 8192 x 768 are 384, a round and a half. */
 static const struct tile *gemm_tile(const struct device_limits *limits, uint32_t vector, uint64_t rows,
                                     uint64_t columns)
 {
@@ -55,7 +55,8 @@ static const struct tile *gemm_tile(const struct device_limits *limits, uint32_t
     for (int i = 0; i < GEMM_TILES - 1; i++) {
         const struct tile *t = &gemm_tiles[i];
         uint64_t groups = divide_up(rows, t->m) * divide_up(columns, t->n);
-        double speed = t->speed * (double)groups / ((double)groups + t->filled / 2);
+        double rounds = (double)divide_up(groups, (uint64_t)t->filled);
+        double speed = t->speed * (double)groups / (rounds * t->filled);
         if (tile_fits(t, limits, vector) && groups >= ENOUGH_GROUPS / 2 && speed > best_speed) {
             best = t;
             best_speed = speed;
@@ -93,25 +94,57 @@ static void set_bgemm(struct call *call, const struct device_limits *limits, uin
     set_tile(call, &(struct tile){rows, narrow ? 32 : rows, rows / 8, 4, 4}, vector);
 }
 
-/* Eight work-items share a row and its keys; each has four rows, which with 128 channels are 64 sums. Shared memory
- * holds the queries' and the keys' slab, later the values in the keys' place, and the weights: at most 31 KiB with 64
- * rows, because slabs are half as deep where the values are wide. */
-static void set_attention(struct call *call, const struct device_limits *limits)
+/* Square tiles; a work-item has 8 x 4 scores, as many sums with 64 channels: 3 reads of shared memory for 32 fma. Where
+ * there are 48 KiB of shared memory, forward keeps all 64 channels of the queries there: 43 KiB, 27 TFLOP/s on an H200
+ * instead of 22. Where memory is small, a work-item has 4 x 4. */
+static void set_attention_tile(struct call *call, const struct device_limits *limits, uint32_t thread, uint32_t slab,
+                               uint32_t values)
 {
     uint32_t rows = attention_rows(limits);
-    call_set(call, CONST_LOCAL_SIZE, rows / 4 * 8);
+    call_set(call, CONST_LOCAL_SIZE, rows / thread * (rows / 4));
     call_set(call, CONST_TILE_M, rows);
-    call_set(call, CONST_TILE_N, 32);
-    call_set(call, CONST_TILE_K, rows < 64 || call_get(call, CONST_HEAD_DIM, 1) > 96 ? 16 : 32);
-    call_set(call, CONST_THREAD_M, 4);
+    call_set(call, CONST_TILE_N, rows);
+    call_set(call, CONST_TILE_K, slab);
+    call_set(call, CONST_TILE_V, values);
+    call_set(call, CONST_THREAD_M, thread);
 }
 
-/* The same work-group. Rows and columns have two slabs each, which lie in the memory of the weights and of the
- * channels: with half as deep slabs 25 KiB do for 64 rows and 128 channels, 13 KiB for 32 rows and 64 channels. */
-static void set_attention_backward(struct call *call, const struct device_limits *limits)
+static bool attention_roomy(const struct device_limits *limits) { return limits->shared_bytes >= 49152; }
+
+static void set_attention(struct call *call, const struct device_limits *limits)
 {
-    set_attention(call, limits);
-    call_set(call, CONST_TILE_K, attention_rows(limits) < 64 || call_get(call, CONST_HEAD_DIM, 1) > 64 ? 16 : 32);
+    bool wide = call_get(call, CONST_HEAD_DIM, 1) > 64, roomy = attention_roomy(limits);
+    set_attention_tile(call, limits, attention_rows(limits) < 64 ? 4 : 8,
+                       !roomy ? 16
+                       : wide ? 32
+                              : 64,
+                       !roomy && wide ? 16 : 32);
+}
+
+/* Keys' and values' sums of 8 rows and 128 channels would not stay in registers: there a work-item has 4. Parts give
+ * work to a large GPU, four groups for each multiprocessor at the session's limits where that takes several; each part
+ * costs a sum of the queries' gradients in memory. On an H200, 8 x 512 tokens, 16 heads: 982, 779, 788, 796 us with 1,
+ * 2, 4 and 8 parts. */
+static void set_attention_backward(struct call *call, const struct device_limits *limits, uint64_t max_rows,
+                                   uint32_t longest)
+{
+    bool wide = call_get(call, CONST_HEAD_DIM, 1) > 64, roomy = attention_roomy(limits) && !wide;
+    uint32_t rows = attention_rows(limits);
+    uint64_t tiles = divide_up(longest, rows), sequences = longest ? divide_up(max_rows, longest) : 1;
+    uint64_t groups = sequences * call_get(call, CONST_HEADS, 1), parts = 2 * ENOUGH_GROUPS / groups;
+    if (parts > tiles) parts = tiles;
+    set_attention_tile(call, limits, rows < 64 || (wide && limits->max_local_size >= 256) ? 4 : 8, roomy ? 32 : 16,
+                       roomy  ? 64
+                       : wide ? 16
+                              : 32);
+    call_set(call, CONST_PARTS, limits->cpu || parts < 1 ? 1 : (uint32_t)parts);
+}
+
+/* The parts are those of attention_backward. */
+static void set_attention_dq(struct call *call, const struct call *before)
+{
+    call_set(call, CONST_TILE_M, call_get(before, CONST_TILE_M, 1));
+    call_set(call, CONST_PARTS, call_get(before, CONST_PARTS, 1));
 }
 
 /* ---- rows ---- */
@@ -167,8 +200,9 @@ static void set_columns(struct call *call, const struct device_limits *limits, u
 }
 
 /* 32 bytes of a part's sums, 32 parts at the same time. On a CPU a vector's width and few parts. */
-static void set_reduce(struct call *call, const struct device_limits *limits)
+static void set_reduce(struct call *call, const struct call *before, const struct device_limits *limits)
 {
+    if (before) call_set(call, CONST_PART_ROWS, call_get(before, CONST_PART_ROWS, 1));
     call_set(call, CONST_LOCAL_SIZE, row_size(limits, limits->cpu ? 64 : 256));
     call_set(call, CONST_TILE_N, limits->cpu ? 16 : 8);
 }
@@ -186,12 +220,14 @@ static bool aligned(const struct call *call, uint32_t vector)
     return true;
 }
 
-void call_tiles(struct call *call, const struct device_limits *limits, bool f16, uint64_t max_rows)
+void call_tiles(struct call *call, const struct call *before, const struct device_limits *limits, bool f16,
+                uint64_t max_rows, uint32_t longest)
 {
     uint32_t vector = f16 ? 8 : 4; /* elements in 16 bytes */
     uint32_t n = call_get(call, CONST_N, 1);
     call_set(call, CONST_ALIGNED, aligned(call, vector));
     uint32_t access = call_get(call, CONST_ALIGNED, 0) ? vector : 1;
+    if (!strcmp(call->kernel, "attention_dq") && before) set_attention_dq(call, before);
     if (!strcmp(call->kernel, "gemm")) {
         if (call_get(call, CONST_M, 0)) max_rows = call_get(call, CONST_M, 0);
         set_tile(call, gemm_tile(limits, vector, max_rows, n), vector);
@@ -200,8 +236,8 @@ void call_tiles(struct call *call, const struct device_limits *limits, bool f16,
         set_bgemm(call, limits, vector);
     else if (!strcmp(call->kernel, "attention"))
         set_attention(call, limits);
-    else if (!strcmp(call->kernel, "attention_dkv") || !strcmp(call->kernel, "attention_dq"))
-        set_attention_backward(call, limits);
+    else if (!strcmp(call->kernel, "attention_backward"))
+        set_attention_backward(call, limits, max_rows, longest);
     else if (!strcmp(call->kernel, "delta")) /* eight work-items share a head */
         call_set(call, CONST_LOCAL_SIZE, row_size(limits, 8 * call_get(call, CONST_HEADS, 1)));
     else if (!strcmp(call->kernel, "layernorm") || !strcmp(call->kernel, "embed"))
@@ -220,7 +256,7 @@ void call_tiles(struct call *call, const struct device_limits *limits, bool f16,
     else if (!strcmp(call->kernel, "columns"))
         set_columns(call, limits, access, max_rows);
     else if (!strcmp(call->kernel, "reduce"))
-        set_reduce(call, limits);
+        set_reduce(call, before, limits);
     else
         call_set(call, CONST_LOCAL_SIZE, row_size(limits, 256)); /* map: what fills a compute unit */
 }
@@ -288,6 +324,9 @@ uint64_t call_scratch_bytes(const struct call *call, uint64_t max_rows)
     for (int i = 0; i < call->n_arguments; i++)
         if (call->arguments[i].written && call->arguments[i].tensor == TENSOR_SCRATCH) sets = 1;
     if (!sets) return 0;
+    if (!strcmp(call->kernel, "attention_backward"))
+        return max_rows * call_get(call, CONST_PARTS, 1) * call_get(call, CONST_HEADS, 1) *
+               call_get(call, CONST_HEAD_DIM, 1) * sizeof(float);
     if (!strcmp(call->kernel, "layernorm_backward"))
         sets = 2 * call_get(call, CONST_NORM_DW, 0) + (call_get(call, CONST_BIAS_SUM, BIAS_SUM_NONE) != BIAS_SUM_NONE);
     if (!strcmp(call->kernel, "scatter") || call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN)
@@ -298,20 +337,20 @@ uint64_t call_scratch_bytes(const struct call *call, uint64_t max_rows)
 /* Quads (16 bytes) of the arrays that cl/attention*.cl and shaders/attention*.comp declare. */
 static size_t attention_quads(const struct call *call)
 {
-    size_t rows = call_get(call, CONST_TILE_M, 0), keys = call_get(call, CONST_TILE_N, 0),
+    size_t rows = call_get(call, CONST_TILE_M, 0), columns = call_get(call, CONST_TILE_N, 0),
            slab = call_get(call, CONST_TILE_K, 0), head = call_get(call, CONST_HEAD_DIM, 0);
     size_t threads_n = call_get(call, CONST_LOCAL_SIZE, 0) / (rows / call_get(call, CONST_THREAD_M, 1));
-    size_t values = keys * (size_t)divide_up(head, 4 * threads_n) * threads_n, x = slab * rows / 4, w = slab * keys / 4,
-           weights = keys * (rows / 4 + 1);
-    size_t keep = call_get(call, CONST_DROPOUT, 0) ? rows * keys / 64 : 0;
+    size_t values = call_get(call, CONST_TILE_V, 0) * (size_t)divide_up(head, 4 * threads_n) * threads_n;
+    size_t x = slab * rows / 4, w = slab * columns / 4, weights = columns * (rows / 4 + 1);
+    size_t statistics = threads_n * rows / 4, keep = call_get(call, CONST_DROPOUT, 0) ? rows * columns / 64 : 0;
     if (!strcmp(call->kernel, "attention"))
-        return x + (w > values ? w : values) + weights + threads_n * rows / 4 + keep;
-    size_t statistics = strcmp(call->kernel, "attention_dkv") ? 0 : keys / 2;
-    return (2 * x > weights ? 2 * x : weights) + (2 * w > values ? 2 * w : values) + statistics + keep;
+        return x + (w > weights ? w : weights) + (values > statistics ? values : statistics) + keep;
+    return (2 * (x + w) > weights + values ? 2 * (x + w) : weights + values) + columns / 2 + keep;
 }
 
 size_t call_shared_bytes(const struct call *call)
 {
+    if (!strcmp(call->kernel, "attention_dq")) return 0;
     if (!strncmp(call->kernel, "attention", 9)) return attention_quads(call) * 4 * sizeof(float);
     if (!strcmp(call->kernel, "delta")) return call_get(call, CONST_LOCAL_SIZE, 0) * sizeof(float);
     size_t sides = call_get(call, CONST_TILE_M, 0) + call_get(call, CONST_TILE_N, 0);

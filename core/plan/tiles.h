@@ -8,9 +8,11 @@
 uint32_t tile_queries(const struct device_limits *limits);
 uint32_t tile_scores(const struct device_limits *limits);
 
-/* Adds LOCAL_SIZE, TILE_*, THREAD_*, ALIGNED and, where a kernel makes parts, PART_ROWS to a call made by group_call.
- * `max_rows`: rows of the output at the session's limits. */
-void call_tiles(struct call *call, const struct device_limits *limits, bool f16, uint64_t max_rows);
+/* Adds LOCAL_SIZE, TILE_*, THREAD_*, ALIGNED and, where a kernel makes parts, PART_ROWS or PARTS to a call made by
+ * group_call. `before`: the call whose parts it adds, NULL for a group's first. `max_rows`: rows of the output at the
+ * session's limits; `longest`: the longest sequence there. */
+void call_tiles(struct call *call, const struct call *before, const struct device_limits *limits, bool f16,
+                uint64_t max_rows, uint32_t longest);
 
 /* The gradient of a weight is a product of few tiles and a long sum. Where its tiles leave a GPU's multiprocessors
  * idle, this deals the sum to several work-groups: the call then writes partial sums, and a second one adds them. After

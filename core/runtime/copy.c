@@ -33,7 +33,7 @@ static void describe(struct copy *c, const uint32_t header[HEADER_WORDS])
     c->call = (struct call){.kernel = "map", .launch = LAUNCH_ELEMENTS};
     call_set(&c->call, CONST_N, N);
     call_set(&c->call, CONST_ROWS, HEADER_TOKENS);
-    call_tiles(&c->call, c->device->backend->limits(c->device->handle), false, c->rows);
+    call_tiles(&c->call, NULL, c->device->backend->limits(c->device->handle), false, c->rows, 1);
     c->grid = call_grid(&c->call, false, header);
     c->step = (struct step){
         .name = "copy",

@@ -60,10 +60,8 @@ static bool session_calls(const struct wherry_session *s, const struct graph *g,
     *scratch = 0;
     for (int i = 0, made = *count; i < *count; i++) {
         uint64_t rows = call_rows(&calls[i], &s->limits);
-        if (i < made) call_tiles(&calls[i], limits, s->f16, rows);
+        if (i < made) call_tiles(&calls[i], i ? &calls[0] : NULL, limits, s->f16, rows, s->limits.longest);
         if (!i) calls_divide(calls, count, limits, s->f16, rows);
-        if (i && call_has_slot(&calls[i], SLOT_PARTIALS)) /* the parts are those of the kernel before */
-            call_set(&calls[i], CONST_PART_ROWS, call_get(&calls[0], CONST_PART_ROWS, 1));
         uint64_t bytes = call_scratch_bytes(&calls[i], rows);
         *scratch = bytes > *scratch ? bytes : *scratch;
     }

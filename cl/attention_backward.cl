@@ -1,0 +1,201 @@
+/* Gradients of attention's keys and values, and of its queries in parts. With A[j][k] = exp(SCALE * x[j] . w[k] -
+ * lse[j]), dropout's factor f and s[j][k] = SCALE * A[j][k] * (f * gradient[j] . v[k] - delta[j]):
+ * values: y[k] = sum over j of f A[j][k] * gradient[j];
+ * keys: y[k] = sum over j of s[j][k] * x[j];
+ * queries: partials[part][j] = sum over the part's keys of s[j][k] / SCALE * w[k].
+ *
+ * One work-group per sequence, head and part. The sequence's tiles of TILE_M keys are dealt to PARTS parts in turn; the
+ * group walks over those of its part and for each of them over the queries in steps of TILE_N. Both products over the
+ * channels, keys with queries and values with gradients, are made together, slab by slab; what they give goes through
+ * shared memory, first the weights, then the scores' gradients in both directions, and is multiplied with the
+ * gradients, the queries and the keys. The keys' and values' sums stay in registers to the end of their tile, the
+ * queries' are added up in memory, always by the same work-item: no sum is shared with another work-group, their order
+ * is that of the queries and of the tiles, and they depend on their own sequence alone. */
+#define UNROLL_K _Pragma("unroll 16") /* with 4, 4 % slower on an H200 */
+#include "attention.h"
+
+#ifndef PARTS
+#define PARTS 1
+#endif
+
+/* The weights and a slab of channels take turns with slabs of keys, values, queries and gradients in the same memory. */
+#define SLABS_QUADS (2 * (TILE_X_QUADS + TILE_W_QUADS))
+#define TILE_QUADS (SLABS_QUADS > TILE_P_QUADS + TILE_V_QUADS ? SLABS_QUADS : TILE_P_QUADS + TILE_V_QUADS)
+
+/* Above every logarithm; a query with it has weights of 0. */
+#define HIGHEST 3.0e38f
+
+/* A statistic of the four queries of a work-item's quad. */
+#define QUERY_QUAD(at)                                                                                                 \
+    (float4)(query_tile[at], query_tile[(at) + THREADS_N], query_tile[(at) + 2 * THREADS_N],                           \
+             query_tile[(at) + 3 * THREADS_N])
+
+/* The part's sum of a query of the step, four channels. */
+#define PARTIAL(row, p)                                                                                                \
+    *(__global float4 *)(partials + (partials_at + (query0 + (row)) * GRADIENT_STRIDE + (p)))
+
+/* clang-format off */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
+void attention_backward(INPUT_OF(uint, batch)
+    , INPUT(x)
+    , INPUT(w)
+    , INPUT(v)
+    , INPUT_OF(float, lse)
+    , INPUT_OF(float, delta)
+    , INPUT(gradient)
+    , OUTPUT_OF(float, partials)
+    , OUTPUT(y)
+#if DROPOUT > 0
+    , const uint site
+#endif
+)
+/* clang-format on */
+{
+    BEGIN_OF(uint, batch);
+    BEGIN(x);
+    BEGIN(w);
+    BEGIN(v);
+    BEGIN_OF(float, lse);
+    BEGIN_OF(float, delta);
+    BEGIN(gradient);
+    BEGIN_OUTPUT_OF(float, partials);
+    BEGIN_OUTPUT(y);
+    /* Slabs: keys and values [channel][key], queries and gradients [channel][query]. Later weights [query][key] or
+     * [key][query] and, behind them, a slab of what they are multiplied with, [query or key][channel]. */
+    __local float4 tile[TILE_QUADS];
+    __local float query_tile[2 * TILE_N]; /* lse, delta */
+#if DROPOUT > 0
+    __local uint keep_tile[KEEP_WORDS];
+#endif
+
+    const uint sequences = batch[HEADER_SEQUENCES];
+    const uint sequence = group_number() % max(sequences, 1u);
+    const uint head = group_number() / max(sequences, 1u) % HEADS;
+    const uint part = group_number() / max(sequences, 1u) / HEADS;
+    if (sequences > 0 && part < PARTS) {
+        const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
+        const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
+        const float scale = as_float((uint)SCALE) * LOG2E;
+
+        for (uint key0 = part * TILE_M; key0 < length; key0 += PARTS * TILE_M) {
+            const uint x_at = X_OFFSET + first * X_STRIDE + head * HEAD_DIM;
+            const uint w_at = W_OFFSET + (first + key0) * W_STRIDE + head * HEAD_DIM;
+            const uint v_at = V_OFFSET + (first + key0) * V_STRIDE + head * HEAD_DIM;
+            const uint gradient_at = first * GRADIENT_STRIDE + head * HEAD_DIM;
+            const uint partials_at = part * batch[HEADER_TOKENS] * GRADIENT_STRIDE + gradient_at;
+            const uint keys = length - key0;
+
+            float4 key_sum[SUMS], value_sum[SUMS];
+            UNROLL
+            for (uint i = 0; i < SUMS; i++) {
+                key_sum[i] = (float4)(0.0f);
+                value_sum[i] = (float4)(0.0f);
+            }
+
+            for (uint query0 = 0; query0 < length; query0 += TILE_N) {
+                const uint queries = min(length - query0, (uint)TILE_N);
+
+                /* ---- statistics of the queries; those beyond the sequence weigh nothing ---- */
+                for (uint i = local_number(); i < 2 * TILE_N; i += LOCAL_SIZE) {
+                    const uint at = (first + query0 + min(i % TILE_N, queries - 1)) * HEADS + head;
+                    const bool there = i % TILE_N < queries;
+                    query_tile[i] = i < TILE_N ? (there ? lse[at] * LOG2E : HIGHEST) : delta[at];
+                }
+#if DROPOUT > 0
+                make_keep(keep_tile, batch, site, TILE_N, first + query0, head, key0);
+#endif
+
+                /* ---- scores, and the gradients of the weights behind dropout ---- */
+                float4 score[SCORES], change[SCORES];
+                UNROLL
+                for (uint i = 0; i < SCORES; i++) {
+                    score[i] = (float4)(0.0f);
+                    change[i] = (float4)(0.0f);
+                }
+                for (uint p0 = 0; p0 < HEAD_DIM; p0 += TILE_K) {
+                    const uint channels = min((uint)HEAD_DIM - p0, (uint)TILE_K);
+                    const uint w_slab = TILE_X_QUADS, x_slab = 2 * TILE_X_QUADS, gradient_slab = x_slab + TILE_W_QUADS;
+                    LOAD_ROWS(tile, 0, w, w_at, W_STRIDE, keys, p0, 0);
+                    LOAD_ROWS(tile, w_slab, v, v_at, V_STRIDE, keys, p0, BLOCKS_X);
+                    LOAD_COLUMNS(tile, x_slab, x, x_at + query0 * X_STRIDE, X_STRIDE, queries, p0, 2 * BLOCKS_X);
+                    LOAD_COLUMNS(tile, gradient_slab, gradient, gradient_at + query0 * GRADIENT_STRIDE, GRADIENT_STRIDE,
+                                 queries, p0, 2 * BLOCKS_X + BLOCKS_W);
+                    barrier(CLK_LOCAL_MEM_FENCE);
+                    MULTIPLY_SLABS(score, tile, 0, tile, x_slab, channels);
+                    MULTIPLY_SLABS(change, tile, w_slab, tile, gradient_slab, channels);
+                    barrier(CLK_LOCAL_MEM_FENCE); /* the slabs' memory is free */
+                }
+
+                /* ---- weights, and the gradients of the scores ---- */
+                UNROLL
+                for (uint j = 0; j < COLUMN_QUADS; j++) {
+                    const uint query = held_column(j);
+                    const float4 query_lse = QUERY_QUAD(query);
+                    const float4 query_delta = QUERY_QUAD(TILE_N + query);
+                    UNROLL
+                    for (uint i = 0; i < THREAD_M; i++) {
+                        const uint at = i * COLUMN_QUADS + j;
+                        const float4 weight = exp2(fma(score[at], (float4)(scale), -query_lse));
+#if DROPOUT > 0
+                        const float4 factor = keep_quad(keep_tile, TILE_N, query, THREADS_N, held_row(i), 0);
+                        score[at] = weight * factor;
+                        change[at] = weight * (change[at] * factor - query_delta);
+#else
+                        score[at] = weight;
+                        change[at] = weight * (change[at] - query_delta);
+#endif
+                    }
+                }
+                /* Keys beyond the sequence give nothing to the queries, and what their weights are may be infinite. */
+                if (keys < TILE_M) {
+                    UNROLL
+                    for (uint i = 0; i < THREAD_M; i++) {
+                        UNROLL
+                        for (uint j = 0; j < COLUMN_QUADS; j++)
+                            if (held_row(i) >= keys) change[i * COLUMN_QUADS + j] = (float4)(0.0f);
+                    }
+                }
+
+                /* ---- values ---- */
+                PUT_SCORES(tile, score);
+                MULTIPLY_ROWS(value_sum, tile, 0, tile, TILE_P_QUADS, gradient, gradient_at + query0 * GRADIENT_STRIDE, GRADIENT_STRIDE, queries);
+
+                /* ---- keys ---- */
+                PUT_SCORES(tile, change);
+                MULTIPLY_ROWS(key_sum, tile, 0, tile, TILE_P_QUADS, x, x_at + query0 * X_STRIDE, X_STRIDE, queries);
+
+                /* ---- queries ---- */
+                PUT_TURNED(tile, change);
+                float4 sum[SUMS];
+                UNROLL
+                for (uint i = 0; i < THREAD_M; i++) {
+                    const uint row = turned_row(i);
+                    UNROLL
+                    for (uint j = 0; j < CHANNEL_QUADS; j++) {
+                        const uint p = held_channel(j);
+                        sum[i * CHANNEL_QUADS + j] = (float4)(0.0f);
+                        if (key0 >= PARTS * TILE_M && row < queries && p < HEAD_DIM)
+                            sum[i * CHANNEL_QUADS + j] = PARTIAL(row, p);
+                    }
+                }
+                MULTIPLY_ROWS(sum, tile, 0, tile, TILE_P_QUADS, w, w_at, W_STRIDE, min(keys, (uint)TILE_M));
+                UNROLL
+                for (uint i = 0; i < THREAD_M; i++) {
+                    const uint row = turned_row(i);
+                    UNROLL
+                    for (uint j = 0; j < CHANNEL_QUADS; j++) {
+                        const uint p = held_channel(j);
+                        if (row < queries && p < HEAD_DIM)
+                            PARTIAL(row, p) = sum[i * CHANNEL_QUADS + j];
+                    }
+                }
+            }
+
+            UNROLL
+            for (uint i = 0; i < SUMS; i++) key_sum[i] *= as_float((uint)SCALE);
+            STORE_SUMS(y, w_at, W_STRIDE, keys, key_sum);
+            STORE_SUMS(y, v_at, V_STRIDE, keys, value_sum);
+        }
+        LAST_BARRIER;
+    }
+}
