@@ -73,7 +73,9 @@ void columns(INPUT_OF(uint, batch)
                 if (first + r < end) {
                     float v[ACCESS];
                     UNPACK_ACCESS(raw[r], v);
-#if DROPOUT
+#if KEPT
+                    UNROLL for (uint c = 0; c < ACCESS; c++) v[c] *= DROPOUT_SCALE;
+#elif DROPOUT
                     dropout_access(v, batch, site, first + r, column);
 #endif
 #if DERIVATIVE

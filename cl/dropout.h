@@ -3,6 +3,9 @@
 #ifndef DROPOUT
 #define DROPOUT 0
 #endif
+#ifndef KEPT
+#define KEPT 0
+#endif
 #include "random.h"
 
 #define PHILOX_WORD uint

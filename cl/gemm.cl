@@ -312,7 +312,10 @@ void gemm(INPUT_OF(uint, batch)
                     for (uint c = 0; c < 2; c++)
                         v[c] = (float4)(activate(ACTIVATION, v[c].x), activate(ACTIVATION, v[c].y),
                                         activate(ACTIVATION, v[c].z), activate(ACTIVATION, v[c].w));
-#if DROPOUT
+#if KEPT
+                    v[0] *= DROPOUT_SCALE;
+                    v[1] *= DROPOUT_SCALE;
+#elif DROPOUT
                     const uint4 words = dropout_words(batch, site, row, column);
                     v[0] *= dropout_half(words, false);
                     v[1] *= dropout_half(words, true);

@@ -48,7 +48,9 @@ void main()
                 if (first + r < end) {
                     float v[VECTOR];
                     UNPACK_ACCESS(raw[r], v);
-                    if (DROPOUT != 0) {
+                    if (KEPT != 0) {
+                        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] *= DROPOUT_SCALE;
+                    } else if (DROPOUT != 0) {
                         dropout_access(v, first + r, column);
                     }
                     if (DERIVATIVE != 0) {

@@ -238,7 +238,10 @@ void main()
                     for (uint c = 0; c < 2; c++)
                         v[c] = vec4(activate(ACTIVATION, v[c].x), activate(ACTIVATION, v[c].y),
                                     activate(ACTIVATION, v[c].z), activate(ACTIVATION, v[c].w));
-                    if (DROPOUT > 0) {
+                    if (KEPT > 0) {
+                        v[0] *= DROPOUT_SCALE;
+                        v[1] *= DROPOUT_SCALE;
+                    } else if (DROPOUT > 0) {
                         const uvec4 words = dropout_words(row, column);
                         v[0] *= dropout_half(words, false);
                         v[1] *= dropout_half(words, true);

@@ -21,7 +21,7 @@ static const char *const constant_names[] = {
     NAME(THREAD_M),   NAME(THREAD_N),    NAME(ALIGNED),   NAME(FORM),     NAME(M),        NAME(DROPOUT),
     NAME(DERIVATIVE), NAME(COLUMN_SUMS), NAME(PART_ROWS), NAME(SETS),     NAME(LSE),      NAME(SOFTMAX),
     NAME(DELTA),      NAME(NORM_DW),     NAME(NORM_DX),   NAME(BIAS_SUM), NAME(ADDEND),   NAME(TILE_V),
-    NAME(PARTS),
+    NAME(PARTS),      NAME(KEPT),
 };
 #undef NAME
 _Static_assert(sizeof constant_names / sizeof *constant_names == CONST_COUNT, "a constant lacks its name");

@@ -177,10 +177,19 @@ ACTIVATION_CONSTANTS(relu, CONST_ACTIVATION, ACTIVATION_RELU)
 ACTIVATION_CONSTANTS(gelu, CONST_ACTIVATION, ACTIVATION_GELU)
 ACTIVATION_CONSTANTS(gelu_tanh, CONST_ACTIVATION, ACTIVATION_GELU_TANH)
 ACTIVATION_CONSTANTS(tanh, CONST_ACTIVATION, ACTIVATION_TANH)
-ACTIVATION_CONSTANTS(relu_dx, CONST_DERIVATIVE, ACTIVATION_RELU)
+ACTIVATION_CONSTANTS(relu_slope, CONST_DERIVATIVE, ACTIVATION_RELU)
 ACTIVATION_CONSTANTS(gelu_dx, CONST_DERIVATIVE, ACTIVATION_GELU)
 ACTIVATION_CONSTANTS(gelu_tanh_dx, CONST_DERIVATIVE, ACTIVATION_GELU_TANH)
 ACTIVATION_CONSTANTS(tanh_dx, CONST_DERIVATIVE, ACTIVATION_TANH)
+
+/* What came out of the dropout behind the ReLU is zero wherever the gradient becomes zero, dropped or not. */
+static void constants_relu_dx(const struct graph *g, const struct op *o, struct call *call)
+{
+    int maker = tensor_maker(g, o->in[1]);
+    constants_relu_slope(g, o, call);
+    if (maker >= 0 && g->ops[maker].kind == &kind_dropout && call_get(call, CONST_DROPOUT, 0))
+        call_set(call, CONST_KEPT, 1);
+}
 
 static void constants_layernorm(const struct graph *g, const struct op *o, struct call *call)
 {

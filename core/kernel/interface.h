@@ -89,7 +89,8 @@
 #define CONST_ADDEND 46      /* 1: layernorm_backward adds SLOT_RESIDUAL to its result, not to the gradient it reads */
 #define CONST_TILE_V 47      /* attention: keys (queries) that what is made of the scores is multiplied with at once */
 #define CONST_PARTS 48       /* attention_backward: parts that a sequence's tiles of keys are dealt to */
-#define CONST_COUNT 49
+#define CONST_KEPT 49 /* 1: SLOT_SAVED is 0 where an element was dropped, so that nothing is drawn to drop it again */
+#define CONST_COUNT 50
 
 #define ACTIVATION_NONE 0
 #define ACTIVATION_RELU 1
