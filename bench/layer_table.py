@@ -50,11 +50,15 @@ def wherry_rows(data):
         yield shape_of(data), who, times, f"{session['saved_bytes'] / 1e6:.1f}", session["launches"]
 
 
+def seconds(ms):
+    return None if ms is None else ms / 1e3
+
+
 def pytorch_rows(data):
     for row in data["rows"]:
         for way in ("eager", "graph", "compile"):
             if f"ms_both_{way}" in row:
-                times = [None] * 3 + [row[f"ms_{phase}_{way}"] / 1e3 for phase in PHASES]
+                times = [None] * 3 + [seconds(row.get(f"ms_{phase}_{way}")) for phase in PHASES]
                 yield (row["layer"], row["batch"], row["seq"]), f"PyTorch {way} f16", times, "", ""
 
 
