@@ -242,7 +242,7 @@ INLINE uint turned_row(const uint i)
 
 INLINE void store_sums(__global storage *to, const uint at, const uint stride, const uint count, const float4 *sum)
 {
-    UNROLL
+    UNROLL_STORES
     for (uint i = 0; i < THREAD_M; i++) {
         const uint row = held_row(i);
         UNROLL

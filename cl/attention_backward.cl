@@ -11,7 +11,9 @@
  * gradients, the queries and the keys. The keys' and values' sums stay in registers to the end of their tile, the
  * queries' are added up in memory, always by the same work-item: no sum is shared with another work-group, their order
  * is that of the queries and of the tiles, and they depend on their own sequence alone. */
+#ifndef POCL_DEVICE_ADDRESS_BITS
 #define UNROLL_K _Pragma("unroll 16") /* with 4, 4 % slower on an H200 */
+#endif
 #include "attention.h"
 
 #ifndef PARTS

@@ -33,6 +33,14 @@ typedef float storage;
 
 /* Before a loop of constant length over a private array: unrolled, the array is in registers. */
 #define UNROLL _Pragma("unroll")
+
+/* The same where the loop stores sums that a GPU keeps in registers. PoCL has no such registers, and compiles a store to
+ * 16-bit floats for a second each time that it stands there. */
+#ifdef POCL_DEVICE_ADDRESS_BITS
+#define UNROLL_STORES
+#else
+#define UNROLL_STORES UNROLL
+#endif
 /* Before a loop that is to stay one. */
 #define ROLLED _Pragma("unroll 1")
 
