@@ -404,7 +404,7 @@ check awk 'length > 80 { exit 1 }' "$work/out"
 expect 0 '' layer bench --lengths 7,1,4 --repeats 2 --warm 0 --dtype f16 --save least --dropout 0 --layers 2 \
     --pre-layernorm --activation gelu --json
 check json 'd["lengths"] == [7, 1, 4] and d["tokens"] == 12 and d["copy"] is None'
-check json 'd["training"] == {"layers": 2, "pre_layernorm": True, "activation": "gelu", "dropout": 0.0, "save": "least"}'
+check json 'd["training"] == {"qkv_products": 1, "layers": 2, "pre_layernorm": True, "activation": "gelu", "dropout": 0.0, "save": "least"}'
 check json 'd["model"]["hidden"] == 16 and d["model"]["heads"] == 2 and d["model"]["feed_forward"] == 24'
 check json 'all(p["host_seconds"] > 0 and p["device_seconds"] > 0 for p in d["results"][0]["phases"].values())'
 check json 'sorted(d["results"][0]["phases"]) == ["backward", "both", "forward"]'
