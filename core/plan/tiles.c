@@ -78,7 +78,7 @@ static void set_tile(struct call *call, const struct tile *t, uint32_t vector)
 /* ---- attention and its two products ---- */
 
 /* Entries of the query tile table count as many rows, those of the score tile table as many in both directions. Where
- * shared memory is small, half as many let attention keep to 16 KiB up to 64 channels. */
+ * shared memory is small, half as many let attention keep to 16 KiB. */
 static uint32_t attention_rows(const struct device_limits *limits) { return limits->shared_bytes < 32768 ? 32 : 64; }
 
 uint32_t tile_queries(const struct device_limits *limits) { return attention_rows(limits); }
@@ -220,45 +220,130 @@ static bool aligned(const struct call *call, uint32_t vector)
     return true;
 }
 
+/* ---- one row per kernel ---- */
+
+/* What a kernel's sizes depend on beside its call. */
+struct sizes {
+    const struct call *before; /* the group's first call, NULL: this is it */
+    const struct device_limits *limits;
+    uint32_t vector; /* elements in 16 bytes */
+    uint32_t access; /* elements loaded at once */
+    uint64_t max_rows;
+    uint32_t longest; /* sequence */
+};
+
+static void size_row(struct call *call, const struct sizes *s, uint32_t items)
+{
+    call_set(call, CONST_LOCAL_SIZE, row_size(s->limits, items));
+}
+
+static void size_gemm(struct call *call, const struct sizes *s)
+{
+    uint32_t m = call_get(call, CONST_M, 0);
+    set_tile(call, gemm_tile(s->limits, s->vector, m ? m : s->max_rows, call_get(call, CONST_N, 1)), s->vector);
+    if (call_get(call, CONST_COLUMN_SUMS, 0)) call_set(call, CONST_PART_ROWS, call_get(call, CONST_TILE_M, 1));
+}
+
+static void size_bgemm(struct call *call, const struct sizes *s) { set_bgemm(call, s->limits, s->vector); }
+
+static void size_attention(struct call *call, const struct sizes *s) { set_attention(call, s->limits); }
+
+static void size_attention_backward(struct call *call, const struct sizes *s)
+{
+    set_attention_backward(call, s->limits, s->max_rows, s->longest);
+}
+
+static void size_attention_dq(struct call *call, const struct sizes *s)
+{
+    if (s->before) set_attention_dq(call, s->before);
+    size_row(call, s, 256);
+}
+
+/* Eight work-items share a head. */
+static void size_delta(struct call *call, const struct sizes *s)
+{
+    size_row(call, s, 8 * call_get(call, CONST_HEADS, 1));
+}
+
+static void size_norm(struct call *call, const struct sizes *s)
+{
+    size_row(call, s, call_get(call, CONST_N, 1) / (4 * s->vector));
+}
+
+static void size_pool(struct call *call, const struct sizes *s)
+{
+    size_row(call, s, call_get(call, CONST_N, 1) / s->vector);
+}
+
+static void size_pool_backward(struct call *call, const struct sizes *s)
+{
+    bool most = call_get(call, CONST_POOL, POOL_NONE) == POOL_MAX;
+    size_row(call, s, call_get(call, CONST_N, 1) / (most ? s->vector : 4 * s->vector));
+}
+
+static void size_scatter(struct call *call, const struct sizes *s)
+{
+    set_scatter(call, s->limits, call_get(call, CONST_N, 1) / s->vector, s->max_rows);
+}
+
+/* Holds 512 scores in the registers of one sub-group. */
+static void size_softmax(struct call *call, const struct sizes *s)
+{
+    (void)s;
+    call_set(call, CONST_LOCAL_SIZE, 32);
+}
+
+static void size_layernorm_backward(struct call *call, const struct sizes *s)
+{
+    set_layernorm_backward(call, s->limits, s->vector, s->max_rows);
+}
+
+static void size_columns(struct call *call, const struct sizes *s)
+{
+    set_columns(call, s->limits, s->access, s->max_rows);
+}
+
+static void size_reduce(struct call *call, const struct sizes *s) { set_reduce(call, s->before, s->limits); }
+
+/* What fills a compute unit. */
+static void size_map(struct call *call, const struct sizes *s) { size_row(call, s, 256); }
+
+static const struct {
+    const char *kernel;
+    void (*size)(struct call *call, const struct sizes *s);
+} kernel_sizes[] = {
+    {"attention", size_attention},
+    {"attention_backward", size_attention_backward},
+    {"attention_dq", size_attention_dq},
+    {"bgemm", size_bgemm},
+    {"columns", size_columns},
+    {"delta", size_delta},
+    {"embed", size_norm},
+    {"gemm", size_gemm},
+    {"layernorm", size_norm},
+    {"layernorm_backward", size_layernorm_backward},
+    {"map", size_map},
+    {"pool", size_pool},
+    {"pool_backward", size_pool_backward},
+    {"reduce", size_reduce},
+    {"scatter", size_scatter},
+    {"softmax", size_softmax},
+    {"softmax_backward", size_softmax},
+};
+
 void call_tiles(struct call *call, const struct call *before, const struct device_limits *limits, bool f16,
                 uint64_t max_rows, uint32_t longest)
 {
-    uint32_t vector = f16 ? 8 : 4; /* elements in 16 bytes */
-    uint32_t n = call_get(call, CONST_N, 1);
-    call_set(call, CONST_ALIGNED, aligned(call, vector));
-    uint32_t access = call_get(call, CONST_ALIGNED, 0) ? vector : 1;
-    if (!strcmp(call->kernel, "attention_dq") && before) set_attention_dq(call, before);
-    if (!strcmp(call->kernel, "gemm")) {
-        if (call_get(call, CONST_M, 0)) max_rows = call_get(call, CONST_M, 0);
-        set_tile(call, gemm_tile(limits, vector, max_rows, n), vector);
-        if (call_get(call, CONST_COLUMN_SUMS, 0)) call_set(call, CONST_PART_ROWS, call_get(call, CONST_TILE_M, 1));
-    } else if (!strcmp(call->kernel, "bgemm"))
-        set_bgemm(call, limits, vector);
-    else if (!strcmp(call->kernel, "attention"))
-        set_attention(call, limits);
-    else if (!strcmp(call->kernel, "attention_backward"))
-        set_attention_backward(call, limits, max_rows, longest);
-    else if (!strcmp(call->kernel, "delta")) /* eight work-items share a head */
-        call_set(call, CONST_LOCAL_SIZE, row_size(limits, 8 * call_get(call, CONST_HEADS, 1)));
-    else if (!strcmp(call->kernel, "layernorm") || !strcmp(call->kernel, "embed"))
-        call_set(call, CONST_LOCAL_SIZE, row_size(limits, n / (4 * vector)));
-    else if (!strcmp(call->kernel, "pool"))
-        call_set(call, CONST_LOCAL_SIZE, row_size(limits, n / vector));
-    else if (!strcmp(call->kernel, "pool_backward"))
-        call_set(call, CONST_LOCAL_SIZE,
-                 row_size(limits, call_get(call, CONST_POOL, POOL_NONE) == POOL_MAX ? n / vector : n / (4 * vector)));
-    else if (!strcmp(call->kernel, "scatter"))
-        set_scatter(call, limits, n / vector, max_rows);
-    else if (!strcmp(call->kernel, "softmax") || !strcmp(call->kernel, "softmax_backward"))
-        call_set(call, CONST_LOCAL_SIZE, 32); /* holds 512 scores in the registers of one sub-group */
-    else if (!strcmp(call->kernel, "layernorm_backward"))
-        set_layernorm_backward(call, limits, vector, max_rows);
-    else if (!strcmp(call->kernel, "columns"))
-        set_columns(call, limits, access, max_rows);
-    else if (!strcmp(call->kernel, "reduce"))
-        set_reduce(call, before, limits);
-    else
-        call_set(call, CONST_LOCAL_SIZE, row_size(limits, 256)); /* map: what fills a compute unit */
+    struct sizes sizes = {
+        .before = before, .limits = limits, .vector = f16 ? 8 : 4, .max_rows = max_rows, .longest = longest};
+    call_set(call, CONST_ALIGNED, aligned(call, sizes.vector));
+    sizes.access = call_get(call, CONST_ALIGNED, 0) ? sizes.vector : 1;
+    for (size_t i = 0; i < sizeof kernel_sizes / sizeof *kernel_sizes; i++)
+        if (!strcmp(call->kernel, kernel_sizes[i].kernel)) {
+            kernel_sizes[i].size(call, &sizes);
+            return;
+        }
+    size_map(call, &sizes);
 }
 
 /* ---- weights' gradients in parts ---- */
