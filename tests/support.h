@@ -61,6 +61,25 @@ static inline bool support_is_gpu(wherry_context *context, const char *id)
     return info.type != WHERRY_DEVICE_CPU;
 }
 
+/* A context as the environment says, and the devices to test on. Where none of them is a GPU, OpenCL kernels are
+ * compiled without optimization: PoCL takes a tenth of the time, and it is the kernels that are tested. test_encode and
+ * test_golden have them optimized. Oclgrind interprets what the compiler leaves, so there they are optimized, too. */
+static inline wherry_context *support_context(void (*log)(wherry_log_level level, const char *text, void *user),
+                                              char ids[SUPPORT_MAX_DEVICES][64], size_t *n_devices)
+{
+    wherry_context_desc desc = {
+        .struct_size = sizeof desc, .log = log, .cache_dir = getenv("WHERRY_TEST_CACHE"), .unoptimized = true};
+    wherry_context *context;
+    if (wherry_context_create(&desc, &context)) return NULL;
+    *n_devices = support_devices(context, ids);
+    bool optimized = getenv("WHERRY_TEST_FEW");
+    for (size_t d = 0; d < *n_devices && !optimized; d++) optimized = support_is_gpu(context, ids[d]);
+    if (!optimized) return context;
+    wherry_context_destroy(context);
+    desc.unoptimized = false;
+    return wherry_context_create(&desc, &context) ? NULL : context;
+}
+
 /* A small generator with a fixed seed, so that a failure can be seen again. */
 static inline uint32_t support_random(uint64_t *state)
 {

@@ -130,17 +130,17 @@ static void test_one(void **state)
 }
 
 /* By default: everything on a GPU. CPU drivers take training instead of inference where a shape says so, because it has
- * inference's kernels, too; PoCL, which compiles each kernel for a second or so, takes some combinations only. */
-static bool usual(const struct shape *s, size_t plan, bool f16, bool train, bool gpu, bool slow)
+ * inference's kernels, too; interpreters (`few`) take some combinations only. */
+static bool usual(const struct shape *s, size_t plan, bool f16, bool train, bool gpu, bool few)
 {
     if (gpu) return true;
     if (s->gpu || s->train != train) return false;
-    if (!slow) return true;
+    if (!few) return true;
     if (!train) return f16 == (plan == 0) && plan != 2;
     return s->layers ? plan == 2 && f16 : plan != 2 && f16 == (plan == 0);
 }
 
-/* WHERRY_TEST_FEW, for interpreters: of the shapes named those combinations that PoCL takes. */
+/* WHERRY_TEST_FEW, for interpreters: of the shapes named few combinations. */
 static bool wanted(const struct shape *s, bool usually, int argc, char **argv)
 {
     char list[512];
@@ -158,22 +158,19 @@ static bool wanted(const struct shape *s, bool usually, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const wherry_context_desc desc = {
-        .struct_size = sizeof desc, .log = print_log, .cache_dir = getenv("WHERRY_TEST_CACHE")};
     char devices[SUPPORT_MAX_DEVICES][64];
-    if (wherry_context_create(&desc, &context)) return 1;
-    size_t n_devices = support_devices(context, devices), n = 0;
+    size_t n_devices, n = 0;
+    if (!(context = support_context(print_log, devices, &n_devices))) return 1;
     size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * 2 * 2;
     struct test_case *cases = calloc(most + 1, sizeof *cases);
     struct CMUnitTest *tests = calloc(most + 1, sizeof *tests);
     for (size_t d = 0; d < n_devices; d++) {
-        bool gpu = support_is_gpu(context, devices[d]) && !getenv("WHERRY_TEST_FEW"),
-             slow = !gpu && !strncmp(devices[d], "opencl", 6);
+        bool few = getenv("WHERRY_TEST_FEW"), gpu = support_is_gpu(context, devices[d]) && !few;
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
             for (size_t p = 0; p < 3; p++)
                 for (int kind = 0; kind < 4; kind++) {
                     bool f16 = kind % 2, train = kind >= 2;
-                    if (!wanted(&shapes[s], usual(&shapes[s], p, f16, train, gpu, slow), argc, argv)) continue;
+                    if (!wanted(&shapes[s], usual(&shapes[s], p, f16, train, gpu, few), argc, argv)) continue;
                     struct test_case *c = &cases[n];
                     c->plan = plan_names[p];
                     c->dtype = f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;

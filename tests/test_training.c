@@ -379,36 +379,13 @@ static void add_all(const char *device, size_t golden, bool fast)
         }
 }
 
-/* PoCL compiles every kernel for a second or so; test_groups runs its kernels, too. */
-static void add_few(const char *device, size_t golden)
-{
-    static const struct {
-        size_t golden, plan;
-        wherry_dtype type;
-    } few[] = {{1, 0, WHERRY_DTYPE_F32}, {6, 1, WHERRY_DTYPE_F16}};
-    for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
-        const char *name = case_names[golden], *plan = plan_names[few[i].plan];
-        if (few[i].golden != golden) continue;
-        add(test_golden, "golden", name, device, plan, few[i].type, WHERRY_SAVE_DEFAULT);
-        if (golden == 1) add(test_packed, "packed", name, device, plan, few[i].type, WHERRY_SAVE_DEFAULT);
-    }
-}
-
 int main(int argc, char **argv)
 {
-    const wherry_context_desc desc = {
-        .struct_size = sizeof desc, .log = print_log, .cache_dir = getenv("WHERRY_TEST_CACHE")};
-    if (wherry_context_create(&desc, &context)) return 1;
-    n_devices = support_devices(context, devices);
+    if (!(context = support_context(print_log, devices, &n_devices))) return 1;
     for (size_t d = 0; d < n_devices; d++) {
-        bool gpu = support_is_gpu(context, devices[d]), slow = !gpu && !strncmp(devices[d], "opencl", 6) && argc < 2;
-        for (size_t g = 0; g < sizeof case_names / sizeof *case_names; g++) {
-            if (!wanted(case_names[g], argc, argv)) continue;
-            if (slow)
-                add_few(devices[d], g);
-            else
-                add_all(devices[d], g, gpu || argc > 1 || !strcmp(devices[d], "reference"));
-        }
+        bool fast = support_is_gpu(context, devices[d]) || argc > 1 || !strcmp(devices[d], "reference");
+        for (size_t g = 0; g < sizeof case_names / sizeof *case_names; g++)
+            if (wanted(case_names[g], argc, argv)) add_all(devices[d], g, fast);
         if (wanted("misuse", argc, argv))
             add(test_misuse, "misuse", case_names[3], devices[d], "flash", WHERRY_DTYPE_F32, WHERRY_SAVE_DEFAULT);
     }

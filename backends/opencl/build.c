@@ -31,9 +31,10 @@ enum { OPTIONS_BYTES = 64 + GROUP_MAX_CONSTANTS * 32 };
 /* Unsigned values, as the kernels' and GLSL's: a float's bits may have the highest one set. No option may let the
  * compiler change sums (-cl-mad-enable and the like): kernels say fma() where they mean it. -w, because PoCL counts
  * warnings on stderr. */
-static bool write_options(const struct step *step, char *text, size_t size, struct error *e)
+static bool write_options(const struct step *step, bool unoptimized, char *text, size_t size, struct error *e)
 {
-    size_t at = (size_t)snprintf(text, size, "-cl-std=CL1.2 -w -D F16=%d", step->f16 ? 1 : 0);
+    size_t at = (size_t)snprintf(text, size, "-cl-std=CL1.2 -w %s-D F16=%d", unoptimized ? "-cl-opt-disable " : "",
+                                 step->f16 ? 1 : 0);
     for (int i = 0; i < step->call->n_constants; i++) {
         const struct call_constant *c = &step->call->constants[i];
         if (c->id >= CONST_COUNT) {
@@ -263,7 +264,7 @@ static bool builds_list(struct backend_device *device, const struct schedule *sc
             return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: this build has no OpenCL kernel \"%s\"", step->name,
                         step->kernel);
         }
-        TRY(write_options(step, options, sizeof options, e));
+        TRY(write_options(step, device->host->unoptimized, options, sizeof options, e));
         builds[i] = build_find(device, source.name, options);
         if (!builds[i]) builds[i] = build_add(device, options, &source, e);
         if (!builds[i]) return false;

@@ -12,6 +12,7 @@ struct host {
     void (*log)(wherry_log_level level, const char *text, void *user); /* may be NULL */
     void *user;
     char cache_dir[512]; /* "": nothing is cached */
+    bool unoptimized;    /* kernels are compiled without optimization where an API can say so */
 };
 
 /* Zeroed memory for `count` items of `size` bytes; NULL and an error when there is none (count * size is checked).

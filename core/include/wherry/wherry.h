@@ -86,6 +86,9 @@ typedef struct wherry_context_desc {
     void *user;
     /* Folder for compiled kernels, made if missing. NULL: the platform's cache folder. "": nothing is cached. */
     const char *cache_dir;
+    /* OpenCL compilers are told not to optimize: kernels are ready sooner and run slower. For tests on CPU drivers, and
+     * for telling a compiler's fault from ours. */
+    bool unoptimized;
 } wherry_context_desc;
 
 /* desc may be NULL: malloc, no log, the platform's cache folder. */
