@@ -15,9 +15,6 @@ tokens_per_s and wall_tokens_per_s are those of the fastest way.
 Prints one line per shape; FILE gets JSON: {"run": {...}, "rows": [{"model", "batch", "seq", "ms_eager", ...}]}.
 """
 import argparse
-import json
-import platform
-import statistics
 import sys
 import time
 
@@ -25,11 +22,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import timing
+
 #         layers, hidden, heads, feed-forward
 MODELS = {"minilm-l6": (6, 384, 12, 1536), "bert-base": (12, 768, 12, 3072), "bert-large": (24, 1024, 16, 4096)}
 SHAPES = "minilm-l6:1x32,minilm-l6:64x128,minilm-l6:256x256,bert-base:64x128,bert-base:32x512"
 VOCABULARY, POSITIONS, TOKEN_TYPES, EPSILON = 30522, 512, 2, 1e-12
-WARM_SECONDS = 0.5
 WAYS = ("eager", "graph", "compile")
 
 
@@ -84,46 +82,19 @@ def capture(function):
     return graph, out
 
 
-def warm(function):
-    end = time.perf_counter() + WARM_SECONDS
-    while time.perf_counter() < end:
-        function()
-        torch.cuda.synchronize()
-
-
-def device_times(function, repeats):
-    warm(function)
-    times = []
-    for _ in range(repeats):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        function()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end))
-    return times
-
-
 def wall_times(function, ids, host_ids, host_out, repeats):
     def once():
         ids.copy_(host_ids, non_blocking=True)
         host_out.copy_(function(), non_blocking=True)
         torch.cuda.synchronize()
 
-    warm(once)
+    timing.warm(once)
     times = []
     for _ in range(repeats):
         begin = time.perf_counter()
         once()
         times.append((time.perf_counter() - begin) * 1e3)
     return times
-
-
-def record(row, name, times):
-    ordered = sorted(times)
-    row[name] = statistics.median(ordered)
-    row[name + "_p05"] = ordered[round(0.05 * (len(ordered) - 1))]
-    row[name + "_p95"] = ordered[round(0.95 * (len(ordered) - 1))]
 
 
 def check(name, out, expected):
@@ -146,8 +117,8 @@ def measure(name, batch, seq, repeats, with_compile):
 
     def way(suffix, function):
         check(f"{name} {suffix}", function()[:few], expected)
-        record(row, "ms_" + suffix, device_times(function, repeats))
-        record(row, "wall_ms_" + suffix, wall_times(function, ids, host_ids, host_out, repeats))
+        timing.record(row, "ms_" + suffix, *timing.device_times([function], repeats))
+        timing.record(row, "wall_ms_" + suffix, wall_times(function, ids, host_ids, host_out, repeats))
 
     def replay(module):
         graph, out = capture(lambda: module(ids))
@@ -179,23 +150,8 @@ def main():
     args = parser.parse_args()
     if args.repeats < 30:
         parser.error("--repeats: at least 30")
-    if not torch.cuda.is_available():
-        sys.exit("no CUDA device")
-    shapes = []
-    for word in args.shapes.split(","):
-        name, _, size = word.partition(":")
-        if name not in MODELS:
-            parser.error(f"--shapes: unknown model '{name}'; there are {', '.join(MODELS)}")
-        shapes.append((name, *map(int, size.split("x"))))
-    run = {
-        "device": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "python": platform.python_version(),
-        "dtype": "float16",
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "warm_seconds": WARM_SECONDS,
-    }
+    shapes = timing.parse_shapes(parser, args.shapes, MODELS, "model")
+    run = timing.run_facts()
     rows = []
     for name, batch, seq in shapes:
         row = measure(name, batch, seq, args.repeats, not args.no_compile)
@@ -204,10 +160,8 @@ def main():
             f"{w} {row['ms_' + w]:8.3f} ms (wall {row['wall_ms_' + w]:.3f})" for w in WAYS if "ms_" + w in row
         )
         print(f"{name:10} {batch:4} x {seq:<4} {times}  {row['tokens_per_s']:.4g} tokens/s", flush=True)
-        if args.out:  # after every row: what is measured stays when a later shape fails
-            with open(args.out, "w", encoding="utf-8") as file:
-                json.dump({"run": run, "rows": rows}, file, indent=1)
-                file.write("\n")
+        run["driver_and_clocks"] = timing.driver()  # those under load
+        timing.write_json(args.out, {"run": run, "rows": rows})  # what is measured stays when a later shape fails
 
 
 main()

@@ -13,27 +13,23 @@ device time between two events:
   ms_backward_*  behind such a forward
   ms_both_*      forward and backward; one graph where graphs are replayed
 Medians (5th and 95th percentile beside them) of at least 50 passes after at least half a second of the same work. A way
-that fails has error_* instead, which says why. The copy of 2 GiB from device memory to device memory tells what rate that
-memory reaches: 4 GiB, read and written, over the median time.
+that fails has error_* instead, which says why. What the device's memory reaches: pytorch_roof.py.
 
-Prints one line per shape; FILE gets JSON: {"run": {...}, "copy": {...}, "rows": [{"layer", "batch", "seq", ...}]}.
+Prints one line per shape; FILE gets JSON: {"run": {...}, "rows": [{"layer", "batch", "seq", ...}]}.
 """
 import argparse
-import json
-import platform
-import statistics
-import subprocess
 import sys
-import time
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+import timing
+
 #         hidden, heads, feed-forward
 LAYERS = {"minilm-l6": (384, 12, 1536), "bert-base": (768, 12, 3072), "bert-large": (1024, 16, 4096)}
 SHAPES = "bert-large:8x512,bert-large:96x128"
-DROPOUT, EPSILON, WARM_SECONDS, COPY_BYTES = 0.1, 1e-12, 0.5, 2 << 30
+DROPOUT, EPSILON = 0.1, 1e-12
 WAYS, PASSES = ("eager", "graph", "compile"), ("forward", "backward", "both")
 
 
@@ -59,43 +55,6 @@ class Layer(nn.Module):
         context = context.transpose(1, 2).reshape(batch, seq, hidden)
         x = self.norm1(x + self.drop(self.out(context)))
         return self.norm2(x + self.drop(self.lin2(self.drop(F.relu(self.lin1(x))))))
-
-
-# ---- timing ----
-
-
-def warm(function):
-    end = time.perf_counter() + WARM_SECONDS
-    while time.perf_counter() < end:
-        function()
-        torch.cuda.synchronize()
-
-
-def device_times(functions, repeats):
-    """One list of ms for each of the functions, which are called one behind the other."""
-
-    def once():
-        events[0].record()
-        for function, event in zip(functions, events[1:]):
-            function()
-            event.record()
-
-    events = [torch.cuda.Event(enable_timing=True) for _ in range(len(functions) + 1)]
-    warm(once)
-    times = [[] for _ in functions]
-    for _ in range(repeats):
-        once()
-        events[-1].synchronize()
-        for n, row in enumerate(times):
-            row.append(events[n].elapsed_time(events[n + 1]))
-    return times
-
-
-def record(row, name, times):
-    ordered = sorted(times)
-    row[name] = statistics.median(ordered)
-    row[name + "_p05"] = ordered[round(0.05 * (len(ordered) - 1))]
-    row[name + "_p95"] = ordered[round(0.95 * (len(ordered) - 1))]
 
 
 # ---- the three ways ----
@@ -223,36 +182,15 @@ def measure(name, batch, seq, repeats, with_compile):
         try:
             step = makers[way]()
             passes = [step.forward, step.backward] if step.backward else [step.forward]
-            times = dict(zip(PASSES, device_times(passes, repeats)))
-            (times["both"],) = device_times([step.both], repeats)
+            times = dict(zip(PASSES, timing.device_times(passes, repeats)))
+            (times["both"],) = timing.device_times([step.both], repeats)
             for suffix in times:
-                record(row, f"ms_{suffix}_{way}", times[suffix])
+                timing.record(row, f"ms_{suffix}_{way}", times[suffix])
         except Exception as error:  # whatever it is: the other ways are still worth having
-            row["error_" + way] = f"{type(error).__name__}: {error}"[:2000]
+            row["error_" + way] = timing.short(error)
         step = eager.y = eager.gradients = None  # what is alive of this way's autograd graph would break a capture
         torch.cuda.empty_cache()
     return row
-
-
-def measure_copy(repeats):
-    try:
-        source = torch.empty(COPY_BYTES // 2, dtype=torch.half, device="cuda").normal_()
-        target = torch.empty_like(source)
-        row = {"bytes": COPY_BYTES, "repeats": repeats}
-        (times,) = device_times([lambda: target.copy_(source)], repeats)
-        record(row, "ms", times)
-        row["read_and_written_bytes_per_s"] = 2 * COPY_BYTES / row["ms"] * 1e3
-        return row
-    except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}"[:2000]}
-
-
-def driver():
-    query = ["nvidia-smi", "--query-gpu=driver_version,clocks.sm,clocks.mem,power.limit", "--format=csv,noheader"]
-    try:
-        return subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
-    except Exception as error:
-        return f"unknown: {type(error).__name__}: {error}"
 
 
 def main():
@@ -264,33 +202,8 @@ def main():
     args = parser.parse_args()
     if args.repeats < 50:
         parser.error("--repeats: at least 50")
-    shapes = []
-    for word in args.shapes.split(","):
-        name, _, size = word.partition(":")
-        if name not in LAYERS:
-            parser.error(f"--shapes: unknown layer '{name}'; there are {', '.join(LAYERS)}")
-        shapes.append((name, *map(int, size.split("x"))))
-    if not torch.cuda.is_available():
-        sys.exit("no CUDA device")
-    result = {
-        "run": {
-            "device": torch.cuda.get_device_name(),
-            "torch": torch.__version__,
-            "cuda": torch.version.cuda,
-            "python": platform.python_version(),
-            "dtype": "float16",
-            "activation": "relu",
-            "dropout": DROPOUT,
-            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "warm_seconds": WARM_SECONDS,
-        },
-        "copy": measure_copy(args.repeats),
-        "rows": [],
-    }
-    result["run"]["driver_and_clocks"] = driver()  # behind the copies: the clocks are those under load
-    torch.cuda.empty_cache()
-    if "ms" in result["copy"]:
-        print(f"copy {result['copy']['read_and_written_bytes_per_s'] / 1e12:.3f} TB/s read and written", flush=True)
+    shapes = timing.parse_shapes(parser, args.shapes, LAYERS, "layer")
+    result = {"run": timing.run_facts(activation="relu", dropout=DROPOUT), "rows": []}
     for name, batch, seq in shapes:
         row = measure(name, batch, seq, args.repeats, not args.no_compile)
         result["rows"].append(row)
@@ -300,10 +213,8 @@ def main():
                 print(f"  {way:8} {row['error_' + way]}", flush=True)
             elif "ms_both_" + way in row:
                 print(f"  {way:8}" + "".join(f" {row.get(f'ms_{p}_{way}', float('nan')):8.4f}" for p in PASSES), flush=True)
-        if args.out:  # after every row: what is measured stays when a later shape fails
-            with open(args.out, "w", encoding="utf-8") as file:
-                json.dump(result, file, indent=1)
-                file.write("\n")
+        result["run"]["driver_and_clocks"] = timing.driver()  # those under load
+        timing.write_json(args.out, result)  # after every row: what is measured stays when a later shape fails
 
 
 main()
