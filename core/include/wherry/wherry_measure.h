@@ -1,0 +1,199 @@
+/* What a device can do, what each kernel does, and how far apart they are.
+ *
+ *   wherry_roof_measure -> ceilings           wherry_measure -> groups           wherry_derive: one by the other
+ *
+ * SI units everywhere: seconds, bytes, bytes per second, flop per second. A number that was not measured is 0 with
+ * n = 0, and what follows from it is NAN: never a guess. docs/measuring.md says how each is measured. */
+#ifndef WHERRY_MEASURE_H
+#define WHERRY_MEASURE_H
+
+#include <wherry/wherry.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One quantity, measured n times; seconds. */
+typedef struct wherry_time {
+    double median, p05, p95, min, mean;
+    double ci_low, ci_high; /* of the median, 95 %: order statistics, no assumption on the distribution */
+    double cv;              /* standard deviation over mean */
+    double first;           /* the first run of this work in the process, warm-up included */
+    uint32_t n, outliers;   /* outliers: modified z-score above 14.8 */
+} wherry_time;
+
+/* ---- the device's timer ---- */
+
+typedef enum wherry_timer_status {
+    WHERRY_TIMER_OK = 0,
+    WHERRY_TIMER_ABSENT,    /* the driver has none: times are the host's, of many runs */
+    WHERRY_TIMER_BACKWARDS, /* an end before its start */
+    WHERRY_TIMER_STUCK,     /* equal or zero stamps around work that took time */
+    WHERRY_TIMER_UNIT       /* not as many seconds as the host's clock says */
+} wherry_timer_status;
+
+typedef struct wherry_timer_info {
+    wherry_timer_status status;
+    char kind[16];       /* "timestamp" (Vulkan), "event" (OpenCL), "host" where the device's is not used */
+    double tick_seconds; /* as the driver says */
+    uint32_t valid_bits;
+    double slope;     /* device seconds per host second, over work 1, 2, 4 and 8 times as long; NAN: unknown */
+    char reason[160]; /* of a status that is not OK */
+} wherry_timer_info;
+
+WHERRY_API const char *wherry_timer_status_name(wherry_timer_status status); /* "ok", "absent", ... Never NULL. */
+
+/* ---- ceilings ---- */
+
+typedef enum wherry_unit { WHERRY_UNIT_BYTES = 0, WHERRY_UNIT_FLOPS, WHERRY_UNIT_SECONDS } wherry_unit;
+
+/* Ids: "dram.read", "dram.write", "dram.copy", "dram.triad" (read and written bytes are both counted); "cache.read",
+ * "cache.copy": the same far below the cache edge; "compute.f32", "compute.f16", "compute.matrix";
+ * "launch.seconds" and "launch.bandwidth": a and b of T = a + V/b over copies of V bytes; "launch.gap": between two
+ * dependent kernels; "host.submit": what the host spends on handing over a run of one kernel and waiting for it. */
+typedef struct wherry_ceiling {
+    char id[24];
+    char config[48]; /* "16 B a work-item, 256 in a work-group" */
+    wherry_unit unit;
+    wherry_dtype dtype;       /* of the data, 0 where there is none */
+    bool best;                /* of its id: what is divided by */
+    double value;             /* per second: bytes, flop; or seconds. By the median */
+    double amount;            /* bytes or flop of one timed run; of unit SECONDS 1 */
+    uint64_t footprint_bytes; /* of all buffers that one run touches */
+    wherry_time time;
+} wherry_ceiling;
+
+/* A copy of `bytes` (read and written together), again and again over the same buffers: the working-set sweep, and the
+ * launch regime. */
+typedef struct wherry_roof_point {
+    uint64_t bytes;
+    wherry_time time;
+} wherry_roof_point;
+
+typedef struct wherry_roof wherry_roof;
+
+typedef struct wherry_roof_desc {
+    uint32_t struct_size;
+    uint64_t dram_bytes; /* of each buffer of the DRAM ceilings; 0: 1 GiB on a GPU, 64 MiB on a CPU driver, less where
+                            the device's limits or its memory ask for it */
+    double warm_seconds; /* 0: 0.5. Clocks are warm when three windows agree within 1 %, and not before this */
+    uint32_t repeats;    /* 0: 21 */
+    bool zeros;          /* data: zeros instead of random floats, to see what compression brings */
+    const char *only;    /* NULL: all. Ids, or their first parts ("dram,compute"), with commas */
+} wherry_roof_desc;
+
+/* Measures ceilings through the same API as everything else; rounds of different configurations alternate, so that
+ * drift hits all alike. Takes seconds. The reference has no kernels: WHERRY_STATUS_UNSUPPORTED. desc may be NULL. A
+ * timer that lies is no error: see wherry_roof_timer. */
+WHERRY_API wherry_status wherry_roof_measure(wherry_device *device, const wherry_roof_desc *desc,
+                                             wherry_progress progress, void *user, wherry_roof **out);
+WHERRY_API void wherry_roof_destroy(wherry_roof *roof);
+/* All configurations, ids together, the best of each first. */
+WHERRY_API const wherry_ceiling *wherry_roof_ceilings(const wherry_roof *roof, size_t *count);
+/* The best one of an id; NULL: this device has none (no 16-bit arithmetic, no matrix unit), or it was not asked for. */
+WHERRY_API const wherry_ceiling *wherry_roof_ceiling(const wherry_roof *roof, const char *id);
+WHERRY_API const wherry_roof_point *wherry_roof_sweep(const wherry_roof *roof, size_t *count);
+/* The largest working set that the last cache holds, by the sweep; 0: no edge was found. */
+WHERRY_API uint64_t wherry_roof_cache_bytes(const wherry_roof *roof);
+WHERRY_API const wherry_timer_info *wherry_roof_timer(const wherry_roof *roof);
+/* The sentinel, one copy, at the beginning and the end of the measuring: how far the device drifted meanwhile. */
+WHERRY_API void wherry_roof_sentinel(const wherry_roof *roof, wherry_time *first, wherry_time *last);
+
+/* The device's timer against the host's clock; wherry_roof_measure does it, too. */
+WHERRY_API wherry_status wherry_timer_test(wherry_device *device, wherry_timer_info *out);
+
+/* ---- groups ---- */
+
+typedef struct wherry_measure_desc {
+    uint32_t struct_size;
+    wherry_phase phase;
+    uint32_t repeats;     /* 0: 50 */
+    double warm_seconds;  /* 0: 0.5 */
+    bool cold;            /* also every group alone, its buffers taken in turn so that no cache holds them */
+    uint64_t cache_bytes; /* what "so that no cache holds them" means; of wherry_roof_cache_bytes. 0: 64 MiB */
+} wherry_measure_desc;
+
+/* What moves when a group runs; bytes of all its kernels. */
+typedef struct wherry_traffic {
+    uint64_t unique_read, unique_written;       /* Q: each tensor once (as in wherry_cost) */
+    uint64_t model_read, model_written;         /* D: what the kernels are written to move from memory: a tile that is
+                                                   read again counts again, unless what lies between fits the cache */
+    uint64_t requested_read, requested_written; /* what their work-items ask of the caches, registers and shared memory
+                                                   aside: every re-read counts */
+    uint64_t footprint;                         /* of all tensors */
+} wherry_traffic;
+
+typedef struct wherry_group_measure {
+    wherry_cost cost; /* its seconds are the warm ones */
+    wherry_traffic traffic;
+    uint32_t launches;
+    char variant[64];          /* tile sizes and other choices: "128x128x16, 8x8 a work-item"; "" */
+    wherry_time warm, cold;    /* as in the step; alone with rotating buffers */
+    uint32_t cold_sets;        /* buffer sets that were rotated */
+    wherry_timer_status timer; /* not OK: warm is empty, cold by the host's clock over many runs */
+} wherry_group_measure;
+
+/* Of a run as a whole. */
+typedef struct wherry_step_measure {
+    uint32_t struct_size; /* set by the caller */
+    wherry_time host;     /* without timestamps: what a caller waits for */
+    wherry_time kernels;  /* the sum of its groups' times by the device's timer */
+    wherry_timer_info timer;
+} wherry_step_measure;
+
+/* Runs the batch as wherry_profile does, with more to tell. Fills at most *count entries of `groups` (NULL: none) and
+ * sets *count to the number there is; groups of another phase have n = 0. `cold` needs a session with
+ * keep_intermediates, because the groups' inputs are those of the step. */
+WHERRY_API wherry_status wherry_measure(wherry_session *session, const wherry_batch *batch,
+                                        const wherry_measure_desc *desc, wherry_group_measure *groups, size_t *count,
+                                        wherry_step_measure *step);
+
+/* ---- roofline ---- */
+
+/* What is divided by; 0: unknown. */
+typedef struct wherry_peaks {
+    double bandwidth;             /* of memory, measured: the best of "dram.*" */
+    double copy;                  /* "dram.copy" */
+    double cache_bandwidth;       /* the best of "cache.*" */
+    double theoretical_bandwidth; /* by the driver or the user, never measured */
+    double flops;                 /* for the group's class and type */
+    double launch;                /* seconds: a of T = a + V/b */
+    uint64_t cache_bytes;
+} wherry_peaks;
+
+typedef enum wherry_regime {
+    WHERRY_REGIME_UNKNOWN = 0, /* two limits within 10 %, or no time to be trusted */
+    WHERRY_REGIME_LAUNCH,
+    WHERRY_REGIME_CACHE,
+    WHERRY_REGIME_MEMORY,
+    WHERRY_REGIME_COMPUTE
+} wherry_regime;
+
+typedef struct wherry_derived {
+    double bandwidth;             /* D / t */
+    double bandwidth_unique;      /* Q / t */
+    double bandwidth_requested;   /* requested / t */
+    double flops_per_second;      /* F / t */
+    double intensity;             /* F / Q */
+    double intensity_model;       /* F / D */
+    double roof_memory;           /* share of min(P, intensity_model * bandwidth) reached; 1: at the roof */
+    double roof_cache;            /* the same with the requested bytes and the cache's bandwidth */
+    double copy_share;            /* D / t over the copy's */
+    double mue, mue_theoretical;  /* Q / (t * B): memory use efficiency, by the measured and the theoretical B */
+    double q_over_d, b_over_peak; /* its factors: q_over_d * b_over_peak = mue */
+    double limit_seconds;         /* max(Q / B, F / P, launch) */
+    double headroom;              /* t / limit */
+    wherry_regime regime;
+    bool over_peak; /* more than a measured ceiling: flagged, never clamped */
+} wherry_derived;
+
+/* `cold`: the times are of cold caches. NAN where something needed is unknown. Pure arithmetic: the same numbers from
+ * the same input everywhere, so that reports can be checked. */
+WHERRY_API void wherry_derive(const wherry_peaks *peaks, const wherry_traffic *traffic, double flops, double seconds,
+                              bool cold, bool timer_ok, wherry_derived *out);
+WHERRY_API const char *wherry_regime_name(wherry_regime regime); /* "launch", ... Never NULL. */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
