@@ -125,6 +125,18 @@ void group_bytes(const struct graph *g, const struct batch_shape *b, const struc
         *written += tensor_elements(g, b, group->writes[i]) * tensor_element_bytes(g, group->writes[i], storage);
 }
 
+void group_work(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,
+                wherry_work *out)
+{
+    uint64_t read, written;
+    group_bytes(g, b, group, storage, &read, &written);
+    *out = (wherry_work){.bytes = read + written};
+    for (int i = 0; i < group->count; i++) {
+        const struct op *o = &g->ops[group->ops[i]];
+        *(o->einsum ? &out->contraction_flops : &out->other_flops) += op_flops(g, b, o);
+    }
+}
+
 /* Whether a group of the backward pass reads the tensor or a part of it. */
 static bool read_backward(const struct graph *g, const struct group *groups, int count, int owner)
 {

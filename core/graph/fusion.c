@@ -173,13 +173,6 @@ static bool group_union(const struct graph *g, const struct group *a, const stru
     return out->n_reads < GROUP_MAX_TENSORS && out->n_writes < GROUP_MAX_TENSORS;
 }
 
-static uint64_t moved(const struct fusion *f, const struct group *group)
-{
-    uint64_t read, written;
-    group_bytes(f->g, f->batch, group, f->storage, &read, &written);
-    return read + written;
-}
-
 static bool holds(const struct group *group, int op)
 {
     for (int i = 0; i < group->count; i++)
@@ -207,6 +200,13 @@ static const char *short_name(const struct op *o)
     return dot ? dot + 1 : o->name;
 }
 
+static wherry_work work_of(const struct fusion *f, const struct group *group)
+{
+    wherry_work work;
+    group_work(f->g, f->batch, group, f->storage, &work);
+    return work;
+}
+
 /* Whether the rule makes the two groups one; `at` and `bt` are their numbers in group_of. Fills in `merged` wherever it
  * is not too large (then its count is positive). */
 static void judge(struct fusion *f, const struct group *a, int at, const struct group *b, int bt, struct group *merged,
@@ -224,7 +224,9 @@ static void judge(struct fusion *f, const struct group *a, int at, const struct 
     memcpy(out->second, b->name, sizeof out->second);
     out->pattern = pattern_of(f, a, b);
     out->launches_saved = 1;
-    if (fits) out->bytes_saved = moved(f, a) + moved(f, b) - moved(f, merged);
+    out->work[0] = work_of(f, a);
+    out->work[1] = work_of(f, b);
+    if (fits) out->bytes_saved = out->work[0].bytes + out->work[1].bytes - work_of(f, merged).bytes;
     const char *reduced = *x.reduced ? x.reduced : y.reduced;
     bool same = letters_same(x.letters, y.letters),
          agree = !*x.reduced || !*y.reduced || letters_same(x.reduced, y.reduced);

@@ -342,6 +342,9 @@ double group_flops(const struct graph *g, const struct batch_shape *b, const str
 /* Bytes of all reads and of all writes, each distinct tensor once, with `storage` bytes an element. */
 void group_bytes(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,
                  uint64_t *read, uint64_t *written);
+/* Both: bytes, and flop by what computes them. */
+void group_work(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,
+                wherry_work *out);
 
 /* Groups of the forward pass: they come first. */
 int groups_forward(const struct group *groups, int count);

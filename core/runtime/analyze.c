@@ -12,6 +12,7 @@ struct wherry_analysis {
     struct group *groups; /* `fusion`'s where there is one */
     int n_groups, n_rows;
     wherry_cost *operator_costs, *group_costs, *row_costs;
+    wherry_work *group_work;
     struct fusion fusion;
     uint32_t *offsets;
     uint64_t saved_bytes;
@@ -206,10 +207,14 @@ static bool analyze(struct wherry_analysis *a, const wherry_analysis_desc *desc,
     a->operator_costs = host_alloc(host, (size_t)a->graph.n_ops, sizeof *a->operator_costs, e);
     a->row_costs = a->operator_costs ? host_alloc(host, (size_t)a->graph.n_ops, sizeof *a->row_costs, e) : NULL;
     a->group_costs = a->row_costs ? host_alloc(host, (size_t)a->n_groups, sizeof *a->group_costs, e) : NULL;
-    if (!a->group_costs) return false;
+    a->group_work = a->group_costs ? host_alloc(host, (size_t)a->n_groups, sizeof *a->group_work, e) : NULL;
+    if (!a->group_work) return false;
     cost_of_rows(a, &shape, storage);
     for (int o = 0; o < a->graph.n_ops; o++) cost_of_operator(&a->graph, &shape, o, storage, &a->operator_costs[o]);
-    for (int i = 0; i < a->n_groups; i++) cost_of_group(&a->graph, &shape, &a->groups[i], storage, &a->group_costs[i]);
+    for (int i = 0; i < a->n_groups; i++) {
+        cost_of_group(&a->graph, &shape, &a->groups[i], storage, &a->group_costs[i]);
+        group_work(&a->graph, &shape, &a->groups[i], storage, &a->group_work[i]);
+    }
     a->saved_bytes = groups_saved_bytes(&a->graph, &shape, a->groups, a->n_groups, storage);
     return dot_make(a, &shape, storage, e);
 }
@@ -238,6 +243,7 @@ void wherry_analysis_destroy(wherry_analysis *analysis)
     const struct host *host = &analysis->context->host;
     host_free(host, analysis->dot);
     host_free(host, analysis->offsets);
+    host_free(host, analysis->group_work);
     host_free(host, analysis->group_costs);
     host_free(host, analysis->row_costs);
     host_free(host, analysis->operator_costs);
@@ -271,6 +277,11 @@ size_t wherry_analysis_group_of(const wherry_analysis *analysis, size_t op)
         for (int k = 0; k < analysis->groups[i].count; k++)
             if ((size_t)analysis->groups[i].ops[k] == op) return (size_t)i;
     return SIZE_MAX; /* there is no such operator */
+}
+
+void wherry_analysis_work(const wherry_analysis *analysis, size_t group, wherry_work *out)
+{
+    *out = group < (size_t)analysis->n_groups ? analysis->group_work[group] : (wherry_work){.bytes = 0};
 }
 
 const wherry_fusion *wherry_analysis_fusions(const wherry_analysis *analysis, size_t *count)

@@ -406,6 +406,14 @@ typedef enum wherry_fusion_pattern {
     WHERRY_FUSION_MAP_REDUCE    /* the second reduces what the first makes */
 } wherry_fusion_pattern;
 
+/* What an operator or a group gives a device's units to do. */
+typedef struct wherry_work {
+    uint64_t bytes; /* each distinct tensor once */
+    double contraction_flops, other_flops;
+} wherry_work;
+
+WHERRY_API void wherry_analysis_work(const wherry_analysis *analysis, size_t group, wherry_work *out);
+
 /* One decision of the rule on two groups. */
 typedef struct wherry_fusion {
     char first[64], second[64]; /* as groups are named: operators with '+' between them */
@@ -416,6 +424,7 @@ typedef struct wherry_fusion {
     char reason[160];        /* why it was refused, "" when it was not */
     uint32_t launches_saved; /* by making them one; of a refused one: what it would have saved */
     uint64_t bytes_saved;
+    wherry_work work[2]; /* of the two while they are apart */
 } wherry_fusion;
 
 /* With `fuse`: the decisions in the order in which they were taken; of a what-if the rule's opinion, which does not

@@ -193,6 +193,47 @@ WHERRY_API void wherry_derive(const wherry_peaks *peaks, const wherry_traffic *t
                               bool cold, bool timer_ok, wherry_derived *out);
 WHERRY_API const char *wherry_regime_name(wherry_regime regime); /* "launch", ... Never NULL. */
 
+/* ---- prediction: the graph and a device's peaks, no device ---- */
+
+/* Peaks as a data sheet or a measurement gives them; 0: unknown. */
+typedef struct wherry_device_spec {
+    char name[64];
+    double bandwidth;    /* of memory */
+    double matrix_flops; /* flop per second of products in f16 */
+    double f32_flops;    /* of everything else, and of products in f32 */
+    double cache_bandwidth;
+    double launch_seconds;
+    uint64_t cache_bytes;
+    char source[192]; /* of the numbers */
+} wherry_device_spec;
+
+/* "v100", "a100", "h100", "h200" by their data sheets; index from 0, NULL behind the last. */
+WHERRY_API const wherry_device_spec *wherry_device_spec_at(size_t index);
+/* The intensity from which on the arithmetic is the limit, in flop per byte. */
+WHERRY_API double wherry_device_spec_ridge(const wherry_device_spec *spec, wherry_class class_, wherry_dtype dtype);
+
+typedef struct wherry_prediction {
+    double intensity;       /* flop per byte; NAN without bytes */
+    double memory_seconds;  /* bytes over bandwidth */
+    double compute_seconds; /* products and the rest run on units of their own: the longer of the two */
+    double cache_seconds;   /* bytes over the cache's bandwidth, where they fit into it; else NAN */
+    double limit_seconds;   /* the most of memory, compute and launch: nothing can be faster */
+    double flops_share;     /* flop per second at the limit, of the most that the device computes in this type */
+    wherry_regime bound;    /* which one it is; UNKNOWN where there is nothing to do */
+} wherry_prediction;
+
+/* dtype 0: f16. Pure arithmetic. */
+WHERRY_API void wherry_predict(const wherry_device_spec *spec, wherry_dtype dtype, const wherry_work *work,
+                               wherry_prediction *out);
+/* The work of one operator (of a group see wherry_analysis_work). */
+WHERRY_API void wherry_operator_work(const wherry_cost *cost, wherry_work *out);
+/* Seconds that a decision saves at the limits, or would save. */
+WHERRY_API double wherry_predict_fusion(const wherry_device_spec *spec, wherry_dtype dtype,
+                                        const wherry_fusion *fusion);
+/* How many times as fast a step becomes when of `other_seconds` (everything but contractions) this share stays, 0 to 1:
+ * k of n round trips through memory leave k / n, and with 0 it is fusion's bound. */
+WHERRY_API double wherry_fusion_gain(double contraction_seconds, double other_seconds, double stays);
+
 #ifdef __cplusplus
 }
 #endif
