@@ -39,6 +39,13 @@ static int describe(struct analysis *a)
     if (options->explain && !options->fuse) return complain(EXIT_USAGE, "--explain explains what --fuse does");
     if (options->fuse && strcmp(options->fuse, "auto") == 0 && (options->plan || options->split))
         return complain(EXIT_USAGE, "--fuse auto starts from single operators: it takes no --plan and no --split");
+    if (options->device_spec && options->dot) return complain(EXIT_USAGE, "--dot draws a graph, without --device-spec");
+    if (options->device_spec) {
+        int code = device_specs_read(options->device_spec, a->specs, &a->spec_count);
+        if (code) return code;
+        if (what_if && a->spec_count > 1)
+            return complain(EXIT_USAGE, "--fuse and --split are told for one device: name one in --device-spec");
+    }
     if (options->save && options->inference) return complain(EXIT_USAGE, "--save is for training");
     a->config.struct_size = sizeof a->config;
     int code = describe_model(a);
@@ -48,7 +55,9 @@ static int describe(struct analysis *a)
     a->desc.config = &a->config;
     a->desc.batch = options->batch ? options->batch : 8;
     a->desc.length = options->seq ? options->seq : 512;
+    a->desc.layer_only = options->layer || (paper && !options->encoder);
     uint32_t limit = options->model ? a->tool.model_info.max_tokens : a->config.positions;
+    if (a->desc.layer_only && options->seq) limit = UINT32_MAX; /* positions belong to the embeddings */
     if (a->desc.length > limit) {
         if (options->seq) return complain(EXIT_USAGE, "--seq %u: this model takes at most %u", options->seq, limit);
         a->desc.length = limit;
@@ -59,7 +68,6 @@ static int describe(struct analysis *a)
                                          .save = (wherry_save)options->save,
                                          .qkv_products = options->qkv_products};
     if (options->training || options->save || (paper && !options->inference)) a->desc.training = &a->training;
-    a->desc.layer_only = options->layer || (paper && !options->encoder);
     if (options->activation)
         a->config.activation = (wherry_activation)(options->activation - 1);
     else if (paper && a->desc.training)
@@ -72,7 +80,7 @@ static int describe(struct analysis *a)
     return EXIT_FINE;
 }
 
-static bool plan_asked(const struct analysis *a, int plan)
+bool plan_asked(const struct analysis *a, int plan)
 {
     int choice = a->tool.options->plan;
     return choice == PLAN_ALL || plan == (choice ? choice : 1);
@@ -246,6 +254,10 @@ static void print_tables(const struct analysis *a, struct output *out)
     output_format(out, "%s: %u sequences of %u tokens, %s, %s, %s, %s\n\n", a->name, a->desc.batch, a->desc.length,
                   dtype_name(a->desc.dtype), a->desc.layer_only ? "one layer" : "whole encoder",
                   activation_name(a->config.activation), a->desc.training ? "training" : "inference");
+    if (a->spec_count) {
+        predict_print(a, out);
+        return;
+    }
     print_operators(a, out);
     for (int plan = 1; plan < PLAN_ALL; plan++)
         if (plan_asked(a, plan)) print_groups(a, plan, out);
@@ -305,7 +317,7 @@ static json_t *analysis_json(const struct analysis *a)
     json_t *plans = need(json_array());
     for (int plan = 1; plan < PLAN_ALL; plan++) json_array_append_new(plans, plan_json(a, plan));
     struct cost_sum total = costs_total(operators, count);
-    return need(json_pack(
+    json_t *value = need(json_pack(
         "{s:o, s:o, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:s, s:b, s:b, s:I, s:o, s:o, s:o}", "run",
         run_json(a->tool.options), "model", text_json(a->name), "layers", (json_int_t)a->config.layers, "hidden",
         (json_int_t)a->config.hidden, "heads", (json_int_t)a->config.heads, "feed_forward",
@@ -313,6 +325,8 @@ static json_t *analysis_json(const struct analysis *a)
         (json_int_t)a->desc.batch, "length", (json_int_t)a->desc.length, "dtype", dtype_name(a->desc.dtype), "training",
         a->desc.training != NULL, "layer_only", a->desc.layer_only, "flops", (json_int_t)total.flops, "operators",
         costs_json(operators, count), "rows", costs_json(rows, row_count), "plans", plans));
+    if (a->spec_count) json_object_set_new(value, "predictions", predict_json(a));
+    return value;
 }
 
 static int print_analysis(struct analysis *a)

@@ -86,15 +86,19 @@ static void print_decisions(const struct analysis *a, const wherry_analysis *ana
         if (!all && strncmp(first, "layer.0.", 8) == 0) first += 8;
         if (!all && strncmp(second, "layer.0.", 8) == 0) second += 8;
         output_format(out, "%s | %s\n", first, second);
+        char seconds[NUMBER_SIZE + 8] = "";
+        if (a->spec_count)
+            snprintf(seconds, sizeof seconds, ", %.2f us", wherry_predict_fusion(&a->specs[0], a->desc.dtype, f) * 1e6);
         if (f->accepted)
-            output_format(out, "    fused (%s, %s): %u launch and %.2f MB less\n", f->space, pattern_text(f->pattern),
-                          f->launches_saved, (double)f->bytes_saved / 1e6);
+            output_format(out, "    fused (%s, %s): %u launch and %.2f MB%s less\n", f->space, pattern_text(f->pattern),
+                          f->launches_saved, (double)f->bytes_saved / 1e6, seconds);
         else
-            output_format(out, "    apart, %s (it would be %.2f MB less)\n", f->reason, (double)f->bytes_saved / 1e6);
+            output_format(out, "    apart, %s (it would be %.2f MB%s less)\n", f->reason, (double)f->bytes_saved / 1e6,
+                          seconds);
     }
 }
 
-static void add_line(struct table *table, const char *name, const wherry_analysis *analysis)
+static void add_line(const struct analysis *a, struct table *table, const char *name, const wherry_analysis *analysis)
 {
     struct cost_sum total = groups_total(analysis, PASS_BOTH);
     table_cell(table, "%s", name);
@@ -102,6 +106,7 @@ static void add_line(struct table *table, const char *name, const wherry_analysi
     table_cell(table, "%.2f", total.bytes_read / 1e6);
     table_cell(table, "%.2f", total.bytes_written / 1e6);
     table_cell(table, "%.2f", (total.bytes_read + total.bytes_written) / 1e6);
+    if (a->spec_count) table_cell(table, "%.4f", predict_seconds(a, analysis) * 1e3);
 }
 
 static void print_rule(const struct analysis *a, const wherry_analysis *rule, struct output *out)
@@ -119,13 +124,18 @@ static void print_rule(const struct analysis *a, const wherry_analysis *rule, st
         table_cell(&table, "%.2f", (double)groups[n].bytes_read / 1e6);
         table_cell(&table, "%.2f", (double)groups[n].bytes_written / 1e6);
     }
+    if (a->spec_count) {
+        predict_print_spec(a, out);
+        output_text(out, "\n");
+    }
     output_text(out, "Groups by the rule\n");
     table_print(&table, out);
     if (a->tool.options->explain) print_decisions(a, rule, out);
-    struct table sums = {.columns = "<groups of|>launches|>MB in|>MB out|>MB"};
-    add_line(&sums, "plan unfused", a->plans[3]);
-    add_line(&sums, "the rule", rule);
-    add_line(&sums, "plan paper", a->plans[2]);
+    struct table sums = {.columns = a->spec_count ? "<groups of|>launches|>MB in|>MB out|>MB|>limit ms"
+                                                  : "<groups of|>launches|>MB in|>MB out|>MB"};
+    add_line(a, &sums, "plan unfused", a->plans[3]);
+    add_line(a, &sums, "the rule", rule);
+    add_line(a, &sums, "plan paper", a->plans[2]);
     output_text(out, "\n");
     table_print(&sums, out);
     bool paper = a->desc.layer_only && a->desc.training && !a->config.pre_layernorm;
@@ -135,11 +145,16 @@ static void print_rule(const struct analysis *a, const wherry_analysis *rule, st
 static void print_change(const struct analysis *a, const wherry_analysis *before, const wherry_analysis *after,
                          struct output *out)
 {
-    struct table table = {.columns = "<|>launches|>MB in|>MB out|>MB"};
+    struct table table = {.columns = a->spec_count ? "<|>launches|>MB in|>MB out|>MB|>limit ms"
+                                                   : "<|>launches|>MB in|>MB out|>MB"};
     size_t count, refused = 0;
     const wherry_fusion *fusions = wherry_analysis_fusions(after, &count);
-    add_line(&table, "before", before);
-    add_line(&table, "after", after);
+    if (a->spec_count) {
+        predict_print_spec(a, out);
+        output_text(out, "\n");
+    }
+    add_line(a, &table, "before", before);
+    add_line(a, &table, "after", after);
     output_format(out, "Plan %s", plan_name(a->tool.options->plan));
     if (a->tool.options->split) output_format(out, ", %s split", a->tool.options->split);
     if (a->tool.options->fuse) output_format(out, ", %s fused", a->tool.options->fuse);
@@ -153,12 +168,14 @@ static void print_change(const struct analysis *a, const wherry_analysis *before
 
 /* ---- JSON ---- */
 
-static json_t *groups_of(const wherry_analysis *analysis)
+static json_t *groups_of(const struct analysis *a, const wherry_analysis *analysis)
 {
     struct cost_sum total = groups_total(analysis, PASS_BOTH);
-    return need(json_pack("{s:I, s:I, s:I, s:o}", "launches", (json_int_t)total.count, "bytes_read",
-                          (json_int_t)total.bytes_read, "bytes_written", (json_int_t)total.bytes_written, "groups",
-                          groups_json(analysis)));
+    json_t *value = need(json_pack("{s:I, s:I, s:I, s:o}", "launches", (json_int_t)total.count, "bytes_read",
+                                   (json_int_t)total.bytes_read, "bytes_written", (json_int_t)total.bytes_written,
+                                   "groups", groups_json(analysis)));
+    if (a->spec_count) json_object_set_new(value, "limit_seconds", json_real(predict_seconds(a, analysis)));
+    return value;
 }
 
 static json_t *report_json(const struct analysis *a, const wherry_analysis *before, const wherry_analysis *after)
@@ -170,15 +187,19 @@ static json_t *report_json(const struct analysis *a, const wherry_analysis *befo
     for (size_t n = 0; n < count; n++) {
         const wherry_fusion *f = &fusions[n];
         legal &= f->accepted;
-        json_array_append_new(
-            decisions, need(json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I}", "first", f->first, "second",
-                                      f->second, "space", f->space, "pattern", pattern_text(f->pattern), "accepted",
-                                      (int)f->accepted, "reason", f->reason, "launches_saved",
-                                      (json_int_t)f->launches_saved, "bytes_saved", (json_int_t)f->bytes_saved)));
+        json_t *decision = need(json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I}", "first", f->first, "second",
+                                          f->second, "space", f->space, "pattern", pattern_text(f->pattern), "accepted",
+                                          (int)f->accepted, "reason", f->reason, "launches_saved",
+                                          (json_int_t)f->launches_saved, "bytes_saved", (json_int_t)f->bytes_saved));
+        if (a->spec_count)
+            json_object_set_new(decision, "seconds_saved",
+                                json_real(wherry_predict_fusion(&a->specs[0], a->desc.dtype, f)));
+        json_array_append_new(decisions, decision);
     }
     json_t *value =
         need(json_pack("{s:o, s:o, s:o, s:o, s:o}", "run", run_json(a->tool.options), "model", text_json(a->name),
-                       "before", groups_of(before), "after", groups_of(after), "decisions", decisions));
+                       "before", groups_of(a, before), "after", groups_of(a, after), "decisions", decisions));
+    if (a->spec_count) json_object_set_new(value, "spec", predict_spec_json(a, &a->specs[0]));
     if (strcmp(a->tool.options->fuse ? a->tool.options->fuse : "", "auto") != 0)
         json_object_set_new(value, "legal", json_boolean(legal));
     return value;

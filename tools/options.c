@@ -72,11 +72,21 @@ const struct command commands[] = {
      "iteration spaces allows it. A name stands for every layer, layer.N.NAME for one.\n"
      "--fuse auto derives groups by that rule from the operators alone; --explain prints\n"
      "each decision. An iteration space is written bj/i: for each b and j, a reduction\n"
-     "over i.\n",
+     "over i.\n"
+     "\n"
+     "--device-spec h100 predicts: from these counts and the device's peaks, the ridge\n"
+     "point, and for each operator and group its intensity, whether memory, arithmetic or\n"
+     "the launch limits it, and the least time it can take; what each fusion, plan and\n"
+     "decision of --fuse saves by that. Instead of a name, a JSON file: {\"bandwidth\":\n"
+     "3.35e12, \"matrix_flops\": 990e12, \"f32_flops\": 67e12}, per second, and if known\n"
+     "\"cache_bytes\", \"cache_bandwidth\", \"launch_seconds\", \"name\", \"source\"; or what\n"
+     "wherry roof --json wrote, whose measured ceilings are the peaks (FILE#N: device N).\n",
      "  wherry analyze --config bert-large --batch 8 --seq 512\n"
      "  wherry analyze --paper\n"
      "  wherry analyze --config bert-large --fuse auto --explain\n"
      "  wherry analyze --config bert-large --plan paper --fuse bsb+blnrd2\n"
+     "  wherry analyze --config bert-large --device-spec h100\n"
+     "  wherry analyze --config bert-large --device-spec v100,a100,h100,h200\n"
      "  wherry analyze --model all-MiniLM-L6-v2 --plan all --json\n"
      "  wherry analyze --config bert-base --dot | dot -Tsvg >layer.svg\n",
      analyze_command},
@@ -198,6 +208,9 @@ static const struct option option_table[] = {
     {"split", 0, ANALYZE, TEXT, AT(split), "GROUP", 0, 0, "what if this group of the plan were single operators"},
     {"explain", 0, ANALYZE, FLAG, AT(explain), NULL, 0, 0,
      "print every decision of --fuse auto, with what it saves or would save"},
+    {"device-spec", 0, ANALYZE, TEXT, AT(device_spec), "NAME|FILE", 0, 0,
+     "predict limit times on v100, a100, h100, h200, or on the device with the peaks of this JSON file; several with "
+     "commas between them"},
     {"activation", 0, LAYER, CHOICE, AT(activation), "gelu|gelu_tanh|relu", 0, 0,
      "of the feed-forward (default: a model's own; with --config relu, as in Ivanov et al.)"},
     {"layers", 0, LAYER, COUNT, AT(layers), "N", 1, 1024,

@@ -26,7 +26,7 @@ enum { LENGTHS_MAX = 4096 };
 /* What the user said; zero where nothing was said. Choices count from 1. */
 struct options {
     const struct command *command;
-    const char *model, *config, *device, *output, *cache, *fuse, *split;
+    const char *model, *config, *device, *output, *cache, *fuse, *split, *device_spec;
     int plan, dtype, pool, input, format, activation, phase;
     int save; /* wherry_save */
     uint32_t max_tokens, batch_tokens, batch, seq, repeats, replays, nearest, seed;
