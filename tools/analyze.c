@@ -20,6 +20,9 @@ static int describe_model(struct analysis *a)
         tool_error(&a->tool, WHERRY_STATUS_INVALID_ARGUMENT, NULL);
         return EXIT_USAGE;
     }
+    if (options->hidden) a->config.hidden = options->hidden;
+    if (options->heads) a->config.heads = options->heads;
+    if (options->feed_forward) a->config.feed_forward = options->feed_forward;
     a->name = options->model ? options->model : options->config;
     return EXIT_FINE;
 }
@@ -28,6 +31,8 @@ static int describe(struct analysis *a)
 {
     const struct options *options = a->tool.options;
     if (options->model && options->config) return complain(EXIT_USAGE, "give --model or --config, not both");
+    if (!options->config && (options->hidden || options->heads || options->feed_forward))
+        return complain(EXIT_USAGE, "--hidden, --heads and --feed-forward change a --config; a --model has its own");
     if (options->training && options->inference)
         return complain(EXIT_USAGE, "give --training or --inference, not both");
     if (options->layer && options->encoder) return complain(EXIT_USAGE, "give --layer or --encoder, not both");

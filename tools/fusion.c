@@ -17,10 +17,10 @@ static const char *pattern_text(wherry_fusion_pattern pattern)
 static const struct {
     const char *name, *text;
 } notes[] = {
-    {"EBSB", "row 25 (lin2_bias_dw) is in it, as in the authors' code: a sibling, of the same\n"
-             "       space and reduction. Their table lists it in BDRB, whose space is bju"},
-    {"BAOB", "beside BEI: both run over bji and neither needs the other. That saves a launch\n"
-             "       and not a byte; the authors keep them apart and don't say why"},
+    {"EBSB", "row 25 (lin2_bias_dw) is in it, as in the authors' code: a sibling, of\n"
+             "       the same space and reduction. Their table lists it in BDRB, of space bju"},
+    {"BAOB", "beside BEI: both run over bji and neither needs the other. That saves a\n"
+             "       launch and not a byte; the authors keep them apart and don't say why"},
     {"BEI", "see BAOB"},
 };
 
@@ -93,8 +93,8 @@ static void print_decisions(const struct analysis *a, const wherry_analysis *ana
             output_format(out, "    fused (%s, %s): %u launch and %.2f MB%s less\n", f->space, pattern_text(f->pattern),
                           f->launches_saved, (double)f->bytes_saved / 1e6, seconds);
         else
-            output_format(out, "    apart, %s (it would be %.2f MB%s less)\n", f->reason, (double)f->bytes_saved / 1e6,
-                          seconds);
+            output_format(out, "    apart, %s%s(it would be %.2f MB%s less)\n", f->reason,
+                          a->spec_count ? "\n    " : " ", (double)f->bytes_saved / 1e6, seconds);
     }
 }
 

@@ -109,22 +109,69 @@ static double ridge_of(const struct analysis *a, const wherry_device_spec *spec,
     return wherry_device_spec_ridge(spec, class_, a->desc.dtype);
 }
 
+/* "3.35 TB/s": format_bytes has too few digits for a ridge point to be checked. */
+static const char *format_rate(double rate, char text[NUMBER_SIZE])
+{
+    bool tera = rate >= 1e12;
+    snprintf(text, NUMBER_SIZE, "%.4g %s/s", rate / (tera ? 1e12 : 1e9), tera ? "TB" : "GB");
+    return text;
+}
+
+/* Words in lines of at most 80 columns. */
+static void print_words(const char *text, struct output *out)
+{
+    size_t at = 0;
+    while (*text) {
+        size_t length = strcspn(text, " ");
+        if (at && at + 1 + length > 80) output_text(out, "\n"), at = 0;
+        output_format(out, "%s%.*s", at ? " " : "", (int)length, text);
+        at += (at ? 1 : 0) + length;
+        text += length + strspn(text + length, " ");
+    }
+    if (at) output_text(out, "\n");
+}
+
 void predict_print_spec(const struct analysis *a, struct output *out)
 {
     char text[NUMBER_SIZE];
     const wherry_device_spec *spec = &a->specs[0];
-    output_format(out, "%s: memory %s/s", spec->name, format_bytes(spec->bandwidth, text));
-    output_format(out, ", products in f16 %.4g Tflop/s, f32 %.4g\n", spec->matrix_flops / 1e12, spec->f32_flops / 1e12);
-    if (spec->cache_bytes) output_format(out, "cache %s", format_bytes((double)spec->cache_bytes, text));
-    if (spec->cache_bandwidth > 0) output_format(out, ", %s/s", format_bytes(spec->cache_bandwidth, text));
-    if (spec->launch_seconds > 0)
-        output_format(out, "%sa launch %.3g us", spec->cache_bytes ? ", " : "", spec->launch_seconds * 1e6);
-    if (spec->cache_bytes || spec->launch_seconds > 0) output_text(out, "\n");
-    if (*spec->source) output_format(out, "%s\n", spec->source);
-    output_format(out, "Ridge point: %.1f flop/byte for products in %s, %.1f for the rest\n",
+    output_format(out, "%s\n", spec->name);
+    print_words(spec->source, out);
+    output_format(out, "Memory %s, products in f16 %.4g Tflop/s, all else %.4g Tflop/s\n",
+                  format_rate(spec->bandwidth, text), spec->matrix_flops / 1e12, spec->f32_flops / 1e12);
+    const char *first = "";
+    if (spec->cache_bytes) {
+        output_format(out, "Cache %s", format_bytes((double)spec->cache_bytes, text));
+        first = ", ";
+    }
+    if (spec->cache_bandwidth > 0) {
+        output_format(out, "%s%s from the cache", first, format_rate(spec->cache_bandwidth, text));
+        first = ", ";
+    }
+    if (spec->launch_seconds > 0) {
+        output_format(out, "%s%.3g us a launch", first, spec->launch_seconds * 1e6);
+        first = ", ";
+    }
+    if (*first) output_text(out, "\n");
+    output_format(out, "Ridge point: %.1f flop/byte for products in %s, %.1f for all else\n",
                   ridge_of(a, spec, WHERRY_CLASS_CONTRACTION), dtype_name(a->desc.dtype),
                   ridge_of(a, spec, WHERRY_CLASS_ELEMENTWISE));
 }
+
+/* At most seven characters of it below a million, so that tables stay within a line. */
+static void add_number(struct table *table, double value)
+{
+    table_cell(table, "%.*f", value < 1000 ? 2 : value < 10000 ? 1 : 0, value);
+}
+
+/* Milliseconds, to four digits at least. */
+static void add_milliseconds(struct table *table, double seconds)
+{
+    double ms = seconds * 1e3;
+    table_cell(table, "%.*f", ms < 10 ? 4 : ms < 100 ? 3 : ms < 1000 ? 2 : 1, ms);
+}
+
+static void add_gain(struct table *table, double gain) { table_cell(table, "%.*fx", gain < 10 ? 2 : 1, gain); }
 
 static void add_intensity(struct table *table, double intensity)
 {
@@ -134,15 +181,15 @@ static void add_intensity(struct table *table, double intensity)
         table_cell(table, intensity < 10 ? "%.2f" : "%.1f", intensity);
 }
 
-/* "% peak" is of the device's highest rate, as one says that GELU uses 1 % of the arithmetic. */
+/* The peak is the device's highest rate, as one says that GELU uses 1 % of the arithmetic. */
 static void print_operators(const struct analysis *a, const struct step *step, struct output *out)
 {
-    static const char *const columns[2][2] = {{">row|~operator|<class|>flop/byte|<bound|>us|>of step|>of peak",
-                                               ">row|~operator|<class|>times|>flop/byte|<bound|>us|>of step|>of peak"},
-                                              {">row|~operator|<pass|<class|>flop/byte|<bound|>us|>of step|>of peak",
-                                               ">row|~operator|<pass|<class|>times|>flop/byte|<bound|>us|>of step|>of "
-                                               "peak"}};
-    bool training = a->desc.training != NULL, times = !a->desc.layer_only, separate = a->tool.options->all;
+    static const char *const columns[2][2] = {
+        {">row|~operator|<class|>flop/B|<bound|>us|>% step|>% peak",
+         ">row|~operator|<class|>times|>flop/B|<bound|>us|>% step|>% peak"},
+        {">row|~operator|<pass|<class|>flop/B|<bound|>us|>% step|>% peak",
+         ">row|~operator|<pass|<class|>times|>flop/B|<bound|>us|>% step|>% peak"}};
+    bool training = a->desc.training != NULL, separate = a->tool.options->all, times = !a->desc.layer_only && !separate;
     size_t count, kinds = 0;
     const wherry_cost *operators = wherry_analysis_operators(a->plans[UNFUSED], &count);
     struct line *lines = need(calloc(count + 1, sizeof *lines));
@@ -164,9 +211,9 @@ static void print_operators(const struct analysis *a, const struct step *step, s
         if (times) table_cell(&table, "%u", line->count);
         add_intensity(&table, line->one.intensity);
         table_cell(&table, "%s", bound_name(line->one.bound));
-        table_cell(&table, "%.2f", line->seconds * 1e6);
-        table_cell(&table, "%.1f %%", step->seconds > 0 ? 100 * line->seconds / step->seconds : 0);
-        table_cell(&table, "%.2f %%", 100 * line->one.flops_share);
+        add_number(&table, line->seconds * 1e6);
+        table_cell(&table, "%.1f", step->seconds > 0 ? 100 * line->seconds / step->seconds : 0);
+        table_cell(&table, "%.2f", 100 * line->one.flops_share);
     }
     free(lines);
     output_text(out, "\nOperators, each by itself, at the device's limits\n");
@@ -175,16 +222,18 @@ static void print_operators(const struct analysis *a, const struct step *step, s
 
 static void print_groups(const struct analysis *a, int plan, struct output *out)
 {
-    bool training = a->desc.training != NULL, separate = a->tool.options->all;
+    static const char *const columns[2][2] = {{"~group|>ops|>flop/B|<bound|>us|>% step|>apart us|>gain",
+                                               "~group|>ops|>times|>flop/B|<bound|>us|>% step|>apart us|>gain"},
+                                              {"~group|<pass|>ops|>flop/B|<bound|>us|>% step|>apart us|>gain",
+                                               "~group|<pass|>ops|>times|>flop/B|<bound|>us|>% step|>apart us|>gain"}};
+    bool training = a->desc.training != NULL, separate = a->tool.options->all, times = !a->desc.layer_only && !separate;
     size_t count, kinds = 0;
     const wherry_analysis *analysis = a->plans[plan];
     const wherry_cost *groups = wherry_analysis_groups(analysis, &count);
     struct step step = predict_step(a, &a->specs[0], analysis);
     struct line *lines = need(calloc(count + 1, sizeof *lines));
     double *apart = predict_apart(a, &a->specs[0], analysis);
-    struct table table = {.columns = training
-                                         ? "~group|<pass|>ops|>times|>flop/byte|<bound|>us|>of step|>apart us|>gain"
-                                         : "~group|>ops|>times|>flop/byte|<bound|>us|>of step|>apart us|>gain"};
+    struct table table = {.columns = columns[training][times]};
     for (size_t n = 0; n < count; n++) {
         wherry_prediction p;
         predict_group(a, &a->specs[0], analysis, n, &p);
@@ -196,13 +245,18 @@ static void print_groups(const struct analysis *a, int plan, struct output *out)
         table_cell(&table, "%s", separate ? line->first->name : cost_kind(line->first));
         if (training) table_cell(&table, "%s", line->first->backward ? "bwd" : "fwd");
         table_cell(&table, "%u", line->first->operators);
-        table_cell(&table, "%u", line->count);
+        if (times) table_cell(&table, "%u", line->count);
         add_intensity(&table, line->one.intensity);
         table_cell(&table, "%s", bound_name(line->one.bound));
-        table_cell(&table, "%.2f", line->seconds * 1e6);
-        table_cell(&table, "%.1f %%", step.seconds > 0 ? 100 * line->seconds / step.seconds : 0);
-        table_cell(&table, fused ? "%.2f" : "", line->apart * 1e6);
-        table_cell(&table, fused ? "%.2fx" : "", fused ? line->apart / line->seconds : 0);
+        add_number(&table, line->seconds * 1e6);
+        table_cell(&table, "%.1f", step.seconds > 0 ? 100 * line->seconds / step.seconds : 0);
+        if (fused) {
+            add_number(&table, line->apart * 1e6);
+            add_gain(&table, line->apart / line->seconds);
+        } else {
+            table_cell(&table, "%s", "");
+            table_cell(&table, "%s", "");
+        }
     }
     free(apart);
     free(lines);
@@ -214,16 +268,16 @@ static void print_plans(const struct analysis *a, struct output *out)
 {
     const wherry_device_spec *spec = &a->specs[0];
     struct step unfused = predict_step(a, spec, a->plans[UNFUSED]);
-    struct table table = {.columns = "<plan|>launches|>MB|>ms|>gain|>compute|>memory|>launch|>Mtoken/s"};
+    struct table table = {.columns = "<plan|>launches|>GB|>ms|>gain|>compute|>memory|>launch|>Mtoken/s"};
     for (int plan = UNFUSED; plan > 0; plan--) {
         struct step step = predict_step(a, spec, a->plans[plan]);
         struct cost_sum total = groups_total(a->plans[plan], PASS_BOTH);
         double seconds = step.seconds > 0 ? step.seconds : 1;
         table_cell(&table, "%s", plan_name(plan));
         table_cell(&table, "%u", total.count);
-        table_cell(&table, "%.2f", (total.bytes_read + total.bytes_written) / 1e6);
-        table_cell(&table, "%.4f", step.seconds * 1e3);
-        table_cell(&table, "%.2fx", unfused.seconds / seconds);
+        table_cell(&table, "%.3f", (total.bytes_read + total.bytes_written) / 1e9);
+        add_milliseconds(&table, step.seconds);
+        add_gain(&table, unfused.seconds / seconds);
         table_cell(&table, "%.0f %%", 100 * step.by_bound[WHERRY_REGIME_COMPUTE] / seconds);
         table_cell(&table, "%.0f %%", 100 * step.by_bound[WHERRY_REGIME_MEMORY] / seconds);
         table_cell(&table, "%.0f %%", 100 * step.by_bound[WHERRY_REGIME_LAUNCH] / seconds);
@@ -233,8 +287,8 @@ static void print_plans(const struct analysis *a, struct output *out)
     table_print(&table, out);
     double bound = wherry_fusion_gain(unfused.contraction, unfused.other, 0);
     output_format(out,
-                  "\nUnfused, products take %.4f of %.4f ms: fusion that leaves them as they are\n"
-                  "brings at most %.2fx. The arithmetic alone takes %.4f ms.\n",
+                  "\nUnfused, products take %.4f of %.4f ms: fusion that leaves them as\n"
+                  "they are brings at most %.2fx. The arithmetic alone takes %.4f ms.\n",
                   unfused.contraction * 1e3, unfused.seconds * 1e3, bound, unfused.compute * 1e3);
     int plan = a->tool.options->plan && a->tool.options->plan != PLAN_ALL ? a->tool.options->plan : 1;
     struct step chosen = predict_step(a, spec, a->plans[plan]);
@@ -242,15 +296,15 @@ static void print_plans(const struct analysis *a, struct output *out)
         output_format(out, "The cache could hold all bytes of %u of the %u groups of %s", chosen.fits,
                       groups_total(a->plans[plan], PASS_BOTH).count, plan_name(plan));
     if (chosen.fits && isnan(chosen.cached))
-        output_text(out, ":\nwhere they come from there, it takes less than memory allows.\n");
+        output_text(out, ":\nthose can be faster than memory allows where it still holds them.\n");
     else if (chosen.fits)
-        output_format(out, ":\nfrom there, the step takes %.4f ms at least.\n", chosen.cached * 1e3);
+        output_format(out, ":\nwith all of them from there, the step takes %.4f ms.\n", chosen.cached * 1e3);
 }
 
 /* Several devices: the plans alone. */
 static void print_devices(const struct analysis *a, struct output *out)
 {
-    struct table table = {.columns = "~device|>TB/s|>Tflop/s|>ridge|>unfused ms|>paper ms|>flash ms|>gain|>bound"};
+    struct table table = {.columns = "~device|>TB/s|>Tflop/s|>ridge|>unfused|>paper|>flash|>gain|>bound"};
     for (size_t n = 0; n < a->spec_count; n++) {
         const wherry_device_spec *spec = &a->specs[n];
         struct step unfused = predict_step(a, spec, a->plans[UNFUSED]);
@@ -261,15 +315,16 @@ static void print_devices(const struct analysis *a, struct output *out)
         table_cell(&table, "%.1f", ridge_of(a, spec, WHERRY_CLASS_CONTRACTION));
         for (int plan = UNFUSED; plan > 0; plan--) {
             struct step step = predict_step(a, spec, a->plans[plan]);
-            table_cell(&table, "%.4f", step.seconds * 1e3);
+            add_milliseconds(&table, step.seconds);
             best = fmin(best, step.seconds);
         }
-        table_cell(&table, "%.2fx", unfused.seconds / best);
-        table_cell(&table, "%.2fx", wherry_fusion_gain(unfused.contraction, unfused.other, 0));
+        add_gain(&table, unfused.seconds / best);
+        add_gain(&table, wherry_fusion_gain(unfused.contraction, unfused.other, 0));
     }
     table_print(&table, out);
-    output_text(out, "\n\"gain\" is of the best plan over unfused, \"bound\" what fusing all but products away\n"
-                     "would bring. One device alone is told operator by operator.\n");
+    output_text(out, "\nMilliseconds at the device's limits. \"gain\" is of the best plan over unfused,\n"
+                     "\"bound\" what it would bring to fuse everything but products away. One device\n"
+                     "alone is told operator by operator.\n");
 }
 
 void predict_print(const struct analysis *a, struct output *out)

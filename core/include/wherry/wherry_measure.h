@@ -217,7 +217,7 @@ typedef struct wherry_prediction {
     double memory_seconds;  /* bytes over bandwidth */
     double compute_seconds; /* products and the rest run on units of their own: the longer of the two */
     double cache_seconds;   /* bytes over the cache's bandwidth, where they fit into it; else NAN */
-    double limit_seconds;   /* the most of memory, compute and launch: nothing can be faster */
+    double limit_seconds;   /* the most of memory, compute and launch: what comes from memory is never faster */
     double flops_share;     /* flop per second at the limit, of the most that the device computes in this type */
     wherry_regime bound;    /* which one it is; UNKNOWN where there is nothing to do */
 } wherry_prediction;
