@@ -104,7 +104,6 @@ check has '6 us a launch'
 check narrow
 expect 0 '' predict good.json --batch 1 --seq 64
 check has '^norm1 .*  launch  *6.00 '
-check has '100 %'
 check narrow
 expect 0 '' predict good.json,h100 --batch 1 --seq 64 --json
 check json 'd["predictions"][0]["plans"][0]["cached_seconds"] <= d["predictions"][0]["plans"][0]["limit_seconds"]'
