@@ -22,6 +22,17 @@ static char *copy_text(const char *text)
     return copy ? memcpy(copy, text, size) : NULL;
 }
 
+/* Where the system gives no random bytes: mixes the clock and the process number. */
+static void mix_random(unsigned char *bytes, size_t count)
+{
+    unsigned long long state = (unsigned long long)(1e9 * system_seconds()) ^ (unsigned long long)time(NULL) << 32 ^
+                               (unsigned long long)system_process() << 16;
+    for (size_t n = 0; n < count; n++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        bytes[n] = (unsigned char)(state >> 56);
+    }
+}
+
 #ifdef _WIN32
 
 #include <fcntl.h>
@@ -55,6 +66,20 @@ bool system_is_terminal(FILE *file) { return _isatty(_fileno(file)) != 0; }
 
 unsigned long system_process(void) { return (unsigned long)_getpid(); }
 
+void system_random(unsigned char *bytes, size_t count) { mix_random(bytes, count); }
+
+void system_describe(struct system_host *out)
+{
+    SYSTEM_INFO info;
+    MEMORYSTATUSEX memory = {.dwLength = sizeof memory};
+    const char *cpu = getenv("PROCESSOR_IDENTIFIER");
+    GetSystemInfo(&info);
+    *out = (struct system_host){.cores = info.dwNumberOfProcessors};
+    snprintf(out->os, sizeof out->os, "Windows");
+    snprintf(out->cpu, sizeof out->cpu, "%s", cpu ? cpu : "");
+    if (GlobalMemoryStatusEx(&memory)) out->ram_bytes = memory.ullTotalPhys;
+}
+
 bool system_is_special(const char *path)
 {
     struct _stat64 status;
@@ -76,6 +101,7 @@ int system_replace(const char *from, const char *to)
 
 #else
 
+#include <sys/utsname.h>
 #include <unistd.h>
 
 static void stop(int number)
@@ -105,6 +131,39 @@ double system_seconds(void)
 bool system_is_terminal(FILE *file) { return isatty(fileno(file)) == 1; }
 
 unsigned long system_process(void) { return (unsigned long)getpid(); }
+
+void system_random(unsigned char *bytes, size_t count)
+{
+    FILE *file = fopen("/dev/urandom", "rb");
+    if (!file || fread(bytes, 1, count, file) != count) mix_random(bytes, count);
+    if (file) fclose(file);
+}
+
+/* The processor's name as Linux tells it; elsewhere it stays "". */
+static void describe_cpu(char *text, size_t size)
+{
+    char line[512];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *value = strchr(line, ':');
+        if (strncmp(line, "model name", 10) || !value) continue;
+        value += strspn(value, ": \t");
+        snprintf(text, size, "%.*s", (int)strcspn(value, "\n"), value);
+        break;
+    }
+    if (file) fclose(file);
+}
+
+void system_describe(struct system_host *out)
+{
+    struct utsname name;
+    *out = (struct system_host){.cores = 0};
+    if (uname(&name) >= 0) snprintf(out->os, sizeof out->os, "%.60s %.60s", name.sysname, name.release);
+    describe_cpu(out->cpu, sizeof out->cpu);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    if (cores > 0) out->cores = (unsigned long)cores;
+    if (pages > 0 && page > 0) out->ram_bytes = (unsigned long long)pages * (unsigned long long)page;
+}
 
 bool system_is_special(const char *path)
 {

@@ -3,6 +3,7 @@
 #define WHERRY_TOOLS_SYSTEM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 /* A closed pipe becomes a failed write, Ctrl-C a flag (the second one ends the process); streams carry bytes as they
@@ -15,6 +16,16 @@ double system_seconds(void);
 bool system_is_terminal(FILE *file);
 /* Number of this process, for names of temporary files. */
 unsigned long system_process(void);
+/* Random bytes for names; not for secrets. */
+void system_random(unsigned char *bytes, size_t count);
+
+/* The machine; "" and 0: unknown. */
+struct system_host {
+    char os[128], cpu[128];
+    unsigned long cores;
+    unsigned long long ram_bytes;
+};
+void system_describe(struct system_host *out);
 
 /* Whether `path` is something that can't be replaced by renaming: a device, a pipe, a socket. */
 bool system_is_special(const char *path);

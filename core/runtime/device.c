@@ -210,3 +210,19 @@ wherry_status wherry_device_describe(const wherry_device *device, wherry_device_
     *out = device->info;
     return WHERRY_STATUS_OK;
 }
+
+wherry_status wherry_device_query(const wherry_device *device, wherry_device_limits *out)
+{
+    if (!device || !out || out->struct_size != sizeof *out) return WHERRY_STATUS_INVALID_ARGUMENT;
+    const struct device_limits *limits = device->backend->limits(device->handle);
+    *out = (wherry_device_limits){
+        .struct_size = sizeof *out,
+        .subgroup_min = limits->subgroup_min,
+        .subgroup_max = limits->subgroup_max,
+        .max_local_size = limits->max_local_size,
+        .shared_bytes = limits->shared_bytes,
+        .max_buffer_bytes = limits->max_buffer_bytes == UINT64_MAX ? 0 : limits->max_buffer_bytes,
+        .max_binding_bytes = limits->max_binding_bytes == UINT64_MAX ? 0 : limits->max_binding_bytes,
+        .f16 = limits->f16};
+    return WHERRY_STATUS_OK;
+}

@@ -135,6 +135,18 @@ WHERRY_API wherry_status wherry_device_open(wherry_context *context, const char 
 WHERRY_API void wherry_device_close(wherry_device *device);
 WHERRY_API wherry_status wherry_device_describe(const wherry_device *device, wherry_device_info *out);
 
+typedef struct wherry_device_limits {
+    uint32_t struct_size;                /* set by the caller */
+    uint32_t subgroup_min, subgroup_max; /* 1 where unknown */
+    uint32_t max_local_size;             /* work-items of one work-group */
+    uint64_t shared_bytes;               /* of one work-group */
+    uint64_t max_buffer_bytes;           /* one allocation; 0: unknown */
+    uint64_t max_binding_bytes;          /* one argument of a kernel; 0: unknown */
+    bool f16;                            /* stores and loads 16-bit floats */
+} wherry_device_limits;
+
+WHERRY_API wherry_status wherry_device_query(const wherry_device *device, wherry_device_limits *out);
+
 /* ---- models ---- */
 
 typedef struct wherry_model wherry_model;

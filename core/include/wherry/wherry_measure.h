@@ -93,6 +93,8 @@ WHERRY_API const wherry_ceiling *wherry_roof_ceilings(const wherry_roof *roof, s
 /* The best one of an id; NULL: this device has none (no 16-bit arithmetic, no matrix unit), or it was not asked for. */
 WHERRY_API const wherry_ceiling *wherry_roof_ceiling(const wherry_roof *roof, const char *id);
 WHERRY_API const wherry_roof_point *wherry_roof_sweep(const wherry_roof *roof, size_t *count);
+/* What "launch.seconds" and "launch.bandwidth" were fitted to. */
+WHERRY_API const wherry_roof_point *wherry_roof_launches(const wherry_roof *roof, size_t *count);
 /* The largest working set that the last cache holds, by the sweep; 0: no edge was found. */
 WHERRY_API uint64_t wherry_roof_cache_bytes(const wherry_roof *roof);
 WHERRY_API const wherry_timer_info *wherry_roof_timer(const wherry_roof *roof);
