@@ -17,6 +17,10 @@ struct device_limits {
     uint64_t max_binding_bytes;          /* one argument */
     uint64_t memory_bytes;               /* of the device */
     uint32_t nvidia_sm;                  /* compute capability * 10 (90: Hopper), 0 elsewhere */
+    bool f16_arithmetic;                 /* kernels may compute in 16 bits */
+    const char *timer;                   /* what step_seconds come from: "timestamp", "event"; NULL: there is none */
+    double timer_seconds;                /* one tick, as the driver says */
+    uint32_t timer_bits;                 /* valid ones of the counter */
 };
 
 struct backend_device; /* each backend's own */
@@ -37,7 +41,8 @@ struct run {
     int n_uploads, n_downloads;
     const struct grid *grids; /* [n_steps] */
     const struct batch_shape *batch;
-    double *step_seconds; /* [n_steps], NULL: no timestamps. Device time of each step */
+    double *step_seconds; /* [n_steps], NULL: no timestamps. Device time of each step; a timer that runs backwards or
+                             stands still fails the run (fail_timer) */
     int first, end; /* the steps of this run: each is 0, the schedule's boundary or n_steps. `end` 0: to the last */
 };
 

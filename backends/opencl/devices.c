@@ -176,8 +176,12 @@ void opencl_device_limits(cl_device_id id, struct device_limits *limits)
         .max_buffer_bytes = ask_ulong(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 0),
         .max_binding_bytes = ask_ulong(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 0),
         .memory_bytes = ask_ulong(id, CL_DEVICE_GLOBAL_MEM_SIZE, 0),
+        .timer_seconds = 1e-9 * (double)ask_size(id, CL_DEVICE_PROFILING_TIMER_RESOLUTION, 1),
+        .timer_bits = 64,
     };
     if (nvidia) limits->nvidia_sm = ask_uint(id, QUERY_SM_MAJOR, 0) * 10 + ask_uint(id, QUERY_SM_MINOR, 0);
+    /* NVIDIA computes in 16 bits from Pascal's second generation on, and does not say so. */
+    limits->f16_arithmetic = has_extension(id, "cl_khr_fp16") || limits->nvidia_sm >= 60;
 }
 
 void opencl_device_identity(cl_device_id id, char *text, size_t size)

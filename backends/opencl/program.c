@@ -4,7 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "backends/ticks.h"
 #include "kernel/interface.h"
+#include "wherry/wherry_measure.h"
 
 struct prepared {
     cl_kernel kernel; /* NULL: a product of CLBlast's */
@@ -237,7 +239,8 @@ static bool enqueue_all(const struct program *program, const struct run *run, cl
 }
 
 /* A timer that runs backwards or stands still gives an error, never a number. */
-static bool read_times(const struct program *program, const struct run *run, struct error *e)
+static bool read_times(const struct backend_device *device, const struct program *program, const struct run *run,
+                       struct error *e)
 {
     int last = run->end ? run->end : program->schedule->n_steps;
     double *seconds = run->step_seconds;
@@ -252,19 +255,20 @@ static bool read_times(const struct program *program, const struct run *run, str
             code = clGetEventProfilingInfo(program->events[i], CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
         }
         if (code) return opencl_fail(e, code, "clGetEventProfilingInfo");
-        if (end < start) {
-            return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                        "%s: the driver's timer runs backwards (start %" PRIu64 ", end %" PRIu64
-                        " ns): times of single kernels can't be had on this device",
-                        program->schedule->steps[i].name, (uint64_t)start, (uint64_t)end);
+        uint64_t ticks;
+        if (!ticks_elapsed(start, end, device->limits.timer_bits, &ticks)) {
+            return fail_timer(e, WHERRY_TIMER_BACKWARDS,
+                              "%s: the driver's timer runs backwards (start %" PRIu64 ", end %" PRIu64
+                              " ns): times of single kernels can't be had on this device",
+                              program->schedule->steps[i].name, (uint64_t)start, (uint64_t)end);
         }
         any = true;
-        moved = moved || end > start;
-        seconds[i] = (double)(end - start) * 1e-9;
+        moved = moved || ticks;
+        seconds[i] = (double)ticks * 1e-9;
     }
     if (any && !moved) {
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "the driver's timer stands still: times of single kernels can't be had on this device");
+        return fail_timer(e, WHERRY_TIMER_STUCK,
+                          "the driver's timer stands still: times of single kernels can't be had on this device");
     }
     return true;
 }
@@ -278,9 +282,9 @@ bool opencl_program_run(struct backend_device *device, struct program *program, 
         if (code) return opencl_fail_running(e, code, "clFinish");
         queue = device->profiling_queue;
         if (!queue) {
-            return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                        "the driver gives no queue with timestamps, so that single "
-                        "kernels can't be timed on this device");
+            return fail_timer(e, WHERRY_TIMER_ABSENT,
+                              "the driver gives no queue with timestamps, so that single "
+                              "kernels can't be timed on this device");
         }
     }
     bool ok = enqueue_all(program, run, queue, e);
@@ -288,7 +292,7 @@ bool opencl_program_run(struct backend_device *device, struct program *program, 
     cl_int code = clFinish(queue);
     if (ok && code) ok = opencl_fail_running(e, code, "clFinish");
     if (!run->step_seconds) return ok;
-    ok = ok && read_times(program, run, e);
+    ok = ok && read_times(device, program, run, e);
     for (int i = 0; i < program->schedule->n_steps; i++) {
         if (program->events[i]) clReleaseEvent(program->events[i]);
         program->events[i] = NULL;

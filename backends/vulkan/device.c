@@ -92,12 +92,14 @@ static bool device_pick(struct backend_device *d, size_t index, struct error *e)
 static bool device_make(struct backend_device *d, struct error *e)
 {
     const struct physical *p = &d->physical;
-    const char *extensions[2];
+    const char *extensions[3];
     uint32_t n = 0;
     if (p->portability) extensions[n++] = "VK_KHR_portability_subset";
     if (p->feedback && p->api < VK_API_VERSION_1_3) {
         extensions[n++] = VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME;
     }
+    if (p->limits.f16_arithmetic && p->api < VK_API_VERSION_1_2)
+        extensions[n++] = VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME;
     float priority = 1.0f;
     VkDeviceQueueCreateInfo queue = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
@@ -109,6 +111,11 @@ static bool device_make(struct backend_device *d, struct error *e)
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
         .storageBuffer16BitAccess = p->limits.f16,
     };
+    VkPhysicalDeviceShaderFloat16Int8Features small = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES,
+        .shaderFloat16 = p->limits.f16_arithmetic,
+    };
+    if (p->limits.f16_arithmetic) half.pNext = &small;
     VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
         .pNext = &half,
@@ -155,6 +162,7 @@ static bool device_wrap(struct backend_device *d, const wherry_vulkan_desc *desc
     TRY(physical_use_family(d->host, &d->instance, p, desc->queue_family, e));
     /* The device may do more than it was made for. */
     p->limits.f16 = p->limits.f16 && desc->storage_buffer_16bit_access;
+    p->limits.f16_arithmetic = false;
     p->feedback = p->feedback && p->api >= VK_API_VERSION_1_3;
     for (size_t i = 0; i < desc->device_extension_count; i++) {
         if (!strcmp(desc->device_extensions[i], VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME)) p->feedback = true;
@@ -235,6 +243,9 @@ struct backend_device *vulkan_open(const struct host *host, size_t index, const 
     } else {
         info_id(&d->physical.info, index);
     }
+    if (d->physical.timestamp_bits) d->physical.limits.timer = "timestamp";
+    d->physical.limits.timer_bits = d->physical.timestamp_bits;
+    d->physical.limits.timer_seconds = d->physical.timestamp_ns * 1e-9;
     *info = d->physical.info;
     return d;
 }

@@ -159,8 +159,14 @@ static void describe_more(const struct instance *instance, struct physical *p, c
 
     VkPhysicalDevice16BitStorageFeatures half = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES};
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &half};
+    VkPhysicalDeviceShaderFloat16Int8Features small = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES};
+    bool core = p->api >= VK_API_VERSION_1_2;
+    if (core || extension_present(extensions, n_extensions, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME))
+        half.pNext = &small;
     instance->vk.GetPhysicalDeviceFeatures2(p->handle, &features);
     p->limits.f16 = half.storageBuffer16BitAccess;
+    p->limits.f16_arithmetic = p->limits.f16 && small.shaderFloat16;
 }
 
 bool physical_describe(const struct host *host, const struct instance *instance, VkPhysicalDevice handle,

@@ -4,6 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "backends/ticks.h"
+#include "wherry/wherry_measure.h"
+
 /* The steps are recorded twice, without and with timestamps, so that a run records only its transfers. A recording
  * consists of batches that are submitted separately, each short enough for a driver's watchdog. */
 struct program {
@@ -431,25 +434,32 @@ static bool download_record(struct backend_device *d, struct program *p, const s
 }
 
 /* Batches `from` to `end` - 1. */
-static bool timestamps_read(struct backend_device *d, struct program *p, uint32_t from, uint32_t end, double *seconds,
-                            struct error *e)
+static bool timestamps_read(struct backend_device *d, struct program *p, uint32_t from, uint32_t end,
+                            const struct run *run, struct error *e)
 {
-    uint32_t query = batch_query(p, from), n = batch_query(p, end) - query, bits = d->physical.timestamp_bits;
-    uint64_t mask = bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX, *at = p->ticks;
+    uint32_t query = batch_query(p, from), n = batch_query(p, end) - query;
+    const struct device_limits *limits = &d->physical.limits;
+    bool any = false, moved = false;
+    uint64_t *at = p->ticks;
     VkResult r = d->vk.GetQueryPoolResults(d->handle, p->queries, query, n, n * sizeof *p->ticks, p->ticks,
                                            sizeof *p->ticks, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
     if (r != VK_SUCCESS) return device_fail(d, e, r, "vkGetQueryPoolResults");
     for (uint32_t batch = from; batch < end; batch++, at++) {
         for (int i = p->first[batch]; i < p->first[batch + 1]; i++, at++) {
-            uint64_t ticks = (at[1] - at[0]) & mask; /* the counter may have wrapped */
-            if (ticks > mask / 2) {
-                return fail(e, WHERRY_STATUS_UNSUPPORTED, "Vulkan: %s: timestamps ran backwards at step %s",
-                            d->physical.info.name, p->schedule->steps[i].name);
+            uint64_t ticks;
+            if (!ticks_elapsed(at[0], at[1], limits->timer_bits, &ticks)) {
+                return fail_timer(e, WHERRY_TIMER_BACKWARDS, "Vulkan: %s: timestamps ran backwards at step %s",
+                                  d->physical.info.name, p->schedule->steps[i].name);
             }
-            seconds[i] = (double)ticks * d->physical.timestamp_ns * 1e-9;
+            const struct grid *grid = &run->grids[i];
+            any = any || (grid->x && grid->y && grid->z);
+            moved = moved || ticks;
+            run->step_seconds[i] = (double)ticks * limits->timer_seconds;
         }
     }
-    return true;
+    if (!any || moved) return true;
+    return fail_timer(e, WHERRY_TIMER_STUCK, "Vulkan: %s: timestamps stand still: its steps can't be timed",
+                      d->physical.info.name);
 }
 
 /* The batch that begins with this step. */
@@ -482,8 +492,8 @@ bool vulkan_program_run(struct backend_device *d, struct program *p, const struc
     TRY(device_check(d, e));
     bool timed = run->step_seconds;
     if (timed && !p->queries) {
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "Vulkan: %s has no timestamps: its steps can't be timed",
-                    d->physical.info.name);
+        return fail_timer(e, WHERRY_TIMER_ABSENT, "Vulkan: %s has no timestamps: its steps can't be timed",
+                          d->physical.info.name);
     }
     TRY(transfers_check(run->uploads, run->n_uploads, &p->upload, "upload", e));
     TRY(transfers_check(run->downloads, run->n_downloads, &p->download, "download", e));
@@ -506,5 +516,5 @@ bool vulkan_program_run(struct backend_device *d, struct program *p, const struc
         memcpy(run->downloads[i].host, data, (size_t)run->downloads[i].bytes);
         data += run->downloads[i].bytes;
     }
-    return !timed || timestamps_read(d, p, from, end, run->step_seconds, e);
+    return !timed || timestamps_read(d, p, from, end, run, e);
 }

@@ -9,6 +9,7 @@ static bool record(struct error *e, wherry_status status, int native, const char
 {
     e->status = status;
     e->native = native;
+    e->timer = 0;
     vsnprintf(e->text, sizeof e->text, format, ap);
     return false;
 }
@@ -28,6 +29,16 @@ bool fail_native(struct error *e, wherry_status status, int native, const char *
     va_start(ap, format);
     record(e, status, native, format, ap);
     va_end(ap);
+    return false;
+}
+
+bool fail_timer(struct error *e, int timer, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    record(e, WHERRY_STATUS_UNSUPPORTED, 0, format, ap);
+    va_end(ap);
+    e->timer = timer;
     return false;
 }
 

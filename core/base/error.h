@@ -10,6 +10,7 @@
 struct error {
     wherry_status status;
     int native; /* VkResult or cl_int */
+    int timer;  /* a wherry_timer_status where the run failed because the device's timer lies, else 0 */
     char text[1024];
 };
 
@@ -23,6 +24,8 @@ struct error {
 bool fail(struct error *e, wherry_status status, const char *format, ...) PRINTF_LIKE(3, 4);
 /* The same with the driver's code. */
 bool fail_native(struct error *e, wherry_status status, int native, const char *format, ...) PRINTF_LIKE(4, 5);
+/* The failure of a timed run whose stamps make no sense: `timer` is a wherry_timer_status. */
+bool fail_timer(struct error *e, int timer, const char *format, ...) PRINTF_LIKE(3, 4);
 /* Puts "where: " before the text of an error on its way up. Always false. */
 bool fail_in(struct error *e, const char *where);
 

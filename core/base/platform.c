@@ -207,7 +207,7 @@ typedef volatile LONG64 shared_counter;
 
 static uint64_t counter_next(shared_counter *counter) { return (uint64_t)InterlockedIncrement64(counter) - 1; }
 
-static size_t core_count(void) { return GetActiveProcessorCount(ALL_PROCESSOR_GROUPS); }
+size_t core_count(void) { return GetActiveProcessorCount(ALL_PROCESSOR_GROUPS); }
 
 static bool thread_start(thread_handle *thread, DWORD(WINAPI *run)(void *), void *argument)
 {
@@ -433,7 +433,7 @@ typedef atomic_uint_fast64_t shared_counter;
 
 static uint64_t counter_next(shared_counter *counter) { return atomic_fetch_add(counter, 1); }
 
-static size_t core_count(void)
+size_t core_count(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (size_t)n : 1;

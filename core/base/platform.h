@@ -45,6 +45,9 @@ uint64_t clock_ns(void);
 
 /* ---- threads ---- */
 
+/* Cores that this process may be run on, at least 1. */
+size_t core_count(void);
+
 /* Calls work(item, user) for item 0 to count - 1, on as many threads as there are cores (at most max_threads, 0: no
  * limit), and returns when all are done. Falls back to fewer threads, down to the calling one, where a thread can't be
  * made. */

@@ -64,14 +64,14 @@
 #define CONST_V_OFFSET 23
 #define CONST_Y_STRIDE 24
 #define CONST_Y_OFFSET 25
-#define CONST_BATCHED 26 /* bgemm: BATCHED_SCORES or BATCHED_CONTEXT */
+#define CONST_BATCHED 26 /* bgemm: BATCHED_SCORES or BATCHED_CONTEXT; roof_memory: see there */
 #define CONST_TILE_M 27  /* rows of the output per work-group */
 #define CONST_TILE_N 28
 #define CONST_TILE_K 29
 #define CONST_THREAD_M 30 /* outputs per work-item */
 #define CONST_THREAD_N 31
 #define CONST_ALIGNED 32 /* 1: every row of every operand starts on 16 bytes, so that 16-byte accesses are allowed */
-#define CONST_FORM 33    /* gemm: GEMM_* */
+#define CONST_FORM 33    /* gemm: GEMM_*; roof_*: ROOF_* (kernel/roof.h) */
 #define CONST_M 34       /* rows of the output where they are a size of the model (GEMM_TN, scatter), 0: of ROWS */
 #define CONST_DROPOUT 35 /* threshold: an element is dropped when its 16 random bits are below it; 0: none */
 #define CONST_DERIVATIVE                                                                                               \
