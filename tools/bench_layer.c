@@ -2,6 +2,8 @@
  */
 #include <stdlib.h>
 
+#include <wherry/wherry_measure.h>
+
 #include "costs.h"
 #include "layer.h"
 #include "system.h"
@@ -19,7 +21,7 @@ struct measurement {
 struct layer_bench {
     struct tool tool;
     struct layer layer;
-    wherry_copy_info copy; /* all zero on the reference, which has no kernels */
+    wherry_ceiling copy; /* all zero on the reference, which has no kernels */
 };
 
 static const char *const phase_names[PHASES] = {"both", "forward", "backward"};
@@ -33,8 +35,12 @@ static bool phase_asked(const struct options *options, int phase)
 
 static int measure_copy(struct layer_bench *b)
 {
-    b->copy = (wherry_copy_info){.struct_size = sizeof b->copy};
-    wherry_status status = wherry_copy_bandwidth(b->tool.device, 0, &b->copy);
+    const wherry_roof_desc desc = {.struct_size = sizeof desc, .only = "dram.copy"};
+    wherry_roof *roof = NULL;
+    wherry_status status = wherry_roof_measure(b->tool.device, &desc, NULL, NULL, &roof);
+    const wherry_ceiling *copy = wherry_roof_ceiling(roof, "dram.copy");
+    if (copy) b->copy = *copy;
+    wherry_roof_destroy(roof);
     return status && status != WHERRY_STATUS_UNSUPPORTED ? tool_error(&b->tool, status, NULL) : EXIT_FINE;
 }
 
@@ -113,8 +119,8 @@ static bool has_products(const wherry_cost *group) { return group->class_ == WHE
 /* Of the rate at which the device copies, 0 where that or the group's time is not known, or says nothing. */
 static double copy_share(const struct layer_bench *b, const wherry_cost *group, double bytes, double seconds)
 {
-    if (has_products(group) || !(seconds > 0) || !(b->copy.bytes_per_second > 0)) return 0;
-    return bytes / seconds / b->copy.bytes_per_second;
+    if (has_products(group) || !(seconds > 0) || !(b->copy.value > 0)) return 0;
+    return bytes / seconds / b->copy.value;
 }
 
 static void sum_cells(const struct layer_bench *b, struct table *table, const struct cost_sum *sum, const char *total)
@@ -206,9 +212,9 @@ static void print_head(const struct layer_bench *b, struct output *out)
     output_format(out, "%.60s, driver %.60s\n", tool->device_info.api, tool->device_info.driver);
     output_format(out, "%u sequences, %u tokens; ", b->layer.batch.batch.sequences, b->layer.batch.tokens);
     layer_print(tool, &b->layer, out);
-    if (b->copy.bytes_per_second > 0)
-        output_format(out, "copy of %s: %.1f GB/s, read and written\n", format_bytes((double)b->copy.bytes, bytes),
-                      b->copy.bytes_per_second / 1e9);
+    if (b->copy.value > 0)
+        output_format(out, "copy of %s: %.1f GB/s, read and written\n", format_bytes(b->copy.amount / 2, bytes),
+                      b->copy.value / 1e9);
 }
 
 /* ---- JSON ---- */
@@ -235,12 +241,12 @@ static json_t *measurement_json(const struct layer_bench *b, const struct measur
                           (json_int_t)m->repeats, "warm_seconds", m->warm, "phases", phases, "groups", groups));
 }
 
-static json_t *copy_json(const wherry_copy_info *copy)
+static json_t *copy_json(const wherry_ceiling *copy)
 {
-    if (!(copy->bytes_per_second > 0)) return json_null();
-    return need(json_pack("{s:I, s:f, s:f, s:f, s:f}", "bytes", (json_int_t)copy->bytes, "bytes_per_second",
-                          copy->bytes_per_second, "seconds", copy->seconds, "seconds_p05", copy->seconds_p05,
-                          "seconds_p95", copy->seconds_p95));
+    if (!(copy->value > 0)) return json_null();
+    return need(json_pack("{s:I, s:f, s:f, s:f, s:f}", "bytes", (json_int_t)(copy->amount / 2), "bytes_per_second",
+                          copy->value, "seconds", copy->time.median, "seconds_p05", copy->time.p05, "seconds_p95",
+                          copy->time.p95));
 }
 
 static json_t *bench_json(const struct layer_bench *b, json_t *results)
@@ -288,7 +294,7 @@ static int run(struct layer_bench *b)
 int bench_layer_command(const struct options *options)
 {
     static const uint32_t usual[] = {512, 512, 512, 512, 512, 512, 512, 512}; /* the paper's batch */
-    struct layer_bench b = {.copy = {0}};
+    struct layer_bench b = {.copy = {.value = 0}};
     int code = tool_open_context(&b.tool, options);
     if (!code) code = layer_open(&b.tool, usual, sizeof usual / sizeof *usual, &b.layer);
     if (!code) code = tool_open_device(&b.tool);

@@ -18,9 +18,10 @@ enum {
     DEMO = 32,
     BENCH_LAYER = 64,
     VERIFY_LAYER = 128,
+    ROOF = 256,
     LAYER = BENCH_LAYER | VERIFY_LAYER,
     SESSIONS = EMBED | BENCH | VERIFY | DEMO | LAYER,
-    EVERY = DEVICES | ANALYZE | SESSIONS
+    EVERY = DEVICES | ANALYZE | ROOF | SESSIONS
 };
 
 const struct command commands[] = {
@@ -90,6 +91,21 @@ const struct command commands[] = {
      "  wherry analyze --model all-MiniLM-L6-v2 --plan all --json\n"
      "  wherry analyze --config bert-base --dot | dot -Tsvg >layer.svg\n",
      analyze_command},
+    {"roof", ROOF, "", "measure what a device can do",
+     "Measures the ceilings that kernels are compared with, through the same API as\n"
+     "everything else: reading, writing, copying and triad (a = b + c/2) of memory far\n"
+     "beyond the caches, in several widths and work-group sizes; copies of growing\n"
+     "working sets, where the last cache ends and what it gives; fused multiply-add in\n"
+     "f32, in f16 and on matrix units where there are any; what launching costs: a and b\n"
+     "of T = a + V/b over copies of V bytes, the gap between dependent kernels, the host's\n"
+     "time for a run of one. Read and written bytes are both counted. What was moved or\n"
+     "computed is checked before a rate counts. Configurations take turns, so that drift\n"
+     "hits all alike. First the device's timer is tested against the host's clock; where\n"
+     "it lies, times are the host's.\n",
+     "  wherry roof\n"
+     "  wherry roof --device opencl:0 --json -o roof.json\n"
+     "  wherry roof --only dram,compute --peak-bandwidth 4800\n",
+     roof_command},
     {"bench", BENCH, "", "measure the time of each kernel",
      "Encodes a batch of random token ids again and again: the median time of a whole\n"
      "encode, then, by device timestamps, time, bytes and rates of each kind of group,\n"
@@ -156,7 +172,7 @@ static const struct option option_table[] = {
      "the model's folder: config.json, model.safetensors, vocab.txt or tokenizer.json"},
     {"config", 'c', ANALYZE | BENCH | VERIFY | LAYER, TEXT, AT(config), "NAME", 0, 0,
      "instead of a model, one of that shape with random weights: minilm-l6, bert-base, bert-large"},
-    {"device", 'd', SESSIONS, TEXT, AT(device), "NAME", 0, 0,
+    {"device", 'd', SESSIONS | ROOF, TEXT, AT(device), "NAME", 0, 0,
      "id (see wherry devices), UUID, or a part of one device's name, as in opencl:h200; default: the first GPU, else "
      "the first CPU driver, else the reference"},
     {"plan", 'p', EMBED | DEMO, CHOICE, AT(plan), PLAN_CHOICES, 0, 0, "fusion plan (default flash)"},
@@ -231,6 +247,17 @@ static const struct option option_table[] = {
     {"encoder", 0, ANALYZE, FLAG, AT(encoder), NULL, 0, 0, "embeddings, all layers and pooling (default with --model)"},
     {"all", 'a', ANALYZE, FLAG, AT(all), NULL, 0, 0, "print every layer by itself"},
     {"dot", 0, ANALYZE, FLAG, AT(dot), NULL, 0, 0, "write the graph in Graphviz's language, and nothing else"},
+    {"only", 0, ROOF, TEXT, AT(only), "ID,ID,...", 0, 0,
+     "these ceilings alone, by their names or the first parts of them, as in dram,compute.f32"},
+    {"data", 0, ROOF, CHOICE, AT(data), "random|zeros", 0, 0,
+     "what is moved (default random floats; zeros show what a device's compression brings)"},
+    {"peak-bandwidth", 0, ROOF, NUMBER, AT(peak_bandwidth), "GB/S", 0, 1e9,
+     "theoretical bandwidth of the memory, to compare with"},
+    {"repeats", 'r', ROOF, COUNT, AT(repeats), "N", 1, 1000000,
+     "rounds (default 21; fewer, at least 5, where they would take over 2 s on a CPU driver, 8 s on a GPU)"},
+    {"warm", 0, ROOF, SECONDS, AT(warm), "SECONDS", 0, 3600,
+     "least time of copying before anything is measured (default 0.5); it goes on until three tenths of that agree "
+     "within 1 %, at most four times as long"},
     {"repeats", 'r', BENCH | BENCH_LAYER, COUNT, AT(repeats), "N", 1, 1000000,
      "measured runs (default 50; fewer, at least 5, where 50 would take over 10 s)"},
     {"warm", 0, BENCH | BENCH_LAYER, SECONDS, AT(warm), "SECONDS", 0, 3600,
@@ -242,7 +269,7 @@ static const struct option option_table[] = {
     {"nearest", 0, DEMO, COUNT, AT(nearest), "N", 1, 1000, "sentences to show with their nearest (default 6)"},
     {"memory-budget", 0, SESSIONS, SIZE, AT(memory_budget), "BYTES", 1, 1.8e19,
      "device memory to stay within; K, M, G, T behind the number are powers of 1024 (default: what there is)"},
-    {"cache", 0, SESSIONS, TEXT, AT(cache), "DIR", 0, 0,
+    {"cache", 0, SESSIONS | ROOF, TEXT, AT(cache), "DIR", 0, 0,
      "folder of compiled kernels; \"\" keeps none (default: the user's cache folder)"},
     {"json", 'j', EVERY & ~(EMBED | DEMO), FLAG, AT(json), NULL, 0, 0, "write JSON instead of tables"},
     {"json", 'j', EMBED, FLAG, AT(json), NULL, 0, 0, "the same as --format jsonl"},

@@ -29,6 +29,9 @@ struct options {
     const char *model, *config, *device, *output, *cache, *fuse, *split, *device_spec;
     int plan, dtype, pool, input, format, activation, phase;
     int save; /* wherry_save */
+    int data;
+    const char *only;
+    double peak_bandwidth; /* GB/s */
     uint32_t max_tokens, batch_tokens, batch, seq, repeats, replays, nearest, seed;
     uint32_t layers, hidden, heads, feed_forward, qkv_products;
     uint64_t memory_budget;
@@ -60,6 +63,7 @@ const struct command *command_find(int argc, char **argv, int *words);
 int devices_command(const struct options *options);
 int embed_command(const struct options *options);
 int analyze_command(const struct options *options);
+int roof_command(const struct options *options);
 int bench_command(const struct options *options);
 int bench_layer_command(const struct options *options);
 int verify_command(const struct options *options);
@@ -74,6 +78,8 @@ void help_print(const struct command *command, struct output *out);
 const char *choice_name(const char *choices, int choice);
 /* The name nearest to `word` that is near enough to be meant, by `name(n)` until NULL; else NULL. */
 const char *nearest_name(const char *word, const char *(*name)(size_t n, const void *user), const void *user);
+
+enum { DATA_RANDOM = 1, DATA_ZEROS };
 
 /* Plan names as the options count them, "all" behind them. */
 #define PLAN_CHOICES "flash|paper|unfused"

@@ -454,19 +454,6 @@ WHERRY_API wherry_status wherry_profile(wherry_session *session, const wherry_ba
                                         uint32_t repeats, double warm_seconds, wherry_cost *groups, size_t *count,
                                         double *step_seconds);
 
-typedef struct wherry_copy_info {
-    uint32_t struct_size;                     /* set by the caller */
-    uint64_t bytes;                           /* of the buffer: read once, and written once into another */
-    double bytes_per_second;                  /* read and written, 2 * bytes, over the median time */
-    double seconds, seconds_p05, seconds_p95; /* by the device's timestamps */
-} wherry_copy_info;
-
-/* How fast this device copies a large buffer of random floats with this library's kernel for element-wise work, through
- * the same API as everything else: what kernels without products are compared with. `bytes` 0: 1 GiB on a GPU, 64 MiB
- * on a CPU driver; less where the device's limits or its memory ask for it. Takes about a second. The reference has no
- * kernels: WHERRY_STATUS_UNSUPPORTED. */
-WHERRY_API wherry_status wherry_copy_bandwidth(wherry_device *device, uint64_t bytes, wherry_copy_info *out);
-
 typedef struct wherry_verify_result {
     char name[64];
     char kernel[32];
