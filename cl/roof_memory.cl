@@ -1,8 +1,9 @@
 /* Ceilings of memory: reads, writes or copies, and computes next to nothing. Twin of shaders/roof_memory.comp.
  *
  * A work-item moves THREAD_M times N words of 32 bits in each turn, all loaded before the first is stored. LOCAL_SIZE
- * and THREAD_M are what is varied. BATCHED keeps the work-items of a group together from turn to turn: a processor that
- * runs them one behind the other would otherwise walk each one's own thin strip. */
+ * and THREAD_M are what is varied. BATCHED is for processors, which run work-items one behind the other: each one's words
+ * are neighbours, and a barrier keeps the group together from turn to turn, without which each work-item would walk
+ * a thin strip of all chunks. */
 #include "common.h"
 #include "roof.h"
 
@@ -17,6 +18,14 @@
 #endif
 #ifndef BATCHED
 #define BATCHED 0
+#endif
+
+#if BATCHED
+#define BEGIN_STRIDE THREAD_M
+#define ITEM_STRIDE 1
+#else
+#define BEGIN_STRIDE 1
+#define ITEM_STRIDE LOCAL_SIZE
 #endif
 
 #if N == 4
@@ -78,30 +87,30 @@ void roof_memory(INPUT_OF(uint, batch)
 #endif
         uint at = group * batch[ROOF_FIRST] % chunks;
         for (uint turn = 0; turn < turns; turn++) {
-            const uint first = (group * own + at) * (LOCAL_SIZE * THREAD_M) + local_number();
+            const uint first = (group * own + at) * (LOCAL_SIZE * THREAD_M) + local_number() * BEGIN_STRIDE;
 #if FORM == ROOF_READ
             access v[THREAD_M];
-            UNROLL for (uint i = 0; i < THREAD_M; i++) v[i] = from[first + i * LOCAL_SIZE];
+            UNROLL for (uint i = 0; i < THREAD_M; i++) v[i] = from[first + i * ITEM_STRIDE];
             UNROLL for (uint i = 0; i < THREAD_M; i++) sum += v[i];
 #elif FORM == ROOF_WRITE
             UNROLL for (uint i = 0; i < THREAD_M; i++)
             {
-                const uint word = (first + i * LOCAL_SIZE) * N + salt;
-                to[first + i * LOCAL_SIZE] = WORDS_MADE(word);
+                const uint word = (first + i * ITEM_STRIDE) * N + salt;
+                to[first + i * ITEM_STRIDE] = WORDS_MADE(word);
             }
 #elif FORM == ROOF_COPY
             access v[THREAD_M];
-            UNROLL for (uint i = 0; i < THREAD_M; i++) v[i] = from[first + i * LOCAL_SIZE];
-            UNROLL for (uint i = 0; i < THREAD_M; i++) to[first + i * LOCAL_SIZE] = v[i];
+            UNROLL for (uint i = 0; i < THREAD_M; i++) v[i] = from[first + i * ITEM_STRIDE];
+            UNROLL for (uint i = 0; i < THREAD_M; i++) to[first + i * ITEM_STRIDE] = v[i];
 #else
             access v[THREAD_M], h[THREAD_M];
             UNROLL for (uint i = 0; i < THREAD_M; i++)
             {
-                v[i] = from[first + i * LOCAL_SIZE];
-                h[i] = second[first + i * LOCAL_SIZE];
+                v[i] = from[first + i * ITEM_STRIDE];
+                h[i] = second[first + i * ITEM_STRIDE];
             }
             UNROLL for (uint i = 0; i < THREAD_M; i++)
-                to[first + i * LOCAL_SIZE] = AS_WORDS(AS_FLOATS(v[i]) + 0.5f * AS_FLOATS(h[i]));
+                to[first + i * ITEM_STRIDE] = AS_WORDS(AS_FLOATS(v[i]) + 0.5f * AS_FLOATS(h[i]));
 #endif
             at += step;
             if (at >= chunks) at -= chunks;

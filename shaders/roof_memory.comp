@@ -3,8 +3,9 @@
 /* Ceilings of memory: reads, writes or copies, and computes next to nothing. Twin of cl/roof_memory.cl.
  *
  * A work-item moves THREAD_M times N words of 32 bits in each turn, all loaded before the first is stored. LOCAL_SIZE
- * and THREAD_M are what is varied. BATCHED keeps the work-items of a group together from turn to turn: a processor that
- * runs them one behind the other would otherwise walk each one's own thin strip. */
+ * and THREAD_M are what is varied. BATCHED is for processors, which run work-items one behind the other: each one's words
+ * are neighbours, and a barrier keeps the group together from turn to turn, without which each work-item would walk
+ * a thin strip of all chunks. */
 #include "common.glsl"
 #include "roof.h"
 
@@ -23,6 +24,9 @@ layout(set = 0, binding = SLOT_W) restrict readonly buffer w_quadruples { uvec4 
 layout(set = 0, binding = SLOT_Y) restrict writeonly buffer y_elements { uint y[]; };
 layout(set = 0, binding = SLOT_Y) restrict writeonly buffer y_vectors { uvec2 y_pairs[]; };
 layout(set = 0, binding = SLOT_Y) restrict writeonly buffer y_quadruples { uvec4 y_quads[]; };
+
+const uint BEGIN_STRIDE = BATCHED != 0 ? THREAD_M : 1;
+#define ITEM_STRIDE (BATCHED != 0 ? 1 : LOCAL_SIZE)
 
 /* One access of N words; the rest of the four is 0. */
 #define FETCH(name, at)                                                                                                \
@@ -48,32 +52,32 @@ void main()
         const uint salt = batch[ROOF_SALT], mask = batch[ROOF_MASK], bits = batch[ROOF_BITS];
         uint at = group * batch[ROOF_FIRST] % chunks;
         for (uint turn = 0; turn < turns; turn++) {
-            const uint first = (group * own + at) * (LOCAL_SIZE * THREAD_M) + local_number();
+            const uint first = (group * own + at) * (LOCAL_SIZE * THREAD_M) + local_number() * BEGIN_STRIDE;
             uvec4 v[THREAD_M], h[THREAD_M];
             if (FORM == ROOF_READ) {
-                UNROLL for (uint i = 0; i < THREAD_M; i++) v[i] = FETCH(x, first + i * LOCAL_SIZE);
+                UNROLL for (uint i = 0; i < THREAD_M; i++) v[i] = FETCH(x, first + i * ITEM_STRIDE);
                 UNROLL for (uint i = 0; i < THREAD_M; i++) sum += v[i];
             } else if (FORM == ROOF_WRITE) {
                 UNROLL for (uint i = 0; i < THREAD_M; i++)
                 {
-                    const uint word = (first + i * LOCAL_SIZE) * N + salt;
+                    const uint word = (first + i * ITEM_STRIDE) * N + salt;
                     const uvec4 scattered = ROOF_SCATTER(word + uvec4(0, 1, 2, 3));
                     const uvec4 value = (ROOF_MIX(scattered) & mask) | bits;
-                    STORE_WORDS(first + i * LOCAL_SIZE, value);
+                    STORE_WORDS(first + i * ITEM_STRIDE, value);
                 }
             } else if (FORM == ROOF_COPY) {
-                UNROLL for (uint i = 0; i < THREAD_M; i++) v[i] = FETCH(x, first + i * LOCAL_SIZE);
-                UNROLL for (uint i = 0; i < THREAD_M; i++) STORE_WORDS(first + i * LOCAL_SIZE, v[i]);
+                UNROLL for (uint i = 0; i < THREAD_M; i++) v[i] = FETCH(x, first + i * ITEM_STRIDE);
+                UNROLL for (uint i = 0; i < THREAD_M; i++) STORE_WORDS(first + i * ITEM_STRIDE, v[i]);
             } else {
                 UNROLL for (uint i = 0; i < THREAD_M; i++)
                 {
-                    v[i] = FETCH(x, first + i * LOCAL_SIZE);
-                    h[i] = FETCH(w, first + i * LOCAL_SIZE);
+                    v[i] = FETCH(x, first + i * ITEM_STRIDE);
+                    h[i] = FETCH(w, first + i * ITEM_STRIDE);
                 }
                 UNROLL for (uint i = 0; i < THREAD_M; i++)
                 {
                     const uvec4 value = floatBitsToUint(uintBitsToFloat(v[i]) + 0.5 * uintBitsToFloat(h[i]));
-                    STORE_WORDS(first + i * LOCAL_SIZE, value);
+                    STORE_WORDS(first + i * ITEM_STRIDE, value);
                 }
             }
             at += step_;

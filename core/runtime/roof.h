@@ -20,7 +20,7 @@ struct wherry_roof {
 enum {
     ROOF_HEADER_BYTES = 256,
     ROOF_WORKS = 160,  /* that a bench can have */
-    WORK_STEPS = 5,    /* of one program; by the device's timer the second is measured, by the host's clock all */
+    WORK_STEPS = 5,    /* of one program; by the device's timer one is measured, by the host's clock all */
     BLOCK_WORDS = 256, /* of one look at a result */
     BENCH_BUFFERS = 3  /* operand, second operand, result */
 };
@@ -54,6 +54,7 @@ struct work {
     uint32_t form, width, items; /* ROOF_READ ...; words of an access; accesses of a work-item in one turn */
     uint64_t span;               /* bytes of each buffer that are used */
     double passes;               /* times that the whole span is moved in one run */
+    bool lead;                   /* a run right before the measured one puts its data into the caches */
     uint32_t words[HEADER_WORDS];
     struct call call;
     struct step steps[WORK_STEPS];

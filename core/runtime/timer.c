@@ -15,6 +15,8 @@ const char *wherry_timer_status_name(wherry_timer_status status)
 
 /* ---- the verdict ---- */
 
+static const double tolerance = 0.02; /* of the slope */
+
 void timer_condemn(wherry_timer_info *info, wherry_timer_status status, const char *reason)
 {
     info->status = status;
@@ -33,6 +35,17 @@ static double line_slope(const double *host, const double *device)
         xy += (host[i] - x) * (device[i] - y);
     }
     return xx > 0 ? xy / xx : NAN;
+}
+
+/* Whether the slopes of single repeats contradict what the quietest ones say: on a busy host they scatter, and then the
+ * confidence interval of their median reaches what a true timer shows. */
+static bool slopes_doubt(const struct timer_sample *samples, size_t n)
+{
+    enum { MOST = 64 };
+    double slopes[MOST];
+    for (size_t i = 0; i < n && i < MOST; i++) slopes[i] = line_slope(samples[i].host, samples[i].device);
+    wherry_time t = time_summary(slopes, n < MOST ? n : MOST, 0);
+    return t.ci_low <= 1 + tolerance && t.ci_high >= 1 - tolerance;
 }
 
 /* Of each length the run in which the host waited least: what keeps the host from looking only ever adds. */
@@ -74,7 +87,7 @@ void timer_judge(const struct timer_sample *samples, size_t n, wherry_timer_info
         timer_condemn(out, WHERRY_TIMER_UNIT, text);
         return;
     }
-    if (fabs(out->slope - 1) <= 0.02) return;
+    if (fabs(out->slope - 1) <= tolerance || slopes_doubt(samples, n)) return;
     snprintf(text, sizeof text, "counts %.4g s in a second of the host's clock", out->slope);
     timer_condemn(out, WHERRY_TIMER_UNIT, text);
 }
