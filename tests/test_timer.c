@@ -45,7 +45,7 @@ static void test_ticks(void **state)
 
 /* ---- verdicts ---- */
 
-enum { SAMPLES = 7 };
+enum { SAMPLES = 21 };
 
 /* Work of 2, 4, 8 and 16 ms behind a launch of 50 us; the device's seconds are `unit` times as many. */
 static void fill_samples(struct timer_sample *samples, double unit)

@@ -16,6 +16,7 @@ const char *wherry_timer_status_name(wherry_timer_status status)
 /* ---- the verdict ---- */
 
 static const double tolerance = 0.02; /* of the slope */
+enum { DOUBT_SAMPLES = 20 };          /* fewer have no confidence interval to speak of */
 
 void timer_condemn(wherry_timer_info *info, wherry_timer_status status, const char *reason)
 {
@@ -87,7 +88,7 @@ void timer_judge(const struct timer_sample *samples, size_t n, wherry_timer_info
         timer_condemn(out, WHERRY_TIMER_UNIT, text);
         return;
     }
-    if (fabs(out->slope - 1) <= tolerance || slopes_doubt(samples, n)) return;
+    if (fabs(out->slope - 1) <= tolerance || (n >= DOUBT_SAMPLES && slopes_doubt(samples, n))) return;
     snprintf(text, sizeof text, "counts %.4g s in a second of the host's clock", out->slope);
     timer_condemn(out, WHERRY_TIMER_UNIT, text);
 }
@@ -152,6 +153,7 @@ bool timer_measure(struct bench *b, struct work *w, wherry_timer_info *out, stru
             snprintf(out->kind, sizeof out->kind, "%s", b->limits->timer);
             return true;
         }
+        if (out->status != WHERRY_TIMER_UNIT || !(fabs(out->slope - 1) < 0.5)) break; /* no noise does that */
     }
     return true;
 }
