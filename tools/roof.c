@@ -65,27 +65,24 @@ static void print_ceilings(const struct roof_tool *r, struct output *out)
 {
     size_t count;
     const wherry_ceiling *list = wherry_roof_ceilings(r->roof, &count);
-    struct table table = {.columns = "<ceiling|>median|>p05|>p95|>of peak|~best of"};
+    bool peak = r->tool.options->peak_bandwidth > 0;
+    struct table table = {.columns =
+                              peak ? "<ceiling|>median|>p05|>p95|>of peak|~by" : "<ceiling|>median|>p05|>p95|~by"};
     for (size_t n = 0; n < count; n++) {
         const wherry_ceiling *c = &list[n];
         char text[NUMBER_SIZE];
-        size_t configs = 1;
         if (!c->best) continue;
-        while (n + configs < count && strcmp(list[n + configs].id, c->id) == 0) configs++;
         double low = value_at(c, c->time.p95), high = value_at(c, c->time.p05);
         bool rate = c->unit != WHERRY_UNIT_SECONDS;
         table_cell(&table, "%s", c->id);
         table_cell(&table, "%s", format_ceiling(c->unit, c->value, text));
         table_cell(&table, "%s", format_ceiling(c->unit, rate ? low : high, text));
         table_cell(&table, "%s", format_ceiling(c->unit, rate ? high : low, text));
-        if (r->tool.options->peak_bandwidth > 0 && strncmp(c->id, "dram.", 5) == 0)
+        if (peak && strncmp(c->id, "dram.", 5) == 0)
             table_cell(&table, "%.1f %%", 100 * c->value / (1e9 * r->tool.options->peak_bandwidth));
-        else
+        else if (peak)
             table_cell(&table, "-");
-        if (configs > 1)
-            table_cell(&table, "%zu: %s", configs, c->config);
-        else
-            table_cell(&table, "%s", c->config);
+        table_cell(&table, "%s", c->config);
     }
     table_print(&table, out);
 }

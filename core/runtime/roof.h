@@ -39,6 +39,7 @@ struct bench {
     struct buffer *results, *headers;
     uint64_t result_bytes;
     uint32_t n_headers;
+    uint32_t *sums;      /* of the first operand's blocks; NULL until they are needed */
     uint32_t mask, bits; /* of made words: floats from 1 to 2 of either sign, or zeros */
     bool host_clock;     /* the device's timer is not to be trusted */
     struct work *works;  /* [ROOF_WORKS] */

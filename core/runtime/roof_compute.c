@@ -42,8 +42,8 @@ struct work *arithmetic_work(struct bench *b, const char *id, bool f16, uint32_t
     w->ceiling.unit = WHERRY_UNIT_FLOPS;
     w->ceiling.dtype = f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;
     w->ceiling.footprint_bytes = (uint64_t)w->groups * local * sizeof(float);
-    snprintf(w->ceiling.config, sizeof w->ceiling.config, "%u chains a work-item, %u in a work-group",
-             (unsigned)items * CHAINS, (unsigned)local);
+    snprintf(w->ceiling.config, sizeof w->ceiling.config, "%u chains, groups of %u", (unsigned)items * CHAINS,
+             (unsigned)local);
     w->words[ROOF_GROUPS] = w->groups;
     w->words[ROOF_FACTOR] = float_bits((float)factor_of(w));
     w->words[ROOF_ADDEND] = float_bits(1.0f);
@@ -59,8 +59,8 @@ static struct work *matrix_work(struct bench *b, const char *id, uint32_t items,
     w->call = (struct call){.kernel = "roof_matrix", .launch = LAUNCH_ELEMENTS};
     call_set(&w->call, CONST_LOCAL_SIZE, local);
     call_set(&w->call, CONST_THREAD_M, items);
-    snprintf(w->ceiling.config, sizeof w->ceiling.config, "%u products 16x8x16 at once, %u in a work-group",
-             (unsigned)(TILES_A * items), (unsigned)local);
+    snprintf(w->ceiling.config, sizeof w->ceiling.config, "%u products, groups of %u", (unsigned)(TILES_A * items),
+             (unsigned)local);
     arithmetic_turns(w, 1);
     return w;
 }

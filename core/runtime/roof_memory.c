@@ -91,7 +91,7 @@ struct work *memory_work(struct bench *b, const char *id, uint32_t form, uint32_
     if (b->limits->cpu) call_set(&w->call, CONST_BATCHED, 1);
     w->ceiling.unit = WHERRY_UNIT_BYTES;
     w->ceiling.dtype = WHERRY_DTYPE_F32;
-    snprintf(w->ceiling.config, sizeof w->ceiling.config, "%u x %u B a work-item, %u in a work-group", (unsigned)items,
+    snprintf(w->ceiling.config, sizeof w->ceiling.config, "%u x %u B, groups of %u", (unsigned)items,
              (unsigned)width * 4, (unsigned)local);
     uint64_t chunk = chunk_bytes(w);
     w->span = span < chunk ? chunk : span / chunk * chunk;
@@ -171,26 +171,42 @@ static bool verify_blocks(struct bench *b, struct work *w, struct error *e)
     return true;
 }
 
-/* The sum of every group's chunks. */
+/* Sums of each BLOCK_WORDS words of the first operand, for all works that read it: chunks are made of such blocks. */
+static bool sums_make(struct bench *b, struct error *e)
+{
+    uint64_t blocks = b->bytes / 4 / BLOCK_WORDS;
+    if (b->sums) return true;
+    if (!(b->sums = host_alloc(b->host, blocks, sizeof *b->sums, e))) return false;
+    for (uint64_t n = 0; n < blocks; n++) {
+        uint32_t sum = 0;
+        for (uint32_t i = 0; i < BLOCK_WORDS; i++) sum += made_word(b, (uint32_t)n * BLOCK_WORDS + i, SALT_X);
+        b->sums[n] = sum;
+    }
+    return true;
+}
+
+/* What group g should have found. */
+static uint32_t expected_sum(const struct bench *b, const struct work *w, uint32_t g)
+{
+    uint64_t blocks = chunk_bytes(w) / 4 / BLOCK_WORDS;
+    const uint32_t *words = w->words;
+    uint32_t at = g * words[ROOF_FIRST] % words[ROOF_CHUNKS], sum = 0;
+    for (uint32_t t = 0; t < words[ROOF_TURNS]; t++) {
+        const uint32_t *block = b->sums + (g * words[ROOF_OWN] + at) * blocks;
+        for (uint64_t i = 0; i < blocks; i++) sum += block[i];
+        at = (at + words[ROOF_STEP]) % words[ROOF_CHUNKS];
+    }
+    return sum;
+}
+
 static bool verify_sums(struct bench *b, struct work *w, struct error *e)
 {
-    uint64_t chunk_words = chunk_bytes(w) / 4, chunks = w->span / 4 / chunk_words, visits = 0;
-    const uint32_t *words = w->words;
-    uint32_t *sums = host_alloc(b->host, chunks, sizeof *sums, e);
-    uint32_t *groups = sums ? host_alloc(b->host, w->groups, sizeof *groups, e) : NULL;
+    TRY(sums_make(b, e));
+    uint32_t *groups = host_alloc(b->host, w->groups, sizeof *groups, e);
     bool ok = groups && b->backend->buffer_read(b->handle, b->results, 0, groups, w->groups * sizeof *groups, e);
-    for (uint64_t c = 0; ok && c < chunks; c++)
-        for (uint64_t i = 0; i < chunk_words; i++) sums[c] += made_word(b, (uint32_t)(c * chunk_words + i), SALT_X);
-    for (uint32_t g = 0; ok && g < w->groups; g++) {
-        uint32_t at = g * words[ROOF_FIRST] % words[ROOF_CHUNKS], sum = 0;
-        for (uint32_t t = 0; t < words[ROOF_TURNS]; t++, visits++) {
-            sum += sums[g * words[ROOF_OWN] + at];
-            at = (at + words[ROOF_STEP]) % words[ROOF_CHUNKS];
-        }
-        if (sum != groups[g]) ok = fail_verify(b, w, g * chunk_bytes(w), e);
-    }
+    for (uint32_t g = 0; ok && g < w->groups; g++)
+        if (groups[g] != expected_sum(b, w, g)) ok = fail_verify(b, w, g * chunk_bytes(w), e);
     host_free(b->host, groups);
-    host_free(b->host, sums);
     return ok;
 }
 

@@ -68,6 +68,7 @@ void bench_close(struct bench *b)
         host_free(b->host, b->works[i].samples);
     }
     host_free(b->host, b->works);
+    host_free(b->host, b->sums);
     buffers_destroy(b);
     b->backend->buffer_destroy(b->handle, b->results);
     b->backend->buffer_destroy(b->handle, b->headers);

@@ -40,13 +40,15 @@ static double line_slope(const double *host, const double *device)
 
 /* Whether the slopes of single repeats contradict what the quietest ones say: on a busy host they scatter, and then the
  * confidence interval of their median reaches what a true timer shows. */
-static bool slopes_doubt(const struct timer_sample *samples, size_t n)
+static bool slopes_doubt(const struct timer_sample *samples, size_t n, double *slope)
 {
     enum { MOST = 64 };
     double slopes[MOST];
     for (size_t i = 0; i < n && i < MOST; i++) slopes[i] = line_slope(samples[i].host, samples[i].device);
     wherry_time t = time_summary(slopes, n < MOST ? n : MOST, 0);
-    return t.ci_low <= 1 + tolerance && t.ci_high >= 1 - tolerance;
+    if (t.ci_low > 1 + tolerance || t.ci_high < 1 - tolerance) return false;
+    *slope = t.median;
+    return true;
 }
 
 /* Of each length the run in which the host waited least: what keeps the host from looking only ever adds. */
@@ -88,7 +90,7 @@ void timer_judge(const struct timer_sample *samples, size_t n, wherry_timer_info
         timer_condemn(out, WHERRY_TIMER_UNIT, text);
         return;
     }
-    if (fabs(out->slope - 1) <= tolerance || (n >= DOUBT_SAMPLES && slopes_doubt(samples, n))) return;
+    if (fabs(out->slope - 1) <= tolerance || (n >= DOUBT_SAMPLES && slopes_doubt(samples, n, &out->slope))) return;
     snprintf(text, sizeof text, "counts %.4g s in a second of the host's clock", out->slope);
     timer_condemn(out, WHERRY_TIMER_UNIT, text);
 }

@@ -78,6 +78,8 @@ expect 2 'must be one of: paper all least' "$wherry" verify layer --save most
 expect 2 'must be one of: forward backward both' "$wherry" bench layer --phase all
 expect 2 'a model is missing' "$wherry" embed "$work/texts"
 expect 2 'a model is missing' "$wherry" bench
+expect 2 'random|zeros' "$wherry" roof --data ones
+expect 4 'the reference has no kernels' "$wherry" roof --device reference
 expect 2 'not both' "$wherry" bench --model "$model" --config bert-base
 expect 2 'not both' embed --normalize --no-normalize "$work/texts"
 expect 2 'only --format jsonl' embed --pool none --format npy "$work/texts"
@@ -85,7 +87,7 @@ expect 2 'needs --format jsonl' embed --with-text "$work/texts"
 expect 2 'another format' embed --json --format npy "$work/texts"
 expect 2 'JSONL has "pair"' embed --pairs --input jsonl "$work/texts"
 expect 2 'minilm-l6' "$wherry" analyze --config bert-giant
-for command in devices embed analyze bench 'bench layer' verify 'verify layer' demo; do
+for command in devices embed analyze roof bench 'bench layer' verify 'verify layer' demo; do
     # shellcheck disable=SC2086 # one word or two
     expect 0 '' "$wherry" help $command
     cp "$work/out" "$work/help"
