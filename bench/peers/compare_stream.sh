@@ -19,7 +19,7 @@ cc -O3 -march=native -fno-tree-loop-distribute-patterns -pthread bench/peers/str
 for device in "$@"; do
     for round in $(seq "$rounds"); do
         "$folder/stream" >"$folder/stream.$round" 2>/dev/null
-        "$wherry" roof --device "$device" --only dram --json >"$folder/roof.$round.json"
+        "$wherry" roof --device "$device" --only dram --repeats 21 --json >"$folder/roof.$round.json"
     done
     python3 - "$device" "$folder" "$rounds" <<'PYTHON'
 import json, sys

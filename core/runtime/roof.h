@@ -66,6 +66,7 @@ struct work {
     double *samples; /* [room] */
     uint32_t n, room;
     double first;
+    double one; /* by the host's clock: the least that a single run took; 0: none yet */
 };
 
 /* ---- roof_work.c ---- */

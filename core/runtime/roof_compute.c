@@ -26,6 +26,7 @@ void arithmetic_turns(struct work *w, uint32_t turns)
     double operations = items * w->items * CHAINS;
     if (w->kind == WORK_MATRIX) operations = items / SUBGROUP * TILES_A * w->items * ROWS * COLUMNS * DEPTH;
     w->words[ROOF_TURNS] = turns;
+    w->one = 0;
     w->ceiling.amount = 2.0 * operations * ROOF_UNROLLED * turns;
 }
 
@@ -42,7 +43,7 @@ struct work *arithmetic_work(struct bench *b, const char *id, bool f16, uint32_t
     w->ceiling.unit = WHERRY_UNIT_FLOPS;
     w->ceiling.dtype = f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;
     w->ceiling.footprint_bytes = (uint64_t)w->groups * local * sizeof(float);
-    snprintf(w->ceiling.config, sizeof w->ceiling.config, "%u chains, groups of %u", (unsigned)items * CHAINS,
+    snprintf(w->ceiling.config, sizeof w->ceiling.config, "%u chains, %u/group", (unsigned)items * CHAINS,
              (unsigned)local);
     w->words[ROOF_GROUPS] = w->groups;
     w->words[ROOF_FACTOR] = float_bits((float)factor_of(w));
@@ -59,7 +60,7 @@ static struct work *matrix_work(struct bench *b, const char *id, uint32_t items,
     w->call = (struct call){.kernel = "roof_matrix", .launch = LAUNCH_ELEMENTS};
     call_set(&w->call, CONST_LOCAL_SIZE, local);
     call_set(&w->call, CONST_THREAD_M, items);
-    snprintf(w->ceiling.config, sizeof w->ceiling.config, "%u products, groups of %u", (unsigned)(TILES_A * items),
+    snprintf(w->ceiling.config, sizeof w->ceiling.config, "%u products, %u/group", (unsigned)(TILES_A * items),
              (unsigned)local);
     arithmetic_turns(w, 1);
     return w;

@@ -91,8 +91,8 @@ struct work *memory_work(struct bench *b, const char *id, uint32_t form, uint32_
     if (b->limits->cpu) call_set(&w->call, CONST_BATCHED, 1);
     w->ceiling.unit = WHERRY_UNIT_BYTES;
     w->ceiling.dtype = WHERRY_DTYPE_F32;
-    snprintf(w->ceiling.config, sizeof w->ceiling.config, "%u x %u B, groups of %u", (unsigned)items,
-             (unsigned)width * 4, (unsigned)local);
+    snprintf(w->ceiling.config, sizeof w->ceiling.config, "%u x %u B, %u/group", (unsigned)items, (unsigned)width * 4,
+             (unsigned)local);
     uint64_t chunk = chunk_bytes(w);
     w->span = span < chunk ? chunk : span / chunk * chunk;
     work_deal(b, w, least_moved);

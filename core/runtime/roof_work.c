@@ -216,15 +216,20 @@ static bool sample_device(struct bench *b, struct work *w, double *seconds, stru
                       w->ceiling.id, *seconds, host);
 }
 
-/* What four more runs take. */
+/* What four more runs take. Of one run the least time ever seen: whatever keeps the host from looking adds to it, and
+ * would make four more look shorter than they are. */
 static bool sample_host(struct bench *b, struct work *w, double *seconds, struct error *e)
 {
     double one, all;
-    for (int i = 0; i < 20; i++) {
+    int looks = w->one > 0 ? 1 : 3;
+    for (int i = 0; i < looks; i++) {
         TRY(work_run(b, w, 1, NULL, &one, e));
+        if (!(w->one > 0) || one < w->one) w->one = one;
+    }
+    for (int i = 0; i < 20; i++) {
         TRY(work_run(b, w, WORK_STEPS, NULL, &all, e));
-        *seconds = (all - one) / (WORK_STEPS - 1);
-        if (*seconds > 0) return true; /* else something else ran in the first one's time */
+        *seconds = (all - w->one) / (WORK_STEPS - 1);
+        if (*seconds > 0) return true; /* else other work was in the way of one and not of five */
     }
     return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: %d runs of a kernel take no longer than one by the host's clock",
                 w->ceiling.id, WORK_STEPS);

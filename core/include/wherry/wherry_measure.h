@@ -53,7 +53,7 @@ typedef enum wherry_unit { WHERRY_UNIT_BYTES = 0, WHERRY_UNIT_FLOPS, WHERRY_UNIT
  * dependent kernels; "host.submit": what the host spends on handing over a run of one kernel and waiting for it. */
 typedef struct wherry_ceiling {
     char id[24];
-    char config[48]; /* "4 x 16 B, groups of 256": accesses of a work-item at a time, work-items of a group */
+    char config[48]; /* "4 x 16 B, 256/group": accesses of a work-item at a time, work-items of a group */
     wherry_unit unit;
     wherry_dtype dtype;       /* of the data, 0 where there is none */
     bool best;                /* of its id: what is divided by */
