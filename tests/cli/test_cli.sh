@@ -78,7 +78,7 @@ expect 2 'must be one of: paper all least' "$wherry" verify layer --save most
 expect 2 'must be one of: forward backward both' "$wherry" bench layer --phase all
 expect 2 'a model is missing' "$wherry" embed "$work/texts"
 expect 2 'a model is missing' "$wherry" bench
-expect 2 'random|zeros' "$wherry" roof --data ones
+expect 2 'random zeros' "$wherry" roof --data ones
 expect 4 'the reference has no kernels' "$wherry" roof --device reference
 expect 2 'not both' "$wherry" bench --model "$model" --config bert-base
 expect 2 'not both' embed --normalize --no-normalize "$work/texts"
