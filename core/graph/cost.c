@@ -77,8 +77,14 @@ uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const stru
 {
     if (o->in[n] < 0) return 0;
     uint64_t all = tensor_elements(g, b, o->in[n]), out = tensor_elements(g, b, o->out[0]);
-    bool part = (o->kind->gathers > 0 && o->kind->gathers == n) || (o->kind->reads_output_size && n == 0);
-    return part && out < all ? out : all;
+    bool gathered = o->kind->gathers > 0 && o->kind->gathers == n;
+    if (!gathered && !(o->kind->reads_output_size && n == 0)) return all;
+    /* A list of ids or types may name as many different rows as there are tokens; positions are those of the longest
+     * sequence. */
+    const struct tensor *list = gathered ? &g->tensors[o->in[n - 1]] : NULL;
+    if (list && list->role == TENSOR_BATCH && list->data == BATCH_POSITIONS && b->tokens)
+        out = out / b->tokens * b->longest;
+    return out < all ? out : all;
 }
 
 size_t tensor_element_bytes(const struct graph *g, int tensor, size_t storage)

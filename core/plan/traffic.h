@@ -1,5 +1,5 @@
-/* The bytes that a group's kernels move, counted from the code that launches them: what they are written to ask for, and
- * what of that comes from memory. */
+/* The bytes that a group's kernels move, counted from the code that launches them: what they are written to ask for,
+ * and what of that comes from memory. */
 #ifndef WHERRY_PLAN_TRAFFIC_H
 #define WHERRY_PLAN_TRAFFIC_H
 
