@@ -310,8 +310,9 @@ void gemm(INPUT_OF(uint, batch)
 #endif
                     UNROLL
                     for (uint c = 0; c < 2; c++)
-                        v[c] = (float4)(activate(ACTIVATION, v[c].x), activate(ACTIVATION, v[c].y),
-                                        activate(ACTIVATION, v[c].z), activate(ACTIVATION, v[c].w));
+                        /* In pairs, as in pack_vector: Oclgrind stores four scalars twice. */
+                        v[c] = (float4)((float2)(activate(ACTIVATION, v[c].x), activate(ACTIVATION, v[c].y)),
+                                        (float2)(activate(ACTIVATION, v[c].z), activate(ACTIVATION, v[c].w)));
 #if KEPT
                     v[0] *= DROPOUT_SCALE;
                     v[1] *= DROPOUT_SCALE;

@@ -35,7 +35,7 @@ static const struct shape shapes[] = {
     {"tiny", 8, 1, 8, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {1}, 1},
     {"odd", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, 1, {5, 17, 1}, 1},
     {"unaligned", 9, 1, 7, WHERRY_ACTIVATION_GELU_TANH, true, WHERRY_POOL_POOLER, -1, {2, 31, 6}, 2},
-    {"tiles", 32, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {70, 3}, 1},
+    {"tiles", 48, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {70, 3}, 1},
 };
 
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
@@ -48,7 +48,7 @@ struct test_case {
 };
 
 static wherry_context *context;
-static char device_id[64];
+static wherry_device *device; /* one for all, so that sessions share compiled kernels */
 static FILE *log_file;
 static uint32_t groups_checked;
 
@@ -176,6 +176,27 @@ static bool model_ordered(const struct test_case *c, const struct wherry_session
     return ok;
 }
 
+/* The loads of work-items past a row's end repeat the last columns. Where nothing uses what they bring (rows that are
+ * copied, not summed over), a compiler may leave them out, as LLVM does with 32-bit floats: then as many work-items
+ * load as the row has vectors, their list of ids included. */
+static bool loads_used(const struct call *call)
+{
+    bool rows =
+        !strcmp(call->kernel, "embed") || !strcmp(call->kernel, "pool") || !strcmp(call->kernel, "pool_backward");
+    return !rows || call_get(call, CONST_NORM, 0) || call_get(call, CONST_NORMALIZE, 0);
+}
+
+static uint64_t reads_inside(const struct wherry_session *s, const struct batch_shape *shape, const struct group *group,
+                             const struct call *call)
+{
+    struct call narrow = *call;
+    wherry_traffic t;
+    uint32_t access = !call_get(call, CONST_ALIGNED, 0) ? 1 : s->f16 ? 8 : 4;
+    call_set(&narrow, CONST_LOCAL_SIZE, call_get(call, CONST_N, 1) / access);
+    call_traffic(&s->graph, shape, group, &narrow, 1, s->f16, s->words, 1, &t);
+    return t.requested_read;
+}
+
 static bool check_group(const struct test_case *c, const struct wherry_session *s, const struct batch_shape *shape,
                         const struct group *group, const struct call *calls, int n, const struct moved *m)
 {
@@ -191,7 +212,8 @@ static bool check_group(const struct test_case *c, const struct wherry_session *
     ok &= same(c, group, calls, "different bytes written and Q", m->unique_written, q_written);
     ok &= same(c, group, calls, "different bytes read", m->unique_read, t.unique_read);
     ok &= same(c, group, calls, "different bytes written", m->unique_written, t.unique_written);
-    ok &= same(c, group, calls, "bytes asked for", m->read + m->scratch_read, t.requested_read);
+    if (loads_used(calls) || m->read != reads_inside(s, shape, group, calls))
+        ok &= same(c, group, calls, "bytes asked for", m->read + m->scratch_read, t.requested_read);
     ok &= same(c, group, calls, "bytes stored", m->written + m->scratch_written, t.requested_written);
     ok &= same(c, group, calls, "different bytes", m->unique_read + m->unique_written + m->scratch_unique_written,
                t.footprint);
@@ -249,7 +271,6 @@ static void test_one(void **state)
                                   .pre_layernorm = s->pre_layernorm,
                                   .pooler = true,
                                   .epsilon = 1e-12f};
-    wherry_device *device;
     wherry_model *model;
     wherry_session *session;
     wherry_batch batch = support_batch(s->lengths, config.vocabulary, config.token_types, 1);
@@ -259,7 +280,6 @@ static void test_one(void **state)
         ((int32_t *)(uintptr_t)batch.ids)[t] = (int32_t)(t * 37 % config.vocabulary);
         ((int32_t *)(uintptr_t)batch.types)[t] = (int32_t)(t % config.token_types);
     }
-    EXPECT_OK(wherry_device_open(context, device_id, &device));
     EXPECT_OK(wherry_model_create_random(context, &config, 7, &model));
     wherry_session_desc desc = {.struct_size = sizeof desc,
                                 .max_tokens = tokens + 9, /* limits are not the batch's own size */
@@ -288,7 +308,6 @@ static void test_one(void **state)
     json_decref(lines);
     wherry_session_destroy(session);
     wherry_model_close(model);
-    wherry_device_close(device);
     support_batch_free(&batch);
 }
 
@@ -301,8 +320,9 @@ int main(void)
     }
     const wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = ""};
     char devices[SUPPORT_MAX_DEVICES][64];
-    if (wherry_context_create(&desc, &context) || !support_devices(context, devices)) return 1;
-    snprintf(device_id, sizeof device_id, "%s", devices[0]);
+    if (wherry_context_create(&desc, &context) || !support_devices(context, devices) ||
+        wherry_device_open(context, devices[0], &device))
+        return 1;
     enum { SHAPES = sizeof shapes / sizeof *shapes, MOST = SHAPES * 3 * 4 };
     static struct test_case cases[MOST];
     static struct CMUnitTest tests[MOST];
@@ -324,6 +344,7 @@ int main(void)
     int failed = n ? _cmocka_run_group_tests("traffic", tests, n, NULL, NULL) : 1;
     printf("%u groups' bytes counted\n", groups_checked);
     fclose(log_file);
+    wherry_device_close(device);
     wherry_context_destroy(context);
     return failed != 0;
 }
