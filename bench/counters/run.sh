@@ -71,7 +71,7 @@ library=$(first_of "$cuda"/extras/CUPTI/lib64/libcupti.so* "$cuda"/lib64/libcupt
     "$cuda"/targets/*/lib/libcupti.so*)
 driver=$(ldconfig -p | sed -n 's/.*=> *\(.*libcuda\.so\.1\)$/\1/p' | head -n 1)
 [ -n "$driver" ] || driver=$(find /usr/lib /usr/local/nvidia -name libcuda.so.1 2>/dev/null | head -n 1 || true)
-[ -n "$header" ] && [ -n "$library" ] || die "no CUPTI with PM sampling (CUDA 12.6 or newer) in $cuda"
+if [ -z "$header" ] || [ -z "$library" ]; then die "no CUPTI with PM sampling (CUDA 12.6 or newer) in $cuda"; fi
 [ -n "$driver" ] || die "no libcuda.so.1"
 mkdir -p "$out/shim"
 : >"$out/shim/string" # CUDA 13.0's header for C includes C++'s <string> and does not use it
