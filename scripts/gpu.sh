@@ -15,6 +15,9 @@
 #   WHERRY_TEST_DEVICES  device ids instead of all usable GPUs
 #   WHERRY_TEST_MODEL    folder of all-MiniLM-L6-v2, without which test_golden is skipped
 #
+# gpu.sh with COMMAND...
+# Runs a command (bench/counters/run.sh, say) with the loaders, libraries and drivers that are found so.
+#
 # gpu.sh debs FOLDER
 # Downloads into FOLDER the packages that a build of this machine needs elsewhere (run it where the build was made).
 set -euo pipefail
@@ -84,6 +87,11 @@ mkdir -p "$out"
 icd=/usr/local/nvidia/share/vulkan/icd.d/nvidia_icd.json
 if [ -z "${VK_DRIVER_FILES:-}" ] && [ -f $icd ]; then
     case $(gpu_devices) in *vulkan:*) ;; *) export VK_DRIVER_FILES=$icd VK_ICD_FILENAMES=$icd ;; esac
+fi
+
+if [ "${1:-}" = with ]; then
+    shift
+    exec "$@"
 fi
 
 "$build/wherry" devices

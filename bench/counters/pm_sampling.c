@@ -135,7 +135,11 @@ static void sampler_configure(struct sampler *s, const char **metrics, size_t co
     s->host = host.pHostObject;
     PARAMS(CUpti_Profiler_Host_ConfigAddMetrics_Params, add, .pHostObject = s->host, .ppMetricNames = metrics,
            .numMetrics = count);
-    CUPTI(cuptiProfilerHostConfigAddMetrics(&add));
+    CUptiResult added = cuptiProfilerHostConfigAddMetrics(&add);
+    if (added == CUPTI_ERROR_INVALID_METRIC_NAME)
+        die(metrics[0], "this chip's PM sampling knows no such metric, or not one of those behind it",
+            "-m takes others, `ncu --query-metrics` lists names");
+    check_cupti(added, "cuptiProfilerHostConfigAddMetrics");
     PARAMS(CUpti_Profiler_Host_GetConfigImageSize_Params, size, .pHostObject = s->host);
     CUPTI(cuptiProfilerHostGetConfigImageSize(&size));
     s->config_bytes = size.configImageSize;

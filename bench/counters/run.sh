@@ -11,13 +11,17 @@
 #   LEAST    bytes of the smallest group (default: 200000000)
 #   SECONDS_EACH  length of a loop (default: 0.5)
 #   CACHE    bytes of the last cache that the model assumes (default: 50000000)
+#   METRICS  what PM sampling counts instead of the memory's and the L2 cache's bytes
 #   CUDA     folder of the CUDA toolkit (default: /usr/local/cuda)
+# A machine with a driver and nothing else: DEBS=FOLDER scripts/gpu.sh with bench/counters/run.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 build=${BUILD:-build/release} out=${OUT:-build/counters} shape=${SHAPE:-64x512} plans=${PLANS:-flash paper}
 least=${LEAST:-200000000} seconds=${SECONDS_EACH:-0.5} cache=${CACHE:-50000000} cuda=${CUDA:-/usr/local/cuda}
 loop=$build/tests/loop_group
+metrics=()
+for metric in ${METRICS:-}; do metrics+=(-m "$metric"); done
 
 say() { printf '\n== %s (at %d s)\n' "$*" "$SECONDS"; }
 die() {
@@ -92,7 +96,7 @@ for line in sys.stdin:
         [ "${#groups[@]}" -gt 0 ] || continue
         echo "$device, $plan: ${#groups[@]} groups"
         name=$out/counted-${device/:/-}-$plan.jsonl
-        if "$out/pm_sampling" "${groups[@]}" -- "$loop" "$device" "${shape%x*}" "${shape#*x}" "$plan" - "$seconds" cold \
+        if "$out/pm_sampling" "${metrics[@]}" "${groups[@]}" -- "$loop" "$device" "${shape%x*}" "${shape#*x}" "$plan" - "$seconds" cold \
             "$cache" >"$name"; then
             worked="$worked pm_sampling:$device"
         else
