@@ -303,6 +303,40 @@ static void test_buffers(void **state)
     assert_int_equal(counts.live, 0);
 }
 
+static uint32_t barriers;
+
+static void VKAPI_CALL barrier_count(VkCommandBuffer commands, VkPipelineStageFlags from, VkPipelineStageFlags to,
+                                     VkDependencyFlags flags, uint32_t n_memory, const VkMemoryBarrier *memory,
+                                     uint32_t n_buffers, const VkBufferMemoryBarrier *buffers, uint32_t n_images,
+                                     const VkImageMemoryBarrier *images)
+{
+    (void)commands, (void)from, (void)to, (void)flags, (void)n_memory, (void)memory;
+    (void)n_buffers, (void)buffers, (void)n_images, (void)images;
+    barriers++;
+}
+
+/* Barriers stand where they are needed, or before every step. */
+static void test_ordered(void **state)
+{
+    (void)state;
+    for (int ordered = 0; ordered < 2; ordered++) {
+        struct backend_device *d = open_device();
+        struct work *w = work_make();
+        struct program_info info;
+        assert_true(work_buffers(d, w));
+        w->schedule.ordered = ordered;
+        PFN_vkCmdPipelineBarrier real = d->vk.CmdPipelineBarrier;
+        d->vk.CmdPipelineBarrier = barrier_count;
+        barriers = 0;
+        assert_true(work_program(d, w, &info));
+        d->vk.CmdPipelineBarrier = real;
+        uint32_t recordings = d->physical.timestamp_bits ? 2 : 1;
+        assert_int_equal(barriers, recordings * (ordered ? STEPS : STEPS - 2));
+        work_free(d, w);
+        backend_vulkan.close(d);
+    }
+}
+
 static uint32_t submitted; /* VkSubmitInfos of the last submission */
 static PFN_vkQueueSubmit real_submit;
 
@@ -812,10 +846,11 @@ int main(void)
     counts.fail_at = -1;
     const struct CMUnitTest anywhere[] = {cmocka_unit_test(test_hazards), cmocka_unit_test(test_needs)};
     const struct CMUnitTest on_device[] = {
-        cmocka_unit_test(test_order),       cmocka_unit_test(test_buffers),  cmocka_unit_test(test_replay),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_f16),      cmocka_unit_test(test_kernels),
-        cmocka_unit_test(test_threads),     cmocka_unit_test(test_cache),    cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_host_memory), cmocka_unit_test(test_external), cmocka_unit_test(test_validation),
+        cmocka_unit_test(test_order),      cmocka_unit_test(test_ordered),     cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_replay),     cmocka_unit_test(test_refusals),    cmocka_unit_test(test_f16),
+        cmocka_unit_test(test_kernels),    cmocka_unit_test(test_threads),     cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_faults),     cmocka_unit_test(test_host_memory), cmocka_unit_test(test_external),
+        cmocka_unit_test(test_validation),
     };
     int failed = cmocka_run_group_tests(anywhere, NULL, NULL);
     wherry_device_info *list = NULL;

@@ -248,7 +248,8 @@ static bool steps_record(struct backend_device *d, struct program *p, const VkCo
         }
         for (int i = p->first[batch]; i < p->first[batch + 1]; i++) {
             const struct step *step = &p->schedule->steps[i];
-            if (hazards_step(hazards, step->bindings, step->n_bindings)) {
+            if (p->schedule->ordered) hazards->count = 0;
+            if (hazards_step(hazards, step->bindings, step->n_bindings) || p->schedule->ordered) {
                 barrier(d, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                         VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
             }

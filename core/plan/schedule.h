@@ -31,6 +31,7 @@ struct schedule {
     const struct step *steps;
     int n_steps;
     int boundary; /* a run may also begin or end before this step (training: the backward pass); 0: nowhere */
+    bool ordered; /* each step waits for the one before, needed or not: what is timed does not overlap */
     const struct graph *graph; /* with groups: what the reference backend runs */
     const struct group *groups;
     size_t max_upload, max_download; /* bytes that one run moves at most in each direction */
