@@ -65,8 +65,8 @@ static int measure(struct tool *tool, const struct random_batch *batch, int plan
     out->warm = tool->options->warm >= 0 ? tool->options->warm : 0.5;
     out->count = tool->plan.groups;
     out->groups = need(calloc(out->count + 1, sizeof *out->groups));
-    wherry_status status = wherry_profile(tool->session, &batch->batch, WHERRY_PHASE_ALL, out->repeats, out->warm,
-                                          out->groups, &out->count, &out->step_seconds);
+    wherry_status status = costs_measure(tool, &batch->batch, WHERRY_PHASE_ALL, out->repeats, out->warm, out->groups,
+                                         &out->count, &out->step_seconds);
     if (out->count > tool->plan.groups) out->count = tool->plan.groups;
     return status ? tool_error(tool, status, NULL) : EXIT_FINE;
 }

@@ -48,8 +48,8 @@ static int profile(struct layer_bench *b, int phase, struct measurement *m, wher
 {
     if (system_stopped()) return complain(EXIT_STOPPED, "interrupted");
     size_t count = m->count;
-    wherry_status status = wherry_profile(b->tool.session, &b->layer.batch.batch, (wherry_phase)phase, m->repeats,
-                                          m->warm, groups, &count, &m->host[phase]);
+    wherry_status status = costs_measure(&b->tool, &b->layer.batch.batch, (wherry_phase)phase, m->repeats, m->warm,
+                                         groups, &count, &m->host[phase]);
     return status ? tool_error(&b->tool, status, NULL) : EXIT_FINE;
 }
 

@@ -4,6 +4,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wherry/wherry_measure.h"
+
+wherry_status costs_measure(const struct tool *tool, const wherry_batch *batch, wherry_phase phase, uint32_t repeats,
+                            double warm_seconds, wherry_cost *groups, size_t *count, double *step_seconds)
+{
+    const size_t room = groups ? *count : 0;
+    wherry_group_measure *measures = need(calloc(room + 1, sizeof *measures));
+    /* The library takes 0 for its own choice. */
+    const wherry_measure_desc desc = {.struct_size = sizeof desc,
+                                      .phase = phase,
+                                      .repeats = repeats,
+                                      .warm_seconds = warm_seconds > 0 ? warm_seconds : 1e-9};
+    wherry_step_measure step = {.struct_size = sizeof step};
+    *count = room;
+    wherry_status status = wherry_measure(tool->session, batch, &desc, measures, count, &step);
+    for (size_t n = 0; !status && n < room && n < *count; n++) groups[n] = measures[n].cost;
+    *step_seconds = step.host.median;
+    free(measures);
+    return status;
+}
+
 static void cost_add(struct cost_sum *sum, const wherry_cost *cost)
 {
     sum->count++;

@@ -12,6 +12,11 @@ struct cost_sum {
     double seconds_p05, seconds_p95; /* sums of percentiles: of several costs a bound of theirs */
 };
 
+/* Measures a batch on the tool's session: the costs of at most *count groups with their times, the number that there
+ * is, and the host's median time of a run. `groups` may be NULL. */
+wherry_status costs_measure(const struct tool *tool, const wherry_batch *batch, wherry_phase phase, uint32_t repeats,
+                            double warm_seconds, wherry_cost *groups, size_t *count, double *step_seconds);
+
 /* One sum for each kind, in the order of the first of its kind, or for each cost when `separate`; memory to free. */
 struct cost_sum *costs_merge(const wherry_cost *costs, size_t count, bool separate, size_t *sums);
 struct cost_sum costs_total(const wherry_cost *costs, size_t count);

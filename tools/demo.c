@@ -81,8 +81,8 @@ static int profile(struct demo *d, double seconds)
     d->groups = need(calloc(d->groups_count + 1, sizeof *d->groups));
     double fit = 2 / (seconds > 1e-4 ? seconds : 1e-4);
     uint32_t repeats = fit < 1 ? 1 : fit > 50 ? 50 : (uint32_t)fit;
-    wherry_status status = wherry_profile(d->tool.session, &view, WHERRY_PHASE_ALL, repeats, 0.2, d->groups,
-                                          &d->groups_count, &d->step_seconds);
+    wherry_status status =
+        costs_measure(&d->tool, &view, WHERRY_PHASE_ALL, repeats, 0.2, d->groups, &d->groups_count, &d->step_seconds);
     if (d->groups_count > d->tool.plan.groups) d->groups_count = d->tool.plan.groups;
     d->step_tokens = d->batch.tokens;
     d->step_sequences = d->batch.sequences;

@@ -3,6 +3,7 @@
 #define WHERRY_RUNTIME_CONTEXT_H
 
 #include "backends/backend.h"
+#include "wherry/wherry_measure.h"
 
 struct wherry_context {
     struct host host;
@@ -14,6 +15,7 @@ struct wherry_device {
     const struct backend *backend;
     struct backend_device *handle;
     wherry_device_info info;
+    wherry_timer_info timer; /* that wherry_measure found good; else its kind is "" */
 };
 
 /* The status of a call that ended with ok, after its error was recorded in the context. */

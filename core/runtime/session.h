@@ -63,7 +63,7 @@ bool session_run(struct wherry_session *s, const struct batch_shape *shape, wher
 /* The copy of a tensor, as long as it is in this batch, to or from `storage`. */
 struct transfer session_transfer(const struct wherry_session *s, const struct batch_shape *shape, int tensor,
                                  void *storage);
-/* Training: fills x and the loss gradient with random values, for profile and verify. */
+/* Training: fills x and the loss gradient with random values, for measuring and verify. */
 bool session_random_inputs(struct wherry_session *s, const struct batch_shape *shape, struct error *e);
 void session_floats(const struct wherry_session *s, const void *storage, size_t count, float *out);
 void cost_of_group(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,

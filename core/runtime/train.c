@@ -172,7 +172,7 @@ wherry_status wherry_gradient_read(wherry_session *session, size_t index, float 
     return context_status(context, gradient_read(session, tensor, out, count, &context->error));
 }
 
-/* ---- for profile and verify ---- */
+/* ---- for measuring and verify ---- */
 
 /* Uniform with this deviation, and the same on every host. */
 static void fill_random(const struct wherry_session *s, size_t count, float deviation, uint64_t seed)

@@ -369,7 +369,7 @@ typedef struct wherry_cost {
     bool backward;                      /* of training's backward pass */
     double flops;
     uint64_t bytes_read, bytes_written; /* each distinct tensor once */
-    /* Filled by wherry_profile, else 0 */
+    /* Medians and percentiles, filled by wherry_measure (wherry_measure.h), else 0 */
     double seconds, seconds_p05, seconds_p95;
 } wherry_cost;
 
@@ -443,16 +443,8 @@ typedef struct wherry_fusion {
  * keep it from being counted. */
 WHERRY_API const wherry_fusion *wherry_analysis_fusions(const wherry_analysis *analysis, size_t *count);
 
-/* Which part of a training step is profiled; inference has no parts. */
+/* Which part of a training step is measured (wherry_measure.h); inference has no parts. */
 typedef enum wherry_phase { WHERRY_PHASE_ALL = 0, WHERRY_PHASE_FORWARD, WHERRY_PHASE_BACKWARD } wherry_phase;
-
-/* Runs the batch `repeats` times with device timestamps around every group (median, 5th and 95th percentile), after at
- * least `warm_seconds` of the same work. Fills at most *count entries of `groups` and sets *count; those of another
- * phase have no time. `step_seconds` (may be NULL) gets the host's median time of a whole run without timestamps: an
- * encode with its copies; a training step with random x and loss gradient on the device already, and without copies. */
-WHERRY_API wherry_status wherry_profile(wherry_session *session, const wherry_batch *batch, wherry_phase phase,
-                                        uint32_t repeats, double warm_seconds, wherry_cost *groups, size_t *count,
-                                        double *step_seconds);
 
 typedef struct wherry_verify_result {
     char name[64];

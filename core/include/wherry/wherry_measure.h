@@ -143,9 +143,12 @@ typedef struct wherry_step_measure {
     wherry_timer_info timer;
 } wherry_step_measure;
 
-/* Runs the batch as wherry_profile does, with more to tell. Fills at most *count entries of `groups` (NULL: none) and
- * sets *count to the number there is; groups of another phase have n = 0. `cold` needs a session with
- * keep_intermediates, because the groups' inputs are those of the step. */
+/* Runs the batch `repeats` times without timestamps and `repeats` times with the device's around every group, after at
+ * least `warm_seconds` of the same work: an encode with its copies; a training step with random x and loss gradient on
+ * the device already, and without copies. Fills at most *count entries of `groups` (NULL: none) and sets *count to the
+ * number there is; groups of another phase have n = 0. `step` may be NULL. A timer that lies is no error. `cold` needs
+ * a session with keep_intermediates, because the groups' inputs are those of the step, takes up to a quarter of the
+ * device's memory meanwhile, and is WHERRY_STATUS_UNSUPPORTED by the reference, which has no kernels. */
 WHERRY_API wherry_status wherry_measure(wherry_session *session, const wherry_batch *batch,
                                         const wherry_measure_desc *desc, wherry_group_measure *groups, size_t *count,
                                         wherry_step_measure *step);
