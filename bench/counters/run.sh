@@ -57,7 +57,7 @@ for device in $devices; do
         continue
     fi
     name=$out/ncu-${device/:/-}.csv
-    timeout 120 "$ncu" --metrics dram__bytes_read.sum,dram__bytes_write.sum,lts__t_bytes.sum --csv --page raw \
+    timeout 120 "$ncu" --clock-control none --metrics dram__bytes_read.sum,dram__bytes_write.sum,lts__t_bytes.sum --csv --page raw \
         "$loop" "$device" 1 128 flash layer.0.norm1 0.01 warm >"$name" 2>&1 || true
     if grep -q '^"[0-9]' "$name"; then
         echo "ncu: sees kernels of $device ($name)"
