@@ -28,7 +28,8 @@
 #define ROOF_FACTOR 9
 #define ROOF_ADDEND 10
 
-/* Word number `i` of what is written: random bits where MASK has ones. ROOF_MIX(ROOF_SCATTER(i + salt)) & mask | bits */
+/* Word number `i` of what is written: random bits where MASK has ones. ROOF_MIX(ROOF_SCATTER(i + salt)) & mask | bits
+ */
 #define ROOF_SCATTER(i) ((i)*0x9E3779B1u)
 #define ROOF_MIX(s) ((s) ^ ((s) >> 15))
 
