@@ -1,6 +1,6 @@
 # cmake -DIN=<file> -DOUT=<file.c> -DNAME=<symbol> -DINCLUDES=<folder> -P embed.cmake
-# Writes IN as a NUL-terminated C array. In OpenCL text, lines  #include "..."  are replaced by the file's text first, to any depth, so that
-# a program is one self-contained string.
+# Writes IN as a NUL-terminated C array. In OpenCL text and HTML, lines  #include "..."  are replaced by the file's text first, to any depth, so
+# that a program or a page is one self-contained string.
 cmake_policy(SET CMP0007 NEW)
 
 function(inline_file file depth result)
@@ -29,7 +29,7 @@ function(inline_file file depth result)
     set(${result} "${text}" PARENT_SCOPE)
 endfunction()
 
-if(IN MATCHES "\\.cl$")
+if(IN MATCHES "\\.(cl|html)$")
     inline_file("${IN}" 0 text)
 else()
     file(READ "${IN}" text HEX)
