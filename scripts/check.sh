@@ -166,6 +166,7 @@ say "tests on ${WHERRY_TEST_DEVICES:-every usable device}"
 failed=no
 ctest --preset release --timeout 900 2>&1 | tee build/ctest.log || failed=yes
 [ "$failed" = no ] || die "tests failed (all of it is in build/ctest.log)"
+command -v chromedriver >/dev/null 2>&1 || skip "the report's page: no Chromium with its driver in this release"
 
 say "validation layers: core and synchronization"
 check_validation

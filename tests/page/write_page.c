@@ -1,0 +1,38 @@
+/* write_page <page.html> <record.json>...: the page of these records, for tests/page/test_page.py. A file may also hold
+ * an array of records. */
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "report/page.h"
+#include "session.h"
+
+/* tools/session.c has it for the command. */
+int complain(int code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    json_t *records = need(json_array());
+    for (int n = 2; n < argc; n++) {
+        json_error_t error;
+        json_t *file = json_load_file(argv[n], 0, &error);
+        if (!file) return complain(EXIT_FAILURE, "%s: line %d: %s", argv[n], error.line, error.text);
+        if (json_is_array(file))
+            json_array_extend(records, file);
+        else
+            json_array_append(records, file);
+        json_decref(file);
+    }
+    struct output out;
+    if (argc < 3 || !output_open(&out, argv[1])) return EXIT_FAILURE;
+    page_write(&out, records);
+    json_decref(records);
+    return output_close(&out, true) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
