@@ -69,15 +69,20 @@ static bool step_prepare(struct backend_device *device, const struct step *step,
                          struct prepared *p, struct error *e)
 {
     cl_int code;
-    size_t most = 0;
+    size_t most = 0, required[3] = {0};
     p->kernel = clCreateKernel(build->program, build->kernel, &code);
     if (!p->kernel) return opencl_fail(e, code, "%s: clCreateKernel of %s", step->name, build->kernel);
     TRY(arguments_set(step, p->kernel, e));
     p->local = call_get(step->call, CONST_LOCAL_SIZE, 0);
     if (!p->local) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: the call gives no LOCAL_SIZE", step->name);
     code = clGetKernelWorkGroupInfo(p->kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
+    if (!code) {
+        code = clGetKernelWorkGroupInfo(p->kernel, device->id, CL_KERNEL_COMPILE_WORK_GROUP_SIZE, sizeof required,
+                                        required, NULL);
+    }
     if (code) return opencl_fail(e, code, "%s: clGetKernelWorkGroupInfo of %s", step->name, build->kernel);
-    if (p->local > most) {
+    /* NVIDIA says 256 of every kernel, also of one that was compiled for more. */
+    if (p->local > most && p->local != required[0]) {
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "%s: the kernel %s wants work-groups of %zu and, as this driver compiles it, may have %zu",
                     step->name, build->kernel, p->local, most);

@@ -31,9 +31,9 @@ static uint64_t chunk_bytes(const struct work *w)
 
 /* How the chunks of the span are dealt to work-groups, so that `least` bytes are moved in all.
  *
- * Once: each group has its own chunks. Again and again: on a GPU all groups walk all chunks, each chunk another
- * multiprocessor's every time, for what is measured is the cache that they share. On a processor each core has its
- * part, as threads do. */
+ * Once: each group has its own chunks. Again and again: on a GPU the groups' chunks follow each other, around and
+ * around, so that all others are touched before one is touched again, by another multiprocessor then: what is measured
+ * is the cache that they share. On a processor each core has its part, as threads do. */
 static void work_deal(const struct bench *b, struct work *w, uint64_t least)
 {
     uint64_t chunk = chunk_bytes(w), chunks = w->span / chunk, visits = chunks;
@@ -58,8 +58,8 @@ static void work_deal(const struct bench *b, struct work *w, uint64_t least)
         words[ROOF_TURNS] = (uint32_t)((visits + groups - 1) / groups);
         words[ROOF_OWN] = 0;
         words[ROOF_CHUNKS] = (uint32_t)chunks;
-        words[ROOF_FIRST] = 1;
-        words[ROOF_STEP] = (uint32_t)((groups + (chunks <= groups)) % chunks); /* behind the others' chunks */
+        words[ROOF_FIRST] = words[ROOF_TURNS];
+        words[ROOF_STEP] = chunks > 1;
     }
     words[ROOF_GROUPS] = w->groups = (uint32_t)groups;
     words[ROOF_SALT] = SALT_TEST;
