@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/write.h"
 #include "session.h"
 
 enum {
@@ -19,9 +20,13 @@ enum {
     BENCH_LAYER = 64,
     VERIFY_LAYER = 128,
     ROOF = 256,
+    REPORT = 1024,
+    DIFF = 2048,
+    BENCHES = BENCH | BENCH_LAYER,
+    RECORDS = ROOF | BENCHES | REPORT,
     LAYER = BENCH_LAYER | VERIFY_LAYER,
     SESSIONS = EMBED | BENCH | VERIFY | DEMO | LAYER,
-    EVERY = DEVICES | ANALYZE | ROOF | SESSIONS
+    EVERY = DEVICES | ANALYZE | ROOF | REPORT | DIFF | SESSIONS
 };
 
 const struct command commands[] = {
@@ -106,27 +111,52 @@ const struct command commands[] = {
      "  wherry roof --device opencl:0 --json -o roof.json\n"
      "  wherry roof --only dram,compute --peak-bandwidth 4800\n",
      roof_command},
-    {"bench", BENCH, "", "measure the time of each kernel",
-     "Encodes a batch of random token ids again and again: the median time of a whole\n"
-     "encode, then, by device timestamps, time, bytes and rates of each kind of group,\n"
-     "all layers together. Times are medians; JSON has every group by itself with its 5th\n"
-     "and 95th percentile.\n",
+    {"bench", BENCH, "", "measure the time of each kernel, against what the device can do",
+     "Measures the device's ceilings, encodes a batch of random token ids again and again,\n"
+     "and sets every group's time, bytes and flop against them: the share of its roof, MUE\n"
+     "(memory use efficiency: the bytes that it has to move over those that could have been\n"
+     "moved in its time), and what limits it. Groups that repeat are added up in tables. MB\n"
+     "and GB/s are of the bytes that the kernels are written to move, a tile that is read\n"
+     "again counts again. \"!\" marks what is above a ceiling that was measured again.\n"
+     "\n"
+     "The result is a record (schema rl-1), from which all formats are made; see wherry\n"
+     "report. A file named .html, .csv, .md, .trace.json or .json gets that format.\n",
      "  wherry bench --model all-MiniLM-L6-v2 --batch 64 --seq 128\n"
-     "  wherry bench --config bert-base --device vulkan:0 --dtype f16 --json\n"
-     "  wherry bench --config minilm-l6 --lengths 5,17,128\n",
+     "  wherry bench --config bert-base --device vulkan:0 --dtype f16 -o page.html\n"
+     "  wherry bench --config minilm-l6 --lengths 5,17,128 --wide\n",
      bench_command},
     {"bench layer", BENCH_LAYER, "", "measure the training of encoder layers",
      "Runs the forward and the backward pass of a stack of layers, without embeddings, on\n"
      "random inputs and gradients that are on the device already: the median time of each\n"
      "pass and of both as the host sees it, and by device timestamps the time of every\n"
-     "group with its 5th and 95th percentile. Bytes are those that a group has to read and\n"
-     "write, each tensor once. \"copy\" is what the device reaches when it only copies, by\n"
-     "the same API in the same run; groups without products are given in percent of it.\n"
-     "Of several layers the table has the sums. No weights are updated.\n",
+     "group, as in the step (warm caches) and alone with buffers taken in turn (cold). The\n"
+     "rest is as for wherry bench. No weights are updated.\n",
      "  wherry bench layer --config bert-large --batch 8 --seq 512 --plan all\n"
      "  wherry bench layer --config bert-base --layers 12 --save least --json\n"
      "  wherry bench layer --config bert-large --phase backward --lengths 512,128,31\n",
      bench_layer_command},
+    {"report", REPORT, "FILE...", "write or check stored records",
+     "Reads records (wherry bench, wherry bench layer, wherry roof with --json) and writes\n"
+     "them, several as one, in any format: tables on a terminal, Markdown, CSV with a line\n"
+     "for each operation, a Chrome trace for Perfetto, or one HTML page that needs nothing\n"
+     "else. \"-\" is standard input.\n"
+     "\n"
+     "With --check every derived number is derived again from the raw ones and compared:\n"
+     "rates, shares, sums, regimes, and whether everything above its ceiling is flagged.\n"
+     "Each that differs is printed; exits with 1 when there are any.\n",
+     "  wherry report h200-vulkan.json h200-opencl.json -o page.html\n"
+     "  wherry report layer.json --format markdown\n"
+     "  wherry report --check bench/results/*/*.json\n",
+     report_command},
+    {"diff", DIFF, "FILE FILE", "compare two records of the same work",
+     "Compares the times of every operation, matched by plan and name, and of the whole\n"
+     "step: the ratio of medians with its 95 % interval, most time lost first. A change\n"
+     "counts when the intervals of the two times do not touch and it is larger than the\n"
+     "threshold; tables have only those, unless --all is given. Exits with 1 when anything\n"
+     "became slower. Says where devices or workloads differ.\n",
+     "  wherry diff before.json after.json\n"
+     "  wherry diff --threshold 10 --all before.json after.json\n",
+     diff_command},
     {"verify", VERIFY, "", "check that a device computes a model correctly",
      "Runs every group of the plan on the device, compares it with a reference in double\n"
      "precision on the same inputs, looks for writes outside the outputs, then replays the\n"
@@ -196,6 +226,12 @@ static const struct option option_table[] = {
     {"input", 'i', EMBED, CHOICE, AT(input), "lines|jsonl", 0, 0, "what the input is (default lines)"},
     {"pairs", 0, EMBED, FLAG, AT(pairs), NULL, 0, 0, "each line is two texts with a tab between them"},
     {"format", 'f', EMBED, CHOICE, AT(format), "text|jsonl|npy", 0, 0, "what the output is (default text)"},
+    {"format", 'f', RECORDS, CHOICE, AT(report_format), REPORT_CHOICES, 0, 0,
+     "what the output is (default: by the ending of --output; else text)"},
+    {"wide", 'w', BENCHES | REPORT, FLAG, AT(wide), NULL, 0, 0,
+     "text with all columns: bytes, intensities, intervals, limits; and of cold caches"},
+    {"check", 0, REPORT, FLAG, AT(check), NULL, 0, 0, "derive every derived number again and compare"},
+    {"threshold", 0, DIFF, NUMBER, AT(threshold), "PERCENT", 0, 1000, "smallest change that counts (default 3)"},
     {"with-text", 0, EMBED, FLAG, AT(with_text), NULL, 0, 0, "jsonl output repeats the text"},
     {"batch", 'b', ANALYZE | BENCH | BENCH_LAYER, COUNT, AT(batch), "N", 1, 1 << 20,
      "sequences in the batch (default 8)"},
@@ -246,18 +282,23 @@ static const struct option option_table[] = {
     {"layer", 0, ANALYZE, FLAG, AT(layer), NULL, 0, 0, "one encoder layer alone (default with --config)"},
     {"encoder", 0, ANALYZE, FLAG, AT(encoder), NULL, 0, 0, "embeddings, all layers and pooling (default with --model)"},
     {"all", 'a', ANALYZE, FLAG, AT(all), NULL, 0, 0, "print every layer by itself"},
+    {"all", 'a', DIFF, FLAG, AT(all), NULL, 0, 0, "print what did not change, too"},
     {"dot", 0, ANALYZE, FLAG, AT(dot), NULL, 0, 0, "write the graph in Graphviz's language, and nothing else"},
     {"only", 0, ROOF, TEXT, AT(only), "ID,ID,...", 0, 0,
      "these ceilings alone, by their names or the first parts of them, as in dram,compute.f32"},
     {"data", 0, ROOF, CHOICE, AT(data), "random|zeros", 0, 0,
      "what is moved (default random floats; zeros show what a device's compression brings)"},
-    {"peak-bandwidth", 0, ROOF, NUMBER, AT(peak_bandwidth), "GB/S", 0, 1e9,
+    {"peak-bandwidth", 0, ROOF | BENCHES, NUMBER, AT(peak_bandwidth), "GB/S", 0, 1e9,
      "theoretical bandwidth of the memory, to compare with"},
     {"repeats", 'r', ROOF, COUNT, AT(repeats), "N", 1, 1000000,
      "rounds (default 21; fewer, at least 5, where they would take over 2 s on a CPU driver, 8 s on a GPU)"},
     {"warm", 0, ROOF, SECONDS, AT(warm), "SECONDS", 0, 3600,
      "least time of copying before anything is measured (default 0.5); it goes on until three tenths of that agree "
      "within 1 %, at most four times as long"},
+    {"caches", 0, BENCHES, CHOICE, AT(caches), "warm|both", 0, 0,
+     "measure groups as in the step, or also alone with cold caches (default: bench warm, bench layer both)"},
+    {"roof", 0, BENCHES, CHOICE, AT(roof), "yes|no", 0, 0,
+     "measure the device's ceilings in the same run (default yes); without them nothing is set against them"},
     {"repeats", 'r', BENCH | BENCH_LAYER, COUNT, AT(repeats), "N", 1, 1000000,
      "measured runs (default 50; fewer, at least 5, where 50 would take over 10 s)"},
     {"warm", 0, BENCH | BENCH_LAYER, SECONDS, AT(warm), "SECONDS", 0, 3600,
@@ -271,7 +312,9 @@ static const struct option option_table[] = {
      "device memory to stay within; K, M, G, T behind the number are powers of 1024 (default: what there is)"},
     {"cache", 0, SESSIONS | ROOF, TEXT, AT(cache), "DIR", 0, 0,
      "folder of compiled kernels; \"\" keeps none (default: the user's cache folder)"},
-    {"json", 'j', EVERY & ~(EMBED | DEMO), FLAG, AT(json), NULL, 0, 0, "write JSON instead of tables"},
+    {"json", 'j', RECORDS, FLAG, AT(json), NULL, 0, 0, "the same as --format json"},
+    {"json", 'j', EVERY & ~(EMBED | DEMO | RECORDS), FLAG, AT(json), NULL, 0, 0,
+     "write JSON instead of tables"},
     {"json", 'j', EMBED, FLAG, AT(json), NULL, 0, 0, "the same as --format jsonl"},
     {"output", 'o', EVERY & ~DEMO, TEXT, AT(output), "FILE", 0, 0,
      "write there instead of to standard output; replaced in one step when complete"},
@@ -496,22 +539,31 @@ static bool option_set(const struct option *o, const char *text, struct options 
 
 /* ---- parsing ---- */
 
+static uint32_t operand_limit(const struct command *command)
+{
+    if (strstr(command->operand, "...")) return FILES_MAX;
+    return !*command->operand ? 0 : strchr(command->operand, ' ') ? 2 : 1;
+}
+
 static bool operand_take(const struct command *command, const char *word, struct options *out)
 {
-    if (*command->operand && !out->file) {
-        out->file = word;
+    static const char *const numbers[] = {"no operand", "one file", "two files"};
+    uint32_t limit = operand_limit(command);
+    if (out->files_count < limit) {
+        if (!out->file) out->file = word;
+        out->files[out->files_count++] = word;
         return true;
     }
-    if (*command->operand)
-        complain(0, "wherry %s takes one file; \"%s\" is one too many", command->name, word);
+    if (limit <= 2)
+        complain(0, "wherry %s takes %s; \"%s\" is one too many", command->name, numbers[limit], word);
     else
-        complain(0, "wherry %s takes no operand; \"%s\" is one too many", command->name, word);
+        complain(0, "wherry %s takes at most %u files", command->name, limit);
     return false;
 }
 
 bool options_parse(const struct command *command, int argc, char **argv, struct options *out)
 {
-    *out = (struct options){.command = command, .warm = -1, .dropout = -1};
+    *out = (struct options){.command = command, .warm = -1, .dropout = -1, .threshold = -1};
     bool only_operands = false;
     for (int n = 0; n < argc; n++) {
         const char *word = argv[n], *value = NULL;
@@ -583,7 +635,8 @@ static void print_option(const struct option *o, struct output *out)
 
 static const char exit_text[] = "Exit codes:\n"
                                 "  0    done\n"
-                                "  1    verify: the device's results differ from the reference's\n"
+                                "  1    verify: results differ from the reference's; diff: something became slower;\n"
+                                "       report --check: a number does not follow from the others\n"
                                 "  2    the command line is wrong\n"
                                 "  3    the input or the model can't be read, or a text is too long\n"
                                 "  4    no such device, it can't run this, it failed, or memory ran out\n"

@@ -21,7 +21,7 @@ enum exit_code {
 enum input_kind { INPUT_LINES, INPUT_JSONL };
 enum format_kind { FORMAT_TEXT, FORMAT_JSONL, FORMAT_NPY };
 
-enum { LENGTHS_MAX = 4096 };
+enum { LENGTHS_MAX = 4096, FILES_MAX = 1024 };
 
 /* What the user said; zero where nothing was said. Choices count from 1. */
 struct options {
@@ -32,15 +32,18 @@ struct options {
     int data;
     const char *only;
     double peak_bandwidth; /* GB/s */
+    int report_format, caches, roof;
     uint32_t max_tokens, batch_tokens, batch, seq, repeats, replays, nearest, seed;
     uint32_t layers, hidden, heads, feed_forward, qkv_products;
     uint64_t memory_budget;
-    double warm, dropout; /* < 0: nothing was said */
+    double warm, dropout, threshold; /* < 0: nothing was said */
     uint32_t lengths[LENGTHS_MAX], lengths_count;
     bool normalize, no_normalize, truncate, pairs, with_text;
     bool training, inference, layer, encoder, all, dot, explain, paper, pre_layernorm;
-    bool json, quiet, verbose, help;
-    const char *file; /* the operand */
+    bool json, quiet, verbose, help, check, wide;
+    const char *file; /* the operand, or the first */
+    const char *files[FILES_MAX];
+    uint32_t files_count;
     int argc;
     char **argv;
 };
@@ -48,7 +51,7 @@ struct options {
 struct command {
     const char *name;    /* one word or two */
     unsigned bit;        /* in the option table's `commands` */
-    const char *operand; /* "[FILE]", "FILE", "" */
+    const char *operand; /* "[FILE]", "FILE", "FILE FILE", "FILE...", "" */
     const char *summary; /* one line */
     const char *text;    /* what it does, wrapped by hand */
     const char *examples;
@@ -66,6 +69,8 @@ int analyze_command(const struct options *options);
 int roof_command(const struct options *options);
 int bench_command(const struct options *options);
 int bench_layer_command(const struct options *options);
+int report_command(const struct options *options);
+int diff_command(const struct options *options);
 int verify_command(const struct options *options);
 int verify_layer_command(const struct options *options);
 int demo_command(const struct options *options);
@@ -83,7 +88,7 @@ enum { DATA_RANDOM = 1, DATA_ZEROS };
 
 /* Plan names as the options count them, "all" behind them. */
 #define PLAN_CHOICES "flash|paper|unfused"
-enum { PLAN_ALL = 4, DTYPE_ALL = 3 };
+enum { PLAN_ALL = 4, DTYPE_ALL = 3, CACHES_BOTH = 2, ROOF_NO = 2 };
 /* wherry_save as the options count it; 0 is the default. */
 #define SAVE_CHOICES "paper|all|least"
 

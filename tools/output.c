@@ -311,7 +311,7 @@ static void print_cell(struct output *out, const char *text, size_t width, char 
 
 void table_print(struct table *table, struct output *out)
 {
-    enum { MAX_COLUMNS = 16, LINE = 80, LEAST = 12 };
+    enum { MAX_COLUMNS = 32, LINE = 80, LEAST = 12 };
     char kinds[MAX_COLUMNS], heads[MAX_COLUMNS][32];
     size_t widths[MAX_COLUMNS], columns = 0, total = 0, headed = 0;
     for (const char *at = table->columns; *at && columns < MAX_COLUMNS; columns++) {
@@ -327,7 +327,7 @@ void table_print(struct table *table, struct output *out)
         if (width > widths[n % columns]) widths[n % columns] = width;
     }
     for (size_t c = 0; c < columns; c++) total += widths[c] + (c ? 2 : 0);
-    for (; total > LINE; total--) { /* the widest clipped column gives way */
+    for (; total > (table->width ? table->width : LINE); total--) { /* the widest clipped column gives way */
         size_t widest = columns;
         for (size_t c = 0; c < columns; c++)
             if (kinds[c] == '~' && widths[c] > LEAST && (widest == columns || widths[c] > widths[widest])) widest = c;

@@ -58,11 +58,12 @@ void npy_row(struct output *out, const float *values, size_t count);
 /* ---- tables ---- */
 
 /* Cells in the order of reading; the table is as wide as its cells, but a column marked '~' is clipped so that a line
- * has at most 80 columns. */
+ * has at most 80 columns, or `width`. */
 struct table {
     const char *columns; /* "<name|>ms|~driver": left, right, left and clipped; no line of names without any */
     char **cells;
     size_t count, room;
+    size_t width; /* 0: 80 */
 };
 
 #if defined(__GNUC__)

@@ -2,7 +2,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "report/derive.h"
 #include "report/record.h"
+#include "report/write.h"
 #include "session.h"
 #include "system.h"
 
@@ -148,6 +150,7 @@ static json_t *roof_json(const struct roof_tool *r)
     json_t *record = record_begin(record_run(options, r->data_kind, r->roof), record_device(&device),
                                   need(json_pack("{s:s}", "kind", "roof")));
     record_add_roof(record, r->roof, 0, r->data_kind);
+    record_derive(record);
     return record;
 }
 
@@ -155,20 +158,18 @@ static int run(struct roof_tool *r)
 {
     const struct options *options = r->tool.options;
     struct output out;
+    if (report_format(options) != REPORT_TEXT) return report_write(options, need(json_pack("[o]", roof_json(r))));
     if (!output_open(&out, options->output)) return EXIT_OUTPUT;
-    if (options->json) {
-        output_json(&out, roof_json(r));
-    } else {
-        print_head(r, &out);
-        print_ceilings(r, &out);
-        print_sweep(r, &out);
-    }
+    print_head(r, &out);
+    print_ceilings(r, &out);
+    print_sweep(r, &out);
     return output_close(&out, true) ? EXIT_FINE : EXIT_OUTPUT;
 }
 
 int roof_command(const struct options *options)
 {
     struct roof_tool r = {.roof = NULL};
+    if (!report_format(options)) return EXIT_USAGE;
     int code = tool_open_context(&r.tool, options);
     if (!code) code = tool_open_device(&r.tool);
     if (!code) code = measure(&r);

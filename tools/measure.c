@@ -1,0 +1,367 @@
+/* What `bench` and `bench layer` share: ceilings, plans and their groups, measured into one record. */
+#include "measure.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/derive.h"
+#include "report/fields.h"
+#include "report/record.h"
+#include "report/write.h"
+#include "system.h"
+
+enum { PHASES = WHERRY_PHASE_BACKWARD + 1 };
+static const char *const phase_names[PHASES] = {"both", "forward", "backward"};
+static const char data_kind[] = "uniform";
+
+/* One plan's. Phases that were not measured have no times. */
+struct plan_measure {
+    wherry_group_measure *groups, *cold; /* cold: NULL where not measured */
+    size_t count;
+    uint32_t repeats;
+    double warm;
+    wherry_step_measure steps[PHASES];
+    bool measured[PHASES];
+};
+
+static bool roof_progress(const char *what, size_t done, size_t total, void *user)
+{
+    (void)user;
+    progress_show("measuring: %s, %zu of %zu", what ? what : "", done, total);
+    return !system_stopped();
+}
+
+/* ---- ceilings ---- */
+
+/* NULL where the device has no kernels, or they were not asked for. */
+static int measure_roof(struct measuring *m, const char *only, wherry_roof **roof)
+{
+    const struct options *options = m->tool->options;
+    wherry_roof_desc desc = {.struct_size = sizeof desc, .only = only};
+    *roof = NULL;
+    if (options->roof == ROOF_NO) return EXIT_FINE;
+    progress_start(options);
+    wherry_status status = wherry_roof_measure(m->tool->device, &desc, roof_progress, NULL, roof);
+    progress_end();
+    return status && status != WHERRY_STATUS_UNSUPPORTED ? tool_error(m->tool, status, NULL) : EXIT_FINE;
+}
+
+/* The device's entry, with what its timer is worth. */
+static json_t *describe_device(struct measuring *m, const wherry_roof *roof)
+{
+    wherry_device_limits limits = {.struct_size = sizeof limits};
+    wherry_timer_info tested;
+    double peak = m->tool->options->peak_bandwidth;
+    struct record_device device = {.info = &m->tool->device_info,
+                                   .cache_bytes = m->cache_bytes,
+                                   .peak_bandwidth = 1e9 * peak,
+                                   .peak_source = peak > 0 ? "user" : NULL};
+    if (!wherry_device_query(m->tool->device, &limits)) device.limits = &limits;
+    if (roof)
+        device.timer = wherry_roof_timer(roof);
+    else if (!wherry_timer_test(m->tool->device, &tested))
+        device.timer = &tested;
+    return record_device(&device);
+}
+
+static int begin(struct measuring *m, json_t *workload)
+{
+    wherry_roof *roof;
+    int code = measure_roof(m, NULL, &roof);
+    /* The reference has no kernels that could run alone. */
+    if (strcmp(m->tool->device_info.id, "reference") == 0) m->cold = false;
+    if (code) {
+        json_decref(workload);
+        return code;
+    }
+    m->has_roof = roof != NULL;
+    m->cache_bytes = roof ? wherry_roof_cache_bytes(roof) : 0;
+    m->record = record_begin(record_run(m->tool->options, data_kind, roof), describe_device(m, roof), workload);
+    record_add_roof(m->record, roof, 0, data_kind);
+    json_t *modes = need(json_pack("[s]", "warm"));
+    if (m->cold) json_array_append_new(modes, json_string("cold"));
+    json_object_set_new(json_object_get(m->record, "run"), "cache_modes", modes);
+    wherry_roof_destroy(roof);
+    return EXIT_FINE;
+}
+
+static json_t *find_ceiling(const json_t *ceilings, const json_t *like)
+{
+    static const char *const fields[] = {"id", "config", "dtype"};
+    size_t n, f;
+    json_t *ceiling;
+    json_array_foreach(ceilings, n, ceiling)
+    {
+        for (f = 0; f < 3 && strcmp(field_text(ceiling, fields[f]), field_text(like, fields[f])) == 0;) f++;
+        if (f == 3) return ceiling;
+    }
+    return NULL;
+}
+
+/* Of two measurements of the same configuration the better one counts: ceilings are what the device can do. */
+static void merge_ceilings(json_t *record, const wherry_roof *roof)
+{
+    size_t n;
+    json_t *again = record_ceilings(roof, 0, data_kind), *ceilings = json_object_get(record, "ceilings"), *next;
+    json_array_foreach(again, n, next)
+    {
+        json_t *known = find_ceiling(ceilings, next);
+        if (!known)
+            json_array_append(ceilings, next);
+        else if (field_number(next, "value") > field_number(known, "value") &&
+                 strcmp(field_text(next, "unit"), "s") != 0)
+            json_object_update(known, next);
+    }
+    json_decref(again);
+}
+
+/* Ceilings that something exceeded are measured again; what remains is flagged. The sentinel's last run comes with it.
+ */
+static int end(struct measuring *m)
+{
+    size_t n, exceeding = 0;
+    json_t *op, *ops = json_object_get(m->record, "ops");
+    wherry_roof *roof;
+    wherry_time first = {0}, last = {0};
+    record_derive(m->record);
+    if (!m->has_roof) return EXIT_FINE;
+    json_array_foreach(ops, n, op) exceeding += field_true(op, "checks.exceeds_peak");
+    int code = measure_roof(m, exceeding ? "dram,cache,compute" : "dram.copy", &roof);
+    if (code) return code;
+    if (exceeding) {
+        merge_ceilings(m->record, roof);
+        json_array_foreach(ops, n, op)
+        {
+            if (field_true(op, "checks.exceeds_peak"))
+                json_object_set_new(json_object_get(op, "checks"), "remeasured", json_integer(1));
+        }
+    }
+    wherry_roof_sentinel(roof, &first, &last);
+    json_t *sentinel = field_get(m->record, "run.sentinel");
+    if (sentinel && last.n) json_object_set_new(sentinel, "last_seconds", json_real(last.median));
+    wherry_roof_destroy(roof);
+    record_derive(m->record);
+    return EXIT_FINE;
+}
+
+/* ---- plans ---- */
+
+static bool phase_asked(const struct measuring *m, int phase)
+{
+    const struct options *options = m->tool->options;
+    if (!m->training) return phase == WHERRY_PHASE_ALL;
+    return !options->phase || options->phase == PHASES || options->phase == phase;
+}
+
+/* The whole step where that is measured: there caches are as in training. */
+static int main_phase(const struct measuring *m)
+{
+    return phase_asked(m, WHERRY_PHASE_ALL) ? WHERRY_PHASE_ALL : m->tool->options->phase;
+}
+
+static int measure_phase(struct measuring *m, int phase, bool cold, const struct plan_measure *p,
+                         wherry_group_measure *groups, wherry_step_measure *step)
+{
+    if (system_stopped()) return complain(EXIT_STOPPED, "interrupted");
+    size_t count = p->count;
+    wherry_measure_desc desc = {.struct_size = sizeof desc,
+                                .phase = (wherry_phase)phase,
+                                .repeats = p->repeats,
+                                .warm_seconds = p->warm > 0 ? p->warm : 1e-9,
+                                .cold = cold,
+                                .cache_bytes = m->cache_bytes};
+    *step = (wherry_step_measure){.struct_size = sizeof *step};
+    progress_start(m->tool->options);
+    progress_show("measuring plan %s%s", m->tool->plan.plan, cold ? ", cold caches" : "");
+    wherry_status status = wherry_measure(m->tool->session, &m->batch->batch, &desc, groups, &count, step);
+    progress_end();
+    return status ? tool_error(m->tool, status, NULL) : EXIT_FINE;
+}
+
+/* As many repeats as asked for, or as fit into ten seconds: every phase runs with and without timestamps. */
+static int choose_repeats(struct measuring *m, struct plan_measure *p)
+{
+    const struct options *options = m->tool->options;
+    wherry_step_measure step;
+    struct plan_measure once = {.repeats = 1};
+    int code = EXIT_FINE;
+    for (int n = 0; n < 2 && !code; n++) /* the first touches memory for the first time */
+        code = measure_phase(m, main_phase(m), false, &once, NULL, &step);
+    double seconds = step.host.median * (phase_asked(m, WHERRY_PHASE_FORWARD) ? 4 : 2);
+    p->repeats = options->repeats ? options->repeats : 50;
+    if (!options->repeats && seconds * p->repeats > 10) p->repeats = seconds > 2 ? 5 : (uint32_t)(10 / seconds);
+    p->warm = options->warm >= 0 ? options->warm : 0.5;
+    return code;
+}
+
+static int open_session(struct measuring *m, const char *plan, bool keep)
+{
+    wherry_session_desc desc = {.max_tokens = m->batch->tokens,
+                                .max_sequences = m->batch->batch.sequences,
+                                .max_length = m->batch->longest,
+                                .dtype = (wherry_dtype)m->tool->options->dtype,
+                                .keep_intermediates = keep,
+                                .training = m->training};
+    return tool_open_session(m->tool, plan, desc);
+}
+
+static int measure_warm(struct measuring *m, struct plan_measure *p)
+{
+    int code = choose_repeats(m, p), whole = main_phase(m);
+    p->count = m->tool->plan.groups;
+    p->groups = need(calloc(p->count + 1, sizeof *p->groups));
+    for (int phase = PHASES - 1; phase >= 0 && !code; phase--) { /* the whole step last */
+        if (!phase_asked(m, phase)) continue;
+        code = measure_phase(m, phase, false, p, phase == whole ? p->groups : NULL, &p->steps[phase]);
+        p->measured[phase] = true;
+    }
+    return code;
+}
+
+/* In a session of its own, which keeps all tensors: the first one's memory is that of real use. *fits: there was memory
+ * for it. */
+static int measure_cold(struct measuring *m, const char *plan, struct plan_measure *p, bool *fits)
+{
+    wherry_step_measure step;
+    m->tool->failure = WHERRY_STATUS_OK;
+    int code = open_session(m, plan, true);
+    if (!code) {
+        p->cold = need(calloc(p->count + 1, sizeof *p->cold));
+        code = measure_phase(m, main_phase(m), true, p, p->cold, &step);
+    }
+    *fits = m->tool->failure != WHERRY_STATUS_OUT_OF_DEVICE_MEMORY;
+    return *fits ? code : EXIT_FINE;
+}
+
+/* ---- a plan as part of the record ---- */
+
+static json_t *bytes_json(uint64_t read, uint64_t written)
+{
+    return need(json_pack("{s:I, s:I}", "r", (json_int_t)read, "w", (json_int_t)written));
+}
+
+static json_t *group_json(const struct measuring *m, const wherry_group_measure *g, const wherry_group_measure *cold)
+{
+    const wherry_cost *cost = &g->cost;
+    const wherry_traffic *t = &g->traffic;
+    const char *phase = !m->training ? "encode" : cost->backward ? "backward" : "forward";
+    bool exact = strcmp(m->tool->device_info.id, "reference") == 0, timer_ok = g->timer == WHERRY_TIMER_OK;
+    bool has_cold = cold && cold->cold.n;
+    json_t *value = need(json_pack("{s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:{s:s, s:s}, s:I, s:f}", "id",
+                                   cost->name, "plan", m->tool->plan.plan, "dev", 0, "class", class_name(cost->class_),
+                                   "phase", phase, "layer", cost->layer < 0 ? json_null() : json_integer(cost->layer),
+                                   "paper_row", cost->paper_row ? json_integer(cost->paper_row) : json_null(), "kernel",
+                                   cost->kernel, "variant", g->variant, "launches", (json_int_t)g->launches, "dtype",
+                                   "store", dtype_name(m->tool->plan.dtype), "accumulate", exact ? "f64" : "f32",
+                                   "operators", (json_int_t)cost->operators, "flops", cost->flops));
+    json_object_set_new(value, "bytes",
+                        need(json_pack("{s:o, s:o, s:o, s:n}", "q", bytes_json(t->unique_read, t->unique_written),
+                                       "requested", bytes_json(t->requested_read, t->requested_written), "d_model",
+                                       bytes_json(t->model_read, t->model_written), "d_counter")));
+    json_object_set_new(value, "footprint_bytes", json_integer((json_int_t)t->footprint));
+    json_object_set_new(value, "warm", record_time(&g->warm));
+    json_object_set_new(value, "cold", has_cold ? record_time(&cold->cold) : json_null());
+    json_object_set_new(value, "cold_sets", has_cold ? json_integer(cold->cold_sets) : json_null());
+    json_object_set_new(value, "derived", need(json_pack("{s:n, s:n}", "warm", "cold")));
+    json_object_set_new(value, "share", json_null());
+    json_object_set_new(value, "checks",
+                        need(json_pack("{s:b, s:b, s:i}", "exceeds_peak", 0, "timer_ok", timer_ok, "remeasured", 0)));
+    return value;
+}
+
+static json_t *phases_json(const struct measuring *m, const struct plan_measure *p)
+{
+    if (!m->training) return json_null();
+    json_t *phases = need(json_object());
+    for (int phase = 0; phase < PHASES; phase++) {
+        const wherry_step_measure *step = &p->steps[phase];
+        if (p->measured[phase])
+            json_object_set_new(
+                phases, phase_names[phase],
+                need(json_pack("{s:o, s:o}", "host_seconds",
+                               number_json(step->host.n ? step->host.median : (double)NAN), "device_seconds",
+                               number_json(step->kernels.n ? step->kernels.median : (double)NAN))));
+    }
+    return phases;
+}
+
+/* While the plan's own session is open, which has its notes. */
+static json_t *plan_json(const struct measuring *m, const struct plan_measure *p)
+{
+    const wherry_step_measure *step = &p->steps[main_phase(m)];
+    json_t *plan = session_json(m->tool);
+    json_object_set_new(plan, "dev", json_integer(0));
+    json_object_set_new(plan, "repeats", json_integer(p->repeats));
+    json_object_set_new(plan, "warm_seconds", json_real(p->warm));
+    json_object_set_new(plan, "step",
+                        need(json_pack("{s:o, s:o, s:n}", "host", record_time(&step->host), "kernels",
+                                       record_time(&step->kernels), "gap_seconds")));
+    json_object_set_new(plan, "phases", phases_json(m, p));
+    json_object_set_new(plan, "by_class", json_array());
+    json_object_set_new(plan, "by_regime", json_null());
+    json_object_set_new(plan, "limit_seconds", json_null());
+    json_object_set_new(plan, "headroom", json_null());
+    return plan;
+}
+
+static bool group_measured(const struct measuring *m, const wherry_group_measure *group)
+{
+    int phase = main_phase(m);
+    return *group->cost.name && (phase == WHERRY_PHASE_ALL || group->cost.backward == (phase == WHERRY_PHASE_BACKWARD));
+}
+
+static int measure_plan(struct measuring *m, const char *name)
+{
+    struct plan_measure p = {.groups = NULL};
+    bool fits = true;
+    int code = open_session(m, name, false);
+    if (!code) code = measure_warm(m, &p);
+    json_t *plan = code ? NULL : plan_json(m, &p);
+    tool_close_session(m->tool);
+    if (!code && m->cold) {
+        code = measure_cold(m, name, &p, &fits);
+        tool_close_session(m->tool);
+    }
+    if (!code) {
+        json_array_append(json_object_get(m->record, "plans"), plan);
+        for (size_t n = 0; n < p.count; n++)
+            if (group_measured(m, &p.groups[n]))
+                json_array_append_new(json_object_get(m->record, "ops"),
+                                      group_json(m, &p.groups[n], p.cold ? &p.cold[n] : NULL));
+        if (!fits)
+            record_warn(m->record, "W_NO_COLD", name, NULL,
+                        "cold caches were not measured: all tensors at once do not fit the device's memory");
+    }
+    json_decref(plan);
+    free(p.groups);
+    free(p.cold);
+    return code;
+}
+
+/* ---- all ---- */
+
+json_t *workload_json(const struct tool *tool, const struct random_batch *batch, const char *kind, json_t *training)
+{
+    return need(json_pack("{s:s, s:o, s:o, s:o, s:I, s:I, s:n}", "kind", kind, "model", model_json(tool), "training",
+                          training ? training : json_null(), "lengths", lengths_json(batch), "sequences",
+                          (json_int_t)batch->batch.sequences, "tokens", (json_int_t)batch->tokens, "dtype"));
+}
+
+int measuring_run(struct measuring *m, json_t *workload)
+{
+    const struct options *options = m->tool->options;
+    int choice = options->plan ? options->plan : 1;
+    int code = begin(m, workload);
+    for (int plan = choice == PLAN_ALL ? 1 : choice; !code && plan <= (choice == PLAN_ALL ? PLAN_ALL - 1 : choice);
+         plan++)
+        code = measure_plan(m, plan_name(plan));
+    if (!code)
+        json_object_set_new(json_object_get(m->record, "workload"), "dtype",
+                            json_string(dtype_name(m->tool->plan.dtype)));
+    if (!code) code = end(m);
+    if (!code) code = system_stopped() ? complain(EXIT_STOPPED, "interrupted") : EXIT_FINE;
+    if (!code) code = report_write(options, need(json_pack("[O]", m->record)));
+    json_decref(m->record);
+    return code;
+}

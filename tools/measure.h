@@ -1,0 +1,25 @@
+/* What `bench` and `bench layer` share: ceilings, plans and their groups, measured into one record. */
+#ifndef WHERRY_TOOLS_MEASURE_H
+#define WHERRY_TOOLS_MEASURE_H
+
+#include <wherry/wherry_measure.h>
+
+#include "session.h"
+
+struct measuring {
+    struct tool *tool; /* with model and device open */
+    const struct random_batch *batch;
+    const wherry_training_desc *training; /* NULL: encoding */
+    bool cold;                            /* also every group alone, with cold caches */
+    json_t *record;
+    uint64_t cache_bytes; /* by the sweep; 0: unknown */
+    bool has_roof;
+};
+
+/* The workload of a record; `training` may be NULL, else it is taken over. */
+json_t *workload_json(const struct tool *tool, const struct random_batch *batch, const char *kind, json_t *training);
+/* Measures the ceilings and the plans that the options name, and writes the record as they say. `workload` is taken
+ * over. Returns an exit code, and has complained when it is not EXIT_FINE. */
+int measuring_run(struct measuring *m, json_t *workload);
+
+#endif

@@ -1,0 +1,192 @@
+/* Reading the tree of a record: fields that may be null, and files. */
+#include "report/fields.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session.h"
+
+json_t *field_get(const json_t *object, const char *path)
+{
+    const json_t *at = object;
+    while (at) {
+        char name[48];
+        size_t length = strcspn(path, ".");
+        if (length >= sizeof name) return NULL;
+        memcpy(name, path, length);
+        name[length] = 0;
+        at = json_object_get(at, name);
+        if (!path[length]) break;
+        path += length + 1;
+    }
+    return json_is_null(at) ? NULL : (json_t *)at;
+}
+
+double field_number(const json_t *object, const char *path)
+{
+    const json_t *value = field_get(object, path);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+uint64_t field_bytes(const json_t *object, const char *path)
+{
+    const json_t *value = field_get(object, path);
+    if (json_is_integer(value)) return json_integer_value(value) > 0 ? (uint64_t)json_integer_value(value) : 0;
+    double number = json_number_value(value); /* 0 of anything else */
+    return number > 0 && number < 1.8e19 ? (uint64_t)number : 0;
+}
+
+const char *field_text(const json_t *object, const char *path)
+{
+    const char *text = json_string_value(field_get(object, path));
+    return text ? text : "";
+}
+
+bool field_true(const json_t *object, const char *path) { return json_is_true(field_get(object, path)); }
+
+double time_bound(const json_t *time, size_t side)
+{
+    const json_t *bound = json_array_get(json_object_get(time, "ci95"), side);
+    return json_is_number(bound) ? json_number_value(bound) : (double)NAN;
+}
+
+json_t *number_json(double value) { return need(isfinite(value) ? json_real(value) : json_null()); }
+
+json_t *record_device_of(const json_t *record, const json_t *entry)
+{
+    size_t n;
+    json_t *device;
+    json_array_foreach(json_object_get(record, "devices"), n, device)
+    {
+        if (field_number(device, "dev") == field_number(entry, "dev")) return device;
+    }
+    return NULL;
+}
+
+bool op_of_plan(const json_t *op, const json_t *plan)
+{
+    return strcmp(field_text(op, "plan"), field_text(plan, "plan")) == 0 &&
+           field_number(op, "dev") == field_number(plan, "dev");
+}
+
+const char *op_kind(const json_t *op)
+{
+    const char *id = field_text(op, "id");
+    if (strncmp(id, "layer.", 6) != 0) return id;
+    const char *dot = strchr(id + 6, '.');
+    return dot ? dot + 1 : id;
+}
+
+/* ---- files ---- */
+
+enum { FILE_LIMIT = 1 << 28 }; /* far above any record: a file that is none must not take all memory */
+
+/* The whole file as memory to free; NULL, having complained. */
+static char *read_all(const char *path, size_t *size)
+{
+    bool standard = strcmp(path, "-") == 0;
+    FILE *file = standard ? stdin : fopen(path, "rb");
+    if (!file) return complain(0, "can't open %s: %s", path, strerror(errno)), NULL;
+    size_t room = 1 << 16;
+    char *data = need(malloc(room));
+    *size = 0;
+    for (size_t got; (got = fread(data + *size, 1, room - *size, file)) > 0;) {
+        *size += got;
+        if (*size == room && room < FILE_LIMIT) data = need(realloc(data, room *= 2));
+    }
+    int failure = ferror(file) ? (errno ? errno : EIO) : 0;
+    if (!standard) fclose(file);
+    if (!failure && *size < FILE_LIMIT) return data;
+    free(data);
+    if (failure)
+        complain(0, "can't read %s: %s", path, strerror(failure));
+    else
+        complain(0, "%s is larger than %d MiB: no record of wherry", path, FILE_LIMIT >> 20);
+    return NULL;
+}
+
+static json_t *parse(const char *path, const char *data, size_t size)
+{
+    json_error_t error;
+    json_t *value = json_loadb(data, size, JSON_REJECT_DUPLICATES, &error);
+    if (value) return value;
+    switch (json_error_code(&error)) {
+    case json_error_out_of_memory:
+        return need(NULL);
+    case json_error_premature_end_of_input:
+        complain(0, "%s: cut off: the JSON ends too early, in line %d", path, error.line);
+        break;
+    default:
+        complain(0, "%s: not JSON: line %d, column %d: %s", path, error.line, error.column, error.text);
+    }
+    return NULL;
+}
+
+/* Control characters become spaces: these texts are printed on terminals. */
+static json_t *printable(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = memcpy(need(malloc(size)), text, size);
+    for (unsigned char *c = (unsigned char *)copy; *c; c++) {
+        if (c[0] < 0x20 || c[0] == 0x7F) c[0] = ' ';
+        if (c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0) c[0] = c[1] = ' '; /* U+0080 to U+009F */
+    }
+    json_t *value = need(json_string(copy));
+    free(copy);
+    return value;
+}
+
+static void clean_texts(json_t *value)
+{
+    size_t n;
+    const char *key;
+    json_t *entry;
+    if (json_is_array(value)) {
+        json_array_foreach(value, n, entry)
+        {
+            if (json_is_string(entry))
+                json_array_set_new(value, n, printable(json_string_value(entry)));
+            else
+                clean_texts(entry);
+        }
+    } else {
+        json_object_foreach(value, key, entry)
+        {
+            if (json_is_string(entry))
+                json_object_set_new(value, key, printable(json_string_value(entry)));
+            else
+                clean_texts(entry);
+        }
+    }
+}
+
+json_t *records_load(const char *path)
+{
+    size_t size, n;
+    char *data = read_all(path, &size), why[256];
+    if (!data) return NULL;
+    json_t *value = parse(path, data, size), *record;
+    free(data);
+    if (!value) return NULL;
+    clean_texts(value);
+    if (!json_is_array(value)) value = need(json_pack("[o]", value));
+    if (!json_array_size(value)) {
+        complain(0, "%s: an empty array; a record, or an array of them, is expected", path);
+        json_decref(value);
+        return NULL;
+    }
+    json_array_foreach(value, n, record)
+    {
+        if (record_validate(record, why)) continue;
+        if (json_array_size(value) > 1)
+            complain(0, "%s: record %zu: %s", path, n, why);
+        else
+            complain(0, "%s: %s", path, why);
+        json_decref(value);
+        return NULL;
+    }
+    return value;
+}

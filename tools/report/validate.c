@@ -1,0 +1,254 @@
+/* Whether a JSON value is a record of schema rl-1: the fields that readers rely on are there, with their types. What
+ * docs/report.schema.json says, in C; keys that are not named here are ignored. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/fields.h"
+
+/* 's' text, 'n' number not below 0, 'i' index, 'b' true or false, 'o' object, 'a' array, 't' a time; upper case: or
+ * null */
+struct rule {
+    const char *path;
+    char kind;
+};
+
+static const struct rule time_rules[] = {{"median", 'n'},   {"p05", 'n'},  {"p95", 'n'}, {"min", 'n'},
+                                         {"mean", 'n'},     {"cv", 'N'},   {"n", 'i'},   {"ci95", 'a'},
+                                         {"outliers", 'i'}, {"first", 'N'}};
+static const struct rule record_rules[] = {{"units", 's'},
+                                           {"status", 's'},
+                                           {"run", 'o'},
+                                           {"run.id", 's'},
+                                           {"run.utc", 's'},
+                                           {"run.tool", 'o'},
+                                           {"run.tool.version", 's'},
+                                           {"run.tool.git", 'S'},
+                                           {"run.command_line", 'a'},
+                                           {"run.data_kind", 'S'},
+                                           {"run.cache_modes", 'a'},
+                                           {"run.host", 'o'},
+                                           {"run.sentinel", 'O'},
+                                           {"devices", 'a'},
+                                           {"workload", 'o'},
+                                           {"workload.kind", 's'},
+                                           {"ceilings", 'a'},
+                                           {"sweep", 'a'},
+                                           {"launch", 'a'},
+                                           {"plans", 'a'},
+                                           {"ops", 'a'},
+                                           {"warnings", 'a'}};
+static const struct rule device_rules[] = {{"dev", 'i'},
+                                           {"id", 's'},
+                                           {"name", 's'},
+                                           {"type", 's'},
+                                           {"backend", 's'},
+                                           {"theoretical", 'o'},
+                                           {"theoretical.bandwidth", 'N'},
+                                           {"theoretical.flops", 'N'},
+                                           {"theoretical.source", 'S'},
+                                           {"cache", 'o'},
+                                           {"cache.bytes", 'N'},
+                                           {"timer", 'O'},
+                                           {"timer.status", 's'}};
+static const struct rule ceiling_rules[] = {
+    {"id", 's'},    {"dev", 'i'},       {"unit", 's'},   {"value", 'n'}, {"best", 'b'},           {"config", 'S'},
+    {"dtype", 'S'}, {"data_kind", 'S'}, {"amount", 'n'}, {"time", 'T'},  {"footprint_bytes", 'N'}};
+static const struct rule point_rules[] = {{"dev", 'i'}, {"bytes", 'n'}, {"time", 'T'}};
+static const struct rule plan_rules[] = {
+    {"plan", 's'},     {"dev", 'i'},       {"dtype", 's'},         {"groups", 'i'},           {"launches", 'i'},
+    {"step", 'o'},     {"step.host", 'T'}, {"step.kernels", 'T'},  {"step.gap_seconds", '*'}, {"phases", 'O'},
+    {"by_class", 'a'}, {"by_regime", 'O'}, {"limit_seconds", 'N'}, {"headroom", 'N'},         {"notes", 'a'},
+    {"repeats", 'i'}};
+static const struct rule class_rules[] = {
+    {"class", 's'}, {"seconds", 'N'}, {"flops", 'N'}, {"bytes", 'N'}, {"share", 'N'}};
+static const struct rule op_rules[] = {{"id", 's'},
+                                       {"plan", 's'},
+                                       {"dev", 'i'},
+                                       {"class", 's'},
+                                       {"phase", 's'},
+                                       {"layer", '*'},
+                                       {"kernel", 's'},
+                                       {"variant", 's'},
+                                       {"launches", 'i'},
+                                       {"dtype", 'o'},
+                                       {"dtype.store", 's'},
+                                       {"flops", 'n'},
+                                       {"bytes", 'o'},
+                                       {"bytes.q", 'o'},
+                                       {"bytes.q.r", 'n'},
+                                       {"bytes.q.w", 'n'},
+                                       {"bytes.requested", 'o'},
+                                       {"bytes.requested.r", 'N'},
+                                       {"bytes.requested.w", 'N'},
+                                       {"bytes.d_model", 'o'},
+                                       {"bytes.d_model.r", 'N'},
+                                       {"bytes.d_model.w", 'N'},
+                                       {"bytes.d_counter", '*'},
+                                       {"footprint_bytes", 'n'},
+                                       {"warm", 'T'},
+                                       {"cold", 'T'},
+                                       {"cold_sets", 'N'},
+                                       {"derived", 'o'},
+                                       {"derived.warm", 'O'},
+                                       {"derived.cold", 'O'},
+                                       {"share", 'N'},
+                                       {"checks", 'o'},
+                                       {"checks.exceeds_peak", 'b'},
+                                       {"checks.timer_ok", 'b'},
+                                       {"checks.remeasured", 'i'}};
+static const struct rule warning_rules[] = {{"code", 's'}, {"text", 's'}};
+
+#define RULES(list) list, sizeof list / sizeof *list
+
+static bool object_fits(const json_t *object, const struct rule *rules, size_t count, const char *where, char why[256]);
+
+/* As field_get, but a null stays one. *beyond: a field on the way is null, below which there is nothing to ask for. */
+static json_t *value_at(const json_t *object, const char *path, bool *beyond)
+{
+    const char *dot = strchr(path, '.');
+    char name[48];
+    if (!dot) return json_object_get(object, path);
+    snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
+    const json_t *below = json_object_get(object, name);
+    if (json_is_null(below)) *beyond = true;
+    return value_at(below, dot + 1, beyond);
+}
+
+static bool time_fits(const json_t *value, const char *where, char why[256])
+{
+    if (!object_fits(value, RULES(time_rules), where, why)) return false;
+    const json_t *interval = json_object_get(value, "ci95");
+    if (json_array_size(interval) == 2 && json_is_number(json_array_get(interval, 0)) &&
+        json_is_number(json_array_get(interval, 1)))
+        return true;
+    snprintf(why, 256, "%s.ci95 is not two numbers", where);
+    return false;
+}
+
+static bool value_fits(const json_t *value, char kind, const char *where, char why[256])
+{
+    const char *expected = NULL;
+    if (!value) return snprintf(why, 256, "%s is missing", where), false;
+    if (kind == '*' || (kind >= 'A' && kind <= 'Z' && json_is_null(value))) return true;
+    switch (kind) {
+    case 's':
+    case 'S':
+        if (!json_is_string(value)) expected = "a text";
+        break;
+    case 'n':
+    case 'N':
+        if (!json_is_number(value) || json_number_value(value) < 0) expected = "a number from 0";
+        break;
+    case 'i':
+        if (!json_is_integer(value) || json_integer_value(value) < 0) expected = "a whole number from 0";
+        break;
+    case 'b':
+        if (!json_is_boolean(value)) expected = "true or false";
+        break;
+    case 'a':
+        if (!json_is_array(value)) expected = "an array";
+        break;
+    case 'o':
+    case 'O':
+        if (!json_is_object(value)) expected = "an object";
+        break;
+    default:
+        if (!json_is_object(value)) expected = "a time";
+    }
+    if (expected) return snprintf(why, 256, "%s is not %s", where, expected), false;
+    return (kind != 't' && kind != 'T') || time_fits(value, where, why);
+}
+
+static bool object_fits(const json_t *object, const struct rule *rules, size_t count, const char *where, char why[256])
+{
+    if (!json_is_object(object)) return snprintf(why, 256, "%s is not an object", where), false;
+    for (size_t n = 0; n < count; n++) {
+        char name[160];
+        snprintf(name, sizeof name, "%s%s%s", where, *where ? "." : "", rules[n].path);
+        bool beyond = false;
+        const json_t *value = value_at(object, rules[n].path, &beyond);
+        if (!beyond && !value_fits(value, rules[n].kind, name, why)) return false;
+    }
+    return true;
+}
+
+static bool list_fits(const json_t *record, const char *name, const struct rule *rules, size_t count, char why[256])
+{
+    size_t n;
+    json_t *entry;
+    bool placed = strcmp(rules[0].path, "dev") == 0 || (count > 1 && strcmp(rules[1].path, "dev") == 0) ||
+                  strcmp(name, "ops") == 0;
+    json_array_foreach(json_object_get(record, name), n, entry)
+    {
+        char where[48];
+        snprintf(where, sizeof where, "%s[%zu]", name, n);
+        if (!object_fits(entry, rules, count, where, why)) return false;
+        if (placed && !record_device_of(record, entry)) {
+            snprintf(why, 256, "%s.dev is not a device of this record", where);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What two entries must not share: readers find plans and operations by it. */
+static bool entries_differ(const json_t *record, const char *list, const char *key, char why[256])
+{
+    bool fine = true;
+    size_t n;
+    json_t *entry, *seen = json_object();
+    json_array_foreach(json_object_get(record, list), n, entry)
+    {
+        char name[256];
+        snprintf(name, sizeof name, "%.60s/%.60s/%.0f", field_text(entry, "plan"), field_text(entry, key),
+                 field_number(entry, "dev"));
+        if (fine && json_object_get(seen, name)) {
+            snprintf(why, 256, "%s[%zu] is the second of its name, %.120s", list, n, field_text(entry, key));
+            fine = false;
+        }
+        json_object_set_new(seen, name, json_true());
+    }
+    json_decref(seen);
+    return fine;
+}
+
+static bool plans_known(const json_t *record, char why[256])
+{
+    size_t o, p;
+    json_t *op, *plan;
+    json_array_foreach(json_object_get(record, "ops"), o, op)
+    {
+        bool found = false;
+        json_array_foreach(json_object_get(record, "plans"), p, plan) found = found || op_of_plan(op, plan);
+        if (found) continue;
+        snprintf(why, 256, "ops[%zu].plan, \"%.60s\", is not a plan of this record", o, field_text(op, "plan"));
+        return false;
+    }
+    return true;
+}
+
+bool record_validate(const json_t *record, char why[256])
+{
+    size_t n;
+    json_t *plan;
+    const json_t *schema = json_object_get(record, "schema");
+    if (!json_is_object(record) || !schema)
+        return snprintf(why, 256, "not a record of wherry: an object with \"schema\": \"rl-1\" is expected"), false;
+    if (!json_is_string(schema) || strcmp(json_string_value(schema), "rl-1") != 0)
+        return snprintf(why, 256, "schema %.40s, and this version reads rl-1",
+                        json_is_string(schema) ? json_string_value(schema) : "that is no text"),
+               false;
+    if (!object_fits(record, RULES(record_rules), "", why) || !list_fits(record, "devices", RULES(device_rules), why) ||
+        !list_fits(record, "ceilings", RULES(ceiling_rules), why) ||
+        !list_fits(record, "sweep", RULES(point_rules), why) || !list_fits(record, "launch", RULES(point_rules), why) ||
+        !list_fits(record, "plans", RULES(plan_rules), why) || !list_fits(record, "ops", RULES(op_rules), why) ||
+        !list_fits(record, "warnings", RULES(warning_rules), why))
+        return false;
+    json_array_foreach(json_object_get(record, "plans"), n, plan)
+    {
+        if (!list_fits(plan, "by_class", RULES(class_rules), why)) return false;
+    }
+    return plans_known(record, why) && entries_differ(record, "plans", "plan", why) &&
+           entries_differ(record, "ops", "id", why);
+}

@@ -1,0 +1,30 @@
+/* Records in every format that they can be written in. */
+#ifndef WHERRY_TOOLS_REPORT_WRITE_H
+#define WHERRY_TOOLS_REPORT_WRITE_H
+
+#include <jansson.h>
+
+#include "options.h"
+
+/* As --format counts them. */
+enum report_format { REPORT_TEXT = 1, REPORT_JSON, REPORT_CSV, REPORT_MARKDOWN, REPORT_TRACE, REPORT_HTML };
+#define REPORT_CHOICES "text|json|csv|markdown|trace|html"
+
+/* --format, --json, or what the ending of --output says; 0 where these contradict each other, having complained. */
+int report_format(const struct options *options);
+/* Writes an array of records to --output in that format. Returns an exit code. Takes the array over. */
+int report_write(const struct options *options, json_t *records);
+
+void text_write(struct output *out, const json_t *records, const struct options *options);
+void csv_write(struct output *out, const json_t *records);
+void markdown_write(struct output *out, const json_t *records);
+void trace_write(struct output *out, const json_t *records);
+
+/* Lines that several formats have. "flash, f16 on vulkan:0" */
+void plan_title(const json_t *record, const json_t *plan, char *text, size_t size);
+/* "bert-large, 1 layer in training, 8 x 512, f16"; "ceilings" of a record without plans. */
+void workload_title(const json_t *record, char *text, size_t size);
+/* "8 x 512", "3 sequences, 45 tokens". */
+void batch_title(const json_t *record, char *text, size_t size);
+
+#endif
