@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # gpu.sh
 # Tests and measures an already built Wherry on the GPUs of this machine, through OpenCL and Vulkan: runs the test
-# programs, then `wherry bench` and `wherry bench layer` over the standard shapes, PyTorch's time for the same work
-# where python3 has torch with CUDA, and prints tables. Installs nothing, compiles nothing.
+# programs, then `wherry roof`, `wherry bench` and `wherry bench layer` over the standard shapes, each with a record as
+# its result, PyTorch's time for the same work where python3 has torch with CUDA; makes a page of all records, checks
+# them, and prints tables. Installs nothing, compiles nothing.
 #   BUILD    folder of the build (default: build/release)
 #   OUT      folder for results, made if missing (default: build/gpu)
 #   TESTS    programs to run first (default: "test_groups test_training test_encode test_golden"; "": none)
 #   BENCH    shapes, as MODEL:BATCHxSEQ (default: the five of bench/results; "": none)
 #   LAYERS   shapes of one layer of BERT-large in training, as BATCHxSEQ or BATCHxSEQ:PLAN (default: "8x512 96x128
 #            64x512:flash", the first two in all plans; "": none)
+#   ROOF     "no": leaves out `wherry roof`; the benches measure ceilings themselves (default: yes)
 #   DTYPE    storage type of the benches (default: f16)
 #   DEBS     folder of Debian packages with loaders and libraries, unpacked into OUT and used from there: for machines
 #            that have a driver and nothing else. NVIDIA's driver is registered for OpenCL and Vulkan where it is not.
@@ -26,7 +28,7 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-build/release} out=${OUT:-build/gpu} dtype=${DTYPE:-f16}
 tests=${TESTS-test_groups test_training test_encode test_golden}
 bench=${BENCH-minilm-l6:1x32 minilm-l6:64x128 minilm-l6:256x256 bert-base:64x128 bert-base:32x512}
-layers=${LAYERS-8x512 96x128 64x512:flash}
+layers=${LAYERS-8x512 96x128 64x512:flash} roof=${ROOF:-yes}
 
 say() { printf '\n== %s (at %d s)\n' "$*" "$SECONDS"; }
 die() {
@@ -119,7 +121,12 @@ torch=no
 if python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then torch=yes; fi
 [ "$torch" = yes ] || printf '\nno PyTorch with CUDA here: nothing to compare with\n'
 
-rm -f "$out"/bench-*.json "$out"/layer-*.json "$out"/pytorch*.json
+rm -f "$out"/roof-*.json "$out"/bench-*.json "$out"/layer-*.json "$out"/pytorch*.json
+for device in $devices; do
+    [ "$roof" = yes ] || break
+    say "roof $device"
+    "$build/wherry" roof --device "$device" --json -o "$out/roof-${device/:/-}.json" || failed="$failed roof:$device"
+done
 for shape in $bench; do
     model=${shape%%:*} size=${shape#*:}
     say "bench $model $size"
@@ -151,13 +158,13 @@ if [ -n "$layers" ] && [ "$torch" = yes ]; then
     python3 bench/peers/pytorch_layer.py --shapes "${shapes#,}" --out "$out/pytorch_layer.json" ||
         failed="$failed pytorch_layer"
 fi
-if [ -n "$bench" ]; then
-    say "results"
-    python3 bench/table.py "$out" | tee "$out/table.md"
+say "results"
+shopt -s nullglob
+records=("$out"/roof-*.json "$out"/bench-*.json "$out"/layer-*.json)
+if [ ${#records[@]} -gt 0 ]; then
+    "$build/wherry" report "${records[@]}" -o "$out/index.html" || failed="$failed report"
+    "$build/wherry" report "${records[@]}" -o "$out/groups.md" || failed="$failed report"
+    "$build/wherry" report --check "${records[@]}" || failed="$failed check"
 fi
-if [ -n "$layers" ]; then
-    say "results of training"
-    python3 bench/layer_table.py "$out" >"$out/layer.md"
-    sed '/^## /,$d' "$out/layer.md" # every group's times are in the file
-fi
+if [ -n "$bench$layers" ]; then python3 bench/table.py "$out" | tee "$out/table.md"; fi
 [ -z "$failed" ] || die "failed:$failed"

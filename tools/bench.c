@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "measure.h"
-#include "report/write.h"
 
 static int create_batch(const struct tool *tool, struct random_batch *batch)
 {
@@ -26,7 +25,7 @@ int bench_command(const struct options *options)
 {
     struct tool tool;
     struct random_batch batch = {0};
-    if (!report_format(options)) return EXIT_USAGE;
+    if (!measuring_asked(options)) return EXIT_USAGE;
     int code = tool_open_context(&tool, options);
     if (!code) code = tool_open_model(&tool);
     if (!code) code = create_batch(&tool, &batch);

@@ -2,14 +2,13 @@
  * against the device's ceilings. */
 #include "layer.h"
 #include "measure.h"
-#include "report/write.h"
 
 int bench_layer_command(const struct options *options)
 {
     static const uint32_t usual[] = {512, 512, 512, 512, 512, 512, 512, 512}; /* the paper's batch */
     struct tool tool;
     struct layer layer = {.batch = {.tokens = 0}};
-    if (!report_format(options)) return EXIT_USAGE;
+    if (!measuring_asked(options)) return EXIT_USAGE;
     int code = tool_open_context(&tool, options);
     if (!code) code = layer_open(&tool, usual, sizeof usual / sizeof *usual, &layer);
     if (!code) code = tool_open_device(&tool);

@@ -348,6 +348,14 @@ json_t *workload_json(const struct tool *tool, const struct random_batch *batch,
                           (json_int_t)batch->batch.sequences, "tokens", (json_int_t)batch->tokens, "dtype"));
 }
 
+bool measuring_asked(const struct options *options)
+{
+    const char *folder = options->cache;
+    if (folder && (strcmp(folder, "warm") == 0 || strcmp(folder, "cold") == 0 || strcmp(folder, "both") == 0))
+        return complain(0, "--cache is the folder of compiled kernels; --caches says which caches are measured");
+    return report_format(options) != 0;
+}
+
 int measuring_run(struct measuring *m, json_t *workload)
 {
     const struct options *options = m->tool->options;

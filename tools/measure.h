@@ -16,6 +16,8 @@ struct measuring {
     bool has_roof;
 };
 
+/* Whether the options make sense together; complains when they don't. */
+bool measuring_asked(const struct options *options);
 /* The workload of a record; `training` may be NULL, else it is taken over. */
 json_t *workload_json(const struct tool *tool, const struct random_batch *batch, const char *kind, json_t *training);
 /* Measures the ceilings and the plans that the options name, and writes the record as they say. `workload` is taken

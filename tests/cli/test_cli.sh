@@ -6,39 +6,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 wherry=${WHERRY:?set WHERRY to the command}
 device=${WHERRY_DEVICE:-reference}
 python=${PYTHON:-python3}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$here/expect.sh"
 model=$work/model
-passed=0 failed=0
-
-pass() { passed=$((passed + 1)); }
-flunk() {
-    failed=$((failed + 1))
-    printf 'FAILED: %s\n' "$*"
-    sed 's/^/    /' "$work/${log:-err}"
-}
-# expect CODE PATTERN COMMAND...: this exit code, and on standard error a line with PATTERN ('' : nothing at all)
-expect() {
-    local code=$1 pattern=$2 got=0
-    shift 2
-    "$@" >"$work/out" 2>"$work/err" || got=$?
-    if [ "$got" -ne "$code" ]; then
-        flunk "exit $got, $code expected: $*"
-    elif [ -z "$pattern" ] && [ -s "$work/err" ]; then
-        flunk "unexpected message: $*"
-    elif [ -n "$pattern" ] && ! grep -q -e "$pattern" "$work/err"; then
-        flunk "no message with '$pattern': $*"
-    else
-        pass
-    fi
-}
-# check COMMAND...: it succeeds; leaves what the last command wrote as it is
-check() {
-    if "$@" >"$work/log" 2>&1; then pass; else log=log flunk "$*"; fi
-}
 embed() { "$wherry" embed --model "$model" --device "$device" "$@"; }
-has() { grep -q -e "$1" "$work/out"; }
-json() { "$python" -c "import json,sys; d=json.load(open(sys.argv[1])); assert $1, d" "$work/out"; }
 
 check "$python" "$here/make_model.py" "$model"
 printf 'the boat\nwater, water!\n\na long text of many letters\n' >"$work/texts"
@@ -87,7 +57,7 @@ expect 2 'needs --format jsonl' embed --with-text "$work/texts"
 expect 2 'another format' embed --json --format npy "$work/texts"
 expect 2 'JSONL has "pair"' embed --pairs --input jsonl "$work/texts"
 expect 2 'minilm-l6' "$wherry" analyze --config bert-giant
-for command in devices embed analyze roof bench 'bench layer' verify 'verify layer' demo; do
+for command in devices embed analyze roof bench 'bench layer' report diff verify 'verify layer' demo; do
     # shellcheck disable=SC2086 # one word or two
     expect 0 '' "$wherry" help $command
     cp "$work/out" "$work/help"
@@ -381,9 +351,10 @@ expect 2 'takes at most 48' "$wherry" analyze --model "$model" --seq 49
 expect 0 '' "$wherry" bench -q --model "$model" --device "$device" --lengths 5,1,30 --repeats 3 --warm 0 --plan all
 check has 'plan unfused'
 expect 0 '' "$wherry" bench -q --model "$model" --device "$device" --batch 2 --seq 9 --repeats 3 --warm 0 --json
-check json 'd["tokens"] == 18 and d["results"][0]["step_seconds"] > 0'
-check json 'len(d["results"][0]["groups"]) == d["results"][0]["session"]["groups"]'
-check json 'd["run"]["command_line"][1] == "bench" and d["run"]["date"].endswith("Z")'
+check json 'd["workload"]["tokens"] == 18 and d["plans"][0]["step"]["host"]["median"] > 0'
+check json 'len(d["ops"]) == d["plans"][0]["groups"] and {o["phase"] for o in d["ops"]} == {"encode"}'
+check json 'd["run"]["command_line"][1] == "bench" and d["run"]["utc"].endswith("Z")'
+expect 2 '--caches says which caches' "$wherry" bench --model "$model" --cache cold
 expect 2 'too long' "$wherry" bench --model "$model" --device "$device" --lengths 5,49
 expect 0 '' "$wherry" verify -q --model "$model" --device "$device" --lengths 3,20,1 --replays 3 --plan all --dtype f32
 check has '^passed: '
@@ -405,28 +376,27 @@ check has '^all backward '
 check awk 'length > 80 { exit 1 }' "$work/out"
 expect 0 '' layer bench --lengths 7,1,4 --repeats 2 --warm 0 --dtype f16 --save least --dropout 0 --layers 2 \
     --pre-layernorm --activation gelu --json
-check json 'd["lengths"] == [7, 1, 4] and d["tokens"] == 12 and d["copy"] is None'
-check json 'd["training"] == {"qkv_products": 1, "layers": 2, "pre_layernorm": True, "activation": "gelu", "dropout": 0.0, "save": "least"}'
-check json 'd["model"]["hidden"] == 16 and d["model"]["heads"] == 2 and d["model"]["feed_forward"] == 24'
-check json 'all(p["host_seconds"] > 0 and p["device_seconds"] > 0 for p in d["results"][0]["phases"].values())'
-check json 'sorted(d["results"][0]["phases"]) == ["backward", "both", "forward"]'
-check json 'len(d["results"][0]["groups"]) == d["results"][0]["session"]["groups"]'
-check json 'd["results"][0]["session"]["launches"] > d["results"][0]["session"]["groups"]'
-check json 'all(g["seconds_p05"] <= g["seconds"] <= g["seconds_p95"] for g in d["results"][0]["groups"])'
-check json 'not any("dropout" in g["name"] for g in d["results"][0]["groups"])'
+check json 'd["workload"]["lengths"] == [7, 1, 4] and d["workload"]["tokens"] == 12 and not d["ceilings"]'
+check json 'd["workload"]["training"] == {"qkv_products": 1, "layers": 2, "pre_layernorm": True, "activation": "gelu", "dropout": 0.0, "save": "least"}'
+check json '[d["workload"]["model"][k] for k in ("hidden", "heads", "feed_forward")] == [16, 2, 24]'
+check json 'all(p["host_seconds"] > 0 and p["device_seconds"] > 0 for p in d["plans"][0]["phases"].values())'
+check json 'sorted(d["plans"][0]["phases"]) == ["backward", "both", "forward"]'
+check json 'len(d["ops"]) == d["plans"][0]["groups"] < d["plans"][0]["launches"]'
+check json 'all(o["warm"]["p05"] <= o["warm"]["median"] <= o["warm"]["p95"] for o in d["ops"])'
+check json 'not any("dropout" in o["id"] for o in d["ops"])'
 for phase in forward backward; do
     expect 0 '' layer bench --batch 1 --seq 3 --repeats 1 --warm 0 --phase $phase --json
-    check json 'list(d["results"][0]["phases"]) == ["'$phase'"]'
-    check json '{g["phase"] for g in d["results"][0]["groups"]} == {"'$phase'"}'
+    check json 'list(d["plans"][0]["phases"]) == ["'$phase'"] and {o["phase"] for o in d["ops"]} == {"'$phase'"}'
 done
 saved() { # SAVE: prints the bytes
     layer bench --batch 1 --seq 9 --repeats 1 --warm 0 --save "$1" --plan paper --json |
-        "$python" -c 'import json,sys; print(json.load(sys.stdin)["results"][0]["session"]["saved_bytes"])'
+        "$python" -c 'import json,sys; print(json.load(sys.stdin)["plans"][0]["saved_bytes"])'
 }
 check test "$(saved least)" -lt "$(saved paper)"
 check test "$(saved paper)" -lt "$(saved all)"
 expect 0 '' "$wherry" bench layer -q --model "$model" --device reference --batch 1 --repeats 1 --warm 0
-check has '1 sequences, 48 tokens; 2 layers, post-LN, gelu'
+check has '2 layers in training, 1 x 48'
+check has '^2 layers, post-LN, gelu'
 expect 2 'a --model has its own' "$wherry" bench layer --model "$model" --layers 3
 expect 2 'a model is missing' "$wherry" bench layer
 expect 2 'not a multiple of the number of heads' "$wherry" bench layer --config bert-base --heads 5

@@ -111,7 +111,7 @@ static char *read_all(const char *path, size_t *size)
 static json_t *parse(const char *path, const char *data, size_t size)
 {
     json_error_t error;
-    json_t *value = json_loadb(data, size, JSON_REJECT_DUPLICATES, &error);
+    json_t *value = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (value) return value;
     switch (json_error_code(&error)) {
     case json_error_out_of_memory:

@@ -10,7 +10,7 @@
 #include "report/write.h"
 #include "session.h"
 
-static const char table_columns[] = "~group|<c|>us|>\302\261%|>share|>MB|>GB/s|>TF/s|>%roof|>MUE|<regime";
+static const char table_columns[] = "~group|<c|>us|>+-%|>share|>MB|>GB/s|>TF/s|>%roof|>MUE|<regime";
 static const char wide_columns[] =
     "<group|<kernel|<c|>launches|>us|>p05|>p95|>CI low|>CI high|>share|>Q in MB|>Q out MB|"
     ">D in MB|>D out MB|>asked MB|>GB/s|>Q GB/s|>TF/s|>flop/Q|>flop/D|>%roof|>%cache|"
@@ -186,14 +186,15 @@ static void print_step(const json_t *record, const json_t *plan, struct output *
                   format_unit(field_number(plan, "step.kernels.median"), "s", b));
     if (gap > 0) output_format(out, ", gaps %s (%s %%)", format_unit(gap, "s", a), format_percent(gap / host, b));
     if (field_number(plan, "limit_seconds") > 0)
-        output_format(out, ", limit %s, headroom %.1fx", format_unit(field_number(plan, "limit_seconds"), "s", c),
+        output_format(out, "\nlimit %s, headroom %.1fx", format_unit(field_number(plan, "limit_seconds"), "s", c),
                       field_number(plan, "headroom"));
-    if (host > 0) output_format(out, "\n%.0f tokens/s", field_number(record, "workload.tokens") / host);
+    if (host > 0) output_format(out, ", %.0f tokens/s", field_number(record, "workload.tokens") / host);
     const json_t *regimes = field_get(plan, "by_regime");
+    unsigned shown = 0;
     for (size_t n = 0; regimes && n < REGIMES; n++) {
         double seconds = field_number(regimes, regime_names[n]);
         if (seconds > 0)
-            output_format(out, "; %s %s %%", regime_names[n],
+            output_format(out, "%s%s %s %%", shown++ ? ", " : "\nregimes: ", regime_names[n],
                           format_percent(seconds / field_number(plan, "step.kernels.median"), a));
     }
     output_text(out, "\n");
@@ -211,7 +212,7 @@ static void print_plan(const json_t *record, const json_t *plan, bool wide, stru
     if (field_number(plan, "saved_bytes") > 0)
         output_format(out, "; %s saved for the backward pass", format_bytes(field_number(plan, "saved_bytes"), a));
     if (field_number(plan, "device_bytes") > 0)
-        output_format(out, "; %s on the device", format_bytes(field_number(plan, "device_bytes"), b));
+        output_format(out, "; %s in all", format_bytes(field_number(plan, "device_bytes"), b));
     output_text(out, "\n");
     json_array_foreach(json_object_get(plan, "notes"), n, note)
     {
@@ -262,15 +263,14 @@ static void print_ceilings(const json_t *record, const json_t *device, struct ou
         output_format(out, ", %.0f %% of %s by the %s", 100 * best / theory, format_unit(theory, "B/s", a),
                       field_text(device, "theoretical.source"));
     output_format(out, ", copy %s", format_unit(record_ceiling(record, device, "dram.copy"), "B/s", a));
-    output_format(out, "; cache %s", format_unit(highest(record, device, caches, &id), "B/s", a));
+    output_format(out, "\ncache %s", format_unit(highest(record, device, caches, &id), "B/s", a));
     if (field_number(device, "cache.bytes") > 0)
         output_format(out, " to %s", format_bytes(field_number(device, "cache.bytes"), b));
-    output_text(out, "\n");
     for (size_t n = 0; n < 3; n++) {
         double value = record_ceiling(record, device, units[n][0]);
-        if (value > 0) output_format(out, "%s %s, ", units[n][1], format_unit(value, "flop/s", a));
+        if (value > 0) output_format(out, ", %s %s", units[n][1], format_unit(value, "flop/s", a));
     }
-    output_format(out, "launch %s\n", format_unit(record_ceiling(record, device, "launch.seconds"), "s", a));
+    output_format(out, ", launch %s\n", format_unit(record_ceiling(record, device, "launch.seconds"), "s", a));
 }
 
 static void print_devices(const json_t *record, struct output *out)
@@ -297,7 +297,7 @@ static void print_roof(const json_t *record, struct output *out)
     size_t n;
     const json_t *ceiling;
     char text[NUMBER_SIZE];
-    struct table table = {.columns = "<ceiling|>value|>\302\261%|<type|~configuration"};
+    struct table table = {.columns = "<ceiling|>value|>+-%|<type|~configuration"};
     json_array_foreach(json_object_get(record, "ceilings"), n, ceiling)
     {
         double median = field_number(ceiling, "time.median");
@@ -325,6 +325,26 @@ static void print_workload(const json_t *record, struct output *out)
                   field_number(training, "dropout"), field_text(training, "save"));
 }
 
+/* In lines of at most 80 bytes; those behind the first begin with `indent`. */
+static void print_wrapped(struct output *out, const char *text, const char *indent)
+{
+    size_t width = 80;
+    for (;;) {
+        size_t take = strlen(text);
+        if (take > width) {
+            for (take = width; take > 1 && text[take] != ' ';) take--;
+            if (take == 1) take = width;
+        }
+        output_write(out, text, take);
+        output_text(out, "\n");
+        text += take;
+        text += strspn(text, " ");
+        if (!*text) break;
+        output_text(out, indent);
+        width = 80 - strlen(indent);
+    }
+}
+
 void text_write(struct output *out, const json_t *records, const struct options *options)
 {
     size_t r, n;
@@ -340,7 +360,9 @@ void text_write(struct output *out, const json_t *records, const struct options 
         json_array_foreach(json_object_get(record, "warnings"), n, warning)
         {
             const char *op = field_text(warning, "op");
-            output_format(out, "! %s%s%s\n", op, *op ? ": " : "", field_text(warning, "text"));
+            char line[512];
+            snprintf(line, sizeof line, "! %.80s%s%.400s", op, *op ? ": " : "", field_text(warning, "text"));
+            print_wrapped(out, line, "  ");
         }
     }
 }

@@ -58,7 +58,7 @@ static void add_plan(json_t *events, const json_t *record, const json_t *plan, s
     json_array_foreach(json_object_get(record, "ops"), n, op)
     {
         double seconds = field_number(op, warm ? "warm.median" : "cold.median");
-        if (!op_of_plan(op, plan) || isnan(seconds)) continue;
+        if (!op_of_plan(op, plan) || !isfinite(1e6 * (at + seconds))) continue;
         json_t *value = event("X", process, track, field_text(op, "id"));
         json_object_set_new(value, "cat", text_json(field_text(op, "class")));
         json_object_set_new(value, "ts", json_real(1e6 * at));
@@ -66,7 +66,7 @@ static void add_plan(json_t *events, const json_t *record, const json_t *plan, s
         json_object_set_new(value, "args", op_args(op, mode));
         json_array_append_new(events, value);
         double bytes = field_number(op, "bytes.d_model.r") + field_number(op, "bytes.d_model.w");
-        if (!isnan(bytes) && seconds > 0) add_counter(events, process, field_text(plan, "plan"), at, bytes / seconds);
+        if (isfinite(bytes / seconds)) add_counter(events, process, field_text(plan, "plan"), at, bytes / seconds);
         at += seconds;
     }
     add_counter(events, process, field_text(plan, "plan"), at, 0);

@@ -1,0 +1,263 @@
+#!/usr/bin/env bash
+# Tests records: what wherry bench writes in every format, wherry report, its --check, wherry diff, and records that are
+# broken or hostile.
+# WHERRY: the command. WHERRY_TEST_DEVICES: the devices that are measured, by default every usable one. SCHEMA: the
+# schema's file.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+wherry=${WHERRY:?set WHERRY to the command}
+python=${PYTHON:-python3}
+. "$here/expect.sh"
+schema=${SCHEMA:-$here/../../docs/report.schema.json}
+make=$here/../report/make_record.py
+
+valid() { # FILE...: they fit the schema
+    if "$python" -c 'import jsonschema' 2>/dev/null; then
+        check "$python" "$here/../report/check_schema.py" "$schema" "$@"
+    fi
+}
+record() { # FILE CHANGE...
+    check "$python" "$make" "$work/$1" "${@:2}"
+}
+no_nan() { ! grep -q -i -w -e nan -e inf -e infinity "$1"; }
+csv() { # CONDITION: of the rows of the last output
+    "$python" -c 'import csv,sys; rows=list(csv.DictReader(open(sys.argv[1], newline="", encoding="utf-8")))
+assert '"$1"', rows[:2]' "$work/out"
+}
+"$python" -c 'import jsonschema' 2>/dev/null || echo "SKIPPED: records against the schema: no python3-jsonschema"
+
+# ---- records of every kind: the derived numbers are those that Python derived ----
+record plain.json
+record over.json over=yes drift=-0.05
+record timer.json timer=stuck
+record warm.json cold=no
+record bare.json roof=no
+record empty.json drop=layer.0.qkv
+for name in plain over timer warm bare empty; do
+    expect 0 '' "$wherry" report --check "$work/$name.json"
+    check has ' 0 wrong$'
+    valid "$work/$name.json"
+    for format in text markdown csv json trace html; do
+        expect 0 '' "$wherry" report "$work/$name.json" --format $format
+        if [ $format != html ]; then check no_nan "$work/out"; fi
+    done
+    expect 0 '' "$wherry" report "$work/$name.json" --wide
+    check no_nan "$work/out"
+done
+expect 0 '' "$wherry" report --check "$work"/{plain,over,timer,warm,bare}.json
+check has '^5 records, '
+
+# ---- text ----
+expect 0 '' "$wherry" report "$work/plain.json"
+check awk 'length > 80 { exit 1 }' "$work/out"
+check has '^bert-large, 1 layer in training, 8 x 512$'
+check has '^memory 4.00 TB/s (read), 83 % of 4.80 TB/s by the user, copy 3.80 TB/s$'
+check has '^cache 9.00 TB/s to 40.0 MB, f32 60.0 Tflop/s, f16 110 Tflop/s, matrix 800 Tflop/s, launch 2.50 us$'
+check has '^plan flash, f16: medians of 50$'
+check has '^qkv  *T  400.0 '
+check has '^step 1.48 ms, kernels 1.42 ms, gaps 57.0 us (3.8 %)$'
+check has '^limit 145 us, headroom 10.2x, 2765774 tokens/s$'
+check has '^regimes: compute 97 %, memory 2.8 %, launch 0.3 %$'
+check has '^all backward '
+check test "$(grep -c '^! ' "$work/out")" -eq 0
+expect 0 '' "$wherry" report "$work/over.json"
+check has '^norm1 .*!$'
+check has '^! layer.0.norm1: warm'
+check has '^! it became slower'
+expect 0 '' "$wherry" report "$work/timer.json"
+check has '^timer: timestamp, stuck'
+check has '^! the timer stands still'
+check has '^cold caches'
+expect 0 '' "$wherry" report "$work/bare.json"
+check has '^ceilings were not measured'
+
+# ---- the other formats ----
+expect 0 '' "$wherry" report "$work/plain.json" --format csv
+check csv 'len(rows) == 10 and rows[0]["device_name"] == "Card \"one\", 80 GB"'
+check csv 'float(rows[0]["warm_median"]) == 400e-6 and rows[0]["d_counter"] == rows[0]["paper_row"] == ""'
+check csv 'rows[0]["warm_regime"] == "unknown" or float(rows[0]["warm_bandwidth"]) > 0'
+check "$python" -c '
+import sys
+data = open(sys.argv[1], "rb").read()
+assert data.endswith(b"\r\n") and data.count(b"\n") == data.count(b"\r\n") == 11' "$work/out"
+expect 0 '' "$wherry" report "$work/warm.json" --format csv
+check csv 'all(r["cold_median"] == r["cold_regime"] == "" for r in rows)'
+expect 0 '' "$wherry" report "$work/plain.json" "$work/over.json" --format markdown
+check test "$(grep -c '^## ' "$work/out")" -eq 4
+check has '^| bert-large, 1 layer in training, 8 x 512 | vulkan:0 | unfused | f16 |'
+check has '(over its ceiling)'
+expect 0 '' "$wherry" report "$work/plain.json" "$work/bare.json" --format trace
+check json '{e["ph"] for e in d["traceEvents"]} == {"X", "M", "C"} and {e["pid"] for e in d["traceEvents"]} == {1, 2}'
+check json 'all(set(e) >= {"ph", "pid", "tid", "name"} for e in d["traceEvents"])'
+check json 'sum(e["ph"] == "X" for e in d["traceEvents"]) == 20'
+check "$python" -c '
+import json, sys
+steps = {}
+for e in json.load(open(sys.argv[1]))["traceEvents"]:
+    if e["ph"] == "X":
+        at = steps.get((e["pid"], e["tid"]), 0)
+        assert abs(e["ts"] - at) < 1e-3, e
+        steps[e["pid"], e["tid"]] = e["ts"] + e["dur"]' "$work/out"
+expect 0 '' "$wherry" report "$work/plain.json" --json
+check "$python" -c 'import json, sys; assert json.load(open(sys.argv[1])) == json.load(open(sys.argv[2]))' \
+    "$work/out" "$work/plain.json"
+expect 0 '' "$wherry" report "$work/plain.json" "$work/warm.json" --json -o "$work/both.json"
+check "$python" -c 'import json, sys; assert len(json.load(open(sys.argv[1]))) == 2' "$work/both.json"
+expect 0 '' "$wherry" report --check "$work/both.json"
+valid "$work/both.json"
+for ending in csv md html json trace.json; do
+    expect 0 '' "$wherry" report "$work/plain.json" -o "$work/ending.$ending"
+done
+check grep -q '^run,utc,device,' "$work/ending.csv"
+check grep -q '^## ' "$work/ending.md"
+check grep -q -i '<html' "$work/ending.html"
+check grep -q '"schema": "rl-1"' "$work/ending.json"
+check grep -q traceEvents "$work/ending.trace.json"
+expect 0 '' "$wherry" report "$work/plain.json" -o "$work/ending.json" --format csv
+check grep -q '^run,utc,device,' "$work/ending.json"
+expect 0 '' "$wherry" report - <"$work/plain.json"
+check has '^plan flash'
+expect 5 "can't create" "$wherry" report "$work/plain.json" -o "$work/nowhere/x.html"
+
+# ---- check finds every change ----
+check "$python" "$here/../report/tamper.py" "$wherry" "$work/over.json" "$work"
+check "$python" "$here/../report/tamper.py" "$wherry" "$work/plain.json" "$work"
+sed 's/"dropout": 0.1/"dropout": 0.1, "more": {"later": [1]}/; s/"uuid": null/"uuid": null, "new": 1/' "$work/plain.json" \
+    >"$work/later.json"
+expect 0 '' "$wherry" report --check "$work/later.json"
+valid "$work/later.json"
+sed 's/"p95": 0.000408/"p95": 0.000308/' "$work/plain.json" >"$work/order.json"
+expect 1 '' "$wherry" report --check "$work/order.json"
+check has 'op layer.0.qkv of flash: warm: min, p05, median, p95 and the interval are not in order'
+sed 's/"status": "ok"/"status": "backwards"/' "$work/plain.json" >"$work/lying.json"
+expect 1 '' "$wherry" report --check "$work/lying.json"
+check has 'has a warm time, and the timer is not to be trusted'
+
+# ---- diff ----
+expect 0 '' "$wherry" diff "$work/plain.json" "$work/plain.json"
+check has '^0 slower by more than 3 %'
+record slower.json slower=1.2
+expect 1 '' "$wherry" diff "$work/plain.json" "$work/slower.json"
+check awk 'length > 80 { exit 1 }' "$work/out"
+check has '^layer.0.lin1 *flash *warm *500.0 *600.0 *100.0  1.200 .* slower$'
+check has '^step *flash .* slower$'
+check test "$(grep -c ' slower$' "$work/out")" -eq 4
+cp "$work/out" "$work/first"
+check "$python" -c '
+import sys
+lost = [line.split()[5] for line in open(sys.argv[1]) if line.startswith("layer.")]
+assert [float(v) for v in lost] == sorted(map(float, lost), reverse=True), lost' "$work/first"
+expect 0 '' "$wherry" diff "$work/slower.json" "$work/plain.json"
+check has '^layer.0.lin1 .* faster$'
+expect 0 '' "$wherry" diff --threshold 25 "$work/plain.json" "$work/slower.json"
+record little.json slower=1.02
+expect 0 '' "$wherry" diff "$work/plain.json" "$work/little.json"
+expect 1 '' "$wherry" diff --threshold 1 "$work/plain.json" "$work/little.json" # intervals of ±0.5 % do not touch
+record noise.json slower=1.008
+expect 0 '' "$wherry" diff --threshold 0 "$work/plain.json" "$work/noise.json" # these do
+expect 0 '' "$wherry" diff --all "$work/plain.json" "$work/plain.json"
+check test "$(grep -c '^layer\.' "$work/out")" -eq 20
+record other.json 'name=Another card'
+expect 0 '' "$wherry" diff "$work/plain.json" "$work/other.json"
+check has '^note: another device: Card "one", 80 GB, then Another card'
+sed 's/"dropout": 0.1/"dropout": 0/' "$work/plain.json" >"$work/dropout.json"
+expect 0 '' "$wherry" diff "$work/plain.json" "$work/dropout.json"
+check has '^note: another training'
+expect 0 '' "$wherry" diff "$work/plain.json" "$work/empty.json"
+check has '^only in the first: layer.0.qkv of flash'
+expect 0 '' "$wherry" diff "$work/plain.json" "$work/over.json"
+check has "second record's status is \"drift\""
+expect 1 '' "$wherry" diff --json "$work/plain.json" "$work/slower.json"
+check json 'd["slower"] == 4 and d["changes"][0]["verdict"] == "slower" and d["threshold"] == 0.03'
+expect 2 'two files are needed' "$wherry" diff "$work/plain.json"
+expect 2 'takes two files' "$wherry" diff "$work/plain.json" "$work/plain.json" "$work/plain.json"
+expect 3 'several records' "$wherry" diff "$work/plain.json" "$work/both.json"
+
+# ---- records that are none ----
+expect 2 'a file is missing' "$wherry" report
+expect 2 'give it alone' "$wherry" report --check --json "$work/plain.json"
+expect 2 'format json, and' "$wherry" report --json --format csv "$work/plain.json"
+expect 3 "can't open .*missing" "$wherry" report "$work/missing"
+expect 3 "can't read" "$wherry" report "$work"
+bad() { # PATTERN: of what is in $work/bad
+    for command in 'report' 'report --check' "diff $work/plain.json"; do
+        # shellcheck disable=SC2086 # several words
+        expect 3 "$1" "$wherry" $command "$work/bad"
+    done
+}
+: >"$work/bad"
+bad 'bad: cut off'
+for size in 1 100 5000 20000; do
+    head -c $size "$work/plain.json" >"$work/bad"
+    bad 'bad: cut off: .* in line [0-9]'
+done
+echo 'no JSON at all' >"$work/bad"
+bad 'bad: not JSON: line 1'
+echo '{"schema": "rl-1", "schema": "rl-1"}' >"$work/bad"
+bad 'duplicate'
+echo '[]' >"$work/bad"
+bad 'an empty array'
+echo '{"results": []}' >"$work/bad"
+bad 'not a record of wherry'
+echo '7' >"$work/bad"
+bad 'not a record of wherry'
+echo '{"schema": "rl-2"}' >"$work/bad"
+bad 'schema rl-2, and this version reads rl-1'
+sed 's/"headroom"/"headrom"/' "$work/plain.json" >"$work/bad"
+bad 'plans\[0\].headroom is missing'
+sed '0,/"flops": 26000000000.0/s//"flops": "many"/' "$work/plain.json" >"$work/bad"
+bad 'ops\[0\].flops is not a number from 0'
+sed 's/"plan": "unfused"/"plan": "flash"/' "$work/plain.json" >"$work/bad"
+bad 'is the second of its name'
+sed '0,/"dev": 0/s//"dev": 3/' "$work/plain.json" >"$work/bad"
+bad 'dev is not a device of this record'
+sed 's/"ci95": \[/"ci95": [0, /' "$work/plain.json" >"$work/bad"
+bad 'ci95 is not two numbers'
+printf '{"schema": "rl-1", "x": "a\\u0000b"}' >"$work/bad"
+bad 'not JSON'
+head -c 200000 /dev/zero | tr '\0' '[' >"$work/bad"
+bad 'not JSON'
+printf '{"schema": "rl-1", "x": 1e999}' >"$work/bad"
+bad 'not JSON'
+check "$python" "$here/../report/mistype.py" "$wherry" "$work/plain.json" "$work"
+
+# ---- records that are measured, on every device ----
+"$wherry" devices --json -q >"$work/devices.json"
+devices=${WHERRY_TEST_DEVICES:-$("$python" -c '
+import json, sys
+print(*[d["id"] for d in json.load(open(sys.argv[1]))["devices"] if d["usable"]])' "$work/devices.json")}
+bench() { # DEVICE OPTION...
+    "$wherry" bench layer -q --device "$1" --config bert-base --hidden 32 --heads 2 --feed-forward 32 --lengths 5,3 \
+        --repeats 5 --warm 0 "${@:2}"
+}
+for device in $devices; do
+    file=$work/measured.json
+    expect 0 '' bench "$device" --roof no -o "$file"
+    expect 0 '' "$wherry" report --check "$file"
+    valid "$file"
+    cp "$file" "$work/out"
+    check json 'not d["ceilings"] and all(o["derived"] == {"warm": None, "cold": None} for o in d["ops"])'
+    check json 'len(d["ops"]) == d["plans"][0]["groups"] and d["run"]["sentinel"] is None'
+    [ "$device" = reference ] || check json 'all(o["cold"] and o["cold_sets"] > 1 for o in d["ops"])'
+    expect 0 '' bench "$device" --phase forward -o "$file"
+    expect 0 '' "$wherry" report --check "$file"
+    valid "$file"
+    cp "$file" "$work/out"
+    check json '{o["phase"] for o in d["ops"]} == {"forward"} and list(d["plans"][0]["phases"]) == ["forward"]'
+    if [ "$device" != reference ]; then
+        check json 'd["devices"][0]["timer"]["status"] != "ok" or d["plans"][0]["limit_seconds"] > 0'
+        check json '{"dram.copy", "compute.f32", "launch.seconds"} <= {c["id"] for c in d["ceilings"] if c["best"]}'
+        check json 'd["run"]["sentinel"]["last_seconds"] > 0 and d["run"]["cache_modes"] == ["warm", "cold"]'
+    fi
+    for format in text markdown csv trace html; do
+        expect 0 '' "$wherry" report "$file" --format $format -o "$work/stored"
+        if [ $format != html ]; then check no_nan "$work/stored"; fi
+    done
+    expect 0 '' "$wherry" report "$file"
+    check awk 'length > 80 && !/^(note|!)/ { exit 1 }' "$work/out"
+done
+expect 0 '' bench reference --caches warm --format csv
+check csv 'len(rows) == 20 and rows[0]["device"] == "reference" and rows[0]["warm_bandwidth"] == ""'
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,76 @@
+"""Gives every field of a record every wrong type, and leaves each out, once: `wherry report` must refuse the record with a
+message, or read it, in every format; it must never crash.
+
+usage: mistype.py WHERRY RECORD FOLDER
+"""
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+WRONG = [None, True, -1, 1e308, 2**62, "a" * 5000, "\u0085\x1b[2J|,\"<b>", [], {"a": [{}]}]
+GONE = object()
+FORMATS = ("text", "json", "csv", "markdown", "trace", "html")
+
+
+def places(value, path=()):
+    """Every place, of entries of an array the first alone."""
+    if path:
+        yield path
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield from places(below, path + (key,))
+    elif isinstance(value, list) and value:
+        yield from places(value[0], path + (0,))
+
+
+def changed(record, path, value):
+    record = copy.deepcopy(record)
+    at = record
+    for key in path[:-1]:
+        at = at[key]
+    if value is GONE:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+    return record
+
+
+def run(command, files):
+    done = subprocess.run([*command, *files], capture_output=True, check=False)
+    if done.returncode not in (0, 1, 3):
+        sys.exit(f"exit {done.returncode} of {command}: {done.stderr[-2000:].decode()}")
+    return done
+
+
+def main():
+    wherry, source, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    record = json.loads(Path(source).read_text(encoding="utf-8"))
+    record["plans"], record["ops"] = record["plans"][:1], record["ops"][:2]
+    files = []
+    for path in places(record):
+        for value in [*WRONG, GONE]:
+            file = folder / f"mistyped-{len(files):05}.json"
+            file.write_text(json.dumps(changed(record, path, value)), encoding="utf-8")
+            files.append(str(file))
+    accepted = []
+    for at in range(0, len(files), 1000):
+        some = files[at : at + 1000]
+        refused = run([wherry, "report", "--check"], some).stderr.decode()
+        accepted += [file for file in some if f"{file}: " not in refused]
+    for at in range(0, len(accepted), 1000):
+        for name in FORMATS:
+            done = run([wherry, "report", "--format", name], accepted[at : at + 1000])
+            if done.returncode:
+                sys.exit(f"{name}: {done.stderr[-2000:].decode()}")
+            if name != "html" and any(byte in done.stdout for byte in (b"\x1b", b"\xc2\x85")):
+                sys.exit(f"{name} has control characters of the record")
+    for file in files:
+        Path(file).unlink()
+    print(f"{len(files)} records, {len(files) - len(accepted)} refused")
+    sys.exit(not len(files) // 3 < len(files) - len(accepted) < len(files))
+
+
+main()
