@@ -230,21 +230,24 @@ bench() { # DEVICE OPTION...
     "$wherry" bench layer -q --device "$1" --config bert-base --hidden 32 --heads 2 --feed-forward 32 --lengths 5,3 \
         --repeats 5 --warm 0 "${@:2}"
 }
+# Ceilings take long on a CPU driver: they are measured on one device.
+roof=''
+for device in $devices; do [ "$device" = reference ] || roof=$device; done
 for device in $devices; do
     file=$work/measured.json
-    expect 0 '' bench "$device" --roof no -o "$file"
+    expect 0 '' bench "$device" --roof no --phase backward -o "$file"
     expect 0 '' "$wherry" report --check "$file"
     valid "$file"
     cp "$file" "$work/out"
     check json 'not d["ceilings"] and all(o["derived"] == {"warm": None, "cold": None} for o in d["ops"])'
-    check json 'len(d["ops"]) == d["plans"][0]["groups"] and d["run"]["sentinel"] is None'
+    check json '{o["phase"] for o in d["ops"]} == {"backward"} and d["run"]["sentinel"] is None'
     [ "$device" = reference ] || check json 'all(o["cold"] and o["cold_sets"] > 1 for o in d["ops"])'
-    expect 0 '' bench "$device" --phase forward -o "$file"
-    expect 0 '' "$wherry" report --check "$file"
-    valid "$file"
-    cp "$file" "$work/out"
-    check json '{o["phase"] for o in d["ops"]} == {"forward"} and list(d["plans"][0]["phases"]) == ["forward"]'
-    if [ "$device" != reference ]; then
+    if [ "$device" = "$roof" ]; then
+        expect 0 '' bench "$device" --phase forward -o "$file"
+        expect 0 '' "$wherry" report --check "$file"
+        valid "$file"
+        cp "$file" "$work/out"
+        check json '{o["phase"] for o in d["ops"]} == {"forward"} and list(d["plans"][0]["phases"]) == ["forward"]'
         check json 'd["devices"][0]["timer"]["status"] != "ok" or d["plans"][0]["limit_seconds"] > 0'
         check json '{"dram.copy", "compute.f32", "launch.seconds"} <= {c["id"] for c in d["ceilings"] if c["best"]}'
         check json 'd["run"]["sentinel"]["last_seconds"] > 0 and d["run"]["cache_modes"] == ["warm", "cold"]'
@@ -257,7 +260,7 @@ for device in $devices; do
     check awk 'length > 80 && !/^(note|!)/ { exit 1 }' "$work/out"
 done
 expect 0 '' bench reference --caches warm --format csv
-check csv 'len(rows) == 20 and rows[0]["device"] == "reference" and rows[0]["warm_bandwidth"] == ""'
+check csv 'len(rows) == 20 and float(rows[0]["warm_median"]) > 0 and rows[0]["device"] == "reference" and rows[0]["warm_bandwidth"] == ""'
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

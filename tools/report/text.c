@@ -284,7 +284,10 @@ static void print_devices(const json_t *record, struct output *out)
             output_format(out, "%.60s, driver %.60s\n", field_text(device, "api"), field_text(device, "driver"));
         print_ceilings(record, device, out);
         const char *status = field_text(device, "timer.status");
-        output_format(out, "timer: %s, %s", *status ? field_text(device, "timer.kind") : "-", *status ? status : "-");
+        if (*status)
+            output_format(out, "timer: %s, %s", field_text(device, "timer.kind"), status);
+        else
+            output_text(out, "timer: not tested");
         double drift = field_number(record, "run.sentinel.drift");
         if (isfinite(drift)) output_format(out, "; drift %.1f %%", 100 * drift);
         output_text(out, "\n");
