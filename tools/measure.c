@@ -247,7 +247,8 @@ static json_t *group_json(const struct measuring *m, const wherry_group_measure 
     const wherry_traffic *t = &g->traffic;
     const char *phase = !m->training ? "encode" : cost->backward ? "backward" : "forward";
     bool exact = strcmp(m->tool->device_info.id, "reference") == 0, timer_ok = g->timer == WHERRY_TIMER_OK;
-    bool has_cold = cold && cold->cold.n;
+    /* Cold times by the host's clock do not stand beside warm ones by the device's. */
+    bool has_cold = cold && cold->cold.n && (cold->timer == WHERRY_TIMER_OK || !timer_ok);
     json_t *value = need(json_pack("{s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:{s:s, s:s}, s:I, s:f}", "id",
                                    cost->name, "plan", m->tool->plan.plan, "dev", 0, "class", class_name(cost->class_),
                                    "phase", phase, "layer", cost->layer < 0 ? json_null() : json_integer(cost->layer),

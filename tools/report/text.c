@@ -266,11 +266,14 @@ static void print_ceilings(const json_t *record, const json_t *device, struct ou
     output_format(out, "\ncache %s", format_unit(highest(record, device, caches, &id), "B/s", a));
     if (field_number(device, "cache.bytes") > 0)
         output_format(out, " to %s", format_bytes(field_number(device, "cache.bytes"), b));
+    output_format(out, ", launch %s\n", format_unit(record_ceiling(record, device, "launch.seconds"), "s", a));
+    unsigned shown = 0;
     for (size_t n = 0; n < 3; n++) {
         double value = record_ceiling(record, device, units[n][0]);
-        if (value > 0) output_format(out, ", %s %s", units[n][1], format_unit(value, "flop/s", a));
+        if (value > 0)
+            output_format(out, "%s%s %s", shown++ ? ", " : "", units[n][1], format_unit(value, "flop/s", a));
     }
-    output_format(out, ", launch %s\n", format_unit(record_ceiling(record, device, "launch.seconds"), "s", a));
+    output_text(out, shown ? "\n" : "");
 }
 
 static void print_devices(const json_t *record, struct output *out)
