@@ -278,7 +278,7 @@ json_t *groups_json(const wherry_analysis *analysis)
     const wherry_cost *operators = wherry_analysis_operators(analysis, &operator_count);
     json_t *list = need(json_array());
     for (size_t n = 0; n < count; n++) {
-        json_t *group = cost_json(&groups[n], true, false), *members = need(json_array());
+        json_t *group = cost_json(&groups[n], true), *members = need(json_array());
         for (size_t o = 0; o < operator_count; o++)
             if (wherry_analysis_group_of(analysis, o) == n)
                 json_array_append_new(members, json_string(operators[o].name));
@@ -307,7 +307,7 @@ static json_t *costs_json(const wherry_cost *costs, size_t count)
     json_t *list = need(json_array());
     for (size_t n = 0; n < count; n++) {
         char text[NUMBER_SIZE];
-        json_t *one = cost_json(&costs[n], false, false);
+        json_t *one = cost_json(&costs[n], false);
         json_object_set_new(one, "paper_gflop", json_string(paper_format_flops(costs[n].flops, text)));
         json_array_append_new(list, one);
     }

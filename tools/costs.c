@@ -30,8 +30,6 @@ static void cost_add(struct cost_sum *sum, const wherry_cost *cost)
     sum->count++;
     sum->flops += cost->flops;
     sum->seconds += cost->seconds;
-    sum->seconds_p05 += cost->seconds_p05;
-    sum->seconds_p95 += cost->seconds_p95;
     sum->bytes_read += (double)cost->bytes_read;
     sum->bytes_written += (double)cost->bytes_written;
 }
@@ -70,7 +68,7 @@ const char *format_ratio(double a, double b, const char *format, char text[NUMBE
     return text;
 }
 
-json_t *cost_json(const wherry_cost *cost, bool group, bool measured)
+json_t *cost_json(const wherry_cost *cost, bool group)
 {
     json_t *value =
         need(json_pack("{s:s, s:s, s:i, s:I, s:I, s:I}", "name", cost->name, "class", class_name(cost->class_), "layer",
@@ -86,11 +84,6 @@ json_t *cost_json(const wherry_cost *cost, bool group, bool measured)
     } else {
         json_object_set_new(value, "einsum", *cost->einsum ? json_string(cost->einsum) : json_null());
         json_object_set_new(value, "dims", json_string(cost->dims));
-    }
-    if (measured) {
-        json_object_set_new(value, "seconds", json_real(cost->seconds));
-        json_object_set_new(value, "seconds_p05", json_real(cost->seconds_p05));
-        json_object_set_new(value, "seconds_p95", json_real(cost->seconds_p95));
     }
     return value;
 }

@@ -9,7 +9,6 @@ struct cost_sum {
     const wherry_cost *first;
     uint32_t count;
     double flops, seconds, bytes_read, bytes_written;
-    double seconds_p05, seconds_p95; /* sums of percentiles: of several costs a bound of theirs */
 };
 
 /* Measures a batch on the tool's session: the costs of at most *count groups with their times, the number that there
@@ -24,6 +23,6 @@ struct cost_sum costs_total(const wherry_cost *costs, size_t count);
 const char *cost_sum_name(const struct cost_sum *sum, bool separate);
 /* "12.3", and "-" for a division by nothing. */
 const char *format_ratio(double a, double b, const char *format, char text[NUMBER_SIZE]);
-json_t *cost_json(const wherry_cost *cost, bool group, bool measured);
+json_t *cost_json(const wherry_cost *cost, bool group);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "report/fields.h"
 #include "report/format.h"
+#include "report/record.h"
 #include "report/write.h"
 #include "session.h"
 
@@ -172,10 +173,10 @@ static json_t *change_json(const struct change *change)
 {
     static const char *const names[] = {"same", "slower", "faster"};
     return need(json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:[o, o], s:o, s:s}", "plan", change->plan, "name",
-                          change->name, "caches", change->mode, "before", number_json(change->before), "after",
-                          number_json(change->after), "ratio", number_json(change->ratio), "ratio_ci95",
-                          number_json(change->low), number_json(change->high), "lost_seconds",
-                          number_json(change->lost), "verdict", names[change->verdict]));
+                          change->name, "caches", change->mode, "before", record_number(change->before), "after",
+                          record_number(change->after), "ratio", record_number(change->ratio), "ratio_ci95",
+                          record_number(change->low), record_number(change->high), "lost_seconds",
+                          record_number(change->lost), "verdict", names[change->verdict]));
 }
 
 static json_t *comparison_json(const struct comparison *c)

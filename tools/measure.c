@@ -281,8 +281,8 @@ static json_t *phases_json(const struct measuring *m, const struct plan_measure 
             json_object_set_new(
                 phases, phase_names[phase],
                 need(json_pack("{s:o, s:o}", "host_seconds",
-                               number_json(step->host.n ? step->host.median : (double)NAN), "device_seconds",
-                               number_json(step->kernels.n ? step->kernels.median : (double)NAN))));
+                               record_number(step->host.n ? step->host.median : (double)NAN), "device_seconds",
+                               record_number(step->kernels.n ? step->kernels.median : (double)NAN))));
     }
     return phases;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "report/derive.h"
+#include "report/format.h"
 #include "report/record.h"
 #include "report/write.h"
 #include "session.h"
@@ -44,17 +45,8 @@ static int measure(struct roof_tool *r)
 /* "4.18 TB/s", "60.1 Tflop/s", "2.50 us". */
 static const char *format_ceiling(wherry_unit unit, double value, char text[NUMBER_SIZE])
 {
-    static const char *const prefixes[] = {"n", "u", "m", "", "k", "M", "G", "T", "P"};
     static const char *const units[] = {"B/s", "flop/s", "s"};
-    int prefix = 3;
-    while (value >= 999.5 && prefix < 8) value /= 1000, prefix++;
-    while (value < 0.9995 && prefix > 0) value *= 1000, prefix--;
-    snprintf(text, NUMBER_SIZE, "%.*f %s%s",
-             value < 9.995   ? 2
-             : value < 99.95 ? 1
-                             : 0,
-             value, prefixes[prefix], units[unit]);
-    return text;
+    return format_unit(value, units[unit], text);
 }
 
 /* The value at another time than the median. */

@@ -229,7 +229,7 @@ import json, sys
 print(*[d["id"] for d in json.load(open(sys.argv[1]))["devices"] if d["usable"]])' "$work/devices.json")}
 bench() { # DEVICE OPTION...
     "$wherry" bench layer -q --device "$1" --config bert-base --hidden 32 --heads 2 --feed-forward 32 --lengths 5,3 \
-        --repeats 5 --warm 0 "${@:2}"
+        --repeats 5 --warm 0 --cache "${WHERRY_TEST_CACHE:-$work/kernels}" "${@:2}"
 }
 # Ceilings take long on a CPU driver: they are measured on one device.
 roof=''

@@ -6,6 +6,7 @@
 
 #include "report/fields.h"
 #include "report/format.h"
+#include "report/record.h"
 #include "session.h"
 
 const char *const class_names[3] = {"contraction", "normalization", "elementwise"};
@@ -37,7 +38,7 @@ static void derive_ceilings(json_t *record)
     {
         double seconds = field_number(ceiling, "time.median"), amount = field_number(ceiling, "amount");
         if (is_rate(ceiling) && seconds > 0 && amount > 0)
-            json_object_set_new(ceiling, "value", number_json(amount / seconds));
+            json_object_set_new(ceiling, "value", record_number(amount / seconds));
     }
     json_array_foreach(ceilings, n, ceiling)
     {
@@ -150,7 +151,7 @@ static json_t *derived_json(const wherry_derived *d)
                    {"limit_seconds", d->limit_seconds},
                    {"headroom", d->headroom}};
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
-        json_object_set_new(value, numbers[n].name, number_json(numbers[n].number));
+        json_object_set_new(value, numbers[n].name, record_number(numbers[n].number));
     json_object_set_new(value, "regime", json_string(wherry_regime_name(d->regime)));
     json_object_set_new(value, "over_peak", json_boolean(d->over_peak));
     return value;
@@ -223,10 +224,11 @@ static json_t *classes_json(const struct plan_sums *sums)
     for (size_t n = 0; n < 3; n++) {
         const struct class_sum *sum = &sums->classes[n];
         bool timed = sums->seconds > 0;
-        json_array_append_new(list, need(json_pack("{s:s, s:o, s:o, s:o, s:o}", "class", class_names[n], "seconds",
-                                                   number_json(timed ? sum->seconds : (double)NAN), "flops",
-                                                   number_json(sum->flops), "bytes", number_json(sum->bytes), "share",
-                                                   number_json(timed ? sum->seconds / sums->seconds : (double)NAN))));
+        json_array_append_new(list,
+                              need(json_pack("{s:s, s:o, s:o, s:o, s:o}", "class", class_names[n], "seconds",
+                                             record_number(timed ? sum->seconds : (double)NAN), "flops",
+                                             record_number(sum->flops), "bytes", record_number(sum->bytes), "share",
+                                             record_number(timed ? sum->seconds / sums->seconds : (double)NAN))));
     }
     return list;
 }
@@ -243,19 +245,19 @@ static void derive_plan(json_t *record, json_t *plan)
     json_array_foreach(ops, n, op)
     {
         if (op_of_plan(op, plan))
-            json_object_set_new(op, "share", number_json(field_number(op, "warm.median") / sums.seconds));
+            json_object_set_new(op, "share", record_number(field_number(op, "warm.median") / sums.seconds));
     }
     double host = field_number(plan, "step.host.median"), gap = host - field_number(plan, "step.kernels.median");
     double limit = sums.derived ? sums.limit : (double)NAN;
-    json_object_set_new(json_object_get(plan, "step"), "gap_seconds", number_json(gap));
+    json_object_set_new(json_object_get(plan, "step"), "gap_seconds", record_number(gap));
     json_object_set_new(plan, "by_class", classes_json(&sums));
     json_t *regimes = sums.derived ? need(json_object()) : json_null();
     for (size_t r = 0; r < REGIMES && sums.derived; r++)
-        json_object_set_new(regimes, regime_names[r], number_json(sums.regimes[r]));
-    if (sums.derived) json_object_set_new(regimes, "gap", number_json(gap));
+        json_object_set_new(regimes, regime_names[r], record_number(sums.regimes[r]));
+    if (sums.derived) json_object_set_new(regimes, "gap", record_number(gap));
     json_object_set_new(plan, "by_regime", regimes);
-    json_object_set_new(plan, "limit_seconds", number_json(limit));
-    json_object_set_new(plan, "headroom", number_json(host / limit));
+    json_object_set_new(plan, "limit_seconds", record_number(limit));
+    json_object_set_new(plan, "headroom", record_number(host / limit));
 }
 
 /* ---- warnings ---- */
@@ -346,7 +348,7 @@ void record_derive(json_t *record)
     json_t *op, *plan, *sentinel = field_get(record, "run.sentinel");
     if (sentinel) {
         double first = field_number(sentinel, "first_seconds"), last = field_number(sentinel, "last_seconds");
-        json_object_set_new(sentinel, "drift", number_json(last / first - 1));
+        json_object_set_new(sentinel, "drift", record_number(last / first - 1));
     }
     derive_ceilings(record);
     json_array_foreach(json_object_get(record, "ops"), n, op) derive_op(record, op);

@@ -53,8 +53,6 @@ double time_bound(const json_t *time, size_t side)
     return json_is_number(bound) ? json_number_value(bound) : (double)NAN;
 }
 
-json_t *number_json(double value) { return need(isfinite(value) ? json_real(value) : json_null()); }
-
 json_t *record_device_of(const json_t *record, const json_t *entry)
 {
     size_t n;

@@ -18,9 +18,6 @@ json_t *field_get(const json_t *object, const char *path);
 /* Of the 95 % interval of a time: the lower one (0), the upper one (1). NAN where there is none. */
 double time_bound(const json_t *time, size_t side);
 
-/* null for what is no finite number. */
-json_t *number_json(double value);
-
 /* The entry of the record's array whose "dev" is this; NULL: none. */
 json_t *record_device_of(const json_t *record, const json_t *entry);
 /* Whether the operation was measured in this plan. */

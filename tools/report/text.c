@@ -270,8 +270,7 @@ static void print_ceilings(const json_t *record, const json_t *device, struct ou
     unsigned shown = 0;
     for (size_t n = 0; n < 3; n++) {
         double value = record_ceiling(record, device, units[n][0]);
-        if (value > 0)
-            output_format(out, "%s%s %s", shown++ ? ", " : "", units[n][1], format_unit(value, "flop/s", a));
+        if (value > 0) output_format(out, "%s%s %s", shown++ ? ", " : "", units[n][1], format_unit(value, "flop/s", a));
     }
     output_text(out, shown ? "\n" : "");
 }
