@@ -172,10 +172,7 @@ static int measure_phase(struct measuring *m, int phase, bool cold, const struct
                                 .cold = cold,
                                 .cache_bytes = m->cache_bytes};
     *step = (wherry_step_measure){.struct_size = sizeof *step};
-    progress_start(m->tool->options);
-    progress_show("measuring plan %s%s", m->tool->plan.plan, cold ? ", cold caches" : "");
     wherry_status status = wherry_measure(m->tool->session, &m->batch->batch, &desc, groups, &count, step);
-    progress_end();
     return status ? tool_error(m->tool, status, NULL) : EXIT_FINE;
 }
 

@@ -6,6 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 wherry=${WHERRY:?set WHERRY to the command}
 device=${WHERRY_DEVICE:-reference}
 python=${PYTHON:-python3}
+# shellcheck source=tests/cli/expect.sh
 . "$here/expect.sh"
 model=$work/model
 embed() { "$wherry" embed --model "$model" --device "$device" "$@"; }

@@ -7,6 +7,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 wherry=${WHERRY:?set WHERRY to the command}
 python=${PYTHON:-python3}
+# shellcheck source=tests/cli/expect.sh
 . "$here/expect.sh"
 schema=${SCHEMA:-$here/../../docs/report.schema.json}
 make=$here/../report/make_record.py
