@@ -229,10 +229,11 @@ static bool sample_device(struct bench *b, struct work *w, double *seconds, stru
 }
 
 /* What four more runs take. Of one run the least time ever seen: whatever keeps the host from looking adds to it, and
- * would make four more look shorter than they are. */
+ * would make four more look shorter than they are. Where four more are lost in what the host's waiting varies by, all
+ * five with the waiting: more than they took, so that no rate comes out too high. */
 static bool sample_host(struct bench *b, struct work *w, double *seconds, struct error *e)
 {
-    double one, all;
+    double one, all = 0;
     int looks = w->one > 0 ? 1 : 3;
     for (int i = 0; i < looks; i++) {
         TRY(work_run(b, w, 1, NULL, &one, e));
@@ -243,8 +244,8 @@ static bool sample_host(struct bench *b, struct work *w, double *seconds, struct
         *seconds = (all - w->one) / (WORK_STEPS - 1);
         if (*seconds > 0) return true; /* else other work was in the way of one and not of five */
     }
-    return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: %d runs of a kernel take no longer than one by the host's clock",
-                w->ceiling.id, WORK_STEPS);
+    *seconds = all / WORK_STEPS;
+    return true;
 }
 
 bool work_sample(struct bench *b, struct work *w, double *seconds, struct error *e)

@@ -17,7 +17,7 @@ double samples_quantile(const double *sorted, size_t n, double q)
     double at = q * (double)(n - 1);
     size_t low = (size_t)at;
     double rest = at - (double)low;
-    return low + 1 < n ? sorted[low] * (1 - rest) + sorted[low + 1] * rest : sorted[low];
+    return low + 1 < n ? sorted[low] + rest * (sorted[low + 1] - sorted[low]) : sorted[low];
 }
 
 /* Ranks (from 0) of the order statistics between which the median lies with 95 %: of n values, the number below the
