@@ -2,15 +2,17 @@
 # gpu.sh
 # Tests and measures an already built Wherry on the GPUs of this machine, through OpenCL and Vulkan: runs the test
 # programs, then `wherry roof`, `wherry bench` and `wherry bench layer` over the standard shapes, each with a record as
-# its result, PyTorch's time for the same work where python3 has torch with CUDA; makes a page of all records, checks
-# them, and prints tables. Installs nothing, compiles nothing.
+# its result; clpeak, where it is installed, and PyTorch, where python3 has torch with CUDA, do the same work; makes a
+# page of all records, checks them, and prints tables. Installs nothing, compiles nothing.
 #   BUILD    folder of the build (default: build/release)
 #   OUT      folder for results, made if missing (default: build/gpu)
 #   TESTS    programs to run first (default: "test_groups test_training test_encode test_golden"; "": none)
-#   BENCH    shapes, as MODEL:BATCHxSEQ (default: the five of bench/results; "": none)
+#   BENCH    shapes, as MODEL:BATCHxSEQ (default: the six of bench/results; "": none)
 #   LAYERS   shapes of one layer of BERT-large in training, as BATCHxSEQ or BATCHxSEQ:PLAN (default: "8x512 96x128
-#            64x512:flash", the first two in all plans; "": none)
+#            64x512:flash 1x128", all but the third in all plans; "": none)
 #   ROOF     "no": leaves out `wherry roof`; the benches measure ceilings themselves (default: yes)
+#   PROCESSES  how many processes measure the first of LAYERS once more, plan flash, to see how well that repeats
+#            (default: 5; 0: none)
 #   DTYPE    storage type of the benches (default: f16)
 #   DEBS     folder of Debian packages with loaders and libraries, unpacked into OUT and used from there: for machines
 #            that have a driver and nothing else. NVIDIA's driver is registered for OpenCL and Vulkan where it is not.
@@ -27,8 +29,8 @@ cd "$(dirname "$0")/.."
 
 build=${BUILD:-build/release} out=${OUT:-build/gpu} dtype=${DTYPE:-f16}
 tests=${TESTS-test_groups test_training test_encode test_golden}
-bench=${BENCH-minilm-l6:1x32 minilm-l6:64x128 minilm-l6:256x256 bert-base:64x128 bert-base:32x512}
-layers=${LAYERS-8x512 96x128 64x512:flash} roof=${ROOF:-yes}
+bench=${BENCH-minilm-l6:1x32 minilm-l6:8x128 minilm-l6:64x128 minilm-l6:256x256 bert-base:64x128 bert-base:32x512}
+layers=${LAYERS-8x512 96x128 64x512:flash 1x128} roof=${ROOF:-yes} processes=${PROCESSES-5}
 
 say() { printf '\n== %s (at %d s)\n' "$*" "$SECONDS"; }
 die() {
@@ -121,6 +123,13 @@ torch=no
 if python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then torch=yes; fi
 [ "$torch" = yes ] || printf '\nno PyTorch with CUDA here: nothing to compare with\n'
 
+# One layer of BERT-large in training.
+bench_layer() { # DEVICE BATCHxSEQ PLAN FILE
+    "$build/wherry" bench layer --config bert-large --batch "${2%x*}" --seq "${2#*x}" --device "$1" --dtype "$dtype" \
+        --plan "$3" --phase both --activation relu --dropout 0.1 --json -o "$4"
+}
+
+rm -rf "$out/repeat"
 rm -f "$out"/roof-*.json "$out"/bench-*.json "$out"/layer-*.json "$out"/pytorch*.json
 for device in $devices; do
     [ "$roof" = yes ] || break
@@ -141,11 +150,32 @@ for shape in $layers; do
     case $shape in *:*) plan=${shape#*:} ;; esac
     say "bench layer, plan $plan, $size"
     for device in $devices; do
-        "$build/wherry" bench layer --config bert-large --batch "${size%x*}" --seq "${size#*x}" --device "$device" \
-            --dtype "$dtype" --plan "$plan" --phase both --activation relu --dropout 0.1 \
-            --json -o "$out/layer-$size-${device/:/-}.json" || failed="$failed layer:$shape:$device"
+        bench_layer "$device" "$size" "$plan" "$out/layer-$size-${device/:/-}.json" ||
+            failed="$failed layer:$shape:$device"
     done
 done
+if [ -n "$layers" ] && [ "$processes" -gt 1 ]; then
+    shape=${layers%% *}
+    say "$processes processes, ${shape%%:*}"
+    mkdir -p "$out/repeat"
+    for device in $devices; do
+        for n in $(seq "$processes"); do
+            bench_layer "$device" "${shape%%:*}" flash "$out/repeat/${device/:/-}-$n.json" ||
+                failed="$failed repeat:$device"
+        done
+        python3 bench/repeat.py "$out/repeat/${device/:/-}"-*.json || failed="$failed repeat:$device"
+        printf '\n'
+    done >"$out/repeat.md"
+    cat "$out/repeat.md"
+fi
+if [ "$roof" = yes ] && command -v clpeak >/dev/null 2>&1; then
+    say "clpeak"
+    clpeak --global-bandwidth --compute-sp | tee "$out/clpeak.txt" || failed="$failed clpeak"
+fi
+if [ "$roof" = yes ] && [ "$torch" = yes ]; then
+    say "PyTorch, copies and products"
+    python3 bench/peers/pytorch_roof.py --out "$out/pytorch_roof.json" || failed="$failed pytorch_roof"
+fi
 if [ -n "$bench" ] && [ "$torch" = yes ]; then
     say "PyTorch, encoders"
     python3 bench/peers/pytorch_encoder.py --shapes "${bench// /,}" --out "$out/pytorch.json" ||
