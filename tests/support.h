@@ -61,9 +61,18 @@ static inline bool support_is_gpu(wherry_context *context, const char *id)
     return info.type != WHERRY_DEVICE_CPU;
 }
 
+/* Whether kernels are compiled for the tests alone: see support_context. */
+static inline bool support_unoptimized(wherry_context *context, const char (*ids)[64], size_t n_devices)
+{
+    bool optimized = getenv("WHERRY_TEST_FEW");
+    for (size_t d = 0; d < n_devices && !optimized; d++) optimized = support_is_gpu(context, ids[d]);
+    return !optimized;
+}
+
 /* A context as the environment says, and the devices to test on. Where none of them is a GPU, OpenCL kernels are
- * compiled without optimization: PoCL takes a tenth of the time, and it is the kernels that are tested. test_encode and
- * test_golden have them optimized. Oclgrind interprets what the compiler leaves, so there they are optimized, too. */
+ * compiled without optimization: PoCL takes a tenth of the time, and it is the kernels that are tested. test_golden and
+ * the command's tests have them optimized. Oclgrind interprets what the compiler leaves, so there they are optimized,
+ * too. */
 static inline wherry_context *support_context(void (*log)(wherry_log_level level, const char *text, void *user),
                                               char ids[SUPPORT_MAX_DEVICES][64], size_t *n_devices)
 {
@@ -72,9 +81,7 @@ static inline wherry_context *support_context(void (*log)(wherry_log_level level
     wherry_context *context;
     if (wherry_context_create(&desc, &context)) return NULL;
     *n_devices = support_devices(context, ids);
-    bool optimized = getenv("WHERRY_TEST_FEW");
-    for (size_t d = 0; d < *n_devices && !optimized; d++) optimized = support_is_gpu(context, ids[d]);
-    if (!optimized) return context;
+    if (support_unoptimized(context, (const char(*)[64])ids, *n_devices)) return context;
     wherry_context_destroy(context);
     desc.unoptimized = false;
     return wherry_context_create(&desc, &context) ? NULL : context;

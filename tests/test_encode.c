@@ -39,6 +39,8 @@ static void count_free(void *pointer, void *user)
     free(pointer);
 }
 
+static bool unoptimized; /* see support_context */
+
 static wherry_context *context_make(struct counter *counter, const char *cache)
 {
     wherry_context *context;
@@ -46,7 +48,8 @@ static wherry_context *context_make(struct counter *counter, const char *cache)
                                       .alloc = counter ? count_alloc : NULL,
                                       .free = counter ? count_free : NULL,
                                       .user = counter,
-                                      .cache_dir = cache ? cache : getenv("WHERRY_TEST_CACHE")};
+                                      .cache_dir = cache ? cache : getenv("WHERRY_TEST_CACHE"),
+                                      .unoptimized = unoptimized};
     assert_int_equal(wherry_context_create(&desc, &context), WHERRY_STATUS_OK);
     return context;
 }
@@ -234,7 +237,7 @@ static void test_out_of_memory(void **state)
         for (size_t at = 1; !reached_end; at += at < 64 ? 1 : 7) {
             struct failing f = {.fail_at = at};
             const wherry_context_desc desc = {
-                sizeof desc, failing_alloc, failing_free, NULL, &f, getenv("WHERRY_TEST_CACHE")};
+                sizeof desc, failing_alloc, failing_free, NULL, &f, getenv("WHERRY_TEST_CACHE"), unoptimized};
             wherry_context *context = NULL;
             wherry_device *device = NULL;
             wherry_model *model = NULL;
@@ -478,8 +481,8 @@ static void *thread_encode(void *user)
     wherry_session *session = NULL;
     const uint32_t lengths[] = {7, 30, 0};
     wherry_batch batch = support_batch(lengths, 97, 2, 4);
-    const wherry_context_desc context_desc = {.struct_size = sizeof context_desc,
-                                              .cache_dir = getenv("WHERRY_TEST_CACHE")};
+    const wherry_context_desc context_desc = {
+        .struct_size = sizeof context_desc, .cache_dir = getenv("WHERRY_TEST_CACHE"), .unoptimized = unoptimized};
     const wherry_session_desc desc = {.struct_size = sizeof desc, .max_tokens = 64};
     w->status = wherry_context_create(&context_desc, &context);
     if (!w->status) w->status = wherry_device_open(context, w->device, &device);
@@ -515,6 +518,7 @@ int main(void)
 {
     wherry_context *context = context_make(NULL, NULL);
     n_devices = support_devices(context, devices);
+    unoptimized = support_unoptimized(context, (const char(*)[64])devices, n_devices);
     wherry_context_destroy(context);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_devices_agree), cmocka_unit_test(test_batch_invariance),
