@@ -9,6 +9,7 @@ Exit status 77: Chromium, its driver or Selenium are missing. Screenshots go int
 """
 
 import base64
+import gzip
 import json
 import os
 import re
@@ -82,10 +83,20 @@ class Page:
         self.resize(1280)
         browser.get_log("performance")
         started = time.monotonic()
-        browser.get(self.path.as_uri())
-        self.run(WAIT)
+        self.open()
         self.seconds = time.monotonic() - started
         self.check("opening")
+
+    def open(self):
+        """Until all is drawn: unpacking the data is asynchronous."""
+        self.browser.get(self.path.as_uri())
+        for _ in range(6000):
+            if self.run("return 'ready' in document.documentElement.dataset"):
+                break
+            time.sleep(0.01)
+        else:
+            expect(False, "never ready:", self.browser.get_log("browser"))
+        self.run(WAIT)
 
     def run(self, script, *arguments):
         return self.browser.execute_script(script, *arguments)
@@ -244,7 +255,7 @@ def use_pictures(page):
     for section in page.run(
         "return [...document.querySelectorAll('section')].filter((node) => node.querySelector('.figure > svg')).map((node) => node.id)"
     ):
-        page.browser.get(page.path.as_uri())  # Chromium stops a page's eleventh download that no user asked for
+        page.open()  # Chromium stops a page's eleventh download that no user asked for
         for kind in ("SVG", "PNG"):
             page.run("document.querySelector(`#${arguments[0]} [data-export=${arguments[1]}]`).click()", section, kind)
             data = wait_for_file(downloads / f"wherry-{section}.{kind.lower()}")
@@ -569,6 +580,52 @@ def test_downloads(page, records):
     page.check("downloads")
 
 
+def packed_records(text):
+    return re.findall(r'<script type="application/gzip" class="record">(.*)</script>', text)
+
+
+def test_packing(page, records):
+    """The data can be had without a browser, is the same in every page of the same records, and is small."""
+    text = page.path.read_text(encoding="utf-8")
+    packed = packed_records(text)
+    plain = [gzip.decompress(base64.b64decode(one, validate=True)) for one in packed]
+    expect([json.loads(one) for one in plain] == list(records), "the records in the source are not what they were")
+    times = [base64.b64decode(one)[4:8] for one in packed]
+    expect(all(time == bytes(4) for time in times), "the time is in the data:", times)
+    print(f"{page.path.name}: {len(text)} bytes, records {sum(map(len, packed))} of {sum(map(len, plain))}")
+
+
+def test_damaged(page, folder):
+    """What can't be read is named, and all else drawn; a browser that can unpack nothing says so."""
+    text = page.path.read_text(encoding="utf-8")
+    packed = packed_records(text)
+    middle = len(packed[1]) // 2
+    other = "A" if packed[1][middle] != "A" else "B"
+    damages = {
+        "flipped": packed[1][:middle] + other + packed[1][middle + 1 :],
+        "short": packed[1][: middle // 4 * 4],
+        "foreign": "?" + packed[1][1:],
+        "nothing": "",
+    }
+    first = json.loads(gzip.decompress(base64.b64decode(packed[0])))["devices"][0]["name"]
+    for name, damaged in damages.items():
+        path = folder / f"damaged-{name}.html"
+        path.write_text(text.replace(packed[1], damaged), encoding="utf-8")
+        broken = Page(page.browser, path, folder)
+        messages = broken.texts(".problem")
+        expect(len(messages) == 1 and f"Record 2 of the {len(packed)}" in messages[0], name, "says", messages)
+        expect(broken.count(".trust") == len(packed) - 1 and first in broken.one("#title").text, name, "draws less")
+    broken.screenshot("damaged-1280-light")
+    script = page.browser.execute_cdp_cmd(
+        "Page.addScriptToEvaluateOnNewDocument", {"source": "delete self.DecompressionStream"}
+    )
+    old = Page(page.browser, page.path, folder)
+    expect("can't unpack" in old.one(".problem").text, "an old browser says", old.texts(".problem"))
+    expect(not old.one("main").is_displayed() and not old.one("#filters").is_displayed(), "headings over nothing")
+    old.screenshot("old-1280-light")
+    page.browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+
+
 def test_trust(page, records):
     boxes = page.all(".trust")
     expect(len(boxes) == len(records), len(boxes), "boxes")
@@ -651,11 +708,13 @@ def main():
         test_pointer(page)
         test_trust(page, records)
         test_downloads(page, records.values())
+        test_packing(page, records.values())
         test_print(page)
         used = use_every_control(page)
         use_pictures(page)
         use_themes(page, "main")
         print(f"main: {used[0]} controls, {used[1]} tables, {page.checks} checks")
+        test_damaged(page, folder)
 
         page, records = make("layers", "lavapipe")
         test_layers(page, records["lavapipe"])
@@ -665,6 +724,7 @@ def main():
         used = use_every_control(page)
         use_themes(page, "odd")
         test_downloads(page, records.values())
+        test_packing(page, records.values())
         test_hostile(page, records["hostile"]["devices"][0]["name"])
         print(f"odd: {used[0]} controls, {used[1]} tables, {page.checks} checks")
 

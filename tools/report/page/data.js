@@ -23,16 +23,35 @@ function tag_name(index) {
     return (index >= 26 ? tag_name(Math.floor(index / 26) - 1) : "") + String.fromCharCode(65 + (index % 26));
 }
 
-function read_records() {
-    const records = [];
-    for (const script of find_all("script.record")) {
-        try {
-            records.push({ data: object(JSON.parse(script.textContent)), text: script.textContent });
-        } catch (error) {
-            records.push({ data: { status: "can't be read: " + error.message }, text: script.textContent });
-        }
+/* atob, since fetching a data: URL would be a request, which the page's policy refuses. */
+function unpack(text) {
+    const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+    return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+}
+
+/* Says above everything else why something is not shown. */
+function complain(text) {
+    find("main").before(html("p", { class: "problem", role: "alert" }, text));
+}
+
+async function read_record(script, index, scripts) {
+    try {
+        const text = await unpack(script.textContent);
+        return { data: object(JSON.parse(text)), text };
+    } catch (error) { /* gzip's checksum and length make sure that no other damage gets through */
+        complain(`Record ${index + 1} of the ${scripts.length} in this page is left out, because its data is damaged ` +
+            `(${error.message || error.name}). Make the page again, or load another copy of it.`);
+        return null;
     }
-    return records;
+}
+
+async function read_records() {
+    if (typeof DecompressionStream === "undefined") {
+        complain("This browser can't unpack the data in this page, so there is nothing to draw: it has no " +
+            "DecompressionStream. Any current one does.");
+        return [];
+    }
+    return (await Promise.all(find_all("script.record").map(read_record))).filter((record) => record);
 }
 
 function describe_workload(workload) {
@@ -132,7 +151,7 @@ function read_series(records) {
     return all;
 }
 
-const records = read_records();
+const records = await read_records();
 const all_series = read_series(records);
 const plan_names = unique(
     all_series.flatMap((series) => [...series.plans.map((plan) => plan.plan), ...series.ops.map((op) => op.plan)]))

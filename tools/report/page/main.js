@@ -78,9 +78,12 @@ function watch_width() {
 
 make_title();
 make_theme(find("#header-tools"));
-find("#header-tools")
-    .append(records_button(
-        records, "wherry report", records.length === 1 ? "Download data (JSON)" : "Download all data (JSON)"));
+if (records.length)
+    find("#header-tools")
+        .append(records_button(
+            records, "wherry report", records.length === 1 ? "Download data (JSON)" : "Download all data (JSON)"));
+else
+    for (const node of find_all("main, nav")) node.hidden = true; /* headings over nothing */
 make_filters(find("#filters"));
 make_sections();
 draw_all();
@@ -88,3 +91,6 @@ watch_width();
 find("#footer").textContent =
     `Drawn by wherry report from ${records.length === 1 ? "1 record" : records.length + " records"} ` +
     "that this page contains (schema rl-1, SI units: 1 GB = 10⁹ B). It asks nothing of the network.";
+/* The browser went to the URL's section before there was anything in it. */
+if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+document.documentElement.dataset.ready = "";
