@@ -38,9 +38,10 @@ async function read_record(script, index, scripts) {
     try {
         const text = await unpack(script.textContent);
         return { data: object(JSON.parse(text)), text };
-    } catch (error) { /* gzip's checksum and length make sure that no other damage gets through */
-        complain(`Record ${index + 1} of the ${scripts.length} in this page is left out, because its data is damaged ` +
-            `(${error.message || error.name}). Make the page again, or load another copy of it.`);
+    } catch { /* gzip's checksum and length make sure that no other damage gets through */
+        complain(
+            `Record ${index + 1} of the ${scripts.length} in this page is left out, because its data is damaged. ` +
+            "Make the page again, or load another copy of it.");
         return null;
     }
 }

@@ -76,21 +76,25 @@ function watch_width() {
     });
 }
 
-make_title();
-make_theme(find("#header-tools"));
-if (records.length)
+function show() {
     find("#header-tools")
         .append(records_button(
             records, "wherry report", records.length === 1 ? "Download data (JSON)" : "Download all data (JSON)"));
-else
-    for (const node of find_all("main, nav")) node.hidden = true; /* headings over nothing */
-make_filters(find("#filters"));
-make_sections();
-draw_all();
-watch_width();
-find("#footer").textContent =
-    `Drawn by wherry report from ${records.length === 1 ? "1 record" : records.length + " records"} ` +
-    "that this page contains (schema rl-1, SI units: 1 GB = 10⁹ B). It asks nothing of the network.";
-/* The browser went to the URL's section before there was anything in it. */
-if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+    make_title();
+    make_filters(find("#filters"));
+    make_sections();
+    draw_all();
+    watch_width();
+    find("#footer").textContent =
+        `Drawn by wherry report from ${records.length === 1 ? "1 record" : records.length + " records"} ` +
+        "that this page contains (schema rl-1, SI units: 1 GB = 10⁹ B). It asks nothing of the network.";
+    /* The browser went to the URL's section before there was anything in it. */
+    if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+}
+
+make_theme(find("#header-tools"));
+if (records.length)
+    show();
+else /* what there is to say has been said: no headings over nothing */
+    for (const node of find_all("nav, main, footer")) node.hidden = true;
 document.documentElement.dataset.ready = "";
