@@ -672,6 +672,25 @@ def test_print(page):
     page.check("printing")
 
 
+def test_names(page):
+    """Records of one device are called by what ran; by their type or time where that does not tell them apart."""
+    names = page.texts("[data-control=hidden] .name")
+    layer = "bert-large layer, 8 × "
+    expect(
+        names
+        == [
+            f"Vulkan · {layer}512, f16",
+            f"Vulkan · {layer}128",
+            f"OpenCL · {layer}512",
+            f"Vulkan · {layer}512, f32 · 2026-11-21T03:05:33Z",
+            f"Vulkan · {layer}512, f32 · 2026-11-22T03:05:33Z",
+        ],
+        names,
+    )
+    chosen = page.run("return ['a', 'b'].map((side) => document.querySelector(`[data-control=diff_${side}]`).value)")
+    expect(chosen == ["0", "2"], "the difference at first is between", chosen)
+
+
 def test_hostile(page, name):
     expect(page.run("return window.hacked === undefined"), "a name was executed")
     expect(page.count("img") == 0 and page.count("script:not(.record)") == 1, "a name became an element")
@@ -728,6 +747,19 @@ def main():
         test_packing(page, records.values())
         test_hostile(page, records["hostile"]["devices"][0]["name"])
         print(f"odd: {used[0]} controls, {used[1]} tables, {page.checks} checks")
+
+        for name, changes in (
+            ("shorter", {"lengths": [128] * 8}),
+            ("again", {"dtype": "f32"}),
+            ("later", {"dtype": "f32", "utc": "2026-11-22T03:05:33Z"}),
+        ):
+            changed = json.loads((folder / "h200-vulkan.json").read_text(encoding="utf-8"))
+            changed["run"]["utc"] = changes.pop("utc", changed["run"]["utc"])
+            changed["workload"].update(changes)
+            (folder / f"{name}.json").write_text(json.dumps(changed), encoding="utf-8")
+        page, _ = make("names", "h200-vulkan", "shorter", "h200-opencl", "again", "later")
+        test_names(page)
+        page.screenshot("names-1280-light")
 
         for name in ("roof", "bare", "empty"):
             page, _ = make("only-" + name, name)

@@ -55,7 +55,8 @@ async function read_records() {
     return (await Promise.all(find_all("script.record").map(read_record))).filter((record) => record);
 }
 
-function describe_workload(workload) {
+/* `brief`: for labels of a chart, without what seldom tells records apart. */
+function describe_workload(workload, brief = false) {
     const model = object(workload.model);
     const name = format_text(model.source || model.architecture);
     const lengths = unique(list(workload.lengths));
@@ -64,15 +65,15 @@ function describe_workload(workload) {
     const parts = [];
     if (workload.kind === "layer") {
         const layers = model.layers > 1 ? model.layers + " layers" : "layer";
-        parts.push((name === NONE ? "" : name + " ") + layers + (workload.training ? ", training" : ""));
+        parts.push((name === NONE ? "" : name + " ") + layers + (workload.training && !brief ? ", training" : ""));
     } else if (workload.kind) {
         parts.push((name === NONE ? "" : name + " ") + workload.kind);
     }
     if (lengths.length === 1)
-        parts.push(sequences + " × " + lengths[0] + " tokens");
+        parts.push(sequences + " × " + lengths[0] + (brief ? "" : " tokens"));
     else if (is_number(workload.tokens))
         parts.push(sequences + " sequences, " + format_count(workload.tokens) + " tokens");
-    if (workload.dtype) parts.push(workload.dtype);
+    if (workload.dtype && !brief) parts.push(workload.dtype);
     return parts.join(", ") || "unknown workload";
 }
 
@@ -126,14 +127,21 @@ function make_series(record, device, index) {
     return series;
 }
 
-/* Records with the same device and API are told apart by what ran, then by when. */
+/* Records with the same device and API are told apart by what ran, in what type, then by when. A device that is the
+ * only one stands in the title, and would only push that out of a label's room. */
 function name_series(all) {
     const repeated = () => {
         const count = new Map();
         for (const series of all) count.set(series.label, (count.get(series.label) || 0) + 1);
         return all.filter((series) => count.get(series.label) > 1);
     };
-    for (const series of repeated()) series.label += " · " + series.workload;
+    if (repeated().length) {
+        const one_device = unique(all.map((series) => series.name)).length === 1;
+        for (const series of all)
+            series.label = (one_device ? "" : series.name + " · ") + series.api + " · " +
+                describe_workload(object(series.record.data.workload), true);
+    }
+    for (const series of repeated()) series.label += ", " + format_text(series.dtype);
     for (const series of repeated()) series.label += " · " + format_text(object(series.record.data.run).utc);
 }
 

@@ -152,10 +152,11 @@ charts.set("diff", {
     reads: [...ITEM_STATE, "diff_a", "diff_b", "diff_all"],
     tools() {
         if (!diff_possible()) return [];
-        const choices = all_series.filter((series) => series.ops.length)
-                            .map((series) => [series.index, series.tag + "  " + series.label]);
-        state.diff_a = choices[0][0];
-        state.diff_b = choices[1][0];
+        const [first, ...others] = all_series.filter((series) => series.ops.length);
+        const choices = [first, ...others].map((series) => [series.index, series.tag + "  " + series.label]);
+        state.diff_a = first.index;
+        /* Of the same work, so that there is something to compare. */
+        state.diff_b = (others.find((series) => series.workload === first.workload) || others[0]).index;
         return [dropdown("diff_a", "A", choices), dropdown("diff_b", "B", choices), toggle("diff_all", "all rows")];
     },
     draw(figure, width) {

@@ -92,16 +92,18 @@ function cluster_lines(drawn, height_of, near) {
     return clusters;
 }
 
-/* "A B DRAM 4.21, 4.25 TB/s", each letter in its device's colour. */
+/* "A B DRAM 4.21 to 4.25 TB/s", each letter in its device's colour. */
 function roof_label(cluster, short) {
     const { line } = cluster[0];
     const unit = short ? "" : line.slope ? "B/s" : "flop/s";
-    const rates = unique(cluster.map((one) => si(one.line.slope || one.line.level, unit)));
-    const shown = rates.length > 2 ? [rates[0], "…", rates[rates.length - 1]] : rates;
-    const tags = cluster.slice(0, 8).map(
-        (one) =>
-            svg("tspan", { class: "of-series", style: `--s: ${one.line.series.colour}` }, one.line.series.tag + " "));
-    const words = line.name + " " + shown.join(", ");
+    const rates = cluster.map((one) => one.line.slope || one.line.level);
+    const [low, high] = [Math.min(...rates), Math.max(...rates)].map((rate) => si(rate, unit).split(SPACE));
+    const least = low[1] === high[1] ? low[0] : low.join(SPACE);
+    const shown = (low.join() === high.join() ? "" : least + " to ") + high.join(SPACE);
+    const all = unique(cluster.map((one) => one.line.series)).sort((a, b) => a.index - b.index);
+    const tags = all.slice(0, 8).map(
+        (series) => svg("tspan", { class: "of-series", style: `--s: ${series.colour}` }, series.tag + " "));
+    const words = line.name + " " + shown;
     return { parts: [...tags, words], length: 2 * tags.length + words.length };
 }
 
