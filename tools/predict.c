@@ -7,11 +7,7 @@
 
 enum { UNFUSED = PLAN_ALL - 1 };
 
-static const char *bound_name(wherry_regime bound)
-{
-    static const char *const names[] = {"-", "launch", "cache", "memory", "compute"};
-    return names[bound];
-}
+static const char *bound_name(wherry_regime bound) { return bound ? wherry_regime_name(bound) : "-"; }
 
 /* ---- sums ---- */
 

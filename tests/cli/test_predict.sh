@@ -1,39 +1,12 @@
 #!/usr/bin/env bash
 # Tests wherry analyze --device-spec from outside: known devices, files of peaks and of measured ceilings, good and bad.
 set -u
+here=$(cd "$(dirname "$0")" && pwd)
 wherry=${WHERRY:?set WHERRY to the command}
 python=${PYTHON:-python3}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/cli/expect.sh
+. "$here/expect.sh"
 cd "$work" || exit 1
-passed=0 failed=0
-
-pass() { passed=$((passed + 1)); }
-flunk() {
-    failed=$((failed + 1))
-    printf 'FAILED: %s\n' "$*"
-    sed 's/^/    /' "$work/${log:-err}"
-}
-# expect CODE PATTERN COMMAND...: this exit code, and on standard error a line with PATTERN ('' : nothing at all)
-expect() {
-    local code=$1 pattern=$2 got=0
-    shift 2
-    "$@" >"$work/out" 2>"$work/err" || got=$?
-    if [ "$got" -ne "$code" ]; then
-        flunk "exit $got, $code expected: $*"
-    elif [ -z "$pattern" ] && [ -s "$work/err" ]; then
-        flunk "unexpected message: $*"
-    elif [ -n "$pattern" ] && ! grep -q -e "$pattern" "$work/err"; then
-        flunk "no message with '$pattern': $*"
-    else
-        pass
-    fi
-}
-check() {
-    if "$@" >"$work/log" 2>&1; then pass; else log=log flunk "$*"; fi
-}
-has() { grep -q -e "$1" "$work/out"; }
-json() { "$python" -c "import json,sys; d=json.load(open(sys.argv[1])); assert $1, d" "$work/out"; }
 narrow() { awk 'length > 80 { print; bad = 1 } END { exit bad }' "$work/out"; }
 predict() { "$wherry" analyze --config bert-large --device-spec "$@"; }
 # refused CODE PATTERN TEXT: a file with this text is refused with such a message
