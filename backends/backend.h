@@ -17,10 +17,16 @@ struct device_limits {
     uint64_t max_binding_bytes;          /* one argument */
     uint64_t memory_bytes;               /* of the device */
     uint32_t nvidia_sm;                  /* compute capability * 10 (90: Hopper), 0 elsewhere */
+    uint32_t compute_units;              /* multiprocessors, 0 where unknown */
+    uint32_t rungs;                      /* RUNG_BIT of what computes products here (plan/variants.h) */
     bool f16_arithmetic;                 /* kernels may compute in 16 bits */
-    const char *timer;                   /* what step_seconds come from: "timestamp", "event"; NULL: there is none */
-    double timer_seconds;                /* one tick, as the driver says */
-    uint32_t timer_bits;                 /* valid ones of the counter */
+    /* Shape of the cooperative matrices of a sub-group, f16 times f16 added in f32; 0: there are none. */
+    uint32_t coopmat_m, coopmat_n, coopmat_k;
+    uint32_t coopmat_subgroup; /* work-items of the sub-groups that such kernels run in */
+    bool coopmat2;             /* their elements can be computed with, reduced and converted (NV_cooperative_matrix2) */
+    const char *timer;         /* what step_seconds come from: "timestamp", "event"; NULL: there is none */
+    double timer_seconds;      /* one tick, as the driver says */
+    uint32_t timer_bits;       /* valid ones of the counter */
 };
 
 struct backend_device; /* each backend's own */
@@ -52,6 +58,13 @@ struct program_info {
     uint64_t host_bytes; /* staging memory */
 };
 
+/* What a step's kernel takes of a multiprocessor, as the driver says; 0: unknown, or none. */
+struct kernel_usage {
+    uint32_t registers; /* of a work-item */
+    uint32_t spilled;   /* bytes of a work-item that do not fit them */
+    uint32_t shared;    /* bytes of a work-group */
+};
+
 struct backend {
     const char *name; /* "vulkan": the first part of device ids */
 
@@ -64,10 +77,16 @@ struct backend {
                                    wherry_device_info *info, struct error *e);
     void (*close)(struct backend_device *device); /* accepts NULL and half-opened ones */
     const struct device_limits *(*limits)(const struct backend_device *device);
+    /* A hash of all kernels' sources that this build has; 0: it has none. */
+    uint64_t (*kernels)(void);
 
     /* Device memory, not initialised. */
     struct buffer *(*buffer_create)(struct backend_device *device, uint64_t bytes, struct error *e);
     void (*buffer_destroy)(struct backend_device *device, struct buffer *buffer); /* accepts NULL */
+    /* A part of a buffer as one of its own, destroyed before the whole is; NULL where kernels gain nothing from their
+     * arguments being of one piece. Offset and size are multiples of 4096. */
+    struct buffer *(*buffer_part)(struct backend_device *device, struct buffer *whole, uint64_t offset, uint64_t bytes,
+                                  struct error *e);
     /* Blocking copies outside any program: weights, tests. Offsets and sizes are multiples of 4. */
     bool (*buffer_write)(struct backend_device *device, struct buffer *buffer, uint64_t offset, const void *data,
                          uint64_t bytes, struct error *e);
@@ -90,6 +109,8 @@ struct backend {
     bool (*program_run)(struct backend_device *device, struct program *program, const struct run *run, struct error *e);
     /* A short text about how a step is run where that is worth telling ("CLBlast"), else NULL. */
     const char *(*program_note)(const struct program *program, int step);
+    void (*program_usage)(const struct backend_device *device, const struct program *program, int step,
+                          struct kernel_usage *out);
 };
 
 extern const struct backend *const backends[]; /* in the order of device lists, the reference last */

@@ -11,6 +11,9 @@
 #ifndef ALIGNED
 #define ALIGNED 0
 #endif
+#ifndef ONE_BUFFER
+#define ONE_BUFFER 0
+#endif
 
 /* `half` is only ever pointed to, which needs no cl_khr_fp16. */
 #if F16
@@ -44,14 +47,28 @@ typedef float storage;
 /* Before a loop that is to stay one. */
 #define ROLLED _Pragma("unroll 1")
 
-/* An argument is a buffer and the element where the tensor begins in it; BEGIN makes the pointer named `name` of both. */
+/* An argument is a buffer and the element where the tensor begins in it; BEGIN makes the pointer named `name` of both.
+ * ONE_BUFFER: all are of one buffer, which is the first argument, and the element alone is left of each: on NVIDIA's
+ * driver every further buffer costs the host 0.4 us a launch. So the first tensor, `batch`, comes with the buffer. */
+#if ONE_BUFFER
+#define ELEMENT(name) const ulong name##_at
+#define ELEMENT_AND_BUFFER(name) __global uchar *memory, const ulong name##_at
+#define BUFFER_COMES_WITH_batch ~, ELEMENT_AND_BUFFER
+#define SECOND_OF(first, second, ...) second
+#define SECOND(...) SECOND_OF(__VA_ARGS__)
+#define INPUT_OF(type, name) SECOND(BUFFER_COMES_WITH_##name, ELEMENT, ~)(name)
+#define OUTPUT_OF(type, name) ELEMENT(name)
+#define BEGIN_OF(type, name) __global const type *name = (__global const type *)memory + name##_at
+#define BEGIN_OUTPUT_OF(type, name) __global type *name = (__global type *)memory + name##_at
+#else
 #define INPUT_OF(type, name) __global const type *restrict name##_buffer, const ulong name##_at
-#define INPUT(name) INPUT_OF(storage, name)
 #define OUTPUT_OF(type, name) __global type *restrict name##_buffer, const ulong name##_at
-#define OUTPUT(name) OUTPUT_OF(storage, name)
 #define BEGIN_OF(type, name) __global const type *name = name##_buffer + name##_at
-#define BEGIN(name) BEGIN_OF(storage, name)
 #define BEGIN_OUTPUT_OF(type, name) __global type *name = name##_buffer + name##_at
+#endif
+#define INPUT(name) INPUT_OF(storage, name)
+#define OUTPUT(name) OUTPUT_OF(storage, name)
+#define BEGIN(name) BEGIN_OF(storage, name)
 #define BEGIN_OUTPUT(name) BEGIN_OUTPUT_OF(storage, name)
 
 /* One element, any alignment. */
@@ -151,26 +168,30 @@ typedef float raw_access;
 static inline uint group_number(void) { return get_group_id(0) + get_group_id(1) * GRID_WIDTH; }
 static inline uint local_number(void) { return get_local_id(0); }
 
-/* ---- reductions over the work-group ----
+/* ---- reductions over the work-group, or over each team of TEAM neighbours in it ----
  * Every work-item gets the result. Two levels instead of a tree: three barriers whatever the size, and no dependence on
- * sub-groups. The order of the sum depends on LOCAL_SIZE only. A kernel declares
- * __local float scratch[REDUCE_WORDS]; and all work-items call together. */
+ * sub-groups. The order of the sum depends on TEAM only. A kernel declares __local float scratch[REDUCE_WORDS]; and all
+ * work-items call together. */
+#ifndef TEAM
+#define TEAM LOCAL_SIZE
+#endif
+#define TEAMS (LOCAL_SIZE / TEAM)
 #define REDUCE_PARTS 8
-#define REDUCE_WORDS (LOCAL_SIZE + REDUCE_PARTS)
+#define REDUCE_WORDS (LOCAL_SIZE + TEAMS * REDUCE_PARTS)
 
 INLINE float group_sum(const float x, __local float *scratch)
 {
-    const uint l = local_number();
+    const uint l = local_number(), lane = l % TEAM, parts = LOCAL_SIZE + l / TEAM * REDUCE_PARTS;
     scratch[l] = x;
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (l < REDUCE_PARTS) {
+    if (lane < REDUCE_PARTS) {
         float part = 0.0f;
-        for (uint i = l; i < LOCAL_SIZE; i += REDUCE_PARTS) part += scratch[i];
-        scratch[LOCAL_SIZE + l] = part;
+        for (uint i = lane; i < TEAM; i += REDUCE_PARTS) part += scratch[l - lane + i];
+        scratch[parts + lane] = part;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     float sum = 0.0f;
-    for (uint i = 0; i < min((uint)REDUCE_PARTS, (uint)LOCAL_SIZE); i++) sum += scratch[LOCAL_SIZE + i];
+    for (uint i = 0; i < min((uint)REDUCE_PARTS, (uint)TEAM); i++) sum += scratch[parts + i];
     barrier(CLK_LOCAL_MEM_FENCE); /* the scratch may be used again */
     return sum;
 }
@@ -210,18 +231,17 @@ INLINE void group_sums(float *x, const uint count, __local float *scratch)
 
 INLINE float group_max(const float x, __local float *scratch)
 {
-    const uint l = local_number();
+    const uint l = local_number(), lane = l % TEAM, parts = LOCAL_SIZE + l / TEAM * REDUCE_PARTS;
     scratch[l] = x;
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (l < REDUCE_PARTS) {
-        float part = scratch[l];
-        for (uint i = l; i < LOCAL_SIZE; i += REDUCE_PARTS) part = fmax(part, scratch[i]);
-        scratch[LOCAL_SIZE + l] = part;
+    if (lane < REDUCE_PARTS) {
+        float part = x;
+        for (uint i = lane; i < TEAM; i += REDUCE_PARTS) part = fmax(part, scratch[l - lane + i]);
+        scratch[parts + lane] = part;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    float largest = scratch[LOCAL_SIZE];
-    for (uint i = 1; i < min((uint)REDUCE_PARTS, (uint)LOCAL_SIZE); i++)
-        largest = fmax(largest, scratch[LOCAL_SIZE + i]);
+    float largest = scratch[parts];
+    for (uint i = 1; i < min((uint)REDUCE_PARTS, (uint)TEAM); i++) largest = fmax(largest, scratch[parts + i]);
     barrier(CLK_LOCAL_MEM_FENCE);
     return largest;
 }

@@ -5,13 +5,14 @@
  *   BIAS_SUM  partials of what goes to Y (RESULT) or of extra (OPERAND).
  * Twin of shaders/layernorm_backward.comp.
  *
- * A work-group walks over the PART_ROWS rows of one part, AT_ONCE rows at a time; the sums over rows stay in the
- * registers of the work-item that owns the columns and are stored once. The next rows' loads are on the way during the
- * current rows' reductions, of which there are two for all of them: sums of s and g; then of (s - mean)^2 and
- * g * (s - mean), which wait for the mean. Several rows share their barriers and keep the work-items busy between them.
- * Past the part's end rows are zeros, which change no sum.
+ * A work-group takes PART_ROWS rows at a time, its own ones and then those PARTS * PART_ROWS further on, so that at any
+ * time all groups together are in one stretch of memory: where each had a stretch of its own, one after the other, a
+ * pass took 5 % longer on an H200. The sums over rows stay in the registers of the work-item that owns the columns and
+ * are stored once. The next rows' loads are on the way during the current rows' reductions, of which there are two for
+ * all of them: sums of s and g; then of (s - mean)^2 and g * (s - mean), which wait for the mean. Several rows share
+ * their barriers and keep the work-items busy between them. Past the last row come zeros, which change no sum.
  * LOCAL_SIZE: N / VECTOR rounded up to a power of two, from 32 to 256: few columns a work-item, because each of them
- * takes three sums' registers and more for each row. Any power of two from 8 on is right. */
+ * takes three sums' registers and more for each row. Any power of two from 8 on is right. PART_ROWS: 1, 2 or 4. */
 #include "common.h"
 
 #ifndef RESIDUAL
@@ -35,6 +36,9 @@
 #ifndef BIAS_SUM
 #define BIAS_SUM BIAS_SUM_NONE
 #endif
+#ifndef PARTS
+#define PARTS 1
+#endif
 #ifndef PART_ROWS
 #define PART_ROWS 1
 #endif
@@ -45,18 +49,8 @@
 #define HAS_Y (NORM_DX || RESIDUAL)
 #define PART_SETS (2 * NORM_DW + (BIAS_SUM != BIAS_SUM_NONE)) /* vectors of a part's sums */
 
-/* Rows at a time, so many that four work-groups run on a multiprocessor: a row takes the registers of d and z and of
- * what is loaded of the next one. Measured on an H200; ROWS_REGISTERS leaves room for the sums over rows. */
-#define ROW_LOADS ((1 + RESIDUAL + STATISTICS + (BIAS_SUM == BIAS_SUM_OPERAND)) * STEPS * (ALIGNED ? 4 : 1))
-#define ROW_REGISTERS ((2 * STEPS * ACCESS + ROW_LOADS) * LOCAL_SIZE)
-#define ROWS_REGISTERS (NORM_DX ? 7168 : 12288)
-#if PART_ROWS >= 4 && 4 * ROW_REGISTERS <= ROWS_REGISTERS
-#define AT_ONCE 4
-#elif PART_ROWS >= 2 && 2 * ROW_REGISTERS <= ROWS_REGISTERS
-#define AT_ONCE 2
-#else
-#define AT_ONCE 1
-#endif
+#define AT_ONCE PART_ROWS
+#define TURN (PARTS * AT_ONCE) /* rows of one turn of all parts */
 #define SUMS ((1 + NORM_DX) * AT_ONCE)
 
 /* raw = the rows `first` to `first` + AT_ONCE - 1 of name, where some repeat at the end */
@@ -65,21 +59,21 @@
     {                                                                                                                  \
         UNROLL for (uint i = 0; i < STEPS; i++)                                                                        \
         {                                                                                                              \
-            FETCH_ACCESS(raw[a][i], name, min((first) + a, end - 1) * N + column_inside(i));                           \
+            FETCH_ACCESS(raw[a][i], name, min((first) + a, rows - 1) * N + column_inside(i));                          \
         }                                                                                                              \
     }
 
 /* The same where there are such rows: a branch that all work-items take alike. */
 #define FETCH_NEXT(raw, name)                                                                                          \
-    if (row + AT_ONCE < end) {                                                                                         \
-        FETCH(raw, name, row + AT_ONCE);                                                                               \
+    if (row + TURN < rows) {                                                                                           \
+        FETCH(raw, name, row + TURN);                                                                                  \
     }
 
 /* raw = next, or zeros for rows past the end */
 #define TAKE(raw, next)                                                                                                \
     UNROLL for (uint a = 0; a < AT_ONCE; a++)                                                                          \
     {                                                                                                                  \
-        UNROLL for (uint i = 0; i < STEPS; i++) raw[a][i] = row + a < end ? next[a][i] : (raw_access)(0);              \
+        UNROLL for (uint i = 0; i < STEPS; i++) raw[a][i] = row + a < rows ? next[a][i] : (raw_access)(0);             \
     }
 
 /* d of step i of row a of those held */
@@ -153,8 +147,8 @@ void layernorm_backward(INPUT_OF(uint, batch)
 #if SUM
     BEGIN_OUTPUT(sum);
 #endif
-    const uint first = group_number() * PART_ROWS, end = min(first + PART_ROWS, batch[ROWS]);
-    if (first < end) {
+    const uint first = group_number() * AT_ONCE, rows = batch[ROWS];
+    if (first < rows && group_number() < PARTS) {
         raw_access raw_x[AT_ONCE][STEPS], next_x[AT_ONCE][STEPS];
         float gamma_sums[STEPS][ACCESS], beta_sums[STEPS][ACCESS], bias_sums[STEPS][ACCESS];
         UNROLL for (uint i = 0; i < STEPS; i++)
@@ -179,7 +173,7 @@ void layernorm_backward(INPUT_OF(uint, batch)
 #if BIAS_SUM == BIAS_SUM_OPERAND
         FETCH(next_extra, extra, first);
 #endif
-        for (uint row = first; row < end; row += AT_ONCE) {
+        for (uint row = first; row < rows; row += TURN) {
             TAKE(raw_x, next_x);
             FETCH_NEXT(next_x, x);
 #if RESIDUAL
@@ -272,7 +266,7 @@ void layernorm_backward(INPUT_OF(uint, batch)
 #endif
                     }
 #if SUM
-                    if (row + a < end && in_row(i)) {
+                    if (row + a < rows && in_row(i)) {
                         STORE_ACCESS(sum, (row + a) * N + column_of(i), r);
                     }
 #endif
@@ -288,7 +282,7 @@ void layernorm_backward(INPUT_OF(uint, batch)
                     UNROLL for (uint c = 0; c < ACCESS; c++) bias_sums[i][c] += v[c];
 #endif
 #if HAS_Y
-                    if (row + a < end && in_row(i)) {
+                    if (row + a < rows && in_row(i)) {
                         STORE_ACCESS(y, (row + a) * N + column_of(i), r);
                     }
 #endif

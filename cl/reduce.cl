@@ -19,6 +19,9 @@
 #ifndef PART_ROWS
 #define PART_ROWS 1
 #endif
+#ifndef PARTS
+#define PARTS UINT_MAX
+#endif
 #ifndef TILE_N
 #define TILE_N 8
 #endif
@@ -44,7 +47,7 @@ void reduce(INPUT_OF(uint, batch)
     BEGIN_OF(float, partials);
     BEGIN_OUTPUT(y);
     __local float scratch[LOCAL_SIZE];
-    const uint parts = (batch[ROWS] + PART_ROWS - 1) / PART_ROWS;
+    const uint parts = min((batch[ROWS] + PART_ROWS - 1) / PART_ROWS, (uint)PARTS);
     const uint first = group_number() * TILE_N;
     if (parts > 0 && first < SETS * N) {
         const uint column = first + local_number() % TILE_N;

@@ -1,8 +1,8 @@
-/* Y = dropout(softmax(SCALE * X)) over the row of scores of one query and head, a row per work-group; its length is the
+/* Y = dropout(softmax(SCALE * X)) over the row of scores of one query and head, a row per team; its length is the
  * sequence's. SUM also stores the weights before the dropout, LSE_WRITE the logarithm of what they were divided by;
  * LSE_READ takes it from there and sums nothing, and SOFTMAX 0 is dropout alone. Twin of shaders/softmax.comp.
  *
- * LOCAL_SIZE: 32, see scores.h. Any power of two is right. */
+ * LOCAL_SIZE and TEAM: see scores.h. */
 #include "common.h"
 
 #ifndef SOFTMAX
@@ -52,7 +52,7 @@ void softmax(INPUT_OF(uint, batch)
 #if DROPOUT
     __local uint kept[LOCAL_SIZE];
 #endif
-    if (SCORE_TOKEN < batch[HEADER_TOKENS]) {
+    if (FIRST_SCORE_ROW < SCORE_ROWS) {
         BEGIN_SCORES;
         const float scale = as_float((uint)(SCALE));
         float held[BLOCKS][VECTOR];
@@ -106,7 +106,7 @@ void softmax(INPUT_OF(uint, batch)
         share = 1.0f / total;
 #if LSE == LSE_WRITE
         BEGIN_OUTPUT_OF(float, lse);
-        if (local_number() == 0) lse[row] = peak + log(total);
+        if (lane == 0 && stored != 0) lse[row] = peak + log(total);
 #endif
 #endif
 #endif
@@ -144,5 +144,6 @@ void softmax(INPUT_OF(uint, batch)
 #endif
             STORE_BLOCK(y, i, rest);
         }
+        LAST_BARRIER; /* teams leave the loop above at different times */
     }
 }

@@ -1,8 +1,8 @@
 /* Y = SCALE * saved * (g - sum over the row of saved * g) with g = dropout(X): the scores' gradient from that of the
- * weights behind the dropout and the weights before it, a row per work-group. DELTA: the sum is read, not made. Twin of
+ * weights behind the dropout and the weights before it, a row per team. DELTA: the sum is read, not made. Twin of
  * shaders/softmax_backward.comp.
  *
- * LOCAL_SIZE: 32, see scores.h. Any power of two is right. */
+ * LOCAL_SIZE and TEAM: see scores.h. */
 #include "common.h"
 
 #ifndef DELTA
@@ -44,7 +44,7 @@ void softmax_backward(INPUT_OF(uint, batch)
 #if DROPOUT
     __local uint kept[LOCAL_SIZE];
 #endif
-    if (SCORE_TOKEN < batch[HEADER_TOKENS]) {
+    if (FIRST_SCORE_ROW < SCORE_ROWS) {
         BEGIN_SCORES;
         const float scale = as_float((uint)(SCALE));
         float held[BLOCKS][VECTOR], weights[BLOCKS][VECTOR];
@@ -100,5 +100,6 @@ void softmax_backward(INPUT_OF(uint, batch)
             RESULT_BLOCK(rest, rest_weights);
             STORE_BLOCK(y, i, rest);
         }
+        LAST_BARRIER; /* teams leave the loop above at different times */
     }
 }

@@ -136,44 +136,47 @@ const uint ACCESS = ALIGNED != 0 ? VECTOR : 1;
 uint group_number() { return gl_WorkGroupID.x + gl_WorkGroupID.y * GRID_WIDTH; }
 uint local_number() { return gl_LocalInvocationID.x; }
 
-/* ---- reductions over the work-group ----
+/* ---- reductions over the work-group, or over each team of TEAM neighbours in it ----
  * Every work-item gets the result. Two levels instead of a tree: three barriers whatever the size, and no dependence on
- * sub-groups. The order of the sum depends on LOCAL_SIZE only. A kernel defines REDUCE before it includes this file, and
- * all work-items call together. */
+ * sub-groups. The order of the sum depends on TEAM only. A kernel defines REDUCE before it includes this file, and all
+ * work-items call together. */
 #ifdef REDUCE
+layout(constant_id = CONST_TEAM) const uint TEAM_GIVEN = 0; /* 0: the work-group */
+const uint TEAM = TEAM_GIVEN != 0 ? TEAM_GIVEN : LOCAL_SIZE;
+const uint TEAMS = LOCAL_SIZE / TEAM;
 #define REDUCE_PARTS 8
-shared float scratch[LOCAL_SIZE + REDUCE_PARTS];
+shared float scratch[LOCAL_SIZE + TEAMS * REDUCE_PARTS];
 
 float group_sum(const float x)
 {
-    const uint l = local_number();
+    const uint l = local_number(), lane = l % TEAM, parts = LOCAL_SIZE + l / TEAM * REDUCE_PARTS;
     scratch[l] = x;
     barrier();
-    if (l < REDUCE_PARTS) {
+    if (lane < REDUCE_PARTS) {
         float part = 0.0;
-        for (uint i = l; i < LOCAL_SIZE; i += REDUCE_PARTS) part += scratch[i];
-        scratch[LOCAL_SIZE + l] = part;
+        for (uint i = lane; i < TEAM; i += REDUCE_PARTS) part += scratch[l - lane + i];
+        scratch[parts + lane] = part;
     }
     barrier();
     float sum = 0.0;
-    for (uint i = 0; i < min(REDUCE_PARTS, LOCAL_SIZE); i++) sum += scratch[LOCAL_SIZE + i];
+    for (uint i = 0; i < min(REDUCE_PARTS, TEAM); i++) sum += scratch[parts + i];
     barrier(); /* the scratch may be used again */
     return sum;
 }
 
 float group_max(const float x)
 {
-    const uint l = local_number();
+    const uint l = local_number(), lane = l % TEAM, parts = LOCAL_SIZE + l / TEAM * REDUCE_PARTS;
     scratch[l] = x;
     barrier();
-    if (l < REDUCE_PARTS) {
-        float part = scratch[l];
-        for (uint i = l; i < LOCAL_SIZE; i += REDUCE_PARTS) part = max(part, scratch[i]);
-        scratch[LOCAL_SIZE + l] = part;
+    if (lane < REDUCE_PARTS) {
+        float part = x;
+        for (uint i = lane; i < TEAM; i += REDUCE_PARTS) part = max(part, scratch[l - lane + i]);
+        scratch[parts + lane] = part;
     }
     barrier();
-    float largest = scratch[LOCAL_SIZE];
-    for (uint i = 1; i < min(REDUCE_PARTS, LOCAL_SIZE); i++) largest = max(largest, scratch[LOCAL_SIZE + i]);
+    float largest = scratch[parts];
+    for (uint i = 1; i < min(REDUCE_PARTS, TEAM); i++) largest = max(largest, scratch[parts + i]);
     barrier();
     return largest;
 }

@@ -7,13 +7,14 @@
  *   BIAS_SUM  partials of what goes to Y (RESULT) or of extra (OPERAND).
  * Twin of cl/layernorm_backward.cl.
  *
- * A work-group walks over the PART_ROWS rows of one part, AT_ONCE rows at a time; the sums over rows stay in the
- * registers of the work-item that owns the columns and are stored once. The next rows' loads are on the way during the
- * current rows' reductions, of which there are two for all of them: sums of s and g; then of (s - mean)^2 and
- * g * (s - mean), which wait for the mean. Several rows share their barriers and keep the work-items busy between them.
- * Past the part's end rows are zeros, which change no sum.
+ * A work-group takes PART_ROWS rows at a time, its own ones and then those PARTS * PART_ROWS further on, so that at any
+ * time all groups together are in one stretch of memory: where each had a stretch of its own, one after the other, a
+ * pass took 5 % longer on an H200. The sums over rows stay in the registers of the work-item that owns the columns and
+ * are stored once. The next rows' loads are on the way during the current rows' reductions, of which there are two for
+ * all of them: sums of s and g; then of (s - mean)^2 and g * (s - mean), which wait for the mean. Several rows share
+ * their barriers and keep the work-items busy between them. Past the last row come zeros, which change no sum.
  * LOCAL_SIZE: N / VECTOR rounded up to a power of two, from 32 to 256: few columns a work-item, because each of them
- * takes three sums' registers and more for each row. Any power of two from 8 on is right. */
+ * takes three sums' registers and more for each row. Any power of two from 8 on is right. PART_ROWS: 1, 2 or 4. */
 #define REDUCE
 #include "common.glsl"
 
@@ -24,6 +25,7 @@ layout(constant_id = CONST_SUM) const uint SUM = 0;
 layout(constant_id = CONST_NORM_DW) const uint NORM_DW = 0;
 layout(constant_id = CONST_NORM_DX) const uint NORM_DX = 0;
 layout(constant_id = CONST_BIAS_SUM) const uint BIAS_SUM = BIAS_SUM_NONE;
+layout(constant_id = CONST_PARTS) const uint PARTS = 1;
 layout(constant_id = CONST_PART_ROWS) const uint PART_ROWS = 1;
 #include "row.glsl"
 
@@ -31,14 +33,8 @@ const uint STATISTICS = NORM_DX | NORM_DW; /* z is needed */
 const uint HAS_Y = NORM_DX | RESIDUAL;
 const uint PART_SETS = 2 * NORM_DW + (BIAS_SUM != BIAS_SUM_NONE ? 1 : 0); /* vectors of a part's sums */
 
-/* Rows at a time, so many that four work-groups run on a multiprocessor: a row takes the registers of d and z and of
- * what is loaded of the next one. Measured on an H200; ROWS_REGISTERS leaves room for the sums over rows. */
-const uint ROW_LOADS =
-    (1 + RESIDUAL + STATISTICS + (BIAS_SUM == BIAS_SUM_OPERAND ? 1 : 0)) * STEPS * (ALIGNED != 0 ? 4 : 1);
-const uint ROW_REGISTERS = (2 * STEPS * ACCESS + ROW_LOADS) * LOCAL_SIZE;
-const uint ROWS_REGISTERS = NORM_DX != 0 ? 7168 : 12288;
-const uint ROWS_FIT = ROWS_REGISTERS / ROW_REGISTERS < PART_ROWS ? ROWS_REGISTERS / ROW_REGISTERS : PART_ROWS;
-const uint AT_ONCE = ROWS_FIT >= 4 ? 4 : ROWS_FIT >= 2 ? 2 : 1;
+#define AT_ONCE PART_ROWS
+const uint TURN = PARTS * AT_ONCE; /* rows of one turn of all parts */
 const uint SUMS = (1 + NORM_DX) * AT_ONCE;
 GROUP_SUMS
 
@@ -48,21 +44,21 @@ GROUP_SUMS
     {                                                                                                                  \
         UNROLL for (uint i = 0; i < STEPS; i++)                                                                        \
         {                                                                                                              \
-            FETCH_ACCESS(raw[a][i], name, min((first) + a, end - 1) * N + column_inside(i));                           \
+            FETCH_ACCESS(raw[a][i], name, min((first) + a, rows - 1) * N + column_inside(i));                          \
         }                                                                                                              \
     }
 
 /* The same where there are such rows: a branch that all work-items take alike. */
 #define FETCH_NEXT(raw, name)                                                                                          \
-    if (row + AT_ONCE < end) {                                                                                         \
-        FETCH(raw, name, row + AT_ONCE);                                                                               \
+    if (row + TURN < rows) {                                                                                           \
+        FETCH(raw, name, row + TURN);                                                                                  \
     }
 
 /* raw = next, or zeros for rows past the end */
 #define TAKE(raw, next)                                                                                                \
     UNROLL for (uint a = 0; a < AT_ONCE; a++)                                                                          \
     {                                                                                                                  \
-        UNROLL for (uint i = 0; i < STEPS; i++) raw[a][i] = row + a < end ? next[a][i] : raw_access(0);                \
+        UNROLL for (uint i = 0; i < STEPS; i++) raw[a][i] = row + a < rows ? next[a][i] : raw_access(0);               \
     }
 
 /* d of step i of row a of those held */
@@ -99,8 +95,8 @@ void main()
     raw_access raw_residual[AT_ONCE][STEPS], next_residual[AT_ONCE][STEPS];
     raw_access raw_saved[AT_ONCE][STEPS], next_saved[AT_ONCE][STEPS];
     raw_access raw_extra[AT_ONCE][STEPS], next_extra[AT_ONCE][STEPS];
-    const uint first = group_number() * PART_ROWS, end = min(first + PART_ROWS, batch[ROWS]);
-    if (first < end) {
+    const uint first = group_number() * AT_ONCE, rows = batch[ROWS];
+    if (first < rows && group_number() < PARTS) {
         raw_access raw_x[AT_ONCE][STEPS], next_x[AT_ONCE][STEPS];
         float gamma_sums[STEPS][VECTOR], beta_sums[STEPS][VECTOR], bias_sums[STEPS][VECTOR];
         UNROLL for (uint i = 0; i < STEPS; i++)
@@ -122,7 +118,7 @@ void main()
         if (BIAS_SUM == BIAS_SUM_OPERAND) {
             FETCH(next_extra, extra, first);
         }
-        for (uint row = first; row < end; row += AT_ONCE) {
+        for (uint row = first; row < rows; row += TURN) {
             TAKE(raw_x, next_x);
             FETCH_NEXT(next_x, x);
             if (RESIDUAL != 0) {
@@ -206,7 +202,7 @@ void main()
                         r[c] = ADDEND != 0 ? r[c] + v : v;
                     }
                     if (SUM != 0) {
-                        if (row + a < end && in_row(i)) {
+                        if (row + a < rows && in_row(i)) {
                             STORE_ACCESS(sum, (row + a) * N + column_of(i), r);
                         }
                     }
@@ -221,7 +217,7 @@ void main()
                         UNROLL for (uint c = 0; c < ACCESS; c++) bias_sums[i][c] += d[c];
                     }
                     if (HAS_Y != 0) {
-                        if (row + a < end && in_row(i)) {
+                        if (row + a < rows && in_row(i)) {
                             STORE_ACCESS(y, (row + a) * N + column_of(i), r);
                         }
                     }

@@ -13,6 +13,7 @@ layout(constant_id = CONST_N) const uint N = 1;
 layout(constant_id = CONST_ROWS) const uint ROWS = HEADER_TOKENS;
 layout(constant_id = CONST_SETS) const uint SETS = 1;
 layout(constant_id = CONST_PART_ROWS) const uint PART_ROWS = 1;
+layout(constant_id = CONST_PARTS) const uint PARTS = 0xffffffffu;
 layout(constant_id = CONST_TILE_N) const uint TILE_N = 8;
 
 #define SHARERS (LOCAL_SIZE / TILE_N)
@@ -28,7 +29,7 @@ shared float scratch[LOCAL_SIZE];
 
 void main()
 {
-    const uint parts = (batch[ROWS] + PART_ROWS - 1) / PART_ROWS;
+    const uint parts = min((batch[ROWS] + PART_ROWS - 1) / PART_ROWS, PARTS);
     const uint first = group_number() * TILE_N;
     if (parts > 0 && first < SETS * N) {
         const uint column = first + local_number() % TILE_N;

@@ -1,10 +1,10 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-/* Y = dropout(softmax(SCALE * X)) over the row of scores of one query and head, a row per work-group; its length is the
+/* Y = dropout(softmax(SCALE * X)) over the row of scores of one query and head, a row per team; its length is the
  * sequence's. SUM also stores the weights before the dropout, LSE_WRITE the logarithm of what they were divided by;
  * LSE_READ takes it from there and sums nothing, and SOFTMAX 0 is dropout alone. Twin of cl/softmax.cl.
  *
- * LOCAL_SIZE: 32, see scores.glsl. Any power of two is right. */
+ * LOCAL_SIZE and TEAM: see scores.glsl. */
 #define REDUCE
 #include "common.glsl"
 
@@ -33,7 +33,7 @@ OUTPUT(SLOT_SUM, sum);
 
 void main()
 {
-    if (SCORE_TOKEN < batch[HEADER_TOKENS]) {
+    if (FIRST_SCORE_ROW < SCORE_ROWS) {
         BEGIN_SCORES;
         const float scale = uintBitsToFloat(SCALE);
         float held[BLOCKS][VECTOR];
@@ -85,7 +85,7 @@ void main()
                 const float total = group_sum(part);
                 share = 1.0f / total;
                 if (LSE == LSE_WRITE) {
-                    if (local_number() == 0) lse_written[row] = peak + log(total);
+                    if (lane == 0 && stored != 0) lse_written[row] = peak + log(total);
                 }
             }
         }

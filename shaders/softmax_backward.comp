@@ -1,10 +1,10 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 /* Y = SCALE * saved * (g - sum over the row of saved * g) with g = dropout(X): the scores' gradient from that of the
- * weights behind the dropout and the weights before it, a row per work-group. DELTA: the sum is read, not made. Twin of
+ * weights behind the dropout and the weights before it, a row per team. DELTA: the sum is read, not made. Twin of
  * cl/softmax_backward.cl.
  *
- * LOCAL_SIZE: 32, see scores.glsl. Any power of two is right. */
+ * LOCAL_SIZE and TEAM: see scores.glsl. */
 #define REDUCE
 #include "common.glsl"
 
@@ -31,7 +31,7 @@ OUTPUT(SLOT_Y, y);
 
 void main()
 {
-    if (SCORE_TOKEN < batch[HEADER_TOKENS]) {
+    if (FIRST_SCORE_ROW < SCORE_ROWS) {
         BEGIN_SCORES;
         const float scale = uintBitsToFloat(SCALE);
         float held[BLOCKS][VECTOR], weights[BLOCKS][VECTOR];

@@ -5,10 +5,10 @@
 
 #ifndef WHERRY_HAVE_CLBLAST
 
-bool opencl_gemm_prepare(struct backend_device *device, const struct step *step, struct opencl_gemm *gemm,
-                         const char **note, uint32_t *compiled)
+bool opencl_gemm_prepare(struct backend_device *device, const struct step *step, enum library library,
+                         struct opencl_gemm *gemm, const char **note, uint32_t *compiled)
 {
-    (void)device, (void)step, (void)gemm;
+    (void)device, (void)step, (void)library, (void)gemm;
     *note = NULL;
     *compiled = 0;
     return false;
@@ -169,18 +169,18 @@ static bool is_plain_product(const struct step *step)
            !call_get(step->call, CONST_COLUMN_SUMS, 0) && call_get(step->call, CONST_Y_STRIDE, 0) == 0;
 }
 
-bool opencl_gemm_prepare(struct backend_device *device, const struct step *step, struct opencl_gemm *gemm,
-                         const char **note, uint32_t *compiled)
+bool opencl_gemm_prepare(struct backend_device *device, const struct step *step, enum library library,
+                         struct opencl_gemm *gemm, const char **note, uint32_t *compiled)
 {
     *note = NULL;
     *compiled = 0;
-    if (!is_plain_product(step)) return false;
+    if (library == LIBRARY_REFUSED || !is_plain_product(step)) return false;
     /* Measured with PoCL 3.1 on two AVX-512 cores, 512 x 3072 x 768: 20 GFLOP/s directly and 17 with copies, our kernel
      * 59; and 5 s until its kernels are built. */
-    if (device->limits.cpu) return false;
+    if (device->limits.cpu && library != LIBRARY_WANTED) return false;
     /* Measured on an H200, 16384 x 3072 x 768: 17 TFLOP/s, our kernel 35; CLBlast has no tuning for new NVIDIA chips.
      */
-    if (device->limits.nvidia_sm) {
+    if (device->limits.nvidia_sm && library != LIBRARY_WANTED) {
         *note = "own kernel, because CLBlast " VERSION_TEXT " is slower on NVIDIA GPUs";
         return false;
     }
@@ -204,7 +204,7 @@ bool opencl_gemm_prepare(struct backend_device *device, const struct step *step,
     if (!x || !w || !y) return false;
     const struct binding *const all[] = {x, w, y};
     for (int i = 0; i < 3; i++) { /* its kernels index with int, from the buffer's start */
-        if ((all[i]->offset + all[i]->bytes) / sizeof(float) > INT32_MAX) {
+        if ((all[i]->buffer->at + all[i]->offset + all[i]->bytes) / sizeof(float) > INT32_MAX) {
             *note = "own kernel, because CLBlast can't index a buffer of more than 8 GiB";
             return false;
         }
@@ -213,9 +213,9 @@ bool opencl_gemm_prepare(struct backend_device *device, const struct step *step,
         .x = x->buffer->memory,
         .w = w->buffer->memory,
         .y = y->buffer->memory,
-        .x_at = x->offset / sizeof(float),
-        .w_at = w->offset / sizeof(float),
-        .y_at = y->offset / sizeof(float),
+        .x_at = (x->buffer->at + x->offset) / sizeof(float),
+        .w_at = (w->buffer->at + w->offset) / sizeof(float),
+        .y_at = (y->buffer->at + y->offset) / sizeof(float),
         .n = call_get(step->call, CONST_N, 0),
         .k = call_get(step->call, CONST_K, 0),
         .rows = call_get(step->call, CONST_ROWS, HEADER_TOKENS),

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/variants.h"
+
 /* Queries of extensions, which older headers lack. */
 enum {
     QUERY_UUID = 0x106A,     /* cl_khr_device_uuid */
@@ -180,6 +182,10 @@ void opencl_device_limits(cl_device_id id, struct device_limits *limits)
         .timer_bits = 64,
     };
     if (nvidia) limits->nvidia_sm = ask_uint(id, QUERY_SM_MAJOR, 0) * 10 + ask_uint(id, QUERY_SM_MINOR, 0);
+    limits->compute_units = ask_uint(id, CL_DEVICE_MAX_COMPUTE_UNITS, 0);
+    limits->rungs = RUNG_BIT(RUNG_TILED);
+    if (limits->nvidia_sm >= 80) limits->rungs |= RUNG_BIT(RUNG_MMA) | RUNG_BIT(RUNG_FEW);
+    if (limits->nvidia_sm == 90) limits->rungs |= RUNG_BIT(RUNG_WGMMA);
     /* NVIDIA computes in 16 bits from Pascal's second generation on, and does not say so. */
     limits->f16_arithmetic = has_extension(id, "cl_khr_fp16") || limits->nvidia_sm >= 60;
 }

@@ -167,7 +167,7 @@ static uint64_t device_allocated(const struct backend_device *device) { return d
 static void buffer_destroy(struct backend_device *device, struct buffer *buffer)
 {
     if (!buffer) return;
-    if (buffer->memory) {
+    if (buffer->memory && !buffer->whole) {
         clReleaseMemObject(buffer->memory);
         device->allocated -= buffer->bytes;
     }
@@ -220,6 +220,16 @@ static struct buffer *buffer_create(struct backend_device *device, uint64_t byte
     return NULL;
 }
 
+static struct buffer *buffer_part(struct backend_device *device, struct buffer *whole, uint64_t offset, uint64_t bytes,
+                                  struct error *e)
+{
+    struct buffer *buffer = host_alloc(device->host, 1, sizeof *buffer, e);
+    if (!buffer) return NULL;
+    /* No sub-buffer of the driver's: NVIDIA's may fault when one that begins behind the start is released. */
+    *buffer = (struct buffer){.memory = whole->memory, .bytes = bytes, .whole = whole, .at = offset};
+    return buffer;
+}
+
 bool opencl_range(const struct buffer *buffer, uint64_t offset, uint64_t bytes, const char *what, struct error *e)
 {
     if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return true;
@@ -228,13 +238,21 @@ bool opencl_range(const struct buffer *buffer, uint64_t offset, uint64_t bytes, 
                 buffer->bytes);
 }
 
+const struct buffer *opencl_whole(const struct step *step)
+{
+    const struct buffer *whole = step->bindings[0].buffer->whole;
+    for (int i = 1; i < step->n_bindings; i++)
+        if (step->bindings[i].buffer->whole != whole) return NULL;
+    return step->call->n_maps ? NULL : whole;
+}
+
 static bool buffer_write(struct backend_device *device, struct buffer *buffer, uint64_t offset, const void *data,
                          uint64_t bytes, struct error *e)
 {
     TRY(opencl_range(buffer, offset, bytes, "writing a buffer", e));
     if (!bytes) return true;
-    cl_int code = clEnqueueWriteBuffer(device->queue, buffer->memory, CL_TRUE, (size_t)offset, (size_t)bytes, data, 0,
-                                       NULL, NULL);
+    cl_int code = clEnqueueWriteBuffer(device->queue, buffer->memory, CL_TRUE, (size_t)(buffer->at + offset),
+                                       (size_t)bytes, data, 0, NULL, NULL);
     if (!code) return true;
     return opencl_fail_running(e, code, "clEnqueueWriteBuffer of %" PRIu64 " bytes at %" PRIu64 " of %" PRIu64, bytes,
                                offset, buffer->bytes);
@@ -245,8 +263,8 @@ static bool buffer_read(struct backend_device *device, struct buffer *buffer, ui
 {
     TRY(opencl_range(buffer, offset, bytes, "reading a buffer", e));
     if (!bytes) return true;
-    cl_int code =
-        clEnqueueReadBuffer(device->queue, buffer->memory, CL_TRUE, (size_t)offset, (size_t)bytes, data, 0, NULL, NULL);
+    cl_int code = clEnqueueReadBuffer(device->queue, buffer->memory, CL_TRUE, (size_t)(buffer->at + offset),
+                                      (size_t)bytes, data, 0, NULL, NULL);
     if (!code) return true;
     return opencl_fail_running(e, code, "clEnqueueReadBuffer of %" PRIu64 " bytes at %" PRIu64 " of %" PRIu64, bytes,
                                offset, buffer->bytes);
@@ -280,8 +298,10 @@ const struct backend backend_opencl = {
     .open = device_open,
     .close = device_close,
     .limits = device_limits_get,
+    .kernels = opencl_kernels_hash,
     .buffer_create = buffer_create,
     .buffer_destroy = buffer_destroy,
+    .buffer_part = buffer_part,
     .buffer_write = buffer_write,
     .buffer_read = buffer_read,
     .allocated = device_allocated,
@@ -290,4 +310,5 @@ const struct backend backend_opencl = {
     .program_destroy = opencl_program_destroy,
     .program_run = opencl_program_run,
     .program_note = opencl_program_note,
+    .program_usage = opencl_program_usage,
 };

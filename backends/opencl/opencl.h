@@ -15,10 +15,13 @@
 
 #include "backends/backend.h"
 #include "backends/kernels.h"
+#include "kernel/tensor_maps.h"
 
 struct buffer {
-    cl_mem memory;
+    cl_mem memory; /* of a part, the whole's */
     uint64_t bytes;
+    const struct buffer *whole; /* that this is a part of, NULL: of none */
+    uint64_t at;                /* where in `memory` it begins, bytes */
 };
 
 /* A kernel built for one set of constants. The device keeps it until it is closed, so that programs share it. */
@@ -30,6 +33,8 @@ struct kernel_build {
     char cache_path[768];          /* "": not cached */
     cl_program program;            /* NULL until built */
     bool cached;                   /* is in the cache */
+    bool patched;                  /* made of patched PTX */
+    uint32_t registers, spilled;   /* of a work-item; bytes that did not fit them. 0: unknown or none */
     bool ready;                    /* has been launched once: the driver has nothing left to do */
     const char *failed;            /* the name of the call that failed, NULL: none */
     cl_int code;                   /* its result */
@@ -58,6 +63,9 @@ struct backend_device {
 /* Fails unless [offset, offset + bytes) lies in the buffer; `what` begins the sentence. */
 bool opencl_range(const struct buffer *buffer, uint64_t offset, uint64_t bytes, const char *what, struct error *e);
 
+/* The buffer that all arguments of a step are parts of, NULL: there is none. */
+const struct buffer *opencl_whole(const struct step *step);
+
 /* ---- errors.c ---- */
 
 const char *opencl_error_name(cl_int code);
@@ -79,6 +87,8 @@ void opencl_device_identity(cl_device_id id, char *text, size_t size);
 
 /* ---- build.c ---- */
 
+/* Of all embedded sources. */
+uint64_t opencl_kernels_hash(void);
 bool opencl_kernel_find(const char *name, struct embedded_kernel *out);
 /* Builds the kernels of all steps whose wanted[step] is true that the device has not built yet: from the cache where it
  * has them, in parallel. builds[step] gets the step's. `compiled` counts those made from source; `kernels` all distinct
@@ -90,6 +100,38 @@ bool opencl_builds_create(struct backend_device *device, const struct schedule *
  */
 void opencl_build_store(struct backend_device *device, struct kernel_build *build);
 void opencl_builds_destroy(struct backend_device *device);
+
+/* A kernel that takes no constants, built if it was not; the device keeps it. */
+struct kernel_build *opencl_build_named(struct backend_device *device, const char *kernel, struct error *e);
+
+/* ---- maps.c ---- */
+
+/* The maps of all steps of a program, in the order of the steps. */
+struct opencl_maps {
+    cl_uint count;
+    cl_mem table, maps; /* NULL: the program has none */
+    cl_kernel make;
+    bool made; /* for a batch of these sizes */
+    uint64_t tokens, sequences;
+};
+
+/* What is made is destroyed by the caller, also after a failure. */
+bool opencl_maps_create(struct backend_device *device, const struct schedule *schedule, struct opencl_maps *maps,
+                        struct error *e);
+void opencl_maps_destroy(struct opencl_maps *maps);
+/* Enqueues making them for the batch header as it is then. */
+bool opencl_maps_make(struct opencl_maps *maps, cl_command_queue queue, struct error *e);
+/* The same where they are not those of this batch already. */
+bool opencl_maps_update(struct opencl_maps *maps, const struct batch_shape *batch, cl_command_queue queue,
+                        struct error *e);
+
+/* ---- ptx.c ---- */
+
+/* Whether the kernel has instructions that only a patched program runs. */
+bool opencl_is_marked(const struct embedded_kernel *source);
+/* In place; the text grows by up to 17 bytes, for which there must be room. False: it is no PTX for sm_90, or nothing
+ * in it is marked, and then a kernel that relies on it must not run. */
+bool opencl_patch_ptx(char *text, size_t *size);
 
 /* ---- clblast.c ---- */
 
@@ -103,8 +145,8 @@ struct opencl_gemm {
 
 /* Whether CLBlast runs this step; *note (may become NULL) says so, or why not where one could expect it. The first
  * product on a device makes CLBlast build its kernels and checks them; then *compiled is 1, else 0. */
-bool opencl_gemm_prepare(struct backend_device *device, const struct step *step, struct opencl_gemm *gemm,
-                         const char **note, uint32_t *compiled);
+bool opencl_gemm_prepare(struct backend_device *device, const struct step *step, enum library library,
+                         struct opencl_gemm *gemm, const char **note, uint32_t *compiled);
 bool opencl_gemm_run(const struct opencl_gemm *gemm, size_t rows, cl_command_queue queue, cl_event *event,
                      struct error *e);
 void opencl_gemm_close(struct backend_device *device);
@@ -116,5 +158,7 @@ struct program *opencl_program_create(struct backend_device *device, const struc
 void opencl_program_destroy(struct backend_device *device, struct program *program);
 bool opencl_program_run(struct backend_device *device, struct program *program, const struct run *run, struct error *e);
 const char *opencl_program_note(const struct program *program, int step);
+void opencl_program_usage(const struct backend_device *device, const struct program *program, int step,
+                          struct kernel_usage *out);
 
 #endif

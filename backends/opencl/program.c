@@ -11,12 +11,14 @@
 struct prepared {
     cl_kernel kernel; /* NULL: a product of CLBlast's */
     size_t local;
+    struct kernel_usage usage;
     struct opencl_gemm gemm;
     const char *note; /* NULL: none */
 };
 
 struct program {
     const struct schedule *schedule;
+    struct opencl_maps maps;
     struct prepared *steps; /* [n_steps] */
     cl_event *events;       /* [n_steps]: of the run in progress, when it is timed */
 };
@@ -39,24 +41,42 @@ static bool bindings_check(const struct step *step, struct error *e)
     return true;
 }
 
-static bool arguments_set(const struct step *step, cl_kernel kernel, struct error *e)
+/* A tensor: its buffer and where it begins; only that (`whole`) where all are of one buffer. */
+static cl_int tensor_set(const struct step *step, cl_kernel kernel, cl_uint n, bool whole)
+{
+    const struct binding *b = &step->bindings[n];
+    cl_ulong at = (b->buffer->at + b->offset) / element_bytes(b, step->f16);
+    if (whole) return clSetKernelArg(kernel, n + 1, sizeof at, &at);
+    cl_int code = clSetKernelArg(kernel, 2 * n, sizeof(cl_mem), &b->buffer->memory);
+    return code ? code : clSetKernelArg(kernel, 2 * n + 1, sizeof at, &at);
+}
+
+/* `map`: the number of the step's first tensor map; `whole`: NULL, or what ONE_BUFFER (cl/common.h) stands for. */
+static bool arguments_set(const struct step *step, cl_kernel kernel, const struct buffer *whole,
+                          const struct opencl_maps *maps, cl_uint map, struct error *e)
 {
     bool dropout = call_get(step->call, CONST_DROPOUT, 0) > 0; /* then the site is the last argument */
-    cl_uint expected = 0, given = 2 * (cl_uint)step->n_bindings + dropout;
+    const cl_uint first = (whole ? 1 : 2) * (cl_uint)step->n_bindings + (whole ? 1 : 0);
+    cl_uint expected = 0, given = first + (step->call->n_maps ? 2 : 0) + dropout;
     cl_int code = clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof expected, &expected, NULL);
     if (code) return opencl_fail(e, code, "clGetKernelInfo of %s", step->kernel);
     if (expected != given) {
         return fail(e, WHERRY_STATUS_COMPILE_FAILED,
                     "%s: the OpenCL kernel %s takes %u arguments and is called with %u (a buffer and an offset for "
-                    "each slot, and dropout's site)",
+                    "each slot, the tensor maps and the first one's number, and dropout's site)",
                     step->name, step->kernel, (unsigned)expected, (unsigned)given);
     }
+    if (whole) code = clSetKernelArg(kernel, 0, sizeof(cl_mem), &whole->memory);
     for (int i = 0; i < step->n_bindings; i++) {
-        const struct binding *b = &step->bindings[i];
-        cl_ulong at = b->offset / element_bytes(b, step->f16);
-        code = clSetKernelArg(kernel, 2 * (cl_uint)i, sizeof(cl_mem), &b->buffer->memory);
-        if (!code) code = clSetKernelArg(kernel, 2 * (cl_uint)i + 1, sizeof at, &at);
-        if (code) return opencl_fail(e, code, "%s: clSetKernelArg of %s, slot %d", step->name, step->kernel, b->slot);
+        if (!code) code = tensor_set(step, kernel, (cl_uint)i, whole != NULL);
+        if (code)
+            return opencl_fail(e, code, "%s: clSetKernelArg of %s, slot %d", step->name, step->kernel,
+                               step->bindings[i].slot);
+    }
+    if (step->call->n_maps) {
+        code = clSetKernelArg(kernel, first, sizeof(cl_mem), &maps->maps);
+        if (!code) code = clSetKernelArg(kernel, first + 1, sizeof map, &map);
+        if (code) return opencl_fail(e, code, "%s: clSetKernelArg of %s, the tensor maps", step->name, step->kernel);
     }
     if (dropout) {
         code = clSetKernelArg(kernel, given - 1, sizeof step->call->site, &step->call->site);
@@ -66,13 +86,13 @@ static bool arguments_set(const struct step *step, cl_kernel kernel, struct erro
 }
 
 static bool step_prepare(struct backend_device *device, const struct step *step, const struct kernel_build *build,
-                         struct prepared *p, struct error *e)
+                         const struct opencl_maps *maps, cl_uint map, struct prepared *p, struct error *e)
 {
     cl_int code;
     size_t most = 0, required[3] = {0};
     p->kernel = clCreateKernel(build->program, build->kernel, &code);
     if (!p->kernel) return opencl_fail(e, code, "%s: clCreateKernel of %s", step->name, build->kernel);
-    TRY(arguments_set(step, p->kernel, e));
+    TRY(arguments_set(step, p->kernel, device->limits.nvidia_sm ? opencl_whole(step) : NULL, maps, map, e));
     p->local = call_get(step->call, CONST_LOCAL_SIZE, 0);
     if (!p->local) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: the call gives no LOCAL_SIZE", step->name);
     code = clGetKernelWorkGroupInfo(p->kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
@@ -81,6 +101,9 @@ static bool step_prepare(struct backend_device *device, const struct step *step,
                                         required, NULL);
     }
     if (code) return opencl_fail(e, code, "%s: clGetKernelWorkGroupInfo of %s", step->name, build->kernel);
+    cl_ulong shared = 0;
+    clGetKernelWorkGroupInfo(p->kernel, device->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof shared, &shared, NULL);
+    p->usage = (struct kernel_usage){build->registers, build->spilled, (uint32_t)shared};
     /* NVIDIA says 256 of every kernel, also of one that was compiled for more. */
     if (p->local > most && p->local != required[0]) {
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
@@ -93,7 +116,8 @@ static bool step_prepare(struct backend_device *device, const struct step *step,
 /* ---- the first launch ----
  * Drivers finish a kernel when it is first launched (NVIDIA loads its module, PoCL generates its code: once for grids
  * below 65,536 work-items and once for larger ones). So that this happens here and not in a run, every new kernel is
- * launched on a batch of no tokens and one empty sequence, for which kernels write nothing. */
+ * launched on a batch of no tokens, one empty sequence and no tiles, for which kernels write nothing. No tile of it: a
+ * batch has none of an empty sequence, and attention_wgmma would wait for its keys for ever. */
 
 enum { EMPTY_WORDS = HEADER_WORDS + 8, LARGE_GRID = 65536 };
 
@@ -106,21 +130,21 @@ static bool launch(cl_command_queue queue, const struct prepared *p, const char 
 }
 
 static bool launch_first(struct backend_device *device, const struct step *step, const struct prepared *p,
-                         struct error *e)
+                         struct opencl_maps *maps, struct error *e)
 {
     const struct binding *batch = &step->bindings[0];
     if (batch->slot != SLOT_BATCH || batch->bytes < EMPTY_WORDS * 4) return true;
     uint32_t saved[EMPTY_WORDS], empty[EMPTY_WORDS] = {0};
-    empty[HEADER_QUERY_TILES] = empty[HEADER_SCORE_TILES] = 1;
     for (int i = HEADER_AT_OFFSETS; i <= HEADER_AT_SCORE_TILES; i++) empty[i] = HEADER_WORDS;
     cl_command_queue queue = device->queue;
     cl_mem memory = batch->buffer->memory;
-    size_t at = (size_t)batch->offset;
+    size_t at = (size_t)(batch->buffer->at + batch->offset);
     cl_int code = clEnqueueReadBuffer(queue, memory, CL_TRUE, at, sizeof saved, saved, 0, NULL, NULL);
     if (!code) code = clEnqueueWriteBuffer(queue, memory, CL_TRUE, at, sizeof empty, empty, 0, NULL, NULL);
     if (code) return opencl_fail_running(e, code, "writing the empty batch");
     struct grid small = {1, 1, 1}, large = {(uint32_t)(LARGE_GRID / p->local + 1), 1, 1};
-    bool ok = launch(queue, p, step->kernel, &small, NULL, e) && launch(queue, p, step->kernel, &large, NULL, e);
+    bool ok = (!step->call->n_maps || opencl_maps_make(maps, queue, e)) &&
+              launch(queue, p, step->kernel, &small, NULL, e) && launch(queue, p, step->kernel, &large, NULL, e);
     code = clFinish(queue);
     if (ok && code) ok = opencl_fail_running(e, code, "clFinish after the first launch of %s", step->kernel);
     code = clEnqueueWriteBuffer(queue, memory, CL_TRUE, at, sizeof saved, saved, 0, NULL, NULL);
@@ -132,12 +156,14 @@ static bool steps_prepare(struct backend_device *device, struct program *program
                           struct error *e)
 {
     const struct schedule *s = program->schedule;
-    for (int i = 0; i < s->n_steps; i++) {
+    cl_uint map = 0;
+    TRY(opencl_maps_create(device, s, &program->maps, e));
+    for (int i = 0; i < s->n_steps; map += (cl_uint)s->steps[i++].call->n_maps) {
         struct kernel_build *b = builds[i];
         if (!b) continue;
-        TRY(step_prepare(device, &s->steps[i], b, &program->steps[i], e));
+        TRY(step_prepare(device, &s->steps[i], b, &program->maps, map, &program->steps[i], e));
         if (b->ready) continue;
-        TRY(launch_first(device, &s->steps[i], &program->steps[i], e));
+        TRY(launch_first(device, &s->steps[i], &program->steps[i], &program->maps, e));
         b->ready = true;
         opencl_build_store(device, b); /* after the launch: what PoCL generated by then goes in too */
     }
@@ -154,7 +180,7 @@ static bool program_fill(struct backend_device *device, struct program *program,
         struct prepared *p = &program->steps[i];
         uint32_t compiled = 0;
         TRY(bindings_check(&s->steps[i], e));
-        wanted[i] = !opencl_gemm_prepare(device, &s->steps[i], &p->gemm, &p->note, &compiled);
+        wanted[i] = !opencl_gemm_prepare(device, &s->steps[i], s->library, &p->gemm, &p->note, &compiled);
         clblast_compiled += compiled;
         clblast_steps += !wanted[i];
     }
@@ -191,12 +217,20 @@ void opencl_program_destroy(struct backend_device *device, struct program *progr
     for (int i = 0; program->steps && i < program->schedule->n_steps; i++) {
         if (program->steps[i].kernel) clReleaseKernel(program->steps[i].kernel);
     }
+    opencl_maps_destroy(&program->maps);
     host_free(device->host, program->steps);
     host_free(device->host, program->events);
     host_free(device->host, program);
 }
 
 const char *opencl_program_note(const struct program *program, int step) { return program->steps[step].note; }
+
+void opencl_program_usage(const struct backend_device *device, const struct program *program, int step,
+                          struct kernel_usage *out)
+{
+    (void)device;
+    *out = program->steps[step].usage;
+}
 
 /* ---- running ---- */
 
@@ -214,21 +248,26 @@ static bool step_run(const struct program *program, int i, const struct run *run
     return opencl_gemm_run(&p->gemm, (size_t)rows, queue, event, e) || fail_in(e, step->name);
 }
 
-static bool enqueue_all(const struct program *program, const struct run *run, cl_command_queue queue, struct error *e)
+/* The last download is waited for, and with it all before: on an H200 that is 20 us sooner than clFinish behind it.
+ * Flushes let the device start while the rest is being enqueued; NVIDIA's driver starts at once, and takes 1.3 us for
+ * each flush. */
+static bool enqueue_all(struct program *program, const struct run *run, cl_command_queue queue, bool nvidia,
+                        bool *waited, struct error *e)
 {
-    enum { FLUSH_EVERY = 8 }; /* so that the device starts while the rest is being enqueued */
+    enum { FLUSH_EVERY = 8 };
     for (int i = 0; i < run->n_uploads; i++) {
         const struct transfer *t = &run->uploads[i];
         TRY(opencl_range(t->buffer, t->offset, t->bytes, "an upload", e));
         if (!t->bytes) continue;
-        cl_int code = clEnqueueWriteBuffer(queue, t->buffer->memory, CL_FALSE, (size_t)t->offset, (size_t)t->bytes,
-                                           t->host, 0, NULL, NULL);
+        cl_int code = clEnqueueWriteBuffer(queue, t->buffer->memory, CL_FALSE, (size_t)(t->buffer->at + t->offset),
+                                           (size_t)t->bytes, t->host, 0, NULL, NULL);
         if (code) return opencl_fail_running(e, code, "clEnqueueWriteBuffer of %" PRIu64 " bytes", t->bytes);
     }
+    TRY(opencl_maps_update(&program->maps, run->batch, queue, e));
     int end = run->end ? run->end : program->schedule->n_steps;
     for (int i = run->first; i < end; i++) {
         TRY(step_run(program, i, run, queue, e));
-        if (i % FLUSH_EVERY) continue;
+        if (nvidia || i % FLUSH_EVERY) continue;
         cl_int code = clFlush(queue);
         if (code) return opencl_fail_running(e, code, "clFlush");
     }
@@ -236,9 +275,12 @@ static bool enqueue_all(const struct program *program, const struct run *run, cl
         const struct transfer *t = &run->downloads[i];
         TRY(opencl_range(t->buffer, t->offset, t->bytes, "a download", e));
         if (!t->bytes) continue;
-        cl_int code = clEnqueueReadBuffer(queue, t->buffer->memory, CL_FALSE, (size_t)t->offset, (size_t)t->bytes,
-                                          t->host, 0, NULL, NULL);
+        bool last = i == run->n_downloads - 1;
+        cl_int code =
+            clEnqueueReadBuffer(queue, t->buffer->memory, last ? CL_TRUE : CL_FALSE,
+                                (size_t)(t->buffer->at + t->offset), (size_t)t->bytes, t->host, 0, NULL, NULL);
         if (code) return opencl_fail_running(e, code, "clEnqueueReadBuffer of %" PRIu64 " bytes", t->bytes);
+        *waited = last;
     }
     return true;
 }
@@ -292,9 +334,9 @@ bool opencl_program_run(struct backend_device *device, struct program *program, 
                               "kernels can't be timed on this device");
         }
     }
-    bool ok = enqueue_all(program, run, queue, e);
+    bool waited = false, ok = enqueue_all(program, run, queue, device->limits.nvidia_sm, &waited, e);
     /* Also after a failure: what is under way uses the caller's memory. */
-    cl_int code = clFinish(queue);
+    cl_int code = waited ? CL_SUCCESS : clFinish(queue);
     if (ok && code) ok = opencl_fail_running(e, code, "clFinish");
     if (!run->step_seconds) return ok;
     ok = ok && read_times(device, program, run, e);

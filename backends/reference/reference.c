@@ -7,6 +7,7 @@
 #include "base/platform.h"
 #include "graph/values.h"
 #include "kernel/interface.h"
+#include "plan/variants.h"
 
 struct buffer {
     uint64_t bytes;
@@ -52,6 +53,7 @@ static struct backend_device *reference_open(const struct host *host, size_t ind
                                             .subgroup_max = 1,
                                             .shared_bytes = 1 << 20,
                                             .max_local_size = 1024,
+                                            .rungs = RUNG_BIT(RUNG_TILED),
                                             .max_buffer_bytes = UINT64_MAX / 4,
                                             .max_binding_bytes = UINT64_MAX / 4};
     return device;
@@ -225,12 +227,22 @@ static const char *reference_program_note(const struct program *program, int ste
     return NULL;
 }
 
+static void reference_program_usage(const struct backend_device *device, const struct program *program, int step,
+                                    struct kernel_usage *out)
+{
+    (void)device, (void)program, (void)step;
+    *out = (struct kernel_usage){0};
+}
+
+static uint64_t reference_kernels(void) { return 0; }
+
 const struct backend backend_reference = {
     .name = "reference",
     .enumerate = reference_enumerate,
     .open = reference_open,
     .close = reference_close,
     .limits = reference_limits,
+    .kernels = reference_kernels,
     .buffer_create = reference_buffer_create,
     .buffer_destroy = reference_buffer_destroy,
     .buffer_write = reference_buffer_write,
@@ -241,4 +253,5 @@ const struct backend backend_reference = {
     .program_destroy = reference_program_destroy,
     .program_run = reference_program_run,
     .program_note = reference_program_note,
+    .program_usage = reference_program_usage,
 };

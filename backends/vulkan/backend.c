@@ -22,7 +22,19 @@ static bool vulkan_supports(struct backend_device *d, const struct call *call, b
                  f16 ? "f16" : "f32");
         return false;
     }
+    struct embedded_kernel kernel;
+    vulkan_kernel(index, &kernel);
+    if (kernel.matrices && !limits->coopmat_m) {
+        snprintf(reason, reason_size, "%s lacks cooperative matrices (VK_KHR_cooperative_matrix, f16 added in f32)",
+                 d->physical.info.name);
+        return false;
+    }
     uint32_t local = call_get(call, CONST_LOCAL_SIZE, 1);
+    if (kernel.matrices && local % limits->coopmat_subgroup) {
+        snprintf(reason, reason_size, "work-groups of %u work-items; cooperative matrices need full sub-groups of %u",
+                 (unsigned)local, (unsigned)limits->coopmat_subgroup);
+        return false;
+    }
     if (local > limits->max_local_size) {
         snprintf(reason, reason_size, "work-groups of %u work-items; %s runs at most %u", (unsigned)local,
                  d->physical.info.name, (unsigned)limits->max_local_size);
@@ -50,6 +62,7 @@ const struct backend backend_vulkan = {
     .open = vulkan_open,
     .close = vulkan_close,
     .limits = vulkan_limits,
+    .kernels = vulkan_kernels_hash,
     .buffer_create = vulkan_buffer_create,
     .buffer_destroy = vulkan_buffer_destroy,
     .buffer_write = vulkan_buffer_write,
@@ -60,4 +73,5 @@ const struct backend backend_vulkan = {
     .program_destroy = vulkan_program_destroy,
     .program_run = vulkan_program_run,
     .program_note = vulkan_program_note,
+    .program_usage = vulkan_program_usage,
 };

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plan/variants.h"
+
 /* ---- listing ---- */
 
 static bool list_append(const struct host *host, wherry_device_info **list, size_t *count,
@@ -67,6 +69,12 @@ static bool functions_load(struct backend_device *d, struct error *e)
     }
     DEVICE_FUNCTIONS(REQUIRE)
 #undef REQUIRE
+#define LOAD(function) d->vk.function = (PFN_vk##function)d->instance.vk.GetDeviceProcAddr(d->handle, "vk" #function);
+    if (d->physical.statistics) {
+        OPTIONAL_DEVICE_FUNCTIONS(LOAD)
+    }
+#undef LOAD
+    d->physical.statistics = d->vk.GetPipelineExecutablePropertiesKHR && d->vk.GetPipelineExecutableStatisticsKHR;
     return true;
 }
 
@@ -92,7 +100,7 @@ static bool device_pick(struct backend_device *d, size_t index, struct error *e)
 static bool device_make(struct backend_device *d, struct error *e)
 {
     const struct physical *p = &d->physical;
-    const char *extensions[3];
+    const char *extensions[4 + MATRIX_EXTENSIONS];
     uint32_t n = 0;
     if (p->portability) extensions[n++] = "VK_KHR_portability_subset";
     if (p->feedback && p->api < VK_API_VERSION_1_3) {
@@ -116,14 +124,22 @@ static bool device_make(struct backend_device *d, struct error *e)
         .shaderFloat16 = p->limits.f16_arithmetic,
     };
     if (p->limits.f16_arithmetic) half.pNext = &small;
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR statistics = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+        .pNext = &half,
+        .pipelineExecutableInfo = VK_TRUE,
+    };
+    if (p->statistics) extensions[n++] = VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
+    struct matrix_features matrices;
     VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-        .pNext = &half,
+        .pNext = p->statistics ? (void *)&statistics : &half,
         .queueCreateInfoCount = 1,
         .pQueueCreateInfos = &queue,
         .enabledExtensionCount = n,
         .ppEnabledExtensionNames = extensions,
     };
+    matrices_enable(p, &matrices, &info, extensions);
     VkResult r = d->instance.vk.CreateDevice(p->handle, &info, NULL, &d->handle);
     if (r != VK_SUCCESS) {
         d->handle = VK_NULL_HANDLE;
@@ -162,7 +178,13 @@ static bool device_wrap(struct backend_device *d, const wherry_vulkan_desc *desc
     TRY(physical_use_family(d->host, &d->instance, p, desc->queue_family, e));
     /* The device may do more than it was made for. */
     p->limits.f16 = p->limits.f16 && desc->storage_buffer_16bit_access;
-    p->limits.f16_arithmetic = false;
+    p->statistics = false;
+    p->limits.f16_arithmetic = p->limits.f16_arithmetic && p->limits.f16 && desc->cooperative_matrix;
+    if (!p->limits.f16_arithmetic) {
+        p->limits.coopmat_m = p->limits.coopmat_n = p->limits.coopmat_k = 0;
+        p->limits.rungs &= ~RUNG_BIT(RUNG_COOPMAT);
+    }
+    p->limits.coopmat2 = false;
     p->feedback = p->feedback && p->api >= VK_API_VERSION_1_3;
     for (size_t i = 0; i < desc->device_extension_count; i++) {
         if (!strcmp(desc->device_extensions[i], VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME)) p->feedback = true;
@@ -329,9 +351,12 @@ void device_name(struct backend_device *d, VkObjectType type, uint64_t handle, c
 wherry_status wherry_vulkan_query_needs(wherry_vulkan_needs *out)
 {
     static const char *const none[] = {NULL};
-    static const char *const device_extensions[] = {VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME, NULL};
+    static const char *const device_extensions[] = {VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME,
+                                                    VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME, NULL};
     static const char *const instance_extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, NULL};
-    static const char *const features[] = {"storageBuffer16BitAccess", NULL};
+    static const char *const features[] = {
+        "storageBuffer16BitAccess", "cooperativeMatrix",    "shaderFloat16", "vulkanMemoryModel",
+        "subgroupSizeControl",      "computeFullSubgroups", "maintenance4",  NULL};
     if (!out || out->struct_size < sizeof *out) return WHERRY_STATUS_INVALID_ARGUMENT;
     *out = (wherry_vulkan_needs){
         .struct_size = out->struct_size,

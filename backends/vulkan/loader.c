@@ -145,6 +145,7 @@ static bool functions_load(struct instance *i, bool debug, struct error *e)
     LOAD(name)                                                                                                         \
     if (!i->vk.name) return fail(e, WHERRY_STATUS_UNSUPPORTED, "Vulkan: the instance lacks vk" #name);
     INSTANCE_FUNCTIONS(REQUIRE)
+    OPTIONAL_INSTANCE_FUNCTIONS(LOAD)
     if (debug) {
         DEBUG_FUNCTIONS(LOAD)
     }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plan/variants.h"
+
 static uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* ---- queue families ---- */
@@ -109,6 +111,7 @@ static void describe_limits(struct physical *p, const VkPhysicalDeviceLimits *li
         .max_local_size = local,
         .max_binding_bytes = limits->maxStorageBufferRange,
         .memory_bytes = p->info.memory_bytes,
+        .rungs = RUNG_BIT(RUNG_TILED),
     };
 }
 
@@ -167,6 +170,14 @@ static void describe_more(const struct instance *instance, struct physical *p, c
     instance->vk.GetPhysicalDeviceFeatures2(p->handle, &features);
     p->limits.f16 = half.storageBuffer16BitAccess;
     p->limits.f16_arithmetic = p->limits.f16 && small.shaderFloat16;
+
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR statistics = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR};
+    if (extension_present(extensions, n_extensions, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME)) {
+        features = (VkPhysicalDeviceFeatures2){.sType = features.sType, .pNext = &statistics};
+        instance->vk.GetPhysicalDeviceFeatures2(p->handle, &features);
+    }
+    p->statistics = statistics.pipelineExecutableInfo;
 }
 
 bool physical_describe(const struct host *host, const struct instance *instance, VkPhysicalDevice handle,
@@ -197,7 +208,9 @@ bool physical_describe(const struct host *host, const struct instance *instance,
     p->portability = extension_present(extensions, n_extensions, "VK_KHR_portability_subset");
     p->feedback = p->api >= VK_API_VERSION_1_3 ||
                   extension_present(extensions, n_extensions, VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME);
+    bool ok = matrices_describe(host, instance, p, extensions, n_extensions, e);
     host_free(host, extensions);
+    if (!ok) return false;
 
     uint32_t n_families;
     VkQueueFamilyProperties *families = families_list(host, instance, handle, &n_families, e);

@@ -351,6 +351,11 @@ void vulkan_program_destroy(struct backend_device *d, struct program *p)
     host_free(d->host, p);
 }
 
+void vulkan_program_usage(const struct backend_device *d, const struct program *p, int step, struct kernel_usage *out)
+{
+    *out = d->pipelines.list[p->pipelines[step]].usage;
+}
+
 /* ---- running ---- */
 
 static bool transfers_check(const struct transfer *list, int n, const struct mapped *memory, const char *what,

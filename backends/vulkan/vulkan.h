@@ -8,6 +8,7 @@
 
 #include "backends/backend.h"
 #include "backends/kernels.h"
+#include "extensions.h"
 #include "kernel/interface.h"
 #include "wherry/wherry_vulkan.h"
 
@@ -30,6 +31,12 @@
     X(SetDebugUtilsObjectNameEXT)                                                                                      \
     X(CmdBeginDebugUtilsLabelEXT)                                                                                      \
     X(CmdEndDebugUtilsLabelEXT)
+
+/* NULL where a driver lacks the extension. */
+#define OPTIONAL_INSTANCE_FUNCTIONS(X) X(GetPhysicalDeviceCooperativeMatrixPropertiesKHR)
+#define OPTIONAL_DEVICE_FUNCTIONS(X)                                                                                   \
+    X(GetPipelineExecutablePropertiesKHR)                                                                              \
+    X(GetPipelineExecutableStatisticsKHR)
 
 #define DEVICE_FUNCTIONS(X)                                                                                            \
     X(DestroyDevice)                                                                                                   \
@@ -84,9 +91,11 @@
 struct instance_functions {
     INSTANCE_FUNCTIONS(FUNCTION_MEMBER)
     DEBUG_FUNCTIONS(FUNCTION_MEMBER)
+    OPTIONAL_INSTANCE_FUNCTIONS(FUNCTION_MEMBER)
 };
 struct device_functions {
     DEVICE_FUNCTIONS(FUNCTION_MEMBER)
+    OPTIONAL_DEVICE_FUNCTIONS(FUNCTION_MEMBER)
 };
 #undef FUNCTION_MEMBER
 
@@ -123,11 +132,33 @@ struct physical {
     uint32_t max_groups[3];
     bool portability; /* VK_KHR_portability_subset is there, and must then be enabled */
     bool feedback;    /* pipelines can tell whether they came from the cache */
+    bool statistics;  /* pipelines can tell what they take: registers, shared memory, ... */
+    bool size_chosen; /* a pipeline's sub-groups must be told their size */
     VkPhysicalDeviceMemoryProperties memory;
     /* What compiled pipelines depend on. */
     uint32_t vendor, device, driver_version;
     uint8_t cache_uuid[VK_UUID_SIZE];
 };
+
+/* ---- matrices.c: cooperative matrices ---- */
+
+/* Puts the shape of cooperative matrices into p->limits where this device can run kernels made of them, and what
+ * VK_NV_cooperative_matrix2 adds. */
+bool matrices_describe(const struct host *host, const struct instance *instance, struct physical *p,
+                       const VkExtensionProperties *extensions, uint32_t n_extensions, struct error *e);
+
+/* What kernels made of them need, as a chain. */
+struct matrix_features {
+    VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
+    VkPhysicalDeviceSubgroupSizeControlFeatures subgroups;
+    VkPhysicalDeviceMaintenance4Features maintenance;
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrices;
+    VkPhysicalDeviceCooperativeMatrix2FeaturesNV more;
+};
+enum { MATRIX_EXTENSIONS = 2 };
+/* Adds the features, which outlive the info, to its chain, and at most MATRIX_EXTENSIONS to the list that it counts. */
+void matrices_enable(const struct physical *p, struct matrix_features *features, VkDeviceCreateInfo *info,
+                     const char **extensions);
 
 /* All devices of an instance in this library's order. */
 bool physical_list(const struct host *host, const struct instance *instance, struct physical **list, uint32_t *count,
@@ -178,6 +209,7 @@ struct pipeline {
     size_t kernel; /* index of vulkan_kernel() */
     int n_constants;
     struct call_constant constants[GROUP_MAX_CONSTANTS];
+    struct kernel_usage usage;
 };
 
 struct pipeline_store {
@@ -198,6 +230,8 @@ void pipelines_close(struct backend_device *d);
 /* Makes a pipeline for every step: of_step[i] gets the index in the store's list. */
 bool pipelines_make(struct backend_device *d, const struct schedule *schedule, int *of_step, wherry_progress progress,
                     void *user, struct program_info *info, struct error *e);
+/* Of all embedded kernels. */
+uint64_t vulkan_kernels_hash(void);
 /* Index of an embedded kernel; false where there is none. */
 bool kernel_find(const char *name, bool f16, size_t *index);
 
@@ -245,6 +279,9 @@ void device_name(struct backend_device *d, VkObjectType type, uint64_t handle, c
 struct program *vulkan_program_create(struct backend_device *d, const struct schedule *schedule,
                                       wherry_progress progress, void *user, struct program_info *info, struct error *e);
 void vulkan_program_destroy(struct backend_device *d, struct program *program);
+/* What the driver tells about a step's pipeline, "": nothing. */
+void vulkan_program_usage(const struct backend_device *d, const struct program *program, int step,
+                          struct kernel_usage *out);
 bool vulkan_program_run(struct backend_device *d, struct program *program, const struct run *run, struct error *e);
 
 /* ---- hazards.c: where a barrier is needed ---- */

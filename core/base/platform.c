@@ -164,6 +164,18 @@ bool file_replace(const char *path, const void *data, size_t size, struct error 
     return fail_system(e, "writing", path, code);
 }
 
+bool file_append(const char *path, const void *data, size_t size, struct error *e)
+{
+    wchar_t wide[PATH_BYTES];
+    TRY(path_wide(path, wide, PATH_BYTES, e));
+    HANDLE file = CreateFileW(wide, FILE_APPEND_DATA, FILE_SHARE_READ, NULL, OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL, NULL);
+    if (file == INVALID_HANDLE_VALUE) return fail_system(e, "opening", path, GetLastError());
+    bool ok = write_all(file, data, size);
+    DWORD code = ok ? 0 : GetLastError();
+    CloseHandle(file);
+    return ok || fail_system(e, "writing", path, code);
+}
+
 static bool folder_make_one(const char *path, struct error *e)
 {
     wchar_t wide[PATH_BYTES];
@@ -387,6 +399,15 @@ bool file_replace(const char *path, const void *data, size_t size, struct error 
     bool ok = replace(target ? target : path, exists ? &st : NULL, data, size, e);
     free(target);
     return ok;
+}
+
+bool file_append(const char *path, const void *data, size_t size, struct error *e)
+{
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (file < 0) return fail_system(e, "opening", path, errno);
+    int code = write_all(file, data, size);
+    if (close(file) && !code) code = errno;
+    return !code || fail_system(e, "writing", path, code);
 }
 
 static bool folder_make_one(const char *path, struct error *e)

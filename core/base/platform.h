@@ -25,6 +25,8 @@ bool file_exists(const char *path);
 bool file_read(const struct host *host, const char *path, size_t max_bytes, char **data, size_t *size, struct error *e);
 /* Replaces `path` in one step: a temporary file beside it, synced, renamed. On failure the old file is as it was. */
 bool file_replace(const char *path, const void *data, size_t size, struct error *e);
+/* Adds to the end of `path`, which is made where it is missing, and returns when the disk has it. */
+bool file_append(const char *path, const void *data, size_t size, struct error *e);
 /* Makes the folder and its parents where they are missing; what is made is open to this user alone. */
 bool folder_make(const char *path, struct error *e);
 /* The user's cache folder for this library ("$XDG_CACHE_HOME/wherry", "~/.cache/wherry", "%LOCALAPPDATA%\wherry"); ""

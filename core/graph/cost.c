@@ -245,6 +245,7 @@ static bool add_input(const struct group *group, const struct op *op, int n, str
     if (op->kind == &kind_contract && group->count > 1 && call_has_tensor(call, tensor)) return true;
     if (call_add(call, slot, false, tensor)) return true;
     if (op->kind == &kind_contract && slot == SLOT_W && call_add(call, SLOT_V, false, tensor)) return true;
+    if (op->kind == &kind_contract && slot == SLOT_W && call_add(call, SLOT_EXTRA, false, tensor)) return true;
     if (op->kind == &kind_contract && slot == SLOT_X && call_add(call, SLOT_GRADIENT, false, tensor)) return true;
     return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: two inputs of %s want the same argument slot %d", group->name,
                 op->name, slot);

@@ -15,7 +15,8 @@ enum {
     GROUP_MAX_OPS = 12,
     GROUP_MAX_TENSORS = 16,
     GROUP_MAX_CALLS = 2,
-    GROUP_MAX_CONSTANTS = 32
+    GROUP_MAX_CONSTANTS = 40,
+    CALL_MAX_MAPS = 6
 };
 
 /* ---- sizes ---- */
@@ -295,6 +296,7 @@ struct plan_row {
     enum launch launch;
     uint8_t places[GROUP_MAX_OPS + 2];           /* enum place, ended by PLACE_END */
     enum { NORM_ANY, NORM_POST, NORM_PRE } norm; /* for encoders whose layernorms stand there only */
+    bool optional; /* in inference, where the device has a kernel for all of it; elsewhere shorter rows do it */
 };
 
 struct plan {
@@ -324,6 +326,7 @@ struct group_filter {
     void (*split)(const struct graph *g, const struct group *group, const char *reason,
                   void *user); /* told about every split */
     void *user;
+    bool optional; /* also rows that are optional, where they run */
 };
 
 /* Covers the graph's operators by groups of the plan, in an order in which everything is made before it is used; a
@@ -373,7 +376,17 @@ struct call {
         uint32_t value;
     } constants[GROUP_MAX_CONSTANTS];
     int n_constants; /* ascending ids */
-    uint32_t site;   /* dropout's (kernel/random.h): no constant, so that layers share their kernels */
+    /* Views of arguments as matrices, in the order in which a kernel that loads tiles by the hardware's copy engine
+     * expects them (cl/tensor_maps.cl). */
+    struct call_map {
+        uint8_t slot;
+        uint8_t rows_of; /* index in the batch header of the number of rows, where `rows` is 0 */
+        uint32_t rows, columns;
+        uint32_t stride, offset; /* elements from one row to the next, and before the first one */
+        uint32_t box_rows, box_columns;
+    } maps[CALL_MAX_MAPS];
+    int n_maps;
+    uint32_t site; /* dropout's (kernel/random.h): no constant, so that layers share their kernels */
 };
 
 /* Sets or replaces a constant. */

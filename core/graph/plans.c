@@ -191,6 +191,26 @@ static const struct plan_row flash[] = {
     {"lin1", "gemm", LAUNCH_TILES, {LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}},
     {"lin2", "gemm", LAUNCH_TILES, {LIN2, LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL}},
     {"norm2", "layernorm", LAUNCH_ROWS, {NORM2}},
+    /* Few rows: a product's work-groups read all of their rows, and normalize them on the way. */
+    {"norm1_lin1",
+     "gemm",
+     LAUNCH_TILES,
+     {NORM1, LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT},
+     NORM_POST,
+     .optional = true},
+    {"attention_out",
+     "attention",
+     LAUNCH_QUERIES,
+     {SCORES, SOFTMAX, ATTENTION_DROPOUT, CONTEXT, OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL},
+     .optional = true},
+    {"norm2_qkv", "gemm", LAUNCH_TILES, {NORM2, NEXT_LAYER, QKV, QKV_BIAS}, NORM_POST, .optional = true},
+    {"norm1_qkv", "gemm", LAUNCH_TILES, {NORM1, QKV, QKV_BIAS}, NORM_PRE, .optional = true},
+    {"norm2_lin1",
+     "gemm",
+     LAUNCH_TILES,
+     {NORM2, LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT},
+     NORM_PRE,
+     .optional = true},
     {"final_norm", "layernorm", LAUNCH_ROWS, {FINAL_NORM}},
     {"pool", "pool", LAUNCH_ROWS, {POOL, NORMALIZE}},
     {"pool", "pool", LAUNCH_ROWS, {POOL}},
@@ -431,24 +451,32 @@ static bool row_covers(const struct graph *g, const struct plan_row *row, int at
     return out->count > before && group_closed(g, out);
 }
 
-static bool longest_row(const struct graph *g, const struct plan *plan, int at, const bool *covered, struct group *out)
-{
-    const struct plan_row *best = NULL;
-    struct group one;
-    out->count = 0;
-    for (size_t r = 0; r < plan->n_rows; r++)
-        if (row_covers(g, &plan->rows[r], at, covered, &one) && one.count > out->count) {
-            *out = one;
-            best = &plan->rows[r];
-        }
-    if (best) group_make(g, best, out);
-    return best != NULL;
-}
-
 static bool filter_runs(const struct graph *g, const struct group_filter *filter, const struct group *group,
                         char *reason, size_t size)
 {
     return !filter || filter->runs(g, group, reason, size, filter->user);
+}
+
+/* Whether an optional row is taken: not where nobody says what the device runs. */
+static bool row_taken(const struct graph *g, const struct group_filter *filter, const struct group *group)
+{
+    char ignored[256];
+    if (!group->row->optional) return true;
+    return filter && filter->optional && g->n_forward == g->n_ops &&
+           filter_runs(g, filter, group, ignored, sizeof ignored);
+}
+
+static bool longest_row(const struct graph *g, const struct plan *plan, const struct group_filter *filter, int at,
+                        const bool *covered, struct group *out)
+{
+    struct group one = {0};
+    out->count = 0;
+    for (size_t r = 0; r < plan->n_rows; r++) {
+        if (!row_covers(g, &plan->rows[r], at, covered, &one) || one.count <= out->count) continue;
+        group_make(g, &plan->rows[r], &one);
+        if (row_taken(g, filter, &one)) *out = one;
+    }
+    return out->count > 0;
 }
 
 /* Adds the group, or its operators one by one where the filter refuses it. */
@@ -476,7 +504,7 @@ static bool cover(const struct graph *g, const struct plan *plan, const struct g
     struct group group;
     for (int at = 0; at < g->n_ops; at++) {
         if (covered[at]) continue;
-        if (!longest_row(g, plan, at, covered, &group))
+        if (!longest_row(g, plan, filter, at, covered, &group))
             return fail(e, WHERRY_STATUS_UNSUPPORTED, "the plan \"%s\" has no kernel for the operator %s", plan->name,
                         g->ops[at].name);
         for (int i = 0; i < group.count; i++) covered[group.ops[i]] = true;

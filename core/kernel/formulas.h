@@ -16,19 +16,25 @@
  * the weight erfc, which makes the error of erfc itself level. Its absolute error there is 2e-9 before rounding, about
  * 1e-7 with it; beyond, q keeps falling and the result is below 1e-9. No cancellation for large a, as 1 - erf(a) has.
  */
+#define ERFC_FIRST (-1.17851361e-06f)
+#define ERFC_STEPS(STEP)                                                                                               \
+    STEP(2.36077190e-05f)                                                                                              \
+    STEP(-2.02889846e-04f)                                                                                             \
+    STEP(9.58345302e-04f)                                                                                              \
+    STEP(-2.41465276e-03f)                                                                                             \
+    STEP(1.88824944e-04f)                                                                                              \
+    STEP(2.76804642e-02f)                                                                                              \
+    STEP(-1.48298136e-01f)                                                                                             \
+    STEP(-9.18443860e-01f)                                                                                             \
+    STEP(-1.62790724e+00f)
+
 FORMULA float erfc_positive(float a)
 {
     a = a > 7.0f ? 7.0f : a; /* 2^q stays a normal number */
-    float q = -1.17851361e-06f;
-    q = fma(q, a, 2.36077190e-05f);
-    q = fma(q, a, -2.02889846e-04f);
-    q = fma(q, a, 9.58345302e-04f);
-    q = fma(q, a, -2.41465276e-03f);
-    q = fma(q, a, 1.88824944e-04f);
-    q = fma(q, a, 2.76804642e-02f);
-    q = fma(q, a, -1.48298136e-01f);
-    q = fma(q, a, -9.18443860e-01f);
-    q = fma(q, a, -1.62790724e+00f);
+    float q = ERFC_FIRST;
+#define ERFC_STEP(coefficient) q = fma(q, a, coefficient);
+    ERFC_STEPS(ERFC_STEP)
+#undef ERFC_STEP
     return exp2(q * a);
 }
 

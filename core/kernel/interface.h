@@ -78,7 +78,7 @@
     36 /* ACTIVATION_*: multiply by its derivative at SLOT_SAVED: what went into the activation; for                   \
           RELU that or what came out of it, for TANH what came out */
 #define CONST_COLUMN_SUMS 37 /* sums over rows to SLOT_PARTIALS; see the kernels that have it */
-#define CONST_PART_ROWS 38   /* rows of one part */
+#define CONST_PART_ROWS 38   /* rows of one part; where there are PARTS, of one turn of a part */
 #define CONST_SETS 39        /* vectors of N in one part */
 #define CONST_LSE 40         /* LSE_* */
 #define CONST_SOFTMAX 41     /* 0: softmax does dropout alone */
@@ -88,9 +88,27 @@
 #define CONST_BIAS_SUM 45    /* layernorm_backward: BIAS_SUM_* */
 #define CONST_ADDEND 46      /* 1: layernorm_backward adds SLOT_RESIDUAL to its result, not to the gradient it reads */
 #define CONST_TILE_V 47      /* attention: keys (queries) that what is made of the scores is multiplied with at once */
-#define CONST_PARTS 48       /* attention_backward: parts that a sequence's tiles of keys are dealt to */
+#define CONST_PARTS                                                                                                    \
+    48 /* attention_backward: parts that a sequence's tiles of keys are dealt to; layernorm_backward, reduce: parts    \
+          that the rows are dealt to, PART_ROWS at a time and in turns */
 #define CONST_KEPT 49 /* 1: SLOT_SAVED is 0 where an element was dropped, so that nothing is drawn to drop it again */
-#define CONST_COUNT 50
+#define CONST_QUERY_ROWS                                                                                               \
+    50 /* attention_backward_wgmma: queries whose sums stay in shared memory, at least the longest sequence's; 0: they \
+          go to SLOT_PARTIALS from tile to tile. With them and one part the kernel has no SLOT_PARTIALS: it writes the \
+          queries' gradient */
+/* Kernels of cooperative matrices: the shape of one, and the work-items of the sub-group that it lies in. */
+#define CONST_MATRIX_M 51
+#define CONST_MATRIX_N 52
+#define CONST_MATRIX_K 53
+#define CONST_SUBGROUP 54
+#define CONST_BLOCKS 55 /* attention on cooperative matrices: matrices of rows that a sub-group owns */
+#define CONST_STAGES 56 /* slabs of a product that are in shared memory, or on their way there */
+#define CONST_WARP_M 57 /* outputs of a warp */
+#define CONST_WARP_N 58
+#define CONST_GROUPS 59 /* work-groups at most, which then share the work; 0: as many as the launch says */
+#define CONST_SLABS 60  /* slabs of operands that shared memory holds at the same time */
+#define CONST_TEAM 61   /* work-items that share a row, where several rows share a work-group */
+#define CONST_COUNT 62
 
 #define ACTIVATION_NONE 0
 #define ACTIVATION_RELU 1

@@ -62,6 +62,13 @@ size_t batch_fill(const struct batch_tables *tables, const struct batch_shape *b
     return (size_t)(at - words);
 }
 
+uint64_t call_parts(const struct call *call, uint64_t rows)
+{
+    uint64_t parts = divide_up(rows, call_get(call, CONST_PART_ROWS, 1)),
+             most = call_get(call, CONST_PARTS, UINT32_MAX);
+    return parts < most ? parts : most;
+}
+
 struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
 {
     uint64_t rows = words[call_get(call, CONST_ROWS, HEADER_TOKENS)], n = call_get(call, CONST_N, 1), groups = 0;
@@ -82,7 +89,7 @@ struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
         }
         break;
     case LAUNCH_SCORE_ROWS:
-        groups = rows * heads;
+        groups = divide_up(rows * heads, local / call_get(call, CONST_TEAM, (uint32_t)local));
         break;
     case LAUNCH_QUERIES:
         groups = words[HEADER_QUERY_TILES] * heads;
@@ -94,8 +101,7 @@ struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
         groups = words[HEADER_SCORE_TILES] * heads;
         break;
     case LAUNCH_PARTS:
-        groups = divide_up(rows, call_get(call, CONST_PART_ROWS, 1)) *
-                 divide_up(n, call_get(call, CONST_TILE_N, (uint32_t)n));
+        groups = call_parts(call, rows) * divide_up(n, call_get(call, CONST_TILE_N, (uint32_t)n));
         break;
     case LAUNCH_COLUMNS:
         groups = divide_up(call_get(call, CONST_SETS, 1) * n, call_get(call, CONST_TILE_N, 1));
@@ -105,6 +111,8 @@ struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
         if (call_get(call, CONST_COLUMN_SUMS, 0)) groups *= divide_up(rows, call_get(call, CONST_PART_ROWS, 1));
         break;
     }
+    uint64_t most = call_get(call, CONST_GROUPS, 0);
+    if (most && groups > most) groups = most;
     struct grid grid = {(uint32_t)(groups < GRID_WIDTH ? groups : GRID_WIDTH), (uint32_t)divide_up(groups, GRID_WIDTH),
                         1};
     return grid;

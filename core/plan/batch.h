@@ -14,6 +14,8 @@ struct batch_tables {
 uint64_t batch_words_most(const struct batch_tables *tables, const struct batch_shape *limits);
 /* Writes header and tables; returns the number of words. */
 size_t batch_fill(const struct batch_tables *tables, const struct batch_shape *batch, uint32_t *words);
+/* Parts that a kernel with PART_ROWS deals `rows` to. */
+uint64_t call_parts(const struct call *call, uint64_t rows);
 /* Work-groups of a call for the batch that `words` describes. */
 struct grid call_grid(const struct call *call, bool f16, const uint32_t *words);
 

@@ -64,7 +64,15 @@ static bool fits(const struct memory_request *r, const char *name, uint64_t byte
         (unsigned long long)r->max_block_bytes);
 }
 
-/* Weights and batch tensors: one behind the other. */
+static bool read_by_any(const struct memory_request *r, int tensor)
+{
+    for (int i = 0; i < r->n_groups; i++)
+        for (int k = 0; k < r->groups[i].n_reads; k++)
+            if (tensor_owner(r->graph, r->groups[i].reads[k]) == tensor) return true;
+    return false;
+}
+
+/* Weights and batch tensors: one behind the other. Weights that no group reads have no memory. */
 static bool place_fixed(const struct memory_request *r, struct memory_plan *plan, enum memory_kind kind,
                         enum tensor_role role, uint64_t start, struct error *e)
 {
@@ -74,6 +82,7 @@ static bool place_fixed(const struct memory_request *r, struct memory_plan *plan
     uint64_t at = start;
     for (int t = 0; t < g->n_tensors; t++) {
         if (g->tensors[t].role != role || g->tensors[t].parent >= 0) continue;
+        if (role == TENSOR_WEIGHT && !read_by_any(r, t)) continue;
         uint64_t bytes =
             round_up(tensor_elements(g, &r->limits, t) * tensor_element_bytes(g, t, r->storage), MEMORY_ALIGNMENT);
         TRY(fits(r, g->tensors[t].name, bytes, e));

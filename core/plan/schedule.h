@@ -27,11 +27,19 @@ struct step {
     double flops;            /* at the session's limits: lets a backend keep submissions short */
 };
 
+/* Whether plain products go to a library (CLBlast). */
+enum library {
+    LIBRARY_AUTO = 0, /* where it is the faster one */
+    LIBRARY_WANTED,   /* wherever it can; it fails to be prepared where the library is not usable at all */
+    LIBRARY_REFUSED
+};
+
 struct schedule {
     const struct step *steps;
     int n_steps;
     int boundary; /* a run may also begin or end before this step (training: the backward pass); 0: nowhere */
-    bool ordered; /* each step waits for the one before, needed or not: what is timed does not overlap */
+    enum library library;
+    bool ordered;              /* each step waits for the one before, needed or not: what is timed does not overlap */
     const struct graph *graph; /* with groups: what the reference backend runs */
     const struct group *groups;
     size_t max_upload, max_download; /* bytes that one run moves at most in each direction */

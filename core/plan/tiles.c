@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "kernel/interface.h"
+#include "plan/batch.h"
+#include "plan/variants.h"
 
 /* ---- products ---- */
 
@@ -176,17 +178,33 @@ static uint32_t part_rows(const struct device_limits *limits, uint64_t max_rows,
     return rows ? (uint32_t)rows : 1;
 }
 
+/* Rows that a work-group takes at a time, at most its `share`, and so many that four groups run on a multiprocessor: a
+ * row takes the registers of d and z and of what is loaded of the next one. Measured on an H200; the most leaves room
+ * for the sums over rows. */
+static uint32_t layernorm_backward_rows(const struct call *call, uint32_t access, uint32_t share)
+{
+    uint32_t size = call_get(call, CONST_LOCAL_SIZE, 1), dx = call_get(call, CONST_NORM_DX, 0);
+    uint32_t steps = (uint32_t)divide_up(call_get(call, CONST_N, 1), (uint64_t)access * size);
+    uint32_t operands = 1 + call_get(call, CONST_RESIDUAL, 0) + (dx || call_get(call, CONST_NORM_DW, 0)) +
+                        (call_get(call, CONST_BIAS_SUM, BIAS_SUM_NONE) == BIAS_SUM_OPERAND);
+    uint32_t registers = (2 * steps * access + operands * steps * (access > 1 ? 4 : 1)) * size;
+    uint32_t most = (dx ? 7168 : 12288) / registers;
+    if (share < most) most = share;
+    return most >= 4 ? 4 : most >= 2 ? 2 : 1;
+}
+
 /* A work-item owns one vector's columns, which with all sums and two rows of f16 take up to 128 registers: so few that
- * four groups of 128 run on a multiprocessor. The kernel takes up to four rows at a time; without sums over rows there
- * is nothing to gain from more. */
+ * four groups of 128 run on a multiprocessor. Where there are sums over rows, all groups run at the same time;
+ * elsewhere a group has up to four rows. */
 static void set_layernorm_backward(struct call *call, const struct device_limits *limits, uint32_t vector,
-                                   uint64_t max_rows)
+                                   uint32_t access, uint64_t max_rows)
 {
     bool sums = call_get(call, CONST_NORM_DW, 0) || call_get(call, CONST_BIAS_SUM, BIAS_SUM_NONE) != BIAS_SUM_NONE;
-    uint32_t rows = part_rows(limits, max_rows, 1);
-    if (rows > 4) rows = sums ? (uint32_t)divide_up(rows, 4) * 4 : 4;
     call_set(call, CONST_LOCAL_SIZE, row_size(limits, (uint32_t)divide_up(call_get(call, CONST_N, 1), vector)));
-    call_set(call, CONST_PART_ROWS, rows);
+    uint32_t share = part_rows(limits, max_rows, 1);
+    call_set(call, CONST_PART_ROWS, layernorm_backward_rows(call, access, share));
+    if (!sums && share > 4) share = 4;
+    call_set(call, CONST_PARTS, (uint32_t)divide_up(max_rows ? max_rows : 1, share));
 }
 
 /* The kernel has up to eight rows' loads in flight. */
@@ -202,7 +220,10 @@ static void set_columns(struct call *call, const struct device_limits *limits, u
 /* 32 bytes of a part's sums, 32 parts at the same time. On a CPU a vector's width and few parts. */
 static void set_reduce(struct call *call, const struct call *before, const struct device_limits *limits)
 {
-    if (before) call_set(call, CONST_PART_ROWS, call_get(before, CONST_PART_ROWS, 1));
+    if (before) {
+        call_set(call, CONST_PART_ROWS, call_get(before, CONST_PART_ROWS, 1));
+        call_set(call, CONST_PARTS, call_get(before, CONST_PARTS, UINT32_MAX));
+    }
     call_set(call, CONST_LOCAL_SIZE, row_size(limits, limits->cpu ? 64 : 256));
     call_set(call, CONST_TILE_N, limits->cpu ? 16 : 8);
 }
@@ -221,16 +242,6 @@ static bool aligned(const struct call *call, uint32_t vector)
 }
 
 /* ---- one row per kernel ---- */
-
-/* What a kernel's sizes depend on beside its call. */
-struct sizes {
-    const struct call *before; /* the group's first call, NULL: this is it */
-    const struct device_limits *limits;
-    uint32_t vector; /* elements in 16 bytes */
-    uint32_t access; /* elements loaded at once */
-    uint64_t max_rows;
-    uint32_t longest; /* sequence */
-};
 
 static void size_row(struct call *call, const struct sizes *s, uint32_t items)
 {
@@ -286,16 +297,18 @@ static void size_scatter(struct call *call, const struct sizes *s)
     set_scatter(call, s->limits, call_get(call, CONST_N, 1) / s->vector, s->max_rows);
 }
 
-/* Holds 512 scores in the registers of one sub-group. */
+/* A team's registers hold 16 scores a work-item: as few work-items as hold the longest row, up to 512 scores. */
 static void size_softmax(struct call *call, const struct sizes *s)
 {
-    (void)s;
-    call_set(call, CONST_LOCAL_SIZE, 32);
+    uint32_t team = 8;
+    while (team < 32 && 16 * team < s->longest) team *= 2;
+    size_row(call, s, 128);
+    call_set(call, CONST_TEAM, team);
 }
 
 static void size_layernorm_backward(struct call *call, const struct sizes *s)
 {
-    set_layernorm_backward(call, s->limits, s->vector, s->max_rows);
+    set_layernorm_backward(call, s->limits, s->vector, s->access, s->max_rows);
 }
 
 static void size_columns(struct call *call, const struct sizes *s)
@@ -308,42 +321,70 @@ static void size_reduce(struct call *call, const struct sizes *s) { set_reduce(c
 /* What fills a compute unit. */
 static void size_map(struct call *call, const struct sizes *s) { size_row(call, s, 256); }
 
+/* The class "generic" of the static table of kernels; plan/variants.c has the other classes. */
 static const struct {
     const char *kernel;
     void (*size)(struct call *call, const struct sizes *s);
+    const char *why; /* these sizes */
 } kernel_sizes[] = {
-    {"attention", size_attention},
-    {"attention_backward", size_attention_backward},
-    {"attention_dq", size_attention_dq},
-    {"bgemm", size_bgemm},
-    {"columns", size_columns},
-    {"delta", size_delta},
-    {"embed", size_norm},
-    {"gemm", size_gemm},
-    {"layernorm", size_norm},
-    {"layernorm_backward", size_layernorm_backward},
-    {"map", size_map},
-    {"pool", size_pool},
-    {"pool_backward", size_pool_backward},
-    {"reduce", size_reduce},
-    {"scatter", size_scatter},
-    {"softmax", size_softmax},
-    {"softmax_backward", size_softmax},
+    {"attention", size_attention, "queries stay in shared memory where it has room for a head's channels"},
+    {"attention_backward", size_attention_backward, "parts of the keys fill four work-groups a multiprocessor"},
+    {"attention_dq", size_attention_dq, "the parts that attention_backward made"},
+    {"bgemm", size_bgemm, "tiles of the batch's tables, narrow ones for narrow heads"},
+    {"columns", size_columns, "a work-item owns 16 bytes of columns; parts fill four work-groups a multiprocessor"},
+    {"delta", size_delta, "eight work-items share a head"},
+    {"embed", size_norm, "four 16-byte loads of a row in flight"},
+    {"gemm", size_gemm, "the tile whose last round of work-groups is fullest"},
+    {"layernorm", size_norm, "four 16-byte loads of a row in flight"},
+    {"layernorm_backward", size_layernorm_backward, "registers for four work-groups a multiprocessor"},
+    {"map", size_map, "work-items hide the latency"},
+    {"pool", size_pool, "sequences are few: a vector a work-item"},
+    {"pool_backward", size_pool_backward, "four 16-byte stores of a row in flight"},
+    {"reduce", size_reduce, "32 bytes of a part's sums, 32 parts at the same time"},
+    {"scatter", size_scatter, "128 ids at a time, a vector of the row a work-item"},
+    {"softmax", size_softmax, "512 scores in the registers of a sub-group"},
+    {"softmax_backward", size_softmax, "512 scores in the registers of a sub-group"},
 };
 
-void call_tiles(struct call *call, const struct call *before, const struct device_limits *limits, bool f16,
-                uint64_t max_rows, uint32_t longest)
+struct sizes call_sizes(struct call *call, const struct call *before, const struct device_limits *limits, bool f16,
+                        uint64_t max_rows, uint32_t longest)
 {
-    struct sizes sizes = {
-        .before = before, .limits = limits, .vector = f16 ? 8 : 4, .max_rows = max_rows, .longest = longest};
-    call_set(call, CONST_ALIGNED, aligned(call, sizes.vector));
-    sizes.access = call_get(call, CONST_ALIGNED, 0) ? sizes.vector : 1;
+    struct sizes s = {.before = before,
+                      .limits = limits,
+                      .f16 = f16,
+                      .vector = f16 ? 8 : 4,
+                      .max_rows = max_rows,
+                      .longest = longest};
+    call_set(call, CONST_ALIGNED, aligned(call, s.vector));
+    s.access = call_get(call, CONST_ALIGNED, 0) ? s.vector : 1;
+    return s;
+}
+
+const char *call_size(struct call *call, const struct sizes *s)
+{
+    const struct variant *variant = variant_find(call->kernel);
+    if (variant) {
+        variant->size(call, s);
+        return variant->why;
+    }
     for (size_t i = 0; i < sizeof kernel_sizes / sizeof *kernel_sizes; i++)
         if (!strcmp(call->kernel, kernel_sizes[i].kernel)) {
-            kernel_sizes[i].size(call, &sizes);
-            return;
+            kernel_sizes[i].size(call, s);
+            return kernel_sizes[i].why;
         }
-    size_map(call, &sizes);
+    size_map(call, s);
+    return NULL;
+}
+
+const char *call_tiles(struct call *call, const struct call *before, const struct device_limits *limits, bool f16,
+                       uint64_t max_rows, uint32_t longest)
+{
+    const struct sizes sizes = call_sizes(call, before, limits, f16, max_rows, longest);
+    const char *refused;
+    const struct variant *variant = variant_choose(call, &sizes, &refused);
+    if (variant) call->kernel = variant->name;
+    const char *why = call_size(call, &sizes);
+    return refused && !variant ? refused : why;
 }
 
 /* ---- weights' gradients in parts ---- */
@@ -360,15 +401,61 @@ static double divided_seconds(const struct tile *t, uint64_t m, uint64_t n, uint
     return product + (parts > 1 ? (double)(parts * m * n) * 8 / 3.5e12 + 4e-6 : 0);
 }
 
+void calls_split(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits, uint32_t part_rows)
+{
+    struct call *call = &calls[0], *reduce = &calls[1];
+    uint32_t m = call_get(call, CONST_M, 0), n = call_get(call, CONST_N, 1);
+    call_set(call, CONST_COLUMN_SUMS, 1);
+    call_set(call, CONST_PART_ROWS, part_rows);
+    *reduce = (struct call){.kernel = "reduce", .launch = LAUNCH_COLUMNS};
+    for (int i = 0; i < call->n_arguments; i++) {
+        struct call_argument *y = &call->arguments[i];
+        if (y->slot != SLOT_Y) continue;
+        reduce->arguments[reduce->n_arguments++] =
+            (struct call_argument){.slot = SLOT_PARTIALS, .tensor = TENSOR_SCRATCH};
+        reduce->arguments[reduce->n_arguments++] = *y;
+        *y = (struct call_argument){.slot = SLOT_PARTIALS, .written = true, .tensor = TENSOR_SCRATCH};
+    }
+    call_set(reduce, CONST_N, m * n);
+    call_set(reduce, CONST_ROWS, call_get(call, CONST_ROWS, HEADER_TOKENS));
+    call_set(reduce, CONST_SETS, 1);
+    call_set(reduce, CONST_LOCAL_SIZE, row_size(limits, 256));
+    call_set(reduce, CONST_TILE_N, call_get(reduce, CONST_LOCAL_SIZE, 1)); /* few parts, many columns */
+    call_set(reduce, CONST_PART_ROWS, part_rows);
+    *count = 2;
+}
+
+void call_take_away(struct call *call, uint8_t slot)
+{
+    int kept = 0;
+    for (int i = 0; i < call->n_arguments; i++)
+        if (call->arguments[i].slot != slot) call->arguments[kept++] = call->arguments[i];
+    call->n_arguments = kept;
+}
+
+void calls_drop(const struct call *call, int *count)
+{
+    const struct variant *variant = variant_find(call->kernel);
+    if (variant && !strcmp(variant->kernel, "attention_backward") && !call_has_slot(call, SLOT_PARTIALS)) *count = 1;
+}
+
 void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits, bool f16,
                   uint64_t max_rows)
 {
-    struct call *call = &calls[0], *reduce = &calls[1];
+    struct call *call = &calls[0];
+    const struct variant *variant = variant_find(call->kernel);
+    calls_drop(call, count);
     uint64_t m = call_get(call, CONST_M, 0), n = call_get(call, CONST_N, 1);
     uint32_t vector = f16 ? 8 : 4;
-    if (*count > 1 || limits->cpu || strcmp(call->kernel, "gemm") || call_get(call, CONST_FORM, GEMM_NT) != GEMM_TN ||
-        call_get(call, CONST_Y_OFFSET, 0) || m * n > UINT32_MAX / MOST_PARTS)
+    if (*count > 1 || limits->cpu || strcmp(variant ? variant->kernel : call->kernel, "gemm") ||
+        call_get(call, CONST_FORM, GEMM_NT) != GEMM_TN || call_get(call, CONST_Y_OFFSET, 0) ||
+        m * n > UINT32_MAX / MOST_PARTS)
         return;
+    if (variant) {
+        const struct sizes sizes = call_sizes(call, NULL, limits, f16, max_rows, 0);
+        if (variant->divide) variant->divide(calls, count, &sizes);
+        return;
+    }
     const struct tile *best = NULL;
     uint64_t parts = 1;
     double least = 0;
@@ -383,24 +470,7 @@ void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct d
     if (!best || parts == 1) return;
     set_tile(call, best, vector);
     uint32_t slab = call_get(call, CONST_TILE_K, 1);
-    call_set(call, CONST_COLUMN_SUMS, 1);
-    call_set(call, CONST_PART_ROWS, (uint32_t)(divide_up(divide_up(max_rows, parts), slab) * slab));
-    *reduce = (struct call){.kernel = "reduce", .launch = LAUNCH_COLUMNS};
-    for (int i = 0; i < call->n_arguments; i++) {
-        struct call_argument *y = &call->arguments[i];
-        if (y->slot != SLOT_Y) continue;
-        reduce->arguments[reduce->n_arguments++] =
-            (struct call_argument){.slot = SLOT_PARTIALS, .tensor = TENSOR_SCRATCH};
-        reduce->arguments[reduce->n_arguments++] = *y;
-        *y = (struct call_argument){.slot = SLOT_PARTIALS, .written = true, .tensor = TENSOR_SCRATCH};
-    }
-    call_set(reduce, CONST_N, (uint32_t)(m * n));
-    call_set(reduce, CONST_ROWS, call_get(call, CONST_ROWS, HEADER_TOKENS));
-    call_set(reduce, CONST_SETS, 1);
-    call_set(reduce, CONST_LOCAL_SIZE, row_size(limits, 256));
-    call_set(reduce, CONST_TILE_N, call_get(reduce, CONST_LOCAL_SIZE, 1)); /* few parts, many columns */
-    call_set(reduce, CONST_PART_ROWS, call_get(call, CONST_PART_ROWS, 1));
-    *count = 2;
+    calls_split(calls, count, limits, (uint32_t)(divide_up(divide_up(max_rows, parts), slab) * slab));
 }
 
 uint64_t call_scratch_bytes(const struct call *call, uint64_t max_rows)
@@ -409,14 +479,14 @@ uint64_t call_scratch_bytes(const struct call *call, uint64_t max_rows)
     for (int i = 0; i < call->n_arguments; i++)
         if (call->arguments[i].written && call->arguments[i].tensor == TENSOR_SCRATCH) sets = 1;
     if (!sets) return 0;
-    if (!strcmp(call->kernel, "attention_backward"))
+    if (!strncmp(call->kernel, "attention_backward", 18))
         return max_rows * call_get(call, CONST_PARTS, 1) * call_get(call, CONST_HEADS, 1) *
                call_get(call, CONST_HEAD_DIM, 1) * sizeof(float);
     if (!strcmp(call->kernel, "layernorm_backward"))
         sets = 2 * call_get(call, CONST_NORM_DW, 0) + (call_get(call, CONST_BIAS_SUM, BIAS_SUM_NONE) != BIAS_SUM_NONE);
     if (!strcmp(call->kernel, "scatter") || call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN)
         width *= call_get(call, CONST_M, 1);
-    return divide_up(max_rows, call_get(call, CONST_PART_ROWS, 1)) * sets * width * sizeof(float);
+    return call_parts(call, max_rows) * sets * width * sizeof(float);
 }
 
 /* Quads (16 bytes) of the arrays that cl/attention*.cl and shaders/attention*.comp declare. */
@@ -435,6 +505,8 @@ static size_t attention_quads(const struct call *call)
 
 size_t call_shared_bytes(const struct call *call)
 {
+    const struct variant *variant = variant_find(call->kernel);
+    if (variant) return variant->shared_bytes(call);
     if (!strcmp(call->kernel, "attention_dq")) return 0;
     if (!strncmp(call->kernel, "attention", 9)) return attention_quads(call) * 4 * sizeof(float);
     if (!strcmp(call->kernel, "delta")) return call_get(call, CONST_LOCAL_SIZE, 0) * sizeof(float);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kernel/interface.h"
+#include "plan/batch.h"
 
 /* What a large GPU (132 multiprocessors) runs of kernels that take many registers; for row kernels it makes no
  * difference. A core of a CPU runs one work-group after the other: there the rule finds too much in the cache where
@@ -205,23 +206,10 @@ static void count_columns(struct count *c)
     writes(c, SLOT_Y, rows * n);
 }
 
-/* Rows that layernorm_backward takes at a time: the kernel's head says why. */
-static uint64_t layernorm_backward_rows(const struct count *c)
-{
-    uint64_t access = access_of(c), items = get(c, CONST_LOCAL_SIZE, 1), part_rows = get(c, CONST_PART_ROWS, 1);
-    uint64_t steps = divide_up(get(c, CONST_N, 1), access * items), dx = get(c, CONST_NORM_DX, 0);
-    uint64_t operands = 1 + get(c, CONST_RESIDUAL, 0) + (dx || get(c, CONST_NORM_DW, 0)) +
-                        (get(c, CONST_BIAS_SUM, BIAS_SUM_NONE) == BIAS_SUM_OPERAND);
-    uint64_t registers = (2 * steps * access + operands * steps * (access > 1 ? 4 : 1)) * items;
-    uint64_t most = dx ? 7168 : 12288;
-    return part_rows >= 4 && 4 * registers <= most ? 4 : part_rows >= 2 && 2 * registers <= most ? 2 : 1;
-}
-
 static void count_layernorm_backward(struct count *c)
 {
-    uint64_t rows = rows_of(c), n = get(c, CONST_N, 1), part_rows = get(c, CONST_PART_ROWS, 1);
-    uint64_t loads = part_loads(rows, part_rows, layernorm_backward_rows(c)) * row_loads(c);
-    uint64_t parts = divide_up(rows, part_rows);
+    uint64_t rows = rows_of(c), n = get(c, CONST_N, 1), at_once = get(c, CONST_PART_ROWS, 1);
+    uint64_t loads = divide_up(rows, at_once) * at_once * row_loads(c), parts = call_parts(c->call, rows);
     uint64_t sets = 2 * get(c, CONST_NORM_DW, 0) + (get(c, CONST_BIAS_SUM, BIAS_SUM_NONE) != BIAS_SUM_NONE);
     reads(c, SLOT_X, loads);
     reads(c, SLOT_RESIDUAL, loads);
@@ -237,7 +225,7 @@ static void count_layernorm_backward(struct count *c)
 static void count_reduce(struct count *c)
 {
     uint64_t n = get(c, CONST_N, 1), sets = get(c, CONST_SETS, 1), columns = get(c, CONST_TILE_N, 8);
-    uint64_t parts = divide_up(rows_of(c), get(c, CONST_PART_ROWS, 1)), sharers = get(c, CONST_LOCAL_SIZE, 1) / columns;
+    uint64_t parts = call_parts(c->call, rows_of(c)), sharers = get(c, CONST_LOCAL_SIZE, 1) / columns;
     uint64_t loads = 0;
     for (uint64_t s = 0; s < least(sharers, parts); s++) loads += 4 * divide_up(parts - s, 4 * sharers);
     reads(c, SLOT_PARTIALS, divide_up(sets * n, columns) * columns * loads);
@@ -266,17 +254,31 @@ static void count_scatter(struct count *c)
 
 /* ---- rows of scores (cl/scores.h) ---- */
 
+/* Rows of which a work-group has several: teams behind the last row repeat it. */
+static uint64_t score_teams(const struct count *c)
+{
+    uint64_t local = get(c, CONST_LOCAL_SIZE, 1);
+    return local / get(c, CONST_TEAM, (uint32_t)local);
+}
+
+static uint64_t score_rows_repeated(const struct count *c)
+{
+    uint64_t rows = (uint64_t)c->words[HEADER_TOKENS] * get(c, CONST_HEADS, 1);
+    return divide_up(rows, score_teams(c)) * score_teams(c) - rows;
+}
+
 /* `operands` are read, and what does not stay in registers in every one of `passes`. */
 static void count_score_rows(struct count *c, const uint8_t *operands, int n_operands, uint64_t passes)
 {
-    uint64_t items = get(c, CONST_LOCAL_SIZE, 1), block = items * vector_of(c), held = 16 / vector_of(c);
-    uint64_t heads = get(c, CONST_HEADS, 1);
+    uint64_t items = get(c, CONST_LOCAL_SIZE, 1) / score_teams(c), block = items * vector_of(c);
+    uint64_t heads = get(c, CONST_HEADS, 1), held = 16 / vector_of(c);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), blocks = divide_up(length, block), rows = length * heads;
+        uint64_t repeated = s + 1 == c->words[HEADER_SEQUENCES] ? score_rows_repeated(c) : 0;
         uint64_t rest = blocks > held ? blocks - held : 0;
-        uint64_t together = groups_at_once(c) * length * c->storage * (uint64_t)c->call->n_arguments;
+        uint64_t together = groups_at_once(c) * score_teams(c) * length * c->storage * (uint64_t)c->call->n_arguments;
         for (int i = 0; i < n_operands; i++) {
-            reads(c, operands[i], rows * (least(blocks, held) + rest * passes) * block);
+            reads(c, operands[i], (rows + repeated) * (least(blocks, held) + rest * passes) * block);
             if (rest) reads_again(c, operands[i], rows * (passes - 1) * (length - held * block), together);
         }
         writes(c, SLOT_Y, rows * length);
@@ -288,9 +290,10 @@ static void count_softmax(struct count *c)
 {
     static const uint8_t operands[] = {SLOT_X};
     uint64_t rows = (uint64_t)c->words[HEADER_TOKENS] * get(c, CONST_HEADS, 1);
+    uint64_t items = get(c, CONST_LOCAL_SIZE, 1) / score_teams(c);
     uint32_t lse = get(c, CONST_LSE, LSE_NONE);
     count_score_rows(c, operands, 1, get(c, CONST_SOFTMAX, 1) && lse != LSE_READ ? 3 : 1);
-    if (lse == LSE_READ) reads(c, SLOT_LSE, rows * get(c, CONST_LOCAL_SIZE, 1));
+    if (lse == LSE_READ) reads(c, SLOT_LSE, (rows + score_rows_repeated(c)) * items);
     if (lse == LSE_WRITE) writes(c, SLOT_LSE, rows);
 }
 
@@ -298,19 +301,22 @@ static void count_softmax_backward(struct count *c)
 {
     static const uint8_t operands[] = {SLOT_X, SLOT_SAVED};
     uint64_t rows = (uint64_t)c->words[HEADER_TOKENS] * get(c, CONST_HEADS, 1);
+    uint64_t items = get(c, CONST_LOCAL_SIZE, 1) / score_teams(c);
     count_score_rows(c, operands, 2, get(c, CONST_DELTA, 0) ? 1 : 2);
-    reads(c, SLOT_DELTA, rows * get(c, CONST_LOCAL_SIZE, 1));
+    reads(c, SLOT_DELTA, (rows + score_rows_repeated(c)) * items);
 }
 
 /* ---- products ---- */
 
-/* A grid of tiles, columns fastest, whose rows share x and whose columns share w. A wave of work-groups goes through
- * its sums in step, so that in it each panel is read once; the next wave reads its panels anew. */
+/* A grid of tiles, whose rows share x and whose columns share w: in bands of so many rows, rows fastest inside; with
+ * one row in a band columns are fastest. A wave of work-groups goes through its sums in step, so that in it each panel
+ * is read once; the next wave reads its panels anew. */
 struct panels {
     uint64_t rows, columns, parts; /* of tiles; parts are slowest and have panels of their own */
-    uint64_t x, w;                 /* elements of both operands */
-    uint64_t others;               /* bytes of the rest, which a wave has its share of */
-    uint64_t slabs;                /* steps of a sum */
+    uint64_t band;
+    uint64_t x, w;   /* elements of both operands */
+    uint64_t others; /* bytes of the rest, which a wave has its share of */
+    uint64_t slabs;  /* steps of a sum */
 };
 
 static void reads_panels(struct count *c, const struct panels *p)
@@ -321,10 +327,17 @@ static void reads_panels(struct count *c, const struct panels *p)
     reads(c, SLOT_W, p->w * p->rows);
     if (!tiles) return;
     for (uint64_t first = 0; first < tiles; first += wave) {
-        uint64_t last = least(first + wave, tiles) - 1, part = p->rows * p->columns;
-        x_panels += last / p->columns - first / p->columns + 1;
-        for (uint64_t at = first; at <= last; at = (at / part + 1) * part)
-            w_panels += least(p->columns, least(last + 1, (at / part + 1) * part) - at);
+        uint64_t end = least(first + wave, tiles), part = p->rows * p->columns, of_part = 0, next;
+        for (uint64_t at = first; at < end; at = next) { /* what of a band is in the wave */
+            uint64_t in_part = at % part, row = in_part / (p->band * p->columns) * p->band;
+            uint64_t wide = least(p->band, p->rows - row), begin = at - (in_part - row * p->columns);
+            next = least(begin + wide * p->columns, end);
+            x_panels += least(wide, next - at);
+            of_part += (next - 1 - begin) / wide - (at - begin) / wide + 1;
+            if (next % part && next < end) continue;
+            w_panels += least(p->columns, of_part);
+            of_part = 0;
+        }
     }
     uint64_t x = p->x * x_panels / (p->rows * p->parts), w = p->w * w_panels / (p->columns * p->parts);
     x = x > p->x ? x : p->x;
@@ -336,13 +349,14 @@ static void reads_panels(struct count *c, const struct panels *p)
     reads_again(c, SLOT_W, w - p->w, of_a_wave);
 }
 
-static void count_gemm(struct count *c)
+/* `band`: of tiles; `sharers`: work-items that load the bias of a tile's column. */
+static void count_product(struct count *c, uint64_t band, uint64_t sharers)
 {
     uint64_t rows = rows_of(c), n = get(c, CONST_N, 32), k = get(c, CONST_K, 32), m = get(c, CONST_M, 32);
     uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32), slab = get(c, CONST_TILE_K, 16);
     bool weight = get(c, CONST_FORM, GEMM_NT) == GEMM_TN, sums = get(c, CONST_COLUMN_SUMS, 0) != 0;
     uint64_t out_rows = weight ? m : rows, depth = weight ? rows : k;
-    struct panels p = {.rows = divide_up(out_rows, tile_m), .columns = divide_up(n, tile_n), .parts = 1};
+    struct panels p = {.rows = divide_up(out_rows, tile_m), .columns = divide_up(n, tile_n), .parts = 1, .band = band};
     if (weight && sums) {
         p.parts = divide_up(rows, get(c, CONST_PART_ROWS, 1));
         depth = get(c, CONST_PART_ROWS, 1);
@@ -355,15 +369,49 @@ static void count_gemm(struct count *c)
         out_rows * n *
         (element_of(c, SLOT_Y) + element_of(c, SLOT_SUM) + element_of(c, SLOT_RESIDUAL) + element_of(c, SLOT_SAVED));
     reads_panels(c, &p);
-    /* Every work-item loads the bias of its columns, once for a tile. */
-    uint64_t sharers = tile_m / get(c, CONST_THREAD_M, 4);
     reads(c, SLOT_BIAS, p.rows * sharers * n);
     if (p.rows) reads_again(c, SLOT_BIAS, (p.rows - 1) * n, row_bytes(c));
+    /* gemm_few's layernorm: one vector for all of a work-group's rows. */
+    reads(c, SLOT_GAMMA, p.rows * p.columns * 8 * k);
+    reads(c, SLOT_BETA, p.rows * p.columns * 8 * k);
     reads(c, SLOT_RESIDUAL, out_rows * n);
     reads(c, SLOT_SAVED, out_rows * n);
     writes(c, SLOT_Y, out_rows * n);
-    writes(c, SLOT_SUM, out_rows * n);
+    writes(c, SLOT_SUM, out_rows * (get(c, CONST_NORM, 0) ? k : n));
     if (partials) writes_scratch(c, SLOT_PARTIALS, partials);
+}
+
+/* Every work-item loads the bias of its columns, once for a tile. */
+static void count_gemm(struct count *c) { count_product(c, 1, get(c, CONST_TILE_M, 32) / get(c, CONST_THREAD_M, 4)); }
+
+/* Bands of 2048 rows; eight lanes of a warp have the same columns. */
+static void count_gemm_mma(struct count *c)
+{
+    uint64_t tile_m = get(c, CONST_TILE_M, 128);
+    count_product(c, 2048 / tile_m, tile_m / get(c, CONST_WARP_M, 64) * 8);
+}
+
+/* Every result's maker loads its bias. */
+static void count_gemm_few(struct count *c) { count_product(c, 1, get(c, CONST_TILE_M, 16)); }
+
+/* Four warps make a tile's results; lanes with the same eight columns load the same bias. */
+static void count_gemm_wgmma(struct count *c) { count_product(c, 8, 4 * (32 / (get(c, CONST_TILE_N, 256) / 8))); }
+
+/* Where a tile has more rows than there are, and a slab more of k, the last ones are loaded again, and so is the last
+ * of many slabs. */
+static void count_gemm_coopmat(struct count *c)
+{
+    uint64_t rows = rows_of(c), n = get(c, CONST_N, 32), k = get(c, CONST_K, 32), m = get(c, CONST_M, 32);
+    uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32), slab = get(c, CONST_TILE_K, 16);
+    bool weight = get(c, CONST_FORM, GEMM_NT) == GEMM_TN;
+    uint64_t out_rows = weight ? m : rows, depth = weight ? rows : k;
+    uint64_t part = weight && get(c, CONST_COLUMN_SUMS, 0) ? get(c, CONST_PART_ROWS, 1) : depth;
+    uint64_t slabs = part ? divide_up(depth, part) * divide_up(part, slab) : 0;
+    uint64_t loaded = (slabs + (!weight && k >= 32 * slab)) * slab;
+    uint64_t tiles_m = divide_up(out_rows, tile_m), tiles_n = divide_up(n, tile_n);
+    count_product(c, 8, 8 * (uint64_t)get(c, CONST_LOCAL_SIZE, 1) / tile_n);
+    reads(c, SLOT_X, (tiles_m * tile_m * loaded - out_rows * depth) * tiles_n);
+    reads(c, SLOT_W, (tiles_n * tile_n * loaded - n * depth) * tiles_m);
 }
 
 /* The work-groups of a sequence's head are neighbours: between two reads lies no more than its operands. */
@@ -391,7 +439,8 @@ static void count_bgemm(struct count *c)
 static void count_attention(struct count *c)
 {
     uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 32);
-    bool slabs = dim > get(c, CONST_TILE_K, 32); /* else the queries stay in shared memory */
+    /* Else the queries stay where they are: in shared memory, or in registers. */
+    bool slabs = !strcmp(c->call->kernel, "attention") && dim > get(c, CONST_TILE_K, 32);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), rows = length * dim * heads, of_a_head = 4 * length * dim * c->storage;
         uint64_t tiles = divide_up(length, get(c, CONST_TILE_M, 32));
@@ -404,6 +453,27 @@ static void count_attention(struct count *c)
         }
         writes(c, SLOT_Y, rows);
         writes(c, SLOT_LSE, length * heads);
+    }
+}
+
+/* Every work-group of a tile of queries computes all heads, 16 queries at a time, and a head's share of the columns. */
+static void count_attention_out(struct count *c)
+{
+    uint64_t heads = get(c, CONST_HEADS, 1), n = get(c, CONST_N, 32);
+    for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
+        uint64_t length = length_of(c, s), tiles = divide_up(length, get(c, CONST_TILE_M, 64));
+        uint64_t blocks = divide_up(length, 16), rows = length * n, of_a_block = rows * c->storage;
+        reads(c, SLOT_X, rows * heads);
+        reads_again(c, SLOT_X, rows * (heads - 1), of_a_block);
+        for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++) {
+            reads(c, slot, rows * blocks * heads);
+            reads_again(c, slot, rows * (blocks * heads - 1), of_a_block);
+        }
+        reads(c, SLOT_EXTRA, n * n * tiles);
+        reads_again(c, SLOT_EXTRA, n * n * (tiles - (s == 0)), n * n * c->storage);
+        reads(c, SLOT_BIAS, rows);
+        reads(c, SLOT_RESIDUAL, rows);
+        writes(c, SLOT_Y, rows);
     }
 }
 
@@ -440,6 +510,25 @@ static void count_attention_backward(struct count *c)
     }
 }
 
+/* Groups of keys walk over all queries and their gradients, groups of queries over all keys and values; what is their
+ * own they read once. The groups of a sequence's head are neighbours. */
+static void count_attention_backward_coopmat(struct count *c)
+{
+    static const uint8_t operands[] = {SLOT_X, SLOT_W, SLOT_V, SLOT_GRADIENT};
+    uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 32);
+    for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
+        uint64_t length = length_of(c, s), rows = length * dim * heads, of_a_head = 4 * length * dim * c->storage;
+        uint64_t tiles = divide_up(length, get(c, CONST_TILE_M, 32));
+        for (size_t i = 0; i < sizeof operands; i++) {
+            reads(c, operands[i], rows * (tiles + 1));
+            reads_again(c, operands[i], rows * tiles, of_a_head);
+        }
+        reads(c, SLOT_LSE, length * heads * (tiles + 1));
+        reads(c, SLOT_DELTA, length * heads * (tiles + 1));
+        writes(c, SLOT_Y, 3 * rows);
+    }
+}
+
 static void count_attention_dq(struct count *c)
 {
     uint64_t row = (uint64_t)get(c, CONST_HEADS, 1) * get(c, CONST_HEAD_DIM, 32), parts = get(c, CONST_PARTS, 1);
@@ -450,6 +539,64 @@ static void count_attention_dq(struct count *c)
     }
 }
 
+/* ---- attention by wgmma ----
+ * Work-groups have the next tile or head on the way while they write, and are as many as multiprocessors: between two
+ * reads of a tile lie the heads that run at the same time. */
+
+enum { WGMMA_TILE = 128 }; /* queries of the forward pass, keys of both */
+
+static uint64_t heads_at_once(const struct count *c, uint64_t length, uint64_t groups_of_a_head)
+{
+    uint64_t groups = get(c, CONST_GROUPS, 0) ? get(c, CONST_GROUPS, 0) : groups_at_once(c);
+    uint64_t heads = divide_up(groups, groups_of_a_head) + 1;
+    return heads * 4 * length * get(c, CONST_HEAD_DIM, 64) * c->storage;
+}
+
+static void count_attention_wgmma(struct count *c)
+{
+    uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 64);
+    for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
+        uint64_t length = length_of(c, s), rows = length * dim * heads, tiles = divide_up(length, WGMMA_TILE);
+        reads(c, SLOT_X, rows);
+        for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++) {
+            reads(c, slot, rows * tiles);
+            if (tiles) reads_again(c, slot, rows * (tiles - 1), heads_at_once(c, length, tiles));
+        }
+        writes(c, SLOT_Y, rows);
+        writes(c, SLOT_LSE, length * heads);
+    }
+}
+
+/* Keys and values are read once, queries, their gradients and statistics for every tile of keys. The queries' sums go
+ * to the partial sums for every tile, or once for every part (QUERY_ROWS), or not at all. */
+static void count_attention_backward_wgmma(struct count *c)
+{
+    uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 64), parts = get(c, CONST_PARTS, 1);
+    bool kept = get(c, CONST_QUERY_ROWS, 0) != 0, whole = kept && parts == 1;
+    for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
+        uint64_t length = length_of(c, s), rows = length * dim * heads;
+        uint64_t tiles = divide_up(length, WGMMA_TILE), used = least(tiles, parts), turns = divide_up(tiles, parts);
+        if (!tiles) continue;
+        uint64_t distance = heads_at_once(c, length, used) + (kept ? 0 : heads_at_once(c, length, used) / 2);
+        reads(c, SLOT_X, rows * tiles);
+        reads(c, SLOT_GRADIENT, rows * tiles);
+        reads_again(c, SLOT_X, rows * (turns - 1), distance);
+        reads_again(c, SLOT_GRADIENT, rows * (turns - 1), distance);
+        reads(c, SLOT_W, rows);
+        reads(c, SLOT_V, rows);
+        reads(c, SLOT_LSE, length * tiles * heads);
+        reads(c, SLOT_DELTA, length * tiles * heads);
+        if (!whole) writes_scratch(c, SLOT_PARTIALS, rows * used);
+        if (!kept) {
+            reads(c, SLOT_PARTIALS, rows * (tiles - used));
+            reads_again(c, SLOT_PARTIALS, rows * (tiles - used), distance);
+            writes(c, SLOT_PARTIALS, rows * (tiles - used));
+            writes_again(c, SLOT_PARTIALS, rows * (tiles - used), distance);
+        }
+        writes(c, SLOT_Y, (whole ? 3 : 2) * rows);
+    }
+}
+
 /* ---- the table ---- */
 
 static const struct rule {
@@ -457,13 +604,23 @@ static const struct rule {
     void (*count)(struct count *c);
 } rules[] = {
     {"attention", count_attention},
+    {"attention_mma", count_attention},
+    {"attention_out", count_attention_out},
     {"attention_backward", count_attention_backward},
+    {"attention_backward_wgmma", count_attention_backward_wgmma},
+    {"attention_backward_coopmat", count_attention_backward_coopmat},
+    {"attention_coopmat", count_attention},
     {"attention_dq", count_attention_dq},
+    {"attention_wgmma", count_attention_wgmma},
     {"bgemm", count_bgemm},
     {"columns", count_columns},
     {"delta", count_delta},
     {"embed", count_embed},
     {"gemm", count_gemm},
+    {"gemm_coopmat", count_gemm_coopmat},
+    {"gemm_few", count_gemm_few},
+    {"gemm_mma", count_gemm_mma},
+    {"gemm_wgmma", count_gemm_wgmma},
     {"layernorm", count_layernorm},
     {"layernorm_backward", count_layernorm_backward},
     {"map", count_map},
@@ -509,15 +666,34 @@ void call_variant(const struct call *call, char text[64])
     char more[32] = "";
     if (!strcmp(call->kernel, "attention_backward") || !strcmp(call->kernel, "attention_dq"))
         snprintf(more, sizeof more, ", %u part%s", (unsigned)parts, parts > 1 ? "s" : "");
+    else if (!strcmp(call->kernel, "layernorm_backward"))
+        snprintf(more, sizeof more, ", %u row%s at a time", (unsigned)part_rows, part_rows > 1 ? "s" : "");
     else if (part_rows)
         snprintf(more, sizeof more, ", %u row%s a part", (unsigned)part_rows, part_rows > 1 ? "s" : "");
-    if (!call_get(call, CONST_TILE_K, 0))
+    if (call_get(call, CONST_WARP_M, 0))
+        snprintf(text, 64, "%ux%ux%u, %ux%u a warp, %u stages%s", (unsigned)call_get(call, CONST_TILE_M, 1),
+                 (unsigned)call_get(call, CONST_TILE_N, 1), (unsigned)call_get(call, CONST_TILE_K, 1),
+                 (unsigned)call_get(call, CONST_WARP_M, 1), (unsigned)call_get(call, CONST_WARP_N, 1),
+                 (unsigned)call_get(call, CONST_STAGES, 1), more);
+    else if (!strcmp(call->kernel, "gemm_few"))
+        snprintf(text, 64, "%ux%u, %u warps share k", (unsigned)call_get(call, CONST_TILE_M, 1),
+                 (unsigned)call_get(call, CONST_TILE_N, 1), (unsigned)local / 32);
+    else if (!call_get(call, CONST_TILE_K, 0))
         snprintf(text, 64, "%u a work-group%s", (unsigned)local, more);
+    else if (!call_get(call, CONST_THREAD_M, 0))
+        snprintf(text, 64, "%ux%ux%u, %u a work-group%s", (unsigned)call_get(call, CONST_TILE_M, 1),
+                 (unsigned)call_get(call, CONST_TILE_N, 1), (unsigned)call_get(call, CONST_TILE_K, 1), (unsigned)local,
+                 more);
     else {
         uint32_t m = call_get(call, CONST_TILE_M, 1), n = call_get(call, CONST_TILE_N, 1),
                  thread_m = call_get(call, CONST_THREAD_M, 1);
-        snprintf(text, 64, "%ux%ux%u, %ux%u a work-item%s", (unsigned)m, (unsigned)n,
+        /* Of matrices it is a sub-group that has so many columns. */
+        uint32_t columns = call_get(call, CONST_SUBGROUP, 0) ? call_get(call, CONST_THREAD_N, 0) : 0;
+        snprintf(text, 64, "%ux%ux%u, %ux%u a %s%s", (unsigned)m, (unsigned)n,
                  (unsigned)call_get(call, CONST_TILE_K, 1), (unsigned)thread_m,
-                 (unsigned)(local ? m * n / thread_m / local : 1), more);
+                 (unsigned)(columns ? columns
+                            : local ? m * n / thread_m / local
+                                    : 1),
+                 columns ? "sub-group" : "work-item", more);
     }
 }

@@ -1,4 +1,6 @@
-/* Runs one group on many sets of buffers in turn, each with the contents of the step's. */
+/* Runs one group on many sets of buffers in turn, each with the contents of the step's; or many times on the step's
+ * own.
+ */
 #include "runtime/cold.h"
 
 #include <string.h>
@@ -10,6 +12,7 @@
 
 enum {
     MOST_SETS = 128,
+    AGAIN_RUNS = 16, /* behind each other: the first finds what is left of the submission, the others the group */
     STAGING_BYTES = 1 << 24, /* contents cross the host in pieces of this size */
     BUFFER_BYTES = 1 << 30,  /* of several copies; one may be larger. Some kernels can't index very large buffers */
     SWEEP_ROW = 1024         /* floats */
@@ -121,9 +124,10 @@ struct sets {
     int group, first, n_calls; /* of the session's */
     struct copies copies[GROUP_MAX_CALLS * GROUP_MAX_TENSORS];
     int n_copies;
-    uint64_t bytes;     /* of one set */
-    uint64_t touched;   /* of one set, when the group runs */
-    uint32_t count;     /* 1: the session's own buffers */
+    uint64_t bytes;   /* of one set */
+    uint64_t touched; /* of one set, when the group runs */
+    uint32_t count;
+    bool own;           /* the session's own buffers: one set, or the same for all */
     struct step *steps; /* [count][n_calls] */
     struct grid *grids;
     double *seconds, *samples;
@@ -243,7 +247,7 @@ static void step_move(const struct cold *c, struct sets *sets, uint32_t set, int
     const struct wherry_session *s = c->session;
     struct step *step = &sets->steps[set * (uint32_t)sets->n_calls + (uint32_t)index];
     *step = s->steps[sets->first + index];
-    for (int a = 0; a < step->call->n_arguments && sets->count > 1; a++) {
+    for (int a = 0; a < step->call->n_arguments && !sets->own; a++) {
         int tensor = step->call->arguments[a].tensor;
         if (tensor != TENSOR_SCRATCH) tensor = tensor_owner(&s->graph, tensor);
         const struct copies *copies = copies_find(sets, tensor);
@@ -260,7 +264,8 @@ static bool sets_make(const struct cold *c, struct sets *sets, struct error *e)
     const struct wherry_session *s = c->session;
     const struct host *host = &s->context->host;
     size_t n = (size_t)sets->count * (size_t)sets->n_calls;
-    for (int i = 0; i < sets->n_copies && sets->count > 1; i++)
+    sets->own = c->again || sets->count == 1;
+    for (int i = 0; i < sets->n_copies && !sets->own; i++)
         TRY(copies_make(c, &sets->copies[i], sets->count, e) && copies_fill(c, &sets->copies[i], e));
     if (!(sets->steps = host_alloc(host, n, sizeof *sets->steps, e)) ||
         !(sets->grids = host_alloc(host, n, sizeof *sets->grids, e)) ||
@@ -306,7 +311,7 @@ static void sets_unmake(const struct cold *c, struct sets *sets)
 static bool rotate(struct cold *c, struct sets *sets, double *samples, uint32_t *n, struct error *e)
 {
     const struct wherry_device *device = c->session->device;
-    if (sets->count * sets->touched < c->target) TRY(sweep_run(c, e));
+    if (!c->again && sets->count * sets->touched < c->target) TRY(sweep_run(c, e));
     uint64_t start = clock_ns();
     TRY(device->backend->program_run(
         device->handle, sets->program,
@@ -348,10 +353,10 @@ bool cold_group(struct cold *c, int group, wherry_time *time, uint32_t *sets_cou
 {
     struct sets sets;
     sets_describe(c, group, &sets);
-    sets.count = sets_wanted(c, &sets);
+    sets.count = c->again ? AGAIN_RUNS : sets_wanted(c, &sets);
     bool ok = sets_make(c, &sets, e);
     /* Others may use the memory that the device has. */
-    while (!ok && e->status == WHERRY_STATUS_OUT_OF_DEVICE_MEMORY && sets.count > 1) {
+    while (!ok && e->status == WHERRY_STATUS_OUT_OF_DEVICE_MEMORY && !sets.own) {
         sets_unmake(c, &sets);
         sets.count = sets.count > 3 ? sets.count / 2 : 1;
         ok = sets_make(c, &sets, e);

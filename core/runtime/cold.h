@@ -1,4 +1,4 @@
-/* Times of a group alone, with buffers taken in turn so that no cache holds them. */
+/* Times of a group alone: with buffers taken in turn so that no cache holds them, or again and again with the same. */
 #ifndef WHERRY_RUNTIME_COLD_H
 #define WHERRY_RUNTIME_COLD_H
 
@@ -11,6 +11,7 @@ struct cold {
     const struct batch_shape *shape;
     uint32_t repeats;
     double warm_seconds;
+    bool again;      /* the session's own buffers every time, whatever caches hold of them */
     bool timer;      /* the device's can be trusted */
     uint64_t target; /* bytes that are touched before a buffer is used again */
     unsigned char *staging;
@@ -19,7 +20,8 @@ struct cold {
 
 bool cold_open(struct cold *c, uint64_t cache_bytes, struct error *e);
 /* At least `repeats` samples, by the device's timer, or by the host's clock where `timer` is false. `sets` gets the
- * number of buffer sets. Where it was the timer that failed, the error says so (`timer`). */
+ * number of buffer sets (`again`: of runs behind each other). Where it was the timer that failed, the error says so
+ * (`timer`). */
 bool cold_group(struct cold *c, int group, wherry_time *time, uint32_t *sets, struct error *e);
 void cold_close(struct cold *c);
 

@@ -5,9 +5,21 @@
 #include "backends/backend.h"
 #include "wherry/wherry_measure.h"
 
+/* What a check of kernels found (runtime/rungs.c). */
+struct rung_check {
+    char device[sizeof((wherry_device_info *)0)->id];
+    uint32_t rung, head_dim;
+    bool training, passed;
+    char reason[256];
+};
+
+enum { CONTEXT_RUNG_CHECKS = 32 };
+
 struct wherry_context {
     struct host host;
-    struct error error; /* of the last failed call */
+    struct error error;                            /* of the last failed call */
+    struct rung_check checks[CONTEXT_RUNG_CHECKS]; /* the last ones; head_dim 0: none */
+    uint32_t next_check;
 };
 
 struct wherry_device {

@@ -72,9 +72,17 @@ static int batch_uploads(struct wherry_session *s, const struct batch_shape *sha
     s->words[HEADER_SEED] = (uint32_t)s->seed;
     s->words[HEADER_SEED + 1] = (uint32_t)(s->seed >> 32);
     s->words[HEADER_STEP] = s->step;
-    uploads[n++] = (struct transfer){s->steps[0].bindings[0].buffer, 0, 4 * words, s->words};
+    struct transfer *first = &uploads[n++];
+    *first = (struct transfer){s->steps[0].bindings[0].buffer, 0, 4 * words, s->words};
     for (int t = 0; t < g->n_tensors; t++) {
         if (g->tensors[t].role != TENSOR_BATCH) continue;
+        if (s->whole) { /* where the host's part counts, all of it is one upload, what lies between included */
+            uint64_t end = s->memory.of[t].offset + 4 * shape->tokens;
+            memcpy((char *)s->words + s->memory.of[t].offset, s->batch_u32 + g->tensors[t].data * s->limits.tokens,
+                   4 * (size_t)shape->tokens);
+            first->bytes = end > first->bytes ? end : first->bytes;
+            continue;
+        }
         uploads[n++] = (struct transfer){s->buffers[s->memory.of[t].block], s->memory.of[t].offset, 4 * shape->tokens,
                                          s->batch_u32 + g->tensors[t].data * s->limits.tokens};
     }
@@ -145,6 +153,8 @@ wherry_status wherry_encode(wherry_session *session, const wherry_batch *batch, 
     if (!batch || !out) return context_invalid(session->context, "wherry_encode: batch or out is NULL");
     if (session->graph.out_gradient >= 0)
         return context_invalid(session->context, "wherry_encode: this session trains: use wherry_forward");
+    if (session->part)
+        return context_invalid(session->context, "wherry_encode: this session has a part of its plan alone");
     if (!session->prepared) {
         wherry_status status = wherry_session_prepare(session, NULL, NULL, NULL);
         if (status) return status;

@@ -5,6 +5,7 @@
 
 #include "base/platform.h"
 #include "plan/traffic.h"
+#include "plan/variants.h"
 #include "runtime/cold.h"
 #include "runtime/statistics.h"
 #include "runtime/timer.h"
@@ -28,7 +29,8 @@ struct measuring {
 static bool run_phase(struct measuring *m, wherry_phase phase, double *step_seconds, struct error *e)
 {
     const struct graph *g = &m->session->graph;
-    return session_run(m->session, &m->shape, phase, -1, g->out_gradient >= 0 ? -1 : g->output, step_seconds, e);
+    bool download = g->out_gradient < 0 && !m->session->part;
+    return session_run(m->session, &m->shape, phase, -1, download ? g->output : -1, step_seconds, e);
 }
 
 /* The host's time of a run without timestamps. */
@@ -99,20 +101,32 @@ static bool in_phase(const struct measuring *m, int group)
            m->session->groups[group].backward == (m->desc.phase == WHERRY_PHASE_BACKWARD);
 }
 
+static void describe_kernel(const struct wherry_session *s, int call, wherry_kernel_use *out)
+{
+    struct kernel_usage usage;
+    s->device->backend->program_usage(s->device->handle, s->program, call, &usage);
+    *out =
+        (wherry_kernel_use){.registers = usage.registers, .spilled_bytes = usage.spilled, .shared_bytes = usage.shared};
+    snprintf(out->name, sizeof out->name, "%s", s->calls[call].kernel);
+    if (s->reasons[call])
+        snprintf(out->reason, sizeof out->reason, "%s: %s", kernel_class(out->name), s->reasons[call]);
+    call_variant(&s->calls[call], out->variant);
+}
+
 static void describe_group(const struct measuring *m, int index, wherry_group_measure *out)
 {
     const struct wherry_session *s = m->session;
     const struct group *group = &s->groups[index];
-    int first = 0;
+    int first = group_first_call(s, index);
     memset(out, 0, sizeof *out);
-    while (s->call_groups[first] != index) first++;
     while (first + (int)out->launches < s->n_calls && s->call_groups[first + (int)out->launches] == index)
         out->launches++;
     cost_of_group(&s->graph, &m->shape, group, session_storage(s), &out->cost);
     /* Where a kernel has no rule, Q alone is known. */
     call_traffic(&s->graph, &m->shape, group, &s->calls[first], (int)out->launches, s->f16, s->words,
                  m->desc.cache_bytes, &out->traffic);
-    call_variant(&s->calls[first], out->variant);
+    for (uint32_t i = 0; i < out->launches && i < WHERRY_GROUP_KERNELS; i++)
+        describe_kernel(s, first + (int)i, &out->kernels[i]);
     out->timer = m->timer.status;
     if (!timer_ok(m) || !in_phase(m, index)) return;
     out->warm = summary(m, (size_t)index);
@@ -124,27 +138,32 @@ static void describe_group(const struct measuring *m, int index, wherry_group_me
 /* ---- groups alone ---- */
 
 /* A timer that fails only here is not believed for this group. */
-static bool measure_cold(struct measuring *m, struct cold *cold, int index, wherry_group_measure *out, struct error *e)
+static bool measure_alone(struct measuring *m, struct cold *cold, int index, wherry_group_measure *out, struct error *e)
 {
-    cold->timer = timer_ok(m);
-    if (cold_group(cold, index, &out->cold, &out->cold_sets, e)) return true;
+    wherry_time *time = cold->again ? &out->alone : &out->cold;
+    uint32_t runs, *sets = cold->again ? &runs : &out->cold_sets;
+    cold->timer = timer_ok(m) && out->timer == WHERRY_TIMER_OK;
+    if (cold_group(cold, index, time, sets, e)) return true;
     if (!cold->timer || !e->timer) return false;
     cold->timer = false;
     out->timer = (wherry_timer_status)e->timer;
     out->warm = (wherry_time){0};
     out->cost.seconds = out->cost.seconds_p05 = out->cost.seconds_p95 = 0;
-    return cold_group(cold, index, &out->cold, &out->cold_sets, e);
+    return cold_group(cold, index, time, sets, e);
 }
 
-static bool measure_groups_cold(struct measuring *m, wherry_group_measure *groups, size_t count, struct error *e)
+/* `again`: over the same buffers, else cold. */
+static bool measure_groups_alone(struct measuring *m, bool again, wherry_group_measure *groups, size_t count,
+                                 struct error *e)
 {
     struct cold cold = {.session = m->session,
                         .shape = &m->shape,
                         .repeats = m->desc.repeats,
-                        .warm_seconds = m->desc.warm_seconds / 10};
+                        .warm_seconds = again ? m->desc.warm_seconds : m->desc.warm_seconds / 10,
+                        .again = again};
     bool ok = cold_open(&cold, m->desc.cache_bytes, e);
     for (size_t i = 0; ok && i < count && i < (size_t)m->session->n_groups; i++)
-        if (in_phase(m, (int)i)) ok = measure_cold(m, &cold, (int)i, &groups[i], e);
+        if (in_phase(m, (int)i)) ok = measure_alone(m, &cold, (int)i, &groups[i], e);
     cold_close(&cold);
     return ok;
 }
@@ -180,7 +199,8 @@ static bool measure(struct measuring *m, const wherry_batch *batch, wherry_group
         return false;
     TRY(measure_step(m, e));
     for (size_t i = 0; i < n && i < count; i++) describe_group(m, (int)i, &groups[i]);
-    if (m->desc.cold) TRY(measure_groups_cold(m, groups, count, e));
+    if (m->desc.alone) TRY(measure_groups_alone(m, true, groups, count, e));
+    if (m->desc.cold) TRY(measure_groups_alone(m, false, groups, count, e));
     if (!step) return true;
     step->host = summary(m, n + 1);
     step->kernels = timer_ok(m) ? summary(m, n) : (wherry_time){0};
@@ -197,15 +217,15 @@ static wherry_status check(const wherry_session *session, const wherry_measure_d
                                (int)desc->phase);
     if (!(desc->warm_seconds >= 0) || !isfinite(desc->warm_seconds))
         return context_invalid(context, "wherry_measure: %g seconds to warm up", desc->warm_seconds);
-    if (desc->cold && is_reference(session)) {
+    if ((desc->cold || desc->alone) && is_reference(session)) {
         fail(&context->error, WHERRY_STATUS_UNSUPPORTED,
-             "wherry_measure: the reference has no kernels, so that there are no times with cold caches");
+             "wherry_measure: the reference has no kernels, so that there are no times of groups alone");
         return context_status(context, false);
     }
-    if (desc->cold && !session->keep)
+    if ((desc->cold || desc->alone) && !session->keep)
         return context_invalid(
-            context, "wherry_measure: times with cold caches need a session made with keep_intermediates, so that "
-                     "every group's inputs are there");
+            context, "wherry_measure: times of groups alone need a session made with keep_intermediates, so that every "
+                     "group's inputs are there");
     return WHERRY_STATUS_OK;
 }
 

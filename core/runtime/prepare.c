@@ -3,6 +3,7 @@
 
 #include "base/platform.h"
 #include "kernel/interface.h"
+#include "plan/variants.h"
 #include "runtime/session.h"
 
 enum { UPLOAD_ELEMENTS = 1 << 20 }; /* weights are converted and copied in pieces of this size */
@@ -47,6 +48,7 @@ static bool upload_weights(struct wherry_session *s, wherry_progress progress, v
     bool ok = true;
     for (int t = 0; ok && t < s->graph.n_tensors; t++) {
         if (s->graph.tensors[t].role != TENSOR_WEIGHT || s->graph.tensors[t].parent >= 0) continue;
+        if (s->memory.of[t].block < 0) continue; /* no group reads it */
         ok = upload_weight(s, t, piece, e);
         if (ok && progress && !progress("weights", (size_t)t + 1, (size_t)s->graph.n_tensors, user))
             ok = fail(e, WHERRY_STATUS_CANCELLED, "cancelled while copying weights");
@@ -55,15 +57,43 @@ static bool upload_weights(struct wherry_session *s, wherry_progress progress, v
     return ok;
 }
 
+/* Where a run is short, the host's part in it is what there is to gain: one buffer as the argument of all costs less
+ * than many (backends/opencl/program.c). Kernels are compiled for that, so it is part of what the rung's check checks.
+ */
+static bool make_whole(struct wherry_session *s, struct error *e)
+{
+    const struct backend *backend = s->device->backend;
+    bool few = s->device_limits.rungs & RUNG_BIT(RUNG_FEW) && s->limits.tokens <= FEW_ROWS;
+    if (!few || !backend->buffer_part || s->memory.bytes > s->device_limits.max_buffer_bytes) return true;
+    s->whole = backend->buffer_create(s->device->handle, s->memory.bytes, e);
+    return s->whole != NULL;
+}
+
 static bool make_buffers(struct wherry_session *s, struct error *e)
 {
+    const struct backend *backend = s->device->backend;
+    uint64_t at = 0;
     s->buffers = host_alloc(&s->context->host, (size_t)s->memory.n_blocks, sizeof *s->buffers, e);
-    if (!s->buffers) return false;
+    if (!s->buffers || !make_whole(s, e)) return false;
     for (int i = 0; i < s->memory.n_blocks; i++) {
-        s->buffers[i] = s->device->backend->buffer_create(s->device->handle, s->memory.blocks[i].bytes, e);
+        uint64_t bytes = s->memory.blocks[i].bytes;
+        s->buffers[i] = s->whole ? backend->buffer_part(s->device->handle, s->whole, at, bytes, e)
+                                 : backend->buffer_create(s->device->handle, bytes, e);
         if (!s->buffers[i]) return false;
+        at += bytes;
     }
     return true;
+}
+
+void session_free_buffers(struct wherry_session *s)
+{
+    const struct backend *backend = s->device->backend;
+    for (int i = 0; s->buffers && i < s->memory.n_blocks; i++)
+        backend->buffer_destroy(s->device->handle, s->buffers[i]);
+    backend->buffer_destroy(s->device->handle, s->whole);
+    host_free(&s->context->host, s->buffers);
+    s->buffers = NULL;
+    s->whole = NULL;
 }
 
 /* The block that holds the batch header: the first of its kind. */
@@ -81,18 +111,15 @@ static int calls_of(const struct wherry_session *s, int group)
     return n;
 }
 
-static void make_step(struct wherry_session *s, int index)
+void session_step(const struct wherry_session *s, const struct call *call, int group, struct step *step)
 {
-    int group = s->call_groups[index];
-    const struct call *call = &s->calls[index];
-    struct step *step = &s->steps[index];
     uint64_t tables = 4 * batch_words_most(&s->tables, &s->limits);
-    step->name = s->groups[group].name;
-    step->kernel = call->kernel;
-    step->launch = call->launch;
-    step->f16 = s->f16;
-    step->call = call;
-    step->group = group;
+    *step = (struct step){.name = s->groups[group].name,
+                          .kernel = call->kernel,
+                          .launch = call->launch,
+                          .f16 = s->f16,
+                          .call = call,
+                          .group = group};
     step->flops = group_flops(&s->graph, &s->limits, &s->groups[group]) / (double)calls_of(s, group);
     step->bindings[step->n_bindings++] =
         (struct binding){.slot = SLOT_BATCH, .words = true, .buffer = s->buffers[batch_block(s)], .bytes = tables};
@@ -104,7 +131,7 @@ static void make_step(struct wherry_session *s, int index)
             (struct binding){.slot = call->arguments[i].slot,
                              .written = call->arguments[i].written,
                              .words = scratch || s->graph.tensors[tensor].u32 || s->graph.tensors[tensor].f32,
-                             .buffer = s->buffers[at->block],
+                             .buffer = at->block < 0 ? NULL : s->buffers[at->block],
                              .offset = at->offset,
                              .bytes = at->bytes};
     }
@@ -115,19 +142,22 @@ static bool make_host_memory(struct wherry_session *s, struct error *e)
     const struct host *host = &s->context->host;
     size_t tokens = (size_t)s->limits.tokens;
     s->grids = host_alloc(host, (size_t)s->n_calls, sizeof *s->grids, e);
-    s->words = s->grids ? host_alloc(host, (size_t)batch_words_most(&s->tables, &s->limits), 4, e) : NULL;
+    size_t words = s->whole ? (size_t)s->memory.blocks[batch_block(s)].bytes / 4
+                            : (size_t)batch_words_most(&s->tables, &s->limits);
+    s->words = s->grids ? host_alloc(host, words, 4, e) : NULL;
     s->batch_u32 = s->words ? host_alloc(host, BATCH_DATA_COUNT * tokens, 4, e) : NULL;
     s->offsets = s->batch_u32 ? host_alloc(host, (size_t)s->limits.sequences + 1, 4, e) : NULL;
     if (!s->offsets) return false;
     const struct graph *g = &s->graph;
-    size_t output = (size_t)s->memory.of[g->output].bytes, input = 0;
+    /* A part of a plan may have neither: 1 */
+    size_t output = (size_t)s->memory.of[g->output].bytes + 1, input = 0;
     if (g->in_gradient >= 0 && s->memory.of[g->in_gradient].bytes > output)
         output = (size_t)s->memory.of[g->in_gradient].bytes;
     if (g->input >= 0) input = (size_t)s->memory.of[g->input].bytes;
     if (g->out_gradient >= 0 && s->memory.of[g->out_gradient].bytes > input)
         input = (size_t)s->memory.of[g->out_gradient].bytes;
     s->schedule.max_download = output;
-    s->schedule.max_upload = 4 * ((size_t)batch_words_most(&s->tables, &s->limits) + BATCH_DATA_COUNT * tokens) + input;
+    s->schedule.max_upload = 4 * (words + BATCH_DATA_COUNT * tokens) + input;
     s->output_storage = host_alloc(host, output, 1, e);
     if (input) s->input_storage = s->output_storage ? host_alloc(host, input, 1, e) : NULL;
     return s->output_storage && (!input || s->input_storage);
@@ -143,10 +173,11 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
         TRY(upload_weights(s, progress, user, e));
         TRY(make_host_memory(s, e));
         if (!(s->steps = host_alloc(&s->context->host, (size_t)s->n_calls, sizeof *s->steps, e))) return false;
-        for (int i = 0; i < s->n_calls; i++) make_step(s, i);
+        for (int i = 0; i < s->n_calls; i++) session_step(s, &s->calls[i], s->call_groups[i], &s->steps[i]);
         s->schedule.steps = s->steps;
         s->schedule.n_steps = s->n_calls;
         s->schedule.boundary = s->boundary < s->n_calls ? s->boundary : 0;
+        s->schedule.library = s->library;
         s->schedule.graph = &s->graph;
         s->schedule.groups = s->groups;
         s->program = s->device->backend->program_create(s->device->handle, &s->schedule, progress, user, &made, e);
@@ -170,11 +201,10 @@ static void prepare_undo(struct wherry_session *s)
 {
     const struct host *host = &s->context->host;
     s->device->backend->program_destroy(s->device->handle, s->program);
-    for (int i = 0; s->buffers && i < s->memory.n_blocks; i++)
-        s->device->backend->buffer_destroy(s->device->handle, s->buffers[i]);
-    void **memory[] = {(void **)&s->buffers,        (void **)&s->steps,        (void **)&s->grids,
-                       (void **)&s->words,          (void **)&s->batch_u32,    (void **)&s->offsets,
-                       (void **)&s->output_storage, (void **)&s->input_storage};
+    session_free_buffers(s);
+    void **memory[] = {(void **)&s->steps,        (void **)&s->grids,   (void **)&s->words,
+                       (void **)&s->batch_u32,    (void **)&s->offsets, (void **)&s->output_storage,
+                       (void **)&s->input_storage};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
         host_free(host, *memory[i]);
         *memory[i] = NULL;

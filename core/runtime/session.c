@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernel/interface.h"
-#include "plan/tiles.h"
+#include "plan/variants.h"
 
 enum { DEFAULT_MAX_TOKENS = 16384 };
 
@@ -51,21 +51,70 @@ static uint64_t call_rows(const struct call *call, const struct batch_shape *lim
     return call_get(call, CONST_ROWS, HEADER_TOKENS) == HEADER_SEQUENCES ? limits->sequences : limits->tokens;
 }
 
-/* A group's calls, and the bytes that they need for each other. */
-static bool session_calls(const struct wherry_session *s, const struct graph *g, const struct group *group,
-                          struct call calls[GROUP_MAX_CALLS], int *count, uint64_t *scratch, struct error *e)
+int group_first_call(const struct wherry_session *s, int group)
+{
+    int first = 0;
+    while (s->call_groups[first] != group) first++;
+    return first;
+}
+
+/* Sizes that were measured for this call, where there are some. */
+static bool call_tuned(struct wherry_session *s, const struct call *call, const struct sizes *sizes, struct choice *out,
+                       const char **reason, struct error *e)
+{
+    const struct tuned *entry = NULL;
+    switch (tuning_find(&s->context->host, &s->tuning, call, sizes, out, &entry)) {
+    case TUNED_NONE:
+        return false;
+    case TUNED_FOUND:
+        *reason = entry->why;
+        return true;
+    case TUNED_STALE:
+        session_note(s, e, "tuned sizes of %s are not used: this library has no \"%.200s\" for it; tune again",
+                     kernel_base(call->kernel), entry->use);
+    }
+    return false;
+}
+
+bool session_calls(struct wherry_session *s, const struct graph *g, const struct group *group,
+                   const struct choice *const forced[GROUP_MAX_CALLS], struct call calls[GROUP_MAX_CALLS],
+                   const char *reasons[GROUP_MAX_CALLS], int *count, uint64_t *scratch, struct error *e)
 {
     TRY(group_calls(g, group, calls, count, e));
-    const struct device_limits *limits = s->device->backend->limits(s->device->handle);
+    const struct device_limits *limits = &s->device_limits;
     *scratch = 0;
     for (int i = 0, made = *count; i < *count; i++) {
         uint64_t rows = call_rows(&calls[i], &s->limits);
-        if (i < made) call_tiles(&calls[i], i ? &calls[0] : NULL, limits, s->f16, rows, s->limits.longest);
-        if (!i) calls_divide(calls, count, limits, s->f16, rows);
+        const struct call *before = i ? &calls[0] : NULL;
+        const struct choice *choice = forced ? forced[i] : NULL;
+        struct sizes sizes = call_sizes(&calls[i], before, limits, s->f16, rows, s->limits.longest);
+        struct choice tuned;
+        reasons[i] = NULL;
+        if (!forced && call_tuned(s, &calls[i], &sizes, &tuned, &reasons[i], e)) choice = &tuned;
+        if (choice)
+            choice_apply(choice, calls, i, count, &sizes);
+        else if (i < made)
+            reasons[i] = call_tiles(&calls[i], before, limits, s->f16, rows, s->limits.longest);
+        if (!i && !choice) calls_divide(calls, count, limits, s->f16, rows);
         uint64_t bytes = call_scratch_bytes(&calls[i], rows);
         *scratch = bytes > *scratch ? bytes : *scratch;
     }
     return true;
+}
+
+/* ---- a part of a plan ---- */
+
+static bool is_word(const char *name, const char *word, size_t length)
+{
+    return strlen(name) == length && !strncmp(name, word, length);
+}
+
+/* Whether the list, with commas, has the group's name. */
+static bool group_named(const struct group *group, const char *list)
+{
+    for (const char *word = list; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL)
+        if (is_word(group->row->name, word, strcspn(word, ","))) return true;
+    return false;
 }
 
 /* ---- covering the graph by what the device runs ---- */
@@ -74,16 +123,23 @@ static bool filter_runs(const struct graph *g, const struct group *group, char *
 {
     struct wherry_session *s = user;
     struct error e = {0};
+    if (s->only && !group_named(group, s->only)) return true; /* it will not run */
     struct call calls[GROUP_MAX_CALLS];
+    const char *reasons[GROUP_MAX_CALLS];
     uint64_t scratch;
     int count;
-    if (!session_calls(s, g, group, calls, &count, &scratch, &e)) {
+    if (!session_calls(s, g, group, NULL, calls, reasons, &count, &scratch, &e)) {
         snprintf(reason, size, "%s", e.text);
         return false;
     }
-    size_t have = s->device->backend->limits(s->device->handle)->shared_bytes;
+    size_t have = s->device_limits.shared_bytes;
+    if (call_joins(&calls[0])) { /* no variant took it */
+        snprintf(reason, size, "the portable kernel %s does less", calls[0].kernel);
+        return false;
+    }
     for (int i = 0; i < count; i++) {
-        if (call_shared_bytes(&calls[i]) > have) {
+        /* A variant knows what it may take, which can be more than the driver says. */
+        if (!variant_find(calls[i].kernel) && call_shared_bytes(&calls[i]) > have) {
             snprintf(reason, size, "the kernel %s needs %zu bytes of shared memory, the device has %zu",
                      calls[i].kernel, call_shared_bytes(&calls[i]), have);
             return false;
@@ -125,7 +181,7 @@ static bool indices_fit(const struct wherry_session *s, struct error *e)
 static bool plan_memory(struct wherry_session *s, const struct batch_shape *limits, struct memory_plan *out,
                         struct error *e)
 {
-    const struct device_limits *device = s->device->backend->limits(s->device->handle);
+    const struct device_limits *device = &s->device_limits;
     return memory_plan_create(&s->context->host,
                               &(struct memory_request){.graph = &s->graph,
                                                        .groups = s->groups,
@@ -222,6 +278,27 @@ static bool resolve_training(const wherry_training_desc *desc, const char *plan,
     return true;
 }
 
+/* Leaves the groups that the session is to have, in their order. */
+static bool groups_select(struct wherry_session *s, struct error *e)
+{
+    for (const char *word = s->only;; word++) {
+        size_t length = strcspn(word, ",");
+        bool found = false;
+        for (int i = 0; i < s->n_groups; i++) found |= is_word(s->groups[i].row->name, word, length);
+        if (!found)
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "on %s the plan %s has no group \"%.*s\"%s%.400s",
+                        s->device->info.id, s->plan->name, (int)(length < 40 ? length : 40), word,
+                        s->n_notes ? ": " : "", s->n_notes ? s->notes[0] : "");
+        word += length;
+        if (!*word) break;
+    }
+    int n = 0;
+    for (int i = 0; i < s->n_groups; i++)
+        if (group_named(&s->groups[i], s->only)) s->groups[n++] = s->groups[i];
+    s->n_groups = n;
+    return true;
+}
+
 /* Calls of all groups, one behind the other. */
 static bool make_calls(struct wherry_session *s, struct error *e)
 {
@@ -230,26 +307,37 @@ static bool make_calls(struct wherry_session *s, struct error *e)
     bool queries = false, scores = false;
     if (!(s->calls = host_alloc(host, most, sizeof *s->calls, e)) ||
         !(s->call_groups = host_alloc(host, most, sizeof *s->call_groups, e)) ||
+        !(s->reasons = host_alloc(host, most, sizeof *s->reasons, e)) ||
         !(s->scratch = host_alloc(host, (size_t)s->n_groups, sizeof *s->scratch, e)))
         return false;
     int forward = groups_forward(s->groups, s->n_groups);
     for (int i = 0; i < s->n_groups; i++) {
         int count;
         if (i == forward) s->boundary = s->n_calls;
-        TRY(session_calls(s, &s->graph, &s->groups[i], &s->calls[s->n_calls], &count, &s->scratch[i], e));
+        TRY(session_calls(s, &s->graph, &s->groups[i], NULL, &s->calls[s->n_calls], &s->reasons[s->n_calls], &count,
+                          &s->scratch[i], e));
         for (int c = 0; c < count; c++) s->call_groups[s->n_calls++] = i;
     }
     if (forward == s->n_groups) s->boundary = s->n_calls;
     for (int i = 0; i < s->n_calls; i++) {
-        queries |= s->calls[i].launch == LAUNCH_QUERIES;
-        scores |= s->calls[i].launch == LAUNCH_SCORES;
+        const struct call *call = &s->calls[i];
+        scores |= call->launch == LAUNCH_SCORES;
+        if (call->launch != LAUNCH_QUERIES) continue;
+        /* A batch has one table of queries: their tiles are those of whatever kernel goes by it. */
+        uint32_t tile = call_get(call, CONST_TILE_M, s->tables.query_tile);
+        if (queries && tile != s->tables.query_tile)
+            return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s has tiles of %u queries, another kernel of %u", call->kernel,
+                        (unsigned)tile, (unsigned)s->tables.query_tile);
+        s->tables.query_tile = tile;
+        queries = true;
     }
     if (!queries) s->tables.query_tile = 0;
     if (!scores) s->tables.score_tile = 0;
     return true;
 }
 
-static bool session_init(struct wherry_session *s, const wherry_session_desc *desc, struct error *e)
+static bool session_init(struct wherry_session *s, const wherry_session_desc *desc, uint32_t rungs, uint32_t units,
+                         struct error *e)
 {
     const struct host *host = &s->context->host;
     const struct device_limits *device = s->device->backend->limits(s->device->handle);
@@ -270,12 +358,20 @@ static bool session_init(struct wherry_session *s, const wherry_session_desc *de
                     info->max_tokens);
     uint32_t tokens = desc->max_tokens ? desc->max_tokens : DEFAULT_MAX_TOKENS;
     s->limits = limits_shape(tokens, desc->max_sequences ? desc->max_sequences : tokens, s->max_length);
-    s->keep = desc->keep_intermediates;
+    s->only = desc->only;
+    s->part = s->only != NULL;
+    s->keep = desc->keep_intermediates || s->part;
     s->tables = (struct batch_tables){tile_queries(device), tile_scores(device)};
 
     TRY(graph_create(host, &options, &s->graph, e));
-    const struct group_filter filter = {filter_runs, filter_split, s};
+    s->device_limits = *device;
+    s->device_limits.rungs = rungs;
+    if (!rungs) TRY(session_rungs(s, desc->gemm, e) && session_tuning(s, desc->tuning, e));
+    if (units) s->device_limits.compute_units = units;
+    const struct group_filter filter = {filter_runs, filter_split, s, .optional = !desc->only};
     TRY(groups_create(&s->graph, s->plan, &filter, &s->groups, &s->n_groups, e));
+    if (s->part) TRY(groups_select(s, e));
+    s->only = NULL;
     TRY(make_calls(s, e));
     uint64_t budget = desc->memory_budget    ? desc->memory_budget
                       : device->memory_bytes ? device->memory_bytes
@@ -284,8 +380,8 @@ static bool session_init(struct wherry_session *s, const wherry_session_desc *de
     return indices_fit(s, e);
 }
 
-wherry_status wherry_session_create(wherry_context *context, wherry_device *device, const wherry_model *model,
-                                    const wherry_session_desc *desc, wherry_session **out)
+wherry_status session_create(wherry_context *context, wherry_device *device, const wherry_model *model,
+                             const wherry_session_desc *desc, uint32_t rungs, uint32_t units, wherry_session **out)
 {
     static const wherry_session_desc defaults = {.struct_size = sizeof defaults};
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
@@ -300,12 +396,18 @@ wherry_status wherry_session_create(wherry_context *context, wherry_device *devi
     s->context = context;
     s->device = device;
     s->model = model;
-    bool ok = session_init(s, desc, &context->error);
+    bool ok = session_init(s, desc, rungs, units, &context->error);
     if (ok)
         *out = s;
     else
         wherry_session_destroy(s);
     return context_status(context, ok);
+}
+
+wherry_status wherry_session_create(wherry_context *context, wherry_device *device, const wherry_model *model,
+                                    const wherry_session_desc *desc, wherry_session **out)
+{
+    return session_create(context, device, model, desc, 0, 0, out);
 }
 
 void wherry_session_destroy(wherry_session *session)
@@ -314,9 +416,7 @@ void wherry_session_destroy(wherry_session *session)
     const struct host *host = &session->context->host;
     const struct backend *backend = session->device->backend;
     backend->program_destroy(session->device->handle, session->program);
-    for (int i = 0; session->buffers && i < session->memory.n_blocks; i++)
-        backend->buffer_destroy(session->device->handle, session->buffers[i]);
-    host_free(host, session->buffers);
+    session_free_buffers(session);
     host_free(host, session->steps);
     host_free(host, session->grids);
     host_free(host, session->words);
@@ -327,8 +427,10 @@ void wherry_session_destroy(wherry_session *session)
     host_free(host, session->notes);
     host_free(host, session->calls);
     host_free(host, session->call_groups);
+    host_free(host, session->reasons);
     host_free(host, session->scratch);
     host_free(host, session->groups);
+    tuning_free(host, &session->tuning);
     memory_plan_destroy(&session->memory);
     graph_destroy(&session->graph);
     host_free(host, session);

@@ -5,6 +5,7 @@
 #include "model/model.h"
 #include "plan/batch.h"
 #include "plan/memory.h"
+#include "plan/tuning.h"
 #include "runtime/context.h"
 
 struct wherry_session {
@@ -18,11 +19,16 @@ struct wherry_session {
     int n_groups;
     struct call *calls;    /* [n_calls]: one or two of each group, in order */
     int *call_groups;      /* [n_calls] */
+    const char **reasons;  /* [n_calls]: why a call has this kernel and these sizes, NULL: nothing was chosen */
     uint64_t *scratch;     /* [n_groups] bytes */
     int n_calls, boundary; /* the backward pass' first call, n_calls without one */
     struct batch_shape limits;
+    struct device_limits device_limits; /* with the rungs that this session may take */
+    enum library library;
+    struct tuning tuning; /* sizes that were measured here; empty: the static table's */
     uint32_t max_length;
-    bool f16, keep;
+    bool f16, keep, part; /* part: some groups of the plan, for measuring */
+    const char *only;     /* their names, while it is created */
     struct batch_tables tables;
     struct memory_plan memory;
     char (*notes)[512]; /* what differs from the plan asked for */
@@ -33,6 +39,7 @@ struct wherry_session {
 
     /* Made by prepare */
     bool prepared;
+    struct buffer *whole;    /* of which `buffers` are parts, NULL: of none */
     struct buffer **buffers; /* [memory.n_blocks] */
     struct step *steps;      /* [n_calls] */
     struct schedule schedule;
@@ -47,6 +54,27 @@ struct wherry_session {
     bool forward_done, backward_done;
 };
 
+/* wherry_session_create, with the rungs given: no check is made. `rungs` 0: as the description says. `units`: instead
+ * of the device's number of multiprocessors, by which tiles are chosen; 0: the device's. */
+wherry_status session_create(wherry_context *context, wherry_device *device, const wherry_model *model,
+                             const wherry_session_desc *desc, uint32_t rungs, uint32_t units, wherry_session **out);
+/* Fills in device_limits and library. `gemm` as in wherry_session_desc. */
+bool session_rungs(struct wherry_session *s, const char *gemm, struct error *e);
+/* Destroys `buffers` and `whole`, where they are. */
+void session_free_buffers(struct wherry_session *s);
+/* What was tuned on this device. */
+struct tuning_key session_tuning_key(const struct wherry_session *s);
+/* Takes what was tuned on this device: `path` as in wherry_session_desc. A file that can't be used becomes a note. */
+bool session_tuning(struct wherry_session *s, const char *path, struct error *e);
+/* A group's calls, and the bytes that they need for each other. `forced`: the sizes of each call (NULL: the static
+ * table's); NULL: those that were tuned, where there are some. */
+bool session_calls(struct wherry_session *s, const struct graph *g, const struct group *group,
+                   const struct choice *const forced[GROUP_MAX_CALLS], struct call calls[GROUP_MAX_CALLS],
+                   const char *reasons[GROUP_MAX_CALLS], int *count, uint64_t *scratch, struct error *e);
+/* The step of a call of this group, on the session's own memory. */
+void session_step(const struct wherry_session *s, const struct call *call, int group, struct step *step);
+/* Index of the first of a group's calls. */
+int group_first_call(const struct wherry_session *s, int group);
 size_t session_storage(const struct wherry_session *s); /* bytes of an element */
 /* Once, however many layers say the same. */
 bool session_note(struct wherry_session *s, struct error *e, const char *format, ...) PRINTF_LIKE(3, 4);
@@ -63,7 +91,8 @@ bool session_run(struct wherry_session *s, const struct batch_shape *shape, wher
 /* The copy of a tensor, as long as it is in this batch, to or from `storage`. */
 struct transfer session_transfer(const struct wherry_session *s, const struct batch_shape *shape, int tensor,
                                  void *storage);
-/* Training: fills x and the loss gradient with random values, for measuring and verify. */
+/* For measuring and verify: random values in training's x and loss gradient; in a part of a plan in everything that its
+ * groups read and none before them makes. */
 bool session_random_inputs(struct wherry_session *s, const struct batch_shape *shape, struct error *e);
 void session_floats(const struct wherry_session *s, const void *storage, size_t count, float *out);
 void cost_of_group(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,

@@ -5,6 +5,8 @@
 #include "base/half.h"
 #include "runtime/session.h"
 
+enum { PIECE_ELEMENTS = 1 << 22 }; /* 32-bit ones: what is random at a time */
+
 /* ---- floats in and out ---- */
 
 static bool storage_from_floats(const struct wherry_session *s, const float *from, size_t count, const char *what,
@@ -93,6 +95,7 @@ static wherry_status ready(wherry_session *session, const char *call)
     if (session->graph.out_gradient < 0)
         return context_invalid(session->context, "%s: this session does not train (wherry_session_desc.training)",
                                call);
+    if (session->part) return context_invalid(session->context, "%s: this session has a part of its plan alone", call);
     return session->prepared ? WHERRY_STATUS_OK : wherry_session_prepare(session, NULL, NULL, NULL);
 }
 
@@ -175,22 +178,64 @@ wherry_status wherry_gradient_read(wherry_session *session, size_t index, float 
 /* ---- for measuring and verify ---- */
 
 /* Uniform with this deviation, and the same on every host. */
-static void fill_random(const struct wherry_session *s, size_t count, float deviation, uint64_t seed)
+static void fill_random(void *to, bool f16, size_t count, float deviation, uint64_t seed)
 {
-    float *f32 = s->input_storage;
-    uint16_t *half = s->input_storage;
+    float *f32 = to;
+    uint16_t *half = to;
     for (size_t i = 0; i < count + count % 2; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         float value = ((float)(seed >> 40) / 8388608.0f - 1) * 1.7320508f * deviation;
-        if (s->f16)
+        if (f16)
             half[i] = half_from_float(value);
         else if (i < count)
             f32[i] = value;
     }
 }
 
+static bool made_before(const struct wherry_session *s, int group, int tensor)
+{
+    for (int i = 0; i < group; i++)
+        for (int w = 0; w < s->groups[i].n_writes; w++)
+            if (tensor_owner(&s->graph, s->groups[i].writes[w]) == tensor) return true;
+    return false;
+}
+
+/* The same values again and again, `piece` bytes of them at a time. */
+static bool write_pieces(const struct wherry_session *s, struct transfer t, const void *values, uint64_t piece,
+                         struct error *e)
+{
+    for (uint64_t at = 0; at < t.bytes; at += piece) {
+        uint64_t left = t.bytes - at;
+        TRY(s->device->backend->buffer_write(s->device->handle, t.buffer, t.offset + at, values,
+                                             left < piece ? left : piece, e));
+    }
+    return true;
+}
+
+/* Of a part of a plan. Statistics are 32-bit floats in every type. */
+static bool part_random_inputs(struct wherry_session *s, const struct batch_shape *shape, struct error *e)
+{
+    const struct graph *g = &s->graph;
+    const uint64_t piece = (uint64_t)PIECE_ELEMENTS * sizeof(float);
+    void *values = host_alloc(&s->context->host, 2, piece, e); /* in the type of storage, behind them f32 */
+    if (!values) return false;
+    fill_random(values, s->f16, 2 * PIECE_ELEMENTS, 1, 2);
+    fill_random((char *)values + piece, false, PIECE_ELEMENTS, 1, 3);
+    bool ok = true;
+    for (int i = 0; ok && i < s->n_groups; i++)
+        for (int r = 0; ok && r < s->groups[i].n_reads; r++) {
+            int t = tensor_owner(g, s->groups[i].reads[r]);
+            if (g->tensors[t].role != TENSOR_VALUE || made_before(s, i, t)) continue;
+            ok = write_pieces(s, session_transfer(s, shape, t, NULL), (char *)values + (g->tensors[t].f32 ? piece : 0),
+                              piece, e);
+        }
+    host_free(&s->context->host, values);
+    return ok;
+}
+
 bool session_random_inputs(struct wherry_session *s, const struct batch_shape *shape, struct error *e)
 {
+    if (s->part) return part_random_inputs(s, shape, e);
     const int tensors[] = {s->graph.input, s->graph.out_gradient};
     for (int i = 0; i < 2; i++) {
         if (tensors[i] < 0) continue;
@@ -198,7 +243,8 @@ bool session_random_inputs(struct wherry_session *s, const struct batch_shape *s
         /* A small scale of the loss, without which the scores' gradients of long sequences lie where 16-bit floats lose
          * digits. */
         float deviation = tensors[i] == s->graph.out_gradient && s->f16 ? 8 : 1;
-        fill_random(s, (size_t)tensor_elements(&s->graph, shape, tensors[i]), deviation, 2u + (uint64_t)i);
+        fill_random(s->input_storage, s->f16, (size_t)tensor_elements(&s->graph, shape, tensors[i]), deviation,
+                    2u + (uint64_t)i);
         TRY(s->device->backend->buffer_write(s->device->handle, t.buffer, t.offset, t.host, t.bytes, e));
     }
     return true;

@@ -99,7 +99,7 @@ static bool check_group(struct check *c, const struct group *group, wherry_verif
     double difference = 0, square = 0;
     memset(result, 0, sizeof *result);
     memcpy(result->name, group->name, sizeof result->name);
-    strncpy(result->kernel, group->row->kernel, sizeof result->kernel - 1);
+    strncpy(result->kernel, s->calls[group_first_call(s, (int)(group - s->groups))].kernel, sizeof result->kernel - 1);
     result->tolerance = tolerance(s);
     result->guards_intact = true;
     c->values.seed = s->seed;

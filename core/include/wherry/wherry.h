@@ -254,6 +254,19 @@ typedef struct wherry_session_desc {
     uint64_t memory_budget;               /* device bytes; 0: what the device has */
     bool keep_intermediates;              /* no memory is reused, so that every tensor can be verified */
     const wherry_training_desc *training; /* NULL: inference */
+    /* What computes products and attention: NULL or "auto" the fastest that the device has and whose numbers pass a
+     * check there; "tiled" (everywhere), "coopmat" (Vulkan), "mma", "wgmma", "few" (OpenCL on NVIDIA; few: sessions of
+     * at most 256 tokens), "clblast" (OpenCL, f32): that one, or WHERRY_STATUS_UNSUPPORTED where the device has none,
+     * or WHERRY_STATUS_VERIFY_FAILED where it gets the check wrong. Groups that it does not fit run as "tiled". */
+    const char *gemm;
+    /* Sizes of kernels that wherry_tune measured: NULL: those of the cache folder, where there are some for this
+     * device, driver and library; "": none; else the file they are in. A file that can't be used is told in a note
+     * (wherry_session_note), and the library's own table is used. */
+    const char *tuning;
+    /* For measuring: these groups of the plan alone, "lin1,lin1_dx", in every layer. Nothing else is compiled or has
+     * memory; what no group of them makes is random. Such a session does not encode or train; it implies
+     * keep_intermediates. NULL: all. */
+    const char *only;
 } wherry_session_desc;
 
 typedef struct wherry_session_plan {

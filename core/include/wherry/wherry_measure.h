@@ -113,6 +113,7 @@ typedef struct wherry_measure_desc {
     double warm_seconds;  /* 0: 0.5 */
     bool cold;            /* also every group alone, its buffers taken in turn so that no cache holds them */
     uint64_t cache_bytes; /* what "so that no cache holds them" means; of wherry_roof_cache_bytes. 0: 64 MiB */
+    bool alone;           /* also every group alone, again and again over the same buffers */
 } wherry_measure_desc;
 
 /* What moves when a group runs; bytes of all its kernels. */
@@ -125,13 +126,26 @@ typedef struct wherry_traffic {
     uint64_t footprint;                         /* of all tensors */
 } wherry_traffic;
 
+/* One of a group's kernels, and what it takes of a multiprocessor, as the driver says; 0: unknown, or none. */
+typedef struct wherry_kernel_use {
+    char name[32];
+    char variant[64];       /* tile sizes and other choices: "128x128x16, 8x8 a work-item"; "" */
+    char reason[128];       /* why this kernel and no other; "" where there is no other */
+    uint32_t registers;     /* of a work-item */
+    uint32_t spilled_bytes; /* of a work-item, that do not fit them */
+    uint32_t shared_bytes;  /* of a work-group */
+} wherry_kernel_use;
+
+enum { WHERRY_GROUP_KERNELS = 2 };
+
 typedef struct wherry_group_measure {
     wherry_cost cost; /* its seconds are the warm ones */
     wherry_traffic traffic;
     uint32_t launches;
-    char variant[64];          /* tile sizes and other choices: "128x128x16, 8x8 a work-item"; "" */
-    wherry_time warm, cold;    /* as in the step; alone with rotating buffers */
-    uint32_t cold_sets;        /* buffer sets that were rotated */
+    wherry_kernel_use kernels[WHERRY_GROUP_KERNELS]; /* [launches] */
+    wherry_time warm, cold;                          /* as in the step; alone with rotating buffers */
+    wherry_time alone;                               /* one run of the group behind the other, nothing between them */
+    uint32_t cold_sets;                              /* buffer sets that were rotated */
     wherry_timer_status timer; /* not OK: warm is empty, cold by the host's clock over many runs */
 } wherry_group_measure;
 
@@ -146,12 +160,64 @@ typedef struct wherry_step_measure {
 /* Runs the batch `repeats` times without timestamps and `repeats` times with the device's around every group, after at
  * least `warm_seconds` of the same work: an encode with its copies; a training step with random x and loss gradient on
  * the device already, and without copies. Fills at most *count entries of `groups` (NULL: none) and sets *count to the
- * number there is; groups of another phase have n = 0. `step` may be NULL. A timer that lies is no error. `cold` needs
- * a session with keep_intermediates, because the groups' inputs are those of the step, takes up to a quarter of the
- * device's memory meanwhile, and is WHERRY_STATUS_UNSUPPORTED by the reference, which has no kernels. */
+ * number there is; groups of another phase have n = 0. `step` may be NULL. A timer that lies is no error. `cold` and
+ * `alone` need a session with keep_intermediates, because the groups' inputs are those of the step, and are
+ * WHERRY_STATUS_UNSUPPORTED by the reference, which has no kernels. `cold` takes up to a quarter of the device's memory
+ * meanwhile. */
 WHERRY_API wherry_status wherry_measure(wherry_session *session, const wherry_batch *batch,
                                         const wherry_measure_desc *desc, wherry_group_measure *groups, size_t *count,
                                         wherry_step_measure *step);
+
+/* ---- tuning: sizes of kernels, measured on this device ---- */
+
+typedef struct wherry_tune_desc {
+    uint32_t struct_size;
+    uint32_t candidates; /* of one kernel call at most; 0: 40 */
+    uint32_t rounds;     /* a candidate and the static table's sizes take turns; 0: 15, fewer where that takes long */
+    bool fresh;          /* measure again what an earlier tuning measured */
+} wherry_tune_desc;
+
+/* One distinct kernel call of the plan: a kernel with what it computes, for sessions with such limits. */
+typedef struct wherry_tune_result {
+    char group[64];                     /* the first that has it */
+    char work[64];                      /* "4096 x 1024 x 1024 NT": what it computes */
+    char usual[96];                     /* kernel and sizes of the static table */
+    char best[96];                      /* those chosen; the same where none is better beyond doubt */
+    bool chosen;                        /* others than the static table's */
+    uint32_t groups;                    /* of the plan with this call */
+    double usual_seconds, best_seconds; /* medians, taking turns; of a group's second kernel alone, of its first one
+                                           with what follows; 0: nothing was measured */
+    uint32_t measured;                  /* candidates, now or earlier */
+    uint32_t known;                     /* of them earlier */
+    uint32_t wrong;                     /* whose numbers were not those of the static table's: never chosen */
+    uint32_t failed;                    /* that could not be compiled or run */
+    uint32_t refused;                   /* left out: the device can't run them */
+    uint32_t cut;                       /* left out by the bound of bytes and flop, or because there were enough */
+    char reason[192]; /* why there is nothing to choose, or what was wrong with the last one that was wrong */
+} wherry_tune_result;
+
+typedef struct wherry_tune_summary {
+    uint32_t struct_size; /* set by the caller */
+    uint32_t works, chosen, measured, known, wrong, failed;
+    double usual_seconds, best_seconds; /* sums over all groups of the plan */
+    char file[512];                     /* that sessions use from now on */
+} wherry_tune_summary;
+
+/* Called with each result; returning false cancels. */
+typedef bool (*wherry_tune_callback)(const wherry_tune_result *result, void *user);
+
+/* Measures for every distinct kernel call of the session's plan which sizes are the fastest on its device, for sessions
+ * of such limits (rows count up to the next power of two), on this batch, which should be a full one. A candidate's
+ * outputs are compared with those of the static table's sizes, at a small batch and at this one, before it is timed; a
+ * better one is confirmed by a second measurement, and chosen when the intervals of the medians are apart and it saves
+ * at least 1 %. Every measurement is on disk when the next one begins, so that a tuning that was stopped goes on where
+ * it was. Sessions that are created from then on use what was chosen, whatever their batches.
+ *
+ * The session must have been made with keep_intermediates and with tuning = "", and the context must have a cache
+ * folder. The reference has no kernels: WHERRY_STATUS_UNSUPPORTED. desc, progress and callback may be NULL. */
+WHERRY_API wherry_status wherry_tune(wherry_session *session, const wherry_batch *batch, const wherry_tune_desc *desc,
+                                     wherry_progress progress, wherry_tune_callback callback, void *user,
+                                     wherry_tune_summary *summary);
 
 /* ---- roofline ---- */
 

@@ -57,6 +57,10 @@ typedef struct wherry_vulkan_desc {
     bool storage_buffer_16bit_access;
     /* VK_EXT_debug_utils was enabled in the instance: steps and buffers get names. */
     bool debug_utils;
+    /* VK_KHR_cooperative_matrix was enabled with the features cooperativeMatrix, shaderFloat16, vulkanMemoryModel,
+     * subgroupSizeControl, computeFullSubgroups and maintenance4, and api_version is at least 1.3. Without it products
+     * run without matrix units. */
+    bool cooperative_matrix;
     /* Device extensions that were enabled; those not wanted here are ignored. */
     const char *const *device_extensions;
     size_t device_extension_count;

@@ -1,0 +1,121 @@
+/* Cooperative matrices: whether a device has those that kernels are made of, and what it must be opened with for them.
+ */
+#include <string.h>
+
+#include "plan/variants.h"
+#include "vulkan.h"
+
+static bool listed(const VkExtensionProperties *list, uint32_t count, const char *name)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (!strcmp(list[i].extensionName, name)) return true;
+    }
+    return false;
+}
+
+/* The features as a chain, those of VK_NV_cooperative_matrix2 last. */
+static void features_chain(struct matrix_features *f, bool more)
+{
+    *f = (struct matrix_features){
+        .memory_model.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
+        .memory_model.pNext = &f->subgroups,
+        .subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+        .subgroups.pNext = &f->maintenance,
+        .maintenance.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES,
+        .maintenance.pNext = &f->matrices,
+        .matrices.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
+        .matrices.pNext = more ? &f->more : NULL,
+        .more.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV,
+    };
+}
+
+/* Whether all pipelines can have sub-groups of one known size, and which. A pipeline is told where a driver has
+ * several; then it is the one that the driver takes by itself, for no query says which of them a shape needs. */
+static bool subgroup_choose(const struct instance *instance, struct physical *p)
+{
+    VkPhysicalDeviceSubgroupProperties usual = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+    VkPhysicalDeviceSubgroupSizeControlProperties sizes = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES, .pNext = &usual};
+    VkPhysicalDeviceCooperativeMatrixPropertiesKHR matrices = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_PROPERTIES_KHR, .pNext = &sizes};
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                              .pNext = &matrices};
+    instance->vk.GetPhysicalDeviceProperties2(p->handle, &properties);
+    if (!(matrices.cooperativeMatrixSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT)) return false;
+    p->limits.coopmat_subgroup = usual.subgroupSize;
+    p->size_chosen = sizes.minSubgroupSize != sizes.maxSubgroupSize;
+    return !p->size_chosen || sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT;
+}
+
+/* The largest of the shapes: it makes the most of each element that is loaded. */
+static bool shape_choose(const struct host *host, const struct instance *instance, struct physical *p, struct error *e)
+{
+    uint32_t count = 0;
+    VkResult r = instance->vk.GetPhysicalDeviceCooperativeMatrixPropertiesKHR(p->handle, &count, NULL);
+    if (r < 0 || !count) return true;
+    VkCooperativeMatrixPropertiesKHR *shapes = host_alloc(host, count, sizeof *shapes, e);
+    if (!shapes) return false;
+    for (uint32_t i = 0; i < count; i++) shapes[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
+    r = instance->vk.GetPhysicalDeviceCooperativeMatrixPropertiesKHR(p->handle, &count, shapes);
+    uint64_t most = 0;
+    for (uint32_t i = 0; r >= 0 && i < count; i++) {
+        const VkCooperativeMatrixPropertiesKHR *s = &shapes[i];
+        uint64_t size = (uint64_t)s->MSize * s->NSize * s->KSize;
+        if (s->AType != VK_COMPONENT_TYPE_FLOAT16_KHR || s->BType != VK_COMPONENT_TYPE_FLOAT16_KHR ||
+            s->CType != VK_COMPONENT_TYPE_FLOAT32_KHR || s->ResultType != VK_COMPONENT_TYPE_FLOAT32_KHR ||
+            s->scope != VK_SCOPE_SUBGROUP_KHR || s->saturatingAccumulation || size <= most)
+            continue;
+        most = size;
+        p->limits.coopmat_m = s->MSize;
+        p->limits.coopmat_n = s->NSize;
+        p->limits.coopmat_k = s->KSize;
+    }
+    host_free(host, shapes);
+    return true;
+}
+
+bool matrices_describe(const struct host *host, const struct instance *instance, struct physical *p,
+                       const VkExtensionProperties *extensions, uint32_t n_extensions, struct error *e)
+{
+    /* Modules with cooperative matrices are SPIR-V 1.6, which is Vulkan 1.3's. */
+    if (p->api < VK_API_VERSION_1_3 || !p->limits.f16_arithmetic ||
+        !instance->vk.GetPhysicalDeviceCooperativeMatrixPropertiesKHR ||
+        !listed(extensions, n_extensions, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME))
+        return true;
+    bool more = listed(extensions, n_extensions, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
+    struct matrix_features has;
+    features_chain(&has, more);
+    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                          .pNext = &has.memory_model};
+    instance->vk.GetPhysicalDeviceFeatures2(p->handle, &features);
+    if (!has.memory_model.vulkanMemoryModel || !has.subgroups.computeFullSubgroups ||
+        !has.subgroups.subgroupSizeControl || !has.maintenance.maintenance4 || !has.matrices.cooperativeMatrix ||
+        !subgroup_choose(instance, p))
+        return true;
+    TRY(shape_choose(host, instance, p, e));
+    if (p->limits.coopmat_m) p->limits.rungs |= RUNG_BIT(RUNG_COOPMAT);
+    p->limits.coopmat2 = more && p->limits.coopmat_m && has.more.cooperativeMatrixPerElementOperations &&
+                         has.more.cooperativeMatrixReductions && has.more.cooperativeMatrixConversions;
+    return true;
+}
+
+void matrices_enable(const struct physical *p, struct matrix_features *features, VkDeviceCreateInfo *info,
+                     const char **extensions)
+{
+    if (!p->limits.coopmat_m) return;
+    features_chain(features, p->limits.coopmat2);
+    features->memory_model.vulkanMemoryModel = VK_TRUE;
+    features->subgroups.subgroupSizeControl = VK_TRUE;
+    features->subgroups.computeFullSubgroups = VK_TRUE;
+    features->maintenance.maintenance4 = VK_TRUE; /* a module's work-group size may be a constant */
+    features->matrices.cooperativeMatrix = VK_TRUE;
+    features->more.cooperativeMatrixPerElementOperations = VK_TRUE;
+    features->more.cooperativeMatrixReductions = VK_TRUE;
+    features->more.cooperativeMatrixConversions = VK_TRUE;
+    extensions[info->enabledExtensionCount++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
+    if (p->limits.coopmat2) extensions[info->enabledExtensionCount++] = VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME;
+    VkBaseOutStructure *last =
+        (VkBaseOutStructure *)(p->limits.coopmat2 ? (void *)&features->more : &features->matrices);
+    last->pNext = (VkBaseOutStructure *)info->pNext;
+    info->pNext = &features->memory_model;
+}

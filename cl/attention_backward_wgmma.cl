@@ -1,0 +1,390 @@
+/* Gradients of attention on Hopper's tensor cores; cl/attention_backward.cl says what it computes.
+ *
+ * Work-groups share the sequences, heads and parts. For each, one walks over the part's tiles of 128 keys and for each
+ * of them over the queries in steps of 64. Two warpgroups have 64 of the keys each and go their own way: a warpgroup
+ * makes the weights and the scores' gradients turned, keys by queries, which are so operands for the values' and the
+ * keys' sums where they are, in registers; the scores' gradients go through shared memory, too, to become an operand
+ * for the queries' sums. These stay in shared memory where the longest sequence allows it (QUERY_ROWS), else in the
+ * partial sums' memory; the second warpgroup adds behind the first, always the same work-items to an element. A third
+ * warpgroup copies queries and gradients ahead and draws dropout's decisions. Order and partners of all sums are of the
+ * own sequence alone. */
+#include "attention_wgmma.h"
+
+#ifndef PARTS
+#define PARTS 1
+#endif
+#ifndef QUERY_ROWS
+#define QUERY_ROWS 0
+#endif
+#define TILE_KEYS 128
+#define TILE_QUERIES 64
+#define CONSUMERS (2 * WARPGROUP)
+#define COPIERS WARPGROUP
+#define STAGES (QUERY_ROWS > 0 ? 2 : 3)
+#define SLOTS (QUERY_ROWS > 0 ? QUERY_ROWS / TILE_QUERIES : 4) /* of the queries' sums in shared memory */
+#define ADDED 8 /* barriers that the first warpgroup tells the second by; it is never as many steps ahead */
+
+#define SUMS (HEAD_DIM / 2)    /* of a work-item, of 64 keys */
+#define QUERY_SUMS (HEAD_DIM / 2)
+#define GRADIENT_STRIDE (HEADS * HEAD_DIM)
+#define PARTIAL_SUMS (QUERY_ROWS == 0 || PARTS > 1) /* else the queries' sums are their gradient */
+#define DRAWS (TILE_KEYS / 16 * TILE_QUERIES / COPIERS) /* of 16 keys' decisions by a copying work-item */
+#define KEYS_BYTES (TILE_KEYS * ROW_BYTES)
+#define QUERIES_BYTES (TILE_QUERIES * ROW_BYTES)
+
+#if DROPOUT > 0
+#define KEPT_SCALE DROPOUT_SCALE
+#define KEEP_WORDS (TILE_KEYS * TILE_QUERIES / 32)
+#else
+#define KEPT_SCALE 1.0f
+#define KEEP_WORDS 1
+#endif
+
+/* sum = 64 rows at `a` times 64 rows at `b`, both along their channels; left running. */
+INLINE void multiply_channels(float *sum, const uint a, const uint b)
+{
+    UNROLL
+    for (uint s = 0; s < HEAD_DIM / 16; s++) WGMMA_64(sum, ALONG(a, s), ALONG(b, s), s, 0, 0);
+    wgmma_commit();
+}
+
+/* sum += factors of 64 rows at `b`, from registers, times these; left running. */
+INLINE void multiply_rows(float *sum, const uint *factor, const uint b)
+{
+    wgmma_fence();
+    UNROLL
+    for (uint s = 0; s < 4; s++) CHANNELS_REGISTERS(sum, factor + s * 4, ACROSS(b, s), 1);
+    wgmma_commit();
+}
+
+/* What a work-group works on: a head of a sequence, and its part of the keys. */
+struct place {
+    uint first, length, head, part, tokens;
+};
+
+INLINE struct place place_of(__global const uint *batch, const uint item, const uint sequences)
+{
+    struct place at;
+    const uint offset = batch[HEADER_AT_OFFSETS] + item % sequences;
+    at.first = batch[offset];
+    at.length = batch[offset + 1] - at.first;
+    at.head = item / sequences % HEADS;
+    at.part = item / sequences / HEADS;
+    at.tokens = batch[HEADER_TOKENS];
+    return at;
+}
+
+/* Adds a warpgroup's 64 queries x HEAD_DIM channels, of its 64 keys, to those of the part's keys before; `count` such
+ * sums of other queries, keys and heads came before. The last go to the partial sums, or are the gradient. */
+INLINE void add_queries(__local float4 *query_sums, const uint added, const uint count, const uint step, float *sum,
+                        const bool begin, const bool end, const struct place at, __global float *partials,
+                        __global storage *y)
+{
+    const uint lane = local_number() % 32, channel = at.head * HEAD_DIM;
+    const uint row = step * TILE_QUERIES + local_number() % WARPGROUP / 32 * 16 + lane / 4;
+    const bool second = local_number() >= WARPGROUP;
+    __local float4 *mine = query_sums +
+                           (QUERY_ROWS > 0 ? step : count % SLOTS) * (QUERY_SUMS / 4) * WARPGROUP +
+                           local_number() % WARPGROUP;
+#if PARTIAL_SUMS
+    __global float2 *to = (__global float2 *)(partials + (((size_t)at.part * at.tokens + at.first + row) *
+                                                              GRADIENT_STRIDE +
+                                                          channel + lane % 4 * 2));
+    const bool there0 = row < at.length, there1 = row + 8 < at.length;
+#endif
+#if QUERY_ROWS == 0
+    /* The sums of the tiles before are on their way while the first warpgroup's are waited for. */
+    float2 earlier[QUERY_SUMS / 2];
+    UNROLL
+    for (uint i = 0; i < QUERY_SUMS / 2; i++) {
+        earlier[i] = (float2)(0.0f);
+        if (second && !begin && (i % 2 ? there1 : there0)) earlier[i] = to[i % 2 * 4 * GRADIENT_STRIDE + i / 2 * 4];
+    }
+#endif
+    if (second) mbarrier_wait(added + count % ADDED * 8, count / ADDED % 2);
+    if (QUERY_ROWS > 0 ? second || !begin : second) {
+        UNROLL
+        for (uint i = 0; i < QUERY_SUMS / 4; i++) {
+            const float4 before = mine[i * WARPGROUP];
+            sum[i * 4] += before.x;
+            sum[i * 4 + 1] += before.y;
+            sum[i * 4 + 2] += before.z;
+            sum[i * 4 + 3] += before.w;
+        }
+    }
+    if (QUERY_ROWS > 0 ? !second || !end : !second) {
+        UNROLL
+        for (uint i = 0; i < QUERY_SUMS / 4; i++)
+            mine[i * WARPGROUP] = (float4)(sum[i * 4], sum[i * 4 + 1], sum[i * 4 + 2], sum[i * 4 + 3]);
+        if (!second) warp_arrive(added + count % ADDED * 8);
+        return;
+    }
+#if PARTIAL_SUMS
+    UNROLL
+    for (uint i = 0; i < QUERY_SUMS / 2; i++) {
+        float2 all = (float2)(sum[i * 2], sum[i * 2 + 1]);
+#if QUERY_ROWS == 0
+        all += earlier[i];
+#endif
+        if (i % 2 ? there1 : there0) to[i % 2 * 4 * GRADIENT_STRIDE + i / 2 * 4] = all;
+    }
+#else
+    const float scale = as_float((uint)SCALE);
+    const uint row0 = step * TILE_QUERIES;
+    store_rows(y + (X_OFFSET + (size_t)(at.first + row0) * X_STRIDE + channel), X_STRIDE, at.length - row0, sum, scale,
+               scale);
+#endif
+}
+
+/* clang-format off */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
+void attention_backward_wgmma(INPUT_OF(uint, batch)
+    , INPUT(x)
+    , INPUT(w)
+    , INPUT(v)
+    , INPUT_OF(float, lse)
+    , INPUT_OF(float, delta)
+    , INPUT(gradient)
+#if PARTIAL_SUMS
+    , OUTPUT_OF(float, partials)
+#endif
+    , OUTPUT(y)
+#if DROPOUT > 0
+    , const uint site
+#endif
+)
+/* clang-format on */
+{
+    BEGIN_OF(uint, batch);
+    BEGIN(x);
+    BEGIN(w);
+    BEGIN(v);
+    BEGIN_OF(float, lse);
+    BEGIN_OF(float, delta);
+    BEGIN(gradient);
+#if PARTIAL_SUMS
+    BEGIN_OUTPUT_OF(float, partials);
+#else
+    __global float *partials = 0;
+#endif
+    BEGIN_OUTPUT(y);
+    /* Keys, values, the scores' gradients [key][query], then the ring: queries of all stages, their gradients of all
+     * stages. */
+    __local uchar memory[3 * KEYS_BYTES + 2 * STAGES * QUERIES_BYTES] __attribute__((aligned(1024)));
+    __local float4 query_sums[SLOTS * (QUERY_SUMS / 4) * WARPGROUP];
+    __local float2 statistics[STAGES * TILE_QUERIES]; /* of the queries: lse, delta */
+    __local uint keep[STAGES * KEEP_WORDS];           /* [16 keys][2 queries] */
+    __local ulong barriers[2 * STAGES + 2 + ADDED];
+
+    const uint keys_at = SHARED_ADDRESS(memory), values_at = keys_at + KEYS_BYTES, changes_at = values_at + KEYS_BYTES,
+               queries_at = changes_at + KEYS_BYTES, gradients_at = queries_at + STAGES * QUERIES_BYTES;
+    const uint full = SHARED_ADDRESS(barriers), free = full + 8 * STAGES, keys_full = free + 8 * STAGES,
+               keys_free = keys_full + 8, added = keys_free + 8;
+    if (local_number() == 0) {
+        for (uint s = 0; s < STAGES; s++) {
+            mbarrier_init(full + 8 * s, COPIERS / 32);
+            mbarrier_init(free + 8 * s, CONSUMERS / 32);
+        }
+        mbarrier_init(keys_full, COPIERS / 32);
+        mbarrier_init(keys_free, CONSUMERS / 32);
+        for (uint i = 0; i < ADDED; i++) mbarrier_init(added + 8 * i, WARPGROUP / 32);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+
+    const uint sequences = batch[HEADER_SEQUENCES], work = sequences * HEADS * PARTS;
+    const uint groups = get_num_groups(0) * get_num_groups(1);
+    uint stage = 0;
+    if (local_number() >= CONSUMERS) {
+        /* ---- the copying warpgroup ---- */
+        REGISTERS_GIVE(72);
+        const uint copier = local_number() - CONSUMERS;
+        const uint mine = copier % TILE_QUERIES; /* the query whose decisions this work-item draws */
+#if DROPOUT > 0
+        const uint4 random_key = dropout_key(batch, site);
+#endif
+        uint parity = 1, keys_parity = 1;
+        for (uint item = group_number(); item < work; item += groups) {
+            const struct place at = place_of(batch, item, sequences);
+            for (uint key0 = at.part * TILE_KEYS; key0 < at.length; key0 += PARTS * TILE_KEYS) {
+                mbarrier_wait(keys_free, keys_parity);
+                keys_parity ^= 1;
+                copy_rows(keys_at, w + (W_OFFSET + (size_t)(at.first + key0) * W_STRIDE + at.head * HEAD_DIM), W_STRIDE,
+                          TILE_KEYS, at.length - key0, COPIERS, copier, false);
+                copy_rows(values_at, v + (V_OFFSET + (size_t)(at.first + key0) * V_STRIDE + at.head * HEAD_DIM),
+                          V_STRIDE, TILE_KEYS, at.length - key0, COPIERS, copier, false);
+                for (uint query0 = 0; query0 < at.length; query0 += TILE_QUERIES) {
+                    /* What needs no place in the ring comes first. Queries beyond the sequence are zeros, and so is
+                     * what they give. */
+                    const uint queries = at.length - query0, row = (at.first + query0 + mine) * HEADS + at.head;
+                    float2 statistic = (float2)(0.0f);
+                    if (copier < TILE_QUERIES && mine < queries)
+                        statistic = (float2)(lse[row] * LOG2E, delta[row]);
+#if DROPOUT > 0
+                    uint bits[DRAWS];
+                    UNROLL
+                    for (uint k = 0; k < DRAWS; k++) {
+                        const uint key = key0 + (k * (COPIERS / TILE_QUERIES) + copier / TILE_QUERIES) * 16;
+                        bits[k] = draw_bits(random_key, row, key);
+                    }
+#endif
+                    mbarrier_wait(free + 8 * stage, parity);
+                    copy_rows(queries_at + stage * QUERIES_BYTES,
+                              x + (X_OFFSET + (size_t)(at.first + query0) * X_STRIDE + at.head * HEAD_DIM), X_STRIDE,
+                              TILE_QUERIES, queries, COPIERS, copier, false);
+                    copy_rows(gradients_at + stage * QUERIES_BYTES,
+                              gradient + ((size_t)(at.first + query0) * GRADIENT_STRIDE + at.head * HEAD_DIM),
+                              GRADIENT_STRIDE, TILE_QUERIES, queries, COPIERS, copier, false);
+                    copies_commit();
+                    if (copier < TILE_QUERIES) statistics[stage * TILE_QUERIES + mine] = statistic;
+#if DROPOUT > 0
+                    UNROLL
+                    for (uint k = 0; k < DRAWS; k++)
+                        ((__local ushort *)(keep + stage * KEEP_WORDS))[k * COPIERS + copier] = (ushort)bits[k];
+#endif
+                    COPIES_WAIT(0);
+                    fence_async();
+                    warp_barrier();
+                    if (local_number() % 32 == 0) {
+                        if (query0 == 0) mbarrier_arrive(keys_full);
+                        mbarrier_arrive(full + 8 * stage);
+                    }
+                    if (++stage == STAGES) {
+                        stage = 0;
+                        parity ^= 1;
+                    }
+                }
+            }
+        }
+        return;
+    }
+
+    /* ---- a warpgroup ---- */
+    REGISTERS_TAKE(216);
+    const uint group = local_number() / WARPGROUP, warp = local_number() % WARPGROUP / 32, lane = local_number() % 32;
+    const float scale = as_float((uint)SCALE) * LOG2E;
+    const uint my_keys = keys_at + group * 64 * ROW_BYTES, my_values = values_at + group * 64 * ROW_BYTES,
+               my_changes = changes_at + group * 64 * ROW_BYTES;
+    const uint stored_at = my_changes + (warp * 16 + lane % 16) * ROW_BYTES; /* the row that this lane stores */
+    uint parity = 0, keys_parity = 0, count = 0;
+    for (uint item = group_number(); item < work; item += groups) {
+        const struct place at = place_of(batch, item, sequences);
+        const uint steps = (at.length + TILE_QUERIES - 1) / TILE_QUERIES;
+        for (uint key0 = at.part * TILE_KEYS; key0 < at.length; key0 += PARTS * TILE_KEYS) {
+            const bool begin = key0 == at.part * TILE_KEYS, end = key0 + PARTS * TILE_KEYS >= at.length;
+            const uint keys = at.length - key0, key = group * 64 + warp * 16 + lane / 4;
+            float key_sum[SUMS], value_sum[SUMS], query_sum[QUERY_SUMS];
+            UNROLL
+            for (uint i = 0; i < SUMS; i++) {
+                key_sum[i] = 0.0f;
+                value_sum[i] = 0.0f;
+            }
+            mbarrier_wait(keys_full, keys_parity);
+            keys_parity ^= 1;
+            ROLLED
+            for (uint step = 0; step < steps; step++) {
+                const uint my_queries = queries_at + stage * QUERIES_BYTES,
+                           my_gradients = gradients_at + stage * QUERIES_BYTES;
+                const uint next = stage + 1 == STAGES ? 0 : stage + 1, next_parity = next ? parity : parity ^ 1;
+
+                float score[32], change[32];
+                uint weight[16], factor[16];
+                mbarrier_wait(full + 8 * stage, parity);
+                wgmma_fence();
+                multiply_channels(score, my_keys, my_queries);
+                multiply_channels(change, my_values, my_gradients);
+
+                /* ---- weights; keys beyond the sequence have none. Running: scores, changes ---- */
+                const __local float4 *statistic =
+                    (const __local float4 *)(statistics + stage * TILE_QUERIES) + lane % 4;
+#if DROPOUT > 0
+                const __local uint *bits =
+                    keep + stage * KEEP_WORDS + (group * 4 + warp) * (TILE_QUERIES / 2) + lane % 4;
+                uint kept[8];
+                UNROLL
+                for (uint j = 0; j < 8; j++) kept[j] = bits[j * 4] >> (lane / 8 + lane / 4 % 2 * 8);
+#endif
+                WGMMA_WAIT(1, 32, score);
+                UNROLL
+                for (uint j = 0; j < 8; j++) {
+                    const float4 both = statistic[j * 4];
+                    UNROLL
+                    for (uint h = 0; h < 2; h++) {
+                        score[j * 4 + h * 2] = exp2_fast(fma(score[j * 4 + h * 2], scale, -both.x));
+                        score[j * 4 + h * 2 + 1] = exp2_fast(fma(score[j * 4 + h * 2 + 1], scale, -both.z));
+                    }
+                }
+                if (keys < TILE_KEYS) {
+                    UNROLL
+                    for (uint i = 0; i < 32; i++)
+                        if (key + i / 2 % 2 * 8 >= keys) score[i] = 0.0f;
+                }
+                UNROLL
+                for (uint j = 0; j < 8; j++) {
+                    UNROLL
+                    for (uint h = 0; h < 2; h++) {
+                        const uint i = j * 4 + h * 2;
+#if DROPOUT > 0
+                        weight[j * 2 + h] = pack_halves((kept[j] & 1u << 4 * h) != 0 ? score[i] : 0.0f,
+                                                      (kept[j] & 0x10000u << 4 * h) != 0 ? score[i + 1] : 0.0f);
+#else
+                        weight[j * 2 + h] = pack_halves(score[i], score[i + 1]);
+#endif
+                    }
+                }
+
+                /* ---- values, and the gradients of the scores. Running: changes, values ---- */
+                multiply_rows(value_sum, weight, my_gradients);
+                WGMMA_WAIT(1, 32, change);
+                UNROLL
+                for (uint j = 0; j < 8; j++) {
+                    const float4 both = statistic[j * 4];
+                    UNROLL
+                    for (uint h = 0; h < 2; h++) {
+                        const uint i = j * 4 + h * 2;
+                        float c0 = change[i], c1 = change[i + 1];
+#if DROPOUT > 0
+                        c0 = (kept[j] & 1u << 4 * h) != 0 ? fma(c0, KEPT_SCALE, -both.y) : -both.y;
+                        c1 = (kept[j] & 0x10000u << 4 * h) != 0 ? fma(c1, KEPT_SCALE, -both.w) : -both.w;
+#else
+                        c0 -= both.y;
+                        c1 -= both.w;
+#endif
+                        factor[j * 2 + h] = pack_halves(score[i] * c0, score[i + 1] * c1);
+                    }
+                }
+
+                /* ---- keys and queries. Running: values, keys, queries ---- */
+                multiply_rows(key_sum, factor, my_queries);
+                UNROLL
+                for (uint s = 0; s < 4; s++)
+                    store_matrices(stored_at + ((s * 2 + lane / 16) ^ lane % 8) * 16, factor[s * 4],
+                                   factor[s * 4 + 1], factor[s * 4 + 2], factor[s * 4 + 3]);
+                fence_async();
+                barrier_named(1 + group, WARPGROUP);
+                wgmma_fence();
+                UNROLL
+                for (uint s = 0; s < 4; s++)
+                    CHANNELS_SHARED(query_sum, ACROSS(my_changes, s), ACROSS(my_keys, s), s);
+                wgmma_commit();
+                CHANNELS_WAIT(0, value_sum);
+                CHANNELS_WAIT(0, key_sum);
+                CHANNELS_WAIT(0, query_sum);
+                warp_arrive(free + 8 * stage);
+                barrier_named(1 + group, WARPGROUP); /* all warps' products have read the scores' gradients */
+                add_queries(query_sums, added, count, step, query_sum, begin, end, at, partials, y);
+                count++;
+                stage = next;
+                parity = next_parity;
+            }
+            warp_arrive(keys_free);
+
+            const uint there = keys > group * 64 ? keys - group * 64 : 0;
+            const size_t token = at.first + key0 + group * 64;
+            const float key_scale = as_float((uint)SCALE);
+            store_rows(y + (W_OFFSET + token * W_STRIDE + at.head * HEAD_DIM), W_STRIDE, there, key_sum, key_scale,
+                       key_scale);
+            store_rows(y + (V_OFFSET + token * V_STRIDE + at.head * HEAD_DIM), V_STRIDE, there, value_sum, KEPT_SCALE,
+                       KEPT_SCALE);
+        }
+    }
+}

@@ -1,0 +1,324 @@
+/* Attention without stored scores on Hopper's tensor cores; cl/attention.cl says what it computes.
+ *
+ * Work-groups share the tiles of 128 queries of all heads. In each, two warpgroups have 64 queries of a tile, and a
+ * third copies queries, keys and values ahead into a ring, beyond the end of a tile, too. A warpgroup issues the product
+ * of its queries with the next keys and that of its last weights with their values together, and makes weights of the
+ * first while the second goes on and the other warpgroup has its turn to issue: so the tensor cores have work while
+ * exponentials are made. Weights stay in registers: the layout of sums is that of an operand. Rows of keys and values are
+ * dealt so that a work-item's weights are those of one draw of dropout's generator. Steps begin at the sequence's first
+ * key: the result depends on its own sequence alone. */
+#include "attention_wgmma.h"
+
+#ifndef Y_STRIDE
+#define Y_STRIDE HEAD_DIM
+#endif
+#ifndef Y_OFFSET
+#define Y_OFFSET 0
+#endif
+#ifndef LSE
+#define LSE LSE_NONE
+#endif
+
+#define TILE_QUERIES 128
+#define TILE_KEYS 128
+#define STAGES 3
+#define CONSUMERS (2 * WARPGROUP)
+#define COPIERS WARPGROUP
+#define TURN 1 /* barrier at which the first warpgroup waits for its turn to issue products; + 1: the second */
+#define SCORES (TILE_KEYS / 2)  /* of a work-item */
+#define SUMS (HEAD_DIM / 2)  /* likewise */
+#define WORDS (TILE_KEYS / 4)   /* of weights */
+#define TILE_BYTES (TILE_KEYS * ROW_BYTES)
+#define QUERY_BYTES (TILE_QUERIES * ROW_BYTES)
+
+/* score = queries times keys, the products left running. */
+INLINE void multiply_keys(float *score, const uint queries_at, const uint keys_at)
+{
+    wgmma_fence();
+    UNROLL
+    for (uint s = 0; s < HEAD_DIM / 16; s++) WGMMA_128(score, ALONG(queries_at, s), ALONG(keys_at, s), s, 0, 0);
+    wgmma_commit();
+}
+
+/* sum += weights times values, left running. */
+INLINE void multiply_values(float *sum, const uint *weight, const uint values_at)
+{
+    wgmma_fence();
+    UNROLL
+    for (uint s = 0; s < TILE_KEYS / 16; s++) CHANNELS_REGISTERS(sum, weight + s * 4, ACROSS(values_at, s), 1);
+    wgmma_commit();
+}
+
+/* The largest of a row over the four work-items that share it. */
+INLINE float row_most(float x)
+{
+    x = fmax(x, as_float(shuffle_xor(as_uint(x), 1)));
+    return fmax(x, as_float(shuffle_xor(as_uint(x), 2)));
+}
+
+INLINE float row_total(float x)
+{
+    x += as_float(shuffle_xor(as_uint(x), 1));
+    return x + as_float(shuffle_xor(as_uint(x), 2));
+}
+
+/* Scores become exponentials relative to the largest so far; `largest` (scaled), `total` (of this work-item's keys) and
+ * what earlier sums are to be multiplied by, for both rows. Of the keys there are `keys`. */
+INLINE void exponentials(float *score, const uint keys, const float scale, float *largest, float *total, float *shrink)
+{
+    if (keys < TILE_KEYS) {
+        UNROLL
+        for (uint i = 0; i < SCORES; i++)
+            if (i / 16 * 32 + local_number() % 4 * 8 + i / 4 % 4 * 2 + i % 2 >= keys) score[i] = LOWEST;
+    }
+    UNROLL
+    for (uint h = 0; h < 2; h++) {
+        float most = score[h * 2];
+        UNROLL
+        for (uint i = 0; i < SCORES; i += 4) most = fmax(most, fmax(score[i + h * 2], score[i + h * 2 + 1]));
+        const float now = fmax(largest[h], row_most(most) * scale);
+        shrink[h] = exp2_fast(largest[h] - now);
+        largest[h] = now;
+        float sum0 = 0.0f, sum1 = 0.0f;
+        UNROLL
+        for (uint i = 0; i < SCORES; i += 4) {
+            score[i + h * 2] = exp2_fast(fma(score[i + h * 2], scale, -now));
+            score[i + h * 2 + 1] = exp2_fast(fma(score[i + h * 2 + 1], scale, -now));
+            sum0 += score[i + h * 2];
+            sum1 += score[i + h * 2 + 1];
+        }
+        total[h] = fma(total[h], shrink[h], sum0 + sum1);
+    }
+}
+
+/* Weights as an operand, behind dropout but for its scale. */
+INLINE void make_weights(uint *weight, const float *score, const uint4 random_key, const uint random_row,
+                         const uint key)
+{
+    UNROLL
+    for (uint t = 0; t < TILE_KEYS / 32; t++) {
+        UNROLL
+        for (uint h = 0; h < 2; h++) {
+            const float *s = score + t * 16 + h * 2;
+            uint word[4];
+            UNROLL
+            for (uint i = 0; i < 4; i++) word[i] = pack_halves(s[i * 4], s[i * 4 + 1]);
+#if DROPOUT > 0
+            const uint4 drawn =
+                draw(random_key, random_row + h * 8 * HEADS, key + t * 32 + local_number() % 4 * 8);
+            word[0] &= keep_pair(drawn.x);
+            word[1] &= keep_pair(drawn.y);
+            word[2] &= keep_pair(drawn.z);
+            word[3] &= keep_pair(drawn.w);
+#endif
+            UNROLL
+            for (uint i = 0; i < 4; i++) weight[t * 8 + i * 2 + h] = word[i];
+        }
+    }
+}
+
+/* The copies up to now are announced at the barrier `full`. */
+INLINE void announce(const uint full)
+{
+    COPIES_WAIT(0);
+    fence_async();
+    warp_arrive(full);
+}
+
+/* Waits until the consumers let go of a place in the ring, first announcing what is pending if that takes time. */
+INLINE uint await_free(const uint free, const uint parity, uint pending)
+{
+    if (!mbarrier_ended(free, parity)) {
+        if (pending) announce(pending);
+        pending = 0;
+        mbarrier_wait(free, parity);
+    }
+    return pending;
+}
+
+/* The copies since the last ones are to be announced at `full`; those are now. */
+INLINE uint announce_later(const uint full, const uint pending)
+{
+    copies_commit();
+    if (pending) {
+        COPIES_WAIT(1);
+        fence_async();
+        warp_arrive(pending);
+    }
+    return full;
+}
+
+/* clang-format off */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
+void attention_wgmma(INPUT_OF(uint, batch)
+    , INPUT(x)
+    , INPUT(w)
+    , INPUT(v)
+#if LSE == LSE_WRITE
+    , OUTPUT_OF(float, lse)
+#endif
+    , OUTPUT(y)
+#if DROPOUT > 0
+    , const uint site
+#endif
+)
+/* clang-format on */
+{
+    BEGIN_OF(uint, batch);
+    BEGIN(x);
+    BEGIN(w);
+    BEGIN(v);
+#if LSE == LSE_WRITE
+    BEGIN_OUTPUT_OF(float, lse);
+#endif
+    BEGIN_OUTPUT(y);
+    /* Queries of two tiles, then the ring: keys of all stages, values of all stages. */
+    __local uchar memory[2 * QUERY_BYTES + 2 * STAGES * TILE_BYTES] __attribute__((aligned(1024)));
+    __local ulong barriers[4 * STAGES + 2];
+    __local uint4 places[2]; /* of the queries' tiles: first token, first query, tokens of the sequence, head */
+
+    const uint tiles = batch[HEADER_QUERY_TILES];
+    const uint queries_at = SHARED_ADDRESS(memory), keys_at = queries_at + 2 * QUERY_BYTES,
+               values_at = keys_at + STAGES * TILE_BYTES;
+    const uint keys_full = SHARED_ADDRESS(barriers), values_full = keys_full + 8 * STAGES,
+               keys_free = values_full + 8 * STAGES, values_free = keys_free + 8 * STAGES,
+               queries_free = values_free + 8 * STAGES;
+    if (local_number() == 0) {
+        for (uint s = 0; s < STAGES; s++) {
+            mbarrier_init(keys_full + 8 * s, COPIERS / 32);
+            mbarrier_init(values_full + 8 * s, COPIERS / 32);
+            mbarrier_init(keys_free + 8 * s, CONSUMERS / 32);
+            mbarrier_init(values_free + 8 * s, CONSUMERS / 32);
+        }
+        mbarrier_init(queries_free, CONSUMERS / 32);
+        mbarrier_init(queries_free + 8, CONSUMERS / 32);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+
+    const uint work = tiles * HEADS, groups = get_num_groups(0) * get_num_groups(1);
+    uint stage = 0, turn = 0; /* turn: of the queries' tiles; how often the ring went round is in parity */
+    if (local_number() >= CONSUMERS) {
+        /* ---- the copying warps: what they copied last is announced as soon as they would have to wait ---- */
+        const uint copier = local_number() - CONSUMERS;
+        REGISTERS_GIVE(40);
+        uint parity = 1, pending = 0;
+        for (uint item = group_number(); item < work; item += groups) {
+            const uint head = item / tiles, entry = batch[HEADER_AT_QUERY_TILES] + item % tiles * 2;
+            const uint sequence = batch[entry], row0 = batch[entry + 1];
+            const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
+            const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
+            __global const storage *key = w + (W_OFFSET + (size_t)first * W_STRIDE + head * HEAD_DIM);
+            __global const storage *value = v + (V_OFFSET + (size_t)first * V_STRIDE + head * HEAD_DIM);
+            for (uint key0 = 0; key0 < length; key0 += TILE_KEYS) {
+                pending = await_free(keys_free + 8 * stage, parity, pending);
+                if (key0 == 0) {
+                    pending = await_free(queries_free + 8 * (turn % 2), (turn / 2 + 1) % 2, pending);
+                    copy_rows(queries_at + turn % 2 * QUERY_BYTES,
+                              x + (X_OFFSET + (size_t)(first + row0) * X_STRIDE + head * HEAD_DIM), X_STRIDE,
+                              TILE_QUERIES, length - row0, COPIERS, copier, false);
+                    if (copier == 0) places[turn % 2] = (uint4)(first, row0, length, head);
+                }
+                copy_rows(keys_at + stage * TILE_BYTES, key + (size_t)key0 * W_STRIDE, W_STRIDE, TILE_KEYS,
+                          length - key0, COPIERS, copier, true);
+                pending = announce_later(keys_full + 8 * stage, pending);
+                pending = await_free(values_free + 8 * stage, parity, pending);
+                copy_rows(values_at + stage * TILE_BYTES, value + (size_t)key0 * V_STRIDE, V_STRIDE, TILE_KEYS,
+                          length - key0, COPIERS, copier, true);
+                pending = announce_later(values_full + 8 * stage, pending);
+                if (++stage == STAGES) {
+                    stage = 0;
+                    parity ^= 1;
+                }
+            }
+            turn++;
+        }
+        if (pending) announce(pending);
+        return;
+    }
+
+    /* ---- a warpgroup ---- */
+    REGISTERS_TAKE(232);
+    const uint group = local_number() / WARPGROUP, lane = local_number() % 32;
+    const float scale = as_float((uint)SCALE) * LOG2E;
+    uint parity = 0;
+    if (group == 1) barrier_pass(TURN, CONSUMERS); /* the first warpgroup begins */
+    for (uint item = group_number(); item < work; item += groups) {
+        mbarrier_wait(keys_full + 8 * stage, parity);
+        const uint4 place = places[turn % 2];
+        const uint first = place.x, length = place.z, head = place.w, rows = length - place.y;
+        const uint row = group * 64 + local_number() % WARPGROUP / 32 * 16 + lane / 4; /* the first of two: + 8 */
+        const uint mine_at = queries_at + turn % 2 * QUERY_BYTES + group * 64 * ROW_BYTES;
+        const uint steps = (length + TILE_KEYS - 1) / TILE_KEYS;
+#if DROPOUT > 0
+        const uint4 random_key = dropout_key(batch, site);
+        const uint random_row = (first + place.y + row) * HEADS + head;
+        const float kept = DROPOUT_SCALE;
+#else
+        const uint4 random_key = (uint4)(0);
+        const uint random_row = 0;
+        const float kept = 1.0f;
+#endif
+        float sum[SUMS], largest[2] = {LOWEST, LOWEST}, total[2] = {0.0f, 0.0f}, shrink[2];
+        uint weight[WORDS];
+        UNROLL
+        for (uint i = 0; i < SUMS; i++) sum[i] = 0.0f;
+        {
+            float score[SCORES];
+            barrier_named(TURN + group, CONSUMERS);
+            multiply_keys(score, mine_at, keys_at + stage * TILE_BYTES);
+            barrier_pass(TURN + 1 - group, CONSUMERS);
+            WGMMA_WAIT(0, 64, score);
+            warp_arrive(keys_free + 8 * stage);
+            if (steps == 1) warp_arrive(queries_free + 8 * (turn % 2));
+            exponentials(score, length, scale, largest, total, shrink);
+            make_weights(weight, score, random_key, random_row, 0);
+        }
+        ROLLED
+        for (uint n = 1; n < steps; n++) {
+            const uint last = stage, last_parity = parity;
+            if (++stage == STAGES) {
+                stage = 0;
+                parity ^= 1;
+            }
+            float score[SCORES];
+            mbarrier_wait(keys_full + 8 * stage, parity);
+            barrier_named(TURN + group, CONSUMERS);
+            multiply_keys(score, mine_at, keys_at + stage * TILE_BYTES);
+            mbarrier_wait(values_full + 8 * last, last_parity);
+            multiply_values(sum, weight, values_at + last * TILE_BYTES);
+            barrier_pass(TURN + 1 - group, CONSUMERS);
+            WGMMA_WAIT(1, 64, score);
+            warp_arrive(keys_free + 8 * stage);
+            if (n + 1 == steps) warp_arrive(queries_free + 8 * (turn % 2));
+            exponentials(score, length - n * TILE_KEYS, scale, largest, total, shrink);
+            CHANNELS_WAIT(0, sum);
+            warp_arrive(values_free + 8 * last);
+            UNROLL
+            for (uint i = 0; i < SUMS; i++) sum[i] *= shrink[i / 2 % 2];
+            make_weights(weight, score, random_key, random_row, n * TILE_KEYS);
+        }
+        mbarrier_wait(values_full + 8 * stage, parity);
+        multiply_values(sum, weight, values_at + stage * TILE_BYTES);
+        CHANNELS_WAIT(0, sum);
+        warp_arrive(values_free + 8 * stage);
+
+        /* ---- the rows' totals, and the mean that they make of the sums ---- */
+        UNROLL
+        for (uint h = 0; h < 2; h++) total[h] = row_total(total[h]);
+        const uint begin = group * 64;
+        store_rows(y + (Y_OFFSET + (size_t)(first + place.y + begin) * Y_STRIDE + head * HEAD_DIM), Y_STRIDE,
+                   rows > begin ? rows - begin : 0, sum, kept / total[0], kept / total[1]);
+#if LSE == LSE_WRITE
+        UNROLL
+        for (uint h = 0; h < 2; h++)
+            if (lane % 4 == 0 && row + 8 * h < rows)
+                lse[(size_t)(first + place.y + row + 8 * h) * HEADS + head] = (largest[h] + log2(total[h])) * LN2;
+#endif
+        turn++;
+        if (++stage == STAGES) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+    if (group == 0) barrier_named(TURN, CONSUMERS);
+}

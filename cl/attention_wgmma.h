@@ -1,0 +1,213 @@
+/* What the attention kernels for Hopper's tensor cores share: the arguments' shapes, how tiles come into shared memory,
+ * products with the channels of a head as columns, results, dropout's decisions on the layout of products.
+ *
+ * A tile has rows of 128 bytes as wgmma reads them (cl/hopper.h): 64 channels or queries; of 32 channels the second
+ * half stays unused. Tiles do not come by tensor maps but by 16-byte copies: these put zeros where a sequence has ended,
+ * so that no product ever sees another sequence's tokens, and place rows in any order. */
+#include "common.h"
+#include "dropout.h"
+#include "hopper.h"
+
+#ifndef HEADS
+#define HEADS 1
+#endif
+#ifndef HEAD_DIM
+#define HEAD_DIM 64
+#endif
+#ifndef SCALE
+#define SCALE 0x3f800000
+#endif
+#ifndef X_STRIDE
+#define X_STRIDE HEAD_DIM
+#endif
+#ifndef X_OFFSET
+#define X_OFFSET 0
+#endif
+#ifndef W_STRIDE
+#define W_STRIDE HEAD_DIM
+#endif
+#ifndef W_OFFSET
+#define W_OFFSET 0
+#endif
+#ifndef V_STRIDE
+#define V_STRIDE HEAD_DIM
+#endif
+#ifndef V_OFFSET
+#define V_OFFSET 0
+#endif
+
+#define LOG2E 1.44269504f
+#define LN2 0.693147181f
+
+/* Below every score, and far enough from the end of the range that a difference stays finite. */
+#define LOWEST -3.0e38f
+
+#define WARPGROUP 128 /* work-items */
+#define ROW_BYTES 128
+#define CHUNKS (HEAD_DIM / 8) /* of 16 bytes in a row of channels */
+
+/* ---- barriers ---- */
+
+/* Whether the phase of this parity has ended; may wait a while. */
+INLINE bool mbarrier_ended(const uint barrier, const uint parity)
+{
+    uint ended;
+    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(ended)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+    return ended != 0;
+}
+
+/* One arrival for the warp, behind what all its work-items did. */
+INLINE void warp_arrive(const uint barrier)
+{
+    warp_barrier();
+    if (local_number() % 32 == 0) mbarrier_arrive(barrier);
+}
+
+/* ---- copies ---- */
+
+/* 16 bytes, or zeros. */
+INLINE void copy_16(const uint to, __global const void *from, const bool there)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
+}
+
+INLINE void copy_all_16(const uint to, __global const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+INLINE void copies_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
+#define COPIES_WAIT(left) asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory")
+
+/* Where row `row` of a tile of keys lies in the order that gives each work-item eight neighbouring keys of a tile of
+ * scores, the keys of one draw of dropout's generator: of 32 keys, 8 * i + 2 * j + e goes to 8 * j + 2 * i + e. */
+INLINE uint dealt_row(const uint row) { return (row & ~30u) | (row & 24u) >> 2 | (row & 6u) << 2; }
+
+/* `rows` rows of a tile at `to` from the tensor's `count` rows at `from` on, by `copiers` work-items, this the
+ * `copier`-th. */
+INLINE void copy_rows(const uint to, __global const storage *from, const uint stride, const uint rows, const uint count,
+                      const uint copiers, const uint copier, const bool dealt)
+{
+    const uint chunk = copier % CHUNKS, step = copiers / CHUNKS;
+    __global const storage *begin = from;
+    from += copier / CHUNKS * stride + chunk * 8;
+    if (count >= rows) {
+        UNROLL
+        for (uint r = 0; r < rows; r += step) {
+            const uint place = dealt ? dealt_row(r + copier / CHUNKS) : r + copier / CHUNKS;
+            copy_all_16(to + place * ROW_BYTES + (chunk ^ place % 8) * 16, from + r * stride);
+        }
+    } else {
+        ROLLED
+        for (uint r = 0; r < rows; r += step) {
+            const uint place = dealt ? dealt_row(r + copier / CHUNKS) : r + copier / CHUNKS;
+            const bool there = r + copier / CHUNKS < count;
+            copy_16(to + place * ROW_BYTES + (chunk ^ place % 8) * 16, there ? from + r * stride : begin, there);
+        }
+    }
+}
+
+/* ---- products ---- */
+
+/* Step `step` of 16 along a tile's rows, and across them. */
+#define ALONG(at, step) wgmma_rows((at) + (step)*32)
+#define ACROSS(at, step) wgmma_columns((at) + (step)*16 * ROW_BYTES, 0)
+
+/* Products with the channels of a head as columns: sum[HEAD_DIM / 2] = (more ? sum : 0) + a b, a from registers, or a
+ * and b from shared memory, both across. */
+#if HEAD_DIM == 64
+#define CHANNELS_REGISTERS(sum, a, b, more) WGMMA_REGISTERS_64(sum, a, b, more, 1)
+#define CHANNELS_SHARED(sum, a, b, more) WGMMA_64(sum, a, b, more, 1, 1)
+#define CHANNELS_WAIT(left, sum) WGMMA_WAIT(left, 32, sum)
+#else
+#define CHANNELS_REGISTERS(sum, a, b, more) WGMMA_REGISTERS_32(sum, a, b, more, 1)
+#define CHANNELS_SHARED(sum, a, b, more) WGMMA_32(sum, a, b, more, 1, 1)
+#define CHANNELS_WAIT(left, sum) WGMMA_WAIT(left, 16, sum)
+#endif
+
+/* ---- results ---- */
+
+/* Of four words that each of four neighbours has: word i of neighbour j becomes word j of neighbour i. */
+INLINE uint4 turn_words(uint4 v)
+{
+    const bool odd = (local_number() & 1) != 0, high = (local_number() & 2) != 0;
+    const uint a = shuffle_xor(odd ? v.x : v.y, 1), b = shuffle_xor(odd ? v.z : v.w, 1);
+    v = odd ? (uint4)(a, v.y, b, v.w) : (uint4)(v.x, a, v.z, b);
+    const uint c = shuffle_xor(high ? v.x : v.z, 2), d = shuffle_xor(high ? v.y : v.w, 2);
+    return high ? (uint4)(c, d, v.z, v.w) : (uint4)(v.x, v.y, c, d);
+}
+
+/* A warpgroup's sums, 64 rows x HEAD_DIM, times a factor for each of a work-item's two rows, to the rows at `to`, of
+ * which there are `count`. */
+INLINE void store_rows(__global storage *to, const uint stride, const uint count, const float *sum, const float factor0,
+                       const float factor1)
+{
+    const uint lane = local_number() % 32, row = local_number() % WARPGROUP / 32 * 16 + lane / 4;
+    UNROLL
+    for (uint h = 0; h < 2; h++) {
+        const float factor = h ? factor1 : factor0;
+        UNROLL
+        for (uint j = 0; j < HEAD_DIM / 8; j += 4) {
+            uint word[4];
+            UNROLL
+            for (uint i = 0; i < 4; i++)
+                word[i] = pack_halves(sum[(j + i) * 4 + h * 2] * factor, sum[(j + i) * 4 + h * 2 + 1] * factor);
+            const uint4 chunk = turn_words((uint4)(word[0], word[1], word[2], word[3]));
+            if (row + 8 * h < count)
+                *(__global uint4 *)(to + (row + 8 * h) * stride + (j + lane % 4) * 8) = chunk;
+        }
+    }
+}
+
+/* ---- dropout ---- */
+#if DROPOUT > 0
+/* One multiplication for both words. */
+#undef PHILOX_MUL
+#define PHILOX_MUL(high, low, a, b)                                                                                    \
+    {                                                                                                                  \
+        const ulong both = (ulong)(uint)(a) * (b);                                                                     \
+        high = (uint)(both >> 32);                                                                                     \
+        low = (uint)both;                                                                                              \
+    }
+
+/* The random words of the eight keys around `key` for a row of weights; random_key is dropout_key's. */
+INLINE uint4 draw(const uint4 random_key, const uint row, const uint key)
+{
+    uint c0 = row, c1 = key / 8, c2 = random_key.w, c3 = random_key.z, k0 = random_key.x, k1 = random_key.y;
+    PHILOX(c0, c1, c2, c3, k0, k1)
+    return (uint4)(c0, c1, c2, c3);
+}
+
+/* All bits of each half of the word are set when that half's element is kept. Below 0x7c00, the order of f16 is that of
+ * their bits: two decisions in two instructions. */
+INLINE uint keep_pair(const uint word)
+{
+    uint mask;
+#if DROPOUT <= 0x7bff
+    asm("{ .reg .b32 low; min.u16x2 low, %1, %2; set.ge.u32.f16x2 %0, low, %3; }"
+        : "=r"(mask)
+        : "r"(word), "r"(0x7bff7bff), "r"(DROPOUT * 0x10001u));
+#else
+    mask = ((word & 0xffff) < DROPOUT ? 0 : 0xffff) | ((word >> 16) < DROPOUT ? 0 : 0xffff0000);
+#endif
+    return mask;
+}
+
+/* The decisions of the 16 keys from `key` on in 16 bits: key 8 i + 2 j + e in bit 4 i + j + 8 e. */
+INLINE uint draw_bits(const uint4 random_key, const uint row, const uint key)
+{
+    uint bits = 0;
+    UNROLL
+    for (uint i = 0; i < 2; i++) {
+        const uint4 words = draw(random_key, row, key + 8 * i);
+        bits |= keep_pair(words.x) & 0x10001u << 4 * i;
+        bits |= keep_pair(words.y) & 0x20002u << 4 * i;
+        bits |= keep_pair(words.z) & 0x40004u << 4 * i;
+        bits |= keep_pair(words.w) & 0x80008u << 4 * i;
+    }
+    return (bits | bits >> 8) & 0xffff;
+}
+#endif

@@ -1,0 +1,234 @@
+/* The matrix products of gemm.cl, the same forms, arguments and results, by mma.sync on NVIDIA's GPUs from sm_80 on:
+ * 16-bit storage, lengths that are multiples of 8.
+ *
+ * A work-group computes TILE_M x TILE_N sums in slabs of TILE_K, a warp WARP_M x WARP_N of them: 64 x 64 are 128
+ * registers of sums, and 8 loads of matrices for 32 products. STAGES slabs are in shared memory, all but one of them on
+ * their way; a warp loads the matrices of the next 16 k while it multiplies those before. Tiles go down bands of rows,
+ * columns slowest, so that what runs at the same time reads a near square of both operands. */
+#include "epilogue.h"
+
+#ifndef TILE_M
+#define TILE_M 128
+#endif
+#ifndef TILE_N
+#define TILE_N 128
+#endif
+#ifndef TILE_K
+#define TILE_K 32
+#endif
+#ifndef WARP_M
+#define WARP_M 64
+#endif
+#ifndef WARP_N
+#define WARP_N 64
+#endif
+#ifndef STAGES
+#define STAGES 3
+#endif
+#ifndef PART_ROWS
+#define PART_ROWS TILE_K
+#endif
+
+#define WARPS_M (TILE_M / WARP_M)
+#define WARPS_N (TILE_N / WARP_N)
+#define TILES_N ((N + TILE_N - 1) / TILE_N)
+#define BAND (2048 / TILE_M)
+
+/* Of a warp: fragments of 16 rows, pairs of fragments of 8 columns, and steps of 16 k in a slab. */
+#define FRAGMENTS_M (WARP_M / 16)
+#define PAIRS_N (WARP_N / 16)
+#define FRAGMENTS_N (2 * PAIRS_N)
+#define STEPS (TILE_K / 16)
+
+/* An operand's slab: lines along k, or k lines where k is slow. */
+#define X_LINES (X_MAJOR ? TILE_K : TILE_M)
+#define X_CHUNKS ((X_MAJOR ? TILE_M : TILE_K) / 8)
+#define W_LINES (W_MAJOR ? TILE_K : TILE_N)
+#define W_CHUNKS ((W_MAJOR ? TILE_N : TILE_K) / 8)
+#define X_BYTES (TILE_M * TILE_K * 2)
+#define STAGE_BYTES ((TILE_M + TILE_N) * TILE_K * 2)
+
+/* A work-item copies every LOCAL_SIZE-th piece of 16 bytes: the same piece of every so many lines, a multiple of 8, so
+ * that all of its lines are permuted alike. */
+#define X_STEP (LOCAL_SIZE / X_CHUNKS)
+#define W_STEP (LOCAL_SIZE / W_CHUNKS)
+
+/* Bit i: the work-item's piece i lies inside in the direction that is not k. */
+INLINE uint pieces_inside(const uint first, const uint step, const uint count, const uint end)
+{
+    uint inside = 0;
+    UNROLL for (uint i = 0; i < count; i++) inside |= first + i * step < end ? 1u << i : 0;
+    return inside;
+}
+
+/* Starts the copies of a work-item's pieces of an operand's slab; `left`: how many k there are from its first one
+ * on. */
+INLINE void fetch(const uint to, __global const storage *from, const uint stride, const uint step, const uint count,
+                  const bool major, const uint inside, const int left)
+{
+    UNROLL for (uint i = 0; i < count; i++)
+        copy_async(to + i * LOCAL_SIZE * 16, from + (size_t)(i * step) * stride,
+                   major ? inside != 0 && left > (int)(i * step) : (inside >> i & 1) != 0 && left > 0);
+}
+
+/* Both operands' slab `k` elements from the first one. */
+#define FETCH_SLAB(to, k)                                                                                              \
+    {                                                                                                                  \
+        fetch((to) + x_to, x_from + (size_t)(k) * (X_MAJOR ? X_STRIDE : 1), X_STRIDE, X_STEP, X_LINES / X_STEP,        \
+              X_MAJOR, x_inside, x_left - (int)(k));                                                                   \
+        fetch((to) + w_to, w_from + (size_t)(k) * (W_MAJOR ? W_STRIDE : 1), W_STRIDE, W_STEP, W_LINES / W_STEP,        \
+              W_MAJOR, w_inside, w_left - (int)(k));                                                                   \
+    }
+
+/* Where matrices begin, of which fragment and step are the index: steps follow each other in lines or within the
+ * permuted pieces of a line, and fragments the other way. */
+INLINE uint fragment_at(const uint at, const uint fragment, const uint step, const uint chunks, const bool major)
+{
+    return (at ^ (major ? fragment : step) * 32) + (major ? step : fragment) * 16 * chunks * 16;
+}
+
+/* The warp's fragments of step `step` of the slab whose matrices begin at x_at and w_at. */
+INLINE void load_fragments(uint4 *a, uint4 *b, const uint x_at, const uint w_at, const uint step)
+{
+    UNROLL for (uint i = 0; i < FRAGMENTS_M; i++)
+    {
+        const uint at = fragment_at(x_at, i, step, X_CHUNKS, X_MAJOR);
+        a[i] = X_MAJOR ? load_turned(at) : load_matrices(at);
+    }
+    UNROLL for (uint i = 0; i < PAIRS_N; i++)
+    {
+        const uint at = fragment_at(w_at, i, step, W_CHUNKS, W_MAJOR);
+        b[i] = W_MAJOR ? load_turned(at) : load_matrices(at);
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_mma(PRODUCT_ARGUMENTS)
+{
+    BEGIN_PRODUCT;
+    __local uint4 tile[STAGES * STAGE_BYTES / 16] __attribute__((aligned(128)));
+
+    const uint rows = batch[ROWS];
+    const uint row_end = X_MAJOR ? M : rows;
+    const uint tiles_m = (row_end + TILE_M - 1) / TILE_M, tiles = tiles_m * TILES_N;
+    const uint part = PARTS ? group_number() / ((M + TILE_M - 1) / TILE_M * TILES_N) : 0;
+    const uint number = group_number() - part * tiles;
+    const uint begin = PARTS ? part * PART_ROWS : 0;
+    const uint depth = PARTS ? min(begin + PART_ROWS, rows) : X_MAJOR ? rows : K;
+    if (number >= tiles || (PARTS && begin >= rows)) return;
+
+    const uint band = number / (BAND * TILES_N), in_band = number % (BAND * TILES_N);
+    const uint height = min((uint)BAND, tiles_m - band * BAND);
+    const uint tile_m = band * BAND + in_band % height;
+    const uint row0 = tile_m * TILE_M, column0 = in_band / height * TILE_N;
+    const uint lane = local_number() % WARP, warp = local_number() / WARP;
+    const uint warp_m = warp / WARPS_N, warp_n = warp % WARPS_N;
+
+    float sum[FRAGMENTS_M * FRAGMENTS_N * 4];
+    UNROLL for (uint i = 0; i < FRAGMENTS_M * FRAGMENTS_N * 4; i++) sum[i] = 0.0f;
+
+    /* What this work-item copies, and where the rows lie that this lane names when matrices are loaded: which, follows
+     * from the order in which multiply_add wants them, of x rows first, of w k first. */
+    const uint base = shared_address(tile), l = local_number();
+    const uint x_line = l / X_CHUNKS, x_chunk = l % X_CHUNKS, w_line = l / W_CHUNKS, w_chunk = l % W_CHUNKS;
+    const uint x_to = tile_chunk(x_line, x_chunk, X_CHUNKS), w_to = X_BYTES + tile_chunk(w_line, w_chunk, W_CHUNKS);
+    const uint x_row = row0 + (X_MAJOR ? x_chunk * 8 : x_line), x_k = begin + (X_MAJOR ? x_line : x_chunk * 8);
+    const uint w_row = column0 + (W_MAJOR ? w_chunk * 8 : w_line), w_k = begin + (W_MAJOR ? w_line : w_chunk * 8);
+    const uint x_inside = pieces_inside(x_row, X_STEP, X_MAJOR ? 1 : X_LINES / X_STEP, row_end);
+    const uint w_inside = pieces_inside(w_row, W_STEP, W_MAJOR ? 1 : W_LINES / W_STEP, N);
+    const int x_left = (int)depth - (int)x_k, w_left = (int)depth - (int)w_k;
+    __global const storage *x_from = x + X_OFFSET + (X_MAJOR ? x_k * X_STRIDE + x_row : x_row * X_STRIDE + x_k);
+    __global const storage *w_from = w + W_OFFSET + (W_MAJOR ? w_k * W_STRIDE + w_row : w_row * W_STRIDE + w_k);
+    const uint x_fragments = X_MAJOR ? tile_chunk(lane % 8 + lane / 16 * 8, warp_m * (WARP_M / 8) + lane / 8 % 2,
+                                                  X_CHUNKS)
+                                     : tile_chunk(warp_m * WARP_M + lane % 16, lane / 16, X_CHUNKS);
+    const uint w_fragments =
+        X_BYTES + (W_MAJOR ? tile_chunk(lane % 16, warp_n * (WARP_N / 8) + lane / 16, W_CHUNKS)
+                           : tile_chunk(warp_n * WARP_N + lane % 8 + lane / 16 * 8, lane / 8 % 2, W_CHUNKS));
+
+    const uint slabs = (depth - begin + TILE_K - 1) / TILE_K;
+    UNROLL for (uint s = 0; s < STAGES - 1; s++)
+    {
+        FETCH_SLAB(base + s * STAGE_BYTES, s * TILE_K);
+        copy_commit();
+    }
+    COPY_WAIT(STAGES - 2);
+    barrier(CLK_LOCAL_MEM_FENCE);
+
+    uint4 a[2][FRAGMENTS_M], b[2][PAIRS_N];
+    uint at = base, free = base + (STAGES - 1) * STAGE_BYTES;
+    load_fragments(a[0], b[0], at + x_fragments, at + w_fragments, 0);
+    ROLLED for (uint slab = 0; slab < slabs; slab++)
+    {
+        UNROLL for (uint step = 0; step < STEPS; step++)
+        {
+            if (step == STEPS - 1) {
+                COPY_WAIT(STAGES - 2);
+                barrier(CLK_LOCAL_MEM_FENCE); /* the next slab is there, and nobody reads this one any more */
+                at = at + STAGE_BYTES == base + STAGES * STAGE_BYTES ? base : at + STAGE_BYTES;
+            }
+            load_fragments(a[(step + 1) % 2], b[(step + 1) % 2], at + x_fragments, at + w_fragments,
+                           (step + 1) % STEPS);
+            if (step == 0) {
+                FETCH_SLAB(free, (slab + STAGES - 1) * TILE_K); /* behind the last one zeros, without a branch */
+                copy_commit();
+                free = free + STAGE_BYTES == base + STAGES * STAGE_BYTES ? base : free + STAGE_BYTES;
+            }
+            UNROLL for (uint i = 0; i < FRAGMENTS_M; i++)
+            {
+                UNROLL for (uint j = 0; j < PAIRS_N; j++)
+                {
+                    const uint4 pair = b[step % 2][j];
+                    multiply_add(sum + (i * FRAGMENTS_N + 2 * j) * 4, a[step % 2][i], pair.x, pair.y);
+                    multiply_add(sum + (i * FRAGMENTS_N + 2 * j + 1) * 4, a[step % 2][i], pair.z, pair.w);
+                }
+            }
+        }
+    }
+    COPY_WAIT(0);
+
+    /* Four fragments of columns at a time, of which each lane of a quad finishes one. */
+#if EPILOGUE_SUMS
+    __local float *totals = (__local float *)tile; /* [warps of rows][TILE_N] */
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+    UNROLL for (uint j = 0; j < FRAGMENTS_N; j += 4)
+    {
+        const uint in_tile = warp_n * WARP_N + (j + lane % 4) * 8, column = column0 + in_tile;
+        LOAD_BIAS(raw_bias, column);
+#if EPILOGUE_SUMS
+        float total[8];
+        UNROLL for (uint c = 0; c < 8; c++) total[c] = 0.0f;
+#endif
+        UNROLL for (uint i = 0; i < FRAGMENTS_M * 2; i++)
+        {
+            const uint row = row0 + warp_m * WARP_M + i * 8 + lane / 4;
+            float v[8];
+            UNROLL for (uint c = 0; c < 8; c++)
+                v[c] = sum[(i / 2 * FRAGMENTS_N + j + c / 2) * 4 + i % 2 * 2 + c % 2];
+            turn_quad(v, lane);
+            if (row < row_end && column < N) {
+                FINISH(v, raw_bias, row, column);
+#if EPILOGUE_SUMS
+                UNROLL for (uint c = 0; c < 8; c++) total[c] += v[c];
+#endif
+            }
+        }
+#if EPILOGUE_SUMS
+        UNROLL for (uint c = 0; c < 8; c++)
+        {
+            total[c] += exchange(total[c], 4);
+            total[c] += exchange(total[c], 8);
+            total[c] += exchange(total[c], 16);
+            if (lane / 4 == 0) totals[warp_m * TILE_N + in_tile + c] = total[c];
+        }
+#endif
+    }
+#if EPILOGUE_SUMS
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint c = local_number(); c < TILE_N; c += LOCAL_SIZE) {
+        float total = totals[c];
+        for (uint m = 1; m < WARPS_M; m++) total += totals[m * TILE_N + c];
+        if (column0 + c < N) partials[tile_m * N + column0 + c] = total;
+    }
+#endif
+}

@@ -1,0 +1,513 @@
+/* The kernel gemm on Hopper's tensor cores: the same arguments, forms and epilogues (gemm.cl), behind them `maps` and
+ * `map_at`, the tensor maps of x and w. f16 with ALIGNED only.
+ *
+ * Work-groups are persistent and take every get_num_groups-th tile. In each, one work-item has the copy engine fill a
+ * ring of slabs, 64 deep in k; two warpgroups (one where tiles have 64 rows) multiply; their sums go to shared memory as
+ * f16, and a further warpgroup makes the results of them while the next tile is multiplied. Behind a work-group's last
+ * tile nothing is left to hide: there those that multiplied do it themselves. Both ways do the same arithmetic in the
+ * same order. Partial sums of GEMM_TN stay f32 and go to memory straight from registers. */
+#include "common.h"
+#include "dropout.h"
+#include "hopper.h"
+#include "eight.h"
+
+#ifndef FORM
+#define FORM GEMM_NT
+#endif
+#ifndef M
+#define M 128
+#endif
+#ifndef N
+#define N 256
+#endif
+#ifndef K
+#define K 64
+#endif
+#ifndef ROWS
+#define ROWS HEADER_TOKENS
+#endif
+#ifndef BIAS
+#define BIAS 0
+#endif
+#ifndef ACTIVATION
+#define ACTIVATION ACTIVATION_NONE
+#endif
+#ifndef RESIDUAL
+#define RESIDUAL 0
+#endif
+#ifndef SUM
+#define SUM 0
+#endif
+#ifndef DERIVATIVE
+#define DERIVATIVE ACTIVATION_NONE
+#endif
+#ifndef COLUMN_SUMS
+#define COLUMN_SUMS 0
+#endif
+#ifndef TILE_M
+#define TILE_M 128
+#endif
+#ifndef TILE_N
+#define TILE_N 256
+#endif
+#ifndef PART_ROWS
+#define PART_ROWS 64
+#endif
+#ifndef Y_STRIDE
+#define Y_STRIDE N
+#endif
+#ifndef Y_OFFSET
+#define Y_OFFSET 0
+#endif
+
+/* GEMM_TN in parts, and the column sums of the other forms. */
+#define PARTS (FORM == GEMM_TN && COLUMN_SUMS)
+#define EPILOGUE_SUMS (FORM != GEMM_TN && COLUMN_SUMS)
+
+/* Where k is the slow dimension of an operand: boxes of 64 of its rows or columns times 64 k. */
+#if FORM == GEMM_TN
+#define X_MAJOR 1
+#else
+#define X_MAJOR 0
+#endif
+#if FORM == GEMM_NT
+#define W_MAJOR 0
+#else
+#define W_MAJOR 1
+#endif
+
+/* Columns of one product. 256 would take more registers than a work-item begins with. */
+#if TILE_N % 128 == 0
+#define WIDTH 128
+#define MULTIPLY WGMMA_128
+#define WAIT(d) WGMMA_WAIT(0, 64, d)
+#elif TILE_N == 192
+#define WIDTH 192
+#define MULTIPLY WGMMA_192
+#define WAIT(d) WGMMA_WAIT(0, 96, d)
+#else
+#define WIDTH 64
+#define MULTIPLY WGMMA_64
+#define WAIT(d) WGMMA_WAIT(0, 32, d)
+#endif
+
+/* Warpgroups that multiply, and how many 64 rows each of them has. */
+#define MULTIPLIERS (TILE_M == 192 ? 3 : TILE_M >= 128 ? 2 : 1)
+#define BLOCKS (TILE_M / 64 / MULTIPLIERS)
+#define SUMS (TILE_N / 2)
+#define TILES_M ((M + TILE_M - 1) / TILE_M)
+#define TILES_N ((N + TILE_N - 1) / TILE_N)
+
+#define DEPTH 64 /* k of a slab: rows of 128 bytes */
+#define BOX_BYTES (64 * DEPTH * 2)
+#define X_BYTES (TILE_M * DEPTH * 2)
+#define SLAB_BYTES (X_BYTES + TILE_N * DEPTH * 2)
+#define SUM_BYTES (PARTS ? 0 : TILE_M * TILE_N * 2)
+
+/* Row tiles that neighbours walk through before the next column tile: what runs at the same time shares both operands.
+ */
+#ifndef BAND
+#define BAND 8
+#endif
+
+/* The epilogue: a warp takes 16 rows, a work-item 8 columns of them. */
+#define UNITS (TILE_N / 8)
+#define AT_ONCE (32 / UNITS)
+#define PASSES 4
+#define GROUP_ROWS 16
+
+#define SHARED_BYTES 232448
+#define FLOAT_BYTES (EPILOGUE_SUMS ? TILE_M / GROUP_ROWS * AT_ONCE * TILE_N * 4 : 0)
+#define SLABS_FIT ((SHARED_BYTES - 1024 - SUM_BYTES - FLOAT_BYTES) / SLAB_BYTES)
+#define SLABS (SLABS_FIT < 8 ? SLABS_FIT : 8)
+
+/* With 96 sums or more, those that multiply need more registers than the 128 that each of 512 begins with. */
+#if TILE_N >= 192 || TILE_M == 256
+#define PRODUCER_REGISTERS REGISTERS_GIVE(32)
+#define MULTIPLIER_REGISTERS REGISTERS_TAKE(176)
+#define FINISHER_REGISTERS
+#else
+#define PRODUCER_REGISTERS
+#define MULTIPLIER_REGISTERS
+#define FINISHER_REGISTERS
+#endif
+
+struct place {
+    uint row, column, part;
+};
+
+INLINE struct place place_of(uint tile, const uint row_tiles)
+{
+    struct place p = {0, 0, 0};
+#if PARTS
+    p.part = tile / (TILES_M * TILES_N);
+    tile %= TILES_M * TILES_N;
+#endif
+    const uint band = tile / (BAND * TILES_N), at = tile % (BAND * TILES_N);
+    const uint wide = min((uint)BAND, row_tiles - band * BAND);
+    p.row = (band * BAND + at % wide) * TILE_M;
+    p.column = at / wide * TILE_N;
+    return p;
+}
+
+/* Slabs of a tile's sums: of GEMM_TN their number depends on the rows. */
+INLINE uint slabs_of(const struct place p, const uint rows)
+{
+#if PARTS
+    return (min((uint)PART_ROWS, rows - p.part * PART_ROWS) + DEPTH - 1) / DEPTH;
+#elif FORM == GEMM_TN
+    return (rows + DEPTH - 1) / DEPTH;
+#else
+    return (K + DEPTH - 1) / DEPTH;
+#endif
+}
+
+INLINE void load_slab(const uint to, __global const uchar *x_map, __global const uchar *w_map, const struct place p,
+                      const uint k, const uint barrier)
+{
+#if X_MAJOR
+    UNROLL for (uint c = 0; c < TILE_M / 64; c++)
+        tensor_load(to + c * BOX_BYTES, x_map, p.row + c * 64, k, barrier);
+#else
+    tensor_load(to, x_map, k, p.row, barrier);
+#endif
+#if W_MAJOR
+    UNROLL for (uint c = 0; c < TILE_N / 64; c++)
+        tensor_load(to + X_BYTES + c * BOX_BYTES, w_map, p.column + c * 64, k, barrier);
+#else
+    tensor_load(to + X_BYTES, w_map, k, p.column, barrier);
+#endif
+}
+
+/* The 16-byte piece of shared memory that holds columns 8 unit to 8 unit + 7 of a row of sums: permuted, so that neither
+ * a column of eight rows nor a row has bank conflicts. */
+INLINE uint sum_at(const uint row, const uint unit) { return row * (TILE_N * 2) + ((unit ^ row % 8) << 4); }
+
+INLINE void store_unit(__global storage *to, const ulong at, const float *v)
+{
+    *(__global uint4 *)(to + at) = (uint4)((uint2)(pack_halves(v[0], v[1]), pack_halves(v[2], v[3])),
+                                           (uint2)(pack_halves(v[4], v[5]), pack_halves(v[6], v[7])));
+}
+
+/* What the epilogue reads and writes; what a call does not have is not used. */
+struct tensors {
+    __global const storage *bias, *residual, *saved;
+    __global storage *y, *before;
+    __global float *partials;
+    uint4 key;    /* dropout's */
+    uint row_end; /* rows of y */
+};
+
+/* Makes results of `count` groups of 16 rows of sums, `first` and every fourth from there on, by one warp. Where
+ * columns are summed, `items` work-items, all with `sharer` below, do all of the tile together and meet at barrier
+ * `number`. */
+INLINE void finish(const struct tensors *t, __local const uchar *sums, __local float *totals, const struct place p,
+                   const uint first, const uint count, const uint sharer, const uint items, const uint number)
+{
+    const uint lane = local_number() % 32, unit = lane % UNITS, column = p.column + unit * 8;
+    const bool there = lane / UNITS < AT_ONCE && column < N;
+    float b[8];
+    UNROLL for (uint c = 0; c < 8; c++) b[c] = 0.0f;
+#if BIAS
+    if (there) LOAD_VECTOR(t->bias, column, b);
+#endif
+    ROLLED for (uint i = 0; i < count; i++)
+    {
+        const uint group = first + i * 4;
+#if EPILOGUE_SUMS
+        float total[8];
+        UNROLL for (uint c = 0; c < 8; c++) total[c] = 0.0f;
+#endif
+        ROLLED for (uint pass = 0; pass < GROUP_ROWS / AT_ONCE; pass += PASSES)
+        {
+            const uint from = group * GROUP_ROWS + pass * AT_ONCE + lane / UNITS;
+            uint4 raw[PASSES];
+#if DERIVATIVE
+            uint4 raw_saved[PASSES];
+#endif
+#if RESIDUAL
+            uint4 raw_residual[PASSES];
+#endif
+            UNROLL for (uint r = 0; r < PASSES; r++)
+            {
+                const uint row = from + r * AT_ONCE;
+                /* Lanes that are left over, where 32 is no multiple of UNITS, stay inside the tile. */
+                raw[r] = *(__local const uint4 *)(sums + sum_at(32 % UNITS ? row % TILE_M : row, unit));
+                if (there && p.row + row < t->row_end) {
+#if DERIVATIVE
+                    raw_saved[r] = *(__global const uint4 *)(t->saved + (ulong)(p.row + row) * N + column);
+#endif
+#if RESIDUAL
+                    raw_residual[r] = *(__global const uint4 *)(t->residual + (ulong)(p.row + row) * N + column);
+#endif
+                }
+            }
+            UNROLL for (uint r = 0; r < PASSES; r++)
+            {
+                const uint row = p.row + from + r * AT_ONCE;
+                if (!there || row >= t->row_end) continue;
+                float v[8];
+                unpack_vector(raw[r], v);
+                UNROLL for (uint c = 0; c < 8; c++) v[c] += b[c];
+#if SUM
+                store_unit(t->before, (ulong)row * N + column, v);
+#endif
+                activate_eight(ACTIVATION, v);
+#if KEPT
+                UNROLL for (uint c = 0; c < 8; c++) v[c] *= DROPOUT_SCALE;
+#elif DROPOUT
+                const uint4 words = dropout_words_keyed(t->key, row, column);
+                const float4 low = dropout_half(words, false), high = dropout_half(words, true);
+                v[0] *= low.x;
+                v[1] *= low.y;
+                v[2] *= low.z;
+                v[3] *= low.w;
+                v[4] *= high.x;
+                v[5] *= high.y;
+                v[6] *= high.z;
+                v[7] *= high.w;
+#endif
+#if DERIVATIVE
+                float d[8];
+                unpack_vector(raw_saved[r], d);
+                derive_eight(DERIVATIVE, v, d);
+#endif
+#if RESIDUAL
+                float addend[8];
+                unpack_vector(raw_residual[r], addend);
+                UNROLL for (uint c = 0; c < 8; c++) v[c] += addend[c];
+#endif
+#if EPILOGUE_SUMS
+                UNROLL for (uint c = 0; c < 8; c++) total[c] += v[c];
+#endif
+                store_unit(t->y, Y_OFFSET + (ulong)row * Y_STRIDE + column, v);
+            }
+        }
+#if EPILOGUE_SUMS
+        if (lane / UNITS < AT_ONCE) {
+            __local float *to = totals + (group * AT_ONCE + lane / UNITS) * TILE_N + unit * 8;
+            UNROLL for (uint c = 0; c < 8; c++) to[c] = total[c];
+        }
+#endif
+    }
+#if EPILOGUE_SUMS
+    /* All groups' sums, in their order whoever made them. */
+    barrier_named(number, items);
+    for (uint c = sharer; c < TILE_N && p.column + c < N; c += items) {
+        float total = totals[c];
+        for (uint g = 1; g < TILE_M / GROUP_ROWS * AT_ONCE; g++) total += totals[g * TILE_N + c];
+        t->partials[(ulong)(p.row / TILE_M) * N + p.column + c] = total;
+    }
+    barrier_named(number, items); /* the sums' place may be used again */
+#endif
+}
+
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
+void gemm_wgmma(INPUT_OF(uint, batch)
+    , INPUT(x)
+    , INPUT(w)
+#if BIAS
+    , INPUT(bias)
+#endif
+#if RESIDUAL
+    , INPUT(residual)
+#endif
+#if DERIVATIVE
+    , INPUT(saved)
+#endif
+#if COLUMN_SUMS
+    , OUTPUT_OF(float, partials)
+#endif
+#if !PARTS
+    , OUTPUT(y)
+#endif
+#if SUM
+    , OUTPUT(before)
+#endif
+    , __global const uchar *restrict maps, const uint map_at
+#if DROPOUT
+    , const uint site
+#endif
+)
+{
+    BEGIN_OF(uint, batch);
+#if BIAS
+    BEGIN(bias);
+#endif
+#if RESIDUAL
+    BEGIN(residual);
+#endif
+#if DERIVATIVE
+    BEGIN(saved);
+#endif
+#if COLUMN_SUMS
+    BEGIN_OUTPUT_OF(float, partials);
+#endif
+#if !PARTS
+    BEGIN_OUTPUT(y);
+#endif
+#if SUM
+    BEGIN_OUTPUT(before);
+#endif
+    __local uchar slabs[SLABS * SLAB_BYTES] __attribute__((aligned(1024)));
+    __local ulong filled[SLABS], emptied[SLABS];
+#if !PARTS
+    __local uchar sums[SUM_BYTES] __attribute__((aligned(1024)));
+    __local ulong given[1], taken[1];
+    const uint sums_at = SHARED_ADDRESS(sums), given_at = SHARED_ADDRESS(given), taken_at = SHARED_ADDRESS(taken);
+#endif
+#if EPILOGUE_SUMS
+    __local float totals[FLOAT_BYTES / 4];
+#elif !PARTS
+    __local float *totals = 0;
+#endif
+    const uint slabs_at = SHARED_ADDRESS(slabs), filled_at = SHARED_ADDRESS(filled);
+    const uint emptied_at = SHARED_ADDRESS(emptied);
+
+    const uint rows = batch[ROWS], row_end = FORM == GEMM_TN ? M : rows;
+    const uint row_tiles = (row_end + TILE_M - 1) / TILE_M;
+    const uint tiles = row_tiles * TILES_N * (PARTS ? (rows + PART_ROWS - 1) / PART_ROWS : 1);
+    const uint groups = get_num_groups(0) * get_num_groups(1);
+    const uint item = local_number(), warpgroup = item / 128, warp = item / 32 % 4, lane = item % 32;
+
+#if !PARTS
+    struct tensors t;
+    t.y = y;
+    t.row_end = row_end;
+#if BIAS
+    t.bias = bias;
+#endif
+#if RESIDUAL
+    t.residual = residual;
+#endif
+#if DERIVATIVE
+    t.saved = saved;
+#endif
+#if SUM
+    t.before = before;
+#endif
+#if EPILOGUE_SUMS
+    t.partials = partials;
+#endif
+#if DROPOUT
+    t.key = dropout_key(batch, site);
+#endif
+#endif
+
+    if (item == 0) {
+        UNROLL for (uint s = 0; s < SLABS; s++)
+        {
+            mbarrier_init(filled_at + s * 8, 1);
+            mbarrier_init(emptied_at + s * 8, MULTIPLIERS);
+        }
+#if !PARTS
+        mbarrier_init(given_at, MULTIPLIERS * 128);
+        mbarrier_init(taken_at, 128);
+#endif
+        fence_async();
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+
+    uint slab = 0, phase = 0;
+    if (warpgroup == MULTIPLIERS) {
+        PRODUCER_REGISTERS;
+        if (item == MULTIPLIERS * 128) {
+            __global const uchar *x_map = maps + (size_t)map_at * TENSOR_MAP_BYTES, *w_map = x_map + TENSOR_MAP_BYTES;
+            tensor_map_acquire(x_map);
+            tensor_map_acquire(w_map);
+            for (uint tile = group_number(); tile < tiles; tile += groups) {
+                const struct place p = place_of(tile, row_tiles);
+                const uint count = slabs_of(p, rows), begin = PARTS ? p.part * PART_ROWS : 0;
+                for (uint i = 0; i < count; i++) {
+                    mbarrier_wait(emptied_at + slab * 8, phase ^ 1);
+                    mbarrier_expect(filled_at + slab * 8, SLAB_BYTES);
+                    load_slab(slabs_at + slab * SLAB_BYTES, x_map, w_map, p, begin + i * DEPTH, filled_at + slab * 8);
+                    if (++slab == SLABS) {
+                        slab = 0;
+                        phase ^= 1;
+                    }
+                }
+            }
+        }
+    } else if (warpgroup < MULTIPLIERS) {
+        MULTIPLIER_REGISTERS;
+        /* This warpgroup's rows of x in the first slab, and all columns of w. */
+        const uint x_at = slabs_at + warpgroup * BLOCKS * BOX_BYTES, w_at = slabs_at + X_BYTES;
+        const ulong x_first = X_MAJOR ? wgmma_columns(x_at, BOX_BYTES) : wgmma_rows(x_at);
+        const ulong w_first = W_MAJOR ? wgmma_columns(w_at, BOX_BYTES) : wgmma_rows(w_at);
+        uint turn = 0;
+        for (uint tile = group_number(); tile < tiles; tile += groups, turn ^= 1) {
+            const struct place p = place_of(tile, row_tiles);
+            float sum[BLOCKS * SUMS];
+            const uint count = slabs_of(p, rows);
+#if FORM == GEMM_TN
+            if (!count) {
+                UNROLL for (uint i = 0; i < BLOCKS * SUMS; i++) sum[i] = 0.0f;
+            }
+#endif
+            for (uint i = 0; i < count; i++) {
+                mbarrier_wait(filled_at + slab * 8, phase);
+                wgmma_fence();
+                UNROLL for (uint step = 0; step < DEPTH / 16; step++)
+                {
+                    const ulong x_step = x_first + slab * (SLAB_BYTES / 16) + step * (X_MAJOR ? 128 : 2);
+                    const ulong w_step = w_first + slab * (SLAB_BYTES / 16) + step * (W_MAJOR ? 128 : 2);
+                    UNROLL for (uint b = 0; b < BLOCKS; b++)
+                    {
+                        UNROLL for (uint n = 0; n < TILE_N; n += WIDTH)
+                            MULTIPLY(sum + b * SUMS + n / 2, x_step + b * (BOX_BYTES / 16),
+                                     w_step + n * (DEPTH * 2 / 16), i + step, X_MAJOR, W_MAJOR);
+                    }
+                }
+                wgmma_commit();
+                UNROLL for (uint b = 0; b < BLOCKS * SUMS; b += WIDTH / 2) WAIT(sum + b);
+                if (item % 128 == 0) mbarrier_arrive(emptied_at + slab * 8);
+                if (++slab == SLABS) {
+                    slab = 0;
+                    phase ^= 1;
+                }
+            }
+#if PARTS
+            UNROLL for (uint h = 0; h < BLOCKS * 2; h++)
+            {
+                const uint row = p.row + (warpgroup * BLOCKS + h / 2) * 64 + warp * 16 + lane / 4 + h % 2 * 8;
+                __global float *to = partials + ((ulong)p.part * M + row) * N + p.column + lane % 4 * 2;
+                UNROLL for (uint u = 0; u < UNITS; u++)
+                {
+                    const uint at = h / 2 * SUMS + u * 4 + h % 2 * 2;
+                    if (row < M && p.column + u * 8 < N)
+                        *(__global float2 *)(to + u * 8) = (float2)(sum[at], sum[at + 1]);
+                }
+            }
+#else
+            mbarrier_wait(taken_at, turn ^ 1);
+            UNROLL for (uint b = 0; b < BLOCKS; b++)
+            {
+                const uint row = (warpgroup * BLOCKS + b) * 64 + warp * 16 + lane % 16;
+                UNROLL for (uint u = 0; u < UNITS; u += 2)
+                {
+                    const float *v = sum + b * SUMS + u * 4;
+                    store_matrices(sums_at + sum_at(row, u + lane / 16), pack_halves(v[0], v[1]),
+                                   pack_halves(v[2], v[3]), pack_halves(v[4], v[5]), pack_halves(v[6], v[7]));
+                }
+            }
+            if (tile + groups < tiles)
+                mbarrier_arrive(given_at);
+            else {
+                warp_barrier(); /* a warp's own rows */
+                finish(&t, sums, totals, p, warpgroup * BLOCKS * 4 + warp, BLOCKS, item, MULTIPLIERS * 128, 1);
+            }
+#endif
+        }
+    } else {
+#if !PARTS
+        FINISHER_REGISTERS;
+        uint turn = 0;
+        for (uint tile = group_number(); tile + groups < tiles; tile += groups, turn ^= 1) {
+            mbarrier_wait(given_at, turn);
+            finish(&t, sums, totals, place_of(tile, row_tiles), warp, TILE_M / 64, item % 128, 128, 2);
+            mbarrier_arrive(taken_at);
+        }
+#endif
+    }
+}

@@ -1,0 +1,54 @@
+/* The sizes that a kernel call could have instead of those of the static table: what `wherry tune` measures. */
+#ifndef WHERRY_PLAN_CANDIDATES_H
+#define WHERRY_PLAN_CANDIDATES_H
+
+#include "plan/tiles.h"
+
+enum {
+    CHOICE_SIZES = 16,   /* constants of one choice */
+    CHOICE_TEXT = 256,   /* bytes */
+    WORK_TEXT = 512,     /* bytes */
+    CHOICES_LEGAL = 512, /* of one call at most */
+    CHOICES_MEASURED = 40
+};
+
+/* A kernel, portable or a variant, and its sizes. */
+struct choice {
+    const char *kernel;
+    struct call_constant sizes[CHOICE_SIZES]; /* ascending ids */
+    int n_sizes;
+    double bound; /* seconds on a large GPU that no run of it comes below, for comparing; 0: unknown */
+};
+
+struct choices {
+    struct choice of[CHOICES_LEGAL];
+    int n;
+    int refused; /* that the device can't run: shared memory, registers, work-items */
+    const struct sizes *s;
+};
+
+/* What a call does, without its sizes, and the bucket of the session's limits: equal texts, equal work. Model sizes are
+ * as they are, rows (and, where it counts, the longest sequence) are rounded up to a power of two, dropout's
+ * probability and the values of floats do not matter. `call` as group_calls made it, or with sizes. */
+void work_text(const struct call *call, const struct sizes *s, char text[WORK_TEXT]);
+
+/* The sizes that a call has; those that follow from `before` are not among them. false: more than a choice can have. */
+bool choice_of(const struct call *call, const struct call *before, struct choice *out);
+/* "gemm 0=256 27=128 ...": equal texts, equal choices. */
+void choice_text(const struct choice *choice, char text[CHOICE_TEXT]);
+/* Makes call number `i` of a group one with these sizes; a weight's gradient in parts gets its second call. */
+void choice_apply(const struct choice *choice, struct call calls[GROUP_MAX_CALLS], int i, int *count,
+                  const struct sizes *s);
+
+/* Adds the sizes of `call` to the list when the device can run them and they are new. For variants, too. */
+void choices_add(struct choices *list, const struct call *call);
+/* Rows that a part has where there are `parts` of them in the bucket, a multiple of `unit`. */
+uint32_t choices_part_rows(const struct choices *list, uint64_t parts, uint32_t unit);
+/* All sizes that the kernels for this call are right with on this device: they depend on the call, the device and the
+ * bucket alone. The static table's are not among them where they follow from the exact number of rows. */
+void choices_legal(const struct call *call, const struct sizes *s, struct choices *list);
+/* Leaves `most` of them: first those that the bound of bytes and flop says could be good, then those near `usual`, the
+ * static table's. Returns how many were cut. */
+int choices_prune(struct choices *list, const struct choice *usual, int most);
+
+#endif

@@ -1,0 +1,269 @@
+/* Reads, checks and writes what was measured on a device. */
+#include "plan/tuning.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/platform.h"
+
+enum { FILE_MOST = 1 << 26, CHECKSUM_DIGITS = 16 };
+
+static const char magic[] = "wherry-tuning 1";
+
+/* FNV-1a: finds damage and lines of other devices; nothing here defends against an attacker with write access. */
+static uint64_t hash_more(uint64_t hash, const void *data, size_t size)
+{
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static const uint64_t hash_start = UINT64_C(0xcbf29ce484222325);
+
+/* ---- the key ---- */
+
+static void copy_line(char *to, size_t size, const char *from)
+{
+    snprintf(to, size, "%s", from);
+    for (; *to; to++)
+        if ((unsigned char)*to < ' ') *to = ' ';
+}
+
+struct tuning_key tuning_key(const char *api, const uint8_t uuid[16], const char *name, const char *driver,
+                             uint64_t kernels, bool unoptimized)
+{
+    struct tuning_key key = {.kernels = hash_more(kernels, &unoptimized, sizeof unoptimized)};
+    char hex[33], device[sizeof key.device];
+    for (int i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", uuid[i]);
+    snprintf(device, sizeof device, "%s %s %s", api, hex, name);
+    copy_line(key.device, sizeof key.device, device);
+    copy_line(key.driver, sizeof key.driver, driver);
+    return key;
+}
+
+void tuning_path(const char *folder, const char *kind, const struct tuning_key *key, char path[TUNING_PATH])
+{
+    snprintf(path, TUNING_PATH, "%s/%s-%016" PRIx64 ".txt", folder, kind,
+             hash_more(hash_start, key->device, strlen(key->device)));
+}
+
+static uint64_t key_hash(const struct tuning_key *key)
+{
+    uint64_t hash = hash_more(hash_start, key->device, strlen(key->device) + 1);
+    hash = hash_more(hash, key->driver, strlen(key->driver) + 1);
+    return hash_more(hash, &key->kernels, sizeof key->kernels);
+}
+
+/* ---- lines ---- */
+
+size_t tuning_header(const struct tuning_key *key, char text[TUNING_LINE])
+{
+    return (size_t)snprintf(text, TUNING_LINE, "%s\ndevice %s\ndriver %s\nkernels %016" PRIx64 "\n", magic, key->device,
+                            key->driver, key->kernels);
+}
+
+static uint64_t line_checksum(const struct tuning_key *key, const char *fields)
+{
+    return hash_more(key_hash(key), fields, strlen(fields));
+}
+
+size_t tuning_line(const struct tuning_key *key, const char *fields, char text[TUNING_LINE])
+{
+    return (size_t)snprintf(text, TUNING_LINE, "%016" PRIx64 "\t%s\n", line_checksum(key, fields), fields);
+}
+
+/* The next line, ended by a NUL in the place of its newline; NULL behind the last whole one. */
+static char *next_line(char **at)
+{
+    char *line = *at, *end = strchr(line, '\n');
+    if (!end) return NULL;
+    *end = 0;
+    *at = end + 1;
+    return line;
+}
+
+static bool header_refuse(struct tuning_file *file, const char *what, const char *have, const char *want)
+{
+    snprintf(file->refused, sizeof file->refused, "it is of the %s \"%.200s\", this is \"%.200s\"", what, have, want);
+    return false;
+}
+
+static bool header_check(char **at, const struct tuning_key *key, struct tuning_file *file)
+{
+    char kernels[17];
+    const char *line = next_line(at);
+    snprintf(kernels, sizeof kernels, "%016" PRIx64, key->kernels);
+    const struct {
+        const char *name, *want;
+    } fields[] = {{"device", key->device}, {"driver", key->driver}, {"kernels", kernels}};
+    if (!line || strcmp(line, magic)) {
+        snprintf(file->refused, sizeof file->refused, "it does not begin with \"%s\"", magic);
+        return false;
+    }
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        size_t length = strlen(fields[i].name);
+        line = next_line(at);
+        if (!line || strncmp(line, fields[i].name, length) || line[length] != ' ') {
+            snprintf(file->refused, sizeof file->refused, "its header has no %s", fields[i].name);
+            return false;
+        }
+        if (strcmp(line + length + 1, fields[i].want))
+            return header_refuse(file, fields[i].name, line + length + 1, fields[i].want);
+    }
+    return true;
+}
+
+static int split_fields(char *text, char *fields[TUNING_FIELDS])
+{
+    int n = 0;
+    for (char *at = text; at && n < TUNING_FIELDS; n++) {
+        fields[n] = at;
+        if ((at = strchr(at, '\t'))) *at++ = 0;
+    }
+    return n;
+}
+
+static bool line_whole(const struct tuning_key *key, const char *line)
+{
+    char want[CHECKSUM_DIGITS + 1];
+    if (strlen(line) <= CHECKSUM_DIGITS || line[CHECKSUM_DIGITS] != '\t') return false;
+    snprintf(want, sizeof want, "%016" PRIx64, line_checksum(key, line + CHECKSUM_DIGITS + 1));
+    return !strncmp(line, want, CHECKSUM_DIGITS);
+}
+
+static bool read_lines(char *at, const struct tuning_key *key, tuning_take take, void *user, struct tuning_file *file,
+                       struct error *e)
+{
+    if (!header_check(&at, key, file)) return true;
+    file->there = true;
+    for (char *line; (line = next_line(&at));) {
+        char *fields[TUNING_FIELDS];
+        if (!line_whole(key, line)) {
+            file->damaged++;
+            continue;
+        }
+        file->good++;
+        int n = split_fields(line + CHECKSUM_DIGITS + 1, fields);
+        TRY(take(fields, n, user, e));
+    }
+    file->damaged += *at != 0; /* a line without an end: whoever wrote it was stopped */
+    return true;
+}
+
+bool tuning_read(const struct host *host, const char *path, const struct tuning_key *key, tuning_take take, void *user,
+                 struct tuning_file *file, struct error *e)
+{
+    struct error unread;
+    char *data;
+    size_t size;
+    *file = (struct tuning_file){0};
+    if (!file_exists(path)) return true;
+    if (!file_read(host, path, FILE_MOST, &data, &size, &unread)) {
+        snprintf(file->refused, sizeof file->refused, "%.600s", unread.text);
+        return true;
+    }
+    bool ok = true;
+    if (strlen(data) != size)
+        snprintf(file->refused, sizeof file->refused, "it is no text");
+    else
+        ok = read_lines(data, key, take, user, file, e);
+    host_free(host, data);
+    return ok;
+}
+
+/* ---- chosen sizes ---- */
+
+bool tuning_set(const struct host *host, struct tuning *tuning, const char *work, const char *use, double usual,
+                double best, struct error *e)
+{
+    size_t i = 0;
+    while (i < tuning->count && strcmp(tuning->entries[i].work, work)) i++;
+    if (!use) {
+        if (i < tuning->count) tuning->entries[i] = tuning->entries[--tuning->count];
+        return true;
+    }
+    if (i == tuning->count) {
+        struct tuned *grown = host_grow(host, tuning->entries, i, i + 1, sizeof *grown, e);
+        if (!grown) return false;
+        tuning->entries = grown;
+        tuning->count++;
+    }
+    struct tuned *t = &tuning->entries[i];
+    *t = (struct tuned){.usual = usual, .best = best};
+    snprintf(t->work, sizeof t->work, "%s", work);
+    snprintf(t->use, sizeof t->use, "%s", use);
+    snprintf(t->why, sizeof t->why, "tuned: %.4g us, with the table's sizes %.4g us", 1e6 * best, 1e6 * usual);
+    return true;
+}
+
+struct loading {
+    const struct host *host;
+    struct tuning *tuning;
+};
+
+static bool take_tuned(char *const fields[], int n, void *user, struct error *e)
+{
+    const struct loading *l = user;
+    if (n != 5 || strcmp(fields[0], "sizes")) return true; /* another kind of entry */
+    return tuning_set(l->host, l->tuning, fields[1], fields[2], strtod(fields[3], NULL), strtod(fields[4], NULL), e);
+}
+
+bool tuning_load(const struct host *host, const char *path, const struct tuning_key *key, struct tuning *out,
+                 struct tuning_file *file, struct error *e)
+{
+    struct loading loading = {host, out};
+    *out = (struct tuning){0};
+    return tuning_read(host, path, key, take_tuned, &loading, file, e);
+}
+
+bool tuning_store(const struct host *host, const char *path, const struct tuning_key *key, const struct tuning *tuning,
+                  struct error *e)
+{
+    char fields[TUNING_LINE - CHECKSUM_DIGITS - 2];
+    char *text = host_alloc(host, (tuning->count + 1) * TUNING_LINE, 1, e);
+    if (!text) return false;
+    size_t at = tuning_header(key, text);
+    for (size_t i = 0; i < tuning->count; i++) {
+        const struct tuned *t = &tuning->entries[i];
+        snprintf(fields, sizeof fields, "sizes\t%s\t%s\t%.9e\t%.9e", t->work, t->use, t->usual, t->best);
+        at += tuning_line(key, fields, text + at);
+    }
+    bool ok = file_replace(path, text, at, e);
+    host_free(host, text);
+    return ok;
+}
+
+void tuning_free(const struct host *host, struct tuning *tuning)
+{
+    host_free(host, tuning->entries);
+    *tuning = (struct tuning){0};
+}
+
+/* ---- use ---- */
+
+/* An entry counts as long as its sizes are among those that the kernel is known to be right with. */
+enum tuned_state tuning_find(const struct host *host, const struct tuning *tuning, const struct call *call,
+                             const struct sizes *s, struct choice *out, const struct tuned **entry)
+{
+    char work[WORK_TEXT], text[CHOICE_TEXT];
+    struct error e;
+    size_t i = 0;
+    if (!tuning->count) return TUNED_NONE;
+    work_text(call, s, work);
+    while (i < tuning->count && strcmp(tuning->entries[i].work, work)) i++;
+    if (i == tuning->count) return TUNED_NONE;
+    struct choices *list = host_alloc(host, 1, sizeof *list, &e);
+    enum tuned_state state = TUNED_STALE;
+    if (list) choices_legal(call, s, list);
+    for (int k = 0; list && k < list->n && state != TUNED_FOUND; k++) {
+        choice_text(&list->of[k], text);
+        if (strcmp(text, tuning->entries[i].use)) continue;
+        *out = list->of[k];
+        state = TUNED_FOUND;
+    }
+    host_free(host, list);
+    if (entry) *entry = &tuning->entries[i];
+    return state;
+}

@@ -1,0 +1,55 @@
+/* Attention's forward pass by mma.sync: cl/attention_mma.cl. Twice: in small sessions it comes before what is faster
+ * for large ones, because it needs nothing made ready before it. */
+#include "kernel/interface.h"
+#include "plan/variants.h"
+
+enum { QUERIES = 64, KEYS = 64, WARP_QUERIES = 16 };
+
+static bool refuse(const char **reason, const char *why)
+{
+    *reason = why;
+    return false;
+}
+
+static bool fits(const struct call *call, const struct sizes *s, const char **reason)
+{
+    uint32_t head_dim = call_get(call, CONST_HEAD_DIM, 0);
+    if (!s->f16) return refuse(reason, "its operands have 16 bits");
+    if (!call_get(call, CONST_ALIGNED, 0)) return refuse(reason, "its rows start on 16 bytes");
+    if (head_dim != 32 && head_dim != 64 && head_dim != 128) return refuse(reason, "heads of 32, 64 or 128 channels");
+    if (tile_queries(s->limits) != QUERIES) return refuse(reason, "its work-groups have 64 queries");
+    return true;
+}
+
+static bool fits_few(const struct call *call, const struct sizes *s, const char **reason)
+{
+    if (s->max_rows > FEW_ROWS) return refuse(reason, "the session's batches have too many rows for it");
+    return fits(call, s, reason);
+}
+
+static void size(struct call *call, const struct sizes *s)
+{
+    (void)s;
+    call_set(call, CONST_LOCAL_SIZE, QUERIES / WARP_QUERIES * 32);
+    call_set(call, CONST_TILE_M, QUERIES);
+    call_set(call, CONST_TILE_N, KEYS);
+}
+
+/* Keys and values of two steps. */
+static size_t shared_bytes(const struct call *call) { return (size_t)4 * KEYS * call_get(call, CONST_HEAD_DIM, 0) * 2; }
+
+const struct variant variant_attention_mma = {.kernel = "attention",
+                                              .name = "attention_mma",
+                                              .rung = RUNG_MMA,
+                                              .why = "tensor cores by mma.sync",
+                                              .fits = fits,
+                                              .size = size,
+                                              .shared_bytes = shared_bytes};
+
+const struct variant variant_attention_few = {.kernel = "attention",
+                                              .name = "attention_mma",
+                                              .rung = RUNG_FEW,
+                                              .why = "few rows: a head is a work-group's, soon done",
+                                              .fits = fits_few,
+                                              .size = size,
+                                              .shared_bytes = shared_bytes};

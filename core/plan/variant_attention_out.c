@@ -1,0 +1,48 @@
+/* Attention with the product behind it, in sessions of few rows: cl/attention_out.cl. */
+#include "kernel/interface.h"
+#include "plan/variants.h"
+
+/* A work-group computes all heads for its 64 queries, so that every head is computed as many times as there are heads:
+ * more rows than two tiles would wait for that longer than for the launch that is saved. */
+enum { MOST_ROWS = 128, HEAD_CHANNELS = 32, MOST_HEADS = 16 };
+
+static bool refuse(const char **reason, const char *why)
+{
+    *reason = why;
+    return false;
+}
+
+static bool fits(const struct call *call, const struct sizes *s, const char **reason)
+{
+    uint32_t heads = call_get(call, CONST_HEADS, 0), width = heads * HEAD_CHANNELS;
+    if (!call_joins(call)) return refuse(reason, "no product comes behind");
+    if (!s->f16) return refuse(reason, "its operands have 16 bits");
+    if (!call_get(call, CONST_ALIGNED, 0)) return refuse(reason, "its rows start on 16 bytes");
+    if (s->max_rows > MOST_ROWS) return refuse(reason, "the session's batches have too many rows for it");
+    if (call_get(call, CONST_HEAD_DIM, 0) != HEAD_CHANNELS || heads > MOST_HEADS)
+        return refuse(reason, "at most 16 heads of 32 channels");
+    if (call_get(call, CONST_N, 0) != width || call_get(call, CONST_K, 0) != width)
+        return refuse(reason, "a weight as wide as the heads");
+    return true;
+}
+
+static void size(struct call *call, const struct sizes *s)
+{
+    call_set(call, CONST_LOCAL_SIZE, call_get(call, CONST_HEADS, 1) * 32);
+    call_set(call, CONST_TILE_M, tile_queries(s->limits));
+}
+
+/* Sums of 16 queries, and values of 32 keys, for each head. */
+static size_t shared_bytes(const struct call *call)
+{
+    return (size_t)call_get(call, CONST_HEADS, 1) * (16 * (HEAD_CHANNELS + 8) * sizeof(float) + 32 * HEAD_CHANNELS * 2);
+}
+
+const struct variant variant_attention_out = {.kernel = "attention",
+                                              .name = "attention_out",
+                                              .rung = RUNG_FEW,
+                                              .joins = true,
+                                              .why = "few rows: one launch for two",
+                                              .fits = fits,
+                                              .size = size,
+                                              .shared_bytes = shared_bytes};

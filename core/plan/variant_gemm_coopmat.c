@@ -1,0 +1,168 @@
+/* gemm_coopmat: products by the matrix units that Vulkan's cooperative matrices reach. */
+#include "kernel/interface.h"
+#include "plan/variants.h"
+
+struct tile {
+    uint32_t m, n, k;          /* of a work-group's slab */
+    uint32_t piece_m, piece_n; /* of a sub-group */
+    uint32_t split, slabs;     /* sub-groups that share a piece's k; slabs in shared memory */
+    uint32_t resident;         /* work-groups that a multiprocessor holds */
+    double alone, full; /* microseconds for a slab in one work-group of a multiprocessor, in `resident` of them */
+};
+
+/* From large to small, all measured at 4096 x 4096 x 4096 on an H200 (TFLOP/s). The first: 327. Its 248 registers let
+ * two work-groups share a multiprocessor, of which one loads while the other multiplies; a work-group waits for its own
+ * loads, however early they begin (two slabs in registers: 225), so what leaves one a multiprocessor is slower: 128 x
+ * 256 x 32: 235, pieces of 64 x 32: 268, 128 x 192: 223. Slabs of 32 are half a line of memory in a row: 265. The
+ * second and third: 247 and 180. The last two are for few rows: all sub-groups share one sum, and the time is that of
+ * the loads; 32 rows of 384 x 1536 take 7.7 and 5.0 us, 32 of 384 x 384 take 4.8 and 3.9, timer and dispatch included.
+ * `full` of the last two and `alone` of the second and third are estimates. */
+static const struct tile tiles[] = {
+    {128, 128, 64, 64, 64, 1, 1, 2, 1.04, 1.73}, {128, 64, 64, 64, 32, 1, 1, 2, 0.75, 1.08},
+    {64, 64, 64, 32, 32, 1, 2, 4, 0.60, 1.49},   {32, 32, 128, 32, 32, 8, 1, 2, 0.33, 0.70},
+    {16, 16, 384, 16, 16, 8, 1, 3, 0.36, 1.00},
+};
+/* Where shared memory or a work-group is too small for all of these. */
+static const struct tile tile_small = {64, 64, 32, 32, 32, 1, 1, 4, 0.45, 1.2};
+/* A CPU's compiler makes plain code of all the matrices of a piece: few of them. */
+static const struct tile tile_cpu = {16, 16, 16, 8, 16, 1, 1, 1, 1, 1};
+
+/* Of a large GPU, where a driver does not say; Vulkan does not. */
+enum { MULTIPROCESSORS = 132, MOST_PARTS = 16 };
+
+static uint64_t divide_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit; }
+
+static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+static uint32_t tile_items(const struct tile *t, const struct device_limits *limits)
+{
+    return t->m / t->piece_m * (t->n / t->piece_n) * t->split * limits->coopmat_subgroup;
+}
+
+/* Bytes of the array that the shader declares: the slabs, or one row of matrices for each sub-group. */
+static size_t tile_bytes(uint32_t m, uint32_t n, uint32_t k, uint32_t piece_n, uint32_t sub_groups, uint32_t slabs,
+                         uint32_t matrix_m, uint32_t form)
+{
+    uint32_t x = form == GEMM_TN ? k * (m / 8 + 1) : m * (k / 8 + 1);
+    uint32_t w = form == GEMM_NT ? n * (k / 8 + 1) : k * (n / 8 + 1);
+    return (size_t)16 * most(slabs * (x + w), sub_groups * (piece_n / 4 + 1) * matrix_m);
+}
+
+static bool tile_fits(const struct tile *t, const struct device_limits *limits, uint32_t form)
+{
+    uint32_t m = limits->coopmat_m, n = limits->coopmat_n, k = limits->coopmat_k, size = limits->coopmat_subgroup;
+    if (!m || !size || t->piece_m % m || t->piece_n % n || t->k / t->split % k || m % 8 || n % 8 || k % 8) return false;
+    if (size * t->split % (t->piece_n / 8) || tile_items(t, limits) > limits->max_local_size) return false;
+    return tile_bytes(t->m, t->n, t->k, t->piece_n, tile_items(t, limits) / size, t->slabs, m, form) <=
+           limits->shared_bytes;
+}
+
+/* Work-groups run in rounds. In one that is not full, a multiprocessor's share of them takes a share of the time. */
+static double tile_seconds(const struct tile *t, uint64_t units, uint64_t m, uint64_t n, uint64_t depth, uint64_t parts)
+{
+    uint64_t groups = divide_up(m, t->m) * divide_up(n, t->n) * parts, slabs = divide_up(divide_up(depth, parts), t->k);
+    uint64_t full = groups / (units * t->resident), rest = groups % (units * t->resident);
+    double slab = (double)full * t->full;
+    if (rest) slab += t->alone;
+    if (rest > units) slab += (t->full - t->alone) * (double)(divide_up(rest, units) - 1) / (t->resident - 1);
+    return slab * (double)slabs * 1e-6;
+}
+
+/* For a product of m x n sums of `depth`; *parts: to how many work-groups a sum is dealt, at most `most_parts`. NULL:
+ * no tile fits this device. */
+static const struct tile *tile_choose(const struct device_limits *limits, uint32_t form, uint64_t m, uint64_t n,
+                                      uint64_t depth, uint64_t most_parts, uint64_t *parts)
+{
+    const struct tile *best = NULL;
+    double least = 0;
+    uint64_t units = limits->compute_units ? limits->compute_units : MULTIPROCESSORS;
+    *parts = 1;
+    if (limits->cpu) return tile_fits(&tile_cpu, limits, form) ? &tile_cpu : NULL;
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
+        for (uint64_t p = 1; p <= most_parts && (p == 1 || p * 256 <= depth); p++) {
+            /* The parts' sums are written and read, and adding them is a launch of its own. */
+            double seconds =
+                tile_seconds(&tiles[i], units, m, n, depth, p) + (p > 1 ? (double)(p * m * n) * 8 / 3.5e12 + 4e-6 : 0);
+            if (!tile_fits(&tiles[i], limits, form) || (best && seconds >= least)) continue;
+            best = &tiles[i];
+            *parts = p;
+            least = seconds;
+        }
+    if (!best && tile_fits(&tile_small, limits, form)) best = &tile_small;
+    return best;
+}
+
+static uint64_t output_rows(const struct call *call, const struct sizes *s)
+{
+    uint32_t m = call_get(call, CONST_M, 0);
+    return m ? m : s->max_rows;
+}
+
+static uint64_t output_depth(const struct call *call, const struct sizes *s)
+{
+    return call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN ? s->max_rows : call_get(call, CONST_K, 1);
+}
+
+static const struct tile *tile_of(const struct call *call, const struct sizes *s, uint64_t most_parts, uint64_t *parts)
+{
+    return tile_choose(s->limits, call_get(call, CONST_FORM, GEMM_NT), output_rows(call, s), call_get(call, CONST_N, 1),
+                       output_depth(call, s), most_parts, parts);
+}
+
+static bool fits(const struct call *call, const struct sizes *s, const char **reason)
+{
+    uint64_t parts;
+    *reason = !s->f16                             ? "cooperative matrices take f16"
+              : !call_get(call, CONST_ALIGNED, 0) ? "rows are no multiples of 8 elements"
+              : !tile_of(call, s, 1, &parts)      ? "no tile is made of this device's cooperative matrices"
+                                                  : NULL;
+    return !*reason;
+}
+
+static void tile_set(struct call *call, const struct tile *t, const struct device_limits *limits)
+{
+    call_set(call, CONST_LOCAL_SIZE, tile_items(t, limits));
+    call_set(call, CONST_TILE_M, t->m);
+    call_set(call, CONST_TILE_N, t->n);
+    call_set(call, CONST_TILE_K, t->k);
+    call_set(call, CONST_THREAD_M, t->piece_m);
+    call_set(call, CONST_THREAD_N, t->piece_n);
+    call_set(call, CONST_SLABS, t->slabs);
+    call_set(call, CONST_MATRIX_M, limits->coopmat_m);
+    call_set(call, CONST_MATRIX_N, limits->coopmat_n);
+    call_set(call, CONST_MATRIX_K, limits->coopmat_k);
+    call_set(call, CONST_SUBGROUP, limits->coopmat_subgroup);
+}
+
+static void size(struct call *call, const struct sizes *s)
+{
+    uint64_t parts;
+    tile_set(call, tile_of(call, s, 1, &parts), s->limits);
+    if (call_get(call, CONST_COLUMN_SUMS, 0)) call_set(call, CONST_PART_ROWS, call_get(call, CONST_TILE_M, 1));
+}
+
+static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct sizes *s)
+{
+    uint64_t parts;
+    const struct tile *t = tile_of(&calls[0], s, MOST_PARTS, &parts);
+    if (parts == 1) return;
+    tile_set(&calls[0], t, s->limits);
+    calls_split(calls, count, s->limits, (uint32_t)(divide_up(divide_up(s->max_rows, parts), t->k) * t->k));
+}
+
+static size_t shared_bytes(const struct call *call)
+{
+    return tile_bytes(
+        call_get(call, CONST_TILE_M, 0), call_get(call, CONST_TILE_N, 0), call_get(call, CONST_TILE_K, 0),
+        call_get(call, CONST_THREAD_N, 0), call_get(call, CONST_LOCAL_SIZE, 0) / call_get(call, CONST_SUBGROUP, 1),
+        call_get(call, CONST_SLABS, 1), call_get(call, CONST_MATRIX_M, 0), call_get(call, CONST_FORM, GEMM_NT));
+}
+
+const struct variant variant_gemm_coopmat = {.kernel = "gemm",
+                                             .name = "gemm_coopmat",
+                                             .rung = RUNG_COOPMAT,
+                                             .why = "cooperative matrices: f16 added in f32 by matrix units",
+                                             .fits = fits,
+                                             .size = size,
+                                             .divide = divide,
+                                             .shared_bytes = shared_bytes};

@@ -1,0 +1,57 @@
+/* Products with a weight of few rows by mma.sync, one trip to memory each: cl/gemm_few.cl. */
+#include "kernel/interface.h"
+#include "plan/variants.h"
+
+/* Warps that share k, 32 k for each in turn. */
+enum { MOST_WARPS = 12, TILE_ROWS = 16, TILE_COLUMNS = 16 };
+
+/* 32 k of a warp that stay in registers while rows are normalized (cl/gemm_few.cl: MOST). */
+enum { MOST_HELD = 8 };
+
+static bool refuse(const char **reason, const char *why)
+{
+    *reason = why;
+    return false;
+}
+
+static bool fits(const struct call *call, const struct sizes *s, const char **reason)
+{
+    if (!s->f16) return refuse(reason, "its operands have 16 bits");
+    if (!call_get(call, CONST_ALIGNED, 0)) return refuse(reason, "its rows start on 16 bytes");
+    if (call_get(call, CONST_FORM, GEMM_NT) != GEMM_NT) return refuse(reason, "it multiplies by a weight's rows only");
+    if (call_get(call, CONST_COLUMN_SUMS, 0)) return refuse(reason, "it sums no columns");
+    if (call_joins(call) && (call_get(call, CONST_K, 32) + 31) / 32 > MOST_WARPS * MOST_HELD)
+        return refuse(reason, "rows that it can normalize stay in registers");
+    if (s->max_rows > FEW_ROWS) return refuse(reason, "the session's batches have too many rows for it");
+    return true;
+}
+
+static uint32_t warps_of(const struct call *call)
+{
+    uint32_t shares = (call_get(call, CONST_K, 32) + 31) / 32;
+    return shares < MOST_WARPS ? shares : MOST_WARPS;
+}
+
+static void size(struct call *call, const struct sizes *s)
+{
+    (void)s;
+    call_set(call, CONST_LOCAL_SIZE, 32 * warps_of(call));
+    call_set(call, CONST_TILE_M, TILE_ROWS);
+    call_set(call, CONST_TILE_N, TILE_COLUMNS);
+}
+
+static size_t shared_bytes(const struct call *call)
+{
+    uint32_t columns = call_get(call, CONST_TILE_N, TILE_COLUMNS), stride = columns == 8 ? 8 : columns + 8;
+    uint32_t rows = call_get(call, CONST_LOCAL_SIZE, 32) / 32 * call_get(call, CONST_TILE_M, TILE_ROWS);
+    return (size_t)rows * (stride + (call_get(call, CONST_NORM, 0) ? 2 : 0)) * sizeof(float);
+}
+
+const struct variant variant_gemm_few = {.kernel = "gemm",
+                                         .name = "gemm_few",
+                                         .rung = RUNG_FEW,
+                                         .joins = true,
+                                         .why = "few rows: all loads of a product at once, its warps share the sum",
+                                         .fits = fits,
+                                         .size = size,
+                                         .shared_bytes = shared_bytes};

@@ -1,0 +1,182 @@
+/* cl/gemm_wgmma.cl stands for gemm on Hopper: which calls it takes, its tiles, its tensor maps. */
+#include "kernel/interface.h"
+#include "plan/candidates.h"
+#include "plan/variants.h"
+
+enum {
+    SLAB = 64,             /* k of one, and the columns of a box */
+    MULTIPROCESSORS = 132, /* where the device doesn't say */
+    MOST_PARTS = 8
+};
+
+/* From large to small: a large tile reads less memory for an output, small ones give work to more multiprocessors.
+ * `speed` is relative to the first. On an H200 in one run, TFLOP/s at 4096 x 4096 x 1024: 128 x 256 574, 128 x 128 530;
+ * with sums of 4096: 4096 x 1024 forward in 128 x 256 567, a weight's gradient of 3072 x 1024 in 192 x 128 563. The
+ * small ones are estimates by the bytes that they load. */
+struct wgmma_tile {
+    uint32_t m, n;
+    double speed;
+};
+
+static const struct wgmma_tile wgmma_tiles[] = {
+    {128, 256, 1.0}, {128, 192, 0.97}, {192, 128, 0.97}, {128, 128, 0.91}, {64, 128, 0.6}, {64, 64, 0.4},
+};
+enum { WGMMA_TILES = sizeof wgmma_tiles / sizeof *wgmma_tiles };
+
+static uint64_t divide_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit; }
+
+static uint32_t multiprocessors(const struct device_limits *limits)
+{
+    return limits->compute_units ? limits->compute_units : MULTIPROCESSORS;
+}
+
+static bool fits(const struct call *call, const struct sizes *s, const char **reason)
+{
+    *reason = !s->f16                             ? "products by wgmma are of f16"
+              : !call_get(call, CONST_ALIGNED, 0) ? "rows that begin on no multiple of 16 bytes"
+              : call_get(call, CONST_N, 1) % 8    ? "N is no multiple of 8"
+                                                  : NULL;
+    return !*reason;
+}
+
+/* Flop in a second of one of `busy` multiprocessors: they share the device's power. Measured on an H200 with tiles of
+ * 128 x 256 and sums of 16,384 or 4096: 6.6e12 where 72 are busy, 5.9 with 96, 5.1 with 128. */
+static double multiprocessor_speed(uint64_t busy) { return 8.7e12 - 0.0281e12 * (double)(busy < 60 ? 60 : busy); }
+
+/* Seconds of m x n outputs with sums of `depth` in `parts`. It says 135 us for 3072 x 768 x 16,384 in 3 parts and 35
+ * for 768 x 768 x 16,384 in 7, where 136 and 36 were measured. */
+static double seconds(const struct wgmma_tile *t, const struct device_limits *limits, uint64_t m, uint64_t n,
+                      uint64_t depth, uint64_t parts)
+{
+    uint64_t all = multiprocessors(limits), slabs = divide_up(divide_up(depth, parts), SLAB);
+    uint64_t tiles = divide_up(m, t->m) * divide_up(n, t->n) * parts, rest = tiles % all;
+    double flop = 2.0 * t->m * t->n * (double)(slabs * SLAB) / t->speed, finish = 0.7e-6, written = 0;
+    if (parts > 1) written = (double)(parts * m * n) * sizeof(float) / 5e12;
+    return (double)(tiles / all) * (flop / multiprocessor_speed(all) + finish) +
+           (rest ? flop / multiprocessor_speed(rest) + finish : 0) + written;
+}
+
+static void set_map(struct call_map *map, uint8_t slot, const struct call *call, uint32_t rows, uint32_t columns,
+                    uint32_t stride, uint32_t offset, uint32_t box_rows)
+{
+    *map = (struct call_map){.slot = slot,
+                             .rows_of = (uint8_t)call_get(call, CONST_ROWS, HEADER_TOKENS),
+                             .rows = rows,
+                             .columns = columns,
+                             .stride = stride,
+                             .offset = offset,
+                             .box_rows = box_rows,
+                             .box_columns = SLAB};
+}
+
+/* Boxes follow from the tile. */
+static void derive(struct call *call, const struct sizes *s)
+{
+    uint32_t form = call_get(call, CONST_FORM, GEMM_NT), n = call_get(call, CONST_N, 1), k = call_get(call, CONST_K, 1),
+             m = call_get(call, CONST_M, 0);
+    bool x_major = form == GEMM_TN, w_major = form != GEMM_NT;
+    uint32_t x_columns = x_major ? m : k, w_columns = w_major ? n : k;
+    (void)s;
+    call->n_maps = 2;
+    set_map(&call->maps[0], SLOT_X, call, 0, x_columns, call_get(call, CONST_X_STRIDE, x_columns),
+            call_get(call, CONST_X_OFFSET, 0), x_major ? SLAB : call_get(call, CONST_TILE_M, 1));
+    /* The gradient of a weight is summed over the batch's rows: they are w's, too. */
+    set_map(&call->maps[1], SLOT_W, call,
+            form == GEMM_TN ? 0
+            : w_major       ? k
+                            : n,
+            w_columns, call_get(call, CONST_W_STRIDE, w_columns), call_get(call, CONST_W_OFFSET, 0),
+            w_major ? SLAB : call_get(call, CONST_TILE_N, 1));
+}
+
+static void set_tile(struct call *call, const struct sizes *s, const struct wgmma_tile *t)
+{
+    uint32_t multipliers = t->m == 192 ? 3 : t->m >= 128 ? 2 : 1;
+    call_set(call, CONST_LOCAL_SIZE, (multipliers + 2) * 128);
+    call_set(call, CONST_TILE_M, t->m);
+    call_set(call, CONST_TILE_N, t->n);
+    call_set(call, CONST_TILE_K, SLAB);
+    call_set(call, CONST_GROUPS, multiprocessors(s->limits));
+    derive(call, s);
+}
+
+static void size(struct call *call, const struct sizes *s)
+{
+    bool weight = call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN;
+    uint64_t m = weight ? call_get(call, CONST_M, 1) : s->max_rows, n = call_get(call, CONST_N, 1);
+    uint64_t depth = weight ? s->max_rows : call_get(call, CONST_K, 1);
+    const struct wgmma_tile *best = NULL;
+    double least = 0;
+    for (int i = 0; i < WGMMA_TILES; i++) {
+        double of_this = seconds(&wgmma_tiles[i], s->limits, m, n, depth, 1);
+        if ((wgmma_tiles[i].m == 192 && !weight) || (best && of_this >= least)) continue;
+        best = &wgmma_tiles[i];
+        least = of_this;
+    }
+    set_tile(call, s, best);
+    if (call_get(call, CONST_COLUMN_SUMS, 0)) call_set(call, CONST_PART_ROWS, best->m);
+}
+
+/* A second kernel that reads the parts' sums. */
+static double reduce_seconds(uint64_t m, uint64_t n, uint64_t parts)
+{
+    return parts > 1 ? (double)(parts * m * n) * sizeof(float) / 5e12 + 3e-6 : 0;
+}
+
+static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct sizes *s)
+{
+    uint64_t m = call_get(&calls[0], CONST_M, 1), n = call_get(&calls[0], CONST_N, 1);
+    const struct wgmma_tile *best = NULL;
+    uint64_t parts = 1;
+    double least = 0;
+    for (int i = 0; i < WGMMA_TILES; i++)
+        for (uint64_t p = 1; p <= MOST_PARTS && (p == 1 || p * 512 <= s->max_rows); p++) {
+            double of_this = seconds(&wgmma_tiles[i], s->limits, m, n, s->max_rows, p) + reduce_seconds(m, n, p);
+            if (best && of_this >= least) continue;
+            best = &wgmma_tiles[i];
+            parts = p;
+            least = of_this;
+        }
+    if (!best || parts == 1) return;
+    set_tile(&calls[0], s, best);
+    calls_split(calls, count, s->limits, (uint32_t)(divide_up(divide_up(s->max_rows, parts), SLAB) * SLAB));
+}
+
+/* All tiles, of a weight's gradient also in parts of whole slabs. */
+static void candidates(const struct call *sized, const struct sizes *s, struct choices *list)
+{
+    bool weight = call_get(sized, CONST_FORM, GEMM_NT) == GEMM_TN;
+    for (int i = 0; i < WGMMA_TILES; i++) {
+        struct call call = *sized;
+        if (wgmma_tiles[i].m == 192 && !weight) continue;
+        set_tile(&call, s, &wgmma_tiles[i]);
+        if (!weight && call_get(&call, CONST_COLUMN_SUMS, 0)) call_set(&call, CONST_PART_ROWS, wgmma_tiles[i].m);
+        choices_add(list, &call);
+        for (uint64_t p = 2; weight && p <= MOST_PARTS && choices_part_rows(list, p, 1) >= 512; p++) {
+            call_set(&call, CONST_PART_ROWS, choices_part_rows(list, p, SLAB));
+            choices_add(list, &call);
+        }
+    }
+}
+
+/* As the kernel counts: slabs as many as fit, at most 8, the tile's sums in f16, the columns' in f32. */
+static size_t shared_bytes(const struct call *call)
+{
+    size_t m = call_get(call, CONST_TILE_M, 0), n = call_get(call, CONST_TILE_N, 0), all = 232448;
+    bool weight = call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN, column_sums = call_get(call, CONST_COLUMN_SUMS, 0);
+    size_t sums = weight && column_sums ? 0 : m * n * 2;
+    size_t totals = !weight && column_sums ? m / 16 * (32 / (n / 8)) * n * 4 : 0;
+    size_t slab = (m + n) * SLAB * 2, slabs = (all - 1024 - sums - totals) / slab;
+    return (slabs < 8 ? slabs : 8) * (slab + 16) + sums + totals + 16;
+}
+
+const struct variant variant_gemm_wgmma = {.kernel = "gemm",
+                                           .name = "gemm_wgmma",
+                                           .rung = RUNG_WGMMA,
+                                           .why = "wgmma with tiles by the tensor copy engine, Hopper's fastest",
+                                           .fits = fits,
+                                           .size = size,
+                                           .divide = divide,
+                                           .shared_bytes = shared_bytes,
+                                           .candidates = candidates,
+                                           .derive = derive};

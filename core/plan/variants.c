@@ -1,0 +1,86 @@
+/* The static table of variants, from the highest rung down: each entry is a class of devices, a kernel, and why. */
+#include "plan/variants.h"
+
+#include <string.h>
+
+#include "kernel/interface.h"
+
+extern const struct variant variant_gemm_few, variant_attention_few, variant_attention_out, variant_gemm_wgmma,
+    variant_attention_wgmma, variant_attention_backward_wgmma, variant_gemm_mma, variant_attention_mma,
+    variant_gemm_coopmat, variant_attention_coopmat, variant_attention_backward_coopmat;
+
+/* clang-format off */
+static const struct variant *const variants[] = {
+    &variant_gemm_few,
+    &variant_attention_few,
+    &variant_attention_out,
+    &variant_gemm_wgmma,
+    &variant_attention_wgmma,
+    &variant_attention_backward_wgmma,
+    &variant_gemm_mma,
+    &variant_attention_mma,
+    &variant_gemm_coopmat,
+    &variant_attention_coopmat,
+    &variant_attention_backward_coopmat,
+    NULL, /* ends the list */
+};
+/* clang-format on */
+
+const char *rung_name(enum rung rung)
+{
+    static const char *const names[RUNG_COUNT] = {"tiled", "coopmat", "mma", "wgmma", "few"};
+    return names[rung];
+}
+
+const char *rung_class(enum rung rung)
+{
+    static const char *const names[RUNG_COUNT] = {"generic", "coopmat-generic", "nvidia-mma", "nvidia-sm90"};
+    return names[rung];
+}
+
+const struct variant *variant_at(size_t index) { return variants[index]; }
+
+const char *kernel_class(const char *kernel)
+{
+    const struct variant *variant = variant_find(kernel);
+    return rung_class(variant ? variant->rung : RUNG_TILED);
+}
+
+const char *kernel_base(const char *kernel)
+{
+    const struct variant *variant = variant_find(kernel);
+    return variant ? variant->kernel : kernel;
+}
+
+const struct variant *variant_find(const char *name)
+{
+    for (const struct variant *const *v = variants; *v; v++)
+        if (!strcmp((*v)->name, name)) return *v;
+    return NULL;
+}
+
+bool call_joins(const struct call *call)
+{
+    if (!strcmp(call->kernel, "gemm")) return call_get(call, CONST_NORM, 0);
+    return !strcmp(call->kernel, "attention") && call_has_slot(call, SLOT_EXTRA);
+}
+
+bool variant_of_rung(const char *name, enum rung rung)
+{
+    for (const struct variant *const *v = variants; *v; v++)
+        if (!strcmp((*v)->name, name) && (*v)->rung == rung) return true;
+    return false;
+}
+
+const struct variant *variant_choose(const struct call *call, const struct sizes *s, const char **reason)
+{
+    *reason = NULL;
+    for (const struct variant *const *v = variants; *v; v++) {
+        const char *refused = NULL;
+        if (strcmp((*v)->kernel, call->kernel) || !(s->limits->rungs & RUNG_BIT((*v)->rung))) continue;
+        if (call_joins(call) && !(*v)->joins) continue;
+        if ((*v)->fits(call, s, &refused)) return *v;
+        if (!*reason) *reason = refused;
+    }
+    return NULL;
+}

@@ -1,0 +1,195 @@
+/* Which kernels may compute a session's products: what the device has, what the caller asks for, and what passes a
+ * check of its numbers. */
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/variants.h"
+#include "runtime/session.h"
+
+/* ---- the check: one small layer on the device, every group against its reference ---- */
+
+/* Tokens of a batch with lengths that no tile divides. */
+static const uint32_t check_offsets[] = {0, 1, 71, 96};
+enum { CHECK_TOKENS = 96, CHECK_SEQUENCES = 3, CHECK_HEADS = 2 };
+
+struct verdict {
+    enum rung rung;
+    bool right;
+    uint32_t groups; /* that its kernels ran */
+    char *reason;
+    size_t reason_size;
+};
+
+static bool judge(const wherry_verify_result *result, void *user)
+{
+    struct verdict *v = user;
+    if (!variant_of_rung(result->kernel, v->rung)) return true;
+    v->groups++;
+    if (result->passed) return true;
+    v->right = false;
+    snprintf(v->reason, v->reason_size, "its check fails: %s gives %s with an error of %.1e (NMSE, at most %.0e)",
+             result->kernel, result->name, result->nmse, result->tolerance);
+    return false;
+}
+
+static bool check_run(struct wherry_session *s, struct verdict *v)
+{
+    int32_t ids[CHECK_TOKENS];
+    for (int i = 0; i < CHECK_TOKENS; i++) ids[i] = i % 64;
+    const wherry_batch batch = {
+        .struct_size = sizeof batch, .sequences = CHECK_SEQUENCES, .offsets = check_offsets, .ids = ids};
+    wherry_verify_summary summary = {.struct_size = sizeof summary};
+    wherry_status status = wherry_verify(s, &batch, 0, judge, v, &summary);
+    /* What other kernels get wrong is not this rung's fault, and `wherry verify` tells it. */
+    if (!v->right) return false;
+    if ((!status || status == WHERRY_STATUS_VERIFY_FAILED) && v->groups) return true;
+    if (!status || status == WHERRY_STATUS_VERIFY_FAILED) {
+        snprintf(v->reason, v->reason_size, "none of its kernels fits this model's heads");
+        return false;
+    }
+    snprintf(v->reason, v->reason_size, "its check can't run: %.180s", s->context->error.text);
+    return false;
+}
+
+/* The check's own opening of the device: what a kernel that faults takes down with it is not the session's. An
+ * application's device can't be opened again; there the check is made on the device itself. */
+static bool check_open(struct wherry_session *s, struct wherry_device **out)
+{
+    if (strstr(s->device->info.id, ":external")) {
+        *out = s->device;
+        return true;
+    }
+    if (wherry_device_open(s->context, s->device->info.id, out)) return false;
+    (*out)->backend = s->device->backend;
+    return true;
+}
+
+/* With as many multiprocessors as there are the tiles are small, for one alone they are the largest. */
+static bool check_sized(struct wherry_session *s, struct wherry_device *device, const wherry_model *model,
+                        const wherry_session_desc *desc, uint32_t units, struct verdict *v)
+{
+    struct wherry_session *check = NULL;
+    bool ok = !session_create(s->context, device, model, desc, RUNG_BIT(v->rung) | RUNG_BIT(RUNG_TILED), units, &check);
+    if (ok)
+        ok = check_run(check, v);
+    else
+        snprintf(v->reason, v->reason_size, "its check can't be made: %.180s", s->context->error.text);
+    wherry_session_destroy(check);
+    return ok;
+}
+
+/* Errors stay here: a rung that can't be checked is left out, and the session goes on without it. */
+static bool rung_check(struct wherry_session *s, enum rung rung, char *reason, size_t reason_size)
+{
+    struct wherry_context *context = s->context;
+    const wherry_model_config *like = &s->model->info.config;
+    uint32_t head_dim = like->hidden / like->heads;
+    wherry_model_config config = {.struct_size = sizeof config,
+                                  .layers = 1,
+                                  .hidden = CHECK_HEADS * head_dim,
+                                  .heads = CHECK_HEADS,
+                                  .feed_forward = 2 * CHECK_HEADS * head_dim,
+                                  .vocabulary = 64,
+                                  .positions = CHECK_TOKENS,
+                                  .token_types = 1,
+                                  .activation = like->activation};
+    wherry_training_desc training = {.struct_size = sizeof training, .dropout = 0.1f};
+    wherry_session_desc desc = {.struct_size = sizeof desc,
+                                .max_tokens = CHECK_TOKENS,
+                                .max_sequences = CHECK_SEQUENCES,
+                                .dtype = WHERRY_DTYPE_F16,
+                                .keep_intermediates = true,
+                                .training = s->graph.n_forward < s->graph.n_ops ? &training : NULL};
+    struct verdict verdict = {.rung = rung, .right = true, .reason = reason, .reason_size = reason_size};
+    struct error before = context->error;
+    wherry_model *model = NULL;
+    struct wherry_device *device = NULL;
+    bool ok = check_open(s, &device) && !wherry_model_create_random(context, &config, 1, &model);
+    if (!ok) snprintf(reason, reason_size, "its check can't be made: %.180s", context->error.text);
+    ok = ok && check_sized(s, device, model, &desc, 0, &verdict) && check_sized(s, device, model, &desc, 1, &verdict);
+    wherry_model_close(model);
+    if (device != s->device) wherry_device_close(device);
+    context->error = before;
+    return ok;
+}
+
+/* Once in a context for each device, head size and pass, which decide the kernels. */
+static bool rung_passes(struct wherry_session *s, enum rung rung, const char **reason)
+{
+    struct wherry_context *context = s->context;
+    const char *device = s->device->info.id;
+    bool training = s->graph.n_forward < s->graph.n_ops;
+    uint32_t head_dim = s->model->info.config.hidden / s->model->info.config.heads;
+    struct rung_check *found = NULL;
+    for (int i = 0; i < CONTEXT_RUNG_CHECKS && !found; i++) {
+        struct rung_check *c = &context->checks[i];
+        if (c->head_dim == head_dim && c->training == training && c->rung == (uint32_t)rung &&
+            !strcmp(c->device, device))
+            found = c;
+    }
+    if (!found) {
+        found = &context->checks[context->next_check++ % CONTEXT_RUNG_CHECKS];
+        *found = (struct rung_check){.rung = (uint32_t)rung, .head_dim = head_dim, .training = training};
+        snprintf(found->device, sizeof found->device, "%s", device);
+        found->passed = rung_check(s, rung, found->reason, sizeof found->reason);
+        if (!found->passed)
+            host_log(&context->host, WHERRY_LOG_WARNING, "%s: %s is left out: %s", device, rung_name(rung),
+                     found->reason);
+    }
+    *reason = found->reason;
+    return found->passed;
+}
+
+/* ---- what a session takes ---- */
+
+static bool resolve_named(struct wherry_session *s, const char *gemm, struct error *e)
+{
+    struct device_limits *limits = &s->device_limits;
+    if (!strcmp(gemm, "clblast")) {
+        s->library = LIBRARY_WANTED;
+        limits->rungs = RUNG_BIT(RUNG_TILED);
+        if (s->f16) return fail(e, WHERRY_STATUS_UNSUPPORTED, "CLBlast's products are of f32: use dtype f32");
+        if (!strcmp(s->device->backend->name, "opencl")) return true;
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: CLBlast runs through OpenCL", s->device->info.id);
+    }
+    for (int r = 0; r < RUNG_COUNT; r++) {
+        const char *reason;
+        if (strcmp(gemm, rung_name((enum rung)r))) continue;
+        s->library = LIBRARY_REFUSED;
+        if (r != RUNG_TILED && !s->f16)
+            return fail(e, WHERRY_STATUS_UNSUPPORTED, "products by %s are of f16: use dtype f16", gemm);
+        if (!(limits->rungs & RUNG_BIT(r)))
+            return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s (%s) has no %s", s->device->info.id, s->device->info.name,
+                        gemm);
+        limits->rungs = RUNG_BIT(RUNG_TILED);
+        if (r == RUNG_TILED) return true;
+        if (!rung_passes(s, (enum rung)r, &reason))
+            return fail(e, WHERRY_STATUS_VERIFY_FAILED, "%s: products by %s: %s", s->device->info.id, gemm, reason);
+        limits->rungs |= RUNG_BIT(r);
+        return true;
+    }
+    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                "no way to compute products is called \"%s\": there are auto, tiled, coopmat, mma, wgmma, clblast",
+                gemm);
+}
+
+bool session_rungs(struct wherry_session *s, const char *gemm, struct error *e)
+{
+    struct device_limits *limits = &s->device_limits;
+    *limits = *s->device->backend->limits(s->device->handle);
+    if (gemm && *gemm && strcmp(gemm, "auto")) return resolve_named(s, gemm, e);
+    for (int r = RUNG_TILED + 1; r < RUNG_COUNT; r++) {
+        const char *reason;
+        if (!(limits->rungs & RUNG_BIT(r))) continue;
+        if (r == RUNG_FEW && s->limits.tokens > FEW_ROWS) { /* nothing to check */
+            limits->rungs &= ~RUNG_BIT(r);
+            continue;
+        }
+        /* Asked for by its name it runs there all the same: so do tests. */
+        reason = "a CPU's driver computes matrices element by element";
+        if (s->f16 && !limits->cpu && rung_passes(s, (enum rung)r, &reason)) continue;
+        limits->rungs &= ~RUNG_BIT(r);
+        if (s->f16) TRY(session_note(s, e, "products by %s are left out: %s", rung_name((enum rung)r), reason));
+    }
+    return true;
+}

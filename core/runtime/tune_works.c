@@ -1,0 +1,312 @@
+/* Tunes every distinct kernel call of a session's plan, and keeps what was chosen for sessions to come. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/platform.h"
+#include "kernel/interface.h"
+#include "plan/variants.h"
+#include "runtime/tune.h"
+
+enum { USUAL_ROUNDS = 15 };
+
+/* ---- what a call computes, in words ---- */
+
+static void describe_work(const struct tune *t, const struct call *call, char text[64])
+{
+    static const char *const forms[] = {"NT", "NN", "TN"};
+    uint32_t form = call_get(call, CONST_FORM, GEMM_NT), n = call_get(call, CONST_N, 1);
+    bool sequences = call_get(call, CONST_ROWS, HEADER_TOKENS) == HEADER_SEQUENCES;
+    unsigned long long rows = sequences ? t->shape.sequences : t->shape.tokens;
+    const char *kernel = kernel_base(call->kernel);
+    if (!strcmp(kernel, "gemm") && form == GEMM_TN)
+        snprintf(text, 64, "%u x %u x %llu TN", (unsigned)call_get(call, CONST_M, 0), (unsigned)n, rows);
+    else if (!strcmp(kernel, "gemm"))
+        snprintf(text, 64, "%llu x %u x %u %s", rows, (unsigned)n, (unsigned)call_get(call, CONST_K, 1), forms[form]);
+    else if (call_get(call, CONST_HEADS, 0))
+        snprintf(text, 64, "%u x %u x %llu x %u", (unsigned)t->shape.sequences,
+                 (unsigned)call_get(call, CONST_HEADS, 1), (unsigned long long)t->shape.longest,
+                 (unsigned)call_get(call, CONST_HEAD_DIM, 1));
+    else if (!strcmp(kernel, "reduce"))
+        snprintf(text, 64, "%u x %u", (unsigned)call_get(call, CONST_SETS, 1), (unsigned)n);
+    else
+        snprintf(text, 64, "%llu x %u", rows, (unsigned)n);
+}
+
+/* ---- the works of a plan ---- */
+
+/* A group's calls as they are to be tuned: those of the static table, or behind a first call that was tuned. */
+struct work {
+    int group, index;
+    char text[WORK_TEXT];
+    struct sizes sizes;
+    struct call calls[GROUP_MAX_CALLS]; /* with sizes */
+    int n_calls;
+    struct call bare; /* the one that is tuned, as its operators made it */
+    struct choice first;
+    bool has_first; /* else the static table's */
+    struct choice usual;
+};
+
+static uint64_t rows_of(const struct wherry_session *s, const struct call *call)
+{
+    return call_get(call, CONST_ROWS, HEADER_TOKENS) == HEADER_SEQUENCES ? s->limits.sequences : s->limits.tokens;
+}
+
+static struct sizes sizes_of(const struct wherry_session *s, struct call *call, const struct call *before)
+{
+    return call_sizes(call, before, &s->device_limits, s->f16, rows_of(s, call), s->limits.longest);
+}
+
+/* false: the group has no such call. */
+static bool work_make(struct tune *t, int group, int index, struct work *w, bool *there, struct error *e)
+{
+    struct wherry_session *s = t->session;
+    const struct choice *forced[GROUP_MAX_CALLS] = {NULL, NULL};
+    const char *reasons[GROUP_MAX_CALLS];
+    uint64_t scratch;
+    struct call bare[GROUP_MAX_CALLS];
+    int n_bare;
+    *w = (struct work){.group = group, .index = index};
+    TRY(group_calls(&s->graph, &s->groups[group], bare, &n_bare, e));
+    if (index) { /* the second call of what the first one became */
+        struct sizes sizes = sizes_of(s, &bare[0], NULL);
+        w->has_first = tuning_find(&s->context->host, &t->tuning, &bare[0], &sizes, &w->first, NULL) == TUNED_FOUND;
+        if (w->has_first) forced[0] = &w->first;
+    }
+    TRY(session_calls(s, &s->graph, &s->groups[group], forced, w->calls, reasons, &w->n_calls, &scratch, e));
+    if (!(*there = index < w->n_calls)) return true;
+    w->bare = index < n_bare ? bare[index] : w->calls[index];
+    w->sizes = sizes_of(s, &w->bare, index ? &w->calls[0] : NULL);
+    work_text(&w->bare, &w->sizes, w->text);
+    return true;
+}
+
+static bool work_done(const struct tune *t, const char *text)
+{
+    for (size_t i = 0; i < t->n_works; i++)
+        if (!strcmp(t->works[i], text)) return true;
+    return false;
+}
+
+static bool work_mark(struct tune *t, const char *text, struct error *e)
+{
+    const struct host *host = &t->session->context->host;
+    void *grown = host_grow(host, t->works, t->n_works, t->n_works + 1, sizeof *t->works, e);
+    if (!grown) return false;
+    t->works = grown;
+    snprintf(t->works[t->n_works++], sizeof *t->works, "%s", text);
+    return true;
+}
+
+/* Groups of the plan whose call does the same. */
+static bool work_groups(struct tune *t, const struct work *w, uint32_t *n, struct error *e)
+{
+    *n = 0;
+    for (int g = 0; g < t->session->n_groups; g++) {
+        struct work other;
+        bool there;
+        TRY(work_make(t, g, w->index, &other, &there, e));
+        *n += there && !strcmp(other.text, w->text);
+    }
+    return true;
+}
+
+static bool same_constants(const struct call *a, const struct call *b)
+{
+    if (a->n_constants != b->n_constants) return false;
+    for (int i = 0; i < a->n_constants; i++)
+        if (a->constants[i].id != b->constants[i].id || a->constants[i].value != b->constants[i].value) return false;
+    return true;
+}
+
+/* Why a call's sizes are not for us to choose; NULL: they are. */
+static const char *work_refuse(const struct tune *t, struct work *w)
+{
+    struct wherry_session *s = t->session;
+    struct call again[GROUP_MAX_CALLS];
+    int first = group_first_call(s, w->group), count = w->index + 1;
+    const char *note = first + w->index < s->n_calls && s->call_groups[first + w->index] == w->group
+                           ? s->device->backend->program_note(s->program, first + w->index)
+                           : NULL;
+    if (note) return note;
+    memcpy(again, w->calls, sizeof again);
+    again[w->index] = w->bare;
+    if (!choice_of(&w->calls[w->index], w->index ? &w->calls[0] : NULL, &w->usual))
+        return "it has more sizes than a choice can keep";
+    choice_apply(&w->usual, again, w->index, &count, &w->sizes);
+    if (!same_constants(&again[w->index], &w->calls[w->index])) return "its sizes do not tell all of how it is made";
+    return NULL;
+}
+
+/* The candidates, the best first. */
+static void work_candidates(const struct tune *t, const struct work *w, struct choices *list,
+                            wherry_tune_result *result)
+{
+    choices_legal(&w->bare, &w->sizes, list);
+    result->refused = (uint32_t)list->refused;
+    result->cut = (uint32_t)choices_prune(list, &w->usual, (int)t->desc.candidates);
+}
+
+/* What was chosen, to the file; an entry that no longer holds goes. */
+static bool work_keep(struct tune *t, const struct work *w, const struct choice *best, const wherry_tune_result *result,
+                      struct error *e)
+{
+    const struct host *host = &t->session->context->host;
+    const struct tuning_key key = session_tuning_key(t->session);
+    char use[CHOICE_TEXT];
+    if (best) choice_text(best, use);
+    TRY(tuning_set(host, &t->tuning, w->text, best ? use : NULL, result->usual_seconds, result->best_seconds, e));
+    return tuning_store(host, t->path, &key, &t->tuning, e);
+}
+
+/* A first call's time is that of its group. */
+static void add_up(wherry_tune_summary *sum, int index, const wherry_tune_result *result)
+{
+    double saved = result->groups * (result->usual_seconds - result->best_seconds);
+    double whole = index ? 0 : result->groups * result->usual_seconds;
+    sum->works++;
+    sum->chosen += result->chosen;
+    sum->measured += result->measured;
+    sum->known += result->known;
+    sum->wrong += result->wrong;
+    sum->failed += result->failed;
+    sum->usual_seconds += whole;
+    sum->best_seconds += whole - saved;
+}
+
+static bool work_run(struct tune *t, struct work *w, struct choices *list, struct error *e)
+{
+    const struct wherry_session *s = t->session;
+    wherry_tune_result result = {.groups = 0};
+    int best = -1;
+    snprintf(result.group, sizeof result.group, "%s", s->groups[w->group].name);
+    describe_work(t, &w->calls[w->index], result.work);
+    snprintf(result.usual, sizeof result.usual, "%s", w->calls[w->index].kernel);
+    memcpy(result.best, result.usual, sizeof result.best);
+    TRY(work_mark(t, w->text, e) && work_groups(t, w, &result.groups, e));
+    const char *refused = work_refuse(t, w);
+    list->n = 0;
+    if (refused)
+        snprintf(result.reason, sizeof result.reason, "%s", refused);
+    else
+        work_candidates(t, w, list, &result);
+    if (list->n) {
+        TRY(tune_work(t, w->group, w->index, w->has_first ? &w->first : NULL, w->text, list, &result, &best, e));
+        result.chosen = best >= 0;
+        TRY(work_keep(t, w, best < 0 ? NULL : &list->of[best], &result, e));
+    }
+    add_up(t->summary, w->index, &result);
+    if (!t->callback || t->callback(&result, t->user)) return true;
+    return fail(e, WHERRY_STATUS_CANCELLED, "tuning was cancelled; what was measured is kept");
+}
+
+/* Candidates of all works, as far as it is known before: for telling the time that is left. */
+static bool count_all(struct tune *t, struct choices *list, struct error *e)
+{
+    struct tune counting = *t;
+    counting.works = NULL;
+    counting.n_works = 0;
+    bool ok = true, there;
+    for (int g = 0; ok && g < t->session->n_groups; g++)
+        for (int i = 0; ok && i < GROUP_MAX_CALLS; i++) {
+            struct work w;
+            wherry_tune_result ignored;
+            ok = work_make(t, g, i, &w, &there, e);
+            if (!ok || !there || work_done(&counting, w.text)) continue;
+            ok = work_mark(&counting, w.text, e);
+            if (work_refuse(t, &w)) continue;
+            work_candidates(t, &w, list, &ignored);
+            t->total += (size_t)list->n;
+        }
+    host_free(&t->session->context->host, counting.works);
+    return ok;
+}
+
+static bool tune_all(struct tune *t, struct error *e)
+{
+    const struct host *host = &t->session->context->host;
+    struct choices *list = host_alloc(host, 1, sizeof *list, e);
+    bool ok = list && count_all(t, list, e), there;
+    for (int g = 0; ok && g < t->session->n_groups; g++)
+        for (int i = 0; ok && i < GROUP_MAX_CALLS; i++) {
+            struct work w;
+            ok = work_make(t, g, i, &w, &there, e) && (!there || work_done(t, w.text) || work_run(t, &w, list, e));
+        }
+    host_free(host, list);
+    return ok;
+}
+
+/* ---- the call ---- */
+
+static bool test_timer(struct tune *t)
+{
+    struct wherry_device *device = t->session->device;
+    wherry_timer_info tested = device->timer;
+    if (!*tested.kind && wherry_timer_test(device, &tested)) return false;
+    t->timer = tested.status == WHERRY_TIMER_OK;
+    if (t->timer) device->timer = tested;
+    return true;
+}
+
+static bool open_files(struct tune *t, struct error *e)
+{
+    const struct wherry_session *s = t->session;
+    const struct host *host = &s->context->host;
+    const struct tuning_key key = session_tuning_key(s);
+    struct tuning_file file;
+    tuning_path(host->cache_dir, "tuned", &key, t->path);
+    snprintf(t->summary->file, sizeof t->summary->file, "%s", t->path);
+    TRY(folder_make(host->cache_dir, e) && tuning_load(host, t->path, &key, &t->tuning, &file, e));
+    if (file.refused[0])
+        host_log(host, WHERRY_LOG_WARNING, "the tuned sizes in %s are replaced: %s", t->path, file.refused);
+    return tune_log_open(&t->log, host, &key, t->desc.fresh, e);
+}
+
+static wherry_status check(wherry_session *s, const wherry_batch *batch, const wherry_tune_desc *desc,
+                           const wherry_tune_summary *summary)
+{
+    struct wherry_context *context = s->context;
+    if (!batch || !summary || summary->struct_size != sizeof *summary || (desc && desc->struct_size != sizeof *desc))
+        return context_invalid(
+            context, "wherry_tune: batch or summary is NULL, or a struct_size is not %zu (summary), %zu (desc)",
+            sizeof *summary, sizeof *desc);
+    if (!s->device->backend->kernels()) {
+        fail(&context->error, WHERRY_STATUS_UNSUPPORTED,
+             "wherry_tune: the reference has no kernels, so that there are no sizes to choose");
+        return context_status(context, false);
+    }
+    if (!s->keep || s->tuning.count)
+        return context_invalid(context, "wherry_tune needs a session made with keep_intermediates, so that every "
+                                        "group's inputs are there, and with tuning = \"\", the static table alone");
+    if (!context->host.cache_dir[0])
+        return context_invalid(context, "wherry_tune needs a cache folder (wherry_context_desc.cache_dir)");
+    return WHERRY_STATUS_OK;
+}
+
+wherry_status wherry_tune(wherry_session *session, const wherry_batch *batch, const wherry_tune_desc *desc,
+                          wherry_progress progress, wherry_tune_callback callback, void *user,
+                          wherry_tune_summary *summary)
+{
+    if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
+    struct wherry_context *context = session->context;
+    struct error *e = &context->error;
+    wherry_status status = check(session, batch, desc, summary);
+    if (!status && !session->prepared) status = wherry_session_prepare(session, NULL, NULL, NULL);
+    if (status) return status;
+    *summary = (wherry_tune_summary){.struct_size = sizeof *summary};
+    struct tune t = {.session = session,
+                     .batch = batch,
+                     .progress = progress,
+                     .callback = callback,
+                     .user = user,
+                     .summary = summary};
+    if (desc) t.desc = *desc;
+    if (!t.desc.candidates || t.desc.candidates > CHOICES_MEASURED) t.desc.candidates = CHOICES_MEASURED;
+    if (!t.desc.rounds) t.desc.rounds = USUAL_ROUNDS;
+    session->forward_done = session->backward_done = false; /* what was kept is overwritten */
+    bool ok = session_batch(session, batch, &t.shape, e) && test_timer(&t) && open_files(&t, e) && tune_all(&t, e);
+    host_free(&context->host, t.works);
+    tuning_free(&context->host, &t.tuning);
+    tune_log_close(&t.log);
+    return context_status(context, ok);
+}

@@ -1,0 +1,236 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_NV_cooperative_matrix2 : require
+/* Attention without stored scores, on cooperative matrices: y[j][h][p] = sum over k of softmax over k of (SCALE *
+ * x[j][h] . w[k][h]) * v[k][h][p]. Stands for attention.comp, with the same arguments.
+ *
+ * One work-group per TILE_M queries and head walks over the keys of the sequence in steps of TILE_N, whose keys and
+ * values it keeps twice in shared memory: one step is multiplied while the next one arrives. A subgroup owns BLOCKS
+ * times MATRIX_M queries: their scores, weights and sums never leave its registers, since a result becomes an operand
+ * by conversion. The largest score of a row is carried on and what was summed before is rescaled, but only where it
+ * grew by so much that a weight could leave the range of 16 bits: a sum relative to an older maximum is as exact.
+ * Steps begin at the sequence's first key: the result depends on its own sequence alone. Dropout has its place at the
+ * weights, behind their total.
+ *
+ * The query tile table may have more than one entry for TILE_M queries; the first one's group does the work. */
+#include "attention_matrices.glsl"
+
+layout(constant_id = CONST_Y_STRIDE) const uint Y_STRIDE = 64;
+layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
+layout(constant_id = CONST_LSE) const uint LSE = LSE_NONE;
+
+OUTPUT_OF(SLOT_LSE, float, lse);
+
+/* Far below every score, and no difference overflows. */
+#define LOWEST -1.0e30
+
+/* A weight is at most 2^8, far from the end of what 16 bits hold. */
+#define SLACK 8.0
+
+#define TILE (TILE_N * ROW)
+/* Keys and values of two steps; before them the queries, behind them a matrix of logarithms a row, then the result. */
+#define OWN (TILE_M * ROW)
+shared uvec4 tiles[4 * TILE > OWN ? 4 * TILE : OWN];
+
+#define KEEP_WORDS (TILE_N / 32)
+shared uint keep_tile[DROPOUT > 0 ? KEEP_WORDS * TILE_M : 1];
+
+float mask(const in uint row, const in uint column, const in float s, const in uint keys)
+{
+    return column < keys ? s : LOWEST;
+}
+
+float larger(const in float a, const in float b) { return max(a, b); }
+float added(const in float a, const in float b) { return a + b; }
+
+/* The weight of a score; `base`: the largest one, scaled, negative. */
+float weight(const in uint row, const in uint column, const in float s, const in float base)
+{
+    return exp2(fma(s, uintBitsToFloat(SCALE) * LOG2E, base));
+}
+
+float larger_of(const in uint row, const in uint column, const in float a, const in float b) { return max(a, b); }
+
+float drop(const in uint row, const in uint column, const in float e, const in uint words, const in uint key)
+{
+    return is_kept(keep_tile[words + row], key + column) ? e : 0.0;
+}
+
+void main()
+{
+    const uint query_tiles = batch[HEADER_QUERY_TILES];
+    const uint head = group_number() / max(query_tiles, 1u);
+    if (query_tiles == 0 || head >= HEADS) return;
+    const uint entry = batch[HEADER_AT_QUERY_TILES] + group_number() % query_tiles * 2;
+    const uint sequence = batch[entry];
+    const uint row0 = batch[entry + 1];
+    if (row0 % TILE_M != 0) return;
+    const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
+    const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
+    const uint x_at = X_OFFSET + (first + row0) * X_STRIDE + head * HEAD_DIM;
+    const uint w_at = W_OFFSET + first * W_STRIDE + head * HEAD_DIM;
+    const uint v_at = V_OFFSET + first * V_STRIDE + head * HEAD_DIM;
+    const uint y_at = Y_OFFSET + (first + row0) * Y_STRIDE + head * HEAD_DIM;
+    const uint rows = length - row0;
+    const float scale = uintBitsToFloat(SCALE) * LOG2E;
+    const uint own = gl_SubgroupID * SUBGROUP_ROWS; /* this subgroup's first row of the tile */
+    const uvec4 random = dropout_key();
+
+    MATRIX_A query[BLOCKS * DEEP];
+    {
+        uvec4 held[ROUNDS(TILE_M)];
+        FETCH_ROWS(held, x, x_at, X_STRIDE, rows, TILE_M);
+        PLACE_ROWS(0, held, TILE_M);
+    }
+    barrier();
+    UNROLL
+    for (uint r = 0; r < BLOCKS; r++) {
+        UNROLL
+        for (uint k = 0; k < DEEP; k++)
+            coopMatLoad(query[r * DEEP + k], tiles, (own + r * MATRIX_M) * ROW + k * MATRIX_K / VECTOR, ROW, BY_ROWS);
+    }
+    barrier(); /* the queries' memory is free */
+
+    uvec4 held[ROUNDS(TILE_N)];
+    FETCH_ROWS(held, w, w_at, W_STRIDE, length, TILE_N);
+    PLACE_ROWS(0, held, TILE_N);
+    FETCH_ROWS(held, v, v_at, V_STRIDE, length, TILE_N);
+    PLACE_ROWS(TILE, held, TILE_N);
+
+    MATRIX_C score[BLOCKS * STEP], sum[BLOCKS * WIDE], total[BLOCKS], base[BLOCKS];
+    UNROLL
+    for (uint i = 0; i < BLOCKS * WIDE; i++) sum[i] = MATRIX_C(0.0);
+    UNROLL
+    for (uint r = 0; r < BLOCKS; r++) {
+        total[r] = MATRIX_C(0.0);
+        base[r] = MATRIX_C(-LOWEST);
+    }
+
+    uint stage = 0;
+    for (uint key0 = 0; key0 < length; key0 += TILE_N) {
+        const uint keys = length - key0;
+        const uint key_tile = stage, value_tile = stage + TILE;
+        stage = 2 * TILE - stage;
+
+        /* Subgroups draw for their own rows, which nobody else reads. */
+        if (DROPOUT > 0) {
+            subgroupBarrier();
+            for (uint i = gl_SubgroupInvocationID; i < SUBGROUP_ROWS * KEEP_WORDS; i += gl_SubgroupSize) {
+                const uint row = own + i % SUBGROUP_ROWS, word = i / SUBGROUP_ROWS;
+                keep_tile[word * TILE_M + row] =
+                    keep_word(random, (first + row0 + row) * HEADS + head, key0 + word * 32);
+            }
+        }
+        barrier(); /* this step is there, and nobody reads the one before */
+
+        /* ---- scores ---- */
+        const bool more = keys > TILE_N;
+        if (more) FETCH_ROWS(held, w, w_at + (key0 + TILE_N) * W_STRIDE, W_STRIDE, keys - TILE_N, TILE_N);
+        UNROLL
+        for (uint j = 0; j < STEP; j++) {
+            UNROLL
+            for (uint r = 0; r < BLOCKS; r++) score[r * STEP + j] = MATRIX_C(0.0);
+            UNROLL
+            for (uint k = 0; k < DEEP; k++) {
+                MATRIX_B key;
+                coopMatLoad(key, tiles, key_tile + j * MATRIX_N * ROW + k * MATRIX_K / VECTOR, ROW, BY_COLUMNS);
+                UNROLL
+                for (uint r = 0; r < BLOCKS; r++)
+                    score[r * STEP + j] = coopMatMulAdd(query[r * DEEP + k], key, score[r * STEP + j]);
+            }
+        }
+        if (more) {
+            PLACE_ROWS(stage, held, TILE_N);
+            FETCH_ROWS(held, v, v_at + (key0 + TILE_N) * V_STRIDE, V_STRIDE, keys - TILE_N, TILE_N);
+        }
+
+        /* ---- the largest score of each row; keys beyond the sequence are no keys ---- */
+        if (keys < TILE_N) {
+            UNROLL
+            for (uint j = 0; j < STEP; j++) {
+                const uint there = keys > j * MATRIX_N ? keys - j * MATRIX_N : 0;
+                UNROLL
+                for (uint r = 0; r < BLOCKS; r++)
+                    coopMatPerElementNV(score[r * STEP + j], score[r * STEP + j], mask, there);
+            }
+        }
+        UNROLL
+        for (uint r = 0; r < BLOCKS; r++) {
+            MATRIX_C most = score[r * STEP];
+            UNROLL
+            for (uint j = 1; j < STEP; j++) coopMatPerElementNV(most, most, larger_of, score[r * STEP + j]);
+            coopMatReduceNV(most, most, gl_CooperativeMatrixReduceRowNV, larger);
+            bool grown = false;
+            UNROLL
+            for (uint i = 0; i < most.length(); i++) grown = grown || fma(most[i], scale, base[r][i]) > SLACK;
+            if (subgroupAny(grown)) {
+                UNROLL
+                for (uint i = 0; i < most.length(); i++) {
+                    const float now = min(base[r][i], -most[i] * scale);
+                    const float shrink = exp2(now - base[r][i]);
+                    base[r][i] = now;
+                    total[r][i] *= shrink;
+                    UNROLL
+                    for (uint c = 0; c < WIDE; c++) sum[r * WIDE + c][i] *= shrink;
+                }
+            }
+        }
+
+        /* ---- weights times values ---- */
+        UNROLL
+        for (uint j = 0; j < STEP; j++) {
+            MATRIX_A weights[BLOCKS];
+            UNROLL
+            for (uint r = 0; r < BLOCKS; r++) {
+                coopMatPerElementNV(score[r * STEP + j], score[r * STEP + j], weight, base[r]);
+                total[r] += score[r * STEP + j];
+                if (DROPOUT > 0)
+                    coopMatPerElementNV(score[r * STEP + j], score[r * STEP + j], drop,
+                                        j * MATRIX_N / 32 * TILE_M + own + r * MATRIX_M, j * MATRIX_N % 32);
+                weights[r] = MATRIX_A(score[r * STEP + j]);
+            }
+            UNROLL
+            for (uint c = 0; c < WIDE; c++) {
+                MATRIX_B value;
+                coopMatLoad(value, tiles, value_tile + j * MATRIX_K * ROW + c * MATRIX_N / VECTOR, ROW, BY_ROWS);
+                UNROLL
+                for (uint r = 0; r < BLOCKS; r++)
+                    sum[r * WIDE + c] = coopMatMulAdd(weights[r], value, sum[r * WIDE + c]);
+            }
+        }
+        if (more) PLACE_ROWS(stage + TILE, held, TILE_N);
+    }
+
+    /* ---- the rows' totals, and the mean that they make of the sums ---- */
+    barrier(); /* the tiles' memory is free */
+    UNROLL
+    for (uint r = 0; r < BLOCKS; r++)
+        coopMatReduceNV(total[r], total[r], gl_CooperativeMatrixReduceRowNV, added);
+    if (LSE == LSE_WRITE) {
+        UNROLL
+        for (uint r = 0; r < BLOCKS; r++) {
+            MATRIX_C logarithm;
+            UNROLL
+            for (uint i = 0; i < logarithm.length(); i++) logarithm[i] = (log2(total[r][i]) - base[r][i]) * LN2;
+            coopMatStore(logarithm, tiles, (own + r * MATRIX_M) * MATRIX_N / 4, MATRIX_N / 4, BY_ROWS);
+        }
+        barrier();
+        for (uint row = local_number(); row < min(rows, TILE_M); row += LOCAL_SIZE)
+            lse[(first + row0 + row) * HEADS + head] = uintBitsToFloat(tiles[row * MATRIX_N / 4].x);
+        barrier();
+    }
+    UNROLL
+    for (uint r = 0; r < BLOCKS; r++) {
+        UNROLL
+        for (uint c = 0; c < WIDE; c++) {
+            UNROLL
+            for (uint i = 0; i < total[r].length(); i++)
+                sum[r * WIDE + c][i] *= (DROPOUT > 0 ? DROPOUT_SCALE : 1.0) / total[r][i];
+            coopMatStore(MATRIX_Y(sum[r * WIDE + c]), tiles, (own + r * MATRIX_M) * ROW + c * MATRIX_N / VECTOR, ROW,
+                         BY_ROWS);
+        }
+    }
+    barrier();
+    STORE_ROWS(y, y_at, Y_STRIDE, rows, 0, TILE_M);
+}

@@ -1,0 +1,341 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#pragma use_vulkan_memory_model
+/* The matrix products of gemm.comp on a device's matrix units, in 16 bits and added in f32: the same arguments, forms
+ * and epilogues, for rows of multiples of 8 elements (ALIGNED).
+ *
+ * A work-group computes TILE_M x TILE_N outputs in slabs of TILE_K, a sub-group THREAD_M x THREAD_N of them, which
+ * stay in its registers. Where there are more sub-groups than such pieces, SPLIT of them share a piece: each takes its
+ * part of every slab's k, and their sums are added in the order of the parts. While a slab is multiplied, the next one
+ * is on its way from memory to registers; with two SLABS in shared memory one barrier a slab is enough. */
+#include "product.glsl"
+#include "formulas.h"
+
+layout(constant_id = CONST_TILE_M) const uint TILE_M = 32;
+layout(constant_id = CONST_TILE_N) const uint TILE_N = 32;
+layout(constant_id = CONST_TILE_K) const uint TILE_K = 128;
+layout(constant_id = CONST_THREAD_M) const uint THREAD_M = 32;
+layout(constant_id = CONST_THREAD_N) const uint THREAD_N = 32;
+layout(constant_id = CONST_SLABS) const uint SLABS = 1;
+layout(constant_id = CONST_MATRIX_M) const uint MATRIX_M = 16;
+layout(constant_id = CONST_MATRIX_N) const uint MATRIX_N = 16;
+layout(constant_id = CONST_MATRIX_K) const uint MATRIX_K = 16;
+layout(constant_id = CONST_SUBGROUP) const uint SUBGROUP = 32;
+
+layout(constant_id = CONST_FORM) const uint FORM = GEMM_NT;
+layout(constant_id = CONST_M) const uint M = 32;
+layout(constant_id = CONST_N) const uint N = 32;
+layout(constant_id = CONST_K) const uint K = 32;
+layout(constant_id = CONST_ROWS) const uint ROWS = HEADER_TOKENS;
+layout(constant_id = CONST_BIAS) const uint BIAS = 0;
+layout(constant_id = CONST_ACTIVATION) const uint ACTIVATION = ACTIVATION_NONE;
+layout(constant_id = CONST_RESIDUAL) const uint RESIDUAL = 0;
+layout(constant_id = CONST_SUM) const uint SUM = 0;
+layout(constant_id = CONST_DERIVATIVE) const uint DERIVATIVE = ACTIVATION_NONE;
+layout(constant_id = CONST_COLUMN_SUMS) const uint COLUMN_SUMS = 0;
+layout(constant_id = CONST_PART_ROWS) const uint PART_ROWS = 16;
+
+/* Whether k is the slow dimension of an operand. */
+#define X_MAJOR (FORM == GEMM_TN)
+#define W_MAJOR (FORM != GEMM_NT)
+/* GEMM_TN in parts, and the column sums of the other forms. */
+#define PARTS (X_MAJOR ? COLUMN_SUMS != 0 : false)
+#define EPILOGUE_SUMS (X_MAJOR ? false : COLUMN_SUMS != 0)
+
+/* 0: rows without gaps. */
+layout(constant_id = CONST_X_STRIDE) const uint GIVEN_X_STRIDE = 0;
+layout(constant_id = CONST_X_OFFSET) const uint X_OFFSET = 0;
+layout(constant_id = CONST_W_STRIDE) const uint GIVEN_W_STRIDE = 0;
+layout(constant_id = CONST_W_OFFSET) const uint W_OFFSET = 0;
+layout(constant_id = CONST_Y_STRIDE) const uint GIVEN_Y_STRIDE = 0;
+layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
+#define X_STRIDE (GIVEN_X_STRIDE != 0 ? GIVEN_X_STRIDE : X_MAJOR ? M : K)
+#define W_STRIDE (GIVEN_W_STRIDE != 0 ? GIVEN_W_STRIDE : W_MAJOR ? N : K)
+#define Y_STRIDE (GIVEN_Y_STRIDE != 0 ? GIVEN_Y_STRIDE : N)
+
+INPUT_OF(SLOT_BATCH, uint, batch);
+INPUT(SLOT_X, x);
+INPUT(SLOT_W, w);
+INPUT(SLOT_BIAS, bias);
+INPUT(SLOT_RESIDUAL, residual);
+INPUT(SLOT_SAVED, saved);
+layout(set = 0, binding = SLOT_PARTIALS) restrict writeonly buffer partials_pairs { vec4 partials_quads[]; };
+OUTPUT(SLOT_Y, y);
+OUTPUT(SLOT_SUM, before);
+#include "dropout.glsl"
+
+#define TILES_N ((N + TILE_N - 1) / TILE_N)
+#define TILES_M_OF(rows) (((rows) + TILE_M - 1) / TILE_M)
+/* Rows of tiles that are walked through together, down before across: the work-groups that run at the same time then
+ * read a near-square piece of both operands, which the cache keeps. */
+#define RASTER 8
+
+/* Sub-groups of a tile, and what a sub-group has. */
+#define PIECES_N (TILE_N / THREAD_N)
+#define PIECES (TILE_M / THREAD_M * PIECES_N)
+#define SPLIT (LOCAL_SIZE / SUBGROUP / PIECES)
+#define STEP_K (TILE_K / SPLIT)
+#define MATRICES_M (THREAD_M / MATRIX_M)
+#define MATRICES_N (THREAD_N / MATRIX_N)
+
+/* A slab lies in shared memory as in memory, in vectors of 16 bytes, with one more at the end of each row: then rows
+ * that are read together begin in different banks. */
+#define X_WIDTH ((X_MAJOR ? TILE_M : TILE_K) / 8)
+#define W_WIDTH ((W_MAJOR ? TILE_N : TILE_K) / 8)
+#define X_PITCH (X_WIDTH + 1)
+#define W_PITCH (W_WIDTH + 1)
+#define X_VECTORS ((X_MAJOR ? TILE_K : TILE_M) * X_PITCH)
+#define W_VECTORS ((W_MAJOR ? TILE_K : TILE_N) * W_PITCH)
+#define SLAB_VECTORS (X_VECTORS + W_VECTORS)
+#define STAGE_PITCH (THREAD_N / 4 + 1)
+#define STAGE_LEAST (PIECES * SPLIT * STAGE_PITCH * MATRIX_M)
+#define PLACE (SLABS * SLAB_VECTORS > STAGE_LEAST ? SLABS * SLAB_VECTORS : STAGE_LEAST)
+shared uvec4 slab[PLACE];
+
+/* Its vectors are dealt out in the order of memory. */
+#define X_LOADS ((TILE_M * TILE_K / 8 + LOCAL_SIZE - 1) / LOCAL_SIZE)
+#define W_LOADS ((TILE_N * TILE_K / 8 + LOCAL_SIZE - 1) / LOCAL_SIZE)
+/* Where there are many, the last slab is loaded once more instead of asking whether there is a next one: on an H200 420
+ * us instead of 440 for 4096 x 4096 x 4096. */
+#define LOADS_ALWAYS (X_MAJOR ? false : K >= 32 * TILE_K)
+/* Slabs end where the sum does. */
+#define WHOLE_SLABS (X_MAJOR ? false : K % TILE_K == 0)
+uvec4 raw_x[X_LOADS], raw_w[W_LOADS];
+
+/* Row and place in it of this work-item's vector i of an operand. */
+uint vector_row(const uint width, const uint i)
+{
+    return LOCAL_SIZE % width == 0 ? local_number() / width + i * (LOCAL_SIZE / width)
+                                   : (local_number() + i * LOCAL_SIZE) / width;
+}
+uint vector_place(const uint width, const uint i)
+{
+    return LOCAL_SIZE % width == 0 ? local_number() % width : (local_number() + i * LOCAL_SIZE) % width;
+}
+
+/* Starts the loads of one operand's part of the slab at k0. Past the end of rows or of k the last vector is loaded
+ * again, for a load under a condition would be waited for; outputs past the end are not stored, and put_slab makes 0 of
+ * what lies beyond k. `row0`: first row of the tile, or column. */
+#define FETCH(raw, name, loads, vectors, width, major, row0, end, offset, stride)                                      \
+    UNROLL for (uint i = 0; i < (loads); i++)                                                                          \
+    {                                                                                                                  \
+        const uint r = vector_row(width, i), c = vector_place(width, i) * 8;                                           \
+        const uint row = min((row0) + ((major) ? c : r), (end) - ((major) ? 8 : 1));                                   \
+        const uint k = k0 + ((major) ? r : c);                                                                         \
+        const bool within = WHOLE_SLABS && !LOADS_ALWAYS && (vectors) % LOCAL_SIZE == 0;                               \
+        const uint k_there = within ? k : min(k, depth - ((major) ? 1 : 8));                                           \
+        raw[i] = name##_wide[((offset) + ((major) ? k_there * (stride) + row : row * (stride) + k_there)) / 8];        \
+    }
+#define PUT(raw, loads, vectors, width, pitch, major, at)                                                              \
+    UNROLL for (uint i = 0; i < (loads); i++)                                                                          \
+    {                                                                                                                  \
+        const uint r = vector_row(width, i), c = vector_place(width, i);                                               \
+        const bool there = WHOLE_SLABS || k0 + ((major) ? r : c * 8) < depth;                                          \
+        if ((vectors) % LOCAL_SIZE == 0 || local_number() + i * LOCAL_SIZE < (vectors))                                \
+            slab[(at) + r * (pitch) + c] = there ? raw[i] : uvec4(0);                                                  \
+    }
+
+void fetch_slab(const uint k0, const uint depth, const uint row0, const uint row_end, const uint column0)
+{
+    FETCH(raw_x, x, X_LOADS, TILE_M * TILE_K / 8, X_WIDTH, X_MAJOR, row0, row_end, X_OFFSET, X_STRIDE)
+    FETCH(raw_w, w, W_LOADS, TILE_N * TILE_K / 8, W_WIDTH, W_MAJOR, column0, N, W_OFFSET, W_STRIDE)
+}
+
+void put_slab(const uint at, const uint k0, const uint depth)
+{
+    PUT(raw_x, X_LOADS, TILE_M * TILE_K / 8, X_WIDTH, X_PITCH, X_MAJOR, at)
+    PUT(raw_w, W_LOADS, TILE_N * TILE_K / 8, W_WIDTH, W_PITCH, W_MAJOR, at + X_VECTORS)
+}
+
+/* The sums go to memory by way of the slabs' place, where eight columns side by side are one work-item's: wide
+ * accesses, one call of dropout's generator, and a loop instead of code for all of a sub-group's sums. As many rows of
+ * matrices as there is place for make a CHUNK. The SPLIT sub-groups of a piece share its UNITS of eight columns. */
+#define STAGE_ROWS (PLACE / (PIECES * SPLIT * STAGE_PITCH) / MATRIX_M * MATRIX_M)
+#define CHUNK (STAGE_ROWS < THREAD_M ? STAGE_ROWS : THREAD_M)
+#define UNITS (THREAD_N / 8)
+#define LANES (SUBGROUP * SPLIT / UNITS)
+
+/* Eight elements of a row from `at` on, a multiple of 8. */
+#define STORE_UNIT(name, at, v) name##_wide[(at) / 8] = uvec4(pack_quad(v[0]), pack_quad(v[1]))
+
+void store_floats(const uint at, const vec4 v[2])
+{
+    partials_quads[at / 4] = v[0];
+    partials_quads[at / 4 + 1] = v[1];
+}
+
+void epilogue(inout vec4 v[2], const uint row, const uint column)
+{
+    if (SUM != 0) STORE_UNIT(before, row * N + column, v);
+    UNROLL
+    for (uint c = 0; c < 2; c++)
+        v[c] = vec4(activate(ACTIVATION, v[c].x), activate(ACTIVATION, v[c].y), activate(ACTIVATION, v[c].z),
+                    activate(ACTIVATION, v[c].w));
+    if (KEPT > 0) {
+        v[0] *= DROPOUT_SCALE;
+        v[1] *= DROPOUT_SCALE;
+    } else if (DROPOUT > 0) {
+        const uvec4 words = dropout_words(row, column);
+        v[0] *= dropout_half(words, false);
+        v[1] *= dropout_half(words, true);
+    }
+    if (DERIVATIVE != 0) {
+        vec4 d[2];
+        LOAD_EIGHT(d, saved, row * N + column, true);
+        UNROLL
+        for (uint c = 0; c < 2; c++)
+            v[c] *= vec4(derivative(DERIVATIVE, d[c].x), derivative(DERIVATIVE, d[c].y),
+                         derivative(DERIVATIVE, d[c].z), derivative(DERIVATIVE, d[c].w));
+    }
+    if (RESIDUAL != 0) {
+        vec4 r[2];
+        LOAD_EIGHT(r, residual, row * N + column, true);
+        v[0] += r[0];
+        v[1] += r[1];
+    }
+}
+
+void main()
+{
+    const uint rows = batch[ROWS];
+    const uint row_end = X_MAJOR ? M : rows, tiles_m = TILES_M_OF(row_end);
+    const uint part = PARTS ? group_number() / (TILES_M_OF(M) * TILES_N) : 0;
+    const uint number = PARTS ? group_number() % (TILES_M_OF(M) * TILES_N) : group_number();
+    const uint band = number / (RASTER * TILES_N), of_band = number % (RASTER * TILES_N);
+    if (PARTS ? part * PART_ROWS >= rows : band * RASTER >= tiles_m) return;
+    const uint height = min(RASTER, tiles_m - band * RASTER);
+    const uint row0 = (band * RASTER + of_band % height) * TILE_M, column0 = of_band / height * TILE_N;
+    if (column0 >= N) return;
+    const uint begin = part * PART_ROWS;
+    const uint depth = PARTS ? min(begin + PART_ROWS, rows) : X_MAJOR ? rows : K;
+
+    const uint subgroup = gl_SubgroupID;
+    const uint piece = subgroup % PIECES, share = subgroup / PIECES;
+    const uint piece_m = piece / PIECES_N * THREAD_M, piece_n = piece % PIECES_N * THREAD_N;
+    coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator> sum[MATRICES_M * MATRICES_N];
+    UNROLL
+    for (uint i = 0; i < MATRICES_M * MATRICES_N; i++)
+        sum[i] = coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator>(0.0);
+
+    uint at = 0;
+    if (begin < depth) fetch_slab(begin, depth, row0, row_end, column0);
+    if (SLABS > 1) {
+        put_slab(0, begin, depth);
+        barrier();
+    }
+    for (uint k0 = begin; k0 < depth; k0 += TILE_K) {
+        const bool more = k0 + TILE_K < depth;
+        if (SLABS == 1) {
+            put_slab(0, k0, depth);
+            barrier();
+        }
+        if (more || LOADS_ALWAYS) fetch_slab(k0 + TILE_K, depth, row0, row_end, column0);
+        UNROLL
+        for (uint k = 0; k < STEP_K; k += MATRIX_K) {
+            coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA> a[MATRICES_M];
+            coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB> b;
+            const uint of_slab = share * STEP_K + k;
+            UNROLL
+            for (uint i = 0; i < MATRICES_M; i++) {
+                const uint m = piece_m + i * MATRIX_M;
+                if (X_MAJOR)
+                    coopMatLoad(a[i], slab, at + of_slab * X_PITCH + m / 8, X_PITCH,
+                                gl_CooperativeMatrixLayoutColumnMajor);
+                else
+                    coopMatLoad(a[i], slab, at + m * X_PITCH + of_slab / 8, X_PITCH,
+                                gl_CooperativeMatrixLayoutRowMajor);
+            }
+            UNROLL
+            for (uint j = 0; j < MATRICES_N; j++) {
+                const uint n = piece_n + j * MATRIX_N;
+                if (W_MAJOR)
+                    coopMatLoad(b, slab, at + X_VECTORS + of_slab * W_PITCH + n / 8, W_PITCH,
+                                gl_CooperativeMatrixLayoutRowMajor);
+                else
+                    coopMatLoad(b, slab, at + X_VECTORS + n * W_PITCH + of_slab / 8, W_PITCH,
+                                gl_CooperativeMatrixLayoutColumnMajor);
+                UNROLL
+                for (uint i = 0; i < MATRICES_M; i++)
+                    sum[i * MATRICES_N + j] = coopMatMulAdd(a[i], b, sum[i * MATRICES_N + j]);
+            }
+        }
+        if (SLABS > 1) {
+            at = SLAB_VECTORS - at;
+            if (more) put_slab(at, k0 + TILE_K, depth);
+        }
+        barrier(); /* the slab that was put is there, and nobody reads the one before any more */
+    }
+
+    /* The same columns in all rows. */
+    const uint item = share * SUBGROUP + gl_SubgroupInvocationID, unit = item % UNITS, lane = item / UNITS;
+    const uint stage = piece * SPLIT * CHUNK * STAGE_PITCH, column = column0 + piece_n + unit * 8;
+    vec4 b[2] = {vec4(0.0), vec4(0.0)}, total[2] = {vec4(0.0), vec4(0.0)};
+    if (BIAS != 0 && column < N) LOAD_EIGHT(b, bias, column, true);
+    ROLLED
+    for (uint chunk = 0; chunk < THREAD_M; chunk += CHUNK) {
+        UNROLL
+        for (uint i = 0; i < MATRICES_M; i++) {
+            if (i * MATRIX_M / CHUNK * CHUNK == chunk) {
+                UNROLL
+                for (uint j = 0; j < MATRICES_N; j++)
+                    coopMatStore(sum[i * MATRICES_N + j], slab,
+                                 stage + (share * CHUNK + i * MATRIX_M % CHUNK) * STAGE_PITCH + j * MATRIX_N / 4,
+                                 STAGE_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+            }
+        }
+        if (SPLIT > 1)
+            barrier();
+        else
+            subgroupBarrier();
+        ROLLED
+        for (uint r = lane; r < CHUNK; r += LANES) {
+            const uint row = row0 + piece_m + chunk + r;
+            if (chunk + r < THREAD_M && row < row_end && column < N) {
+                const uint from = stage + r * STAGE_PITCH + unit * 2;
+                vec4 v[2] = {uintBitsToFloat(slab[from]), uintBitsToFloat(slab[from + 1])};
+                UNROLL
+                for (uint s = 1; s < SPLIT; s++) {
+                    v[0] += uintBitsToFloat(slab[from + s * CHUNK * STAGE_PITCH]);
+                    v[1] += uintBitsToFloat(slab[from + s * CHUNK * STAGE_PITCH + 1]);
+                }
+                v[0] += b[0];
+                v[1] += b[1];
+                epilogue(v, row, column);
+                if (EPILOGUE_SUMS) {
+                    total[0] += v[0];
+                    total[1] += v[1];
+                }
+                if (PARTS) {
+                    store_floats((part * M + row) * N + column, v);
+                } else {
+                    STORE_UNIT(y, Y_OFFSET + row * Y_STRIDE + column, v);
+                }
+            }
+        }
+        if (SPLIT > 1)
+            barrier();
+        else
+            subgroupBarrier();
+    }
+    /* Over the lanes of a piece, then over the pieces above each other. */
+    if (EPILOGUE_SUMS) {
+        barrier();
+        const uint to = ((piece / PIECES_N * LANES + lane) * PIECES_N + piece % PIECES_N) * UNITS + unit;
+        slab[to * 2] = floatBitsToUint(total[0]);
+        slab[to * 2 + 1] = floatBitsToUint(total[1]);
+        barrier();
+        const uint first = local_number();
+        if (first < TILE_N / 8 && column0 + first * 8 < N) {
+            total[0] = total[1] = vec4(0.0);
+            for (uint m = 0; m < TILE_M / THREAD_M * LANES; m++) {
+                total[0] += uintBitsToFloat(slab[(m * (TILE_N / 8) + first) * 2]);
+                total[1] += uintBitsToFloat(slab[(m * (TILE_N / 8) + first) * 2 + 1]);
+            }
+            store_floats(row0 / TILE_M * N + column0 + first * 8, total);
+        }
+    }
+}
