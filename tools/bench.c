@@ -4,7 +4,7 @@
 
 #include "measure.h"
 
-static int create_batch(const struct tool *tool, struct random_batch *batch)
+int bench_batch_create(const struct tool *tool, struct random_batch *batch)
 {
     const struct options *options = tool->options;
     if (options->lengths_count) {
@@ -28,7 +28,7 @@ int bench_command(const struct options *options)
     if (!measuring_asked(options)) return EXIT_USAGE;
     int code = tool_open_context(&tool, options);
     if (!code) code = tool_open_model(&tool);
-    if (!code) code = create_batch(&tool, &batch);
+    if (!code) code = bench_batch_create(&tool, &batch);
     if (!code) code = tool_open_device(&tool);
     if (!code) {
         struct measuring m = {.tool = &tool, .batch = &batch, .cold = options->caches == CACHES_BOTH};

@@ -238,6 +238,23 @@ static json_t *bytes_json(uint64_t read, uint64_t written)
     return need(json_pack("{s:I, s:I}", "r", (json_int_t)read, "w", (json_int_t)written));
 }
 
+/* A driver that does not tell what a kernel takes gives null. */
+static json_t *known_or_null(uint32_t number) { return need(number ? json_integer(number) : json_null()); }
+
+json_t *kernels_json(const wherry_group_measure *g)
+{
+    json_t *kernels = need(json_array());
+    for (uint32_t i = 0; i < g->launches && i < WHERRY_GROUP_KERNELS; i++) {
+        const wherry_kernel_use *k = &g->kernels[i];
+        json_array_append_new(
+            kernels, need(json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "kernel", k->name, "variant", k->variant,
+                                    "reason", k->reason, "registers", known_or_null(k->registers), "spilled_bytes",
+                                    k->registers ? json_integer(k->spilled_bytes) : json_null(), "shared_bytes",
+                                    known_or_null(k->shared_bytes))));
+    }
+    return kernels;
+}
+
 static json_t *group_json(const struct measuring *m, const wherry_group_measure *g, const wherry_group_measure *cold)
 {
     const wherry_cost *cost = &g->cost;
@@ -246,17 +263,18 @@ static json_t *group_json(const struct measuring *m, const wherry_group_measure 
     bool exact = strcmp(m->tool->device_info.id, "reference") == 0, timer_ok = g->timer == WHERRY_TIMER_OK;
     /* Cold times by the host's clock do not stand beside warm ones by the device's. */
     bool has_cold = cold && cold->cold.n && (cold->timer == WHERRY_TIMER_OK || !timer_ok);
-    json_t *value = need(json_pack("{s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:{s:s, s:s}, s:I, s:f}", "id",
-                                   cost->name, "plan", m->tool->plan.plan, "dev", 0, "class", class_name(cost->class_),
-                                   "phase", phase, "layer", cost->layer < 0 ? json_null() : json_integer(cost->layer),
-                                   "paper_row", cost->paper_row ? json_integer(cost->paper_row) : json_null(), "kernel",
-                                   cost->kernel, "variant", g->variant, "launches", (json_int_t)g->launches, "dtype",
-                                   "store", dtype_name(m->tool->plan.dtype), "accumulate", exact ? "f64" : "f32",
-                                   "operators", (json_int_t)cost->operators, "flops", cost->flops));
+    json_t *value = need(json_pack(
+        "{s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:{s:s, s:s}, s:I, s:f}", "id", cost->name, "plan",
+        m->tool->plan.plan, "dev", 0, "class", class_name(cost->class_), "phase", phase, "layer",
+        cost->layer < 0 ? json_null() : json_integer(cost->layer), "paper_row",
+        cost->paper_row ? json_integer(cost->paper_row) : json_null(), "kernel", g->kernels[0].name, "variant",
+        g->kernels[0].variant, "launches", (json_int_t)g->launches, "dtype", "store", dtype_name(m->tool->plan.dtype),
+        "accumulate", exact ? "f64" : "f32", "operators", (json_int_t)cost->operators, "flops", cost->flops));
     json_object_set_new(value, "bytes",
                         need(json_pack("{s:o, s:o, s:o, s:n}", "q", bytes_json(t->unique_read, t->unique_written),
                                        "requested", bytes_json(t->requested_read, t->requested_written), "d_model",
                                        bytes_json(t->model_read, t->model_written), "d_counter")));
+    json_object_set_new(value, "kernels", kernels_json(g));
     json_object_set_new(value, "footprint_bytes", json_integer((json_int_t)t->footprint));
     json_object_set_new(value, "warm", record_time(&g->warm));
     json_object_set_new(value, "cold", has_cold ? record_time(&cold->cold) : json_null());

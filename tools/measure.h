@@ -16,8 +16,13 @@ struct measuring {
     bool has_roof;
 };
 
+/* What a group's kernels are, why, and what they take of the device. */
+json_t *kernels_json(const wherry_group_measure *group);
 /* Whether the options make sense together; complains when they don't. */
 bool measuring_asked(const struct options *options);
+/* The batch of `bench` and `tune`, as the options say. Returns an exit code, and has complained when it is not
+ * EXIT_FINE. */
+int bench_batch_create(const struct tool *tool, struct random_batch *batch);
 /* The workload of a record; `training` may be NULL, else it is taken over. */
 json_t *workload_json(const struct tool *tool, const struct random_batch *batch, const char *kind, json_t *training);
 /* Measures the ceilings and the plans that the options name, and writes the record as they say. `workload` is taken

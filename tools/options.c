@@ -22,11 +22,18 @@ enum {
     ROOF = 256,
     REPORT = 1024,
     DIFF = 2048,
+    TUNE = 32768,
+    TUNE_LAYER = 65536,
+    BENCH_GEMM = 4096,
+    BENCH_ATTENTION = 8192,
+    BENCH_NORM = 16384,
     BENCHES = BENCH | BENCH_LAYER,
+    PIECES = BENCH_GEMM | BENCH_ATTENTION | BENCH_NORM,
     RECORDS = ROOF | BENCHES | REPORT,
-    LAYER = BENCH_LAYER | VERIFY_LAYER,
-    SESSIONS = EMBED | BENCH | VERIFY | DEMO | LAYER,
-    EVERY = DEVICES | ANALYZE | ROOF | REPORT | DIFF | SESSIONS
+    TUNES = TUNE | TUNE_LAYER,
+    LAYER = BENCH_LAYER | VERIFY_LAYER | TUNE_LAYER,
+    SESSIONS = EMBED | BENCH | VERIFY | DEMO | LAYER | TUNE,
+    EVERY = DEVICES | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES
 };
 
 const struct command commands[] = {
@@ -135,6 +142,49 @@ const struct command commands[] = {
      "  wherry bench layer --config bert-base --layers 12 --save least --json\n"
      "  wherry bench layer --config bert-large --phase backward --lengths 512,128,31\n",
      bench_layer_command},
+    {"bench gemm", BENCH_GEMM, "MxNxK...", "measure single matrix products",
+     "Times the products of a linear layer of these sizes as the plans have them: forward,\n"
+     "[M,K] times [N,K] transposed; dx, the gradient of its input, [M,N] times [N,K]; dw,\n"
+     "that of its weights, [M,N] transposed times [M,K]; and epilogue, the forward product\n"
+     "with bias, GELU and dropout in the same kernel, which keeps what training needs.\n"
+     "Each is run alone, again and again over the same buffers with random values, and\n"
+     "timed by the device: how other libraries time theirs. Tflop/s count everything that\n"
+     "the group computes, TB/s each tensor once.\n",
+     "  wherry bench gemm 8192x8192x8192 4096x1024x1024\n"
+     "  wherry bench gemm --device vulkan:0 --only forward,dw 16384x768x3072 --json\n",
+     bench_gemm_command},
+    {"bench attention", BENCH_ATTENTION, "BxHxLxD...", "measure attention alone",
+     "Times attention of B sequences of L tokens with H heads of D channels: forward as in\n"
+     "inference, forward_dropout as in training, and backward, with everything between the\n"
+     "gradient of its output and those of Q, K and V. Also says what memory a session with\n"
+     "one such layer takes. Times are as for wherry bench gemm.\n",
+     "  wherry bench attention 32x16x512x64\n"
+     "  wherry bench attention --only forward 256x16x128x64 2x16x16384x64\n",
+     bench_attention_command},
+    {"bench norm", BENCH_NORM, "RxN...", "measure layernorm and what is fused with it",
+     "Times kernels over R rows of N values: forward, layernorm; backward, its gradient with\n"
+     "those of its parameters and of a bias; bdrln, bias, dropout, residual and layernorm in\n"
+     "one, which also keeps their sum. Times are as for wherry bench gemm.\n",
+     "  wherry bench norm 65536x1024\n", bench_norm_command},
+    {"tune", TUNE, "", "measure which sizes of each kernel are the fastest here",
+     "Takes each distinct kernel call of the plan for such batches, lists the sizes that\n"
+     "the kernel could have (tiles, parts, work-groups; at most 40 that the device can run\n"
+     "and that a bound of bytes and flop does not rule out), compares each one's numbers\n"
+     "with those of the usual sizes, and times it in turns with them. One that is better\n"
+     "beyond doubt, by at least 1 %, is measured a second time, and then chosen.\n"
+     "\n"
+     "What was chosen is kept in the cache folder, under the device, its driver and the\n"
+     "kernels' sources; every command and every session uses it from then on, for batches\n"
+     "whose largest counts up to the same power of two. wherry bench names it. A tuning\n"
+     "that was stopped goes on where it was.\n",
+     "  wherry tune --model all-MiniLM-L6-v2 --batch 64 --seq 128\n"
+     "  wherry tune --config bert-base --device vulkan:0 --batch 32 --seq 512 --json\n",
+     tune_command},
+    {"tune layer", TUNE_LAYER, "", "the same for the training of encoder layers",
+     "As wherry tune, for the forward and the backward pass of a stack of layers.\n",
+     "  wherry tune layer --config bert-large --batch 8 --seq 512\n"
+     "  wherry tune layer --config bert-large --batch 96 --seq 128 --device opencl:0\n",
+     tune_layer_command},
     {"report", REPORT, "FILE...", "write or check stored records",
      "Reads records (wherry bench, wherry bench layer, wherry roof with --json) and writes\n"
      "them, several as one, in any format: tables on a terminal, Markdown, CSV with a line\n"
@@ -200,18 +250,20 @@ struct option {
 static const struct option option_table[] = {
     {"model", 'm', SESSIONS | ANALYZE, TEXT, AT(model), "DIR", 0, 0,
      "the model's folder: config.json, model.safetensors, vocab.txt or tokenizer.json"},
-    {"config", 'c', ANALYZE | BENCH | VERIFY | LAYER, TEXT, AT(config), "NAME", 0, 0,
+    {"config", 'c', ANALYZE | BENCH | VERIFY | LAYER | TUNE, TEXT, AT(config), "NAME", 0, 0,
      "instead of a model, one of that shape with random weights: minilm-l6, bert-base, bert-large"},
-    {"device", 'd', SESSIONS | ROOF, TEXT, AT(device), "NAME", 0, 0,
+    {"device", 'd', SESSIONS | PIECES | ROOF, TEXT, AT(device), "NAME", 0, 0,
      "id (see wherry devices), UUID, or a part of one device's name, as in opencl:h200; default: the first GPU, else "
      "the first CPU driver, else the reference"},
     {"plan", 'p', EMBED | DEMO, CHOICE, AT(plan), PLAN_CHOICES, 0, 0, "fusion plan (default flash)"},
-    {"plan", 'p', ANALYZE | BENCH | VERIFY | LAYER, CHOICE, AT(plan), PLAN_CHOICES "|all", 0, 0,
+    {"plan", 'p', ANALYZE | BENCH | VERIFY | LAYER | TUNE, CHOICE, AT(plan), PLAN_CHOICES "|all", 0, 0,
      "fusion plan, or all of them (default flash)"},
-    {"dtype", 't', EMBED | BENCH | BENCH_LAYER | DEMO | ANALYZE, CHOICE, AT(dtype), "f32|f16", 0, 0,
+    {"dtype", 't', EMBED | BENCH | BENCH_LAYER | PIECES | TUNES | DEMO | ANALYZE, CHOICE, AT(dtype), "f32|f16", 0, 0,
      "storage type; sums are in f32 (default: f16 on a GPU that stores it, else f32; analyze: f16)"},
     {"dtype", 't', VERIFY | VERIFY_LAYER, CHOICE, AT(dtype), "f32|f16|all", 0, 0,
      "storage type, or both (default: f16 on a GPU that stores it, else f32)"},
+    {"gemm", 0, SESSIONS | PIECES, CHOICE, AT(gemm), GEMM_CHOICES, 0, 0,
+     "what computes products and attention (default auto: the fastest that the device has and that passes a check)"},
     {"pool", 0, EMBED | DEMO, CHOICE, AT(pool), "mean|cls|max|pooler|none", 0, 0,
      "how a text's token vectors become one; none keeps them (jsonl only) (default: the model's own)"},
     {"normalize", 0, EMBED, FLAG, AT(normalize), NULL, 0, 0,
@@ -233,15 +285,15 @@ static const struct option option_table[] = {
     {"check", 0, REPORT, FLAG, AT(check), NULL, 0, 0, "derive every derived number again and compare"},
     {"threshold", 0, DIFF, NUMBER, AT(threshold), "PERCENT", 0, 1000, "smallest change that counts (default 3)"},
     {"with-text", 0, EMBED, FLAG, AT(with_text), NULL, 0, 0, "jsonl output repeats the text"},
-    {"batch", 'b', ANALYZE | BENCH | BENCH_LAYER, COUNT, AT(batch), "N", 1, 1 << 20,
+    {"batch", 'b', ANALYZE | BENCH | BENCH_LAYER | TUNES, COUNT, AT(batch), "N", 1, 1 << 20,
      "sequences in the batch (default 8)"},
     {"batch", 'b', VERIFY_LAYER, COUNT, AT(batch), "N", 1, 1 << 20, "sequences of --seq tokens, instead of --lengths"},
     {"seq", 's', VERIFY_LAYER, COUNT, AT(seq), "N", 1, 1 << 20, "tokens of each of the --batch sequences"},
-    {"seq", 's', ANALYZE | BENCH_LAYER, COUNT, AT(seq), "N", 1, 1 << 20,
+    {"seq", 's', ANALYZE | BENCH_LAYER | TUNE_LAYER, COUNT, AT(seq), "N", 1, 1 << 20,
      "tokens of each sequence (default 512, or the model's limit where that is less)"},
-    {"seq", 's', BENCH, COUNT, AT(seq), "N", 1, 1 << 20,
+    {"seq", 's', BENCH | TUNE, COUNT, AT(seq), "N", 1, 1 << 20,
      "tokens of each sequence (default 128, or the model's limit where that is less)"},
-    {"lengths", 'l', BENCH | BENCH_LAYER, LENGTHS, AT(lengths), "N,N,...", 1, 1 << 20,
+    {"lengths", 'l', BENCH | BENCH_LAYER | TUNES, LENGTHS, AT(lengths), "N,N,...", 1, 1 << 20,
      "sequences of these lengths instead of --batch and --seq"},
     {"lengths", 'l', VERIFY | VERIFY_LAYER, LENGTHS, AT(lengths), "N,N,...", 1, 1 << 20,
      "lengths of the sequences that it is checked with (default 1,17,64,5)"},
@@ -277,6 +329,8 @@ static const struct option option_table[] = {
      "probability that an element is dropped, at the four places; 0: no dropout (default 0.1)"},
     {"qkv-products", 0, ANALYZE | LAYER, COUNT, AT(qkv_products), "N", 1, 3,
      "training's products for Q, K and V: 1 for all (default), 2 with Q and K in one, 3 each alone"},
+    {"dropout", 0, PIECES, NUMBER, AT(dropout), "P", 0, 0.99,
+     "probability that an element is dropped, where the form has a dropout (default 0.1)"},
     {"phase", 0, BENCH_LAYER, CHOICE, AT(phase), "forward|backward|both", 0, 0,
      "what is measured (default both: each by itself, then one behind the other)"},
     {"layer", 0, ANALYZE, FLAG, AT(layer), NULL, 0, 0, "one encoder layer alone (default with --config)"},
@@ -284,6 +338,7 @@ static const struct option option_table[] = {
     {"all", 'a', ANALYZE, FLAG, AT(all), NULL, 0, 0, "print every layer by itself"},
     {"all", 'a', DIFF, FLAG, AT(all), NULL, 0, 0, "print what did not change, too"},
     {"dot", 0, ANALYZE, FLAG, AT(dot), NULL, 0, 0, "write the graph in Graphviz's language, and nothing else"},
+    {"only", 0, PIECES, TEXT, AT(only), "FORM,...", 0, 0, "these forms alone (default: all)"},
     {"only", 0, ROOF, TEXT, AT(only), "ID,ID,...", 0, 0,
      "these ceilings alone, by their names or the first parts of them, as in dram,compute.f32"},
     {"data", 0, ROOF, CHOICE, AT(data), "random|zeros", 0, 0,
@@ -301,16 +356,24 @@ static const struct option option_table[] = {
      "measure the device's ceilings in the same run (default yes); without them nothing is set against them"},
     {"repeats", 'r', BENCH | BENCH_LAYER, COUNT, AT(repeats), "N", 1, 1000000,
      "measured runs (default 50; fewer, at least 5, where 50 would take over 10 s)"},
-    {"warm", 0, BENCH | BENCH_LAYER, SECONDS, AT(warm), "SECONDS", 0, 3600,
+    {"repeats", 'r', PIECES, COUNT, AT(repeats), "N", 1, 1000000,
+     "least number of measured runs; 16 follow each other (default 32)"},
+    {"warm", 0, BENCH | BENCH_LAYER | PIECES, SECONDS, AT(warm), "SECONDS", 0, 3600,
      "the same work before measuring (default 0.5)"},
+    {"candidates", 0, TUNES, COUNT, AT(candidates), "N", 1, 40, "of one kernel call at most (default 40)"},
+    {"rounds", 0, TUNES, COUNT, AT(rounds), "N", 1, 128,
+     "in which a candidate and the usual sizes take turns (default 15; fewer, at least 7, where they take long)"},
+    {"fresh", 0, TUNES, FLAG, AT(fresh), NULL, 0, 0, "measure again what an earlier tuning measured"},
+    {"tuning", 0, (SESSIONS | PIECES) & ~TUNES, TEXT, AT(tuning), "FILE", 0, 0,
+     "sizes that wherry tune chose; \"\" uses none (default: those in the cache folder)"},
     {"replays", 0, VERIFY | VERIFY_LAYER, COUNT, AT(replays), "N", 1, 1000000,
      "runs whose bits are compared (default 20)"},
-    {"seed", 0, BENCH | VERIFY | LAYER, COUNT, AT(seed), "N", 1, 4294967295.0,
+    {"seed", 0, BENCH | VERIFY | LAYER | PIECES | TUNE, COUNT, AT(seed), "N", 1, 4294967295.0,
      "of random weights and token ids (default 1)"},
     {"nearest", 0, DEMO, COUNT, AT(nearest), "N", 1, 1000, "sentences to show with their nearest (default 6)"},
-    {"memory-budget", 0, SESSIONS, SIZE, AT(memory_budget), "BYTES", 1, 1.8e19,
+    {"memory-budget", 0, SESSIONS | PIECES, SIZE, AT(memory_budget), "BYTES", 1, 1.8e19,
      "device memory to stay within; K, M, G, T behind the number are powers of 1024 (default: what there is)"},
-    {"cache", 0, SESSIONS | ROOF, TEXT, AT(cache), "DIR", 0, 0,
+    {"cache", 0, SESSIONS | PIECES | ROOF, TEXT, AT(cache), "DIR", 0, 0,
      "folder of compiled kernels; \"\" keeps none (default: the user's cache folder)"},
     {"json", 'j', RECORDS, FLAG, AT(json), NULL, 0, 0, "the same as --format json"},
     {"json", 'j', EVERY & ~(EMBED | DEMO | RECORDS), FLAG, AT(json), NULL, 0, 0, "write JSON instead of tables"},
@@ -657,9 +720,9 @@ void help_print(const struct command *command, struct output *out)
     output_text(out, "Usage: wherry COMMAND [options]\n\n"
                      "Runs transformer encoders (BERT family) on any GPU, through OpenCL and Vulkan.\n\nCommands:\n");
     for (size_t n = 0; n < commands_count; n++)
-        output_format(out, "  %-14s%s\n", commands[n].name, commands[n].summary);
+        output_format(out, "  %-16s%s\n", commands[n].name, commands[n].summary);
     output_format(out,
-                  "  %-14s%s\n\nOptions:\n"
+                  "  %-16s%s\n\nOptions:\n"
                   "  --help    this text; behind a command: the command's\n"
                   "  --version the version of the command and of the library\n\n%s\n",
                   "help", "explain a command: wherry help embed", exit_text);

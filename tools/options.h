@@ -29,17 +29,20 @@ struct options {
     const char *model, *config, *device, *output, *cache, *fuse, *split, *device_spec;
     int plan, dtype, pool, input, format, activation, phase;
     int save; /* wherry_save */
+    int gemm;
     int data;
-    const char *only;
+    const char *only, *tuning;
     double peak_bandwidth; /* GB/s */
     int report_format, caches, roof;
     uint32_t max_tokens, batch_tokens, batch, seq, repeats, replays, nearest, seed;
+    uint32_t candidates, rounds;
     uint32_t layers, hidden, heads, feed_forward, qkv_products;
     uint64_t memory_budget;
     double warm, dropout, threshold; /* < 0: nothing was said */
     uint32_t lengths[LENGTHS_MAX], lengths_count;
     bool normalize, no_normalize, truncate, pairs, with_text;
     bool training, inference, layer, encoder, all, dot, explain, paper, pre_layernorm;
+    bool fresh;
     bool json, quiet, verbose, help, check, wide;
     const char *file; /* the operand, or the first */
     const char *files[FILES_MAX];
@@ -69,6 +72,11 @@ int analyze_command(const struct options *options);
 int roof_command(const struct options *options);
 int bench_command(const struct options *options);
 int bench_layer_command(const struct options *options);
+int tune_command(const struct options *options);
+int tune_layer_command(const struct options *options);
+int bench_gemm_command(const struct options *options);
+int bench_attention_command(const struct options *options);
+int bench_norm_command(const struct options *options);
 int report_command(const struct options *options);
 int diff_command(const struct options *options);
 int verify_command(const struct options *options);
@@ -88,6 +96,7 @@ enum { DATA_RANDOM = 1, DATA_ZEROS };
 
 /* Plan names as the options count them, "all" behind them. */
 #define PLAN_CHOICES "flash|paper|unfused"
+#define GEMM_CHOICES "auto|tiled|coopmat|mma|wgmma|few|clblast"
 enum { PLAN_ALL = 4, DTYPE_ALL = 3, CACHES_BOTH = 2, ROOF_NO = 2 };
 /* wherry_save as the options count it; 0 is the default. */
 #define SAVE_CHOICES "paper|all|least"

@@ -172,6 +172,8 @@ int tool_open_session(struct tool *tool, const char *plan, wherry_session_desc d
 {
     desc.struct_size = sizeof desc;
     desc.plan = plan;
+    desc.gemm = tool->options->gemm ? choice_name(GEMM_CHOICES, tool->options->gemm) : NULL;
+    if (!desc.tuning) desc.tuning = tool->options->tuning;
     if (!desc.memory_budget) desc.memory_budget = tool->options->memory_budget;
     tool->plan = (wherry_session_plan){.struct_size = sizeof tool->plan};
     tool->prepared = (wherry_prepare_info){.struct_size = sizeof tool->prepared};

@@ -200,6 +200,64 @@ static void print_step(const json_t *record, const json_t *plan, struct output *
     output_text(out, "\n");
 }
 
+/* "kernel: why", wrapped. */
+static void print_reason(const char *kernel, const char *reason, struct output *out)
+{
+    enum { LINE = 80 };
+    size_t at = strlen(kernel) + 1;
+    output_format(out, "%s:", kernel);
+    while (*reason) {
+        size_t word = strcspn(reason, " ");
+        bool fits = at + 1 + word <= LINE;
+        output_format(out, "%s%.*s", fits ? " " : "\n  ", (int)word, reason);
+        at = (fits ? at + 1 : 2) + word;
+        reason += word;
+        reason += strspn(reason, " ");
+    }
+    output_text(out, "\n");
+}
+
+/* What runs each group, and what that takes of a multiprocessor. */
+static void print_kernels(const json_t *record, const json_t *plan, struct output *out)
+{
+    struct table table = {.columns = "<group|<kernel|~variant|>regs|>spill|>shared"};
+    size_t count, k;
+    struct row *rows = rows_merge(record, plan, plan_measured(record, plan, "warm") ? "warm" : "cold", NULL, &count);
+    const json_t *kernel, *told[64];
+    size_t n_told = 0;
+    bool any = false;
+    for (size_t n = 0; n < count; n++) {
+        json_array_foreach(json_object_get(rows[n].op, "kernels"), k, kernel)
+        {
+            static const char *const numbers[] = {"registers", "spilled_bytes", "shared_bytes"};
+            char name[128];
+            row_name(&rows[n], name, sizeof name);
+            table_cell(&table, "%s", k ? "" : name);
+            table_cell(&table, "%s", field_text(kernel, "kernel"));
+            table_cell(&table, "%s", field_text(kernel, "variant"));
+            for (size_t i = 0; i < 3; i++) {
+                double number = field_number(kernel, numbers[i]);
+                if (isfinite(number))
+                    table_cell(&table, "%.0f", number);
+                else
+                    table_cell(&table, "-");
+            }
+            any = true;
+            bool told_already = !*field_text(kernel, "reason") || n_told == sizeof told / sizeof *told;
+            for (size_t i = 0; i < n_told && !told_already; i++)
+                told_already = !strcmp(field_text(told[i], "kernel"), field_text(kernel, "kernel")) &&
+                               !strcmp(field_text(told[i], "reason"), field_text(kernel, "reason"));
+            if (!told_already) told[n_told++] = kernel;
+        }
+    }
+    if (any) {
+        output_text(out, "\n");
+        table_print(&table, out);
+    }
+    for (size_t i = 0; i < n_told; i++) print_reason(field_text(told[i], "kernel"), field_text(told[i], "reason"), out);
+    free(rows);
+}
+
 static void print_plan(const json_t *record, const json_t *plan, bool wide, struct output *out)
 {
     size_t n;
@@ -227,6 +285,7 @@ static void print_plan(const json_t *record, const json_t *plan, bool wide, stru
     }
     print_classes(plan, out);
     print_step(record, plan, out);
+    print_kernels(record, plan, out);
     if (warm && cold && !wide) output_text(out, "times are of warm caches, as in the step; --wide has the cold ones\n");
 }
 
