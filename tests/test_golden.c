@@ -122,7 +122,7 @@ static void test_golden(void **state)
                 bool cpu = !all && !reference && !support_is_gpu(golden.context, golden.devices[d]);
                 if (cpu && p && (t == WHERRY_DTYPE_F16) != (p == 1)) continue;
                 bool few = !all && (reference || (cpu && (p || t == WHERRY_DTYPE_F16)));
-                uint32_t step = few ? 8 : 1;
+                uint32_t step = few ? 8 : cpu ? 3 : 1;
                 wherry_device *device;
                 wherry_session *session;
                 const wherry_session_desc desc = {

@@ -2,6 +2,7 @@
 #include "graph/graph.h"
 #include "kernel/interface.h"
 #include "plan/tiles.h"
+#include "plan/variants.h"
 #include "support.h"
 
 #include <math.h>
@@ -299,6 +300,30 @@ static void test_split(void **state)
     graph_destroy(&g);
 }
 
+/* Where a device has a product that normalizes its rows, two layernorms a layer are no kernels of their own: all but
+ * the last layer's second one, behind which no product comes. A training graph keeps them. */
+static void test_optional(void **state)
+{
+    (void)state;
+    wherry_model_config config = bert_large;
+    config.layers = 3;
+    for (int training = 0; training < 2; training++) {
+        struct graph g;
+        struct error e = {0};
+        struct group *groups;
+        int n, splits = 0;
+        const struct group_filter filter = {refuse_attention, count_split, &splits, .optional = true};
+        make(&g, &(struct graph_options){.config = &config, .pool = WHERRY_POOL_MEAN, .training = training});
+        assert_true(groups_create(&g, plan_find("flash", &e), &filter, &groups, &n, &e));
+        int norms = 0;
+        for (int i = 0; i < groups_forward(groups, n); i++) norms += !strcmp(groups[i].row->kernel, "layernorm");
+        assert_int_equal(norms, training ? 6 : 1);
+        if (!training) assert_int_equal(n, 1 + 3 * (4 + 3) + 1 + 1);
+        host_free(&support_host, groups);
+        graph_destroy(&g);
+    }
+}
+
 /* The einsum of attention scores and of a product, on numbers small enough to do by hand. */
 static void test_references(void **state)
 {
@@ -383,6 +408,22 @@ static void test_shared_memory(void **state)
                         call_tiles(&call, k ? &calls[0] : NULL, &limits, f16, 4096, 512);
                         assert_in_range(call_shared_bytes(&call), 0, 32768);
                         assert_in_range(call_get(&call, CONST_LOCAL_SIZE, 0), 1, 256);
+                        /* The variants of products, and that they are taken where they fit. */
+                        for (size_t bytes = 32768; f16 && bytes <= 49152; bytes += 16384) {
+                            struct device_limits matrices = {.f16 = true,
+                                                             .shared_bytes = bytes,
+                                                             .max_local_size = 256,
+                                                             .rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_COOPMAT),
+                                                             .coopmat_m = 16,
+                                                             .coopmat_n = bytes > 32768 ? 16 : 8,
+                                                             .coopmat_k = 16,
+                                                             .coopmat_subgroup = bytes > 32768 ? 32 : 16};
+                            struct call product = calls[k];
+                            call_tiles(&product, k ? &calls[0] : NULL, &matrices, f16, 4096, 512);
+                            assert_in_range(call_shared_bytes(&product), 0, bytes);
+                            assert_in_range(call_get(&product, CONST_LOCAL_SIZE, 0), 1, 256);
+                            if (!strcmp(calls[k].kernel, "gemm")) assert_string_equal(product.kernel, "gemm_coopmat");
+                        }
                         if (strncmp(call.kernel, "attention", 9)) continue;
                         for (size_t bytes = 16384; bytes <= 49152; bytes += 32768) {
                             struct device_limits other = {.f16 = true, .shared_bytes = bytes, .max_local_size = 256};
@@ -420,6 +461,7 @@ int main(void)
         cmocka_unit_test(test_bytes_of_plans),
         cmocka_unit_test(test_call_of_attention),
         cmocka_unit_test(test_split),
+        cmocka_unit_test(test_optional),
         cmocka_unit_test(test_references),
         cmocka_unit_test(test_bad_configs),
         cmocka_unit_test(test_shared_memory),

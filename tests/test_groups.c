@@ -2,9 +2,12 @@
  * types, against the double reference: at tiny, odd, unaligned and real shapes, with guard zones around every tensor
  * and the same bits when replayed.
  *
+ * Where a device has several ways to compute products (plan/variants.h), each of them.
+ *
  *   test_groups [SHAPE...]    only these shapes, by name; the environment variable WHERRY_TEST_SHAPES does the same */
+#include "plan/variants.h"
+#include "runtime/context.h"
 #include "support.h"
-#include "wherry/wherry.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,6 +57,7 @@ struct test_case {
     const char *plan;
     wherry_dtype dtype;
     const struct shape *shape;
+    const char *gemm; /* NULL: as the library chooses */
     bool train;
 };
 
@@ -112,7 +116,8 @@ static void test_one(void **state)
                                 .plan = c->plan,
                                 .pool = s->pool,
                                 .normalize = s->normalize,
-                                .keep_intermediates = true};
+                                .keep_intermediates = true,
+                                .gemm = c->gemm};
     /* Shapes take turns in what is saved, so that every policy meets every kernel. */
     const wherry_training_desc training = {
         .struct_size = sizeof training, .dropout = 0.1f, .save = (wherry_save)((s - shapes) % 4)};
@@ -130,13 +135,13 @@ static void test_one(void **state)
 }
 
 /* By default: everything on a GPU. CPU drivers take training instead of inference where a shape says so, because it has
- * inference's kernels, too; PoCL, which compiles slowly, takes the types in turn; interpreters (`few`) take some
- * combinations only. */
+ * inference's kernels, too, and of the types each driver takes the one that the other does not; interpreters (`few`)
+ * take some combinations only. */
 static bool usual(const struct shape *s, size_t plan, bool f16, bool train, bool gpu, bool slow, bool few)
 {
     if (gpu) return true;
     if (s->gpu || s->train != train) return false;
-    if (!few) return !slow || ((size_t)(s - shapes) + plan + f16) % 2;
+    if (!few) return ((size_t)(s - shapes) + plan + f16 + slow) % 2;
     if (!train) return f16 == (plan == 0) && plan != 2;
     return s->layers ? plan == 2 && f16 : plan != 2 && f16 == (plan == 0);
 }
@@ -157,31 +162,54 @@ static bool wanted(const struct shape *s, bool usually, int argc, char **argv)
     return strstr(list, name) != NULL;
 }
 
+/* What else computes products there than what is chosen: the highest of several is, but on a CPU the lowest. NULL: no
+ * more. */
+static void lower_rungs(const char *id, const char *rungs[RUNG_COUNT])
+{
+    wherry_device *device;
+    int n = 0, highest = RUNG_COUNT - 1;
+    memset(rungs, 0, RUNG_COUNT * sizeof *rungs);
+    if (wherry_device_open(context, id, &device)) return;
+    uint32_t has = device->backend->limits(device->handle)->rungs;
+    bool cpu = device->backend->limits(device->handle)->cpu;
+    wherry_device_close(device);
+    while (highest > 0 && !(has & RUNG_BIT(highest))) highest--;
+    for (int r = cpu ? 1 : 0; r < highest + cpu; r++)
+        if (has & RUNG_BIT(r)) rungs[n++] = rung_name((enum rung)r);
+}
+
 int main(int argc, char **argv)
 {
     char devices[SUPPORT_MAX_DEVICES][64];
     size_t n_devices, n = 0;
     if (!(context = support_context(print_log, devices, &n_devices))) return 1;
-    size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * 2 * 2;
+    size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * 2 * 2 * RUNG_COUNT;
     struct test_case *cases = calloc(most + 1, sizeof *cases);
     struct CMUnitTest *tests = calloc(most + 1, sizeof *tests);
     for (size_t d = 0; d < n_devices; d++) {
         bool few = getenv("WHERRY_TEST_FEW"), gpu = support_is_gpu(context, devices[d]) && !few;
+        const char *rungs[RUNG_COUNT];
+        lower_rungs(devices[d], rungs);
         bool slow = !gpu && !strncmp(devices[d], "opencl", 6);
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
             for (size_t p = 0; p < 3; p++)
                 for (int kind = 0; kind < 4; kind++) {
                     bool f16 = kind % 2, train = kind >= 2;
                     if (!wanted(&shapes[s], usual(&shapes[s], p, f16, train, gpu, slow, few), argc, argv)) continue;
-                    struct test_case *c = &cases[n];
-                    c->plan = plan_names[p];
-                    c->dtype = f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;
-                    c->shape = &shapes[s];
-                    c->train = train;
-                    snprintf(c->device, sizeof c->device, "%s", devices[d]);
-                    snprintf(c->name, sizeof c->name, "%s %s %s %s%s", c->device, c->shape->name, c->plan,
-                             f16 ? "f16" : "f32", train ? " training" : "");
-                    tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};
+                    for (int g = 0; g < RUNG_COUNT; g++) {
+                        const char *gemm = g ? rungs[g - 1] : NULL;
+                        if (g && (!gemm || !f16 || p)) continue; /* what is forced has kernels in the plan flash */
+                        struct test_case *c = &cases[n];
+                        c->plan = plan_names[p];
+                        c->dtype = f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;
+                        c->shape = &shapes[s];
+                        c->train = train;
+                        c->gemm = gemm;
+                        snprintf(c->device, sizeof c->device, "%s", devices[d]);
+                        snprintf(c->name, sizeof c->name, "%s %s %s %s%s%s%s", c->device, c->shape->name, c->plan,
+                                 f16 ? "f16" : "f32", train ? " training" : "", gemm ? " " : "", gemm ? gemm : "");
+                        tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};
+                    }
                 }
     }
     cmocka_set_message_output(CM_OUTPUT_STDOUT);

@@ -135,6 +135,7 @@ static void check_groups(const struct setup *s, wherry_phase phase, bool cold)
         if (phase != WHERRY_PHASE_ALL && m->cost.backward != (phase == WHERRY_PHASE_BACKWARD)) {
             check_absent(m->cost.name, &m->warm);
             check_absent(m->cost.name, &m->cold);
+            check_absent(m->cost.name, &m->alone);
             continue;
         }
         if (trusted) check_time(m->cost.name, &m->warm, REPEATS);
@@ -392,6 +393,73 @@ static void test_sets(void **state)
     }
 }
 
+/* ---- some groups of a plan alone ---- */
+
+static void setup_part(struct setup *s, const char *device, const char *plan, const char *only, wherry_dtype dtype)
+{
+    setup_open(s, device, plan, dtype, &stack, true);
+    wherry_session_destroy(s->session);
+    s->session = NULL;
+    const wherry_session_desc desc = {.struct_size = sizeof desc,
+                                      .max_tokens = s->tokens + 9,
+                                      .dtype = dtype,
+                                      .plan = plan,
+                                      .training = &stack,
+                                      .only = only};
+    EXPECT_OK(wherry_session_create(context, s->device, s->model, &desc, &s->session));
+}
+
+/* All groups are there, have times of every kind, and compute what they should of the random values that they get. */
+static void check_part(const char *device, const char *plan, const char *only, size_t groups, wherry_dtype dtype)
+{
+    struct setup s;
+    float out[64];
+    setup_part(&s, device, plan, only, dtype);
+    const wherry_measure_desc desc = {.struct_size = sizeof desc,
+                                      .repeats = REPEATS,
+                                      .warm_seconds = 1e-9,
+                                      .cold = true,
+                                      .cache_bytes = 1 << 20,
+                                      .alone = true};
+    s.count = MOST_GROUPS;
+    s.step = (wherry_step_measure){.struct_size = sizeof s.step};
+    EXPECT_OK(wherry_measure(s.session, &s.batch, &desc, s.groups, &s.count, &s.step));
+    check_groups(&s, WHERRY_PHASE_ALL, true);
+    assert_int_equal(s.count, groups);
+    for (size_t i = 0; i < s.count; i++) check_time(s.groups[i].cost.name, &s.groups[i].alone, REPEATS);
+    wherry_verify_summary summary = {.struct_size = sizeof summary};
+    EXPECT_OK(wherry_verify(s.session, &s.batch, 2, NULL, NULL, &summary));
+    assert_int_equal(summary.groups, groups);
+    assert_int_equal(wherry_forward(s.session, &s.batch, out, NULL, out, 64), WHERRY_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(wherry_last_error(context), "part of its plan"));
+    setup_close(&s);
+}
+
+static void test_part(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < n_devices; d++) {
+        struct setup s;
+        if (!strcmp(devices[d], "reference")) continue;
+        setup_open(&s, devices[d], "flash", WHERRY_DTYPE_F32, &stack, true);
+        uint64_t whole = s.session->memory.bytes;
+        const wherry_session_desc unknown = {
+            .struct_size = sizeof unknown, .training = &stack, .only = "lin1,attention_dy"};
+        wherry_session *none = NULL;
+        assert_int_equal(wherry_session_create(context, s.device, s.model, &unknown, &none),
+                         WHERRY_STATUS_INVALID_ARGUMENT);
+        assert_null(none);
+        assert_non_null(strstr(wherry_last_error(context), "no group \"attention_dy\""));
+        wherry_dtype dtype = s.device->backend->limits(s.device->handle)->f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;
+        setup_close(&s);
+        setup_part(&s, devices[d], "flash", "norm1", WHERRY_DTYPE_F32);
+        assert_true(s.session->memory.bytes < whole / 2);
+        setup_close(&s);
+        check_part(devices[d], "flash", "attention_dx,attention,delta", 3, WHERRY_DTYPE_F32);
+        if (plans_of(devices[d]) > 1) check_part(devices[d], "unfused", "lin1,lin1_dx,lin1_dw", 3, dtype);
+    }
+}
+
 /* ---- arguments ---- */
 
 static void test_arguments(void **state)
@@ -438,6 +506,9 @@ static void test_arguments(void **state)
     desc.cold = true;
     assert_int_equal(wherry_measure(s.session, &s.batch, &desc, NULL, &count, NULL), WHERRY_STATUS_UNSUPPORTED);
     assert_non_null(strstr(wherry_last_error(context), "reference"));
+    desc.cold = false;
+    desc.alone = true;
+    assert_int_equal(wherry_measure(s.session, &s.batch, &desc, NULL, &count, NULL), WHERRY_STATUS_UNSUPPORTED);
     setup_close(&s);
     for (size_t d = 0; d < n_devices; d++) {
         if (!strcmp(devices[d], "reference")) continue;
@@ -454,7 +525,7 @@ int main(void)
     if (!(context = support_context(NULL, devices, &n_devices))) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arguments), cmocka_unit_test(test_encode), cmocka_unit_test(test_training),
-        cmocka_unit_test(test_timer),     cmocka_unit_test(test_sets),
+        cmocka_unit_test(test_timer),     cmocka_unit_test(test_sets),   cmocka_unit_test(test_part),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     wherry_context_destroy(context);

@@ -519,9 +519,16 @@ static void test_kernels(void **state)
     struct program_info info;
     int n = 0;
     assert_true(steps && work_buffers(d, w));
-    struct call call = {.n_constants = 1, .constants = {{CONST_LOCAL_SIZE, 64}}};
+    const struct device_limits *limits = &d->physical.limits;
+    struct call call = {.n_constants = 5,
+                        .constants = {{CONST_LOCAL_SIZE, 64},
+                                      {CONST_MATRIX_M, limits->coopmat_m},
+                                      {CONST_MATRIX_N, limits->coopmat_n},
+                                      {CONST_MATRIX_K, limits->coopmat_k},
+                                      {CONST_SUBGROUP, limits->coopmat_subgroup}}};
     for (size_t i = 0; vulkan_kernel(i, &kernel); i++) {
-        if (kernel.f16 && !d->physical.limits.f16) continue;
+        if (kernel.f16 && !limits->f16) continue;
+        if (kernel.matrices && !limits->coopmat_m) continue;
         assert_true(n < MAX);
         steps[n] = w->steps[1];
         steps[n].name = steps[n].kernel = kernel.name;
@@ -801,11 +808,12 @@ static void test_external(void **state)
     for (int half = 0; half < 2; half++) {
         wherry_device_info info;
         struct program_info made;
-        desc.storage_buffer_16bit_access = half;
+        desc.storage_buffer_16bit_access = desc.cooperative_matrix = half;
         struct backend_device *d = backend_vulkan.open(&host, 0, &desc, &info, &e);
         if (!d) fail_msg("%s", e.text);
         assert_string_equal(info.name, owner->physical.info.name);
         assert_int_equal(backend_vulkan.limits(d)->f16, half && owner->physical.limits.f16);
+        assert_int_equal(backend_vulkan.limits(d)->coopmat_m, half ? owner->physical.limits.coopmat_m : 0);
         struct work *w = work_make();
         assert_true(work_buffers(d, w) && work_program(d, w, &made) && work_run(d, w, false));
         assert_true(work_right(w));

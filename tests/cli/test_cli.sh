@@ -51,6 +51,12 @@ expect 2 'a model is missing' "$wherry" embed "$work/texts"
 expect 2 'a model is missing' "$wherry" bench
 expect 2 'random zeros' "$wherry" roof --data ones
 expect 4 'the reference has no kernels' "$wherry" roof --device reference
+expect 2 'a size is missing: wherry bench gemm MxNxK' "$wherry" bench gemm
+expect 2 'no size of this piece: it is MxNxK' "$wherry" bench gemm 64x64x64 64x64
+expect 2 'no size of this piece: it is BxHxLxD' "$wherry" bench attention 1x2x0x64
+expect 2 'no size of this piece: it is RxN' "$wherry" bench norm 64x64x
+expect 2 'measures forward, dx, dw and epilogue' "$wherry" bench gemm --only forward,dz 8x8x8
+expect 4 'the reference has no kernels' "$wherry" bench norm --device reference 8x8
 expect 2 'not both' "$wherry" bench --model "$model" --config bert-base
 expect 2 'not both' embed --normalize --no-normalize "$work/texts"
 expect 2 'only --format jsonl' embed --pool none --format npy "$work/texts"
@@ -58,7 +64,8 @@ expect 2 'needs --format jsonl' embed --with-text "$work/texts"
 expect 2 'another format' embed --json --format npy "$work/texts"
 expect 2 'JSONL has "pair"' embed --pairs --input jsonl "$work/texts"
 expect 2 'minilm-l6' "$wherry" analyze --config bert-giant
-for command in devices embed analyze roof bench 'bench layer' report diff verify 'verify layer' demo; do
+for command in devices embed analyze roof bench 'bench layer' 'bench gemm' 'bench attention' 'bench norm' tune 'tune layer' report \
+    diff verify 'verify layer' demo; do
     # shellcheck disable=SC2086 # one word or two
     expect 0 '' "$wherry" help $command
     cp "$work/out" "$work/help"

@@ -244,6 +244,21 @@ for device in $devices; do
     check json 'not d["ceilings"] and all(o["derived"] == {"warm": None, "cold": None} for o in d["ops"])'
     check json '{o["phase"] for o in d["ops"]} == {"backward"} and d["run"]["sentinel"] is None'
     [ "$device" = reference ] || check json 'all(o["cold"] and o["cold_sets"] > 1 for o in d["ops"])'
+    if [ "$device" != reference ]; then
+        piece() {
+            "$wherry" bench "$@" -q --device "$device" --warm 0 --repeats 1 --json \
+                --cache "${WHERRY_TEST_CACHE:-$work/kernels}"
+        }
+        expect 0 '' piece gemm 70x40x64 --only forward,dw
+        check json 'd["schema"] == "wherry-pieces-1" and [r["form"] for r in d["rows"]] == ["forward", "dw"]'
+        check json 'all(r["seconds"] > 0 and r["flops"] == 2 * 70 * 40 * 64 for r in d["rows"])'
+        expect 0 '' piece norm 70x64 --only bdrln
+        check json 'd["rows"][0]["bytes"] >= 4 * 70 * 64 * 2 and len(d["rows"][0]["groups"]) == 1'
+        check json 'd["rows"][0]["groups"][0]["kernels"][0]["kernel"] == "layernorm"'
+        # What one size fails at leaves the others'.
+        expect 2 'has no group "attention": attention runs as 3' piece attention 1x1x16x12 1x2x16x64 --only forward
+        check json '[(r["shape"], r["form"]) for r in d["rows"] if r["form"] != "memory"] == [("1x2x16x64", "forward")]'
+    fi
     if [ "$device" = "$roof" ]; then
         expect 0 '' bench "$device" --phase forward -o "$file"
         expect 0 '' "$wherry" report --check "$file"

@@ -1,0 +1,197 @@
+/* The kernels for NVIDIA's GPUs where there is none: all groups of both passes against the double reference on the
+ * emulated GPU of tests/emulator, whose OpenCL driver the library takes for NVIDIA's. So what is tested is the whole
+ * way from the choice of a kernel to its arguments, tensor maps and patched text. Skipped without that driver or its
+ * compiler.
+ *
+ *   test_emulated [PART...]   only the cases with all these words in their names; "all" is in every one */
+#include "plan/variants.h"
+#include "runtime/context.h"
+#include "support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+/* Widths that no tile divides, heads of both sizes, and more tiles than the emulated GPU has multiprocessors. */
+static const struct shape {
+    const char *name;
+    uint32_t hidden, heads, feed_forward;
+    wherry_activation activation;
+    bool pre_layernorm;
+    uint32_t lengths[5];
+} shapes[] = {
+    {"heads-64", 192, 3, 264, WHERRY_ACTIVATION_GELU, false, {1, 70, 33, 130}},
+    {"heads-32", 96, 3, 136, WHERRY_ACTIVATION_GELU_TANH, true, {33, 1, 70}},
+    {"tiles", 320, 5, 1032, WHERRY_ACTIVATION_RELU, true, {130, 1, 257, 64}},
+    {"long", 64, 1, 72, WHERRY_ACTIVATION_GELU, false, {700, 3}},
+    {"few", 128, 2, 256, WHERRY_ACTIVATION_GELU, false, {1, 20, 7}},
+};
+
+static const char *const plan_names[] = {"flash", "paper", "unfused"};
+
+struct test_case {
+    char name[96];
+    const struct shape *shape;
+    const char *plan, *gemm;
+    bool train;
+    wherry_save save;
+};
+
+enum { SPARE_TOKENS = 9 }; /* limits are not the batch's own size */
+
+static wherry_context *context;
+static char device_id[64];
+static uint32_t groups_of_rung;
+
+/* The group's kernel is one of those that are tested. */
+static bool judge(const wherry_verify_result *r, void *user)
+{
+    const struct test_case *c = user;
+    const struct variant *variant = variant_find(r->kernel);
+    groups_of_rung += variant && !strcmp(rung_name(variant->rung), c->gemm);
+    if (!r->passed)
+        printf("    %s: %s (%s): nmse %.3g (at most %.3g), largest error %.3g, %llu of %llu not finite, guards %s\n",
+               c->name, r->name, r->kernel, r->nmse, r->tolerance, r->max_error, (unsigned long long)r->not_finite,
+               (unsigned long long)r->values, r->guards_intact ? "intact" : "overwritten");
+    return true;
+}
+
+static void print_log(wherry_log_level level, const char *text, void *user)
+{
+    (void)user;
+    if (level <= WHERRY_LOG_WARNING) fprintf(stderr, "    log: %s\n", text);
+}
+
+#define EXPECT_OK(call)                                                                                                \
+    do {                                                                                                               \
+        wherry_status status_ = (call);                                                                                \
+        if (status_) fail_msg("%s: %s: %s", c->name, wherry_status_name(status_), wherry_last_error(context));         \
+    } while (0)
+
+static void test_one(void **state)
+{
+    const struct test_case *c = *state;
+    const struct shape *s = c->shape;
+    const wherry_model_config config = {.struct_size = sizeof config,
+                                        .layers = 1,
+                                        .hidden = s->hidden,
+                                        .heads = s->heads,
+                                        .feed_forward = s->feed_forward,
+                                        .vocabulary = 101,
+                                        .positions = 1024,
+                                        .token_types = 2,
+                                        .activation = s->activation,
+                                        .pre_layernorm = s->pre_layernorm,
+                                        .pooler = true,
+                                        .epsilon = 1e-12f};
+    wherry_device *device;
+    wherry_model *model;
+    wherry_session *session;
+    wherry_batch batch = support_batch(s->lengths, config.vocabulary, config.token_types, 1);
+    const wherry_training_desc training = {.struct_size = sizeof training, .dropout = 0.1f, .save = c->save};
+    const wherry_session_desc desc = {.struct_size = sizeof desc,
+                                      .max_tokens = batch.offsets[batch.sequences] + SPARE_TOKENS,
+                                      .max_sequences = batch.sequences + 2,
+                                      .dtype = WHERRY_DTYPE_F16,
+                                      .plan = c->plan,
+                                      .pool = WHERRY_POOL_MEAN,
+                                      .keep_intermediates = true,
+                                      .training = c->train ? &training : NULL,
+                                      .gemm = c->gemm};
+    EXPECT_OK(wherry_device_open(context, device_id, &device));
+    EXPECT_OK(wherry_model_create_random(context, &config, 7, &model));
+    EXPECT_OK(wherry_session_create(context, device, model, &desc, &session));
+    EXPECT_OK(wherry_session_prepare(session, NULL, NULL, NULL));
+    wherry_verify_summary summary = {.struct_size = sizeof summary};
+    groups_of_rung = 0;
+    EXPECT_OK(wherry_verify(session, &batch, 2, judge, (void *)c, &summary));
+    assert_true(summary.groups > 0);
+    assert_true(groups_of_rung > 0); /* else nothing was tested */
+    wherry_session_destroy(session);
+    wherry_model_close(model);
+    wherry_device_close(device);
+    support_batch_free(&batch);
+}
+
+/* The emulated device, and what it computes products with. */
+static bool device_find(uint32_t *rungs)
+{
+    wherry_device_info infos[SUPPORT_MAX_DEVICES];
+    size_t count = SUPPORT_MAX_DEVICES;
+    wherry_device *device;
+    if (system("command -v ${CLANG:-clang-14} >/dev/null 2>&1")) {
+        puts("no clang-14 (package clang-14, or set CLANG)");
+        return false;
+    }
+    if (wherry_device_list(context, infos, &count)) return false;
+    for (size_t i = 0; i < count && i < SUPPORT_MAX_DEVICES; i++) {
+        if (strcmp(infos[i].name, "Emulated Hopper") || wherry_device_open(context, infos[i].id, &device)) continue;
+        snprintf(device_id, sizeof device_id, "%s", infos[i].id);
+        *rungs = device->backend->limits(device->handle)->rungs;
+        wherry_device_close(device);
+        return true;
+    }
+    puts("no emulated GPU: run it by ctest, or see tests/CMakeLists.txt");
+    return false;
+}
+
+/* Its kernels are for small sessions. */
+static bool few_fits(const struct shape *s)
+{
+    uint32_t tokens = 0;
+    for (const uint32_t *length = s->lengths; *length; length++) tokens += *length;
+    return tokens + SPARE_TOKENS <= 256;
+}
+
+/* Of each kernel something, in little time: what takes it is the compiler. */
+static const char *const usual[] = {"heads-64 flash wgmma training", "heads-32 flash wgmma training",
+                                    "heads-64 flash mma inference", "heads-32 flash few inference"};
+
+static bool wanted(const char *name, int argc, char **argv)
+{
+    char spaced[128], part[128];
+    snprintf(spaced, sizeof spaced, " %s ", name);
+    for (int i = 1; i < argc; i++) {
+        snprintf(part, sizeof part, " %s ", argv[i]);
+        if (strcmp(argv[i], "all") && !strstr(spaced, part)) return false;
+    }
+    for (size_t i = 0; argc < 2 && i < sizeof usual / sizeof *usual; i++)
+        if (!strcmp(name, usual[i])) return true;
+    return argc > 1;
+}
+
+int main(int argc, char **argv)
+{
+    enum { SHAPES = sizeof shapes / sizeof *shapes, MOST = SHAPES * 3 * 2 * RUNG_COUNT };
+    static struct test_case cases[MOST];
+    static struct CMUnitTest tests[MOST];
+    size_t n = 0;
+    uint32_t rungs = 0;
+    /* No cache: a text that is taken from there is not patched again. */
+    const wherry_context_desc desc = {.struct_size = sizeof desc, .log = print_log, .cache_dir = ""};
+    if (wherry_context_create(&desc, &context)) return 1;
+    if (!device_find(&rungs)) {
+        wherry_context_destroy(context);
+        return 77;
+    }
+    for (size_t s = 0; s < SHAPES; s++)
+        for (size_t p = 0; p < 3; p++)
+            for (int train = 0; train < 2; train++)
+                for (int r = RUNG_TILED + 1; r < RUNG_COUNT; r++) {
+                    struct test_case *c = &cases[n];
+                    if (!(rungs & RUNG_BIT(r)) || (r == RUNG_FEW && !few_fits(&shapes[s]))) continue;
+                    *c = (struct test_case){.shape = &shapes[s],
+                                            .plan = plan_names[p],
+                                            .gemm = rung_name((enum rung)r),
+                                            .train = train,
+                                            .save = (wherry_save)((s + p) % 4)};
+                    snprintf(c->name, sizeof c->name, "%s %s %s %s", c->shape->name, c->plan, c->gemm,
+                             train ? "training" : "inference");
+                    if (wanted(c->name, argc, argv)) tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};
+                }
+    cmocka_set_message_output(CM_OUTPUT_STDOUT);
+    int failed = n ? _cmocka_run_group_tests("emulated", tests, n, NULL, NULL) : 1;
+    wherry_context_destroy(context);
+    return failed != 0;
+}

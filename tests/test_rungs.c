@@ -1,0 +1,312 @@
+/* What computes products: that it can be chosen, that a device without it says so, and that a rung whose check of its
+ * numbers fails is left out, named, and the run still right. */
+#include "kernel/interface.h"
+#include "plan/variants.h"
+#include "runtime/session.h"
+#include "support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static wherry_context *context;
+static char devices[SUPPORT_MAX_DEVICES][64];
+static size_t n_devices;
+
+static const uint32_t lengths[] = {70, 1, 33, 0};
+enum { TOKENS = 104, SEQUENCES = 3, HIDDEN = 128 };
+
+static wherry_model *make_model(void)
+{
+    wherry_model_config config = {.struct_size = sizeof config,
+                                  .layers = 2,
+                                  .hidden = HIDDEN,
+                                  .heads = 2,
+                                  .feed_forward = 256,
+                                  .vocabulary = 101,
+                                  .positions = 128,
+                                  .token_types = 2};
+    wherry_model *model;
+    assert_int_equal(wherry_model_create_random(context, &config, 3, &model), 0);
+    return model;
+}
+
+static wherry_status open_session(wherry_device *device, const wherry_model *model, const char *gemm,
+                                  wherry_dtype dtype, wherry_session **out)
+{
+    const wherry_session_desc desc = {.struct_size = sizeof desc,
+                                      .max_tokens = TOKENS,
+                                      .max_sequences = SEQUENCES,
+                                      .dtype = dtype,
+                                      .pool = WHERRY_POOL_MEAN,
+                                      .gemm = gemm};
+    return wherry_session_create(context, device, model, &desc, out);
+}
+
+static void encode(wherry_session *session, float *out)
+{
+    wherry_batch batch = support_batch(lengths, 101, 2, 5);
+    wherry_status status = wherry_encode(session, &batch, out, SEQUENCES * HIDDEN);
+    if (status) fail_msg("encode: %s", wherry_last_error(context));
+    support_batch_free(&batch);
+}
+
+static double difference(const float *a, const float *b)
+{
+    double d = 0, size = 0;
+    for (int i = 0; i < SEQUENCES * HIDDEN; i++) {
+        d += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        size += (double)b[i] * b[i];
+    }
+    return d / size;
+}
+
+/* ---- the table ---- */
+
+static void test_table(void **state)
+{
+    (void)state;
+    struct device_limits limits = {.f16 = true,
+                                   .shared_bytes = 49152,
+                                   .max_local_size = 1024,
+                                   .compute_units = 132,
+                                   .nvidia_sm = 90,
+                                   .coopmat_m = 16,
+                                   .coopmat_n = 16,
+                                   .coopmat_k = 16,
+                                   .coopmat_subgroup = 32,
+                                   .coopmat2 = true};
+    for (int form = GEMM_NT; form <= GEMM_TN; form++)
+        for (int r = 0; r < RUNG_COUNT; r++) {
+            struct call call = {.kernel = "gemm", .launch = LAUNCH_TILES}, other;
+            const char *why;
+            call_set(&call, CONST_FORM, (uint32_t)form);
+            call_set(&call, CONST_N, 1024);
+            call_set(&call, form == GEMM_TN ? CONST_M : CONST_K, 1024);
+            limits.rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(r);
+            other = call;
+            why = call_tiles(&call, NULL, &limits, true, r == RUNG_FEW ? 128 : 4096, 512);
+            const struct variant *variant = variant_find(call.kernel);
+            if (r == RUNG_TILED || (r == RUNG_FEW && form != GEMM_NT)) {
+                assert_string_equal(call.kernel, "gemm");
+                continue;
+            }
+            assert_non_null(variant);
+            assert_int_equal(variant->rung, r);
+            assert_string_equal(variant->kernel, "gemm");
+            assert_string_equal(why, variant->why);
+            assert_in_range(call_shared_bytes(&call), 1, r >= RUNG_MMA ? 232448 : 101376);
+            call_tiles(&other, NULL, &limits, false, 4096, 512); /* of f32 the portable kernel */
+            assert_string_equal(other.kernel, "gemm");
+        }
+}
+
+/* ---- attention on Hopper ---- */
+
+static struct call attention_call(bool backward, uint32_t heads, uint32_t head_dim, bool odd_rows)
+{
+    struct call call = {.kernel = backward ? "attention_backward" : "attention",
+                        .launch = backward ? LAUNCH_SEQUENCES : LAUNCH_QUERIES};
+    call_set(&call, CONST_HEADS, heads);
+    call_set(&call, CONST_HEAD_DIM, head_dim);
+    call_set(&call, CONST_SCALE, 0x3e000000);
+    call_set(&call, CONST_X_STRIDE, 3 * heads * head_dim + (odd_rows ? 1 : 0));
+    if (!backward) return call;
+    call.arguments[call.n_arguments++] =
+        (struct call_argument){.slot = SLOT_PARTIALS, .written = true, .tensor = TENSOR_SCRATCH};
+    call.arguments[call.n_arguments++] = (struct call_argument){.slot = SLOT_Y, .written = true, .tensor = 1};
+    return call;
+}
+
+static void test_attention(void **state)
+{
+    (void)state;
+    const struct device_limits hopper = {.f16 = true,
+                                         .shared_bytes = 49152,
+                                         .max_local_size = 1024,
+                                         .compute_units = 132,
+                                         .nvidia_sm = 90,
+                                         .rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_WGMMA)};
+    for (int backward = 0; backward < 2; backward++) {
+        const char *portable = backward ? "attention_backward" : "attention";
+        static const struct {
+            uint32_t head_dim;
+            bool f16, odd_rows;
+        } refused[] = {{128, true, false}, {48, true, false}, {64, false, false}, {64, true, true}};
+        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+            struct call call = attention_call(backward, 16, refused[i].head_dim, refused[i].odd_rows);
+            assert_non_null(call_tiles(&call, NULL, &hopper, refused[i].f16, 4096, 512)); /* says why */
+            assert_string_equal(call.kernel, portable);
+        }
+        for (uint32_t head_dim = 32; head_dim <= 64; head_dim += 32) {
+            struct call call = attention_call(backward, 16, head_dim, false);
+            assert_non_null(call_tiles(&call, NULL, &hopper, true, 4096, 512));
+            assert_string_equal(variant_find(call.kernel)->kernel, portable);
+            assert_int_equal(call_get(&call, CONST_GROUPS, 0), 132);
+            assert_in_range(call_shared_bytes(&call), 49152, 232448);
+        }
+    }
+    /* Where the queries' sums stay in shared memory and one part has all keys, nothing is left to add. */
+    static const struct {
+        uint64_t rows;
+        uint32_t longest, parts, query_rows;
+        int calls;
+    } passes[] = {{16384, 512, 1, 512, 1}, {4096, 512, 1, 512, 1},  {512, 512, 4, 512, 2},
+                  {12288, 96, 1, 192, 1},  {32768, 16384, 4, 0, 2}, {131072, 2048, 1, 0, 2}};
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+        struct call calls[GROUP_MAX_CALLS] = {attention_call(true, 16, 64, false), {.kernel = "attention_dq"}};
+        int count = 2;
+        call_tiles(&calls[0], NULL, &hopper, true, passes[i].rows, passes[i].longest);
+        calls_divide(calls, &count, &hopper, true, passes[i].rows);
+        assert_int_equal(count, passes[i].calls);
+        assert_int_equal(call_get(&calls[0], CONST_PARTS, 0), passes[i].parts);
+        assert_int_equal(call_get(&calls[0], CONST_QUERY_ROWS, 1), passes[i].query_rows);
+        assert_in_range(call_shared_bytes(&calls[0]), 116736, 232448); /* more than half of a multiprocessor's */
+        uint64_t scratch = count == 1 ? 0 : passes[i].parts * passes[i].rows * 16 * 64 * sizeof(float);
+        assert_int_equal(call_scratch_bytes(&calls[0], passes[i].rows), scratch);
+        if (count == 1) continue;
+        call_tiles(&calls[1], &calls[0], &hopper, true, passes[i].rows, passes[i].longest);
+        assert_int_equal(call_get(&calls[1], CONST_PARTS, 0), passes[i].parts);
+        assert_int_equal(call_get(&calls[1], CONST_TILE_M, 0), 128);
+    }
+}
+
+/* ---- choosing by name ---- */
+
+static void test_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"coopmat", "mma", "wgmma", "few"};
+    wherry_model *model = make_model();
+    for (size_t d = 0; d < n_devices; d++) {
+        wherry_device *device;
+        wherry_session *session;
+        assert_int_equal(wherry_device_open(context, devices[d], &device), 0);
+        const struct device_limits *limits = device->backend->limits(device->handle);
+        assert_int_equal(open_session(device, model, "fast", WHERRY_DTYPE_F32, &session),
+                         WHERRY_STATUS_INVALID_ARGUMENT);
+        assert_non_null(strstr(wherry_last_error(context), "\"fast\""));
+        if (open_session(device, model, "tiled", WHERRY_DTYPE_F32, &session))
+            fail_msg("%s", wherry_last_error(context));
+        assert_int_equal(session->library, LIBRARY_REFUSED);
+        wherry_session_destroy(session);
+        for (int r = RUNG_COOPMAT; r < RUNG_COUNT; r++) {
+            assert_int_equal(open_session(device, model, names[r - RUNG_COOPMAT], WHERRY_DTYPE_F32, &session),
+                             WHERRY_STATUS_UNSUPPORTED); /* they multiply f16 */
+            if (!limits->f16) continue;
+            wherry_status status = open_session(device, model, names[r - RUNG_COOPMAT], WHERRY_DTYPE_F16, &session);
+            if (limits->rungs & RUNG_BIT(r)) {
+                if (status) fail_msg("%s: %s", devices[d], wherry_last_error(context));
+                assert_int_equal(session->device_limits.rungs, RUNG_BIT(RUNG_TILED) | RUNG_BIT(r));
+                wherry_session_destroy(session);
+            } else {
+                assert_int_equal(status, WHERRY_STATUS_UNSUPPORTED);
+                assert_non_null(strstr(wherry_last_error(context), names[r - RUNG_COOPMAT]));
+            }
+        }
+        if (limits->f16)
+            assert_int_equal(open_session(device, model, "clblast", WHERRY_DTYPE_F16, &session),
+                             WHERRY_STATUS_UNSUPPORTED);
+        wherry_device_close(device);
+    }
+    wherry_model_close(model);
+}
+
+/* Every way to compute products gives the same embeddings, as near as f16 goes. */
+static void test_same(void **state)
+{
+    (void)state;
+    wherry_model *model = make_model();
+    for (size_t d = 0; d < n_devices; d++) {
+        wherry_device *device;
+        float tiled[SEQUENCES * HIDDEN], got[SEQUENCES * HIDDEN];
+        assert_int_equal(wherry_device_open(context, devices[d], &device), 0);
+        const struct device_limits *limits = device->backend->limits(device->handle);
+        for (int r = 0; r < RUNG_COUNT && limits->f16; r++) {
+            wherry_session *session;
+            if (!(limits->rungs & RUNG_BIT(r))) continue;
+            assert_int_equal(open_session(device, model, rung_name((enum rung)r), WHERRY_DTYPE_F16, &session), 0);
+            encode(session, r ? got : tiled);
+            if (r) assert_true(difference(got, tiled) < 1e-5);
+            wherry_session_destroy(session);
+        }
+        wherry_device_close(device);
+    }
+    wherry_model_close(model);
+}
+
+/* ---- a check that fails ---- */
+
+static const struct backend *honest;
+
+/* The device seems to have computed something else. */
+static bool read_wrong(struct backend_device *device, struct buffer *buffer, uint64_t offset, void *data,
+                       uint64_t bytes, struct error *e)
+{
+    TRY(honest->buffer_read(device, buffer, offset, data, bytes, e));
+    for (uint64_t i = 1; i < bytes; i += 64) ((unsigned char *)data)[i] ^= 0x04;
+    return true;
+}
+
+static bool noted(const wherry_session *session, const char *a, const char *b)
+{
+    const char *note;
+    for (size_t i = 0; (note = wherry_session_note(session, i)); i++)
+        if (strstr(note, a) && strstr(note, b)) return true;
+    return false;
+}
+
+static void test_failing_check(void **state)
+{
+    (void)state;
+    wherry_model *model = make_model();
+    size_t tested = 0;
+    for (size_t d = 0; d < n_devices; d++) {
+        wherry_device *device;
+        wherry_session *session;
+        float tiled[SEQUENCES * HIDDEN], got[SEQUENCES * HIDDEN];
+        assert_int_equal(wherry_device_open(context, devices[d], &device), 0);
+        const struct device_limits *limits = device->backend->limits(device->handle);
+        if (limits->f16 && limits->rungs != RUNG_BIT(RUNG_TILED)) {
+            tested++;
+            assert_int_equal(open_session(device, model, "tiled", WHERRY_DTYPE_F16, &session), 0);
+            encode(session, tiled);
+            wherry_session_destroy(session);
+            honest = device->backend;
+            struct backend lying = *honest;
+            lying.buffer_read = read_wrong;
+            device->backend = &lying;
+            memset(context->checks, 0, sizeof context->checks);
+            assert_int_equal(open_session(device, model, NULL, WHERRY_DTYPE_F16, &session), 0);
+            assert_int_equal(session->device_limits.rungs, RUNG_BIT(RUNG_TILED));
+            for (int r = RUNG_TILED + 1; r < RUNG_COUNT; r++)
+                if (limits->rungs & RUNG_BIT(r))
+                    assert_true(noted(session, rung_name((enum rung)r), limits->cpu ? "a CPU's" : "check fails"));
+            encode(session, got);
+            assert_memory_equal(got, tiled, sizeof got);
+            wherry_session_destroy(session);
+            for (int r = RUNG_TILED + 1; r < RUNG_COUNT; r++)
+                if (limits->rungs & RUNG_BIT(r))
+                    assert_int_equal(open_session(device, model, rung_name((enum rung)r), WHERRY_DTYPE_F16, &session),
+                                     WHERRY_STATUS_VERIFY_FAILED);
+            device->backend = honest;
+            memset(context->checks, 0, sizeof context->checks);
+        }
+        wherry_device_close(device);
+    }
+    wherry_model_close(model);
+    if (!tested) skip();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_attention),
+                                       cmocka_unit_test(test_names), cmocka_unit_test(test_same),
+                                       cmocka_unit_test(test_failing_check)};
+    if (!(context = support_context(NULL, devices, &n_devices))) return 1;
+    cmocka_set_message_output(CM_OUTPUT_STDOUT);
+    int failed = cmocka_run_group_tests_name("rungs", tests, NULL, NULL);
+    wherry_context_destroy(context);
+    return failed;
+}

@@ -1,0 +1,206 @@
+/* What needs no Hopper to be right about its products: which calls are taken, tiles and tensor maps, parts of a
+ * weight's gradient, and the patch that turns NVIDIA's PTX into Hopper's. */
+#include "kernel/interface.h"
+#include "plan/variants.h"
+#ifdef WHERRY_HAVE_OPENCL
+#include "backends/opencl/opencl.h"
+#endif
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct device_limits hopper = {.f16 = true,
+                                            .shared_bytes = 49152,
+                                            .max_local_size = 1024,
+                                            .nvidia_sm = 90,
+                                            .compute_units = 132,
+                                            .rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_WGMMA)};
+
+/* y [rows or m][n] with sums of k, where rows are no constant. */
+static void make_call(struct call *call, uint32_t form, uint32_t m, uint32_t n, uint32_t k)
+{
+    *call = (struct call){.kernel = "gemm", .launch = LAUNCH_TILES};
+    call->arguments[call->n_arguments++] = (struct call_argument){.slot = SLOT_Y, .written = true};
+    call_set(call, CONST_FORM, form);
+    call_set(call, CONST_N, n);
+    if (form == GEMM_TN)
+        call_set(call, CONST_M, m);
+    else
+        call_set(call, CONST_K, k);
+}
+
+static void assert_map(const struct call_map *map, uint8_t slot, uint32_t rows, uint32_t columns, uint32_t stride,
+                       uint32_t offset, uint32_t box_rows)
+{
+    assert_int_equal(map->slot, slot);
+    assert_int_equal(map->rows, rows);
+    assert_int_equal(map->columns, columns);
+    assert_int_equal(map->stride, stride);
+    assert_int_equal(map->offset, offset);
+    assert_int_equal(map->box_rows, box_rows);
+    assert_int_equal(map->box_columns, 64);
+}
+
+static void assert_tile(const struct call *call, uint32_t m, uint32_t n)
+{
+    assert_string_equal(call->kernel, "gemm_wgmma");
+    assert_int_equal(call_get(call, CONST_TILE_M, 0), m);
+    assert_int_equal(call_get(call, CONST_TILE_N, 0), n);
+    assert_int_equal(call_get(call, CONST_GROUPS, 0), 132);
+    assert_int_equal(call_get(call, CONST_LOCAL_SIZE, 0), m == 192 ? 640 : m >= 128 ? 512 : 384);
+}
+
+static void test_large(void **state)
+{
+    (void)state;
+    struct call call;
+    make_call(&call, GEMM_NT, 0, 3072, 1024);
+    call_set(&call, CONST_X_STRIDE, 1536);
+    call_set(&call, CONST_X_OFFSET, 512);
+    call_tiles(&call, NULL, &hopper, true, 4096, 512);
+    assert_tile(&call, 128, 256);
+    assert_int_equal(call.n_maps, 2);
+    assert_map(&call.maps[0], SLOT_X, 0, 1024, 1536, 512, 128);
+    assert_map(&call.maps[1], SLOT_W, 3072, 1024, 1024, 0, 256);
+
+    /* The gradient of the input: w's rows are k. */
+    make_call(&call, GEMM_NN, 0, 1024, 3072);
+    call_set(&call, CONST_COLUMN_SUMS, 1);
+    call_tiles(&call, NULL, &hopper, true, 4096, 512);
+    assert_tile(&call, 128, 256);
+    assert_int_equal(call_get(&call, CONST_PART_ROWS, 0), 128);
+    assert_map(&call.maps[0], SLOT_X, 0, 3072, 3072, 0, 128);
+    assert_map(&call.maps[1], SLOT_W, 3072, 1024, 1024, 0, 64);
+}
+
+static void test_small(void **state)
+{
+    (void)state;
+    struct call call;
+    make_call(&call, GEMM_NT, 0, 384, 384);
+    call_tiles(&call, NULL, &hopper, true, 32, 32);
+    assert_tile(&call, 64, 64);
+    /* 384 columns are one and a half of 256. */
+    make_call(&call, GEMM_NT, 0, 384, 1536);
+    call_tiles(&call, NULL, &hopper, true, 8192, 128);
+    assert_tile(&call, 128, 192);
+}
+
+static void test_weight(void **state)
+{
+    (void)state;
+    struct call calls[GROUP_MAX_CALLS];
+    int count = 1;
+    /* 32 of the largest tiles would leave most multiprocessors idle. */
+    make_call(&calls[0], GEMM_TN, 1024, 1024, 0);
+    call_tiles(&calls[0], NULL, &hopper, true, 4096, 512);
+    calls_divide(calls, &count, &hopper, true, 4096);
+    assert_int_equal(count, 2);
+    assert_tile(&calls[0], 128, 128);
+    assert_int_equal(call_get(&calls[0], CONST_PART_ROWS, 0), 2048);
+    assert_map(&calls[0].maps[0], SLOT_X, 0, 1024, 1024, 0, 64);
+    assert_map(&calls[0].maps[1], SLOT_W, 0, 1024, 1024, 0, 64);
+    assert_string_equal(calls[1].kernel, "reduce");
+    assert_int_equal(call_get(&calls[1], CONST_PART_ROWS, 0), 2048);
+    /* 128 tiles of 192 rows need no parts. */
+    count = 1;
+    make_call(&calls[0], GEMM_TN, 3072, 1024, 0);
+    call_tiles(&calls[0], NULL, &hopper, true, 4096, 512);
+    calls_divide(calls, &count, &hopper, true, 4096);
+    assert_int_equal(count, 1);
+    assert_tile(&calls[0], 192, 128);
+}
+
+/* A part ends where a slab does, whatever the rows: else it would take rows of the next one. */
+static void test_parts(void **state)
+{
+    (void)state;
+    for (uint64_t rows = 1; rows < 40000; rows = rows * 5 / 3 + 7) {
+        struct call calls[GROUP_MAX_CALLS];
+        int count = 1;
+        make_call(&calls[0], GEMM_TN, 768, 768, 0);
+        call_tiles(&calls[0], NULL, &hopper, true, rows, 512);
+        calls_divide(calls, &count, &hopper, true, rows);
+        assert_true(count == 1 || call_get(&calls[0], CONST_PART_ROWS, 1) % 64 == 0);
+    }
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    struct call call;
+    make_call(&call, GEMM_NT, 0, 100, 64);
+    const char *reason = call_tiles(&call, NULL, &hopper, true, 512, 512);
+    assert_string_equal(call.kernel, "gemm");
+    assert_non_null(reason);
+    make_call(&call, GEMM_NT, 0, 128, 64);
+    call_tiles(&call, NULL, &hopper, false, 512, 512);
+    assert_string_equal(call.kernel, "gemm");
+    struct device_limits other = hopper;
+    other.rungs = RUNG_BIT(RUNG_TILED);
+    make_call(&call, GEMM_NT, 0, 128, 64);
+    reason = call_tiles(&call, NULL, &other, true, 512, 512);
+    assert_string_equal(call.kernel, "gemm");
+    assert_non_null(strstr(reason, "round of work-groups")); /* the portable kernel's own, nothing refused it */
+}
+
+/* What a multiprocessor of Hopper has, and slabs enough that one is loaded while another is multiplied. */
+static void test_shared(void **state)
+{
+    (void)state;
+    static const uint32_t columns[] = {64, 128, 384, 768, 1024, 3072};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        for (uint32_t form = GEMM_NT; form <= GEMM_TN; form++)
+            for (uint32_t rows = 1; rows <= 65536; rows *= 4) {
+                struct call call;
+                make_call(&call, form, 768, columns[i], 768);
+                if (form == GEMM_NN) call_set(&call, CONST_COLUMN_SUMS, 1);
+                call_tiles(&call, NULL, &hopper, true, rows, 512);
+                size_t slab = (call_get(&call, CONST_TILE_M, 0) + call_get(&call, CONST_TILE_N, 0)) * 128;
+                assert_in_range(call_shared_bytes(&call), 3 * slab, 232448);
+            }
+}
+
+#ifdef WHERRY_HAVE_OPENCL
+static const char *patched(const char *text, char *out, size_t room)
+{
+    size_t size = strlen(text);
+    memset(out, '#', room);
+    memcpy(out, text, size);
+    if (!opencl_patch_ptx(out, &size)) return NULL;
+    assert_true(size < room);
+    out[size] = 0;
+    return out;
+}
+
+static void test_patch(void **state)
+{
+    (void)state;
+    char out[256];
+    assert_string_equal(patched(".target sm_90, texmode_independent\n.entry a()\n.reqntid 128, 1, 1\n{\n//@wgmma.x;\n}",
+                                out, sizeof out),
+                        ".target sm_90a, texmode_independent\n.entry a()\n.reqntid 128, 1, 1\n{\n   wgmma.x;\n}");
+    /* Without the line the assembler ignores setmaxnreg. */
+    assert_string_equal(patched(".target sm_90\n.reqntid 512, 1, 1\n{\n//@setmaxnreg.inc 8;\n}", out, sizeof out),
+                        ".target sm_90a\n.reqntid 512, 1, 1\n.minnctapersm 1\n{\n   setmaxnreg.inc 8;\n}");
+    assert_null(patched(".target sm_90\n{\nadd;\n}", out, sizeof out));
+    assert_null(patched(".target sm_80\n{\n//@wgmma.x;\n}", out, sizeof out));
+    assert_null(patched(".target sm_90a\n{\n//@wgmma.x;\n}", out, sizeof out));
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_large), cmocka_unit_test(test_small),   cmocka_unit_test(test_weight),
+        cmocka_unit_test(test_parts), cmocka_unit_test(test_refused), cmocka_unit_test(test_shared),
+#ifdef WHERRY_HAVE_OPENCL
+        cmocka_unit_test(test_patch),
+#endif
+    };
+    cmocka_set_message_output(CM_OUTPUT_STDOUT);
+    return cmocka_run_group_tests_name("wgmma", tests, NULL, NULL);
+}
