@@ -11,8 +11,12 @@
 #   LAYERS   shapes of one layer of BERT-large in training, as BATCHxSEQ or BATCHxSEQ:PLAN (default: "8x512 96x128
 #            64x512:flash 1x128", all but the third in all plans; "": none)
 #   ROOF     "no": leaves out `wherry roof`; the benches measure ceilings themselves (default: yes)
+#   PEERS    "yes": also single products, attention and layernorms of many sizes, here and in PyTorch, and peers.json
+#            and peers.md from all results (bench/peers/compare.py); "only": nothing but what these need (default: no)
+#   GEMMS, ATTENTIONS, NORMS, LENGTHS  sizes of these, with commas (default: those of issue 5)
 #   PROCESSES  how many processes measure the first of LAYERS once more, plan flash, to see how well that repeats
 #            (default: 5; 0: none)
+#   LIMIT    seconds that one command may take before it is ended and counts as failed (default: 600)
 #   DTYPE    storage type of the benches (default: f16)
 #   DEBS     folder of Debian packages with loaders and libraries, unpacked into OUT and used from there: for machines
 #            that have a driver and nothing else. NVIDIA's driver is registered for OpenCL and Vulkan where it is not.
@@ -30,8 +34,21 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-build/release} out=${OUT:-build/gpu} dtype=${DTYPE:-f16}
 tests=${TESTS-test_groups test_training test_encode test_golden}
 bench=${BENCH-minilm-l6:1x32 minilm-l6:8x128 minilm-l6:64x128 minilm-l6:256x256 bert-base:64x128 bert-base:32x512}
-layers=${LAYERS-8x512 96x128 64x512:flash 1x128} roof=${ROOF:-yes} processes=${PROCESSES-5}
+layers=${LAYERS-8x512 96x128 64x512:flash 1x128} roof=${ROOF:-yes} processes=${PROCESSES-5} peers=${PEERS:-no}
+# What is measured of each record: everything, or times alone.
+record_options=() only=''
+if [ "$peers" = only ]; then
+    tests='' bench='bert-base:32x512 minilm-l6:64x128 minilm-l6:1x32' layers='8x512:flash 96x128:flash' processes=0
+    record_options=(--roof no --caches warm) only=dram.copy
+fi
+gemms=8192x8192x8192,4096x4096x4096,4096x1024x1024,4096x3072x1024,4096x4096x1024,4096x1024x4096
+gemms=${GEMMS:-$gemms,16384x768x768,16384x3072x768,16384x768x3072}
+attentions=${ATTENTIONS:-32x16x512x64} norms=${NORMS:-65536x1024}
+# 32768 tokens in sequences of 128 to 16384; and half of them.
+lengths=256x16x128x64,64x16x512x64,16x16x2048x64,4x16x8192x64,2x16x16384x64
+lengths=${LENGTHS:-$lengths,128x16x128x64}
 
+limited() { timeout "${LIMIT:-600}" "$@"; }
 say() { printf '\n== %s (at %d s)\n' "$*" "$SECONDS"; }
 die() {
     printf 'gpu: %s\n' "$*" >&2
@@ -125,23 +142,25 @@ if python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/de
 
 # One layer of BERT-large in training.
 bench_layer() { # DEVICE BATCHxSEQ PLAN FILE
-    "$build/wherry" bench layer --config bert-large --batch "${2%x*}" --seq "${2#*x}" --device "$1" --dtype "$dtype" \
-        --plan "$3" --phase both --activation relu --dropout 0.1 --json -o "$4"
+    limited "$build/wherry" bench layer --config bert-large --batch "${2%x*}" --seq "${2#*x}" --device "$1" --dtype "$dtype" \
+        --plan "$3" --phase both --activation relu --dropout 0.1 "${record_options[@]}" --json -o "$4"
 }
 
 rm -rf "$out/repeat"
 rm -f "$out"/roof-*.json "$out"/bench-*.json "$out"/layer-*.json "$out"/pytorch*.json
+rm -f "$out"/gemm-*.json "$out"/attention-*.json "$out"/norm-*.json "$out"/lengths-*.json "$out"/peers.*
 for device in $devices; do
     [ "$roof" = yes ] || break
     say "roof $device"
-    "$build/wherry" roof --device "$device" --json -o "$out/roof-${device/:/-}.json" || failed="$failed roof:$device"
+    limited "$build/wherry" roof ${only:+--only "$only"} --device "$device" --json \
+        -o "$out/roof-${device/:/-}.json" || failed="$failed roof:$device"
 done
 for shape in $bench; do
     model=${shape%%:*} size=${shape#*:}
     say "bench $model $size"
     for device in $devices; do
-        "$build/wherry" bench --config "$model" --batch "${size%x*}" --seq "${size#*x}" --device "$device" \
-            --dtype "$dtype" --json -o "$out/bench-$model-$size-${device/:/-}.json" ||
+        limited "$build/wherry" bench --config "$model" --batch "${size%x*}" --seq "${size#*x}" --device "$device" \
+            --dtype "$dtype" "${record_options[@]}" --json -o "$out/bench-$model-$size-${device/:/-}.json" ||
             failed="$failed bench:$model:$size:$device"
     done
 done
@@ -168,25 +187,45 @@ if [ -n "$layers" ] && [ "$processes" -gt 1 ]; then
     done >"$out/repeat.md"
     cat "$out/repeat.md"
 fi
-if [ "$roof" = yes ] && command -v clpeak >/dev/null 2>&1; then
+# Single groups of one size after the other: the clocks are warm from the one before.
+bench_pieces() { # DEVICE NAME PIECE SIZES OPTION...
+    # shellcheck disable=SC2086 # a list
+    limited "$build/wherry" bench "$3" ${4//,/ } --device "$1" --dtype "$dtype" --warm 0.15 --json \
+        -o "$out/$2-${1/:/-}.json" "${@:5}" || failed="$failed $2:$1"
+}
+for device in $devices; do
+    [ "$peers" != no ] || break
+    say "products, attention and layernorms alone, $device"
+    bench_pieces "$device" gemm gemm "$gemms"
+    bench_pieces "$device" attention attention "$attentions"
+    bench_pieces "$device" norm norm "$norms"
+    bench_pieces "$device" lengths attention "$lengths" --only forward
+done
+if [ "$roof" = yes ] && [ "$peers" != only ] && command -v clpeak >/dev/null 2>&1; then
     say "clpeak"
     clpeak --global-bandwidth --compute-sp | tee "$out/clpeak.txt" || failed="$failed clpeak"
 fi
 if [ "$roof" = yes ] && [ "$torch" = yes ]; then
     say "PyTorch, copies and products"
-    python3 bench/peers/pytorch_roof.py --out "$out/pytorch_roof.json" || failed="$failed pytorch_roof"
+    limited python3 bench/peers/pytorch_roof.py ${only:+--only copy} --out "$out/pytorch_roof.json" ||
+        failed="$failed pytorch_roof"
 fi
 if [ -n "$bench" ] && [ "$torch" = yes ]; then
     say "PyTorch, encoders"
-    python3 bench/peers/pytorch_encoder.py --shapes "${bench// /,}" --out "$out/pytorch.json" ||
+    limited python3 bench/peers/pytorch_encoder.py --shapes "${bench// /,}" --out "$out/pytorch.json" ||
         failed="$failed pytorch"
 fi
 if [ -n "$layers" ] && [ "$torch" = yes ]; then
     say "PyTorch, one layer in training"
     shapes=''
     for shape in $layers; do shapes="$shapes,bert-large:${shape%%:*}"; done
-    python3 bench/peers/pytorch_layer.py --shapes "${shapes#,}" --out "$out/pytorch_layer.json" ||
+    limited python3 bench/peers/pytorch_layer.py --shapes "${shapes#,}" --out "$out/pytorch_layer.json" ||
         failed="$failed pytorch_layer"
+fi
+if [ "$peers" != no ] && [ "$torch" = yes ]; then
+    say "PyTorch, products, attention and layernorms alone"
+    limited python3 bench/peers/pytorch_pieces.py --gemm "$gemms" --attention "$attentions" --norm "$norms" \
+        --out "$out/pytorch_pieces.json" || failed="$failed pytorch_pieces"
 fi
 say "results"
 shopt -s nullglob
@@ -197,4 +236,8 @@ if [ ${#records[@]} -gt 0 ]; then
     "$build/wherry" report --check "${records[@]}" || failed="$failed check"
 fi
 if [ -n "$bench$layers" ]; then python3 bench/table.py "$out" | tee "$out/table.md"; fi
+if [ "$peers" != no ]; then
+    say "against PyTorch"
+    python3 bench/peers/compare.py "$out" --command "PEERS=$peers scripts/gpu.sh" || failed="$failed compare"
+fi
 [ -z "$failed" ] || die "failed:$failed"

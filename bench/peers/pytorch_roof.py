@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What PyTorch reaches of this machine's CUDA device where memory or arithmetic alone counts: beside `wherry roof`.
 
-Usage: pytorch_roof.py [--out FILE] [--repeats N]
+Usage: pytorch_roof.py [--out FILE] [--repeats N] [--only PIECE,...]
 
 copy   y = x, f16, 2 GiB each: read and written bytes are both counted
 read   the largest element of 2 GiB of f32
@@ -57,10 +57,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out")
     parser.add_argument("--repeats", type=int, default=50)
+    parser.add_argument("--only", default=",".join(PIECES), help="of " + ", ".join(PIECES))
     args = parser.parse_args()
+    unknown = set(args.only.split(",")) - set(PIECES)
+    if unknown:
+        parser.error(f"--only: there is no {', '.join(sorted(unknown))}")
     result = {"run": timing.run_facts(), "rows": []}
     torch.backends.cuda.matmul.allow_tf32 = False
     for what, make in PIECES.items():
+        if what not in args.only.split(","):
+            continue
         row = {"what": what, "repeats": args.repeats}
         function, amount, unit = make()
         (times,) = timing.device_times([function], args.repeats)

@@ -11,15 +11,15 @@ import torch
 WARM_SECONDS = 0.5
 
 
-def warm(function):
+def warm(function, seconds=WARM_SECONDS):
     """Clocks rise in this time."""
-    end = time.perf_counter() + WARM_SECONDS
+    end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         function()
         torch.cuda.synchronize()
 
 
-def device_times(functions, repeats):
+def device_times(functions, repeats, warm_seconds=WARM_SECONDS):
     """One list of ms for each of the functions, which are called one behind the other."""
 
     def once():
@@ -29,7 +29,7 @@ def device_times(functions, repeats):
             event.record()
 
     events = [torch.cuda.Event(enable_timing=True) for _ in range(len(functions) + 1)]
-    warm(once)
+    warm(once, warm_seconds)
     times = [[] for _ in functions]
     for _ in range(repeats):
         once()
@@ -77,6 +77,7 @@ def run_facts(**more):
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
         "python": platform.python_version(),
         "dtype": "float16",
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
