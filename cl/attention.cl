@@ -14,16 +14,6 @@
 #endif
 #include "attention.h"
 
-#ifndef Y_STRIDE
-#define Y_STRIDE HEAD_DIM
-#endif
-#ifndef Y_OFFSET
-#define Y_OFFSET 0
-#endif
-#ifndef LSE
-#define LSE LSE_NONE
-#endif
-
 /* Keys and weights take turns in the same memory, so do values and what the work-items of a row tell each other. */
 #define ROW_QUADS (THREADS_N * QUADS_M)
 #define TILE_WP_QUADS (TILE_W_QUADS > TILE_P_QUADS ? TILE_W_QUADS : TILE_P_QUADS)
@@ -34,30 +24,9 @@
 
 #define LN2 0.693147181f
 
-/* clang-format off */
-__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void attention(INPUT_OF(uint, batch)
-    , INPUT(x)
-    , INPUT(w)
-    , INPUT(v)
-#if LSE == LSE_WRITE
-    , OUTPUT_OF(float, lse)
-#endif
-    , OUTPUT(y)
-#if DROPOUT > 0
-    , const uint site
-#endif
-)
-/* clang-format on */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention(ATTENTION_ARGUMENTS)
 {
-    BEGIN_OF(uint, batch);
-    BEGIN(x);
-    BEGIN(w);
-    BEGIN(v);
-#if LSE == LSE_WRITE
-    BEGIN_OUTPUT_OF(float, lse);
-#endif
-    BEGIN_OUTPUT(y);
+    BEGIN_ATTENTION;
     __local float4 x_tile[TILE_X_QUADS];   /* [channel][row] */
     __local float4 wp_tile[TILE_WP_QUADS]; /* keys [channel][key], weights [key][row] */
     __local float4 vr_tile[TILE_VR_QUADS]; /* values [key][channel], statistics [work-item of a row][row] */

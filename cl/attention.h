@@ -8,34 +8,8 @@
  * channels. */
 #include "product.h"
 #include "dropout.h"
+#include "attention_arguments.h"
 
-#ifndef HEADS
-#define HEADS 1
-#endif
-#ifndef HEAD_DIM
-#define HEAD_DIM 32
-#endif
-#ifndef SCALE
-#define SCALE 0x3f800000
-#endif
-#ifndef X_STRIDE
-#define X_STRIDE HEAD_DIM
-#endif
-#ifndef X_OFFSET
-#define X_OFFSET 0
-#endif
-#ifndef W_STRIDE
-#define W_STRIDE HEAD_DIM
-#endif
-#ifndef W_OFFSET
-#define W_OFFSET 0
-#endif
-#ifndef V_STRIDE
-#define V_STRIDE HEAD_DIM
-#endif
-#ifndef V_OFFSET
-#define V_OFFSET 0
-#endif
 #ifndef TILE_V
 #define TILE_V 32
 #endif

@@ -36,32 +36,9 @@
 #define PARTIAL(row, p)                                                                                                \
     *(__global float4 *)(partials + (partials_at + (query0 + (row)) * GRADIENT_STRIDE + (p)))
 
-/* clang-format off */
-__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void attention_backward(INPUT_OF(uint, batch)
-    , INPUT(x)
-    , INPUT(w)
-    , INPUT(v)
-    , INPUT_OF(float, lse)
-    , INPUT_OF(float, delta)
-    , INPUT(gradient)
-    , OUTPUT_OF(float, partials)
-    , OUTPUT(y)
-#if DROPOUT > 0
-    , const uint site
-#endif
-)
-/* clang-format on */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_backward(ATTENTION_BACKWARD_ARGUMENTS)
 {
-    BEGIN_OF(uint, batch);
-    BEGIN(x);
-    BEGIN(w);
-    BEGIN(v);
-    BEGIN_OF(float, lse);
-    BEGIN_OF(float, delta);
-    BEGIN(gradient);
-    BEGIN_OUTPUT_OF(float, partials);
-    BEGIN_OUTPUT(y);
+    BEGIN_ATTENTION_BACKWARD;
     /* Slabs: keys and values [channel][key], queries and gradients [channel][query]. Later weights [query][key] or
      * [key][query] and, behind them, a slab of what they are multiplied with, [query or key][channel]. */
     __local float4 tile[TILE_QUADS];

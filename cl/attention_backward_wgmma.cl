@@ -8,7 +8,6 @@
  * partial sums' memory; the second warpgroup adds behind the first, always the same work-items to an element. A third
  * warpgroup copies queries and gradients ahead and draws dropout's decisions. Order and partners of all sums are of the
  * own sequence alone. */
-#include "attention_wgmma.h"
 
 #ifndef PARTS
 #define PARTS 1
@@ -16,6 +15,10 @@
 #ifndef QUERY_ROWS
 #define QUERY_ROWS 0
 #endif
+#if QUERY_ROWS > 0 && PARTS == 1
+#define NO_PARTIALS /* the queries' sums are their gradient */
+#endif
+#include "attention_wgmma.h"
 #define TILE_KEYS 128
 #define TILE_QUERIES 64
 #define CONSUMERS (2 * WARPGROUP)
@@ -27,7 +30,6 @@
 #define SUMS (HEAD_DIM / 2)    /* of a work-item, of 64 keys */
 #define QUERY_SUMS (HEAD_DIM / 2)
 #define GRADIENT_STRIDE (HEADS * HEAD_DIM)
-#define PARTIAL_SUMS (QUERY_ROWS == 0 || PARTS > 1) /* else the queries' sums are their gradient */
 #define DRAWS (TILE_KEYS / 16 * TILE_QUERIES / COPIERS) /* of 16 keys' decisions by a copying work-item */
 #define KEYS_BYTES (TILE_KEYS * ROW_BYTES)
 #define QUERIES_BYTES (TILE_QUERIES * ROW_BYTES)
@@ -86,7 +88,7 @@ INLINE void add_queries(__local float4 *query_sums, const uint added, const uint
     __local float4 *mine = query_sums +
                            (QUERY_ROWS > 0 ? step : count % SLOTS) * (QUERY_SUMS / 4) * WARPGROUP +
                            local_number() % WARPGROUP;
-#if PARTIAL_SUMS
+#ifndef NO_PARTIALS
     __global float2 *to = (__global float2 *)(partials + (((size_t)at.part * at.tokens + at.first + row) *
                                                               GRADIENT_STRIDE +
                                                           channel + lane % 4 * 2));
@@ -119,7 +121,7 @@ INLINE void add_queries(__local float4 *query_sums, const uint added, const uint
         if (!second) warp_arrive(added + count % ADDED * 8);
         return;
     }
-#if PARTIAL_SUMS
+#ifndef NO_PARTIALS
     UNROLL
     for (uint i = 0; i < QUERY_SUMS / 2; i++) {
         float2 all = (float2)(sum[i * 2], sum[i * 2 + 1]);
@@ -136,38 +138,9 @@ INLINE void add_queries(__local float4 *query_sums, const uint added, const uint
 #endif
 }
 
-/* clang-format off */
-__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void attention_backward_wgmma(INPUT_OF(uint, batch)
-    , INPUT(x)
-    , INPUT(w)
-    , INPUT(v)
-    , INPUT_OF(float, lse)
-    , INPUT_OF(float, delta)
-    , INPUT(gradient)
-#if PARTIAL_SUMS
-    , OUTPUT_OF(float, partials)
-#endif
-    , OUTPUT(y)
-#if DROPOUT > 0
-    , const uint site
-#endif
-)
-/* clang-format on */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_backward_wgmma(ATTENTION_BACKWARD_ARGUMENTS)
 {
-    BEGIN_OF(uint, batch);
-    BEGIN(x);
-    BEGIN(w);
-    BEGIN(v);
-    BEGIN_OF(float, lse);
-    BEGIN_OF(float, delta);
-    BEGIN(gradient);
-#if PARTIAL_SUMS
-    BEGIN_OUTPUT_OF(float, partials);
-#else
-    __global float *partials = 0;
-#endif
-    BEGIN_OUTPUT(y);
+    BEGIN_ATTENTION_BACKWARD;
     /* Keys, values, the scores' gradients [key][query], then the ring: queries of all stages, their gradients of all
      * stages. */
     __local uchar memory[3 * KEYS_BYTES + 2 * STAGES * QUERIES_BYTES] __attribute__((aligned(1024)));
@@ -234,14 +207,14 @@ void attention_backward_wgmma(INPUT_OF(uint, batch)
                     copy_rows(gradients_at + stage * QUERIES_BYTES,
                               gradient + ((size_t)(at.first + query0) * GRADIENT_STRIDE + at.head * HEAD_DIM),
                               GRADIENT_STRIDE, TILE_QUERIES, queries, COPIERS, copier, false);
-                    copies_commit();
+                    copy_commit();
                     if (copier < TILE_QUERIES) statistics[stage * TILE_QUERIES + mine] = statistic;
 #if DROPOUT > 0
                     UNROLL
                     for (uint k = 0; k < DRAWS; k++)
                         ((__local ushort *)(keep + stage * KEEP_WORDS))[k * COPIERS + copier] = (ushort)bits[k];
 #endif
-                    COPIES_WAIT(0);
+                    COPY_WAIT(0);
                     fence_async();
                     warp_barrier();
                     if (local_number() % 32 == 0) {

@@ -5,51 +5,16 @@
  * sequence's keys in steps of TILE_N; the next step's keys and values are on their way to shared memory meanwhile.
  * Scores stay in the registers in which the first product leaves them: two fragments of its sums are, in 16 bits, just
  * the first operand of 16 keys of the second (mma.h). */
-#ifndef HEADS
-#define HEADS 1
-#endif
-#ifndef HEAD_DIM
-#define HEAD_DIM 64
-#endif
-#ifndef SCALE
-#define SCALE 0x3f800000u /* 1 */
-#endif
-#ifndef LSE
-#define LSE LSE_NONE
-#endif
 #ifndef TILE_M
 #define TILE_M 64
 #endif
 #ifndef TILE_N
 #define TILE_N 64
 #endif
-#ifndef X_STRIDE
-#define X_STRIDE (HEADS * HEAD_DIM)
-#endif
-#ifndef X_OFFSET
-#define X_OFFSET 0
-#endif
-#ifndef W_STRIDE
-#define W_STRIDE (HEADS * HEAD_DIM)
-#endif
-#ifndef W_OFFSET
-#define W_OFFSET 0
-#endif
-#ifndef V_STRIDE
-#define V_STRIDE (HEADS * HEAD_DIM)
-#endif
-#ifndef V_OFFSET
-#define V_OFFSET 0
-#endif
-#ifndef Y_STRIDE
-#define Y_STRIDE (HEADS * HEAD_DIM)
-#endif
-#ifndef Y_OFFSET
-#define Y_OFFSET 0
-#endif
 #include "common.h"
 #include "dropout.h"
 #include "mma.h"
+#include "attention_arguments.h"
 
 #define LOG2E 1.44269504f
 #define LN2 0.69314718f
@@ -69,19 +34,6 @@ INLINE void fetch_rows(const uint to, __global const storage *from, const uint s
         const uint number = local_number() + i * LOCAL_SIZE, row = number / CHUNKS, chunk = number % CHUNKS;
         copy_async(to + tile_chunk(row, chunk, CHUNKS), from + row * stride + chunk * 8, (int)row < left);
     }
-}
-
-/* Over the four lanes that share a row. */
-INLINE float quad_max(const float v)
-{
-    const float most = fmax(v, exchange(v, 1));
-    return fmax(most, exchange(most, 2));
-}
-
-INLINE float quad_sum(const float v)
-{
-    const float sum = v + exchange(v, 1);
-    return sum + exchange(sum, 2);
 }
 
 #if DROPOUT > 0
@@ -106,30 +58,9 @@ INLINE void drop_row(float *weights, const uint part, const uint4 key, const uin
 }
 #endif
 
-/* clang-format off */
-__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void attention_mma(INPUT_OF(uint, batch)
-    , INPUT(x)
-    , INPUT(w)
-    , INPUT(v)
-#if LSE == LSE_WRITE
-    , OUTPUT_OF(float, lse)
-#endif
-    , OUTPUT(y)
-#if DROPOUT > 0
-    , const uint site
-#endif
-)
-/* clang-format on */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_mma(ATTENTION_ARGUMENTS)
 {
-    BEGIN_OF(uint, batch);
-    BEGIN(x);
-    BEGIN(w);
-    BEGIN(v);
-#if LSE == LSE_WRITE
-    BEGIN_OUTPUT_OF(float, lse);
-#endif
-    BEGIN_OUTPUT(y);
+    BEGIN_ATTENTION;
 #if DROPOUT > 0
     const uint4 dropout = dropout_key(batch, site);
 #endif
@@ -145,7 +76,7 @@ void attention_mma(INPUT_OF(uint, batch)
     __global const storage *keys = w + W_OFFSET + first * W_STRIDE + head * HEAD_DIM;
     __global const storage *values = v + V_OFFSET + first * V_STRIDE + head * HEAD_DIM;
     const uint lane = local_number() % WARP, warp = local_number() / WARP;
-    const uint base = shared_address(tile);
+    const uint base = SHARED_ADDRESS(tile);
     if (row0 >= length) return;
 
     fetch_rows(base, keys, W_STRIDE, (int)length);
@@ -226,8 +157,8 @@ void attention_mma(INPUT_OF(uint, batch)
         UNROLL for (uint j = 0; j < FRAGMENTS; j += 2)
         {
             const float *p = score + j * 4;
-            const uint4 weights = (uint4)(pack_pair(p[0], p[1]), pack_pair(p[2], p[3]), pack_pair(p[4], p[5]),
-                                          pack_pair(p[6], p[7]));
+            const uint4 weights = (uint4)(pack_halves(p[0], p[1]), pack_halves(p[2], p[3]), pack_halves(p[4], p[5]),
+                                          pack_halves(p[6], p[7]));
             UNROLL for (uint c = 0; c < CHANNELS; c += 2)
             {
                 const uint4 pair = load_turned(((at + value_rows) ^ c * 16) + j * 8 * CHUNKS * 16);
@@ -253,8 +184,8 @@ void attention_mma(INPUT_OF(uint, batch)
             turn_quad(o, lane);
             if (row < length)
                 *(__global uint4 *)(y + Y_OFFSET + (first + row) * Y_STRIDE + head * HEAD_DIM + (c + lane % 4) * 8) =
-                    (uint4)(pack_pair(o[0], o[1]), pack_pair(o[2], o[3]), pack_pair(o[4], o[5]),
-                            pack_pair(o[6], o[7]));
+                    (uint4)(pack_halves(o[0], o[1]), pack_halves(o[2], o[3]), pack_halves(o[4], o[5]),
+                            pack_halves(o[6], o[7]));
         }
 #if LSE == LSE_WRITE
         if (row < length && lane % 4 == 0) lse[(first + row) * HEADS + head] = (largest[r] + log2(all)) * LN2;

@@ -34,19 +34,6 @@
 #define SHARES (HEAD_DIM / 32)  /* of 32 channels: 16 bytes of each lane */
 #define SUM_STRIDE (HEAD_DIM + 8)
 
-/* Over the four lanes that share a row. */
-INLINE float quad_max(const float v)
-{
-    const float most = fmax(v, exchange(v, 1));
-    return fmax(most, exchange(most, 2));
-}
-
-INLINE float quad_sum(const float v)
-{
-    const float sum = v + exchange(v, 1);
-    return sum + exchange(sum, 2);
-}
-
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
 void attention_out(INPUT_OF(uint, batch)
@@ -80,7 +67,7 @@ void attention_out(INPUT_OF(uint, batch)
     const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
     const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
     const uint lane = local_number() % WARP, head = local_number() / WARP, column0 = part * HEAD_DIM;
-    const uint base = shared_address(value_tile) + head * KEYS * CHUNKS * 16;
+    const uint base = SHARED_ADDRESS(value_tile) + head * KEYS * CHUNKS * 16;
     const float scale = as_float((uint)SCALE) * LOG2E;
     if (tile0 >= length) return;
 
@@ -109,7 +96,7 @@ void attention_out(INPUT_OF(uint, batch)
         UNROLL for (uint i = 0; i < CHUNKS * 4; i++) sum[i] = 0.0f;
         ROLLED for (uint key0 = 0; key0 < length; key0 += KEYS)
         {
-            WARP_BARRIER; /* the values of the step before have been read */
+            warp_barrier(); /* the values of the step before have been read */
             UNROLL for (uint i = 0; i < KEYS * CHUNKS / WARP; i++)
             {
                 const uint number = lane + i * WARP, row = number / CHUNKS, chunk = number % CHUNKS;
@@ -156,12 +143,12 @@ void attention_out(INPUT_OF(uint, batch)
                 }
             }
             COPY_WAIT(0);
-            WARP_BARRIER; /* all of the warp's values are there */
+            warp_barrier(); /* all of the warp's values are there */
             UNROLL for (uint j = 0; j < KEYS / 8; j += 2)
             {
                 const float *p = score + j * 4;
-                const uint4 weights = (uint4)(pack_pair(p[0], p[1]), pack_pair(p[2], p[3]), pack_pair(p[4], p[5]),
-                                              pack_pair(p[6], p[7]));
+                const uint4 weights = (uint4)(pack_halves(p[0], p[1]), pack_halves(p[2], p[3]), pack_halves(p[4], p[5]),
+                                              pack_halves(p[6], p[7]));
                 UNROLL for (uint c = 0; c < CHUNKS; c += 2)
                 {
                     const uint4 pair =
@@ -179,8 +166,8 @@ void attention_out(INPUT_OF(uint, batch)
         UNROLL for (uint s = 0; s < HEAD_DIM / 16; s++)
         {
             const float *c = sum + s * 8;
-            const uint4 context = (uint4)(pack_pair(c[0] * low, c[1] * low), pack_pair(c[2] * high, c[3] * high),
-                                          pack_pair(c[4] * low, c[5] * low), pack_pair(c[6] * high, c[7] * high));
+            const uint4 context = (uint4)(pack_halves(c[0] * low, c[1] * low), pack_halves(c[2] * high, c[3] * high),
+                                          pack_halves(c[4] * low, c[5] * low), pack_halves(c[6] * high, c[7] * high));
             UNROLL for (uint j = 0; j < CHUNKS; j++)
                 multiply_add(product + j * 4, context, weight[j][s].x, weight[j][s].y);
         }

@@ -9,16 +9,6 @@
  * key: the result depends on its own sequence alone. */
 #include "attention_wgmma.h"
 
-#ifndef Y_STRIDE
-#define Y_STRIDE HEAD_DIM
-#endif
-#ifndef Y_OFFSET
-#define Y_OFFSET 0
-#endif
-#ifndef LSE
-#define LSE LSE_NONE
-#endif
-
 #define TILE_QUERIES 128
 #define TILE_KEYS 128
 #define STAGES 3
@@ -49,19 +39,6 @@ INLINE void multiply_values(float *sum, const uint *weight, const uint values_at
     wgmma_commit();
 }
 
-/* The largest of a row over the four work-items that share it. */
-INLINE float row_most(float x)
-{
-    x = fmax(x, as_float(shuffle_xor(as_uint(x), 1)));
-    return fmax(x, as_float(shuffle_xor(as_uint(x), 2)));
-}
-
-INLINE float row_total(float x)
-{
-    x += as_float(shuffle_xor(as_uint(x), 1));
-    return x + as_float(shuffle_xor(as_uint(x), 2));
-}
-
 /* Scores become exponentials relative to the largest so far; `largest` (scaled), `total` (of this work-item's keys) and
  * what earlier sums are to be multiplied by, for both rows. Of the keys there are `keys`. */
 INLINE void exponentials(float *score, const uint keys, const float scale, float *largest, float *total, float *shrink)
@@ -76,7 +53,7 @@ INLINE void exponentials(float *score, const uint keys, const float scale, float
         float most = score[h * 2];
         UNROLL
         for (uint i = 0; i < SCORES; i += 4) most = fmax(most, fmax(score[i + h * 2], score[i + h * 2 + 1]));
-        const float now = fmax(largest[h], row_most(most) * scale);
+        const float now = fmax(largest[h], quad_max(most) * scale);
         shrink[h] = exp2_fast(largest[h] - now);
         largest[h] = now;
         float sum0 = 0.0f, sum1 = 0.0f;
@@ -120,7 +97,7 @@ INLINE void make_weights(uint *weight, const float *score, const uint4 random_ke
 /* The copies up to now are announced at the barrier `full`. */
 INLINE void announce(const uint full)
 {
-    COPIES_WAIT(0);
+    COPY_WAIT(0);
     fence_async();
     warp_arrive(full);
 }
@@ -139,39 +116,18 @@ INLINE uint await_free(const uint free, const uint parity, uint pending)
 /* The copies since the last ones are to be announced at `full`; those are now. */
 INLINE uint announce_later(const uint full, const uint pending)
 {
-    copies_commit();
+    copy_commit();
     if (pending) {
-        COPIES_WAIT(1);
+        COPY_WAIT(1);
         fence_async();
         warp_arrive(pending);
     }
     return full;
 }
 
-/* clang-format off */
-__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void attention_wgmma(INPUT_OF(uint, batch)
-    , INPUT(x)
-    , INPUT(w)
-    , INPUT(v)
-#if LSE == LSE_WRITE
-    , OUTPUT_OF(float, lse)
-#endif
-    , OUTPUT(y)
-#if DROPOUT > 0
-    , const uint site
-#endif
-)
-/* clang-format on */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_wgmma(ATTENTION_ARGUMENTS)
 {
-    BEGIN_OF(uint, batch);
-    BEGIN(x);
-    BEGIN(w);
-    BEGIN(v);
-#if LSE == LSE_WRITE
-    BEGIN_OUTPUT_OF(float, lse);
-#endif
-    BEGIN_OUTPUT(y);
+    BEGIN_ATTENTION;
     /* Queries of two tiles, then the ring: keys of all stages, values of all stages. */
     __local uchar memory[2 * QUERY_BYTES + 2 * STAGES * TILE_BYTES] __attribute__((aligned(1024)));
     __local ulong barriers[4 * STAGES + 2];
@@ -304,7 +260,7 @@ void attention_wgmma(INPUT_OF(uint, batch)
 
         /* ---- the rows' totals, and the mean that they make of the sums ---- */
         UNROLL
-        for (uint h = 0; h < 2; h++) total[h] = row_total(total[h]);
+        for (uint h = 0; h < 2; h++) total[h] = quad_sum(total[h]);
         const uint begin = group * 64;
         store_rows(y + (Y_OFFSET + (size_t)(first + place.y + begin) * Y_STRIDE + head * HEAD_DIM), Y_STRIDE,
                    rows > begin ? rows - begin : 0, sum, kept / total[0], kept / total[1]);

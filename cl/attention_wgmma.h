@@ -7,34 +7,7 @@
 #include "common.h"
 #include "dropout.h"
 #include "hopper.h"
-
-#ifndef HEADS
-#define HEADS 1
-#endif
-#ifndef HEAD_DIM
-#define HEAD_DIM 64
-#endif
-#ifndef SCALE
-#define SCALE 0x3f800000
-#endif
-#ifndef X_STRIDE
-#define X_STRIDE HEAD_DIM
-#endif
-#ifndef X_OFFSET
-#define X_OFFSET 0
-#endif
-#ifndef W_STRIDE
-#define W_STRIDE HEAD_DIM
-#endif
-#ifndef W_OFFSET
-#define W_OFFSET 0
-#endif
-#ifndef V_STRIDE
-#define V_STRIDE HEAD_DIM
-#endif
-#ifndef V_OFFSET
-#define V_OFFSET 0
-#endif
+#include "attention_arguments.h"
 
 #define LOG2E 1.44269504f
 #define LN2 0.693147181f
@@ -68,19 +41,11 @@ INLINE void warp_arrive(const uint barrier)
 
 /* ---- copies ---- */
 
-/* 16 bytes, or zeros. */
-INLINE void copy_16(const uint to, __global const void *from, const bool there)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
-}
-
-INLINE void copy_all_16(const uint to, __global const void *from)
+/* 16 bytes. */
+INLINE void copy_whole(const uint to, __global const void *from)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
-
-INLINE void copies_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
-#define COPIES_WAIT(left) asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory")
 
 /* Where row `row` of a tile of keys lies in the order that gives each work-item eight neighbouring keys of a tile of
  * scores, the keys of one draw of dropout's generator: of 32 keys, 8 * i + 2 * j + e goes to 8 * j + 2 * i + e. */
@@ -98,14 +63,14 @@ INLINE void copy_rows(const uint to, __global const storage *from, const uint st
         UNROLL
         for (uint r = 0; r < rows; r += step) {
             const uint place = dealt ? dealt_row(r + copier / CHUNKS) : r + copier / CHUNKS;
-            copy_all_16(to + place * ROW_BYTES + (chunk ^ place % 8) * 16, from + r * stride);
+            copy_whole(to + place * ROW_BYTES + (chunk ^ place % 8) * 16, from + r * stride);
         }
     } else {
         ROLLED
         for (uint r = 0; r < rows; r += step) {
             const uint place = dealt ? dealt_row(r + copier / CHUNKS) : r + copier / CHUNKS;
             const bool there = r + copier / CHUNKS < count;
-            copy_16(to + place * ROW_BYTES + (chunk ^ place % 8) * 16, there ? from + r * stride : begin, there);
+            copy_async(to + place * ROW_BYTES + (chunk ^ place % 8) * 16, there ? from + r * stride : begin, there);
         }
     }
 }

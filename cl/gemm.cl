@@ -13,68 +13,10 @@
 #include "tile.h"
 #include "dropout.h"
 #include "formulas.h"
+#include "gemm_arguments.h"
 
-#ifndef FORM
-#define FORM GEMM_NT
-#endif
-#ifndef M
-#define M 32
-#endif
-#ifndef N
-#define N 32
-#endif
-#ifndef K
-#define K 32
-#endif
-#ifndef ROWS
-#define ROWS HEADER_TOKENS
-#endif
-#ifndef BIAS
-#define BIAS 0
-#endif
-#ifndef ACTIVATION
-#define ACTIVATION ACTIVATION_NONE
-#endif
-#ifndef RESIDUAL
-#define RESIDUAL 0
-#endif
-#ifndef SUM
-#define SUM 0
-#endif
-#ifndef DERIVATIVE
-#define DERIVATIVE ACTIVATION_NONE
-#endif
-#ifndef COLUMN_SUMS
-#define COLUMN_SUMS 0
-#endif
 #ifndef PART_ROWS
 #define PART_ROWS TILE_K
-#endif
-
-/* Whether k is the slow dimension of an operand. */
-#define X_MAJOR (FORM == GEMM_TN)
-#define W_MAJOR (FORM != GEMM_NT)
-/* GEMM_TN in parts, and the column sums of the other forms. */
-#define PARTS (FORM == GEMM_TN && COLUMN_SUMS)
-#define EPILOGUE_SUMS (FORM != GEMM_TN && COLUMN_SUMS)
-
-#ifndef X_STRIDE
-#define X_STRIDE (X_MAJOR ? M : K)
-#endif
-#ifndef X_OFFSET
-#define X_OFFSET 0
-#endif
-#ifndef W_STRIDE
-#define W_STRIDE (W_MAJOR ? N : K)
-#endif
-#ifndef W_OFFSET
-#define W_OFFSET 0
-#endif
-#ifndef Y_STRIDE
-#define Y_STRIDE N
-#endif
-#ifndef Y_OFFSET
-#define Y_OFFSET 0
 #endif
 
 /* Quads of columns lie paired: then a unit's two are read without bank conflicts. */
@@ -171,53 +113,9 @@ INLINE void store_floats(__global float *to, const uint at, const float4 *v, con
 #endif
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void gemm(INPUT_OF(uint, batch)
-    , INPUT(x)
-    , INPUT(w)
-#if BIAS
-    , INPUT(bias)
-#endif
-#if RESIDUAL
-    , INPUT(residual)
-#endif
-#if DERIVATIVE
-    , INPUT(saved)
-#endif
-#if COLUMN_SUMS
-    , OUTPUT_OF(float, partials)
-#endif
-#if !PARTS
-    , OUTPUT(y)
-#endif
-#if SUM
-    , OUTPUT(before)
-#endif
-#if DROPOUT
-    , const uint site
-#endif
-)
+void gemm(PRODUCT_ARGUMENTS)
 {
-    BEGIN_OF(uint, batch);
-    BEGIN(x);
-    BEGIN(w);
-#if BIAS
-    BEGIN(bias);
-#endif
-#if RESIDUAL
-    BEGIN(residual);
-#endif
-#if DERIVATIVE
-    BEGIN(saved);
-#endif
-#if COLUMN_SUMS
-    BEGIN_OUTPUT_OF(float, partials);
-#endif
-#if !PARTS
-    BEGIN_OUTPUT(y);
-#endif
-#if SUM
-    BEGIN_OUTPUT(before);
-#endif
+    BEGIN_PRODUCT;
     __local float4 tile[TILE_X_QUADS + TILE_W_QUADS];
 
     const uint rows = batch[ROWS];

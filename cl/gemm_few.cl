@@ -54,13 +54,14 @@ INLINE uint4 standardize(const uint4 raw, const uint4 raw_gamma, const uint4 raw
     unpack_vector(raw_gamma, gamma);
     unpack_vector(raw_beta, beta);
     UNROLL for (uint c = 0; c < 8; c++) v[c] = fma((v[c] - mean) * scale, gamma[c], beta[c]);
-    return (uint4)(pack_pair(v[0], v[1]), pack_pair(v[2], v[3]), pack_pair(v[4], v[5]), pack_pair(v[6], v[7]));
+    return (uint4)(pack_halves(v[0], v[1]), pack_halves(v[2], v[3]), pack_halves(v[4], v[5]), pack_halves(v[6], v[7]));
 }
 #endif
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_few(PRODUCT_ARGUMENTS)
 {
     BEGIN_PRODUCT;
+    BEGIN_DROPOUT;
     __local float4 tile[WARPS * TILE_M * SUM_STRIDE / 4];
     __local float *sums = (__local float *)tile;
 #if NORM

@@ -105,6 +105,7 @@ INLINE void load_fragments(uint4 *a, uint4 *b, const uint x_at, const uint w_at,
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_mma(PRODUCT_ARGUMENTS)
 {
     BEGIN_PRODUCT;
+    BEGIN_DROPOUT;
     __local uint4 tile[STAGES * STAGE_BYTES / 16] __attribute__((aligned(128)));
 
     const uint rows = batch[ROWS];
@@ -128,7 +129,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_mma(P
 
     /* What this work-item copies, and where the rows lie that this lane names when matrices are loaded: which, follows
      * from the order in which multiply_add wants them, of x rows first, of w k first. */
-    const uint base = shared_address(tile), l = local_number();
+    const uint base = SHARED_ADDRESS(tile), l = local_number();
     const uint x_line = l / X_CHUNKS, x_chunk = l % X_CHUNKS, w_line = l / W_CHUNKS, w_chunk = l % W_CHUNKS;
     const uint x_to = tile_chunk(x_line, x_chunk, X_CHUNKS), w_to = X_BYTES + tile_chunk(w_line, w_chunk, W_CHUNKS);
     const uint x_row = row0 + (X_MAJOR ? x_chunk * 8 : x_line), x_k = begin + (X_MAJOR ? x_line : x_chunk * 8);

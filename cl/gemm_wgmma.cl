@@ -10,40 +10,9 @@
 #include "dropout.h"
 #include "hopper.h"
 #include "eight.h"
+#define TENSOR_MAPS
+#include "gemm_arguments.h"
 
-#ifndef FORM
-#define FORM GEMM_NT
-#endif
-#ifndef M
-#define M 128
-#endif
-#ifndef N
-#define N 256
-#endif
-#ifndef K
-#define K 64
-#endif
-#ifndef ROWS
-#define ROWS HEADER_TOKENS
-#endif
-#ifndef BIAS
-#define BIAS 0
-#endif
-#ifndef ACTIVATION
-#define ACTIVATION ACTIVATION_NONE
-#endif
-#ifndef RESIDUAL
-#define RESIDUAL 0
-#endif
-#ifndef SUM
-#define SUM 0
-#endif
-#ifndef DERIVATIVE
-#define DERIVATIVE ACTIVATION_NONE
-#endif
-#ifndef COLUMN_SUMS
-#define COLUMN_SUMS 0
-#endif
 #ifndef TILE_M
 #define TILE_M 128
 #endif
@@ -53,27 +22,18 @@
 #ifndef PART_ROWS
 #define PART_ROWS 64
 #endif
-#ifndef Y_STRIDE
-#define Y_STRIDE N
-#endif
-#ifndef Y_OFFSET
-#define Y_OFFSET 0
-#endif
 
-/* GEMM_TN in parts, and the column sums of the other forms. */
-#define PARTS (FORM == GEMM_TN && COLUMN_SUMS)
-#define EPILOGUE_SUMS (FORM != GEMM_TN && COLUMN_SUMS)
-
-/* Where k is the slow dimension of an operand: boxes of 64 of its rows or columns times 64 k. */
-#if FORM == GEMM_TN
-#define X_MAJOR 1
+/* Where k is the slow dimension of an operand: boxes of 64 of its rows or columns times 64 k. The instruction wants
+ * literals. */
+#if X_MAJOR
+#define X_TURNED 1
 #else
-#define X_MAJOR 0
+#define X_TURNED 0
 #endif
-#if FORM == GEMM_NT
-#define W_MAJOR 0
+#if W_MAJOR
+#define W_TURNED 1
 #else
-#define W_MAJOR 1
+#define W_TURNED 0
 #endif
 
 /* Columns of one product. 256 would take more registers than a work-item begins with. */
@@ -183,11 +143,7 @@ INLINE void load_slab(const uint to, __global const uchar *x_map, __global const
  * a column of eight rows nor a row has bank conflicts. */
 INLINE uint sum_at(const uint row, const uint unit) { return row * (TILE_N * 2) + ((unit ^ row % 8) << 4); }
 
-INLINE void store_unit(__global storage *to, const ulong at, const float *v)
-{
-    *(__global uint4 *)(to + at) = (uint4)((uint2)(pack_halves(v[0], v[1]), pack_halves(v[2], v[3])),
-                                           (uint2)(pack_halves(v[4], v[5]), pack_halves(v[6], v[7])));
-}
+INLINE void store_unit(__global storage *to, const ulong at, const float *v) { *(__global uint4 *)(to + at) = pack_eight(v); }
 
 /* What the epilogue reads and writes; what a call does not have is not used. */
 struct tensors {
@@ -256,16 +212,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
 #if KEPT
                 UNROLL for (uint c = 0; c < 8; c++) v[c] *= DROPOUT_SCALE;
 #elif DROPOUT
-                const uint4 words = dropout_words_keyed(t->key, row, column);
-                const float4 low = dropout_half(words, false), high = dropout_half(words, true);
-                v[0] *= low.x;
-                v[1] *= low.y;
-                v[2] *= low.z;
-                v[3] *= low.w;
-                v[4] *= high.x;
-                v[5] *= high.y;
-                v[6] *= high.z;
-                v[7] *= high.w;
+                dropout_keyed(v, t->key, row, column);
 #endif
 #if DERIVATIVE
                 float d[8];
@@ -303,52 +250,9 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
 }
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void gemm_wgmma(INPUT_OF(uint, batch)
-    , INPUT(x)
-    , INPUT(w)
-#if BIAS
-    , INPUT(bias)
-#endif
-#if RESIDUAL
-    , INPUT(residual)
-#endif
-#if DERIVATIVE
-    , INPUT(saved)
-#endif
-#if COLUMN_SUMS
-    , OUTPUT_OF(float, partials)
-#endif
-#if !PARTS
-    , OUTPUT(y)
-#endif
-#if SUM
-    , OUTPUT(before)
-#endif
-    , __global const uchar *restrict maps, const uint map_at
-#if DROPOUT
-    , const uint site
-#endif
-)
+void gemm_wgmma(PRODUCT_ARGUMENTS)
 {
-    BEGIN_OF(uint, batch);
-#if BIAS
-    BEGIN(bias);
-#endif
-#if RESIDUAL
-    BEGIN(residual);
-#endif
-#if DERIVATIVE
-    BEGIN(saved);
-#endif
-#if COLUMN_SUMS
-    BEGIN_OUTPUT_OF(float, partials);
-#endif
-#if !PARTS
-    BEGIN_OUTPUT(y);
-#endif
-#if SUM
-    BEGIN_OUTPUT(before);
-#endif
+    BEGIN_PRODUCT;
     __local uchar slabs[SLABS * SLAB_BYTES] __attribute__((aligned(1024)));
     __local ulong filled[SLABS], emptied[SLABS];
 #if !PARTS
@@ -456,7 +360,7 @@ void gemm_wgmma(INPUT_OF(uint, batch)
                     {
                         UNROLL for (uint n = 0; n < TILE_N; n += WIDTH)
                             MULTIPLY(sum + b * SUMS + n / 2, x_step + b * (BOX_BYTES / 16),
-                                     w_step + n * (DEPTH * 2 / 16), i + step, X_MAJOR, W_MAJOR);
+                                     w_step + n * (DEPTH * 2 / 16), i + step, X_TURNED, W_TURNED);
                     }
                 }
                 wgmma_commit();

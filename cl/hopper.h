@@ -7,19 +7,7 @@
  * ordinary stores wrote needs fence_async() before the asynchronous proxy may read it; what a copy wrote may be read by
  * both once its barrier's phase has ended. */
 #include "interface.h"
-
-/* ---- warps ---- */
-
-#define SHARED_ADDRESS(pointer) ((uint)(size_t)(pointer)) /* local memory's pointers are offsets in a window */
-
-static inline uint shuffle_xor(const uint value, const uint lanes)
-{
-    uint result;
-    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(result) : "r"(value), "r"(lanes));
-    return result;
-}
-
-static inline void warp_barrier(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+#include "nvidia.h"
 
 /* A barrier of `items` work-items, whole warps, with a number from 1 to 15 (0 is OpenCL's own). `barrier_pass` arrives
  * without waiting. */
@@ -41,28 +29,12 @@ static inline float exp2_fast(const float x)
     return result;
 }
 
-/* Two floats as f16, rounded to nearest, `low` in the low half. */
-static inline uint pack_halves(const float low, const float high)
-{
-    uint packed;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-    return packed;
-}
-
 /* Four 8 x 8 matrices of f16 to shared memory: lane l names the row of 16 bytes at which row l % 8 of matrix l / 8 is
  * put, and holds columns 2 (l % 4) and the next of row l / 4 of each. */
 static inline void store_matrices(const uint address, const uint m0, const uint m1, const uint m2, const uint m3)
 {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0), "r"(m1),
                  "r"(m2), "r"(m3)
-                 : "memory");
-}
-
-static inline void store_matrices_transposed(const uint address, const uint m0, const uint m1, const uint m2,
-                                             const uint m3)
-{
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0),
-                 "r"(m1), "r"(m2), "r"(m3)
                  : "memory");
 }
 
@@ -232,23 +204,13 @@ static inline void wgmma_commit(void) { asm volatile("//@wgmma.commit_group.sync
  * columns 2 (i % 4) and the next, then the same of columns + 8. Neither d nor a may change before the group is done. */
 #define WGMMA_32(d, a, b, more, A_T, B_T) WGMMA_SHARED(32, 16, d, a, b, more, A_T, B_T, "%16", "%17", "%18")
 #define WGMMA_64(d, a, b, more, A_T, B_T) WGMMA_SHARED(64, 32, d, a, b, more, A_T, B_T, "%32", "%33", "%34")
-#define WGMMA_96(d, a, b, more, A_T, B_T) WGMMA_SHARED(96, 48, d, a, b, more, A_T, B_T, "%48", "%49", "%50")
 #define WGMMA_128(d, a, b, more, A_T, B_T) WGMMA_SHARED(128, 64, d, a, b, more, A_T, B_T, "%64", "%65", "%66")
 #define WGMMA_192(d, a, b, more, A_T, B_T) WGMMA_SHARED(192, 96, d, a, b, more, A_T, B_T, "%96", "%97", "%98")
-#define WGMMA_256(d, a, b, more, A_T, B_T) WGMMA_SHARED(256, 128, d, a, b, more, A_T, B_T, "%128", "%129", "%130")
 
 #define WGMMA_REGISTERS_32(d, a, b, more, B_T)                                                                         \
     WGMMA_PRIVATE(32, 16, d, a, b, more, B_T, "%16, %17, %18, %19", "%20", "%21")
 #define WGMMA_REGISTERS_64(d, a, b, more, B_T)                                                                         \
     WGMMA_PRIVATE(64, 32, d, a, b, more, B_T, "%32, %33, %34, %35", "%36", "%37")
-#define WGMMA_REGISTERS_96(d, a, b, more, B_T)                                                                         \
-    WGMMA_PRIVATE(96, 48, d, a, b, more, B_T, "%48, %49, %50, %51", "%52", "%53")
-#define WGMMA_REGISTERS_128(d, a, b, more, B_T)                                                                        \
-    WGMMA_PRIVATE(128, 64, d, a, b, more, B_T, "%64, %65, %66, %67", "%68", "%69")
-#define WGMMA_REGISTERS_192(d, a, b, more, B_T)                                                                        \
-    WGMMA_PRIVATE(192, 96, d, a, b, more, B_T, "%96, %97, %98, %99", "%100", "%101")
-#define WGMMA_REGISTERS_256(d, a, b, more, B_T)                                                                        \
-    WGMMA_PRIVATE(256, 128, d, a, b, more, B_T, "%128, %129, %130, %131", "%132", "%133")
 
 #define WGMMA_SHARED(n, COUNT, d, a, b, more, A_T, B_T, A, B, MORE)                                                    \
     asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, " MORE ", 0;\n//@wgmma.mma_async.sync.aligned.m64n" #n              \
@@ -269,10 +231,8 @@ static inline void wgmma_commit(void) { asm volatile("//@wgmma.commit_group.sync
         "+f"((d)[(i) + 5]), "+f"((d)[(i) + 6]), "+f"((d)[(i) + 7])
 #define WGMMA_SUMS_16(d, i) WGMMA_SUMS_8(d, i), WGMMA_SUMS_8(d, (i) + 8)
 #define WGMMA_SUMS_32(d, i) WGMMA_SUMS_16(d, i), WGMMA_SUMS_16(d, (i) + 16)
-#define WGMMA_SUMS_48(d, i) WGMMA_SUMS_32(d, i), WGMMA_SUMS_16(d, (i) + 32)
 #define WGMMA_SUMS_64(d, i) WGMMA_SUMS_32(d, i), WGMMA_SUMS_32(d, (i) + 32)
 #define WGMMA_SUMS_96(d, i) WGMMA_SUMS_64(d, i), WGMMA_SUMS_32(d, (i) + 64)
-#define WGMMA_SUMS_128(d, i) WGMMA_SUMS_64(d, i), WGMMA_SUMS_64(d, (i) + 64)
 
 #define WGMMA_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define WGMMA_NAMES_32                                                                                                 \
@@ -284,6 +244,3 @@ static inline void wgmma_commit(void) { asm volatile("//@wgmma.commit_group.sync
 #define WGMMA_NAMES_96                                                                                                 \
     WGMMA_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"                  \
                    ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define WGMMA_NAMES_128                                                                                                \
-    WGMMA_NAMES_96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"      \
-                   ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"

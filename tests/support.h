@@ -87,6 +87,22 @@ static inline wherry_context *support_context(void (*log)(wherry_log_level level
     return wherry_context_create(&desc, &context) ? NULL : context;
 }
 
+/* To standard error, what is more than progress. */
+static inline void support_log(wherry_log_level level, const char *text, void *user)
+{
+    (void)user;
+    if (level <= WHERRY_LOG_WARNING) fprintf(stderr, "    log: %s\n", text);
+}
+
+/* What is wrong with a group, where something is; `name` is the test's. */
+static inline void support_print_failure(const char *name, const wherry_verify_result *r)
+{
+    if (!r->passed)
+        printf("    %s: %s (%s): nmse %.3g (at most %.3g), largest error %.3g, %llu of %llu not finite, guards %s\n",
+               name, r->name, r->kernel, r->nmse, r->tolerance, r->max_error, (unsigned long long)r->not_finite,
+               (unsigned long long)r->values, r->guards_intact ? "intact" : "overwritten");
+}
+
 /* A small generator with a fixed seed, so that a failure can be seen again. */
 static inline uint32_t support_random(uint64_t *state)
 {

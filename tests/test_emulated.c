@@ -50,17 +50,8 @@ static bool judge(const wherry_verify_result *r, void *user)
     const struct test_case *c = user;
     const struct variant *variant = variant_find(r->kernel);
     groups_of_rung += variant && !strcmp(rung_name(variant->rung), c->gemm);
-    if (!r->passed)
-        printf("    %s: %s (%s): nmse %.3g (at most %.3g), largest error %.3g, %llu of %llu not finite, guards %s\n",
-               c->name, r->name, r->kernel, r->nmse, r->tolerance, r->max_error, (unsigned long long)r->not_finite,
-               (unsigned long long)r->values, r->guards_intact ? "intact" : "overwritten");
+    support_print_failure(c->name, r);
     return true;
-}
-
-static void print_log(wherry_log_level level, const char *text, void *user)
-{
-    (void)user;
-    if (level <= WHERRY_LOG_WARNING) fprintf(stderr, "    log: %s\n", text);
 }
 
 #define EXPECT_OK(call)                                                                                                \
@@ -169,7 +160,7 @@ int main(int argc, char **argv)
     size_t n = 0;
     uint32_t rungs = 0;
     /* No cache: a text that is taken from there is not patched again. */
-    const wherry_context_desc desc = {.struct_size = sizeof desc, .log = print_log, .cache_dir = ""};
+    const wherry_context_desc desc = {.struct_size = sizeof desc, .log = support_log, .cache_dir = ""};
     if (wherry_context_create(&desc, &context)) return 1;
     if (!device_find(&rungs)) {
         wherry_context_destroy(context);

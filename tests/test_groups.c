@@ -67,17 +67,8 @@ static uint32_t groups_checked;
 static bool print_failures(const wherry_verify_result *r, void *user)
 {
     const struct test_case *c = user;
-    if (!r->passed)
-        printf("    %s: %s (%s): nmse %.3g (at most %.3g), largest error %.3g, %llu of %llu not finite, guards %s\n",
-               c->name, r->name, r->kernel, r->nmse, r->tolerance, r->max_error, (unsigned long long)r->not_finite,
-               (unsigned long long)r->values, r->guards_intact ? "intact" : "overwritten");
+    support_print_failure(c->name, r);
     return true;
-}
-
-static void print_log(wherry_log_level level, const char *text, void *user)
-{
-    (void)user;
-    if (level <= WHERRY_LOG_WARNING) fprintf(stderr, "    log: %s\n", text);
 }
 
 #define EXPECT_OK(call)                                                                                                \
@@ -182,7 +173,7 @@ int main(int argc, char **argv)
 {
     char devices[SUPPORT_MAX_DEVICES][64];
     size_t n_devices, n = 0;
-    if (!(context = support_context(print_log, devices, &n_devices))) return 1;
+    if (!(context = support_context(support_log, devices, &n_devices))) return 1;
     size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * 2 * 2 * RUNG_COUNT;
     struct test_case *cases = calloc(most + 1, sizeof *cases);
     struct CMUnitTest *tests = calloc(most + 1, sizeof *tests);

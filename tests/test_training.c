@@ -333,12 +333,6 @@ static void test_misuse(void **state)
 
 /* ---- all of them ---- */
 
-static void print_log(wherry_log_level level, const char *text, void *user)
-{
-    (void)user;
-    if (level <= WHERRY_LOG_WARNING) fprintf(stderr, "    log: %s\n", text);
-}
-
 static bool wanted(const char *name, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
@@ -384,7 +378,7 @@ static void add_all(const char *device, size_t golden, bool fast, bool slow)
 
 int main(int argc, char **argv)
 {
-    if (!(context = support_context(print_log, devices, &n_devices))) return 1;
+    if (!(context = support_context(support_log, devices, &n_devices))) return 1;
     for (size_t d = 0; d < n_devices; d++) {
         bool fast = support_is_gpu(context, devices[d]) || argc > 1 || !strcmp(devices[d], "reference");
         bool slow = !fast && !strncmp(devices[d], "opencl", 6);

@@ -3,9 +3,8 @@
 
 #include <string.h>
 
+#include "base/round.h"
 #include "kernel/interface.h"
-
-static uint64_t divide_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit; }
 
 uint64_t batch_words_most(const struct batch_tables *tables, const struct batch_shape *limits)
 {

@@ -5,10 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/round.h"
 #include "kernel/interface.h"
 #include "plan/variants.h"
-
-static uint64_t divide_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit; }
 
 /* The power of two that a number of rows counts as. */
 static uint64_t bucket(uint64_t rows)
@@ -150,7 +149,7 @@ static bool choice_same(const struct choice *a, const struct choice *b)
 /* ---- the bound: seconds on a large GPU, of which only quotients count ---- */
 
 static const double bound_flops = 40e12, bound_bytes = 3.5e12, bound_launch = 4e-6;
-enum { BOUND_UNITS = 132, BOUND_ITEMS = 512 }; /* multiprocessors, and work-items that keep one busy */
+enum { BOUND_ITEMS = 512 }; /* work-items that keep a multiprocessor busy */
 
 /* Products: fma in rounds of work-groups that share what they read of shared memory, every tile's operands, and the
  * partial sums, written and read. */
@@ -162,7 +161,7 @@ static double gemm_bound(const struct call *call, const struct sizes *s)
     uint64_t tile_m = call_get(call, CONST_TILE_M, 1), tile_n = call_get(call, CONST_TILE_N, 1),
              part_rows = gradient ? call_get(call, CONST_PART_ROWS, 0) : 0,
              parts = part_rows ? divide_up(k, part_rows) : 1, local = call_get(call, CONST_LOCAL_SIZE, 1);
-    uint64_t units = s->limits->compute_units ? s->limits->compute_units : BOUND_UNITS;
+    uint64_t units = device_units(s->limits);
     uint64_t groups = divide_up(m, tile_m) * divide_up(n, tile_n) * parts,
              at_once = units * (local < BOUND_ITEMS ? BOUND_ITEMS / local : 1);
     double thread_m = call_get(call, CONST_THREAD_M, 1), thread_n = call_get(call, CONST_THREAD_N, 1);

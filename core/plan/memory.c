@@ -3,12 +3,12 @@
 
 #include <string.h>
 
+#include "base/round.h"
+
 /* Groups between which an activation lives; first > last: never. */
 struct life {
     int first, last;
 };
-
-static uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
 static void live_during(struct life *l, int group)
 {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/round.h"
 #include "kernel/interface.h"
 #include "plan/batch.h"
 #include "plan/variants.h"
@@ -34,8 +35,6 @@ static const struct tile cpu_tile_small = {32, 32, 8, 8, 4};
 
 /* Work-groups that a product should have at least: two for each multiprocessor of a large GPU. */
 enum { ENOUGH_GROUPS = 264 };
-
-static uint64_t divide_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit; }
 
 static uint32_t tile_items(const struct tile *t) { return t->m / t->thread_m * (t->n / t->thread_n); }
 
@@ -75,6 +74,12 @@ static void set_tile(struct call *call, const struct tile *t, uint32_t vector)
     call_set(call, CONST_TILE_K, t->vectors * vector);
     call_set(call, CONST_THREAD_M, t->thread_m);
     call_set(call, CONST_THREAD_N, t->thread_n);
+}
+
+uint64_t device_units(const struct device_limits *limits)
+{
+    enum { LARGE_GPU = 132 };
+    return limits->compute_units ? limits->compute_units : LARGE_GPU;
 }
 
 /* ---- attention and its two products ---- */
@@ -391,6 +396,11 @@ const char *call_tiles(struct call *call, const struct call *before, const struc
 
 enum { MOST_PARTS = 8 };
 
+double parts_seconds(uint64_t m, uint64_t n, uint64_t parts)
+{
+    return parts > 1 ? (double)(parts * m * n) * 2 * sizeof(float) / 3.5e12 + 4e-6 : 0;
+}
+
 /* Seconds of a product in `parts`, and of the kernel that adds them, on a large GPU: 37 TFLOP/s when every round of
  * work-groups is full, 3.5 TB/s. Only the quotient counts, and that depends little on the device. */
 static double divided_seconds(const struct tile *t, uint64_t m, uint64_t n, uint64_t rows, uint64_t parts)
@@ -398,7 +408,7 @@ static double divided_seconds(const struct tile *t, uint64_t m, uint64_t n, uint
     double groups = (double)(divide_up(m, t->m) * divide_up(n, t->n) * parts);
     double rounds = (double)divide_up((uint64_t)groups, (uint64_t)t->filled);
     double product = 2.0 * (double)(m * n * rows) / (37e12 * t->speed * groups / (rounds * t->filled));
-    return product + (parts > 1 ? (double)(parts * m * n) * 8 / 3.5e12 + 4e-6 : 0);
+    return product + parts_seconds(m, n, parts);
 }
 
 void calls_split(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits, uint32_t part_rows)

@@ -19,6 +19,13 @@ struct sizes {
     uint32_t longest;  /* sequence */
 };
 
+/* Multiprocessors; a large GPU's 132 where the device does not say. */
+uint64_t device_units(const struct device_limits *limits);
+
+/* Seconds that dealing a sum of m x n outputs to `parts` work-groups costs: the parts' sums are written and read, and
+ * adding them is a launch of its own. On a large GPU, 3.5 TB/s. */
+double parts_seconds(uint64_t m, uint64_t n, uint64_t parts);
+
 /* Adds LOCAL_SIZE, TILE_*, THREAD_*, ALIGNED and, where a kernel makes parts, PART_ROWS or PARTS to a call made by
  * group_call; where a variant of the kernel runs it on this device, the call becomes one of the variant
  * (plan/variants.h). `before`: the call whose parts it adds, NULL for a group's first. `max_rows`: rows of the output

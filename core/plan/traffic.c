@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/round.h"
 #include "kernel/interface.h"
 #include "plan/batch.h"
 
@@ -27,8 +28,6 @@ struct count {
     wherry_traffic *out; /* of the group so far: requested_*; in model_* what comes on top of Q */
     uint64_t scratch;    /* bytes of it that were written */
 };
-
-static uint64_t divide_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit; }
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 

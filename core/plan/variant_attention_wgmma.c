@@ -1,4 +1,5 @@
 /* Attention on Hopper's tensor cores: cl/attention_wgmma.cl, cl/attention_backward_wgmma.cl. */
+#include "base/round.h"
 #include "kernel/interface.h"
 #include "plan/variants.h"
 
@@ -12,8 +13,6 @@ enum {
     ROW_BYTES = 128,
     SHARED_MOST = 232448 /* of a Hopper multiprocessor for one work-group, whatever the driver says */
 };
-
-static uint64_t divide_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit; }
 
 /* Other heads would need other tiles: of 128 channels, sums and operands no longer stay in registers. */
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)

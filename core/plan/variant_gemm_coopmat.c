@@ -1,4 +1,5 @@
 /* gemm_coopmat: products by the matrix units that Vulkan's cooperative matrices reach. */
+#include "base/round.h"
 #include "kernel/interface.h"
 #include "plan/variants.h"
 
@@ -28,9 +29,7 @@ static const struct tile tile_small = {64, 64, 32, 32, 32, 1, 1, 4, 0.45, 1.2};
 static const struct tile tile_cpu = {16, 16, 16, 8, 16, 1, 1, 1, 1, 1};
 
 /* Of a large GPU, where a driver does not say; Vulkan does not. */
-enum { MULTIPROCESSORS = 132, MOST_PARTS = 16 };
-
-static uint64_t divide_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit; }
+enum { MOST_PARTS = 16 };
 
 static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
@@ -75,14 +74,12 @@ static const struct tile *tile_choose(const struct device_limits *limits, uint32
 {
     const struct tile *best = NULL;
     double least = 0;
-    uint64_t units = limits->compute_units ? limits->compute_units : MULTIPROCESSORS;
+    uint64_t units = device_units(limits);
     *parts = 1;
     if (limits->cpu) return tile_fits(&tile_cpu, limits, form) ? &tile_cpu : NULL;
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
         for (uint64_t p = 1; p <= most_parts && (p == 1 || p * 256 <= depth); p++) {
-            /* The parts' sums are written and read, and adding them is a launch of its own. */
-            double seconds =
-                tile_seconds(&tiles[i], units, m, n, depth, p) + (p > 1 ? (double)(p * m * n) * 8 / 3.5e12 + 4e-6 : 0);
+            double seconds = tile_seconds(&tiles[i], units, m, n, depth, p) + parts_seconds(m, n, p);
             if (!tile_fits(&tiles[i], limits, form) || (best && seconds >= least)) continue;
             best = &tiles[i];
             *parts = p;

@@ -1,4 +1,5 @@
 /* Products with a weight by mma.sync, any number of rows: cl/gemm_mma.cl. */
+#include "base/round.h"
 #include "kernel/interface.h"
 #include "plan/variants.h"
 
@@ -21,14 +22,12 @@ static const struct tile tiles[] = {
     {128, 128, 32, 64, 64, 4, 0.84, 2, false}, /* 64 KB */
     {64, 64, 64, 32, 32, 3, 0.6, 2, false},    /* 48 KB */
 };
-enum { TILES = sizeof tiles / sizeof *tiles, MOST_PARTS = 8, LARGE_GPU = 132 };
+enum { TILES = sizeof tiles / sizeof *tiles, MOST_PARTS = 8 };
 
 static bool tile_fits(const struct tile *t, const struct device_limits *limits)
 {
     return !t->roomy || limits->nvidia_sm == 80 || limits->nvidia_sm == 90;
 }
-
-static uint64_t divide_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit; }
 
 static bool refuse(const char **reason, const char *why)
 {
@@ -46,7 +45,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
 /* Work-groups run in rounds, and the last one is seldom full. */
 static double tile_speed(const struct tile *t, const struct device_limits *limits, uint64_t groups)
 {
-    uint64_t at_once = (uint64_t)t->groups * (limits->compute_units ? limits->compute_units : LARGE_GPU);
+    uint64_t at_once = (uint64_t)t->groups * device_units(limits);
     return t->speed * (double)groups / (double)(divide_up(groups, at_once) * at_once);
 }
 
@@ -77,14 +76,13 @@ static void size(struct call *call, const struct sizes *s)
     if (call_get(call, CONST_COLUMN_SUMS, 0)) call_set(call, CONST_PART_ROWS, best->m);
 }
 
-/* Seconds of a product in `parts` on a large GPU, 400 TFLOP/s when all of it is busy, and of the kernel that adds them,
- * 3.5 TB/s. */
+/* Seconds of a product in `parts` on a large GPU, 400 TFLOP/s when all of it is busy. */
 static double divided_seconds(const struct tile *t, const struct device_limits *limits, uint64_t m, uint64_t n,
                               uint64_t rows, uint64_t parts)
 {
     double speed = tile_speed(t, limits, divide_up(m, t->m) * divide_up(n, t->n) * parts);
     double product = 2.0 * (double)(m * n * rows) / (400e12 * speed);
-    return product + (parts > 1 ? (double)(parts * m * n) * 8 / 3.5e12 + 4e-6 : 0);
+    return product + parts_seconds(m, n, parts);
 }
 
 static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct sizes *s)

@@ -1,11 +1,11 @@
 /* cl/gemm_wgmma.cl stands for gemm on Hopper: which calls it takes, its tiles, its tensor maps. */
+#include "base/round.h"
 #include "kernel/interface.h"
 #include "plan/candidates.h"
 #include "plan/variants.h"
 
 enum {
-    SLAB = 64,             /* k of one, and the columns of a box */
-    MULTIPROCESSORS = 132, /* where the device doesn't say */
+    SLAB = 64, /* k of one, and the columns of a box */
     MOST_PARTS = 8
 };
 
@@ -22,13 +22,6 @@ static const struct wgmma_tile wgmma_tiles[] = {
     {128, 256, 1.0}, {128, 192, 0.97}, {192, 128, 0.97}, {128, 128, 0.91}, {64, 128, 0.6}, {64, 64, 0.4},
 };
 enum { WGMMA_TILES = sizeof wgmma_tiles / sizeof *wgmma_tiles };
-
-static uint64_t divide_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit; }
-
-static uint32_t multiprocessors(const struct device_limits *limits)
-{
-    return limits->compute_units ? limits->compute_units : MULTIPROCESSORS;
-}
 
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
@@ -48,7 +41,7 @@ static double multiprocessor_speed(uint64_t busy) { return 8.7e12 - 0.0281e12 * 
 static double seconds(const struct wgmma_tile *t, const struct device_limits *limits, uint64_t m, uint64_t n,
                       uint64_t depth, uint64_t parts)
 {
-    uint64_t all = multiprocessors(limits), slabs = divide_up(divide_up(depth, parts), SLAB);
+    uint64_t all = device_units(limits), slabs = divide_up(divide_up(depth, parts), SLAB);
     uint64_t tiles = divide_up(m, t->m) * divide_up(n, t->n) * parts, rest = tiles % all;
     double flop = 2.0 * t->m * t->n * (double)(slabs * SLAB) / t->speed, finish = 0.7e-6, written = 0;
     if (parts > 1) written = (double)(parts * m * n) * sizeof(float) / 5e12;
@@ -96,7 +89,7 @@ static void set_tile(struct call *call, const struct sizes *s, const struct wgmm
     call_set(call, CONST_TILE_M, t->m);
     call_set(call, CONST_TILE_N, t->n);
     call_set(call, CONST_TILE_K, SLAB);
-    call_set(call, CONST_GROUPS, multiprocessors(s->limits));
+    call_set(call, CONST_GROUPS, (uint32_t)device_units(s->limits));
     derive(call, s);
 }
 

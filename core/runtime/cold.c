@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/platform.h"
+#include "base/round.h"
 #include "kernel/interface.h"
 #include "plan/tiles.h"
 #include "runtime/statistics.h"
@@ -19,8 +20,6 @@ enum {
 };
 
 static const uint64_t least_bytes_cpu = 64000000, least_bytes_gpu = 256000000, unknown_memory = 1 << 30;
-
-static uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
 /* Memory that may be taken beside the session's. */
 static uint64_t memory_most(const struct cold *c)
@@ -148,8 +147,7 @@ static void sets_describe(const struct cold *c, int group, struct sets *sets)
     const struct wherry_session *s = c->session;
     const struct graph *g = &s->graph;
     uint64_t read, written;
-    *sets = (struct sets){.group = group};
-    while (s->call_groups[sets->first] != group) sets->first++;
+    *sets = (struct sets){.group = group, .first = group_first_call(s, group)};
     while (sets->first + sets->n_calls < s->n_calls && s->call_groups[sets->first + sets->n_calls] == group)
         sets->n_calls++;
     for (int i = 0; i < sets->n_calls; i++) {
@@ -277,8 +275,12 @@ static bool sets_make(const struct cold *c, struct sets *sets, struct error *e)
             step_move(c, sets, set, i);
             sets->grids[set * (uint32_t)sets->n_calls + (uint32_t)i] = s->grids[sets->first + i];
         }
-    sets->schedule = (struct schedule){
-        .steps = sets->steps, .n_steps = (int)n, .ordered = true, .graph = &s->graph, .groups = s->groups};
+    sets->schedule = (struct schedule){.steps = sets->steps,
+                                       .n_steps = (int)n,
+                                       .ordered = true,
+                                       .library = s->library,
+                                       .graph = &s->graph,
+                                       .groups = s->groups};
     struct program_info info;
     sets->program = s->device->backend->program_create(s->device->handle, &sets->schedule, NULL, NULL, &info, e);
     return sets->program != NULL;

@@ -26,10 +26,15 @@ struct wherry_device {
     struct wherry_context *context;
     const struct backend *backend;
     struct backend_device *handle;
+    size_t index;  /* in the backend's order */
+    bool external; /* the application's own: it has no index */
     wherry_device_info info;
     wherry_timer_info timer; /* that wherry_measure found good; else its kind is "" */
 };
 
+/* Opens a device that is not external a second time: what happens to one of the two is not the other's. NULL: failed.
+ */
+struct wherry_device *device_open_again(const struct wherry_device *device, struct error *e);
 /* The status of a call that ended with ok, after its error was recorded in the context. */
 wherry_status context_status(struct wherry_context *context, bool ok);
 /* Records an argument error. */

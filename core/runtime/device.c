@@ -149,7 +149,8 @@ wherry_status wherry_device_open(wherry_context *context, const char *name, wher
         device->context = context;
         device->backend = backends[b];
         device->info = list.infos[chosen];
-        device->handle = backends[b]->open(&context->host, chosen - list.first_of[b], NULL, &device->info, e);
+        device->index = chosen - list.first_of[b];
+        device->handle = backends[b]->open(&context->host, device->index, NULL, &device->info, e);
         if (!(ok = device->handle != NULL)) fail_in(e, list.infos[chosen].id);
     }
     host_free(&context->host, list.infos);
@@ -158,6 +159,18 @@ wherry_status wherry_device_open(wherry_context *context, const char *name, wher
     else
         host_free(&context->host, device);
     return context_status(context, ok);
+}
+
+struct wherry_device *device_open_again(const struct wherry_device *device, struct error *e)
+{
+    const struct host *host = &device->context->host;
+    struct wherry_device *again = host_alloc(host, 1, sizeof *again, e);
+    if (!again) return NULL;
+    *again = *device;
+    again->handle = device->backend->open(host, device->index, NULL, &again->info, e);
+    if (again->handle) return again;
+    host_free(host, again);
+    return NULL;
 }
 
 /* Shared by wherry_device_wrap_vulkan and wherry_device_wrap_opencl. */
@@ -172,6 +185,7 @@ static wherry_status device_wrap(wherry_context *context, const char *api, const
         if (!device) return context_status(context, false);
         device->context = context;
         device->backend = backends[b];
+        device->external = true;
         device->handle = backends[b]->open(&context->host, 0, external, &device->info, e);
         if (device->handle) {
             snprintf(device->info.id, sizeof device->info.id, "%s:external", api);

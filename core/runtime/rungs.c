@@ -51,19 +51,6 @@ static bool check_run(struct wherry_session *s, struct verdict *v)
     return false;
 }
 
-/* The check's own opening of the device: what a kernel that faults takes down with it is not the session's. An
- * application's device can't be opened again; there the check is made on the device itself. */
-static bool check_open(struct wherry_session *s, struct wherry_device **out)
-{
-    if (strstr(s->device->info.id, ":external")) {
-        *out = s->device;
-        return true;
-    }
-    if (wherry_device_open(s->context, s->device->info.id, out)) return false;
-    (*out)->backend = s->device->backend;
-    return true;
-}
-
 /* With as many multiprocessors as there are the tiles are small, for one alone they are the largest. */
 static bool check_sized(struct wherry_session *s, struct wherry_device *device, const wherry_model *model,
                         const wherry_session_desc *desc, uint32_t units, struct verdict *v)
@@ -103,8 +90,10 @@ static bool rung_check(struct wherry_session *s, enum rung rung, char *reason, s
     struct verdict verdict = {.rung = rung, .right = true, .reason = reason, .reason_size = reason_size};
     struct error before = context->error;
     wherry_model *model = NULL;
-    struct wherry_device *device = NULL;
-    bool ok = check_open(s, &device) && !wherry_model_create_random(context, &config, 1, &model);
+    /* What a kernel that faults takes down with it is not the session's. An application's device can't be opened again;
+     * there the check is made on the device itself. */
+    struct wherry_device *device = s->device->external ? s->device : device_open_again(s->device, &context->error);
+    bool ok = device && !wherry_model_create_random(context, &config, 1, &model);
     if (!ok) snprintf(reason, reason_size, "its check can't be made: %.180s", context->error.text);
     ok = ok && check_sized(s, device, model, &desc, 0, &verdict) && check_sized(s, device, model, &desc, 1, &verdict);
     wherry_model_close(model);

@@ -10,6 +10,8 @@
 
 enum { DEFAULT_MAX_TOKENS = 16384 };
 
+double session_tolerance(const struct wherry_session *s) { return s->f16 ? 1e-6 : 1e-10; }
+
 size_t session_storage(const struct wherry_session *s) { return s->f16 ? 2 : 4; }
 
 bool session_note(struct wherry_session *s, struct error *e, const char *format, ...)

@@ -75,7 +75,8 @@ bool session_calls(struct wherry_session *s, const struct graph *g, const struct
 void session_step(const struct wherry_session *s, const struct call *call, int group, struct step *step);
 /* Index of the first of a group's calls. */
 int group_first_call(const struct wherry_session *s, int group);
-size_t session_storage(const struct wherry_session *s); /* bytes of an element */
+double session_tolerance(const struct wherry_session *s); /* NMSE above which a device's results are wrong */
+size_t session_storage(const struct wherry_session *s);   /* bytes of an element */
 /* Once, however many layers say the same. */
 bool session_note(struct wherry_session *s, struct error *e, const char *format, ...) PRINTF_LIKE(3, 4);
 bool session_prepare(struct wherry_session *s, wherry_progress progress, void *user, wherry_prepare_info *info,

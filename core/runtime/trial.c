@@ -8,9 +8,6 @@
 #include "base/half.h"
 #include "base/platform.h"
 
-/* Beyond these a device's results are wrong, whatever the sizes: runtime/verify.c has the same. */
-static double tolerance(const struct wherry_session *s) { return s->f16 ? 1e-6 : 1e-10; }
-
 enum { POISON = 0xff }; /* NaN in both storage types */
 
 /* ---- making ---- */
@@ -255,8 +252,8 @@ bool trial_check(struct trials *t, struct trial *trial, double *nmse, char wrong
         snprintf(wrong, 160, "%llu values are not finite", (unsigned long long)c.not_finite);
     else if (c.outside)
         snprintf(wrong, 160, "it writes outside its outputs (%llu bytes)", (unsigned long long)c.outside);
-    else if (!(*nmse <= tolerance(t->session)))
+    else if (!(*nmse <= session_tolerance(t->session)))
         snprintf(wrong, 160, "it differs from the usual sizes by an NMSE of %.1e (at most %.0e)", *nmse,
-                 tolerance(t->session));
+                 session_tolerance(t->session));
     return true;
 }

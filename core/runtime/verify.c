@@ -17,8 +17,6 @@ struct check {
     size_t device_capacity;
 };
 
-static double tolerance(const struct wherry_session *s) { return s->f16 ? 1e-6 : 1e-10; }
-
 static bool poison(struct check *c, struct error *e)
 {
     struct wherry_session *s = c->s;
@@ -100,7 +98,7 @@ static bool check_group(struct check *c, const struct group *group, wherry_verif
     memset(result, 0, sizeof *result);
     memcpy(result->name, group->name, sizeof result->name);
     strncpy(result->kernel, s->calls[group_first_call(s, (int)(group - s->groups))].kernel, sizeof result->kernel - 1);
-    result->tolerance = tolerance(s);
+    result->tolerance = session_tolerance(s);
     result->guards_intact = true;
     c->values.seed = s->seed;
     c->values.step = s->step;

@@ -1,0 +1,150 @@
+/* What gemm and its variants are called with: the constants and the arguments. cl/gemm.cl says what is computed of
+ * them. */
+#ifndef FORM
+#define FORM GEMM_NT
+#endif
+#ifndef M
+#define M 32
+#endif
+#ifndef N
+#define N 32
+#endif
+#ifndef K
+#define K 32
+#endif
+#ifndef ROWS
+#define ROWS HEADER_TOKENS
+#endif
+#ifndef BIAS
+#define BIAS 0
+#endif
+#ifndef ACTIVATION
+#define ACTIVATION ACTIVATION_NONE
+#endif
+#ifndef RESIDUAL
+#define RESIDUAL 0
+#endif
+#ifndef SUM
+#define SUM 0
+#endif
+#ifndef DERIVATIVE
+#define DERIVATIVE ACTIVATION_NONE
+#endif
+#ifndef COLUMN_SUMS
+#define COLUMN_SUMS 0
+#endif
+#ifndef NORM
+#define NORM 0
+#endif
+#ifndef EPSILON
+#define EPSILON 0x2b8cbcccu /* 1e-12 */
+#endif
+
+/* Whether k is the slow dimension of an operand. */
+#define X_MAJOR (FORM == GEMM_TN)
+#define W_MAJOR (FORM != GEMM_NT)
+/* GEMM_TN in parts, and the column sums of the other forms. */
+#define PARTS (FORM == GEMM_TN && COLUMN_SUMS)
+#define EPILOGUE_SUMS (FORM != GEMM_TN && COLUMN_SUMS)
+
+#ifndef X_STRIDE
+#define X_STRIDE (X_MAJOR ? M : K)
+#endif
+#ifndef X_OFFSET
+#define X_OFFSET 0
+#endif
+#ifndef W_STRIDE
+#define W_STRIDE (W_MAJOR ? N : K)
+#endif
+#ifndef W_OFFSET
+#define W_OFFSET 0
+#endif
+#ifndef Y_STRIDE
+#define Y_STRIDE N
+#endif
+#ifndef Y_OFFSET
+#define Y_OFFSET 0
+#endif
+
+/* ---- arguments ---- */
+
+#if BIAS
+#define ARGUMENT_BIAS , INPUT(bias)
+#define BEGIN_BIAS BEGIN(bias)
+#else
+#define ARGUMENT_BIAS
+#define BEGIN_BIAS
+#endif
+#if RESIDUAL
+#define ARGUMENT_RESIDUAL , INPUT(residual)
+#define BEGIN_RESIDUAL BEGIN(residual)
+#else
+#define ARGUMENT_RESIDUAL
+#define BEGIN_RESIDUAL
+#endif
+#if NORM
+#define ARGUMENT_NORM , INPUT(gamma), INPUT(beta)
+#define BEGIN_NORM                                                                                                     \
+    BEGIN(gamma);                                                                                                      \
+    BEGIN(beta)
+#else
+#define ARGUMENT_NORM
+#define BEGIN_NORM
+#endif
+#if DERIVATIVE
+#define ARGUMENT_SAVED , INPUT(saved)
+#define BEGIN_SAVED BEGIN(saved)
+#else
+#define ARGUMENT_SAVED
+#define BEGIN_SAVED
+#endif
+#if COLUMN_SUMS
+#define ARGUMENT_PARTIALS , OUTPUT_OF(float, partials)
+#define BEGIN_PARTIALS BEGIN_OUTPUT_OF(float, partials)
+#else
+#define ARGUMENT_PARTIALS
+#define BEGIN_PARTIALS
+#endif
+#if PARTS
+#define ARGUMENT_Y
+#define BEGIN_Y
+#else
+#define ARGUMENT_Y , OUTPUT(y)
+#define BEGIN_Y BEGIN_OUTPUT(y)
+#endif
+/* With NORM it is what the layernorm of x gives, else what goes into the activation. */
+#if SUM
+#define ARGUMENT_BEFORE , OUTPUT(before)
+#define BEGIN_BEFORE BEGIN_OUTPUT(before)
+#else
+#define ARGUMENT_BEFORE
+#define BEGIN_BEFORE
+#endif
+/* Where operands are loaded by the copy engine: the program's tensor maps, and the number of the first of this call's. */
+#ifdef TENSOR_MAPS
+#define ARGUMENT_MAPS , __global const uchar *restrict maps, const uint map_at
+#else
+#define ARGUMENT_MAPS
+#endif
+#if DROPOUT
+#define ARGUMENT_SITE , const uint site
+#else
+#define ARGUMENT_SITE
+#endif
+
+#define PRODUCT_ARGUMENTS                                                                                              \
+    INPUT_OF(uint, batch), INPUT(x),                                                                                   \
+        INPUT(w) ARGUMENT_BIAS ARGUMENT_RESIDUAL ARGUMENT_NORM ARGUMENT_SAVED ARGUMENT_PARTIALS ARGUMENT_Y             \
+            ARGUMENT_BEFORE ARGUMENT_MAPS ARGUMENT_SITE
+
+#define BEGIN_PRODUCT                                                                                                  \
+    BEGIN_OF(uint, batch);                                                                                             \
+    BEGIN(x);                                                                                                          \
+    BEGIN(w);                                                                                                          \
+    BEGIN_BIAS;                                                                                                        \
+    BEGIN_RESIDUAL;                                                                                                    \
+    BEGIN_NORM;                                                                                                        \
+    BEGIN_SAVED;                                                                                                       \
+    BEGIN_PARTIALS;                                                                                                    \
+    BEGIN_Y;                                                                                                           \
+    BEGIN_BEFORE
