@@ -50,7 +50,7 @@
 #define ARGUMENT_SITE
 #endif
 
-#define OPERANDS INPUT_OF(uint, batch), INPUT(x), INPUT(w), INPUT(v)
+#define OPERANDS BATCH_ARGUMENT, INPUT(x), INPUT(w), INPUT(v)
 #define BEGIN_OPERANDS                                                                                                 \
     BEGIN_OF(uint, batch);                                                                                             \
     BEGIN(x);                                                                                                          \

@@ -28,7 +28,7 @@
 #define ROW (HEADS * HEAD_DIM)
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void
-attention_dq(INPUT_OF(uint, batch), INPUT_OF(float, partials), OUTPUT(y))
+attention_dq(BATCH_ARGUMENT, INPUT_OF(float, partials), OUTPUT(y))
 {
     BEGIN_OF(uint, batch);
     BEGIN_OF(float, partials);

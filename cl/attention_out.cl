@@ -36,7 +36,7 @@
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void attention_out(INPUT_OF(uint, batch)
+void attention_out(BATCH_ARGUMENT
     , INPUT(x)
     , INPUT(w)
     , INPUT(v)

@@ -39,7 +39,7 @@
 #define HEADER_TILES (SCORES ? HEADER_SCORE_TILES : HEADER_QUERY_TILES)
 #define HEADER_AT_TILES (SCORES ? HEADER_AT_SCORE_TILES : HEADER_AT_QUERY_TILES)
 
-__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(INPUT_OF(uint, batch), INPUT(x), INPUT(w),
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(BATCH_ARGUMENT, INPUT(x), INPUT(w),
                                                                             OUTPUT(y))
 {
     BEGIN_OF(uint, batch);

@@ -29,7 +29,7 @@
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void columns(INPUT_OF(uint, batch)
+void columns(BATCH_ARGUMENT
     , INPUT(x)
 #if DERIVATIVE
     , INPUT(saved)

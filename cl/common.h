@@ -49,20 +49,17 @@ typedef float storage;
 
 /* An argument is a buffer and the element where the tensor begins in it; BEGIN makes the pointer named `name` of both.
  * ONE_BUFFER: all are of one buffer, which is the first argument, and the element alone is left of each: on NVIDIA's
- * driver every further buffer costs the host 0.4 us a launch. So the first tensor, `batch`, comes with the buffer. */
+ * driver every further buffer costs the host 0.4 us a launch. The first tensor, `batch`, brings the buffer along. */
 #if ONE_BUFFER
-#define ELEMENT(name) const ulong name##_at
-#define ELEMENT_AND_BUFFER(name) __global uchar *memory, const ulong name##_at
-#define BUFFER_COMES_WITH_batch ~, ELEMENT_AND_BUFFER
-#define SECOND_OF(first, second, ...) second
-#define SECOND(...) SECOND_OF(__VA_ARGS__)
-#define INPUT_OF(type, name) SECOND(BUFFER_COMES_WITH_##name, ELEMENT, ~)(name)
-#define OUTPUT_OF(type, name) ELEMENT(name)
+#define INPUT_OF(type, name) const ulong name##_at
+#define OUTPUT_OF(type, name) const ulong name##_at
+#define BATCH_ARGUMENT __global uchar *memory, const ulong batch_at
 #define BEGIN_OF(type, name) __global const type *name = (__global const type *)memory + name##_at
 #define BEGIN_OUTPUT_OF(type, name) __global type *name = (__global type *)memory + name##_at
 #else
 #define INPUT_OF(type, name) __global const type *restrict name##_buffer, const ulong name##_at
 #define OUTPUT_OF(type, name) __global type *restrict name##_buffer, const ulong name##_at
+#define BATCH_ARGUMENT INPUT_OF(uint, batch)
 #define BEGIN_OF(type, name) __global const type *name = name##_buffer + name##_at
 #define BEGIN_OUTPUT_OF(type, name) __global type *name = name##_buffer + name##_at
 #endif

@@ -21,7 +21,7 @@
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void delta(INPUT_OF(uint, batch)
+void delta(BATCH_ARGUMENT
     , INPUT(x)
     , INPUT(saved)
     , OUTPUT_OF(float, delta)

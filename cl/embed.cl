@@ -27,7 +27,7 @@
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void embed(INPUT_OF(uint, batch)
+void embed(BATCH_ARGUMENT
 #if !WORD
     , INPUT(x)
 #endif

@@ -133,7 +133,7 @@
 #endif
 
 #define PRODUCT_ARGUMENTS                                                                                              \
-    INPUT_OF(uint, batch), INPUT(x),                                                                                   \
+    BATCH_ARGUMENT, INPUT(x),                                                                                   \
         INPUT(w) ARGUMENT_BIAS ARGUMENT_RESIDUAL ARGUMENT_NORM ARGUMENT_SAVED ARGUMENT_PARTIALS ARGUMENT_Y             \
             ARGUMENT_BEFORE ARGUMENT_MAPS ARGUMENT_SITE
 

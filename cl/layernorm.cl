@@ -22,7 +22,7 @@
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void layernorm(INPUT_OF(uint, batch)
+void layernorm(BATCH_ARGUMENT
     , INPUT(x)
 #if BIAS
     , INPUT(bias)

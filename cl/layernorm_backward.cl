@@ -97,7 +97,7 @@
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void layernorm_backward(INPUT_OF(uint, batch)
+void layernorm_backward(BATCH_ARGUMENT
     , INPUT(x)
 #if RESIDUAL
     , INPUT(residual)

@@ -31,7 +31,7 @@
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void map(INPUT_OF(uint, batch)
+void map(BATCH_ARGUMENT
     , INPUT(x)
 #if BIAS
     , INPUT(bias)

@@ -6,33 +6,39 @@
 #define SHARED_ADDRESS(pointer) ((uint)(size_t)(pointer)) /* local memory's pointers are offsets in a window */
 
 /* What a warp's lanes have written to shared memory, or read there, is done for all of them. */
-static inline void warp_barrier(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+INLINE void warp_barrier(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
 /* The value of the lane whose number differs in these bits; all lanes of the warp call together. */
-static inline uint shuffle_xor(const uint value, const uint bits)
+INLINE uint shuffle_xor(const uint value, const uint bits)
 {
     uint result;
     asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(result) : "r"(value), "r"(bits));
     return result;
 }
 
-static inline float exchange(const float value, const uint bits) { return as_float(shuffle_xor(as_uint(value), bits)); }
+/* The same of a float, and not by way of the other: of that the assembler makes up to 9 registers more in gemm_mma. */
+INLINE float exchange(const float value, const uint bits)
+{
+    float result;
+    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(result) : "f"(value), "r"(bits));
+    return result;
+}
 
 /* Over four neighbours: those that share a row of a product's sums. */
-static inline float quad_max(const float v)
+INLINE float quad_max(const float v)
 {
     const float most = fmax(v, exchange(v, 1));
     return fmax(most, exchange(most, 2));
 }
 
-static inline float quad_sum(const float v)
+INLINE float quad_sum(const float v)
 {
     const float sum = v + exchange(v, 1);
     return sum + exchange(sum, 2);
 }
 
 /* Two floats as f16, rounded to nearest, `low` in the low half. */
-static inline uint pack_halves(const float low, const float high)
+INLINE uint pack_halves(const float low, const float high)
 {
     uint packed;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
@@ -40,18 +46,18 @@ static inline uint pack_halves(const float low, const float high)
 }
 
 /* Eight of them, in order. */
-static inline uint4 pack_eight(const float *v)
+INLINE uint4 pack_eight(const float *v)
 {
     return (uint4)(pack_halves(v[0], v[1]), pack_halves(v[2], v[3]), pack_halves(v[4], v[5]), pack_halves(v[6], v[7]));
 }
 
 /* Starts the copy of 16 bytes, or fills with zeros: then nothing is read, and the address may be anything. */
-static inline void copy_async(const uint to, __global const void *from, const bool there)
+INLINE void copy_async(const uint to, __global const void *from, const bool there)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
 
 /* Copies since the last commit are one group; waiting leaves the newest `left` groups under way. What has come is seen
  * by others behind a barrier. */
-static inline void copy_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
+INLINE void copy_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
 #define COPY_WAIT(left) asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory")

@@ -26,7 +26,7 @@
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void pool(INPUT_OF(uint, batch)
+void pool(BATCH_ARGUMENT
     , INPUT(x)
     , OUTPUT(y)
 #if SUM

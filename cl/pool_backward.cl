@@ -17,7 +17,7 @@
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void pool_backward(INPUT_OF(uint, batch)
+void pool_backward(BATCH_ARGUMENT
     , INPUT(x)
 #if POOL == POOL_MAX || NORMALIZE
     , INPUT(saved)

@@ -31,7 +31,7 @@
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void reduce(INPUT_OF(uint, batch)
+void reduce(BATCH_ARGUMENT
     , INPUT_OF(float, partials)
 #if SETS > 2
     , OUTPUT(extra)

@@ -21,7 +21,7 @@ typedef half8 chain;
 #endif
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void roof_arithmetic(INPUT_OF(uint, batch), OUTPUT_OF(float, y))
+void roof_arithmetic(BATCH_ARGUMENT, OUTPUT_OF(float, y))
 {
     BEGIN_OF(uint, batch);
     BEGIN_OUTPUT_OF(float, y);

@@ -24,7 +24,7 @@ INLINE uint pair(const float low, const float high)
 }
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void roof_matrix(INPUT_OF(uint, batch), OUTPUT_OF(float, y))
+void roof_matrix(BATCH_ARGUMENT, OUTPUT_OF(float, y))
 {
     BEGIN_OF(uint, batch);
     BEGIN_OUTPUT_OF(float, y);

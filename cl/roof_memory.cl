@@ -51,7 +51,7 @@ typedef uint access;
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void roof_memory(INPUT_OF(uint, batch)
+void roof_memory(BATCH_ARGUMENT
 #if FORM != ROOF_WRITE
     , INPUT_OF(uint, x)
 #endif

@@ -47,7 +47,7 @@
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void scatter(INPUT_OF(uint, batch)
+void scatter(BATCH_ARGUMENT
     , INPUT(x)
 #if WORD
     , INPUT_OF(uint, ids)

@@ -28,7 +28,7 @@
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void softmax(INPUT_OF(uint, batch)
+void softmax(BATCH_ARGUMENT
     , INPUT(x)
 #if LSE == LSE_WRITE
     , OUTPUT_OF(float, lse)

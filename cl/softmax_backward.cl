@@ -23,7 +23,7 @@
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
-void softmax_backward(INPUT_OF(uint, batch)
+void softmax_backward(BATCH_ARGUMENT
     , INPUT(x)
     , INPUT(saved)
 #if DELTA

@@ -10,7 +10,7 @@
 /* A stride is kept in units of 16 bytes. Some assemblers divide, others leave that to the program: where 8 bytes leave a
  * trace in an empty map, it is the program's affair. */
 __kernel __attribute__((reqd_work_group_size(WORDS, 1, 1)))
-void tensor_maps(INPUT_OF(uint, batch), __global const ulong *table, __global uchar *maps)
+void tensor_maps(BATCH_ARGUMENT, __global const ulong *table, __global uchar *maps)
 {
     BEGIN_OF(uint, batch);
     __local uint map[WORDS] __attribute__((aligned(MAP_BYTES)));

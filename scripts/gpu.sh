@@ -13,7 +13,7 @@
 #   ROOF     "no": leaves out `wherry roof`; the benches measure ceilings themselves (default: yes)
 #   PEERS    "yes": also single products, attention and layernorms of many sizes, here and in PyTorch, and peers.json
 #            and peers.md from all results (bench/peers/compare.py); "only": nothing but what these need (default: no)
-#   GEMMS, ATTENTIONS, NORMS, LENGTHS  sizes of these, with commas (default: those of issue 5)
+#   GEMMS, ATTENTIONS, NORMS, LENGTHS  sizes of these, with commas (default: BERT's, see below)
 #   PROCESSES  how many processes measure the first of LAYERS once more, plan flash, to see how well that repeats
 #            (default: 5; 0: none)
 #   LIMIT    seconds that one command may take before it is ended and counts as failed (default: 600)

@@ -73,8 +73,8 @@ static bool print_failures(const wherry_verify_result *r, void *user)
 
 #define EXPECT_OK(call)                                                                                                \
     do {                                                                                                               \
-        wherry_status status_ = (call);                                                                                \
-        if (status_) fail_msg("%s: %s: %s", c->name, wherry_status_name(status_), wherry_last_error(context));         \
+        wherry_status result_ = (call);                                                                                \
+        if (result_) fail_msg("%s: %s: %s", c->name, wherry_status_name(result_), wherry_last_error(context));         \
     } while (0)
 
 static void test_one(void **state)
@@ -113,13 +113,19 @@ static void test_one(void **state)
     const wherry_training_desc training = {
         .struct_size = sizeof training, .dropout = 0.1f, .save = (wherry_save)((s - shapes) % 4)};
     if (c->train) desc.training = &training;
-    EXPECT_OK(wherry_session_create(context, device, model, &desc, &session));
-    EXPECT_OK(wherry_session_prepare(session, NULL, NULL, NULL));
-    wherry_verify_summary summary = {.struct_size = sizeof summary};
-    EXPECT_OK(wherry_verify(session, &batch, 2, print_failures, (void *)c, &summary));
-    assert_true(summary.groups > 0);
-    groups_checked += summary.groups;
-    wherry_session_destroy(session);
+    wherry_status status = wherry_session_create(context, device, model, &desc, &session);
+    if (c->gemm && strcmp(c->gemm, "tiled") && s->hidden % 4 && status == WHERRY_STATUS_UNSUPPORTED) {
+        /* Rows that begin on no multiple of eight bytes are no tensor core's. */
+        assert_non_null(strstr(wherry_last_error(context), "none of its kernels fits"));
+    } else {
+        EXPECT_OK(status);
+        EXPECT_OK(wherry_session_prepare(session, NULL, NULL, NULL));
+        wherry_verify_summary summary = {.struct_size = sizeof summary};
+        EXPECT_OK(wherry_verify(session, &batch, 2, print_failures, (void *)c, &summary));
+        assert_true(summary.groups > 0);
+        groups_checked += summary.groups;
+        wherry_session_destroy(session);
+    }
     wherry_model_close(model);
     wherry_device_close(device);
     support_batch_free(&batch);

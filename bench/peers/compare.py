@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts Wherry's times beside PyTorch's: one file and one table of what issue 5 set as bars.
+"""Puts Wherry's times beside PyTorch's: one file and one table of the bars that the project set itself.
 
 Usage: compare.py FOLDER [--command TEXT]     FOLDER: what scripts/gpu.sh left; writes peers.json and peers.md there
        compare.py --readme README.md PEERS.json [--check]

@@ -28,22 +28,31 @@ static const struct variant *const variants[] = {
 
 const char *rung_name(enum rung rung)
 {
-    static const char *const names[RUNG_COUNT] = {"tiled", "coopmat", "mma", "wgmma", "few"};
+    static const char *const names[RUNG_COUNT] = {[RUNG_TILED] = "tiled",
+                                                  [RUNG_COOPMAT] = "coopmat",
+                                                  [RUNG_MMA] = "mma",
+                                                  [RUNG_WGMMA] = "wgmma",
+                                                  [RUNG_FEW] = "few"};
     return names[rung];
 }
 
 const char *rung_class(enum rung rung)
 {
-    static const char *const names[RUNG_COUNT] = {"generic", "coopmat-generic", "nvidia-mma", "nvidia-sm90"};
+    static const char *const names[RUNG_COUNT] = {[RUNG_TILED] = "generic",
+                                                  [RUNG_COOPMAT] = "coopmat-generic",
+                                                  [RUNG_MMA] = "nvidia-mma",
+                                                  [RUNG_WGMMA] = "nvidia-sm90",
+                                                  [RUNG_FEW] = "nvidia-few"};
     return names[rung];
 }
 
 const struct variant *variant_at(size_t index) { return variants[index]; }
 
-const char *kernel_class(const char *kernel)
+const char *kernel_class(const char *kernel, uint32_t rungs)
 {
-    const struct variant *variant = variant_find(kernel);
-    return rung_class(variant ? variant->rung : RUNG_TILED);
+    for (const struct variant *const *v = variants; *v; v++)
+        if (!strcmp((*v)->name, kernel) && rungs & RUNG_BIT((*v)->rung)) return rung_class((*v)->rung);
+    return rung_class(RUNG_TILED);
 }
 
 const char *kernel_base(const char *kernel)

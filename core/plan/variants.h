@@ -24,7 +24,7 @@ enum { FEW_ROWS = 256 };
 
 /* "tiled", "coopmat", ...: what --gemm takes. */
 const char *rung_name(enum rung rung);
-/* The class of devices that this rung's entries of the static table are for: "nvidia-sm90", "nvidia-mma",
+/* The class of devices that this rung's entries of the static table are for: "nvidia-few", "nvidia-sm90", "nvidia-mma",
  * "coopmat-generic", "generic". */
 const char *rung_class(enum rung rung);
 
@@ -51,8 +51,8 @@ struct variant {
 
 /* All of them, by index from 0; NULL past the last. */
 const struct variant *variant_at(size_t index);
-/* The class of the static table that an entry for this kernel belongs to. */
-const char *kernel_class(const char *kernel);
+/* That of the entry by which a device with these rungs runs the kernel. */
+const char *kernel_class(const char *kernel, uint32_t rungs);
 /* The kernel that this one is or stands for. */
 const char *kernel_base(const char *kernel);
 /* The variant with this name, NULL for a portable kernel. */

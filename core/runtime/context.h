@@ -9,7 +9,9 @@
 struct rung_check {
     char device[sizeof((wherry_device_info *)0)->id];
     uint32_t rung, head_dim;
-    bool training, passed;
+    bool training;
+    wherry_status
+        status; /* verify failed: it computed something wrong, or nothing; unsupported: no kernel of it fits */
     char reason[256];
 };
 

@@ -109,7 +109,8 @@ static void describe_kernel(const struct wherry_session *s, int call, wherry_ker
         (wherry_kernel_use){.registers = usage.registers, .spilled_bytes = usage.spilled, .shared_bytes = usage.shared};
     snprintf(out->name, sizeof out->name, "%s", s->calls[call].kernel);
     if (s->reasons[call])
-        snprintf(out->reason, sizeof out->reason, "%s: %s", kernel_class(out->name), s->reasons[call]);
+        snprintf(out->reason, sizeof out->reason, "%s: %s", kernel_class(out->name, s->device_limits.rungs),
+                 s->reasons[call]);
     call_variant(&s->calls[call], out->variant);
 }
 

@@ -14,8 +14,8 @@ enum { CHECK_TOKENS = 96, CHECK_SEQUENCES = 3, CHECK_HEADS = 2 };
 
 struct verdict {
     enum rung rung;
-    bool right;
-    uint32_t groups; /* that its kernels ran */
+    wherry_status status; /* verify failed: a wrong result, or none; unsupported: no kernel of it fits */
+    uint32_t groups;      /* that its kernels ran */
     char *reason;
     size_t reason_size;
 };
@@ -26,7 +26,7 @@ static bool judge(const wherry_verify_result *result, void *user)
     if (!variant_of_rung(result->kernel, v->rung)) return true;
     v->groups++;
     if (result->passed) return true;
-    v->right = false;
+    v->status = WHERRY_STATUS_VERIFY_FAILED;
     snprintf(v->reason, v->reason_size, "its check fails: %s gives %s with an error of %.1e (NMSE, at most %.0e)",
              result->kernel, result->name, result->nmse, result->tolerance);
     return false;
@@ -41,12 +41,14 @@ static bool check_run(struct wherry_session *s, struct verdict *v)
     wherry_verify_summary summary = {.struct_size = sizeof summary};
     wherry_status status = wherry_verify(s, &batch, 0, judge, v, &summary);
     /* What other kernels get wrong is not this rung's fault, and `wherry verify` tells it. */
-    if (!v->right) return false;
+    if (v->status) return false;
     if ((!status || status == WHERRY_STATUS_VERIFY_FAILED) && v->groups) return true;
     if (!status || status == WHERRY_STATUS_VERIFY_FAILED) {
+        v->status = WHERRY_STATUS_UNSUPPORTED;
         snprintf(v->reason, v->reason_size, "none of its kernels fits this model's heads");
         return false;
     }
+    v->status = WHERRY_STATUS_VERIFY_FAILED;
     snprintf(v->reason, v->reason_size, "its check can't run: %.180s", s->context->error.text);
     return false;
 }
@@ -59,14 +61,16 @@ static bool check_sized(struct wherry_session *s, struct wherry_device *device, 
     bool ok = !session_create(s->context, device, model, desc, RUNG_BIT(v->rung) | RUNG_BIT(RUNG_TILED), units, &check);
     if (ok)
         ok = check_run(check, v);
-    else
+    else {
+        v->status = WHERRY_STATUS_VERIFY_FAILED;
         snprintf(v->reason, v->reason_size, "its check can't be made: %.180s", s->context->error.text);
+    }
     wherry_session_destroy(check);
     return ok;
 }
 
 /* Errors stay here: a rung that can't be checked is left out, and the session goes on without it. */
-static bool rung_check(struct wherry_session *s, enum rung rung, char *reason, size_t reason_size)
+static wherry_status rung_check(struct wherry_session *s, enum rung rung, char *reason, size_t reason_size)
 {
     struct wherry_context *context = s->context;
     const wherry_model_config *like = &s->model->info.config;
@@ -87,23 +91,25 @@ static bool rung_check(struct wherry_session *s, enum rung rung, char *reason, s
                                 .dtype = WHERRY_DTYPE_F16,
                                 .keep_intermediates = true,
                                 .training = s->graph.n_forward < s->graph.n_ops ? &training : NULL};
-    struct verdict verdict = {.rung = rung, .right = true, .reason = reason, .reason_size = reason_size};
+    struct verdict verdict = {.rung = rung, .reason = reason, .reason_size = reason_size};
     struct error before = context->error;
     wherry_model *model = NULL;
     /* What a kernel that faults takes down with it is not the session's. An application's device can't be opened again;
      * there the check is made on the device itself. */
     struct wherry_device *device = s->device->external ? s->device : device_open_again(s->device, &context->error);
-    bool ok = device && !wherry_model_create_random(context, &config, 1, &model);
-    if (!ok) snprintf(reason, reason_size, "its check can't be made: %.180s", context->error.text);
-    ok = ok && check_sized(s, device, model, &desc, 0, &verdict) && check_sized(s, device, model, &desc, 1, &verdict);
+    if (!device || wherry_model_create_random(context, &config, 1, &model)) {
+        verdict.status = WHERRY_STATUS_VERIFY_FAILED;
+        snprintf(reason, reason_size, "its check can't be made: %.180s", context->error.text);
+    } else if (check_sized(s, device, model, &desc, 0, &verdict))
+        check_sized(s, device, model, &desc, 1, &verdict);
     wherry_model_close(model);
     if (device != s->device) wherry_device_close(device);
     context->error = before;
-    return ok;
+    return verdict.status;
 }
 
 /* Once in a context for each device, head size and pass, which decide the kernels. */
-static bool rung_passes(struct wherry_session *s, enum rung rung, const char **reason)
+static wherry_status rung_status(struct wherry_session *s, enum rung rung, const char **reason)
 {
     struct wherry_context *context = s->context;
     const char *device = s->device->info.id;
@@ -120,13 +126,13 @@ static bool rung_passes(struct wherry_session *s, enum rung rung, const char **r
         found = &context->checks[context->next_check++ % CONTEXT_RUNG_CHECKS];
         *found = (struct rung_check){.rung = (uint32_t)rung, .head_dim = head_dim, .training = training};
         snprintf(found->device, sizeof found->device, "%s", device);
-        found->passed = rung_check(s, rung, found->reason, sizeof found->reason);
-        if (!found->passed)
+        found->status = rung_check(s, rung, found->reason, sizeof found->reason);
+        if (found->status)
             host_log(&context->host, WHERRY_LOG_WARNING, "%s: %s is left out: %s", device, rung_name(rung),
                      found->reason);
     }
     *reason = found->reason;
-    return found->passed;
+    return found->status;
 }
 
 /* ---- what a session takes ---- */
@@ -152,13 +158,13 @@ static bool resolve_named(struct wherry_session *s, const char *gemm, struct err
                         gemm);
         limits->rungs = RUNG_BIT(RUNG_TILED);
         if (r == RUNG_TILED) return true;
-        if (!rung_passes(s, (enum rung)r, &reason))
-            return fail(e, WHERRY_STATUS_VERIFY_FAILED, "%s: products by %s: %s", s->device->info.id, gemm, reason);
+        wherry_status status = rung_status(s, (enum rung)r, &reason);
+        if (status) return fail(e, status, "%s: products by %s: %s", s->device->info.id, gemm, reason);
         limits->rungs |= RUNG_BIT(r);
         return true;
     }
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                "no way to compute products is called \"%s\": there are auto, tiled, coopmat, mma, wgmma, clblast",
+                "no way to compute products is called \"%s\": there are auto, tiled, coopmat, mma, wgmma, few, clblast",
                 gemm);
 }
 
@@ -176,7 +182,7 @@ bool session_rungs(struct wherry_session *s, const char *gemm, struct error *e)
         }
         /* Asked for by its name it runs there all the same: so do tests. */
         reason = "a CPU's driver computes matrices element by element";
-        if (s->f16 && !limits->cpu && rung_passes(s, (enum rung)r, &reason)) continue;
+        if (s->f16 && !limits->cpu && !rung_status(s, (enum rung)r, &reason)) continue;
         limits->rungs &= ~RUNG_BIT(r);
         if (s->f16) TRY(session_note(s, e, "products by %s are left out: %s", rung_name((enum rung)r), reason));
     }

@@ -235,8 +235,10 @@ char *module_text(const char *source, const char *options, char *log, size_t log
     }
     if (!folder_make(folder)) return NULL;
     snprintf(path, sizeof path, "%s/k.cl", folder);
-    bool ok = file_write(path, source) && command(log, log_size, "%s -E -P -x cl -cl-std=CL1.2%s %s -o %s/k.i",
-                                                  environment("CLANG", "clang-14"), defines, path, folder);
+    /* No extensions of clang's: NVIDIA's refuses macros of any number of arguments. */
+    bool ok = file_write(path, source) &&
+              command(log, log_size, "%s -E -P -pedantic-errors -x cl -cl-std=CL1.2%s %s -o %s/k.i",
+                      environment("CLANG", "clang-14"), defines, path, folder);
     snprintf(path, sizeof path, "%s/k.i", folder);
     char *text = ok ? file_read(path) : NULL;
     folder_remove(folder);

@@ -256,8 +256,9 @@ typedef struct wherry_session_desc {
     const wherry_training_desc *training; /* NULL: inference */
     /* What computes products and attention: NULL or "auto" the fastest that the device has and whose numbers pass a
      * check there; "tiled" (everywhere), "coopmat" (Vulkan), "mma", "wgmma", "few" (OpenCL on NVIDIA; few: sessions of
-     * at most 256 tokens), "clblast" (OpenCL, f32): that one, or WHERRY_STATUS_UNSUPPORTED where the device has none,
-     * or WHERRY_STATUS_VERIFY_FAILED where it gets the check wrong. Groups that it does not fit run as "tiled". */
+     * at most 256 tokens), "clblast" (OpenCL, f32): that one, or WHERRY_STATUS_UNSUPPORTED where the device has none or
+     * no kernel of it fits the model, or WHERRY_STATUS_VERIFY_FAILED where it gets the check wrong. Groups that it does
+     * not fit run as "tiled". */
     const char *gemm;
     /* Sizes of kernels that wherry_tune measured: NULL: those of the cache folder, where there are some for this
      * device, driver and library; "": none; else the file they are in. A file that can't be used is told in a note
