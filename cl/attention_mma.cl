@@ -64,7 +64,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
 #if DROPOUT > 0
     const uint4 dropout = dropout_key(batch, site);
 #endif
-    __local uint4 tile[4 * TILE_BYTES / 16] __attribute__((aligned(128))); /* keys, values; keys, values */
+    __local uint4 tile[4 * TILE_BYTES / 16] __attribute__((aligned(256))); /* keys, values; keys, values */
 
     const uint tiles = batch[HEADER_QUERY_TILES];
     const uint head = group_number() / max(tiles, 1u);

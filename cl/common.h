@@ -53,9 +53,9 @@ typedef float storage;
 #if ONE_BUFFER
 #define INPUT_OF(type, name) const ulong name##_at
 #define OUTPUT_OF(type, name) const ulong name##_at
-#define BATCH_ARGUMENT __global uchar *memory, const ulong batch_at
-#define BEGIN_OF(type, name) __global const type *name = (__global const type *)memory + name##_at
-#define BEGIN_OUTPUT_OF(type, name) __global type *name = (__global type *)memory + name##_at
+#define BATCH_ARGUMENT __global uchar *one_buffer, const ulong batch_at
+#define BEGIN_OF(type, name) __global const type *name = (__global const type *)one_buffer + name##_at
+#define BEGIN_OUTPUT_OF(type, name) __global type *name = (__global type *)one_buffer + name##_at
 #else
 #define INPUT_OF(type, name) __global const type *restrict name##_buffer, const ulong name##_at
 #define OUTPUT_OF(type, name) __global type *restrict name##_buffer, const ulong name##_at

@@ -26,6 +26,7 @@ static const struct shape {
     {"tiles", 320, 5, 1032, WHERRY_ACTIVATION_RELU, true, {130, 1, 257, 64}},
     {"long", 64, 1, 72, WHERRY_ACTIVATION_GELU, false, {700, 3}},
     {"few", 128, 2, 256, WHERRY_ACTIVATION_GELU, false, {1, 20, 7}},
+    {"heads-128", 256, 2, 136, WHERRY_ACTIVATION_GELU, false, {70, 128}},
 };
 
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
@@ -33,7 +34,7 @@ static const char *const plan_names[] = {"flash", "paper", "unfused"};
 struct test_case {
     char name[96];
     const struct shape *shape;
-    const char *plan, *gemm;
+    const char *plan, *gemm; /* gemm: NULL: as the library chooses */
     bool train;
     wherry_save save;
 };
@@ -49,7 +50,7 @@ static bool judge(const wherry_verify_result *r, void *user)
 {
     const struct test_case *c = user;
     const struct variant *variant = variant_find(r->kernel);
-    groups_of_rung += variant && !strcmp(rung_name(variant->rung), c->gemm);
+    groups_of_rung += variant && (!c->gemm || !strcmp(rung_name(variant->rung), c->gemm));
     support_print_failure(c->name, r);
     return true;
 }
@@ -137,7 +138,8 @@ static bool few_fits(const struct shape *s)
 
 /* Of each kernel something, in little time: what takes it is the compiler. */
 static const char *const usual[] = {"heads-64 flash wgmma training", "heads-32 flash wgmma training",
-                                    "heads-64 flash mma inference", "heads-32 flash few inference"};
+                                    "heads-64 flash mma inference", "heads-32 flash few inference",
+                                    "few flash auto training"};
 
 static bool wanted(const char *name, int argc, char **argv)
 {
@@ -169,15 +171,16 @@ int main(int argc, char **argv)
     for (size_t s = 0; s < SHAPES; s++)
         for (size_t p = 0; p < 3; p++)
             for (int train = 0; train < 2; train++)
-                for (int r = RUNG_TILED + 1; r < RUNG_COUNT; r++) {
+                for (int r = RUNG_TILED; r < RUNG_COUNT; r++) {
                     struct test_case *c = &cases[n];
-                    if (!(rungs & RUNG_BIT(r)) || (r == RUNG_FEW && !few_fits(&shapes[s]))) continue;
+                    bool choice = r == RUNG_TILED; /* several rungs' kernels in one session */
+                    if (!(rungs & RUNG_BIT(r)) || ((choice || r == RUNG_FEW) && !few_fits(&shapes[s]))) continue;
                     *c = (struct test_case){.shape = &shapes[s],
                                             .plan = plan_names[p],
-                                            .gemm = rung_name((enum rung)r),
+                                            .gemm = choice ? NULL : rung_name((enum rung)r),
                                             .train = train,
                                             .save = (wherry_save)((s + p) % 4)};
-                    snprintf(c->name, sizeof c->name, "%s %s %s %s", c->shape->name, c->plan, c->gemm,
+                    snprintf(c->name, sizeof c->name, "%s %s %s %s", c->shape->name, c->plan, choice ? "auto" : c->gemm,
                              train ? "training" : "inference");
                     if (wanted(c->name, argc, argv)) tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};
                 }
