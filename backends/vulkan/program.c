@@ -7,8 +7,26 @@
 #include "backends/ticks.h"
 #include "wherry/wherry_measure.h"
 
-/* The steps are recorded twice, without and with timestamps, so that a run records only its transfers. A recording
- * consists of batches that are submitted separately, each short enough for a driver's watchdog. */
+/* Transfers of one direction, as last recorded: the same ones are replayed. */
+enum { TRANSFERS_KEPT = 16 };
+
+struct copies {
+    VkCommandBuffer commands;
+    struct transfer list[TRANSFERS_KEPT];
+    int n; /* of the list; -1: recorded anew for each run */
+};
+
+/* All steps, with these numbers of work-groups. A driver starts them sooner than where it first has to fetch the
+ * numbers (vkCmdDispatchIndirect), and a session's batches are often alike. */
+struct recording {
+    VkCommandBuffer *batches; /* [n_batches] */
+    struct grid *grids;       /* [n_steps] */
+    bool made;
+};
+
+/* The steps are recorded twice, without and with timestamps, and again when a run has other numbers of work-groups, so
+ * that a run like the one before records nothing. A recording consists of batches that are submitted separately, each
+ * short enough for a driver's watchdog. */
 struct program {
     const struct schedule *schedule;
     int *pipelines; /* [n_steps] */
@@ -16,18 +34,17 @@ struct program {
     VkDescriptorSet *sets; /* [n_steps] */
     int *first;            /* [n_batches + 1]: the first step of each batch */
     uint32_t n_batches;
-    struct mapped grids, upload, download;
+    bool *barriers; /* [n_steps]: a barrier before the step */
+    struct mapped upload, download;
     VkQueryPool queries; /* one timestamp before each batch, one behind each step; none where the queue has none */
     uint64_t *ticks;     /* [n_steps + n_batches] */
     VkCommandPool pool;
-    VkCommandBuffer upload_commands, download_commands;
-    VkCommandBuffer *plain, *timed; /* [n_batches] */
-    VkCommandBuffer *commands;      /* [n_batches + 2]: those of one run, with upload and download */
-    VkSubmitInfo *submits;          /* [n_batches] */
-    double seconds;                 /* that a run may take */
+    struct copies uploads, downloads;
+    struct recording plain, timed;
+    VkCommandBuffer *commands; /* [n_batches + 2]: those of one run, with upload and download */
+    VkSubmitInfo *submits;     /* [n_batches] */
+    double seconds;            /* that a run may take */
 };
-
-_Static_assert(sizeof(struct grid) == sizeof(VkDispatchIndirectCommand), "grids are copied as they are");
 
 /* ---- how long things take, very roughly ---- */
 
@@ -163,10 +180,6 @@ static bool memory_make(struct backend_device *d, struct program *p, struct prog
 {
     const VkMemoryPropertyFlags cached = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     const struct schedule *schedule = p->schedule;
-    /* Near the device: it fetches one of these before every step. */
-    TRY(mapped_create(d, (size_t)schedule->n_steps * sizeof(struct grid), VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT,
-                      VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, "grids", &p->grids,
-                      e));
     if (schedule->max_upload) {
         TRY(mapped_create(d, schedule->max_upload, VK_BUFFER_USAGE_TRANSFER_SRC_BIT, cached, "upload memory",
                           &p->upload, e));
@@ -175,7 +188,7 @@ static bool memory_make(struct backend_device *d, struct program *p, struct prog
         TRY(mapped_create(d, schedule->max_download, VK_BUFFER_USAGE_TRANSFER_DST_BIT, cached, "download memory",
                           &p->download, e));
     }
-    info->host_bytes = p->grids.bytes + p->upload.bytes + p->download.bytes;
+    info->host_bytes = p->upload.bytes + p->download.bytes;
     if (!d->physical.timestamp_bits) return true;
     VkQueryPoolCreateInfo queries = {
         .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
@@ -190,10 +203,9 @@ static bool memory_make(struct backend_device *d, struct program *p, struct prog
 
 /* ---- recording ---- */
 
-static bool commands_begin(struct backend_device *d, VkCommandBuffer commands, VkCommandBufferUsageFlags flags,
-                           struct error *e)
+static bool commands_begin(struct backend_device *d, VkCommandBuffer commands, struct error *e)
 {
-    VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = flags};
+    VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     VkResult r = d->vk.BeginCommandBuffer(commands, &info);
     return r == VK_SUCCESS || device_fail(d, e, r, "vkBeginCommandBuffer");
 }
@@ -212,7 +224,8 @@ static void barrier(struct backend_device *d, VkCommandBuffer commands, VkPipeli
     d->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
 }
 
-static void step_record(struct backend_device *d, const struct program *p, VkCommandBuffer commands, int index)
+static void step_record(struct backend_device *d, const struct program *p, VkCommandBuffer commands, int index,
+                        const struct grid *grid)
 {
     const struct step *step = &p->schedule->steps[index];
     bool label = d->instance.vk.CmdBeginDebugUtilsLabelEXT && d->instance.vk.CmdEndDebugUtilsLabelEXT;
@@ -226,7 +239,7 @@ static void step_record(struct backend_device *d, const struct program *p, VkCom
                                 NULL);
     d->vk.CmdPushConstants(commands, d->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof step->call->site,
                            &step->call->site);
-    d->vk.CmdDispatchIndirect(commands, p->grids.handle, (size_t)index * sizeof(VkDispatchIndirectCommand));
+    d->vk.CmdDispatch(commands, grid->x, grid->y, grid->z);
     if (label) d->instance.vk.CmdEndDebugUtilsLabelEXT(commands);
 }
 
@@ -234,33 +247,54 @@ static void step_record(struct backend_device *d, const struct program *p, VkCom
  * before it. */
 static uint32_t batch_query(const struct program *p, uint32_t batch) { return (uint32_t)p->first[batch] + batch; }
 
-static bool steps_record(struct backend_device *d, struct program *p, const VkCommandBuffer *recording, bool timed,
-                         struct hazards *hazards, struct error *e)
+static bool steps_record(struct backend_device *d, struct program *p, struct recording *recording,
+                         const struct grid *grids, struct error *e)
 {
-    hazards->count = 0;
+    size_t bytes = (size_t)p->schedule->n_steps * sizeof *grids;
+    bool timed = recording == &p->timed;
+    if (recording->made && !memcmp(recording->grids, grids, bytes)) return true;
+    recording->made = false;
+    memcpy(recording->grids, grids, bytes);
     for (uint32_t batch = 0; batch < p->n_batches; batch++) {
-        VkCommandBuffer commands = recording[batch];
+        VkCommandBuffer commands = recording->batches[batch];
         uint32_t query = batch_query(p, batch);
-        TRY(commands_begin(d, commands, 0, e));
+        TRY(commands_begin(d, commands, e));
         if (timed) {
             d->vk.CmdResetQueryPool(commands, p->queries, query, batch_query(p, batch + 1) - query);
             d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, query);
         }
         for (int i = p->first[batch]; i < p->first[batch + 1]; i++) {
-            const struct step *step = &p->schedule->steps[i];
-            if (p->schedule->ordered) hazards->count = 0;
-            if (hazards_step(hazards, step->bindings, step->n_bindings) || p->schedule->ordered) {
+            if (p->barriers[i]) {
                 barrier(d, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                         VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
             }
-            step_record(d, p, commands, i);
+            step_record(d, p, commands, i, &grids[i]);
             if (timed) {
                 d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, ++query);
             }
         }
         TRY(commands_end(d, commands, e));
     }
+    recording->made = true;
     return true;
+}
+
+/* Where a barrier must stand: all of them, if the schedule is to run in order. */
+static bool barriers_make(struct backend_device *d, struct program *p, struct error *e)
+{
+    const struct schedule *schedule = p->schedule;
+    struct hazards hazards = {0};
+    size_t accesses = 0;
+    for (int i = 0; i < schedule->n_steps; i++) accesses += (size_t)schedule->steps[i].n_bindings;
+    hazards.list = host_alloc(d->host, accesses, sizeof *hazards.list, e);
+    p->barriers = host_alloc(d->host, (size_t)schedule->n_steps, sizeof *p->barriers, e);
+    for (int i = 0; hazards.list && p->barriers && i < schedule->n_steps; i++) {
+        const struct step *step = &schedule->steps[i];
+        if (schedule->ordered) hazards.count = 0;
+        p->barriers[i] = hazards_step(&hazards, step->bindings, step->n_bindings) || schedule->ordered;
+    }
+    host_free(d->host, hazards.list);
+    return hazards.list && p->barriers;
 }
 
 static bool commands_allocate(struct backend_device *d, struct program *p, VkCommandBuffer *out, uint32_t n,
@@ -276,6 +310,13 @@ static bool commands_allocate(struct backend_device *d, struct program *p, VkCom
     return r == VK_SUCCESS || device_fail(d, e, r, "vkAllocateCommandBuffers");
 }
 
+static bool recording_make(struct backend_device *d, struct program *p, struct recording *recording, struct error *e)
+{
+    return (recording->batches = host_alloc(d->host, p->n_batches, sizeof *recording->batches, e)) &&
+           (recording->grids = host_alloc(d->host, (size_t)p->schedule->n_steps, sizeof *recording->grids, e)) &&
+           commands_allocate(d, p, recording->batches, p->n_batches, e);
+}
+
 static bool commands_make(struct backend_device *d, struct program *p, struct error *e)
 {
     VkCommandPoolCreateInfo pool = {
@@ -285,25 +326,13 @@ static bool commands_make(struct backend_device *d, struct program *p, struct er
     };
     VkResult r = d->vk.CreateCommandPool(d->handle, &pool, NULL, &p->pool);
     if (r != VK_SUCCESS) return device_fail(d, e, r, "vkCreateCommandPool");
-    TRY(commands_allocate(d, p, &p->upload_commands, 1, e));
-    TRY(commands_allocate(d, p, &p->download_commands, 1, e));
-    if (!(p->plain = host_alloc(d->host, p->n_batches, sizeof *p->plain, e)) ||
-        !(p->timed = host_alloc(d->host, p->n_batches, sizeof *p->timed, e)) ||
-        !(p->commands = host_alloc(d->host, (size_t)p->n_batches + 2, sizeof *p->commands, e)) ||
+    TRY(commands_allocate(d, p, &p->uploads.commands, 1, e));
+    TRY(commands_allocate(d, p, &p->downloads.commands, 1, e));
+    p->uploads.n = p->downloads.n = -1;
+    if (!(p->commands = host_alloc(d->host, (size_t)p->n_batches + 2, sizeof *p->commands, e)) ||
         !(p->submits = host_alloc(d->host, p->n_batches, sizeof *p->submits, e)))
         return false;
-    TRY(commands_allocate(d, p, p->plain, p->n_batches, e));
-    if (p->queries) TRY(commands_allocate(d, p, p->timed, p->n_batches, e));
-
-    struct hazards hazards = {0};
-    size_t accesses = 0;
-    for (int i = 0; i < p->schedule->n_steps; i++) accesses += (size_t)p->schedule->steps[i].n_bindings;
-    hazards.list = host_alloc(d->host, accesses, sizeof *hazards.list, e);
-    if (!hazards.list) return false;
-    bool ok = steps_record(d, p, p->plain, false, &hazards, e) &&
-              (!p->queries || steps_record(d, p, p->timed, true, &hazards, e));
-    host_free(d->host, hazards.list);
-    return ok;
+    return recording_make(d, p, &p->plain, e) && (!p->queries || recording_make(d, p, &p->timed, e));
 }
 
 /* ---- life ---- */
@@ -322,7 +351,8 @@ struct program *vulkan_program_create(struct backend_device *d, const struct sch
     p->schedule = schedule;
     p->pipelines = host_alloc(d->host, (size_t)schedule->n_steps, sizeof *p->pipelines, e);
     if (!p->pipelines || !pipelines_make(d, schedule, p->pipelines, progress, user, info, e) ||
-        !batches_divide(d, p, e) || !sets_make(d, p, e) || !memory_make(d, p, info, e) || !commands_make(d, p, e)) {
+        !batches_divide(d, p, e) || !sets_make(d, p, e) || !memory_make(d, p, info, e) || !barriers_make(d, p, e) ||
+        !commands_make(d, p, e)) {
         vulkan_program_destroy(d, p);
         return NULL;
     }
@@ -336,12 +366,14 @@ void vulkan_program_destroy(struct backend_device *d, struct program *p)
         if (p->pool) d->vk.DestroyCommandPool(d->handle, p->pool, NULL);
         if (p->queries) d->vk.DestroyQueryPool(d->handle, p->queries, NULL);
         if (p->descriptors) d->vk.DestroyDescriptorPool(d->handle, p->descriptors, NULL);
-        mapped_destroy(d, &p->grids);
         mapped_destroy(d, &p->upload);
         mapped_destroy(d, &p->download);
     }
-    host_free(d->host, p->plain);
-    host_free(d->host, p->timed);
+    host_free(d->host, p->plain.batches);
+    host_free(d->host, p->plain.grids);
+    host_free(d->host, p->timed.batches);
+    host_free(d->host, p->timed.grids);
+    host_free(d->host, p->barriers);
     host_free(d->host, p->commands);
     host_free(d->host, p->submits);
     host_free(d->host, p->ticks);
@@ -394,15 +426,32 @@ static bool grids_check(const struct backend_device *d, const struct program *p,
     return true;
 }
 
+static bool copies_same(const struct copies *copies, const struct transfer *list, int n)
+{
+    bool same = copies->n == n;
+    for (int i = 0; i < n && same; i++) {
+        const struct transfer *a = &copies->list[i], *b = &list[i];
+        same = a->buffer == b->buffer && a->offset == b->offset && a->bytes == b->bytes;
+    }
+    return same;
+}
+
+static void copies_keep(struct copies *copies, const struct transfer *list, int n)
+{
+    copies->n = n <= TRANSFERS_KEPT ? n : -1;
+    if (copies->n > 0) memcpy(copies->list, list, (size_t)n * sizeof *list);
+}
+
 static bool upload_record(struct backend_device *d, struct program *p, const struct run *run, struct error *e)
 {
-    VkCommandBuffer commands = p->upload_commands;
+    VkCommandBuffer commands = p->uploads.commands;
     uint64_t at = 0;
-    TRY(commands_begin(d, commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, e));
+    if (copies_same(&p->uploads, run->uploads, run->n_uploads)) return true;
+    p->uploads.n = -1;
+    TRY(commands_begin(d, commands, e));
     for (int i = 0; i < run->n_uploads; i++) {
         const struct transfer *t = &run->uploads[i];
         if (!t->bytes) continue;
-        memcpy((char *)p->upload.data + at, t->host, (size_t)t->bytes);
         VkBufferCopy region = {.srcOffset = at, .dstOffset = t->offset, .size = t->bytes};
         d->vk.CmdCopyBuffer(commands, p->upload.handle, t->buffer->handle, 1, &region);
         at += t->bytes;
@@ -411,15 +460,19 @@ static bool upload_record(struct backend_device *d, struct program *p, const str
         barrier(d, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     }
-    return commands_end(d, commands, e) && mapped_flush(d, &p->upload, e);
+    TRY(commands_end(d, commands, e));
+    copies_keep(&p->uploads, run->uploads, run->n_uploads);
+    return true;
 }
 
 /* The last barrier also makes all that the steps wrote visible to the next submission. */
 static bool download_record(struct backend_device *d, struct program *p, const struct run *run, struct error *e)
 {
-    VkCommandBuffer commands = p->download_commands;
+    VkCommandBuffer commands = p->downloads.commands;
     uint64_t at = 0;
-    TRY(commands_begin(d, commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, e));
+    if (copies_same(&p->downloads, run->downloads, run->n_downloads)) return true;
+    p->downloads.n = -1;
+    TRY(commands_begin(d, commands, e));
     for (int i = 0; i < run->n_downloads; i++) {
         const struct transfer *t = &run->downloads[i];
         if (!t->bytes) continue;
@@ -436,7 +489,9 @@ static bool download_record(struct backend_device *d, struct program *p, const s
             VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
             VK_ACCESS_HOST_READ_BIT | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
                 VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
-    return commands_end(d, commands, e);
+    TRY(commands_end(d, commands, e));
+    copies_keep(&p->downloads, run->downloads, run->n_downloads);
+    return true;
 }
 
 /* Batches `from` to `end` - 1. */
@@ -480,9 +535,9 @@ static bool batch_find(const struct program *p, int step, uint32_t *batch, struc
 static void submits_fill(struct program *p, const VkCommandBuffer *recording, uint32_t from, uint32_t end)
 {
     uint32_t n = end - from;
-    p->commands[0] = p->upload_commands;
+    p->commands[0] = p->uploads.commands;
     memcpy(p->commands + 1, recording + from, n * sizeof *recording);
-    p->commands[1 + n] = p->download_commands;
+    p->commands[1 + n] = p->downloads.commands;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t first = i ? 1 + i : 0, last = i + 1 < n ? 2 + i : n + 2;
         p->submits[i] = (VkSubmitInfo){
@@ -508,11 +563,18 @@ bool vulkan_program_run(struct backend_device *d, struct program *p, const struc
     TRY(batch_find(p, run->first, &from, e) && batch_find(p, run->end ? run->end : p->schedule->n_steps, &end, e));
     if (from >= end) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "Vulkan: a run of no steps");
 
-    memcpy(p->grids.data, run->grids, (size_t)p->schedule->n_steps * sizeof *run->grids);
-    TRY(mapped_flush(d, &p->grids, e));
+    struct recording *recording = timed ? &p->timed : &p->plain;
+    TRY(steps_record(d, p, recording, run->grids, e));
+    char *to = p->upload.data;
+    for (int i = 0; i < run->n_uploads; i++) {
+        if (!run->uploads[i].bytes) continue;
+        memcpy(to, run->uploads[i].host, (size_t)run->uploads[i].bytes);
+        to += run->uploads[i].bytes;
+    }
+    TRY(mapped_flush(d, &p->upload, e));
     TRY(upload_record(d, p, run, e));
     TRY(download_record(d, p, run, e));
-    submits_fill(p, timed ? p->timed : p->plain, from, end);
+    submits_fill(p, recording->batches, from, end);
     TRY(device_submit(d, p->submits, end - from, p->seconds, e));
 
     TRY(mapped_invalidate(d, &p->download, e));

@@ -45,6 +45,7 @@
     X(CreateFence)                                                                                                     \
     X(DestroyFence)                                                                                                    \
     X(ResetFences)                                                                                                     \
+    X(GetFenceStatus)                                                                                                  \
     X(WaitForFences)                                                                                                   \
     X(CreateBuffer)                                                                                                    \
     X(DestroyBuffer)                                                                                                   \
@@ -81,7 +82,7 @@
     X(CmdBindPipeline)                                                                                                 \
     X(CmdPushConstants)                                                                                                \
     X(CmdBindDescriptorSets)                                                                                           \
-    X(CmdDispatchIndirect)                                                                                             \
+    X(CmdDispatch)                                                                                                     \
     X(CmdCopyBuffer)                                                                                                   \
     X(CmdPipelineBarrier)                                                                                              \
     X(CmdResetQueryPool)                                                                                               \
