@@ -42,6 +42,19 @@ static inline float2 dropout_pair(const uint word)
     return (float2)((word & 0xffff) < DROPOUT ? 0.0f : DROPOUT_SCALE, (word >> 16) < DROPOUT ? 0.0f : DROPOUT_SCALE);
 }
 
+/* v, eight columns that are scaled already, with 0 for those that are dropped. */
+static inline void drop_eight(float *v, const uint4 words)
+{
+    v[0] = (words.x & 0xffff) < DROPOUT ? 0.0f : v[0];
+    v[1] = (words.x >> 16) < DROPOUT ? 0.0f : v[1];
+    v[2] = (words.y & 0xffff) < DROPOUT ? 0.0f : v[2];
+    v[3] = (words.y >> 16) < DROPOUT ? 0.0f : v[3];
+    v[4] = (words.z & 0xffff) < DROPOUT ? 0.0f : v[4];
+    v[5] = (words.z >> 16) < DROPOUT ? 0.0f : v[5];
+    v[6] = (words.w & 0xffff) < DROPOUT ? 0.0f : v[6];
+    v[7] = (words.w >> 16) < DROPOUT ? 0.0f : v[7];
+}
+
 /* Bit c is set when column c of the eight is kept. */
 static inline uint dropout_bits(const uint4 words)
 {

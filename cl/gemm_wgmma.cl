@@ -3,9 +3,9 @@
  *
  * Work-groups are persistent and take every get_num_groups-th tile. In each, one work-item has the copy engine fill a
  * ring of slabs, 64 deep in k; two warpgroups (one where tiles have 64 rows) multiply; their sums go to shared memory as
- * f16, and a further warpgroup makes the results of them while the next tile is multiplied. Behind a work-group's last
- * tile nothing is left to hide: there those that multiplied do it themselves. Both ways do the same arithmetic in the
- * same order. Partial sums of GEMM_TN stay f32 and go to memory straight from registers. */
+ * f16, and further warps make the results of them while the next tile is multiplied. Behind a work-group's last tile
+ * nothing is left to hide: there those that multiplied help. Whoever does it, the arithmetic and its order are the same.
+ * Partial sums of GEMM_TN stay f32 and go to memory straight from registers. */
 #include "common.h"
 #include "dropout.h"
 #include "hopper.h"
@@ -70,24 +70,40 @@
 #define BAND 8
 #endif
 
-/* The epilogue: a warp takes 16 rows, a work-item 8 columns of them. */
+/* The epilogue: a work-item takes 8 columns, a warp in one step as many rows as that gives, and twice: what one row waits
+ * for, the other does not. Where columns are summed, a warp's steps of 8 rows make one sum. */
 #define UNITS (TILE_N / 8)
 #define AT_ONCE (32 / UNITS)
-#define PASSES 4
-#define GROUP_ROWS 16
+#define STEP_ROWS (AT_ONCE * 2)
+#define GROUP_ROWS (EPILOGUE_SUMS ? 8 : STEP_ROWS)
+#define GROUP_STEPS (GROUP_ROWS / STEP_ROWS)
+#define STEPS (TILE_M / STEP_ROWS)
 
 #define SHARED_BYTES 232448
 #define FLOAT_BYTES (EPILOGUE_SUMS ? TILE_M / GROUP_ROWS * AT_ONCE * TILE_N * 4 : 0)
 #define SLABS_FIT ((SHARED_BYTES - 1024 - SUM_BYTES - FLOAT_BYTES) / SLAB_BYTES)
 #define SLABS (SLABS_FIT < 8 ? SLABS_FIT : 8)
 
+/* Warps that finish: the last ones. The first of the two warpgroups that don't multiply has the one that loads. Those
+ * that multiply finish the last tile, too. */
+#ifndef FINISHERS
+#define FINISHERS 7
+#endif
+#define FIRST_FINISHER (MULTIPLIERS * 4 + 8 - FINISHERS)
+
 /* With 96 sums or more, those that multiply need more registers than the 128 that each of 512 begins with. */
 #if TILE_N >= 192 || TILE_M == 256
-#define PRODUCER_REGISTERS REGISTERS_GIVE(32)
-#define MULTIPLIER_REGISTERS REGISTERS_TAKE(176)
-#define FINISHER_REGISTERS
+#if FINISHERS == 7
+#define LOADER_REGISTERS REGISTERS_GIVE(96)
+#define MULTIPLIER_REGISTERS REGISTERS_TAKE(160)
+#define FINISHER_REGISTERS REGISTERS_GIVE(96)
 #else
-#define PRODUCER_REGISTERS
+#define LOADER_REGISTERS REGISTERS_GIVE(32)
+#define MULTIPLIER_REGISTERS REGISTERS_TAKE(176)
+#define FINISHER_REGISTERS REGISTERS_GIVE(104)
+#endif
+#else
+#define LOADER_REGISTERS
 #define MULTIPLIER_REGISTERS
 #define FINISHER_REGISTERS
 #endif
@@ -143,7 +159,21 @@ INLINE void load_slab(const uint to, __global const uchar *x_map, __global const
  * a column of eight rows nor a row has bank conflicts. */
 INLINE uint sum_at(const uint row, const uint unit) { return row * (TILE_N * 2) + ((unit ^ row % 8) << 4); }
 
-INLINE void store_unit(__global storage *to, const ulong at, const float *v) { *(__global uint4 *)(to + at) = pack_eight(v); }
+/* v as f16, here and not where it is stored: behind a condition compilers would make each row's arithmetic a branch of
+ * its own, and rows would not overlap. */
+INLINE uint4 pack_here(const float *v)
+{
+    uint raw[4];
+    UNROLL for (uint c = 0; c < 4; c++)
+        asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(raw[c]) : "f"(v[c * 2 + 1]), "f"(v[c * 2]));
+    return (uint4)(raw[0], raw[1], raw[2], raw[3]);
+}
+
+INLINE void store_rows(__global storage *to, const uint stride, const uint row, const uint rows, const uint4 *raw)
+{
+    UNROLL for (uint r = 0; r < 2; r++)
+        if (row + r * AT_ONCE < rows) *(__global uint4 *)(to + (row + r * AT_ONCE) * stride) = raw[r];
+}
 
 /* What the epilogue reads and writes; what a call does not have is not used. */
 struct tensors {
@@ -154,98 +184,132 @@ struct tensors {
     uint row_end; /* rows of y */
 };
 
-/* Makes results of `count` groups of 16 rows of sums, `first` and every fourth from there on, by one warp. Where
- * columns are summed, `items` work-items, all with `sharer` below, do all of the tile together and meet at barrier
- * `number`. */
+/* Dropout's scale goes into the bias' addition where what follows may be scaled before. */
+#define SCALED ((DROPOUT || KEPT) && !SUM && CAN_SCALE(ACTIVATION))
+#if SCALED
+#define SCALE DROPOUT_SCALE
+#else
+#define SCALE 1.0f
+#endif
+
+/* raw = two rows' values at `from`, whose rows are `stride` long: rows `row` and AT_ONCE further of `rows`. */
+INLINE void fetch_rows(uint4 *raw, __global const storage *from, const uint row, const uint rows)
+{
+    UNROLL for (uint r = 0; r < 2; r++)
+        raw[r] = row + r * AT_ONCE < rows ? *(__global const uint4 *)(from + (row + r * AT_ONCE) * N) : (uint4)(0);
+}
+
+/* Makes results of a tile's sums: by `workers` warps, of which this one is number `worker`, once `barrier` is behind
+ * phase `parity`; `dry`: nothing, by instructions that are fetched before they are needed. Which warp does what changes no bit. Where columns are summed all meet at the barrier with number
+ * `meeting`. */
 INLINE void finish(const struct tensors *t, __local const uchar *sums, __local float *totals, const struct place p,
-                   const uint first, const uint count, const uint sharer, const uint items, const uint number)
+                   const uint worker, const uint workers, const uint barrier, const uint parity, const uint meeting,
+                   const bool dry)
 {
     const uint lane = local_number() % 32, unit = lane % UNITS, column = p.column + unit * 8;
-    const bool there = lane / UNITS < AT_ONCE && column < N;
+    const uint rows = !dry && lane / UNITS < AT_ONCE && column < N ? min(t->row_end - p.row, (uint)TILE_M) : 0;
+    const ulong begin = (ulong)p.row * N + column;
+    __global storage *to = t->y + Y_OFFSET + (ulong)p.row * Y_STRIDE + column;
+    uint step = dry ? STEPS - 1 : worker * GROUP_STEPS, row = step * STEP_ROWS + lane / UNITS;
+#if BIAS
     float b[8];
     UNROLL for (uint c = 0; c < 8; c++) b[c] = 0.0f;
-#if BIAS
-    if (there) LOAD_VECTOR(t->bias, column, b);
+    if (column < N) LOAD_VECTOR(t->bias, column, b);
+    UNROLL for (uint c = 0; c < 8; c++) b[c] *= SCALE;
 #endif
-    ROLLED for (uint i = 0; i < count; i++)
+#if EPILOGUE_SUMS
+    float total[8];
+    UNROLL for (uint c = 0; c < 8; c++) total[c] = 0.0f;
+#endif
+    /* What is read from memory is on its way a step ahead. */
+#if DERIVATIVE
+    uint4 next_saved[2];
+    fetch_rows(next_saved, t->saved + begin, row, rows);
+#endif
+#if RESIDUAL
+    uint4 next_residual[2];
+    fetch_rows(next_residual, t->residual + begin, row, rows);
+#endif
+    if (!dry) mbarrier_wait(barrier, parity);
+    ROLLED for (; step < STEPS;)
     {
-        const uint group = first + i * 4;
-#if EPILOGUE_SUMS
-        float total[8];
-        UNROLL for (uint c = 0; c < 8; c++) total[c] = 0.0f;
+        const bool closes = step % GROUP_STEPS == GROUP_STEPS - 1;
+        const uint next_step = step + (closes ? (workers - 1) * GROUP_STEPS + 1 : 1);
+        const uint next_row = next_step * STEP_ROWS + lane / UNITS;
+        uint4 raw[2];
+        float v[2][8];
+        /* Rows that aren't there count as 0. */
+        UNROLL for (uint r = 0; r < 2; r++)
+            raw[r] = row + r * AT_ONCE < rows ? *(__local const uint4 *)(sums + sum_at(row + r * AT_ONCE, unit))
+                                              : (uint4)(0);
+#if DERIVATIVE
+        uint4 raw_saved[2] = {next_saved[0], next_saved[1]};
+        fetch_rows(next_saved, t->saved + begin, next_row, rows);
 #endif
-        ROLLED for (uint pass = 0; pass < GROUP_ROWS / AT_ONCE; pass += PASSES)
+#if RESIDUAL
+        uint4 raw_residual[2] = {next_residual[0], next_residual[1]};
+        fetch_rows(next_residual, t->residual + begin, next_row, rows);
+#endif
+        UNROLL for (uint r = 0; r < 2; r++)
         {
-            const uint from = group * GROUP_ROWS + pass * AT_ONCE + lane / UNITS;
-            uint4 raw[PASSES];
-#if DERIVATIVE
-            uint4 raw_saved[PASSES];
+            unpack_vector(raw[r], v[r]);
+#if BIAS
+            UNROLL for (uint c = 0; c < 8; c++) v[r][c] = fma(v[r][c], SCALE, b[c]);
+#elif SCALED
+            UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= SCALE;
 #endif
-#if RESIDUAL
-            uint4 raw_residual[PASSES];
-#endif
-            UNROLL for (uint r = 0; r < PASSES; r++)
-            {
-                const uint row = from + r * AT_ONCE;
-                /* Lanes that are left over, where 32 is no multiple of UNITS, stay inside the tile. */
-                raw[r] = *(__local const uint4 *)(sums + sum_at(32 % UNITS ? row % TILE_M : row, unit));
-                if (there && p.row + row < t->row_end) {
-#if DERIVATIVE
-                    raw_saved[r] = *(__global const uint4 *)(t->saved + (ulong)(p.row + row) * N + column);
-#endif
-#if RESIDUAL
-                    raw_residual[r] = *(__global const uint4 *)(t->residual + (ulong)(p.row + row) * N + column);
-#endif
-                }
-            }
-            UNROLL for (uint r = 0; r < PASSES; r++)
-            {
-                const uint row = p.row + from + r * AT_ONCE;
-                if (!there || row >= t->row_end) continue;
-                float v[8];
-                unpack_vector(raw[r], v);
-                UNROLL for (uint c = 0; c < 8; c++) v[c] += b[c];
+        }
 #if SUM
-                store_unit(t->before, (ulong)row * N + column, v);
+        const uint4 before[2] = {pack_here(v[0]), pack_here(v[1])};
+        store_rows(t->before + begin, N, row, rows, before);
 #endif
-                activate_eight(ACTIVATION, v);
-#if KEPT
-                UNROLL for (uint c = 0; c < 8; c++) v[c] *= DROPOUT_SCALE;
-#elif DROPOUT
-                dropout_keyed(v, t->key, row, column);
+        UNROLL for (uint r = 0; r < 2; r++)
+        {
+            activate_eight(ACTIVATION, SCALE, v[r]);
+#if (KEPT || DROPOUT) && !SCALED
+            UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= DROPOUT_SCALE;
+#endif
+#if DROPOUT && !KEPT
+            drop_eight(v[r], dropout_words_keyed(t->key, p.row + row + r * AT_ONCE, column));
 #endif
 #if DERIVATIVE
-                float d[8];
-                unpack_vector(raw_saved[r], d);
-                derive_eight(DERIVATIVE, v, d);
+            float d[8];
+            unpack_vector(raw_saved[r], d);
+            derive_eight(DERIVATIVE, v[r], d);
 #endif
 #if RESIDUAL
-                float addend[8];
-                unpack_vector(raw_residual[r], addend);
-                UNROLL for (uint c = 0; c < 8; c++) v[c] += addend[c];
+            float addend[8];
+            unpack_vector(raw_residual[r], addend);
+            UNROLL for (uint c = 0; c < 8; c++) v[r][c] += addend[c];
 #endif
 #if EPILOGUE_SUMS
-                UNROLL for (uint c = 0; c < 8; c++) total[c] += v[c];
+            UNROLL for (uint c = 0; c < 8; c++) total[c] += !BIAS || row + r * AT_ONCE < rows ? v[r][c] : 0.0f;
 #endif
-                store_unit(t->y, Y_OFFSET + (ulong)row * Y_STRIDE + column, v);
+        }
+        const uint4 result[2] = {pack_here(v[0]), pack_here(v[1])};
+        store_rows(to, Y_STRIDE, row, rows, result);
+#if EPILOGUE_SUMS
+        if (closes) {
+            if (!dry && lane / UNITS < AT_ONCE) {
+                __local float *sum = totals + (step / GROUP_STEPS * AT_ONCE + lane / UNITS) * TILE_N + unit * 8;
+                UNROLL for (uint c = 0; c < 8; c++) sum[c] = total[c];
             }
-        }
-#if EPILOGUE_SUMS
-        if (lane / UNITS < AT_ONCE) {
-            __local float *to = totals + (group * AT_ONCE + lane / UNITS) * TILE_N + unit * 8;
-            UNROLL for (uint c = 0; c < 8; c++) to[c] = total[c];
+            UNROLL for (uint c = 0; c < 8; c++) total[c] = 0.0f;
         }
 #endif
+        step = next_step;
+        row = next_row;
     }
 #if EPILOGUE_SUMS
+    if (dry) return;
     /* All groups' sums, in their order whoever made them. */
-    barrier_named(number, items);
-    for (uint c = sharer; c < TILE_N && p.column + c < N; c += items) {
-        float total = totals[c];
-        for (uint g = 1; g < TILE_M / GROUP_ROWS * AT_ONCE; g++) total += totals[g * TILE_N + c];
-        t->partials[(ulong)(p.row / TILE_M) * N + p.column + c] = total;
+    barrier_named(meeting, workers * 32);
+    for (uint c = worker * 32 + lane; c < TILE_N && p.column + c < N; c += workers * 32) {
+        float sum = totals[c];
+        for (uint g = 1; g < TILE_M / GROUP_ROWS * AT_ONCE; g++) sum += totals[g * TILE_N + c];
+        t->partials[(ulong)(p.row / TILE_M) * N + p.column + c] = sum;
     }
-    barrier_named(number, items); /* the sums' place may be used again */
+    barrier_named(meeting, workers * 32); /* the sums' place may be used again */
 #endif
 }
 
@@ -306,21 +370,21 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         }
 #if !PARTS
         mbarrier_init(given_at, MULTIPLIERS * 128);
-        mbarrier_init(taken_at, 128);
+        mbarrier_init(taken_at, FINISHERS * 32);
 #endif
         fence_async();
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
-    uint slab = 0, phase = 0;
+    uint slab = 0, phase = 0, tile = group_number(), turn = 0;
     if (warpgroup == MULTIPLIERS) {
-        PRODUCER_REGISTERS;
+        LOADER_REGISTERS;
         if (item == MULTIPLIERS * 128) {
             __global const uchar *x_map = maps + (size_t)map_at * TENSOR_MAP_BYTES, *w_map = x_map + TENSOR_MAP_BYTES;
             tensor_map_acquire(x_map);
             tensor_map_acquire(w_map);
-            for (uint tile = group_number(); tile < tiles; tile += groups) {
-                const struct place p = place_of(tile, row_tiles);
+            for (uint loaded = tile; loaded < tiles; loaded += groups) {
+                const struct place p = place_of(loaded, row_tiles);
                 const uint count = slabs_of(p, rows), begin = PARTS ? p.part * PART_ROWS : 0;
                 for (uint i = 0; i < count; i++) {
                     mbarrier_wait(emptied_at + slab * 8, phase ^ 1);
@@ -333,14 +397,14 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                 }
             }
         }
+        if (FINISHERS == 4 || warp == 0) return;
     } else if (warpgroup < MULTIPLIERS) {
         MULTIPLIER_REGISTERS;
         /* This warpgroup's rows of x in the first slab, and all columns of w. */
         const uint x_at = slabs_at + warpgroup * BLOCKS * BOX_BYTES, w_at = slabs_at + X_BYTES;
         const ulong x_first = X_MAJOR ? wgmma_columns(x_at, BOX_BYTES) : wgmma_rows(x_at);
         const ulong w_first = W_MAJOR ? wgmma_columns(w_at, BOX_BYTES) : wgmma_rows(w_at);
-        uint turn = 0;
-        for (uint tile = group_number(); tile < tiles; tile += groups, turn ^= 1) {
+        for (; tile < tiles; tile += groups, turn ^= 1) {
             const struct place p = place_of(tile, row_tiles);
             float sum[BLOCKS * SUMS];
             const uint count = slabs_of(p, rows);
@@ -387,31 +451,44 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
             mbarrier_wait(taken_at, turn ^ 1);
             UNROLL for (uint b = 0; b < BLOCKS; b++)
             {
+                /* sum_at() of units u + lane / 16, of whose bits the lowest three are permuted. */
                 const uint row = (warpgroup * BLOCKS + b) * 64 + warp * 16 + lane % 16;
+                const uint row_at = sums_at + row * (TILE_N * 2), turned = (lane / 16 ^ row % 8) << 4;
                 UNROLL for (uint u = 0; u < UNITS; u += 2)
                 {
                     const float *v = sum + b * SUMS + u * 4;
-                    store_matrices(sums_at + sum_at(row, u + lane / 16), pack_halves(v[0], v[1]),
+                    store_matrices(row_at + (turned ^ u % 8 << 4) + (u / 8 << 7), pack_halves(v[0], v[1]),
                                    pack_halves(v[2], v[3]), pack_halves(v[4], v[5]), pack_halves(v[6], v[7]));
                 }
             }
-            if (tile + groups < tiles)
-                mbarrier_arrive(given_at);
-            else {
-                warp_barrier(); /* a warp's own rows */
-                finish(&t, sums, totals, p, warpgroup * BLOCKS * 4 + warp, BLOCKS, item, MULTIPLIERS * 128, 1);
-            }
+            mbarrier_arrive(given_at);
 #endif
         }
     } else {
-#if !PARTS
         FINISHER_REGISTERS;
-        uint turn = 0;
-        for (uint tile = group_number(); tile + groups < tiles; tile += groups, turn ^= 1) {
-            mbarrier_wait(given_at, turn);
-            finish(&t, sums, totals, place_of(tile, row_tiles), warp, TILE_M / 64, item % 128, 128, 2);
-            mbarrier_arrive(taken_at);
-        }
-#endif
     }
+
+#if !PARTS
+    const uint of_all = item / 32;
+    if (warpgroup < MULTIPLIERS) {
+        if (group_number() >= tiles) return;
+        FINISHER_REGISTERS;
+        const uint turns = (tiles - 1 - group_number()) / groups;
+        tile = group_number() + turns * groups;
+        turn = turns % 2;
+    }
+    const bool multiplier = warpgroup < MULTIPLIERS;
+    for (bool dry = !multiplier; tile < tiles;) {
+        const bool last = tile + groups >= tiles;
+        const uint worker = multiplier ? of_all : of_all - FIRST_FINISHER + (last ? MULTIPLIERS * 4 : 0);
+        finish(&t, sums, totals, place_of(tile, row_tiles), worker, FINISHERS + (last ? MULTIPLIERS * 4 : 0), given_at,
+               turn, last ? 1 : 2, dry);
+        if (!dry) {
+            if (!last) mbarrier_arrive(taken_at);
+            tile += groups;
+            turn ^= 1;
+        }
+        dry = false;
+    }
+#endif
 }

@@ -158,7 +158,7 @@ static size_t shared_bytes(const struct call *call)
     size_t m = call_get(call, CONST_TILE_M, 0), n = call_get(call, CONST_TILE_N, 0), all = 232448;
     bool weight = call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN, column_sums = call_get(call, CONST_COLUMN_SUMS, 0);
     size_t sums = weight && column_sums ? 0 : m * n * 2;
-    size_t totals = !weight && column_sums ? m / 16 * (32 / (n / 8)) * n * 4 : 0;
+    size_t totals = !weight && column_sums ? m / 8 * (32 / (n / 8)) * n * 4 : 0;
     size_t slab = (m + n) * SLAB * 2, slabs = (all - 1024 - sums - totals) / slab;
     return (slabs < 8 ? slabs : 8) * (slab + 16) + sums + totals + 16;
 }
