@@ -2,8 +2,11 @@
  * NORMALIZE divides it by its L2 norm, SUM also stores what it was before. A sequence per work-group. Twin of
  * shaders/pool.comp.
  *
- * Tokens are added in ascending order, a column by one work-item, four tokens' loads in flight. LOCAL_SIZE: N / VECTOR
- * rounded up to a power of two, from 32 to 256, because sequences are few. Any power of two is right. */
+ * As many tokens as the work-items have rows for (WALKERS) are taken at a time, so that neighbours read one stretch of
+ * memory. A work-item has its columns of every WALKERS-th token, in ascending order, eight tokens' loads in flight; then
+ * the walkers' sums are added in ascending order. Which tokens a walker has depends on the sequence's own length alone.
+ * LOCAL_SIZE: up to 1024, because sequences are few and long; from 32 to 256 where one token is all. Any power of two
+ * is right. */
 #include "common.h"
 
 #ifndef POOL
@@ -17,12 +20,40 @@
 #endif
 #include "row.h"
 
-#define POOL_TOKEN(token)                                                                                              \
-    if (POOL == POOL_MAX) {                                                                                            \
-        ROW_MAX(x, (first + (token)) * N);                                                                             \
-    } else {                                                                                                           \
-        ROW_ADD(x, (first + (token)) * N);                                                                             \
+#define OF_TOKENS (POOL == POOL_MEAN || POOL == POOL_MAX)
+#define ROW_ITEMS (STEPS > 1 ? LOCAL_SIZE : N / ACCESS)
+#define WALKERS (OF_TOKENS ? LOCAL_SIZE / ROW_ITEMS : 1)
+#define MANY (STEPS > 1 ? 4 : 8) /* tokens on the way */
+#define FEW (OF_TOKENS ? 4 : 1)  /* the same where no more are left */
+#define NOTHING (POOL == POOL_MAX ? -FLT_MAX : 0.0f)
+
+/* held = held and the tokens token, token + WALKERS, ...; past the last one loads repeat it. The branch also keeps
+ * compilers from moving what uses a load ahead of the next loads. */
+#define ADD_TOKENS(at_once)                                                                                            \
+    {                                                                                                                  \
+        raw_access raw[at_once][STEPS];                                                                                \
+        UNROLL for (uint a = 0; a < at_once; a++)                                                                      \
+        {                                                                                                              \
+            const uint at = first + min(token + a * WALKERS, count - 1);                                               \
+            UNROLL for (uint i = 0; i < STEPS; i++) { FETCH_ACCESS(raw[a][i], x, at * N + from(i)); }                  \
+        }                                                                                                              \
+        UNROLL for (uint a = 0; a < at_once; a++)                                                                      \
+        {                                                                                                              \
+            if (token + a * WALKERS < count) {                                                                         \
+                UNROLL for (uint i = 0; i < STEPS; i++)                                                                \
+                {                                                                                                      \
+                    float v[ACCESS];                                                                                   \
+                    UNPACK_ACCESS(raw[a][i], v);                                                                       \
+                    UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = together(held[i][c], v[c]);                  \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
     }
+
+static inline float together(const float a, const float b) { return POOL == POOL_MAX ? max(a, b) : a + b; }
+
+/* The column that step i loads from: that of row.h, or what the neighbours' rows leave. */
+static inline uint from(const uint i) { return STEPS > 1 ? column_inside(i) : local_number() % ROW_ITEMS * ACCESS; }
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
@@ -39,6 +70,9 @@ void pool(BATCH_ARGUMENT
     BEGIN(x);
     BEGIN_OUTPUT(y);
     __local float scratch[REDUCE_WORDS];
+#if WALKERS > 1
+    __local float walked[LOCAL_SIZE * ACCESS];
+#endif
     const uint row = group_number();
     if (row < batch[ROWS]) {
         uint first = row, count = 1;
@@ -47,18 +81,27 @@ void pool(BATCH_ARGUMENT
             first = batch[offsets + row];
             if (POOL != POOL_CLS) count = batch[offsets + row + 1] - first;
         }
+        const uint l = local_number(), walker = l / ROW_ITEMS;
         float held[STEPS][ACCESS];
-        ROW_LOAD(x, first * N);
-        uint token = 1;
-        for (; token + 4 <= count; token += 4) {
-            POOL_TOKEN(token);
-            POOL_TOKEN(token + 1);
-            POOL_TOKEN(token + 2);
-            POOL_TOKEN(token + 3);
+        UNROLL for (uint i = 0; i < STEPS; i++)
+        {
+            UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = NOTHING;
         }
-        for (; token < count; token++) {
-            POOL_TOKEN(token);
+        uint token = walker < WALKERS ? walker : count;
+        for (; token + FEW * WALKERS < count; token += MANY * WALKERS) ADD_TOKENS(MANY);
+        if (token < count) ADD_TOKENS(FEW);
+#if WALKERS > 1
+        if (l >= ROW_ITEMS) {
+            UNROLL for (uint c = 0; c < ACCESS; c++) walked[c * LOCAL_SIZE + l] = held[0][c];
         }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (l < ROW_ITEMS) {
+            for (uint w = 1; w < WALKERS; w++) {
+                UNROLL for (uint c = 0; c < ACCESS; c++)
+                    held[0][c] = together(held[0][c], walked[c * LOCAL_SIZE + w * ROW_ITEMS + l]);
+            }
+        }
+#endif
         if (POOL == POOL_MEAN) row_scale(held, 1.0f / (float)count);
 #if SUM
         BEGIN_OUTPUT(sum);
@@ -66,5 +109,8 @@ void pool(BATCH_ARGUMENT
 #endif
         if (NORMALIZE != 0) row_scale(held, 1.0f / max(sqrt(row_square_sum(held, scratch)), 1e-12f));
         ROW_STORE(y, row * N);
+#if WALKERS > 1
+        LAST_BARRIER;
+#endif
     }
 }

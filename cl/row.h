@@ -35,15 +35,6 @@ static inline uint column_inside(const uint i) { return min(column_of(i), (uint)
 #define ROW_DROPOUT(row)                                                                                               \
     UNROLL for (uint i = 0; i < STEPS; i++) { dropout_access(held[i], batch, site, row, column_of(i)); }
 
-/* held = max(held, name[first ...]) */
-#define ROW_MAX(name, first)                                                                                           \
-    UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
-    {                                                                                                                  \
-        float loaded[ACCESS];                                                                                          \
-        LOAD_ACCESS(name, (first) + column_inside(i), loaded);                                                         \
-        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = max(held[i][c], loaded[c]);                              \
-    }
-
 /* held = held * gamma + beta */
 #define ROW_SCALE_SHIFT(gamma, beta)                                                                                   \
     UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \

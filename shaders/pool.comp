@@ -4,8 +4,11 @@
  * NORMALIZE divides it by its L2 norm, SUM also stores what it was before. A sequence per work-group. Twin of
  * cl/pool.cl.
  *
- * Tokens are added in ascending order, a column by one work-item, four tokens' loads in flight. LOCAL_SIZE: N / VECTOR
- * rounded up to a power of two, from 32 to 256, because sequences are few. Any power of two is right. */
+ * As many tokens as the work-items have rows for (WALKERS) are taken at a time, so that neighbours read one stretch of
+ * memory. A work-item has its columns of every WALKERS-th token, in ascending order, eight tokens' loads in flight; then
+ * the walkers' sums are added in ascending order. Which tokens a walker has depends on the sequence's own length alone.
+ * LOCAL_SIZE: up to 1024, because sequences are few and long; from 32 to 256 where one token is all. Any power of two
+ * is right. */
 #define REDUCE
 #include "common.glsl"
 
@@ -19,12 +22,41 @@ INPUT(SLOT_X, x);
 OUTPUT(SLOT_Y, y);
 OUTPUT(SLOT_SUM, sum);
 
-#define POOL_TOKEN(token)                                                                                              \
-    if (POOL == POOL_MAX) {                                                                                            \
-        ROW_MAX(x, (first + (token)) * N);                                                                             \
-    } else {                                                                                                           \
-        ROW_ADD(x, (first + (token)) * N);                                                                             \
+const bool OF_TOKENS = POOL == POOL_MEAN || POOL == POOL_MAX;
+const uint ROW_ITEMS = STEPS > 1 ? LOCAL_SIZE : N / ACCESS;
+const uint WALKERS = OF_TOKENS ? LOCAL_SIZE / ROW_ITEMS : 1;
+const uint MANY = STEPS > 1 ? 4 : 8; /* tokens on the way */
+const uint FEW = OF_TOKENS ? 4 : 1;  /* the same where no more are left */
+shared float walked[WALKERS > 1 ? LOCAL_SIZE * ACCESS : 1];
+const float NOTHING = POOL == POOL_MAX ? -3.402823466e38 : 0.0;
+
+/* held = held and the tokens token, token + WALKERS, ...; past the last one loads repeat it. The branch also keeps
+ * compilers from moving what uses a load ahead of the next loads. */
+#define ADD_TOKENS(at_once)                                                                                            \
+    {                                                                                                                  \
+        raw_access raw[at_once][STEPS];                                                                                \
+        UNROLL for (uint a = 0; a < at_once; a++)                                                                      \
+        {                                                                                                              \
+            const uint at = first + min(token + a * WALKERS, count - 1);                                               \
+            UNROLL for (uint i = 0; i < STEPS; i++) { FETCH_ACCESS(raw[a][i], x, at * N + from(i)); }                  \
+        }                                                                                                              \
+        UNROLL for (uint a = 0; a < at_once; a++)                                                                      \
+        {                                                                                                              \
+            if (token + a * WALKERS < count) {                                                                         \
+                UNROLL for (uint i = 0; i < STEPS; i++)                                                                \
+                {                                                                                                      \
+                    float v[VECTOR];                                                                                   \
+                    UNPACK_ACCESS(raw[a][i], v);                                                                       \
+                    UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = together(held[i][c], v[c]);                  \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
     }
+
+float together(const float a, const float b) { return POOL == POOL_MAX ? max(a, b) : a + b; }
+
+/* The column that step i loads from: that of row.glsl, or what the neighbours' rows leave. */
+uint from(const uint i) { return STEPS > 1 ? column_inside(i) : local_number() % ROW_ITEMS * ACCESS; }
 
 void main()
 {
@@ -36,16 +68,25 @@ void main()
             first = batch[offsets + row];
             if (POOL != POOL_CLS) count = batch[offsets + row + 1] - first;
         }
-        ROW_LOAD(x, first * N);
-        uint token = 1;
-        for (; token + 4 <= count; token += 4) {
-            POOL_TOKEN(token);
-            POOL_TOKEN(token + 1);
-            POOL_TOKEN(token + 2);
-            POOL_TOKEN(token + 3);
+        const uint l = local_number(), walker = l / ROW_ITEMS;
+        UNROLL for (uint i = 0; i < STEPS; i++)
+        {
+            UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = NOTHING;
         }
-        for (; token < count; token++) {
-            POOL_TOKEN(token);
+        uint token = walker < WALKERS ? walker : count;
+        for (; token + FEW * WALKERS < count; token += MANY * WALKERS) ADD_TOKENS(MANY);
+        if (token < count) ADD_TOKENS(FEW);
+        if (WALKERS > 1) {
+            if (l >= ROW_ITEMS) {
+                UNROLL for (uint c = 0; c < ACCESS; c++) walked[c * LOCAL_SIZE + l] = held[0][c];
+            }
+            barrier();
+            if (l < ROW_ITEMS) {
+                for (uint w = 1; w < WALKERS; w++) {
+                    UNROLL for (uint c = 0; c < ACCESS; c++)
+                        held[0][c] = together(held[0][c], walked[c * LOCAL_SIZE + w * ROW_ITEMS + l]);
+                }
+            }
         }
         if (POOL == POOL_MEAN) row_scale(1.0 / float(count));
         if (SUM != 0) {

@@ -34,15 +34,6 @@ uint column_inside(const uint i) { return min(column_of(i), N - ACCESS); }
 #define ROW_DROPOUT(row)                                                                                               \
     UNROLL for (uint i = 0; i < STEPS; i++) { dropout_access(held[i], row, column_of(i)); }
 
-/* held = max(held, name[first ...]) */
-#define ROW_MAX(name, first)                                                                                           \
-    UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
-    {                                                                                                                  \
-        float loaded[VECTOR];                                                                                          \
-        LOAD_ACCESS(name, (first) + column_inside(i), loaded);                                                         \
-        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = max(held[i][c], loaded[c]);                              \
-    }
-
 /* held = held * gamma + beta */
 #define ROW_SCALE_SHIFT(gamma, beta)                                                                                   \
     UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \

@@ -248,6 +248,8 @@ static bool aligned(const struct call *call, uint32_t vector)
 
 /* ---- one row per kernel ---- */
 
+enum { POOL_ITEM_BYTES = 40 }; /* of shared memory: a vector of floats, and what reductions need */
+
 static void size_row(struct call *call, const struct sizes *s, uint32_t items)
 {
     call_set(call, CONST_LOCAL_SIZE, row_size(s->limits, items));
@@ -286,9 +288,22 @@ static void size_norm(struct call *call, const struct sizes *s)
     size_row(call, s, call_get(call, CONST_N, 1) / (4 * s->vector));
 }
 
+/* Work-items for half of a sequence's tokens, as far as all sequences' run at the same time on a large GPU. At most
+ * 32 tokens at a time, because their sums are added one after the other. */
 static void size_pool(struct call *call, const struct sizes *s)
 {
-    size_row(call, s, call_get(call, CONST_N, 1) / s->vector);
+    uint32_t row = call_get(call, CONST_N, 1) / s->vector, pool = call_get(call, CONST_POOL, POOL_NONE);
+    uint64_t longest = s->longest ? s->longest : 1, sequences = divide_up(s->max_rows ? s->max_rows : 1, longest);
+    uint64_t most = device_units(s->limits) * 2048 / sequences, tokens = longest / 2 < 32 ? longest / 2 : 32;
+    if (most > 1024) most = 1024;
+    if (most > tokens * row) most = tokens * row;
+    if (most > s->limits->max_local_size) most = s->limits->max_local_size;
+    if (most > s->limits->shared_bytes / POOL_ITEM_BYTES) most = s->limits->shared_bytes / POOL_ITEM_BYTES;
+    size_row(call, s, row);
+    if (s->limits->cpu || (pool != POOL_MEAN && pool != POOL_MAX)) return;
+    uint32_t size = call_get(call, CONST_LOCAL_SIZE, 1);
+    while (size * 2 <= most) size *= 2;
+    call_set(call, CONST_LOCAL_SIZE, size);
 }
 
 static void size_pool_backward(struct call *call, const struct sizes *s)
@@ -343,7 +358,7 @@ static const struct {
     {"layernorm", size_norm, "four 16-byte loads of a row in flight"},
     {"layernorm_backward", size_layernorm_backward, "registers for four work-groups a multiprocessor"},
     {"map", size_map, "work-items hide the latency"},
-    {"pool", size_pool, "sequences are few: a vector a work-item"},
+    {"pool", size_pool, "sequences are few: a vector of a token a work-item, several tokens at a time"},
     {"pool_backward", size_pool_backward, "four 16-byte stores of a row in flight"},
     {"reduce", size_reduce, "32 bytes of a part's sums, 32 parts at the same time"},
     {"scatter", size_scatter, "128 ids at a time, a vector of the row a work-item"},
@@ -519,6 +534,7 @@ size_t call_shared_bytes(const struct call *call)
     if (variant) return variant->shared_bytes(call);
     if (!strcmp(call->kernel, "attention_dq")) return 0;
     if (!strncmp(call->kernel, "attention", 9)) return attention_quads(call) * 4 * sizeof(float);
+    if (!strcmp(call->kernel, "pool")) return call_get(call, CONST_LOCAL_SIZE, 0) * POOL_ITEM_BYTES;
     if (!strcmp(call->kernel, "delta")) return call_get(call, CONST_LOCAL_SIZE, 0) * sizeof(float);
     size_t sides = call_get(call, CONST_TILE_M, 0) + call_get(call, CONST_TILE_N, 0);
     return sides * call_get(call, CONST_TILE_K, 0) * sizeof(float); /* gemm, bgemm */

@@ -157,11 +157,29 @@ static void count_map(struct count *c)
     writes(c, SLOT_SUM, rows * n);
 }
 
+/* Loads of a sequence's tokens: eight at a time (four of rows in several steps), or four that are left; some repeat. */
+static uint64_t pool_loads(uint64_t tokens, uint64_t walkers, uint64_t many)
+{
+    uint64_t loads = 0;
+    for (uint64_t walker = 0; walker < least(walkers, tokens); walker++) {
+        uint64_t own = divide_up(tokens - walker, walkers);
+        loads += own / many * many + (own % many > 4 ? many : own % many ? 4 : 0);
+    }
+    return loads;
+}
+
+/* A row that the work-items have room for is loaded by as many as it takes. */
 static void count_pool(struct count *c)
 {
-    uint64_t rows = rows_of(c), n = get(c, CONST_N, 1);
-    bool tokens = get(c, CONST_POOL, POOL_NONE) == POOL_MEAN || get(c, CONST_POOL, POOL_NONE) == POOL_MAX;
-    reads(c, SLOT_X, (tokens ? c->words[HEADER_TOKENS] : rows) * row_loads(c));
+    uint64_t rows = rows_of(c), n = get(c, CONST_N, 1), items = get(c, CONST_LOCAL_SIZE, 1), loads = 0;
+    uint64_t row = divide_up(n, access_of(c)), pool = get(c, CONST_POOL, POOL_NONE);
+    bool steps = row > items;
+    if (pool == POOL_MEAN || pool == POOL_MAX)
+        for (uint32_t s = 0; s < rows; s++)
+            loads += pool_loads(length_of(c, s), steps ? 1 : items / row, steps ? 4 : 8);
+    else
+        loads = rows;
+    reads(c, SLOT_X, loads * (steps ? row_loads(c) : n));
     writes(c, SLOT_Y, rows * n);
     writes(c, SLOT_SUM, rows * n);
 }
