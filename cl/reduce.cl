@@ -3,8 +3,8 @@
  *
  * A work-group sums TILE_N neighbouring columns; LOCAL_SIZE / TILE_N work-items share one, each takes every SHARERS-th
  * part in ascending order, and their sums are added in the work-items' order. 32 bytes of a part are one access of
- * memory: TILE_N 8 gives work to the most multiprocessors, LOCAL_SIZE 256 then has 32 parts on the way. Any powers of
- * two are right. */
+ * memory: TILE_N 8 gives work to the most multiprocessors, LOCAL_SIZE 256 then has 32 sharers, and all of the up to 528
+ * parts that a GPU has are on the way at the same time. Any powers of two are right. */
 #include "common.h"
 
 #ifndef N
@@ -27,7 +27,7 @@
 #endif
 
 #define SHARERS (LOCAL_SIZE / TILE_N)
-#define AT_ONCE 4
+#define AT_ONCE (SHARERS > 1 ? 17 : 4)
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
@@ -56,8 +56,8 @@ void reduce(BATCH_ARGUMENT
         for (uint part = local_number() / TILE_N; part < parts; part += AT_ONCE * SHARERS) {
             float v[AT_ONCE];
             UNROLL for (uint a = 0; a < AT_ONCE; a++)
-                v[a] = partials[min(part + a * SHARERS, parts - 1) * (SETS * N) + from];
-            UNROLL for (uint a = 0; a < AT_ONCE; a++) part_sum += part + a * SHARERS < parts ? v[a] : 0.0f;
+                v[a] = part + a * SHARERS < parts ? partials[(part + a * SHARERS) * (SETS * N) + from] : 0.0f;
+            UNROLL for (uint a = 0; a < AT_ONCE; a++) part_sum += v[a];
         }
         scratch[local_number()] = part_sum;
         barrier(CLK_LOCAL_MEM_FENCE);

@@ -5,7 +5,7 @@
  *
  * A work-group walks over one part's rows of TILE_N = LOCAL_SIZE * ACCESS columns, which belong to its work-items: a
  * column is summed in ascending order in one register. AT_ONCE rows' loads are in flight, the last rows' too, where
- * some repeat. LOCAL_SIZE: N / VECTOR rounded up to a power of two, from 32 to 256. Any power of two is right. */
+ * some repeat. LOCAL_SIZE: the power of two up to 256 that leaves the fewest work-items idle. Any is right. */
 #include "common.glsl"
 
 layout(constant_id = CONST_N) const uint N = 1;

@@ -212,10 +212,19 @@ static void set_layernorm_backward(struct call *call, const struct device_limits
     call_set(call, CONST_PARTS, (uint32_t)divide_up(max_rows ? max_rows : 1, share));
 }
 
+/* Of the sizes from 256 down to 64 the one that leaves the fewest work-items behind a row's end. */
+static uint32_t columns_size(const struct device_limits *limits, uint32_t vectors)
+{
+    uint32_t size = row_size(limits, vectors), best = size;
+    for (; size >= 64; size /= 2)
+        if (divide_up(vectors, size) * size < divide_up(vectors, best) * best) best = size;
+    return best;
+}
+
 /* The kernel has up to eight rows' loads in flight. */
 static void set_columns(struct call *call, const struct device_limits *limits, uint32_t access, uint64_t max_rows)
 {
-    uint32_t n = call_get(call, CONST_N, 1), size = row_size(limits, (uint32_t)divide_up(n, access));
+    uint32_t n = call_get(call, CONST_N, 1), size = columns_size(limits, (uint32_t)divide_up(n, access));
     uint32_t rows = part_rows(limits, max_rows, (uint32_t)divide_up(n, size * access));
     call_set(call, CONST_LOCAL_SIZE, size);
     call_set(call, CONST_TILE_N, size * access);

@@ -238,14 +238,10 @@ static void count_layernorm_backward(struct count *c)
     writes(c, SLOT_SUM, rows * n);
 }
 
-/* A work-item adds every SHARERS-th part, four at a time; at the end some are loaded again. */
 static void count_reduce(struct count *c)
 {
     uint64_t n = get(c, CONST_N, 1), sets = get(c, CONST_SETS, 1), columns = get(c, CONST_TILE_N, 8);
-    uint64_t parts = call_parts(c->call, rows_of(c)), sharers = get(c, CONST_LOCAL_SIZE, 1) / columns;
-    uint64_t loads = 0;
-    for (uint64_t s = 0; s < least(sharers, parts); s++) loads += 4 * divide_up(parts - s, 4 * sharers);
-    reads(c, SLOT_PARTIALS, divide_up(sets * n, columns) * columns * loads);
+    reads(c, SLOT_PARTIALS, divide_up(sets * n, columns) * columns * call_parts(c->call, rows_of(c)));
     writes(c, SLOT_Y, n);
     writes(c, SLOT_SUM, n);
     writes(c, SLOT_EXTRA, n);
