@@ -46,6 +46,8 @@
 /* GEMM_TN in parts, and the column sums of the other forms. */
 #define PARTS (FORM == GEMM_TN && COLUMN_SUMS)
 #define EPILOGUE_SUMS (FORM != GEMM_TN && COLUMN_SUMS)
+/* The columns of x are summed on the way: the gradient of the bias with that of the weight. */
+#define OPERAND_SUMS (FORM == GEMM_TN && SUM)
 
 #ifndef X_STRIDE
 #define X_STRIDE (X_MAJOR ? M : K)
@@ -112,7 +114,7 @@
 #define ARGUMENT_Y , OUTPUT(y)
 #define BEGIN_Y BEGIN_OUTPUT(y)
 #endif
-/* With NORM it is what the layernorm of x gives, else what goes into the activation. */
+/* Of GEMM_TN the sums of x's columns; with NORM what the layernorm of x gives; else what goes into the activation. */
 #if SUM
 #define ARGUMENT_BEFORE , OUTPUT(before)
 #define BEGIN_BEFORE BEGIN_OUTPUT(before)

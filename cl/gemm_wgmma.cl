@@ -5,7 +5,10 @@
  * ring of slabs, 64 deep in k; two warpgroups (one where tiles have 64 rows) multiply; their sums go to shared memory as
  * f16, and further warps make the results of them while the next tile is multiplied. Behind a work-group's last tile
  * nothing is left to hide: there those that multiplied help. Whoever does it, the arithmetic and its order are the same.
- * Partial sums of GEMM_TN stay f32 and go to memory straight from registers. */
+ * Partial sums of GEMM_TN stay f32 and go to memory straight from registers.
+ *
+ * GEMM_TN with SUM also gives before[m] = sum over rows r of x[r][m], the gradient of the bias: x is in shared memory
+ * anyway, and a product with ones adds its columns. */
 #include "common.h"
 #include "dropout.h"
 #include "hopper.h"
@@ -79,9 +82,12 @@
 #define GROUP_STEPS (GROUP_ROWS / STEP_ROWS)
 #define STEPS (TILE_M / STEP_ROWS)
 
+/* Ones to multiply x with, 8 rows of a slab. */
+#define ONES_BYTES (OPERAND_SUMS ? 8 * DEPTH * 2 : 0)
+
 #define SHARED_BYTES 232448
 #define FLOAT_BYTES (EPILOGUE_SUMS ? TILE_M / GROUP_ROWS * AT_ONCE * TILE_N * 4 : 0)
-#define SLABS_FIT ((SHARED_BYTES - 1024 - SUM_BYTES - FLOAT_BYTES) / SLAB_BYTES)
+#define SLABS_FIT ((SHARED_BYTES - 1024 - SUM_BYTES - FLOAT_BYTES - ONES_BYTES) / SLAB_BYTES)
 #define SLABS (SLABS_FIT < 8 ? SLABS_FIT : 8)
 
 /* Warps that finish: the last ones. The first of the two warpgroups that don't multiply has the one that loads. Those
@@ -200,8 +206,8 @@ INLINE void fetch_rows(uint4 *raw, __global const storage *from, const uint row,
 }
 
 /* Makes results of a tile's sums: by `workers` warps, of which this one is number `worker`, once `barrier` is behind
- * phase `parity`; `dry`: nothing, by instructions that are fetched before they are needed. Which warp does what changes no bit. Where columns are summed all meet at the barrier with number
- * `meeting`. */
+ * phase `parity`; `dry`: nothing, by instructions that are fetched before they are needed. Which warp does what changes
+ * no bit. Where columns are summed all meet at the barrier with number `meeting`. */
 INLINE void finish(const struct tensors *t, __local const uchar *sums, __local float *totals, const struct place p,
                    const uint worker, const uint workers, const uint barrier, const uint parity, const uint meeting,
                    const bool dry)
@@ -259,7 +265,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
             UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= SCALE;
 #endif
         }
-#if SUM
+#if SUM && !OPERAND_SUMS
         const uint4 before[2] = {pack_here(v[0]), pack_here(v[1])};
         store_rows(t->before + begin, N, row, rows, before);
 #endif
@@ -329,6 +335,11 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 #elif !PARTS
     __local float *totals = 0;
 #endif
+#if OPERAND_SUMS
+    __local uint ones[ONES_BYTES / 4] __attribute__((aligned(1024)));
+    for (uint i = local_number(); i < ONES_BYTES / 4; i += LOCAL_SIZE) ones[i] = 0x3c003c00; /* two f16 */
+    fence_async();
+#endif
     const uint slabs_at = SHARED_ADDRESS(slabs), filled_at = SHARED_ADDRESS(filled);
     const uint emptied_at = SHARED_ADDRESS(emptied);
 
@@ -351,7 +362,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 #if DERIVATIVE
     t.saved = saved;
 #endif
-#if SUM
+#if SUM && !OPERAND_SUMS
     t.before = before;
 #endif
 #if EPILOGUE_SUMS
@@ -404,10 +415,19 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         const uint x_at = slabs_at + warpgroup * BLOCKS * BOX_BYTES, w_at = slabs_at + X_BYTES;
         const ulong x_first = X_MAJOR ? wgmma_columns(x_at, BOX_BYTES) : wgmma_rows(x_at);
         const ulong w_first = W_MAJOR ? wgmma_columns(w_at, BOX_BYTES) : wgmma_rows(w_at);
+#if OPERAND_SUMS
+        const ulong ones_all = wgmma_rows(SHARED_ADDRESS(ones));
+#endif
         for (; tile < tiles; tile += groups, turn ^= 1) {
             const struct place p = place_of(tile, row_tiles);
             float sum[BLOCKS * SUMS];
             const uint count = slabs_of(p, rows);
+#if OPERAND_SUMS
+            /* A warpgroup adds its columns of x in one tile of those that have them, each in another. */
+            const bool adds = p.column == warpgroup % TILES_N * TILE_N;
+            float added[BLOCKS * 4];
+            UNROLL for (uint i = 0; i < BLOCKS * 4; i++) added[i] = 0.0f;
+#endif
 #if FORM == GEMM_TN
             if (!count) {
                 UNROLL for (uint i = 0; i < BLOCKS * SUMS; i++) sum[i] = 0.0f;
@@ -428,7 +448,22 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                     }
                 }
                 wgmma_commit();
+#if OPERAND_SUMS
+                if (adds) {
+                    wgmma_fence();
+                    UNROLL for (uint step = 0; step < DEPTH / 16; step++)
+                    {
+                        const ulong x_step = x_first + slab * (SLAB_BYTES / 16) + step * 128;
+                        UNROLL for (uint b = 0; b < BLOCKS; b++)
+                            WGMMA_8(added + b * 4, x_step + b * (BOX_BYTES / 16), ones_all, 1, X_TURNED, 0);
+                    }
+                    wgmma_commit();
+                }
+#endif
                 UNROLL for (uint b = 0; b < BLOCKS * SUMS; b += WIDTH / 2) WAIT(sum + b);
+#if OPERAND_SUMS
+                UNROLL for (uint b = 0; b < BLOCKS; b++) WGMMA_WAIT(0, 4, added + b * 4);
+#endif
                 if (item % 128 == 0) mbarrier_arrive(emptied_at + slab * 8);
                 if (++slab == SLABS) {
                     slab = 0;
@@ -448,6 +483,13 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                 }
             }
 #else
+#if OPERAND_SUMS
+            UNROLL for (uint h = 0; h < BLOCKS * 2; h++)
+            {
+                const uint row = p.row + (warpgroup * BLOCKS + h / 2) * 64 + warp * 16 + lane / 4 + h % 2 * 8;
+                if (adds && lane % 4 == 0 && row < M) STORE(before, row, added[h * 2]);
+            }
+#endif
             mbarrier_wait(taken_at, turn ^ 1);
             UNROLL for (uint b = 0; b < BLOCKS; b++)
             {

@@ -202,6 +202,7 @@ static inline void wgmma_commit(void) { asm volatile("//@wgmma.commit_group.sync
  * where the sums begin. TRANSPOSED are literals or macros of such, 0 or 1.
  * WGMMA_REGISTERS_n(d, a, b, more, B_TRANSPOSED): a is a uint[4] of two f16 each: rows i % 32 / 4 and the same + 8 of
  * columns 2 (i % 4) and the next, then the same of columns + 8. Neither d nor a may change before the group is done. */
+#define WGMMA_8(d, a, b, more, A_T, B_T) WGMMA_SHARED(8, 4, d, a, b, more, A_T, B_T, "%4", "%5", "%6")
 #define WGMMA_32(d, a, b, more, A_T, B_T) WGMMA_SHARED(32, 16, d, a, b, more, A_T, B_T, "%16", "%17", "%18")
 #define WGMMA_64(d, a, b, more, A_T, B_T) WGMMA_SHARED(64, 32, d, a, b, more, A_T, B_T, "%32", "%33", "%34")
 #define WGMMA_128(d, a, b, more, A_T, B_T) WGMMA_SHARED(128, 64, d, a, b, more, A_T, B_T, "%64", "%65", "%66")
@@ -226,14 +227,14 @@ static inline void wgmma_commit(void) { asm volatile("//@wgmma.commit_group.sync
 #define WGMMA_TEXT(literal) WGMMA_TEXT_OF(literal)
 #define WGMMA_TEXT_OF(literal) #literal
 
-#define WGMMA_SUMS_8(d, i)                                                                                             \
-    "+f"((d)[i]), "+f"((d)[(i) + 1]), "+f"((d)[(i) + 2]), "+f"((d)[(i) + 3]), "+f"((d)[(i) + 4]),                      \
-        "+f"((d)[(i) + 5]), "+f"((d)[(i) + 6]), "+f"((d)[(i) + 7])
+#define WGMMA_SUMS_4(d, i) "+f"((d)[i]), "+f"((d)[(i) + 1]), "+f"((d)[(i) + 2]), "+f"((d)[(i) + 3])
+#define WGMMA_SUMS_8(d, i) WGMMA_SUMS_4(d, i), WGMMA_SUMS_4(d, (i) + 4)
 #define WGMMA_SUMS_16(d, i) WGMMA_SUMS_8(d, i), WGMMA_SUMS_8(d, (i) + 8)
 #define WGMMA_SUMS_32(d, i) WGMMA_SUMS_16(d, i), WGMMA_SUMS_16(d, (i) + 16)
 #define WGMMA_SUMS_64(d, i) WGMMA_SUMS_32(d, i), WGMMA_SUMS_32(d, (i) + 32)
 #define WGMMA_SUMS_96(d, i) WGMMA_SUMS_64(d, i), WGMMA_SUMS_32(d, (i) + 64)
 
+#define WGMMA_NAMES_4 "%0, %1, %2, %3"
 #define WGMMA_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define WGMMA_NAMES_32                                                                                                 \
     WGMMA_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"

@@ -301,7 +301,8 @@ static void test_split(void **state)
 }
 
 /* Where a device has a product that normalizes its rows, two layernorms a layer are no kernels of their own: all but
- * the last layer's second one, behind which no product comes. A training graph keeps them. */
+ * the last layer's second one, behind which no product comes. A training graph keeps them; its biases' gradients are
+ * no kernels of their own where a product gives them, too. */
 static void test_optional(void **state)
 {
     (void)state;
@@ -315,9 +316,11 @@ static void test_optional(void **state)
         const struct group_filter filter = {refuse_attention, count_split, &splits, .optional = true};
         make(&g, &(struct graph_options){.config = &config, .pool = WHERRY_POOL_MEAN, .training = training});
         assert_true(groups_create(&g, plan_find("flash", &e), &filter, &groups, &n, &e));
-        int norms = 0;
+        int norms = 0, columns = 0;
         for (int i = 0; i < groups_forward(groups, n); i++) norms += !strcmp(groups[i].row->kernel, "layernorm");
+        for (int i = 0; i < n; i++) columns += groups[i].layer >= 0 && !strcmp(groups[i].row->kernel, "columns");
         assert_int_equal(norms, training ? 6 : 1);
+        assert_int_equal(columns, 0);
         if (!training) assert_int_equal(n, 1 + 3 * (4 + 3) + 1 + 1);
         host_free(&support_host, groups);
         graph_destroy(&g);

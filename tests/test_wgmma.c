@@ -1,6 +1,7 @@
 /* What needs no Hopper to be right about its products: which calls are taken, tiles and tensor maps, parts of a
  * weight's gradient, and the patch that turns NVIDIA's PTX into Hopper's. */
 #include "kernel/interface.h"
+#include "plan/candidates.h"
 #include "plan/variants.h"
 #ifdef WHERRY_HAVE_OPENCL
 #include "backends/opencl/opencl.h"
@@ -8,6 +9,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -114,6 +116,53 @@ static void test_weight(void **state)
     assert_tile(&calls[0], 192, 128);
 }
 
+/* The bias' gradient comes with the weight's where its sum is in one part; elsewhere no kernel gives both. */
+static void test_weight_and_bias(void **state)
+{
+    (void)state;
+    struct call calls[GROUP_MAX_CALLS];
+    int count = 1;
+    make_call(&calls[0], GEMM_TN, 3072, 1024, 0);
+    call_set(&calls[0], CONST_SUM, 1);
+    assert_true(call_joins(&calls[0]));
+    call_tiles(&calls[0], NULL, &hopper, true, 4096, 512);
+    calls_divide(calls, &count, &hopper, true, 4096);
+    assert_int_equal(count, 1);
+    assert_tile(&calls[0], 192, 128);
+    struct call alone = calls[0];
+    call_set(&alone, CONST_SUM, 0);
+    assert_int_equal(call_shared_bytes(&calls[0]), call_shared_bytes(&alone) + 1024); /* ones */
+
+    struct device_limits matrices = hopper;
+    matrices.rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_MMA) | RUNG_BIT(RUNG_FEW);
+    make_call(&calls[0], GEMM_TN, 3072, 1024, 0);
+    call_set(&calls[0], CONST_SUM, 1);
+    call_tiles(&calls[0], NULL, &matrices, true, 4096, 512);
+    assert_string_equal(calls[0].kernel, "gemm");
+    make_call(&calls[0], GEMM_TN, 1152, 384, 0);
+    call_set(&calls[0], CONST_SUM, 1);
+    call_tiles(&calls[0], NULL, &hopper, true, 16384, 512);
+    assert_string_equal(calls[0].kernel, "gemm");
+}
+
+/* What is measured for such a call can give both. */
+static void test_weight_and_bias_choices(void **state)
+{
+    (void)state;
+    struct choices *list = calloc(1, sizeof *list);
+    struct call call;
+    make_call(&call, GEMM_TN, 3072, 1024, 0);
+    call_set(&call, CONST_SUM, 1);
+    const struct sizes sizes = call_sizes(&call, NULL, &hopper, true, 4096, 512);
+    choices_legal(&call, &sizes, list);
+    assert_true(list->n > 1);
+    for (int i = 0; i < list->n; i++) {
+        assert_string_equal(list->of[i].kernel, "gemm_wgmma");
+        for (int k = 0; k < list->of[i].n_sizes; k++) assert_int_not_equal(list->of[i].sizes[k].id, CONST_PART_ROWS);
+    }
+    free(list);
+}
+
 /* A part ends where a slab does, whatever the rows: else it would take rows of the next one. */
 static void test_parts(void **state)
 {
@@ -158,7 +207,9 @@ static void test_shared(void **state)
                 struct call call;
                 make_call(&call, form, 768, columns[i], 768);
                 if (form == GEMM_NN) call_set(&call, CONST_COLUMN_SUMS, 1);
+                if (form == GEMM_TN && columns[i] >= 768) call_set(&call, CONST_SUM, 1);
                 call_tiles(&call, NULL, &hopper, true, rows, 512);
+                if (!strcmp(call.kernel, "gemm")) continue; /* not in parts */
                 size_t slab = (call_get(&call, CONST_TILE_M, 0) + call_get(&call, CONST_TILE_N, 0)) * 128;
                 assert_in_range(call_shared_bytes(&call), 3 * slab, 232448);
             }
@@ -195,8 +246,10 @@ static void test_patch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_large), cmocka_unit_test(test_small),   cmocka_unit_test(test_weight),
-        cmocka_unit_test(test_parts), cmocka_unit_test(test_refused), cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_large),           cmocka_unit_test(test_small),
+        cmocka_unit_test(test_weight),          cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_weight_and_bias), cmocka_unit_test(test_weight_and_bias_choices),
+        cmocka_unit_test(test_refused),         cmocka_unit_test(test_shared),
 #ifdef WHERRY_HAVE_OPENCL
         cmocka_unit_test(test_patch),
 #endif

@@ -251,6 +251,12 @@ static bool add_input(const struct group *group, const struct op *op, int n, str
                 op->name, slot);
 }
 
+/* Whether a product sums the columns of its operand on the way, the gradient of a bias with that of the weight. */
+static bool sums_operand(const struct group *group, const struct op *op, const struct call *call)
+{
+    return op->kind == &kind_column_sum && !strcmp(call->kernel, "gemm") && group_reads_tensor(group, op->in[0]);
+}
+
 /* Outputs that leave the group: those with a slot of their own, sums over rows (for the second kernel), then Y for the
  * last and SUM for the first of the others. Slices of one tensor are one argument. */
 static bool add_outputs(const struct graph *g, const struct group *group, struct call *call, int sums[3], int *n_sums,
@@ -263,7 +269,9 @@ static bool add_outputs(const struct graph *g, const struct group *group, struct
         for (int k = 0; k < OP_MAX_OUT; k++) {
             if (op->out[k] < 0 || !group_writes_tensor(group, op->out[k])) continue;
             int owner = tensor_owner(g, op->out[k]);
-            if (op->kind->sums_columns) {
+            if (sums_operand(group, op, call)) {
+                call_add(call, SLOT_SUM, true, op->out[k]);
+            } else if (op->kind->sums_columns) {
                 if (*n_sums == 3)
                     return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: a kernel sums at most three sets of columns",
                                 group->name);

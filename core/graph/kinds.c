@@ -198,9 +198,10 @@ static void constants_layernorm(const struct graph *g, const struct op *o, struc
     call_set_float(call, CONST_EPSILON, o->attribute);
 }
 
-/* N and ROWS of what is summed over its rows. */
+/* N and ROWS of what is summed over its rows. A weight's gradient whose operand it is has those of its own. */
 static void constants_columns(const struct graph *g, const struct op *o, struct call *call)
 {
+    if (call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN) return;
     call_set(call, CONST_N, tensor_row_length(g, o->in[0]));
     call_set(call, CONST_ROWS, strchr(g->tensors[o->in[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
 }

@@ -264,6 +264,7 @@ static const struct plan_row flash[] = {
     {"qkv_bias", "map", LAUNCH_ELEMENTS, {QKV_BIAS}},
     {"residual_dx", "map", LAUNCH_ELEMENTS, {RESIDUAL_DX}},
     {"qkv_dw", "gemm", LAUNCH_TILES, {QKV_DW}},
+    {"qkv_dw", "gemm", LAUNCH_TILES, {QKV_DW, QKV_BIAS_DW}, .optional = true}, /* the same operand, read once */
     {"qkv_bias_dw", "columns", LAUNCH_PARTS, {QKV_BIAS_DW}},
 };
 
@@ -457,12 +458,13 @@ static bool filter_runs(const struct graph *g, const struct group_filter *filter
     return !filter || filter->runs(g, group, reason, size, filter->user);
 }
 
-/* Whether an optional row is taken: not where nobody says what the device runs. */
+/* Whether an optional row is taken: not where nobody says what the device runs, nor in a forward pass that keeps what
+ * its kernels make. */
 static bool row_taken(const struct graph *g, const struct group_filter *filter, const struct group *group)
 {
     char ignored[256];
     if (!group->row->optional) return true;
-    return filter && filter->optional && g->n_forward == g->n_ops &&
+    return filter && filter->optional && (group->backward || g->n_forward == g->n_ops) &&
            filter_runs(g, filter, group, ignored, sizeof ignored);
 }
 

@@ -47,7 +47,7 @@
 #define CONST_RESIDUAL 6   /* 1: add SLOT_RESIDUAL [rows, N], after the activation */
 #define CONST_NORM 7       /* 1: layernorm over N, with SLOT_GAMMA and SLOT_BETA */
 #define CONST_EPSILON 8    /* float */
-#define CONST_SUM 9        /* 1: also write what the layernorm reads to SLOT_SUM */
+#define CONST_SUM 9        /* 1: also write what the layernorm reads to SLOT_SUM; GEMM_TN: the sums of x's columns */
 #define CONST_WORD 10      /* 1: x = SLOT_WORD[ids] (else x = SLOT_X) */
 #define CONST_POSITION 11  /* 1: + SLOT_POSITION[positions] */
 #define CONST_TYPE 12      /* 1: + SLOT_TYPE[types] */

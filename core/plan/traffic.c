@@ -375,12 +375,12 @@ static void count_product(struct count *c, uint64_t band, uint64_t sharers)
         depth = get(c, CONST_PART_ROWS, 1);
     }
     uint64_t partials = !sums ? 0 : weight ? p.parts * m * n : p.rows * n;
+    uint64_t second = out_rows * (weight ? 1 : get(c, CONST_NORM, 0) ? k : n); /* output */
     p.x = weight ? rows * m : rows * k;
     p.w = weight ? rows * n : n * k;
     p.slabs = depth ? divide_up(depth, slab) : 1;
-    p.others =
-        out_rows * n *
-        (element_of(c, SLOT_Y) + element_of(c, SLOT_SUM) + element_of(c, SLOT_RESIDUAL) + element_of(c, SLOT_SAVED));
+    p.others = out_rows * n * (element_of(c, SLOT_Y) + element_of(c, SLOT_RESIDUAL) + element_of(c, SLOT_SAVED)) +
+               second * element_of(c, SLOT_SUM);
     reads_panels(c, &p);
     reads(c, SLOT_BIAS, p.rows * sharers * n);
     if (p.rows) reads_again(c, SLOT_BIAS, (p.rows - 1) * n, row_bytes(c));
@@ -390,7 +390,7 @@ static void count_product(struct count *c, uint64_t band, uint64_t sharers)
     reads(c, SLOT_RESIDUAL, out_rows * n);
     reads(c, SLOT_SAVED, out_rows * n);
     writes(c, SLOT_Y, out_rows * n);
-    writes(c, SLOT_SUM, out_rows * (get(c, CONST_NORM, 0) ? k : n));
+    writes(c, SLOT_SUM, second);
     if (partials) writes_scratch(c, SLOT_PARTIALS, partials);
 }
 

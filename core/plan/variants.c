@@ -68,9 +68,14 @@ const struct variant *variant_find(const char *name)
     return NULL;
 }
 
+bool call_sums_operand(const struct call *call)
+{
+    return call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN && call_get(call, CONST_SUM, 0);
+}
+
 bool call_joins(const struct call *call)
 {
-    if (!strcmp(call->kernel, "gemm")) return call_get(call, CONST_NORM, 0);
+    if (!strcmp(call->kernel, "gemm")) return call_get(call, CONST_NORM, 0) || call_sums_operand(call);
     return !strcmp(call->kernel, "attention") && call_has_slot(call, SLOT_EXTRA);
 }
 
