@@ -11,7 +11,10 @@
  * A work-group computes TILE_M x TILE_N outputs in slabs of TILE_K, a sub-group THREAD_M x THREAD_N of them, which
  * stay in its registers. Where there are more sub-groups than such pieces, SPLIT of them share a piece: each takes its
  * part of every slab's k, and their sums are added in the order of the parts. While a slab is multiplied, the next one
- * is on its way from memory to registers; with two SLABS in shared memory one barrier a slab is enough. */
+ * is on its way from memory to registers; with two SLABS in shared memory one barrier a slab is enough.
+ *
+ * NORM: x are rows before a layernorm over K, done here by every work-group of a row, where one slab holds all of k;
+ * the first of them stores what comes of it to `before`. */
 #include "product.glsl"
 #include "formulas.h"
 
@@ -38,6 +41,8 @@ layout(constant_id = CONST_SUM) const uint SUM = 0;
 layout(constant_id = CONST_DERIVATIVE) const uint DERIVATIVE = ACTIVATION_NONE;
 layout(constant_id = CONST_COLUMN_SUMS) const uint COLUMN_SUMS = 0;
 layout(constant_id = CONST_PART_ROWS) const uint PART_ROWS = 16;
+layout(constant_id = CONST_NORM) const uint NORM = 0;
+layout(constant_id = CONST_EPSILON) const uint EPSILON = 0x2b8cbcccu; /* 1e-12 */
 
 /* Whether k is the slow dimension of an operand. */
 #define X_MAJOR (FORM == GEMM_TN)
@@ -62,6 +67,8 @@ INPUT(SLOT_X, x);
 INPUT(SLOT_W, w);
 INPUT(SLOT_BIAS, bias);
 INPUT(SLOT_RESIDUAL, residual);
+INPUT(SLOT_GAMMA, gamma);
+INPUT(SLOT_BETA, beta);
 INPUT(SLOT_SAVED, saved);
 layout(set = 0, binding = SLOT_PARTIALS) restrict writeonly buffer partials_pairs { vec4 partials_quads[]; };
 OUTPUT(SLOT_Y, y);
@@ -94,7 +101,8 @@ OUTPUT(SLOT_SUM, before);
 #define STAGE_PITCH (THREAD_N / 4 + 1)
 #define STAGE_LEAST (PIECES * SPLIT * STAGE_PITCH * MATRIX_M)
 #define PLACE (SLABS * SLAB_VECTORS > STAGE_LEAST ? SLABS * SLAB_VECTORS : STAGE_LEAST)
-shared uvec4 slab[PLACE];
+/* Behind them, one vector for each work-item that normalizes. */
+shared uvec4 slab[PLACE + (NORM != 0 ? LOCAL_SIZE : 0)];
 
 /* Its vectors are dealt out in the order of memory. */
 #define X_LOADS ((TILE_M * TILE_K / 8 + LOCAL_SIZE - 1) / LOCAL_SIZE)
@@ -151,6 +159,52 @@ void put_slab(const uint at, const uint k0, const uint depth)
     PUT(raw_w, W_LOADS, TILE_N * TILE_K / 8, W_WIDTH, W_PITCH, W_MAJOR, at + X_VECTORS)
 }
 
+/* Work-items of a row that is normalized. */
+#define SHARERS (LOCAL_SIZE / TILE_M)
+
+float row_total(const float share)
+{
+    const uint first = local_number() / SHARERS * SHARERS;
+    float total = 0.0;
+    slab[PLACE + local_number()].x = floatBitsToUint(share);
+    barrier();
+    for (uint i = 0; i < SHARERS; i++) total += uintBitsToFloat(slab[PLACE + first + i].x);
+    barrier();
+    return total;
+}
+
+#define UNPACK_UNIT(raw) {unpack_quad((raw).xy), unpack_quad((raw).zw)}
+
+/* The rows of x in shared memory. */
+void normalize_rows(const uint row0, const uint row_end, const uint column0)
+{
+    const uint r = local_number() / SHARERS, first = local_number() % SHARERS, row = row0 + r;
+    const vec4 ones = vec4(1.0);
+    float share = 0.0;
+    for (uint c = first; c < K / 8; c += SHARERS) {
+        const vec4 v[2] = UNPACK_UNIT(slab[r * X_PITCH + c]);
+        share += dot(v[0], ones) + dot(v[1], ones);
+    }
+    const float mean = row_total(share) / float(K);
+    share = 0.0;
+    for (uint c = first; c < K / 8; c += SHARERS) {
+        const vec4 v[2] = UNPACK_UNIT(slab[r * X_PITCH + c]);
+        share += dot(v[0] - mean, v[0] - mean) + dot(v[1] - mean, v[1] - mean);
+    }
+    const float scale = 1.0 / sqrt(row_total(share) / float(K) + uintBitsToFloat(EPSILON));
+    for (uint c = first; c < K / 8; c += SHARERS) {
+        const vec4 v[2] = UNPACK_UNIT(slab[r * X_PITCH + c]);
+        vec4 g[2], b[2];
+        LOAD_EIGHT(g, gamma, c * 8, true);
+        LOAD_EIGHT(b, beta, c * 8, true);
+        const uvec4 unit = uvec4(pack_quad(fma((v[0] - mean) * scale, g[0], b[0])),
+                                 pack_quad(fma((v[1] - mean) * scale, g[1], b[1])));
+        slab[r * X_PITCH + c] = unit;
+        if (SUM != 0 && column0 == 0 && row < row_end) before_wide[(row * K + c * 8) / 8] = unit;
+    }
+    barrier();
+}
+
 /* The sums go to memory by way of the slabs' place, where eight columns side by side are one work-item's: wide
  * accesses, one call of dropout's generator, and a loop instead of code for all of a sub-group's sums. As many rows of
  * matrices as there is place for make a CHUNK. The SPLIT sub-groups of a piece share its UNITS of eight columns. */
@@ -170,7 +224,7 @@ void store_floats(const uint at, const vec4 v[2])
 
 void epilogue(inout vec4 v[2], const uint row, const uint column)
 {
-    if (SUM != 0) STORE_UNIT(before, row * N + column, v);
+    if (SUM != 0 && NORM == 0) STORE_UNIT(before, row * N + column, v);
     UNROLL
     for (uint c = 0; c < 2; c++)
         v[c] = vec4(activate(ACTIVATION, v[c].x), activate(ACTIVATION, v[c].y), activate(ACTIVATION, v[c].z),
@@ -232,6 +286,7 @@ void main()
         if (SLABS == 1) {
             put_slab(0, k0, depth);
             barrier();
+            if (NORM != 0) normalize_rows(row0, row_end, column0);
         }
         if (more || LOADS_ALWAYS) fetch_slab(k0 + TILE_K, depth, row0, row_end, column0);
         UNROLL

@@ -9,6 +9,7 @@ struct tile {
     uint32_t split, slabs;     /* sub-groups that share a piece's k; slabs in shared memory */
     uint32_t resident;         /* work-groups that a multiprocessor holds */
     double alone, full; /* microseconds for a slab in one work-group of a multiprocessor, in `resident` of them */
+    bool normal;        /* its rows of x are normalized */
 };
 
 /* From large to small, all measured at 4096 x 4096 x 4096 on an H200 (TFLOP/s). The first: 327. Its 248 registers let
@@ -29,7 +30,7 @@ static const struct tile tile_small = {64, 64, 32, 32, 32, 1, 1, 4, 0.45, 1.2};
 static const struct tile tile_cpu = {16, 16, 16, 8, 16, 1, 1, 1, 1, 1};
 
 /* Of a large GPU, where a driver does not say; Vulkan does not. */
-enum { MOST_PARTS = 16 };
+enum { MOST_PARTS = 16, CPU_NORMAL_K = 64 };
 
 static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
@@ -52,7 +53,8 @@ static bool tile_fits(const struct tile *t, const struct device_limits *limits, 
     uint32_t m = limits->coopmat_m, n = limits->coopmat_n, k = limits->coopmat_k, size = limits->coopmat_subgroup;
     if (!m || !size || t->piece_m % m || t->piece_n % n || t->k / t->split % k || m % 8 || n % 8 || k % 8) return false;
     if (size * t->split % (t->piece_n / 8) || tile_items(t, limits) > limits->max_local_size) return false;
-    return tile_bytes(t->m, t->n, t->k, t->piece_n, tile_items(t, limits) / size, t->slabs, m, form) <=
+    size_t scratch = t->normal ? tile_items(t, limits) * sizeof(float) : 0;
+    return tile_bytes(t->m, t->n, t->k, t->piece_n, tile_items(t, limits) / size, t->slabs, m, form) + scratch <=
            limits->shared_bytes;
 }
 
@@ -106,6 +108,28 @@ static const struct tile *tile_of(const struct call *call, const struct sizes *s
                        output_depth(call, s), most_parts, parts);
 }
 
+/* A product that normalizes its rows has all of their k in one slab; work-groups are many, for rows are few. */
+static struct tile tile_normal(const struct call *call, const struct device_limits *limits)
+{
+    struct tile t = {16, 16, 0, limits->cpu ? 8 : 16, 16, 1, 1, 1, 1, 1, true};
+    uint32_t step = limits->coopmat_k ? limits->coopmat_k : 1, k = call_get(call, CONST_K, 1);
+    while (!limits->cpu && t.split < 8 && 2 * t.split * step <= k) t.split *= 2;
+    t.k = (uint32_t)(divide_up(k, t.split * step) * t.split * step);
+    return t;
+}
+
+/* Of the calls of optional rows only those: not the columns of an operand (call_joins). */
+static bool fits_normal(const struct call *call, const struct sizes *s, const char **reason)
+{
+    struct tile t = tile_normal(call, s->limits);
+    /* A CPU's compiler takes minutes for the code of a long slab. */
+    bool long_code = s->limits->cpu && t.k > CPU_NORMAL_K;
+    *reason = s->max_rows > FEW_ROWS ? "the session's batches have too many rows to normalize them often"
+              : long_code || !tile_fits(&t, s->limits, GEMM_NT) ? "rows that it can normalize are one slab"
+                                                                : NULL;
+    return !*reason;
+}
+
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
     uint64_t parts;
@@ -113,7 +137,8 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
               : !call_get(call, CONST_ALIGNED, 0) ? "rows are no multiples of 8 elements"
               : !tile_of(call, s, 1, &parts)      ? "no tile is made of this device's cooperative matrices"
                                                   : NULL;
-    return !*reason;
+    if (!*reason && call_sums_operand(call)) *reason = "it sums no columns of an operand";
+    return !*reason && (!call_get(call, CONST_NORM, 0) || fits_normal(call, s, reason));
 }
 
 static void tile_set(struct call *call, const struct tile *t, const struct device_limits *limits)
@@ -134,6 +159,11 @@ static void tile_set(struct call *call, const struct tile *t, const struct devic
 static void size(struct call *call, const struct sizes *s)
 {
     uint64_t parts;
+    if (call_get(call, CONST_NORM, 0)) {
+        struct tile t = tile_normal(call, s->limits);
+        tile_set(call, &t, s->limits);
+        return;
+    }
     tile_set(call, tile_of(call, s, 1, &parts), s->limits);
     if (call_get(call, CONST_COLUMN_SUMS, 0)) call_set(call, CONST_PART_ROWS, call_get(call, CONST_TILE_M, 1));
 }
@@ -149,15 +179,18 @@ static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct 
 
 static size_t shared_bytes(const struct call *call)
 {
-    return tile_bytes(
-        call_get(call, CONST_TILE_M, 0), call_get(call, CONST_TILE_N, 0), call_get(call, CONST_TILE_K, 0),
-        call_get(call, CONST_THREAD_N, 0), call_get(call, CONST_LOCAL_SIZE, 0) / call_get(call, CONST_SUBGROUP, 1),
-        call_get(call, CONST_SLABS, 1), call_get(call, CONST_MATRIX_M, 0), call_get(call, CONST_FORM, GEMM_NT));
+    size_t scratch = call_get(call, CONST_NORM, 0) ? call_get(call, CONST_LOCAL_SIZE, 0) * sizeof(float) : 0;
+    return scratch + tile_bytes(call_get(call, CONST_TILE_M, 0), call_get(call, CONST_TILE_N, 0),
+                                call_get(call, CONST_TILE_K, 0), call_get(call, CONST_THREAD_N, 0),
+                                call_get(call, CONST_LOCAL_SIZE, 0) / call_get(call, CONST_SUBGROUP, 1),
+                                call_get(call, CONST_SLABS, 1), call_get(call, CONST_MATRIX_M, 0),
+                                call_get(call, CONST_FORM, GEMM_NT));
 }
 
 const struct variant variant_gemm_coopmat = {.kernel = "gemm",
                                              .name = "gemm_coopmat",
                                              .rung = RUNG_COOPMAT,
+                                             .joins = true,
                                              .why = "cooperative matrices: f16 added in f32 by matrix units",
                                              .fits = fits,
                                              .size = size,
