@@ -9,16 +9,18 @@
  * values it keeps twice in shared memory: one step is multiplied while the next one arrives. A subgroup owns BLOCKS
  * times MATRIX_M queries: their scores, weights and sums never leave its registers, since a result becomes an operand
  * by conversion. The largest score of a row is carried on and what was summed before is rescaled, but only where it
- * grew by so much that a weight could leave the range of 16 bits: a sum relative to an older maximum is as exact.
- * Steps begin at the sequence's first key: the result depends on its own sequence alone. Dropout has its place at the
- * weights, behind their total.
+ * grew by so much that a weight could leave the range of 16 bits: a sum relative to an older maximum is as exact. Only
+ * then is the largest score of a row looked for. Steps begin at the sequence's first key: the result depends on its own
+ * sequence alone. Dropout has its place at the weights, behind their total.
  *
- * The query tile table may have more than one entry for TILE_M queries; the first one's group does the work. */
+ * A group has ENTRIES entries of the query tile table, as many as there are for TILE_M queries: where sequences are
+ * that long, one of them begins a tile of its own. */
 #include "attention_matrices.glsl"
 
 layout(constant_id = CONST_Y_STRIDE) const uint Y_STRIDE = 64;
 layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
 layout(constant_id = CONST_LSE) const uint LSE = LSE_NONE;
+layout(constant_id = CONST_ENTRIES) const uint ENTRIES = 1;
 
 OUTPUT_OF(SLOT_LSE, float, lse);
 
@@ -33,8 +35,26 @@ OUTPUT_OF(SLOT_LSE, float, lse);
 #define OWN (TILE_M * ROW)
 shared uvec4 tiles[4 * TILE > OWN ? 4 * TILE : OWN];
 
+/* Which weights of the step are kept: subgroups draw for their own rows, which nobody else reads, a step ahead, so that
+ * it goes on beside the products. */
 #define KEEP_WORDS (TILE_N / 32)
+#define KEEP_COUNT (SUBGROUP_ROWS * KEEP_WORDS)
+#define DRAWS ((KEEP_COUNT + SUBGROUP - 1) / SUBGROUP)
 shared uint keep_tile[DROPOUT > 0 ? KEEP_WORDS * TILE_M : 1];
+
+#define DRAW(drawn, key)                                                                                               \
+    UNROLL for (uint d = 0; d < DRAWS; d++)                                                                            \
+    {                                                                                                                  \
+        const uint i = gl_SubgroupInvocationID + d * SUBGROUP;                                                         \
+        drawn[d] = keep_word(random, (first + row0 + own + i % SUBGROUP_ROWS) * HEADS + head,                          \
+                             (key) + i / SUBGROUP_ROWS * 32, 32);                                                      \
+    }
+#define KEEP(drawn)                                                                                                    \
+    UNROLL for (uint d = 0; d < DRAWS; d++)                                                                            \
+    {                                                                                                                  \
+        const uint i = gl_SubgroupInvocationID + d * SUBGROUP;                                                         \
+        if (i < KEEP_COUNT) keep_tile[i / SUBGROUP_ROWS * TILE_M + own + i % SUBGROUP_ROWS] = drawn[d];                \
+    }
 
 float mask(const in uint row, const in uint column, const in float s, const in uint keys)
 {
@@ -57,15 +77,9 @@ float drop(const in uint row, const in uint column, const in float e, const in u
     return is_kept(keep_tile[words + row], key + column) ? e : 0.0;
 }
 
-void main()
+/* TILE_M queries of a sequence and a head. */
+void attend(const uint sequence, const uint row0, const uint head)
 {
-    const uint query_tiles = batch[HEADER_QUERY_TILES];
-    const uint head = group_number() / max(query_tiles, 1u);
-    if (query_tiles == 0 || head >= HEADS) return;
-    const uint entry = batch[HEADER_AT_QUERY_TILES] + group_number() % query_tiles * 2;
-    const uint sequence = batch[entry];
-    const uint row0 = batch[entry + 1];
-    if (row0 % TILE_M != 0) return;
     const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
     const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
     const uint x_at = X_OFFSET + (first + row0) * X_STRIDE + head * HEAD_DIM;
@@ -77,26 +91,30 @@ void main()
     const uint own = gl_SubgroupID * SUBGROUP_ROWS; /* this subgroup's first row of the tile */
     const uvec4 random = dropout_key();
 
+    const uint last = length - 1;
     MATRIX_A query[BLOCKS * DEEP];
     {
         uvec4 held[ROUNDS(TILE_M)];
-        FETCH_ROWS(held, x, x_at, X_STRIDE, rows, TILE_M);
+        FETCH_ROWS(held, x, x_at, X_STRIDE, 0, rows - 1, TILE_M);
         PLACE_ROWS(0, held, TILE_M);
     }
     barrier();
     UNROLL
-    for (uint r = 0; r < BLOCKS; r++) {
-        UNROLL
-        for (uint k = 0; k < DEEP; k++)
-            coopMatLoad(query[r * DEEP + k], tiles, (own + r * MATRIX_M) * ROW + k * MATRIX_K / VECTOR, ROW, BY_ROWS);
-    }
+    for (uint i = 0; i < BLOCKS * DEEP; i++)
+        coopMatLoad(query[i], tiles, (own + i / DEEP * MATRIX_M) * ROW + i % DEEP * MATRIX_K / VECTOR, ROW, BY_ROWS);
     barrier(); /* the queries' memory is free */
 
     uvec4 held[ROUNDS(TILE_N)];
-    FETCH_ROWS(held, w, w_at, W_STRIDE, length, TILE_N);
+    FETCH_ROWS(held, w, w_at, W_STRIDE, 0, last, TILE_N);
     PLACE_ROWS(0, held, TILE_N);
-    FETCH_ROWS(held, v, v_at, V_STRIDE, length, TILE_N);
+    FETCH_ROWS(held, v, v_at, V_STRIDE, 0, last, TILE_N);
     PLACE_ROWS(TILE, held, TILE_N);
+
+    uint drawn[DRAWS];
+    if (DROPOUT > 0) {
+        DRAW(drawn, 0);
+        KEEP(drawn);
+    }
 
     MATRIX_C score[BLOCKS * STEP], sum[BLOCKS * WIDE], total[BLOCKS], base[BLOCKS];
     UNROLL
@@ -112,27 +130,16 @@ void main()
         const uint keys = length - key0;
         const uint key_tile = stage, value_tile = stage + TILE;
         stage = 2 * TILE - stage;
-
-        /* Subgroups draw for their own rows, which nobody else reads. */
-        if (DROPOUT > 0) {
-            subgroupBarrier();
-            for (uint i = gl_SubgroupInvocationID; i < SUBGROUP_ROWS * KEEP_WORDS; i += gl_SubgroupSize) {
-                const uint row = own + i % SUBGROUP_ROWS, word = i / SUBGROUP_ROWS;
-                keep_tile[word * TILE_M + row] =
-                    keep_word(random, (first + row0 + row) * HEADS + head, key0 + word * 32);
-            }
-        }
         barrier(); /* this step is there, and nobody reads the one before */
 
         /* ---- scores ---- */
-        const bool more = keys > TILE_N;
-        if (more) FETCH_ROWS(held, w, w_at + (key0 + TILE_N) * W_STRIDE, W_STRIDE, keys - TILE_N, TILE_N);
+        FETCH_ROWS(held, w, w_at, W_STRIDE, key0 + TILE_N, last, TILE_N);
         UNROLL
-        for (uint j = 0; j < STEP; j++) {
+        for (uint i = 0; i < BLOCKS * STEP; i++) score[i] = MATRIX_C(0.0);
+        UNROLL
+        for (uint k = 0; k < DEEP; k++) {
             UNROLL
-            for (uint r = 0; r < BLOCKS; r++) score[r * STEP + j] = MATRIX_C(0.0);
-            UNROLL
-            for (uint k = 0; k < DEEP; k++) {
+            for (uint j = 0; j < STEP; j++) {
                 MATRIX_B key;
                 coopMatLoad(key, tiles, key_tile + j * MATRIX_N * ROW + k * MATRIX_K / VECTOR, ROW, BY_COLUMNS);
                 UNROLL
@@ -140,12 +147,11 @@ void main()
                     score[r * STEP + j] = coopMatMulAdd(query[r * DEEP + k], key, score[r * STEP + j]);
             }
         }
-        if (more) {
-            PLACE_ROWS(stage, held, TILE_N);
-            FETCH_ROWS(held, v, v_at + (key0 + TILE_N) * V_STRIDE, V_STRIDE, keys - TILE_N, TILE_N);
-        }
+        PLACE_ROWS(stage, held, TILE_N);
+        FETCH_ROWS(held, v, v_at, V_STRIDE, key0 + TILE_N, last, TILE_N);
+        if (DROPOUT > 0) DRAW(drawn, key0 + TILE_N);
 
-        /* ---- the largest score of each row; keys beyond the sequence are no keys ---- */
+        /* ---- has a score grown by too much? keys beyond the sequence are no keys ---- */
         if (keys < TILE_N) {
             UNROLL
             for (uint j = 0; j < STEP; j++) {
@@ -160,11 +166,11 @@ void main()
             MATRIX_C most = score[r * STEP];
             UNROLL
             for (uint j = 1; j < STEP; j++) coopMatPerElementNV(most, most, larger_of, score[r * STEP + j]);
-            coopMatReduceNV(most, most, gl_CooperativeMatrixReduceRowNV, larger);
             bool grown = false;
             UNROLL
             for (uint i = 0; i < most.length(); i++) grown = grown || fma(most[i], scale, base[r][i]) > SLACK;
             if (subgroupAny(grown)) {
+                coopMatReduceNV(most, most, gl_CooperativeMatrixReduceRowNV, larger);
                 UNROLL
                 for (uint i = 0; i < most.length(); i++) {
                     const float now = min(base[r][i], -most[i] * scale);
@@ -199,7 +205,11 @@ void main()
                     sum[r * WIDE + c] = coopMatMulAdd(weights[r], value, sum[r * WIDE + c]);
             }
         }
-        if (more) PLACE_ROWS(stage + TILE, held, TILE_N);
+        PLACE_ROWS(stage + TILE, held, TILE_N);
+        if (DROPOUT > 0) {
+            subgroupBarrier();
+            KEEP(drawn);
+        }
     }
 
     /* ---- the rows' totals, and the mean that they make of the sums ---- */
@@ -233,4 +243,18 @@ void main()
     }
     barrier();
     STORE_ROWS(y, y_at, Y_STRIDE, rows, 0, TILE_M);
+}
+
+void main()
+{
+    const uint entries = batch[HEADER_QUERY_TILES], groups = (entries + ENTRIES - 1) / ENTRIES;
+    const uint head = group_number() / max(groups, 1u), entry = group_number() % max(groups, 1u) * ENTRIES;
+    if (entries == 0 || head >= HEADS) return;
+    ROLLED
+    for (uint e = entry; e < min(entry + ENTRIES, entries); e++) {
+        const uint at = batch[HEADER_AT_QUERY_TILES] + e * 2;
+        if (batch[at + 1] % TILE_M != 0) continue;
+        attend(batch[at], batch[at + 1], head);
+        barrier(); /* the memory is free */
+    }
 }

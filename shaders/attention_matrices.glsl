@@ -25,6 +25,7 @@ layout(constant_id = CONST_BLOCKS) const uint BLOCKS = 1;
 layout(constant_id = CONST_MATRIX_M) const uint MATRIX_M = 16;
 layout(constant_id = CONST_MATRIX_N) const uint MATRIX_N = 16;
 layout(constant_id = CONST_MATRIX_K) const uint MATRIX_K = 16;
+layout(constant_id = CONST_SUBGROUP) const uint SUBGROUP = 32;
 
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT(SLOT_X, x);
@@ -57,18 +58,16 @@ OUTPUT(SLOT_Y, y);
 #define ROW (VECTORS + 1)
 
 /* ---- loads ----
- * `count` rows of a tile of `tile_rows`, from name[at] on: into registers, and from there to tiles[to]. Rows that are
- * not there are 0. */
+ * `tile_rows` rows of a tensor from row `row0` of name[at] on: into registers, and from there to tiles[to]. No load has
+ * a condition, so that it is on its way early: past row `last`, that row is read again. */
 #define ROUNDS(tile_rows) (((tile_rows) * VECTORS + LOCAL_SIZE - 1) / LOCAL_SIZE)
 
-#define FETCH_ROWS(held, name, at, stride, count, tile_rows)                                                           \
+#define FETCH_ROWS(held, name, at, stride, row0, last, tile_rows)                                                      \
     UNROLL for (uint b = 0; b < ROUNDS(tile_rows); b++)                                                                \
     {                                                                                                                  \
         const uint block = local_number() + b * LOCAL_SIZE;                                                            \
-        const uint row = block / VECTORS;                                                                              \
-        held[b] = uvec4(0);                                                                                            \
-        if (row < (count) && row < (tile_rows))                                                                        \
-            held[b] = name##_wide[((at) + row * (stride)) / VECTOR + block % VECTORS];                                 \
+        held[b] = name##_wide[(at) / VECTOR + min((row0) + block / VECTORS, last) * ((stride) / VECTOR) +              \
+                              block % VECTORS];                                                                        \
     }
 
 #define PLACE_ROWS(to, held, tile_rows)                                                                                \
@@ -76,6 +75,17 @@ OUTPUT(SLOT_Y, y);
     {                                                                                                                  \
         const uint block = local_number() + b * LOCAL_SIZE;                                                            \
         if (block < (tile_rows) * VECTORS) tiles[(to) + block / VECTORS * ROW + block % VECTORS] = held[b];            \
+    }
+
+/* Of which `count` are there; the others become 0. */
+#define PLACE_SOME(to, held, count, tile_rows)                                                                         \
+    {                                                                                                                  \
+        UNROLL for (uint b = 0; b < ROUNDS(tile_rows); b++)                                                            \
+        {                                                                                                              \
+            const bool there = (local_number() + b * LOCAL_SIZE) / VECTORS < (count);                                  \
+            held[b] = mix(uvec4(0), held[b], bvec4(there));                                                            \
+        }                                                                                                              \
+        PLACE_ROWS(to, held, tile_rows);                                                                               \
     }
 
 /* `count` rows of tiles[from] to name[at]. */
@@ -90,8 +100,9 @@ OUTPUT(SLOT_Y, y);
     }
 
 /* ---- dropout ----
- * Which weights of a step are kept: a word is for 32 keys of one query, made once and tested by whoever has one of its
- * elements. The bit of key k is k / 2, for odd k 16 more: so the two halves of a random word are decided together. */
+ * Which weights of a step are kept: a word is for 32 keys of one query, bit k for key k, made once and tested by
+ * whoever has one of its elements. First bit k is at k / 2, for odd k 16 higher: so the two halves of a random word are
+ * decided together. */
 uint keep_of_word(const uint word)
 {
     /* x >= DROPOUT in both halves: the lower 15 bits are compared by an addition that carries into bit 15. */
@@ -99,21 +110,34 @@ uint keep_of_word(const uint word)
     return (DROPOUT < 0x8000u ? low | word : low & word) & 0x80008000u;
 }
 
-/* The bits of eight keys: 0 to 3 and 16 to 19. */
+/* The bits of eight keys: at 0 to 3 and 16 to 19. */
 uint keep_eight(const uvec4 words)
 {
     return keep_of_word(words.x) >> 15 | keep_of_word(words.y) >> 14 | keep_of_word(words.z) >> 13 |
            keep_of_word(words.w) >> 12;
 }
 
-/* The word of 32 keys from `key` on, a multiple of 32; the row is token times HEADS plus head. */
-uint keep_word(const uvec4 random, const uint row, const uint key)
+/* The bits of both halves in turns. */
+uint mix_halves(const uint word)
+{
+    uint x = word, t = (x ^ x >> 8) & 0x0000ff00u;
+    x ^= t ^ t << 8;
+    t = (x ^ x >> 4) & 0x00f000f0u;
+    x ^= t ^ t << 4;
+    t = (x ^ x >> 2) & 0x0c0c0c0cu;
+    x ^= t ^ t << 2;
+    t = (x ^ x >> 1) & 0x22222222u;
+    return x ^ t ^ t << 1;
+}
+
+/* The word of `count` keys, 32 at most, from `key` on, a multiple of 8; the row is token times HEADS plus head. */
+uint keep_word(const uvec4 random, const uint row, const uint key, const uint count)
 {
     uint bits = 0;
     UNROLL
-    for (uint c = 0; c < 4; c++) bits |= keep_eight(dropout_words_keyed(random, row, key + 8 * c)) << 4 * c;
-    return bits;
+    for (uint c = 0; c < count / 8; c++) bits |= keep_eight(dropout_words_keyed(random, row, key + 8 * c)) << 4 * c;
+    return mix_halves(bits);
 }
 
 /* Whether key k of the word is kept. */
-bool is_kept(const uint word, const uint k) { return (word >> k / 2 >> (k % 2 != 0 ? 16 : 0) & 1u) != 0; }
+bool is_kept(const uint word, const uint k) { return (word >> k & 1u) != 0; }

@@ -420,7 +420,8 @@ static void test_shared_memory(void **state)
                                                              .coopmat_m = 16,
                                                              .coopmat_n = bytes > 32768 ? 16 : 8,
                                                              .coopmat_k = 16,
-                                                             .coopmat_subgroup = bytes > 32768 ? 32 : 16};
+                                                             .coopmat_subgroup = bytes > 32768 ? 32 : 16,
+                                                             .coopmat2 = true};
                             struct call product = calls[k];
                             call_tiles(&product, k ? &calls[0] : NULL, &matrices, f16, 4096, 512);
                             assert_in_range(call_shared_bytes(&product), 0, bytes);

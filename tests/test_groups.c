@@ -26,6 +26,7 @@ struct shape {
     int normalize;
     uint32_t lengths[8];
     uint32_t layers; /* 0 (left out): 1 */
+    uint32_t tokens; /* that the session is for, which sizes follow from; 0: few more than the batch has */
     bool train;      /* CPU drivers train it, too */
     bool gpu; /* on GPUs only, unless named: CPU drivers compile for seconds, and smaller shapes take the same ways */
 };
@@ -47,6 +48,7 @@ static const struct shape shapes[] = {
     {"minilm", 384, 12, 1536, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {250, 1, 128, 33}},
     {"bert-base", 768, 12, 3072, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_POOLER, -1, {77, 20}, .gpu = true},
     {"bert-large", 1024, 16, 4096, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {65, 30}, .gpu = true},
+    {"roomy", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129}, .tokens = 8448, .gpu = true},
 };
 
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
@@ -99,9 +101,9 @@ static void test_one(void **state)
     wherry_batch batch = support_batch(s->lengths, config.vocabulary, config.token_types, 1);
     EXPECT_OK(wherry_device_open(context, c->device, &device));
     EXPECT_OK(wherry_model_create_random(context, &config, 7, &model));
+    uint32_t most = batch.offsets[batch.sequences] + 9; /* limits are not the batch's own size */
     wherry_session_desc desc = {.struct_size = sizeof desc,
-                                .max_tokens =
-                                    batch.offsets[batch.sequences] + 9, /* limits are not the batch's own size */
+                                .max_tokens = s->tokens ? s->tokens : most,
                                 .max_sequences = batch.sequences + 2,
                                 .dtype = c->dtype,
                                 .plan = c->plan,

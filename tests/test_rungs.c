@@ -172,6 +172,58 @@ static void test_attention(void **state)
     }
 }
 
+/* Sub-groups own two matrices of rows where sequences have more than 64 and enough work-groups remain. */
+static void test_attention_matrices(void **state)
+{
+    (void)state;
+    struct device_limits limits = {.f16 = true,
+                                   .shared_bytes = 49152,
+                                   .max_local_size = 1024,
+                                   .rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_COOPMAT),
+                                   .coopmat_m = 16,
+                                   .coopmat_n = 16,
+                                   .coopmat_k = 16,
+                                   .coopmat_subgroup = 32,
+                                   .coopmat2 = true};
+    static const struct {
+        uint64_t rows;
+        uint32_t longest, forward, queries, parts;
+        bool cpu;
+    } passes[] = {{16384, 512, 128, 128, 12, false}, {16384, 65, 128, 128, 3, false}, {16384, 64, 64, 64, 2, false},
+                  {512, 512, 64, 128, 12, false},    {128, 128, 64, 64, 4, false},    {32, 32, 64, 64, 2, false},
+                  {138, 129, 128, 128, 5, true}};
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        for (uint32_t head_dim = 32; head_dim <= 64; head_dim += 32)
+            for (int backward = 0; backward < 2; backward++) {
+                struct call call = attention_call(backward, 16, head_dim, false);
+                limits.cpu = passes[i].cpu;
+                call_set(&call, CONST_DROPOUT, 6554);
+                assert_non_null(call_tiles(&call, NULL, &limits, true, passes[i].rows, passes[i].longest));
+                assert_string_equal(call.kernel, backward ? "attention_backward_coopmat" : "attention_coopmat");
+                assert_int_equal(call_get(&call, CONST_LOCAL_SIZE, 0), 128);
+                assert_int_equal(call_get(&call, CONST_TILE_M, 0), backward ? 64 : passes[i].forward);
+                assert_int_equal(call_get(&call, CONST_BLOCKS, 0), backward ? 1 : passes[i].forward / 64);
+                assert_in_range(call_shared_bytes(&call), 1, limits.shared_bytes);
+                if (backward) {
+                    assert_int_equal(call_get(&call, CONST_QUERY_ROWS, 0), passes[i].queries);
+                    assert_int_equal(call_get(&call, CONST_PARTS, 0), passes[i].parts);
+                } else {
+                    assert_int_equal(call_get(&call, CONST_ENTRIES, 0), passes[i].forward / 64);
+                }
+            }
+    limits.shared_bytes = 32768; /* steps of 32 */
+    for (int backward = 0; backward < 2; backward++) {
+        struct call call = attention_call(backward, 16, 64, false);
+        call_set(&call, CONST_DROPOUT, 6554);
+        call_tiles(&call, NULL, &limits, true, 16384, 512);
+        assert_int_equal(call_get(&call, CONST_TILE_N, 0), 32);
+        assert_in_range(call_shared_bytes(&call), 1, limits.shared_bytes);
+    }
+    struct call call = attention_call(true, 16, 128, false);
+    call_tiles(&call, NULL, &limits, true, 16384, 512);
+    assert_string_equal(call.kernel, "attention_backward"); /* too many channels */
+}
+
 /* One kernel may stand in the table for several rungs: its class is that of the first which the device has. */
 static void test_classes(void **state)
 {
@@ -317,9 +369,10 @@ static void test_failing_check(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),     cmocka_unit_test(test_classes),
-                                       cmocka_unit_test(test_attention), cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_same),      cmocka_unit_test(test_failing_check)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),        cmocka_unit_test(test_classes),
+                                       cmocka_unit_test(test_attention),    cmocka_unit_test(test_attention_matrices),
+                                       cmocka_unit_test(test_names),        cmocka_unit_test(test_same),
+                                       cmocka_unit_test(test_failing_check)};
     if (!(context = support_context(NULL, devices, &n_devices))) return 1;
     cmocka_set_message_output(CM_OUTPUT_STDOUT);
     int failed = cmocka_run_group_tests_name("rungs", tests, NULL, NULL);

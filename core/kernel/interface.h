@@ -95,7 +95,7 @@
 #define CONST_QUERY_ROWS                                                                                               \
     50 /* attention_backward_wgmma: queries whose sums stay in shared memory, at least the longest sequence's; 0: they \
           go to SLOT_PARTIALS from tile to tile. With them and one part the kernel has no SLOT_PARTIALS: it writes the \
-          queries' gradient */
+          queries' gradient. attention_backward_coopmat: queries of a work-group */
 /* Kernels of cooperative matrices: the shape of one, and the work-items of the sub-group that it lies in. */
 #define CONST_MATRIX_M 51
 #define CONST_MATRIX_N 52
@@ -105,10 +105,11 @@
 #define CONST_STAGES 56 /* slabs of a product that are in shared memory, or on their way there */
 #define CONST_WARP_M 57 /* outputs of a warp */
 #define CONST_WARP_N 58
-#define CONST_GROUPS 59 /* work-groups at most, which then share the work; 0: as many as the launch says */
-#define CONST_SLABS 60  /* slabs of operands that shared memory holds at the same time */
-#define CONST_TEAM 61   /* work-items that share a row, where several rows share a work-group */
-#define CONST_COUNT 62
+#define CONST_GROUPS 59  /* work-groups at most, which then share the work; 0: as many as the launch says */
+#define CONST_SLABS 60   /* slabs of operands that shared memory holds at the same time */
+#define CONST_TEAM 61    /* work-items that share a row, where several rows share a work-group */
+#define CONST_ENTRIES 62 /* attention_coopmat: entries of the query tile table that a work-group has */
+#define CONST_COUNT 63
 
 #define ACTIVATION_NONE 0
 #define ACTIVATION_RELU 1

@@ -91,7 +91,7 @@ struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
         groups = divide_up(rows * heads, local / call_get(call, CONST_TEAM, (uint32_t)local));
         break;
     case LAUNCH_QUERIES:
-        groups = words[HEADER_QUERY_TILES] * heads;
+        groups = divide_up(words[HEADER_QUERY_TILES], call_get(call, CONST_ENTRIES, 1)) * heads;
         break;
     case LAUNCH_SEQUENCES:
         groups = (uint64_t)words[HEADER_SEQUENCES] * heads * call_get(call, CONST_PARTS, 1);

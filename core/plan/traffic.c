@@ -523,22 +523,55 @@ static void count_attention_backward(struct count *c)
     }
 }
 
+/* Rows that a group on cooperative matrices loads as it walks over a sequence: past the end, and for the step behind
+ * the last, the last row again. */
+static uint64_t walked_rows(const struct count *c, uint64_t length)
+{
+    uint64_t step = get(c, CONST_TILE_N, 32);
+    return (divide_up(length, step) + 1) * step;
+}
+
+static void count_attention_coopmat(struct count *c)
+{
+    uint64_t row = (uint64_t)get(c, CONST_HEADS, 1) * get(c, CONST_HEAD_DIM, 32), tile_m = get(c, CONST_TILE_M, 32);
+    count_attention(c);
+    for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
+        uint64_t length = length_of(c, s), tiles = divide_up(length, tile_m);
+        reads(c, SLOT_X, row * (tiles * tile_m - length));
+        for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++)
+            reads(c, slot, row * tiles * (walked_rows(c, length) - length));
+    }
+}
+
 /* Groups of keys walk over all queries and their gradients, groups of queries over all keys and values; what is their
- * own they read once. The groups of a sequence's head are neighbours. */
+ * own they load once. The groups of a sequence's head are neighbours. */
 static void count_attention_backward_coopmat(struct count *c)
 {
-    static const uint8_t operands[] = {SLOT_X, SLOT_W, SLOT_V, SLOT_GRADIENT};
-    uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 32);
+    uint64_t heads = get(c, CONST_HEADS, 1), row = heads * get(c, CONST_HEAD_DIM, 32),
+             items = get(c, CONST_LOCAL_SIZE, 1);
+    uint64_t tile_m = get(c, CONST_TILE_M, 32), query_rows = get(c, CONST_QUERY_ROWS, 32),
+             step = get(c, CONST_TILE_N, 32);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
-        uint64_t length = length_of(c, s), rows = length * dim * heads, of_a_head = 4 * length * dim * c->storage;
-        uint64_t tiles = divide_up(length, get(c, CONST_TILE_M, 32));
-        for (size_t i = 0; i < sizeof operands; i++) {
-            reads(c, operands[i], rows * (tiles + 1));
-            reads_again(c, operands[i], rows * tiles, of_a_head);
+        uint64_t length = length_of(c, s), walked = walked_rows(c, length),
+                 of_a_head = 4 * length * row / heads * c->storage;
+        uint64_t tiles = divide_up(length, tile_m), query_tiles = divide_up(length, query_rows);
+        const struct {
+            uint8_t slot;
+            uint64_t loads, again;
+        } operands[] = {{SLOT_X, query_tiles * query_rows + tiles * walked, tiles},
+                        {SLOT_GRADIENT, query_tiles * query_rows + tiles * walked, tiles},
+                        {SLOT_W, tiles * tile_m + query_tiles * walked, query_tiles},
+                        {SLOT_V, tiles * tile_m + query_tiles * walked, query_tiles}};
+        for (size_t i = 0; i < sizeof operands / sizeof *operands; i++) {
+            reads(c, operands[i].slot, row * operands[i].loads);
+            reads_again(c, operands[i].slot, row * length * operands[i].again, of_a_head);
         }
-        reads(c, SLOT_LSE, length * heads * (tiles + 1));
-        reads(c, SLOT_DELTA, length * heads * (tiles + 1));
-        writes(c, SLOT_Y, 3 * rows);
+        /* Every work-item loads statistics. */
+        uint64_t statistics =
+            query_tiles * round_up(query_rows, items) + tiles * (walked / step) * round_up(step, items);
+        reads(c, SLOT_LSE, heads * statistics);
+        reads(c, SLOT_DELTA, heads * statistics);
+        writes(c, SLOT_Y, 3 * length * row);
     }
 }
 
@@ -622,7 +655,7 @@ static const struct rule {
     {"attention_backward", count_attention_backward},
     {"attention_backward_wgmma", count_attention_backward_wgmma},
     {"attention_backward_coopmat", count_attention_backward_coopmat},
-    {"attention_coopmat", count_attention},
+    {"attention_coopmat", count_attention_coopmat},
     {"attention_dq", count_attention_dq},
     {"attention_wgmma", count_attention_wgmma},
     {"bgemm", count_bgemm},

@@ -1,20 +1,22 @@
 /* Attention and its backward pass on cooperative matrices whose elements can be computed with
  * (shaders/attention_coopmat.comp, attention_backward_coopmat.comp): where they run, and their tiles. */
+#include "base/round.h"
 #include "kernel/interface.h"
 #include "plan/variants.h"
 
-/* Matrices of rows that a sub-group owns. */
-enum { BLOCKS = 1 };
-
-/* Rows of a group: one entry of the query tile table, or up to `entries` of them, a power of two, where a GPU has the
- * work-items and sequences are as long: each group reads all that it walks over. */
-static uint32_t rows(const struct sizes *s, uint32_t entries)
+/* Work-items of a group, whatever its rows: a sub-group for each matrix of one entry of the query tile table. */
+static uint32_t items(const struct device_limits *limits)
 {
-    const struct device_limits *limits = s->limits;
-    uint32_t table = tile_queries(limits), items = table / (BLOCKS * limits->coopmat_m) * limits->coopmat_subgroup;
-    if (limits->cpu || limits->shared_bytes < 49152) return table;
-    while (entries > 1 && (entries * items > limits->max_local_size || entries / 2 * table >= s->longest)) entries /= 2;
-    return entries * table;
+    return tile_queries(limits) / limits->coopmat_m * limits->coopmat_subgroup;
+}
+
+/* Matrices of rows that a sub-group owns, and with them entries of the query tile table that a group takes: two share
+ * all that the sub-group reads. One where sequences are no longer, or where two left multiprocessors of a GPU without
+ * any of the `groups`. */
+static uint32_t blocks(const struct sizes *s, uint64_t groups)
+{
+    bool filled = s->limits->cpu || groups >= device_units(s->limits);
+    return filled && s->longest > tile_queries(s->limits) ? 2 : 1;
 }
 
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
@@ -31,49 +33,47 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
         *reason = "a head's channels are no multiple of 16, or more than 64";
     else if (limits->coopmat_n != limits->coopmat_k || table % limits->coopmat_m || limits->coopmat_m > 32)
         *reason = "the shape of the device's matrices does not let a result become an operand";
-    else if (table / (BLOCKS * limits->coopmat_m) * limits->coopmat_subgroup > limits->max_local_size)
+    else if (items(limits) > limits->max_local_size)
         *reason = "the device's work-groups are too small";
     else
         return true;
     return false;
 }
 
-static void set_sizes(struct call *call, const struct sizes *s, uint32_t m)
+static void set_sizes(struct call *call, const struct sizes *s, uint32_t owned)
 {
     const struct device_limits *limits = s->limits;
-    call_set(call, CONST_LOCAL_SIZE, m / (BLOCKS * limits->coopmat_m) * limits->coopmat_subgroup);
-    call_set(call, CONST_TILE_M, m);
+    call_set(call, CONST_LOCAL_SIZE, items(limits));
+    call_set(call, CONST_TILE_M, owned * tile_queries(limits));
     call_set(call, CONST_TILE_N, limits->shared_bytes < 49152 ? 32 : 64);
     call_set(call, CONST_TILE_K, call_get(call, CONST_HEAD_DIM, 1));
-    call_set(call, CONST_BLOCKS, BLOCKS);
+    call_set(call, CONST_BLOCKS, owned);
     call_set(call, CONST_MATRIX_M, limits->coopmat_m);
     call_set(call, CONST_MATRIX_N, limits->coopmat_n);
     call_set(call, CONST_MATRIX_K, limits->coopmat_k);
     call_set(call, CONST_SUBGROUP, limits->coopmat_subgroup);
 }
 
-/* Bytes of `tile_rows` rows in shared memory, and of one bit for each weight of a step. */
-static size_t tile_bytes(const struct call *call, size_t tile_rows)
-{
-    size_t weights = (size_t)call_get(call, CONST_TILE_M, 1) * call_get(call, CONST_TILE_N, 1);
-    return tile_rows * (call_get(call, CONST_HEAD_DIM, 1) / 8 + 1) * 16 +
-           (call_get(call, CONST_DROPOUT, 0) ? weights / 8 : 0);
-}
+/* Bytes of a row in shared memory. */
+static size_t row_bytes(const struct call *call) { return (call_get(call, CONST_HEAD_DIM, 1) / 8 + 1) * (size_t)16; }
 
 /* ---- forward ---- */
 
-/* On an H200, 32 x 16 x 512 tokens: 84 TFLOP/s with 64 rows, 145 with 128, 158 with 256, whose 512 work-items make the
- * compiler keep to 128 registers. With dropout that is too few; 117 with 128 rows. */
+/* On an H200, 32 x 16 x 512 tokens, TFLOP/s without dropout and with it: 198 and 133 with 128 rows; 190 and 131 with
+ * 256; 174 and 128 in steps of 32 keys; in sub-groups that own one matrix 181 and 132 with 192 rows, 169 with 256. */
 static void size(struct call *call, const struct sizes *s)
 {
-    set_sizes(call, s, rows(s, call_get(call, CONST_DROPOUT, 0) ? 2 : 4));
+    uint64_t heads = call_get(call, CONST_HEADS, 1);
+    uint32_t owned = blocks(s, divide_up(s->max_rows, 2 * (uint64_t)tile_queries(s->limits)) * heads);
+    set_sizes(call, s, owned);
+    call_set(call, CONST_ENTRIES, owned);
 }
 
-/* Keys and values of two steps, or the group's queries. */
+/* Keys and values of two steps, or the group's queries; one bit for each weight of a step. */
 static size_t shared_bytes(const struct call *call)
 {
     size_t m = call_get(call, CONST_TILE_M, 1), n = call_get(call, CONST_TILE_N, 1);
-    return tile_bytes(call, m > 4 * n ? m : 4 * n);
+    return (m > 4 * n ? m : 4 * n) * row_bytes(call) + (call_get(call, CONST_DROPOUT, 0) ? m * n / 8 : 0);
 }
 
 const struct variant variant_attention_coopmat = {
@@ -88,21 +88,30 @@ const struct variant variant_attention_coopmat = {
 
 /* ---- backward ---- */
 
-/* A group for each tile of keys and of queries that the longest sequence may have. On an H200, 32 x 16 x 512 tokens
- * with dropout: 85 TFLOP/s with 64 rows, 133 with 128. */
+/* A group for each tile of keys and of queries that the longest sequence may have. A sub-group has two sums for each of
+ * its keys and one for each of its queries: it owns one matrix of keys. On an H200, 32 x 16 x 512 tokens with dropout:
+ * 153 TFLOP/s with 64 keys and 128 queries, or with 128 and 256; with one matrix of queries 143 with 128 of both, 138
+ * with 192, 137 with 256. */
 static void size_backward(struct call *call, const struct sizes *s)
 {
-    uint32_t m = rows(s, 2);
-    set_sizes(call, s, m);
-    call_set(call, CONST_PARTS, 2 * ((s->longest + m - 1) / m));
+    uint32_t keys = tile_queries(s->limits);
+    uint64_t tiles = divide_up(s->max_rows, keys) + divide_up(s->max_rows, 2 * (uint64_t)keys);
+    uint32_t queries = keys * blocks(s, tiles * call_get(call, CONST_HEADS, 1));
+    set_sizes(call, s, 1);
+    call_set(call, CONST_QUERY_ROWS, queries);
+    call_set(call, CONST_PARTS, (uint32_t)(divide_up(s->longest, keys) + divide_up(s->longest, queries)));
     call_take_away(call, SLOT_PARTIALS);
 }
 
-/* Both operands of two steps, or two tiles of the group's own rows; statistics of the queries. */
+/* Both operands of two steps, or the group's own rows; statistics of the queries; dropout's bits. */
 static size_t shared_bytes_backward(const struct call *call)
 {
-    size_t m = call_get(call, CONST_TILE_M, 1), n = call_get(call, CONST_TILE_N, 1);
-    return tile_bytes(call, m > 2 * n ? 2 * m : 4 * n) + 2 * sizeof(float) * (m > 2 * n ? m : 2 * n);
+    size_t m = call_get(call, CONST_TILE_M, 1), n = call_get(call, CONST_TILE_N, 1),
+           q = call_get(call, CONST_QUERY_ROWS, 1), own = q > m ? q : m;
+    size_t sub_groups = m / (call_get(call, CONST_BLOCKS, 1) * call_get(call, CONST_MATRIX_M, 1));
+    size_t words = q / sub_groups * (n / 32) > n ? q / sub_groups * (n / 32) : n;
+    return (own > 4 * n ? own : 4 * n) * row_bytes(call) + 2 * sizeof(float) * (q > 2 * n ? q : 2 * n) +
+           (call_get(call, CONST_DROPOUT, 0) ? sub_groups * words * sizeof(uint32_t) : 0);
 }
 
 const struct variant variant_attention_backward_coopmat = {
