@@ -4,7 +4,8 @@
  *
  * Where a device has several ways to compute products (plan/variants.h), each of them.
  *
- *   test_groups [SHAPE...]    only these shapes, by name; the environment variable WHERRY_TEST_SHAPES does the same */
+ *   test_groups [SHAPE...]    only these shapes, by name; the environment variable WHERRY_TEST_SHAPES does the same;
+ *                             WHERRY_TEST_NAMES: only cases whose names have these words in this order ("flash f16") */
 #include "plan/variants.h"
 #include "runtime/context.h"
 #include "support.h"
@@ -207,6 +208,8 @@ int main(int argc, char **argv)
                         snprintf(c->device, sizeof c->device, "%s", devices[d]);
                         snprintf(c->name, sizeof c->name, "%s %s %s %s%s%s%s", c->device, c->shape->name, c->plan,
                                  f16 ? "f16" : "f32", train ? " training" : "", gemm ? " " : "", gemm ? gemm : "");
+                        const char *words = getenv("WHERRY_TEST_NAMES");
+                        if (words && !strstr(c->name, words)) continue;
                         tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};
                     }
                 }
