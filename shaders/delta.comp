@@ -4,8 +4,8 @@
  * gradient, from attention's output and that one's gradient.
  *
  * One work-group per row; SHARERS neighbours share a head, so that with 64 channels in f16 each of them loads once. The
- * order of the sum depends on HEAD_DIM and ACCESS alone. Any LOCAL_SIZE that SHARERS divides is right; half of SHARERS *
- * HEADS has two heads' loads in flight, and twice as many rows run at the same time. */
+ * order of the sum depends on HEAD_DIM and ACCESS alone. Any LOCAL_SIZE that SHARERS divides is right; SHARERS * HEADS
+ * leaves none idle. */
 #include "common.glsl"
 
 layout(constant_id = CONST_HEADS) const uint HEADS = 1;
@@ -19,35 +19,34 @@ OUTPUT_OF(SLOT_DELTA, float, delta);
 
 #define SHARERS 8
 #define HEADS_AT_ONCE (LOCAL_SIZE / SHARERS)
-#define TURNS ((HEADS + HEADS_AT_ONCE - 1) / HEADS_AT_ONCE)
 
-shared float part[TURNS * LOCAL_SIZE];
+shared float part[LOCAL_SIZE];
 
 void main()
 {
     const uint row = group_number();
     if (row < batch[ROWS]) {
         const uint l = local_number();
-        UNROLL for (uint turn = 0; turn < TURNS; turn++)
-        {
-            const uint head = turn * HEADS_AT_ONCE + l / SHARERS;
+        for (uint head0 = 0; head0 < HEADS; head0 += HEADS_AT_ONCE) {
+            const uint head = head0 + l / SHARERS;
             float sum = 0.0;
-            if ((turn + 1) * HEADS_AT_ONCE <= HEADS || head < HEADS) {
+            if (head < HEADS)
                 for (uint p = l % SHARERS * ACCESS; p < HEAD_DIM; p += SHARERS * ACCESS) {
                     const uint at = (row * HEADS + head) * HEAD_DIM + p;
                     float a[VECTOR], b[VECTOR];
                     LOAD_ACCESS(x, at, a);
                     LOAD_ACCESS(saved, at, b);
-                    UNROLL for (uint c = 0; c < ACCESS; c++) sum = fma(a[c], b[c], sum);
+                    UNROLL
+                    for (uint c = 0; c < ACCESS; c++) sum = fma(a[c], b[c], sum);
                 }
+            part[l] = sum;
+            barrier();
+            if (l < HEADS_AT_ONCE && head0 + l < HEADS) {
+                float all = part[l * SHARERS];
+                for (uint i = 1; i < SHARERS; i++) all += part[l * SHARERS + i];
+                delta[row * HEADS + head0 + l] = all;
             }
-            part[turn * LOCAL_SIZE + l] = sum;
-        }
-        barrier();
-        for (uint head = l; head < HEADS; head += LOCAL_SIZE) {
-            float all = part[head * SHARERS];
-            for (uint i = 1; i < SHARERS; i++) all += part[head * SHARERS + i];
-            delta[row * HEADS + head] = all;
+            barrier(); /* the parts may be written again */
         }
     }
 }

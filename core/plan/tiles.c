@@ -286,10 +286,10 @@ static void size_attention_dq(struct call *call, const struct sizes *s)
     size_row(call, s, 256);
 }
 
-/* Eight work-items share a head, and have two of them. */
+/* Eight work-items share a head. */
 static void size_delta(struct call *call, const struct sizes *s)
 {
-    size_row(call, s, 4 * call_get(call, CONST_HEADS, 1));
+    size_row(call, s, 8 * call_get(call, CONST_HEADS, 1));
 }
 
 static void size_norm(struct call *call, const struct sizes *s)
@@ -361,7 +361,7 @@ static const struct {
     {"attention_dq", size_attention_dq, "the parts that attention_backward made"},
     {"bgemm", size_bgemm, "tiles of the batch's tables, narrow ones for narrow heads"},
     {"columns", size_columns, "a work-item owns 16 bytes of columns; parts fill four work-groups a multiprocessor"},
-    {"delta", size_delta, "eight work-items share two heads"},
+    {"delta", size_delta, "eight work-items share a head"},
     {"embed", size_norm, "four 16-byte loads of a row in flight"},
     {"gemm", size_gemm, "the tile whose last round of work-groups is fullest"},
     {"layernorm", size_norm, "four 16-byte loads of a row in flight"},
@@ -544,9 +544,7 @@ size_t call_shared_bytes(const struct call *call)
     if (!strcmp(call->kernel, "attention_dq")) return 0;
     if (!strncmp(call->kernel, "attention", 9)) return attention_quads(call) * 4 * sizeof(float);
     if (!strcmp(call->kernel, "pool")) return call_get(call, CONST_LOCAL_SIZE, 0) * POOL_ITEM_BYTES;
-    if (!strcmp(call->kernel, "delta"))
-        return round_up((uint64_t)8 * call_get(call, CONST_HEADS, 1), call_get(call, CONST_LOCAL_SIZE, 1)) *
-               sizeof(float);
+    if (!strcmp(call->kernel, "delta")) return call_get(call, CONST_LOCAL_SIZE, 0) * sizeof(float);
     size_t sides = call_get(call, CONST_TILE_M, 0) + call_get(call, CONST_TILE_N, 0);
     return sides * call_get(call, CONST_TILE_K, 0) * sizeof(float); /* gemm, bgemm */
 }
