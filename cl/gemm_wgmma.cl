@@ -82,12 +82,13 @@
 #define GROUP_STEPS (GROUP_ROWS / STEP_ROWS)
 #define STEPS (TILE_M / STEP_ROWS)
 
-/* Ones to multiply x with, 8 rows of a slab. */
+/* Ones to multiply x with, 8 rows of a slab. Arrays begin at multiples of 1024: so much more is between them. */
 #define ONES_BYTES (OPERAND_SUMS ? 8 * DEPTH * 2 : 0)
+#define GAP_BYTES (OPERAND_SUMS ? 2048 : 1024)
 
 #define SHARED_BYTES 232448
 #define FLOAT_BYTES (EPILOGUE_SUMS ? TILE_M / GROUP_ROWS * AT_ONCE * TILE_N * 4 : 0)
-#define SLABS_FIT ((SHARED_BYTES - 1024 - SUM_BYTES - FLOAT_BYTES - ONES_BYTES) / SLAB_BYTES)
+#define SLABS_FIT ((SHARED_BYTES - GAP_BYTES - SUM_BYTES - FLOAT_BYTES - ONES_BYTES) / SLAB_BYTES)
 #define SLABS (SLABS_FIT < 8 ? SLABS_FIT : 8)
 
 /* Warps that finish: the last ones. The first of the two warpgroups that don't multiply has the one that loads. Those

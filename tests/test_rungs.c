@@ -196,19 +196,20 @@ static void test_attention_matrices(void **state)
         for (uint32_t head_dim = 32; head_dim <= 64; head_dim += 32)
             for (int backward = 0; backward < 2; backward++) {
                 struct call call = attention_call(backward, 16, head_dim, false);
+                uint32_t forward = head_dim == 32 && !passes[i].cpu ? 64 : passes[i].forward; /* short heads: one */
                 limits.cpu = passes[i].cpu;
                 call_set(&call, CONST_DROPOUT, 6554);
                 assert_non_null(call_tiles(&call, NULL, &limits, true, passes[i].rows, passes[i].longest));
                 assert_string_equal(call.kernel, backward ? "attention_backward_coopmat" : "attention_coopmat");
                 assert_int_equal(call_get(&call, CONST_LOCAL_SIZE, 0), 128);
-                assert_int_equal(call_get(&call, CONST_TILE_M, 0), backward ? 64 : passes[i].forward);
-                assert_int_equal(call_get(&call, CONST_BLOCKS, 0), backward ? 1 : passes[i].forward / 64);
+                assert_int_equal(call_get(&call, CONST_TILE_M, 0), backward ? 64 : forward);
+                assert_int_equal(call_get(&call, CONST_BLOCKS, 0), backward ? 1 : forward / 64);
                 assert_in_range(call_shared_bytes(&call), 1, limits.shared_bytes);
                 if (backward) {
                     assert_int_equal(call_get(&call, CONST_QUERY_ROWS, 0), passes[i].queries);
                     assert_int_equal(call_get(&call, CONST_PARTS, 0), passes[i].parts);
                 } else {
-                    assert_int_equal(call_get(&call, CONST_ENTRIES, 0), passes[i].forward / 64);
+                    assert_int_equal(call_get(&call, CONST_ENTRIES, 0), forward / 64);
                 }
             }
     limits.shared_bytes = 32768; /* steps of 32 */

@@ -199,7 +199,7 @@ static bool plan_memory(struct wherry_session *s, const struct batch_shape *limi
                               out, e);
 }
 
-/* Most tokens whose plan stays within the budget, 0 when none does. */
+/* Most tokens with which this plan stays within the budget, 0 when none do. */
 static uint32_t tokens_within(struct wherry_session *s, uint64_t budget)
 {
     uint32_t low = 0, high = (uint32_t)s->limits.tokens;
@@ -218,12 +218,35 @@ static uint32_t tokens_within(struct wherry_session *s, uint64_t budget)
     return low;
 }
 
-static bool plan_within(struct wherry_session *s, uint64_t budget, struct error *e)
+static bool session_init(struct wherry_session *s, const wherry_session_desc *desc, uint32_t rungs, uint32_t units,
+                         struct error *e);
+
+/* The same for sessions: one of fewer tokens may have other kernels, and another plan with them, so it is made. */
+static uint32_t tokens_fit(struct wherry_session *s, const wherry_session_desc *desc, uint32_t rungs, uint32_t units,
+                           uint64_t budget)
+{
+    struct error e = {0};
+    struct wherry_session *smaller = NULL;
+    wherry_session_desc of_smaller = *desc;
+    uint32_t tokens = tokens_within(s, budget);
+    of_smaller.max_tokens = tokens;
+    if (!tokens || tokens == s->limits.tokens || !(smaller = host_alloc(&s->context->host, 1, sizeof *smaller, &e)))
+        return 0;
+    smaller->context = s->context;
+    smaller->device = s->device;
+    smaller->model = s->model;
+    if (!session_init(smaller, &of_smaller, rungs, units, &e)) tokens = smaller->tokens_fit;
+    wherry_session_destroy(smaller);
+    return tokens;
+}
+
+static bool plan_within(struct wherry_session *s, const wherry_session_desc *desc, uint32_t rungs, uint32_t units,
+                        uint64_t budget, struct error *e)
 {
     bool planned = plan_memory(s, &s->limits, &s->memory, e);
     if (!planned && e->status != WHERRY_STATUS_OUT_OF_DEVICE_MEMORY) return false;
     if (planned && s->memory.bytes <= budget) return true;
-    uint32_t tokens = tokens_within(s, budget);
+    uint32_t tokens = s->tokens_fit = tokens_fit(s, desc, rungs, units, budget);
     char remedy[160];
     if (tokens)
         snprintf(remedy, sizeof remedy, "the largest batch that fits has %u tokens (max_tokens)", tokens);
@@ -378,7 +401,7 @@ static bool session_init(struct wherry_session *s, const wherry_session_desc *de
     uint64_t budget = desc->memory_budget    ? desc->memory_budget
                       : device->memory_bytes ? device->memory_bytes
                                              : UINT64_MAX;
-    TRY(plan_within(s, budget, e));
+    TRY(plan_within(s, desc, rungs, units, budget, e));
     return indices_fit(s, e);
 }
 

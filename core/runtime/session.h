@@ -31,7 +31,8 @@ struct wherry_session {
     const char *only;     /* their names, while it is created */
     struct batch_tables tables;
     struct memory_plan memory;
-    char (*notes)[512]; /* what differs from the plan asked for */
+    uint32_t tokens_fit; /* where the plan is over its budget: most tokens of a session that is not, 0: none */
+    char (*notes)[512];  /* what differs from the plan asked for */
     int n_notes;
     uint32_t splits;
     uint64_t seed; /* dropout's */
