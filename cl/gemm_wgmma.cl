@@ -82,14 +82,21 @@
 #define GROUP_STEPS (GROUP_ROWS / STEP_ROWS)
 #define STEPS (TILE_M / STEP_ROWS)
 
-/* Ones to multiply x with, 8 rows of a slab. Arrays begin at multiples of 1024: so much more is between them. */
+/* Ones to multiply x with, 8 rows of a slab. */
 #define ONES_BYTES (OPERAND_SUMS ? 8 * DEPTH * 2 : 0)
-#define GAP_BYTES (OPERAND_SUMS ? 2048 : 1024)
 
 #define SHARED_BYTES 232448
 #define FLOAT_BYTES (EPILOGUE_SUMS ? TILE_M / GROUP_ROWS * AT_ONCE * TILE_N * 4 : 0)
-#define SLABS_FIT ((SHARED_BYTES - GAP_BYTES - SUM_BYTES - FLOAT_BYTES - ONES_BYTES) / SLAB_BYTES)
+#define SLABS_FIT ((SHARED_BYTES - 1024 - SUM_BYTES - FLOAT_BYTES - ONES_BYTES) / SLAB_BYTES)
 #define SLABS (SLABS_FIT < 8 ? SLABS_FIT : 8)
+
+/* All of it is one array: between several the compiler leaves gaps, and puts them in an order of its own. All but the
+ * barriers are multiples of 1024 long. */
+#define SUMS_AT (SLABS * SLAB_BYTES)
+#define ONES_AT (SUMS_AT + SUM_BYTES)
+#define TOTALS_AT (ONES_AT + ONES_BYTES)
+#define BARRIERS_AT (TOTALS_AT + FLOAT_BYTES)
+#define PLACE_BYTES (BARRIERS_AT + (2 * SLABS + 2) * 8)
 
 /* Warps that finish: the last ones. The first of the two warpgroups that don't multiply has the one that loads. Those
  * that multiply finish the last tile, too. */
@@ -324,25 +331,18 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
 void gemm_wgmma(PRODUCT_ARGUMENTS)
 {
     BEGIN_PRODUCT;
-    __local uchar slabs[SLABS * SLAB_BYTES] __attribute__((aligned(1024)));
-    __local ulong filled[SLABS], emptied[SLABS];
+    __local uchar place[PLACE_BYTES] __attribute__((aligned(1024)));
+    const uint slabs_at = SHARED_ADDRESS(place), filled_at = slabs_at + BARRIERS_AT, emptied_at = filled_at + SLABS * 8;
 #if !PARTS
-    __local uchar sums[SUM_BYTES] __attribute__((aligned(1024)));
-    __local ulong given[1], taken[1];
-    const uint sums_at = SHARED_ADDRESS(sums), given_at = SHARED_ADDRESS(given), taken_at = SHARED_ADDRESS(taken);
-#endif
-#if EPILOGUE_SUMS
-    __local float totals[FLOAT_BYTES / 4];
-#elif !PARTS
-    __local float *totals = 0;
+    __local uchar *const sums = place + SUMS_AT;
+    __local float *const totals = (__local float *)(place + TOTALS_AT);
+    const uint sums_at = slabs_at + SUMS_AT, given_at = emptied_at + SLABS * 8, taken_at = given_at + 8;
 #endif
 #if OPERAND_SUMS
-    __local uint ones[ONES_BYTES / 4] __attribute__((aligned(1024)));
+    __local uint *const ones = (__local uint *)(place + ONES_AT);
     for (uint i = local_number(); i < ONES_BYTES / 4; i += LOCAL_SIZE) ones[i] = 0x3c003c00; /* two f16 */
     fence_async();
 #endif
-    const uint slabs_at = SHARED_ADDRESS(slabs), filled_at = SHARED_ADDRESS(filled);
-    const uint emptied_at = SHARED_ADDRESS(emptied);
 
     const uint rows = batch[ROWS], row_end = FORM == GEMM_TN ? M : rows;
     const uint row_tiles = (row_end + TILE_M - 1) / TILE_M;
@@ -417,7 +417,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         const ulong x_first = X_MAJOR ? wgmma_columns(x_at, BOX_BYTES) : wgmma_rows(x_at);
         const ulong w_first = W_MAJOR ? wgmma_columns(w_at, BOX_BYTES) : wgmma_rows(w_at);
 #if OPERAND_SUMS
-        const ulong ones_all = wgmma_rows(SHARED_ADDRESS(ones));
+        const ulong ones_all = wgmma_rows(slabs_at + ONES_AT);
 #endif
         for (; tile < tiles; tile += groups, turn ^= 1) {
             const struct place p = place_of(tile, row_tiles);

@@ -183,8 +183,8 @@ static size_t shared_bytes(const struct call *call)
     bool weight = call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN, column_sums = call_get(call, CONST_COLUMN_SUMS, 0);
     size_t sums = weight && column_sums ? 0 : m * n * 2;
     size_t totals = !weight && column_sums ? m / 8 * (32 / (n / 8)) * n * 4 : 0;
-    size_t ones = call_sums_operand(call) ? 8 * SLAB * 2 : 0, gap = ones ? 2048 : 1024;
-    size_t slab = (m + n) * SLAB * 2, slabs = (all - gap - sums - totals - ones) / slab;
+    size_t ones = call_sums_operand(call) ? 8 * SLAB * 2 : 0;
+    size_t slab = (m + n) * SLAB * 2, slabs = (all - 1024 - sums - totals - ones) / slab;
     return (slabs < 8 ? slabs : 8) * (slab + 16) + sums + totals + ones + 16;
 }
 
