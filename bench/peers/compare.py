@@ -255,7 +255,7 @@ def shapes_of(results, piece):
     """In the order of measuring, ours and PyTorch's."""
     ours = [row["shape"] for entry in results.pieces if entry["piece"] == piece for row in entry["rows"]]
     torch = [r["shape"] for r in results.torch.get("pytorch_pieces", {"rows": []})["rows"] if r["piece"] == piece]
-    return list(dict.fromkeys(torch or ours))
+    return list(dict.fromkeys(ours + torch))
 
 
 def add_gemm(peers, results, devices):
