@@ -17,6 +17,8 @@
 #   PROCESSES  how many processes measure the first of LAYERS once more, plan flash, to see how well that repeats
 #            (default: 5; 0: none)
 #   LIMIT    seconds that one command may take before it is ended and counts as failed (default: 600)
+#   JOBS     how many processes test at the same time, test_groups one for each shape, and compile before anything is
+#            measured: all that will be is run once, so that what is measured finds its kernels (default: 1: nothing is)
 #   DTYPE    storage type of the benches (default: f16)
 #   DEBS     folder of Debian packages with loaders and libraries, unpacked into OUT and used from there: for machines
 #            that have a driver and nothing else. NVIDIA's driver is registered for OpenCL and Vulkan where it is not.
@@ -35,6 +37,7 @@ build=${BUILD:-build/release} out=${OUT:-build/gpu} dtype=${DTYPE:-f16}
 tests=${TESTS-test_groups test_training test_encode test_golden}
 bench=${BENCH-minilm-l6:1x32 minilm-l6:8x128 minilm-l6:64x128 minilm-l6:256x256 bert-base:64x128 bert-base:32x512}
 layers=${LAYERS-8x512 96x128 64x512:flash 1x128} roof=${ROOF:-yes} processes=${PROCESSES-5} peers=${PEERS:-no}
+jobs=${JOBS:-1}
 # What is measured of each record: everything, or times alone.
 record_options=() only=''
 if [ "$peers" = only ]; then
@@ -121,112 +124,156 @@ devices=${WHERRY_TEST_DEVICES:-$(gpu_devices)}
 [ -n "$devices" ] || die "no usable GPU (above)"
 
 failed=''
-for test in $tests; do
-    say "$test on $devices"
-    status=0
-    WHERRY_TEST_DEVICES="$devices" "$build/tests/$test" >"$out/$test.log" 2>&1 || status=$?
+# Starts it beside the others, when there is place for it.
+beside() { # COMMAND...
+    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
+    "$@" &
+}
+
+run_test() { # NAME DEVICES ARGUMENT...
+    local status=0 log
+    log="$out/$1$(printf -- '-%s' "${@:2}" | tr ' :' '_-').log"
+    WHERRY_TEST_DEVICES="$2" "$build/tests/$1" "${@:3}" >"$log" 2>&1 || status=$?
+    printf '%s\n' "$status" >"$log.status"
     case $status in
-    0) tail -n 3 "$out/$test.log" ;;
-    77) printf 'SKIPPED: %s\n' "$(tail -n 1 "$out/$test.log")" ;;
-    *)
-        failed="$failed $test"
-        grep -E '\[  FAILED|^    ' "$out/$test.log" | head -n 40 || true
-        printf 'FAILED: all of it is in %s\n' "$out/$test.log"
-        ;;
+    0) printf '%s\n%s\n' "== ${*}: passed" "$(tail -n 3 "$log")" ;;
+    77) printf '%s\n' "== ${*}: SKIPPED: $(tail -n 1 "$log")" ;;
+    *) printf '%s\n' "== ${*}: FAILED: all of it is in $log" "$(grep -E '\[  FAILED|^    ' "$log" | head -n 40 || true)" ;;
     esac
+}
+
+rm -f "$out"/*.log "$out"/*.status
+[ -z "$tests" ] || say "tests on $devices"
+for test in $tests; do
+    if [ "$jobs" = 1 ]; then
+        run_test "$test" "$devices"
+        continue
+    fi
+    shapes=''
+    [ "$test" != test_groups ] || shapes=$("$build/tests/test_groups" --list)
+    for device in $devices; do
+        [ -n "$shapes" ] || beside run_test "$test" "$device"
+        for shape in $shapes; do beside run_test "$test" "$device" "$shape"; done
+    done
 done
+wait
+for status in "$out"/*.status; do
+    case $(cat "$status" 2>/dev/null || echo 0) in 0 | 77) ;; *) failed="$failed $(basename "${status%.log.status}")" ;; esac
+done
+rm -f "$out"/*.status
 
 torch=no
 if python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then torch=yes; fi
 [ "$torch" = yes ] || printf '\nno PyTorch with CUDA here: nothing to compare with\n'
 
-# One layer of BERT-large in training.
-bench_layer() { # DEVICE BATCHxSEQ PLAN FILE
-    limited "$build/wherry" bench layer --config bert-large --batch "${2%x*}" --seq "${2#*x}" --device "$1" --dtype "$dtype" \
-        --plan "$3" --phase both --activation relu --dropout 0.1 "${record_options[@]}" --json -o "$4"
+# What is measured goes to $out; in the first pass all of it runs side by side, a few times, for the sake of the kernels
+# alone.
+measure() { # NAME FILE COMMAND...
+    if [ "$pass" = first ]; then
+        mkdir -p "$out/first"
+        beside limited "${@:3}" --repeats 5 -o "$out/first/$(basename "$2")" >/dev/null 2>&1
+    else
+        limited "${@:3}" -o "$2" || failed="$failed $1"
+    fi
 }
 
-rm -rf "$out/repeat"
+measure_torch() { # SCRIPT OPTION...
+    local file=$out/$1.json
+    [ "$torch" = yes ] || return 0
+    if [ "$pass" = first ]; then
+        mkdir -p "$out/first"
+        beside limited python3 "bench/peers/$1.py" "${@:2}" --out "$out/first/$1.json" >/dev/null 2>&1
+    else
+        say "PyTorch: $1"
+        limited python3 "bench/peers/$1.py" "${@:2}" --out "$file" || failed="$failed $1"
+    fi
+}
+
+# One layer of BERT-large in training.
+bench_layer() { # DEVICE BATCHxSEQ PLAN FILE
+    measure "layer:$2:$1" "$4" "$build/wherry" bench layer --config bert-large --batch "${2%x*}" --seq "${2#*x}" \
+        --device "$1" --dtype "$dtype" --plan "$3" --phase both --activation relu --dropout 0.1 \
+        "${record_options[@]}" --json
+}
+
+# Single groups of one size after the other: the clocks are warm from the one before.
+bench_pieces() { # DEVICE NAME PIECE SIZES OPTION...
+    # shellcheck disable=SC2086 # a list
+    measure "$2:$1" "$out/$2-${1/:/-}.json" "$build/wherry" bench "$3" ${4//,/ } --device "$1" --dtype "$dtype" \
+        --warm 0.15 --json "${@:5}"
+}
+
+measure_all() {
+    local device shape model size plan shapes n
+    for shape in $bench; do
+        model=${shape%%:*} size=${shape#*:}
+        [ "$pass" = first ] || say "bench $model $size"
+        for device in $devices; do
+            measure "bench:$model:$size:$device" "$out/bench-$model-$size-${device/:/-}.json" "$build/wherry" bench \
+                --config "$model" --batch "${size%x*}" --seq "${size#*x}" --device "$device" --dtype "$dtype" \
+                "${record_options[@]}" --json
+        done
+    done
+    for shape in $layers; do
+        size=${shape%%:*} plan=all
+        case $shape in *:*) plan=${shape#*:} ;; esac
+        [ "$pass" = first ] || say "bench layer, plan $plan, $size"
+        for device in $devices; do bench_layer "$device" "$size" "$plan" "$out/layer-$size-${device/:/-}.json"; done
+    done
+    if [ -n "$layers" ] && [ "$processes" -gt 1 ] && [ "$pass" != first ]; then
+        shape=${layers%% *}
+        say "$processes processes, ${shape%%:*}"
+        mkdir -p "$out/repeat"
+        for device in $devices; do
+            for n in $(seq "$processes"); do
+                bench_layer "$device" "${shape%%:*}" flash "$out/repeat/${device/:/-}-$n.json"
+            done
+            python3 bench/repeat.py "$out/repeat/${device/:/-}"-*.json || failed="$failed repeat:$device"
+            printf '\n'
+        done >"$out/repeat.md"
+        cat "$out/repeat.md"
+    fi
+    for device in $devices; do
+        [ "$peers" != no ] || break
+        [ "$pass" = first ] || say "products, attention and layernorms alone, $device"
+        bench_pieces "$device" gemm gemm "$gemms"
+        bench_pieces "$device" attention attention "$attentions"
+        bench_pieces "$device" norm norm "$norms"
+        bench_pieces "$device" lengths attention "$lengths" --only forward
+    done
+    if [ "$pass" != first ] && [ "$roof" = yes ] && [ "$peers" != only ] && command -v clpeak >/dev/null 2>&1; then
+        say "clpeak"
+        clpeak --global-bandwidth --compute-sp | tee "$out/clpeak.txt" || failed="$failed clpeak"
+    fi
+    [ "$roof" != yes ] || [ "$pass" = first ] || measure_torch pytorch_roof ${only:+--only copy}
+    [ -z "$bench" ] || measure_torch pytorch_encoder --shapes "${bench// /,}"
+    if [ -n "$layers" ]; then
+        shapes=''
+        for shape in $layers; do shapes="$shapes,bert-large:${shape%%:*}"; done
+        measure_torch pytorch_layer --shapes "${shapes#,}"
+    fi
+    [ "$peers" = no ] || measure_torch pytorch_pieces --gemm "$gemms" --attention "$attentions" --norm "$norms"
+}
+
+rm -rf "$out/repeat" "$out/first"
 rm -f "$out"/roof-*.json "$out"/bench-*.json "$out"/layer-*.json "$out"/pytorch*.json
 rm -f "$out"/gemm-*.json "$out"/attention-*.json "$out"/norm-*.json "$out"/lengths-*.json "$out"/peers.*
+pass=first
+if [ "$jobs" -gt 1 ]; then
+    say "compiling, $jobs processes"
+    measure_all
+    wait
+fi
+pass=measure
 for device in $devices; do
     [ "$roof" = yes ] || break
     say "roof $device"
     limited "$build/wherry" roof ${only:+--only "$only"} --device "$device" --json \
         -o "$out/roof-${device/:/-}.json" || failed="$failed roof:$device"
 done
-for shape in $bench; do
-    model=${shape%%:*} size=${shape#*:}
-    say "bench $model $size"
-    for device in $devices; do
-        limited "$build/wherry" bench --config "$model" --batch "${size%x*}" --seq "${size#*x}" --device "$device" \
-            --dtype "$dtype" "${record_options[@]}" --json -o "$out/bench-$model-$size-${device/:/-}.json" ||
-            failed="$failed bench:$model:$size:$device"
-    done
-done
-for shape in $layers; do
-    size=${shape%%:*} plan=all
-    case $shape in *:*) plan=${shape#*:} ;; esac
-    say "bench layer, plan $plan, $size"
-    for device in $devices; do
-        bench_layer "$device" "$size" "$plan" "$out/layer-$size-${device/:/-}.json" ||
-            failed="$failed layer:$shape:$device"
-    done
-done
-if [ -n "$layers" ] && [ "$processes" -gt 1 ]; then
-    shape=${layers%% *}
-    say "$processes processes, ${shape%%:*}"
-    mkdir -p "$out/repeat"
-    for device in $devices; do
-        for n in $(seq "$processes"); do
-            bench_layer "$device" "${shape%%:*}" flash "$out/repeat/${device/:/-}-$n.json" ||
-                failed="$failed repeat:$device"
-        done
-        python3 bench/repeat.py "$out/repeat/${device/:/-}"-*.json || failed="$failed repeat:$device"
-        printf '\n'
-    done >"$out/repeat.md"
-    cat "$out/repeat.md"
-fi
-# Single groups of one size after the other: the clocks are warm from the one before.
-bench_pieces() { # DEVICE NAME PIECE SIZES OPTION...
-    # shellcheck disable=SC2086 # a list
-    limited "$build/wherry" bench "$3" ${4//,/ } --device "$1" --dtype "$dtype" --warm 0.15 --json \
-        -o "$out/$2-${1/:/-}.json" "${@:5}" || failed="$failed $2:$1"
-}
-for device in $devices; do
-    [ "$peers" != no ] || break
-    say "products, attention and layernorms alone, $device"
-    bench_pieces "$device" gemm gemm "$gemms"
-    bench_pieces "$device" attention attention "$attentions"
-    bench_pieces "$device" norm norm "$norms"
-    bench_pieces "$device" lengths attention "$lengths" --only forward
-done
-if [ "$roof" = yes ] && [ "$peers" != only ] && command -v clpeak >/dev/null 2>&1; then
-    say "clpeak"
-    clpeak --global-bandwidth --compute-sp | tee "$out/clpeak.txt" || failed="$failed clpeak"
-fi
-if [ "$roof" = yes ] && [ "$torch" = yes ]; then
-    say "PyTorch, copies and products"
-    limited python3 bench/peers/pytorch_roof.py ${only:+--only copy} --out "$out/pytorch_roof.json" ||
-        failed="$failed pytorch_roof"
-fi
-if [ -n "$bench" ] && [ "$torch" = yes ]; then
-    say "PyTorch, encoders"
-    limited python3 bench/peers/pytorch_encoder.py --shapes "${bench// /,}" --out "$out/pytorch.json" ||
-        failed="$failed pytorch"
-fi
-if [ -n "$layers" ] && [ "$torch" = yes ]; then
-    say "PyTorch, one layer in training"
-    shapes=''
-    for shape in $layers; do shapes="$shapes,bert-large:${shape%%:*}"; done
-    limited python3 bench/peers/pytorch_layer.py --shapes "${shapes#,}" --out "$out/pytorch_layer.json" ||
-        failed="$failed pytorch_layer"
-fi
-if [ "$peers" != no ] && [ "$torch" = yes ]; then
-    say "PyTorch, products, attention and layernorms alone"
-    limited python3 bench/peers/pytorch_pieces.py --gemm "$gemms" --attention "$attentions" --norm "$norms" \
-        --out "$out/pytorch_pieces.json" || failed="$failed pytorch_pieces"
-fi
+measure_all
+[ ! -f "$out/pytorch_encoder.json" ] || mv "$out/pytorch_encoder.json" "$out/pytorch.json"
+rm -rf "$out/first"
 say "results"
 shopt -s nullglob
 records=("$out"/roof-*.json "$out"/bench-*.json "$out"/layer-*.json)

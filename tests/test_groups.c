@@ -5,7 +5,8 @@
  * Where a device has several ways to compute products (plan/variants.h), each of them.
  *
  *   test_groups [SHAPE...]    only these shapes, by name; the environment variable WHERRY_TEST_SHAPES does the same;
- *                             WHERRY_TEST_NAMES: only cases whose names have these words in this order ("flash f16") */
+ *                             WHERRY_TEST_NAMES: only cases whose names have these words in this order ("flash f16")
+ *   test_groups --list        the names of the shapes */
 #include "plan/variants.h"
 #include "runtime/context.h"
 #include "support.h"
@@ -182,6 +183,10 @@ int main(int argc, char **argv)
 {
     char devices[SUPPORT_MAX_DEVICES][64];
     size_t n_devices, n = 0;
+    if (argc == 2 && !strcmp(argv[1], "--list")) {
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) puts(shapes[s].name);
+        return 0;
+    }
     if (!(context = support_context(support_log, devices, &n_devices))) return 1;
     size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * 2 * 2 * RUNG_COUNT;
     struct test_case *cases = calloc(most + 1, sizeof *cases);
