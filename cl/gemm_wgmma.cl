@@ -100,22 +100,14 @@
 
 /* Warps that finish: the last ones. The first of the two warpgroups that don't multiply has the one that loads. Those
  * that multiply finish the last tile, too. */
-#ifndef FINISHERS
 #define FINISHERS 7
-#endif
 #define FIRST_FINISHER (MULTIPLIERS * 4 + 8 - FINISHERS)
 
 /* With 96 sums or more, those that multiply need more registers than the 128 that each of 512 begins with. */
 #if TILE_N >= 192 || TILE_M == 256
-#if FINISHERS == 7
 #define LOADER_REGISTERS REGISTERS_GIVE(96)
 #define MULTIPLIER_REGISTERS REGISTERS_TAKE(160)
 #define FINISHER_REGISTERS REGISTERS_GIVE(96)
-#else
-#define LOADER_REGISTERS REGISTERS_GIVE(32)
-#define MULTIPLIER_REGISTERS REGISTERS_TAKE(176)
-#define FINISHER_REGISTERS REGISTERS_GIVE(104)
-#endif
 #else
 #define LOADER_REGISTERS
 #define MULTIPLIER_REGISTERS
