@@ -3,8 +3,9 @@
 #include "formulas.h"
 
 /* tail[c] = 1 - Phi(a[c]) = erfc(a[c] / sqrt 2) / 2 for a[c] >= 0, as 2^q: q is the minimax fit of log2 of it under the
- * weight that rounding to f16 gives a * tail. Its relative error there is 2e-6 at most, and 2^-26 what is left where
- * f16 has no normal numbers. q keeps falling: the largest arguments give 0. */
+ * weight that rounding to f16 gives a * tail. Its relative error is 5e-6 at most where a * tail is a normal number of
+ * 16 bits. Behind TAIL_END, where 2^q is 2^-116, q would rise again. */
+#define TAIL_END 13.0f
 #define TAIL_FIRST (-8.36233482e-07f)
 #define TAIL_STEPS(STEP)                                                                                               \
     STEP(4.64251098e-05f)                                                                                              \
@@ -18,11 +19,12 @@
 /* tail[c] of a[c] / scale, a constant. */
 INLINE void tail_eight(const float *a, const float scale, float *tail)
 {
-    float q[8], power = 1.0f / (scale * scale * scale * scale * scale * scale * scale);
+    float b[8], q[8], power = 1.0f / (scale * scale * scale * scale * scale * scale * scale);
+    UNROLL for (uint c = 0; c < 8; c++) b[c] = a[c] > TAIL_END * scale ? TAIL_END * scale : a[c];
     UNROLL for (uint c = 0; c < 8; c++) q[c] = TAIL_FIRST * power;
 #define TAIL_STEP(coefficient)                                                                                         \
     power *= scale;                                                                                                    \
-    UNROLL for (uint c = 0; c < 8; c++) q[c] = fma(q[c], a[c], (coefficient)*power);
+    UNROLL for (uint c = 0; c < 8; c++) q[c] = fma(q[c], b[c], (coefficient)*power);
     TAIL_STEPS(TAIL_STEP)
 #undef TAIL_STEP
     UNROLL for (uint c = 0; c < 8; c++) tail[c] = exp2_fast(q[c]);

@@ -312,7 +312,7 @@ bool device_fail(struct backend_device *d, struct error *e, VkResult result, con
     return fail_result(e, result, "%s: %s", d->physical.info.name, what);
 }
 
-enum { NS_AWAKE = 1000000 };
+enum { NS_AWAKE = 1000000 }; /* that a run is asked about before it is waited for */
 
 bool device_submit(struct backend_device *d, const VkSubmitInfo *batches, uint32_t n, double seconds, struct error *e)
 {

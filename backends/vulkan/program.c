@@ -16,8 +16,8 @@ struct copies {
     int n; /* of the list; -1: recorded anew for each run */
 };
 
-/* All steps, with these numbers of work-groups. A driver starts them sooner than where it first has to fetch the
- * numbers (vkCmdDispatchIndirect), and a session's batches are often alike. */
+/* All steps, with these numbers of work-groups, so that the device need not fetch them before each step
+ * (vkCmdDispatchIndirect). A session's batches are often alike. */
 struct recording {
     VkCommandBuffer *batches; /* [n_batches] */
     struct grid *grids;       /* [n_steps] */

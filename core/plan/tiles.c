@@ -369,7 +369,7 @@ static const struct {
     {"map", size_map, "work-items hide the latency"},
     {"pool", size_pool, "sequences are few: a vector of a token a work-item, several tokens at a time"},
     {"pool_backward", size_pool_backward, "four 16-byte stores of a row in flight"},
-    {"reduce", size_reduce, "32 bytes of a part's sums, 32 parts at the same time"},
+    {"reduce", size_reduce, "32 bytes of a part's sums, 17 parts of each work-item on their way"},
     {"scatter", size_scatter, "128 ids at a time, a vector of the row a work-item"},
     {"softmax", size_softmax, "512 scores in the registers of a sub-group"},
     {"softmax_backward", size_softmax, "512 scores in the registers of a sub-group"},

@@ -10,8 +10,7 @@ struct rung_check {
     char device[sizeof((wherry_device_info *)0)->id];
     uint32_t rung, head_dim;
     bool training;
-    wherry_status
-        status; /* verify failed: it computed something wrong, or nothing; unsupported: no kernel of it fits */
+    wherry_status status; /* verify failed: wrong, or not to be run; unsupported: no kernel of it fits */
     char reason[256];
 };
 
