@@ -23,7 +23,7 @@ struct choice {
 struct choices {
     struct choice of[CHOICES_LEGAL];
     int n;
-    int refused; /* that the device can't run: shared memory, registers, work-items */
+    int refused; /* that the device, or this session, can't run: shared memory, registers, work-items, tables */
     const struct sizes *s;
 };
 

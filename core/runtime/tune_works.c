@@ -138,11 +138,26 @@ static const char *work_refuse(const struct tune *t, struct work *w)
     return NULL;
 }
 
+/* Leaves those that go by the session's table of queries: its tiles are those of the kernel that the session has. */
+static void drop_other_tables(const struct wherry_session *s, const struct call *call, struct choices *list)
+{
+    int n = 0;
+    for (int i = 0; i < list->n; i++) {
+        uint32_t tile = s->tables.query_tile;
+        for (int k = 0; k < list->of[i].n_sizes; k++)
+            if (list->of[i].sizes[k].id == CONST_TILE_M) tile = list->of[i].sizes[k].value;
+        if (call->launch != LAUNCH_QUERIES || tile == s->tables.query_tile) list->of[n++] = list->of[i];
+    }
+    list->refused += list->n - n;
+    list->n = n;
+}
+
 /* The candidates, the best first. */
 static void work_candidates(const struct tune *t, const struct work *w, struct choices *list,
                             wherry_tune_result *result)
 {
     choices_legal(&w->bare, &w->sizes, list);
+    drop_other_tables(t->session, &w->bare, list);
     result->refused = (uint32_t)list->refused;
     result->cut = (uint32_t)choices_prune(list, &w->usual, (int)t->desc.candidates);
 }
