@@ -20,19 +20,27 @@ struct wherry_analysis {
     size_t dot_length, dot_capacity;
 };
 
+/* The operator that a group is reported as: its first product, where it has one, for that is its work. */
+static const struct op *group_main(const struct graph *g, const struct group *group)
+{
+    for (int i = 0; i < group->count; i++)
+        if (g->ops[group->ops[i]].einsum) return &g->ops[group->ops[i]];
+    return &g->ops[group->ops[0]];
+}
+
 void cost_of_group(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,
                    wherry_cost *out)
 {
-    const struct op *first = &g->ops[group->ops[0]];
+    const struct op *most = group_main(g, group);
     memset(out, 0, sizeof *out);
     memcpy(out->name, group->name, sizeof out->name);
     snprintf(out->kernel, sizeof out->kernel, "%s", group->row ? group->row->kernel : "");
     snprintf(out->dims, sizeof out->dims, "%s", g->tensors[group->writes[group->n_writes - 1]].dims);
     out->backward = group->backward;
-    if (first->einsum) snprintf(out->einsum, sizeof out->einsum, "%s", first->einsum);
-    out->class_ = first->kind->class_;
+    if (most->einsum) snprintf(out->einsum, sizeof out->einsum, "%s", most->einsum);
+    out->class_ = most->kind->class_;
     out->layer = group->layer;
-    out->paper_row = (uint32_t)first->paper_row;
+    out->paper_row = (uint32_t)most->paper_row;
     out->first_operator = (uint32_t)group->ops[0];
     out->operators = (uint32_t)group->count;
     out->flops = group_flops(g, b, group);

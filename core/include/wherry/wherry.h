@@ -376,7 +376,7 @@ typedef struct wherry_cost {
     char kernel[32];                    /* groups: the kernel that runs it */
     char einsum[40];                    /* contractions: "bji,qhpi->bjqhp" */
     char dims[16];                      /* letters of the output tensor */
-    wherry_class class_;                /* a group's is that of its first operator */
+    wherry_class class_;                /* a group's is that of its product, else of its first operator */
     int32_t layer;                      /* -1 outside the layers */
     uint32_t paper_row;                 /* row of the operator table of Ivanov et al., 0 where it has none */
     uint32_t first_operator, operators; /* groups: which operators; operators: its own index and 1 */
