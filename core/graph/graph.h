@@ -296,8 +296,8 @@ struct plan_row {
     enum launch launch;
     uint8_t places[GROUP_MAX_OPS + 2];           /* enum place, ended by PLACE_END */
     enum { NORM_ANY, NORM_POST, NORM_PRE } norm; /* for encoders whose layernorms stand there only */
-    bool optional; /* in inference and in the backward pass, where the device has a kernel for all of it; elsewhere
-                      shorter rows do it */
+    bool optional; /* in inference and in the backward pass, where the device has a kernel for all of it, before any
+                      other row; elsewhere the others do it */
 };
 
 struct plan {

@@ -458,26 +458,27 @@ static bool filter_runs(const struct graph *g, const struct group_filter *filter
     return !filter || filter->runs(g, group, reason, size, filter->user);
 }
 
-/* Whether an optional row is taken: not where nobody says what the device runs, nor in a forward pass that keeps what
- * its kernels make. */
+/* Whether an optional row is taken: not in a forward pass that keeps what its kernels make. */
 static bool row_taken(const struct graph *g, const struct group_filter *filter, const struct group *group)
 {
     char ignored[256];
     if (!group->row->optional) return true;
-    return filter && filter->optional && (group->backward || g->n_forward == g->n_ops) &&
-           filter_runs(g, filter, group, ignored, sizeof ignored);
+    return (group->backward || g->n_forward == g->n_ops) && filter_runs(g, filter, group, ignored, sizeof ignored);
 }
 
-static bool longest_row(const struct graph *g, const struct plan *plan, const struct group_filter *filter, int at,
-                        const bool *covered, struct group *out)
+/* Of the optional rows or of the others. */
+static bool longest_row(const struct graph *g, const struct plan *plan, const struct group_filter *filter,
+                        bool optional, int at, bool *covered, struct group *out)
 {
     struct group one = {0};
     out->count = 0;
     for (size_t r = 0; r < plan->n_rows; r++) {
+        if (plan->rows[r].optional != optional) continue;
         if (!row_covers(g, &plan->rows[r], at, covered, &one) || one.count <= out->count) continue;
         group_make(g, &plan->rows[r], &one);
         if (row_taken(g, filter, &one)) *out = one;
     }
+    for (int i = 0; i < out->count; i++) covered[out->ops[i]] = true;
     return out->count > 0;
 }
 
@@ -500,16 +501,32 @@ static bool group_add(const struct graph *g, const struct group *group, const st
     return true;
 }
 
+/* Optional rows come before all others: what one takes may stand behind operators that another row would take with it
+ * (the gradient of a bias, behind that of an activation). None is taken where nobody says what the device runs. Returns
+ * their number. */
+static int cover_optional(const struct graph *g, const struct plan *plan, const struct group_filter *filter,
+                          bool *covered, struct group *groups)
+{
+    int n = 0;
+    for (int at = 0; filter && filter->optional && at < g->n_ops; at++)
+        n += !covered[at] && longest_row(g, plan, filter, true, at, covered, &groups[n]);
+    return n;
+}
+
+/* By their first operators; `optional`: those groups that are there already, in that order. */
 static bool cover(const struct graph *g, const struct plan *plan, const struct group_filter *filter, bool *covered,
-                  struct group *groups, int *n, struct error *e)
+                  const struct group *optional, int n_optional, struct group *groups, int *n, struct error *e)
 {
     struct group group;
     for (int at = 0; at < g->n_ops; at++) {
+        if (n_optional && optional->ops[0] == at) {
+            groups[(*n)++] = *optional++;
+            n_optional--;
+        }
         if (covered[at]) continue;
-        if (!longest_row(g, plan, filter, at, covered, &group))
+        if (!longest_row(g, plan, filter, false, at, covered, &group))
             return fail(e, WHERRY_STATUS_UNSUPPORTED, "the plan \"%s\" has no kernel for the operator %s", plan->name,
                         g->ops[at].name);
-        for (int i = 0; i < group.count; i++) covered[group.ops[i]] = true;
         TRY(group_add(g, &group, filter, groups, n, e));
     }
     return true;
@@ -555,9 +572,12 @@ bool groups_create(const struct graph *g, const struct plan *plan, const struct 
                    struct group **out, int *count, struct error *e)
 {
     struct group *groups = host_alloc(g->host, (size_t)g->n_ops, sizeof *groups, e); /* never more than operators */
-    bool *covered = groups ? host_alloc(g->host, (size_t)g->n_ops, sizeof *covered, e) : NULL;
-    int n = 0;
-    bool ok = covered && cover(g, plan, filter, covered, groups, &n, e) && groups_sort(g, plan->name, groups, n, e);
+    struct group *optional = groups ? host_alloc(g->host, (size_t)g->n_ops, sizeof *optional, e) : NULL;
+    bool *covered = optional ? host_alloc(g->host, (size_t)g->n_ops, sizeof *covered, e) : NULL;
+    int n = 0, n_optional = covered ? cover_optional(g, plan, filter, covered, optional) : 0;
+    bool ok = covered && cover(g, plan, filter, covered, optional, n_optional, groups, &n, e) &&
+              groups_sort(g, plan->name, groups, n, e);
+    host_free(g->host, optional);
     host_free(g->host, covered);
     if (!ok) {
         host_free(g->host, groups);
