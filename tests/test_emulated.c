@@ -6,6 +6,7 @@
  *   test_emulated [PART...]   only the cases with all these words in their names; "all" is in every one */
 #include "plan/variants.h"
 #include "runtime/context.h"
+#include "runtime/session.h"
 #include "support.h"
 
 #include <setjmp.h>
@@ -55,6 +56,15 @@ static bool judge(const wherry_verify_result *r, void *user)
     return true;
 }
 
+/* Products that give the gradient of a bias with that of a weight. */
+static int operand_sums(const struct wherry_session *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_calls; i++)
+        n += !strcmp(s->calls[i].kernel, "gemm_wgmma") && call_sums_operand(&s->calls[i]);
+    return n;
+}
+
 #define EXPECT_OK(call)                                                                                                \
     do {                                                                                                               \
         wherry_status status_ = (call);                                                                                \
@@ -100,6 +110,8 @@ static void test_one(void **state)
     EXPECT_OK(wherry_verify(session, &batch, 2, judge, (void *)c, &summary));
     assert_true(summary.groups > 0);
     assert_true(groups_of_rung > 0); /* else nothing was tested */
+    if (c->train && c->gemm && !strcmp(c->gemm, "wgmma") && !strcmp(c->plan, "flash"))
+        assert_int_equal(operand_sums(session), 2); /* of Q, K and V, and of the first linear layer */
     wherry_session_destroy(session);
     wherry_model_close(model);
     wherry_device_close(device);

@@ -3,6 +3,7 @@
 #include "kernel/interface.h"
 #include "plan/tiles.h"
 #include "plan/variants.h"
+#include "runtime/session.h"
 #include "support.h"
 
 #include <math.h>
@@ -340,6 +341,106 @@ static void test_optional(void **state)
     }
 }
 
+/* A device without a product that sums its operand's columns. */
+static bool refuse_operand_sums(const struct graph *g, const struct group *group, char *reason, size_t size, void *user)
+{
+    (void)user;
+    struct error e = {0};
+    struct call calls[GROUP_MAX_CALLS];
+    int count;
+    if (!group_calls(g, group, calls, &count, &e)) fail_msg("%s", e.text);
+    snprintf(reason, size, "no sums of an operand");
+    return !call_sums_operand(&calls[0]);
+}
+
+/* The group that the operator at this place of layer 0 is in. */
+static const struct group *group_of_place(const struct graph *g, const struct group *groups, int n, enum place place)
+{
+    for (int o = 0; o < g->n_ops; o++)
+        for (int i = 0; g->ops[o].layer == 0 && g->ops[o].place == place && i < n; i++)
+            if (group_owns(&groups[i], o)) return &groups[i];
+    fail_msg("the operator at place %d is in no group", place);
+    return NULL;
+}
+
+/* It is reported as the product, which is its work, and counts what both operators do. */
+static void check_cost(const struct graph *g, const struct group *bias_and_weight)
+{
+    uint32_t offsets[9];
+    struct batch_shape b = uniform(offsets, 8, 512);
+    wherry_cost cost;
+    cost_of_group(g, &b, bias_and_weight, 2, &cost);
+    assert_int_equal(cost.class_, WHERRY_CLASS_CONTRACTION);
+    assert_int_equal(cost.paper_row, 30);
+    assert_string_equal(cost.einsum, "bju,bji->ui");
+    assert_true(cost.flops == 2.0 * 4096 * 4096 * 1024 + 4096.0 * 4096);
+    assert_int_equal(cost.bytes_read, 2 * 4096 * (4096 + 1024));
+    assert_int_equal(cost.bytes_written, 2 * (4096 * 1024 + 4096));
+}
+
+/* The gradients of biases come with those of the weights where the device has products for that. Where it has none the
+ * groups are those of a plan without such rows, in the same order. */
+static void check_biases(const struct graph_options *options)
+{
+    struct graph g;
+    struct error e = {0};
+    struct group *plain, *refused, *taken;
+    struct call calls[GROUP_MAX_CALLS];
+    int n, n_refused, n_taken, count;
+    const struct group_filter refuse = {.runs = refuse_operand_sums, .optional = true};
+    const struct plan *plan = plan_find("flash", &e);
+    make(&g, options);
+    assert_true(groups_create(&g, plan, NULL, &plain, &n, &e));
+    assert_true(groups_create(&g, plan, &refuse, &refused, &n_refused, &e));
+    assert_int_equal(n_refused, n);
+    for (int i = 0; i < n; i++) {
+        assert_ptr_equal(refused[i].row, plain[i].row);
+        assert_int_equal(refused[i].count, plain[i].count);
+        assert_memory_equal(refused[i].ops, plain[i].ops, (size_t)plain[i].count * sizeof *plain[i].ops);
+    }
+    const struct group *activation = group_of_place(&g, plain, n, ACTIVATION_DX);
+    assert_ptr_equal(activation, group_of_place(&g, plain, n, LIN1_BIAS_DW));
+
+    assert_true(groups_create(&g, plan, &all_optional, &taken, &n_taken, &e));
+    const struct group *bias = group_of_place(&g, taken, n_taken, LIN1_BIAS_DW);
+    const struct group *without = group_of_place(&g, taken, n_taken, LIN2_DX);
+    assert_string_equal(bias->name, "layer.0.lin1_dw");
+    assert_ptr_equal(bias, group_of_place(&g, taken, n_taken, LIN1_DW));
+    assert_string_equal(without->name, "layer.0.lin2_dx");
+    assert_ptr_equal(without, group_of_place(&g, taken, n_taken, ACTIVATION_DX));
+    assert_int_equal(without->count, activation->count - 1);
+    assert_true(group_calls(&g, bias, calls, &count, &e));
+    assert_int_equal(count, 1);
+    assert_true(call_sums_operand(&calls[0]));
+    assert_int_equal(call_get(&calls[0], CONST_M, 0), 4096);
+    assert_int_equal(call_get(&calls[0], CONST_N, 0), 1024);
+    check_cost(&g, bias);
+    assert_true(group_calls(&g, without, calls, &count, &e));
+    assert_int_equal(count, 1);
+    assert_int_equal(call_get(&calls[0], CONST_COLUMN_SUMS, 0), 0);
+    host_free(&support_host, plain);
+    host_free(&support_host, refused);
+    host_free(&support_host, taken);
+    graph_destroy(&g);
+}
+
+static void test_biases(void **state)
+{
+    (void)state;
+    wherry_model_config config = bert_large;
+    config.layers = 2;
+    for (int pre = 0; pre < 2; pre++)
+        for (int relu = 0; relu < 2; relu++)
+            for (int save = WHERRY_SAVE_DEFAULT; save <= WHERRY_SAVE_LEAST; save++) {
+                config.pre_layernorm = pre;
+                config.activation = relu ? WHERRY_ACTIVATION_RELU : WHERRY_ACTIVATION_GELU;
+                struct graph_options options = training_layer(&config, true);
+                options.save = (wherry_save)save;
+                if (relu) options.dropout = 0;
+                check_biases(&options);
+            }
+}
+
 /* The einsum of attention scores and of a product, on numbers small enough to do by hand. */
 static void test_references(void **state)
 {
@@ -479,6 +580,7 @@ int main(void)
         cmocka_unit_test(test_call_of_attention),
         cmocka_unit_test(test_split),
         cmocka_unit_test(test_optional),
+        cmocka_unit_test(test_biases),
         cmocka_unit_test(test_references),
         cmocka_unit_test(test_bad_configs),
         cmocka_unit_test(test_shared_memory),

@@ -198,7 +198,8 @@ static void constants_layernorm(const struct graph *g, const struct op *o, struc
     call_set_float(call, CONST_EPSILON, o->attribute);
 }
 
-/* N and ROWS of what is summed over its rows. A weight's gradient whose operand it is has those of its own. */
+/* N and ROWS of what is summed over its rows. A weight's gradient whose operand it is has those of its own, whichever
+ * of both comes first. */
 static void constants_columns(const struct graph *g, const struct op *o, struct call *call)
 {
     if (call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN) return;

@@ -230,10 +230,13 @@ static const struct plan_row flash[] = {
      NORM_PRE},                                                                  /* pre-LN */
     {"db2", "columns", LAUNCH_PARTS, {LIN2_DROPOUT_DX, LIN2_BIAS_DW}, NORM_PRE}, /* pre-LN: the last layer */
     {"lin2_dx", "gemm", LAUNCH_TILES, {LIN2_DX, ACTIVATION_DROPOUT_DX, ACTIVATION_DX, LIN1_BIAS_DW}},
+    /* The gradient of the bias comes with that of the weight. */
+    {"lin2_dx", "gemm", LAUNCH_TILES, {LIN2_DX, ACTIVATION_DROPOUT_DX, ACTIVATION_DX}},
     {"lin2_dw", "gemm", LAUNCH_TILES, {LIN2_DW}},
     {"lin1_dx", "gemm", LAUNCH_TILES, {LIN1_DX, FF_RESIDUAL_DX}, NORM_POST}, /* post-LN */
     {"lin1_dx", "gemm", LAUNCH_TILES, {LIN1_DX}, NORM_PRE},                  /* pre-LN */
     {"lin1_dw", "gemm", LAUNCH_TILES, {LIN1_DW}},
+    {"lin1_dw", "gemm", LAUNCH_TILES, {LIN1_BIAS_DW, LIN1_DW}, .optional = true}, /* the same operand, read once */
     {"lnb1",
      "layernorm_backward",
      LAUNCH_PARTS,
