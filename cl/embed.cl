@@ -1,8 +1,8 @@
-/* Y = layernorm(word[ids] or X, + position[positions], + type[types]), any of these, a token per work-group; SUM also
+/* Y = layernorm(word[ids] or X, + position[positions], + type[types]), any of these, a token per team; SUM also
  * stores what the layernorm reads. Ids are trusted: the host compares them with the tables' sizes. Twin of
  * shaders/embed.comp.
  *
- * LOCAL_SIZE: as layernorm, N / (4 * VECTOR) rounded to a power of two, from 32 to 256. Any power of two is right. */
+ * LOCAL_SIZE, TEAM: as layernorm. */
 #include "common.h"
 
 #ifndef WORD
@@ -59,8 +59,8 @@ void embed(BATCH_ARGUMENT
 #if NORM
     __local float scratch[REDUCE_WORDS];
 #endif
-    const uint row = group_number();
-    if (row < batch[ROWS]) {
+    if (FIRST_ROW < batch[ROWS]) {
+        BEGIN_ROW;
         float held[STEPS][ACCESS];
 #if WORD
         BEGIN_OF(uint, ids);
@@ -82,7 +82,9 @@ void embed(BATCH_ARGUMENT
 #endif
 #if SUM
         BEGIN_OUTPUT(sum);
-        ROW_STORE(sum, row * N);
+        if (stored) {
+            ROW_STORE(sum, row * N);
+        }
 #endif
 #if NORM
         BEGIN(gamma);
@@ -90,6 +92,8 @@ void embed(BATCH_ARGUMENT
         row_standardize(held, as_float((uint)(EPSILON)), scratch);
         ROW_SCALE_SHIFT(gamma, beta);
 #endif
-        ROW_STORE(y, row * N);
+        if (stored) {
+            ROW_STORE(y, row * N);
+        }
     }
 }

@@ -1,8 +1,9 @@
-/* s = dropout(X + bias) + residual, Y = (s - mean) / sqrt(variance + epsilon) * gamma + beta, a row per work-group; SUM
+/* s = dropout(X + bias) + residual, Y = (s - mean) / sqrt(variance + epsilon) * gamma + beta, a row per team; SUM
  * also stores s. Twin of shaders/layernorm.comp.
  *
- * LOCAL_SIZE: N / (4 * VECTOR) rounded to a power of two, from 32 to 256. Then a work-item has four 16-byte loads of
- * each operand in flight, and a short row is one sub-group, whose barriers cost little. Any power of two is right. */
+ * TEAM: N / (4 * VECTOR) rounded to a power of two, from 8 to 256. Then a work-item has four 16-byte loads of each
+ * operand in flight, and a short row is one sub-group, whose barriers cost little. LOCAL_SIZE is as much, or 64 where
+ * that is several teams. Any powers of two are right. */
 #include "common.h"
 
 #ifndef BIAS
@@ -48,8 +49,8 @@ void layernorm(BATCH_ARGUMENT
     BEGIN(beta);
     BEGIN_OUTPUT(y);
     __local float scratch[REDUCE_WORDS];
-    const uint row = group_number();
-    if (row < batch[ROWS]) {
+    if (FIRST_ROW < batch[ROWS]) {
+        BEGIN_ROW;
         float held[STEPS][ACCESS];
         ROW_LOAD(x, row * N);
 #if BIAS
@@ -65,10 +66,14 @@ void layernorm(BATCH_ARGUMENT
 #endif
 #if SUM
         BEGIN_OUTPUT(sum);
-        ROW_STORE(sum, row * N);
+        if (stored) {
+            ROW_STORE(sum, row * N);
+        }
 #endif
         row_standardize(held, as_float((uint)(EPSILON)), scratch);
         ROW_SCALE_SHIFT(gamma, beta);
-        ROW_STORE(y, row * N);
+        if (stored) {
+            ROW_STORE(y, row * N);
+        }
     }
 }

@@ -1,4 +1,4 @@
-/* A row of N elements in the registers of a work-group: loads, stores, statistics. Twin of shaders/row.glsl.
+/* A row of N elements in the registers of a work-group, or of a team in it: loads, stores, statistics. Twin of shaders/row.glsl.
  *
  * The macros and functions work on an array that the kernel declares: float held[STEPS][ACCESS]. Step i of a work-item
  * holds the ACCESS columns from column_of(i) on. No load is in a branch, so that all of a row are in flight together:
@@ -10,11 +10,17 @@
 #define ROWS HEADER_TOKENS
 #endif
 
-#define STEPS ((N + ACCESS * LOCAL_SIZE - 1) / (ACCESS * LOCAL_SIZE))
+#define STEPS ((N + ACCESS * TEAM - 1) / (ACCESS * TEAM))
 
-static inline uint column_of(const uint i) { return (i * LOCAL_SIZE + local_number()) * ACCESS; }
+/* A team's row; a team behind the last row repeats that one and stores nothing. For work-groups that have rows. */
+#define FIRST_ROW (group_number() * TEAMS)
+#define BEGIN_ROW                                                                                                      \
+    const uint own_row = FIRST_ROW + local_number() / TEAM, row = min(own_row, batch[ROWS] - 1);                       \
+    const bool stored = own_row == row
+
+static inline uint column_of(const uint i) { return (i * TEAM + local_number() % TEAM) * ACCESS; }
 /* Whether step i is inside the row: known to the compiler but for the last one. */
-static inline bool in_row(const uint i) { return (i + 1) * ACCESS * LOCAL_SIZE <= N || column_of(i) < N; }
+static inline bool in_row(const uint i) { return (i + 1) * ACCESS * TEAM <= N || column_of(i) < N; }
 /* Where step i loads from. */
 static inline uint column_inside(const uint i) { return min(column_of(i), (uint)(N - ACCESS)); }
 
@@ -63,7 +69,7 @@ static inline void row_scale(float (*held)[ACCESS], const float factor)
     }
 }
 
-/* The row's sum, to every work-item. The order depends on N, LOCAL_SIZE and ACCESS only. */
+/* The row's sum, to every work-item. The order depends on N, TEAM and ACCESS only. */
 INLINE float row_sum(float (*held)[ACCESS], __local float *scratch)
 {
     float part = 0.0f;

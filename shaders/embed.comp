@@ -1,10 +1,10 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-/* Y = layernorm(word[ids] or X, + position[positions], + type[types]), any of these, a token per work-group; SUM also
+/* Y = layernorm(word[ids] or X, + position[positions], + type[types]), any of these, a token per team; SUM also
  * stores what the layernorm reads. Ids are trusted: the host compares them with the tables' sizes. Twin of
  * cl/embed.cl.
  *
- * LOCAL_SIZE: as layernorm, N / (4 * VECTOR) rounded to a power of two, from 32 to 256. Any power of two is right. */
+ * LOCAL_SIZE, TEAM: as layernorm. */
 #define REDUCE
 #include "common.glsl"
 
@@ -31,8 +31,8 @@ OUTPUT(SLOT_SUM, sum);
 
 void main()
 {
-    const uint row = group_number();
-    if (row < batch[ROWS]) {
+    if (FIRST_ROW < batch[ROWS]) {
+        BEGIN_ROW;
         if (WORD != 0) {
             ROW_LOAD(word, ids[row] * N);
         } else {
@@ -45,12 +45,16 @@ void main()
             ROW_ADD(type, types[row] * N);
         }
         if (SUM != 0) {
-            ROW_STORE(sum, row * N);
+            if (stored) {
+                ROW_STORE(sum, row * N);
+            }
         }
         if (NORM != 0) {
             row_standardize(uintBitsToFloat(EPSILON));
             ROW_SCALE_SHIFT(gamma, beta);
         }
-        ROW_STORE(y, row * N);
+        if (stored) {
+            ROW_STORE(y, row * N);
+        }
     }
 }

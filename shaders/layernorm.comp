@@ -1,10 +1,11 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-/* s = dropout(X + bias) + residual, Y = (s - mean) / sqrt(variance + epsilon) * gamma + beta, a row per work-group; SUM
+/* s = dropout(X + bias) + residual, Y = (s - mean) / sqrt(variance + epsilon) * gamma + beta, a row per team; SUM
  * also stores s. Twin of cl/layernorm.cl.
  *
- * LOCAL_SIZE: N / (4 * VECTOR) rounded to a power of two, from 32 to 256. Then a work-item has four 16-byte loads of
- * each operand in flight, and a short row is one sub-group, whose barriers cost little. Any power of two is right. */
+ * TEAM: N / (4 * VECTOR) rounded to a power of two, from 8 to 256. Then a work-item has four 16-byte loads of each
+ * operand in flight, and a short row is one sub-group, whose barriers cost little. LOCAL_SIZE is as much, or 64 where
+ * that is several teams. Any powers of two are right. */
 #define REDUCE
 #include "common.glsl"
 
@@ -26,8 +27,8 @@ OUTPUT(SLOT_SUM, sum);
 
 void main()
 {
-    const uint row = group_number();
-    if (row < batch[ROWS]) {
+    if (FIRST_ROW < batch[ROWS]) {
+        BEGIN_ROW;
         ROW_LOAD(x, row * N);
         if (BIAS != 0) {
             ROW_ADD(bias, 0);
@@ -39,10 +40,14 @@ void main()
             ROW_ADD(residual, row * N);
         }
         if (SUM != 0) {
-            ROW_STORE(sum, row * N);
+            if (stored) {
+                ROW_STORE(sum, row * N);
+            }
         }
         row_standardize(uintBitsToFloat(EPSILON));
         ROW_SCALE_SHIFT(gamma, beta);
-        ROW_STORE(y, row * N);
+        if (stored) {
+            ROW_STORE(y, row * N);
+        }
     }
 }

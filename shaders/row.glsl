@@ -1,4 +1,5 @@
-/* A row of N elements in the registers of a work-group: loads, stores, statistics. Twin of cl/row.h.
+/* A row of N elements in the registers of a work-group, or of a team in it: loads, stores, statistics. Twin of
+ * cl/row.h.
  *
  * The macros and functions work on one array, a global, because a function's inout array is a copy to some compilers.
  * Step i of a work-item holds the ACCESS columns from column_of(i) on. No load is in a branch, so that all of a row are
@@ -7,13 +8,19 @@
 layout(constant_id = CONST_N) const uint N = 1;
 layout(constant_id = CONST_ROWS) const uint ROWS = HEADER_TOKENS;
 
-const uint STEPS = (N + ACCESS * LOCAL_SIZE - 1) / (ACCESS * LOCAL_SIZE);
+const uint STEPS = (N + ACCESS * TEAM - 1) / (ACCESS * TEAM);
 
 float held[STEPS][VECTOR]; /* only ACCESS of VECTOR are used */
 
-uint column_of(const uint i) { return (i * LOCAL_SIZE + local_number()) * ACCESS; }
+/* A team's row; a team behind the last row repeats that one and stores nothing. For work-groups that have rows. */
+#define FIRST_ROW (group_number() * TEAMS)
+#define BEGIN_ROW                                                                                                      \
+    const uint own_row = FIRST_ROW + local_number() / TEAM, row = min(own_row, batch[ROWS] - 1);                       \
+    const bool stored = own_row == row
+
+uint column_of(const uint i) { return (i * TEAM + local_number() % TEAM) * ACCESS; }
 /* Whether step i is inside the row: known to the compiler but for the last one. */
-bool in_row(const uint i) { return (i + 1) * ACCESS * LOCAL_SIZE <= N || column_of(i) < N; }
+bool in_row(const uint i) { return (i + 1) * ACCESS * TEAM <= N || column_of(i) < N; }
 /* Where step i loads from. */
 uint column_inside(const uint i) { return min(column_of(i), N - ACCESS); }
 
@@ -62,7 +69,7 @@ void row_scale(const float factor)
     }
 }
 
-/* The row's sum, to every work-item. The order depends on N, LOCAL_SIZE and ACCESS only. */
+/* The row's sum, to every work-item. The order depends on N, TEAM and ACCESS only. */
 float row_sum()
 {
     float part = 0.0;

@@ -77,7 +77,7 @@ struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
         groups = divide_up(rows * n, local * (call_get(call, CONST_ALIGNED, 0) ? (f16 ? 8 : 4) : 1));
         break;
     case LAUNCH_ROWS:
-        groups = rows;
+        groups = divide_up(rows, local / call_get(call, CONST_TEAM, (uint32_t)local));
         break;
     case LAUNCH_TILES:
         if (call_get(call, CONST_M, 0)) rows = call_get(call, CONST_M, 0);

@@ -220,6 +220,20 @@ static void list_rows(const struct call *sized, struct choices *list)
     add_local_sizes(list, sized, LOCAL_LEAST, LOCAL_MOST);
 }
 
+/* A row for each work-group, or for each team in it. */
+static void list_norms(const struct call *sized, struct choices *list)
+{
+    struct call call = *sized;
+    uint32_t row = call_get(sized, CONST_N, 1);
+    for (uint32_t local = LOCAL_LEAST; local <= LOCAL_MOST; local *= 2)
+        for (uint32_t team = LEAST_TEAM; team <= local; team *= 2) {
+            if ((local > 256 && team < local) || (row / team > ROW_VALUES && team < LOCAL_MOST)) continue;
+            call_set(&call, CONST_LOCAL_SIZE, local);
+            call_set(&call, CONST_TEAM, team);
+            choices_add(list, &call);
+        }
+}
+
 /* They look at no more than LOCAL_SIZE elements each. */
 static void list_elements(const struct call *sized, struct choices *list)
 {
@@ -396,9 +410,9 @@ static const struct {
     {"bgemm", list_bgemm},
     {"columns", list_columns},
     {"delta", list_elements},
-    {"embed", list_rows},
+    {"embed", list_norms},
     {"gemm", list_gemm},
-    {"layernorm", list_rows},
+    {"layernorm", list_norms},
     {"layernorm_backward", list_layernorm_backward},
     {"map", list_elements},
     {"pool", list_rows},

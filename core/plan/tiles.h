@@ -19,6 +19,8 @@ struct sizes {
     uint32_t longest;  /* sequence */
 };
 
+enum { LEAST_TEAM = 8 }; /* work-items that can add up a row's values together (cl/common.h) */
+
 /* Multiprocessors; a large GPU's 132 where the device does not say. */
 uint64_t device_units(const struct device_limits *limits);
 

@@ -93,14 +93,22 @@ static uint64_t groups_at_once(const struct count *c)
     return n ? n : 1;
 }
 
+/* Work-items that share a row, and how often a work-group has so many. */
+static uint64_t team_of(const struct count *c) { return get(c, CONST_TEAM, get(c, CONST_LOCAL_SIZE, 1)); }
+
+static uint64_t teams_of(const struct count *c) { return get(c, CONST_LOCAL_SIZE, 1) / team_of(c); }
+
 /* ---- rows of N elements (cl/row.h) ---- */
 
 /* Loads of a row: past its end a load repeats the last columns. */
 static uint64_t row_loads(const struct count *c)
 {
-    uint64_t step = access_of(c) * get(c, CONST_LOCAL_SIZE, 1);
+    uint64_t step = access_of(c) * team_of(c);
     return divide_up(get(c, CONST_N, 1), step) * step;
 }
+
+/* Rows that are read: teams behind the last one repeat it. */
+static uint64_t rows_walked(const struct count *c) { return divide_up(rows_of(c), teams_of(c)) * teams_of(c); }
 
 /* Bytes of one row of all operands: the distance to what every row reads again. */
 static uint64_t row_bytes(const struct count *c)
@@ -117,12 +125,12 @@ static void reads_vector(struct count *c, uint8_t slot, uint64_t rows, uint64_t 
 
 static void count_layernorm(struct count *c)
 {
-    uint64_t rows = rows_of(c), n = get(c, CONST_N, 1), loads = row_loads(c);
-    reads(c, SLOT_X, rows * loads);
-    reads_vector(c, SLOT_BIAS, rows, loads);
-    reads(c, SLOT_RESIDUAL, rows * loads);
-    reads_vector(c, SLOT_GAMMA, rows, loads);
-    reads_vector(c, SLOT_BETA, rows, loads);
+    uint64_t rows = rows_of(c), walked = rows_walked(c), n = get(c, CONST_N, 1), loads = row_loads(c);
+    reads(c, SLOT_X, walked * loads);
+    reads_vector(c, SLOT_BIAS, walked, loads);
+    reads(c, SLOT_RESIDUAL, walked * loads);
+    reads_vector(c, SLOT_GAMMA, walked, loads);
+    reads_vector(c, SLOT_BETA, walked, loads);
     writes(c, SLOT_Y, rows * n);
     writes(c, SLOT_SUM, rows * n);
 }
@@ -130,18 +138,19 @@ static void count_layernorm(struct count *c)
 /* Which rows a list names is the batch's affair: words count as all different. */
 static void count_embed(struct count *c)
 {
-    uint64_t rows = rows_of(c), n = get(c, CONST_N, 1), loads = row_loads(c), items = get(c, CONST_LOCAL_SIZE, 1);
-    reads(c, SLOT_X, rows * loads);
-    reads(c, SLOT_IDS, rows * items);
-    reads(c, SLOT_WORD, rows * loads);
-    reads(c, SLOT_POSITIONS, rows * items);
-    reads(c, SLOT_POSITION, rows * loads);
+    uint64_t rows = rows_of(c), walked = rows_walked(c), n = get(c, CONST_N, 1), loads = row_loads(c),
+             items = team_of(c);
+    reads(c, SLOT_X, walked * loads);
+    reads(c, SLOT_IDS, walked * items);
+    reads(c, SLOT_WORD, walked * loads);
+    reads(c, SLOT_POSITIONS, walked * items);
+    reads(c, SLOT_POSITION, walked * loads);
     if (rows > c->batch->longest)
         reads_again(c, SLOT_POSITION, (rows - c->batch->longest) * n, c->batch->longest * row_bytes(c));
-    reads(c, SLOT_TYPES, rows * items);
-    reads(c, SLOT_TYPE, rows * loads);
-    reads_vector(c, SLOT_GAMMA, rows, loads);
-    reads_vector(c, SLOT_BETA, rows, loads);
+    reads(c, SLOT_TYPES, walked * items);
+    reads(c, SLOT_TYPE, walked * loads);
+    reads_vector(c, SLOT_GAMMA, walked, loads);
+    reads_vector(c, SLOT_BETA, walked, loads);
     writes(c, SLOT_Y, rows * n);
     writes(c, SLOT_SUM, rows * n);
 }
@@ -267,29 +276,23 @@ static void count_scatter(struct count *c)
 
 /* ---- rows of scores (cl/scores.h) ---- */
 
-/* Rows of which a work-group has several: teams behind the last row repeat it. */
-static uint64_t score_teams(const struct count *c)
-{
-    uint64_t local = get(c, CONST_LOCAL_SIZE, 1);
-    return local / get(c, CONST_TEAM, (uint32_t)local);
-}
-
+/* Teams behind the last row repeat it. */
 static uint64_t score_rows_repeated(const struct count *c)
 {
     uint64_t rows = (uint64_t)c->words[HEADER_TOKENS] * get(c, CONST_HEADS, 1);
-    return divide_up(rows, score_teams(c)) * score_teams(c) - rows;
+    return divide_up(rows, teams_of(c)) * teams_of(c) - rows;
 }
 
 /* `operands` are read, and what does not stay in registers in every one of `passes`. */
 static void count_score_rows(struct count *c, const uint8_t *operands, int n_operands, uint64_t passes)
 {
-    uint64_t items = get(c, CONST_LOCAL_SIZE, 1) / score_teams(c), block = items * vector_of(c);
+    uint64_t items = get(c, CONST_LOCAL_SIZE, 1) / teams_of(c), block = items * vector_of(c);
     uint64_t heads = get(c, CONST_HEADS, 1), held = 16 / vector_of(c);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), blocks = divide_up(length, block), rows = length * heads;
         uint64_t repeated = s + 1 == c->words[HEADER_SEQUENCES] ? score_rows_repeated(c) : 0;
         uint64_t rest = blocks > held ? blocks - held : 0;
-        uint64_t together = groups_at_once(c) * score_teams(c) * length * c->storage * (uint64_t)c->call->n_arguments;
+        uint64_t together = groups_at_once(c) * teams_of(c) * length * c->storage * (uint64_t)c->call->n_arguments;
         for (int i = 0; i < n_operands; i++) {
             reads(c, operands[i], (rows + repeated) * (least(blocks, held) + rest * passes) * block);
             if (rest) reads_again(c, operands[i], rows * (passes - 1) * (length - held * block), together);
@@ -303,7 +306,7 @@ static void count_softmax(struct count *c)
 {
     static const uint8_t operands[] = {SLOT_X};
     uint64_t rows = (uint64_t)c->words[HEADER_TOKENS] * get(c, CONST_HEADS, 1);
-    uint64_t items = get(c, CONST_LOCAL_SIZE, 1) / score_teams(c);
+    uint64_t items = get(c, CONST_LOCAL_SIZE, 1) / teams_of(c);
     uint32_t lse = get(c, CONST_LSE, LSE_NONE);
     count_score_rows(c, operands, 1, get(c, CONST_SOFTMAX, 1) && lse != LSE_READ ? 3 : 1);
     if (lse == LSE_READ) reads(c, SLOT_LSE, (rows + score_rows_repeated(c)) * items);
@@ -314,7 +317,7 @@ static void count_softmax_backward(struct count *c)
 {
     static const uint8_t operands[] = {SLOT_X, SLOT_SAVED};
     uint64_t rows = (uint64_t)c->words[HEADER_TOKENS] * get(c, CONST_HEADS, 1);
-    uint64_t items = get(c, CONST_LOCAL_SIZE, 1) / score_teams(c);
+    uint64_t items = get(c, CONST_LOCAL_SIZE, 1) / teams_of(c);
     count_score_rows(c, operands, 2, get(c, CONST_DELTA, 0) ? 1 : 2);
     reads(c, SLOT_DELTA, (rows + score_rows_repeated(c)) * items);
 }
@@ -708,12 +711,14 @@ bool call_traffic(const struct graph *g, const struct batch_shape *b, const stru
 void call_variant(const struct call *call, char text[64])
 {
     uint32_t local = call_get(call, CONST_LOCAL_SIZE, 0), parts = call_get(call, CONST_PARTS, 1),
-             part_rows = call_get(call, CONST_PART_ROWS, 0);
+             part_rows = call_get(call, CONST_PART_ROWS, 0), team = call_get(call, CONST_TEAM, local);
     char more[32] = "";
     if (!strcmp(call->kernel, "attention_backward") || !strcmp(call->kernel, "attention_dq"))
         snprintf(more, sizeof more, ", %u part%s", (unsigned)parts, parts > 1 ? "s" : "");
     else if (!strcmp(call->kernel, "layernorm_backward"))
         snprintf(more, sizeof more, ", %u row%s at a time", (unsigned)part_rows, part_rows > 1 ? "s" : "");
+    else if (team < local)
+        snprintf(more, sizeof more, ", %u a row", (unsigned)team);
     else if (part_rows)
         snprintf(more, sizeof more, ", %u row%s a part", (unsigned)part_rows, part_rows > 1 ? "s" : "");
     if (call_get(call, CONST_WARP_M, 0))
