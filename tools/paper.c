@@ -48,6 +48,55 @@ const struct paper_note paper_notes[PAPER_NOTES] = {
     {44, "in: follows nothing; out: the gradient of one matrix instead of three"},
 };
 
+const char paper_letters[] = "bjkhpiuqv";
+const uint32_t paper_sizes[] = {PAPER_BATCH, PAPER_LENGTH, PAPER_LENGTH, 16, 64, 1024, 4096, 3, 2};
+
+/* Of dWQ and dWout only the sizes and counts are known: their einsums are those of Q and out, turned round. */
+const struct paper_einsum paper_einsums[PAPER_EINSUMS] = {
+    {"QKV", "qphi,ibj->qphbj", 'q', 3072, 4096, 1024, 1, 17280, 96, 8, 8},
+    {"dWQKV", "ibj,qphbj->qphi", 'q', 3072, 1024, 4096, 1, 17280, 96, 8, 8},
+    {"dXQKV", "qphi,qphbj->ibj", 'q', 4096, 1024, 3072, 1, 17280, 96, 8, 8},
+    {"KV", "vphi,ibj->vphbj", 'v', 2048, 4096, 1024, 1, 17280, 96, 8, 8},
+    {"dWQK", "ibj,vphbj->vphi", 'v', 2048, 1024, 4096, 1, 17280, 96, 8, 8},
+    {"dXQK", "vphi,vphbj->ibj", 'v', 4096, 1024, 2048, 1, 17280, 96, 8, 8},
+    {"Q", "phi,ibj->phbj", 0, 4096, 1024, 1024, 1, 864, 32, 0, 8},
+    {"dXQ", "phi,phbj->ibj", 0, 4096, 1024, 1024, 1, 864, 32, 0, 8},
+    {"dWQ", "ibj,phbj->phi", 0, 1024, 1024, 4096, 1, 864, 32, 0, 4},
+    {"out", "phi,phbj->bij", 0, 4096, 1024, 1024, 1, 864, 32, 0, 8},
+    {"dXout", "phi,bij->phbj", 0, 4096, 1024, 1024, 1, 864, 32, 0, 8},
+    {"dWout", "bij,phbj->phi", 0, 1024, 1024, 4096, 1, 864, 32, 0, 4},
+    {"QKT", "phbk,phbj->hbjk", 0, 512, 512, 64, 128, 13824, 128, 0, 32},
+    {"dX1gamma", "phbk,phbj->hbjk", 0, 512, 512, 64, 128, 13824, 128, 0, 32},
+    {"gamma", "phbk,hbjk->phbj", 0, 512, 64, 512, 128, 13824, 128, 0, 64},
+    {"dX2gamma", "phbj,hbjk->phbk", 0, 512, 64, 512, 128, 13824, 128, 0, 64},
+    {"dX2QKT", "phbj,hbjk->phbk", 0, 512, 64, 512, 128, 13824, 128, 0, 64},
+    {"dX1QKT", "phbk,hbjk->phbj", 0, 512, 64, 512, 128, 13824, 128, 0, 64},
+    {"lin1", "bji,ui->bju", 0, 4096, 4096, 1024, 1, 72, 16, 0, 4},
+    {"dXlin2", "bji,iu->bju", 0, 4096, 4096, 1024, 1, 72, 16, 0, 4},
+    {"lin2", "bju,iu->bji", 0, 4096, 1024, 4096, 1, 72, 16, 0, 8},
+    {"dXlin1", "bju,ui->bji", 0, 4096, 1024, 4096, 1, 72, 16, 0, 8},
+    {"dWlin1", "bju,bji->ui", 0, 4096, 1024, 4096, 1, 72, 16, 0, 8},
+    {"dWlin2", "bji,bju->iu", 0, 4096, 1024, 4096, 1, 72, 16, 0, 8},
+};
+
+/* Tensors of one letter have one order, and stand here all the same. BLNRD's gradient is scaled before, by BSB or EBSB.
+ */
+const struct paper_kernel paper_kernels[PAPER_KERNELS] = {
+    {"AIB", "hpbj,hpbj,hp", "", "bj", 4608, "K, V and Q lie alike; vectors and threads go along b and j alone"},
+    {"SM", "hbjk,hbjk,hbjk", "k", NULL, 55296, "the mask lies as what was dropped (apart: 1327104)"},
+    {"BDRLN", "bji,bji,bji,bji,bji,bji,bji,bj,i,i,i", "i", NULL, 1679616,
+     "the biased input, which is written as well, has an order of its own (else: 279936)"},
+    {"BRD", "bju,bju,bju,bju,u", "", NULL, 11664, ""},
+    {"BSB", "bji,bji,bji,i,i,i", "bj", NULL, 1296, ""},
+    {"BLNRD", "bji,bji,bji,bji,bji,bj", "i", NULL, 46656, ""},
+    {"BDRB", "bju,bju,bju,bju,u", "bj", NULL, 7776, ""},
+    {"EBSB", "bji,bji,bji,bji,bji,i,i,i,i", "bj", NULL, 46656, ""},
+    {"BAOB", "bji,i", "bj", NULL, 36, ""},
+    {"BS", "hbjk,hbjk,hbjk", "k", NULL, 55296, "the mask lies as the gradient of what was dropped (apart: 1327104)"},
+    {"BAIB", "hpbj,hpbj,hpbj,hp,hp,hp", "bj", NULL, 884736, ""},
+    {"BEI", "bji,bji,bji", "", NULL, 1944, ""},
+};
+
 void paper_words(const wherry_cost *row, uint64_t tokens, double *in, double *out)
 {
     *in = (double)row->bytes_read / 2;

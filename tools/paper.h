@@ -7,7 +7,15 @@
 
 #include "output.h"
 
-enum { PAPER_ROWS = 46, PAPER_USES = 14, PAPER_NOTES = 5, PAPER_BATCH = 8, PAPER_LENGTH = 512 };
+enum {
+    PAPER_ROWS = 46,
+    PAPER_USES = 14,
+    PAPER_NOTES = 5,
+    PAPER_BATCH = 8,
+    PAPER_LENGTH = 512,
+    PAPER_EINSUMS = 24,
+    PAPER_KERNELS = 12
+};
 
 /* A row of its table of operators (Table III): cells as printed. */
 struct paper_row {
@@ -34,6 +42,29 @@ struct paper_note {
     const char *text;
 };
 extern const struct paper_note paper_notes[PAPER_NOTES];
+
+/* A contraction, as the authors' code enumerates its layouts, and what it counts there. */
+struct paper_einsum {
+    const char *name, *einsum;
+    char stack;                                       /* of Q, K and V (q) or of two of them (v); 0: none */
+    uint32_t m, n, k, batch;                          /* as its figures have them: M and N may be exchanged */
+    uint32_t permutations, valid, stack_first, gemms; /* stack_first 0: there is no stack */
+};
+extern const struct paper_einsum paper_einsums[PAPER_EINSUMS];
+/* The letters of its einsums, and their sizes in BERT-large at PAPER_BATCH and PAPER_LENGTH. */
+extern const char paper_letters[];
+extern const uint32_t paper_sizes[];
+
+/* The tensors that one of its fused kernels can lay out, and how many configurations the authors' benchmark has. */
+struct paper_kernel {
+    const char *name;
+    const char *tensors; /* what the benchmark ties to another is not listed twice */
+    const char *reduced;
+    const char *only; /* letters that its code limits vectors and threads to; NULL: none */
+    uint32_t configurations;
+    const char *note; /* what the authors chose, and no rule tells */
+};
+extern const struct paper_kernel paper_kernels[PAPER_KERNELS];
 
 /* Words of a row of wherry_analysis_rows, counted in f16: the paper also moves dropout's masks, which are not stored
  * here, and a layernorm's 1/std (one for each token), which is computed again here. */

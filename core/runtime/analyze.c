@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/fusion.h"
+#include "graph/layouts.h"
 #include "runtime/session.h"
 
 struct wherry_analysis {
@@ -15,6 +16,7 @@ struct wherry_analysis {
     wherry_work *group_work;
     struct fusion fusion;
     uint32_t *offsets;
+    struct dims dims; /* the graph's, and those of the batch's sequences, which are equal */
     uint64_t saved_bytes;
     char *dot;
     size_t dot_length, dot_capacity;
@@ -208,6 +210,9 @@ static bool analyze(struct wherry_analysis *a, const wherry_analysis_desc *desc,
     a->offsets = host_alloc(host, (size_t)desc->batch + 1, sizeof *a->offsets, e);
     if (!a->offsets) return false;
     for (uint32_t s = 0; s <= desc->batch; s++) a->offsets[s] = s * desc->length;
+    a->dims = a->graph.dims;
+    a->dims.of['b'] = desc->batch;
+    a->dims.of['j'] = a->dims.of['k'] = desc->length;
     uint64_t tokens = (uint64_t)desc->batch * desc->length;
     struct batch_shape shape = {desc->batch, a->offsets, tokens, tokens * desc->length, desc->length};
     size_t storage = desc->dtype == WHERRY_DTYPE_F32 ? 4 : 2;
@@ -301,3 +306,63 @@ const wherry_fusion *wherry_analysis_fusions(const wherry_analysis *analysis, si
 uint64_t wherry_analysis_saved_bytes(const wherry_analysis *analysis) { return analysis->saved_bytes; }
 
 const char *wherry_analysis_dot(const wherry_analysis *analysis) { return analysis->dot; }
+
+/* ---- layouts ---- */
+
+bool wherry_analysis_product_layouts(const wherry_analysis *analysis, size_t op, wherry_product_layouts *out)
+{
+    struct layout_space space;
+    struct error e;
+    const char *einsum = op < (size_t)analysis->graph.n_ops ? analysis->graph.ops[op].einsum : NULL;
+    if (!einsum || !layout_space_create(einsum, &analysis->dims, &space, &e)) return false;
+    layout_space_count(&space, strchr(einsum, 'q') ? 'q' : strchr(einsum, 'r') ? 'r' : 0, out);
+    return true;
+}
+
+static void describe_kernel(const struct layout_kernel *kernel, wherry_kernel_layouts *out)
+{
+    size_t length = 0;
+    memset(out, 0, sizeof *out);
+    for (int t = 0; t < kernel->n_tensors; t++)
+        length += (size_t)snprintf(out->tensors + length, sizeof out->tensors - length, "%s%s", t ? "," : "",
+                                   kernel->tensors[t]);
+    memcpy(out->vector, kernel->vector, sizeof out->vector);
+    memcpy(out->threads, kernel->threads, sizeof out->threads);
+    out->configurations = layout_kernel_count(kernel, false);
+    out->packed = layout_kernel_count(kernel, true);
+}
+
+bool wherry_analysis_kernel_layouts(const wherry_analysis *analysis, size_t group, wherry_kernel_layouts *out)
+{
+    struct layout_kernel kernel;
+    if (group >= (size_t)analysis->n_groups) return false;
+    if (!layout_kernel_of(&analysis->graph, &analysis->groups[group], &kernel)) return false;
+    describe_kernel(&kernel, out);
+    return true;
+}
+
+wherry_status wherry_product_layouts_count(wherry_context *context, const char *einsum, const char *letters,
+                                           const uint32_t *sizes, char stack, wherry_product_layouts *out)
+{
+    struct layout_space space;
+    struct dims dims = {{0}};
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!einsum || !letters || !sizes || !out)
+        return context_invalid(context, "wherry_product_layouts_count: einsum, letters, sizes or out is NULL");
+    for (size_t n = 0; letters[n]; n++) dims.of[letters[n] & 127] = sizes[n];
+    if (!layout_space_create(einsum, &dims, &space, &context->error)) return context_status(context, false);
+    layout_space_count(&space, stack, out);
+    return context_status(context, true);
+}
+
+wherry_status wherry_kernel_layouts_count(wherry_context *context, const char *tensors, const char *reduced,
+                                          const char *only, wherry_kernel_layouts *out)
+{
+    struct layout_kernel kernel;
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!tensors || !reduced || !out)
+        return context_invalid(context, "wherry_kernel_layouts_count: tensors, reduced or out is NULL");
+    bool ok = layout_kernel_read(tensors, reduced, only, &kernel, &context->error);
+    if (ok) describe_kernel(&kernel, out);
+    return context_status(context, ok);
+}

@@ -305,6 +305,46 @@ WHERRY_API double wherry_predict_fusion(const wherry_device_spec *spec, wherry_d
  * k of n round trips through memory leave k / n, and with 0 it is fusion's bound. */
 WHERRY_API double wherry_fusion_gain(double contraction_seconds, double other_seconds, double stays);
 
+/* ---- layouts: the orders in which tensors' letters may lie in memory; no device (docs/layouts.md) ---- */
+
+/* The layouts of a contraction: a triple is an order of each operand's letters and of the result's. */
+typedef struct wherry_product_layouts {
+    uint64_t m, n, k, batch; /* of the GEMM: letters of the first operand and the result, of the second and the result,
+                                of both operands, of all three */
+    uint64_t permutations;   /* triples */
+    uint64_t valid;          /* those that are one GEMM, or one strided-batched GEMM */
+    uint64_t stack_first;    /* of these, where the stack is the slowest letter: its slices are whole; 0 without one */
+    uint64_t gemms;          /* different calls of a column-major GEMM among the valid */
+    uint64_t packed;         /* of the valid, what packed batches of different lengths can lie in */
+    uint64_t by_sequence;    /* where b is in the batch: triples of packed batches that are a GEMM, or a
+                                strided-batched one, for each sequence; else 0 */
+} wherry_product_layouts;
+
+/* Of an operator, counted from 0; false: it is no contraction. */
+WHERRY_API bool wherry_analysis_product_layouts(const wherry_analysis *analysis, size_t op,
+                                                wherry_product_layouts *out);
+/* Of any contraction: "qphi,ibj->qphbj". letters[n] has the size sizes[n]; `stack` is one of them, or 0. */
+WHERRY_API wherry_status wherry_product_layouts_count(wherry_context *context, const char *einsum, const char *letters,
+                                                      const uint32_t *sizes, char stack, wherry_product_layouts *out);
+
+/* The configurations of a kernel without a product: an order for each of its tensors, a letter along which it loads
+ * vectors, and one that goes over its threads. UINT64_MAX: so many, or more. */
+typedef struct wherry_kernel_layouts {
+    char tensors[256];            /* letters of each, with ',' between them */
+    char vector[16], threads[16]; /* letters to choose from */
+    uint64_t configurations;      /* of sequences of one length */
+    uint64_t packed;              /* of packed batches */
+} wherry_kernel_layouts;
+
+/* Of a group of the plan; false: it has a product, or there is no such group. */
+WHERRY_API bool wherry_analysis_kernel_layouts(const wherry_analysis *analysis, size_t group,
+                                               wherry_kernel_layouts *out);
+/* Of any kernel with these tensors ("hbjk,hbjk,bj": those that must lie alike once) that reduces these letters
+ * ("": none). Vectors may go along every letter, threads over those that are reduced, or over every one where none is.
+ * `only`: the letters that both are limited to, NULL: no limit. */
+WHERRY_API wherry_status wherry_kernel_layouts_count(wherry_context *context, const char *tensors, const char *reduced,
+                                                     const char *only, wherry_kernel_layouts *out);
+
 #ifdef __cplusplus
 }
 #endif
