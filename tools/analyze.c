@@ -7,23 +7,30 @@
 
 /* ---- what to count ---- */
 
+/* The configuration that is meant, NULL: a model. The paper's is what layouts are counted of by default. */
+static const char *config_name(const struct options *options)
+{
+    return options->config ? options->config : options->layouts && !options->model ? "bert-large" : NULL;
+}
+
 static int describe_model(struct analysis *a)
 {
     const struct options *options = a->tool.options;
-    if (options->model || !options->config) {
+    const char *config = config_name(options);
+    if (!config) {
         int code = tool_open_model(&a->tool);
         if (code) return code;
         a->config = a->tool.model_info.config;
         a->desc.pool = a->tool.model_info.pool;
         a->desc.normalize = a->tool.model_info.normalize;
-    } else if (wherry_model_config_named(a->tool.context, options->config, &a->config)) {
+    } else if (wherry_model_config_named(a->tool.context, config, &a->config)) {
         tool_error(&a->tool, WHERRY_STATUS_INVALID_ARGUMENT, NULL);
         return EXIT_USAGE;
     }
     if (options->hidden) a->config.hidden = options->hidden;
     if (options->heads) a->config.heads = options->heads;
     if (options->feed_forward) a->config.feed_forward = options->feed_forward;
-    a->name = options->model ? options->model : options->config;
+    a->name = config ? config : options->model;
     return EXIT_FINE;
 }
 
@@ -31,7 +38,7 @@ static int describe(struct analysis *a)
 {
     const struct options *options = a->tool.options;
     if (options->model && options->config) return complain(EXIT_USAGE, "give --model or --config, not both");
-    if (!options->config && (options->hidden || options->heads || options->feed_forward))
+    if (!config_name(options) && (options->hidden || options->heads || options->feed_forward))
         return complain(EXIT_USAGE, "--hidden, --heads and --feed-forward change a --config; a --model has its own");
     if (options->training && options->inference)
         return complain(EXIT_USAGE, "give --training or --inference, not both");
@@ -41,6 +48,8 @@ static int describe(struct analysis *a)
     bool what_if = options->fuse || options->split;
     if (what_if && options->plan == PLAN_ALL)
         return complain(EXIT_USAGE, "--fuse and --split start from one plan: name it");
+    if (options->layouts && (options->dot || what_if || options->device_spec || options->all))
+        return complain(EXIT_USAGE, "--layouts goes without --dot, --fuse, --split, --device-spec and --all");
     if (options->explain && !options->fuse) return complain(EXIT_USAGE, "--explain explains what --fuse does");
     if (options->fuse && strcmp(options->fuse, "auto") == 0 && (options->plan || options->split))
         return complain(EXIT_USAGE, "--fuse auto starts from single operators: it takes no --plan and no --split");
@@ -55,7 +64,7 @@ static int describe(struct analysis *a)
     a->config.struct_size = sizeof a->config;
     int code = describe_model(a);
     if (code) return code;
-    bool paper = options->config != NULL;
+    bool paper = config_name(options) != NULL;
     a->desc.struct_size = sizeof a->desc;
     a->desc.config = &a->config;
     a->desc.batch = options->batch ? options->batch : 8;
@@ -341,6 +350,7 @@ static int print_analysis(struct analysis *a)
     int code = describe(a);
     if (code) return code;
     if (options->fuse || options->split) return fusion_report(a);
+    if (options->layouts) return layouts_report(a);
     if (!output_open(&out, options->output)) return EXIT_OUTPUT;
     if (options->dot)
         output_text(&out, wherry_analysis_dot(a->plans[options->plan ? options->plan : 1]));

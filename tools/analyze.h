@@ -25,6 +25,9 @@ int paper_report(struct tool *tool);
 /* --fuse and --split: what other groups would bring. */
 int fusion_report(struct analysis *a);
 
+/* --layouts: the sizes of the spaces of layouts; the paper's, too, where no model is named. */
+int layouts_report(struct analysis *a);
+
 /* --device-spec: tables of one device or of several, and JSON of all. */
 void predict_print(const struct analysis *a, struct output *out);
 json_t *predict_json(const struct analysis *a);

@@ -87,6 +87,10 @@ const struct command commands[] = {
      "each decision. An iteration space is written bj/i: for each b and j, a reduction\n"
      "over i.\n"
      "\n"
+     "--layouts counts instead: in how many orders of their letters the tensors of each\n"
+     "contraction and of each fused kernel can lie, how many of these are one GEMM, how\n"
+     "many fit batches of different lengths. docs/layouts.md says what is counted.\n"
+     "\n"
      "--device-spec h100 predicts: from these counts and the device's peaks, the ridge\n"
      "point, and for each operator and group its intensity, whether memory, arithmetic or\n"
      "the launch limits it, and the least time it can take; what each fusion, plan and\n"
@@ -96,6 +100,8 @@ const struct command commands[] = {
      "wherry roof --json wrote, whose measured ceilings are the peaks (FILE#N: device N).\n",
      "  wherry analyze --config bert-large --batch 8 --seq 512\n"
      "  wherry analyze --paper\n"
+     "  wherry analyze --layouts\n"
+     "  wherry analyze --config bert-base --layouts --plan paper\n"
      "  wherry analyze --config bert-large --fuse auto --explain\n"
      "  wherry analyze --config bert-large --plan paper --fuse bsb+blnrd2\n"
      "  wherry analyze --config bert-large --device-spec h100\n"
@@ -307,6 +313,9 @@ static const struct option option_table[] = {
      "backward pass reads)"},
     {"paper", 0, ANALYZE, FLAG, AT(paper), NULL, 0, 0,
      "the paper's layer (bert-large, 8 x 512 and 96 x 128, training, f16) beside the figures that it prints"},
+    {"layouts", 0, ANALYZE, FLAG, AT(layouts), NULL, 0, 0,
+     "count the layouts of every contraction and fused kernel (without --model and --config: bert-large, and the "
+     "paper's)"},
     {"fuse", 0, ANALYZE, TEXT, AT(fuse), "A+B|auto", 0, 0,
      "what if these operators or groups were one; several sums with commas between them; auto: by the paper's rule"},
     {"split", 0, ANALYZE, TEXT, AT(split), "GROUP", 0, 0, "what if this group of the plan were single operators"},

@@ -41,7 +41,7 @@ struct options {
     double warm, dropout, threshold; /* < 0: nothing was said */
     uint32_t lengths[LENGTHS_MAX], lengths_count;
     bool normalize, no_normalize, truncate, pairs, with_text;
-    bool training, inference, layer, encoder, all, dot, explain, paper, pre_layernorm;
+    bool training, inference, layer, encoder, all, dot, explain, paper, layouts, pre_layernorm;
     bool fresh;
     bool json, quiet, verbose, help, check, wide;
     const char *file; /* the operand, or the first */

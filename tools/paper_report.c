@@ -330,7 +330,7 @@ int paper_report(struct tool *tool)
     if (options->model || options->config || options->batch || options->seq || options->plan || options->dtype ||
         options->activation || options->save || options->fuse || options->split || options->explain ||
         options->training || options->inference || options->layer || options->encoder || options->all || options->dot ||
-        options->device_spec || options->hidden || options->heads || options->feed_forward)
+        options->layouts || options->device_spec || options->hidden || options->heads || options->feed_forward)
         return complain(EXIT_USAGE, "--paper has shapes of its own: it goes with --json and --output alone");
     int code = analyze_all(&r);
     if (!code && !output_open(&out, options->output)) {

@@ -331,6 +331,22 @@ check json '[r["row"] for r in d["rows"] if not r["paper"]["same_words"]] == [19
 check json 'all(k["mue_low"] - 0.5 < k["mue_printed"] <= k["mue_high"] + 0.5 for k in d["kernels"])'
 check json 'len(d["kernels"]) == 14 and len(d["rows_96x128"]) == 46'
 expect 2 'shapes of its own' "$wherry" analyze --paper --batch 4
+expect 0 '' "$wherry" analyze --layouts
+check has '^QKV  *qphi,ibj->qphbj  *3072  *4096  *1024  *1  *17280  *96  *8  *8  *48  *-$'
+check has '^scores+context_dx1  *bjhp,bkhp->bhjk  *512  *512  *64  *128  *13824  *128  *-  *32  *8  *96$'
+check has '^BDRLN .* 1679616  *1679616  *1679616'
+check test "$(grep -c '\*$' "$work/out")" -eq 0
+check awk 'length > 110 { exit 1 }' "$work/out"
+expect 0 '' "$wherry" analyze --layouts --plan paper --json
+check json 'len(d["paper"]["contractions"]) == 24 and all(x["same"] for x in d["paper"]["contractions"])'
+check json 'len(d["paper"]["kernels"]) == 12 and all(x["same"] for x in d["paper"]["kernels"])'
+check json '{g["name"]: g["configurations"] for g in d["plans"][0]["groups"]}["bei"] == 1944'
+check json 'all(o["packed"] or o["by_sequence"] for o in d["contractions"])'
+expect 0 '' "$wherry" analyze --model "$model" --layouts --plan all --training --qkv-products 2 --json
+check json '"paper" not in d and [p["plan"] for p in d["plans"]] == ["flash", "paper", "unfused"]'
+check json '[o["stack_first"] for o in d["contractions"] if o["operators"] == ["qk"]] == [8]'
+expect 2 'shapes of its own' "$wherry" analyze --paper --layouts
+expect 2 'goes without' "$wherry" analyze --layouts --dot
 expect 0 '' "$wherry" analyze --config bert-large --fuse auto
 check has '12 of the 14 uses'
 check has '^lin2_bias_dw+ff_residual_dx+norm1_dw  *bwd  *EBSB'
