@@ -187,6 +187,7 @@ struct setup {
     wherry_batch batch;
     float *out;
     size_t floats;
+    const char *gemm; /* NULL: what the device has */
 };
 
 static void setup_session(struct setup *s, const char *tuning, bool keep)
@@ -197,6 +198,7 @@ static void setup_session(struct setup *s, const char *tuning, bool keep)
                                       .max_length = 64,
                                       .dtype = WHERRY_DTYPE_F16,
                                       .keep_intermediates = keep,
+                                      .gemm = s->gemm,
                                       .tuning = tuning};
     EXPECT_OK(wherry_session_create(context, s->device, s->model, &desc, &s->session));
 }
@@ -529,6 +531,10 @@ static void test_device(void **state)
         return;
     }
     check_flow(&s);
+    /* What follows changes sizes of the portable product. */
+    wherry_session_destroy(s.session);
+    s.gemm = "tiled";
+    setup_session(&s, "", true);
     check_use(&s);
     check_refused(&s, "driver ", "Driver ", "its header has no driver");
     check_refused(&s, "wherry-tuning 1", "wherry-tuning 9", "does not begin with");
