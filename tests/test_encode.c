@@ -144,6 +144,39 @@ static void test_batch_invariance(void **state)
                 invariance(devices[d], plan_names[p], t, p ? WHERRY_POOL_MEAN : WHERRY_POOL_NONE);
 }
 
+/* ---- what the device has of the batch before ---- */
+
+/* Batches that share lengths, types or the number of tokens with the one before, and ones that are refused between
+ * them: each result has the bits that a session gives whose first batch it is. */
+static void test_batch_after_batch(void **state)
+{
+    (void)state;
+    const uint32_t lengths[][4] = {{20, 3, 9, 0}, {20, 3, 9, 0}, {3, 20, 9, 0}, {16, 16, 0}, {20, 3, 9, 0}};
+    enum { SHAPES = sizeof lengths / sizeof *lengths };
+    const wherry_session_desc desc = {.max_tokens = 32, .max_sequences = 3};
+    for (size_t d = 0; d < n_devices; d++) {
+        struct setup s = setup_make(NULL, NULL, devices[d], desc);
+        for (int b = 0; b < 3 * SHAPES; b++) {
+            wherry_batch batch = support_batch(lengths[b / 3], 97, 2, 3), wrong = batch;
+            const int32_t ids[32] = {-1};
+            float after[3 * 64], alone[3 * 64];
+            wrong.ids = ids;
+            if (b % 3 == 1) batch.types = NULL;
+            if (b % 3 == 2)
+                assert_int_equal(wherry_encode(s.session, &wrong, after, 3 * 64), WHERRY_STATUS_INVALID_ARGUMENT);
+            OK(s.context, wherry_encode(s.session, &batch, after, 3 * 64));
+            struct setup fresh = setup_make(NULL, NULL, devices[d], desc);
+            OK(fresh.context, wherry_encode(fresh.session, &batch, alone, 3 * 64));
+            if (memcmp(after, alone, batch.sequences * 64 * sizeof(float)))
+                fail_msg("%s: batch %d has other bits behind another", devices[d], b);
+            setup_free(&fresh);
+            batch.types = wrong.types;
+            support_batch_free(&batch);
+        }
+        setup_free(&s);
+    }
+}
+
 /* ---- plans and devices agree with the reference device ---- */
 
 static void test_devices_agree(void **state)
@@ -525,12 +558,12 @@ int main(void)
     unoptimized = support_unoptimized(context, (const char(*)[64])devices, n_devices);
     wherry_context_destroy(context);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices_agree), cmocka_unit_test(test_batch_invariance),
-        cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_warm_start),    cmocka_unit_test(test_verify_can_fail),
-        cmocka_unit_test(test_bad_batches),   cmocka_unit_test(test_bad_sessions),
-        cmocka_unit_test(test_budget),        cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_devices_agree),     cmocka_unit_test(test_batch_invariance),
+        cmocka_unit_test(test_batch_after_batch), cmocka_unit_test(test_no_allocation),
+        cmocka_unit_test(test_out_of_memory),     cmocka_unit_test(test_warm_start),
+        cmocka_unit_test(test_verify_can_fail),   cmocka_unit_test(test_bad_batches),
+        cmocka_unit_test(test_bad_sessions),      cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_not_finite),        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,40 +42,62 @@ static bool batch_check(const struct wherry_session *s, const wherry_batch *b, s
     return true;
 }
 
+/* Lengths that are those of the batch before, and types, are found to be so: what follows from them is on the device.
+ */
 bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct batch_shape *shape, struct error *e)
 {
     TRY(batch_check(s, batch, e));
-    uint32_t tokens = batch->offsets[batch->sequences], most = (uint32_t)s->limits.tokens;
+    uint32_t tokens = batch->offsets[batch->sequences], most = (uint32_t)s->limits.tokens, others = 0;
     uint32_t *ids = s->batch_u32 + BATCH_IDS * most, *positions = s->batch_u32 + BATCH_POSITIONS * most,
              *types = s->batch_u32 + BATCH_TYPES * most;
+    size_t bytes = ((size_t)batch->sequences + 1) * sizeof *s->offsets;
+    bool same = s->sequences == batch->sequences && !memcmp(s->offsets, batch->offsets, bytes);
     *shape = (struct batch_shape){.sequences = batch->sequences, .offsets = s->offsets, .tokens = tokens};
-    memcpy(s->offsets, batch->offsets, ((size_t)batch->sequences + 1) * sizeof *s->offsets);
+    memcpy(s->offsets, batch->offsets, bytes);
+    s->sequences = batch->sequences;
     for (uint32_t i = 0; i < batch->sequences; i++) {
         uint32_t length = batch->offsets[i + 1] - batch->offsets[i];
         shape->pairs += (uint64_t)length * length;
         shape->longest = length > shape->longest ? length : shape->longest;
-        for (uint32_t t = 0; t < length; t++) positions[batch->offsets[i] + t] = t;
+        for (uint32_t t = 0; !same && t < length; t++) positions[batch->offsets[i] + t] = t;
     }
     for (uint32_t t = 0; t < tokens; t++) {
+        uint32_t type = batch->types ? (uint32_t)batch->types[t] : 0;
         ids[t] = batch->ids ? (uint32_t)batch->ids[t] : 0;
-        types[t] = batch->types ? (uint32_t)batch->types[t] : 0;
+        others |= types[t] ^ type;
+        types[t] = type;
     }
+    s->lengths_sent &= same;
+    s->types_sent &= same && !others;
     return true;
 }
 
-/* The batch's header and tables, and its lists. */
+/* The header and the tables behind it; of a batch whose tables the device has, the header if it is another one. */
+static struct transfer tables_upload(struct wherry_session *s, const struct batch_shape *shape)
+{
+    const uint32_t step[] = {(uint32_t)s->seed, (uint32_t)(s->seed >> 32), s->step};
+    bool sent = s->lengths_sent && !s->whole;
+    size_t words = sent ? HEADER_WORDS : batch_fill(&s->tables, shape, s->words);
+    if (sent && s->words[HEADER_SEED] == step[0] && s->words[HEADER_SEED + 1] == step[1] &&
+        s->words[HEADER_STEP] == step[2])
+        words = 0;
+    s->words[HEADER_SEED] = step[0];
+    s->words[HEADER_SEED + 1] = step[1];
+    s->words[HEADER_STEP] = step[2];
+    return (struct transfer){s->steps[0].bindings[0].buffer, 0, 4 * words, s->words};
+}
+
+/* The batch's header and tables, and its lists: what the device does not have yet, and the ids. */
 static int batch_uploads(struct wherry_session *s, const struct batch_shape *shape, struct transfer *uploads)
 {
     const struct graph *g = &s->graph;
+    const bool sent[BATCH_DATA_COUNT] = {[BATCH_POSITIONS] = s->lengths_sent, [BATCH_TYPES] = s->types_sent};
     int n = 0;
-    size_t words = batch_fill(&s->tables, shape, s->words);
-    s->words[HEADER_SEED] = (uint32_t)s->seed;
-    s->words[HEADER_SEED + 1] = (uint32_t)(s->seed >> 32);
-    s->words[HEADER_STEP] = s->step;
-    struct transfer *first = &uploads[n++];
-    *first = (struct transfer){s->steps[0].bindings[0].buffer, 0, 4 * words, s->words};
+    struct transfer *first = &uploads[n];
+    *first = tables_upload(s, shape);
+    n += first->bytes > 0;
     for (int t = 0; t < g->n_tensors; t++) {
-        if (g->tensors[t].role != TENSOR_BATCH) continue;
+        if (g->tensors[t].role != TENSOR_BATCH || (sent[g->tensors[t].data] && !s->whole)) continue;
         if (s->whole) { /* where the host's part counts, all of it is one upload, what lies between included */
             uint64_t end = s->memory.of[t].offset + 4 * shape->tokens;
             memcpy((char *)s->words + s->memory.of[t].offset, s->batch_u32 + g->tensors[t].data * s->limits.tokens,
@@ -107,17 +129,18 @@ bool session_run(struct wherry_session *s, const struct batch_shape *shape, wher
     for (int i = 0; i < s->n_calls; i++) s->grids[i] = call_grid(&s->calls[i], s->f16, s->words);
     if (upload >= 0) uploads[n++] = session_transfer(s, shape, upload, s->input_storage);
     if (download >= 0) downloads[0] = session_transfer(s, shape, download, s->output_storage);
-    return s->device->backend->program_run(s->device->handle, s->program,
-                                           &(struct run){.uploads = uploads,
-                                                         .n_uploads = n,
-                                                         .downloads = downloads,
-                                                         .n_downloads = download >= 0,
-                                                         .grids = s->grids,
-                                                         .batch = shape,
-                                                         .step_seconds = step_seconds,
-                                                         .first = phase == WHERRY_PHASE_BACKWARD ? s->boundary : 0,
-                                                         .end = phase == WHERRY_PHASE_FORWARD ? s->boundary : 0},
-                                           e);
+    const struct run run = {.uploads = uploads,
+                            .n_uploads = n,
+                            .downloads = downloads,
+                            .n_downloads = download >= 0,
+                            .grids = s->grids,
+                            .batch = shape,
+                            .step_seconds = step_seconds,
+                            .first = phase == WHERRY_PHASE_BACKWARD ? s->boundary : 0,
+                            .end = phase == WHERRY_PHASE_FORWARD ? s->boundary : 0};
+    bool ok = s->device->backend->program_run(s->device->handle, s->program, &run, e);
+    s->lengths_sent = s->types_sent = ok;
+    return ok;
 }
 
 void session_floats(const struct wherry_session *s, const void *storage, size_t count, float *out)

@@ -210,6 +210,8 @@ static void prepare_undo(struct wherry_session *s)
         *memory[i] = NULL;
     }
     s->program = NULL;
+    s->sequences = 0;
+    s->lengths_sent = s->types_sent = false;
 }
 
 wherry_status wherry_session_prepare(wherry_session *session, wherry_progress progress, void *user,
