@@ -410,8 +410,8 @@ static void count_gemm_mma(struct count *c)
 /* Every result's maker loads its bias. */
 static void count_gemm_few(struct count *c) { count_product(c, 1, get(c, CONST_TILE_M, 16)); }
 
-/* Four warps make a tile's results; lanes with the same eight columns load the same bias. */
-static void count_gemm_wgmma(struct count *c) { count_product(c, 8, 4 * (32 / (get(c, CONST_TILE_N, 256) / 8))); }
+/* Seven warps make a tile's results; lanes with the same eight columns load the same bias. */
+static void count_gemm_wgmma(struct count *c) { count_product(c, 8, 7 * (32 / (get(c, CONST_TILE_N, 256) / 8))); }
 
 /* Where a tile has more rows than there are, and a slab more of k, the last ones are loaded again, and so is the last
  * of many slabs. */
