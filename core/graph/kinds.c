@@ -193,8 +193,9 @@ static void constants_relu_dx(const struct graph *g, const struct op *o, struct 
 
 static void constants_layernorm(const struct graph *g, const struct op *o, struct call *call)
 {
+    bool result = call_get(call, CONST_K, 0) != 0; /* a product came before */
     constants_rows(g, o, call);
-    call_set(call, CONST_NORM, 1);
+    call_set(call, result ? CONST_NORM_Y : CONST_NORM, 1);
     call_set_float(call, CONST_EPSILON, o->attribute);
 }
 

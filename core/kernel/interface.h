@@ -45,7 +45,7 @@
 #define CONST_BIAS 4       /* 1: add SLOT_BIAS [N] */
 #define CONST_ACTIVATION 5 /* ACTIVATION_*, after the bias */
 #define CONST_RESIDUAL 6   /* 1: add SLOT_RESIDUAL [rows, N], after the activation */
-#define CONST_NORM 7       /* 1: layernorm over N, with SLOT_GAMMA and SLOT_BETA */
+#define CONST_NORM 7       /* 1: layernorm over N, with SLOT_GAMMA and SLOT_BETA; gemm: of x's rows, over K */
 #define CONST_EPSILON 8    /* float */
 #define CONST_SUM 9        /* 1: also write what the layernorm reads to SLOT_SUM; GEMM_TN: the sums of x's columns */
 #define CONST_WORD 10      /* 1: x = SLOT_WORD[ids] (else x = SLOT_X) */
@@ -109,7 +109,8 @@
 #define CONST_SLABS 60   /* slabs of operands that shared memory holds at the same time */
 #define CONST_TEAM 61    /* work-items that share a row, where several rows share a work-group */
 #define CONST_ENTRIES 62 /* attention_coopmat: entries of the query tile table that a work-group has */
-#define CONST_COUNT 63
+#define CONST_NORM_Y 63  /* 1: gemm: layernorm over N of its result, with SLOT_GAMMA and SLOT_BETA */
+#define CONST_COUNT 64
 
 #define ACTIVATION_NONE 0
 #define ACTIVATION_RELU 1

@@ -138,6 +138,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
               : !tile_of(call, s, 1, &parts)      ? "no tile is made of this device's cooperative matrices"
                                                   : NULL;
     if (!*reason && call_sums_operand(call)) *reason = "it sums no columns of an operand";
+    if (!*reason && call_get(call, CONST_NORM_Y, 0)) *reason = "its work-groups have no whole rows of a result";
     return !*reason && (!call_get(call, CONST_NORM, 0) || fits_normal(call, s, reason));
 }
 

@@ -20,6 +20,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
     if (!call_get(call, CONST_ALIGNED, 0)) return refuse(reason, "its rows start on 16 bytes");
     if (call_get(call, CONST_FORM, GEMM_NT) != GEMM_NT) return refuse(reason, "it multiplies by a weight's rows only");
     if (call_get(call, CONST_COLUMN_SUMS, 0)) return refuse(reason, "it sums no columns");
+    if (call_get(call, CONST_NORM_Y, 0)) return refuse(reason, "its work-groups have no whole rows of a result");
     if (call_joins(call) && (call_get(call, CONST_K, 32) + 31) / 32 > MOST_WARPS * MOST_HELD)
         return refuse(reason, "rows that it can normalize stay in registers");
     if (s->max_rows > FEW_ROWS) return refuse(reason, "the session's batches have too many rows for it");

@@ -75,7 +75,8 @@ bool call_sums_operand(const struct call *call)
 
 bool call_joins(const struct call *call)
 {
-    if (!strcmp(call->kernel, "gemm")) return call_get(call, CONST_NORM, 0) || call_sums_operand(call);
+    if (!strcmp(call->kernel, "gemm"))
+        return call_get(call, CONST_NORM, 0) || call_get(call, CONST_NORM_Y, 0) || call_sums_operand(call);
     return !strcmp(call->kernel, "attention") && call_has_slot(call, SLOT_EXTRA);
 }
 

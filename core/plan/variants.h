@@ -59,8 +59,8 @@ const char *kernel_base(const char *kernel);
 const struct variant *variant_find(const char *name);
 /* Whether a weight's gradient gives that of the bias, too: the sums of its operand's columns. */
 bool call_sums_operand(const struct call *call);
-/* Whether the call does more than the portable kernel of its name can: a product that normalizes its rows or sums its
- * operand's columns, attention with a product behind it. */
+/* Whether the call does more than the portable kernel of its name can: a product that normalizes rows, its operand's or
+ * its own, or sums its operand's columns, attention with a product behind it. */
 bool call_joins(const struct call *call);
 /* Whether a kernel of this name belongs to the rung: one may belong to two. */
 bool variant_of_rung(const char *name, enum rung rung);
