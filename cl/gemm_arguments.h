@@ -36,6 +36,9 @@
 #ifndef NORM
 #define NORM 0
 #endif
+#ifndef NORM_Y
+#define NORM_Y 0
+#endif
 #ifndef EPSILON
 #define EPSILON 0x2b8cbcccu /* 1e-12 */
 #endif
@@ -84,7 +87,7 @@
 #define ARGUMENT_RESIDUAL
 #define BEGIN_RESIDUAL
 #endif
-#if NORM
+#if NORM || NORM_Y
 #define ARGUMENT_NORM , INPUT(gamma), INPUT(beta)
 #define BEGIN_NORM                                                                                                     \
     BEGIN(gamma);                                                                                                      \

@@ -43,8 +43,6 @@ INLINE uint4 load_eight(__global const storage *from, const uint stride, const u
 }
 
 #if NORM
-INLINE float sum_eight(const float *v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
-
 /* raw[i * step] = (x - mean) * scale * gamma + beta */
 INLINE uint4 standardize(const uint4 raw, const uint4 raw_gamma, const uint4 raw_beta, const float mean,
                          const float scale)

@@ -7,6 +7,9 @@
  * nothing is left to hide: there those that multiplied help. Whoever does it, the arithmetic and its order are the same.
  * Partial sums of GEMM_TN stay f32 and go to memory straight from registers.
  *
+ * With NORM_Y a tile holds whole rows of the result, and what makes it normalizes them: with a bias and a residual
+ * only. Two warpgroups then multiply the same 64 rows, each by half of the columns.
+ *
  * GEMM_TN with SUM also gives before[m] = sum over rows r of x[r][m], the gradient of the bias: x is in shared memory
  * anyway, and a product with ones adds its columns. */
 #include "common.h"
@@ -39,31 +42,40 @@
 #define W_TURNED 0
 #endif
 
+/* Warpgroups that a tile's columns are dealt to, and how many each of them has. */
+#define SHARES (NORM_Y ? 2 : 1)
+#define COLUMNS (TILE_N / SHARES)
+
 /* Columns of one product. 256 would take more registers than a work-item begins with. */
-#if TILE_N % 128 == 0
+#if COLUMNS % 128 == 0
 #define WIDTH 128
 #define MULTIPLY WGMMA_128
 #define WAIT(d) WGMMA_WAIT(0, 64, d)
-#elif TILE_N == 192
+#elif COLUMNS == 192
 #define WIDTH 192
 #define MULTIPLY WGMMA_192
 #define WAIT(d) WGMMA_WAIT(0, 96, d)
-#else
+#elif COLUMNS == 64
 #define WIDTH 64
 #define MULTIPLY WGMMA_64
 #define WAIT(d) WGMMA_WAIT(0, 32, d)
+#else
+#define WIDTH 32
+#define MULTIPLY WGMMA_32
+#define WAIT(d) WGMMA_WAIT(0, 16, d)
 #endif
 
 /* Warpgroups that multiply, and how many 64 rows each of them has. */
-#define MULTIPLIERS (TILE_M == 192 ? 3 : TILE_M >= 128 ? 2 : 1)
-#define BLOCKS (TILE_M / 64 / MULTIPLIERS)
-#define SUMS (TILE_N / 2)
+#define MULTIPLIERS (TILE_M == 192 ? 3 : TILE_M >= 128 ? 2 : SHARES)
+#define BLOCKS (TILE_M / 64 * SHARES / MULTIPLIERS)
+#define SUMS (COLUMNS / 2)
 #define TILES_M ((M + TILE_M - 1) / TILE_M)
 #define TILES_N ((N + TILE_N - 1) / TILE_N)
 
 #define DEPTH 64 /* k of a slab: rows of 128 bytes */
 #define BOX_BYTES (64 * DEPTH * 2)
 #define X_BYTES (TILE_M * DEPTH * 2)
+#define W_BOX_ROWS (TILE_N > 256 ? TILE_N / 2 : TILE_N)
 #define SLAB_BYTES (X_BYTES + TILE_N * DEPTH * 2)
 #define SUM_BYTES (PARTS ? 0 : TILE_M * TILE_N * 2)
 
@@ -74,10 +86,13 @@
 #endif
 
 /* The epilogue: a work-item takes 8 columns, a warp in one step as many rows as that gives, and twice: what one row waits
- * for, the other does not. Where columns are summed, a warp's steps of 8 rows make one sum. */
+ * for, the other does not. Where columns are summed, a warp's steps of 8 rows make one sum. A row that is normalized has
+ * at most 16 lanes, and each of them OWN times 8 columns. */
 #define UNITS (TILE_N / 8)
-#define AT_ONCE (32 / UNITS)
-#define STEP_ROWS (AT_ONCE * 2)
+#define ROW_LANES (NORM_Y && UNITS > 16 ? 16 : UNITS)
+#define OWN (UNITS / ROW_LANES)
+#define AT_ONCE (32 / ROW_LANES)
+#define STEP_ROWS (AT_ONCE * (NORM_Y ? 1 : 2))
 #define GROUP_ROWS (EPILOGUE_SUMS ? 8 : STEP_ROWS)
 #define GROUP_STEPS (GROUP_ROWS / STEP_ROWS)
 #define STEPS (TILE_M / STEP_ROWS)
@@ -103,8 +118,13 @@
 #define FINISHERS 7
 #define FIRST_FINISHER (MULTIPLIERS * 4 + 8 - FINISHERS)
 
-/* With 96 sums or more, those that multiply need more registers than the 128 that each of 512 begins with. */
-#if TILE_N >= 192 || TILE_M == 256
+/* With 96 sums or more, those that multiply need more registers than the 128 that each of 512 begins with; those that
+ * normalize 24 columns of a row need more than others that finish. */
+#if NORM_Y && COLUMNS >= 192
+#define LOADER_REGISTERS REGISTERS_GIVE(112)
+#define MULTIPLIER_REGISTERS REGISTERS_TAKE(144)
+#define FINISHER_REGISTERS REGISTERS_GIVE(112)
+#elif COLUMNS >= 192 || TILE_M == 256
 #define LOADER_REGISTERS REGISTERS_GIVE(96)
 #define MULTIPLIER_REGISTERS REGISTERS_TAKE(160)
 #define FINISHER_REGISTERS REGISTERS_GIVE(96)
@@ -157,7 +177,8 @@ INLINE void load_slab(const uint to, __global const uchar *x_map, __global const
     UNROLL for (uint c = 0; c < TILE_N / 64; c++)
         tensor_load(to + X_BYTES + c * BOX_BYTES, w_map, p.column + c * 64, k, barrier);
 #else
-    tensor_load(to + X_BYTES, w_map, k, p.column, barrier);
+    UNROLL for (uint n = 0; n < TILE_N; n += W_BOX_ROWS)
+        tensor_load(to + X_BYTES + n * (DEPTH * 2), w_map, k, p.column + n, barrier);
 #endif
 }
 
@@ -183,7 +204,7 @@ INLINE void store_rows(__global storage *to, const uint stride, const uint row, 
 
 /* What the epilogue reads and writes; what a call does not have is not used. */
 struct tensors {
-    __global const storage *bias, *residual, *saved;
+    __global const storage *bias, *residual, *saved, *gamma, *beta;
     __global storage *y, *before;
     __global float *partials;
     uint4 key;    /* dropout's */
@@ -198,6 +219,92 @@ struct tensors {
 #define SCALE 1.0f
 #endif
 
+#if NORM_Y
+/* raw = this lane's columns of a row that begins at `from`, 0 where it isn't there. */
+INLINE void fetch_own(uint4 *raw, __global const storage *from, const bool there)
+{
+    UNROLL for (uint u = 0; u < OWN; u++)
+        raw[u] = there ? *(__global const uint4 *)(from + u * ROW_LANES * 8) : (uint4)(0);
+}
+
+/* The sum over the lanes that share a row, with the same bits in all of them. */
+INLINE float row_sum(float v)
+{
+    UNROLL for (uint bits = 1; bits < ROW_LANES; bits *= 2) v += exchange(v, bits);
+    return v;
+}
+
+/* finish() where the result is normalized. A lane has OWN pieces of a row; bias, gamma and beta come from the cache for
+ * each row, because there are no registers for them. */
+INLINE void finish_normalized(const struct tensors *t, __local const uchar *sums, const struct place p,
+                              const uint worker, const uint workers, const uint barrier, const uint parity,
+                              const bool dry)
+{
+    const uint lane = local_number() % 32, unit = lane % ROW_LANES;
+    const uint rows = dry ? 0 : min(t->row_end - p.row, (uint)TILE_M);
+    __global storage *to = t->y + Y_OFFSET + (ulong)p.row * Y_STRIDE + unit * 8;
+    uint step = dry ? STEPS - 1 : worker, row = step * AT_ONCE + lane / ROW_LANES;
+#if RESIDUAL
+    __global const storage *residual = t->residual + (ulong)p.row * N + unit * 8;
+    uint4 next_residual[OWN];
+    fetch_own(next_residual, residual + row * N, row < rows);
+#endif
+    if (!dry) mbarrier_wait(barrier, parity);
+    ROLLED for (; step < STEPS; step += workers)
+    {
+        const uint next_row = row + workers * AT_ONCE;
+        uint4 raw[OWN];
+        float v[OWN][8], total = 0.0f, squares[8];
+        UNROLL for (uint u = 0; u < OWN; u++)
+            raw[u] = row < rows ? *(__local const uint4 *)(sums + sum_at(row, unit + u * ROW_LANES)) : (uint4)(0);
+#if RESIDUAL
+        uint4 raw_residual[OWN];
+        UNROLL for (uint u = 0; u < OWN; u++) raw_residual[u] = next_residual[u];
+        fetch_own(next_residual, residual + next_row * N, next_row < rows);
+#endif
+        UNROLL for (uint u = 0; u < OWN; u++)
+        {
+            float addend[8];
+            unpack_vector(raw[u], v[u]);
+#if BIAS
+            unpack_vector(load_again(t->bias + (unit + u * ROW_LANES) * 8), addend);
+            UNROLL for (uint c = 0; c < 8; c++) v[u][c] += addend[c];
+#endif
+#if RESIDUAL
+            unpack_vector(raw_residual[u], addend);
+            UNROLL for (uint c = 0; c < 8; c++) v[u][c] += addend[c];
+#endif
+            total += sum_eight(v[u]);
+        }
+        const float mean = row_sum(total) * (1.0f / (float)(N));
+        UNROLL for (uint c = 0; c < 8; c++) squares[c] = 0.0f;
+        UNROLL for (uint u = 0; u < OWN; u++)
+        {
+            UNROLL for (uint c = 0; c < 8; c++) v[u][c] -= mean;
+            UNROLL for (uint c = 0; c < 8; c++) squares[c] = fma(v[u][c], v[u][c], squares[c]);
+        }
+        uint4 raw_gamma[OWN], raw_beta[OWN], result[OWN];
+        UNROLL for (uint u = 0; u < OWN; u++)
+        {
+            raw_gamma[u] = load_again(t->gamma + (unit + u * ROW_LANES) * 8);
+            raw_beta[u] = load_again(t->beta + (unit + u * ROW_LANES) * 8);
+        }
+        const float variance = row_sum(sum_eight(squares)) * (1.0f / (float)(N));
+        const float scale = rsqrt(variance + as_float((uint)(EPSILON)));
+        UNROLL for (uint u = 0; u < OWN; u++)
+        {
+            float factor[8], addend[8];
+            unpack_vector(raw_gamma[u], factor);
+            unpack_vector(raw_beta[u], addend);
+            UNROLL for (uint c = 0; c < 8; c++) v[u][c] = fma(v[u][c] * scale, factor[c], addend[c]);
+            result[u] = pack_here(v[u]);
+        }
+        UNROLL for (uint u = 0; u < OWN; u++)
+            if (row < rows) *(__global uint4 *)(to + row * Y_STRIDE + u * ROW_LANES * 8) = result[u];
+        row = next_row;
+    }
+}
+#else
 /* raw = two rows' values at `from`, whose rows are `stride` long: rows `row` and AT_ONCE further of `rows`. */
 INLINE void fetch_rows(uint4 *raw, __global const storage *from, const uint row, const uint rows)
 {
@@ -318,6 +425,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
     barrier_named(meeting, workers * 32); /* the sums' place may be used again */
 #endif
 }
+#endif
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
 void gemm_wgmma(PRODUCT_ARGUMENTS)
@@ -351,6 +459,10 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 #endif
 #if RESIDUAL
     t.residual = residual;
+#endif
+#if NORM_Y
+    t.gamma = gamma;
+    t.beta = beta;
 #endif
 #if DERIVATIVE
     t.saved = saved;
@@ -404,8 +516,9 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         if (FINISHERS == 4 || warp == 0) return;
     } else if (warpgroup < MULTIPLIERS) {
         MULTIPLIER_REGISTERS;
-        /* This warpgroup's rows of x in the first slab, and all columns of w. */
-        const uint x_at = slabs_at + warpgroup * BLOCKS * BOX_BYTES, w_at = slabs_at + X_BYTES;
+        /* This warpgroup's rows of x in the first slab, and its columns of w. */
+        const uint x_at = slabs_at + warpgroup / SHARES * BLOCKS * BOX_BYTES;
+        const uint share = warpgroup % SHARES, w_at = slabs_at + X_BYTES + share * (COLUMNS * DEPTH * 2);
         const ulong x_first = X_MAJOR ? wgmma_columns(x_at, BOX_BYTES) : wgmma_rows(x_at);
         const ulong w_first = W_MAJOR ? wgmma_columns(w_at, BOX_BYTES) : wgmma_rows(w_at);
 #if OPERAND_SUMS
@@ -435,7 +548,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                     const ulong w_step = w_first + slab * (SLAB_BYTES / 16) + step * (W_MAJOR ? 128 : 2);
                     UNROLL for (uint b = 0; b < BLOCKS; b++)
                     {
-                        UNROLL for (uint n = 0; n < TILE_N; n += WIDTH)
+                        UNROLL for (uint n = 0; n < COLUMNS; n += WIDTH)
                             MULTIPLY(sum + b * SUMS + n / 2, x_step + b * (BOX_BYTES / 16),
                                      w_step + n * (DEPTH * 2 / 16), i + step, X_TURNED, W_TURNED);
                     }
@@ -487,9 +600,10 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
             UNROLL for (uint b = 0; b < BLOCKS; b++)
             {
                 /* sum_at() of units u + lane / 16, of whose bits the lowest three are permuted. */
-                const uint row = (warpgroup * BLOCKS + b) * 64 + warp * 16 + lane % 16;
-                const uint row_at = sums_at + row * (TILE_N * 2), turned = (lane / 16 ^ row % 8) << 4;
-                UNROLL for (uint u = 0; u < UNITS; u += 2)
+                const uint row = (warpgroup / SHARES * BLOCKS + b) * 64 + warp * 16 + lane % 16;
+                const uint first = share * (COLUMNS / 8), row_at = sums_at + row * (TILE_N * 2) + (first / 8 << 7);
+                const uint turned = (lane / 16 ^ first % 8 ^ row % 8) << 4;
+                UNROLL for (uint u = 0; u < COLUMNS / 8; u += 2)
                 {
                     const float *v = sum + b * SUMS + u * 4;
                     store_matrices(row_at + (turned ^ u % 8 << 4) + (u / 8 << 7), pack_halves(v[0], v[1]),
@@ -516,8 +630,12 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
     for (bool dry = !multiplier; tile < tiles;) {
         const bool last = tile + groups >= tiles;
         const uint worker = multiplier ? of_all : of_all - FIRST_FINISHER + (last ? MULTIPLIERS * 4 : 0);
-        finish(&t, sums, totals, place_of(tile, row_tiles), worker, FINISHERS + (last ? MULTIPLIERS * 4 : 0), given_at,
-               turn, last ? 1 : 2, dry);
+        const uint workers = FINISHERS + (last ? MULTIPLIERS * 4 : 0);
+#if NORM_Y
+        finish_normalized(&t, sums, place_of(tile, row_tiles), worker, workers, given_at, turn, dry);
+#else
+        finish(&t, sums, totals, place_of(tile, row_tiles), worker, workers, given_at, turn, last ? 1 : 2, dry);
+#endif
         if (!dry) {
             if (!last) mbarrier_arrive(taken_at);
             tile += groups;

@@ -37,6 +37,8 @@ INLINE float quad_sum(const float v)
     return sum + exchange(sum, 2);
 }
 
+INLINE float sum_eight(const float *v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
+
 /* Two floats as f16, rounded to nearest, `low` in the low half. */
 INLINE uint pack_halves(const float low, const float high)
 {
@@ -49,6 +51,17 @@ INLINE uint pack_halves(const float low, const float high)
 INLINE uint4 pack_eight(const float *v)
 {
     return (uint4)(pack_halves(v[0], v[1]), pack_halves(v[2], v[3]), pack_halves(v[4], v[5]), pack_halves(v[6], v[7]));
+}
+
+/* 16 bytes of what this kernel does not write. Compilers don't take it out of a loop, where what they make of it would
+ * hold registers. */
+INLINE uint4 load_again(__global const void *from)
+{
+    uint raw[4];
+    asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(raw[0]), "=r"(raw[1]), "=r"(raw[2]), "=r"(raw[3])
+                 : "l"(from));
+    return (uint4)(raw[0], raw[1], raw[2], raw[3]);
 }
 
 /* Starts the copy of 16 bytes, or fills with zeros: then nothing is read, and the address may be anything. */

@@ -205,6 +205,75 @@ static void test_refused(void **state)
     assert_non_null(strstr(reason, "round of work-groups")); /* the portable kernel's own, nothing refused it */
 }
 
+static void make_normal(struct call *call, uint32_t n, uint32_t k)
+{
+    make_call(call, GEMM_NT, 0, n, k);
+    call_set(call, CONST_BIAS, 1);
+    call_set(call, CONST_RESIDUAL, 1);
+    call_set(call, CONST_NORM_Y, 1);
+}
+
+/* A result is normalized in tiles of whole rows, of which the weight's come in two boxes; no tuned size is another. */
+static void test_normal(void **state)
+{
+    (void)state;
+    struct choices *list = calloc(1, sizeof *list);
+    struct call call;
+    char text[WORK_TEXT], plain[WORK_TEXT];
+    make_normal(&call, 384, 1536);
+    assert_true(call_joins(&call));
+    const struct sizes sizes = call_sizes(&call, NULL, &hopper, true, 8192, 128);
+    choices_legal(&call, &sizes, list);
+    assert_int_equal(list->n, 1);
+    work_text(&call, &sizes, text);
+    call_tiles(&call, NULL, &hopper, true, 8192, 128);
+    assert_string_equal(call.kernel, "gemm_wgmma");
+    assert_int_equal(call_get(&call, CONST_TILE_M, 0), 64);
+    assert_int_equal(call_get(&call, CONST_TILE_N, 0), 384);
+    assert_int_equal(call_get(&call, CONST_LOCAL_SIZE, 0), 512);
+    assert_map(&call.maps[0], SLOT_X, 0, 1536, 1536, 0, 64);
+    assert_map(&call.maps[1], SLOT_W, 384, 1536, 1536, 0, 192);
+    assert_in_range(call_shared_bytes(&call), 3 * (64 + 384) * 128, 232448);
+    call_set(&call, CONST_NORM_Y, 0);
+    work_text(&call, &sizes, plain);
+    assert_string_not_equal(text, plain);
+    free(list);
+}
+
+/* Not of rows that no tile holds, nor of so few that most multiprocessors would have none, nor by other kernels. */
+static void test_normal_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t n, rungs;
+        uint64_t rows;
+        bool taken;
+    } cases[] = {{384, RUNG_BIT(RUNG_WGMMA), 4224, true},
+                 {384, RUNG_BIT(RUNG_WGMMA), 4160, false},
+                 {768, RUNG_BIT(RUNG_WGMMA), 8192, false},
+                 {384, RUNG_BIT(RUNG_WGMMA) | RUNG_BIT(RUNG_FEW), 4224, true},
+                 {384, RUNG_BIT(RUNG_MMA) | RUNG_BIT(RUNG_FEW), 128, false},
+                 {384, RUNG_BIT(RUNG_MMA) | RUNG_BIT(RUNG_COOPMAT), 8192, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct device_limits limits = hopper;
+        struct call call;
+        limits.rungs = RUNG_BIT(RUNG_TILED) | cases[i].rungs;
+        make_normal(&call, cases[i].n, 384);
+        call_tiles(&call, NULL, &limits, true, cases[i].rows, 128);
+        assert_string_equal(call.kernel, cases[i].taken ? "gemm_wgmma" : "gemm");
+    }
+    /* On a part of a GPU, too, few rows are left to the products that normalize their operands. */
+    struct device_limits few = hopper;
+    struct call call;
+    few.rungs |= RUNG_BIT(RUNG_FEW);
+    few.compute_units = 4;
+    make_normal(&call, 384, 384);
+    call_tiles(&call, NULL, &few, true, FEW_ROWS, 128);
+    assert_string_equal(call.kernel, "gemm");
+    call_tiles(&call, NULL, &few, true, FEW_ROWS + 1, 128);
+    assert_string_equal(call.kernel, "gemm_wgmma");
+}
+
 /* What a multiprocessor of Hopper has, and slabs enough that one is loaded while another is multiplied. */
 static void test_shared(void **state)
 {
@@ -286,6 +355,8 @@ int main(void)
         cmocka_unit_test(test_weight_and_bias),
         cmocka_unit_test(test_weight_and_bias_choices),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_normal),
+        cmocka_unit_test(test_normal_refused),
         cmocka_unit_test(test_shared),
         cmocka_unit_test(test_gelu),
 #ifdef WHERRY_HAVE_OPENCL

@@ -365,7 +365,7 @@ static void reads_panels(struct count *c, const struct panels *p)
     reads_again(c, SLOT_W, w - p->w, of_a_wave);
 }
 
-/* `band`: of tiles; `sharers`: work-items that load the bias of a tile's column. */
+/* `band`: of tiles; `sharers`: work-items that load the bias of a tile's column, and what scales and shifts it. */
 static void count_product(struct count *c, uint64_t band, uint64_t sharers)
 {
     uint64_t rows = rows_of(c), n = get(c, CONST_N, 32), k = get(c, CONST_K, 32), m = get(c, CONST_M, 32);
@@ -388,8 +388,9 @@ static void count_product(struct count *c, uint64_t band, uint64_t sharers)
     reads(c, SLOT_BIAS, p.rows * sharers * n);
     if (p.rows) reads_again(c, SLOT_BIAS, (p.rows - 1) * n, row_bytes(c));
     /* gemm_few's layernorm: one vector for all of a work-group's rows. */
-    reads(c, SLOT_GAMMA, p.rows * p.columns * 8 * k);
-    reads(c, SLOT_BETA, p.rows * p.columns * 8 * k);
+    uint64_t factors = get(c, CONST_NORM_Y, 0) ? p.rows * sharers * n : p.rows * p.columns * 8 * k;
+    reads(c, SLOT_GAMMA, factors);
+    reads(c, SLOT_BETA, factors);
     reads(c, SLOT_RESIDUAL, out_rows * n);
     reads(c, SLOT_SAVED, out_rows * n);
     writes(c, SLOT_Y, out_rows * n);
@@ -410,8 +411,13 @@ static void count_gemm_mma(struct count *c)
 /* Every result's maker loads its bias. */
 static void count_gemm_few(struct count *c) { count_product(c, 1, get(c, CONST_TILE_M, 16)); }
 
-/* Seven warps make a tile's results; lanes with the same eight columns load the same bias. */
-static void count_gemm_wgmma(struct count *c) { count_product(c, 8, 7 * (32 / (get(c, CONST_TILE_N, 256) / 8))); }
+/* Seven warps make a tile's results; lanes with the same eight columns load the same bias. For a row that is normalized
+ * it is loaded again. */
+static void count_gemm_wgmma(struct count *c)
+{
+    count_product(c, 8,
+                  get(c, CONST_NORM_Y, 0) ? get(c, CONST_TILE_M, 64) : 7 * (32 / (get(c, CONST_TILE_N, 256) / 8)));
+}
 
 /* Where a tile has more rows than there are, and a slab more of k, the last ones are loaded again, and so is the last
  * of many slabs. */

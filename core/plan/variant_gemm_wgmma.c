@@ -5,7 +5,8 @@
 #include "plan/variants.h"
 
 enum {
-    SLAB = 64, /* k of one, and the columns of a box */
+    SLAB = 64,      /* k of one, and the columns of a box */
+    BOX_ROWS = 256, /* at most */
     MOST_PARTS = 8
 };
 
@@ -22,6 +23,8 @@ static const struct wgmma_tile wgmma_tiles[] = {
     {128, 256, 1.0}, {128, 192, 0.97}, {192, 128, 0.97}, {128, 128, 0.91}, {64, 128, 0.6}, {64, 64, 0.4},
 };
 enum { WGMMA_TILES = sizeof wgmma_tiles / sizeof *wgmma_tiles };
+
+enum { NORMAL_ROWS = 64 }; /* of a tile that has all columns */
 
 /* Flop in a second of one of `busy` multiprocessors: they share the device's power. Measured on an H200 with tiles of
  * 128 x 256 and sums of 16,384 or 4096: 6.6e12 where 72 are busy, 5.9 with 96, 5.1 with 128. */
@@ -59,7 +62,7 @@ static void derive(struct call *call, const struct sizes *s)
     uint32_t form = call_get(call, CONST_FORM, GEMM_NT), n = call_get(call, CONST_N, 1), k = call_get(call, CONST_K, 1),
              m = call_get(call, CONST_M, 0);
     bool x_major = form == GEMM_TN, w_major = form != GEMM_NT;
-    uint32_t x_columns = x_major ? m : k, w_columns = w_major ? n : k;
+    uint32_t x_columns = x_major ? m : k, w_columns = w_major ? n : k, tile_n = call_get(call, CONST_TILE_N, 1);
     (void)s;
     call->n_maps = 2;
     set_map(&call->maps[0], SLOT_X, call, 0, x_columns, call_get(call, CONST_X_STRIDE, x_columns),
@@ -70,12 +73,17 @@ static void derive(struct call *call, const struct sizes *s)
             : w_major       ? k
                             : n,
             w_columns, call_get(call, CONST_W_STRIDE, w_columns), call_get(call, CONST_W_OFFSET, 0),
-            w_major ? SLAB : call_get(call, CONST_TILE_N, 1));
+            w_major             ? SLAB
+            : tile_n > BOX_ROWS ? tile_n / 2
+                                : tile_n);
 }
 
+static bool normalizes(const struct call *call) { return call_get(call, CONST_NORM_Y, 0) != 0; }
+
+/* Two warpgroups share the columns of rows that are normalized. */
 static void set_tile(struct call *call, const struct sizes *s, const struct wgmma_tile *t)
 {
-    uint32_t multipliers = t->m == 192 ? 3 : t->m >= 128 ? 2 : 1;
+    uint32_t multipliers = t->m == 192 ? 3 : t->m >= 128 || normalizes(call) ? 2 : 1;
     call_set(call, CONST_LOCAL_SIZE, (multipliers + 2) * 128);
     call_set(call, CONST_TILE_M, t->m);
     call_set(call, CONST_TILE_N, t->n);
@@ -84,8 +92,19 @@ static void set_tile(struct call *call, const struct sizes *s, const struct wgmm
     derive(call, s);
 }
 
+/* Of whole rows. */
+static struct wgmma_tile tile_normal(const struct call *call)
+{
+    return (struct wgmma_tile){NORMAL_ROWS, call_get(call, CONST_N, 1), 1};
+}
+
 static void size(struct call *call, const struct sizes *s)
 {
+    if (normalizes(call)) {
+        struct wgmma_tile t = tile_normal(call);
+        set_tile(call, s, &t);
+        return;
+    }
     bool weight = call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN;
     uint64_t m = weight ? call_get(call, CONST_M, 1) : s->max_rows, n = call_get(call, CONST_N, 1);
     uint64_t depth = weight ? s->max_rows : call_get(call, CONST_K, 1);
@@ -139,15 +158,33 @@ static bool sums_in_parts(const struct call *call, const struct sizes *s)
     return call_sums_operand(call) && parts > 1;
 }
 
+/* Whether it can normalize its result, a product with a weight and what inference puts behind it: rows of which tiles
+ * have all columns, and so many that their tiles keep half of the multiprocessors busy. Few rows are gemm_few's, which
+ * normalizes what it reads. */
+static bool fits_normal(const struct call *call, const struct sizes *s, const char **reason)
+{
+    static const uint8_t others[] = {CONST_ACTIVATION, CONST_DERIVATIVE, CONST_DROPOUT,
+                                     CONST_KEPT,       CONST_SUM,        CONST_COLUMN_SUMS};
+    uint32_t n = call_get(call, CONST_N, 1);
+    bool few = s->max_rows <= FEW_ROWS && s->limits->rungs & RUNG_BIT(RUNG_FEW);
+    bool idle = 2 * divide_up(s->max_rows, NORMAL_ROWS) < device_units(s->limits), more = false;
+    for (size_t i = 0; i < sizeof others; i++) more |= call_get(call, others[i], 0) != 0;
+    *reason = call_get(call, CONST_FORM, GEMM_NT) != GEMM_NT || more ? "it normalizes sums with a bias and a residual"
+              : n != 64 && n != 128 && n != 256 && n != 384          ? "its tiles have no whole rows of this length"
+              : few || idle                                          ? "tiles of whole rows would be too few"
+                                                                     : NULL;
+    return !*reason;
+}
+
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
     *reason = !s->f16                             ? "products by wgmma are of f16"
               : !call_get(call, CONST_ALIGNED, 0) ? "rows that begin on no multiple of 16 bytes"
               : call_get(call, CONST_N, 1) % 8    ? "N is no multiple of 8"
-              : call_get(call, CONST_NORM, 0)     ? "it normalizes no rows"
+              : call_get(call, CONST_NORM, 0)     ? "it normalizes no operand"
               : sums_in_parts(call, s)            ? "its sums are dealt to several work-groups"
                                                   : NULL;
-    return !*reason;
+    return !*reason && (!normalizes(call) || fits_normal(call, s, reason));
 }
 
 static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct sizes *s)
@@ -159,11 +196,11 @@ static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct 
     calls_split(calls, count, s->limits, (uint32_t)(divide_up(divide_up(s->max_rows, parts), SLAB) * SLAB));
 }
 
-/* All tiles, of a weight's gradient also in parts of whole slabs, if it is alone. */
+/* All tiles, of a weight's gradient also in parts of whole slabs, if it is alone; of whole rows there is one. */
 static void candidates(const struct call *sized, const struct sizes *s, struct choices *list)
 {
     bool weight = call_get(sized, CONST_FORM, GEMM_NT) == GEMM_TN, alone = !call_sums_operand(sized);
-    for (int i = 0; i < WGMMA_TILES; i++) {
+    for (int i = 0; i < WGMMA_TILES && !normalizes(sized); i++) {
         struct call call = *sized;
         if (wgmma_tiles[i].m == 192 && !weight) continue;
         set_tile(&call, s, &wgmma_tiles[i]);

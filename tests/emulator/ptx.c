@@ -189,6 +189,15 @@ static void run_not_less_halves(const struct instruction *i, uint64_t *v)
     put(i, v, 0, result);
 }
 
+static void run_load(const struct instruction *i, uint64_t *v)
+{
+    uint64_t from = get(i, v, 4);
+    uint32_t words[4];
+    if (from % sizeof words) machine_fail("%s: an address that is no multiple of 16", i->name);
+    memcpy(words, (const void *)(uintptr_t)from, sizeof words);
+    for (int w = 0; w < 4; w++) put(i, v, w, words[w]);
+}
+
 static void run_not_equal(const struct instruction *i, uint64_t *v) { put(i, v, 0, get32(i, v, 1) != get32(i, v, 2)); }
 
 static void run_select(const struct instruction *i, uint64_t *v)
@@ -583,6 +592,7 @@ static const struct known {
     {"bar.sync", run_barrier, false},
     {"bar.arrive", run_barrier, false},
     {"cvt.rn.f16x2.f32", run_pack, false},
+    {"ld.global.nc.v4.u32", run_load, false},
     {"ex2.approx.ftz.f32", run_exp2, false},
     {"min.u16x2", run_min_halves, false},
     {"set.ge.u32.f16x2", run_not_less_halves, false},
