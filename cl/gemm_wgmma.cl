@@ -478,6 +478,11 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 #endif
 #endif
 
+    __global const uchar *const x_map = maps + (size_t)map_at * TENSOR_MAP_BYTES, *const w_map = x_map + TENSOR_MAP_BYTES;
+    if (item == MULTIPLIERS * 128) { /* beside the barriers' beginning */
+        tensor_map_acquire(x_map);
+        tensor_map_acquire(w_map);
+    }
     if (item == 0) {
         UNROLL for (uint s = 0; s < SLABS; s++)
         {
@@ -496,9 +501,6 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
     if (warpgroup == MULTIPLIERS) {
         LOADER_REGISTERS;
         if (item == MULTIPLIERS * 128) {
-            __global const uchar *x_map = maps + (size_t)map_at * TENSOR_MAP_BYTES, *w_map = x_map + TENSOR_MAP_BYTES;
-            tensor_map_acquire(x_map);
-            tensor_map_acquire(w_map);
             for (uint loaded = tile; loaded < tiles; loaded += groups) {
                 const struct place p = place_of(loaded, row_tiles);
                 const uint count = slabs_of(p, rows), begin = PARTS ? p.part * PART_ROWS : 0;

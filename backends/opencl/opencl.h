@@ -125,6 +125,22 @@ bool opencl_maps_make(struct opencl_maps *maps, cl_command_queue queue, struct e
 bool opencl_maps_update(struct opencl_maps *maps, const struct batch_shape *batch, cl_command_queue queue,
                         struct error *e);
 
+/* ---- staging.c ---- */
+
+struct opencl_staging {
+    cl_mem memory; /* NULL: there is none */
+    unsigned char *host;
+    size_t bytes, used;
+};
+
+/* For transfers of up to a megabyte in each direction. What is made is destroyed by the caller, also after a failure.
+ */
+bool opencl_staging_create(struct backend_device *device, const struct schedule *schedule, struct opencl_staging *s,
+                           struct error *e);
+void opencl_staging_destroy(struct backend_device *device, struct opencl_staging *s);
+/* A piece of it until `used` is set back, NULL: not that much is left. */
+void *opencl_staging_take(struct opencl_staging *s, uint64_t bytes);
+
 /* ---- ptx.c ---- */
 
 /* Whether the kernel has instructions that only a patched program runs. */

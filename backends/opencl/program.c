@@ -19,6 +19,7 @@ struct prepared {
 struct program {
     const struct schedule *schedule;
     struct opencl_maps maps;
+    struct opencl_staging staging;
     struct prepared *steps; /* [n_steps] */
     cl_event *events;       /* [n_steps]: of the run in progress, when it is timed */
 };
@@ -198,12 +199,14 @@ struct program *opencl_program_create(struct backend_device *device, const struc
     struct program *program = host_alloc(host, 1, sizeof *program, e);
     if (!program) return NULL;
     program->schedule = schedule;
-    *info = (struct program_info){0}; /* arguments and transfers need no staging memory of ours */
+    *info = (struct program_info){0};
     program->steps = host_alloc(host, n, sizeof *program->steps, e);
     if (program->steps) program->events = host_alloc(host, n, sizeof *program->events, e);
     bool *wanted = program->events ? host_alloc(host, n, sizeof *wanted, e) : NULL;
     struct kernel_build **builds = wanted ? host_alloc(host, n, sizeof *builds, e) : NULL;
-    bool ok = builds && program_fill(device, program, wanted, builds, progress, user, info, e);
+    bool ok = builds && program_fill(device, program, wanted, builds, progress, user, info, e) &&
+              opencl_staging_create(device, schedule, &program->staging, e);
+    info->host_bytes = program->staging.bytes;
     host_free(host, builds);
     host_free(host, wanted);
     if (ok) return program;
@@ -218,6 +221,7 @@ void opencl_program_destroy(struct backend_device *device, struct program *progr
         if (program->steps[i].kernel) clReleaseKernel(program->steps[i].kernel);
     }
     opencl_maps_destroy(&program->maps);
+    opencl_staging_destroy(device, &program->staging);
     host_free(device->host, program->steps);
     host_free(device->host, program->events);
     host_free(device->host, program);
@@ -255,12 +259,15 @@ static bool enqueue_all(struct program *program, const struct run *run, cl_comma
                         bool *waited, struct error *e)
 {
     enum { FLUSH_EVERY = 8 };
+    program->staging.used = 0;
     for (int i = 0; i < run->n_uploads; i++) {
         const struct transfer *t = &run->uploads[i];
         TRY(opencl_range(t->buffer, t->offset, t->bytes, "an upload", e));
         if (!t->bytes) continue;
+        void *staged = opencl_staging_take(&program->staging, t->bytes);
+        if (staged) memcpy(staged, t->host, (size_t)t->bytes);
         cl_int code = clEnqueueWriteBuffer(queue, t->buffer->memory, CL_FALSE, (size_t)(t->buffer->at + t->offset),
-                                           (size_t)t->bytes, t->host, 0, NULL, NULL);
+                                           (size_t)t->bytes, staged ? staged : t->host, 0, NULL, NULL);
         if (code) return opencl_fail_running(e, code, "clEnqueueWriteBuffer of %" PRIu64 " bytes", t->bytes);
     }
     TRY(opencl_maps_update(&program->maps, run->batch, queue, e));
@@ -276,10 +283,12 @@ static bool enqueue_all(struct program *program, const struct run *run, cl_comma
         TRY(opencl_range(t->buffer, t->offset, t->bytes, "a download", e));
         if (!t->bytes) continue;
         bool last = i == run->n_downloads - 1;
-        cl_int code =
-            clEnqueueReadBuffer(queue, t->buffer->memory, last ? CL_TRUE : CL_FALSE,
-                                (size_t)(t->buffer->at + t->offset), (size_t)t->bytes, t->host, 0, NULL, NULL);
+        void *staged = last ? opencl_staging_take(&program->staging, t->bytes) : NULL;
+        cl_int code = clEnqueueReadBuffer(queue, t->buffer->memory, last ? CL_TRUE : CL_FALSE,
+                                          (size_t)(t->buffer->at + t->offset), (size_t)t->bytes,
+                                          staged ? staged : t->host, 0, NULL, NULL);
         if (code) return opencl_fail_running(e, code, "clEnqueueReadBuffer of %" PRIu64 " bytes", t->bytes);
+        if (staged) memcpy(t->host, staged, (size_t)t->bytes);
         *waited = last;
     }
     return true;

@@ -369,6 +369,22 @@ static cl_int buffer_write(cl_command_queue q, cl_mem m, cl_bool wait, size_t at
     return CL_SUCCESS;
 }
 
+static void *buffer_map(cl_command_queue q, cl_mem m, cl_bool wait, cl_map_flags flags, size_t at, size_t bytes,
+                        cl_uint n, const cl_event *list, cl_event *event, cl_int *code)
+{
+    (void)q, (void)wait, (void)flags, (void)n, (void)list;
+    *code = at > m->bytes || bytes > m->bytes - at ? CL_INVALID_VALUE : CL_SUCCESS;
+    event_make(event, now());
+    return *code ? NULL : m->data + at;
+}
+
+static cl_int buffer_unmap(cl_command_queue q, cl_mem m, void *mapped, cl_uint n, const cl_event *list, cl_event *event)
+{
+    (void)q, (void)m, (void)mapped, (void)n, (void)list;
+    event_make(event, now());
+    return CL_SUCCESS;
+}
+
 /* ---- programs ---- */
 
 static cl_program program_from_source(cl_context c, cl_uint n, const char **texts, const size_t *sizes, cl_int *code)
@@ -608,6 +624,8 @@ __attribute__((constructor)) static void table_make(void)
     table.clReleaseMemObject = buffer_release;
     table.clEnqueueReadBuffer = buffer_read;
     table.clEnqueueWriteBuffer = buffer_write;
+    table.clEnqueueMapBuffer = buffer_map;
+    table.clEnqueueUnmapMemObject = buffer_unmap;
     table.clCreateProgramWithSource = program_from_source;
     table.clCreateProgramWithBinary = program_from_binary;
     table.clBuildProgram = program_build;

@@ -1,0 +1,44 @@
+/* Host memory that the driver pinned, through which a run's small transfers go: from any other memory a driver first
+ * copies to such memory of its own, one piece after the other. */
+#include "opencl.h"
+
+#include <string.h>
+
+#include "plan/schedule.h"
+
+/* Above it the driver's own pieces overlap with their transfer, and a copy more costs what it saves. */
+enum { STAGED_MOST = 1 << 20 };
+
+bool opencl_staging_create(struct backend_device *device, const struct schedule *schedule, struct opencl_staging *s,
+                           struct error *e)
+{
+    size_t upload = schedule->max_upload < STAGED_MOST ? schedule->max_upload : STAGED_MOST,
+           download = schedule->max_download < STAGED_MOST ? schedule->max_download : STAGED_MOST;
+    cl_int code;
+    if (!upload && !download) return true;
+    s->bytes = upload + download;
+    s->memory = clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, s->bytes, NULL, &code);
+    if (!code) {
+        s->host = clEnqueueMapBuffer(device->queue, s->memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, s->bytes, 0,
+                                     NULL, NULL, &code);
+    }
+    return !code || opencl_fail(e, code, "%zu bytes of pinned memory for transfers", s->bytes);
+}
+
+void opencl_staging_destroy(struct backend_device *device, struct opencl_staging *s)
+{
+    if (s->host) {
+        clEnqueueUnmapMemObject(device->queue, s->memory, s->host, 0, NULL, NULL);
+        clFinish(device->queue);
+    }
+    if (s->memory) clReleaseMemObject(s->memory);
+    *s = (struct opencl_staging){0};
+}
+
+void *opencl_staging_take(struct opencl_staging *s, uint64_t bytes)
+{
+    if (bytes > s->bytes - s->used) return NULL;
+    void *taken = s->host + s->used;
+    s->used += (size_t)bytes;
+    return taken;
+}
