@@ -196,6 +196,25 @@ static void test_products_apart(void **unused)
         }
 }
 
+/* Weights that lie transposed, and slices of one that do. */
+static void test_turned(void **unused)
+{
+    (void)unused;
+    const uint32_t all = WEIGHT_BIT(WEIGHT_QKV) | WEIGHT_BIT(WEIGHT_OUT) | WEIGHT_BIT(WEIGHT_LIN1) |
+                         WEIGHT_BIT(WEIGHT_LIN2) | WEIGHT_BIT(WEIGHT_POOLER);
+    for (uint32_t parts = 1; parts <= 3; parts++)
+        for (int pre = 0; pre < 2; pre++) {
+            wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, pre);
+            check_all(&(struct graph_options){.config = &config,
+                                              .pool = WHERRY_POOL_POOLER,
+                                              .training = true,
+                                              .flash = parts == 2,
+                                              .save = WHERRY_SAVE_DEFAULT,
+                                              .qkv_parts = parts,
+                                              .turned = all});
+        }
+}
+
 static void test_heads(void **unused)
 {
     (void)unused;
@@ -216,10 +235,8 @@ static void test_heads(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stacks),
-        cmocka_unit_test(test_policies),
-        cmocka_unit_test(test_products_apart),
-        cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_stacks), cmocka_unit_test(test_policies), cmocka_unit_test(test_products_apart),
+        cmocka_unit_test(test_turned), cmocka_unit_test(test_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -450,6 +450,190 @@ static void test_biases(void **state)
             }
 }
 
+/* ---- orders of weights ---- */
+
+static const struct {
+    enum weight weight;
+    const char *text;
+    enum place forward, dx, dw;
+} orders[] = {
+    {WEIGHT_QKV, "w_qkv=iqhp", QKV, QKV_DX, QKV_DW},
+    {WEIGHT_OUT, "w_out=hpi", OUT, OUT_DX, OUT_DW},
+    {WEIGHT_LIN1, "w_lin1=iu", LIN1, LIN1_DX, LIN1_DW},
+    {WEIGHT_LIN2, "w_lin2=ui", LIN2, LIN2_DX, LIN2_DW},
+    {WEIGHT_POOLER, "w_pooler=io", POOLER, POOLER_DX, POOLER_DW},
+};
+enum { ORDERS = sizeof orders / sizeof *orders };
+
+static int argument_at(const struct call *call, uint8_t slot)
+{
+    for (int i = 0; i < call->n_arguments; i++)
+        if (call->arguments[i].slot == slot) return call->arguments[i].tensor;
+    return -1;
+}
+
+/* A product by itself: its form, what its operands are, and where slices of a transposed weight lie. */
+static void check_form(const struct graph *g, int op, enum weight weight, bool turned)
+{
+    struct error e = {0};
+    struct group group;
+    struct call calls[GROUP_MAX_CALLS];
+    int count;
+    const struct op *o = &g->ops[op];
+    assert_true(group_single(g, op, &group));
+    assert_true(group_calls(g, &group, calls, &count, &e));
+    bool dw = !strchr(g->tensors[o->out[0]].dims, 'b');
+    bool dx = !dw && op >= g->n_forward, exchanged = dw && turned;
+    assert_int_equal(call_get(&calls[0], CONST_FORM, 99), dw ? GEMM_TN : dx == turned ? GEMM_NT : GEMM_NN);
+    assert_int_equal(argument_at(&calls[0], SLOT_X), o->in[exchanged]);
+    assert_int_equal(argument_at(&calls[0], SLOT_W), o->in[!exchanged]);
+    if (dw) {
+        assert_int_equal(call_get(&calls[0], CONST_M, 0), tensor_row_length(g, o->in[exchanged]));
+        assert_int_equal(call_get(&calls[0], CONST_N, 0), tensor_row_length(g, o->in[!exchanged]));
+    }
+    int matrix = dw ? o->out[0] : o->in[1];
+    uint8_t stride = dw ? CONST_Y_STRIDE : CONST_W_STRIDE, offset = dw ? CONST_Y_OFFSET : CONST_W_OFFSET;
+    bool slice = g->tensors[matrix].parent >= 0;
+    uint32_t hidden = g->dims.of['i'], piece = turned ? hidden : hidden * hidden;
+    assert_int_equal(call_get(&calls[0], stride, 0), slice && turned ? 3 * hidden : 0);
+    assert_int_equal(call_get(&calls[0], offset, 0), slice ? g->tensors[matrix].slice * piece : 0);
+    if (slice) assert_int_equal(weight, WEIGHT_QKV);
+}
+
+/* The order of one weight decides the forms of its three products, and of no other. */
+static void test_forms(void **state)
+{
+    (void)state;
+    wherry_model_config config = bert_large;
+    config.layers = 1;
+    config.pooler = true;
+    for (int turned = -1; turned < ORDERS; turned++)
+        for (uint32_t parts = 1; parts <= 3; parts++) {
+            struct graph g;
+            int products = 0;
+            make(&g, &(struct graph_options){.config = &config,
+                                             .pool = WHERRY_POOL_POOLER,
+                                             .training = true,
+                                             .flash = true,
+                                             .save = WHERRY_SAVE_DEFAULT,
+                                             .qkv_parts = parts,
+                                             .turned = turned < 0 ? 0 : WEIGHT_BIT(orders[turned].weight)});
+            for (int o = 0; o < g.n_ops; o++)
+                for (int w = 0; w < ORDERS; w++) {
+                    enum place place = g.ops[o].place == QKV_DX_FIRST ? QKV_DX : g.ops[o].place;
+                    if (place != orders[w].forward && place != orders[w].dx && place != orders[w].dw) continue;
+                    check_form(&g, o, orders[w].weight, w == turned);
+                    products++;
+                }
+            assert_int_equal(products, 3 * (ORDERS - 1 + (int)parts));
+            for (int t = 0; t < g.n_tensors;
+                 t++) { /* a gradient lies as its weight, and is known as the model has it */
+                const struct tensor *tensor = &g.tensors[t];
+                if (tensor->gradient_of < 0) continue;
+                const struct tensor *of = &g.tensors[tensor->gradient_of];
+                uint64_t rows = 0, columns = 0;
+                bool is = turned >= 0 && of->weight == orders[turned].weight;
+                assert_string_equal(tensor->dims, of->dims);
+                assert_int_equal(tensor_turned(&g, t, &rows, &columns), is);
+                if (is) assert_int_equal(rows * columns, tensor_row_length(&g, t));
+                if (is && of->weight == WEIGHT_LIN2) assert_int_equal(columns, 4096);
+                if (is && of->weight == WEIGHT_QKV) assert_int_equal(rows, 3072);
+            }
+            graph_destroy(&g);
+        }
+}
+
+/* Every contraction is what its tensors' letters say, which is what reports print. */
+static void test_einsums_as_they_lie(void **state)
+{
+    (void)state;
+    struct graph g;
+    wherry_cost cost;
+    uint32_t offsets[9];
+    struct batch_shape b = uniform(offsets, 8, 512);
+    for (uint32_t turned = 0; turned < 2; turned++)
+        for (uint32_t parts = 1; parts <= 3; parts++) {
+            struct graph_options options = training_layer(one_layer(), parts == 2);
+            options.qkv_parts = parts;
+            options.turned = turned ? WEIGHT_BIT(WEIGHT_LIN1) : 0;
+            make(&g, &options);
+            for (int o = 0; o < g.n_ops; o++) {
+                struct group group;
+                if (!g.ops[o].einsum) continue;
+                assert_true(group_single(&g, o, &group));
+                cost_of_group(&g, &b, &group, 2, &cost);
+                const char *want = g.ops[o].einsum;
+                if (turned && g.ops[o].place == LIN1) want = "bji,iu->bju";
+                if (turned && g.ops[o].place == LIN1_DX) want = "bju,iu->bji";
+                if (turned && g.ops[o].place == LIN1_DW) want = "bju,bji->iu";
+                assert_string_equal(cost.einsum, want);
+            }
+            graph_destroy(&g);
+        }
+}
+
+static bool runs_calls(const struct graph *g, const struct group *group, char *reason, size_t size, void *user)
+{
+    struct error e = {0};
+    struct call calls[GROUP_MAX_CALLS];
+    int count;
+    (void)user;
+    if (group_calls(g, group, calls, &count, &e)) return true;
+    snprintf(reason, size, "%s", e.text);
+    return false;
+}
+
+/* A product sums its first operand's columns: the gradient of the bias comes with that of a weight which is not
+ * transposed; otherwise the groups are those of a device without such products. */
+static void test_operand_sums_of_turned(void **state)
+{
+    (void)state;
+    for (int turned = -1; turned < ORDERS; turned++) {
+        struct graph g;
+        struct error e = {0};
+        struct group *groups;
+        int n, sums = 0;
+        struct graph_options options = training_layer(one_layer(), true);
+        const struct group_filter filter = {.runs = runs_calls, .optional = true};
+        if (turned >= 0 && orders[turned].weight == WEIGHT_POOLER) continue;
+        if (turned >= 0) options.turned = WEIGHT_BIT(orders[turned].weight);
+        make(&g, &options);
+        if (!groups_create(&g, plan_find("flash", &e), &filter, &groups, &n, &e)) fail_msg("%s", e.text);
+        for (int i = 0; i < n; i++) {
+            struct call calls[GROUP_MAX_CALLS];
+            int count;
+            if (!group_calls(&g, &groups[i], calls, &count, &e)) fail_msg("%s", e.text);
+            sums += call_sums_operand(&calls[0]);
+        }
+        bool of_bias = turned >= 0 && (orders[turned].weight == WEIGHT_QKV || orders[turned].weight == WEIGHT_LIN1);
+        assert_int_equal(sums, of_bias ? 1 : 2);
+        host_free(&support_host, groups);
+        graph_destroy(&g);
+    }
+}
+
+static void test_orders_as_text(void **state)
+{
+    (void)state;
+    char text[WEIGHT_ORDERS_TEXT], all[WEIGHT_ORDERS_TEXT] = "";
+    struct error e = {0};
+    uint32_t turned, sum = 0;
+    assert_true(weight_orders_read(NULL, &turned, &e) && turned == 0);
+    for (int w = 0; w < ORDERS; w++) {
+        assert_true(weight_orders_read(orders[w].text, &turned, &e));
+        assert_int_equal(turned, WEIGHT_BIT(orders[w].weight));
+        weight_orders_text(turned, text);
+        assert_string_equal(text, orders[w].text);
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", w ? "," : "", orders[w].text);
+        sum |= turned;
+    }
+    assert_true(weight_orders_read(all, &turned, &e) && turned == sum);
+    weight_orders_text(sum, text);
+    assert_string_equal(text, all);
+    assert_false(weight_orders_read("w_qkv=hqpi", &turned, &e));
+    assert_int_equal(e.status, WHERRY_STATUS_INVALID_ARGUMENT);
+}
+
 /* The einsum of attention scores and of a product, on numbers small enough to do by hand. */
 static void test_references(void **state)
 {
@@ -590,6 +774,10 @@ int main(void)
         cmocka_unit_test(test_split),
         cmocka_unit_test(test_optional),
         cmocka_unit_test(test_biases),
+        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_einsums_as_they_lie),
+        cmocka_unit_test(test_operand_sums_of_turned),
+        cmocka_unit_test(test_orders_as_text),
         cmocka_unit_test(test_references),
         cmocka_unit_test(test_bad_configs),
         cmocka_unit_test(test_shared_memory),

@@ -159,6 +159,7 @@ static const struct binding *binding_find(const struct step *step, uint8_t slot)
     return NULL;
 }
 
+/* Of whole matrices: slices of Q, K and V have strides. */
 static bool is_plain_product(const struct step *step)
 {
     return !strcmp(step->kernel, "gemm") && !step->f16 && !call_get(step->call, CONST_BIAS, 0) &&
@@ -166,7 +167,8 @@ static bool is_plain_product(const struct step *step)
            call_get(step->call, CONST_ACTIVATION, ACTIVATION_NONE) == ACTIVATION_NONE &&
            call_get(step->call, CONST_FORM, GEMM_NT) == GEMM_NT && !call_get(step->call, CONST_SUM, 0) &&
            !call_get(step->call, CONST_DROPOUT, 0) && !call_get(step->call, CONST_DERIVATIVE, ACTIVATION_NONE) &&
-           !call_get(step->call, CONST_COLUMN_SUMS, 0) && call_get(step->call, CONST_Y_STRIDE, 0) == 0;
+           !call_get(step->call, CONST_COLUMN_SUMS, 0) && call_get(step->call, CONST_Y_STRIDE, 0) == 0 &&
+           !call_get(step->call, CONST_X_STRIDE, 0) && !call_get(step->call, CONST_W_STRIDE, 0);
 }
 
 bool opencl_gemm_prepare(struct backend_device *device, const struct step *step, enum library library,

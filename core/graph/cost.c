@@ -33,11 +33,55 @@ uint32_t tensor_row_length(const struct graph *g, int tensor)
     return n;
 }
 
-uint32_t tensor_row_stride(const struct graph *g, int tensor) { return tensor_row_length(g, tensor_owner(g, tensor)); }
+static uint32_t letters_volume(const struct graph *g, const char *letters)
+{
+    uint32_t n = 1;
+    for (const char *c = letters; *c; c++) n *= g->dims.of[(unsigned char)*c];
+    return n;
+}
+
+/* The owner's letters from q on. A slice has the same ones before it, and its own from the same place on. */
+static const char *slice_letters(const struct graph *g, int tensor)
+{
+    return strchr(g->tensors[tensor_owner(g, tensor)].dims, 'q');
+}
+
+uint32_t tensor_row_stride(const struct graph *g, int tensor)
+{
+    return g->tensors[tensor].parent >= 0 ? letters_volume(g, slice_letters(g, tensor)) : tensor_row_length(g, tensor);
+}
 
 uint32_t tensor_row_offset(const struct graph *g, int tensor)
 {
-    return g->tensors[tensor].parent >= 0 ? g->tensors[tensor].slice * tensor_row_length(g, tensor) : 0;
+    const struct tensor *t = &g->tensors[tensor];
+    return t->parent >= 0 ? t->slice * letters_volume(g, slice_letters(g, tensor) + 1) : 0;
+}
+
+uint32_t tensor_row_together(const struct graph *g, int tensor)
+{
+    const struct tensor *t = &g->tensors[tensor];
+    if (t->parent < 0) return tensor_row_length(g, tensor);
+    return letters_volume(g, t->dims + (slice_letters(g, tensor) - g->tensors[t->parent].dims));
+}
+
+bool tensor_turned(const struct graph *g, int tensor, uint64_t *rows, uint64_t *columns)
+{
+    const struct tensor *t = &g->tensors[tensor];
+    if (!t->model_dims) return false;
+    const char *inner = strchr(t->model_dims, t->dims[0]); /* the letters that are the outer ones here */
+    *columns = letters_volume(g, inner);
+    *rows = letters_volume(g, t->model_dims) / *columns;
+    return true;
+}
+
+/* ---- operands ---- */
+
+bool op_exchanged(const struct graph *g, const struct op *o)
+{
+    char letters[16];
+    if (o->kind != &kind_contract || strchr(g->tensors[o->out[0]].dims, 'b')) return false;
+    einsum_operand(o->einsum, 1, letters);
+    return strchr(letters, g->tensors[o->out[0]].dims[0]) != NULL;
 }
 
 /* ---- flop and bytes ---- */
@@ -237,9 +281,10 @@ static bool group_writes_tensor(const struct group *group, int tensor)
 /* The slot of input n of an operator from outside the group. Several products in one kernel (attention) share operands
  * and put what collides into slots of its own. A bias gradient that comes with a layernorm's is summed from a tensor of
  * its own (the paper's EBSB). */
-static bool add_input(const struct group *group, const struct op *op, int n, struct call *call, struct error *e)
+static bool add_input(const struct graph *g, const struct group *group, const struct op *op, int n, struct call *call,
+                      struct error *e)
 {
-    uint8_t slot = op->kind->in_slot[n];
+    uint8_t slot = op->kind->in_slot[op_exchanged(g, op) ? 1 - n : n];
     int tensor = op->in[n];
     if (op->kind == &kind_column_sum && !strcmp(call->kernel, "layernorm_backward")) slot = SLOT_EXTRA;
     if (op->kind == &kind_contract && group->count > 1 && call_has_tensor(call, tensor)) return true;
@@ -255,6 +300,19 @@ static bool add_input(const struct group *group, const struct op *op, int n, str
 static bool sums_operand(const struct group *group, const struct op *op, const struct call *call)
 {
     return op->kind == &kind_column_sum && !strcmp(call->kernel, "gemm") && group_reads_tensor(group, op->in[0]);
+}
+
+/* Those are the columns of the first operand. A turned weight's gradient has it as its second. */
+static bool sums_first_operand(const struct graph *g, const struct group *group, const struct call *call,
+                               struct error *e)
+{
+    bool exchanged = false, sums = false;
+    for (int i = 0; i < group->count; i++) {
+        exchanged |= op_exchanged(g, &g->ops[group->ops[i]]);
+        sums |= sums_operand(group, &g->ops[group->ops[i]], call);
+    }
+    if (!exchanged || !sums) return true;
+    return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: no product sums the columns of its second operand", group->name);
 }
 
 /* Outputs that leave the group: those with a slot of their own, sums over rows (for the second kernel), then Y for the
@@ -350,10 +408,11 @@ bool group_calls(const struct graph *g, const struct group *group, struct call o
     *count = 1;
     first->kernel = group->row->kernel;
     first->launch = group->row->launch;
+    TRY(sums_first_operand(g, group, first, e));
     for (int i = 0; i < group->count; i++)
         for (int k = 0; k < OP_MAX_IN; k++)
             if (group_reads_tensor(group, g->ops[group->ops[i]].in[k]))
-                TRY(add_input(group, &g->ops[group->ops[i]], k, first, e));
+                TRY(add_input(g, group, &g->ops[group->ops[i]], k, first, e));
     TRY(add_outputs(g, group, first, sums, &n_sums, e));
     for (int i = 0; i < group->count; i++) g->ops[group->ops[i]].kind->constants(g, &g->ops[group->ops[i]], first);
     set_order(g, group, first, n_sums);

@@ -100,7 +100,7 @@ static bool product_run(const struct host *host, struct product *p, struct error
     return true;
 }
 
-/* Stride of `letter` in a tensor whose memory order is `dims`, with this sequence's length for j and k. */
+/* Stride of `letter` in a tensor, with this sequence's length for j and k. */
 static size_t letter_stride(const struct graph *g, int tensor, char letter, size_t length)
 {
     const char *dims = g->tensors[tensor].dims, *at = strchr(dims, letter);
@@ -108,6 +108,10 @@ static size_t letter_stride(const struct graph *g, int tensor, char letter, size
     bool scores = strchr(dims, 'j') && strchr(dims, 'k');
     if (strchr("bjk", letter) && !scores) return tensor_row_stride(g, tensor);
     size_t stride = 1;
+    if (g->tensors[tensor].parent >= 0) { /* what stands before q goes from row to row of the owner */
+        const char *owner = g->tensors[g->tensors[tensor].parent].dims;
+        if (at - dims < strchr(owner, 'q') - owner) at = strchr(owner, letter);
+    }
     for (const char *c = at + 1; *c; c++) stride *= strchr("jk", *c) ? length : g->dims.of[(unsigned char)*c];
     return stride;
 }
@@ -119,7 +123,7 @@ bool einsum_reference(const struct graph *g, const struct op *o, const struct ba
     char letters[16], operand[3][16];
     int n = einsum_letters(o->einsum, letters);
     for (int t = 0; t < 3; t++) einsum_operand(o->einsum, t, operand[t]);
-    size_t length_out = tensor_row_length(g, o->out[0]), stride_out = tensor_row_stride(g, o->out[0]);
+    size_t length_out = tensor_row_together(g, o->out[0]), stride_out = tensor_row_stride(g, o->out[0]);
     double *out = v->of[tensor_owner(g, o->out[0])] + tensor_row_offset(g, o->out[0]);
     for (size_t r = 0; r < (size_t)tensor_elements(g, b, o->out[0]) / length_out; r++) /* its slice of wider rows */
         memset(out + r * stride_out, 0, length_out * sizeof *out);

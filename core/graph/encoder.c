@@ -13,16 +13,17 @@ struct tensor_row {
     enum weight weight;
     int parent, slice; /* parent 0 (X): none, because nothing is a slice of X */
     bool f32;
-    int gradient_of; /* a weight; 0 (X): none */
+    int gradient_of;    /* a weight; 0 (X): none */
+    const char *turned; /* of matrices: dims of the transposition */
 };
 
 static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [X] = {"x", "bji"},
-    [W_QKV] = {"w_qkv", "qhpi", WEIGHT_QKV},
-    [W_QK] = {"w_qk", "rhpi", WEIGHT_QKV, W_QKV, 0},
-    [W_Q] = {"w_q", "hpi", WEIGHT_QKV, W_QKV, 0},
-    [W_K] = {"w_k", "hpi", WEIGHT_QKV, W_QKV, 1},
-    [W_V] = {"w_v", "hpi", WEIGHT_QKV, W_QKV, 2},
+    [W_QKV] = {"w_qkv", "qhpi", WEIGHT_QKV, .turned = "iqhp"},
+    [W_QK] = {"w_qk", "rhpi", WEIGHT_QKV, W_QKV, 0, .turned = "irhp"},
+    [W_Q] = {"w_q", "hpi", WEIGHT_QKV, W_QKV, 0, .turned = "ihp"},
+    [W_K] = {"w_k", "hpi", WEIGHT_QKV, W_QKV, 1, .turned = "ihp"},
+    [W_V] = {"w_v", "hpi", WEIGHT_QKV, W_QKV, 2, .turned = "ihp"},
     [B_QKV] = {"b_qkv", "qhp", WEIGHT_QKV_BIAS},
     [QKV_RAW] = {"qkv_raw", "bjqhp"},
     [QK_RAW] = {"qk_raw", "bjrhp", .parent = QKV_RAW, .slice = 0},
@@ -38,7 +39,7 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [LSE] = {"lse", "bjh", .f32 = true},
     [ALPHA_DROPPED] = {"alpha_dropped", "bhjk"},
     [GAMMA] = {"gamma", "bjhp"},
-    [W_OUT] = {"w_out", "ihp", WEIGHT_OUT},
+    [W_OUT] = {"w_out", "ihp", WEIGHT_OUT, .turned = "hpi"},
     [B_OUT] = {"b_out", "i", WEIGHT_OUT_BIAS},
     [OUT_RAW] = {"out", "bji"},
     [OUT_BIASED] = {"out_biased", "bji"},
@@ -47,13 +48,13 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [G1] = {"gamma1", "i", WEIGHT_GAMMA1},
     [B1] = {"beta1", "i", WEIGHT_BETA1},
     [N1] = {"norm1", "bji"},
-    [W_LIN1] = {"w_lin1", "ui", WEIGHT_LIN1},
+    [W_LIN1] = {"w_lin1", "ui", WEIGHT_LIN1, .turned = "iu"},
     [B_LIN1] = {"b_lin1", "u", WEIGHT_LIN1_BIAS},
     [LIN1_RAW] = {"lin1", "bju"},
     [LIN1_BIASED] = {"lin1_biased", "bju"},
     [ACTIVE] = {"active", "bju"},
     [ACTIVE_DROPPED] = {"active_dropped", "bju"},
-    [W_LIN2] = {"w_lin2", "iu", WEIGHT_LIN2},
+    [W_LIN2] = {"w_lin2", "iu", WEIGHT_LIN2, .turned = "ui"},
     [B_LIN2] = {"b_lin2", "i", WEIGHT_LIN2_BIAS},
     [LIN2_RAW] = {"lin2", "bji"},
     [LIN2_BIASED] = {"lin2_biased", "bji"},
@@ -96,23 +97,26 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [D_ATT] = {"d_att", "bji"},
     [D_ATTN] = {"d_attn", "bji"},
     [DX] = {"d_x", "bji"},
-    [DW_QKV] = {"dw_qkv", "qhpi", .gradient_of = W_QKV},
-    [DW_QK] = {"dw_qk", "rhpi", .parent = DW_QKV, .slice = 0},
-    [DW_Q] = {"dw_q", "hpi", .parent = DW_QKV, .slice = 0},
-    [DW_K] = {"dw_k", "hpi", .parent = DW_QKV, .slice = 1},
-    [DW_V] = {"dw_v", "hpi", .parent = DW_QKV, .slice = 2},
+    [DW_QKV] = {"dw_qkv", "qhpi", .gradient_of = W_QKV, .turned = "iqhp"},
+    [DW_QK] = {"dw_qk", "rhpi", .parent = DW_QKV, .slice = 0, .turned = "irhp"},
+    [DW_Q] = {"dw_q", "hpi", .parent = DW_QKV, .slice = 0, .turned = "ihp"},
+    [DW_K] = {"dw_k", "hpi", .parent = DW_QKV, .slice = 1, .turned = "ihp"},
+    [DW_V] = {"dw_v", "hpi", .parent = DW_QKV, .slice = 2, .turned = "ihp"},
     [DB_QKV] = {"db_qkv", "qhp", .gradient_of = B_QKV},
-    [DW_OUT] = {"dw_out", "ihp", .gradient_of = W_OUT},
+    [DW_OUT] = {"dw_out", "ihp", .gradient_of = W_OUT, .turned = "hpi"},
     [DB_OUT] = {"db_out", "i", .gradient_of = B_OUT},
     [DG1] = {"d_gamma1", "i", .gradient_of = G1},
     [DB1] = {"d_beta1", "i", .gradient_of = B1},
-    [DW_LIN1] = {"dw_lin1", "ui", .gradient_of = W_LIN1},
+    [DW_LIN1] = {"dw_lin1", "ui", .gradient_of = W_LIN1, .turned = "iu"},
     [DB_LIN1] = {"db_lin1", "u", .gradient_of = B_LIN1},
-    [DW_LIN2] = {"dw_lin2", "iu", .gradient_of = W_LIN2},
+    [DW_LIN2] = {"dw_lin2", "iu", .gradient_of = W_LIN2, .turned = "ui"},
     [DB_LIN2] = {"db_lin2", "i", .gradient_of = B_LIN2},
     [DG2] = {"d_gamma2", "i", .gradient_of = G2},
     [DB2] = {"d_beta2", "i", .gradient_of = B2},
 };
+
+/* Outside the layers the only matrix of a product. */
+static const struct tensor_row tensor_pooler = {"w_pooler", "oi", WEIGHT_POOLER, .turned = "io"};
 
 #define ATTENTION(input)                                                                                               \
     {"qkv", QKV, &kind_contract, {QKV_RAW}, {input, W_QKV, NONE}, "bji,qhpi->bjqhp", 1, .parts = 1},                   \
@@ -168,6 +172,107 @@ static const struct op_row pre_layernorm[] = {
     {"norm2", NORM2, &kind_layernorm, {N2}, {SUM1, G2, B2}, NULL, 19},
     FEED_FORWARD(N2, SUM1),
 };
+
+/* ---- orders of weights ---- */
+
+/* Those whose order can be chosen, NULL past the last. */
+static const struct tensor_row *choosable(size_t index)
+{
+    static const int places[] = {W_QKV, W_OUT, W_LIN1, W_LIN2};
+    enum { PLACES = sizeof places / sizeof *places };
+    return index < PLACES ? &layer_tensors[places[index]] : index == PLACES ? &tensor_pooler : NULL;
+}
+
+static const struct tensor_row *choosable_named(const char *name, size_t length)
+{
+    const struct tensor_row *row;
+    for (size_t i = 0; (row = choosable(i)); i++)
+        if (strlen(row->name) == length && !strncmp(row->name, name, length)) return row;
+    return NULL;
+}
+
+/* Whether the word has the same letters as `letters`, each once. */
+static bool same_letters(const char *letters, const char *word, size_t length)
+{
+    if (strlen(letters) != length) return false;
+    for (size_t i = 0; i < length; i++)
+        if (!strchr(letters, word[i]) || memchr(word, word[i], i)) return false;
+    return true;
+}
+
+/* One "name=letters". */
+static bool order_read(const char *word, size_t length, uint32_t *turned, uint32_t *named, struct error *e)
+{
+    const char *equals = memchr(word, '=', length);
+    int shown = (int)(length < 40 ? length : 40);
+    if (!equals)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "layouts: \"%.*s\" is no name=letters, as in w_lin1=iu,w_lin2=ui", shown, word);
+    const struct tensor_row *row = choosable_named(word, (size_t)(equals - word));
+    const char *order = equals + 1;
+    size_t n = length - (size_t)(order - word);
+    if (!row)
+        return fail(
+            e, WHERRY_STATUS_INVALID_ARGUMENT,
+            "layouts: no tensor \"%.*s\" has an order to choose: w_qkv, w_out, w_lin1, w_lin2 and w_pooler have",
+            (int)strcspn(word, "=") < shown ? (int)strcspn(word, "=") : shown, word);
+    if (!same_letters(row->dims, order, n))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: \"%.*s\" is no order of the letters of %s, %s",
+                    n < 40 ? (int)n : 40, order, row->name, row->dims);
+    bool other = !strncmp(row->turned, order, n);
+    if (!other && strncmp(row->dims, order, n))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: no kernel runs %s as %.*s: it lies as %s or as %s",
+                    row->name, (int)n, order, row->dims, row->turned);
+    if (*named & WEIGHT_BIT(row->weight))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: %s is there twice", row->name);
+    *named |= WEIGHT_BIT(row->weight);
+    if (other) *turned |= WEIGHT_BIT(row->weight);
+    return true;
+}
+
+bool weight_orders_read(const char *text, uint32_t *turned, struct error *e)
+{
+    uint32_t named = 0;
+    *turned = 0;
+    for (const char *word = text; word;) {
+        size_t length = strcspn(word, ",");
+        TRY(order_read(word, length, turned, &named, e));
+        word = word[length] ? word + length + 1 : NULL;
+    }
+    return true;
+}
+
+void weight_orders_text(uint32_t turned, char text[WEIGHT_ORDERS_TEXT])
+{
+    const struct tensor_row *row;
+    size_t at = 0;
+    *text = 0;
+    for (size_t i = 0; (row = choosable(i)); i++)
+        if (turned & WEIGHT_BIT(row->weight))
+            at +=
+                (size_t)snprintf(text + at, WEIGHT_ORDERS_TEXT - at, "%s%s=%s", at ? "," : "", row->name, row->turned);
+}
+
+/* A weight that is not there has no order. */
+static bool turned_are_there(const struct graph *g, uint32_t turned, struct error *e)
+{
+    char text[WEIGHT_ORDERS_TEXT];
+    for (int t = 0; t < g->n_tensors; t++) turned &= ~WEIGHT_BIT(g->tensors[t].weight);
+    if (!turned) return true;
+    weight_orders_text(turned, text);
+    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: %s is of a weight that is not used here", text);
+}
+
+/* The weight by which a tensor lies: its gradient and slices of both lie as it does. */
+static enum weight row_weight(const struct tensor_row *row)
+{
+    return row->weight ? row->weight : row_weight(&layer_tensors[row->gradient_of ? row->gradient_of : row->parent]);
+}
+
+static bool row_turned(const struct builder *b, const struct tensor_row *row)
+{
+    return row->turned && b->options->turned & WEIGHT_BIT(row_weight(row));
+}
 
 /* ---- building ---- */
 
@@ -226,15 +331,28 @@ int builder_gradient(struct builder *b, int weight)
     char name[48];
     if (!b->ok) return 0;
     snprintf(name, sizeof name, "d_%.40s", b->g->tensors[weight].name);
-    return builder_named(
-        b, name,
-        (struct tensor){
-            .dims = b->g->tensors[weight].dims, .role = TENSOR_VALUE, .output = true, .gradient_of = weight});
+    return builder_named(b, name,
+                         (struct tensor){.dims = b->g->tensors[weight].dims,
+                                         .model_dims = b->g->tensors[weight].model_dims,
+                                         .role = TENSOR_VALUE,
+                                         .output = true,
+                                         .gradient_of = weight});
 }
 
 static int add_weight(struct builder *b, const char *name, const char *dims, enum weight weight)
 {
     return builder_named(b, name, (struct tensor){.dims = dims, .role = TENSOR_WEIGHT, .weight = weight});
+}
+
+static int add_pooler(struct builder *b)
+{
+    const struct tensor_row *row = &tensor_pooler;
+    bool turned = row_turned(b, row);
+    return builder_named(b, row->name,
+                         (struct tensor){.dims = turned ? row->turned : row->dims,
+                                         .model_dims = turned ? row->dims : NULL,
+                                         .role = TENSOR_WEIGHT,
+                                         .weight = row->weight});
 }
 
 int builder_plain(struct builder *b, const char *name, enum place place, const struct op_kind *kind, int out0, int out1,
@@ -261,7 +379,9 @@ int builder_layer_tensor(struct builder *b, int layer, int at)
     int *made = b->made[layer];
     if (made[at] >= 0) return made[at];
     const struct tensor_row *row = &layer_tensors[at];
-    struct tensor t = {.dims = row->dims,
+    bool turned = row_turned(b, row);
+    struct tensor t = {.dims = turned ? row->turned : row->dims,
+                       .model_dims = turned ? row->dims : NULL,
                        .role = row->weight ? TENSOR_WEIGHT : TENSOR_VALUE,
                        .weight = row->weight,
                        .layer = layer,
@@ -362,8 +482,8 @@ static int add_head(struct builder *b, int x)
         x = add_plain(b, "pool", POOL, kind, builder_value(b, "pool", "bi"), x, -1, -1, NULL);
     }
     if (options->pool == WHERRY_POOL_POOLER) {
-        x = add_plain(b, "pooler", POOLER, &kind_contract, builder_value(b, "pooler", "bo"), x,
-                      add_weight(b, "w_pooler", "oi", WEIGHT_POOLER), -1, "bi,oi->bo");
+        x = add_plain(b, "pooler", POOLER, &kind_contract, builder_value(b, "pooler", "bo"), x, add_pooler(b), -1,
+                      "bi,oi->bo");
         x = add_plain(b, "pooler_bias", POOLER_BIAS, &kind_bias, builder_value(b, "pooler_biased", "bo"), x,
                       add_weight(b, "b_pooler", "o", WEIGHT_POOLER_BIAS), -1, NULL);
         x = add_plain(b, "pooler_tanh", POOLER_TANH, &kind_tanh, builder_value(b, "pooler_tanh", "bo"), x, -1, -1,
@@ -419,6 +539,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     if (b.ok) out->tensors[x].output = true;
     if (options->training) builder_backward(&b);
     host_free(host, b.made);
+    b.ok = b.ok && turned_are_there(out, options->turned, e);
     if (!b.ok) graph_destroy(out);
     return b.ok;
 }

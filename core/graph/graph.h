@@ -72,6 +72,9 @@ enum weight {
 struct tensor {
     char name[48];
     const char *dims; /* letters in the order of memory, the last one contiguous */
+    /* Of weights and their gradients: the letters in the order of the model's files, which is the caller's, where dims
+     * are its transposition. NULL: dims are in that order. */
+    const char *model_dims;
     enum tensor_role role;
     enum weight weight;
     enum batch_data data; /* of TENSOR_BATCH */
@@ -245,10 +248,19 @@ struct graph_options {
     bool flash;         /* training: attention's backward pass computes the weights again instead of reading them */
     wherry_save save;   /* training: what is kept for the backward pass, not DEFAULT */
     uint32_t qkv_parts; /* 0 or 1: Q, K, V as one product; 2: Q and K as one; 3: three products */
+    uint32_t turned;    /* WEIGHT_BIT of weights that lie transposed, and their gradients with them */
 };
+
+#define WEIGHT_BIT(weight) (1u << (weight))
 
 bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e);
 void graph_destroy(struct graph *graph); /* accepts a zeroed one */
+
+/* Orders of weights as text, "w_lin1=iu,w_lin2=ui", to graph_options.turned; NULL: all as in the model's files. */
+bool weight_orders_read(const char *text, uint32_t *turned, struct error *e);
+enum { WEIGHT_ORDERS_TEXT = 80 };
+/* The other way round: those that are not the model's. */
+void weight_orders_text(uint32_t turned, char text[WEIGHT_ORDERS_TEXT]);
 
 /* ---- derived ---- */
 
@@ -258,11 +270,15 @@ uint64_t tensor_elements(const struct graph *g, const struct batch_shape *b, int
 /* The tensor that owns the memory: itself, or the parent of a slice. */
 int tensor_owner(const struct graph *g, int tensor);
 /* Elements from one row (of the leading b, j or k letters) to the next, and before the first one: for slices and whole
- * tensors. */
+ * tensors. Rows of a slice of a weight are of the letters before q. */
 uint32_t tensor_row_stride(const struct graph *g, int tensor);
 uint32_t tensor_row_offset(const struct graph *g, int tensor);
 /* Elements of one row: the letters that are not b, j, k. */
 uint32_t tensor_row_length(const struct graph *g, int tensor);
+/* Of these, how many lie side by side: of a slice those of one of its owner's rows, else all. */
+uint32_t tensor_row_together(const struct graph *g, int tensor);
+/* Whether the tensor is the transposition of what the model's files and the caller have, a matrix of this size. */
+bool tensor_turned(const struct graph *g, int tensor, uint64_t *rows, uint64_t *columns);
 double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o);
 /* Bytes of an element of this tensor, `storage` being those of the session's type. */
 size_t tensor_element_bytes(const struct graph *g, int tensor, size_t storage);

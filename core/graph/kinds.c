@@ -61,7 +61,8 @@ static void constants_batched(const struct graph *g, const struct op *o, struct 
                              : BATCHED_TRANSPOSED);
 }
 
-/* Where one of Q, K and V lies in the stack of all: rows are wider than the slice, in weights it is a piece. */
+/* Where one of Q, K and V lies in the stack of all: rows are wider than the slice; in weights, unless they are turned,
+ * it is a piece. */
 static void set_slices(const struct graph *g, struct call *call)
 {
     static const uint8_t at[][3] = {{SLOT_X, CONST_X_STRIDE, CONST_X_OFFSET},
@@ -72,12 +73,14 @@ static void set_slices(const struct graph *g, struct call *call)
             int tensor = call->arguments[i].tensor;
             if (call->arguments[i].slot != at[k][0] || tensor < 0 || g->tensors[tensor].parent < 0) continue;
             call_set(call, at[k][2], tensor_row_offset(g, tensor));
-            if (strchr(g->tensors[tensor].dims, 'b')) call_set(call, at[k][1], tensor_row_stride(g, tensor));
+            bool rows = g->tensors[tensor_owner(g, tensor)].dims[0] != 'q';
+            if (rows) call_set(call, at[k][1], tensor_row_stride(g, tensor));
         }
 }
 
 /* Products of rows: forward with weights [n][k]; backward with the same weights, summed over their first letters (the
- * gradient of the rows), or of rows with rows, summed over the tokens (the gradient of the weights). */
+ * gradient of the rows), or of rows with rows, summed over the tokens (the gradient of the weights). Turned weights are
+ * [k][n] forward and [n][k] backward, and their gradient exchanges what is multiplied. */
 static void constants_contract(const struct graph *g, const struct op *o, struct call *call)
 {
     char letters[16];
@@ -95,8 +98,9 @@ static void constants_contract(const struct graph *g, const struct op *o, struct
                                                                                                      : GEMM_NT);
     call_set(call, CONST_ROWS, strchr(g->tensors[o->in[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
     if (dw) {
-        call_set(call, CONST_M, tensor_row_length(g, o->in[0]));
-        call_set(call, CONST_N, tensor_row_length(g, o->in[1]));
+        bool exchanged = op_exchanged(g, o);
+        call_set(call, CONST_M, tensor_row_length(g, o->in[exchanged ? 1 : 0]));
+        call_set(call, CONST_N, tensor_row_length(g, o->in[exchanged ? 0 : 1]));
     } else {
         call_set(call, CONST_N, tensor_row_length(g, o->out[0]));
         call_set(call, CONST_K, tensor_row_length(g, o->in[0]));

@@ -22,6 +22,10 @@ extern const struct op_kind kind_norm_dw, kind_norm_dx;
 extern const struct op_kind kind_scatter_word, kind_scatter_position, kind_scatter_type; /* of embedding tables */
 extern const struct op_kind kind_pool_mean_dx, kind_pool_cls_dx, kind_pool_max_dx, kind_normalize_dx;
 
+/* Whether a weight's gradient is of a turned weight, so that what the operator's second input gives are its rows: it is
+ * computed with the operands exchanged. */
+bool op_exchanged(const struct graph *g, const struct op *o);
+
 /* Dropout's threshold of 65536 for a probability: at least 1, at most 65535. */
 uint32_t dropout_threshold(float probability);
 

@@ -118,6 +118,7 @@
 #define ACTIVATION_GELU_TANH 3
 #define ACTIVATION_TANH 4
 
+/* What each is for; where a weight lies transposed, NT and NN change places, and TN has x and w exchanged. */
 #define GEMM_NT 0 /* y[r][n] = sum over k of x[r][k] w[n][k]: forward */
 #define GEMM_NN 1 /* y[r][n] = sum over k of x[r][k] w[k][n]: gradient of the input */
 #define GEMM_TN 2 /* y[m][n] = sum over rows r of x[r][m] w[r][n]: gradient of the weight */

@@ -326,7 +326,7 @@ static void add_gemm(struct choices *list, struct call *call)
     }
     struct call whole = *call;
     choices_add(list, &whole);
-    if (list->s->limits->cpu || call_get(call, CONST_Y_OFFSET, 0) || outputs > UINT32_MAX / MOST_PARTS) return;
+    if (list->s->limits->cpu || call_writes_slice(call) || outputs > UINT32_MAX / MOST_PARTS) return;
     for (uint64_t parts = 2; parts <= MOST_PARTS && parts * LEAST_ROWS <= rows; parts++) {
         struct call divided = *call;
         call_set(&divided, CONST_PART_ROWS, choices_part_rows(list, parts, slab));

@@ -480,6 +480,11 @@ void calls_drop(const struct call *call, int *count)
     if (variant && !strcmp(variant->kernel, "attention_backward") && !call_has_slot(call, SLOT_PARTIALS)) *count = 1;
 }
 
+bool call_writes_slice(const struct call *call)
+{
+    return call_get(call, CONST_Y_OFFSET, 0) || call_get(call, CONST_Y_STRIDE, 0);
+}
+
 void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits, bool f16,
                   uint64_t max_rows)
 {
@@ -489,8 +494,7 @@ void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct d
     uint64_t m = call_get(call, CONST_M, 0), n = call_get(call, CONST_N, 1);
     uint32_t vector = f16 ? 8 : 4;
     if (*count > 1 || limits->cpu || strcmp(variant ? variant->kernel : call->kernel, "gemm") ||
-        call_get(call, CONST_FORM, GEMM_NT) != GEMM_TN || call_get(call, CONST_Y_OFFSET, 0) ||
-        m * n > UINT32_MAX / MOST_PARTS)
+        call_get(call, CONST_FORM, GEMM_NT) != GEMM_TN || call_writes_slice(call) || m * n > UINT32_MAX / MOST_PARTS)
         return;
     if (variant) {
         const struct sizes sizes = call_sizes(call, NULL, limits, f16, max_rows, 0);

@@ -56,6 +56,10 @@ void calls_drop(const struct call *call, int *count);
 void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits, bool f16,
                   uint64_t max_rows);
 
+/* Whether the result lies among others': rows of a wider tensor, or a piece of one. Sums in parts are added to whole
+ * tensors only. */
+bool call_writes_slice(const struct call *call);
+
 /* Makes of a product over rows (GEMM_TN) with all its sizes one in parts of `part_rows` rows, and adds the call of
  * "reduce" that sums them up. */
 void calls_split(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits,

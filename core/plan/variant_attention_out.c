@@ -21,6 +21,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
     if (s->max_rows > MOST_ROWS) return refuse(reason, "the session's batches have too many rows for it");
     if (call_get(call, CONST_HEAD_DIM, 0) != HEAD_CHANNELS || heads > MOST_HEADS)
         return refuse(reason, "at most 16 heads of 32 channels");
+    if (call_get(call, CONST_FORM, GEMM_NT) != GEMM_NT) return refuse(reason, "it multiplies by a weight's rows only");
     if (call_get(call, CONST_N, 0) != width || call_get(call, CONST_K, 0) != width)
         return refuse(reason, "a weight as wide as the heads");
     return true;

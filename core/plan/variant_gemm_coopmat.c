@@ -124,7 +124,9 @@ static bool fits_normal(const struct call *call, const struct sizes *s, const ch
     struct tile t = tile_normal(call, s->limits);
     /* A CPU's compiler takes minutes for the code of a long slab. */
     bool long_code = s->limits->cpu && t.k > CPU_NORMAL_K;
-    *reason = s->max_rows > FEW_ROWS ? "the session's batches have too many rows to normalize them often"
+    bool weight_rows = call_get(call, CONST_FORM, GEMM_NT) == GEMM_NT;
+    *reason = !weight_rows             ? "it normalizes rows for a product with a weight's rows only"
+              : s->max_rows > FEW_ROWS ? "the session's batches have too many rows to normalize them often"
               : long_code || !tile_fits(&t, s->limits, GEMM_NT) ? "rows that it can normalize are one slab"
                                                                 : NULL;
     return !*reason;

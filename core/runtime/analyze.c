@@ -30,6 +30,13 @@ static const struct op *group_main(const struct graph *g, const struct group *gr
     return &g->ops[group->ops[0]];
 }
 
+/* As its tensors lie. */
+static void describe_einsum(const struct graph *g, const struct op *o, char *out, size_t size)
+{
+    if (!o->einsum) return;
+    snprintf(out, size, "%s,%s->%s", g->tensors[o->in[0]].dims, g->tensors[o->in[1]].dims, g->tensors[o->out[0]].dims);
+}
+
 void cost_of_group(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,
                    wherry_cost *out)
 {
@@ -39,7 +46,7 @@ void cost_of_group(const struct graph *g, const struct batch_shape *b, const str
     snprintf(out->kernel, sizeof out->kernel, "%s", group->row ? group->row->kernel : "");
     snprintf(out->dims, sizeof out->dims, "%s", g->tensors[group->writes[group->n_writes - 1]].dims);
     out->backward = group->backward;
-    if (most->einsum) snprintf(out->einsum, sizeof out->einsum, "%s", most->einsum);
+    describe_einsum(g, most, out->einsum, sizeof out->einsum);
     out->class_ = most->kind->class_;
     out->layer = group->layer;
     out->paper_row = (uint32_t)most->paper_row;
@@ -58,7 +65,7 @@ static void cost_of_operator(const struct graph *g, const struct batch_shape *b,
     snprintf(out->kernel, sizeof out->kernel, "%s", o->kind->name);
     snprintf(out->dims, sizeof out->dims, "%s", g->tensors[o->out[0]].dims);
     out->backward = index >= g->n_forward;
-    if (o->einsum) snprintf(out->einsum, sizeof out->einsum, "%s", o->einsum);
+    describe_einsum(g, o, out->einsum, sizeof out->einsum);
     out->class_ = o->kind->class_;
     out->layer = o->layer;
     out->paper_row = (uint32_t)o->paper_row;
