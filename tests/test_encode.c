@@ -210,6 +210,70 @@ static void test_devices_agree(void **state)
     support_batch_free(&batch);
 }
 
+/* ---- embeddings do not depend on how weights lie ---- */
+
+static void test_layouts_agree(void **state)
+{
+    (void)state;
+    static const char all[] = "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui,w_pooler=io";
+    const uint32_t lengths[] = {9, 40, 2, 0};
+    wherry_batch batch = support_batch(lengths, 97, 2, 5);
+    for (size_t d = 0; d < n_devices; d++)
+        for (wherry_dtype type = WHERRY_DTYPE_F32; type <= WHERRY_DTYPE_F16; type++) {
+            float out[2][3 * 64];
+            for (int turned = 0; turned < 2; turned++) {
+                struct setup s = setup_make(NULL, NULL, devices[d],
+                                            (wherry_session_desc){.max_tokens = 64,
+                                                                  .dtype = type,
+                                                                  .pool = WHERRY_POOL_POOLER,
+                                                                  .normalize = 1,
+                                                                  .layouts = turned ? all : "w_lin1=ui,w_qkv=qhpi"});
+                wherry_session_plan plan = {.struct_size = sizeof plan};
+                OK(s.context, wherry_session_query(s.session, &plan));
+                assert_string_equal(plan.layouts, turned ? all : "");
+                OK(s.context, wherry_encode(s.session, &batch, out[turned], 3 * 64));
+                setup_free(&s);
+            }
+            for (int i = 0; i < 3 * 64; i++)
+                if (!(fabsf(out[0][i] - out[1][i]) < (type == WHERRY_DTYPE_F32 ? 2e-5f : 2e-3f)))
+                    fail_msg("%s dtype %d: value %d is %g with weights transposed, %g without", devices[d], (int)type,
+                             i, (double)out[1][i], (double)out[0][i]);
+        }
+    support_batch_free(&batch);
+}
+
+static void test_bad_layouts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *layouts, *why;
+    } bad[] = {
+        {"", "no name=letters"},
+        {"w_lin1", "no name=letters"},
+        {"w_lin1=iu,", "no name=letters"},
+        {"w_lin3=iu", "no tensor \"w_lin3\""},
+        {"w_lin=iu", "no tensor \"w_lin\""},
+        {"=iu", "no tensor \"\""},
+        {"w_lin1=", "letters of w_lin1, ui"},
+        {"w_lin1=ii", "letters of w_lin1, ui"},
+        {"w_lin1=iux", "letters of w_lin1, ui"},
+        {"w_qkv=hqpi", "it lies as qhpi or as iqhp"},
+        {"w_out=hpi,w_out=ihp", "twice"},
+        {"w_pooler=io", "not used here"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        wherry_session *none = NULL;
+        struct setup s = setup_make(NULL, NULL, "reference", (wherry_session_desc){.pool = WHERRY_POOL_MEAN});
+        wherry_session_desc desc = {.struct_size = sizeof desc, .pool = WHERRY_POOL_MEAN, .layouts = bad[i].layouts};
+        assert_int_equal(wherry_session_create(s.context, s.device, s.model, &desc, &none),
+                         WHERRY_STATUS_INVALID_ARGUMENT);
+        if (!strstr(wherry_last_error(s.context), bad[i].why))
+            fail_msg("\"%s\": %s", bad[i].layouts, wherry_last_error(s.context));
+        assert_null(none);
+        setup_free(&s);
+    }
+}
+
 /* ---- after prepare: no allocation; device memory as planned ---- */
 
 static void test_no_allocation(void **state)
@@ -559,7 +623,8 @@ int main(void)
     wherry_context_destroy(context);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_devices_agree),     cmocka_unit_test(test_batch_invariance),
-        cmocka_unit_test(test_batch_after_batch), cmocka_unit_test(test_no_allocation),
+        cmocka_unit_test(test_batch_after_batch), cmocka_unit_test(test_layouts_agree),
+        cmocka_unit_test(test_bad_layouts),       cmocka_unit_test(test_no_allocation),
         cmocka_unit_test(test_out_of_memory),     cmocka_unit_test(test_warm_start),
         cmocka_unit_test(test_verify_can_fail),   cmocka_unit_test(test_bad_batches),
         cmocka_unit_test(test_bad_sessions),      cmocka_unit_test(test_budget),

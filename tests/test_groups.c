@@ -2,7 +2,8 @@
  * types, against the double reference: at tiny, odd, unaligned and real shapes, with guard zones around every tensor
  * and the same bits when replayed.
  *
- * Where a device has several ways to compute products (plan/variants.h), each of them.
+ * Where a device has several ways to compute products (plan/variants.h), each of them. The same with weights that lie
+ * transposed, all at once, and on one shape each alone.
  *
  *   test_groups [SHAPE...]    only these shapes, by name; the environment variable WHERRY_TEST_SHAPES does the same;
  *                             WHERRY_TEST_NAMES: only cases whose names have these words in this order ("flash f16")
@@ -55,6 +56,18 @@ static const struct shape shapes[] = {
 
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
 
+/* How weights lie: as the model has them, all of them transposed ("" here: the pooler's where there is one), each by
+ * itself. */
+static const char *const layouts[] = {NULL, "", "w_qkv=iqhp", "w_out=hpi", "w_lin1=iu", "w_lin2=ui"};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts, ALL_TURNED = 1 };
+
+static const char *layouts_of(size_t layout, const struct shape *s)
+{
+    if (layout != ALL_TURNED) return layouts[layout];
+    return s->pool == WHERRY_POOL_POOLER ? "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui,w_pooler=io"
+                                         : "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui";
+}
+
 struct test_case {
     char name[160];
     char device[64];
@@ -62,6 +75,7 @@ struct test_case {
     wherry_dtype dtype;
     const struct shape *shape;
     const char *gemm; /* NULL: as the library chooses */
+    const char *layouts;
     bool train;
 };
 
@@ -112,7 +126,8 @@ static void test_one(void **state)
                                 .pool = s->pool,
                                 .normalize = s->normalize,
                                 .keep_intermediates = true,
-                                .gemm = c->gemm};
+                                .gemm = c->gemm,
+                                .layouts = c->layouts};
     /* Shapes take turns in what is saved, so that every policy meets every kernel. */
     const wherry_training_desc training = {
         .struct_size = sizeof training, .dropout = 0.1f, .save = (wherry_save)((s - shapes) % 4)};
@@ -145,6 +160,17 @@ static bool usual(const struct shape *s, size_t plan, bool f16, bool train, bool
     if (!few) return ((size_t)(s - shapes) + plan + f16 + slow) % 2;
     if (!train) return f16 == (plan == 0) && plan != 2;
     return s->layers ? plan == 2 && f16 : plan != 2 && f16 == (plan == 0);
+}
+
+/* With weights transposed: combinations that are there without, so that on CPU drivers products alone are compiled
+ * anew. Plain products are those of one plan, and training has inference's. */
+static bool usual_turned(const struct shape *s, size_t layout, size_t plan, bool f16, bool train, bool gpu, bool slow,
+                         bool few)
+{
+    if (few || !usual(s, plan, f16, train, gpu, slow, few)) return false;
+    if (layout > ALL_TURNED) return s->train && s->layers < 2 && train && plan == 0;
+    if (gpu) return train ? plan != 1 : plan == 0;
+    return train && (plan % 2 != 0) == (s->layers > 1);
 }
 
 /* WHERRY_TEST_FEW, for interpreters: of the shapes named few combinations. */
@@ -188,7 +214,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (!(context = support_context(support_log, devices, &n_devices))) return 1;
-    size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * 2 * 2 * RUNG_COUNT;
+    size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * 4 * LAYOUTS * RUNG_COUNT;
     struct test_case *cases = calloc(most + 1, sizeof *cases);
     struct CMUnitTest *tests = calloc(most + 1, sizeof *tests);
     for (size_t d = 0; d < n_devices; d++) {
@@ -198,9 +224,12 @@ int main(int argc, char **argv)
         bool slow = !gpu && !strncmp(devices[d], "opencl", 6);
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
             for (size_t p = 0; p < 3; p++)
-                for (int kind = 0; kind < 4; kind++) {
-                    bool f16 = kind % 2, train = kind >= 2;
-                    if (!wanted(&shapes[s], usual(&shapes[s], p, f16, train, gpu, slow, few), argc, argv)) continue;
+                for (size_t kind = 0; kind < 4 * LAYOUTS; kind++) {
+                    bool f16 = kind % 2, train = kind % 4 >= 2;
+                    size_t layout = kind / 4;
+                    bool usually = layout ? usual_turned(&shapes[s], layout, p, f16, train, gpu, slow, few)
+                                          : usual(&shapes[s], p, f16, train, gpu, slow, few);
+                    if (!wanted(&shapes[s], usually, argc, argv) || (layout > ALL_TURNED && !usually)) continue;
                     for (int g = 0; g < RUNG_COUNT; g++) {
                         const char *gemm = g ? rungs[g - 1] : NULL;
                         if (g && (!gemm || !f16 || p)) continue; /* what is forced has kernels in the plan flash */
@@ -210,9 +239,14 @@ int main(int argc, char **argv)
                         c->shape = &shapes[s];
                         c->train = train;
                         c->gemm = gemm;
+                        c->layouts = layouts_of(layout, &shapes[s]);
                         snprintf(c->device, sizeof c->device, "%s", devices[d]);
-                        snprintf(c->name, sizeof c->name, "%s %s %s %s%s%s%s", c->device, c->shape->name, c->plan,
-                                 f16 ? "f16" : "f32", train ? " training" : "", gemm ? " " : "", gemm ? gemm : "");
+                        snprintf(c->name, sizeof c->name, "%s %s %s %s%s%s%s%s%s", c->device, c->shape->name, c->plan,
+                                 f16 ? "f16" : "f32", train ? " training" : "", gemm ? " " : "", gemm ? gemm : "",
+                                 layout ? " " : "",
+                                 layout == ALL_TURNED ? "turned"
+                                 : layout             ? layouts[layout]
+                                                      : "");
                         const char *words = getenv("WHERRY_TEST_NAMES");
                         if (words && !strstr(c->name, words)) continue;
                         tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};

@@ -59,6 +59,36 @@ static void converts(void **state)
     }
 }
 
+/* Three parts of a matrix of odd sizes, in one go and in pieces of its columns. */
+static void turns(void **state)
+{
+    (void)state;
+    enum { PART_ROWS = 37, ROWS = 3 * PART_ROWS, COLUMNS = 53 };
+    static float values[ROWS * COLUMNS], out[ROWS * COLUMNS], back[ROWS * COLUMNS];
+    static float strip[WEIGHT_STRIP * COLUMNS];
+    static uint16_t half[ROWS * COLUMNS];
+    struct weight_part parts[3];
+    for (int i = 0; i < ROWS * COLUMNS; i++) values[i] = (float)(i % 1999) - 999.5f; /* exact in f16 */
+    for (int i = 0; i < 3; i++)
+        parts[i] = (struct weight_part){values + i * PART_ROWS * COLUMNS, WEIGHT_TYPE_F32, PART_ROWS * COLUMNS};
+    for (uint64_t step = 1; step <= COLUMNS; step += 26) {
+        for (uint64_t first = 0; first < COLUMNS; first += step) {
+            uint64_t count = COLUMNS - first < step ? COLUMNS - first : step;
+            assert_true(weight_convert_turned(parts, ROWS, COLUMNS, first, count, false, strip, out + first * ROWS));
+            assert_true(weight_convert_turned(parts, ROWS, COLUMNS, first, count, true, strip, half + first * ROWS));
+        }
+        for (int r = 0; r < ROWS; r++)
+            for (int c = 0; c < COLUMNS; c++) {
+                assert_true(out[c * ROWS + r] == values[r * COLUMNS + c]);
+                assert_true(half_to_float(half[c * ROWS + r]) == values[r * COLUMNS + c]);
+            }
+    }
+    floats_turn(out, COLUMNS, ROWS, back);
+    assert_memory_equal(back, values, sizeof values);
+    values[ROWS * COLUMNS - 1] = 1e6f;
+    assert_false(weight_convert_turned(parts, ROWS, COLUMNS, 0, COLUMNS, true, strip, half));
+}
+
 /* ---- random models ---- */
 
 static double deviation(const struct wherry_model *model, enum weight weight, int layer, int part, double *mean)
@@ -176,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(converts),
+        cmocka_unit_test(turns),
         cmocka_unit_test(makes_random_models),
         cmocka_unit_test(names_shapes),
         cmocka_unit_test(refuses_impossible_shapes),

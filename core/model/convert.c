@@ -61,3 +61,45 @@ bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t ele
     }
     return !overflows;
 }
+
+/* ---- transposition ---- */
+
+/* A column of the matrix goes to a row that is `stride` elements behind the one before. WEIGHT_STRIP rows, or fewer:
+ * what is written of a row then is a cache line, and what is read stays in the cache. */
+static void strip_turn16(const uint16_t *from, size_t rows, size_t columns, uint16_t *to, size_t stride)
+{
+    for (size_t c = 0; c < columns; c++)
+        for (size_t r = 0; r < rows; r++) to[c * stride + r] = from[r * columns + c];
+}
+
+static void strip_turn32(const float *from, size_t rows, size_t columns, float *to, size_t stride)
+{
+    for (size_t c = 0; c < columns; c++)
+        for (size_t r = 0; r < rows; r++) to[c * stride + r] = from[r * columns + c];
+}
+
+void floats_turn(const float *from, size_t rows, size_t columns, float *to)
+{
+    for (size_t r = 0; r < rows; r += WEIGHT_STRIP)
+        strip_turn32(from + r * columns, rows - r < WEIGHT_STRIP ? rows - r : WEIGHT_STRIP, columns, to + r, rows);
+}
+
+bool weight_convert_turned(const struct weight_part *parts, uint64_t rows, uint64_t columns, uint64_t first,
+                           uint64_t count, bool f16, void *strip, void *out)
+{
+    bool ok = true;
+    uint64_t part_end = parts->elements;
+    for (uint64_t r = 0, taken = 0; r < rows; r += taken) {
+        for (taken = 0; taken < WEIGHT_STRIP && r + taken < rows; taken++) {
+            uint64_t at = (r + taken) * columns;
+            if (at == part_end) part_end += (++parts)->elements; /* parts are whole rows */
+            ok &= weight_convert(parts, at - (part_end - parts->elements) + first, count, f16,
+                                 (char *)strip + (size_t)(taken * count) * (f16 ? 2 : 4));
+        }
+        if (f16)
+            strip_turn16(strip, (size_t)taken, (size_t)count, (uint16_t *)out + r, (size_t)rows);
+        else
+            strip_turn32(strip, (size_t)taken, (size_t)count, (float *)out + r, (size_t)rows);
+    }
+    return ok;
+}

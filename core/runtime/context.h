@@ -8,7 +8,7 @@
 /* What a check of kernels found (runtime/rungs.c). */
 struct rung_check {
     char device[sizeof((wherry_device_info *)0)->id];
-    uint32_t rung, head_dim;
+    uint32_t rung, head_dim, turned;
     bool training;
     wherry_status status; /* verify failed: wrong, or not to be run; unsupported: no kernel of it fits */
     char reason[256];

@@ -8,34 +8,69 @@
 
 enum { UPLOAD_ELEMENTS = 1 << 20 }; /* weights are converted and copied in pieces of this size */
 
+static bool too_large(const struct tensor *t, struct error *e)
+{
+    return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s has values beyond the range of 16-bit floats: use f32", t->name);
+}
+
+/* `count` values of a tensor from element `first` on. Device copies are multiples of 4 bytes, so values are even in
+ * number but for a tensor's last ones; there `values` has room for one more. */
+static bool upload_piece(struct wherry_session *s, int tensor, uint64_t first, uint64_t count, void *values,
+                         struct error *e)
+{
+    const struct placement *at = &s->memory.of[tensor];
+    uint64_t bytes = count * session_storage(s), whole = (bytes + 3) / 4 * 4;
+    if (whole != bytes) memset((char *)values + bytes, 0, 2);
+    return s->device->backend->buffer_write(s->device->handle, s->buffers[at->block],
+                                            at->offset + first * session_storage(s), values, whole, e);
+}
+
+/* The transposition of what the parts are, some columns at a time. */
+static bool upload_turned(struct wherry_session *s, int tensor, const struct weight_part *parts, uint64_t rows,
+                          uint64_t columns, struct error *e)
+{
+    const struct host *host = &s->context->host;
+    uint64_t step = UPLOAD_ELEMENTS / rows / 2 * 2;
+    if (step < 2) step = 2;
+    if (step > columns) step = columns;
+    void *strip = host_alloc(host, (size_t)(WEIGHT_STRIP * step), session_storage(s), e);
+    void *piece = strip ? host_alloc(host, (size_t)(step * rows) + 2, session_storage(s), e) : NULL;
+    bool ok = piece != NULL;
+    for (uint64_t first = 0; ok && first < columns; first += step) {
+        uint64_t count = columns - first < step ? columns - first : step;
+        ok = weight_convert_turned(parts, rows, columns, first, count, s->f16, strip, piece)
+                 ? upload_piece(s, tensor, first * rows, count * rows, piece, e)
+                 : too_large(&s->graph.tensors[tensor], e);
+    }
+    host_free(host, piece);
+    host_free(host, strip);
+    return ok;
+}
+
 /* One tensor's parts, one behind the other, in the storage type. */
 static bool upload_weight(struct wherry_session *s, int tensor, void *piece, struct error *e)
 {
     const struct tensor *t = &s->graph.tensors[tensor];
-    const struct placement *at = &s->memory.of[tensor];
     const struct weight_part *parts;
     int n = model_weight(s->model, t->weight, t->layer, &parts);
-    uint64_t elements = 0, want = tensor_elements(&s->graph, &s->limits, tensor);
+    uint64_t elements = 0, want = tensor_elements(&s->graph, &s->limits, tensor), rows, columns;
     for (int i = 0; i < n; i++) elements += parts[i].elements;
     if (elements != want)
         return fail(e, WHERRY_STATUS_BAD_FORMAT, "%s: the model has %llu values, the graph needs %llu", t->name,
                     (unsigned long long)elements, (unsigned long long)want);
-    /* Device copies are multiples of 4 bytes, so pieces are filled across the ends of parts. */
+    if (tensor_turned(&s->graph, tensor, &rows, &columns)) return upload_turned(s, tensor, parts, rows, columns, e);
+    /* Pieces are filled across the ends of parts, so that they are even. */
     uint64_t written = 0, filled = 0, part_at = 0;
     for (int i = 0; i < n;) {
         uint64_t room = UPLOAD_ELEMENTS - filled, left = parts[i].elements - part_at, count = left < room ? left : room;
         if (!weight_convert(&parts[i], part_at, count, s->f16, (char *)piece + filled * session_storage(s)))
-            return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s has values beyond the range of 16-bit floats: use f32",
-                        t->name);
+            return too_large(t, e);
         filled += count;
         part_at += count;
         if (part_at == parts[i].elements) i++, part_at = 0;
         if (filled < UPLOAD_ELEMENTS && i < n) continue;
-        uint64_t bytes = (filled * session_storage(s) + 3) / 4 * 4;
-        if (filled * session_storage(s) % 4) memset((char *)piece + filled * session_storage(s), 0, 2);
-        TRY(s->device->backend->buffer_write(s->device->handle, s->buffers[at->block], at->offset + written, piece,
-                                             bytes, e));
-        written += bytes;
+        TRY(upload_piece(s, tensor, written, filled, piece, e));
+        written += filled;
         filled = 0;
     }
     return true;

@@ -69,6 +69,9 @@ static bool check_sized(struct wherry_session *s, struct wherry_device *device, 
     return ok;
 }
 
+/* Weights that lie transposed want other forms of the same kernels. The check's model has no pooler. */
+static uint32_t check_turned(const struct wherry_session *s) { return s->turned & ~WEIGHT_BIT(WEIGHT_POOLER); }
+
 /* Errors stay here: a rung that can't be checked is left out, and the session goes on without it. */
 static wherry_status rung_check(struct wherry_session *s, enum rung rung, char *reason, size_t reason_size)
 {
@@ -85,11 +88,14 @@ static wherry_status rung_check(struct wherry_session *s, enum rung rung, char *
                                   .token_types = 1,
                                   .activation = like->activation};
     wherry_training_desc training = {.struct_size = sizeof training, .dropout = 0.1f};
+    char layouts[WEIGHT_ORDERS_TEXT];
+    weight_orders_text(check_turned(s), layouts);
     wherry_session_desc desc = {.struct_size = sizeof desc,
                                 .max_tokens = CHECK_TOKENS,
                                 .max_sequences = CHECK_SEQUENCES,
                                 .dtype = WHERRY_DTYPE_F16,
                                 .keep_intermediates = true,
+                                .layouts = *layouts ? layouts : NULL,
                                 .training = s->graph.n_forward < s->graph.n_ops ? &training : NULL};
     struct verdict verdict = {.rung = rung, .reason = reason, .reason_size = reason_size};
     struct error before = context->error;
@@ -108,7 +114,7 @@ static wherry_status rung_check(struct wherry_session *s, enum rung rung, char *
     return verdict.status;
 }
 
-/* Once in a context for each device, head size and pass, which decide the kernels. */
+/* Once in a context for each device, head size, pass and order of weights, which decide the kernels. */
 static wherry_status rung_status(struct wherry_session *s, enum rung rung, const char **reason)
 {
     struct wherry_context *context = s->context;
@@ -119,12 +125,13 @@ static wherry_status rung_status(struct wherry_session *s, enum rung rung, const
     for (int i = 0; i < CONTEXT_RUNG_CHECKS && !found; i++) {
         struct rung_check *c = &context->checks[i];
         if (c->head_dim == head_dim && c->training == training && c->rung == (uint32_t)rung &&
-            !strcmp(c->device, device))
+            c->turned == check_turned(s) && !strcmp(c->device, device))
             found = c;
     }
     if (!found) {
         found = &context->checks[context->next_check++ % CONTEXT_RUNG_CHECKS];
-        *found = (struct rung_check){.rung = (uint32_t)rung, .head_dim = head_dim, .training = training};
+        *found = (struct rung_check){
+            .rung = (uint32_t)rung, .head_dim = head_dim, .turned = check_turned(s), .training = training};
         snprintf(found->device, sizeof found->device, "%s", device);
         found->status = rung_check(s, rung, found->reason, sizeof found->reason);
         if (found->status)

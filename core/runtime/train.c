@@ -143,22 +143,30 @@ wherry_status wherry_gradient_describe(const wherry_session *session, size_t ind
     int tensor = gradient_tensor(session, index);
     if (tensor < 0) return WHERRY_STATUS_INVALID_ARGUMENT;
     const struct tensor *weight = &session->graph.tensors[session->graph.tensors[tensor].gradient_of];
+    const char *dims = weight->model_dims ? weight->model_dims : weight->dims;
     memcpy(out->name, weight->name, sizeof out->name);
     memset(out->dims, 0, sizeof out->dims);
-    strncpy(out->dims, weight->dims, sizeof out->dims - 1);
+    strncpy(out->dims, dims, sizeof out->dims - 1);
     out->layer = weight->layer;
     out->elements = tensor_elements(&session->graph, &session->limits, tensor);
     return WHERRY_STATUS_OK;
 }
 
+/* In the order of the model's files, however the weight lies. */
 static bool gradient_read(struct wherry_session *s, int tensor, float *out, size_t count, struct error *e)
 {
+    const struct host *host = &s->context->host;
     struct transfer t = session_transfer(s, &s->limits, tensor, NULL);
-    void *storage = host_alloc(&s->context->host, (size_t)t.bytes, 1, e);
-    if (!storage) return false;
-    bool ok = s->device->backend->buffer_read(s->device->handle, t.buffer, t.offset, storage, t.bytes, e);
-    if (ok) session_floats(s, storage, count, out);
-    host_free(&s->context->host, storage);
+    uint64_t rows, columns;
+    bool turned = tensor_turned(&s->graph, tensor, &rows, &columns);
+    void *storage = host_alloc(host, (size_t)t.bytes, 1, e);
+    float *floats = storage && turned ? host_alloc(host, count, sizeof *floats, e) : out;
+    bool ok = storage && floats &&
+              s->device->backend->buffer_read(s->device->handle, t.buffer, t.offset, storage, t.bytes, e);
+    if (ok) session_floats(s, storage, count, floats);
+    if (ok && turned) floats_turn(floats, (size_t)columns, (size_t)rows, out);
+    if (turned && storage) host_free(host, floats);
+    host_free(host, storage);
     return ok;
 }
 

@@ -268,6 +268,12 @@ typedef struct wherry_session_desc {
      * memory; what no group of them makes is random. Such a session does not encode or train; it implies
      * keep_intermediates. NULL: all. */
     const char *only;
+    /* How weights lie in the device's memory: "w_lin1=iu,w_lin2=ui" has both transposed, the last letter is contiguous.
+     * A name stands for the weight in every layer, and its gradient. w_qkv is qhpi or iqhp, w_out ihp or hpi, w_lin1 ui
+     * or iu, w_lin2 iu or ui, w_pooler oi or io, of which the first are the model's own. Another order, and one of a
+     * weight that the session has not, is WHERRY_STATUS_INVALID_ARGUMENT. What is given and read back through these
+     * functions stays in the model's order. NULL: every weight in its own. */
+    const char *layouts;
 } wherry_session_desc;
 
 typedef struct wherry_session_plan {
@@ -284,6 +290,7 @@ typedef struct wherry_session_plan {
     wherry_dtype dtype;
     uint32_t max_tokens, max_sequences, max_length;
     char plan[16];
+    char layouts[80]; /* as in wherry_session_desc, those that are not the model's own; "": none */
 } wherry_session_plan;
 
 /* Plans only: nothing is allocated on the device and nothing compiled before wherry_session_prepare (or the first
@@ -351,7 +358,7 @@ WHERRY_API wherry_status wherry_backward(wherry_session *session, const float *g
 typedef struct wherry_gradient {
     uint32_t struct_size; /* set by the caller */
     char name[48];        /* of the weight: "layer.0.w_qkv" */
-    char dims[16];        /* its letters, as in wherry_cost */
+    char dims[16];        /* its letters, as in wherry_cost, in the model's order whatever the session's layouts */
     int32_t layer;        /* -1 outside the layers */
     uint64_t elements;
 } wherry_gradient;
@@ -374,7 +381,7 @@ typedef enum wherry_class {
 typedef struct wherry_cost {
     char name[64];                      /* "layer.0.qkv" */
     char kernel[32];                    /* groups: the kernel that runs it */
-    char einsum[40];                    /* contractions: "bji,qhpi->bjqhp" */
+    char einsum[40];                    /* contractions, as tensors lie: "bji,qhpi->bjqhp" */
     char dims[16];                      /* letters of the output tensor */
     wherry_class class_;                /* a group's is that of its product, else of its first operator */
     int32_t layer;                      /* -1 outside the layers */
