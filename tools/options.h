@@ -32,6 +32,7 @@ struct options {
     int gemm;
     int data;
     const char *only, *tuning;
+    const char *orders;    /* --layouts of a session */
     double peak_bandwidth; /* GB/s */
     int report_format, caches, roof;
     uint32_t max_tokens, batch_tokens, batch, seq, repeats, replays, nearest, seed;

@@ -173,6 +173,7 @@ int tool_open_session(struct tool *tool, const char *plan, wherry_session_desc d
     desc.struct_size = sizeof desc;
     desc.plan = plan;
     desc.gemm = tool->options->gemm ? choice_name(GEMM_CHOICES, tool->options->gemm) : NULL;
+    desc.layouts = tool->options->orders;
     if (!desc.tuning) desc.tuning = tool->options->tuning;
     if (!desc.memory_budget) desc.memory_budget = tool->options->memory_budget;
     tool->plan = (wherry_session_plan){.struct_size = sizeof tool->plan};
@@ -326,15 +327,17 @@ json_t *model_json(const struct tool *tool)
 json_t *session_json(const struct tool *tool)
 {
     const wherry_session_plan *plan = &tool->plan;
-    return need(json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "plan",
-                          plan->plan, "dtype", dtype_name(plan->dtype), "device_bytes", (json_int_t)plan->device_bytes,
-                          "weight_bytes", (json_int_t)plan->weight_bytes, "activation_bytes",
-                          (json_int_t)plan->activation_bytes, "saved_bytes", (json_int_t)plan->saved_bytes, "groups",
-                          (json_int_t)plan->groups, "launches", (json_int_t)plan->launches, "operators",
-                          (json_int_t)plan->operators, "splits", (json_int_t)plan->splits, "embedding_size",
-                          (json_int_t)plan->embedding_size, "kernels", (json_int_t)tool->prepared.kernels,
-                          "kernels_compiled", (json_int_t)tool->prepared.kernels_compiled, "prepare_seconds",
-                          tool->prepared.seconds, "notes", notes_json(tool)));
+    json_t *value = need(
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "plan", plan->plan,
+                  "dtype", dtype_name(plan->dtype), "device_bytes", (json_int_t)plan->device_bytes, "weight_bytes",
+                  (json_int_t)plan->weight_bytes, "activation_bytes", (json_int_t)plan->activation_bytes, "saved_bytes",
+                  (json_int_t)plan->saved_bytes, "groups", (json_int_t)plan->groups, "launches",
+                  (json_int_t)plan->launches, "operators", (json_int_t)plan->operators, "splits",
+                  (json_int_t)plan->splits, "embedding_size", (json_int_t)plan->embedding_size, "kernels",
+                  (json_int_t)tool->prepared.kernels, "kernels_compiled", (json_int_t)tool->prepared.kernels_compiled,
+                  "prepare_seconds", tool->prepared.seconds, "notes", notes_json(tool)));
+    if (*plan->layouts) json_object_set_new(value, "layouts", json_string(plan->layouts));
+    return value;
 }
 
 const char *tool_commit(void)

@@ -436,6 +436,11 @@ for save in paper all least; do
 done
 expect 0 '' layer verify --replays 1 --dropout 0 --activation gelu_tanh
 check has 'gelu_tanh, dropout 0,'
+expect 0 '' layer verify --replays 1 --lengths 3,7 --layouts w_lin1=iu,w_qkv=iqhp --json
+check json 'd["passed"] and d["results"][0]["session"]["layouts"] == "w_qkv=iqhp,w_lin1=iu"'
+expect 2 'no order of the letters of w_lin1' layer verify --layouts w_lin1=ix
+expect 2 'it lies as qhpi or as iqhp' layer verify --layouts w_qkv=hqpi
+expect 2 'not used here' layer verify --layouts w_pooler=io
 expect 0 '' "$wherry" verify layer -q --model "$model" --device reference --replays 1 --lengths 4,2
 check has '^passed: '
 
