@@ -57,9 +57,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
         const float scale = as_float((uint)SCALE) * LOG2E;
 
         for (uint key0 = part * TILE_M; key0 < length; key0 += PARTS * TILE_M) {
-            const uint x_at = X_OFFSET + first * X_STRIDE + head * HEAD_DIM;
-            const uint w_at = W_OFFSET + (first + key0) * W_STRIDE + head * HEAD_DIM;
-            const uint v_at = V_OFFSET + (first + key0) * V_STRIDE + head * HEAD_DIM;
+            const uint x_at = X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE);
+            const uint w_at = W_OFFSET + (first + key0) * W_STRIDE + HEAD_AT(head, W_STRIDE);
+            const uint v_at = V_OFFSET + (first + key0) * V_STRIDE + HEAD_AT(head, V_STRIDE);
             const uint gradient_at = first * GRADIENT_STRIDE + head * HEAD_DIM;
             const uint partials_at = part * batch[HEADER_TOKENS] * GRADIENT_STRIDE + gradient_at;
             const uint keys = length - key0;

@@ -82,7 +82,7 @@ INLINE void add_queries(__local float4 *query_sums, const uint added, const uint
                         const bool begin, const bool end, const struct place at, __global float *partials,
                         __global storage *y)
 {
-    const uint lane = local_number() % 32, channel = at.head * HEAD_DIM;
+    const uint lane = local_number() % 32;
     const uint row = step * TILE_QUERIES + local_number() % WARPGROUP / 32 * 16 + lane / 4;
     const bool second = local_number() >= WARPGROUP;
     __local float4 *mine = query_sums +
@@ -91,7 +91,7 @@ INLINE void add_queries(__local float4 *query_sums, const uint added, const uint
 #ifndef NO_PARTIALS
     __global float2 *to = (__global float2 *)(partials + (((size_t)at.part * at.tokens + at.first + row) *
                                                               GRADIENT_STRIDE +
-                                                          channel + lane % 4 * 2));
+                                                          at.head * HEAD_DIM + lane % 4 * 2));
     const bool there0 = row < at.length, there1 = row + 8 < at.length;
 #endif
 #if QUERY_ROWS == 0
@@ -133,8 +133,8 @@ INLINE void add_queries(__local float4 *query_sums, const uint added, const uint
 #else
     const float scale = as_float((uint)SCALE);
     const uint row0 = step * TILE_QUERIES;
-    store_rows(y + (X_OFFSET + (size_t)(at.first + row0) * X_STRIDE + channel), X_STRIDE, at.length - row0, sum, scale,
-               scale);
+    store_rows(y + (X_OFFSET + (size_t)(at.first + row0) * X_STRIDE + HEAD_AT(at.head, X_STRIDE)), X_STRIDE,
+               at.length - row0, sum, scale, scale);
 #endif
 }
 
@@ -181,9 +181,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             for (uint key0 = at.part * TILE_KEYS; key0 < at.length; key0 += PARTS * TILE_KEYS) {
                 mbarrier_wait(keys_free, keys_parity);
                 keys_parity ^= 1;
-                copy_rows(keys_at, w + (W_OFFSET + (size_t)(at.first + key0) * W_STRIDE + at.head * HEAD_DIM), W_STRIDE,
+                copy_rows(keys_at, w + (W_OFFSET + (size_t)(at.first + key0) * W_STRIDE + HEAD_AT(at.head, W_STRIDE)),
+                          W_STRIDE,
                           TILE_KEYS, at.length - key0, COPIERS, copier, false);
-                copy_rows(values_at, v + (V_OFFSET + (size_t)(at.first + key0) * V_STRIDE + at.head * HEAD_DIM),
+                copy_rows(values_at, v + (V_OFFSET + (size_t)(at.first + key0) * V_STRIDE + HEAD_AT(at.head, V_STRIDE)),
                           V_STRIDE, TILE_KEYS, at.length - key0, COPIERS, copier, false);
                 for (uint query0 = 0; query0 < at.length; query0 += TILE_QUERIES) {
                     /* What needs no place in the ring comes first. Queries beyond the sequence are zeros, and so is
@@ -202,7 +203,8 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
 #endif
                     mbarrier_wait(free + 8 * stage, parity);
                     copy_rows(queries_at + stage * QUERIES_BYTES,
-                              x + (X_OFFSET + (size_t)(at.first + query0) * X_STRIDE + at.head * HEAD_DIM), X_STRIDE,
+                              x + (X_OFFSET + (size_t)(at.first + query0) * X_STRIDE + HEAD_AT(at.head, X_STRIDE)),
+                              X_STRIDE,
                               TILE_QUERIES, queries, COPIERS, copier, false);
                     copy_rows(gradients_at + stage * QUERIES_BYTES,
                               gradient + ((size_t)(at.first + query0) * GRADIENT_STRIDE + at.head * HEAD_DIM),
@@ -354,9 +356,11 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             const uint there = keys > group * 64 ? keys - group * 64 : 0;
             const size_t token = at.first + key0 + group * 64;
             const float key_scale = as_float((uint)SCALE);
-            store_rows(y + (W_OFFSET + token * W_STRIDE + at.head * HEAD_DIM), W_STRIDE, there, key_sum, key_scale,
+            store_rows(y + (W_OFFSET + token * W_STRIDE + HEAD_AT(at.head, W_STRIDE)), W_STRIDE, there, key_sum,
+                       key_scale,
                        key_scale);
-            store_rows(y + (V_OFFSET + token * V_STRIDE + at.head * HEAD_DIM), V_STRIDE, there, value_sum, KEPT_SCALE,
+            store_rows(y + (V_OFFSET + token * V_STRIDE + HEAD_AT(at.head, V_STRIDE)), V_STRIDE, there, value_sum,
+                       KEPT_SCALE,
                        KEPT_SCALE);
         }
     }

@@ -9,6 +9,9 @@
 #ifndef HEAD_DIM
 #define HEAD_DIM 32
 #endif
+#ifndef HEADS_WHOLE
+#define HEADS_WHOLE 0
+#endif
 #ifndef SCALE
 #define SCALE 0x3f800000
 #endif
@@ -51,6 +54,8 @@ attention_dq(BATCH_ARGUMENT, INPUT_OF(float, partials), OUTPUT(y))
         }
         UNROLL
         for (uint c = 0; c < ACCESS; c++) sum[c] *= as_float((uint)SCALE);
-        STORE_ACCESS(y, X_OFFSET + token * X_STRIDE + at % ROW, sum);
+        const uint column =
+            HEADS_WHOLE ? HEAD_AT(at % ROW / HEAD_DIM, X_STRIDE) + at % HEAD_DIM : at % ROW;
+        STORE_ACCESS(y, X_OFFSET + token * X_STRIDE + column, sum);
     }
 }

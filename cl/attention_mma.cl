@@ -73,8 +73,8 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     const uint sequence = batch[entry], row0 = batch[entry + 1];
     const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
     const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
-    __global const storage *keys = w + W_OFFSET + first * W_STRIDE + head * HEAD_DIM;
-    __global const storage *values = v + V_OFFSET + first * V_STRIDE + head * HEAD_DIM;
+    __global const storage *keys = w + W_OFFSET + first * W_STRIDE + HEAD_AT(head, W_STRIDE);
+    __global const storage *values = v + V_OFFSET + first * V_STRIDE + HEAD_AT(head, V_STRIDE);
     const uint lane = local_number() % WARP, warp = local_number() / WARP;
     const uint base = SHARED_ADDRESS(tile);
     if (row0 >= length) return;
@@ -85,8 +85,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
 
     /* This lane's two queries, past the end the last one again. */
     const uint low = row0 + warp * 16 + lane / 4, high = low + 8;
-    __global const storage *x_low = x + X_OFFSET + (first + min(low, length - 1)) * X_STRIDE + head * HEAD_DIM;
-    __global const storage *x_high = x + X_OFFSET + (first + min(high, length - 1)) * X_STRIDE + head * HEAD_DIM;
+    __global const storage *x_low =
+        x + X_OFFSET + (first + min(low, length - 1)) * X_STRIDE + HEAD_AT(head, X_STRIDE);
+    __global const storage *x_high =
+        x + X_OFFSET + (first + min(high, length - 1)) * X_STRIDE + HEAD_AT(head, X_STRIDE);
     uint4 queries[STEPS];
     UNROLL for (uint s = 0; s < STEPS; s++)
     {
@@ -183,7 +185,8 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             UNROLL for (uint i = 0; i < 8; i++) o[i] = sum[(c + i / 2) * 4 + r * 2 + i % 2] / all;
             turn_quad(o, lane);
             if (row < length)
-                *(__global uint4 *)(y + Y_OFFSET + (first + row) * Y_STRIDE + head * HEAD_DIM + (c + lane % 4) * 8) =
+                *(__global uint4 *)(y + Y_OFFSET + (first + row) * Y_STRIDE + HEAD_AT(head, Y_STRIDE) +
+                                    (c + lane % 4) * 8) =
                     (uint4)(pack_halves(o[0], o[1]), pack_halves(o[2], o[3]), pack_halves(o[4], o[5]),
                             pack_halves(o[6], o[7]));
         }

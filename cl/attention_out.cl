@@ -12,6 +12,9 @@
 #ifndef HEAD_DIM
 #define HEAD_DIM 32
 #endif
+#ifndef HEADS_WHOLE
+#define HEADS_WHOLE 0
+#endif
 #ifndef SCALE
 #define SCALE 0x3f800000u /* 1 */
 #endif
@@ -89,8 +92,8 @@ void attention_out(BATCH_ARGUMENT
         {
             const uint row = first + min(row0 + r * 8 + lane / 4, length - 1);
             UNROLL for (uint p = 0; p < SHARES; p++)
-                queries[r][p] = *(__global const uint4 *)(x + X_OFFSET + row * X_STRIDE + head * HEAD_DIM + p * 32 +
-                                                          lane % 4 * 8);
+                queries[r][p] = *(__global const uint4 *)(x + X_OFFSET + row * X_STRIDE + HEAD_AT(head, X_STRIDE) +
+                                                          p * 32 + lane % 4 * 8);
         }
         float sum[CHUNKS * 4], largest[2] = {LOWEST, LOWEST}, total[2] = {0.0f, 0.0f};
         UNROLL for (uint i = 0; i < CHUNKS * 4; i++) sum[i] = 0.0f;
@@ -101,7 +104,7 @@ void attention_out(BATCH_ARGUMENT
             {
                 const uint number = lane + i * WARP, row = number / CHUNKS, chunk = number % CHUNKS;
                 copy_async(base + tile_chunk(row, chunk, CHUNKS),
-                           v + V_OFFSET + (first + key0 + row) * V_STRIDE + head * HEAD_DIM + chunk * 8,
+                           v + V_OFFSET + (first + key0 + row) * V_STRIDE + HEAD_AT(head, V_STRIDE) + chunk * 8,
                            key0 + row < length);
             }
             copy_commit();
@@ -112,8 +115,8 @@ void attention_out(BATCH_ARGUMENT
                 const uint row = first + min(key0 + j * 8 + lane / 4, length - 1);
                 UNROLL for (uint p = 0; p < SHARES; p++)
                 {
-                    const uint4 key = *(__global const uint4 *)(w + W_OFFSET + row * W_STRIDE + head * HEAD_DIM +
-                                                                p * 32 + lane % 4 * 8);
+                    const uint4 key = *(__global const uint4 *)(w + W_OFFSET + row * W_STRIDE +
+                                                                HEAD_AT(head, W_STRIDE) + p * 32 + lane % 4 * 8);
                     const uint4 low = queries[0][p], high = queries[1][p];
                     multiply_add(score + j * 4, (uint4)(low.x, high.x, low.y, high.y), key.x, key.y);
                     multiply_add(score + j * 4, (uint4)(low.z, high.z, low.w, high.w), key.z, key.w);

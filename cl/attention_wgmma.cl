@@ -163,14 +163,14 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             const uint sequence = batch[entry], row0 = batch[entry + 1];
             const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
             const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
-            __global const storage *key = w + (W_OFFSET + (size_t)first * W_STRIDE + head * HEAD_DIM);
-            __global const storage *value = v + (V_OFFSET + (size_t)first * V_STRIDE + head * HEAD_DIM);
+            __global const storage *key = w + (W_OFFSET + (size_t)first * W_STRIDE + HEAD_AT(head, W_STRIDE));
+            __global const storage *value = v + (V_OFFSET + (size_t)first * V_STRIDE + HEAD_AT(head, V_STRIDE));
             for (uint key0 = 0; key0 < length; key0 += TILE_KEYS) {
                 pending = await_free(keys_free + 8 * stage, parity, pending);
                 if (key0 == 0) {
                     pending = await_free(queries_free + 8 * (turn % 2), (turn / 2 + 1) % 2, pending);
                     copy_rows(queries_at + turn % 2 * QUERY_BYTES,
-                              x + (X_OFFSET + (size_t)(first + row0) * X_STRIDE + head * HEAD_DIM), X_STRIDE,
+                              x + (X_OFFSET + (size_t)(first + row0) * X_STRIDE + HEAD_AT(head, X_STRIDE)), X_STRIDE,
                               TILE_QUERIES, length - row0, COPIERS, copier, false);
                     if (copier == 0) places[turn % 2] = (uint4)(first, row0, length, head);
                 }
@@ -262,7 +262,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
         UNROLL
         for (uint h = 0; h < 2; h++) total[h] = quad_sum(total[h]);
         const uint begin = group * 64;
-        store_rows(y + (Y_OFFSET + (size_t)(first + place.y + begin) * Y_STRIDE + head * HEAD_DIM), Y_STRIDE,
+        store_rows(y + (Y_OFFSET + (size_t)(first + place.y + begin) * Y_STRIDE + HEAD_AT(head, Y_STRIDE)), Y_STRIDE,
                    rows > begin ? rows - begin : 0, sum, kept / total[0], kept / total[1]);
 #if LSE == LSE_WRITE
         UNROLL

@@ -13,6 +13,9 @@
 #ifndef HEAD_DIM
 #define HEAD_DIM 32
 #endif
+#ifndef HEADS_WHOLE
+#define HEADS_WHOLE 0
+#endif
 #ifndef X_STRIDE
 #define X_STRIDE HEAD_DIM
 #endif
@@ -63,12 +66,12 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(BATC
         const uint columns_end = SCORES ? min(columns_begin + TILE_N, length) : HEAD_DIM;
         const uint depth = SCORES ? HEAD_DIM : length;
         const uint x_stride = SCORES ? X_STRIDE : length;
-        const uint x_at = SCORES ? X_OFFSET + first * X_STRIDE + head * HEAD_DIM : scores_at;
+        const uint x_at = SCORES ? X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE) : scores_at;
         const bool wide_x = ALIGNED != 0 && (SCORES || (length % VECTOR == 0 && scores_at % VECTOR == 0));
         const uint y_stride = SCORES ? length : Y_STRIDE;
-        const uint y_at = SCORES ? scores_at : Y_OFFSET + first * Y_STRIDE + head * HEAD_DIM;
+        const uint y_at = SCORES ? scores_at : Y_OFFSET + first * Y_STRIDE + HEAD_AT(head, Y_STRIDE);
         const bool wide_y = ALIGNED != 0 && (!SCORES || (length % 4 == 0 && scores_at % 4 == 0));
-        const uint w_at = W_OFFSET + first * W_STRIDE + head * HEAD_DIM;
+        const uint w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(head, W_STRIDE);
 
         for (uint column0 = columns_begin; column0 < columns_end; column0 += TILE_N) {
             float4 sum[SUMS];

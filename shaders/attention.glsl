@@ -10,6 +10,7 @@
 
 layout(constant_id = CONST_HEADS) const uint HEADS = 1;
 layout(constant_id = CONST_HEAD_DIM) const uint HEAD_DIM = 32;
+layout(constant_id = CONST_HEADS_WHOLE) const uint HEADS_WHOLE = 0;
 layout(constant_id = CONST_SCALE) const uint SCALE = 0x3f800000u;
 layout(constant_id = CONST_X_STRIDE) const uint X_STRIDE = 32;
 layout(constant_id = CONST_X_OFFSET) const uint X_OFFSET = 0;

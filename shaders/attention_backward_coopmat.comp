@@ -343,9 +343,9 @@ void main()
     if (sequences == 0 || head >= HEADS) return;
     first = batch[batch[HEADER_AT_OFFSETS] + sequence];
     length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
-    x_at = X_OFFSET + first * X_STRIDE + head * HEAD_DIM;
-    w_at = W_OFFSET + first * W_STRIDE + head * HEAD_DIM;
-    v_at = V_OFFSET + first * V_STRIDE + head * HEAD_DIM;
+    x_at = X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE);
+    w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(head, W_STRIDE);
+    v_at = V_OFFSET + first * V_STRIDE + HEAD_AT(head, V_STRIDE);
     gradient_at = first * GRADIENT_STRIDE + head * HEAD_DIM;
     const uint key_tiles = (length + TILE_M - 1) / TILE_M, query_tiles = (length + QUERY_ROWS - 1) / QUERY_ROWS;
     for (uint tile = part; tile < key_tiles + query_tiles; tile += PARTS) {

@@ -9,6 +9,7 @@
 layout(constant_id = CONST_BATCHED) const uint BATCHED = BATCHED_SCORES;
 layout(constant_id = CONST_HEADS) const uint HEADS = 1;
 layout(constant_id = CONST_HEAD_DIM) const uint HEAD_DIM = 32;
+layout(constant_id = CONST_HEADS_WHOLE) const uint HEADS_WHOLE = 0;
 layout(constant_id = CONST_X_STRIDE) const uint X_STRIDE = 32;
 layout(constant_id = CONST_X_OFFSET) const uint X_OFFSET = 0;
 layout(constant_id = CONST_W_STRIDE) const uint W_STRIDE = 32;
@@ -46,12 +47,12 @@ void main()
         const uint columns_end = SCORES ? min(columns_begin + TILE_N, length) : HEAD_DIM;
         const uint depth = SCORES ? HEAD_DIM : length;
         const uint x_stride = SCORES ? X_STRIDE : length;
-        const uint x_at = SCORES ? X_OFFSET + first * X_STRIDE + head * HEAD_DIM : scores_at;
+        const uint x_at = SCORES ? X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE) : scores_at;
         const bool wide_x = ALIGNED != 0 && (SCORES || (length % VECTOR == 0 && scores_at % VECTOR == 0));
         const uint y_stride = SCORES ? length : Y_STRIDE;
-        const uint y_at = SCORES ? scores_at : Y_OFFSET + first * Y_STRIDE + head * HEAD_DIM;
+        const uint y_at = SCORES ? scores_at : Y_OFFSET + first * Y_STRIDE + HEAD_AT(head, Y_STRIDE);
         const bool wide_y = ALIGNED != 0 && (!SCORES || (length % 4 == 0 && scores_at % 4 == 0));
-        const uint w_at = W_OFFSET + first * W_STRIDE + head * HEAD_DIM;
+        const uint w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(head, W_STRIDE);
 
         for (uint column0 = columns_begin; column0 < columns_end; column0 += TILE_N) {
                 UNROLL

@@ -19,14 +19,14 @@ static uint64_t bucket(uint64_t rows)
 
 /* ---- choices and works as text ---- */
 
-/* Constants from 50 on are sizes of variants, but for one that says what a product does. */
+/* Constants from 50 on are sizes of variants, but for two that say what is computed. */
 static bool is_size(uint8_t id)
 {
     static const uint8_t sizes[] = {CONST_LOCAL_SIZE, CONST_TILE_M, CONST_TILE_N, CONST_TILE_K,    CONST_THREAD_M,
                                     CONST_THREAD_N,   CONST_TILE_V, CONST_PARTS,  CONST_PART_ROWS, CONST_GROUPS};
     for (size_t i = 0; i < sizeof sizes; i++)
         if (sizes[i] == id) return true;
-    return id > CONST_KEPT && id != CONST_NORM_Y;
+    return id > CONST_KEPT && id != CONST_NORM_Y && id != CONST_HEADS_WHOLE;
 }
 
 /* A group's second kernel takes these from its first. */
