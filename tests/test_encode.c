@@ -210,34 +210,41 @@ static void test_devices_agree(void **state)
     support_batch_free(&batch);
 }
 
-/* ---- embeddings do not depend on how weights lie ---- */
+/* ---- embeddings do not depend on how tensors lie ---- */
 
 static void test_layouts_agree(void **state)
 {
     (void)state;
-    static const char all[] = "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui,w_pooler=io";
+    /* As asked for, and as the session tells them. */
+    static const char *const layouts[][2] = {
+        {"w_lin1=ui,w_qkv=qhpi", ""},
+        {"w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui,w_pooler=io",
+         "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui,w_pooler=io"},
+        {"w_qkv=hqpi,qkv=bjhqp", "qkv=bjhqp"},
+    };
     const uint32_t lengths[] = {9, 40, 2, 0};
     wherry_batch batch = support_batch(lengths, 97, 2, 5);
     for (size_t d = 0; d < n_devices; d++)
         for (wherry_dtype type = WHERRY_DTYPE_F32; type <= WHERRY_DTYPE_F16; type++) {
-            float out[2][3 * 64];
-            for (int turned = 0; turned < 2; turned++) {
+            float out[3 * 64], first[3 * 64];
+            for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++) {
                 struct setup s = setup_make(NULL, NULL, devices[d],
                                             (wherry_session_desc){.max_tokens = 64,
                                                                   .dtype = type,
                                                                   .pool = WHERRY_POOL_POOLER,
                                                                   .normalize = 1,
-                                                                  .layouts = turned ? all : "w_lin1=ui,w_qkv=qhpi"});
+                                                                  .layouts = layouts[l][0]});
                 wherry_session_plan plan = {.struct_size = sizeof plan};
                 OK(s.context, wherry_session_query(s.session, &plan));
-                assert_string_equal(plan.layouts, turned ? all : "");
-                OK(s.context, wherry_encode(s.session, &batch, out[turned], 3 * 64));
+                assert_string_equal(plan.layouts, layouts[l][1]);
+                OK(s.context, wherry_encode(s.session, &batch, out, 3 * 64));
                 setup_free(&s);
+                if (!l) memcpy(first, out, sizeof first);
+                for (int i = 0; i < 3 * 64; i++)
+                    if (!(fabsf(out[i] - first[i]) < (type == WHERRY_DTYPE_F32 ? 2e-5f : 2e-3f)))
+                        fail_msg("%s dtype %d %s: value %d is %g, without layouts %g", devices[d], (int)type,
+                                 layouts[l][0], i, (double)out[i], (double)first[i]);
             }
-            for (int i = 0; i < 3 * 64; i++)
-                if (!(fabsf(out[0][i] - out[1][i]) < (type == WHERRY_DTYPE_F32 ? 2e-5f : 2e-3f)))
-                    fail_msg("%s dtype %d: value %d is %g with weights transposed, %g without", devices[d], (int)type,
-                             i, (double)out[1][i], (double)out[0][i]);
         }
     support_batch_free(&batch);
 }
@@ -257,8 +264,11 @@ static void test_bad_layouts(void **state)
         {"w_lin1=", "letters of w_lin1, ui"},
         {"w_lin1=ii", "letters of w_lin1, ui"},
         {"w_lin1=iux", "letters of w_lin1, ui"},
-        {"w_qkv=hqpi", "it lies as qhpi or as iqhp"},
+        {"w_qkv=hpqi", "its orders are qhpi, iqhp, hqpi, ihqp"},
         {"w_out=hpi,w_out=ihp", "twice"},
+        {"qkv=bhjqp", "its orders are bjqhp, bjhqp"},
+        {"w_qkv=hqpi", "a row of w_qkv"},
+        {"qkv=bjhqp,w_qkv=iqhp", "a row of w_qkv"},
         {"w_pooler=io", "not used here"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

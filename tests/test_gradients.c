@@ -197,7 +197,7 @@ static void test_products_apart(void **unused)
 }
 
 /* Weights that lie transposed, and slices of one that do. */
-static void test_turned(void **unused)
+static void test_orders(void **unused)
 {
     (void)unused;
     const uint32_t all = WEIGHT_BIT(WEIGHT_QKV) | WEIGHT_BIT(WEIGHT_OUT) | WEIGHT_BIT(WEIGHT_LIN1) |
@@ -212,6 +212,18 @@ static void test_turned(void **unused)
                                               .save = WHERRY_SAVE_DEFAULT,
                                               .qkv_parts = parts,
                                               .turned = all});
+        }
+    for (int turned = 0; turned < 2; turned++) /* Q, K and V of a head side by side */
+        for (int flash = 0; flash < 2; flash++) {
+            wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, flash);
+            check_all(&(struct graph_options){.config = &config,
+                                              .pool = WHERRY_POOL_MEAN,
+                                              .training = true,
+                                              .dropout = 0.2f,
+                                              .flash = flash,
+                                              .save = WHERRY_SAVE_DEFAULT,
+                                              .turned = turned ? WEIGHT_BIT(WEIGHT_QKV) : 0,
+                                              .heads_whole = true});
         }
 }
 
@@ -236,7 +248,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stacks), cmocka_unit_test(test_policies), cmocka_unit_test(test_products_apart),
-        cmocka_unit_test(test_turned), cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_orders), cmocka_unit_test(test_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

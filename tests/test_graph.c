@@ -531,13 +531,13 @@ static void test_forms(void **state)
                 const struct tensor *tensor = &g.tensors[t];
                 if (tensor->gradient_of < 0) continue;
                 const struct tensor *of = &g.tensors[tensor->gradient_of];
-                uint64_t rows = 0, columns = 0;
+                struct matrix_order order;
                 bool is = turned >= 0 && of->weight == orders[turned].weight;
                 assert_string_equal(tensor->dims, of->dims);
-                assert_int_equal(tensor_turned(&g, t, &rows, &columns), is);
-                if (is) assert_int_equal(rows * columns, tensor_row_length(&g, t));
-                if (is && of->weight == WEIGHT_LIN2) assert_int_equal(columns, 4096);
-                if (is && of->weight == WEIGHT_QKV) assert_int_equal(rows, 3072);
+                assert_int_equal(tensor_reordered(&g, t, &order), is);
+                if (is) assert_int_equal(order.rows * order.columns, tensor_row_length(&g, t));
+                if (is && of->weight == WEIGHT_LIN2) assert_int_equal(order.columns, 4096);
+                if (is && of->weight == WEIGHT_QKV) assert_int_equal(order.rows, 3072);
             }
             graph_destroy(&g);
         }
@@ -612,26 +612,85 @@ static void test_operand_sums_of_turned(void **state)
     }
 }
 
+/* With Q, K and V of a head side by side attention's calls differ in where heads begin alone; the weight's rows and the
+ * bias are in the order of the heads; Q alone is no matrix. */
+static void test_whole_heads(void **state)
+{
+    (void)state;
+    for (int plan = 0; plan < 2; plan++)
+        for (int whole = 0; whole < 2; whole++) {
+            struct graph g;
+            struct error e = {0};
+            struct group *groups;
+            int n, of_attention = 0, reordered = 0;
+            struct graph_options options = training_layer(one_layer(), !plan);
+            options.heads_whole = whole;
+            make(&g, &options);
+            assert_true(groups_create(&g, plan_find(plan ? "unfused" : "flash", &e), NULL, &groups, &n, &e));
+            for (int i = 0; i < n; i++) {
+                struct call calls[GROUP_MAX_CALLS];
+                int count;
+                assert_true(group_calls(&g, &groups[i], calls, &count, &e));
+                for (int c = 0; c < count; c++) {
+                    bool stack = !strncmp(calls[c].kernel, "attention", 9) || !strcmp(calls[c].kernel, "bgemm");
+                    assert_int_equal(call_get(&calls[c], CONST_HEADS_WHOLE, 0), stack && whole);
+                    of_attention += stack;
+                    if (strcmp(calls[c].kernel, "attention")) continue;
+                    assert_int_equal(call_get(&calls[c], CONST_X_STRIDE, 0), 3072);
+                    assert_int_equal(call_get(&calls[c], CONST_W_OFFSET, 0), whole ? 64 : 1024);
+                    assert_int_equal(call_get(&calls[c], CONST_V_OFFSET, 0), whole ? 128 : 2048);
+                    assert_int_equal(call_get(&calls[c], CONST_Y_STRIDE, 0), 1024);
+                }
+            }
+            assert_int_equal(of_attention, plan ? 6 : 3);
+            for (int t = 0; t < g.n_tensors; t++) {
+                struct matrix_order order;
+                if (!tensor_reordered(&g, t, &order)) continue;
+                reordered++;
+                assert_false(order.turned);
+                assert_int_equal(order.rows, 3072);
+                assert_int_equal(matrix_order_row(&order, 0), 0);
+                assert_int_equal(matrix_order_row(&order, 64), 1024);           /* K of the first head */
+                assert_int_equal(matrix_order_row(&order, 3 * 64 + 1), 64 + 1); /* Q of the second */
+            }
+            assert_int_equal(reordered, whole ? 4 : 0); /* the weight, the bias, and their gradients */
+            host_free(&support_host, groups);
+            graph_destroy(&g);
+            options.qkv_parts = 2;
+            if (whole) assert_false(graph_create(&support_host, &options, &g, &e));
+        }
+}
+
 static void test_orders_as_text(void **state)
 {
     (void)state;
-    char text[WEIGHT_ORDERS_TEXT], all[WEIGHT_ORDERS_TEXT] = "";
+    char text[ORDERS_TEXT], all[ORDERS_TEXT] = "";
     struct error e = {0};
-    uint32_t turned, sum = 0;
-    assert_true(weight_orders_read(NULL, &turned, &e) && turned == 0);
+    struct graph_options options = {0};
+    uint32_t sum = 0;
+    assert_true(orders_read(NULL, &options, &e) && options.turned == 0 && !options.heads_whole);
     for (int w = 0; w < ORDERS; w++) {
-        assert_true(weight_orders_read(orders[w].text, &turned, &e));
-        assert_int_equal(turned, WEIGHT_BIT(orders[w].weight));
-        weight_orders_text(turned, text);
+        assert_true(orders_read(orders[w].text, &options, &e));
+        assert_int_equal(options.turned, WEIGHT_BIT(orders[w].weight));
+        orders_text(options.turned, options.heads_whole, text);
         assert_string_equal(text, orders[w].text);
         snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", w ? "," : "", orders[w].text);
-        sum |= turned;
+        sum |= options.turned;
     }
-    assert_true(weight_orders_read(all, &turned, &e) && turned == sum);
-    weight_orders_text(sum, text);
+    assert_true(orders_read(all, &options, &e) && options.turned == sum && !options.heads_whole);
+    orders_text(sum, false, text);
     assert_string_equal(text, all);
-    assert_false(weight_orders_read("w_qkv=hqpi", &turned, &e));
-    assert_int_equal(e.status, WHERRY_STATUS_INVALID_ARGUMENT);
+    assert_true(orders_read("w_qkv=ihqp,w_lin1=iu,qkv=bjhqp", &options, &e) && options.heads_whole);
+    orders_text(options.turned, true, text);
+    assert_string_equal(text, "qkv=bjhqp,w_qkv=ihqp,w_lin1=iu");
+    orders_text(sum, true, text);
+    assert_true(orders_read(text, &options, &e) && options.heads_whole && options.turned == sum);
+    static const char *const bad[] = {"w_qkv=pqhi", "w_qkv=hqpi", "qkv=bjhqp,w_qkv=qhpi", "qkv=jbqhp", "qkv=bjqph"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        e = (struct error){0};
+        assert_false(orders_read(bad[i], &options, &e));
+        assert_int_equal(e.status, WHERRY_STATUS_INVALID_ARGUMENT);
+    }
 }
 
 /* The einsum of attention scores and of a product, on numbers small enough to do by hand. */
@@ -777,6 +836,7 @@ int main(void)
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_einsums_as_they_lie),
         cmocka_unit_test(test_operand_sums_of_turned),
+        cmocka_unit_test(test_whole_heads),
         cmocka_unit_test(test_orders_as_text),
         cmocka_unit_test(test_references),
         cmocka_unit_test(test_bad_configs),

@@ -56,9 +56,9 @@ static const struct shape shapes[] = {
 
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
 
-/* How weights lie: as the model has them, all of them transposed ("" here: the pooler's where there is one), each by
- * itself. */
-static const char *const layouts[] = {NULL, "", "w_qkv=iqhp", "w_out=hpi", "w_lin1=iu", "w_lin2=ui"};
+/* How tensors lie: as the model has them, all weights transposed ("" here: the pooler's where there is one), each by
+ * itself, Q, K and V of a head side by side. */
+static const char *const layouts[] = {NULL, "", "w_qkv=iqhp", "w_out=hpi", "w_lin1=iu", "w_lin2=ui", "qkv=bjhqp"};
 enum { LAYOUTS = sizeof layouts / sizeof *layouts, ALL_TURNED = 1 };
 
 static const char *layouts_of(size_t layout, const struct shape *s)

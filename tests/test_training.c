@@ -375,12 +375,15 @@ static void add_all(const char *device, size_t golden, bool fast, bool slow)
                 add(test_golden, products == 2 ? "golden-qk" : "golden-q-k-v", name, device, plan_names[p], type,
                     WHERRY_SAVE_DEFAULT)
                     ->qkv_products = products;
-            /* Weights transposed: what is given and read back stays as it was. */
+            /* Tensors in other orders: what is given and read back stays as it was. */
             bool turned = golden == 4 || !strcmp(name, "model-pooler");
             if (turned && (fast || p == 0))
                 add(test_golden, "golden-turned", name, device, plan_names[p], type, WHERRY_SAVE_DEFAULT)->layouts =
                     golden == 4 ? "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui"
-                                : "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui,w_pooler=io";
+                                : "qkv=bjhqp,w_qkv=ihqp,w_out=hpi,w_lin1=iu,w_lin2=ui,w_pooler=io";
+            if (golden == 1 && (fast || p == 0))
+                add(test_golden, "golden-heads", name, device, plan_names[p], type, WHERRY_SAVE_DEFAULT)->layouts =
+                    "qkv=bjhqp";
             for (uint32_t products = 2; products <= 3 && golden == 0 && fast; products++) {
                 struct test_case *apart = add(test_golden, products == 2 ? "turned-qk" : "turned-q-k-v", name, device,
                                               plan_names[p], type, WHERRY_SAVE_DEFAULT);

@@ -59,34 +59,44 @@ static void converts(void **state)
     }
 }
 
-/* Three parts of a matrix of odd sizes, in one go and in pieces of its columns. */
-static void turns(void **state)
+/* Three parts of a matrix of odd sizes in every order, in one go and in pieces. */
+static void reorders(void **state)
 {
     (void)state;
-    enum { PART_ROWS = 37, ROWS = 3 * PART_ROWS, COLUMNS = 53 };
+    enum { HEADS = 7, CHANNELS = 5, PART_ROWS = HEADS * CHANNELS, ROWS = 3 * PART_ROWS, COLUMNS = 53 };
     static float values[ROWS * COLUMNS], out[ROWS * COLUMNS], back[ROWS * COLUMNS];
-    static float strip[WEIGHT_STRIP * COLUMNS];
+    static float strip[ORDER_STRIP * COLUMNS];
     static uint16_t half[ROWS * COLUMNS];
     struct weight_part parts[3];
+    struct matrix_order order = {.rows = ROWS, .columns = COLUMNS};
     for (int i = 0; i < ROWS * COLUMNS; i++) values[i] = (float)(i % 1999) - 999.5f; /* exact in f16 */
     for (int i = 0; i < 3; i++)
         parts[i] = (struct weight_part){values + i * PART_ROWS * COLUMNS, WEIGHT_TYPE_F32, PART_ROWS * COLUMNS};
-    for (uint64_t step = 1; step <= COLUMNS; step += 26) {
-        for (uint64_t first = 0; first < COLUMNS; first += step) {
-            uint64_t count = COLUMNS - first < step ? COLUMNS - first : step;
-            assert_true(weight_convert_turned(parts, ROWS, COLUMNS, first, count, false, strip, out + first * ROWS));
-            assert_true(weight_convert_turned(parts, ROWS, COLUMNS, first, count, true, strip, half + first * ROWS));
-        }
-        for (int r = 0; r < ROWS; r++)
-            for (int c = 0; c < COLUMNS; c++) {
-                assert_true(out[c * ROWS + r] == values[r * COLUMNS + c]);
-                assert_true(half_to_float(half[c * ROWS + r]) == values[r * COLUMNS + c]);
+    for (int kind = 1; kind < 4; kind++) {
+        order.turned = kind & 1;
+        order.heads = kind & 2 ? HEADS : 0;
+        order.channels = CHANNELS;
+        int outer = order.turned ? COLUMNS : ROWS, inner = ROWS * COLUMNS / outer;
+        for (int step = 1; step <= outer; step += 26) {
+            for (int first = 0; first < outer; first += step) {
+                uint64_t count = (uint64_t)(outer - first < step ? outer - first : step), at = (uint64_t)first;
+                assert_true(weight_convert_order(parts, &order, at, count, false, strip, out + first * inner));
+                assert_true(weight_convert_order(parts, &order, at, count, true, strip, half + first * inner));
             }
+            for (int r = 0; r < ROWS; r++) {
+                int there = (r / CHANNELS % 3 * HEADS + r / CHANNELS / 3) * CHANNELS + r % CHANNELS;
+                for (int c = 0; c < COLUMNS; c++) {
+                    int at = order.turned ? c * ROWS + r : r * COLUMNS + c;
+                    float want = values[(order.heads ? there : r) * COLUMNS + c];
+                    assert_true(out[at] == want && half_to_float(half[at]) == want);
+                }
+            }
+        }
+        floats_from_order(&order, out, back);
+        assert_memory_equal(back, values, sizeof values);
     }
-    floats_turn(out, COLUMNS, ROWS, back);
-    assert_memory_equal(back, values, sizeof values);
     values[ROWS * COLUMNS - 1] = 1e6f;
-    assert_false(weight_convert_turned(parts, ROWS, COLUMNS, 0, COLUMNS, true, strip, half));
+    assert_false(weight_convert_order(parts, &order, 0, COLUMNS, true, strip, half));
 }
 
 /* ---- random models ---- */
@@ -206,7 +216,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(converts),
-        cmocka_unit_test(turns),
+        cmocka_unit_test(reorders),
         cmocka_unit_test(makes_random_models),
         cmocka_unit_test(names_shapes),
         cmocka_unit_test(refuses_impossible_shapes),

@@ -168,7 +168,7 @@ static const void *tensor_bytes_of(int tensor, void *user) { return argument_byt
 static void tensor_store(const struct graph *g, const struct batch_shape *batch, int tensor, bool f16,
                          const double *values, unsigned char *bytes)
 {
-    size_t length = tensor_row_together(g, tensor), stride = tensor_row_stride(g, tensor),
+    size_t length = tensor_slice_length(g, tensor), stride = tensor_slice_stride(g, tensor),
            offset = tensor_row_offset(g, tensor), n = (size_t)tensor_elements(g, batch, tensor),
            element = f16 && !g->tensors[tensor].f32 ? 2 : 4;
     if (g->tensors[tensor].parent < 0) length = stride = n;

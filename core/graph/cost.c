@@ -48,6 +48,12 @@ static const char *slice_letters(const struct graph *g, int tensor)
 
 uint32_t tensor_row_stride(const struct graph *g, int tensor)
 {
+    if (g->tensors[tensor].parent < 0) return tensor_row_length(g, tensor);
+    return letters_volume(g, strpbrk(g->tensors[tensor_owner(g, tensor)].dims, "qh"));
+}
+
+uint32_t tensor_slice_stride(const struct graph *g, int tensor)
+{
     return g->tensors[tensor].parent >= 0 ? letters_volume(g, slice_letters(g, tensor)) : tensor_row_length(g, tensor);
 }
 
@@ -57,21 +63,35 @@ uint32_t tensor_row_offset(const struct graph *g, int tensor)
     return t->parent >= 0 ? t->slice * letters_volume(g, slice_letters(g, tensor) + 1) : 0;
 }
 
-uint32_t tensor_row_together(const struct graph *g, int tensor)
+uint32_t tensor_slice_length(const struct graph *g, int tensor)
 {
     const struct tensor *t = &g->tensors[tensor];
     if (t->parent < 0) return tensor_row_length(g, tensor);
     return letters_volume(g, t->dims + (slice_letters(g, tensor) - g->tensors[t->parent].dims));
 }
 
-bool tensor_turned(const struct graph *g, int tensor, uint64_t *rows, uint64_t *columns)
+bool tensor_reordered(const struct graph *g, int tensor, struct matrix_order *out)
 {
     const struct tensor *t = &g->tensors[tensor];
-    if (!t->model_dims) return false;
-    const char *inner = strchr(t->model_dims, t->dims[0]); /* the letters that are the outer ones here */
-    *columns = letters_volume(g, inner);
-    *rows = letters_volume(g, t->model_dims) / *columns;
+    const char *model = t->model_dims, *dims = t->dims;
+    if (!model) return false;
+    bool whole = model[0] == 'q' && strchr(dims, 'h') < strchr(dims, 'q');
+    /* Where the letters of a row begin in the model; a bias has none. */
+    const char *inner = strchr(model, whole ? 'i' : dims[0]);
+    *out = (struct matrix_order){.columns = inner ? letters_volume(g, inner) : 1,
+                                 .turned = inner && *inner == dims[0],
+                                 .heads = whole ? g->dims.of['h'] : 0,
+                                 .channels = whole ? g->dims.of['p'] : 0};
+    out->rows = letters_volume(g, model) / out->columns;
     return true;
+}
+
+uint64_t matrix_order_row(const struct matrix_order *order, uint64_t row)
+{
+    if (!order->heads) return row;
+    uint64_t stack = order->rows / order->heads / order->channels, p = row % order->channels,
+             q = row / order->channels % stack, h = row / order->channels / stack;
+    return (q * order->heads + h) * order->channels + p;
 }
 
 /* ---- operands ---- */
@@ -391,6 +411,7 @@ static void split_attention(struct call calls[GROUP_MAX_CALLS], int *count)
     second->launch = LAUNCH_ELEMENTS;
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
         call_set(second, shared[i], call_get(first, shared[i], 0));
+    if (call_get(first, CONST_HEADS_WHOLE, 0)) call_set(second, CONST_HEADS_WHOLE, 1);
     call_set(second, CONST_N, call_get(first, CONST_HEADS, 1) * call_get(first, CONST_HEAD_DIM, 1));
     for (int i = 0; i < first->n_arguments; i++)
         if (first->arguments[i].slot == SLOT_Y) call_add(second, SLOT_Y, true, first->arguments[i].tensor);

@@ -123,7 +123,7 @@ bool einsum_reference(const struct graph *g, const struct op *o, const struct ba
     char letters[16], operand[3][16];
     int n = einsum_letters(o->einsum, letters);
     for (int t = 0; t < 3; t++) einsum_operand(o->einsum, t, operand[t]);
-    size_t length_out = tensor_row_together(g, o->out[0]), stride_out = tensor_row_stride(g, o->out[0]);
+    size_t length_out = tensor_slice_length(g, o->out[0]), stride_out = tensor_slice_stride(g, o->out[0]);
     double *out = v->of[tensor_owner(g, o->out[0])] + tensor_row_offset(g, o->out[0]);
     for (size_t r = 0; r < (size_t)tensor_elements(g, b, o->out[0]) / length_out; r++) /* its slice of wider rows */
         memset(out + r * stride_out, 0, length_out * sizeof *out);

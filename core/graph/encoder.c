@@ -13,24 +13,25 @@ struct tensor_row {
     enum weight weight;
     int parent, slice; /* parent 0 (X): none, because nothing is a slice of X */
     bool f32;
-    int gradient_of;    /* a weight; 0 (X): none */
-    const char *turned; /* of matrices: dims of the transposition */
+    int gradient_of;                  /* a weight; 0 (X): none */
+    const char *turned;               /* of matrices: dims of the transposition */
+    const char *whole, *whole_turned; /* dims where Q, K and V of a head lie side by side */
 };
 
 static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [X] = {"x", "bji"},
-    [W_QKV] = {"w_qkv", "qhpi", WEIGHT_QKV, .turned = "iqhp"},
+    [W_QKV] = {"w_qkv", "qhpi", WEIGHT_QKV, .turned = "iqhp", .whole = "hqpi", .whole_turned = "ihqp"},
     [W_QK] = {"w_qk", "rhpi", WEIGHT_QKV, W_QKV, 0, .turned = "irhp"},
     [W_Q] = {"w_q", "hpi", WEIGHT_QKV, W_QKV, 0, .turned = "ihp"},
     [W_K] = {"w_k", "hpi", WEIGHT_QKV, W_QKV, 1, .turned = "ihp"},
     [W_V] = {"w_v", "hpi", WEIGHT_QKV, W_QKV, 2, .turned = "ihp"},
-    [B_QKV] = {"b_qkv", "qhp", WEIGHT_QKV_BIAS},
-    [QKV_RAW] = {"qkv_raw", "bjqhp"},
+    [B_QKV] = {"b_qkv", "qhp", WEIGHT_QKV_BIAS, .whole = "hqp"},
+    [QKV_RAW] = {"qkv_raw", "bjqhp", .whole = "bjhqp"},
     [QK_RAW] = {"qk_raw", "bjrhp", .parent = QKV_RAW, .slice = 0},
     [Q_RAW] = {"q_raw", "bjhp", .parent = QKV_RAW, .slice = 0},
     [K_RAW] = {"k_raw", "bjhp", .parent = QKV_RAW, .slice = 1},
     [V_RAW] = {"v_raw", "bjhp", .parent = QKV_RAW, .slice = 2},
-    [QKV_ALL] = {"qkv", "bjqhp"},
+    [QKV_ALL] = {"qkv", "bjqhp", .whole = "bjhqp"},
     [Q] = {"q", "bjhp", .parent = QKV_ALL, .slice = 0},
     [K] = {"k", "bkhp", .parent = QKV_ALL, .slice = 1},
     [V] = {"v", "bkhp", .parent = QKV_ALL, .slice = 2},
@@ -82,7 +83,7 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [D_ALPHA_DROPPED] = {"d_alpha_dropped", "bhjk"},
     [D_ALPHA] = {"d_alpha", "bhjk"},
     [D_BETA] = {"d_beta", "bhjk"},
-    [D_QKV] = {"d_qkv", "bjqhp"},
+    [D_QKV] = {"d_qkv", "bjqhp", .whole = "bjhqp"},
     [D_Q] = {"d_q", "bjhp", .parent = D_QKV, .slice = 0},
     [D_K] = {"d_k", "bkhp", .parent = D_QKV, .slice = 1},
     [D_V] = {"d_v", "bkhp", .parent = D_QKV, .slice = 2},
@@ -97,12 +98,12 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [D_ATT] = {"d_att", "bji"},
     [D_ATTN] = {"d_attn", "bji"},
     [DX] = {"d_x", "bji"},
-    [DW_QKV] = {"dw_qkv", "qhpi", .gradient_of = W_QKV, .turned = "iqhp"},
+    [DW_QKV] = {"dw_qkv", "qhpi", .gradient_of = W_QKV, .turned = "iqhp", .whole = "hqpi", .whole_turned = "ihqp"},
     [DW_QK] = {"dw_qk", "rhpi", .parent = DW_QKV, .slice = 0, .turned = "irhp"},
     [DW_Q] = {"dw_q", "hpi", .parent = DW_QKV, .slice = 0, .turned = "ihp"},
     [DW_K] = {"dw_k", "hpi", .parent = DW_QKV, .slice = 1, .turned = "ihp"},
     [DW_V] = {"dw_v", "hpi", .parent = DW_QKV, .slice = 2, .turned = "ihp"},
-    [DB_QKV] = {"db_qkv", "qhp", .gradient_of = B_QKV},
+    [DB_QKV] = {"db_qkv", "qhp", .gradient_of = B_QKV, .whole = "hqp"},
     [DW_OUT] = {"dw_out", "ihp", .gradient_of = W_OUT, .turned = "hpi"},
     [DB_OUT] = {"db_out", "i", .gradient_of = B_OUT},
     [DG1] = {"d_gamma1", "i", .gradient_of = G1},
@@ -178,7 +179,7 @@ static const struct op_row pre_layernorm[] = {
 /* Those whose order can be chosen, NULL past the last. */
 static const struct tensor_row *choosable(size_t index)
 {
-    static const int places[] = {W_QKV, W_OUT, W_LIN1, W_LIN2};
+    static const int places[] = {QKV_ALL, W_QKV, W_OUT, W_LIN1, W_LIN2};
     enum { PLACES = sizeof places / sizeof *places };
     return index < PLACES ? &layer_tensors[places[index]] : index == PLACES ? &tensor_pooler : NULL;
 }
@@ -191,6 +192,12 @@ static const struct tensor_row *choosable_named(const char *name, size_t length)
     return NULL;
 }
 
+static const char *row_order(const struct tensor_row *row, bool turned, bool whole)
+{
+    if (whole && (turned ? row->whole_turned : row->whole)) return turned ? row->whole_turned : row->whole;
+    return turned ? row->turned : row->dims;
+}
+
 /* Whether the word has the same letters as `letters`, each once. */
 static bool same_letters(const char *letters, const char *word, size_t length)
 {
@@ -200,8 +207,27 @@ static bool same_letters(const char *letters, const char *word, size_t length)
     return true;
 }
 
+/* What was read so far. */
+struct orders {
+    uint32_t named, turned, whole; /* by WEIGHT_BIT; WEIGHT_NONE is that of Q, K and V themselves */
+};
+
+/* "qhpi, iqhp, hqpi, ihqp" */
+static void orders_list(const struct tensor_row *row, char *text, size_t size)
+{
+    const char *all[] = {row->dims, row->turned, row->whole, row->whole_turned};
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]) at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", all[i]);
+}
+
+static bool is_order(const char *order, const char *word, size_t length)
+{
+    return order && strlen(order) == length && !strncmp(order, word, length);
+}
+
 /* One "name=letters". */
-static bool order_read(const char *word, size_t length, uint32_t *turned, uint32_t *named, struct error *e)
+static bool order_read(const char *word, size_t length, struct orders *out, struct error *e)
 {
     const char *equals = memchr(word, '=', length);
     int shown = (int)(length < 40 ? length : 40);
@@ -210,56 +236,69 @@ static bool order_read(const char *word, size_t length, uint32_t *turned, uint32
                     "layouts: \"%.*s\" is no name=letters, as in w_lin1=iu,w_lin2=ui", shown, word);
     const struct tensor_row *row = choosable_named(word, (size_t)(equals - word));
     const char *order = equals + 1;
-    size_t n = length - (size_t)(order - word);
+    size_t n = length - (size_t)(order - word), name = (size_t)(equals - word);
     if (!row)
         return fail(
             e, WHERRY_STATUS_INVALID_ARGUMENT,
-            "layouts: no tensor \"%.*s\" has an order to choose: w_qkv, w_out, w_lin1, w_lin2 and w_pooler have",
-            (int)strcspn(word, "=") < shown ? (int)strcspn(word, "=") : shown, word);
+            "layouts: no tensor \"%.*s\" has an order to choose: qkv, w_qkv, w_out, w_lin1, w_lin2 and w_pooler "
+            "have",
+            name < 40 ? (int)name : 40, word);
     if (!same_letters(row->dims, order, n))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: \"%.*s\" is no order of the letters of %s, %s",
                     n < 40 ? (int)n : 40, order, row->name, row->dims);
-    bool other = !strncmp(row->turned, order, n);
-    if (!other && strncmp(row->dims, order, n))
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: no kernel runs %s as %.*s: it lies as %s or as %s",
-                    row->name, (int)n, order, row->dims, row->turned);
-    if (*named & WEIGHT_BIT(row->weight))
+    bool turned = is_order(row->turned, order, n) || is_order(row->whole_turned, order, n);
+    bool whole = is_order(row->whole, order, n) || is_order(row->whole_turned, order, n);
+    char list[64];
+    orders_list(row, list, sizeof list);
+    if (!turned && !whole && !is_order(row->dims, order, n))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: no kernel runs %s as %.*s; its orders are %s",
+                    row->name, (int)n, order, list);
+    if (out->named & WEIGHT_BIT(row->weight))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: %s is there twice", row->name);
-    *named |= WEIGHT_BIT(row->weight);
-    if (other) *turned |= WEIGHT_BIT(row->weight);
+    out->named |= WEIGHT_BIT(row->weight);
+    if (turned) out->turned |= WEIGHT_BIT(row->weight);
+    if (whole) out->whole |= WEIGHT_BIT(row->weight);
     return true;
 }
 
-bool weight_orders_read(const char *text, uint32_t *turned, struct error *e)
+bool orders_read(const char *text, struct graph_options *options, struct error *e)
 {
-    uint32_t named = 0;
-    *turned = 0;
+    struct orders read = {0};
     for (const char *word = text; word;) {
         size_t length = strcspn(word, ",");
-        TRY(order_read(word, length, turned, &named, e));
+        TRY(order_read(word, length, &read, e));
         word = word[length] ? word + length + 1 : NULL;
     }
+    options->turned = read.turned;
+    options->heads_whole = read.whole & WEIGHT_BIT(WEIGHT_NONE);
+    bool weight_whole = read.whole & WEIGHT_BIT(WEIGHT_QKV);
+    if (read.named & WEIGHT_BIT(WEIGHT_QKV) && weight_whole != options->heads_whole)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "layouts: a row of w_qkv makes a column of qkv: with qkv=bjqhp it is qhpi or iqhp, with qkv=bjhqp "
+                    "hqpi or ihqp");
     return true;
 }
 
-void weight_orders_text(uint32_t turned, char text[WEIGHT_ORDERS_TEXT])
+void orders_text(uint32_t turned, bool heads_whole, char text[ORDERS_TEXT])
 {
     const struct tensor_row *row;
     size_t at = 0;
     *text = 0;
-    for (size_t i = 0; (row = choosable(i)); i++)
-        if (turned & WEIGHT_BIT(row->weight))
-            at +=
-                (size_t)snprintf(text + at, WEIGHT_ORDERS_TEXT - at, "%s%s=%s", at ? "," : "", row->name, row->turned);
+    for (size_t i = 0; (row = choosable(i)); i++) {
+        bool is_turned = row->weight && turned & WEIGHT_BIT(row->weight);
+        if (is_turned || (!row->weight && heads_whole))
+            at += (size_t)snprintf(text + at, ORDERS_TEXT - at, "%s%s=%s", at ? "," : "", row->name,
+                                   row_order(row, is_turned, heads_whole));
+    }
 }
 
 /* A weight that is not there has no order. */
 static bool turned_are_there(const struct graph *g, uint32_t turned, struct error *e)
 {
-    char text[WEIGHT_ORDERS_TEXT];
+    char text[ORDERS_TEXT];
     for (int t = 0; t < g->n_tensors; t++) turned &= ~WEIGHT_BIT(g->tensors[t].weight);
     if (!turned) return true;
-    weight_orders_text(turned, text);
+    orders_text(turned, false, text);
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: %s is of a weight that is not used here", text);
 }
 
@@ -379,9 +418,10 @@ int builder_layer_tensor(struct builder *b, int layer, int at)
     int *made = b->made[layer];
     if (made[at] >= 0) return made[at];
     const struct tensor_row *row = &layer_tensors[at];
-    bool turned = row_turned(b, row);
-    struct tensor t = {.dims = turned ? row->turned : row->dims,
-                       .model_dims = turned ? row->dims : NULL,
+    const char *dims = row_order(row, row_turned(b, row), b->options->heads_whole);
+    bool of_model = row->weight || row->gradient_of;
+    struct tensor t = {.dims = dims,
+                       .model_dims = of_model && dims != row->dims ? row->dims : NULL,
                        .role = row->weight ? TENSOR_WEIGHT : TENSOR_VALUE,
                        .weight = row->weight,
                        .layer = layer,
@@ -509,6 +549,9 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
                     "an encoder of %u layers, %u channels, %u heads, %u feed-forward channels: each must be positive, "
                     "and the heads must divide the channels",
                     c->layers, c->hidden, c->heads, c->feed_forward);
+    if (options->heads_whole && options->qkv_parts > 1)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "layouts: qkv=bjhqp is for Q, K and V as one product, not for %u", options->qkv_parts);
     out->dims.of['q'] = 3;
     out->dims.of['r'] = 2;
     out->dims.of['h'] = c->heads;

@@ -73,7 +73,7 @@ struct tensor {
     char name[48];
     const char *dims; /* letters in the order of memory, the last one contiguous */
     /* Of weights and their gradients: the letters in the order of the model's files, which is the caller's, where dims
-     * are its transposition. NULL: dims are in that order. */
+     * are another. NULL: dims are in that order. */
     const char *model_dims;
     enum tensor_role role;
     enum weight weight;
@@ -249,6 +249,7 @@ struct graph_options {
     wherry_save save;   /* training: what is kept for the backward pass, not DEFAULT */
     uint32_t qkv_parts; /* 0 or 1: Q, K, V as one product; 2: Q and K as one; 3: three products */
     uint32_t turned;    /* WEIGHT_BIT of weights that lie transposed, and their gradients with them */
+    bool heads_whole;   /* Q, K and V of a head lie side by side, in the weight's rows and the bias, too */
 };
 
 #define WEIGHT_BIT(weight) (1u << (weight))
@@ -256,11 +257,12 @@ struct graph_options {
 bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e);
 void graph_destroy(struct graph *graph); /* accepts a zeroed one */
 
-/* Orders of weights as text, "w_lin1=iu,w_lin2=ui", to graph_options.turned; NULL: all as in the model's files. */
-bool weight_orders_read(const char *text, uint32_t *turned, struct error *e);
-enum { WEIGHT_ORDERS_TEXT = 80 };
-/* The other way round: those that are not the model's. */
-void weight_orders_text(uint32_t turned, char text[WEIGHT_ORDERS_TEXT]);
+/* Orders of tensors as text, "w_lin1=iu,w_lin2=ui", to graph_options.turned and heads_whole; NULL: all as in the
+ * model's files. */
+bool orders_read(const char *text, struct graph_options *options, struct error *e);
+enum { ORDERS_TEXT = 80 };
+/* The other way round: those that are not the usual ones. */
+void orders_text(uint32_t turned, bool heads_whole, char text[ORDERS_TEXT]);
 
 /* ---- derived ---- */
 
@@ -270,15 +272,26 @@ uint64_t tensor_elements(const struct graph *g, const struct batch_shape *b, int
 /* The tensor that owns the memory: itself, or the parent of a slice. */
 int tensor_owner(const struct graph *g, int tensor);
 /* Elements from one row (of the leading b, j or k letters) to the next, and before the first one: for slices and whole
- * tensors. Rows of a slice of a weight are of the letters before q. */
+ * tensors. Rows of a slice of a weight are of the letters before the stack's. */
 uint32_t tensor_row_stride(const struct graph *g, int tensor);
 uint32_t tensor_row_offset(const struct graph *g, int tensor);
 /* Elements of one row: the letters that are not b, j, k. */
 uint32_t tensor_row_length(const struct graph *g, int tensor);
-/* Of these, how many lie side by side: of a slice those of one of its owner's rows, else all. */
-uint32_t tensor_row_together(const struct graph *g, int tensor);
-/* Whether the tensor is the transposition of what the model's files and the caller have, a matrix of this size. */
-bool tensor_turned(const struct graph *g, int tensor, uint64_t *rows, uint64_t *columns);
+/* Of these, how many lie side by side, and elements from one such stretch to the next: other slices lie between a
+ * slice's. */
+uint32_t tensor_slice_length(const struct graph *g, int tensor);
+uint32_t tensor_slice_stride(const struct graph *g, int tensor);
+
+/* How a weight or its gradient lies, seen from the model's files and the caller: there it is [rows][columns]. */
+struct matrix_order {
+    uint64_t rows, columns;
+    bool turned;              /* it lies [columns][rows] */
+    uint64_t heads, channels; /* rows are [q][h][p] there and [h][q][p] here; heads 0: in the same order */
+};
+/* False: it lies as it does there. */
+bool tensor_reordered(const struct graph *g, int tensor, struct matrix_order *out);
+/* The row that is number `row` here, by its number there. */
+uint64_t matrix_order_row(const struct matrix_order *order, uint64_t row);
 double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o);
 /* Bytes of an element of this tensor, `storage` being those of the session's type. */
 size_t tensor_element_bytes(const struct graph *g, int tensor, size_t storage);

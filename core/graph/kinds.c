@@ -48,6 +48,17 @@ static char contracted(const char *einsum)
     return 0;
 }
 
+/* Whether one of its tensors is a slice of heads whose Q, K and V lie side by side. */
+static bool of_whole_heads(const struct graph *g, const struct op *o)
+{
+    const int tensors[] = {o->in[0], o->in[1], o->out[0]};
+    for (int i = 0; i < 3; i++) {
+        const char *dims = g->tensors[tensor_owner(g, tensors[i])].dims;
+        if (strchr(dims, 'q') && strchr(dims, 'h') < strchr(dims, 'q')) return true;
+    }
+    return false;
+}
+
 /* The products of attention, told apart by what they sum over. */
 static void constants_batched(const struct graph *g, const struct op *o, struct call *call)
 {
@@ -55,6 +66,7 @@ static void constants_batched(const struct graph *g, const struct op *o, struct 
     set_operands(g, call);
     call_set(call, CONST_HEADS, g->dims.of['h']);
     call_set(call, CONST_HEAD_DIM, g->dims.of['p']);
+    if (of_whole_heads(g, o)) call_set(call, CONST_HEADS_WHOLE, 1);
     call_set(call, CONST_BATCHED,
              letter == 'p'   ? BATCHED_SCORES
              : letter == 'k' ? BATCHED_CONTEXT
@@ -92,10 +104,10 @@ static void constants_contract(const struct graph *g, const struct op *o, struct
     set_slices(g, call);
     const char *out = g->tensors[o->out[0]].dims;
     bool dw = !strchr(out, 'b');
-    call_set(call, CONST_FORM,
-             dw                                                                                      ? GEMM_TN
-             : strchr(g->tensors[o->in[1]].dims, contracted(o->einsum)) == g->tensors[o->in[1]].dims ? GEMM_NN
-                                                                                                     : GEMM_NT);
+    /* The weight's outer index is what is summed over, where the rows have it, too. */
+    einsum_operand(o->einsum, 0, letters);
+    bool outer = strchr(letters, g->tensors[o->in[1]].dims[0]);
+    call_set(call, CONST_FORM, dw ? GEMM_TN : outer ? GEMM_NN : GEMM_NT);
     call_set(call, CONST_ROWS, strchr(g->tensors[o->in[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
     if (dw) {
         bool exchanged = op_exchanged(g, o);

@@ -62,9 +62,9 @@ bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t ele
     return !overflows;
 }
 
-/* ---- transposition ---- */
+/* ---- other orders ---- */
 
-/* A column of the matrix goes to a row that is `stride` elements behind the one before. WEIGHT_STRIP rows, or fewer:
+/* A column of the matrix goes to a row that is `stride` elements behind the one before. ORDER_STRIP rows, or fewer:
  * what is written of a row then is a cache line, and what is read stays in the cache. */
 static void strip_turn16(const uint16_t *from, size_t rows, size_t columns, uint16_t *to, size_t stride)
 {
@@ -78,28 +78,40 @@ static void strip_turn32(const float *from, size_t rows, size_t columns, float *
         for (size_t r = 0; r < rows; r++) to[c * stride + r] = from[r * columns + c];
 }
 
-void floats_turn(const float *from, size_t rows, size_t columns, float *to)
+void floats_from_order(const struct matrix_order *order, const float *from, float *to)
 {
-    for (size_t r = 0; r < rows; r += WEIGHT_STRIP)
-        strip_turn32(from + r * columns, rows - r < WEIGHT_STRIP ? rows - r : WEIGHT_STRIP, columns, to + r, rows);
+    size_t rows = (size_t)order->rows, columns = (size_t)order->columns;
+    for (size_t r0 = 0; r0 < rows; r0 += ORDER_STRIP) {
+        size_t end = r0 + ORDER_STRIP < rows ? r0 + ORDER_STRIP : rows;
+        for (size_t r = r0; r < end && !order->turned; r++)
+            memcpy(to + matrix_order_row(order, r) * columns, from + r * columns, columns * sizeof *to);
+        for (size_t c = 0; c < columns && order->turned; c++)
+            for (size_t r = r0; r < end; r++) to[matrix_order_row(order, r) * columns + c] = from[c * rows + r];
+    }
 }
 
-bool weight_convert_turned(const struct weight_part *parts, uint64_t rows, uint64_t columns, uint64_t first,
-                           uint64_t count, bool f16, void *strip, void *out)
+/* Columns of one row. Parts are whole rows, and all alike. */
+static bool row_convert(const struct weight_part *parts, const struct matrix_order *order, uint64_t row, uint64_t first,
+                        uint64_t count, bool f16, void *out)
 {
+    uint64_t at = matrix_order_row(order, row) * order->columns, part = at / parts->elements;
+    return weight_convert(&parts[part], at % parts->elements + first, count, f16, out);
+}
+
+bool weight_convert_order(const struct weight_part *parts, const struct matrix_order *order, uint64_t first,
+                          uint64_t count, bool f16, void *strip, void *out)
+{
+    size_t size = f16 ? 2 : 4;
     bool ok = true;
-    uint64_t part_end = parts->elements;
-    for (uint64_t r = 0, taken = 0; r < rows; r += taken) {
-        for (taken = 0; taken < WEIGHT_STRIP && r + taken < rows; taken++) {
-            uint64_t at = (r + taken) * columns;
-            if (at == part_end) part_end += (++parts)->elements; /* parts are whole rows */
-            ok &= weight_convert(parts, at - (part_end - parts->elements) + first, count, f16,
-                                 (char *)strip + (size_t)(taken * count) * (f16 ? 2 : 4));
-        }
+    for (uint64_t r = 0; r < count && !order->turned; r++)
+        ok &= row_convert(parts, order, first + r, 0, order->columns, f16, (char *)out + r * order->columns * size);
+    for (uint64_t r = 0, taken = 0; r < order->rows && order->turned; r += taken) {
+        for (taken = 0; taken < ORDER_STRIP && r + taken < order->rows; taken++)
+            ok &= row_convert(parts, order, r + taken, first, count, f16, (char *)strip + taken * count * size);
         if (f16)
-            strip_turn16(strip, (size_t)taken, (size_t)count, (uint16_t *)out + r, (size_t)rows);
+            strip_turn16(strip, (size_t)taken, (size_t)count, (uint16_t *)out + r, (size_t)order->rows);
         else
-            strip_turn32(strip, (size_t)taken, (size_t)count, (float *)out + r, (size_t)rows);
+            strip_turn32(strip, (size_t)taken, (size_t)count, (float *)out + r, (size_t)order->rows);
     }
     return ok;
 }

@@ -34,13 +34,13 @@ int model_weight(const struct wherry_model *model, enum weight weight, int layer
  * too large for f16 (it became infinite): the caller, who knows the tensor's name, makes the error. */
 bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t elements, bool f16, void *out);
 
-/* The transposition of a matrix of `rows` rows, its parts one behind the other: its columns from `first` on, `count` of
- * them, each as a row. `out` has room for count * rows values, `strip` for WEIGHT_STRIP * count. False as above. */
-enum { WEIGHT_STRIP = 32 };
-bool weight_convert_turned(const struct weight_part *parts, uint64_t rows, uint64_t columns, uint64_t first,
-                           uint64_t count, bool f16, void *strip, void *out);
-/* The transposition of a matrix of floats. */
-void floats_turn(const float *from, size_t rows, size_t columns, float *to);
+/* Parts one behind the other, in another order: as it lies there, its outer index from `first` on, `count` of them.
+ * `strip` has room for ORDER_STRIP * count values; it is for transposed ones. False as above. */
+enum { ORDER_STRIP = 32 };
+bool weight_convert_order(const struct weight_part *parts, const struct matrix_order *order, uint64_t first,
+                          uint64_t count, bool f16, void *strip, void *out);
+/* The whole of it back. */
+void floats_from_order(const struct matrix_order *order, const float *from, float *to);
 
 /* See wherry_model_open and wherry_model_create_random. */
 bool model_open(const struct host *host, const char *folder, struct wherry_model **out, struct error *e);

@@ -25,21 +25,22 @@ static bool upload_piece(struct wherry_session *s, int tensor, uint64_t first, u
                                             at->offset + first * session_storage(s), values, whole, e);
 }
 
-/* The transposition of what the parts are, some columns at a time. */
-static bool upload_turned(struct wherry_session *s, int tensor, const struct weight_part *parts, uint64_t rows,
-                          uint64_t columns, struct error *e)
+/* In another order than the parts are, some of the outer index at a time. */
+static bool upload_reordered(struct wherry_session *s, int tensor, const struct weight_part *parts,
+                             const struct matrix_order *order, struct error *e)
 {
     const struct host *host = &s->context->host;
-    uint64_t step = UPLOAD_ELEMENTS / rows / 2 * 2;
+    uint64_t outer = order->turned ? order->columns : order->rows, inner = order->rows * order->columns / outer;
+    uint64_t step = UPLOAD_ELEMENTS / inner / 2 * 2;
     if (step < 2) step = 2;
-    if (step > columns) step = columns;
-    void *strip = host_alloc(host, (size_t)(WEIGHT_STRIP * step), session_storage(s), e);
-    void *piece = strip ? host_alloc(host, (size_t)(step * rows) + 2, session_storage(s), e) : NULL;
+    if (step > outer) step = outer;
+    void *strip = host_alloc(host, (size_t)(ORDER_STRIP * step), session_storage(s), e);
+    void *piece = strip ? host_alloc(host, (size_t)(step * inner) + 2, session_storage(s), e) : NULL;
     bool ok = piece != NULL;
-    for (uint64_t first = 0; ok && first < columns; first += step) {
-        uint64_t count = columns - first < step ? columns - first : step;
-        ok = weight_convert_turned(parts, rows, columns, first, count, s->f16, strip, piece)
-                 ? upload_piece(s, tensor, first * rows, count * rows, piece, e)
+    for (uint64_t first = 0; ok && first < outer; first += step) {
+        uint64_t count = outer - first < step ? outer - first : step;
+        ok = weight_convert_order(parts, order, first, count, s->f16, strip, piece)
+                 ? upload_piece(s, tensor, first * inner, count * inner, piece, e)
                  : too_large(&s->graph.tensors[tensor], e);
     }
     host_free(host, piece);
@@ -53,12 +54,13 @@ static bool upload_weight(struct wherry_session *s, int tensor, void *piece, str
     const struct tensor *t = &s->graph.tensors[tensor];
     const struct weight_part *parts;
     int n = model_weight(s->model, t->weight, t->layer, &parts);
-    uint64_t elements = 0, want = tensor_elements(&s->graph, &s->limits, tensor), rows, columns;
+    uint64_t elements = 0, want = tensor_elements(&s->graph, &s->limits, tensor);
+    struct matrix_order order;
     for (int i = 0; i < n; i++) elements += parts[i].elements;
     if (elements != want)
         return fail(e, WHERRY_STATUS_BAD_FORMAT, "%s: the model has %llu values, the graph needs %llu", t->name,
                     (unsigned long long)elements, (unsigned long long)want);
-    if (tensor_turned(&s->graph, tensor, &rows, &columns)) return upload_turned(s, tensor, parts, rows, columns, e);
+    if (tensor_reordered(&s->graph, tensor, &order)) return upload_reordered(s, tensor, parts, &order, e);
     /* Pieces are filled across the ends of parts, so that they are even. */
     uint64_t written = 0, filled = 0, part_at = 0;
     for (int i = 0; i < n;) {

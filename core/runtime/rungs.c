@@ -88,8 +88,8 @@ static wherry_status rung_check(struct wherry_session *s, enum rung rung, char *
                                   .token_types = 1,
                                   .activation = like->activation};
     wherry_training_desc training = {.struct_size = sizeof training, .dropout = 0.1f};
-    char layouts[WEIGHT_ORDERS_TEXT];
-    weight_orders_text(check_turned(s), layouts);
+    char layouts[ORDERS_TEXT];
+    orders_text(check_turned(s), s->heads_whole, layouts);
     wherry_session_desc desc = {.struct_size = sizeof desc,
                                 .max_tokens = CHECK_TOKENS,
                                 .max_sequences = CHECK_SEQUENCES,
@@ -125,13 +125,16 @@ static wherry_status rung_status(struct wherry_session *s, enum rung rung, const
     for (int i = 0; i < CONTEXT_RUNG_CHECKS && !found; i++) {
         struct rung_check *c = &context->checks[i];
         if (c->head_dim == head_dim && c->training == training && c->rung == (uint32_t)rung &&
-            c->turned == check_turned(s) && !strcmp(c->device, device))
+            c->turned == check_turned(s) && c->heads_whole == s->heads_whole && !strcmp(c->device, device))
             found = c;
     }
     if (!found) {
         found = &context->checks[context->next_check++ % CONTEXT_RUNG_CHECKS];
-        *found = (struct rung_check){
-            .rung = (uint32_t)rung, .head_dim = head_dim, .turned = check_turned(s), .training = training};
+        *found = (struct rung_check){.rung = (uint32_t)rung,
+                                     .head_dim = head_dim,
+                                     .turned = check_turned(s),
+                                     .training = training,
+                                     .heads_whole = s->heads_whole};
         snprintf(found->device, sizeof found->device, "%s", device);
         found->status = rung_check(s, rung, found->reason, sizeof found->reason);
         if (found->status)

@@ -368,8 +368,9 @@ static bool session_init(struct wherry_session *s, const wherry_session_desc *de
     const struct device_limits *device = s->device->backend->limits(s->device->handle);
     const wherry_model_info *info = &s->model->info;
     struct graph_options options = {.config = &info->config};
-    TRY(weight_orders_read(desc->layouts, &options.turned, e));
+    TRY(orders_read(desc->layouts, &options, e));
     s->turned = options.turned;
+    s->heads_whole = options.heads_whole;
     if (!(s->plan = plan_find(desc->plan ? desc->plan : "flash", e))) return false;
     TRY(resolve_pool(s->model, desc, &options, e));
     TRY(resolve_training(desc->training, s->plan->name, &options, e));
@@ -483,6 +484,6 @@ wherry_status wherry_session_query(const wherry_session *session, wherry_session
                                  .max_sequences = session->limits.sequences,
                                  .max_length = session->max_length};
     snprintf(out->plan, sizeof out->plan, "%s", session->plan->name);
-    weight_orders_text(session->turned, out->layouts);
+    orders_text(session->turned, session->heads_whole, out->layouts);
     return WHERRY_STATUS_OK;
 }

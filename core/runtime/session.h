@@ -30,6 +30,7 @@ struct wherry_session {
     bool f16, keep, part; /* part: some groups of the plan, for measuring */
     const char *only;     /* their names, while it is created */
     uint32_t turned;      /* graph_options.turned */
+    bool heads_whole;     /* likewise */
     struct batch_tables tables;
     struct memory_plan memory;
     uint32_t tokens_fit; /* where the plan is over its budget: most tokens of a session that is not, 0: none */

@@ -157,15 +157,15 @@ static bool gradient_read(struct wherry_session *s, int tensor, float *out, size
 {
     const struct host *host = &s->context->host;
     struct transfer t = session_transfer(s, &s->limits, tensor, NULL);
-    uint64_t rows, columns;
-    bool turned = tensor_turned(&s->graph, tensor, &rows, &columns);
+    struct matrix_order order;
+    bool reordered = tensor_reordered(&s->graph, tensor, &order);
     void *storage = host_alloc(host, (size_t)t.bytes, 1, e);
-    float *floats = storage && turned ? host_alloc(host, count, sizeof *floats, e) : out;
+    float *floats = storage && reordered ? host_alloc(host, count, sizeof *floats, e) : out;
     bool ok = storage && floats &&
               s->device->backend->buffer_read(s->device->handle, t.buffer, t.offset, storage, t.bytes, e);
     if (ok) session_floats(s, storage, count, floats);
-    if (ok && turned) floats_turn(floats, (size_t)columns, (size_t)rows, out);
-    if (turned && storage) host_free(host, floats);
+    if (ok && reordered) floats_from_order(&order, floats, out);
+    if (reordered && storage) host_free(host, floats);
     host_free(host, storage);
     return ok;
 }

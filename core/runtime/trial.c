@@ -189,8 +189,8 @@ static void compare_values(const struct trials *t, int tensor, const struct expe
     const struct wherry_session *s = t->session;
     const struct graph *g = &s->graph;
     bool half = s->f16 && !g->tensors[x->tensor].f32;
-    size_t n = (size_t)tensor_elements(g, t->shape, x->tensor), length = tensor_row_together(g, tensor),
-           stride = tensor_row_stride(g, tensor), offset = tensor_row_offset(g, tensor);
+    size_t n = (size_t)tensor_elements(g, t->shape, x->tensor), length = tensor_slice_length(g, tensor),
+           stride = tensor_slice_stride(g, tensor), offset = tensor_row_offset(g, tensor);
     for (size_t i = 0; i < n; i++) {
         if (i % stride < offset || i % stride >= offset + length) continue;
         double want = value_at(x->usual + MEMORY_ALIGNMENT, half, i),

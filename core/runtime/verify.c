@@ -64,8 +64,8 @@ static bool compare_tensor(struct check *c, int tensor, wherry_verify_result *re
 {
     const struct graph *g = &c->s->graph;
     int owner = tensor_owner(g, tensor);
-    size_t n = (size_t)tensor_elements(g, c->shape, owner), length = tensor_row_together(g, tensor),
-           stride = tensor_row_stride(g, tensor), offset = tensor_row_offset(g, tensor);
+    size_t n = (size_t)tensor_elements(g, c->shape, owner), length = tensor_slice_length(g, tensor),
+           stride = tensor_slice_stride(g, tensor), offset = tensor_row_offset(g, tensor);
     if (n > c->device_capacity) {
         host_free(&c->s->context->host, c->device);
         c->device_capacity = 0;

@@ -438,8 +438,10 @@ expect 0 '' layer verify --replays 1 --dropout 0 --activation gelu_tanh
 check has 'gelu_tanh, dropout 0,'
 expect 0 '' layer verify --replays 1 --lengths 3,7 --layouts w_lin1=iu,w_qkv=iqhp --json
 check json 'd["passed"] and d["results"][0]["session"]["layouts"] == "w_qkv=iqhp,w_lin1=iu"'
+expect 0 '' layer verify --replays 1 --lengths 3,7 --layouts qkv=bjhqp --plan all
+expect 2 'as one product, not for 3' layer verify --layouts qkv=bjhqp --qkv-products 3
 expect 2 'no order of the letters of w_lin1' layer verify --layouts w_lin1=ix
-expect 2 'it lies as qhpi or as iqhp' layer verify --layouts w_qkv=hqpi
+expect 2 'its orders are qhpi, iqhp, hqpi, ihqp' layer verify --layouts w_qkv=hpqi
 expect 2 'not used here' layer verify --layouts w_pooler=io
 expect 0 '' "$wherry" verify layer -q --model "$model" --device reference --replays 1 --lengths 4,2
 check has '^passed: '

@@ -272,7 +272,7 @@ static void print_plan(const json_t *record, const json_t *plan, bool wide, stru
     if (field_number(plan, "device_bytes") > 0)
         output_format(out, "; %s in all", format_bytes(field_number(plan, "device_bytes"), b));
     output_text(out, "\n");
-    if (*field_text(plan, "layouts")) output_format(out, "weights transposed: %s\n", field_text(plan, "layouts"));
+    if (*field_text(plan, "layouts")) output_format(out, "layouts: %s\n", field_text(plan, "layouts"));
     json_array_foreach(json_object_get(plan, "notes"), n, note)
     {
         if (json_is_string(note)) output_format(out, "note: %s\n", json_string_value(note));

@@ -268,11 +268,13 @@ typedef struct wherry_session_desc {
      * memory; what no group of them makes is random. Such a session does not encode or train; it implies
      * keep_intermediates. NULL: all. */
     const char *only;
-    /* How weights lie in the device's memory: "w_lin1=iu,w_lin2=ui" has both transposed, the last letter is contiguous.
-     * A name stands for the weight in every layer, and its gradient. w_qkv is qhpi or iqhp, w_out ihp or hpi, w_lin1 ui
-     * or iu, w_lin2 iu or ui, w_pooler oi or io, of which the first are the model's own. Another order, and one of a
-     * weight that the session has not, is WHERRY_STATUS_INVALID_ARGUMENT. What is given and read back through these
-     * functions stays in the model's order. NULL: every weight in its own. */
+    /* How tensors lie in the device's memory: "w_lin1=iu,w_lin2=ui" has both weights transposed, the last letter is
+     * contiguous. A name stands for the tensor in every layer, and its gradient. w_qkv is qhpi or iqhp, w_out ihp or
+     * hpi, w_lin1 ui or iu, w_lin2 iu or ui, w_pooler oi or io, of which the first are the model's own. qkv, what the
+     * product with w_qkv makes, is bjqhp or bjhqp: Q, K and V of a head side by side. Then w_qkv is hqpi or ihqp, and
+     * the product is one (wherry_training_desc.qkv_products). Another order, and one of a weight that the session has
+     * not, is WHERRY_STATUS_INVALID_ARGUMENT. What is given and read back through these functions stays in the model's
+     * order. NULL: all in the first order. */
     const char *layouts;
 } wherry_session_desc;
 
