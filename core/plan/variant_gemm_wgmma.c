@@ -196,8 +196,8 @@ static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct 
     calls_split(calls, count, s->limits, (uint32_t)(divide_up(divide_up(s->max_rows, parts), SLAB) * SLAB));
 }
 
-/* All tiles, of a weight's gradient also in parts of whole slabs, if it is alone and a whole tensor; of whole rows there
- * is one. */
+/* All tiles, of a weight's gradient also in parts of whole slabs, if it is alone and a whole tensor; of whole rows
+ * there is one. */
 static void candidates(const struct call *sized, const struct sizes *s, struct choices *list)
 {
     bool weight = call_get(sized, CONST_FORM, GEMM_NT) == GEMM_TN;
