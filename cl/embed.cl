@@ -2,7 +2,7 @@
  * stores what the layernorm reads. Ids are trusted: the host compares them with the tables' sizes. Twin of
  * shaders/embed.comp.
  *
- * LOCAL_SIZE, TEAM: as layernorm. */
+ * LOCAL_SIZE, TEAM: as layernorm; one team without NORM. */
 #include "common.h"
 
 #ifndef WORD

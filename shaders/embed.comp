@@ -4,7 +4,7 @@
  * stores what the layernorm reads. Ids are trusted: the host compares them with the tables' sizes. Twin of
  * cl/embed.cl.
  *
- * LOCAL_SIZE, TEAM: as layernorm. */
+ * LOCAL_SIZE, TEAM: as layernorm; one team without NORM. */
 #define REDUCE
 #include "common.glsl"
 

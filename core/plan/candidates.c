@@ -234,6 +234,14 @@ static void list_norms(const struct call *sized, struct choices *list)
         }
 }
 
+static void list_embed(const struct call *sized, struct choices *list)
+{
+    if (call_get(sized, CONST_NORM, 0))
+        list_norms(sized, list);
+    else
+        list_rows(sized, list);
+}
+
 /* They look at no more than LOCAL_SIZE elements each. */
 static void list_elements(const struct call *sized, struct choices *list)
 {
@@ -410,7 +418,7 @@ static const struct {
     {"bgemm", list_bgemm},
     {"columns", list_columns},
     {"delta", list_elements},
-    {"embed", list_norms},
+    {"embed", list_embed},
     {"gemm", list_gemm},
     {"layernorm", list_norms},
     {"layernorm_backward", list_layernorm_backward},

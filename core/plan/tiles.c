@@ -304,6 +304,15 @@ static void size_norm(struct call *call, const struct sizes *s)
     call_set(call, CONST_TEAM, team < 32 ? team : call_get(call, CONST_LOCAL_SIZE, 1));
 }
 
+/* Without a layernorm nothing is added up, and a row needs no team. */
+static void size_embed(struct call *call, const struct sizes *s)
+{
+    if (call_get(call, CONST_NORM, 0))
+        size_norm(call, s);
+    else
+        size_row(call, s, call_get(call, CONST_N, 1) / (4 * s->vector));
+}
+
 /* Work-items for half of a sequence's tokens, as far as all sequences' run at the same time on a large GPU. At most
  * 32 tokens at a time, because their sums are added one after the other. */
 static void size_pool(struct call *call, const struct sizes *s)
@@ -369,7 +378,7 @@ static const struct {
     {"bgemm", size_bgemm, "tiles of the batch's tables, narrow ones for narrow heads"},
     {"columns", size_columns, "a work-item owns 16 bytes of columns; parts fill four work-groups a multiprocessor"},
     {"delta", size_delta, "eight work-items share a head"},
-    {"embed", size_norm, "four 16-byte loads of a row in flight"},
+    {"embed", size_embed, "four 16-byte loads of a row in flight"},
     {"gemm", size_gemm, "the tile whose last round of work-groups is fullest"},
     {"layernorm", size_norm, "four 16-byte loads of a row in flight"},
     {"layernorm_backward", size_layernorm_backward, "registers for four work-groups a multiprocessor"},
