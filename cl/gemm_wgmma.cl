@@ -124,7 +124,7 @@
 #define LOADER_REGISTERS REGISTERS_GIVE(112)
 #define MULTIPLIER_REGISTERS REGISTERS_TAKE(144)
 #define FINISHER_REGISTERS REGISTERS_GIVE(112)
-#elif COLUMNS >= 192 || TILE_M == 256
+#elif COLUMNS >= 192
 #define LOADER_REGISTERS REGISTERS_GIVE(96)
 #define MULTIPLIER_REGISTERS REGISTERS_TAKE(160)
 #define FINISHER_REGISTERS REGISTERS_GIVE(96)
@@ -515,7 +515,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                 }
             }
         }
-        if (FINISHERS == 4 || warp == 0) return;
+        if (warp == 0) return;
     } else if (warpgroup < MULTIPLIERS) {
         MULTIPLIER_REGISTERS;
         /* This warpgroup's rows of x in the first slab, and its columns of w. */

@@ -1,4 +1,5 @@
-/* A row of N elements in the registers of a work-group, or of a team in it: loads, stores, statistics. Twin of shaders/row.glsl.
+/* A row of N elements in the registers of a work-group, or of a team in it: loads, stores, statistics. Twin of
+ * shaders/row.glsl.
  *
  * The macros and functions work on an array that the kernel declares: float held[STEPS][ACCESS]. Step i of a work-item
  * holds the ACCESS columns from column_of(i) on. No load is in a branch, so that all of a row are in flight together:

@@ -283,6 +283,7 @@ static bool enqueue_all(struct program *program, const struct run *run, cl_comma
         TRY(opencl_range(t->buffer, t->offset, t->bytes, "a download", e));
         if (!t->bytes) continue;
         bool last = i == run->n_downloads - 1;
+        /* Only what is waited for can be copied on. */
         void *staged = last ? opencl_staging_take(&program->staging, t->bytes) : NULL;
         cl_int code = clEnqueueReadBuffer(queue, t->buffer->memory, last ? CL_TRUE : CL_FALSE,
                                           (size_t)(t->buffer->at + t->offset), (size_t)t->bytes,

@@ -6,7 +6,7 @@
 
 #include "plan/schedule.h"
 
-/* Above it the driver's own pieces overlap with their transfer, and a copy more costs what it saves. */
+/* What is larger goes from where it is: measured were batches of ids and embeddings. */
 enum { STAGED_MOST = 1 << 20 };
 
 bool opencl_staging_create(struct backend_device *device, const struct schedule *schedule, struct opencl_staging *s,

@@ -70,12 +70,18 @@ uint32_t tensor_slice_length(const struct graph *g, int tensor)
     return letters_volume(g, t->dims + (slice_letters(g, tensor) - g->tensors[t->parent].dims));
 }
 
+bool dims_heads_whole(const char *dims)
+{
+    const char *stack = strchr(dims, 'q');
+    return stack && strchr(dims, 'h') < stack;
+}
+
 bool tensor_reordered(const struct graph *g, int tensor, struct matrix_order *out)
 {
     const struct tensor *t = &g->tensors[tensor];
     const char *model = t->model_dims, *dims = t->dims;
     if (!model) return false;
-    bool whole = model[0] == 'q' && strchr(dims, 'h') < strchr(dims, 'q');
+    bool whole = dims_heads_whole(dims);
     /* Where the letters of a row begin in the model; a bias has none. */
     const char *inner = strchr(model, whole ? 'i' : dims[0]);
     *out = (struct matrix_order){.columns = inner ? letters_volume(g, inner) : 1,

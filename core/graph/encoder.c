@@ -14,7 +14,7 @@ struct tensor_row {
     int parent, slice; /* parent 0 (X): none, because nothing is a slice of X */
     bool f32;
     int gradient_of;                  /* a weight; 0 (X): none */
-    const char *turned;               /* of matrices: dims of the transposition */
+    const char *turned;               /* of matrices: dims of the transposition; a gradient's are its weight's */
     const char *whole, *whole_turned; /* dims where Q, K and V of a head lie side by side */
 };
 
@@ -98,19 +98,19 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [D_ATT] = {"d_att", "bji"},
     [D_ATTN] = {"d_attn", "bji"},
     [DX] = {"d_x", "bji"},
-    [DW_QKV] = {"dw_qkv", "qhpi", .gradient_of = W_QKV, .turned = "iqhp", .whole = "hqpi", .whole_turned = "ihqp"},
+    [DW_QKV] = {"dw_qkv", "qhpi", .gradient_of = W_QKV},
     [DW_QK] = {"dw_qk", "rhpi", .parent = DW_QKV, .slice = 0, .turned = "irhp"},
     [DW_Q] = {"dw_q", "hpi", .parent = DW_QKV, .slice = 0, .turned = "ihp"},
     [DW_K] = {"dw_k", "hpi", .parent = DW_QKV, .slice = 1, .turned = "ihp"},
     [DW_V] = {"dw_v", "hpi", .parent = DW_QKV, .slice = 2, .turned = "ihp"},
-    [DB_QKV] = {"db_qkv", "qhp", .gradient_of = B_QKV, .whole = "hqp"},
-    [DW_OUT] = {"dw_out", "ihp", .gradient_of = W_OUT, .turned = "hpi"},
+    [DB_QKV] = {"db_qkv", "qhp", .gradient_of = B_QKV},
+    [DW_OUT] = {"dw_out", "ihp", .gradient_of = W_OUT},
     [DB_OUT] = {"db_out", "i", .gradient_of = B_OUT},
     [DG1] = {"d_gamma1", "i", .gradient_of = G1},
     [DB1] = {"d_beta1", "i", .gradient_of = B1},
-    [DW_LIN1] = {"dw_lin1", "ui", .gradient_of = W_LIN1, .turned = "iu"},
+    [DW_LIN1] = {"dw_lin1", "ui", .gradient_of = W_LIN1},
     [DB_LIN1] = {"db_lin1", "u", .gradient_of = B_LIN1},
-    [DW_LIN2] = {"dw_lin2", "iu", .gradient_of = W_LIN2, .turned = "ui"},
+    [DW_LIN2] = {"dw_lin2", "iu", .gradient_of = W_LIN2},
     [DB_LIN2] = {"db_lin2", "i", .gradient_of = B_LIN2},
     [DG2] = {"d_gamma2", "i", .gradient_of = G2},
     [DB2] = {"d_beta2", "i", .gradient_of = B2},
@@ -194,7 +194,8 @@ static const struct tensor_row *choosable_named(const char *name, size_t length)
 
 static const char *row_order(const struct tensor_row *row, bool turned, bool whole)
 {
-    if (whole && (turned ? row->whole_turned : row->whole)) return turned ? row->whole_turned : row->whole;
+    const char *order = !whole ? NULL : turned ? row->whole_turned : row->whole;
+    if (order) return order;
     return turned ? row->turned : row->dims;
 }
 
@@ -211,6 +212,15 @@ static bool same_letters(const char *letters, const char *word, size_t length)
 struct orders {
     uint32_t named, turned, whole; /* by WEIGHT_BIT; WEIGHT_NONE is that of Q, K and V themselves */
 };
+
+/* "qkv, w_qkv, w_out, ..." */
+static void choosable_list(char *text, size_t size)
+{
+    const struct tensor_row *row;
+    size_t at = 0;
+    for (size_t i = 0; (row = choosable(i)); i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", row->name);
+}
 
 /* "qhpi, iqhp, hqpi, ihqp" */
 static void orders_list(const struct tensor_row *row, char *text, size_t size)
@@ -237,18 +247,17 @@ static bool order_read(const char *word, size_t length, struct orders *out, stru
     const struct tensor_row *row = choosable_named(word, (size_t)(equals - word));
     const char *order = equals + 1;
     size_t n = length - (size_t)(order - word), name = (size_t)(equals - word);
+    char list[64];
+    choosable_list(list, sizeof list);
     if (!row)
-        return fail(
-            e, WHERRY_STATUS_INVALID_ARGUMENT,
-            "layouts: no tensor \"%.*s\" has an order to choose: qkv, w_qkv, w_out, w_lin1, w_lin2 and w_pooler "
-            "have",
-            name < 40 ? (int)name : 40, word);
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "layouts: no tensor \"%.*s\" has an order to choose; those that have are %s",
+                    name < 40 ? (int)name : 40, word, list);
     if (!same_letters(row->dims, order, n))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: \"%.*s\" is no order of the letters of %s, %s",
                     n < 40 ? (int)n : 40, order, row->name, row->dims);
     bool turned = is_order(row->turned, order, n) || is_order(row->whole_turned, order, n);
     bool whole = is_order(row->whole, order, n) || is_order(row->whole_turned, order, n);
-    char list[64];
     orders_list(row, list, sizeof list);
     if (!turned && !whole && !is_order(row->dims, order, n))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: no kernel runs %s as %.*s; its orders are %s",
@@ -417,11 +426,11 @@ int builder_layer_tensor(struct builder *b, int layer, int at)
     if (at == NONE) return -1;
     int *made = b->made[layer];
     if (made[at] >= 0) return made[at];
-    const struct tensor_row *row = &layer_tensors[at];
-    const char *dims = row_order(row, row_turned(b, row), b->options->heads_whole);
-    bool of_model = row->weight || row->gradient_of;
+    const struct tensor_row *row = &layer_tensors[at],
+                            *like = row->gradient_of ? &layer_tensors[row->gradient_of] : row;
+    const char *dims = row_order(like, row_turned(b, like), b->options->heads_whole);
     struct tensor t = {.dims = dims,
-                       .model_dims = of_model && dims != row->dims ? row->dims : NULL,
+                       .model_dims = like->weight && dims != like->dims ? like->dims : NULL,
                        .role = row->weight ? TENSOR_WEIGHT : TENSOR_VALUE,
                        .weight = row->weight,
                        .layer = layer,

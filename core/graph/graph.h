@@ -282,6 +282,8 @@ uint32_t tensor_row_length(const struct graph *g, int tensor);
 uint32_t tensor_slice_length(const struct graph *g, int tensor);
 uint32_t tensor_slice_stride(const struct graph *g, int tensor);
 
+/* Whether Q, K and V of a head lie side by side in the stack that has these letters; false: it is none. */
+bool dims_heads_whole(const char *dims);
 /* How a weight or its gradient lies, seen from the model's files and the caller: there it is [rows][columns]. */
 struct matrix_order {
     uint64_t rows, columns;

@@ -52,10 +52,8 @@ static char contracted(const char *einsum)
 static bool of_whole_heads(const struct graph *g, const struct op *o)
 {
     const int tensors[] = {o->in[0], o->in[1], o->out[0]};
-    for (int i = 0; i < 3; i++) {
-        const char *dims = g->tensors[tensor_owner(g, tensors[i])].dims;
-        if (strchr(dims, 'q') && strchr(dims, 'h') < strchr(dims, 'q')) return true;
-    }
+    for (int i = 0; i < 3; i++)
+        if (dims_heads_whole(g->tensors[tensor_owner(g, tensors[i])].dims)) return true;
     return false;
 }
 

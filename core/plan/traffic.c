@@ -286,7 +286,7 @@ static uint64_t score_rows_repeated(const struct count *c)
 /* `operands` are read, and what does not stay in registers in every one of `passes`. */
 static void count_score_rows(struct count *c, const uint8_t *operands, int n_operands, uint64_t passes)
 {
-    uint64_t items = get(c, CONST_LOCAL_SIZE, 1) / teams_of(c), block = items * vector_of(c);
+    uint64_t items = team_of(c), block = items * vector_of(c);
     uint64_t heads = get(c, CONST_HEADS, 1), held = 16 / vector_of(c);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), blocks = divide_up(length, block), rows = length * heads;
@@ -306,7 +306,7 @@ static void count_softmax(struct count *c)
 {
     static const uint8_t operands[] = {SLOT_X};
     uint64_t rows = (uint64_t)c->words[HEADER_TOKENS] * get(c, CONST_HEADS, 1);
-    uint64_t items = get(c, CONST_LOCAL_SIZE, 1) / teams_of(c);
+    uint64_t items = team_of(c);
     uint32_t lse = get(c, CONST_LSE, LSE_NONE);
     count_score_rows(c, operands, 1, get(c, CONST_SOFTMAX, 1) && lse != LSE_READ ? 3 : 1);
     if (lse == LSE_READ) reads(c, SLOT_LSE, (rows + score_rows_repeated(c)) * items);
@@ -317,7 +317,7 @@ static void count_softmax_backward(struct count *c)
 {
     static const uint8_t operands[] = {SLOT_X, SLOT_SAVED};
     uint64_t rows = (uint64_t)c->words[HEADER_TOKENS] * get(c, CONST_HEADS, 1);
-    uint64_t items = get(c, CONST_LOCAL_SIZE, 1) / teams_of(c);
+    uint64_t items = team_of(c);
     count_score_rows(c, operands, 2, get(c, CONST_DELTA, 0) ? 1 : 2);
     reads(c, SLOT_DELTA, (rows + score_rows_repeated(c)) * items);
 }

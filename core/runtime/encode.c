@@ -42,7 +42,8 @@ static bool batch_check(const struct wherry_session *s, const wherry_batch *b, s
     return true;
 }
 
-/* Lengths that are those of the batch before, and types, are found to be so: what follows from them is on the device.
+/* Finds out, too, whether lengths and types are those of the batch before: then what follows from them is on the
+ * device.
  */
 bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct batch_shape *shape, struct error *e)
 {

@@ -484,6 +484,7 @@ wherry_status wherry_session_query(const wherry_session *session, wherry_session
                                  .max_sequences = session->limits.sequences,
                                  .max_length = session->max_length};
     snprintf(out->plan, sizeof out->plan, "%s", session->plan->name);
+    _Static_assert(sizeof out->layouts == ORDERS_TEXT, "there is room for the orders of all tensors");
     orders_text(session->turned, session->heads_whole, out->layouts);
     return WHERRY_STATUS_OK;
 }

@@ -47,15 +47,15 @@ struct wherry_session {
     struct step *steps;      /* [n_calls] */
     struct schedule schedule;
     struct program *program;
-    struct grid *grids; /* [n_calls] */
-    uint32_t *words;    /* batch header and tables */
-    bool lengths_sent;  /* the device has tables and positions for the lengths in `offsets` */
-    bool types_sent;
+    struct grid *grids;       /* [n_calls] */
+    uint32_t *words;          /* batch header and tables */
     uint32_t *batch_u32;      /* [BATCH_DATA_COUNT][max tokens] */
     uint32_t *offsets;        /* [max sequences + 1] */
+    uint32_t sequences;       /* that `offsets` has */
+    bool lengths_sent;        /* the device has the tables and positions that follow from `offsets` */
+    bool types_sent;          /* and the types in batch_u32 */
     void *output_storage;     /* what a run downloads */
     void *input_storage;      /* training: what it uploads as x or as the loss gradient */
-    uint32_t sequences;       /* that `offsets` has */
     struct batch_shape shape; /* of the last batch: the backward pass is of the last forward one */
     bool forward_done, backward_done;
 };

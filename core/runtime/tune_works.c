@@ -142,11 +142,12 @@ static const char *work_refuse(const struct tune *t, struct work *w)
 static void drop_other_tables(const struct wherry_session *s, const struct call *call, struct choices *list)
 {
     int n = 0;
+    if (call->launch != LAUNCH_QUERIES) return;
     for (int i = 0; i < list->n; i++) {
         uint32_t tile = s->tables.query_tile;
         for (int k = 0; k < list->of[i].n_sizes; k++)
             if (list->of[i].sizes[k].id == CONST_TILE_M) tile = list->of[i].sizes[k].value;
-        if (call->launch != LAUNCH_QUERIES || tile == s->tables.query_tile) list->of[n++] = list->of[i];
+        if (tile == s->tables.query_tile) list->of[n++] = list->of[i];
     }
     list->refused += list->n - n;
     list->n = n;

@@ -191,7 +191,7 @@ typedef struct wherry_tune_result {
     uint32_t known;                     /* of them earlier */
     uint32_t wrong;                     /* whose numbers were not those of the static table's: never chosen */
     uint32_t failed;                    /* that could not be compiled or run */
-    uint32_t refused;                   /* left out: the device can't run them */
+    uint32_t refused;                   /* left out: the device, or this session, can't run them */
     uint32_t cut;                       /* left out by the bound of bytes and flop, or because there were enough */
     char reason[192]; /* why there is nothing to choose, or what was wrong with the last one that was wrong */
 } wherry_tune_result;
