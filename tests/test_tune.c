@@ -67,7 +67,7 @@ static void test_candidates(void **state)
         int legal = list->n;
         assert_in_range(legal, CHOICES_MEASURED, CHOICES_LEGAL - 1);
         assert_true(list->refused > 0); /* some need more shared memory or registers than there are */
-        int cut = choices_prune(list, &usual, CHOICES_MEASURED);
+        int cut = choices_prune(list, &usual, CHOICES_MEASURED, false);
         assert_int_equal(list->n, CHOICES_MEASURED);
         assert_in_range(cut, legal - CHOICES_MEASURED - 1, legal - CHOICES_MEASURED);
         for (int i = 0; i < list->n; i++) {
@@ -232,7 +232,7 @@ static void setup_close(struct setup *s)
 
 static void path_of(const struct setup *s, const char *kind, char path[TUNING_PATH])
 {
-    const struct tuning_key key = session_tuning_key(s->session);
+    const struct tuning_key key = device_tuning_key(s->session->device);
     tuning_path(folder, kind, &key, path);
 }
 
@@ -342,7 +342,7 @@ static const struct group *choose_other(struct setup *s, struct choice *chosen, 
     const struct wherry_session *session = s->session;
     struct choices *list = calloc(1, sizeof *list);
     struct tuning tuning = {0};
-    struct tuning_key key = session_tuning_key(session);
+    struct tuning_key key = device_tuning_key((session)->device);
     struct choice usual;
     struct call calls[GROUP_MAX_CALLS];
     char path[TUNING_PATH], work[WORK_TEXT], use[CHOICE_TEXT];
@@ -353,7 +353,7 @@ static const struct group *choose_other(struct setup *s, struct choice *chosen, 
     struct sizes sizes = call_sizes(&calls[0], NULL, &session->device_limits, true, TOKENS_MOST, 64);
     assert_true(choice_of(&session->calls[group_first_call(session, g)], NULL, &usual));
     choices_legal(&calls[0], &sizes, list);
-    choices_prune(list, &usual, CHOICES_MEASURED);
+    choices_prune(list, &usual, CHOICES_MEASURED, false);
     assert_true(list->n > 0);
     *chosen = list->of[0];
     *call = calls[0];
@@ -462,7 +462,7 @@ static void check_stale(struct setup *s)
     struct call call;
     struct error e;
     struct tuning tuning = {0};
-    struct tuning_key key = session_tuning_key(s->session);
+    struct tuning_key key = device_tuning_key(s->session->device);
     char path[TUNING_PATH], work[WORK_TEXT];
     int index = (int)(choose_other(s, &chosen, &call) - s->session->groups);
     struct sizes sizes = call_sizes(&call, NULL, &s->session->device_limits, true, TOKENS_MOST, 64);
@@ -489,8 +489,9 @@ static void check_wrong(struct setup *s)
     struct choices *list = calloc(1, sizeof *list);
     wherry_tune_summary summary = {.struct_size = sizeof summary};
     wherry_tune_result result = {.groups = 1};
+    wherry_tune_candidate shown[1];
     struct error e = {0};
-    struct tuning_key key = session_tuning_key(s->session);
+    struct tuning_key key = device_tuning_key(s->session->device);
     int index = (int)(choose_other(s, &chosen, &call) - s->session->groups), best = 0;
     remove_files(s);
     EXPECT_OK(wherry_session_prepare(s->session, NULL, NULL, NULL));
@@ -501,7 +502,8 @@ static void check_wrong(struct setup *s)
     struct tune t = {.session = s->session,
                      .batch = &s->batch,
                      .desc = {.struct_size = sizeof t.desc, .rounds = ROUNDS, .candidates = 1},
-                     .summary = &summary};
+                     .summary = &summary,
+                     .shown = shown};
     assert_true(session_batch(s->session, &s->batch, &t.shape, &e));
     assert_true(tune_log_open(&t.log, &s->session->context->host, &key, true, &e));
     if (!tune_work(&t, index, 0, NULL, "a wrong one", list, &result, &best, &e)) fail_msg("%s", e.text);
@@ -510,7 +512,9 @@ static void check_wrong(struct setup *s)
     assert_int_equal(result.wrong, 1);
     assert_non_null(strstr(result.reason, "differs")); /* every value is written, by others than should */
     assert_int_equal(t.log.count, 1);
-    assert_int_equal(t.log.entries[0].verdict, VERDICT_WRONG);
+    assert_int_equal(t.log.entries[0].verdict, WHERRY_TUNE_WRONG);
+    assert_int_equal(result.candidates[0].verdict, WHERRY_TUNE_WRONG);
+    assert_string_equal(result.candidates[0].reason, t.log.entries[0].text);
     assert_string_equal(result.usual, result.best);
     tune_log_close(&t.log);
     free(list);

@@ -168,11 +168,16 @@ static bool prepare_progress(const char *what, size_t done, size_t total, void *
     return !system_stopped();
 }
 
+const char *tool_gemm(const struct tool *tool)
+{
+    return tool->options->gemm ? choice_name(GEMM_CHOICES, tool->options->gemm) : NULL;
+}
+
 int tool_open_session(struct tool *tool, const char *plan, wherry_session_desc desc)
 {
     desc.struct_size = sizeof desc;
     desc.plan = plan;
-    desc.gemm = tool->options->gemm ? choice_name(GEMM_CHOICES, tool->options->gemm) : NULL;
+    desc.gemm = tool_gemm(tool);
     desc.layouts = tool->options->orders;
     if (!desc.tuning) desc.tuning = tool->options->tuning;
     if (!desc.memory_budget) desc.memory_budget = tool->options->memory_budget;

@@ -44,6 +44,8 @@ int tool_open_context(struct tool *tool, const struct options *options);
 int tool_open_device(struct tool *tool);
 int tool_open_model(struct tool *tool); /* --model, or --config with random weights */
 int tool_open_random(struct tool *tool, const wherry_model_config *config);
+/* What computes products, NULL: nothing was said. */
+const char *tool_gemm(const struct tool *tool);
 /* `desc` without what the options say: dtype, memory budget. `plan` NULL: flash. */
 int tool_open_session(struct tool *tool, const char *plan, wherry_session_desc desc);
 void tool_close_session(struct tool *tool);

@@ -5,6 +5,7 @@
 #include "layer.h"
 #include "measure.h"
 #include "system.h"
+#include "tune_layouts.h"
 
 struct tuning_tool {
     struct tool tool;
@@ -16,8 +17,12 @@ struct tuning_tool {
     struct table table;
     json_t *works; /* NULL: a table */
     json_t *plans;
-    double start;  /* of this plan's measuring, when it was first heard of */
-    size_t before; /* candidates that were known then */
+    const char *plan;
+    struct tuned_work *tuned; /* of this plan, for its operators */
+    size_t n_tuned;
+    wherry_layouts_chosen chosen; /* of this plan, n_operators 0: orders were not chosen */
+    double start;                 /* of this plan's measuring, when it was first heard of */
+    size_t before;                /* candidates that were known then */
 };
 
 /* ---- progress ---- */
@@ -48,13 +53,39 @@ static double percent(const wherry_tune_result *r)
 
 static json_t *result_json(const struct tuning_tool *t, const wherry_tune_result *r)
 {
-    return need(json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "plan",
-                          t->tool.plan.plan, "group", r->group, "work", r->work, "default", r->usual, "best", r->best,
-                          "chosen", r->chosen, "groups", (json_int_t)r->groups, "default_us", 1e6 * r->usual_seconds,
-                          "best_us", 1e6 * r->best_seconds, "measured", (json_int_t)r->measured, "known",
-                          (json_int_t)r->known, "wrong", (json_int_t)r->wrong, "failed", (json_int_t)r->failed,
-                          "refused", (json_int_t)r->refused, "cut", (json_int_t)r->cut, "reason",
-                          *r->reason ? text_json(r->reason) : json_null()));
+    json_t *value = need(
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "plan", t->plan,
+                  "group", r->group, "work", r->work, "default", r->usual, "best", r->best, "chosen", r->chosen,
+                  "groups", (json_int_t)r->groups, "default_us", 1e6 * r->usual_seconds, "best_us",
+                  1e6 * r->best_seconds, "measured", (json_int_t)r->measured, "known", (json_int_t)r->known, "wrong",
+                  (json_int_t)r->wrong, "failed", (json_int_t)r->failed, "refused", (json_int_t)r->refused, "cut",
+                  (json_int_t)r->cut, "reason", *r->reason ? text_json(r->reason) : json_null()));
+    json_object_set_new(value, "layouts", json_string(r->layouts));
+    json_object_set_new(value, "candidates", candidates_json(r, 0));
+    return value;
+}
+
+/* What the operators' distributions are made of. */
+static void keep_result(struct tuning_tool *t, const wherry_tune_result *r)
+{
+    struct tuned_work *work;
+    t->tuned = need(realloc(t->tuned, (t->n_tuned + 1) * sizeof *t->tuned));
+    work = &t->tuned[t->n_tuned++];
+    *work = (struct tuned_work){.result = *r};
+    work->result.candidates = NULL;
+    if (!r->candidates || !r->measured) return;
+    wherry_tune_candidate *copy = need(malloc(r->measured * sizeof *copy));
+    memcpy(copy, r->candidates, r->measured * sizeof *copy);
+    work->result.candidates = copy;
+}
+
+static void forget_results(struct tuning_tool *t)
+{
+    for (size_t n = 0; n < t->n_tuned; n++) free((void *)t->tuned[n].result.candidates);
+    free(t->tuned);
+    t->tuned = NULL;
+    t->n_tuned = 0;
+    wherry_layouts_free(t->tool.context, &t->chosen);
 }
 
 static void result_row(struct tuning_tool *t, const wherry_tune_result *r)
@@ -80,6 +111,7 @@ static bool take_result(const wherry_tune_result *r, void *user)
     struct tuning_tool *t = user;
     if (r->wrong)
         complain(0, "%s: %u of %u candidates give wrong numbers: %s", r->group, r->wrong, r->measured, r->reason);
+    keep_result(t, r);
     if (t->works)
         json_array_append_new(t->works, result_json(t, r));
     else
@@ -108,34 +140,74 @@ static json_t *summary_json(const struct tuning_tool *t, const wherry_tune_summa
 
 /* ---- the command ---- */
 
+static wherry_session_desc session_of(const struct tuning_tool *t)
+{
+    return (wherry_session_desc){.struct_size = sizeof(wherry_session_desc),
+                                 .max_tokens = t->of->tokens,
+                                 .max_sequences = t->of->batch.sequences,
+                                 .max_length = t->of->longest,
+                                 .dtype = (wherry_dtype)t->tool.options->dtype,
+                                 .training = t->training};
+}
+
+/* Sizes for the orders that are asked for, or for the model's. */
+static wherry_status tune_sizes(struct tuning_tool *t, const char *plan, const wherry_tune_desc *desc,
+                                wherry_tune_summary *summary, int *code)
+{
+    wherry_session_desc session = session_of(t);
+    session.keep_intermediates = true;
+    session.tuning = "";
+    *code = tool_open_session(&t->tool, plan, session);
+    if (*code) return WHERRY_STATUS_OK;
+    progress_start(t->tool.options);
+    return wherry_tune(t->tool.session, &t->of->batch, desc, show_progress, take_result, t, summary);
+}
+
+/* Orders and sizes; the session is then one that has them. */
+static wherry_status tune_layouts(struct tuning_tool *t, const char *plan, const wherry_tune_desc *desc,
+                                  wherry_tune_summary *summary, int *code)
+{
+    wherry_session_desc session = session_of(t);
+    session.plan = plan;
+    session.gemm = tool_gemm(&t->tool);
+    session.memory_budget = t->tool.options->memory_budget;
+    t->chosen = (wherry_layouts_chosen){.struct_size = sizeof t->chosen};
+    progress_start(t->tool.options);
+    wherry_status status = wherry_tune_layouts(t->tool.context, t->tool.device, t->tool.model, &session, &t->of->batch,
+                                               desc, show_progress, take_result, t, summary, &t->chosen);
+    progress_end();
+    if (!status) *code = tool_open_session(&t->tool, plan, session_of(t));
+    return status;
+}
+
 static int tune_plan(struct tuning_tool *t, const char *plan)
 {
-    struct tool *tool = &t->tool;
-    const struct options *options = tool->options;
+    const struct options *options = t->tool.options;
     const wherry_tune_desc desc = {.struct_size = sizeof desc,
                                    .candidates = options->candidates,
                                    .rounds = options->rounds,
-                                   .fresh = options->fresh};
+                                   .fresh = options->fresh,
+                                   .all = options->all_candidates};
     wherry_tune_summary summary = {.struct_size = sizeof summary};
-    int code = tool_open_session(tool, plan,
-                                 (wherry_session_desc){.max_tokens = t->of->tokens,
-                                                       .max_sequences = t->of->batch.sequences,
-                                                       .max_length = t->of->longest,
-                                                       .dtype = (wherry_dtype)options->dtype,
-                                                       .keep_intermediates = true,
-                                                       .training = t->training,
-                                                       .tuning = ""});
-    if (code) return code;
     double start = system_seconds();
+    int code = EXIT_FINE;
     t->start = 0;
-    progress_start(options);
-    wherry_status status = wherry_tune(tool->session, &t->of->batch, &desc, show_progress, take_result, t, &summary);
+    t->plan = plan;
+    wherry_status status = options->orders || options->no_layouts ? tune_sizes(t, plan, &desc, &summary, &code)
+                                                                  : tune_layouts(t, plan, &desc, &summary, &code);
+    double seconds = system_seconds() - start;
     progress_end();
-    if (status) return tool_error(tool, status, NULL);
-    if (t->works)
-        json_array_append_new(t->plans, summary_json(t, &summary, system_seconds() - start));
-    else
-        print_summary(t, &summary, system_seconds() - start);
+    if (status) return tool_error(&t->tool, status, NULL);
+    if (code) return code;
+    if (t->works) {
+        json_t *value = summary_json(t, &summary, seconds);
+        json_t *layouts = t->chosen.n_operators ? layouts_json(&t->chosen, t->tuned, t->n_tuned) : json_null();
+        json_object_set_new(value, "layouts", layouts);
+        json_array_append_new(t->plans, value);
+        return EXIT_FINE;
+    }
+    print_summary(t, &summary, seconds);
+    if (t->chosen.n_operators) layouts_print(&t->chosen, &t->out);
     return EXIT_FINE;
 }
 
@@ -147,6 +219,7 @@ static int tune_plans(struct tuning_tool *t)
         t->table = (struct table){.columns = "<group|<work|>groups|>default us|>best us|>gain %|>tried|<best sizes",
                                   .width = 132};
         code = tune_plan(t, plan_name(plan));
+        forget_results(t);
         tool_close_session(&t->tool);
     }
     return code;
@@ -166,11 +239,14 @@ static int write_all(struct tuning_tool *t)
         if (t->training) layer_print(&t->tool, &t->layer, &t->out);
     }
     int code = tune_plans(t);
-    if (!code && options->json)
-        output_json(&t->out, need(json_pack("{s:o, s:o, s:o, s:o, s:o, s:O, s:O}", "run", run_json(options), "device",
-                                            device_json(&t->tool.device_info), "model", model_json(&t->tool),
-                                            "training", t->training ? layer_json(&t->tool, &t->layer) : json_null(),
-                                            "lengths", lengths_json(t->of), "plans", t->plans, "works", t->works)));
+    if (!code && options->json) {
+        json_t *record = need(json_pack("{s:o, s:o, s:o, s:o, s:o, s:O, s:O}", "run", run_json(options), "device",
+                                        device_json(&t->tool.device_info), "model", model_json(&t->tool), "training",
+                                        t->training ? layer_json(&t->tool, &t->layer) : json_null(), "lengths",
+                                        lengths_json(t->of), "plans", t->plans, "works", t->works));
+        layouts_totals(record);
+        output_json(&t->out, record);
+    }
     json_decref(t->works);
     json_decref(t->plans);
     if (!output_close(&t->out, !code) && !code) code = EXIT_OUTPUT;

@@ -273,7 +273,7 @@ static bool order_read(const char *word, size_t length, struct orders *out, stru
 bool orders_read(const char *text, struct graph_options *options, struct error *e)
 {
     struct orders read = {0};
-    for (const char *word = text; word;) {
+    for (const char *word = text && *text ? text : NULL; word;) {
         size_t length = strcspn(word, ",");
         TRY(order_read(word, length, &read, e));
         word = word[length] ? word + length + 1 : NULL;
@@ -286,6 +286,22 @@ bool orders_read(const char *text, struct graph_options *options, struct error *
                     "layouts: a row of w_qkv makes a column of qkv: with qkv=bjqhp it is qhpi or iqhp, with qkv=bjhqp "
                     "hqpi or ihqp");
     return true;
+}
+
+int orders_of(size_t index, char name[ORDER_TEXT], char orders[ORDERS_MOST][ORDER_TEXT])
+{
+    const struct tensor_row *row = choosable(index);
+    char list[ORDERS_MOST * ORDER_TEXT];
+    int n = 0;
+    if (!row) return 0;
+    snprintf(name, ORDER_TEXT, "%s", row->name);
+    orders_list(row, list, sizeof list);
+    for (const char *at = list; *at && n < ORDERS_MOST; at += strspn(at, ", ")) {
+        size_t length = strcspn(at, ",");
+        snprintf(orders[n++], ORDER_TEXT, "%.*s", (int)length, at);
+        at += length;
+    }
+    return n;
 }
 
 void orders_text(uint32_t turned, bool heads_whole, char text[ORDERS_TEXT])

@@ -261,6 +261,10 @@ void graph_destroy(struct graph *graph); /* accepts a zeroed one */
  * model's files. */
 bool orders_read(const char *text, struct graph_options *options, struct error *e);
 enum { ORDERS_TEXT = 80 };
+enum { ORDERS_MOST = 12, ORDER_TEXT = 16 };
+/* Tensor number `index`, from 0, whose order can be chosen, and its orders, the model's first; not each goes with each
+ * of another tensor. Returns how many, 0 behind the last. */
+int orders_of(size_t index, char name[ORDER_TEXT], char orders[ORDERS_MOST][ORDER_TEXT]);
 /* The other way round: those that are not the usual ones. */
 void orders_text(uint32_t turned, bool heads_whole, char text[ORDERS_TEXT]);
 

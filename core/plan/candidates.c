@@ -491,34 +491,50 @@ static void choices_sort(struct choices *list, const struct choice *usual, doubl
     }
 }
 
-/* Leaves the first of each kernel that is not the usual one: the table has its reasons. */
-static void choices_thin(struct choices *list, const struct choice *usual)
+/* Moves those that are wanted to the front; returns how many. Both parts keep their order. */
+static int choices_divide(struct choices *list, const bool *wanted, struct choice *rest)
 {
-    enum { OF_OTHERS = 4 };
-    int n = 0;
+    int n = 0, n_rest = 0;
     for (int i = 0; i < list->n; i++) {
-        int before = 0;
-        for (int k = 0; k < n; k++) before += !strcmp(list->of[k].kernel, list->of[i].kernel);
-        if (!strcmp(list->of[i].kernel, usual->kernel) || before < OF_OTHERS) list->of[n++] = list->of[i];
+        if (wanted[i])
+            list->of[n++] = list->of[i];
+        else
+            rest[n_rest++] = list->of[i];
     }
-    list->n = n;
+    memcpy(&list->of[n], rest, (size_t)n_rest * sizeof *rest);
+    return n;
 }
 
-int choices_prune(struct choices *list, const struct choice *usual, int most)
+/* The first of each kernel that is not the usual one: the table has its reasons. */
+static void choices_thin(const struct choices *list, int n, const struct choice *usual, bool *wanted)
+{
+    enum { OF_OTHERS = 4 };
+    for (int i = 0; i < n; i++) {
+        int before = 0;
+        for (int k = 0; k < i; k++) before += wanted[k] && !strcmp(list->of[k].kernel, list->of[i].kernel);
+        wanted[i] = !strcmp(list->of[i].kernel, usual->kernel) || before < OF_OTHERS;
+    }
+}
+
+int choices_prune(struct choices *list, const struct choice *usual, int most, bool all)
 {
     const double factor = 2;
-    int all = 0, n = 0;
+    int n = 0;
     double least = 0;
+    bool wanted[CHOICES_LEGAL];
+    struct choice rest[CHOICES_LEGAL];
     for (int i = 0; i < list->n; i++)
         if (list->of[i].bound > 0 && (!(least > 0) || list->of[i].bound < least)) least = list->of[i].bound;
-    for (int i = 0; i < list->n; i++) {
-        if (choice_same(&list->of[i], usual)) continue;
-        all++;
-        if (!(list->of[i].bound > factor * least)) list->of[n++] = list->of[i];
-    }
+    for (int i = 0; i < list->n; i++)
+        if (!choice_same(&list->of[i], usual)) list->of[n++] = list->of[i];
     list->n = n;
     choices_sort(list, usual, least);
-    choices_thin(list, usual);
-    if (list->n > most) list->n = most;
-    return all - list->n;
+    for (int i = 0; i < n; i++) wanted[i] = !(list->of[i].bound > factor * least);
+    list->kept = choices_divide(list, wanted, rest);
+    memset(wanted, 0, sizeof wanted);
+    choices_thin(list, list->kept, usual, wanted);
+    list->kept = choices_divide(list, wanted, rest);
+    if (list->kept > most) list->kept = most;
+    if (!all) list->n = list->kept;
+    return n - list->kept;
 }

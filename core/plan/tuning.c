@@ -49,6 +49,8 @@ void tuning_path(const char *folder, const char *kind, const struct tuning_key *
              hash_more(hash_start, key->device, strlen(key->device)));
 }
 
+uint64_t tuning_hash(const char *text) { return hash_more(hash_start, text, strlen(text)); }
+
 static uint64_t key_hash(const struct tuning_key *key)
 {
     uint64_t hash = hash_more(hash_start, key->device, strlen(key->device) + 1);
@@ -198,6 +200,27 @@ bool tuning_set(const struct host *host, struct tuning *tuning, const char *work
     return true;
 }
 
+bool tuning_arrange(const struct host *host, struct tuning *tuning, const struct arranged *entry, struct error *e)
+{
+    size_t i = 0;
+    while (i < tuning->n_arranged && strcmp(tuning->arranged[i].kind, entry->kind)) i++;
+    if (i == tuning->n_arranged) {
+        struct arranged *grown = host_grow(host, tuning->arranged, i, i + 1, sizeof *grown, e);
+        if (!grown) return false;
+        tuning->arranged = grown;
+        tuning->n_arranged++;
+    }
+    tuning->arranged[i] = *entry;
+    return true;
+}
+
+const struct arranged *tuning_arranged(const struct tuning *tuning, const char *kind)
+{
+    for (size_t i = 0; i < tuning->n_arranged; i++)
+        if (!strcmp(tuning->arranged[i].kind, kind)) return &tuning->arranged[i];
+    return NULL;
+}
+
 struct loading {
     const struct host *host;
     struct tuning *tuning;
@@ -206,8 +229,14 @@ struct loading {
 static bool take_tuned(char *const fields[], int n, void *user, struct error *e)
 {
     const struct loading *l = user;
-    if (n != 5 || strcmp(fields[0], "sizes")) return true; /* another kind of entry */
-    return tuning_set(l->host, l->tuning, fields[1], fields[2], strtod(fields[3], NULL), strtod(fields[4], NULL), e);
+    if (n != 5) return true; /* another kind of entry */
+    double usual = strtod(fields[3], NULL), best = strtod(fields[4], NULL);
+    if (!strcmp(fields[0], "sizes")) return tuning_set(l->host, l->tuning, fields[1], fields[2], usual, best, e);
+    if (strcmp(fields[0], "layouts")) return true;
+    struct arranged entry = {.usual = usual, .best = best};
+    snprintf(entry.kind, sizeof entry.kind, "%s", fields[1]);
+    snprintf(entry.layouts, sizeof entry.layouts, "%s", fields[2]);
+    return tuning_arrange(l->host, l->tuning, &entry, e);
 }
 
 bool tuning_load(const struct host *host, const char *path, const struct tuning_key *key, struct tuning *out,
@@ -222,12 +251,17 @@ bool tuning_store(const struct host *host, const char *path, const struct tuning
                   struct error *e)
 {
     char fields[TUNING_LINE - CHECKSUM_DIGITS - 2];
-    char *text = host_alloc(host, (tuning->count + 1) * TUNING_LINE, 1, e);
+    char *text = host_alloc(host, (tuning->count + tuning->n_arranged + 1) * TUNING_LINE, 1, e);
     if (!text) return false;
     size_t at = tuning_header(key, text);
     for (size_t i = 0; i < tuning->count; i++) {
         const struct tuned *t = &tuning->entries[i];
         snprintf(fields, sizeof fields, "sizes\t%s\t%s\t%.9e\t%.9e", t->work, t->use, t->usual, t->best);
+        at += tuning_line(key, fields, text + at);
+    }
+    for (size_t i = 0; i < tuning->n_arranged; i++) {
+        const struct arranged *a = &tuning->arranged[i];
+        snprintf(fields, sizeof fields, "layouts\t%s\t%s\t%.9e\t%.9e", a->kind, a->layouts, a->usual, a->best);
         at += tuning_line(key, fields, text + at);
     }
     bool ok = file_replace(path, text, at, e);
@@ -238,6 +272,7 @@ bool tuning_store(const struct host *host, const char *path, const struct tuning
 void tuning_free(const struct host *host, struct tuning *tuning)
 {
     host_free(host, tuning->entries);
+    host_free(host, tuning->arranged);
     *tuning = (struct tuning){0};
 }
 

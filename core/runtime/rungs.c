@@ -69,11 +69,14 @@ static bool check_sized(struct wherry_session *s, struct wherry_device *device, 
     return ok;
 }
 
-/* Weights that lie transposed want other forms of the same kernels. The check's model has no pooler. */
-static uint32_t check_turned(const struct wherry_session *s) { return s->turned & ~WEIGHT_BIT(WEIGHT_POOLER); }
+/* Those of the check's model, which has no pooler. */
+enum {
+    CHECK_TURNED = WEIGHT_BIT(WEIGHT_QKV) | WEIGHT_BIT(WEIGHT_OUT) | WEIGHT_BIT(WEIGHT_LIN1) | WEIGHT_BIT(WEIGHT_LIN2)
+};
 
 /* Errors stay here: a rung that can't be checked is left out, and the session goes on without it. */
-static wherry_status rung_check(struct wherry_session *s, enum rung rung, char *reason, size_t reason_size)
+static wherry_status rung_check(struct wherry_session *s, enum rung rung, uint32_t turned, char *reason,
+                                size_t reason_size)
 {
     struct wherry_context *context = s->context;
     const wherry_model_config *like = &s->model->info.config;
@@ -89,7 +92,7 @@ static wherry_status rung_check(struct wherry_session *s, enum rung rung, char *
                                   .activation = like->activation};
     wherry_training_desc training = {.struct_size = sizeof training, .dropout = 0.1f};
     char layouts[ORDERS_TEXT];
-    orders_text(check_turned(s), s->heads_whole, layouts);
+    orders_text(turned, s->heads_whole, layouts);
     wherry_session_desc desc = {.struct_size = sizeof desc,
                                 .max_tokens = CHECK_TOKENS,
                                 .max_sequences = CHECK_SEQUENCES,
@@ -115,7 +118,7 @@ static wherry_status rung_check(struct wherry_session *s, enum rung rung, char *
 }
 
 /* Once in a context for each device, head size, pass and order of weights, which decide the kernels. */
-static wherry_status rung_status(struct wherry_session *s, enum rung rung, const char **reason)
+static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, uint32_t turned, const char **reason)
 {
     struct wherry_context *context = s->context;
     const char *device = s->device->info.id;
@@ -124,25 +127,36 @@ static wherry_status rung_status(struct wherry_session *s, enum rung rung, const
     struct rung_check *found = NULL;
     for (int i = 0; i < CONTEXT_RUNG_CHECKS && !found; i++) {
         struct rung_check *c = &context->checks[i];
-        if (c->head_dim == head_dim && c->training == training && c->rung == (uint32_t)rung &&
-            c->turned == check_turned(s) && c->heads_whole == s->heads_whole && !strcmp(c->device, device))
+        if (c->head_dim == head_dim && c->training == training && c->rung == (uint32_t)rung && c->turned == turned &&
+            c->heads_whole == s->heads_whole && !strcmp(c->device, device))
             found = c;
     }
     if (!found) {
         found = &context->checks[context->next_check++ % CONTEXT_RUNG_CHECKS];
         *found = (struct rung_check){.rung = (uint32_t)rung,
                                      .head_dim = head_dim,
-                                     .turned = check_turned(s),
+                                     .turned = turned,
                                      .training = training,
                                      .heads_whole = s->heads_whole};
         snprintf(found->device, sizeof found->device, "%s", device);
-        found->status = rung_check(s, rung, found->reason, sizeof found->reason);
+        found->status = rung_check(s, rung, turned, found->reason, sizeof found->reason);
         if (found->status)
             host_log(&context->host, WHERRY_LOG_WARNING, "%s: %s is left out: %s", device, rung_name(rung),
                      found->reason);
     }
     *reason = found->reason;
     return found->status;
+}
+
+/* Weights that lie transposed want other forms of the same kernels, each its own: with none and with all of them
+ * transposed a check runs every form. */
+static wherry_status rung_status(struct wherry_session *s, enum rung rung, const char **reason)
+{
+    wherry_status status = WHERRY_STATUS_OK;
+    uint32_t turned = s->turned & CHECK_TURNED;
+    if (turned != CHECK_TURNED) status = rung_status_with(s, rung, 0, reason);
+    if (!status && turned) status = rung_status_with(s, rung, CHECK_TURNED, reason);
+    return status;
 }
 
 /* ---- what a session takes ---- */

@@ -361,16 +361,36 @@ static bool make_calls(struct wherry_session *s, struct error *e)
     return true;
 }
 
+static bool make_graph_with(struct wherry_session *s, const char *layouts, struct graph_options *options,
+                            struct error *e)
+{
+    TRY(orders_read(layouts, options, e) && graph_create(&s->context->host, options, &s->graph, e));
+    s->turned = options->turned;
+    s->heads_whole = options->heads_whole;
+    return true;
+}
+
+/* With the orders that are asked for, else with those that were tuned, else with the model's. */
+static bool make_graph(struct wherry_session *s, const char *layouts, struct graph_options *options, struct error *e)
+{
+    const struct arranged *tuned = layouts ? NULL : tuning_arranged(&s->tuning, s->kind);
+    struct error refused;
+    if (!tuned) return make_graph_with(s, layouts, options, e);
+    if (make_graph_with(s, tuned->layouts, options, &refused)) {
+        snprintf(s->why, sizeof s->why, "tuned: a run took %.4g us, with the model's orders and the table's sizes %.4g",
+                 1e6 * tuned->best, 1e6 * tuned->usual);
+        return true;
+    }
+    TRY(session_note(s, e, "tuned layouts %s are not used: %.280s", tuned->layouts, refused.text));
+    return make_graph_with(s, NULL, options, e);
+}
+
 static bool session_init(struct wherry_session *s, const wherry_session_desc *desc, uint32_t rungs, uint32_t units,
                          struct error *e)
 {
-    const struct host *host = &s->context->host;
     const struct device_limits *device = s->device->backend->limits(s->device->handle);
     const wherry_model_info *info = &s->model->info;
     struct graph_options options = {.config = &info->config};
-    TRY(orders_read(desc->layouts, &options, e));
-    s->turned = options.turned;
-    s->heads_whole = options.heads_whole;
     if (!(s->plan = plan_find(desc->plan ? desc->plan : "flash", e))) return false;
     TRY(resolve_pool(s->model, desc, &options, e));
     TRY(resolve_training(desc->training, s->plan->name, &options, e));
@@ -391,10 +411,12 @@ static bool session_init(struct wherry_session *s, const wherry_session_desc *de
     s->keep = desc->keep_intermediates || s->part;
     s->tables = (struct batch_tables){tile_queries(device), tile_scores(device)};
 
-    TRY(graph_create(host, &options, &s->graph, e));
+    session_kind(s, &options, desc->gemm, s->kind);
+    if (!rungs) TRY(session_tuning(s, desc->tuning, e));
+    TRY(make_graph(s, desc->layouts, &options, e));
     s->device_limits = *device;
     s->device_limits.rungs = rungs;
-    if (!rungs) TRY(session_rungs(s, desc->gemm, e) && session_tuning(s, desc->tuning, e));
+    if (!rungs) TRY(session_rungs(s, desc->gemm, e));
     if (units) s->device_limits.compute_units = units;
     const struct group_filter filter = {filter_runs, filter_split, s, .optional = !desc->only};
     TRY(groups_create(&s->graph, s->plan, &filter, &s->groups, &s->n_groups, e));
@@ -486,5 +508,6 @@ wherry_status wherry_session_query(const wherry_session *session, wherry_session
     snprintf(out->plan, sizeof out->plan, "%s", session->plan->name);
     _Static_assert(sizeof out->layouts == ORDERS_TEXT, "there is room for the orders of all tensors");
     orders_text(session->turned, session->heads_whole, out->layouts);
+    snprintf(out->layouts_reason, sizeof out->layouts_reason, "%s", session->why);
     return WHERRY_STATUS_OK;
 }

@@ -29,8 +29,10 @@ struct wherry_session {
     uint32_t max_length;
     bool f16, keep, part; /* part: some groups of the plan, for measuring */
     const char *only;     /* their names, while it is created */
-    uint32_t turned;      /* graph_options.turned */
-    bool heads_whole;     /* likewise */
+    char kind[ARRANGED_TEXT]; /* session_kind */
+    char why[96];             /* its tensors lie as they do, where that was tuned */
+    uint32_t turned;          /* graph_options.turned */
+    bool heads_whole;         /* likewise */
     struct batch_tables tables;
     struct memory_plan memory;
     uint32_t tokens_fit; /* where the plan is over its budget: most tokens of a session that is not, 0: none */
@@ -68,8 +70,10 @@ wherry_status session_create(wherry_context *context, wherry_device *device, con
 bool session_rungs(struct wherry_session *s, const char *gemm, struct error *e);
 /* Destroys `buffers` and `whole`, where they are. */
 void session_free_buffers(struct wherry_session *s);
-/* What was tuned on this device. */
-struct tuning_key session_tuning_key(const struct wherry_session *s);
+struct tuning_key device_tuning_key(const struct wherry_device *device);
+/* What the choice of orders depends on, as text: equal texts, the same choice. */
+void session_kind(const struct wherry_session *s, const struct graph_options *options, const char *gemm,
+                  char text[ARRANGED_TEXT]);
 /* Takes what was tuned on this device: `path` as in wherry_session_desc. A file that can't be used becomes a note. */
 bool session_tuning(struct wherry_session *s, const char *path, struct error *e);
 /* A group's calls, and the bytes that they need for each other. `forced`: the sizes of each call (NULL: the static
@@ -98,6 +102,8 @@ bool session_run(struct wherry_session *s, const struct batch_shape *shape, wher
 /* The copy of a tensor, as long as it is in this batch, to or from `storage`. */
 struct transfer session_transfer(const struct wherry_session *s, const struct batch_shape *shape, int tensor,
                                  void *storage);
+/* The first `count` values of a tensor, in the order of the model's files, however it lies. */
+bool session_tensor_read(const struct wherry_session *s, int tensor, float *out, size_t count, struct error *e);
 /* For measuring and verify: random values in training's x and loss gradient; in a part of a plan in everything that its
  * groups read and none before them makes. */
 bool session_random_inputs(struct wherry_session *s, const struct batch_shape *shape, struct error *e);

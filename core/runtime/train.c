@@ -152,8 +152,7 @@ wherry_status wherry_gradient_describe(const wherry_session *session, size_t ind
     return WHERRY_STATUS_OK;
 }
 
-/* In the order of the model's files, however the weight lies. */
-static bool gradient_read(struct wherry_session *s, int tensor, float *out, size_t count, struct error *e)
+bool session_tensor_read(const struct wherry_session *s, int tensor, float *out, size_t count, struct error *e)
 {
     const struct host *host = &s->context->host;
     struct transfer t = session_transfer(s, &s->limits, tensor, NULL);
@@ -180,7 +179,7 @@ wherry_status wherry_gradient_read(wherry_session *session, size_t index, float 
         return context_invalid(context, "wherry_gradient_read: out is NULL, or there was no backward pass");
     size_t count = (size_t)tensor_elements(&session->graph, &session->limits, tensor);
     if (!fits("wherry_gradient_read: out", floats, count, &context->error)) return context_status(context, false);
-    return context_status(context, gradient_read(session, tensor, out, count, &context->error));
+    return context_status(context, session_tensor_read(session, tensor, out, count, &context->error));
 }
 
 /* ---- for measuring and verify ---- */

@@ -105,8 +105,8 @@ struct contest {
     int index;
     const char *work;
     struct trial usual;
-    struct measured done[CHOICES_MEASURED];
-    bool known[CHOICES_MEASURED]; /* done[] is of the log, or finished */
+    struct measured *done; /* [candidates] */
+    bool *known;           /* [candidates]: done[] is of the log, or finished */
 };
 
 static void forced_by(const struct contest *c, const struct choice *choice, const struct choice *out[GROUP_MAX_CALLS])
@@ -148,7 +148,7 @@ static bool judge(struct tune *t, struct contest *c, int i, bool ran, const char
     struct measured *m = &c->done[i];
     if (!ran && !harmless(e)) return false;
     if (ran && !*wrong) return true;
-    m->verdict = ran ? VERDICT_WRONG : VERDICT_FAILED;
+    m->verdict = ran ? WHERRY_TUNE_WRONG : WHERRY_TUNE_FAILED;
     copy_text(m->text, ran ? wrong : e->text);
     return finish(t, c, i, e);
 }
@@ -165,7 +165,7 @@ static bool try_one(struct tune *t, struct contest *c, int i, const struct choic
     trial_unmake(&c->trials, &trial);
     TRY(judge(t, c, i, ran, wrong, e));
     if (!full || c->known[i]) return true;
-    m->verdict = VERDICT_RIGHT;
+    m->verdict = WHERRY_TUNE_RIGHT;
     return finish(t, c, i, e);
 }
 
@@ -183,12 +183,12 @@ static void compile_all(struct contest *c, const struct choices *list)
 {
     const struct wherry_session *s = c->trials.session;
     const struct host *host = &s->context->host;
-    struct trial trials[CHOICES_MEASURED];
     struct error ignored = {0};
     struct program_info info;
     int n = 0, n_made = 0;
     struct step *steps = host_alloc(host, (size_t)list->n * GROUP_MAX_CALLS + 1, sizeof *steps, &ignored);
-    for (int i = 0; steps && i < list->n; i++) {
+    struct trial *trials = host_alloc(host, (size_t)list->n + 1, sizeof *trials, &ignored);
+    for (int i = 0; steps && trials && i < list->n; i++) {
         struct trial *trial = &trials[n_made];
         const struct choice *forced[GROUP_MAX_CALLS];
         const char *reasons[GROUP_MAX_CALLS];
@@ -216,6 +216,7 @@ static void compile_all(struct contest *c, const struct choices *list)
     struct program *program =
         n > 1 ? s->device->backend->program_create(s->device->handle, &schedule, NULL, NULL, &info, &ignored) : NULL;
     s->device->backend->program_destroy(s->device->handle, program);
+    host_free(host, trials);
     host_free(host, steps);
 }
 
@@ -239,7 +240,7 @@ static bool try_all(struct tune *t, struct contest *c, const struct choices *lis
 
 static bool better(const struct measured *m)
 {
-    return m->verdict == VERDICT_RIGHT && m->other.ci_high < m->usual.ci_low &&
+    return m->verdict == WHERRY_TUNE_RIGHT && m->other.ci_high < m->usual.ci_low &&
            m->other.median <= (1 - least_gain) * m->usual.median;
 }
 
@@ -275,7 +276,7 @@ static bool confirm_one(struct tune *t, struct contest *c, int i, const struct c
 static bool confirm(struct tune *t, struct contest *c, const struct choices *list, struct measured *winner, int *best,
                     struct error *e)
 {
-    bool seen[CHOICES_MEASURED] = {false};
+    bool seen[CHOICES_LEGAL] = {false};
     *best = -1;
     for (int n = 0, i; n < FINALISTS && (i = next_best(c, list, seen)) >= 0; n++) {
         struct measured m;
@@ -300,16 +301,16 @@ static void describe_choice(const struct call *call, char text[96])
 /* Of all candidates; times are those that the usual sizes had beside each. */
 static void sum_up(const struct contest *c, const struct choices *list, wherry_tune_result *result)
 {
-    double times[CHOICES_MEASURED];
+    double times[CHOICES_LEGAL];
     size_t n = 0;
     for (int i = 0; i < list->n; i++) {
         const struct measured *m = &c->done[i];
         result->measured++;
-        result->wrong += m->verdict == VERDICT_WRONG;
-        result->failed += m->verdict == VERDICT_FAILED;
-        if (m->verdict != VERDICT_RIGHT)
+        result->wrong += m->verdict == WHERRY_TUNE_WRONG;
+        result->failed += m->verdict == WHERRY_TUNE_FAILED;
+        if (m->verdict != WHERRY_TUNE_RIGHT)
             snprintf(result->reason, sizeof result->reason, "%.60s: %.120s", m->use, m->text);
-        if (m->verdict == VERDICT_RIGHT) times[n++] = m->usual.median;
+        if (m->verdict == WHERRY_TUNE_RIGHT) times[n++] = m->usual.median;
     }
     samples_sort(times, n);
     result->usual_seconds = result->best_seconds = n ? samples_quantile(times, n, 0.5) : 0;
@@ -342,6 +343,40 @@ static bool contest_run(struct tune *t, struct contest *c, const struct choices 
     return true;
 }
 
+/* The calls that a group has with a candidate. */
+static bool candidate_calls(const struct contest *c, const struct choice *choice, struct call calls[GROUP_MAX_CALLS],
+                            struct error *e)
+{
+    struct wherry_session *s = c->trials.session;
+    const struct choice *forced[GROUP_MAX_CALLS];
+    const char *reasons[GROUP_MAX_CALLS];
+    uint64_t scratch;
+    int count;
+    forced_by(c, choice, forced);
+    return session_calls(s, &s->graph, &s->groups[c->trials.group], forced, calls, reasons, &count, &scratch, e);
+}
+
+static bool tell_candidates(const struct tune *t, const struct contest *c, const struct choices *list,
+                            wherry_tune_result *result, struct error *e)
+{
+    for (int i = 0; i < list->n; i++) {
+        const struct measured *m = &c->done[i];
+        wherry_tune_candidate *shown = &t->shown[i];
+        struct call calls[GROUP_MAX_CALLS];
+        char text[96];
+        TRY(candidate_calls(c, &list->of[i], calls, e));
+        describe_choice(&calls[c->index], text);
+        *shown = (wherry_tune_candidate){.verdict = m->verdict, .nmse = m->nmse, .cut = i >= list->kept};
+        snprintf(shown->sizes, sizeof shown->sizes, "%s", text);
+        snprintf(shown->reason, sizeof shown->reason, "%s", m->text);
+        if (m->verdict != WHERRY_TUNE_RIGHT) continue;
+        shown->time = m->other;
+        shown->usual = m->usual;
+    }
+    result->candidates = t->shown;
+    return true;
+}
+
 bool tune_work(struct tune *t, int group, int index, const struct choice *first, const char *work,
                const struct choices *list, wherry_tune_result *result, int *best, struct error *e)
 {
@@ -357,22 +392,21 @@ bool tune_work(struct tune *t, int group, int index, const struct choice *first,
                                           : t->timer           ? GPU_COPIES
                                                                : HOST_COPIES,
                                 .timer = t->timer};
-    bool ok = contest_run(t, c, list, result, best, e);
+    c->done = host_alloc(&s->context->host, (size_t)list->n, sizeof *c->done, e);
+    c->known = c->done ? host_alloc(&s->context->host, (size_t)list->n, sizeof *c->known, e) : NULL;
+    bool ok = c->known && contest_run(t, c, list, result, best, e);
     describe_choice(&c->usual.calls[index], result->usual);
+    memcpy(result->best, result->usual, sizeof result->best);
     if (ok && *best >= 0) {
         struct call calls[GROUP_MAX_CALLS];
-        const struct choice *forced[GROUP_MAX_CALLS];
-        const char *reasons[GROUP_MAX_CALLS];
-        uint64_t scratch;
-        int count;
-        forced_by(c, &list->of[*best], forced);
-        ok = session_calls(s, &s->graph, &s->groups[group], forced, calls, reasons, &count, &scratch, e);
+        ok = candidate_calls(c, &list->of[*best], calls, e);
         if (ok) describe_choice(&calls[index], result->best);
-    } else {
-        memcpy(result->best, result->usual, sizeof result->best);
     }
+    ok = ok && tell_candidates(t, c, list, result, e);
     trial_unmake(&c->trials, &c->usual);
     trials_forget(&c->trials);
+    host_free(&s->context->host, c->done);
+    host_free(&s->context->host, c->known);
     host_free(&s->context->host, c);
     return ok;
 }

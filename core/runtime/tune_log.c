@@ -1,4 +1,5 @@
 /* The log of all measurements of a device: each is on disk before the next one begins. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,16 +36,47 @@ static bool keep(struct tune_log *log, const struct measured *entry, struct erro
     return true;
 }
 
+/* "step", session, unit, seconds of the reference, time with its interval, rounds, "wrong" or "right", text. */
+static void step_fields(const struct stepped *m, char *fields, size_t size)
+{
+    snprintf(fields, size, "step\t%016" PRIx64 "\t%016" PRIx64 "\t%.9e\t%.9e\t%.9e\t%.9e\t%u\t%s\t%s", m->session,
+             m->unit, m->reference, m->time.median, m->time.ci_low, m->time.ci_high, (unsigned)m->time.n,
+             m->wrong ? "wrong" : "right", m->text);
+}
+
+static bool keep_step(struct tune_log *log, const struct stepped *step, struct error *e)
+{
+    struct stepped *grown = host_grow(log->host, log->steps, log->n_steps, log->n_steps + 1, sizeof *grown, e);
+    if (!grown) return false;
+    log->steps = grown;
+    log->steps[log->n_steps++] = *step;
+    return true;
+}
+
+static bool take_step(char *const fields[], int n, struct tune_log *log, struct error *e)
+{
+    enum { FIELDS = 10, SESSION = 1, UNIT = 2, REFERENCE = 3, TIME = 4, ROUNDS = 7, VERDICT = 8, TEXT = 9 };
+    if (n != FIELDS) return true;
+    struct stepped m = {.session = strtoull(fields[SESSION], NULL, 16),
+                        .unit = strtoull(fields[UNIT], NULL, 16),
+                        .reference = strtod(fields[REFERENCE], NULL),
+                        .wrong = !strcmp(fields[VERDICT], "wrong")};
+    m.time = read_time(fields + TIME, (uint32_t)strtoul(fields[ROUNDS], NULL, 10));
+    snprintf(m.text, sizeof m.text, "%s", fields[TEXT]);
+    return keep_step(log, &m, e);
+}
+
 static bool take_line(char *const fields[], int n, void *user, struct error *e)
 {
     enum { FIELDS = 14, VERDICT = 4, USUAL = 5, OTHER = 8, ROUNDS = 11, NMSE = 12, TEXT = 13 };
+    if (n && !strcmp(fields[0], "step")) return take_step(fields, n, user, e);
     if (n != FIELDS || strcmp(fields[0], "measured")) return true; /* another kind of measurement */
     struct measured m = {.confirmed = !strcmp(fields[1], "confirmed"), .nmse = strtod(fields[NMSE], NULL)};
     uint32_t rounds = (uint32_t)strtoul(fields[ROUNDS], NULL, 10);
     snprintf(m.work, sizeof m.work, "%s", fields[2]);
     snprintf(m.use, sizeof m.use, "%s", fields[3]);
-    for (int v = VERDICT_RIGHT; v <= VERDICT_FAILED; v++)
-        if (!strcmp(fields[VERDICT], verdicts[v])) m.verdict = (enum verdict)v;
+    for (int v = WHERRY_TUNE_RIGHT; v <= WHERRY_TUNE_FAILED; v++)
+        if (!strcmp(fields[VERDICT], verdicts[v])) m.verdict = (wherry_tune_verdict)v;
     m.usual = read_time(fields + USUAL, rounds);
     m.other = read_time(fields + OTHER, rounds);
     snprintf(m.text, sizeof m.text, "%s", fields[TEXT]);
@@ -55,11 +87,15 @@ static bool take_line(char *const fields[], int n, void *user, struct error *e)
 static bool rewrite(const struct tune_log *log, struct error *e)
 {
     char fields[TUNING_LINE - 32];
-    char *text = host_alloc(log->host, (log->count + 1) * TUNING_LINE, 1, e);
+    char *text = host_alloc(log->host, (log->count + log->n_steps + 1) * TUNING_LINE, 1, e);
     if (!text) return false;
     size_t at = tuning_header(&log->key, text);
     for (size_t i = 0; i < log->count; i++) {
         entry_fields(&log->entries[i], fields, sizeof fields);
+        at += tuning_line(&log->key, fields, text + at);
+    }
+    for (size_t i = 0; i < log->n_steps; i++) {
+        step_fields(&log->steps[i], fields, sizeof fields);
         at += tuning_line(&log->key, fields, text + at);
     }
     bool ok = file_replace(log->path, text, at, e);
@@ -95,9 +131,32 @@ const struct measured *tune_log_find(const struct tune_log *log, const char *wor
     return NULL;
 }
 
+bool tune_log_add_steps(struct tune_log *log, const struct stepped *steps, size_t n, struct error *e)
+{
+    char fields[TUNING_LINE - 32];
+    char *text = host_alloc(log->host, n * TUNING_LINE, 1, e);
+    size_t at = 0;
+    if (!text) return false;
+    for (size_t i = 0; i < n; i++) {
+        step_fields(&steps[i], fields, sizeof fields);
+        at += tuning_line(&log->key, fields, text + at);
+    }
+    bool ok = file_append(log->path, text, at, e);
+    host_free(log->host, text);
+    for (size_t i = 0; ok && i < n; i++) ok = keep_step(log, &steps[i], e);
+    return ok;
+}
+
+const struct stepped *tune_log_step(const struct tune_log *log, uint64_t session, uint64_t unit)
+{
+    for (size_t i = log->n_steps; i-- > 0;) /* the last one counts */
+        if (log->steps[i].session == session && log->steps[i].unit == unit) return &log->steps[i];
+    return NULL;
+}
+
 void tune_log_close(struct tune_log *log)
 {
     host_free(log->host, log->entries);
-    log->entries = NULL;
-    log->count = 0;
+    host_free(log->host, log->steps);
+    *log = (struct tune_log){.host = log->host};
 }

@@ -125,9 +125,8 @@ static const char *work_refuse(const struct tune *t, struct work *w)
     struct wherry_session *s = t->session;
     struct call again[GROUP_MAX_CALLS];
     int first = group_first_call(s, w->group), count = w->index + 1;
-    const char *note = first + w->index < s->n_calls && s->call_groups[first + w->index] == w->group
-                           ? s->device->backend->program_note(s->program, first + w->index)
-                           : NULL;
+    bool has_call = first + w->index < s->n_calls && s->call_groups[first + w->index] == w->group;
+    const char *note = s->prepared && has_call ? s->device->backend->program_note(s->program, first + w->index) : NULL;
     if (note) return note;
     memcpy(again, w->calls, sizeof again);
     again[w->index] = w->bare;
@@ -160,19 +159,17 @@ static void work_candidates(const struct tune *t, const struct work *w, struct c
     choices_legal(&w->bare, &w->sizes, list);
     drop_other_tables(t->session, &w->bare, list);
     result->refused = (uint32_t)list->refused;
-    result->cut = (uint32_t)choices_prune(list, &w->usual, (int)t->desc.candidates);
+    result->cut = (uint32_t)choices_prune(list, &w->usual, (int)t->desc.candidates, t->desc.all);
 }
 
 /* What was chosen, to the file; an entry that no longer holds goes. */
 static bool work_keep(struct tune *t, const struct work *w, const struct choice *best, const wherry_tune_result *result,
                       struct error *e)
 {
-    const struct host *host = &t->session->context->host;
-    const struct tuning_key key = session_tuning_key(t->session);
     char use[CHOICE_TEXT];
     if (best) choice_text(best, use);
-    TRY(tuning_set(host, &t->tuning, w->text, best ? use : NULL, result->usual_seconds, result->best_seconds, e));
-    return tuning_store(host, t->path, &key, &t->tuning, e);
+    TRY(tuning_set(t->host, &t->tuning, w->text, best ? use : NULL, result->usual_seconds, result->best_seconds, e));
+    return tune_store(t, e);
 }
 
 /* A first call's time is that of its group. */
@@ -193,12 +190,13 @@ static void add_up(wherry_tune_summary *sum, int index, const wherry_tune_result
 static bool work_run(struct tune *t, struct work *w, struct choices *list, struct error *e)
 {
     const struct wherry_session *s = t->session;
-    wherry_tune_result result = {.groups = 0};
+    wherry_tune_result result = {.key = tuning_hash(w->text)};
     int best = -1;
     snprintf(result.group, sizeof result.group, "%s", s->groups[w->group].name);
     describe_work(t, &w->calls[w->index], result.work);
     snprintf(result.usual, sizeof result.usual, "%s", w->calls[w->index].kernel);
     memcpy(result.best, result.usual, sizeof result.best);
+    orders_text(s->turned, s->heads_whole, result.layouts);
     TRY(work_mark(t, w->text, e) && work_groups(t, w, &result.groups, e));
     const char *refused = work_refuse(t, w);
     list->n = 0;
@@ -216,47 +214,87 @@ static bool work_run(struct tune *t, struct work *w, struct choices *list, struc
     return fail(e, WHERRY_STATUS_CANCELLED, "tuning was cancelled; what was measured is kept");
 }
 
-/* Candidates of all works, as far as it is known before: for telling the time that is left. */
-static bool count_all(struct tune *t, struct choices *list, struct error *e)
+bool tune_count(struct tune *t, struct wherry_session *s, struct error *e)
 {
-    struct tune counting = *t;
-    counting.works = NULL;
-    counting.n_works = 0;
-    bool ok = true, there;
-    for (int g = 0; ok && g < t->session->n_groups; g++)
+    struct choices *list = host_alloc(&s->context->host, 1, sizeof *list, e);
+    bool ok = list != NULL, there;
+    t->session = s;
+    for (int g = 0; ok && g < s->n_groups; g++)
         for (int i = 0; ok && i < GROUP_MAX_CALLS; i++) {
             struct work w;
             wherry_tune_result ignored;
             ok = work_make(t, g, i, &w, &there, e);
-            if (!ok || !there || work_done(&counting, w.text)) continue;
-            ok = work_mark(&counting, w.text, e);
+            if (!ok || !there || work_done(t, w.text)) continue;
+            ok = work_mark(t, w.text, e);
             if (work_refuse(t, &w)) continue;
             work_candidates(t, &w, list, &ignored);
             t->total += (size_t)list->n;
         }
-    host_free(&t->session->context->host, counting.works);
+    host_free(&s->context->host, list);
     return ok;
 }
 
-static bool tune_all(struct tune *t, struct error *e)
+bool tune_left(struct tune *t, struct wherry_session *s, bool *left, struct error *e)
 {
-    const struct host *host = &t->session->context->host;
-    struct choices *list = host_alloc(host, 1, sizeof *list, e);
-    bool ok = list && count_all(t, list, e), there;
-    for (int g = 0; ok && g < t->session->n_groups; g++)
+    *left = false;
+    t->session = s;
+    for (int g = 0; g < s->n_groups; g++)
+        for (int i = 0; i < GROUP_MAX_CALLS; i++) {
+            struct work w;
+            bool there;
+            TRY(work_make(t, g, i, &w, &there, e));
+            *left |= there && !work_done(t, w.text);
+        }
+    return true;
+}
+
+bool tune_session(struct tune *t, struct wherry_session *s, struct error *e)
+{
+    struct choices *list = host_alloc(&s->context->host, 1, sizeof *list, e);
+    bool ok = list != NULL, there;
+    t->session = s;
+    ok = ok && session_batch(s, t->batch, &t->shape, e);
+    for (int g = 0; ok && g < s->n_groups; g++)
         for (int i = 0; ok && i < GROUP_MAX_CALLS; i++) {
             struct work w;
             ok = work_make(t, g, i, &w, &there, e) && (!there || work_done(t, w.text) || work_run(t, &w, list, e));
         }
-    host_free(host, list);
+    host_free(&s->context->host, list);
     return ok;
+}
+
+/* ---- groups by their works ---- */
+
+bool tune_group_works(struct wherry_session *s, int group, char works[GROUP_MAX_CALLS][WORK_TEXT], int *n,
+                      struct error *e)
+{
+    struct tune untuned = {.session = s};
+    *n = 0;
+    for (int i = 0; i < GROUP_MAX_CALLS; i++) {
+        struct work w;
+        bool there;
+        TRY(work_make(&untuned, group, i, &w, &there, e));
+        if (there) memcpy(works[(*n)++], w.text, WORK_TEXT);
+    }
+    return true;
+}
+
+bool tune_drop(struct tune *t, struct wherry_session *s, int group, struct error *e)
+{
+    t->session = s;
+    for (int i = GROUP_MAX_CALLS - 1; i >= 0; i--) { /* the second is found behind what the first became */
+        struct work w;
+        bool there;
+        TRY(work_make(t, group, i, &w, &there, e));
+        if (there) TRY(tuning_set(&s->context->host, &t->tuning, w.text, NULL, 0, 0, e));
+    }
+    return true;
 }
 
 /* ---- the call ---- */
 
-static bool test_timer(struct tune *t)
+static bool test_timer(struct tune *t, struct wherry_device *device)
 {
-    struct wherry_device *device = t->session->device;
     wherry_timer_info tested = device->timer;
     if (!*tested.kind && wherry_timer_test(device, &tested)) return false;
     t->timer = tested.status == WHERRY_TIMER_OK;
@@ -264,19 +302,40 @@ static bool test_timer(struct tune *t)
     return true;
 }
 
-static bool open_files(struct tune *t, struct error *e)
+static bool open_files(struct tune *t, const struct host *host, struct error *e)
 {
-    const struct wherry_session *s = t->session;
-    const struct host *host = &s->context->host;
-    const struct tuning_key key = session_tuning_key(s);
     struct tuning_file file;
-    tuning_path(host->cache_dir, "tuned", &key, t->path);
+    tuning_path(host->cache_dir, "tuned", &t->key, t->path);
     snprintf(t->summary->file, sizeof t->summary->file, "%s", t->path);
-    TRY(folder_make(host->cache_dir, e) && tuning_load(host, t->path, &key, &t->tuning, &file, e));
+    TRY(folder_make(host->cache_dir, e) && tuning_load(host, t->path, &t->key, &t->tuning, &file, e));
     if (file.refused[0])
         host_log(host, WHERRY_LOG_WARNING, "the tuned sizes in %s are replaced: %s", t->path, file.refused);
-    return tune_log_open(&t->log, host, &key, t->desc.fresh, e);
+    return tune_log_open(&t->log, host, &t->key, t->desc.fresh, e);
 }
+
+bool tune_open(struct tune *t, struct wherry_device *device, const wherry_tune_desc *desc, struct error *e)
+{
+    t->key = device_tuning_key(device);
+    if (desc) t->desc = *desc;
+    if (!t->desc.candidates || t->desc.candidates > CHOICES_MEASURED) t->desc.candidates = CHOICES_MEASURED;
+    if (!t->desc.rounds) t->desc.rounds = USUAL_ROUNDS;
+    t->host = &device->context->host;
+    if (!(t->shown = host_alloc(t->host, CHOICES_LEGAL, sizeof *t->shown, e))) return false;
+    return test_timer(t, device) && open_files(t, t->host, e);
+}
+
+void tune_close(struct tune *t)
+{
+    if (!t->host) return;
+    host_free(t->host, t->works);
+    host_free(t->host, t->shown);
+    tuning_free(t->host, &t->tuning);
+    tune_log_close(&t->log);
+}
+
+void tune_restart(struct tune *t) { t->n_works = 0; }
+
+bool tune_store(struct tune *t, struct error *e) { return tuning_store(t->host, t->path, &t->key, &t->tuning, e); }
 
 static wherry_status check(wherry_session *s, const wherry_batch *batch, const wherry_tune_desc *desc,
                            const wherry_tune_summary *summary)
@@ -310,19 +369,11 @@ wherry_status wherry_tune(wherry_session *session, const wherry_batch *batch, co
     if (!status && !session->prepared) status = wherry_session_prepare(session, NULL, NULL, NULL);
     if (status) return status;
     *summary = (wherry_tune_summary){.struct_size = sizeof *summary};
-    struct tune t = {.session = session,
-                     .batch = batch,
-                     .progress = progress,
-                     .callback = callback,
-                     .user = user,
-                     .summary = summary};
-    if (desc) t.desc = *desc;
-    if (!t.desc.candidates || t.desc.candidates > CHOICES_MEASURED) t.desc.candidates = CHOICES_MEASURED;
-    if (!t.desc.rounds) t.desc.rounds = USUAL_ROUNDS;
+    struct tune t = {.batch = batch, .progress = progress, .callback = callback, .user = user, .summary = summary};
     session->forward_done = session->backward_done = false; /* what was kept is overwritten */
-    bool ok = session_batch(session, batch, &t.shape, e) && test_timer(&t) && open_files(&t, e) && tune_all(&t, e);
-    host_free(&context->host, t.works);
-    tuning_free(&context->host, &t.tuning);
-    tune_log_close(&t.log);
+    bool ok = tune_open(&t, session->device, desc, e) && tune_count(&t, session, e);
+    tune_restart(&t);
+    ok = ok && tune_session(&t, session, e);
+    tune_close(&t);
     return context_status(context, ok);
 }

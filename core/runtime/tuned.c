@@ -1,14 +1,39 @@
 /* What a session takes of an earlier tuning. */
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/session.h"
 
-struct tuning_key session_tuning_key(const struct wherry_session *s)
+struct tuning_key device_tuning_key(const struct wherry_device *device)
 {
-    const wherry_device_info *info = &s->device->info;
-    const struct backend *backend = s->device->backend;
-    return tuning_key(backend->name, info->uuid, info->name, info->driver, backend->kernels(),
-                      s->context->host.unoptimized);
+    const wherry_device_info *info = &device->info;
+    return tuning_key(device->backend->name, info->uuid, info->name, info->driver, device->backend->kernels(),
+                      device->context->host.unoptimized);
+}
+
+static uint64_t bucket(uint64_t n)
+{
+    uint64_t size = 1;
+    while (size < n) size *= 2;
+    return size;
+}
+
+/* Layers share their orders, so that their number does not count. */
+void session_kind(const struct wherry_session *s, const struct graph_options *options, const char *gemm,
+                  char text[ARRANGED_TEXT])
+{
+    const wherry_model_config *c = options->config;
+    int n = snprintf(text, ARRANGED_TEXT, "%s %s gemm=%s i=%u h=%u u=%u %s activation=%d rows=%llu longest=%llu",
+                     s->plan->name, s->f16 ? "f16" : "f32", gemm && *gemm ? gemm : "auto", c->hidden, c->heads,
+                     c->feed_forward, c->pre_layernorm ? "pre" : "post", (int)c->activation,
+                     (unsigned long long)bucket(s->limits.tokens), (unsigned long long)bucket(s->limits.longest));
+    if (options->training)
+        snprintf(text + n, ARRANGED_TEXT - (size_t)n, " training dropout=%d save=%d products=%u%s",
+                 options->dropout > 0, (int)options->save, options->qkv_parts > 1 ? options->qkv_parts : 1,
+                 options->pool == WHERRY_POOL_POOLER ? " pooler" : "");
+    else
+        snprintf(text + n, ARRANGED_TEXT - (size_t)n, " inference%s",
+                 options->pool == WHERRY_POOL_POOLER ? " pooler" : "");
 }
 
 bool session_tuning(struct wherry_session *s, const char *path, struct error *e)
@@ -17,7 +42,7 @@ bool session_tuning(struct wherry_session *s, const char *path, struct error *e)
     struct tuning_file file;
     char usual[TUNING_PATH];
     if (!s->device->backend->kernels() || (path && !*path) || (!path && !host->cache_dir[0])) return true;
-    const struct tuning_key key = session_tuning_key(s);
+    const struct tuning_key key = device_tuning_key(s->device);
     tuning_path(host->cache_dir, "tuned", &key, usual);
     if (!path) path = usual;
     TRY(tuning_load(host, path, &key, &s->tuning, &file, e));

@@ -260,7 +260,7 @@ typedef struct wherry_session_desc {
      * no kernel of it fits the model, or WHERRY_STATUS_VERIFY_FAILED where it gets the check wrong. Groups that it does
      * not fit run as "tiled". */
     const char *gemm;
-    /* Sizes of kernels that wherry_tune measured: NULL: those of the cache folder, where there are some for this
+    /* What wherry_tune and wherry_tune_layouts chose: NULL: what is in the cache folder, where there are some for this
      * device, driver and library; "": none; else the file they are in. A file that can't be used is told in a note
      * (wherry_session_note), and the library's own table is used. */
     const char *tuning;
@@ -274,7 +274,8 @@ typedef struct wherry_session_desc {
      * product with w_qkv makes, is bjqhp or bjhqp: Q, K and V of a head side by side. Then w_qkv is hqpi or ihqp, and
      * the product is one (wherry_training_desc.qkv_products). Another order, and one of a weight that the session has
      * not, is WHERRY_STATUS_INVALID_ARGUMENT. What is given and read back through these functions stays in the model's
-     * order. NULL: all in the first order. */
+     * order. NULL: what wherry_tune_layouts chose, where `tuning` has something for such sessions, else the model's;
+     * "": the model's. */
     const char *layouts;
 } wherry_session_desc;
 
@@ -292,7 +293,8 @@ typedef struct wherry_session_plan {
     wherry_dtype dtype;
     uint32_t max_tokens, max_sequences, max_length;
     char plan[16];
-    char layouts[80]; /* as in wherry_session_desc, those that are not the model's own; "": none */
+    char layouts[80];        /* as in wherry_session_desc, those that are not the model's own; "": none */
+    char layouts_reason[96]; /* where they were tuned: what a run took then */
 } wherry_session_plan;
 
 /* Plans only: nothing is allocated on the device and nothing compiled before wherry_session_prepare (or the first

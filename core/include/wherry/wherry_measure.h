@@ -175,6 +175,7 @@ typedef struct wherry_tune_desc {
     uint32_t candidates; /* of one kernel call at most; 0: 40 */
     uint32_t rounds;     /* a candidate and the static table's sizes take turns; 0: 15, fewer where that takes long */
     bool fresh;          /* measure again what an earlier tuning measured */
+    bool all;            /* measure also what would be cut: whether the best is among it */
 } wherry_tune_desc;
 
 /* One distinct kernel call of the plan: a kernel with what it computes, for sessions with such limits. */
@@ -193,8 +194,23 @@ typedef struct wherry_tune_result {
     uint32_t failed;                    /* that could not be compiled or run */
     uint32_t refused;                   /* left out: the device, or this session, can't run them */
     uint32_t cut;                       /* left out by the bound of bytes and flop, or because there were enough */
-    char reason[192]; /* why there is nothing to choose, or what was wrong with the last one that was wrong */
+    char reason[192];  /* why there is nothing to choose, or what was wrong with the last one that was wrong */
+    uint64_t key;      /* of the work: the same for whatever does the same */
+    char layouts[160]; /* of the session that it was measured in, as in wherry_session_plan */
+    const struct wherry_tune_candidate *candidates; /* [measured], as long as the call takes */
 } wherry_tune_result;
+
+typedef enum wherry_tune_verdict { WHERRY_TUNE_RIGHT = 0, WHERRY_TUNE_WRONG, WHERRY_TUNE_FAILED } wherry_tune_verdict;
+
+/* One candidate of a kernel call, beside the static table's sizes; alone, one run behind the other. */
+typedef struct wherry_tune_candidate {
+    char sizes[128]; /* kernel and sizes */
+    bool cut;        /* wherry_tune_desc.all: it would have been left out */
+    wherry_tune_verdict verdict;
+    wherry_time time, usual; /* n = 0 where it is not right */
+    double nmse;
+    char reason[160]; /* what was wrong */
+} wherry_tune_candidate;
 
 typedef struct wherry_tune_summary {
     uint32_t struct_size; /* set by the caller */
@@ -218,6 +234,79 @@ typedef bool (*wherry_tune_callback)(const wherry_tune_result *result, void *use
 WHERRY_API wherry_status wherry_tune(wherry_session *session, const wherry_batch *batch, const wherry_tune_desc *desc,
                                      wherry_progress progress, wherry_tune_callback callback, void *user,
                                      wherry_tune_summary *summary);
+
+/* ---- tuning: orders of tensors, measured and chosen for a plan as a whole ---- */
+
+enum { WHERRY_LAYOUT_TENSORS = 12, WHERRY_LAYOUT_ORDERS = 12, WHERRY_LAYOUT_WORKS = 16 };
+
+/* A tensor whose order can be chosen, in every layer, its gradient with it. */
+typedef struct wherry_layout_tensor {
+    char name[16];
+    char orders[WHERRY_LAYOUT_ORDERS][16]; /* [count], the model's first */
+    uint32_t count, chosen;
+} wherry_layout_tensor;
+
+/* An operator (groups that share one; those of all layers together) with its tensors in these orders. */
+typedef struct wherry_layout_time {
+    uint32_t orders[WHERRY_LAYOUT_TENSORS]; /* [n_tensors of the operator]: an index of wherry_layout_tensor.orders */
+    char kernels[256];                      /* "lin2_dx: gemm_wgmma, 128x256x64; ..." */
+    double seconds, low, high;              /* in the step, with the sizes that are kept; interval of the median */
+    bool tuned;                             /* these are not the static table's everywhere */
+    bool usual, best, chosen;
+    uint64_t works[WHERRY_LAYOUT_WORKS];           /* of its groups, by the key of the first kernel call's result */
+    uint32_t counts[WHERRY_LAYOUT_WORKS], n_works; /* how many groups are each */
+} wherry_layout_time;
+
+typedef struct wherry_layout_operator {
+    char name[96]; /* names of its groups, with '+' between them */
+    wherry_class class_;
+    bool backward;
+    uint32_t tensors[WHERRY_LAYOUT_TENSORS], n_tensors; /* whose orders it depends on */
+    const wherry_layout_time *times;
+    size_t n_times;
+} wherry_layout_operator;
+
+typedef struct wherry_layouts_chosen {
+    uint32_t struct_size; /* set by the caller */
+    const wherry_layout_tensor *tensors;
+    size_t n_tensors;
+    const wherry_layout_operator *operators; /* in the order of the step */
+    size_t n_operators;
+    const wherry_layout_time *times; /* of all of them, one behind the other */
+    char layouts[160];               /* as in wherry_session_desc; "": the model's */
+    char reason[256];
+    uint64_t combinations, possible; /* of orders: all, and those that a session can have */
+    uint64_t measured, known, wrong; /* of these, whose steps were measured, earlier or now; whose results were wrong */
+    uint64_t states; /* nodes of the graph whose shortest path is the choice: the optimum, no heuristic */
+    /* Sums of the kernels' seconds in a run: */
+    wherry_time usual, chosen; /* measured at the end, taking turns: the model's orders with the static table's
+                                  sizes, and what was chosen */
+    wherry_time usual_host, chosen_host; /* the same by the host's clock, without timestamps */
+    double path;                         /* length of that path: the least sum of operators' times */
+    double predicted;                    /* of the choice: the sum of its operators' times; the path, if it was kept */
+    double best_sum;                     /* of every operator's best, which do not fit together */
+    double transposed; /* those, with transposed copies of weights where they do not fit; NAN: no price */
+    double forward_first, backward_first; /* orders by one pass' operators alone, the other's as they must be then; 0 in
+                                             inference */
+    double random_p05, random_median, random_p95; /* of possible combinations taken at random */
+    uint32_t random_n;
+} wherry_layouts_chosen;
+
+/* Tunes the sizes of all kernels that sessions like this one (desc without layouts and tuning) have with any orders of
+ * their tensors, as wherry_tune does; times each group in the step, with the static table's sizes and with those
+ * chosen, a run with the model's orders taking turns; and chooses the orders whose sum is least. What a session with
+ * other orders gives is compared with what the model's give before it is timed. The choice is kept when it is faster
+ * than the model's orders with the table's sizes beyond doubt; sessions like this one use it from then on. Measurements
+ * are on disk one by one, as wherry_tune's.
+ *
+ * Needs a device whose timer can be trusted (else WHERRY_STATUS_UNSUPPORTED, and so is the reference) and a context
+ * with a cache folder. What `out` points to lives until wherry_layouts_free. */
+WHERRY_API wherry_status wherry_tune_layouts(wherry_context *context, wherry_device *device, const wherry_model *model,
+                                             const wherry_session_desc *session, const wherry_batch *batch,
+                                             const wherry_tune_desc *desc, wherry_progress progress,
+                                             wherry_tune_callback callback, void *user, wherry_tune_summary *summary,
+                                             wherry_layouts_chosen *out);
+WHERRY_API void wherry_layouts_free(wherry_context *context, wherry_layouts_chosen *chosen);
 
 /* ---- roofline ---- */
 

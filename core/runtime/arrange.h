@@ -1,0 +1,101 @@
+/* Choosing orders for the tensors of a plan as a whole. An arrangement is an order for each tensor that has a choice;
+ * what a session of it runs is made of units, groups that do the same work; groups that share operators in some
+ * arrangement are one operator here, whose forms are the units that it then is. arrange_space.c finds them without
+ * running anything, arrange_measure.c times the units, arrange.c chooses. */
+#ifndef WHERRY_RUNTIME_ARRANGE_H
+#define WHERRY_RUNTIME_ARRANGE_H
+
+#include "plan/selection.h"
+#include "runtime/tune.h"
+
+enum { ARRANGE_ROUNDS = 61, ARRANGE_PLACES = 256, ARRANGE_UNITS = 16, ARRANGE_OPERATORS = 96, ARRANGE_FORMS = 64 };
+
+/* Times of a unit in the step; of one group, whatever the number of layers. */
+struct unit_time {
+    bool known;
+    double seconds, low, high;
+};
+
+struct unit {
+    uint64_t key;                  /* of its works and of the table's kernels for them */
+    char group[64];                /* name of its row of the plan */
+    uint64_t work;                 /* tuning_hash of its first call's */
+    int where;                     /* the arrangement that it is measured in */
+    struct unit_time usual, tuned; /* with the table's sizes, and with those that were tuned */
+    bool wrong;                    /* not to be used: the session that it was in gave other numbers, or failed */
+    char kernels[2][128];          /* usual, tuned */
+};
+
+/* Units of an operator in one arrangement, ascending, and how many groups are of each. */
+struct form {
+    int n;
+    struct {
+        int unit, count;
+    } of[ARRANGE_UNITS];
+};
+
+struct operator_forms {
+    char name[96];
+    wherry_class class_;
+    bool backward;
+    int first; /* where the first of its groups stands in the step */
+    struct form forms[ARRANGE_FORMS];
+    int n_forms;
+    int tensors[SELECTION_VARIABLES], n_tensors; /* that its form depends on */
+    int *at; /* [orders of these tensors, the last one's fastest]: a form, -1: none */
+    size_t points;
+};
+
+struct arrangement {
+    int values[SELECTION_VARIABLES];
+    char layouts[ORDERS_TEXT]; /* as orders_text has them */
+    short form[ARRANGE_OPERATORS];
+    bool cover; /* measured: it has a unit that no other measured one has */
+};
+
+struct space {
+    struct wherry_context *context;
+    struct wherry_device *device;
+    const struct wherry_model *model;
+    wherry_session_desc desc; /* layouts and tuning are set per session */
+    char kind[ARRANGED_TEXT];
+
+    wherry_layout_tensor tensors[SELECTION_VARIABLES];
+    int n_tensors;
+    uint64_t combinations;
+    struct arrangement *arrangements; /* that a session can have; the first is the model's orders */
+    size_t n_arrangements;
+    struct unit *units;
+    int n_units;
+    struct operator_forms *operators; /* in the order of the step */
+    int n_operators;
+    char refused[256]; /* why the last one that no session can have can't be */
+};
+
+/* Tries every combination of orders. Nothing is run but the rungs' own checks. */
+bool space_create(struct space *s, struct error *e);
+void space_destroy(struct space *s); /* accepts a zeroed one */
+/* A session of it that is only planned. `tuned`: with the sizes that were tuned, else with the table's. */
+bool space_session(const struct space *s, const char *layouts, bool tuned, bool keep, struct wherry_session **out,
+                   struct error *e);
+/* The unit that a group of a session with the table's sizes is, -1: of none that is known. */
+int space_unit(const struct space *s, struct wherry_session *session, int group, struct error *e);
+/* Seconds of an operator in this form; INFINITY: it has a unit that is wrong or was not measured. `usual`: with the
+ * table's sizes, else with those that are faster. */
+double form_seconds(const struct space *s, const struct form *form, bool usual);
+
+/* Times every unit that some arrangement needs. */
+struct arrange_counts {
+    uint64_t measured, known, wrong;
+};
+bool arrange_measure(struct space *s, struct tune *t, struct arrange_counts *counts, struct error *e);
+/* At the end: sums of the kernels' times, and the host's clock, of sessions that take turns. */
+struct contestant {
+    const char *layouts;
+    bool tuned;
+    wherry_time kernels, host;
+    double rounds[ARRANGE_ROUNDS]; /* the host's, one by one: those of one round stand side by side */
+};
+bool arrange_compare(struct space *s, struct tune *t, struct contestant *of, int n, struct error *e);
+
+#endif
