@@ -187,3 +187,10 @@ function interactive(chart, points, { reach = 16, rows = false, on_active = null
         event.preventDefault();
     });
 }
+
+/* "rule": a line between groups. */
+function field_list(fields) {
+    return html("dl", null, fields.map((field) => (field === "rule" ? html("div", { class: "rule" }) : [
+        html("dt", null, field[0]), html("dd", { class: field[2] ? "flag" : null }, field[1])
+    ])));
+}

@@ -65,39 +65,6 @@ function slider(name, legend, describe) {
     return html("label", { class: "field" }, html("span", null, legend), node, shown);
 }
 
-const class_text = (name) => [class_glyph(name), name];
-
-const layer_choices = () => [["merged", "merged over layers"], ["each", "every layer"],
-    ...layer_numbers.map((layer) => [layer, layer < 0 ? "outside of layers" : "layer " + layer])];
-
-function make_filters(host) {
-    const dot = (series) => svg("svg",
-        { class: "glyph", viewBox: "-6 -6 12 12", "aria-hidden": "true", style: `--s: ${series.colour}` },
-        svg("path",
-            { d: mark_path("elementwise", 5), ...(series.ring ? { stroke: "var(--ink)", "stroke-width": 1.6 } : {}) }));
-    host.append(...[all_series.length > 0 &&
-            chips("hidden", "Devices",
-                all_series.map((series) => [series.index,
-                                   [
-                                       dot(series), html("b", null, series.tag),
-                                       html("span", { class: "name", title: series.label }, series.label)
-                                   ]]),
-                true),
-        plan_names.length > 0 && dropdown("plan", "Plan", [["all", "all"], ...plan_names.map((plan) => [plan, plan])]),
-        class_names.length > 0 && chips("classes", "Class", class_names.map((name) => [name, class_text(name)])),
-        phase_names.length > 1 &&
-            dropdown("phase", "Phase", [["all", "all"], ...phase_names.map((phase) => [phase, phase])]),
-        layer_numbers.length > 1 && dropdown("layers", "Layers", layer_choices()),
-        segments("cache", "Caches", [["warm", "warm"], ["cold", "cold"]]),
-        slider("cumulative", "Operators", (percent) => (percent >= 100 ? "all" : `longest ${percent} %`)),
-    ].filter((node) => node));
-    if (!has_cold) {
-        const cold = find('[value="cold"]', host);
-        cold.disabled = true;
-        cold.closest("label").title = "no record has times with cold caches";
-    }
-}
-
 function make_theme(host) {
     const show = () => {
         if (state.theme === "auto")

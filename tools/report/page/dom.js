@@ -23,3 +23,7 @@ function clip(text, width) {
     const room = Math.max(3, Math.floor(width / 6.1));
     return text.length <= room ? text : text.slice(0, room - 1) + "…";
 }
+
+/* state: "good", "bad", "none" (not known) */
+const badge = (judged, text) => html("li", { class: "badge" + (judged === "good" ? "" : " " + judged) },
+    { good: "✓ ", bad: "! ", none: "? " }[judged] + text);

@@ -10,13 +10,6 @@ const describe_item = (item) => `${item.name}, ${item.plan}, ${item.phase}, ${it
                   : "no time") +
     (item.derived && item.derived.over_peak ? ", above a measured ceiling" : "");
 
-/* "rule": a line between groups. */
-function field_list(fields) {
-    return html("dl", null, fields.map((field) => (field === "rule" ? html("div", { class: "rule" }) : [
-        html("dt", null, field[0]), html("dd", { class: field[2] ? "flag" : null }, field[1])
-    ])));
-}
-
 const read_write = (read, write) => `${format_bytes(read)} + ${format_bytes(write)}`;
 
 function time_fields(name, time) {

@@ -1,4 +1,4 @@
-/* What the reader has chosen, and who draws again when that changes. */
+/* What the reader has chosen. */
 
 /* Plans share operators, so that one at a time is readable: the one that most records have. */
 function first_plan() {
@@ -36,39 +36,6 @@ const state = {
 
 /* What decides which items there are. */
 const ITEM_STATE = ["hidden", "plan", "classes", "phase", "layers", "cache", "cumulative"];
-
-/* By section: {reads: [names of state], draw(figure, width), tables(): [{title, make()}]}; see main.js. */
-const charts = new Map();
-const waiting = new Set();
-let frame = 0;
-
-function draw_waiting() {
-    frame = 0;
-    const names = [...waiting];
-    waiting.clear();
-    for (const name of names) draw_chart(name);
-}
-
-function draw_later(names) {
-    for (const name of names) waiting.add(name);
-    if (waiting.size && !frame) frame = requestAnimationFrame(draw_waiting);
-}
-
-function change(values) {
-    Object.assign(state, values);
-    const changed = Object.keys(values);
-    draw_later(
-        [...charts].filter(([, chart]) => chart.reads.some((name) => changed.includes(name))).map(([name]) => name));
-}
-
-/* Marks an item in every chart; null: none. */
-function select(key) {
-    state.selected = key;
-    for (const node of find_all(".is-selected")) node.classList.remove("is-selected");
-    if (key === null) return;
-    for (const node of find_all("[data-key]"))
-        if (node.dataset.key === key) node.classList.add("is-selected");
-}
 
 const shown_series = () => all_series.filter((series) => !state.hidden.has(series.index));
 

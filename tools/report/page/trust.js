@@ -3,18 +3,6 @@
 const DRIFT_LIMIT = 0.03;
 const WARNINGS_AT_ONCE = 12;
 
-/* state: "good", "bad", "none" (not known) */
-const badge = (judged, text) => html("li", { class: "badge" + (judged === "good" ? "" : " " + judged) },
-    { good: "✓ ", bad: "! ", none: "? " }[judged] + text);
-
-/* Words as a shell would need them. */
-function command_text(words) {
-    return list(words)
-        .map(String)
-        .map((word) => (/^[\w./:=,@%+-]+$/.test(word) ? word : "'" + word.replace(/'/g, "'\\''") + "'"))
-        .join(" ");
-}
-
 function over_count(series) {
     return ["warm", "cold"].map(
         (cache) => series_items(series, cache, "each").filter((item) => item.derived && item.derived.over_peak).length);

@@ -61,3 +61,11 @@ function format_span(low, high) {
     const [unit, name] = TIME_UNITS.find(([size]) => Math.abs(high) >= size * 0.9995) || TIME_UNITS[3];
     return digits(low / unit) + " to " + digits(high / unit) + SPACE + name;
 }
+
+/* Words as a shell would need them. */
+function command_text(words) {
+    return list(words)
+        .map(String)
+        .map((word) => (/^[\w./:=,@%+-]+$/.test(word) ? word : "'" + word.replace(/'/g, "'\\''") + "'"))
+        .join(" ");
+}
