@@ -1,11 +1,16 @@
-# Puts the report's page together: tools/report/page/page.html with the files that its #include lines name, as a C array.
-# $<TARGET_OBJECTS:report_page> is what to link.
+# Puts the report's pages together: page.html (records) and tuning.html (tunings) of tools/report/page with the files that
+# their #include lines name, as C arrays. $<TARGET_OBJECTS:report_page> is what to link.
 
 set(folder ${PROJECT_SOURCE_DIR}/tools/report/page)
-set(out ${PROJECT_BINARY_DIR}/page/report_page.c)
 set(embed ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/page)
 file(GLOB page_parts CONFIGURE_DEPENDS ${folder}/*.html ${folder}/*.css ${folder}/*.js)
-add_custom_command(OUTPUT ${out} DEPENDS ${page_parts} ${embed}
-    COMMAND ${CMAKE_COMMAND} -DIN=${folder}/page.html -DOUT=${out} -DNAME=report_page -P ${embed})
-add_library(report_page OBJECT EXCLUDE_FROM_ALL ${out})
+foreach(page report=page tuning=tuning)
+    string(REGEX MATCH "(.*)=(.*)" _ ${page})
+    set(name ${CMAKE_MATCH_1}_page)
+    set(out ${PROJECT_BINARY_DIR}/page/${name}.c)
+    add_custom_command(OUTPUT ${out} DEPENDS ${page_parts} ${embed}
+        COMMAND ${CMAKE_COMMAND} -DIN=${folder}/${CMAKE_MATCH_2}.html -DOUT=${out} -DNAME=${name} -P ${embed})
+    list(APPEND pages ${out})
+endforeach()
+add_library(report_page OBJECT EXCLUDE_FROM_ALL ${pages})

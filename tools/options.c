@@ -197,11 +197,16 @@ const struct command commands[] = {
      "for each operation, a Chrome trace for Perfetto, or one HTML page that needs nothing\n"
      "else. \"-\" is standard input.\n"
      "\n"
+     "Tunings (wherry tune, wherry tune layer with --json) become a table, Markdown, CSV or a\n"
+     "page, too: how the times of all configurations are distributed, what was chosen, what\n"
+     "that is worth. Records and tunings are not written together.\n"
+     "\n"
      "With --check every derived number is derived again from the raw ones and compared:\n"
      "rates, shares, sums, regimes, and whether everything above its ceiling is flagged.\n"
      "Each that differs is printed; exits with 1 when there are any.\n",
      "  wherry report h200-vulkan.json h200-opencl.json -o page.html\n"
      "  wherry report layer.json --format markdown\n"
+     "  wherry report tuning.json -o tuning.html\n"
      "  wherry report --check bench/results/*/*.json\n",
      report_command},
     {"diff", DIFF, "FILE FILE", "compare two records of the same work",

@@ -1,23 +1,30 @@
-/* `wherry report`: stored records, written again in any format, or checked. */
+/* `wherry report`: stored records or tunings, written again in any format; records also checked. */
 #include "report/check.h"
 #include "report/fields.h"
+#include "report/tuning.h"
 #include "report/write.h"
 #include "session.h"
 
-/* All records of all files; NULL, having complained. */
+/* All records, or all tunings, of all files; NULL, having complained. Their pages and tables have nothing in common, so
+ * both together are refused. */
 static json_t *load_all(const struct options *options)
 {
-    json_t *records = need(json_array());
+    json_t *all = need(json_array());
     for (uint32_t n = 0; n < options->files_count; n++) {
-        json_t *loaded = records_load(options->files[n]);
-        if (!loaded || json_array_extend(records, loaded)) {
-            json_decref(loaded);
-            json_decref(records);
+        json_t *loaded = report_load(options->files[n]);
+        bool other = loaded && n && tuning_is(json_array_get(loaded, 0)) != tuning_is(json_array_get(all, 0));
+        if (other)
+            complain(0, "%s has %s and %s has %s: a report shows one kind, so give them separately", options->files[0],
+                     tuning_is(json_array_get(all, 0)) ? "tunings" : "records", options->files[n],
+                     tuning_is(json_array_get(loaded, 0)) ? "tunings" : "records");
+        bool fine = loaded && !other && !json_array_extend(all, loaded);
+        json_decref(loaded);
+        if (!fine) {
+            json_decref(all);
             return NULL;
         }
-        json_decref(loaded);
     }
-    return records;
+    return all;
 }
 
 /* Goes on behind a file that can't be read, so that one message names each. */
@@ -50,7 +57,7 @@ int report_command(const struct options *options)
 {
     if (!options->files_count)
         return complain(EXIT_USAGE, "a file is missing: wherry report FILE..., records as wherry bench --json writes "
-                                    "them; \"-\" is standard input");
+                                    "them, or tunings of wherry tune --json; \"-\" is standard input");
     if (options->check && (options->json || options->report_format))
         return complain(EXIT_USAGE, "--check has a format of its own: give it alone");
     if (options->check) return check_files(options);

@@ -1,5 +1,5 @@
-/* write_page <page.html> <record.json>...: the page of these records, for tests/page/test_page.py. A file may also hold
- * an array of records. */
+/* write_page <page.html> <record.json>...: the page of these records, or tunings, for tests/page. A file may also hold
+ * an array of them. */
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -32,7 +32,8 @@ int main(int argc, char **argv)
     }
     struct output out;
     if (argc < 3 || !output_open(&out, argv[1])) return EXIT_FAILURE;
-    page_write(&out, records);
+    /* As tuning_is, without the files that judge records. */
+    page_write(&out, records, json_object_get(json_array_get(records, 0), "works") != NULL);
     json_decref(records);
     return output_close(&out, true) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

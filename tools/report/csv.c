@@ -44,7 +44,7 @@ static const char *const modes[2] = {"warm", "cold"};
 
 #define COUNT(list) (sizeof list / sizeof *list)
 
-static void write_text(struct output *out, const char *text)
+void csv_text(struct output *out, const char *text)
 {
     if (!strpbrk(text, ",\"\r\n")) {
         output_text(out, text);
@@ -60,7 +60,7 @@ static void write_value(struct output *out, const json_t *value)
 {
     char text[NUMBER_SIZE];
     if (json_is_string(value))
-        write_text(out, json_string_value(value));
+        csv_text(out, json_string_value(value));
     else if (json_is_integer(value))
         output_format(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     else if (json_is_real(value))

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/tuning.h"
 #include "session.h"
 
 json_t *field_get(const json_t *object, const char *path)
@@ -161,30 +162,52 @@ static void clean_texts(json_t *value)
     }
 }
 
-json_t *records_load(const char *path)
+/* The values of a file, one or an array of them, with texts that can be printed; NULL, having complained. */
+static json_t *values_load(const char *path)
 {
-    size_t size, n;
-    char *data = read_all(path, &size), why[256];
+    size_t size;
+    char *data = read_all(path, &size);
     if (!data) return NULL;
-    json_t *value = parse(path, data, size), *record;
+    json_t *value = parse(path, data, size);
     free(data);
     if (!value) return NULL;
     clean_texts(value);
     if (!json_is_array(value)) value = need(json_pack("[o]", value));
-    if (!json_array_size(value)) {
-        complain(0, "%s: an empty array; a record, or an array of them, is expected", path);
-        json_decref(value);
-        return NULL;
-    }
-    json_array_foreach(value, n, record)
+    if (json_array_size(value)) return value;
+    complain(0, "%s: an empty array; a record, or an array of them, is expected", path);
+    json_decref(value);
+    return NULL;
+}
+
+/* Takes the values over; NULL, having complained, where one does not fit. */
+static json_t *all_fit(const char *path, json_t *values, bool (*fits)(const json_t *, char[256]), const char *name)
+{
+    size_t n;
+    json_t *value;
+    char why[256];
+    json_array_foreach(values, n, value)
     {
-        if (record_validate(record, why)) continue;
-        if (json_array_size(value) > 1)
-            complain(0, "%s: record %zu: %s", path, n, why);
+        if (fits(value, why)) continue;
+        if (json_array_size(values) > 1)
+            complain(0, "%s: %s %zu: %s", path, name, n, why);
         else
             complain(0, "%s: %s", path, why);
-        json_decref(value);
+        json_decref(values);
         return NULL;
     }
-    return value;
+    return values;
+}
+
+json_t *records_load(const char *path)
+{
+    json_t *values = values_load(path);
+    return values ? all_fit(path, values, record_validate, "record") : NULL;
+}
+
+json_t *report_load(const char *path)
+{
+    json_t *values = values_load(path);
+    if (!values) return NULL;
+    return tuning_is(json_array_get(values, 0)) ? all_fit(path, values, tuning_validate, "tuning")
+                                                : all_fit(path, values, record_validate, "record");
 }

@@ -28,6 +28,8 @@ const char *op_kind(const json_t *op);
 /* The records of a file ("-": standard input), one or an array of them, each with all that the schema asks for; NULL,
  * having complained, where it can't be read or is something else. */
 json_t *records_load(const char *path);
+/* The same, of records or of tunings (report/tuning.h), which are never together in a file. */
+json_t *report_load(const char *path);
 /* What keeps a value from being a record, in `why`; false: it is none. */
 bool record_validate(const json_t *record, char why[256]);
 

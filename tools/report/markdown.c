@@ -12,7 +12,7 @@
 #include "session.h"
 
 /* A text in a cell: what would end the cell, or begin HTML, is escaped. */
-static void write_cell(struct output *out, const char *text)
+void markdown_cell(struct output *out, const char *text)
 {
     output_text(out, " ");
     for (; *text; text++) {
@@ -29,17 +29,16 @@ static void write_cell(struct output *out, const char *text)
 static void write_short(struct output *out, double value)
 {
     char text[NUMBER_SIZE];
-    write_cell(out, isfinite(value) ? format_short(value, text) : "");
+    markdown_cell(out, isfinite(value) ? format_short(value, text) : "");
 }
 
 static void write_percent(struct output *out, double share)
 {
     char text[NUMBER_SIZE];
-    write_cell(out, isfinite(share) ? format_percent(share, text) : "");
+    markdown_cell(out, isfinite(share) ? format_percent(share, text) : "");
 }
 
-/* "a|b|>c": '>' for columns of numbers. */
-static void write_head(struct output *out, const char *columns)
+void markdown_head(struct output *out, const char *columns)
 {
     output_text(out, "|");
     for (const char *at = columns; *at; at += *at == '|') {
@@ -65,10 +64,10 @@ static void write_plan(struct output *out, const json_t *record, const json_t *p
     double tokens = field_number(record, "workload.tokens");
     output_text(out, "|");
     workload_title(record, title, sizeof title);
-    write_cell(out, title);
-    write_cell(out, field_text(device, "id"));
-    write_cell(out, field_text(plan, "plan"));
-    write_cell(out, field_text(plan, "dtype"));
+    markdown_cell(out, title);
+    markdown_cell(out, field_text(device, "id"));
+    markdown_cell(out, field_text(plan, "plan"));
+    markdown_cell(out, field_text(plan, "dtype"));
     write_short(out, 1e3 * host);
     write_short(out, 1e3 * field_number(plan, "phases.forward.host_seconds"));
     write_short(out, 1e3 * field_number(plan, "phases.backward.host_seconds"));
@@ -78,7 +77,7 @@ static void write_plan(struct output *out, const json_t *record, const json_t *p
     if (isfinite(field_number(plan, "headroom")))
         output_format(out, " %.1f |", field_number(plan, "headroom"));
     else
-        write_cell(out, "");
+        markdown_cell(out, "");
     output_format(out, " %.0f |", field_number(plan, "launches"));
     write_short(out, field_number(plan, "saved_bytes") > 0 ? field_number(plan, "saved_bytes") / 1e6 : (double)NAN);
     if (host > 0)
@@ -103,9 +102,9 @@ static void write_plans(struct output *out, const json_t *records)
     size_t r, p;
     const json_t *record, *plan;
     if (!any_plans(records)) return;
-    write_head(out,
-               "workload|device|plan|type|>step ms|>forward ms|>backward ms|>kernels ms|>gaps %|>limit ms|>headroom|"
-               ">kernels|>saved MB|>tokens/s");
+    markdown_head(out,
+                  "workload|device|plan|type|>step ms|>forward ms|>backward ms|>kernels ms|>gaps %|>limit ms|>headroom|"
+                  ">kernels|>saved MB|>tokens/s");
     json_array_foreach(records, r, record)
     {
         json_array_foreach(json_object_get(record, "plans"), p, plan) write_plan(out, record, plan);
@@ -121,25 +120,26 @@ static void write_ceilings(struct output *out, const json_t *records)
     size_t r, d;
     const json_t *record, *device;
     char text[NUMBER_SIZE];
-    write_head(out, "device|name|driver|>read|>write|>copy|>triad|>cache|>cache edge|>f32|>f16|>matrix|>launch|timer|"
-                    ">drift %");
+    markdown_head(out,
+                  "device|name|driver|>read|>write|>copy|>triad|>cache|>cache edge|>f32|>f16|>matrix|>launch|timer|"
+                  ">drift %");
     json_array_foreach(records, r, record)
     {
         json_array_foreach(json_object_get(record, "devices"), d, device)
         {
             output_text(out, "|");
-            write_cell(out, field_text(device, "id"));
-            write_cell(out, field_text(device, "name"));
-            write_cell(out, field_text(device, "driver"));
+            markdown_cell(out, field_text(device, "id"));
+            markdown_cell(out, field_text(device, "name"));
+            markdown_cell(out, field_text(device, "driver"));
             for (size_t n = 0; n < sizeof ids / sizeof *ids; n++) {
                 const char *unit = n < 5 ? "B/s" : n < 8 ? "flop/s" : "s";
                 double value = record_ceiling(record, device, ids[n]);
-                write_cell(out, value > 0 ? format_unit(value, unit, text) : "");
+                markdown_cell(out, value > 0 ? format_unit(value, unit, text) : "");
                 if (n != 4) continue;
                 double edge = field_number(device, "cache.bytes");
-                write_cell(out, edge > 0 ? format_bytes(edge, text) : "");
+                markdown_cell(out, edge > 0 ? format_bytes(edge, text) : "");
             }
-            write_cell(out, field_text(device, "timer.status"));
+            markdown_cell(out, field_text(device, "timer.status"));
             double drift = field_number(record, "run.sentinel.drift");
             write_percent(out, drift);
             output_text(out, "\n");
@@ -155,16 +155,16 @@ static void write_row(struct output *out, const struct row *warm, const struct r
     const struct row *row = warm ? warm : cold;
     row_name(row, name, sizeof name);
     output_text(out, "|");
-    write_cell(out, name);
-    write_cell(out, field_text(row->op, "kernel"));
-    write_cell(out, field_text(row->op, "phase"));
+    markdown_cell(out, name);
+    markdown_cell(out, field_text(row->op, "kernel"));
+    markdown_cell(out, field_text(row->op, "phase"));
     output_format(out, " %c |", row_class(row));
     write_short(out, 1e6 * row->seconds);
     if (isfinite(row->p05 + row->p95))
         snprintf(text, sizeof text, "%.1f to %.1f", 1e6 * row->p05, 1e6 * row->p95);
     else
         text[0] = 0;
-    write_cell(out, text);
+    markdown_cell(out, text);
     write_percent(out, row->share);
     write_short(out, (row->d_read + row->d_written) / 1e6);
     write_short(out, row_bandwidth(row) / 1e9);
@@ -176,7 +176,7 @@ static void write_row(struct output *out, const struct row *warm, const struct r
     write_short(out, 1e6 * row->limit);
     write_short(out, row->seconds / row->limit);
     snprintf(text, sizeof text, "%s%s", row->regime ? row->regime : "", row->over ? " (over its ceiling)" : "");
-    write_cell(out, text);
+    markdown_cell(out, text);
     write_short(out, cold ? 1e6 * cold->seconds : (double)NAN);
     write_short(out, cold ? row_bandwidth(cold) / 1e9 : (double)NAN);
     write_percent(out, cold ? row_roof(cold) : (double)NAN);
@@ -190,9 +190,9 @@ static void write_rows(struct output *out, const json_t *record, const json_t *p
     struct row *rows = rows_merge(record, plan, "warm", NULL, &count);
     struct row *cold = rows_merge(record, plan, "cold", NULL, &count);
     bool has_cold = plan_measured(record, plan, "cold");
-    write_head(out,
-               "group|kernel|phase|class|>\302\265s|>p05 to p95|>share %|>MB|>GB/s|>Tflop/s|>flop/byte|>% of roof|>MUE "
-               "%|>Q/D|>limit \302\265s|>headroom|regime|>cold \302\265s|>cold GB/s|>cold % of roof");
+    markdown_head(
+        out, "group|kernel|phase|class|>\302\265s|>p05 to p95|>share %|>MB|>GB/s|>Tflop/s|>flop/byte|>% of roof|>MUE "
+             "%|>Q/D|>limit \302\265s|>headroom|regime|>cold \302\265s|>cold GB/s|>cold % of roof");
     for (size_t n = 0; n < count; n++) write_row(out, warm ? &rows[n] : NULL, has_cold ? &cold[n] : NULL);
     free(rows);
     free(cold);

@@ -1,4 +1,5 @@
-/* Records as one HTML page: tools/report/page/page.html, which the build has put together, with the data inside. */
+/* Records, or tunings, as one HTML page: page.html or tuning.html of tools/report/page, which the build has put
+ * together, with the data inside. */
 #include "report/page.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@
 #define ZLIB_CONST
 #include <zlib.h>
 
-extern const unsigned char report_page[]; /* ends with a 0 */
+extern const unsigned char report_page[], tuning_page[]; /* end with a 0 */
 
 /* Where the records go. */
 static const char marker[] = "<!--records-->";
@@ -72,9 +73,9 @@ static void write_packed(struct output *out, json_t *record)
     deflateEnd(&packer.zip);
 }
 
-void page_write(struct output *out, json_t *records)
+void page_write(struct output *out, json_t *records, bool tunings)
 {
-    const char *page = (const char *)report_page;
+    const char *page = (const char *)(tunings ? tuning_page : report_page);
     const char *rest = strstr(page, marker);
     output_write(out, page, (size_t)(rest - page));
     size_t n;

@@ -5,13 +5,8 @@
 #include <string.h>
 
 #include "report/fields.h"
-
-/* 's' text, 'n' number not below 0, 'i' index, 'b' true or false, 'o' object, 'a' array, 't' a time; upper case: or
- * null */
-struct rule {
-    const char *path;
-    char kind;
-};
+#include "report/tuning.h"
+#include "report/validate.h"
 
 static const struct rule time_rules[] = {{"median", 'n'},   {"p05", 'n'},  {"p95", 'n'}, {"min", 'n'},
                                          {"mean", 'n'},     {"cv", 'N'},   {"n", 'i'},   {"ci95", 'a'},
@@ -99,10 +94,6 @@ static const struct rule op_rules[] = {{"id", 's'},
                                        {"checks.remeasured", 'i'}};
 static const struct rule warning_rules[] = {{"code", 's'}, {"text", 's'}};
 
-#define RULES(list) list, sizeof list / sizeof *list
-
-static bool object_fits(const json_t *object, const struct rule *rules, size_t count, const char *where, char why[256]);
-
 /* As field_get, but a null stays one. *beyond: a field on the way is null, below which there is nothing to ask for. */
 static json_t *value_at(const json_t *object, const char *path, bool *beyond)
 {
@@ -129,6 +120,7 @@ static bool time_fits(const json_t *value, const char *where, char why[256])
 static bool value_fits(const json_t *value, char kind, const char *where, char why[256])
 {
     const char *expected = NULL;
+    if (!value && kind == 'M') return true;
     if (!value) return snprintf(why, 256, "%s is missing", where), false;
     if (kind == '*' || (kind >= 'A' && kind <= 'Z' && json_is_null(value))) return true;
     switch (kind) {
@@ -138,6 +130,7 @@ static bool value_fits(const json_t *value, char kind, const char *where, char w
         break;
     case 'n':
     case 'N':
+    case 'M':
         if (!json_is_number(value) || json_number_value(value) < 0) expected = "a number from 0";
         break;
     case 'i':
@@ -160,7 +153,7 @@ static bool value_fits(const json_t *value, char kind, const char *where, char w
     return (kind != 't' && kind != 'T') || time_fits(value, where, why);
 }
 
-static bool object_fits(const json_t *object, const struct rule *rules, size_t count, const char *where, char why[256])
+bool object_fits(const json_t *object, const struct rule *rules, size_t count, const char *where, char why[256])
 {
     if (!json_is_object(object)) return snprintf(why, 256, "%s is not an object", where), false;
     for (size_t n = 0; n < count; n++) {
@@ -233,8 +226,14 @@ bool record_validate(const json_t *record, char why[256])
     size_t n;
     json_t *plan;
     const json_t *schema = json_object_get(record, "schema");
+    if (tuning_is(record))
+        return snprintf(why, 256, "a tuning, as wherry tune --json writes it, and no record: wherry report shows it"),
+               false;
     if (!json_is_object(record) || !schema)
-        return snprintf(why, 256, "not a record of wherry: an object with \"schema\": \"rl-1\" is expected"), false;
+        return snprintf(why, 256,
+                        "not a record of wherry: an object with \"schema\": \"rl-1\" is expected; a tuning has "
+                        "\"works\""),
+               false;
     if (!json_is_string(schema) || strcmp(json_string_value(schema), "rl-1") != 0)
         return snprintf(why, 256, "schema %.40s, and this version reads rl-1",
                         json_is_string(schema) ? json_string_value(schema) : "that is no text"),

@@ -5,6 +5,7 @@
 
 #include "report/fields.h"
 #include "report/page.h"
+#include "report/tuning.h"
 #include "session.h"
 
 /* ---- the format ---- */
@@ -50,6 +51,11 @@ int report_write(const struct options *options, json_t *records)
 {
     struct output out;
     int format = report_format(options);
+    bool tunings = tuning_is(json_array_get(records, 0));
+    if (tunings && format == REPORT_TRACE) {
+        json_decref(records);
+        return complain(EXIT_USAGE, "a tuning has no trace: nothing in it has a place in time");
+    }
     bool opened = format && output_open(&out, options->output);
     if (opened) {
         switch (format) {
@@ -57,19 +63,19 @@ int report_write(const struct options *options, json_t *records)
             json_write(&out, records);
             break;
         case REPORT_CSV:
-            csv_write(&out, records);
+            tunings ? tuning_csv(&out, records) : csv_write(&out, records);
             break;
         case REPORT_MARKDOWN:
-            markdown_write(&out, records);
+            tunings ? tuning_markdown(&out, records) : markdown_write(&out, records);
             break;
         case REPORT_TRACE:
             trace_write(&out, records);
             break;
         case REPORT_HTML:
-            page_write(&out, records);
+            page_write(&out, records, tunings);
             break;
         default:
-            text_write(&out, records, options);
+            tunings ? tuning_text(&out, records) : text_write(&out, records, options);
         }
     }
     json_decref(records);

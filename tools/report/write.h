@@ -12,13 +12,19 @@ enum report_format { REPORT_TEXT = 1, REPORT_JSON, REPORT_CSV, REPORT_MARKDOWN, 
 
 /* --format, --json, or what the ending of --output says; 0 where these contradict each other, having complained. */
 int report_format(const struct options *options);
-/* Writes an array of records to --output in that format. Returns an exit code. Takes the array over. */
+/* Writes an array of records, or of tunings, to --output in that format. Returns an exit code. Takes the array over. */
 int report_write(const struct options *options, json_t *records);
 
 void text_write(struct output *out, const json_t *records, const struct options *options);
 void csv_write(struct output *out, const json_t *records);
 void markdown_write(struct output *out, const json_t *records);
 void trace_write(struct output *out, const json_t *records);
+
+/* Parts of Markdown: a cell with its end, and the head of a table, "a|b|>c", '>' for columns of numbers. */
+void markdown_cell(struct output *out, const char *text);
+void markdown_head(struct output *out, const char *columns);
+/* A field of CSV, quoted where it has to be. */
+void csv_text(struct output *out, const char *text);
 
 /* Lines that several formats have. "flash, f16 on vulkan:0" */
 void plan_title(const json_t *record, const json_t *plan, char *text, size_t size);
