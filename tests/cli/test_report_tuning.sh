@@ -45,7 +45,7 @@ check has '^[0-9.]* % above the sum of per-operator bests$'
 check has '^256 random choices: 5 % '
 check has '^lin1_dx  *backward  *T  *280 '
 expect 0 '' "$wherry" report "$work/tuning-plain.json"
-check has '^layer.0.attention  *2 '
+check has '^layer.0.attention attention  *2 '
 expect 0 '' "$wherry" report "$work/tuning-layouts.json" "$work/tuning-sizes.json" --format markdown
 check test "$(grep -c '^## ' "$work/out")" -eq 3
 expect 0 '' "$wherry" report "$work/tuning-layouts.json" "$work/tuning-sizes.json" -o "$work/page.html"
@@ -89,7 +89,7 @@ refused 'operators\[0\].times\[0\].us is missing' 'del t["us"]'
 refused 'times\[0\].candidates\[0\].verdict is "good", not right, wrong or failed' 'c["verdict"] = "good"'
 refused 'times\[0\].candidates\[0\] is right and has no time' 'c["us"] = None'
 refused 'works\[1\].layouts is not a text' 'd["works"][1]["layouts"] = None'
-refused 'works\[0\].candidates is not an array' 'd["works"][0]["candidates"] = None'
+refused 'works\[0\].candidates is not an array' 'd["works"][0]["candidates"] = "none"'
 bad 'plans\[0\].layouts.tensors\[1\].chosen, "pih", is none of its orders' 'layouts["tensors"][1]["chosen"] = "pih"'
 bad 'operators\[0\].tensors\[0\], "w_none", is no tensor of this plan' 'o["tensors"][0] = "w_none"'
 bad 'operators\[0\].times\[0\] has 1 orders of 2 tensors' 't["orders"].pop()'

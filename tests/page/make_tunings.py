@@ -40,6 +40,7 @@ def candidates_of(rng, base, contraction, count=36):
         name = ("gemm_wgmma", "gemm_mma", "gemm")[n % 3] if contraction else "rows"
         found.append({"sizes": f"{name} 27={64 << n % 3} 28={32 << n % 4} 31={n}", **interval(us), "verdict": "right"})
     found[-1].update(us=None, low_us=None, high_us=None, verdict="failed")
+    found[-3]["cut"] = True
     if contraction:
         found[-2].update(us=None, low_us=None, high_us=None, verdict="wrong")
     return found
@@ -92,7 +93,28 @@ def make_operators(rng, rows):
                 "times": times,
             }
         )
+    operators.append(make_copy())
     return operators
+
+
+def make_copy():
+    """A transposition that is run with one order alone."""
+    times = []
+    for n, order in enumerate(TENSORS["x"]):
+        times.append(
+            {
+                "orders": [order],
+                "kernels": "transpose 32x32" if n else "",
+                **interval(5.9 * n),
+                "alone_us": 5.7 * n,
+                "alone_default_us": 6.1 * n,
+                "default": n == 0,
+                "chosen": False,
+                "best": n == 0,
+                "candidates": [{"sizes": "transpose 27=32", **interval(5.8), "verdict": "right"}] * n,
+            }
+        )
+    return {"name": "x_transpose", "class": "E", "pass": "backward", "tensors": ["x"], "times": times}
 
 
 def time_with(operator, choice):
@@ -131,6 +153,8 @@ def make_layouts(rng, rows):
         "default_high_ms": default * 1.004,
         "chosen_low_ms": chosen * 0.996,
         "chosen_high_ms": chosen * 1.004,
+        "default_host_ms": default * 1.05,
+        "chosen_host_ms": chosen * 1.05,
         "random_ms": {"n": 256, "p05": drawn[12], "median": statistics.median(drawn), "p95": drawn[243]},
         "chosen": ",".join(f"{name}={order}" for name, order in choice.items() if order != TENSORS[name][0]),
         "reason": "the sum of the operators' times in the step is the smallest of all assignments",

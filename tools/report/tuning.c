@@ -12,7 +12,9 @@
 /* An operator or a kernel call, over all its configurations; times in microseconds, NAN: not known. */
 struct entry {
     const char *name, *class, *pass, *sizes;
-    char orders[256]; /* chosen */
+    const char *kernel; /* of a kernel call the table's sizes, of which the first word is its kernel: a group may have
+                         * several */
+    char orders[256];   /* chosen */
     size_t count, wrong, failed;
     double best, worst, usual, chosen, step_usual, step_chosen;
 };
@@ -87,6 +89,7 @@ static struct entry empty_entry(void)
     return (struct entry){.pass = "",
                           .class = "",
                           .sizes = "",
+                          .kernel = "",
                           .best = NAN,
                           .worst = NAN,
                           .usual = NAN,
@@ -107,19 +110,19 @@ static struct entry operator_entry(const json_t *operator_)
     entry.pass = field_text(operator_, "pass");
     json_array_foreach(json_object_get(operator_, "times"), n, time)
     {
-        double in_step = positive(time, "us");
-        double best = alone ? positive(time, "alone_us") : in_step;
-        double usual = alone ? positive(time, "alone_default_us") : in_step;
+        double in_step = field_number(time, "us"); /* 0: a copy that is not needed */
+        double best = positive(time, alone ? "alone_us" : "us");
+        double usual = positive(time, alone ? "alone_default_us" : "us");
         if (alone)
             add_alone(&entry, json_object_get(time, "candidates"), best, usual);
         else
-            add_time(&entry, in_step);
+            add_time(&entry, best);
         if (field_true(time, "default")) {
-            entry.usual = usual;
+            entry.usual = field_number(time, alone ? "alone_default_us" : "us");
             entry.step_usual = in_step;
         }
         if (!field_true(time, "chosen")) continue;
-        entry.chosen = best;
+        entry.chosen = field_number(time, alone ? "alone_us" : "us");
         entry.step_chosen = in_step;
         entry.sizes = field_text(time, "kernels");
         name_orders(&entry, operator_, time);
@@ -134,6 +137,7 @@ static struct entry work_entry(const json_t *work)
     bool chosen = field_true(work, "chosen");
     entry.name = field_text(work, "group");
     entry.sizes = field_text(work, chosen ? "best" : "default");
+    entry.kernel = field_text(work, "default");
     snprintf(entry.orders, sizeof entry.orders, "%s", field_text(work, "layouts"));
     add_alone(&entry, json_object_get(work, "candidates"), best, usual);
     entry.usual = usual;
@@ -231,8 +235,9 @@ static void entry_cells(const struct entry *entry, char cells[COLUMNS][256])
                               entry->usual,
                               entry->chosen,
                               entry->worst / entry->best,
-                              entry->chosen / entry->best};
-    snprintf(cells[0], sizeof cells[0], "%.200s", entry->name);
+                              entry->chosen > 0 ? entry->chosen / entry->best : NAN};
+    snprintf(cells[0], sizeof cells[0], "%.160s%s%.*s", entry->name, *entry->kernel ? " " : "",
+             (int)strcspn(entry->kernel, " "), entry->kernel);
     snprintf(cells[1], sizeof cells[1], "%.100s", entry->pass);
     snprintf(cells[2], sizeof cells[2], "%.40s", entry->class);
     snprintf(cells[3], sizeof cells[3], "%zu", entry->count);

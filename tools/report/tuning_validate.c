@@ -51,13 +51,13 @@ static bool texts_fit(const json_t *object, const char *key, const char *where, 
     return true;
 }
 
-/* A tuning of sizes alone may come without its candidates. */
+/* A tuning may come without its candidates. */
 static bool candidates_fit(const json_t *object, const char *where, char why[256])
 {
     const json_t *candidates = json_object_get(object, "candidates");
     size_t n;
     json_t *candidate;
-    if (!candidates) return true;
+    if (!candidates || json_is_null(candidates)) return true;
     if (!json_is_array(candidates)) return snprintf(why, 256, "%s.candidates is not an array", where), false;
     json_array_foreach(candidates, n, candidate)
     {

@@ -73,7 +73,7 @@ function gains_table(plan) {
             { name: "pass", value: (entry) => entry.pass, left: true },
             time_column("default", (entry) => step(entry, "default")),
             time_column("chosen", (entry) => step(entry, "chosen")),
-            { name: "gain", value: gain_of, text: signed_seconds },
+            { name: "difference", value: (entry) => 0 - gain_of(entry), text: signed_seconds },
             {
                 name: "sure",
                 value: (entry) => (gain_of(entry) === 0 ? "same"

@@ -13,10 +13,17 @@ const named_orders = (tensors, orders) => tensors.map((tensor, n) => `${tensor}=
 
 /* A time of one configuration. `alone`: by itself, warm, and not within the step. */
 function make_point(time, sizes, orders, alone) {
-    const { us, low_us, high_us } = time;
-    return is_positive(us)
-        ? { seconds: from_micro(us), low: from_micro(low_us), high: from_micro(high_us), sizes, orders, alone }
-        : null;
+    const { us, low_us, high_us, cut } = time;
+    return is_positive(us) ? {
+        seconds: from_micro(us),
+        low: from_micro(low_us),
+        high: from_micro(high_us),
+        sizes,
+        orders,
+        alone,
+        cut: cut === true
+    }
+                           : null;
 }
 
 /* Candidates that were right, and the times that are known beside them: one that is a candidate's own is not shown
@@ -43,8 +50,8 @@ function make_entry(entry, points, candidates, marks) {
         points,
         best: points.length ? points[0].seconds : null,
         worst: points.length ? points[points.length - 1].seconds : null,
-        default: is_positive(marks.default) ? from_micro(marks.default) : null,
-        chosen: is_positive(marks.chosen) ? from_micro(marks.chosen) : null,
+        default: from_micro(marks.default),
+        chosen: from_micro(marks.chosen),
         wrong: count_verdict(candidates, "wrong"),
         failed: count_verdict(candidates, "failed"),
     };
@@ -61,7 +68,10 @@ function make_operator(operator) {
                   [[time.alone_us, format_text(time.kernels)], [time.alone_default_us, "the table's sizes"]])
             : [make_point(time, format_text(time.kernels), orders_of(time), false)].filter((point) => point));
     const [usual, chosen] = ["default", "chosen"].map((mark) => times.find((time) => time[mark] === true));
-    const in_step = (time) => make_point(object(time), "", "", false);
+    /* 0 is a time here: a copy that is not needed. */
+    const in_step = (time) => (time && is_number(time.us)
+            ? { seconds: from_micro(time.us), low: from_micro(time.low_us), high: from_micro(time.high_us) }
+            : null);
     return make_entry({
         name: format_text(operator.name),
         class: CLASS_OF[operator.class] || format_text(operator.class),
@@ -79,6 +89,12 @@ function make_operator(operator) {
         });
 }
 
+/* Of a kernel call 0 is a time that was not measured. */
+function known_marks(work) {
+    const known = (us) => (is_positive(us) ? us : null);
+    return { default: known(work.default_us), chosen: known(work.chosen === true ? work.best_us : work.default_us) };
+}
+
 function make_work(work) {
     const layouts = format_text(work.layouts);
     const points = alone_points(work.candidates, layouts === NONE ? "the default" : layouts,
@@ -94,10 +110,10 @@ function make_work(work) {
         retuned: work.chosen === true,
         sizes_chosen: format_text(work.chosen === true ? work.best : work.default),
         work: format_text(work.work),
+        kernel: format_text(work.default).split(" ")[0],
         step: { default: null, chosen: null },
     },
-        points, list(work.candidates),
-        { default: work.default_us, chosen: work.chosen === true ? work.best_us : work.default_us });
+        points, list(work.candidates), known_marks(work));
 }
 
 const FIGURES = ["default", "chosen", "predicted", "best_sum", "transposed"];
@@ -128,6 +144,8 @@ function make_plan(record, data, index) {
         }),
         figures: layouts ? Object.fromEntries(FIGURES.map((figure) => [figure, from_milli(layouts[figure + "_ms"])]))
                          : { default: from_micro(data.default_us), chosen: from_micro(data.best_us) },
+        host: Object.fromEntries(
+            ["default", "chosen"].map((figure) => [figure, from_milli(object(layouts)[figure + "_host_ms"])])),
         bounds: Object.fromEntries(["default", "chosen"].map(
             (figure) => [figure, ["low", "high"].map((side) => from_milli(object(layouts)[`${figure}_${side}_ms`]))])),
         random: is_number(random.median) ? {

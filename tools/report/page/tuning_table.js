@@ -8,6 +8,7 @@ function entry_columns() {
     const operators = shows_operators();
     return [
         { name: operators ? "operator" : "kernel call", value: (entry) => entry.name },
+        !operators && { name: "kernel", value: (entry) => entry.kernel, left: true },
         operators && { name: "pass", value: (entry) => entry.pass, left: true },
         operators && { name: "class", value: (entry) => entry.class, left: true },
         {

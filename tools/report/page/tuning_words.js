@@ -85,6 +85,9 @@ function tuning_box(plan) {
             row("chosen", layouts ? bounded("chosen") : format_seconds(figures.chosen) + ", sum of kernels"),
             layouts &&
                 [
+                    is_number(plan.host.chosen) &&
+                        row("as the host waits",
+                            `default ${format_seconds(plan.host.default)}, chosen ${format_seconds(plan.host.chosen)}`),
                     row("predicted", format_seconds(figures.predicted)),
                     row("sum of bests", format_seconds(figures.best_sum)),
                     row("with transposes", format_seconds(figures.transposed)),

@@ -47,6 +47,7 @@ function point_content(entry, point) {
             [point.alone ? "time alone" : "time in the step", format_seconds(point.seconds)],
             ["interval", time_span(point)],
             ["of the best", format_ratio(point.seconds / entry.best)],
+            point.cut ? ["by its bound", "too slow to be tried"] : null,
             marks.length ? ["time is", marks.join(", ")] : null,
         ].filter((field) => field)),
     ];
@@ -83,6 +84,9 @@ function draw_violin(chart, entry, box, shared) {
     const [plot_left, plot_right] = [left + VIOLIN.left, left + width - VIOLIN.right];
     const middle = (plot_left + plot_right) / 2;
     const half = (plot_right - plot_left) / 2 - 5;
+    const title = entry.name + (entry.kernel && entry.orders_chosen !== NONE ? ", " + entry.orders_chosen : "");
+    const about = `${format_count(entry.points.length)} ${entry.points.length === 1 ? "time" : "times"}, worst ` +
+        format_ratio(entry.worst / entry.best) + (entry.kernel ? `, ${entry.kernel}` : "");
     const group = svg("g", {
         class: "panel",
         style: `--s: ${class_colour(entry.class)}`,
@@ -92,11 +96,8 @@ function draw_violin(chart, entry, box, shared) {
     group.append(
         svg("path",
             { class: "class-sign", d: mark_path(entry.class, 3.8), transform: `translate(${left + 8} ${top + 10})` }),
-        svg("text", { class: "strong", x: left + 17, y: top + 14 }, clip(entry.name, width - 24),
-            svg("title", null, entry.name)),
-        svg("text", { class: "small", x: left + 17, y: top + 27 },
-            `${format_count(entry.points.length)} ${entry.points.length === 1 ? "time" : "times"}, worst ` +
-                format_ratio(entry.worst / entry.best)));
+        svg("text", { class: "strong", x: left + 17, y: top + 14 }, clip(title, width - 24), svg("title", null, title)),
+        svg("text", { class: "small", x: left + 17, y: top + 27 }, clip(about, width - 12)));
     for (const value of axis.ticks(30)) {
         const y = axis(value).toFixed(1);
         group.append(svg("path", { class: "grid", d: `M${plot_left} ${y}H${plot_right}` }),
@@ -124,7 +125,7 @@ function draw_violin(chart, entry, box, shared) {
         };
     });
     for (const name of ["best", "worst", "default", "chosen"])
-        if (is_number(entry[name])) draw_mark(group, name, at(entry[name]), middle, half, entry[name]);
+        if (is_positive(entry[name])) draw_mark(group, name, at(entry[name]), middle, half, entry[name]);
     const beside = (seconds, text) =>
         svg("text", { class: "small ink", x: plot_right + 3, y: at(seconds) + 3.5 }, text ?? format_seconds(seconds));
     group.append(beside(entry.best));
