@@ -672,18 +672,18 @@ static void test_orders_as_text(void **state)
     for (int w = 0; w < ORDERS; w++) {
         assert_true(orders_read(orders[w].text, &options, &e));
         assert_int_equal(options.turned, WEIGHT_BIT(orders[w].weight));
-        orders_text(options.turned, options.heads_whole, text);
+        orders_text(options.turned, options.copied, options.heads_whole, text);
         assert_string_equal(text, orders[w].text);
         snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", w ? "," : "", orders[w].text);
         sum |= options.turned;
     }
     assert_true(orders_read(all, &options, &e) && options.turned == sum && !options.heads_whole);
-    orders_text(sum, false, text);
+    orders_text(sum, 0, false, text);
     assert_string_equal(text, all);
     assert_true(orders_read("w_qkv=ihqp,w_lin1=iu,qkv=bjhqp", &options, &e) && options.heads_whole);
-    orders_text(options.turned, true, text);
+    orders_text(options.turned, 0, true, text);
     assert_string_equal(text, "qkv=bjhqp,w_qkv=ihqp,w_lin1=iu");
-    orders_text(sum, true, text);
+    orders_text(sum, 0, true, text);
     assert_true(orders_read(text, &options, &e) && options.heads_whole && options.turned == sum);
     static const char *const bad[] = {"w_qkv=pqhi", "w_qkv=hqpi", "qkv=bjhqp,w_qkv=qhpi", "qkv=jbqhp", "qkv=bjqph"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

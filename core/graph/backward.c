@@ -14,7 +14,8 @@
     {                                                                                                                  \
         "lin2_dropout_dx",   LIN2_DROPOUT_DX, &kind_dropout, {D_LIN2}, {D_SUM2, NONE, NONE}, NULL, 22,                 \
         .site = DROPOUT_LIN2},                                                                                         \
-        {"lin2_dx", LIN2_DX, &kind_contract, {D_ACTIVE_DROPPED}, {D_LIN2, W_LIN2, NONE}, "bji,iu->bju", 23},           \
+        {"w_lin2_transpose", LIN2_TRANSPOSE, &kind_transpose, {W_LIN2_COPY}, {W_LIN2, NONE, NONE}, NULL, 0},           \
+        {"lin2_dx", LIN2_DX, &kind_contract, {D_ACTIVE_DROPPED}, {D_LIN2, W_LIN2_COPY, NONE}, "bji,iu->bju", 23},      \
         {"lin2_dw", LIN2_DW, &kind_contract, {DW_LIN2}, {D_LIN2, ACTIVE_DROPPED, NONE}, "bji,bju->iu", 24},            \
         {"lin2_bias_dw", LIN2_BIAS_DW, &kind_column_sum, {DB_LIN2}, {D_LIN2, NONE, NONE}, NULL, 25},                   \
         {"activation_dropout_dx",                                                                                      \
@@ -27,7 +28,8 @@
          .site = DROPOUT_ACTIVATION},                                                                                  \
         {"activation_dx", ACTIVATION_DX, NULL, {D_LIN1}, {D_ACTIVE, LIN1_BIASED, NONE}, NULL, 27},                     \
         {"lin1_bias_dw", LIN1_BIAS_DW, &kind_column_sum, {DB_LIN1}, {D_LIN1, NONE, NONE}, NULL, 28},                   \
-        {"lin1_dx", LIN1_DX, &kind_contract, {D_FF}, {D_LIN1, W_LIN1, NONE}, "bju,ui->bji", 29},                       \
+        {"w_lin1_transpose", LIN1_TRANSPOSE, &kind_transpose, {W_LIN1_COPY}, {W_LIN1, NONE, NONE}, NULL, 0},           \
+        {"lin1_dx", LIN1_DX, &kind_contract, {D_FF}, {D_LIN1, W_LIN1_COPY, NONE}, "bju,ui->bji", 29},                  \
     {                                                                                                                  \
         "lin1_dw", LIN1_DW, &kind_contract, {DW_LIN1}, {D_LIN1, input, NONE}, "bju,bji->ui", 30                        \
     }
@@ -38,7 +40,8 @@
 #define ATTENTION_BACKWARD(input)                                                                                      \
     {"out_dropout_dx", OUT_DROPOUT_DX, &kind_dropout, {D_OUT}, {D_SUM1, NONE, NONE}, NULL, 34, .site = DROPOUT_OUT},   \
         {"out_bias_dw", OUT_BIAS_DW, &kind_column_sum, {DB_OUT}, {D_OUT, NONE, NONE}, NULL, 35},                       \
-        {"out_dx", OUT_DX, &kind_contract, {D_GAMMA}, {D_OUT, W_OUT, NONE}, "bji,ihp->bjhp", 36},                      \
+        {"w_out_transpose", OUT_TRANSPOSE, &kind_transpose, {W_OUT_COPY}, {W_OUT, NONE, NONE}, NULL, 0},               \
+        {"out_dx", OUT_DX, &kind_contract, {D_GAMMA}, {D_OUT, W_OUT_COPY, NONE}, "bji,ihp->bjhp", 36},                 \
         {"out_dw", OUT_DW, &kind_contract, {DW_OUT}, {D_OUT, GAMMA, NONE}, "bji,bjhp->ihp", 37},                       \
         {"delta", ATTENTION_DELTA, &kind_delta, {DELTA}, {D_GAMMA, GAMMA, NONE}, NULL, 0, WHEN_FLASH},                 \
         {"scores_again", SCORES_AGAIN, &kind_contract, {BETA_AGAIN}, {Q, K, NONE}, "bjhp,bkhp->bhjk", 0, WHEN_FLASH},  \
@@ -68,7 +71,8 @@
         {"softmax_dx", SOFTMAX_DX, &kind_softmax_dx, {D_BETA}, {D_ALPHA, ALPHA_AGAIN, DELTA}, NULL, 40, WHEN_FLASH},   \
         {"scores_dx1", SCORES_DX1, &kind_contract, {D_Q}, {D_BETA, K, NONE}, "bhjk,bkhp->bjhp", 41},                   \
         {"scores_dx2", SCORES_DX2, &kind_contract, {D_K}, {D_BETA, Q, NONE}, "bhjk,bjhp->bkhp", 42},                   \
-        {"qkv_dx", QKV_DX, &kind_contract, {D_ATT}, {D_QKV, W_QKV, NONE}, "bjqhp,qhpi->bji", 43, .parts = 1},          \
+        {"w_qkv_transpose", QKV_TRANSPOSE, &kind_transpose, {W_QKV_COPY}, {W_QKV, NONE, NONE}, NULL, 0, .parts = 1},   \
+        {"qkv_dx", QKV_DX, &kind_contract, {D_ATT}, {D_QKV, W_QKV_COPY, NONE}, "bjqhp,qhpi->bji", 43, .parts = 1},     \
         {"qk_dx",           QKV_DX_FIRST, &kind_contract, {D_ATT_FIRST}, {D_QK_ROWS, W_QK, NONE},                      \
          "bjrhp,rhpi->bji", 43,           .parts = 2},                                                                 \
         {"q_dx", QKV_DX_FIRST, &kind_contract, {D_ATT_FIRST}, {D_Q_ROWS, W_Q, NONE}, "bjhp,hpi->bji", 43, .parts = 3}, \
@@ -154,6 +158,15 @@ static const struct op_kind *pool_dx(const struct op_kind *kind)
                                     : &kind_pool_cls_dx;
 }
 
+static int add_pooler_dx(struct builder *b, int weight, int d)
+{
+    if (b->options->copied & WEIGHT_BIT(WEIGHT_POOLER))
+        weight = add_plain(b, "w_pooler_transpose", POOLER_TRANSPOSE, &kind_transpose, builder_pooler_copy(b), weight,
+                           -1, -1, NULL);
+    return add_plain(b, "pooler_dx", POOLER_DX, &kind_contract, builder_value(b, "d_pooler", "bi"), d, weight, -1,
+                     "bo,oi->bi");
+}
+
 /* The gradient behind one operator outside the layers becomes that before it. */
 static int add_outside(struct builder *b, const struct op *o, int d)
 {
@@ -172,8 +185,7 @@ static int add_outside(struct builder *b, const struct op *o, int d)
     case POOLER:
         add_plain(b, "pooler_dw", POOLER_DW, &kind_contract, builder_gradient(b, o->in[1]), d, o->in[0], -1,
                   "bo,bi->oi");
-        return add_plain(b, "pooler_dx", POOLER_DX, &kind_contract, builder_value(b, "d_pooler", "bi"), d, o->in[1], -1,
-                         "bo,oi->bi");
+        return add_pooler_dx(b, o->in[1], d);
     case POOL:
         return add_plain(b, "pool_dx", POOL_DX, pool_dx(o->kind), builder_value(b, "d_pool", "bji"), d,
                          o->kind == &kind_pool_max ? o->in[0] : -1, -1, NULL);

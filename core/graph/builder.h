@@ -11,6 +11,7 @@ enum {
     X,
     W_QKV,
     B_QKV,
+    W_QKV_COPY, /* in the other order, like the other copies; where there is none, the weight */
     W_QK,
     W_Q,
     W_K,
@@ -30,6 +31,7 @@ enum {
     ALPHA_DROPPED,
     GAMMA,
     W_OUT,
+    W_OUT_COPY,
     B_OUT,
     OUT_RAW,
     OUT_BIASED,
@@ -39,12 +41,14 @@ enum {
     B1,
     N1,
     W_LIN1,
+    W_LIN1_COPY,
     B_LIN1,
     LIN1_RAW,
     LIN1_BIASED,
     ACTIVE,
     ACTIVE_DROPPED,
     W_LIN2,
+    W_LIN2_COPY,
     B_LIN2,
     LIN2_RAW,
     LIN2_BIASED,
@@ -137,6 +141,8 @@ void builder_op(struct builder *b, const struct op *o);
 /* A tensor outside the layers. */
 int builder_named(struct builder *b, const char *name, struct tensor t);
 int builder_value(struct builder *b, const char *name, const char *dims);
+/* The pooler's weight in the other order, for whoever copies it there. */
+int builder_pooler_copy(struct builder *b);
 /* The gradient of a weight. */
 int builder_gradient(struct builder *b, int weight);
 /* An operator outside the layers; returns its first output. out1 and unused inputs are -1. */
@@ -144,7 +150,8 @@ int builder_plain(struct builder *b, const char *name, enum place place, const s
                   const int in[OP_MAX_IN], const char *einsum);
 /* The graph's tensor at this place of the layer's tables, made when it is first asked for; -1 for NONE. */
 int builder_layer_tensor(struct builder *b, int layer, int at);
-/* Adds a table's operators. Dropouts that are not there are passed over: their output is their input. */
+/* Adds a table's operators. Dropouts and transpositions that are not there are passed over: their output is their
+ * input. */
 void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_t count);
 
 /* The backward pass of everything that is there, behind it (backward.c). */

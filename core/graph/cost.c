@@ -110,6 +110,12 @@ bool op_exchanged(const struct graph *g, const struct op *o)
     return strchr(letters, g->tensors[o->out[0]].dims[0]) != NULL;
 }
 
+uint32_t op_transposed_rows(const struct graph *g, const struct op *o)
+{
+    const char *x = g->tensors[o->in[0]].dims, *columns = strchr(x, g->tensors[o->out[0]].dims[0]);
+    return letters_volume(g, x) / letters_volume(g, columns);
+}
+
 /* ---- flop and bytes ---- */
 
 int einsum_letters(const char *einsum, char letters[16])

@@ -14,6 +14,7 @@ struct tensor_row {
     int parent, slice; /* parent 0 (X): none, because nothing is a slice of X */
     bool f32;
     int gradient_of;                  /* a weight; 0 (X): none */
+    int copy_of;                      /* a weight, whose other order it has; 0 (X): none */
     const char *turned;               /* of matrices: dims of the transposition; a gradient's are its weight's */
     const char *whole, *whole_turned; /* dims where Q, K and V of a head lie side by side */
 };
@@ -21,6 +22,7 @@ struct tensor_row {
 static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [X] = {"x", "bji"},
     [W_QKV] = {"w_qkv", "qhpi", WEIGHT_QKV, .turned = "iqhp", .whole = "hqpi", .whole_turned = "ihqp"},
+    [W_QKV_COPY] = {"w_qkv_copy", .copy_of = W_QKV},
     [W_QK] = {"w_qk", "rhpi", WEIGHT_QKV, W_QKV, 0, .turned = "irhp"},
     [W_Q] = {"w_q", "hpi", WEIGHT_QKV, W_QKV, 0, .turned = "ihp"},
     [W_K] = {"w_k", "hpi", WEIGHT_QKV, W_QKV, 1, .turned = "ihp"},
@@ -41,6 +43,7 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [ALPHA_DROPPED] = {"alpha_dropped", "bhjk"},
     [GAMMA] = {"gamma", "bjhp"},
     [W_OUT] = {"w_out", "ihp", WEIGHT_OUT, .turned = "hpi"},
+    [W_OUT_COPY] = {"w_out_copy", .copy_of = W_OUT},
     [B_OUT] = {"b_out", "i", WEIGHT_OUT_BIAS},
     [OUT_RAW] = {"out", "bji"},
     [OUT_BIASED] = {"out_biased", "bji"},
@@ -50,12 +53,14 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [B1] = {"beta1", "i", WEIGHT_BETA1},
     [N1] = {"norm1", "bji"},
     [W_LIN1] = {"w_lin1", "ui", WEIGHT_LIN1, .turned = "iu"},
+    [W_LIN1_COPY] = {"w_lin1_copy", .copy_of = W_LIN1},
     [B_LIN1] = {"b_lin1", "u", WEIGHT_LIN1_BIAS},
     [LIN1_RAW] = {"lin1", "bju"},
     [LIN1_BIASED] = {"lin1_biased", "bju"},
     [ACTIVE] = {"active", "bju"},
     [ACTIVE_DROPPED] = {"active_dropped", "bju"},
     [W_LIN2] = {"w_lin2", "iu", WEIGHT_LIN2, .turned = "ui"},
+    [W_LIN2_COPY] = {"w_lin2_copy", .copy_of = W_LIN2},
     [B_LIN2] = {"b_lin2", "i", WEIGHT_LIN2_BIAS},
     [LIN2_RAW] = {"lin2", "bji"},
     [LIN2_BIASED] = {"lin2_biased", "bji"},
@@ -210,7 +215,7 @@ static bool same_letters(const char *letters, const char *word, size_t length)
 
 /* What was read so far. */
 struct orders {
-    uint32_t named, turned, whole; /* by WEIGHT_BIT; WEIGHT_NONE is that of Q, K and V themselves */
+    uint32_t named, turned, copied, whole; /* by WEIGHT_BIT; WEIGHT_NONE is that of Q, K and V themselves */
 };
 
 /* "qkv, w_qkv, w_out, ..." */
@@ -236,7 +241,37 @@ static bool is_order(const char *order, const char *word, size_t length)
     return order && strlen(order) == length && !strncmp(order, word, length);
 }
 
-/* One "name=letters". */
+/* Letters, to which of the tensor's orders they are. */
+static bool letters_read(const struct tensor_row *row, const char *order, size_t n, bool *turned, bool *whole,
+                         struct error *e)
+{
+    char list[64];
+    if (!same_letters(row->dims, order, n))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: \"%.*s\" is no order of the letters of %s, %s",
+                    n < 40 ? (int)n : 40, order, row->name, row->dims);
+    *turned = is_order(row->turned, order, n) || is_order(row->whole_turned, order, n);
+    *whole = is_order(row->whole, order, n) || is_order(row->whole_turned, order, n);
+    if (*turned || *whole || is_order(row->dims, order, n)) return true;
+    orders_list(row, list, sizeof list);
+    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: no kernel runs %s as %.*s; its orders are %s", row->name,
+                (int)n, order, list);
+}
+
+/* The order behind a "+": that of the copy. */
+static bool copy_read(const struct tensor_row *row, const char *order, size_t n, bool turned, bool whole,
+                      struct error *e)
+{
+    bool copy_turned, copy_whole;
+    if (!row->weight)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: %s is no weight: give it one order", row->name);
+    TRY(letters_read(row, order, n, &copy_turned, &copy_whole, e));
+    if (copy_turned != turned && copy_whole == whole) return true;
+    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                "layouts: %s in both orders has the transposition behind the \"+\": %s=%s+%s", row->name, row->name,
+                row_order(row, turned, whole), row_order(row, !turned, whole));
+}
+
+/* One "name=letters" or "name=letters+letters". */
 static bool order_read(const char *word, size_t length, struct orders *out, struct error *e)
 {
     const char *equals = memchr(word, '=', length);
@@ -247,25 +282,22 @@ static bool order_read(const char *word, size_t length, struct orders *out, stru
     const struct tensor_row *row = choosable_named(word, (size_t)(equals - word));
     const char *order = equals + 1;
     size_t n = length - (size_t)(order - word), name = (size_t)(equals - word);
+    const char *plus = memchr(order, '+', n);
+    size_t first = plus ? (size_t)(plus - order) : n;
     char list[64];
+    bool turned, whole;
     choosable_list(list, sizeof list);
     if (!row)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: no tensor \"%.*s\" has an order to choose; those that have are %s",
                     name < 40 ? (int)name : 40, word, list);
-    if (!same_letters(row->dims, order, n))
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: \"%.*s\" is no order of the letters of %s, %s",
-                    n < 40 ? (int)n : 40, order, row->name, row->dims);
-    bool turned = is_order(row->turned, order, n) || is_order(row->whole_turned, order, n);
-    bool whole = is_order(row->whole, order, n) || is_order(row->whole_turned, order, n);
-    orders_list(row, list, sizeof list);
-    if (!turned && !whole && !is_order(row->dims, order, n))
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: no kernel runs %s as %.*s; its orders are %s",
-                    row->name, (int)n, order, list);
+    TRY(letters_read(row, order, first, &turned, &whole, e));
+    if (plus) TRY(copy_read(row, plus + 1, n - first - 1, turned, whole, e));
     if (out->named & WEIGHT_BIT(row->weight))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: %s is there twice", row->name);
     out->named |= WEIGHT_BIT(row->weight);
     if (turned) out->turned |= WEIGHT_BIT(row->weight);
+    if (plus) out->copied |= WEIGHT_BIT(row->weight);
     if (whole) out->whole |= WEIGHT_BIT(row->weight);
     return true;
 }
@@ -279,6 +311,7 @@ bool orders_read(const char *text, struct graph_options *options, struct error *
         word = word[length] ? word + length + 1 : NULL;
     }
     options->turned = read.turned;
+    options->copied = read.copied;
     options->heads_whole = read.whole & WEIGHT_BIT(WEIGHT_NONE);
     bool weight_whole = read.whole & WEIGHT_BIT(WEIGHT_QKV);
     if (read.named & WEIGHT_BIT(WEIGHT_QKV) && weight_whole != options->heads_whole)
@@ -304,27 +337,48 @@ int orders_of(size_t index, char name[ORDER_TEXT], char orders[ORDERS_MOST][ORDE
     return n;
 }
 
-void orders_text(uint32_t turned, bool heads_whole, char text[ORDERS_TEXT])
+void orders_text(uint32_t turned, uint32_t copied, bool heads_whole, char text[ORDERS_TEXT])
 {
     const struct tensor_row *row;
     size_t at = 0;
     *text = 0;
     for (size_t i = 0; (row = choosable(i)); i++) {
         bool is_turned = row->weight && turned & WEIGHT_BIT(row->weight);
-        if (is_turned || (!row->weight && heads_whole))
-            at += (size_t)snprintf(text + at, ORDERS_TEXT - at, "%s%s=%s", at ? "," : "", row->name,
-                                   row_order(row, is_turned, heads_whole));
+        bool is_copied = row->weight && copied & WEIGHT_BIT(row->weight);
+        if (is_turned || is_copied || (!row->weight && heads_whole))
+            at += (size_t)snprintf(text + at, ORDERS_TEXT - at, "%s%s=%s%s%s", at ? "," : "", row->name,
+                                   row_order(row, is_turned, heads_whole), is_copied ? "+" : "",
+                                   is_copied ? row_order(row, !is_turned, heads_whole) : "");
     }
 }
 
 /* A weight that is not there has no order. */
-static bool turned_are_there(const struct graph *g, uint32_t turned, struct error *e)
+static bool orders_are_there(const struct graph *g, uint32_t turned, uint32_t copied, struct error *e)
 {
     char text[ORDERS_TEXT];
-    for (int t = 0; t < g->n_tensors; t++) turned &= ~WEIGHT_BIT(g->tensors[t].weight);
-    if (!turned) return true;
-    orders_text(turned, false, text);
+    uint32_t absent = turned | copied;
+    for (int t = 0; t < g->n_tensors; t++) absent &= ~WEIGHT_BIT(g->tensors[t].weight);
+    if (!absent) return true;
+    orders_text(turned & absent, copied & absent, false, text);
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: %s is of a weight that is not used here", text);
+}
+
+/* A copy is for the gradient of an input that is one product. */
+static bool copies_are_read(const struct graph_options *options, struct error *e)
+{
+    char text[ORDERS_TEXT];
+    orders_text(options->turned, options->copied, options->heads_whole, text);
+    if (options->copied && !options->training)
+        return fail(
+            e, WHERRY_STATUS_INVALID_ARGUMENT,
+            "layouts: %s: what reads a weight in a second order is the backward pass: in inference give each one "
+            "order",
+            text);
+    if (options->copied & WEIGHT_BIT(WEIGHT_QKV) && options->qkv_parts > 1)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "layouts: w_qkv in both orders is for Q, K and V as one product, not for %u: give it one order",
+                    options->qkv_parts);
+    return true;
 }
 
 /* The weight by which a tensor lies: its gradient and slices of both lie as it does. */
@@ -419,6 +473,11 @@ static int add_pooler(struct builder *b)
                                          .weight = row->weight});
 }
 
+int builder_pooler_copy(struct builder *b)
+{
+    return builder_value(b, "w_pooler_copy", row_order(&tensor_pooler, !row_turned(b, &tensor_pooler), false));
+}
+
 int builder_plain(struct builder *b, const char *name, enum place place, const struct op_kind *kind, int out0, int out1,
                   const int in[OP_MAX_IN], const char *einsum)
 {
@@ -442,11 +501,12 @@ int builder_layer_tensor(struct builder *b, int layer, int at)
     if (at == NONE) return -1;
     int *made = b->made[layer];
     if (made[at] >= 0) return made[at];
-    const struct tensor_row *row = &layer_tensors[at],
-                            *like = row->gradient_of ? &layer_tensors[row->gradient_of] : row;
-    const char *dims = row_order(like, row_turned(b, like), b->options->heads_whole);
+    const struct tensor_row *row = &layer_tensors[at], *like = row->gradient_of ? &layer_tensors[row->gradient_of]
+                                                               : row->copy_of   ? &layer_tensors[row->copy_of]
+                                                                                : row;
+    const char *dims = row_order(like, row_turned(b, like) != (row->copy_of != 0), b->options->heads_whole);
     struct tensor t = {.dims = dims,
-                       .model_dims = like->weight && dims != like->dims ? like->dims : NULL,
+                       .model_dims = like->weight && !row->copy_of && dims != like->dims ? like->dims : NULL,
                        .role = row->weight ? TENSOR_WEIGHT : TENSOR_VALUE,
                        .weight = row->weight,
                        .layer = layer,
@@ -471,6 +531,13 @@ static const struct op_kind *activation_kind(wherry_activation activation, bool 
     }
 }
 
+static bool row_there(const struct builder *b, const struct op_row *row)
+{
+    if (row->kind == &kind_dropout) return b->options->dropout > 0;
+    if (row->kind == &kind_transpose) return b->options->copied & WEIGHT_BIT(layer_tensors[row->in[0]].weight);
+    return true;
+}
+
 void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_t count)
 {
     const wherry_model_config *config = b->options->config;
@@ -480,7 +547,7 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
         int parts = b->options->qkv_parts > 1 ? (int)b->options->qkv_parts : 1;
         if (row->parts && row->parts != parts) continue;
         if (row->when == (flash ? WHEN_STORED : WHEN_FLASH)) continue;
-        if (row->kind == &kind_dropout && !(b->options->dropout > 0)) { /* not there: its output is its input */
+        if (!row_there(b, row)) { /* its output is its input */
             b->made[layer][row->out[0]] = builder_layer_tensor(b, layer, row->in[0]);
             continue;
         }
@@ -577,6 +644,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     if (options->heads_whole && options->qkv_parts > 1)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: qkv=bjhqp is for Q, K and V as one product, not for %u", options->qkv_parts);
+    TRY(copies_are_read(options, e));
     out->dims.of['q'] = 3;
     out->dims.of['r'] = 2;
     out->dims.of['h'] = c->heads;
@@ -607,7 +675,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     if (b.ok) out->tensors[x].output = true;
     if (options->training) builder_backward(&b);
     host_free(host, b.made);
-    b.ok = b.ok && turned_are_there(out, options->turned, e);
+    b.ok = b.ok && orders_are_there(out, options->turned, options->copied, e);
     if (!b.ok) graph_destroy(out);
     return b.ok;
 }

@@ -178,6 +178,12 @@ enum place {
     EMBED_NORM_AGAIN,
     ACTIVATION_AGAIN,
     ACTIVATION_DROPOUT_AGAIN,
+    /* Copies of weights in the other order, which the gradients of inputs read. */
+    QKV_TRANSPOSE,
+    OUT_TRANSPOSE,
+    LIN1_TRANSPOSE,
+    LIN2_TRANSPOSE,
+    POOLER_TRANSPOSE,
     PLACE_COUNT,
     NEXT_LAYER = 255 /* in a plan's row: the places behind it are those of the layer that is next */
 };
@@ -249,6 +255,7 @@ struct graph_options {
     wherry_save save;   /* training: what is kept for the backward pass, not DEFAULT */
     uint32_t qkv_parts; /* 0 or 1: Q, K, V as one product; 2: Q and K as one; 3: three products */
     uint32_t turned;    /* WEIGHT_BIT of weights that lie transposed, and their gradients with them */
+    uint32_t copied;    /* training: of those with a copy in the other order, which the input's gradient reads */
     bool heads_whole;   /* Q, K and V of a head lie side by side, in the weight's rows and the bias, too */
 };
 
@@ -257,16 +264,16 @@ struct graph_options {
 bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e);
 void graph_destroy(struct graph *graph); /* accepts a zeroed one */
 
-/* Orders of tensors as text, "w_lin1=iu,w_lin2=ui", to graph_options.turned and heads_whole; NULL: all as in the
- * model's files. */
+/* Orders of tensors as text, "w_lin1=iu,w_lin2=ui+iu", to graph_options.turned, copied and heads_whole; NULL: all as in
+ * the model's files. */
 bool orders_read(const char *text, struct graph_options *options, struct error *e);
-enum { ORDERS_TEXT = 80 };
+enum { ORDERS_TEXT = 160 };
 enum { ORDERS_MOST = 12, ORDER_TEXT = 16 };
 /* Tensor number `index`, from 0, whose order can be chosen, and its orders, the model's first; not each goes with each
  * of another tensor. Returns how many, 0 behind the last. */
 int orders_of(size_t index, char name[ORDER_TEXT], char orders[ORDERS_MOST][ORDER_TEXT]);
 /* The other way round: those that are not the usual ones. */
-void orders_text(uint32_t turned, bool heads_whole, char text[ORDERS_TEXT]);
+void orders_text(uint32_t turned, uint32_t copied, bool heads_whole, char text[ORDERS_TEXT]);
 
 /* ---- derived ---- */
 
@@ -313,7 +320,7 @@ enum launch {
     LAUNCH_ELEMENTS,   /* one work-group per LOCAL_SIZE 16-byte vectors of the output (LOCAL_SIZE elements when not
                           ALIGNED) */
     LAUNCH_ROWS,       /* one work-group per row */
-    LAUNCH_TILES,      /* ceil(rows / TILE_M) * ceil(N / TILE_N), columns fastest */
+    LAUNCH_TILES,      /* ceil(rows / TILE_M) * ceil(N / TILE_N), columns fastest; M rows where there is an M */
     LAUNCH_SCORE_ROWS, /* one work-group per token and head, heads fastest */
     LAUNCH_QUERIES,    /* query tiles * HEADS: tiles fastest */
     LAUNCH_SEQUENCES,  /* sequences * HEADS * PARTS: sequences fastest, parts slowest */

@@ -262,6 +262,14 @@ static void constants_scatter_type(const struct graph *g, const struct op *o, st
     call_set(call, CONST_COLUMN_SUMS, 1); /* few rows that many tokens share: parts of the tokens apart */
 }
 
+/* Both sizes are the model's. */
+static void constants_transpose(const struct graph *g, const struct op *o, struct call *call)
+{
+    uint32_t rows = op_transposed_rows(g, o);
+    call_set(call, CONST_M, tensor_row_length(g, o->in[0]) / rows);
+    call_set(call, CONST_N, rows);
+}
+
 static void constants_pool_max_dx(const struct graph *g, const struct op *o, struct call *call)
 {
     constants_rows(g, o, call);
@@ -456,6 +464,11 @@ const struct op_kind kind_scatter_type = {.name = "scatter",
                                           .constants = constants_scatter_type,
                                           .in_slot = {SLOT_X, SLOT_TYPES},
                                           .sums_columns = true};
+const struct op_kind kind_transpose = {.name = "transpose",
+                                       .class_ = WHERRY_CLASS_ELEMENTWISE,
+                                       .reference = reference_transpose,
+                                       .constants = constants_transpose,
+                                       .in_slot = {SLOT_X}};
 const struct op_kind kind_pool_mean_dx = {.name = "pool_mean_dx",
                                           .class_ = WHERRY_CLASS_ELEMENTWISE,
                                           .flops_per_element = 1,

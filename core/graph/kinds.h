@@ -20,11 +20,15 @@ extern const struct op_kind kind_relu_dx, kind_gelu_dx, kind_gelu_tanh_dx, kind_
 extern const struct op_kind kind_column_sum; /* the gradient of a bias */
 extern const struct op_kind kind_norm_dw, kind_norm_dx;
 extern const struct op_kind kind_scatter_word, kind_scatter_position, kind_scatter_type; /* of embedding tables */
+extern const struct op_kind kind_transpose; /* a weight in its other order */
 extern const struct op_kind kind_pool_mean_dx, kind_pool_cls_dx, kind_pool_max_dx, kind_normalize_dx;
 
 /* Whether a weight's gradient is of a turned weight, so that what the operator's second input gives are its rows: it is
  * computed with the operands exchanged. */
 bool op_exchanged(const struct graph *g, const struct op *o);
+
+/* Rows of the matrix that a transposition reads: of the letters that its result has last. */
+uint32_t op_transposed_rows(const struct graph *g, const struct op *o);
 
 /* Dropout's threshold of 65536 for a probability: at least 1, at most 65535. */
 uint32_t dropout_threshold(float probability);

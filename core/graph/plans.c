@@ -92,9 +92,15 @@ static const struct plan_row unfused[] = {
     {"norm2_again", "layernorm", LAUNCH_ROWS, {NORM2_AGAIN}},
     {"activation_again", "map", LAUNCH_ELEMENTS, {ACTIVATION_AGAIN}},
     {"activation_dropout_again", "map", LAUNCH_ELEMENTS, {ACTIVATION_DROPOUT_AGAIN}},
+
+    {"w_qkv_transpose", "transpose", LAUNCH_TILES, {QKV_TRANSPOSE}},
+    {"w_out_transpose", "transpose", LAUNCH_TILES, {OUT_TRANSPOSE}},
+    {"w_lin1_transpose", "transpose", LAUNCH_TILES, {LIN1_TRANSPOSE}},
+    {"w_lin2_transpose", "transpose", LAUNCH_TILES, {LIN2_TRANSPOSE}},
+    {"w_pooler_transpose", "transpose", LAUNCH_TILES, {POOLER_TRANSPOSE}},
 };
 
-/* Of the paper and of flash: the backward pass outside the layers, and what is computed again. */
+/* Of the paper and of flash: the backward pass outside the layers, what is computed again, and copies of weights. */
 #define OUTSIDE_BACKWARD                                                                                               \
     {"normalize_dx", "pool_backward", LAUNCH_ROWS, {NORMALIZE_DX}},                                                    \
         {"pooler_tb", "columns", LAUNCH_PARTS, {POOLER_TANH_DX, POOLER_BIAS_DW}},                                      \
@@ -105,6 +111,11 @@ static const struct plan_row unfused[] = {
         {"embed_type_dw", "scatter", LAUNCH_TABLE, {EMBED_TYPE_DW}},                                                   \
         {"embed_position_dw", "scatter", LAUNCH_TABLE, {EMBED_POSITION_DW}},                                           \
         {"embed_word_dw", "scatter", LAUNCH_TABLE, {EMBED_WORD_DW}},                                                   \
+        {"w_qkv_transpose", "transpose", LAUNCH_TILES, {QKV_TRANSPOSE}},                                               \
+        {"w_out_transpose", "transpose", LAUNCH_TILES, {OUT_TRANSPOSE}},                                               \
+        {"w_lin1_transpose", "transpose", LAUNCH_TILES, {LIN1_TRANSPOSE}},                                             \
+        {"w_lin2_transpose", "transpose", LAUNCH_TILES, {LIN2_TRANSPOSE}},                                             \
+        {"w_pooler_transpose", "transpose", LAUNCH_TILES, {POOLER_TRANSPOSE}},                                         \
         {"embed_norm_again", "layernorm", LAUNCH_ROWS, {EMBED_NORM_AGAIN}},                                            \
         {"norm1_again", "layernorm", LAUNCH_ROWS, {NORM1_AGAIN}},                                                      \
         {"norm2_again", "layernorm", LAUNCH_ROWS, {NORM2_AGAIN}},                                                      \

@@ -322,6 +322,17 @@ REFERENCE(reference_scatter)
     return true;
 }
 
+REFERENCE(reference_transpose)
+{
+    (void)b, (void)e;
+    size_t rows = op_transposed_rows(g, o), columns = tensor_row_length(g, o->in[0]) / rows;
+    const double *x = value(g, v, o->in[0]);
+    double *y = value(g, v, o->out[0]);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < columns; c++) y[c * rows + r] = x[r * columns + c];
+    return true;
+}
+
 REFERENCE(reference_pool_dx)
 {
     (void)e;

@@ -28,6 +28,7 @@ REFERENCE(reference_column_sum);
 REFERENCE(reference_norm_dw);
 REFERENCE(reference_norm_dx);
 REFERENCE(reference_scatter);
+REFERENCE(reference_transpose);
 REFERENCE(reference_pool_dx);
 REFERENCE(reference_normalize_dx);
 REFERENCE(reference_layernorm);

@@ -304,6 +304,21 @@ static void list_scatter(const struct call *sized, struct choices *list)
     }
 }
 
+/* Up to 32 loads of a work-item in flight; the kernel wants as many vectors in a tile as work-items. */
+static void list_transpose(const struct call *sized, struct choices *list)
+{
+    struct call call = *sized;
+    for (uint32_t m = 32; m <= 128; m *= 2)
+        for (uint32_t n = 32; n <= 128; n *= 2)
+            for (uint32_t local = LOCAL_LEAST; local <= 512; local *= 2) {
+                if (local > m * n / list->s->vector || m * n / list->s->access / local > 32) continue;
+                call_set(&call, CONST_LOCAL_SIZE, local);
+                call_set(&call, CONST_TILE_M, m);
+                call_set(&call, CONST_TILE_N, n);
+                choices_add(list, &call);
+            }
+}
+
 /* ---- products ---- */
 
 static bool set_product(struct call *call, const struct sizes *s, uint32_t m, uint32_t n, uint32_t thread_m,
@@ -429,6 +444,7 @@ static const struct {
     {"scatter", list_scatter},
     {"softmax", list_elements},
     {"softmax_backward", list_elements},
+    {"transpose", list_transpose},
 };
 
 static void list_variant(const struct variant *variant, const struct call *call, const struct sizes *s,

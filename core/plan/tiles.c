@@ -363,6 +363,18 @@ static void size_columns(struct call *call, const struct sizes *s)
 
 static void size_reduce(struct call *call, const struct sizes *s) { set_reduce(call, s->before, s->limits); }
 
+/* Bytes of a tile of floats, its rows one longer. */
+static size_t transpose_bytes(uint32_t m, uint32_t n) { return (size_t)n * (m + 1) * sizeof(float); }
+
+/* Of 16-bit floats a work-item has two vectors of a tile, and eight work-groups run on a multiprocessor. */
+static void size_transpose(struct call *call, const struct sizes *s)
+{
+    uint32_t tile = transpose_bytes(64, 64) <= s->limits->shared_bytes ? 64 : 32;
+    call_set(call, CONST_TILE_M, tile);
+    call_set(call, CONST_TILE_N, tile);
+    size_row(call, s, tile * tile / 16);
+}
+
 /* What fills a compute unit. */
 static void size_map(struct call *call, const struct sizes *s) { size_row(call, s, 256); }
 
@@ -389,6 +401,7 @@ static const struct {
     {"scatter", size_scatter, "128 ids at a time, a vector of the row a work-item"},
     {"softmax", size_softmax, "512 scores in the registers of a sub-group"},
     {"softmax_backward", size_softmax, "512 scores in the registers of a sub-group"},
+    {"transpose", size_transpose, "128 bytes of a row and of a column, all loads of a tile in flight"},
 };
 
 struct sizes call_sizes(struct call *call, const struct call *before, const struct device_limits *limits, bool f16,
@@ -565,6 +578,8 @@ size_t call_shared_bytes(const struct call *call)
     if (!strncmp(call->kernel, "attention", 9)) return attention_quads(call) * 4 * sizeof(float);
     if (!strcmp(call->kernel, "pool")) return call_get(call, CONST_LOCAL_SIZE, 0) * POOL_ITEM_BYTES;
     if (!strcmp(call->kernel, "delta")) return call_get(call, CONST_LOCAL_SIZE, 0) * sizeof(float);
+    if (!strcmp(call->kernel, "transpose"))
+        return transpose_bytes(call_get(call, CONST_TILE_M, 0), call_get(call, CONST_TILE_N, 0));
     size_t sides = call_get(call, CONST_TILE_M, 0) + call_get(call, CONST_TILE_N, 0);
     return sides * call_get(call, CONST_TILE_K, 0) * sizeof(float); /* gemm, bgemm */
 }

@@ -166,6 +166,14 @@ static void count_map(struct count *c)
     writes(c, SLOT_SUM, rows * n);
 }
 
+/* Every element once. */
+static void count_transpose(struct count *c)
+{
+    uint64_t elements = (uint64_t)get(c, CONST_M, 32) * get(c, CONST_N, 32);
+    reads(c, SLOT_X, elements);
+    writes(c, SLOT_Y, elements);
+}
+
 /* Loads of a sequence's tokens: eight at a time (four of rows in several steps), or four that are left; some repeat. */
 static uint64_t pool_loads(uint64_t tokens, uint64_t walkers, uint64_t many)
 {
@@ -685,6 +693,7 @@ static const struct rule {
     {"scatter", count_scatter},
     {"softmax", count_softmax},
     {"softmax_backward", count_softmax_backward},
+    {"transpose", count_transpose},
 };
 
 static const struct rule *rule_find(const char *kernel)

@@ -92,7 +92,7 @@ static wherry_status rung_check(struct wherry_session *s, enum rung rung, uint32
                                   .activation = like->activation};
     wherry_training_desc training = {.struct_size = sizeof training, .dropout = 0.1f};
     char layouts[ORDERS_TEXT];
-    orders_text(turned, s->heads_whole, layouts);
+    orders_text(turned, 0, s->heads_whole, layouts);
     wherry_session_desc desc = {.struct_size = sizeof desc,
                                 .max_tokens = CHECK_TOKENS,
                                 .max_sequences = CHECK_SEQUENCES,
@@ -149,13 +149,13 @@ static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, 
 }
 
 /* Weights that lie transposed want other forms of the same kernels, each its own: with none and with all of them
- * transposed a check runs every form. */
+ * transposed a check runs every form. One in both orders has a form of either. */
 static wherry_status rung_status(struct wherry_session *s, enum rung rung, const char **reason)
 {
     wherry_status status = WHERRY_STATUS_OK;
-    uint32_t turned = s->turned & CHECK_TURNED;
-    if (turned != CHECK_TURNED) status = rung_status_with(s, rung, 0, reason);
-    if (!status && turned) status = rung_status_with(s, rung, CHECK_TURNED, reason);
+    uint32_t turned = s->turned & CHECK_TURNED, copied = s->copied & CHECK_TURNED;
+    if (turned != CHECK_TURNED || copied) status = rung_status_with(s, rung, 0, reason);
+    if (!status && (turned || copied)) status = rung_status_with(s, rung, CHECK_TURNED, reason);
     return status;
 }
 

@@ -366,6 +366,7 @@ static bool make_graph_with(struct wherry_session *s, const char *layouts, struc
 {
     TRY(orders_read(layouts, options, e) && graph_create(&s->context->host, options, &s->graph, e));
     s->turned = options->turned;
+    s->copied = options->copied;
     s->heads_whole = options->heads_whole;
     return true;
 }
@@ -507,7 +508,7 @@ wherry_status wherry_session_query(const wherry_session *session, wherry_session
                                  .max_length = session->max_length};
     snprintf(out->plan, sizeof out->plan, "%s", session->plan->name);
     _Static_assert(sizeof out->layouts == ORDERS_TEXT, "there is room for the orders of all tensors");
-    orders_text(session->turned, session->heads_whole, out->layouts);
+    orders_text(session->turned, session->copied, session->heads_whole, out->layouts);
     snprintf(out->layouts_reason, sizeof out->layouts_reason, "%s", session->why);
     return WHERRY_STATUS_OK;
 }

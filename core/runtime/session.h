@@ -27,11 +27,11 @@ struct wherry_session {
     enum library library;
     struct tuning tuning; /* sizes that were measured here; empty: the static table's */
     uint32_t max_length;
-    bool f16, keep, part; /* part: some groups of the plan, for measuring */
-    const char *only;     /* their names, while it is created */
+    bool f16, keep, part;     /* part: some groups of the plan, for measuring */
+    const char *only;         /* their names, while it is created */
     char kind[ARRANGED_TEXT]; /* session_kind */
     char why[96];             /* its tensors lie as they do, where that was tuned */
-    uint32_t turned;          /* graph_options.turned */
+    uint32_t turned, copied;  /* graph_options.turned and copied */
     bool heads_whole;         /* likewise */
     struct batch_tables tables;
     struct memory_plan memory;
