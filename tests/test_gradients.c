@@ -196,7 +196,7 @@ static void test_products_apart(void **unused)
         }
 }
 
-/* Weights that lie transposed, and slices of one that do. */
+/* Weights that lie transposed, slices of one that do, and weights in both orders. */
 static void test_orders(void **unused)
 {
     (void)unused;
@@ -212,6 +212,13 @@ static void test_orders(void **unused)
                                               .save = WHERRY_SAVE_DEFAULT,
                                               .qkv_parts = parts,
                                               .turned = all});
+            check_all(&(struct graph_options){.config = &config,
+                                              .pool = WHERRY_POOL_POOLER,
+                                              .training = true,
+                                              .flash = parts == 2,
+                                              .save = WHERRY_SAVE_LEAST,
+                                              .turned = parts == 3 ? all : 0,
+                                              .copied = all});
         }
     for (int turned = 0; turned < 2; turned++) /* Q, K and V of a head side by side */
         for (int flash = 0; flash < 2; flash++) {
@@ -223,6 +230,7 @@ static void test_orders(void **unused)
                                               .flash = flash,
                                               .save = WHERRY_SAVE_DEFAULT,
                                               .turned = turned ? WEIGHT_BIT(WEIGHT_QKV) : 0,
+                                              .copied = flash ? WEIGHT_BIT(WEIGHT_QKV) : 0,
                                               .heads_whole = true});
         }
 }

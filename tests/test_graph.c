@@ -684,8 +684,24 @@ static void test_orders_as_text(void **state)
     orders_text(options.turned, 0, true, text);
     assert_string_equal(text, "qkv=bjhqp,w_qkv=ihqp,w_lin1=iu");
     orders_text(sum, 0, true, text);
+    assert_true(orders_read(text, &options, &e) && options.heads_whole && options.turned == sum && !options.copied);
+    orders_text(sum, sum, true, text); /* the longest */
     assert_true(orders_read(text, &options, &e) && options.heads_whole && options.turned == sum);
-    static const char *const bad[] = {"w_qkv=pqhi", "w_qkv=hqpi", "qkv=bjhqp,w_qkv=qhpi", "qkv=jbqhp", "qkv=bjqph"};
+    assert_int_equal(options.copied, sum);
+    static const char *const bad[] = {"w_qkv=pqhi",
+                                      "w_qkv=hqpi",
+                                      "qkv=bjhqp,w_qkv=qhpi",
+                                      "qkv=jbqhp",
+                                      "qkv=bjqph",
+                                      "w_lin1=ui+ui",
+                                      "w_lin1=ui+",
+                                      "w_lin1=+ui",
+                                      "w_lin1=ui+iu+ui",
+                                      "qkv=bjqhp+bjhqp",
+                                      "w_qkv=qhpi+hqpi",
+                                      "w_qkv=qhpi+ihqp",
+                                      "w_qkv=hqpi+ihqp",
+                                      "qkv=bjhqp,w_qkv=qhpi+iqhp"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         e = (struct error){0};
         assert_false(orders_read(bad[i], &options, &e));

@@ -3,7 +3,7 @@
  * and the same bits when replayed.
  *
  * Where a device has several ways to compute products (plan/variants.h), each of them. The same with weights that lie
- * transposed, all at once, and on one shape each alone.
+ * transposed, all at once, and on one shape each alone, and with weights in both orders.
  *
  *   test_groups [SHAPE...]    only these shapes, by name; the environment variable WHERRY_TEST_SHAPES does the same;
  *                             WHERRY_TEST_NAMES: only cases whose names have these words in this order ("flash f16")
@@ -56,17 +56,23 @@ static const struct shape shapes[] = {
 
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
 
-/* How tensors lie: as the model has them, all weights transposed ("" here: the pooler's where there is one), each by
- * itself, Q, K and V of a head side by side. */
-static const char *const layouts[] = {NULL, "", "w_qkv=iqhp", "w_out=hpi", "w_lin1=iu", "w_lin2=ui", "qkv=bjhqp"};
-enum { LAYOUTS = sizeof layouts / sizeof *layouts, ALL_TURNED = 1 };
-
-static const char *layouts_of(size_t layout, const struct shape *s)
-{
-    if (layout != ALL_TURNED) return layouts[layout];
-    return s->pool == WHERRY_POOL_POOLER ? "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui,w_pooler=io"
-                                         : "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui";
-}
+/* How tensors lie: as the model has them; all weights transposed; each by itself; Q, K and V of a head side by side;
+ * all weights in both orders, the model's first, and the other first. */
+static const struct {
+    const char *name, *orders;
+    const char *pooler; /* where there is one */
+} layouts[] = {
+    {NULL, NULL, NULL},
+    {"turned", "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui", ",w_pooler=io"},
+    {"w_qkv=iqhp", "w_qkv=iqhp", ""},
+    {"w_out=hpi", "w_out=hpi", ""},
+    {"w_lin1=iu", "w_lin1=iu", ""},
+    {"w_lin2=ui", "w_lin2=ui", ""},
+    {"qkv=bjhqp", "qkv=bjhqp", ""},
+    {"copied", "w_qkv=qhpi+iqhp,w_out=ihp+hpi,w_lin1=ui+iu,w_lin2=iu+ui", ",w_pooler=oi+io"},
+    {"turned-copied", "qkv=bjhqp,w_qkv=ihqp+hqpi,w_out=hpi+ihp,w_lin1=iu+ui,w_lin2=ui+iu", ",w_pooler=io+oi"},
+};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts, ALL_TURNED = 1, COPIED = 7 };
 
 struct test_case {
     char name[160];
@@ -74,8 +80,8 @@ struct test_case {
     const char *plan;
     wherry_dtype dtype;
     const struct shape *shape;
-    const char *gemm; /* NULL: as the library chooses */
-    const char *layouts;
+    const char *gemm;  /* NULL: as the library chooses */
+    char layouts[128]; /* "": as the model has them */
     bool train;
 };
 
@@ -127,7 +133,7 @@ static void test_one(void **state)
                                 .normalize = s->normalize,
                                 .keep_intermediates = true,
                                 .gemm = c->gemm,
-                                .layouts = c->layouts};
+                                .layouts = *c->layouts ? c->layouts : NULL};
     /* Shapes take turns in what is saved, so that every policy meets every kernel. */
     const wherry_training_desc training = {
         .struct_size = sizeof training, .dropout = 0.1f, .save = (wherry_save)((s - shapes) % 4)};
@@ -162,12 +168,15 @@ static bool usual(const struct shape *s, size_t plan, bool f16, bool train, bool
     return s->layers ? plan == 2 && f16 : plan != 2 && f16 == (plan == 0);
 }
 
-/* With weights transposed: combinations that are there without, so that on CPU drivers products alone are compiled
- * anew. Plain products are those of one plan, and training has inference's. */
+/* With weights transposed or in both orders: combinations that are there without, so that on CPU drivers products alone
+ * are compiled anew. Plain products are those of one plan, and training has inference's. Copies take each type through
+ * one of the APIs in the one plan, through the other in the other. */
 static bool usual_turned(const struct shape *s, size_t layout, size_t plan, bool f16, bool train, bool gpu, bool slow,
                          bool few)
 {
-    if (few || !usual(s, plan, f16, train, gpu, slow, few)) return false;
+    if (!usual(s, plan, f16, train, gpu, slow, few)) return false;
+    if (layout >= COPIED) return (s->train || gpu) && train && plan == layout - COPIED;
+    if (few) return false;
     if (layout > ALL_TURNED) return s->train && s->layers < 2 && train && plan == 0;
     if (gpu) return train ? plan != 1 : plan == 0;
     return train && (plan % 2 != 0) == (s->layers > 1);
@@ -239,14 +248,13 @@ int main(int argc, char **argv)
                         c->shape = &shapes[s];
                         c->train = train;
                         c->gemm = gemm;
-                        c->layouts = layouts_of(layout, &shapes[s]);
+                        if (layout)
+                            snprintf(c->layouts, sizeof c->layouts, "%s%s", layouts[layout].orders,
+                                     shapes[s].pool == WHERRY_POOL_POOLER ? layouts[layout].pooler : "");
                         snprintf(c->device, sizeof c->device, "%s", devices[d]);
                         snprintf(c->name, sizeof c->name, "%s %s %s %s%s%s%s%s%s", c->device, c->shape->name, c->plan,
                                  f16 ? "f16" : "f32", train ? " training" : "", gemm ? " " : "", gemm ? gemm : "",
-                                 layout ? " " : "",
-                                 layout == ALL_TURNED ? "turned"
-                                 : layout             ? layouts[layout]
-                                                      : "");
+                                 layout ? " " : "", layout ? layouts[layout].name : "");
                         const char *words = getenv("WHERRY_TEST_NAMES");
                         if (words && !strstr(c->name, words)) continue;
                         tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};

@@ -293,6 +293,8 @@ static void test_one(void **state)
     const wherry_training_desc training = {
         .struct_size = sizeof training, .dropout = 0.1f, .save = (wherry_save)((s - shapes) % 4)};
     if (c->train) desc.training = &training;
+    /* Copies of weights, in a plan of plain products. */
+    if (c->train && !strcmp(c->plan, "paper")) desc.layouts = "w_qkv=qhpi+iqhp,w_out=ihp+hpi,w_lin1=ui+iu,w_lin2=ui+iu";
     json_decref(log_lines());
     EXPECT_OK(wherry_session_create(context, device, model, &desc, &session));
     EXPECT_OK(wherry_session_prepare(session, NULL, NULL, NULL));

@@ -323,8 +323,8 @@ static const struct option option_table[] = {
      "paper's)"},
     {"layouts", 0, SESSIONS | BENCH_GEMM, TEXT, AT(orders), "NAME=LETTERS,...", 0, 0,
      "orders in which tensors lie in memory, as in w_lin1=iu,w_lin2=ui: w_qkv qhpi or iqhp, w_out ihp or hpi, w_lin1 "
-     "ui or iu, w_lin2 iu or ui, w_pooler oi or io, qkv bjqhp or bjhqp (w_qkv hqpi or ihqp) (default: the first of "
-     "each)"},
+     "ui or iu, w_lin2 iu or ui, w_pooler oi or io, qkv bjqhp or bjhqp (w_qkv hqpi or ihqp); training: a weight in "
+     "both, as in w_lin1=ui+iu, with a copy in the second for the gradient of the input (default: the first of each)"},
     {"fuse", 0, ANALYZE, TEXT, AT(fuse), "A+B|auto", 0, 0,
      "what if these operators or groups were one; several sums with commas between them; auto: by the paper's rule"},
     {"split", 0, ANALYZE, TEXT, AT(split), "GROUP", 0, 0, "what if this group of the plan were single operators"},

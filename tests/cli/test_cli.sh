@@ -443,6 +443,16 @@ expect 2 'as one product, not for 3' layer verify --layouts qkv=bjhqp --qkv-prod
 expect 2 'no order of the letters of w_lin1' layer verify --layouts w_lin1=ix
 expect 2 'its orders are qhpi, iqhp, hqpi, ihqp' layer verify --layouts w_qkv=hpqi
 expect 2 'not used here' layer verify --layouts w_pooler=io
+expect 0 '' layer verify --replays 1 --lengths 3,7 --layouts w_lin2=ui+iu,w_lin1=ui+iu --plan all --json
+check json '[r["session"]["layouts"] for r in d["results"]] == ["w_lin1=ui+iu,w_lin2=ui+iu"] * 3 and d["passed"]'
+expect 0 '' layer bench --batch 2 --seq 5 --repeats 1 --warm 0 --layouts w_lin1=ui+iu
+check has '^layouts: w_lin1=ui+iu'
+check has '^w_lin1_transpose  E '
+expect 2 'behind the "+": w_lin1=ui+iu' layer verify --layouts w_lin1=ui+ui
+expect 2 'no order of the letters of w_lin1' layer verify --layouts w_lin1=ui+
+expect 2 'qkv is no weight: give it one order' layer verify --layouts qkv=bjhqp+bjqhp
+expect 2 'as one product, not for 3: give it one order' layer verify --layouts w_qkv=qhpi+iqhp --qkv-products 3
+expect 2 'in inference give each one order' "$wherry" verify --model "$model" --device reference --layouts w_lin1=ui+iu
 expect 0 '' "$wherry" verify layer -q --model "$model" --device reference --replays 1 --lengths 4,2
 check has '^passed: '
 

@@ -1,0 +1,215 @@
+/* Weights that lie in both orders while training: who reads which, when the copy is made and how long it is kept, and
+ * what is refused. No device. */
+#include "graph/graph.h"
+#include "kernel/interface.h"
+#include "plan/memory.h"
+#include "support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const wherry_model_config config = {.struct_size = sizeof config,
+                                           .layers = 2,
+                                           .hidden = 1024,
+                                           .heads = 16,
+                                           .feed_forward = 4096,
+                                           .vocabulary = 30522,
+                                           .positions = 512,
+                                           .token_types = 2,
+                                           .activation = WHERRY_ACTIVATION_RELU,
+                                           .pooler = true,
+                                           .epsilon = 1e-12f};
+
+static const struct {
+    const char *text;
+    enum weight weight;
+    bool turned;            /* the first order is not the model's */
+    uint32_t rows, columns; /* of the model's matrix */
+    enum place forward, dx, dw, copy;
+} cases[] = {
+    {"w_qkv=qhpi+iqhp", WEIGHT_QKV, false, 3072, 1024, QKV, QKV_DX, QKV_DW, QKV_TRANSPOSE},
+    {"w_qkv=iqhp+qhpi", WEIGHT_QKV, true, 3072, 1024, QKV, QKV_DX, QKV_DW, QKV_TRANSPOSE},
+    {"qkv=bjhqp,w_qkv=hqpi+ihqp", WEIGHT_QKV, false, 3072, 1024, QKV, QKV_DX, QKV_DW, QKV_TRANSPOSE},
+    {"qkv=bjhqp,w_qkv=ihqp+hqpi", WEIGHT_QKV, true, 3072, 1024, QKV, QKV_DX, QKV_DW, QKV_TRANSPOSE},
+    {"w_out=ihp+hpi", WEIGHT_OUT, false, 1024, 1024, OUT, OUT_DX, OUT_DW, OUT_TRANSPOSE},
+    {"w_out=hpi+ihp", WEIGHT_OUT, true, 1024, 1024, OUT, OUT_DX, OUT_DW, OUT_TRANSPOSE},
+    {"w_lin1=ui+iu", WEIGHT_LIN1, false, 4096, 1024, LIN1, LIN1_DX, LIN1_DW, LIN1_TRANSPOSE},
+    {"w_lin1=iu+ui", WEIGHT_LIN1, true, 4096, 1024, LIN1, LIN1_DX, LIN1_DW, LIN1_TRANSPOSE},
+    {"w_lin2=iu+ui", WEIGHT_LIN2, false, 1024, 4096, LIN2, LIN2_DX, LIN2_DW, LIN2_TRANSPOSE},
+    {"w_lin2=ui+iu", WEIGHT_LIN2, true, 1024, 4096, LIN2, LIN2_DX, LIN2_DW, LIN2_TRANSPOSE},
+    {"w_pooler=oi+io", WEIGHT_POOLER, false, 1024, 1024, POOLER, POOLER_DX, POOLER_DW, POOLER_TRANSPOSE},
+    {"w_pooler=io+oi", WEIGHT_POOLER, true, 1024, 1024, POOLER, POOLER_DX, POOLER_DW, POOLER_TRANSPOSE},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static struct graph_options options_of(int at)
+{
+    struct error e = {0};
+    struct graph_options options = {.config = &config,
+                                    .pool = WHERRY_POOL_POOLER,
+                                    .training = true,
+                                    .dropout = 0.1f,
+                                    .flash = true,
+                                    .save = WHERRY_SAVE_DEFAULT};
+    if (!orders_read(cases[at].text, &options, &e)) fail_msg("%s", e.text);
+    return options;
+}
+
+/* In the last layer, where the backward pass begins, or outside of them. */
+static int op_at(const struct graph *g, enum place place)
+{
+    for (int o = 0; o < g->n_ops; o++)
+        if (g->ops[o].place == place && g->ops[o].layer != 0) return o;
+    fail_msg("no operator at place %d", (int)place);
+    return -1;
+}
+
+/* What the operator's kernel is called with, when it is alone. */
+static struct call call_of(const struct graph *g, int op)
+{
+    struct error e = {0};
+    struct group group;
+    struct call calls[GROUP_MAX_CALLS];
+    int count;
+    assert_true(group_single(g, op, &group));
+    if (!group_calls(g, &group, calls, &count, &e)) fail_msg("%s", e.text);
+    assert_int_equal(count, 1);
+    return calls[0];
+}
+
+/* The forward product reads the first order, which the gradient of the weight has, too; that of the input reads the
+ * second. Both products then have the same form. */
+static void test_who_reads_which(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        struct graph g;
+        struct error e = {0};
+        char text[ORDERS_TEXT];
+        struct graph_options options = options_of(i);
+        assert_int_equal(options.turned, cases[i].turned ? WEIGHT_BIT(cases[i].weight) : 0);
+        assert_int_equal(options.copied, WEIGHT_BIT(cases[i].weight));
+        orders_text(options.turned, options.copied, options.heads_whole, text);
+        assert_string_equal(text, cases[i].text);
+        if (!graph_create(&support_host, &options, &g, &e)) fail_msg("%s", e.text);
+
+        int forward = op_at(&g, cases[i].forward), dx = op_at(&g, cases[i].dx), copy = op_at(&g, cases[i].copy);
+        int weight = g.ops[forward].in[1], made = g.ops[copy].out[0], gradient = g.ops[op_at(&g, cases[i].dw)].out[0];
+        assert_true(copy >= g.n_forward && copy < dx);
+        assert_int_equal(g.ops[copy].in[0], weight);
+        assert_int_equal(g.ops[dx].in[1], made);
+        assert_int_equal(g.tensors[made].role, TENSOR_VALUE);
+        assert_string_equal(g.tensors[gradient].dims, g.tensors[weight].dims);
+        assert_true(op_flops(&g, NULL, &g.ops[copy]) == 0);
+
+        uint32_t form = cases[i].turned ? GEMM_NN : GEMM_NT;
+        struct call call = call_of(&g, forward);
+        assert_int_equal(call_get(&call, CONST_FORM, 99), form);
+        call = call_of(&g, dx);
+        assert_int_equal(call_get(&call, CONST_FORM, 99), form);
+        call = call_of(&g, copy);
+        assert_string_equal(call.kernel, "transpose");
+        assert_int_equal(call_get(&call, CONST_M, 0), cases[i].turned ? cases[i].rows : cases[i].columns);
+        assert_int_equal(call_get(&call, CONST_N, 0), cases[i].turned ? cases[i].columns : cases[i].rows);
+        graph_destroy(&g);
+    }
+}
+
+/* In every plan the copy is a group of its own, and in memory from there to the group that reads it: elsewhere others
+ * have its place. */
+static void test_life(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASES; i++)
+        for (size_t p = 0; p < plans_count; p++) {
+            struct graph g;
+            struct error e = {0};
+            struct group *groups;
+            struct memory_plan memory;
+            int n, makes = -1, reads = -1, copies = 0;
+            const uint32_t offsets[] = {0, 64};
+            const struct batch_shape limits = {1, offsets, 64, 64 * 64, 64};
+            struct graph_options options = options_of(i);
+            options.flash = p == 0;
+            if (!graph_create(&support_host, &options, &g, &e)) fail_msg("%s", e.text);
+            if (!groups_create(&g, &plans[p], NULL, &groups, &n, &e)) fail_msg("%s", e.text);
+            int made = g.ops[op_at(&g, cases[i].copy)].out[0];
+            for (int k = 0; k < n; k++) {
+                copies += !strcmp(groups[k].row->kernel, "transpose");
+                for (int w = 0; w < groups[k].n_writes; w++)
+                    if (groups[k].writes[w] == made) makes = k;
+                for (int r = 0; r < groups[k].n_reads; r++)
+                    if (groups[k].reads[r] == made) reads = k;
+            }
+            assert_int_equal(copies, cases[i].weight == WEIGHT_POOLER ? 1 : 2);
+            assert_true(makes >= groups_forward(groups, n) && makes < reads);
+            assert_int_equal(groups[makes].count, 1);
+            if (!memory_plan_create(&support_host,
+                                    &(struct memory_request){.graph = &g,
+                                                             .groups = groups,
+                                                             .n_groups = n,
+                                                             .limits = limits,
+                                                             .storage = 2,
+                                                             .max_block_bytes = 1ull << 32,
+                                                             .max_tensor_bytes = 1ull << 32},
+                                    &memory, &e))
+                fail_msg("%s", e.text);
+            const struct placement *own = &memory.of[made];
+            assert_true(own->bytes >= 2ull * cases[i].rows * cases[i].columns);
+            for (int k = makes; k <= reads; k++)
+                for (int w = 0; w < groups[k].n_writes; w++) {
+                    int t = tensor_owner(&g, groups[k].writes[w]);
+                    const struct placement *other = &memory.of[t];
+                    bool apart = other->block != own->block || other->offset >= own->offset + own->bytes ||
+                                 own->offset >= other->offset + other->bytes;
+                    assert_true(t == made || apart);
+                }
+            memory_plan_destroy(&memory);
+            host_free(&support_host, groups);
+            graph_destroy(&g);
+        }
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        struct graph g;
+        struct error e = {0};
+        struct graph_options options = options_of(i);
+        options.training = false;
+        assert_false(graph_create(&support_host, &options, &g, &e));
+        assert_int_equal(e.status, WHERRY_STATUS_INVALID_ARGUMENT);
+        assert_non_null(strstr(e.text, "in inference give each one order"));
+        assert_non_null(strstr(e.text, cases[i].text));
+        for (uint32_t parts = 2; parts <= 3; parts++) {
+            options = options_of(i);
+            options.qkv_parts = parts;
+            bool made = graph_create(&support_host, &options, &g, &e);
+            assert_int_equal(made, cases[i].weight != WEIGHT_QKV);
+            if (!made) assert_non_null(strstr(e.text, "as one product, not for"));
+            if (made) graph_destroy(&g);
+        }
+        options = options_of(i);
+        options.pool = WHERRY_POOL_MEAN;
+        bool made = graph_create(&support_host, &options, &g, &e);
+        assert_int_equal(made, cases[i].weight != WEIGHT_POOLER);
+        if (!made) assert_non_null(strstr(e.text, "not used here"));
+        if (made) graph_destroy(&g);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_reads_which),
+        cmocka_unit_test(test_life),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
