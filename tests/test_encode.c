@@ -270,6 +270,8 @@ static void test_bad_layouts(void **state)
         {"w_qkv=hqpi", "a row of w_qkv"},
         {"qkv=bjhqp,w_qkv=iqhp", "a row of w_qkv"},
         {"w_pooler=io", "not used here"},
+        {"w_lin1=iu+iu", "w_lin1=iu+ui"},
+        {"w_lin1=iu+ui", "in inference give each one order"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         wherry_session *none = NULL;

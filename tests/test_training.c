@@ -381,6 +381,9 @@ static void add_all(const char *device, size_t golden, bool fast, bool slow)
                 add(test_golden, "golden-turned", name, device, plan_names[p], type, WHERRY_SAVE_DEFAULT)->layouts =
                     golden == 4 ? "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui"
                                 : "qkv=bjhqp,w_qkv=ihqp,w_out=hpi,w_lin1=iu,w_lin2=ui,w_pooler=io";
+            if (golden == 4 && (fast || p == 0))
+                add(test_golden, "golden-copied", name, device, plan_names[p], type, WHERRY_SAVE_DEFAULT)->layouts =
+                    "w_qkv=qhpi+iqhp,w_out=hpi+ihp,w_lin1=ui+iu,w_lin2=ui+iu";
             if (golden == 1 && (fast || p == 0))
                 add(test_golden, "golden-heads", name, device, plan_names[p], type, WHERRY_SAVE_DEFAULT)->layouts =
                     "qkv=bjhqp";
