@@ -744,6 +744,9 @@ void call_variant(const struct call *call, char text[64])
     else if (!strcmp(call->kernel, "gemm_few"))
         snprintf(text, 64, "%ux%u, %u warps share k", (unsigned)call_get(call, CONST_TILE_M, 1),
                  (unsigned)call_get(call, CONST_TILE_N, 1), (unsigned)local / 32);
+    else if (!strcmp(call->kernel, "transpose"))
+        snprintf(text, 64, "%ux%u, %u a work-group", (unsigned)call_get(call, CONST_TILE_M, 1),
+                 (unsigned)call_get(call, CONST_TILE_N, 1), (unsigned)local);
     else if (!call_get(call, CONST_TILE_K, 0))
         snprintf(text, 64, "%u a work-group%s", (unsigned)local, more);
     else if (!call_get(call, CONST_THREAD_M, 0))
