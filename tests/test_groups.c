@@ -175,8 +175,8 @@ static bool usual_turned(const struct shape *s, size_t layout, size_t plan, bool
                          bool few)
 {
     if (!usual(s, plan, f16, train, gpu, slow, few)) return false;
+    if (few && layout != COPIED) return false;
     if (layout >= COPIED) return (s->train || gpu) && train && plan == layout - COPIED;
-    if (few) return false;
     if (layout > ALL_TURNED) return s->train && s->layers < 2 && train && plan == 0;
     if (gpu) return train ? plan != 1 : plan == 0;
     return train && (plan % 2 != 0) == (s->layers > 1);
