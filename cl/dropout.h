@@ -108,6 +108,12 @@ static inline void dropout_keyed(float *v, const uint4 key, const uint row, cons
 #endif
 }
 
+/* The factor of one element. */
+static inline float dropout_factor(const uint4 key, const uint row, const uint column)
+{
+    return (dropout_bits(dropout_words_keyed(key, row, column)) >> column % 8 & 1) ? DROPOUT_SCALE : 0.0f;
+}
+
 static inline void dropout_access(float *v, __global const uint *batch, const uint site, const uint row,
                                   const uint column)
 {

@@ -2,11 +2,12 @@
  * GEMM_NT: y[r][n] = epilogue(sum over k of x[r][k] * w[n][k]);
  * GEMM_NN: y[r][n] = epilogue(sum over k of x[r][k] * w[k][n]);
  * GEMM_TN: y[m][n] = sum over rows r of x[r][m] * w[r][n], the weight's gradient.
+ * RUNTIME says which of the sizes is the batch's number of rows, where it is another one.
  * One work-group per tile of y, columns fastest. While a slab is multiplied, the next one is on its way from memory to
  * registers.
  *
- * COLUMN_SUMS: the epilogue's results are also summed over each tile's rows, to partials[row tile][N]. GEMM_TN has few
- * tiles and long sums instead of an epilogue, so there it cuts the sum: as many times the tiles as there are parts of
+ * COLUMN_SUMS: the epilogue's results are also summed over those of each tile, to partials[row tile][N] or
+ * partials[column tile][M]. A weight's gradient has few tiles and long sums instead of an epilogue, so there it cuts the sum: as many times the tiles as there are parts of
  * PART_ROWS rows, the parts slowest, and their sums go to partials[part][M][N] instead of y. */
 
 #define UNROLL_K _Pragma("unroll 2") /* with 4, NVIDIA's compiler takes more than 128 registers */
@@ -22,10 +23,13 @@
 /* Quads of columns lie paired: then a unit's two are read without bank conflicts. */
 #define PAIR_N true
 
-#define TILES_M ((M + TILE_M - 1) / TILE_M)
-#define TILES_N ((N + TILE_N - 1) / TILE_N)
+/* `rows` is the batch's number of them. */
+#define END_M (BATCH_M ? rows : M)
+#define END_N (BATCH_N ? rows : N)
+#define TILES_M ((END_M + TILE_M - 1) / TILE_M)
+#define TILES_N (BATCH_N ? max((rows + TILE_N - 1) / TILE_N, 1u) : (N + TILE_N - 1) / TILE_N) /* no batch: no row */
 /* Slabs end where the sum does. */
-#define WHOLE_SLABS (!X_MAJOR && K % TILE_K == 0)
+#define WHOLE_SLABS (!BATCH_K && K % TILE_K == 0)
 
 /* The sums go to memory by way of the slabs' place in shared memory, where a work-item takes eight columns side by side
  * and every LANES-th row: wide accesses, one call of dropout's generator, and a loop instead of code and registers for
@@ -43,17 +47,17 @@
 #define FOR_CHUNKS UNROLL for
 #endif
 
-/* Eight elements of a row of N from `column` on, a multiple of 8. */
+/* Eight elements of a row of the output from `column` on, a multiple of 8. */
 #if ALIGNED
-#define LOAD_UNIT(v, name, at, column) LOAD_EIGHT(v, name, at, (column) + 4 < N)
-#define STORE_UNIT(name, at, v, column) STORE_EIGHT(name, at, v, (column) + 4 < N)
+#define LOAD_UNIT(v, name, at, column) LOAD_EIGHT(v, name, at, (column) + 4 < END_N)
+#define STORE_UNIT(name, at, v, column) STORE_EIGHT(name, at, v, (column) + 4 < END_N)
 #else
 #define LOAD_UNIT(v, name, at, column)                                                                                 \
-    LOAD_SOME((v)[0], name, at, column, N);                                                                            \
-    LOAD_SOME((v)[1], name, (at) + 4, (column) + 4, N)
+    LOAD_SOME((v)[0], name, at, column, END_N);                                                                            \
+    LOAD_SOME((v)[1], name, (at) + 4, (column) + 4, END_N)
 #define STORE_UNIT(name, at, v, column)                                                                                \
-    STORE_SOME(name, at, (v)[0], column, N);                                                                           \
-    STORE_SOME(name, (at) + 4, (v)[1], (column) + 4, N)
+    STORE_SOME(name, at, (v)[0], column, END_N);                                                                           \
+    STORE_SOME(name, (at) + 4, (v)[1], (column) + 4, END_N)
 #endif
 
 /* Whether there is k0 + r of a block whose k is slow: written for few registers. */
@@ -76,8 +80,9 @@ INLINE void fetch_slab(__global const storage *x, __global const storage *w, con
                 FETCH_VECTOR(raw[b * 4 + r], x, block_at[b] + (k0 + r) * X_STRIDE, K_THERE(b, r), 0, left,
                              ALIGNED != 0);
 #else
+                /* What lies behind the batch's rows may be no number. */
                 FETCH_VECTOR(raw[b * 4 + r], x, block_at[b] + k0 + r * X_STRIDE, r < block_rows[b], k, end,
-                             ALIGNED != 0);
+                             ALIGNED != 0 && (!BATCH_K || k + VECTOR <= end));
 #endif
             }
         } else if (block < BLOCKS_X + BLOCKS_W) {
@@ -119,13 +124,12 @@ void gemm(PRODUCT_ARGUMENTS)
     __local float4 tile[TILE_X_QUADS + TILE_W_QUADS];
 
     const uint rows = batch[ROWS];
-    const uint row_end = X_MAJOR ? M : rows;
     const uint part = PARTS ? group_number() / (TILES_M * TILES_N) : 0;
     const uint row0 = (PARTS ? group_number() / TILES_N % TILES_M : group_number() / TILES_N) * TILE_M;
     const uint column0 = group_number() % TILES_N * TILE_N;
     const uint begin = part * PART_ROWS;
-    const uint depth = PARTS ? min(begin + PART_ROWS, rows) : X_MAJOR ? rows : K;
-    if (PARTS ? begin < rows : row0 < row_end) {
+    const uint depth = PARTS ? min(begin + PART_ROWS, rows) : BATCH_K ? rows : K;
+    if (PARTS ? begin < rows : row0 < END_M) {
         /* This work-item's blocks: where they begin, how many rows there are from there on (and where k is slow, how
          * many k), and where they go. */
         uint block_at[BLOCKS], block_to[BLOCKS], block_end[BLOCKS];
@@ -141,7 +145,7 @@ void gemm(PRODUCT_ARGUMENTS)
                 block_at[b] = X_OFFSET + (X_MAJOR ? k * X_STRIDE + row : row * X_STRIDE + k);
             else
                 block_at[b] = W_OFFSET + (W_MAJOR ? k * W_STRIDE + row : row * W_STRIDE + k);
-            block_rows[b] = (int)(block < BLOCKS_X ? row_end : N) - (int)row;
+            block_rows[b] = (int)(block < BLOCKS_X ? END_M : END_N) - (int)row;
             block_end[b] = block_rows[b] > 0 && k < depth ? depth - k : 0;
             block_to[b] = k * (block < BLOCKS_X ? QUADS_M : QUADS_N) + place + (block < BLOCKS_X ? 0 : TILE_X_QUADS);
         }
@@ -178,12 +182,15 @@ void gemm(PRODUCT_ARGUMENTS)
         UNROLL
         for (uint j = 0; j < SUM_QUADS; j++) {
             b[j] = (float4)((float)(rows >> 31));
-#if BIAS
+#if BIAS && !BATCH_N
             const uint c = column0 + sum_column(j, PAIR_N);
             LOAD_SOME(b[j], bias, c, c, N);
 #endif
         }
-#if EPILOGUE_SUMS
+#if DROPOUT && BATCH_N && !KEPT
+        const uint4 key = dropout_key(batch, site);
+#endif
+#if EPILOGUE_SUMS && !BATCH_N
         float4 total[2] = {(float4)(0.0f), (float4)(0.0f)};
 #endif
         FOR_CHUNKS (uint chunk = 0; chunk < THREAD_M; chunk += CHUNK) {
@@ -201,10 +208,18 @@ void gemm(PRODUCT_ARGUMENTS)
             ROLLED
             for (uint at = lane; at < CHUNK * THREADS_M; at += LANES) {
                 const uint row = row0 + sum_row_of(chunk + at / THREADS_M, at % THREADS_M, X_MAJOR);
-                if (row < row_end && column < N) {
+#if EPILOGUE_SUMS && BATCH_N
+                float total = 0.0f;
+#endif
+                if (row < END_M && column < END_N) {
                     float4 v[2] = {tile[at * QUADS_N + unit], tile[at * QUADS_N + QUADS_N / 2 + unit]};
+#if BIAS && BATCH_N
+                    const float of_row = LOAD(bias, row);
+                    v[0] += of_row;
+                    v[1] += of_row;
+#endif
 #if SUM
-                    STORE_UNIT(before, row * N + column, v, column);
+                    STORE_UNIT(before, row * Y_STRIDE + column, v, column);
 #endif
                     UNROLL
                     for (uint c = 0; c < 2; c++)
@@ -214,6 +229,13 @@ void gemm(PRODUCT_ARGUMENTS)
 #if KEPT
                     v[0] *= DROPOUT_SCALE;
                     v[1] *= DROPOUT_SCALE;
+#elif DROPOUT && BATCH_N
+                    UNROLL
+                    for (uint c = 0; c < 2; c++)
+                        v[c] *= (float4)(dropout_factor(key, column + c * 4, row),
+                                         dropout_factor(key, column + c * 4 + 1, row),
+                                         dropout_factor(key, column + c * 4 + 2, row),
+                                         dropout_factor(key, column + c * 4 + 3, row));
 #elif DROPOUT
                     const uint4 words = dropout_words(batch, site, row, column);
                     v[0] *= dropout_half(words, false);
@@ -221,7 +243,7 @@ void gemm(PRODUCT_ARGUMENTS)
 #endif
 #if DERIVATIVE
                     float4 d[2];
-                    LOAD_UNIT(d, saved, row * N + column, column);
+                    LOAD_UNIT(d, saved, row * Y_STRIDE + column, column);
                     UNROLL
                     for (uint c = 0; c < 2; c++)
                         v[c] *= (float4)(derivative(DERIVATIVE, d[c].x), derivative(DERIVATIVE, d[c].y),
@@ -229,11 +251,20 @@ void gemm(PRODUCT_ARGUMENTS)
 #endif
 #if RESIDUAL
                     float4 r[2];
-                    LOAD_UNIT(r, residual, row * N + column, column);
+                    LOAD_UNIT(r, residual, row * Y_STRIDE + column, column);
                     v[0] += r[0];
                     v[1] += r[1];
 #endif
-#if EPILOGUE_SUMS
+#if EPILOGUE_SUMS && BATCH_N
+                    UNROLL
+                    for (uint c = 0; c < 2; c++) {
+                        const uint at_column = column + c * 4;
+                        total += at_column < rows ? v[c].x : 0.0f;
+                        total += at_column + 1 < rows ? v[c].y : 0.0f;
+                        total += at_column + 2 < rows ? v[c].z : 0.0f;
+                        total += at_column + 3 < rows ? v[c].w : 0.0f;
+                    }
+#elif EPILOGUE_SUMS
                     total[0] += v[0];
                     total[1] += v[1];
 #endif
@@ -243,9 +274,21 @@ void gemm(PRODUCT_ARGUMENTS)
                     STORE_UNIT(y, Y_OFFSET + row * Y_STRIDE + column, v, column);
 #endif
                 }
+#if EPILOGUE_SUMS && BATCH_N
+                tile[at * QUADS_N + unit].x = total; /* in the place of what only this work-item read */
+#endif
             }
+#if EPILOGUE_SUMS && BATCH_N
+            barrier(CLK_LOCAL_MEM_FENCE);
+            for (uint at = local_number(); at < CHUNK * THREADS_M; at += LOCAL_SIZE) {
+                const uint row = row0 + sum_row_of(chunk + at / THREADS_M, at % THREADS_M, X_MAJOR);
+                float total = 0.0f;
+                for (uint u = 0; u < UNITS_N; u++) total += tile[at * QUADS_N + u].x;
+                if (row < M) partials[column0 / TILE_N * M + row] = total;
+            }
+#endif
         }
-#if EPILOGUE_SUMS
+#if EPILOGUE_SUMS && !BATCH_N
         barrier(CLK_LOCAL_MEM_FENCE);
         tile[lane * QUADS_N + unit * 2] = total[0];
         tile[lane * QUADS_N + unit * 2 + 1] = total[1];

@@ -43,14 +43,22 @@
 #define EPSILON 0x2b8cbcccu /* 1e-12 */
 #endif
 
+#ifndef RUNTIME
+#define RUNTIME RUNTIME_FORM
+#endif
+
+/* Which size is the batch's number of rows. */
+#define BATCH_M (RUNTIME == RUNTIME_M || (RUNTIME == RUNTIME_FORM && FORM != GEMM_TN))
+#define BATCH_N (RUNTIME == RUNTIME_N)
+#define BATCH_K (RUNTIME == RUNTIME_K || (RUNTIME == RUNTIME_FORM && FORM == GEMM_TN))
 /* Whether k is the slow dimension of an operand. */
 #define X_MAJOR (FORM == GEMM_TN)
 #define W_MAJOR (FORM != GEMM_NT)
-/* GEMM_TN in parts, and the column sums of the other forms. */
-#define PARTS (FORM == GEMM_TN && COLUMN_SUMS)
-#define EPILOGUE_SUMS (FORM != GEMM_TN && COLUMN_SUMS)
+/* Sums over the batch's rows in parts, and the results' sums over them. */
+#define PARTS (BATCH_K && COLUMN_SUMS)
+#define EPILOGUE_SUMS (!BATCH_K && COLUMN_SUMS)
 /* The columns of x are summed on the way: the gradient of the bias with that of the weight. */
-#define OPERAND_SUMS (FORM == GEMM_TN && SUM)
+#define OPERAND_SUMS (BATCH_K && SUM)
 
 #ifndef X_STRIDE
 #define X_STRIDE (X_MAJOR ? M : K)

@@ -1,13 +1,24 @@
 /* Y = dropout(activation(X + bias)) * derivative(saved) + residual, element by element over rows of N; SUM also stores
- * X + bias. Twin of shaders/map.comp.
+ * X + bias. RUNTIME_N: over M rows of as many as the batch has, Y_STRIDE apart; the bias is by row. Twin of
+ * shaders/map.comp.
  *
  * One access of each operand per work-item: what hides the latency is the number of work-items, so LOCAL_SIZE is what
  * fills a compute unit, 128 or 256. Any power of two is right. */
 #include "common.h"
 
+#ifndef M
+#define M 1
+#endif
 #ifndef N
 #define N 1
 #endif
+#ifndef RUNTIME
+#define RUNTIME RUNTIME_FORM
+#endif
+#ifndef Y_STRIDE
+#define Y_STRIDE N
+#endif
+#define BATCH_N (RUNTIME == RUNTIME_N)
 #ifndef ROWS
 #define ROWS HEADER_TOKENS
 #endif
@@ -55,14 +66,25 @@ void map(BATCH_ARGUMENT
     BEGIN_OF(uint, batch);
     BEGIN(x);
     BEGIN_OUTPUT(y);
-    const uint at = (group_number() * LOCAL_SIZE + local_number()) * ACCESS;
+    const uint item = group_number() * LOCAL_SIZE + local_number();
+#if BATCH_N
+    const uint of_row = max((batch[ROWS] + ACCESS - 1) / ACCESS, 1u), row = item / of_row, column = item % of_row * ACCESS;
+    const uint at = row * Y_STRIDE + column;
+    if (row < M && column < batch[ROWS]) {
+#else
+    const uint at = item * ACCESS;
     if (at < batch[ROWS] * N) {
+#endif
         float v[ACCESS];
         LOAD_ACCESS(x, at, v);
 #if BIAS
         BEGIN(bias);
         float b[ACCESS];
+#if BATCH_N
+        UNROLL for (uint c = 0; c < ACCESS; c++) b[c] = LOAD(bias, row);
+#else
         LOAD_ACCESS(bias, at % N, b);
+#endif
         UNROLL for (uint c = 0; c < ACCESS; c++) v[c] += b[c];
 #endif
 #if SUM
@@ -70,7 +92,9 @@ void map(BATCH_ARGUMENT
         STORE_ACCESS(sum, at, v);
 #endif
         UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = activate(ACTIVATION, v[c]);
-#if DROPOUT
+#if DROPOUT && BATCH_N
+        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] *= dropout_factor(dropout_key(batch, site), column + c, row);
+#elif DROPOUT
         dropout_access(v, batch, site, at / N, at % N);
 #endif
 #if DERIVATIVE

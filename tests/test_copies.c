@@ -94,7 +94,7 @@ static void test_who_reads_which(void **state)
         struct graph_options options = options_of(i);
         assert_int_equal(options.turned, cases[i].turned ? WEIGHT_BIT(cases[i].weight) : 0);
         assert_int_equal(options.copied, WEIGHT_BIT(cases[i].weight));
-        orders_text(options.turned, options.copied, options.heads_whole, text);
+        orders_text(options.turned, options.copied, options.heads_whole, options.channels, text);
         assert_string_equal(text, cases[i].text);
         if (!graph_create(&support_host, &options, &g, &e)) fail_msg("%s", e.text);
 

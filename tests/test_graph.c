@@ -672,20 +672,20 @@ static void test_orders_as_text(void **state)
     for (int w = 0; w < ORDERS; w++) {
         assert_true(orders_read(orders[w].text, &options, &e));
         assert_int_equal(options.turned, WEIGHT_BIT(orders[w].weight));
-        orders_text(options.turned, options.copied, options.heads_whole, text);
+        orders_text(options.turned, options.copied, options.heads_whole, options.channels, text);
         assert_string_equal(text, orders[w].text);
         snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", w ? "," : "", orders[w].text);
         sum |= options.turned;
     }
     assert_true(orders_read(all, &options, &e) && options.turned == sum && !options.heads_whole);
-    orders_text(sum, 0, false, text);
+    orders_text(sum, 0, false, false, text);
     assert_string_equal(text, all);
     assert_true(orders_read("w_qkv=ihqp,w_lin1=iu,qkv=bjhqp", &options, &e) && options.heads_whole);
-    orders_text(options.turned, 0, true, text);
+    orders_text(options.turned, 0, true, false, text);
     assert_string_equal(text, "qkv=bjhqp,w_qkv=ihqp,w_lin1=iu");
-    orders_text(sum, 0, true, text);
+    orders_text(sum, 0, true, false, text);
     assert_true(orders_read(text, &options, &e) && options.heads_whole && options.turned == sum && !options.copied);
-    orders_text(sum, sum, true, text); /* the longest */
+    orders_text(sum, sum, true, false, text); /* the longest */
     assert_true(orders_read(text, &options, &e) && options.heads_whole && options.turned == sum);
     assert_int_equal(options.copied, sum);
     static const char *const bad[] = {"w_qkv=pqhi",

@@ -57,7 +57,8 @@ static const struct shape shapes[] = {
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
 
 /* How tensors lie: as the model has them; all weights transposed; each by itself; Q, K and V of a head side by side;
- * all weights in both orders, the model's first, and the other first. */
+ * all weights in both orders, the model's first, and the other first; the channels of the hidden activations outside.
+ */
 static const struct {
     const char *name, *orders;
     const char *pooler; /* where there is one */
@@ -71,8 +72,9 @@ static const struct {
     {"qkv=bjhqp", "qkv=bjhqp", ""},
     {"copied", "w_qkv=qhpi+iqhp,w_out=ihp+hpi,w_lin1=ui+iu,w_lin2=iu+ui", ",w_pooler=oi+io"},
     {"turned-copied", "qkv=bjhqp,w_qkv=ihqp+hqpi,w_out=hpi+ihp,w_lin1=iu+ui,w_lin2=ui+iu", ",w_pooler=io+oi"},
+    {"w_lin2=ui,active=ubj", "w_lin2=ui,active=ubj", ""},
 };
-enum { LAYOUTS = sizeof layouts / sizeof *layouts, ALL_TURNED = 1, COPIED = 7 };
+enum { LAYOUTS = sizeof layouts / sizeof *layouts, ALL_TURNED = 1, COPIED = 7, CHANNELS = 9 };
 
 struct test_case {
     char name[160];
@@ -174,6 +176,7 @@ static bool usual(const struct shape *s, size_t plan, bool f16, bool train, bool
 static bool usual_turned(const struct shape *s, size_t layout, size_t plan, bool f16, bool train, bool gpu, bool slow,
                          bool few)
 {
+    if (layout == CHANNELS) return plan == 0 && (gpu || !s->gpu);
     if (!usual(s, plan, f16, train, gpu, slow, few)) return false;
     if (few && layout != COPIED) return false;
     if (layout >= COPIED) return (s->train || gpu) && train && plan == layout - COPIED;

@@ -24,7 +24,7 @@ static const char *const constant_names[] = {
     NAME(DELTA),      NAME(NORM_DW),     NAME(NORM_DX),    NAME(BIAS_SUM), NAME(ADDEND),      NAME(TILE_V),
     NAME(PARTS),      NAME(KEPT),        NAME(MATRIX_M),   NAME(MATRIX_N), NAME(MATRIX_K),    NAME(SUBGROUP),
     NAME(BLOCKS),     NAME(GROUPS),      NAME(QUERY_ROWS), NAME(STAGES),   NAME(WARP_M),      NAME(WARP_N),
-    NAME(SLABS),      NAME(TEAM),        NAME(ENTRIES),    NAME(NORM_Y),   NAME(HEADS_WHOLE),
+    NAME(SLABS),      NAME(TEAM),        NAME(ENTRIES),    NAME(NORM_Y),   NAME(HEADS_WHOLE), NAME(RUNTIME),
 };
 #undef NAME
 _Static_assert(sizeof constant_names / sizeof *constant_names == CONST_COUNT, "a constant lacks its name");

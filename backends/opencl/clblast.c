@@ -165,7 +165,8 @@ static bool is_plain_product(const struct step *step)
     return !strcmp(step->kernel, "gemm") && !step->f16 && !call_get(step->call, CONST_BIAS, 0) &&
            !call_get(step->call, CONST_RESIDUAL, 0) &&
            call_get(step->call, CONST_ACTIVATION, ACTIVATION_NONE) == ACTIVATION_NONE &&
-           call_get(step->call, CONST_FORM, GEMM_NT) == GEMM_NT && !call_get(step->call, CONST_SUM, 0) &&
+           call_get(step->call, CONST_FORM, GEMM_NT) == GEMM_NT &&
+           call_get(step->call, CONST_RUNTIME, RUNTIME_FORM) == RUNTIME_FORM && !call_get(step->call, CONST_SUM, 0) &&
            !call_get(step->call, CONST_DROPOUT, 0) && !call_get(step->call, CONST_DERIVATIVE, ACTIVATION_NONE) &&
            !call_get(step->call, CONST_COLUMN_SUMS, 0) && call_get(step->call, CONST_Y_STRIDE, 0) == 0 &&
            !call_get(step->call, CONST_X_STRIDE, 0) && !call_get(step->call, CONST_W_STRIDE, 0);

@@ -165,13 +165,16 @@ static void *argument_bytes(const struct step_tensors *s, int tensor)
 static const void *tensor_bytes_of(int tensor, void *user) { return argument_bytes(user, tensor); }
 
 /* Rows of a slice go to their places among the others'. */
-static void tensor_store(const struct graph *g, const struct batch_shape *batch, int tensor, bool f16,
+static void output_store(const struct graph *g, const struct batch_shape *batch, int tensor, bool f16,
                          const double *values, unsigned char *bytes)
 {
+    if (g->tensors[tensor].parent < 0) {
+        tensor_store(g, batch, tensor, f16, values, bytes);
+        return;
+    }
     size_t length = tensor_slice_length(g, tensor), stride = tensor_slice_stride(g, tensor),
            offset = tensor_row_offset(g, tensor), n = (size_t)tensor_elements(g, batch, tensor),
            element = f16 && !g->tensors[tensor].f32 ? 2 : 4;
-    if (g->tensors[tensor].parent < 0) length = stride = n;
     for (size_t r = 0; length && r < n / length; r++)
         storage_from_doubles(values + r * stride + offset, element == 2, length,
                              bytes + (r * stride + offset) * element);
@@ -192,7 +195,7 @@ static bool group_run(struct program *program, const struct step *steps, int n_s
     TRY(group_reference(g, group, run->batch, &program->values, e));
     for (int w = 0; w < group->n_writes; w++) {
         int t = group->writes[w], owner = tensor_owner(g, t);
-        tensor_store(g, run->batch, t, steps->f16, program->values.of[owner], argument_bytes(&tensors, owner));
+        output_store(g, run->batch, t, steps->f16, program->values.of[owner], argument_bytes(&tensors, owner));
     }
     values_clear(g, &program->values);
     return true;

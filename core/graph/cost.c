@@ -20,6 +20,14 @@ uint64_t tensor_elements(const struct graph *g, const struct batch_shape *b, int
     return dims_volume(&g->dims, b, g->tensors[tensor].dims);
 }
 
+bool dims_channels_outside(const char *dims) { return strchr(dims, 'j') && *dims != 'b'; }
+
+uint64_t tensor_extent(const struct graph *g, const struct batch_shape *b, int tensor)
+{
+    if (!dims_channels_outside(g->tensors[tensor].dims)) return tensor_elements(g, b, tensor);
+    return (uint64_t)tensor_row_length(g, tensor) * g->channel_stride;
+}
+
 int tensor_owner(const struct graph *g, int tensor)
 {
     return g->tensors[tensor].parent >= 0 ? g->tensors[tensor].parent : tensor;
@@ -104,10 +112,11 @@ uint64_t matrix_order_row(const struct matrix_order *order, uint64_t row)
 
 bool op_exchanged(const struct graph *g, const struct op *o)
 {
-    char letters[16];
-    if (o->kind != &kind_contract || strchr(g->tensors[o->out[0]].dims, 'b')) return false;
-    einsum_operand(o->einsum, 1, letters);
-    return strchr(letters, g->tensors[o->out[0]].dims[0]) != NULL;
+    char first[16], second[16], slowest = g->tensors[o->out[0]].dims[0];
+    if (o->kind != &kind_contract) return false;
+    einsum_operand(o->einsum, 0, first);
+    einsum_operand(o->einsum, 1, second);
+    return strchr(second, slowest) && !strchr(first, slowest);
 }
 
 uint32_t op_transposed_rows(const struct graph *g, const struct op *o)
@@ -271,6 +280,13 @@ uint32_t call_get(const struct call *call, uint8_t id, uint32_t otherwise)
     return otherwise;
 }
 
+uint32_t call_runtime(const struct call *call)
+{
+    uint32_t by_form = call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN ? RUNTIME_K : RUNTIME_M,
+             runtime = call_get(call, CONST_RUNTIME, RUNTIME_FORM);
+    return runtime == RUNTIME_FORM ? by_form : runtime;
+}
+
 bool call_has_slot(const struct call *call, uint8_t slot)
 {
     for (int i = 0; i < call->n_arguments; i++)
@@ -345,6 +361,17 @@ static bool sums_first_operand(const struct graph *g, const struct group *group,
     }
     if (!exchanged || !sums) return true;
     return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: no product sums the columns of its second operand", group->name);
+}
+
+/* With the channels outside, tensors are walked by products and element by element. */
+static bool channels_run(const struct graph *g, const struct group *group, struct error *e)
+{
+    bool outside = false;
+    for (int i = 0; i < group->n_reads; i++) outside |= dims_channels_outside(g->tensors[group->reads[i]].dims);
+    for (int i = 0; i < group->n_writes; i++) outside |= dims_channels_outside(g->tensors[group->writes[i]].dims);
+    if (!outside || !strcmp(group->row->kernel, "gemm") || !strcmp(group->row->kernel, "map")) return true;
+    return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: the kernel %s takes no tensors with the channels outside",
+                group->name, group->row->kernel);
 }
 
 /* Outputs that leave the group: those with a slot of their own, sums over rows (for the second kernel), then Y for the
@@ -441,7 +468,7 @@ bool group_calls(const struct graph *g, const struct group *group, struct call o
     *count = 1;
     first->kernel = group->row->kernel;
     first->launch = group->row->launch;
-    TRY(sums_first_operand(g, group, first, e));
+    TRY(channels_run(g, group, e) && sums_first_operand(g, group, first, e));
     for (int i = 0; i < group->count; i++)
         for (int k = 0; k < OP_MAX_IN; k++)
             if (group_reads_tensor(group, g->ops[group->ops[i]].in[k]))

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/round.h"
 #include "graph/builder.h"
 #include "kernel/random.h"
 
@@ -17,6 +18,7 @@ struct tensor_row {
     int copy_of;                      /* a weight, whose other order it has; 0 (X): none */
     const char *turned;               /* of matrices: dims of the transposition; a gradient's are its weight's */
     const char *whole, *whole_turned; /* dims where Q, K and V of a head lie side by side */
+    const char *channels;             /* dims with the channels outside */
 };
 
 static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
@@ -55,10 +57,10 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [W_LIN1] = {"w_lin1", "ui", WEIGHT_LIN1, .turned = "iu"},
     [W_LIN1_COPY] = {"w_lin1_copy", .copy_of = W_LIN1},
     [B_LIN1] = {"b_lin1", "u", WEIGHT_LIN1_BIAS},
-    [LIN1_RAW] = {"lin1", "bju"},
-    [LIN1_BIASED] = {"lin1_biased", "bju"},
-    [ACTIVE] = {"active", "bju"},
-    [ACTIVE_DROPPED] = {"active_dropped", "bju"},
+    [LIN1_RAW] = {"lin1", "bju", .channels = "ubj"},
+    [LIN1_BIASED] = {"lin1_biased", "bju", .channels = "ubj"},
+    [ACTIVE] = {"active", "bju", .channels = "ubj"},
+    [ACTIVE_DROPPED] = {"active_dropped", "bju", .channels = "ubj"},
     [W_LIN2] = {"w_lin2", "iu", WEIGHT_LIN2, .turned = "ui"},
     [W_LIN2_COPY] = {"w_lin2_copy", .copy_of = W_LIN2},
     [B_LIN2] = {"b_lin2", "i", WEIGHT_LIN2_BIAS},
@@ -72,9 +74,9 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [DY] = {"d_y", "bji"},
     [D_SUM2] = {"d_sum2", "bji"},
     [D_LIN2] = {"d_lin2", "bji"},
-    [D_ACTIVE_DROPPED] = {"d_active_dropped", "bju"},
-    [D_ACTIVE] = {"d_active", "bju"},
-    [D_LIN1] = {"d_lin1", "bju"},
+    [D_ACTIVE_DROPPED] = {"d_active_dropped", "bju", .channels = "ubj"},
+    [D_ACTIVE] = {"d_active", "bju", .channels = "ubj"},
+    [D_LIN1] = {"d_lin1", "bju", .channels = "ubj"},
     [D_FF] = {"d_ff", "bji"},
     [D_FFN] = {"d_ffn", "bji"},
     [D_N1] = {"d_norm1", "bji"},
@@ -184,7 +186,7 @@ static const struct op_row pre_layernorm[] = {
 /* Those whose order can be chosen, NULL past the last. */
 static const struct tensor_row *choosable(size_t index)
 {
-    static const int places[] = {QKV_ALL, W_QKV, W_OUT, W_LIN1, W_LIN2};
+    static const int places[] = {QKV_ALL, W_QKV, W_OUT, W_LIN1, W_LIN2, ACTIVE};
     enum { PLACES = sizeof places / sizeof *places };
     return index < PLACES ? &layer_tensors[places[index]] : index == PLACES ? &tensor_pooler : NULL;
 }
@@ -204,6 +206,12 @@ static const char *row_order(const struct tensor_row *row, bool turned, bool who
     return turned ? row->turned : row->dims;
 }
 
+/* The bit of what can be chosen. Those that are no weights take bits of none. */
+static uint32_t order_bit(const struct tensor_row *row)
+{
+    return WEIGHT_BIT(row->channels ? WEIGHT_COUNT : row->weight);
+}
+
 /* Whether the word has the same letters as `letters`, each once. */
 static bool same_letters(const char *letters, const char *word, size_t length)
 {
@@ -215,7 +223,8 @@ static bool same_letters(const char *letters, const char *word, size_t length)
 
 /* What was read so far. */
 struct orders {
-    uint32_t named, turned, copied, whole; /* by WEIGHT_BIT; WEIGHT_NONE is that of Q, K and V themselves */
+    uint32_t named, turned, copied, whole; /* by order_bit; WEIGHT_NONE is that of Q, K and V themselves */
+    bool channels;
 };
 
 /* "qkv, w_qkv, w_out, ..." */
@@ -230,7 +239,7 @@ static void choosable_list(char *text, size_t size)
 /* "qhpi, iqhp, hqpi, ihqp" */
 static void orders_list(const struct tensor_row *row, char *text, size_t size)
 {
-    const char *all[] = {row->dims, row->turned, row->whole, row->whole_turned};
+    const char *all[] = {row->dims, row->turned, row->whole, row->whole_turned, row->channels};
     size_t at = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]) at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", all[i]);
@@ -241,34 +250,39 @@ static bool is_order(const char *order, const char *word, size_t length)
     return order && strlen(order) == length && !strncmp(order, word, length);
 }
 
-/* Letters, to which of the tensor's orders they are. */
-static bool letters_read(const struct tensor_row *row, const char *order, size_t n, bool *turned, bool *whole,
+/* Which of a tensor's orders. */
+struct which_order {
+    bool turned, whole, channels;
+};
+
+static bool letters_read(const struct tensor_row *row, const char *order, size_t n, struct which_order *out,
                          struct error *e)
 {
     char list[64];
     if (!same_letters(row->dims, order, n))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: \"%.*s\" is no order of the letters of %s, %s",
                     n < 40 ? (int)n : 40, order, row->name, row->dims);
-    *turned = is_order(row->turned, order, n) || is_order(row->whole_turned, order, n);
-    *whole = is_order(row->whole, order, n) || is_order(row->whole_turned, order, n);
-    if (*turned || *whole || is_order(row->dims, order, n)) return true;
+    out->turned = is_order(row->turned, order, n) || is_order(row->whole_turned, order, n);
+    out->whole = is_order(row->whole, order, n) || is_order(row->whole_turned, order, n);
+    out->channels = is_order(row->channels, order, n);
+    if (out->turned || out->whole || out->channels || is_order(row->dims, order, n)) return true;
     orders_list(row, list, sizeof list);
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: no kernel runs %s as %.*s; its orders are %s", row->name,
                 (int)n, order, list);
 }
 
 /* The order behind a "+": that of the copy. */
-static bool copy_read(const struct tensor_row *row, const char *order, size_t n, bool turned, bool whole,
+static bool copy_read(const struct tensor_row *row, const char *order, size_t n, const struct which_order *first,
                       struct error *e)
 {
-    bool copy_turned, copy_whole;
+    struct which_order copy;
     if (!row->weight)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: %s is no weight: give it one order", row->name);
-    TRY(letters_read(row, order, n, &copy_turned, &copy_whole, e));
-    if (copy_turned != turned && copy_whole == whole) return true;
+    TRY(letters_read(row, order, n, &copy, e));
+    if (copy.turned != first->turned && copy.whole == first->whole) return true;
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                 "layouts: %s in both orders has the transposition behind the \"+\": %s=%s+%s", row->name, row->name,
-                row_order(row, turned, whole), row_order(row, !turned, whole));
+                row_order(row, first->turned, first->whole), row_order(row, !first->turned, first->whole));
 }
 
 /* One "name=letters" or "name=letters+letters". */
@@ -285,20 +299,21 @@ static bool order_read(const char *word, size_t length, struct orders *out, stru
     const char *plus = memchr(order, '+', n);
     size_t first = plus ? (size_t)(plus - order) : n;
     char list[64];
-    bool turned, whole;
+    struct which_order which;
     choosable_list(list, sizeof list);
     if (!row)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: no tensor \"%.*s\" has an order to choose; those that have are %s",
                     name < 40 ? (int)name : 40, word, list);
-    TRY(letters_read(row, order, first, &turned, &whole, e));
-    if (plus) TRY(copy_read(row, plus + 1, n - first - 1, turned, whole, e));
-    if (out->named & WEIGHT_BIT(row->weight))
+    TRY(letters_read(row, order, first, &which, e));
+    if (plus) TRY(copy_read(row, plus + 1, n - first - 1, &which, e));
+    if (out->named & order_bit(row))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: %s is there twice", row->name);
-    out->named |= WEIGHT_BIT(row->weight);
-    if (turned) out->turned |= WEIGHT_BIT(row->weight);
-    if (plus) out->copied |= WEIGHT_BIT(row->weight);
-    if (whole) out->whole |= WEIGHT_BIT(row->weight);
+    out->named |= order_bit(row);
+    if (which.turned) out->turned |= order_bit(row);
+    if (plus) out->copied |= order_bit(row);
+    if (which.whole) out->whole |= order_bit(row);
+    out->channels |= which.channels;
     return true;
 }
 
@@ -313,6 +328,12 @@ bool orders_read(const char *text, struct graph_options *options, struct error *
     options->turned = read.turned;
     options->copied = read.copied;
     options->heads_whole = read.whole & WEIGHT_BIT(WEIGHT_NONE);
+    options->channels = read.channels;
+    const uint32_t both = WEIGHT_BIT(WEIGHT_LIN1) | WEIGHT_BIT(WEIGHT_LIN2);
+    if (read.channels && ((read.turned & both) != WEIGHT_BIT(WEIGHT_LIN2) || read.copied & both))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "layouts: with active=ubj both weights have a row for each of its channels: w_lin2=ui must be "
+                    "there and w_lin1 stay ui");
     bool weight_whole = read.whole & WEIGHT_BIT(WEIGHT_QKV);
     if (read.named & WEIGHT_BIT(WEIGHT_QKV) && weight_whole != options->heads_whole)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
@@ -321,23 +342,31 @@ bool orders_read(const char *text, struct graph_options *options, struct error *
     return true;
 }
 
+static void add_order(char orders[ORDERS_MOST][ORDER_TEXT], int *n, const char *order, const char *copy)
+{
+    if (order && *n < ORDERS_MOST)
+        snprintf(orders[(*n)++], ORDER_TEXT, "%s%s%s", order, copy ? "+" : "", copy ? copy : "");
+}
+
 int orders_of(size_t index, char name[ORDER_TEXT], char orders[ORDERS_MOST][ORDER_TEXT])
 {
     const struct tensor_row *row = choosable(index);
-    char list[ORDERS_MOST * ORDER_TEXT];
     int n = 0;
     if (!row) return 0;
     snprintf(name, ORDER_TEXT, "%s", row->name);
-    orders_list(row, list, sizeof list);
-    for (const char *at = list; *at && n < ORDERS_MOST; at += strspn(at, ", ")) {
-        size_t length = strcspn(at, ",");
-        snprintf(orders[n++], ORDER_TEXT, "%.*s", (int)length, at);
-        at += length;
-    }
+    add_order(orders, &n, row->dims, NULL);
+    add_order(orders, &n, row->turned, NULL);
+    add_order(orders, &n, row->whole, NULL);
+    add_order(orders, &n, row->whole_turned, NULL);
+    add_order(orders, &n, row->channels, NULL);
+    if (row->turned) add_order(orders, &n, row->dims, row->turned);
+    if (row->turned) add_order(orders, &n, row->turned, row->dims);
+    if (row->whole_turned) add_order(orders, &n, row->whole, row->whole_turned);
+    if (row->whole_turned) add_order(orders, &n, row->whole_turned, row->whole);
     return n;
 }
 
-void orders_text(uint32_t turned, uint32_t copied, bool heads_whole, char text[ORDERS_TEXT])
+void orders_text(uint32_t turned, uint32_t copied, bool heads_whole, bool channels, char text[ORDERS_TEXT])
 {
     const struct tensor_row *row;
     size_t at = 0;
@@ -345,10 +374,10 @@ void orders_text(uint32_t turned, uint32_t copied, bool heads_whole, char text[O
     for (size_t i = 0; (row = choosable(i)); i++) {
         bool is_turned = row->weight && turned & WEIGHT_BIT(row->weight);
         bool is_copied = row->weight && copied & WEIGHT_BIT(row->weight);
-        if (is_turned || is_copied || (!row->weight && heads_whole))
+        if (is_turned || is_copied || (row->channels ? channels : !row->weight && heads_whole))
             at += (size_t)snprintf(text + at, ORDERS_TEXT - at, "%s%s=%s%s%s", at ? "," : "", row->name,
-                                   row_order(row, is_turned, heads_whole), is_copied ? "+" : "",
-                                   is_copied ? row_order(row, !is_turned, heads_whole) : "");
+                                   row->channels ? row->channels : row_order(row, is_turned, heads_whole),
+                                   is_copied ? "+" : "", is_copied ? row_order(row, !is_turned, heads_whole) : "");
     }
 }
 
@@ -359,7 +388,7 @@ static bool orders_are_there(const struct graph *g, uint32_t turned, uint32_t co
     uint32_t absent = turned | copied;
     for (int t = 0; t < g->n_tensors; t++) absent &= ~WEIGHT_BIT(g->tensors[t].weight);
     if (!absent) return true;
-    orders_text(turned & absent, copied & absent, false, text);
+    orders_text(turned & absent, copied & absent, false, false, text);
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: %s is of a weight that is not used here", text);
 }
 
@@ -367,7 +396,7 @@ static bool orders_are_there(const struct graph *g, uint32_t turned, uint32_t co
 static bool copies_are_read(const struct graph_options *options, struct error *e)
 {
     char text[ORDERS_TEXT];
-    orders_text(options->turned, options->copied, options->heads_whole, text);
+    orders_text(options->turned, options->copied, options->heads_whole, options->channels, text);
     if (options->copied && !options->training)
         return fail(
             e, WHERRY_STATUS_INVALID_ARGUMENT,
@@ -504,7 +533,9 @@ int builder_layer_tensor(struct builder *b, int layer, int at)
     const struct tensor_row *row = &layer_tensors[at], *like = row->gradient_of ? &layer_tensors[row->gradient_of]
                                                                : row->copy_of   ? &layer_tensors[row->copy_of]
                                                                                 : row;
-    const char *dims = row_order(like, row_turned(b, like) != (row->copy_of != 0), b->options->heads_whole);
+    const char *dims = row->channels && b->options->channels
+                           ? row->channels
+                           : row_order(like, row_turned(b, like) != (row->copy_of != 0), b->options->heads_whole);
     struct tensor t = {.dims = dims,
                        .model_dims = like->weight && !row->copy_of && dims != like->dims ? like->dims : NULL,
                        .role = row->weight ? TENSOR_WEIGHT : TENSOR_VALUE,
@@ -656,6 +687,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['t'] = c->token_types;
     out->input = out->out_gradient = out->in_gradient = -1;
     out->pre_layernorm = c->pre_layernorm;
+    if (options->channels) out->channel_stride = (uint32_t)round_up(options->tokens, CHANNEL_ROUND);
     out->save_all = options->training && options->save == WHERRY_SAVE_ALL;
     struct builder b = {.g = out, .options = options, .e = e};
     b.made = host_alloc(host, c->layers, sizeof *b.made, e);

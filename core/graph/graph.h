@@ -240,6 +240,7 @@ struct graph {
     int output;       /* the tensor that encode returns */
     int out_gradient; /* training: the loss gradient of `output`, given by the caller; else -1 */
     int in_gradient;  /* training: the gradient of `input`, -1: there is none */
+    uint32_t channel_stride; /* of tensors with the channels outside: from one to the next, 0: there are none */
     bool pre_layernorm;
     bool save_all; /* training: what the forward pass writes stays until the end */
 };
@@ -257,6 +258,8 @@ struct graph_options {
     uint32_t turned;    /* WEIGHT_BIT of weights that lie transposed, and their gradients with them */
     uint32_t copied;    /* training: of those with a copy in the other order, which the input's gradient reads */
     bool heads_whole;   /* Q, K and V of a head lie side by side, in the weight's rows and the bias, too */
+    bool channels;      /* the feed-forward's hidden activations have the channels outside: a row of tokens for each */
+    uint32_t tokens;    /* then: that such a row has room for */
 };
 
 #define WEIGHT_BIT(weight) (1u << (weight))
@@ -264,8 +267,8 @@ struct graph_options {
 bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e);
 void graph_destroy(struct graph *graph); /* accepts a zeroed one */
 
-/* Orders of tensors as text, "w_lin1=iu,w_lin2=ui+iu", to graph_options.turned, copied and heads_whole; NULL: all as in
- * the model's files. */
+/* Orders of tensors as text, "w_lin1=iu,w_lin2=ui+iu", to graph_options.turned, copied, heads_whole and channels; NULL
+ * and "": all as in the model's files. */
 bool orders_read(const char *text, struct graph_options *options, struct error *e);
 enum { ORDERS_TEXT = 160 };
 enum { ORDERS_MOST = 12, ORDER_TEXT = 16 };
@@ -273,13 +276,18 @@ enum { ORDERS_MOST = 12, ORDER_TEXT = 16 };
  * of another tensor. Returns how many, 0 behind the last. */
 int orders_of(size_t index, char name[ORDER_TEXT], char orders[ORDERS_MOST][ORDER_TEXT]);
 /* The other way round: those that are not the usual ones. */
-void orders_text(uint32_t turned, uint32_t copied, bool heads_whole, char text[ORDERS_TEXT]);
+void orders_text(uint32_t turned, uint32_t copied, bool heads_whole, bool channels, char text[ORDERS_TEXT]);
 
 /* ---- derived ---- */
 
 /* Elements of a tensor with these letters. */
 uint64_t dims_volume(const struct dims *d, const struct batch_shape *b, const char *letters);
 uint64_t tensor_elements(const struct graph *g, const struct batch_shape *b, int tensor);
+/* Elements of memory from its first to its last: where the channels are outside, rows have room for more tokens. */
+uint64_t tensor_extent(const struct graph *g, const struct batch_shape *b, int tensor);
+/* Whether a tensor with these letters has rows of tokens. */
+bool dims_channels_outside(const char *dims);
+enum { CHANNEL_ROUND = 64 }; /* such rows have room for a multiple of so many tokens */
 /* The tensor that owns the memory: itself, or the parent of a slice. */
 int tensor_owner(const struct graph *g, int tensor);
 /* Elements from one row (of the leading b, j or k letters) to the next, and before the first one: for slices and whole
@@ -437,6 +445,8 @@ void call_set(struct call *call, uint8_t id, uint32_t value);
 void call_set_float(struct call *call, uint8_t id, float value);
 /* The constant's value, or `otherwise` where the call does not give it. */
 uint32_t call_get(const struct call *call, uint8_t id, uint32_t otherwise);
+/* Which size of a product is the batch's number of rows: RUNTIME_* but RUNTIME_FORM. */
+uint32_t call_runtime(const struct call *call);
 /* The calls of a group, one after the other. Everything but the tile sizes, PART_ROWS and ALIGNED, which depend on the
  * device (plan/tiles.h). */
 bool group_calls(const struct graph *g, const struct group *group, struct call out[GROUP_MAX_CALLS], int *count,

@@ -10,10 +10,15 @@
 
 /* ---- constants ---- */
 
-/* N and ROWS, which every kernel that walks rows needs. */
+/* N and ROWS, which every kernel that walks rows needs. Where those are rows of tokens, M of them. */
 static void constants_rows(const struct graph *g, const struct op *o, struct call *call)
 {
-    call_set(call, CONST_N, tensor_row_length(g, o->out[0]));
+    bool channels = dims_channels_outside(g->tensors[o->out[0]].dims);
+    call_set(call, channels ? CONST_M : CONST_N, tensor_row_length(g, o->out[0]));
+    if (channels) {
+        call_set(call, CONST_RUNTIME, RUNTIME_N);
+        call_set(call, CONST_Y_STRIDE, g->channel_stride);
+    }
     call_set(call, CONST_ROWS, strchr(g->tensors[o->out[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
 }
 
@@ -88,6 +93,36 @@ static void set_slices(const struct graph *g, struct call *call)
         }
 }
 
+/* Products of which an operand or the result has the channels outside. What is summed over is the last letter of an
+ * operand that lies along it; the first operand is the one that has the result's rows. */
+static void constants_channels(const struct graph *g, const struct op *o, struct call *call)
+{
+    bool exchanged = op_exchanged(g, o);
+    int x = o->in[exchanged], w = o->in[!exchanged];
+    const char *out = g->tensors[o->out[0]].dims, *x_dims = g->tensors[x].dims, *w_dims = g->tensors[w].dims;
+    bool x_along = !strchr(out, x_dims[strlen(x_dims) - 1]), w_along = !strchr(out, w_dims[strlen(w_dims) - 1]);
+    call_set(call, CONST_FORM, !x_along ? GEMM_TN : w_along ? GEMM_NT : GEMM_NN);
+    call_set(call, CONST_ROWS, HEADER_TOKENS);
+    if (dims_channels_outside(x_dims)) call_set(call, CONST_X_STRIDE, g->channel_stride);
+    if (dims_channels_outside(out)) {
+        constants_rows(g, o, call);
+        call_set(call, CONST_K, tensor_row_length(g, w));
+        return;
+    }
+    bool dw = !strchr(out, 'j');
+    call_set(call, CONST_RUNTIME, dw ? RUNTIME_K : RUNTIME_M);
+    call_set(call, dw ? CONST_M : CONST_K, tensor_row_length(g, x));
+    call_set(call, CONST_N, tensor_row_length(g, dw ? w : o->out[0]));
+}
+
+static bool of_channels(const struct graph *g, const struct op *o)
+{
+    const int tensors[] = {o->in[0], o->in[1], o->out[0]};
+    for (int i = 0; i < 3; i++)
+        if (dims_channels_outside(g->tensors[tensors[i]].dims)) return true;
+    return false;
+}
+
 /* Products of rows: forward with weights [n][k]; backward with the same weights, summed over their first letters (the
  * gradient of the rows), or of rows with rows, summed over the tokens (the gradient of the weights). Turned weights are
  * [k][n] forward and [n][k] backward, and their gradient exchanges what is multiplied. */
@@ -97,6 +132,10 @@ static void constants_contract(const struct graph *g, const struct op *o, struct
     einsum_letters(o->einsum, letters);
     if (strchr(letters, 'k')) {
         constants_batched(g, o, call);
+        return;
+    }
+    if (of_channels(g, o)) {
+        constants_channels(g, o, call);
         return;
     }
     set_slices(g, call);
@@ -213,11 +252,12 @@ static void constants_layernorm(const struct graph *g, const struct op *o, struc
     call_set_float(call, CONST_EPSILON, o->attribute);
 }
 
-/* N and ROWS of what is summed over its rows. A weight's gradient whose operand it is has those of its own, whichever
+/* N and ROWS of what is summed over its rows. A product whose operand or result it is has those of its own, whichever
  * of both comes first. */
 static void constants_columns(const struct graph *g, const struct op *o, struct call *call)
 {
-    if (call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN) return;
+    bool channels = dims_channels_outside(g->tensors[o->in[0]].dims);
+    if (channels || call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN) return;
     call_set(call, CONST_N, tensor_row_length(g, o->in[0]));
     call_set(call, CONST_ROWS, strchr(g->tensors[o->in[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
 }

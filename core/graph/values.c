@@ -24,6 +24,38 @@ void storage_from_doubles(const double *values, bool f16, size_t count, void *ou
     }
 }
 
+/* The element in memory of a tensor whose value number `index` is channel index % channels of a token. */
+static size_t channel_at(const struct graph *g, size_t channels, size_t index)
+{
+    return index % channels * g->channel_stride + index / channels;
+}
+
+void tensor_load(const struct graph *g, const struct batch_shape *b, int tensor, bool f16, const void *storage,
+                 double *out)
+{
+    size_t n = (size_t)tensor_elements(g, b, tensor), channels = tensor_row_length(g, tensor);
+    bool half = f16 && !g->tensors[tensor].f32;
+    if (!dims_channels_outside(g->tensors[tensor].dims)) {
+        doubles_from_storage(storage, half, n, out);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        doubles_from_storage((const char *)storage + channel_at(g, channels, i) * (half ? 2 : 4), half, 1, &out[i]);
+}
+
+void tensor_store(const struct graph *g, const struct batch_shape *b, int tensor, bool f16, const double *values,
+                  void *out)
+{
+    size_t n = (size_t)tensor_elements(g, b, tensor), channels = tensor_row_length(g, tensor);
+    bool half = f16 && !g->tensors[tensor].f32;
+    if (!dims_channels_outside(g->tensors[tensor].dims)) {
+        storage_from_doubles(values, half, n, out);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        storage_from_doubles(&values[i], half, 1, (char *)out + channel_at(g, channels, i) * (half ? 2 : 4));
+}
+
 bool values_create(const struct graph *g, struct values *out, struct error *e)
 {
     out->of = host_alloc(g->host, (size_t)g->n_tensors, sizeof *out->of, e);
@@ -61,7 +93,7 @@ bool values_load(const struct graph *g, const struct group *group, const struct 
         } else if (!values->of[t]) {
             size_t count = (size_t)tensor_elements(g, b, t);
             if (!(values->of[t] = host_alloc(g->host, count, sizeof(double), e))) return false;
-            doubles_from_storage(storage, f16 && !g->tensors[t].f32, count, values->of[t]);
+            tensor_load(g, b, t, f16, storage, values->of[t]);
         }
     }
     for (int i = 0; i < group->count; i++)

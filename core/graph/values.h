@@ -6,6 +6,11 @@
 
 void doubles_from_storage(const void *storage, bool f16, size_t count, double *out);
 void storage_from_doubles(const double *values, bool f16, size_t count, void *out);
+/* The same of a whole tensor. Its values are rows of channels, however it lies. */
+void tensor_load(const struct graph *g, const struct batch_shape *b, int tensor, bool f16, const void *storage,
+                 double *out);
+void tensor_store(const struct graph *g, const struct batch_shape *b, int tensor, bool f16, const double *values,
+                  void *out);
 
 bool values_create(const struct graph *g, struct values *out, struct error *e);
 void values_destroy(const struct graph *g, struct values *values); /* with all memory below; accepts a zeroed one */

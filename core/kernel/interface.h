@@ -112,7 +112,9 @@
 #define CONST_NORM_Y 63  /* 1: gemm: layernorm over N of its result, with SLOT_GAMMA and SLOT_BETA */
 #define CONST_HEADS_WHOLE                                                                                              \
     64 /* 1: a token's row of Q, K and V has those of a head side by side; 0: all heads' of each */
-#define CONST_COUNT 65
+#define CONST_RUNTIME                                                                                                  \
+    65 /* gemm, map: RUNTIME_*, which size is the batch's number of rows, where it is not what FORM says */
+#define CONST_COUNT 66
 
 /* Where a head's channels begin in a token's row, `stride` elements from the next one's: in a row of Q, K and V, or of
  * one tensor of heads. */
@@ -128,6 +130,14 @@
 #define GEMM_NT 0 /* y[r][n] = sum over k of x[r][k] w[n][k]: forward */
 #define GEMM_NN 1 /* y[r][n] = sum over k of x[r][k] w[k][n]: gradient of the input */
 #define GEMM_TN 2 /* y[m][n] = sum over rows r of x[r][m] w[r][n]: gradient of the weight */
+
+/* The other two sizes are M, N and K. With RUNTIME_N rows of the output are channels, each Y_STRIDE from the next, in
+ * SLOT_SAVED, SLOT_RESIDUAL and SLOT_SUM, too: the bias is by row, and COLUMN_SUMS are a row's over its tiles' columns.
+ * Dropout's row is the column here, its column the row. */
+#define RUNTIME_FORM 0 /* by FORM: M of NT and NN, K of TN */
+#define RUNTIME_M 1
+#define RUNTIME_N 2
+#define RUNTIME_K 3
 
 #define LSE_NONE 0
 #define LSE_WRITE 1

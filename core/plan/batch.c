@@ -70,22 +70,25 @@ uint64_t call_parts(const struct call *call, uint64_t rows)
 
 struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
 {
-    uint64_t rows = words[call_get(call, CONST_ROWS, HEADER_TOKENS)], n = call_get(call, CONST_N, 1), groups = 0;
+    uint64_t rows = words[call_get(call, CONST_ROWS, HEADER_TOKENS)], n = call_get(call, CONST_N, 1), groups = 0, m,
+             access;
+    uint32_t runtime = call_runtime(call);
     uint64_t local = call_get(call, CONST_LOCAL_SIZE, 1), heads = call_get(call, CONST_HEADS, 1);
     switch (call->launch) {
     case LAUNCH_ELEMENTS:
-        groups = divide_up(rows * n, local * (call_get(call, CONST_ALIGNED, 0) ? (f16 ? 8 : 4) : 1));
+        access = call_get(call, CONST_ALIGNED, 0) ? (f16 ? 8 : 4) : 1;
+        groups = runtime == RUNTIME_N ? divide_up(divide_up(rows, access) * call_get(call, CONST_M, 1), local)
+                                      : divide_up(rows * n, local * access);
         break;
     case LAUNCH_ROWS:
         groups = divide_up(rows, local / call_get(call, CONST_TEAM, (uint32_t)local));
         break;
     case LAUNCH_TILES:
-        if (call_get(call, CONST_M, 0)) rows = call_get(call, CONST_M, 0);
-        groups = divide_up(rows, call_get(call, CONST_TILE_M, 1)) * divide_up(n, call_get(call, CONST_TILE_N, 1));
-        if (call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN && call_get(call, CONST_COLUMN_SUMS, 0)) {
-            uint64_t summed = words[call_get(call, CONST_ROWS, HEADER_TOKENS)];
-            groups *= divide_up(summed, call_get(call, CONST_PART_ROWS, 1));
-        }
+        m = runtime == RUNTIME_M ? rows : call_get(call, CONST_M, 1);
+        if (runtime == RUNTIME_N) n = rows;
+        groups = divide_up(m, call_get(call, CONST_TILE_M, 1)) * divide_up(n, call_get(call, CONST_TILE_N, 1));
+        if (runtime == RUNTIME_K && call_get(call, CONST_COLUMN_SUMS, 0))
+            groups *= divide_up(rows, call_get(call, CONST_PART_ROWS, 1));
         break;
     case LAUNCH_SCORE_ROWS:
         groups = divide_up(rows * heads, local / call_get(call, CONST_TEAM, (uint32_t)local));

@@ -19,21 +19,21 @@ static uint64_t bucket(uint64_t rows)
 
 /* ---- choices and works as text ---- */
 
-/* Constants from 50 on are sizes of variants, but for two that say what is computed. */
+/* Constants from 50 on are sizes of variants, but for three that say what is computed. */
 static bool is_size(uint8_t id)
 {
     static const uint8_t sizes[] = {CONST_LOCAL_SIZE, CONST_TILE_M, CONST_TILE_N, CONST_TILE_K,    CONST_THREAD_M,
                                     CONST_THREAD_N,   CONST_TILE_V, CONST_PARTS,  CONST_PART_ROWS, CONST_GROUPS};
     for (size_t i = 0; i < sizeof sizes; i++)
         if (sizes[i] == id) return true;
-    return id > CONST_KEPT && id != CONST_NORM_Y && id != CONST_HEADS_WHOLE;
+    return id > CONST_KEPT && id != CONST_NORM_Y && id != CONST_HEADS_WHOLE && id != CONST_RUNTIME;
 }
 
 /* A group's second kernel takes these from its first. */
 static bool is_told(uint8_t id) { return id == CONST_PARTS || id == CONST_PART_ROWS || id == CONST_TILE_M; }
 
 /* A weight's gradient becomes one in parts by its sizes. */
-static bool is_gradient(const struct call *call) { return call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN; }
+static bool is_gradient(const struct call *call) { return call_runtime(call) == RUNTIME_K; }
 
 static bool tells_work(const struct call *call, uint8_t id)
 {
@@ -155,9 +155,11 @@ enum { BOUND_ITEMS = 512 }; /* work-items that keep a multiprocessor busy */
  * partial sums, written and read. */
 static double gemm_bound(const struct call *call, const struct sizes *s)
 {
-    bool gradient = is_gradient(call);
-    uint64_t rows = bucket(s->max_rows), m = gradient ? call_get(call, CONST_M, 1) : rows,
-             n = call_get(call, CONST_N, 1), k = gradient ? rows : call_get(call, CONST_K, 1);
+    uint32_t runtime = call_runtime(call);
+    bool gradient = runtime == RUNTIME_K;
+    uint64_t rows = bucket(s->max_rows), m = runtime == RUNTIME_M ? rows : call_get(call, CONST_M, 1),
+             n = runtime == RUNTIME_N ? rows : call_get(call, CONST_N, 1),
+             k = gradient ? rows : call_get(call, CONST_K, 1);
     uint64_t tile_m = call_get(call, CONST_TILE_M, 1), tile_n = call_get(call, CONST_TILE_N, 1),
              part_rows = gradient ? call_get(call, CONST_PART_ROWS, 0) : 0,
              parts = part_rows ? divide_up(k, part_rows) : 1, local = call_get(call, CONST_LOCAL_SIZE, 1);
@@ -343,7 +345,7 @@ static void add_gemm(struct choices *list, struct call *call)
     uint64_t rows = bucket(list->s->max_rows),
              outputs = (uint64_t)call_get(call, CONST_M, 0) * call_get(call, CONST_N, 1);
     if (!is_gradient(call)) {
-        if (call_get(call, CONST_COLUMN_SUMS, 0)) call_set(call, CONST_PART_ROWS, call_get(call, CONST_TILE_M, 1));
+        call_sums_tiles(call);
         choices_add(list, call);
         return;
     }

@@ -126,7 +126,7 @@ static bool place_activations(const struct memory_request *r, struct memory_plan
     for (int t = 0; t < g->n_tensors + r->n_groups; t++) {
         if (lives[t].last < 0) continue;
         bool tensor = t < g->n_tensors;
-        uint64_t bytes = tensor ? tensor_elements(g, &r->limits, t) * tensor_element_bytes(g, t, r->storage)
+        uint64_t bytes = tensor ? tensor_extent(g, &r->limits, t) * tensor_element_bytes(g, t, r->storage)
                                 : r->scratch[t - g->n_tensors];
         plan->of[t].bytes = round_up(bytes, MEMORY_ALIGNMENT);
         TRY(fits(r, tensor ? g->tensors[t].name : r->groups[t - g->n_tensors].name, plan->of[t].bytes, e));

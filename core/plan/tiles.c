@@ -266,9 +266,18 @@ static void size_row(struct call *call, const struct sizes *s, uint32_t items)
 
 static void size_gemm(struct call *call, const struct sizes *s)
 {
-    uint32_t m = call_get(call, CONST_M, 0);
-    set_tile(call, gemm_tile(s->limits, s->vector, m ? m : s->max_rows, call_get(call, CONST_N, 1)), s->vector);
-    if (call_get(call, CONST_COLUMN_SUMS, 0)) call_set(call, CONST_PART_ROWS, call_get(call, CONST_TILE_M, 1));
+    uint32_t runtime = call_runtime(call);
+    uint64_t m = runtime == RUNTIME_M ? s->max_rows : call_get(call, CONST_M, 1),
+             n = runtime == RUNTIME_N ? s->max_rows : call_get(call, CONST_N, 1);
+    set_tile(call, gemm_tile(s->limits, s->vector, m, n), s->vector);
+    call_sums_tiles(call);
+}
+
+void call_sums_tiles(struct call *call)
+{
+    if (!call_get(call, CONST_COLUMN_SUMS, 0)) return;
+    uint8_t side = call_runtime(call) == RUNTIME_N ? CONST_TILE_N : CONST_TILE_M;
+    call_set(call, CONST_PART_ROWS, call_get(call, side, 1));
 }
 
 static void size_bgemm(struct call *call, const struct sizes *s) { set_bgemm(call, s->limits, s->vector); }
@@ -516,7 +525,7 @@ void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct d
     uint64_t m = call_get(call, CONST_M, 0), n = call_get(call, CONST_N, 1);
     uint32_t vector = f16 ? 8 : 4;
     if (*count > 1 || limits->cpu || strcmp(variant ? variant->kernel : call->kernel, "gemm") ||
-        call_get(call, CONST_FORM, GEMM_NT) != GEMM_TN || call_writes_slice(call) || m * n > UINT32_MAX / MOST_PARTS)
+        call_runtime(call) != RUNTIME_K || call_writes_slice(call) || m * n > UINT32_MAX / MOST_PARTS)
         return;
     if (variant) {
         const struct sizes sizes = call_sizes(call, NULL, limits, f16, max_rows, 0);
@@ -551,8 +560,8 @@ uint64_t call_scratch_bytes(const struct call *call, uint64_t max_rows)
                call_get(call, CONST_HEAD_DIM, 1) * sizeof(float);
     if (!strcmp(call->kernel, "layernorm_backward"))
         sets = 2 * call_get(call, CONST_NORM_DW, 0) + (call_get(call, CONST_BIAS_SUM, BIAS_SUM_NONE) != BIAS_SUM_NONE);
-    if (!strcmp(call->kernel, "scatter") || call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN)
-        width *= call_get(call, CONST_M, 1);
+    if (!strcmp(call->kernel, "scatter") || call_runtime(call) == RUNTIME_K) width *= call_get(call, CONST_M, 1);
+    if (call_runtime(call) == RUNTIME_N) width = call_get(call, CONST_M, 1);
     return call_parts(call, max_rows) * sets * width * sizeof(float);
 }
 

@@ -60,7 +60,9 @@ void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct d
  * tensors only. */
 bool call_writes_slice(const struct call *call);
 
-/* Makes of a product over rows (GEMM_TN) with all its sizes one in parts of `part_rows` rows, and adds the call of
+/* A product that sums its results over the batch's rows has a part for each of its tiles there. */
+void call_sums_tiles(struct call *call);
+/* Makes of a product over rows (RUNTIME_K) with all its sizes one in parts of `part_rows` rows, and adds the call of
  * "reduce" that sums them up. */
 void calls_split(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits,
                  uint32_t part_rows);

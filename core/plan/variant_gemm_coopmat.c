@@ -135,7 +135,9 @@ static bool fits_normal(const struct call *call, const struct sizes *s, const ch
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
     uint64_t parts;
-    *reason = !s->f16                             ? "cooperative matrices take f16"
+    *reason = call_get(call, CONST_RUNTIME, RUNTIME_FORM) != RUNTIME_FORM
+                  ? "it takes no operands with the channels outside"
+              : !s->f16                           ? "cooperative matrices take f16"
               : !call_get(call, CONST_ALIGNED, 0) ? "rows are no multiples of 8 elements"
               : !tile_of(call, s, 1, &parts)      ? "no tile is made of this device's cooperative matrices"
                                                   : NULL;

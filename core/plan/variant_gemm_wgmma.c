@@ -178,7 +178,9 @@ static bool fits_normal(const struct call *call, const struct sizes *s, const ch
 
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
-    *reason = !s->f16                             ? "products by wgmma are of f16"
+    *reason = call_get(call, CONST_RUNTIME, RUNTIME_FORM) != RUNTIME_FORM
+                  ? "it takes no operands with the channels outside"
+              : !s->f16                           ? "products by wgmma are of f16"
               : !call_get(call, CONST_ALIGNED, 0) ? "rows that begin on no multiple of 16 bytes"
               : call_get(call, CONST_N, 1) % 8    ? "N is no multiple of 8"
               : call_get(call, CONST_NORM, 0)     ? "it normalizes no operand"

@@ -70,7 +70,7 @@ const struct variant *variant_find(const char *name)
 
 bool call_sums_operand(const struct call *call)
 {
-    return call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN && call_get(call, CONST_SUM, 0);
+    return call_runtime(call) == RUNTIME_K && call_get(call, CONST_SUM, 0);
 }
 
 bool call_joins(const struct call *call)

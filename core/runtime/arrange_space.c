@@ -176,7 +176,7 @@ static bool try_values(struct discovery *d, const int *values, struct error *e)
         return true;
     }
     memcpy(found.values, values, sizeof found.values);
-    orders_text(session->turned, session->copied, session->heads_whole, found.layouts);
+    orders_text(session->turned, session->copied, session->heads_whole, session->channels, found.layouts);
     size_t n = s->n_arrangements;
     void *grown = host_grow(host, s->arrangements, n, n + 1, sizeof *s->arrangements, e);
     if (grown) s->arrangements = grown;

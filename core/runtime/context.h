@@ -9,7 +9,7 @@
 struct rung_check {
     char device[sizeof((wherry_device_info *)0)->id];
     uint32_t rung, head_dim, turned;
-    bool training, heads_whole;
+    bool training, heads_whole, channels;
     wherry_status status; /* verify failed: wrong, or not to be run; unsupported: no kernel of it fits */
     char reason[256];
 };

@@ -117,7 +117,7 @@ struct transfer session_transfer(const struct wherry_session *s, const struct ba
 {
     const struct placement *at = &s->memory.of[tensor];
     uint64_t bytes =
-        (tensor_elements(&s->graph, shape, tensor) * tensor_element_bytes(&s->graph, tensor, session_storage(s)) + 3) /
+        (tensor_extent(&s->graph, shape, tensor) * tensor_element_bytes(&s->graph, tensor, session_storage(s)) + 3) /
         4 * 4;
     return (struct transfer){s->buffers[at->block], at->offset, bytes, storage};
 }

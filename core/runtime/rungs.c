@@ -75,7 +75,7 @@ enum {
 };
 
 /* Errors stay here: a rung that can't be checked is left out, and the session goes on without it. */
-static wherry_status rung_check(struct wherry_session *s, enum rung rung, uint32_t turned, char *reason,
+static wherry_status rung_check(struct wherry_session *s, enum rung rung, uint32_t turned, bool channels, char *reason,
                                 size_t reason_size)
 {
     struct wherry_context *context = s->context;
@@ -92,7 +92,7 @@ static wherry_status rung_check(struct wherry_session *s, enum rung rung, uint32
                                   .activation = like->activation};
     wherry_training_desc training = {.struct_size = sizeof training, .dropout = 0.1f};
     char layouts[ORDERS_TEXT];
-    orders_text(turned, 0, s->heads_whole, layouts);
+    orders_text(turned, 0, s->heads_whole, channels, layouts);
     wherry_session_desc desc = {.struct_size = sizeof desc,
                                 .max_tokens = CHECK_TOKENS,
                                 .max_sequences = CHECK_SEQUENCES,
@@ -117,8 +117,9 @@ static wherry_status rung_check(struct wherry_session *s, enum rung rung, uint32
     return verdict.status;
 }
 
-/* Once in a context for each device, head size, pass and order of weights, which decide the kernels. */
-static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, uint32_t turned, const char **reason)
+/* Once in a context for each device, head size, pass and order of tensors, which decide the kernels. */
+static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, uint32_t turned, bool channels,
+                                      const char **reason)
 {
     struct wherry_context *context = s->context;
     const char *device = s->device->info.id;
@@ -128,7 +129,7 @@ static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, 
     for (int i = 0; i < CONTEXT_RUNG_CHECKS && !found; i++) {
         struct rung_check *c = &context->checks[i];
         if (c->head_dim == head_dim && c->training == training && c->rung == (uint32_t)rung && c->turned == turned &&
-            c->heads_whole == s->heads_whole && !strcmp(c->device, device))
+            c->heads_whole == s->heads_whole && c->channels == channels && !strcmp(c->device, device))
             found = c;
     }
     if (!found) {
@@ -137,9 +138,10 @@ static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, 
                                      .head_dim = head_dim,
                                      .turned = turned,
                                      .training = training,
-                                     .heads_whole = s->heads_whole};
+                                     .heads_whole = s->heads_whole,
+                                     .channels = channels};
         snprintf(found->device, sizeof found->device, "%s", device);
-        found->status = rung_check(s, rung, turned, found->reason, sizeof found->reason);
+        found->status = rung_check(s, rung, turned, channels, found->reason, sizeof found->reason);
         if (found->status)
             host_log(&context->host, WHERRY_LOG_WARNING, "%s: %s is left out: %s", device, rung_name(rung),
                      found->reason);
@@ -149,13 +151,15 @@ static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, 
 }
 
 /* Weights that lie transposed want other forms of the same kernels, each its own: with none and with all of them
- * transposed a check runs every form. One in both orders has a form of either. */
+ * transposed a check runs every form. One in both orders has a form of either. The channels outside have forms of their
+ * own, and go with one order of the weights beside them. */
 static wherry_status rung_status(struct wherry_session *s, enum rung rung, const char **reason)
 {
     wherry_status status = WHERRY_STATUS_OK;
     uint32_t turned = s->turned & CHECK_TURNED, copied = s->copied & CHECK_TURNED;
-    if (turned != CHECK_TURNED || copied) status = rung_status_with(s, rung, 0, reason);
-    if (!status && (turned || copied)) status = rung_status_with(s, rung, CHECK_TURNED, reason);
+    if (turned != CHECK_TURNED || copied) status = rung_status_with(s, rung, 0, false, reason);
+    if (!status && (turned || copied)) status = rung_status_with(s, rung, CHECK_TURNED, false, reason);
+    if (!status && s->channels) status = rung_status_with(s, rung, WEIGHT_BIT(WEIGHT_LIN2), true, reason);
     return status;
 }
 

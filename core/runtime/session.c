@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/round.h"
 #include "kernel/interface.h"
 #include "plan/variants.h"
 
@@ -167,7 +168,7 @@ static bool indices_fit(const struct wherry_session *s, struct error *e)
 {
     for (int t = 0; t < s->graph.n_tensors; t++) {
         if (s->graph.tensors[t].role == TENSOR_VALUE && s->memory.of[t].block < 0) continue;
-        uint64_t n = tensor_elements(&s->graph, &s->limits, t);
+        uint64_t n = tensor_extent(&s->graph, &s->limits, t);
         if (n >= UINT32_MAX)
             return fail(e, WHERRY_STATUS_TOO_LONG,
                         "%s would have %llu elements, and kernels index with 32 bits: use smaller limits (tokens, "
@@ -202,12 +203,13 @@ static bool plan_memory(struct wherry_session *s, const struct batch_shape *limi
 /* Most tokens with which this plan stays within the budget, 0 when none do. */
 static uint32_t tokens_within(struct wherry_session *s, uint64_t budget)
 {
-    uint32_t low = 0, high = (uint32_t)s->limits.tokens;
+    uint32_t low = 0, high = (uint32_t)s->limits.tokens, stride = s->graph.channel_stride;
     while (low < high) {
         uint32_t middle = low + (high - low + 1) / 2;
         struct batch_shape limits = limits_shape(middle, s->limits.sequences, s->max_length);
         struct memory_plan plan;
         struct error e = {0};
+        if (stride) s->graph.channel_stride = (uint32_t)round_up(middle, CHANNEL_ROUND);
         bool ok = plan_memory(s, &limits, &plan, &e) && plan.bytes <= budget;
         memory_plan_destroy(&plan);
         if (ok)
@@ -215,6 +217,7 @@ static uint32_t tokens_within(struct wherry_session *s, uint64_t budget)
         else
             high = middle - 1;
     }
+    s->graph.channel_stride = stride;
     return low;
 }
 
@@ -407,6 +410,7 @@ static bool session_init(struct wherry_session *s, const wherry_session_desc *de
                     info->max_tokens);
     uint32_t tokens = desc->max_tokens ? desc->max_tokens : DEFAULT_MAX_TOKENS;
     s->limits = limits_shape(tokens, desc->max_sequences ? desc->max_sequences : tokens, s->max_length);
+    options.tokens = tokens;
     s->only = desc->only;
     s->part = s->only != NULL;
     s->keep = desc->keep_intermediates || s->part;
@@ -508,7 +512,7 @@ wherry_status wherry_session_query(const wherry_session *session, wherry_session
                                  .max_length = session->max_length};
     snprintf(out->plan, sizeof out->plan, "%s", session->plan->name);
     _Static_assert(sizeof out->layouts == ORDERS_TEXT, "there is room for the orders of all tensors");
-    orders_text(session->turned, session->copied, session->heads_whole, out->layouts);
+    orders_text(session->turned, session->copied, session->heads_whole, session->channels, out->layouts);
     snprintf(out->layouts_reason, sizeof out->layouts_reason, "%s", session->why);
     return WHERRY_STATUS_OK;
 }

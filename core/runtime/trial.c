@@ -190,11 +190,13 @@ static void compare_values(const struct trials *t, int tensor, const struct expe
     const struct graph *g = &s->graph;
     bool half = s->f16 && !g->tensors[x->tensor].f32;
     size_t n = (size_t)tensor_elements(g, t->shape, x->tensor), length = tensor_slice_length(g, tensor),
-           stride = tensor_slice_stride(g, tensor), offset = tensor_row_offset(g, tensor);
+           stride = tensor_slice_stride(g, tensor), offset = tensor_row_offset(g, tensor),
+           channels = dims_channels_outside(g->tensors[tensor].dims) ? length : 0;
     for (size_t i = 0; i < n; i++) {
         if (i % stride < offset || i % stride >= offset + length) continue;
-        double want = value_at(x->usual + MEMORY_ALIGNMENT, half, i),
-               have = value_at(t->found + MEMORY_ALIGNMENT, half, i);
+        size_t at = channels ? i % channels * g->channel_stride + i / channels : i;
+        double want = value_at(x->usual + MEMORY_ALIGNMENT, half, at),
+               have = value_at(t->found + MEMORY_ALIGNMENT, half, at);
         if (!isfinite(want) || !isfinite(have)) {
             c->not_finite += isnan(want) ? !isnan(have) : want != have;
             continue;
@@ -208,7 +210,7 @@ static void compare_values(const struct trials *t, int tensor, const struct expe
 static void compare_guards(const struct trials *t, const struct expected *x, struct comparison *c)
 {
     const struct wherry_session *s = t->session;
-    size_t used = (size_t)tensor_elements(&s->graph, t->shape, x->tensor) *
+    size_t used = (size_t)tensor_extent(&s->graph, t->shape, x->tensor) *
                   tensor_element_bytes(&s->graph, x->tensor, session_storage(s));
     for (size_t i = 0; i < MEMORY_ALIGNMENT; i++) c->outside += t->found[i] != POISON;
     for (size_t i = MEMORY_ALIGNMENT + used; i < x->bytes; i++) c->outside += t->found[i] != POISON;

@@ -14,14 +14,14 @@ enum { USUAL_ROUNDS = 15 };
 static void describe_work(const struct tune *t, const struct call *call, char text[64])
 {
     static const char *const forms[] = {"NT", "NN", "TN"};
-    uint32_t form = call_get(call, CONST_FORM, GEMM_NT), n = call_get(call, CONST_N, 1);
+    uint32_t form = call_get(call, CONST_FORM, GEMM_NT), n = call_get(call, CONST_N, 1), runtime = call_runtime(call);
     bool sequences = call_get(call, CONST_ROWS, HEADER_TOKENS) == HEADER_SEQUENCES;
     unsigned long long rows = sequences ? t->shape.sequences : t->shape.tokens;
     const char *kernel = kernel_base(call->kernel);
-    if (!strcmp(kernel, "gemm") && form == GEMM_TN)
-        snprintf(text, 64, "%u x %u x %llu TN", (unsigned)call_get(call, CONST_M, 0), (unsigned)n, rows);
-    else if (!strcmp(kernel, "gemm"))
-        snprintf(text, 64, "%llu x %u x %u %s", rows, (unsigned)n, (unsigned)call_get(call, CONST_K, 1), forms[form]);
+    if (!strcmp(kernel, "gemm"))
+        snprintf(text, 64, "%llu x %llu x %llu %s", runtime == RUNTIME_M ? rows : call_get(call, CONST_M, 1),
+                 runtime == RUNTIME_N ? rows : n, runtime == RUNTIME_K ? rows : call_get(call, CONST_K, 1),
+                 forms[form]);
     else if (call_get(call, CONST_HEADS, 0))
         snprintf(text, 64, "%u x %u x %llu x %u", (unsigned)t->shape.sequences,
                  (unsigned)call_get(call, CONST_HEADS, 1), (unsigned long long)t->shape.longest,
@@ -196,7 +196,7 @@ static bool work_run(struct tune *t, struct work *w, struct choices *list, struc
     describe_work(t, &w->calls[w->index], result.work);
     snprintf(result.usual, sizeof result.usual, "%s", w->calls[w->index].kernel);
     memcpy(result.best, result.usual, sizeof result.best);
-    orders_text(s->turned, s->copied, s->heads_whole, result.layouts);
+    orders_text(s->turned, s->copied, s->heads_whole, s->channels, result.layouts);
     TRY(work_mark(t, w->text, e) && work_groups(t, w, &result.groups, e));
     const char *refused = work_refuse(t, w);
     list->n = 0;

@@ -50,7 +50,7 @@ static bool guards_intact(const struct check *c, int tensor)
 {
     const struct placement *at = &c->s->memory.of[tensor];
     const unsigned char *block = c->blocks[at->block];
-    uint64_t used = tensor_elements(&c->s->graph, c->shape, tensor) *
+    uint64_t used = tensor_extent(&c->s->graph, c->shape, tensor) *
                     tensor_element_bytes(&c->s->graph, tensor, session_storage(c->s));
     for (uint64_t i = at->offset - MEMORY_ALIGNMENT; i < at->offset; i++)
         if (block[i] != POISON) return false;
@@ -72,7 +72,7 @@ static bool compare_tensor(struct check *c, int tensor, wherry_verify_result *re
         if (!(c->device = host_alloc(&c->s->context->host, n, sizeof *c->device, e))) return false;
         c->device_capacity = n;
     }
-    doubles_from_storage(block_bytes(owner, c), c->s->f16 && !g->tensors[owner].f32, n, c->device);
+    tensor_load(g, c->shape, owner, c->s->f16, block_bytes(owner, c), c->device);
     const double *want = c->values.of[owner];
     for (size_t i = 0; i < n; i++) {
         if (i % stride < offset || i % stride >= offset + length) continue; /* another slice's */

@@ -272,12 +272,13 @@ typedef struct wherry_session_desc {
      * contiguous. A name stands for the tensor in every layer, and its gradient. w_qkv is qhpi or iqhp, w_out ihp or
      * hpi, w_lin1 ui or iu, w_lin2 iu or ui, w_pooler oi or io, of which the first are the model's own. qkv, what the
      * product with w_qkv makes, is bjqhp or bjhqp: Q, K and V of a head side by side. Then w_qkv is hqpi or ihqp, and
-     * the product is one (wherry_training_desc.qkv_products). In training a weight may lie in both orders,
-     * "w_lin1=ui+iu": in the first it is read by the forward product, and has its gradient; every backward pass copies
-     * it to the second, from which the gradient of the input is computed. Another order, and one of a weight that the
-     * session has not, is WHERRY_STATUS_INVALID_ARGUMENT. What is given and read back through these functions stays in
-     * the model's order. NULL: what wherry_tune_layouts chose, where `tuning` has something for such sessions, else the
-     * model's; "": the model's. */
+     * the product is one (wherry_training_desc.qkv_products). active, and with it every hidden activation of the
+     * feed-forward, is bju or ubj: the channels outside, in the plan "flash" with w_lin2=ui. In training a weight may
+     * lie in both orders, "w_lin1=ui+iu": in the first it is read by the forward product, and has its gradient; every
+     * backward pass copies it to the second, from which the gradient of the input is computed. Another order, and one
+     * of a weight that the session has not, is WHERRY_STATUS_INVALID_ARGUMENT. What is given and read back through
+     * these functions stays in the model's order. NULL: what wherry_tune_layouts chose, where `tuning` has something
+     * for such sessions, else the model's; "": the model's. */
     const char *layouts;
 } wherry_session_desc;
 
