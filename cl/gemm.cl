@@ -209,7 +209,7 @@ void gemm(PRODUCT_ARGUMENTS)
             for (uint at = lane; at < CHUNK * THREADS_M; at += LANES) {
                 const uint row = row0 + sum_row_of(chunk + at / THREADS_M, at % THREADS_M, X_MAJOR);
 #if EPILOGUE_SUMS && BATCH_N
-                float total = 0.0f;
+                float of_tokens = 0.0f;
 #endif
                 if (row < END_M && column < END_N) {
                     float4 v[2] = {tile[at * QUADS_N + unit], tile[at * QUADS_N + QUADS_N / 2 + unit]};
@@ -259,10 +259,10 @@ void gemm(PRODUCT_ARGUMENTS)
                     UNROLL
                     for (uint c = 0; c < 2; c++) {
                         const uint at_column = column + c * 4;
-                        total += at_column < rows ? v[c].x : 0.0f;
-                        total += at_column + 1 < rows ? v[c].y : 0.0f;
-                        total += at_column + 2 < rows ? v[c].z : 0.0f;
-                        total += at_column + 3 < rows ? v[c].w : 0.0f;
+                        of_tokens += at_column < rows ? v[c].x : 0.0f;
+                        of_tokens += at_column + 1 < rows ? v[c].y : 0.0f;
+                        of_tokens += at_column + 2 < rows ? v[c].z : 0.0f;
+                        of_tokens += at_column + 3 < rows ? v[c].w : 0.0f;
                     }
 #elif EPILOGUE_SUMS
                     total[0] += v[0];
@@ -275,16 +275,16 @@ void gemm(PRODUCT_ARGUMENTS)
 #endif
                 }
 #if EPILOGUE_SUMS && BATCH_N
-                tile[at * QUADS_N + unit].x = total; /* in the place of what only this work-item read */
+                tile[at * QUADS_N + unit].x = of_tokens; /* in the place of what only this work-item read */
 #endif
             }
 #if EPILOGUE_SUMS && BATCH_N
             barrier(CLK_LOCAL_MEM_FENCE);
             for (uint at = local_number(); at < CHUNK * THREADS_M; at += LOCAL_SIZE) {
                 const uint row = row0 + sum_row_of(chunk + at / THREADS_M, at % THREADS_M, X_MAJOR);
-                float total = 0.0f;
-                for (uint u = 0; u < UNITS_N; u++) total += tile[at * QUADS_N + u].x;
-                if (row < M) partials[column0 / TILE_N * M + row] = total;
+                float sums = 0.0f;
+                for (uint u = 0; u < UNITS_N; u++) sums += tile[at * QUADS_N + u].x;
+                if (row < M) partials[column0 / TILE_N * M + row] = sums;
             }
 #endif
         }

@@ -54,6 +54,12 @@ vec4 dropout_quad(const uint row, const uint column)
     return dropout_half(dropout_words(row, column), column % 8 != 0);
 }
 
+/* The factor of one element. */
+float dropout_factor(const uvec4 key, const uint row, const uint column)
+{
+    return (dropout_bits(dropout_words_keyed(key, row, column)) >> column % 8 & 1u) != 0 ? DROPOUT_SCALE : 0.0;
+}
+
 /* v, the ACCESS columns from `column` on, times their factors. */
 void dropout_keyed(inout float v[VECTOR], const uvec4 key, const uint row, const uint column)
 {

@@ -4,11 +4,12 @@
  * GEMM_NT: y[r][n] = epilogue(sum over k of x[r][k] * w[n][k]);
  * GEMM_NN: y[r][n] = epilogue(sum over k of x[r][k] * w[k][n]);
  * GEMM_TN: y[m][n] = sum over rows r of x[r][m] * w[r][n], the weight's gradient.
+ * RUNTIME says which of the sizes is the batch's number of rows, where it is another one.
  * One work-group per tile of y, columns fastest. While a slab is multiplied, the next one is on its way from memory to
  * registers.
  *
- * COLUMN_SUMS: the epilogue's results are also summed over each tile's rows, to partials[row tile][N]. GEMM_TN has few
- * tiles and long sums instead of an epilogue, so there it cuts the sum: as many times the tiles as there are parts of
+ * COLUMN_SUMS: the epilogue's results are also summed over those of each tile, to partials[row tile][N] or
+ * partials[column tile][M]. A weight's gradient has few tiles and long sums instead of an epilogue, so there it cuts the sum: as many times the tiles as there are parts of
  * PART_ROWS rows, the parts slowest, and their sums go to partials[part][M][N] instead of y. */
 #include "tile.glsl"
 #include "formulas.h"
@@ -25,13 +26,18 @@ layout(constant_id = CONST_SUM) const uint SUM = 0;
 layout(constant_id = CONST_DERIVATIVE) const uint DERIVATIVE = ACTIVATION_NONE;
 layout(constant_id = CONST_COLUMN_SUMS) const uint COLUMN_SUMS = 0;
 layout(constant_id = CONST_PART_ROWS) const uint PART_ROWS = 16;
+layout(constant_id = CONST_RUNTIME) const uint RUNTIME = RUNTIME_FORM;
 
+/* Which size is the batch's number of rows. */
+#define BATCH_M (RUNTIME == RUNTIME_FORM ? FORM != GEMM_TN : RUNTIME == RUNTIME_M)
+#define BATCH_N (RUNTIME == RUNTIME_N)
+#define BATCH_K (RUNTIME == RUNTIME_FORM ? FORM == GEMM_TN : RUNTIME == RUNTIME_K)
 /* Whether k is the slow dimension of an operand. */
 #define X_MAJOR (FORM == GEMM_TN)
 #define W_MAJOR (FORM != GEMM_NT)
-/* GEMM_TN in parts, and the column sums of the other forms. */
-#define PARTS (X_MAJOR ? COLUMN_SUMS != 0 : false)
-#define EPILOGUE_SUMS (X_MAJOR ? false : COLUMN_SUMS != 0)
+/* Sums over the batch's rows in parts, and the results' sums over them. */
+#define PARTS (BATCH_K ? COLUMN_SUMS != 0 : false)
+#define EPILOGUE_SUMS (BATCH_K ? false : COLUMN_SUMS != 0)
 
 /* 0: rows without gaps. */
 layout(constant_id = CONST_X_STRIDE) const uint GIVEN_X_STRIDE = 0;
@@ -59,10 +65,13 @@ OUTPUT(SLOT_SUM, before);
 /* Quads of columns lie paired: then a unit's two are read without bank conflicts. */
 #define PAIR_N true
 
-#define TILES_M ((M + TILE_M - 1) / TILE_M)
-#define TILES_N ((N + TILE_N - 1) / TILE_N)
+/* `rows` is the batch's number of them. */
+#define END_M (BATCH_M ? rows : M)
+#define END_N (BATCH_N ? rows : N)
+#define TILES_M ((END_M + TILE_M - 1) / TILE_M)
+#define TILES_N (BATCH_N ? max((rows + TILE_N - 1) / TILE_N, 1u) : (N + TILE_N - 1) / TILE_N) /* no batch: no row */
 /* Slabs end where the sum does. */
-#define WHOLE_SLABS (X_MAJOR ? false : K % TILE_K == 0)
+#define WHOLE_SLABS (BATCH_K ? false : K % TILE_K == 0)
 
 /* The sums go to memory by way of the slabs' place in shared memory, where a work-item takes eight columns side by side
  * and every LANES-th row: wide accesses, one call of dropout's generator, and a loop instead of code and registers for
@@ -73,23 +82,23 @@ OUTPUT(SLOT_SUM, before);
 #define CHUNK_PLACE ((TILE_X_QUADS + TILE_W_QUADS) / (THREADS_M * QUADS_N))
 #define CHUNK (CHUNK_PLACE >= THREAD_M ? THREAD_M : CHUNK_PLACE >= 4 ? 4 : CHUNK_PLACE >= 2 ? 2 : 1)
 
-/* Eight elements of a row of N from `column` on, a multiple of 8. */
+/* Eight elements of a row of the output from `column` on, a multiple of 8. */
 #define LOAD_UNIT(v, name, at, column)                                                                                 \
     {                                                                                                                  \
         if (ALIGNED != 0) {                                                                                            \
-            LOAD_EIGHT(v, name, at, (column) + 4 < N);                                                                 \
+            LOAD_EIGHT(v, name, at, (column) + 4 < END_N);                                                             \
         } else {                                                                                                       \
-            LOAD_SOME(v[0], name, at, column, N);                                                                      \
-            LOAD_SOME(v[1], name, (at) + 4, (column) + 4, N);                                                          \
+            LOAD_SOME(v[0], name, at, column, END_N);                                                                  \
+            LOAD_SOME(v[1], name, (at) + 4, (column) + 4, END_N);                                                      \
         }                                                                                                              \
     }
 #define STORE_UNIT(name, at, v, column)                                                                                \
     {                                                                                                                  \
         if (ALIGNED != 0) {                                                                                            \
-            STORE_EIGHT(name, at, v, (column) + 4 < N);                                                                \
+            STORE_EIGHT(name, at, v, (column) + 4 < END_N);                                                            \
         } else {                                                                                                       \
-            STORE_SOME(name, at, v[0], column, N);                                                                     \
-            STORE_SOME(name, (at) + 4, v[1], (column) + 4, N);                                                         \
+            STORE_SOME(name, at, v[0], column, END_N);                                                                 \
+            STORE_SOME(name, (at) + 4, v[1], (column) + 4, END_N);                                                     \
         }                                                                                                              \
     }
 
@@ -118,8 +127,9 @@ void fetch_slab(const uint k0, const uint depth)
                     FETCH_VECTOR(raw[b * 4 + r], x, block_at[b] + (k0 + r) * X_STRIDE, K_THERE(b, r), 0, left,
                              ALIGNED != 0);
                 } else {
+                    /* What lies behind the batch's rows may be no number. */
                     FETCH_VECTOR(raw[b * 4 + r], x, block_at[b] + k0 + r * X_STRIDE, r < block_rows[b], k, end,
-                                 ALIGNED != 0);
+                                 ALIGNED != 0 && (!(BATCH_K) || k + VECTOR <= end));
                 }
             }
         } else if (block < BLOCKS_X + BLOCKS_W) {
@@ -155,13 +165,12 @@ void store_floats(const uint at, const vec4 v[2], const uint column)
 void main()
 {
     const uint rows = batch[ROWS];
-    const uint row_end = X_MAJOR ? M : rows;
     const uint part = PARTS ? group_number() / (TILES_M * TILES_N) : 0;
     const uint row0 = (PARTS ? group_number() / TILES_N % TILES_M : group_number() / TILES_N) * TILE_M;
     const uint column0 = group_number() % TILES_N * TILE_N;
     const uint begin = part * PART_ROWS;
-    const uint depth = PARTS ? min(begin + PART_ROWS, rows) : X_MAJOR ? rows : K;
-    if (PARTS ? begin < rows : row0 < row_end) {
+    const uint depth = PARTS ? min(begin + PART_ROWS, rows) : BATCH_K ? rows : K;
+    if (PARTS ? begin < rows : row0 < END_M) {
         UNROLL
         for (uint b = 0; b < BLOCKS; b++) {
             const uint block = local_number() + b * LOCAL_SIZE;
@@ -173,7 +182,7 @@ void main()
                 block_at[b] = X_OFFSET + (X_MAJOR ? k * X_STRIDE + row : row * X_STRIDE + k);
             else
                 block_at[b] = W_OFFSET + (W_MAJOR ? k * W_STRIDE + row : row * W_STRIDE + k);
-            block_rows[b] = int(block < BLOCKS_X ? row_end : N) - int(row);
+            block_rows[b] = int(block < BLOCKS_X ? END_M : END_N) - int(row);
             block_end[b] = block_rows[b] > 0 && k < depth ? depth - k : 0;
             block_to[b] = k * (block < BLOCKS_X ? QUADS_M : QUADS_N) + place + (block < BLOCKS_X ? 0 : TILE_X_QUADS);
         }
@@ -207,7 +216,7 @@ void main()
         UNROLL
         for (uint j = 0; j < SUM_QUADS; j++) {
             b[j] = vec4(float(rows >> 31));
-            if (BIAS != 0) {
+            if (BIAS != 0 && !BATCH_N) {
                 const uint c = column0 + sum_column(j, PAIR_N);
                 LOAD_SOME(b[j], bias, c, c, N);
             }
@@ -215,6 +224,7 @@ void main()
         /* The same columns in all rows. */
         const uint unit = local_number() % UNITS_N, lane = local_number() / UNITS_N, column = column0 + unit * 8;
         vec4 total[2] = {vec4(0.0), vec4(0.0)};
+        const uvec4 key = dropout_key();
         ROLLED
         for (uint chunk = 0; chunk < THREAD_M; chunk += CHUNK) {
             barrier(); /* nobody reads the last slab or chunk any more */
@@ -231,9 +241,15 @@ void main()
             ROLLED
             for (uint at = lane; at < CHUNK * THREADS_M; at += LANES) {
                 const uint row = row0 + sum_row_of(chunk + at / THREADS_M, at % THREADS_M, X_MAJOR);
-                if (row < row_end && column < N) {
+                float of_tokens = 0.0;
+                if (row < END_M && column < END_N) {
                     vec4 v[2] = {tile[at * QUADS_N + unit], tile[at * QUADS_N + QUADS_N / 2 + unit]};
-                    if (SUM != 0) STORE_UNIT(before, row * N + column, v, column);
+                    if (BIAS != 0 && BATCH_N) {
+                        const float of_row = LOAD(bias, row);
+                        v[0] += of_row;
+                        v[1] += of_row;
+                    }
+                    if (SUM != 0) STORE_UNIT(before, row * Y_STRIDE + column, v, column);
                     UNROLL
                     for (uint c = 0; c < 2; c++)
                         v[c] = vec4(activate(ACTIVATION, v[c].x), activate(ACTIVATION, v[c].y),
@@ -241,6 +257,13 @@ void main()
                     if (KEPT > 0) {
                         v[0] *= DROPOUT_SCALE;
                         v[1] *= DROPOUT_SCALE;
+                    } else if (DROPOUT > 0 && BATCH_N) {
+                        UNROLL
+                        for (uint c = 0; c < 2; c++)
+                            v[c] *= vec4(dropout_factor(key, column + c * 4, row),
+                                         dropout_factor(key, column + c * 4 + 1, row),
+                                         dropout_factor(key, column + c * 4 + 2, row),
+                                         dropout_factor(key, column + c * 4 + 3, row));
                     } else if (DROPOUT > 0) {
                         const uvec4 words = dropout_words(row, column);
                         v[0] *= dropout_half(words, false);
@@ -248,7 +271,7 @@ void main()
                     }
                     if (DERIVATIVE != 0) {
                         vec4 d[2];
-                        LOAD_UNIT(d, saved, row * N + column, column);
+                        LOAD_UNIT(d, saved, row * Y_STRIDE + column, column);
                         UNROLL
                         for (uint c = 0; c < 2; c++)
                             v[c] *= vec4(derivative(DERIVATIVE, d[c].x), derivative(DERIVATIVE, d[c].y),
@@ -256,11 +279,14 @@ void main()
                     }
                     if (RESIDUAL != 0) {
                         vec4 r[2];
-                        LOAD_UNIT(r, residual, row * N + column, column);
+                        LOAD_UNIT(r, residual, row * Y_STRIDE + column, column);
                         v[0] += r[0];
                         v[1] += r[1];
                     }
-                    if (EPILOGUE_SUMS) {
+                    if (EPILOGUE_SUMS && BATCH_N) {
+                        UNROLL
+                        for (uint c = 0; c < 8; c++) of_tokens += column + c < rows ? v[c / 4][c % 4] : 0.0;
+                    } else if (EPILOGUE_SUMS) {
                         total[0] += v[0];
                         total[1] += v[1];
                     }
@@ -270,9 +296,20 @@ void main()
                         STORE_UNIT(y, Y_OFFSET + row * Y_STRIDE + column, v, column);
                     }
                 }
+                /* In the place of what only this work-item read. */
+                if (EPILOGUE_SUMS && BATCH_N) tile[at * QUADS_N + unit].x = of_tokens;
+            }
+            if (EPILOGUE_SUMS && BATCH_N) {
+                barrier();
+                for (uint at = local_number(); at < CHUNK * THREADS_M; at += LOCAL_SIZE) {
+                    const uint row = row0 + sum_row_of(chunk + at / THREADS_M, at % THREADS_M, X_MAJOR);
+                    float sums = 0.0;
+                    for (uint u = 0; u < UNITS_N; u++) sums += tile[at * QUADS_N + u].x;
+                    if (row < M) partials[column0 / TILE_N * M + row] = sums;
+                }
             }
         }
-        if (EPILOGUE_SUMS) {
+        if (EPILOGUE_SUMS && !BATCH_N) {
             barrier();
             tile[lane * QUADS_N + unit * 2] = total[0];
             tile[lane * QUADS_N + unit * 2 + 1] = total[1];
