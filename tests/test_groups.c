@@ -170,13 +170,19 @@ static bool usual(const struct shape *s, size_t plan, bool f16, bool train, bool
     return s->layers ? plan == 2 && f16 : plan != 2 && f16 == (plan == 0);
 }
 
+/* With the channels outside, in the only plan that has it: training everywhere, which has inference's kernels, too. */
+static bool usual_channels(const struct shape *s, size_t plan, bool f16, bool train, bool gpu, bool slow, bool few)
+{
+    return !few && plan == 0 && (gpu || train) && usual(s, plan, f16, gpu ? train : s->train, gpu, slow, few);
+}
+
 /* With weights transposed or in both orders: combinations that are there without, so that on CPU drivers products alone
  * are compiled anew. Plain products are those of one plan, and training has inference's. Copies take each type through
  * one of the APIs in the one plan, through the other in the other. */
 static bool usual_turned(const struct shape *s, size_t layout, size_t plan, bool f16, bool train, bool gpu, bool slow,
                          bool few)
 {
-    if (layout == CHANNELS) return plan == 0 && (gpu || !s->gpu);
+    if (layout == CHANNELS) return usual_channels(s, plan, f16, train, gpu, slow, few);
     if (!usual(s, plan, f16, train, gpu, slow, few)) return false;
     if (few && layout != COPIED) return false;
     if (layout >= COPIED) return (s->train || gpu) && train && plan == layout - COPIED;
