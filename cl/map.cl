@@ -79,13 +79,14 @@ void map(BATCH_ARGUMENT
         LOAD_ACCESS(x, at, v);
 #if BIAS
         BEGIN(bias);
-        float b[ACCESS];
 #if BATCH_N
-        UNROLL for (uint c = 0; c < ACCESS; c++) b[c] = LOAD(bias, row);
+        const float b = LOAD(bias, row);
+        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] += b;
 #else
+        float b[ACCESS];
         LOAD_ACCESS(bias, at % N, b);
-#endif
         UNROLL for (uint c = 0; c < ACCESS; c++) v[c] += b[c];
+#endif
 #endif
 #if SUM
         BEGIN_OUTPUT(sum);

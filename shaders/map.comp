@@ -38,13 +38,12 @@ void main()
     if (BATCH_N ? row < M && column < batch[ROWS] : at < batch[ROWS] * N) {
         float v[VECTOR];
         LOAD_ACCESS(x, at, v);
-        if (BIAS != 0) {
+        if (BIAS != 0 && BATCH_N) {
+            const float b = LOAD(bias, row);
+            UNROLL for (uint c = 0; c < ACCESS; c++) v[c] += b;
+        } else if (BIAS != 0) {
             float b[VECTOR];
-            if (BATCH_N) {
-                UNROLL for (uint c = 0; c < ACCESS; c++) b[c] = LOAD(bias, row);
-            } else {
-                LOAD_ACCESS(bias, at % N, b);
-            }
+            LOAD_ACCESS(bias, at % N, b);
             UNROLL for (uint c = 0; c < ACCESS; c++) v[c] += b[c];
         }
         if (SUM != 0) {

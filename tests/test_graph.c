@@ -661,6 +661,49 @@ static void test_whole_heads(void **state)
         }
 }
 
+/* The feed-forward's products with the channels outside: the last three sizes are M, N and K, 0 that of the batch. */
+static void test_channels_outside(void **state)
+{
+    (void)state;
+    static const struct {
+        enum place place;
+        uint32_t form, runtime, m, n, k;
+        int x; /* the operand that comes first */
+        bool x_strided, y_strided;
+    } products[] = {{LIN1, GEMM_NT, RUNTIME_N, 4096, 0, 1024, 1, false, true},
+                    {LIN2, GEMM_TN, RUNTIME_M, 0, 1024, 4096, 0, true, false},
+                    {LIN2_DX, GEMM_NT, RUNTIME_N, 4096, 0, 1024, 1, false, true},
+                    {LIN2_DW, GEMM_NN, RUNTIME_K, 4096, 1024, 0, 1, true, false},
+                    {LIN1_DX, GEMM_TN, RUNTIME_M, 0, 1024, 4096, 0, true, false},
+                    {LIN1_DW, GEMM_NN, RUNTIME_K, 4096, 1024, 0, 0, true, false}};
+    struct graph_options options = {
+        .config = &bert_large, .pool = WHERRY_POOL_NONE, .stack = true, .training = true, .flash = true, .tokens = 130};
+    struct graph g;
+    struct error e = {0};
+    struct group group;
+    struct call calls[GROUP_MAX_CALLS];
+    int count, found = 0;
+    assert_true(orders_read("active=ubj,w_lin2=ui", &options, &e) && options.channels);
+    make(&g, &options);
+    for (int o = 0; o < g.n_ops; o++)
+        for (size_t p = 0; p < sizeof products / sizeof *products; p++) {
+            const struct call *call = &calls[0];
+            if (g.ops[o].layer || g.ops[o].place != products[p].place) continue;
+            assert_true(group_single(&g, o, &group) && group_calls(&g, &group, calls, &count, &e));
+            assert_int_equal(call_get(call, CONST_FORM, 99), products[p].form);
+            assert_int_equal(call_get(call, CONST_RUNTIME, 99), products[p].runtime);
+            assert_int_equal(call_get(call, CONST_M, 0), products[p].m);
+            assert_int_equal(call_get(call, CONST_N, 0), products[p].n);
+            assert_int_equal(call_get(call, CONST_K, 0), products[p].k);
+            assert_int_equal(argument_at(call, SLOT_X), g.ops[o].in[products[p].x]);
+            assert_int_equal(call_get(call, CONST_X_STRIDE, 0), products[p].x_strided ? 192 : 0);
+            assert_int_equal(call_get(call, CONST_Y_STRIDE, 0), products[p].y_strided ? 192 : 0);
+            found++;
+        }
+    graph_destroy(&g);
+    assert_int_equal(found, sizeof products / sizeof *products);
+}
+
 static void test_orders_as_text(void **state)
 {
     (void)state;
@@ -688,11 +731,20 @@ static void test_orders_as_text(void **state)
     orders_text(sum, sum, true, false, text); /* the longest */
     assert_true(orders_read(text, &options, &e) && options.heads_whole && options.turned == sum);
     assert_int_equal(options.copied, sum);
+    assert_true(orders_read("active=ubj,w_lin2=ui", &options, &e) && options.channels && !options.heads_whole);
+    orders_text(options.turned, 0, false, true, text);
+    assert_string_equal(text, "w_lin2=ui,active=ubj");
     static const char *const bad[] = {"w_qkv=pqhi",
                                       "w_qkv=hqpi",
                                       "qkv=bjhqp,w_qkv=qhpi",
                                       "qkv=jbqhp",
                                       "qkv=bjqph",
+                                      "active=ubj,w_lin2=iu",
+                                      "active=ubj",
+                                      "active=jbu",
+                                      "w_lin1=iu,w_lin2=ui,active=ubj",
+                                      "w_lin1=ui+iu,w_lin2=ui,active=ubj",
+                                      "active=bju+ubj",
                                       "w_lin1=ui+ui",
                                       "w_lin1=ui+",
                                       "w_lin1=+ui",
@@ -853,6 +905,7 @@ int main(void)
         cmocka_unit_test(test_einsums_as_they_lie),
         cmocka_unit_test(test_operand_sums_of_turned),
         cmocka_unit_test(test_whole_heads),
+        cmocka_unit_test(test_channels_outside),
         cmocka_unit_test(test_orders_as_text),
         cmocka_unit_test(test_references),
         cmocka_unit_test(test_bad_configs),

@@ -36,7 +36,9 @@ static const struct shape shapes[] = {
     {"odd", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, 1, {5, 17, 1}, 1},
     {"unaligned", 9, 1, 7, WHERRY_ACTIVATION_GELU_TANH, true, WHERRY_POOL_POOLER, -1, {2, 31, 6}, 2},
     {"tiles", 48, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {70, 3}, 1},
+    {"channels", 48, 2, 72, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_CLS, -1, {70, 2}, 1},
 };
+enum { SHAPES = sizeof shapes / sizeof *shapes, ODD = 1, CHANNELS = SHAPES - 1 };
 
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
 
@@ -44,7 +46,7 @@ struct test_case {
     char name[96];
     const struct shape *shape;
     const char *plan;
-    bool f16, train;
+    bool f16, train, channels;
 };
 
 static wherry_context *context;
@@ -289,9 +291,11 @@ static void test_one(void **state)
                                 .plan = c->plan,
                                 .pool = s->pool,
                                 .normalize = s->normalize,
-                                .keep_intermediates = true};
-    const wherry_training_desc training = {
-        .struct_size = sizeof training, .dropout = 0.1f, .save = (wherry_save)((s - shapes) % 4)};
+                                .keep_intermediates = true,
+                                .layouts = c->channels ? "w_lin2=ui,active=ubj" : NULL};
+    const wherry_training_desc training = {.struct_size = sizeof training,
+                                           .dropout = 0.1f,
+                                           .save = c->channels ? WHERRY_SAVE_LEAST : (wherry_save)((s - shapes) % 4)};
     if (c->train) desc.training = &training;
     /* Copies of weights, in a plan of plain products. */
     if (c->train && !strcmp(c->plan, "paper")) desc.layouts = "w_qkv=qhpi+iqhp,w_out=ihp+hpi,w_lin1=ui+iu,w_lin2=ui+iu";
@@ -327,24 +331,27 @@ int main(void)
     if (wherry_context_create(&desc, &context) || !support_devices(context, devices) ||
         wherry_device_open(context, devices[0], &device))
         return 1;
-    enum { SHAPES = sizeof shapes / sizeof *shapes, MOST = SHAPES * 3 * 4 };
+    enum { MOST = SHAPES * 3 * 8 };
     static struct test_case cases[MOST];
     static struct CMUnitTest tests[MOST];
     size_t n = 0;
     for (size_t s = 0; s < SHAPES; s++)
         for (size_t p = 0; p < 3; p++)
-            for (int kind = 0; kind < 4; kind++) {
+            for (int kind = 0; kind < 8; kind++) {
                 struct test_case *c = &cases[n];
-                bool f16 = kind % 2, train = kind >= 2;
+                bool f16 = kind % 2, train = kind % 4 >= 2, channels = kind >= 4;
                 if (given && !strstr(given, shapes[s].name)) continue;
+                /* A batch of whole vectors of tokens, and one where there are no vectors. */
+                if (channels ? p || (s != CHANNELS && s != ODD) : s == CHANNELS) continue;
                 /* One shape in all combinations, the others where each kernel comes once. */
-                if (few && strcmp(shapes[s].name, "odd") && (!train || f16 != (p == 0))) continue;
+                if (few && s != ODD && (!train || f16 != (p == 0))) continue;
                 c->shape = &shapes[s];
                 c->plan = plan_names[p];
                 c->f16 = f16;
                 c->train = train;
-                snprintf(c->name, sizeof c->name, "%s %s %s%s", c->shape->name, c->plan, c->f16 ? "f16" : "f32",
-                         c->train ? " training" : "");
+                c->channels = channels;
+                snprintf(c->name, sizeof c->name, "%s %s %s%s%s", c->shape->name, c->plan, c->f16 ? "f16" : "f32",
+                         c->train ? " training" : "", c->channels ? " channels outside" : "");
                 tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};
             }
     cmocka_set_message_output(CM_OUTPUT_STDOUT);

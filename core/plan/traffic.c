@@ -157,9 +157,13 @@ static void count_embed(struct count *c)
 
 static void count_map(struct count *c)
 {
-    uint64_t rows = rows_of(c), n = get(c, CONST_N, 1);
+    bool channels = call_runtime(c->call) == RUNTIME_N;
+    uint64_t rows = rows_of(c), n = get(c, channels ? CONST_M : CONST_N, 1);
     reads(c, SLOT_X, rows * n);
-    reads_vector(c, SLOT_BIAS, rows, n);
+    if (channels)
+        reads(c, SLOT_BIAS, divide_up(rows, access_of(c)) * n);
+    else
+        reads_vector(c, SLOT_BIAS, rows, n);
     reads(c, SLOT_RESIDUAL, rows * n);
     reads(c, SLOT_SAVED, rows * n);
     writes(c, SLOT_Y, rows * n);
@@ -373,35 +377,39 @@ static void reads_panels(struct count *c, const struct panels *p)
     reads_again(c, SLOT_W, w - p->w, of_a_wave);
 }
 
-/* `band`: of tiles; `sharers`: work-items that load the bias of a tile's column, and what scales and shifts it. */
+/* `band`: of tiles; `sharers`: work-items that load the bias of a tile's column, and what scales and shifts it. Where a
+ * bias is a row's, so do all who have eight results of it. The tokens that wide accesses reach behind a batch's last
+ * one are not counted. */
 static void count_product(struct count *c, uint64_t band, uint64_t sharers)
 {
-    uint64_t rows = rows_of(c), n = get(c, CONST_N, 32), k = get(c, CONST_K, 32), m = get(c, CONST_M, 32);
+    uint32_t runtime = call_runtime(c->call);
+    uint64_t rows = rows_of(c), m = runtime == RUNTIME_M ? rows : get(c, CONST_M, 32),
+             n = runtime == RUNTIME_N ? rows : get(c, CONST_N, 32),
+             k = runtime == RUNTIME_K ? rows : get(c, CONST_K, 32), depth = k;
     uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32), slab = get(c, CONST_TILE_K, 16);
-    bool weight = get(c, CONST_FORM, GEMM_NT) == GEMM_TN, sums = get(c, CONST_COLUMN_SUMS, 0) != 0;
-    uint64_t out_rows = weight ? m : rows, depth = weight ? rows : k;
-    struct panels p = {.rows = divide_up(out_rows, tile_m), .columns = divide_up(n, tile_n), .parts = 1, .band = band};
+    bool weight = runtime == RUNTIME_K, channels = runtime == RUNTIME_N, sums = get(c, CONST_COLUMN_SUMS, 0) != 0;
+    struct panels p = {.rows = divide_up(m, tile_m), .columns = divide_up(n, tile_n), .parts = 1, .band = band};
     if (weight && sums) {
         p.parts = divide_up(rows, get(c, CONST_PART_ROWS, 1));
         depth = get(c, CONST_PART_ROWS, 1);
     }
-    uint64_t partials = !sums ? 0 : weight ? p.parts * m * n : p.rows * n;
-    uint64_t second = out_rows * (weight ? 1 : get(c, CONST_NORM, 0) ? k : n); /* output */
-    p.x = weight ? rows * m : rows * k;
-    p.w = weight ? rows * n : n * k;
+    uint64_t partials = !sums ? 0 : weight ? p.parts * m * n : channels ? p.columns * m : p.rows * n;
+    uint64_t second = m * (weight ? 1 : get(c, CONST_NORM, 0) ? k : n); /* output */
+    p.x = m * k;
+    p.w = n * k;
     p.slabs = depth ? divide_up(depth, slab) : 1;
-    p.others = out_rows * n * (element_of(c, SLOT_Y) + element_of(c, SLOT_RESIDUAL) + element_of(c, SLOT_SAVED)) +
+    p.others = m * n * (element_of(c, SLOT_Y) + element_of(c, SLOT_RESIDUAL) + element_of(c, SLOT_SAVED)) +
                second * element_of(c, SLOT_SUM);
     reads_panels(c, &p);
-    reads(c, SLOT_BIAS, p.rows * sharers * n);
-    if (p.rows) reads_again(c, SLOT_BIAS, (p.rows - 1) * n, row_bytes(c));
+    reads(c, SLOT_BIAS, channels ? m * divide_up(n, 8) : p.rows * sharers * n);
+    if (p.rows && p.columns) reads_again(c, SLOT_BIAS, channels ? (p.columns - 1) * m : (p.rows - 1) * n, row_bytes(c));
     /* gemm_few's layernorm: one vector for all of a work-group's rows. */
     uint64_t factors = get(c, CONST_NORM_Y, 0) ? p.rows * sharers * n : p.rows * p.columns * 8 * k;
     reads(c, SLOT_GAMMA, factors);
     reads(c, SLOT_BETA, factors);
-    reads(c, SLOT_RESIDUAL, out_rows * n);
-    reads(c, SLOT_SAVED, out_rows * n);
-    writes(c, SLOT_Y, out_rows * n);
+    reads(c, SLOT_RESIDUAL, m * n);
+    reads(c, SLOT_SAVED, m * n);
+    writes(c, SLOT_Y, m * n);
     writes(c, SLOT_SUM, second);
     if (partials) writes_scratch(c, SLOT_PARTIALS, partials);
 }
