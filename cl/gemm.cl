@@ -6,9 +6,10 @@
  * One work-group per tile of y, columns fastest. While a slab is multiplied, the next one is on its way from memory to
  * registers.
  *
- * COLUMN_SUMS: the epilogue's results are also summed over those of each tile, to partials[row tile][N] or
- * partials[column tile][M]. A weight's gradient has few tiles and long sums instead of an epilogue, so there it cuts the sum: as many times the tiles as there are parts of
- * PART_ROWS rows, the parts slowest, and their sums go to partials[part][M][N] instead of y. */
+ * COLUMN_SUMS: the epilogue's results are also summed over each tile's share of the batch's rows, to
+ * partials[row tile][N] or, where those are columns, partials[column tile][M]. A weight's gradient, which sums over
+ * them itself, has few tiles and long sums instead of an epilogue, so there it cuts the sum: as many times the tiles as
+ * there are parts of PART_ROWS rows, the parts slowest, and their sums go to partials[part][M][N] instead of y. */
 
 #define UNROLL_K _Pragma("unroll 2") /* with 4, NVIDIA's compiler takes more than 128 registers */
 #include "tile.h"
@@ -53,10 +54,10 @@
 #define STORE_UNIT(name, at, v, column) STORE_EIGHT(name, at, v, (column) + 4 < END_N)
 #else
 #define LOAD_UNIT(v, name, at, column)                                                                                 \
-    LOAD_SOME((v)[0], name, at, column, END_N);                                                                            \
+    LOAD_SOME((v)[0], name, at, column, END_N);                                                                        \
     LOAD_SOME((v)[1], name, (at) + 4, (column) + 4, END_N)
 #define STORE_UNIT(name, at, v, column)                                                                                \
-    STORE_SOME(name, at, (v)[0], column, END_N);                                                                           \
+    STORE_SOME(name, at, (v)[0], column, END_N);                                                                       \
     STORE_SOME(name, (at) + 4, (v)[1], (column) + 4, END_N)
 #endif
 

@@ -57,7 +57,7 @@
 /* Sums over the batch's rows in parts, and the results' sums over them. */
 #define PARTS (BATCH_K && COLUMN_SUMS)
 #define EPILOGUE_SUMS (!BATCH_K && COLUMN_SUMS)
-/* The columns of x are summed on the way: the gradient of the bias with that of the weight. */
+/* x is summed over the rows on the way: the gradient of the bias with that of the weight. */
 #define OPERAND_SUMS (BATCH_K && SUM)
 
 #ifndef X_STRIDE

@@ -68,7 +68,8 @@ void map(BATCH_ARGUMENT
     BEGIN_OUTPUT(y);
     const uint item = group_number() * LOCAL_SIZE + local_number();
 #if BATCH_N
-    const uint of_row = max((batch[ROWS] + ACCESS - 1) / ACCESS, 1u), row = item / of_row, column = item % of_row * ACCESS;
+    const uint of_row = max((batch[ROWS] + ACCESS - 1) / ACCESS, 1u);
+    const uint row = item / of_row, column = item % of_row * ACCESS;
     const uint at = row * Y_STRIDE + column;
     if (row < M && column < batch[ROWS]) {
 #else

@@ -8,9 +8,10 @@
  * One work-group per tile of y, columns fastest. While a slab is multiplied, the next one is on its way from memory to
  * registers.
  *
- * COLUMN_SUMS: the epilogue's results are also summed over those of each tile, to partials[row tile][N] or
- * partials[column tile][M]. A weight's gradient has few tiles and long sums instead of an epilogue, so there it cuts the sum: as many times the tiles as there are parts of
- * PART_ROWS rows, the parts slowest, and their sums go to partials[part][M][N] instead of y. */
+ * COLUMN_SUMS: the epilogue's results are also summed over each tile's share of the batch's rows, to
+ * partials[row tile][N] or, where those are columns, partials[column tile][M]. A weight's gradient, which sums over
+ * them itself, has few tiles and long sums instead of an epilogue, so there it cuts the sum: as many times the tiles as
+ * there are parts of PART_ROWS rows, the parts slowest, and their sums go to partials[part][M][N] instead of y. */
 #include "tile.glsl"
 #include "formulas.h"
 

@@ -33,7 +33,8 @@ OUTPUT(SLOT_SUM, sum);
 void main()
 {
     const uint item = group_number() * LOCAL_SIZE + local_number();
-    const uint of_row = max((batch[ROWS] + ACCESS - 1) / ACCESS, 1u), row = item / of_row, column = item % of_row * ACCESS;
+    const uint of_row = max((batch[ROWS] + ACCESS - 1) / ACCESS, 1u);
+    const uint row = item / of_row, column = item % of_row * ACCESS;
     const uint at = BATCH_N ? row * Y_STRIDE + column : item * ACCESS;
     if (BATCH_N ? row < M && column < batch[ROWS] : at < batch[ROWS] * N) {
         float v[VECTOR];

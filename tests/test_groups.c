@@ -173,7 +173,7 @@ static bool usual(const struct shape *s, size_t plan, bool f16, bool train, bool
 /* With the channels outside, in the only plan that has it: training everywhere, which has inference's kernels, too. */
 static bool usual_channels(const struct shape *s, size_t plan, bool f16, bool train, bool gpu, bool slow, bool few)
 {
-    return !few && plan == 0 && (gpu || train) && usual(s, plan, f16, gpu ? train : s->train, gpu, slow, few);
+    return plan == 0 && (gpu || train) && usual(s, plan, f16, gpu ? train : s->train, gpu, slow, few);
 }
 
 /* With weights transposed or in both orders: combinations that are there without, so that on CPU drivers products alone

@@ -328,7 +328,7 @@ enum launch {
     LAUNCH_ELEMENTS,   /* one work-group per LOCAL_SIZE 16-byte vectors of the output (LOCAL_SIZE elements when not
                           ALIGNED) */
     LAUNCH_ROWS,       /* one work-group per row */
-    LAUNCH_TILES,      /* ceil(rows / TILE_M) * ceil(N / TILE_N), columns fastest; M rows where there is an M */
+    LAUNCH_TILES,      /* ceil(rows / TILE_M) * ceil(columns / TILE_N), columns fastest; M rows where there is an M */
     LAUNCH_SCORE_ROWS, /* one work-group per token and head, heads fastest */
     LAUNCH_QUERIES,    /* query tiles * HEADS: tiles fastest */
     LAUNCH_SEQUENCES,  /* sequences * HEADS * PARTS: sequences fastest, parts slowest */

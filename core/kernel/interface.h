@@ -47,7 +47,8 @@
 #define CONST_RESIDUAL 6   /* 1: add SLOT_RESIDUAL [rows, N], after the activation */
 #define CONST_NORM 7       /* 1: layernorm over N, with SLOT_GAMMA and SLOT_BETA; gemm: of x's rows, over K */
 #define CONST_EPSILON 8    /* float */
-#define CONST_SUM 9        /* 1: also write what the layernorm reads to SLOT_SUM; GEMM_TN: the sums of x's columns */
+#define CONST_SUM                                                                                                      \
+    9 /* 1: also write what the layernorm reads to SLOT_SUM; a weight's gradient: the sums of x over the rows */
 #define CONST_WORD 10      /* 1: x = SLOT_WORD[ids] (else x = SLOT_X) */
 #define CONST_POSITION 11  /* 1: + SLOT_POSITION[positions] */
 #define CONST_TYPE 12      /* 1: + SLOT_TYPE[types] */
@@ -72,7 +73,7 @@
 #define CONST_THREAD_N 31
 #define CONST_ALIGNED 32 /* 1: every row of every operand starts on 16 bytes, so that 16-byte accesses are allowed */
 #define CONST_FORM 33    /* gemm: GEMM_*; roof_*: ROOF_* (kernel/roof.h) */
-#define CONST_M 34       /* rows of the output that are the model's (GEMM_TN, scatter, transpose), 0: of ROWS */
+#define CONST_M 34       /* rows of the output that are the model's (RUNTIME_N and _K, scatter, transpose), 0: of ROWS */
 #define CONST_DROPOUT 35 /* threshold: an element is dropped when its 16 random bits are below it; 0: none */
 #define CONST_DERIVATIVE                                                                                               \
     36 /* ACTIVATION_*: multiply by its derivative at SLOT_SAVED: what went into the activation; for                   \
