@@ -34,6 +34,7 @@ layout(constant_id = CONST_M) const uint M = 32;
 layout(constant_id = CONST_N) const uint N = 32;
 layout(constant_id = CONST_K) const uint K = 32;
 layout(constant_id = CONST_ROWS) const uint ROWS = HEADER_TOKENS;
+layout(constant_id = CONST_RUNTIME) const uint GIVEN_RUNTIME = RUNTIME_FORM;
 layout(constant_id = CONST_BIAS) const uint BIAS = 0;
 layout(constant_id = CONST_ACTIVATION) const uint ACTIVATION = ACTIVATION_NONE;
 layout(constant_id = CONST_RESIDUAL) const uint RESIDUAL = 0;
@@ -47,9 +48,15 @@ layout(constant_id = CONST_EPSILON) const uint EPSILON = 0x2b8cbcccu; /* 1e-12 *
 /* Whether k is the slow dimension of an operand. */
 #define X_MAJOR (FORM == GEMM_TN)
 #define W_MAJOR (FORM != GEMM_NT)
-/* GEMM_TN in parts, and the column sums of the other forms. */
-#define PARTS (X_MAJOR ? COLUMN_SUMS != 0 : false)
-#define EPILOGUE_SUMS (X_MAJOR ? false : COLUMN_SUMS != 0)
+/* Which size is the batch's number of rows. A row of x or y along them has room for a multiple of 8; behind the batch
+ * anything may lie there, NaN too. In x it makes outputs that nobody has (M), or counts as 0 (K); y is not written. */
+#define RUNTIME (GIVEN_RUNTIME != RUNTIME_FORM ? GIVEN_RUNTIME : X_MAJOR ? RUNTIME_K : RUNTIME_M)
+#define ACROSS (RUNTIME == RUNTIME_N)
+/* Sums over the batch's rows in parts, and the results' sums over them: of a tile's columns, or of a piece's rows, of
+ * which partials[columns of pieces][M] has one each (PART_ROWS is THREAD_N). */
+#define PARTS (RUNTIME == RUNTIME_K ? COLUMN_SUMS != 0 : false)
+#define EPILOGUE_SUMS (RUNTIME == RUNTIME_M ? COLUMN_SUMS != 0 : false)
+#define ROW_SUMS (ACROSS ? COLUMN_SUMS != 0 : false)
 
 /* 0: rows without gaps. */
 layout(constant_id = CONST_X_STRIDE) const uint GIVEN_X_STRIDE = 0;
@@ -71,12 +78,12 @@ INPUT(SLOT_GAMMA, gamma);
 INPUT(SLOT_BETA, beta);
 INPUT(SLOT_SAVED, saved);
 layout(set = 0, binding = SLOT_PARTIALS) restrict writeonly buffer partials_pairs { vec4 partials_quads[]; };
+OUTPUT_OF(SLOT_PARTIALS, float, partials);
 OUTPUT(SLOT_Y, y);
 OUTPUT(SLOT_SUM, before);
 #include "dropout.glsl"
 
-#define TILES_N ((N + TILE_N - 1) / TILE_N)
-#define TILES_M_OF(rows) (((rows) + TILE_M - 1) / TILE_M)
+#define TILES_OF(size, tile) (((size) + (tile) - 1) / (tile))
 /* Rows of tiles that are walked through together, down before across: the work-groups that run at the same time then
  * read a near-square piece of both operands, which the cache keeps. */
 #define RASTER 8
@@ -109,9 +116,11 @@ shared uvec4 slab[PLACE + (NORM != 0 ? LOCAL_SIZE : 0)];
 #define W_LOADS ((TILE_N * TILE_K / 8 + LOCAL_SIZE - 1) / LOCAL_SIZE)
 /* Where there are many, the last slab is loaded once more instead of asking whether there is a next one: on an H200 420
  * us instead of 440 for 4096 x 4096 x 4096. */
-#define LOADS_ALWAYS (X_MAJOR ? false : K >= 32 * TILE_K)
+#define LOADS_ALWAYS (RUNTIME == RUNTIME_K ? false : K >= 32 * TILE_K)
 /* Slabs end where the sum does. */
-#define WHOLE_SLABS (X_MAJOR ? false : K % TILE_K == 0)
+#define WHOLE_SLABS (RUNTIME == RUNTIME_K ? false : K % TILE_K == 0)
+/* It may end within a vector of x. */
+#define CUT_VECTORS (RUNTIME == RUNTIME_K ? !X_MAJOR : false)
 uvec4 raw_x[X_LOADS], raw_w[W_LOADS];
 
 /* Row and place in it of this work-item's vector i of an operand. */
@@ -125,6 +134,9 @@ uint vector_place(const uint width, const uint i)
     return LOCAL_SIZE % width == 0 ? local_number() % width : (local_number() + i * LOCAL_SIZE) % width;
 }
 
+/* Where the last vector of a row of so many elements begins. */
+#define LAST_VECTOR(size) (((size) + 7) / 8 * 8 - 8)
+
 /* Starts the loads of one operand's part of the slab at k0. Past the end of rows or of k the last vector is loaded
  * again, for a load under a condition would be waited for; outputs past the end are not stored, and put_slab makes 0 of
  * what lies beyond k. `row0`: first row of the tile, or column. */
@@ -132,10 +144,10 @@ uint vector_place(const uint width, const uint i)
     UNROLL for (uint i = 0; i < (loads); i++)                                                                          \
     {                                                                                                                  \
         const uint r = vector_row(width, i), c = vector_place(width, i) * 8;                                           \
-        const uint row = min((row0) + ((major) ? c : r), (end) - ((major) ? 8 : 1));                                   \
+        const uint row = min((row0) + ((major) ? c : r), (major) ? LAST_VECTOR(end) : (end)-1);                        \
         const uint k = k0 + ((major) ? r : c);                                                                         \
         const bool within = WHOLE_SLABS && !LOADS_ALWAYS && (vectors) % LOCAL_SIZE == 0;                               \
-        const uint k_there = within ? k : min(k, depth - ((major) ? 1 : 8));                                           \
+        const uint k_there = within ? k : min(k, (major) ? depth - 1 : LAST_VECTOR(depth));                            \
         raw[i] = name##_wide[((offset) + ((major) ? k_there * (stride) + row : row * (stride) + k_there)) / 8];        \
     }
 #define PUT(raw, loads, vectors, width, pitch, major, at)                                                              \
@@ -147,14 +159,23 @@ uint vector_place(const uint width, const uint i)
             slab[(at) + r * (pitch) + c] = there ? raw[i] : uvec4(0);                                                  \
     }
 
-void fetch_slab(const uint k0, const uint depth, const uint row0, const uint row_end, const uint column0)
+void fetch_slab(const uint k0, const uint depth, const uint row0, const uint row_end, const uint column0,
+                const uint column_end)
 {
     FETCH(raw_x, x, X_LOADS, TILE_M * TILE_K / 8, X_WIDTH, X_MAJOR, row0, row_end, X_OFFSET, X_STRIDE)
-    FETCH(raw_w, w, W_LOADS, TILE_N * TILE_K / 8, W_WIDTH, W_MAJOR, column0, N, W_OFFSET, W_STRIDE)
+    FETCH(raw_w, w, W_LOADS, TILE_N * TILE_K / 8, W_WIDTH, W_MAJOR, column0, column_end, W_OFFSET, W_STRIDE)
 }
 
 void put_slab(const uint at, const uint k0, const uint depth)
 {
+    if (CUT_VECTORS && k0 + TILE_K > depth) {
+        UNROLL
+        for (uint i = 0; i < X_LOADS; i++) {
+            const uvec4 k = k0 + vector_place(X_WIDTH, i) * 8 + uvec4(0, 2, 4, 6);
+            const uvec4 first = mix(uvec4(0), uvec4(0xffff), lessThan(k, uvec4(depth)));
+            raw_x[i] &= mix(first, uvec4(0xffffffffu), lessThan(k + 1, uvec4(depth)));
+        }
+    }
     PUT(raw_x, X_LOADS, TILE_M * TILE_K / 8, X_WIDTH, X_PITCH, X_MAJOR, at)
     PUT(raw_w, W_LOADS, TILE_N * TILE_K / 8, W_WIDTH, W_PITCH, W_MAJOR, at + X_VECTORS)
 }
@@ -213,8 +234,24 @@ void normalize_rows(const uint row0, const uint row_end, const uint column0)
 #define UNITS (THREAD_N / 8)
 #define LANES (SUBGROUP * SPLIT / UNITS)
 
-/* Eight elements of a row from `at` on, a multiple of 8. */
-#define STORE_UNIT(name, at, v) name##_wide[(at) / 8] = uvec4(pack_quad(v[0]), pack_quad(v[1]))
+/* Of those that share a piece. */
+void piece_barrier()
+{
+    if (SPLIT > 1)
+        barrier();
+    else
+        subgroupBarrier();
+}
+
+/* Eight elements of a row from `at` on, a multiple of 8; those from `column` on, of which the last may have no row of
+ * the batch. */
+#define STORE_UNIT(name, at, v, column, end)                                                                           \
+    if (!ACROSS || (column) + 8 <= (end)) {                                                                            \
+        name##_wide[(at) / 8] = uvec4(pack_quad(v[0]), pack_quad(v[1]));                                               \
+    } else {                                                                                                           \
+        STORE_SOME(name, at, v[0], column, end)                                                                        \
+        STORE_SOME(name, (at) + 4, v[1], (column) + 4, end)                                                            \
+    }
 
 void store_floats(const uint at, const vec4 v[2])
 {
@@ -222,9 +259,44 @@ void store_floats(const uint at, const vec4 v[2])
     partials_quads[at / 4 + 1] = v[1];
 }
 
-void epilogue(inout vec4 v[2], const uint row, const uint column)
+/* Rows below each other that are one work-item's: where columns are tokens, a call of dropout's generator is for eight
+ * of them in one column. */
+#define BLOCK (ACROSS && DROPOUT > 0 && KEPT == 0 ? 8 : 1)
+
+/* Bits of what is kept of such a block, a byte for each token from `column` on. */
+uvec2 kept_block(const uint row, const uint column)
 {
-    if (SUM != 0 && NORM == 0) STORE_UNIT(before, row * N + column, v);
+    const uvec4 key = dropout_key();
+    uvec2 bits = uvec2(0);
+    ROLLED
+    for (uint c = 0; c < 4; c++)
+        bits |= uvec2(dropout_bits(dropout_words_keyed(key, column + c, row)),
+                      dropout_bits(dropout_words_keyed(key, column + c + 4, row)))
+                << (c * 8);
+    return bits;
+}
+
+/* The factors of four tokens' channel c. */
+vec4 kept_factors(const uint bits, const uint c)
+{
+    const uvec4 bit = uvec4(bits >> c, bits >> (c + 8), bits >> (c + 16), bits >> (c + 24)) & 1u;
+    return mix(vec4(0.0), vec4(DROPOUT_SCALE), bvec4(bit));
+}
+
+/* Of those elements that have a row of the batch. */
+float unit_sum(const vec4 v[2], const uint count)
+{
+    const uvec4 c = uvec4(0, 1, 2, 3);
+    return dot(mix(vec4(0.0), v[0], lessThan(c, uvec4(count))), vec4(1.0)) +
+           dot(mix(vec4(0.0), v[1], lessThan(c + 4, uvec4(count))), vec4(1.0));
+}
+
+void epilogue(inout vec4 v[2], const uint row, const uint column, const uint column_end, const uvec2 block)
+{
+    const uint at = row * Y_STRIDE + column;
+    if (SUM != 0 && NORM == 0) {
+        STORE_UNIT(before, at, v, column, column_end)
+    }
     UNROLL
     for (uint c = 0; c < 2; c++)
         v[c] = vec4(activate(ACTIVATION, v[c].x), activate(ACTIVATION, v[c].y), activate(ACTIVATION, v[c].z),
@@ -232,6 +304,9 @@ void epilogue(inout vec4 v[2], const uint row, const uint column)
     if (KEPT > 0) {
         v[0] *= DROPOUT_SCALE;
         v[1] *= DROPOUT_SCALE;
+    } else if (BLOCK > 1) {
+        v[0] *= kept_factors(block.x, row % BLOCK);
+        v[1] *= kept_factors(block.y, row % BLOCK);
     } else if (DROPOUT > 0) {
         const uvec4 words = dropout_words(row, column);
         v[0] *= dropout_half(words, false);
@@ -239,7 +314,7 @@ void epilogue(inout vec4 v[2], const uint row, const uint column)
     }
     if (DERIVATIVE != 0) {
         vec4 d[2];
-        LOAD_EIGHT(d, saved, row * N + column, true);
+        LOAD_EIGHT(d, saved, at, true);
         UNROLL
         for (uint c = 0; c < 2; c++)
             v[c] *= vec4(derivative(DERIVATIVE, d[c].x), derivative(DERIVATIVE, d[c].y),
@@ -247,7 +322,7 @@ void epilogue(inout vec4 v[2], const uint row, const uint column)
     }
     if (RESIDUAL != 0) {
         vec4 r[2];
-        LOAD_EIGHT(r, residual, row * N + column, true);
+        LOAD_EIGHT(r, residual, at, true);
         v[0] += r[0];
         v[1] += r[1];
     }
@@ -256,16 +331,17 @@ void epilogue(inout vec4 v[2], const uint row, const uint column)
 void main()
 {
     const uint rows = batch[ROWS];
-    const uint row_end = X_MAJOR ? M : rows, tiles_m = TILES_M_OF(row_end);
-    const uint part = PARTS ? group_number() / (TILES_M_OF(M) * TILES_N) : 0;
-    const uint number = PARTS ? group_number() % (TILES_M_OF(M) * TILES_N) : group_number();
-    const uint band = number / (RASTER * TILES_N), of_band = number % (RASTER * TILES_N);
+    const uint row_end = RUNTIME == RUNTIME_M ? rows : M, tiles_m = TILES_OF(row_end, TILE_M);
+    const uint column_end = ACROSS ? rows : N, tiles_n = max(TILES_OF(column_end, TILE_N), 1); /* no batch: no row */
+    const uint part = PARTS ? group_number() / (tiles_m * tiles_n) : 0;
+    const uint number = PARTS ? group_number() % (tiles_m * tiles_n) : group_number();
+    const uint band = number / (RASTER * tiles_n), of_band = number % (RASTER * tiles_n);
     if (PARTS ? part * PART_ROWS >= rows : band * RASTER >= tiles_m) return;
     const uint height = min(RASTER, tiles_m - band * RASTER);
     const uint row0 = (band * RASTER + of_band % height) * TILE_M, column0 = of_band / height * TILE_N;
-    if (column0 >= N) return;
+    if (column0 >= column_end) return;
     const uint begin = part * PART_ROWS;
-    const uint depth = PARTS ? min(begin + PART_ROWS, rows) : X_MAJOR ? rows : K;
+    const uint depth = PARTS ? min(begin + PART_ROWS, rows) : RUNTIME == RUNTIME_K ? rows : K;
 
     const uint subgroup = gl_SubgroupID;
     const uint piece = subgroup % PIECES, share = subgroup / PIECES;
@@ -276,7 +352,7 @@ void main()
         sum[i] = coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator>(0.0);
 
     uint at = 0;
-    if (begin < depth) fetch_slab(begin, depth, row0, row_end, column0);
+    if (begin < depth) fetch_slab(begin, depth, row0, row_end, column0, column_end);
     if (SLABS > 1) {
         put_slab(0, begin, depth);
         barrier();
@@ -288,7 +364,7 @@ void main()
             barrier();
             if (NORM != 0) normalize_rows(row0, row_end, column0);
         }
-        if (more || LOADS_ALWAYS) fetch_slab(k0 + TILE_K, depth, row0, row_end, column0);
+        if (more || LOADS_ALWAYS) fetch_slab(k0 + TILE_K, depth, row0, row_end, column0, column_end);
         UNROLL
         for (uint k = 0; k < STEP_K; k += MATRIX_K) {
             coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA> a[MATRICES_M];
@@ -329,7 +405,8 @@ void main()
     const uint item = share * SUBGROUP + gl_SubgroupInvocationID, unit = item % UNITS, lane = item / UNITS;
     const uint stage = piece * SPLIT * CHUNK * STAGE_PITCH, column = column0 + piece_n + unit * 8;
     vec4 b[2] = {vec4(0.0), vec4(0.0)}, total[2] = {vec4(0.0), vec4(0.0)};
-    if (BIAS != 0 && column < N) LOAD_EIGHT(b, bias, column, true);
+    if (BIAS != 0 && !ACROSS && column < N) LOAD_EIGHT(b, bias, column, true);
+    uvec2 block = uvec2(0);
     ROLLED
     for (uint chunk = 0; chunk < THREAD_M; chunk += CHUNK) {
         UNROLL
@@ -342,14 +419,11 @@ void main()
                                  STAGE_PITCH, gl_CooperativeMatrixLayoutRowMajor);
             }
         }
-        if (SPLIT > 1)
-            barrier();
-        else
-            subgroupBarrier();
+        piece_barrier();
         ROLLED
-        for (uint r = lane; r < CHUNK; r += LANES) {
+        for (uint r = lane * BLOCK; r < CHUNK; r += r % BLOCK < BLOCK - 1 ? 1 : LANES * BLOCK - (BLOCK - 1)) {
             const uint row = row0 + piece_m + chunk + r;
-            if (chunk + r < THREAD_M && row < row_end && column < N) {
+            if (chunk + r < THREAD_M && row < row_end && column < column_end) {
                 const uint from = stage + r * STAGE_PITCH + unit * 2;
                 vec4 v[2] = {uintBitsToFloat(slab[from]), uintBitsToFloat(slab[from + 1])};
                 UNROLL
@@ -357,9 +431,12 @@ void main()
                     v[0] += uintBitsToFloat(slab[from + s * CHUNK * STAGE_PITCH]);
                     v[1] += uintBitsToFloat(slab[from + s * CHUNK * STAGE_PITCH + 1]);
                 }
+                if (BIAS != 0 && ACROSS) b[0] = b[1] = vec4(LOAD(bias, row));
                 v[0] += b[0];
                 v[1] += b[1];
-                epilogue(v, row, column);
+                if (BLOCK > 1 && r % BLOCK == 0) block = kept_block(row, column);
+                epilogue(v, row, column, column_end, block);
+                if (ROW_SUMS) slab[from].x = floatBitsToUint(unit_sum(v, column_end - column));
                 if (EPILOGUE_SUMS) {
                     total[0] += v[0];
                     total[1] += v[1];
@@ -367,14 +444,23 @@ void main()
                 if (PARTS) {
                     store_floats((part * M + row) * N + column, v);
                 } else {
-                    STORE_UNIT(y, Y_OFFSET + row * Y_STRIDE + column, v);
+                    STORE_UNIT(y, Y_OFFSET + row * Y_STRIDE + column, v, column, column_end)
                 }
             }
         }
-        if (SPLIT > 1)
-            barrier();
-        else
-            subgroupBarrier();
+        piece_barrier();
+        if (ROW_SUMS) {
+            for (uint r = item; r < CHUNK; r += SUBGROUP * SPLIT) {
+                const uint row = row0 + piece_m + chunk + r, first = column0 + piece_n;
+                if (chunk + r < THREAD_M && row < row_end && first < column_end) {
+                    float sum_of_row = 0.0;
+                    for (uint u = 0; u < UNITS && first + u * 8 < column_end; u++)
+                        sum_of_row += uintBitsToFloat(slab[stage + r * STAGE_PITCH + u * 2].x);
+                    partials[first / THREAD_N * M + row] = sum_of_row;
+                }
+            }
+            piece_barrier();
+        }
     }
     /* Over the lanes of a piece, then over the pieces above each other. */
     if (EPILOGUE_SUMS) {

@@ -91,21 +91,16 @@ static const struct tile *tile_choose(const struct device_limits *limits, uint32
     return best;
 }
 
-static uint64_t output_rows(const struct call *call, const struct sizes *s)
+/* M, N or K: one of them is the batch's number of rows. */
+static uint64_t extent(const struct call *call, const struct sizes *s, uint8_t id, uint32_t runtime)
 {
-    uint32_t m = call_get(call, CONST_M, 0);
-    return m ? m : s->max_rows;
-}
-
-static uint64_t output_depth(const struct call *call, const struct sizes *s)
-{
-    return call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN ? s->max_rows : call_get(call, CONST_K, 1);
+    return call_runtime(call) == runtime ? s->max_rows : call_get(call, id, 1);
 }
 
 static const struct tile *tile_of(const struct call *call, const struct sizes *s, uint64_t most_parts, uint64_t *parts)
 {
-    return tile_choose(s->limits, call_get(call, CONST_FORM, GEMM_NT), output_rows(call, s), call_get(call, CONST_N, 1),
-                       output_depth(call, s), most_parts, parts);
+    return tile_choose(s->limits, call_get(call, CONST_FORM, GEMM_NT), extent(call, s, CONST_M, RUNTIME_M),
+                       extent(call, s, CONST_N, RUNTIME_N), extent(call, s, CONST_K, RUNTIME_K), most_parts, parts);
 }
 
 /* A product that normalizes its rows has all of their k in one slab; work-groups are many, for rows are few. */
@@ -124,7 +119,7 @@ static bool fits_normal(const struct call *call, const struct sizes *s, const ch
     struct tile t = tile_normal(call, s->limits);
     /* A CPU's compiler takes minutes for the code of a long slab. */
     bool long_code = s->limits->cpu && t.k > CPU_NORMAL_K;
-    bool weight_rows = call_get(call, CONST_FORM, GEMM_NT) == GEMM_NT;
+    bool weight_rows = call_get(call, CONST_FORM, GEMM_NT) == GEMM_NT && call_runtime(call) == RUNTIME_M;
     *reason = !weight_rows             ? "it normalizes rows for a product with a weight's rows only"
               : s->max_rows > FEW_ROWS ? "the session's batches have too many rows to normalize them often"
               : long_code || !tile_fits(&t, s->limits, GEMM_NT) ? "rows that it can normalize are one slab"
@@ -135,9 +130,7 @@ static bool fits_normal(const struct call *call, const struct sizes *s, const ch
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
     uint64_t parts;
-    *reason = call_get(call, CONST_RUNTIME, RUNTIME_FORM) != RUNTIME_FORM
-                  ? "it takes no operands with the channels outside"
-              : !s->f16                           ? "cooperative matrices take f16"
+    *reason = !s->f16                             ? "cooperative matrices take f16"
               : !call_get(call, CONST_ALIGNED, 0) ? "rows are no multiples of 8 elements"
               : !tile_of(call, s, 1, &parts)      ? "no tile is made of this device's cooperative matrices"
                                                   : NULL;
@@ -170,7 +163,10 @@ static void size(struct call *call, const struct sizes *s)
         return;
     }
     tile_set(call, tile_of(call, s, 1, &parts), s->limits);
-    if (call_get(call, CONST_COLUMN_SUMS, 0)) call_set(call, CONST_PART_ROWS, call_get(call, CONST_TILE_M, 1));
+    if (!call_get(call, CONST_COLUMN_SUMS, 0)) return;
+    /* Sums of columns are a tile's, those of rows a piece's. */
+    uint8_t side = call_runtime(call) == RUNTIME_N ? CONST_THREAD_N : CONST_TILE_M;
+    call_set(call, CONST_PART_ROWS, call_get(call, side, 1));
 }
 
 static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct sizes *s)
