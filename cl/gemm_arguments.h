@@ -57,7 +57,7 @@
 /* Sums over the batch's rows in parts, and the results' sums over them. */
 #define PARTS (BATCH_K && COLUMN_SUMS)
 #define EPILOGUE_SUMS (!BATCH_K && COLUMN_SUMS)
-/* x is summed over the rows on the way: the gradient of the bias with that of the weight. */
+/* x is summed over the batch's rows on the way: the gradient of the bias with that of the weight. */
 #define OPERAND_SUMS (BATCH_K && SUM)
 
 #ifndef X_STRIDE
@@ -125,7 +125,7 @@
 #define ARGUMENT_Y , OUTPUT(y)
 #define BEGIN_Y BEGIN_OUTPUT(y)
 #endif
-/* Of GEMM_TN the sums of x's columns; with NORM what the layernorm of x gives; else what goes into the activation. */
+/* Of sums over the batch's rows x's; with NORM what the layernorm of x gives; else what goes into the activation. */
 #if SUM
 #define ARGUMENT_BEFORE , OUTPUT(before)
 #define BEGIN_BEFORE BEGIN_OUTPUT(before)

@@ -5,13 +5,16 @@
  * ring of slabs, 64 deep in k; two warpgroups (one where tiles have 64 rows) multiply; their sums go to shared memory as
  * f16, and further warps make the results of them while the next tile is multiplied. Behind a work-group's last tile
  * nothing is left to hide: there those that multiplied help. Whoever does it, the arithmetic and its order are the same.
- * Partial sums of GEMM_TN stay f32 and go to memory straight from registers.
+ * Partial sums stay f32 and go to memory straight from registers.
  *
  * With NORM_Y a tile holds whole rows of the result, and what makes it normalizes them: with a bias and a residual
  * only. Two warpgroups then multiply the same 64 rows, each by half of the columns.
  *
- * GEMM_TN with SUM also gives before[m] = sum over rows r of x[r][m], the gradient of the bias: x is in shared memory
- * anyway, and a product with ones adds its columns. */
+ * Sums over the batch's rows (GEMM_TN, RUNTIME_K) with SUM also give before[m], that of x, the gradient of the bias: x
+ * is in shared memory anyway, and a product with ones adds it.
+ *
+ * What lies behind the batch's rows may be anything: the copy engine puts zeros there, in rows and in columns. With
+ * RUNTIME_N the result's columns end anywhere: of the last eight only those that are there are written. */
 #include "common.h"
 #include "dropout.h"
 #include "hopper.h"
@@ -69,6 +72,7 @@
 #define MULTIPLIERS (TILE_M == 192 ? 3 : TILE_M >= 128 ? 2 : SHARES)
 #define BLOCKS (TILE_M / 64 * SHARES / MULTIPLIERS)
 #define SUMS (COLUMNS / 2)
+/* Of the dimensions that are sizes of the model. */
 #define TILES_M ((M + TILE_M - 1) / TILE_M)
 #define TILES_N ((N + TILE_N - 1) / TILE_N)
 
@@ -93,15 +97,24 @@
 #define OWN (UNITS / ROW_LANES)
 #define AT_ONCE (32 / ROW_LANES)
 #define STEP_ROWS (AT_ONCE * (NORM_Y ? 1 : 2))
-#define GROUP_ROWS (EPILOGUE_SUMS ? 8 : STEP_ROWS)
+#define GROUP_ROWS (COLUMN_TOTALS ? 8 : DRAWN_BLOCKS ? AT_ONCE * 8 : STEP_ROWS)
 #define GROUP_STEPS (GROUP_ROWS / STEP_ROWS)
 #define STEPS (TILE_M / STEP_ROWS)
+
+/* Sums of the results over the batch's rows: those go down columns, or along rows. */
+#define COLUMN_TOTALS (EPILOGUE_SUMS && !BATCH_N)
+#define ROW_TOTALS (EPILOGUE_SUMS && BATCH_N)
+
+/* Dropout's generator decides eight channels of a token at once. Where they are eight rows a work-item takes those in a
+ * group of steps, so that the eight calls for its columns are of use for all of them. */
+#define DRAWN_BLOCKS (BATCH_N && DROPOUT && !KEPT)
+#define APART (DRAWN_BLOCKS ? 1 : AT_ONCE) /* a work-item's two rows in one step */
 
 /* Ones to multiply x with, 8 rows of a slab. */
 #define ONES_BYTES (OPERAND_SUMS ? 8 * DEPTH * 2 : 0)
 
 #define SHARED_BYTES 232448
-#define FLOAT_BYTES (EPILOGUE_SUMS ? TILE_M / GROUP_ROWS * AT_ONCE * TILE_N * 4 : 0)
+#define FLOAT_BYTES (COLUMN_TOTALS ? TILE_M / GROUP_ROWS * AT_ONCE * TILE_N * 4 : 0)
 #define SLABS_FIT ((SHARED_BYTES - 1024 - SUM_BYTES - FLOAT_BYTES - ONES_BYTES) / SLAB_BYTES)
 #define SLABS (SLABS_FIT < 8 ? SLABS_FIT : 8)
 
@@ -138,26 +151,26 @@ struct place {
     uint row, column, part;
 };
 
-INLINE struct place place_of(uint tile, const uint row_tiles)
+INLINE struct place place_of(uint tile, const uint row_tiles, const uint column_tiles)
 {
     struct place p = {0, 0, 0};
 #if PARTS
     p.part = tile / (TILES_M * TILES_N);
     tile %= TILES_M * TILES_N;
 #endif
-    const uint band = tile / (BAND * TILES_N), at = tile % (BAND * TILES_N);
+    const uint band = tile / (BAND * column_tiles), at = tile % (BAND * column_tiles);
     const uint wide = min((uint)BAND, row_tiles - band * BAND);
     p.row = (band * BAND + at % wide) * TILE_M;
     p.column = at / wide * TILE_N;
     return p;
 }
 
-/* Slabs of a tile's sums: of GEMM_TN their number depends on the rows. */
+/* Slabs of a tile's sums. */
 INLINE uint slabs_of(const struct place p, const uint rows)
 {
 #if PARTS
     return (min((uint)PART_ROWS, rows - p.part * PART_ROWS) + DEPTH - 1) / DEPTH;
-#elif FORM == GEMM_TN
+#elif BATCH_K
     return (rows + DEPTH - 1) / DEPTH;
 #else
     return (K + DEPTH - 1) / DEPTH;
@@ -196,10 +209,26 @@ INLINE uint4 pack_here(const float *v)
     return (uint4)(raw[0], raw[1], raw[2], raw[3]);
 }
 
-INLINE void store_rows(__global storage *to, const uint stride, const uint row, const uint rows, const uint4 *raw)
+/* The first `count` of eight values. */
+INLINE void store_first(__global storage *to, const uint4 raw, const uint count)
+{
+    const uint words[4] = {raw.x, raw.y, raw.z, raw.w};
+    UNROLL for (uint c = 0; c < 7; c++)
+        if (c < count) ((__global ushort *)to)[c] = (ushort)(words[c / 2] >> c % 2 * 16);
+}
+
+/* Eight columns of two rows, or the first `columns` of them. */
+INLINE void store_rows(__global storage *to, const uint stride, const uint row, const uint rows, const uint columns,
+                       const uint4 *raw)
 {
     UNROLL for (uint r = 0; r < 2; r++)
-        if (row + r * AT_ONCE < rows) *(__global uint4 *)(to + (row + r * AT_ONCE) * stride) = raw[r];
+        if (row + r * APART < rows) {
+            __global storage *const at = to + (row + r * APART) * stride;
+            if (columns >= 8)
+                *(__global uint4 *)at = raw[r];
+            else
+                store_first(at, raw[r], columns);
+        }
 }
 
 /* What the epilogue reads and writes; what a call does not have is not used. */
@@ -207,8 +236,8 @@ struct tensors {
     __global const storage *bias, *residual, *saved, *gamma, *beta;
     __global storage *y, *before;
     __global float *partials;
-    uint4 key;    /* dropout's */
-    uint row_end; /* rows of y */
+    uint4 key;                /* dropout's */
+    uint row_end, column_end; /* of y */
 };
 
 /* Dropout's scale goes into the bias' addition where what follows may be scaled before. */
@@ -219,19 +248,19 @@ struct tensors {
 #define SCALE 1.0f
 #endif
 
+/* The sum over the lanes that share a row, with the same bits in all of them. */
+INLINE float row_sum(float v)
+{
+    UNROLL for (uint bits = 1; bits < 32 / AT_ONCE; bits *= 2) v += exchange(v, bits);
+    return v;
+}
+
 #if NORM_Y
 /* raw = this lane's columns of a row that begins at `from`, 0 where it isn't there. */
 INLINE void fetch_own(uint4 *raw, __global const storage *from, const bool there)
 {
     UNROLL for (uint u = 0; u < OWN; u++)
         raw[u] = there ? *(__global const uint4 *)(from + u * ROW_LANES * 8) : (uint4)(0);
-}
-
-/* The sum over the lanes that share a row, with the same bits in all of them. */
-INLINE float row_sum(float v)
-{
-    UNROLL for (uint bits = 1; bits < ROW_LANES; bits *= 2) v += exchange(v, bits);
-    return v;
 }
 
 /* finish() where the result is normalized. A lane has OWN pieces of a row; bias, gamma and beta come from the cache for
@@ -305,12 +334,47 @@ INLINE void finish_normalized(const struct tensors *t, __local const uchar *sums
     }
 }
 #else
-/* raw = two rows' values at `from`, whose rows are `stride` long: rows `row` and AT_ONCE further of `rows`. */
+/* The first of the two rows of a tile that a work-item has in a step. */
+INLINE uint row_of(const uint step, const uint lane)
+{
+#if DRAWN_BLOCKS
+    return step / GROUP_STEPS * GROUP_ROWS + lane / UNITS * 8 + step % GROUP_STEPS * 2;
+#else
+    return step * STEP_ROWS + lane / UNITS;
+#endif
+}
+
+/* raw = two rows' values at `from`: rows `row` and APART further of `rows`. */
 INLINE void fetch_rows(uint4 *raw, __global const storage *from, const uint row, const uint rows)
 {
     UNROLL for (uint r = 0; r < 2; r++)
-        raw[r] = row + r * AT_ONCE < rows ? *(__global const uint4 *)(from + (row + r * AT_ONCE) * N) : (uint4)(0);
+        raw[r] = row + r * APART < rows ? *(__global const uint4 *)(from + (row + r * APART) * Y_STRIDE) : (uint4)(0);
 }
+
+#if BIAS && BATCH_N
+/* Those of the two rows. */
+INLINE void fetch_bias(float *to, __global const storage *bias, const uint row, const uint rows)
+{
+    UNROLL for (uint r = 0; r < 2; r++)
+        to[r] = row + r * APART < rows ? LOAD(bias, row + r * APART) * SCALE : 0.0f;
+}
+#endif
+
+#if DRAWN_BLOCKS
+/* Which of eight channels of eight tokens are kept: bit c of byte i is that of channel + c, token + i. */
+INLINE uint2 draw_block(const uint4 key, const uint token, const uint channel)
+{
+    uint2 kept = 0;
+    ROLLED for (uint i = 0; i < 8; i += 4)
+    {
+        uint four = 0;
+        UNROLL for (uint c = 0; c < 4; c++)
+            four |= dropout_bits(dropout_words_keyed(key, token + i + c, channel)) << c * 8;
+        kept = (uint2)(kept.y, four);
+    }
+    return kept;
+}
+#endif
 
 /* Makes results of a tile's sums: by `workers` warps, of which this one is number `worker`, once `barrier` is behind
  * phase `parity`; `dry`: nothing, by instructions that are fetched before they are needed. Which warp does what changes
@@ -320,17 +384,25 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
                    const bool dry)
 {
     const uint lane = local_number() % 32, unit = lane % UNITS, column = p.column + unit * 8;
-    const uint rows = !dry && lane / UNITS < AT_ONCE && column < N ? min(t->row_end - p.row, (uint)TILE_M) : 0;
-    const ulong begin = (ulong)p.row * N + column;
+    const uint column_end = BATCH_N ? t->column_end : N, columns = BATCH_N ? column_end - column : 8;
+    const uint rows = !dry && lane / UNITS < AT_ONCE && column < column_end ? min(t->row_end - p.row, (uint)TILE_M) : 0;
+    const ulong begin = (ulong)p.row * Y_STRIDE + column;
     __global storage *to = t->y + Y_OFFSET + (ulong)p.row * Y_STRIDE + column;
-    uint step = dry ? STEPS - 1 : worker * GROUP_STEPS, row = step * STEP_ROWS + lane / UNITS;
-#if BIAS
+    uint step = !dry ? worker * GROUP_STEPS : DRAWN_BLOCKS ? STEPS - GROUP_STEPS : STEPS - 1;
+    uint row = row_of(step, lane);
+#if DRAWN_BLOCKS
+    uint2 kept = 0;
+#endif
+#if BIAS && BATCH_N
+    float next_bias[2];
+    fetch_bias(next_bias, t->bias + p.row, row, rows);
+#elif BIAS
     float b[8];
     UNROLL for (uint c = 0; c < 8; c++) b[c] = 0.0f;
     if (column < N) LOAD_VECTOR(t->bias, column, b);
     UNROLL for (uint c = 0; c < 8; c++) b[c] *= SCALE;
 #endif
-#if EPILOGUE_SUMS
+#if COLUMN_TOTALS
     float total[8];
     UNROLL for (uint c = 0; c < 8; c++) total[c] = 0.0f;
 #endif
@@ -348,13 +420,17 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
     {
         const bool closes = step % GROUP_STEPS == GROUP_STEPS - 1;
         const uint next_step = step + (closes ? (workers - 1) * GROUP_STEPS + 1 : 1);
-        const uint next_row = next_step * STEP_ROWS + lane / UNITS;
+        const uint next_row = row_of(next_step, lane);
         uint4 raw[2];
         float v[2][8];
         /* Rows that aren't there count as 0. */
         UNROLL for (uint r = 0; r < 2; r++)
-            raw[r] = row + r * AT_ONCE < rows ? *(__local const uint4 *)(sums + sum_at(row + r * AT_ONCE, unit))
-                                              : (uint4)(0);
+            raw[r] = row + r * APART < rows ? *(__local const uint4 *)(sums + sum_at(row + r * APART, unit))
+                                            : (uint4)(0);
+#if BIAS && BATCH_N
+        const float b[2] = {next_bias[0], next_bias[1]};
+        fetch_bias(next_bias, t->bias + p.row, next_row, rows);
+#endif
 #if DERIVATIVE
         uint4 raw_saved[2] = {next_saved[0], next_saved[1]};
         fetch_rows(next_saved, t->saved + begin, next_row, rows);
@@ -367,14 +443,17 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         {
             unpack_vector(raw[r], v[r]);
 #if BIAS
-            UNROLL for (uint c = 0; c < 8; c++) v[r][c] = fma(v[r][c], SCALE, b[c]);
+            UNROLL for (uint c = 0; c < 8; c++) v[r][c] = fma(v[r][c], SCALE, b[BATCH_N ? r : c]);
 #elif SCALED
             UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= SCALE;
 #endif
         }
 #if SUM && !OPERAND_SUMS
         const uint4 before[2] = {pack_here(v[0]), pack_here(v[1])};
-        store_rows(t->before + begin, N, row, rows, before);
+        store_rows(t->before + begin, Y_STRIDE, row, rows, columns, before);
+#endif
+#if DRAWN_BLOCKS
+        if (step % GROUP_STEPS == 0) kept = draw_block(t->key, column, p.row + row);
 #endif
         UNROLL for (uint r = 0; r < 2; r++)
         {
@@ -382,8 +461,11 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
 #if (KEPT || DROPOUT) && !SCALED
             UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= DROPOUT_SCALE;
 #endif
-#if DROPOUT && !KEPT
-            drop_eight(v[r], dropout_words_keyed(t->key, p.row + row + r * AT_ONCE, column));
+#if DRAWN_BLOCKS
+            UNROLL for (uint c = 0; c < 8; c++)
+                v[r][c] = (c < 4 ? kept.x : kept.y) & 1u << (c % 4 * 8 + r) ? v[r][c] : 0.0f;
+#elif DROPOUT && !KEPT
+            drop_eight(v[r], dropout_words_keyed(t->key, p.row + row + r * APART, column));
 #endif
 #if DERIVATIVE
             float d[8];
@@ -395,13 +477,22 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
             unpack_vector(raw_residual[r], addend);
             UNROLL for (uint c = 0; c < 8; c++) v[r][c] += addend[c];
 #endif
-#if EPILOGUE_SUMS
-            UNROLL for (uint c = 0; c < 8; c++) total[c] += !BIAS || row + r * AT_ONCE < rows ? v[r][c] : 0.0f;
+#if ROW_TOTALS
+            float total = 0.0f;
+            UNROLL for (uint c = 0; c < 8; c++) total += c < columns ? v[r][c] : 0.0f;
+            total = row_sum(row + r * APART < rows ? total : 0.0f);
+            if (unit == 0 && row + r * APART < rows)
+                t->partials[(ulong)(p.column / TILE_N) * M + p.row + row + r * APART] = total;
+#elif COLUMN_TOTALS
+            UNROLL for (uint c = 0; c < 8; c++) total[c] += !BIAS || row + r * APART < rows ? v[r][c] : 0.0f;
 #endif
         }
         const uint4 result[2] = {pack_here(v[0]), pack_here(v[1])};
-        store_rows(to, Y_STRIDE, row, rows, result);
-#if EPILOGUE_SUMS
+        store_rows(to, Y_STRIDE, row, rows, columns, result);
+#if DRAWN_BLOCKS
+        kept >>= 2;
+#endif
+#if COLUMN_TOTALS
         if (closes) {
             if (!dry && lane / UNITS < AT_ONCE) {
                 __local float *sum = totals + (step / GROUP_STEPS * AT_ONCE + lane / UNITS) * TILE_N + unit * 8;
@@ -413,7 +504,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         step = next_step;
         row = next_row;
     }
-#if EPILOGUE_SUMS
+#if COLUMN_TOTALS
     if (dry) return;
     /* All groups' sums, in their order whoever made them. */
     barrier_named(meeting, workers * 32);
@@ -444,9 +535,9 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
     fence_async();
 #endif
 
-    const uint rows = batch[ROWS], row_end = FORM == GEMM_TN ? M : rows;
-    const uint row_tiles = (row_end + TILE_M - 1) / TILE_M;
-    const uint tiles = row_tiles * TILES_N * (PARTS ? (rows + PART_ROWS - 1) / PART_ROWS : 1);
+    const uint rows = batch[ROWS], row_end = BATCH_M ? rows : M, column_end = BATCH_N ? rows : N;
+    const uint row_tiles = (row_end + TILE_M - 1) / TILE_M, column_tiles = (column_end + TILE_N - 1) / TILE_N;
+    const uint tiles = row_tiles * column_tiles * (PARTS ? (rows + PART_ROWS - 1) / PART_ROWS : 1);
     const uint groups = get_num_groups(0) * get_num_groups(1);
     const uint item = local_number(), warpgroup = item / 128, warp = item / 32 % 4, lane = item % 32;
 
@@ -454,6 +545,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
     struct tensors t;
     t.y = y;
     t.row_end = row_end;
+    t.column_end = column_end;
 #if BIAS
     t.bias = bias;
 #endif
@@ -502,7 +594,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         LOADER_REGISTERS;
         if (item == MULTIPLIERS * 128) {
             for (uint loaded = tile; loaded < tiles; loaded += groups) {
-                const struct place p = place_of(loaded, row_tiles);
+                const struct place p = place_of(loaded, row_tiles, column_tiles);
                 const uint count = slabs_of(p, rows), begin = PARTS ? p.part * PART_ROWS : 0;
                 for (uint i = 0; i < count; i++) {
                     mbarrier_wait(emptied_at + slab * 8, phase ^ 1);
@@ -527,16 +619,16 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         const ulong ones_all = wgmma_rows(slabs_at + ONES_AT);
 #endif
         for (; tile < tiles; tile += groups, turn ^= 1) {
-            const struct place p = place_of(tile, row_tiles);
+            const struct place p = place_of(tile, row_tiles, column_tiles);
             float sum[BLOCKS * SUMS];
             const uint count = slabs_of(p, rows);
 #if OPERAND_SUMS
-            /* A warpgroup adds its columns of x in one tile of those that have them, each in another. */
+            /* A warpgroup adds its part of x in one tile of those that have it, each in another. */
             const bool adds = p.column == warpgroup % TILES_N * TILE_N;
             float added[BLOCKS * 4];
             UNROLL for (uint i = 0; i < BLOCKS * 4; i++) added[i] = 0.0f;
 #endif
-#if FORM == GEMM_TN
+#if BATCH_K
             if (!count) {
                 UNROLL for (uint i = 0; i < BLOCKS * SUMS; i++) sum[i] = 0.0f;
             }
@@ -561,7 +653,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                     wgmma_fence();
                     UNROLL for (uint step = 0; step < DEPTH / 16; step++)
                     {
-                        const ulong x_step = x_first + slab * (SLAB_BYTES / 16) + step * 128;
+                        const ulong x_step = x_first + slab * (SLAB_BYTES / 16) + step * (X_MAJOR ? 128 : 2);
                         UNROLL for (uint b = 0; b < BLOCKS; b++)
                             WGMMA_8(added + b * 4, x_step + b * (BOX_BYTES / 16), ones_all, 1, X_TURNED, 0);
                     }
@@ -634,9 +726,10 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         const uint worker = multiplier ? of_all : of_all - FIRST_FINISHER + (last ? MULTIPLIERS * 4 : 0);
         const uint workers = FINISHERS + (last ? MULTIPLIERS * 4 : 0);
 #if NORM_Y
-        finish_normalized(&t, sums, place_of(tile, row_tiles), worker, workers, given_at, turn, dry);
+        finish_normalized(&t, sums, place_of(tile, row_tiles, column_tiles), worker, workers, given_at, turn, dry);
 #else
-        finish(&t, sums, totals, place_of(tile, row_tiles), worker, workers, given_at, turn, last ? 1 : 2, dry);
+        finish(&t, sums, totals, place_of(tile, row_tiles, column_tiles), worker, workers, given_at, turn, last ? 1 : 2,
+               dry);
 #endif
         if (!dry) {
             if (!last) mbarrier_arrive(taken_at);

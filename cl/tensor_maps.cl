@@ -23,8 +23,10 @@ void tensor_maps(BATCH_ARGUMENT, __global const ulong *table, __global uchar *ma
         uint traces = 0;
         for (uint i = 0; i < WORDS; i++) traces |= map[i];
         const ulong stride = entry[MAP_TABLE_STRIDE];
-        const ulong rows = entry[MAP_TABLE_ROWS] ? entry[MAP_TABLE_ROWS] : batch[entry[MAP_TABLE_ROWS_OF]];
-        tensor_map_matrix(at, entry[MAP_TABLE_ADDRESS], (uint)entry[MAP_TABLE_COLUMNS], rows ? (uint)rows : 1);
+        const uint of_batch = max(batch[entry[MAP_TABLE_ROWS_OF]], 1u); /* no matrix is empty */
+        const uint rows = entry[MAP_TABLE_ROWS] ? (uint)entry[MAP_TABLE_ROWS] : of_batch;
+        const uint columns = entry[MAP_TABLE_COLUMNS] ? (uint)entry[MAP_TABLE_COLUMNS] : of_batch;
+        tensor_map_matrix(at, entry[MAP_TABLE_ADDRESS], columns, rows);
         tensor_map_stride(at, traces ? stride / 16 : stride);
         tensor_map_box(at, (uint)entry[MAP_TABLE_BOX_COLUMNS], (uint)entry[MAP_TABLE_BOX_ROWS]);
     }

@@ -36,7 +36,7 @@ static void make_call(struct call *call, uint32_t form, uint32_t m, uint32_t n, 
     *call = (struct call){.kernel = "gemm", .launch = LAUNCH_TILES};
     call->arguments[call->n_arguments++] = (struct call_argument){.slot = SLOT_Y, .written = true};
     call_set(call, CONST_FORM, form);
-    call_set(call, CONST_N, n);
+    if (n) call_set(call, CONST_N, n);
     if (form == GEMM_TN)
         call_set(call, CONST_M, m);
     else
@@ -85,6 +85,57 @@ static void test_large(void **state)
     assert_int_equal(call_get(&call, CONST_PART_ROWS, 0), 128);
     assert_map(&call.maps[0], SLOT_X, 0, 3072, 3072, 0, 128);
     assert_map(&call.maps[1], SLOT_W, 3072, 1024, 1024, 0, 64);
+}
+
+/* Rows of channels: the batch's rows are a map's columns where they lie along its rows. */
+static void test_channels(void **state)
+{
+    (void)state;
+    struct call call;
+    make_call(&call, GEMM_NT, 0, 0, 1024);
+    call_set(&call, CONST_RUNTIME, RUNTIME_N);
+    call_set(&call, CONST_M, 4096);
+    call_set(&call, CONST_Y_STRIDE, 4160);
+    call_set(&call, CONST_COLUMN_SUMS, 1);
+    call_tiles(&call, NULL, &hopper, true, 4096, 512);
+    assert_tile(&call, 128, 256);
+    assert_int_equal(call_get(&call, CONST_PART_ROWS, 0), 256);
+    assert_map(&call.maps[0], SLOT_X, 4096, 1024, 1024, 0, 128);
+    assert_map(&call.maps[1], SLOT_W, 0, 1024, 1024, 0, 256);
+
+    make_call(&call, GEMM_NN, 0, 1024, 4096);
+    call_set(&call, CONST_FORM, GEMM_TN);
+    call_set(&call, CONST_RUNTIME, RUNTIME_M);
+    call_set(&call, CONST_X_STRIDE, 4160);
+    call_tiles(&call, NULL, &hopper, true, 4096, 512);
+    assert_tile(&call, 128, 256);
+    assert_map(&call.maps[0], SLOT_X, 4096, 0, 4160, 0, 64);
+    assert_map(&call.maps[1], SLOT_W, 4096, 1024, 1024, 0, 64);
+
+    struct call calls[GROUP_MAX_CALLS];
+    int count = 1;
+    make_call(&calls[0], GEMM_TN, 3072, 1024, 0);
+    call_set(&calls[0], CONST_FORM, GEMM_NN);
+    call_set(&calls[0], CONST_RUNTIME, RUNTIME_K);
+    call_set(&calls[0], CONST_X_STRIDE, 4160);
+    call_set(&calls[0], CONST_SUM, 1);
+    assert_true(call_sums_operand(&calls[0]));
+    call_tiles(&calls[0], NULL, &hopper, true, 4096, 512);
+    calls_divide(calls, &count, &hopper, true, 4096);
+    assert_int_equal(count, 1);
+    assert_tile(&calls[0], 192, 128);
+    assert_map(&calls[0].maps[0], SLOT_X, 3072, 0, 4160, 0, 192);
+    assert_map(&calls[0].maps[1], SLOT_W, 0, 1024, 1024, 0, 64);
+
+    count = 1;
+    make_call(&calls[0], GEMM_TN, 1024, 1024, 0);
+    call_set(&calls[0], CONST_FORM, GEMM_NN);
+    call_set(&calls[0], CONST_RUNTIME, RUNTIME_K);
+    call_set(&calls[0], CONST_X_STRIDE, 4160);
+    call_tiles(&calls[0], NULL, &hopper, true, 4096, 512);
+    calls_divide(calls, &count, &hopper, true, 4096);
+    assert_int_equal(count, 2);
+    assert_int_equal(call_get(&calls[0], CONST_PART_ROWS, 0), 2048);
 }
 
 static void test_small(void **state)
@@ -349,6 +400,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_large),
+        cmocka_unit_test(test_channels),
         cmocka_unit_test(test_small),
         cmocka_unit_test(test_weight),
         cmocka_unit_test(test_parts),

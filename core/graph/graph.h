@@ -431,7 +431,7 @@ struct call {
      * expects them (cl/tensor_maps.cl). */
     struct call_map {
         uint8_t slot;
-        uint8_t rows_of; /* index in the batch header of the number of rows, where `rows` is 0 */
+        uint8_t rows_of; /* index in the batch header of what stands for `rows` or `columns` where that is 0 */
         uint32_t rows, columns;
         uint32_t stride, offset; /* elements from one row to the next, and before the first one */
         uint32_t box_rows, box_columns;

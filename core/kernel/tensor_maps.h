@@ -6,8 +6,8 @@
 
 /* An entry of the table that maps are made of: ulong words. */
 #define MAP_TABLE_ADDRESS 0 /* of the matrix' first element, a multiple of 16 */
-#define MAP_TABLE_COLUMNS 1
-#define MAP_TABLE_ROWS 2    /* 0: the word ROWS_OF of the batch header */
+#define MAP_TABLE_COLUMNS 1 /* 0, of rows likewise: the word ROWS_OF of the batch header */
+#define MAP_TABLE_ROWS 2
 #define MAP_TABLE_ROWS_OF 3 /* HEADER_TOKENS or HEADER_SEQUENCES */
 #define MAP_TABLE_STRIDE 4  /* bytes from one row to the next, a multiple of 16 */
 #define MAP_TABLE_BOX_COLUMNS 5

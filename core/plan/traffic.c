@@ -377,23 +377,35 @@ static void reads_panels(struct count *c, const struct panels *p)
     reads_again(c, SLOT_W, w - p->w, of_a_wave);
 }
 
+/* Of a product: one of them is the batch's number of rows. */
+struct extents {
+    uint64_t m, n, k;
+};
+
+static struct extents extents_of(const struct count *c)
+{
+    uint32_t runtime = call_runtime(c->call);
+    return (struct extents){.m = runtime == RUNTIME_M ? rows_of(c) : get(c, CONST_M, 32),
+                            .n = runtime == RUNTIME_N ? rows_of(c) : get(c, CONST_N, 32),
+                            .k = runtime == RUNTIME_K ? rows_of(c) : get(c, CONST_K, 32)};
+}
+
 /* `band`: of tiles; `sharers`: work-items that load the bias of a tile's column, and what scales and shifts it. Where a
  * bias is a row's, so do all who have eight results of it. The tokens that wide accesses reach behind a batch's last
  * one are not counted. */
 static void count_product(struct count *c, uint64_t band, uint64_t sharers)
 {
     uint32_t runtime = call_runtime(c->call);
-    uint64_t rows = rows_of(c), m = runtime == RUNTIME_M ? rows : get(c, CONST_M, 32),
-             n = runtime == RUNTIME_N ? rows : get(c, CONST_N, 32),
-             k = runtime == RUNTIME_K ? rows : get(c, CONST_K, 32), depth = k;
+    struct extents all = extents_of(c);
+    uint64_t rows = rows_of(c), m = all.m, n = all.n, k = all.k, depth = k, part_rows = get(c, CONST_PART_ROWS, 1);
     uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32), slab = get(c, CONST_TILE_K, 16);
     bool weight = runtime == RUNTIME_K, channels = runtime == RUNTIME_N, sums = get(c, CONST_COLUMN_SUMS, 0) != 0;
     struct panels p = {.rows = divide_up(m, tile_m), .columns = divide_up(n, tile_n), .parts = 1, .band = band};
     if (weight && sums) {
-        p.parts = divide_up(rows, get(c, CONST_PART_ROWS, 1));
-        depth = get(c, CONST_PART_ROWS, 1);
+        p.parts = divide_up(rows, part_rows);
+        depth = part_rows;
     }
-    uint64_t partials = !sums ? 0 : weight ? p.parts * m * n : channels ? p.columns * m : p.rows * n;
+    uint64_t partials = !sums ? 0 : weight ? p.parts * m * n : divide_up(rows, part_rows) * (channels ? m : n);
     uint64_t second = m * (weight ? 1 : get(c, CONST_NORM, 0) ? k : n); /* output */
     p.x = m * k;
     p.w = n * k;
@@ -439,17 +451,17 @@ static void count_gemm_wgmma(struct count *c)
  * of many slabs. */
 static void count_gemm_coopmat(struct count *c)
 {
-    uint64_t rows = rows_of(c), n = get(c, CONST_N, 32), k = get(c, CONST_K, 32), m = get(c, CONST_M, 32);
+    struct extents all = extents_of(c);
+    uint64_t m = all.m, n = all.n, k = all.k;
     uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32), slab = get(c, CONST_TILE_K, 16);
-    bool weight = get(c, CONST_FORM, GEMM_NT) == GEMM_TN;
-    uint64_t out_rows = weight ? m : rows, depth = weight ? rows : k;
-    uint64_t part = weight && get(c, CONST_COLUMN_SUMS, 0) ? get(c, CONST_PART_ROWS, 1) : depth;
-    uint64_t slabs = part ? divide_up(depth, part) * divide_up(part, slab) : 0;
+    bool weight = call_runtime(c->call) == RUNTIME_K;
+    uint64_t part = weight && get(c, CONST_COLUMN_SUMS, 0) ? get(c, CONST_PART_ROWS, 1) : k;
+    uint64_t slabs = part ? divide_up(k, part) * divide_up(part, slab) : 0;
     uint64_t loaded = (slabs + (!weight && k >= 32 * slab)) * slab;
-    uint64_t tiles_m = divide_up(out_rows, tile_m), tiles_n = divide_up(n, tile_n);
+    uint64_t tiles_m = divide_up(m, tile_m), tiles_n = divide_up(n, tile_n);
     count_product(c, 8, 8 * (uint64_t)get(c, CONST_LOCAL_SIZE, 1) / tile_n);
-    reads(c, SLOT_X, (tiles_m * tile_m * loaded - out_rows * depth) * tiles_n);
-    reads(c, SLOT_W, (tiles_n * tile_n * loaded - n * depth) * tiles_m);
+    reads(c, SLOT_X, (tiles_m * tile_m * loaded - m * k) * tiles_n);
+    reads(c, SLOT_W, (tiles_n * tile_n * loaded - n * k) * tiles_m);
 }
 
 /* The work-groups of a sequence's head are neighbours: between two reads lies no more than its operands. */

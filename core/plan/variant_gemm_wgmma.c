@@ -43,6 +43,23 @@ static double seconds(const struct wgmma_tile *t, const struct device_limits *li
            (rest ? flop / multiprocessor_speed(rest) + finish : 0) + written;
 }
 
+/* M, N or K, 0 where it is the batch's number of rows. */
+static uint32_t dimension(const struct call *call, uint32_t which)
+{
+    static const uint8_t ids[] = {[RUNTIME_M] = CONST_M, [RUNTIME_N] = CONST_N, [RUNTIME_K] = CONST_K};
+    return which == call_runtime(call) ? 0 : call_get(call, ids[which], 1);
+}
+
+/* The same, at the session's limits. */
+static uint64_t most(const struct call *call, const struct sizes *s, uint32_t which)
+{
+    uint32_t constant = dimension(call, which);
+    return constant ? constant : s->max_rows;
+}
+
+/* The gradient of a weight: few tiles and a long sum, and nothing behind it. */
+static bool is_weight(const struct call *call) { return call_runtime(call) == RUNTIME_K; }
+
 static void set_map(struct call_map *map, uint8_t slot, const struct call *call, uint32_t rows, uint32_t columns,
                     uint32_t stride, uint32_t offset, uint32_t box_rows)
 {
@@ -59,20 +76,16 @@ static void set_map(struct call_map *map, uint8_t slot, const struct call *call,
 /* Boxes follow from the tile. */
 static void derive(struct call *call, const struct sizes *s)
 {
-    uint32_t form = call_get(call, CONST_FORM, GEMM_NT), n = call_get(call, CONST_N, 1), k = call_get(call, CONST_K, 1),
-             m = call_get(call, CONST_M, 0);
+    uint32_t form = call_get(call, CONST_FORM, GEMM_NT), tile_n = call_get(call, CONST_TILE_N, 1);
+    uint32_t m = dimension(call, RUNTIME_M), n = dimension(call, RUNTIME_N), k = dimension(call, RUNTIME_K);
     bool x_major = form == GEMM_TN, w_major = form != GEMM_NT;
-    uint32_t x_columns = x_major ? m : k, w_columns = w_major ? n : k, tile_n = call_get(call, CONST_TILE_N, 1);
+    uint32_t x_columns = x_major ? m : k, w_columns = w_major ? n : k;
     (void)s;
     call->n_maps = 2;
-    set_map(&call->maps[0], SLOT_X, call, 0, x_columns, call_get(call, CONST_X_STRIDE, x_columns),
+    set_map(&call->maps[0], SLOT_X, call, x_major ? k : m, x_columns, call_get(call, CONST_X_STRIDE, x_columns),
             call_get(call, CONST_X_OFFSET, 0), x_major ? SLAB : call_get(call, CONST_TILE_M, 1));
-    /* The gradient of a weight is summed over the batch's rows: they are w's, too. */
-    set_map(&call->maps[1], SLOT_W, call,
-            form == GEMM_TN ? 0
-            : w_major       ? k
-                            : n,
-            w_columns, call_get(call, CONST_W_STRIDE, w_columns), call_get(call, CONST_W_OFFSET, 0),
+    set_map(&call->maps[1], SLOT_W, call, w_major ? k : n, w_columns, call_get(call, CONST_W_STRIDE, w_columns),
+            call_get(call, CONST_W_OFFSET, 0),
             w_major             ? SLAB
             : tile_n > BOX_ROWS ? tile_n / 2
                                 : tile_n);
@@ -105,9 +118,8 @@ static void size(struct call *call, const struct sizes *s)
         set_tile(call, s, &t);
         return;
     }
-    bool weight = call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN;
-    uint64_t m = weight ? call_get(call, CONST_M, 1) : s->max_rows, n = call_get(call, CONST_N, 1);
-    uint64_t depth = weight ? s->max_rows : call_get(call, CONST_K, 1);
+    bool weight = is_weight(call);
+    uint64_t m = most(call, s, RUNTIME_M), n = most(call, s, RUNTIME_N), depth = most(call, s, RUNTIME_K);
     const struct wgmma_tile *best = NULL;
     double least = 0;
     for (int i = 0; i < WGMMA_TILES; i++) {
@@ -117,7 +129,7 @@ static void size(struct call *call, const struct sizes *s)
         least = of_this;
     }
     set_tile(call, s, best);
-    if (call_get(call, CONST_COLUMN_SUMS, 0)) call_set(call, CONST_PART_ROWS, best->m);
+    call_sums_tiles(call);
 }
 
 /* A second kernel that reads the parts' sums. */
@@ -169,20 +181,19 @@ static bool fits_normal(const struct call *call, const struct sizes *s, const ch
     bool few = s->max_rows <= FEW_ROWS && s->limits->rungs & RUNG_BIT(RUNG_FEW);
     bool idle = 2 * divide_up(s->max_rows, NORMAL_ROWS) < device_units(s->limits), more = false;
     for (size_t i = 0; i < sizeof others; i++) more |= call_get(call, others[i], 0) != 0;
-    *reason = call_get(call, CONST_FORM, GEMM_NT) != GEMM_NT || more ? "it normalizes sums with a bias and a residual"
-              : n != 64 && n != 128 && n != 256 && n != 384          ? "its tiles have no whole rows of this length"
-              : few || idle                                          ? "tiles of whole rows would be too few"
-                                                                     : NULL;
+    bool usual = call_get(call, CONST_FORM, GEMM_NT) == GEMM_NT && call_runtime(call) == RUNTIME_M;
+    *reason = !usual || more                                ? "it normalizes sums with a bias and a residual"
+              : n != 64 && n != 128 && n != 256 && n != 384 ? "its tiles have no whole rows of this length"
+              : few || idle                                 ? "tiles of whole rows would be too few"
+                                                            : NULL;
     return !*reason;
 }
 
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
-    *reason = call_get(call, CONST_RUNTIME, RUNTIME_FORM) != RUNTIME_FORM
-                  ? "it takes no operands with the channels outside"
-              : !s->f16                           ? "products by wgmma are of f16"
+    *reason = !s->f16                             ? "products by wgmma are of f16"
               : !call_get(call, CONST_ALIGNED, 0) ? "rows that begin on no multiple of 16 bytes"
-              : call_get(call, CONST_N, 1) % 8    ? "N is no multiple of 8"
+              : dimension(call, RUNTIME_N) % 8    ? "N is no multiple of 8"
               : call_get(call, CONST_NORM, 0)     ? "it normalizes no operand"
               : sums_in_parts(call, s)            ? "its sums are dealt to several work-groups"
                                                   : NULL;
@@ -202,13 +213,13 @@ static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct 
  * there is one. */
 static void candidates(const struct call *sized, const struct sizes *s, struct choices *list)
 {
-    bool weight = call_get(sized, CONST_FORM, GEMM_NT) == GEMM_TN;
+    bool weight = is_weight(sized);
     bool alone = !call_sums_operand(sized) && !call_writes_slice(sized);
     for (int i = 0; i < WGMMA_TILES && !normalizes(sized); i++) {
         struct call call = *sized;
         if (wgmma_tiles[i].m == 192 && !weight) continue;
         set_tile(&call, s, &wgmma_tiles[i]);
-        if (!weight && call_get(&call, CONST_COLUMN_SUMS, 0)) call_set(&call, CONST_PART_ROWS, wgmma_tiles[i].m);
+        if (!weight) call_sums_tiles(&call);
         choices_add(list, &call);
         for (uint64_t p = 2; weight && alone && p <= MOST_PARTS && choices_part_rows(list, p, 1) >= 512; p++) {
             call_set(&call, CONST_PART_ROWS, choices_part_rows(list, p, SLAB));
@@ -217,13 +228,13 @@ static void candidates(const struct call *sized, const struct sizes *s, struct c
     }
 }
 
-/* As the kernel counts: slabs as many as fit, at most 8, the tile's sums in f16, the columns' in f32, ones. */
+/* As the kernel counts: slabs as many as fit, at most 8, the tile's sums in f16, its columns' in f32, ones. */
 static size_t shared_bytes(const struct call *call)
 {
     size_t m = call_get(call, CONST_TILE_M, 0), n = call_get(call, CONST_TILE_N, 0), all = 232448;
-    bool weight = call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN, column_sums = call_get(call, CONST_COLUMN_SUMS, 0);
-    size_t sums = weight && column_sums ? 0 : m * n * 2;
-    size_t totals = !weight && column_sums ? m / 8 * (32 / (n / 8)) * n * 4 : 0;
+    bool column_sums = call_get(call, CONST_COLUMN_SUMS, 0);
+    size_t sums = is_weight(call) && column_sums ? 0 : m * n * 2;
+    size_t totals = call_runtime(call) == RUNTIME_M && column_sums ? m / 8 * (32 / (n / 8)) * n * 4 : 0;
     size_t ones = call_sums_operand(call) ? 8 * SLAB * 2 : 0;
     size_t slab = (m + n) * SLAB * 2, slabs = (all - 1024 - sums - totals - ones) / slab;
     return (slabs < 8 ? slabs : 8) * (slab + 16) + sums + totals + ones + 16;
