@@ -255,7 +255,6 @@ static void test_bad_layouts(void **state)
     static const struct {
         const char *layouts, *why;
     } bad[] = {
-        {"", "no name=letters"},
         {"w_lin1", "no name=letters"},
         {"w_lin1=iu,", "no name=letters"},
         {"w_lin3=iu", "no tensor \"w_lin3\""},

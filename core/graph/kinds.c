@@ -308,6 +308,7 @@ static void constants_transpose(const struct graph *g, const struct op *o, struc
     uint32_t rows = op_transposed_rows(g, o);
     call_set(call, CONST_M, tensor_row_length(g, o->in[0]) / rows);
     call_set(call, CONST_N, rows);
+    call_set(call, CONST_RUNTIME, RUNTIME_NONE);
 }
 
 static void constants_pool_max_dx(const struct graph *g, const struct op *o, struct call *call)

@@ -114,7 +114,7 @@
 #define CONST_HEADS_WHOLE                                                                                              \
     64 /* 1: a token's row of Q, K and V has those of a head side by side; 0: all heads' of each */
 #define CONST_RUNTIME                                                                                                  \
-    65 /* gemm, map: RUNTIME_*, which size is the batch's number of rows, where it is not what FORM says */
+    65 /* gemm, map, transpose: RUNTIME_*, which size is the batch's number of rows, where it is not what FORM says */
 #define CONST_COUNT 66
 
 /* Where a head's channels begin in a token's row, `stride` elements from the next one's: in a row of Q, K and V, or of
@@ -139,6 +139,7 @@
 #define RUNTIME_M 1
 #define RUNTIME_N 2
 #define RUNTIME_K 3
+#define RUNTIME_NONE 4 /* transpose: both sizes are the model's */
 
 #define LSE_NONE 0
 #define LSE_WRITE 1

@@ -196,8 +196,9 @@ static void bests(const struct space *s, double *sum, double *transposed)
         char name[64];
         snprintf(name, sizeof name, "%s_transpose", s->tensors[v].name);
         for (uint32_t k = 0; k < s->tensors[v].count; k++) orders += wanted[v][k];
-        for (int u = 0; u < s->n_units; u++)
-            if (!strcmp(s->units[u].group, name) && s->units[u].usual.known) price = s->units[u].usual.seconds;
+        for (int o = 0; o < s->n_operators; o++)
+            for (int f = 0; f < s->operators[o].n_forms && !strcmp(s->operators[o].name, name); f++)
+                if (s->operators[o].forms[f].n) price = form_seconds(s, &s->operators[o].forms[f], false);
         if (orders > 1) *transposed += (orders - 1) * price;
     }
 }

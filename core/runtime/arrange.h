@@ -38,7 +38,8 @@ struct operator_forms {
     char name[96];
     wherry_class class_;
     bool backward;
-    int first; /* where the first of its groups stands in the step */
+    int root;   /* of its places */
+    bool usual; /* the model's orders have it */
     struct form forms[ARRANGE_FORMS];
     int n_forms;
     int tensors[SELECTION_VARIABLES], n_tensors; /* that its form depends on */

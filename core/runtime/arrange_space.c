@@ -90,7 +90,10 @@ static bool unit_add(struct space *s, const struct unit *unit, int *index, struc
 
 /* One group of an arrangement, while operators are not known yet. */
 struct seen_group {
+    const char *name; /* of its row in the plan */
     int unit;
+    wherry_class class_;
+    bool backward;
     uint8_t places[GROUP_MAX_OPS];
     int n_places;
 };
@@ -117,7 +120,10 @@ static bool see_group(struct discovery *d, struct wherry_session *session, int g
 {
     const struct group *g = &session->groups[group];
     struct unit unit;
-    *out = (struct seen_group){.n_places = g->count};
+    wherry_cost cost;
+    cost_of_group(&session->graph, &session->limits, g, session_storage(session), &cost);
+    *out =
+        (struct seen_group){.name = g->row->name, .n_places = g->count, .class_ = cost.class_, .backward = g->backward};
     TRY(unit_of(session, group, &unit, e) && unit_add(d->space, &unit, &out->unit, e));
     for (int i = 0; i < g->count; i++) {
         out->places[i] = (uint8_t)session->graph.ops[g->ops[i]].place;
@@ -245,34 +251,47 @@ static void name_add(char name[96], const char *group)
     snprintf(name + length, 96 - length, "%s%s", length ? "+" : "", group);
 }
 
-/* Operators in the order in which the model's orders have their first groups. */
-static bool find_operators(struct discovery *d, const struct wherry_session *usual, struct error *e)
+/* The operator of these places; one that is new goes behind `behind`, the operator before it in the step. */
+static int operator_at(struct space *s, int root, int behind)
+{
+    int o = 0;
+    while (o < s->n_operators && s->operators[o].root != root) o++;
+    if (o < s->n_operators || s->n_operators == ARRANGE_OPERATORS) return o;
+    memmove(&s->operators[behind + 2], &s->operators[behind + 1],
+            (size_t)(s->n_operators - behind - 1) * sizeof *s->operators);
+    s->operators[behind + 1] = (struct operator_forms){.root = root};
+    s->n_operators++;
+    return behind + 1;
+}
+
+/* In the order of the step with the model's orders, and what other orders have besides where they have it. */
+static bool find_operators(struct discovery *d, struct error *e)
 {
     struct space *s = d->space;
-    int root_of[ARRANGE_OPERATORS];
     s->operators = host_alloc(&s->context->host, ARRANGE_OPERATORS, sizeof *s->operators, e);
     if (!s->operators) return false;
-    for (int i = 0; i < d->seen[0].n; i++) {
-        const struct seen_group *g = &d->seen[0].groups[i];
-        int root = place_root(d, g->places[0]), o = 0;
-        while (o < s->n_operators && root_of[o] != root) o++;
-        if (o == ARRANGE_OPERATORS) return fail(e, WHERRY_STATUS_UNSUPPORTED, "the plan has more than %d operators", o);
-        struct operator_forms *op = &s->operators[o];
-        if (o == s->n_operators) {
-            root_of[s->n_operators++] = root;
-            wherry_cost cost;
-            cost_of_group(&usual->graph, &usual->limits, &usual->groups[i], session_storage(usual), &cost);
-            *op = (struct operator_forms){.first = i, .backward = usual->groups[i].backward, .class_ = cost.class_};
+    for (size_t a = 0; a < s->n_arrangements; a++)
+        for (int i = 0, behind = -1; i < d->seen[a].n; i++) {
+            const struct seen_group *g = &d->seen[a].groups[i];
+            int o = operator_at(s, place_root(d, g->places[0]), behind);
+            if (o == ARRANGE_OPERATORS)
+                return fail(e, WHERRY_STATUS_UNSUPPORTED, "the plan has more than %d operators", o);
+            struct operator_forms *op = &s->operators[o];
+            if (!*op->name) {
+                op->class_ = g->class_;
+                op->backward = g->backward;
+            }
+            if (!a || !op->usual) name_add(op->name, g->name);
+            op->usual |= !a;
+            behind = o;
         }
-        name_add(op->name, usual->groups[i].row->name);
-    }
     for (size_t a = 0; a < s->n_arrangements; a++)
         for (int o = 0; o < s->n_operators; o++) {
             struct operator_forms *op = &s->operators[o];
             struct form form = {.n = 0};
             int f = 0;
             for (int i = 0; i < d->seen[a].n; i++)
-                if (place_root(d, d->seen[a].groups[i].places[0]) == root_of[o])
+                if (place_root(d, d->seen[a].groups[i].places[0]) == op->root)
                     form_add(&form, d->seen[a].groups[i].unit);
             while (f < op->n_forms && !form_same(&op->forms[f], &form)) f++;
             if (f == ARRANGE_FORMS || form.n == ARRANGE_UNITS)
@@ -376,7 +395,6 @@ static bool discover(struct discovery *d, struct error *e)
 {
     struct space *s = d->space;
     int values[SELECTION_VARIABLES] = {0};
-    struct wherry_session *usual = NULL;
     for (int i = 0; i < ARRANGE_PLACES; i++) d->with[i] = (uint8_t)i;
     TRY(find_tensors(s, e));
     s->combinations = 1;
@@ -384,9 +402,7 @@ static bool discover(struct discovery *d, struct error *e)
     do {
         TRY(try_values(d, values, e));
     } while (next_values(s, values));
-    TRY(space_session(s, "", false, false, &usual, e));
-    bool ok = find_operators(d, usual, e);
-    wherry_session_destroy(usual);
+    bool ok = find_operators(d, e);
     for (int o = 0; ok && o < s->n_operators; o++) ok = find_dependences(s, o, e);
     if (ok) find_cover(s, d->seen);
     return ok;

@@ -26,6 +26,8 @@ static void describe_work(const struct tune *t, const struct call *call, char te
         snprintf(text, 64, "%u x %u x %llu x %u", (unsigned)t->shape.sequences,
                  (unsigned)call_get(call, CONST_HEADS, 1), (unsigned long long)t->shape.longest,
                  (unsigned)call_get(call, CONST_HEAD_DIM, 1));
+    else if (!strcmp(kernel, "transpose"))
+        snprintf(text, 64, "%u x %u", (unsigned)call_get(call, CONST_M, 1), (unsigned)n);
     else if (!strcmp(kernel, "reduce"))
         snprintf(text, 64, "%u x %u", (unsigned)call_get(call, CONST_SETS, 1), (unsigned)n);
     else
