@@ -14,6 +14,9 @@
 #   PEERS    "yes": also single products, attention and layernorms of many sizes, here and in PyTorch, and peers.json
 #            and peers.md from all results (bench/peers/compare.py); "only": nothing but what these need (default: no)
 #   GEMMS, ATTENTIONS, NORMS, LENGTHS  sizes of these, with commas (default: BERT's, see below)
+#   TUNE     "layers": first `wherry tune layer` for each of LAYERS, so that what is measured then (plan flash) has the
+#            orders and sizes that were chosen; "all": `wherry tune` for each of BENCH, too; results are
+#            tune-API-SHAPE.json and tune.html. What was chosen stays in OUT/cache and is not yours (default: no)
 #   PROCESSES  how many processes measure the first of LAYERS once more, plan flash, to see how well that repeats
 #            (default: 5; 0: none)
 #   LIMIT    seconds that one command may take before it is ended and counts as failed (default: 600)
@@ -37,7 +40,7 @@ build=${BUILD:-build/release} out=${OUT:-build/gpu} dtype=${DTYPE:-f16}
 tests=${TESTS-test_groups test_training test_encode test_golden}
 bench=${BENCH-minilm-l6:1x32 minilm-l6:8x128 minilm-l6:64x128 minilm-l6:256x256 bert-base:64x128 bert-base:32x512}
 layers=${LAYERS-8x512 96x128 64x512:flash 1x128} roof=${ROOF:-yes} processes=${PROCESSES-5} peers=${PEERS:-no}
-jobs=${JOBS:-1}
+jobs=${JOBS:-1} tune=${TUNE:-no}
 # What is measured of each record: everything, or times alone.
 record_options=() only=''
 if [ "$peers" = only ]; then
@@ -203,6 +206,43 @@ bench_pieces() { # DEVICE NAME PIECE SIZES OPTION...
         --warm 0.15 --json "${@:5}"
 }
 
+# The API; of further devices their number behind it.
+tune_name() { # DEVICE
+    local name=${1%:0}
+    printf '%s' "${name/:/-}"
+}
+
+# For the sake of the kernels alone as few rounds as there can be; what they say is forgotten.
+tune_one() { # NAME COMMAND...
+    if [ "$pass" = first ]; then
+        beside limited "${@:2}" --rounds 1 -q -o "$out/first/tune-$1.txt" >/dev/null 2>&1
+    else
+        say "tune $1"
+        limited "${@:2}" -q --json -o "$out/tune-$1.json" || failed="$failed tune:$1"
+    fi
+}
+
+tune_all() {
+    local device shape model size
+    [ "$tune" != no ] || return 0
+    mkdir -p "$out/first"
+    for shape in $layers; do
+        size=${shape%%:*}
+        for device in $devices; do
+            tune_one "$(tune_name "$device")-$size" "$build/wherry" tune layer --config bert-large --batch "${size%x*}" \
+                --seq "${size#*x}" --device "$device" --dtype "$dtype" --activation relu --dropout 0.1
+        done
+    done
+    for shape in $bench; do
+        [ "$tune" = all ] || break
+        model=${shape%%:*} size=${shape#*:}
+        for device in $devices; do
+            tune_one "$(tune_name "$device")-$model-$size" "$build/wherry" tune --config "$model" --batch "${size%x*}" \
+                --seq "${size#*x}" --device "$device" --dtype "$dtype"
+        done
+    done
+}
+
 measure_all() {
     local device shape model size plan shapes n
     for shape in $bench; do
@@ -258,13 +298,21 @@ measure_all() {
 rm -rf "$out/repeat" "$out/first"
 rm -f "$out"/roof-*.json "$out"/bench-*.json "$out"/layer-*.json "$out"/pytorch*.json
 rm -f "$out"/gemm-*.json "$out"/attention-*.json "$out"/norm-*.json "$out"/lengths-*.json "$out"/peers.*
+if [ "$tune" != no ]; then
+    XDG_CACHE_HOME=$(mkdir -p "$out/cache" && cd "$out/cache" && pwd)
+    export XDG_CACHE_HOME
+    rm -f "$out"/tune-*.json "$XDG_CACHE_HOME"/wherry/tun*.txt
+fi
 pass=first
 if [ "$jobs" -gt 1 ]; then
     say "compiling, $jobs processes"
+    tune_all
     measure_all
     wait
+    [ "$tune" = no ] || rm -f "$XDG_CACHE_HOME"/wherry/tun*.txt
 fi
 pass=measure
+tune_all
 for device in $devices; do
     [ "$roof" = yes ] || break
     say "roof $device"
@@ -276,6 +324,10 @@ measure_all
 rm -rf "$out/first"
 say "results"
 shopt -s nullglob
+tunings=("$out"/tune-*.json)
+if [ ${#tunings[@]} -gt 0 ]; then
+    "$build/wherry" report "${tunings[@]}" -o "$out/tune.html" || failed="$failed tune.html"
+fi
 records=("$out"/roof-*.json "$out"/bench-*.json "$out"/layer-*.json)
 if [ ${#records[@]} -gt 0 ]; then
     "$build/wherry" report "${records[@]}" -o "$out/index.html" || failed="$failed report"

@@ -243,7 +243,7 @@ const size_t commands_count = sizeof commands / sizeof *commands;
 
 /* ---- the options ---- */
 
-enum option_kind { FLAG, TEXT, CHOICE, COUNT, SIZE, SECONDS, NUMBER, LENGTHS };
+enum option_kind { FLAG, TEXT, CHOICE, PLAN, COUNT, SIZE, SECONDS, NUMBER, LENGTHS };
 
 struct option {
     const char *name;
@@ -266,8 +266,12 @@ static const struct option option_table[] = {
     {"device", 'd', SESSIONS | PIECES | ROOF, TEXT, AT(device), "NAME", 0, 0,
      "id (see wherry devices), UUID, or a part of one device's name, as in opencl:h200; default: the first GPU, else "
      "the first CPU driver, else the reference"},
-    {"plan", 'p', EMBED | DEMO, CHOICE, AT(plan), PLAN_CHOICES, 0, 0, "fusion plan (default flash)"},
-    {"plan", 'p', ANALYZE | BENCH | VERIFY | LAYER | TUNE, CHOICE, AT(plan), PLAN_CHOICES "|all", 0, 0,
+    {"plan", 'p', EMBED | DEMO, PLAN, AT(plan), PLAN_CHOICES, 0, 0,
+     "fusion plan (default flash), or flash with what wherry tune chose, from a file of its (as --tuning FILE)"},
+    {"plan", 'p', BENCH | VERIFY | (LAYER & ~TUNES), PLAN, AT(plan), PLAN_CHOICES "|all", 0, 0,
+     "fusion plan, or all of them (default flash), or flash with what wherry tune chose, from a file of its (as "
+     "--tuning FILE)"},
+    {"plan", 'p', ANALYZE | TUNES, CHOICE, AT(plan), PLAN_CHOICES "|all", 0, 0,
      "fusion plan, or all of them (default flash)"},
     {"dtype", 't', EMBED | BENCH | BENCH_LAYER | PIECES | TUNES | DEMO | ANALYZE, CHOICE, AT(dtype), "f32|f16", 0, 0,
      "storage type; sums are in f32 (default: f16 on a GPU that stores it, else f32; analyze: f16)"},
@@ -575,6 +579,15 @@ static bool parse_choice(const struct option *o, const char *text, int *out)
     return false;
 }
 
+/* A name of a plan, or a file: what has a '/' or a '.' in it. */
+static bool parse_plan(const struct option *o, const char *text, struct options *out)
+{
+    if (!strpbrk(text, "/.")) return parse_choice(o, text, &out->plan);
+    out->plan = 0;
+    out->tuning = text;
+    return true;
+}
+
 static bool parse_real(const struct option *o, const char *text, double *out)
 {
     char *end;
@@ -602,6 +615,8 @@ static bool option_set(const struct option *o, const char *text, struct options 
         return true;
     case CHOICE:
         return parse_choice(o, text, member);
+    case PLAN:
+        return parse_plan(o, text, out);
     case SIZE:
         return parse_size(o, text, member);
     case SECONDS:
@@ -674,7 +689,7 @@ bool options_parse(const struct command *command, int argc, char **argv, struct 
         }
         if (o->kind != FLAG && !value) {
             if (n + 1 == argc) {
-                complain(0, "--%s needs a value: %s", o->name, o->values);
+                complain(0, "--%s needs a value: %s%s", o->name, o->values, o->kind == PLAN ? "|FILE" : "");
                 return false;
             }
             value = argv[++n];
@@ -708,7 +723,9 @@ static void print_option(const struct option *o, struct output *out)
     char left[160];
     int length = o->letter ? snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name)
                            : snprintf(left, sizeof left, "      --%s", o->name);
-    if (o->values) length += snprintf(left + length, sizeof left - (size_t)length, " %s", o->values);
+    if (o->values)
+        length +=
+            snprintf(left + length, sizeof left - (size_t)length, " %s%s", o->values, o->kind == PLAN ? "|FILE" : "");
     if (length + 2 > INDENT)
         output_format(out, "%s\n%*s", left, INDENT, "");
     else

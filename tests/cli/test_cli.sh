@@ -31,6 +31,7 @@ expect 2 '--replays is an option of wherry verify' "$wherry" embed --replays 3
 expect 2 '--model needs a value' "$wherry" embed --model
 expect 2 '--quiet takes no value' "$wherry" embed --quiet=yes
 expect 2 'must be one of: flash paper unfused' "$wherry" embed --plan all
+expect 2 'must be one of: flash paper unfused' "$wherry" embed --plan FILE
 expect 2 'must be one of: f32 f16' "$wherry" embed --dtype=f64
 expect 2 'must be a whole number from 2' "$wherry" embed --max-tokens 1
 expect 2 'must be a whole number' "$wherry" embed --max-tokens 12x
