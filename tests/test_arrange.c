@@ -135,7 +135,10 @@ static void check_exhaustive(const wherry_layouts_chosen *c)
     }
     for (size_t o = 0; o < c->n_operators; o++) {
         double best = INFINITY;
-        for (size_t t = 0; t < c->operators[o].n_times; t++) best = fmin(best, c->operators[o].times[t].seconds);
+        for (size_t t = 0; t < c->operators[o].n_times; t++) {
+            if (!isfinite(c->operators[o].times[t].seconds)) fail_msg("%s was not measured", c->operators[o].name);
+            best = fmin(best, c->operators[o].times[t].seconds);
+        }
         bests += best;
     }
     assert_int_equal(n, c->combinations);

@@ -13,6 +13,7 @@ enum { ARRANGE_ROUNDS = 61, ARRANGE_PLACES = 256, ARRANGE_UNITS = 16, ARRANGE_OP
 /* Times of a unit in the step; of one group, whatever the number of layers. */
 struct unit_time {
     bool known;
+    double reference; /* what the other run took that this one took turns with */
     double seconds, low, high;
 };
 

@@ -11,7 +11,8 @@
 
 enum { ROUNDS = 25, CONTESTANTS = 4 };
 
-static const double warm_seconds = 0.25;
+/* A GPU that idled for a while, because the host compared something, takes most of a second to be as fast as it can. */
+static const double warm_gpu_seconds = 1, warm_cpu_seconds = 0.1;
 
 /* ---- a session that runs ---- */
 
@@ -69,11 +70,11 @@ static bool run_timed(struct runner *r, uint32_t round, struct error *e)
 /* Drift within a round hits all alike: who is first changes. */
 static bool take_turns(struct runner *const of[], int n, bool host, struct error *e)
 {
-    double seconds;
+    double seconds, warm = of[0]->session->device_limits.cpu ? warm_cpu_seconds : warm_gpu_seconds;
     uint64_t start = clock_ns();
     do {
         for (int i = 0; i < n; i++) TRY(run_plain(of[i], &seconds, e));
-    } while ((double)(clock_ns() - start) * 1e-9 < warm_seconds);
+    } while ((double)(clock_ns() - start) * 1e-9 < warm);
     for (uint32_t round = 0; host && round < of[0]->rounds; round++)
         for (int i = 0; i < n; i++) {
             struct runner *r = of[((uint32_t)i + round) % (uint32_t)n];
@@ -164,17 +165,37 @@ struct stepping {
     struct arrange_counts *counts;
     struct runner reference;
     struct results expected;
-    double first; /* seconds of the reference beside the first session: times are as they would have been then */
+    double *references; /* seconds of the reference, beside each session */
+    size_t n_references;
 };
 
-static void take_time(struct stepping *st, const struct stepped *m, bool tuned)
+static void take_time(struct space *s, const struct stepped *m, bool tuned)
 {
-    struct space *s = st->space;
     for (int u = 0; u < s->n_units; u++) {
         struct unit_time *time = tuned ? &s->units[u].tuned : &s->units[u].usual;
-        if (s->units[u].key != m->unit || time->known) continue;
-        double scale = m->reference > 0 && st->first > 0 ? st->first / m->reference : 1;
-        *time = (struct unit_time){true, m->time.median * scale, m->time.ci_low * scale, m->time.ci_high * scale};
+        if (s->units[u].key == m->unit && !time->known)
+            *time = (struct unit_time){true, m->reference, m->time.median, m->time.ci_low, m->time.ci_high};
+    }
+}
+
+static void scale_time(struct unit_time *time, double reference)
+{
+    double scale = time->known && time->reference > 0 ? reference / time->reference : 1;
+    time->seconds *= scale;
+    time->low *= scale;
+    time->high *= scale;
+}
+
+/* Times as they would have been beside a run of the reference that took what most of its runs did. */
+static void scale_times(struct stepping *st)
+{
+    struct space *s = st->space;
+    if (!st->n_references) return;
+    samples_sort(st->references, st->n_references);
+    double usual = samples_quantile(st->references, st->n_references, 0.5);
+    for (int u = 0; u < s->n_units; u++) {
+        scale_time(&s->units[u].usual, usual);
+        scale_time(&s->units[u].tuned, usual);
     }
 }
 
@@ -299,12 +320,12 @@ static bool step_session(struct stepping *st, const struct arrangement *a, struc
     st->tune->done++;
     whole = tune_log_step(&st->tune->log, hash, 0);
     if (whole && whole->wrong) st->counts->wrong++;
-    if (!(st->first > 0) && whole) st->first = whole->reference;
+    if (whole && !whole->wrong) st->references[st->n_references++] = whole->reference;
     for (int g = 0; whole && g < planned->n_groups; g++) {
         int u = space_unit(s, planned, g, e);
         if (u < 0) continue;
         const struct stepped *m = tune_log_step(&st->tune->log, hash, s->units[u].key);
-        if (m && !whole->wrong) take_time(st, m, tuned);
+        if (m && !whole->wrong) take_time(s, m, tuned);
     }
     return true;
 }
@@ -347,10 +368,13 @@ static bool step_arrangement(struct stepping *st, const struct arrangement *a, s
 bool arrange_measure(struct space *s, struct tune *t, struct arrange_counts *counts, struct error *e)
 {
     struct stepping st = {.space = s, .tune = t, .counts = counts};
-    bool ok = true;
+    st.references = host_alloc(&s->context->host, 2 * s->n_arrangements, sizeof *st.references, e);
+    bool ok = st.references != NULL;
     for (size_t a = 0; ok && a < s->n_arrangements; a++)
         if (s->arrangements[a].cover) ok = step_arrangement(&st, &s->arrangements[a], e);
+    if (ok) scale_times(&st);
     runner_close(s, &st.reference);
+    host_free(&s->context->host, st.references);
     host_free(&s->context->host, st.expected.values);
     return ok;
 }

@@ -367,10 +367,16 @@ static bool make_calls(struct wherry_session *s, struct error *e)
 static bool make_graph_with(struct wherry_session *s, const char *layouts, struct graph_options *options,
                             struct error *e)
 {
-    TRY(orders_read(layouts, options, e) && graph_create(&s->context->host, options, &s->graph, e));
+    TRY(orders_read(layouts, options, e));
+    if (options->channels && strcmp(s->plan->name, "flash"))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "layouts: active=ubj is for the plan \"flash\": no kernel of the plan \"%s\" sums rows of tokens",
+                    s->plan->name);
+    TRY(graph_create(&s->context->host, options, &s->graph, e));
     s->turned = options->turned;
     s->copied = options->copied;
     s->heads_whole = options->heads_whole;
+    s->channels = options->channels;
     return true;
 }
 
