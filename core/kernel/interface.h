@@ -73,7 +73,7 @@
 #define CONST_THREAD_N 31
 #define CONST_ALIGNED 32 /* 1: every row of every operand starts on 16 bytes, so that 16-byte accesses are allowed */
 #define CONST_FORM 33    /* gemm: GEMM_*; roof_*: ROOF_* (kernel/roof.h) */
-#define CONST_M 34       /* rows of the output that are the model's (RUNTIME_N and _K, scatter, transpose), 0: of ROWS */
+#define CONST_M 34       /* rows of the output that are a size of the model, 0: of ROWS */
 #define CONST_DROPOUT 35 /* threshold: an element is dropped when its 16 random bits are below it; 0: none */
 #define CONST_DERIVATIVE                                                                                               \
     36 /* ACTIVATION_*: multiply by its derivative at SLOT_SAVED: what went into the activation; for                   \
