@@ -704,63 +704,6 @@ static void test_channels_outside(void **state)
     assert_int_equal(found, sizeof products / sizeof *products);
 }
 
-static void test_orders_as_text(void **state)
-{
-    (void)state;
-    char text[ORDERS_TEXT], all[ORDERS_TEXT] = "";
-    struct error e = {0};
-    struct graph_options options = {0};
-    uint32_t sum = 0;
-    assert_true(orders_read(NULL, &options, &e) && options.turned == 0 && !options.heads_whole);
-    for (int w = 0; w < ORDERS; w++) {
-        assert_true(orders_read(orders[w].text, &options, &e));
-        assert_int_equal(options.turned, WEIGHT_BIT(orders[w].weight));
-        orders_text(options.turned, options.copied, options.heads_whole, options.channels, text);
-        assert_string_equal(text, orders[w].text);
-        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", w ? "," : "", orders[w].text);
-        sum |= options.turned;
-    }
-    assert_true(orders_read(all, &options, &e) && options.turned == sum && !options.heads_whole);
-    orders_text(sum, 0, false, false, text);
-    assert_string_equal(text, all);
-    assert_true(orders_read("w_qkv=ihqp,w_lin1=iu,qkv=bjhqp", &options, &e) && options.heads_whole);
-    orders_text(options.turned, 0, true, false, text);
-    assert_string_equal(text, "qkv=bjhqp,w_qkv=ihqp,w_lin1=iu");
-    orders_text(sum, 0, true, false, text);
-    assert_true(orders_read(text, &options, &e) && options.heads_whole && options.turned == sum && !options.copied);
-    orders_text(sum, sum, true, false, text); /* the longest */
-    assert_true(orders_read(text, &options, &e) && options.heads_whole && options.turned == sum);
-    assert_int_equal(options.copied, sum);
-    assert_true(orders_read("active=ubj,w_lin2=ui", &options, &e) && options.channels && !options.heads_whole);
-    orders_text(options.turned, 0, false, true, text);
-    assert_string_equal(text, "w_lin2=ui,active=ubj");
-    static const char *const bad[] = {"w_qkv=pqhi",
-                                      "w_qkv=hqpi",
-                                      "qkv=bjhqp,w_qkv=qhpi",
-                                      "qkv=jbqhp",
-                                      "qkv=bjqph",
-                                      "active=ubj,w_lin2=iu",
-                                      "active=ubj",
-                                      "active=jbu",
-                                      "w_lin1=iu,w_lin2=ui,active=ubj",
-                                      "w_lin1=ui+iu,w_lin2=ui,active=ubj",
-                                      "active=bju+ubj",
-                                      "w_lin1=ui+ui",
-                                      "w_lin1=ui+",
-                                      "w_lin1=+ui",
-                                      "w_lin1=ui+iu+ui",
-                                      "qkv=bjqhp+bjhqp",
-                                      "w_qkv=qhpi+hqpi",
-                                      "w_qkv=qhpi+ihqp",
-                                      "w_qkv=hqpi+ihqp",
-                                      "qkv=bjhqp,w_qkv=qhpi+iqhp"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        e = (struct error){0};
-        assert_false(orders_read(bad[i], &options, &e));
-        assert_int_equal(e.status, WHERRY_STATUS_INVALID_ARGUMENT);
-    }
-}
-
 /* The einsum of attention scores and of a product, on numbers small enough to do by hand. */
 static void test_references(void **state)
 {
@@ -906,7 +849,6 @@ int main(void)
         cmocka_unit_test(test_operand_sums_of_turned),
         cmocka_unit_test(test_whole_heads),
         cmocka_unit_test(test_channels_outside),
-        cmocka_unit_test(test_orders_as_text),
         cmocka_unit_test(test_references),
         cmocka_unit_test(test_bad_configs),
         cmocka_unit_test(test_shared_memory),

@@ -1,5 +1,5 @@
-/* Weights that lie in both orders while training: who reads which, when the copy is made and how long it is kept, and
- * what is refused. No device. */
+/* Orders of tensors as text; weights that lie in both orders while training: who reads which, when the copy is made and
+ * how long it is kept, and what is refused. No device. */
 #include "graph/graph.h"
 #include "kernel/interface.h"
 #include "plan/memory.h"
@@ -204,12 +204,99 @@ static void test_refused(void **state)
     }
 }
 
+/* ---- as text ---- */
+
+static const struct {
+    enum weight weight;
+    const char *text;
+} weights[] = {
+    {WEIGHT_QKV, "w_qkv=iqhp"}, {WEIGHT_OUT, "w_out=hpi"},      {WEIGHT_LIN1, "w_lin1=iu"},
+    {WEIGHT_LIN2, "w_lin2=ui"}, {WEIGHT_POOLER, "w_pooler=io"},
+};
+enum { WEIGHTS = sizeof weights / sizeof *weights };
+
+static void test_orders_as_text(void **state)
+{
+    (void)state;
+    char text[ORDERS_TEXT], all[ORDERS_TEXT] = "";
+    struct error e = {0};
+    struct graph_options options = {0};
+    uint32_t sum = 0;
+    assert_true(orders_read(NULL, &options, &e) && options.turned == 0 && !options.heads_whole);
+    for (int w = 0; w < WEIGHTS; w++) {
+        assert_true(orders_read(weights[w].text, &options, &e));
+        assert_int_equal(options.turned, WEIGHT_BIT(weights[w].weight));
+        orders_text(options.turned, options.copied, options.heads_whole, options.channels, text);
+        assert_string_equal(text, weights[w].text);
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", w ? "," : "", weights[w].text);
+        sum |= options.turned;
+    }
+    assert_true(orders_read(all, &options, &e) && options.turned == sum && !options.heads_whole);
+    orders_text(sum, 0, false, false, text);
+    assert_string_equal(text, all);
+    assert_true(orders_read("w_qkv=ihqp,w_lin1=iu,qkv=bjhqp", &options, &e) && options.heads_whole);
+    orders_text(options.turned, 0, true, false, text);
+    assert_string_equal(text, "qkv=bjhqp,w_qkv=ihqp,w_lin1=iu");
+    orders_text(sum, 0, true, false, text);
+    assert_true(orders_read(text, &options, &e) && options.heads_whole && options.turned == sum && !options.copied);
+    orders_text(sum, sum, true, false, text); /* the longest */
+    assert_true(orders_read(text, &options, &e) && options.heads_whole && options.turned == sum);
+    assert_int_equal(options.copied, sum);
+    assert_true(orders_read("active=ubj,w_lin2=ui", &options, &e) && options.channels && !options.heads_whole);
+    orders_text(options.turned, 0, false, true, text);
+    assert_string_equal(text, "w_lin2=ui,active=ubj");
+    static const char *const bad[] = {"w_qkv=pqhi",
+                                      "w_qkv=hqpi",
+                                      "qkv=bjhqp,w_qkv=qhpi",
+                                      "qkv=jbqhp",
+                                      "qkv=bjqph",
+                                      "active=ubj,w_lin2=iu",
+                                      "active=ubj",
+                                      "active=jbu",
+                                      "w_lin1=iu,w_lin2=ui,active=ubj",
+                                      "w_lin1=ui+iu,w_lin2=ui,active=ubj",
+                                      "active=bju+ubj",
+                                      "w_lin1=ui+ui",
+                                      "w_lin1=ui+",
+                                      "w_lin1=+ui",
+                                      "w_lin1=ui+iu+ui",
+                                      "qkv=bjqhp+bjhqp",
+                                      "w_qkv=qhpi+hqpi",
+                                      "w_qkv=qhpi+ihqp",
+                                      "w_qkv=hqpi+ihqp",
+                                      "qkv=bjhqp,w_qkv=qhpi+iqhp"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        e = (struct error){0};
+        assert_false(orders_read(bad[i], &options, &e));
+        assert_int_equal(e.status, WHERRY_STATUS_INVALID_ARGUMENT);
+    }
+}
+
+/* Each order of each tensor is one that is read, by itself or with what it needs. */
+static void test_orders_of(void **state)
+{
+    (void)state;
+    char name[ORDER_TEXT], list[ORDERS_MOST][ORDER_TEXT], text[ORDERS_TEXT];
+    struct graph_options options;
+    struct error e;
+    int tensors = 0, all = 0, n;
+    for (size_t i = 0; (n = orders_of(i, name, list)) > 0; i++, tensors++)
+        for (int k = 0; k < n; k++, all++) {
+            bool whole =
+                !strcmp(name, "w_qkv") && list[k][0] != 'q' && strcmp(list[k], "iqhp") && strcmp(list[k], "iqhp+qhpi");
+            snprintf(text, sizeof text, "%s=%s%s%s", name, list[k], whole ? ",qkv=bjhqp" : "",
+                     !strcmp(list[k], "ubj") ? ",w_lin2=ui" : "");
+            if (!orders_read(text, &options, &e)) fail_msg("%s: %s", text, e.text);
+        }
+    assert_int_equal(tensors, 7);
+    assert_int_equal(all, 2 + 8 + 4 * 4 + 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_who_reads_which),
-        cmocka_unit_test(test_life),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_who_reads_which), cmocka_unit_test(test_life),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_orders_as_text),  cmocka_unit_test(test_orders_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
