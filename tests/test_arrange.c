@@ -1,5 +1,6 @@
 /* The choice of orders as a whole: measured, stopped and gone on with, chosen, run, verified; what sessions make of the
- * file, and of one that is not theirs. On every device, one small layer in training. */
+ * file, and of one that is not theirs. On every device, one small layer in training; where OpenCL's kernels are
+ * compiled for a CPU, which takes its time, an encode. */
 #include "base/platform.h"
 #include "runtime/arrange.h"
 #include "support.h"
@@ -24,9 +25,10 @@ static size_t n_devices;
         if (status_) fail_msg("%s: %s: %s", #call, wherry_status_name(status_), wherry_last_error(context));           \
     } while (0)
 
-static const wherry_training_desc training = {.struct_size = sizeof training, .dropout = 0.1f, .stack = true};
+static const wherry_training_desc training_desc = {.struct_size = sizeof training_desc, .dropout = 0.1f, .stack = true};
 
 struct setup {
+    const wherry_training_desc *training;
     wherry_device *device;
     wherry_model *model;
     wherry_batch batch;
@@ -46,6 +48,7 @@ static void setup_open(struct setup *s, const char *device)
     memset(s, 0, sizeof *s);
     s->batch = support_batch(lengths, VOCABULARY, 2, 3);
     EXPECT_OK(wherry_device_open(context, device, &s->device));
+    if (strncmp(device, "opencl", 6) || support_is_gpu(context, device)) s->training = &training_desc;
     EXPECT_OK(wherry_model_create_random(context, &config, 3, &s->model));
 }
 
@@ -56,14 +59,14 @@ static void setup_close(struct setup *s)
     support_batch_free(&s->batch);
 }
 
-static wherry_session_desc session_of(void)
+static wherry_session_desc session_of(const struct setup *s)
 {
     return (wherry_session_desc){.struct_size = sizeof(wherry_session_desc),
                                  .max_tokens = TOKENS,
                                  .max_sequences = SEQUENCES,
                                  .max_length = LENGTH,
                                  .dtype = WHERRY_DTYPE_F32,
-                                 .training = &training};
+                                 .training = s->training};
 }
 
 static void path_of(const struct setup *s, const char *kind, char path[TUNING_PATH])
@@ -94,7 +97,8 @@ static bool take(const wherry_tune_result *r, void *user)
     w->results++;
     for (uint32_t n = 0; n < r->measured; n++) {
         assert_true(*r->candidates[n].sizes);
-        assert_int_equal(r->candidates[n].verdict, WHERRY_TUNE_RIGHT);
+        if (r->candidates[n].verdict != WHERRY_TUNE_RIGHT)
+            fail_msg("%s, %s: %s", r->group, r->candidates[n].sizes, r->candidates[n].reason);
         assert_true(r->candidates[n].time.median > 0 && r->candidates[n].usual.median > 0);
     }
     return true;
@@ -103,7 +107,7 @@ static bool take(const wherry_tune_result *r, void *user)
 static wherry_status tune(struct setup *s, size_t stop, struct watching *w, wherry_layouts_chosen *out)
 {
     const wherry_tune_desc desc = {.struct_size = sizeof desc, .candidates = 1, .rounds = 1};
-    const wherry_session_desc session = session_of();
+    const wherry_session_desc session = session_of(s);
     wherry_tune_summary summary = {.struct_size = sizeof summary};
     *out = (wherry_layouts_chosen){.struct_size = sizeof *out};
     *w = (struct watching){.left = stop};
@@ -122,7 +126,7 @@ static double seconds_of(const wherry_layout_operator *of, const uint32_t *order
 }
 
 /* Every combination of orders by what was measured: none is shorter than the path, and one is as short. */
-static void check_exhaustive(const wherry_layouts_chosen *c)
+static void check_exhaustive(const wherry_layouts_chosen *c, bool training)
 {
     uint32_t orders[WHERRY_LAYOUT_TENSORS] = {0};
     double least = INFINITY, bests = 0;
@@ -145,7 +149,7 @@ static void check_exhaustive(const wherry_layouts_chosen *c)
     assert_true(fabs(c->path - least) <= 1e-9 * least);
     assert_true(fabs(c->best_sum - bests) <= 1e-9 * bests);
     assert_true(c->best_sum <= c->path * (1 + 1e-9));
-    assert_true(c->forward_first >= c->path * (1 - 1e-9) && c->backward_first >= c->path * (1 - 1e-9));
+    if (training) assert_true(fmin(c->forward_first, c->backward_first) >= c->path * (1 - 1e-9));
     assert_true(c->random_n > 0 && c->random_p05 <= c->random_median && c->random_median <= c->random_p95);
 }
 
@@ -160,7 +164,7 @@ static bool no_failure(const wherry_verify_result *result, void *user)
 /* What a session without layouts of its own makes of the file; NULL: of the usual one. */
 static void check_session(struct setup *s, const char *file, const char *layouts, const char *note, bool verify)
 {
-    wherry_session_desc desc = session_of();
+    wherry_session_desc desc = session_of(s);
     wherry_session *session;
     wherry_session_plan plan = {.struct_size = sizeof plan};
     desc.tuning = file;
@@ -201,7 +205,7 @@ static void check_flow(struct setup *s, wherry_layouts_chosen *chosen)
     assert_int_equal(chosen->wrong, 0);
     assert_int_equal(w.steps, chosen->measured);
     assert_true(chosen->possible > 1 && chosen->possible <= chosen->combinations);
-    check_exhaustive(chosen);
+    check_exhaustive(chosen, s->training);
     EXPECT_OK(tune(s, 0, &w, &again));
     assert_int_equal(again.known, again.measured); /* nothing is measured twice */
     assert_int_equal(again.measured, chosen->measured);
@@ -219,7 +223,7 @@ static void write_layouts(struct setup *s, const char *layouts, const char *path
     struct tuning tuning = {0};
     struct arranged entry = {.usual = 2, .best = 1};
     struct error e;
-    wherry_session_desc desc = session_of();
+    wherry_session_desc desc = session_of(s);
     wherry_session *session;
     desc.layouts = desc.tuning = "";
     EXPECT_OK(wherry_session_create(context, s->device, s->model, &desc, &session));
@@ -279,8 +283,8 @@ static void test_arguments(void **state)
     struct setup s;
     wherry_tune_summary summary = {.struct_size = sizeof summary};
     wherry_layouts_chosen out = {.struct_size = sizeof out};
-    wherry_session_desc session = session_of();
     setup_open(&s, *state);
+    wherry_session_desc session = session_of(&s);
     session.layouts = "w_lin1=iu";
     assert_int_equal(
         wherry_tune_layouts(context, s.device, s.model, &session, &s.batch, NULL, NULL, NULL, NULL, &summary, &out),

@@ -276,8 +276,6 @@ static bool decide(struct arranging *a, const struct arrangement *chosen, struct
                  "the model's orders are the best by the sum of the operators: a run "
                  "takes %.4g us with tuned sizes, %.4g with the table's",
                  1e6 * of[1].host.median, 1e6 * of[0].host.median);
-    if (kept == &of[0])
-        for (int u = 0; u < a->space.n_units; u++) a->space.units[u].tuned.known = false;
     snprintf(entry.kind, sizeof entry.kind, "%s", a->space.kind);
     snprintf(entry.layouts, sizeof entry.layouts, "%s", kept->layouts);
     entry.usual = of[0].host.median;

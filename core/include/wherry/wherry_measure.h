@@ -250,8 +250,9 @@ typedef struct wherry_layout_tensor {
 typedef struct wherry_layout_time {
     uint32_t orders[WHERRY_LAYOUT_TENSORS]; /* [n_tensors of the operator]: an index of wherry_layout_tensor.orders */
     char kernels[256];                      /* "lin2_dx: gemm_wgmma, 128x256x64; ..." */
-    double seconds, low, high;              /* in the step, with the sizes that are kept; interval of the median */
-    bool tuned;                             /* these are not the static table's everywhere */
+    double seconds, low,
+        high;   /* in the step, with the table's sizes or those tuned, whichever is faster; median, interval */
+    bool tuned; /* some are those tuned */
     bool usual, best, chosen;
     uint64_t works[WHERRY_LAYOUT_WORKS];           /* of its groups, by the key of the first kernel call's result */
     uint32_t counts[WHERRY_LAYOUT_WORKS], n_works; /* how many groups are each */
