@@ -172,12 +172,18 @@ const struct command commands[] = {
      "those of its parameters and of a bias; bdrln, bias, dropout, residual and layernorm in\n"
      "one, which also keeps their sum. Times are as for wherry bench gemm.\n",
      "  wherry bench norm 65536x1024\n", bench_norm_command},
-    {"tune", TUNE, "", "measure which sizes of each kernel are the fastest here",
+    {"tune", TUNE, "", "measure which kernel sizes and orders of tensors are fastest",
      "Takes each distinct kernel call of the plan for such batches, lists the sizes that\n"
      "the kernel could have (tiles, parts, work-groups; at most 40 that the device can run\n"
      "and that a bound of bytes and flop does not rule out), compares each one's numbers\n"
      "with those of the usual sizes, and times it in turns with them. One that is better\n"
      "beyond doubt, by at least 1 %, is measured a second time, and then chosen.\n"
+     "\n"
+     "Then the orders of all tensors in memory (see --layouts) are chosen together: every\n"
+     "group is timed in the step with each, its results compared with those of the model's\n"
+     "orders, and the combination with the least sum taken, as a shortest path. It is kept\n"
+     "where a run with it is faster beyond doubt. --layouts names orders instead, and\n"
+     "--no-layouts leaves them alone.\n"
      "\n"
      "What was chosen is kept in the cache folder, under the device, its driver and the\n"
      "kernels' sources; every command and every session uses it from then on, for batches\n"

@@ -184,7 +184,8 @@ static void bests(const struct space *s, double *sum, double *transposed)
         for (size_t p = 1; p < op->points; p++)
             if (point_seconds(s, op, p, false) < point_seconds(s, op, best, false)) best = p;
         *sum += point_seconds(s, op, best, false);
-        for (int i = op->n_tensors - 1; i >= 0; i--) {
+        bool there = op->at[best] >= 0 && op->forms[op->at[best]].n; /* no copy wants no order */
+        for (int i = op->n_tensors - 1; there && i >= 0; i--) {
             wanted[op->tensors[i]][best % s->tensors[op->tensors[i]].count] = true;
             best /= s->tensors[op->tensors[i]].count;
         }

@@ -289,7 +289,7 @@ typedef struct wherry_layouts_chosen {
     double transposed; /* those, with transposed copies of weights where they do not fit; NAN: no price */
     double forward_first, backward_first; /* orders by one pass' operators alone, the other's as they must be then; 0 in
                                              inference */
-    double random_p05, random_median, random_p95; /* of possible combinations taken at random */
+    double random_p05, random_median, random_p95; /* of possible combinations taken at random, the table's sizes */
     uint32_t random_n;
 } wherry_layouts_chosen;
 
