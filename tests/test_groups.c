@@ -170,10 +170,12 @@ static bool usual(const struct shape *s, size_t plan, bool f16, bool train, bool
     return s->layers ? plan == 2 && f16 : plan != 2 && f16 == (plan == 0);
 }
 
-/* With the channels outside, in the only plan that has it: training everywhere, which has inference's kernels, too. */
+/* With the channels outside, in the only plan that has it: training everywhere, which has inference's kernels, too; on
+ * CPU drivers of one layer. */
 static bool usual_channels(const struct shape *s, size_t plan, bool f16, bool train, bool gpu, bool slow, bool few)
 {
-    return plan == 0 && (gpu || train) && usual(s, plan, f16, gpu ? train : s->train, gpu, slow, few);
+    return plan == 0 && (gpu || (train && (few || s->layers < 2))) &&
+           usual(s, plan, f16, gpu ? train : s->train, gpu, slow, few);
 }
 
 /* With weights transposed or in both orders: combinations that are there without, so that on CPU drivers products alone
@@ -185,7 +187,7 @@ static bool usual_turned(const struct shape *s, size_t layout, size_t plan, bool
     if (layout == CHANNELS) return usual_channels(s, plan, f16, train, gpu, slow, few);
     if (!usual(s, plan, f16, train, gpu, slow, few)) return false;
     if (few && layout != COPIED) return false;
-    if (layout >= COPIED) return (s->train || gpu) && train && plan == layout - COPIED;
+    if (layout >= COPIED) return (gpu || (s->train && s->layers < 2)) && train && plan == layout - COPIED;
     if (layout > ALL_TURNED) return s->train && s->layers < 2 && train && plan == 0;
     if (gpu) return train ? plan != 1 : plan == 0;
     return train && (plan % 2 != 0) == (s->layers > 1);

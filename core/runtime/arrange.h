@@ -23,7 +23,6 @@ struct unit {
     uint64_t work;                 /* tuning_hash of its first call's */
     int where;                     /* the arrangement that it is measured in */
     struct unit_time usual, tuned; /* with the table's sizes, and with those that were tuned */
-    bool wrong;                    /* not to be used: the session that it was in gave other numbers, or failed */
     char kernels[2][128];          /* usual, tuned */
 };
 
@@ -82,8 +81,10 @@ bool space_session(const struct space *s, const char *layouts, bool tuned, bool 
                    struct error *e);
 /* The unit that a group of a session with the table's sizes is, -1: of none that is known. */
 int space_unit(const struct space *s, struct wherry_session *session, int group, struct error *e);
-/* Seconds of an operator in this form; INFINITY: it has a unit that is wrong or was not measured. `usual`: with the
- * table's sizes, else with those that are faster. */
+/* What a group of a session runs: kernels and sizes. */
+void space_kernels(const struct wherry_session *session, int group, char text[128]);
+/* Seconds of an operator in this form; INFINITY: it has a unit of a session that was wrong, or failed. `usual`: with
+ * the table's sizes, else with those that are faster. */
 double form_seconds(const struct space *s, const struct form *form, bool usual);
 
 /* Times every unit that some arrangement needs. */

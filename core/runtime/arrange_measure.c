@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/platform.h"
-#include "plan/traffic.h"
 #include "runtime/arrange.h"
 #include "runtime/statistics.h"
 
@@ -199,8 +198,8 @@ static void scale_times(struct stepping *st)
     }
 }
 
-/* The units of a session, each the mean of its groups, round by round. `session`: planned like the runner's, with the
- * table's sizes, by which units are known. */
+/* The units of a session, each the mean of its groups, round by round. `planned`: the same with the table's sizes, by
+ * which units are known. */
 static bool units_of_runner(struct stepping *st, struct wherry_session *planned, struct runner *r, uint64_t hash,
                             double reference, struct error *e)
 {
@@ -238,13 +237,6 @@ static bool units_of_runner(struct stepping *st, struct wherry_session *planned,
     return ok;
 }
 
-/* Errors that say something about these orders alone. */
-static bool harmless(const struct error *e)
-{
-    return e->status != WHERRY_STATUS_DEVICE_LOST && e->status != WHERRY_STATUS_CANCELLED &&
-           e->status != WHERRY_STATUS_OUT_OF_HOST_MEMORY && e->status != WHERRY_STATUS_IO;
-}
-
 static bool open_reference(struct stepping *st, struct error *e)
 {
     if (st->reference.session) return true;
@@ -261,13 +253,6 @@ static bool check_results(struct stepping *st, struct runner *r, char wrong[160]
     return ok;
 }
 
-static void copy_text(char to[160], const char *from)
-{
-    snprintf(to, 160, "%s", from);
-    for (; *to; to++)
-        if ((unsigned char)*to < ' ') *to = ' ';
-}
-
 /* Runs it; the log has its units afterwards, or that it is wrong. */
 static bool run_session(struct stepping *st, struct wherry_session *planned, const char *layouts, bool tuned,
                         uint64_t hash, struct error *e)
@@ -279,10 +264,10 @@ static bool run_session(struct stepping *st, struct wherry_session *planned, con
     bool ran = same || (runner_open(st->space, st->tune, layouts, tuned, ROUNDS, &other, e) &&
                         check_results(st, &other, wrong, e));
     if (ran && !*wrong) ran = take_turns(turns, same ? 1 : 2, false, e);
-    bool ok = ran || harmless(e);
+    bool ok = ran || tune_harmless(e);
     if (ok && (!ran || *wrong)) {
         struct stepped failed = {.session = hash, .wrong = true};
-        copy_text(failed.text, ran ? wrong : e->text);
+        tune_text(failed.text, ran ? wrong : e->text);
         host_log(&st->space->context->host, WHERRY_LOG_WARNING, "layouts %s: %s", layouts, failed.text);
         ok = tune_log_add_steps(&st->tune->log, &failed, 1, e);
     } else if (ok) {
@@ -330,25 +315,16 @@ static bool step_session(struct stepping *st, const struct arrangement *a, struc
     return true;
 }
 
+/* Whether something was tuned in a session of these orders; then its units get the names of what runs. */
 static bool has_tuned(const struct space *s, struct wherry_session *planned, const char *layouts, bool *out,
                       struct error *e)
 {
     struct wherry_session *tuned = NULL;
     TRY(space_session(s, layouts, true, false, &tuned, e));
     *out = session_hash(tuned, layouts) != session_hash(planned, layouts);
-    for (int i = 0; *out && i < s->n_units; i++) { /* their names, for who reads the choice */
-        for (int g = 0; g < tuned->n_groups && g < planned->n_groups; g++) {
-            if (space_unit(s, planned, g, e) != i) continue;
-            char text[128] = "", variant[64];
-            size_t at = 0;
-            for (int c = 0; c < tuned->n_calls && at < sizeof text; c++) {
-                if (tuned->call_groups[c] != g) continue;
-                call_variant(&tuned->calls[c], variant);
-                at += (size_t)snprintf(text + at, sizeof text - at, "%s%s %s", at ? ", " : "", tuned->calls[c].kernel,
-                                       variant);
-            }
-            snprintf(s->units[i].kernels[1], sizeof s->units[i].kernels[1], "%s", text);
-        }
+    for (int g = 0; *out && g < tuned->n_groups && g < planned->n_groups; g++) {
+        int u = space_unit(s, planned, g, e);
+        if (u >= 0) space_kernels(tuned, g, s->units[u].kernels[1]);
     }
     wherry_session_destroy(tuned);
     return true;

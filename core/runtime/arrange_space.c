@@ -26,7 +26,7 @@ bool space_session(const struct space *s, const char *layouts, bool tuned, bool 
 
 /* ---- units ---- */
 
-static void describe_group(const struct wherry_session *session, int group, char text[128])
+void space_kernels(const struct wherry_session *session, int group, char text[128])
 {
     char variant[64];
     size_t at = 0;
@@ -57,7 +57,7 @@ static bool unit_of(struct wherry_session *session, int group, struct unit *out,
     }
     out->key = tuning_hash(text);
     snprintf(out->group, sizeof out->group, "%s", session->groups[group].row->name);
-    describe_group(session, group, out->kernels[0]);
+    space_kernels(session, group, out->kernels[0]);
     return true;
 }
 
@@ -434,7 +434,7 @@ double form_seconds(const struct space *s, const struct form *form, bool usual)
     double sum = 0;
     for (int i = 0; i < form->n; i++) {
         const struct unit *unit = &s->units[form->of[i].unit];
-        if (unit->wrong || !unit->usual.known) return INFINITY;
+        if (!unit->usual.known) return INFINITY;
         double seconds = unit->usual.seconds;
         if (!usual && unit->tuned.known && unit->tuned.seconds < seconds) seconds = unit->tuned.seconds;
         sum += form->of[i].count * seconds;

@@ -122,14 +122,13 @@ static bool make(struct contest *c, const struct choice *choice, struct trial *o
     return trial_make(&c->trials, forced, out, e);
 }
 
-/* Errors that say something about this candidate alone. */
-static bool harmless(const struct error *e)
+bool tune_harmless(const struct error *e)
 {
     return e->status != WHERRY_STATUS_DEVICE_LOST && e->status != WHERRY_STATUS_CANCELLED &&
            e->status != WHERRY_STATUS_OUT_OF_HOST_MEMORY && e->status != WHERRY_STATUS_IO;
 }
 
-static void copy_text(char to[160], const char *from)
+void tune_text(char to[160], const char *from)
 {
     snprintf(to, 160, "%s", from);
     for (; *to; to++)
@@ -146,10 +145,10 @@ static bool finish(struct tune *t, struct contest *c, int i, struct error *e)
 static bool judge(struct tune *t, struct contest *c, int i, bool ran, const char *wrong, struct error *e)
 {
     struct measured *m = &c->done[i];
-    if (!ran && !harmless(e)) return false;
+    if (!ran && !tune_harmless(e)) return false;
     if (ran && !*wrong) return true;
     m->verdict = ran ? WHERRY_TUNE_WRONG : WHERRY_TUNE_FAILED;
-    copy_text(m->text, ran ? wrong : e->text);
+    tune_text(m->text, ran ? wrong : e->text);
     return finish(t, c, i, e);
 }
 

@@ -91,6 +91,11 @@ bool tune_group_works(struct wherry_session *s, int group, char works[GROUP_MAX_
 bool tune_drop(struct tune *t, struct wherry_session *s, int group, struct error *e);
 bool tune_store(struct tune *t, struct error *e);
 
+/* Whether an error says something about what was tried alone, so that a tuning goes on. */
+bool tune_harmless(const struct error *e);
+/* A text as a line of the log can have it. */
+void tune_text(char to[160], const char *from);
+
 /* Everything but the file of chosen sizes: verifies and times `list` (the usual sizes not among them) for call `index`
  * of a group, the first one having the sizes `first` (NULL: the table's), and says which is the best: -1 for the usual
  * ones. */
