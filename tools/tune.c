@@ -18,7 +18,7 @@ struct tuning_tool {
     json_t *works; /* NULL: a table */
     json_t *plans;
     const char *plan;
-    struct tuned_work *tuned; /* of this plan, for its operators */
+    wherry_tune_result *tuned; /* of this plan, for its operators, with candidates of their own */
     size_t n_tuned;
     wherry_layouts_chosen chosen; /* of this plan, n_operators 0: orders were not chosen */
     double start;                 /* of this plan's measuring, when it was first heard of */
@@ -68,20 +68,20 @@ static json_t *result_json(const struct tuning_tool *t, const wherry_tune_result
 /* What the operators' distributions are made of. */
 static void keep_result(struct tuning_tool *t, const wherry_tune_result *r)
 {
-    struct tuned_work *work;
+    wherry_tune_result *work;
     t->tuned = need(realloc(t->tuned, (t->n_tuned + 1) * sizeof *t->tuned));
     work = &t->tuned[t->n_tuned++];
-    *work = (struct tuned_work){.result = *r};
-    work->result.candidates = NULL;
+    *work = *r;
+    work->candidates = NULL;
     if (!r->candidates || !r->measured) return;
     wherry_tune_candidate *copy = need(malloc(r->measured * sizeof *copy));
     memcpy(copy, r->candidates, r->measured * sizeof *copy);
-    work->result.candidates = copy;
+    work->candidates = copy;
 }
 
 static void forget_results(struct tuning_tool *t)
 {
-    for (size_t n = 0; n < t->n_tuned; n++) free((void *)t->tuned[n].result.candidates);
+    for (size_t n = 0; n < t->n_tuned; n++) free((void *)t->tuned[n].candidates);
     free(t->tuned);
     t->tuned = NULL;
     t->n_tuned = 0;

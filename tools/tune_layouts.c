@@ -38,15 +38,15 @@ json_t *candidates_json(const wherry_tune_result *result, double others)
     return list;
 }
 
-static const wherry_tune_result *result_of(const struct tuned_work *works, size_t n_works, uint64_t key)
+static const wherry_tune_result *result_of(const wherry_tune_result *works, size_t n_works, uint64_t key)
 {
     for (size_t n = 0; n < n_works; n++)
-        if (works[n].result.key == key) return &works[n].result;
+        if (works[n].key == key) return &works[n];
     return NULL;
 }
 
 /* Of all groups of an operator, alone; NAN: something was not measured. */
-static double alone_seconds(const wherry_layout_time *time, const struct tuned_work *works, size_t n_works, bool usual)
+static double alone_seconds(const wherry_layout_time *time, const wherry_tune_result *works, size_t n_works, bool usual)
 {
     double sum = 0;
     for (uint32_t w = 0; w < time->n_works; w++) {
@@ -58,7 +58,7 @@ static double alone_seconds(const wherry_layout_time *time, const struct tuned_w
 }
 
 /* Those of all its kernels, each with the table's sizes of the others. */
-static json_t *time_candidates(const wherry_layout_time *time, const struct tuned_work *works, size_t n_works)
+static json_t *time_candidates(const wherry_layout_time *time, const wherry_tune_result *works, size_t n_works)
 {
     json_t *list = need(json_array());
     double usual = alone_seconds(time, works, n_works, true);
@@ -72,7 +72,7 @@ static json_t *time_candidates(const wherry_layout_time *time, const struct tune
 }
 
 static json_t *time_json(const wherry_layouts_chosen *chosen, const wherry_layout_operator *of,
-                         const wherry_layout_time *time, const struct tuned_work *works, size_t n_works)
+                         const wherry_layout_time *time, const wherry_tune_result *works, size_t n_works)
 {
     json_t *orders = need(json_array());
     bool known = isfinite(time->seconds);
@@ -88,7 +88,7 @@ static json_t *time_json(const wherry_layouts_chosen *chosen, const wherry_layou
 }
 
 static json_t *operator_json(const wherry_layouts_chosen *chosen, const wherry_layout_operator *of,
-                             const struct tuned_work *works, size_t n_works)
+                             const wherry_tune_result *works, size_t n_works)
 {
     json_t *tensors = need(json_array()), *times = need(json_array());
     char letter[2] = {class_letter(of->class_), 0};
@@ -125,7 +125,7 @@ static json_t *transposes_json(const wherry_layouts_chosen *chosen)
     return list;
 }
 
-json_t *layouts_json(const wherry_layouts_chosen *c, const struct tuned_work *works, size_t n_works)
+json_t *layouts_json(const wherry_layouts_chosen *c, const wherry_tune_result *works, size_t n_works)
 {
     json_t *tensors = need(json_array()), *operators = need(json_array());
     for (size_t n = 0; n < c->n_tensors; n++) json_array_append_new(tensors, tensor_json(&c->tensors[n]));

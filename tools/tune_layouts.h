@@ -6,14 +6,10 @@
 
 #include "output.h"
 
-/* A result of wherry_tune_layouts' callback, with candidates of its own. */
-struct tuned_work {
-    wherry_tune_result result;
-};
-
 /* Times are microseconds; `others` are added to each: what runs beside the kernel in its operator. */
 json_t *candidates_json(const wherry_tune_result *result, double others);
-json_t *layouts_json(const wherry_layouts_chosen *chosen, const struct tuned_work *works, size_t n_works);
+/* `works`: what wherry_tune_layouts told meanwhile. */
+json_t *layouts_json(const wherry_layouts_chosen *chosen, const wherry_tune_result *works, size_t n_works);
 void layouts_print(const wherry_layouts_chosen *chosen, struct output *out);
 /* Copies the four figures of the first plan with layouts to the top of a record that has "plans". */
 void layouts_totals(json_t *record);

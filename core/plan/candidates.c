@@ -9,13 +9,8 @@
 #include "kernel/interface.h"
 #include "plan/variants.h"
 
-/* The power of two that a number of rows counts as. */
-static uint64_t bucket(uint64_t rows)
-{
-    uint64_t size = 1;
-    while (size < rows) size *= 2;
-    return size;
-}
+/* What a number of rows, or a length, counts as. */
+static uint64_t bucket(uint64_t rows) { return power_of_two(rows); }
 
 /* ---- choices and works as text ---- */
 

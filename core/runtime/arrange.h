@@ -70,7 +70,6 @@ struct space {
     int n_units;
     struct operator_forms *operators; /* in the order of the step */
     int n_operators;
-    char refused[256]; /* why the last one that no session can have can't be */
 };
 
 /* Tries every combination of orders. Nothing is run but the rungs' own checks. */

@@ -176,11 +176,7 @@ static bool try_values(struct discovery *d, const int *values, struct error *e)
     struct arrangement found = {.cover = false};
     char text[NAMED_TEXT];
     layouts_text(s, values, text);
-    if (!space_session(s, text, false, false, &session, e)) {
-        if (!impossible(e) || !s->n_arrangements) return false;
-        snprintf(s->refused, sizeof s->refused, "%.250s", e->text);
-        return true;
-    }
+    if (!space_session(s, text, false, false, &session, e)) return impossible(e) && s->n_arrangements;
     memcpy(found.values, values, sizeof found.values);
     orders_text(session->turned, session->copied, session->heads_whole, session->channels, found.layouts);
     size_t n = s->n_arrangements;
@@ -199,25 +195,29 @@ static bool try_values(struct discovery *d, const int *values, struct error *e)
     return ok;
 }
 
-/* Orders of tensors that no session has, whatever the others', are no orders of it: w_pooler without a pooler. */
+static bool has_tensor(const struct graph *g, const char *name)
+{
+    for (int t = 0; t < g->n_tensors; t++) {
+        const char *dot = strrchr(g->tensors[t].name, '.');
+        if (!strcmp(dot ? dot + 1 : g->tensors[t].name, name)) return true;
+    }
+    return false;
+}
+
+/* Those whose order can be chosen and that there are: no w_pooler without a pooler. */
 static bool find_tensors(struct space *s, struct error *e)
 {
     char name[ORDER_TEXT], orders[ORDERS_MOST][ORDER_TEXT];
+    struct wherry_session *session = NULL;
     int n;
+    TRY(space_session(s, "", false, false, &session, e));
     for (size_t i = 0; (n = orders_of(i, name, orders)) && s->n_tensors < SELECTION_VARIABLES; i++) {
-        wherry_layout_tensor *tensor = &s->tensors[s->n_tensors];
-        *tensor = (wherry_layout_tensor){.count = 0};
+        if (!has_tensor(&session->graph, name)) continue;
+        wherry_layout_tensor *tensor = &s->tensors[s->n_tensors++];
         snprintf(tensor->name, sizeof tensor->name, "%s", name);
         for (int k = 0; k < n; k++) snprintf(tensor->orders[tensor->count++], ORDER_TEXT, "%s", orders[k]);
-        struct wherry_session *session = NULL;
-        char text[ORDERS_TEXT];
-        snprintf(text, sizeof text, "%s=%s", name, orders[n > 1]);
-        bool there = space_session(s, text, false, false, &session, e);
-        wherry_session_destroy(session);
-        if (!there && !impossible(e)) return false;
-        /* One that goes with others alone shows below. */
-        if (there || !strstr(e->text, "is of a weight that is not used here")) s->n_tensors++;
     }
+    wherry_session_destroy(session);
     return true;
 }
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/round.h"
 #include "runtime/session.h"
 
 struct tuning_key device_tuning_key(const struct wherry_device *device)
@@ -9,13 +10,6 @@ struct tuning_key device_tuning_key(const struct wherry_device *device)
     const wherry_device_info *info = &device->info;
     return tuning_key(device->backend->name, info->uuid, info->name, info->driver, device->backend->kernels(),
                       device->context->host.unoptimized);
-}
-
-static uint64_t bucket(uint64_t n)
-{
-    uint64_t size = 1;
-    while (size < n) size *= 2;
-    return size;
 }
 
 /* Layers share their orders, so that their number does not count. */
@@ -26,7 +20,8 @@ void session_kind(const struct wherry_session *s, const struct graph_options *op
     int n = snprintf(text, ARRANGED_TEXT, "%s %s gemm=%s i=%u h=%u u=%u %s activation=%d rows=%llu longest=%llu",
                      s->plan->name, s->f16 ? "f16" : "f32", gemm && *gemm ? gemm : "auto", c->hidden, c->heads,
                      c->feed_forward, c->pre_layernorm ? "pre" : "post", (int)c->activation,
-                     (unsigned long long)bucket(s->limits.tokens), (unsigned long long)bucket(s->limits.longest));
+                     (unsigned long long)power_of_two(s->limits.tokens),
+                     (unsigned long long)power_of_two(s->limits.longest));
     if (options->training)
         snprintf(text + n, ARRANGED_TEXT - (size_t)n, " training dropout=%d save=%d products=%u%s",
                  options->dropout > 0, (int)options->save, options->qkv_parts > 1 ? options->qkv_parts : 1,
