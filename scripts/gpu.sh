@@ -16,7 +16,9 @@
 #   GEMMS, ATTENTIONS, NORMS, LENGTHS  sizes of these, with commas (default: BERT's, see below)
 #   TUNE     "layers": first `wherry tune layer` for each of LAYERS, so that what is measured then (plan flash) has the
 #            orders and sizes that were chosen; "all": `wherry tune` for each of BENCH, too; results are
-#            tune-API-SHAPE.json and tune.html. What was chosen stays in OUT/cache and is not yours (default: no)
+#            tune-API-SHAPE.json and tune.html. Several GPUs are tuned at the same time, each by its own process. What
+#            was chosen stays in OUT/cache and is not yours; "kept": nothing is tuned, that of an earlier run is used
+#            (default: no)
 #   PROCESSES  how many processes measure the first of LAYERS once more, plan flash, to see how well that repeats
 #            (default: 5; 0: none)
 #   LIMIT    seconds that one command may take before it is ended and counts as failed (default: 600)
@@ -212,23 +214,35 @@ tune_name() { # DEVICE
     printf '%s' "${name/:/-}"
 }
 
+# A line for each GPU: its devices, one for each API, which must not measure at the same time.
+gpus() {
+    # shellcheck disable=SC2086 # a list
+    python3 - "$out/devices.json" $devices <<'SCRIPT'
+import json, sys
+uuids = {device["id"]: device["uuid"] for device in json.load(open(sys.argv[1]))["devices"]}
+gpus = {}
+for device in sys.argv[2:]:
+    gpus.setdefault(uuids.get(device) or device, []).append(device)
+for ids in gpus.values():
+    print(*ids)
+SCRIPT
+}
+
 # For the sake of the kernels alone as few rounds as there can be; what they say is forgotten.
 tune_one() { # NAME COMMAND...
     if [ "$pass" = first ]; then
         beside limited "${@:2}" --rounds 1 -q -o "$out/first/tune-$1.txt" >/dev/null 2>&1
     else
         say "tune $1"
-        limited "${@:2}" -q --json -o "$out/tune-$1.json" || failed="$failed tune:$1"
+        limited "${@:2}" -q --json -o "$out/tune-$1.json" || echo "tune:$1" >>"$out/first/failed"
     fi
 }
 
-tune_all() {
+tune_gpu() { # DEVICE...
     local device shape model size
-    [ "$tune" != no ] || return 0
-    mkdir -p "$out/first"
     for shape in $layers; do
         size=${shape%%:*}
-        for device in $devices; do
+        for device in "$@"; do
             tune_one "$(tune_name "$device")-$size" "$build/wherry" tune layer --config bert-large --batch "${size%x*}" \
                 --seq "${size#*x}" --device "$device" --dtype "$dtype" --activation relu --dropout 0.1
         done
@@ -236,11 +250,26 @@ tune_all() {
     for shape in $bench; do
         [ "$tune" = all ] || break
         model=${shape%%:*} size=${shape#*:}
-        for device in $devices; do
+        for device in "$@"; do
             tune_one "$(tune_name "$device")-$model-$size" "$build/wherry" tune --config "$model" --batch "${size%x*}" \
                 --seq "${size#*x}" --device "$device" --dtype "$dtype"
         done
     done
+}
+
+tune_all() {
+    local gpu
+    case $tune in no | kept) return 0 ;; esac
+    mkdir -p "$out/first"
+    rm -f "$out/first/failed"
+    # shellcheck disable=SC2086 # a list
+    if [ "$pass" = first ]; then
+        tune_gpu $devices
+    else
+        while read -r gpu; do tune_gpu $gpu & done < <(gpus)
+        wait
+        [ ! -f "$out/first/failed" ] || failed="$failed $(tr '\n' ' ' <"$out/first/failed")"
+    fi
 }
 
 measure_all() {
@@ -301,7 +330,7 @@ rm -f "$out"/gemm-*.json "$out"/attention-*.json "$out"/norm-*.json "$out"/lengt
 if [ "$tune" != no ]; then
     XDG_CACHE_HOME=$(mkdir -p "$out/cache" && cd "$out/cache" && pwd)
     export XDG_CACHE_HOME
-    rm -f "$out"/tune-*.json "$XDG_CACHE_HOME"/wherry/tun*.txt
+    [ "$tune" = kept ] || rm -f "$out"/tune-*.json "$XDG_CACHE_HOME"/wherry/tun*.txt
 fi
 pass=first
 if [ "$jobs" -gt 1 ]; then
@@ -309,7 +338,7 @@ if [ "$jobs" -gt 1 ]; then
     tune_all
     measure_all
     wait
-    [ "$tune" = no ] || rm -f "$XDG_CACHE_HOME"/wherry/tun*.txt
+    case $tune in no | kept) ;; *) rm -f "$XDG_CACHE_HOME"/wherry/tun*.txt ;; esac
 fi
 pass=measure
 tune_all
@@ -337,6 +366,8 @@ fi
 if [ -n "$bench$layers" ]; then python3 bench/table.py "$out" | tee "$out/table.md"; fi
 if [ "$peers" != no ]; then
     say "against PyTorch"
-    python3 bench/peers/compare.py "$out" --command "PEERS=$peers scripts/gpu.sh" || failed="$failed compare"
+    tuned=''
+    [ "$tune" = no ] || tuned="TUNE=$tune "
+    python3 bench/peers/compare.py "$out" --command "${tuned}PEERS=$peers scripts/gpu.sh" || failed="$failed compare"
 fi
 [ -z "$failed" ] || die "failed:$failed"

@@ -189,8 +189,49 @@ static void write_figure(struct output *out, const char *name, double ms)
     if (isfinite(ms)) output_format(out, "%s %.4g ms", name, ms);
 }
 
+/* The fastest of a kernel call's candidates, of those that the bound would have cut or of the others; NAN: none. */
+static double fastest(const json_t *work, bool cut, size_t *count)
+{
+    size_t n;
+    json_t *candidate;
+    double best = NAN;
+    *count = 0;
+    json_array_foreach(json_object_get(work, "candidates"), n, candidate)
+    {
+        if (field_true(candidate, "cut") != cut || strcmp(field_text(candidate, "verdict"), "right") != 0) continue;
+        best = fmin(best, positive(candidate, "us"));
+        (*count)++;
+    }
+    return best;
+}
+
+/* What cutting would have lost, where all candidates were measured (--all-candidates). */
+static void write_cut(struct output *out, const json_t *tuning, const json_t *plan, const char *begin)
+{
+    size_t n, calls = 0, count = 0, lost = 0;
+    double least = NAN;
+    json_t *work;
+    json_array_foreach(json_object_get(tuning, "works"), n, work)
+    {
+        size_t of_call, others;
+        double ratio = fastest(work, true, &of_call) / fastest(work, false, &others);
+        if (strcmp(field_text(work, "plan"), field_text(plan, "session.plan")) != 0 || !isfinite(ratio)) continue;
+        calls++;
+        count += of_call;
+        lost += ratio < 1;
+        least = fmin(least, ratio);
+    }
+    if (!calls) return;
+    output_format(out, "%s%zu candidates of %zu kernel calls are measured that the bound would have cut: ", begin,
+                  count, calls);
+    if (lost)
+        output_format(out, "in %zu of the calls one is the fastest, by up to %.1f %%\n", lost, 100 * (1 - least));
+    else
+        output_format(out, "none is its call's fastest, which is faster by %.1f %% or more\n", 100 * (1 - 1 / least));
+}
+
 /* One or several lines, each begun with `begin`. */
-static void write_figures(struct output *out, const json_t *plan, const char *begin)
+static void write_figures(struct output *out, const json_t *tuning, const json_t *plan, const char *begin)
 {
     const json_t *layouts = field_get(plan, "layouts");
     double usual = layouts ? positive(layouts, "default_ms") : positive(plan, "default_us") / 1e3;
@@ -221,6 +262,7 @@ static void write_figures(struct output *out, const json_t *plan, const char *be
     if (layouts)
         output_format(out, "%schosen: %s\n", begin,
                       *field_text(layouts, "chosen") ? field_text(layouts, "chosen") : "the default's orders");
+    write_cut(out, tuning, plan, begin);
 }
 
 /* ---- tables ---- */
@@ -282,7 +324,7 @@ void tuning_text(struct output *out, const json_t *tunings)
             char head[256];
             plan_head(tuning, plan, head, sizeof head);
             output_format(out, "%s%s\n", first ? "" : "\n", head);
-            write_figures(out, plan, "");
+            write_figures(out, tuning, plan, "");
             print_table(out, tuning, plan);
             first = false;
         }
@@ -320,7 +362,7 @@ void tuning_markdown(struct output *out, const json_t *tunings)
             char head[256];
             plan_head(tuning, plan, head, sizeof head);
             output_format(out, "%s## %s\n\n", t || p ? "\n" : "", head);
-            write_figures(out, plan, "* ");
+            write_figures(out, tuning, plan, "* ");
             output_text(out, "\n");
             markdown_table(out, tuning, plan);
         }

@@ -13,6 +13,26 @@ function faster_than(seconds, other) {
 const touching = ([low, high], [other_low, other_high]) => [low, high, other_low, other_high].every(is_number) &&
     low <= other_high && other_low <= high;
 
+/* What cutting would have lost, where all candidates were measured (--all-candidates); null: they were not. */
+function cut_sentence(plan) {
+    /* Points are sorted by their times. */
+    const calls = plan.works
+                      .map(({ points }) => ({
+                          count: points.filter(({ cut }) => cut).length,
+                          cut: points.find(({ cut }) => cut),
+                          other: points.find(({ cut }) => !cut)
+                      }))
+                      .filter(({ cut, other }) => cut && other);
+    if (!calls.length) return null;
+    const count = calls.reduce((sum, call) => sum + call.count, 0);
+    const ratios = calls.map(({ cut, other }) => cut.seconds / other.seconds);
+    const [least, lost] = [Math.min(...ratios), ratios.filter((ratio) => ratio < 1).length];
+    return `${format_count(count)} candidates of ${
+               format_count(calls.length)} kernel calls are measured that the bound would have cut: ` +
+        (lost ? `in ${format_count(lost)} of the calls one is the fastest, by up to ${format_percent(1 - least)}`
+              : `none is its call's fastest, which is faster by ${format_percent(1 - 1 / least)} or more`);
+}
+
 function sentences_of(plan) {
     const { default: usual, chosen, predicted, best_sum, transposed } = plan.figures;
     const sentences = [];
@@ -20,6 +40,8 @@ function sentences_of(plan) {
         sentences.push(`chosen is ${faster_than(chosen, usual)} the default` +
             (touching(plan.bounds.default, plan.bounds.chosen) ? ", and the intervals of both touch: it may be chance"
                                                                : ""));
+    const cut = cut_sentence(plan);
+    if (cut) sentences.push(cut);
     if (!plan.layouts) return sentences;
     if (is_positive(chosen) && is_positive(predicted))
         sentences.push(`measured is within ${format_percent(Math.abs(chosen / predicted - 1))} of the predicted sum`);
