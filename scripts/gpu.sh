@@ -228,14 +228,9 @@ for ids in gpus.values():
 SCRIPT
 }
 
-# For the sake of the kernels alone as few rounds as there can be; what they say is forgotten.
 tune_one() { # NAME COMMAND...
-    if [ "$pass" = first ]; then
-        beside limited "${@:2}" --rounds 1 -q -o "$out/first/tune-$1.txt" >/dev/null 2>&1
-    else
-        say "tune $1"
-        limited "${@:2}" -q --json -o "$out/tune-$1.json" || echo "tune:$1" >>"$out/first/failed"
-    fi
+    say "tune $1"
+    limited "${@:2}" -q --json -o "$out/tune-$1.json" || echo "tune:$1" >>"$out/tune.failed"
 }
 
 tune_gpu() { # DEVICE...
@@ -260,16 +255,11 @@ tune_gpu() { # DEVICE...
 tune_all() {
     local gpu
     case $tune in no | kept) return 0 ;; esac
-    mkdir -p "$out/first"
-    rm -f "$out/first/failed"
+    rm -f "$out/tune.failed"
     # shellcheck disable=SC2086 # a list
-    if [ "$pass" = first ]; then
-        tune_gpu $devices
-    else
-        while read -r gpu; do tune_gpu $gpu & done < <(gpus)
-        wait
-        [ ! -f "$out/first/failed" ] || failed="$failed $(tr '\n' ' ' <"$out/first/failed")"
-    fi
+    while read -r gpu; do tune_gpu $gpu & done < <(gpus)
+    wait
+    [ ! -f "$out/tune.failed" ] || failed="$failed $(tr '\n' ' ' <"$out/tune.failed")"
 }
 
 measure_all() {
@@ -335,10 +325,8 @@ fi
 pass=first
 if [ "$jobs" -gt 1 ]; then
     say "compiling, $jobs processes"
-    tune_all
     measure_all
     wait
-    case $tune in no | kept) ;; *) rm -f "$XDG_CACHE_HOME"/wherry/tun*.txt ;; esac
 fi
 pass=measure
 tune_all

@@ -173,7 +173,7 @@ const char *tool_gemm(const struct tool *tool)
     return tool->options->gemm ? choice_name(GEMM_CHOICES, tool->options->gemm) : NULL;
 }
 
-int tool_open_session(struct tool *tool, const char *plan, wherry_session_desc desc)
+int tool_plan_session(struct tool *tool, const char *plan, wherry_session_desc desc)
 {
     desc.struct_size = sizeof desc;
     desc.plan = plan;
@@ -185,11 +185,16 @@ int tool_open_session(struct tool *tool, const char *plan, wherry_session_desc d
     tool->prepared = (wherry_prepare_info){.struct_size = sizeof tool->prepared};
     wherry_status status = wherry_session_create(tool->context, tool->device, tool->model, &desc, &tool->session);
     if (!status) status = wherry_session_query(tool->session, &tool->plan);
-    if (!status) {
-        progress_start(tool->options);
-        status = wherry_session_prepare(tool->session, prepare_progress, NULL, &tool->prepared);
-        progress_end();
-    }
+    return status ? tool_error(tool, status, NULL) : EXIT_FINE;
+}
+
+int tool_open_session(struct tool *tool, const char *plan, wherry_session_desc desc)
+{
+    int code = tool_plan_session(tool, plan, desc);
+    if (code) return code;
+    progress_start(tool->options);
+    wherry_status status = wherry_session_prepare(tool->session, prepare_progress, NULL, &tool->prepared);
+    progress_end();
     return status ? tool_error(tool, status, NULL) : EXIT_FINE;
 }
 

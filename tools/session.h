@@ -48,6 +48,8 @@ int tool_open_random(struct tool *tool, const wherry_model_config *config);
 const char *tool_gemm(const struct tool *tool);
 /* `desc` without what the options say: dtype, memory budget. `plan` NULL: flash. */
 int tool_open_session(struct tool *tool, const char *plan, wherry_session_desc desc);
+/* The same, but nothing is allocated on the device or compiled. */
+int tool_plan_session(struct tool *tool, const char *plan, wherry_session_desc desc);
 void tool_close_session(struct tool *tool);
 void tool_close(struct tool *tool);
 /* Complains with the context's last error, "<what>: " before it where `what` is not NULL; the exit code for `status`.

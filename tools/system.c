@@ -68,6 +68,24 @@ unsigned long system_process(void) { return (unsigned long)_getpid(); }
 
 void system_random(unsigned char *bytes, size_t count) { mix_random(bytes, count); }
 
+void system_sleep(double seconds) { Sleep((DWORD)(1e3 * seconds)); }
+
+/* Not done here: what asks for it goes on in one process. */
+long system_start(char **arguments)
+{
+    (void)arguments;
+    return 0;
+}
+
+bool system_ended(long process, int *code)
+{
+    (void)process;
+    *code = -1;
+    return true;
+}
+
+void system_end(long process) { (void)process; }
+
 void system_describe(struct system_host *out)
 {
     SYSTEM_INFO info;
@@ -101,8 +119,13 @@ int system_replace(const char *from, const char *to)
 
 #else
 
+#include <fcntl.h>
+#include <spawn.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+extern char **environ;
 
 static void stop(int number)
 {
@@ -138,6 +161,38 @@ void system_random(unsigned char *bytes, size_t count)
     if (!file || fread(bytes, 1, count, file) != count) mix_random(bytes, count);
     if (file) fclose(file);
 }
+
+void system_sleep(double seconds)
+{
+    const struct timespec time = {.tv_sec = (time_t)seconds,
+                                  .tv_nsec = (long)(1e9 * (seconds - (double)(time_t)seconds))};
+    nanosleep(&time, NULL);
+}
+
+long system_start(char **arguments)
+{
+    static const char self[] = "/proc/self/exe"; /* Linux; elsewhere by its name */
+    posix_spawn_file_actions_t actions;
+    pid_t process = 0;
+    if (posix_spawn_file_actions_init(&actions)) return 0;
+    int code = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    if (!code)
+        code = access(self, X_OK) ? posix_spawnp(&process, arguments[0], &actions, NULL, arguments, environ)
+                                  : posix_spawn(&process, self, &actions, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return code ? 0 : (long)process;
+}
+
+bool system_ended(long process, int *code)
+{
+    int status = 0;
+    pid_t ended = waitpid((pid_t)process, &status, WNOHANG);
+    if (ended == 0 || (ended < 0 && errno == EINTR)) return false;
+    *code = ended > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return true;
+}
+
+void system_end(long process) { kill((pid_t)process, SIGTERM); }
 
 /* The processor's name as Linux tells it; elsewhere it stays "". */
 static void describe_cpu(char *text, size_t size)

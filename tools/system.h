@@ -19,6 +19,17 @@ unsigned long system_process(void);
 /* Random bytes for names; not for secrets. */
 void system_random(unsigned char *bytes, size_t count);
 
+/* Ends with the first signal. */
+void system_sleep(double seconds);
+
+/* Starts this program again, with these arguments (the first is its name, NULL at the end) and without standard output;
+ * its number, 0: it can't be done. */
+long system_start(char **arguments);
+/* Whether it has ended; its exit status in `code`, -1: a signal ended it. */
+bool system_ended(long process, int *code);
+/* Asks it to stop. */
+void system_end(long process);
+
 /* The machine; "" and 0: unknown. */
 struct system_host {
     char os[128], cpu[128];

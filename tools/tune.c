@@ -5,6 +5,7 @@
 #include "layer.h"
 #include "measure.h"
 #include "system.h"
+#include "tune_jobs.h"
 #include "tune_layouts.h"
 
 struct tuning_tool {
@@ -157,7 +158,7 @@ static wherry_status tune_sizes(struct tuning_tool *t, const char *plan, const w
     wherry_session_desc session = session_of(t);
     session.keep_intermediates = true;
     session.tuning = "";
-    *code = tool_open_session(&t->tool, plan, session);
+    *code = desc->shares ? tool_plan_session(&t->tool, plan, session) : tool_open_session(&t->tool, plan, session);
     if (*code) return WHERRY_STATUS_OK;
     progress_start(t->tool.options);
     return wherry_tune(t->tool.session, &t->of->batch, desc, show_progress, take_result, t, summary);
@@ -176,21 +177,22 @@ static wherry_status tune_layouts(struct tuning_tool *t, const char *plan, const
     wherry_status status = wherry_tune_layouts(t->tool.context, t->tool.device, t->tool.model, &session, &t->of->batch,
                                                desc, show_progress, take_result, t, summary, &t->chosen);
     progress_end();
-    if (!status) *code = tool_open_session(&t->tool, plan, session_of(t));
+    if (!status && !desc->shares) *code = tool_open_session(&t->tool, plan, session_of(t));
     return status;
 }
 
 static int tune_plan(struct tuning_tool *t, const char *plan)
 {
     const struct options *options = t->tool.options;
-    const wherry_tune_desc desc = {.struct_size = sizeof desc,
-                                   .candidates = options->candidates,
-                                   .rounds = options->rounds,
-                                   .fresh = options->fresh,
-                                   .all = options->all_candidates};
+    wherry_tune_desc desc = {.struct_size = sizeof desc,
+                             .candidates = options->candidates,
+                             .rounds = options->rounds,
+                             .fresh = options->fresh,
+                             .all = options->all_candidates};
     wherry_tune_summary summary = {.struct_size = sizeof summary};
     double start = system_seconds();
-    int code = EXIT_FINE;
+    int code = tune_parse_share(options, &desc);
+    if (code) return code;
     t->start = 0;
     t->plan = plan;
     wherry_status status = options->orders || options->no_layouts ? tune_sizes(t, plan, &desc, &summary, &code)
@@ -198,7 +200,7 @@ static int tune_plan(struct tuning_tool *t, const char *plan)
     double seconds = system_seconds() - start;
     progress_end();
     if (status) return tool_error(&t->tool, status, NULL);
-    if (code) return code;
+    if (code || desc.shares) return code;
     if (t->works) {
         json_t *value = summary_json(t, &summary, seconds);
         json_t *layouts = t->chosen.n_operators ? layouts_json(&t->chosen, t->tuned, t->n_tuned) : json_null();
@@ -256,7 +258,8 @@ static int write_all(struct tuning_tool *t)
 static int finish(struct tuning_tool *t, int code)
 {
     if (!code) code = tool_open_device(&t->tool);
-    if (!code) code = write_all(t);
+    if (!code && !t->tool.options->compile_share) code = tune_jobs(&t->tool);
+    if (!code) code = t->tool.options->compile_share ? tune_plans(t) : write_all(t);
     random_batch_destroy(&t->batch);
     layer_close(&t->layer);
     tool_close(&t->tool);

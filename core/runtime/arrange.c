@@ -57,6 +57,20 @@ static bool tune_sizes(struct arranging *a, struct error *e)
     return true;
 }
 
+static bool share_sizes(struct arranging *a, struct error *e)
+{
+    struct space *s = &a->space;
+    for (size_t i = 0; i < s->n_arrangements; i++) {
+        struct wherry_session *session = NULL;
+        if (!s->arrangements[i].cover) continue;
+        TRY(space_session(s, s->arrangements[i].layouts, false, true, &session, e));
+        bool ok = tune_share(&a->tune, session, e);
+        wherry_session_destroy(session);
+        TRY(ok);
+    }
+    return true;
+}
+
 /* Takes back the tuned sizes of these orders' groups that were not faster in the step, or of all. */
 static bool drop_sizes(struct arranging *a, const char *layouts, bool all, struct error *e)
 {
@@ -421,13 +435,14 @@ wherry_status wherry_tune_layouts(wherry_context *context, wherry_device *device
     a->tune =
         (struct tune){.batch = batch, .progress = progress, .callback = callback, .user = user, .summary = summary};
     bool ok = tune_open(&a->tune, device, desc, &failed);
-    if (ok && !a->tune.timer)
+    bool share = a->tune.desc.shares;
+    if (ok && !share && !a->tune.timer)
         ok = fail(&failed, WHERRY_STATUS_UNSUPPORTED,
                   "%s: orders are chosen by times of groups in the step, and its "
                   "timer can't be trusted; sizes can be tuned without "
                   "(wherry_tune)",
                   device->info.id);
-    ok = ok && space_create(&a->space, &failed) && choose(a, &failed);
+    ok = ok && space_create(&a->space, &failed) && (share ? share_sizes(a, &failed) : choose(a, &failed));
     tune_close(&a->tune);
     space_destroy(&a->space);
     host_free(&context->host, a->values);

@@ -97,23 +97,24 @@ static bool upload_weights(struct wherry_session *s, wherry_progress progress, v
 /* Where a run is short, the host's part in it is what there is to gain: one buffer as the argument of all costs less
  * than many (backends/opencl/program.c). Kernels are compiled for that, so it is part of what the rung's check checks.
  */
-static bool make_whole(struct wherry_session *s, struct error *e)
+static bool make_whole(struct wherry_session *s, bool small, struct error *e)
 {
     const struct backend *backend = s->device->backend;
     bool few = s->device_limits.rungs & RUNG_BIT(RUNG_FEW) && s->limits.tokens <= FEW_ROWS;
     if (!few || !backend->buffer_part || s->memory.bytes > s->device_limits.max_buffer_bytes) return true;
-    s->whole = backend->buffer_create(s->device->handle, s->memory.bytes, e);
+    uint64_t bytes = small ? (uint64_t)s->memory.n_blocks * SESSION_SMALL_BUFFER : s->memory.bytes;
+    s->whole = backend->buffer_create(s->device->handle, bytes, e);
     return s->whole != NULL;
 }
 
-static bool make_buffers(struct wherry_session *s, struct error *e)
+bool session_make_buffers(struct wherry_session *s, bool small, struct error *e)
 {
     const struct backend *backend = s->device->backend;
     uint64_t at = 0;
     s->buffers = host_alloc(&s->context->host, (size_t)s->memory.n_blocks, sizeof *s->buffers, e);
-    if (!s->buffers || !make_whole(s, e)) return false;
+    if (!s->buffers || !make_whole(s, small, e)) return false;
     for (int i = 0; i < s->memory.n_blocks; i++) {
-        uint64_t bytes = s->memory.blocks[i].bytes;
+        uint64_t bytes = small ? SESSION_SMALL_BUFFER : s->memory.blocks[i].bytes;
         s->buffers[i] = s->whole ? backend->buffer_part(s->device->handle, s->whole, at, bytes, e)
                                  : backend->buffer_create(s->device->handle, bytes, e);
         if (!s->buffers[i]) return false;
@@ -206,7 +207,7 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
     uint64_t start = clock_ns();
     struct program_info made = {0};
     if (!s->prepared) {
-        TRY(make_buffers(s, e));
+        TRY(session_make_buffers(s, false, e));
         TRY(upload_weights(s, progress, user, e));
         TRY(make_host_memory(s, e));
         if (!(s->steps = host_alloc(&s->context->host, (size_t)s->n_calls, sizeof *s->steps, e))) return false;

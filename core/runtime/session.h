@@ -68,6 +68,10 @@ wherry_status session_create(wherry_context *context, wherry_device *device, con
                              const wherry_session_desc *desc, uint32_t rungs, uint32_t units, wherry_session **out);
 /* Fills in device_limits and library. `gemm` as in wherry_session_desc. */
 bool session_rungs(struct wherry_session *s, const char *gemm, struct error *e);
+enum { SESSION_SMALL_BUFFER = 256 };
+/* Makes `buffers`, and `whole` where small batches share one. `small`: all of SESSION_SMALL_BUFFER bytes, for programs
+ * that are compiled and never run. */
+bool session_make_buffers(struct wherry_session *s, bool small, struct error *e);
 /* Destroys `buffers` and `whole`, where they are. */
 void session_free_buffers(struct wherry_session *s);
 struct tuning_key device_tuning_key(const struct wherry_device *device);

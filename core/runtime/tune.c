@@ -177,46 +177,14 @@ static bool show(struct tune *t, const struct contest *c, struct error *e)
     return fail(e, WHERRY_STATUS_CANCELLED, "tuning was cancelled; what was measured is kept");
 }
 
-/* A program with all candidates' kernels, so that they are compiled side by side; it is never run. */
-static void compile_all(struct contest *c, const struct choices *list)
+/* What is not known yet; a candidate that can't be compiled says so when it is tried. */
+static void compile_all(const struct contest *c, const struct choices *list)
 {
-    const struct wherry_session *s = c->trials.session;
-    const struct host *host = &s->context->host;
-    struct error ignored = {0};
-    struct program_info info;
-    int n = 0, n_made = 0;
-    struct step *steps = host_alloc(host, (size_t)list->n * GROUP_MAX_CALLS + 1, sizeof *steps, &ignored);
-    struct trial *trials = host_alloc(host, (size_t)list->n + 1, sizeof *trials, &ignored);
-    for (int i = 0; steps && trials && i < list->n; i++) {
-        struct trial *trial = &trials[n_made];
-        const struct choice *forced[GROUP_MAX_CALLS];
-        const char *reasons[GROUP_MAX_CALLS];
-        uint64_t scratch;
-        if (c->known[i]) continue;
-        forced_by(c, &list->of[i], forced);
-        if (!session_calls(c->trials.session, &s->graph, &s->groups[c->trials.group], forced, trial->calls, reasons,
-                           &trial->n_calls, &scratch, &ignored))
-            continue;
-        for (int k = 0; k < trial->n_calls; k++) {
-            session_step(s, &trial->calls[k], c->trials.group, &steps[n]);
-            for (int b = 0; b < steps[n].n_bindings; b++) { /* any memory: nothing is run */
-                struct binding *binding = &steps[n].bindings[b];
-                if (binding->buffer && binding->bytes) continue;
-                binding->buffer = steps[n].bindings[0].buffer;
-                binding->offset = steps[n].bindings[0].offset;
-                binding->bytes = steps[n].bindings[0].bytes;
-            }
-            n++;
-        }
-        n_made++;
-    }
-    const struct schedule schedule = {
-        .steps = steps, .n_steps = n, .library = s->library, .graph = &s->graph, .groups = s->groups};
-    struct program *program =
-        n > 1 ? s->device->backend->program_create(s->device->handle, &schedule, NULL, NULL, &info, &ignored) : NULL;
-    s->device->backend->program_destroy(s->device->handle, program);
-    host_free(host, trials);
-    host_free(host, steps);
+    const struct choice *wanted[CHOICES_LEGAL];
+    int n = 0;
+    for (int i = 0; i < list->n; i++)
+        if (!c->known[i]) wanted[n++] = &list->of[i];
+    tune_compile(c->trials.session, c->trials.group, c->index, c->first, wanted, n);
 }
 
 /* All candidates over one batch. */

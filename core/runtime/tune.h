@@ -68,6 +68,7 @@ struct tune {
     char (*works)[WORK_TEXT]; /* that are done */
     size_t n_works;
     size_t done, total;           /* candidates, and with several sessions their steps */
+    size_t numbered;              /* kernels that were dealt to shares */
     wherry_tune_candidate *shown; /* [CHOICES_LEGAL]: of the work that is told about */
 };
 
@@ -87,10 +88,17 @@ bool tune_session(struct tune *t, struct wherry_session *s, struct error *e);
 /* The texts of a group's works with the sizes of the static table, of its calls one after the other. */
 bool tune_group_works(struct wherry_session *s, int group, char works[GROUP_MAX_CALLS][WORK_TEXT], int *n,
                       struct error *e);
+/* Compiles of a planned or prepared session's works, as far as they are not in works[], the share of the kernels that
+ * `desc` says, the usual sizes' among them. */
+bool tune_share(struct tune *t, struct wherry_session *s, struct error *e);
 /* Takes back what was chosen for a group of this session. */
 bool tune_drop(struct tune *t, struct wherry_session *s, int group, struct error *e);
 bool tune_store(struct tune *t, struct error *e);
 
+/* Compiles call `index` of a group with each of these sizes (NULL: the usual ones), the first one having the sizes
+ * `first` (NULL: the table's). What can't be compiled is passed over. The session has its buffers, or small ones. */
+void tune_compile(struct wherry_session *s, int group, int index, const struct choice *first,
+                  const struct choice *const *choices, int n);
 /* Whether an error says something about what was tried alone, so that a tuning goes on. */
 bool tune_harmless(const struct error *e);
 /* A text as a line of the log can have it. */

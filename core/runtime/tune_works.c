@@ -216,7 +216,11 @@ static bool work_run(struct tune *t, struct work *w, struct choices *list, struc
     return fail(e, WHERRY_STATUS_CANCELLED, "tuning was cancelled; what was measured is kept");
 }
 
-bool tune_count(struct tune *t, struct wherry_session *s, struct error *e)
+/* Of every work that is not in works[] yet, and now is, its candidates. */
+static bool visit_works(struct tune *t, struct wherry_session *s,
+                        bool (*visit)(struct tune *t, const struct work *w, const struct choices *list,
+                                      struct error *e),
+                        struct error *e)
 {
     struct choices *list = host_alloc(&s->context->host, 1, sizeof *list, e);
     bool ok = list != NULL, there;
@@ -228,11 +232,40 @@ bool tune_count(struct tune *t, struct wherry_session *s, struct error *e)
             ok = work_make(t, g, i, &w, &there, e);
             if (!ok || !there || work_done(t, w.text)) continue;
             ok = work_mark(t, w.text, e);
-            if (work_refuse(t, &w)) continue;
-            work_candidates(t, &w, list, &ignored);
-            t->total += (size_t)list->n;
+            list->n = 0;
+            if (!work_refuse(t, &w)) work_candidates(t, &w, list, &ignored);
+            ok = ok && visit(t, &w, list, e);
         }
     host_free(&s->context->host, list);
+    return ok;
+}
+
+static bool count_work(struct tune *t, const struct work *w, const struct choices *list, struct error *e)
+{
+    (void)w;
+    (void)e;
+    t->total += (size_t)list->n;
+    return true;
+}
+
+bool tune_count(struct tune *t, struct wherry_session *s, struct error *e) { return visit_works(t, s, count_work, e); }
+
+static bool share_work(struct tune *t, const struct work *w, const struct choices *list, struct error *e)
+{
+    const struct choice *mine[CHOICES_LEGAL + 1];
+    int n = 0;
+    for (int i = -1; i < list->n; i++)
+        if (t->numbered++ % t->desc.shares == t->desc.share) mine[n++] = i < 0 ? NULL : &list->of[i];
+    tune_compile(t->session, w->group, w->index, w->has_first ? &w->first : NULL, mine, n);
+    if (!t->progress || t->progress(t->session->groups[w->group].name, t->numbered, t->numbered, t->user)) return true;
+    return fail(e, WHERRY_STATUS_CANCELLED, "compiling for a tuning was cancelled; what was compiled is kept");
+}
+
+bool tune_share(struct tune *t, struct wherry_session *s, struct error *e)
+{
+    if (s->prepared) return visit_works(t, s, share_work, e);
+    bool ok = session_make_buffers(s, true, e) && visit_works(t, s, share_work, e);
+    session_free_buffers(s);
     return ok;
 }
 
@@ -319,10 +352,14 @@ bool tune_open(struct tune *t, struct wherry_device *device, const wherry_tune_d
 {
     t->key = device_tuning_key(device);
     if (desc) t->desc = *desc;
+    if (t->desc.shares && t->desc.share >= t->desc.shares)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_tune_desc: there is no share %u of %u: they begin at 0",
+                    (unsigned)t->desc.share, (unsigned)t->desc.shares);
     if (!t->desc.candidates || t->desc.candidates > CHOICES_MEASURED) t->desc.candidates = CHOICES_MEASURED;
     if (!t->desc.rounds) t->desc.rounds = USUAL_ROUNDS;
     t->host = &device->context->host;
     if (!(t->shown = host_alloc(t->host, CHOICES_LEGAL, sizeof *t->shown, e))) return false;
+    if (t->desc.shares) return true; /* nothing is timed or kept */
     return test_timer(t, device) && open_files(t, t->host, e);
 }
 
@@ -367,15 +404,21 @@ wherry_status wherry_tune(wherry_session *session, const wherry_batch *batch, co
     if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct wherry_context *context = session->context;
     struct error *e = &context->error;
+    bool share = desc && desc->struct_size == sizeof *desc && desc->shares;
     wherry_status status = check(session, batch, desc, summary);
-    if (!status && !session->prepared) status = wherry_session_prepare(session, NULL, NULL, NULL);
+    if (!status && !share && !session->prepared) status = wherry_session_prepare(session, NULL, NULL, NULL);
     if (status) return status;
     *summary = (wherry_tune_summary){.struct_size = sizeof *summary};
     struct tune t = {.batch = batch, .progress = progress, .callback = callback, .user = user, .summary = summary};
-    session->forward_done = session->backward_done = false; /* what was kept is overwritten */
-    bool ok = tune_open(&t, session->device, desc, e) && tune_count(&t, session, e);
-    tune_restart(&t);
-    ok = ok && tune_session(&t, session, e);
+    bool ok = tune_open(&t, session->device, desc, e);
+    if (share) {
+        ok = ok && tune_share(&t, session, e);
+    } else {
+        session->forward_done = session->backward_done = false; /* what was kept is overwritten */
+        ok = ok && tune_count(&t, session, e);
+        tune_restart(&t);
+        ok = ok && tune_session(&t, session, e);
+    }
     tune_close(&t);
     return context_status(context, ok);
 }

@@ -189,12 +189,13 @@ static void write_figure(struct output *out, const char *name, double ms)
     if (isfinite(ms)) output_format(out, "%s %.4g ms", name, ms);
 }
 
-/* The fastest of a kernel call's candidates, of those that the bound would have cut or of the others; NAN: none. */
+/* The fastest of a kernel call's candidates, of those that the bound would have cut, or of the others and the default;
+ * NAN: none. */
 static double fastest(const json_t *work, bool cut, size_t *count)
 {
     size_t n;
     json_t *candidate;
-    double best = NAN;
+    double best = cut ? NAN : positive(work, "default_us");
     *count = 0;
     json_array_foreach(json_object_get(work, "candidates"), n, candidate)
     {

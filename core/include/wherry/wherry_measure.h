@@ -176,6 +176,9 @@ typedef struct wherry_tune_desc {
     uint32_t rounds;     /* a candidate and the static table's sizes take turns; 0: 15, fewer where that takes long */
     bool fresh;          /* measure again what an earlier tuning measured */
     bool all;            /* measure also what would be cut: whether the best is among it */
+    uint32_t share, shares; /* shares > 0: nothing is measured or chosen. Of the kernels that would be, this share (0 to
+                               shares - 1) is compiled, into the cache folder: for as many processes at the same time,
+                               where a driver compiles one kernel after the other in each, as NVIDIA's OpenCL does */
 } wherry_tune_desc;
 
 /* One distinct kernel call of the plan: a kernel with what it computes, for sessions with such limits. */

@@ -1,0 +1,93 @@
+/* Compiling for `wherry tune` by several processes. */
+#include "tune_jobs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "output.h"
+#include "system.h"
+
+enum { JOBS_USUAL_MOST = 16, JOBS_MOST = 256 };
+
+int tune_parse_share(const struct options *options, wherry_tune_desc *desc)
+{
+    unsigned share, shares;
+    char behind;
+    if (!options->compile_share) return EXIT_FINE;
+    if (sscanf(options->compile_share, "%u/%u%c", &share, &shares, &behind) != 2 || share < 1 || share > shares ||
+        shares > JOBS_MOST)
+        return complain(EXIT_USAGE, "--compile-share %s: must be K/N, with K from 1 to N, and N up to %d",
+                        options->compile_share, JOBS_MOST);
+    desc->share = share - 1;
+    desc->shares = shares;
+    return EXIT_FINE;
+}
+
+/* Through Vulkan one process compiles on all cores, and what it compiles is kept in one file; drivers for processors
+ * have all cores busy, too. */
+static uint32_t usual_jobs(const struct tool *tool)
+{
+    const wherry_device_info *info = &tool->device_info;
+    struct system_host host;
+    if (strncmp(info->id, "opencl:", 7) || info->type == WHERRY_DEVICE_CPU) return 1;
+    system_describe(&host);
+    return host.cores < 1 ? 1 : host.cores > JOBS_USUAL_MOST ? JOBS_USUAL_MOST : (uint32_t)host.cores;
+}
+
+static long start_job(const struct options *options, uint32_t share, uint32_t shares)
+{
+    char text[32];
+    char **arguments = need(calloc((size_t)options->argc + 4, sizeof *arguments));
+    int n = 0;
+    snprintf(text, sizeof text, "%u/%u", (unsigned)share + 1, (unsigned)shares);
+    for (; n < options->argc; n++) arguments[n] = options->argv[n];
+    arguments[n++] = "--compile-share";
+    arguments[n++] = text;
+    arguments[n++] = "--quiet";
+    long process = system_start(arguments);
+    free(arguments);
+    return process;
+}
+
+int tune_jobs(const struct tool *tool)
+{
+    const struct options *options = tool->options;
+    uint32_t jobs = options->jobs ? options->jobs : usual_jobs(tool), running = 0, failed = 0;
+    long processes[JOBS_MOST];
+    if (options->jobs > 1 && strncmp(tool->device_info.id, "opencl:", 7))
+        return complain(EXIT_USAGE,
+                        "--jobs %u: %s is no OpenCL device; through other interfaces one process compiles on "
+                        "all cores",
+                        (unsigned)options->jobs, tool->device_info.id);
+    if (jobs < 2) return EXIT_FINE;
+    for (uint32_t n = 0; n < jobs; n++) {
+        processes[running] = start_job(options, n, jobs);
+        running += processes[running] > 0;
+    }
+    failed = jobs - running;
+    progress_start(options);
+    bool stopped = false;
+    while (running) {
+        for (uint32_t n = 0; n < running;) {
+            int code;
+            if (!stopped && system_stopped()) {
+                for (uint32_t k = 0; k < running; k++) system_end(processes[k]);
+                stopped = true;
+            }
+            if (system_ended(processes[n], &code)) {
+                failed += code != EXIT_FINE;
+                processes[n] = processes[--running];
+            } else {
+                n++;
+            }
+        }
+        progress_show("compiling for the tuning: %u of %u processes at it", (unsigned)running, (unsigned)jobs);
+        if (running) system_sleep(0.02);
+    }
+    progress_end();
+    if (stopped) return complain(EXIT_STOPPED, "interrupted; what was compiled is kept");
+    if (failed && !options->quiet)
+        complain(0, "warning: %u of %u compiling processes failed: their kernels are compiled one after the other",
+                 (unsigned)failed, (unsigned)jobs);
+    return EXIT_FINE;
+}
