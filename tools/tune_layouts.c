@@ -160,6 +160,7 @@ json_t *layouts_json(const wherry_layouts_chosen *c, const wherry_tune_result *w
                  {"backward_first_ms", c->backward_first > 0 ? c->backward_first : NAN}};
     for (size_t n = 0; n < sizeof times / sizeof *times; n++)
         json_object_set_new(value, times[n].name, milli(times[n].seconds));
+    json_object_set_new(value, "drift", json_real(c->drift));
     json_object_set_new(
         value, "random_ms",
         need(json_pack("{s:I, s:o, s:o, s:o}", "n", (json_int_t)c->random_n, "p05", milli(c->random_p05), "median",

@@ -255,6 +255,30 @@ static bool faster(const struct contestant *a, const struct contestant *b)
     return time_summary(ratios, ARRANGE_ROUNDS, ratios[0]).ci_high < 1 && a->host.median < b->host.median;
 }
 
+static void scale_time(struct unit_time *time, double factor)
+{
+    time->seconds *= factor;
+    time->low *= factor;
+    time->high *= factor;
+}
+
+/* Clocks are not what they were when the steps were measured: all sums become those of the time of the comparison, by
+ * what the model's orders with the table's sizes took then and take now. */
+static void scale_sums(struct arranging *a, double usual_now)
+{
+    struct space *s = &a->space;
+    wherry_layouts_chosen *out = a->out;
+    double *sums[] = {&out->path,           &out->best_sum,   &out->transposed,    &out->forward_first,
+                      &out->backward_first, &out->random_p05, &out->random_median, &out->random_p95};
+    double then = arrangement_seconds(s, &s->arrangements[0], true);
+    out->drift = then > 0 && isfinite(then) && usual_now > 0 ? usual_now / then : 1;
+    for (int u = 0; u < s->n_units; u++) {
+        scale_time(&s->units[u].usual, out->drift);
+        scale_time(&s->units[u].tuned, out->drift);
+    }
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) *sums[i] *= out->drift;
+}
+
 /* The chosen orders, the model's with tuned sizes, the model's with the table's: the first that nothing beats. */
 static bool decide(struct arranging *a, const struct arrangement *chosen, struct error *e)
 {
@@ -272,6 +296,7 @@ static bool decide(struct arranging *a, const struct arrangement *chosen, struct
     out->usual_host = of[0].host;
     out->chosen = kept->kernels;
     out->chosen_host = kept->host;
+    scale_sums(a, of[0].kernels.median);
     out->predicted = arrangement_seconds(&a->space, kept == &of[2] ? chosen : usual, kept == &of[0]);
     snprintf(out->layouts, sizeof out->layouts, "%s", kept->layouts);
     for (int v = 0; v < a->space.n_tensors; v++)

@@ -282,6 +282,8 @@ typedef struct wherry_layouts_chosen {
     uint64_t combinations, possible; /* of orders: all, and those that a session can have */
     uint64_t measured, known, wrong; /* of these, whose steps were measured, earlier or now; whose results were wrong */
     uint64_t states; /* nodes of the graph whose shortest path is the choice: the optimum, no heuristic */
+    double drift;    /* what the model's orders with the static table's sizes took at the end, over the sum of their
+                        operators' times before; these, and all sums below, are multiplied by it */
     /* Sums of the kernels' seconds in a run: */
     wherry_time usual, chosen; /* measured at the end, taking turns: the model's orders with the static table's
                                   sizes, and what was chosen */
