@@ -6,6 +6,7 @@
 #include "runtime/tune.h"
 #include "support.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -520,6 +521,70 @@ static void check_wrong(struct setup *s)
     free(list);
 }
 
+/* ---- compiled by several ---- */
+
+/* A cache folder's kernels; `forget`: until now. */
+static size_t kernels_in(const char *path, bool forget)
+{
+    size_t n = 0;
+    DIR *of = opendir(path);
+    for (const struct dirent *entry; of && (entry = readdir(of));) {
+        char file[1024];
+        if (*entry->d_name == '.' || !strncmp(entry->d_name, "tun", 3)) continue;
+        snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
+        if (forget) remove(file);
+        n++;
+    }
+    if (of) closedir(of);
+    return n;
+}
+
+/* As a process does that is started anew; shares 0: all is tuned. */
+static void tune_share_of(const char *device, const wherry_context_desc *desc, uint32_t share, uint32_t shares)
+{
+    wherry_context *usual = context;
+    struct setup s;
+    const wherry_tune_desc tuning = {.struct_size = sizeof tuning,
+                                     .candidates = CANDIDATES,
+                                     .rounds = ROUNDS,
+                                     .fresh = true,
+                                     .share = share,
+                                     .shares = shares};
+    wherry_tune_summary summary = {.struct_size = sizeof summary};
+    assert_int_equal(wherry_context_create(desc, &context), WHERRY_STATUS_OK);
+    setup_open(&s, device);
+    setup_session(&s, "", true);
+    EXPECT_OK(wherry_tune(s.session, &s.batch, &tuning, NULL, NULL, NULL, &summary));
+    assert_int_equal(summary.works > 0, !shares);
+    setup_close(&s);
+    wherry_context_destroy(context);
+    context = usual;
+}
+
+/* Shares are parts of what tuning needs, and together nearly all of it: what stands behind a call whose sizes were
+ * chosen meanwhile is not known before. */
+static void test_shares(void **state)
+{
+    char other[600];
+    struct error e;
+    const wherry_context_desc desc = {
+        .struct_size = sizeof desc, .cache_dir = other, .unoptimized = context->host.unoptimized};
+    if (strncmp(*state, "opencl", 6)) skip(); /* the others keep all kernels in one file, or have none */
+    snprintf(other, sizeof other, "%s/shares", folder);
+    assert_true(folder_make(other, &e));
+    kernels_in(other, true);
+    tune_share_of(*state, &desc, 0, 2);
+    size_t first = kernels_in(other, false);
+    tune_share_of(*state, &desc, 1, 2);
+    size_t both = kernels_in(other, false);
+    tune_share_of(*state, &desc, 0, 0);
+    size_t all = kernels_in(other, false);
+    assert_true(first > 0 && first < both);
+    if (both > all || 10 * (all - both) > all)
+        fail_msg("of %zu kernels %zu are of the first share, %zu of both", all, first, both);
+    printf("%zu kernels in the first share, %zu in both, %zu in all\n", first, both, all);
+}
+
 /* ---- all devices ---- */
 
 static void test_device(void **state)
@@ -565,6 +630,12 @@ static void test_arguments(void **state)
         summary.struct_size = 1;
         assert_int_equal(wherry_tune(s.session, &s.batch, NULL, NULL, NULL, NULL, &summary),
                          WHERRY_STATUS_INVALID_ARGUMENT);
+        const wherry_tune_desc third = {.struct_size = sizeof third, .share = 2, .shares = 2};
+        summary.struct_size = sizeof summary;
+        wherry_session_destroy(s.session);
+        setup_session(&s, "", true);
+        assert_int_equal(wherry_tune(s.session, &s.batch, &third, NULL, NULL, NULL, &summary),
+                         WHERRY_STATUS_INVALID_ARGUMENT);
         assert_int_equal(wherry_tune(NULL, &s.batch, NULL, NULL, NULL, NULL, &summary), WHERRY_STATUS_INVALID_ARGUMENT);
     }
     setup_close(&s);
@@ -572,7 +643,7 @@ static void test_arguments(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[2 * SUPPORT_MAX_DEVICES + 3] = {
+    struct CMUnitTest tests[3 * SUPPORT_MAX_DEVICES + 3] = {
         cmocka_unit_test(test_candidates), cmocka_unit_test(test_works), cmocka_unit_test(test_variants)};
     const char *cache = getenv("WHERRY_TEST_CACHE"), *temporary = getenv("TMPDIR");
     size_t n = 3;
@@ -591,6 +662,7 @@ int main(void)
     for (size_t d = 0; d < n_devices; d++) {
         tests[n++] = (struct CMUnitTest){devices[d], test_device, NULL, NULL, devices[d]};
         tests[n++] = (struct CMUnitTest){devices[d], test_arguments, NULL, NULL, devices[d]};
+        tests[n++] = (struct CMUnitTest){devices[d], test_shares, NULL, NULL, devices[d]};
     }
     int failed = _cmocka_run_group_tests("tune", tests, n, NULL, NULL);
     wherry_context_destroy(context);

@@ -28,6 +28,8 @@ expect 2 'did you mean --max-tokens' "$wherry" embed --max=3
 expect 2 'no option --zzzzzzzz' "$wherry" embed --zzzzzzzz
 expect 2 'no option -Z' "$wherry" embed -Z
 expect 2 '--replays is an option of wherry verify' "$wherry" embed --replays 3
+expect 2 'must be K/N' "$wherry" tune --config minilm-l6 --device reference --compile-share 3/2
+expect 2 'reference is no OpenCL device' "$wherry" tune --config minilm-l6 --device reference --jobs 2
 expect 2 '--model needs a value' "$wherry" embed --model
 expect 2 '--quiet takes no value' "$wherry" embed --quiet=yes
 expect 2 'must be one of: flash paper unfused' "$wherry" embed --plan all

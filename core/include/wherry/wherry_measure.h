@@ -178,7 +178,7 @@ typedef struct wherry_tune_desc {
     bool all;            /* measure also what would be cut: whether the best is among it */
     uint32_t share, shares; /* shares > 0: nothing is measured or chosen. Of the kernels that would be, this share (0 to
                                shares - 1) is compiled, into the cache folder: for as many processes at the same time,
-                               where a driver compiles one kernel after the other in each, as NVIDIA's OpenCL does */
+                               where a driver's compiler gains little by threads, as NVIDIA's OpenCL */
 } wherry_tune_desc;
 
 /* One distinct kernel call of the plan: a kernel with what it computes, for sessions with such limits. */
