@@ -149,6 +149,7 @@ static void check_exhaustive(const wherry_layouts_chosen *c, bool training)
     assert_true(fabs(c->path - least) <= 1e-9 * least);
     assert_true(fabs(c->best_sum - bests) <= 1e-9 * bests);
     assert_true(c->best_sum <= c->path * (1 + 1e-9));
+    assert_true(!training || c->transposed >= c->best_sum); /* of a training's weights there are copies */
     if (training) assert_true(fmin(c->forward_first, c->backward_first) >= c->path * (1 - 1e-9));
     assert_true(c->random_n > 0 && c->random_p05 <= c->random_median && c->random_median <= c->random_p95);
 }

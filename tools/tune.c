@@ -199,6 +199,7 @@ static int tune_plan(struct tuning_tool *t, const char *plan)
                                                                   : tune_layouts(t, plan, &desc, &summary, &code);
     double seconds = system_seconds() - start;
     progress_end();
+    if (status == WHERRY_STATUS_CANCELLED && desc.shares) return EXIT_STOPPED; /* what started it tells */
     if (status) return tool_error(&t->tool, status, NULL);
     if (code || desc.shares) return code;
     if (t->works) {

@@ -237,7 +237,7 @@ void layouts_print(const wherry_layouts_chosen *c, struct output *out)
         out, "shortest path through %llu states: %.4g ms; every operator's best %.4g ms, the path is %.1f %% above\n",
         (unsigned long long)c->states, 1e3 * c->path, 1e3 * c->best_sum, 100 * (c->path / c->best_sum - 1));
     if (isfinite(c->transposed))
-        output_format(out, "every operator's best with copies of weights: %.4g ms\n", 1e3 * c->transposed);
+        output_format(out, "every operator's best with copies where they do not fit: %.4g ms\n", 1e3 * c->transposed);
     if (c->forward_first > 0)
         output_format(out, "forward pass first: %.4g ms; backward pass first: %.4g ms\n", 1e3 * c->forward_first,
                       1e3 * c->backward_first);

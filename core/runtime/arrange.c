@@ -25,50 +25,33 @@ struct arranging {
 
 /* ---- sizes ---- */
 
-static bool plan_count(struct arranging *a, struct error *e)
+/* With a planned session of each of the orders that are measured. */
+static bool each_cover(struct arranging *a, bool (*with)(struct tune *, struct wherry_session *, struct error *),
+                       struct error *e)
 {
     struct space *s = &a->space;
     for (size_t i = 0; i < s->n_arrangements; i++) {
         struct wherry_session *session = NULL;
         if (!s->arrangements[i].cover) continue;
         TRY(space_session(s, s->arrangements[i].layouts, false, true, &session, e));
-        bool ok = tune_count(&a->tune, session, e);
-        wherry_session_destroy(session);
-        TRY(ok);
-        a->tune.total += 2; /* its steps */
-    }
-    tune_restart(&a->tune);
-    return true;
-}
-
-static bool tune_sizes(struct arranging *a, struct error *e)
-{
-    struct space *s = &a->space;
-    for (size_t i = 0; i < s->n_arrangements; i++) {
-        struct wherry_session *session = NULL;
-        if (!s->arrangements[i].cover) continue;
-        TRY(space_session(s, s->arrangements[i].layouts, false, true, &session, e));
-        bool left,
-            ok = tune_left(&a->tune, session, &left, e) &&
-                 (!left || (session_prepare(session, NULL, NULL, NULL, e) && tune_session(&a->tune, session, e)));
+        bool ok = with(&a->tune, session, e);
         wherry_session_destroy(session);
         TRY(ok);
     }
     return true;
 }
 
-static bool share_sizes(struct arranging *a, struct error *e)
+static bool count_sizes(struct tune *t, struct wherry_session *session, struct error *e)
 {
-    struct space *s = &a->space;
-    for (size_t i = 0; i < s->n_arrangements; i++) {
-        struct wherry_session *session = NULL;
-        if (!s->arrangements[i].cover) continue;
-        TRY(space_session(s, s->arrangements[i].layouts, false, true, &session, e));
-        bool ok = tune_share(&a->tune, session, e);
-        wherry_session_destroy(session);
-        TRY(ok);
-    }
-    return true;
+    t->total += 2; /* its steps */
+    return tune_count(t, session, e);
+}
+
+static bool tune_sizes(struct tune *t, struct wherry_session *session, struct error *e)
+{
+    bool left;
+    TRY(tune_left(t, session, &left, e));
+    return !left || (session_prepare(session, NULL, NULL, NULL, e) && tune_session(t, session, e));
 }
 
 /* Takes back the tuned sizes of these orders' groups that were not faster in the step, or of all. */
@@ -186,9 +169,45 @@ static bool one_pass_first(struct arranging *a, bool backward, double *out, stru
     return true;
 }
 
-/* Every operator's best; what that asks of tensors is paid with a copy for each further order, where copies of it have
- * a price. */
-static void bests(const struct space *s, double *sum, double *transposed)
+/* Of the tensors with this name, in all layers. */
+static double elements_of(const struct wherry_session *session, const char *name)
+{
+    double elements = 0;
+    for (int t = 0; t < session->graph.n_tensors; t++) {
+        const char *own = session->graph.tensors[t].name, *dot = strrchr(own, '.');
+        if (!strcmp(dot ? dot + 1 : own, name))
+            elements += (double)tensor_elements(&session->graph, &session->limits, t);
+    }
+    return elements;
+}
+
+/* What a copy of each tensor in another order takes. There is one of weights, measured in the step. There is none of
+ * activations: they are taken to cost as much an element as the weights' copies do together; NAN: there is none of
+ * weights, either. */
+static bool copy_prices(const struct space *s, double prices[SELECTION_VARIABLES], struct error *e)
+{
+    struct wherry_session *session = NULL;
+    double seconds = 0, elements = 0;
+    TRY(space_session(s, "", false, false, &session, e));
+    for (int v = 0; v < s->n_tensors; v++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s_transpose", s->tensors[v].name);
+        prices[v] = NAN;
+        for (int o = 0; o < s->n_operators; o++)
+            for (int f = 0; f < s->operators[o].n_forms && !strcmp(s->operators[o].name, name); f++)
+                if (s->operators[o].forms[f].n) prices[v] = form_seconds(s, &s->operators[o].forms[f], false);
+        if (!isfinite(prices[v])) continue;
+        seconds += prices[v];
+        elements += elements_of(session, s->tensors[v].name);
+    }
+    for (int v = 0; v < s->n_tensors; v++)
+        if (!isfinite(prices[v])) prices[v] = seconds / elements * elements_of(session, s->tensors[v].name);
+    wherry_session_destroy(session);
+    return true;
+}
+
+/* Every operator's best; what that asks of tensors is paid with a copy for each further order. */
+static void bests(const struct space *s, const double prices[SELECTION_VARIABLES], double *sum, double *transposed)
 {
     bool wanted[SELECTION_VARIABLES][SELECTION_VALUES] = {{false}};
     *sum = 0;
@@ -207,14 +226,8 @@ static void bests(const struct space *s, double *sum, double *transposed)
     *transposed = *sum;
     for (int v = 0; v < s->n_tensors; v++) {
         int orders = 0;
-        double price = NAN;
-        char name[64];
-        snprintf(name, sizeof name, "%s_transpose", s->tensors[v].name);
         for (uint32_t k = 0; k < s->tensors[v].count; k++) orders += wanted[v][k];
-        for (int o = 0; o < s->n_operators; o++)
-            for (int f = 0; f < s->operators[o].n_forms && !strcmp(s->operators[o].name, name); f++)
-                if (s->operators[o].forms[f].n) price = form_seconds(s, &s->operators[o].forms[f], false);
-        if (orders > 1) *transposed += (orders - 1) * price;
+        if (orders > 1) *transposed += (orders - 1) * prices[v];
     }
 }
 
@@ -255,13 +268,6 @@ static bool faster(const struct contestant *a, const struct contestant *b)
     return time_summary(ratios, ARRANGE_ROUNDS, ratios[0]).ci_high < 1 && a->host.median < b->host.median;
 }
 
-static void scale_time(struct unit_time *time, double factor)
-{
-    time->seconds *= factor;
-    time->low *= factor;
-    time->high *= factor;
-}
-
 /* Clocks are not what they were when the steps were measured: all sums become those of the time of the comparison, by
  * what the model's orders with the table's sizes took then and take now. */
 static void scale_sums(struct arranging *a, double usual_now)
@@ -273,8 +279,8 @@ static void scale_sums(struct arranging *a, double usual_now)
     double then = arrangement_seconds(s, &s->arrangements[0], true);
     out->drift = then > 0 && isfinite(then) && usual_now > 0 ? usual_now / then : 1;
     for (int u = 0; u < s->n_units; u++) {
-        scale_time(&s->units[u].usual, out->drift);
-        scale_time(&s->units[u].tuned, out->drift);
+        unit_time_scale(&s->units[u].usual, out->drift);
+        unit_time_scale(&s->units[u].tuned, out->drift);
     }
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) *sums[i] *= out->drift;
 }
@@ -399,7 +405,10 @@ static bool choose(struct arranging *a, struct error *e)
     struct space *s = &a->space;
     wherry_layouts_chosen *out = a->out;
     struct arrange_counts counts = {0};
-    TRY(plan_count(a, e) && tune_sizes(a, e) && arrange_measure(s, &a->tune, &counts, e) && drop_slower(a, e));
+    double prices[SELECTION_VARIABLES];
+    TRY(each_cover(a, count_sizes, e));
+    tune_restart(&a->tune);
+    TRY(each_cover(a, tune_sizes, e) && arrange_measure(s, &a->tune, &counts, e) && drop_slower(a, e));
     TRY(make_selection(a, e) && selection_solve(&s->context->host, &a->selection, &a->selected, e));
     const struct arrangement *chosen = arrangement_of(s, a->selected.of);
     if (isinf(a->selected.cost) || !chosen)
@@ -413,7 +422,8 @@ static bool choose(struct arranging *a, struct error *e)
     out->known = counts.known;
     out->wrong = counts.wrong;
     out->path = a->selected.cost;
-    bests(s, &out->best_sum, &out->transposed);
+    TRY(copy_prices(s, prices, e));
+    bests(s, prices, &out->best_sum, &out->transposed);
     draw_random(a);
     if (s->desc.training)
         TRY(one_pass_first(a, false, &out->forward_first, e) && one_pass_first(a, true, &out->backward_first, e));
@@ -467,7 +477,7 @@ wherry_status wherry_tune_layouts(wherry_context *context, wherry_device *device
                   "timer can't be trusted; sizes can be tuned without "
                   "(wherry_tune)",
                   device->info.id);
-    ok = ok && space_create(&a->space, &failed) && (share ? share_sizes(a, &failed) : choose(a, &failed));
+    ok = ok && space_create(&a->space, &failed) && (share ? each_cover(a, tune_share, &failed) : choose(a, &failed));
     tune_close(&a->tune);
     space_destroy(&a->space);
     host_free(&context->host, a->values);

@@ -86,6 +86,9 @@ void space_kernels(const struct wherry_session *session, int group, char text[12
  * the table's sizes, else with those that are faster. */
 double form_seconds(const struct space *s, const struct form *form, bool usual);
 
+/* Median and interval, for clocks that were others. */
+void unit_time_scale(struct unit_time *time, double factor);
+
 /* Times every unit that some arrangement needs. */
 struct arrange_counts {
     uint64_t measured, known, wrong;

@@ -177,12 +177,16 @@ static void take_time(struct space *s, const struct stepped *m, bool tuned)
     }
 }
 
+void unit_time_scale(struct unit_time *time, double factor)
+{
+    time->seconds *= factor;
+    time->low *= factor;
+    time->high *= factor;
+}
+
 static void scale_time(struct unit_time *time, double reference)
 {
-    double scale = time->known && time->reference > 0 ? reference / time->reference : 1;
-    time->seconds *= scale;
-    time->low *= scale;
-    time->high *= scale;
+    if (time->known && time->reference > 0) unit_time_scale(time, reference / time->reference);
 }
 
 /* Times as they would have been beside a run of the reference that took what most of its runs did. */

@@ -44,6 +44,26 @@ check has '^measured is within 1.2 % of the predicted sum$'
 check has '^[0-9.]* % above the sum of per-operator bests$'
 check has '^256 random choices: 5 % '
 check has '^lin1_dx  *backward  *T  *280 '
+"$python" - "$work" <<'SCRIPT'
+import json, sys
+tuning = json.load(open(sys.argv[1] + "/tuning-layouts.json"))
+least, count, lost = 2.0, 0, 0
+for work in tuning["works"]:
+    right = [one for one in work["candidates"] if one["verdict"] == "right"]
+    cut = [one["us"] for one in right if one.get("cut")]
+    ratio = min(cut) / min([one["us"] for one in right if not one.get("cut")] + [work["default_us"]])
+    least, count, lost = min(least, ratio), count + len(cut), lost + (ratio < 1)
+    for one in right:
+        one["us"] *= 4 if one.get("cut") else 1
+assert lost
+open(sys.argv[1] + "/cut", "w").write(
+    f"^{count} candidates of {len(tuning['works'])} kernel calls are measured that the bound would have cut: "
+    f"in {lost} of the calls one is the fastest, by up to {100 * (1 - least):.1f} %$")
+json.dump(tuning, open(sys.argv[1] + "/slow-cut.json", "w"))
+SCRIPT
+check has "$(cat "$work/cut")"
+expect 0 '' "$wherry" report "$work/slow-cut.json"
+check has "would have cut: none is its call's fastest, which is faster by [0-9.]* % or more$"
 expect 0 '' "$wherry" report "$work/tuning-plain.json"
 check has '^layer.0.attention attention  *2 '
 expect 0 '' "$wherry" report "$work/tuning-layouts.json" "$work/tuning-sizes.json" --format markdown

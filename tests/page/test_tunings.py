@@ -170,6 +170,12 @@ def test_words(page, tuning):
     chosen = layouts["chosen_ms"]
     saved = 1 - chosen / layouts["default_ms"]
     words = page.texts("#overview .sentences li")
+    cut = sum(one.get("cut", False) for work in tuning["works"] for one in work["candidates"])
+    expect(
+        any(one.startswith(f"{cut} candidates of {len(tuning['works'])} kernel calls are measured") for one in words),
+        "nothing about those that would have been cut among",
+        words,
+    )
     for sentence in (
         f"chosen is {percent(saved)} faster than the default",
         f"measured is within {percent(chosen / layouts['predicted_ms'] - 1)} of the predicted sum",

@@ -291,7 +291,8 @@ typedef struct wherry_layouts_chosen {
     double path;                         /* length of that path: the least sum of operators' times */
     double predicted;                    /* of the choice: the sum of its operators' times; the path, if it was kept */
     double best_sum;                     /* of every operator's best, which do not fit together */
-    double transposed; /* those, with transposed copies of weights where they do not fit; NAN: no price */
+    double transposed; /* those, with a copy for each further order that a tensor is wanted in: of weights as measured,
+                          of activations at the weights' price of an element; NAN: no weight can be copied */
     double forward_first, backward_first; /* orders by one pass' operators alone, the other's as they must be then; 0 in
                                              inference */
     double random_p05, random_median, random_p95; /* of possible combinations taken at random, the table's sizes */
