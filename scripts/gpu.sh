@@ -12,13 +12,15 @@
 #            64x512:flash 1x128", all but the third in all plans; "": none)
 #   ROOF     "no": leaves out `wherry roof`; the benches measure ceilings themselves (default: yes)
 #   PEERS    "yes": also single products, attention and layernorms of many sizes, here and in PyTorch, and peers.json
-#            and peers.md from all results (bench/peers/compare.py); "only": nothing but what these need (default: no)
+#            and peers.md from all results (bench/peers/compare.py); "only": nothing but what these need; "layers": of
+#            that the layers alone, which with TUNE=layers are as they were tuned (default: no)
 #   GEMMS, ATTENTIONS, NORMS, LENGTHS  sizes of these, with commas (default: BERT's, see below)
 #   TUNE     "layers": first `wherry tune layer` for each of LAYERS, so that what is measured then (plan flash) has the
 #            orders and sizes that were chosen; "all": `wherry tune` for each of BENCH, too; results are
 #            tune-API-SHAPE.json and tune.html. Several GPUs are tuned at the same time, each by its own process. What
 #            was chosen stays in OUT/cache and is not yours; "kept": nothing is tuned, that of an earlier run is used
 #            (default: no)
+#   TUNE_OPTIONS  options for all `wherry tune`, as "--candidates 8" (default: none)
 #   PROCESSES  how many processes measure the first of LAYERS once more, plan flash, to see how well that repeats
 #            (default: 5; 0: none)
 #   LIMIT    seconds that one command may take before it is ended and counts as failed (default: 600)
@@ -48,7 +50,11 @@ record_options=() only=''
 if [ "$peers" = only ]; then
     tests='' bench='bert-base:32x512 minilm-l6:64x128 minilm-l6:1x32' layers='8x512:flash 96x128:flash' processes=0
     record_options=(--roof no --caches warm) only=dram.copy
+elif [ "$peers" = layers ]; then
+    tests='' bench='' layers='8x512:flash 96x128:flash' processes=0 roof=no
+    record_options=(--roof no --caches warm)
 fi
+read -r -a tune_options <<<"${TUNE_OPTIONS:-}"
 gemms=8192x8192x8192,4096x4096x4096,4096x1024x1024,4096x3072x1024,4096x4096x1024,4096x1024x4096
 gemms=${GEMMS:-$gemms,16384x768x768,16384x3072x768,16384x768x3072}
 attentions=${ATTENTIONS:-32x16x512x64} norms=${NORMS:-65536x1024}
@@ -230,7 +236,7 @@ SCRIPT
 
 tune_one() { # NAME COMMAND...
     say "tune $1"
-    limited "${@:2}" -q --json -o "$out/tune-$1.json" || echo "tune:$1" >>"$out/tune.failed"
+    limited "${@:2}" "${tune_options[@]}" -q --json -o "$out/tune-$1.json" || echo "tune:$1" >>"$out/tune.failed"
 }
 
 tune_gpu() { # DEVICE...
@@ -293,7 +299,7 @@ measure_all() {
         cat "$out/repeat.md"
     fi
     for device in $devices; do
-        [ "$peers" != no ] || break
+        case $peers in no | layers) break ;; esac
         [ "$pass" = first ] || say "products, attention and layernorms alone, $device"
         bench_pieces "$device" gemm gemm "$gemms"
         bench_pieces "$device" attention attention "$attentions"
@@ -311,7 +317,7 @@ measure_all() {
         for shape in $layers; do shapes="$shapes,bert-large:${shape%%:*}"; done
         measure_torch pytorch_layer --shapes "${shapes#,}"
     fi
-    [ "$peers" = no ] || measure_torch pytorch_pieces --gemm "$gemms" --attention "$attentions" --norm "$norms"
+    case $peers in no | layers) ;; *) measure_torch pytorch_pieces --gemm "$gemms" --attention "$attentions" --norm "$norms" ;; esac
 }
 
 rm -rf "$out/repeat" "$out/first"
@@ -355,7 +361,7 @@ if [ -n "$bench$layers" ]; then python3 bench/table.py "$out" | tee "$out/table.
 if [ "$peers" != no ]; then
     say "against PyTorch"
     tuned=''
-    [ "$tune" = no ] || tuned="TUNE=$tune "
+    [ "$tune" = no ] || tuned="TUNE=$tune ${TUNE_OPTIONS:+TUNE_OPTIONS=\"$TUNE_OPTIONS\" }"
     python3 bench/peers/compare.py "$out" --command "${tuned}PEERS=$peers scripts/gpu.sh" || failed="$failed compare"
 fi
 [ -z "$failed" ] || die "failed:$failed"

@@ -2,9 +2,10 @@
 """Puts Wherry's times beside PyTorch's: one file and one table of the bars that the project set itself.
 
 Usage: compare.py FOLDER [--command TEXT]     FOLDER: what scripts/gpu.sh left; writes peers.json and peers.md there
-       compare.py --readme README.md PEERS.json [--check]
+       compare.py --readme README.md [--part tuned] PEERS.json [--check]
                                               writes the README's part between its two marks from peers.json; --check
-                                              changes nothing and exits with 1 where it is something else
+                                              changes nothing and exits with 1 where it is something else. The part
+                                              "tuned" has only rows that were measured
 
 Read from FOLDER, each where it is there: layer-*.json, bench-*.json and roof-*.json (records), gemm-*.json,
 attention-*.json, lengths-*.json and norm-*.json (`wherry bench gemm` and so on), pytorch*.json (bench/peers). What
@@ -82,7 +83,7 @@ NOTES = [
     "TB/s count each tensor once: layernorm 2, backward 3, bias+dropout+residual+layernorm 4, because the sum is kept "
     "for the backward pass on both sides. Shares are of the copy that each side measured itself in the same run.",
 ]
-BEGIN, END = "<!-- peers: written by bench/peers/compare.py -->", "<!-- end of peers -->"
+PARTS = {"peers": "bench/results/nvidia-h200/peers.md", "tuned": "bench/results/nvidia-h200/tuned/peers.md"}
 
 
 def warn(text):
@@ -429,13 +430,16 @@ def kind_of(what):
     return re.sub(r", L = [0-9]+$", ", L = 128 to 16384", what)
 
 
-def table(peers, short):
+def table(peers, short, measured=False):
+    """`short`: sizes of one kind on one line; `measured`: without rows that have none of our times."""
     head = ["what", "unit", "PyTorch (its fastest way)"]
     for api in ("OpenCL", "Vulkan"):
         head += [api, "× PyTorch", "bar"]
     lines = ["| " + " | ".join(head) + " |", "|---|---|---:" + "|---:|---:|---" * 2 + "|"]
     kinds = {}
     for row in peers["rows"]:
+        if measured and all(row[api] is None for api in APIS):
+            continue
         kinds.setdefault(kind_of(row["what"]) if short else row["what"], []).append(row)
     return "\n".join(lines + [line(peers, what, rows) for what, rows in kinds.items()])
 
@@ -458,22 +462,26 @@ def full_text(peers):
     return "\n\n".join(parts) + "\n"
 
 
-def readme_text(peers):
+def readme_text(peers, part):
     more = "× PyTorch: above 1 is faster. Each size by itself, and how it was measured: "
-    link = "[bench/results/nvidia-h200/peers.md](bench/results/nvidia-h200/peers.md)."
-    return f"{BEGIN}\n{about(peers)}\n{more}{link}\n\n{table(peers, True)}\n{END}"
+    return f"{about(peers)}\n{more}[{PARTS[part]}]({PARTS[part]}).\n\n{table(peers, True, part != 'peers')}\n"
 
 
-def write_readme(readme, peers_path, check):
+def write_readme(readme, part, peers_path, check):
+    begin, end = f"<!-- {part}: written by bench/peers/compare.py -->", f"<!-- end of {part} -->"
     text = readme.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        sys.exit(f"compare: {readme}: it has no place for the table, between \"{BEGIN}\" and \"{END}\"")
-    before, rest = text.split(BEGIN)
-    empty = f"{BEGIN}\n{END}"  # nothing was measured yet
-    part = readme_text(json.loads(peers_path.read_text(encoding="utf-8"))) if peers_path.exists() else empty
-    wanted = before + part + rest.split(END)[1]
+    if text.count(begin) != 1 or text.count(end) != 1:
+        sys.exit(f"compare: {readme}: it has no place for the table, between \"{begin}\" and \"{end}\"")
+    before, rest = text.split(begin)
+    inside = ""  # nothing was measured yet
+    if peers_path.exists():
+        inside = readme_text(json.loads(peers_path.read_text(encoding="utf-8")), part)
+    wanted = f"{before}{begin}\n{inside}{end}{rest.split(end)[1]}"
     if check and wanted != text:
-        sys.exit(f"compare: {readme} differs from {peers_path}: write it with compare.py --readme {readme} {peers_path}")
+        sys.exit(
+            f"compare: {readme} differs from {peers_path}: "
+            f"write it with compare.py --readme {readme} --part {part} {peers_path}"
+        )
     if not check:
         readme.write_text(wanted, encoding="utf-8")
 
@@ -483,10 +491,11 @@ def main():
     parser.add_argument("folder", help="of results; with --readme: peers.json")
     parser.add_argument("--command", default="scripts/gpu.sh")
     parser.add_argument("--readme")
+    parser.add_argument("--part", choices=PARTS, default="peers")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     if args.readme:
-        write_readme(Path(args.readme), Path(args.folder), args.check)
+        write_readme(Path(args.readme), args.part, Path(args.folder), args.check)
         return
     folder = Path(args.folder)
     peers = gather(folder, args.command)

@@ -226,6 +226,18 @@ def test_readme():
     check("a table without results", run("--readme", readme, folder / "none.json", "--check").returncode == 1)
     readme.write_text(text.replace("1.40", "1.50"), encoding="utf-8")
     check("a number that was changed", run("--readme", readme, peers, "--check").returncode == 1)
+    check("a part that is not there", run("--readme", readme, "--part", "tuned", peers).returncode == 1)
+    lines = [line for line in json.loads(peers.read_text(encoding="utf-8"))["rows"]]
+    kept = [one for one in lines if one["what"].startswith("training of one layer, 8x512")]
+    for one in lines:
+        one.update({} if one in kept else {"opencl": None, "vulkan": None})
+    few = {**json.loads(peers.read_text(encoding="utf-8")), "rows": lines}
+    write("few.json", few)
+    readme.write_text(text + "<!-- tuned: written by bench/peers/compare.py -->\n<!-- end of tuned -->\n", encoding="utf-8")
+    check("its part is written", run("--readme", readme, "--part", "tuned", folder / "few.json").returncode == 0)
+    tuned = readme.read_text(encoding="utf-8")
+    check("the other part stays", tuned.startswith(text))
+    check("with what was measured alone", len(kept) == 1 and tuned[len(text):].count("\n| ") == 2)
     readme.write_text("no marks\n", encoding="utf-8")
     check("a README without marks", run("--readme", readme, peers).returncode == 1)
 
