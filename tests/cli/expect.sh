@@ -18,6 +18,7 @@ expect() {
     "$@" >"$work/out" 2>"$work/err" || got=$?
     if [ "$got" -ne "$code" ]; then
         flunk "exit $got, $code expected: $*"
+        head -n 20 "$work/out" | cut -c1-300 | sed 's/^/    /'
     elif [ -z "$pattern" ] && [ -s "$work/err" ]; then
         flunk "unexpected message: $*"
     elif [ -n "$pattern" ] && ! grep -q -e "$pattern" "$work/err"; then
