@@ -52,7 +52,7 @@ static long start_job(const struct options *options, uint32_t share, uint32_t sh
 int tune_jobs(const struct tool *tool)
 {
     const struct options *options = tool->options;
-    uint32_t jobs = options->jobs ? options->jobs : usual_jobs(tool), running = 0, failed = 0;
+    uint32_t jobs = options->jobs ? options->jobs : usual_jobs(tool), running = 0;
     long processes[JOBS_MOST];
     if (options->jobs > 1 && strncmp(tool->device_info.id, "opencl:", 7))
         return complain(EXIT_USAGE,
@@ -64,16 +64,16 @@ int tune_jobs(const struct tool *tool)
         processes[running] = start_job(options, n, jobs);
         running += processes[running] > 0;
     }
-    failed = jobs - running;
+    uint32_t failed = jobs - running;
     progress_start(options);
     bool stopped = false;
     while (running) {
+        if (!stopped && system_stopped()) {
+            for (uint32_t n = 0; n < running; n++) system_end(processes[n]);
+            stopped = true;
+        }
         for (uint32_t n = 0; n < running;) {
             int code;
-            if (!stopped && system_stopped()) {
-                for (uint32_t k = 0; k < running; k++) system_end(processes[k]);
-                stopped = true;
-            }
             if (system_ended(processes[n], &code)) {
                 failed += code != EXIT_FINE;
                 processes[n] = processes[--running];

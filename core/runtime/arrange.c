@@ -169,18 +169,6 @@ static bool one_pass_first(struct arranging *a, bool backward, double *out, stru
     return true;
 }
 
-/* Of the tensors with this name, in all layers. */
-static double elements_of(const struct wherry_session *session, const char *name)
-{
-    double elements = 0;
-    for (int t = 0; t < session->graph.n_tensors; t++) {
-        const char *own = session->graph.tensors[t].name, *dot = strrchr(own, '.');
-        if (!strcmp(dot ? dot + 1 : own, name))
-            elements += (double)tensor_elements(&session->graph, &session->limits, t);
-    }
-    return elements;
-}
-
 /* What a copy of each tensor in another order takes. There is one of weights, measured in the step. There is none of
  * activations: they are taken to cost as much an element as the weights' copies do together; NAN: there is none of
  * weights, either. */
@@ -198,10 +186,10 @@ static bool copy_prices(const struct space *s, double prices[SELECTION_VARIABLES
                 if (s->operators[o].forms[f].n) prices[v] = form_seconds(s, &s->operators[o].forms[f], false);
         if (!isfinite(prices[v])) continue;
         seconds += prices[v];
-        elements += elements_of(session, s->tensors[v].name);
+        elements += space_elements(session, s->tensors[v].name);
     }
     for (int v = 0; v < s->n_tensors; v++)
-        if (!isfinite(prices[v])) prices[v] = seconds / elements * elements_of(session, s->tensors[v].name);
+        if (!isfinite(prices[v])) prices[v] = seconds / elements * space_elements(session, s->tensors[v].name);
     wherry_session_destroy(session);
     return true;
 }

@@ -80,6 +80,8 @@ bool space_session(const struct space *s, const char *layouts, bool tuned, bool 
                    struct error *e);
 /* The unit that a group of a session with the table's sizes is, -1: of none that is known. */
 int space_unit(const struct space *s, struct wherry_session *session, int group, struct error *e);
+/* Of the tensors with this name, in all layers, at the session's limits; 0: there are none. */
+double space_elements(const struct wherry_session *session, const char *name);
 /* What a group of a session runs: kernels and sizes. */
 void space_kernels(const struct wherry_session *session, int group, char text[128]);
 /* Seconds of an operator in this form; INFINITY: it has a unit of a session that was wrong, or failed. `usual`: with

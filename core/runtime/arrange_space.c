@@ -195,13 +195,15 @@ static bool try_values(struct discovery *d, const int *values, struct error *e)
     return ok;
 }
 
-static bool has_tensor(const struct graph *g, const char *name)
+double space_elements(const struct wherry_session *session, const char *name)
 {
-    for (int t = 0; t < g->n_tensors; t++) {
-        const char *dot = strrchr(g->tensors[t].name, '.');
-        if (!strcmp(dot ? dot + 1 : g->tensors[t].name, name)) return true;
+    double elements = 0;
+    for (int t = 0; t < session->graph.n_tensors; t++) {
+        const char *own = session->graph.tensors[t].name, *dot = strrchr(own, '.');
+        if (!strcmp(dot ? dot + 1 : own, name))
+            elements += (double)tensor_elements(&session->graph, &session->limits, t);
     }
-    return false;
+    return elements;
 }
 
 /* Those whose order can be chosen and that there are: no w_pooler without a pooler. */
@@ -212,7 +214,7 @@ static bool find_tensors(struct space *s, struct error *e)
     int n;
     TRY(space_session(s, "", false, false, &session, e));
     for (size_t i = 0; (n = orders_of(i, name, orders)) && s->n_tensors < SELECTION_VARIABLES; i++) {
-        if (!has_tensor(&session->graph, name)) continue;
+        if (!(space_elements(session, name) > 0)) continue;
         wherry_layout_tensor *tensor = &s->tensors[s->n_tensors++];
         snprintf(tensor->name, sizeof tensor->name, "%s", name);
         for (int k = 0; k < n; k++) snprintf(tensor->orders[tensor->count++], ORDER_TEXT, "%s", orders[k]);
