@@ -13,7 +13,8 @@
 #   ROOF     "no": leaves out `wherry roof`; the benches measure ceilings themselves (default: yes)
 #   PEERS    "yes": also single products, attention and layernorms of many sizes, here and in PyTorch, and peers.json
 #            and peers.md from all results (bench/peers/compare.py); "only": nothing but what these need; "layers": of
-#            that the layers alone, which with TUNE=layers are as they were tuned (default: no)
+#            that the layers alone (LAYERS; default: "8x512:flash 96x128:flash"), which with TUNE=layers are as they
+#            were tuned (default: no)
 #   GEMMS, ATTENTIONS, NORMS, LENGTHS  sizes of these, with commas (default: BERT's, see below)
 #   TUNE     "layers": first `wherry tune layer` for each of LAYERS, so that what is measured then (plan flash) has the
 #            orders and sizes that were chosen; "all": `wherry tune` for each of BENCH, too; results are
@@ -24,8 +25,8 @@
 #   PROCESSES  how many processes measure the first of LAYERS once more, plan flash, to see how well that repeats
 #            (default: 5; 0: none)
 #   LIMIT    seconds that one command may take before it is ended and counts as failed (default: 600)
-#   JOBS     how many processes test at the same time, test_groups one for each shape, and compile before anything is
-#            measured: all that will be is run once, so that what is measured finds its kernels (default: 1: nothing is)
+#   JOBS     how many processes test at the same time, test_groups one for each shape, and compile before the benches:
+#            all that will be measured is run once, so that it finds its kernels (default: 1: nothing is)
 #   DTYPE    storage type of the benches (default: f16)
 #   DEBS     folder of Debian packages with loaders and libraries, unpacked into OUT and used from there: for machines
 #            that have a driver and nothing else. NVIDIA's driver is registered for OpenCL and Vulkan where it is not.
@@ -51,7 +52,7 @@ if [ "$peers" = only ]; then
     tests='' bench='bert-base:32x512 minilm-l6:64x128 minilm-l6:1x32' layers='8x512:flash 96x128:flash' processes=0
     record_options=(--roof no --caches warm) only=dram.copy
 elif [ "$peers" = layers ]; then
-    tests='' bench='' layers='8x512:flash 96x128:flash' processes=0 roof=no
+    tests='' bench='' layers=${LAYERS-8x512:flash 96x128:flash} processes=0 roof=no
     record_options=(--roof no --caches warm)
 fi
 read -r -a tune_options <<<"${TUNE_OPTIONS:-}"
@@ -328,6 +329,8 @@ if [ "$tune" != no ]; then
     export XDG_CACHE_HOME
     [ "$tune" = kept ] || rm -f "$out"/tune-*.json "$XDG_CACHE_HOME"/wherry/tun*.txt
 fi
+# What was chosen is what is compiled then.
+tune_all
 pass=first
 if [ "$jobs" -gt 1 ]; then
     say "compiling, $jobs processes"
@@ -335,7 +338,6 @@ if [ "$jobs" -gt 1 ]; then
     wait
 fi
 pass=measure
-tune_all
 for device in $devices; do
     [ "$roof" = yes ] || break
     say "roof $device"
@@ -360,8 +362,8 @@ fi
 if [ -n "$bench$layers" ]; then python3 bench/table.py "$out" | tee "$out/table.md"; fi
 if [ "$peers" != no ]; then
     say "against PyTorch"
-    tuned=''
-    [ "$tune" = no ] || tuned="TUNE=$tune ${TUNE_OPTIONS:+TUNE_OPTIONS=\"$TUNE_OPTIONS\" }"
+    tuned=${LAYERS:+LAYERS=\"$LAYERS\" }
+    [ "$tune" = no ] || tuned="${tuned}TUNE=$tune ${TUNE_OPTIONS:+TUNE_OPTIONS=\"$TUNE_OPTIONS\" }"
     python3 bench/peers/compare.py "$out" --command "${tuned}PEERS=$peers scripts/gpu.sh" || failed="$failed compare"
 fi
 [ -z "$failed" ] || die "failed:$failed"

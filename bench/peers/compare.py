@@ -2,10 +2,10 @@
 """Puts Wherry's times beside PyTorch's: one file and one table of the bars that the project set itself.
 
 Usage: compare.py FOLDER [--command TEXT]     FOLDER: what scripts/gpu.sh left; writes peers.json and peers.md there
-       compare.py --readme README.md [--part tuned] PEERS.json [--check]
+       compare.py --readme README.md [--part tuned] PEERS.json... [--check]
                                               writes the README's part between its two marks from peers.json; --check
                                               changes nothing and exits with 1 where it is something else. The part
-                                              "tuned" has only rows that were measured
+                                              "tuned" has only rows that were measured, each by the run of its file
 
 Read from FOLDER, each where it is there: layer-*.json, bench-*.json and roof-*.json (records), gemm-*.json,
 attention-*.json, lengths-*.json and norm-*.json (`wherry bench gemm` and so on), pytorch*.json (bench/peers). What
@@ -83,7 +83,8 @@ NOTES = [
     "TB/s count each tensor once: layernorm 2, backward 3, bias+dropout+residual+layernorm 4, because the sum is kept "
     "for the backward pass on both sides. Shares are of the copy that each side measured itself in the same run.",
 ]
-PARTS = {"peers": "bench/results/nvidia-h200/peers.md", "tuned": "bench/results/nvidia-h200/tuned/peers.md"}
+FOLDER = "bench/results/nvidia-h200"
+PARTS = {"peers": [f"{FOLDER}/peers.md"], "tuned": [f"{FOLDER}/tuned/{shape}/peers.md" for shape in LAYER_SHAPES]}
 
 
 def warn(text):
@@ -462,25 +463,38 @@ def full_text(peers):
     return "\n\n".join(parts) + "\n"
 
 
-def readme_text(peers, part):
+def together(runs):
+    """The rows that each of several runs measured."""
+    if len(runs) == 1:
+        return runs[0]
+    rows = [row for run in runs for row in run["rows"] if any(row[api] is not None for api in APIS)]
+    whats = [row["what"] for row in rows]
+    for what in whats:
+        if whats.count(what) > 1:
+            sys.exit(f"compare: {what}: in more than one of these files; a row is of one run")
+    return {"rows": rows, "ways": {what: run["ways"][what] for run in runs for what in run["ways"] if what in whats}}
+
+
+def readme_text(runs, part):
     more = "× PyTorch: above 1 is faster. Each size by itself, and how it was measured: "
-    return f"{about(peers)}\n{more}[{PARTS[part]}]({PARTS[part]}).\n\n{table(peers, True, part != 'peers')}\n"
+    where = ", ".join(f"[{text}]({text})" for text in PARTS[part])
+    head = "\n".join(about(run) for run in runs)
+    return f"{head}\n{more}{where}.\n\n{table(together(runs), True, part != 'peers')}\n"
 
 
-def write_readme(readme, part, peers_path, check):
+def write_readme(readme, part, paths, check):
     begin, end = f"<!-- {part}: written by bench/peers/compare.py -->", f"<!-- end of {part} -->"
     text = readme.read_text(encoding="utf-8")
     if text.count(begin) != 1 or text.count(end) != 1:
         sys.exit(f"compare: {readme}: it has no place for the table, between \"{begin}\" and \"{end}\"")
     before, rest = text.split(begin)
-    inside = ""  # nothing was measured yet
-    if peers_path.exists():
-        inside = readme_text(json.loads(peers_path.read_text(encoding="utf-8")), part)
+    runs = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+    inside = readme_text(runs, part) if runs else ""  # nothing was measured yet
     wanted = f"{before}{begin}\n{inside}{end}{rest.split(end)[1]}"
     if check and wanted != text:
         sys.exit(
-            f"compare: {readme} differs from {peers_path}: "
-            f"write it with compare.py --readme {readme} --part {part} {peers_path}"
+            f"compare: {readme} differs from its results: "
+            f"write it with compare.py --readme {readme} --part {part} {' '.join(map(str, paths))}"
         )
     if not check:
         readme.write_text(wanted, encoding="utf-8")
@@ -488,16 +502,18 @@ def write_readme(readme, part, peers_path, check):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", help="of results; with --readme: peers.json")
+    parser.add_argument("folder", nargs="+", help="of results; with --readme: peers.json, one of each run")
     parser.add_argument("--command", default="scripts/gpu.sh")
     parser.add_argument("--readme")
     parser.add_argument("--part", choices=PARTS, default="peers")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     if args.readme:
-        write_readme(Path(args.readme), args.part, Path(args.folder), args.check)
+        write_readme(Path(args.readme), args.part, list(map(Path, args.folder)), args.check)
         return
-    folder = Path(args.folder)
+    if len(args.folder) > 1:
+        parser.error("results of one folder are compared at a time")
+    folder = Path(args.folder[0])
     peers = gather(folder, args.command)
     (folder / "peers.json").write_text(json.dumps(peers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / "peers.md").write_text(full_text(peers), encoding="utf-8")

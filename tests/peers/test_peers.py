@@ -238,6 +238,15 @@ def test_readme():
     tuned = readme.read_text(encoding="utf-8")
     check("the other part stays", tuned.startswith(text))
     check("with what was measured alone", len(kept) == 1 and tuned[len(text):].count("\n| ") == 2)
+    for one in lines:
+        other = one["what"].startswith("training of one layer, 96x128")
+        one.update({"opencl": 4.0 if other else None, "vulkan": None})
+    write("other.json", {**few, "commit": "of another run", "rows": lines})
+    runs = [folder / "few.json", folder / "other.json"]
+    check("rows of two runs", run("--readme", readme, "--part", "tuned", *runs).returncode == 0)
+    tuned = readme.read_text(encoding="utf-8")
+    check("stand in one table", tuned[len(text):].count("\n| ") == 3 and "`of another run`" in tuned)
+    check("a row that two runs have", run("--readme", readme, "--part", "tuned", *runs[:1] * 2).returncode == 1)
     readme.write_text("no marks\n", encoding="utf-8")
     check("a README without marks", run("--readme", readme, peers).returncode == 1)
 
