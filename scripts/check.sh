@@ -103,10 +103,11 @@ SETTINGS
 check_sanitize() {
     quietly configure-sanitize cmake --preset sanitize -DWHERRY_WERROR=ON
     quietly build-sanitize cmake --build --preset sanitize
-    # The page's own test has nothing of ours below a browser but what writes it.
+    # The pages' own tests have nothing of ours below a browser but what writes them.
     UBSAN_OPTIONS=print_stacktrace=1 VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent \
         OCL_ICD_VENDORS=/nonexistent ASAN_OPTIONS=detect_leaks=1 WHERRY_TEST_DEVICES=reference \
-        WHERRY_TEST_SHAPES="tiny odd unaligned-heads" quietly sanitize ctest --preset sanitize --timeout 900 -E '^page$'
+        WHERRY_TEST_SHAPES="tiny odd unaligned-heads" \
+        quietly sanitize ctest --preset sanitize --timeout 900 -j 2 -E '^page'
     grep 'tests passed' build/sanitize.log
 }
 
