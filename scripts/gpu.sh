@@ -362,8 +362,9 @@ fi
 if [ -n "$bench$layers" ]; then python3 bench/table.py "$out" | tee "$out/table.md"; fi
 if [ "$peers" != no ]; then
     say "against PyTorch"
-    tuned=${LAYERS:+LAYERS=\"$LAYERS\" }
-    [ "$tune" = no ] || tuned="${tuned}TUNE=$tune ${TUNE_OPTIONS:+TUNE_OPTIONS=\"$TUNE_OPTIONS\" }"
-    python3 bench/peers/compare.py "$out" --command "${tuned}PEERS=$peers scripts/gpu.sh" || failed="$failed compare"
+    variables=''
+    [ -z "${LAYERS:-}" ] || [ "$peers" = only ] || variables="LAYERS=\"$LAYERS\" "
+    [ "$tune" = no ] || variables="${variables}TUNE=$tune ${TUNE_OPTIONS:+TUNE_OPTIONS=\"$TUNE_OPTIONS\" }"
+    python3 bench/peers/compare.py "$out" --command "${variables}PEERS=$peers scripts/gpu.sh" || failed="$failed compare"
 fi
 [ -z "$failed" ] || die "failed:$failed"

@@ -431,16 +431,14 @@ def kind_of(what):
     return re.sub(r", L = [0-9]+$", ", L = 128 to 16384", what)
 
 
-def table(peers, short, measured=False):
-    """`short`: sizes of one kind on one line; `measured`: without rows that have none of our times."""
+def table(peers, short):
+    """`short`: sizes of one kind on one line."""
     head = ["what", "unit", "PyTorch (its fastest way)"]
     for api in ("OpenCL", "Vulkan"):
         head += [api, "× PyTorch", "bar"]
     lines = ["| " + " | ".join(head) + " |", "|---|---|---:" + "|---:|---:|---" * 2 + "|"]
     kinds = {}
     for row in peers["rows"]:
-        if measured and all(row[api] is None for api in APIS):
-            continue
         kinds.setdefault(kind_of(row["what"]) if short else row["what"], []).append(row)
     return "\n".join(lines + [line(peers, what, rows) for what, rows in kinds.items()])
 
@@ -463,23 +461,21 @@ def full_text(peers):
     return "\n\n".join(parts) + "\n"
 
 
-def together(runs):
-    """The rows that each of several runs measured."""
-    if len(runs) == 1:
-        return runs[0]
+def measured(runs):
+    """The rows of which some run has our times."""
     rows = [row for run in runs for row in run["rows"] if any(row[api] is not None for api in APIS)]
     whats = [row["what"] for row in rows]
     for what in whats:
         if whats.count(what) > 1:
             sys.exit(f"compare: {what}: in more than one of these files; a row is of one run")
-    return {"rows": rows, "ways": {what: run["ways"][what] for run in runs for what in run["ways"] if what in whats}}
+    return {"rows": rows, "ways": {what: way for run in runs for what, way in run["ways"].items() if what in whats}}
 
 
 def readme_text(runs, part):
     more = "× PyTorch: above 1 is faster. Each size by itself, and how it was measured: "
     where = ", ".join(f"[{text}]({text})" for text in PARTS[part])
     head = "\n".join(about(run) for run in runs)
-    return f"{head}\n{more}{where}.\n\n{table(together(runs), True, part != 'peers')}\n"
+    return f"{head}\n{more}{where}.\n\n{table(measured(runs) if part == 'tuned' else runs[0], True)}\n"
 
 
 def write_readme(readme, part, paths, check):
@@ -508,11 +504,11 @@ def main():
     parser.add_argument("--part", choices=PARTS, default="peers")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
+    if len(args.folder) > 1 and not (args.readme and args.part == "tuned"):
+        parser.error("several are for the part \"tuned\" of a README alone")
     if args.readme:
         write_readme(Path(args.readme), args.part, list(map(Path, args.folder)), args.check)
         return
-    if len(args.folder) > 1:
-        parser.error("results of one folder are compared at a time")
     folder = Path(args.folder[0])
     peers = gather(folder, args.command)
     (folder / "peers.json").write_text(json.dumps(peers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
