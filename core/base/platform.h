@@ -1,4 +1,4 @@
-/* The only file pair that calls the operating system: files, libraries, threads, clock. */
+/* Files, libraries, threads, clock: what the library asks of the operating system. No file but platform*.c asks it. */
 #ifndef WHERRY_BASE_PLATFORM_H
 #define WHERRY_BASE_PLATFORM_H
 

@@ -1,0 +1,56 @@
+/* What platform.c is built on: platform_posix.c and platform_windows.c each have it. Includes the system's own headers,
+ * so that only those three files include it, and include it first. */
+#ifndef WHERRY_BASE_PLATFORM_SYSTEM_H
+#define WHERRY_BASE_PLATFORM_SYSTEM_H
+
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#ifndef _WIN32_WINNT
+#define _WIN32_WINNT 0x0601
+#endif
+#include <windows.h>
+
+typedef HANDLE system_file;
+typedef HANDLE thread_handle;
+typedef volatile LONG64 shared_counter;
+typedef LPTHREAD_START_ROUTINE thread_function;
+#define THREAD_RESULT DWORD WINAPI
+#else
+#define _XOPEN_SOURCE 700
+#define _DARWIN_C_SOURCE /* for _SC_NPROCESSORS_ONLN */
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef int system_file;
+typedef pthread_t thread_handle;
+typedef atomic_uint_fast64_t shared_counter;
+typedef void *(*thread_function)(void *);
+#define THREAD_RESULT void *
+#endif
+
+#include "base/platform.h"
+
+enum { PATH_BYTES = 4096, READ_CHUNK = 1 << 30 };
+
+bool system_open_read(const char *path, system_file *file, uint64_t *size, struct error *e);
+/* Up to `size` bytes; fewer, said in *got, where the file ends before. */
+bool system_read(system_file file, const char *path, char *data, size_t size, size_t *got, struct error *e);
+void system_close(system_file file);
+/* Succeeds where the folder is there already. */
+bool system_make_folder(const char *path, struct error *e);
+bool path_separates(char c);
+/* Whether `path`, the part of one before a separator, is not a folder to make. */
+bool path_is_root(const char *path);
+
+/* The counter's value before it was raised by one. */
+uint64_t counter_next(shared_counter *counter);
+bool thread_start(thread_handle *thread, thread_function run, void *argument);
+void thread_join(thread_handle thread);
+
+/* One lock and one condition for all of run_once. */
+void once_enter(void);
+void once_leave(void);
+void once_wait(void);
+void once_wake(void);
+
+#endif

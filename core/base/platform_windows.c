@@ -1,0 +1,227 @@
+/* What the library asks of Windows. */
+#include "base/platform_system.h"
+
+#ifdef _WIN32
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const unsigned char empty_file[1];
+
+/* ---- files ---- */
+
+static bool fail_system(struct error *e, const char *what, const char *path, DWORD code)
+{
+    char text[256] = "";
+    DWORD length = FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code, 0, text,
+                                  sizeof text, NULL);
+    while (length && (text[length - 1] == '\n' || text[length - 1] == '\r' || text[length - 1] == '.')) {
+        text[--length] = 0;
+    }
+    return fail(e, WHERRY_STATUS_IO, "%s %s failed: %s (system error %lu)", what, path, text, (unsigned long)code);
+}
+
+static bool path_wide(const char *path, wchar_t *wide, size_t count, struct error *e)
+{
+    if (!MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, (int)count)) {
+        return fail(e, WHERRY_STATUS_IO, "the path %.200s is not valid UTF-8 or longer than %zu characters", path,
+                    count - 1);
+    }
+    return true;
+}
+
+bool system_open_read(const char *path, system_file *file, uint64_t *size, struct error *e)
+{
+    wchar_t wide[PATH_BYTES];
+    TRY(path_wide(path, wide, PATH_BYTES, e));
+    *file = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL);
+    if (*file == INVALID_HANDLE_VALUE) return fail_system(e, "opening", path, GetLastError());
+    LARGE_INTEGER length;
+    if (!GetFileSizeEx(*file, &length)) {
+        DWORD code = GetLastError();
+        CloseHandle(*file);
+        return fail_system(e, "asking the size of", path, code);
+    }
+    *size = (uint64_t)length.QuadPart;
+    return true;
+}
+
+bool file_map(const char *path, struct file_map *out, struct error *e)
+{
+    HANDLE file;
+    uint64_t size;
+    TRY(system_open_read(path, &file, &size, e));
+    struct file_map map = {empty_file, 0, NULL};
+    bool ok = true;
+    if (size > SIZE_MAX) {
+        ok = fail(e, WHERRY_STATUS_IO, "%s has %" PRIu64 " bytes, more than this process can address", path, size);
+    } else if (size) {
+        map.handle = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
+        map.data = map.handle ? MapViewOfFile(map.handle, FILE_MAP_READ, 0, 0, 0) : NULL;
+        map.size = (size_t)size;
+        if (!map.data) {
+            ok = fail_system(e, "mapping", path, GetLastError());
+            if (map.handle) CloseHandle(map.handle);
+        }
+    }
+    CloseHandle(file);
+    if (ok) *out = map;
+    return ok;
+}
+
+void file_unmap(struct file_map *map)
+{
+    if (map->handle) {
+        UnmapViewOfFile(map->data);
+        CloseHandle(map->handle);
+    }
+    *map = (struct file_map){0};
+}
+
+bool file_exists(const char *path)
+{
+    wchar_t wide[PATH_BYTES];
+    struct error ignored;
+    if (!path_wide(path, wide, PATH_BYTES, &ignored)) return false;
+    DWORD attributes = GetFileAttributesW(wide);
+    return attributes != INVALID_FILE_ATTRIBUTES && !(attributes & FILE_ATTRIBUTE_DIRECTORY);
+}
+
+bool system_read(system_file file, const char *path, char *data, size_t size, size_t *got, struct error *e)
+{
+    *got = 0;
+    while (*got < size) {
+        DWORD want = size - *got < READ_CHUNK ? (DWORD)(size - *got) : READ_CHUNK, n = 0;
+        if (!ReadFile(file, data + *got, want, &n, NULL)) return fail_system(e, "reading", path, GetLastError());
+        if (!n) break;
+        *got += n;
+    }
+    return true;
+}
+
+void system_close(system_file file) { CloseHandle(file); }
+
+static bool write_all(HANDLE file, const unsigned char *data, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        DWORD want = size - done < READ_CHUNK ? (DWORD)(size - done) : READ_CHUNK, n = 0;
+        if (!WriteFile(file, data + done, want, &n, NULL)) return false;
+        done += n;
+    }
+    return FlushFileBuffers(file);
+}
+
+bool file_replace(const char *path, const void *data, size_t size, struct error *e)
+{
+    wchar_t to[PATH_BYTES], from[PATH_BYTES];
+    TRY(path_wide(path, to, PATH_BYTES, e));
+    HANDLE file = INVALID_HANDLE_VALUE;
+    char temporary[PATH_BYTES];
+    for (int attempt = 0; attempt < 100 && file == INVALID_HANDLE_VALUE; attempt++) {
+        int n = snprintf(temporary, sizeof temporary, "%s.%lu-%" PRIx64 ".tmp", path,
+                         (unsigned long)GetCurrentProcessId(), clock_ns());
+        if (n < 0 || (size_t)n >= sizeof temporary) {
+            return fail(e, WHERRY_STATUS_IO, "the path %.200s... is too long to be written", path);
+        }
+        TRY(path_wide(temporary, from, PATH_BYTES, e));
+        file = CreateFileW(from, GENERIC_WRITE, 0, NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
+        if (file == INVALID_HANDLE_VALUE && GetLastError() != ERROR_FILE_EXISTS) break;
+    }
+    if (file == INVALID_HANDLE_VALUE) return fail_system(e, "creating a temporary file beside", path, GetLastError());
+    bool ok = write_all(file, data, size);
+    DWORD code = ok ? 0 : GetLastError();
+    CloseHandle(file);
+    if (ok && !MoveFileExW(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)) {
+        ok = false;
+        code = GetLastError();
+    }
+    if (ok) return true;
+    DeleteFileW(from);
+    return fail_system(e, "writing", path, code);
+}
+
+bool file_append(const char *path, const void *data, size_t size, struct error *e)
+{
+    wchar_t wide[PATH_BYTES];
+    TRY(path_wide(path, wide, PATH_BYTES, e));
+    HANDLE file = CreateFileW(wide, FILE_APPEND_DATA, FILE_SHARE_READ, NULL, OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL, NULL);
+    if (file == INVALID_HANDLE_VALUE) return fail_system(e, "opening", path, GetLastError());
+    bool ok = write_all(file, data, size);
+    DWORD code = ok ? 0 : GetLastError();
+    CloseHandle(file);
+    return ok || fail_system(e, "writing", path, code);
+}
+
+bool system_make_folder(const char *path, struct error *e)
+{
+    wchar_t wide[PATH_BYTES];
+    TRY(path_wide(path, wide, PATH_BYTES, e));
+    if (CreateDirectoryW(wide, NULL)) return true;
+    DWORD code = GetLastError(), attributes = GetFileAttributesW(wide);
+    if (attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY)) return true;
+    return fail_system(e, "making the folder", path, code);
+}
+
+bool path_separates(char c) { return c == '/' || c == '\\'; }
+
+/* "C:" and "" before a leading separator are not folders to make. */
+bool path_is_root(const char *path) { return !*path || (path[1] == ':' && !path[2]); }
+
+void cache_folder(char *path, size_t size)
+{
+    wchar_t wide[PATH_BYTES];
+    char local[PATH_BYTES];
+    if (size) *path = 0;
+    DWORD n = GetEnvironmentVariableW(L"LOCALAPPDATA", wide, PATH_BYTES);
+    if (!n || n >= PATH_BYTES || !WideCharToMultiByte(CP_UTF8, 0, wide, -1, local, sizeof local, NULL, NULL)) return;
+    int length = snprintf(path, size, "%s\\wherry", local);
+    if (size && (length < 0 || (size_t)length >= size)) *path = 0;
+}
+
+/* ---- clock and threads ---- */
+
+uint64_t clock_ns(void)
+{
+    LARGE_INTEGER ticks, rate;
+    QueryPerformanceCounter(&ticks);
+    QueryPerformanceFrequency(&rate);
+    uint64_t t = (uint64_t)ticks.QuadPart, r = (uint64_t)rate.QuadPart;
+    return t / r * 1000000000u + t % r * 1000000000u / r;
+}
+
+uint64_t counter_next(shared_counter *counter) { return (uint64_t)InterlockedIncrement64(counter) - 1; }
+
+size_t core_count(void) { return GetActiveProcessorCount(ALL_PROCESSOR_GROUPS); }
+
+bool thread_start(thread_handle *thread, thread_function run, void *argument)
+{
+    *thread = CreateThread(NULL, 0, run, argument, 0, NULL);
+    return *thread != NULL;
+}
+
+void thread_join(thread_handle thread)
+{
+    WaitForSingleObject(thread, INFINITE);
+    CloseHandle(thread);
+}
+
+static SRWLOCK once_lock = SRWLOCK_INIT;
+static CONDITION_VARIABLE once_done = CONDITION_VARIABLE_INIT;
+void once_enter(void) { AcquireSRWLockExclusive(&once_lock); }
+void once_leave(void) { ReleaseSRWLockExclusive(&once_lock); }
+void once_wait(void) { SleepConditionVariableSRW(&once_done, &once_lock, INFINITE, 0); }
+void once_wake(void) { WakeAllConditionVariable(&once_done); }
+
+/* ---- libraries ---- */
+
+library_function library_find(const char *const *names, const char *symbol)
+{
+    for (; *names; names++) {
+        HMODULE library = LoadLibraryA(*names);
+        FARPROC found = library ? GetProcAddress(library, symbol) : NULL;
+        if (found) return (library_function)(void *)found;
+    }
+    return NULL;
+}
+
+#endif
