@@ -379,7 +379,8 @@ static void checks_folder(void **state)
     expect_refused("a file", file, WHERRY_STATUS_IO, "has no config.json", "give the folder");
     free(file);
     files_write_text(folder, "model.safetensors/x", "");
-    expect_refused("weights are a folder", folder, WHERRY_STATUS_UNSUPPORTED, "pytorch_model.bin", NULL);
+    expect_refused("weights are a folder", folder, WHERRY_STATUS_IO, "model.safetensors is a folder",
+                   "put the file in its place");
     free(missing);
     files_remove(folder);
 }

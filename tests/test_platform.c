@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "base/platform.h"
 
@@ -168,10 +169,7 @@ static void maps_and_reads(void **state)
     assert_false(file_map(path, &map, &e)); /* and does not wait for a writer */
     expect_error(&e, WHERRY_STATUS_IO, path, "not a regular file");
     assert_int_equal(remove(path), 0);
-    assert_false(file_exists(path));
     files_write(folder, "a", "", 0);
-    assert_true(file_exists(path));
-    assert_false(file_exists(folder));
     assert_true(file_map(path, &map, &e));
     assert_int_equal(map.size, 0);
     assert_non_null(map.data);
@@ -187,6 +185,70 @@ static void maps_and_reads(void **state)
     free(data);
     assert_false(file_read(&files_host, path, 4, &data, &size, &e));
     expect_error(&e, WHERRY_STATUS_BAD_FORMAT, path, "at most 4");
+    free(path);
+    files_remove(folder);
+}
+
+/* Runs `check` in a process of a user who is not root; skips where that can't be. */
+static void as_nobody(void (*check)(void *), void *user)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        if (!geteuid() && (setgid(65534) || setuid(65534))) _exit(77);
+        check(user);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) skip();
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void looks_into_closed_folder(void *user)
+{
+    bool exists = false;
+    struct error e = {0};
+    if (file_exists(user, &exists, &e) || !strstr(e.text, "check the permissions")) _exit(1);
+}
+
+/* Only ENOENT and ENOTDIR mean that there is none. */
+static void tells_absent_from_unknown(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    bool exists = true;
+    char *folder = files_folder(), *path = files_format("%s/a", folder), *link = files_format("%s/link", folder);
+    char *below = files_format("%s/b", path), longest[300];
+    assert_true(file_exists(path, &exists, &e));
+    assert_false(exists);
+    files_write(folder, "a", "", 0);
+    assert_true(file_exists(path, &exists, &e));
+    assert_true(exists);
+    assert_true(file_exists(below, &exists, &e)); /* ENOTDIR */
+    assert_false(exists);
+    assert_false(file_exists(folder, &exists, &e));
+    expect_error(&e, WHERRY_STATUS_IO, folder, "is a folder, where a file is expected");
+    assert_int_equal(symlink("a", link), 0);
+    assert_true(file_exists(link, &exists, &e));
+    assert_true(exists);
+    assert_int_equal(remove(path), 0);
+    assert_false(file_exists(link, &exists, &e));
+    expect_error(&e, WHERRY_STATUS_IO, link, "is a link to a, which is missing: fetch the file again");
+    assert_int_equal(symlink("link", path), 0); /* a loop */
+    assert_false(file_exists(link, &exists, &e));
+    expect_error(&e, WHERRY_STATUS_IO, link, "looking for");
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = 0;
+    assert_false(file_exists(longest, &exists, &e));
+    expect_error(&e, WHERRY_STATUS_IO, "too long", NULL);
+    assert_int_equal(chmod(folder, 0), 0);
+    as_nobody(looks_into_closed_folder, path);
+    assert_int_equal(chmod(folder, 0700), 0);
+    free(below);
+    free(link);
     free(path);
     files_remove(folder);
 }
@@ -331,6 +393,7 @@ int main(void)
         cmocka_unit_test(replaces_in_one_step),
         cmocka_unit_test(keeps_old_file_on_failure),
         cmocka_unit_test(maps_and_reads),
+        cmocka_unit_test(tells_absent_from_unknown),
         cmocka_unit_test(makes_folders),
         cmocka_unit_test(finds_cache_folder),
         cmocka_unit_test(runs_every_item_once),

@@ -171,8 +171,10 @@ static bool cache_load(struct backend_device *d, struct error *e)
     char *file = NULL;
     size_t bytes = 0;
     struct error cause = {0};
-    if (!store->path[0] || !file_exists(store->path)) return true;
-    if (!file_read(d->host, store->path, cache_max_bytes, &file, &bytes, &cause)) {
+    if (!store->path[0]) return true;
+    bool exists, asked = file_exists(store->path, &exists, &cause);
+    if (asked && !exists) return true;
+    if (!asked || !file_read(d->host, store->path, cache_max_bytes, &file, &bytes, &cause)) {
         host_log(d->host, WHERRY_LOG_WARNING, "compiled kernels are not used: %s", cause.text);
         return true;
     }

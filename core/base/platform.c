@@ -6,6 +6,11 @@
 
 enum { MAX_THREADS = 256 };
 
+bool fail_is_folder(const char *path, struct error *e)
+{
+    return fail(e, WHERRY_STATUS_IO, "%.600s is a folder, where a file is expected: put the file in its place", path);
+}
+
 bool file_read(const struct host *host, const char *path, size_t max_bytes, char **data, size_t *size, struct error *e)
 {
     system_file file;

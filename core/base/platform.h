@@ -20,7 +20,9 @@ struct file_map {
 bool file_map(const char *path, struct file_map *out, struct error *e);
 void file_unmap(struct file_map *map); /* accepts a zeroed or already unmapped one */
 
-bool file_exists(const char *path);
+/* Whether there is a file to be read. Only what is certain counts as "there is none": a folder in its place, a link
+ * whose target is missing, and whatever the system can't tell are errors. */
+bool file_exists(const char *path, bool *exists, struct error *e);
 /* The whole file into memory from `host`, with a NUL behind it; refuses more than max_bytes. */
 bool file_read(const struct host *host, const char *path, size_t max_bytes, char **data, size_t *size, struct error *e);
 /* Replaces `path` in one step: a temporary file beside it, synced, renamed. On failure the old file is as it was. */

@@ -78,10 +78,23 @@ void file_unmap(struct file_map *map)
     *map = (struct file_map){0};
 }
 
-bool file_exists(const char *path)
+static bool fail_dangling(const char *path, struct error *e)
+{
+    char target[PATH_BYTES];
+    ssize_t length = readlink(path, target, sizeof target);
+    return fail(e, WHERRY_STATUS_IO,
+                "%.400s is a link to %.*s, which is missing: fetch the file again, or the whole "
+                "folder",
+                path, (int)(length > 0 && length < 400 ? length : 0), target);
+}
+
+bool file_exists(const char *path, bool *exists, struct error *e)
 {
     struct stat st;
-    return !stat(path, &st) && !S_ISDIR(st.st_mode);
+    *exists = !stat(path, &st);
+    if (*exists) return !S_ISDIR(st.st_mode) || fail_is_folder(path, e);
+    if (errno == ENOENT && !lstat(path, &st)) return fail_dangling(path, e);
+    return errno == ENOENT || errno == ENOTDIR || fail_system(e, "looking for", path, errno);
 }
 
 bool system_read(system_file file, const char *path, char *data, size_t size, size_t *got, struct error *e)

@@ -33,6 +33,7 @@ typedef void *(*thread_function)(void *);
 enum { PATH_BYTES = 4096, READ_CHUNK = 1 << 30 };
 
 bool system_open_read(const char *path, system_file *file, uint64_t *size, struct error *e);
+bool fail_is_folder(const char *path, struct error *e); /* always false, as fail() */
 /* Up to `size` bytes; fewer, said in *got, where the file ends before. */
 bool system_read(system_file file, const char *path, char *data, size_t size, size_t *got, struct error *e);
 void system_close(system_file file);

@@ -78,13 +78,27 @@ void file_unmap(struct file_map *map)
     *map = (struct file_map){0};
 }
 
-bool file_exists(const char *path)
+static bool is_missing(DWORD code) { return code == ERROR_FILE_NOT_FOUND || code == ERROR_PATH_NOT_FOUND; }
+
+bool file_exists(const char *path, bool *exists, struct error *e)
 {
     wchar_t wide[PATH_BYTES];
-    struct error ignored;
-    if (!path_wide(path, wide, PATH_BYTES, &ignored)) return false;
-    DWORD attributes = GetFileAttributesW(wide);
-    return attributes != INVALID_FILE_ATTRIBUTES && !(attributes & FILE_ATTRIBUTE_DIRECTORY);
+    TRY(path_wide(path, wide, PATH_BYTES, e));
+    DWORD attributes = GetFileAttributesW(wide); /* of a link: its own */
+    *exists = attributes != INVALID_FILE_ATTRIBUTES;
+    if (!*exists) return is_missing(GetLastError()) || fail_system(e, "looking for", path, GetLastError());
+    if (attributes & FILE_ATTRIBUTE_DIRECTORY) return fail_is_folder(path, e);
+    if (!(attributes & FILE_ATTRIBUTE_REPARSE_POINT)) return true;
+    HANDLE target = CreateFileW(wide, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, OPEN_EXISTING,
+                                FILE_FLAG_BACKUP_SEMANTICS, NULL);
+    if (target != INVALID_HANDLE_VALUE) {
+        CloseHandle(target);
+        return true;
+    }
+    DWORD code = GetLastError();
+    if (!is_missing(code)) return fail_system(e, "looking for", path, code);
+    return fail(e, WHERRY_STATUS_IO,
+                "%.400s is a link whose target is missing: fetch the file again, or the whole folder", path);
 }
 
 bool system_read(system_file file, const char *path, char *data, size_t size, size_t *got, struct error *e)

@@ -34,9 +34,9 @@ bool folder_has(const struct host *host, const char *folder, const char *name, b
 {
     char *path = path_join(host, folder, name, e);
     if (!path) return false;
-    *has = file_exists(path);
+    bool ok = file_exists(path, has, e);
     host_free(host, path);
-    return true;
+    return ok;
 }
 
 static bool json_parse(const char *path, const char *text, size_t size, size_t flags, json_t **out, struct error *e)

@@ -11,6 +11,7 @@ char *path_join(const struct host *host, const char *folder, const char *name, s
 /* Whether a path that a model's file gives is relative and has no "..": what it names lies inside the folder (or where
  * a link in the folder leads, as in Hugging Face's cache). */
 bool path_is_inside(const char *name);
+/* Whether there is folder/name; an error as of file_exists. */
 bool folder_has(const struct host *host, const char *folder, const char *name, bool *has, struct error *e);
 /* Reads and parses folder/name. Duplicate keys, invalid UTF-8 and anything behind the value are errors. The result is
  * given back by json_decref. `flags`: jansson's, besides these. */

@@ -161,8 +161,9 @@ bool tuning_read(const struct host *host, const char *path, const struct tuning_
     char *data;
     size_t size;
     *file = (struct tuning_file){0};
-    if (!file_exists(path)) return true;
-    if (!file_read(host, path, FILE_MOST, &data, &size, &unread)) {
+    bool exists, asked = file_exists(path, &exists, &unread);
+    if (asked && !exists) return true;
+    if (!asked || !file_read(host, path, FILE_MOST, &data, &size, &unread)) {
         snprintf(file->refused, sizeof file->refused, "%.600s", unread.text);
         return true;
     }
