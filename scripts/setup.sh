@@ -14,7 +14,7 @@ model_needs="python3:python3 -:ca-certificates"
 check_needs="g++:g++ -:vulkan-validationlayers spirv-val:spirv-tools python3:python3
     -:python3-jsonschema"
 # Not in every release: check.sh says so where it has to do without.
-check_wants="clang-format-14:clang-format-14 clang-14:clang-14 oclgrind:oclgrind -:liboclgrind-dev
+check_wants="clang-format-14:clang-format-14 clang-14:clang-14 -:libclang-rt-14-dev oclgrind:oclgrind -:liboclgrind-dev
     chromium:chromium chromedriver:chromium-driver -:python3-selenium"
 
 say() { printf 'setup: %s\n' "$*" >&2; }

@@ -89,4 +89,5 @@ def main():
     write_weights(os.path.join(folder, "model.safetensors"), tensors(len(words)))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+/* Records, tunings and device specs: what is read is written in every format, checked, and compared with itself. */
+#include "fuzz.h"
+
+#include "device_spec.h"
+#include "report/check.h"
+#include "report/fields.h"
+#include "report/page.h"
+#include "report/tuning.h"
+#include "report/write.h"
+
+/* An output that is kept in memory. */
+static void begin(struct output *out, char **text, size_t *size)
+{
+    *out = (struct output){.file = open_memstream(text, size), .name = "memory"};
+    CHECK(out->file != NULL);
+}
+
+/* What goes to terminals and into tables has no control characters but the ends of lines. */
+static void end(struct output *out, char **text, const size_t *size, bool clean)
+{
+    CHECK(output_ok(out) && fclose(out->file) == 0);
+    for (size_t i = 0; clean && i < *size; i++) {
+        unsigned char c = (unsigned char)(*text)[i];
+        CHECK((c >= 0x20 && c != 0x7F) || c == '\n' || c == '\r');
+    }
+    free(*text);
+}
+
+typedef void (*writer)(struct output *out, const json_t *values);
+
+static void text_of_records(struct output *out, const json_t *records)
+{
+    static const struct options narrow, wide = {.wide = true, .all = true};
+    text_write(out, records, &narrow);
+    text_write(out, records, &wide);
+}
+
+static void write_all(json_t *values, bool page)
+{
+    static const writer of_records[] = {text_of_records, csv_write, markdown_write, trace_write},
+                        of_tunings[] = {tuning_text, tuning_csv, tuning_markdown};
+    bool tunings = tuning_is(json_array_get(values, 0));
+    struct output out;
+    char *text;
+    size_t size;
+    for (size_t n = 0; n < (tunings ? 3 : 4); n++) {
+        begin(&out, &text, &size);
+        (tunings ? of_tunings[n] : of_records[n])(&out, values);
+        end(&out, &text, &size, true);
+    }
+    if (!page) return;
+    begin(&out, &text, &size);
+    page_write(&out, values, tunings);
+    end(&out, &text, &size, false);
+}
+
+static void check_all(const json_t *values)
+{
+    struct output out;
+    char *text;
+    size_t size, n;
+    json_t *record;
+    begin(&out, &text, &size);
+    struct check check = {.out = &out, .file = "record.json"};
+    json_array_foreach(values, n, record) record_check(record, &check);
+    CHECK(check.wrong <= check.numbers);
+    end(&out, &text, &size, true);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct options options;
+    wherry_device_spec specs[DEVICE_SPECS_MAX];
+    size_t count = 0;
+    char path[600];
+    fuzz_write("record.json", data, size);
+    snprintf(path, sizeof path, "%s", fuzz_path("record.json"));
+    json_t *values = report_load(path);
+    if (values) {
+        if (!tuning_is(json_array_get(values, 0))) check_all(values);
+        write_all(values, size % 8 == 0); /* a page is some 100 kB */
+        options = (struct options){.files = {path, path}, .files_count = 2, .output = "/dev/null", .threshold = -1};
+        diff_command(&options);
+        options.json = true;
+        diff_command(&options);
+    }
+    json_decref(values);
+    if (device_specs_read(path, specs, &count) == EXIT_FINE) {
+        CHECK(count == 1 && specs[0].bandwidth > 0 && specs[0].f32_flops > 0);
+        CHECK(memchr(specs[0].name, 0, sizeof specs[0].name) != NULL);
+    }
+    strcat(path, "#0");
+    device_specs_read(path, specs, &count);
+    return 0;
+}

@@ -1,0 +1,310 @@
+"""Writes the inputs that fuzzing begins with, a folder for each target, and those that once found a fault.
+
+usage: seeds.py FOLDER
+"""
+
+import json
+import struct
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent.parent
+for folder in ("cli", "report", "page"):
+    sys.path.insert(0, str(TESTS / folder))
+
+import make_model  # noqa: E402
+import make_record  # noqa: E402
+import make_tunings  # noqa: E402
+
+SEPARATOR = b"\x1e"  # fuzz.h
+
+
+def compact(value):
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+# ---- safetensors ----
+
+
+def header_of(shapes, dtype="F32", size=4):
+    header, at = {}, 0
+    for name, shape in shapes.items():
+        count = 1
+        for n in shape:
+            count *= n
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + count * size]}
+        at += count * size
+    return header, at
+
+
+def safetensors_file(header, size, pad=0):
+    text = (header if isinstance(header, bytes) else compact(header)) + b" " * pad
+    return struct.pack("<Q", len(text)) + text + bytes(size)
+
+
+def safetensors_seeds():
+    plain = {"a": [2, 3], "b.weight": [4], "scalar": []}
+    yield "plain", safetensors_file(*header_of(plain))
+    yield "half", safetensors_file(*header_of(plain, "F16", 2), pad=5)
+    yield "metadata", safetensors_file({"__metadata__": {"format": "pt"}, **header_of({"x": [1]})[0]}, 4)
+    yield "empty", safetensors_file({}, 0)
+    yield "no-elements", safetensors_file(*header_of({"a": [0, 7], "b": [1]}))
+    yield "bits", safetensors_file({"q": {"dtype": "F4", "shape": [2, 2], "data_offsets": [0, 2]}}, 2)
+    yield "huge", safetensors_file({"a": {"dtype": "F32", "shape": [2**62, 4], "data_offsets": [0, 0]}}, 0)
+    yield "rank", safetensors_file({"a": {"dtype": "U8", "shape": [1] * 9, "data_offsets": [0, 1]}}, 1)
+    yield "overlap", safetensors_file(
+        {name: {"dtype": "U8", "shape": [4], "data_offsets": [at, at + 4]} for name, at in (("a", 0), ("b", 2))}, 6
+    )
+    yield "cut", safetensors_file(*header_of(plain))[:-3]
+    yield "length", struct.pack("<Q", 2**63) + b"{}"
+
+
+# ---- models ----
+
+
+def small(layers=1):
+    """The smallest shape that has everything."""
+    make_model.HIDDEN, make_model.HEADS, make_model.FEED_FORWARD = 4, 2, 4
+    make_model.POSITIONS, make_model.LAYERS = 8, layers
+    config = {
+        "architectures": ["BertModel"],
+        "model_type": "bert",
+        "vocab_size": 8,
+        "hidden_size": 4,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 2,
+        "intermediate_size": 4,
+        "hidden_act": "gelu",
+        "max_position_embeddings": 8,
+        "type_vocab_size": 2,
+        "layer_norm_eps": 1e-12,
+    }
+    return config, make_model.tensors(8)
+
+
+MODULES = [
+    {"idx": n, "name": str(n), "path": path, "type": "sentence_transformers.models." + kind}
+    for n, (path, kind) in enumerate((("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")))
+]
+POOLING = {"word_embedding_dimension": 4, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+WORDS = "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "##a", "##b"]).encode()
+
+
+def model_folder(config, first, second=b"", sizes=(0, 0), **files):
+    """The parts in the order of fuzz_model.c."""
+    names = ("modules", "pooling", "sentence", "tokenizer_config", "vocab", "tokenizer", "index")
+    parts = [files.get(name, b"") for name in names]
+    return SEPARATOR.join([config, *parts, first, second, b"%d %d" % sizes])
+
+
+def model_seeds():
+    config, shapes = small()
+    header, size = header_of(shapes)
+    yield "plain", model_folder(compact(config), compact(header), sizes=(size, 0))
+    yield "sentence", model_folder(
+        compact(config),
+        compact(header),
+        sizes=(size, 0),
+        modules=compact(MODULES),
+        pooling=compact(POOLING),
+        sentence=compact({"max_seq_length": 6, "do_lower_case": True}),
+        tokenizer_config=compact({"do_lower_case": True, "model_max_length": int(1e30)}),
+        vocab=WORDS,
+    )
+    half, half_size = header_of({"bert." + name: shape for name, shape in shapes.items() if "pooler" not in name}, "BF16", 2)
+    yield "prefixed", model_folder(compact(config), compact(half), sizes=(half_size, 0))
+    names = sorted(shapes)
+    halves = [header_of({name: shapes[name] for name in part}) for part in (names[:9], names[9:])]
+    index = {"weight_map": {name: "more.safetensors" for name in names}}
+    yield "index", model_folder(
+        compact(config), b"", compact(header), sizes=(0, size), index=compact({"metadata": {}, **index})
+    )
+    yield "two", model_folder(
+        compact(config),
+        compact(halves[0][0]),
+        compact(halves[1][0]),
+        sizes=(halves[0][1], halves[1][1]),
+        index=compact(index),
+    )
+    yield "large", model_folder(compact({**config, "num_hidden_layers": 2**31 - 1}), compact(header), sizes=(size, 0))
+    yield "outside", model_folder(
+        compact(config), compact(header), sizes=(size, 0), modules=compact([{"type": "a.Transformer", "path": "../x"}])
+    )
+
+
+# ---- tokenizers ----
+
+
+def added(content, **flags):
+    keys = ("single_word", "lstrip", "rstrip", "normalized", "special")
+    return {"id": 0, "content": content, **{key: bool(flags.get(key)) for key in keys}}
+
+
+def tokenizer_json(tokens, **model):
+    words = ["[UNK]", "[CLS]", "[SEP]", *"abcde-.", *("##" + c for c in "abcde"), "ab", "##cd", "\u4e2d", "\u00e9"]
+    return {
+        "version": "1.0",
+        "added_tokens": tokens,
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": None,
+            "lowercase": True,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 2], "cls": ["[CLS]", 1]},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": {word: n for n, word in enumerate(words)},
+            **model,
+        },
+    }
+
+
+TEMPLATE = {
+    "type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "B", "type_id": 1}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [1], "tokens": ["[CLS]"]}},
+}
+TEXT = "The \u00c9t\u00e9, ab-cde \u4e2d\u6587 e\u0301\u0323\u0300 [MASK]  [CLS] \U0001f600.".encode()
+PAIR = b"a second \xff one\r\n"
+
+
+def tokenizer_files(vocabulary=b"", whole=b"", config=b"", text=TEXT, pair=PAIR):
+    return SEPARATOR.join([vocabulary, whole, config, text, pair])
+
+
+def tokenizer_seeds():
+    words = b"\n".join(word.encode() for word in make_model.vocabulary())
+    yield "lines", tokenizer_files(words)
+    yield "cased", tokenizer_files(words, config=compact({"do_lower_case": False, "tokenize_chinese_chars": False}))
+    yield "special", tokenizer_files(
+        words,
+        config=compact(
+            {
+                "strip_accents": False,
+                "mask_token": added("<m>", lstrip=True),
+                "additional_special_tokens": ["<a>", added("<a>b", rstrip=True)],
+                "added_tokens_decoder": {"60": added("two parts", normalized=True, single_word=True)},
+            }
+        ),
+        text=b"x <m> <a>b <a> two parts two partsx",
+    )
+    tokens = [
+        added("-"),
+        added("-" * 20 + "x"),
+        added(" ", rstrip=True),
+        added("ab", single_word=True),
+        added("\u00c9T", normalized=True, lstrip=True),
+        added("e\u0301", normalized=True),
+    ]
+    yield "tokens", tokenizer_files(whole=compact(tokenizer_json(tokens)), text=b"-" * 50 + TEXT + b" ab ")
+    yield "template", tokenizer_files(whole=compact({**tokenizer_json([]), "post_processor": TEMPLATE}))
+    yield "long", tokenizer_files(
+        whole=compact(tokenizer_json([], max_input_chars_per_word=2**31, continuing_subword_prefix="")),
+        text=b"ab" * 300 + b"cdcd" * 100,
+    )
+    yield "marks", tokenizer_files(words, text="a\u0301\u0323\u0345\u302e\u0f71\u0f72\u3099".encode() * 20)
+
+
+# ---- tunings ----
+
+
+def tuning_seeds():
+    chosen = [
+        "sizes\tf16 rungs=9 rows=4096 gemm 1=1024 2=4096\tgemm 27=128 28=128\t1.500000000e-03\t1.000000000e-03",
+        "sizes\tanother work\tgemm 27=64\t2e-3\t1e-3",
+        "layouts\tbert-large flash 8x512\tx=bji,w=ui\t1.0e-2\t9e-3",
+        "something else\t1",
+    ]
+    log = [
+        "measured\ttried\ta work\tgemm 27=128\tright\t1e-3\t9e-4\t1.1e-3\t8e-4\t7e-4\t9e-4\t12\t1e-9\t",
+        "measured\tconfirmed\ta work\tgemm 27=128\twrong\t1e-3\t9e-4\t1.1e-3\t8e-4\t7e-4\t9e-4\t12\t1e-3\tnmse 1e-3",
+        "step\t00000000000000ff\t0000000000000001\t1e-3\t1e-3\t9e-4\t1.1e-3\t8\tright\t",
+        "step\t00000000000000ff\t0000000000000000\t1e-3\t1e-3\t9e-4\t1.1e-3\t8\twrong\tno result",
+    ]
+    whole = ["wherry-tuning 1", "device x", "driver y", "kernels 0"]
+    for name, lines in {
+        "chosen": chosen,
+        "log": log,
+        "both": chosen + log,
+        "damaged": chosen[:1] + ["=0123456789abcdef\tsizes\ta\tb\t1\t2"] + log,
+        "another": ["=" + line for line in whole] + chosen,
+        "long": ["sizes\t" + "w" * 1500 + "\tuse\t1\t2", "measured\t" + "\t".join("abcdefghijklmnopqrst")],
+    }.items():
+        yield name, "\n".join(lines).encode() + b"\n"
+    yield "torn", "\n".join(chosen).encode()[:-20]
+
+
+# ---- reports ----
+
+
+def few(record):
+    """The record with one plan and some of everything, so that an input stays small."""
+    record["plans"], record["ceilings"] = record["plans"][:1], record["ceilings"][:4]
+    record["ops"] = record["ops"][:2]
+    return record
+
+
+def report_seeds():
+    yield "record", compact(make_record.make_record({}))
+    yield "few", compact(few(make_record.make_record({"name": "a\u0007 <b>|\"card\", \u202e=1+1"})))
+    yield "bare", compact(few(make_record.make_record({"roof": "no", "cold": "no"})))
+    yield "two", compact([few(make_record.make_record({})), few(make_record.make_record({"timer": "wraps"}))])
+    tuning = make_tunings.plain_file(14)
+    tuning["works"] = tuning["works"][:2]
+    yield "tuning", compact(tuning)
+    yield "sizes", compact(make_tunings.empty_file())
+    yield "peaks", compact(
+        {"name": "a card", "source": "its sheet", "bandwidth": 1e12, "f32_flops": 2e13, "matrix_flops": 1e14,
+         "cache_bytes": 4e7, "cache_bandwidth": 5e12, "launch_seconds": 5e-6}
+    )  # fmt: skip
+
+
+# ---- texts ----
+
+
+def texts_seeds():
+    lines, pairs, jsonl = b"\0", b"\2", b"\1"
+    yield "lines", lines + b"\xef\xbb\xbfone\r\ntwo \xff\n\n" + TEXT
+    yield "pairs", pairs + b"a\tb\nc\t\n\td"
+    yield "tabless", pairs + b"a\tb\nno tab\n"
+    values = [
+        {"text": "a text", "id": 1},
+        {"text": "\u00e9\0", "pair": "b", "id": "x\"\n"},
+        {"id": 1.5e300, "text": "", "pair": None},
+        {"text": "c", "id": None},
+    ]
+    yield "jsonl", jsonl + b"\n".join(map(compact, values)) + b"\n \t\n"
+    yield "numbers", jsonl + b"".join(
+        b'{"id":%s,"text":"n"}\n' % n for n in (b"1.10", b"0.1", b"1e2", b"12345678901234567890123", b"-0")
+    )
+    yield "surrogates", jsonl + rb'{"text":"\ud83d\ude00 \u0000"}' + b"\n" + rb'{"text":"\ud800"}'
+    yield "utf16", lines + "a text".encode("utf-16")
+
+
+SEEDS = {
+    "safetensors": safetensors_seeds,
+    "model": model_seeds,
+    "tokenizer": tokenizer_seeds,
+    "tuning": tuning_seeds,
+    "report": report_seeds,
+    "texts": texts_seeds,
+}
+
+
+def main():
+    for target, seeds in SEEDS.items():
+        folder = Path(sys.argv[1]) / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in seeds():
+            (folder / name).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()
