@@ -19,6 +19,7 @@
 
 #include "base/half.h"
 #include "base/host.h"
+#include "base/text.h"
 
 static inline void *files_alloc(size_t size, void *user)
 {
@@ -120,11 +121,11 @@ static inline void tensor_add(struct tensor_writer *w, const char *stored_name, 
                               const uint32_t *shape, int rank)
 {
     size_t elements = 1, bytes = !strcmp(dtype, "F32") ? 4 : !strcmp(dtype, "I64") ? 8 : 2;
-    char sizes[64] = "";
+    char sizes[64];
+    struct text_writer t = text_begin(sizes, sizeof sizes);
     for (int i = 0; i < rank; i++) {
         elements *= shape[i];
-        size_t at = strlen(sizes);
-        snprintf(sizes + at, sizeof sizes - at, "%s%u", i ? "," : "", shape[i]);
+        text_add(&t, "%s%u", i ? "," : "", shape[i]);
     }
     char *header = files_format("%s%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
                                 w->header ? w->header : "{", w->header ? "," : "", stored_name, dtype, sizes,

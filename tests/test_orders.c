@@ -1,5 +1,6 @@
 /* Orders of tensors as text; weights that lie in both orders while training: who reads which, when the copy is made and
  * how long it is kept, and what is refused. No device. */
+#include "base/text.h"
 #include "graph/graph.h"
 #include "kernel/interface.h"
 #include "plan/memory.h"
@@ -218,7 +219,8 @@ enum { WEIGHTS = sizeof weights / sizeof *weights };
 static void test_orders_as_text(void **state)
 {
     (void)state;
-    char text[ORDERS_TEXT], all[ORDERS_TEXT] = "";
+    char text[ORDERS_TEXT], all[ORDERS_TEXT];
+    struct text_writer list = text_begin(all, sizeof all);
     struct error e = {0};
     struct graph_options options = {0};
     uint32_t sum = 0;
@@ -228,7 +230,7 @@ static void test_orders_as_text(void **state)
         assert_int_equal(options.turned, WEIGHT_BIT(weights[w].weight));
         orders_text(options.turned, options.copied, options.heads_whole, options.channels, text);
         assert_string_equal(text, weights[w].text);
-        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", w ? "," : "", weights[w].text);
+        text_add(&list, "%s%s", w ? "," : "", weights[w].text);
         sum |= options.turned;
     }
     assert_true(orders_read(all, &options, &e) && options.turned == sum && !options.heads_whole);

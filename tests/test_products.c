@@ -5,6 +5,7 @@
  *   test_products [PART] [all]   only the cases whose names contain PART; "all": gemm_wgmma in all of its tiles */
 #include "base/half.h"
 #include "base/round.h"
+#include "base/text.h"
 #include "kernel/interface.h"
 #include "kernel/random.h"
 #include "plan/batch.h"
@@ -426,8 +427,8 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < PRODUCTS; i++) {
         struct product *p = &products[i];
-        size_t at = strlen(p->name);
-        snprintf(p->name + at, sizeof p->name - at, " (%s, rows are %s)", form_names[p->form], size_names[p->runtime]);
+        struct text_writer name = text_behind(p->name, sizeof p->name);
+        text_add(&name, " (%s, rows are %s)", form_names[p->form], size_names[p->runtime]);
         if (strstr(p->name, part)) tests[n++] = (struct CMUnitTest){p->name, test_product, NULL, NULL, p};
     }
     cmocka_set_message_output(CM_OUTPUT_STDOUT);

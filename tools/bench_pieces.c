@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "measure.h"
 #include "report/record.h"
 #include "system.h"
@@ -183,8 +184,8 @@ static wherry_training_desc training_desc(const struct options *options, enum mo
 
 static void list_add(char *list, size_t size, const char *names)
 {
-    size_t length = strlen(list);
-    if (names && !in_list(list, names)) snprintf(list + length, size - length, "%s%s", length ? "," : "", names);
+    struct text_writer t = text_behind(list, size);
+    if (names && !in_list(list, names)) text_add(&t, "%s%s", t.used ? "," : "", names);
 }
 
 static int measure_groups(struct work *w, const struct form *form, const char *only)

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/text.h"
+
 /* ---- names ---- */
 
 static bool same_word(const char *a, const char *b)
@@ -26,9 +28,8 @@ static const wherry_device_spec *find_named(const char *name)
 static void list_names(char *text, size_t size)
 {
     const wherry_device_spec *spec;
-    size_t at = 0;
-    for (size_t n = 0; (spec = wherry_device_spec_at(n)) != NULL && at < size; n++)
-        at += (size_t)snprintf(text + at, size - at, "%s%s", n ? ", " : "", spec->name);
+    struct text_writer t = text_begin(text, size);
+    for (size_t n = 0; (spec = wherry_device_spec_at(n)) != NULL; n++) text_add(&t, "%s%s", n ? ", " : "", spec->name);
 }
 
 /* ---- a file of peaks ---- */

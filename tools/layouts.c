@@ -6,6 +6,7 @@
 #include "wherry/wherry_measure.h"
 
 #include "analyze.h"
+#include "base/text.h"
 #include "paper.h"
 
 enum { WIDTH = 110 };
@@ -34,9 +35,8 @@ static struct product *products_of(const struct analysis *a, size_t *count)
         if (costs[n].layer > 0 || !wherry_analysis_product_layouts(analysis, n, &layouts)) continue;
         while (at < *count && strcmp(list[at].einsum, costs[n].einsum) != 0) at++;
         struct product *product = &list[at];
-        size_t length = strlen(product->names);
-        snprintf(product->names + length, sizeof product->names - length, "%s%s", length ? "+" : "",
-                 cost_kind(&costs[n]));
+        struct text_writer names = text_behind(product->names, sizeof product->names);
+        text_add(&names, "%s%s", names.used ? "+" : "", cost_kind(&costs[n]));
         product->einsum = costs[n].einsum;
         product->layouts = layouts;
         *count += at == *count;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "report/write.h"
 #include "session.h"
 
@@ -732,12 +733,13 @@ static void print_option(const struct option *o, struct output *out)
 {
     enum { INDENT = 26, WIDTH = 54 };
     char left[160];
-    int length = o->letter ? snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name)
-                           : snprintf(left, sizeof left, "      --%s", o->name);
-    if (o->values)
-        length +=
-            snprintf(left + length, sizeof left - (size_t)length, " %s%s", o->values, o->kind == PLAN ? "|FILE" : "");
-    if (length + 2 > INDENT)
+    struct text_writer t = text_begin(left, sizeof left);
+    if (o->letter)
+        text_add(&t, "  -%c, --%s", o->letter, o->name);
+    else
+        text_add(&t, "      --%s", o->name);
+    if (o->values) text_add(&t, " %s%s", o->values, o->kind == PLAN ? "|FILE" : "");
+    if (t.used + 2 > INDENT)
         output_format(out, "%s\n%*s", left, INDENT, "");
     else
         output_format(out, "%-*s", INDENT, left);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "session.h"
 #include "system.h"
 
@@ -241,9 +242,10 @@ void npy_header(struct output *out, uint64_t rows, uint64_t columns)
     enum { SIZE = 128 };
     char header[SIZE + 1];
     memcpy(header, "\x93NUMPY\x01\x00\x76\x00", 10); /* version 1.0; 118 bytes follow */
-    int length = snprintf(header + 10, SIZE - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%llu, %llu), }",
-                          (unsigned long long)rows, (unsigned long long)columns);
-    memset(header + 10 + length, ' ', (size_t)(SIZE - 11 - length));
+    struct text_writer t = text_begin(header + 10, SIZE - 10);
+    text_add(&t, "{'descr': '<f4', 'fortran_order': False, 'shape': (%llu, %llu), }", (unsigned long long)rows,
+             (unsigned long long)columns);
+    memset(t.at + t.used, ' ', t.size - 1 - t.used);
     header[SIZE - 1] = '\n';
     output_write(out, header, SIZE);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "system.h"
 
 /* ---- standard error ---- */
@@ -306,12 +307,11 @@ json_t *notes_json(const struct tool *tool)
 
 json_t *device_json(const wherry_device_info *info)
 {
-    char uuid[33] = "";
+    char uuid[33];
     bool any = false;
-    for (size_t n = 0; n < sizeof info->uuid; n++) {
-        any |= info->uuid[n] != 0;
-        snprintf(uuid + 2 * n, 3, "%02x", info->uuid[n]);
-    }
+    struct text_writer digits = text_begin(uuid, sizeof uuid);
+    for (size_t n = 0; n < sizeof info->uuid; n++) any |= info->uuid[n] != 0;
+    text_hex(&digits, info->uuid, sizeof info->uuid);
     return need(json_pack("{s:o, s:o, s:o, s:o, s:s, s:o, s:b, s:o, s:I}", "id", text_json(info->id), "name",
                           text_json(info->name), "driver", text_json(info->driver), "api", text_json(info->api), "type",
                           device_type_name(info->type), "uuid", any ? json_string(uuid) : json_null(), "usable",

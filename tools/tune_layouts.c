@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "session.h"
 
 /* ---- JSON ---- */
@@ -197,7 +198,8 @@ static void operator_row(struct table *table, const wherry_layouts_chosen *chose
 {
     const wherry_layout_time *usual = NULL, *taken = NULL;
     double best = INFINITY, worst = 0;
-    char orders[96] = "";
+    char orders[96];
+    struct text_writer t = text_begin(orders, sizeof orders);
     for (size_t n = 0; n < of->n_times; n++) {
         const wherry_layout_time *time = &of->times[n];
         if (time->usual) usual = time;
@@ -208,9 +210,7 @@ static void operator_row(struct table *table, const wherry_layouts_chosen *chose
     }
     for (uint32_t n = 0; n < of->n_tensors; n++) {
         const wherry_layout_tensor *tensor = &chosen->tensors[of->tensors[n]];
-        size_t at = strlen(orders);
-        snprintf(orders + at, sizeof orders - at, "%s%s=%s", at ? " " : "", tensor->name,
-                 tensor->orders[tensor->chosen]);
+        text_add(&t, "%s%s=%s", n ? " " : "", tensor->name, tensor->orders[tensor->chosen]);
     }
     table_cell(table, "%s", of->name);
     table_cell(table, "%c", class_letter(of->class_));

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/platform.h"
+#include "base/text.h"
 #include "kernel/interface.h"
 
 /* ---- the compiler's options ---- */
@@ -40,22 +41,19 @@ enum { OPTIONS_BYTES = 96 + GROUP_MAX_CONSTANTS * 32 };
 static bool write_options(const struct step *step, bool unoptimized, bool nvidia, char *text, size_t size,
                           struct error *e)
 {
-    size_t at = (size_t)snprintf(text, size, "-cl-std=CL1.2 -w %s%s-D F16=%d", unoptimized ? "-cl-opt-disable " : "",
-                                 nvidia ? VERBOSE " " : "", step->f16 ? 1 : 0);
-    if (nvidia && opencl_whole(step)) at += (size_t)snprintf(text + at, size - at, " -D ONE_BUFFER=1");
+    struct text_writer options = text_begin(text, size);
+    text_add(&options, "-cl-std=CL1.2 -w %s%s-D F16=%d", unoptimized ? "-cl-opt-disable " : "",
+             nvidia ? VERBOSE " " : "", step->f16 ? 1 : 0);
+    if (nvidia && opencl_whole(step)) text_add(&options, " -D ONE_BUFFER=1");
     for (int i = 0; i < step->call->n_constants; i++) {
         const struct call_constant *c = &step->call->constants[i];
         if (c->id >= CONST_COUNT) {
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: there is no kernel constant number %u", step->name,
                         (unsigned)c->id);
         }
-        int n = snprintf(text + at, size - at, " -D %s=%" PRIu32 "u", constant_names[c->id], c->value);
-        if (n < 0 || (size_t)n >= size - at) {
-            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: more kernel constants than fit", step->name);
-        }
-        at += (size_t)n;
+        text_add(&options, " -D %s=%" PRIu32 "u", constant_names[c->id], c->value);
     }
-    return true;
+    return !options.cut || fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: more kernel constants than fit", step->name);
 }
 
 bool opencl_kernel_find(const char *name, struct embedded_kernel *out)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "plan/variants.h"
 
 /* Queries of extensions, which older headers lack. */
@@ -194,7 +195,6 @@ void opencl_device_identity(cl_device_id id, char *text, size_t size)
 {
     char name[256], driver[128], version[128], platform_name[128] = "", platform_version[256] = "";
     uint8_t uuid[16];
-    char hex[33];
     cl_platform_id platform = platform_of(id);
     if (platform) {
         ask_platform(platform, CL_PLATFORM_NAME, platform_name, sizeof platform_name);
@@ -204,8 +204,10 @@ void opencl_device_identity(cl_device_id id, char *text, size_t size)
     ask_text(id, CL_DRIVER_VERSION, driver, sizeof driver);
     ask_text(id, CL_DEVICE_VERSION, version, sizeof version);
     find_uuid(id, uuid);
-    for (int i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", uuid[i]);
-    snprintf(text, size, "%s\n%s\n%s\n%s\n%s\n%s\n", platform_name, platform_version, name, hex, driver, version);
+    struct text_writer t = text_begin(text, size);
+    text_add(&t, "%s\n%s\n%s\n", platform_name, platform_version, name);
+    text_hex(&t, uuid, sizeof uuid);
+    text_add(&t, "\n%s\n%s\n", driver, version);
 }
 
 /* ---- the list ---- */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/platform.h"
+#include "base/text.h"
 
 /* ---- keys ---- */
 
@@ -112,9 +113,10 @@ static void path_make(struct backend_device *d)
     if (!d->host->cache_dir[0]) return;
     uint64_t build = hash_more(store->kernels, &p->driver_version, sizeof p->driver_version);
     build = hash_more(build, p->cache_uuid, sizeof p->cache_uuid);
-    char uuid[2 * VK_UUID_SIZE + 1];
-    for (size_t i = 0; i < VK_UUID_SIZE; i++) snprintf(uuid + 2 * i, 3, "%02x", p->info.uuid[i]);
-    snprintf(store->path, sizeof store->path, "%s/vulkan-%s-%016" PRIx64 ".cache", d->host->cache_dir, uuid, build);
+    struct text_writer path = text_begin(store->path, sizeof store->path);
+    text_add(&path, "%s/vulkan-", d->host->cache_dir);
+    text_hex(&path, p->info.uuid, VK_UUID_SIZE);
+    text_add(&path, "-%016" PRIx64 ".cache", build);
 }
 
 /* Whether the driver's data is what this driver wrote. Drivers check too, but not all of them well. *empty: there is

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/round.h"
+#include "base/text.h"
 #include "graph/builder.h"
 #include "kernel/random.h"
 
@@ -231,18 +232,17 @@ struct orders {
 static void choosable_list(char *text, size_t size)
 {
     const struct tensor_row *row;
-    size_t at = 0;
-    for (size_t i = 0; (row = choosable(i)); i++)
-        at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", row->name);
+    struct text_writer t = text_begin(text, size);
+    for (size_t i = 0; (row = choosable(i)); i++) text_add(&t, "%s%s", i ? ", " : "", row->name);
 }
 
 /* "qhpi, iqhp, hqpi, ihqp" */
 static void orders_list(const struct tensor_row *row, char *text, size_t size)
 {
     const char *all[] = {row->dims, row->turned, row->whole, row->whole_turned, row->channels};
-    size_t at = 0;
+    struct text_writer t = text_begin(text, size);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i]) at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", all[i]);
+        if (all[i]) text_add(&t, "%s%s", t.used ? ", " : "", all[i]);
 }
 
 static bool is_order(const char *order, const char *word, size_t length)
@@ -369,15 +369,14 @@ int orders_of(size_t index, char name[ORDER_TEXT], char orders[ORDERS_MOST][ORDE
 void orders_text(uint32_t turned, uint32_t copied, bool heads_whole, bool channels, char text[ORDERS_TEXT])
 {
     const struct tensor_row *row;
-    size_t at = 0;
-    *text = 0;
+    struct text_writer t = text_begin(text, ORDERS_TEXT);
     for (size_t i = 0; (row = choosable(i)); i++) {
         bool is_turned = row->weight && turned & WEIGHT_BIT(row->weight);
         bool is_copied = row->weight && copied & WEIGHT_BIT(row->weight);
         if (is_turned || is_copied || (row->channels ? channels : !row->weight && heads_whole))
-            at += (size_t)snprintf(text + at, ORDERS_TEXT - at, "%s%s=%s%s%s", at ? "," : "", row->name,
-                                   row->channels ? row->channels : row_order(row, is_turned, heads_whole),
-                                   is_copied ? "+" : "", is_copied ? row_order(row, !is_turned, heads_whole) : "");
+            text_add(&t, "%s%s=%s%s%s", t.used ? "," : "", row->name,
+                     row->channels ? row->channels : row_order(row, is_turned, heads_whole), is_copied ? "+" : "",
+                     is_copied ? row_order(row, !is_turned, heads_whole) : "");
     }
 }
 

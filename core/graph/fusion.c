@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 /* ---- iteration spaces ---- */
 
 static void letters_add(char letters[16], const char *more)
@@ -150,12 +152,12 @@ static int between(struct fusion *f, int a, int b)
 
 static void group_name(const struct graph *g, struct group *group)
 {
-    size_t n = 0;
-    if (group->layer >= 0) n = (size_t)snprintf(group->name, sizeof group->name, "layer.%d.", group->layer);
-    for (int i = 0; i < group->count && n < sizeof group->name; i++) {
+    struct text_writer name = text_begin(group->name, sizeof group->name);
+    if (group->layer >= 0) text_add(&name, "layer.%d.", group->layer);
+    for (int i = 0; i < group->count; i++) {
         const struct op *o = &g->ops[group->ops[i]];
         const char *dot = o->layer >= 0 && o->layer == group->layer ? strchr(o->name + 6, '.') : NULL;
-        n += (size_t)snprintf(group->name + n, sizeof group->name - n, "%s%s", i ? "+" : "", dot ? dot + 1 : o->name);
+        text_add(&name, "%s%s", i ? "+" : "", dot ? dot + 1 : o->name);
     }
 }
 

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 enum { LENGTH_BYTES = 8 };
 
 /* More values than any model's header has: JSON takes some 100 bytes of memory for each of them, so without a bound a
@@ -34,11 +36,10 @@ static bool bad(struct error *e, const char *name, const char *what)
 
 void safetensors_shape_text(const uint64_t *shape, int rank, char *text, size_t size)
 {
-    size_t at = (size_t)snprintf(text, size, "[");
-    for (int i = 0; i < rank && at < size; i++) {
-        at += (size_t)snprintf(text + at, size - at, "%s%" PRIu64, i ? ", " : "", shape[i]);
-    }
-    if (at < size) snprintf(text + at, size - at, "]");
+    struct text_writer t = text_begin(text, size);
+    text_add(&t, "[");
+    for (int i = 0; i < rank; i++) text_add(&t, "%s%" PRIu64, i ? ", " : "", shape[i]);
+    text_add(&t, "]");
 }
 
 /* A JSON integer that is not negative. */

@@ -42,20 +42,21 @@ static bool by_sequences(enum launch launch)
            launch == LAUNCH_SCORE_ROWS;
 }
 
-void work_text(const struct call *call, const struct sizes *s, char text[WORK_TEXT])
+bool work_text(const struct call *call, const struct sizes *s, char text[WORK_TEXT])
 {
-    size_t at = (size_t)snprintf(text, WORK_TEXT, "%s rungs=%x rows=%llu", s->f16 ? "f16" : "f32",
-                                 (unsigned)s->limits->rungs, (unsigned long long)bucket(s->max_rows));
-    if (by_sequences(call->launch))
-        at += (size_t)snprintf(text + at, WORK_TEXT - at, " longest=%llu", (unsigned long long)bucket(s->longest));
-    if (s->before) at += (size_t)snprintf(text + at, WORK_TEXT - at, " after %s:", kernel_base(s->before->kernel));
-    at += (size_t)snprintf(text + at, WORK_TEXT - at, " %s", kernel_base(call->kernel));
-    for (int i = 0; i < call->n_constants && at < WORK_TEXT; i++) {
+    struct text_writer t = text_begin(text, WORK_TEXT);
+    text_add(&t, "%s rungs=%x rows=%llu", s->f16 ? "f16" : "f32", (unsigned)s->limits->rungs,
+             (unsigned long long)bucket(s->max_rows));
+    if (by_sequences(call->launch)) text_add(&t, " longest=%llu", (unsigned long long)bucket(s->longest));
+    if (s->before) text_add(&t, " after %s:", kernel_base(s->before->kernel));
+    text_add(&t, " %s", kernel_base(call->kernel));
+    for (int i = 0; i < call->n_constants; i++) {
         const struct call_constant *c = &call->constants[i];
         if (!tells_work(call, c->id)) continue;
         unsigned value = c->id == CONST_DROPOUT ? c->value != 0 : c->value;
-        at += (size_t)snprintf(text + at, WORK_TEXT - at, " %u=%u", (unsigned)c->id, value);
+        text_add(&t, " %u=%u", (unsigned)c->id, value);
     }
+    return !t.cut;
 }
 
 bool choice_of(const struct call *call, const struct call *before, struct choice *out)
@@ -70,12 +71,25 @@ bool choice_of(const struct call *call, const struct call *before, struct choice
     return true;
 }
 
+/* The longest: a kernel's name, and in each size " 99=4294967295". */
+_Static_assert(CHOICE_TEXT > sizeof((wherry_cost *)0)->kernel + CHOICE_SIZES * 14, "a choice may not fit its text");
+
 void choice_text(const struct choice *choice, char text[CHOICE_TEXT])
 {
-    size_t at = (size_t)snprintf(text, CHOICE_TEXT, "%s", choice->kernel);
-    for (int i = 0; i < choice->n_sizes && at < CHOICE_TEXT; i++)
-        at += (size_t)snprintf(text + at, CHOICE_TEXT - at, " %u=%u", (unsigned)choice->sizes[i].id,
-                               (unsigned)choice->sizes[i].value);
+    struct text_writer t = text_begin(text, CHOICE_TEXT);
+    text_add(&t, "%s", choice->kernel);
+    for (int i = 0; i < choice->n_sizes; i++)
+        text_add(&t, " %u=%u", (unsigned)choice->sizes[i].id, (unsigned)choice->sizes[i].value);
+}
+
+/* The longest: a kernel's name, and in each constant " ff=ffffffff". */
+_Static_assert(CALL_TEXT > sizeof((wherry_cost *)0)->kernel + GROUP_MAX_CONSTANTS * 12, "a call may not fit its text");
+
+void call_text(const struct call *call, struct text_writer *out)
+{
+    text_add(out, "%s", call->kernel);
+    for (int i = 0; i < call->n_constants; i++)
+        text_add(out, " %x=%x", (unsigned)call->constants[i].id, (unsigned)call->constants[i].value);
 }
 
 void choice_apply(const struct choice *choice, struct call calls[GROUP_MAX_CALLS], int i, int *count,

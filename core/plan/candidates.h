@@ -2,12 +2,14 @@
 #ifndef WHERRY_PLAN_CANDIDATES_H
 #define WHERRY_PLAN_CANDIDATES_H
 
+#include "base/text.h"
 #include "plan/tiles.h"
 
 enum {
     CHOICE_SIZES = 16,   /* constants of one choice */
-    CHOICE_TEXT = 256,   /* bytes */
+    CHOICE_TEXT = 272,   /* bytes */
     WORK_TEXT = 512,     /* bytes */
+    CALL_TEXT = 544,     /* bytes, at most, that call_text adds */
     CHOICES_LEGAL = 512, /* of one call at most */
     CHOICES_MEASURED = 40
 };
@@ -30,13 +32,16 @@ struct choices {
 
 /* What a call does, without its sizes, and the bucket of the session's limits: equal texts, equal work. Model sizes are
  * as they are, rows (and, where it counts, the longest sequence) are rounded up to a power of two, dropout's
- * probability and the values of floats do not matter. `call` as group_calls made it, or with sizes. */
-void work_text(const struct call *call, const struct sizes *s, char text[WORK_TEXT]);
+ * probability and the values of floats do not matter. `call` as group_calls made it, or with sizes. false: the text
+ * is cut, and no key. */
+bool work_text(const struct call *call, const struct sizes *s, char text[WORK_TEXT]);
 
 /* The sizes that a call has; those that follow from `before` are not among them. false: more than a choice can have. */
 bool choice_of(const struct call *call, const struct call *before, struct choice *out);
 /* "gemm 0=256 27=128 ...": equal texts, equal choices. */
 void choice_text(const struct choice *choice, char text[CHOICE_TEXT]);
+/* Adds the kernel with all of its constants. */
+void call_text(const struct call *call, struct text_writer *out);
 /* Makes call number `i` of a group one with these sizes; a weight's gradient in parts gets its second call. */
 void choice_apply(const struct choice *choice, struct call calls[GROUP_MAX_CALLS], int i, int *count,
                   const struct sizes *s);

@@ -35,9 +35,11 @@ struct tuning_key tuning_key(const char *api, const uint8_t uuid[16], const char
                              uint64_t kernels, bool unoptimized)
 {
     struct tuning_key key = {.kernels = hash_more(kernels, &unoptimized, sizeof unoptimized)};
-    char hex[33], device[sizeof key.device];
-    for (int i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", uuid[i]);
-    snprintf(device, sizeof device, "%s %s %s", api, hex, name);
+    char device[sizeof key.device];
+    struct text_writer t = text_begin(device, sizeof device);
+    text_add(&t, "%s ", api);
+    text_hex(&t, uuid, 16);
+    text_add(&t, " %s", name);
     copy_line(key.device, sizeof key.device, device);
     copy_line(key.driver, sizeof key.driver, driver);
     return key;
@@ -232,9 +234,11 @@ static bool take_tuned(char *const fields[], int n, void *user, struct error *e)
     const struct loading *l = user;
     if (n != 5) return true; /* another kind of entry */
     double usual = strtod(fields[3], NULL), best = strtod(fields[4], NULL);
-    if (!strcmp(fields[0], "sizes")) return tuning_set(l->host, l->tuning, fields[1], fields[2], usual, best, e);
+    if (!strcmp(fields[0], "sizes") && strlen(fields[1]) < WORK_TEXT && strlen(fields[2]) < CHOICE_TEXT)
+        return tuning_set(l->host, l->tuning, fields[1], fields[2], usual, best, e);
     if (strcmp(fields[0], "layouts")) return true;
     struct arranged entry = {.usual = usual, .best = best};
+    if (strlen(fields[1]) >= sizeof entry.kind || strlen(fields[2]) >= sizeof entry.layouts) return true; /* no key */
     snprintf(entry.kind, sizeof entry.kind, "%s", fields[1]);
     snprintf(entry.layouts, sizeof entry.layouts, "%s", fields[2]);
     return tuning_arrange(l->host, l->tuning, &entry, e);
@@ -287,7 +291,7 @@ enum tuned_state tuning_find(const struct host *host, const struct tuning *tunin
     struct error e;
     size_t i = 0;
     if (!tuning->count) return TUNED_NONE;
-    work_text(call, s, work);
+    if (!work_text(call, s, work)) return TUNED_NONE; /* nor was it tuned */
     while (i < tuning->count && strcmp(tuning->entries[i].work, work)) i++;
     if (i == tuning->count) return TUNED_NONE;
     struct choices *list = host_alloc(host, 1, sizeof *list, &e);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "graph/fusion.h"
 #include "graph/layouts.h"
 #include "runtime/session.h"
@@ -100,8 +101,8 @@ static void cost_of_rows(struct wherry_analysis *a, const struct batch_shape *b,
         for (int i = 0; i < row.count; i++) {
             const struct op *op = &g->ops[row.ops[i]];
             const char *dot = op->layer < 0 ? NULL : strchr(op->name + 6, '.');
-            size_t length = strlen(cost->name);
-            if (i) snprintf(cost->name + length, sizeof cost->name - length, "+%s", dot ? dot + 1 : op->name);
+            struct text_writer name = text_behind(cost->name, sizeof cost->name);
+            if (i) text_add(&name, "+%s", dot ? dot + 1 : op->name);
             if (i && op->kind->class_ >= cost->class_) continue; /* the table gives the row the dearer class */
             cost->class_ = op->kind->class_;
             snprintf(cost->kernel, sizeof cost->kernel, "%s", op->kind->name);
@@ -328,11 +329,9 @@ bool wherry_analysis_product_layouts(const wherry_analysis *analysis, size_t op,
 
 static void describe_kernel(const struct layout_kernel *kernel, wherry_kernel_layouts *out)
 {
-    size_t length = 0;
     memset(out, 0, sizeof *out);
-    for (int t = 0; t < kernel->n_tensors; t++)
-        length += (size_t)snprintf(out->tensors + length, sizeof out->tensors - length, "%s%s", t ? "," : "",
-                                   kernel->tensors[t]);
+    struct text_writer tensors = text_begin(out->tensors, sizeof out->tensors);
+    for (int t = 0; t < kernel->n_tensors; t++) text_add(&tensors, "%s%s", t ? "," : "", kernel->tensors[t]);
     memcpy(out->vector, kernel->vector, sizeof out->vector);
     memcpy(out->threads, kernel->threads, sizeof out->threads);
     out->configurations = layout_kernel_count(kernel, false);

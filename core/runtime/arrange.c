@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "plan/selection.h"
 #include "runtime/statistics.h"
 
@@ -324,7 +325,7 @@ static void tell_time(const struct arranging *a, const struct operator_forms *o,
 {
     const struct space *s = &a->space;
     const struct form *form = &o->forms[o->at[point]];
-    size_t rest = point, at = 0;
+    size_t rest = point;
     *out = (wherry_layout_time){.usual = true, .chosen = true};
     for (int i = o->n_tensors - 1; i >= 0; i--) {
         const wherry_layout_tensor *tensor = &s->tensors[o->tensors[i]];
@@ -334,6 +335,7 @@ static void tell_time(const struct arranging *a, const struct operator_forms *o,
         out->chosen &= out->orders[i] == tensor->chosen;
     }
     out->seconds = form_seconds(s, form, false);
+    struct text_writer kernels = text_begin(out->kernels, sizeof out->kernels);
     for (int i = 0; i < form->n; i++) {
         const struct unit *unit = &s->units[form->of[i].unit];
         bool tuned = unit->tuned.known && unit->tuned.seconds < unit->usual.seconds;
@@ -341,9 +343,7 @@ static void tell_time(const struct arranging *a, const struct operator_forms *o,
         out->low += form->of[i].count * time->low;
         out->high += form->of[i].count * time->high;
         out->tuned |= tuned;
-        if (at < sizeof out->kernels)
-            at += (size_t)snprintf(out->kernels + at, sizeof out->kernels - at, "%s%s: %s", at ? "; " : "", unit->group,
-                                   unit->kernels[tuned && *unit->kernels[1]]);
+        text_add(&kernels, "%s%s: %s", i ? "; " : "", unit->group, unit->kernels[tuned && *unit->kernels[1]]);
         out->works[out->n_works] = unit->work;
         out->counts[out->n_works++] = (uint32_t)form->of[i].count;
     }

@@ -144,15 +144,12 @@ static bool results_agree(const struct wherry_session *s, const struct results *
 
 static uint64_t session_hash(const struct wherry_session *s, const char *layouts)
 {
-    char text[64 * GROUP_MAX_CONSTANTS];
+    char memory[CALL_TEXT];
     uint64_t hash = tuning_hash(s->kind) ^ (tuning_hash(layouts) * 31);
     for (int i = 0; i < s->n_calls; i++) {
-        const struct call *call = &s->calls[i];
-        size_t at = (size_t)snprintf(text, sizeof text, "%s", call->kernel);
-        for (int c = 0; c < call->n_constants; c++)
-            at += (size_t)snprintf(text + at, sizeof text - at, " %x=%x", (unsigned)call->constants[c].id,
-                                   (unsigned)call->constants[c].value);
-        hash = hash * UINT64_C(0x9e3779b97f4a7c15) + tuning_hash(text);
+        struct text_writer text = text_begin(memory, sizeof memory);
+        call_text(&s->calls[i], &text);
+        hash = hash * UINT64_C(0x9e3779b97f4a7c15) + tuning_hash(memory);
     }
     return hash;
 }

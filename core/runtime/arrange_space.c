@@ -29,34 +29,29 @@ bool space_session(const struct space *s, const char *layouts, bool tuned, bool 
 void space_kernels(const struct wherry_session *session, int group, char text[128])
 {
     char variant[64];
-    size_t at = 0;
-    for (int i = 0; i < session->n_calls && at < 128; i++) {
+    struct text_writer t = text_begin(text, 128);
+    for (int i = 0; i < session->n_calls; i++) {
         if (session->call_groups[i] != group) continue;
         call_variant(&session->calls[i], variant);
-        at += (size_t)snprintf(text + at, 128 - at, "%s%s %s", at ? ", " : "", session->calls[i].kernel, variant);
+        text_add(&t, "%s%s %s", t.used ? ", " : "", session->calls[i].kernel, variant);
     }
 }
 
 /* The works tell what is computed, the table's kernels with all of their constants how. */
 static bool unit_of(struct wherry_session *session, int group, struct unit *out, struct error *e)
 {
-    char works[GROUP_MAX_CALLS][WORK_TEXT], text[GROUP_MAX_CALLS * (WORK_TEXT + 1024)];
-    size_t at = 0;
+    char works[GROUP_MAX_CALLS][WORK_TEXT], memory[GROUP_MAX_CALLS * (WORK_TEXT + CALL_TEXT)];
+    struct text_writer text = text_begin(memory, sizeof memory);
     int n;
     *out = (struct unit){.where = -1};
     TRY(tune_group_works(session, group, works, &n, e));
     out->work = tuning_hash(works[0]);
-    for (int i = 0; i < n; i++) at += (size_t)snprintf(text + at, sizeof text - at, "%s|", works[i]);
-    for (int i = 0; i < session->n_calls; i++) {
-        const struct call *call = &session->calls[i];
-        if (session->call_groups[i] != group) continue;
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s", call->kernel);
-        for (int c = 0; c < call->n_constants && at < sizeof text; c++)
-            at += (size_t)snprintf(text + at, sizeof text - at, " %x=%x", (unsigned)call->constants[c].id,
-                                   (unsigned)call->constants[c].value);
-    }
-    out->key = tuning_hash(text);
     snprintf(out->group, sizeof out->group, "%s", session->groups[group].row->name);
+    for (int i = 0; i < n; i++) text_add(&text, "%s|", works[i]);
+    for (int i = 0; i < session->n_calls; i++)
+        if (session->call_groups[i] == group) call_text(&session->calls[i], &text);
+    if (text.cut) return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: its kernels' constants do not fit a key", out->group);
+    out->key = tuning_hash(memory);
     space_kernels(session, group, out->kernels[0]);
     return true;
 }
@@ -145,11 +140,9 @@ static bool see_session(struct discovery *d, struct wherry_session *session, str
 /* All of them by name: what is not named follows others. */
 static void layouts_text(const struct space *s, const int *values, char text[NAMED_TEXT])
 {
-    size_t at = 0;
-    *text = 0;
-    for (int v = 0; v < s->n_tensors && at < NAMED_TEXT; v++)
-        at += (size_t)snprintf(text + at, NAMED_TEXT - at, "%s%s=%s", at ? "," : "", s->tensors[v].name,
-                               s->tensors[v].orders[values[v]]);
+    struct text_writer t = text_begin(text, NAMED_TEXT);
+    for (int v = 0; v < s->n_tensors; v++)
+        text_add(&t, "%s%s=%s", v ? "," : "", s->tensors[v].name, s->tensors[v].orders[values[v]]);
 }
 
 /* The next combination, the last tensor's order fastest. */
@@ -247,10 +240,11 @@ static bool form_same(const struct form *a, const struct form *b)
 
 static void name_add(char name[96], const char *group)
 {
-    size_t length = strlen(name), n = strlen(group);
+    struct text_writer t = text_behind(name, 96);
+    size_t n = strlen(group);
     for (const char *at = strstr(name, group); at; at = strstr(at + 1, group))
         if ((at == name || at[-1] == '+') && (!at[n] || at[n] == '+')) return;
-    snprintf(name + length, 96 - length, "%s%s", length ? "+" : "", group);
+    text_add(&t, "%s%s", t.used ? "+" : "", group);
 }
 
 /* The operator of these places; one that is new goes behind `behind`, the operator before it in the step. */

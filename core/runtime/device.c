@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "runtime/context.h"
 #include "wherry/wherry_opencl.h"
 #include "wherry/wherry_vulkan.h"
@@ -58,7 +59,8 @@ static bool same(const char *a, const char *b) { return strlen(a) == strlen(b) &
 
 static void uuid_text(const uint8_t uuid[16], char text[33])
 {
-    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", uuid[i]);
+    struct text_writer t = text_begin(text, 33);
+    text_hex(&t, uuid, 16);
 }
 
 static bool uuid_is(const wherry_device_info *info, const char *name)
@@ -95,11 +97,9 @@ static bool choose_default(const struct device_list *list, size_t *chosen, struc
 
 static void list_ids(const struct device_list *list, char *text, size_t size)
 {
-    size_t n = 0;
-    text[0] = 0;
-    for (size_t i = 0; i < list->count && n < size; i++)
-        n +=
-            (size_t)snprintf(text + n, size - n, "%s%s (%.60s)", i ? ", " : "", list->infos[i].id, list->infos[i].name);
+    struct text_writer t = text_begin(text, size);
+    for (size_t i = 0; i < list->count; i++)
+        text_add(&t, "%s%s (%.60s)", i ? ", " : "", list->infos[i].id, list->infos[i].name);
 }
 
 static bool choose_named(const struct device_list *list, const char *name, size_t *chosen, struct error *e)

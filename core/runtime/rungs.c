@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "plan/variants.h"
 #include "runtime/session.h"
 
@@ -165,6 +166,20 @@ static wherry_status rung_status(struct wherry_session *s, enum rung rung, const
 
 /* ---- what a session takes ---- */
 
+bool gemm_check(const char *gemm, struct error *e)
+{
+    char names[128];
+    struct text_writer t = text_begin(names, sizeof names);
+    if (!gemm || !*gemm || !strcmp(gemm, "auto") || !strcmp(gemm, "clblast")) return true;
+    for (int r = 0; r < RUNG_COUNT; r++) {
+        if (!strcmp(gemm, rung_name((enum rung)r))) return true;
+        text_add(&t, "%s, ", rung_name((enum rung)r));
+    }
+    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                "no way to compute products is called \"%.40s\": there are auto, %sclblast", gemm, names);
+}
+
+/* One that gemm_check knows. */
 static bool resolve_named(struct wherry_session *s, const char *gemm, struct error *e)
 {
     struct device_limits *limits = &s->device_limits;
@@ -175,25 +190,20 @@ static bool resolve_named(struct wherry_session *s, const char *gemm, struct err
         if (!strcmp(s->device->backend->name, "opencl")) return true;
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: CLBlast runs through OpenCL", s->device->info.id);
     }
-    for (int r = 0; r < RUNG_COUNT; r++) {
-        const char *reason;
-        if (strcmp(gemm, rung_name((enum rung)r))) continue;
-        s->library = LIBRARY_REFUSED;
-        if (r != RUNG_TILED && !s->f16)
-            return fail(e, WHERRY_STATUS_UNSUPPORTED, "products by %s are of f16: use dtype f16", gemm);
-        if (!(limits->rungs & RUNG_BIT(r)))
-            return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s (%s) has no %s", s->device->info.id, s->device->info.name,
-                        gemm);
-        limits->rungs = RUNG_BIT(RUNG_TILED);
-        if (r == RUNG_TILED) return true;
-        wherry_status status = rung_status(s, (enum rung)r, &reason);
-        if (status) return fail(e, status, "%s: products by %s: %s", s->device->info.id, gemm, reason);
-        limits->rungs |= RUNG_BIT(r);
-        return true;
-    }
-    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                "no way to compute products is called \"%s\": there are auto, tiled, coopmat, mma, wgmma, few, clblast",
-                gemm);
+    int r = RUNG_TILED;
+    const char *reason;
+    while (strcmp(gemm, rung_name((enum rung)r))) r++;
+    s->library = LIBRARY_REFUSED;
+    if (r != RUNG_TILED && !s->f16)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "products by %s are of f16: use dtype f16", gemm);
+    if (!(limits->rungs & RUNG_BIT(r)))
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s (%s) has no %s", s->device->info.id, s->device->info.name, gemm);
+    limits->rungs = RUNG_BIT(RUNG_TILED);
+    if (r == RUNG_TILED) return true;
+    wherry_status status = rung_status(s, (enum rung)r, &reason);
+    if (status) return fail(e, status, "%s: products by %s: %s", s->device->info.id, gemm, reason);
+    limits->rungs |= RUNG_BIT(r);
+    return true;
 }
 
 bool session_rungs(struct wherry_session *s, const char *gemm, struct error *e)

@@ -402,6 +402,7 @@ static bool session_init(struct wherry_session *s, const wherry_session_desc *de
     const wherry_model_info *info = &s->model->info;
     struct graph_options options = {.config = &info->config};
     if (!(s->plan = plan_find(desc->plan ? desc->plan : "flash", e))) return false;
+    TRY(gemm_check(desc->gemm, e));
     TRY(resolve_pool(s->model, desc, &options, e));
     TRY(resolve_training(desc->training, s->plan->name, &options, e));
     if (options.stack) options.pool = WHERRY_POOL_NONE, options.normalize = false;
@@ -422,7 +423,7 @@ static bool session_init(struct wherry_session *s, const wherry_session_desc *de
     s->keep = desc->keep_intermediates || s->part;
     s->tables = (struct batch_tables){tile_queries(device), tile_scores(device)};
 
-    session_kind(s, &options, desc->gemm, s->kind);
+    TRY(session_kind(s, &options, desc->gemm, s->kind, e));
     if (!rungs) TRY(session_tuning(s, desc->tuning, e));
     TRY(make_graph(s, desc->layouts, &options, e));
     s->device_limits = *device;

@@ -66,7 +66,9 @@ struct wherry_session {
  * of the device's number of multiprocessors, by which tiles are chosen; 0: the device's. */
 wherry_status session_create(wherry_context *context, wherry_device *device, const wherry_model *model,
                              const wherry_session_desc *desc, uint32_t rungs, uint32_t units, wherry_session **out);
-/* Fills in device_limits and library. `gemm` as in wherry_session_desc. */
+/* Whether wherry_session_desc.gemm names something; else the error has the names. */
+bool gemm_check(const char *gemm, struct error *e);
+/* Fills in device_limits and library. `gemm` passed gemm_check. */
 bool session_rungs(struct wherry_session *s, const char *gemm, struct error *e);
 enum { SESSION_SMALL_BUFFER = 256 };
 /* Makes `buffers`, and `whole` where small batches share one. `small`: all of SESSION_SMALL_BUFFER bytes, for programs
@@ -75,9 +77,9 @@ bool session_make_buffers(struct wherry_session *s, bool small, struct error *e)
 /* Destroys `buffers` and `whole`, where they are. */
 void session_free_buffers(struct wherry_session *s);
 struct tuning_key device_tuning_key(const struct wherry_device *device);
-/* What the choice of orders depends on, as text: equal texts, the same choice. */
-void session_kind(const struct wherry_session *s, const struct graph_options *options, const char *gemm,
-                  char text[ARRANGED_TEXT]);
+/* What the choice of orders depends on, as text: equal texts, the same choice. `gemm` passed gemm_check. */
+bool session_kind(const struct wherry_session *s, const struct graph_options *options, const char *gemm,
+                  char text[ARRANGED_TEXT], struct error *e);
 /* Takes what was tuned on this device: `path` as in wherry_session_desc. A file that can't be used becomes a note. */
 bool session_tuning(struct wherry_session *s, const char *path, struct error *e);
 /* A group's calls, and the bytes that they need for each other. `forced`: the sizes of each call (NULL: the static

@@ -79,8 +79,9 @@ static bool work_make(struct tune *t, int group, int index, struct work *w, bool
     if (!(*there = index < w->n_calls)) return true;
     w->bare = index < n_bare ? bare[index] : w->calls[index];
     w->sizes = sizes_of(s, &w->bare, index ? &w->calls[0] : NULL);
-    work_text(&w->bare, &w->sizes, w->text);
-    return true;
+    return work_text(&w->bare, &w->sizes, w->text) ||
+           fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: %s has more constants than a tuning's key holds",
+                s->groups[group].name, w->bare.kernel);
 }
 
 static bool work_done(const struct tune *t, const char *text)

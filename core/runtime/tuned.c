@@ -1,8 +1,8 @@
 /* What a session takes of an earlier tuning. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/round.h"
+#include "base/text.h"
 #include "runtime/session.h"
 
 struct tuning_key device_tuning_key(const struct wherry_device *device)
@@ -13,22 +13,22 @@ struct tuning_key device_tuning_key(const struct wherry_device *device)
 }
 
 /* Layers share their orders, so that their number does not count. */
-void session_kind(const struct wherry_session *s, const struct graph_options *options, const char *gemm,
-                  char text[ARRANGED_TEXT])
+bool session_kind(const struct wherry_session *s, const struct graph_options *options, const char *gemm,
+                  char text[ARRANGED_TEXT], struct error *e)
 {
     const wherry_model_config *c = options->config;
-    int n = snprintf(text, ARRANGED_TEXT, "%s %s gemm=%s i=%u h=%u u=%u %s activation=%d rows=%llu longest=%llu",
-                     s->plan->name, s->f16 ? "f16" : "f32", gemm && *gemm ? gemm : "auto", c->hidden, c->heads,
-                     c->feed_forward, c->pre_layernorm ? "pre" : "post", (int)c->activation,
-                     (unsigned long long)power_of_two(s->limits.tokens),
-                     (unsigned long long)power_of_two(s->limits.longest));
+    struct text_writer t = text_begin(text, ARRANGED_TEXT);
+    text_add(&t, "%s %s gemm=%s i=%u h=%u u=%u %s activation=%d rows=%llu longest=%llu", s->plan->name,
+             s->f16 ? "f16" : "f32", gemm && *gemm ? gemm : "auto", c->hidden, c->heads, c->feed_forward,
+             c->pre_layernorm ? "pre" : "post", (int)c->activation, (unsigned long long)power_of_two(s->limits.tokens),
+             (unsigned long long)power_of_two(s->limits.longest));
     if (options->training)
-        snprintf(text + n, ARRANGED_TEXT - (size_t)n, " training dropout=%d save=%d products=%u%s",
-                 options->dropout > 0, (int)options->save, options->qkv_parts > 1 ? options->qkv_parts : 1,
-                 options->pool == WHERRY_POOL_POOLER ? " pooler" : "");
+        text_add(&t, " training dropout=%d save=%d products=%u", options->dropout > 0, (int)options->save,
+                 options->qkv_parts > 1 ? options->qkv_parts : 1);
     else
-        snprintf(text + n, ARRANGED_TEXT - (size_t)n, " inference%s",
-                 options->pool == WHERRY_POOL_POOLER ? " pooler" : "");
+        text_add(&t, " inference");
+    if (options->pool == WHERRY_POOL_POOLER) text_add(&t, " pooler");
+    return !t.cut || fail(e, WHERRY_STATUS_UNSUPPORTED, "this session's kind does not fit a key: %.200s", text);
 }
 
 bool session_tuning(struct wherry_session *s, const char *path, struct error *e)

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 /* ---- texts, files, commands ---- */
 
 struct text {
@@ -78,11 +80,8 @@ static bool command(char *log, size_t log_size, const char *format, ...)
     strcat(line, " 2>&1");
     FILE *pipe = popen(line, "r");
     if (!pipe) return false;
-    size_t at = strlen(log);
-    for (char block[256]; fgets(block, sizeof block, pipe);) {
-        int n = snprintf(log + at, log_size - at, "%s", block);
-        at += (size_t)n < log_size - at ? (size_t)n : log_size - at - 1;
-    }
+    struct text_writer t = text_behind(log, log_size);
+    for (char block[256]; fgets(block, sizeof block, pipe);) text_add(&t, "%s", block);
     return !pclose(pipe);
 }
 
@@ -224,14 +223,12 @@ static const char target[] = ".version 8.4\n.target sm_90, texmode_independent\n
 
 char *module_text(const char *source, const char *options, char *log, size_t log_size)
 {
-    char folder[256], path[512], defines[4096] = "";
-    size_t at = 0;
+    char folder[256], path[512], defines[4096];
+    struct text_writer given = text_begin(defines, sizeof defines);
     log[0] = 0;
     for (const char *o = options ? options : ""; (o = strstr(o, "-D "));) { /* the rest is not the preprocessor's */
         o += 3;
-        int n = snprintf(defines + at, sizeof defines - at, " '-D%.*s'", (int)strcspn(o, " "), o);
-        if (n < 0 || (size_t)n >= sizeof defines - at) return NULL;
-        at += (size_t)n;
+        if (!text_add(&given, " '-D%.*s'", (int)strcspn(o, " "), o)) return NULL;
     }
     if (!folder_make(folder)) return NULL;
     snprintf(path, sizeof path, "%s/k.cl", folder);

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/text.h"
+
 enum { STACK_BYTES = 1 << 20, STALLS_MOST = 8 };
 
 struct item *item;
@@ -78,9 +80,10 @@ void machine_fail(const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    int n = snprintf(failure, failure_size, "kernel %s, group %u, ", group.launch->name, group.id[0]);
-    if (item) n += snprintf(failure + n, failure_size - (size_t)n, "work-item %u: ", item->number);
-    vsnprintf(failure + n, failure_size - (size_t)n, format, list);
+    struct text_writer text = text_begin(failure, failure_size);
+    text_add(&text, "kernel %s, group %u, ", group.launch->name, group.id[0]);
+    if (item) text_add(&text, "work-item %u: ", item->number);
+    vsnprintf(text.at + text.used, text.size - text.used, format, list);
     va_end(list);
     longjmp(failed, 1);
 }
@@ -156,20 +159,17 @@ void meet(struct meeting *m, uint32_t number, uint32_t items, bool stay)
 static void fail_stuck(uint32_t items)
 {
     char text[900];
-    size_t n = 0;
-    text[0] = 0;
-    for (uint32_t i = 0, begin = 0; i < items && n < sizeof text - 160; i++) {
+    struct text_writer t = text_begin(text, sizeof text);
+    for (uint32_t i = 0, begin = 0; i < items; i++) {
         const struct item *a = &group.items[i], *b = i + 1 < items ? &group.items[i + 1] : NULL;
         if (b && a->done == b->done && !strcmp(a->waits_for, b->waits_for)) continue;
-        if (!a->done)
-            n += (size_t)snprintf(text + n, sizeof text - n, "; %u to %u wait for %s", begin, i, a->waits_for);
+        if (!a->done) text_add(&t, "; %u to %u wait for %s", begin, i, a->waits_for);
         begin = i + 1;
     }
-    for (uint32_t i = 0; i < group.n_used && n < sizeof text - 160; i++) {
+    for (uint32_t i = 0; i < group.n_used; i++) {
         const struct mbarrier *m = &group.mbarriers[group.used[i]];
-        n += (size_t)snprintf(text + n, sizeof text - n,
-                              "; mbarrier at %u: phase %u, %u of %u arrivals and %lld bytes missing", group.used[i] * 8,
-                              m->phase, m->pending, m->arrivals, (long long)m->bytes);
+        text_add(&t, "; mbarrier at %u: phase %u, %u of %u arrivals and %lld bytes missing", group.used[i] * 8,
+                 m->phase, m->pending, m->arrivals, (long long)m->bytes);
     }
     item = NULL;
     machine_fail("nobody can go on%s", text);

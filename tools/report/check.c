@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "report/derive.h"
 #include "report/fields.h"
 #include "report/format.h"
@@ -179,9 +180,10 @@ static void check_times(const json_t *record, struct check *check)
         json_array_foreach(json_object_get(record, lists[l]), n, entry)
         {
             entry_name(lists[l], entry, n, path);
-            size_t length = strlen(path);
+            const struct text_writer entry_path = text_behind(path, sizeof path);
             for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
-                snprintf(path + length, sizeof path - length, ": %s", fields[f]);
+                struct text_writer t = entry_path;
+                text_add(&t, ": %s", fields[f]);
                 check_time(field_get(entry, fields[f]), path, check);
             }
         }

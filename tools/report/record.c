@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "session.h"
 #include "system.h"
 
@@ -91,10 +92,11 @@ static json_t *uuid_json(void)
     system_random(bytes, sizeof bytes);
     bytes[6] = (unsigned char)((bytes[6] & 0x0f) | 0x40);
     bytes[8] = (unsigned char)((bytes[8] & 0x3f) | 0x80);
-    size_t at = 0;
-    for (size_t n = 0; n < sizeof bytes; n++)
-        at += (size_t)snprintf(text + at, sizeof text - at, n == 4 || n == 6 || n == 8 || n == 10 ? "-%02x" : "%02x",
-                               bytes[n]);
+    struct text_writer t = text_begin(text, sizeof text);
+    for (size_t n = 0; n < sizeof bytes; n++) {
+        if (n == 4 || n == 6 || n == 8 || n == 10) text_add(&t, "-");
+        text_hex(&t, &bytes[n], 1);
+    }
     return need(json_string(text));
 }
 

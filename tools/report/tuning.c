@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "report/fields.h"
 #include "report/format.h"
 #include "report/write.h"
@@ -72,15 +73,13 @@ static bool has_candidates(const json_t *operator_)
 
 static void name_orders(struct entry *entry, const json_t *operator_, const json_t *time)
 {
-    size_t n, used = 0;
+    size_t n;
     json_t *tensor;
+    struct text_writer orders = text_begin(entry->orders, sizeof entry->orders);
     json_array_foreach(json_object_get(operator_, "tensors"), n, tensor)
     {
         const json_t *order = json_array_get(json_object_get(time, "orders"), n);
-        int length = snprintf(entry->orders + used, sizeof entry->orders - used, "%s%.40s=%.40s", n ? ", " : "",
-                              json_string_value(tensor), json_string_value(order));
-        used += (size_t)length;
-        if (used >= sizeof entry->orders) return;
+        text_add(&orders, "%s%.40s=%.40s", n ? ", " : "", json_string_value(tensor), json_string_value(order));
     }
 }
 
