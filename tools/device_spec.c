@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "json_file.h"
 
 /* ---- names ---- */
 
@@ -187,7 +188,6 @@ static int read_one(char *word, wherry_device_spec *out)
 {
     const wherry_device_spec *named = find_named(word);
     json_int_t device = -1;
-    json_error_t error;
     memset(out, 0, sizeof *out);
     if (named) return *out = *named, EXIT_FINE;
     FILE *file = fopen(word, "rb");
@@ -204,10 +204,11 @@ static int read_one(char *word, wherry_device_spec *out)
         return complain(EXIT_USAGE, "--device-spec %s: none of %s, and no file that can be read: %s", word, names,
                         strerror(reason));
     }
-    json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
+    json_t *root;
+    int code = json_stream_read(file, word, &json_record, 0, &root);
     fclose(file);
-    if (!root) return complain(EXIT_INPUT, "%s: line %d: %s", word, error.line, error.text);
-    int code = read_root(word, root, device, out);
+    if (code) return code;
+    code = read_root(word, root, device, out);
     json_decref(root);
     return code;
 }

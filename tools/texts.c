@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json_file.h"
 #include "system.h"
 
-enum { CHUNK = 1 << 16, LINE_MAX_BYTES = 1 << 26 };
+enum { CHUNK = 1 << 16, LINE_MAX_BYTES = 1 << 26, PATH_SHOWN = 255 };
 
 /* ---- reading ---- */
 
@@ -87,19 +88,16 @@ static int bad_line(const struct text_source *source, const char *what)
 
 static int parse_object(struct text_source *source, size_t bytes, struct text *out)
 {
-    char *repaired = need(malloc(3 * bytes + 1));
-    json_error_t error;
+    static const struct json_limits limits = {.bytes = (size_t)3 * LINE_MAX_BYTES, .values = 1 << 16, .depth = 64};
+    char *repaired = need(malloc(3 * bytes + 1)), name[PATH_SHOWN + 32];
+    snprintf(name, sizeof name, "%.*s, line %llu", PATH_SHOWN, source->name, (unsigned long long)source->line);
     size_t size = repair_utf8(source->buffer, bytes, repaired);
     json_decref(source->object);
-    source->object = json_loadb(repaired, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
+    int code = json_text_read(repaired, size, name, &limits, JSON_ALLOW_NUL | JSON_DECODE_ANY, &source->object);
     free(repaired);
     free(source->id);
     source->id = NULL;
-    if (!source->object) {
-        char what[sizeof error.text + 32];
-        snprintf(what, sizeof what, "not JSON: %s", error.text);
-        return bad_line(source, what);
-    }
+    if (code) return code;
     const json_t *text = json_object_get(source->object, "text"), *pair = json_object_get(source->object, "pair");
     const json_t *id = json_object_get(source->object, "id");
     if (!json_is_string(text)) return bad_line(source, "an object with a string \"text\" is needed");
@@ -192,8 +190,8 @@ static int fetch(struct text_batch *batch, struct tool *tool, struct text_source
         wherry_tokenize(tool->context, tool->model, text.text, text.text_bytes, text.pair, text.pair_bytes,
                         batch->truncate ? batch->max_length : 0, batch->waiting_ids, batch->waiting_types, &count);
     if (status) {
-        char where[320];
-        snprintf(where, sizeof where, "%.255s, line %llu", source->name, (unsigned long long)text.line);
+        char where[PATH_SHOWN + 32];
+        snprintf(where, sizeof where, "%.*s, line %llu", PATH_SHOWN, source->name, (unsigned long long)text.line);
         return tool_error(tool, status, where);
     }
     if (count > batch->max_length)

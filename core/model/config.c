@@ -240,7 +240,7 @@ bool config_read(const struct host *host, const char *folder, wherry_model_confi
                     "model.safetensors in it",
                     folder);
     }
-    TRY(json_file_read(host, folder, "config.json", 0, &json, e));
+    TRY(json_file_read(host, folder, "config.json", &json_config, 0, &json, e));
     return finish(host, folder, "config.json", json, config_parse(json, config, architecture, e), e);
 }
 
@@ -301,7 +301,7 @@ static bool pooling_read(const struct host *host, const char *folder, const char
 {
     char *module = path_join(host, folder, path, e);
     json_t *json;
-    bool ok = module && json_file_read(host, module, "config.json", 0, &json, e);
+    bool ok = module && json_file_read(host, module, "config.json", &json_config, 0, &json, e);
     if (ok) ok = finish(host, module, "config.json", json, pooling_parse(json, out, e), e);
     host_free(host, module);
     return ok;
@@ -365,7 +365,7 @@ bool modules_read(const struct host *host, const char *folder, struct modules *o
     struct modules modules = {path_join(host, folder, "", e), WHERRY_POOL_MEAN, false};
     bool ok = modules.encoder != NULL;
     if (ok && has) {
-        ok = json_file_read(host, folder, "modules.json", 0, &json, e) &&
+        ok = json_file_read(host, folder, "modules.json", &json_config, 0, &json, e) &&
              finish(host, folder, "modules.json", json, modules_parse(host, folder, json, &modules, e), e);
     }
     if (!ok) {
@@ -400,13 +400,13 @@ bool limits_read(const struct host *host, const char *folder, uint32_t positions
     *lower_case = false;
     TRY(folder_has(host, folder, sentence, &has, e));
     if (has) {
-        TRY(json_file_read(host, folder, sentence, 0, &json, e));
+        TRY(json_file_read(host, folder, sentence, &json_config, 0, &json, e));
         TRY(finish(host, folder, sentence, json, sentence_parse(json, &longest, lower_case, e), e));
     }
     TRY(folder_has(host, folder, tokenizer, &has, e));
     if (has && longest == 0) {
         /* Hugging Face writes "no limit" as 10^30, which is too large for an integer. */
-        TRY(json_file_read(host, folder, tokenizer, JSON_DECODE_INT_AS_REAL, &json, e));
+        TRY(json_file_read(host, folder, tokenizer, &json_tokenizer_config, JSON_DECODE_INT_AS_REAL, &json, e));
         longest = json_number_value(json_object_get(json, "model_max_length"));
         json_decref(json);
     }

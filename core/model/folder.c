@@ -6,8 +6,10 @@
 
 #include "base/platform.h"
 
-/* The largest JSON files of published models are tokenizers of some 20 MB; those read here have less. */
-static const size_t json_max_bytes = (size_t)32 << 20;
+const struct json_limits json_config = {.bytes = (size_t)4 << 20, .values = 1 << 18, .depth = 64};
+const struct json_limits json_index = {.bytes = (size_t)16 << 20, .values = 1 << 18, .depth = 64};
+const struct json_limits json_tokenizer = {.bytes = (size_t)64 << 20, .values = 3 << 20, .depth = 64};
+const struct json_limits json_tokenizer_config = {.bytes = (size_t)16 << 20, .values = 1 << 20, .depth = 64};
 
 char *path_join(const struct host *host, const char *folder, const char *name, struct error *e)
 {
@@ -39,23 +41,22 @@ bool folder_has(const struct host *host, const char *folder, const char *name, b
     return ok;
 }
 
-static bool json_parse(const char *path, const char *text, size_t size, size_t flags, json_t **out, struct error *e)
+static bool json_parse(const char *path, const char *text, size_t size, const struct json_limits *limits, size_t flags,
+                       json_t **out, struct error *e)
 {
-    json_error_t at;
-    *out = json_loadb(text, size, flags | JSON_REJECT_DUPLICATES, &at);
-    if (*out) return true;
-    return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                "%.500s is not valid JSON (line %d, column %d: %s): the file is damaged, get it again", path, at.line,
-                at.column, at.text);
+    char why[JSON_WHY];
+    wherry_status status = json_read(text, size, limits, flags, out, why);
+    return !status || fail(e, status, "%.500s: %s%s", path, why,
+                           status == WHERRY_STATUS_BAD_FORMAT ? ": the file is damaged, get it again" : "");
 }
 
-bool json_file_read(const struct host *host, const char *folder, const char *name, size_t flags, json_t **out,
-                    struct error *e)
+bool json_file_read(const struct host *host, const char *folder, const char *name, const struct json_limits *limits,
+                    size_t flags, json_t **out, struct error *e)
 {
     char *path = path_join(host, folder, name, e), *text = NULL;
     size_t size = 0;
-    bool ok =
-        path && file_read(host, path, json_max_bytes, &text, &size, e) && json_parse(path, text, size, flags, out, e);
+    bool ok = path && file_read(host, path, limits->bytes, &text, &size, e) &&
+              json_parse(path, text, size, limits, flags, out, e);
     host_free(host, text);
     host_free(host, path);
     return ok;

@@ -145,7 +145,7 @@ static bool files_begin(const struct host *host, struct model_files *files, stru
     if (has) return true;
     TRY(folder_has(host, files->folder, "model.safetensors.index.json", &has, e));
     if (has) {
-        TRY(json_file_read(host, files->folder, "model.safetensors.index.json", 0, &files->index, e));
+        TRY(json_file_read(host, files->folder, "model.safetensors.index.json", &json_index, 0, &files->index, e));
         if (json_is_object(json_object_get(files->index, "weight_map"))) return true;
         return fail(e, WHERRY_STATUS_BAD_FORMAT,
                     "%.600s/model.safetensors.index.json has no object \"weight_map\": get the file again",

@@ -7,8 +7,8 @@
 #include "model/tokenizer_parts.h"
 #include "model/unicode.h"
 
-/* Published vocabularies have at most a few megabytes. */
-static const size_t vocabulary_max_bytes = (size_t)64 << 20;
+/* The largest published vocabulary.txt has 5 MB and half a million tokens. */
+static const size_t vocabulary_max_bytes = (size_t)16 << 20;
 
 enum { SPECIAL_UNKNOWN, SPECIAL_SEPARATOR, SPECIAL_PAD, SPECIAL_CLASS, SPECIAL_MASK, SPECIAL_COUNT };
 
@@ -536,7 +536,7 @@ static bool read_parts(struct reader *r, const json_t *root)
 static bool read_json(struct reader *r, const json_t *config)
 {
     json_t *root = NULL;
-    TRY(json_file_read(&r->t->host, r->folder, "tokenizer.json", 0, &root, r->e));
+    TRY(json_file_read(&r->t->host, r->folder, "tokenizer.json", &json_tokenizer, 0, &root, r->e));
     bool ok = read_parts(r, root);
     json_decref(root);
     if (!ok) return fail_at(r, "tokenizer.json");
@@ -551,7 +551,8 @@ static bool read_config(struct reader *r, json_t **config)
     bool has;
     TRY(folder_has(&r->t->host, r->folder, "tokenizer_config.json", &has, r->e));
     if (!has) return true;
-    TRY(json_file_read(&r->t->host, r->folder, "tokenizer_config.json", JSON_DECODE_INT_AS_REAL, config, r->e));
+    TRY(json_file_read(&r->t->host, r->folder, "tokenizer_config.json", &json_tokenizer_config, JSON_DECODE_INT_AS_REAL,
+                       config, r->e));
     if (json_is_object(*config)) return true;
     return fail(r->e, WHERRY_STATUS_BAD_FORMAT, "%.600s/tokenizer_config.json is not a JSON object", r->folder);
 }

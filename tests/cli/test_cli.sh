@@ -175,11 +175,11 @@ import json, sys
 pair = json.loads(open(sys.argv[1]).read())["embedding"]
 assert json.loads(open(sys.argv[2]).read().splitlines()[1])["embedding"] == pair' "$work/out" "$work/pair.jsonl"
 expect 3 'line 1: no tab' embed --pairs "$work/texts"
-expect 3 'line 1: not JSON' embed --input jsonl "$work/texts"
+expect 3 'line 1: not valid JSON' embed --input jsonl "$work/texts"
 echo '{"pair": "x"}' >"$work/bad.jsonl"
 expect 3 'line 1: .*"text"' embed --input jsonl "$work/bad.jsonl"
 printf '{"text": "a"}\n{"text": "a", "text": "b"}\n' >"$work/bad.jsonl"
-expect 3 'line 2: not JSON: duplicate' embed --input jsonl "$work/bad.jsonl"
+expect 3 'line 2: not valid JSON (column [0-9]*: duplicate' embed --input jsonl "$work/bad.jsonl"
 echo '{"text": "a", "pair": 3}' >"$work/bad.jsonl"
 expect 3 '"pair" is not a string' embed --input jsonl "$work/bad.jsonl"
 echo '["text"]' >"$work/bad.jsonl"

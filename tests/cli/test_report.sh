@@ -194,7 +194,7 @@ for size in 1 100 5000 20000; do
     bad 'bad: cut off: .* in line [0-9]'
 done
 echo 'no JSON at all' >"$work/bad"
-bad 'bad: not JSON: line 1'
+bad 'bad: not valid JSON'
 echo '{"schema": "rl-1", "schema": "rl-1"}' >"$work/bad"
 bad 'duplicate'
 echo '[]' >"$work/bad"
@@ -216,11 +216,11 @@ bad 'dev is not a device of this record'
 sed 's/"ci95": \[/"ci95": [0, /' "$work/plain.json" >"$work/bad"
 bad 'ci95 is not two numbers'
 printf '{"schema": "rl-1", "x": "a\\u0000b"}' >"$work/bad"
-bad 'not JSON'
+bad 'not valid JSON'
 head -c 200000 /dev/zero | tr '\0' '[' >"$work/bad"
-bad 'not JSON'
+bad 'more than 64 levels of nesting'
 printf '{"schema": "rl-1", "x": 1e999}' >"$work/bad"
-bad 'not JSON'
+bad 'not valid JSON'
 check "$python" "$here/../report/mistype.py" "$wherry" "$work/plain.json" "$work"
 
 # ---- records that are measured, on every device ----

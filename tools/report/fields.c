@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json_file.h"
 #include "report/tuning.h"
 #include "session.h"
 
@@ -81,49 +82,6 @@ const char *op_kind(const json_t *op)
 
 /* ---- files ---- */
 
-enum { FILE_LIMIT = 1 << 28 }; /* far above any record: a file that is none must not take all memory */
-
-/* The whole file as memory to free; NULL, having complained. */
-static char *read_all(const char *path, size_t *size)
-{
-    bool standard = strcmp(path, "-") == 0;
-    FILE *file = standard ? stdin : fopen(path, "rb");
-    if (!file) return complain(0, "can't open %s: %s", path, strerror(errno)), NULL;
-    size_t room = 1 << 16;
-    char *data = need(malloc(room));
-    *size = 0;
-    for (size_t got; (got = fread(data + *size, 1, room - *size, file)) > 0;) {
-        *size += got;
-        if (*size == room && room < FILE_LIMIT) data = need(realloc(data, room *= 2));
-    }
-    int failure = ferror(file) ? (errno ? errno : EIO) : 0;
-    if (!standard) fclose(file);
-    if (!failure && *size < FILE_LIMIT) return data;
-    free(data);
-    if (failure)
-        complain(0, "can't read %s: %s", path, strerror(failure));
-    else
-        complain(0, "%s is larger than %d MiB: no record of wherry", path, FILE_LIMIT >> 20);
-    return NULL;
-}
-
-static json_t *parse(const char *path, const char *data, size_t size)
-{
-    json_error_t error;
-    json_t *value = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    if (value) return value;
-    switch (json_error_code(&error)) {
-    case json_error_out_of_memory:
-        return need(NULL);
-    case json_error_premature_end_of_input:
-        complain(0, "%s: cut off: the JSON ends too early, in line %d", path, error.line);
-        break;
-    default:
-        complain(0, "%s: not JSON: line %d, column %d: %s", path, error.line, error.column, error.text);
-    }
-    return NULL;
-}
-
 /* Control characters become spaces: these texts are printed on terminals. */
 static json_t *printable(const char *text)
 {
@@ -165,12 +123,14 @@ static void clean_texts(json_t *value)
 /* The values of a file, one or an array of them, with texts that can be printed; NULL, having complained. */
 static json_t *values_load(const char *path)
 {
-    size_t size;
-    char *data = read_all(path, &size);
-    if (!data) return NULL;
-    json_t *value = parse(path, data, size);
-    free(data);
-    if (!value) return NULL;
+    bool standard = strcmp(path, "-") == 0;
+    FILE *file = standard ? stdin : fopen(path, "rb");
+    if (!file) return complain(0, "can't open %s: %s", path, strerror(errno)), NULL;
+    json_t *value;
+    int code = json_stream_read(file, path, &json_record, JSON_DECODE_ANY, &value);
+    if (!standard) fclose(file);
+    if (code == EXIT_DEVICE) exit(code); /* as need() does */
+    if (code) return NULL;
     clean_texts(value);
     if (!json_is_array(value)) value = need(json_pack("[o]", value));
     if (json_array_size(value)) return value;
