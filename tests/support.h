@@ -26,11 +26,14 @@ static inline void support_free(void *pointer, void *user)
 /* For tests below the public calls. */
 static const struct host support_host = {.alloc = support_alloc, .free = support_free};
 
-/* Ids of the devices in WHERRY_TEST_DEVICES (separated by spaces), else of every usable one. Returns their number. */
+/* Ids of the devices in WHERRY_TEST_DEVICES (separated by spaces), else of every usable one; where WHERRY_TEST_API is
+ * set, of that API alone ("vulkan", "opencl", "reference"), and without any the program ends as skipped. Returns their
+ * number. */
 static inline size_t support_devices(wherry_context *context, char ids[SUPPORT_MAX_DEVICES][64])
 {
-    const char *given = getenv("WHERRY_TEST_DEVICES");
-    size_t n = 0;
+    const char *given = getenv("WHERRY_TEST_DEVICES"), *api = getenv("WHERRY_TEST_API");
+    wherry_device_info infos[SUPPORT_MAX_DEVICES];
+    size_t n = 0, left = 0, count = SUPPORT_MAX_DEVICES;
     if (given && *given) {
         for (const char *at = given; *at && n < SUPPORT_MAX_DEVICES;) {
             size_t length = strcspn(at, " ");
@@ -40,14 +43,31 @@ static inline size_t support_devices(wherry_context *context, char ids[SUPPORT_M
             }
             at += length + strspn(at + length, " ");
         }
-        return n;
+    } else {
+        if (wherry_device_list(context, infos, &count)) return 0;
+        for (size_t i = 0; i < count && i < SUPPORT_MAX_DEVICES; i++)
+            if (infos[i].usable) snprintf(ids[n++], 64, "%s", infos[i].id);
     }
-    wherry_device_info infos[SUPPORT_MAX_DEVICES];
-    size_t count = SUPPORT_MAX_DEVICES;
-    if (wherry_device_list(context, infos, &count)) return 0;
-    for (size_t i = 0; i < count && i < SUPPORT_MAX_DEVICES; i++)
-        if (infos[i].usable) snprintf(ids[n++], 64, "%s", infos[i].id);
-    return n;
+    if (!api || !*api) return n;
+    for (size_t i = 0; i < n; i++)
+        if (strcspn(ids[i], ":") == strlen(api) && !strncmp(ids[i], api, strlen(api))) memmove(ids[left++], ids[i], 64);
+    if (left) return left;
+    printf("skipped: no device of the API %s to test\n", api);
+    exit(77);
+}
+
+/* Whether the case of this number is of the share that WHERRY_TEST_SHARE asks for: "2/3" is the second of three. */
+static inline bool support_share(size_t number)
+{
+    const char *given = getenv("WHERRY_TEST_SHARE");
+    char *slash = NULL;
+    size_t share = given ? strtoul(given, &slash, 10) : 1,
+           shares = given && *slash == '/' ? strtoul(slash + 1, NULL, 10) : 1;
+    if (!share || share > shares) {
+        fprintf(stderr, "WHERRY_TEST_SHARE is %s: it must be like 2/3\n", given);
+        exit(1);
+    }
+    return number % shares == share - 1;
 }
 
 /* Whether this device, by any name that wherry_device_open takes, is another processor than the host's. */
@@ -85,6 +105,18 @@ static inline wherry_context *support_context(void (*log)(wherry_log_level level
     wherry_context_destroy(context);
     desc.unoptimized = false;
     return wherry_context_create(&desc, &context) ? NULL : context;
+}
+
+/* Where a test that writes tunings keeps its files: beside the kernels that tests share, one for each API, since the
+ * entries of several may run at the same time. */
+static inline void support_folder(const char *test, char *folder, size_t size)
+{
+    const char *cache = getenv("WHERRY_TEST_CACHE"), *temporary = getenv("TMPDIR"), *api = getenv("WHERRY_TEST_API");
+    snprintf(folder, size, "%s/%s%s%s%s",
+             cache       ? cache
+             : temporary ? temporary
+                         : "/tmp",
+             cache ? "" : "wherry-test-", test, api ? "-" : "", api ? api : "");
 }
 
 /* To standard error, what is more than progress. */

@@ -305,15 +305,10 @@ static void test_arguments(void **state)
 int main(void)
 {
     struct CMUnitTest tests[2 * SUPPORT_MAX_DEVICES];
-    const char *cache = getenv("WHERRY_TEST_CACHE"), *temporary = getenv("TMPDIR");
     size_t n = 0;
     struct error e;
     /* A folder of its own: what other tests' sessions find must not be tuned. */
-    snprintf(folder, sizeof folder, "%s/%s",
-             cache       ? cache
-             : temporary ? temporary
-                         : "/tmp",
-             cache ? "arrange" : "wherry-test-arrange");
+    support_folder("arrange", folder, sizeof folder);
     wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = folder};
     if (!folder_make(folder, &e) || !(context = support_context(NULL, devices, &n_devices))) return 1;
     desc.unoptimized = support_unoptimized(context, (const char(*)[64])devices, n_devices);

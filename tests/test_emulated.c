@@ -3,7 +3,8 @@
  * way from the choice of a kernel to its arguments, tensor maps and patched text. Skipped without that driver or its
  * compiler.
  *
- *   test_emulated [PART...]   only the cases with all these words in their names; "all" is in every one */
+ *   test_emulated [PART...]   only the cases with all these words in their names; "all" is in every one;
+ *                             WHERRY_TEST_SHARE=2/3: the second of three shares of them */
 #include "plan/variants.h"
 #include "runtime/context.h"
 #include "runtime/session.h"
@@ -196,7 +197,7 @@ int main(int argc, char **argv)
     enum { SHAPES = sizeof shapes / sizeof *shapes, MOST = SHAPES * 3 * 2 * ORDERS * RUNG_COUNT };
     static struct test_case cases[MOST];
     static struct CMUnitTest tests[MOST];
-    size_t n = 0;
+    size_t n = 0, of_all = 0;
     uint32_t rungs = 0;
     /* No cache: a text that is taken from there is not patched again. */
     const wherry_context_desc desc = {.struct_size = sizeof desc, .log = support_log, .cache_dir = ""};
@@ -222,7 +223,8 @@ int main(int argc, char **argv)
                                             .save = (wherry_save)((s + p) % 4)};
                     snprintf(c->name, sizeof c->name, "%s %s %s %s%s", c->shape->name, c->plan,
                              choice ? "auto" : c->gemm, train ? "training" : "inference", orders[kind / 2][0]);
-                    if (wanted(c->name, argc, argv)) tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};
+                    if (wanted(c->name, argc, argv) && support_share(of_all++))
+                        tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};
                 }
     cmocka_set_message_output(CM_OUTPUT_STDOUT);
     int failed = n ? _cmocka_run_group_tests("emulated", tests, n, NULL, NULL) : 1;

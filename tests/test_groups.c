@@ -254,6 +254,7 @@ int main(int argc, char **argv)
                         const char *gemm = g ? rungs[g - 1] : NULL;
                         if (g && (!gemm || !f16 || p)) continue; /* what is forced has kernels in the plan flash */
                         struct test_case *c = &cases[n];
+                        memset(c, 0, sizeof *c); /* a case that was not wanted may have been here */
                         c->plan = plan_names[p];
                         c->dtype = f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;
                         c->shape = &shapes[s];

@@ -647,15 +647,10 @@ int main(void)
 {
     struct CMUnitTest tests[3 * SUPPORT_MAX_DEVICES + 3] = {
         cmocka_unit_test(test_candidates), cmocka_unit_test(test_works), cmocka_unit_test(test_variants)};
-    const char *cache = getenv("WHERRY_TEST_CACHE"), *temporary = getenv("TMPDIR");
     size_t n = 3;
     struct error e;
     /* A folder of its own: what other tests' sessions find must not be tuned. */
-    snprintf(folder, sizeof folder, "%s/%s",
-             cache       ? cache
-             : temporary ? temporary
-                         : "/tmp",
-             cache ? "tune" : "wherry-test-tune");
+    support_folder("tune", folder, sizeof folder);
     wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = folder};
     if (!folder_make(folder, &e) || !(context = support_context(NULL, devices, &n_devices))) return 1;
     desc.unoptimized = support_unoptimized(context, (const char(*)[64])devices, n_devices);
