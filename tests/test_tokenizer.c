@@ -350,10 +350,25 @@ static void test_random_bytes(void **state)
     assert_int_equal(blocks, 0);
 }
 
-/* A megabyte takes a fraction of a second of processor time, whatever it is made of; 10^12 steps would take minutes. */
-static void test_linear_time(void **state)
+/* A megabyte of `pattern` takes a fraction of a second of processor time; 10^10 steps and more would take minutes. */
+static void check_time(const struct tokenizer *t, const char *pattern)
 {
     enum { SIZE = 1 << 20 };
+    struct error e = {0};
+    size_t n = strlen(pattern), count = 0;
+    char *text = malloc(SIZE);
+    for (size_t i = 0; i < SIZE; i++) text[i] = pattern[i % n];
+    clock_t start = clock();
+    assert_true(tokenizer_encode(&host, t, text, SIZE, NULL, 0, 0, NULL, NULL, &count, &e));
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    if (getenv("WHERRY_TEST_TIMES")) printf("%-16s %7.1f ms/MiB\n", pattern, seconds * 1e3);
+    if (seconds > 5) fail_msg("1 MiB of \"%s\" takes %.1f s", pattern, seconds);
+    free(text);
+}
+
+/* Whatever the text is made of. */
+static void test_linear_time(void **state)
+{
     static const char *const patterns[] = {
         "a",
         "the quick fox, ",
@@ -375,20 +390,8 @@ static void test_linear_time(void **state)
     struct error e = {0};
     struct tokenizer *tokenizers[2] = {open_sample("uncased"),
                                        tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", VOCABULARY, &e)};
-    char *text = malloc(SIZE);
-    for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++) {
-        size_t n = strlen(patterns[p]);
-        for (size_t i = 0; i < SIZE; i++) text[i] = patterns[p][i % n];
-        for (int which = 0; which < 2; which++) {
-            size_t count = 0;
-            clock_t start = clock();
-            assert_true(tokenizer_encode(&host, tokenizers[which], text, SIZE, NULL, 0, 0, NULL, NULL, &count, &e));
-            double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
-            if (getenv("WHERRY_TEST_TIMES")) printf("%-16s %7.1f ms/MiB\n", patterns[p], seconds * 1e3);
-            if (seconds > 5) fail_msg("1 MiB of \"%s\" takes %.1f s", patterns[p], seconds);
-        }
-    }
-    free(text);
+    for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++)
+        for (int which = 0; which < 2; which++) check_time(tokenizers[which], patterns[p]);
     tokenizer_close(tokenizers[0]);
     tokenizer_close(tokenizers[1]);
 }
@@ -539,6 +542,55 @@ static void expect_ids(struct tokenizer *t, const char *text, const char *expect
     tokenizer_close(t);
 }
 
+/* A tokenizer whose added tokens, and pieces of words, are long and begin and end like each other: `LONG` times one
+ * character, with another one behind it that never comes. */
+static struct tokenizer *open_hostile(bool normalized)
+{
+    enum { LONG = 20000, ROOM = 4 * LONG };
+    static const char *const format =
+        "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","
+        "\"max_input_chars_per_word\":4000000000,\"vocab\":{\"[UNK]\":0,\"a\":1,\"##a\":2,\"##%s\":3}}," NORMALIZER
+        "," PRE ",\"added_tokens\":[%s%s%s]}";
+    static const char *const added = "{\"id\":0,\"content\":\"%s\",\"single_word\":false,\"lstrip\":true,"
+                                     "\"rstrip\":true,\"normalized\":%s,\"special\":false}%s";
+    char *run = malloc(LONG + 2), *one[3], *json = malloc(ROOM);
+    memset(run, '-', LONG);
+    strcpy(run + LONG, "x");
+    const char *contents[3] = {"-", run, " "};
+    for (int i = 0; i < 3; i++) {
+        size_t size = strlen(added) + strlen(contents[i]) + 16;
+        one[i] = malloc(size);
+        snprintf(one[i], size, added, contents[i], normalized ? "true" : "false", i < 2 ? "," : "");
+    }
+    memset(run, 'a', LONG);
+    assert_in_range(snprintf(json, ROOM, format, run, one[0], one[1], one[2]), 1, ROOM - 1);
+    struct tokenizer *t = open_files(NULL, NULL, json);
+    for (int i = 0; i < 3; i++) free(one[i]);
+    free(run);
+    free(json);
+    return t;
+}
+
+/* The same of tokenizers that are made for being slow. */
+static void test_hostile_time(void **state)
+{
+    /* The last: combining marks of all classes, from the highest to the lowest. */
+    static const char *const texts[] = {"-",
+                                        "a",
+                                        " ",
+                                        "- ",
+                                        "a-",
+                                        "\xCD\x85\xCD\x9C\xCC\x81\xD6\xAE\xCC\xA3\xCC\x9B\xCC\xA1\xE0\xBD\xB1"
+                                        "\xE0\xBA\xB8\xE0\xB8\xB8\xDC\x91\xD9\x90\xD6\xB0\xE0\xA5\x8D\xE3\x82\x99"};
+    (void)state;
+    for (int normalized = 0; normalized < 2; normalized++) {
+        struct tokenizer *t = open_hostile(normalized);
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) check_time(t, texts[i]);
+        tokenizer_close(t);
+    }
+    assert_int_equal(blocks, 0);
+}
+
 /* What Hugging Face accepts, and how it takes it. */
 static void test_odd_files(void **state)
 {
@@ -554,6 +606,12 @@ static void test_odd_files(void **state)
                           "\"normalized\":false,\"rstrip\":false,\"single_word\":false,\"special\":true}}}",
                           NULL),
                "a[X]a", "1 3 4 3 2");
+    /* White space that one token has swallowed is no token any more. */
+    expect_ids(open_files(VOCABULARY_TXT,
+                          "{\"added_tokens_decoder\":{\"4\":{\"content\":\" \",\"lstrip\":true,\"normalized\":false,"
+                          "\"rstrip\":true,\"single_word\":false,\"special\":true}}}",
+                          NULL),
+               "a   a ", "1 3 4 3 4 2");
     expect_ids(open_files(VOCABULARY_TXT "A\n", "{\"do_lower_case\":false}", NULL), "aA", "1 0 2");
     expect_ids(open_files(VOCABULARY_TXT "A\n", "{\"do_lower_case\":false}", NULL), "a A", "1 3 4 2");
     /* tokenizer.json is preferred, and without a post-processor there are no special tokens. */
@@ -657,7 +715,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_sample),        cmocka_unit_test(test_sample_json),  cmocka_unit_test(test_counts),
         cmocka_unit_test(test_decoding),      cmocka_unit_test(test_random_bytes), cmocka_unit_test(test_linear_time),
         cmocka_unit_test(test_bad_files),     cmocka_unit_test(test_odd_files),    cmocka_unit_test(test_damaged_files),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_hostile_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,15 +25,25 @@ void list_free(struct list *list)
     list->count = list->capacity = 0;
 }
 
-/* Sorts the last `count` characters by their combining class, equal ones staying in order. There are few classes, so a
- * pass for each keeps this linear. */
+bool list_add_text(struct list *list, const char *text, size_t bytes, const char *what, struct error *e)
+{
+    bool valid = true;
+    TRY(list_reserve(list, bytes, e));
+    for (size_t i = 0; i < bytes;) i += unicode_decode(text + i, bytes - i, &list->items[list->count++], &valid);
+    return valid || !what ||
+           fail(e, WHERRY_STATUS_BAD_FORMAT, "%s is not valid UTF-8: the file is damaged, get it again", what);
+}
+
+/* Sorts the last `count` characters by their combining class, equal ones staying in order: each goes behind those of
+ * its class, whose place follows from how many there are of the lower ones. */
 static bool reorder_marks(struct list *out, size_t count, struct error *e)
 {
-    bool present[256] = {false}, sorted = true;
+    size_t place[256] = {0}, before = 0;
+    bool sorted = true;
     uint8_t last = 0;
     for (size_t i = out->count - count; i < out->count; i++) {
         uint8_t order = unicode_order(out->items[i]);
-        present[order] = true;
+        place[order]++;
         sorted = sorted && last <= order;
         last = order;
     }
@@ -42,11 +52,11 @@ static bool reorder_marks(struct list *out, size_t count, struct error *e)
     uint32_t *copy = out->items + out->count, *to = copy - count;
     memcpy(copy, to, count * sizeof *to);
     for (unsigned order = 0; order < 256; order++) {
-        if (!present[order]) continue;
-        for (size_t i = 0; i < count; i++) {
-            if (unicode_order(copy[i]) == order) *to++ = copy[i];
-        }
+        size_t own = place[order];
+        place[order] = before;
+        before += own;
     }
+    for (size_t i = 0; i < count; i++) to[place[unicode_order(copy[i])]++] = copy[i];
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* BERT's tokenizer at work: added tokens, normalization, words, WordPiece, truncation, special tokens. */
 #include "model/tokenizer.h"
 
-#include "model/tokenizer_parts.h"
+#include "model/added_tokens.h"
 #include "model/unicode.h"
 
 void tokenizer_close(struct tokenizer *t)
@@ -9,8 +9,9 @@ void tokenizer_close(struct tokenizer *t)
     if (!t) return;
     struct host host = t->host;
     vocabulary_free(&host, &t->words);
-    vocabulary_free(&host, &t->added_raw);
-    vocabulary_free(&host, &t->added_normalized);
+    patterns_free(&host, &t->continued);
+    patterns_free(&host, &t->added_raw);
+    patterns_free(&host, &t->added_normalized);
     host_free(&host, t->added);
     host_free(&host, t->single.pieces);
     host_free(&host, t->pair.pieces);
@@ -23,7 +24,9 @@ struct encoder {
     const struct tokenizer *tokenizer;
     struct list normalized; /* of the stretch of text at hand */
     struct list ids;
-    size_t limit; /* what lies behind that many ids doesn't matter */
+    struct list windows[2]; /* of the searches for raw and for normalized added tokens */
+    struct list pieces;     /* of a long word */
+    size_t limit;           /* what lies behind that many ids doesn't matter */
     struct error *e;
 };
 
@@ -34,15 +37,27 @@ static bool push_id(struct encoder *to, int32_t id)
     return true;
 }
 
+/* The longest token that continues a word at its character `at`: its length, 0 where there is none. */
+static size_t match_piece(const struct encoder *to, const uint32_t *word, size_t length, size_t at, int32_t *id)
+{
+    const struct tokenizer *t = to->tokenizer;
+    if (!at || length <= WORD_LONG)
+        return vocabulary_match(&t->words, at ? t->continuation : VOCABULARY_ROOT, word + at, length - at, id);
+    size_t n = 0;
+    if (to->pieces.items[at]) *id = pattern_id(&t->continued, to->pieces.items[at], &n);
+    return n;
+}
+
 /* The longest token first, then the longest that continues it; a word that does not come out even is unknown. */
 static bool encode_word(struct encoder *to, const uint32_t *word, size_t length)
 {
     const struct tokenizer *t = to->tokenizer;
     if (length > t->max_word) return push_id(to, t->unknown);
+    if (length > WORD_LONG) TRY(patterns_find(&t->continued, word, length, 0, length, &to->pieces, to->e));
     size_t before = to->ids.count;
     for (size_t at = 0; at < length;) {
         int32_t id = 0;
-        size_t n = vocabulary_match(&t->words, at ? t->continuation : VOCABULARY_ROOT, word + at, length - at, &id);
+        size_t n = match_piece(to, word, length, at, &id);
         if (!n) {
             to->ids.count = before;
             return push_id(to, t->unknown);
@@ -68,64 +83,20 @@ static bool encode_words(struct encoder *to, const uint32_t *text, size_t length
     return true;
 }
 
-/* A walk over the added tokens in a text: leftmost first, then longest, none overlapping. */
-struct search {
-    const struct vocabulary *vocabulary;
-    const uint32_t *text;
-    size_t length;
-    size_t at;         /* where to look next */
-    size_t done;       /* what lies before has been dealt with */
-    size_t spaces_end; /* of the white space that the last token swallowed behind it */
-};
-
-/* Moves on to the next token: it covers [*start, search->done); *plain is where the text before it begins. */
-static bool search_next(const struct tokenizer *t, struct search *s, size_t *plain, size_t *start, int32_t *id)
-{
-    if (!s->vocabulary->nodes) return false;
-    while (s->at < s->length) {
-        int32_t index = 0;
-        size_t first = s->at;
-        size_t n = vocabulary_match(s->vocabulary, VOCABULARY_ROOT, s->text + first, s->length - first, &index);
-        if (!n) {
-            s->at++;
-            continue;
-        }
-        size_t end = s->at = first + n;
-        const struct added_token *added = &t->added[index];
-        if (added->single_word &&
-            ((first > 0 && unicode_is_word(s->text[first - 1])) || (end < s->length && unicode_is_word(s->text[end]))))
-            continue;
-        if (added->lstrip) {
-            while (first > s->done && unicode_is_space(s->text[first - 1])) first--;
-            if (first < s->done) first = s->done;
-        }
-        if (added->rstrip) {
-            if (end < s->spaces_end) end = s->spaces_end;
-            while (end < s->length && unicode_is_space(s->text[end])) end++;
-            s->spaces_end = end;
-        }
-        *plain = s->done;
-        *start = first;
-        *id = added->id;
-        s->done = end;
-        return true;
-    }
-    return false;
-}
-
 /* A stretch without raw added tokens. */
 static bool encode_stretch(struct encoder *to, const uint32_t *text, size_t length)
 {
     const struct tokenizer *t = to->tokenizer;
+    bool more = true;
     to->normalized.count = 0;
     TRY(tokenizer_normalize(t, text, length, &to->normalized, to->e));
-    struct search s = {
-        .vocabulary = &t->added_normalized, .text = to->normalized.items, .length = to->normalized.count};
-    size_t plain, start;
-    int32_t id;
-    while (to->ids.count <= to->limit && search_next(t, &s, &plain, &start, &id)) {
-        if (plain < start) TRY(encode_words(to, s.text + plain, start - plain));
-        TRY(push_id(to, id));
+    struct added_search s = {&t->added_normalized, to->normalized.items, to->normalized.count, &to->windows[1]};
+    s.window->count = 0;
+    while (to->ids.count <= to->limit) {
+        TRY(added_next(t, &s, &more, to->e));
+        if (!more) break;
+        if (s.plain < s.start) TRY(encode_words(to, s.text + s.plain, s.start - s.plain));
+        TRY(push_id(to, s.id));
     }
     return s.done == s.length || encode_words(to, s.text + s.done, s.length - s.done);
 }
@@ -133,21 +104,15 @@ static bool encode_stretch(struct encoder *to, const uint32_t *text, size_t leng
 static bool encode_characters(struct encoder *to, const uint32_t *text, size_t length)
 {
     const struct tokenizer *t = to->tokenizer;
-    struct search s = {.vocabulary = &t->added_raw, .text = text, .length = length};
-    size_t plain, start;
-    int32_t id;
-    while (to->ids.count <= to->limit && search_next(t, &s, &plain, &start, &id)) {
-        if (plain < start) TRY(encode_stretch(to, text + plain, start - plain));
-        TRY(push_id(to, id));
+    bool more = true;
+    struct added_search s = {&t->added_raw, text, length, &to->windows[0]};
+    while (to->ids.count <= to->limit) {
+        TRY(added_next(t, &s, &more, to->e));
+        if (!more) break;
+        if (s.plain < s.start) TRY(encode_stretch(to, text + s.plain, s.start - s.plain));
+        TRY(push_id(to, s.id));
     }
     return s.done == s.length || encode_stretch(to, text + s.done, s.length - s.done);
-}
-
-static bool decode_text(const char *text, size_t bytes, struct list *out, struct error *e)
-{
-    TRY(list_reserve(out, bytes, e));
-    for (size_t i = 0; i < bytes;) i += unicode_decode(text + i, bytes - i, &out->items[out->count++], NULL);
-    return true;
 }
 
 /* `ids` gets all ids of the text, or at least the first `limit` + 1 of them. */
@@ -155,10 +120,20 @@ static bool encode_text(const struct host *host, const struct tokenizer *t, cons
                         size_t limit, struct list *ids, struct error *e)
 {
     struct list characters = {.host = host};
-    struct encoder to = {.tokenizer = t, .normalized = {.host = host}, .ids = {.host = host}, .limit = limit, .e = e};
-    bool ok = decode_text(text, bytes, &characters, e) && encode_characters(&to, characters.items, characters.count);
+    struct encoder to = {.tokenizer = t,
+                         .normalized = {.host = host},
+                         .ids = {.host = host},
+                         .windows = {{.host = host}, {.host = host}},
+                         .pieces = {.host = host},
+                         .limit = limit,
+                         .e = e};
+    bool ok =
+        list_add_text(&characters, text, bytes, NULL, e) && encode_characters(&to, characters.items, characters.count);
     list_free(&characters);
     list_free(&to.normalized);
+    list_free(&to.windows[0]);
+    list_free(&to.windows[1]);
+    list_free(&to.pieces);
     *ids = to.ids;
     return ok;
 }

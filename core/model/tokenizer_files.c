@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/platform.h"
+#include "model/added_tokens.h"
 #include "model/folder.h"
 #include "model/tokenizer_parts.h"
 #include "model/unicode.h"
@@ -11,14 +12,6 @@
 static const size_t vocabulary_max_bytes = (size_t)16 << 20;
 
 enum { SPECIAL_UNKNOWN, SPECIAL_SEPARATOR, SPECIAL_PAD, SPECIAL_CLASS, SPECIAL_MASK, SPECIAL_COUNT };
-
-/* An added token as the files have it. */
-struct added_entry {
-    struct added_token token;
-    bool normalized;      /* is looked for in the normalized text, in its own normalized form */
-    bool optional;        /* is forgotten when the vocabulary lacks it */
-    size_t first, length; /* its characters in the reader's added_text */
-};
 
 /* What is known while a tokenizer is being made. */
 struct reader {
@@ -29,9 +22,7 @@ struct reader {
     struct list text;     /* the characters of the vocabulary */
     struct token *tokens; /* [the vocabulary's entries] */
     size_t token_count;
-    struct list added_text;
-    struct added_entry *added; /* in the order of the file */
-    size_t added_count, added_capacity;
+    struct added_reader added;
     struct error *e;
 };
 
@@ -45,16 +36,6 @@ static bool fail_at(struct reader *r, const char *name)
 
 /* ---- texts and tokens ---- */
 
-/* Appends the characters of `text`. False for invalid UTF-8, or without memory. */
-static bool text_add(struct reader *r, struct list *list, const char *text, size_t bytes, const char *what)
-{
-    bool valid = true;
-    TRY(list_reserve(list, bytes, r->e));
-    for (size_t i = 0; i < bytes;) i += unicode_decode(text + i, bytes - i, &list->items[list->count++], &valid);
-    return valid ||
-           fail(r->e, WHERRY_STATUS_BAD_FORMAT, "%s is not valid UTF-8: the file is damaged, get it again", what);
-}
-
 /* Room for the vocabulary; its characters, never more than its bytes, must not move while it is read. */
 static bool words_reserve(struct reader *r, size_t tokens, size_t bytes)
 {
@@ -67,7 +48,7 @@ static bool words_reserve(struct reader *r, size_t tokens, size_t bytes)
 static bool word_add(struct reader *r, const char *name, size_t bytes, bool line, uint64_t id)
 {
     size_t first = r->text.count;
-    TRY(text_add(r, &r->text, name, bytes, "a token of the vocabulary"));
+    TRY(list_add_text(&r->text, name, bytes, "a token of the vocabulary", r->e));
     const uint32_t *text = r->text.items + first;
     size_t length = r->text.count - first;
     while (line && length && unicode_is_space(text[length - 1])) length--;
@@ -99,13 +80,13 @@ static bool words_build(struct reader *r, const char *unknown, const char *prefi
         return fail(r->e, WHERRY_STATUS_BAD_FORMAT,
                     "the vocabulary (%zu tokens) has no \"%.100s\", which stands for unknown words", t->words.tokens,
                     unknown);
-    t->continuation = VOCABULARY_ROOT;
-    for (size_t i = 0, bytes = strlen(prefix); i < bytes;) {
-        uint32_t c;
-        i += unicode_decode(prefix + i, bytes - i, &c, NULL);
-        t->continuation = vocabulary_walk(&t->words, t->continuation, &c, 1);
-    }
-    return true;
+    struct list start = {.host = &t->host};
+    bool ok = list_add_text(&start, prefix, strlen(prefix), NULL, r->e);
+    t->continuation = vocabulary_walk(&t->words, VOCABULARY_ROOT, start.items, start.count);
+    if (ok && t->max_word > WORD_LONG)
+        ok = patterns_build_tails(&t->host, r->tokens, t->words.tokens, start.items, start.count, &t->continued, r->e);
+    list_free(&start);
+    return ok;
 }
 
 /* ---- JSON ---- */
@@ -151,27 +132,6 @@ static bool require_type(struct reader *r, const json_t *part, const char *what,
 
 /* ---- added tokens ---- */
 
-/* `content` NULL or "" is no token. */
-static bool added_add(struct reader *r, const char *content, const struct added_entry *flags, bool optional)
-{
-    if (!content || !*content) return true;
-    if (r->added_count == r->added_capacity) {
-        size_t capacity = r->added_capacity ? r->added_capacity * 2 : 16;
-        struct added_entry *added = host_grow(&r->t->host, r->added, r->added_count, capacity, sizeof *added, r->e);
-        if (!added) return false;
-        r->added = added;
-        r->added_capacity = capacity;
-    }
-    struct added_entry *entry = &r->added[r->added_count];
-    *entry = *flags;
-    entry->optional = optional;
-    entry->first = r->added_text.count;
-    TRY(text_add(r, &r->added_text, content, strlen(content), "an added token"));
-    entry->length = r->added_text.count - entry->first;
-    r->added_count++;
-    return true;
-}
-
 /* An added token written as an object. */
 static bool added_parse(struct reader *r, const json_t *object, const char **content, struct added_entry *out)
 {
@@ -179,80 +139,6 @@ static bool added_parse(struct reader *r, const json_t *object, const char **con
     return get_string(r, object, "content", content) && get_bool(r, object, "single_word", &out->token.single_word) &&
            get_bool(r, object, "lstrip", &out->token.lstrip) && get_bool(r, object, "rstrip", &out->token.rstrip) &&
            get_bool(r, object, "normalized", &out->normalized);
-}
-
-/* Gives every added token its id: the vocabulary's own, or else the next free one. Of two with the same text the later
- * counts; the others, and optional ones without an id, are dropped from the list. */
-static bool added_number(struct reader *r, struct token *texts)
-{
-    struct vocabulary last = {0};
-    for (size_t i = 0; i < r->added_count; i++) {
-        struct added_entry *entry = &r->added[i];
-        texts[i] = (struct token){r->added_text.items + entry->first, entry->length, (int32_t)i, i};
-        entry->token.id = -1;
-    }
-    TRY(vocabulary_build(&r->t->host, texts, r->added_count, &last, r->e));
-    size_t next = r->t->words.tokens, kept = 0;
-    bool ok = true;
-    for (size_t i = 0; ok && i < r->added_count; i++) {
-        const uint32_t *text = r->added_text.items + r->added[i].first;
-        struct added_entry *counts = &r->added[vocabulary_find(&last, text, r->added[i].length)];
-        if (counts->token.id < 0) counts->token.id = vocabulary_find(&r->t->words, text, r->added[i].length);
-        if (counts->token.id >= 0 || r->added[i].optional) continue;
-        if (next >= r->vocabulary)
-            ok =
-                fail(r->e, WHERRY_STATUS_BAD_FORMAT,
-                     "added token %zu would get id %zu, but the model has %u ids: the files belong to different models",
-                     i, next, (unsigned)r->vocabulary);
-        counts->token.id = (int32_t)next++;
-    }
-    for (size_t i = 0; ok && i < r->added_count; i++) {
-        if (r->added[i].token.id >= 0) r->added[kept++] = r->added[i];
-    }
-    r->added_count = kept;
-    vocabulary_free(&r->t->host, &last);
-    return ok;
-}
-
-/* The vocabulary of those added tokens that are looked for in the raw, or in the normalized, text. */
-static bool added_index(struct reader *r, bool normalized, struct token *patterns, struct vocabulary *out)
-{
-    struct list text = {.host = &r->t->host};
-    size_t count = 0;
-    bool ok = true;
-    for (size_t i = 0; ok && i < r->added_count; i++) {
-        const struct added_entry *entry = &r->added[i];
-        if (entry->normalized != normalized) continue;
-        const uint32_t *raw = r->added_text.items + entry->first;
-        size_t before = text.count;
-        if (normalized) ok = tokenizer_normalize(r->t, raw, entry->length, &text, r->e);
-        size_t length = normalized ? text.count - before : entry->length;
-        if (ok && !length)
-            ok = fail(r->e, WHERRY_STATUS_BAD_FORMAT, "the added token of id %d is empty once normalized",
-                      (int)entry->token.id);
-        /* Of two that are equal once normalized, the first counts. */
-        patterns[count++] = (struct token){raw, length, (int32_t)i, SIZE_MAX - i};
-    }
-    if (normalized) { /* only now does the text lie still */
-        for (size_t i = 0, at = 0; i < count; at += patterns[i++].length) patterns[i].text = text.items + at;
-    }
-    ok = ok && vocabulary_build(&r->t->host, patterns, count, out, r->e);
-    list_free(&text);
-    return ok;
-}
-
-static bool added_build(struct reader *r)
-{
-    const struct host *host = &r->t->host;
-    struct token *tokens = host_alloc(host, r->added_count, sizeof *tokens, r->e);
-    bool ok = tokens && added_number(r, tokens) && added_index(r, false, tokens, &r->t->added_raw) &&
-              added_index(r, true, tokens, &r->t->added_normalized);
-    host_free(host, tokens);
-    if (!ok) return false;
-    r->t->added = host_alloc(host, r->added_count, sizeof *r->t->added, r->e);
-    if (!r->t->added) return false;
-    for (size_t i = 0; i < r->added_count; i++) r->t->added[i] = r->added[i].token;
-    return true;
 }
 
 /* ---- templates ---- */
@@ -407,14 +293,14 @@ static bool read_config_added(struct reader *r, const json_t *config, const char
         TRY(read_special(r, value, names[i].key, &specials[i], &entry));
         if (!value) specials[i] = names[i].content;
         if (!specials[i] && i != SPECIAL_PAD && i != SPECIAL_MASK) return wrong_type(r, names[i].key, "a token");
-        TRY(added_add(r, specials[i], &entry, true));
+        TRY(added_add(&r->added, specials[i], &entry, true, r->e));
     }
     const json_t *more = json_object_get(config, "additional_special_tokens");
     for (size_t i = 0; i < json_array_size(more); i++)
         TRY(read_special(r, json_array_get(more, i), "additional_special_tokens", &content, &entry) &&
-            added_add(r, content, &entry, false));
+            added_add(&r->added, content, &entry, false, r->e));
     json_object_foreach(json_object_get(config, "added_tokens_decoder"), id, value)
-        TRY(added_parse(r, value, &content, &entry) && added_add(r, content, &entry, false));
+        TRY(added_parse(r, value, &content, &entry) && added_add(&r->added, content, &entry, false, r->e));
     return true;
 }
 
@@ -528,7 +414,8 @@ static bool read_parts(struct reader *r, const json_t *root)
     for (size_t i = 0; i < json_array_size(added); i++) {
         const char *content;
         struct added_entry entry;
-        TRY(added_parse(r, json_array_get(added, i), &content, &entry) && added_add(r, content, &entry, false));
+        TRY(added_parse(r, json_array_get(added, i), &content, &entry) &&
+            added_add(&r->added, content, &entry, false, r->e));
     }
     return true;
 }
@@ -572,7 +459,8 @@ static bool read_folder(struct reader *r, const json_t *config)
             r->folder, class);
     TRY(json ? read_json(r, config) : read_vocabulary(r, config));
     r->t->strip_accents = r->strip == STRIP_FOLLOWS_LOWERCASE ? r->t->lowercase : r->strip == STRIP_ON;
-    return added_build(r) || fail_at(r, json ? "tokenizer.json" : "tokenizer_config.json");
+    return added_build(r->t, &r->added, r->vocabulary, r->e) ||
+           fail_at(r, json ? "tokenizer.json" : "tokenizer_config.json");
 }
 
 struct tokenizer *tokenizer_open(const struct host *host, const char *folder, uint32_t vocabulary, struct error *e)
@@ -584,16 +472,15 @@ struct tokenizer *tokenizer_open(const struct host *host, const char *folder, ui
                        .folder = folder,
                        .vocabulary = vocabulary,
                        .text = {.host = &t->host},
-                       .added_text = {.host = &t->host},
+                       .added = {.text = {.host = &t->host}},
                        .e = e};
     if (vocabulary > INT32_MAX) r.vocabulary = INT32_MAX;
     json_t *config = NULL;
     bool ok = read_config(&r, &config) && read_folder(&r, config);
     json_decref(config);
     list_free(&r.text);
-    list_free(&r.added_text);
     host_free(host, r.tokens);
-    host_free(host, r.added);
+    added_reader_free(&r.added);
     if (ok) return t;
     tokenizer_close(t);
     return NULL;

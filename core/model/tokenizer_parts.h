@@ -2,8 +2,8 @@
 #ifndef WHERRY_MODEL_TOKENIZER_PARTS_H
 #define WHERRY_MODEL_TOKENIZER_PARTS_H
 
+#include "model/patterns.h"
 #include "model/tokenizer.h"
-#include "model/vocabulary.h"
 
 /* A token that is looked for in the text itself, before it is split into words: "[MASK]". */
 struct added_token {
@@ -28,6 +28,10 @@ struct template
     size_t special; /* how many pieces are tokens */
 };
 
+/* A longer word is searched in linear time; trying all pieces at each place of a shorter one is faster. Hugging Face's
+ * limit of a word, which next to all models have, is this. */
+enum { WORD_LONG = 100 };
+
 struct tokenizer {
     struct host host; /* a copy: the tokenizer may outlive the one it was made with */
     /* normalization */
@@ -36,10 +40,11 @@ struct tokenizer {
     struct vocabulary words;
     uint32_t continuation; /* the node that "##" leads to */
     int32_t unknown;
-    size_t max_word; /* in characters; a longer word is unknown */
-    /* added tokens; the ids of the two vocabularies are indices into `added` */
+    size_t max_word;           /* in characters; a longer word is unknown */
+    struct patterns continued; /* tokens that continue a word, without "##"; only where words may be WORD_LONG */
+    /* added tokens; the ids of the two sets of patterns are indices into `added` */
     struct added_token *added;
-    struct vocabulary added_raw, added_normalized;
+    struct patterns added_raw, added_normalized;
     struct template single, pair;
 };
 
@@ -53,6 +58,8 @@ struct list {
 /* Makes room for `more` items behind the last. */
 bool list_reserve(struct list *list, size_t more, struct error *e);
 void list_free(struct list *list);
+/* Appends the characters of `text`; what is not UTF-8 becomes U+FFFD, or, where `what` names the text, a failure. */
+bool list_add_text(struct list *list, const char *text, size_t bytes, const char *what, struct error *e);
 
 /* Appends `text`, normalized, to `out`. */
 bool tokenizer_normalize(const struct tokenizer *tokenizer, const uint32_t *text, size_t length, struct list *out,

@@ -4,8 +4,10 @@
     pip install tokenizers==0.23.3
     python3 tests/tokenizer/make_lines.py sample tests/data/tokenizer      the committed sample
     python3 tests/tokenizer/make_lines.py full FOLDER VOCAB.TXT            some millions of lines (2 GB)
+    python3 tests/tokenizer/make_lines.py added FOLDER [COUNT]             COUNT (300) tokenizers whose added tokens overlap, with
+                                                                           all flags, 100 lines each
 
-Either writes folders of one tokenizer each, with lines.txt and ids.txt beside the tokenizer's own files;
+Each writes folders of one tokenizer each, with lines.txt and ids.txt beside the tokenizer's own files;
 `test_tokenizer --compare FOLDER/lines.txt FOLDER/ids.txt FOLDER` compares them.
 
 A line is "max_tokens<TAB>text" or "max_tokens<TAB>text<TAB>pair", with \\xNN for control bytes, bytes that are not UTF-8
@@ -296,10 +298,78 @@ def full(folder, vocab_txt):
     write(os.path.join(folder, "unusual"), tokenizer, lines, {"tokenizer.json": tokenizer.to_str()})
 
 
+def overlapping(r):
+    """Few characters, so that added tokens begin, end and continue each other; long words, with pieces that do."""
+    letters = ["a", "b", "A", "-", ".", " ", "_", "\u00e9", "e\u0301", "\u4e2d", "\u00df"]
+    words = ["[UNK]", "[CLS]", "[SEP]"] + [t + c for t in ("", "##") for c in letters if c.isalpha() and r.random() < 0.8]
+    words += [r.choice(["", "##"]) + "".join(r.choice("aab") for _ in range(r.randrange(1, 12))) for _ in range(12)]
+    words.append("##" + "a" * r.randrange(2, 150) + r.choice(["b", ""]))
+    ids = {}
+    for word in words:
+        ids.setdefault(word, len(ids))
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=r.choice([5, 100, 101, 400, 5000])))
+    tokenizer.normalizer = normalizers.BertNormalizer(clean_text=r.random() < 0.7, handle_chinese_chars=r.random() < 0.7,
+                                                      strip_accents=r.choice([None, True, False]), lowercase=r.random() < 0.7)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
+    contents, added = [], []
+    for _ in range(r.randrange(1, 14)):
+        kind = r.random()
+        content = ("".join(r.choice(letters) for _ in range(r.randrange(1, 7))) if kind < 0.5 or not contents else
+                   r.choice("-a ") * r.choice([1, 2, 3, 5, 17, 1500]) if kind < 0.65 else
+                   r.choice(contents)[:r.randrange(1, 5)] if kind < 0.75 else
+                   r.choice(contents)[-r.randrange(1, 5):] if kind < 0.85 else r.choice(contents) + r.choice(letters))
+        contents.append(content)
+        flags = {key: r.random() < 0.3 for key in ("single_word", "lstrip", "rstrip")}
+        token = AddedToken(content, normalized=r.random() < 0.5, special=r.random() < 0.5, **flags)
+        # One of which normalization leaves nothing is refused here.
+        if not token.normalized or tokenizer.normalizer.normalize_str(content):
+            added.append(token)
+    for token in added:
+        (tokenizer.add_special_tokens if token.special else tokenizer.add_tokens)([token])
+    # As a file has them: what is added twice is there once.
+    return Tokenizer.from_str(tokenizer.to_str()), contents, letters
+
+
+def overlapping_lines(r, contents, letters, count):
+    def text():
+        parts = [r.choice(contents) if r.random() < 0.6 else r.choice(letters) * r.choice([1, 1, 2, 3, 30]) for _ in range(r.randrange(1, 10))]
+        if r.random() < 0.1:
+            parts.append(r.choice(["a", "ab", "-"]) * r.choice([50, 101, 150, 1100]) + r.choice(["", "b", "-"]))
+        r.shuffle(parts)
+        return "".join(parts)
+
+    return [(r.choice([0, 0, 0, 3, 6, 12]), text().encode("utf-8"), text().encode("utf-8") if r.random() < 0.1 else None) for _ in range(count)]
+
+
+def accepted(tokenizer, lines):
+    """Without those at which that library panics: white space that one token swallows and that another one begins with."""
+    kept = []
+    for line in lines:
+        try:
+            for text in line[1:]:
+                tokenizer.encode((text or b"").decode("utf-8"))
+            kept.append(line)
+        except BaseException as error:  # noqa: B036 - pyo3's PanicException is no Exception
+            if type(error).__name__ != "PanicException":
+                raise
+    return kept
+
+
+def added(folder, count):
+    for n in range(count):
+        r = random.Random(f"added{n}")
+        tokenizer, contents, letters = overlapping(r)
+        lines = accepted(tokenizer, overlapping_lines(r, contents, letters, 100))
+        write(os.path.join(folder, str(n)), tokenizer, lines, {"tokenizer.json": tokenizer.to_str()})
+
+
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "sample":
         sample(sys.argv[2])
     elif len(sys.argv) == 4 and sys.argv[1] == "full":
         full(sys.argv[2], sys.argv[3])
+    elif len(sys.argv) in (3, 4) and sys.argv[1] == "added":
+        added(sys.argv[2], int(sys.argv[3]) if len(sys.argv) == 4 else 300)
     else:
         sys.exit(__doc__)
