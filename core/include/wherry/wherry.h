@@ -27,14 +27,10 @@ extern "C" {
 #define WHERRY_VERSION_MINOR 1
 #define WHERRY_VERSION_PATCH 0
 
-#if defined(WHERRY_STATIC)
+#if defined(WHERRY_STATIC) || (defined(_WIN32) && defined(WHERRY_BUILDING)) /* a DLL's names are in wherry.def */
 #define WHERRY_API
 #elif defined(_WIN32)
-#ifdef WHERRY_BUILDING
-#define WHERRY_API __declspec(dllexport)
-#else
 #define WHERRY_API __declspec(dllimport)
-#endif
 #elif defined(__GNUC__)
 #define WHERRY_API __attribute__((visibility("default")))
 #else
