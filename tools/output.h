@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/printf_like.h"
+
 struct output {
     FILE *file;
     const char *name; /* for messages */
@@ -21,10 +23,7 @@ struct output {
 bool output_open(struct output *out, const char *path);
 void output_write(struct output *out, const void *data, size_t size);
 void output_text(struct output *out, const char *text);
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
-void output_format(struct output *out, const char *format, ...);
+void output_format(struct output *out, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Notes a failure (errno) of the caller's own on out->file. */
 void output_fail(struct output *out);
 /* Whether everything so far could be written. */
@@ -66,10 +65,7 @@ struct table {
     size_t width; /* 0: 80 */
 };
 
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
-void table_cell(struct table *table, const char *format, ...);
+void table_cell(struct table *table, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Prints it and gives its memory back. */
 void table_print(struct table *table, struct output *out);
 

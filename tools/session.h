@@ -11,18 +11,12 @@
 #include "options.h"
 
 /* Prints "wherry: <sentence>" on standard error, clearing a progress line first; returns `code`. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
-int complain(int code, const char *format, ...);
+int complain(int code, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* A line on a terminal that is written over: nothing is printed unless standard error is a terminal, --quiet is absent
  * and more than a second has passed since progress_start. */
 void progress_start(const struct options *options);
-#if defined(__GNUC__)
-__attribute__((format(printf, 1, 2)))
-#endif
-void progress_show(const char *format, ...);
+void progress_show(const char *format, ...) PRINTF_LIKE(1, 2);
 void progress_end(void);
 
 /* A half-opened one may be closed. */

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "base/printf_like.h"
 #include "wherry/wherry.h"
 
 struct error {
@@ -13,12 +14,6 @@ struct error {
     int timer;  /* a wherry_timer_status where the run failed because the device's timer lies, else 0 */
     char text[1024];
 };
-
-#if defined(__GNUC__)
-#define PRINTF_LIKE(format, first) __attribute__((__format__(__printf__, format, first)))
-#else
-#define PRINTF_LIKE(text, first)
-#endif
 
 /* Always false, so that one can `return fail(e, ...)`. */
 bool fail(struct error *e, wherry_status status, const char *format, ...) PRINTF_LIKE(3, 4);

@@ -115,8 +115,8 @@ static bool get_count(struct reader *r, const json_t *value, const char *key, ui
     json_int_t number = json_integer_value(value);
     if (!json_is_integer(value) || number < 0) return wrong_type(r, key, "a whole number from 0 on");
     if (number >= limit)
-        return fail(r->e, WHERRY_STATUS_BAD_FORMAT, "\"%s\" is %" JSON_INTEGER_FORMAT ", but must be below %u", key,
-                    number, limit);
+        return fail(r->e, WHERRY_STATUS_BAD_FORMAT, "\"%s\" is %lld, but must be below %u", key, (long long)number,
+                    limit);
     *out = (uint32_t)number;
     return true;
 }

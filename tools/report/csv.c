@@ -62,7 +62,7 @@ static void write_value(struct output *out, const json_t *value)
     if (json_is_string(value))
         csv_text(out, json_string_value(value));
     else if (json_is_integer(value))
-        output_format(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        output_format(out, "%lld", (long long)json_integer_value(value));
     else if (json_is_real(value))
         output_text(out, format_exact(json_real_value(value), text));
     else if (json_is_boolean(value))

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# mingw.sh
+# Puts what a build for Windows needs into build/mingw-root, once: jansson and utf8proc from the distribution's sources,
+# compiled with mingw-w64 as static libraries, mingw's zlib, and the headers of Vulkan. Exits with 77 and says why where
+# this can't be had.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD/build/mingw-root
+[ ! -e "$root/complete" ] || exit 0
+
+unavailable() {
+    printf '%s\n' "$*"
+    exit 77
+}
+triple=x86_64-w64-mingw32
+for tool in gcc g++ windres objcopy; do
+    command -v $triple-$tool >/dev/null 2>&1 || unavailable "no $triple-$tool (gcc-mingw-w64-x86-64, g++-mingw-w64-x86-64)"
+done
+[ -e /usr/$triple/lib/libz.a ] || unavailable "no zlib for mingw (libz-mingw-w64-dev)"
+[ -e /usr/include/vulkan/vulkan.h ] || unavailable "no headers of Vulkan (libvulkan-dev)"
+command -v apt-get >/dev/null 2>&1 || unavailable "no apt-get to fetch the sources of jansson and utf8proc with"
+
+# The sources' package lists and files stay in this folder, the system's own are left alone.
+work=$PWD/build/mingw-source
+rm -rf "$root" "$work"
+mkdir -p "$root/include" "$root/lib/pkgconfig" "$work/lists/partial" "$work/cache/archives/partial"
+# shellcheck disable=SC1091
+. /etc/os-release
+case $ID in
+debian) printf 'deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian %s main\n' \
+    "$VERSION_CODENAME" ;;
+ubuntu) printf 'deb-src [signed-by=/usr/share/keyrings/ubuntu-archive-keyring.gpg] http://archive.ubuntu.com/ubuntu %s main universe\n' \
+    "$VERSION_CODENAME" ;;
+*) unavailable "no package sources known for $ID" ;;
+esac >"$work/sources.list"
+apt_source() {
+    (cd "$work" && apt-get -q -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- \
+        -o Dir::State::lists="$work/lists" -o Dir::Cache="$work/cache" -o APT::Sandbox::User=root "$@") >"$work/log" 2>&1 ||
+        unavailable "apt-get $1 of sources failed: $(tail -n 1 "$work/log")"
+}
+apt_source update
+apt_source source --download-only --tar-only jansson utf8proc
+for archive in "$work"/*.orig.tar.*; do tar -xf "$archive" -C "$work"; done
+
+build() { # FOLDER OPTION...
+    local source=$1
+    shift
+    cmake -G Ninja -S "$source" -B "$source/build" -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/mingw.cmake" -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_INSTALL_PREFIX="$root" -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POLICY_VERSION_MINIMUM=3.5 "$@" &&
+        cmake --build "$source/build" && cmake --install "$source/build"
+}
+{
+    build "$work"/jansson-* -DJANSSON_BUILD_DOCS=OFF -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF
+    build "$work"/utf8proc-*
+} >"$work/log" 2>&1 || {
+    tail -n 40 "$work/log"
+    exit 1
+}
+# Its .pc file is that of a shared library.
+sed -i 's/-DUTF8PROC_EXPORTS/-DUTF8PROC_STATIC/' "$root/lib/pkgconfig/libutf8proc.pc"
+ln -s /usr/$triple/lib/libz.a "$root/lib/libz.a" # without the import library beside it
+printf 'Name: zlib\nDescription: static\nVersion: 1\nLibs: -L%s/lib -lz\n' "$root" >"$root/lib/pkgconfig/zlib.pc"
+ln -s /usr/include/vulkan "$root/include/vulkan"
+[ ! -d /usr/include/vk_video ] || ln -s /usr/include/vk_video "$root/include/vk_video"
+rm -rf "$work"
+touch "$root/complete"
