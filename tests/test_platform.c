@@ -49,22 +49,20 @@ static void replaces_files(void **state)
     (void)state;
     struct error e = {0};
     char *folder = files_folder(), *path = files_format("%s/a.txt", folder), *link = files_format("%s/link", folder);
-    assert_true(file_replace(path, "old", 3, &e));
+    assert_true(cache_write(path, "old", 3, &e));
     expect_content(path, "old");
-    assert_int_equal(chmod(path, 0640), 0);
-    assert_true(file_replace(path, "newer", 5, &e));
+    assert_true(cache_write(path, "newer", 5, &e));
     expect_content(path, "newer");
-    struct stat st;
-    assert_int_equal(stat(path, &st), 0);
-    assert_int_equal(st.st_mode & 0777, 0640);
-    assert_true(file_replace(path, "", 0, &e));
+    assert_true(cache_write(path, "", 0, &e));
     expect_content(path, "");
-    /* A link stays one, and its target gets the data. */
+    /* A link is replaced, not its target. */
+    struct stat st;
     assert_int_equal(symlink("a.txt", link), 0);
-    assert_true(file_replace(link, "through", 7, &e));
-    expect_content(path, "through");
+    assert_true(cache_write(link, "beside", 6, &e));
+    expect_content(path, "");
+    expect_content(link, "beside");
     assert_int_equal(lstat(link, &st), 0);
-    assert_true(S_ISLNK(st.st_mode));
+    assert_true(S_ISREG(st.st_mode));
     assert_int_equal(entries(folder), 2); /* no temporary file is left */
     free(link);
     free(path);
@@ -79,7 +77,7 @@ static void read_versions(size_t item, void *user)
     const char *path = user;
     for (int i = 0; i < 200; i++) {
         if (item == 0) {
-            files_check(file_replace(path, versions[i & 1], strlen(versions[i & 1]), &e), path);
+            files_check(cache_write(path, versions[i & 1], strlen(versions[i & 1]), &e), path);
             continue;
         }
         char *data;
@@ -95,7 +93,7 @@ static void replaces_in_one_step(void **state)
     (void)state;
     struct error e;
     char *folder = files_folder(), *path = files_format("%s/a", folder);
-    assert_true(file_replace(path, "bbbbbbbb", 8, &e));
+    assert_true(cache_write(path, "bbbbbbbb", 8, &e));
     parallel_for(2, 0, read_versions, path);
     free(path);
     files_remove(folder);
@@ -106,7 +104,7 @@ static void keeps_old_file_on_failure(void **state)
     (void)state;
     struct error e = {0};
     char *folder = files_folder(), *path = files_format("%s/a.txt", folder);
-    assert_true(file_replace(path, "old", 3, &e));
+    assert_true(cache_write(path, "old", 3, &e));
     /* A file may grow to 4096 bytes only: the write fails in the middle, as on a full disk. */
     static char big[100000];
     struct rlimit before, limit;
@@ -115,7 +113,7 @@ static void keeps_old_file_on_failure(void **state)
     limit.rlim_cur = 4096;
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    bool ok = file_replace(path, big, sizeof big, &e);
+    bool ok = cache_write(path, big, sizeof big, &e);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, handler);
     assert_false(ok);
@@ -123,27 +121,27 @@ static void keeps_old_file_on_failure(void **state)
     expect_content(path, "old");
     assert_int_equal(entries(folder), 1);
     /* Neither may be replaced by a file: a folder, a device. */
-    assert_false(file_replace(folder, "x", 1, &e));
-    expect_error(&e, WHERRY_STATUS_IO, folder, "give another path");
-    assert_false(file_replace("/dev/full", "x", 1, &e));
-    expect_error(&e, WHERRY_STATUS_IO, "/dev/full", "give another path");
-    char *inside = files_format("%s/missing/a.txt", folder);
-    assert_false(file_replace(inside, "x", 1, &e));
-    expect_error(&e, WHERRY_STATUS_IO, inside, "check the path");
+    char *inside = files_format("%s/inside", folder);
+    assert_int_equal(mkdir(inside, 0700), 0);
+    assert_false(cache_write(inside, "x", 1, &e));
+    expect_error(&e, WHERRY_STATUS_IO, inside, "is not a regular file and is not replaced");
+    assert_int_equal(rmdir(inside), 0);
     free(inside);
+    assert_false(cache_write("/dev/full", "x", 1, &e));
+    expect_error(&e, WHERRY_STATUS_IO, "/dev/full", "is not a regular file and is not replaced");
     char *through = files_format("%s/a.txt/b", folder);
-    assert_false(file_replace(through, "x", 1, &e));
-    expect_error(&e, WHERRY_STATUS_IO, through, NULL);
+    assert_false(cache_write(through, "x", 1, &e));
+    expect_error(&e, WHERRY_STATUS_IO, path, "making the folder");
     free(through);
     char *longest = malloc(5001);
     memset(longest, 'x', 5000);
     longest[5000] = 0;
-    assert_false(file_replace(longest, "x", 1, &e));
+    assert_false(cache_write(longest, "x", 1, &e));
     expect_error(&e, WHERRY_STATUS_IO, "too long", NULL);
     free(longest);
     if (geteuid() != 0) { /* root may write anywhere */
         assert_int_equal(chmod(folder, 0500), 0);
-        assert_false(file_replace(path, "new", 3, &e));
+        assert_false(cache_write(path, "new", 3, &e));
         expect_error(&e, WHERRY_STATUS_IO, path, "check the permissions");
         assert_int_equal(chmod(folder, 0700), 0);
         expect_content(path, "old");
@@ -277,6 +275,134 @@ static void makes_folders(void **state)
     files_remove(folder);
 }
 
+/* ---- the cache ---- */
+
+/* Reading, mapping, adding to it: all are refused, and with the same words. */
+static void expect_untrusted(const char *path, const char *says, const char *remedy)
+{
+    struct error e = {0};
+    struct file_map map;
+    bool exists;
+    char *data;
+    size_t size;
+    assert_false(cache_read(&files_host, path, 100, &exists, &data, &size, &e));
+    expect_error(&e, WHERRY_STATUS_IO, says, remedy);
+    assert_false(cache_map(path, &exists, &map, &e));
+    expect_error(&e, WHERRY_STATUS_IO, says, remedy);
+    assert_false(cache_append(path, "x", 1, &e));
+    expect_error(&e, WHERRY_STATUS_IO, says, remedy);
+}
+
+static unsigned mode_of(const char *path)
+{
+    struct stat st;
+    assert_int_equal(lstat(path, &st), 0);
+    return st.st_mode & 07777;
+}
+
+static void keeps_cache_private(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    bool exists = true;
+    char *data = NULL;
+    size_t size = 0;
+    char *folder = files_folder(), *cache = files_format("%s/cache", folder), *path = files_format("%s/a", cache);
+    char *log = files_format("%s/log", cache);
+    mode_t mask = umask(0);
+    assert_true(cache_check(cache, &e)); /* there is none yet */
+    assert_true(cache_read(&files_host, path, 100, &exists, &data, &size, &e));
+    assert_false(exists);
+    assert_true(cache_write(path, "compiled", 8, &e));
+    assert_true(cache_append(log, "measured", 8, &e));
+    umask(mask);
+    assert_int_equal(mode_of(cache), 0700);
+    assert_int_equal(mode_of(path), 0600);
+    assert_int_equal(mode_of(log), 0600);
+    assert_int_equal(chmod(path, 0644), 0); /* others may read it */
+    assert_true(cache_read(&files_host, path, 100, &exists, &data, &size, &e));
+    assert_true(exists);
+    assert_string_equal(data, "compiled");
+    free(data);
+    static const mode_t open[] = {0664, 0646, 0666};
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
+        assert_int_equal(chmod(path, open[i]), 0);
+        expect_untrusted(path, "others may write to", "chmod go-w it, or use another cache folder");
+    }
+    assert_true(cache_write(path, "again", 5, &e)); /* whose it was does not matter */
+    assert_int_equal(mode_of(path), 0600);
+    static const mode_t folders[] = {0770, 0707, 01777};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        assert_int_equal(chmod(cache, folders[i]), 0);
+        assert_false(cache_check(cache, &e));
+        expect_error(&e, WHERRY_STATUS_IO, cache, "chmod go-w it, or use another cache folder");
+        expect_untrusted(path, "others may write to", cache);
+        assert_false(cache_write(path, "x", 1, &e));
+        expect_error(&e, WHERRY_STATUS_IO, cache, "others may write to");
+    }
+    assert_int_equal(chmod(cache, 0700), 0);
+    expect_content(path, "again");
+    assert_int_equal(entries(cache), 2);
+    free(log);
+    free(path);
+    free(cache);
+    files_remove(folder);
+}
+
+static void follows_no_link_in_cache(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    struct stat st;
+    char *folder = files_folder(), *cache = files_format("%s/cache", folder), *path = files_format("%s/a", cache);
+    char *target = files_format("%s/target", folder), *link = files_format("%s/link", folder);
+    files_write(folder, "target", "mine", 4);
+    assert_int_equal(mkdir(cache, 0700), 0);
+    assert_int_equal(symlink("../target", path), 0);
+    expect_untrusted(path, "is a link, which is not followed in a cache", "delete it, or use another cache folder");
+    assert_true(cache_write(path, "compiled", 8, &e));
+    expect_content(target, "mine");
+    expect_content(path, "compiled");
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(symlink("../missing", path), 0); /* nor is its target made */
+    expect_untrusted(path, "is a link", NULL);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0); /* and nobody is waited for */
+    struct file_map map;
+    bool exists;
+    assert_false(cache_map(path, &exists, &map, &e));
+    expect_error(&e, WHERRY_STATUS_IO, path, "is not a regular file");
+    assert_false(cache_append(path, "x", 1, &e));
+    assert_false(cache_write(path, "x", 1, &e));
+    expect_error(&e, WHERRY_STATUS_IO, path, "is not a regular file");
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(symlink("cache", link), 0); /* the folder's own name may be a link of the user's */
+    assert_true(cache_check(link, &e));
+    if (!geteuid()) {
+        assert_int_equal(lchown(link, 65534, 65534), 0);
+        assert_false(cache_check(link, &e));
+        expect_error(&e, WHERRY_STATUS_IO, link, "is a link of user 65534");
+        char *slashed = files_format("%s//", link);
+        assert_false(cache_check(slashed, &e));
+        expect_error(&e, WHERRY_STATUS_IO, link, "is a link of user 65534");
+        free(slashed);
+        files_write(cache, "a", "compiled", 8);
+        assert_int_equal(chown(path, 65534, 65534), 0);
+        expect_untrusted(path, "belongs to user 65534 and not to user 0, who runs this",
+                         "delete it, or use another cache folder");
+        assert_int_equal(remove(path), 0);
+        assert_int_equal(chown(cache, 65534, 65534), 0);
+        assert_false(cache_check(cache, &e));
+        expect_error(&e, WHERRY_STATUS_IO, cache, "belongs to user 65534");
+    }
+    assert_int_equal(stat(target, &st), 0);
+    free(link);
+    free(target);
+    free(path);
+    free(cache);
+    files_remove(folder);
+}
+
 static void finds_cache_folder(void **state)
 {
     (void)state;
@@ -395,6 +521,8 @@ int main(void)
         cmocka_unit_test(maps_and_reads),
         cmocka_unit_test(tells_absent_from_unknown),
         cmocka_unit_test(makes_folders),
+        cmocka_unit_test(keeps_cache_private),
+        cmocka_unit_test(follows_no_link_in_cache),
         cmocka_unit_test(finds_cache_folder),
         cmocka_unit_test(runs_every_item_once),
         cmocka_unit_test(runs_without_threads),

@@ -307,7 +307,7 @@ static void tear(const struct setup *s, size_t bytes)
     struct error e;
     path_of(s, "tuning", path);
     assert_true(file_read(&support_host, path, 1 << 24, &text, &size, &e) && size > bytes);
-    assert_true(file_replace(path, text, size - bytes, &e));
+    assert_true(cache_write(path, text, size - bytes, &e));
     free(text);
 }
 
@@ -446,7 +446,7 @@ static void check_refused(struct setup *s, const char *from, const char *to, con
     assert_non_null(at = strstr(text, from));
     assert_int_equal(strlen(from), strlen(to));
     memcpy(at, to, strlen(to));
-    assert_true(file_replace(path, text, size, &e));
+    assert_true(cache_write(path, text, size, &e));
     free(text);
     wherry_session_destroy(s->session);
     setup_session(s, NULL, true);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h> /* after error.h: it makes a macro of fail */
@@ -615,22 +616,35 @@ static void test_cache(void **state)
     /* Damage of any byte of the header and of some behind it, and any length, costs a compilation and a warning. */
     for (size_t i = 0; i < size; i += i < 160 ? 7 : size / 8 + 1) {
         good[i] ^= 0x40;
-        assert_true(file_replace(path, good, size, &e));
+        assert_true(cache_write(path, good, size, &e));
         int before = counts.warnings;
         assert_int_equal(cached_start(), STEPS);
         assert_int_equal(counts.warnings, before + 1);
         good[i] ^= 0x40;
     }
     for (size_t n = 0; n < size; n += n < 160 ? 31 : size / 4 + 1) {
-        assert_true(file_replace(path, good, n, &e));
+        assert_true(cache_write(path, good, n, &e));
         assert_int_equal(cached_start(), STEPS);
     }
     assert_int_equal(cached_start(), 0); /* and is repaired by it */
+
+    /* A file that others may write to is not used, and replaced; in a folder like that nothing is kept. */
+    assert_int_equal(chmod(path, 0666), 0);
+    int before = counts.warnings;
+    assert_int_equal(cached_start(), STEPS);
+    assert_int_equal(counts.warnings, before + 1);
+    assert_int_equal(cached_start(), 0);
+    assert_int_equal(chmod(folder, 0777), 0);
+    before = counts.warnings;
+    assert_int_equal(cached_start(), STEPS);
+    assert_int_equal(counts.warnings, before + 2); /* not read, not written */
+    assert_int_equal(chmod(folder, 0700), 0);
+    assert_int_equal(cached_start(), 0);
     free(good);
 
     /* A folder that can't be made is a warning. */
     snprintf(host.cache_dir, sizeof host.cache_dir, "%s/below", path);
-    int before = counts.warnings;
+    before = counts.warnings;
     assert_int_equal(cached_start(), STEPS);
     assert_int_equal(counts.warnings, before + 1);
     host.cache_dir[0] = 0;

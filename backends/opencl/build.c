@@ -1,5 +1,5 @@
 /* From the embedded text of a kernel and its constants to a program of the driver: compiled in parallel, or taken from
- * the cache on disk. */
+ * the cache on disk (cache.c). */
 #include "opencl.h"
 
 #include <inttypes.h>
@@ -64,70 +64,6 @@ bool opencl_kernel_find(const char *name, struct embedded_kernel *out)
     return false;
 }
 
-/* ---- the cache: one file per build, its name a hash of all that the binary depends on ---- */
-
-struct cache_header {
-    char magic[8];
-    uint64_t key_bytes, binary_bytes, checksum; /* of key and binary */
-    uint32_t registers, spilled;
-};
-
-static const char cache_magic[8] = {'W', 'H', 'R', 'C', 'L', '0', '0', '2'};
-
-/* FNV-1a: tells files apart and finds damage; nothing here defends against an attacker with write access. */
-static uint64_t hash_more(uint64_t hash, const void *data, size_t size)
-{
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-static const uint64_t hash_start = UINT64_C(0xcbf29ce484222325);
-
-uint64_t opencl_kernels_hash(void)
-{
-    uint64_t hash = hash_start;
-    struct embedded_kernel kernel;
-    for (size_t i = 0; opencl_kernel(i, &kernel); i++) {
-        hash = hash_more(hash, kernel.name, strlen(kernel.name) + 1);
-        hash = hash_more(hash, kernel.data, kernel.size);
-    }
-    return hash;
-}
-
-static bool key_create(const struct backend_device *device, struct kernel_build *b, struct error *e)
-{
-    const struct host *host = device->host;
-    if (!host->cache_dir[0]) return true;
-    size_t size = strlen(device->identity) + strlen(b->kernel) + strlen(b->options) + 64;
-    b->key = host_alloc(host, size, 1, e);
-    if (!b->key) return false;
-    snprintf(b->key, size, "%s%s\n%s\n%016" PRIx64 " %zu\n", device->identity, b->kernel, b->options,
-             hash_more(hash_start, b->source.data, b->source.size), b->source.size);
-    snprintf(b->cache_path, sizeof b->cache_path, "%s/opencl-%s-%016" PRIx64 ".bin", host->cache_dir, b->kernel,
-             hash_more(hash_start, b->key, strlen(b->key)));
-    return true;
-}
-
-/* The binary inside a cache file; NULL for a file that is damaged or of another key. */
-static const unsigned char *cache_check(const struct file_map *map, struct kernel_build *b, size_t *size)
-{
-    struct cache_header h;
-    const char *key = b->key;
-    size_t key_bytes = strlen(key);
-    if (map->size < sizeof h) return NULL;
-    memcpy(&h, map->data, sizeof h);
-    size_t rest = map->size - sizeof h;
-    if (memcmp(h.magic, cache_magic, sizeof cache_magic) || h.key_bytes != key_bytes || rest < key_bytes) return NULL;
-    if (h.binary_bytes != rest - key_bytes || !h.binary_bytes) return NULL;
-    if (memcmp(map->data + sizeof h, key, key_bytes)) return NULL;
-    if (hash_more(hash_start, map->data + sizeof h, rest) != h.checksum) return NULL;
-    *size = rest - key_bytes;
-    b->registers = h.registers;
-    b->spilled = h.spilled;
-    return map->data + sizeof h + key_bytes;
-}
-
 /* ---- what a kernel takes of a multiprocessor ---- */
 
 /* The number in front of `unit`, the last one there; `none` where there is none. */
@@ -161,73 +97,8 @@ struct batch {
     size_t first; /* item 0 of the running parallel_for */
 };
 
-/* Whether the program really has its kernel: a driver that took a binary may still refuse it here. */
-static bool has_kernel(cl_program program, const char *name)
-{
-    cl_int code;
-    cl_kernel kernel = clCreateKernel(program, name, &code);
-    if (kernel) clReleaseKernel(kernel);
-    return code == CL_SUCCESS;
-}
-
-static bool build_cached(struct backend_device *device, struct kernel_build *b)
-{
-    struct error ignored; /* a cache that fails is a cache that misses */
-    struct file_map map;
-    if (!b->cache_path[0] || !file_map(b->cache_path, &map, &ignored)) return false;
-    size_t size = 0;
-    const unsigned char *binary = cache_check(&map, b, &size);
-    cl_program program = NULL;
-    if (binary) {
-        cl_int status = CL_SUCCESS, code;
-        program = clCreateProgramWithBinary(device->context, 1, &device->id, &size, &binary, &status, &code);
-        bool ok = program && !code && !status && !clBuildProgram(program, 1, &device->id, NULL, NULL, NULL);
-        if (program && !(ok && has_kernel(program, b->kernel))) {
-            clReleaseProgram(program);
-            program = NULL;
-        }
-    }
-    file_unmap(&map);
-    b->program = program;
-    b->cached = program;
-    return program;
-}
-
-/* ---- binaries ---- */
-
 /* Room behind a binary for what a patch adds. */
 enum { PTX_ROOM = 32 };
-
-/* The driver's binary for this device behind `before` free bytes and before `behind` ones; NULL and why not in e. */
-static unsigned char *binary_fetch(struct backend_device *device, cl_program program, size_t before, size_t behind,
-                                   size_t *size, struct error *e)
-{
-    enum { MAX_DEVICES = 64 }; /* of an application's context */
-    cl_device_id ids[MAX_DEVICES];
-    size_t sizes[MAX_DEVICES], ids_bytes = 0, own = MAX_DEVICES;
-    unsigned char *binaries[MAX_DEVICES] = {0};
-    cl_int code = clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof ids, ids, &ids_bytes);
-    size_t count = ids_bytes / sizeof *ids;
-    for (size_t i = 0; !code && i < count; i++) {
-        if (ids[i] == device->id) own = i;
-    }
-    if (!code) code = clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL);
-    if (code || own == MAX_DEVICES || !sizes[own]) {
-        opencl_fail(e, code, "clGetProgramInfo has no binary");
-        return NULL;
-    }
-    unsigned char *data = host_alloc(device->host, before + sizes[own] + behind, 1, e);
-    if (!data) return NULL;
-    binaries[own] = data + before;
-    code = clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof *binaries, binaries, NULL);
-    if (code) {
-        opencl_fail(e, code, "clGetProgramInfo for a binary");
-        host_free(device->host, data);
-        return NULL;
-    }
-    *size = sizes[own];
-    return data;
-}
 
 /* What the driver made of a marked kernel is text, which becomes another program, not built yet. */
 static void patch(struct backend_device *device, struct kernel_build *b)
@@ -237,7 +108,7 @@ static void patch(struct backend_device *device, struct kernel_build *b)
     cl_int status = CL_SUCCESS;
     b->failed = "taking back the PTX";
     b->code = CL_INVALID_BINARY;
-    unsigned char *data = binary_fetch(device, b->program, 0, PTX_ROOM, &size, &e);
+    unsigned char *data = opencl_binary_fetch(device, b->program, 0, PTX_ROOM, &size, &e);
     if (!data) return;
     const unsigned char *text = data;
     b->failed = "patching the PTX";
@@ -271,7 +142,7 @@ static void build_item(size_t item, void *user)
 {
     struct batch *batch = user;
     struct kernel_build *b = batch->pending[batch->first + item];
-    if (!build_cached(batch->device, b)) build_from_source(batch->device, b);
+    if (!opencl_build_load(batch->device, b)) build_from_source(batch->device, b);
 }
 
 static void build_patched_item(size_t item, void *user)
@@ -354,7 +225,7 @@ static struct kernel_build *build_add(struct backend_device *device, const char 
     b->kernel = source->name;
     b->source = *source;
     b->options = host_strdup(host, options, e);
-    if (!b->options || !key_create(device, b, e)) {
+    if (!b->options || !opencl_build_key(device, b, e)) {
         build_destroy(device, b);
         return NULL;
     }
@@ -407,6 +278,9 @@ static bool builds_run(struct backend_device *device, size_t first, wherry_progr
         parallel_for(n, device->build_threads, build_item, &batch);
         for (size_t i = 0; i < n; i++) {
             struct kernel_build *b = device->builds[first + done + i];
+            if (b->uncached[0])
+                host_log(device->host, WHERRY_LOG_WARNING, "the kernel %s is compiled again: %s", b->kernel,
+                         b->uncached);
             if (!b->failed && !b->cached && opencl_is_marked(&b->source)) patch(device, b);
         }
         parallel_for(n, device->build_threads, build_patched_item, &batch);
@@ -459,32 +333,4 @@ bool opencl_builds_create(struct backend_device *device, const struct schedule *
     }
     for (size_t i = first; i < device->n_builds; i++) *compiled += !device->builds[i]->cached;
     return true;
-}
-
-/* ---- storing ---- */
-
-void opencl_build_store(struct backend_device *device, struct kernel_build *b)
-{
-    if (!b->cache_path[0] || b->cached) return;
-    b->cached = true; /* one attempt is enough */
-    struct error e;
-    struct cache_header h = {.key_bytes = strlen(b->key)};
-    size_t size = 0, before = sizeof h + (size_t)h.key_bytes;
-    bool ok = folder_make(device->host->cache_dir, &e);
-    unsigned char *data = ok ? binary_fetch(device, b->program, before, 0, &size, &e) : NULL;
-    if (data) {
-        memcpy(h.magic, cache_magic, sizeof cache_magic);
-        memcpy(data + sizeof h, b->key, (size_t)h.key_bytes);
-        h.binary_bytes = size;
-        h.registers = b->registers;
-        h.spilled = b->spilled;
-        h.checksum = hash_more(hash_start, data + sizeof h, (size_t)h.key_bytes + size);
-        memcpy(data, &h, sizeof h);
-        ok = file_replace(b->cache_path, data, before + size, &e);
-    }
-    if (!data || !ok) {
-        host_log(device->host, WHERRY_LOG_WARNING, "the kernel %s is not cached and will be compiled again: %s",
-                 b->kernel, e.text);
-    }
-    host_free(device->host, data);
 }

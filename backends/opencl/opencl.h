@@ -31,6 +31,7 @@ struct kernel_build {
     char *options;                 /* what the compiler is given */
     char *key;                     /* all that the binary depends on; NULL: not cached */
     char cache_path[768];          /* "": not cached */
+    char uncached[960];            /* why the file there is not used; "": it is, or there is none */
     cl_program program;            /* NULL until built */
     bool cached;                   /* is in the cache */
     bool patched;                  /* made of patched PTX */
@@ -87,8 +88,6 @@ void opencl_device_identity(cl_device_id id, char *text, size_t size);
 
 /* ---- build.c ---- */
 
-/* Of all embedded sources. */
-uint64_t opencl_kernels_hash(void);
 bool opencl_kernel_find(const char *name, struct embedded_kernel *out);
 /* Builds the kernels of all steps whose wanted[step] is true that the device has not built yet: from the cache where it
  * has them, in parallel. builds[step] gets the step's. `compiled` counts those made from source; `kernels` all distinct
@@ -96,13 +95,26 @@ bool opencl_kernel_find(const char *name, struct embedded_kernel *out);
 bool opencl_builds_create(struct backend_device *device, const struct schedule *schedule, const bool *wanted,
                           struct kernel_build **builds, wherry_progress progress, void *user, uint32_t *kernels,
                           uint32_t *compiled, struct error *e);
-/* Writes a build that was made from source to the cache. A cache that can't be written is logged and costs time only.
- */
-void opencl_build_store(struct backend_device *device, struct kernel_build *build);
 void opencl_builds_destroy(struct backend_device *device);
 
 /* A kernel that takes no constants, built if it was not; the device keeps it. */
 struct kernel_build *opencl_build_named(struct backend_device *device, const char *kernel, struct error *e);
+
+/* ---- cache.c ---- */
+
+/* Of all embedded sources. */
+uint64_t opencl_kernels_hash(void);
+/* Sets key and path, where there is a cache folder. */
+bool opencl_build_key(const struct backend_device *device, struct kernel_build *build, struct error *e);
+/* Whether the program could be taken from the cache; `uncached` says why not where there is a file. Called from several
+ * threads, so it allocates nothing from the host. */
+bool opencl_build_load(struct backend_device *device, struct kernel_build *build);
+/* Writes a build that was made from source to the cache. A cache that can't be written is logged and costs time only.
+ */
+void opencl_build_store(struct backend_device *device, struct kernel_build *build);
+/* The driver's binary for this device behind `before` free bytes and before `behind` ones; NULL and why not in e. */
+unsigned char *opencl_binary_fetch(struct backend_device *device, cl_program program, size_t before, size_t behind,
+                                   size_t *size, struct error *e);
 
 /* ---- maps.c ---- */
 

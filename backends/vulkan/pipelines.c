@@ -174,9 +174,9 @@ static bool cache_load(struct backend_device *d, struct error *e)
     size_t bytes = 0;
     struct error cause = {0};
     if (!store->path[0]) return true;
-    bool exists, asked = file_exists(store->path, &exists, &cause);
-    if (asked && !exists) return true;
-    if (!asked || !file_read(d->host, store->path, cache_max_bytes, &file, &bytes, &cause)) {
+    bool exists, ok = cache_read(d->host, store->path, cache_max_bytes, &exists, &file, &bytes, &cause);
+    if (ok && !exists) return true;
+    if (!ok) {
         host_log(d->host, WHERRY_LOG_WARNING, "compiled kernels are not used: %s", cause.text);
         return true;
     }
@@ -185,7 +185,6 @@ static bool cache_load(struct backend_device *d, struct error *e)
     if (!refusal && cache_make(d, file + bytes - h.data_bytes, h.data_bytes) != VK_SUCCESS) {
         refusal = "the driver refuses it";
     }
-    bool ok = true;
     if (refusal) {
         host_log(d->host, WHERRY_LOG_WARNING, "%s: compiled kernels are not used: %s", store->path, refusal);
     } else {
@@ -243,7 +242,7 @@ static void cache_save(struct backend_device *d)
     size_t bytes;
     if (!d->pipelines.path[0]) return;
     char *file = cache_pack(d, &bytes, &cause);
-    if (!file || !folder_make(d->host->cache_dir, &cause) || !file_replace(d->pipelines.path, file, bytes, &cause)) {
+    if (!file || !cache_write(d->pipelines.path, file, bytes, &cause)) {
         host_log(d->host, WHERRY_LOG_WARNING, "compiled kernels are not kept: %s", cause.text);
     }
     host_free(d->host, file);

@@ -11,11 +11,40 @@ bool fail_is_folder(const char *path, struct error *e)
     return fail(e, WHERRY_STATUS_IO, "%.600s is a folder, where a file is expected: put the file in its place", path);
 }
 
-bool file_read(const struct host *host, const char *path, size_t max_bytes, char **data, size_t *size, struct error *e)
+/* An empty file has no pages to map. */
+static const unsigned char empty_file[1];
+
+static bool map_open(system_file file, const char *path, uint64_t size, struct file_map *out, struct error *e)
+{
+    struct file_map map = {empty_file, 0, NULL};
+    bool ok = true;
+    if (size > SIZE_MAX)
+        ok = fail(e, WHERRY_STATUS_IO, "%.600s has %" PRIu64 " bytes, more than this process can address", path, size);
+    else if (size)
+        ok = system_map(file, path, size, &map, e);
+    system_close(file);
+    if (ok) *out = map;
+    return ok;
+}
+
+bool file_map(const char *path, struct file_map *out, struct error *e)
 {
     system_file file;
-    uint64_t bytes;
-    TRY(system_open_read(path, &file, &bytes, e));
+    uint64_t size;
+    return system_open_read(path, &file, &size, e) && map_open(file, path, size, out, e);
+}
+
+bool cache_map(const char *path, bool *exists, struct file_map *out, struct error *e)
+{
+    system_file file;
+    uint64_t size;
+    TRY(system_open_cached(path, exists, &file, &size, e));
+    return !*exists || map_open(file, path, size, out, e);
+}
+
+static bool read_open(const struct host *host, system_file file, const char *path, uint64_t bytes, size_t max_bytes,
+                      char **data, size_t *size, struct error *e)
+{
     if (bytes > max_bytes || bytes >= SIZE_MAX) {
         system_close(file);
         return fail(e, WHERRY_STATUS_BAD_FORMAT, "%.600s has %" PRIu64 " bytes; at most %zu are expected here", path,
@@ -35,6 +64,22 @@ bool file_read(const struct host *host, const char *path, size_t max_bytes, char
     return true;
 }
 
+bool file_read(const struct host *host, const char *path, size_t max_bytes, char **data, size_t *size, struct error *e)
+{
+    system_file file;
+    uint64_t bytes;
+    return system_open_read(path, &file, &bytes, e) && read_open(host, file, path, bytes, max_bytes, data, size, e);
+}
+
+bool cache_read(const struct host *host, const char *path, size_t max_bytes, bool *exists, char **data, size_t *size,
+                struct error *e)
+{
+    system_file file;
+    uint64_t bytes;
+    TRY(system_open_cached(path, exists, &file, &bytes, e));
+    return !*exists || read_open(host, file, path, bytes, max_bytes, data, size, e);
+}
+
 bool folder_make(const char *path, struct error *e)
 {
     char part[PATH_BYTES];
@@ -50,6 +95,19 @@ bool folder_make(const char *path, struct error *e)
         part[i] = path[i];
     }
     return true;
+}
+
+bool folder_make_of(const char *path, struct error *e)
+{
+    char folder[PATH_BYTES];
+    size_t length = strlen(path);
+    while (length && !path_separates(path[length - 1])) length--;
+    while (length > 1 && path_separates(path[length - 1])) length--;
+    if (!length) return true;
+    if (length >= sizeof folder) return fail(e, WHERRY_STATUS_IO, "the path %.200s... is too long to be written", path);
+    memcpy(folder, path, length);
+    folder[length] = 0;
+    return folder_make(folder, e);
 }
 
 struct parallel {

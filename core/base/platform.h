@@ -25,15 +25,32 @@ void file_unmap(struct file_map *map); /* accepts a zeroed or already unmapped o
 bool file_exists(const char *path, bool *exists, struct error *e);
 /* The whole file into memory from `host`, with a NUL behind it; refuses more than max_bytes. */
 bool file_read(const struct host *host, const char *path, size_t max_bytes, char **data, size_t *size, struct error *e);
-/* Replaces `path` in one step: a temporary file beside it, synced, renamed. On failure the old file is as it was. */
-bool file_replace(const char *path, const void *data, size_t size, struct error *e);
-/* Adds to the end of `path`, which is made where it is missing, and returns when the disk has it. */
-bool file_append(const char *path, const void *data, size_t size, struct error *e);
 /* Makes the folder and its parents where they are missing; what is made is open to this user alone. */
 bool folder_make(const char *path, struct error *e);
+
+/* ---- the cache: files that this library wrote and takes on trust ----
+ *
+ * Whoever writes a compiled kernel decides what the device runs, so files of the cache have to be this user's. On POSIX
+ * systems the folder and the file belong to this user or to root, and nobody else may write to them; no link is
+ * followed at the file's name, and none at the folder's that is another user's. Anything else is an error that names
+ * path, owner, mode and remedy. On Windows a file may not be a link; who else may write is for the folder's access list
+ * to say: one below %LOCALAPPDATA% is the user's alone. */
+
 /* The user's cache folder for this library ("$XDG_CACHE_HOME/wherry", "~/.cache/wherry", "%LOCALAPPDATA%\wherry"); ""
  * where there is none. */
 void cache_folder(char *path, size_t size);
+/* Whether files in this folder can be trusted; in one that is missing, they can: it is made when it is needed. */
+bool cache_check(const char *folder, struct error *e);
+/* As file_map and file_read. A file that is absent is no error: then *exists is false, and nothing else is set. */
+bool cache_map(const char *path, bool *exists, struct file_map *out, struct error *e);
+bool cache_read(const struct host *host, const char *path, size_t max_bytes, bool *exists, char **data, size_t *size,
+                struct error *e);
+/* Both make the folder where it is missing, and a file that only this user may read or write.
+ * cache_write replaces a file in one step: a temporary one beside it, synced, renamed. A link in its place is replaced,
+ * not its target. On failure the old file is as it was. */
+bool cache_write(const char *path, const void *data, size_t size, struct error *e);
+/* Adds to the end of a file, and returns when the disk has it. */
+bool cache_append(const char *path, const void *data, size_t size, struct error *e);
 
 /* ---- libraries ---- */
 

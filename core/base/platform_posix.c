@@ -15,8 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static const unsigned char empty_file[1];
-
 /* ---- files ---- */
 
 static bool fail_system(struct error *e, const char *what, const char *path, int code)
@@ -50,26 +48,12 @@ bool system_open_read(const char *path, system_file *file, uint64_t *size, struc
     return true;
 }
 
-bool file_map(const char *path, struct file_map *out, struct error *e)
+bool system_map(system_file file, const char *path, uint64_t size, struct file_map *out, struct error *e)
 {
-    int file;
-    uint64_t size;
-    TRY(system_open_read(path, &file, &size, e));
-    struct file_map map = {empty_file, 0, NULL};
-    bool ok = true;
-    if (size > SIZE_MAX) {
-        ok = fail(e, WHERRY_STATUS_IO, "%.600s has %" PRIu64 " bytes, more than this process can address", path, size);
-    } else if (size) {
-        void *data = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, file, 0);
-        if (data == MAP_FAILED) {
-            ok = fail_system(e, "mapping", path, errno);
-        } else {
-            map = (struct file_map){data, (size_t)size, data};
-        }
-    }
-    close(file);
-    if (ok) *out = map;
-    return ok;
+    void *data = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (data == MAP_FAILED) return fail_system(e, "mapping", path, errno);
+    *out = (struct file_map){data, (size_t)size, data};
+    return true;
 }
 
 void file_unmap(struct file_map *map)
@@ -125,67 +109,6 @@ static int write_all(int file, const unsigned char *data, size_t size)
     return fsync(file) && errno != EINVAL ? errno : 0;
 }
 
-/* The rename is in place already; a folder that can't be synced can't be helped. */
-static void sync_folder_of(const char *path)
-{
-    char folder[PATH_BYTES];
-    const char *slash = strrchr(path, '/');
-    int length = slash ? (int)(slash - path) : 0;
-    snprintf(folder, sizeof folder, "%.*s", length ? length : 1, length ? path : slash ? "/" : ".");
-    int file = open(folder, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return;
-    fsync(file);
-    close(file);
-}
-
-static bool replace(const char *path, const struct stat *old, const void *data, size_t size, struct error *e)
-{
-    char temporary[PATH_BYTES];
-    int file = -1;
-    for (int attempt = 0; attempt < 100; attempt++) {
-        int n = snprintf(temporary, sizeof temporary, "%s.%ld-%" PRIx64 ".tmp", path, (long)getpid(), clock_ns());
-        if (n < 0 || (size_t)n >= sizeof temporary) {
-            return fail(e, WHERRY_STATUS_IO, "the path %.200s... is too long to be written", path);
-        }
-        file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (file >= 0 || (errno != EEXIST && errno != EINTR)) break;
-    }
-    if (file < 0) return fail_system(e, "creating a temporary file beside", path, errno);
-    int code = write_all(file, data, size);
-    if (!code && old && fchmod(file, old->st_mode & 07777) && errno != EPERM && errno != ENOTSUP) code = errno;
-    if (close(file) && !code) code = errno;
-    if (!code && rename(temporary, path)) code = errno;
-    if (code) {
-        unlink(temporary);
-        return fail_system(e, "writing", path, code);
-    }
-    sync_folder_of(path);
-    return true;
-}
-
-bool file_replace(const char *path, const void *data, size_t size, struct error *e)
-{
-    struct stat st;
-    bool exists = !stat(path, &st);
-    if (exists && !S_ISREG(st.st_mode)) { /* a rename would put a file in the place of a device or a pipe */
-        return fail(e, WHERRY_STATUS_IO, "%.600s is not a regular file and is not replaced: give another path", path);
-    }
-    /* A link stays a link: its target is replaced. */
-    char *target = exists ? realpath(path, NULL) : NULL;
-    bool ok = replace(target ? target : path, exists ? &st : NULL, data, size, e);
-    free(target);
-    return ok;
-}
-
-bool file_append(const char *path, const void *data, size_t size, struct error *e)
-{
-    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (file < 0) return fail_system(e, "opening", path, errno);
-    int code = write_all(file, data, size);
-    if (close(file) && !code) code = errno;
-    return !code || fail_system(e, "writing", path, code);
-}
-
 bool system_make_folder(const char *path, struct error *e)
 {
     struct stat st;
@@ -202,6 +125,8 @@ bool path_separates(char c) { return c == '/'; }
 
 bool path_is_root(const char *path) { return !*path; }
 
+/* ---- the cache ---- */
+
 void cache_folder(char *path, size_t size)
 {
     if (!size) return;
@@ -213,6 +138,165 @@ void cache_folder(char *path, size_t size)
         n = snprintf(path, size, "%s/.cache/wherry", home);
     }
     if (n < 0 || (size_t)n >= size) *path = 0;
+}
+
+static const char remedy_else[] = "or use another cache folder (--cache, cache_dir)";
+
+static bool check_own(const struct stat *st, const char *path, struct error *e)
+{
+    uid_t user = geteuid();
+    if (st->st_uid != user && st->st_uid)
+        return fail(e, WHERRY_STATUS_IO, "%.500s belongs to user %lu and not to user %lu, who runs this: delete it, %s",
+                    path, (unsigned long)st->st_uid, (unsigned long)user, remedy_else);
+    if (st->st_mode & (S_IWGRP | S_IWOTH))
+        return fail(e, WHERRY_STATUS_IO, "others may write to %.500s (mode %04o): chmod go-w it, %s", path,
+                    (unsigned)(st->st_mode & 07777), remedy_else);
+    return true;
+}
+
+/* Opens a folder of the cache, which so stays the one that was checked. */
+static bool open_folder(const char *path, bool *exists, int *folder, struct error *e)
+{
+    struct stat st;
+    *exists = !lstat(path, &st);
+    if (!*exists) return errno == ENOENT || errno == ENOTDIR || fail_system(e, "looking for", path, errno);
+    if (S_ISLNK(st.st_mode) && st.st_uid != geteuid() && st.st_uid)
+        return fail(e, WHERRY_STATUS_IO, "%.500s is a link of user %lu: delete it, %s", path, (unsigned long)st.st_uid,
+                    remedy_else);
+    *folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*folder < 0) return fail_system(e, "opening the folder", path, errno);
+    bool ok = fstat(*folder, &st) ? fail_system(e, "asking the owner of", path, errno) : check_own(&st, path, e);
+    if (!ok) close(*folder);
+    return ok;
+}
+
+bool cache_check(const char *folder, struct error *e)
+{
+    char path[PATH_BYTES];
+    bool exists;
+    int file;
+    int length = snprintf(path, sizeof path, "%s", folder);
+    while (length > 1 && length < PATH_BYTES && path[length - 1] == '/')
+        path[--length] = 0; /* it would follow a link */
+    TRY(open_folder(path, &exists, &file, e));
+    if (exists) close(file);
+    return true;
+}
+
+/* The folder of a file of the cache, and the file's name there. */
+static bool open_folder_of(const char *path, bool *exists, int *folder, const char **name, struct error *e)
+{
+    char text[PATH_BYTES];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    *name = slash ? slash + 1 : path;
+    while (length > 1 && path[length - 1] == '/') length--;
+    if (length >= sizeof text) return fail(e, WHERRY_STATUS_IO, "the path %.200s... is too long", path);
+    snprintf(text, sizeof text, "%.*s", (int)(length ? length : 1), length ? path : slash ? "/" : ".");
+    return open_folder(text, exists, folder, e);
+}
+
+/* The same to write there. */
+static bool make_folder_of(const char *path, int *folder, const char **name, struct error *e)
+{
+    bool exists;
+    TRY(folder_make_of(path, e) && open_folder_of(path, &exists, folder, name, e));
+    return exists || fail_system(e, "opening the folder of", path, ENOENT); /* somebody removed it */
+}
+
+/* A file that was just opened: closed again where it is not to be trusted. */
+static bool check_file(int file, const char *path, struct stat *st, struct error *e)
+{
+    bool ok = true;
+    if (fstat(file, st))
+        ok = fail_system(e, "asking the owner of", path, errno);
+    else if (!S_ISREG(st->st_mode))
+        ok = fail(e, WHERRY_STATUS_IO, "%.500s is not a regular file: delete it, %s", path, remedy_else);
+    ok = ok && check_own(st, path, e);
+    if (!ok) close(file);
+    return ok;
+}
+
+static bool fail_open(const char *path, struct error *e)
+{
+    if (errno != ELOOP) return fail_system(e, "opening", path, errno);
+    return fail(e, WHERRY_STATUS_IO, "%.500s is a link, which is not followed in a cache: delete it, %s", path,
+                remedy_else);
+}
+
+bool system_open_cached(const char *path, bool *exists, system_file *file, uint64_t *size, struct error *e)
+{
+    struct stat st;
+    const char *name;
+    int folder;
+    TRY(open_folder_of(path, exists, &folder, &name, e));
+    if (!*exists) return true;
+    *file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    int code = errno;
+    close(folder);
+    errno = code;
+    *exists = *file >= 0;
+    if (!*exists) return errno == ENOENT || fail_open(path, e);
+    TRY(check_file(*file, path, &st, e));
+    *size = (uint64_t)st.st_size;
+    return true;
+}
+
+static int create_temporary(int folder, const char *name, char *temporary, size_t size)
+{
+    int file = -1;
+    for (int attempt = 0; attempt < 100 && file < 0; attempt++) {
+        snprintf(temporary, size, "%s.%ld-%" PRIx64 ".tmp", name, (long)getpid(), clock_ns());
+        file = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (file < 0 && errno != EEXIST && errno != EINTR) break;
+    }
+    return file;
+}
+
+/* Returns 0 or the errno of what failed. */
+static int write_private(int folder, const char *name, const void *data, size_t size)
+{
+    char temporary[PATH_BYTES];
+    int file = create_temporary(folder, name, temporary, sizeof temporary);
+    if (file < 0) return errno;
+    int code = write_all(file, data, size);
+    if (close(file) && !code) code = errno;
+    if (!code && renameat(folder, temporary, folder, name)) code = errno;
+    if (code) unlinkat(folder, temporary, 0);
+    return code;
+}
+
+bool cache_write(const char *path, const void *data, size_t size, struct error *e)
+{
+    struct stat st;
+    const char *name;
+    int folder;
+    TRY(make_folder_of(path, &folder, &name, e));
+    bool special = !fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode);
+    int code = special ? 0 : write_private(folder, name, data, size);
+    if (!special && !code) fsync(folder); /* the rename is in place already; what can't be synced can't be helped */
+    close(folder);
+    if (special) /* a rename would put a file in the place of a device or a pipe */
+        return fail(e, WHERRY_STATUS_IO, "%.500s is not a regular file and is not replaced: delete it, %s", path,
+                    remedy_else);
+    return !code || fail_system(e, "writing", path, code);
+}
+
+bool cache_append(const char *path, const void *data, size_t size, struct error *e)
+{
+    struct stat st;
+    const char *name;
+    int folder;
+    TRY(make_folder_of(path, &folder, &name, e));
+    int file = openat(folder, name, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+    int code = errno;
+    close(folder);
+    errno = code;
+    if (file < 0) return fail_open(path, e);
+    TRY(check_file(file, path, &st, e));
+    code = write_all(file, data, size);
+    if (close(file) && !code) code = errno;
+    return !code || fail_system(e, "writing", path, code);
 }
 
 /* ---- clock and threads ---- */

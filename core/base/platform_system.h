@@ -34,6 +34,9 @@ enum { PATH_BYTES = 4096, READ_CHUNK = 1 << 30 };
 
 bool system_open_read(const char *path, system_file *file, uint64_t *size, struct error *e);
 bool fail_is_folder(const char *path, struct error *e); /* always false, as fail() */
+/* The same of the cache (platform.h). One that is absent is no error. */
+bool system_open_cached(const char *path, bool *exists, system_file *file, uint64_t *size, struct error *e);
+bool system_map(system_file file, const char *path, uint64_t size, struct file_map *out, struct error *e);
 /* Up to `size` bytes; fewer, said in *got, where the file ends before. */
 bool system_read(system_file file, const char *path, char *data, size_t size, size_t *got, struct error *e);
 void system_close(system_file file);
@@ -42,6 +45,9 @@ bool system_make_folder(const char *path, struct error *e);
 bool path_separates(char c);
 /* Whether `path`, the part of one before a separator, is not a folder to make. */
 bool path_is_root(const char *path);
+
+/* folder_make for the folder that `path` is in. */
+bool folder_make_of(const char *path, struct error *e);
 
 /* The counter's value before it was raised by one. */
 uint64_t counter_next(shared_counter *counter);

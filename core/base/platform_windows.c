@@ -6,8 +6,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const unsigned char empty_file[1];
-
 /* ---- files ---- */
 
 static bool fail_system(struct error *e, const char *what, const char *path, DWORD code)
@@ -30,43 +28,39 @@ static bool path_wide(const char *path, wchar_t *wide, size_t count, struct erro
     return true;
 }
 
-bool system_open_read(const char *path, system_file *file, uint64_t *size, struct error *e)
+/* Of a file that was just opened; closes it where that fails. */
+static bool ask_size(HANDLE file, const char *path, uint64_t *size, struct error *e)
 {
-    wchar_t wide[PATH_BYTES];
-    TRY(path_wide(path, wide, PATH_BYTES, e));
-    *file = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL);
-    if (*file == INVALID_HANDLE_VALUE) return fail_system(e, "opening", path, GetLastError());
     LARGE_INTEGER length;
-    if (!GetFileSizeEx(*file, &length)) {
+    if (!GetFileSizeEx(file, &length)) {
         DWORD code = GetLastError();
-        CloseHandle(*file);
+        CloseHandle(file);
         return fail_system(e, "asking the size of", path, code);
     }
     *size = (uint64_t)length.QuadPart;
     return true;
 }
 
-bool file_map(const char *path, struct file_map *out, struct error *e)
+bool system_open_read(const char *path, system_file *file, uint64_t *size, struct error *e)
 {
-    HANDLE file;
-    uint64_t size;
-    TRY(system_open_read(path, &file, &size, e));
-    struct file_map map = {empty_file, 0, NULL};
-    bool ok = true;
-    if (size > SIZE_MAX) {
-        ok = fail(e, WHERRY_STATUS_IO, "%s has %" PRIu64 " bytes, more than this process can address", path, size);
-    } else if (size) {
-        map.handle = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
-        map.data = map.handle ? MapViewOfFile(map.handle, FILE_MAP_READ, 0, 0, 0) : NULL;
-        map.size = (size_t)size;
-        if (!map.data) {
-            ok = fail_system(e, "mapping", path, GetLastError());
-            if (map.handle) CloseHandle(map.handle);
-        }
+    wchar_t wide[PATH_BYTES];
+    TRY(path_wide(path, wide, PATH_BYTES, e));
+    *file = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL);
+    if (*file == INVALID_HANDLE_VALUE) return fail_system(e, "opening", path, GetLastError());
+    return ask_size(*file, path, size, e);
+}
+
+bool system_map(system_file file, const char *path, uint64_t size, struct file_map *out, struct error *e)
+{
+    HANDLE mapping = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
+    const unsigned char *data = mapping ? MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0) : NULL;
+    if (data) {
+        *out = (struct file_map){data, (size_t)size, mapping};
+        return true;
     }
-    CloseHandle(file);
-    if (ok) *out = map;
-    return ok;
+    DWORD code = GetLastError();
+    if (mapping) CloseHandle(mapping);
+    return fail_system(e, "mapping", path, code);
 }
 
 void file_unmap(struct file_map *map)
@@ -125,10 +119,72 @@ static bool write_all(HANDLE file, const unsigned char *data, size_t size)
     return FlushFileBuffers(file);
 }
 
-bool file_replace(const char *path, const void *data, size_t size, struct error *e)
+bool system_make_folder(const char *path, struct error *e)
+{
+    wchar_t wide[PATH_BYTES];
+    TRY(path_wide(path, wide, PATH_BYTES, e));
+    if (CreateDirectoryW(wide, NULL)) return true;
+    DWORD code = GetLastError(), attributes = GetFileAttributesW(wide);
+    if (attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY)) return true;
+    return fail_system(e, "making the folder", path, code);
+}
+
+bool path_separates(char c) { return c == '/' || c == '\\'; }
+
+/* "C:" and "" before a leading separator are not folders to make. */
+bool path_is_root(const char *path) { return !*path || (path[1] == ':' && !path[2]); }
+
+/* ---- the cache ---- */
+
+void cache_folder(char *path, size_t size)
+{
+    wchar_t wide[PATH_BYTES];
+    char local[PATH_BYTES];
+    if (size) *path = 0;
+    DWORD n = GetEnvironmentVariableW(L"LOCALAPPDATA", wide, PATH_BYTES);
+    if (!n || n >= PATH_BYTES || !WideCharToMultiByte(CP_UTF8, 0, wide, -1, local, sizeof local, NULL, NULL)) return;
+    int length = snprintf(path, size, "%s\\wherry", local);
+    if (size && (length < 0 || (size_t)length >= size)) *path = 0;
+}
+
+/* Who may write there is for the folder's access list to say (platform.h). */
+bool cache_check(const char *folder, struct error *e)
+{
+    (void)folder, (void)e;
+    return true;
+}
+
+/* Opens the file itself, where it is a link, and refuses that. */
+static bool open_unlinked(const char *path, DWORD access, DWORD how, HANDLE *file, struct error *e)
+{
+    wchar_t wide[PATH_BYTES];
+    TRY(path_wide(path, wide, PATH_BYTES, e));
+    *file = CreateFileW(wide, access, FILE_SHARE_READ, NULL, how, FILE_ATTRIBUTE_NORMAL | FILE_FLAG_OPEN_REPARSE_POINT,
+                        NULL);
+    if (*file == INVALID_HANDLE_VALUE) return fail_system(e, "opening", path, GetLastError());
+    BY_HANDLE_FILE_INFORMATION info;
+    if (GetFileInformationByHandle(*file, &info) && !(info.dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT))
+        return true;
+    CloseHandle(*file);
+    return fail(e, WHERRY_STATUS_IO,
+                "%.500s is a link, which is not followed in a cache: delete it, or use another cache folder (--cache, "
+                "cache_dir)",
+                path);
+}
+
+bool system_open_cached(const char *path, bool *exists, system_file *file, uint64_t *size, struct error *e)
+{
+    wchar_t wide[PATH_BYTES];
+    TRY(path_wide(path, wide, PATH_BYTES, e));
+    *exists = GetFileAttributesW(wide) != INVALID_FILE_ATTRIBUTES;
+    if (!*exists) return is_missing(GetLastError()) || fail_system(e, "looking for", path, GetLastError());
+    return open_unlinked(path, GENERIC_READ, OPEN_EXISTING, file, e) && ask_size(*file, path, size, e);
+}
+
+bool cache_write(const char *path, const void *data, size_t size, struct error *e)
 {
     wchar_t to[PATH_BYTES], from[PATH_BYTES];
-    TRY(path_wide(path, to, PATH_BYTES, e));
+    TRY(path_wide(path, to, PATH_BYTES, e) && folder_make_of(path, e));
     HANDLE file = INVALID_HANDLE_VALUE;
     char temporary[PATH_BYTES];
     for (int attempt = 0; attempt < 100 && file == INVALID_HANDLE_VALUE; attempt++) {
@@ -154,42 +210,14 @@ bool file_replace(const char *path, const void *data, size_t size, struct error 
     return fail_system(e, "writing", path, code);
 }
 
-bool file_append(const char *path, const void *data, size_t size, struct error *e)
+bool cache_append(const char *path, const void *data, size_t size, struct error *e)
 {
-    wchar_t wide[PATH_BYTES];
-    TRY(path_wide(path, wide, PATH_BYTES, e));
-    HANDLE file = CreateFileW(wide, FILE_APPEND_DATA, FILE_SHARE_READ, NULL, OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL, NULL);
-    if (file == INVALID_HANDLE_VALUE) return fail_system(e, "opening", path, GetLastError());
+    HANDLE file;
+    TRY(folder_make_of(path, e) && open_unlinked(path, FILE_APPEND_DATA, OPEN_ALWAYS, &file, e));
     bool ok = write_all(file, data, size);
     DWORD code = ok ? 0 : GetLastError();
     CloseHandle(file);
     return ok || fail_system(e, "writing", path, code);
-}
-
-bool system_make_folder(const char *path, struct error *e)
-{
-    wchar_t wide[PATH_BYTES];
-    TRY(path_wide(path, wide, PATH_BYTES, e));
-    if (CreateDirectoryW(wide, NULL)) return true;
-    DWORD code = GetLastError(), attributes = GetFileAttributesW(wide);
-    if (attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY)) return true;
-    return fail_system(e, "making the folder", path, code);
-}
-
-bool path_separates(char c) { return c == '/' || c == '\\'; }
-
-/* "C:" and "" before a leading separator are not folders to make. */
-bool path_is_root(const char *path) { return !*path || (path[1] == ':' && !path[2]); }
-
-void cache_folder(char *path, size_t size)
-{
-    wchar_t wide[PATH_BYTES];
-    char local[PATH_BYTES];
-    if (size) *path = 0;
-    DWORD n = GetEnvironmentVariableW(L"LOCALAPPDATA", wide, PATH_BYTES);
-    if (!n || n >= PATH_BYTES || !WideCharToMultiByte(CP_UTF8, 0, wide, -1, local, sizeof local, NULL, NULL)) return;
-    int length = snprintf(path, size, "%s\\wherry", local);
-    if (size && (length < 0 || (size_t)length >= size)) *path = 0;
 }
 
 /* ---- clock and threads ---- */

@@ -156,20 +156,23 @@ static bool read_lines(char *at, const struct tuning_key *key, tuning_take take,
     return true;
 }
 
-bool tuning_read(const struct host *host, const char *path, const struct tuning_key *key, tuning_take take, void *user,
-                 struct tuning_file *file, struct error *e)
+static bool read_file(const struct host *host, const char *path, bool given, bool *exists, char **data, size_t *size,
+                      struct error *e)
+{
+    if (!given) return cache_read(host, path, FILE_MOST, exists, data, size, e);
+    return file_exists(path, exists, e) && (!*exists || file_read(host, path, FILE_MOST, data, size, e));
+}
+
+bool tuning_read(const struct host *host, const char *path, bool given, const struct tuning_key *key, tuning_take take,
+                 void *user, struct tuning_file *file, struct error *e)
 {
     struct error unread;
     char *data;
     size_t size;
     *file = (struct tuning_file){0};
-    bool exists, asked = file_exists(path, &exists, &unread);
-    if (asked && !exists) return true;
-    if (!asked || !file_read(host, path, FILE_MOST, &data, &size, &unread)) {
-        snprintf(file->refused, sizeof file->refused, "%.600s", unread.text);
-        return true;
-    }
-    bool ok = true;
+    bool exists, ok = read_file(host, path, given, &exists, &data, &size, &unread);
+    if (!ok) snprintf(file->refused, sizeof file->refused, "%.600s", unread.text);
+    if (!ok || !exists) return true;
     if (strlen(data) != size)
         snprintf(file->refused, sizeof file->refused, "it is no text");
     else
@@ -244,12 +247,12 @@ static bool take_tuned(char *const fields[], int n, void *user, struct error *e)
     return tuning_arrange(l->host, l->tuning, &entry, e);
 }
 
-bool tuning_load(const struct host *host, const char *path, const struct tuning_key *key, struct tuning *out,
-                 struct tuning_file *file, struct error *e)
+bool tuning_load(const struct host *host, const char *path, bool given, const struct tuning_key *key,
+                 struct tuning *out, struct tuning_file *file, struct error *e)
 {
     struct loading loading = {host, out};
     *out = (struct tuning){0};
-    return tuning_read(host, path, key, take_tuned, &loading, file, e);
+    return tuning_read(host, path, given, key, take_tuned, &loading, file, e);
 }
 
 bool tuning_store(const struct host *host, const char *path, const struct tuning_key *key, const struct tuning *tuning,
@@ -269,7 +272,7 @@ bool tuning_store(const struct host *host, const char *path, const struct tuning
         snprintf(fields, sizeof fields, "layouts\t%s\t%s\t%.9e\t%.9e", a->kind, a->layouts, a->usual, a->best);
         at += tuning_line(key, fields, text + at);
     }
-    bool ok = file_replace(path, text, at, e);
+    bool ok = cache_write(path, text, at, e);
     host_free(host, text);
     return ok;
 }

@@ -34,9 +34,10 @@ struct tuning_file {
 /* The fields of a line; they live as long as the call. */
 typedef bool (*tuning_take)(char *const fields[], int n, void *user, struct error *e);
 
-/* Calls `take` for every line that is whole. A file that is absent, damaged or another's is no error. */
-bool tuning_read(const struct host *host, const char *path, const struct tuning_key *key, tuning_take take, void *user,
-                 struct tuning_file *file, struct error *e);
+/* Calls `take` for every line that is whole. A file that is absent, damaged or another's is no error.
+ * `given`: the caller named the file; else it is one of the cache, which must be this user's. */
+bool tuning_read(const struct host *host, const char *path, bool given, const struct tuning_key *key, tuning_take take,
+                 void *user, struct tuning_file *file, struct error *e);
 /* Writes the header into `text`, and a line with a checksum of it and of the key; both return its length. */
 size_t tuning_header(const struct tuning_key *key, char text[TUNING_LINE]);
 size_t tuning_line(const struct tuning_key *key, const char *fields, char text[TUNING_LINE]);
@@ -64,8 +65,8 @@ struct tuning {
     size_t n_arranged;
 };
 
-bool tuning_load(const struct host *host, const char *path, const struct tuning_key *key, struct tuning *out,
-                 struct tuning_file *file, struct error *e);
+bool tuning_load(const struct host *host, const char *path, bool given, const struct tuning_key *key,
+                 struct tuning *out, struct tuning_file *file, struct error *e);
 /* Replaces the file in one step. */
 bool tuning_store(const struct host *host, const char *path, const struct tuning_key *key, const struct tuning *tuning,
                   struct error *e);

@@ -433,8 +433,8 @@ static wherry_status check(wherry_context *context, wherry_device *device, const
     if (session->layouts || session->tuning || session->only)
         return context_invalid(context, "wherry_tune_layouts chooses layouts and tuning, for a whole plan: leave them "
                                         "and `only` NULL");
-    if (!context->host.cache_dir[0])
-        return context_invalid(context, "wherry_tune_layouts needs a cache folder (wherry_context_desc.cache_dir)");
+    wherry_status status = context_needs_cache(context, "wherry_tune_layouts");
+    if (status) return status;
     if (device->backend->kernels()) return WHERRY_STATUS_OK;
     fail(&context->error, WHERRY_STATUS_UNSUPPORTED,
          "wherry_tune_layouts: the reference has no kernels, so that there is nothing to choose");

@@ -33,6 +33,17 @@ static void default_free(void *pointer, void *user)
     free(pointer);
 }
 
+/* A cache that others may write to could have any kernel in it, so that there is none then. */
+static void check_cache(struct wherry_context *context)
+{
+    struct error e = {0};
+    char *folder = context->host.cache_dir;
+    if (!*folder || cache_check(folder, &e)) return;
+    snprintf(context->uncached, sizeof context->uncached, "no cache is used: %s", e.text);
+    *folder = 0;
+    host_log(&context->host, WHERRY_LOG_WARNING, "%s", context->uncached);
+}
+
 wherry_status wherry_context_create(const wherry_context_desc *desc, wherry_context **out)
 {
     struct host host = {.alloc = default_alloc, .free = default_free};
@@ -54,6 +65,7 @@ wherry_status wherry_context_create(const wherry_context_desc *desc, wherry_cont
     struct wherry_context *context = host_alloc(&host, 1, sizeof *context, &e);
     if (!context) return WHERRY_STATUS_OUT_OF_HOST_MEMORY;
     context->host = host;
+    check_cache(context);
     *out = context;
     return WHERRY_STATUS_OK;
 }
@@ -72,6 +84,13 @@ int wherry_last_native_error(const wherry_context *context) { return context ? c
 wherry_status context_status(struct wherry_context *context, bool ok)
 {
     return ok ? WHERRY_STATUS_OK : context->error.status;
+}
+
+wherry_status context_needs_cache(struct wherry_context *context, const char *call)
+{
+    if (context->host.cache_dir[0]) return WHERRY_STATUS_OK;
+    if (context->uncached[0]) return context_invalid(context, "%s needs a cache folder; %s", call, context->uncached);
+    return context_invalid(context, "%s needs a cache folder (wherry_context_desc.cache_dir)", call);
 }
 
 wherry_status context_invalid(struct wherry_context *context, const char *format, ...)

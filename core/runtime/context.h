@@ -19,6 +19,7 @@ enum { CONTEXT_RUNG_CHECKS = 32 };
 struct wherry_context {
     struct host host;
     struct error error;                            /* of the last failed call */
+    char uncached[640];                            /* why nothing is cached although a folder is there; "" */
     struct rung_check checks[CONTEXT_RUNG_CHECKS]; /* the last ones; head_dim 0: none */
     uint32_t next_check;
 };
@@ -38,6 +39,8 @@ struct wherry_device {
 struct wherry_device *device_open_again(const struct wherry_device *device, struct error *e);
 /* The status of a call that ended with ok, after its error was recorded in the context. */
 wherry_status context_status(struct wherry_context *context, bool ok);
+/* An argument error where `call` has no cache folder to keep its results in. */
+wherry_status context_needs_cache(struct wherry_context *context, const char *call);
 /* Records an argument error. */
 wherry_status context_invalid(struct wherry_context *context, const char *format, ...) PRINTF_LIKE(2, 3);
 

@@ -15,9 +15,18 @@ double session_tolerance(const struct wherry_session *s) { return s->f16 ? 1e-6 
 
 size_t session_storage(const struct wherry_session *s) { return s->f16 ? 2 : 4; }
 
-bool session_note(struct wherry_session *s, struct error *e, const char *format, ...)
+static bool note_add(struct wherry_session *s, const char *note, struct error *e)
 {
     const struct host *host = &s->context->host;
+    void *grown = host_grow(host, s->notes, (size_t)s->n_notes, (size_t)s->n_notes + 1, sizeof *s->notes, e);
+    if (!grown) return false;
+    s->notes = grown;
+    snprintf(s->notes[s->n_notes++], sizeof *s->notes, "%s", note);
+    return true;
+}
+
+bool session_note(struct wherry_session *s, struct error *e, const char *format, ...)
+{
     char note[sizeof *s->notes];
     va_list ap;
     va_start(ap, format);
@@ -25,11 +34,8 @@ bool session_note(struct wherry_session *s, struct error *e, const char *format,
     va_end(ap);
     for (int i = 0; i < s->n_notes; i++)
         if (!strcmp(s->notes[i], note)) return true;
-    void *grown = host_grow(host, s->notes, (size_t)s->n_notes, (size_t)s->n_notes + 1, sizeof *s->notes, e);
-    if (!grown) return false;
-    s->notes = grown;
-    memcpy(s->notes[s->n_notes], note, sizeof note);
-    host_log(host, WHERRY_LOG_WARNING, "%s", s->notes[s->n_notes++]);
+    TRY(note_add(s, note, e));
+    host_log(&s->context->host, WHERRY_LOG_WARNING, "%s", note);
     return true;
 }
 
@@ -439,7 +445,9 @@ static bool session_init(struct wherry_session *s, const wherry_session_desc *de
                       : device->memory_bytes ? device->memory_bytes
                                              : UINT64_MAX;
     TRY(plan_within(s, desc, rungs, units, budget, e));
-    return indices_fit(s, e);
+    TRY(indices_fit(s, e));
+    /* The context has logged it. */
+    return !s->context->uncached[0] || !s->device->backend->kernels() || note_add(s, s->context->uncached, e);
 }
 
 wherry_status session_create(wherry_context *context, wherry_device *device, const wherry_model *model,

@@ -98,7 +98,7 @@ static bool rewrite(const struct tune_log *log, struct error *e)
         step_fields(&log->steps[i], fields, sizeof fields);
         at += tuning_line(&log->key, fields, text + at);
     }
-    bool ok = file_replace(log->path, text, at, e);
+    bool ok = cache_write(log->path, text, at, e);
     host_free(log->host, text);
     return ok;
 }
@@ -109,7 +109,7 @@ bool tune_log_open(struct tune_log *log, const struct host *host, const struct t
     struct tuning_file file = {.there = false};
     *log = (struct tune_log){.host = host, .key = *key};
     tuning_path(host->cache_dir, "tuning", key, log->path);
-    if (!fresh) TRY(tuning_read(host, log->path, key, take_line, log, &file, e));
+    if (!fresh) TRY(tuning_read(host, log->path, false, key, take_line, log, &file, e));
     if (file.refused[0]) host_log(host, WHERRY_LOG_INFO, "measurements in %s begin anew: %s", log->path, file.refused);
     return (file.there && !file.damaged) || rewrite(log, e);
 }
@@ -119,7 +119,7 @@ bool tune_log_add(struct tune_log *log, const struct measured *entry, struct err
     char fields[TUNING_LINE - 32], line[TUNING_LINE];
     entry_fields(entry, fields, sizeof fields);
     size_t size = tuning_line(&log->key, fields, line);
-    return file_append(log->path, line, size, e) && keep(log, entry, e);
+    return cache_append(log->path, line, size, e) && keep(log, entry, e);
 }
 
 const struct measured *tune_log_find(const struct tune_log *log, const char *work, const char *use, bool confirmed)
@@ -141,7 +141,7 @@ bool tune_log_add_steps(struct tune_log *log, const struct stepped *steps, size_
         step_fields(&steps[i], fields, sizeof fields);
         at += tuning_line(&log->key, fields, text + at);
     }
-    bool ok = file_append(log->path, text, at, e);
+    bool ok = cache_append(log->path, text, at, e);
     host_free(log->host, text);
     for (size_t i = 0; ok && i < n; i++) ok = keep_step(log, &steps[i], e);
     return ok;

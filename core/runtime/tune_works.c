@@ -343,7 +343,7 @@ static bool open_files(struct tune *t, const struct host *host, struct error *e)
     struct tuning_file file;
     tuning_path(host->cache_dir, "tuned", &t->key, t->path);
     snprintf(t->summary->file, sizeof t->summary->file, "%s", t->path);
-    TRY(folder_make(host->cache_dir, e) && tuning_load(host, t->path, &t->key, &t->tuning, &file, e));
+    TRY(tuning_load(host, t->path, false, &t->key, &t->tuning, &file, e));
     if (file.refused[0])
         host_log(host, WHERRY_LOG_WARNING, "the tuned sizes in %s are replaced: %s", t->path, file.refused);
     return tune_log_open(&t->log, host, &t->key, t->desc.fresh, e);
@@ -393,9 +393,7 @@ static wherry_status check(wherry_session *s, const wherry_batch *batch, const w
     if (!s->keep || s->tuning.count)
         return context_invalid(context, "wherry_tune needs a session made with keep_intermediates, so that every "
                                         "group's inputs are there, and with tuning = \"\", the static table alone");
-    if (!context->host.cache_dir[0])
-        return context_invalid(context, "wherry_tune needs a cache folder (wherry_context_desc.cache_dir)");
-    return WHERRY_STATUS_OK;
+    return context_needs_cache(context, "wherry_tune");
 }
 
 wherry_status wherry_tune(wherry_session *session, const wherry_batch *batch, const wherry_tune_desc *desc,

@@ -40,7 +40,7 @@ bool session_tuning(struct wherry_session *s, const char *path, struct error *e)
     const struct tuning_key key = device_tuning_key(s->device);
     tuning_path(host->cache_dir, "tuned", &key, usual);
     if (!path) path = usual;
-    TRY(tuning_load(host, path, &key, &s->tuning, &file, e));
+    TRY(tuning_load(host, path, path != usual, &key, &s->tuning, &file, e));
     if (file.refused[0]) return session_note(s, e, "tuned sizes in %.200s are not used: %.280s", path, file.refused);
     if (file.damaged)
         return session_note(s, e, "of the tuned sizes in %.200s %u are not used: their lines are damaged", path,

@@ -52,5 +52,35 @@ else
     echo "skipped: a folder without permission (no other user can be taken on here)"
 fi
 
+# ---- the cache: nothing in it is used that others could have written ----
+kernels=$("$wherry" devices -q --json 2>/dev/null | "$python" -c 'import json, sys
+ids = [x["id"] for x in json.load(sys.stdin)["devices"] if x["usable"]]
+print(next((i for i in ids if i.startswith("vulkan")), next((i for i in ids if i != "reference"), "")))')
+if [ -n "$kernels" ]; then
+    short=(--model "$model" --device "$kernels" --batch 1 --seq 8 --roof no --repeats 5 --warm 0)
+    mkdir "$work/shared"
+    chmod 1777 "$work/shared"
+    refused="others may write to $work/shared (mode 1777): chmod go-w it, or use another cache folder (--cache, cache_dir)"
+    expect 0 "warning: no cache is used: $refused" "$wherry" bench -q -v "${short[@]}" --cache "$work/shared" --json
+    check json "any('no cache is used: $refused' in n for n in str(d).split('\\n'))"
+    check test -z "$(ls -A "$work/shared")"
+    check test 1 -eq "$(grep -c 'no cache is used' "$work/err")"
+    expect 2 "needs a cache folder; no cache is used: $refused" "$wherry" tune -q --model "$model" \
+        --device "$kernels" --batch 1 --seq 8 --cache "$work/shared"
+    (
+        umask 0
+        "$wherry" bench -q "${short[@]}" --cache "$work/made/kernels" >/dev/null
+    )
+    check test 700 = "$(stat -c %a "$work/made/kernels")"
+    check test "$(stat -c %a "$work"/made/kernels/* | sort -u)" = 600
+    : >"$work/precious"
+    for file in "$work"/made/kernels/*; do ln -sf "$work/precious" "$file"; done
+    expect 0 'is a link, which is not followed in a cache' "$wherry" bench -q -v "${short[@]}" --cache "$work/made/kernels"
+    check test ! -s "$work/precious"
+    for file in "$work"/made/kernels/*; do check test ! -L "$file"; done
+else
+    echo "skipped: the cache (no device with kernels)"
+fi
+
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

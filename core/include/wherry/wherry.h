@@ -80,7 +80,9 @@ typedef struct wherry_context_desc {
     void (*free)(void *pointer, void *user);
     void (*log)(wherry_log_level level, const char *text, void *user);
     void *user;
-    /* Folder for compiled kernels, made if missing. NULL: the platform's cache folder. "": nothing is cached. */
+    /* Folder for compiled kernels and what was tuned, made if missing. NULL: the platform's cache folder. "": nothing is
+     * cached. Where users other than this one and root may write to it, own it, or linked it, nothing is cached either:
+     * wherry_context_create logs a warning that says so, and sessions have it as a note. */
     const char *cache_dir;
     /* OpenCL compilers are told not to optimize: kernels are ready sooner and run slower. For tests on CPU drivers, and
      * for telling a compiler's fault from ours. */

@@ -1,0 +1,180 @@
+/* The cache of compiled kernels on disk: one file per build, its name a hash of all that the binary depends on. */
+#include "opencl.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/platform.h"
+
+struct cache_header {
+    char magic[8];
+    uint64_t key_bytes, binary_bytes;
+    uint32_t registers, spilled;
+    uint64_t checksum; /* of all before it and of key and binary */
+};
+
+static const char cache_magic[8] = {'W', 'H', 'R', 'C', 'L', '0', '0', '3'};
+
+/* FNV-1a: tells files apart and finds damage. It does not stop who may write to the cache; cache_map lets nobody else.
+ */
+static uint64_t hash_more(uint64_t hash, const void *data, size_t size)
+{
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static const uint64_t hash_start = UINT64_C(0xcbf29ce484222325);
+
+uint64_t opencl_kernels_hash(void)
+{
+    uint64_t hash = hash_start;
+    struct embedded_kernel kernel;
+    for (size_t i = 0; opencl_kernel(i, &kernel); i++) {
+        hash = hash_more(hash, kernel.name, strlen(kernel.name) + 1);
+        hash = hash_more(hash, kernel.data, kernel.size);
+    }
+    return hash;
+}
+
+/* Files of different formats have different names, so that two builds of the library can share a folder. */
+static uint64_t format_hash(void) { return hash_more(hash_start, cache_magic, sizeof cache_magic); }
+
+bool opencl_build_key(const struct backend_device *device, struct kernel_build *b, struct error *e)
+{
+    const struct host *host = device->host;
+    if (!host->cache_dir[0]) return true;
+    size_t size = strlen(device->identity) + strlen(b->kernel) + strlen(b->options) + 64;
+    b->key = host_alloc(host, size, 1, e);
+    if (!b->key) return false;
+    snprintf(b->key, size, "%s%s\n%s\n%016" PRIx64 " %zu\n", device->identity, b->kernel, b->options,
+             hash_more(hash_start, b->source.data, b->source.size), b->source.size);
+    snprintf(b->cache_path, sizeof b->cache_path, "%s/opencl-%s-%016" PRIx64 ".bin", host->cache_dir, b->kernel,
+             hash_more(format_hash(), b->key, strlen(b->key)));
+    return true;
+}
+
+static uint64_t checksum(const struct cache_header *h, const void *behind, size_t size)
+{
+    return hash_more(hash_more(hash_start, h, offsetof(struct cache_header, checksum)), behind, size);
+}
+
+/* The binary inside a cache file; NULL for a file that is damaged or of another key. */
+static const unsigned char *binary_check(const struct file_map *map, struct kernel_build *b, size_t *size)
+{
+    struct cache_header h;
+    const char *key = b->key;
+    size_t key_bytes = strlen(key);
+    if (map->size < sizeof h) return NULL;
+    memcpy(&h, map->data, sizeof h);
+    size_t rest = map->size - sizeof h;
+    if (memcmp(h.magic, cache_magic, sizeof cache_magic) || h.key_bytes != key_bytes || rest < key_bytes) return NULL;
+    if (h.binary_bytes != rest - key_bytes || !h.binary_bytes) return NULL;
+    if (memcmp(map->data + sizeof h, key, key_bytes)) return NULL;
+    if (checksum(&h, map->data + sizeof h, rest) != h.checksum) return NULL;
+    *size = rest - key_bytes;
+    b->registers = h.registers;
+    b->spilled = h.spilled;
+    return map->data + sizeof h + key_bytes;
+}
+
+/* ---- loading ---- */
+
+/* Whether the program really has its kernel: a driver that took a binary may still refuse it here. */
+static bool has_kernel(cl_program program, const char *name)
+{
+    cl_int code;
+    cl_kernel kernel = clCreateKernel(program, name, &code);
+    if (kernel) clReleaseKernel(kernel);
+    return code == CL_SUCCESS;
+}
+
+bool opencl_build_load(struct backend_device *device, struct kernel_build *b)
+{
+    struct error why; /* a cache that fails is a cache that misses */
+    struct file_map map;
+    bool exists;
+    if (!b->cache_path[0]) return false;
+    if (!cache_map(b->cache_path, &exists, &map, &why)) {
+        snprintf(b->uncached, sizeof b->uncached, "%s", why.text);
+        return false;
+    }
+    if (!exists) return false;
+    size_t size = 0;
+    const unsigned char *binary = binary_check(&map, b, &size);
+    if (!binary) snprintf(b->uncached, sizeof b->uncached, "%s is damaged", b->cache_path);
+    cl_program program = NULL;
+    if (binary) {
+        cl_int status = CL_SUCCESS, code;
+        program = clCreateProgramWithBinary(device->context, 1, &device->id, &size, &binary, &status, &code);
+        bool ok = program && !code && !status && !clBuildProgram(program, 1, &device->id, NULL, NULL, NULL);
+        if (program && !(ok && has_kernel(program, b->kernel))) {
+            clReleaseProgram(program);
+            program = NULL;
+        }
+    }
+    file_unmap(&map);
+    b->program = program;
+    b->cached = program;
+    return program;
+}
+
+/* ---- storing ---- */
+
+unsigned char *opencl_binary_fetch(struct backend_device *device, cl_program program, size_t before, size_t behind,
+                                   size_t *size, struct error *e)
+{
+    enum { MAX_DEVICES = 64 }; /* of an application's context */
+    cl_device_id ids[MAX_DEVICES];
+    size_t sizes[MAX_DEVICES], ids_bytes = 0, own = MAX_DEVICES;
+    unsigned char *binaries[MAX_DEVICES] = {0};
+    cl_int code = clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof ids, ids, &ids_bytes);
+    size_t count = ids_bytes / sizeof *ids;
+    for (size_t i = 0; !code && i < count; i++) {
+        if (ids[i] == device->id) own = i;
+    }
+    if (!code) code = clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL);
+    if (code || own == MAX_DEVICES || !sizes[own]) {
+        opencl_fail(e, code, "clGetProgramInfo has no binary");
+        return NULL;
+    }
+    unsigned char *data = host_alloc(device->host, before + sizes[own] + behind, 1, e);
+    if (!data) return NULL;
+    binaries[own] = data + before;
+    code = clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof *binaries, binaries, NULL);
+    if (code) {
+        opencl_fail(e, code, "clGetProgramInfo for a binary");
+        host_free(device->host, data);
+        return NULL;
+    }
+    *size = sizes[own];
+    return data;
+}
+
+void opencl_build_store(struct backend_device *device, struct kernel_build *b)
+{
+    if (!b->cache_path[0] || b->cached) return;
+    b->cached = true; /* one attempt is enough */
+    struct error e;
+    struct cache_header h = {.key_bytes = strlen(b->key)};
+    size_t size = 0, before = sizeof h + (size_t)h.key_bytes;
+    bool ok = false;
+    unsigned char *data = opencl_binary_fetch(device, b->program, before, 0, &size, &e);
+    if (data) {
+        memcpy(h.magic, cache_magic, sizeof cache_magic);
+        memcpy(data + sizeof h, b->key, (size_t)h.key_bytes);
+        h.binary_bytes = size;
+        h.registers = b->registers;
+        h.spilled = b->spilled;
+        h.checksum = checksum(&h, data + sizeof h, (size_t)h.key_bytes + size);
+        memcpy(data, &h, sizeof h);
+        ok = cache_write(b->cache_path, data, before + size, &e);
+    }
+    if (!ok) {
+        host_log(device->host, WHERRY_LOG_WARNING, "the kernel %s is not cached and will be compiled again: %s",
+                 b->kernel, e.text);
+    }
+    host_free(device->host, data);
+}
