@@ -1,5 +1,5 @@
 /* Model folders: configuration, modules, limits, index, and weights of a header whose tensors are made up here. */
-#include "fuzz.h"
+#include "mutate.h"
 
 #include "model/model.h"
 
@@ -46,6 +46,11 @@ static void use(const struct wherry_model *model)
     }
     CHECK(config->hidden && config->heads && config->hidden % config->heads == 0);
     CHECK(model->info.max_tokens && model->info.max_tokens <= config->positions);
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+    return fuzz_mutate_part(data, size, max_size, seed);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

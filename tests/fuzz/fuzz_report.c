@@ -1,5 +1,5 @@
 /* Records, tunings and device specs: what is read is written in every format, checked, and compared with itself. */
-#include "fuzz.h"
+#include "mutate.h"
 
 #include "device_spec.h"
 #include "report/check.h"
@@ -65,6 +65,11 @@ static void check_all(const json_t *values)
     json_array_foreach(values, n, record) record_check(record, &check);
     CHECK(check.wrong <= check.numbers);
     end(&out, &text, &size, true);
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+    return fuzz_mutate_json(data, size, max_size, seed);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,12 +1,9 @@
 /* Headers of safetensors files, with tensors or without. */
-#include "fuzz.h"
+#include "mutate.h"
 
 #include "model/safetensors.h"
 
 enum { LENGTH = 8 };
-
-size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 
 static uint64_t header_length(const uint8_t *data)
 {
@@ -26,7 +23,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     uint8_t *copy = malloc(tensors + 1);
     CHECK(copy != NULL);
     memcpy(copy, data + LENGTH + header, tensors);
-    header = LLVMFuzzerMutate(data + LENGTH, (size_t)header, room);
+    header = fuzz_mutate_json(data + LENGTH, (size_t)header, room, seed / 8);
     memcpy(data + LENGTH + header, copy, tensors);
     free(copy);
     for (int i = 0; i < LENGTH; i++) data[i] = (uint8_t)(header >> 8 * i);

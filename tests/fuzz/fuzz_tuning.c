@@ -56,7 +56,7 @@ static void check_store(const struct tuning_key *k, const struct tuning *tuning)
     char path[TUNING_PATH];
     snprintf(path, sizeof path, "%s", fuzz_path("stored.txt"));
     CHECK(tuning_store(&fuzz_host, path, k, tuning, &e));
-    CHECK(tuning_load(&fuzz_host, path, k, &again, &file, &e));
+    CHECK(tuning_load(&fuzz_host, path, false, k, &again, &file, &e));
     CHECK(file.there && !file.damaged);
     CHECK(again.count == tuning->count && again.n_arranged == tuning->n_arranged);
     for (size_t i = 0; i < tuning->count; i++) {
@@ -76,9 +76,9 @@ static void load_tuning(const struct tuning_key *k)
     uint32_t lines = 0;
     char path[TUNING_PATH];
     snprintf(path, sizeof path, "%s", fuzz_path("tuning.txt"));
-    CHECK(tuning_read(&fuzz_host, path, k, count_line, &lines, &file, &e));
+    CHECK(tuning_read(&fuzz_host, path, false, k, count_line, &lines, &file, &e));
     CHECK(file.there ? lines == file.good : !lines && file.refused[0]);
-    if (tuning_load(&fuzz_host, path, k, &tuning, &file, &e)) {
+    if (tuning_load(&fuzz_host, path, false, k, &tuning, &file, &e)) {
         check_store(k, &tuning);
         tuning_free(&fuzz_host, &tuning);
     } else {
