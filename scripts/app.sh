@@ -109,7 +109,7 @@ check_native() {
 }
 
 # Names that a Windows program or library exports.
-exports() { x86_64-w64-mingw32-objdump -p "$1" | awk '/Ordinal\/Name Pointer/ { on = 1; next } on && NF < 2 { exit } on { print $NF }'; }
+exports() { x86_64-w64-mingw32-objdump -p "$1" | awk '/Ordinal\/Name Pointer/ { on = 1; next } NF < 2 { on = 0 } on { print $NF }'; }
 
 check_windows() {
     local reason status=0 app binary imports exported
