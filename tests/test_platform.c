@@ -187,6 +187,51 @@ static void maps_and_reads(void **state)
     files_remove(folder);
 }
 
+/* Reading at any place, and what tells that a file was written to. */
+static void reads_in_pieces(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    struct file file = {0};
+    struct file_stamp before, after;
+    char *folder = files_folder(), *path = files_format("%s/a", folder), *other = files_format("%s/b", folder);
+    char bytes[8] = "";
+    size_t got;
+    assert_false(file_open(path, &file, &e));
+    expect_error(&e, WHERRY_STATUS_IO, path, "check the path");
+    file_close(&file);
+    files_write(folder, "a", "0123456789", 10);
+    assert_true(file_open(path, &file, &e));
+    assert_true(file_stamp(&file, path, &before, &e));
+    assert_int_equal(before.bytes, 10);
+    assert_true(file_read_at(&file, path, 7, bytes, 2, &got, &e) && got == 2 && !memcmp(bytes, "78", 2));
+    assert_true(file_read_at(&file, path, 0, bytes, 3, &got, &e) && got == 3 && !memcmp(bytes, "012", 3));
+    assert_true(file_read_at(&file, path, 8, bytes, 8, &got, &e) && got == 2 && !memcmp(bytes, "89", 2));
+    assert_true(file_read_at(&file, path, 10, bytes, 8, &got, &e) && got == 0);
+    assert_true(file_read_at(&file, path, (uint64_t)1 << 40, bytes, 8, &got, &e) && got == 0);
+    assert_true(file_stamp(&file, path, &after, &e)); /* reading is no change */
+    assert_true(after.bytes == before.bytes && after.modified == before.modified);
+    /* Nor is another name, or another file under this name: the old one stays readable. */
+    assert_int_equal(rename(path, other), 0);
+    files_write(folder, "a", "new", 3);
+    assert_int_equal(remove(other), 0);
+    assert_true(file_stamp(&file, path, &after, &e));
+    assert_true(after.bytes == before.bytes && after.modified == before.modified);
+    assert_true(file_read_at(&file, path, 0, bytes, 3, &got, &e) && got == 3 && !memcmp(bytes, "012", 3));
+    file_close(&file);
+    file_close(&file);
+    assert_true(file_open(path, &file, &e));
+    assert_true(file_stamp(&file, path, &before, &e));
+    assert_int_equal(truncate(path, 2), 0);
+    assert_true(file_stamp(&file, path, &after, &e));
+    assert_int_equal(after.bytes, 2);
+    assert_true(file_read_at(&file, path, 0, bytes, 3, &got, &e) && got == 2);
+    file_close(&file);
+    free(other);
+    free(path);
+    files_remove(folder);
+}
+
 /* Runs `check` in a process of a user who is not root; skips where that can't be. */
 static void as_nobody(void (*check)(void *), void *user)
 {
@@ -518,6 +563,7 @@ int main(void)
         cmocka_unit_test(replaces_files),
         cmocka_unit_test(replaces_in_one_step),
         cmocka_unit_test(keeps_old_file_on_failure),
+        cmocka_unit_test(reads_in_pieces),
         cmocka_unit_test(maps_and_reads),
         cmocka_unit_test(tells_absent_from_unknown),
         cmocka_unit_test(makes_folders),

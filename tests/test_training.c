@@ -57,12 +57,17 @@ static const struct safetensors_tensor *need(const struct golden *g, const char 
     return t;
 }
 
-/* The file's bytes have any alignment. */
+static void read_values(const struct golden *g, const struct safetensors_tensor *t, void *out, size_t bytes)
+{
+    struct error e = {0};
+    if (!safetensors_read(&g->file, t, 0, bytes, out, &e)) fail_msg("%s", e.text);
+}
+
 static void copy_values(const struct golden *g, const char *name, void *out, size_t bytes)
 {
     const struct safetensors_tensor *t = need(g, name);
     assert_true(t->bytes >= bytes);
-    memcpy(out, t->data, bytes);
+    read_values(g, t, out, bytes);
 }
 
 static float *floats(const struct golden *g, const char *name, size_t *count)
@@ -70,7 +75,7 @@ static float *floats(const struct golden *g, const char *name, size_t *count)
     const struct safetensors_tensor *t = need(g, name);
     float *values = malloc(t->bytes ? t->bytes : 1);
     assert_string_equal(t->dtype, "F32");
-    memcpy(values, t->data, t->bytes);
+    read_values(g, t, values, t->bytes);
     *count = t->bytes / 4;
     return values;
 }
@@ -79,7 +84,7 @@ static void *words(const struct golden *g, const char *name)
 {
     const struct safetensors_tensor *t = need(g, name);
     void *values = malloc(t->bytes);
-    memcpy(values, t->data, t->bytes);
+    read_values(g, t, values, t->bytes);
     return values;
 }
 

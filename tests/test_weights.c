@@ -13,6 +13,20 @@
 
 /* ---- conversion ---- */
 
+static unsigned char raw[WEIGHT_RAW_BYTES];
+
+/* Of values in memory. `says`: NULL where they are taken. */
+static void convert(const void *values, enum weight_type type, uint64_t first, uint64_t count, bool f16, void *out,
+                    const char *says)
+{
+    const struct weight_part part = {.memory = values, .type = type, .elements = first + count};
+    struct error e = {0};
+    bool ok = weight_convert(&part, first, count, f16, raw, out, &e);
+    if (ok != !says || (says && !strstr(e.text, says))) fail_msg("\"%s\" is not \"%s\"", e.text, says ? says : "");
+    if (says)
+        assert_int_equal(e.status, isfinite(atof(says + 6)) ? WHERRY_STATUS_UNSUPPORTED : WHERRY_STATUS_BAD_FORMAT);
+}
+
 static void converts(void **state)
 {
     (void)state;
@@ -21,42 +35,73 @@ static void converts(void **state)
     enum { N = sizeof in / sizeof *in };
     unsigned char unaligned[sizeof in + 1];
     memcpy(unaligned + 1, in, sizeof in);
-    struct weight_part part = {unaligned + 1, WEIGHT_TYPE_F32, N};
     uint16_t halves[N];
     float floats[N];
-    assert_true(weight_convert(&part, 0, N, true, halves));
+    convert(unaligned + 1, WEIGHT_TYPE_F32, 0, N, true, halves, NULL);
     for (int i = 0; i < N; i++) {
         if (halves[i] != expected[i]) fail_msg("%g became %04x", (double)in[i], halves[i]);
     }
-    assert_true(weight_convert(&part, 3, 2, false, floats));
+    convert(unaligned + 1, WEIGHT_TYPE_F32, 3, 2, false, floats, NULL);
     assert_true(floats[0] == in[3] && floats[1] == in[4]);
-    /* Too large: seen, in f32 and in bf16, by its sign too. */
-    const float large[] = {65519.0f, 65520.0f, -1e30f};
-    for (int i = 0; i < 3; i++) {
-        part = (struct weight_part){&large[i], WEIGHT_TYPE_F32, 1};
-        assert_int_equal(weight_convert(&part, 0, 1, true, halves), i == 0);
-        assert_true(weight_convert(&part, 0, 1, false, floats));
-    }
-    const uint16_t bfloat[] = {0x3f80, 0x4780, 0xff80, 0x7fc0}; /* 1, 65536, -infinity, NaN */
-    part = (struct weight_part){bfloat, WEIGHT_TYPE_BF16, 4};
-    assert_true(weight_convert(&part, 0, 4, false, floats));
-    assert_true(floats[0] == 1 && floats[1] == 65536 && isinf(floats[2]) && isnan(floats[3]));
-    assert_true(weight_convert(&part, 0, 1, true, halves));
-    assert_int_equal(halves[0], 0x3c00);
-    assert_false(weight_convert(&part, 0, 2, true, halves));
-    /* What is infinite or no number in the file stays so. */
-    assert_true(weight_convert(&part, 2, 2, true, halves));
-    assert_int_equal(halves[0], 0xfc00);
-    assert_true((halves[1] & 0x7fff) > 0x7c00);
+    const uint16_t bfloat[] = {0x3f80, 0x477f, 0x4780}; /* 1, 65280, 65536 */
+    convert(bfloat, WEIGHT_TYPE_BF16, 0, 3, false, floats, NULL);
+    assert_true(floats[0] == 1 && floats[1] == 65280 && floats[2] == 65536);
+    convert(bfloat, WEIGHT_TYPE_BF16, 0, 2, true, halves, NULL);
+    assert_true(halves[0] == 0x3c00 && half_to_float(halves[1]) == 65280);
     for (uint32_t h = 0; h < 65536; h++) { /* all of f16 comes back from f32 */
         uint16_t half = (uint16_t)h;
-        part = (struct weight_part){&half, WEIGHT_TYPE_F16, 1};
-        assert_true(weight_convert(&part, 0, 1, false, floats));
-        if (isnan(floats[0])) continue;
-        part = (struct weight_part){floats, WEIGHT_TYPE_F32, 1};
-        assert_true(weight_convert(&part, 0, 1, true, halves));
+        if ((h & 0x7c00) == 0x7c00) continue;
+        convert(&half, WEIGHT_TYPE_F16, 0, 1, false, floats, NULL);
+        convert(floats, WEIGHT_TYPE_F32, 0, 1, true, halves, NULL);
         if (halves[0] != half) fail_msg("%04x became %04x", half, halves[0]);
+        convert(&half, WEIGHT_TYPE_F16, 0, 1, true, halves, NULL);
+        assert_int_equal(halves[0], half);
     }
+}
+
+/* One bad value anywhere among many, in every type: found, and named. */
+static void refuses_values(void **state)
+{
+    (void)state;
+    static const struct {
+        enum weight_type type;
+        uint32_t bits;
+        bool f32, f16; /* is refused for */
+        const char *says;
+    } cases[] = {
+        {WEIGHT_TYPE_F32, 0x477fefff, false, false, NULL}, /* 65519.996 rounds to 65504 */
+        {WEIGHT_TYPE_F32, 0x477ff000, false, true, "value 65520 "},
+        {WEIGHT_TYPE_F32, 0xc77ff000, false, true, "value -65520 "},
+        {WEIGHT_TYPE_F32, 0x7f7fffff, false, true, "value 3.40282e+38 "},
+        {WEIGHT_TYPE_F32, 0x7f800000, true, true, "value inf "},
+        {WEIGHT_TYPE_F32, 0xff800000, true, true, "value -inf "},
+        {WEIGHT_TYPE_F32, 0x7fc00000, true, true, "value nan "},
+        {WEIGHT_TYPE_F32, 0x7f800001, true, true, "value nan "},
+        {WEIGHT_TYPE_F32, 0x00000001, false, false, NULL},
+        {WEIGHT_TYPE_F16, 0x7bff, false, false, NULL},
+        {WEIGHT_TYPE_F16, 0x7c00, true, true, "value inf "},
+        {WEIGHT_TYPE_F16, 0xfc00, true, true, "value -inf "},
+        {WEIGHT_TYPE_F16, 0x7c01, true, true, "value nan "},
+        {WEIGHT_TYPE_BF16, 0x477f, false, false, NULL},
+        {WEIGHT_TYPE_BF16, 0x4780, false, true, "value 65536 "},
+        {WEIGHT_TYPE_BF16, 0xff80, true, true, "value -inf "},
+        {WEIGHT_TYPE_BF16, 0x7fff, true, true, "value nan "},
+    };
+    enum { N = WEIGHT_RAW_BYTES / 2 + 77 };
+    static unsigned char values[4 * N], out[4 * N];
+    const size_t places[] = {0, 1, 6, N / 2, WEIGHT_RAW_BYTES / 4 - 1, WEIGHT_RAW_BYTES / 4, N - 1};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t p = 0; p < sizeof places / sizeof *places; p++) {
+            size_t size = cases[i].type == WEIGHT_TYPE_F32 ? 4 : 2;
+            memset(values, 0, sizeof values);
+            memcpy(values + places[p] * size, &cases[i].bits, size);
+            char *says = cases[i].says ? files_format("%sat element %zu", cases[i].says, places[p]) : NULL;
+            convert(values, cases[i].type, 0, N, false, out, cases[i].f32 ? says : NULL);
+            convert(values, cases[i].type, 0, N, true, out, cases[i].f16 ? says : NULL);
+            if (places[p]) convert(values, cases[i].type, 0, places[p], true, out, NULL);
+            convert(values, cases[i].type, places[p] + 1, N - 1 - places[p], true, out, NULL);
+            free(says);
+        }
 }
 
 /* Three parts of a matrix of odd sizes in every order, in one go and in pieces. */
@@ -69,9 +114,11 @@ static void reorders(void **state)
     static uint16_t half[ROWS * COLUMNS];
     struct weight_part parts[3];
     struct matrix_order order = {.rows = ROWS, .columns = COLUMNS};
+    struct error e = {0};
     for (int i = 0; i < ROWS * COLUMNS; i++) values[i] = (float)(i % 1999) - 999.5f; /* exact in f16 */
     for (int i = 0; i < 3; i++)
-        parts[i] = (struct weight_part){values + i * PART_ROWS * COLUMNS, WEIGHT_TYPE_F32, PART_ROWS * COLUMNS};
+        parts[i] = (struct weight_part){
+            .memory = values + i * PART_ROWS * COLUMNS, .type = WEIGHT_TYPE_F32, .elements = PART_ROWS * COLUMNS};
     for (int kind = 1; kind < 4; kind++) {
         order.turned = kind & 1;
         order.heads = kind & 2 ? HEADS : 0;
@@ -80,8 +127,9 @@ static void reorders(void **state)
         for (int step = 1; step <= outer; step += 26) {
             for (int first = 0; first < outer; first += step) {
                 uint64_t count = (uint64_t)(outer - first < step ? outer - first : step), at = (uint64_t)first;
-                assert_true(weight_convert_order(parts, &order, at, count, false, strip, out + first * inner));
-                assert_true(weight_convert_order(parts, &order, at, count, true, strip, half + first * inner));
+                void *to = out + first * inner, *half_to = half + first * inner;
+                assert_true(weight_convert_order(parts, &order, at, count, false, raw, strip, to, &e));
+                assert_true(weight_convert_order(parts, &order, at, count, true, raw, strip, half_to, &e));
             }
             for (int r = 0; r < ROWS; r++) {
                 int there = (r / CHANNELS % 3 * HEADS + r / CHANNELS / 3) * CHANNELS + r % CHANNELS;
@@ -96,7 +144,8 @@ static void reorders(void **state)
         assert_memory_equal(back, values, sizeof values);
     }
     values[ROWS * COLUMNS - 1] = 1e6f;
-    assert_false(weight_convert_order(parts, &order, 0, COLUMNS, true, strip, half));
+    assert_false(weight_convert_order(parts, &order, 0, COLUMNS, true, raw, strip, half, &e));
+    assert_non_null(strstr(e.text, "the value 1e+06 at element 1854"));
 }
 
 /* ---- random models ---- */
@@ -105,7 +154,7 @@ static double deviation(const struct wherry_model *model, enum weight weight, in
 {
     const struct weight_part *parts;
     assert_true(model_weight(model, weight, layer, &parts) > part);
-    const float *values = parts[part].data;
+    const float *values = parts[part].memory;
     double sum = 0, squares = 0;
     for (uint64_t i = 0; i < parts[part].elements; i++) {
         sum += (double)values[i];
@@ -135,15 +184,15 @@ static void makes_random_models(void **state)
             bool of_layer = w >= WEIGHT_QKV && w <= WEIGHT_BETA2;
             assert_int_equal(n, of_layer != (layer >= 0) ? 0 : w == WEIGHT_QKV || w == WEIGHT_QKV_BIAS ? 3 : 1);
             model_weight(b, (enum weight)w, layer, &q);
-            for (int i = 0; i < n; i++) assert_memory_equal(p[i].data, q[i].data, p[i].elements * 4);
+            for (int i = 0; i < n; i++) assert_memory_equal(p[i].memory, q[i].memory, p[i].elements * 4);
             model_weight(c, (enum weight)w, layer, &q);
-            for (int i = 0; i < n; i++) assert_memory_not_equal(p[i].data, q[i].data, p[i].elements * 4);
+            for (int i = 0; i < n; i++) assert_memory_not_equal(p[i].memory, q[i].memory, p[i].elements * 4);
         }
     }
     model_weight(a, WEIGHT_QKV, 0, &p);
     model_weight(a, WEIGHT_QKV, 1, &q);
-    assert_memory_not_equal(p[0].data, q[0].data, p[0].elements * 4);
-    assert_memory_not_equal(p[0].data, p[1].data, p[0].elements * 4);
+    assert_memory_not_equal(p[0].memory, q[0].memory, p[0].elements * 4);
+    assert_memory_not_equal(p[0].memory, p[1].memory, p[0].elements * 4);
     double mean;
     assert_true(fabs(deviation(a, WEIGHT_LIN1, 1, 0, &mean) * sqrt(384) - 1) < 0.01 && fabs(mean) < 0.001);
     assert_true(fabs(deviation(a, WEIGHT_LIN2, 1, 0, &mean) * sqrt(1536) - 1) < 0.01 && fabs(mean) < 0.001);
@@ -215,11 +264,9 @@ static void refuses_impossible_shapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(converts),
-        cmocka_unit_test(reorders),
-        cmocka_unit_test(makes_random_models),
-        cmocka_unit_test(names_shapes),
-        cmocka_unit_test(refuses_impossible_shapes),
+        cmocka_unit_test(converts),     cmocka_unit_test(refuses_values),
+        cmocka_unit_test(reorders),     cmocka_unit_test(makes_random_models),
+        cmocka_unit_test(names_shapes), cmocka_unit_test(refuses_impossible_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

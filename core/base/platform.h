@@ -20,6 +20,26 @@ struct file_map {
 bool file_map(const char *path, struct file_map *out, struct error *e);
 void file_unmap(struct file_map *map); /* accepts a zeroed or already unmapped one */
 
+/* A regular file that is open for reading. It stays readable where another one takes its name. */
+struct file {
+    intptr_t handle; /* the platform's */
+    bool open;
+};
+
+/* What tells a file that was written to from one that was not. */
+struct file_stamp {
+    uint64_t bytes;
+    int64_t modified; /* in the platform's unit, as fine as the file system has it */
+};
+
+bool file_open(const char *path, struct file *out, struct error *e);
+void file_close(struct file *file); /* accepts a zeroed or already closed one */
+/* `path` of these two is for messages. Several threads may read one file at once. Up to `size` bytes from `offset` on;
+ * fewer, said in *got, where the file ends before. */
+bool file_read_at(const struct file *file, const char *path, uint64_t offset, void *to, size_t size, size_t *got,
+                  struct error *e);
+bool file_stamp(const struct file *file, const char *path, struct file_stamp *out, struct error *e);
+
 /* Whether there is a file to be read. Only what is certain counts as "there is none": a folder in its place, a link
  * whose target is missing, and whatever the system can't tell are errors. */
 bool file_exists(const char *path, bool *exists, struct error *e);

@@ -62,6 +62,50 @@ void file_unmap(struct file_map *map)
     *map = (struct file_map){0};
 }
 
+bool file_open(const char *path, struct file *out, struct error *e)
+{
+    int file;
+    uint64_t size;
+    TRY(system_open_read(path, &file, &size, e));
+    *out = (struct file){.handle = file, .open = true};
+    return true;
+}
+
+void file_close(struct file *file)
+{
+    if (file->open) close((int)file->handle);
+    *file = (struct file){0};
+}
+
+bool file_read_at(const struct file *file, const char *path, uint64_t offset, void *to, size_t size, size_t *got,
+                  struct error *e)
+{
+    *got = 0;
+    while (*got < size) {
+        size_t want = size - *got < READ_CHUNK ? size - *got : READ_CHUNK;
+        ssize_t n = pread((int)file->handle, (char *)to + *got, want, (off_t)(offset + *got));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail_system(e, "reading", path, errno);
+        if (!n) break;
+        *got += (size_t)n;
+    }
+    return true;
+}
+
+bool file_stamp(const struct file *file, const char *path, struct file_stamp *out, struct error *e)
+{
+    struct stat st;
+    if (fstat((int)file->handle, &st)) return fail_system(e, "asking the size of", path, errno);
+#ifdef __APPLE__
+    const struct timespec *modified = &st.st_mtimespec;
+#else
+    const struct timespec *modified = &st.st_mtim;
+#endif
+    out->bytes = (uint64_t)st.st_size;
+    out->modified = (int64_t)((uint64_t)modified->tv_sec * 1000000000u + (uint64_t)modified->tv_nsec);
+    return true;
+}
+
 static bool fail_dangling(const char *path, struct error *e)
 {
     char target[PATH_BYTES];

@@ -17,7 +17,8 @@ typedef LPTHREAD_START_ROUTINE thread_function;
 #define THREAD_RESULT DWORD WINAPI
 #else
 #define _XOPEN_SOURCE 700
-#define _DARWIN_C_SOURCE /* for _SC_NPROCESSORS_ONLN */
+#define _FILE_OFFSET_BITS 64 /* weights have more than 2 GB, on 32-bit systems too */
+#define _DARWIN_C_SOURCE     /* for _SC_NPROCESSORS_ONLN */
 #include <pthread.h>
 #include <stdatomic.h>
 

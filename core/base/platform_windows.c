@@ -72,6 +72,51 @@ void file_unmap(struct file_map *map)
     *map = (struct file_map){0};
 }
 
+bool file_open(const char *path, struct file *out, struct error *e)
+{
+    HANDLE file;
+    uint64_t size;
+    TRY(system_open_read(path, &file, &size, e));
+    *out = (struct file){.handle = (intptr_t)file, .open = true};
+    return true;
+}
+
+void file_close(struct file *file)
+{
+    if (file->open) CloseHandle((HANDLE)file->handle);
+    *file = (struct file){0};
+}
+
+bool file_read_at(const struct file *file, const char *path, uint64_t offset, void *to, size_t size, size_t *got,
+                  struct error *e)
+{
+    *got = 0;
+    while (*got < size) {
+        DWORD want = size - *got < READ_CHUNK ? (DWORD)(size - *got) : READ_CHUNK, n = 0;
+        uint64_t at = offset + *got;
+        OVERLAPPED place = {.Offset = (DWORD)at, .OffsetHigh = (DWORD)(at >> 32)};
+        if (!ReadFile((HANDLE)file->handle, (char *)to + *got, want, &n, &place)) {
+            DWORD code = GetLastError();
+            if (code == ERROR_HANDLE_EOF) break;
+            return fail_system(e, "reading", path, code);
+        }
+        if (!n) break;
+        *got += n;
+    }
+    return true;
+}
+
+bool file_stamp(const struct file *file, const char *path, struct file_stamp *out, struct error *e)
+{
+    BY_HANDLE_FILE_INFORMATION info;
+    if (!GetFileInformationByHandle((HANDLE)file->handle, &info)) {
+        return fail_system(e, "asking the size of", path, GetLastError());
+    }
+    out->bytes = (uint64_t)info.nFileSizeHigh << 32 | info.nFileSizeLow;
+    out->modified = (int64_t)((uint64_t)info.ftLastWriteTime.dwHighDateTime << 32 | info.ftLastWriteTime.dwLowDateTime);
+    return true;
+}
+
 static bool is_missing(DWORD code) { return code == ERROR_FILE_NOT_FOUND || code == ERROR_PATH_NOT_FOUND; }
 
 bool file_exists(const char *path, bool *exists, struct error *e)

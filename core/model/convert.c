@@ -1,65 +1,140 @@
-/* Stored weights as f32 or f16. */
+/* Stored weights as f32 or f16, and whether they are numbers that can be computed with. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "model/model.h"
+#include "model/safetensors.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "weights are read as they lie in the file, which is little-endian"
 #endif
 
-static float load_f32(const unsigned char *at)
+static size_t stored_bytes(enum weight_type type) { return type == WEIGHT_TYPE_F32 ? 4 : 2; }
+
+/* ---- values that are refused ---- */
+
+/* A value's bits without its sign grow with its size, infinity is beyond all finite ones and NaN beyond infinity: one
+ * comparison finds whatever can't be stored. As f32, and as f16, which 65520 and more would round to infinity in. */
+static const uint32_t beyond[][2] = {
+    [WEIGHT_TYPE_F32] = {0x7f800000, 0x477ff000},
+    [WEIGHT_TYPE_F16] = {0x7c00, 0x7c00},
+    [WEIGHT_TYPE_BF16] = {0x7f80, 0x4780},
+};
+
+/* Without a branch in the loop, so that it is done in vectors. */
+static bool all_within32(const unsigned char *from, size_t n, uint32_t limit)
 {
-    float f;
-    memcpy(&f, at, sizeof f);
-    return f;
+    uint32_t outside = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, from + 4 * i, sizeof bits);
+        outside |= (int32_t)(bits & 0x7fffffff) >= (int32_t)limit;
+    }
+    return !outside;
 }
 
-static float load_bf16(const unsigned char *at)
+static bool all_within16(const unsigned char *from, size_t n, uint32_t limit)
 {
-    uint16_t high;
-    memcpy(&high, at, sizeof high);
-    uint32_t bits = (uint32_t)high << 16;
+    uint16_t outside = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t bits;
+        memcpy(&bits, from + 2 * i, sizeof bits);
+        outside |= (int16_t)(bits & 0x7fff) >= (int16_t)limit;
+    }
+    return !outside;
+}
+
+static bool all_within(enum weight_type type, const unsigned char *from, size_t n, uint32_t limit)
+{
+    return type == WEIGHT_TYPE_F32 ? all_within32(from, n, limit) : all_within16(from, n, limit);
+}
+
+static float load(enum weight_type type, const unsigned char *at)
+{
+    uint32_t bits;
+    uint16_t half;
     float f;
+    memcpy(&half, at, sizeof half);
+    if (type == WEIGHT_TYPE_F16) return half_to_float(half);
+    bits = (uint32_t)half << 16;
+    if (type == WEIGHT_TYPE_F32) memcpy(&bits, at, sizeof bits);
     memcpy(&f, &bits, sizeof f);
     return f;
 }
 
-static float load_f16(const unsigned char *at)
+/* " [row, column]" of a matrix' element. */
+static void place_text(const struct safetensors_tensor *t, uint64_t element, char *text, size_t size)
 {
-    uint16_t h;
-    memcpy(&h, at, sizeof h);
-    return half_to_float(h);
+    *text = 0;
+    if (!t || t->rank != 2 || !t->shape[1]) return;
+    snprintf(text, size, " [%" PRIu64 ", %" PRIu64 "]", element / t->shape[1], element % t->shape[1]);
 }
 
-/* 1 where a finite f became infinite. */
-static unsigned store_f16(float f, unsigned char *at)
+/* One of these is, and `first` is the number of the first in the part. */
+static bool fail_value(const struct weight_part *part, uint64_t first, const unsigned char *from, uint32_t limit,
+                       struct error *e)
 {
-    uint16_t h = half_from_float(f);
-    memcpy(at, &h, sizeof h);
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return (h & 0x7fff) == 0x7c00 && (bits & 0x7fffffff) != 0x7f800000;
+    char place[64];
+    while (all_within(part->type, from, 1, limit)) first++, from += stored_bytes(part->type);
+    place_text(part->tensor, first, place, sizeof place);
+    const char *file = part->file ? part->file->path : "random weights", *name = part->tensor ? part->tensor->name : "";
+    double value = (double)load(part->type, from);
+    if (isfinite(value))
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "%.500s: tensor %.200s has the value %g at element %" PRIu64
+                    "%s, beyond the range of 16-bit floats (65504): use f32",
+                    file, name, value, first, place);
+    return fail(e, WHERRY_STATUS_BAD_FORMAT,
+                "%.500s: tensor %.200s has the value %g at element %" PRIu64
+                "%s: the file has it, so get it again or train the model again",
+                file, name, value, first, place);
 }
 
-bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t elements, bool f16, void *out)
+/* ---- conversion ---- */
+
+static void convert(enum weight_type type, bool f16, const unsigned char *from, size_t n, void *out)
 {
-    size_t size = part->type == WEIGHT_TYPE_F32 ? 4 : 2, n = (size_t)elements;
-    const unsigned char *from = (const unsigned char *)part->data + (size_t)first * size;
     unsigned char *to = out;
-    unsigned overflows = 0;
-    if (part->type == (f16 ? WEIGHT_TYPE_F16 : WEIGHT_TYPE_F32)) {
-        memcpy(to, from, n * size);
-    } else if (f16 && part->type == WEIGHT_TYPE_F32) {
-        for (size_t i = 0; i < n; i++) overflows |= store_f16(load_f32(from + 4 * i), to + 2 * i);
+    if (type == (f16 ? WEIGHT_TYPE_F16 : WEIGHT_TYPE_F32)) {
+        memcpy(to, from, n * stored_bytes(type));
+    } else if (type == WEIGHT_TYPE_F32) {
+        for (size_t i = 0; i < n; i++)
+            memcpy(to + 2 * i, &(uint16_t){half_from_float(load(WEIGHT_TYPE_F32, from + 4 * i))}, 2);
     } else if (f16) {
-        for (size_t i = 0; i < n; i++) overflows |= store_f16(load_bf16(from + 2 * i), to + 2 * i);
-    } else if (part->type == WEIGHT_TYPE_F16) {
-        for (size_t i = 0; i < n; i++) memcpy(to + 4 * i, &(float){load_f16(from + 2 * i)}, 4);
+        for (size_t i = 0; i < n; i++)
+            memcpy(to + 2 * i, &(uint16_t){half_from_float(load(WEIGHT_TYPE_BF16, from + 2 * i))}, 2);
+    } else if (type == WEIGHT_TYPE_F16) {
+        for (size_t i = 0; i < n; i++) memcpy(to + 4 * i, &(float){load(WEIGHT_TYPE_F16, from + 2 * i)}, 4);
     } else {
-        for (size_t i = 0; i < n; i++) memcpy(to + 4 * i, &(float){load_bf16(from + 2 * i)}, 4);
+        for (size_t i = 0; i < n; i++) memcpy(to + 4 * i, &(float){load(WEIGHT_TYPE_BF16, from + 2 * i)}, 4);
     }
-    return !overflows;
+}
+
+/* Block by block, so that what was read is still in the cache when it is checked and converted. */
+bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t elements, bool f16, void *raw, void *out,
+                    struct error *e)
+{
+    const size_t stored = stored_bytes(part->type), block = WEIGHT_RAW_BYTES / stored;
+    const bool same = part->type == (f16 ? WEIGHT_TYPE_F16 : WEIGHT_TYPE_F32);
+    const uint32_t limit = beyond[part->type][f16];
+    unsigned char *to = out;
+    for (uint64_t end = first + elements; first < end;) {
+        size_t n = end - first < block ? (size_t)(end - first) : block;
+        unsigned char *read = same ? to : raw;
+        const unsigned char *from = read;
+        if (part->memory)
+            from = (const unsigned char *)part->memory + first * stored;
+        else
+            TRY(safetensors_read(part->file, part->tensor, first * stored, n * stored, read, e));
+        if (!all_within(part->type, from, n, limit)) return fail_value(part, first, from, limit, e);
+        if (from != to) convert(part->type, f16, from, n, to);
+        first += n;
+        to += n * (f16 ? 2 : 4);
+    }
+    return true;
 }
 
 /* ---- other orders ---- */
@@ -90,28 +165,34 @@ void floats_from_order(const struct matrix_order *order, const float *from, floa
     }
 }
 
-/* Columns of one row. Parts are whole rows, and all alike. */
-static bool row_convert(const struct weight_part *parts, const struct matrix_order *order, uint64_t row, uint64_t first,
-                        uint64_t count, bool f16, void *out)
+/* `count` columns of some rows. Parts are whole rows, and all alike. Where rows are taken whole, those that lie one
+ * behind the other in a part are read as one. */
+static bool rows_convert(const struct weight_part *parts, const struct matrix_order *order, uint64_t row, uint64_t rows,
+                         uint64_t first, uint64_t count, bool f16, void *raw, char *out, struct error *e)
 {
-    uint64_t at = matrix_order_row(order, row) * order->columns, part = at / parts->elements;
-    return weight_convert(&parts[part], at % parts->elements + first, count, f16, out);
+    const uint64_t part_rows = parts->elements / order->columns, bytes = count * (f16 ? 2 : 4);
+    const bool whole = count == order->columns;
+    for (uint64_t r = 0, n; r < rows; r += n) {
+        uint64_t there = matrix_order_row(order, row + r), at = there % part_rows;
+        for (n = 1; whole && r + n < rows && at + n < part_rows; n++)
+            if (matrix_order_row(order, row + r + n) != there + n) break;
+        TRY(weight_convert(&parts[there / part_rows], at * order->columns + first, n * count, f16, raw, out + r * bytes,
+                           e));
+    }
+    return true;
 }
 
 bool weight_convert_order(const struct weight_part *parts, const struct matrix_order *order, uint64_t first,
-                          uint64_t count, bool f16, void *strip, void *out)
+                          uint64_t count, bool f16, void *raw, void *strip, void *out, struct error *e)
 {
-    size_t size = f16 ? 2 : 4;
-    bool ok = true;
-    for (uint64_t r = 0; r < count && !order->turned; r++)
-        ok &= row_convert(parts, order, first + r, 0, order->columns, f16, (char *)out + r * order->columns * size);
-    for (uint64_t r = 0, taken = 0; r < order->rows && order->turned; r += taken) {
-        for (taken = 0; taken < ORDER_STRIP && r + taken < order->rows; taken++)
-            ok &= row_convert(parts, order, r + taken, first, count, f16, (char *)strip + taken * count * size);
+    if (!order->turned) return rows_convert(parts, order, first, count, 0, order->columns, f16, raw, out, e);
+    for (uint64_t r = 0, n; r < order->rows; r += n) {
+        n = order->rows - r < ORDER_STRIP ? order->rows - r : ORDER_STRIP;
+        TRY(rows_convert(parts, order, r, n, first, count, f16, raw, strip, e));
         if (f16)
-            strip_turn16(strip, (size_t)taken, (size_t)count, (uint16_t *)out + r, (size_t)order->rows);
+            strip_turn16(strip, (size_t)n, (size_t)count, (uint16_t *)out + r, (size_t)order->rows);
         else
-            strip_turn32(strip, (size_t)taken, (size_t)count, (float *)out + r, (size_t)order->rows);
+            strip_turn32(strip, (size_t)n, (size_t)count, (float *)out + r, (size_t)order->rows);
     }
-    return ok;
+    return true;
 }

@@ -10,7 +10,12 @@
 #include "model/tokenizer.h"
 #include "model/weights.h"
 
-enum { MAX_SHARDS = 1024 };
+/* Each is a file that stays open, and systems give a process 256 to 1024. The largest models of all have 200. */
+enum { MAX_SHARDS = 128 };
+/* Bytes of all headers together. Paths like "x" and "./x" are one file read twice, so a small folder could ask for a
+ * lot.
+ */
+enum { MAX_HEADERS = SAFETENSORS_MAX_HEADER };
 
 struct shard {
     char *name; /* as the index gives it */
@@ -19,10 +24,11 @@ struct shard {
 
 struct model_files {
     char *folder;
-    json_t *index; /* model.safetensors.index.json, NULL: one file */
-    struct shard *shards;
+    json_t *index;         /* model.safetensors.index.json, NULL: one file */
+    struct shard **shards; /* [count] of MAX_SHARDS; parts point into them */
     size_t count;
-    const char *prefix; /* of every tensor's name: "" or "bert." */
+    uint64_t header_bytes; /* of all shards */
+    const char *prefix;    /* of every tensor's name: "" or "bert." */
 };
 
 /* ---- any model ---- */
@@ -43,13 +49,18 @@ struct wherry_model *model_allocate(const struct host *host, const wherry_model_
     return model;
 }
 
+static void shard_close(const struct host *host, struct shard *shard)
+{
+    if (!shard) return;
+    safetensors_close(host, &shard->file);
+    host_free(host, shard->name);
+    host_free(host, shard);
+}
+
 static void files_close(const struct host *host, struct model_files *files)
 {
     if (!files) return;
-    for (size_t i = 0; i < files->count; i++) {
-        safetensors_close(host, &files->shards[i].file);
-        host_free(host, files->shards[i].name);
-    }
+    for (size_t i = 0; i < files->count; i++) shard_close(host, files->shards[i]);
     host_free(host, files->shards);
     json_decref(files->index);
     host_free(host, files->folder);
@@ -70,17 +81,29 @@ void model_close(struct wherry_model *model)
 int model_weight(const struct wherry_model *model, enum weight weight, int layer, const struct weight_part **parts)
 {
     *parts = model->weights[layer + 1][weight];
-    return !(*parts)[0].data ? 0 : (*parts)[1].data ? 3 : 1;
+    return !(*parts)[0].elements ? 0 : (*parts)[1].elements ? 3 : 1;
 }
 
 /* ---- files ---- */
+
+static struct shard *shard_open(const struct host *host, const struct model_files *files, const char *name,
+                                struct error *e)
+{
+    struct shard *shard = host_alloc(host, 1, sizeof *shard, e);
+    char *path = shard ? path_join(host, files->folder, name, e) : NULL;
+    bool ok = path && (shard->name = host_strdup(host, name, e)) && safetensors_open(host, path, &shard->file, e);
+    host_free(host, path);
+    if (ok) return shard;
+    shard_close(host, shard);
+    return NULL;
+}
 
 /* The file of this name in the folder, opened when it is first asked for. */
 static const struct safetensors *files_open(const struct host *host, struct model_files *files, const char *name,
                                             struct error *e)
 {
     for (size_t i = 0; i < files->count; i++) {
-        if (!strcmp(files->shards[i].name, name)) return &files->shards[i].file;
+        if (!strcmp(files->shards[i]->name, name)) return &files->shards[i]->file;
     }
     if (!*name || !path_is_inside(name)) {
         fail(
@@ -95,25 +118,22 @@ static const struct safetensors *files_open(const struct host *host, struct mode
              files->folder, MAX_SHARDS);
         return NULL;
     }
-    struct shard *grown = host_grow(host, files->shards, files->count, files->count + 1, sizeof *grown, e);
-    if (!grown) return NULL;
-    files->shards = grown;
-    struct shard *shard = &grown[files->count];
-    char *path = path_join(host, files->folder, name, e);
-    shard->name = path ? host_strdup(host, name, e) : NULL;
-    bool ok = shard->name && safetensors_open(host, path, &shard->file, e);
-    host_free(host, path);
-    if (!ok) {
-        host_free(host, shard->name);
-        return NULL;
-    }
-    files->count++;
-    return &shard->file;
+    if (!files->shards && !(files->shards = host_alloc(host, MAX_SHARDS, sizeof *files->shards, e))) return NULL;
+    struct shard *shard = shard_open(host, files, name, e);
+    if (!shard) return NULL;
+    files->shards[files->count++] = shard;
+    files->header_bytes += shard->file.header_bytes;
+    if (files->header_bytes <= MAX_HEADERS) return &shard->file;
+    fail(e, WHERRY_STATUS_UNSUPPORTED,
+         "%.400s: the headers of its files of weights have more than %d bytes together, the most that are read: not a "
+         "model, or damaged",
+         files->folder, MAX_HEADERS);
+    return NULL;
 }
 
 /* *out is NULL where the model has no tensor of this name. */
-static bool files_find(const struct host *host, struct model_files *files, const char *name, const char **file_name,
-                       const struct safetensors_tensor **out, struct error *e)
+static bool files_find(const struct host *host, struct model_files *files, const char *name,
+                       const struct safetensors **in, const struct safetensors_tensor **out, struct error *e)
 {
     const char *file = "model.safetensors";
     *out = NULL;
@@ -129,7 +149,7 @@ static bool files_find(const struct host *host, struct model_files *files, const
     }
     const struct safetensors *from = files_open(host, files, file, e);
     if (!from) return false;
-    *file_name = file;
+    *in = from;
     *out = safetensors_find(from, name);
     if (*out || !files->index) return true;
     return fail(e, WHERRY_STATUS_BAD_FORMAT,
@@ -192,24 +212,25 @@ static bool weight_type_of(const char *dtype, enum weight_type *out)
     return false;
 }
 
-static bool part_check(const struct model_files *files, const char *file_name, const struct safetensors_tensor *t,
-                       const uint64_t *shape, int rank, struct weight_part *out, struct error *e)
+static bool part_check(const struct safetensors *file, const struct safetensors_tensor *t, const uint64_t *shape,
+                       int rank, struct weight_part *out, struct error *e)
 {
     if (!weight_type_of(t->dtype, &out->type)) {
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "%.400s/%.200s: tensor %s has the dtype %s: save the model in F32, F16 or BF16", files->folder,
-                    file_name, t->name, t->dtype);
+                    "%.600s: tensor %s has the dtype %s: save the model in F32, F16 or BF16", file->path, t->name,
+                    t->dtype);
     }
     if (t->rank != rank || memcmp(t->shape, shape, (size_t)rank * sizeof *shape)) {
         char found[200], expected[64];
         safetensors_shape_text(t->shape, t->rank, found, sizeof found);
         safetensors_shape_text(shape, rank, expected, sizeof expected);
         return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                    "%.300s/%.100s: tensor %s has shape %s, and config.json asks for %s: the files belong to different "
+                    "%.400s: tensor %s has shape %s, and config.json asks for %s: the files belong to different "
                     "models, get both again",
-                    files->folder, file_name, t->name, found, expected);
+                    file->path, t->name, found, expected);
     }
-    out->data = t->data;
+    out->file = file;
+    out->tensor = t;
     out->elements = 1;
     for (int i = 0; i < rank; i++) out->elements *= shape[i];
     return true;
@@ -219,11 +240,11 @@ static bool part_find(struct wherry_model *model, const struct weight_rule *rule
 {
     struct model_files *files = model->files;
     const struct safetensors_tensor *tensor = NULL;
-    const char *file_name = NULL;
+    const struct safetensors *file = NULL;
     char name[160];
     for (int old = 0; old < 2 && !tensor; old++) {
         weight_name(rule, layer, part, files->prefix, old, name, sizeof name);
-        TRY(files_find(&model->host, files, name, &file_name, &tensor, e));
+        TRY(files_find(&model->host, files, name, &file, &tensor, e));
     }
     if (!tensor) {
         weight_name(rule, layer, part, files->prefix, false, name, sizeof name);
@@ -235,7 +256,7 @@ static bool part_find(struct wherry_model *model, const struct weight_rule *rule
     uint64_t shape[2];
     int rank = weight_rule_shape(rule, &model->info.config, shape);
     struct weight_part *out = &model->weights[layer + 1][rule->weight][part];
-    TRY(part_check(files, file_name, tensor, shape, rank, out, e));
+    TRY(part_check(file, tensor, shape, rank, out, e));
     model->info.parameters += out->elements;
     return true;
 }
@@ -243,8 +264,8 @@ static bool part_find(struct wherry_model *model, const struct weight_rule *rule
 static bool has_tensor(const struct host *host, struct model_files *files, const char *name, bool *has, struct error *e)
 {
     const struct safetensors_tensor *tensor;
-    const char *file_name;
-    TRY(files_find(host, files, name, &file_name, &tensor, e));
+    const struct safetensors *file;
+    TRY(files_find(host, files, name, &file, &tensor, e));
     *has = tensor != NULL;
     return true;
 }
@@ -267,7 +288,7 @@ static bool weights_find(struct wherry_model *model, struct error *e)
             }
         }
     }
-    for (size_t i = 0; i < files->count; i++) model->info.weight_file_bytes += files->shards[i].file.map.size;
+    for (size_t i = 0; i < files->count; i++) model->info.weight_file_bytes += files->shards[i]->file.opened.bytes;
     return true;
 }
 

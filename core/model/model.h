@@ -5,40 +5,47 @@
 
 #include "graph/graph.h"
 
+struct safetensors;
+struct safetensors_tensor;
 struct tokenizer;
 
 /* How a weight is stored in the file. */
 enum weight_type { WEIGHT_TYPE_F32, WEIGHT_TYPE_F16, WEIGHT_TYPE_BF16 };
 
-/* One stored matrix or vector, row-major. */
+/* One stored matrix or vector, row-major: in memory, or in a file of weights. */
 struct weight_part {
-    const void *data; /* any alignment */
+    const void *memory; /* any alignment; NULL: in a file */
     enum weight_type type;
-    uint64_t elements;
+    uint64_t elements; /* 0: the model has no such part */
+    const struct safetensors *file;
+    const struct safetensors_tensor *tensor;
 };
 
 struct wherry_model {
     struct host host; /* a copy: the model may outlive its context's thread */
     wherry_model_info info;
     struct tokenizer *tokenizer; /* NULL: none */
-    struct model_files *files;   /* what the parts point into; owned, NULL: nothing is mapped */
+    struct model_files *files;   /* what the parts are read from; owned, NULL: no file */
     void *memory;                /* the same for random weights; owned */
     /* Parts of weight w of layer l at [l + 1][w][part] (layer -1 first): three parts for QKV and its bias, one
-     * elsewhere, data NULL where the model has none. */
+     * elsewhere, zeroed ones where the model has none. */
     struct weight_part (*weights)[WEIGHT_COUNT][3];
 };
 
 /* Number of parts (1 or 3), 0 where the model lacks this weight. */
 int model_weight(const struct wherry_model *model, enum weight weight, int layer, const struct weight_part **parts);
-/* `elements` values from element `first` on, as f32 or, rounded to nearest even, as f16. False when a finite value is
- * too large for f16 (it became infinite): the caller, who knows the tensor's name, makes the error. */
-bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t elements, bool f16, void *out);
+/* `elements` values from element `first` on, as f32 or, rounded to nearest even, as f16. What is not finite, and what
+ * is too large for f16, is an error that names file, tensor, place and value. `raw`: WEIGHT_RAW_BYTES in which bytes of
+ * the file wait. Several threads may read one part at once, each with its own memory. */
+enum { WEIGHT_RAW_BYTES = 1 << 18 };
+bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t elements, bool f16, void *raw, void *out,
+                    struct error *e);
 
 /* Parts one behind the other, in another order: as it lies there, its outer index from `first` on, `count` of them.
- * `strip` has room for ORDER_STRIP * count values; it is for transposed ones. False as above. */
+ * `strip` has room for ORDER_STRIP * count values; it is for transposed ones. Errors and `raw` as above. */
 enum { ORDER_STRIP = 32 };
 bool weight_convert_order(const struct weight_part *parts, const struct matrix_order *order, uint64_t first,
-                          uint64_t count, bool f16, void *strip, void *out);
+                          uint64_t count, bool f16, void *raw, void *strip, void *out, struct error *e);
 /* The whole of it back. */
 void floats_from_order(const struct matrix_order *order, const float *from, float *to);
 

@@ -80,7 +80,9 @@ static size_t list_jobs(struct wherry_model *model, uint64_t seed, struct job *j
         for (weight_rule_layers(rule, config, &layer, &end); layer < end; layer++) {
             for (int part = 0; part < weight_rule_parts(rule); part++) {
                 float *to = jobs ? (float *)model->memory + at : NULL;
-                if (jobs) model->weights[layer + 1][rule->weight][part] = (struct weight_part){to, WEIGHT_TYPE_F32, n};
+                if (jobs)
+                    model->weights[layer + 1][rule->weight][part] =
+                        (struct weight_part){.memory = to, .type = WEIGHT_TYPE_F32, .elements = n};
                 uint64_t place = ((uint64_t)(layer + 1) * WEIGHT_COUNT + (uint64_t)rule->weight) * 3 + (uint64_t)part;
                 uint64_t key = mix(mix(seed + 0x9e3779b97f4a7c15u) ^ mix(place + 1));
                 for (uint64_t first = 0; first < n; first += JOB_ELEMENTS, count++) {

@@ -1,4 +1,4 @@
-/* Reading of the safetensors format: a checked table of tensors that point into the mapped file.
+/* Reading of the safetensors format: a checked table of tensors, and their bytes from the file that stays open.
  *
  * The format: 8 bytes, the length of the header (little-endian); the header, a JSON object {"name": {"dtype", "shape",
  * "data_offsets": [begin, end]}, "__metadata__": {...}}, perhaps with spaces behind it; then the tensors' bytes, to
@@ -6,18 +6,15 @@
 #include "model/safetensors.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
+
 #include "base/text.h"
 
-enum { LENGTH_BYTES = 8 };
-
-/* More values than any model's header has: JSON takes some 100 bytes of memory for each of them, so without a bound a
- * hostile header of 100 MB would take gigabytes. */
-static const size_t header_max_values = (size_t)1 << 22;
+enum { LENGTH_BYTES = 8, MAX_DEPTH = 8 };
 
 static const struct {
     const char *name;
@@ -91,8 +88,8 @@ static bool check_shape(const json_t *value, struct safetensors_tensor *t, unsig
     return true;
 }
 
-/* Leaves t->data at the beginning of the data, plus the offset: the caller has checked that it lies inside. */
-static bool check_tensor(const char *name, const json_t *value, const unsigned char *data, uint64_t data_bytes,
+/* The data, to which the file's own offsets refer, begin at byte `data` of the file. */
+static bool check_tensor(const char *name, const json_t *value, uint64_t data, uint64_t data_bytes,
                          struct safetensors_tensor *t, struct error *e)
 {
     t->name = name;
@@ -120,7 +117,7 @@ static bool check_tensor(const char *name, const json_t *value, const unsigned c
                     ": the file is damaged, get it again",
                     name, t->dtype, shape, bytes, end - begin);
     }
-    t->data = data + begin;
+    t->offset = data + begin;
     t->bytes = bytes;
     return true;
 }
@@ -141,97 +138,124 @@ static bool check_metadata(json_t *value, struct error *e)
 static int by_place(const void *a, const void *b)
 {
     const struct safetensors_tensor *s = a, *t = b;
-    if (s->data != t->data) return s->data < t->data ? -1 : 1;
+    if (s->offset != t->offset) return s->offset < t->offset ? -1 : 1;
     return s->bytes == t->bytes ? 0 : s->bytes < t->bytes ? -1 : 1;
 }
 
 /* Offsets that leave nothing out and nothing twice also leave no place to hide another file in. */
-static bool check_cover(const struct safetensors *file, const unsigned char *data, uint64_t data_bytes, struct error *e)
+static bool check_cover(const struct safetensors *file, uint64_t data, uint64_t data_bytes, struct error *e)
 {
-    const unsigned char *at = data;
+    uint64_t at = data;
     for (size_t i = 0; i < file->count; i++) {
         const struct safetensors_tensor *t = &file->tensors[i];
-        if (t->data < at) return bad(e, t->name, "overlaps the tensor before it");
-        if (t->data > at) return bad(e, t->name, "has unused bytes before it");
+        if (t->offset < at) return bad(e, t->name, "overlaps the tensor before it");
+        if (t->offset > at) return bad(e, t->name, "has unused bytes before it");
         at += t->bytes;
     }
     if (at == data + data_bytes) return true;
     return fail(e, WHERRY_STATUS_BAD_FORMAT,
                 "%" PRIu64 " bytes follow the last tensor: the file is damaged, get it again",
-                data_bytes - (uint64_t)(at - data));
+                data_bytes - (at - data));
 }
 
-static bool check_header_size(const unsigned char *data, size_t size, uint64_t *header_bytes, struct error *e)
+static int by_name(const void *a, const void *b)
+{
+    const struct safetensors_tensor *const *s = a, *const *t = b;
+    return strcmp((*s)->name, (*t)->name);
+}
+
+/* Of a file of `size` bytes that begins with these; they are 8, or all that it has. */
+static bool check_length(const unsigned char *begin, uint64_t size, uint64_t *header_bytes, struct error *e)
 {
     if (size < LENGTH_BYTES) {
-        return fail(e, WHERRY_STATUS_BAD_FORMAT, "%zu bytes are too few for a safetensors file: get it again", size);
+        return fail(e, WHERRY_STATUS_BAD_FORMAT, "%" PRIu64 " bytes are too few for a safetensors file: get it again",
+                    size);
     }
     uint64_t n = 0;
-    for (int i = 0; i < LENGTH_BYTES; i++) n |= (uint64_t)data[i] << 8 * i;
+    for (int i = 0; i < LENGTH_BYTES; i++) n |= (uint64_t)begin[i] << 8 * i;
     if (n > SAFETENSORS_MAX_HEADER) {
         return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                    "the header says that it has %" PRIu64 " bytes, and %d are the most: not a safetensors file, or "
-                    "damaged; get it again",
+                    "the header says that it has %" PRIu64 " bytes, and %d are the most that are read: not a "
+                    "safetensors file, or damaged; get it again",
                     n, SAFETENSORS_MAX_HEADER);
     }
     if (n > size - LENGTH_BYTES) {
         return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                    "the header says that it has %" PRIu64 " bytes, and the file has %zu behind its length: the file "
-                    "is truncated, get it again",
+                    "the header says that it has %" PRIu64 " bytes, and the file has %" PRIu64
+                    " behind its length: the file is truncated, get it again",
                     n, size - LENGTH_BYTES);
-    }
-    if (n < 2 || data[LENGTH_BYTES] != '{') {
-        return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                    "the header does not begin with '{': not a safetensors file, or "
-                    "damaged; get it again");
-    }
-    size_t values = 0;
-    for (uint64_t i = 0; i < n; i++) {
-        unsigned char c = data[LENGTH_BYTES + i];
-        values += c == ',' || c == '[' || c == '{';
-    }
-    if (values > header_max_values) {
-        return fail(e, WHERRY_STATUS_BAD_FORMAT, "the header has %zu values, and %zu are the most that are read",
-                    values, header_max_values);
     }
     *header_bytes = n;
     return true;
 }
 
-static bool parse(const struct host *host, const unsigned char *data, size_t size, struct safetensors *file,
-                  struct error *e)
+/* Memory for the tensors and for their names, which outlive the header. */
+static bool make_room(const struct host *host, json_t *header, struct safetensors *file, struct error *e)
 {
-    uint64_t header_bytes = 0;
-    TRY(check_header_size(data, size, &header_bytes, e));
-    json_error_t at;
-    file->header = json_loadb((const char *)data + LENGTH_BYTES, (size_t)header_bytes, JSON_REJECT_DUPLICATES, &at);
-    if (!file->header) {
-        return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                    "the header is not valid JSON (byte %d: %s): the file is damaged, get it again", at.position,
-                    at.text);
+    size_t count = json_object_size(header), bytes = 0;
+    if (count > SAFETENSORS_MAX_TENSORS) {
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "the file has %zu tensors, and %d are the most that are read: save the model in more files", count,
+                    SAFETENSORS_MAX_TENSORS);
     }
-    file->tensors = host_alloc(host, json_object_size(file->header), sizeof *file->tensors, e);
-    if (!file->tensors) return false;
-    const unsigned char *first = data + LENGTH_BYTES + header_bytes;
-    uint64_t data_bytes = size - LENGTH_BYTES - header_bytes;
     const char *name;
     json_t *value;
-    json_object_foreach(file->header, name, value)
+    json_object_foreach(header, name, value) bytes += strlen(name) + 1;
+    file->tensors = host_alloc(host, count, sizeof *file->tensors, e);
+    file->by_name = file->tensors ? host_alloc(host, count, sizeof *file->by_name, e) : NULL;
+    file->names = file->by_name ? host_alloc(host, bytes, 1, e) : NULL;
+    return file->names != NULL;
+}
+
+static bool read_tensors(json_t *header, uint64_t file_bytes, struct safetensors *file, struct error *e)
+{
+    uint64_t data = LENGTH_BYTES + file->header_bytes, data_bytes = file_bytes - data;
+    const char *key;
+    char *name = file->names;
+    json_t *value;
+    json_object_foreach(header, key, value)
     {
-        if (!strcmp(name, "__metadata__")) {
+        if (!strcmp(key, "__metadata__")) {
             TRY(check_metadata(value, e));
-        } else {
-            TRY(check_tensor(name, value, first, data_bytes, &file->tensors[file->count++], e));
+            continue;
         }
+        size_t bytes = strlen(key) + 1;
+        memcpy(name, key, bytes);
+        TRY(check_tensor(name, value, data, data_bytes, &file->tensors[file->count++], e));
+        name += bytes;
     }
     qsort(file->tensors, file->count, sizeof *file->tensors, by_place);
-    return check_cover(file, first, data_bytes, e);
+    TRY(check_cover(file, data, data_bytes, e));
+    for (size_t i = 0; i < file->count; i++) file->by_name[i] = &file->tensors[i];
+    qsort(file->by_name, file->count, sizeof(struct safetensors_tensor *), by_name);
+    return true;
+}
+
+static bool parse(const struct host *host, const char *text, uint64_t file_bytes, struct safetensors *file,
+                  struct error *e)
+{
+    static const struct json_limits limits = {SAFETENSORS_MAX_HEADER, SAFETENSORS_MAX_VALUES, MAX_DEPTH};
+    char why[JSON_WHY];
+    json_t *header;
+    if (file->header_bytes < 2 || *text != '{') {
+        return fail(e, WHERRY_STATUS_BAD_FORMAT,
+                    "the header does not begin with '{': not a safetensors file, or damaged; get it again");
+    }
+    wherry_status status = json_read(text, (size_t)file->header_bytes, &limits, 0, &header, why);
+    if (status) {
+        return fail(e, status, "the header: %s%s", why,
+                    status == WHERRY_STATUS_BAD_FORMAT ? ": the file is damaged, get it again" : "");
+    }
+    bool ok = make_room(host, header, file, e) && read_tensors(header, file_bytes, file, e);
+    json_decref(header);
+    return ok;
 }
 
 bool safetensors_parse(const struct host *host, const void *data, size_t size, struct safetensors *out, struct error *e)
 {
     struct safetensors file = {0};
-    if (!parse(host, data, size, &file, e)) {
+    if (!check_length(data, size, &file.header_bytes, e) ||
+        !parse(host, (const char *)data + LENGTH_BYTES, size, &file, e)) {
         safetensors_close(host, &file);
         return false;
     }
@@ -239,30 +263,74 @@ bool safetensors_parse(const struct host *host, const void *data, size_t size, s
     return true;
 }
 
+/* ---- files ---- */
+
+/* Bytes that must be there: whoever opened the file knows its size. */
+static bool read_whole(const struct safetensors *file, uint64_t offset, size_t bytes, void *to, struct error *e)
+{
+    size_t got;
+    struct file_stamp now;
+    TRY(file_read_at(&file->file, file->path, offset, to, bytes, &got, e));
+    TRY(file_stamp(&file->file, file->path, &now, e)); /* behind the read: what was read is of before the change */
+    if (now.bytes != file->opened.bytes) {
+        return fail(e, WHERRY_STATUS_IO,
+                    "%.600s had %" PRIu64 " bytes when it was opened and has %" PRIu64 " now: open the model again",
+                    file->path, file->opened.bytes, now.bytes);
+    }
+    if (now.modified != file->opened.modified) {
+        return fail(e, WHERRY_STATUS_IO, "%.600s was written to since it was opened: open the model again", file->path);
+    }
+    if (got == bytes) return true;
+    return fail(e, WHERRY_STATUS_IO,
+                "%.600s gave %zu of %zu bytes at byte %" PRIu64 ": check the disk or the network, and try again",
+                file->path, got, bytes, offset);
+}
+
+static bool open_header(const struct host *host, struct safetensors *file, struct error *e)
+{
+    unsigned char length[LENGTH_BYTES];
+    TRY(file_open(file->path, &file->file, e));
+    TRY(file_stamp(&file->file, file->path, &file->opened, e));
+    uint64_t size = file->opened.bytes;
+    TRY(read_whole(file, 0, size < LENGTH_BYTES ? (size_t)size : LENGTH_BYTES, length, e));
+    if (!check_length(length, size, &file->header_bytes, e)) return fail_in(e, file->path);
+    char *text = host_alloc(host, (size_t)file->header_bytes, 1, e);
+    bool ok = text && read_whole(file, LENGTH_BYTES, (size_t)file->header_bytes, text, e);
+    if (ok && !parse(host, text, size, file, e)) ok = fail_in(e, file->path);
+    host_free(host, text);
+    return ok;
+}
+
 bool safetensors_open(const struct host *host, const char *path, struct safetensors *out, struct error *e)
 {
-    struct file_map map;
-    TRY(file_map(path, &map, e));
-    if (!safetensors_parse(host, map.data, map.size, out, e)) {
-        file_unmap(&map);
-        return fail_in(e, path);
+    struct safetensors file = {.path = host_strdup(host, path, e)};
+    if (!file.path || !open_header(host, &file, e)) {
+        safetensors_close(host, &file);
+        return false;
     }
-    out->map = map;
+    *out = file;
     return true;
 }
 
 void safetensors_close(const struct host *host, struct safetensors *file)
 {
-    json_decref(file->header);
+    file_close(&file->file);
+    host_free(host, file->by_name);
     host_free(host, file->tensors);
-    file_unmap(&file->map);
+    host_free(host, file->names);
+    host_free(host, file->path);
     *file = (struct safetensors){0};
 }
 
 const struct safetensors_tensor *safetensors_find(const struct safetensors *file, const char *name)
 {
-    for (size_t i = 0; i < file->count; i++) {
-        if (!strcmp(file->tensors[i].name, name)) return &file->tensors[i];
-    }
-    return NULL;
+    const struct safetensors_tensor key = {.name = name}, *wanted = &key;
+    struct safetensors_tensor **found = bsearch(&wanted, file->by_name, file->count, sizeof *file->by_name, by_name);
+    return found ? *found : NULL;
+}
+
+bool safetensors_read(const struct safetensors *file, const struct safetensors_tensor *tensor, uint64_t first,
+                      size_t bytes, void *to, struct error *e)
+{
+    return read_whole(file, tensor->offset + first, bytes, to, e);
 }

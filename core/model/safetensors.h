@@ -1,39 +1,51 @@
-/* Reading of the safetensors format: a checked table of tensors that point into the mapped file. */
+/* Reading of the safetensors format: a checked table of tensors, and their bytes from the file that stays open. */
 #ifndef WHERRY_MODEL_SAFETENSORS_H
 #define WHERRY_MODEL_SAFETENSORS_H
 
 #include "base/platform.h"
 
-enum { SAFETENSORS_MAX_RANK = 8, SAFETENSORS_MAX_HEADER = 100000000 };
-
-struct json_t;
+/* The format allows headers of 100 MB. Headers of published models have some 130 bytes and 8 JSON values a tensor; the
+ * largest models of all have 100,000 tensors in more than a hundred files, encoders some hundreds in one or two. */
+enum {
+    SAFETENSORS_MAX_RANK = 8,
+    SAFETENSORS_MAX_HEADER = 16 << 20, /* bytes */
+    SAFETENSORS_MAX_VALUES = 1 << 19,  /* of JSON, in the header; the dearest take 100 MB while it is read */
+    SAFETENSORS_MAX_TENSORS = 1 << 15
+};
 
 struct safetensors_tensor {
     const char *name;  /* lives as long as the table */
     const char *dtype; /* "F32", ...: a string constant */
     int rank;
     uint64_t shape[SAFETENSORS_MAX_RANK];
-    const unsigned char *data; /* any alignment, little-endian */
-    uint64_t bytes;
+    uint64_t offset, bytes; /* in the file; little-endian */
 };
 
 struct safetensors {
-    struct file_map map;
-    struct json_t *header; /* owns the names */
-    struct safetensors_tensor *tensors;
-    size_t count; /* in the order of the file's bytes */
+    char *path;
+    struct file file;
+    struct file_stamp opened; /* as it was when its header was read */
+    char *names;
+    uint64_t header_bytes;
+    struct safetensors_tensor *tensors; /* in the order of the file's bytes */
+    struct safetensors_tensor **by_name;
+    size_t count;
 };
 
-/* Maps and checks the file. Every rule of the format is checked before anything is returned: length and syntax of the
- * header, types, shapes, and that the tensors cover the rest of the file exactly, in order and without overlap. The
- * file must not be shortened while it is open. */
+/* Opens and checks the file, which stays open. Every rule of the format is checked before anything is returned: length
+ * and syntax of the header, types, shapes, and that the tensors cover the rest of the file exactly, in order and
+ * without overlap. */
 bool safetensors_open(const struct host *host, const char *path, struct safetensors *out, struct error *e);
-/* The same for bytes in memory, which must outlive the table. */
+/* The same checks of a file that is in memory; safetensors_read does not read it. */
 bool safetensors_parse(const struct host *host, const void *data, size_t size, struct safetensors *out,
                        struct error *e);
 void safetensors_close(const struct host *host, struct safetensors *file); /* accepts a zeroed one */
 /* NULL when there is none. */
 const struct safetensors_tensor *safetensors_find(const struct safetensors *file, const char *name);
+/* `bytes` of the tensor from byte `first` on, which the tensor has. Fails where the file is not what it was when it was
+ * opened: shorter, longer, or written to. Several threads may read one file at once. */
+bool safetensors_read(const struct safetensors *file, const struct safetensors_tensor *tensor, uint64_t first,
+                      size_t bytes, void *to, struct error *e);
 /* "[30522, 384]" for messages. */
 void safetensors_shape_text(const uint64_t *shape, int rank, char *text, size_t size);
 

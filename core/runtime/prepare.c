@@ -6,11 +6,29 @@
 #include "plan/variants.h"
 #include "runtime/session.h"
 
-enum { UPLOAD_ELEMENTS = 1 << 20 }; /* weights are converted and copied in pieces of this size */
+/* Weights are converted and copied in pieces of this size; in another order in larger ones, so that most matrices are
+ * read row after row, and not some columns of every row at a time. */
+enum { UPLOAD_ELEMENTS = 1 << 20, REORDER_ELEMENTS = 1 << 22 };
 
-static bool too_large(const struct tensor *t, struct error *e)
+/* What an upload works in. */
+struct upload {
+    struct wherry_session *s;
+    void *raw;   /* WEIGHT_RAW_BYTES */
+    void *piece; /* UPLOAD_ELEMENTS + 2 values */
+    void *strip, *reordered;
+    uint64_t strip_room, reordered_room; /* values */
+};
+
+/* Grows with what is asked for, so that it is made once for many tensors. */
+static bool make_room(const struct upload *u, void **memory, uint64_t *room, uint64_t values, struct error *e)
 {
-    return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s has values beyond the range of 16-bit floats: use f32", t->name);
+    const struct host *host = &u->s->context->host;
+    if (values <= *room) return true;
+    host_free(host, *memory);
+    *room = 0;
+    if (!(*memory = host_alloc(host, (size_t)values, session_storage(u->s), e))) return false;
+    *room = values;
+    return true;
 }
 
 /* `count` values of a tensor from element `first` on. Device copies are multiples of 4 bytes, so values are even in
@@ -26,31 +44,28 @@ static bool upload_piece(struct wherry_session *s, int tensor, uint64_t first, u
 }
 
 /* In another order than the parts are, some of the outer index at a time. */
-static bool upload_reordered(struct wherry_session *s, int tensor, const struct weight_part *parts,
+static bool upload_reordered(struct upload *u, int tensor, const struct weight_part *parts,
                              const struct matrix_order *order, struct error *e)
 {
-    const struct host *host = &s->context->host;
+    struct wherry_session *s = u->s;
     uint64_t outer = order->turned ? order->columns : order->rows, inner = order->rows * order->columns / outer;
-    uint64_t step = UPLOAD_ELEMENTS / inner / 2 * 2;
+    uint64_t step = REORDER_ELEMENTS / inner / 2 * 2;
     if (step < 2) step = 2;
     if (step > outer) step = outer;
-    void *strip = host_alloc(host, (size_t)(ORDER_STRIP * step), session_storage(s), e);
-    void *piece = strip ? host_alloc(host, (size_t)(step * inner) + 2, session_storage(s), e) : NULL;
-    bool ok = piece != NULL;
-    for (uint64_t first = 0; ok && first < outer; first += step) {
+    TRY(make_room(u, &u->strip, &u->strip_room, ORDER_STRIP * step, e));
+    TRY(make_room(u, &u->reordered, &u->reordered_room, step * inner + 2, e));
+    for (uint64_t first = 0; first < outer; first += step) {
         uint64_t count = outer - first < step ? outer - first : step;
-        ok = weight_convert_order(parts, order, first, count, s->f16, strip, piece)
-                 ? upload_piece(s, tensor, first * inner, count * inner, piece, e)
-                 : too_large(&s->graph.tensors[tensor], e);
+        TRY(weight_convert_order(parts, order, first, count, s->f16, u->raw, u->strip, u->reordered, e));
+        TRY(upload_piece(s, tensor, first * inner, count * inner, u->reordered, e));
     }
-    host_free(host, piece);
-    host_free(host, strip);
-    return ok;
+    return true;
 }
 
 /* One tensor's parts, one behind the other, in the storage type. */
-static bool upload_weight(struct wherry_session *s, int tensor, void *piece, struct error *e)
+static bool upload_weight(struct upload *u, int tensor, struct error *e)
 {
+    struct wherry_session *s = u->s;
     const struct tensor *t = &s->graph.tensors[tensor];
     const struct weight_part *parts;
     int n = model_weight(s->model, t->weight, t->layer, &parts);
@@ -60,18 +75,18 @@ static bool upload_weight(struct wherry_session *s, int tensor, void *piece, str
     if (elements != want)
         return fail(e, WHERRY_STATUS_BAD_FORMAT, "%s: the model has %llu values, the graph needs %llu", t->name,
                     (unsigned long long)elements, (unsigned long long)want);
-    if (tensor_reordered(&s->graph, tensor, &order)) return upload_reordered(s, tensor, parts, &order, e);
+    if (tensor_reordered(&s->graph, tensor, &order)) return upload_reordered(u, tensor, parts, &order, e);
     /* Pieces are filled across the ends of parts, so that they are even. */
     uint64_t written = 0, filled = 0, part_at = 0;
     for (int i = 0; i < n;) {
         uint64_t room = UPLOAD_ELEMENTS - filled, left = parts[i].elements - part_at, count = left < room ? left : room;
-        if (!weight_convert(&parts[i], part_at, count, s->f16, (char *)piece + filled * session_storage(s)))
-            return too_large(t, e);
+        char *to = (char *)u->piece + filled * session_storage(s);
+        TRY(weight_convert(&parts[i], part_at, count, s->f16, u->raw, to, e));
         filled += count;
         part_at += count;
         if (part_at == parts[i].elements) i++, part_at = 0;
         if (filled < UPLOAD_ELEMENTS && i < n) continue;
-        TRY(upload_piece(s, tensor, written, filled, piece, e));
+        TRY(upload_piece(s, tensor, written, filled, u->piece, e));
         written += filled;
         filled = 0;
     }
@@ -80,17 +95,19 @@ static bool upload_weight(struct wherry_session *s, int tensor, void *piece, str
 
 static bool upload_weights(struct wherry_session *s, wherry_progress progress, void *user, struct error *e)
 {
-    void *piece = host_alloc(&s->context->host, UPLOAD_ELEMENTS + 2, session_storage(s), e);
-    if (!piece) return false;
-    bool ok = true;
+    const struct host *host = &s->context->host;
+    struct upload u = {.s = s, .raw = host_alloc(host, WEIGHT_RAW_BYTES, 1, e)};
+    if (u.raw) u.piece = host_alloc(host, UPLOAD_ELEMENTS + 2, session_storage(s), e);
+    bool ok = u.piece != NULL;
     for (int t = 0; ok && t < s->graph.n_tensors; t++) {
         if (s->graph.tensors[t].role != TENSOR_WEIGHT || s->graph.tensors[t].parent >= 0) continue;
         if (s->memory.of[t].block < 0) continue; /* no group reads it */
-        ok = upload_weight(s, t, piece, e);
+        ok = upload_weight(&u, t, e);
         if (ok && progress && !progress("weights", (size_t)t + 1, (size_t)s->graph.n_tensors, user))
             ok = fail(e, WHERRY_STATUS_CANCELLED, "cancelled while copying weights");
     }
-    host_free(&s->context->host, piece);
+    void *memory[] = {u.raw, u.piece, u.strip, u.reordered};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) host_free(host, memory[i]);
     return ok;
 }
 
