@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/platform.h"
+#include "base/utf8.h"
 #include "model/tokenizer.h"
 #include "model/unicode.h"
 
@@ -290,7 +291,7 @@ static void test_decoding(void **state)
         size_t size = strlen(cases[i].bytes), n = 0;
         for (size_t at = 0; at < size; n++) {
             uint32_t c;
-            at += unicode_decode(cases[i].bytes + at, size - at, &c, NULL);
+            at += utf8_decode(cases[i].bytes + at, size - at, &c, NULL);
             assert_int_equal(c, cases[i].expected[n]);
         }
         assert_int_equal(cases[i].expected[n], 0);

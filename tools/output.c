@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "session.h"
 #include "system.h"
 
@@ -59,14 +60,37 @@ void output_write(struct output *out, const void *data, size_t size)
 
 void output_text(struct output *out, const char *text) { output_write(out, text, strlen(text)); }
 
+char *shown_text(bool lines, const char *format, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (length < 0) length = 0;
+    char *raw = need(calloc((size_t)length + 1, 1));
+    vsnprintf(raw, (size_t)length + 1, format, arguments);
+    char *shown = need(malloc(UTF8_SHOWN_MAX * (size_t)length + 1)), *at = shown,
+         *end = shown + UTF8_SHOWN_MAX * (size_t)length + 1;
+    for (const char *from = raw;;) {
+        size_t take = lines ? strcspn(from, "\n") : strlen(from);
+        at += utf8_show(from, take, at, (size_t)(end - at));
+        from += take;
+        if (!*from++) break;
+        *at++ = '\n';
+    }
+    *at = 0;
+    free(raw);
+    return shown;
+}
+
 void output_format(struct output *out, const char *format, ...)
 {
-    if (out->error) return;
     va_list arguments;
     va_start(arguments, format);
-    errno = 0;
-    if (vfprintf(out->file, format, arguments) < 0) output_fail(out);
+    char *text = shown_text(true, format, arguments);
     va_end(arguments);
+    output_text(out, text);
+    free(text);
 }
 
 bool output_ok(const struct output *out) { return out->error == 0; }
@@ -170,34 +194,15 @@ const char *format_bytes(double bytes, char text[NUMBER_SIZE])
     return text;
 }
 
-/* Bytes of the valid sequence at `text`, 0 where there is none. */
-static size_t utf8_length(const unsigned char *text, size_t bytes)
-{
-    static const struct {
-        unsigned char first, last, low, high; /* range of the first byte, range of the second */
-        size_t length;
-    } forms[] = {{0xC2, 0xDF, 0x80, 0xBF, 2}, {0xE0, 0xE0, 0xA0, 0xBF, 3}, {0xE1, 0xEC, 0x80, 0xBF, 3},
-                 {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3}, {0xF0, 0xF0, 0x90, 0xBF, 4},
-                 {0xF1, 0xF3, 0x80, 0xBF, 4}, {0xF4, 0xF4, 0x80, 0x8F, 4}};
-    if (text[0] < 0x80) return 1;
-    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
-        if (text[0] < forms[f].first || text[0] > forms[f].last) continue;
-        if (bytes < forms[f].length || text[1] < forms[f].low || text[1] > forms[f].high) return 0;
-        for (size_t n = 2; n < forms[f].length; n++)
-            if ((text[n] & 0xC0) != 0x80) return 0;
-        return forms[f].length;
-    }
-    return 0;
-}
-
 size_t repair_utf8(const char *text, size_t bytes, char *to)
 {
     char *at = to;
-    for (size_t n = 0; n < bytes;) {
-        size_t length = utf8_length((const unsigned char *)text + n, bytes - n);
-        memcpy(at, length ? text + n : "\xEF\xBF\xBD", length ? length : 3);
-        at += length ? length : 3;
-        n += length ? length : 1;
+    for (size_t n = 0, used; n < bytes; n += used) {
+        uint32_t c;
+        bool valid = true;
+        used = utf8_decode(text + n, bytes - n, &c, &valid);
+        memcpy(at, valid ? text + n : "\xEF\xBF\xBD", valid ? used : 3);
+        at += valid ? used : 3;
     }
     return (size_t)(at - to);
 }
@@ -205,18 +210,18 @@ size_t repair_utf8(const char *text, size_t bytes, char *to)
 void output_json_string(struct output *out, const char *text, size_t bytes)
 {
     output_text(out, "\"");
-    for (size_t n = 0; n < bytes;) {
-        unsigned char c = (unsigned char)text[n];
-        size_t length = utf8_length((const unsigned char *)text + n, bytes - n);
+    for (size_t n = 0, used; n < bytes; n += used) {
+        uint32_t c;
+        bool valid = true;
+        used = utf8_decode(text + n, bytes - n, &c, &valid);
         if (c == '"' || c == '\\')
-            output_format(out, "\\%c", c);
+            output_format(out, "\\%c", (int)c);
         else if (c < 0x20)
-            output_format(out, "\\u%04x", c);
-        else if (length)
-            output_write(out, text + n, length);
+            output_format(out, "\\u%04x", (unsigned)c);
+        else if (valid)
+            output_write(out, text + n, used);
         else
             output_text(out, "\xEF\xBF\xBD");
-        n += length ? length : 1;
     }
     output_text(out, "\"");
 }
@@ -273,17 +278,15 @@ void npy_row(struct output *out, const float *values, size_t count)
 
 void table_cell(struct table *table, const char *format, ...)
 {
-    char text[512];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    char *text = shown_text(false, format, arguments);
     va_end(arguments);
     if (table->count == table->room) {
         table->room = table->room ? 2 * table->room : 64;
         table->cells = need(realloc(table->cells, table->room * sizeof *table->cells));
     }
-    size_t size = strlen(text) + 1;
-    table->cells[table->count++] = memcpy(need(malloc(size)), text, size);
+    table->cells[table->count++] = text;
 }
 
 /* Columns of a terminal that the text takes: bytes that do not continue a character. */

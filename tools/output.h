@@ -4,6 +4,7 @@
 #define WHERRY_TOOLS_OUTPUT_H
 
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,8 +22,10 @@ struct output {
 
 /* path NULL or "-": standard output. On failure prints why and returns false. */
 bool output_open(struct output *out, const char *path);
+/* Bytes as they are. */
 void output_write(struct output *out, const void *data, size_t size);
 void output_text(struct output *out, const char *text);
+/* For people: names within can't steer a terminal (utf8_show); line ends stay. */
 void output_format(struct output *out, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Notes a failure (errno) of the caller's own on out->file. */
 void output_fail(struct output *out);
@@ -33,6 +36,9 @@ bool output_ok(const struct output *out);
 bool output_close(struct output *out, bool keep);
 
 /* ---- numbers and texts ---- */
+
+/* What is printed, made harmless by utf8_show, as memory to free; with `lines` line ends stay. */
+char *shown_text(bool lines, const char *format, va_list arguments);
 
 enum { NUMBER_SIZE = 32 };
 /* As few digits, 6 to 9, as are sure to read back as the same float; returns the length. Independent of the locale. */

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "system.h"
 
 /* ---- standard error ---- */
@@ -28,11 +29,11 @@ int complain(int code, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    progress_clear();
-    fputs("wherry: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    char *text = shown_text(false, format, arguments);
     va_end(arguments);
+    progress_clear();
+    fprintf(stderr, "wherry: %s\n", text);
+    free(text);
     return code;
 }
 
@@ -52,7 +53,7 @@ void progress_show(const char *format, ...)
     char line[80]; /* so that the terminal does not wrap */
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    utf8_format(line, sizeof line, format, arguments);
     va_end(arguments);
     progress_clear();
     fputs(line, stderr);

@@ -1,16 +1,20 @@
 /* Error texts. */
 #include "base/error.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
+enum { WHERE_MAX = 512 }; /* the rest is for what happened there */
+
+/* Names in a message are from anywhere: files, drivers. Here they become harmless, for all. */
 static bool record(struct error *e, wherry_status status, int native, const char *format, va_list ap)
 {
     e->status = status;
     e->native = native;
     e->timer = 0;
-    vsnprintf(e->text, sizeof e->text, format, ap);
+    utf8_format(e->text, sizeof e->text, format, ap);
     return false;
 }
 
@@ -21,6 +25,11 @@ bool fail(struct error *e, wherry_status status, const char *format, ...)
     record(e, status, 0, format, ap);
     va_end(ap);
     return false;
+}
+
+bool fail_list(struct error *e, wherry_status status, const char *format, va_list ap)
+{
+    return record(e, status, 0, format, ap);
 }
 
 bool fail_native(struct error *e, wherry_status status, int native, const char *format, ...)
@@ -46,7 +55,9 @@ bool fail_in(struct error *e, const char *where)
 {
     char text[sizeof e->text];
     memcpy(text, e->text, sizeof text);
-    snprintf(e->text, sizeof e->text, "%s: %.900s", where, text);
+    size_t length = utf8_show(where, strlen(where), e->text, WHERE_MAX);
+    length += (size_t)snprintf(e->text + length, sizeof e->text - length, ": ");
+    utf8_show(text, strlen(text), e->text + length, sizeof e->text - length);
     return false;
 }
 

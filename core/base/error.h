@@ -3,6 +3,7 @@
 #ifndef WHERRY_BASE_ERROR_H
 #define WHERRY_BASE_ERROR_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 
 #include "base/printf_like.h"
@@ -10,13 +11,14 @@
 
 struct error {
     wherry_status status;
-    int native; /* VkResult or cl_int */
-    int timer;  /* a wherry_timer_status where the run failed because the device's timer lies, else 0 */
-    char text[1024];
+    int native;      /* VkResult or cl_int */
+    int timer;       /* a wherry_timer_status where the run failed because the device's timer lies, else 0 */
+    char text[1024]; /* UTF-8 that any terminal may show (utf8.h) */
 };
 
 /* Always false, so that one can `return fail(e, ...)`. */
 bool fail(struct error *e, wherry_status status, const char *format, ...) PRINTF_LIKE(3, 4);
+bool fail_list(struct error *e, wherry_status status, const char *format, va_list ap);
 /* The same with the driver's code. */
 bool fail_native(struct error *e, wherry_status status, int native, const char *format, ...) PRINTF_LIKE(4, 5);
 /* The failure of a timed run whose stamps make no sense: `timer` is a wherry_timer_status. */

@@ -3,8 +3,9 @@
 
 #include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "base/utf8.h"
 
 void *host_alloc(const struct host *host, size_t count, size_t size, struct error *e)
 {
@@ -51,7 +52,7 @@ void host_log(const struct host *host, wherry_log_level level, const char *forma
     char text[1024];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
+    utf8_format(text, sizeof text, format, ap);
     va_end(ap);
     host->log(level, text, host->user);
 }

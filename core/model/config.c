@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "model/folder.h"
 #include "model/model.h"
 
@@ -131,7 +132,8 @@ static bool read_architecture(const json_t *config, char (*architecture)[64], st
                     "type bert, such as BertModel and BertForMaskedLM",
                     class ? class : "without a name", type ? type : "not given");
     }
-    snprintf(*architecture, sizeof *architecture, "%s", class ? class : "BertModel");
+    if (!class) class = "BertModel";
+    utf8_show(class, strlen(class), *architecture, sizeof *architecture);
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* BERT's normalization of a text: cleaning, spaces around ideographs, accents off, lower case, in this order. */
 #include <string.h>
 
+#include "base/utf8.h"
 #include "model/tokenizer_parts.h"
 #include "model/unicode.h"
 
@@ -29,7 +30,7 @@ bool list_add_text(struct list *list, const char *text, size_t bytes, const char
 {
     bool valid = true;
     TRY(list_reserve(list, bytes, e));
-    for (size_t i = 0; i < bytes;) i += unicode_decode(text + i, bytes - i, &list->items[list->count++], &valid);
+    for (size_t i = 0; i < bytes;) i += utf8_decode(text + i, bytes - i, &list->items[list->count++], &valid);
     return valid || !what ||
            fail(e, WHERRY_STATUS_BAD_FORMAT, "%s is not valid UTF-8: the file is damaged, get it again", what);
 }

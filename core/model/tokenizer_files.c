@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/platform.h"
+#include "base/utf8.h"
 #include "model/added_tokens.h"
 #include "model/folder.h"
 #include "model/tokenizer_parts.h"
@@ -67,7 +68,7 @@ static int32_t word_find(struct reader *r, const char *name)
 {
     uint32_t text[256];
     size_t length = 0, bytes = strlen(name);
-    for (size_t i = 0; i < bytes && length < 256;) i += unicode_decode(name + i, bytes - i, &text[length++], NULL);
+    for (size_t i = 0; i < bytes && length < 256;) i += utf8_decode(name + i, bytes - i, &text[length++], NULL);
     return length < 256 ? vocabulary_find(&r->t->words, text, length) : -1;
 }
 

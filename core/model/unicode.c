@@ -18,38 +18,6 @@ static bool in_spans(const struct span *spans, size_t count, uint32_t c)
 }
 #define IN_SPANS(spans, c) in_spans(spans, sizeof(spans) / sizeof *(spans), c)
 
-size_t unicode_decode(const char *text, size_t size, uint32_t *c, bool *valid)
-{
-    const unsigned char *s = (const unsigned char *)text;
-    unsigned lead = s[0];
-    if (lead < 0x80) {
-        *c = lead;
-        return 1;
-    }
-    /* The second byte's range excludes overlong forms, surrogates, and what lies beyond U+10FFFF. */
-    unsigned low = 0x80, high = 0xBF;
-    size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2, used = 1;
-    if (lead == 0xE0) low = 0xA0;
-    if (lead == 0xED) high = 0x9F;
-    if (lead == 0xF0) low = 0x90;
-    if (lead == 0xF4) high = 0x8F;
-    if (lead >= 0xC2 && lead <= 0xF4) {
-        uint32_t value = lead & (0x7Fu >> length);
-        while (used < length && used < size && s[used] >= low && s[used] <= high) {
-            value = value << 6 | (s[used++] & 0x3Fu);
-            low = 0x80;
-            high = 0xBF;
-        }
-        if (used == length) {
-            *c = value;
-            return used;
-        }
-    }
-    *c = UNICODE_REPLACEMENT;
-    if (valid) *valid = false;
-    return used;
-}
-
 static const struct unicode_range *range_of(uint32_t c)
 {
     size_t low = 0, high = sizeof unicode_ranges / sizeof *unicode_ranges;

@@ -1,4 +1,4 @@
-/* Characters as Hugging Face's BERT tokenizer sees them: decoding, classes, decomposition, lower case. */
+/* Characters as Hugging Face's BERT tokenizer sees them: classes, decomposition, lower case. */
 #ifndef WHERRY_MODEL_UNICODE_H
 #define WHERRY_MODEL_UNICODE_H
 
@@ -19,11 +19,7 @@ enum unicode_class {
     UNICODE_COMBINING     /* is reordered by its combining class, and stays */
 };
 
-enum { UNICODE_REPLACEMENT = 0xFFFD, UNICODE_DECOMPOSED_MAX = 4, UNICODE_LOWER_MAX = 2 };
-
-/* One character from at least one byte; invalid UTF-8 gives U+FFFD for each maximal subpart (Unicode 3.9, table 3-8),
- * and sets *valid (which may be NULL) to false. Returns the bytes used. */
-size_t unicode_decode(const char *text, size_t size, uint32_t *c, bool *valid);
+enum { UNICODE_DECOMPOSED_MAX = 4, UNICODE_LOWER_MAX = 2 };
 
 enum unicode_class unicode_classify(uint32_t c);
 /* Canonical combining class of a character of class UNICODE_COMBINING. */

@@ -97,9 +97,7 @@ wherry_status context_invalid(struct wherry_context *context, const char *format
 {
     va_list ap;
     va_start(ap, format);
-    context->error.status = WHERRY_STATUS_INVALID_ARGUMENT;
-    context->error.native = 0;
-    vsnprintf(context->error.text, sizeof context->error.text, format, ap);
+    fail_list(&context->error, WHERRY_STATUS_INVALID_ARGUMENT, format, ap);
     va_end(ap);
     return WHERRY_STATUS_INVALID_ARGUMENT;
 }

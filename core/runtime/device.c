@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "runtime/context.h"
 #include "wherry/wherry_opencl.h"
 #include "wherry/wherry_vulkan.h"
@@ -15,15 +16,26 @@ struct device_list {
     size_t first_of[8]; /* by backend: index of its first entry */
 };
 
+/* Texts of drivers, which are shown everywhere. */
+static void show_texts(wherry_device_info *info)
+{
+    utf8_show_within(info->name, sizeof info->name);
+    utf8_show_within(info->driver, sizeof info->driver);
+    utf8_show_within(info->api, sizeof info->api);
+    utf8_show_within(info->reason, sizeof info->reason);
+}
+
 static bool list_all(const struct host *host, struct device_list *list, struct error *e)
 {
     for (size_t b = 0; b < backends_count; b++) {
         list->first_of[b] = list->count;
         TRY(backends[b]->enumerate(host, &list->infos, &list->count, e));
-        for (size_t i = list->first_of[b]; i < list->count; i++)
+        for (size_t i = list->first_of[b]; i < list->count; i++) {
+            show_texts(&list->infos[i]);
             if (!list->infos[i].id[0])
                 snprintf(list->infos[i].id, sizeof list->infos[i].id, "%s:%zu", backends[b]->name,
                          i - list->first_of[b]);
+        }
     }
     return true;
 }
@@ -152,6 +164,7 @@ wherry_status wherry_device_open(wherry_context *context, const char *name, wher
         device->index = chosen - list.first_of[b];
         device->handle = backends[b]->open(&context->host, device->index, NULL, &device->info, e);
         if (!(ok = device->handle != NULL)) fail_in(e, list.infos[chosen].id);
+        show_texts(&device->info);
     }
     host_free(&context->host, list.infos);
     if (ok)
@@ -188,6 +201,7 @@ static wherry_status device_wrap(wherry_context *context, const char *api, const
         device->external = true;
         device->handle = backends[b]->open(&context->host, 0, external, &device->info, e);
         if (device->handle) {
+            show_texts(&device->info);
             snprintf(device->info.id, sizeof device->info.id, "%s:external", api);
             *out = device;
             return WHERRY_STATUS_OK;

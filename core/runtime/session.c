@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/round.h"
+#include "base/utf8.h"
 #include "kernel/interface.h"
 #include "plan/variants.h"
 
@@ -30,7 +31,7 @@ bool session_note(struct wherry_session *s, struct error *e, const char *format,
     char note[sizeof *s->notes];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(note, sizeof note, format, ap);
+    utf8_format(note, sizeof note, format, ap);
     va_end(ap);
     for (int i = 0; i < s->n_notes; i++)
         if (!strcmp(s->notes[i], note)) return true;

@@ -29,7 +29,7 @@ for name in layouts layouts-vulkan sizes plain step empty hostile; do
     expect 0 '' "$wherry" report "$file" --format csv
     if [ $name != hostile ]; then check "$python" "$here/../report/check_tuning.py" "$file" "$work/out"; fi
     expect 0 '' "$wherry" report "$file" --json
-    if [ $name != hostile ]; then # whose control characters become spaces
+    if [ $name != hostile ]; then # whose control characters are written out
         check "$python" -c 'import json, sys; assert json.load(open(sys.argv[1])) == json.load(open(sys.argv[2]))' \
             "$work/out" "$file"
     fi

@@ -153,7 +153,8 @@ static cl_int device_info(cl_device_id id, cl_device_info what, size_t size, voi
     case CL_DEVICE_PLATFORM:
         return answer(&own, sizeof own, size, to, used);
     case CL_DEVICE_NAME:
-        return answer_text("Emulated Hopper", size, to, used);
+        return answer_text(getenv("WHERRY_EMULATOR_NAME") ? getenv("WHERRY_EMULATOR_NAME") : "Emulated Hopper", size,
+                           to, used);
     case CL_DEVICE_VENDOR:
         return answer_text("Wherry", size, to, used);
     case CL_DRIVER_VERSION:

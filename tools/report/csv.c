@@ -44,15 +44,18 @@ static const char *const modes[2] = {"warm", "cold"};
 
 #define COUNT(list) (sizeof list / sizeof *list)
 
+/* A spreadsheet takes a text that begins like a formula for one, and runs it: an apostrophe in front keeps it a text.
+ */
 void csv_text(struct output *out, const char *text)
 {
-    if (!strpbrk(text, ",\"\r\n")) {
-        output_text(out, text);
-        return;
+    bool formula = *text && strchr("=+-@\t\r", *text), quoted = strpbrk(text, ",\"\r\n") != NULL;
+    if (quoted) output_text(out, "\"");
+    if (formula) output_text(out, "'");
+    for (; *text; text++) {
+        if (*text == '"') output_text(out, "\"");
+        output_write(out, text, 1);
     }
-    output_text(out, "\"");
-    for (; *text; text++) output_format(out, *text == '"' ? "\"%c" : "%c", *text);
-    output_text(out, "\"");
+    if (quoted) output_text(out, "\"");
 }
 
 /* Nothing for null: a spreadsheet's empty cell is not a zero. */

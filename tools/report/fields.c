@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "json_file.h"
 #include "report/tuning.h"
 #include "session.h"
@@ -82,17 +83,14 @@ const char *op_kind(const json_t *op)
 
 /* ---- files ---- */
 
-/* Control characters become spaces: these texts are printed on terminals. */
-static json_t *printable(const char *text)
+/* These texts are printed on terminals. */
+static json_t *printable(const json_t *text)
 {
-    size_t size = strlen(text) + 1;
-    char *copy = memcpy(need(malloc(size)), text, size);
-    for (unsigned char *c = (unsigned char *)copy; *c; c++) {
-        if (c[0] < 0x20 || c[0] == 0x7F) c[0] = ' ';
-        if (c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0) c[0] = c[1] = ' '; /* U+0080 to U+009F */
-    }
-    json_t *value = need(json_string(copy));
-    free(copy);
+    size_t bytes = json_string_length(text);
+    char *shown = need(malloc(UTF8_SHOWN_MAX * bytes + 1));
+    json_t *value =
+        need(json_stringn(shown, utf8_show(json_string_value(text), bytes, shown, UTF8_SHOWN_MAX * bytes + 1)));
+    free(shown);
     return value;
 }
 
@@ -105,7 +103,7 @@ static void clean_texts(json_t *value)
         json_array_foreach(value, n, entry)
         {
             if (json_is_string(entry))
-                json_array_set_new(value, n, printable(json_string_value(entry)));
+                json_array_set_new(value, n, printable(entry));
             else
                 clean_texts(entry);
         }
@@ -113,7 +111,7 @@ static void clean_texts(json_t *value)
         json_object_foreach(value, key, entry)
         {
             if (json_is_string(entry))
-                json_object_set_new(value, key, printable(json_string_value(entry)));
+                json_object_set_new(value, key, printable(entry));
             else
                 clean_texts(entry);
         }

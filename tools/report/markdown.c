@@ -1,9 +1,11 @@
 /* Records as Markdown, for issue pages and bench/results: one table over all plans, then one of the operations of each.
  */
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "report/derive.h"
 #include "report/fields.h"
 #include "report/format.h"
@@ -11,18 +13,44 @@
 #include "report/write.h"
 #include "session.h"
 
-/* A text in a cell: what would end the cell, or begin HTML, is escaped. */
+static bool is_word(char c) { return (unsigned char)c < 0x80 && isalnum((unsigned char)c); }
+
+/* Whether the character at `text` would begin markup: emphasis, code, a link, HTML, a cell's end. An underscore within
+ * a word does not, and names have many; nor do a colon and a dot but in what looks like an address. */
+static bool is_markup(const char *text, char before)
+{
+    switch (*text) {
+    case '_':
+        return !is_word(before) || !is_word(text[1]);
+    case ':':
+        return text[1] == '/' && text[2] == '/';
+    case '.':
+        return before == 'w' || before == 'W';
+    default:
+        return strchr("\\`*[]|~$", *text) != NULL;
+    }
+}
+
+void markdown_text(struct output *out, const char *text)
+{
+    char before = 0;
+    size_t bytes = strlen(text), room = UTF8_SHOWN_MAX * bytes + 1;
+    char *shown = need(malloc(room)), *at = shown;
+    for (utf8_show(text, bytes, shown, room); *at; before = *at++) {
+        if (*at == '<' || *at == '&')
+            output_text(out, *at == '<' ? "&lt;" : "&amp;");
+        else if (is_markup(at, before))
+            output_format(out, "\\%c", *at);
+        else
+            output_write(out, at, 1);
+    }
+    free(shown);
+}
+
 void markdown_cell(struct output *out, const char *text)
 {
     output_text(out, " ");
-    for (; *text; text++) {
-        if (*text == '|' || *text == '\\' || *text == '`')
-            output_format(out, "\\%c", *text);
-        else if (*text == '<')
-            output_text(out, "&lt;");
-        else
-            output_write(out, text, 1);
-    }
+    markdown_text(out, text);
     output_text(out, " |");
 }
 
@@ -213,7 +241,11 @@ void markdown_write(struct output *out, const json_t *records)
             if (!plan_measured(record, plan, "warm") && !plan_measured(record, plan, "cold")) continue;
             workload_title(record, work, sizeof work);
             plan_title(record, plan, title, sizeof title);
-            output_format(out, "\n## %s: plan %s\n\n", work, title);
+            output_text(out, "\n## ");
+            markdown_text(out, work);
+            output_text(out, ": plan ");
+            markdown_text(out, title);
+            output_text(out, "\n\n");
             write_rows(out, record, plan);
         }
     }
@@ -221,12 +253,21 @@ void markdown_write(struct output *out, const json_t *records)
     {
         json_array_foreach(json_object_get(record, "warnings"), p, warning)
         {
+            const json_t *device = json_array_get(json_object_get(record, "devices"), 0);
             const char *op = field_text(warning, "op"), *name = field_text(warning, "plan");
+            const char *const parts[][2] = {{" on ", field_text(device, "id")},
+                                            {*name ? ", " : "", name},
+                                            {*op ? ", " : "", op},
+                                            {": ", field_text(warning, "text")}};
             char work[160];
             workload_title(record, work, sizeof work);
-            output_format(out, "%s- %s on %s%s%s%s%s: %s\n", p ? "" : "\n", work,
-                          field_text(json_array_get(json_object_get(record, "devices"), 0), "id"), *name ? ", " : "",
-                          name, *op ? ", " : "", op, field_text(warning, "text"));
+            output_text(out, p ? "- " : "\n- ");
+            markdown_text(out, work);
+            for (size_t n = 0; n < sizeof parts / sizeof *parts; n++) {
+                output_text(out, parts[n][0]);
+                markdown_text(out, parts[n][1]);
+            }
+            output_text(out, "\n");
         }
     }
 }

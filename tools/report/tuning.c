@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "report/fields.h"
 #include "report/format.h"
 #include "report/write.h"
@@ -169,8 +170,10 @@ static bool has_operators(const json_t *plan) { return json_array_size(field_get
 
 static void plan_head(const json_t *tuning, const json_t *plan, char *text, size_t size)
 {
-    snprintf(text, size, "%.60s on %.40s (%.60s): plan %.40s", field_text(tuning, "model.source"),
-             field_text(tuning, "device.id"), field_text(tuning, "device.name"), field_text(plan, "session.plan"));
+    const char *model = field_text(tuning, "model.source"), *id = field_text(tuning, "device.id");
+    const char *name = field_text(tuning, "device.name"), *own = field_text(plan, "session.plan");
+    snprintf(text, size, "%.*s on %.*s (%.*s): plan %.*s", utf8_cut(model, 60), model, utf8_cut(id, 40), id,
+             utf8_cut(name, 60), name, utf8_cut(own, 40), own);
 }
 
 /* "3.1 % faster than": time saved, of the other's time. */
@@ -278,10 +281,10 @@ static void entry_cells(const struct entry *entry, char cells[COLUMNS][256])
                               entry->chosen,
                               entry->worst / entry->best,
                               entry->chosen > 0 ? entry->chosen / entry->best : NAN};
-    snprintf(cells[0], sizeof cells[0], "%.160s%s%.*s", entry->name, *entry->kernel ? " " : "",
-             (int)strcspn(entry->kernel, " "), entry->kernel);
-    snprintf(cells[1], sizeof cells[1], "%.100s", entry->pass);
-    snprintf(cells[2], sizeof cells[2], "%.40s", entry->class);
+    snprintf(cells[0], sizeof cells[0], "%.*s%s%.*s", utf8_cut(entry->name, 160), entry->name,
+             *entry->kernel ? " " : "", (int)strcspn(entry->kernel, " "), entry->kernel);
+    snprintf(cells[1], sizeof cells[1], "%.*s", utf8_cut(entry->pass, 100), entry->pass);
+    snprintf(cells[2], sizeof cells[2], "%.*s", utf8_cut(entry->class, 40), entry->class);
     snprintf(cells[3], sizeof cells[3], "%zu", entry->count);
     for (size_t n = 0; n < 6; n++) {
         char text[NUMBER_SIZE];
@@ -361,7 +364,9 @@ void tuning_markdown(struct output *out, const json_t *tunings)
         {
             char head[256];
             plan_head(tuning, plan, head, sizeof head);
-            output_format(out, "%s## %s\n\n", t || p ? "\n" : "", head);
+            output_text(out, t || p ? "\n## " : "## ");
+            markdown_text(out, head);
+            output_text(out, "\n\n");
             write_figures(out, tuning, plan, "* ");
             output_text(out, "\n");
             markdown_table(out, tuning, plan);

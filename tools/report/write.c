@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
 #include "report/fields.h"
 #include "report/page.h"
 #include "report/tuning.h"
@@ -108,17 +109,20 @@ void workload_title(const json_t *record, char *text, size_t size)
         snprintf(text, size, "ceilings");
         return;
     }
+    const char *model = field_text(workload, "model.source");
     batch_title(record, batch, sizeof batch);
     double layers = field_number(workload, "model.layers");
     if (strcmp(kind, "layer") == 0)
-        snprintf(text, size, "%.60s, %.0f layer%s in training, %s", field_text(workload, "model.source"), layers,
+        snprintf(text, size, "%.*s, %.0f layer%s in training, %s", utf8_cut(model, 60), model, layers,
                  layers == 1 ? "" : "s", batch);
     else
-        snprintf(text, size, "%.60s, encoding %s", field_text(workload, "model.source"), batch);
+        snprintf(text, size, "%.*s, encoding %s", utf8_cut(model, 60), model, batch);
 }
 
 void plan_title(const json_t *record, const json_t *plan, char *text, size_t size)
 {
-    snprintf(text, size, "%.40s, %.8s on %.40s", field_text(plan, "plan"), field_text(plan, "dtype"),
-             field_text(record_device_of(record, plan), "id"));
+    const char *name = field_text(plan, "plan"), *dtype = field_text(plan, "dtype");
+    const char *device = field_text(record_device_of(record, plan), "id");
+    snprintf(text, size, "%.*s, %.*s on %.*s", utf8_cut(name, 40), name, utf8_cut(dtype, 8), dtype,
+             utf8_cut(device, 40), device);
 }

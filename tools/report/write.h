@@ -20,10 +20,12 @@ void csv_write(struct output *out, const json_t *records);
 void markdown_write(struct output *out, const json_t *records);
 void trace_write(struct output *out, const json_t *records);
 
-/* Parts of Markdown: a cell with its end, and the head of a table, "a|b|>c", '>' for columns of numbers. */
+/* Parts of Markdown: a text, in which nothing is markup; a cell with its end; the head of a table, "a|b|>c", '>' for
+ * columns of numbers. */
+void markdown_text(struct output *out, const char *text);
 void markdown_cell(struct output *out, const char *text);
 void markdown_head(struct output *out, const char *columns);
-/* A field of CSV, quoted where it has to be. */
+/* A text as a field of CSV, quoted where it has to be, and no formula. */
 void csv_text(struct output *out, const char *text);
 
 /* Lines that several formats have. "flash, f16 on vulkan:0" */
