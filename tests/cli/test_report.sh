@@ -73,6 +73,20 @@ check has '^cold caches'
 expect 0 '' "$wherry" report "$work/bare.json"
 check has '^ceilings were not measured'
 
+# ---- names that differ at their ends alone ----
+"$python" - "$work" <<'END'
+import json, sys
+text = open(sys.argv[1] + "/plain.json").read()
+for name in ("layer.0.qkv", "layer.0.norm1"):
+    text = text.replace(f'"{name}"', '"layer.0.' + 100 * "n" + name + '"')
+open(sys.argv[1] + "/long.json", "w").write(text)
+record = json.loads(text)
+record["ops"][1]["id"] = record["ops"][0]["id"]
+open(sys.argv[1] + "/twice.json", "w").write(json.dumps(record))
+END
+expect 0 '' "$wherry" report --check "$work/long.json"
+expect 3 'ops\[1\] is the second of its name' "$wherry" report "$work/twice.json"
+
 # ---- the other formats ----
 expect 0 '' "$wherry" report "$work/plain.json" --format csv
 check csv 'len(rows) == 10 and rows[0]["device_name"] == "Card \"one\", 80 GB"'

@@ -2,6 +2,7 @@
  * docs/report.schema.json says, in C; keys that are not named here are ignored. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/fields.h"
@@ -190,17 +191,19 @@ static bool entries_differ(const json_t *record, const char *list, const char *k
 {
     bool fine = true;
     size_t n;
-    json_t *entry, *seen = json_object();
+    json_t *entry, *seen = need(json_object());
     json_array_foreach(json_object_get(record, list), n, entry)
     {
-        char name[256];
-        snprintf(name, sizeof name, "%.60s/%.60s/%.0f", field_text(entry, "plan"), field_text(entry, key),
-                 field_number(entry, "dev"));
+        const char *plan = field_text(entry, "plan"), *own = field_text(entry, key);
+        size_t size = strlen(plan) + strlen(own) + 48;
+        char *name = need(malloc(size)); /* whole: names of models' layers are long, and differ at their ends */
+        snprintf(name, size, "%s/%s/%.17g", plan, own, field_number(entry, "dev"));
         if (fine && json_object_get(seen, name)) {
-            snprintf(why, 256, "%s[%zu] is the second of its name, %.120s", list, n, field_text(entry, key));
+            snprintf(why, 256, "%s[%zu] is the second of its name, %.120s", list, n, own);
             fine = false;
         }
-        json_object_set_new(seen, name, json_true());
+        if (json_object_set_new(seen, name, json_true())) need(NULL);
+        free(name);
     }
     json_decref(seen);
     return fine;
