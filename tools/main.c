@@ -57,6 +57,7 @@ int main(int argc, char **argv)
     struct options options;
     if (!options_parse(command, argc - 1 - words, argv + 1 + words, &options)) return EXIT_USAGE;
     if (options.help) return print_help(command);
+    if (!output_check(options.output)) return *options.output ? EXIT_OUTPUT : EXIT_USAGE;
     options.argc = argc;
     options.argv = argv;
     return command->run(&options);

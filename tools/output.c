@@ -22,6 +22,19 @@ void *need(void *pointer)
 
 /* ---- files ---- */
 
+bool output_check(const char *path)
+{
+    if (!path || strcmp(path, "-") == 0) return true;
+    if (!*path) {
+        complain(0, "--output \"\": a file's name is missing; \"-\" is standard output");
+        return false;
+    }
+    int code = system_writable(path);
+    if (code == EISDIR) complain(0, "can't create %s: it is a folder; give a file's name in it", path);
+    if (code && code != EISDIR) complain(0, "can't create %s: %s", path, strerror(code));
+    return !code;
+}
+
 bool output_open(struct output *out, const char *path)
 {
     *out = (struct output){.file = stdout, .name = "standard output"};

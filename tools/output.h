@@ -20,6 +20,8 @@ struct output {
     int error;        /* errno of the first failed write, 0: none */
 };
 
+/* Whether --output `path` can be written, as far as can be seen before any work; prints why not. */
+bool output_check(const char *path);
 /* path NULL or "-": standard output. On failure prints why and returns false. */
 bool output_open(struct output *out, const char *path);
 /* Bytes as they are. */

@@ -121,9 +121,14 @@ int tool_open_device(struct tool *tool)
 {
     wherry_status status = wherry_device_open(tool->context, tool->options->device, &tool->device);
     if (!status) status = wherry_device_describe(tool->device, &tool->device_info);
-    if (!status) return EXIT_FINE;
-    tool_error(tool, status, NULL);
-    return EXIT_DEVICE;
+    if (status) return tool_error(tool, status, NULL), EXIT_DEVICE;
+    const char *tuning = tool->options->tuning;
+    if (tuning && *tuning && strcmp(tool->device_info.id, "reference") == 0)
+        return complain(EXIT_USAGE,
+                        "%s is what wherry tune chose for kernels, and the reference has none: name another "
+                        "--device, or a plan (" PLAN_CHOICES ") instead of the file",
+                        tuning);
+    return EXIT_FINE;
 }
 
 /* What follows the opening of a model, whichever it was. */

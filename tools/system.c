@@ -108,6 +108,48 @@ char *system_resolve(const char *path) { return copy_text(path); }
 
 FILE *system_create(const char *path) { return fopen(path, "w+bx"); }
 
+FILE *system_spool(char **folder)
+{
+    const char *names[] = {"TMPDIR", "TMP", "TEMP"}, *at = ".";
+    for (int n = 2; n >= 0; n--)
+        if (getenv(names[n]) && *getenv(names[n])) at = getenv(names[n]);
+    size_t size = strlen(at) + 64;
+    char *path = malloc(size);
+    FILE *file = NULL;
+    *folder = copy_text(at);
+    for (int attempt = 0; path && *folder && !file && attempt < 100; attempt++) {
+        snprintf(path, size, "%s\\wherry-%lu-%d.tmp", at, system_process(), attempt);
+        file = fopen(path, "w+bxTD"); /* kept in memory while there is room; gone when it is closed */
+        if (!file && errno != EEXIST) break;
+    }
+    free(path);
+    return file;
+}
+
+/* The folder of a path, as memory to free; NULL: out of memory. */
+static char *parent_of(const char *path)
+{
+    char *folder = copy_text(path), *end = folder;
+    if (!folder) return NULL;
+    for (char *c = folder; *c; c++)
+        if (*c == '/' || *c == '\\') end = c + (c == folder || c[-1] == ':');
+    *end = 0;
+    if (*folder) return folder;
+    free(folder);
+    return copy_text(".");
+}
+
+int system_writable(const char *path)
+{
+    struct _stat64 status;
+    if (_stat64(path, &status) == 0) return status.st_mode & _S_IFDIR ? EISDIR : _access(path, 2) ? errno : 0;
+    if (errno != ENOENT) return errno;
+    char *folder = parent_of(path);
+    int code = !folder ? ENOMEM : _stat64(folder, &status) ? errno : status.st_mode & _S_IFDIR ? 0 : ENOTDIR;
+    free(folder);
+    return code;
+}
+
 int system_sync(FILE *file) { return fflush(file) ? -1 : _commit(_fileno(file)); }
 
 int system_replace(const char *from, const char *to)
@@ -233,6 +275,57 @@ char *system_resolve(const char *path)
 }
 
 FILE *system_create(const char *path) { return fopen(path, "w+bx"); }
+
+FILE *system_spool(char **folder)
+{
+    static const char name[] = "/wherry-XXXXXX";
+    const char *at = getenv("TMPDIR");
+    if (!at || !*at) at = "/tmp";
+    char *path = malloc(strlen(at) + sizeof name);
+    *folder = copy_text(at);
+    int file = -1;
+    if (path && *folder) {
+        memcpy(path, at, strlen(at));
+        memcpy(path + strlen(at), name, sizeof name);
+        file = mkstemp(path);
+        if (file >= 0) unlink(path);
+    }
+    free(path);
+    FILE *stream = file >= 0 ? fdopen(file, "w+b") : NULL;
+    if (file >= 0 && !stream) close(file);
+    return stream;
+}
+
+/* The folder of a path, as memory to free; NULL: out of memory. */
+static char *parent_of(const char *path)
+{
+    char *folder = copy_text(path), *end = folder ? strrchr(folder, '/') : NULL;
+    if (end) {
+        end[end == folder] = 0;
+        return folder;
+    }
+    free(folder);
+    return copy_text(".");
+}
+
+int system_writable(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) == 0) {
+        if (S_ISDIR(status.st_mode)) return EISDIR;
+        if (!S_ISREG(status.st_mode)) return access(path, W_OK) ? errno : 0;
+    } else if (errno != ENOENT) {
+        return errno;
+    }
+    if (path[strlen(path) - 1] == '/') return EISDIR; /* a folder that is not there */
+    char *target = system_resolve(path), *folder = target ? parent_of(target) : NULL;
+    int code = !folder ? ENOMEM : 0;
+    if (folder) code = stat(folder, &status) ? errno : !S_ISDIR(status.st_mode) ? ENOTDIR : 0;
+    if (!code && access(folder, W_OK | X_OK)) code = errno; /* a new file takes the old one's place there */
+    free(folder);
+    free(target);
+    return code;
+}
 
 int system_sync(FILE *file) { return fflush(file) ? -1 : fsync(fileno(file)); }
 

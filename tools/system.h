@@ -45,6 +45,11 @@ bool system_is_special(const char *path);
 char *system_resolve(const char *path);
 /* A new file that did not exist before, open for writing and reading; NULL and errno. */
 FILE *system_create(const char *path);
+/* A file without a name, open for writing and reading, in the folder for temporary files: TMPDIR, else the system's
+ * (which `folder` then names, as memory to free). NULL and errno. */
+FILE *system_spool(char **folder);
+/* 0, or why no file can be written under this path: an errno. Creates nothing. */
+int system_writable(const char *path);
 /* Puts the file's bytes on the disk; 0, or -1 and errno. */
 int system_sync(FILE *file);
 /* Moves a closed file over another in one step; 0, or -1 and errno. */
