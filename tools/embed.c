@@ -1,4 +1,5 @@
 /* `wherry embed`: texts in, embeddings out, batch by batch. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,9 @@ struct embedding {
     struct text_batch batch;
     struct output out;
     enum format_kind format;
-    FILE *spool; /* .npy to a place that can't be written twice: the rows, until their number is known */
+    FILE *final; /* of .npy to a place that can't be written twice: that place, while the rows wait in `out` */
+    const char *final_name;
+    char *spool_folder;
     uint64_t texts, tokens;
     double seconds; /* in encode */
 };
@@ -102,54 +105,85 @@ static int write_batch(struct embedding *e, const float *values)
 
 /* A .npy file begins with the number of rows, which is known last: the header is written again, or the rows wait in a
  * temporary file where the output can't go back. */
+static int begin_spool(struct embedding *e)
+{
+    char row[NUMBER_SIZE], all[NUMBER_SIZE];
+    double bytes = (double)e->tool.plan.embedding_size * sizeof(float);
+    FILE *spool = system_spool(&e->spool_folder);
+    if (!spool)
+        return complain(EXIT_OUTPUT,
+                        "can't create a temporary file in %s, where .npy rows wait until their number is known: %s; "
+                        "name another folder by TMPDIR, or use --output FILE",
+                        e->spool_folder ? e->spool_folder : "?", strerror(errno));
+    format_bytes(bytes, row);
+    if (!e->tool.options->quiet && e->batch.waiting)
+        complain(0,
+                 "note: %s can't be written twice, so .npy rows wait in a temporary file in %s (TMPDIR): %s for "
+                 "each text",
+                 e->out.name, e->spool_folder, row);
+    else if (!e->tool.options->quiet)
+        complain(0, "note: %s can't be written twice, so .npy rows wait in a temporary file in %s (TMPDIR): %s",
+                 e->out.name, e->spool_folder, format_bytes(bytes * e->batch.sequences, all));
+    e->final = e->out.file;
+    e->final_name = e->out.name;
+    e->out.file = spool;
+    e->out.name = "the temporary file of .npy rows";
+    return EXIT_FINE;
+}
+
 static int begin_output(struct embedding *e)
 {
     if (!output_open(&e->out, e->tool.options->output)) return EXIT_OUTPUT;
     if (e->format != FORMAT_NPY) return EXIT_FINE;
-    if (!e->out.temporary) {
-        e->spool = tmpfile();
-        if (!e->spool) {
-            complain(0, "can't create a temporary file for .npy rows; use --output FILE");
-            output_close(&e->out, false);
-            return EXIT_OUTPUT;
-        }
-        FILE *final = e->out.file;
-        e->out.file = e->spool;
-        e->spool = final;
-    } else {
+    if (e->out.temporary) {
         npy_header(&e->out, 0, e->tool.plan.embedding_size);
+        return EXIT_FINE;
     }
-    return EXIT_FINE;
+    int code = begin_spool(e);
+    if (code) output_close(&e->out, false);
+    return code;
 }
 
-/* Puts the number of rows into a .npy file. */
+/* Puts the number of rows into a .npy file that can go back. */
 static void finish_npy(struct embedding *e)
 {
     struct output *out = &e->out;
-    if (!e->spool) {
-        if (fflush(out->file) || fseek(out->file, 0, SEEK_SET)) output_fail(out);
-        npy_header(out, e->texts, e->tool.plan.embedding_size);
-        return;
-    }
-    FILE *rows = out->file;
-    if (fflush(rows) || fseek(rows, 0, SEEK_SET)) output_fail(out);
-    out->file = e->spool;
+    if (fflush(out->file) || fseek(out->file, 0, SEEK_SET)) output_fail(out);
     npy_header(out, e->texts, e->tool.plan.embedding_size);
+}
+
+/* Writes what waits, behind its header, where it is to go; `fine` false: drops it. */
+static bool end_spool(struct embedding *e, bool fine)
+{
+    struct output *out = &e->out;
+    FILE *rows = out->file;
+    if (fine && (fflush(rows) || fseek(rows, 0, SEEK_SET))) output_fail(out);
+    if (out->error) {
+        complain(0,
+                 "can't write .npy rows to a temporary file in %s: %s; name another folder by TMPDIR, or use "
+                 "--output FILE",
+                 e->spool_folder, strerror(out->error));
+        fine = false;
+        out->error = 0;
+    }
+    out->file = e->final;
+    out->name = e->final_name;
+    e->final = NULL;
+    if (fine) npy_header(out, e->texts, e->tool.plan.embedding_size);
     char chunk[1 << 14];
-    size_t size;
-    while ((size = fread(chunk, 1, sizeof chunk, rows)) > 0) output_write(out, chunk, size);
+    for (size_t size; fine && (size = fread(chunk, 1, sizeof chunk, rows)) > 0;) output_write(out, chunk, size);
     if (ferror(rows)) output_fail(out);
     fclose(rows);
-    e->spool = NULL;
+    return fine;
 }
 
 static int end_output(struct embedding *e, int code)
 {
-    if (!code && e->format == FORMAT_NPY) finish_npy(e);
-    if (e->spool) { /* an error came first: drop the rows */
-        fclose(e->out.file);
-        e->out.file = e->spool;
-        e->spool = NULL;
+    if (e->final) {
+        bool fine = end_spool(e, !code);
+        if (!code && !fine) code = EXIT_OUTPUT;
+    } else if (!code && e->format == FORMAT_NPY) {
+        finish_npy(e);
     }
     bool written = output_close(&e->out, code == EXIT_FINE);
     return code ? code : written ? EXIT_FINE : EXIT_OUTPUT;
@@ -212,6 +246,8 @@ int embed_command(const struct options *options)
     if (!code)
         code = text_source_open(&e.source, options->file, options->input ? (enum input_kind)(options->input - 1) : 0,
                                 options->pairs);
+    e.source.quiet = options->quiet;
+    e.source.hint = !options->input;
     if (!code) code = tool_open_model(&e.tool);
     if (!code) code = tool_open_device(&e.tool);
     if (!code) code = text_limits(&e.tool, &batch_tokens, &length);
@@ -227,6 +263,7 @@ int embed_command(const struct options *options)
     if (!code) code = embed_texts(&e);
     text_batch_destroy(&e.batch);
     text_source_close(&e.source);
+    free(e.spool_folder);
     tool_close(&e.tool);
     return code;
 }

@@ -50,9 +50,9 @@ const struct command commands[] = {
      "one embedding for each, in the same order. With --input lines each line is a text;\n"
      "a CR before the line's end does not belong to it, and an empty line is an empty\n"
      "text, embedded as its special tokens alone. With --input jsonl each line is an\n"
-     "object with \"text\", optionally \"pair\" (the second text) and \"id\" (a string or\n"
-     "number, copied to JSONL output); blank lines are skipped. Invalid UTF-8 is replaced\n"
-     "by U+FFFD. Input without any text is an error.\n"
+     "object with \"text\", optionally \"pair\" (the second text) and \"id\" (copied to JSONL\n"
+     "output as it is written); blank lines are skipped. Invalid UTF-8 is replaced by U+FFFD,\n"
+     "UTF-16 is refused. Input without any text is an error.\n"
      "\n"
      "A text longer than the limit is an error that names its line, unless --truncate is\n"
      "given. An embedding does not depend on the other texts of a batch. Memory does not\n"
@@ -62,7 +62,8 @@ const struct command commands[] = {
      "Formats: text has a line of numbers for each text, separated by spaces, each as\n"
      "short as it can be to read back as the same float; jsonl an object for each text\n"
      "with \"index\" (from 0), \"id\" and \"text\" where asked for, \"tokens\" and \"embedding\"\n"
-     "(with --pool none an array for each token); npy a NumPy array, float32, [texts, size].\n",
+     "(with --pool none an array for each token); npy a NumPy array, float32, [texts, size],\n"
+     "whose rows wait in a temporary file in TMPDIR where the output is a pipe.\n",
      "  echo 'A boat carries people.' | wherry embed --model all-MiniLM-L6-v2\n"
      "  wherry embed -m all-MiniLM-L6-v2 --format npy -o texts.npy texts.txt\n"
      "  wherry embed -m bge-base --device vulkan:0 --dtype f32 --json <questions.txt\n",
@@ -298,7 +299,7 @@ static const struct option option_table[] = {
      "tokens that run at a time (default: 16384 on a GPU, 4096 on a CPU driver, 1024 on the reference; at least the "
      "longest text)"},
     {"input", 'i', EMBED, CHOICE, AT(input), "lines|jsonl", 0, 0, "what the input is (default lines)"},
-    {"pairs", 0, EMBED, FLAG, AT(pairs), NULL, 0, 0, "each line is two texts with a tab between them"},
+    {"pairs", 0, EMBED, FLAG, AT(pairs), NULL, 0, 0, "each line is two texts with one tab between them"},
     {"format", 'f', EMBED, CHOICE, AT(format), "text|jsonl|npy", 0, 0, "what the output is (default text)"},
     {"format", 'f', RECORDS, CHOICE, AT(report_format), REPORT_CHOICES, 0, 0,
      "what the output is (default: by the ending of --output; else text)"},

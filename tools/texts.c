@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json_file.h"
 #include "system.h"
 
 enum { CHUNK = 1 << 16, LINE_MAX_BYTES = 1 << 26, PATH_SHOWN = 255 };
@@ -25,18 +24,67 @@ int text_source_open(struct text_source *source, const char *path, enum input_ki
 void text_source_close(struct text_source *source)
 {
     if (source->file && source->file != stdin) fclose(source->file);
-    json_decref(source->object);
+    json_line_clear(&source->json);
     free(source->chunk);
     free(source->buffer);
-    free(source->id);
     *source = (struct text_source){0};
+}
+
+/* The name of the encoding that the input's first bytes show to be another than UTF-8, NULL: none. Without a mark it is
+ * UTF-16 where bytes at odd places, or at even ones alone, are mostly 0: text of ASCII characters. */
+static const char *other_encoding(const char *data, size_t bytes)
+{
+    size_t zeros[2] = {0, 0}, seen = bytes < 1024 ? bytes : 1024;
+    if (bytes >= 4 && (!memcmp(data, "\xFF\xFE\0\0", 4) || !memcmp(data, "\0\0\xFE\xFF", 4))) return "UTF-32";
+    if (bytes >= 2 && (!memcmp(data, "\xFF\xFE", 2) || !memcmp(data, "\xFE\xFF", 2))) return "UTF-16";
+    for (size_t n = 0; n < seen; n++) zeros[n & 1] += !data[n];
+    if (zeros[0] + zeros[1] < 2 || (zeros[0] && zeros[1]) || 4 * (zeros[0] + zeros[1]) < seen) return NULL;
+    return zeros[0] ? "UTF-16BE" : "UTF-16LE";
+}
+
+/* Whether every line of the first chunk begins like an object of JSON. */
+static bool looks_like_jsonl(const char *data, size_t bytes)
+{
+    const char *at = data, *end = data + bytes;
+    bool any = false;
+    if (bytes >= 3 && memcmp(at, "\xEF\xBB\xBF", 3) == 0) at += 3;
+    while (at < end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
+        while (at < stop && (*at == ' ' || *at == '\t' || *at == '\r')) at++;
+        if (at < stop && *at != '{') return false;
+        if (at < stop) {
+            for (at++; at < stop && (*at == ' ' || *at == '\t'); at++) continue;
+            if (at < stop && *at != '"') return false;
+            any = any || at < stop;
+        }
+        at = stop + (newline != NULL);
+    }
+    return any;
+}
+
+/* What the first bytes tell, once. */
+static int look_at_begin(const struct text_source *source)
+{
+    const char *encoding = other_encoding(source->chunk, source->end);
+    if (encoding)
+        return complain(EXIT_INPUT, "%s is %s, and texts must be UTF-8: convert it, as in iconv -f %s -t UTF-8",
+                        source->name, encoding, encoding);
+    if (source->kind == INPUT_LINES && source->hint && !source->quiet && looks_like_jsonl(source->chunk, source->end))
+        complain(0,
+                 "note: the lines of %s look like JSON and are embedded as they stand; for their \"text\" say "
+                 "--input jsonl, to leave this note out --input lines",
+                 source->name);
+    return EXIT_FINE;
 }
 
 static int read_chunk(struct text_source *source)
 {
+    bool first = !source->begun;
     errno = 0;
     source->at = 0;
     source->end = fread(source->chunk, 1, CHUNK, source->file);
+    source->begun = true;
+    if (first && source->end) return look_at_begin(source);
     if (source->end || !ferror(source->file)) return EXIT_FINE;
     if (system_stopped()) return complain(EXIT_STOPPED, "interrupted");
     return complain(EXIT_INPUT, "can't read %s: %s", source->name, strerror(errno ? errno : EIO));
@@ -86,29 +134,21 @@ static int bad_line(const struct text_source *source, const char *what)
     return complain(EXIT_INPUT, "%s, line %llu: %s", source->name, (unsigned long long)source->line, what);
 }
 
+enum { REPLACED_NOTES = 5 };
+
 static int parse_object(struct text_source *source, size_t bytes, struct text *out)
 {
-    static const struct json_limits limits = {.bytes = (size_t)3 * LINE_MAX_BYTES, .values = 1 << 16, .depth = 64};
-    char *repaired = need(malloc(3 * bytes + 1)), name[PATH_SHOWN + 32];
-    snprintf(name, sizeof name, "%.*s, line %llu", PATH_SHOWN, source->name, (unsigned long long)source->line);
-    size_t size = repair_utf8(source->buffer, bytes, repaired);
-    json_decref(source->object);
-    int code = json_text_read(repaired, size, name, &limits, JSON_ALLOW_NUL | JSON_DECODE_ANY, &source->object);
-    free(repaired);
-    free(source->id);
-    source->id = NULL;
-    if (code) return code;
-    const json_t *text = json_object_get(source->object, "text"), *pair = json_object_get(source->object, "pair");
-    const json_t *id = json_object_get(source->object, "id");
-    if (!json_is_string(text)) return bad_line(source, "an object with a string \"text\" is needed");
-    if (pair && !json_is_null(pair) && !json_is_string(pair)) return bad_line(source, "\"pair\" is not a string");
-    if (id && !json_is_string(id) && !json_is_number(id)) return bad_line(source, "\"id\" is no string or number");
-    if (id) source->id = need(json_dumps(id, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)));
-    *out = (struct text){.text = json_string_value(text),
-                         .text_bytes = json_string_length(text),
-                         .pair = json_string_value(pair),
-                         .pair_bytes = json_string_length(pair),
-                         .id = source->id,
+    struct json_line *json = &source->json;
+    if (!json_line_read(json, source->buffer, bytes)) return bad_line(source, json->problem);
+    if (json->surrogates && !source->quiet && source->replaced++ < REPLACED_NOTES)
+        complain(0, "note: %s, line %llu: half of a surrogate pair (\\ud800 to \\udfff alone) became U+FFFD%s",
+                 source->name, (unsigned long long)source->line,
+                 source->replaced == REPLACED_NOTES ? "; further lines are not named" : "");
+    *out = (struct text){.text = json->text,
+                         .text_bytes = json->text_bytes,
+                         .pair = json->pair,
+                         .pair_bytes = json->pair_bytes,
+                         .id = json->id,
                          .line = source->line};
     return EXIT_FINE;
 }
@@ -126,6 +166,8 @@ int text_source_next(struct text_source *source, struct text *out, bool *more)
     if (!source->pairs) return EXIT_FINE;
     const char *tab = memchr(source->buffer, '\t', bytes);
     if (!tab) return bad_line(source, "no tab between two texts, as --pairs needs");
+    if (memchr(tab + 1, '\t', (size_t)(source->buffer + bytes - tab - 1)))
+        return bad_line(source, "more than one tab, and --pairs takes two texts with one between them");
     out->text_bytes = (size_t)(tab - source->buffer);
     out->pair = tab + 1;
     out->pair_bytes = bytes - out->text_bytes - 1;
@@ -185,6 +227,7 @@ static int fetch(struct text_batch *batch, struct tool *tool, struct text_source
     struct text text;
     int code = text_source_next(source, &text, &batch->waiting);
     if (code || !batch->waiting) return code;
+    uint32_t types = tool->model_info.config.token_types;
     size_t count = batch->max_length;
     wherry_status status =
         wherry_tokenize(tool->context, tool->model, text.text, text.text_bytes, text.pair, text.pair_bytes,
@@ -194,6 +237,10 @@ static int fetch(struct text_batch *batch, struct tool *tool, struct text_source
         snprintf(where, sizeof where, "%.*s, line %llu", PATH_SHOWN, source->name, (unsigned long long)text.line);
         return tool_error(tool, status, where);
     }
+    for (size_t n = 0; n < count && n < batch->max_length; n++)
+        if (batch->waiting_types[n] > 0 && (uint32_t)batch->waiting_types[n] >= types)
+            return complain(EXIT_INPUT, "%s, line %llu: a pair, and this model has %u token type%s: it takes one text",
+                            source->name, (unsigned long long)text.line, types, types == 1 ? "" : "s");
     if (count > batch->max_length)
         return complain(EXIT_INPUT, "%s, line %llu: %zu tokens, and the limit is %u; cut such texts with --truncate",
                         source->name, (unsigned long long)text.line, count, batch->max_length);

@@ -4,12 +4,13 @@
 
 #include <stdio.h>
 
+#include "jsonl.h"
 #include "session.h"
 
 struct text {
     const char *text, *pair; /* pair NULL: none. Valid until the next text is read */
     size_t text_bytes, pair_bytes;
-    const char *id; /* JSON, NULL: none */
+    const char *id; /* JSON as the input has it, NULL: none */
     uint64_t line;  /* from 1 */
 };
 
@@ -18,13 +19,15 @@ struct text_source {
     const char *name;
     enum input_kind kind;
     bool pairs;
+    bool quiet, hint; /* no notes; a note where lines look like JSONL. False after text_source_open */
+    bool begun;       /* a first chunk was read */
     uint64_t line;
-    char *chunk; /* what was read of the file and not used yet: [at, end) */
+    uint32_t replaced; /* lines with a note that half a surrogate pair was replaced */
+    char *chunk;       /* what was read of the file and not used yet: [at, end) */
     size_t at, end;
     char *buffer; /* the current line */
     size_t room;
-    json_t *object; /* JSONL: what `text` points into */
-    char *id;
+    struct json_line json; /* JSONL: what `text` points into */
 };
 
 /* path NULL or "-": standard input. These complain and return an exit code. */
