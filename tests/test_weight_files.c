@@ -307,12 +307,52 @@ static void refuses_values(void **state)
     model_end(&m);
 }
 
+/* An activation too large for f16: which sequence and token is first is known from f32. */
+static void names_the_sequence(void **state)
+{
+    (void)state;
+    struct open_model m = model_begin(&(struct tiny_model){0});
+    const float large = 40000;
+    for (size_t i = 0; i < TINY_HIDDEN; i++)
+        write_at(m.path, value_place(m.path, "encoder.layer.1.output.LayerNorm.weight", i, 4), &large, 4);
+    model_reopen(&m);
+    const uint32_t offsets[] = {0, 3, 8};
+    const int32_t ids[] = {2, 17, 3, 2, 6, 9, 12, 3};
+    const wherry_batch batch = {.struct_size = sizeof batch, .sequences = 2, .offsets = offsets, .ids = ids};
+    for (int pooled = 0; pooled < 2; pooled++) {
+        wherry_session_desc desc = {.struct_size = sizeof desc, .max_tokens = 16, .tuning = "", .normalize = -1};
+        float out[8 * TINY_HIDDEN];
+        size_t row = 0;
+        wherry_session *session;
+        desc.pool = pooled ? WHERRY_POOL_CLS : WHERRY_POOL_NONE;
+        for (desc.dtype = WHERRY_DTYPE_F32; desc.dtype <= WHERRY_DTYPE_F16; desc.dtype++) {
+            assert_int_equal(wherry_session_create(m.context, m.device, m.model, &desc, &session), 0);
+            wherry_status status = wherry_encode(session, &batch, out, 8 * TINY_HIDDEN);
+            wherry_session_destroy(session);
+            if (desc.dtype == WHERRY_DTYPE_F16) {
+                uint32_t sequence = pooled ? (uint32_t)row : row >= 3, token = (uint32_t)row - offsets[sequence];
+                char *says = pooled ? files_format("sequence %u of the batch is not finite", sequence)
+                                    : files_format("sequence %u of the batch, token %u of it", sequence, token);
+                assert_int_equal(status, WHERRY_STATUS_VERIFY_FAILED);
+                if (!strstr(wherry_last_error(m.context), says)) fail_msg("%s", wherry_last_error(m.context));
+                free(says);
+                continue;
+            }
+            if (status) fail_msg("%s", wherry_last_error(m.context));
+            while (row < (pooled ? 2 : 8) * TINY_HIDDEN && fabsf(out[row]) < 65520) row++;
+            row /= TINY_HIDDEN;
+            assert_true(row < (pooled ? 2 : 8));
+        }
+    }
+    model_end(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(survives_truncation),   cmocka_unit_test(notices_changes),
         cmocka_unit_test(keeps_what_was_opened), cmocka_unit_test(survives_changes_in_threads),
-        cmocka_unit_test(refuses_values),
+        cmocka_unit_test(refuses_values),        cmocka_unit_test(names_the_sequence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

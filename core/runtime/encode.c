@@ -1,5 +1,6 @@
 /* Encoding: a batch goes in, the recorded program runs, floats come out. Nothing is allocated here. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -153,6 +154,24 @@ void session_floats(const struct wherry_session *s, const void *storage, size_t 
         memcpy(out, storage, count * sizeof *out);
 }
 
+/* Weights are finite, as prepare has looked at them, and so it is what was computed of them. */
+static bool fail_not_finite(const struct wherry_session *s, const struct batch_shape *shape, size_t row, size_t rows,
+                            struct error *e)
+{
+    size_t sequence = row;
+    char token[48] = "";
+    if (rows == shape->tokens && rows != shape->sequences) { /* a row a token */
+        for (sequence = 0; shape->offsets[sequence + 1] <= row;) sequence++;
+        snprintf(token, sizeof token, ", token %zu of it", row - shape->offsets[sequence]);
+    }
+    return fail(e, WHERRY_STATUS_VERIFY_FAILED, "the result of sequence %zu of the batch%s is not finite: %s", sequence,
+                token,
+                s->f16 ? "a value went beyond the range of 16-bit floats, so use f32, or this device computes wrongly, "
+                         "which `wherry verify` tells"
+                       : "a value went beyond the range of 32-bit floats, or this device computes wrongly, which "
+                         "`wherry verify` tells");
+}
+
 static bool encode(struct wherry_session *s, const wherry_batch *batch, float *out, size_t out_floats, struct error *e)
 {
     struct batch_shape shape;
@@ -162,12 +181,9 @@ static bool encode(struct wherry_session *s, const wherry_batch *batch, float *o
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "room for %zu floats, the result has %zu", out_floats, count);
     TRY(session_run(s, &shape, WHERRY_PHASE_ALL, -1, s->graph.output, NULL, e));
     session_floats(s, s->output_storage, count, out);
+    size_t length = tensor_row_length(&s->graph, s->graph.output);
     for (size_t i = 0; i < count; i++)
-        if (!isfinite(out[i]))
-            return fail(e, WHERRY_STATUS_VERIFY_FAILED,
-                        "the result is not finite at row %zu: %s, and `wherry verify` names the kernel",
-                        i / tensor_row_length(&s->graph, s->graph.output),
-                        s->f16 ? "16-bit storage may have overflowed, so try f32" : "this device computes wrongly");
+        if (!isfinite(out[i])) return fail_not_finite(s, &shape, i / length, count / length, e);
     return true;
 }
 

@@ -80,9 +80,9 @@ typedef struct wherry_context_desc {
     void (*free)(void *pointer, void *user);
     void (*log)(wherry_log_level level, const char *text, void *user);
     void *user;
-    /* Folder for compiled kernels and what was tuned, made if missing. NULL: the platform's cache folder. "": nothing is
-     * cached. Where users other than this one and root may write to it, own it, or linked it, nothing is cached either:
-     * wherry_context_create logs a warning that says so, and sessions have it as a note. */
+    /* Folder for compiled kernels and what was tuned, made if missing. NULL: the platform's cache folder. "": nothing
+     * is cached. Where users other than this one and root may write to it, own it, or linked it, nothing is cached
+     * either: wherry_context_create logs a warning that says so, and sessions have it as a note. */
     const char *cache_dir;
     /* OpenCL compilers are told not to optimize: kernels are ready sooner and run slower. For tests on CPU drivers, and
      * for telling a compiler's fault from ours. */
@@ -188,7 +188,9 @@ typedef struct wherry_model_info {
 } wherry_model_info;
 
 /* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), vocab.txt or
- * tokenizer.json, and sentence-transformers' modules.json where it exists. Weights are mapped, not copied. */
+ * tokenizer.json, and sentence-transformers' modules.json where it exists. Files of weights stay open, and are read by
+ * wherry_session_prepare. They may be replaced (renamed over) or deleted meanwhile; one that was shortened, lengthened
+ * or written to is an error there (WHERRY_STATUS_IO): open the model again. */
 WHERRY_API wherry_status wherry_model_open(wherry_context *context, const char *folder, wherry_model **out);
 /* A model of that shape with random weights from `seed`: for benchmarks and tests. No tokenizer. */
 WHERRY_API wherry_status wherry_model_create_random(wherry_context *context, const wherry_model_config *config,
@@ -321,7 +323,9 @@ typedef struct wherry_prepare_info {
 typedef bool (*wherry_progress)(const char *what, size_t done, size_t total, void *user);
 
 /* Allocates device memory, uploads weights, compiles kernels (or loads them from the cache), records the step. After
- * this, encode allocates and compiles nothing. `progress` and `info` may be NULL. */
+ * this, encode allocates and compiles nothing. `progress` and `info` may be NULL. A weight that is NaN or infinite is
+ * WHERRY_STATUS_BAD_FORMAT, one that f16 can't hold WHERRY_STATUS_UNSUPPORTED; the message names tensor, place and
+ * value. */
 WHERRY_API wherry_status wherry_session_prepare(wherry_session *session, wherry_progress progress, void *user,
                                                 wherry_prepare_info *info);
 
@@ -335,7 +339,8 @@ typedef struct wherry_batch {
 } wherry_batch;
 
 /* Embeds. `out` gets float [sequences][embedding_size], or [tokens][embedding_size] when the session pools nothing;
- * `out_floats` is its capacity in floats. Results do not depend on what else is in the batch, bit for bit. */
+ * `out_floats` is its capacity in floats. Results do not depend on what else is in the batch, bit for bit. A result
+ * that is not finite is WHERRY_STATUS_VERIFY_FAILED: the message names the sequence, and `out` has all results. */
 WHERRY_API wherry_status wherry_encode(wherry_session *session, const wherry_batch *batch, float *out,
                                        size_t out_floats);
 
