@@ -160,7 +160,7 @@ run_windows() {
         printf 'SKIPPED: running the programs built for Windows: no wine\n'
         return
     }
-    timeout 300 wine cmd /c exit 0 >"$work/log" 2>&1 || {
+    timeout 1800 wine cmd /c exit 0 >"$work/log" 2>&1 || {
         printf 'SKIPPED: running the programs built for Windows: wine does not start (%s)\n' "$(tail -n 1 "$work/log")"
         return
     }
@@ -169,13 +169,13 @@ run_windows() {
     for binary in "$work"/windows/*/app_*.exe; do # beside the DLL, which Windows looks for there
         number=$((number + 1))
         cp "$binary" "$work/windows/$number.exe"
-        (cd "$work" && timeout 300 wine "windows/$number.exe" model expected "${texts[@]}") || die "failed: $binary"
+        (cd "$work" && timeout 1800 wine "windows/$number.exe" model expected "${texts[@]}") || die "failed: $binary"
     done
     # Arguments are UTF-8: a name of letters of several code pages, and a model's folder.
     cp "$work/texts" "$work/é-ш-語.txt"
     rm -rf "$work/модель"
     cp -r "$work/model" "$work/модель"
-    (cd "$work" && timeout 300 wine "$prefix/bin/wherry.exe" embed --quiet --device reference --model модель -o ж-é.out é-ш-語.txt) ||
+    (cd "$work" && timeout 1800 wine "$prefix/bin/wherry.exe" embed --quiet --device reference --model модель -o ж-é.out é-ш-語.txt) ||
         die "wherry.exe failed with names in UTF-8"
     diff <(tr -d '\r' <"$work/ж-é.out" | tr ' ' '\n') <(tr ' ' '\n' <"$work/expected") >/dev/null ||
         die "wherry.exe's embeddings are not those of the native build"
