@@ -1,0 +1,171 @@
+"""Ends the command at random moments (SIGKILL), and starts two at the same time on one cold cache: files are then as they
+were or whole, and the same command ends with the same bytes.
+
+usage: test_kill.py WHERRY [DEVICE ...]   (default: the reference and every usable driver of a CPU)
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WHERRY = os.path.abspath(sys.argv[1])
+OLD = b"what was there before\n"
+chooser = random.Random(20)
+
+
+class Place:
+    """A folder with a model, texts, and caches of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.model = os.path.join(folder, "model")
+        self.out = os.path.join(folder, "out")
+        self.texts = os.path.join(folder, "texts")
+        self.cache = os.path.join(folder, "cache")
+        # Drivers' own caches are not what is tested: they are kept, and no two processes have the same one.
+        self.drivers = os.path.join(os.environ.get("WHERRY_TEST_CACHE") or folder, "pocl-kill")
+        os.makedirs(self.drivers, exist_ok=True)
+        self.copies = 0
+        subprocess.run([sys.executable, os.path.join(HERE, "make_model.py"), self.model], check=True)
+        with open(self.texts, "w", encoding="utf-8") as file:
+            file.writelines("water boat number %d, the letters of %d\n" % (n, n * n) for n in range(100))
+
+    def start(self, *words, drivers=None):
+        # The fault library, to which nothing says what to make fail, has OpenCL compile without optimization.
+        env = dict(os.environ, POCL_CACHE_DIR=drivers or self.drivers, LD_PRELOAD=os.environ.get("FAULT_LIBRARY", ""))
+        return subprocess.Popen([WHERRY, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, env=env)
+
+    def embed(self, device, *more):
+        return self.start("embed", "--model", self.model, "--device", device, "--cache", self.cache, "-o", self.out,
+                          *more, self.texts)
+
+    def copy_drivers(self):
+        """What was compiled once, for processes that are killed: who knows how a driver writes."""
+        self.copies += 1
+        copy = os.path.join(self.folder, "drivers%d" % self.copies)
+        shutil.copytree(self.drivers, copy)
+        return copy
+
+    def write_old(self):
+        with open(self.out, "wb") as file:
+            file.write(OLD)
+
+    def read(self):
+        with open(self.out, "rb") as file:
+            return file.read()
+
+    def leftovers(self, where):
+        """Temporary files: those of a process that was killed may stay, others not."""
+        return [name for name in os.listdir(where) if name.endswith((".part", ".tmp"))] if os.path.isdir(where) else []
+
+
+def finish(process, what):
+    out, err = process.communicate()
+    if process.returncode:
+        sys.exit("%s: exit code %d: %s" % (what, process.returncode, err.decode(errors="replace")))
+    return out, err.decode(errors="replace")
+
+
+def kill_after(process, seconds):
+    """Whether it was still running."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
+
+
+def test_output(place, device, times):
+    """embed -o, killed: the file is the old one or the new one."""
+    finish(place.embed(device), "embed on " + device)
+    place.drivers = place.copy_drivers()
+    begun = time.monotonic()
+    finish(place.embed(device), "embed on " + device)
+    took = time.monotonic() - begun
+    new, killed = place.read(), 0
+    for _ in range(times):
+        place.write_old()
+        killed += kill_after(place.embed(device), chooser.uniform(0, 1.2) * took)
+        if place.read() not in (OLD, new):
+            sys.exit("%s: a killed embed left a torn output of %d bytes" % (device, len(place.read())))
+    for name in place.leftovers(place.folder):
+        os.remove(os.path.join(place.folder, name))
+    finish(place.embed(device), "embed on %s after kills" % device)
+    assert place.read() == new, device
+    assert not place.leftovers(place.folder)
+    print("%s: embed -o: %d of %d killed in %.2f s" % (device, killed, times, took))
+    return new
+
+
+def test_cache(place, device, expected, times):
+    """Killed while kernels are compiled and stored: what is stored is whole, and the next run goes on from there."""
+    shutil.rmtree(place.cache, ignore_errors=True)
+    begun = time.monotonic()
+    finish(place.embed(device), "embed on " + device)
+    took, killed = time.monotonic() - begun, 0
+    shutil.rmtree(place.cache)
+    for n in range(times):
+        if n % 3 == 0:
+            shutil.rmtree(place.cache, ignore_errors=True)
+        place.write_old()
+        killed += kill_after(place.embed(device), chooser.uniform(0.3, 1.05) * took)
+    _, said = finish(place.embed(device, "--verbose"), "embed on %s with the cache of killed ones" % device)
+    assert place.read() == expected, device
+    for word in ("not used", "damaged", "checksum"):
+        if word in said:
+            sys.exit("%s: a killed embed left a damaged cache: %s" % (device, said))
+    _, said = finish(place.embed(device, "--verbose"), "embed on %s, warm" % device)
+    assert place.read() == expected, device
+    print("%s: cold cache: %d of %d killed in %.2f s" % (device, killed, times, took))
+
+
+def test_two(place, device, expected):
+    """Two processes fill one cache."""
+    shutil.rmtree(place.cache, ignore_errors=True)
+    other, drivers = os.path.join(place.folder, "out2"), place.copy_drivers()
+    both = [place.embed(device),
+            place.start("embed", "--model", place.model, "--device", device, "--cache", place.cache, "-o", other,
+                        place.texts, drivers=drivers)]
+    for process in both:
+        finish(process, "one of two on %s" % device)
+    with open(other, "rb") as file:
+        assert file.read() == expected, device
+    assert place.read() == expected, device
+    stored = sorted(os.listdir(place.cache))
+    assert stored and not place.leftovers(place.cache), stored
+    _, said = finish(place.embed(device, "--verbose"), "embed on %s behind two" % device)
+    assert place.read() == expected and "not used" not in said, said
+    assert sorted(os.listdir(place.cache)) == stored, device
+    print("%s: two on one cold cache of %d files" % (device, len(stored)))
+
+
+def devices():
+    asked = sys.argv[2:] or os.environ.get("WHERRY_TEST_DEVICES", "").split()
+    if asked:
+        return asked
+    listed = subprocess.run([WHERRY, "devices", "--quiet", "--json"], check=True, capture_output=True).stdout
+    return [d["id"] for d in json.loads(listed)["devices"] if d["usable"] and d["type"] == "CPU"]
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="wherry-kill-") as folder:
+        place = Place(folder)
+        kept = place.drivers
+        for device in devices():
+            place.drivers = kept
+            expected = test_output(place, device, 12 if device == "reference" else 4)
+            if device != "reference":
+                test_cache(place, device, expected, 5)
+                test_two(place, device, expected)
+
+
+main()
