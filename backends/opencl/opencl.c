@@ -124,6 +124,14 @@ static bool open_external(struct backend_device *device, const wherry_opencl_dev
     return true;
 }
 
+/* A marker: what a driver without a device behind it, or with one that is lost, fails first. */
+static bool queue_try(struct backend_device *device, struct error *e)
+{
+    cl_int code = clEnqueueMarkerWithWaitList(device->queue, 0, NULL, NULL);
+    if (!code) code = clFinish(device->queue);
+    return !code || opencl_fail_running(e, code, "it fails an empty submission");
+}
+
 static bool device_fill(struct backend_device *device, size_t index, const void *external, wherry_device_info *info,
                         struct error *e)
 {
@@ -134,6 +142,7 @@ static bool device_fill(struct backend_device *device, size_t index, const void 
         host_log(device->host, WHERRY_LOG_WARNING, "%s: no queue with timestamps: %s", info->name,
                  opencl_error_name(code));
     }
+    TRY(queue_try(device, e));
     opencl_device_limits(device->id, &device->limits);
     if (device->profiling_queue) device->limits.timer = "event";
     opencl_device_identity(device->id, device->identity, sizeof device->identity);

@@ -250,6 +250,23 @@ static bool commands_make(struct backend_device *d, struct error *e)
     return r == VK_SUCCESS || device_fail(d, e, r, "vkCreateFence");
 }
 
+/* An empty submission: what a driver without a device behind it, or with one that is lost, fails first. A device that
+ * answers at all answers this at once. */
+static bool queue_try(struct backend_device *d, struct error *e)
+{
+    enum { SECONDS = 10 };
+    VkCommandBufferBeginInfo begin = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
+    };
+    VkResult r = d->vk.BeginCommandBuffer(d->copy, &begin);
+    if (r == VK_SUCCESS) r = d->vk.EndCommandBuffer(d->copy);
+    if (r != VK_SUCCESS) return device_fail(d, e, r, "an empty command buffer");
+    VkSubmitInfo submit = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &d->copy};
+    return device_submit(d, &submit, 1, SECONDS, e) || fail_in(e, "it fails an empty submission");
+}
+
 struct backend_device *vulkan_open(const struct host *host, size_t index, const void *external,
                                    wherry_device_info *info, struct error *e)
 {
@@ -257,7 +274,7 @@ struct backend_device *vulkan_open(const struct host *host, size_t index, const 
     if (!d) return NULL;
     d->host = host;
     bool ok = external ? device_wrap(d, external, e) : device_pick(d, index, e) && device_make(d, e);
-    if (!ok || !layouts_make(d, e) || !commands_make(d, e) || !pipelines_open(d, e)) {
+    if (!ok || !layouts_make(d, e) || !commands_make(d, e) || !queue_try(d, e) || !pipelines_open(d, e)) {
         vulkan_close(d);
         return NULL;
     }

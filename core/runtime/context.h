@@ -30,6 +30,7 @@ struct wherry_device {
     struct backend_device *handle;
     size_t index;  /* in the backend's order */
     bool external; /* the application's own: it has no index */
+    bool probed;   /* device_probe passed */
     wherry_device_info info;
     wherry_timer_info timer; /* that wherry_measure found good; else its kind is "" */
 };
@@ -37,6 +38,10 @@ struct wherry_device {
 /* Opens a device that is not external a second time: what happens to one of the two is not the other's. NULL: failed.
  */
 struct wherry_device *device_open_again(const struct wherry_device *device, struct error *e);
+/* Has the device make words of a random number, through the copies, queues and kernels that sessions use, and reads
+ * them back: fails with WHERRY_STATUS_VERIFY_FAILED, naming the device, where they are not there. `kernels` false: it
+ * is asked for copies alone, for kernels would run on whatever memory holds where those do nothing. */
+bool device_probe(struct wherry_device *device, bool kernels, struct error *e);
 /* The status of a call that ended with ok, after its error was recorded in the context. */
 wherry_status context_status(struct wherry_context *context, bool ok);
 /* An argument error where `call` has no cache folder to keep its results in. */

@@ -40,12 +40,30 @@ static bool list_all(const struct host *host, struct device_list *list, struct e
     return true;
 }
 
+/* Opens and closes each device: a driver that describes itself well may still have nothing to run on. */
+static void list_try(struct wherry_context *context, struct device_list *list)
+{
+    for (size_t b = 0; b < backends_count; b++) {
+        size_t end = b + 1 < backends_count ? list->first_of[b + 1] : list->count;
+        for (size_t i = list->first_of[b]; i < end; i++) {
+            wherry_device_info *info = &list->infos[i], opened = *info;
+            struct error e;
+            if (!info->usable) continue;
+            struct backend_device *handle = backends[b]->open(&context->host, i - list->first_of[b], NULL, &opened, &e);
+            info->usable = handle != NULL;
+            if (!handle) snprintf(info->reason, sizeof info->reason, "%.*s", (int)sizeof info->reason - 1, e.text);
+            backends[b]->close(handle);
+        }
+    }
+}
+
 wherry_status wherry_device_list(wherry_context *context, wherry_device_info *infos, size_t *count)
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!count) return context_invalid(context, "wherry_device_list: count is NULL");
     struct device_list list = {0};
     bool ok = list_all(&context->host, &list, &context->error);
+    if (ok && infos) list_try(context, &list);
     if (ok) {
         size_t n = infos ? (*count < list.count ? *count : list.count) : 0;
         if (n) memcpy(infos, list.infos, n * sizeof *infos);

@@ -224,6 +224,7 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
     uint64_t start = clock_ns();
     struct program_info made = {0};
     if (!s->prepared) {
+        if (!s->device->probed) TRY(device_probe(s->device, false, e));
         TRY(session_make_buffers(s, false, e));
         TRY(upload_weights(s, progress, user, e));
         TRY(make_host_memory(s, e));
@@ -237,6 +238,8 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
         s->schedule.groups = s->groups;
         s->program = s->device->backend->program_create(s->device->handle, &s->schedule, progress, user, &made, e);
         if (!s->program) return false;
+        /* Behind all that is compiled: a driver that does no more than that is useful for what it says about it. */
+        if (!s->device->probed) TRY(device_probe(s->device, true, e));
         for (int i = 0; i < s->n_calls; i++) {
             const char *note = s->device->backend->program_note(s->program, i);
             if (note) TRY(session_note(s, e, "%s: %s", s->groups[s->call_groups[i]].row->name, note));

@@ -1,19 +1,22 @@
 /* Verify: every group on the device against its reference, guard zones, and the same bits again. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/values.h"
 #include "runtime/session.h"
 
-/* What unwritten device memory holds: NaN in both storage types. */
-enum { POISON = 0xff };
+/* What unwritten device memory holds: NaN in both storage types. And what the host's copy holds before it is read, so
+ * that a copy that does not arrive is none that the device might have made. */
+enum { POISON = 0xff, UNREAD = 0x5a };
 
 struct check {
     struct wherry_session *s;
     const struct batch_shape *shape;
     unsigned char **blocks; /* [memory.n_blocks]: what the device has after a run */
     struct values values;
-    double *device; /* one tensor's values from the device */
+    double *device;      /* one tensor's values from the device */
+    char reference[160]; /* where the reference itself is not finite: the first such value, "" where none is */
     size_t device_capacity;
 };
 
@@ -32,9 +35,11 @@ static bool poison(struct check *c, struct error *e)
 static bool read_all(struct check *c, struct error *e)
 {
     struct wherry_session *s = c->s;
-    for (int i = 0; i < s->memory.n_blocks; i++)
+    for (int i = 0; i < s->memory.n_blocks; i++) {
+        memset(c->blocks[i], UNREAD, (size_t)s->memory.blocks[i].bytes);
         TRY(s->device->backend->buffer_read(s->device->handle, s->buffers[i], 0, c->blocks[i],
                                             s->memory.blocks[i].bytes, e));
+    }
     return true;
 }
 
@@ -59,6 +64,14 @@ static bool guards_intact(const struct check *c, int tensor)
     return true;
 }
 
+static void note_reference(struct check *c, const wherry_verify_result *result, int tensor, size_t element)
+{
+    if (*c->reference) return;
+    double value = c->values.of[tensor][element];
+    snprintf(c->reference, sizeof c->reference, "%s: element %zu of %s is %s by the reference, too", result->name,
+             element, c->s->graph.tensors[tensor].name, isnan(value) ? "NaN" : "infinite");
+}
+
 static bool compare_tensor(struct check *c, int tensor, wherry_verify_result *result, double *difference,
                            double *square, struct error *e)
 {
@@ -78,8 +91,8 @@ static bool compare_tensor(struct check *c, int tensor, wherry_verify_result *re
         if (i % stride < offset || i % stride >= offset + length) continue; /* another slice's */
         result->values++;
         if (!isfinite(want[i]) || !isfinite(c->device[i])) {
-            bool same = isnan(want[i]) ? isnan(c->device[i]) : want[i] == c->device[i];
-            result->not_finite += !same;
+            if (!isfinite(want[i])) note_reference(c, result, owner, i);
+            result->not_finite++;
             continue;
         }
         double d = c->device[i] - want[i];
@@ -121,14 +134,20 @@ static uint64_t activations_hash(const struct check *c)
     return hash;
 }
 
+/* From poison to what the device made: nothing is left of an earlier run that could stand for this one's. */
+static bool run_once(struct check *c, struct error *e)
+{
+    TRY(poison(c, e));
+    TRY(session_random_inputs(c->s, c->shape, e));
+    TRY(session_run(c->s, c->shape, WHERRY_PHASE_ALL, -1, -1, NULL, e));
+    return read_all(c, e);
+}
+
 static bool verify(struct check *c, uint32_t replays, wherry_verify_callback callback, void *user,
                    wherry_verify_summary *summary, struct error *e)
 {
     struct wherry_session *s = c->s;
-    TRY(poison(c, e));
-    TRY(session_random_inputs(s, c->shape, e));
-    TRY(session_run(s, c->shape, WHERRY_PHASE_ALL, -1, -1, NULL, e));
-    TRY(read_all(c, e));
+    TRY(run_once(c, e));
     uint64_t first = activations_hash(c);
     for (int i = 0; i < s->n_groups; i++) {
         wherry_verify_result result;
@@ -138,12 +157,16 @@ static bool verify(struct check *c, uint32_t replays, wherry_verify_callback cal
         if (callback && !callback(&result, user)) return fail(e, WHERRY_STATUS_CANCELLED, "verify was cancelled");
     }
     for (uint32_t r = 0; r < replays; r++) {
-        TRY(session_run(s, c->shape, WHERRY_PHASE_ALL, -1, -1, NULL, e));
-        TRY(read_all(c, e));
+        TRY(run_once(c, e));
         summary->replays++;
         summary->replays_different += activations_hash(c) != first;
     }
     if (!summary->failed && !summary->replays_different) return true;
+    if (*c->reference)
+        return fail(e, WHERRY_STATUS_VERIFY_FAILED,
+                    "%u of %u groups can't be verified, and nothing can be computed: %s. The model's weights are not "
+                    "finite, or so large that their products are not",
+                    summary->failed, summary->groups, c->reference);
     return fail(
         e, WHERRY_STATUS_VERIFY_FAILED,
         "%u of %u groups differ from the reference and %u of %u replays gave other bits on %s (%s): report it to the "
@@ -177,7 +200,7 @@ wherry_status wherry_verify(wherry_session *session, const wherry_batch *batch, 
               (c.blocks = host_alloc(&context->host, blocks, sizeof *c.blocks, e));
     for (size_t i = 0; ok && i < blocks; i++)
         ok = (c.blocks[i] = host_alloc(&context->host, (size_t)session->memory.blocks[i].bytes, 1, e)) != NULL;
-    if (ok) ok = verify(&c, replays, callback, user, summary, e);
+    if (ok) ok = device_probe(session->device, true, e) && verify(&c, replays, callback, user, summary, e);
     for (size_t i = 0; c.blocks && i < blocks; i++) host_free(&context->host, c.blocks[i]);
     host_free(&context->host, c.blocks);
     host_free(&context->host, c.device);

@@ -264,6 +264,12 @@ static cl_int queue_release(cl_command_queue q)
     return CL_SUCCESS;
 }
 
+static cl_int queue_marker(cl_command_queue q, cl_uint n, const cl_event *list, cl_event *event)
+{
+    (void)q, (void)n, (void)list; /* commands run when they are enqueued */
+    return event ? CL_INVALID_VALUE : CL_SUCCESS;
+}
+
 static cl_int queue_finish(cl_command_queue q)
 {
     (void)q;
@@ -620,6 +626,7 @@ __attribute__((constructor)) static void table_make(void)
     table.clReleaseCommandQueue = queue_release;
     table.clFlush = queue_finish;
     table.clFinish = queue_finish;
+    table.clEnqueueMarkerWithWaitList = queue_marker;
     table.clCreateBuffer = buffer_create;
     table.clCreateSubBuffer = buffer_part;
     table.clReleaseMemObject = buffer_release;

@@ -124,7 +124,8 @@ typedef struct wherry_device wherry_device;
 
 /* Fills at most *count entries of `infos` (which may be NULL) and sets *count to the number there is. Order: Vulkan,
  * OpenCL, reference; within an API by type (GPUs first), then by UUID or PCI address, then as the driver lists them. A
- * driver that fails appears as an unusable device with its reason. */
+ * driver that fails appears as an unusable device with its reason. Where `infos` is given each device is opened, which
+ * tries an empty submission, and closed again: one that fails is unusable, too. */
 WHERRY_API wherry_status wherry_device_list(wherry_context *context, wherry_device_info *infos, size_t *count);
 /* `name`: an id ("vulkan:0"), a UUID in hexadecimal, or a part of exactly one usable device's name (any case; an API
  * prefix narrows it: "opencl:h200"). NULL or "": the first usable GPU, else the first usable CPU driver, else the
@@ -325,7 +326,9 @@ typedef bool (*wherry_progress)(const char *what, size_t done, size_t total, voi
 /* Allocates device memory, uploads weights, compiles kernels (or loads them from the cache), records the step. After
  * this, encode allocates and compiles nothing. `progress` and `info` may be NULL. A weight that is NaN or infinite is
  * WHERRY_STATUS_BAD_FORMAT, one that f16 can't hold WHERRY_STATUS_UNSUPPORTED; the message names tensor, place and
- * value. */
+ * value. The first session that is prepared on
+ * a device has it make words of a random number and reads them back: WHERRY_STATUS_VERIFY_FAILED where kernels or
+ * copies do nothing (a null driver, or one that only compiles; everything is compiled then, and in the cache). */
 WHERRY_API wherry_status wherry_session_prepare(wherry_session *session, wherry_progress progress, void *user,
                                                 wherry_prepare_info *info);
 
@@ -483,7 +486,7 @@ typedef struct wherry_verify_result {
     double nmse; /* sum of squared differences over sum of squares, against the double reference on the same inputs */
     double max_error;            /* largest absolute difference */
     double tolerance;            /* what nmse may be at most */
-    uint64_t values, not_finite; /* not_finite: NaN or infinity where the reference has none, or the reverse */
+    uint64_t values, not_finite; /* not_finite: NaN or infinity, the device's or the reference's */
     bool guards_intact;          /* nothing was written outside the group's outputs */
     bool passed;
 } wherry_verify_result;
@@ -498,9 +501,10 @@ typedef struct wherry_verify_summary {
 } wherry_verify_summary;
 
 /* A training session gets random x and loss gradient. Runs every group of the session's plan on the device and compares
- * it with the reference, at this batch's shapes; then replays the step `replays` times and compares bits. The session
- * must have been created with keep_intermediates. WHERRY_STATUS_VERIFY_FAILED when anything differs; the summary is
- * filled all the same. */
+ * it with the reference, at this batch's shapes; then replays the step `replays` times and compares bits. Memory is
+ * filled with a pattern before each run. The session must have been created with keep_intermediates.
+ * WHERRY_STATUS_VERIFY_FAILED when anything differs or the reference itself is not finite; the summary is filled all
+ * the same. Before all that, the device must show that it executes anything (wherry_session_prepare). */
 WHERRY_API wherry_status wherry_verify(wherry_session *session, const wherry_batch *batch, uint32_t replays,
                                        wherry_verify_callback callback, void *user, wherry_verify_summary *summary);
 
