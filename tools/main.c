@@ -1,6 +1,7 @@
 /* The `wherry` command: finds the command that was named and ends with its exit code. */
 #include <string.h>
 
+#include "inputs.h"
 #include "options.h"
 #include "session.h"
 #include "system.h"
@@ -58,6 +59,7 @@ int main(int argc, char **argv)
     if (!options_parse(command, argc - 1 - words, argv + 1 + words, &options)) return EXIT_USAGE;
     if (options.help) return print_help(command);
     if (!output_check(options.output)) return *options.output ? EXIT_OUTPUT : EXIT_USAGE;
+    if (!inputs_kept(&options)) return EXIT_USAGE;
     options.argc = argc;
     options.argv = argv;
     return command->run(&options);

@@ -29,6 +29,10 @@ bool output_check(const char *path)
         complain(0, "--output \"\": a file's name is missing; \"-\" is standard output");
         return false;
     }
+    if (system_is_dangling(path)) {
+        complain(0, "can't create %s: it is a link whose target is missing; delete it, or give another name", path);
+        return false;
+    }
     int code = system_writable(path);
     if (code == EISDIR) complain(0, "can't create %s: it is a folder; give a file's name in it", path);
     if (code && code != EISDIR) complain(0, "can't create %s: %s", path, strerror(code));
@@ -40,6 +44,7 @@ bool output_open(struct output *out, const char *path)
     *out = (struct output){.file = stdout, .name = "standard output"};
     if (!path || strcmp(path, "-") == 0) return true;
     out->name = path;
+    if (!output_check(path)) return false;
     if (system_is_special(path)) {
         out->file = fopen(path, "wb");
     } else {
@@ -48,7 +53,7 @@ bool output_open(struct output *out, const char *path)
         out->temporary = need(malloc(size));
         for (int attempt = 0; attempt < 100; attempt++) {
             snprintf(out->temporary, size, "%s.%lu-%d.part", out->target, system_process(), attempt);
-            out->file = system_create(out->temporary);
+            out->file = system_create(out->temporary, out->target);
             if (out->file || errno != EEXIST) break;
         }
     }

@@ -106,7 +106,54 @@ bool system_is_special(const char *path)
 
 char *system_resolve(const char *path) { return copy_text(path); }
 
-FILE *system_create(const char *path) { return fopen(path, "w+bx"); }
+bool system_is_dangling(const char *path)
+{
+    DWORD attributes = GetFileAttributesA(path); /* of a link: its own */
+    struct _stat64 status;
+    return attributes != INVALID_FILE_ATTRIBUTES && attributes & FILE_ATTRIBUTE_REPARSE_POINT && _stat64(path, &status);
+}
+
+static bool identify(HANDLE file, BY_HANDLE_FILE_INFORMATION *out)
+{
+    return file != INVALID_HANDLE_VALUE && GetFileType(file) == FILE_TYPE_DISK && GetFileInformationByHandle(file, out);
+}
+
+static HANDLE open_to_ask(const char *path)
+{
+    return CreateFileA(path, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, OPEN_EXISTING, 0, NULL);
+}
+
+bool system_is_same(const char *a, const char *b)
+{
+    BY_HANDLE_FILE_INFORMATION x, y;
+    HANDLE first = open_to_ask(a), second = b ? open_to_ask(b) : GetStdHandle(STD_INPUT_HANDLE);
+    bool same = identify(first, &x) && identify(second, &y) && x.dwVolumeSerialNumber == y.dwVolumeSerialNumber &&
+                x.nFileIndexHigh == y.nFileIndexHigh && x.nFileIndexLow == y.nFileIndexLow;
+    if (first != INVALID_HANDLE_VALUE) CloseHandle(first);
+    if (b && second != INVALID_HANDLE_VALUE) CloseHandle(second);
+    return same;
+}
+
+void system_list(const char *folder, void (*take)(const char *path, void *user), void *user)
+{
+    char path[4096];
+    WIN32_FIND_DATAA entry;
+    if ((size_t)snprintf(path, sizeof path, "%s\\*", folder) >= sizeof path) return;
+    HANDLE list = FindFirstFileA(path, &entry);
+    if (list == INVALID_HANDLE_VALUE) return;
+    do {
+        int n = snprintf(path, sizeof path, "%s\\%s", folder, entry.cFileName);
+        if (entry.cFileName[0] != '.' && n > 0 && (size_t)n < sizeof path) take(path, user);
+    } while (FindNextFileA(list, &entry));
+    FindClose(list);
+}
+
+/* The new file has the folder's access list; MoveFileEx gives it to nobody else. */
+FILE *system_create(const char *path, const char *old)
+{
+    (void)old;
+    return fopen(path, "w+bx");
+}
 
 FILE *system_spool(char **folder)
 {
@@ -161,6 +208,7 @@ int system_replace(const char *from, const char *to)
 
 #else
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/utsname.h>
@@ -274,7 +322,50 @@ char *system_resolve(const char *path)
     return real ? real : copy_text(path);
 }
 
-FILE *system_create(const char *path) { return fopen(path, "w+bx"); }
+bool system_is_dangling(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) != 0 && lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+}
+
+bool system_is_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    if (stat(a, &x) != 0 || (b ? stat(b, &y) : fstat(STDIN_FILENO, &y)) != 0) return false;
+    return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+void system_list(const char *folder, void (*take)(const char *path, void *user), void *user)
+{
+    char path[4096];
+    DIR *list = opendir(folder);
+    for (const struct dirent *entry; list && (entry = readdir(list)) != NULL;) {
+        int n = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] != '.' && n > 0 && (size_t)n < sizeof path) take(path, user);
+    }
+    if (list) closedir(list);
+}
+
+/* Owner first: that clears bits of the mode. Who may not give the file its group gives that no more than all others. */
+static void take_owner(int file, const struct stat *old)
+{
+    mode_t mode = old->st_mode & 0777;
+    bool same = fchown(file, old->st_uid, old->st_gid) == 0 || fchown(file, (uid_t)-1, old->st_gid) == 0;
+    if (!same) mode = (mode & 0707) | (mode & 07) << 3;
+    (void)!fchmod(file, mode); /* a file system without modes has none to keep */
+}
+
+FILE *system_create(const char *path, const char *old)
+{
+    struct stat status;
+    bool replaces = stat(old, &status) == 0;
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : 0666);
+    if (file < 0) return NULL;
+    if (replaces) take_owner(file, &status);
+    FILE *stream = fdopen(file, "w+b");
+    if (!stream) close(file);
+    return stream;
+}
 
 FILE *system_spool(char **folder)
 {

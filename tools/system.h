@@ -43,8 +43,15 @@ bool system_is_special(const char *path);
 /* What `path` names once links are followed, as memory to free; `path` itself where it does not exist yet. NULL: out of
  * memory. */
 char *system_resolve(const char *path);
-/* A new file that did not exist before, open for writing and reading; NULL and errno. */
-FILE *system_create(const char *path);
+/* Whether it is a link whose target is missing. */
+bool system_is_dangling(const char *path);
+/* Whether both paths lead to the same regular file; `b` NULL: to the one that standard input comes from. */
+bool system_is_same(const char *a, const char *b);
+/* Calls `take` with the path of everything in the folder, whatever it is; nothing where there is none. */
+void system_list(const char *folder, void (*take)(const char *path, void *user), void *user);
+/* A new file that did not exist before, open for writing and reading; NULL and errno. It has the owner and the mode of
+ * `old`, where that exists and as far as the system allows, from the first byte on. */
+FILE *system_create(const char *path, const char *old);
 /* A file without a name, open for writing and reading, in the folder for temporary files: TMPDIR, else the system's
  * (which `folder` then names, as memory to free). NULL and errno. */
 FILE *system_spool(char **folder);

@@ -82,5 +82,65 @@ else
     echo "skipped: the cache (no device with kernels)"
 fi
 
+# ---- results: the file that is replaced keeps its mode and owner, and is none that is read ----
+for kept in 600 640 604; do
+    rm -f "$work/result"
+    : >"$work/result"
+    chmod "$kept" "$work/result"
+    expect 0 '' embed -o "$work/result" "$work/texts"
+    check test "$kept" = "$(stat -c %a "$work/result")"
+    check test -s "$work/result"
+done
+if [ "$(id -u)" -eq 0 ]; then
+    chown 65534:65533 "$work/result"
+    expect 0 '' embed -o "$work/result" "$work/texts"
+    check test 65534:65533:604 = "$(stat -c %u:%g:%a "$work/result")"
+fi
+(
+    umask 027
+    embed -o "$work/fresh" "$work/texts"
+)
+check test 640 = "$(stat -c %a "$work/fresh")"
+ln -s result "$work/link"
+: >"$work/result"
+expect 0 '' embed -o "$work/link" "$work/texts"
+check test -L "$work/link"
+check cmp "$work/result" "$work/fresh"
+ln -s missing "$work/dangling"
+expect 5 'dangling: it is a link whose target is missing' embed -o "$work/dangling" "$work/texts"
+check test ! -e "$work/missing"
+check test -L "$work/dangling"
+# Before any work, so before the model is looked for.
+expect 5 'dangling: it is a link whose target is missing' embed --model "$work/no model" -o "$work/dangling" "$work/texts"
+
+cp "$work/texts" "$work/texts.kept"
+ln -s texts "$work/texts-link"
+ln "$work/texts" "$work/texts-twin"
+for name in texts texts-link texts-twin; do
+    expect 2 "is the same file as .*$name, which is read" embed -o "$work/texts" "$work/$name"
+    expect 2 "is the same file as .*texts, which is read" embed -o "$work/$name" "$work/texts"
+    expect 2 'is the same file as standard input, which is read' embed -o "$work/$name" <"$work/texts"
+    expect 2 'is the same file as standard input, which is read' embed -o "$work/$name" - <"$work/texts"
+done
+check cmp "$work/texts" "$work/texts.kept"
+cp -R "$model" "$work/model.kept"
+ln -s model/model.safetensors "$work/weights"
+for name in config.json model.safetensors vocab.txt; do
+    expect 2 "is the same file as .*$name, which is read" embed -o "$model/$name" "$work/texts"
+done
+expect 2 'is the same file as .*model.safetensors, which is read' embed -o "$work/weights" "$work/texts"
+check diff -r "$model" "$work/model.kept"
+expect 0 '' embed -o "$model/embeddings.txt" "$work/texts" # what is not read may lie there
+expect 0 '' embed -o "$model/embeddings.txt" "$work/texts"
+printf '{}\n' >"$work/record.json"
+cp "$work/record.json" "$work/record.kept"
+for command in report 'report --check' "diff $work/texts"; do
+    # shellcheck disable=SC2086 # several words
+    expect 2 'record.json is the same file as .*record.json, which is read' "$wherry" $command "$work/record.json" -o "$work/record.json"
+done
+expect 2 'is the same file as .*record.json, which is read' "$wherry" analyze --config bert-base --device-spec "h200,$work/record.json#1" \
+    -o "$work/record.json"
+check cmp "$work/record.json" "$work/record.kept"
+
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]
