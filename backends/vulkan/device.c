@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/platform.h"
 #include "plan/variants.h"
 
@@ -349,9 +350,9 @@ bool device_submit(struct backend_device *d, const VkSubmitInfo *batches, uint32
     if (r == VK_TIMEOUT) {
         d->lost = d->hung = true;
         return fail_native(e, WHERRY_STATUS_DEVICE_LOST, r,
-                           "Vulkan: %s did not finish within %.0f seconds and is taken for hung; restart the program, "
+                           "Vulkan: %s did not finish within %s seconds and is taken for hung; restart the program, "
                            "or use smaller limits",
-                           d->physical.info.name, seconds);
+                           d->physical.info.name, NUMBER("%.0f", seconds));
     }
     /* Other failures leave it open whether the work still runs. */
     if (r != VK_ERROR_DEVICE_LOST) d->lost = d->hung = true;

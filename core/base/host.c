@@ -38,6 +38,15 @@ void *host_grow(const struct host *host, void *pointer, size_t old_count, size_t
     return grown;
 }
 
+void *host_grow_one(const struct host *host, void *pointer, size_t count, size_t *room, size_t size, struct error *e)
+{
+    if (count < *room) return pointer;
+    size_t more = *room ? 2 * *room : 16;
+    void *grown = host_grow(host, pointer, count, more, size, e);
+    if (grown) *room = more;
+    return grown;
+}
+
 char *host_strdup(const struct host *host, const char *text, struct error *e)
 {
     size_t n = strlen(text) + 1;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/utf8.h"
 #include "model/folder.h"
 #include "model/model.h"
@@ -57,7 +58,8 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
     }
     if (!(config->epsilon >= 0 && config->epsilon < 1)) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                    "the layernorms' epsilon is %g; it must be at least 0 and less than 1", (double)config->epsilon);
+                    "the layernorms' epsilon is %s; it must be at least 0 and less than 1",
+                    NUMBER("%g", (double)config->epsilon));
     }
     return true;
 }

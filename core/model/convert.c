@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/number.h"
 #include "model/model.h"
 #include "model/safetensors.h"
 
@@ -84,13 +85,13 @@ static bool fail_value(const struct weight_part *part, uint64_t first, const uns
     double value = (double)load(part->type, from);
     if (isfinite(value))
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "%.500s: tensor %.200s has the value %g at element %" PRIu64
+                    "%.500s: tensor %.200s has the value %s at element %" PRIu64
                     "%s, beyond the range of 16-bit floats (65504): use f32",
-                    file, name, value, first, place);
+                    file, name, NUMBER("%g", value), first, place);
     return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                "%.500s: tensor %.200s has the value %g at element %" PRIu64
+                "%.500s: tensor %.200s has the value %s at element %" PRIu64
                 "%s: the file has it, so get it again or train the model again",
-                file, name, value, first, place);
+                file, name, NUMBER("%g", value), first, place);
 }
 
 /* ---- conversion ---- */

@@ -9,8 +9,8 @@
 #include "model/tokenizer_parts.h"
 #include "model/unicode.h"
 
-/* The largest published vocabulary.txt has 5 MB and half a million tokens. */
-static const size_t vocabulary_max_bytes = (size_t)16 << 20;
+/* The largest published vocab.txt has 5 MB and half a million tokens. */
+static const size_t vocabulary_max_bytes = (size_t)16 << 20, vocabulary_max_lines = (size_t)1 << 21;
 
 enum { SPECIAL_UNKNOWN, SPECIAL_SEPARATOR, SPECIAL_PAD, SPECIAL_CLASS, SPECIAL_MASK, SPECIAL_COUNT };
 
@@ -312,6 +312,9 @@ static bool read_lines(struct reader *r, const char *data, size_t size)
 {
     size_t lines = 0;
     for (size_t i = 0; i < size; i++) lines += data[i] == '\n';
+    if (lines > vocabulary_max_lines)
+        return fail(r->e, WHERRY_STATUS_BAD_FORMAT, "it has %zu lines, and %zu are the most that are read", lines,
+                    vocabulary_max_lines);
     TRY(words_reserve(r, lines + 1, size));
     for (size_t begin = 0, line = 0; begin < size; line++) {
         const char *end = memchr(data + begin, '\n', size - begin);

@@ -6,21 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
+#include "base/number.h"
 #include "base/platform.h"
 
-enum { FILE_MOST = 1 << 26, CHECKSUM_DIGITS = 16 };
+/* A log of all measurements of a device gains some 300 bytes with each. */
+enum { FILE_MOST = 1 << 26, LINES_MOST = 1 << 18, CHECKSUM_DIGITS = 16 };
 
 static const char magic[] = "wherry-tuning 1";
-
-/* FNV-1a: finds damage and lines of other devices; nothing here defends against an attacker with write access. */
-static uint64_t hash_more(uint64_t hash, const void *data, size_t size)
-{
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-static const uint64_t hash_start = UINT64_C(0xcbf29ce484222325);
 
 /* ---- the key ---- */
 
@@ -34,7 +27,7 @@ static void copy_line(char *to, size_t size, const char *from)
 struct tuning_key tuning_key(const char *api, const uint8_t uuid[16], const char *name, const char *driver,
                              uint64_t kernels, bool unoptimized)
 {
-    struct tuning_key key = {.kernels = hash_more(kernels, &unoptimized, sizeof unoptimized)};
+    struct tuning_key key = {.kernels = hash_bytes(kernels, &unoptimized, sizeof unoptimized)};
     char device[sizeof key.device];
     struct text_writer t = text_begin(device, sizeof device);
     text_add(&t, "%s ", api);
@@ -48,16 +41,16 @@ struct tuning_key tuning_key(const char *api, const uint8_t uuid[16], const char
 void tuning_path(const char *folder, const char *kind, const struct tuning_key *key, char path[TUNING_PATH])
 {
     snprintf(path, TUNING_PATH, "%s/%s-%016" PRIx64 ".txt", folder, kind,
-             hash_more(hash_start, key->device, strlen(key->device)));
+             hash_bytes(HASH_START, key->device, strlen(key->device)));
 }
 
-uint64_t tuning_hash(const char *text) { return hash_more(hash_start, text, strlen(text)); }
+uint64_t tuning_hash(const char *text) { return hash_bytes(HASH_START, text, strlen(text)); }
 
 static uint64_t key_hash(const struct tuning_key *key)
 {
-    uint64_t hash = hash_more(hash_start, key->device, strlen(key->device) + 1);
-    hash = hash_more(hash, key->driver, strlen(key->driver) + 1);
-    return hash_more(hash, &key->kernels, sizeof key->kernels);
+    uint64_t hash = hash_text(HASH_START, key->device);
+    hash = hash_text(hash, key->driver);
+    return hash_bytes(hash, &key->kernels, sizeof key->kernels);
 }
 
 /* ---- lines ---- */
@@ -70,7 +63,7 @@ size_t tuning_header(const struct tuning_key *key, char text[TUNING_LINE])
 
 static uint64_t line_checksum(const struct tuning_key *key, const char *fields)
 {
-    return hash_more(key_hash(key), fields, strlen(fields));
+    return hash_bytes(key_hash(key), fields, strlen(fields));
 }
 
 size_t tuning_line(const struct tuning_key *key, const char *fields, char text[TUNING_LINE])
@@ -173,47 +166,114 @@ bool tuning_read(const struct host *host, const char *path, bool given, const st
     bool exists, ok = read_file(host, path, given, &exists, &data, &size, &unread);
     if (!ok) snprintf(file->refused, sizeof file->refused, "%.600s", unread.text);
     if (!ok || !exists) return true;
+    size_t lines = 0;
+    for (size_t i = 0; i < size; i++) lines += data[i] == '\n';
     if (strlen(data) != size)
         snprintf(file->refused, sizeof file->refused, "it is no text");
+    else if (lines > LINES_MOST)
+        snprintf(file->refused, sizeof file->refused, "it has %zu lines, and %d are the most that are read", lines,
+                 LINES_MOST);
     else
         ok = read_lines(data, key, take, user, file, e);
     host_free(host, data);
     return ok;
 }
 
+/* ---- lines to be written ---- */
+
+static bool lines_room(struct tuning_lines *l, struct error *e)
+{
+    if (l->room - l->used > TUNING_LINE) return true;
+    size_t room = l->room ? 2 * l->room : 16 * (size_t)TUNING_LINE;
+    char *grown = host_grow(l->host, l->text, l->used, room, 1, e);
+    if (!grown) return false;
+    l->text = grown;
+    l->room = room;
+    return true;
+}
+
+bool tuning_lines_begin(struct tuning_lines *l, const struct host *host, const struct tuning_key *key, struct error *e)
+{
+    *l = (struct tuning_lines){.host = host, .key = key};
+    return lines_room(l, e);
+}
+
+void tuning_lines_header(struct tuning_lines *l) { l->used += tuning_header(l->key, l->text + l->used); }
+
+bool tuning_lines_add(struct tuning_lines *l, const char *fields, struct error *e)
+{
+    l->used += tuning_line(l->key, fields, l->text + l->used);
+    return lines_room(l, e);
+}
+
+void tuning_lines_free(struct tuning_lines *l)
+{
+    host_free(l->host, l->text);
+    l->text = NULL;
+}
+
 /* ---- chosen sizes ---- */
+
+static bool entry_find(const struct tuning *tuning, const char *work, size_t *i)
+{
+    for (size_t at = 0; index_next(&tuning->by_work, hash_text(HASH_START, work), &at, i);)
+        if (!strcmp(tuning->entries[*i].work, work)) return true;
+    return false;
+}
+
+/* The last entry takes the place of one that goes, so all are numbered again. */
+static bool entry_remove(const struct host *host, struct tuning *tuning, size_t i, struct error *e)
+{
+    tuning->entries[i] = tuning->entries[--tuning->count];
+    index_free(host, &tuning->by_work);
+    for (i = 0; i < tuning->count; i++)
+        TRY(index_add(host, &tuning->by_work, hash_text(HASH_START, tuning->entries[i].work), i, e));
+    return true;
+}
+
+static bool entry_add(const struct host *host, struct tuning *tuning, const char *work, struct error *e)
+{
+    struct tuned *grown = host_grow_one(host, tuning->entries, tuning->count, &tuning->room, sizeof *grown, e);
+    if (!grown) return false;
+    tuning->entries = grown;
+    return index_add(host, &tuning->by_work, hash_text(HASH_START, work), tuning->count++, e);
+}
 
 bool tuning_set(const struct host *host, struct tuning *tuning, const char *work, const char *use, double usual,
                 double best, struct error *e)
 {
     size_t i = 0;
-    while (i < tuning->count && strcmp(tuning->entries[i].work, work)) i++;
-    if (!use) {
-        if (i < tuning->count) tuning->entries[i] = tuning->entries[--tuning->count];
-        return true;
-    }
-    if (i == tuning->count) {
-        struct tuned *grown = host_grow(host, tuning->entries, i, i + 1, sizeof *grown, e);
-        if (!grown) return false;
-        tuning->entries = grown;
-        tuning->count++;
+    bool there = entry_find(tuning, work, &i);
+    if (!use) return !there || entry_remove(host, tuning, i, e);
+    if (!there) {
+        i = tuning->count;
+        TRY(entry_add(host, tuning, work, e));
     }
     struct tuned *t = &tuning->entries[i];
     *t = (struct tuned){.usual = usual, .best = best};
     snprintf(t->work, sizeof t->work, "%s", work);
     snprintf(t->use, sizeof t->use, "%s", use);
-    snprintf(t->why, sizeof t->why, "tuned: %.4g us, with the table's sizes %.4g us", 1e6 * best, 1e6 * usual);
+    snprintf(t->why, sizeof t->why, "tuned: %s us, with the table's sizes %s us", NUMBER("%.4g", 1e6 * best),
+             NUMBER("%.4g", 1e6 * usual));
     return true;
+}
+
+static bool arranged_find(const struct tuning *tuning, const char *kind, size_t *i)
+{
+    for (size_t at = 0; index_next(&tuning->by_kind, hash_text(HASH_START, kind), &at, i);)
+        if (!strcmp(tuning->arranged[*i].kind, kind)) return true;
+    return false;
 }
 
 bool tuning_arrange(const struct host *host, struct tuning *tuning, const struct arranged *entry, struct error *e)
 {
     size_t i = 0;
-    while (i < tuning->n_arranged && strcmp(tuning->arranged[i].kind, entry->kind)) i++;
-    if (i == tuning->n_arranged) {
-        struct arranged *grown = host_grow(host, tuning->arranged, i, i + 1, sizeof *grown, e);
+    if (!arranged_find(tuning, entry->kind, &i)) {
+        i = tuning->n_arranged;
+        struct arranged *grown = host_grow_one(host, tuning->arranged, i, &tuning->arranged_room, sizeof *grown, e);
         if (!grown) return false;
         tuning->arranged = grown;
+        TRY(index_add(host, &tuning->by_kind, hash_text(HASH_START, entry->kind), i, e));
         tuning->n_arranged++;
     }
     tuning->arranged[i] = *entry;
@@ -222,9 +282,8 @@ bool tuning_arrange(const struct host *host, struct tuning *tuning, const struct
 
 const struct arranged *tuning_arranged(const struct tuning *tuning, const char *kind)
 {
-    for (size_t i = 0; i < tuning->n_arranged; i++)
-        if (!strcmp(tuning->arranged[i].kind, kind)) return &tuning->arranged[i];
-    return NULL;
+    size_t i;
+    return arranged_find(tuning, kind, &i) ? &tuning->arranged[i] : NULL;
 }
 
 struct loading {
@@ -236,7 +295,7 @@ static bool take_tuned(char *const fields[], int n, void *user, struct error *e)
 {
     const struct loading *l = user;
     if (n != 5) return true; /* another kind of entry */
-    double usual = strtod(fields[3], NULL), best = strtod(fields[4], NULL);
+    double usual = number_read(fields[3], NULL), best = number_read(fields[4], NULL);
     if (!strcmp(fields[0], "sizes") && strlen(fields[1]) < WORK_TEXT && strlen(fields[2]) < CHOICE_TEXT)
         return tuning_set(l->host, l->tuning, fields[1], fields[2], usual, best, e);
     if (strcmp(fields[0], "layouts")) return true;
@@ -259,21 +318,23 @@ bool tuning_store(const struct host *host, const char *path, const struct tuning
                   struct error *e)
 {
     char fields[TUNING_LINE - CHECKSUM_DIGITS - 2];
-    char *text = host_alloc(host, (tuning->count + tuning->n_arranged + 1) * TUNING_LINE, 1, e);
-    if (!text) return false;
-    size_t at = tuning_header(key, text);
-    for (size_t i = 0; i < tuning->count; i++) {
+    struct tuning_lines lines;
+    bool ok = tuning_lines_begin(&lines, host, key, e);
+    if (ok) tuning_lines_header(&lines);
+    for (size_t i = 0; ok && i < tuning->count; i++) {
         const struct tuned *t = &tuning->entries[i];
-        snprintf(fields, sizeof fields, "sizes\t%s\t%s\t%.9e\t%.9e", t->work, t->use, t->usual, t->best);
-        at += tuning_line(key, fields, text + at);
+        snprintf(fields, sizeof fields, "sizes\t%s\t%s\t%s\t%s", t->work, t->use, NUMBER("%.9e", t->usual),
+                 NUMBER("%.9e", t->best));
+        ok = tuning_lines_add(&lines, fields, e);
     }
-    for (size_t i = 0; i < tuning->n_arranged; i++) {
+    for (size_t i = 0; ok && i < tuning->n_arranged; i++) {
         const struct arranged *a = &tuning->arranged[i];
-        snprintf(fields, sizeof fields, "layouts\t%s\t%s\t%.9e\t%.9e", a->kind, a->layouts, a->usual, a->best);
-        at += tuning_line(key, fields, text + at);
+        snprintf(fields, sizeof fields, "layouts\t%s\t%s\t%s\t%s", a->kind, a->layouts, NUMBER("%.9e", a->usual),
+                 NUMBER("%.9e", a->best));
+        ok = tuning_lines_add(&lines, fields, e);
     }
-    bool ok = cache_write(path, text, at, e);
-    host_free(host, text);
+    ok = ok && cache_write(path, lines.text, lines.used, e);
+    tuning_lines_free(&lines);
     return ok;
 }
 
@@ -281,6 +342,8 @@ void tuning_free(const struct host *host, struct tuning *tuning)
 {
     host_free(host, tuning->entries);
     host_free(host, tuning->arranged);
+    index_free(host, &tuning->by_work);
+    index_free(host, &tuning->by_kind);
     *tuning = (struct tuning){0};
 }
 
@@ -295,8 +358,7 @@ enum tuned_state tuning_find(const struct host *host, const struct tuning *tunin
     size_t i = 0;
     if (!tuning->count) return TUNED_NONE;
     if (!work_text(call, s, work)) return TUNED_NONE; /* nor was it tuned */
-    while (i < tuning->count && strcmp(tuning->entries[i].work, work)) i++;
-    if (i == tuning->count) return TUNED_NONE;
+    if (!entry_find(tuning, work, &i)) return TUNED_NONE;
     struct choices *list = host_alloc(host, 1, sizeof *list, &e);
     enum tuned_state state = TUNED_STALE;
     if (list) choices_legal(call, s, list);

@@ -3,6 +3,7 @@
 #ifndef WHERRY_PLAN_TUNING_H
 #define WHERRY_PLAN_TUNING_H
 
+#include "base/index.h"
 #include "plan/candidates.h"
 
 enum { TUNING_PATH = 768, TUNING_LINE = 2048, TUNING_FIELDS = 16 };
@@ -42,6 +43,19 @@ bool tuning_read(const struct host *host, const char *path, bool given, const st
 size_t tuning_header(const struct tuning_key *key, char text[TUNING_LINE]);
 size_t tuning_line(const struct tuning_key *key, const char *fields, char text[TUNING_LINE]);
 
+/* Lines that are gathered and then written at once. */
+struct tuning_lines {
+    const struct host *host;
+    const struct tuning_key *key;
+    char *text;
+    size_t used, room; /* there is room for a header or a line */
+};
+bool tuning_lines_begin(struct tuning_lines *lines, const struct host *host, const struct tuning_key *key,
+                        struct error *e);
+void tuning_lines_header(struct tuning_lines *lines);
+bool tuning_lines_add(struct tuning_lines *lines, const char *fields, struct error *e);
+void tuning_lines_free(struct tuning_lines *lines); /* a half begun one, too */
+
 /* ---- chosen sizes ---- */
 
 struct tuned {
@@ -60,9 +74,10 @@ struct arranged {
 
 struct tuning {
     struct tuned *entries;
-    size_t count;
+    size_t count, room;
     struct arranged *arranged;
-    size_t n_arranged;
+    size_t n_arranged, arranged_room;
+    struct index by_work, by_kind;
 };
 
 bool tuning_load(const struct host *host, const char *path, bool given, const struct tuning_key *key,

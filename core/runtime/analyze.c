@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "graph/fusion.h"
 #include "graph/layouts.h"
@@ -144,8 +145,11 @@ static bool dot_edge(struct wherry_analysis *a, const struct batch_shape *b, int
     int maker = tensor_maker(g, t);
     if (maker < 0) maker = tensor_maker(g, tensor_owner(g, t));
     double megabytes = (double)op_reads(g, b, o, input) * (double)tensor_element_bytes(g, t, storage) / 1e6;
-    if (maker < 0) return dot_add(a, e, "  \"%s\" -> op%d [label=\"%.3f MB\"];\n", g->tensors[t].name, op, megabytes);
-    return dot_add(a, e, "  op%d -> op%d [label=\"%s %.3f MB\"];\n", maker, op, g->tensors[t].name, megabytes);
+    if (maker < 0)
+        return dot_add(a, e, "  \"%s\" -> op%d [label=\"%s MB\"];\n", g->tensors[t].name, op,
+                       NUMBER("%.3f", megabytes));
+    return dot_add(a, e, "  op%d -> op%d [label=\"%s %s MB\"];\n", maker, op, g->tensors[t].name,
+                   NUMBER("%.3f", megabytes));
 }
 
 static bool dot_make(struct wherry_analysis *a, const struct batch_shape *b, size_t storage, struct error *e)
@@ -156,12 +160,13 @@ static bool dot_make(struct wherry_analysis *a, const struct batch_shape *b, siz
     TRY(dot_add(a, e, "digraph encoder {\n  rankdir=TB; node [fontsize=10]; edge [fontsize=8];\n"));
     for (int i = 0; i < a->n_groups; i++) {
         const wherry_cost *c = &a->group_costs[i];
-        TRY(dot_add(a, e, "  subgraph cluster_%d {\n    label=\"%s: %.3f MB read, %.3f MB written\"; style=rounded;\n",
-                    i, c->name, (double)c->bytes_read / 1e6, (double)c->bytes_written / 1e6));
+        TRY(dot_add(a, e, "  subgraph cluster_%d {\n    label=\"%s: %s MB read, %s MB written\"; style=rounded;\n", i,
+                    c->name, NUMBER("%.3f", (double)c->bytes_read / 1e6),
+                    NUMBER("%.3f", (double)c->bytes_written / 1e6)));
         for (int n = 0; n < a->groups[i].count; n++) {
             int o = a->groups[i].ops[n];
-            TRY(dot_add(a, e, "    op%d [label=\"%s\\n%.4g Gflop\", shape=%s];\n", o, g->ops[o].name,
-                        a->operator_costs[o].flops / 1e9, shapes[g->ops[o].kind->class_]));
+            TRY(dot_add(a, e, "    op%d [label=\"%s\\n%s Gflop\", shape=%s];\n", o, g->ops[o].name,
+                        NUMBER("%.4g", a->operator_costs[o].flops / 1e9), shapes[g->ops[o].kind->class_]));
         }
         TRY(dot_add(a, e, "  }\n"));
     }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "plan/selection.h"
 #include "runtime/statistics.h"
@@ -298,19 +299,21 @@ static bool decide(struct arranging *a, const struct arrangement *chosen, struct
         a->space.tensors[v].chosen = (uint32_t)(kept == &of[2] ? chosen : usual)->values[v];
     if (kept == &of[2])
         snprintf(out->reason, sizeof out->reason,
-                 "a run takes %.4g us, with the model's orders and tuned sizes %.4g, "
-                 "with the model's orders and the table's sizes %.4g",
-                 1e6 * of[2].host.median, 1e6 * of[1].host.median, 1e6 * of[0].host.median);
+                 "a run takes %s us, with the model's orders and tuned sizes %s, "
+                 "with the model's orders and the table's sizes %s",
+                 NUMBER("%.4g", 1e6 * of[2].host.median), NUMBER("%.4g", 1e6 * of[1].host.median),
+                 NUMBER("%.4g", 1e6 * of[0].host.median));
     else if (other)
         snprintf(out->reason, sizeof out->reason,
-                 "%s, by the sum of its operators the best, takes %.4g us a run, the "
-                 "model's orders %.4g with tuned sizes and %.4g with the table's: not faster beyond doubt",
-                 chosen->layouts, 1e6 * of[2].host.median, 1e6 * of[1].host.median, 1e6 * of[0].host.median);
+                 "%s, by the sum of its operators the best, takes %s us a run, the "
+                 "model's orders %s with tuned sizes and %s with the table's: not faster beyond doubt",
+                 chosen->layouts, NUMBER("%.4g", 1e6 * of[2].host.median), NUMBER("%.4g", 1e6 * of[1].host.median),
+                 NUMBER("%.4g", 1e6 * of[0].host.median));
     else
         snprintf(out->reason, sizeof out->reason,
                  "the model's orders are the best by the sum of the operators: a run "
-                 "takes %.4g us with tuned sizes, %.4g with the table's",
-                 1e6 * of[1].host.median, 1e6 * of[0].host.median);
+                 "takes %s us with tuned sizes, %s with the table's",
+                 NUMBER("%.4g", 1e6 * of[1].host.median), NUMBER("%.4g", 1e6 * of[0].host.median));
     snprintf(entry.kind, sizeof entry.kind, "%s", a->space.kind);
     snprintf(entry.layouts, sizeof entry.layouts, "%s", kept->layouts);
     entry.usual = of[0].host.median;

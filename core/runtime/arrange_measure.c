@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/platform.h"
 #include "runtime/arrange.h"
 #include "runtime/statistics.h"
@@ -135,8 +136,8 @@ static bool results_agree(const struct wherry_session *s, const struct results *
     }
     double nmse = square > 0 ? difference / square : difference > 0 ? INFINITY : 0;
     if (have->n == want->n && nmse <= most) return true;
-    snprintf(text, 160, "its results differ from those with the model's orders by an NMSE of %.1e (at most %.0e)", nmse,
-             most);
+    snprintf(text, 160, "its results differ from those with the model's orders by an NMSE of %s (at most %s)",
+             NUMBER("%.1e", nmse), NUMBER("%.0e", most));
     return false;
 }
 

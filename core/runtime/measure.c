@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/platform.h"
 #include "plan/traffic.h"
 #include "plan/variants.h"
@@ -217,7 +218,7 @@ static wherry_status check(const wherry_session *session, const wherry_measure_d
         return context_invalid(context, "wherry_measure: phase %d, but only training has a forward and a backward one",
                                (int)desc->phase);
     if (!(desc->warm_seconds >= 0) || !isfinite(desc->warm_seconds))
-        return context_invalid(context, "wherry_measure: %g seconds to warm up", desc->warm_seconds);
+        return context_invalid(context, "wherry_measure: %s seconds to warm up", NUMBER("%g", desc->warm_seconds));
     if ((desc->cold || desc->alone) && is_reference(session)) {
         fail(&context->error, WHERRY_STATUS_UNSUPPORTED,
              "wherry_measure: the reference has no kernels, so that there are no times of groups alone");

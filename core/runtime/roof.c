@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/host.h"
+#include "base/number.h"
 #include "runtime/statistics.h"
 #include "runtime/timer.h"
 
@@ -252,8 +253,8 @@ static bool check_desc(const wherry_roof_desc *desc, wherry_roof_desc *out, stru
                     (unsigned)out->struct_size, sizeof *out);
     if (!(out->warm_seconds >= 0) || out->warm_seconds > 3600 || out->repeats > 1000000)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                    "wherry_roof_measure: warm_seconds is %g, at most 3600, and repeats %u, at most 1000000",
-                    out->warm_seconds, (unsigned)out->repeats);
+                    "wherry_roof_measure: warm_seconds is %s, at most 3600, and repeats %u, at most 1000000",
+                    NUMBER("%g", out->warm_seconds), (unsigned)out->repeats);
     if (out->warm_seconds == 0) out->warm_seconds = warm_default;
     return true;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "runtime/roof.h"
 
 enum { CHAINS = 8 }; /* of one vector of the kernel */
@@ -134,8 +135,8 @@ bool arithmetic_verify(struct bench *b, struct work *w, struct error *e)
         double margin = w->kind == WORK_MATRIX ? 1e-3 : f16 ? 0.05 : 0.01;
         if (fabs(last[i] - expected) <= margin * fabs(expected)) continue;
         return fail(e, WHERRY_STATUS_VERIFY_FAILED,
-                    "%s: %s (%s) gives %g in the place of %g: report it to the driver's vendor", b->device->info.id,
-                    w->ceiling.id, w->ceiling.config, last[i], expected);
+                    "%s: %s (%s) gives %s in the place of %s: report it to the driver's vendor", b->device->info.id,
+                    w->ceiling.id, w->ceiling.config, NUMBER("%g", last[i]), NUMBER("%g", expected));
     }
     return true;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/platform.h"
 #include "runtime/roof.h"
 #include "runtime/statistics.h"
@@ -224,8 +225,8 @@ static bool sample_device(struct bench *b, struct work *w, double *seconds, stru
                           w->ceiling.id);
     if (*seconds <= 1.02 * host + 2 * b->limits->timer_seconds) return true;
     return fail_timer(e, WHERRY_TIMER_UNIT,
-                      "%s: a kernel took %g s by the device's timer while the host waited %g s for all of them",
-                      w->ceiling.id, *seconds, host);
+                      "%s: a kernel took %s s by the device's timer while the host waited %s s for all of them",
+                      w->ceiling.id, NUMBER("%g", *seconds), NUMBER("%g", host));
 }
 
 /* What four more runs take. Of one run the least time ever seen: whatever keeps the host from looking adds to it, and

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "plan/variants.h"
 #include "runtime/session.h"
@@ -28,8 +29,8 @@ static bool judge(const wherry_verify_result *result, void *user)
     v->groups++;
     if (result->passed) return true;
     v->status = WHERRY_STATUS_VERIFY_FAILED;
-    snprintf(v->reason, v->reason_size, "its check fails: %s gives %s with an error of %.1e (NMSE, at most %.0e)",
-             result->kernel, result->name, result->nmse, result->tolerance);
+    snprintf(v->reason, v->reason_size, "its check fails: %s gives %s with an error of %s (NMSE, at most %s)",
+             result->kernel, result->name, NUMBER("%.1e", result->nmse), NUMBER("%.0e", result->tolerance));
     return false;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/round.h"
 #include "base/utf8.h"
 #include "kernel/interface.h"
@@ -297,8 +298,8 @@ static bool resolve_training(const wherry_training_desc *desc, const char *plan,
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_training_desc.struct_size is %u, this library's is %zu",
                     desc->struct_size, sizeof *desc);
     if (!(desc->dropout >= 0 && desc->dropout < 1))
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "a dropout of %g: it must be at least 0 and below 1",
-                    (double)desc->dropout);
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "a dropout of %s: it must be at least 0 and below 1",
+                    NUMBER("%g", (double)desc->dropout));
     if (desc->save > WHERRY_SAVE_LEAST)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "save %d is none of wherry_save", (int)desc->save);
     if (desc->qkv_products > 3)
@@ -394,8 +395,8 @@ static bool make_graph(struct wherry_session *s, const char *layouts, struct gra
     struct error refused;
     if (!tuned) return make_graph_with(s, layouts, options, e);
     if (make_graph_with(s, tuned->layouts, options, &refused)) {
-        snprintf(s->why, sizeof s->why, "tuned: a run took %.4g us, with the model's orders and the table's sizes %.4g",
-                 1e6 * tuned->best, 1e6 * tuned->usual);
+        snprintf(s->why, sizeof s->why, "tuned: a run took %s us, with the model's orders and the table's sizes %s",
+                 NUMBER("%.4g", 1e6 * tuned->best), NUMBER("%.4g", 1e6 * tuned->usual));
         return true;
     }
     TRY(session_note(s, e, "tuned layouts %s are not used: %.280s", tuned->layouts, refused.text));

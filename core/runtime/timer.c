@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "runtime/statistics.h"
 
 const char *wherry_timer_status_name(wherry_timer_status status)
@@ -86,12 +87,13 @@ void timer_judge(const struct timer_sample *samples, size_t n, wherry_timer_info
     out->slope = line_slope(host, device);
     for (int k = 1; k < TIMER_LENGTHS; k++) {
         if (device[k] > device[k - 1]) continue;
-        snprintf(text, sizeof text, "%g s for some work and %g s for twice as much", device[k - 1], device[k]);
+        snprintf(text, sizeof text, "%s s for some work and %s s for twice as much", NUMBER("%g", device[k - 1]),
+                 NUMBER("%g", device[k]));
         timer_condemn(out, WHERRY_TIMER_UNIT, text);
         return;
     }
     if (fabs(out->slope - 1) <= tolerance || (n >= DOUBT_SAMPLES && slopes_doubt(samples, n, &out->slope))) return;
-    snprintf(text, sizeof text, "counts %.4g s in a second of the host's clock", out->slope);
+    snprintf(text, sizeof text, "counts %s s in a second of the host's clock", NUMBER("%.4g", out->slope));
     timer_condemn(out, WHERRY_TIMER_UNIT, text);
 }
 

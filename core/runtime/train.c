@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/number.h"
 #include "runtime/session.h"
 
 enum { PIECE_ELEMENTS = 1 << 22 }; /* 32-bit ones: what is random at a time */
@@ -16,8 +17,8 @@ static bool storage_from_floats(const struct wherry_session *s, const float *fro
     uint16_t *half = s->input_storage;
     for (size_t i = 0; i < count; i++) {
         if (!isfinite(from[i]) || (s->f16 && fabsf(from[i]) >= 65520))
-            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: value %zu is %g, which %s can't hold", what, i,
-                        (double)from[i], s->f16 ? "a 16-bit float" : "no finite number");
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: value %zu is %s, which %s can't hold", what, i,
+                        NUMBER("%g", (double)from[i]), s->f16 ? "a 16-bit float" : "no finite number");
         if (s->f16)
             half[i] = half_from_float(from[i]);
         else

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/number.h"
 #include "base/platform.h"
 
 enum { POISON = 0xff }; /* NaN in both storage types */
@@ -285,7 +286,7 @@ bool trial_check(struct trials *t, struct trial *trial, double *nmse, char wrong
     else if (c.outside)
         snprintf(wrong, 160, "it writes outside its outputs (%llu bytes)", (unsigned long long)c.outside);
     else if (!(*nmse <= session_tolerance(t->session)))
-        snprintf(wrong, 160, "it differs from the usual sizes by an NMSE of %.1e (at most %.0e)", *nmse,
-                 session_tolerance(t->session));
+        snprintf(wrong, 160, "it differs from the usual sizes by an NMSE of %s (at most %s)", NUMBER("%.1e", *nmse),
+                 NUMBER("%.0e", session_tolerance(t->session)));
     return true;
 }

@@ -31,9 +31,10 @@ struct tune_log {
     struct tuning_key key;
     char path[TUNING_PATH];
     struct measured *entries;
-    size_t count;
+    size_t count, room;
     struct stepped *steps;
-    size_t n_steps;
+    size_t n_steps, steps_room;
+    struct index by_work, by_step;
 };
 
 /* Reads what an earlier run left, and leaves a file that can be added to: without damaged lines, and empty where it was
