@@ -50,7 +50,6 @@ quietly() { # NAME COMMAND...
 }
 quietly configure cmake --preset fuzz -DCMAKE_C_COMPILER="$clang"
 quietly build cmake --build --preset fuzz
-rm -rf $build/seeds
 python3 tests/fuzz/seeds.py $build/seeds
 
 folder=$(mktemp -d "$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")/wherry-fuzz-XXXXXX")

@@ -27,6 +27,12 @@ static void write_weights(const char *name, struct fuzz_part header, size_t byte
         unlink(fuzz_path(name));
 }
 
+static void read_part(const struct weight_part *part, uint64_t first, uint64_t n, bool f16, void *raw, void *out)
+{
+    struct error e = {0};
+    if (!weight_convert(part, first, n, f16, raw, out, &e)) fuzz_failed(&e);
+}
+
 /* All weights can be read as both types, and a text becomes tokens of the vocabulary. */
 static void use(const struct wherry_model *model)
 {
@@ -34,13 +40,13 @@ static void use(const struct wherry_model *model)
     for (int layer = -1; layer < (int)config->layers; layer++) {
         for (int w = 0; w < WEIGHT_COUNT; w++) {
             const struct weight_part *parts;
-            float out[16];
+            static float out[16], raw[WEIGHT_RAW_BYTES / sizeof(float)];
             int count = model_weight(model, (enum weight)w, layer, &parts);
             for (int p = 0; p < count; p++) {
                 uint64_t n = parts[p].elements < 16 ? parts[p].elements : 16;
-                CHECK(parts[p].data && parts[p].elements);
-                weight_convert(&parts[p], parts[p].elements - n, n, false, out);
-                weight_convert(&parts[p], 0, n, true, out);
+                CHECK(parts[p].elements);
+                read_part(&parts[p], parts[p].elements - n, n, false, raw, out);
+                read_part(&parts[p], 0, n, true, raw, out);
             }
         }
     }

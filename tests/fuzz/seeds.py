@@ -1,11 +1,17 @@
 """Writes the inputs that fuzzing begins with, a folder for each target, and those that once found a fault.
 
-usage: seeds.py FOLDER
+usage: seeds.py FOLDER [PROGRAM]
+
+PROGRAM (seeds.c) is then run over all of them.
 """
 
 import json
+import os
+import shutil
 import struct
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -299,11 +305,16 @@ SEEDS = {
 
 
 def main():
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
     for target, seeds in SEEDS.items():
         folder = Path(sys.argv[1]) / target
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True)
         for name, data in seeds():
             (folder / name).write_bytes(data)
+    if len(sys.argv) == 3:
+        with tempfile.TemporaryDirectory(prefix="wherry-fuzz-") as scratch:
+            environment = {**os.environ, "FUZZ_FOLDER": scratch}
+            sys.exit(subprocess.run([sys.argv[2], sys.argv[1]], env=environment, check=False).returncode)
 
 
 if __name__ == "__main__":
