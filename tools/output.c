@@ -57,6 +57,7 @@ bool output_open(struct output *out, const char *path)
             if (out->file || errno != EEXIST) break;
         }
     }
+    if (out->file && out->temporary) system_temporary_add(out->temporary);
     if (out->file) return true;
     complain(0, "can't create %s: %s", path, strerror(errno));
     free(out->target);
@@ -136,6 +137,7 @@ bool output_close(struct output *out, bool keep)
     if (out->temporary) {
         if (!out->error && keep && system_replace(out->temporary, out->target)) output_fail(out);
         if (out->error || !keep) remove(out->temporary);
+        system_temporary_done(out->temporary);
     }
     if (out->error) output_complain(out);
     free(out->target);

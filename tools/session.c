@@ -168,9 +168,21 @@ int tool_open_model(struct tool *tool)
 
 /* ---- session ---- */
 
+/* Also where no terminal is: a driver may take minutes. */
+static void announce_compiling(const struct tool *tool, size_t kernels)
+{
+    const char *folder = tool->options->cache;
+    if (tool->options->quiet) return;
+    if (folder && !*folder)
+        complain(0, "compiling %zu kernels for %s (each time: there is no cache)", kernels, tool->device_info.id);
+    else
+        complain(0, "compiling %zu kernels for %s (once; kept in %s)", kernels, tool->device_info.id,
+                 folder ? folder : "the user's cache folder");
+}
+
 static bool prepare_progress(const char *what, size_t done, size_t total, void *user)
 {
-    (void)user;
+    if (what && !strcmp(what, "compile")) announce_compiling(user, total);
     progress_show("preparing: %s, %zu of %zu", what ? what : "", done, total);
     return !system_stopped();
 }
@@ -200,7 +212,7 @@ int tool_open_session(struct tool *tool, const char *plan, wherry_session_desc d
     int code = tool_plan_session(tool, plan, desc);
     if (code) return code;
     progress_start(tool->options);
-    wherry_status status = wherry_session_prepare(tool->session, prepare_progress, NULL, &tool->prepared);
+    wherry_status status = wherry_session_prepare(tool->session, prepare_progress, tool, &tool->prepared);
     progress_end();
     return status ? tool_error(tool, status, NULL) : EXIT_FINE;
 }

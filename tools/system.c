@@ -11,9 +11,27 @@
 #include <sys/stat.h>
 #include <time.h>
 
-static volatile sig_atomic_t stopped;
+static volatile sig_atomic_t stopped, noticed;
 
-bool system_stopped(void) { return stopped != 0; }
+/* ---- temporary files ---- */
+
+enum { TEMPORARIES = 16 };
+static const char *volatile temporaries[TEMPORARIES];
+
+void system_temporary_add(const char *path)
+{
+    for (int n = 0; n < TEMPORARIES; n++) {
+        if (temporaries[n]) continue;
+        temporaries[n] = path;
+        return;
+    }
+}
+
+void system_temporary_done(const char *path)
+{
+    for (int n = 0; n < TEMPORARIES; n++)
+        if (temporaries[n] == path) temporaries[n] = NULL;
+}
 
 static char *copy_text(const char *text)
 {
@@ -40,14 +58,34 @@ static void mix_random(unsigned char *bytes, size_t count)
 #include <process.h>
 #include <windows.h>
 
+bool system_stopped(void)
+{
+    if (stopped) noticed = 1;
+    return stopped != 0;
+}
+
+static void temporaries_remove(void)
+{
+    for (int n = 0; n < TEMPORARIES; n++)
+        if (temporaries[n]) _unlink(temporaries[n]);
+}
+
+/* Runs in a thread of its own. */
 static void stop(int number)
 {
-    stopped = 1;
-    signal(number, SIG_DFL);
+    if (!stopped) {
+        stopped = 1;
+        signal(number, stop);
+        Sleep(1000);
+        if (noticed) return;
+    }
+    temporaries_remove();
+    _exit(128 + number);
 }
 
 void system_init(void)
 {
+    atexit(temporaries_remove);
     signal(SIGINT, stop);
     signal(SIGTERM, stop);
     _setmode(_fileno(stdin), _O_BINARY);
@@ -210,6 +248,7 @@ int system_replace(const char *from, const char *to)
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -217,18 +256,60 @@ int system_replace(const char *from, const char *to)
 
 extern char **environ;
 
+bool system_stopped(void)
+{
+    if (stopped && !noticed) {
+        noticed = 1;
+        alarm(0);
+    }
+    return stopped != 0;
+}
+
+static void temporaries_remove(void)
+{
+    for (int n = 0; n < TEMPORARIES; n++)
+        if (temporaries[n]) unlink(temporaries[n]);
+}
+
+/* By the signal itself, so that the caller sees it. */
+static void end_by(int number)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    sigset_t set;
+    temporaries_remove();
+    sigaction(number, &action, NULL);
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    raise(number);
+}
+
+/* No call of a driver can be interrupted: the alarm ends the process where it does not come back. */
 static void stop(int number)
 {
+    if (stopped) end_by(number);
+    stopped = number;
+    alarm(1);
+}
+
+static void stop_late(int number)
+{
+    static const char text[] = "wherry: interrupted\n";
     (void)number;
-    stopped = 1;
+    if (noticed) return;
+    ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)written;
+    end_by((int)stopped);
 }
 
 void system_init(void)
 {
     struct sigaction action = {.sa_handler = SIG_IGN};
+    atexit(temporaries_remove);
     sigaction(SIGPIPE, &action, NULL);
+    action.sa_handler = stop_late;
+    sigaction(SIGALRM, &action, NULL);
     action.sa_handler = stop;
-    action.sa_flags = (int)SA_RESETHAND; /* the second one ends the process */
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);

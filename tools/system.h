@@ -6,11 +6,16 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* A closed pipe becomes a failed write, Ctrl-C a flag (the second one ends the process); streams carry bytes as they
+/* A closed pipe becomes a failed write, Ctrl-C a flag (the second one ends the process at once); streams carry bytes as they
  * are. */
 void system_init(void);
-/* Whether the user asked to stop. */
+/* Whether the user asked to stop. Whoever asks in time ends the command in order; where nobody asks within a second, as
+ * while a driver compiles, the process ends by the signal, without the temporary files. */
 bool system_stopped(void);
+/* Files that go when the process ends by a signal or by exit(); `path` lives until it is taken from the list, and a few
+ * fit. */
+void system_temporary_add(const char *path);
+void system_temporary_done(const char *path);
 /* Monotonic seconds. */
 double system_seconds(void);
 bool system_is_terminal(FILE *file);

@@ -268,7 +268,10 @@ static bool builds_run(struct backend_device *device, size_t first, wherry_progr
                        struct error *e)
 {
     enum { CHUNK = 16 };
-    size_t count = device->n_builds - first;
+    size_t count = device->n_builds - first, missing = 0;
+    for (size_t i = first; i < device->n_builds; i++) missing += !opencl_build_is_kept(device->builds[i]);
+    if (missing && progress && !progress("compile", 0, missing, user))
+        return fail(e, WHERRY_STATUS_CANCELLED, "cancelled before kernels were compiled");
     for (size_t done = 0; done < count; done += CHUNK) {
         struct batch batch = {device, device->builds, first + done};
         size_t n = count - done < CHUNK ? count - done : CHUNK;

@@ -91,6 +91,13 @@ static bool has_kernel(cl_program program, const char *name)
     return code == CL_SUCCESS;
 }
 
+bool opencl_build_is_kept(const struct kernel_build *b)
+{
+    struct error why;
+    bool exists = false;
+    return b->cache_path[0] && file_exists(b->cache_path, &exists, &why) && exists;
+}
+
 bool opencl_build_load(struct backend_device *device, struct kernel_build *b)
 {
     struct error why; /* a cache that fails is a cache that misses */

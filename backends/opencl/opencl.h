@@ -108,6 +108,8 @@ uint64_t opencl_kernels_hash(void);
 bool opencl_build_key(const struct backend_device *device, struct kernel_build *build, struct error *e);
 /* Whether the program could be taken from the cache; `uncached` says why not where there is a file. Called from several
  * threads, so it allocates nothing from the host. */
+/* Whether the cache has a file for it, whatever that is worth. */
+bool opencl_build_is_kept(const struct kernel_build *build);
 bool opencl_build_load(struct backend_device *device, struct kernel_build *build);
 /* Writes a build that was made from source to the cache. A cache that can't be written is logged and costs time only.
  */

@@ -463,6 +463,10 @@ static bool jobs_run(struct backend_device *d, struct job *jobs, int n, wherry_p
                      struct program_info *info, struct error *e)
 {
     const int round = 16;
+    size_t missing = 0;
+    for (int i = 0; i < n; i++) missing += !key_known(&d->pipelines, jobs[i].pipeline.key);
+    if (missing && progress && !progress("compile", 0, missing, user))
+        return fail(e, WHERRY_STATUS_CANCELLED, "cancelled before kernels were compiled");
     for (int first = 0; first < n; first += round) {
         struct embedded_kernel kernel;
         vulkan_kernel(jobs[first].pipeline.kernel, &kernel);

@@ -27,7 +27,7 @@ for device in ${WHERRY_TEST_DEVICES:-opencl:0 vulkan:0}; do
         continue
     fi
     tested=$((tested + 1))
-    embed=("$wherry" embed --model "$model" --device "$device" "${cache[@]}" -o "$work/vectors" "$work/texts")
+    embed=("$wherry" embed --quiet --model "$model" --device "$device" "${cache[@]}" -o "$work/vectors" "$work/texts")
     verify=("$wherry" verify --model "$model" --device "$device" "${cache[@]}")
     layer=("$wherry" verify layer --config minilm-l6 --batch 1 --seq 16 --device "$device" "${cache[@]}")
     expect 0 '' "${embed[@]}" # the layer alone changes nothing

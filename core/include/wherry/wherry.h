@@ -320,7 +320,8 @@ typedef struct wherry_prepare_info {
     double seconds;
 } wherry_prepare_info;
 
-/* Called between kernels; returning false cancels. */
+/* Called between kernels; returning false cancels. Where kernels are not in the cache, first of all with "compile", 0
+ * and their number. */
 typedef bool (*wherry_progress)(const char *what, size_t done, size_t total, void *user);
 
 /* Allocates device memory, uploads weights, compiles kernels (or loads them from the cache), records the step. After
