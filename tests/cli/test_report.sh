@@ -251,7 +251,7 @@ roof=''
 for device in $devices; do [ "$device" = reference ] || roof=$device; done
 for device in $devices; do
     file=$work/measured.json
-    expect 0 '' bench "$device" --quiet --roof no --phase backward -o "$file"
+    expect 0 '' bench "$device" --roof no --phase backward -o "$file"
     expect 0 '' "$wherry" report --check "$file"
     valid "$file"
     cp "$file" "$work/out"
@@ -274,7 +274,7 @@ for device in $devices; do
         check json '[(r["shape"], r["form"]) for r in d["rows"] if r["form"] != "memory"] == [("1x2x16x64", "forward")]'
     fi
     if [ "$device" = "$roof" ]; then
-        expect 0 '' bench "$device" --quiet --phase forward -o "$file"
+        expect 0 '' bench "$device" --phase forward -o "$file"
         expect 0 '' "$wherry" report --check "$file"
         valid "$file"
         cp "$file" "$work/out"
