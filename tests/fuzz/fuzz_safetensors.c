@@ -18,12 +18,13 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     uint64_t header = size > LENGTH ? header_length(data) : 0;
     if (seed % 8 == 0 || size <= LENGTH || header > size - LENGTH || max_size <= LENGTH)
         return LLVMFuzzerMutate(data, size, max_size);
-    size_t tensors = size - LENGTH - (size_t)header, room = max_size - LENGTH - tensors;
-    if (seed % 8 == 1) return LENGTH + (size_t)header + LLVMFuzzerMutate(data + LENGTH + header, tensors, room);
+    size_t tensors = size - LENGTH - (size_t)header, room = max_size - LENGTH;
+    if (seed % 8 == 1)
+        return LENGTH + (size_t)header + fuzz_mutate_bytes(data + LENGTH + header, tensors, room - (size_t)header);
     uint8_t *copy = malloc(tensors + 1);
     CHECK(copy != NULL);
     memcpy(copy, data + LENGTH + header, tensors);
-    header = fuzz_mutate_json(data + LENGTH, (size_t)header, room, seed / 8);
+    header = fuzz_mutate_json(data + LENGTH, (size_t)header, room - tensors, seed / 8);
     memcpy(data + LENGTH + header, copy, tensors);
     free(copy);
     for (int i = 0; i < LENGTH; i++) data[i] = (uint8_t)(header >> 8 * i);

@@ -10,6 +10,12 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 /* libFuzzer calls it, where a target has one, to mutate in place. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 
+/* libFuzzer's own way, which wants room for a byte at least. */
+static inline size_t fuzz_mutate_bytes(uint8_t *data, size_t size, size_t max_size)
+{
+    return max_size ? LLVMFuzzerMutate(data, size, max_size) : 0;
+}
+
 static inline unsigned fuzz_random(unsigned *state)
 {
     *state = *state * 1664525u + 1013904223u;
@@ -123,7 +129,7 @@ static inline size_t fuzz_mutate_json(uint8_t *data, size_t size, size_t max_siz
     if (made && made <= max_size)
         json_dumpb(root, (char *)data, max_size, JSON_ENCODE_ANY | JSON_COMPACT);
     else
-        made = LLVMFuzzerMutate(data, size, max_size);
+        made = fuzz_mutate_bytes(data, size, max_size);
     json_decref(root);
     return made;
 }
