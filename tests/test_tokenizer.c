@@ -592,6 +592,66 @@ static void test_hostile_time(void **state)
     assert_int_equal(blocks, 0);
 }
 
+enum { TOKENS = 6, RUN = 1300, TEXT = 8000 };
+
+/* The longest of the tokens that the text begins with; -1: none. */
+static int longest_token(char *const tokens[TOKENS], const char *text)
+{
+    int best = -1;
+    for (int i = 0; i < TOKENS; i++) {
+        if (!strncmp(text, tokens[i], strlen(tokens[i])) && (best < 0 || strlen(tokens[i]) > strlen(tokens[best])))
+            best = i;
+    }
+    return best;
+}
+
+/* Leftmost, then longest: the same as by trying all tokens at every place, over texts longer than what is searched at
+ * once, and tokens too. What no token covers is one unknown word. */
+static void test_added_longest(void **state)
+{
+    char run[RUN + 2], other[RUN + 2], short_tokens[4][8] = {"db", "bdb", "bbbb", "c"}, *json = malloc(8 * RUN);
+    char *tokens[TOKENS] = {short_tokens[0], short_tokens[1], short_tokens[2], short_tokens[3], run, other};
+    (void)state;
+    memset(run, 'd', RUN);
+    strcpy(run + RUN, "b");
+    memset(other, 'b', RUN);
+    strcpy(other + RUN, "d");
+    size_t at = (size_t)snprintf(json, 8 * RUN, "{" MODEL "," PRE ",\"added_tokens\":[");
+    for (int i = 0; i < TOKENS; i++)
+        at += (size_t)snprintf(json + at, 8 * RUN - at,
+                               "%s{\"id\":0,\"content\":\"%s\",\"single_word\":false,\"lstrip\":false,"
+                               "\"rstrip\":false,\"normalized\":false,\"special\":false}",
+                               i ? "," : "", tokens[i]);
+    snprintf(json + at, 8 * RUN - at, "]}");
+    struct tokenizer *t = open_files(NULL, NULL, json);
+    uint64_t seed = 3;
+    for (int round = 0; round < 30; round++) {
+        static char text[TEXT + 1];
+        static int32_t ids[TEXT], expected[TEXT];
+        size_t count = TEXT, n = 0;
+        for (size_t i = 0; i < TEXT;) {
+            size_t length = random_next(&seed) % (random_next(&seed) % 8 ? 6 : 2 * RUN) + 1;
+            char c = "ddbbcx"[random_next(&seed) % 6];
+            for (; length-- && i < TEXT; i++) text[i] = c;
+        }
+        bool word = false;
+        for (size_t i = 0; i < TEXT;) {
+            int token = longest_token(tokens, text + i);
+            if (token < 0 && !word) expected[n++] = 0;
+            if (token >= 0) expected[n++] = 2 + token; /* behind the two of the vocabulary */
+            word = token < 0;
+            i += word ? 1 : strlen(tokens[token]);
+        }
+        struct error e = {0};
+        assert_true(tokenizer_encode(&host, t, text, TEXT, NULL, 0, 0, ids, NULL, &count, &e));
+        assert_int_equal(count, n);
+        assert_memory_equal(ids, expected, n * sizeof *ids);
+    }
+    tokenizer_close(t);
+    free(json);
+    assert_int_equal(blocks, 0);
+}
+
 /* What Hugging Face accepts, and how it takes it. */
 static void test_odd_files(void **state)
 {
@@ -716,7 +776,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_sample),        cmocka_unit_test(test_sample_json),  cmocka_unit_test(test_counts),
         cmocka_unit_test(test_decoding),      cmocka_unit_test(test_random_bytes), cmocka_unit_test(test_linear_time),
         cmocka_unit_test(test_bad_files),     cmocka_unit_test(test_odd_files),    cmocka_unit_test(test_damaged_files),
-        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_hostile_time),
+        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_hostile_time), cmocka_unit_test(test_added_longest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
