@@ -19,10 +19,12 @@ int main(void)
 #include "wherry/wherry_opencl.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -509,6 +511,8 @@ static void test_out_of_host_memory(void **state)
 
 /* ---- the cache ---- */
 
+enum { CHANGES = 40 };
+
 static uint32_t compiled_now(void)
 {
     struct backend_device *d = open_device();
@@ -545,6 +549,50 @@ static void test_cache(void **state)
     /* A folder that can't be made costs time only. */
     snprintf(host.cache_dir, sizeof host.cache_dir, "/dev/null/folder");
     assert_int_equal(compiled_now(), STEPS);
+    host.cache_dir[0] = 0;
+    folder_each(remove_file);
+    assert_int_equal(counts.live, 0);
+}
+
+/* Every file of the cache cut short, and as it was again, for as long as `user`, a flag, is set. */
+static void *cut_files(void *user)
+{
+    enum { MOST = 1 << 20 };
+    const atomic_bool *go = user;
+    char *bytes = malloc(MOST);
+    while (bytes && atomic_load(go)) {
+        DIR *dir = opendir(folder);
+        for (struct dirent *entry; dir && (entry = readdir(dir));) {
+            char path[sizeof folder + sizeof entry->d_name + 1];
+            if (!strstr(entry->d_name, ".bin") || strstr(entry->d_name, ".tmp")) continue;
+            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+            int file = open(path, O_RDWR);
+            ssize_t size = file >= 0 ? pread(file, bytes, MOST, 0) : 0;
+            bool cut = size > 0 && !ftruncate(file, 100);
+            for (volatile int wait = 0; wait < 20000; wait++) continue;
+            if (cut && pwrite(file, bytes, (size_t)size, 0) != size) unlink(path);
+            if (file >= 0) close(file);
+        }
+        if (dir) closedir(dir);
+    }
+    free(bytes);
+    return NULL;
+}
+
+/* While others write to its files, kernels are taken from the cache or compiled; a map would be a SIGBUS. */
+static void test_cache_changes(void **state)
+{
+    (void)state;
+    snprintf(host.cache_dir, sizeof host.cache_dir, "%s", folder);
+    assert_int_equal(compiled_now(), STEPS);
+    atomic_bool go = true;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, cut_files, &go), 0);
+    uint32_t compiled = 0;
+    for (int i = 0; i < CHANGES; i++) compiled += compiled_now();
+    atomic_store(&go, false);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    print_message("%u of %u kernels compiled\n", compiled, (uint32_t)CHANGES * STEPS);
     host.cache_dir[0] = 0;
     folder_each(remove_file);
     assert_int_equal(counts.live, 0);
@@ -834,8 +882,9 @@ int main(void)
         cmocka_unit_test(test_buffers),  cmocka_unit_test(test_memory_sum),
         cmocka_unit_test(test_replay),   cmocka_unit_test(test_batch_kept),
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_out_of_host_memory),
-        cmocka_unit_test(test_cache),    cmocka_unit_test(test_products),
-        cmocka_unit_test(test_external), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_cache),    cmocka_unit_test(test_cache_changes),
+        cmocka_unit_test(test_products), cmocka_unit_test(test_external),
+        cmocka_unit_test(test_threads),
     };
     bool usable[64] = {0};
     for (size_t i = 0; i < count && i < 64; i++) {

@@ -150,34 +150,28 @@ static void keeps_old_file_on_failure(void **state)
     files_remove(folder);
 }
 
-static void maps_and_reads(void **state)
+static void reads_files(void **state)
 {
     (void)state;
     struct error e = {0};
-    struct file_map map = {0};
     char *folder = files_folder(), *path = files_format("%s/a", folder), *data = NULL;
     size_t size;
-    assert_false(file_map(path, &map, &e));
+    assert_false(file_read(&files_host, path, 100, &data, &size, &e));
     expect_error(&e, WHERRY_STATUS_IO, path, "check the path");
-    assert_false(file_map(folder, &map, &e));
+    assert_false(file_read(&files_host, folder, 100, &data, &size, &e));
     expect_error(&e, WHERRY_STATUS_IO, folder, "not a regular file");
     assert_false(file_read(&files_host, "/dev/zero", 100, &data, &size, &e));
     expect_error(&e, WHERRY_STATUS_IO, "/dev/zero", "not a regular file");
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_false(file_map(path, &map, &e)); /* and does not wait for a writer */
+    assert_false(file_read(&files_host, path, 100, &data, &size, &e)); /* and does not wait for a writer */
     expect_error(&e, WHERRY_STATUS_IO, path, "not a regular file");
     assert_int_equal(remove(path), 0);
     files_write(folder, "a", "", 0);
-    assert_true(file_map(path, &map, &e));
-    assert_int_equal(map.size, 0);
-    assert_non_null(map.data);
-    file_unmap(&map);
+    assert_true(file_read(&files_host, path, 0, &data, &size, &e));
+    assert_int_equal(size, 0);
+    assert_string_equal(data, "");
+    free(data);
     files_write(folder, "a", "12345", 5);
-    assert_true(file_map(path, &map, &e));
-    assert_int_equal(map.size, 5);
-    assert_memory_equal(map.data, "12345", 5);
-    file_unmap(&map);
-    file_unmap(&map);
     assert_true(file_read(&files_host, path, 5, &data, &size, &e));
     assert_string_equal(data, "12345");
     free(data);
@@ -322,17 +316,14 @@ static void makes_folders(void **state)
 
 /* ---- the cache ---- */
 
-/* Reading, mapping, adding to it: all are refused, and with the same words. */
+/* Reading it and adding to it: both are refused, and with the same words. */
 static void expect_untrusted(const char *path, const char *says, const char *remedy)
 {
     struct error e = {0};
-    struct file_map map;
     bool exists;
     char *data;
     size_t size;
     assert_false(cache_read(&files_host, path, 100, &exists, &data, &size, &e));
-    expect_error(&e, WHERRY_STATUS_IO, says, remedy);
-    assert_false(cache_map(path, &exists, &map, &e));
     expect_error(&e, WHERRY_STATUS_IO, says, remedy);
     assert_false(cache_append(path, "x", 1, &e));
     expect_error(&e, WHERRY_STATUS_IO, says, remedy);
@@ -413,9 +404,10 @@ static void follows_no_link_in_cache(void **state)
     expect_untrusted(path, "is a link", NULL);
     assert_int_equal(remove(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0); /* and nobody is waited for */
-    struct file_map map;
     bool exists;
-    assert_false(cache_map(path, &exists, &map, &e));
+    char *data;
+    size_t size;
+    assert_false(cache_read(&files_host, path, 100, &exists, &data, &size, &e));
     expect_error(&e, WHERRY_STATUS_IO, path, "is not a regular file");
     assert_false(cache_append(path, "x", 1, &e));
     assert_false(cache_write(path, "x", 1, &e));
@@ -564,7 +556,7 @@ int main(void)
         cmocka_unit_test(replaces_in_one_step),
         cmocka_unit_test(keeps_old_file_on_failure),
         cmocka_unit_test(reads_in_pieces),
-        cmocka_unit_test(maps_and_reads),
+        cmocka_unit_test(reads_files),
         cmocka_unit_test(tells_absent_from_unknown),
         cmocka_unit_test(makes_folders),
         cmocka_unit_test(keeps_cache_private),

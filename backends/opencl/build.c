@@ -182,6 +182,7 @@ static void build_destroy(struct backend_device *device, struct kernel_build *b)
 {
     if (!b) return;
     if (b->program) clReleaseProgram(b->program);
+    opencl_build_forget(device, b);
     host_free(device->host, b->options);
     host_free(device->host, b->key);
     host_free(device->host, b);
@@ -278,9 +279,11 @@ static bool builds_run(struct backend_device *device, size_t first, wherry_progr
         if (progress && !progress(device->builds[first + done]->kernel, done, count, user)) {
             return fail(e, WHERRY_STATUS_CANCELLED, "cancelled while kernels were compiled");
         }
+        for (size_t i = 0; i < n; i++) opencl_build_read(device, device->builds[first + done + i]);
         parallel_for(n, device->build_threads, build_item, &batch);
         for (size_t i = 0; i < n; i++) {
             struct kernel_build *b = device->builds[first + done + i];
+            opencl_build_forget(device, b);
             if (b->uncached[0])
                 host_log(device->host, WHERRY_LOG_WARNING, "the kernel %s is compiled again: %s", b->kernel,
                          b->uncached);

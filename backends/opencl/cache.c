@@ -15,9 +15,11 @@ struct cache_header {
     uint64_t checksum; /* of all before it and of key and binary */
 };
 
+enum { MAX_FILE = 256 << 20 }; /* bytes; drivers' binaries of a kernel have some 100 KB */
+
 static const char cache_magic[8] = {'W', 'H', 'R', 'C', 'L', '0', '0', '3'};
 
-/* FNV-1a: tells files apart and finds damage. It does not stop who may write to the cache; cache_map lets nobody else.
+/* FNV-1a: tells files apart and finds damage. It does not stop who may write to the cache; cache_read lets nobody else.
  */
 static uint64_t hash_more(uint64_t hash, const void *data, size_t size)
 {
@@ -62,22 +64,22 @@ static uint64_t checksum(const struct cache_header *h, const void *behind, size_
 }
 
 /* The binary inside a cache file; NULL for a file that is damaged or of another key. */
-static const unsigned char *binary_check(const struct file_map *map, struct kernel_build *b, size_t *size)
+static const unsigned char *binary_check(struct kernel_build *b, size_t *size)
 {
     struct cache_header h;
-    const char *key = b->key;
+    const char *key = b->key, *behind = b->file + sizeof h;
     size_t key_bytes = strlen(key);
-    if (map->size < sizeof h) return NULL;
-    memcpy(&h, map->data, sizeof h);
-    size_t rest = map->size - sizeof h;
+    if (b->file_bytes < sizeof h) return NULL;
+    memcpy(&h, b->file, sizeof h);
+    size_t rest = b->file_bytes - sizeof h;
     if (memcmp(h.magic, cache_magic, sizeof cache_magic) || h.key_bytes != key_bytes || rest < key_bytes) return NULL;
     if (h.binary_bytes != rest - key_bytes || !h.binary_bytes) return NULL;
-    if (memcmp(map->data + sizeof h, key, key_bytes)) return NULL;
-    if (checksum(&h, map->data + sizeof h, rest) != h.checksum) return NULL;
+    if (memcmp(behind, key, key_bytes)) return NULL;
+    if (checksum(&h, behind, rest) != h.checksum) return NULL;
     *size = rest - key_bytes;
     b->registers = h.registers;
     b->spilled = h.spilled;
-    return map->data + sizeof h + key_bytes;
+    return (const unsigned char *)behind + key_bytes;
 }
 
 /* ---- loading ---- */
@@ -98,19 +100,26 @@ bool opencl_build_is_kept(const struct kernel_build *b)
     return b->cache_path[0] && file_exists(b->cache_path, &exists, &why) && exists;
 }
 
-bool opencl_build_load(struct backend_device *device, struct kernel_build *b)
+void opencl_build_read(const struct backend_device *device, struct kernel_build *b)
 {
     struct error why; /* a cache that fails is a cache that misses */
-    struct file_map map;
     bool exists;
-    if (!b->cache_path[0]) return false;
-    if (!cache_map(b->cache_path, &exists, &map, &why)) {
+    if (b->cache_path[0] && !cache_read(device->host, b->cache_path, MAX_FILE, &exists, &b->file, &b->file_bytes, &why))
         snprintf(b->uncached, sizeof b->uncached, "%s", why.text);
-        return false;
-    }
-    if (!exists) return false;
+}
+
+void opencl_build_forget(const struct backend_device *device, struct kernel_build *b)
+{
+    host_free(device->host, b->file);
+    b->file = NULL;
+    b->file_bytes = 0;
+}
+
+bool opencl_build_load(struct backend_device *device, struct kernel_build *b)
+{
+    if (!b->file) return false;
     size_t size = 0;
-    const unsigned char *binary = binary_check(&map, b, &size);
+    const unsigned char *binary = binary_check(b, &size);
     if (!binary) snprintf(b->uncached, sizeof b->uncached, "%s is damaged", b->cache_path);
     cl_program program = NULL;
     if (binary) {
@@ -122,7 +131,6 @@ bool opencl_build_load(struct backend_device *device, struct kernel_build *b)
             program = NULL;
         }
     }
-    file_unmap(&map);
     b->program = program;
     b->cached = program;
     return program;

@@ -33,12 +33,14 @@ struct kernel_build {
     char cache_path[768];          /* "": not cached */
     char uncached[960];            /* why the file there is not used; "": it is, or there is none */
     cl_program program;            /* NULL until built */
-    bool cached;                   /* is in the cache */
-    bool patched;                  /* made of patched PTX */
-    uint32_t registers, spilled;   /* of a work-item; bytes that did not fit them. 0: unknown or none */
-    bool ready;                    /* has been launched once: the driver has nothing left to do */
-    const char *failed;            /* the name of the call that failed, NULL: none */
-    cl_int code;                   /* its result */
+    char *file;                    /* what the cache has, while it is loaded; NULL: nothing */
+    size_t file_bytes;
+    bool cached;                 /* is in the cache */
+    bool patched;                /* made of patched PTX */
+    uint32_t registers, spilled; /* of a work-item; bytes that did not fit them. 0: unknown or none */
+    bool ready;                  /* has been launched once: the driver has nothing left to do */
+    const char *failed;          /* the name of the call that failed, NULL: none */
+    cl_int code;                 /* its result */
 };
 
 enum clblast_state { CLBLAST_UNTRIED, CLBLAST_WORKS, CLBLAST_REFUSED };
@@ -106,10 +108,13 @@ struct kernel_build *opencl_build_named(struct backend_device *device, const cha
 uint64_t opencl_kernels_hash(void);
 /* Sets key and path, where there is a cache folder. */
 bool opencl_build_key(const struct backend_device *device, struct kernel_build *build, struct error *e);
-/* Whether the program could be taken from the cache; `uncached` says why not where there is a file. Called from several
- * threads, so it allocates nothing from the host. */
 /* Whether the cache has a file for it, whatever that is worth. */
 bool opencl_build_is_kept(const struct kernel_build *build);
+/* Reads that file into memory of the host, until it is forgotten: whoever writes to it meanwhile changes nothing. */
+void opencl_build_read(const struct backend_device *device, struct kernel_build *build);
+void opencl_build_forget(const struct backend_device *device, struct kernel_build *build);
+/* Whether the program could be made of what was read; `uncached` says why not where there is a file. Called from
+ * several threads, so it allocates nothing from the host. */
 bool opencl_build_load(struct backend_device *device, struct kernel_build *build);
 /* Writes a build that was made from source to the cache. A cache that can't be written is logged and costs time only.
  */

@@ -11,37 +11,6 @@ bool fail_is_folder(const char *path, struct error *e)
     return fail(e, WHERRY_STATUS_IO, "%.600s is a folder, where a file is expected: put the file in its place", path);
 }
 
-/* An empty file has no pages to map. */
-static const unsigned char empty_file[1];
-
-static bool map_open(system_file file, const char *path, uint64_t size, struct file_map *out, struct error *e)
-{
-    struct file_map map = {empty_file, 0, NULL};
-    bool ok = true;
-    if (size > SIZE_MAX)
-        ok = fail(e, WHERRY_STATUS_IO, "%.600s has %" PRIu64 " bytes, more than this process can address", path, size);
-    else if (size)
-        ok = system_map(file, path, size, &map, e);
-    system_close(file);
-    if (ok) *out = map;
-    return ok;
-}
-
-bool file_map(const char *path, struct file_map *out, struct error *e)
-{
-    system_file file;
-    uint64_t size;
-    return system_open_read(path, &file, &size, e) && map_open(file, path, size, out, e);
-}
-
-bool cache_map(const char *path, bool *exists, struct file_map *out, struct error *e)
-{
-    system_file file;
-    uint64_t size;
-    TRY(system_open_cached(path, exists, &file, &size, e));
-    return !*exists || map_open(file, path, size, out, e);
-}
-
 static bool read_open(const struct host *host, system_file file, const char *path, uint64_t bytes, size_t max_bytes,
                       char **data, size_t *size, struct error *e)
 {

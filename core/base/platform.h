@@ -10,16 +10,6 @@
 
 /* ---- files ---- */
 
-/* A whole file, read-only, mapped into memory. An empty file has size 0 and a valid pointer. */
-struct file_map {
-    const unsigned char *data;
-    size_t size;
-    void *handle; /* the platform's */
-};
-
-bool file_map(const char *path, struct file_map *out, struct error *e);
-void file_unmap(struct file_map *map); /* accepts a zeroed or already unmapped one */
-
 /* A regular file that is open for reading. It stays readable where another one takes its name. */
 struct file {
     intptr_t handle; /* the platform's */
@@ -61,8 +51,7 @@ bool folder_make(const char *path, struct error *e);
 void cache_folder(char *path, size_t size);
 /* Whether files in this folder can be trusted; in one that is missing, they can: it is made when it is needed. */
 bool cache_check(const char *folder, struct error *e);
-/* As file_map and file_read. A file that is absent is no error: then *exists is false, and nothing else is set. */
-bool cache_map(const char *path, bool *exists, struct file_map *out, struct error *e);
+/* As file_read. A file that is absent is no error: then *exists is false, and nothing else is set. */
 bool cache_read(const struct host *host, const char *path, size_t max_bytes, bool *exists, char **data, size_t *size,
                 struct error *e);
 /* Both make the folder where it is missing, and a file that only this user may read or write.

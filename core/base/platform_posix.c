@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,20 +45,6 @@ bool system_open_read(const char *path, system_file *file, uint64_t *size, struc
     }
     *size = (uint64_t)st.st_size;
     return true;
-}
-
-bool system_map(system_file file, const char *path, uint64_t size, struct file_map *out, struct error *e)
-{
-    void *data = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, file, 0);
-    if (data == MAP_FAILED) return fail_system(e, "mapping", path, errno);
-    *out = (struct file_map){data, (size_t)size, data};
-    return true;
-}
-
-void file_unmap(struct file_map *map)
-{
-    if (map->handle) munmap(map->handle, map->size);
-    *map = (struct file_map){0};
 }
 
 bool file_open(const char *path, struct file *out, struct error *e)

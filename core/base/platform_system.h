@@ -37,7 +37,6 @@ bool system_open_read(const char *path, system_file *file, uint64_t *size, struc
 bool fail_is_folder(const char *path, struct error *e); /* always false, as fail() */
 /* The same of the cache (platform.h). One that is absent is no error. */
 bool system_open_cached(const char *path, bool *exists, system_file *file, uint64_t *size, struct error *e);
-bool system_map(system_file file, const char *path, uint64_t size, struct file_map *out, struct error *e);
 /* Up to `size` bytes; fewer, said in *got, where the file ends before. */
 bool system_read(system_file file, const char *path, char *data, size_t size, size_t *got, struct error *e);
 void system_close(system_file file);

@@ -50,28 +50,6 @@ bool system_open_read(const char *path, system_file *file, uint64_t *size, struc
     return ask_size(*file, path, size, e);
 }
 
-bool system_map(system_file file, const char *path, uint64_t size, struct file_map *out, struct error *e)
-{
-    HANDLE mapping = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
-    const unsigned char *data = mapping ? MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0) : NULL;
-    if (data) {
-        *out = (struct file_map){data, (size_t)size, mapping};
-        return true;
-    }
-    DWORD code = GetLastError();
-    if (mapping) CloseHandle(mapping);
-    return fail_system(e, "mapping", path, code);
-}
-
-void file_unmap(struct file_map *map)
-{
-    if (map->handle) {
-        UnmapViewOfFile(map->data);
-        CloseHandle(map->handle);
-    }
-    *map = (struct file_map){0};
-}
-
 bool file_open(const char *path, struct file *out, struct error *e)
 {
     HANDLE file;
