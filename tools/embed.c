@@ -83,13 +83,6 @@ static int write_batch(struct embedding *e, const float *values)
     bool per_token = e->tool.options->pool == WHERRY_POOL_NONE;
     for (uint32_t s = 0; s < e->batch.sequences; s++) {
         size_t rows = per_token ? e->batch.offsets[s + 1] - e->batch.offsets[s] : 1;
-        for (size_t n = 0; n < rows * size; n++)
-            if (!isfinite(values[n]))
-                return complain(EXIT_DEVICE,
-                                "%s, line %llu: the embedding is not finite on %s with %s; try --dtype f32, and wherry "
-                                "verify to see whether the device computes this model correctly",
-                                e->source.name, (unsigned long long)e->batch.labels[s].line, e->tool.device_info.id,
-                                dtype_name(e->tool.plan.dtype));
         if (e->format == FORMAT_JSONL) {
             write_object(e, s, values, size);
         } else if (e->format == FORMAT_TEXT) {
@@ -191,6 +184,23 @@ static int end_output(struct embedding *e, int code)
 
 /* ---- running ---- */
 
+/* Names the first text of the batch whose result is not finite: the library knows its sequence, not its line. */
+static int complain_not_finite(struct embedding *e, wherry_status status, const float *values)
+{
+    char where[600] = "";
+    bool per_token = e->tool.options->pool == WHERRY_POOL_NONE;
+    for (uint32_t s = 0; s < e->batch.sequences && !*where; s++) {
+        size_t rows = per_token ? e->batch.offsets[s + 1] - e->batch.offsets[s] : 1;
+        size_t count = rows * e->tool.plan.embedding_size, n = 0;
+        while (n < count && isfinite(values[n])) n++;
+        if (n < count)
+            snprintf(where, sizeof where, "%.500s, line %llu", e->source.name,
+                     (unsigned long long)e->batch.labels[s].line);
+        values += count;
+    }
+    return tool_error(&e->tool, status, *where ? where : NULL), EXIT_DEVICE;
+}
+
 static int run_batches(struct embedding *e, float *values, size_t room)
 {
     progress_start(e->tool.options);
@@ -201,6 +211,7 @@ static int run_batches(struct embedding *e, float *values, size_t room)
         double start = system_seconds();
         wherry_status status = wherry_encode(e->tool.session, &view, values, room);
         e->seconds += system_seconds() - start;
+        if (status == WHERRY_STATUS_VERIFY_FAILED) return complain_not_finite(e, status, values);
         if (status) return tool_error(&e->tool, status, NULL);
         code = write_batch(e, values);
         if (code) return code;

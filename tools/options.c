@@ -747,15 +747,16 @@ static void print_option(const struct option *o, struct output *out)
     print_wrapped(out, o->help, INDENT, WIDTH);
 }
 
-static const char exit_text[] = "Exit codes:\n"
-                                "  0    done\n"
-                                "  1    verify: results differ from the reference's; diff: something became slower;\n"
-                                "       report --check: a number does not follow from the others\n"
-                                "  2    the command line is wrong\n"
-                                "  3    the input or the model can't be read, or a text is too long\n"
-                                "  4    no such device, it can't run this, it failed, or memory ran out\n"
-                                "  5    the output can't be written (full disk, closed pipe)\n"
-                                "  130  interrupted\n";
+static const char exit_text[] =
+    "Exit codes:\n"
+    "  0    done\n"
+    "  1    verify: results differ from the reference's; diff: something became slower;\n"
+    "       report --check: a number does not follow from the others\n"
+    "  2    the command line is wrong\n"
+    "  3    the input or the model can't be read, or a text is too long\n"
+    "  4    no such device, it can't run this or failed, results not finite, or memory ran out\n"
+    "  5    the output can't be written (full disk, closed pipe)\n"
+    "  130  interrupted\n";
 
 void help_print(const struct command *command, struct output *out)
 {

@@ -1,6 +1,7 @@
 """Writes a tiny BERT model folder (random weights, WordPiece vocabulary of letters) with Python's own library alone.
 
-usage: make_model.py FOLDER
+usage: make_model.py FOLDER [TENSOR ELEMENT VALUE]
+With a tensor, it has this value at this element ("all": everywhere).
 """
 
 import json
@@ -47,13 +48,15 @@ def tensors(words):
     return shapes
 
 
-def write_weights(path, shapes):
+def write_weights(path, shapes, changed=None, element="", value=0.0):
     generator = random.Random(1)
     header, data = {}, bytearray()
     for name, shape in shapes.items():
         count = shape[0] * (shape[1] if len(shape) > 1 else 1)
         center = 1.0 if name.endswith("LayerNorm.weight") else 0.0
         values = [generator.gauss(center, 0.1) for _ in range(count)]
+        if name == changed:
+            values = [value if element in ("all", str(n)) else old for n, old in enumerate(values)]
         start = len(data)
         data += struct.pack(f"<{count}f", *values)
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, len(data)]}
@@ -86,7 +89,8 @@ def main():
         file.write("\n".join(words) + "\n")
     with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as file:
         json.dump({"tokenizer_class": "BertTokenizer", "do_lower_case": True}, file)
-    write_weights(os.path.join(folder, "model.safetensors"), tensors(len(words)))
+    change = (sys.argv[2], sys.argv[3], float(sys.argv[4])) if len(sys.argv) > 2 else ()
+    write_weights(os.path.join(folder, "model.safetensors"), tensors(len(words)), *change)
 
 
 if __name__ == "__main__":

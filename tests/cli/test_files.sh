@@ -52,6 +52,31 @@ else
     echo "skipped: a folder without permission (no other user can be taken on here)"
 fi
 
+# ---- values of weights that can't be computed with, and what becomes of large ones: in which file, in which line ----
+bad=$work/bad
+check "$python" "$here/make_model.py" "$bad" encoder.layer.1.output.dense.weight 70 nan
+says='model.safetensors: tensor encoder.layer.1.output.dense.weight has the value nan at element 70 \[1, 6\]'
+expect 3 "$says.*get it again" embed --model "$bad" "$work/texts"
+expect 3 "$says.*get it again" embed --model "$bad" --dtype f16 "$work/texts"
+expect 3 "$says.*get it again" "$wherry" verify -q --model "$bad" --device reference
+check "$python" "$here/make_model.py" "$bad" encoder.layer.0.intermediate.dense.bias 5 1e5
+says='tensor encoder.layer.0.intermediate.dense.bias has the value 100000 at element 5, beyond the range of 16-bit floats'
+expect 0 '' embed --model "$bad" "$work/texts"
+expect 4 "$says.*use f32" embed --model "$bad" --dtype f16 "$work/texts"
+expect 4 "$says.*use f32" "$wherry" verify -q --model "$bad" --device reference --dtype f16
+# Good weights, and an activation that is too large: of the third line's last token alone.
+check "$python" "$here/make_model.py" "$bad" encoder.layer.1.output.LayerNorm.weight 10 25000
+printf 'the boat\n\nwater, water!\n' >"$work/lines"
+expect 0 '' embed --model "$bad" "$work/lines"
+for pool in mean none; do
+    to=(--model "$bad" --pool "$pool" --format jsonl --dtype f16)
+    says='the result of sequence 2 of the batch.* is not finite: .*so use f32'
+    expect 4 "lines, line 3: $says" embed "${to[@]}" "$work/lines"
+    expect 4 "standard input, line 3: $says" embed "${to[@]}" <"$work/lines"
+    # A batch of its own: the sequence is another one, the line is not.
+    expect 4 "lines, line 3: ${says/2/0}" embed "${to[@]}" --batch-tokens 6 --max-tokens 6 "$work/lines"
+done
+
 # ---- the cache: nothing in it is used that others could have written ----
 kernels=$("$wherry" devices -q --json 2>/dev/null | "$python" -c 'import json, sys
 ids = [x["id"] for x in json.load(sys.stdin)["devices"] if x["usable"]]
