@@ -366,6 +366,75 @@ static void checks_shards(void **state)
     files_remove(folder);
 }
 
+/* A model of 9 layers whose tensors are in one file, which goes by `names` names, with `spaces` behind its header. */
+static char *many_names(size_t names, size_t spaces)
+{
+    char *folder = files_folder(), *map = NULL, *path = NULL;
+    struct tensor_writer w = {0};
+    const struct tiny_model tiny = {.no_pooler = true};
+    tiny_model_write(folder, &tiny);
+    path = files_format("%s/model.safetensors", folder);
+    assert_int_equal(remove(path), 0);
+    char config[] = TINY_CONFIG, *layers = strstr(config, "num_hidden_layers\": 2");
+    layers[strlen("num_hidden_layers\": ")] = '9';
+    files_write_text(folder, "config.json", config);
+    tiny_embeddings(&w, &tiny);
+    for (int layer = 0; layer < 9; layer++) tiny_layer(&w, &tiny, layer);
+    map = tiny_map(NULL, &w, "w");
+    json_t *index = json_pack("{s:o}", "weight_map", json_object()), *list = json_object_get(index, "weight_map"),
+           *value;
+    char *text = files_format("{%s}", map);
+    json_t *tensors = json_loads(text, 0, NULL);
+    const char *key;
+    size_t n = 0;
+    json_object_foreach(tensors, key, value)
+    {
+        char name[2 * 160 + 2] = "";
+        for (size_t i = 0; i < n; i++) strcat(name, "./");
+        strcat(name, "w");
+        json_object_set_new(list, key, json_string(name));
+        if (!strstr(key, "position_ids") && n + 1 < names) n++; /* which nobody asks for */
+    }
+    assert_int_equal(n + 1, names);
+    char *to = files_format("%s/model.safetensors.index.json", folder);
+    assert_int_equal(json_dump_file(index, to, 0), 0);
+    char *padding = calloc(spaces + 1, 1), *header = files_format("%s}", w.header);
+    memset(padding, ' ', spaces);
+    char *whole = files_format("%s%s", header, padding);
+    size_t size;
+    unsigned char *bytes = safetensors_bytes(whole, w.data, w.data_bytes, &size);
+    files_write(folder, "w", bytes, size);
+    json_decref(index);
+    json_decref(tensors);
+    void *const used[] = {bytes, whole, header, padding, to, text, map, path, w.header, w.data};
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++) free(used[i]);
+    return folder;
+}
+
+/* Each file stays open, and each header is parsed, also where they are one file under many names. */
+static void bounds_shards(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t names, spaces;
+        const char *says; /* NULL: is opened */
+    } cases[] = {
+        {128, 0, NULL},
+        {129, 0, "has more than 128 files of weights: save it with larger shards"},
+        {2, 6 << 20, NULL},
+        {3, 6 << 20, "have more than 16777216 bytes together"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *folder = many_names(cases[i].names, cases[i].spaces);
+        if (cases[i].says) {
+            expect_refused(cases[i].says, folder, WHERRY_STATUS_UNSUPPORTED, cases[i].says, folder);
+        } else {
+            model_close(open_good("many files", folder));
+        }
+        files_remove(folder);
+    }
+}
+
 static void checks_folder(void **state)
 {
     (void)state;
@@ -663,6 +732,7 @@ int main(void)
         cmocka_unit_test(checks_weights),
         cmocka_unit_test(refuses_truncated_weights),
         cmocka_unit_test(checks_shards),
+        cmocka_unit_test(bounds_shards),
         cmocka_unit_test(checks_folder),
         cmocka_unit_test(checks_modules),
         cmocka_unit_test(opens_encoder_in_its_own_folder),
