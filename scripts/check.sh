@@ -154,6 +154,7 @@ stage_faults() { POCL_CACHE_DIR=$PWD/build/faults-pocl script_stage scripts/faul
 stage_app() { script_stage scripts/app.sh native windows; }
 
 if [ "${1:-}" = --stage ]; then
+    export WHERRY_TEST_TIMES=$PWD/build/times-$2.log # of its own entries
     "stage_$2"
     exit
 fi
@@ -181,10 +182,13 @@ build/release/wherry devices
 say "tests on ${WHERRY_TEST_DEVICES:-every usable device}, and the checkers"
 # A core for each entry: CPU drivers' own threads would be more. test_training has them (tests/CMakeLists.txt).
 export POCL_MAX_PTHREAD_COUNT=1 LP_NUM_THREADS=1
+export WHERRY_TEST_TIMES=$PWD/build/times.log
+: >build/times.log
 failed=no
 ctest --preset release -j "$(nproc)" 2>&1 | tee build/ctest.log || failed=yes
-say "where the time went, s"
-sed -n 's/^ *[0-9]*\/[0-9]* Test *#[0-9]*: \([a-zA-Z0-9_]*\) .* \([0-9.]*\) sec$/\2 \1/p' build/ctest.log | sort -rn | head -n 12
+say "where the time went: processor time and wall time, s"
+sort -rn build/times.log | head -n 16
+awk '{ processor += $1 } END { printf "%8.1f in all\n", processor }' build/times.log
 [ "$failed" = no ] || die "tests failed (all of it is in build/ctest.log)"
 command -v chromedriver >/dev/null 2>&1 || skip "the report's page: no Chromium with its driver in this release"
 
