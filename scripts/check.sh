@@ -8,7 +8,7 @@
 #   WHERRY_TEST_MODEL    folder of all-MiniLM-L6-v2 (default: scripts/model.sh fetches it)
 #   WHERRY_FUZZ_SECONDS  how long each fuzz target runs (default: 20)
 # No limit of wall time: a test that hangs is ended by tests/watch.py. ctest starts as many entries as there are cores, and
-# everything that takes long is an entry: tests, the same below the validation layers, and the stages below (check.sh
+# everything that takes long is an entry: tests, those of Vulkan under the validation layers, and the stages below (check.sh
 # --stage NAME).
 set -euo pipefail
 cd "$(dirname "$0")/.."
