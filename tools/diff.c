@@ -5,6 +5,7 @@
 
 #include "report/fields.h"
 #include "report/format.h"
+#include "report/keys.h"
 #include "report/record.h"
 #include "report/write.h"
 #include "session.h"
@@ -46,48 +47,56 @@ static void add_change(struct comparison *c, const char *plan, const char *name,
     c->regressions += change->verdict == SLOWER;
 }
 
-static const json_t *find(const json_t *record, const char *list, const char *plan, const char *id)
+static struct key plan_key(const json_t *plan) { return (struct key){.texts = {field_text(plan, "plan")}}; }
+
+static struct key op_key(const json_t *op)
 {
-    size_t n;
-    const json_t *entry;
-    json_array_foreach(json_object_get(record, list), n, entry)
-    {
-        if (strcmp(field_text(entry, "plan"), plan) == 0 && strcmp(field_text(entry, "id"), id) == 0) return entry;
-    }
-    return NULL;
+    return (struct key){.texts = {field_text(op, "plan"), field_text(op, "id")}};
+}
+
+/* The first entry of the list that has this key, one of `keys`; NULL: none. */
+static const json_t *find(const json_t *list, const struct keys *keys, struct key wanted)
+{
+    const struct key *key = keys_find(keys, wanted);
+    return key ? json_array_get(list, key->item) : NULL;
 }
 
 static void compare_plans(struct comparison *c)
 {
     static const char *const parts[][2] = {{"step.host", "step"}, {"step.kernels", "kernels"}};
     size_t n;
-    const json_t *plan;
+    const json_t *plan, *others = json_object_get(c->b, "plans");
+    struct keys keys = keys_of_list(others, plan_key);
     json_array_foreach(json_object_get(c->a, "plans"), n, plan)
     {
-        const json_t *other = find(c->b, "plans", field_text(plan, "plan"), "");
+        const json_t *other = find(others, &keys, plan_key(plan));
         for (size_t p = 0; other && p < 2; p++)
             add_change(c, field_text(plan, "plan"), parts[p][1], "all", field_get(plan, parts[p][0]),
                        field_get(other, parts[p][0]));
     }
+    keys_free(&keys);
 }
 
 static void compare_ops(struct comparison *c)
 {
     static const char *const modes[] = {"warm", "cold"};
     size_t n;
-    const json_t *op;
-    json_array_foreach(json_object_get(c->a, "ops"), n, op)
+    const json_t *op, *first = json_object_get(c->a, "ops"), *second = json_object_get(c->b, "ops");
+    struct keys first_keys = keys_of_list(first, op_key), second_keys = keys_of_list(second, op_key);
+    json_array_foreach(first, n, op)
     {
         const char *plan = field_text(op, "plan"), *id = field_text(op, "id");
-        const json_t *other = find(c->b, "ops", plan, id);
+        const json_t *other = find(second, &second_keys, op_key(op));
         if (!other) c->only[c->only_a++] = op;
         for (size_t m = 0; other && m < 2; m++)
             add_change(c, plan, id, modes[m], field_get(op, modes[m]), field_get(other, modes[m]));
     }
-    json_array_foreach(json_object_get(c->b, "ops"), n, op)
+    json_array_foreach(second, n, op)
     {
-        if (!find(c->a, "ops", field_text(op, "plan"), field_text(op, "id"))) c->only[c->only_a + c->only_b++] = op;
+        if (!find(first, &first_keys, op_key(op))) c->only[c->only_a + c->only_b++] = op;
     }
+    keys_free(&first_keys);
+    keys_free(&second_keys);
 }
 
 static int by_loss(const void *left, const void *right)

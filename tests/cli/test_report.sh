@@ -189,6 +189,22 @@ expect 2 'two files are needed' "$wherry" diff "$work/plain.json"
 expect 2 'takes two files' "$wherry" diff "$work/plain.json" "$work/plain.json" "$work/plain.json"
 expect 3 'several records' "$wherry" diff "$work/plain.json" "$work/both.json"
 
+# ---- large records: time grows with their entries, not with the product of two lists ----
+limited() { (ulimit -t 20 && exec "$@"); } # seconds of the processor: ten times what is needed
+record plans.json plans=1500
+record ops.json ops=5000 roof=no
+for name in plans ops; do
+    expect 0 '' limited "$wherry" report --check "$work/$name.json"
+    check has ' 0 wrong$'
+    expect 0 '' limited "$wherry" report "$work/$name.json"
+    expect 0 '' limited "$wherry" report "$work/$name.json" --format markdown
+    check has "$([ $name = plans ] && echo '^## .*: plan plan1499, ' || echo '^| more4999 | ')"
+    expect 0 '' limited "$wherry" diff "$work/$name.json" "$work/$name.json"
+done
+record most.json devices=64 ceilings=512
+expect 0 '' limited "$wherry" report --check "$work/most.json"
+valid "$work/most.json"
+
 # ---- records that are none ----
 expect 2 'a file is missing' "$wherry" report
 expect 2 'give it alone' "$wherry" report --check --json "$work/plain.json"
@@ -235,6 +251,13 @@ head -c 200000 /dev/zero | tr '\0' '[' >"$work/bad"
 bad 'more than 64 levels of nesting'
 printf '{"schema": "rl-1", "x": 1e999}' >"$work/bad"
 bad 'not valid JSON'
+for list in devices=65 ceilings=513; do
+    record bad "$list"
+    bad "${list%=*} has ${list#*=} entries, and a record has at most $((${list#*=} - 1))"
+    if "$python" -c 'import jsonschema' 2>/dev/null; then
+        check "$python" "$here/../report/check_schema.py" "$schema" --refuse "$work/bad"
+    fi
+done
 check "$python" "$here/../report/mistype.py" "$wherry" "$work/plain.json" "$work"
 
 # ---- records that are measured, on every device ----

@@ -10,6 +10,8 @@ FILE gets one device, two plans, five operations. CHANGE is NAME=VALUE:
   timer=STATUS      the timer is not to be trusted: no warm times, no bandwidth of them
   drop=ID           an operation is left out of every plan
   cold=no, roof=no  no cold times; no ceilings
+  plans=N, ops=N    N plans, instead of flash and unfused; N more operations in each plan, no two of them one row
+  devices=N, ceilings=N   so many entries; none but the first device was measured
 """
 
 import json
@@ -187,6 +189,8 @@ def complete_plan(plan, ops, ceilings):
 
 def make_plan(name, changes, ceilings):
     ops = [op for op in make_ops() if op["id"] != changes.get("drop")]
+    for n in range(int(changes.get("ops", 0))):
+        ops.append(make_op(f"more{n}", "elementwise", "forward", "map", 1.0e6, (0.9, 0.1), 4e-6, layer=None))
     for op in ops:
         op["plan"] = name
         if op["id"] == "layer.0.lin1" and name == "flash" and "slower" in changes:
@@ -290,7 +294,12 @@ def make_record(changes):
         "ops": [],
         "warnings": [],
     }
-    for name in ("flash", "unfused"):
+    for n in range(1, int(changes.get("devices", 1))):
+        record["devices"].append({**record["devices"][0], "dev": n, "id": f"vulkan:{n}"})
+    for n in range(len(ceilings), int(changes.get("ceilings", 0))):
+        ceilings.append(ceiling("dram.read", "B/s", 1.0e9 * n, best=False, config=f"size {n}"))
+    names = [f"plan{n}" for n in range(int(changes["plans"]))] if "plans" in changes else ["flash", "unfused"]
+    for name in names:
         plan, ops = make_plan(name, changes, ceilings)
         record["plans"].append(plan)
         record["ops"] += ops

@@ -8,6 +8,7 @@
 #include "report/derive.h"
 #include "report/fields.h"
 #include "report/format.h"
+#include "report/keys.h"
 #include "session.h"
 
 static const double tolerance = 1e-9; /* relative: another program may have written the decimals */
@@ -103,20 +104,9 @@ static void compare(struct check *check, const char *path, const json_t *stored,
 
 /* ---- warnings ---- */
 
-static bool same_warning(const json_t *a, const json_t *b)
+static struct key warning_key(const json_t *warning)
 {
-    static const char *const fields[] = {"code", "plan", "op"};
-    for (size_t n = 0; n < 3; n++)
-        if (strcmp(field_text(a, fields[n]), field_text(b, fields[n])) != 0) return false;
-    return true;
-}
-
-static size_t warnings_like(const json_t *record, const json_t *warning)
-{
-    size_t n, count = 0;
-    const json_t *other;
-    json_array_foreach(json_object_get(record, "warnings"), n, other) count += same_warning(other, warning);
-    return count;
+    return (struct key){.texts = {field_text(warning, "code"), field_text(warning, "plan"), field_text(warning, "op")}};
 }
 
 static bool is_derived(const json_t *warning)
@@ -133,23 +123,30 @@ static void warning_path(const json_t *warning, char path[PATH_SIZE])
              *op ? " of " : "", field_text(warning, "plan"));
 }
 
-static void check_warnings(const json_t *stored, const json_t *derived, struct check *check)
+/* Names the derived warnings of `record` that are more there than in the other. */
+static void check_more(const json_t *record, const struct keys *here, const struct keys *there, const char *what,
+                       struct check *check)
 {
     size_t n;
     const json_t *warning;
     char path[PATH_SIZE];
-    json_array_foreach(json_object_get(derived, "warnings"), n, warning)
+    json_array_foreach(json_object_get(record, "warnings"), n, warning)
     {
+        if (!is_derived(warning) || keys_like(there, warning_key(warning)) >= keys_like(here, warning_key(warning)))
+            continue;
         warning_path(warning, path);
-        if (is_derived(warning) && warnings_like(stored, warning) < warnings_like(derived, warning))
-            wrong(check, path, "is missing");
+        wrong(check, path, what);
     }
-    json_array_foreach(json_object_get(stored, "warnings"), n, warning)
-    {
-        warning_path(warning, path);
-        if (is_derived(warning) && warnings_like(stored, warning) > warnings_like(derived, warning))
-            wrong(check, path, "does not follow from the record");
-    }
+}
+
+static void check_warnings(const json_t *stored, const json_t *derived, struct check *check)
+{
+    struct keys old = keys_of_list(json_object_get(stored, "warnings"), warning_key);
+    struct keys new = keys_of_list(json_object_get(derived, "warnings"), warning_key);
+    check_more(derived, &new, &old, "is missing", check);
+    check_more(stored, &old, &new, "does not follow from the record", check);
+    keys_free(&old);
+    keys_free(&new);
 }
 
 /* ---- raw fields that contradict each other ---- */
@@ -203,16 +200,12 @@ static void check_workload(const json_t *record, struct check *check)
         wrong(check, "workload: sequences", "not the number of lengths");
 }
 
-static void check_plan(const json_t *record, const json_t *plan, struct check *check)
+static void check_plan(const json_t *plan, const struct plan_ops *ops, struct check *check)
 {
     char path[PATH_SIZE];
-    size_t n;
-    const json_t *op;
-    double groups = 0, launches = 0;
-    json_array_foreach(json_object_get(record, "ops"), n, op)
-    {
-        if (!op_of_plan(op, plan)) continue;
-        groups++;
+    double groups = (double)ops->count, launches = 0;
+    for (size_t n = 0; n < ops->count; n++) {
+        const json_t *op = ops->list[n];
         launches += field_number(op, "launches");
         if (strcmp(field_text(op, "dtype.store"), field_text(plan, "dtype")) != 0) {
             entry_name("ops", op, n, path);
@@ -248,6 +241,8 @@ void record_check(const json_t *record, struct check *check)
     json_decref(derived);
     check_times(record, check);
     check_workload(record, check);
-    json_array_foreach(json_object_get(record, "plans"), n, entry) check_plan(record, entry, check);
+    struct op_groups groups = ops_group(record);
+    json_array_foreach(json_object_get(record, "plans"), n, entry) check_plan(entry, &groups.plans[n], check);
+    op_groups_free(&groups);
     json_array_foreach(json_object_get(record, "ops"), n, entry) check_timer(record, entry, n, check);
 }

@@ -2,10 +2,12 @@
 #include "report/derive.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/fields.h"
 #include "report/format.h"
+#include "report/keys.h"
 #include "report/record.h"
 #include "session.h"
 
@@ -97,23 +99,55 @@ bool record_has_roof(const json_t *record, const json_t *entry)
 
 static double known(double value) { return value > 0 ? value : 0; }
 
-void record_peaks(const json_t *record, const json_t *op, wherry_peaks *out)
+/* What the operations of a device are divided by. Made once: there may be thousands of them, and many ceilings. */
+struct device_roof {
+    double dev;
+    bool measured;              /* the record has ceilings of it; without, all are 0 */
+    wherry_peaks plain, halves; /* halves: products of 16-bit values */
+};
+
+struct roofs {
+    struct device_roof *list;
+    size_t count;
+};
+
+static struct device_roof roof_of(const json_t *record, const json_t *device)
 {
-    *out = (wherry_peaks){0};
-    if (!record_has_roof(record, op)) return;
-    const json_t *device = record_device_of(record, op);
-    out->bandwidth = best_ceiling(record, op, "dram.");
-    out->copy = record_ceiling(record, op, "dram.copy");
-    out->cache_bandwidth = best_ceiling(record, op, "cache.");
-    out->theoretical_bandwidth = known(field_number(device, "theoretical.bandwidth"));
-    out->launch = record_ceiling(record, op, "launch.seconds");
-    out->cache_bytes = field_bytes(device, "cache.bytes");
-    out->flops = record_ceiling(record, op, "compute.f32");
-    if (strcmp(field_text(op, "class"), "contraction") != 0 || strcmp(field_text(op, "dtype.store"), "f16") != 0)
-        return;
+    struct device_roof roof = {.dev = field_number(device, "dev"), .measured = record_has_roof(record, device)};
+    if (!roof.measured) return roof;
+    roof.plain = (wherry_peaks){.bandwidth = best_ceiling(record, device, "dram."),
+                                .copy = record_ceiling(record, device, "dram.copy"),
+                                .cache_bandwidth = best_ceiling(record, device, "cache."),
+                                .theoretical_bandwidth = known(field_number(device, "theoretical.bandwidth")),
+                                .launch = record_ceiling(record, device, "launch.seconds"),
+                                .cache_bytes = field_bytes(device, "cache.bytes"),
+                                .flops = record_ceiling(record, device, "compute.f32")};
+    roof.halves = roof.plain;
     /* A product of 16-bit values may use what is fastest for them; sums and statistics are in f32. */
-    out->flops = fmax(out->flops, record_ceiling(record, op, "compute.f16"));
-    out->flops = fmax(out->flops, record_ceiling(record, op, "compute.matrix"));
+    roof.halves.flops = fmax(roof.halves.flops, record_ceiling(record, device, "compute.f16"));
+    roof.halves.flops = fmax(roof.halves.flops, record_ceiling(record, device, "compute.matrix"));
+    return roof;
+}
+
+/* Of a record whose ceilings are derived. To be freed. */
+static struct roofs roofs_of(const json_t *record)
+{
+    const json_t *devices = json_object_get(record, "devices"), *device;
+    struct roofs roofs = {.list = need(calloc(json_array_size(devices) + 1, sizeof *roofs.list))};
+    json_array_foreach(devices, roofs.count, device) roofs.list[roofs.count] = roof_of(record, device);
+    return roofs;
+}
+
+/* NULL: its device has no ceilings. */
+static const wherry_peaks *op_peaks(const struct roofs *roofs, const json_t *op)
+{
+    double dev = field_number(op, "dev");
+    size_t n = 0;
+    while (n < roofs->count && roofs->list[n].dev != dev) n++;
+    if (n == roofs->count || !roofs->list[n].measured) return NULL;
+    bool halves =
+        strcmp(field_text(op, "class"), "contraction") == 0 && strcmp(field_text(op, "dtype.store"), "f16") == 0;
+    return halves ? &roofs->list[n].halves : &roofs->list[n].plain;
 }
 
 /* ---- operations ---- */
@@ -157,22 +191,21 @@ static json_t *derived_json(const wherry_derived *d)
     return value;
 }
 
-static void derive_op(const json_t *record, json_t *op)
+static void derive_op(const struct roofs *roofs, json_t *op)
 {
-    wherry_peaks peaks;
+    const wherry_peaks *peaks = op_peaks(roofs, op);
     wherry_traffic traffic;
-    bool exceeds = false, roof = record_has_roof(record, op);
-    record_peaks(record, op, &peaks);
+    bool exceeds = false;
     op_traffic(op, &traffic);
     json_t *derived = need(json_object());
     for (int mode = 0; mode < 2; mode++) {
         wherry_derived d;
         const json_t *time = field_get(op, modes[mode]);
-        if (!roof || !time) {
+        if (!peaks || !time) {
             json_object_set_new(derived, modes[mode], json_null());
             continue;
         }
-        wherry_derive(&peaks, &traffic, field_number(op, "flops"), field_number(time, "median"), mode == 1,
+        wherry_derive(peaks, &traffic, field_number(op, "flops"), field_number(time, "median"), mode == 1,
                       field_true(op, "checks.timer_ok"), &d);
         exceeds = exceeds || d.over_peak;
         json_object_set_new(derived, modes[mode], derived_json(&d));
@@ -233,19 +266,13 @@ static json_t *classes_json(const struct plan_sums *sums)
     return list;
 }
 
-static void derive_plan(json_t *record, json_t *plan)
+static void derive_plan(json_t *plan, const struct plan_ops *ops)
 {
     struct plan_sums sums = {.seconds = 0};
-    size_t n;
-    json_t *op, *ops = json_object_get(record, "ops");
-    json_array_foreach(ops, n, op)
-    {
-        if (op_of_plan(op, plan)) sum_op(op, &sums);
-    }
-    json_array_foreach(ops, n, op)
-    {
-        if (op_of_plan(op, plan))
-            json_object_set_new(op, "share", record_number(field_number(op, "warm.median") / sums.seconds));
+    for (size_t n = 0; n < ops->count; n++) sum_op(ops->list[n], &sums);
+    for (size_t n = 0; n < ops->count; n++) {
+        double seconds = field_number(ops->list[n], "warm.median");
+        json_object_set_new(ops->list[n], "share", record_number(seconds / sums.seconds));
     }
     double host = field_number(plan, "step.host.median"), gap = host - field_number(plan, "step.kernels.median");
     double limit = sums.derived ? sums.limit : (double)NAN;
@@ -271,11 +298,9 @@ void record_warn(json_t *record, const char *code, const char *plan, const char 
 }
 
 /* Of one operation over its ceiling: what was reached, and the ceilings beside it. */
-static void warn_op(json_t *record, const json_t *op)
+static void warn_op(json_t *record, const json_t *op, const wherry_peaks *peaks)
 {
-    wherry_peaks peaks;
     char text[TEXT_SIZE], a[NUMBER_SIZE], b[NUMBER_SIZE], c[NUMBER_SIZE], d[NUMBER_SIZE], e[NUMBER_SIZE];
-    record_peaks(record, op, &peaks);
     for (int mode = 0; mode < 2; mode++) {
         const json_t *derived = field_get(field_get(op, "derived"), modes[mode]);
         if (!field_true(derived, "over_peak")) continue;
@@ -283,9 +308,9 @@ static void warn_op(json_t *record, const json_t *op)
                  "%s caches: %s (memory reached %s, cache %s) and %s (%s): more than the device's own measurement, "
                  "made %.0f times again",
                  modes[mode], format_unit(field_number(derived, "bandwidth"), "B/s", a),
-                 format_unit(peaks.bandwidth, "B/s", b), format_unit(peaks.cache_bandwidth, "B/s", c),
+                 format_unit(peaks->bandwidth, "B/s", b), format_unit(peaks->cache_bandwidth, "B/s", c),
                  format_unit(field_number(derived, "flops_per_second"), "flop/s", d),
-                 format_unit(peaks.flops, "flop/s", e), field_number(op, "checks.remeasured"));
+                 format_unit(peaks->flops, "flop/s", e), field_number(op, "checks.remeasured"));
         record_warn(record, "W_OVER_PEAK", field_text(op, "plan"), field_text(op, "id"), text);
     }
 }
@@ -317,12 +342,15 @@ static bool is_derived_warning(const json_t *warning)
     return name_index(derived_warnings, 3, field_text(warning, "code")) < 3;
 }
 
-static void derive_warnings(json_t *record)
+static void derive_warnings(json_t *record, const struct roofs *roofs)
 {
-    json_t *warnings = json_object_get(record, "warnings"), *op;
-    for (size_t n = json_array_size(warnings); n-- > 0;)
-        if (is_derived_warning(json_array_get(warnings, n))) json_array_remove(warnings, n);
+    json_t *warnings = need(json_array()), *warning, *op;
     size_t n;
+    json_array_foreach(json_object_get(record, "warnings"), n, warning)
+    {
+        if (!is_derived_warning(warning)) json_array_append(warnings, warning);
+    }
+    json_object_set_new(record, "warnings", warnings);
     warn_timers(record);
     double drift = field_number(record, "run.sentinel.drift");
     bool drifted = fabs(drift) > drift_limit;
@@ -335,7 +363,7 @@ static void derive_warnings(json_t *record)
     }
     json_array_foreach(json_object_get(record, "ops"), n, op)
     {
-        if (field_true(op, "checks.exceeds_peak")) warn_op(record, op);
+        if (field_true(op, "checks.exceeds_peak")) warn_op(record, op, op_peaks(roofs, op));
     }
     json_object_set_new(record, "status", json_string(drifted ? "drift" : "ok"));
 }
@@ -351,7 +379,11 @@ void record_derive(json_t *record)
         json_object_set_new(sentinel, "drift", record_number(last / first - 1));
     }
     derive_ceilings(record);
-    json_array_foreach(json_object_get(record, "ops"), n, op) derive_op(record, op);
-    json_array_foreach(json_object_get(record, "plans"), n, plan) derive_plan(record, plan);
-    derive_warnings(record);
+    struct roofs roofs = roofs_of(record);
+    struct op_groups groups = ops_group(record);
+    json_array_foreach(json_object_get(record, "ops"), n, op) derive_op(&roofs, op);
+    json_array_foreach(json_object_get(record, "plans"), n, plan) derive_plan(plan, &groups.plans[n]);
+    derive_warnings(record, &roofs);
+    op_groups_free(&groups);
+    free(roofs.list);
 }

@@ -9,8 +9,6 @@
 /* Sets every derived field of the record: ceilings' values and which is the best, operations' derived numbers, shares
  * and checks, plans' sums, the sentinel's drift, the warnings that follow from these, the status. */
 void record_derive(json_t *record);
-/* What an operation of this class and storage type is divided by; all zero where the device has no ceilings. */
-void record_peaks(const json_t *record, const json_t *op, wherry_peaks *out);
 /* The value of the device's best ceiling of this id; 0: none. */
 double record_ceiling(const json_t *record, const json_t *entry, const char *id);
 /* Whether the record has ceilings of the device that `entry` is about. */

@@ -60,17 +60,12 @@ json_t *record_device_of(const json_t *record, const json_t *entry)
 {
     size_t n;
     json_t *device;
+    double dev = field_number(entry, "dev");
     json_array_foreach(json_object_get(record, "devices"), n, device)
     {
-        if (field_number(device, "dev") == field_number(entry, "dev")) return device;
+        if (field_number(device, "dev") == dev) return device;
     }
     return NULL;
-}
-
-bool op_of_plan(const json_t *op, const json_t *plan)
-{
-    return strcmp(field_text(op, "plan"), field_text(plan, "plan")) == 0 &&
-           field_number(op, "dev") == field_number(plan, "dev");
 }
 
 const char *op_kind(const json_t *op)

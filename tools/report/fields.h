@@ -20,8 +20,6 @@ double time_bound(const json_t *time, size_t side);
 
 /* The entry of the record's array whose "dev" is this; NULL: none. */
 json_t *record_device_of(const json_t *record, const json_t *entry);
-/* Whether the operation was measured in this plan. */
-bool op_of_plan(const json_t *op, const json_t *plan);
 /* The part of an operation's id behind "layer.N.". */
 const char *op_kind(const json_t *op);
 

@@ -84,15 +84,13 @@ void markdown_head(struct output *out, const char *columns)
 
 /* ---- all plans ---- */
 
-static void write_plan(struct output *out, const json_t *record, const json_t *plan)
+static void write_plan(struct output *out, const json_t *record, const json_t *plan, const char *work)
 {
-    char title[160];
     const json_t *device = record_device_of(record, plan);
     double host = field_number(plan, "step.host.median"), kernels = field_number(plan, "step.kernels.median");
     double tokens = field_number(record, "workload.tokens");
     output_text(out, "|");
-    workload_title(record, title, sizeof title);
-    markdown_cell(out, title);
+    markdown_cell(out, work);
     markdown_cell(out, field_text(device, "id"));
     markdown_cell(out, field_text(plan, "plan"));
     markdown_cell(out, field_text(plan, "dtype"));
@@ -135,7 +133,9 @@ static void write_plans(struct output *out, const json_t *records)
                   ">kernels|>saved MB|>tokens/s");
     json_array_foreach(records, r, record)
     {
-        json_array_foreach(json_object_get(record, "plans"), p, plan) write_plan(out, record, plan);
+        char work[160];
+        workload_title(record, work, sizeof work);
+        json_array_foreach(json_object_get(record, "plans"), p, plan) write_plan(out, record, plan, work);
     }
 }
 
@@ -211,13 +211,13 @@ static void write_row(struct output *out, const struct row *warm, const struct r
     output_text(out, "\n");
 }
 
-static void write_rows(struct output *out, const json_t *record, const json_t *plan)
+static void write_rows(struct output *out, const struct plan_ops *ops)
 {
     size_t count;
-    bool warm = plan_measured(record, plan, "warm");
-    struct row *rows = rows_merge(record, plan, "warm", NULL, &count);
-    struct row *cold = rows_merge(record, plan, "cold", NULL, &count);
-    bool has_cold = plan_measured(record, plan, "cold");
+    bool warm = plan_measured(ops, "warm");
+    struct row *rows = rows_merge(ops, "warm", NULL, &count);
+    struct row *cold = rows_merge(ops, "cold", NULL, &count);
+    bool has_cold = plan_measured(ops, "cold");
     markdown_head(
         out, "group|kernel|phase|class|>\302\265s|>p05 to p95|>share %|>MB|>GB/s|>Tflop/s|>flop/byte|>% of roof|>MUE "
              "%|>Q/D|>limit \302\265s|>headroom|regime|>cold \302\265s|>cold GB/s|>cold % of roof");
@@ -226,48 +226,58 @@ static void write_rows(struct output *out, const json_t *record, const json_t *p
     free(cold);
 }
 
+static void write_record(struct output *out, const json_t *record)
+{
+    char work[160], title[128];
+    size_t n;
+    const json_t *plan;
+    struct op_groups groups = ops_group(record);
+    workload_title(record, work, sizeof work);
+    json_array_foreach(json_object_get(record, "plans"), n, plan)
+    {
+        const struct plan_ops *ops = &groups.plans[n];
+        if (!plan_measured(ops, "warm") && !plan_measured(ops, "cold")) continue;
+        plan_title(record, plan, title, sizeof title);
+        output_text(out, "\n## ");
+        markdown_text(out, work);
+        output_text(out, ": plan ");
+        markdown_text(out, title);
+        output_text(out, "\n\n");
+        write_rows(out, ops);
+    }
+    op_groups_free(&groups);
+}
+
+static void write_warnings(struct output *out, const json_t *record)
+{
+    char work[160];
+    size_t w;
+    const json_t *warning, *device = json_array_get(json_object_get(record, "devices"), 0);
+    workload_title(record, work, sizeof work);
+    json_array_foreach(json_object_get(record, "warnings"), w, warning)
+    {
+        const char *op = field_text(warning, "op"), *name = field_text(warning, "plan");
+        const char *const parts[][2] = {{" on ", field_text(device, "id")},
+                                        {*name ? ", " : "", name},
+                                        {*op ? ", " : "", op},
+                                        {": ", field_text(warning, "text")}};
+        output_text(out, w ? "- " : "\n- ");
+        markdown_text(out, work);
+        for (size_t n = 0; n < sizeof parts / sizeof *parts; n++) {
+            output_text(out, parts[n][0]);
+            markdown_text(out, parts[n][1]);
+        }
+        output_text(out, "\n");
+    }
+}
+
 void markdown_write(struct output *out, const json_t *records)
 {
-    size_t r, p;
-    const json_t *record, *plan, *warning;
+    size_t r;
+    const json_t *record;
     write_plans(out, records);
     output_text(out, any_plans(records) ? "\n" : "");
     write_ceilings(out, records);
-    json_array_foreach(records, r, record)
-    {
-        json_array_foreach(json_object_get(record, "plans"), p, plan)
-        {
-            char work[160], title[128];
-            if (!plan_measured(record, plan, "warm") && !plan_measured(record, plan, "cold")) continue;
-            workload_title(record, work, sizeof work);
-            plan_title(record, plan, title, sizeof title);
-            output_text(out, "\n## ");
-            markdown_text(out, work);
-            output_text(out, ": plan ");
-            markdown_text(out, title);
-            output_text(out, "\n\n");
-            write_rows(out, record, plan);
-        }
-    }
-    json_array_foreach(records, r, record)
-    {
-        json_array_foreach(json_object_get(record, "warnings"), p, warning)
-        {
-            const json_t *device = json_array_get(json_object_get(record, "devices"), 0);
-            const char *op = field_text(warning, "op"), *name = field_text(warning, "plan");
-            const char *const parts[][2] = {{" on ", field_text(device, "id")},
-                                            {*name ? ", " : "", name},
-                                            {*op ? ", " : "", op},
-                                            {": ", field_text(warning, "text")}};
-            char work[160];
-            workload_title(record, work, sizeof work);
-            output_text(out, p ? "- " : "\n- ");
-            markdown_text(out, work);
-            for (size_t n = 0; n < sizeof parts / sizeof *parts; n++) {
-                output_text(out, parts[n][0]);
-                markdown_text(out, parts[n][1]);
-            }
-            output_text(out, "\n");
-        }
-    }
+    json_array_foreach(records, r, record) write_record(out, record);
+    json_array_foreach(records, r, record) write_warnings(out, record);
 }

@@ -10,12 +10,11 @@
 #include "report/fields.h"
 #include "session.h"
 
-static bool same_row(const json_t *a, const json_t *b)
+/* What operations share that are one row. */
+static struct key row_key(const json_t *op)
 {
-    bool layered = strcmp(op_kind(a), field_text(a, "id")) != 0, other = strcmp(op_kind(b), field_text(b, "id")) != 0;
-    return layered == other && strcmp(op_kind(a), op_kind(b)) == 0 &&
-           strcmp(field_text(a, "kernel"), field_text(b, "kernel")) == 0 &&
-           strcmp(field_text(a, "phase"), field_text(b, "phase")) == 0;
+    bool layered = strcmp(op_kind(op), field_text(op, "id")) != 0;
+    return (struct key){.texts = {op_kind(op), field_text(op, "kernel"), field_text(op, "phase")}, .number = layered};
 }
 
 static const char *one_regime(const char *so_far, const char *next)
@@ -53,19 +52,26 @@ static void row_add(struct row *row, const json_t *op, const char *mode)
     row->regime = one_regime(row->regime, field_text(derived, "regime"));
 }
 
-struct row *rows_merge(const json_t *record, const json_t *plan, const char *mode, const char *phase, size_t *count)
+struct row *rows_merge(const struct plan_ops *ops, const char *mode, const char *phase, size_t *count)
 {
-    size_t n, r;
-    const json_t *op, *ops = json_object_get(record, "ops");
-    struct row *rows = need(calloc(json_array_size(ops) + 1, sizeof *rows));
+    struct row *rows = need(calloc(ops->count + 1, sizeof *rows));
+    size_t *row_of = need(calloc(ops->count + 1, sizeof *row_of)); /* of an operation that is the first of its row */
+    struct keys keys = keys_begin(ops->count);
+    for (size_t n = 0; n < ops->count; n++) keys_add(&keys, row_key(ops->list[n]));
+    keys_sort(&keys);
     *count = 0;
-    json_array_foreach(ops, n, op)
-    {
-        if (!op_of_plan(op, plan) || (phase && strcmp(field_text(op, "phase"), phase) != 0)) continue;
-        for (r = 0; r < *count && !same_row(rows[r].op, op); r++) continue;
-        if (r == *count) rows[(*count)++].op = op;
-        row_add(&rows[r], op, mode);
+    for (size_t n = 0; n < ops->count; n++) {
+        const json_t *op = ops->list[n];
+        if (phase && strcmp(field_text(op, "phase"), phase) != 0) continue; /* as is its whole row */
+        size_t first = keys_find(&keys, row_key(op))->item;
+        if (first == n) {
+            row_of[n] = (*count)++;
+            rows[row_of[n]].op = op;
+        }
+        row_add(&rows[row_of[first]], op, mode);
     }
+    keys_free(&keys);
+    free(row_of);
     return rows;
 }
 
@@ -127,25 +133,18 @@ char row_class(const struct row *row)
     return '?';
 }
 
-bool plan_measured(const json_t *record, const json_t *plan, const char *mode)
+bool plan_measured(const struct plan_ops *ops, const char *mode)
 {
-    size_t n;
-    const json_t *op;
-    json_array_foreach(json_object_get(record, "ops"), n, op)
-    {
-        if (op_of_plan(op, plan) && field_get(op, mode)) return true;
-    }
+    for (size_t n = 0; n < ops->count; n++)
+        if (field_get(ops->list[n], mode)) return true;
     return false;
 }
 
-size_t plan_phases(const json_t *record, const json_t *plan, const char **phases, size_t room)
+size_t plan_phases(const struct plan_ops *ops, const char **phases, size_t room)
 {
-    size_t n, count = 0, p;
-    const json_t *op;
-    json_array_foreach(json_object_get(record, "ops"), n, op)
-    {
-        const char *phase = field_text(op, "phase");
-        if (!op_of_plan(op, plan)) continue;
+    size_t count = 0, p;
+    for (size_t n = 0; n < ops->count; n++) {
+        const char *phase = field_text(ops->list[n], "phase");
         for (p = 0; p < count && strcmp(phases[p], phase) != 0; p++) continue;
         if (p == count && count < room) phases[count++] = phase;
     }

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "report/keys.h"
+
 /* Sums; NAN where one of the operations has none. Shares are of sums: ideal time over time. */
 struct row {
     const json_t *op; /* the first of its kind */
@@ -18,7 +20,7 @@ struct row {
 };
 
 /* `mode`: "warm" or "cold"; `phase`: NULL, all. Memory to free. */
-struct row *rows_merge(const json_t *record, const json_t *plan, const char *mode, const char *phase, size_t *count);
+struct row *rows_merge(const struct plan_ops *ops, const char *mode, const char *phase, size_t *count);
 struct row rows_total(const struct row *rows, size_t count);
 /* "12x qkv" */
 void row_name(const struct row *row, char *text, size_t size);
@@ -30,8 +32,8 @@ double row_q_over_d(const struct row *row);
 char row_class(const struct row *row);
 
 /* Whether some operation of the plan has times of this mode. */
-bool plan_measured(const json_t *record, const json_t *plan, const char *mode);
+bool plan_measured(const struct plan_ops *ops, const char *mode);
 /* The phases that the plan's operations have, in order of first appearance; at most `room`. */
-size_t plan_phases(const json_t *record, const json_t *plan, const char **phases, size_t room);
+size_t plan_phases(const struct plan_ops *ops, const char **phases, size_t room);
 
 #endif

@@ -109,14 +109,14 @@ static void wide_cells(struct table *table, const struct row *row, const char *t
     cell_regime(table, row);
 }
 
-static void print_rows(const json_t *record, const json_t *plan, const char *mode, bool wide, struct output *out)
+static void print_rows(const struct plan_ops *ops, const char *mode, bool wide, struct output *out)
 {
     const char *phases[4];
-    size_t phase_count = plan_phases(record, plan, phases, 4), count;
+    size_t phase_count = plan_phases(ops, phases, 4), count;
     struct table table = {.columns = wide ? wide_columns : table_columns, .width = wide ? 1000 : 0};
     for (size_t p = 0; p <= phase_count; p++) {
         if (p == phase_count && phase_count == 1) break; /* the sum is there already */
-        struct row *rows = rows_merge(record, plan, mode, p < phase_count ? phases[p] : NULL, &count);
+        struct row *rows = rows_merge(ops, mode, p < phase_count ? phases[p] : NULL, &count);
         struct row total = rows_total(rows, count);
         char name[64];
         for (size_t n = 0; n < count && p < phase_count; n++) (wide ? wide_cells : row_cells)(&table, &rows[n], NULL);
@@ -218,11 +218,11 @@ static void print_reason(const char *kernel, const char *reason, struct output *
 }
 
 /* What runs each group, and what that takes of a multiprocessor. */
-static void print_kernels(const json_t *record, const json_t *plan, struct output *out)
+static void print_kernels(const struct plan_ops *ops, struct output *out)
 {
     struct table table = {.columns = "<group|<kernel|~variant|>regs|>spill|>shared"};
     size_t count, k;
-    struct row *rows = rows_merge(record, plan, plan_measured(record, plan, "warm") ? "warm" : "cold", NULL, &count);
+    struct row *rows = rows_merge(ops, plan_measured(ops, "warm") ? "warm" : "cold", NULL, &count);
     const json_t *kernel, *told[64];
     size_t n_told = 0;
     bool any = false;
@@ -258,7 +258,8 @@ static void print_kernels(const json_t *record, const json_t *plan, struct outpu
     free(rows);
 }
 
-static void print_plan(const json_t *record, const json_t *plan, bool wide, struct output *out)
+static void print_plan(const json_t *record, const json_t *plan, const struct plan_ops *ops, bool wide,
+                       struct output *out)
 {
     size_t n;
     const json_t *note;
@@ -278,15 +279,15 @@ static void print_plan(const json_t *record, const json_t *plan, bool wide, stru
         if (json_is_string(note)) output_format(out, "note: %s\n", json_string_value(note));
     }
     print_phases(record, plan, out);
-    bool warm = plan_measured(record, plan, "warm"), cold = plan_measured(record, plan, "cold");
-    if (warm) print_rows(record, plan, "warm", wide, out);
+    bool warm = plan_measured(ops, "warm"), cold = plan_measured(ops, "cold");
+    if (warm) print_rows(ops, "warm", wide, out);
     if (cold && (wide || !warm)) {
         output_text(out, "\ncold caches: each group alone, its buffers taken in turn\n");
-        print_rows(record, plan, "cold", wide, out);
+        print_rows(ops, "cold", wide, out);
     }
     print_classes(plan, out);
     print_step(record, plan, out);
-    print_kernels(record, plan, out);
+    print_kernels(ops, out);
     if (warm && cold && !wide) output_text(out, "times are of warm caches, as in the step; --wide has the cold ones\n");
 }
 
@@ -419,7 +420,12 @@ void text_write(struct output *out, const json_t *records, const struct options 
         if (r) output_text(out, "\n\n");
         print_workload(record, out);
         print_devices(record, out);
-        json_array_foreach(json_object_get(record, "plans"), n, plan) print_plan(record, plan, options->wide, out);
+        struct op_groups groups = ops_group(record);
+        json_array_foreach(json_object_get(record, "plans"), n, plan)
+        {
+            print_plan(record, plan, &groups.plans[n], options->wide, out);
+        }
+        op_groups_free(&groups);
         if (!json_array_size(json_object_get(record, "plans"))) print_roof(record, out);
         if (json_array_size(json_object_get(record, "warnings"))) output_text(out, "\n");
         json_array_foreach(json_object_get(record, "warnings"), n, warning)

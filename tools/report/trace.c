@@ -44,21 +44,20 @@ static json_t *op_args(const json_t *op, const char *mode)
     return args;
 }
 
-static void add_plan(json_t *events, const json_t *record, const json_t *plan, size_t process, size_t track)
+static void add_plan(json_t *events, const json_t *record, const json_t *plan, const struct plan_ops *ops,
+                     size_t process, size_t track)
 {
-    size_t n;
-    const json_t *op;
     char title[128];
     double at = 0;
-    bool warm = plan_measured(record, plan, "warm");
+    bool warm = plan_measured(ops, "warm");
     const char *mode = warm ? "warm" : "cold";
     plan_title(record, plan, title, sizeof title);
     strncat(title, warm ? "" : ", cold caches", sizeof title - strlen(title) - 1);
     add_name(events, "thread_name", process, track, title);
-    json_array_foreach(json_object_get(record, "ops"), n, op)
-    {
+    for (size_t n = 0; n < ops->count; n++) {
+        const json_t *op = ops->list[n];
         double seconds = field_number(op, warm ? "warm.median" : "cold.median");
-        if (!op_of_plan(op, plan) || !isfinite(1e6 * (at + seconds))) continue;
+        if (!isfinite(1e6 * (at + seconds))) continue;
         json_t *value = event("X", process, track, field_text(op, "id"));
         json_object_set_new(value, "cat", text_json(field_text(op, "class")));
         json_object_set_new(value, "ts", json_real(1e6 * at));
@@ -84,7 +83,12 @@ void trace_write(struct output *out, const json_t *records)
         workload_title(record, work, sizeof work);
         snprintf(name, sizeof name, "%.60s %.200s: %s", field_text(device, "id"), field_text(device, "name"), work);
         add_name(events, "process_name", r + 1, 0, name);
-        json_array_foreach(json_object_get(record, "plans"), p, plan) add_plan(events, record, plan, r + 1, p + 1);
+        struct op_groups groups = ops_group(record);
+        json_array_foreach(json_object_get(record, "plans"), p, plan)
+        {
+            add_plan(events, record, plan, &groups.plans[p], r + 1, p + 1);
+        }
+        op_groups_free(&groups);
     }
     output_json(out, need(json_pack("{s:o, s:s}", "traceEvents", events, "displayTimeUnit", "ns")));
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "report/fields.h"
+#include "report/keys.h"
 #include "report/tuning.h"
 #include "report/validate.h"
 
@@ -74,16 +75,9 @@ static bool candidates_fit(const json_t *object, const char *where, char why[256
     return true;
 }
 
-static const json_t *named(const json_t *array, const char *name)
-{
-    size_t n;
-    json_t *entry;
-    json_array_foreach(array, n, entry)
-    {
-        if (strcmp(field_text(entry, "name"), name) == 0) return entry;
-    }
-    return NULL;
-}
+static struct key tensor_key(const json_t *tensor) { return (struct key){.texts = {field_text(tensor, "name")}}; }
+
+static struct key plan_key(const json_t *plan) { return (struct key){.texts = {field_text(plan, "session.plan")}}; }
 
 static bool has_text(const json_t *array, const char *text)
 {
@@ -133,7 +127,7 @@ static bool times_fit(const json_t *operator_, const char *where, char why[256])
     return true;
 }
 
-static bool operator_fits(const json_t *layouts, const json_t *operator_, const char *where, char why[256])
+static bool operator_fits(const struct keys *tensors, const json_t *operator_, const char *where, char why[256])
 {
     size_t n;
     json_t *tensor;
@@ -141,7 +135,7 @@ static bool operator_fits(const json_t *layouts, const json_t *operator_, const 
         return false;
     json_array_foreach(json_object_get(operator_, "tensors"), n, tensor)
     {
-        if (!named(json_object_get(layouts, "tensors"), json_string_value(tensor)))
+        if (!keys_find(tensors, (struct key){.texts = {json_string_value(tensor)}}))
             return snprintf(why, 256, "%s.tensors[%zu], \"%.40s\", is no tensor of this plan", where, n,
                             json_string_value(tensor)),
                    false;
@@ -163,11 +157,15 @@ static bool layouts_fit(const json_t *layouts, const char *where, char why[256])
         snprintf(place, sizeof place, "%s.tensors[%zu]", where, n);
         if (!tensor_fits(entry, place, why)) return false;
     }
+    struct keys tensors = keys_of_list(json_object_get(layouts, "tensors"), tensor_key);
+    bool fine = true;
     json_array_foreach(json_object_get(layouts, "operators"), n, entry)
     {
         snprintf(place, sizeof place, "%s.operators[%zu]", where, n);
-        if (!operator_fits(layouts, entry, place, why)) return false;
+        fine = fine && operator_fits(&tensors, entry, place, why);
     }
+    keys_free(&tensors);
+    if (!fine) return false;
     json_array_foreach(json_object_get(layouts, "transposes"), n, entry)
     {
         snprintf(place, sizeof place, "%s.transposes[%zu]", where, n);
@@ -192,25 +190,30 @@ static bool plans_fit(const json_t *value, char why[256])
     return true;
 }
 
+static bool work_fits(const struct keys *plans, const json_t *work, const char *where, char why[256])
+{
+    if (!object_fits(work, RULES(work_rules), where, why) || !candidates_fit(work, where, why)) return false;
+    const json_t *layouts = json_object_get(work, "layouts");
+    if (layouts && !json_is_string(layouts)) return snprintf(why, 256, "%s.layouts is not a text", where), false;
+    const char *plan = field_text(work, "plan");
+    if (keys_find(plans, (struct key){.texts = {plan}})) return true;
+    return snprintf(why, 256, "%s.plan, \"%.40s\", is no plan of this tuning", where, plan), false;
+}
+
 static bool works_fit(const json_t *value, char why[256])
 {
-    size_t n, p;
-    json_t *work, *plan;
+    size_t n;
+    json_t *work;
+    bool fine = true;
+    struct keys plans = keys_of_list(json_object_get(value, "plans"), plan_key);
     json_array_foreach(json_object_get(value, "works"), n, work)
     {
         char where[40];
-        bool found = false;
         snprintf(where, sizeof where, "works[%zu]", n);
-        if (!object_fits(work, RULES(work_rules), where, why) || !candidates_fit(work, where, why)) return false;
-        const json_t *layouts = json_object_get(work, "layouts");
-        if (layouts && !json_is_string(layouts)) return snprintf(why, 256, "%s.layouts is not a text", where), false;
-        json_array_foreach(json_object_get(value, "plans"), p, plan) found =
-            found || strcmp(field_text(plan, "session.plan"), field_text(work, "plan")) == 0;
-        if (!found)
-            return snprintf(why, 256, "%s.plan, \"%.40s\", is no plan of this tuning", where, field_text(work, "plan")),
-                   false;
+        fine = fine && work_fits(&plans, work, where, why);
     }
-    return true;
+    keys_free(&plans);
+    return fine;
 }
 
 bool tuning_validate(const json_t *value, char why[256])

@@ -1,0 +1,119 @@
+/* Names that are looked up: sorted, and found by bisection. A record from elsewhere may have thousands of everything.
+ */
+#include "report/keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/fields.h"
+#include "session.h"
+
+struct keys keys_begin(size_t room) { return (struct keys){.list = need(calloc(room + 1, sizeof(struct key)))}; }
+
+void keys_add(struct keys *keys, struct key key)
+{
+    key.item = keys->count;
+    keys->list[keys->count++] = key;
+}
+
+static int compare_texts(const char *a, const char *b) { return a && b ? strcmp(a, b) : !!a - !!b; }
+
+/* By all but the item. */
+static int compare_names(const struct key *a, const struct key *b)
+{
+    for (size_t n = 0; n < sizeof a->texts / sizeof *a->texts; n++) {
+        int order = compare_texts(a->texts[n], b->texts[n]);
+        if (order) return order;
+    }
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+static int compare_keys(const void *left, const void *right)
+{
+    const struct key *a = left, *b = right;
+    int order = compare_names(a, b);
+    return order ? order : (a->item > b->item) - (a->item < b->item);
+}
+
+void keys_sort(struct keys *keys) { qsort(keys->list, keys->count, sizeof *keys->list, compare_keys); }
+
+struct keys keys_of_list(const json_t *list, struct key (*key_of)(const json_t *entry))
+{
+    struct keys keys = keys_begin(json_array_size(list));
+    size_t n;
+    json_t *entry;
+    json_array_foreach(list, n, entry) keys_add(&keys, key_of(entry));
+    keys_sort(&keys);
+    return keys;
+}
+
+void keys_free(struct keys *keys) { free(keys->list); }
+
+/* How many keys are less; those that equal it too where `equal` says so. */
+static size_t count_below(const struct keys *keys, const struct key *wanted, bool equal)
+{
+    size_t low = 0, high = keys->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = compare_names(&keys->list[middle], wanted);
+        if (order < 0 || (equal && !order))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const struct key *keys_find(const struct keys *keys, struct key wanted)
+{
+    size_t at = count_below(keys, &wanted, false);
+    return at < keys->count && !compare_names(&keys->list[at], &wanted) ? &keys->list[at] : NULL;
+}
+
+size_t keys_like(const struct keys *keys, struct key wanted)
+{
+    return count_below(keys, &wanted, true) - count_below(keys, &wanted, false);
+}
+
+/* ---- the operations of plans ---- */
+
+/* Of a plan, and of an operation the plan's. */
+static struct key plan_key(const json_t *entry)
+{
+    return (struct key){.texts = {field_text(entry, "plan")}, .number = field_number(entry, "dev")};
+}
+
+struct op_groups ops_group(const json_t *record)
+{
+    const json_t *ops = json_object_get(record, "ops"), *plans = json_object_get(record, "plans");
+    size_t n, at = 0, op_count = json_array_size(ops), plan_count = json_array_size(plans);
+    struct op_groups groups = {.stray = op_count};
+    struct keys keys = keys_of_list(plans, plan_key);
+    size_t *owners = need(calloc(op_count + 1, sizeof *owners)); /* plan_count: none */
+    groups.plans = need(calloc(plan_count + 1, sizeof *groups.plans));
+    groups.all = need(calloc(op_count + 1, sizeof *groups.all));
+    for (n = 0; n < op_count; n++) {
+        const struct key *plan = keys_find(&keys, plan_key(json_array_get(ops, n)));
+        owners[n] = plan ? plan->item : plan_count;
+        groups.plans[owners[n]].count++;
+        if (!plan && groups.stray == op_count) groups.stray = n;
+    }
+    for (n = 0; n <= plan_count; n++) {
+        groups.plans[n].list = groups.all + at;
+        at += groups.plans[n].count;
+        groups.plans[n].count = 0;
+    }
+    for (n = 0; n < op_count; n++) {
+        struct plan_ops *mine = &groups.plans[owners[n]];
+        mine->list[mine->count++] = json_array_get(ops, n);
+    }
+    free(owners);
+    keys_free(&keys);
+    return groups;
+}
+
+void op_groups_free(struct op_groups *groups)
+{
+    free(groups->plans);
+    free(groups->all);
+}
