@@ -18,7 +18,9 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(HERE, "..", "report"))
 import make_model  # noqa: E402
+import make_record  # noqa: E402
 
 WHERRY = os.path.abspath(sys.argv[1])
 MEMORY, SECONDS = 1 << 30, 5
@@ -308,6 +310,12 @@ def test_records(r):
     r.case("record of more than 64 MiB", INPUT, "record.json: more than 67108864 bytes",
            ["report", sparse(path, 64 * MIB + 1)])
     r.case("record without an end", INPUT, "/dev/zero: more than 67108864 bytes", ["report", "/dev/zero"])
+    write(path, json.dumps(make_record.make_record({"plans": "1500"})))
+    r.case("record of 1500 plans, 7500 operations", FINE, "", ["report", path], seconds=20)
+    for entries, most in (("devices", 64), ("ceilings", 512)):
+        write(path, json.dumps(make_record.make_record({entries: 10000})))
+        r.case(f"record of 10,000 {entries}", INPUT, f"{entries} has 10000 entries, and a record has at most {most}",
+               ["report", path])
 
 
 def test_specs(r):
