@@ -113,12 +113,13 @@ static size_t guarded_next(void *buffer, size_t room, void *user)
 }
 
 /* Whether jansson stopped for want of memory. Often it says nothing then, and of a string that could not be copied that
- * it is no token, where it stands behind the closing quote. */
+ * it is no token, or of a key that it is no string, where it stands behind the closing quote. */
 static bool out_of_memory(const json_error_t *at, const char *text, size_t size, size_t before)
 {
-    static const char invalid[] = "invalid token";
+    static const char invalid[] = "invalid token", no_key[] = "string or '}' expected";
     if (!at->text[0] || json_error_code(at) == json_error_out_of_memory) return true;
-    if (strncmp(at->text, invalid, sizeof invalid - 1) || at->position < 1) return false;
+    if (strncmp(at->text, invalid, sizeof invalid - 1) && strncmp(at->text, no_key, sizeof no_key - 1)) return false;
+    if (at->position < 1) return false;
     size_t last = (size_t)at->position - 1;
     return last < before ? last == before - 2 : last - before < size && text[last - before] == '"';
 }
