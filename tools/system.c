@@ -444,8 +444,12 @@ FILE *system_create(const char *path, const char *old)
     if (file < 0) return NULL;
     if (replaces) take_owner(file, &status);
     FILE *stream = fdopen(file, "w+b");
-    if (!stream) close(file);
-    return stream;
+    if (stream) return stream;
+    int code = errno;
+    close(file);
+    unlink(path);
+    errno = code;
+    return NULL;
 }
 
 FILE *system_spool(char **folder)
