@@ -815,6 +815,42 @@ static void test_faults(void **state)
     assert_int_equal(counts.live, 0);
 }
 
+/* A failed call may leave anything where its object was to be. */
+#define UNDEFINED(name, info_type, type)                                                                               \
+    static VkResult VKAPI_CALL name(VkDevice device, const info_type *info, const VkAllocationCallbacks *allocator,    \
+                                    type *out)                                                                         \
+    {                                                                                                                  \
+        (void)device, (void)info, (void)allocator;                                                                     \
+        memset(out, 0x5a, sizeof *out);                                                                                \
+        return VK_ERROR_OUT_OF_DEVICE_MEMORY;                                                                          \
+    }
+UNDEFINED(queries_undefined, VkQueryPoolCreateInfo, VkQueryPool)
+UNDEFINED(sets_undefined, VkDescriptorPoolCreateInfo, VkDescriptorPool)
+UNDEFINED(commands_undefined, VkCommandPoolCreateInfo, VkCommandPool)
+
+static void test_undefined(void **state)
+{
+    (void)state;
+    struct program_info info;
+    struct backend_device *d = open_device();
+    struct work *w = work_make();
+    assert_true(work_buffers(d, w));
+    const struct device_functions real = d->vk;
+    for (int n = 0; n < 3; n++) {
+        if (n == 0) d->vk.CreateQueryPool = queries_undefined;
+        if (n == 1) d->vk.CreateDescriptorPool = sets_undefined;
+        if (n == 2) d->vk.CreateCommandPool = commands_undefined;
+        if (n == 0 && !d->physical.timestamp_bits) continue;
+        assert_false(work_program(d, w, &info));
+        assert_int_equal(e.status, WHERRY_STATUS_OUT_OF_DEVICE_MEMORY);
+        d->vk = real;
+    }
+    assert_true(work_program(d, w, &info));
+    work_free(d, w);
+    backend_vulkan.close(d);
+    assert_int_equal(counts.live, 0);
+}
+
 /* ---- the application's own device ---- */
 
 static int locked, locks;
@@ -890,7 +926,7 @@ int main(void)
         cmocka_unit_test(test_replay),     cmocka_unit_test(test_refusals),    cmocka_unit_test(test_f16),
         cmocka_unit_test(test_kernels),    cmocka_unit_test(test_threads),     cmocka_unit_test(test_cache),
         cmocka_unit_test(test_faults),     cmocka_unit_test(test_host_memory), cmocka_unit_test(test_external),
-        cmocka_unit_test(test_validation),
+        cmocka_unit_test(test_validation), cmocka_unit_test(test_undefined),
     };
     int failed = cmocka_run_group_tests(anywhere, NULL, NULL);
     wherry_device_info *list = NULL;

@@ -215,8 +215,7 @@ static bool layouts_make(struct backend_device *d, struct error *e)
         .bindingCount = SLOT_COUNT,
         .pBindings = slots,
     };
-    VkResult r = d->vk.CreateDescriptorSetLayout(d->handle, &set, NULL, &d->set_layout);
-    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkCreateDescriptorSetLayout");
+    TRY(DEVICE_CREATE(d, DescriptorSetLayout, &set, &d->set_layout, e));
     VkPushConstantRange site = {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(uint32_t)};
     VkPipelineLayoutCreateInfo layout = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
@@ -225,8 +224,7 @@ static bool layouts_make(struct backend_device *d, struct error *e)
         .pushConstantRangeCount = 1,
         .pPushConstantRanges = &site,
     };
-    r = d->vk.CreatePipelineLayout(d->handle, &layout, NULL, &d->pipeline_layout);
-    return r == VK_SUCCESS || device_fail(d, e, r, "vkCreatePipelineLayout");
+    return DEVICE_CREATE(d, PipelineLayout, &layout, &d->pipeline_layout, e);
 }
 
 static bool commands_make(struct backend_device *d, struct error *e)
@@ -236,19 +234,17 @@ static bool commands_make(struct backend_device *d, struct error *e)
         .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
         .queueFamilyIndex = d->physical.queue_family,
     };
-    VkResult r = d->vk.CreateCommandPool(d->handle, &pool, NULL, &d->pool);
-    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkCreateCommandPool");
+    TRY(DEVICE_CREATE(d, CommandPool, &pool, &d->pool, e));
     VkCommandBufferAllocateInfo commands = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
         .commandPool = d->pool,
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
         .commandBufferCount = 1,
     };
-    r = d->vk.AllocateCommandBuffers(d->handle, &commands, &d->copy);
+    VkResult r = d->vk.AllocateCommandBuffers(d->handle, &commands, &d->copy);
     if (r != VK_SUCCESS) return device_fail(d, e, r, "vkAllocateCommandBuffers");
     VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-    r = d->vk.CreateFence(d->handle, &fence, NULL, &d->fence);
-    return r == VK_SUCCESS || device_fail(d, e, r, "vkCreateFence");
+    return DEVICE_CREATE(d, Fence, &fence, &d->fence, e);
 }
 
 /* An empty submission: what a driver without a device behind it, or with one that is lost, fails first. A device that
@@ -328,6 +324,14 @@ bool device_fail(struct backend_device *d, struct error *e, VkResult result, con
 {
     if (result == VK_ERROR_DEVICE_LOST) d->lost = true;
     return fail_result(e, result, "%s: %s", d->physical.info.name, what);
+}
+
+bool device_created(struct backend_device *d, VkResult result, void *handle, size_t size, const char *what,
+                    struct error *e)
+{
+    if (result == VK_SUCCESS) return true;
+    memset(handle, 0, size);
+    return device_fail(d, e, result, what);
 }
 
 enum { NS_AWAKE = 1000000 }; /* that a run is asked about before it is waited for */

@@ -214,9 +214,9 @@ bool instance_open(const struct host *host, struct instance *out, struct error *
         return fail_result(e, r, "vkCreateInstance");
     }
     if (!functions_load(out, debug, e)) return false;
-    if (debug && host->log && out->vk.CreateDebugUtilsMessengerEXT) {
-        out->vk.CreateDebugUtilsMessengerEXT(out->handle, &messages, NULL, &out->messenger);
-    }
+    if (!debug || !host->log || !out->vk.CreateDebugUtilsMessengerEXT) return true;
+    r = out->vk.CreateDebugUtilsMessengerEXT(out->handle, &messages, NULL, &out->messenger);
+    if (r != VK_SUCCESS) out->messenger = VK_NULL_HANDLE; /* without messages, then */
     return true;
 }
 

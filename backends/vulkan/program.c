@@ -158,8 +158,7 @@ static bool sets_make(struct backend_device *d, struct program *p, struct error 
     };
     p->sets = host_alloc(d->host, n, sizeof *p->sets, e);
     if (!p->sets) return false;
-    VkResult r = d->vk.CreateDescriptorPool(d->handle, &pool, NULL, &p->descriptors);
-    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkCreateDescriptorPool");
+    TRY(DEVICE_CREATE(d, DescriptorPool, &pool, &p->descriptors, e));
     for (uint32_t i = 0; i < n; i++) {
         VkDescriptorSetAllocateInfo info = {
             .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
@@ -167,7 +166,7 @@ static bool sets_make(struct backend_device *d, struct program *p, struct error 
             .descriptorSetCount = 1,
             .pSetLayouts = &d->set_layout,
         };
-        r = d->vk.AllocateDescriptorSets(d->handle, &info, &p->sets[i]);
+        VkResult r = d->vk.AllocateDescriptorSets(d->handle, &info, &p->sets[i]);
         if (r != VK_SUCCESS) return device_fail(d, e, r, "vkAllocateDescriptorSets");
         TRY(set_fill(d, &schedule->steps[i], p->sets[i], e));
     }
@@ -197,8 +196,7 @@ static bool memory_make(struct backend_device *d, struct program *p, struct prog
     };
     p->ticks = host_alloc(d->host, queries.queryCount, sizeof *p->ticks, e);
     if (!p->ticks) return false;
-    VkResult r = d->vk.CreateQueryPool(d->handle, &queries, NULL, &p->queries);
-    return r == VK_SUCCESS || device_fail(d, e, r, "vkCreateQueryPool");
+    return DEVICE_CREATE(d, QueryPool, &queries, &p->queries, e);
 }
 
 /* ---- recording ---- */
@@ -324,8 +322,7 @@ static bool commands_make(struct backend_device *d, struct program *p, struct er
         .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
         .queueFamilyIndex = d->physical.queue_family,
     };
-    VkResult r = d->vk.CreateCommandPool(d->handle, &pool, NULL, &p->pool);
-    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkCreateCommandPool");
+    TRY(DEVICE_CREATE(d, CommandPool, &pool, &p->pool, e));
     TRY(commands_allocate(d, p, &p->uploads.commands, 1, e));
     TRY(commands_allocate(d, p, &p->downloads.commands, 1, e));
     p->uploads.n = p->downloads.n = -1;

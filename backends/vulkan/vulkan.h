@@ -270,6 +270,12 @@ void vulkan_close(struct backend_device *d);
 bool device_check(const struct backend_device *d, struct error *e);
 /* As fail_result, and remembers a lost device. */
 bool device_fail(struct backend_device *d, struct error *e, VkResult result, const char *what);
+/* Makes a "Fence" or the like. What a failed call leaves in `out` is undefined: it becomes VK_NULL_HANDLE. */
+#define DEVICE_CREATE(d, kind, info, out, e)                                                                           \
+    device_created((d), (d)->vk.Create##kind((d)->handle, (info), NULL, (out)), (out), sizeof *(out),                  \
+                   "vkCreate" #kind, (e))
+bool device_created(struct backend_device *d, VkResult result, void *handle, size_t size, const char *what,
+                    struct error *e);
 /* Submits and waits until all is done, at most `seconds`. */
 bool device_submit(struct backend_device *d, const VkSubmitInfo *batches, uint32_t n, double seconds, struct error *e);
 /* Gives an object the name that tools and validation messages show. */
