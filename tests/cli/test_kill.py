@@ -1,5 +1,5 @@
-"""Ends the command at random moments (SIGKILL), and starts two at the same time on one cold cache: files are then as they
-were or whole, and the same command ends with the same bytes.
+"""Ends the command at random moments (SIGKILL), starts two at the same time on one cold cache, and cuts off a weight file
+that is open: files are then as they were or whole, the same command ends with the same bytes, and none dies by itself.
 
 usage: test_kill.py WHERRY [DEVICE ...]   (default: the reference and every usable driver of a CPU)
 """
@@ -16,6 +16,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WHERRY = os.path.abspath(sys.argv[1])
+FAULT_LIBRARY = os.environ.get("FAULT_LIBRARY", "")
 OLD = b"what was there before\n"
 chooser = random.Random(20)
 
@@ -33,13 +34,14 @@ class Place:
         self.drivers = os.path.join(os.environ.get("WHERRY_TEST_CACHE") or folder, "pocl-kill")
         os.makedirs(self.drivers, exist_ok=True)
         self.copies = 0
+        self.opencl = False
         subprocess.run([sys.executable, os.path.join(HERE, "make_model.py"), self.model], check=True)
         with open(self.texts, "w", encoding="utf-8") as file:
             file.writelines("water boat number %d, the letters of %d\n" % (n, n * n) for n in range(100))
 
     def start(self, *words, drivers=None):
         # The fault library, to which nothing says what to make fail, has OpenCL compile without optimization.
-        env = dict(os.environ, POCL_CACHE_DIR=drivers or self.drivers, LD_PRELOAD=os.environ.get("FAULT_LIBRARY", ""))
+        env = dict(os.environ, POCL_CACHE_DIR=drivers or self.drivers, LD_PRELOAD=FAULT_LIBRARY if self.opencl else "")
         return subprocess.Popen([WHERRY, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, env=env)
 
@@ -148,6 +150,43 @@ def test_two(place, device, expected):
     print("%s: two on one cold cache of %d files" % (device, len(stored)))
 
 
+def wait_for_open(process, path):
+    """Until the process has the file open; where there is no /proc, for a while."""
+    files = "/proc/%d/fd" % process.pid
+    if not os.path.isdir(files):
+        time.sleep(2)
+        return
+    while process.poll() is None:
+        for name in os.listdir(files):
+            try:
+                if os.readlink(os.path.join(files, name)) == path:
+                    return
+            except OSError:
+                continue  # closed meanwhile
+        time.sleep(0.01)
+
+
+def test_truncated(place, device):
+    """The weights get shorter between opening and reading them: an error that names the file."""
+    path = os.path.realpath(os.path.join(place.model, "model.safetensors"))
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        whole = file.read()
+    for kept in (size - 4, size // 2, 4096, 0):
+        place.write_old()
+        process = subprocess.Popen([WHERRY, "embed", "--model", place.model, "--device", device, "-o", place.out, "-"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        wait_for_open(process, path)
+        os.truncate(path, kept)
+        _, err = process.communicate(b"the boat\n")
+        if process.returncode != 3 or b"model.safetensors" not in err:
+            sys.exit("weights of %d bytes cut to %d: exit code %d: %s" % (size, kept, process.returncode, err.decode()))
+        assert place.read() == OLD and not place.leftovers(place.folder)
+        with open(path, "wb") as file:
+            file.write(whole)
+    print("%s: weights that are cut while they are open" % device)
+
+
 def devices():
     asked = sys.argv[2:] or os.environ.get("WHERRY_TEST_DEVICES", "").split()
     if asked:
@@ -161,11 +200,13 @@ def main():
         place = Place(folder)
         kept = place.drivers
         for device in devices():
-            place.drivers = kept
+            place.drivers, place.opencl = kept, device.startswith("opencl")
             expected = test_output(place, device, 12 if device == "reference" else 4)
             if device != "reference":
                 test_cache(place, device, expected, 5)
                 test_two(place, device, expected)
+            else:
+                test_truncated(place, device)
 
 
 main()
