@@ -2,10 +2,11 @@
 # faults.sh [sample|all] [OPTION...]
 # Builds the command with the sanitizers and the fault library (tests/faults), and makes calls fail: of the C library, of
 # OpenCL, of Vulkan, one a run, in small runs of embed, verify, tune and a training step, on the reference and the software
-# drivers. sample (the default): some of them, always the same, a minute on two cores; all: every one, hours. What is found
-# is named with how to see it again (--at), and the exit status is then 1; 77 where it can't run.
+# drivers. sample (the default): 120 of them, always the same, a minute on two cores; all: of the calls with the same callers
+# the first two and the last, an hour or two. What is found is named with how to see it again (--at), and the exit status is
+# then 1; 77 where it can't run.
 #   FAULT_DEVICES  device ids (default: the reference and every usable driver of a CPU)
-# Options go to tests/faults/sweep.py: --runs, --classes, --sample N, --minutes N, --jobs N, --verbose.
+# Options go to tests/faults/sweep.py: --runs, --classes, --sample N, --minutes N, --jobs N, --every, --verbose.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,7 +27,7 @@ quietly() { # NAME COMMAND...
 mode=${1:-sample}
 [ $# = 0 ] || shift
 case $mode in
-    sample) chosen=(--sample 160) ;;
+    sample) chosen=(--sample 120) ;;
     all) chosen=() ;;
     *)
         printf 'faults: sample or all, and not %s\n' "$mode" >&2

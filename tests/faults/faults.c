@@ -4,7 +4,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <execinfo.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char *const class_names[FAULT_CLASSES] = {
     [FAULT_MEMORY] = "memory", [FAULT_THREAD] = "thread", [FAULT_OPEN] = "open",     [FAULT_READ] = "read",
@@ -44,7 +43,7 @@ static const char *const object_names[OBJECT_KINDS] = {
 };
 
 static struct {
-    bool ready, sticky, alone, half;
+    bool ready, sticky, alone, half, places;
     int class_, error;
     unsigned long at;
     const char *report;
@@ -55,10 +54,46 @@ static atomic_int objects[OBJECT_KINDS];
 static _Atomic(const char *) hit;
 static _Atomic(void *) hit_at; /* of memory: who asked */
 
+/* ---- places: calls of a class with the same callers, all the way up ---- */
+
+enum { MAX_PLACES = 1 << 15, FRAMES = 40 };
+
+static struct place {
+    uint64_t callers; /* a hash; 0: free */
+    unsigned long first, second, last;
+    int class_;
+} places[MAX_PLACES];
+
+static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool not_ours; /* what is called now is not for our sake */
+
+static void place_note(int class_, unsigned long n)
+{
+    void *frames[FRAMES];
+    uint64_t hash = (uint64_t)class_ + 1;
+    not_ours = true;
+    int depth = backtrace(frames, FRAMES);
+    not_ours = false;
+    for (int i = 0; i < depth; i++)
+        hash = (hash ^ (uintptr_t)frames[i]) * UINT64_C(0x9e3779b97f4a7c15), hash ^= hash >> 29;
+    pthread_mutex_lock(&places_lock);
+    size_t at = hash % MAX_PLACES;
+    for (int tries = 0; places[at].callers && places[at].callers != hash && tries < MAX_PLACES; tries++)
+        at = (at + 1) % MAX_PLACES;
+    struct place *p = &places[at];
+    if (!p->callers) *p = (struct place){.callers = hash, .first = n, .class_ = class_};
+    if (p->callers == hash) {
+        if (n > p->first && !p->second) p->second = n;
+        p->last = n;
+    }
+    pthread_mutex_unlock(&places_lock);
+}
+
 bool fault_hit(enum fault_class class_, const char *what)
 {
-    if (!settings.ready) return false;
+    if (!settings.ready || not_ours) return false;
     unsigned long n = atomic_fetch_add(&calls[class_], 1) + 1;
+    if (settings.places) place_note((int)class_, n);
     if ((int)class_ != settings.class_ || !settings.at) return false;
     if (n != settings.at && !(settings.sticky && n > settings.at)) return false;
     if (!atomic_load(&hit)) atomic_store(&hit, what);
@@ -196,6 +231,17 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return next(thread, attributes, run, argument);
 }
 
+/* A sanitizer asks for a thread's stack as the thread begins, and bears no failure. */
+int pthread_getattr_np(pthread_t thread, pthread_attr_t *out)
+{
+    TRUE_FUNCTION(pthread_getattr_np)
+    bool before = not_ours;
+    not_ours = true;
+    int code = next(thread, out);
+    not_ours = before;
+    return code;
+}
+
 /* ---- the beginning and the end ---- */
 
 __attribute__((constructor)) static void begin(void)
@@ -211,7 +257,10 @@ __attribute__((constructor)) static void begin(void)
     settings.half = error && !strcmp(error, "short");
     settings.sticky = getenv("FAULT_STICKY") != NULL;
     settings.alone = getenv("FAULT_ALONE") != NULL;
+    settings.places = getenv("FAULT_PLACES") != NULL;
     dl_iterate_phdr(range_add, NULL);
+    void *frame;
+    if (settings.places) backtrace(&frame, 1); /* loads what it needs */
     settings.ready = true;
     if (getenv("FAULT_UNDER")) fault_trap(getenv("FAULT_UNDER"));
 }
@@ -237,7 +286,11 @@ __attribute__((destructor)) static void end(void)
         n += snprintf(text + n, sizeof text - (size_t)n, "calls %s %lu\n", class_names[i], atomic_load(&calls[i]));
     for (int i = 0; i < OBJECT_KINDS; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, "left %s %d\n", object_names[i], atomic_load(&objects[i]));
-    int file = open(settings.report, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (file < 0 || write(file, text, (size_t)n) != n) abort();
-    close(file);
+    FILE *file = fopen(settings.report, "w");
+    if (!file || fwrite(text, 1, (size_t)n, file) != (size_t)n) abort();
+    for (size_t i = 0; i < MAX_PLACES; i++) {
+        const struct place *p = &places[i];
+        if (p->callers) fprintf(file, "place %s %lu %lu %lu\n", class_names[p->class_], p->first, p->second, p->last);
+    }
+    if (fclose(file)) abort();
 }

@@ -5,7 +5,7 @@ that say what failed. Never by a signal or a sanitizer's report, with a leak, an
 result, a torn or a temporary file, nor not at all.
 
 usage: sweep.py --wherry COMMAND --library LIBRARY [--gradients PROGRAM] [--scratch FOLDER] [--sample RUNS]
-                [--devices IDS] [--runs NAMES] [--classes NAMES] [--jobs N] [--at CLASS:N[:ERROR[:sticky]]]
+                [--devices IDS] [--runs NAMES] [--classes NAMES] [--jobs N] [--every] [--at CLASS:N[:ERROR[:sticky]]]
 """
 
 import argparse
@@ -46,6 +46,12 @@ KINDS = {
 }
 DRIVER_CLASSES = ("opencl", "vulkan")
 
+# What a sample runs on drivers: the others take long.
+SAMPLED_ON_DRIVERS = ("embed", "gradients", "cold")
+
+# On drivers' runs but these, what fails of files is as on the reference.
+FILES_ON_DRIVERS = ("cold", "tune")
+
 Run = collections.namedtuple("Run", "name program arguments outputs stdin cold compared")
 Site = collections.namedtuple("Site", "device run class_ at error sticky")
 End = collections.namedtuple("End", "code out err files report seconds")
@@ -57,11 +63,12 @@ def runs_of(device, options):
     short = ["--lengths", "3,1", "--replays", "2"]
     found = [
         Run("embed", "wherry", ["embed", "--model", "{model}", "-o", "{work}/out", "{work}/texts"], ["out"], None, False, True),
-        Run("npy", "wherry", ["embed", "--model", "{model}", "--input", "jsonl", "--format", "npy"], [],
-            b'{"text": "the boat", "id": 1.10}\n{"text": "water"}\n', False, True),
         Run("verify", "wherry", ["verify", "--model", "{model}", *short, "-o", "{work}/out"], ["out"], None, False, True),
         Run("verify-layer", "wherry", ["verify", *layer, *short, "-o", "{work}/out"], ["out"], None, False, True),
     ]
+    if device == "reference":
+        found.append(Run("npy", "wherry", ["embed", "--model", "{model}", "--input", "jsonl", "--format", "npy"], [],
+                         b'{"text": "the boat", "id": 1.10}\n{"text": "water"}\n', False, True))
     if options.gradients:
         found.append(Run("gradients", "gradients", ["{device}"], [], None, False, True))
     if device != "reference":
@@ -71,7 +78,19 @@ def runs_of(device, options):
         found.append(Run("tune", "wherry", ["tune", "--model", "{model}", "--batch", "1", "--seq", "3", "--candidates", "2",
                                             "--rounds", "7", "--no-layouts"],
                          [], None, False, False))
+    if options.sample and device != "reference":
+        found = [run for run in found if run.name in SAMPLED_ON_DRIVERS]
     return found
+
+
+def kinds_of(device, run, class_):
+    """How its calls fail. What follows a failure is the library's, and the same on all devices but for drivers' calls."""
+    kinds = KINDS[class_]
+    if device == "reference" or len(kinds) == 1:
+        return kinds
+    if class_ in DRIVER_CLASSES + ("memory", "thread"):
+        return kinds[:1] if class_ == "memory" or run == "tune" else kinds
+    return [kinds[0], kinds[-1]] if run in FILES_ON_DRIVERS else []
 
 
 class Sweep:
@@ -81,10 +100,14 @@ class Sweep:
         self.free = list(range(options.jobs))
         self.base = os.path.abspath(options.scratch)
         self.model = os.path.join(self.base, "model")
+        self.programs = {}
         self.baselines, self.findings, self.done = {}, [], 0
         shutil.rmtree(self.base, ignore_errors=True)
         os.makedirs(self.base)
         subprocess.run([sys.executable, os.path.join(HERE, "..", "cli", "make_model.py"), self.model], check=True)
+        for name in ("wherry", "gradients", "library"):  # what is built again meanwhile does not matter
+            if getattr(options, name):
+                self.programs[name] = shutil.copy2(getattr(options, name), os.path.join(self.base, name))
         loader = re.search(r"libvulkan\.so\.1 .*x86-64.* => (\S+)",
                            subprocess.run(["ldconfig", "-p"], capture_output=True, text=True).stdout)
         self.vulkan = loader.group(1) if loader else "/nonexistent"
@@ -92,9 +115,11 @@ class Sweep:
     # ---- one run ----
 
     def environment(self, device, work, site):
+        """`site` "places": none, but it is told from where calls come."""
         env = {key: value for key, value in os.environ.items() if not key.startswith("FAULT_")}
-        env.update(LD_PRELOAD=self.options.library, FAULT_REPORT=work + ".report", FAULT_UNDER=self.base,
-                   FAULT_VULKAN=self.vulkan, XDG_CACHE_HOME=os.path.join(work, "cache"), HOME=work, TMPDIR=work,
+        env.update(LD_PRELOAD=self.programs["library"], FAULT_REPORT=work + ".report", FAULT_UNDER=self.base,
+                   FAULT_VULKAN=self.vulkan, XDG_CACHE_HOME=os.path.join(work, "cache"), HOME="/nonexistent",
+                   TMPDIR=work,
                    POCL_CACHE_DIR=os.path.join(self.options.drivers_cache, "pocl"),
                    MESA_SHADER_CACHE_DIR=os.path.join(self.options.drivers_cache, "mesa"),
                    UBSAN_OPTIONS="print_stacktrace=1",
@@ -107,7 +132,9 @@ class Sweep:
             env["VK_DRIVER_FILES"] = env["VK_ICD_FILENAMES"] = "/nonexistent"
         if not device.startswith("opencl"):
             env["OCL_ICD_VENDORS"] = "/nonexistent"
-        if site:
+        if site == "places":
+            env["FAULT_PLACES"] = "1"
+        elif site:
             error = site.at if site.error == "turn" else site.error
             env.update(FAULT_CLASS=site.class_, FAULT_AT=str(site.at), FAULT_ERROR=str(error))
             if site.sticky:
@@ -117,8 +144,7 @@ class Sweep:
     def command(self, run, device, work):
         fill = {"model": self.model, "work": work, "device": device}
         words = [word.format(**fill) for word in run.arguments]
-        program = self.options.wherry if run.program == "wherry" else self.options.gradients
-        return [program, *words, *(["--device", device] if run.program == "wherry" else [])]
+        return [self.programs[run.program], *words, *(["--device", device] if run.program == "wherry" else [])]
 
     def lay_out(self, work, cache):
         shutil.rmtree(work, ignore_errors=True)
@@ -162,7 +188,7 @@ class Sweep:
                 if end.code != 99:  # the library could not begin
                     break
             follow = None
-            if site and device != "reference" and self.cache_changed(run, device, end):
+            if site and site != "places" and device != "reference" and self.cache_changed(run, device, end):
                 follow = self.start(self.baselines[device, "embed"][0], device, work, None)
             return end, follow
         finally:
@@ -204,7 +230,19 @@ class Sweep:
         calls = {words[1]: int(words[2]) for words in map(str.split, end.report) if words[0] == "calls"}
         left = {words[1]: int(words[2]) for words in map(str.split, end.report) if words[0] == "left"}
         self.baselines[device, run.name] = (run, end, calls, left)
-        return calls
+        if self.options.every or self.options.sample:
+            return {class_: range(1, n + 1) for class_, n in calls.items()}
+        return self.places(run, device, calls)
+
+    def places(self, run, device, calls):
+        """Of calls with the same callers all the way up, the first two and the last."""
+        end, _ = self.execute(run, device, "places")
+        found = collections.defaultdict(set)
+        for words in map(str.split, end.report):
+            if words[0] == "place":
+                three = map(int, words[2:] if device == "reference" else words[2:5:2])
+                found[words[1]].update(n for n in three if 0 < n <= calls[words[1]])
+        return {class_: sorted(numbers) for class_, numbers in found.items()}
 
     # ---- judging ----
 
@@ -213,22 +251,24 @@ class Sweep:
         run, usual, _, left = self.baselines[site.device, site.run]
         if end.code is None:
             return "hang: no end after %d s" % PROGRESS_SECONDS
-        if end.code < 0 or end.report is None:
-            return "crash: signal %d" % -end.code
         for sign, name in (("LeakSanitizer", "leak"), ("AddressSanitizer", "crash"), ("runtime error:", "crash")):
             if sign in end.err:
                 return name + ": " + sign
+        if end.code < 0 or end.report is None:
+            return "crash: exit code %d" % end.code
         strange = sorted(name for name in end.files if name not in usual.files and not self.cache_name(name))
         if strange:
             return "left behind: " + ", ".join(strange)
         exits = "wherry: out of host memory\n" in end.err  # the command ends at once, and the process with it
+        # A wait that fails, and not because the device is lost, leaves open whether work still runs: its objects stay.
+        unknown = any(line in ("hit vkWaitForFences", "hit vkGetFenceStatus") for line in end.report)
         for words in map(str.split, end.report):
-            if words[0] == "left" and int(words[2]) > left[words[1]] and not exits:
+            if words[0] == "left" and int(words[2]) > left[words[1]] and not exits and not unknown:
                 return "object left: %s %s" % (words[2], words[1])
         torn = self.torn(run, usual, end)
         if torn:
             return torn
-        if follow and (follow.code or follow.files["out"] != self.baselines[site.device, "embed"][1].files["out"]):
+        if follow and (follow.code or follow.files.get("out") != self.baselines[site.device, "embed"][1].files["out"]):
             return "cache: the next run ends with %s %s" % (follow.code, follow.err.strip()[:300])
         if not end.code:
             return "same" if any(line.startswith("hit") for line in end.report) else "unreached"
@@ -239,13 +279,18 @@ class Sweep:
         return name.startswith("cache") and name.endswith((".bin", ".cache", ".tuning", ".log", ".txt"))
 
     @staticmethod
-    def torn(run, usual, end):
-        for name in ["out"] if run.outputs else []:
-            if end.files.get(name) not in ((OLD,) if end.code else (usual.files[name],)):
-                if end.code and end.files.get(name) == usual.files[name]:
-                    continue  # replaced, and what followed failed
+    def result(text):
+        """Without notes: of a cache that failed, say."""
+        return re.sub(rb"(?m)^note: .*\n", b"", text or b"")
+
+    def torn(self, run, usual, end):
+        for name in run.outputs:
+            if end.files.get(name) == OLD and end.code:
+                continue
+            # Replaced, and where there is an exit code, what followed failed.
+            if self.result(end.files.get(name)) != self.result(usual.files[name]):
                 return "silent: another output" if not end.code else "torn: the output is neither old nor new"
-        if not end.code and run.compared and end.out != usual.out:
+        if not end.code and run.compared and self.result(end.out) != self.result(usual.out):
             return "silent: another output"
         return None
 
@@ -270,14 +315,18 @@ class Sweep:
             for run in runs_of(device, self.options):
                 if self.options.runs and run.name not in self.options.runs and run.name != "embed":
                     continue
-                calls = self.baseline(run, device)
+                begun = time.monotonic()
+                numbers = self.baseline(run, device)
+                if self.options.verbose:
+                    print(device, run.name, "%.1f s" % (time.monotonic() - begun),
+                          {class_: len(of) for class_, of in numbers.items()}, flush=True)
                 if self.options.runs and run.name not in self.options.runs:
                     continue
-                for class_, kinds in KINDS.items():
+                for class_ in KINDS:
                     if self.options.classes and class_ not in self.options.classes:
                         continue
-                    for error, sticky in kinds:
-                        everything += [Site(device, run.name, class_, n + 1, error, sticky) for n in range(calls[class_])]
+                    for error, sticky in kinds_of(device, run.name, class_):
+                        everything += [Site(device, run.name, class_, n, error, sticky) for n in numbers.get(class_, ())]
         return everything
 
     def sample(self, everything, count):
@@ -321,7 +370,8 @@ class Sweep:
                     site.device, site.run, site.class_, site.at, site.error, ":sticky" if site.sticky else "", verdict,
                     hit), flush=True)
                 if self.options.verbose:
-                    print(end.err, flush=True)
+                    usual = self.baselines[site.device, site.run][1]
+                    print(end.err, end.out, end.files.get("out"), usual.out, usual.files.get("out"), sep="\n", flush=True)
         return table
 
 
@@ -339,6 +389,7 @@ def parse():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=0, help="sites in the order of a sample until then")
     parser.add_argument("--at", default="", help="CLASS:N[:ERROR[:sticky]]: one site, of --runs, with what it prints")
+    parser.add_argument("--every", action="store_true", help="every call, not three of those with the same callers")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     options.runs, options.classes = options.runs.split(), options.classes.split()

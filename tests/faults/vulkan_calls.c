@@ -259,8 +259,9 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance instan
 {
     static PFN_vkGetInstanceProcAddr next;
     if (fault_alone()) return NULL;
-    if (!next) {
-        void *loader = dlopen(getenv("FAULT_VULKAN"), RTLD_NOW | RTLD_LOCAL);
+    const char *path = getenv("FAULT_VULKAN");
+    if (!next && path) {
+        void *loader = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (loader) next = (PFN_vkGetInstanceProcAddr)dlsym(loader, "vkGetInstanceProcAddr");
     }
     return next ? found(name, next(instance, name)) : NULL;
