@@ -25,59 +25,76 @@ enum { MAX_PLATFORMS = 64, PLATFORM_NOT_FOUND = -1001 };
 
 /* ---- queries that leave a harmless value where the driver refuses ---- */
 
-static void ask_text(cl_device_id id, cl_device_info what, char *text, size_t size)
+/* The device that is asked, and its first answer that was neither a value nor that it knows none (CL_INVALID_VALUE). */
+struct asked {
+    cl_device_id id;
+    cl_int failed;
+};
+
+static bool answered(struct asked *q, cl_int code)
+{
+    if (code && code != CL_INVALID_VALUE && !q->failed) q->failed = code;
+    return !code;
+}
+
+static bool ask(struct asked *q, cl_device_info what, size_t size, void *value, size_t *length)
+{
+    return answered(q, clGetDeviceInfo(q->id, what, size, value, length));
+}
+
+static void ask_text(struct asked *q, cl_device_info what, char *text, size_t size)
 {
     /* Longer texts are an error in OpenCL, so they are fetched whole; only names and versions are asked for. */
     char whole[1024];
     size_t length = 0;
     text[0] = 0;
-    if (clGetDeviceInfo(id, what, sizeof whole, whole, &length) || !length) return;
+    if (!ask(q, what, sizeof whole, whole, &length) || !length) return;
     whole[length < sizeof whole ? length : sizeof whole - 1] = 0;
     snprintf(text, size, "%s", whole);
 }
 
-static void ask_platform(cl_platform_id platform, cl_platform_info what, char *text, size_t size)
+static void ask_platform(struct asked *q, cl_platform_id platform, cl_platform_info what, char *text, size_t size)
 {
     char whole[1024];
     size_t length = 0;
     text[0] = 0;
-    if (clGetPlatformInfo(platform, what, sizeof whole, whole, &length) || !length) return;
+    if (!answered(q, clGetPlatformInfo(platform, what, sizeof whole, whole, &length)) || !length) return;
     whole[length < sizeof whole ? length : sizeof whole - 1] = 0;
     snprintf(text, size, "%s", whole);
 }
 
-static cl_platform_id platform_of(cl_device_id id)
+static cl_platform_id platform_of(struct asked *q)
 {
     cl_platform_id platform = NULL;
-    if (clGetDeviceInfo(id, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL)) return NULL;
+    if (!ask(q, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL)) return NULL;
     return platform;
 }
 
-static uint32_t ask_uint(cl_device_id id, cl_device_info what, uint32_t otherwise)
+static uint32_t ask_uint(struct asked *q, cl_device_info what, uint32_t otherwise)
 {
     cl_uint value = 0;
-    return clGetDeviceInfo(id, what, sizeof value, &value, NULL) ? otherwise : value;
+    return ask(q, what, sizeof value, &value, NULL) ? value : otherwise;
 }
 
-static uint64_t ask_ulong(cl_device_id id, cl_device_info what, uint64_t otherwise)
+static uint64_t ask_ulong(struct asked *q, cl_device_info what, uint64_t otherwise)
 {
     cl_ulong value = 0;
-    return clGetDeviceInfo(id, what, sizeof value, &value, NULL) ? otherwise : value;
+    return ask(q, what, sizeof value, &value, NULL) ? value : otherwise;
 }
 
-static size_t ask_size(cl_device_id id, cl_device_info what, size_t otherwise)
+static size_t ask_size(struct asked *q, cl_device_info what, size_t otherwise)
 {
     size_t value = 0;
-    return clGetDeviceInfo(id, what, sizeof value, &value, NULL) ? otherwise : value;
+    return ask(q, what, sizeof value, &value, NULL) ? value : otherwise;
 }
 
-static bool ask_bool(cl_device_id id, cl_device_info what) { return ask_uint(id, what, CL_FALSE) != CL_FALSE; }
+static bool ask_bool(struct asked *q, cl_device_info what) { return ask_uint(q, what, CL_FALSE) != CL_FALSE; }
 
-static bool has_extension(cl_device_id id, const char *name)
+static bool has_extension(struct asked *q, const char *name)
 {
     char text[16384]; /* NVIDIA's and Intel's lists have about 1,500 characters */
     size_t size = 0;
-    if (clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, sizeof text - 1, text, &size)) return false;
+    if (!ask(q, CL_DEVICE_EXTENSIONS, sizeof text - 1, text, &size)) return false;
     text[size < sizeof text ? size : sizeof text - 1] = 0;
     size_t length = strlen(name);
     for (const char *at = text; (at = strstr(at, name)); at += length) {
@@ -89,49 +106,49 @@ static bool has_extension(cl_device_id id, const char *name)
 
 /* ---- what a device is ---- */
 
-static cl_device_type type_of(cl_device_id id)
+static cl_device_type type_of(struct asked *q)
 {
     cl_device_type type = 0;
-    return clGetDeviceInfo(id, CL_DEVICE_TYPE, sizeof type, &type, NULL) ? 0 : type;
+    return ask(q, CL_DEVICE_TYPE, sizeof type, &type, NULL) ? type : 0;
 }
 
-static wherry_device_type describe_type(cl_device_id id)
+static wherry_device_type describe_type(struct asked *q)
 {
-    cl_device_type type = type_of(id);
+    cl_device_type type = type_of(q);
     if (type & CL_DEVICE_TYPE_GPU) {
-        return ask_bool(id, CL_DEVICE_HOST_UNIFIED_MEMORY) ? WHERRY_DEVICE_INTEGRATED_GPU : WHERRY_DEVICE_DISCRETE_GPU;
+        return ask_bool(q, CL_DEVICE_HOST_UNIFIED_MEMORY) ? WHERRY_DEVICE_INTEGRATED_GPU : WHERRY_DEVICE_DISCRETE_GPU;
     }
     return type & CL_DEVICE_TYPE_CPU ? WHERRY_DEVICE_CPU : WHERRY_DEVICE_OTHER;
 }
 
 /* Why the device can't be used; an empty text when it can. */
-static void find_reason(cl_device_id id, char *reason, size_t size)
+static void find_reason(struct asked *q, char *reason, size_t size)
 {
     char version[128], profile[64];
-    ask_text(id, CL_DEVICE_VERSION, version, sizeof version);
-    ask_text(id, CL_DEVICE_PROFILE, profile, sizeof profile);
+    ask_text(q, CL_DEVICE_VERSION, version, sizeof version);
+    ask_text(q, CL_DEVICE_PROFILE, profile, sizeof profile);
     unsigned major = 0, minor = 0;
     reason[0] = 0;
     if (sscanf(version, "OpenCL %u.%u", &major, &minor) != 2) {
         snprintf(reason, size, "the driver does not tell its OpenCL version");
     } else if (major < 1 || (major == 1 && minor < 2)) {
         snprintf(reason, size, "OpenCL %u.%u: 1.2 is needed", major, minor);
-    } else if (!ask_bool(id, CL_DEVICE_AVAILABLE)) {
+    } else if (!ask_bool(q, CL_DEVICE_AVAILABLE)) {
         snprintf(reason, size, "the driver says that the device is not available");
-    } else if (!ask_bool(id, CL_DEVICE_COMPILER_AVAILABLE)) {
+    } else if (!ask_bool(q, CL_DEVICE_COMPILER_AVAILABLE)) {
         snprintf(reason, size, "the driver has no compiler for OpenCL C");
-    } else if (!ask_bool(id, CL_DEVICE_ENDIAN_LITTLE)) {
+    } else if (!ask_bool(q, CL_DEVICE_ENDIAN_LITTLE)) {
         snprintf(reason, size, "the device is big-endian");
-    } else if (!strcmp(profile, "EMBEDDED_PROFILE") && !has_extension(id, "cles_khr_int64")) {
+    } else if (!strcmp(profile, "EMBEDDED_PROFILE") && !has_extension(q, "cles_khr_int64")) {
         snprintf(reason, size, "an embedded profile without 64-bit integers (cles_khr_int64)");
     }
 }
 
-static bool find_uuid(cl_device_id id, uint8_t uuid[16])
+static bool find_uuid(struct asked *q, uint8_t uuid[16])
 {
     memset(uuid, 0, 16);
-    if (!has_extension(id, "cl_khr_device_uuid")) return false;
-    if (clGetDeviceInfo(id, QUERY_UUID, 16, uuid, NULL)) {
+    if (!has_extension(q, "cl_khr_device_uuid")) return false;
+    if (!ask(q, QUERY_UUID, 16, uuid, NULL)) {
         memset(uuid, 0, 16);
         return false;
     }
@@ -140,12 +157,13 @@ static bool find_uuid(cl_device_id id, uint8_t uuid[16])
 
 void opencl_device_describe(cl_device_id id, wherry_device_info *info)
 {
+    struct asked asked = {.id = id}, *q = &asked;
     char platform_name[128] = "", driver[120], version[128];
-    cl_platform_id platform = platform_of(id);
-    if (platform) ask_platform(platform, CL_PLATFORM_NAME, platform_name, sizeof platform_name);
-    ask_text(id, CL_DEVICE_NAME, info->name, sizeof info->name);
-    ask_text(id, CL_DRIVER_VERSION, driver, sizeof driver);
-    ask_text(id, CL_DEVICE_VERSION, version, sizeof version);
+    cl_platform_id platform = platform_of(q);
+    if (platform) ask_platform(q, platform, CL_PLATFORM_NAME, platform_name, sizeof platform_name);
+    ask_text(q, CL_DEVICE_NAME, info->name, sizeof info->name);
+    ask_text(q, CL_DRIVER_VERSION, driver, sizeof driver);
+    ask_text(q, CL_DEVICE_VERSION, version, sizeof version);
     snprintf(info->driver, sizeof info->driver, "%s %s", platform_name, driver);
     unsigned major = 0, minor = 0;
     if (sscanf(version, "OpenCL %u.%u", &major, &minor) == 2) {
@@ -153,61 +171,69 @@ void opencl_device_describe(cl_device_id id, wherry_device_info *info)
     } else {
         snprintf(info->api, sizeof info->api, "OpenCL");
     }
-    find_uuid(id, info->uuid);
-    info->type = describe_type(id);
-    info->memory_bytes = ask_ulong(id, CL_DEVICE_GLOBAL_MEM_SIZE, 0);
-    find_reason(id, info->reason, sizeof info->reason);
+    find_uuid(q, info->uuid);
+    info->type = describe_type(q);
+    info->memory_bytes = ask_ulong(q, CL_DEVICE_GLOBAL_MEM_SIZE, 0);
+    find_reason(q, info->reason, sizeof info->reason);
+    /* By its type, say, results differ. */
+    if (q->failed && !info->reason[0])
+        snprintf(info->reason, sizeof info->reason, "the driver fails to describe the device: %s (%d)",
+                 opencl_error_name(q->failed), (int)q->failed);
     info->usable = !info->reason[0];
 }
 
-void opencl_device_limits(cl_device_id id, struct device_limits *limits)
+bool opencl_device_limits(cl_device_id id, struct device_limits *limits, struct error *e)
 {
+    struct asked asked = {.id = id}, *q = &asked;
     size_t items[16] = {0}; /* three dimensions at least */
-    size_t local = ask_size(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1);
-    if (!clGetDeviceInfo(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, NULL) && items[0] && items[0] < local)
+    size_t local = ask_size(q, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1);
+    if (ask(q, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, NULL) && items[0] && items[0] < local)
         local = items[0];
-    bool nvidia = has_extension(id, "cl_nv_device_attribute_query");
-    uint32_t width = nvidia ? ask_uint(id, QUERY_WARP, 0) : 0;
-    if (has_extension(id, "cl_amd_device_attribute_query")) width = ask_uint(id, QUERY_WAVEFRONT, 0);
+    bool nvidia = has_extension(q, "cl_nv_device_attribute_query");
+    uint32_t width = nvidia ? ask_uint(q, QUERY_WARP, 0) : 0;
+    if (has_extension(q, "cl_amd_device_attribute_query")) width = ask_uint(q, QUERY_WAVEFRONT, 0);
     *limits = (struct device_limits){
         .f16 = true, /* vload_half and vstore_half are in every OpenCL */
-        .cpu = type_of(id) & CL_DEVICE_TYPE_CPU,
+        .cpu = type_of(q) & CL_DEVICE_TYPE_CPU,
         .subgroup_min = width ? width : 1,
         .subgroup_max = width ? width : 1,
-        .shared_bytes = (size_t)ask_ulong(id, CL_DEVICE_LOCAL_MEM_SIZE, 0),
+        .shared_bytes = (size_t)ask_ulong(q, CL_DEVICE_LOCAL_MEM_SIZE, 0),
         .max_local_size = local < UINT32_MAX ? (uint32_t)local : UINT32_MAX,
-        .max_buffer_bytes = ask_ulong(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 0),
-        .max_binding_bytes = ask_ulong(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 0),
-        .memory_bytes = ask_ulong(id, CL_DEVICE_GLOBAL_MEM_SIZE, 0),
-        .timer_seconds = 1e-9 * (double)ask_size(id, CL_DEVICE_PROFILING_TIMER_RESOLUTION, 1),
+        .max_buffer_bytes = ask_ulong(q, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 0),
+        .max_binding_bytes = ask_ulong(q, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 0),
+        .memory_bytes = ask_ulong(q, CL_DEVICE_GLOBAL_MEM_SIZE, 0),
+        .timer_seconds = 1e-9 * (double)ask_size(q, CL_DEVICE_PROFILING_TIMER_RESOLUTION, 1),
         .timer_bits = 64,
     };
-    if (nvidia) limits->nvidia_sm = ask_uint(id, QUERY_SM_MAJOR, 0) * 10 + ask_uint(id, QUERY_SM_MINOR, 0);
-    limits->compute_units = ask_uint(id, CL_DEVICE_MAX_COMPUTE_UNITS, 0);
+    if (nvidia) limits->nvidia_sm = ask_uint(q, QUERY_SM_MAJOR, 0) * 10 + ask_uint(q, QUERY_SM_MINOR, 0);
+    limits->compute_units = ask_uint(q, CL_DEVICE_MAX_COMPUTE_UNITS, 0);
     limits->rungs = RUNG_BIT(RUNG_TILED);
     if (limits->nvidia_sm >= 80) limits->rungs |= RUNG_BIT(RUNG_MMA) | RUNG_BIT(RUNG_FEW);
     if (limits->nvidia_sm == 90) limits->rungs |= RUNG_BIT(RUNG_WGMMA);
     /* NVIDIA computes in 16 bits from Pascal's second generation on, and does not say so. */
-    limits->f16_arithmetic = has_extension(id, "cl_khr_fp16") || limits->nvidia_sm >= 60;
+    limits->f16_arithmetic = has_extension(q, "cl_khr_fp16") || limits->nvidia_sm >= 60;
+    return !q->failed || opencl_fail(e, q->failed, "clGetDeviceInfo for the device's limits");
 }
 
-void opencl_device_identity(cl_device_id id, char *text, size_t size)
+bool opencl_device_identity(cl_device_id id, char *text, size_t size, struct error *e)
 {
+    struct asked asked = {.id = id}, *q = &asked;
     char name[256], driver[128], version[128], platform_name[128] = "", platform_version[256] = "";
     uint8_t uuid[16];
-    cl_platform_id platform = platform_of(id);
+    cl_platform_id platform = platform_of(q);
     if (platform) {
-        ask_platform(platform, CL_PLATFORM_NAME, platform_name, sizeof platform_name);
-        ask_platform(platform, CL_PLATFORM_VERSION, platform_version, sizeof platform_version);
+        ask_platform(q, platform, CL_PLATFORM_NAME, platform_name, sizeof platform_name);
+        ask_platform(q, platform, CL_PLATFORM_VERSION, platform_version, sizeof platform_version);
     }
-    ask_text(id, CL_DEVICE_NAME, name, sizeof name);
-    ask_text(id, CL_DRIVER_VERSION, driver, sizeof driver);
-    ask_text(id, CL_DEVICE_VERSION, version, sizeof version);
-    find_uuid(id, uuid);
+    ask_text(q, CL_DEVICE_NAME, name, sizeof name);
+    ask_text(q, CL_DRIVER_VERSION, driver, sizeof driver);
+    ask_text(q, CL_DEVICE_VERSION, version, sizeof version);
+    find_uuid(q, uuid);
     struct text_writer t = text_begin(text, size);
     text_add(&t, "%s\n%s\n%s\n", platform_name, platform_version, name);
     text_hex(&t, uuid, sizeof uuid);
     text_add(&t, "\n%s\n%s\n", driver, version);
+    return !q->failed || opencl_fail(e, q->failed, "clGetDeviceInfo for the device's names");
 }
 
 /* ---- the list ---- */
@@ -234,21 +260,22 @@ static void make_key(struct listed *d)
     memset(d->key, 0, sizeof d->key);
     d->key[0] = ranks[d->info.type];
     d->key[1] = 2; /* no address: as the driver lists them */
+    struct asked asked = {.id = d->id}, *q = &asked;
     if (!d->id) return;
     uint8_t uuid[16];
-    if (find_uuid(d->id, uuid)) {
+    if (find_uuid(q, uuid)) {
         d->key[1] = 0;
         memcpy(d->key + 2, uuid, 16);
         return;
     }
     cl_uint pci[4] = {0};
     bool known = false;
-    if (has_extension(d->id, "cl_khr_pci_bus_info")) {
-        known = !clGetDeviceInfo(d->id, QUERY_PCI_KHR, sizeof pci, pci, NULL);
-    } else if (has_extension(d->id, "cl_nv_device_attribute_query")) {
-        pci[0] = ask_uint(d->id, QUERY_PCI_DOMAIN, 0);
-        pci[1] = ask_uint(d->id, QUERY_PCI_BUS, UINT32_MAX);
-        pci[2] = ask_uint(d->id, QUERY_PCI_SLOT, 0);
+    if (has_extension(q, "cl_khr_pci_bus_info")) {
+        known = ask(q, QUERY_PCI_KHR, sizeof pci, pci, NULL);
+    } else if (has_extension(q, "cl_nv_device_attribute_query")) {
+        pci[0] = ask_uint(q, QUERY_PCI_DOMAIN, 0);
+        pci[1] = ask_uint(q, QUERY_PCI_BUS, UINT32_MAX);
+        pci[2] = ask_uint(q, QUERY_PCI_SLOT, 0);
         known = pci[1] != UINT32_MAX;
     }
     if (!known) return;
@@ -280,7 +307,8 @@ static bool append_failure(const struct host *host, struct listing *list, cl_pla
 {
     struct listed *d = append(host, list, e);
     if (!d) return false;
-    if (platform) ask_platform(platform, CL_PLATFORM_NAME, d->info.name, sizeof d->info.name);
+    struct asked asked = {0};
+    if (platform) ask_platform(&asked, platform, CL_PLATFORM_NAME, d->info.name, sizeof d->info.name);
     if (!d->info.name[0]) snprintf(d->info.name, sizeof d->info.name, "OpenCL");
     snprintf(d->info.driver, sizeof d->info.driver, "%s", d->info.name);
     snprintf(d->info.api, sizeof d->info.api, "OpenCL");

@@ -143,9 +143,9 @@ static bool device_fill(struct backend_device *device, size_t index, const void 
                  opencl_error_name(code));
     }
     TRY(queue_try(device, e));
-    opencl_device_limits(device->id, &device->limits);
+    TRY(opencl_device_limits(device->id, &device->limits, e));
     if (device->profiling_queue) device->limits.timer = "event";
-    opencl_device_identity(device->id, device->identity, sizeof device->identity);
+    TRY(opencl_device_identity(device->id, device->identity, sizeof device->identity, e));
     /* OpenCL lets any thread compile; Oclgrind 21.10 crashes when two do. PoCL 3.1 keeps the promise. */
     if (!strncmp(device->identity, "Oclgrind\n", 9)) device->build_threads = 1;
     return true;

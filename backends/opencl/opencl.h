@@ -84,9 +84,9 @@ bool opencl_enumerate(const struct host *host, wherry_device_info **list, size_t
 bool opencl_device_find(const struct host *host, size_t index, cl_device_id *out, wherry_device_info *info,
                         struct error *e);
 void opencl_device_describe(cl_device_id id, wherry_device_info *info);
-void opencl_device_limits(cl_device_id id, struct device_limits *limits);
-/* The text that names device, driver and platform. */
-void opencl_device_identity(cl_device_id id, char *text, size_t size);
+bool opencl_device_limits(cl_device_id id, struct device_limits *limits, struct error *e);
+/* The text that names device, driver and platform. Both fail where the driver fails to answer. */
+bool opencl_device_identity(cl_device_id id, char *text, size_t size, struct error *e);
 
 /* ---- build.c ---- */
 
