@@ -51,10 +51,10 @@ static const char *read_digits(const char *at, bool behind_point, struct digits 
 
 static const char *read_exponent(const char *text, long *exponent)
 {
+    if (*text != 'e' && *text != 'E') return text;
     const char *at = text + 1;
     bool negative = *at == '-';
     long value = 0;
-    if (*text != 'e' && *text != 'E') return text;
     at += *at == '-' || *at == '+';
     if (*at < '0' || *at > '9') return text;
     for (; *at >= '0' && *at <= '9'; at++)
