@@ -80,7 +80,7 @@ check_spirv() {
 # Without drivers, so that only our code runs and leaks count.
 stage_sanitize() {
     quietly configure-sanitize cmake --preset sanitize -DWHERRY_WERROR=ON
-    quietly build-sanitize cmake --build --preset sanitize -j 1
+    quietly build-sanitize cmake --build --preset sanitize
     # The pages' own tests have nothing of ours below a browser but what writes them; the reports' take long, and their
     # code is fuzzed under the same sanitizers.
     UBSAN_OPTIONS=print_stacktrace=1 VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent \
@@ -113,14 +113,14 @@ stage_oclgrind() {
     quietly configure-oclgrind cmake -G Ninja -B build/oclgrind -DCMAKE_BUILD_TYPE=Release -DWHERRY_VULKAN=OFF \
         -DWHERRY_CLBLAST=OFF -DWHERRY_WERROR=ON
     if ! command -v oclgrind >/dev/null 2>&1; then
-        quietly build-oclgrind cmake --build build/oclgrind -j 1 --target wherry_tool
+        quietly build-oclgrind cmake --build build/oclgrind --target wherry_tool
         skip "Oclgrind: not in this release"
         return
     fi
     local status=0 targets="wherry_tool test_groups test_traffic"
     grep -q traffic_plugin build/oclgrind/build.ninja && targets="$targets traffic_plugin"
     # shellcheck disable=SC2086 # a list
-    quietly build-oclgrind cmake --build build/oclgrind -j 1 --target $targets
+    quietly build-oclgrind cmake --build build/oclgrind --target $targets
     tests/oclgrind.sh build/oclgrind/tests/test_groups
     WHERRY_TEST_FEW=1 tests/oclgrind/traffic.sh build/oclgrind/tests/test_traffic \
         build/oclgrind/tests/libtraffic_plugin.so || status=$?
@@ -136,7 +136,7 @@ stage_options() {
         # shellcheck disable=SC2086 # two words
         quietly "configure-$name" cmake -G Ninja -B "build/$name" -DCMAKE_BUILD_TYPE=Debug -DWHERRY_TESTS=OFF \
             -DWHERRY_WERROR=ON $options
-        quietly "build-$name" cmake --build "build/$name" -j 1
+        quietly "build-$name" cmake --build "build/$name"
         "build/$name/wherry" devices >"build/$name.log" || die "$options: wherry devices failed"
     done
 }
@@ -156,6 +156,7 @@ stage_app() { script_stage scripts/app.sh native windows; }
 
 if [ "${1:-}" = --stage ]; then
     export WHERRY_TEST_TIMES=$PWD/build/times-$2.log # of its own entries
+    export CMAKE_BUILD_PARALLEL_LEVEL=1              # the other cores have entries of their own
     "stage_$2"
     exit
 fi
