@@ -1,7 +1,6 @@
 # Installing. find_package(wherry) gives wherry::wherry; with COMPONENTS static also wherry::static. pkg-config gives wherry and
 # wherry-static. All of it finds its prefix by where it lies, so that the folder can be moved.
 
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(cmake_folder ${CMAKE_INSTALL_LIBDIR}/cmake/wherry)
