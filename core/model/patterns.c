@@ -93,6 +93,10 @@ bool patterns_find(const struct patterns *patterns, const uint32_t *text, size_t
     found->count = 0;
     TRY(list_reserve(found, end - first, e));
     found->count = end - first;
+    if (!patterns->longest) { /* no patterns, so no tree */
+        for (size_t i = 0; i < found->count; i++) found->items[i] = VOCABULARY_ROOT;
+        return true;
+    }
     size_t at = length - end > patterns->longest ? end + patterns->longest : length;
     for (uint32_t node = VOCABULARY_ROOT; at-- > first;) {
         node = next_node(patterns, node, text[at]);

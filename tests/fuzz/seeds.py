@@ -215,6 +215,11 @@ def tokenizer_seeds():
         whole=compact(tokenizer_json([], max_input_chars_per_word=2**31, continuing_subword_prefix="")),
         text=b"ab" * 300 + b"cdcd" * 100,
     )
+    # No token continues a word, and a long one came: a tree without nodes was searched.
+    yield "nothing-continues", tokenizer_files(
+        whole=compact(tokenizer_json([], max_input_chars_per_word=2**31, continuing_subword_prefix="0")),
+        text=b"ab" * 200,
+    )
     yield "marks", tokenizer_files(words, text="a\u0301\u0323\u0345\u302e\u0f71\u0f72\u3099".encode() * 20)
 
 
