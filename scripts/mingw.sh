@@ -27,12 +27,17 @@ mkdir -p "$root/include" "$root/lib/pkgconfig" "$work/lists/partial" "$work/cach
 # shellcheck disable=SC1091
 . /etc/os-release
 case $ID in
-debian) printf 'deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian %s main\n' \
-    "$VERSION_CODENAME" ;;
-ubuntu) printf 'deb-src [signed-by=/usr/share/keyrings/ubuntu-archive-keyring.gpg] http://archive.ubuntu.com/ubuntu %s main universe\n' \
-    "$VERSION_CODENAME" ;;
+debian | ubuntu) ;;
 *) unavailable "no package sources known for $ID" ;;
-esac >"$work/sources.list"
+esac
+# From where this system has its packages, which has their sources, too.
+mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 2>/dev/null |
+    awk -v release="$VERSION_CODENAME" '$1 == release { print $2; exit }')
+[ -n "$mirror" ] || unavailable "apt has no package lists of $VERSION_CODENAME"
+components=main
+[ "$ID" = debian ] || components='main universe'
+printf 'deb-src [signed-by=/usr/share/keyrings/%s-archive-keyring.gpg] %s %s %s\n' "$ID" "$mirror" "$VERSION_CODENAME" \
+    "$components" >"$work/sources.list"
 apt_source() {
     (cd "$work" && apt-get -q -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- \
         -o Dir::State::lists="$work/lists" -o Dir::Cache="$work/cache" -o APT::Sandbox::User=root "$@") >"$work/log" 2>&1 ||
