@@ -415,6 +415,11 @@ struct bad {
 #define ADDED(id, content, normalized)                                                                                 \
     "\"added_tokens\":[{\"id\":" #id ",\"content\":\"" content "\",\"single_word\":false,\"lstrip\":false,"            \
     "\"rstrip\":false,\"normalized\":" #normalized ",\"special\":true}]"
+#define TEXT_A "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}"
+#define TEXT_B "{\"Sequence\":{\"id\":\"B\",\"type_id\":0}}"
+#define TEMPLATES(single, pair)                                                                                        \
+    "{" MODEL "," PRE ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[" single "],\"pair\":[" pair   \
+    "],\"special_tokens\":{}}}"
 #define VOCABULARY_TXT "[UNK]\n[CLS]\n[SEP]\na\n"
 
 static void check_bad(const struct bad *bad)
@@ -507,6 +512,12 @@ static void test_bad_files(void **state)
          "{" MODEL "," PRE ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":"
          "{\"id\":\"B\",\"type_id\":0}}],\"pair\":[],\"special_tokens\":{}}}",
          WHERRY_STATUS_BAD_FORMAT, "sequence \"B\""},
+        {NULL, NULL, TEMPLATES("", TEXT_A), WHERRY_STATUS_BAD_FORMAT,
+         "\"single\" does not have the sequence \"A\" exactly once"},
+        {NULL, NULL, TEMPLATES(TEXT_A, TEXT_A), WHERRY_STATUS_BAD_FORMAT, "\"pair\" does not have each of"},
+        {NULL, NULL, TEMPLATES(TEXT_A, TEXT_B "," TEXT_B "," TEXT_A), WHERRY_STATUS_BAD_FORMAT,
+         "\"pair\" does not have each of"},
+        {NULL, NULL, TEMPLATES(TEXT_A, TEXT_B "," TEXT_A), WHERRY_STATUS_OK, ""},
         {NULL, NULL, "{" MODEL "," PRE "," ADDED(5, "a", false) "}", WHERRY_STATUS_OK, ""},
         {NULL, NULL, "{" MODEL "," PRE "," ADDED(2, "b", false) "}", WHERRY_STATUS_OK, ""},
         {NULL, NULL, "{" MODEL "," NORMALIZER "," PRE "," ADDED(5, "\\u0301", true) "}", WHERRY_STATUS_BAD_FORMAT,

@@ -190,6 +190,7 @@ static bool template_special(struct reader *r, const json_t *processor, const ch
 static bool template_parse(struct reader *r, const json_t *processor, const char *key, struct template *form)
 {
     const json_t *pieces = json_object_get(processor, key);
+    int texts[2] = {0}; /* how often each is there: where to cut is counted for once */
     if (!json_is_array(pieces) || json_array_size(pieces) > TEMPLATE_MOST) return wrong_type(r, key, "a short array");
     for (size_t i = 0; i < json_array_size(pieces); i++) {
         const json_t *piece = json_array_get(pieces, i), *sequence = json_object_get(piece, "Sequence"),
@@ -206,9 +207,13 @@ static bool template_parse(struct reader *r, const json_t *processor, const char
             if ((!second && strcmp(id, "A")) || (second && form == &r->t->single))
                 return fail(r->e, WHERRY_STATUS_BAD_FORMAT, "\"%s\" has a sequence \"%.100s\"", key, id);
             TRY(template_add(r, form, second ? PIECE_SECOND : PIECE_FIRST, 0, type));
+            texts[second]++;
         }
     }
-    return true;
+    bool pair = form == &r->t->pair;
+    if (texts[0] == 1 && texts[1] == pair) return true;
+    return fail(r->e, WHERRY_STATUS_BAD_FORMAT, "\"%s\" does not have %s exactly once", key,
+                pair ? "each of the sequences \"A\" and \"B\"" : "the sequence \"A\"");
 }
 
 static bool read_processor(struct reader *r, const json_t *processor)

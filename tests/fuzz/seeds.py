@@ -211,6 +211,9 @@ def tokenizer_seeds():
     ]
     yield "tokens", tokenizer_files(whole=compact(tokenizer_json(tokens)), text=b"-" * 50 + TEXT + b" ab ")
     yield "template", tokenizer_files(whole=compact({**tokenizer_json([]), "post_processor": TEMPLATE}))
+    # Its texts, cut to a limit, were over it: the second stands there twice.
+    twice = {**TEMPLATE, "pair": TEMPLATE["pair"] + [{"Sequence": {"id": "B", "type_id": 1}}]}
+    yield "twice", tokenizer_files(whole=compact({**tokenizer_json([]), "post_processor": twice}))
     yield "long", tokenizer_files(
         whole=compact(tokenizer_json([], max_input_chars_per_word=2**31, continuing_subword_prefix="")),
         text=b"ab" * 300 + b"cdcd" * 100,
