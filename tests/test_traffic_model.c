@@ -74,6 +74,27 @@ static void layer_free(struct layer *l)
     free(l->words);
 }
 
+/* No batch within the limits has more work-items than they say: not one of them, nor one of single tokens. */
+static void check_most_items(const struct layer *l, const struct call *calls, int count)
+{
+    const struct batch_tables tables = {tile_queries(&gpu), tile_scores(&gpu)};
+    struct batch_shape single = {.sequences = SEQUENCES, .tokens = SEQUENCES, .pairs = SEQUENCES, .longest = 1};
+    uint32_t offsets[SEQUENCES + 1], words[HEADER_WORDS + 16 * SEQUENCES];
+    for (uint32_t i = 0; i <= SEQUENCES; i++) offsets[i] = i;
+    single.offsets = offsets;
+    assert_true(batch_words_most(&tables, &single) <= sizeof words / sizeof *words);
+    batch_fill(&tables, &single, words);
+    for (int i = 0; i < count; i++) {
+        uint64_t most = call_items_most(&calls[i], true, &tables, &l->shape);
+        const uint32_t *batches[] = {l->words, words};
+        for (size_t b = 0; b < 2; b++) {
+            struct grid grid = call_grid(&calls[i], true, batches[b]);
+            uint64_t items = (uint64_t)grid.x * grid.y * grid.z * call_get(&calls[i], CONST_LOCAL_SIZE, 1);
+            assert_true(items > 0 && items <= most);
+        }
+    }
+}
+
 static wherry_traffic traffic_of(const struct layer *l, const struct group *group, uint64_t cache)
 {
     struct call calls[GROUP_MAX_CALLS];
@@ -85,6 +106,7 @@ static wherry_traffic traffic_of(const struct layer *l, const struct group *grou
         if (i < made) call_tiles(&calls[i], i ? &calls[0] : NULL, &gpu, true, l->shape.tokens, LENGTH);
         if (!i) calls_divide(calls, &count, &gpu, true, l->shape.tokens);
     }
+    check_most_items(l, calls, count);
     assert_true(call_traffic(&l->graph, &l->shape, group, calls, count, true, l->words, cache, &t));
     return t;
 }

@@ -10,14 +10,14 @@
 
 struct cache_header {
     char magic[8];
-    uint64_t key_bytes, binary_bytes;
+    uint64_t key_bytes, binary_bytes; /* 0: the driver keeps the binary, and this file says that it has been compiled */
     uint32_t registers, spilled;
     uint64_t checksum; /* of all before it and of key and binary */
 };
 
 enum { MAX_FILE = 256 << 20 }; /* bytes; drivers' binaries of a kernel have some 100 KB */
 
-static const char cache_magic[8] = {'W', 'H', 'R', 'C', 'L', '0', '0', '3'};
+static const char cache_magic[8] = {'W', 'H', 'R', 'C', 'L', '0', '0', '4'};
 
 /* FNV-1a: tells files apart and finds damage. It does not stop who may write to the cache; cache_read lets nobody else.
  */
@@ -63,8 +63,8 @@ static uint64_t checksum(const struct cache_header *h, const void *behind, size_
     return hash_more(hash_more(hash_start, h, offsetof(struct cache_header, checksum)), behind, size);
 }
 
-/* The binary inside a cache file; NULL for a file that is damaged or of another key. */
-static const unsigned char *binary_check(struct kernel_build *b, size_t *size)
+/* The binary inside a cache file, or a pointer to none (*size 0); NULL for a file that is damaged or of another key. */
+static const unsigned char *binary_check(struct kernel_build *b, bool none, size_t *size)
 {
     struct cache_header h;
     const char *key = b->key, *behind = b->file + sizeof h;
@@ -73,7 +73,7 @@ static const unsigned char *binary_check(struct kernel_build *b, size_t *size)
     memcpy(&h, b->file, sizeof h);
     size_t rest = b->file_bytes - sizeof h;
     if (memcmp(h.magic, cache_magic, sizeof cache_magic) || h.key_bytes != key_bytes || rest < key_bytes) return NULL;
-    if (h.binary_bytes != rest - key_bytes || !h.binary_bytes) return NULL;
+    if (h.binary_bytes != rest - key_bytes || (!h.binary_bytes && !none)) return NULL;
     if (memcmp(behind, key, key_bytes)) return NULL;
     if (checksum(&h, behind, rest) != h.checksum) return NULL;
     *size = rest - key_bytes;
@@ -119,9 +119,11 @@ bool opencl_build_load(struct backend_device *device, struct kernel_build *b)
 {
     if (!b->file) return false;
     size_t size = 0;
-    const unsigned char *binary = binary_check(b, &size);
+    const unsigned char *binary = binary_check(b, device->keeps_kernels, &size);
     if (!binary) snprintf(b->uncached, sizeof b->uncached, "%s is damaged", b->cache_path);
     cl_program program = NULL;
+    b->cached = binary && !size;
+    if (b->cached) return false; /* made from source, which the driver has compiled already */
     if (binary) {
         cl_int status = CL_SUCCESS, code;
         program = clCreateProgramWithBinary(device->context, 1, &device->id, &size, &binary, &status, &code);
@@ -176,7 +178,8 @@ void opencl_build_store(struct backend_device *device, struct kernel_build *b)
     struct cache_header h = {.key_bytes = strlen(b->key)};
     size_t size = 0, before = sizeof h + (size_t)h.key_bytes;
     bool ok = false;
-    unsigned char *data = opencl_binary_fetch(device, b->program, before, 0, &size, &e);
+    unsigned char *data = device->keeps_kernels ? host_alloc(device->host, before, 1, &e)
+                                                : opencl_binary_fetch(device, b->program, before, 0, &size, &e);
     if (data) {
         memcpy(h.magic, cache_magic, sizeof cache_magic);
         memcpy(data + sizeof h, b->key, (size_t)h.key_bytes);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernel/interface.h"
@@ -132,6 +133,19 @@ static bool queue_try(struct backend_device *device, struct error *e)
     return !code || opencl_fail_running(e, code, "it fails an empty submission");
 }
 
+/* What is known of a driver, by its platform's name. */
+static void find_quirks(struct backend_device *device)
+{
+    const char *identity = device->identity, *cache = getenv("POCL_KERNEL_CACHE");
+    bool pocl = !strncmp(identity, "Portable Computing Language\n", 28);
+    /* OpenCL lets any thread compile; Oclgrind 21.10 crashes when two do. PoCL 3.1 keeps the promise. */
+    if (!strncmp(identity, "Oclgrind\n", 9)) device->build_threads = 1;
+    /* PoCL 3.1: attention_backward takes 4.7 s for a grid of either size, and 8.9 s more for its binary, which is for
+     * any size of work-group and is not what then runs. */
+    device->compiles_twice = pocl;
+    device->keeps_kernels = pocl && !(cache && !strcmp(cache, "0"));
+}
+
 static bool device_fill(struct backend_device *device, size_t index, const void *external, wherry_device_info *info,
                         struct error *e)
 {
@@ -146,8 +160,7 @@ static bool device_fill(struct backend_device *device, size_t index, const void 
     TRY(opencl_device_limits(device->id, &device->limits, e));
     if (device->profiling_queue) device->limits.timer = "event";
     TRY(opencl_device_identity(device->id, device->identity, sizeof device->identity, e));
-    /* OpenCL lets any thread compile; Oclgrind 21.10 crashes when two do. PoCL 3.1 keeps the promise. */
-    if (!strncmp(device->identity, "Oclgrind\n", 9)) device->build_threads = 1;
+    find_quirks(device);
     return true;
 }
 

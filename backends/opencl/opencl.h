@@ -38,7 +38,7 @@ struct kernel_build {
     bool cached;                 /* is in the cache */
     bool patched;                /* made of patched PTX */
     uint32_t registers, spilled; /* of a work-item; bytes that did not fit them. 0: unknown or none */
-    bool ready;                  /* has been launched once: the driver has nothing left to do */
+    bool ready, ready_large;     /* has been launched once, and on a large grid: the driver has nothing left to do */
     const char *failed;          /* the name of the call that failed, NULL: none */
     cl_int code;                 /* its result */
 };
@@ -57,6 +57,8 @@ struct backend_device {
     struct kernel_build **builds;
     size_t n_builds;
     size_t build_threads; /* that the driver's compiler bears, 0: any number */
+    bool compiles_twice;  /* for small grids and for large ones */
+    bool keeps_kernels;   /* has a cache of its own, and compiles once more when asked for a binary */
     enum clblast_state clblast;
     char clblast_note[256]; /* why it was refused */
 };
@@ -113,8 +115,8 @@ bool opencl_build_is_kept(const struct kernel_build *build);
 /* Reads that file into memory of the host, until it is forgotten: whoever writes to it meanwhile changes nothing. */
 void opencl_build_read(const struct backend_device *device, struct kernel_build *build);
 void opencl_build_forget(const struct backend_device *device, struct kernel_build *build);
-/* Whether the program could be made of what was read; `uncached` says why not where there is a file. Called from
- * several threads, so it allocates nothing from the host. */
+/* Whether the program could be made of what was read; `uncached` says why not where there is a file. `cached` and no
+ * program: the driver keeps the binary. Called from several threads, so it allocates nothing from the host. */
 bool opencl_build_load(struct backend_device *device, struct kernel_build *build);
 /* Writes a build that was made from source to the cache. A cache that can't be written is logged and costs time only.
  */

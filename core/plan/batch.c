@@ -6,20 +6,36 @@
 #include "base/round.h"
 #include "kernel/interface.h"
 
+/* Tiles of `tile` rows, 0: none. A sequence of length l has ceil(l / tile) <= l of them. */
+static uint64_t tiles_most(uint32_t tile, const struct batch_shape *limits)
+{
+    uint64_t most = tile ? divide_up(limits->tokens, tile) + limits->sequences : 0;
+    return most < limits->tokens ? most : limits->tokens;
+}
+
+/* Likewise; a sequence has ceil(l / tile) times as many of scores. */
+static uint64_t score_tiles_most(uint32_t tile, const struct batch_shape *limits)
+{
+    return tile ? tiles_most(tile, limits) * divide_up(limits->longest, tile) : 0;
+}
+
 uint64_t batch_words_most(const struct batch_tables *tables, const struct batch_shape *limits)
 {
-    uint64_t words = HEADER_WORDS + 2 * ((uint64_t)limits->sequences + 1) + limits->tokens;
-    /* A sequence of length l has ceil(l / tile) <= l tiles of queries, and ceil(l / tile) times as many of scores. */
-    if (tables->query_tile) {
-        uint64_t most = divide_up(limits->tokens, tables->query_tile) + limits->sequences;
-        words += 2 * (most < limits->tokens ? most : limits->tokens);
-    }
-    if (tables->score_tile) {
-        uint64_t rows = divide_up(limits->tokens, tables->score_tile) + limits->sequences;
-        rows = rows < limits->tokens ? rows : limits->tokens;
-        words += 2 * rows * divide_up(limits->longest, tables->score_tile);
-    }
-    return words;
+    return HEADER_WORDS + 2 * ((uint64_t)limits->sequences + 1) + limits->tokens +
+           2 * tiles_most(tables->query_tile, limits) + 2 * score_tiles_most(tables->score_tile, limits);
+}
+
+uint64_t call_items_most(const struct call *call, bool f16, const struct batch_tables *tables,
+                         const struct batch_shape *limits)
+{
+    uint64_t score_tiles = score_tiles_most(tables->score_tile, limits);
+    uint32_t words[HEADER_WORDS] = {0};
+    words[HEADER_TOKENS] = (uint32_t)limits->tokens;
+    words[HEADER_SEQUENCES] = limits->sequences;
+    words[HEADER_QUERY_TILES] = (uint32_t)tiles_most(tables->query_tile, limits);
+    words[HEADER_SCORE_TILES] = (uint32_t)(score_tiles < UINT32_MAX ? score_tiles : UINT32_MAX);
+    struct grid grid = call_grid(call, f16, words);
+    return (uint64_t)grid.x * grid.y * grid.z * call_get(call, CONST_LOCAL_SIZE, 1);
 }
 
 size_t batch_fill(const struct batch_tables *tables, const struct batch_shape *batch, uint32_t *words)

@@ -16,6 +16,9 @@ uint64_t batch_words_most(const struct batch_tables *tables, const struct batch_
 size_t batch_fill(const struct batch_tables *tables, const struct batch_shape *batch, uint32_t *words);
 /* Parts that a kernel with PART_ROWS deals `rows` to. */
 uint64_t call_parts(const struct call *call, uint64_t rows);
+/* Work-items of a call at most for batches within these limits. */
+uint64_t call_items_most(const struct call *call, bool f16, const struct batch_tables *tables,
+                         const struct batch_shape *limits);
 /* Work-groups of a call for the batch that `words` describes. */
 struct grid call_grid(const struct call *call, bool f16, const uint32_t *words);
 

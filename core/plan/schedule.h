@@ -25,6 +25,7 @@ struct step {
     const struct call *call; /* constants; owned by the schedule's maker, outlives the program */
     int group;               /* index in `groups` */
     double flops;            /* at the session's limits: lets a backend keep submissions short */
+    uint64_t items_most;     /* work-items likewise; 0: any number */
 };
 
 /* Whether plain products go to a library (CLBlast). */

@@ -176,6 +176,7 @@ void session_step(const struct wherry_session *s, const struct call *call, int g
                           .call = call,
                           .group = group};
     step->flops = group_flops(&s->graph, &s->limits, &s->groups[group]) / (double)calls_of(s, group);
+    step->items_most = call_items_most(call, s->f16, &s->tables, &s->limits);
     step->bindings[step->n_bindings++] =
         (struct binding){.slot = SLOT_BATCH, .words = true, .buffer = s->buffers[batch_block(s)], .bytes = tables};
     for (int i = 0; i < call->n_arguments; i++) {
