@@ -344,9 +344,8 @@ int main(void)
                 if (given && !strstr(given, shapes[s].name)) continue;
                 /* A batch of whole vectors of tokens, and one where there are no vectors. */
                 if (channels ? p || (s != CHANNELS && s != ODD) : s == CHANNELS) continue;
-                /* Training, which has inference's kernels, too: one shape in both types, the others where each kernel
-                 * comes once. */
-                if (few && (!train || (s != ODD && f16 != (p == 0)))) continue;
+                /* Training, which has inference's kernels, too, and of the types one. */
+                if (few && (!train || f16 != (p == 0))) continue;
                 c->shape = &shapes[s];
                 c->plan = plan_names[p];
                 c->f16 = f16;
