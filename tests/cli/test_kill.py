@@ -1,5 +1,6 @@
 """Ends the command at random moments (SIGKILL), starts two at the same time on one cold cache, and cuts off a weight file
-that is open: files are then as they were or whole, the same command ends with the same bytes, and none dies by itself.
+that is open: files are then as they were or whole, the same command ends with the same bytes, none dies by itself, and
+a tuning goes on with all that it had measured.
 
 usage: test_kill.py WHERRY [DEVICE ...]   (default: the reference and every usable driver of a CPU)
 """
@@ -48,6 +49,19 @@ class Place:
     def embed(self, device, *more):
         return self.start("embed", "--model", self.model, "--device", device, "--cache", self.cache, "-o", self.out,
                           *more, self.texts)
+
+    def tune(self, device):
+        return self.start("tune", "--model", self.model, "--device", device, "--cache", self.cache, "--batch", "1",
+                          "--seq", "3", "--candidates", "2", "--rounds", "7", "--no-layouts", "--verbose")
+
+    def measured(self):
+        """Candidates in the tuning log, whole lines of it."""
+        names = [name for name in os.listdir(self.cache) if name.startswith("tuning-")]
+        found = 0
+        for name in names:
+            with open(os.path.join(self.cache, name), "rb") as file:
+                found += sum(line.endswith(b"\n") and b"\tmeasured\ttried\t" in line for line in file)
+        return found
 
     def copy_drivers(self):
         """What was compiled once, for processes that are killed: who knows how a driver writes."""
@@ -150,6 +164,33 @@ def test_two(place, device, expected):
     print("%s: two on one cold cache of %d files" % (device, len(stored)))
 
 
+def test_tune(place, device, expected, times):
+    """tune, killed as soon as it has measured some more: it goes on with them, and what it chooses computes the same."""
+    shutil.rmtree(place.cache, ignore_errors=True)
+    finish(place.tune(device), "tune on " + device)  # compile
+    whole, killed = place.measured(), 0
+    for name in os.listdir(place.cache):
+        if name.startswith("tun"):
+            os.remove(os.path.join(place.cache, name))
+    for n in range(times):
+        process = place.tune(device)
+        while process.poll() is None and place.measured() * (times + 1) < whole * (n + 1):
+            time.sleep(chooser.uniform(0, 0.02))
+        killed += kill_after(process, chooser.uniform(0, 0.05))
+    kept = place.measured()
+    out, said = finish(place.tune(device), "tune on %s after kills" % device)
+    for word in ("not used", "damaged", "checksum"):
+        if word in said:
+            sys.exit("%s: a killed tune left a damaged log: %s" % (device, said))
+    wanted = b"%d candidates in " % whole, b", %d of them measured before" % kept
+    if not all(words in out for words in wanted):
+        sys.exit("%s: of %d candidates %d were kept: %s" % (device, whole, kept, out.decode()))
+    place.write_old()
+    finish(place.embed(device), "embed on %s, tuned" % device)
+    assert place.read() == expected, device
+    print("%s: tune: %d of %d killed, %d of %d candidates kept" % (device, killed, times, kept, whole))
+
+
 def wait_for_open(process, path):
     """Until the process has the file open; where there is no /proc, for a while."""
     files = "/proc/%d/fd" % process.pid
@@ -205,6 +246,7 @@ def main():
             if device != "reference":
                 test_cache(place, device, expected, 5)
                 test_two(place, device, expected)
+                test_tune(place, device, expected, 3)
             else:
                 test_truncated(place, device)
 
