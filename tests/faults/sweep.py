@@ -211,7 +211,7 @@ class Sweep:
     def baseline(self, run, device):
         if run.name == "embed" and device != "reference":  # compile, and keep what was compiled
             work = os.path.join(self.base, "warming")
-            for other in runs_of(device, self.options):
+            for other in filter(self.asked, runs_of(device, self.options)):
                 self.lay_out(work, self.warm(device))
                 end = self.start(other, device, work, None)
                 if end.code:
@@ -233,6 +233,10 @@ class Sweep:
         if self.options.every or self.options.sample:
             return {class_: range(1, n + 1) for class_, n in calls.items()}
         return self.places(run, device, calls)
+
+    def asked(self, run):
+        """embed always: by it is seen what a cache is worth."""
+        return not self.options.runs or run.name in self.options.runs or run.name == "embed"
 
     def places(self, run, device, calls):
         """Of calls with the same callers all the way up, the first two and the last."""
@@ -313,7 +317,7 @@ class Sweep:
         everything = []
         for device in devices:
             for run in runs_of(device, self.options):
-                if self.options.runs and run.name not in self.options.runs and run.name != "embed":
+                if not self.asked(run):
                     continue
                 begun = time.monotonic()
                 numbers = self.baseline(run, device)
