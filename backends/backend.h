@@ -5,29 +5,8 @@
 #define WHERRY_BACKENDS_BACKEND_H
 
 #include "base/host.h"
+#include "plan/device.h"
 #include "plan/schedule.h"
-
-struct device_limits {
-    bool f16;                            /* stores and loads 16-bit floats */
-    bool cpu;                            /* runs on the host's cores */
-    uint32_t subgroup_min, subgroup_max; /* 1 where unknown */
-    size_t shared_bytes;                 /* of one work-group */
-    uint32_t max_local_size;             /* work-items of one work-group */
-    uint64_t max_buffer_bytes;           /* one allocation */
-    uint64_t max_binding_bytes;          /* one argument */
-    uint64_t memory_bytes;               /* of the device */
-    uint32_t nvidia_sm;                  /* compute capability * 10 (90: Hopper), 0 elsewhere */
-    uint32_t compute_units;              /* multiprocessors, 0 where unknown */
-    uint32_t rungs;                      /* RUNG_BIT of what computes products here (plan/variants.h) */
-    bool f16_arithmetic;                 /* kernels may compute in 16 bits */
-    /* Shape of the cooperative matrices of a sub-group, f16 times f16 added in f32; 0: there are none. */
-    uint32_t coopmat_m, coopmat_n, coopmat_k;
-    uint32_t coopmat_subgroup; /* work-items of the sub-groups that such kernels run in */
-    bool coopmat2;             /* their elements can be computed with, reduced and converted (NV_cooperative_matrix2) */
-    const char *timer;         /* what step_seconds come from: "timestamp", "event"; NULL: there is none */
-    double timer_seconds;      /* one tick, as the driver says */
-    uint32_t timer_bits;       /* valid ones of the counter */
-};
 
 struct backend_device; /* each backend's own */
 struct program;        /* likewise: a recorded schedule */
@@ -36,10 +15,6 @@ struct transfer {
     struct buffer *buffer;
     uint64_t offset, bytes; /* multiples of 4 */
     void *host;             /* read by uploads, written by downloads */
-};
-
-struct grid {
-    uint32_t x, y, z; /* work-groups */
 };
 
 struct run {

@@ -33,7 +33,8 @@ static bool reference_enumerate(const struct host *host, wherry_device_info **li
     wherry_device_info *info = &(*list)[(*count)++];
     snprintf(info->id, sizeof info->id, "reference");
     snprintf(info->name, sizeof info->name, "reference (double precision, host processor)");
-    snprintf(info->driver, sizeof info->driver, "wherry %s", wherry_version_string());
+    snprintf(info->driver, sizeof info->driver, "wherry %d.%d.%d", WHERRY_VERSION_MAJOR, WHERRY_VERSION_MINOR,
+             WHERRY_VERSION_PATCH);
     snprintf(info->api, sizeof info->api, "C");
     info->type = WHERRY_DEVICE_CPU;
     info->usable = true;

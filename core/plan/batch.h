@@ -3,7 +3,8 @@
 #ifndef WHERRY_PLAN_BATCH_H
 #define WHERRY_PLAN_BATCH_H
 
-#include "backends/backend.h"
+#include "graph/graph.h"
+#include "plan/device.h"
 
 /* What the tables need to know about the kernels that read them. */
 struct batch_tables {

@@ -2,7 +2,8 @@
 #ifndef WHERRY_PLAN_TILES_H
 #define WHERRY_PLAN_TILES_H
 
-#include "backends/backend.h"
+#include "graph/graph.h"
+#include "plan/device.h"
 
 /* Rows of the query tile table's entries, and of the score tile table's in both directions. */
 uint32_t tile_queries(const struct device_limits *limits);

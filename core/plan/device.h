@@ -1,0 +1,35 @@
+/* What planning knows of a device. */
+#ifndef WHERRY_PLAN_DEVICE_H
+#define WHERRY_PLAN_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct device_limits {
+    bool f16;                            /* stores and loads 16-bit floats */
+    bool cpu;                            /* runs on the host's cores */
+    uint32_t subgroup_min, subgroup_max; /* 1 where unknown */
+    size_t shared_bytes;                 /* of one work-group */
+    uint32_t max_local_size;             /* work-items of one work-group */
+    uint64_t max_buffer_bytes;           /* one allocation */
+    uint64_t max_binding_bytes;          /* one argument */
+    uint64_t memory_bytes;               /* of the device */
+    uint32_t nvidia_sm;                  /* compute capability * 10 (90: Hopper), 0 elsewhere */
+    uint32_t compute_units;              /* multiprocessors, 0 where unknown */
+    uint32_t rungs;                      /* RUNG_BIT of what computes products here (plan/variants.h) */
+    bool f16_arithmetic;                 /* kernels may compute in 16 bits */
+    /* Shape of the cooperative matrices of a sub-group, f16 times f16 added in f32; 0: there are none. */
+    uint32_t coopmat_m, coopmat_n, coopmat_k;
+    uint32_t coopmat_subgroup; /* work-items of the sub-groups that such kernels run in */
+    bool coopmat2;             /* their elements can be computed with, reduced and converted (NV_cooperative_matrix2) */
+    const char *timer;         /* what step_seconds come from: "timestamp", "event"; NULL: there is none */
+    double timer_seconds;      /* one tick, as the driver says */
+    uint32_t timer_bits;       /* valid ones of the counter */
+};
+
+struct grid {
+    uint32_t x, y, z; /* work-groups */
+};
+
+#endif
