@@ -108,16 +108,16 @@ static void check_tuning(const char *folder)
     const uint8_t uuid[16] = {1};
     struct tuning_key key = tuning_key("opencl", uuid, "a device", "a driver", 1, false);
     char *path = files_format("%s/tuned.txt", folder);
-    struct arranged arranged = {.kind = "sessions", .layouts = "layouts", .usual = 1.5e-3, .best = 1.25e-6};
+    struct tuned_layouts layouts = {.kind = "sessions", .layouts = "layouts", .usual = 1.5e-3, .best = 1.25e-6};
     assert_true(tuning_set(&files_host, &tuning, "work", "use", 1.5e-3, 1.25e-6, &e));
     assert_string_equal(tuning.entries[0].why, "tuned: 1.25 us, with the table's sizes 1500 us");
-    assert_true(tuning_arrange(&files_host, &tuning, &arranged, &e));
+    assert_true(tuning_add_layouts(&files_host, &tuning, &layouts, &e));
     assert_true(tuning_store(&files_host, path, &key, &tuning, &e));
     tuning_free(&files_host, &tuning);
     assert_true(tuning_load(&files_host, path, true, &key, &tuning, &file, &e));
     assert_int_equal(tuning.count, 1);
     assert_true(tuning.entries[0].usual == 1.5e-3 && tuning.entries[0].best == 1.25e-6);
-    assert_true(tuning.arranged[0].usual == 1.5e-3 && tuning.arranged[0].best == 1.25e-6);
+    assert_true(tuning.layouts[0].usual == 1.5e-3 && tuning.layouts[0].best == 1.25e-6);
     tuning_free(&files_host, &tuning);
     free(path);
 }

@@ -258,32 +258,33 @@ bool tuning_set(const struct host *host, struct tuning *tuning, const char *work
     return true;
 }
 
-static bool arranged_find(const struct tuning *tuning, const char *kind, size_t *i)
+static bool layouts_find(const struct tuning *tuning, const char *kind, size_t *i)
 {
     for (size_t at = 0; index_next(&tuning->by_kind, hash_text(HASH_START, kind), &at, i);)
-        if (!strcmp(tuning->arranged[*i].kind, kind)) return true;
+        if (!strcmp(tuning->layouts[*i].kind, kind)) return true;
     return false;
 }
 
-bool tuning_arrange(const struct host *host, struct tuning *tuning, const struct arranged *entry, struct error *e)
+bool tuning_add_layouts(const struct host *host, struct tuning *tuning, const struct tuned_layouts *entry,
+                        struct error *e)
 {
     size_t i = 0;
-    if (!arranged_find(tuning, entry->kind, &i)) {
-        i = tuning->n_arranged;
-        struct arranged *grown = host_grow_one(host, tuning->arranged, i, &tuning->arranged_room, sizeof *grown, e);
+    if (!layouts_find(tuning, entry->kind, &i)) {
+        i = tuning->n_layouts;
+        struct tuned_layouts *grown = host_grow_one(host, tuning->layouts, i, &tuning->layouts_room, sizeof *grown, e);
         if (!grown) return false;
-        tuning->arranged = grown;
+        tuning->layouts = grown;
         TRY(index_add(host, &tuning->by_kind, hash_text(HASH_START, entry->kind), i, e));
-        tuning->n_arranged++;
+        tuning->n_layouts++;
     }
-    tuning->arranged[i] = *entry;
+    tuning->layouts[i] = *entry;
     return true;
 }
 
-const struct arranged *tuning_arranged(const struct tuning *tuning, const char *kind)
+const struct tuned_layouts *tuning_layouts(const struct tuning *tuning, const char *kind)
 {
     size_t i;
-    return arranged_find(tuning, kind, &i) ? &tuning->arranged[i] : NULL;
+    return layouts_find(tuning, kind, &i) ? &tuning->layouts[i] : NULL;
 }
 
 struct loading {
@@ -299,11 +300,11 @@ static bool take_tuned(char *const fields[], int n, void *user, struct error *e)
     if (!strcmp(fields[0], "sizes") && strlen(fields[1]) < WORK_TEXT && strlen(fields[2]) < CHOICE_TEXT)
         return tuning_set(l->host, l->tuning, fields[1], fields[2], usual, best, e);
     if (strcmp(fields[0], "layouts")) return true;
-    struct arranged entry = {.usual = usual, .best = best};
+    struct tuned_layouts entry = {.usual = usual, .best = best};
     if (strlen(fields[1]) >= sizeof entry.kind || strlen(fields[2]) >= sizeof entry.layouts) return true; /* no key */
     snprintf(entry.kind, sizeof entry.kind, "%s", fields[1]);
     snprintf(entry.layouts, sizeof entry.layouts, "%s", fields[2]);
-    return tuning_arrange(l->host, l->tuning, &entry, e);
+    return tuning_add_layouts(l->host, l->tuning, &entry, e);
 }
 
 bool tuning_load(const struct host *host, const char *path, bool given, const struct tuning_key *key,
@@ -327,8 +328,8 @@ bool tuning_store(const struct host *host, const char *path, const struct tuning
                  NUMBER("%.9e", t->best));
         ok = tuning_lines_add(&lines, fields, e);
     }
-    for (size_t i = 0; ok && i < tuning->n_arranged; i++) {
-        const struct arranged *a = &tuning->arranged[i];
+    for (size_t i = 0; ok && i < tuning->n_layouts; i++) {
+        const struct tuned_layouts *a = &tuning->layouts[i];
         snprintf(fields, sizeof fields, "layouts\t%s\t%s\t%s\t%s", a->kind, a->layouts, NUMBER("%.9e", a->usual),
                  NUMBER("%.9e", a->best));
         ok = tuning_lines_add(&lines, fields, e);
@@ -341,7 +342,7 @@ bool tuning_store(const struct host *host, const char *path, const struct tuning
 void tuning_free(const struct host *host, struct tuning *tuning)
 {
     host_free(host, tuning->entries);
-    host_free(host, tuning->arranged);
+    host_free(host, tuning->layouts);
     index_free(host, &tuning->by_work);
     index_free(host, &tuning->by_kind);
     *tuning = (struct tuning){0};

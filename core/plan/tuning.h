@@ -17,7 +17,7 @@ struct tuning_key {
 
 struct tuning_key tuning_key(const char *api, const uint8_t uuid[16], const char *name, const char *driver,
                              uint64_t kernels, bool unoptimized);
-/* By which texts (works, arrangements) are told apart where they are too long. */
+/* By which texts (works, assignments) are told apart where they are too long. */
 uint64_t tuning_hash(const char *text);
 /* "FOLDER/KIND-HASH.txt", the hash being that of the device alone, so that another driver's file is found and refused.
  */
@@ -65,9 +65,9 @@ struct tuned {
 };
 
 /* Orders of tensors, chosen for sessions of one kind. */
-enum { ARRANGED_TEXT = 256 };
-struct arranged {
-    char kind[ARRANGED_TEXT];  /* of the sessions: model, pass, limits */
+enum { LAYOUTS_TEXT = 256 };
+struct tuned_layouts {
+    char kind[LAYOUTS_TEXT];   /* of the sessions: model, pass, limits */
     char layouts[ORDERS_TEXT]; /* as orders_text has them, "": the model's own */
     double usual, best;        /* seconds of a run: with the model's orders and the static table's sizes; chosen */
 };
@@ -75,8 +75,8 @@ struct arranged {
 struct tuning {
     struct tuned *entries;
     size_t count, room;
-    struct arranged *arranged;
-    size_t n_arranged, arranged_room;
+    struct tuned_layouts *layouts;
+    size_t n_layouts, layouts_room;
     struct index by_work, by_kind;
 };
 
@@ -90,9 +90,10 @@ void tuning_free(const struct host *host, struct tuning *tuning); /* accepts a z
 bool tuning_set(const struct host *host, struct tuning *tuning, const char *work, const char *use, double usual,
                 double best, struct error *e);
 
-bool tuning_arrange(const struct host *host, struct tuning *tuning, const struct arranged *entry, struct error *e);
+bool tuning_add_layouts(const struct host *host, struct tuning *tuning, const struct tuned_layouts *entry,
+                        struct error *e);
 /* NULL: nothing was chosen for such sessions. */
-const struct arranged *tuning_arranged(const struct tuning *tuning, const char *kind);
+const struct tuned_layouts *tuning_layouts(const struct tuning *tuning, const char *kind);
 
 enum tuned_state { TUNED_NONE, TUNED_FOUND, TUNED_STALE };
 /* The sizes that are chosen for a call (without sizes, or with those of the table): STALE where this library has none

@@ -391,7 +391,7 @@ static bool make_graph_with(struct wherry_session *s, const char *layouts, struc
 /* With the orders that are asked for, else with those that were tuned, else with the model's. */
 static bool make_graph(struct wherry_session *s, const char *layouts, struct graph_options *options, struct error *e)
 {
-    const struct arranged *tuned = layouts ? NULL : tuning_arranged(&s->tuning, s->kind);
+    const struct tuned_layouts *tuned = layouts ? NULL : tuning_layouts(&s->tuning, s->kind);
     struct error refused;
     if (!tuned) return make_graph_with(s, layouts, options, e);
     if (make_graph_with(s, tuned->layouts, options, &refused)) {

@@ -29,7 +29,7 @@ struct wherry_session {
     uint32_t max_length;
     bool f16, keep, part;       /* part: some groups of the plan, for measuring */
     const char *only;           /* their names, while it is created */
-    char kind[ARRANGED_TEXT];   /* session_kind */
+    char kind[LAYOUTS_TEXT];    /* session_kind */
     char why[96];               /* its tensors lie as they do, where that was tuned */
     uint32_t turned, copied;    /* graph_options.turned and copied */
     bool heads_whole, channels; /* likewise */
@@ -79,7 +79,7 @@ void session_free_buffers(struct wherry_session *s);
 struct tuning_key device_tuning_key(const struct wherry_device *device);
 /* What the choice of orders depends on, as text: equal texts, the same choice. `gemm` passed gemm_check. */
 bool session_kind(const struct wherry_session *s, const struct graph_options *options, const char *gemm,
-                  char text[ARRANGED_TEXT], struct error *e);
+                  char text[LAYOUTS_TEXT], struct error *e);
 /* Takes what was tuned on this device: `path` as in wherry_session_desc. A file that can't be used becomes a note. */
 bool session_tuning(struct wherry_session *s, const char *path, struct error *e);
 /* A group's calls, and the bytes that they need for each other. `forced`: the sizes of each call (NULL: the static

@@ -58,13 +58,13 @@ static void check_store(const struct tuning_key *k, const struct tuning *tuning)
     CHECK(tuning_store(&fuzz_host, path, k, tuning, &e));
     CHECK(tuning_load(&fuzz_host, path, false, k, &again, &file, &e));
     CHECK(file.there && !file.damaged);
-    CHECK(again.count == tuning->count && again.n_arranged == tuning->n_arranged);
+    CHECK(again.count == tuning->count && again.n_layouts == tuning->n_layouts);
     for (size_t i = 0; i < tuning->count; i++) {
         CHECK(!strcmp(again.entries[i].work, tuning->entries[i].work));
         CHECK(!strcmp(again.entries[i].use, tuning->entries[i].use));
     }
-    for (size_t i = 0; i < tuning->n_arranged; i++)
-        CHECK(tuning_arranged(&again, tuning->arranged[i].kind) == &again.arranged[i]);
+    for (size_t i = 0; i < tuning->n_layouts; i++)
+        CHECK(tuning_layouts(&again, tuning->layouts[i].kind) == &again.layouts[i]);
     tuning_free(&fuzz_host, &again);
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "plan/traffic.h"
-#include "runtime/arrange.h"
+#include "runtime/layout_search.h"
 
 enum { NAMED_TEXT = SELECTION_VARIABLES * (2 * ORDER_TEXT + 2) };
 
@@ -81,9 +81,9 @@ static bool unit_add(struct space *s, const struct unit *unit, int *index, struc
     return true;
 }
 
-/* ---- what each arrangement runs ---- */
+/* ---- what each assignment runs ---- */
 
-/* One group of an arrangement, while operators are not known yet. */
+/* One group of an assignment, while operators are not known yet. */
 struct seen_group {
     const char *name; /* of its row in the plan */
     int unit;
@@ -100,8 +100,8 @@ struct seen {
 
 struct discovery {
     struct space *space;
-    struct seen *seen;            /* [arrangements] */
-    uint8_t with[ARRANGE_PLACES]; /* union-find of places that groups have together */
+    struct seen *seen;                  /* [assignments] */
+    uint8_t with[LAYOUT_SEARCH_PLACES]; /* union-find of places that groups have together */
 };
 
 static int place_root(const struct discovery *d, int place)
@@ -166,21 +166,21 @@ static bool try_values(struct discovery *d, const int *values, struct error *e)
     struct space *s = d->space;
     const struct host *host = &s->context->host;
     struct wherry_session *session = NULL;
-    struct arrangement found = {.cover = false};
+    struct assignment found = {.cover = false};
     char text[NAMED_TEXT];
     layouts_text(s, values, text);
-    if (!space_session(s, text, false, false, &session, e)) return impossible(e) && s->n_arrangements;
+    if (!space_session(s, text, false, false, &session, e)) return impossible(e) && s->n_assignments;
     memcpy(found.values, values, sizeof found.values);
     orders_text(session->turned, session->copied, session->heads_whole, session->channels, found.layouts);
-    size_t n = s->n_arrangements;
-    void *grown = host_grow(host, s->arrangements, n, n + 1, sizeof *s->arrangements, e);
-    if (grown) s->arrangements = grown;
+    size_t n = s->n_assignments;
+    void *grown = host_grow(host, s->assignments, n, n + 1, sizeof *s->assignments, e);
+    if (grown) s->assignments = grown;
     void *seen = grown ? host_grow(host, d->seen, n, n + 1, sizeof *d->seen, e) : NULL;
     bool ok = seen != NULL;
     if (ok) {
         d->seen = seen;
-        s->arrangements[n] = found;
-        s->n_arrangements++;
+        s->assignments[n] = found;
+        s->n_assignments++;
         if (!n) snprintf(s->kind, sizeof s->kind, "%s", session->kind);
         ok = see_session(d, session, &d->seen[n], e);
     }
@@ -226,7 +226,7 @@ static void form_add(struct form *form, int unit)
         form->of[at].count++;
         return;
     }
-    if (form->n == ARRANGE_UNITS) return;
+    if (form->n == LAYOUT_SEARCH_UNITS) return;
     memmove(&form->of[at + 1], &form->of[at], (size_t)(form->n - at) * sizeof *form->of);
     form->of[at].unit = unit;
     form->of[at].count = 1;
@@ -252,7 +252,7 @@ static int operator_at(struct space *s, int root, int behind)
 {
     int o = 0;
     while (o < s->n_operators && s->operators[o].root != root) o++;
-    if (o < s->n_operators || s->n_operators == ARRANGE_OPERATORS) return o;
+    if (o < s->n_operators || s->n_operators == LAYOUT_SEARCH_OPERATORS) return o;
     memmove(&s->operators[behind + 2], &s->operators[behind + 1],
             (size_t)(s->n_operators - behind - 1) * sizeof *s->operators);
     s->operators[behind + 1] = (struct operator_forms){.root = root};
@@ -264,13 +264,13 @@ static int operator_at(struct space *s, int root, int behind)
 static bool find_operators(struct discovery *d, struct error *e)
 {
     struct space *s = d->space;
-    s->operators = host_alloc(&s->context->host, ARRANGE_OPERATORS, sizeof *s->operators, e);
+    s->operators = host_alloc(&s->context->host, LAYOUT_SEARCH_OPERATORS, sizeof *s->operators, e);
     if (!s->operators) return false;
-    for (size_t a = 0; a < s->n_arrangements; a++)
+    for (size_t a = 0; a < s->n_assignments; a++)
         for (int i = 0, behind = -1; i < d->seen[a].n; i++) {
             const struct seen_group *g = &d->seen[a].groups[i];
             int o = operator_at(s, place_root(d, g->places[0]), behind);
-            if (o == ARRANGE_OPERATORS)
+            if (o == LAYOUT_SEARCH_OPERATORS)
                 return fail(e, WHERRY_STATUS_UNSUPPORTED, "the plan has more than %d operators", o);
             struct operator_forms *op = &s->operators[o];
             if (!*op->name) {
@@ -281,7 +281,7 @@ static bool find_operators(struct discovery *d, struct error *e)
             op->usual |= !a;
             behind = o;
         }
-    for (size_t a = 0; a < s->n_arrangements; a++)
+    for (size_t a = 0; a < s->n_assignments; a++)
         for (int o = 0; o < s->n_operators; o++) {
             struct operator_forms *op = &s->operators[o];
             struct form form = {.n = 0};
@@ -290,21 +290,21 @@ static bool find_operators(struct discovery *d, struct error *e)
                 if (place_root(d, d->seen[a].groups[i].places[0]) == op->root)
                     form_add(&form, d->seen[a].groups[i].unit);
             while (f < op->n_forms && !form_same(&op->forms[f], &form)) f++;
-            if (f == ARRANGE_FORMS || form.n == ARRANGE_UNITS)
+            if (f == LAYOUT_SEARCH_FORMS || form.n == LAYOUT_SEARCH_UNITS)
                 return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s has more forms than can be compared", op->name);
             if (f == op->n_forms) op->forms[op->n_forms++] = form;
-            s->arrangements[a].form[o] = (short)f;
+            s->assignments[a].form[o] = (short)f;
         }
     return true;
 }
 
-/* Whether arrangements that agree in these tensors always have the same form; else *other is a tensor that two of them
+/* Whether assignments that agree in these tensors always have the same form; else *other is a tensor that two of them
  * differ in. */
 static bool tells_form(const struct space *s, int op, const struct operator_forms *o, int *other)
 {
-    for (size_t a = 0; a < s->n_arrangements; a++)
+    for (size_t a = 0; a < s->n_assignments; a++)
         for (size_t b = 0; b < a; b++) {
-            const struct arrangement *one = &s->arrangements[a], *two = &s->arrangements[b];
+            const struct assignment *one = &s->assignments[a], *two = &s->assignments[b];
             bool alike = true;
             if (one->form[op] == two->form[op]) continue;
             for (int i = 0; i < o->n_tensors; i++) alike &= one->values[o->tensors[i]] == two->values[o->tensors[i]];
@@ -315,12 +315,12 @@ static bool tells_form(const struct space *s, int op, const struct operator_form
     return true;
 }
 
-/* Whether two arrangements that differ in this tensor alone have different forms. */
+/* Whether two assignments that differ in this tensor alone have different forms. */
 static bool depends_on(const struct space *s, int op, int tensor)
 {
-    for (size_t a = 0; a < s->n_arrangements; a++)
+    for (size_t a = 0; a < s->n_assignments; a++)
         for (size_t b = 0; b < a; b++) {
-            const struct arrangement *one = &s->arrangements[a], *two = &s->arrangements[b];
+            const struct assignment *one = &s->assignments[a], *two = &s->assignments[b];
             bool alone = one->form[op] != two->form[op];
             for (int v = 0; v < s->n_tensors && alone; v++)
                 alone = v == tensor ? one->values[v] != two->values[v] : one->values[v] == two->values[v];
@@ -340,18 +340,18 @@ static bool find_dependences(struct space *s, int op, struct error *e)
     for (int i = 0; i < o->n_tensors; i++) o->points *= s->tensors[o->tensors[i]].count;
     if (!(o->at = host_alloc(&s->context->host, o->points, sizeof *o->at, e))) return false;
     for (size_t i = 0; i < o->points; i++) o->at[i] = -1;
-    for (size_t a = 0; a < s->n_arrangements; a++) {
+    for (size_t a = 0; a < s->n_assignments; a++) {
         size_t point = 0;
         for (int i = 0; i < o->n_tensors; i++)
-            point = point * s->tensors[o->tensors[i]].count + (size_t)s->arrangements[a].values[o->tensors[i]];
-        o->at[point] = s->arrangements[a].form[op];
+            point = point * s->tensors[o->tensors[i]].count + (size_t)s->assignments[a].values[o->tensors[i]];
+        o->at[point] = s->assignments[a].form[op];
     }
     return true;
 }
 
-/* ---- which arrangements are measured ---- */
+/* ---- which assignments are measured ---- */
 
-static int changes(const struct space *s, const struct arrangement *a)
+static int changes(const struct space *s, const struct assignment *a)
 {
     int n = 0;
     for (int v = 0; v < s->n_tensors; v++) n += a->values[v] != 0;
@@ -362,7 +362,7 @@ static int changes(const struct space *s, const struct arrangement *a)
 static void find_cover(struct space *s, const struct seen *seen)
 {
     for (int next = 0; next >= 0;) {
-        struct arrangement *of = &s->arrangements[next];
+        struct assignment *of = &s->assignments[next];
         of->cover = true;
         for (int i = 0; i < seen[next].n; i++) {
             struct unit *unit = &s->units[seen[next].groups[i].unit];
@@ -370,7 +370,7 @@ static void find_cover(struct space *s, const struct seen *seen)
         }
         int most = 0;
         next = -1;
-        for (size_t a = 0; a < s->n_arrangements; a++) {
+        for (size_t a = 0; a < s->n_assignments; a++) {
             int fresh = 0;
             for (int u = 0; u < s->n_units; u++) {
                 bool has = false;
@@ -378,7 +378,7 @@ static void find_cover(struct space *s, const struct seen *seen)
                 fresh += has && s->units[u].where < 0;
             }
             if (fresh < most || !fresh) continue;
-            if (fresh == most && changes(s, &s->arrangements[a]) >= changes(s, &s->arrangements[next])) continue;
+            if (fresh == most && changes(s, &s->assignments[a]) >= changes(s, &s->assignments[next])) continue;
             most = fresh;
             next = (int)a;
         }
@@ -391,7 +391,7 @@ static bool discover(struct discovery *d, struct error *e)
 {
     struct space *s = d->space;
     int values[SELECTION_VARIABLES] = {0};
-    for (int i = 0; i < ARRANGE_PLACES; i++) d->with[i] = (uint8_t)i;
+    for (int i = 0; i < LAYOUT_SEARCH_PLACES; i++) d->with[i] = (uint8_t)i;
     TRY(find_tensors(s, e));
     s->combinations = 1;
     for (int v = 0; v < s->n_tensors; v++) s->combinations *= s->tensors[v].count;
@@ -409,7 +409,7 @@ bool space_create(struct space *s, struct error *e)
     const struct host *host = &s->context->host;
     struct discovery d = {.space = s};
     bool ok = discover(&d, e);
-    for (size_t a = 0; a < s->n_arrangements; a++) host_free(host, d.seen[a].groups);
+    for (size_t a = 0; a < s->n_assignments; a++) host_free(host, d.seen[a].groups);
     host_free(host, d.seen);
     return ok;
 }
@@ -421,7 +421,7 @@ void space_destroy(struct space *s)
     for (int o = 0; o < s->n_operators; o++) host_free(host, s->operators[o].at);
     host_free(host, s->operators);
     host_free(host, s->units);
-    host_free(host, s->arrangements);
+    host_free(host, s->assignments);
     *s = (struct space){.context = NULL};
 }
 

@@ -1,6 +1,6 @@
 /* Chooses the orders of a plan's tensors: sizes first, then times in the step, then the shortest path; what it finds is
  * run against what would be there without it, and kept if it is faster. */
-#include "runtime/arrange.h"
+#include "runtime/layout_search.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,11 +14,11 @@
 enum { RANDOM_DRAWS = 256, CONSTRAINTS = SELECTION_VARIABLES * SELECTION_VARIABLES / 2, PAIR_VALUES = 256 };
 
 /* What is being chosen. */
-struct arranging {
+struct layout_search {
     struct space space;
     struct tune tune;
     wherry_layouts_chosen *out;
-    struct selection_cost costs[ARRANGE_OPERATORS + CONSTRAINTS];
+    struct selection_cost costs[LAYOUT_SEARCH_OPERATORS + CONSTRAINTS];
     double *values; /* of the costs, one behind the other */
     double pairs[CONSTRAINTS][PAIR_VALUES];
     struct selection selection;
@@ -28,14 +28,14 @@ struct arranging {
 /* ---- sizes ---- */
 
 /* With a planned session of each of the orders that are measured. */
-static bool each_cover(struct arranging *a, bool (*with)(struct tune *, struct wherry_session *, struct error *),
+static bool each_cover(struct layout_search *a, bool (*with)(struct tune *, struct wherry_session *, struct error *),
                        struct error *e)
 {
     struct space *s = &a->space;
-    for (size_t i = 0; i < s->n_arrangements; i++) {
+    for (size_t i = 0; i < s->n_assignments; i++) {
         struct wherry_session *session = NULL;
-        if (!s->arrangements[i].cover) continue;
-        TRY(space_session(s, s->arrangements[i].layouts, false, true, &session, e));
+        if (!s->assignments[i].cover) continue;
+        TRY(space_session(s, s->assignments[i].layouts, false, true, &session, e));
         bool ok = with(&a->tune, session, e);
         wherry_session_destroy(session);
         TRY(ok);
@@ -57,7 +57,7 @@ static bool tune_sizes(struct tune *t, struct wherry_session *session, struct er
 }
 
 /* Takes back the tuned sizes of these orders' groups that were not faster in the step, or of all. */
-static bool drop_sizes(struct arranging *a, const char *layouts, bool all, struct error *e)
+static bool drop_sizes(struct layout_search *a, const char *layouts, bool all, struct error *e)
 {
     struct space *s = &a->space;
     struct wherry_session *session = NULL;
@@ -74,11 +74,11 @@ static bool drop_sizes(struct arranging *a, const char *layouts, bool all, struc
 }
 
 /* What is faster alone need not be so in the step. */
-static bool drop_slower(struct arranging *a, struct error *e)
+static bool drop_slower(struct layout_search *a, struct error *e)
 {
     const struct space *s = &a->space;
-    for (size_t i = 0; i < s->n_arrangements; i++)
-        if (s->arrangements[i].cover) TRY(drop_sizes(a, s->arrangements[i].layouts, false, e));
+    for (size_t i = 0; i < s->n_assignments; i++)
+        if (s->assignments[i].cover) TRY(drop_sizes(a, s->assignments[i].layouts, false, e));
     return true;
 }
 
@@ -90,7 +90,7 @@ static double point_seconds(const struct space *s, const struct operator_forms *
 }
 
 /* Orders of two tensors that never go together. */
-static void add_constraint(struct arranging *a, int one, int two, int *n)
+static void add_constraint(struct layout_search *a, int one, int two, int *n)
 {
     const struct space *s = &a->space;
     size_t values = (size_t)s->tensors[one].count * s->tensors[two].count;
@@ -98,16 +98,15 @@ static void add_constraint(struct arranging *a, int one, int two, int *n)
     double *pair = a->pairs[*n];
     bool all = true;
     for (size_t i = 0; i < values; i++) pair[i] = INFINITY;
-    for (size_t i = 0; i < s->n_arrangements; i++)
-        pair[(size_t)s->arrangements[i].values[one] * s->tensors[two].count + (size_t)s->arrangements[i].values[two]] =
-            0;
+    for (size_t i = 0; i < s->n_assignments; i++)
+        pair[(size_t)s->assignments[i].values[one] * s->tensors[two].count + (size_t)s->assignments[i].values[two]] = 0;
     for (size_t i = 0; i < values; i++) all &= pair[i] == 0;
     if (all) return;
     *cost = (struct selection_cost){.n = 2, .of = {one, two}, .values = pair};
     ++*n;
 }
 
-static bool make_selection(struct arranging *a, struct error *e)
+static bool make_selection(struct layout_search *a, struct error *e)
 {
     struct space *s = &a->space;
     size_t points = 0, at = 0;
@@ -129,22 +128,22 @@ static bool make_selection(struct arranging *a, struct error *e)
     return true;
 }
 
-static const struct arrangement *arrangement_of(const struct space *s, const int values[SELECTION_VARIABLES])
+static const struct assignment *assignment_of(const struct space *s, const int values[SELECTION_VARIABLES])
 {
-    for (size_t i = 0; i < s->n_arrangements; i++) {
+    for (size_t i = 0; i < s->n_assignments; i++) {
         bool same = true;
-        for (int v = 0; v < s->n_tensors; v++) same &= s->arrangements[i].values[v] == values[v];
-        if (same) return &s->arrangements[i];
+        for (int v = 0; v < s->n_tensors; v++) same &= s->assignments[i].values[v] == values[v];
+        if (same) return &s->assignments[i];
     }
     return NULL;
 }
 
 /* The orders that one pass' operators want, and then the best of the other's. */
-static bool one_pass_first(struct arranging *a, bool backward, double *out, struct error *e)
+static bool one_pass_first(struct layout_search *a, bool backward, double *out, struct error *e)
 {
     const struct host *host = &a->space.context->host;
     struct space *s = &a->space;
-    struct selection_cost costs[ARRANGE_OPERATORS + CONSTRAINTS + SELECTION_VARIABLES];
+    struct selection_cost costs[LAYOUT_SEARCH_OPERATORS + CONSTRAINTS + SELECTION_VARIABLES];
     double fixed[SELECTION_VARIABLES][SELECTION_VALUES];
     struct selection of = a->selection;
     struct selected first, both;
@@ -221,7 +220,7 @@ static void bests(const struct space *s, const double prices[SELECTION_VARIABLES
     }
 }
 
-static double arrangement_seconds(const struct space *s, const struct arrangement *a, bool usual)
+static double assignment_seconds(const struct space *s, const struct assignment *a, bool usual)
 {
     double sum = 0;
     for (int o = 0; o < s->n_operators; o++) sum += form_seconds(s, &s->operators[o].forms[a->form[o]], usual);
@@ -229,7 +228,7 @@ static double arrangement_seconds(const struct space *s, const struct arrangemen
 }
 
 /* Of what a session could have; those with a form that was wrong are left out. */
-static void draw_random(struct arranging *a)
+static void draw_random(struct layout_search *a)
 {
     double draws[RANDOM_DRAWS];
     uint64_t state = 1;
@@ -237,7 +236,7 @@ static void draw_random(struct arranging *a)
     for (int i = 0; i < RANDOM_DRAWS; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         double seconds =
-            arrangement_seconds(&a->space, &a->space.arrangements[(state >> 33) % a->space.n_arrangements], true);
+            assignment_seconds(&a->space, &a->space.assignments[(state >> 33) % a->space.n_assignments], true);
         if (isfinite(seconds)) draws[n++] = seconds;
     }
     if (!n) return;
@@ -251,22 +250,22 @@ static void draw_random(struct arranging *a)
 /* ---- against what would be there without it ---- */
 
 /* Beyond doubt: round by round, so that what drifts is in both. */
-static bool faster(const struct contestant *a, const struct contestant *b)
+static bool faster(const struct candidate *a, const struct candidate *b)
 {
-    double ratios[ARRANGE_ROUNDS];
-    for (int i = 0; i < ARRANGE_ROUNDS; i++) ratios[i] = a->rounds[i] / b->rounds[i];
-    return time_summary(ratios, ARRANGE_ROUNDS, ratios[0]).ci_high < 1 && a->host.median < b->host.median;
+    double ratios[LAYOUT_SEARCH_ROUNDS];
+    for (int i = 0; i < LAYOUT_SEARCH_ROUNDS; i++) ratios[i] = a->rounds[i] / b->rounds[i];
+    return time_summary(ratios, LAYOUT_SEARCH_ROUNDS, ratios[0]).ci_high < 1 && a->host.median < b->host.median;
 }
 
 /* Clocks are not what they were when the steps were measured: all sums become those of the time of the comparison, by
  * what the model's orders with the table's sizes took then and take now. */
-static void scale_sums(struct arranging *a, double usual_now)
+static void scale_sums(struct layout_search *a, double usual_now)
 {
     struct space *s = &a->space;
     wherry_layouts_chosen *out = a->out;
     double *sums[] = {&out->path,           &out->best_sum,   &out->transposed,    &out->forward_first,
                       &out->backward_first, &out->random_p05, &out->random_median, &out->random_p95};
-    double then = arrangement_seconds(s, &s->arrangements[0], true);
+    double then = assignment_seconds(s, &s->assignments[0], true);
     out->drift = then > 0 && isfinite(then) && usual_now > 0 ? usual_now / then : 1;
     for (int u = 0; u < s->n_units; u++) {
         unit_time_scale(&s->units[u].usual, out->drift);
@@ -276,16 +275,16 @@ static void scale_sums(struct arranging *a, double usual_now)
 }
 
 /* The chosen orders, the model's with tuned sizes, the model's with the table's: the first that nothing beats. */
-static bool decide(struct arranging *a, const struct arrangement *chosen, struct error *e)
+static bool decide(struct layout_search *a, const struct assignment *chosen, struct error *e)
 {
-    struct contestant of[] = {
+    struct candidate of[] = {
         {.layouts = ""}, {.layouts = "", .tuned = true}, {.layouts = chosen->layouts, .tuned = true}};
-    const struct arrangement *usual = &a->space.arrangements[0];
+    const struct assignment *usual = &a->space.assignments[0];
     bool other = chosen != usual;
-    struct arranged entry = {.usual = 0};
+    struct tuned_layouts entry = {.usual = 0};
     wherry_layouts_chosen *out = a->out;
-    TRY(arrange_compare(&a->space, &a->tune, of, other ? 3 : 2, e));
-    const struct contestant *kept = &of[0];
+    TRY(layout_search_compare(&a->space, &a->tune, of, other ? 3 : 2, e));
+    const struct candidate *kept = &of[0];
     if (faster(&of[1], kept)) kept = &of[1];
     if (other && faster(&of[2], kept)) kept = &of[2];
     out->usual = of[0].kernels;
@@ -293,7 +292,7 @@ static bool decide(struct arranging *a, const struct arrangement *chosen, struct
     out->chosen = kept->kernels;
     out->chosen_host = kept->host;
     scale_sums(a, of[0].kernels.median);
-    out->predicted = arrangement_seconds(&a->space, kept == &of[2] ? chosen : usual, kept == &of[0]);
+    out->predicted = assignment_seconds(&a->space, kept == &of[2] ? chosen : usual, kept == &of[0]);
     snprintf(out->layouts, sizeof out->layouts, "%s", kept->layouts);
     for (int v = 0; v < a->space.n_tensors; v++)
         a->space.tensors[v].chosen = (uint32_t)(kept == &of[2] ? chosen : usual)->values[v];
@@ -318,13 +317,14 @@ static bool decide(struct arranging *a, const struct arrangement *chosen, struct
     snprintf(entry.layouts, sizeof entry.layouts, "%s", kept->layouts);
     entry.usual = of[0].host.median;
     entry.best = kept->host.median;
-    TRY(tuning_arrange(a->tune.host, &a->tune.tuning, &entry, e));
+    TRY(tuning_add_layouts(a->tune.host, &a->tune.tuning, &entry, e));
     return kept == &of[0] ? drop_sizes(a, "", true, e) : tune_store(&a->tune, e);
 }
 
 /* ---- what is told ---- */
 
-static void tell_time(const struct arranging *a, const struct operator_forms *o, size_t point, wherry_layout_time *out)
+static void tell_time(const struct layout_search *a, const struct operator_forms *o, size_t point,
+                      wherry_layout_time *out)
 {
     const struct space *s = &a->space;
     const struct form *form = &o->forms[o->at[point]];
@@ -352,7 +352,7 @@ static void tell_time(const struct arranging *a, const struct operator_forms *o,
     }
 }
 
-static bool tell(struct arranging *a, struct error *e)
+static bool tell(struct layout_search *a, struct error *e)
 {
     const struct host *host = &a->space.context->host;
     struct space *s = &a->space;
@@ -391,23 +391,23 @@ static bool tell(struct arranging *a, struct error *e)
 
 /* ---- the call ---- */
 
-static bool choose(struct arranging *a, struct error *e)
+static bool choose(struct layout_search *a, struct error *e)
 {
     struct space *s = &a->space;
     wherry_layouts_chosen *out = a->out;
-    struct arrange_counts counts = {0};
+    struct layout_search_counts counts = {0};
     double prices[SELECTION_VARIABLES];
     TRY(each_cover(a, count_sizes, e));
     tune_restart(&a->tune);
-    TRY(each_cover(a, tune_sizes, e) && arrange_measure(s, &a->tune, &counts, e) && drop_slower(a, e));
+    TRY(each_cover(a, tune_sizes, e) && layout_search_measure(s, &a->tune, &counts, e) && drop_slower(a, e));
     TRY(make_selection(a, e) && selection_solve(&s->context->host, &a->selection, &a->selected, e));
-    const struct arrangement *chosen = arrangement_of(s, a->selected.of);
+    const struct assignment *chosen = assignment_of(s, a->selected.of);
     if (isinf(a->selected.cost) || !chosen)
         return fail(e, WHERRY_STATUS_VERIFY_FAILED,
                     "no orders of all tensors have right results; the log names what "
                     "is wrong");
     out->combinations = s->combinations;
-    out->possible = s->n_arrangements;
+    out->possible = s->n_assignments;
     out->states = a->selected.states;
     out->measured = counts.measured;
     out->known = counts.known;
@@ -452,7 +452,7 @@ wherry_status wherry_tune_layouts(wherry_context *context, wherry_device *device
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct error *e = &context->error, failed = {0};
     wherry_status status = check(context, device, model, session, batch, desc, summary, out);
-    struct arranging *a = status ? NULL : host_alloc(&context->host, 1, sizeof *a, e);
+    struct layout_search *a = status ? NULL : host_alloc(&context->host, 1, sizeof *a, e);
     if (status || !a) return status ? status : context_status(context, false);
     *summary = (wherry_tune_summary){.struct_size = sizeof *summary};
     *out = (wherry_layouts_chosen){.struct_size = sizeof *out};

@@ -6,10 +6,10 @@
 
 #include "base/number.h"
 #include "base/platform.h"
-#include "runtime/arrange.h"
+#include "runtime/layout_search.h"
 #include "runtime/statistics.h"
 
-enum { ROUNDS = 25, CONTESTANTS = 4 };
+enum { ROUNDS = 25, CANDIDATES = 4 };
 
 /* A GPU that idled for a while, because the host compared something, takes most of a second to be as fast as it can. */
 static const double warm_gpu_seconds = 1, warm_cpu_seconds = 0.1;
@@ -21,7 +21,7 @@ struct runner {
     struct batch_shape shape;
     double *once;    /* [calls] */
     double *samples; /* [groups + 1][rounds]: of each group, and of their sum */
-    double host[ARRANGE_ROUNDS];
+    double host[LAYOUT_SEARCH_ROUNDS];
     uint32_t rounds;
 };
 
@@ -141,7 +141,7 @@ static bool results_agree(const struct wherry_session *s, const struct results *
     return false;
 }
 
-/* ---- one arrangement ---- */
+/* ---- one assignment ---- */
 
 static uint64_t session_hash(const struct wherry_session *s, const char *layouts)
 {
@@ -159,7 +159,7 @@ static uint64_t session_hash(const struct wherry_session *s, const char *layouts
 struct stepping {
     struct space *space;
     struct tune *tune;
-    struct arrange_counts *counts;
+    struct layout_search_counts *counts;
     struct runner reference;
     struct results expected;
     double *references; /* seconds of the reference, beside each session */
@@ -216,7 +216,7 @@ static bool units_of_runner(struct stepping *st, struct wherry_session *planned,
     bool ok = unit_of_group != NULL;
     for (int g = 0; ok && g < groups; g++) unit_of_group[g] = space_unit(s, planned, g, e);
     for (int u = 0; ok && u < s->n_units; u++) {
-        double means[ARRANGE_ROUNDS];
+        double means[LAYOUT_SEARCH_ROUNDS];
         int count = 0;
         for (int g = 0; g < groups; g++) count += unit_of_group[g] == u;
         if (!count) continue;
@@ -289,7 +289,7 @@ static bool show(struct stepping *st, const char *layouts, struct error *e)
 }
 
 /* A session of these orders, by the log or by running it. */
-static bool step_session(struct stepping *st, const struct arrangement *a, struct wherry_session *planned, bool tuned,
+static bool step_session(struct stepping *st, const struct assignment *a, struct wherry_session *planned, bool tuned,
                          struct error *e)
 {
     struct space *s = st->space;
@@ -332,7 +332,7 @@ static bool has_tuned(const struct space *s, struct wherry_session *planned, con
     return true;
 }
 
-static bool step_arrangement(struct stepping *st, const struct arrangement *a, struct error *e)
+static bool step_assignment(struct stepping *st, const struct assignment *a, struct error *e)
 {
     struct wherry_session *planned = NULL;
     bool tuned;
@@ -343,13 +343,13 @@ static bool step_arrangement(struct stepping *st, const struct arrangement *a, s
     return ok;
 }
 
-bool arrange_measure(struct space *s, struct tune *t, struct arrange_counts *counts, struct error *e)
+bool layout_search_measure(struct space *s, struct tune *t, struct layout_search_counts *counts, struct error *e)
 {
     struct stepping st = {.space = s, .tune = t, .counts = counts};
-    st.references = host_alloc(&s->context->host, 2 * s->n_arrangements, sizeof *st.references, e);
+    st.references = host_alloc(&s->context->host, 2 * s->n_assignments, sizeof *st.references, e);
     bool ok = st.references != NULL;
-    for (size_t a = 0; ok && a < s->n_arrangements; a++)
-        if (s->arrangements[a].cover) ok = step_arrangement(&st, &s->arrangements[a], e);
+    for (size_t a = 0; ok && a < s->n_assignments; a++)
+        if (s->assignments[a].cover) ok = step_assignment(&st, &s->assignments[a], e);
     if (ok) scale_times(&st);
     runner_close(s, &st.reference);
     host_free(&s->context->host, st.references);
@@ -357,19 +357,19 @@ bool arrange_measure(struct space *s, struct tune *t, struct arrange_counts *cou
     return ok;
 }
 
-bool arrange_compare(struct space *s, struct tune *t, struct contestant *of, int n, struct error *e)
+bool layout_search_compare(struct space *s, struct tune *t, struct candidate *of, int n, struct error *e)
 {
-    struct runner runners[CONTESTANTS] = {{.session = NULL}}, *turns[CONTESTANTS] = {NULL};
+    struct runner runners[CANDIDATES] = {{.session = NULL}}, *turns[CANDIDATES] = {NULL};
     bool ok = true;
     for (int i = 0; ok && i < n; i++) {
         turns[i] = &runners[i];
-        ok = runner_open(s, t, of[i].layouts, of[i].tuned, ARRANGE_ROUNDS, &runners[i], e);
+        ok = runner_open(s, t, of[i].layouts, of[i].tuned, LAYOUT_SEARCH_ROUNDS, &runners[i], e);
     }
     ok = ok && take_turns(turns, n, true, e);
     for (int i = 0; i < n; i++) {
         if (ok) of[i].kernels = sum_of(&runners[i]);
         memcpy(of[i].rounds, runners[i].host, sizeof of[i].rounds);
-        if (ok) of[i].host = time_summary(runners[i].host, ARRANGE_ROUNDS, runners[i].host[0]);
+        if (ok) of[i].host = time_summary(runners[i].host, LAYOUT_SEARCH_ROUNDS, runners[i].host[0]);
         runner_close(s, &runners[i]);
     }
     return ok;

@@ -2,7 +2,7 @@
  * file, and of one that is not theirs. On every device, one small layer in training; where OpenCL's kernels are
  * compiled for a CPU, which takes its time, an encode. */
 #include "base/platform.h"
-#include "runtime/arrange.h"
+#include "runtime/layout_search.h"
 #include "support.h"
 
 #include <math.h>
@@ -223,7 +223,7 @@ static void write_layouts(struct setup *s, const char *layouts, const char *path
 {
     struct tuning_key key = device_tuning_key(s->device);
     struct tuning tuning = {0};
-    struct arranged entry = {.usual = 2, .best = 1};
+    struct tuned_layouts entry = {.usual = 2, .best = 1};
     struct error e;
     wherry_session_desc desc = session_of(s);
     wherry_session *session;
@@ -233,7 +233,7 @@ static void write_layouts(struct setup *s, const char *layouts, const char *path
     wherry_session_destroy(session);
     snprintf(entry.layouts, sizeof entry.layouts, "%s", layouts);
     if (other_driver) snprintf(key.driver, sizeof key.driver, "another");
-    assert_true(tuning_arrange(&support_host, &tuning, &entry, &e));
+    assert_true(tuning_add_layouts(&support_host, &tuning, &entry, &e));
     assert_true(tuning_store(&support_host, path, &key, &tuning, &e));
     tuning_free(&support_host, &tuning);
 }
@@ -308,7 +308,7 @@ int main(void)
     size_t n = 0;
     struct error e;
     /* A folder of its own: what other tests' sessions find must not be tuned. */
-    support_folder("arrange", folder, sizeof folder);
+    support_folder("layout_search", folder, sizeof folder);
     wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = folder};
     if (!folder_make(folder, &e) || !(context = support_context(NULL, devices, &n_devices))) return 1;
     desc.unoptimized = support_unoptimized(context, (const char(*)[64])devices, n_devices);
@@ -318,7 +318,7 @@ int main(void)
         tests[n++] = (struct CMUnitTest){devices[d], test_device, NULL, NULL, devices[d]};
         tests[n++] = (struct CMUnitTest){devices[d], test_arguments, NULL, NULL, devices[d]};
     }
-    int failed = _cmocka_run_group_tests("arrange", tests, n, NULL, NULL);
+    int failed = _cmocka_run_group_tests("layout_search", tests, n, NULL, NULL);
     wherry_context_destroy(context);
     return failed != 0;
 }

@@ -1,14 +1,20 @@
-/* Choosing orders for the tensors of a plan as a whole. An arrangement is an order for each tensor that has a choice;
+/* Choosing orders for the tensors of a plan as a whole. An assignment is an order for each tensor that has a choice;
  * what a session of it runs is made of units, groups that do the same work; groups that share operators in some
- * arrangement are one operator here, whose forms are the units that it then is. arrange_space.c finds them without
- * running anything, arrange_measure.c times the units, arrange.c chooses. */
-#ifndef WHERRY_RUNTIME_ARRANGE_H
-#define WHERRY_RUNTIME_ARRANGE_H
+ * assignment are one operator here, whose forms are the units that it then is. layout_search_space.c finds them without
+ * running anything, layout_search_measure.c times the units, layout_search.c chooses. */
+#ifndef WHERRY_RUNTIME_LAYOUT_SEARCH_H
+#define WHERRY_RUNTIME_LAYOUT_SEARCH_H
 
 #include "plan/selection.h"
 #include "runtime/tune.h"
 
-enum { ARRANGE_ROUNDS = 61, ARRANGE_PLACES = 256, ARRANGE_UNITS = 16, ARRANGE_OPERATORS = 96, ARRANGE_FORMS = 64 };
+enum {
+    LAYOUT_SEARCH_ROUNDS = 61,
+    LAYOUT_SEARCH_PLACES = 256,
+    LAYOUT_SEARCH_UNITS = 16,
+    LAYOUT_SEARCH_OPERATORS = 96,
+    LAYOUT_SEARCH_FORMS = 64
+};
 
 /* Times of a unit in the step; of one group, whatever the number of layers. */
 struct unit_time {
@@ -21,17 +27,17 @@ struct unit {
     uint64_t key;                  /* of its works and of the table's kernels for them */
     char group[64];                /* name of its row of the plan */
     uint64_t work;                 /* tuning_hash of its first call's */
-    int where;                     /* the arrangement that it is measured in */
+    int where;                     /* the assignment that it is measured in */
     struct unit_time usual, tuned; /* with the table's sizes, and with those that were tuned */
     char kernels[2][128];          /* usual, tuned */
 };
 
-/* Units of an operator in one arrangement, ascending, and how many groups are of each. */
+/* Units of an operator in one assignment, ascending, and how many groups are of each. */
 struct form {
     int n;
     struct {
         int unit, count;
-    } of[ARRANGE_UNITS];
+    } of[LAYOUT_SEARCH_UNITS];
 };
 
 struct operator_forms {
@@ -40,17 +46,17 @@ struct operator_forms {
     bool backward;
     int root;   /* of its places */
     bool usual; /* the model's orders have it */
-    struct form forms[ARRANGE_FORMS];
+    struct form forms[LAYOUT_SEARCH_FORMS];
     int n_forms;
     int tensors[SELECTION_VARIABLES], n_tensors; /* that its form depends on */
     int *at; /* [orders of these tensors, the last one's fastest]: a form, -1: none */
     size_t points;
 };
 
-struct arrangement {
+struct assignment {
     int values[SELECTION_VARIABLES];
     char layouts[ORDERS_TEXT]; /* as orders_text has them */
-    short form[ARRANGE_OPERATORS];
+    short form[LAYOUT_SEARCH_OPERATORS];
     bool cover; /* measured: it has a unit that no other measured one has */
 };
 
@@ -59,13 +65,13 @@ struct space {
     struct wherry_device *device;
     const struct wherry_model *model;
     wherry_session_desc desc; /* layouts and tuning are set per session */
-    char kind[ARRANGED_TEXT];
+    char kind[LAYOUTS_TEXT];
 
     wherry_layout_tensor tensors[SELECTION_VARIABLES];
     int n_tensors;
     uint64_t combinations;
-    struct arrangement *arrangements; /* that a session can have; the first is the model's orders */
-    size_t n_arrangements;
+    struct assignment *assignments; /* that a session can have; the first is the model's orders */
+    size_t n_assignments;
     struct unit *units;
     int n_units;
     struct operator_forms *operators; /* in the order of the step */
@@ -91,18 +97,18 @@ double form_seconds(const struct space *s, const struct form *form, bool usual);
 /* Median and interval, for clocks that were others. */
 void unit_time_scale(struct unit_time *time, double factor);
 
-/* Times every unit that some arrangement needs. */
-struct arrange_counts {
+/* Times every unit that some assignment needs. */
+struct layout_search_counts {
     uint64_t measured, known, wrong;
 };
-bool arrange_measure(struct space *s, struct tune *t, struct arrange_counts *counts, struct error *e);
+bool layout_search_measure(struct space *s, struct tune *t, struct layout_search_counts *counts, struct error *e);
 /* At the end: sums of the kernels' times, and the host's clock, of sessions that take turns. */
-struct contestant {
+struct candidate {
     const char *layouts;
     bool tuned;
     wherry_time kernels, host;
-    double rounds[ARRANGE_ROUNDS]; /* the host's, one by one: those of one round stand side by side */
+    double rounds[LAYOUT_SEARCH_ROUNDS]; /* the host's, one by one: those of one round stand side by side */
 };
-bool arrange_compare(struct space *s, struct tune *t, struct contestant *of, int n, struct error *e);
+bool layout_search_compare(struct space *s, struct tune *t, struct candidate *of, int n, struct error *e);
 
 #endif
