@@ -1,4 +1,4 @@
-/* Dropout as kernels do it (core/kernel/random.h is the definition). Twin of shaders/dropout.glsl. A kernel with
+/* Dropout as kernels do it (core/interface/random.h is the definition). Twin of shaders/dropout.glsl. A kernel with
  * DROPOUT > 0 has `const uint site` as its last argument; the seed and the step are in the batch header. */
 #ifndef DROPOUT
 #define DROPOUT 0

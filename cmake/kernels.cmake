@@ -1,7 +1,7 @@
 # Turns cl/*.cl and shaders/*.comp into C arrays and one table per language. Adding a kernel edits nothing here.
 
-set(WHERRY_KERNEL_INCLUDES ${PROJECT_SOURCE_DIR}/core/kernel)
-file(GLOB WHERRY_KERNEL_HEADERS CONFIGURE_DEPENDS core/kernel/*.h cl/*.h shaders/*.glsl)
+set(WHERRY_KERNEL_INCLUDES ${PROJECT_SOURCE_DIR}/core/interface)
+file(GLOB WHERRY_KERNEL_HEADERS CONFIGURE_DEPENDS core/interface/*.h cl/*.h shaders/*.glsl)
 set(embed ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
 set(generated ${PROJECT_BINARY_DIR}/kernels)
 file(MAKE_DIRECTORY ${generated})

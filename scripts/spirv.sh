@@ -30,7 +30,7 @@ if ! "${glslc[@]}" --target-env=vulkan1.3 "$built/test.comp" -o "$built/test.spv
 fi
 
 for name in $(cmake -DMODE=list -P cmake/spirv.cmake); do
-    "${glslc[@]}" --target-env=vulkan1.3 -O -DF16=1 -I core/kernel "shaders/$name.comp" -o "$built/${name}_f16.spv"
+    "${glslc[@]}" --target-env=vulkan1.3 -O -DF16=1 -I core/interface "shaders/$name.comp" -o "$built/${name}_f16.spv"
     if [ ${#validator[@]} -gt 0 ]; then "${validator[@]}" --target-env vulkan1.3 "$built/${name}_f16.spv"; fi
 done
 rm "$built/test.comp" "$built/test.spv"

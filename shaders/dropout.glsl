@@ -1,4 +1,4 @@
-/* Dropout as kernels do it (core/kernel/random.h is the definition). Twin of cl/dropout.h. The seed and the step are in the
+/* Dropout as kernels do it (core/interface/random.h is the definition). Twin of cl/dropout.h. The seed and the step are in the
  * batch header, the site is a push constant. Include behind the declaration of `batch`. */
 layout(constant_id = CONST_DROPOUT) const uint DROPOUT = 0;
 layout(constant_id = CONST_KEPT) const uint KEPT = 0;

@@ -14,7 +14,7 @@ import sys
 ORDER = [
     ["core/include"],
     ["core/base"],
-    ["core/kernel", "core/report"],
+    ["core/interface", "core/report"],
     ["core/graph"],
     ["core/model", "core/plan"],
     ["backends"],

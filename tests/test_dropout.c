@@ -1,7 +1,7 @@
 /* Dropout's random numbers: known vectors, the rate, independence of sites, layers, steps, seeds and neighbours, and
  * that every device drops exactly the elements that the definition says. */
-#include "kernel/interface.h"
-#include "kernel/random.h"
+#include "interface/interface.h"
+#include "interface/random.h"
 #include "plan/batch.h"
 #include "plan/tiles.h"
 #include "runtime/context.h"

@@ -2,7 +2,7 @@
  * and bad input. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/half.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "runtime/session.h"
 #include "support.h"
 

@@ -1,6 +1,6 @@
 /* The graph's tables against the paper's counts, and what is derived from them: groups, bytes, calls. No device. */
 #include "graph/graph.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/tiles.h"
 #include "plan/variants.h"
 #include "runtime/session.h"

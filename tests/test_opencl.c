@@ -15,7 +15,7 @@ int main(void)
 
 #include "backends/opencl/opencl.h"
 #include "base/platform.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "wherry/wherry_opencl.h"
 
 #include <dirent.h>

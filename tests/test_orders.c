@@ -2,7 +2,7 @@
  * how long it is kept, and what is refused. No device. */
 #include "base/text.h"
 #include "graph/graph.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/memory.h"
 #include "support.h"
 

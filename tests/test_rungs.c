@@ -1,6 +1,6 @@
 /* What computes products: that it can be chosen, that a device without it says so, and that a rung whose check of its
  * numbers fails is left out, named, and the run still right. */
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/variants.h"
 #include "runtime/session.h"
 #include "support.h"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/candidates.h"
 #include "support.h"
 #include "wherry/wherry_measure.h"

@@ -4,7 +4,7 @@
  * types.
  *
  * It runs under Oclgrind with the plugin: oclgrind/traffic.sh does that. Elsewhere it is skipped. */
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/traffic.h"
 #include "runtime/session.h"
 #include "support.h"

@@ -1,7 +1,7 @@
 /* The modelled bytes of BERT-large's layer in training, at the shapes that are measured on a large GPU, without any
  * device: every kernel of every plan has a rule, and what the rules say at these sizes is what the kernels' shapes let
  * one expect. */
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/batch.h"
 #include "plan/tiles.h"
 #include "plan/traffic.h"

@@ -1,7 +1,7 @@
 /* Tuning: which sizes are listed, how measurements are kept, stopped and gone on with, what sessions make of the file,
  * and that wrong numbers are never chosen. On every device, at a small shape. */
 #include "base/platform.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/variants.h"
 #include "runtime/tune.h"
 #include "support.h"

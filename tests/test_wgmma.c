@@ -1,6 +1,6 @@
 /* What needs no Hopper to be right about its products: which calls are taken, tiles and tensor maps, parts of a
  * weight's gradient, and the patch that turns NVIDIA's PTX into Hopper's. */
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/candidates.h"
 #include "plan/variants.h"
 #ifdef WHERRY_HAVE_OPENCL

@@ -9,7 +9,7 @@
 
 #include "base/platform.h"
 #include "base/text.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 
 /* ---- the compiler's options ---- */
 

@@ -32,7 +32,7 @@ void opencl_gemm_close(struct backend_device *device) { (void)device; }
 #include <stdio.h>
 #include <string.h>
 
-#include "kernel/interface.h"
+#include "interface/interface.h"
 
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)

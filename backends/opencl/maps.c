@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "kernel/interface.h"
+#include "interface/interface.h"
 
 enum { MAP_WORK_ITEMS = 32 };
 

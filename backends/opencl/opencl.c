@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "wherry/wherry_opencl.h"
 
 /* ---- devices ---- */

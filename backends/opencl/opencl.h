@@ -15,7 +15,7 @@
 
 #include "backends/backend.h"
 #include "backends/kernels.h"
-#include "kernel/tensor_maps.h"
+#include "interface/tensor_maps.h"
 
 struct buffer {
     cl_mem memory; /* of a part, the whole's */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "backends/ticks.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "wherry/wherry_measure.h"
 
 struct prepared {

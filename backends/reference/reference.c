@@ -6,7 +6,7 @@
 #include "backends/backend.h"
 #include "base/platform.h"
 #include "graph/values.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/variants.h"
 
 struct buffer {

@@ -9,7 +9,7 @@
 #include "backends/backend.h"
 #include "backends/kernels.h"
 #include "extensions.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "wherry/wherry_vulkan.h"
 
 #define INSTANCE_FUNCTIONS(X)                                                                                          \

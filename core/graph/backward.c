@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "graph/builder.h"
-#include "kernel/random.h"
+#include "interface/random.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "graph/kinds.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 
 /* ---- sizes ---- */
 

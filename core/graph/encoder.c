@@ -6,7 +6,7 @@
 #include "base/round.h"
 #include "base/text.h"
 #include "graph/builder.h"
-#include "kernel/random.h"
+#include "interface/random.h"
 
 /* ---- one layer ---- */
 

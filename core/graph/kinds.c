@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "graph/references.h"
-#include "kernel/interface.h"
-#include "kernel/random.h"
+#include "interface/interface.h"
+#include "interface/random.h"
 
 /* ---- constants ---- */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "graph/kinds.h"
-#include "kernel/random.h"
+#include "interface/random.h"
 
 static double *value(const struct graph *g, struct values *v, int tensor) { return v->of[tensor_owner(g, tensor)]; }
 

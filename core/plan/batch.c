@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/round.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 
 /* Tiles of `tile` rows, 0: none. A sequence of length l has ceil(l / tile) <= l of them. */
 static uint64_t tiles_most(uint32_t tile, const struct batch_shape *limits)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/round.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/variants.h"
 
 /* What a number of rows, or a length, counts as. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/round.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/batch.h"
 #include "plan/variants.h"
 

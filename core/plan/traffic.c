@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/round.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/batch.h"
 
 /* What a large GPU (132 multiprocessors) runs of kernels that take many registers; for row kernels it makes no

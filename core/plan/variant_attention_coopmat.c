@@ -1,7 +1,7 @@
 /* Attention and its backward pass on cooperative matrices whose elements can be computed with
  * (shaders/attention_coopmat.comp, attention_backward_coopmat.comp): where they run, and their tiles. */
 #include "base/round.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/variants.h"
 
 /* Work-items of a group, whatever its rows: a sub-group for each matrix of one entry of the query tile table. */

@@ -1,5 +1,5 @@
 /* Attention with the product behind it, in sessions of few rows: cl/attention_out.cl. */
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/variants.h"
 
 /* A work-group computes all heads for its 64 queries, so that every head is computed as many times as there are heads:

@@ -1,6 +1,6 @@
 /* Attention on Hopper's tensor cores: cl/attention_wgmma.cl, cl/attention_backward_wgmma.cl. */
 #include "base/round.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/variants.h"
 
 /* Of the kernels' macros. */

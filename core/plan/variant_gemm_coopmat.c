@@ -1,6 +1,6 @@
 /* gemm_coopmat: products by the matrix units that Vulkan's cooperative matrices reach. */
 #include "base/round.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/variants.h"
 
 struct tile {

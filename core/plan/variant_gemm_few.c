@@ -1,5 +1,5 @@
 /* Products with a weight of few rows by mma.sync, one trip to memory each: cl/gemm_few.cl. */
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/variants.h"
 
 /* Warps that share k, 32 k for each in turn. */

@@ -1,6 +1,6 @@
 /* Products with a weight by mma.sync, any number of rows: cl/gemm_mma.cl. */
 #include "base/round.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/variants.h"
 
 struct tile {

@@ -1,6 +1,6 @@
 /* cl/gemm_wgmma.cl stands for gemm on Hopper: which calls it takes, its tiles, its tensor maps. */
 #include "base/round.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/candidates.h"
 #include "plan/variants.h"
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "kernel/interface.h"
+#include "interface/interface.h"
 
 extern const struct variant variant_gemm_few, variant_attention_few, variant_attention_out, variant_gemm_wgmma,
     variant_attention_wgmma, variant_attention_backward_wgmma, variant_gemm_mma, variant_attention_mma,

@@ -7,7 +7,7 @@
 
 #include "base/platform.h"
 #include "base/round.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/tiles.h"
 #include "runtime/statistics.h"
 

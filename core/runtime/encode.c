@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "runtime/session.h"
 
 static bool batch_check(const struct wherry_session *s, const wherry_batch *b, struct error *e)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/platform.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/variants.h"
 #include "runtime/session.h"
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/platform.h"
-#include "kernel/interface.h"
-#include "kernel/roof.h"
+#include "interface/interface.h"
+#include "interface/roof.h"
 #include "runtime/context.h"
 
 enum { PROBE_LOCAL = 64, PROBE_GROUPS = 2, PROBE_WORDS = PROBE_LOCAL * PROBE_GROUPS, PROBE_HEADER = 64 };

@@ -2,8 +2,8 @@
 #ifndef WHERRY_RUNTIME_ROOF_H
 #define WHERRY_RUNTIME_ROOF_H
 
-#include "kernel/interface.h"
-#include "kernel/roof.h"
+#include "interface/interface.h"
+#include "interface/roof.h"
 #include "runtime/context.h"
 #include "wherry/wherry_measure.h"
 

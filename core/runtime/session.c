@@ -8,7 +8,7 @@
 #include "base/number.h"
 #include "base/round.h"
 #include "base/utf8.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/variants.h"
 
 enum { DEFAULT_MAX_TOKENS = 16384 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/platform.h"
-#include "kernel/interface.h"
+#include "interface/interface.h"
 #include "plan/variants.h"
 #include "runtime/tune.h"
 

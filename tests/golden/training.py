@@ -6,7 +6,7 @@ Usage: training.py           writes training/ and training.json (what made it) b
        training.py --check   compares the files with what this PyTorch says, writes nothing; exit 1 if they differ
 
 Needs torch (any build, the CPU is enough) and numpy. Nothing of the library is called: the weights of
-wherry_model_create_random (core/model/random.c) and dropout's random numbers (core/kernel/random.h) are computed here a
+wherry_model_create_random (core/model/random.c) and dropout's random numbers (core/interface/random.h) are computed here a
 second time, and the layer is written out in torch's elementary operations; only differentiation is torch's own.
 Before anything is written the Philox generator is compared with published vectors and autograd with finite differences.
 

@@ -233,7 +233,7 @@ typedef struct wherry_training_desc {
     uint32_t struct_size;
     /* Probability at the four places: attention's weights, attention's output, behind the activation, behind the second
      * linear layer. 0: none. Kept values are scaled by 1 / (1 - p), p being rounded to a multiple of 2^-16. What is
-     * dropped is a function of seed, step, layer, place and element (core/kernel/random.h), the same on every device
+     * dropped is a function of seed, step, layer, place and element (core/interface/random.h), the same on every device
      * and in every plan and type. */
     float dropout;
     wherry_save save;
