@@ -36,7 +36,7 @@ static bool reverse(struct token *tokens, size_t count, struct list *text, struc
 {
     size_t total = 0;
     for (size_t i = 0; i < count; i++) total += tokens[i].length;
-    TRY(list_reserve(text, total, e));
+    TRY(list_reserve(text, total + 1, e)); /* there is memory to point to, also where all are empty */
     for (size_t i = 0; i < count; i++) {
         uint32_t *to = text->items + text->count;
         for (size_t k = 0; k < tokens[i].length; k++) to[k] = tokens[i].text[tokens[i].length - 1 - k];

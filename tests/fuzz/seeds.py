@@ -223,6 +223,11 @@ def tokenizer_seeds():
         whole=compact(tokenizer_json([], max_input_chars_per_word=2**31, continuing_subword_prefix="0")),
         text=b"ab" * 200,
     )
+    # The one token that begins with the prefix is the prefix: of what continues words there are no characters.
+    yield "prefix-alone", tokenizer_files(
+        whole=compact(tokenizer_json([], max_input_chars_per_word=2**31, continuing_subword_prefix="[SEP]")),
+        text=b"ab" * 200,
+    )
     yield "marks", tokenizer_files(words, text="a\u0301\u0323\u0345\u302e\u0f71\u0f72\u3099".encode() * 20)
 
 
