@@ -192,7 +192,7 @@ static bool usual_turned(const struct shape *s, size_t layout, size_t plan, bool
     if (layout >= COPIED) return (gpu || (s->train && s->layers < 2)) && train && plan == layout - COPIED;
     if (layout > ALL_TURNED) return (gpu || layout == HEADS_WHOLE) && s->train && s->layers < 2 && train && plan == 0;
     if (gpu) return train ? plan != 1 : plan == 0;
-    return train && plan != 1 && s->layers < 2;
+    return train && plan == 2 && s->layers < 2; /* copies have their products in the others */
 }
 
 /* WHERRY_TEST_FEW, for interpreters: of the shapes named few combinations, and one layer. */
