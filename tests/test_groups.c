@@ -31,15 +31,19 @@ struct shape {
     uint32_t layers; /* 0 (left out): 1 */
     uint32_t tokens; /* that the session is for, which sizes follow from; 0: few more than the batch has */
     bool train;      /* CPU drivers train it, too */
-    bool golden;     /* CPU drivers take one plan: test_golden has such a model */
+    unsigned plans;  /* that CPU drivers take, a bit each; 0: all. test_golden has a model of the real size, and single
+                        operators are at broken vectors in "odd", too */
     bool gpu; /* on GPUs only, unless named: CPU drivers compile for seconds, and smaller shapes take the same ways */
 };
 
+enum { FLASH = 1, PAPER = 2 };
+
+// clang-format off
 static const struct shape shapes[] = {
     {"tiny", 8, 1, 8, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {1}},
     {"small", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {3, 1, 7}, 2, .gpu = true},
     {"odd", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}, .train = true},
-    {"unaligned", 9, 1, 7, WHERRY_ACTIVATION_GELU_TANH, true, WHERRY_POOL_POOLER, -1, {2, 31, 6}, 2, .train = true},
+    {"unaligned", 9, 1, 7, WHERRY_ACTIVATION_GELU_TANH, true, WHERRY_POOL_POOLER, -1, {2, 31, 6}, 2, .train = true, .plans = FLASH | PAPER},
     {"unaligned-heads", 20, 5, 35, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_MEAN, 1, {33, 4}, 2, .gpu = true},
     {"head-32", 64, 2, 128, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_NONE, -1, {64, 65, 1}, 2, .gpu = true},
     {"head-40", 80, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_POOLER, 1, {130, 3}, .gpu = true},
@@ -49,11 +53,12 @@ static const struct shape shapes[] = {
     {"head-120", 120, 1, 96, WHERRY_ACTIVATION_RELU, true, WHERRY_POOL_MAX, 1, {90, 2}, 2, .gpu = true},
     {"head-128", 256, 2, 264, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {70, 128}, .gpu = true},
     {"many-short", 16, 2, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {1, 1, 1, 2, 1, 1, 3}, .gpu = true},
-    {"minilm", 384, 12, 1536, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {250, 1, 128, 33}, .golden = true},
+    {"minilm", 384, 12, 1536, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {250, 1, 128, 33}, .plans = FLASH},
     {"bert-base", 768, 12, 3072, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_POOLER, -1, {77, 20}, .gpu = true},
     {"bert-large", 1024, 16, 4096, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {65, 30}, .gpu = true},
     {"roomy", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129}, .tokens = 8448, .gpu = true},
 };
+// clang-format on
 
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
 
@@ -165,7 +170,7 @@ static void test_one(void **state)
 static bool usual(const struct shape *s, size_t plan, bool f16, bool train, bool gpu, bool slow, bool few)
 {
     if (gpu) return true;
-    if (s->gpu || s->train != train || (s->golden && plan)) return false;
+    if (s->gpu || s->train != train || (!few && s->plans && !(s->plans & 1u << plan))) return false;
     if (!few) return ((size_t)(s - shapes) + plan + f16 + slow) % 2;
     if (!train) return f16 == (plan == 0) && plan != 2;
     return s->layers ? plan == 2 && f16 : plan != 2 && f16 == (plan == 0);
