@@ -60,6 +60,15 @@ uvec2 pack_quad(const vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.
         if ((column) + 3 < (end)) STORE(name, (at) + 3, stored.w);                                                     \
     }
 
+/* An element as it lies in its word of a uvec4, and this word. */
+#if F16
+#define FETCH_ELEMENT(name, at, c) (packHalf2x16(vec2(LOAD(name, at), 0.0)) << (c) % 2 * 16)
+#define FETCHED_ELEMENT(raw, c) raw[(c) / 2]
+#else
+#define FETCH_ELEMENT(name, at, c) floatBitsToUint(LOAD(name, at))
+#define FETCHED_ELEMENT(raw, c) raw[c]
+#endif
+
 /* raw = VECTOR elements from `at` on, in the storage type (16 bytes in flight cost four registers). They are the
  * elements `k`, `k` + 1, ... of a row of `end`; what lies beyond, or in no row (`there` false), is 0. `wide`: `at` and
  * `end` are multiples of VECTOR. */
@@ -69,13 +78,9 @@ uvec2 pack_quad(const vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.
         if (wide) {                                                                                                    \
             if ((there) && (k) < (end)) fetched = name##_wide[(at) / VECTOR];                                          \
         } else {                                                                                                       \
-            float loaded[VECTOR];                                                                                      \
-            UNROLL                                                                                                     \
-            for (uint c = 0; c < VECTOR; c++) {                                                                        \
-                loaded[c] = 0.0;                                                                                       \
-                if ((there) && (k) + c < (end)) loaded[c] = LOAD(name, (at) + c);                                      \
-            }                                                                                                          \
-            fetched = pack_vector(loaded);                                                                             \
+            const uint last = (there) ? min((end) - min(k, end), uint(VECTOR)) : 0;                                    \
+            ROLLED                                                                                                     \
+            for (uint c = 0; c < last; c++) FETCHED_ELEMENT(fetched, c) |= FETCH_ELEMENT(name, (at) + c, c);           \
         }                                                                                                              \
         raw = fetched;                                                                                                 \
     }
