@@ -401,6 +401,7 @@ def parse():
     for name in ("wherry", "gradients", "library", "drivers_cache"):
         if getattr(options, name):
             setattr(options, name, os.path.abspath(getattr(options, name)))
+    os.makedirs(options.drivers_cache, exist_ok=True)  # Mesa makes one folder, and not those above it
     return options
 
 
