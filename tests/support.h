@@ -3,6 +3,7 @@
 #define WHERRY_TESTS_SUPPORT_H
 
 #include "base/host.h"
+#include "base/platform.h"
 #include "wherry/wherry.h"
 
 #include <stdio.h>
@@ -117,6 +118,21 @@ static inline void support_folder(const char *test, char *folder, size_t size)
              : temporary ? temporary
                          : "/tmp",
              cache ? "" : "wherry-test-", test, api ? "-" : "", api ? api : "");
+}
+
+/* A context for a test that tunes, whose cache is a folder of its own (support_folder): what other tests' sessions find
+ * there must not be tuned. NULL where there is none. */
+static inline wherry_context *support_tuning_context(const char *test, char *folder, size_t size,
+                                                     char ids[SUPPORT_MAX_DEVICES][64], size_t *n_devices)
+{
+    struct error e;
+    wherry_context *context;
+    support_folder(test, folder, size);
+    wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = folder};
+    if (!folder_make(folder, &e) || !(context = support_context(NULL, ids, n_devices))) return NULL;
+    desc.unoptimized = support_unoptimized(context, (const char(*)[64])ids, *n_devices);
+    wherry_context_destroy(context);
+    return wherry_context_create(&desc, &context) ? NULL : context;
 }
 
 /* To standard error, what is more than progress. */

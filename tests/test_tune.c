@@ -648,14 +648,7 @@ int main(void)
     struct CMUnitTest tests[3 * SUPPORT_MAX_DEVICES + 3] = {
         cmocka_unit_test(test_candidates), cmocka_unit_test(test_works), cmocka_unit_test(test_variants)};
     size_t n = 3;
-    struct error e;
-    /* A folder of its own: what other tests' sessions find must not be tuned. */
-    support_folder("tune", folder, sizeof folder);
-    wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = folder};
-    if (!folder_make(folder, &e) || !(context = support_context(NULL, devices, &n_devices))) return 1;
-    desc.unoptimized = support_unoptimized(context, (const char(*)[64])devices, n_devices);
-    wherry_context_destroy(context);
-    if (wherry_context_create(&desc, &context)) return 1;
+    if (!(context = support_tuning_context("tune", folder, sizeof folder, devices, &n_devices))) return 1;
     for (size_t d = 0; d < n_devices; d++) {
         tests[n++] = (struct CMUnitTest){devices[d], test_device, NULL, NULL, devices[d]};
         tests[n++] = (struct CMUnitTest){devices[d], test_arguments, NULL, NULL, devices[d]};

@@ -120,22 +120,24 @@ bool opencl_build_load(struct backend_device *device, struct kernel_build *b)
     if (!b->file) return false;
     size_t size = 0;
     const unsigned char *binary = binary_check(b, device->keeps_kernels, &size);
-    if (!binary) snprintf(b->uncached, sizeof b->uncached, "%s is damaged", b->cache_path);
-    cl_program program = NULL;
-    b->cached = binary && !size;
-    if (b->cached) return false; /* made from source, which the driver has compiled already */
-    if (binary) {
-        cl_int status = CL_SUCCESS, code;
-        program = clCreateProgramWithBinary(device->context, 1, &device->id, &size, &binary, &status, &code);
-        bool ok = program && !code && !status && !clBuildProgram(program, 1, &device->id, NULL, NULL, NULL);
-        if (program && !(ok && has_kernel(program, b->kernel))) {
-            clReleaseProgram(program);
-            program = NULL;
-        }
+    if (!binary) {
+        snprintf(b->uncached, sizeof b->uncached, "%s is damaged", b->cache_path);
+        return false;
+    }
+    if (!size) { /* only a note: it is made from source, which the driver has compiled already */
+        b->cached = true;
+        return false;
+    }
+    cl_int status = CL_SUCCESS, code;
+    cl_program program = clCreateProgramWithBinary(device->context, 1, &device->id, &size, &binary, &status, &code);
+    bool ok = program && !code && !status && !clBuildProgram(program, 1, &device->id, NULL, NULL, NULL);
+    if (program && !(ok && has_kernel(program, b->kernel))) {
+        clReleaseProgram(program);
+        program = NULL;
     }
     b->program = program;
-    b->cached = program;
-    return program;
+    b->cached = program != NULL;
+    return b->cached;
 }
 
 /* ---- storing ---- */

@@ -8,18 +8,8 @@ wherry=${WHERRY:?set WHERRY to the command}
 python=${PYTHON:-python3}
 # shellcheck source=tests/cli/expect.sh
 . "$here/expect.sh"
-schema=${SCHEMA:-$here/../../docs/report.schema.json}
-
-valid() { # FILE...: they fit the schema
-    if "$python" -c 'import jsonschema' 2>/dev/null; then
-        check "$python" "$here/../report/check_schema.py" "$schema" "$@"
-    fi
-}
-no_nan() { ! grep -q -i -w -e nan -e inf -e infinity "$1"; }
-csv() { # CONDITION: of the rows of the last output
-    "$python" -c 'import csv,sys; rows=list(csv.DictReader(open(sys.argv[1], newline="", encoding="utf-8")))
-assert '"$1"', rows[:2]' "$work/out"
-}
+# shellcheck source=tests/cli/records.sh
+. "$here/records.sh"
 
 "$wherry" devices --json -q >"$work/devices.json"
 devices=${WHERRY_TEST_DEVICES:-$("$python" -c '
