@@ -107,31 +107,26 @@ stage_sanitize_drivers() {
     grep 'tests passed' build/sanitize-drivers.log
 }
 
-# Bounds, races, barriers, bytes. This is also the build without Vulkan and without CLBlast.
+# Bounds, races, barriers, bytes.
 stage_oclgrind() {
-    quietly configure-oclgrind cmake -G Ninja -B build/oclgrind -DCMAKE_BUILD_TYPE=Release -DWHERRY_VULKAN=OFF \
-        -DWHERRY_CLBLAST=OFF -DWHERRY_WERROR=ON
+    local status=0 tests=build/release/tests
     if ! command -v oclgrind >/dev/null 2>&1; then
-        quietly build-oclgrind cmake --build build/oclgrind --target wherry_tool
         skip "Oclgrind: not in this release"
         return
     fi
-    local status=0 targets="wherry_tool test_groups test_traffic"
-    grep -q traffic_plugin build/oclgrind/build.ninja && targets="$targets traffic_plugin"
-    # shellcheck disable=SC2086 # a list
-    quietly build-oclgrind cmake --build build/oclgrind --target $targets
-    tests/oclgrind.sh build/oclgrind/tests/test_groups
+    tests/oclgrind.sh $tests/test_groups
     # Of the shapes the one with odd sizes; traffic.sh without these has all.
-    WHERRY_TEST_FEW=1 WHERRY_TEST_SHAPES=odd tests/oclgrind/traffic.sh build/oclgrind/tests/test_traffic \
-        build/oclgrind/tests/libtraffic_plugin.so || status=$?
+    WHERRY_TEST_FEW=1 WHERRY_TEST_SHAPES=odd tests/oclgrind/traffic.sh $tests/test_traffic $tests/libtraffic_plugin.so ||
+        status=$?
     [ $status = 77 ] || return $status
     skip "bytes of kernels: no plugin for Oclgrind (its headers, liboclgrind-dev, were not there)"
 }
 
-# Without OpenCL, and without both APIs.
+# Without OpenCL, without both APIs, without Vulkan and CLBlast.
 stage_options() {
     local options name
-    for options in "-DWHERRY_VULKAN=OFF -DWHERRY_OPENCL=OFF" "-DWHERRY_OPENCL=OFF"; do
+    for options in "-DWHERRY_VULKAN=OFF -DWHERRY_OPENCL=OFF" "-DWHERRY_OPENCL=OFF" \
+        "-DWHERRY_VULKAN=OFF -DWHERRY_CLBLAST=OFF"; do
         name=options$(printf '%s' "$options" | tr -cd '[:upper:]')
         # shellcheck disable=SC2086 # two words
         quietly "configure-$name" cmake -G Ninja -B "build/$name" -DCMAKE_BUILD_TYPE=Debug -DWHERRY_TESTS=OFF \

@@ -30,57 +30,62 @@ struct shape {
     uint32_t lengths[8];
     uint32_t layers; /* 0 (left out): 1 */
     uint32_t tokens; /* that the session is for, which sizes follow from; 0: few more than the batch has */
-    bool train;      /* CPU drivers train it, too */
-    unsigned plans;  /* that CPU drivers take, a bit each; 0: all. test_golden has a model of the real size, and single
-                        operators are at broken vectors in "odd", too */
-    bool gpu; /* on GPUs only, unless named: CPU drivers compile for seconds, and smaller shapes take the same ways */
+    bool train;      /* what CPU drivers do, who compile for seconds: training, which has inference's kernels, too */
+    /* What they take, where a GPU takes all, of OpenCL, of Vulkan, and an interpreter: a plan and a type a word, and
+     * "orders", the orders of tensors that `layouts` has for them. Each type meets each plan on one of them. NULL:
+     * nothing, smaller shapes take the same ways. */
+    const char *opencl, *vulkan, *few;
 };
-
-enum { FLASH = 1, PAPER = 2 };
 
 // clang-format off
 static const struct shape shapes[] = {
-    {"tiny", 8, 1, 8, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {1}},
-    {"small", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {3, 1, 7}, 2, .gpu = true},
-    {"odd", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}, .train = true},
-    {"unaligned", 9, 1, 7, WHERRY_ACTIVATION_GELU_TANH, true, WHERRY_POOL_POOLER, -1, {2, 31, 6}, 2, .train = true, .plans = FLASH | PAPER},
-    {"unaligned-heads", 20, 5, 35, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_MEAN, 1, {33, 4}, 2, .gpu = true},
-    {"head-32", 64, 2, 128, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_NONE, -1, {64, 65, 1}, 2, .gpu = true},
-    {"head-40", 80, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_POOLER, 1, {130, 3}, .gpu = true},
-    {"head-64", 128, 2, 256, WHERRY_ACTIVATION_GELU_TANH, false, WHERRY_POOL_MEAN, 1, {63, 129, 64}, .gpu = true},
-    {"head-72", 72, 1, 40, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_NONE, 1, {100}, .gpu = true},
-    {"head-96", 192, 2, 384, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_CLS, -1, {66, 31}, .gpu = true},
-    {"head-120", 120, 1, 96, WHERRY_ACTIVATION_RELU, true, WHERRY_POOL_MAX, 1, {90, 2}, 2, .gpu = true},
-    {"head-128", 256, 2, 264, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {70, 128}, .gpu = true},
-    {"many-short", 16, 2, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {1, 1, 1, 2, 1, 1, 3}, .gpu = true},
-    {"minilm", 384, 12, 1536, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {250, 1, 128, 33}, .plans = FLASH},
-    {"bert-base", 768, 12, 3072, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_POOLER, -1, {77, 20}, .gpu = true},
-    {"bert-large", 1024, 16, 4096, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {65, 30}, .gpu = true},
-    {"roomy", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129}, .tokens = 8448, .gpu = true},
+    {"tiny", 8, 1, 8, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {1}, .opencl = "flash-f32 paper-f16 unfused-f32", .vulkan = "flash-f16 paper-f32 unfused-f16"},
+    {"small", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {3, 1, 7}, 2},
+    {"odd", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}, .train = true,
+     .opencl = "flash-f32 paper-f16 unfused-f32 orders", .vulkan = "flash-f16 paper-f32 unfused-f16 orders", .few = "flash-f16 paper-f32 copied channels"},
+    {"unaligned", 9, 1, 7, WHERRY_ACTIVATION_GELU_TANH, true, WHERRY_POOL_POOLER, -1, {2, 31, 6}, 2, .train = true,
+     .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 paper-f16", .few = "unfused-f16"},
+    {"unaligned-heads", 20, 5, 35, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_MEAN, 1, {33, 4}, 2},
+    {"head-32", 64, 2, 128, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_NONE, -1, {64, 65, 1}, 2},
+    {"head-40", 80, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_POOLER, 1, {130, 3}},
+    {"head-64", 128, 2, 256, WHERRY_ACTIVATION_GELU_TANH, false, WHERRY_POOL_MEAN, 1, {63, 129, 64}},
+    {"head-72", 72, 1, 40, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_NONE, 1, {100}},
+    {"head-96", 192, 2, 384, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_CLS, -1, {66, 31}},
+    {"head-120", 120, 1, 96, WHERRY_ACTIVATION_RELU, true, WHERRY_POOL_MAX, 1, {90, 2}, 2},
+    {"head-128", 256, 2, 264, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {70, 128}},
+    {"many-short", 16, 2, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {1, 1, 1, 2, 1, 1, 3}},
+    {"minilm", 384, 12, 1536, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {250, 1, 33}, .opencl = "flash-f16", .vulkan = "flash-f32"},
+    {"bert-base", 768, 12, 3072, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_POOLER, -1, {77, 20}},
+    {"bert-large", 1024, 16, 4096, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {65, 30}},
+    {"roomy", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129}, .tokens = 8448},
 };
 // clang-format on
 
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
 
-/* How tensors lie: as the model has them; all weights transposed; each by itself; Q, K and V of a head side by side;
- * all weights in both orders, the model's first, and the other first; the channels of the hidden activations outside.
- */
-static const struct {
+/* How tensors lie besides: all weights transposed; each by itself; Q, K and V of a head side by side; all weights in
+ * both orders, the model's first, and the other first; the channels of the hidden activations outside. */
+enum { FLASH = 1, PAPER = 2, UNFUSED = 4 }; /* a bit for each of plan_names */
+static const struct layout {
     const char *name, *orders;
-    const char *pooler; /* where there is one */
+    const char *pooler;        /* where there is one */
+    unsigned train, inference; /* the plans in which a GPU takes them */
+    bool alone;                /* in training, with a shape that has "orders" */
+    unsigned cpu;              /* the plan of a CPU driver, for such a shape */
 } layouts[] = {
-    {NULL, NULL, NULL},
-    {"turned", "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui", ",w_pooler=io"},
-    {"w_qkv=iqhp", "w_qkv=iqhp", ""},
-    {"w_out=hpi", "w_out=hpi", ""},
-    {"w_lin1=iu", "w_lin1=iu", ""},
-    {"w_lin2=ui", "w_lin2=ui", ""},
-    {"qkv=bjhqp", "qkv=bjhqp", ""},
-    {"copied", "w_qkv=qhpi+iqhp,w_out=ihp+hpi,w_lin1=ui+iu,w_lin2=iu+ui", ",w_pooler=oi+io"},
-    {"turned-copied", "qkv=bjhqp,w_qkv=ihqp+hqpi,w_out=hpi+ihp,w_lin1=iu+ui,w_lin2=ui+iu", ",w_pooler=io+oi"},
-    {"w_lin2=ui,active=ubj", "w_lin2=ui,active=ubj", ""},
+    // clang-format off
+    {"transposed",        "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui", ",w_pooler=io", FLASH | UNFUSED, FLASH, .cpu = UNFUSED},
+    {"w_qkv=iqhp",        "w_qkv=iqhp", "", FLASH, .alone = true},
+    {"w_out=hpi",         "w_out=hpi",  "", FLASH, .alone = true},
+    {"w_lin1=iu",         "w_lin1=iu",  "", FLASH, .alone = true},
+    {"w_lin2=ui",         "w_lin2=ui",  "", FLASH, .alone = true},
+    {"interleaved",       "qkv=bjhqp",  "", FLASH, .alone = true, .cpu = FLASH},
+    {"copied",            "w_qkv=qhpi+iqhp,w_out=ihp+hpi,w_lin1=ui+iu,w_lin2=iu+ui", ",w_pooler=oi+io", FLASH, .cpu = FLASH},
+    {"transposed-copied", "qkv=bjhqp,w_qkv=ihqp+hqpi,w_out=hpi+ihp,w_lin1=iu+ui,w_lin2=ui+iu", ",w_pooler=io+oi", PAPER, .cpu = PAPER},
+    {"channels",          "w_lin2=ui,active=ubj", "", FLASH, FLASH, .cpu = FLASH},
+    // clang-format on
 };
-enum { LAYOUTS = sizeof layouts / sizeof *layouts, ALL_TURNED = 1, HEADS_WHOLE = 6, COPIED = 7, CHANNELS = 9 };
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
 struct test_case {
     char name[160];
@@ -153,8 +158,9 @@ static void test_one(void **state)
     } else {
         EXPECT_OK(status);
         EXPECT_OK(wherry_session_prepare(session, NULL, NULL, NULL));
+        const uint32_t replays = getenv("WHERRY_TEST_FEW") ? 0 : 2; /* an interpreter is the same each time */
         wherry_verify_summary summary = {.struct_size = sizeof summary};
-        EXPECT_OK(wherry_verify(session, &batch, 2, print_failures, (void *)c, &summary));
+        EXPECT_OK(wherry_verify(session, &batch, replays, print_failures, (void *)c, &summary));
         assert_true(summary.groups > 0);
         groups_checked += summary.groups;
         wherry_session_destroy(session);
@@ -164,56 +170,38 @@ static void test_one(void **state)
     support_batch_free(&batch);
 }
 
-/* By default: everything on a GPU. CPU drivers take training instead of inference where a shape says so, because it has
- * inference's kernels, too, and of the types each driver takes the one that the other does not; interpreters (`few`)
- * take some combinations only. */
-static bool usual(const struct shape *s, size_t plan, bool f16, bool train, bool gpu, bool slow, bool few)
+/* Whether a list of words has one. */
+static bool has(const char *words, const char *word)
 {
-    if (gpu) return true;
-    if (s->gpu || s->train != train || (!few && s->plans && !(s->plans & 1u << plan))) return false;
-    if (!few) return ((size_t)(s - shapes) + plan + f16 + slow) % 2;
-    if (!train) return f16 == (plan == 0) && plan != 2;
-    return s->layers ? plan == 2 && f16 : plan != 2 && f16 == (plan == 0);
+    char list[512], one[64];
+    snprintf(list, sizeof list, " %s ", words ? words : "");
+    snprintf(one, sizeof one, " %s ", word);
+    return strstr(list, one) != NULL;
 }
 
-/* With the channels outside, in the only plan that has it: training everywhere, which has inference's kernels, too; on
- * CPU drivers of one layer. */
-static bool usual_channels(const struct shape *s, size_t plan, bool f16, bool train, bool gpu, bool slow, bool few)
+static bool takes(const char *words, size_t plan, bool f16)
 {
-    return plan == 0 && (gpu || (s->train && train && s->layers < 2)) &&
-           usual(s, plan, f16, gpu ? train : s->train, gpu, slow, few);
+    char word[64];
+    snprintf(word, sizeof word, "%s-%s", plan_names[plan], f16 ? "f16" : "f32");
+    return has(words, word);
 }
 
-/* With weights transposed or in both orders: combinations that are there without, so that on CPU drivers products alone
- * are compiled anew; one weight alone has on them the kernels of all. Plain products are those of one plan, and
- * training has inference's. Copies take each type through one of the APIs in the one plan, through the other in the
- * other. */
-static bool usual_turned(const struct shape *s, size_t layout, size_t plan, bool f16, bool train, bool gpu, bool slow,
-                         bool few)
+/* Whether tensors in other orders are for a case: `words` has its plan and type, or is NULL. */
+static bool takes_layout(const struct shape *s, const struct layout *layout, const char *words, size_t plan, bool train)
 {
-    if (layout == CHANNELS) return usual_channels(s, plan, f16, train, gpu, slow, few);
-    if (!usual(s, plan, f16, train, gpu, slow, few)) return false;
-    if (few && layout != COPIED) return false;
-    if (layout >= COPIED) return (gpu || (s->train && s->layers < 2)) && train && plan == layout - COPIED;
-    if (layout > ALL_TURNED) return (gpu || layout == HEADS_WHOLE) && s->train && s->layers < 2 && train && plan == 0;
-    if (gpu) return train ? plan != 1 : plan == 0;
-    return train && plan == 2 && s->layers < 2; /* copies have their products in the others */
+    unsigned bit = 1u << plan;
+    if (words) return (layout->cpu & bit) && (has(words, "orders") || has(words, layout->name));
+    if (layout->alone) return train && (layout->train & bit) && has(s->opencl, "orders");
+    return ((train ? layout->train : layout->inference) & bit) != 0;
 }
 
-/* WHERRY_TEST_FEW, for interpreters: of the shapes named few combinations, and one layer. */
-static bool wanted(const struct shape *s, bool usually, int argc, char **argv)
+/* Shapes that are named, by arguments or WHERRY_TEST_SHAPES; all where none is. */
+static bool named(const struct shape *s, int argc, char **argv)
 {
-    char list[512];
-    const char *given = getenv("WHERRY_TEST_SHAPES"), *shape = s->name;
-    if (argc < 2 && !given) return usually;
-    if (getenv("WHERRY_TEST_FEW") && !usually) return false;
+    const char *given = getenv("WHERRY_TEST_SHAPES");
     for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], shape)) return true;
-    if (!given) return false;
-    snprintf(list, sizeof list, " %s ", given);
-    char name[64];
-    snprintf(name, sizeof name, " %s ", shape);
-    return strstr(list, name) != NULL;
+        if (!strcmp(argv[i], s->name)) return true;
+    return given ? has(given, s->name) : argc < 2;
 }
 
 /* What else computes products there than what is chosen: the highest of several is, but on a CPU the lowest. NULL: no
@@ -232,6 +220,51 @@ static void lower_rungs(const char *id, const char *rungs[RUNG_COUNT])
         if (has & RUNG_BIT(r)) rungs[n++] = rung_name((enum rung)r);
 }
 
+/* The case unless WHERRY_TEST_NAMES leaves it out: how many were added. */
+static size_t add(struct test_case *c, const char *device, const struct shape *s, size_t plan, bool f16, bool train,
+                  const struct layout *layout, const char *gemm)
+{
+    const char *words = getenv("WHERRY_TEST_NAMES");
+    *c = (struct test_case){.plan = plan_names[plan],
+                            .dtype = f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32,
+                            .shape = s,
+                            .train = train,
+                            .gemm = gemm};
+    if (layout)
+        snprintf(c->layouts, sizeof c->layouts, "%s%s", layout->orders,
+                 s->pool == WHERRY_POOL_POOLER ? layout->pooler : "");
+    snprintf(c->device, sizeof c->device, "%s", device);
+    snprintf(c->name, sizeof c->name, "%s %s %s %s%s%s%s%s%s", device, s->name, c->plan, f16 ? "f16" : "f32",
+             train ? " training" : "", gemm ? " " : "", gemm ? gemm : "", layout ? " " : "",
+             layout ? layout->name : "");
+    return !words || strstr(c->name, words);
+}
+
+/* All cases of a shape on a device, which are `n` more. */
+static size_t add_shape(const char *device, const struct shape *s, int argc, struct test_case *cases)
+{
+    bool few = getenv("WHERRY_TEST_FEW"), opencl = !strncmp(device, "opencl", 6);
+    bool all = !few && (argc > 1 || getenv("WHERRY_TEST_SHAPES") || support_is_gpu(context, device));
+    const char *words = all ? NULL : few ? s->few : opencl ? s->opencl : s->vulkan, *rungs[RUNG_COUNT];
+    size_t n = 0;
+    if (!all && !words) return 0;
+    lower_rungs(device, rungs);
+    for (size_t p = 0; p < 3; p++)
+        for (size_t kind = 0; kind < 4; kind++) {
+            bool f16 = kind % 2, train = kind >= 2;
+            if (!all && (train != s->train || !takes(words, p, f16))) continue;
+            for (size_t l = 0; l <= LAYOUTS; l++) {
+                const struct layout *layout = l ? &layouts[l - 1] : NULL;
+                if (layout && !takes_layout(s, layout, words, p, train)) continue;
+                n += add(&cases[n], device, s, p, f16, train, layout, few ? "tiled" : NULL); /* not a library's */
+                /* What is forced has kernels in the plan flash. */
+                for (int r = 0; rungs[r] && !few && f16 && p == 0; r++)
+                    n += add(&cases[n], device, s, p, f16, train, layout, rungs[r]);
+            }
+        }
+    return n;
+}
+
 int main(int argc, char **argv)
 {
     char devices[SUPPORT_MAX_DEVICES][64];
@@ -241,45 +274,13 @@ int main(int argc, char **argv)
         return 0;
     }
     if (!(context = support_context(support_log, devices, &n_devices))) return 1;
-    size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * 4 * LAYOUTS * RUNG_COUNT;
+    size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * 4 * (LAYOUTS + 1) * RUNG_COUNT;
     struct test_case *cases = calloc(most + 1, sizeof *cases);
     struct CMUnitTest *tests = calloc(most + 1, sizeof *tests);
-    for (size_t d = 0; d < n_devices; d++) {
-        bool few = getenv("WHERRY_TEST_FEW"), gpu = support_is_gpu(context, devices[d]) && !few;
-        const char *rungs[RUNG_COUNT];
-        lower_rungs(devices[d], rungs);
-        bool slow = !gpu && !strncmp(devices[d], "opencl", 6);
+    for (size_t d = 0; d < n_devices; d++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-            for (size_t p = 0; p < 3; p++)
-                for (size_t kind = 0; kind < 4 * LAYOUTS; kind++) {
-                    bool f16 = kind % 2, train = kind % 4 >= 2;
-                    size_t layout = kind / 4;
-                    bool usually = layout ? usual_turned(&shapes[s], layout, p, f16, train, gpu, slow, few)
-                                          : usual(&shapes[s], p, f16, train, gpu, slow, few);
-                    if (!wanted(&shapes[s], usually, argc, argv) || (layout > ALL_TURNED && !usually)) continue;
-                    for (int g = 0; g < RUNG_COUNT; g++) {
-                        const char *gemm = g ? rungs[g - 1] : NULL;
-                        if (g && (!gemm || !f16 || p)) continue; /* what is forced has kernels in the plan flash */
-                        struct test_case *c = &cases[n];
-                        memset(c, 0, sizeof *c); /* a case that was not wanted may have been here */
-                        c->plan = plan_names[p];
-                        c->dtype = f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;
-                        c->shape = &shapes[s];
-                        c->train = train;
-                        c->gemm = gemm;
-                        if (layout)
-                            snprintf(c->layouts, sizeof c->layouts, "%s%s", layouts[layout].orders,
-                                     shapes[s].pool == WHERRY_POOL_POOLER ? layouts[layout].pooler : "");
-                        snprintf(c->device, sizeof c->device, "%s", devices[d]);
-                        snprintf(c->name, sizeof c->name, "%s %s %s %s%s%s%s%s%s", c->device, c->shape->name, c->plan,
-                                 f16 ? "f16" : "f32", train ? " training" : "", gemm ? " " : "", gemm ? gemm : "",
-                                 layout ? " " : "", layout ? layouts[layout].name : "");
-                        const char *words = getenv("WHERRY_TEST_NAMES");
-                        if (words && !strstr(c->name, words)) continue;
-                        tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};
-                    }
-                }
-    }
+            if (named(&shapes[s], argc, argv)) n += add_shape(devices[d], &shapes[s], argc, &cases[n]);
+    for (size_t i = 0; i < n; i++) tests[i] = (struct CMUnitTest){cases[i].name, test_one, NULL, NULL, &cases[i]};
     cmocka_set_message_output(CM_OUTPUT_STDOUT);
     int failed = n ? _cmocka_run_group_tests("groups", tests, n, NULL, NULL) : 1;
     printf("%u groups checked on %zu devices\n", groups_checked, n_devices);

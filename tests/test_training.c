@@ -13,8 +13,26 @@
 
 #include <cmocka.h>
 
-static const char *const case_names[] = {"post-relu-dropout",   "post-gelu",  "pre-gelu-dropout", "pre-relu",
-                                         "post-gelu-dropout-4", "model-mean", "model-pooler",     "model-pre-max-unit"};
+/* The golden files, and what CPU drivers take of them, which compile for seconds where a GPU takes all: a plan and its
+ * type a word, in each of which a file is run as it is; and of the rest, in the plan flash and its type, all policies
+ * of saving ("saves"), the products of Q, K and V apart ("apart"), weights in other orders ("transposed", "copied",
+ * "interleaved"), each sequence alone ("packed"). The graph is the same on all; each API has all kernels, in some type.
+ */
+static const struct golden_file {
+    const char *name, *opencl, *vulkan;
+} files[] = {
+    // clang-format off
+    {"post-relu-dropout",   "flash-f32 paper-f16 unfused-f32 apart", "flash-f16 paper-f32 apart"},
+    {"post-gelu",           "flash-f16 packed interleaved",          "flash-f32 packed interleaved"},
+    {"pre-gelu-dropout",    "flash-f32 saves",                       "flash-f16 saves"},
+    {"pre-relu",            "flash-f16 paper-f32",                   ""},
+    {"post-gelu-dropout-4", "flash-f32 transposed copied",           "flash-f16 copied"},
+    {"model-mean",          "flash-f16",                             "flash-f32"},
+    {"model-pooler",        "flash-f32 paper-f16 transposed",        "flash-f16"},
+    {"model-pre-max-unit",  "flash-f16 paper-f32",                   "flash-f32"},
+    // clang-format on
+};
+enum { FILES = sizeof files / sizeof *files };
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
 static const char *const save_names[] = {"default", "paper", "all", "least"};
 
@@ -23,7 +41,7 @@ static char devices[SUPPORT_MAX_DEVICES][64];
 static size_t n_devices;
 
 struct test_case {
-    char name[96];
+    char name[112];
     const char *golden, *device, *plan;
     wherry_dtype dtype;
     wherry_save save;
@@ -314,7 +332,7 @@ static void test_misuse(void **state)
     struct trainer t;
     size_t n;
     golden_open(c->golden, &g);
-    trainer_open(&g, c, 0.5f, &t);
+    trainer_open(&g, c, g.dropout, &t);
     float *x = floats(&g, "x", &n), *out = malloc(n * sizeof *out);
     assert_int_equal(wherry_encode(t.session, &g.batch, out, n), WHERRY_STATUS_INVALID_ARGUMENT);
     assert_int_equal(wherry_backward(t.session, x, n, NULL, 0), WHERRY_STATUS_INVALID_ARGUMENT);
@@ -363,43 +381,66 @@ static struct test_case *add(CMUnitTestFunction function, const char *kind, cons
     return c;
 }
 
-/* What a device is tested with for one golden file. CPU drivers take seconds for a case: there one file has the other
- * saving policies, and one plan the products apart. PoCL takes the types in turn. */
-static void add_all(const char *device, size_t golden, bool fast, bool slow)
+/* Whether a device runs a file in a plan and a type, or what else a word names; NULL takes all. */
+static bool takes(const char *words, const char *word)
 {
-    const char *name = case_names[golden];
-    for (size_t p = 0; p < 3; p++)
+    char list[128], one[32];
+    if (!words) return true;
+    snprintf(list, sizeof list, " %s ", words);
+    snprintf(one, sizeof one, " %s ", word);
+    return strstr(list, one) != NULL;
+}
+
+/* The products of Q, K and V in two and in three, also with the weight transposed, which CPU drivers leave out. */
+static void add_apart(const char *name, const char *device, const char *plan, wherry_dtype type, bool all)
+{
+    for (uint32_t products = 2; products <= 3; products++) {
+        add(test_golden, products == 2 ? "golden-qk" : "golden-q-k-v", name, device, plan, type, WHERRY_SAVE_DEFAULT)
+            ->qkv_products = products;
+        if (!all) continue;
+        struct test_case *c = add(test_golden, products == 2 ? "transposed-qk" : "transposed-q-k-v", name, device, plan,
+                                  type, WHERRY_SAVE_DEFAULT);
+        c->qkv_products = products;
+        c->layouts = "w_qkv=iqhp";
+    }
+}
+
+/* Weights in other orders: what is given and read back stays as it was. */
+static const struct {
+    const char *word, *file, *layouts;
+} orders[] = {
+    {"transposed", "post-gelu-dropout-4", "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui"},
+    {"transposed", "model-pooler", "qkv=bjhqp,w_qkv=ihqp,w_out=hpi,w_lin1=iu,w_lin2=ui,w_pooler=io"},
+    {"copied", "post-gelu-dropout-4", "w_qkv=qhpi+iqhp,w_out=hpi+ihp,w_lin1=ui+iu,w_lin2=ui+iu"},
+    {"interleaved", "post-gelu", "qkv=bjhqp"},
+};
+
+static void add_one(const char *name, const char *device, const char *plan, wherry_dtype type, const char *words)
+{
+    bool plain = !words || !strcmp(plan, "flash");
+    wherry_save last = plain && takes(words, "saves") ? WHERRY_SAVE_LEAST : WHERRY_SAVE_DEFAULT;
+    for (wherry_save save = WHERRY_SAVE_DEFAULT; save <= last; save++)
+        add(test_golden, "golden", name, device, plan, type, save);
+    if (!plain) return;
+    if (!strcmp(name, files[0].name) && takes(words, "apart")) add_apart(name, device, plan, type, !words);
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        char kind[32];
+        if (strcmp(orders[i].file, name) || !takes(words, orders[i].word)) continue;
+        snprintf(kind, sizeof kind, "golden-%s", orders[i].word);
+        add(test_golden, kind, name, device, plan, type, WHERRY_SAVE_DEFAULT)->layouts = orders[i].layouts;
+    }
+    if (!strcmp(name, "post-gelu") && takes(words, "packed"))
+        add(test_packed, "packed", name, device, plan, type, WHERRY_SAVE_DEFAULT);
+}
+
+static void add_file(const struct golden_file *file, const char *device, const char *words)
+{
+    bool reference = !strcmp(device, "reference"); /* its plans run the same operators */
+    for (size_t p = 0; p < (reference ? 1 : 3); p++)
         for (wherry_dtype type = WHERRY_DTYPE_F32; type <= WHERRY_DTYPE_F16; type++) {
-            if (!fast && (golden + p + type + slow) % 2) continue;
-            if (!fast && golden && p == 2) continue;                       /* test_groups has its kernels */
-            if (!fast && golden && p == 1 && golden % 2 == slow) continue; /* the other API has it */
-            if (!strcmp(device, "reference") && p) continue;               /* its plans run the same operators */
-            wherry_save last = fast || (golden == 2 && p == 0) ? WHERRY_SAVE_LEAST : WHERRY_SAVE_DEFAULT;
-            for (wherry_save save = WHERRY_SAVE_DEFAULT; save <= last; save++)
-                add(test_golden, "golden", name, device, plan_names[p], type, save);
-            for (uint32_t products = 2; products <= 3 && golden == 0 && (fast || p == 0); products++)
-                add(test_golden, products == 2 ? "golden-qk" : "golden-q-k-v", name, device, plan_names[p], type,
-                    WHERRY_SAVE_DEFAULT)
-                    ->qkv_products = products;
-            /* Tensors in other orders: what is given and read back stays as it was. */
-            bool turned = golden == 4 || !strcmp(name, "model-pooler");
-            if (turned && (fast || p == 0))
-                add(test_golden, "golden-turned", name, device, plan_names[p], type, WHERRY_SAVE_DEFAULT)->layouts =
-                    golden == 4 ? "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui"
-                                : "qkv=bjhqp,w_qkv=ihqp,w_out=hpi,w_lin1=iu,w_lin2=ui,w_pooler=io";
-            if (golden == 4 && (fast || p == 0))
-                add(test_golden, "golden-copied", name, device, plan_names[p], type, WHERRY_SAVE_DEFAULT)->layouts =
-                    "w_qkv=qhpi+iqhp,w_out=hpi+ihp,w_lin1=ui+iu,w_lin2=ui+iu";
-            if (golden == 1 && (fast || p == 0))
-                add(test_golden, "golden-heads", name, device, plan_names[p], type, WHERRY_SAVE_DEFAULT)->layouts =
-                    "qkv=bjhqp";
-            for (uint32_t products = 2; products <= 3 && golden == 0 && fast; products++) {
-                struct test_case *apart = add(test_golden, products == 2 ? "turned-qk" : "turned-q-k-v", name, device,
-                                              plan_names[p], type, WHERRY_SAVE_DEFAULT);
-                apart->qkv_products = products;
-                apart->layouts = "w_qkv=iqhp";
-            }
-            if (golden == 1) add(test_packed, "packed", name, device, plan_names[p], type, WHERRY_SAVE_DEFAULT);
+            char word[32];
+            snprintf(word, sizeof word, "%s-%s", plan_names[p], type == WHERRY_DTYPE_F16 ? "f16" : "f32");
+            if (takes(words, word)) add_one(file->name, device, plan_names[p], type, words);
         }
 }
 
@@ -407,12 +448,14 @@ int main(int argc, char **argv)
 {
     if (!(context = support_context(support_log, devices, &n_devices))) return 1;
     for (size_t d = 0; d < n_devices; d++) {
-        bool fast = support_is_gpu(context, devices[d]) || argc > 1 || !strcmp(devices[d], "reference");
-        bool slow = !fast && !strncmp(devices[d], "opencl", 6);
-        for (size_t g = 0; g < sizeof case_names / sizeof *case_names; g++)
-            if (wanted(case_names[g], argc, argv)) add_all(devices[d], g, fast, slow);
+        bool all = support_is_gpu(context, devices[d]) || argc > 1 || !strcmp(devices[d], "reference");
+        bool opencl = !strncmp(devices[d], "opencl", 6);
+        for (size_t f = 0; f < FILES; f++)
+            if (wanted(files[f].name, argc, argv))
+                add_file(&files[f], devices[d], all ? NULL : opencl ? files[f].opencl : files[f].vulkan);
         if (wanted("misuse", argc, argv))
-            add(test_misuse, "misuse", case_names[3], devices[d], "flash", WHERRY_DTYPE_F32, WHERRY_SAVE_DEFAULT);
+            add(test_misuse, "misuse", files[0].name, devices[d], "flash", opencl ? WHERRY_DTYPE_F32 : WHERRY_DTYPE_F16,
+                WHERRY_SAVE_DEFAULT);
     }
     cmocka_set_message_output(CM_OUTPUT_STDOUT);
     int failed = n_tests ? _cmocka_run_group_tests("training", tests, n_tests, NULL, NULL) : 1;

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # traffic.sh TEST_TRAFFIC PLUGIN
-# Runs the program test_traffic under Oclgrind with the plugin that counts bytes (traffic_plugin.cpp). The program is one
-# of a build without CLBlast, so that the matrix products are ours. WHERRY_TEST_FEW=1 leaves combinations out that
-# others stand for. Exit status 77: there is no plugin.
+# Runs the program test_traffic under Oclgrind with the plugin that counts bytes (traffic_plugin.cpp).
+# WHERRY_TEST_FEW=1 leaves combinations out that others stand for. Exit status 77: there is no plugin.
 set -eu
 
 if [ ! -f "$2" ]; then
@@ -11,7 +10,7 @@ if [ ! -f "$2" ]; then
 fi
 log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT
-export WHERRY_TEST_DEVICES=opencl:oclgrind WHERRY_TRAFFIC_LOG="$log/traffic"
+export WHERRY_TEST_DEVICES=opencl:oclgrind VK_DRIVER_FILES=/nonexistent WHERRY_TRAFFIC_LOG="$log/traffic"
 oclgrind --plugins "$2" "$1" >"$log/output" 2>&1 || {
     grep -a '^    ' "$log/output" || tail -n 60 "$log/output"
     echo "traffic.sh: $1 failed under Oclgrind" >&2

@@ -54,6 +54,8 @@ def open_browser(folder):
     if not chromium or not driver:
         print("SKIP: no Chromium with its driver (Debian: chromium, chromium-driver)")
         sys.exit(77)
+    if hasattr(os, "sched_setaffinity"):  # a core, as other tests have: a browser is many processes
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     options = Options()
     options.binary_location = chromium
     for argument in (
