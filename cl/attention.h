@@ -193,9 +193,9 @@ INLINE void put_scores(__local float4 *tile, const float4 *score)
 
 /* The same with rows and columns exchanged, where there are as many of both: [row][column]. A row of what then is
  * multiplied is a column here. */
-#define PUT_TURNED(tile, score) put_turned(tile, score)
+#define PUT_TRANSPOSED(tile, score) put_transposed(tile, score)
 
-INLINE void put_turned(__local float4 *tile, const float4 *score)
+INLINE void put_transposed(__local float4 *tile, const float4 *score)
 {
     UNROLL
     for (uint i = 0; i < THREAD_M; i++)
@@ -205,7 +205,7 @@ INLINE void put_turned(__local float4 *tile, const float4 *score)
 }
 
 /* The column that this work-item's row i then is. */
-INLINE uint turned_row(const uint i)
+INLINE uint transposed_row(const uint i)
 {
     const uint quad = i / 4 * THREADS_M + thread_m();
     return quad / THREADS_N * (4 * THREADS_N) + quad % THREADS_N + i % 4 * THREADS_N;

@@ -6,8 +6,8 @@
 #ifndef HEAD_DIM
 #define HEAD_DIM 32
 #endif
-#ifndef HEADS_WHOLE
-#define HEADS_WHOLE 0
+#ifndef QKV_INTERLEAVED
+#define QKV_INTERLEAVED 0
 #endif
 #ifndef SCALE
 #define SCALE 0x3f800000u /* 1 */

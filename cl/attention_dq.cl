@@ -9,8 +9,8 @@
 #ifndef HEAD_DIM
 #define HEAD_DIM 32
 #endif
-#ifndef HEADS_WHOLE
-#define HEADS_WHOLE 0
+#ifndef QKV_INTERLEAVED
+#define QKV_INTERLEAVED 0
 #endif
 #ifndef SCALE
 #define SCALE 0x3f800000
@@ -55,7 +55,7 @@ attention_dq(BATCH_ARGUMENT, INPUT_OF(float, partials), OUTPUT(y))
         UNROLL
         for (uint c = 0; c < ACCESS; c++) sum[c] *= as_float((uint)SCALE);
         const uint column =
-            HEADS_WHOLE ? HEAD_AT(at % ROW / HEAD_DIM, X_STRIDE) + at % HEAD_DIM : at % ROW;
+            QKV_INTERLEAVED ? HEAD_AT(at % ROW / HEAD_DIM, X_STRIDE) + at % HEAD_DIM : at % ROW;
         STORE_ACCESS(y, X_OFFSET + token * X_STRIDE + column, sum);
     }
 }

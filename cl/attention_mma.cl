@@ -163,7 +163,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                                           pack_halves(p[6], p[7]));
             UNROLL for (uint c = 0; c < CHANNELS; c += 2)
             {
-                const uint4 pair = load_turned(((at + value_rows) ^ c * 16) + j * 8 * CHUNKS * 16);
+                const uint4 pair = load_transposed(((at + value_rows) ^ c * 16) + j * 8 * CHUNKS * 16);
                 multiply_add(sum + c * 4, weights, pair.x, pair.y);
                 multiply_add(sum + c * 4 + 4, weights, pair.z, pair.w);
             }

@@ -12,8 +12,8 @@
 #ifndef HEAD_DIM
 #define HEAD_DIM 32
 #endif
-#ifndef HEADS_WHOLE
-#define HEADS_WHOLE 0
+#ifndef QKV_INTERLEAVED
+#define QKV_INTERLEAVED 0
 #endif
 #ifndef SCALE
 #define SCALE 0x3f800000u /* 1 */
@@ -155,7 +155,7 @@ void attention_out(BATCH_ARGUMENT
                 UNROLL for (uint c = 0; c < CHUNKS; c += 2)
                 {
                     const uint4 pair =
-                        load_turned(base + tile_chunk(j * 8 + lane % 16, c + lane / 16, CHUNKS));
+                        load_transposed(base + tile_chunk(j * 8 + lane % 16, c + lane / 16, CHUNKS));
                     multiply_add(sum + c * 4, weights, pair.x, pair.y);
                     multiply_add(sum + c * 4 + 4, weights, pair.z, pair.w);
                 }

@@ -13,8 +13,8 @@
 #ifndef HEAD_DIM
 #define HEAD_DIM 32
 #endif
-#ifndef HEADS_WHOLE
-#define HEADS_WHOLE 0
+#ifndef QKV_INTERLEAVED
+#define QKV_INTERLEAVED 0
 #endif
 #ifndef X_STRIDE
 #define X_STRIDE HEAD_DIM

@@ -105,8 +105,8 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_few(P
                 unpack_vector(a[d][i], v);
                 part += sum_eight(v);
             }
-            part += exchange(part, 1);
-            part += exchange(part, 2);
+            part += shuffle_xor_float(part, 1);
+            part += shuffle_xor_float(part, 2);
             const float mean = part / (float)max(mine, 1u);
             UNROLL for (uint d = 0; d < DEPTH; d++)
             {
@@ -114,8 +114,8 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_few(P
                 UNROLL for (uint c = 0; c < 8; c++) v[c] = (v[c] - mean) * (v[c] - mean);
                 if ((d * WARPS + warp) * 32 + lane % 4 * 8 < K) squares += sum_eight(v);
             }
-            squares += exchange(squares, 1);
-            squares += exchange(squares, 2);
+            squares += shuffle_xor_float(squares, 1);
+            squares += shuffle_xor_float(squares, 2);
             if (lane % 4 == 0) parts[warp * TILE_M + i * 8 + lane / 4] = (float2)(part, squares);
         }
         barrier(CLK_LOCAL_MEM_FENCE);

@@ -32,7 +32,7 @@
 #define WARPS_M (TILE_M / WARP_M)
 #define WARPS_N (TILE_N / WARP_N)
 #define TILES_N ((N + TILE_N - 1) / TILE_N)
-#define BAND (2048 / TILE_M)
+#define RASTER (2048 / TILE_M)
 
 /* Of a warp: fragments of 16 rows, pairs of fragments of 8 columns, and steps of 16 k in a slab. */
 #define FRAGMENTS_M (WARP_M / 16)
@@ -93,12 +93,12 @@ INLINE void load_fragments(uint4 *a, uint4 *b, const uint x_at, const uint w_at,
     UNROLL for (uint i = 0; i < FRAGMENTS_M; i++)
     {
         const uint at = fragment_at(x_at, i, step, X_CHUNKS, X_MAJOR);
-        a[i] = X_MAJOR ? load_turned(at) : load_matrices(at);
+        a[i] = X_MAJOR ? load_transposed(at) : load_matrices(at);
     }
     UNROLL for (uint i = 0; i < PAIRS_N; i++)
     {
         const uint at = fragment_at(w_at, i, step, W_CHUNKS, W_MAJOR);
-        b[i] = W_MAJOR ? load_turned(at) : load_matrices(at);
+        b[i] = W_MAJOR ? load_transposed(at) : load_matrices(at);
     }
 }
 
@@ -117,9 +117,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_mma(P
     const uint depth = PARTS ? min(begin + PART_ROWS, rows) : X_MAJOR ? rows : K;
     if (number >= tiles || (PARTS && begin >= rows)) return;
 
-    const uint band = number / (BAND * TILES_N), in_band = number % (BAND * TILES_N);
-    const uint height = min((uint)BAND, tiles_m - band * BAND);
-    const uint tile_m = band * BAND + in_band % height;
+    const uint band = number / (RASTER * TILES_N), in_band = number % (RASTER * TILES_N);
+    const uint height = min((uint)RASTER, tiles_m - band * RASTER);
+    const uint tile_m = band * RASTER + in_band % height;
     const uint row0 = tile_m * TILE_M, column0 = in_band / height * TILE_N;
     const uint lane = local_number() % WARP, warp = local_number() / WARP;
     const uint warp_m = warp / WARPS_N, warp_n = warp % WARPS_N;
@@ -217,9 +217,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_mma(P
 #if EPILOGUE_SUMS
         UNROLL for (uint c = 0; c < 8; c++)
         {
-            total[c] += exchange(total[c], 4);
-            total[c] += exchange(total[c], 8);
-            total[c] += exchange(total[c], 16);
+            total[c] += shuffle_xor_float(total[c], 4);
+            total[c] += shuffle_xor_float(total[c], 8);
+            total[c] += shuffle_xor_float(total[c], 16);
             if (lane / 4 == 0) totals[warp_m * TILE_N + in_tile + c] = total[c];
         }
 #endif

@@ -35,14 +35,14 @@
 /* Where k is the slow dimension of an operand: boxes of 64 of its rows or columns times 64 k. The instruction wants
  * literals. */
 #if X_MAJOR
-#define X_TURNED 1
+#define X_TRANSPOSED 1
 #else
-#define X_TURNED 0
+#define X_TRANSPOSED 0
 #endif
 #if W_MAJOR
-#define W_TURNED 1
+#define W_TRANSPOSED 1
 #else
-#define W_TURNED 0
+#define W_TRANSPOSED 0
 #endif
 
 /* Warpgroups that a tile's columns are dealt to, and how many each of them has. */
@@ -69,8 +69,8 @@
 #endif
 
 /* Warpgroups that multiply, and how many 64 rows each of them has. */
-#define MULTIPLIERS (TILE_M == 192 ? 3 : TILE_M >= 128 ? 2 : SHARES)
-#define BLOCKS (TILE_M / 64 * SHARES / MULTIPLIERS)
+#define CONSUMERS (TILE_M == 192 ? 3 : TILE_M >= 128 ? 2 : SHARES)
+#define BLOCKS (TILE_M / 64 * SHARES / CONSUMERS)
 #define SUMS (COLUMNS / 2)
 /* Of the dimensions that are sizes of the model. */
 #define TILES_M ((M + TILE_M - 1) / TILE_M)
@@ -85,8 +85,8 @@
 
 /* Row tiles that neighbours walk through before the next column tile: what runs at the same time shares both operands.
  */
-#ifndef BAND
-#define BAND 8
+#ifndef RASTER
+#define RASTER 8
 #endif
 
 /* The epilogue: a work-item takes 8 columns, a warp in one step as many rows as that gives, and twice: what one row waits
@@ -128,23 +128,23 @@
 
 /* Warps that finish: the last ones. The first of the two warpgroups that don't multiply has the one that loads. Those
  * that multiply finish the last tile, too. */
-#define FINISHERS 7
-#define FIRST_FINISHER (MULTIPLIERS * 4 + 8 - FINISHERS)
+#define EPILOGUE_WARPS 7
+#define FIRST_EPILOGUE_WARP (CONSUMERS * 4 + 8 - EPILOGUE_WARPS)
 
 /* With 96 sums or more, those that multiply need more registers than the 128 that each of 512 begins with; those that
  * normalize 24 columns of a row need more than others that finish. */
 #if NORM_Y && COLUMNS >= 192
 #define LOADER_REGISTERS REGISTERS_GIVE(112)
-#define MULTIPLIER_REGISTERS REGISTERS_TAKE(144)
-#define FINISHER_REGISTERS REGISTERS_GIVE(112)
+#define CONSUMER_REGISTERS REGISTERS_TAKE(144)
+#define EPILOGUE_REGISTERS REGISTERS_GIVE(112)
 #elif COLUMNS >= 192
 #define LOADER_REGISTERS REGISTERS_GIVE(96)
-#define MULTIPLIER_REGISTERS REGISTERS_TAKE(160)
-#define FINISHER_REGISTERS REGISTERS_GIVE(96)
+#define CONSUMER_REGISTERS REGISTERS_TAKE(160)
+#define EPILOGUE_REGISTERS REGISTERS_GIVE(96)
 #else
 #define LOADER_REGISTERS
-#define MULTIPLIER_REGISTERS
-#define FINISHER_REGISTERS
+#define CONSUMER_REGISTERS
+#define EPILOGUE_REGISTERS
 #endif
 
 struct place {
@@ -158,9 +158,9 @@ INLINE struct place place_of(uint tile, const uint row_tiles, const uint column_
     p.part = tile / (TILES_M * TILES_N);
     tile %= TILES_M * TILES_N;
 #endif
-    const uint band = tile / (BAND * column_tiles), at = tile % (BAND * column_tiles);
-    const uint wide = min((uint)BAND, row_tiles - band * BAND);
-    p.row = (band * BAND + at % wide) * TILE_M;
+    const uint band = tile / (RASTER * column_tiles), at = tile % (RASTER * column_tiles);
+    const uint wide = min((uint)RASTER, row_tiles - band * RASTER);
+    p.row = (band * RASTER + at % wide) * TILE_M;
     p.column = at / wide * TILE_N;
     return p;
 }
@@ -251,7 +251,7 @@ struct tensors {
 /* The sum over the lanes that share a row, with the same bits in all of them. */
 INLINE float row_sum(float v)
 {
-    UNROLL for (uint bits = 1; bits < 32 / AT_ONCE; bits *= 2) v += exchange(v, bits);
+    UNROLL for (uint bits = 1; bits < 32 / AT_ONCE; bits *= 2) v += shuffle_xor_float(v, bits);
     return v;
 }
 
@@ -571,7 +571,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 #endif
 
     __global const uchar *const x_map = maps + (size_t)map_at * TENSOR_MAP_BYTES, *const w_map = x_map + TENSOR_MAP_BYTES;
-    if (item == MULTIPLIERS * 128) { /* beside the barriers' beginning */
+    if (item == CONSUMERS * 128) { /* beside the barriers' beginning */
         tensor_map_acquire(x_map);
         tensor_map_acquire(w_map);
     }
@@ -579,20 +579,20 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         UNROLL for (uint s = 0; s < SLABS; s++)
         {
             mbarrier_init(filled_at + s * 8, 1);
-            mbarrier_init(emptied_at + s * 8, MULTIPLIERS);
+            mbarrier_init(emptied_at + s * 8, CONSUMERS);
         }
 #if !PARTS
-        mbarrier_init(given_at, MULTIPLIERS * 128);
-        mbarrier_init(taken_at, FINISHERS * 32);
+        mbarrier_init(given_at, CONSUMERS * 128);
+        mbarrier_init(taken_at, EPILOGUE_WARPS * 32);
 #endif
         fence_async();
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
     uint slab = 0, phase = 0, tile = group_number(), turn = 0;
-    if (warpgroup == MULTIPLIERS) {
+    if (warpgroup == CONSUMERS) {
         LOADER_REGISTERS;
-        if (item == MULTIPLIERS * 128) {
+        if (item == CONSUMERS * 128) {
             for (uint loaded = tile; loaded < tiles; loaded += groups) {
                 const struct place p = place_of(loaded, row_tiles, column_tiles);
                 const uint count = slabs_of(p, rows), begin = PARTS ? p.part * PART_ROWS : 0;
@@ -608,8 +608,8 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
             }
         }
         if (warp == 0) return;
-    } else if (warpgroup < MULTIPLIERS) {
-        MULTIPLIER_REGISTERS;
+    } else if (warpgroup < CONSUMERS) {
+        CONSUMER_REGISTERS;
         /* This warpgroup's rows of x in the first slab, and its columns of w. */
         const uint x_at = slabs_at + warpgroup / SHARES * BLOCKS * BOX_BYTES;
         const uint share = warpgroup % SHARES, w_at = slabs_at + X_BYTES + share * (COLUMNS * DEPTH * 2);
@@ -644,7 +644,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                     {
                         UNROLL for (uint n = 0; n < COLUMNS; n += WIDTH)
                             MULTIPLY(sum + b * SUMS + n / 2, x_step + b * (BOX_BYTES / 16),
-                                     w_step + n * (DEPTH * 2 / 16), i + step, X_TURNED, W_TURNED);
+                                     w_step + n * (DEPTH * 2 / 16), i + step, X_TRANSPOSED, W_TRANSPOSED);
                     }
                 }
                 wgmma_commit();
@@ -655,7 +655,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                     {
                         const ulong x_step = x_first + slab * (SLAB_BYTES / 16) + step * (X_MAJOR ? 128 : 2);
                         UNROLL for (uint b = 0; b < BLOCKS; b++)
-                            WGMMA_8(added + b * 4, x_step + b * (BOX_BYTES / 16), ones_all, 1, X_TURNED, 0);
+                            WGMMA_8(added + b * 4, x_step + b * (BOX_BYTES / 16), ones_all, 1, X_TRANSPOSED, 0);
                     }
                     wgmma_commit();
                 }
@@ -696,11 +696,11 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                 /* sum_at() of units u + lane / 16, of whose bits the lowest three are permuted. */
                 const uint row = (warpgroup / SHARES * BLOCKS + b) * 64 + warp * 16 + lane % 16;
                 const uint first = share * (COLUMNS / 8), row_at = sums_at + row * (TILE_N * 2) + (first / 8 << 7);
-                const uint turned = (lane / 16 ^ first % 8 ^ row % 8) << 4;
+                const uint swizzle = (lane / 16 ^ first % 8 ^ row % 8) << 4;
                 UNROLL for (uint u = 0; u < COLUMNS / 8; u += 2)
                 {
                     const float *v = sum + b * SUMS + u * 4;
-                    store_matrices(row_at + (turned ^ u % 8 << 4) + (u / 8 << 7), pack_halves(v[0], v[1]),
+                    store_matrices(row_at + (swizzle ^ u % 8 << 4) + (u / 8 << 7), pack_halves(v[0], v[1]),
                                    pack_halves(v[2], v[3]), pack_halves(v[4], v[5]), pack_halves(v[6], v[7]));
                 }
             }
@@ -708,23 +708,23 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 #endif
         }
     } else {
-        FINISHER_REGISTERS;
+        EPILOGUE_REGISTERS;
     }
 
 #if !PARTS
     const uint of_all = item / 32;
-    if (warpgroup < MULTIPLIERS) {
+    if (warpgroup < CONSUMERS) {
         if (group_number() >= tiles) return;
-        FINISHER_REGISTERS;
+        EPILOGUE_REGISTERS;
         const uint turns = (tiles - 1 - group_number()) / groups;
         tile = group_number() + turns * groups;
         turn = turns % 2;
     }
-    const bool multiplier = warpgroup < MULTIPLIERS;
-    for (bool dry = !multiplier; tile < tiles;) {
+    const bool consumer = warpgroup < CONSUMERS;
+    for (bool dry = !consumer; tile < tiles;) {
         const bool last = tile + groups >= tiles;
-        const uint worker = multiplier ? of_all : of_all - FIRST_FINISHER + (last ? MULTIPLIERS * 4 : 0);
-        const uint workers = FINISHERS + (last ? MULTIPLIERS * 4 : 0);
+        const uint worker = consumer ? of_all : of_all - FIRST_EPILOGUE_WARP + (last ? CONSUMERS * 4 : 0);
+        const uint workers = EPILOGUE_WARPS + (last ? CONSUMERS * 4 : 0);
 #if NORM_Y
         finish_normalized(&t, sums, place_of(tile, row_tiles, column_tiles), worker, workers, given_at, turn, dry);
 #else

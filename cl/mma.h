@@ -7,7 +7,7 @@
 #include "nvidia.h"
 
 /* Four 8 x 8 matrices: lane l names where the row l % 8 of matrix l / 8 lies, and gets the pair q of row g of each; in
- * load_turned the pair of rows 2 q, 2 q + 1 of column g. */
+ * load_transposed the pair of rows 2 q, 2 q + 1 of column g. */
 INLINE uint4 load_matrices(const uint at)
 {
     uint4 m;
@@ -18,7 +18,7 @@ INLINE uint4 load_matrices(const uint at)
     return m;
 }
 
-INLINE uint4 load_turned(const uint at)
+INLINE uint4 load_transposed(const uint at)
 {
     uint4 m;
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -49,7 +49,7 @@ INLINE void turn_quad(float *v, const uint lane)
             UNROLL for (uint c = 0; c < 2; c++)
             {
                 const uint low = 2 * t + c, high = 2 * (t + bit) + c;
-                const float other = exchange((lane & bit) != 0 ? v[low] : v[high], bit);
+                const float other = shuffle_xor_float((lane & bit) != 0 ? v[low] : v[high], bit);
                 v[low] = (lane & bit) != 0 ? other : v[low];
                 v[high] = (lane & bit) != 0 ? v[high] : other;
             }

@@ -17,7 +17,7 @@ INLINE uint shuffle_xor(const uint value, const uint bits)
 }
 
 /* The same of a float, and not by way of the other: of that the assembler makes up to 9 registers more in gemm_mma. */
-INLINE float exchange(const float value, const uint bits)
+INLINE float shuffle_xor_float(const float value, const uint bits)
 {
     float result;
     asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(result) : "f"(value), "r"(bits));
@@ -27,14 +27,14 @@ INLINE float exchange(const float value, const uint bits)
 /* Over four neighbours: those that share a row of a product's sums. */
 INLINE float quad_max(const float v)
 {
-    const float most = fmax(v, exchange(v, 1));
-    return fmax(most, exchange(most, 2));
+    const float most = fmax(v, shuffle_xor_float(v, 1));
+    return fmax(most, shuffle_xor_float(most, 2));
 }
 
 INLINE float quad_sum(const float v)
 {
-    const float sum = v + exchange(v, 1);
-    return sum + exchange(sum, 2);
+    const float sum = v + shuffle_xor_float(v, 1);
+    return sum + shuffle_xor_float(sum, 2);
 }
 
 INLINE float sum_eight(const float *v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }

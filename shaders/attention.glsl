@@ -10,7 +10,7 @@
 
 layout(constant_id = CONST_HEADS) const uint HEADS = 1;
 layout(constant_id = CONST_HEAD_DIM) const uint HEAD_DIM = 32;
-layout(constant_id = CONST_HEADS_WHOLE) const uint HEADS_WHOLE = 0;
+layout(constant_id = CONST_QKV_INTERLEAVED) const uint QKV_INTERLEAVED = 0;
 layout(constant_id = CONST_SCALE) const uint SCALE = 0x3f800000u;
 layout(constant_id = CONST_X_STRIDE) const uint X_STRIDE = 32;
 layout(constant_id = CONST_X_OFFSET) const uint X_OFFSET = 0;
@@ -184,13 +184,13 @@ const uint AT_ONCE = HEAD_DIM % 8 == 0 ? 8 : 4;
 
 /* The same with rows and columns exchanged, where there are as many of both: [row][column]. A row of what then is
  * multiplied is a column here. */
-#define PUT_TURNED(tile, score)                                                                                        \
+#define PUT_TRANSPOSED(tile, score)                                                                                        \
     UNROLL for (uint i = 0; i < THREAD_M; i++)                                                                         \
         UNROLL for (uint j = 0; j < COLUMN_QUADS; j++)                                                                 \
             tile[held_row(i) * QUADS_P + j * THREADS_N + thread_n()] = score[i * COLUMN_QUADS + j];
 
 /* The column that this work-item's row i then is. */
-uint turned_row(const uint i)
+uint transposed_row(const uint i)
 {
     const uint quad = i / 4 * THREADS_M + thread_m();
     return quad / THREADS_N * (4 * THREADS_N) + quad % THREADS_N + i % 4 * THREADS_N;

@@ -143,10 +143,10 @@ void main()
                 MULTIPLY_ROWS(key_sum, tile, 0, tile, TILE_P_QUADS, x, x_at + query0 * X_STRIDE, X_STRIDE, queries);
 
                 /* ---- queries ---- */
-                PUT_TURNED(tile, change);
+                PUT_TRANSPOSED(tile, change);
                 UNROLL
                 for (uint i = 0; i < THREAD_M; i++) {
-                    const uint row = turned_row(i);
+                    const uint row = transposed_row(i);
                     UNROLL
                     for (uint j = 0; j < CHANNEL_QUADS; j++) {
                         const uint p = held_channel(j);
@@ -158,7 +158,7 @@ void main()
                 MULTIPLY_ROWS(sum, tile, 0, tile, TILE_P_QUADS, w, w_at, W_STRIDE, min(keys, TILE_M));
                 UNROLL
                 for (uint i = 0; i < THREAD_M; i++) {
-                    const uint row = turned_row(i);
+                    const uint row = transposed_row(i);
                     UNROLL
                     for (uint j = 0; j < CHANNEL_QUADS; j++) {
                         const uint p = held_channel(j);

@@ -7,7 +7,7 @@
 
 layout(constant_id = CONST_HEADS) const uint HEADS = 1;
 layout(constant_id = CONST_HEAD_DIM) const uint HEAD_DIM = 32;
-layout(constant_id = CONST_HEADS_WHOLE) const uint HEADS_WHOLE = 0;
+layout(constant_id = CONST_QKV_INTERLEAVED) const uint QKV_INTERLEAVED = 0;
 layout(constant_id = CONST_SCALE) const uint SCALE = 0x3f800000u;
 layout(constant_id = CONST_X_STRIDE) const uint X_STRIDE = 32;
 layout(constant_id = CONST_X_OFFSET) const uint X_OFFSET = 0;
@@ -41,7 +41,7 @@ void main()
         }
         UNROLL
         for (uint c = 0; c < VECTOR; c++) sum[c] *= uintBitsToFloat(SCALE);
-        const uint column = HEADS_WHOLE != 0 ? HEAD_AT(at % ROW / HEAD_DIM, X_STRIDE) + at % HEAD_DIM : at % ROW;
+        const uint column = QKV_INTERLEAVED != 0 ? HEAD_AT(at % ROW / HEAD_DIM, X_STRIDE) + at % HEAD_DIM : at % ROW;
         STORE_ACCESS(y, X_OFFSET + token * X_STRIDE + column, sum);
     }
 }

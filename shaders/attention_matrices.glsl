@@ -12,7 +12,7 @@
 
 layout(constant_id = CONST_HEADS) const uint HEADS = 1;
 layout(constant_id = CONST_HEAD_DIM) const uint HEAD_DIM = 64;
-layout(constant_id = CONST_HEADS_WHOLE) const uint HEADS_WHOLE = 0;
+layout(constant_id = CONST_QKV_INTERLEAVED) const uint QKV_INTERLEAVED = 0;
 layout(constant_id = CONST_SCALE) const uint SCALE = 0x3f800000u;
 layout(constant_id = CONST_X_STRIDE) const uint X_STRIDE = 64;
 layout(constant_id = CONST_X_OFFSET) const uint X_OFFSET = 0;

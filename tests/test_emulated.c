@@ -39,7 +39,7 @@ static const char *const plan_names[] = {"flash", "paper", "unfused"};
 /* How tensors lie, and the word for it in a case's name: Q, K and V of a head side by side, the feed-forward's hidden
  * activations in rows of tokens, which the plan "flash" alone runs. */
 static const char *const orders[][2] = {{"", NULL},
-                                        {" turned", "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui"},
+                                        {" transposed", "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui"},
                                         {" heads", "qkv=bjhqp"},
                                         {" channels", "active=ubj,w_lin2=ui"}};
 enum { ORDERS = sizeof orders / sizeof *orders, CHANNELS = ORDERS - 1 };
@@ -175,7 +175,7 @@ static const char *const usual[] = {"heads-64 flash wgmma training",
                                     "heads-64 flash mma inference",
                                     "heads-32 flash few inference",
                                     "few flash auto training",
-                                    "heads-64 flash wgmma training turned",
+                                    "heads-64 flash wgmma training transposed",
                                     "heads-64 flash wgmma training heads",
                                     "heads-64 flash wgmma training channels"};
 

@@ -211,16 +211,16 @@ static void test_orders(void **unused)
                                               .flash = parts == 2,
                                               .save = WHERRY_SAVE_DEFAULT,
                                               .qkv_parts = parts,
-                                              .turned = all});
+                                              .transposed = all});
             check_all(&(struct graph_options){.config = &config,
                                               .pool = WHERRY_POOL_POOLER,
                                               .training = true,
                                               .flash = parts == 2,
                                               .save = WHERRY_SAVE_LEAST,
-                                              .turned = parts == 3 ? all : 0,
+                                              .transposed = parts == 3 ? all : 0,
                                               .copied = all});
         }
-    for (int turned = 0; turned < 2; turned++) /* Q, K and V of a head side by side */
+    for (int transposed = 0; transposed < 2; transposed++) /* Q, K and V of a head side by side */
         for (int flash = 0; flash < 2; flash++) {
             wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, flash);
             check_all(&(struct graph_options){.config = &config,
@@ -229,9 +229,9 @@ static void test_orders(void **unused)
                                               .dropout = 0.2f,
                                               .flash = flash,
                                               .save = WHERRY_SAVE_DEFAULT,
-                                              .turned = turned ? WEIGHT_BIT(WEIGHT_QKV) : 0,
+                                              .transposed = transposed ? WEIGHT_BIT(WEIGHT_QKV) : 0,
                                               .copied = flash ? WEIGHT_BIT(WEIGHT_QKV) : 0,
-                                              .heads_whole = true});
+                                              .qkv_interleaved = true});
         }
 }
 

@@ -473,7 +473,7 @@ static int argument_at(const struct call *call, uint8_t slot)
 }
 
 /* A product by itself: its form, what its operands are, and where slices of a transposed weight lie. */
-static void check_form(const struct graph *g, int op, enum weight weight, bool turned)
+static void check_form(const struct graph *g, int op, enum weight weight, bool transposed)
 {
     struct error e = {0};
     struct group group;
@@ -483,8 +483,8 @@ static void check_form(const struct graph *g, int op, enum weight weight, bool t
     assert_true(group_single(g, op, &group));
     assert_true(group_calls(g, &group, calls, &count, &e));
     bool dw = !strchr(g->tensors[o->out[0]].dims, 'b');
-    bool dx = !dw && op >= g->n_forward, exchanged = dw && turned;
-    assert_int_equal(call_get(&calls[0], CONST_FORM, 99), dw ? GEMM_TN : dx == turned ? GEMM_NT : GEMM_NN);
+    bool dx = !dw && op >= g->n_forward, exchanged = dw && transposed;
+    assert_int_equal(call_get(&calls[0], CONST_FORM, 99), dw ? GEMM_TN : dx == transposed ? GEMM_NT : GEMM_NN);
     assert_int_equal(argument_at(&calls[0], SLOT_X), o->in[exchanged]);
     assert_int_equal(argument_at(&calls[0], SLOT_W), o->in[!exchanged]);
     if (dw) {
@@ -494,8 +494,8 @@ static void check_form(const struct graph *g, int op, enum weight weight, bool t
     int matrix = dw ? o->out[0] : o->in[1];
     uint8_t stride = dw ? CONST_Y_STRIDE : CONST_W_STRIDE, offset = dw ? CONST_Y_OFFSET : CONST_W_OFFSET;
     bool slice = g->tensors[matrix].parent >= 0;
-    uint32_t hidden = g->dims.of['i'], piece = turned ? hidden : hidden * hidden;
-    assert_int_equal(call_get(&calls[0], stride, 0), slice && turned ? 3 * hidden : 0);
+    uint32_t hidden = g->dims.of['i'], piece = transposed ? hidden : hidden * hidden;
+    assert_int_equal(call_get(&calls[0], stride, 0), slice && transposed ? 3 * hidden : 0);
     assert_int_equal(call_get(&calls[0], offset, 0), slice ? g->tensors[matrix].slice * piece : 0);
     if (slice) assert_int_equal(weight, WEIGHT_QKV);
 }
@@ -507,7 +507,7 @@ static void test_forms(void **state)
     wherry_model_config config = bert_large;
     config.layers = 1;
     config.pooler = true;
-    for (int turned = -1; turned < ORDERS; turned++)
+    for (int transposed = -1; transposed < ORDERS; transposed++)
         for (uint32_t parts = 1; parts <= 3; parts++) {
             struct graph g;
             int products = 0;
@@ -517,12 +517,12 @@ static void test_forms(void **state)
                                              .flash = true,
                                              .save = WHERRY_SAVE_DEFAULT,
                                              .qkv_parts = parts,
-                                             .turned = turned < 0 ? 0 : WEIGHT_BIT(orders[turned].weight)});
+                                             .transposed = transposed < 0 ? 0 : WEIGHT_BIT(orders[transposed].weight)});
             for (int o = 0; o < g.n_ops; o++)
                 for (int w = 0; w < ORDERS; w++) {
                     enum place place = g.ops[o].place == QKV_DX_FIRST ? QKV_DX : g.ops[o].place;
                     if (place != orders[w].forward && place != orders[w].dx && place != orders[w].dw) continue;
-                    check_form(&g, o, orders[w].weight, w == turned);
+                    check_form(&g, o, orders[w].weight, w == transposed);
                     products++;
                 }
             assert_int_equal(products, 3 * (ORDERS - 1 + (int)parts));
@@ -532,7 +532,7 @@ static void test_forms(void **state)
                 if (tensor->gradient_of < 0) continue;
                 const struct tensor *of = &g.tensors[tensor->gradient_of];
                 struct matrix_order order;
-                bool is = turned >= 0 && of->weight == orders[turned].weight;
+                bool is = transposed >= 0 && of->weight == orders[transposed].weight;
                 assert_string_equal(tensor->dims, of->dims);
                 assert_int_equal(tensor_reordered(&g, t, &order), is);
                 if (is) assert_int_equal(order.rows * order.columns, tensor_row_length(&g, t));
@@ -551,11 +551,11 @@ static void test_einsums_as_they_lie(void **state)
     wherry_cost cost;
     uint32_t offsets[9];
     struct batch_shape b = uniform(offsets, 8, 512);
-    for (uint32_t turned = 0; turned < 2; turned++)
+    for (uint32_t transposed = 0; transposed < 2; transposed++)
         for (uint32_t parts = 1; parts <= 3; parts++) {
             struct graph_options options = training_layer(one_layer(), parts == 2);
             options.qkv_parts = parts;
-            options.turned = turned ? WEIGHT_BIT(WEIGHT_LIN1) : 0;
+            options.transposed = transposed ? WEIGHT_BIT(WEIGHT_LIN1) : 0;
             make(&g, &options);
             for (int o = 0; o < g.n_ops; o++) {
                 struct group group;
@@ -563,9 +563,9 @@ static void test_einsums_as_they_lie(void **state)
                 assert_true(group_single(&g, o, &group));
                 cost_of_group(&g, &b, &group, 2, &cost);
                 const char *want = g.ops[o].einsum;
-                if (turned && g.ops[o].place == LIN1) want = "bji,iu->bju";
-                if (turned && g.ops[o].place == LIN1_DX) want = "bju,iu->bji";
-                if (turned && g.ops[o].place == LIN1_DW) want = "bju,bji->iu";
+                if (transposed && g.ops[o].place == LIN1) want = "bji,iu->bju";
+                if (transposed && g.ops[o].place == LIN1_DX) want = "bju,iu->bji";
+                if (transposed && g.ops[o].place == LIN1_DW) want = "bju,bji->iu";
                 assert_string_equal(cost.einsum, want);
             }
             graph_destroy(&g);
@@ -585,18 +585,18 @@ static bool runs_calls(const struct graph *g, const struct group *group, char *r
 
 /* A product sums its first operand's columns: the gradient of the bias comes with that of a weight which is not
  * transposed; otherwise the groups are those of a device without such products. */
-static void test_operand_sums_of_turned(void **state)
+static void test_operand_sums_of_transposed(void **state)
 {
     (void)state;
-    for (int turned = -1; turned < ORDERS; turned++) {
+    for (int transposed = -1; transposed < ORDERS; transposed++) {
         struct graph g;
         struct error e = {0};
         struct group *groups;
         int n, sums = 0;
         struct graph_options options = training_layer(one_layer(), true);
         const struct group_filter filter = {.runs = runs_calls, .optional = true};
-        if (turned >= 0 && orders[turned].weight == WEIGHT_POOLER) continue;
-        if (turned >= 0) options.turned = WEIGHT_BIT(orders[turned].weight);
+        if (transposed >= 0 && orders[transposed].weight == WEIGHT_POOLER) continue;
+        if (transposed >= 0) options.transposed = WEIGHT_BIT(orders[transposed].weight);
         make(&g, &options);
         if (!groups_create(&g, plan_find("flash", &e), &filter, &groups, &n, &e)) fail_msg("%s", e.text);
         for (int i = 0; i < n; i++) {
@@ -605,7 +605,8 @@ static void test_operand_sums_of_turned(void **state)
             if (!group_calls(&g, &groups[i], calls, &count, &e)) fail_msg("%s", e.text);
             sums += call_sums_operand(&calls[0]);
         }
-        bool of_bias = turned >= 0 && (orders[turned].weight == WEIGHT_QKV || orders[turned].weight == WEIGHT_LIN1);
+        bool of_bias =
+            transposed >= 0 && (orders[transposed].weight == WEIGHT_QKV || orders[transposed].weight == WEIGHT_LIN1);
         assert_int_equal(sums, of_bias ? 1 : 2);
         host_free(&support_host, groups);
         graph_destroy(&g);
@@ -624,7 +625,7 @@ static void test_whole_heads(void **state)
             struct group *groups;
             int n, of_attention = 0, reordered = 0;
             struct graph_options options = training_layer(one_layer(), !plan);
-            options.heads_whole = whole;
+            options.qkv_interleaved = whole;
             make(&g, &options);
             assert_true(groups_create(&g, plan_find(plan ? "unfused" : "flash", &e), NULL, &groups, &n, &e));
             for (int i = 0; i < n; i++) {
@@ -633,7 +634,7 @@ static void test_whole_heads(void **state)
                 assert_true(group_calls(&g, &groups[i], calls, &count, &e));
                 for (int c = 0; c < count; c++) {
                     bool stack = !strncmp(calls[c].kernel, "attention", 9) || !strcmp(calls[c].kernel, "bgemm");
-                    assert_int_equal(call_get(&calls[c], CONST_HEADS_WHOLE, 0), stack && whole);
+                    assert_int_equal(call_get(&calls[c], CONST_QKV_INTERLEAVED, 0), stack && whole);
                     of_attention += stack;
                     if (strcmp(calls[c].kernel, "attention")) continue;
                     assert_int_equal(call_get(&calls[c], CONST_X_STRIDE, 0), 3072);
@@ -647,7 +648,7 @@ static void test_whole_heads(void **state)
                 struct matrix_order order;
                 if (!tensor_reordered(&g, t, &order)) continue;
                 reordered++;
-                assert_false(order.turned);
+                assert_false(order.transposed);
                 assert_int_equal(order.rows, 3072);
                 assert_int_equal(matrix_order_row(&order, 0), 0);
                 assert_int_equal(matrix_order_row(&order, 64), 1024);           /* K of the first head */
@@ -661,7 +662,7 @@ static void test_whole_heads(void **state)
         }
 }
 
-/* The feed-forward's products with the channels outside: the last three sizes are M, N and K, 0 that of the batch. */
+/* The feed-forward's products in channel-major order: the last three sizes are M, N and K, 0 that of the batch. */
 static void test_channels_outside(void **state)
 {
     (void)state;
@@ -683,7 +684,7 @@ static void test_channels_outside(void **state)
     struct group group;
     struct call calls[GROUP_MAX_CALLS];
     int count, found = 0;
-    assert_true(orders_read("active=ubj,w_lin2=ui", &options, &e) && options.channels);
+    assert_true(orders_read("active=ubj,w_lin2=ui", &options, &e) && options.channel_major);
     make(&g, &options);
     for (int o = 0; o < g.n_ops; o++)
         for (size_t p = 0; p < sizeof products / sizeof *products; p++) {
@@ -846,7 +847,7 @@ int main(void)
         cmocka_unit_test(test_biases),
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_einsums_as_they_lie),
-        cmocka_unit_test(test_operand_sums_of_turned),
+        cmocka_unit_test(test_operand_sums_of_transposed),
         cmocka_unit_test(test_whole_heads),
         cmocka_unit_test(test_channels_outside),
         cmocka_unit_test(test_references),

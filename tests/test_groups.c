@@ -42,7 +42,7 @@ static const struct shape shapes[] = {
     {"tiny", 8, 1, 8, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {1}, .opencl = "flash-f32 paper-f16 unfused-f32", .vulkan = "flash-f16 paper-f32 unfused-f16"},
     {"small", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {3, 1, 7}, 2},
     {"odd", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}, .train = true,
-     .opencl = "flash-f32 paper-f16 unfused-f32 orders", .vulkan = "flash-f16 paper-f32 unfused-f16 orders", .few = "flash-f16 paper-f32 copied channels"},
+     .opencl = "flash-f32 paper-f16 unfused-f32 orders", .vulkan = "flash-f16 paper-f32 unfused-f16 orders", .few = "flash-f16 paper-f32 copied channel-major"},
     {"unaligned", 9, 1, 7, WHERRY_ACTIVATION_GELU_TANH, true, WHERRY_POOL_POOLER, -1, {2, 31, 6}, 2, .train = true,
      .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 paper-f16", .few = "unfused-f16"},
     {"unaligned-heads", 20, 5, 35, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_MEAN, 1, {33, 4}, 2},
@@ -82,7 +82,7 @@ static const struct layout {
     {"interleaved",       "qkv=bjhqp",  "", FLASH, .alone = true, .cpu = FLASH},
     {"copied",            "w_qkv=qhpi+iqhp,w_out=ihp+hpi,w_lin1=ui+iu,w_lin2=iu+ui", ",w_pooler=oi+io", FLASH, .cpu = FLASH},
     {"transposed-copied", "qkv=bjhqp,w_qkv=ihqp+hqpi,w_out=hpi+ihp,w_lin1=iu+ui,w_lin2=ui+iu", ",w_pooler=io+oi", PAPER, .cpu = PAPER},
-    {"channels",          "w_lin2=ui,active=ubj", "", FLASH, FLASH, .cpu = FLASH},
+    {"channel-major",     "w_lin2=ui,active=ubj", "", FLASH, FLASH, .cpu = FLASH},
     // clang-format on
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };

@@ -29,7 +29,7 @@ static const wherry_model_config config = {.struct_size = sizeof config,
 static const struct {
     const char *text;
     enum weight weight;
-    bool turned;            /* the first order is not the model's */
+    bool transposed;        /* the first order is not the model's */
     uint32_t rows, columns; /* of the model's matrix */
     enum place forward, dx, dw, copy;
 } cases[] = {
@@ -93,9 +93,9 @@ static void test_who_reads_which(void **state)
         struct error e = {0};
         char text[ORDERS_TEXT];
         struct graph_options options = options_of(i);
-        assert_int_equal(options.turned, cases[i].turned ? WEIGHT_BIT(cases[i].weight) : 0);
+        assert_int_equal(options.transposed, cases[i].transposed ? WEIGHT_BIT(cases[i].weight) : 0);
         assert_int_equal(options.copied, WEIGHT_BIT(cases[i].weight));
-        orders_text(options.turned, options.copied, options.heads_whole, options.channels, text);
+        orders_text(options.transposed, options.copied, options.qkv_interleaved, options.channel_major, text);
         assert_string_equal(text, cases[i].text);
         if (!graph_create(&support_host, &options, &g, &e)) fail_msg("%s", e.text);
 
@@ -108,15 +108,15 @@ static void test_who_reads_which(void **state)
         assert_string_equal(g.tensors[gradient].dims, g.tensors[weight].dims);
         assert_true(op_flops(&g, NULL, &g.ops[copy]) == 0);
 
-        uint32_t form = cases[i].turned ? GEMM_NN : GEMM_NT;
+        uint32_t form = cases[i].transposed ? GEMM_NN : GEMM_NT;
         struct call call = call_of(&g, forward);
         assert_int_equal(call_get(&call, CONST_FORM, 99), form);
         call = call_of(&g, dx);
         assert_int_equal(call_get(&call, CONST_FORM, 99), form);
         call = call_of(&g, copy);
         assert_string_equal(call.kernel, "transpose");
-        assert_int_equal(call_get(&call, CONST_M, 0), cases[i].turned ? cases[i].rows : cases[i].columns);
-        assert_int_equal(call_get(&call, CONST_N, 0), cases[i].turned ? cases[i].columns : cases[i].rows);
+        assert_int_equal(call_get(&call, CONST_M, 0), cases[i].transposed ? cases[i].rows : cases[i].columns);
+        assert_int_equal(call_get(&call, CONST_N, 0), cases[i].transposed ? cases[i].columns : cases[i].rows);
         graph_destroy(&g);
     }
 }
@@ -224,28 +224,29 @@ static void test_orders_as_text(void **state)
     struct error e = {0};
     struct graph_options options = {0};
     uint32_t sum = 0;
-    assert_true(orders_read(NULL, &options, &e) && options.turned == 0 && !options.heads_whole);
+    assert_true(orders_read(NULL, &options, &e) && options.transposed == 0 && !options.qkv_interleaved);
     for (int w = 0; w < WEIGHTS; w++) {
         assert_true(orders_read(weights[w].text, &options, &e));
-        assert_int_equal(options.turned, WEIGHT_BIT(weights[w].weight));
-        orders_text(options.turned, options.copied, options.heads_whole, options.channels, text);
+        assert_int_equal(options.transposed, WEIGHT_BIT(weights[w].weight));
+        orders_text(options.transposed, options.copied, options.qkv_interleaved, options.channel_major, text);
         assert_string_equal(text, weights[w].text);
         text_add(&list, "%s%s", w ? "," : "", weights[w].text);
-        sum |= options.turned;
+        sum |= options.transposed;
     }
-    assert_true(orders_read(all, &options, &e) && options.turned == sum && !options.heads_whole);
+    assert_true(orders_read(all, &options, &e) && options.transposed == sum && !options.qkv_interleaved);
     orders_text(sum, 0, false, false, text);
     assert_string_equal(text, all);
-    assert_true(orders_read("w_qkv=ihqp,w_lin1=iu,qkv=bjhqp", &options, &e) && options.heads_whole);
-    orders_text(options.turned, 0, true, false, text);
+    assert_true(orders_read("w_qkv=ihqp,w_lin1=iu,qkv=bjhqp", &options, &e) && options.qkv_interleaved);
+    orders_text(options.transposed, 0, true, false, text);
     assert_string_equal(text, "qkv=bjhqp,w_qkv=ihqp,w_lin1=iu");
     orders_text(sum, 0, true, false, text);
-    assert_true(orders_read(text, &options, &e) && options.heads_whole && options.turned == sum && !options.copied);
+    assert_true(orders_read(text, &options, &e) && options.qkv_interleaved && options.transposed == sum &&
+                !options.copied);
     orders_text(sum, sum, true, false, text); /* the longest */
-    assert_true(orders_read(text, &options, &e) && options.heads_whole && options.turned == sum);
+    assert_true(orders_read(text, &options, &e) && options.qkv_interleaved && options.transposed == sum);
     assert_int_equal(options.copied, sum);
-    assert_true(orders_read("active=ubj,w_lin2=ui", &options, &e) && options.channels && !options.heads_whole);
-    orders_text(options.turned, 0, false, true, text);
+    assert_true(orders_read("active=ubj,w_lin2=ui", &options, &e) && options.channel_major && !options.qkv_interleaved);
+    orders_text(options.transposed, 0, false, true, text);
     assert_string_equal(text, "w_lin2=ui,active=ubj");
     static const char *const bad[] = {"w_qkv=pqhi",
                                       "w_qkv=hqpi",

@@ -185,7 +185,7 @@ static double w_at(const struct operands *t, const struct product *p, size_t n, 
 static void judge(const struct operands *t, const struct product *p, const struct call *call, uint32_t rows)
 {
     uint32_t m = p->m ? p->m : rows, n = p->n ? p->n : rows, k = p->k ? p->k : rows;
-    bool turned = p->runtime == RUNTIME_N, whole = p->runtime == RUNTIME_K;
+    bool transposed = p->runtime == RUNTIME_N, whole = p->runtime == RUNTIME_K;
     double *sums = calloc((size_t)m + n, sizeof *sums), *sizes = calloc((size_t)m + n, sizeof *sizes);
     size_t parts = has(p, WITH_SUMS) ? (size_t)call_parts(call, rows) : 0;
     for (uint32_t r = 0; r < m; r++) {
@@ -199,36 +199,36 @@ static void judge(const struct operands *t, const struct product *p, const struc
                 assert_near(p->name, "sum", r, c, have, v, 1e-4 * size);
                 continue;
             }
-            if (has(p, WITH_BIAS)) v += value(&t->of[SLOT_BIAS], 0, turned ? r : c);
+            if (has(p, WITH_BIAS)) v += value(&t->of[SLOT_BIAS], 0, transposed ? r : c);
             size += fabs(v);
             if (has(p, WITH_BEFORE) && !whole)
                 assert_near(p->name, "before", r, c, value(&t->of[SLOT_SUM], r, c), v, 2e-3 * size);
             v = activated(p->activation, v);
             bool drop = has(p, WITH_KEPT) ? value(&t->of[SLOT_SAVED], r, c) == 0
-                                          : has(p, WITH_DROPOUT) && dropped(turned ? c : r, turned ? r : c);
+                                          : has(p, WITH_DROPOUT) && dropped(transposed ? c : r, transposed ? r : c);
             if (has(p, WITH_DROPOUT)) v = drop ? 0 : v * 65536 / (65536 - threshold);
             if (p->derivative) v *= slope(p->derivative, value(&t->of[SLOT_SAVED], r, c));
             if (has(p, WITH_RESIDUAL)) v += value(&t->of[SLOT_RESIDUAL], r, c);
             size += fabs(v);
             assert_near(p->name, "result", r, c, value(&t->of[SLOT_Y], r, c), v, 2e-3 * size);
-            sums[turned ? r : c] += v;
-            sizes[turned ? r : c] += size;
+            sums[transposed ? r : c] += v;
+            sizes[transposed ? r : c] += size;
         }
         if (!whole || !has(p, WITH_BEFORE)) continue;
         double sum = 0, size = 0.1;
         for (uint32_t i = 0; i < k; i++) sum += x_at(t, p, r, i), size += fabs(x_at(t, p, r, i));
         assert_near(p->name, "sum of x", 0, r, value(&t->of[SLOT_SUM], 0, r), sum, 1e-3 * size);
     }
-    for (uint32_t i = 0; parts && !whole && i < (turned ? m : n); i++) {
+    for (uint32_t i = 0; parts && !whole && i < (transposed ? m : n); i++) {
         double have = 0;
         for (size_t part = 0; part < parts; part++) have += value(&t->of[SLOT_PARTIALS], part, i);
         assert_near(p->name, "sum over rows", 0, i, have, sums[i], 2e-4 * sizes[i]);
     }
     /* A row of tokens has room for whole vectors, which the portable kernel writes. */
-    size_t columns = turned && !strcmp(call->kernel, "gemm") ? round_up(n, 8) : n;
+    size_t columns = transposed && !strcmp(call->kernel, "gemm") ? round_up(n, 8) : n;
     if (!whole || !parts) assert_only(p->name, &t->of[SLOT_Y], m, columns);
     if (has(p, WITH_BEFORE)) assert_only(p->name, &t->of[SLOT_SUM], whole ? 1 : m, whole ? m : columns);
-    if (parts) assert_only(p->name, &t->of[SLOT_PARTIALS], whole ? parts * m : parts, whole || !turned ? n : m);
+    if (parts) assert_only(p->name, &t->of[SLOT_PARTIALS], whole ? parts * m : parts, whole || !transposed ? n : m);
     free(sums);
     free(sizes);
 }
@@ -266,15 +266,19 @@ static void make_operands(const struct product *p, struct operands *t)
     size_t m = p->m ? p->m : LIMIT, n = p->n ? p->n : STRIDE, k = p->k ? p->k : LIMIT;
     size_t x_row = p->form != GEMM_TN ? (p->k ? k : STRIDE) : p->m ? m : STRIDE;
     size_t w_row = p->form == GEMM_NT && !p->k ? STRIDE : p->form == GEMM_NT ? k : n;
-    bool whole = p->runtime == RUNTIME_K, turned = p->runtime == RUNTIME_N;
+    bool whole = p->runtime == RUNTIME_K, transposed = p->runtime == RUNTIME_N;
     operand_add(t, SLOT_X, (p->form == GEMM_TN ? k : m) * x_row, x_row, false, false);
     operand_add(t, SLOT_W, (p->form == GEMM_NT ? (p->n ? n : LIMIT) : k) * w_row, w_row, false, false);
-    if (has(p, WITH_BIAS)) operand_add(t, SLOT_BIAS, turned ? m : n, turned ? m : n, false, false);
+    if (has(p, WITH_BIAS)) operand_add(t, SLOT_BIAS, transposed ? m : n, transposed ? m : n, false, false);
     if (has(p, WITH_RESIDUAL)) operand_add(t, SLOT_RESIDUAL, m * n, n, false, false);
     if (p->derivative) operand_add(t, SLOT_SAVED, m * n, n, false, false);
     if (has(p, WITH_BEFORE)) operand_add(t, SLOT_SUM, whole ? m : m * n, whole ? m : n, true, false);
     if (has(p, WITH_SUMS))
-        operand_add(t, SLOT_PARTIALS, MOST_PARTS * (whole ? m * n : turned ? m : n), turned ? m : n, true, true);
+        operand_add(t, SLOT_PARTIALS,
+                    MOST_PARTS * (whole        ? m * n
+                                  : transposed ? m
+                                               : n),
+                    transposed ? m : n, true, true);
     if (!whole || !has(p, WITH_SUMS)) operand_add(t, SLOT_Y, m * n, n, true, false);
 }
 
@@ -282,12 +286,12 @@ static void fill_all(const struct product *p, struct operands *t, uint32_t rows)
 {
     uint64_t random = rows;
     uint32_t m = p->m ? p->m : rows, n = p->n ? p->n : rows, k = p->k ? p->k : rows;
-    bool turned = p->runtime == RUNTIME_N;
+    bool transposed = p->runtime == RUNTIME_N;
     for (uint8_t slot = 1; slot < SLOT_COUNT; slot++)
         if (t->of[slot].written) poison(t, slot);
     fill(t, SLOT_X, p->form == GEMM_TN ? k : m, p->form == GEMM_TN ? m : k, &random);
     fill(t, SLOT_W, p->form == GEMM_NT ? n : k, p->form == GEMM_NT ? k : n, &random);
-    if (has(p, WITH_BIAS)) fill(t, SLOT_BIAS, 1, turned ? m : n, &random);
+    if (has(p, WITH_BIAS)) fill(t, SLOT_BIAS, 1, transposed ? m : n, &random);
     if (has(p, WITH_RESIDUAL)) fill(t, SLOT_RESIDUAL, m, n, &random);
     if (p->derivative) fill(t, SLOT_SAVED, m, n, &random);
 }
@@ -399,8 +403,8 @@ static struct product products[] = {
     {"lin2_dx relu", GEMM_NT, RUNTIME_N, 136, 0, 72, 0, ACTIVATION_RELU, WITH_DROPOUT | WITH_KEPT | WITH_SUMS},
     {"lin2_dx gelu", GEMM_NT, RUNTIME_N, 136, 0, 72, 0, ACTIVATION_GELU, WITH_DROPOUT | WITH_SUMS},
     {"residual", GEMM_NT, RUNTIME_N, 136, 0, 72, 0, 0, WITH_DROPOUT | WITH_RESIDUAL},
-    {"turned weight", GEMM_TN, RUNTIME_N, 136, 0, 72, 0, ACTIVATION_GELU, WITH_DROPOUT},
-    {"all turned", GEMM_NN, RUNTIME_N, 136, 0, 72, 0, ACTIVATION_GELU, WITH_SUMS},
+    {"transposed weight", GEMM_TN, RUNTIME_N, 136, 0, 72, 0, ACTIVATION_GELU, WITH_DROPOUT},
+    {"all transposed", GEMM_NN, RUNTIME_N, 136, 0, 72, 0, ACTIVATION_GELU, WITH_SUMS},
     {"lin2", GEMM_TN, RUNTIME_M, 0, 136, 200, 0, 0, WITH_BIAS | WITH_DROPOUT | WITH_RESIDUAL | WITH_BEFORE},
     {"lin1_dx", GEMM_TN, RUNTIME_M, 0, 136, 200, 0, 0, WITH_RESIDUAL},
     {"lin1_dx sums", GEMM_TN, RUNTIME_M, 0, 136, 200, 0, ACTIVATION_GELU, WITH_DROPOUT | WITH_SUMS},
@@ -408,7 +412,7 @@ static struct product products[] = {
     {"dw", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, 0},
     {"dw and bias", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, WITH_BEFORE},
     {"dw in parts", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, WITH_SUMS},
-    {"both turned", GEMM_NT, RUNTIME_K, 136, 136, 0, 0, 0, WITH_BEFORE},
+    {"both transposed", GEMM_NT, RUNTIME_K, 136, 136, 0, 0, 0, WITH_BEFORE},
     {"usual dw", GEMM_TN, RUNTIME_K, 136, 136, 0, 0, 0, WITH_BEFORE},
 };
 

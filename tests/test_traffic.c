@@ -46,7 +46,7 @@ struct test_case {
     char name[96];
     const struct shape *shape;
     const char *plan;
-    bool f16, train, channels;
+    bool f16, train, channel_major;
 };
 
 static wherry_context *context;
@@ -293,10 +293,11 @@ static void test_one(void **state)
                                 .normalize = s->normalize,
                                 .keep_intermediates = true,
                                 .gemm = "tiled", /* and not a library's */
-                                .layouts = c->channels ? "w_lin2=ui,active=ubj" : NULL};
+                                .layouts = c->channel_major ? "w_lin2=ui,active=ubj" : NULL};
     const wherry_training_desc training = {.struct_size = sizeof training,
                                            .dropout = 0.1f,
-                                           .save = c->channels ? WHERRY_SAVE_LEAST : (wherry_save)((s - shapes) % 4)};
+                                           .save =
+                                               c->channel_major ? WHERRY_SAVE_LEAST : (wherry_save)((s - shapes) % 4)};
     if (c->train) desc.training = &training;
     /* Copies of weights, in a plan of plain products. */
     if (c->train && !strcmp(c->plan, "paper")) desc.layouts = "w_qkv=qhpi+iqhp,w_out=ihp+hpi,w_lin1=ui+iu,w_lin2=ui+iu";
@@ -341,19 +342,19 @@ int main(void)
         for (size_t p = 0; p < 3; p++)
             for (int kind = 0; kind < 8; kind++) {
                 struct test_case *c = &cases[n];
-                bool f16 = kind % 2, train = kind % 4 >= 2, channels = kind >= 4;
+                bool f16 = kind % 2, train = kind % 4 >= 2, channel_major = kind >= 4;
                 if (given && !strstr(given, shapes[s].name)) continue;
                 /* A batch of whole vectors of tokens, and one where there are no vectors. */
-                if (channels ? p || (s != CHANNELS && s != ODD) : s == CHANNELS) continue;
+                if (channel_major ? p || (s != CHANNELS && s != ODD) : s == CHANNELS) continue;
                 /* Training, which has inference's kernels, too, and of the types one. */
                 if (few && (!train || f16 != (p == 0))) continue;
                 c->shape = &shapes[s];
                 c->plan = plan_names[p];
                 c->f16 = f16;
                 c->train = train;
-                c->channels = channels;
+                c->channel_major = channel_major;
                 snprintf(c->name, sizeof c->name, "%s %s %s%s%s", c->shape->name, c->plan, c->f16 ? "f16" : "f32",
-                         c->train ? " training" : "", c->channels ? " channels outside" : "");
+                         c->train ? " training" : "", c->channel_major ? " channel-major" : "");
                 tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};
             }
     cmocka_set_message_output(CM_OUTPUT_STDOUT);

@@ -120,10 +120,10 @@ static void reorders(void **state)
         parts[i] = (struct weight_part){
             .memory = values + i * PART_ROWS * COLUMNS, .type = WEIGHT_TYPE_F32, .elements = PART_ROWS * COLUMNS};
     for (int kind = 1; kind < 4; kind++) {
-        order.turned = kind & 1;
+        order.transposed = kind & 1;
         order.heads = kind & 2 ? HEADS : 0;
         order.channels = CHANNELS;
-        int outer = order.turned ? COLUMNS : ROWS, inner = ROWS * COLUMNS / outer;
+        int outer = order.transposed ? COLUMNS : ROWS, inner = ROWS * COLUMNS / outer;
         for (int step = 1; step <= outer; step += 26) {
             for (int first = 0; first < outer; first += step) {
                 uint64_t count = (uint64_t)(outer - first < step ? outer - first : step), at = (uint64_t)first;
@@ -134,7 +134,7 @@ static void reorders(void **state)
             for (int r = 0; r < ROWS; r++) {
                 int there = (r / CHANNELS % 3 * HEADS + r / CHANNELS / 3) * CHANNELS + r % CHANNELS;
                 for (int c = 0; c < COLUMNS; c++) {
-                    int at = order.turned ? c * ROWS + r : r * COLUMNS + c;
+                    int at = order.transposed ? c * ROWS + r : r * COLUMNS + c;
                     float want = values[(order.heads ? there : r) * COLUMNS + c];
                     assert_true(out[at] == want && half_to_float(half[at]) == want);
                 }

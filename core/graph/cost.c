@@ -20,11 +20,11 @@ uint64_t tensor_elements(const struct graph *g, const struct batch_shape *b, int
     return dims_volume(&g->dims, b, g->tensors[tensor].dims);
 }
 
-bool dims_channels_outside(const char *dims) { return strchr(dims, 'j') && *dims != 'b'; }
+bool dims_channel_major(const char *dims) { return strchr(dims, 'j') && *dims != 'b'; }
 
 uint64_t tensor_extent(const struct graph *g, const struct batch_shape *b, int tensor)
 {
-    if (!dims_channels_outside(g->tensors[tensor].dims)) return tensor_elements(g, b, tensor);
+    if (!dims_channel_major(g->tensors[tensor].dims)) return tensor_elements(g, b, tensor);
     return (uint64_t)tensor_row_length(g, tensor) * g->channel_stride;
 }
 
@@ -78,7 +78,7 @@ uint32_t tensor_slice_length(const struct graph *g, int tensor)
     return letters_volume(g, t->dims + (slice_letters(g, tensor) - g->tensors[t->parent].dims));
 }
 
-bool dims_heads_whole(const char *dims)
+bool dims_qkv_interleaved(const char *dims)
 {
     const char *stack = strchr(dims, 'q');
     return stack && strchr(dims, 'h') < stack;
@@ -89,11 +89,11 @@ bool tensor_reordered(const struct graph *g, int tensor, struct matrix_order *ou
     const struct tensor *t = &g->tensors[tensor];
     const char *model = t->model_dims, *dims = t->dims;
     if (!model) return false;
-    bool whole = dims_heads_whole(dims);
+    bool whole = dims_qkv_interleaved(dims);
     /* Where the letters of a row begin in the model; a bias has none. */
     const char *inner = strchr(model, whole ? 'i' : dims[0]);
     *out = (struct matrix_order){.columns = inner ? letters_volume(g, inner) : 1,
-                                 .turned = inner && *inner == dims[0],
+                                 .transposed = inner && *inner == dims[0],
                                  .heads = whole ? g->dims.of['h'] : 0,
                                  .channels = whole ? g->dims.of['p'] : 0};
     out->rows = letters_volume(g, model) / out->columns;
@@ -350,7 +350,7 @@ static bool sums_operand(const struct group *group, const struct op *op, const s
     return op->kind == &kind_column_sum && !strcmp(call->kernel, "gemm") && group_reads_tensor(group, op->in[0]);
 }
 
-/* Those are the columns of the first operand. A turned weight's gradient has it as its second. */
+/* Those are the columns of the first operand. A transposed weight's gradient has it as its second. */
 static bool sums_first_operand(const struct graph *g, const struct group *group, const struct call *call,
                                struct error *e)
 {
@@ -363,15 +363,15 @@ static bool sums_first_operand(const struct graph *g, const struct group *group,
     return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: no product sums the columns of its second operand", group->name);
 }
 
-/* With the channels outside, tensors are walked by products and element by element. */
+/* In channel-major order, tensors are walked by products and element by element. */
 static bool channels_run(const struct graph *g, const struct group *group, struct error *e)
 {
     bool outside = false;
-    for (int i = 0; i < group->n_reads; i++) outside |= dims_channels_outside(g->tensors[group->reads[i]].dims);
-    for (int i = 0; i < group->n_writes; i++) outside |= dims_channels_outside(g->tensors[group->writes[i]].dims);
+    for (int i = 0; i < group->n_reads; i++) outside |= dims_channel_major(g->tensors[group->reads[i]].dims);
+    for (int i = 0; i < group->n_writes; i++) outside |= dims_channel_major(g->tensors[group->writes[i]].dims);
     if (!outside || !strcmp(group->row->kernel, "gemm") || !strcmp(group->row->kernel, "map")) return true;
-    return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: the kernel %s takes no tensors with the channels outside",
-                group->name, group->row->kernel);
+    return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: the kernel %s takes no tensors in channel-major order", group->name,
+                group->row->kernel);
 }
 
 /* Outputs that leave the group: those with a slot of their own, sums over rows (for the second kernel), then Y for the
@@ -450,7 +450,7 @@ static void split_attention(struct call calls[GROUP_MAX_CALLS], int *count)
     second->launch = LAUNCH_ELEMENTS;
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
         call_set(second, shared[i], call_get(first, shared[i], 0));
-    if (call_get(first, CONST_HEADS_WHOLE, 0)) call_set(second, CONST_HEADS_WHOLE, 1);
+    if (call_get(first, CONST_QKV_INTERLEAVED, 0)) call_set(second, CONST_QKV_INTERLEAVED, 1);
     call_set(second, CONST_N, call_get(first, CONST_HEADS, 1) * call_get(first, CONST_HEAD_DIM, 1));
     for (int i = 0; i < first->n_arguments; i++)
         if (first->arguments[i].slot == SLOT_Y) call_add(second, SLOT_Y, true, first->arguments[i].tensor);

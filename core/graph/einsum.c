@@ -107,7 +107,7 @@ static size_t letter_stride(const struct graph *g, int tensor, char letter, size
     if (!at) return 0;
     bool scores = strchr(dims, 'j') && strchr(dims, 'k');
     if (strchr("bjk", letter) && !scores) return tensor_row_stride(g, tensor);
-    if (dims_channels_outside(dims)) return 1; /* values are rows of channels (graph/values.h) */
+    if (dims_channel_major(dims)) return 1; /* values are rows of channels (graph/values.h) */
     size_t stride = 1;
     if (g->tensors[tensor].parent >= 0) { /* what stands before q goes from row to row of the owner */
         const char *owner = g->tensors[g->tensors[tensor].parent].dims;

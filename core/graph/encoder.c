@@ -15,28 +15,29 @@ struct tensor_row {
     enum weight weight;
     int parent, slice; /* parent 0 (X): none, because nothing is a slice of X */
     bool f32;
-    int gradient_of;                  /* a weight; 0 (X): none */
-    int copy_of;                      /* a weight, whose other order it has; 0 (X): none */
-    const char *turned;               /* of matrices: dims of the transposition; a gradient's are its weight's */
-    const char *whole, *whole_turned; /* dims where Q, K and V of a head lie side by side */
-    const char *channels;             /* dims with the channels outside */
+    int gradient_of;        /* a weight; 0 (X): none */
+    int copy_of;            /* a weight, whose other order it has; 0 (X): none */
+    const char *transposed; /* of matrices: dims of the transposition; a gradient's are its weight's */
+    const char *interleaved, *interleaved_transposed; /* dims where Q, K and V of a head lie side by side */
+    const char *channel_major;                        /* dims in channel-major order */
 };
 
 static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [X] = {"x", "bji"},
-    [W_QKV] = {"w_qkv", "qhpi", WEIGHT_QKV, .turned = "iqhp", .whole = "hqpi", .whole_turned = "ihqp"},
+    [W_QKV] = {"w_qkv", "qhpi", WEIGHT_QKV, .transposed = "iqhp", .interleaved = "hqpi",
+               .interleaved_transposed = "ihqp"},
     [W_QKV_COPY] = {"w_qkv_copy", .copy_of = W_QKV},
-    [W_QK] = {"w_qk", "rhpi", WEIGHT_QKV, W_QKV, 0, .turned = "irhp"},
-    [W_Q] = {"w_q", "hpi", WEIGHT_QKV, W_QKV, 0, .turned = "ihp"},
-    [W_K] = {"w_k", "hpi", WEIGHT_QKV, W_QKV, 1, .turned = "ihp"},
-    [W_V] = {"w_v", "hpi", WEIGHT_QKV, W_QKV, 2, .turned = "ihp"},
-    [B_QKV] = {"b_qkv", "qhp", WEIGHT_QKV_BIAS, .whole = "hqp"},
-    [QKV_RAW] = {"qkv_raw", "bjqhp", .whole = "bjhqp"},
+    [W_QK] = {"w_qk", "rhpi", WEIGHT_QKV, W_QKV, 0, .transposed = "irhp"},
+    [W_Q] = {"w_q", "hpi", WEIGHT_QKV, W_QKV, 0, .transposed = "ihp"},
+    [W_K] = {"w_k", "hpi", WEIGHT_QKV, W_QKV, 1, .transposed = "ihp"},
+    [W_V] = {"w_v", "hpi", WEIGHT_QKV, W_QKV, 2, .transposed = "ihp"},
+    [B_QKV] = {"b_qkv", "qhp", WEIGHT_QKV_BIAS, .interleaved = "hqp"},
+    [QKV_RAW] = {"qkv_raw", "bjqhp", .interleaved = "bjhqp"},
     [QK_RAW] = {"qk_raw", "bjrhp", .parent = QKV_RAW, .slice = 0},
     [Q_RAW] = {"q_raw", "bjhp", .parent = QKV_RAW, .slice = 0},
     [K_RAW] = {"k_raw", "bjhp", .parent = QKV_RAW, .slice = 1},
     [V_RAW] = {"v_raw", "bjhp", .parent = QKV_RAW, .slice = 2},
-    [QKV_ALL] = {"qkv", "bjqhp", .whole = "bjhqp"},
+    [QKV_ALL] = {"qkv", "bjqhp", .interleaved = "bjhqp"},
     [Q] = {"q", "bjhp", .parent = QKV_ALL, .slice = 0},
     [K] = {"k", "bkhp", .parent = QKV_ALL, .slice = 1},
     [V] = {"v", "bkhp", .parent = QKV_ALL, .slice = 2},
@@ -45,7 +46,7 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [LSE] = {"lse", "bjh", .f32 = true},
     [ALPHA_DROPPED] = {"alpha_dropped", "bhjk"},
     [GAMMA] = {"gamma", "bjhp"},
-    [W_OUT] = {"w_out", "ihp", WEIGHT_OUT, .turned = "hpi"},
+    [W_OUT] = {"w_out", "ihp", WEIGHT_OUT, .transposed = "hpi"},
     [W_OUT_COPY] = {"w_out_copy", .copy_of = W_OUT},
     [B_OUT] = {"b_out", "i", WEIGHT_OUT_BIAS},
     [OUT_RAW] = {"out", "bji"},
@@ -55,14 +56,14 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [G1] = {"gamma1", "i", WEIGHT_GAMMA1},
     [B1] = {"beta1", "i", WEIGHT_BETA1},
     [N1] = {"norm1", "bji"},
-    [W_LIN1] = {"w_lin1", "ui", WEIGHT_LIN1, .turned = "iu"},
+    [W_LIN1] = {"w_lin1", "ui", WEIGHT_LIN1, .transposed = "iu"},
     [W_LIN1_COPY] = {"w_lin1_copy", .copy_of = W_LIN1},
     [B_LIN1] = {"b_lin1", "u", WEIGHT_LIN1_BIAS},
-    [LIN1_RAW] = {"lin1", "bju", .channels = "ubj"},
-    [LIN1_BIASED] = {"lin1_biased", "bju", .channels = "ubj"},
-    [ACTIVE] = {"active", "bju", .channels = "ubj"},
-    [ACTIVE_DROPPED] = {"active_dropped", "bju", .channels = "ubj"},
-    [W_LIN2] = {"w_lin2", "iu", WEIGHT_LIN2, .turned = "ui"},
+    [LIN1_RAW] = {"lin1", "bju", .channel_major = "ubj"},
+    [LIN1_BIASED] = {"lin1_biased", "bju", .channel_major = "ubj"},
+    [ACTIVE] = {"active", "bju", .channel_major = "ubj"},
+    [ACTIVE_DROPPED] = {"active_dropped", "bju", .channel_major = "ubj"},
+    [W_LIN2] = {"w_lin2", "iu", WEIGHT_LIN2, .transposed = "ui"},
     [W_LIN2_COPY] = {"w_lin2_copy", .copy_of = W_LIN2},
     [B_LIN2] = {"b_lin2", "i", WEIGHT_LIN2_BIAS},
     [LIN2_RAW] = {"lin2", "bji"},
@@ -75,9 +76,9 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [DY] = {"d_y", "bji"},
     [D_SUM2] = {"d_sum2", "bji"},
     [D_LIN2] = {"d_lin2", "bji"},
-    [D_ACTIVE_DROPPED] = {"d_active_dropped", "bju", .channels = "ubj"},
-    [D_ACTIVE] = {"d_active", "bju", .channels = "ubj"},
-    [D_LIN1] = {"d_lin1", "bju", .channels = "ubj"},
+    [D_ACTIVE_DROPPED] = {"d_active_dropped", "bju", .channel_major = "ubj"},
+    [D_ACTIVE] = {"d_active", "bju", .channel_major = "ubj"},
+    [D_LIN1] = {"d_lin1", "bju", .channel_major = "ubj"},
     [D_FF] = {"d_ff", "bji"},
     [D_FFN] = {"d_ffn", "bji"},
     [D_N1] = {"d_norm1", "bji"},
@@ -91,7 +92,7 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [D_ALPHA_DROPPED] = {"d_alpha_dropped", "bhjk"},
     [D_ALPHA] = {"d_alpha", "bhjk"},
     [D_BETA] = {"d_beta", "bhjk"},
-    [D_QKV] = {"d_qkv", "bjqhp", .whole = "bjhqp"},
+    [D_QKV] = {"d_qkv", "bjqhp", .interleaved = "bjhqp"},
     [D_Q] = {"d_q", "bjhp", .parent = D_QKV, .slice = 0},
     [D_K] = {"d_k", "bkhp", .parent = D_QKV, .slice = 1},
     [D_V] = {"d_v", "bkhp", .parent = D_QKV, .slice = 2},
@@ -107,10 +108,10 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [D_ATTN] = {"d_attn", "bji"},
     [DX] = {"d_x", "bji"},
     [DW_QKV] = {"dw_qkv", "qhpi", .gradient_of = W_QKV},
-    [DW_QK] = {"dw_qk", "rhpi", .parent = DW_QKV, .slice = 0, .turned = "irhp"},
-    [DW_Q] = {"dw_q", "hpi", .parent = DW_QKV, .slice = 0, .turned = "ihp"},
-    [DW_K] = {"dw_k", "hpi", .parent = DW_QKV, .slice = 1, .turned = "ihp"},
-    [DW_V] = {"dw_v", "hpi", .parent = DW_QKV, .slice = 2, .turned = "ihp"},
+    [DW_QK] = {"dw_qk", "rhpi", .parent = DW_QKV, .slice = 0, .transposed = "irhp"},
+    [DW_Q] = {"dw_q", "hpi", .parent = DW_QKV, .slice = 0, .transposed = "ihp"},
+    [DW_K] = {"dw_k", "hpi", .parent = DW_QKV, .slice = 1, .transposed = "ihp"},
+    [DW_V] = {"dw_v", "hpi", .parent = DW_QKV, .slice = 2, .transposed = "ihp"},
     [DB_QKV] = {"db_qkv", "qhp", .gradient_of = B_QKV},
     [DW_OUT] = {"dw_out", "ihp", .gradient_of = W_OUT},
     [DB_OUT] = {"db_out", "i", .gradient_of = B_OUT},
@@ -125,7 +126,7 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
 };
 
 /* Outside the layers the only matrix of a product. */
-static const struct tensor_row tensor_pooler = {"w_pooler", "oi", WEIGHT_POOLER, .turned = "io"};
+static const struct tensor_row tensor_pooler = {"w_pooler", "oi", WEIGHT_POOLER, .transposed = "io"};
 
 #define ATTENTION(input)                                                                                               \
     {"qkv", QKV, &kind_contract, {QKV_RAW}, {input, W_QKV, NONE}, "bji,qhpi->bjqhp", 1, .parts = 1},                   \
@@ -200,17 +201,17 @@ static const struct tensor_row *choosable_named(const char *name, size_t length)
     return NULL;
 }
 
-static const char *row_order(const struct tensor_row *row, bool turned, bool whole)
+static const char *row_order(const struct tensor_row *row, bool transposed, bool interleaved)
 {
-    const char *order = !whole ? NULL : turned ? row->whole_turned : row->whole;
+    const char *order = !interleaved ? NULL : transposed ? row->interleaved_transposed : row->interleaved;
     if (order) return order;
-    return turned ? row->turned : row->dims;
+    return transposed ? row->transposed : row->dims;
 }
 
 /* The bit of what can be chosen. Those that are no weights take bits of none. */
 static uint32_t order_bit(const struct tensor_row *row)
 {
-    return WEIGHT_BIT(row->channels ? WEIGHT_COUNT : row->weight);
+    return WEIGHT_BIT(row->channel_major ? WEIGHT_COUNT : row->weight);
 }
 
 /* Whether the word has the same letters as `letters`, each once. */
@@ -224,8 +225,8 @@ static bool same_letters(const char *letters, const char *word, size_t length)
 
 /* What was read so far. */
 struct orders {
-    uint32_t named, turned, copied, whole; /* by order_bit; WEIGHT_NONE is that of Q, K and V themselves */
-    bool channels;
+    uint32_t named, transposed, copied, interleaved; /* by order_bit; WEIGHT_NONE is that of Q, K and V themselves */
+    bool channel_major;
 };
 
 /* "qkv, w_qkv, w_out, ..." */
@@ -239,7 +240,7 @@ static void choosable_list(char *text, size_t size)
 /* "qhpi, iqhp, hqpi, ihqp" */
 static void orders_list(const struct tensor_row *row, char *text, size_t size)
 {
-    const char *all[] = {row->dims, row->turned, row->whole, row->whole_turned, row->channels};
+    const char *all[] = {row->dims, row->transposed, row->interleaved, row->interleaved_transposed, row->channel_major};
     struct text_writer t = text_begin(text, size);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]) text_add(&t, "%s%s", t.used ? ", " : "", all[i]);
@@ -252,7 +253,7 @@ static bool is_order(const char *order, const char *word, size_t length)
 
 /* Which of a tensor's orders. */
 struct which_order {
-    bool turned, whole, channels;
+    bool transposed, interleaved, channel_major;
 };
 
 static bool letters_read(const struct tensor_row *row, const char *order, size_t n, struct which_order *out,
@@ -262,10 +263,10 @@ static bool letters_read(const struct tensor_row *row, const char *order, size_t
     if (!same_letters(row->dims, order, n))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: \"%.*s\" is no order of the letters of %s, %s",
                     n < 40 ? (int)n : 40, order, row->name, row->dims);
-    out->turned = is_order(row->turned, order, n) || is_order(row->whole_turned, order, n);
-    out->whole = is_order(row->whole, order, n) || is_order(row->whole_turned, order, n);
-    out->channels = is_order(row->channels, order, n);
-    if (out->turned || out->whole || out->channels || is_order(row->dims, order, n)) return true;
+    out->transposed = is_order(row->transposed, order, n) || is_order(row->interleaved_transposed, order, n);
+    out->interleaved = is_order(row->interleaved, order, n) || is_order(row->interleaved_transposed, order, n);
+    out->channel_major = is_order(row->channel_major, order, n);
+    if (out->transposed || out->interleaved || out->channel_major || is_order(row->dims, order, n)) return true;
     orders_list(row, list, sizeof list);
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: no kernel runs %s as %.*s; its orders are %s", row->name,
                 (int)n, order, list);
@@ -279,10 +280,11 @@ static bool copy_read(const struct tensor_row *row, const char *order, size_t n,
     if (!row->weight)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: %s is no weight: give it one order", row->name);
     TRY(letters_read(row, order, n, &copy, e));
-    if (copy.turned != first->turned && copy.whole == first->whole) return true;
+    if (copy.transposed != first->transposed && copy.interleaved == first->interleaved) return true;
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                 "layouts: %s in both orders has the transposition behind the \"+\": %s=%s+%s", row->name, row->name,
-                row_order(row, first->turned, first->whole), row_order(row, !first->turned, first->whole));
+                row_order(row, first->transposed, first->interleaved),
+                row_order(row, !first->transposed, first->interleaved));
 }
 
 /* One "name=letters" or "name=letters+letters". */
@@ -310,10 +312,10 @@ static bool order_read(const char *word, size_t length, struct orders *out, stru
     if (out->named & order_bit(row))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: %s is there twice", row->name);
     out->named |= order_bit(row);
-    if (which.turned) out->turned |= order_bit(row);
+    if (which.transposed) out->transposed |= order_bit(row);
     if (plus) out->copied |= order_bit(row);
-    if (which.whole) out->whole |= order_bit(row);
-    out->channels |= which.channels;
+    if (which.interleaved) out->interleaved |= order_bit(row);
+    out->channel_major |= which.channel_major;
     return true;
 }
 
@@ -325,17 +327,17 @@ bool orders_read(const char *text, struct graph_options *options, struct error *
         TRY(order_read(word, length, &read, e));
         word = word[length] ? word + length + 1 : NULL;
     }
-    options->turned = read.turned;
+    options->transposed = read.transposed;
     options->copied = read.copied;
-    options->heads_whole = read.whole & WEIGHT_BIT(WEIGHT_NONE);
-    options->channels = read.channels;
+    options->qkv_interleaved = read.interleaved & WEIGHT_BIT(WEIGHT_NONE);
+    options->channel_major = read.channel_major;
     const uint32_t both = WEIGHT_BIT(WEIGHT_LIN1) | WEIGHT_BIT(WEIGHT_LIN2);
-    if (read.channels && ((read.turned & both) != WEIGHT_BIT(WEIGHT_LIN2) || read.copied & both))
+    if (read.channel_major && ((read.transposed & both) != WEIGHT_BIT(WEIGHT_LIN2) || read.copied & both))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: with active=ubj both weights have a row for each of its channels: w_lin2=ui must be "
                     "there and w_lin1 stay ui");
-    bool weight_whole = read.whole & WEIGHT_BIT(WEIGHT_QKV);
-    if (read.named & WEIGHT_BIT(WEIGHT_QKV) && weight_whole != options->heads_whole)
+    bool weight_interleaved = read.interleaved & WEIGHT_BIT(WEIGHT_QKV);
+    if (read.named & WEIGHT_BIT(WEIGHT_QKV) && weight_interleaved != options->qkv_interleaved)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: a row of w_qkv makes a column of qkv: with qkv=bjqhp it is qhpi or iqhp, with qkv=bjhqp "
                     "hqpi or ihqp");
@@ -355,39 +357,39 @@ int orders_of(size_t index, char name[ORDER_TEXT], char orders[ORDERS_MOST][ORDE
     if (!row) return 0;
     snprintf(name, ORDER_TEXT, "%s", row->name);
     add_order(orders, &n, row->dims, NULL);
-    add_order(orders, &n, row->turned, NULL);
-    add_order(orders, &n, row->whole, NULL);
-    add_order(orders, &n, row->whole_turned, NULL);
-    add_order(orders, &n, row->channels, NULL);
-    if (row->turned) add_order(orders, &n, row->dims, row->turned);
-    if (row->turned) add_order(orders, &n, row->turned, row->dims);
-    if (row->whole_turned) add_order(orders, &n, row->whole, row->whole_turned);
-    if (row->whole_turned) add_order(orders, &n, row->whole_turned, row->whole);
+    add_order(orders, &n, row->transposed, NULL);
+    add_order(orders, &n, row->interleaved, NULL);
+    add_order(orders, &n, row->interleaved_transposed, NULL);
+    add_order(orders, &n, row->channel_major, NULL);
+    if (row->transposed) add_order(orders, &n, row->dims, row->transposed);
+    if (row->transposed) add_order(orders, &n, row->transposed, row->dims);
+    if (row->interleaved_transposed) add_order(orders, &n, row->interleaved, row->interleaved_transposed);
+    if (row->interleaved_transposed) add_order(orders, &n, row->interleaved_transposed, row->interleaved);
     return n;
 }
 
-void orders_text(uint32_t turned, uint32_t copied, bool heads_whole, bool channels, char text[ORDERS_TEXT])
+void orders_text(uint32_t transposed, uint32_t copied, bool qkv_interleaved, bool channel_major, char text[ORDERS_TEXT])
 {
     const struct tensor_row *row;
     struct text_writer t = text_begin(text, ORDERS_TEXT);
     for (size_t i = 0; (row = choosable(i)); i++) {
-        bool is_turned = row->weight && turned & WEIGHT_BIT(row->weight);
+        bool is_transposed = row->weight && transposed & WEIGHT_BIT(row->weight);
         bool is_copied = row->weight && copied & WEIGHT_BIT(row->weight);
-        if (is_turned || is_copied || (row->channels ? channels : !row->weight && heads_whole))
+        if (is_transposed || is_copied || (row->channel_major ? channel_major : !row->weight && qkv_interleaved))
             text_add(&t, "%s%s=%s%s%s", t.used ? "," : "", row->name,
-                     row->channels ? row->channels : row_order(row, is_turned, heads_whole), is_copied ? "+" : "",
-                     is_copied ? row_order(row, !is_turned, heads_whole) : "");
+                     row->channel_major ? row->channel_major : row_order(row, is_transposed, qkv_interleaved),
+                     is_copied ? "+" : "", is_copied ? row_order(row, !is_transposed, qkv_interleaved) : "");
     }
 }
 
 /* A weight that is not there has no order. */
-static bool orders_are_there(const struct graph *g, uint32_t turned, uint32_t copied, struct error *e)
+static bool orders_are_there(const struct graph *g, uint32_t transposed, uint32_t copied, struct error *e)
 {
     char text[ORDERS_TEXT];
-    uint32_t absent = turned | copied;
+    uint32_t absent = transposed | copied;
     for (int t = 0; t < g->n_tensors; t++) absent &= ~WEIGHT_BIT(g->tensors[t].weight);
     if (!absent) return true;
-    orders_text(turned & absent, copied & absent, false, false, text);
+    orders_text(transposed & absent, copied & absent, false, false, text);
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: %s is of a weight that is not used here", text);
 }
 
@@ -395,7 +397,7 @@ static bool orders_are_there(const struct graph *g, uint32_t turned, uint32_t co
 static bool copies_are_read(const struct graph_options *options, struct error *e)
 {
     char text[ORDERS_TEXT];
-    orders_text(options->turned, options->copied, options->heads_whole, options->channels, text);
+    orders_text(options->transposed, options->copied, options->qkv_interleaved, options->channel_major, text);
     if (options->copied && !options->training)
         return fail(
             e, WHERRY_STATUS_INVALID_ARGUMENT,
@@ -415,9 +417,9 @@ static enum weight row_weight(const struct tensor_row *row)
     return row->weight ? row->weight : row_weight(&layer_tensors[row->gradient_of ? row->gradient_of : row->parent]);
 }
 
-static bool row_turned(const struct builder *b, const struct tensor_row *row)
+static bool row_transposed(const struct builder *b, const struct tensor_row *row)
 {
-    return row->turned && b->options->turned & WEIGHT_BIT(row_weight(row));
+    return row->transposed && b->options->transposed & WEIGHT_BIT(row_weight(row));
 }
 
 /* ---- building ---- */
@@ -493,17 +495,17 @@ static int add_weight(struct builder *b, const char *name, const char *dims, enu
 static int add_pooler(struct builder *b)
 {
     const struct tensor_row *row = &tensor_pooler;
-    bool turned = row_turned(b, row);
+    bool transposed = row_transposed(b, row);
     return builder_named(b, row->name,
-                         (struct tensor){.dims = turned ? row->turned : row->dims,
-                                         .model_dims = turned ? row->dims : NULL,
+                         (struct tensor){.dims = transposed ? row->transposed : row->dims,
+                                         .model_dims = transposed ? row->dims : NULL,
                                          .role = TENSOR_WEIGHT,
                                          .weight = row->weight});
 }
 
 int builder_pooler_copy(struct builder *b)
 {
-    return builder_value(b, "w_pooler_copy", row_order(&tensor_pooler, !row_turned(b, &tensor_pooler), false));
+    return builder_value(b, "w_pooler_copy", row_order(&tensor_pooler, !row_transposed(b, &tensor_pooler), false));
 }
 
 int builder_plain(struct builder *b, const char *name, enum place place, const struct op_kind *kind, int out0, int out1,
@@ -532,9 +534,10 @@ int builder_layer_tensor(struct builder *b, int layer, int at)
     const struct tensor_row *row = &layer_tensors[at], *like = row->gradient_of ? &layer_tensors[row->gradient_of]
                                                                : row->copy_of   ? &layer_tensors[row->copy_of]
                                                                                 : row;
-    const char *dims = row->channels && b->options->channels
-                           ? row->channels
-                           : row_order(like, row_turned(b, like) != (row->copy_of != 0), b->options->heads_whole);
+    const char *dims =
+        row->channel_major && b->options->channel_major
+            ? row->channel_major
+            : row_order(like, row_transposed(b, like) != (row->copy_of != 0), b->options->qkv_interleaved);
     struct tensor t = {.dims = dims,
                        .model_dims = like->weight && !row->copy_of && dims != like->dims ? like->dims : NULL,
                        .role = row->weight ? TENSOR_WEIGHT : TENSOR_VALUE,
@@ -671,7 +674,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
                     "an encoder of %u layers, %u channels, %u heads, %u feed-forward channels: each must be positive, "
                     "and the heads must divide the channels",
                     c->layers, c->hidden, c->heads, c->feed_forward);
-    if (options->heads_whole && options->qkv_parts > 1)
+    if (options->qkv_interleaved && options->qkv_parts > 1)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: qkv=bjhqp is for Q, K and V as one product, not for %u", options->qkv_parts);
     TRY(copies_are_read(options, e));
@@ -686,7 +689,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['t'] = c->token_types;
     out->input = out->out_gradient = out->in_gradient = -1;
     out->pre_layernorm = c->pre_layernorm;
-    if (options->channels) out->channel_stride = (uint32_t)round_up(options->tokens, CHANNEL_ROUND);
+    if (options->channel_major) out->channel_stride = (uint32_t)round_up(options->tokens, CHANNEL_ROUND);
     out->save_all = options->training && options->save == WHERRY_SAVE_ALL;
     struct builder b = {.g = out, .options = options, .e = e};
     b.made = host_alloc(host, c->layers, sizeof *b.made, e);
@@ -706,7 +709,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     if (b.ok) out->tensors[x].output = true;
     if (options->training) builder_backward(&b);
     host_free(host, b.made);
-    b.ok = b.ok && orders_are_there(out, options->turned, options->copied, e);
+    b.ok = b.ok && orders_are_there(out, options->transposed, options->copied, e);
     if (!b.ok) graph_destroy(out);
     return b.ok;
 }

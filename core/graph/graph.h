@@ -240,7 +240,7 @@ struct graph {
     int output;       /* the tensor that encode returns */
     int out_gradient; /* training: the loss gradient of `output`, given by the caller; else -1 */
     int in_gradient;  /* training: the gradient of `input`, -1: there is none */
-    uint32_t channel_stride; /* of tensors with the channels outside: from one to the next, 0: there are none */
+    uint32_t channel_stride; /* of tensors in channel-major order: from one to the next, 0: there are none */
     bool pre_layernorm;
     bool save_all; /* training: what the forward pass writes stays until the end */
 };
@@ -249,17 +249,17 @@ struct graph_options {
     const wherry_model_config *config;
     wherry_pool pool; /* not DEFAULT */
     bool normalize;
-    bool stack;         /* the layers alone, from x to y: no embeddings, no pooling */
-    bool training;      /* with the backward pass */
-    float dropout;      /* training: > 0: the four dropouts are there */
-    bool flash;         /* training: attention's backward pass computes the weights again instead of reading them */
-    wherry_save save;   /* training: what is kept for the backward pass, not DEFAULT */
-    uint32_t qkv_parts; /* 0 or 1: Q, K, V as one product; 2: Q and K as one; 3: three products */
-    uint32_t turned;    /* WEIGHT_BIT of weights that lie transposed, and their gradients with them */
-    uint32_t copied;    /* training: of those with a copy in the other order, which the input's gradient reads */
-    bool heads_whole;   /* Q, K and V of a head lie side by side, in the weight's rows and the bias, too */
-    bool channels;      /* the feed-forward's hidden activations have the channels outside: a row of tokens for each */
-    uint32_t tokens;    /* then: that such a row has room for */
+    bool stack;           /* the layers alone, from x to y: no embeddings, no pooling */
+    bool training;        /* with the backward pass */
+    float dropout;        /* training: > 0: the four dropouts are there */
+    bool flash;           /* training: attention's backward pass computes the weights again instead of reading them */
+    wherry_save save;     /* training: what is kept for the backward pass, not DEFAULT */
+    uint32_t qkv_parts;   /* 0 or 1: Q, K, V as one product; 2: Q and K as one; 3: three products */
+    uint32_t transposed;  /* WEIGHT_BIT of weights that lie transposed, and their gradients with them */
+    uint32_t copied;      /* training: of those with a copy in the other order, which the input's gradient reads */
+    bool qkv_interleaved; /* Q, K and V of a head lie side by side, in the weight's rows and the bias, too */
+    bool channel_major;   /* the feed-forward's hidden activations are channel-major: a row of tokens for each */
+    uint32_t tokens;      /* then: that such a row has room for */
 };
 
 #define WEIGHT_BIT(weight) (1u << (weight))
@@ -267,8 +267,8 @@ struct graph_options {
 bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e);
 void graph_destroy(struct graph *graph); /* accepts a zeroed one */
 
-/* Orders of tensors as text, "w_lin1=iu,w_lin2=ui+iu", to graph_options.turned, copied, heads_whole and channels; NULL
- * and "": all as in the model's files. */
+/* Orders of tensors as text, "w_lin1=iu,w_lin2=ui+iu", to graph_options.transposed, copied, qkv_interleaved and
+ * channels; NULL and "": all as in the model's files. */
 bool orders_read(const char *text, struct graph_options *options, struct error *e);
 enum { ORDERS_TEXT = 160 };
 enum { ORDERS_MOST = 12, ORDER_TEXT = 16 };
@@ -276,17 +276,18 @@ enum { ORDERS_MOST = 12, ORDER_TEXT = 16 };
  * of another tensor. Returns how many, 0 behind the last. */
 int orders_of(size_t index, char name[ORDER_TEXT], char orders[ORDERS_MOST][ORDER_TEXT]);
 /* The other way round: those that are not the usual ones. */
-void orders_text(uint32_t turned, uint32_t copied, bool heads_whole, bool channels, char text[ORDERS_TEXT]);
+void orders_text(uint32_t transposed, uint32_t copied, bool qkv_interleaved, bool channel_major,
+                 char text[ORDERS_TEXT]);
 
 /* ---- derived ---- */
 
 /* Elements of a tensor with these letters. */
 uint64_t dims_volume(const struct dims *d, const struct batch_shape *b, const char *letters);
 uint64_t tensor_elements(const struct graph *g, const struct batch_shape *b, int tensor);
-/* Elements of memory from its first to its last: where the channels are outside, rows have room for more tokens. */
+/* Elements of memory from its first to its last: in channel-major order, rows have room for more tokens. */
 uint64_t tensor_extent(const struct graph *g, const struct batch_shape *b, int tensor);
 /* Whether a tensor with these letters has rows of tokens. */
-bool dims_channels_outside(const char *dims);
+bool dims_channel_major(const char *dims);
 enum { CHANNEL_ROUND = 64 }; /* such rows have room for a multiple of so many tokens */
 /* The tensor that owns the memory: itself, or the parent of a slice. */
 int tensor_owner(const struct graph *g, int tensor);
@@ -302,11 +303,11 @@ uint32_t tensor_slice_length(const struct graph *g, int tensor);
 uint32_t tensor_slice_stride(const struct graph *g, int tensor);
 
 /* Whether Q, K and V of a head lie side by side in the stack that has these letters; false: it is none. */
-bool dims_heads_whole(const char *dims);
+bool dims_qkv_interleaved(const char *dims);
 /* How a weight or its gradient lies, seen from the model's files and the caller: there it is [rows][columns]. */
 struct matrix_order {
     uint64_t rows, columns;
-    bool turned;              /* it lies [columns][rows] */
+    bool transposed;          /* it lies [columns][rows] */
     uint64_t heads, channels; /* rows are [q][h][p] there and [h][q][p] here; heads 0: in the same order */
 };
 /* False: it lies as it does there. */

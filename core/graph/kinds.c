@@ -13,9 +13,9 @@
 /* N and ROWS, which every kernel that walks rows needs. Where those are rows of tokens, M of them. */
 static void constants_rows(const struct graph *g, const struct op *o, struct call *call)
 {
-    bool channels = dims_channels_outside(g->tensors[o->out[0]].dims);
-    call_set(call, channels ? CONST_M : CONST_N, tensor_row_length(g, o->out[0]));
-    if (channels) {
+    bool channel_major = dims_channel_major(g->tensors[o->out[0]].dims);
+    call_set(call, channel_major ? CONST_M : CONST_N, tensor_row_length(g, o->out[0]));
+    if (channel_major) {
         call_set(call, CONST_RUNTIME, RUNTIME_N);
         call_set(call, CONST_Y_STRIDE, g->channel_stride);
     }
@@ -54,11 +54,11 @@ static char contracted(const char *einsum)
 }
 
 /* Whether one of its tensors is a slice of heads whose Q, K and V lie side by side. */
-static bool of_whole_heads(const struct graph *g, const struct op *o)
+static bool of_interleaved_qkv(const struct graph *g, const struct op *o)
 {
     const int tensors[] = {o->in[0], o->in[1], o->out[0]};
     for (int i = 0; i < 3; i++)
-        if (dims_heads_whole(g->tensors[tensor_owner(g, tensors[i])].dims)) return true;
+        if (dims_qkv_interleaved(g->tensors[tensor_owner(g, tensors[i])].dims)) return true;
     return false;
 }
 
@@ -69,15 +69,15 @@ static void constants_batched(const struct graph *g, const struct op *o, struct 
     set_operands(g, call);
     call_set(call, CONST_HEADS, g->dims.of['h']);
     call_set(call, CONST_HEAD_DIM, g->dims.of['p']);
-    if (of_whole_heads(g, o)) call_set(call, CONST_HEADS_WHOLE, 1);
+    if (of_interleaved_qkv(g, o)) call_set(call, CONST_QKV_INTERLEAVED, 1);
     call_set(call, CONST_BATCHED,
              letter == 'p'   ? BATCHED_SCORES
              : letter == 'k' ? BATCHED_CONTEXT
                              : BATCHED_TRANSPOSED);
 }
 
-/* Where one of Q, K and V lies in the stack of all: rows are wider than the slice; in weights, unless they are turned,
- * it is a piece. */
+/* Where one of Q, K and V lies in the stack of all: rows are wider than the slice; in weights, unless they are
+ * transposed, it is a piece. */
 static void set_slices(const struct graph *g, struct call *call)
 {
     static const uint8_t at[][3] = {{SLOT_X, CONST_X_STRIDE, CONST_X_OFFSET},
@@ -93,7 +93,7 @@ static void set_slices(const struct graph *g, struct call *call)
         }
 }
 
-/* Products of which an operand or the result has the channels outside. What is summed over is the last letter of an
+/* Products of which an operand or the result is channel-major. What is summed over is the last letter of an
  * operand that lies along it; the first operand is the one that has the result's rows. */
 static void constants_channels(const struct graph *g, const struct op *o, struct call *call)
 {
@@ -103,8 +103,8 @@ static void constants_channels(const struct graph *g, const struct op *o, struct
     bool x_along = !strchr(out, x_dims[strlen(x_dims) - 1]), w_along = !strchr(out, w_dims[strlen(w_dims) - 1]);
     call_set(call, CONST_FORM, !x_along ? GEMM_TN : w_along ? GEMM_NT : GEMM_NN);
     call_set(call, CONST_ROWS, HEADER_TOKENS);
-    if (dims_channels_outside(x_dims)) call_set(call, CONST_X_STRIDE, g->channel_stride);
-    if (dims_channels_outside(out)) {
+    if (dims_channel_major(x_dims)) call_set(call, CONST_X_STRIDE, g->channel_stride);
+    if (dims_channel_major(out)) {
         constants_rows(g, o, call);
         call_set(call, CONST_K, tensor_row_length(g, w));
         return;
@@ -119,7 +119,7 @@ static bool of_channels(const struct graph *g, const struct op *o)
 {
     const int tensors[] = {o->in[0], o->in[1], o->out[0]};
     for (int i = 0; i < 3; i++)
-        if (dims_channels_outside(g->tensors[tensors[i]].dims)) return true;
+        if (dims_channel_major(g->tensors[tensors[i]].dims)) return true;
     return false;
 }
 
@@ -256,8 +256,8 @@ static void constants_layernorm(const struct graph *g, const struct op *o, struc
  * of both comes first. */
 static void constants_columns(const struct graph *g, const struct op *o, struct call *call)
 {
-    bool channels = dims_channels_outside(g->tensors[o->in[0]].dims);
-    if (channels || call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN) return;
+    bool channel_major = dims_channel_major(g->tensors[o->in[0]].dims);
+    if (channel_major || call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN) return;
     call_set(call, CONST_N, tensor_row_length(g, o->in[0]));
     call_set(call, CONST_ROWS, strchr(g->tensors[o->in[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
 }

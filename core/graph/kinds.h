@@ -23,8 +23,8 @@ extern const struct op_kind kind_scatter_word, kind_scatter_position, kind_scatt
 extern const struct op_kind kind_transpose; /* a weight in its other order */
 extern const struct op_kind kind_pool_mean_dx, kind_pool_cls_dx, kind_pool_max_dx, kind_normalize_dx;
 
-/* Whether a weight's gradient is of a turned weight, so that what the operator's second input gives are its rows: it is
- * computed with the operands exchanged. */
+/* Whether a weight's gradient is of a transposed weight, so that what the operator's second input gives are its rows:
+ * it is computed with the operands exchanged. */
 bool op_exchanged(const struct graph *g, const struct op *o);
 
 /* Rows of the matrix that a transposition reads: of the letters that its result has last. */

@@ -35,7 +35,7 @@ void tensor_load(const struct graph *g, const struct batch_shape *b, int tensor,
 {
     size_t n = (size_t)tensor_elements(g, b, tensor), channels = tensor_row_length(g, tensor);
     bool half = f16 && !g->tensors[tensor].f32;
-    if (!dims_channels_outside(g->tensors[tensor].dims)) {
+    if (!dims_channel_major(g->tensors[tensor].dims)) {
         doubles_from_storage(storage, half, n, out);
         return;
     }
@@ -48,7 +48,7 @@ void tensor_store(const struct graph *g, const struct batch_shape *b, int tensor
 {
     size_t n = (size_t)tensor_elements(g, b, tensor), channels = tensor_row_length(g, tensor);
     bool half = f16 && !g->tensors[tensor].f32;
-    if (!dims_channels_outside(g->tensors[tensor].dims)) {
+    if (!dims_channel_major(g->tensors[tensor].dims)) {
         storage_from_doubles(values, half, n, out);
         return;
     }

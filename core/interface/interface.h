@@ -111,7 +111,7 @@
 #define CONST_TEAM 61    /* work-items that share a row, where several rows share a work-group */
 #define CONST_ENTRIES 62 /* attention_coopmat: entries of the query tile table that a work-group has */
 #define CONST_NORM_Y 63  /* 1: gemm: layernorm over N of its result, with SLOT_GAMMA and SLOT_BETA */
-#define CONST_HEADS_WHOLE                                                                                              \
+#define CONST_QKV_INTERLEAVED                                                                                          \
     64 /* 1: a token's row of Q, K and V has those of a head side by side; 0: all heads' of each */
 #define CONST_RUNTIME                                                                                                  \
     65 /* gemm, map, transpose: RUNTIME_*, which size is the batch's number of rows, where it is not what FORM says */
@@ -119,7 +119,7 @@
 
 /* Where a head's channels begin in a token's row, `stride` elements from the next one's: in a row of Q, K and V, or of
  * one tensor of heads. */
-#define HEAD_AT(head, stride) ((head) * (HEADS_WHOLE != 0 ? (stride) / HEADS : HEAD_DIM))
+#define HEAD_AT(head, stride) ((head) * (QKV_INTERLEAVED != 0 ? (stride) / HEADS : HEAD_DIM))
 
 #define ACTIVATION_NONE 0
 #define ACTIVATION_RELU 1

@@ -159,9 +159,9 @@ void floats_from_order(const struct matrix_order *order, const float *from, floa
     size_t rows = (size_t)order->rows, columns = (size_t)order->columns;
     for (size_t r0 = 0; r0 < rows; r0 += ORDER_STRIP) {
         size_t end = r0 + ORDER_STRIP < rows ? r0 + ORDER_STRIP : rows;
-        for (size_t r = r0; r < end && !order->turned; r++)
+        for (size_t r = r0; r < end && !order->transposed; r++)
             memcpy(to + matrix_order_row(order, r) * columns, from + r * columns, columns * sizeof *to);
-        for (size_t c = 0; c < columns && order->turned; c++)
+        for (size_t c = 0; c < columns && order->transposed; c++)
             for (size_t r = r0; r < end; r++) to[matrix_order_row(order, r) * columns + c] = from[c * rows + r];
     }
 }
@@ -186,7 +186,7 @@ static bool rows_convert(const struct weight_part *parts, const struct matrix_or
 bool weight_convert_order(const struct weight_part *parts, const struct matrix_order *order, uint64_t first,
                           uint64_t count, bool f16, void *raw, void *strip, void *out, struct error *e)
 {
-    if (!order->turned) return rows_convert(parts, order, first, count, 0, order->columns, f16, raw, out, e);
+    if (!order->transposed) return rows_convert(parts, order, first, count, 0, order->columns, f16, raw, out, e);
     for (uint64_t r = 0, n; r < order->rows; r += n) {
         n = order->rows - r < ORDER_STRIP ? order->rows - r : ORDER_STRIP;
         TRY(rows_convert(parts, order, r, n, first, count, f16, raw, strip, e));

@@ -21,7 +21,7 @@ static bool is_size(uint8_t id)
                                     CONST_THREAD_N,   CONST_TILE_V, CONST_PARTS,  CONST_PART_ROWS, CONST_GROUPS};
     for (size_t i = 0; i < sizeof sizes; i++)
         if (sizes[i] == id) return true;
-    return id > CONST_KEPT && id != CONST_NORM_Y && id != CONST_HEADS_WHOLE && id != CONST_RUNTIME;
+    return id > CONST_KEPT && id != CONST_NORM_Y && id != CONST_QKV_INTERLEAVED && id != CONST_RUNTIME;
 }
 
 /* A group's second kernel takes these from its first. */

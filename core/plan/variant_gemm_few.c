@@ -19,7 +19,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
     if (!s->f16) return refuse(reason, "its operands have 16 bits");
     if (!call_get(call, CONST_ALIGNED, 0)) return refuse(reason, "its rows start on 16 bytes");
     if (call_get(call, CONST_RUNTIME, RUNTIME_FORM) != RUNTIME_FORM)
-        return refuse(reason, "it takes no operands with the channels outside");
+        return refuse(reason, "it takes no operands in channel-major order");
     if (call_get(call, CONST_FORM, GEMM_NT) != GEMM_NT) return refuse(reason, "it multiplies by a weight's rows only");
     if (call_get(call, CONST_COLUMN_SUMS, 0)) return refuse(reason, "it sums no columns");
     if (call_get(call, CONST_NORM_Y, 0)) return refuse(reason, "its work-groups have no whole rows of a result");

@@ -39,7 +39,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
 {
     if (!s->f16) return refuse(reason, "its operands have 16 bits");
     if (call_get(call, CONST_RUNTIME, RUNTIME_FORM) != RUNTIME_FORM)
-        return refuse(reason, "it takes no operands with the channels outside");
+        return refuse(reason, "it takes no operands in channel-major order");
     if (!call_get(call, CONST_ALIGNED, 0)) return refuse(reason, "its rows start on 16 bytes");
     return true;
 }

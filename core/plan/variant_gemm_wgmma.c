@@ -96,8 +96,8 @@ static bool normalizes(const struct call *call) { return call_get(call, CONST_NO
 /* Two warpgroups share the columns of rows that are normalized. */
 static void set_tile(struct call *call, const struct sizes *s, const struct wgmma_tile *t)
 {
-    uint32_t multipliers = t->m == 192 ? 3 : t->m >= 128 || normalizes(call) ? 2 : 1;
-    call_set(call, CONST_LOCAL_SIZE, (multipliers + 2) * 128);
+    uint32_t consumers = t->m == 192 ? 3 : t->m >= 128 || normalizes(call) ? 2 : 1;
+    call_set(call, CONST_LOCAL_SIZE, (consumers + 2) * 128);
     call_set(call, CONST_TILE_M, t->m);
     call_set(call, CONST_TILE_N, t->n);
     call_set(call, CONST_TILE_K, SLAB);

@@ -8,8 +8,8 @@
 /* What a check of kernels found (runtime/rungs.c). */
 struct rung_check {
     char device[sizeof((wherry_device_info *)0)->id];
-    uint32_t rung, head_dim, turned;
-    bool training, heads_whole, channels;
+    uint32_t rung, head_dim, transposed;
+    bool training, qkv_interleaved, channel_major;
     wherry_status status; /* verify failed: wrong, or not to be run; unsupported: no kernel of it fits */
     char reason[256];
 };

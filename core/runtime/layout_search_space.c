@@ -171,7 +171,7 @@ static bool try_values(struct discovery *d, const int *values, struct error *e)
     layouts_text(s, values, text);
     if (!space_session(s, text, false, false, &session, e)) return impossible(e) && s->n_assignments;
     memcpy(found.values, values, sizeof found.values);
-    orders_text(session->turned, session->copied, session->heads_whole, session->channels, found.layouts);
+    orders_text(session->transposed, session->copied, session->qkv_interleaved, session->channel_major, found.layouts);
     size_t n = s->n_assignments;
     void *grown = host_grow(host, s->assignments, n, n + 1, sizeof *s->assignments, e);
     if (grown) s->assignments = grown;

@@ -48,7 +48,7 @@ static bool upload_reordered(struct upload *u, int tensor, const struct weight_p
                              const struct matrix_order *order, struct error *e)
 {
     struct wherry_session *s = u->s;
-    uint64_t outer = order->turned ? order->columns : order->rows, inner = order->rows * order->columns / outer;
+    uint64_t outer = order->transposed ? order->columns : order->rows, inner = order->rows * order->columns / outer;
     uint64_t step = REORDER_ELEMENTS / inner / 2 * 2;
     if (step < 2) step = 2;
     if (step > outer) step = outer;

@@ -73,12 +73,13 @@ static bool check_sized(struct wherry_session *s, struct wherry_device *device, 
 
 /* Those of the check's model, which has no pooler. */
 enum {
-    CHECK_TURNED = WEIGHT_BIT(WEIGHT_QKV) | WEIGHT_BIT(WEIGHT_OUT) | WEIGHT_BIT(WEIGHT_LIN1) | WEIGHT_BIT(WEIGHT_LIN2)
+    CHECK_TRANSPOSED =
+        WEIGHT_BIT(WEIGHT_QKV) | WEIGHT_BIT(WEIGHT_OUT) | WEIGHT_BIT(WEIGHT_LIN1) | WEIGHT_BIT(WEIGHT_LIN2)
 };
 
 /* Errors stay here: a rung that can't be checked is left out, and the session goes on without it. */
-static wherry_status rung_check(struct wherry_session *s, enum rung rung, uint32_t turned, bool channels, char *reason,
-                                size_t reason_size)
+static wherry_status rung_check(struct wherry_session *s, enum rung rung, uint32_t transposed, bool channel_major,
+                                char *reason, size_t reason_size)
 {
     struct wherry_context *context = s->context;
     const wherry_model_config *like = &s->model->info.config;
@@ -94,7 +95,7 @@ static wherry_status rung_check(struct wherry_session *s, enum rung rung, uint32
                                   .activation = like->activation};
     wherry_training_desc training = {.struct_size = sizeof training, .dropout = 0.1f};
     char layouts[ORDERS_TEXT];
-    orders_text(turned, 0, s->heads_whole, channels, layouts);
+    orders_text(transposed, 0, s->qkv_interleaved, channel_major, layouts);
     wherry_session_desc desc = {.struct_size = sizeof desc,
                                 .max_tokens = CHECK_TOKENS,
                                 .max_sequences = CHECK_SEQUENCES,
@@ -120,7 +121,7 @@ static wherry_status rung_check(struct wherry_session *s, enum rung rung, uint32
 }
 
 /* Once in a context for each device, head size, pass and order of tensors, which decide the kernels. */
-static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, uint32_t turned, bool channels,
+static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, uint32_t transposed, bool channel_major,
                                       const char **reason)
 {
     struct wherry_context *context = s->context;
@@ -130,20 +131,21 @@ static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, 
     struct rung_check *found = NULL;
     for (int i = 0; i < CONTEXT_RUNG_CHECKS && !found; i++) {
         struct rung_check *c = &context->checks[i];
-        if (c->head_dim == head_dim && c->training == training && c->rung == (uint32_t)rung && c->turned == turned &&
-            c->heads_whole == s->heads_whole && c->channels == channels && !strcmp(c->device, device))
+        if (c->head_dim == head_dim && c->training == training && c->rung == (uint32_t)rung &&
+            c->transposed == transposed && c->qkv_interleaved == s->qkv_interleaved &&
+            c->channel_major == channel_major && !strcmp(c->device, device))
             found = c;
     }
     if (!found) {
         found = &context->checks[context->next_check++ % CONTEXT_RUNG_CHECKS];
         *found = (struct rung_check){.rung = (uint32_t)rung,
                                      .head_dim = head_dim,
-                                     .turned = turned,
+                                     .transposed = transposed,
                                      .training = training,
-                                     .heads_whole = s->heads_whole,
-                                     .channels = channels};
+                                     .qkv_interleaved = s->qkv_interleaved,
+                                     .channel_major = channel_major};
         snprintf(found->device, sizeof found->device, "%s", device);
-        found->status = rung_check(s, rung, turned, channels, found->reason, sizeof found->reason);
+        found->status = rung_check(s, rung, transposed, channel_major, found->reason, sizeof found->reason);
         if (found->status)
             host_log(&context->host, WHERRY_LOG_WARNING, "%s: %s is left out: %s", device, rung_name(rung),
                      found->reason);
@@ -153,15 +155,15 @@ static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, 
 }
 
 /* Weights that lie transposed want other forms of the same kernels, each its own: with none and with all of them
- * transposed a check runs every form. One in both orders has a form of either. The channels outside have forms of their
- * own, and go with one order of the weights beside them. */
+ * transposed a check runs every form. One in both orders has a form of either. Channel-major order has forms of its
+ * own, and goes with one order of the weights beside them. */
 static wherry_status rung_status(struct wherry_session *s, enum rung rung, const char **reason)
 {
     wherry_status status = WHERRY_STATUS_OK;
-    uint32_t turned = s->turned & CHECK_TURNED, copied = s->copied & CHECK_TURNED;
-    if (turned != CHECK_TURNED || copied) status = rung_status_with(s, rung, 0, false, reason);
-    if (!status && (turned || copied)) status = rung_status_with(s, rung, CHECK_TURNED, false, reason);
-    if (!status && s->channels) status = rung_status_with(s, rung, WEIGHT_BIT(WEIGHT_LIN2), true, reason);
+    uint32_t transposed = s->transposed & CHECK_TRANSPOSED, copied = s->copied & CHECK_TRANSPOSED;
+    if (transposed != CHECK_TRANSPOSED || copied) status = rung_status_with(s, rung, 0, false, reason);
+    if (!status && (transposed || copied)) status = rung_status_with(s, rung, CHECK_TRANSPOSED, false, reason);
+    if (!status && s->channel_major) status = rung_status_with(s, rung, WEIGHT_BIT(WEIGHT_LIN2), true, reason);
     return status;
 }
 

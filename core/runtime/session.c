@@ -376,15 +376,15 @@ static bool make_graph_with(struct wherry_session *s, const char *layouts, struc
                             struct error *e)
 {
     TRY(orders_read(layouts, options, e));
-    if (options->channels && strcmp(s->plan->name, "flash"))
+    if (options->channel_major && strcmp(s->plan->name, "flash"))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: active=ubj is for the plan \"flash\": no kernel of the plan \"%s\" sums rows of tokens",
                     s->plan->name);
     TRY(graph_create(&s->context->host, options, &s->graph, e));
-    s->turned = options->turned;
+    s->transposed = options->transposed;
     s->copied = options->copied;
-    s->heads_whole = options->heads_whole;
-    s->channels = options->channels;
+    s->qkv_interleaved = options->qkv_interleaved;
+    s->channel_major = options->channel_major;
     return true;
 }
 
@@ -529,7 +529,7 @@ wherry_status wherry_session_query(const wherry_session *session, wherry_session
                                  .max_length = session->max_length};
     snprintf(out->plan, sizeof out->plan, "%s", session->plan->name);
     _Static_assert(sizeof out->layouts == ORDERS_TEXT, "there is room for the orders of all tensors");
-    orders_text(session->turned, session->copied, session->heads_whole, session->channels, out->layouts);
+    orders_text(session->transposed, session->copied, session->qkv_interleaved, session->channel_major, out->layouts);
     snprintf(out->layouts_reason, sizeof out->layouts_reason, "%s", session->why);
     return WHERRY_STATUS_OK;
 }

@@ -226,7 +226,7 @@ static void compare_values(const struct trials *t, int tensor, const struct expe
                            .stride = tensor_slice_stride(g, tensor),
                            .offset = tensor_row_offset(g, tensor),
                            .channel_stride = g->channel_stride};
-    if (dims_channels_outside(g->tensors[tensor].dims)) all.channels = all.length;
+    if (dims_channel_major(g->tensors[tensor].dims)) all.channels = all.length;
     all.pieces = all.n / PIECE_VALUES + 1;
     if (all.pieces > PIECES) all.pieces = PIECES;
     parallel_for(all.pieces, 0, compare_piece, &all);

@@ -440,13 +440,13 @@ void instructions_finish(void)
 
 static void run_load_matrices(const struct instruction *i, uint64_t *v)
 {
-    bool turned = strstr(i->name, ".trans");
+    bool transposed = strstr(i->name, ".trans");
     uint32_t address = get32(i, v, 4), lane = item->number % WARP;
     show(i, 1, &address);
     for (uint32_t m = 0; m < 4; m++) {
         uint32_t word = 0;
         for (uint32_t e = 0; e < 2; e++) {
-            uint32_t row = turned ? lane % 4 * 2 + e : lane / 4, column = turned ? lane / 4 : lane % 4 * 2 + e;
+            uint32_t row = transposed ? lane % 4 * 2 + e : lane / 4, column = transposed ? lane / 4 : lane % 4 * 2 + e;
             uint16_t half;
             memcpy(&half, shared_at(shown(m * 8 + row)->word[0], 16, 16, i->name) + column * 2, 2);
             word |= (uint32_t)half << 16 * e;
@@ -458,12 +458,12 @@ static void run_load_matrices(const struct instruction *i, uint64_t *v)
 
 static void run_store_matrices(const struct instruction *i, uint64_t *v)
 {
-    bool turned = strstr(i->name, ".trans");
+    bool transposed = strstr(i->name, ".trans");
     uint32_t address = get32(i, v, 0), lane = item->number % WARP;
     show(i, 1, &address);
     for (uint32_t m = 0; m < 4; m++)
         for (uint32_t e = 0; e < 2; e++) {
-            uint32_t row = turned ? lane % 4 * 2 + e : lane / 4, column = turned ? lane / 4 : lane % 4 * 2 + e;
+            uint32_t row = transposed ? lane % 4 * 2 + e : lane / 4, column = transposed ? lane / 4 : lane % 4 * 2 + e;
             uint16_t half = (uint16_t)(get32(i, v, 1 + (int)m) >> 16 * e);
             memcpy(shared_at(shown(m * 8 + row)->word[0], 16, 16, i->name) + column * 2, &half, 2);
         }
@@ -506,10 +506,10 @@ static void run_mma(const struct instruction *i, uint64_t *v)
 
 struct matrix { /* in shared memory, permuted by 128 bytes */
     uint32_t at, leading, stride;
-    bool turned; /* k is the slow dimension */
+    bool transposed; /* k is the slow dimension */
 };
 
-static struct matrix matrix_of(const struct instruction *i, uint64_t descriptor, uint64_t turned)
+static struct matrix matrix_of(const struct instruction *i, uint64_t descriptor, uint64_t transposed)
 {
     const struct module *m = group.launch->module;
     uint32_t base = (uint32_t)(uintptr_t)m->shared, low = (uint32_t)(descriptor & 0x3fff) << 4;
@@ -519,13 +519,13 @@ static struct matrix matrix_of(const struct instruction *i, uint64_t descriptor,
     return (struct matrix){.at = base + ((low - base) & 0x3ffff),
                            .leading = (uint32_t)(descriptor >> 16 & 0x3fff) << 4,
                            .stride = (uint32_t)(descriptor >> 32 & 0x3fff) << 4,
-                           .turned = turned};
+                           .transposed = transposed};
 }
 
 static float element(const struct matrix *m, uint32_t row, uint32_t k)
 {
-    uint32_t at = m->turned ? m->at + row / 64 * m->leading + k / 8 * m->stride + k % 8 * 128 + row % 64 * 2
-                            : m->at + row / 8 * m->stride + row % 8 * 128 + k * 2;
+    uint32_t at = m->transposed ? m->at + row / 64 * m->leading + k / 8 * m->stride + k % 8 * 128 + row % 64 * 2
+                                : m->at + row / 8 * m->stride + row % 8 * 128 + k * 2;
     uint16_t half;
     memcpy(&half, shared_at(at ^ (at >> 7 & 7) << 4, 2, 2, "wgmma"), 2);
     return half_to_float(half);

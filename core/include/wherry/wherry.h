@@ -274,7 +274,7 @@ typedef struct wherry_session_desc {
      * hpi, w_lin1 ui or iu, w_lin2 iu or ui, w_pooler oi or io, of which the first are the model's own. qkv, what the
      * product with w_qkv makes, is bjqhp or bjhqp: Q, K and V of a head side by side. Then w_qkv is hqpi or ihqp, and
      * the product is one (wherry_training_desc.qkv_products). active, and with it every hidden activation of the
-     * feed-forward, is bju or ubj: the channels outside, in the plan "flash" with w_lin2=ui. In training a weight may
+     * feed-forward, is bju or ubj: channel-major order, in the plan "flash" with w_lin2=ui. In training a weight may
      * lie in both orders, "w_lin1=ui+iu": in the first it is read by the forward product, and has its gradient; every
      * backward pass copies it to the second, from which the gradient of the input is computed. Another order, and one
      * of a weight that the session has not, is WHERRY_STATUS_INVALID_ARGUMENT. What is given and read back through
