@@ -2,7 +2,7 @@
  * y[j][h][p] = sum over k of softmax over k of (SCALE * x[j][h] . w[k][h]) * v[k][h][p].
  *
  * One work-group per query tile and head walks over the keys of the sequence in steps of TILE_N: scores of TILE_M x
- * TILE_N from slabs of TILE_K channels, then their softmax as far as it is known (the largest score and the sum of each
+ * TILE_N from stages of TILE_K channels, then their softmax as far as it is known (the largest score and the sum of each
  * row are carried on, and what was summed before is rescaled), then the product with the values. A work-item owns
  * THREAD_M rows and every THREADS_N-th key, later the same rows and every THREADS_N-th quad of channels; so the rows'
  * statistics live in its registers. Steps begin at the sequence's first key: the result depends on its own sequence
@@ -73,11 +73,11 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention(
             UNROLL
             for (uint i = 0; i < SCORES; i++) score[i] = (float4)(0.0f);
             for (uint p0 = 0; p0 < HEAD_DIM; p0 += TILE_K) {
-                barrier(CLK_LOCAL_MEM_FENCE); /* nobody reads the slabs before any more */
+                barrier(CLK_LOCAL_MEM_FENCE); /* nobody reads the stages before any more */
                 if (HEAD_DIM > TILE_K || key0 == 0) LOAD_ROWS(x_tile, 0, x, x_at, X_STRIDE, rows, p0, 0);
                 LOAD_COLUMNS(wp_tile, 0, w, w_at + key0 * W_STRIDE, W_STRIDE, keys, p0, 0);
                 barrier(CLK_LOCAL_MEM_FENCE);
-                MULTIPLY_SLABS(score, x_tile, 0, wp_tile, 0, min((uint)HEAD_DIM - p0, (uint)TILE_K));
+                MULTIPLY_STAGES(score, x_tile, 0, wp_tile, 0, min((uint)HEAD_DIM - p0, (uint)TILE_K));
             }
 
             /* ---- the largest score of each row; keys beyond the sequence are no keys ---- */

@@ -6,7 +6,7 @@
  *
  * One work-group per sequence, head and part. The sequence's tiles of TILE_M keys are dealt to PARTS parts in turn; the
  * group walks over those of its part and for each of them over the queries in steps of TILE_N. Both products over the
- * channels, keys with queries and values with gradients, are made together, slab by slab; what they give goes through
+ * channels, keys with queries and values with gradients, are made together, stage by stage; what they give goes through
  * shared memory, first the weights, then the scores' gradients in both directions, and is multiplied with the
  * gradients, the queries and the keys. The keys' and values' sums stay in registers to the end of their tile, the
  * queries' are added up in memory, always by the same work-item: no sum is shared with another work-group, their order
@@ -20,9 +20,9 @@
 #define PARTS 1
 #endif
 
-/* The weights and a slab of channels take turns with slabs of keys, values, queries and gradients in the same memory. */
-#define SLABS_QUADS (2 * (TILE_X_QUADS + TILE_W_QUADS))
-#define TILE_QUADS (SLABS_QUADS > TILE_P_QUADS + TILE_V_QUADS ? SLABS_QUADS : TILE_P_QUADS + TILE_V_QUADS)
+/* The weights and a stage of channels take turns with stages of keys, values, queries and gradients in the same memory. */
+#define STAGES_QUADS (2 * (TILE_X_QUADS + TILE_W_QUADS))
+#define TILE_QUADS (STAGES_QUADS > TILE_P_QUADS + TILE_V_QUADS ? STAGES_QUADS : TILE_P_QUADS + TILE_V_QUADS)
 
 /* Above every logarithm; a query with it has weights of 0. */
 #define HIGHEST 3.0e38f
@@ -39,8 +39,8 @@
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_backward(ATTENTION_BACKWARD_ARGUMENTS)
 {
     BEGIN_ATTENTION_BACKWARD;
-    /* Slabs: keys and values [channel][key], queries and gradients [channel][query]. Later weights [query][key] or
-     * [key][query] and, behind them, a slab of what they are multiplied with, [query or key][channel]. */
+    /* Stages: keys and values [channel][key], queries and gradients [channel][query]. Later weights [query][key] or
+     * [key][query] and, behind them, a stage of what they are multiplied with, [query or key][channel]. */
     __local float4 tile[TILE_QUADS];
     __local float query_tile[2 * TILE_N]; /* lse, delta */
 #if DROPOUT > 0
@@ -93,16 +93,16 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 }
                 for (uint p0 = 0; p0 < HEAD_DIM; p0 += TILE_K) {
                     const uint channels = min((uint)HEAD_DIM - p0, (uint)TILE_K);
-                    const uint w_slab = TILE_X_QUADS, x_slab = 2 * TILE_X_QUADS, gradient_slab = x_slab + TILE_W_QUADS;
+                    const uint w_stage = TILE_X_QUADS, x_stage = 2 * TILE_X_QUADS, gradient_stage = x_stage + TILE_W_QUADS;
                     LOAD_ROWS(tile, 0, w, w_at, W_STRIDE, keys, p0, 0);
-                    LOAD_ROWS(tile, w_slab, v, v_at, V_STRIDE, keys, p0, BLOCKS_X);
-                    LOAD_COLUMNS(tile, x_slab, x, x_at + query0 * X_STRIDE, X_STRIDE, queries, p0, 2 * BLOCKS_X);
-                    LOAD_COLUMNS(tile, gradient_slab, gradient, gradient_at + query0 * GRADIENT_STRIDE, GRADIENT_STRIDE,
+                    LOAD_ROWS(tile, w_stage, v, v_at, V_STRIDE, keys, p0, BLOCKS_X);
+                    LOAD_COLUMNS(tile, x_stage, x, x_at + query0 * X_STRIDE, X_STRIDE, queries, p0, 2 * BLOCKS_X);
+                    LOAD_COLUMNS(tile, gradient_stage, gradient, gradient_at + query0 * GRADIENT_STRIDE, GRADIENT_STRIDE,
                                  queries, p0, 2 * BLOCKS_X + BLOCKS_W);
                     barrier(CLK_LOCAL_MEM_FENCE);
-                    MULTIPLY_SLABS(score, tile, 0, tile, x_slab, channels);
-                    MULTIPLY_SLABS(change, tile, w_slab, tile, gradient_slab, channels);
-                    barrier(CLK_LOCAL_MEM_FENCE); /* the slabs' memory is free */
+                    MULTIPLY_STAGES(score, tile, 0, tile, x_stage, channels);
+                    MULTIPLY_STAGES(change, tile, w_stage, tile, gradient_stage, channels);
+                    barrier(CLK_LOCAL_MEM_FENCE); /* the stages' memory is free */
                 }
 
                 /* ---- weights, and the gradients of the scores ---- */

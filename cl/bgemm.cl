@@ -79,7 +79,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(BATC
             for (uint i = 0; i < SUMS; i++) sum[i] = (float4)(0.0f);
 
             for (uint k0 = 0; k0 < depth; k0 += TILE_K) {
-                barrier(CLK_LOCAL_MEM_FENCE); /* nobody reads the slab before any more */
+                barrier(CLK_LOCAL_MEM_FENCE); /* nobody reads the stage before any more */
                 UNROLL
                 for (uint b = 0; b < BLOCKS; b++) {
                     const uint block = local_number() + b * LOCAL_SIZE;

@@ -1,8 +1,8 @@
 /* The matrix products of gemm.cl, the same forms, arguments and results, by mma.sync on NVIDIA's GPUs from sm_80 on:
  * 16-bit storage, lengths that are multiples of 8.
  *
- * A work-group computes TILE_M x TILE_N sums in slabs of TILE_K, a warp WARP_M x WARP_N of them: 64 x 64 are 128
- * registers of sums, and 8 loads of matrices for 32 products. STAGES slabs are in shared memory, all but one of them on
+ * A work-group computes TILE_M x TILE_N sums in stages of TILE_K, a warp WARP_M x WARP_N of them: 64 x 64 are 128
+ * registers of sums, and 8 loads of matrices for 32 products. STAGES of them are in shared memory, all but one on
  * their way; a warp loads the matrices of the next 16 k while it multiplies those before. Tiles go down bands of rows,
  * columns slowest, so that what runs at the same time reads a near square of both operands. */
 #include "epilogue.h"
@@ -34,13 +34,13 @@
 #define TILES_N ((N + TILE_N - 1) / TILE_N)
 #define RASTER (2048 / TILE_M)
 
-/* Of a warp: fragments of 16 rows, pairs of fragments of 8 columns, and steps of 16 k in a slab. */
+/* Of a warp: fragments of 16 rows, pairs of fragments of 8 columns, and steps of 16 k in a stage. */
 #define FRAGMENTS_M (WARP_M / 16)
 #define PAIRS_N (WARP_N / 16)
 #define FRAGMENTS_N (2 * PAIRS_N)
 #define STEPS (TILE_K / 16)
 
-/* An operand's slab: lines along k, or k lines where k is slow. */
+/* An operand's stage: lines along k, or k lines where k is slow. */
 #define X_LINES (X_MAJOR ? TILE_K : TILE_M)
 #define X_CHUNKS ((X_MAJOR ? TILE_M : TILE_K) / 8)
 #define W_LINES (W_MAJOR ? TILE_K : TILE_N)
@@ -61,7 +61,7 @@ INLINE uint pieces_inside(const uint first, const uint step, const uint count, c
     return inside;
 }
 
-/* Starts the copies of a work-item's pieces of an operand's slab; `left`: how many k there are from its first one
+/* Starts the copies of a work-item's pieces of an operand's stage; `left`: how many k there are from its first one
  * on. */
 INLINE void fetch(const uint to, __global const storage *from, const uint stride, const uint step, const uint count,
                   const bool major, const uint inside, const int left)
@@ -71,8 +71,8 @@ INLINE void fetch(const uint to, __global const storage *from, const uint stride
                    major ? inside != 0 && left > (int)(i * step) : (inside >> i & 1) != 0 && left > 0);
 }
 
-/* Both operands' slab `k` elements from the first one. */
-#define FETCH_SLAB(to, k)                                                                                              \
+/* Both operands' stage `k` elements from the first one. */
+#define FETCH_STAGE(to, k)                                                                                             \
     {                                                                                                                  \
         fetch((to) + x_to, x_from + (size_t)(k) * (X_MAJOR ? X_STRIDE : 1), X_STRIDE, X_STEP, X_LINES / X_STEP,        \
               X_MAJOR, x_inside, x_left - (int)(k));                                                                   \
@@ -87,7 +87,7 @@ INLINE uint fragment_at(const uint at, const uint fragment, const uint step, con
     return (at ^ (major ? fragment : step) * 32) + (major ? step : fragment) * 16 * chunks * 16;
 }
 
-/* The warp's fragments of step `step` of the slab whose matrices begin at x_at and w_at. */
+/* The warp's fragments of step `step` of the stage whose matrices begin at x_at and w_at. */
 INLINE void load_fragments(uint4 *a, uint4 *b, const uint x_at, const uint w_at, const uint step)
 {
     UNROLL for (uint i = 0; i < FRAGMENTS_M; i++)
@@ -146,10 +146,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_mma(P
         X_BYTES + (W_MAJOR ? tile_chunk(lane % 16, warp_n * (WARP_N / 8) + lane / 16, W_CHUNKS)
                            : tile_chunk(warp_n * WARP_N + lane % 8 + lane / 16 * 8, lane / 8 % 2, W_CHUNKS));
 
-    const uint slabs = (depth - begin + TILE_K - 1) / TILE_K;
+    const uint stages = (depth - begin + TILE_K - 1) / TILE_K;
     UNROLL for (uint s = 0; s < STAGES - 1; s++)
     {
-        FETCH_SLAB(base + s * STAGE_BYTES, s * TILE_K);
+        FETCH_STAGE(base + s * STAGE_BYTES, s * TILE_K);
         copy_commit();
     }
     COPY_WAIT(STAGES - 2);
@@ -158,19 +158,19 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_mma(P
     uint4 a[2][FRAGMENTS_M], b[2][PAIRS_N];
     uint at = base, free = base + (STAGES - 1) * STAGE_BYTES;
     load_fragments(a[0], b[0], at + x_fragments, at + w_fragments, 0);
-    ROLLED for (uint slab = 0; slab < slabs; slab++)
+    ROLLED for (uint stage = 0; stage < stages; stage++)
     {
         UNROLL for (uint step = 0; step < STEPS; step++)
         {
             if (step == STEPS - 1) {
                 COPY_WAIT(STAGES - 2);
-                barrier(CLK_LOCAL_MEM_FENCE); /* the next slab is there, and nobody reads this one any more */
+                barrier(CLK_LOCAL_MEM_FENCE); /* the next stage is there, and nobody reads this one any more */
                 at = at + STAGE_BYTES == base + STAGES * STAGE_BYTES ? base : at + STAGE_BYTES;
             }
             load_fragments(a[(step + 1) % 2], b[(step + 1) % 2], at + x_fragments, at + w_fragments,
                            (step + 1) % STEPS);
             if (step == 0) {
-                FETCH_SLAB(free, (slab + STAGES - 1) * TILE_K); /* behind the last one zeros, without a branch */
+                FETCH_STAGE(free, (stage + STAGES - 1) * TILE_K); /* behind the last one zeros, without a branch */
                 copy_commit();
                 free = free + STAGE_BYTES == base + STAGES * STAGE_BYTES ? base : free + STAGE_BYTES;
             }

@@ -2,7 +2,7 @@
  * `map_at`, the tensor maps of x and w. f16 with ALIGNED only.
  *
  * Work-groups are persistent and take every get_num_groups-th tile. In each, one work-item has the copy engine fill a
- * ring of slabs, 64 deep in k; two warpgroups (one where tiles have 64 rows) multiply; their sums go to shared memory as
+ * ring of stages, 64 deep in k; two warpgroups (one where tiles have 64 rows) multiply; their sums go to shared memory as
  * f16, and further warps make the results of them while the next tile is multiplied. Behind a work-group's last tile
  * nothing is left to hide: there those that multiplied help. Whoever does it, the arithmetic and its order are the same.
  * Partial sums stay f32 and go to memory straight from registers.
@@ -76,11 +76,11 @@
 #define TILES_M ((M + TILE_M - 1) / TILE_M)
 #define TILES_N ((N + TILE_N - 1) / TILE_N)
 
-#define DEPTH 64 /* k of a slab: rows of 128 bytes */
+#define DEPTH 64 /* k of a stage: rows of 128 bytes */
 #define BOX_BYTES (64 * DEPTH * 2)
 #define X_BYTES (TILE_M * DEPTH * 2)
 #define W_BOX_ROWS (TILE_N > 256 ? TILE_N / 2 : TILE_N)
-#define SLAB_BYTES (X_BYTES + TILE_N * DEPTH * 2)
+#define STAGE_BYTES (X_BYTES + TILE_N * DEPTH * 2)
 #define SUM_BYTES (PARTS ? 0 : TILE_M * TILE_N * 2)
 
 /* Row tiles that neighbours walk through before the next column tile: what runs at the same time shares both operands.
@@ -110,21 +110,21 @@
 #define DRAWN_BLOCKS (BATCH_N && DROPOUT && !KEPT)
 #define APART (DRAWN_BLOCKS ? 1 : AT_ONCE) /* a work-item's two rows in one step */
 
-/* Ones to multiply x with, 8 rows of a slab. */
+/* Ones to multiply x with, 8 rows of a stage. */
 #define ONES_BYTES (OPERAND_SUMS ? 8 * DEPTH * 2 : 0)
 
 #define SHARED_BYTES 232448
 #define FLOAT_BYTES (COLUMN_TOTALS ? TILE_M / GROUP_ROWS * AT_ONCE * TILE_N * 4 : 0)
-#define SLABS_FIT ((SHARED_BYTES - 1024 - SUM_BYTES - FLOAT_BYTES - ONES_BYTES) / SLAB_BYTES)
-#define SLABS (SLABS_FIT < 8 ? SLABS_FIT : 8)
+#define STAGES_FIT ((SHARED_BYTES - 1024 - SUM_BYTES - FLOAT_BYTES - ONES_BYTES) / STAGE_BYTES)
+#define STAGES (STAGES_FIT < 8 ? STAGES_FIT : 8)
 
 /* All of it is one array: between several the compiler leaves gaps, and puts them in an order of its own. All but the
  * barriers are multiples of 1024 long. */
-#define SUMS_AT (SLABS * SLAB_BYTES)
+#define SUMS_AT (STAGES * STAGE_BYTES)
 #define ONES_AT (SUMS_AT + SUM_BYTES)
 #define TOTALS_AT (ONES_AT + ONES_BYTES)
 #define BARRIERS_AT (TOTALS_AT + FLOAT_BYTES)
-#define PLACE_BYTES (BARRIERS_AT + (2 * SLABS + 2) * 8)
+#define PLACE_BYTES (BARRIERS_AT + (2 * STAGES + 2) * 8)
 
 /* Warps that finish: the last ones. The first of the two warpgroups that don't multiply has the one that loads. Those
  * that multiply finish the last tile, too. */
@@ -165,8 +165,8 @@ INLINE struct place place_of(uint tile, const uint row_tiles, const uint column_
     return p;
 }
 
-/* Slabs of a tile's sums. */
-INLINE uint slabs_of(const struct place p, const uint rows)
+/* Stages of a tile's sums. */
+INLINE uint stages_of(const struct place p, const uint rows)
 {
 #if PARTS
     return (min((uint)PART_ROWS, rows - p.part * PART_ROWS) + DEPTH - 1) / DEPTH;
@@ -177,7 +177,7 @@ INLINE uint slabs_of(const struct place p, const uint rows)
 #endif
 }
 
-INLINE void load_slab(const uint to, __global const uchar *x_map, __global const uchar *w_map, const struct place p,
+INLINE void load_stage(const uint to, __global const uchar *x_map, __global const uchar *w_map, const struct place p,
                       const uint k, const uint barrier)
 {
 #if X_MAJOR
@@ -523,11 +523,11 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 {
     BEGIN_PRODUCT;
     __local uchar place[PLACE_BYTES] __attribute__((aligned(1024)));
-    const uint slabs_at = SHARED_ADDRESS(place), filled_at = slabs_at + BARRIERS_AT, emptied_at = filled_at + SLABS * 8;
+    const uint stages_at = SHARED_ADDRESS(place), filled_at = stages_at + BARRIERS_AT, emptied_at = filled_at + STAGES * 8;
 #if !PARTS
     __local uchar *const sums = place + SUMS_AT;
     __local float *const totals = (__local float *)(place + TOTALS_AT);
-    const uint sums_at = slabs_at + SUMS_AT, given_at = emptied_at + SLABS * 8, taken_at = given_at + 8;
+    const uint sums_at = stages_at + SUMS_AT, given_at = emptied_at + STAGES * 8, taken_at = given_at + 8;
 #endif
 #if OPERAND_SUMS
     __local uint *const ones = (__local uint *)(place + ONES_AT);
@@ -576,7 +576,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         tensor_map_acquire(w_map);
     }
     if (item == 0) {
-        UNROLL for (uint s = 0; s < SLABS; s++)
+        UNROLL for (uint s = 0; s < STAGES; s++)
         {
             mbarrier_init(filled_at + s * 8, 1);
             mbarrier_init(emptied_at + s * 8, CONSUMERS);
@@ -589,19 +589,19 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
-    uint slab = 0, phase = 0, tile = group_number(), turn = 0;
+    uint stage = 0, phase = 0, tile = group_number(), turn = 0;
     if (warpgroup == CONSUMERS) {
         LOADER_REGISTERS;
         if (item == CONSUMERS * 128) {
             for (uint loaded = tile; loaded < tiles; loaded += groups) {
                 const struct place p = place_of(loaded, row_tiles, column_tiles);
-                const uint count = slabs_of(p, rows), begin = PARTS ? p.part * PART_ROWS : 0;
+                const uint count = stages_of(p, rows), begin = PARTS ? p.part * PART_ROWS : 0;
                 for (uint i = 0; i < count; i++) {
-                    mbarrier_wait(emptied_at + slab * 8, phase ^ 1);
-                    mbarrier_expect(filled_at + slab * 8, SLAB_BYTES);
-                    load_slab(slabs_at + slab * SLAB_BYTES, x_map, w_map, p, begin + i * DEPTH, filled_at + slab * 8);
-                    if (++slab == SLABS) {
-                        slab = 0;
+                    mbarrier_wait(emptied_at + stage * 8, phase ^ 1);
+                    mbarrier_expect(filled_at + stage * 8, STAGE_BYTES);
+                    load_stage(stages_at + stage * STAGE_BYTES, x_map, w_map, p, begin + i * DEPTH, filled_at + stage * 8);
+                    if (++stage == STAGES) {
+                        stage = 0;
                         phase ^= 1;
                     }
                 }
@@ -610,18 +610,18 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         if (warp == 0) return;
     } else if (warpgroup < CONSUMERS) {
         CONSUMER_REGISTERS;
-        /* This warpgroup's rows of x in the first slab, and its columns of w. */
-        const uint x_at = slabs_at + warpgroup / SHARES * BLOCKS * BOX_BYTES;
-        const uint share = warpgroup % SHARES, w_at = slabs_at + X_BYTES + share * (COLUMNS * DEPTH * 2);
+        /* This warpgroup's rows of x in the first stage, and its columns of w. */
+        const uint x_at = stages_at + warpgroup / SHARES * BLOCKS * BOX_BYTES;
+        const uint share = warpgroup % SHARES, w_at = stages_at + X_BYTES + share * (COLUMNS * DEPTH * 2);
         const ulong x_first = X_MAJOR ? wgmma_columns(x_at, BOX_BYTES) : wgmma_rows(x_at);
         const ulong w_first = W_MAJOR ? wgmma_columns(w_at, BOX_BYTES) : wgmma_rows(w_at);
 #if OPERAND_SUMS
-        const ulong ones_all = wgmma_rows(slabs_at + ONES_AT);
+        const ulong ones_all = wgmma_rows(stages_at + ONES_AT);
 #endif
         for (; tile < tiles; tile += groups, turn ^= 1) {
             const struct place p = place_of(tile, row_tiles, column_tiles);
             float sum[BLOCKS * SUMS];
-            const uint count = slabs_of(p, rows);
+            const uint count = stages_of(p, rows);
 #if OPERAND_SUMS
             /* A warpgroup adds its part of x in one tile of those that have it, each in another. */
             const bool adds = p.column == warpgroup % TILES_N * TILE_N;
@@ -634,12 +634,12 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
             }
 #endif
             for (uint i = 0; i < count; i++) {
-                mbarrier_wait(filled_at + slab * 8, phase);
+                mbarrier_wait(filled_at + stage * 8, phase);
                 wgmma_fence();
                 UNROLL for (uint step = 0; step < DEPTH / 16; step++)
                 {
-                    const ulong x_step = x_first + slab * (SLAB_BYTES / 16) + step * (X_MAJOR ? 128 : 2);
-                    const ulong w_step = w_first + slab * (SLAB_BYTES / 16) + step * (W_MAJOR ? 128 : 2);
+                    const ulong x_step = x_first + stage * (STAGE_BYTES / 16) + step * (X_MAJOR ? 128 : 2);
+                    const ulong w_step = w_first + stage * (STAGE_BYTES / 16) + step * (W_MAJOR ? 128 : 2);
                     UNROLL for (uint b = 0; b < BLOCKS; b++)
                     {
                         UNROLL for (uint n = 0; n < COLUMNS; n += WIDTH)
@@ -653,7 +653,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                     wgmma_fence();
                     UNROLL for (uint step = 0; step < DEPTH / 16; step++)
                     {
-                        const ulong x_step = x_first + slab * (SLAB_BYTES / 16) + step * (X_MAJOR ? 128 : 2);
+                        const ulong x_step = x_first + stage * (STAGE_BYTES / 16) + step * (X_MAJOR ? 128 : 2);
                         UNROLL for (uint b = 0; b < BLOCKS; b++)
                             WGMMA_8(added + b * 4, x_step + b * (BOX_BYTES / 16), ones_all, 1, X_TRANSPOSED, 0);
                     }
@@ -664,9 +664,9 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 #if OPERAND_SUMS
                 UNROLL for (uint b = 0; b < BLOCKS; b++) WGMMA_WAIT(0, 4, added + b * 4);
 #endif
-                if (item % 128 == 0) mbarrier_arrive(emptied_at + slab * 8);
-                if (++slab == SLABS) {
-                    slab = 0;
+                if (item % 128 == 0) mbarrier_arrive(emptied_at + stage * 8);
+                if (++stage == STAGES) {
+                    stage = 0;
                     phase ^= 1;
                 }
             }

@@ -1,7 +1,7 @@
 /* One tile of a matrix product: its shape, who computes what, and the inner loop. Shared by gemm and bgemm. Twin of
  * shaders/tile.glsl.
  *
- * A work-group computes TILE_M x TILE_N outputs in slabs of TILE_K, a work-item THREAD_M x THREAD_N of them: quads that
+ * A work-group computes TILE_M x TILE_N outputs in stages of TILE_K, a work-item THREAD_M x THREAD_N of them: quads that
  * lie THREADS_M (THREADS_N) quads apart, so that neighbours read neighbouring quads of shared memory. All five are
  * powers of two and multiples of 4, TILE_K and TILE_N of VECTOR. */
 #include "product.h"
@@ -30,7 +30,7 @@
 #define PATCH_N (THREADS_N < 8u ? THREADS_N : 8u)
 #define PATCHES_N (THREADS_N / PATCH_N)
 
-/* A slab lies in shared memory as TILE_K rows of QUADS_M quads of the first operand, then as many of QUADS_N. */
+/* A stage lies in shared memory as TILE_K rows of QUADS_M quads of the first operand, then as many of QUADS_N. */
 #define QUADS_M (TILE_M / 4)
 #define QUADS_N (TILE_N / 4)
 #define TILE_X_QUADS (TILE_K * QUADS_M)
@@ -38,7 +38,7 @@
 
 /* It is loaded in blocks of 4 x VECTOR elements: first those of x, then those of w; BLOCKS per work-item. Where rows
  * lie along k in memory, a block is 4 rows x VECTOR k. Where k is the slow dimension (`major`), it is 4 k x VECTOR
- * rows, already as the slab wants them. */
+ * rows, already as the stage wants them. */
 #define VECTORS_M (TILE_M / VECTOR)
 #define VECTORS_N (TILE_N / VECTOR)
 #define VECTORS_K (TILE_K / VECTOR)
@@ -52,14 +52,14 @@
 #define RUN_M (QUADS_M < 8u ? QUADS_M : 8u)
 #define RUN_N (QUADS_N < 8u ? QUADS_N : 8u)
 
-/* Place of the block's first quad among those of its k in the slab. */
+/* Place of the block's first quad among those of its k in the stage. */
 INLINE uint block_place(const uint block, const bool x_major, const bool w_major)
 {
     const uint w = block - BLOCKS_X;
     if (block < BLOCKS_X) return x_major ? block % VECTORS_M : block % RUN_M + block / (RUN_M * VECTORS_K) * RUN_M;
     return w_major ? w % VECTORS_N : w % RUN_N + w / (RUN_N * VECTORS_K) * RUN_N;
 }
-/* First k of the block in its slab. */
+/* First k of the block in its stage. */
 INLINE uint block_k(const uint block, const bool x_major, const bool w_major)
 {
     const uint w = block - BLOCKS_X;
@@ -101,7 +101,7 @@ INLINE uint sum_column(const uint j, const bool paired)
     return place_quad(j * THREADS_N + thread_n(), QUADS_N, paired) * 4;
 }
 
-/* sum += the slab's product, in ascending k. */
+/* sum += the stage's product, in ascending k. */
 INLINE void multiply(const __local float4 *tile, float4 *sum)
 {
     MULTIPLY(sum, SUM_QUADS, tile, thread_m(), QUADS_M, tile, TILE_X_QUADS + thread_n(), QUADS_N, TILE_K);

@@ -4,7 +4,7 @@
  * y[j][h][p] = sum over k of softmax over k of (SCALE * x[j][h] . w[k][h]) * v[k][h][p].
  *
  * One work-group per query tile and head walks over the keys of the sequence in steps of TILE_N: scores of TILE_M x
- * TILE_N from slabs of TILE_K channels, then their softmax as far as it is known (the largest score and the sum of each
+ * TILE_N from stages of TILE_K channels, then their softmax as far as it is known (the largest score and the sum of each
  * row are carried on, and what was summed before is rescaled), then the product with the values. A work-item owns
  * THREAD_M rows and every THREADS_N-th key, later the same rows and every THREADS_N-th quad of channels; so the rows'
  * statistics live in its registers. Steps begin at the sequence's first key: the result depends on its own sequence
@@ -76,11 +76,11 @@ void main()
             UNROLL
             for (uint i = 0; i < SCORES; i++) score[i] = vec4(0.0);
             for (uint p0 = 0; p0 < HEAD_DIM; p0 += TILE_K) {
-                barrier(); /* nobody reads the slabs before any more */
+                barrier(); /* nobody reads the stages before any more */
                 if (HEAD_DIM > TILE_K || key0 == 0) LOAD_ROWS(x_tile, 0, x, x_at, X_STRIDE, rows, p0, 0);
                 LOAD_COLUMNS(wp_tile, 0, w, w_at + key0 * W_STRIDE, W_STRIDE, keys, p0, 0);
                 barrier();
-                MULTIPLY_SLABS(score, x_tile, 0, wp_tile, 0, min(HEAD_DIM - p0, TILE_K));
+                MULTIPLY_STAGES(score, x_tile, 0, wp_tile, 0, min(HEAD_DIM - p0, TILE_K));
             }
 
             /* ---- the largest score of each row; keys beyond the sequence are no keys ---- */

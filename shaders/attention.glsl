@@ -3,7 +3,7 @@
  *
  * A work-group has TILE_M rows of one head (queries; keys in attention_backward) and walks over the columns (the other side
  * of the scores) of their sequence in steps of TILE_N. A tile of TILE_M x TILE_N scores is a product over the channels,
- * in slabs of TILE_K; what is made of the scores goes through shared memory and is multiplied with columns x channels.
+ * in stages of TILE_K; what is made of the scores goes through shared memory and is multiplied with columns x channels.
  * A work-item owns THREAD_M rows and every THREADS_N-th column, later the same rows and every THREADS_N-th quad of
  * channels. */
 #include "product.glsl"
@@ -51,7 +51,7 @@ QUADS_OF(SLOT_Y, y, writeonly);
 /* One quad of padding keeps the neighbours that store a column of the weights on different banks. */
 #define QUADS_P (QUADS_M + 1)
 
-/* Slabs of rows and of columns, columns x channels, and weights, in shared memory. */
+/* Stages of rows and of columns, columns x channels, and weights, in shared memory. */
 #define TILE_X_QUADS (TILE_K * QUADS_M)
 #define TILE_W_QUADS (TILE_K * QUADS_N)
 #define TILE_V_QUADS (TILE_V * QUADS_V)
@@ -146,8 +146,8 @@ uint block_of(const uint b, const uint turn)
  * last one, so do columns; weights behind the last are finite. */
 const uint AT_ONCE = HEAD_DIM % 8 == 0 ? 8 : 4;
 
-/* score += rows times columns over `channels` channels of the slabs x_tile[x_at ...] and w_tile[w_at ...]. */
-#define MULTIPLY_SLABS(score, x_tile, x_at, w_tile, w_at, channels)                                                    \
+/* score += rows times columns over `channels` channels of the stages x_tile[x_at ...] and w_tile[w_at ...]. */
+#define MULTIPLY_STAGES(score, x_tile, x_at, w_tile, w_at, channels)                                                   \
     MULTIPLY(score, COLUMN_QUADS, x_tile, (x_at) + thread_m(), QUADS_M, w_tile, (w_at) + thread_n(), QUADS_N,          \
              channels, AT_ONCE)
 
@@ -156,14 +156,14 @@ const uint AT_ONCE = HEAD_DIM % 8 == 0 ? 8 : 4;
     MULTIPLY(sum, CHANNEL_QUADS, p_tile, (p_at) + thread_m(), QUADS_P, v_tile, (v_at) + thread_n(), QUADS_V, columns,  \
              AT_ONCE)
 
-/* The same with the channels of the `count` columns from name[at] on, slab by slab; the weights may have been stored
+/* The same with the channels of the `count` columns from name[at] on, stage by stage; the weights may have been stored
  * right before. Ends with a barrier. */
 #define MULTIPLY_ROWS(sum, p_tile, p_at, v_tile, v_at, name, at, stride, count)                                        \
     for (uint v0 = 0; v0 < (count); v0 += TILE_V) {                                                                    \
         LOAD_CHANNELS(v_tile, v_at, name, (at) + v0 * (stride), stride, (count)-v0);                                   \
-        barrier();                                                                                  \
-        MULTIPLY_CHANNELS(sum, p_tile, (p_at) + v0 * QUADS_P, v_tile, v_at, min((count)-v0, TILE_V));           \
-        barrier();                                                                                  \
+        barrier();                                                                                                     \
+        MULTIPLY_CHANNELS(sum, p_tile, (p_at) + v0 * QUADS_P, v_tile, v_at, min((count)-v0, TILE_V));                  \
+        barrier();                                                                                                     \
     }
 
 /* tile = this work-item's scores, or what has been made of them: [column][row]. */
@@ -184,7 +184,7 @@ const uint AT_ONCE = HEAD_DIM % 8 == 0 ? 8 : 4;
 
 /* The same with rows and columns exchanged, where there are as many of both: [row][column]. A row of what then is
  * multiplied is a column here. */
-#define PUT_TRANSPOSED(tile, score)                                                                                        \
+#define PUT_TRANSPOSED(tile, score)                                                                                    \
     UNROLL for (uint i = 0; i < THREAD_M; i++)                                                                         \
         UNROLL for (uint j = 0; j < COLUMN_QUADS; j++)                                                                 \
             tile[held_row(i) * QUADS_P + j * THREADS_N + thread_n()] = score[i * COLUMN_QUADS + j];

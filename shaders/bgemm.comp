@@ -59,7 +59,7 @@ void main()
             for (uint i = 0; i < SUMS; i++) sum[i] = vec4(0.0);
 
             for (uint k0 = 0; k0 < depth; k0 += TILE_K) {
-                barrier(); /* nobody reads the slab before any more */
+                barrier(); /* nobody reads the stage before any more */
                 UNROLL
                 for (uint b = 0; b < BLOCKS; b++) {
                     const uint block = local_number() + b * LOCAL_SIZE;

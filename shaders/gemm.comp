@@ -5,7 +5,7 @@
  * GEMM_NN: y[r][n] = epilogue(sum over k of x[r][k] * w[k][n]);
  * GEMM_TN: y[m][n] = sum over rows r of x[r][m] * w[r][n], the weight's gradient.
  * RUNTIME says which of the sizes is the batch's number of rows, where it is another one.
- * One work-group per tile of y, columns fastest. While a slab is multiplied, the next one is on its way from memory to
+ * One work-group per tile of y, columns fastest. While a stage is multiplied, the next one is on its way from memory to
  * registers.
  *
  * COLUMN_SUMS: the epilogue's results are also summed over each tile's share of the batch's rows, to
@@ -71,10 +71,10 @@ OUTPUT(SLOT_SUM, before);
 #define END_N (BATCH_N ? rows : N)
 #define TILES_M ((END_M + TILE_M - 1) / TILE_M)
 #define TILES_N (BATCH_N ? max((rows + TILE_N - 1) / TILE_N, 1u) : (N + TILE_N - 1) / TILE_N) /* no batch: no row */
-/* Slabs end where the sum does. */
-#define WHOLE_SLABS (BATCH_K ? false : K % TILE_K == 0)
+/* Stages end where the sum does. */
+#define WHOLE_STAGES (BATCH_K ? false : K % TILE_K == 0)
 
-/* The sums go to memory by way of the slabs' place in shared memory, where a work-item takes eight columns side by side
+/* The sums go to memory by way of the stages' place in shared memory, where a work-item takes eight columns side by side
  * and every LANES-th row: wide accesses, one call of dropout's generator, and a loop instead of code and registers for
  * all of a work-item's sums at once. As many rows of sums as there is place for make a chunk, in which a work-item has
  * CHUNK of its THREAD_M rows; that is at least one, because THREADS_M is at most TILE_K. */
@@ -110,16 +110,16 @@ int block_rows[BLOCKS];
 uvec4 raw[BLOCKS * 4];
 
 /* Whether there is k0 + r of a block whose k is slow: written for few registers. */
-#define K_THERE(b, r) (WHOLE_SLABS ? block_rows[b] > 0 : k0 + r < block_end[b])
+#define K_THERE(b, r) (WHOLE_STAGES ? block_rows[b] > 0 : k0 + r < block_end[b])
 
-/* Starts the loads of this work-item's blocks of the slab at k0. */
-void fetch_slab(const uint k0, const uint depth)
+/* Starts the loads of this work-item's blocks of the stage at k0. */
+void fetch_stage(const uint k0, const uint depth)
 {
     UNROLL
     for (uint b = 0; b < BLOCKS; b++) {
         const uint block = local_number() + b * LOCAL_SIZE;
         const uint k = k0 + block_k(block, X_MAJOR, W_MAJOR);
-        const uint end = WHOLE_SLABS ? k + VECTOR : depth;
+        const uint end = WHOLE_STAGES ? k + VECTOR : depth;
         const uint left = ALIGNED != 0 ? VECTOR : max(block_rows[b], 0);
         if (block < BLOCKS_X) {
             UNROLL
@@ -191,9 +191,9 @@ void main()
         UNROLL
         for (uint i = 0; i < SUMS; i++) sum[i] = vec4(0.0);
 
-        fetch_slab(begin, depth);
+        fetch_stage(begin, depth);
         for (uint k0 = begin; k0 < depth; k0 += TILE_K) {
-            barrier(); /* nobody reads the slab before any more */
+            barrier(); /* nobody reads the stage before any more */
             UNROLL
             for (uint b = 0; b < BLOCKS; b++) {
                 const uint block = local_number() + b * LOCAL_SIZE;
@@ -207,7 +207,7 @@ void main()
                 }
             }
             barrier();
-            if (k0 + TILE_K < depth) fetch_slab(k0 + TILE_K, depth);
+            if (k0 + TILE_K < depth) fetch_stage(k0 + TILE_K, depth);
             multiply();
         }
 
@@ -228,7 +228,7 @@ void main()
         const uvec4 key = dropout_key();
         ROLLED
         for (uint chunk = 0; chunk < THREAD_M; chunk += CHUNK) {
-            barrier(); /* nobody reads the last slab or chunk any more */
+            barrier(); /* nobody reads the last stage or chunk any more */
             UNROLL
             for (uint i = 0; i < THREAD_M; i++) {
                 if (i / CHUNK * CHUNK == chunk) {

@@ -8,12 +8,12 @@
 /* The matrix products of gemm.comp on a device's matrix units, in 16 bits and added in f32: the same arguments, forms
  * and epilogues, for rows of multiples of 8 elements (ALIGNED).
  *
- * A work-group computes TILE_M x TILE_N outputs in slabs of TILE_K, a sub-group THREAD_M x THREAD_N of them, which
+ * A work-group computes TILE_M x TILE_N outputs in stages of TILE_K, a sub-group THREAD_M x THREAD_N of them, which
  * stay in its registers. Where there are more sub-groups than such pieces, SPLIT of them share a piece: each takes its
- * part of every slab's k, and their sums are added in the order of the parts. While a slab is multiplied, the next one
- * is on its way from memory to registers; with two SLABS in shared memory one barrier a slab is enough.
+ * part of every stage's k, and their sums are added in the order of the parts. While a stage is multiplied, the next one
+ * is on its way from memory to registers; with two STAGES in shared memory one barrier a stage is enough.
  *
- * NORM: x are rows before a layernorm over K, done here by every work-group of a row, where one slab holds all of k;
+ * NORM: x are rows before a layernorm over K, done here by every work-group of a row, where one stage holds all of k;
  * the first of them stores what comes of it to `before`. */
 #include "product.glsl"
 #include "formulas.h"
@@ -23,7 +23,7 @@ layout(constant_id = CONST_TILE_N) const uint TILE_N = 32;
 layout(constant_id = CONST_TILE_K) const uint TILE_K = 128;
 layout(constant_id = CONST_THREAD_M) const uint THREAD_M = 32;
 layout(constant_id = CONST_THREAD_N) const uint THREAD_N = 32;
-layout(constant_id = CONST_SLABS) const uint SLABS = 1;
+layout(constant_id = CONST_STAGES) const uint STAGES = 1;
 layout(constant_id = CONST_MATRIX_M) const uint MATRIX_M = 16;
 layout(constant_id = CONST_MATRIX_N) const uint MATRIX_N = 16;
 layout(constant_id = CONST_MATRIX_K) const uint MATRIX_K = 16;
@@ -96,7 +96,7 @@ OUTPUT(SLOT_SUM, before);
 #define MATRICES_M (THREAD_M / MATRIX_M)
 #define MATRICES_N (THREAD_N / MATRIX_N)
 
-/* A slab lies in shared memory as in memory, in vectors of 16 bytes, with one more at the end of each row: then rows
+/* A stage lies in shared memory as in memory, in vectors of 16 bytes, with one more at the end of each row: then rows
  * that are read together begin in different banks. */
 #define X_WIDTH ((X_MAJOR ? TILE_M : TILE_K) / 8)
 #define W_WIDTH ((W_MAJOR ? TILE_N : TILE_K) / 8)
@@ -104,21 +104,21 @@ OUTPUT(SLOT_SUM, before);
 #define W_PITCH (W_WIDTH + 1)
 #define X_VECTORS ((X_MAJOR ? TILE_K : TILE_M) * X_PITCH)
 #define W_VECTORS ((W_MAJOR ? TILE_K : TILE_N) * W_PITCH)
-#define SLAB_VECTORS (X_VECTORS + W_VECTORS)
-#define STAGE_PITCH (THREAD_N / 4 + 1)
-#define STAGE_LEAST (PIECES * SPLIT * STAGE_PITCH * MATRIX_M)
-#define PLACE (SLABS * SLAB_VECTORS > STAGE_LEAST ? SLABS * SLAB_VECTORS : STAGE_LEAST)
+#define STAGE_VECTORS (X_VECTORS + W_VECTORS)
+#define SUMS_PITCH (THREAD_N / 4 + 1)
+#define STAGE_LEAST (PIECES * SPLIT * SUMS_PITCH * MATRIX_M)
+#define PLACE (STAGES * STAGE_VECTORS > STAGE_LEAST ? STAGES * STAGE_VECTORS : STAGE_LEAST)
 /* Behind them, one vector for each work-item that normalizes. */
-shared uvec4 slab[PLACE + (NORM != 0 ? LOCAL_SIZE : 0)];
+shared uvec4 stages[PLACE + (NORM != 0 ? LOCAL_SIZE : 0)];
 
 /* Its vectors are dealt out in the order of memory. */
 #define X_LOADS ((TILE_M * TILE_K / 8 + LOCAL_SIZE - 1) / LOCAL_SIZE)
 #define W_LOADS ((TILE_N * TILE_K / 8 + LOCAL_SIZE - 1) / LOCAL_SIZE)
-/* Where there are many, the last slab is loaded once more instead of asking whether there is a next one: on an H200 420
+/* Where there are many, the last stage is loaded once more instead of asking whether there is a next one: on an H200 420
  * us instead of 440 for 4096 x 4096 x 4096. */
 #define LOADS_ALWAYS (RUNTIME == RUNTIME_K ? false : K >= 32 * TILE_K)
-/* Slabs end where the sum does. */
-#define WHOLE_SLABS (RUNTIME == RUNTIME_K ? false : K % TILE_K == 0)
+/* Stages end where the sum does. */
+#define WHOLE_STAGES (RUNTIME == RUNTIME_K ? false : K % TILE_K == 0)
 /* It may end within a vector of x. */
 #define CUT_VECTORS (RUNTIME == RUNTIME_K ? !X_MAJOR : false)
 uvec4 raw_x[X_LOADS], raw_w[W_LOADS];
@@ -137,8 +137,8 @@ uint vector_place(const uint width, const uint i)
 /* Where the last vector of a row of so many elements begins. */
 #define LAST_VECTOR(size) (((size) + 7) / 8 * 8 - 8)
 
-/* Starts the loads of one operand's part of the slab at k0. Past the end of rows or of k the last vector is loaded
- * again, for a load under a condition would be waited for; outputs past the end are not stored, and put_slab makes 0 of
+/* Starts the loads of one operand's part of the stage at k0. Past the end of rows or of k the last vector is loaded
+ * again, for a load under a condition would be waited for; outputs past the end are not stored, and put_stage makes 0 of
  * what lies beyond k. `row0`: first row of the tile, or column. */
 #define FETCH(raw, name, loads, vectors, width, major, row0, end, offset, stride)                                      \
     UNROLL for (uint i = 0; i < (loads); i++)                                                                          \
@@ -146,7 +146,7 @@ uint vector_place(const uint width, const uint i)
         const uint r = vector_row(width, i), c = vector_place(width, i) * 8;                                           \
         const uint row = min((row0) + ((major) ? c : r), (major) ? LAST_VECTOR(end) : (end)-1);                        \
         const uint k = k0 + ((major) ? r : c);                                                                         \
-        const bool within = WHOLE_SLABS && !LOADS_ALWAYS && (vectors) % LOCAL_SIZE == 0;                               \
+        const bool within = WHOLE_STAGES && !LOADS_ALWAYS && (vectors) % LOCAL_SIZE == 0;                              \
         const uint k_there = within ? k : min(k, (major) ? depth - 1 : LAST_VECTOR(depth));                            \
         raw[i] = name##_wide[((offset) + ((major) ? k_there * (stride) + row : row * (stride) + k_there)) / 8];        \
     }
@@ -154,19 +154,19 @@ uint vector_place(const uint width, const uint i)
     UNROLL for (uint i = 0; i < (loads); i++)                                                                          \
     {                                                                                                                  \
         const uint r = vector_row(width, i), c = vector_place(width, i);                                               \
-        const bool there = WHOLE_SLABS || k0 + ((major) ? r : c * 8) < depth;                                          \
+        const bool there = WHOLE_STAGES || k0 + ((major) ? r : c * 8) < depth;                                         \
         if ((vectors) % LOCAL_SIZE == 0 || local_number() + i * LOCAL_SIZE < (vectors))                                \
-            slab[(at) + r * (pitch) + c] = there ? raw[i] : uvec4(0);                                                  \
+            stages[(at) + r * (pitch) + c] = there ? raw[i] : uvec4(0);                                                \
     }
 
-void fetch_slab(const uint k0, const uint depth, const uint row0, const uint row_end, const uint column0,
+void fetch_stage(const uint k0, const uint depth, const uint row0, const uint row_end, const uint column0,
                 const uint column_end)
 {
     FETCH(raw_x, x, X_LOADS, TILE_M * TILE_K / 8, X_WIDTH, X_MAJOR, row0, row_end, X_OFFSET, X_STRIDE)
     FETCH(raw_w, w, W_LOADS, TILE_N * TILE_K / 8, W_WIDTH, W_MAJOR, column0, column_end, W_OFFSET, W_STRIDE)
 }
 
-void put_slab(const uint at, const uint k0, const uint depth)
+void put_stage(const uint at, const uint k0, const uint depth)
 {
     if (CUT_VECTORS && k0 + TILE_K > depth) {
         UNROLL
@@ -187,9 +187,9 @@ float row_total(const float share)
 {
     const uint first = local_number() / SHARERS * SHARERS;
     float total = 0.0;
-    slab[PLACE + local_number()].x = floatBitsToUint(share);
+    stages[PLACE + local_number()].x = floatBitsToUint(share);
     barrier();
-    for (uint i = 0; i < SHARERS; i++) total += uintBitsToFloat(slab[PLACE + first + i].x);
+    for (uint i = 0; i < SHARERS; i++) total += uintBitsToFloat(stages[PLACE + first + i].x);
     barrier();
     return total;
 }
@@ -203,33 +203,33 @@ void normalize_rows(const uint row0, const uint row_end, const uint column0)
     const vec4 ones = vec4(1.0);
     float share = 0.0;
     for (uint c = first; c < K / 8; c += SHARERS) {
-        const vec4 v[2] = UNPACK_UNIT(slab[r * X_PITCH + c]);
+        const vec4 v[2] = UNPACK_UNIT(stages[r * X_PITCH + c]);
         share += dot(v[0], ones) + dot(v[1], ones);
     }
     const float mean = row_total(share) / float(K);
     share = 0.0;
     for (uint c = first; c < K / 8; c += SHARERS) {
-        const vec4 v[2] = UNPACK_UNIT(slab[r * X_PITCH + c]);
+        const vec4 v[2] = UNPACK_UNIT(stages[r * X_PITCH + c]);
         share += dot(v[0] - mean, v[0] - mean) + dot(v[1] - mean, v[1] - mean);
     }
     const float scale = 1.0 / sqrt(row_total(share) / float(K) + uintBitsToFloat(EPSILON));
     for (uint c = first; c < K / 8; c += SHARERS) {
-        const vec4 v[2] = UNPACK_UNIT(slab[r * X_PITCH + c]);
+        const vec4 v[2] = UNPACK_UNIT(stages[r * X_PITCH + c]);
         vec4 g[2], b[2];
         LOAD_EIGHT(g, gamma, c * 8, true);
         LOAD_EIGHT(b, beta, c * 8, true);
         const uvec4 unit = uvec4(pack_quad(fma((v[0] - mean) * scale, g[0], b[0])),
                                  pack_quad(fma((v[1] - mean) * scale, g[1], b[1])));
-        slab[r * X_PITCH + c] = unit;
+        stages[r * X_PITCH + c] = unit;
         if (SUM != 0 && column0 == 0 && row < row_end) before_wide[(row * K + c * 8) / 8] = unit;
     }
     barrier();
 }
 
-/* The sums go to memory by way of the slabs' place, where eight columns side by side are one work-item's: wide
+/* The sums go to memory by way of the stages' place, where eight columns side by side are one work-item's: wide
  * accesses, one call of dropout's generator, and a loop instead of code for all of a sub-group's sums. As many rows of
  * matrices as there is place for make a CHUNK. The SPLIT sub-groups of a piece share its UNITS of eight columns. */
-#define STAGE_ROWS (PLACE / (PIECES * SPLIT * STAGE_PITCH) / MATRIX_M * MATRIX_M)
+#define STAGE_ROWS (PLACE / (PIECES * SPLIT * SUMS_PITCH) / MATRIX_M * MATRIX_M)
 #define CHUNK (STAGE_ROWS < THREAD_M ? STAGE_ROWS : THREAD_M)
 #define UNITS (THREAD_N / 8)
 #define LANES (SUBGROUP * SPLIT / UNITS)
@@ -352,58 +352,58 @@ void main()
         sum[i] = coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator>(0.0);
 
     uint at = 0;
-    if (begin < depth) fetch_slab(begin, depth, row0, row_end, column0, column_end);
-    if (SLABS > 1) {
-        put_slab(0, begin, depth);
+    if (begin < depth) fetch_stage(begin, depth, row0, row_end, column0, column_end);
+    if (STAGES > 1) {
+        put_stage(0, begin, depth);
         barrier();
     }
     for (uint k0 = begin; k0 < depth; k0 += TILE_K) {
         const bool more = k0 + TILE_K < depth;
-        if (SLABS == 1) {
-            put_slab(0, k0, depth);
+        if (STAGES == 1) {
+            put_stage(0, k0, depth);
             barrier();
             if (NORM != 0) normalize_rows(row0, row_end, column0);
         }
-        if (more || LOADS_ALWAYS) fetch_slab(k0 + TILE_K, depth, row0, row_end, column0, column_end);
+        if (more || LOADS_ALWAYS) fetch_stage(k0 + TILE_K, depth, row0, row_end, column0, column_end);
         UNROLL
         for (uint k = 0; k < STEP_K; k += MATRIX_K) {
             coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA> a[MATRICES_M];
             coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB> b;
-            const uint of_slab = share * STEP_K + k;
+            const uint of_stage = share * STEP_K + k;
             UNROLL
             for (uint i = 0; i < MATRICES_M; i++) {
                 const uint m = piece_m + i * MATRIX_M;
                 if (X_MAJOR)
-                    coopMatLoad(a[i], slab, at + of_slab * X_PITCH + m / 8, X_PITCH,
+                    coopMatLoad(a[i], stages, at + of_stage * X_PITCH + m / 8, X_PITCH,
                                 gl_CooperativeMatrixLayoutColumnMajor);
                 else
-                    coopMatLoad(a[i], slab, at + m * X_PITCH + of_slab / 8, X_PITCH,
+                    coopMatLoad(a[i], stages, at + m * X_PITCH + of_stage / 8, X_PITCH,
                                 gl_CooperativeMatrixLayoutRowMajor);
             }
             UNROLL
             for (uint j = 0; j < MATRICES_N; j++) {
                 const uint n = piece_n + j * MATRIX_N;
                 if (W_MAJOR)
-                    coopMatLoad(b, slab, at + X_VECTORS + of_slab * W_PITCH + n / 8, W_PITCH,
+                    coopMatLoad(b, stages, at + X_VECTORS + of_stage * W_PITCH + n / 8, W_PITCH,
                                 gl_CooperativeMatrixLayoutRowMajor);
                 else
-                    coopMatLoad(b, slab, at + X_VECTORS + n * W_PITCH + of_slab / 8, W_PITCH,
+                    coopMatLoad(b, stages, at + X_VECTORS + n * W_PITCH + of_stage / 8, W_PITCH,
                                 gl_CooperativeMatrixLayoutColumnMajor);
                 UNROLL
                 for (uint i = 0; i < MATRICES_M; i++)
                     sum[i * MATRICES_N + j] = coopMatMulAdd(a[i], b, sum[i * MATRICES_N + j]);
             }
         }
-        if (SLABS > 1) {
-            at = SLAB_VECTORS - at;
-            if (more) put_slab(at, k0 + TILE_K, depth);
+        if (STAGES > 1) {
+            at = STAGE_VECTORS - at;
+            if (more) put_stage(at, k0 + TILE_K, depth);
         }
-        barrier(); /* the slab that was put is there, and nobody reads the one before any more */
+        barrier(); /* the stage that was put is there, and nobody reads the one before any more */
     }
 
     /* The same columns in all rows. */
     const uint item = share * SUBGROUP + gl_SubgroupInvocationID, unit = item % UNITS, lane = item / UNITS;
-    const uint stage = piece * SPLIT * CHUNK * STAGE_PITCH, column = column0 + piece_n + unit * 8;
+    const uint staged = piece * SPLIT * CHUNK * SUMS_PITCH, column = column0 + piece_n + unit * 8;
     vec4 b[2] = {vec4(0.0), vec4(0.0)}, total[2] = {vec4(0.0), vec4(0.0)};
     if (BIAS != 0 && !ACROSS && column < N) LOAD_EIGHT(b, bias, column, true);
     uvec2 block = uvec2(0);
@@ -414,9 +414,9 @@ void main()
             if (i * MATRIX_M / CHUNK * CHUNK == chunk) {
                 UNROLL
                 for (uint j = 0; j < MATRICES_N; j++)
-                    coopMatStore(sum[i * MATRICES_N + j], slab,
-                                 stage + (share * CHUNK + i * MATRIX_M % CHUNK) * STAGE_PITCH + j * MATRIX_N / 4,
-                                 STAGE_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+                    coopMatStore(sum[i * MATRICES_N + j], stages,
+                                 staged + (share * CHUNK + i * MATRIX_M % CHUNK) * SUMS_PITCH + j * MATRIX_N / 4,
+                                 SUMS_PITCH, gl_CooperativeMatrixLayoutRowMajor);
             }
         }
         piece_barrier();
@@ -424,19 +424,19 @@ void main()
         for (uint r = lane * BLOCK; r < CHUNK; r += r % BLOCK < BLOCK - 1 ? 1 : LANES * BLOCK - (BLOCK - 1)) {
             const uint row = row0 + piece_m + chunk + r;
             if (chunk + r < THREAD_M && row < row_end && column < column_end) {
-                const uint from = stage + r * STAGE_PITCH + unit * 2;
-                vec4 v[2] = {uintBitsToFloat(slab[from]), uintBitsToFloat(slab[from + 1])};
+                const uint from = staged + r * SUMS_PITCH + unit * 2;
+                vec4 v[2] = {uintBitsToFloat(stages[from]), uintBitsToFloat(stages[from + 1])};
                 UNROLL
                 for (uint s = 1; s < SPLIT; s++) {
-                    v[0] += uintBitsToFloat(slab[from + s * CHUNK * STAGE_PITCH]);
-                    v[1] += uintBitsToFloat(slab[from + s * CHUNK * STAGE_PITCH + 1]);
+                    v[0] += uintBitsToFloat(stages[from + s * CHUNK * SUMS_PITCH]);
+                    v[1] += uintBitsToFloat(stages[from + s * CHUNK * SUMS_PITCH + 1]);
                 }
                 if (BIAS != 0 && ACROSS) b[0] = b[1] = vec4(LOAD(bias, row));
                 v[0] += b[0];
                 v[1] += b[1];
                 if (BLOCK > 1 && r % BLOCK == 0) block = kept_block(row, column);
                 epilogue(v, row, column, column_end, block);
-                if (ROW_SUMS) slab[from].x = floatBitsToUint(unit_sum(v, column_end - column));
+                if (ROW_SUMS) stages[from].x = floatBitsToUint(unit_sum(v, column_end - column));
                 if (EPILOGUE_SUMS) {
                     total[0] += v[0];
                     total[1] += v[1];
@@ -455,7 +455,7 @@ void main()
                 if (chunk + r < THREAD_M && row < row_end && first < column_end) {
                     float sum_of_row = 0.0;
                     for (uint u = 0; u < UNITS && first + u * 8 < column_end; u++)
-                        sum_of_row += uintBitsToFloat(slab[stage + r * STAGE_PITCH + u * 2].x);
+                        sum_of_row += uintBitsToFloat(stages[staged + r * SUMS_PITCH + u * 2].x);
                     partials[first / THREAD_N * M + row] = sum_of_row;
                 }
             }
@@ -466,15 +466,15 @@ void main()
     if (EPILOGUE_SUMS) {
         barrier();
         const uint to = ((piece / PIECES_N * LANES + lane) * PIECES_N + piece % PIECES_N) * UNITS + unit;
-        slab[to * 2] = floatBitsToUint(total[0]);
-        slab[to * 2 + 1] = floatBitsToUint(total[1]);
+        stages[to * 2] = floatBitsToUint(total[0]);
+        stages[to * 2 + 1] = floatBitsToUint(total[1]);
         barrier();
         const uint first = local_number();
         if (first < TILE_N / 8 && column0 + first * 8 < N) {
             total[0] = total[1] = vec4(0.0);
             for (uint m = 0; m < TILE_M / THREAD_M * LANES; m++) {
-                total[0] += uintBitsToFloat(slab[(m * (TILE_N / 8) + first) * 2]);
-                total[1] += uintBitsToFloat(slab[(m * (TILE_N / 8) + first) * 2 + 1]);
+                total[0] += uintBitsToFloat(stages[(m * (TILE_N / 8) + first) * 2]);
+                total[1] += uintBitsToFloat(stages[(m * (TILE_N / 8) + first) * 2 + 1]);
             }
             store_floats(row0 / TILE_M * N + column0 + first * 8, total);
         }

@@ -223,7 +223,7 @@ static void test_weight_and_bias_choices(void **state)
     free(list);
 }
 
-/* A part ends where a slab does, whatever the rows: else it would take rows of the next one. */
+/* A part ends where a stage does, whatever the rows: else it would take rows of the next one. */
 static void test_parts(void **state)
 {
     (void)state;
@@ -325,7 +325,7 @@ static void test_normal_refused(void **state)
     assert_string_equal(call.kernel, "gemm_wgmma");
 }
 
-/* What a multiprocessor of Hopper has, and slabs enough that one is loaded while another is multiplied. */
+/* What a multiprocessor of Hopper has, and stages enough that one is loaded while another is multiplied. */
 static void test_shared(void **state)
 {
     (void)state;
@@ -339,8 +339,8 @@ static void test_shared(void **state)
                 if (form == GEMM_TN && columns[i] >= 768) call_set(&call, CONST_SUM, 1);
                 call_tiles(&call, NULL, &hopper, true, rows, 512);
                 if (!strcmp(call.kernel, "gemm")) continue; /* not in parts */
-                size_t slab = (call_get(&call, CONST_TILE_M, 0) + call_get(&call, CONST_TILE_N, 0)) * 128;
-                assert_in_range(call_shared_bytes(&call), 3 * slab, 232448);
+                size_t stage = (call_get(&call, CONST_TILE_M, 0) + call_get(&call, CONST_TILE_N, 0)) * 128;
+                assert_in_range(call_shared_bytes(&call), 3 * stage, 232448);
             }
 }
 

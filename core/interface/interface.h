@@ -103,19 +103,18 @@
 #define CONST_MATRIX_K 53
 #define CONST_SUBGROUP 54
 #define CONST_BLOCKS 55 /* attention on cooperative matrices: matrices of rows that a sub-group owns */
-#define CONST_STAGES 56 /* slabs of a product that are in shared memory, or on their way there */
+#define CONST_STAGES 56 /* of a product's operands, TILE_K deep each: in shared memory, or on their way there */
 #define CONST_WARP_M 57 /* outputs of a warp */
 #define CONST_WARP_N 58
 #define CONST_GROUPS 59  /* work-groups at most, which then share the work; 0: as many as the launch says */
-#define CONST_SLABS 60   /* slabs of operands that shared memory holds at the same time */
-#define CONST_TEAM 61    /* work-items that share a row, where several rows share a work-group */
-#define CONST_ENTRIES 62 /* attention_coopmat: entries of the query tile table that a work-group has */
-#define CONST_NORM_Y 63  /* 1: gemm: layernorm over N of its result, with SLOT_GAMMA and SLOT_BETA */
+#define CONST_TEAM 60    /* work-items that share a row, where several rows share a work-group */
+#define CONST_ENTRIES 61 /* attention_coopmat: entries of the query tile table that a work-group has */
+#define CONST_NORM_Y 62  /* 1: gemm: layernorm over N of its result, with SLOT_GAMMA and SLOT_BETA */
 #define CONST_QKV_INTERLEAVED                                                                                          \
-    64 /* 1: a token's row of Q, K and V has those of a head side by side; 0: all heads' of each */
+    63 /* 1: a token's row of Q, K and V has those of a head side by side; 0: all heads' of each */
 #define CONST_RUNTIME                                                                                                  \
-    65 /* gemm, map, transpose: RUNTIME_*, which size is the batch's number of rows, where it is not what FORM says */
-#define CONST_COUNT 66
+    64 /* gemm, map, transpose: RUNTIME_*, which size is the batch's number of rows, where it is not what FORM says */
+#define CONST_COUNT 65
 
 /* Where a head's channels begin in a token's row, `stride` elements from the next one's: in a row of Q, K and V, or of
  * one tensor of heads. */

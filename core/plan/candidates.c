@@ -115,14 +115,14 @@ void choice_apply(const struct choice *choice, struct call calls[GROUP_MAX_CALLS
 enum { REGISTERS_MOST = 255, REGISTERS_GROUP = 65536, REGISTERS_REST = 24 };
 
 /* Registers of a work-item of the tiled product: its sums, a row and a column of operands, and the blocks of the next
- * slab. */
+ * stage. */
 static uint32_t gemm_registers(const struct call *call, const struct sizes *s)
 {
     uint32_t m = call_get(call, CONST_TILE_M, 1), n = call_get(call, CONST_TILE_N, 1),
              thread_m = call_get(call, CONST_THREAD_M, 1), thread_n = call_get(call, CONST_THREAD_N, 1);
-    uint32_t slab =
+    uint32_t stage =
         (uint32_t)divide_up((uint64_t)(m + n) * call_get(call, CONST_TILE_K, 1), call_get(call, CONST_LOCAL_SIZE, 1));
-    return thread_m * thread_n + thread_m + thread_n + (s->f16 ? slab / 2 : slab) + REGISTERS_REST;
+    return thread_m * thread_n + thread_m + thread_n + (s->f16 ? stage / 2 : stage) + REGISTERS_REST;
 }
 
 /* Scores and sums of a work-item of attention; its backward pass has two of each. */
@@ -346,11 +346,11 @@ static bool set_product(struct call *call, const struct sizes *s, uint32_t m, ui
     return true;
 }
 
-/* One tile, and for a weight's gradient its sum in parts, too: each of some hundred rows and whole slabs. */
+/* One tile, and for a weight's gradient its sum in parts, too: each of some hundred rows and whole stages. */
 static void add_gemm(struct choices *list, struct call *call)
 {
     enum { LEAST_ROWS = 256, MOST_PARTS = 8 };
-    uint32_t slab = call_get(call, CONST_TILE_K, 1);
+    uint32_t stage = call_get(call, CONST_TILE_K, 1);
     uint64_t rows = bucket(list->s->max_rows),
              outputs = (uint64_t)call_get(call, CONST_M, 0) * call_get(call, CONST_N, 1);
     if (!is_gradient(call)) {
@@ -363,7 +363,7 @@ static void add_gemm(struct choices *list, struct call *call)
     if (list->s->limits->cpu || call_writes_slice(call) || outputs > UINT32_MAX / MOST_PARTS) return;
     for (uint64_t parts = 2; parts <= MOST_PARTS && parts * LEAST_ROWS <= rows; parts++) {
         struct call divided = *call;
-        call_set(&divided, CONST_PART_ROWS, choices_part_rows(list, parts, slab));
+        call_set(&divided, CONST_PART_ROWS, choices_part_rows(list, parts, stage));
         choices_add(list, &divided);
     }
 }
@@ -404,13 +404,13 @@ static void add_attention(struct choices *list, const struct call *sized, uint32
 {
     for (uint32_t thread = 4; thread <= 8; thread *= 2)
         for (uint32_t others = n / 8; others <= n / 4; others *= 2)
-            for (uint32_t slab = 16; slab <= 64; slab *= 2)
+            for (uint32_t stage = 16; stage <= 64; stage *= 2)
                 for (uint32_t values = 16; values <= n; values *= 2) {
                     struct call call = *sized;
                     call_set(&call, CONST_LOCAL_SIZE, m / thread * others);
                     call_set(&call, CONST_TILE_M, m);
                     call_set(&call, CONST_TILE_N, n);
-                    call_set(&call, CONST_TILE_K, slab);
+                    call_set(&call, CONST_TILE_K, stage);
                     call_set(&call, CONST_TILE_V, values);
                     call_set(&call, CONST_THREAD_M, thread);
                     choices_add(list, &call);

@@ -4,18 +4,18 @@
 #include "plan/variants.h"
 
 struct tile {
-    uint32_t m, n, k;          /* of a work-group's slab */
+    uint32_t m, n, k;          /* of a work-group's stage */
     uint32_t piece_m, piece_n; /* of a sub-group */
-    uint32_t split, slabs;     /* sub-groups that share a piece's k; slabs in shared memory */
+    uint32_t split, stages;    /* sub-groups that share a piece's k; stages in shared memory */
     uint32_t resident;         /* work-groups that a multiprocessor holds */
-    double alone, full; /* microseconds for a slab in one work-group of a multiprocessor, in `resident` of them */
+    double alone, full; /* microseconds for a stage in one work-group of a multiprocessor, in `resident` of them */
     bool normal;        /* its rows of x are normalized */
 };
 
 /* From large to small, all measured at 4096 x 4096 x 4096 on an H200 (TFLOP/s). The first: 327. Its 248 registers let
  * two work-groups share a multiprocessor, of which one loads while the other multiplies; a work-group waits for its own
- * loads, however early they begin (two slabs in registers: 225), so what leaves one a multiprocessor is slower: 128 x
- * 256 x 32: 235, pieces of 64 x 32: 268, 128 x 192: 223. Slabs of 32 are half a line of memory in a row: 265. The
+ * loads, however early they begin (two stages in registers: 225), so what leaves one a multiprocessor is slower: 128 x
+ * 256 x 32: 235, pieces of 64 x 32: 268, 128 x 192: 223. Stages of 32 are half a line of memory in a row: 265. The
  * second and third: 247 and 180. The last two are for few rows: all sub-groups share one sum, and the time is that of
  * the loads; 32 rows of 384 x 1536 take 7.7 and 5.0 us, 32 of 384 x 384 take 4.8 and 3.9, timer and dispatch included.
  * `full` of the last two and `alone` of the second and third are estimates. */
@@ -39,13 +39,13 @@ static uint32_t tile_items(const struct tile *t, const struct device_limits *lim
     return t->m / t->piece_m * (t->n / t->piece_n) * t->split * limits->coopmat_subgroup;
 }
 
-/* Bytes of the array that the shader declares: the slabs, or one row of matrices for each sub-group. */
-static size_t tile_bytes(uint32_t m, uint32_t n, uint32_t k, uint32_t piece_n, uint32_t sub_groups, uint32_t slabs,
+/* Bytes of the array that the shader declares: the stages, or one row of matrices for each sub-group. */
+static size_t tile_bytes(uint32_t m, uint32_t n, uint32_t k, uint32_t piece_n, uint32_t sub_groups, uint32_t stages,
                          uint32_t matrix_m, uint32_t form)
 {
     uint32_t x = form == GEMM_TN ? k * (m / 8 + 1) : m * (k / 8 + 1);
     uint32_t w = form == GEMM_NT ? n * (k / 8 + 1) : k * (n / 8 + 1);
-    return (size_t)16 * most(slabs * (x + w), sub_groups * (piece_n / 4 + 1) * matrix_m);
+    return (size_t)16 * most(stages * (x + w), sub_groups * (piece_n / 4 + 1) * matrix_m);
 }
 
 static bool tile_fits(const struct tile *t, const struct device_limits *limits, uint32_t form)
@@ -54,19 +54,20 @@ static bool tile_fits(const struct tile *t, const struct device_limits *limits, 
     if (!m || !size || t->piece_m % m || t->piece_n % n || t->k / t->split % k || m % 8 || n % 8 || k % 8) return false;
     if (size * t->split % (t->piece_n / 8) || tile_items(t, limits) > limits->max_local_size) return false;
     size_t scratch = t->normal ? tile_items(t, limits) * sizeof(float) : 0;
-    return tile_bytes(t->m, t->n, t->k, t->piece_n, tile_items(t, limits) / size, t->slabs, m, form) + scratch <=
+    return tile_bytes(t->m, t->n, t->k, t->piece_n, tile_items(t, limits) / size, t->stages, m, form) + scratch <=
            limits->shared_bytes;
 }
 
 /* Work-groups run in rounds. In one that is not full, a multiprocessor's share of them takes a share of the time. */
 static double tile_seconds(const struct tile *t, uint64_t units, uint64_t m, uint64_t n, uint64_t depth, uint64_t parts)
 {
-    uint64_t groups = divide_up(m, t->m) * divide_up(n, t->n) * parts, slabs = divide_up(divide_up(depth, parts), t->k);
+    uint64_t groups = divide_up(m, t->m) * divide_up(n, t->n) * parts,
+             stages = divide_up(divide_up(depth, parts), t->k);
     uint64_t full = groups / (units * t->resident), rest = groups % (units * t->resident);
-    double slab = (double)full * t->full;
-    if (rest) slab += t->alone;
-    if (rest > units) slab += (t->full - t->alone) * (double)(divide_up(rest, units) - 1) / (t->resident - 1);
-    return slab * (double)slabs * 1e-6;
+    double stage = (double)full * t->full;
+    if (rest) stage += t->alone;
+    if (rest > units) stage += (t->full - t->alone) * (double)(divide_up(rest, units) - 1) / (t->resident - 1);
+    return stage * (double)stages * 1e-6;
 }
 
 /* For a product of m x n sums of `depth`; *parts: to how many work-groups a sum is dealt, at most `most_parts`. NULL:
@@ -103,7 +104,7 @@ static const struct tile *tile_of(const struct call *call, const struct sizes *s
                        extent(call, s, CONST_N, RUNTIME_N), extent(call, s, CONST_K, RUNTIME_K), most_parts, parts);
 }
 
-/* A product that normalizes its rows has all of their k in one slab; work-groups are many, for rows are few. */
+/* A product that normalizes its rows has all of their k in one stage; work-groups are many, for rows are few. */
 static struct tile tile_normal(const struct call *call, const struct device_limits *limits)
 {
     struct tile t = {16, 16, 0, limits->cpu ? 8 : 16, 16, 1, 1, 1, 1, 1, true};
@@ -117,12 +118,12 @@ static struct tile tile_normal(const struct call *call, const struct device_limi
 static bool fits_normal(const struct call *call, const struct sizes *s, const char **reason)
 {
     struct tile t = tile_normal(call, s->limits);
-    /* A CPU's compiler takes minutes for the code of a long slab. */
+    /* A CPU's compiler takes minutes for the code of a long stage. */
     bool long_code = s->limits->cpu && t.k > CPU_NORMAL_K;
     bool weight_rows = call_get(call, CONST_FORM, GEMM_NT) == GEMM_NT && call_runtime(call) == RUNTIME_M;
     *reason = !weight_rows             ? "it normalizes rows for a product with a weight's rows only"
               : s->max_rows > FEW_ROWS ? "the session's batches have too many rows to normalize them often"
-              : long_code || !tile_fits(&t, s->limits, GEMM_NT) ? "rows that it can normalize are one slab"
+              : long_code || !tile_fits(&t, s->limits, GEMM_NT) ? "rows that it can normalize are one stage"
                                                                 : NULL;
     return !*reason;
 }
@@ -147,7 +148,7 @@ static void tile_set(struct call *call, const struct tile *t, const struct devic
     call_set(call, CONST_TILE_K, t->k);
     call_set(call, CONST_THREAD_M, t->piece_m);
     call_set(call, CONST_THREAD_N, t->piece_n);
-    call_set(call, CONST_SLABS, t->slabs);
+    call_set(call, CONST_STAGES, t->stages);
     call_set(call, CONST_MATRIX_M, limits->coopmat_m);
     call_set(call, CONST_MATRIX_N, limits->coopmat_n);
     call_set(call, CONST_MATRIX_K, limits->coopmat_k);
@@ -184,7 +185,7 @@ static size_t shared_bytes(const struct call *call)
     return scratch + tile_bytes(call_get(call, CONST_TILE_M, 0), call_get(call, CONST_TILE_N, 0),
                                 call_get(call, CONST_TILE_K, 0), call_get(call, CONST_THREAD_N, 0),
                                 call_get(call, CONST_LOCAL_SIZE, 0) / call_get(call, CONST_SUBGROUP, 1),
-                                call_get(call, CONST_SLABS, 1), call_get(call, CONST_MATRIX_M, 0),
+                                call_get(call, CONST_STAGES, 1), call_get(call, CONST_MATRIX_M, 0),
                                 call_get(call, CONST_FORM, GEMM_NT));
 }
 

@@ -7,7 +7,7 @@
 
 /* What computes products, from what every device has upwards. */
 enum rung {
-    RUNG_TILED,   /* fma in registers, slabs in shared memory: the portable kernels */
+    RUNG_TILED,   /* fma in registers, stages in shared memory: the portable kernels */
     RUNG_COOPMAT, /* Vulkan: VK_KHR_cooperative_matrix */
     RUNG_MMA,     /* OpenCL on NVIDIA, compute capability 8.0 and up: mma.sync inline */
     RUNG_WGMMA,   /* OpenCL on Hopper: wgmma by patched PTX */
