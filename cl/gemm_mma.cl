@@ -146,7 +146,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_mma(P
         X_BYTES + (W_MAJOR ? tile_chunk(lane % 16, warp_n * (WARP_N / 8) + lane / 16, W_CHUNKS)
                            : tile_chunk(warp_n * WARP_N + lane % 8 + lane / 16 * 8, lane / 8 % 2, W_CHUNKS));
 
-    const uint stages = (depth - begin + TILE_K - 1) / TILE_K;
+    const uint k_tiles = (depth - begin + TILE_K - 1) / TILE_K;
     UNROLL for (uint s = 0; s < STAGES - 1; s++)
     {
         FETCH_STAGE(base + s * STAGE_BYTES, s * TILE_K);
@@ -158,7 +158,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_mma(P
     uint4 a[2][FRAGMENTS_M], b[2][PAIRS_N];
     uint at = base, free = base + (STAGES - 1) * STAGE_BYTES;
     load_fragments(a[0], b[0], at + x_fragments, at + w_fragments, 0);
-    ROLLED for (uint stage = 0; stage < stages; stage++)
+    ROLLED for (uint k_tile = 0; k_tile < k_tiles; k_tile++)
     {
         UNROLL for (uint step = 0; step < STEPS; step++)
         {
@@ -170,7 +170,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_mma(P
             load_fragments(a[(step + 1) % 2], b[(step + 1) % 2], at + x_fragments, at + w_fragments,
                            (step + 1) % STEPS);
             if (step == 0) {
-                FETCH_STAGE(free, (stage + STAGES - 1) * TILE_K); /* behind the last one zeros, without a branch */
+                FETCH_STAGE(free, (k_tile + STAGES - 1) * TILE_K); /* behind the last one zeros, without a branch */
                 copy_commit();
                 free = free + STAGE_BYTES == base + STAGES * STAGE_BYTES ? base : free + STAGE_BYTES;
             }

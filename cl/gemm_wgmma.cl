@@ -165,8 +165,8 @@ INLINE struct place place_of(uint tile, const uint row_tiles, const uint column_
     return p;
 }
 
-/* Stages of a tile's sums. */
-INLINE uint stages_of(const struct place p, const uint rows)
+/* Tiles of k in a tile's sums. */
+INLINE uint k_tiles_of(const struct place p, const uint rows)
 {
 #if PARTS
     return (min((uint)PART_ROWS, rows - p.part * PART_ROWS) + DEPTH - 1) / DEPTH;
@@ -595,7 +595,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         if (item == CONSUMERS * 128) {
             for (uint loaded = tile; loaded < tiles; loaded += groups) {
                 const struct place p = place_of(loaded, row_tiles, column_tiles);
-                const uint count = stages_of(p, rows), begin = PARTS ? p.part * PART_ROWS : 0;
+                const uint count = k_tiles_of(p, rows), begin = PARTS ? p.part * PART_ROWS : 0;
                 for (uint i = 0; i < count; i++) {
                     mbarrier_wait(emptied_at + stage * 8, phase ^ 1);
                     mbarrier_expect(filled_at + stage * 8, STAGE_BYTES);
@@ -621,7 +621,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         for (; tile < tiles; tile += groups, turn ^= 1) {
             const struct place p = place_of(tile, row_tiles, column_tiles);
             float sum[BLOCKS * SUMS];
-            const uint count = stages_of(p, rows);
+            const uint count = k_tiles_of(p, rows);
 #if OPERAND_SUMS
             /* A warpgroup adds its part of x in one tile of those that have it, each in another. */
             const bool adds = p.column == warpgroup % TILES_N * TILE_N;

@@ -135,6 +135,15 @@ static inline wherry_context *support_tuning_context(const char *test, char *fol
     return wherry_context_create(&desc, &context) ? NULL : context;
 }
 
+/* Whether a list of words, which may be NULL, has one. */
+static inline bool support_has_word(const char *words, const char *word)
+{
+    char list[512], one[64];
+    snprintf(list, sizeof list, " %s ", words ? words : "");
+    snprintf(one, sizeof one, " %s ", word);
+    return strstr(list, one) != NULL;
+}
+
 /* To standard error, what is more than progress. */
 static inline void support_log(wherry_log_level level, const char *text, void *user)
 {

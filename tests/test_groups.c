@@ -170,28 +170,20 @@ static void test_one(void **state)
     support_batch_free(&batch);
 }
 
-/* Whether a list of words has one. */
-static bool has(const char *words, const char *word)
-{
-    char list[512], one[64];
-    snprintf(list, sizeof list, " %s ", words ? words : "");
-    snprintf(one, sizeof one, " %s ", word);
-    return strstr(list, one) != NULL;
-}
-
 static bool takes(const char *words, size_t plan, bool f16)
 {
     char word[64];
     snprintf(word, sizeof word, "%s-%s", plan_names[plan], f16 ? "f16" : "f32");
-    return has(words, word);
+    return support_has_word(words, word);
 }
 
 /* Whether tensors in other orders are for a case: `words` has its plan and type, or is NULL. */
 static bool takes_layout(const struct shape *s, const struct layout *layout, const char *words, size_t plan, bool train)
 {
     unsigned bit = 1u << plan;
-    if (words) return (layout->cpu & bit) && (has(words, "orders") || has(words, layout->name));
-    if (layout->alone) return train && (layout->train & bit) && has(s->opencl, "orders");
+    if (words)
+        return (layout->cpu & bit) && (support_has_word(words, "orders") || support_has_word(words, layout->name));
+    if (layout->alone) return train && (layout->train & bit) && support_has_word(s->opencl, "orders");
     return ((train ? layout->train : layout->inference) & bit) != 0;
 }
 
@@ -201,7 +193,7 @@ static bool named(const struct shape *s, int argc, char **argv)
     const char *given = getenv("WHERRY_TEST_SHAPES");
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], s->name)) return true;
-    return given ? has(given, s->name) : argc < 2;
+    return given ? support_has_word(given, s->name) : argc < 2;
 }
 
 /* What else computes products there than what is chosen: the highest of several is, but on a CPU the lowest. NULL: no

@@ -382,14 +382,7 @@ static struct test_case *add(CMUnitTestFunction function, const char *kind, cons
 }
 
 /* Whether a device runs a file in a plan and a type, or what else a word names; NULL takes all. */
-static bool takes(const char *words, const char *word)
-{
-    char list[128], one[32];
-    if (!words) return true;
-    snprintf(list, sizeof list, " %s ", words);
-    snprintf(one, sizeof one, " %s ", word);
-    return strstr(list, one) != NULL;
-}
+static bool takes(const char *words, const char *word) { return !words || support_has_word(words, word); }
 
 /* The products of Q, K and V in two and in three, also with the weight transposed, which CPU drivers leave out. */
 static void add_apart(const char *name, const char *device, const char *plan, wherry_dtype type, bool all)

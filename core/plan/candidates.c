@@ -350,7 +350,7 @@ static bool set_product(struct call *call, const struct sizes *s, uint32_t m, ui
 static void add_gemm(struct choices *list, struct call *call)
 {
     enum { LEAST_ROWS = 256, MOST_PARTS = 8 };
-    uint32_t stage = call_get(call, CONST_TILE_K, 1);
+    uint32_t tile_k = call_get(call, CONST_TILE_K, 1);
     uint64_t rows = bucket(list->s->max_rows),
              outputs = (uint64_t)call_get(call, CONST_M, 0) * call_get(call, CONST_N, 1);
     if (!is_gradient(call)) {
@@ -363,7 +363,7 @@ static void add_gemm(struct choices *list, struct call *call)
     if (list->s->limits->cpu || call_writes_slice(call) || outputs > UINT32_MAX / MOST_PARTS) return;
     for (uint64_t parts = 2; parts <= MOST_PARTS && parts * LEAST_ROWS <= rows; parts++) {
         struct call divided = *call;
-        call_set(&divided, CONST_PART_ROWS, choices_part_rows(list, parts, stage));
+        call_set(&divided, CONST_PART_ROWS, choices_part_rows(list, parts, tile_k));
         choices_add(list, &divided);
     }
 }
@@ -404,13 +404,13 @@ static void add_attention(struct choices *list, const struct call *sized, uint32
 {
     for (uint32_t thread = 4; thread <= 8; thread *= 2)
         for (uint32_t others = n / 8; others <= n / 4; others *= 2)
-            for (uint32_t stage = 16; stage <= 64; stage *= 2)
+            for (uint32_t tile_k = 16; tile_k <= 64; tile_k *= 2)
                 for (uint32_t values = 16; values <= n; values *= 2) {
                     struct call call = *sized;
                     call_set(&call, CONST_LOCAL_SIZE, m / thread * others);
                     call_set(&call, CONST_TILE_M, m);
                     call_set(&call, CONST_TILE_N, n);
-                    call_set(&call, CONST_TILE_K, stage);
+                    call_set(&call, CONST_TILE_K, tile_k);
                     call_set(&call, CONST_TILE_V, values);
                     call_set(&call, CONST_THREAD_M, thread);
                     choices_add(list, &call);

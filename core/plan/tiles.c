@@ -104,14 +104,14 @@ static void set_bgemm(struct call *call, const struct device_limits *limits, uin
 /* Square tiles; a work-item has 8 x 4 scores, as many sums with 64 channels: 3 reads of shared memory for 32 fma. Where
  * there are 48 KiB of shared memory, forward keeps all 64 channels of the queries there: 43 KiB, 27 TFLOP/s on an H200
  * instead of 22. Where memory is small, a work-item has 4 x 4. */
-static void set_attention_tile(struct call *call, const struct device_limits *limits, uint32_t thread, uint32_t stage,
+static void set_attention_tile(struct call *call, const struct device_limits *limits, uint32_t thread, uint32_t tile_k,
                                uint32_t values)
 {
     uint32_t rows = attention_rows(limits);
     call_set(call, CONST_LOCAL_SIZE, rows / thread * (rows / 4));
     call_set(call, CONST_TILE_M, rows);
     call_set(call, CONST_TILE_N, rows);
-    call_set(call, CONST_TILE_K, stage);
+    call_set(call, CONST_TILE_K, tile_k);
     call_set(call, CONST_TILE_V, values);
     call_set(call, CONST_THREAD_M, thread);
 }
@@ -545,8 +545,8 @@ void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct d
         }
     if (!best || parts == 1) return;
     set_tile(call, best, vector);
-    uint32_t stage = call_get(call, CONST_TILE_K, 1);
-    calls_split(calls, count, limits, (uint32_t)(divide_up(divide_up(max_rows, parts), stage) * stage));
+    uint32_t tile_k = call_get(call, CONST_TILE_K, 1);
+    calls_split(calls, count, limits, (uint32_t)(divide_up(divide_up(max_rows, parts), tile_k) * tile_k));
 }
 
 uint64_t call_scratch_bytes(const struct call *call, uint64_t max_rows)
@@ -569,10 +569,10 @@ uint64_t call_scratch_bytes(const struct call *call, uint64_t max_rows)
 static size_t attention_quads(const struct call *call)
 {
     size_t rows = call_get(call, CONST_TILE_M, 0), columns = call_get(call, CONST_TILE_N, 0),
-           stage = call_get(call, CONST_TILE_K, 0), head = call_get(call, CONST_HEAD_DIM, 0);
+           tile_k = call_get(call, CONST_TILE_K, 0), head = call_get(call, CONST_HEAD_DIM, 0);
     size_t threads_n = call_get(call, CONST_LOCAL_SIZE, 0) / (rows / call_get(call, CONST_THREAD_M, 1));
     size_t values = call_get(call, CONST_TILE_V, 0) * (size_t)divide_up(head, 4 * threads_n) * threads_n;
-    size_t x = stage * rows / 4, w = stage * columns / 4, weights = columns * (rows / 4 + 1);
+    size_t x = tile_k * rows / 4, w = tile_k * columns / 4, weights = columns * (rows / 4 + 1);
     size_t statistics = threads_n * rows / 4, keep = call_get(call, CONST_DROPOUT, 0) ? rows * columns / 64 : 0;
     if (!strcmp(call->kernel, "attention"))
         return x + (w > weights ? w : weights) + (values > statistics ? values : statistics) + keep;

@@ -342,9 +342,9 @@ static void count_softmax_backward(struct count *c)
 struct panels {
     uint64_t rows, columns, parts; /* of tiles; parts are slowest and have panels of their own */
     uint64_t band;
-    uint64_t x, w;   /* elements of both operands */
-    uint64_t others; /* bytes of the rest, which a wave has its share of */
-    uint64_t stages; /* steps of a sum */
+    uint64_t x, w;    /* elements of both operands */
+    uint64_t others;  /* bytes of the rest, which a wave has its share of */
+    uint64_t k_tiles; /* steps of a sum */
 };
 
 static void reads_panels(struct count *c, const struct panels *p)
@@ -371,8 +371,8 @@ static void reads_panels(struct count *c, const struct panels *p)
     x = x > p->x ? x : p->x;
     w = w > p->w ? w : p->w;
     uint64_t of_a_wave = ((x + w) * c->storage + p->others) / waves;
-    reads_again(c, SLOT_X, p->x * p->columns - x, of_a_wave / p->stages);
-    reads_again(c, SLOT_W, p->w * p->rows - w, of_a_wave / p->stages);
+    reads_again(c, SLOT_X, p->x * p->columns - x, of_a_wave / p->k_tiles);
+    reads_again(c, SLOT_W, p->w * p->rows - w, of_a_wave / p->k_tiles);
     reads_again(c, SLOT_X, x - p->x, of_a_wave);
     reads_again(c, SLOT_W, w - p->w, of_a_wave);
 }
@@ -398,7 +398,7 @@ static void count_product(struct count *c, uint64_t band, uint64_t sharers)
     uint32_t runtime = call_runtime(c->call);
     struct extents all = extents_of(c);
     uint64_t rows = rows_of(c), m = all.m, n = all.n, k = all.k, depth = k, part_rows = get(c, CONST_PART_ROWS, 1);
-    uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32), stage = get(c, CONST_TILE_K, 16);
+    uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32), tile_k = get(c, CONST_TILE_K, 16);
     bool weight = runtime == RUNTIME_K, channels = runtime == RUNTIME_N, sums = get(c, CONST_COLUMN_SUMS, 0) != 0;
     struct panels p = {.rows = divide_up(m, tile_m), .columns = divide_up(n, tile_n), .parts = 1, .band = band};
     if (weight && sums) {
@@ -409,7 +409,7 @@ static void count_product(struct count *c, uint64_t band, uint64_t sharers)
     uint64_t second = m * (weight ? 1 : get(c, CONST_NORM, 0) ? k : n); /* output */
     p.x = m * k;
     p.w = n * k;
-    p.stages = depth ? divide_up(depth, stage) : 1;
+    p.k_tiles = depth ? divide_up(depth, tile_k) : 1;
     p.others = m * n * (element_of(c, SLOT_Y) + element_of(c, SLOT_RESIDUAL) + element_of(c, SLOT_SAVED)) +
                second * element_of(c, SLOT_SUM);
     reads_panels(c, &p);
@@ -453,11 +453,11 @@ static void count_gemm_coopmat(struct count *c)
 {
     struct extents all = extents_of(c);
     uint64_t m = all.m, n = all.n, k = all.k;
-    uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32), stage = get(c, CONST_TILE_K, 16);
+    uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32), tile_k = get(c, CONST_TILE_K, 16);
     bool weight = call_runtime(c->call) == RUNTIME_K;
     uint64_t part = weight && get(c, CONST_COLUMN_SUMS, 0) ? get(c, CONST_PART_ROWS, 1) : k;
-    uint64_t stages = part ? divide_up(k, part) * divide_up(part, stage) : 0;
-    uint64_t loaded = (stages + (!weight && k >= 32 * stage)) * stage;
+    uint64_t k_tiles = part ? divide_up(k, part) * divide_up(part, tile_k) : 0;
+    uint64_t loaded = (k_tiles + (!weight && k >= 32 * tile_k)) * tile_k;
     uint64_t tiles_m = divide_up(m, tile_m), tiles_n = divide_up(n, tile_n);
     count_product(c, 8, 8 * (uint64_t)get(c, CONST_LOCAL_SIZE, 1) / tile_n);
     reads(c, SLOT_X, (tiles_m * tile_m * loaded - m * k) * tiles_n);
@@ -490,11 +490,11 @@ static void count_attention(struct count *c)
 {
     uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 32);
     /* Else the queries stay where they are: in shared memory, or in registers. */
-    bool stages = !strcmp(c->call->kernel, "attention") && dim > get(c, CONST_TILE_K, 32);
+    bool in_stages = !strcmp(c->call->kernel, "attention") && dim > get(c, CONST_TILE_K, 32);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), rows = length * dim * heads, of_a_head = 4 * length * dim * c->storage;
         uint64_t tiles = divide_up(length, get(c, CONST_TILE_M, 32));
-        uint64_t steps = stages ? divide_up(length, get(c, CONST_TILE_N, 32)) : 1;
+        uint64_t steps = in_stages ? divide_up(length, get(c, CONST_TILE_N, 32)) : 1;
         reads(c, SLOT_X, rows * steps);
         reads_again(c, SLOT_X, rows * (steps - 1), of_a_head);
         for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++) {

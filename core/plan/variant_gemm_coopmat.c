@@ -8,7 +8,7 @@ struct tile {
     uint32_t piece_m, piece_n; /* of a sub-group */
     uint32_t split, stages;    /* sub-groups that share a piece's k; stages in shared memory */
     uint32_t resident;         /* work-groups that a multiprocessor holds */
-    double alone, full; /* microseconds for a stage in one work-group of a multiprocessor, in `resident` of them */
+    double alone, full; /* microseconds for a tile of k in one work-group of a multiprocessor, in `resident` of them */
     bool normal;        /* its rows of x are normalized */
 };
 
@@ -62,12 +62,12 @@ static bool tile_fits(const struct tile *t, const struct device_limits *limits, 
 static double tile_seconds(const struct tile *t, uint64_t units, uint64_t m, uint64_t n, uint64_t depth, uint64_t parts)
 {
     uint64_t groups = divide_up(m, t->m) * divide_up(n, t->n) * parts,
-             stages = divide_up(divide_up(depth, parts), t->k);
+             k_tiles = divide_up(divide_up(depth, parts), t->k);
     uint64_t full = groups / (units * t->resident), rest = groups % (units * t->resident);
-    double stage = (double)full * t->full;
-    if (rest) stage += t->alone;
-    if (rest > units) stage += (t->full - t->alone) * (double)(divide_up(rest, units) - 1) / (t->resident - 1);
-    return stage * (double)stages * 1e-6;
+    double k_tile = (double)full * t->full;
+    if (rest) k_tile += t->alone;
+    if (rest > units) k_tile += (t->full - t->alone) * (double)(divide_up(rest, units) - 1) / (t->resident - 1);
+    return k_tile * (double)k_tiles * 1e-6;
 }
 
 /* For a product of m x n sums of `depth`; *parts: to how many work-groups a sum is dealt, at most `most_parts`. NULL:

@@ -5,7 +5,7 @@
 #include "plan/variants.h"
 
 enum {
-    STAGE = 64,     /* k of one, and the columns of a box */
+    DEPTH = 64,     /* k of a stage, and the columns of a box */
     BOX_ROWS = 256, /* at most */
     MOST_PARTS = 8
 };
@@ -35,9 +35,9 @@ static double multiprocessor_speed(uint64_t busy) { return 8.7e12 - 0.0281e12 * 
 static double seconds(const struct wgmma_tile *t, const struct device_limits *limits, uint64_t m, uint64_t n,
                       uint64_t depth, uint64_t parts)
 {
-    uint64_t all = device_units(limits), stages = divide_up(divide_up(depth, parts), STAGE);
+    uint64_t all = device_units(limits), k_tiles = divide_up(divide_up(depth, parts), DEPTH);
     uint64_t tiles = divide_up(m, t->m) * divide_up(n, t->n) * parts, rest = tiles % all;
-    double flop = 2.0 * t->m * t->n * (double)(stages * STAGE) / t->speed, finish = 0.7e-6, written = 0;
+    double flop = 2.0 * t->m * t->n * (double)(k_tiles * DEPTH) / t->speed, finish = 0.7e-6, written = 0;
     if (parts > 1) written = (double)(parts * m * n) * sizeof(float) / 5e12;
     return (double)(tiles / all) * (flop / multiprocessor_speed(all) + finish) +
            (rest ? flop / multiprocessor_speed(rest) + finish : 0) + written;
@@ -70,7 +70,7 @@ static void set_map(struct call_map *map, uint8_t slot, const struct call *call,
                              .stride = stride,
                              .offset = offset,
                              .box_rows = box_rows,
-                             .box_columns = STAGE};
+                             .box_columns = DEPTH};
 }
 
 /* Boxes follow from the tile. */
@@ -83,10 +83,10 @@ static void derive(struct call *call, const struct sizes *s)
     (void)s;
     call->n_maps = 2;
     set_map(&call->maps[0], SLOT_X, call, x_major ? k : m, x_columns, call_get(call, CONST_X_STRIDE, x_columns),
-            call_get(call, CONST_X_OFFSET, 0), x_major ? STAGE : call_get(call, CONST_TILE_M, 1));
+            call_get(call, CONST_X_OFFSET, 0), x_major ? DEPTH : call_get(call, CONST_TILE_M, 1));
     set_map(&call->maps[1], SLOT_W, call, w_major ? k : n, w_columns, call_get(call, CONST_W_STRIDE, w_columns),
             call_get(call, CONST_W_OFFSET, 0),
-            w_major             ? STAGE
+            w_major             ? DEPTH
             : tile_n > BOX_ROWS ? tile_n / 2
                                 : tile_n);
 }
@@ -100,7 +100,7 @@ static void set_tile(struct call *call, const struct sizes *s, const struct wgmm
     call_set(call, CONST_LOCAL_SIZE, (consumers + 2) * 128);
     call_set(call, CONST_TILE_M, t->m);
     call_set(call, CONST_TILE_N, t->n);
-    call_set(call, CONST_TILE_K, STAGE);
+    call_set(call, CONST_TILE_K, DEPTH);
     call_set(call, CONST_GROUPS, (uint32_t)device_units(s->limits));
     derive(call, s);
 }
@@ -206,7 +206,7 @@ static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct 
     const struct wgmma_tile *best = divided_tile(&calls[0], s, &parts);
     if (parts == 1) return;
     set_tile(&calls[0], s, best);
-    calls_split(calls, count, s->limits, (uint32_t)(divide_up(divide_up(s->max_rows, parts), STAGE) * STAGE));
+    calls_split(calls, count, s->limits, (uint32_t)(divide_up(divide_up(s->max_rows, parts), DEPTH) * DEPTH));
 }
 
 /* All tiles, of a weight's gradient also in parts of whole stages, if it is alone and a whole tensor; of whole rows
@@ -222,7 +222,7 @@ static void candidates(const struct call *sized, const struct sizes *s, struct c
         if (!weight) call_sums_tiles(&call);
         choices_add(list, &call);
         for (uint64_t p = 2; weight && alone && p <= MOST_PARTS && choices_part_rows(list, p, 1) >= 512; p++) {
-            call_set(&call, CONST_PART_ROWS, choices_part_rows(list, p, STAGE));
+            call_set(&call, CONST_PART_ROWS, choices_part_rows(list, p, DEPTH));
             choices_add(list, &call);
         }
     }
@@ -235,8 +235,8 @@ static size_t shared_bytes(const struct call *call)
     bool column_sums = call_get(call, CONST_COLUMN_SUMS, 0);
     size_t sums = is_weight(call) && column_sums ? 0 : m * n * 2;
     size_t totals = call_runtime(call) == RUNTIME_M && column_sums ? m / 8 * (32 / (n / 8)) * n * 4 : 0;
-    size_t ones = call_sums_operand(call) ? 8 * STAGE * 2 : 0;
-    size_t stage = (m + n) * STAGE * 2, stages = (all - 1024 - sums - totals - ones) / stage;
+    size_t ones = call_sums_operand(call) ? 8 * DEPTH * 2 : 0;
+    size_t stage = (m + n) * DEPTH * 2, stages = (all - 1024 - sums - totals - ones) / stage;
     return (stages < 8 ? stages : 8) * (stage + 16) + sums + totals + ones + 16;
 }
 
