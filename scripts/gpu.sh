@@ -25,8 +25,9 @@
 #   PROCESSES  how many processes measure the first of LAYERS once more, plan flash, to see how well that repeats
 #            (default: 5; 0: none)
 #   LIMIT    seconds that one command may take before it is ended and counts as failed (default: 600)
-#   JOBS     how many processes test at the same time, test_groups one for each shape, and compile before the benches:
-#            all that will be measured is run once, so that it finds its kernels (default: 1: nothing is)
+#   JOBS     how many processes test at the same time, test_groups one for each shape, test_training one for each file,
+#            and compile before the benches: all that will be measured is run once, so that it finds its kernels
+#            (default: 1: nothing is)
 #   DTYPE    storage type of the benches (default: f16)
 #   DEBS     folder of Debian packages with loaders and libraries, unpacked into OUT and used from there: for machines
 #            that have a driver and nothing else. NVIDIA's driver is registered for OpenCL and Vulkan where it is not.
@@ -161,11 +162,11 @@ for test in $tests; do
         run_test "$test" "$devices"
         continue
     fi
-    shapes=''
-    [ "$test" != test_groups ] || shapes=$("$build/tests/test_groups" --list)
+    parts=''
+    case $test in test_groups | test_training) parts=$("$build/tests/$test" --list) ;; esac
     for device in $devices; do
-        [ -n "$shapes" ] || beside run_test "$test" "$device"
-        for shape in $shapes; do beside run_test "$test" "$device" "$shape"; done
+        [ -n "$parts" ] || beside run_test "$test" "$device"
+        for part in $parts; do beside run_test "$test" "$device" "$part"; done
     done
 done
 wait

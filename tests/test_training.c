@@ -439,6 +439,11 @@ static void add_file(const struct golden_file *file, const char *device, const c
 
 int main(int argc, char **argv)
 {
+    if (argc == 2 && !strcmp(argv[1], "--list")) {
+        for (size_t f = 0; f < FILES; f++) puts(files[f].name);
+        puts("misuse");
+        return 0;
+    }
     if (!(context = support_context(support_log, devices, &n_devices))) return 1;
     for (size_t d = 0; d < n_devices; d++) {
         bool all = support_is_gpu(context, devices[d]) || argc > 1 || !strcmp(devices[d], "reference");
