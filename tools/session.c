@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "base/utf8.h"
+#include "commit.h"
 #include "system.h"
 
 /* ---- standard error ---- */
@@ -368,14 +369,7 @@ json_t *session_json(const struct tool *tool)
     return value;
 }
 
-const char *tool_commit(void)
-{
-#ifdef WHERRY_GIT
-    return WHERRY_GIT;
-#else
-    return "";
-#endif
-}
+const char *tool_commit(void) { return WHERRY_GIT; }
 
 json_t *run_json(const struct options *options)
 {
