@@ -316,20 +316,21 @@ static void job_run(struct job *job)
     job->result = d->vk.CreateShaderModule(d->handle, &module_info, NULL, &module);
     if (job->result != VK_SUCCESS) return;
 
-    VkSpecializationMapEntry entries[GROUP_MAX_CONSTANTS];
-    uint32_t values[GROUP_MAX_CONSTANTS];
-    for (int i = 0; i < p->n_constants; i++) {
-        values[i] = p->constants[i].value;
+    VkSpecializationMapEntry entries[GROUP_MAX_CONSTANTS + 1];
+    uint32_t values[GROUP_MAX_CONSTANTS + 1], n = (uint32_t)p->n_constants + 1;
+    for (uint32_t i = 0; i < n; i++) {
+        bool given = i < n - 1;
+        values[i] = given ? p->constants[i].value : d->physical.limits.cpu;
         entries[i] = (VkSpecializationMapEntry){
-            .constantID = p->constants[i].id,
-            .offset = (uint32_t)((size_t)i * sizeof *values),
+            .constantID = given ? p->constants[i].id : CONST_CPU,
+            .offset = i * (uint32_t)sizeof *values,
             .size = sizeof *values,
         };
     }
     VkSpecializationInfo constants = {
-        .mapEntryCount = (uint32_t)p->n_constants,
+        .mapEntryCount = n,
         .pMapEntries = entries,
-        .dataSize = (size_t)p->n_constants * sizeof *values,
+        .dataSize = n * sizeof *values,
         .pData = values,
     };
     VkPipelineCreationFeedback whole = {0}, stage = {0};

@@ -115,6 +115,8 @@
 #define CONST_RUNTIME                                                                                                  \
     64 /* gemm, map, transpose: RUNTIME_*, which size is the batch's number of rows, where it is not what FORM says */
 #define CONST_COUNT 65
+/* The Vulkan backend gives it to every kernel; OpenCL's compilers know what they compile for. */
+#define CONST_CPU CONST_COUNT /* 1: the device is a CPU */
 
 /* Where a head's channels begin in a token's row, `stride` elements from the next one's: in a row of Q, K and V, or of
  * one tensor of heads. */
