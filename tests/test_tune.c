@@ -587,6 +587,43 @@ static void test_shares(void **state)
     printf("%zu kernels in the first share, %zu in both, %zu in all\n", first, both, all);
 }
 
+/* ---- without memory ---- */
+
+static size_t allocations_left; /* 1: the next one fails */
+
+static void *failing_alloc(size_t size, void *user)
+{
+    (void)user;
+    return allocations_left && !--allocations_left ? NULL : malloc(size);
+}
+
+/* Stops where one candidate is measured and others are not. */
+static bool until_one(const char *what, size_t done, size_t total, void *user)
+{
+    (void)what;
+    (void)user;
+    return !done || done == total;
+}
+
+/* Every allocation up to the second measurement fails once, which is an error or does no harm, and the session tunes
+ * afterwards. */
+static void check_out_of_memory(struct setup *s)
+{
+    const wherry_tune_desc desc = {.struct_size = sizeof desc, .candidates = CANDIDATES, .rounds = 1, .fresh = true};
+    wherry_tune_summary summary = {.struct_size = sizeof summary};
+    wherry_status status;
+    size_t at = 0;
+    do {
+        allocations_left = ++at;
+        context->host.alloc = failing_alloc;
+        status = wherry_tune(s->session, &s->batch, &desc, until_one, NULL, NULL, &summary);
+        context->host.alloc = support_alloc;
+        if (status != WHERRY_STATUS_CANCELLED) assert_int_equal(status, WHERRY_STATUS_OUT_OF_HOST_MEMORY);
+        assert_true(*wherry_last_error(context));
+    } while (!allocations_left);
+    assert_in_range(at, 10, 1000);
+}
+
 /* ---- all devices ---- */
 
 static void test_device(void **state)
@@ -602,6 +639,7 @@ static void test_device(void **state)
         return;
     }
     check_flow(&s);
+    check_out_of_memory(&s);
     /* What follows changes sizes of the portable product. */
     wherry_session_destroy(s.session);
     s.gemm = "tiled";

@@ -40,6 +40,7 @@ static void check_cache(struct wherry_context *context)
     char *folder = context->host.cache_dir;
     if (!*folder || cache_check(folder, &e)) return;
     snprintf(context->uncached, sizeof context->uncached, "no cache is used: %s", e.text);
+    context->uncached_status = e.status;
     *folder = 0;
     host_log(&context->host, WHERRY_LOG_WARNING, "%s", context->uncached);
 }
@@ -89,7 +90,10 @@ wherry_status context_status(struct wherry_context *context, bool ok)
 wherry_status context_needs_cache(struct wherry_context *context, const char *call)
 {
     if (context->host.cache_dir[0]) return WHERRY_STATUS_OK;
-    if (context->uncached[0]) return context_invalid(context, "%s needs a cache folder; %s", call, context->uncached);
+    if (context->uncached[0]) {
+        fail(&context->error, context->uncached_status, "%s needs a cache folder; %s", call, context->uncached);
+        return context->uncached_status;
+    }
     return context_invalid(context, "%s needs a cache folder (wherry_context_desc.cache_dir)", call);
 }
 

@@ -20,6 +20,7 @@ struct wherry_context {
     struct host host;
     struct error error;                            /* of the last failed call */
     char uncached[640];                            /* why nothing is cached although a folder is there; "" */
+    wherry_status uncached_status;                 /* of that */
     struct rung_check checks[CONTEXT_RUNG_CHECKS]; /* the last ones; head_dim 0: none */
     uint32_t next_check;
 };

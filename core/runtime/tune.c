@@ -362,7 +362,7 @@ bool tune_work(struct tune *t, int group, int index, const struct choice *first,
     c->done = host_alloc(&s->context->host, (size_t)list->n, sizeof *c->done, e);
     c->known = c->done ? host_alloc(&s->context->host, (size_t)list->n, sizeof *c->known, e) : NULL;
     bool ok = c->known && contest_run(t, c, list, result, best, e);
-    describe_choice(&c->usual.calls[index], result->usual);
+    if (ok) describe_choice(&c->usual.calls[index], result->usual);
     memcpy(result->best, result->usual, sizeof result->best);
     if (ok && *best >= 0) {
         struct call calls[GROUP_MAX_CALLS];

@@ -90,7 +90,7 @@ if [ -n "$kernels" ]; then
     check json "any('no cache is used: $refused' in n for n in str(d).split('\\n'))"
     check test -z "$(ls -A "$work/shared")"
     check test 1 -eq "$(grep -c 'no cache is used' "$work/err")"
-    expect 2 "needs a cache folder; no cache is used: $refused" "$wherry" tune -q --model "$model" \
+    expect 3 "needs a cache folder; no cache is used: $refused" "$wherry" tune -q --model "$model" \
         --device "$kernels" --batch 1 --seq 8 --cache "$work/shared"
     (
         umask 0
