@@ -246,7 +246,7 @@ static void remove_files(const struct setup *s)
     remove(path);
 }
 
-static bool is_reference(const struct setup *s) { return !s->device->backend->kernels(); }
+static bool is_reference(const struct setup *s) { return !s->device->kernels; }
 
 /* ---- the whole flow: measured, stopped, gone on with ---- */
 

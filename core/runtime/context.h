@@ -29,9 +29,10 @@ struct wherry_device {
     struct wherry_context *context;
     const struct backend *backend;
     struct backend_device *handle;
-    size_t index;  /* in the backend's order */
-    bool external; /* the application's own: it has no index */
-    bool probed;   /* device_probe passed */
+    size_t index;     /* in the backend's order */
+    bool external;    /* the application's own: it has no index */
+    bool probed;      /* device_probe passed */
+    uint64_t kernels; /* what tells those of the backend from another build's; 0: it has none, it is the host itself */
     wherry_device_info info;
     wherry_timer_info timer; /* that wherry_measure found good; else its kind is "" */
 };

@@ -189,6 +189,7 @@ wherry_status wherry_device_open(wherry_context *context, const char *name, wher
         while (b + 1 < backends_count && list.first_of[b + 1] <= chosen) b++;
         device->context = context;
         device->backend = backends[b];
+        device->kernels = backends[b]->kernels();
         device->info = list.infos[chosen];
         device->index = chosen - list.first_of[b];
         device->handle = backends[b]->open(&context->host, device->index, NULL, &device->info, e);
@@ -227,6 +228,7 @@ static wherry_status device_wrap(wherry_context *context, const char *api, const
         if (!device) return context_status(context, false);
         device->context = context;
         device->backend = backends[b];
+        device->kernels = backends[b]->kernels();
         device->external = true;
         device->handle = backends[b]->open(&context->host, 0, external, &device->info, e);
         if (device->handle) {
