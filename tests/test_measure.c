@@ -13,7 +13,7 @@
 enum { REPEATS = 3, MOST_GROUPS = 256, VOCABULARY = 97 };
 
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
-static const uint32_t lengths[] = {33, 64, 7, 0};
+static const uint32_t lengths[] = {17, 32, 3, 0};
 
 static wherry_context *context;
 static char devices[SUPPORT_MAX_DEVICES][64];
@@ -113,7 +113,7 @@ static void spare(struct setup *s)
 {
     honest = s->device->backend;
     bounded = *honest->limits(s->device->handle);
-    if (bounded.cpu) bounded.memory_bytes = 1 << 23;
+    if (bounded.cpu) bounded.memory_bytes = 1 << 22;
     sparing = *honest;
     sparing.limits = limits_bounded;
     s->device->backend = &sparing;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests records that wherry bench measures on every device, in every format, and wherry report of them.
 # WHERRY: the command. WHERRY_TEST_DEVICES: the devices that are measured, by default every usable one. SCHEMA: the
-# schema's file.
+# schema's file. FAULT_LIBRARY: tests/faults, which to PoCL says not to optimize; ceilings are measured without.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 wherry=${WHERRY:?set WHERRY to the command}
@@ -15,6 +15,9 @@ python=${PYTHON:-python3}
 devices=${WHERRY_TEST_DEVICES:-$("$python" -c '
 import json, sys
 print(*[d["id"] for d in json.load(open(sys.argv[1]))["devices"] if d["usable"]])' "$work/devices.json")}
+preload() { # DEVICE COMMAND...
+    case $1 in opencl:*) LD_PRELOAD=${FAULT_LIBRARY:-} "${@:2}" ;; *) "${@:2}" ;; esac
+}
 bench() { # DEVICE OPTION...
     "$wherry" bench layer -q --device "$1" --config bert-base --hidden 32 --heads 2 --feed-forward 32 --lengths 5,3 \
         --repeats 5 --warm 0 --cache "${WHERRY_TEST_CACHE:-$work/kernels}" "${@:2}"
@@ -27,7 +30,7 @@ for device in $devices; do
     # Cold caches take long, too: backward, one device has them, and forward another.
     caches=both
     [ "$device" != "$roof" ] || caches=warm
-    expect 0 '' bench "$device" --roof no --phase backward --caches $caches -o "$file"
+    expect 0 '' preload "$device" bench "$device" --roof no --phase backward --caches $caches -o "$file"
     expect 0 '' "$wherry" report --check "$file"
     valid "$file"
     cp "$file" "$work/out"
@@ -37,7 +40,7 @@ for device in $devices; do
         check json 'all(o["cold"] and o["cold_sets"] > 1 for o in d["ops"])'
     if [ "$device" != reference ]; then
         piece() {
-            "$wherry" bench "$@" -q --device "$device" --warm 0 --repeats 1 --json \
+            preload "$device" "$wherry" bench "$@" -q --device "$device" --warm 0 --repeats 1 --json \
                 --cache "${WHERRY_TEST_CACHE:-$work/kernels}"
         }
         expect 0 '' piece gemm 70x40x64 --only forward,dw
