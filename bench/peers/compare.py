@@ -3,7 +3,7 @@
 
 Usage: compare.py FOLDER [--command TEXT]     FOLDER: what scripts/gpu.sh left; writes peers.json and peers.md there
        compare.py --readme README.md [--part tuned] PEERS.json... [--check]
-                                              writes the README's part between its two marks from peers.json; --check
+                                              writes this file's part between its two marks from peers.json; --check
                                               changes nothing and exits with 1 where it is something else. The part
                                               "tuned" has only rows that were measured, each by the run of its file
 
@@ -18,10 +18,12 @@ fastest, "kernels" which kernels of ours ran. docs/measuring.md says how the tim
 import argparse
 import json
 import math
+import os
 import re
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 APIS = ("opencl", "vulkan")
 FORMS = {
     "gemm": {
@@ -73,7 +75,7 @@ BARS = [
 NOTES = [
     "f16, random values of the same spread on both sides, medians.",
     "GEMM, attention, layernorm: the device's time of the kernels alone, the same buffers again and again on both sides, "
-    "so that what fits the cache is there. Wherry: 16 runs behind each other, each between two stamps of the device's "
+    "so that what fits the cache is there. Wherry: 16 runs one after the other, each between two stamps of the device's "
     "timer. PyTorch: 4 or 16 calls in one CUDA graph; the lesser of a replay's time over its calls and the kernels' own "
     "time by the profiler.",
     "The bare product by cuBLAS or cuBLASLt stands beside ours with bias, GELU and dropout, which also keeps what "
@@ -414,14 +416,16 @@ def span(values, text=number):
     return low if low == high else f"{low} to {high}"
 
 
-def line(peers, what, rows):
+def line(peers, what, rows, bars):
     """One row, or several of the same kind as ranges."""
     ways = sorted({peers["ways"][row["what"]] for row in rows if row["what"] in peers["ways"]})
     values = span([row["pytorch"] for row in rows])
     cells = [what, rows[0]["unit"], f"{values} ({', '.join(ways)})" if values and ways else values]
     for api in APIS:
         ratios = span([ratio(row, api) for row in rows], lambda value: f"{value:.2f}")
-        cells += [span([row[api] for row in rows]), ratios, bar_text([bar_of(row, api) for row in rows])]
+        cells += [span([row[api] for row in rows]), ratios]
+        if bars:
+            cells.append(bar_text([bar_of(row, api) for row in rows]))
     return "| " + " | ".join(cells) + " |"
 
 
@@ -431,16 +435,16 @@ def kind_of(what):
     return re.sub(r", L = [0-9]+$", ", L = 128 to 16384", what)
 
 
-def table(peers, short):
+def table(peers, short, bars=True):
     """`short`: sizes of one kind on one line."""
     head = ["what", "unit", "PyTorch (its fastest way)"]
     for api in ("OpenCL", "Vulkan"):
-        head += [api, "× PyTorch", "bar"]
-    lines = ["| " + " | ".join(head) + " |", "|---|---|---:" + "|---:|---:|---" * 2 + "|"]
+        head += [api, "× PyTorch", "bar"] if bars else [api, "× PyTorch"]
+    lines = ["| " + " | ".join(head) + " |", "|---|---|---:" + ("|---:|---:|---" if bars else "|---:|---:") * 2 + "|"]
     kinds = {}
     for row in peers["rows"]:
         kinds.setdefault(kind_of(row["what"]) if short else row["what"], []).append(row)
-    return "\n".join(lines + [line(peers, what, rows) for what, rows in kinds.items()])
+    return "\n".join(lines + [line(peers, what, rows, bars) for what, rows in kinds.items()])
 
 
 def about(peers):
@@ -471,11 +475,15 @@ def measured(runs):
     return {"rows": rows, "ways": {what: way for run in runs for what, way in run["ways"].items() if what in whats}}
 
 
-def readme_text(runs, part):
-    more = "× PyTorch: above 1 is faster. Each size by itself, and how it was measured: "
-    where = ", ".join(f"[{text}]({text})" for text in PARTS[part])
+def readme_text(runs, part, folder):
+    more = "× PyTorch: above 1 is faster. Each size by itself, how it was measured, and the bars that we set ourselves: "
+    where = ", ".join(f"[{text}]({os.path.relpath(ROOT / text, folder)})" for text in PARTS[part])
     head = "\n".join(about(run) for run in runs)
-    return f"{head}\n{more}{where}.\n\n{table(measured(runs) if part == 'tuned' else runs[0], True)}\n"
+    if part == "tuned":
+        shown = measured(runs)
+    else:  # what can be compared
+        shown = {**runs[0], "rows": [row for row in runs[0]["rows"] if row["pytorch"] is not None]}
+    return f"{head}\n{more}{where}.\n\n{table(shown, True, False)}\n"
 
 
 def write_readme(readme, part, paths, check):
@@ -485,7 +493,7 @@ def write_readme(readme, part, paths, check):
         sys.exit(f"compare: {readme}: it has no place for the table, between \"{begin}\" and \"{end}\"")
     before, rest = text.split(begin)
     runs = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
-    inside = readme_text(runs, part) if runs else ""  # nothing was measured yet
+    inside = readme_text(runs, part, readme.resolve().parent) if runs else ""  # nothing was measured yet
     wanted = f"{before}{begin}\n{inside}{end}{rest.split(end)[1]}"
     if check and wanted != text:
         sys.exit(
