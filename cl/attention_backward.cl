@@ -4,7 +4,7 @@
  * keys: y[k] = sum over j of s[j][k] * x[j];
  * queries: partials[part][j] = sum over the part's keys of s[j][k] / SCALE * w[k].
  *
- * One work-group per sequence, head and part. The sequence's tiles of TILE_M keys are dealt to PARTS parts in turn; the
+ * One work-group per sequence, head and part. The sequence's tiles of TILE_M keys are split into PARTS parts in turn; the
  * group walks over those of its part and for each of them over the queries in steps of TILE_N. Both products over the
  * channels, keys with queries and values with gradients, are made together, stage by stage; what they give goes through
  * shared memory, first the weights, then the scores' gradients in both directions, and is multiplied with the
@@ -40,7 +40,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
 {
     BEGIN_ATTENTION_BACKWARD;
     /* Stages: keys and values [channel][key], queries and gradients [channel][query]. Later weights [query][key] or
-     * [key][query] and, behind them, a stage of what they are multiplied with, [query or key][channel]. */
+     * [key][query] and, after them, a stage of what they are multiplied with, [query or key][channel]. */
     __local float4 tile[TILE_QUADS];
     __local float query_tile[2 * TILE_N]; /* lse, delta */
 #if DROPOUT > 0
@@ -84,7 +84,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 make_keep(keep_tile, batch, site, TILE_N, first + query0, head, key0);
 #endif
 
-                /* ---- scores, and the gradients of the weights behind dropout ---- */
+                /* ---- scores, and the gradients of the weights after dropout ---- */
                 float4 score[SCORES], change[SCORES];
                 UNROLL
                 for (uint i = 0; i < SCORES; i++) {

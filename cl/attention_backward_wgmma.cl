@@ -5,7 +5,7 @@
  * makes the weights and the scores' gradients turned, keys by queries, which are so operands for the values' and the
  * keys' sums where they are, in registers; the scores' gradients go through shared memory, too, to become an operand
  * for the queries' sums. These stay in shared memory where the longest sequence allows it (QUERY_ROWS), else in the
- * partial sums' memory; the second warpgroup adds behind the first, always the same work-items to an element. A third
+ * partial sums' memory; the second warpgroup adds after the first, always the same work-items to an element. A third
  * warpgroup copies queries and gradients ahead and draws dropout's decisions. Order and partners of all sums are of the
  * own sequence alone. */
 

@@ -1,5 +1,5 @@
 /* Gradient of attention's queries: the sum over the parts of what attention_backward left, y[j] = SCALE * (sum over
- * parts of partials[part][j]). A part that no tile of the sequence's keys was dealt to has nothing of it. A work-item
+ * parts of partials[part][j]). A part that no tile of the sequence's keys belongs to has nothing of it. A work-item
  * has ACCESS elements and adds the parts in ascending order. */
 #include "common.h"
 

@@ -26,7 +26,7 @@
 #define CHANNELS (HEAD_DIM / 8) /* fragments of 8 channels */
 #define TILE_BYTES (TILE_N * HEAD_DIM * 2)
 
-/* Starts the copies of TILE_N rows of keys or values, zeros behind the last of `left`. */
+/* Starts the copies of TILE_N rows of keys or values, zeros after the last of `left`. */
 INLINE void fetch_rows(const uint to, __global const storage *from, const uint stride, const int left)
 {
     UNROLL for (uint i = 0; i < TILE_N * CHUNKS / LOCAL_SIZE; i++)
@@ -124,7 +124,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             }
         }
 
-        /* Keys behind the sequence are no keys. Only the last step has any. */
+        /* Keys after the sequence are no keys. Only the last step has any. */
         const uint here = length - key0;
         UNROLL for (uint i = 0; i < FRAGMENTS * 4; i++)
         {

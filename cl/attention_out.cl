@@ -1,4 +1,4 @@
-/* Attention and the product with the weight behind it, bias and residual included, for few rows: one launch where two
+/* Attention and the product with the weight after it, bias and residual included, for few rows: one launch where two
  * would wait for the host. mma.sync on NVIDIA's GPUs from sm_80 on; 16-bit storage, heads of 32 channels (of 64 it
  * would want more registers than there are).
  *

@@ -5,7 +5,7 @@
  * of its queries with the next keys and that of its last weights with their values together, and makes weights of the
  * first while the second goes on and the other warpgroup has its turn to issue: so the tensor cores have work while
  * exponentials are made. Weights stay in registers: the layout of sums is that of an operand. Rows of keys and values are
- * dealt so that a work-item's weights are those of one draw of dropout's generator. Steps begin at the sequence's first
+ * permuted so that a work-item's weights are those of one draw of dropout's generator. Steps begin at the sequence's first
  * key: the result depends on its own sequence alone. */
 #include "attention_wgmma.h"
 
@@ -68,7 +68,7 @@ INLINE void exponentials(float *score, const uint keys, const float scale, float
     }
 }
 
-/* Weights as an operand, behind dropout but for its scale. */
+/* Weights as an operand, after dropout but for its scale. */
 INLINE void make_weights(uint *weight, const float *score, const uint4 random_key, const uint random_row,
                          const uint key)
 {

@@ -32,7 +32,7 @@ INLINE bool mbarrier_ended(const uint barrier, const uint parity)
     return ended != 0;
 }
 
-/* One arrival for the warp, behind what all its work-items did. */
+/* One arrival for the warp, after what all its work-items did. */
 INLINE void warp_arrive(const uint barrier)
 {
     warp_barrier();
@@ -49,12 +49,12 @@ INLINE void copy_whole(const uint to, __global const void *from)
 
 /* Where row `row` of a tile of keys lies in the order that gives each work-item eight neighbouring keys of a tile of
  * scores, the keys of one draw of dropout's generator: of 32 keys, 8 * i + 2 * j + e goes to 8 * j + 2 * i + e. */
-INLINE uint dealt_row(const uint row) { return (row & ~30u) | (row & 24u) >> 2 | (row & 6u) << 2; }
+INLINE uint permuted_row(const uint row) { return (row & ~30u) | (row & 24u) >> 2 | (row & 6u) << 2; }
 
 /* `rows` rows of a tile at `to` from the tensor's `count` rows at `from` on, by `copiers` work-items, this the
  * `copier`-th. */
 INLINE void copy_rows(const uint to, __global const storage *from, const uint stride, const uint rows, const uint count,
-                      const uint copiers, const uint copier, const bool dealt)
+                      const uint copiers, const uint copier, const bool permuted)
 {
     const uint chunk = copier % CHUNKS, step = copiers / CHUNKS;
     __global const storage *begin = from;
@@ -62,13 +62,13 @@ INLINE void copy_rows(const uint to, __global const storage *from, const uint st
     if (count >= rows) {
         UNROLL
         for (uint r = 0; r < rows; r += step) {
-            const uint place = dealt ? dealt_row(r + copier / CHUNKS) : r + copier / CHUNKS;
+            const uint place = permuted ? permuted_row(r + copier / CHUNKS) : r + copier / CHUNKS;
             copy_whole(to + place * ROW_BYTES + (chunk ^ place % 8) * 16, from + r * stride);
         }
     } else {
         ROLLED
         for (uint r = 0; r < rows; r += step) {
-            const uint place = dealt ? dealt_row(r + copier / CHUNKS) : r + copier / CHUNKS;
+            const uint place = permuted ? permuted_row(r + copier / CHUNKS) : r + copier / CHUNKS;
             const bool there = r + copier / CHUNKS < count;
             copy_async(to + place * ROW_BYTES + (chunk ^ place % 8) * 16, there ? from + r * stride : begin, there);
         }

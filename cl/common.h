@@ -158,7 +158,7 @@ typedef float raw_access;
 #endif
 
 /* The last statement under a condition that has barriers in it. PoCL 3.1 lets the first work-item decide for all about
- * a branch that leaves the kernel from there; with a barrier behind it no branch does. */
+ * a branch that leaves the kernel from there; with a barrier after it no branch does. */
 #define LAST_BARRIER barrier(CLK_LOCAL_MEM_FENCE)
 
 /* Work-groups are numbered through both dimensions of the grid. */
@@ -197,7 +197,7 @@ INLINE float group_sum(const float x, __local float *scratch)
  * REDUCE_PARTS. Three barriers for all of them: first a work-item adds `count` of one sum's values, then eight
  * work-items divide what is left between them. The scratch may be used again at once. A kernel declares
  * __local float scratch[GROUP_SUMS_WORDS(count)]. The strides keep neighbours in different banks. */
-#define GROUP_SUMS_SHARE(count) (LOCAL_SIZE / (count)) /* values of a sum behind the first step */
+#define GROUP_SUMS_SHARE(count) (LOCAL_SIZE / (count)) /* values of a sum after the first step */
 #define GROUP_SUMS_WORDS(count)                                                                                        \
     ((LOCAL_SIZE + GROUP_SUMS_SHARE(count)) * (count) + LOCAL_SIZE + (count) + REDUCE_PARTS)
 

@@ -17,7 +17,7 @@
 #define DROPOUT_SCALE (65536.0f / (65536.0f - (float)(DROPOUT)))
 
 /* What of the counter and the key is the same for all elements: the seed, the step, the site. Loops over rows keep it,
- * because a compiler may load it again behind every store or barrier. */
+ * because a compiler may load it again after every store or barrier. */
 static inline uint4 dropout_key(__global const uint *batch, const uint site)
 {
     return (uint4)(batch[HEADER_SEED], batch[HEADER_SEED + 1], batch[HEADER_STEP], site);

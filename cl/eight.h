@@ -4,7 +4,7 @@
 
 /* tail[c] = 1 - Phi(a[c]) = erfc(a[c] / sqrt 2) / 2 for a[c] >= 0, as 2^q: q is the minimax fit of log2 of it under the
  * weight that rounding to f16 gives a * tail. Its relative error is 5e-6 at most where a * tail is a normal number of
- * 16 bits. Behind TAIL_END, where 2^q is 2^-116, q would rise again. */
+ * 16 bits. After TAIL_END, where 2^q is 2^-116, q would rise again. */
 #define TAIL_END 13.0f
 #define TAIL_FIRST (-8.36233482e-07f)
 #define TAIL_STEPS(STEP)                                                                                               \

@@ -81,7 +81,7 @@ INLINE void fetch_stage(__global const storage *x, __global const storage *w, co
                 FETCH_VECTOR(raw[b * 4 + r], x, block_at[b] + (k0 + r) * X_STRIDE, K_THERE(b, r), 0, left,
                              ALIGNED != 0);
 #else
-                /* What lies behind the batch's rows may be no number. */
+                /* What lies after the batch's rows may be no number. */
                 FETCH_VECTOR(raw[b * 4 + r], x, block_at[b] + k0 + r * X_STRIDE, r < block_rows[b], k, end,
                              ALIGNED != 0 && (!BATCH_K || k + VECTOR <= end));
 #endif

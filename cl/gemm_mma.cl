@@ -170,7 +170,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_mma(P
             load_fragments(a[(step + 1) % 2], b[(step + 1) % 2], at + x_fragments, at + w_fragments,
                            (step + 1) % STEPS);
             if (step == 0) {
-                FETCH_STAGE(free, (k_tile + STAGES - 1) * TILE_K); /* behind the last one zeros, without a branch */
+                FETCH_STAGE(free, (k_tile + STAGES - 1) * TILE_K); /* after the last one zeros, without a branch */
                 copy_commit();
                 free = free + STAGE_BYTES == base + STAGES * STAGE_BYTES ? base : free + STAGE_BYTES;
             }

@@ -36,7 +36,7 @@
 /* Rows of sums, apart so that a warp's stores touch every bank. */
 #define SUM_STRIDE (TILE_N == 8 ? 8 : TILE_N + 8)
 
-/* Eight k from `k` on of row `row`, zeros behind the last one. */
+/* Eight k from `k` on of row `row`, zeros after the last one. */
 INLINE uint4 load_eight(__global const storage *from, const uint stride, const uint row, const uint k)
 {
     return WHOLE || k < K ? *(__global const uint4 *)(from + row * stride + k) : (uint4)(0);
@@ -56,7 +56,7 @@ INLINE uint4 standardize(const uint4 raw, const uint4 raw_gamma, const uint4 raw
 }
 #endif
 
-__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_few(PRODUCT_ARGUMENTS)
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_small_batch(PRODUCT_ARGUMENTS)
 {
     BEGIN_PRODUCT;
     BEGIN_DROPOUT;

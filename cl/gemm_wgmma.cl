@@ -1,9 +1,24 @@
-/* The kernel gemm on Hopper's tensor cores: the same arguments, forms and epilogues (gemm.cl), behind them `maps` and
+/* The kernel gemm on Hopper's tensor cores: the same arguments, forms and epilogues (gemm.cl), after them `maps` and
  * `map_at`, the tensor maps of x and w. f16 with ALIGNED only.
+ *
+ *                                   w: TILE_N columns of the result
+ *                                 +-----------------------------+
+ *            stages of the ring:  |  DEPTH (64) k, then the next |  in shared memory, filled by the copy engine
+ *                                 +-----------------------------+
+ *       x: DEPTH k
+ *      +----------+               +-----------------------------+
+ *      | TILE_M   |               | warpgroup 0: BLOCKS x 64    |  sums in registers: wgmma of 64 x WIDTH x 16,
+ *      | rows of  |               +-----------------------------+  four of them for the k of a stage
+ *      | the      |               | warpgroup 1: BLOCKS x 64    |  NORM_Y: both have the same 64 rows, each
+ *      | result   |               | rows                        |  COLUMNS of the columns
+ *      +----------+               +-----------------------------+
+ *                                     | as f16, through shared memory
+ *                                     v
+ *                                 the epilogue warps: bias, activation, dropout, residual, layernorm -> y
  *
  * Work-groups are persistent and take every get_num_groups-th tile. In each, one work-item has the copy engine fill a
  * ring of stages, 64 deep in k; two warpgroups (one where tiles have 64 rows) multiply; their sums go to shared memory as
- * f16, and further warps make the results of them while the next tile is multiplied. Behind a work-group's last tile
+ * f16, and further warps make the results of them while the next tile is multiplied. After a work-group's last tile
  * nothing is left to hide: there those that multiplied help. Whoever does it, the arithmetic and its order are the same.
  * Partial sums stay f32 and go to memory straight from registers.
  *
@@ -13,7 +28,7 @@
  * Sums over the batch's rows (GEMM_TN, RUNTIME_K) with SUM also give before[m], that of x, the gradient of the bias: x
  * is in shared memory anyway, and a product with ones adds it.
  *
- * What lies behind the batch's rows may be anything: the copy engine puts zeros there, in rows and in columns. With
+ * What lies after the batch's rows may be anything: the copy engine puts zeros there, in rows and in columns. With
  * RUNTIME_N the result's columns end anywhere: of the last eight only those that are there are written. */
 #include "common.h"
 #include "dropout.h"
@@ -45,7 +60,7 @@
 #define W_TRANSPOSED 0
 #endif
 
-/* Warpgroups that a tile's columns are dealt to, and how many each of them has. */
+/* Warpgroups that a tile's columns are split over, and how many each of them has. */
 #define SHARES (NORM_Y ? 2 : 1)
 #define COLUMNS (TILE_N / SHARES)
 
@@ -199,7 +214,7 @@ INLINE void load_stage(const uint to, __global const uchar *x_map, __global cons
  * a column of eight rows nor a row has bank conflicts. */
 INLINE uint sum_at(const uint row, const uint unit) { return row * (TILE_N * 2) + ((unit ^ row % 8) << 4); }
 
-/* v as f16, here and not where it is stored: behind a condition compilers would make each row's arithmetic a branch of
+/* v as f16, here and not where it is stored: after a condition compilers would make each row's arithmetic a branch of
  * its own, and rows would not overlap. */
 INLINE uint4 pack_here(const float *v)
 {
@@ -376,7 +391,7 @@ INLINE uint2 draw_block(const uint4 key, const uint token, const uint channel)
 }
 #endif
 
-/* Makes results of a tile's sums: by `workers` warps, of which this one is number `worker`, once `barrier` is behind
+/* Makes results of a tile's sums: by `workers` warps, of which this one is number `worker`, once `barrier` is after
  * phase `parity`; `dry`: nothing, by instructions that are fetched before they are needed. Which warp does what changes
  * no bit. Where columns are summed all meet at the barrier with number `meeting`. */
 INLINE void finish(const struct tensors *t, __local const uchar *sums, __local float *totals, const struct place p,

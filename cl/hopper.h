@@ -1,5 +1,5 @@
 /* Hopper's instructions for OpenCL C on NVIDIA: barriers in shared memory that count bytes, copies by the tensor copy
- * engine, matrix products of a warpgroup (wgmma). What exists on target sm_90a alone stands behind the mark "//@", a
+ * engine, matrix products of a warpgroup (wgmma). What exists on target sm_90a alone stands after the mark "//@", a
  * comment in the PTX that OpenCL returns; the backend removes marks and changes the target before it loads that PTX
  * again. Everything here is for kernels of whole warpgroups: 128 work-items with neighbouring numbers, 4 warps.
  *
@@ -193,7 +193,7 @@ static inline ulong wgmma_columns(const uint address, const uint box_bytes)
 static inline void wgmma_fence(void) { asm volatile("//@wgmma.fence.sync.aligned;" ::: "memory"); }
 static inline void wgmma_commit(void) { asm volatile("//@wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-/* Until no more than LITERAL groups are under way. The sums d, COUNT of them, may be read behind it: naming them here
+/* Until no more than LITERAL groups are under way. The sums d, COUNT of them, may be read after it: naming them here
  * keeps the compiler from reading them before. */
 #define WGMMA_WAIT(LITERAL, COUNT, d)                                                                                  \
     asm volatile("//@wgmma.wait_group.sync.aligned " #LITERAL ";" : WGMMA_SUMS_##COUNT(d, 0)::"memory")

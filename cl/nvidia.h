@@ -71,6 +71,6 @@ INLINE void copy_async(const uint to, __global const void *from, const bool ther
 }
 
 /* Copies since the last commit are one group; waiting leaves the newest `left` groups under way. What has come is seen
- * by others behind a barrier. */
+ * by others after a barrier. */
 INLINE void copy_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
 #define COPY_WAIT(left) asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory")

@@ -114,7 +114,7 @@ INLINE void put_vector(__local float4 *tile, const uint at, const uint4 raw)
 }
 
 /* The same of four consecutive k, raw[first] and the next three, `quads` apart; the second quad of a vector of 16-bit
- * floats lies half of that behind the first (tile.h: paired). */
+ * floats lies half of that after the first (tile.h: paired). */
 #define PUT_VECTORS(tile, at, quads, raw, first) put_vectors(tile, at, quads, (raw) + (first))
 
 INLINE void put_vectors(__local float4 *tile, const uint at, const uint quads, const uint4 *raw)

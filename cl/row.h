@@ -13,7 +13,7 @@
 
 #define STEPS ((N + ACCESS * TEAM - 1) / (ACCESS * TEAM))
 
-/* A team's row; a team behind the last row repeats that one and stores nothing. For work-groups that have rows. */
+/* A team's row; a team after the last row repeats that one and stores nothing. For work-groups that have rows. */
 #define FIRST_ROW (group_number() * TEAMS)
 #define BEGIN_ROW                                                                                                      \
     const uint own_row = FIRST_ROW + local_number() / TEAM, row = min(own_row, batch[ROWS] - 1);                       \

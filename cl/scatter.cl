@@ -77,7 +77,7 @@ void scatter(BATCH_ARGUMENT
 #if TYPE
     BEGIN_OF(uint, types);
 #endif
-    __local uint marks[LOCAL_SIZE + MARK_PARTS]; /* behind the work-items' marks all that are in some of them */
+    __local uint marks[LOCAL_SIZE + MARK_PARTS]; /* after the work-items' marks all that are in some of them */
     const uint rows = batch[ROWS], l = local_number();
     const uint parts = COLUMN_SUMS != 0 ? (rows + PART_ROWS - 1) / PART_ROWS : min(rows, 1u);
     if (group_number() < M * parts) {

@@ -24,7 +24,7 @@
 #define BLOCK (TEAM * VECTOR)
 
 /* The row that belongs to this team, token by token, in it head by head: it begins at `from` and has `count` scores,
- * all of which are stored; a team behind the last row repeats that one and stores nothing. For work-groups that have
+ * all of which are stored; a team after the last row repeats that one and stores nothing. For work-groups that have
  * rows. */
 #define SCORE_ROWS (batch[HEADER_TOKENS] * HEADS)
 #define FIRST_SCORE_ROW (group_number() * TEAMS)

@@ -1,5 +1,5 @@
 /* Y = SCALE * saved * (g - sum over the row of saved * g) with g = dropout(X): the scores' gradient from that of the
- * weights behind the dropout and the weights before it, a row per team. DELTA: the sum is read, not made. Twin of
+ * weights after the dropout and the weights before it, a row per team. DELTA: the sum is read, not made. Twin of
  * shaders/softmax_backward.comp.
  *
  * LOCAL_SIZE and TEAM: see scores.h. */

@@ -1,5 +1,5 @@
 # cmake -DSOURCE=<repository> -DOUT=<file.h> -P commit.cmake
-# Writes the commit of SOURCE as the macro WHERRY_GIT, "" outside git, "-dirty" behind it where files differ from it. Runs in
+# Writes the commit of SOURCE as the macro WHERRY_GIT, "" outside git, "-dirty" after it where files differ from it. Runs in
 # every build, because no file says when a commit was made; OUT is written where it changes.
 execute_process(COMMAND git -C "${SOURCE}" describe --always --dirty --abbrev=12
     OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)

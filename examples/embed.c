@@ -27,7 +27,7 @@ static wherry_status embed(struct state *s, const char *folder, char **texts, ui
     if ((status = wherry_device_open(s->context, NULL, &s->device))) return status; /* the best there is */
     if ((status = wherry_model_open(s->context, folder, &s->model))) return status;
 
-    /* Sequences lie one behind the other, without padding. */
+    /* Sequences are packed back to back, without padding. */
     s->offsets = calloc((size_t)sequences + 1, sizeof *s->offsets);
     s->ids = calloc(sequences, MAX_TOKENS * sizeof *s->ids);
     if (!s->offsets || !s->ids) return WHERRY_STATUS_OUT_OF_HOST_MEMORY;

@@ -44,7 +44,7 @@ static wherry_status open_layer(struct state *s, const char *device)
 /* Half the mean of the squared outputs; `s->dy` gets its gradient. */
 static wherry_status forward(struct state *s, const float *x, double *loss)
 {
-    static const uint32_t offsets[] = {0, 7, TOKENS}; /* two sequences, one behind the other */
+    static const uint32_t offsets[] = {0, 7, TOKENS}; /* two sequences, back to back */
     const wherry_batch batch = {.struct_size = sizeof batch, .sequences = 2, .offsets = offsets};
     const wherry_step step = {.struct_size = sizeof step, .seed = 42, .step = 0}; /* the same elements are dropped */
     wherry_status status = wherry_forward(s->session, &batch, x, &step, s->y, FLOATS);

@@ -216,7 +216,7 @@ bench_pieces() { # DEVICE NAME PIECE SIZES OPTION...
         --warm 0.15 --json "${@:5}"
 }
 
-# The API; of further devices their number behind it.
+# The API; of further devices their number after it.
 tune_name() { # DEVICE
     local name=${1%:0}
     printf '%s' "${name/:/-}"

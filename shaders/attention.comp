@@ -8,7 +8,7 @@
  * row are carried on, and what was summed before is rescaled), then the product with the values. A work-item owns
  * THREAD_M rows and every THREADS_N-th key, later the same rows and every THREADS_N-th quad of channels; so the rows'
  * statistics live in its registers. Steps begin at the sequence's first key: the result depends on its own sequence
- * alone. Dropout has its place at the weights, behind their total.
+ * alone. Dropout has its place at the weights, after their total.
  *
  * LSE: the logarithm of a row's sum of exponentials goes to lse; the backward kernels make the weights from it anew. */
 #include "attention.glsl"

@@ -142,8 +142,8 @@ uint block_of(const uint b, const uint turn)
     }
 
 /* Channels, or columns, that are multiplied without a branch: few work-groups run on a multiprocessor, so that there is
- * much to gain from loads that are on their way early. Channels come in blocks of at least four, with zeros behind the
- * last one, so do columns; weights behind the last are finite. */
+ * much to gain from loads that are on their way early. Channels come in blocks of at least four, with zeros after the
+ * last one, so do columns; weights after the last are finite. */
 const uint AT_ONCE = HEAD_DIM % 8 == 0 ? 8 : 4;
 
 /* score += rows times columns over `channels` channels of the stages x_tile[x_at ...] and w_tile[w_at ...]. */

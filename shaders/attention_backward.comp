@@ -6,7 +6,7 @@
  * keys: y[k] = sum over j of s[j][k] * x[j];
  * queries: partials[part][j] = sum over the part's keys of s[j][k] / SCALE * w[k].
  *
- * One work-group per sequence, head and part. The sequence's tiles of TILE_M keys are dealt to PARTS parts in turn; the
+ * One work-group per sequence, head and part. The sequence's tiles of TILE_M keys are split into PARTS parts in turn; the
  * group walks over those of its part and for each of them over the queries in steps of TILE_N. Both products over the
  * channels, keys with queries and values with gradients, are made together, stage by stage; what they give goes through
  * shared memory, first the weights, then the scores' gradients in both directions, and is multiplied with the
@@ -38,7 +38,7 @@ layout(set = 0, binding = SLOT_PARTIALS) restrict buffer partials_vectors { vec4
 #define PARTIAL(row, p) partials_quads[(partials_at + (query0 + (row)) * GRADIENT_STRIDE + (p)) / 4]
 
 /* Stages: keys and values [channel][key], queries and gradients [channel][query]. Later weights [query][key] or
- * [key][query] and, behind them, a stage of what they are multiplied with, [query or key][channel]. */
+ * [key][query] and, after them, a stage of what they are multiplied with, [query or key][channel]. */
 shared vec4 tile[TILE_QUADS];
 shared float query_tile[2 * TILE_N]; /* lse, delta */
 
@@ -84,7 +84,7 @@ void main()
                     make_keep(TILE_N, first + query0, head, key0);
                 }
 
-                /* ---- scores, and the gradients of the weights behind dropout ---- */
+                /* ---- scores, and the gradients of the weights after dropout ---- */
                 UNROLL
                 for (uint i = 0; i < SCORES; i++) {
                     score[i] = vec4(0.0);

@@ -37,7 +37,7 @@ INPUT(SLOT_GRADIENT, gradient);
 #define QUERY_BLOCKS (QUERY_ROWS / (SUBGROUPS * MATRIX_M))
 #define QUERY_SUBGROUP_ROWS (QUERY_BLOCKS * MATRIX_M)
 
-/* Both operands of two steps; before them and behind them the group's own rows of one. */
+/* Both operands of two steps; before them and after them the group's own rows of one. */
 #define OWN (GROUP_ROWS * ROW)
 shared uvec4 tiles[4 * TILE > OWN ? 4 * TILE : OWN];
 /* lse and delta, of the queries of two steps or of the group's own. */
@@ -73,7 +73,7 @@ float row_weight(const in uint row, const in uint column, const in float s, cons
     return exp2(min(fma(s, uintBitsToFloat(SCALE) * LOG2E, -statistics_tile[query + row].x), 1.0));
 }
 
-/* The gradient of a score, from that of the weight behind dropout. */
+/* The gradient of a score, from that of the weight after dropout. */
 float column_change(const in uint row, const in uint column, const in float change, const in float weight,
                     const in uint query)
 {

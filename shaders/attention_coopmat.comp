@@ -11,7 +11,7 @@
  * by conversion. The largest score of a row is carried on and what was summed before is rescaled, but only where it
  * grew by so much that a weight could leave the range of 16 bits: a sum relative to an older maximum is as exact. Only
  * then is the largest score of a row looked for. Steps begin at the sequence's first key: the result depends on its own
- * sequence alone. Dropout has its place at the weights, behind their total.
+ * sequence alone. Dropout has its place at the weights, after their total.
  *
  * A group has ENTRIES entries of the query tile table, as many as there are for TILE_M queries: where sequences are
  * that long, one of them begins a tile of its own. */
@@ -31,7 +31,7 @@ OUTPUT_OF(SLOT_LSE, float, lse);
 #define SLACK 8.0
 
 #define TILE (TILE_N * ROW)
-/* Keys and values of two steps; before them the queries, behind them a matrix of logarithms a row, then the result. */
+/* Keys and values of two steps; before them the queries, after them a matrix of logarithms a row, then the result. */
 #define OWN (TILE_M * ROW)
 shared uvec4 tiles[4 * TILE > OWN ? 4 * TILE : OWN];
 

@@ -184,10 +184,10 @@ float group_max(const float x)
 
 /* SUMS sums at once, in place in `sums`, in an order that depends on LOCAL_SIZE and SUMS only; a power of two up to
  * REDUCE_PARTS. Three barriers for all of them: first a work-item adds SUMS of one sum's values, then eight work-items
- * divide what is left between them. A kernel with REDUCE that wants it says GROUP_SUMS behind its constant SUMS. The
+ * divide what is left between them. A kernel with REDUCE that wants it says GROUP_SUMS after its constant SUMS. The
  * strides keep neighbours in different banks. */
 #define GROUP_SUMS                                                                                                     \
-    const uint SHARE = LOCAL_SIZE / SUMS; /* values of a sum behind the first step */                                  \
+    const uint SHARE = LOCAL_SIZE / SUMS; /* values of a sum after the first step */                                  \
     const uint STRIDE = LOCAL_SIZE + SHARE;                                                                            \
     shared float first_sums[STRIDE * SUMS], second_sums[LOCAL_SIZE + SUMS], last_sums[REDUCE_PARTS];                   \
     float sums[SUMS];                                                                                                  \

@@ -1,5 +1,5 @@
 /* Dropout as kernels do it (core/interface/random.h is the definition). Twin of cl/dropout.h. The seed and the step are in the
- * batch header, the site is a push constant. Include behind the declaration of `batch`. */
+ * batch header, the site is a push constant. Include after the declaration of `batch`. */
 layout(constant_id = CONST_DROPOUT) const uint DROPOUT = 0;
 layout(constant_id = CONST_KEPT) const uint KEPT = 0;
 layout(push_constant) uniform Push { uint site; };
@@ -12,7 +12,7 @@ layout(push_constant) uniform Push { uint site; };
 #define DROPOUT_SCALE (65536.0 / (65536.0 - float(DROPOUT)))
 
 /* What of the counter and the key is the same for all elements: the seed, the step, the site. Loops over rows keep it,
- * because a compiler may load it again behind every store or barrier. */
+ * because a compiler may load it again after every store or barrier. */
 uvec4 dropout_key() { return uvec4(batch[HEADER_SEED], batch[HEADER_SEED + 1], batch[HEADER_STEP], site); }
 
 /* The random words of the eight columns around `column`. */

@@ -8,6 +8,17 @@
 /* The matrix products of gemm.comp on a device's matrix units, in 16 bits and added in f32: the same arguments, forms
  * and epilogues, for rows of multiples of 8 elements (ALIGNED).
  *
+ *                        w: TILE_N columns
+ *                      +---------+---------+
+ *        TILE_K of k:  | a stage, then the |  in shared memory; the one after it is in registers, on its way
+ *                      | next one          |
+ *      x: TILE_K       +---------+---------+
+ *     +---------+      +---------+---------+
+ *     | TILE_M  |      | piece 0 | piece 1 |  THREAD_M x THREAD_N: a sub-group's, in matrices of
+ *     | rows    |      +---------+---------+  MATRIX_M x MATRIX_N sums in its registers
+ *     |         |      | piece 2 | piece 3 |  SPLIT > 1: so many sub-groups have a piece, each a part of
+ *     +---------+      +---------+---------+  every stage's k
+ *
  * A work-group computes TILE_M x TILE_N outputs in stages of TILE_K, a sub-group THREAD_M x THREAD_N of them, which
  * stay in its registers. Where there are more sub-groups than such pieces, SPLIT of them share a piece: each takes its
  * part of every stage's k, and their sums are added in the order of the parts. While a stage is multiplied, the next one
@@ -48,7 +59,7 @@ layout(constant_id = CONST_EPSILON) const uint EPSILON = 0x2b8cbcccu; /* 1e-12 *
 /* Whether k is the slow dimension of an operand. */
 #define X_MAJOR (FORM == GEMM_TN)
 #define W_MAJOR (FORM != GEMM_NT)
-/* Which size is the batch's number of rows. A row of x or y along them has room for a multiple of 8; behind the batch
+/* Which size is the batch's number of rows. A row of x or y along them has room for a multiple of 8; after the batch
  * anything may lie there, NaN too. In x it makes outputs that nobody has (M), or counts as 0 (K); y is not written. */
 #define RUNTIME (GIVEN_RUNTIME != RUNTIME_FORM ? GIVEN_RUNTIME : X_MAJOR ? RUNTIME_K : RUNTIME_M)
 #define ACROSS (RUNTIME == RUNTIME_N)
@@ -108,10 +119,10 @@ OUTPUT(SLOT_SUM, before);
 #define SUMS_PITCH (THREAD_N / 4 + 1)
 #define STAGE_LEAST (PIECES * SPLIT * SUMS_PITCH * MATRIX_M)
 #define PLACE (STAGES * STAGE_VECTORS > STAGE_LEAST ? STAGES * STAGE_VECTORS : STAGE_LEAST)
-/* Behind them, one vector for each work-item that normalizes. */
+/* After them, one vector for each work-item that normalizes. */
 shared uvec4 stages[PLACE + (NORM != 0 ? LOCAL_SIZE : 0)];
 
-/* Its vectors are dealt out in the order of memory. */
+/* Its vectors are distributed in the order of memory. */
 #define X_LOADS ((TILE_M * TILE_K / 8 + LOCAL_SIZE - 1) / LOCAL_SIZE)
 #define W_LOADS ((TILE_N * TILE_K / 8 + LOCAL_SIZE - 1) / LOCAL_SIZE)
 /* Where there are many, the last stage is loaded once more instead of asking whether there is a next one: on an H200 420

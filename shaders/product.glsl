@@ -120,7 +120,7 @@ layout(constant_id = CONST_CPU) const uint CPU = 0;
     }
 
 /* The same of four consecutive k, raw[first] and the next three, `quads` apart; the second quad of a vector of 16-bit
- * floats lies half of that behind the first (tile.glsl: paired). */
+ * floats lies half of that after the first (tile.glsl: paired). */
 #define PUT_VECTORS(tile, at, quads, raw, first)                                                                       \
     {                                                                                                                  \
         UNROLL                                                                                                         \
@@ -136,7 +136,7 @@ layout(constant_id = CONST_CPU) const uint CPU = 0;
 
 /* sum += the product of two tiles in shared memory, in ascending k up to `count`: a work-item's THREAD_M rows, quads
  * that lie THREADS_M apart from a[a_at] on, times `quads` quads of columns that lie THREADS_N apart from b[b_at] on. A
- * k is a_step and b_step quads. `at_once` k follow each other without a branch; the last may lie behind `count`: there
+ * k is a_step and b_step quads. `at_once` k follow each other without a branch; the last may lie after `count`: there
  * one factor is 0, the other finite. */
 #define MULTIPLY(sum, quads, a, a_at, a_step, b, b_at, b_step, count, at_once)                                         \
     for (uint k0 = 0; k0 < (count); k0 += (at_once)) {                                                                 \

@@ -3,7 +3,7 @@
 /* Ceilings of memory: reads, writes or copies, and computes next to nothing. Twin of cl/roof_memory.cl.
  *
  * A work-item moves THREAD_M times N words of 32 bits in each turn, all loaded before the first is stored. LOCAL_SIZE
- * and THREAD_M are what is varied. BATCHED is for processors, which run work-items one behind the other: each one's words
+ * and THREAD_M are what is varied. BATCHED is for processors, which run work-items one after the other: each one's words
  * are neighbours, and a barrier keeps the group together from turn to turn, without which each work-item would walk
  * a thin strip of all chunks. */
 #include "common.glsl"

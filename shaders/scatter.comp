@@ -42,7 +42,7 @@ uint ASKED(const uint token)
     return token;
 }
 
-shared uint marks[LOCAL_SIZE + MARK_PARTS]; /* behind the work-items' marks all that are in some of them */
+shared uint marks[LOCAL_SIZE + MARK_PARTS]; /* after the work-items' marks all that are in some of them */
 
 void main()
 {

@@ -11,7 +11,7 @@
  * The order of a sum may depend on the row's length, but not on where the row begins, which depends on the sequences
  * before it. So the length decides which scores a work-item has: VECTOR neighbours where VECTOR divides it, else every
  * TEAM-th. Where the row begins decides only whether neighbours travel as 16 bytes or one by one. ALIGNED: the
- * tensors begin on 16 bytes; their rows are looked at here. Include behind the declaration of `batch`. */
+ * tensors begin on 16 bytes; their rows are looked at here. Include after the declaration of `batch`. */
 layout(constant_id = CONST_HEADS) const uint HEADS = 1;
 layout(constant_id = CONST_SCALE) const uint SCALE = 0x3f800000u; /* 1 */
 
@@ -19,7 +19,7 @@ layout(constant_id = CONST_SCALE) const uint SCALE = 0x3f800000u; /* 1 */
 #define BLOCK (TEAM * VECTOR)
 
 /* The row that belongs to this team, token by token, in it head by head: it begins at `from` and has `count` scores,
- * all of which are stored; a team behind the last row repeats that one and stores nothing. For work-groups that have
+ * all of which are stored; a team after the last row repeats that one and stores nothing. For work-groups that have
  * rows. */
 #define SCORE_ROWS (batch[HEADER_TOKENS] * HEADS)
 #define FIRST_SCORE_ROW (group_number() * TEAMS)

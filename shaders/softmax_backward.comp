@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 /* Y = SCALE * saved * (g - sum over the row of saved * g) with g = dropout(X): the scores' gradient from that of the
- * weights behind the dropout and the weights before it, a row per team. DELTA: the sum is read, not made. Twin of
+ * weights after the dropout and the weights before it, a row per team. DELTA: the sum is read, not made. Twin of
  * cl/softmax_backward.cl.
  *
  * LOCAL_SIZE and TEAM: see scores.glsl. */

@@ -114,7 +114,7 @@ static void test_one(void **state)
                                       .pool = WHERRY_POOL_MEAN,
                                       .keep_intermediates = true,
                                       .training = c->train ? &training : NULL,
-                                      .gemm = c->gemm,
+                                      .kernels = c->gemm,
                                       .layouts = c->layouts};
     EXPECT_OK(wherry_device_open(context, device_id, &device));
     EXPECT_OK(wherry_model_create_random(context, &config, 7, &model));
@@ -214,7 +214,8 @@ int main(int argc, char **argv)
                     bool train = kind % 2;
                     bool choice = r == RUNG_TILED; /* several rungs' kernels in one session */
                     if (kind / 2 == CHANNELS && strcmp(plan_names[p], "flash")) continue;
-                    if (!(rungs & RUNG_BIT(r)) || ((choice || r == RUNG_FEW) && !few_fits(&shapes[s]))) continue;
+                    if (!(rungs & RUNG_BIT(r)) || ((choice || r == RUNG_SMALL_BATCH) && !few_fits(&shapes[s])))
+                        continue;
                     *c = (struct test_case){.shape = &shapes[s],
                                             .plan = plan_names[p],
                                             .gemm = choice ? NULL : rung_name((enum rung)r),

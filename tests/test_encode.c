@@ -120,17 +120,17 @@ static void invariance(const char *device, const char *plan, wherry_dtype dtype,
     for (uint32_t i = 0; i < all.sequences; i++) { /* alone, and as the second of two */
         uint32_t first = all.offsets[i], length = lengths[i];
         size_t row = pool == WHERRY_POOL_NONE ? first : i, rows = pool == WHERRY_POOL_NONE ? length : 1;
-        for (int behind = 0; behind < 2; behind++) {
-            uint32_t offsets[3] = {0, behind ? 7 : length, 7 + length};
+        for (int after = 0; after < 2; after++) {
+            uint32_t offsets[3] = {0, after ? 7 : length, 7 + length};
             int32_t ids[160] = {1, 2, 3, 4, 5, 6, 7}, types[160] = {0};
-            memcpy(ids + (behind ? 7 : 0), all.ids + first, length * sizeof *ids);
-            memcpy(types + (behind ? 7 : 0), all.types + first, length * sizeof *types);
-            wherry_batch one = {sizeof one, behind ? 2 : 1, offsets, ids, types};
+            memcpy(ids + (after ? 7 : 0), all.ids + first, length * sizeof *ids);
+            memcpy(types + (after ? 7 : 0), all.types + first, length * sizeof *types);
+            wherry_batch one = {sizeof one, after ? 2 : 1, offsets, ids, types};
             OK(s.context, wherry_encode(s.session, &one, alone, (size_t)tokens * 64));
-            const float *at = alone + (behind ? (pool == WHERRY_POOL_NONE ? 7 : 1) * 64 : 0);
+            const float *at = alone + (after ? (pool == WHERRY_POOL_NONE ? 7 : 1) * 64 : 0);
             if (memcmp(together + row * 64, at, rows * 64 * sizeof(float)))
                 fail_msg("%s %s dtype %d: sequence %u has other bits %s", device, plan, (int)dtype, i,
-                         behind ? "behind another" : "alone");
+                         after ? "after another" : "alone");
         }
     }
     free(together);
@@ -172,7 +172,7 @@ static void test_batch_after_batch(void **state)
             struct setup fresh = setup_make(NULL, NULL, devices[d], desc);
             OK(fresh.context, wherry_encode(fresh.session, &batch, alone, 3 * 64));
             if (memcmp(after, alone, batch.sequences * 64 * sizeof(float)))
-                fail_msg("%s: batch %d has other bits behind another", devices[d], b);
+                fail_msg("%s: batch %d has other bits after another", devices[d], b);
             setup_free(&fresh);
             batch.types = wrong.types;
             support_batch_free(&batch);

@@ -322,7 +322,7 @@ static bool refuse_results(const struct graph *g, const struct group *group, cha
 }
 
 /* Where a device has products that normalize rows, layernorms are no kernels of their own: none where they normalize
- * their results; where only their operands, the last layer's second one is, behind which no product comes. A training
+ * their results; where only their operands, the last layer's second one is, after which no product comes. A training
  * graph keeps them; its biases' gradients are no kernels of their own where a product gives them, too. */
 static void test_optional(void **state)
 {

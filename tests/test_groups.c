@@ -145,7 +145,7 @@ static void test_one(void **state)
                                 .pool = s->pool,
                                 .normalize = s->normalize,
                                 .keep_intermediates = true,
-                                .gemm = c->gemm,
+                                .kernels = c->gemm,
                                 .layouts = *c->layouts ? c->layouts : NULL};
     /* Shapes take turns in what is saved, so that every policy meets every kernel. */
     const wherry_training_desc training = {

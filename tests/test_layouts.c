@@ -83,7 +83,7 @@ static void test_paper_einsums(void **state)
     }
 }
 
-/* b behind j is half of the orders of the tokens; of scores b is before both of j and k in a third, and nothing may
+/* b after j is half of the orders of the tokens; of scores b is before both of j and k in a third, and nothing may
  * stand between a token's two letters. */
 static void test_packed_counts(void **state)
 {
@@ -338,7 +338,7 @@ static double result(struct data *d, const char *letters)
     return sum;
 }
 
-/* Goes through an operand's memory as its order says, one element behind the other; returns the next address. */
+/* Goes through an operand's memory as its order says, one element after the other; returns the next address. */
 static size_t walk(struct data *d, int operand, const char *order, size_t address, const char *summed)
 {
     if (!*order) {

@@ -366,7 +366,7 @@ static void checks_shards(void **state)
     files_remove(folder);
 }
 
-/* A model of 9 layers whose tensors are in one file, which goes by `names` names, with `spaces` behind its header. */
+/* A model of 9 layers whose tensors are in one file, which goes by `names` names, with `spaces` after its header. */
 static char *many_names(size_t names, size_t spaces)
 {
     char *folder = files_folder(), *map = NULL, *path = NULL;

@@ -256,7 +256,7 @@ static void test_order(void **state)
         assert_true(a[i].usable ? !a[i].reason[0] : a[i].reason[0]);
         assert_true(!i || rank(a[i - 1].type) <= rank(a[i].type));
     }
-    /* The list grows behind what is there */
+    /* The list grows after what is there */
     assert_true(B->enumerate(&host, &a, &n_a, &e));
     assert_int_equal(n_a, 2 * n_b);
     assert_memory_equal(a + n_b, b, n_b * sizeof *b);

@@ -290,7 +290,7 @@ static void test_product_layernorm_dropout(void **state)
     graph_destroy(&c.g);
 }
 
-/* The same in a layer of that width: three tensors between attention's output product and the layernorm behind it. */
+/* The same in a layer of that width: three tensors between attention's output product and the layernorm after it. */
 static void test_layer_fusion(void **state)
 {
     wherry_model_config config = layer_config(WIDTH, WHERRY_ACTIVATION_GELU);

@@ -1,5 +1,5 @@
 /* Products by themselves: each form with each of its sizes as the batch's number of rows, by the kernels that take them
- * all, on the emulated GPU (tests/emulator), against sums in double. What lies behind the batch's rows is no number,
+ * all, on the emulated GPU (tests/emulator), against sums in double. What lies after the batch's rows is no number,
  * and where nothing is to be written nothing may be. Skipped without that driver or its compiler.
  *
  *   test_products [PART] [all]   only the cases whose names contain PART; "all": gemm_wgmma in all of its tiles */
@@ -25,7 +25,7 @@ enum {
     STRIDE = 320, /* of a row of tokens */
     PART_ROWS = 128,
     MOST_PARTS = 10, /* tiles have 32 rows at least */
-    GUARD = 256,     /* bytes before and behind a tensor */
+    GUARD = 256,     /* bytes before and after a tensor */
     BATCH_BYTES = 4096,
     POISON = 0x5a,
     NO_NUMBER = 0x7e00,

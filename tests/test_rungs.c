@@ -40,7 +40,7 @@ static wherry_status open_session(wherry_device *device, const wherry_model *mod
                                       .max_sequences = SEQUENCES,
                                       .dtype = dtype,
                                       .pool = WHERRY_POOL_MEAN,
-                                      .gemm = gemm};
+                                      .kernels = gemm};
     return wherry_session_create(context, device, model, &desc, out);
 }
 
@@ -86,9 +86,9 @@ static void test_table(void **state)
             call_set(&call, form == GEMM_TN ? CONST_M : CONST_K, 1024);
             limits.rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(r);
             other = call;
-            why = call_tiles(&call, NULL, &limits, true, r == RUNG_FEW ? 128 : 4096, 512);
+            why = call_tiles(&call, NULL, &limits, true, r == RUNG_SMALL_BATCH ? 128 : 4096, 512);
             const struct variant *variant = variant_find(call.kernel);
-            if (r == RUNG_TILED || (r == RUNG_FEW && form != GEMM_NT)) {
+            if (r == RUNG_TILED || (r == RUNG_SMALL_BATCH && form != GEMM_NT)) {
                 assert_string_equal(call.kernel, "gemm");
                 continue;
             }
@@ -235,7 +235,7 @@ static void test_classes(void **state)
     }
     uint32_t mma = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_MMA);
     assert_string_equal(kernel_class("attention_mma", mma), rung_class(RUNG_MMA));
-    assert_string_equal(kernel_class("attention_mma", mma | RUNG_BIT(RUNG_FEW)), rung_class(RUNG_FEW));
+    assert_string_equal(kernel_class("attention_mma", mma | RUNG_BIT(RUNG_SMALL_BATCH)), rung_class(RUNG_SMALL_BATCH));
     assert_string_equal(kernel_class("attention", mma), rung_class(RUNG_TILED));
 }
 
@@ -244,7 +244,7 @@ static void test_classes(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    static const char *const names[] = {"coopmat", "mma", "wgmma", "few"};
+    static const char *const names[] = {"coopmat", "mma", "wgmma", "small_batch"};
     wherry_model *model = make_model();
     for (size_t d = 0; d < n_devices; d++) {
         wherry_device *device;

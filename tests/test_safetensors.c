@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* Parses a copy that ends where its memory ends, so that AddressSanitizer sees any read behind it. */
+/* Parses a copy that ends where its memory ends, so that AddressSanitizer sees any read after it. */
 static bool parse(const void *data, size_t size, struct safetensors *out, unsigned char **copy, struct error *e)
 {
     *copy = malloc(size ? size : 1);
@@ -47,7 +47,7 @@ static void refuses_bad_headers(void **state)
         {"no object", "[]", 0, "does not begin with '{'"},
         {"a space first", " {}", 0, "does not begin with '{'"},
         {"one byte", "{", 0, "does not begin with '{'"},
-        {"something behind the object", "{} x", 0, "not valid JSON"},
+        {"something after the object", "{} x", 0, "not valid JSON"},
         {"duplicate names", "{\"a\":" INFO("U8", "[1]", 0, 1) ",\"a\":" INFO("U8", "[1]", 1, 2) "}", 2,
          "not valid JSON"},
         {"duplicate keys", "{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,

@@ -55,7 +55,7 @@ static void test_behind(void **state)
     assert_string_equal(memory, "abc-");
 }
 
-/* A key that is cut is told: two calls that differ behind the cut would have one. */
+/* A key that is cut is told: two calls that differ after the cut would have one. */
 static void test_key_cut(void **state)
 {
     (void)state;
@@ -95,10 +95,11 @@ static void test_gemm(void **state)
         assert_non_null(name);
         memset(name, 'g', lengths[i]);
         name[lengths[i]] = 0;
-        const wherry_session_desc of = {.struct_size = sizeof of, .max_tokens = 16, .gemm = name};
+        const wherry_session_desc of = {.struct_size = sizeof of, .max_tokens = 16, .kernels = name};
         assert_int_equal(wherry_session_create(context, device, model, &of, &session), WHERRY_STATUS_INVALID_ARGUMENT);
         assert_null(session);
-        assert_non_null(strstr(wherry_last_error(context), "there are auto, tiled, coopmat, mma, wgmma, few, clblast"));
+        assert_non_null(
+            strstr(wherry_last_error(context), "there are auto, tiled, coopmat, mma, wgmma, small_batch, clblast"));
         free(name);
     }
     wherry_model_close(model);

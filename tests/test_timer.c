@@ -47,7 +47,7 @@ static void test_ticks(void **state)
 
 enum { SAMPLES = 21 };
 
-/* Work of 2, 4, 8 and 16 ms behind a launch of 50 us; the device's seconds are `unit` times as many. */
+/* Work of 2, 4, 8 and 16 ms after a launch of 50 us; the device's seconds are `unit` times as many. */
 static void fill_samples(struct timer_sample *samples, double unit)
 {
     for (int i = 0; i < SAMPLES; i++)

@@ -555,7 +555,7 @@ static void expect_ids(struct tokenizer *t, const char *text, const char *expect
 }
 
 /* A tokenizer whose added tokens, and pieces of words, are long and begin and end like each other: `LONG` times one
- * character, with another one behind it that never comes. */
+ * character, with another one after it that never comes. */
 static struct tokenizer *open_hostile(bool normalized)
 {
     enum { LONG = 20000, ROOM = 4 * LONG };
@@ -649,7 +649,7 @@ static void test_added_longest(void **state)
         for (size_t i = 0; i < TEXT;) {
             int token = longest_token(tokens, text + i);
             if (token < 0 && !word) expected[n++] = 0;
-            if (token >= 0) expected[n++] = 2 + token; /* behind the two of the vocabulary */
+            if (token >= 0) expected[n++] = 2 + token; /* after the two of the vocabulary */
             word = token < 0;
             i += word ? 1 : strlen(tokens[token]);
         }

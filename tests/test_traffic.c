@@ -292,7 +292,7 @@ static void test_one(void **state)
                                 .pool = s->pool,
                                 .normalize = s->normalize,
                                 .keep_intermediates = true,
-                                .gemm = "tiled", /* and not a library's */
+                                .kernels = "tiled", /* and not a library's */
                                 .layouts = c->channel_major ? "w_lin2=ui,active=ubj" : NULL};
     const wherry_training_desc training = {.struct_size = sizeof training,
                                            .dropout = 0.1f,

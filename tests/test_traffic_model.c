@@ -1,6 +1,7 @@
 /* The modelled bytes of BERT-large's layer in training, at the shapes that are measured on a large GPU, without any
  * device: every kernel of every plan has a rule, and what the rules say at these sizes is what the kernels' shapes let
  * one expect. */
+#include "backends/kernels.h"
 #include "interface/interface.h"
 #include "plan/batch.h"
 #include "plan/tiles.h"
@@ -119,6 +120,29 @@ static const struct group *group_named(const struct layer *l, const char *name)
     return NULL;
 }
 
+/* Of a backend: all but those that no group runs. */
+static void check_rules(bool (*kernel)(size_t, struct embedded_kernel *))
+{
+    struct embedded_kernel embedded;
+    for (size_t i = 0; kernel(i, &embedded); i++) {
+        bool alone = !strncmp(embedded.name, "roof_", 5) || !strncmp(embedded.name, "tensor_", 7);
+        if (traffic_has(embedded.name) == alone)
+            fail_msg("%s: %s", embedded.name,
+                     alone ? "a rule for what no group runs" : "no rule in core/plan/traffic.c");
+    }
+}
+
+static void test_every_embedded_kernel_has_a_rule(void **state)
+{
+    (void)state;
+#ifdef WHERRY_HAVE_OPENCL
+    check_rules(opencl_kernel);
+#endif
+#ifdef WHERRY_HAVE_VULKAN
+    check_rules(vulkan_kernel);
+#endif
+}
+
 static void test_every_kernel_has_a_rule(void **state)
 {
     (void)state;
@@ -163,7 +187,8 @@ static void test_products_and_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_kernel_has_a_rule),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_embedded_kernel_has_a_rule),
+                                       cmocka_unit_test(test_every_kernel_has_a_rule),
                                        cmocka_unit_test(test_products_and_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -267,7 +267,7 @@ static size_t gradient_floats(const wherry_session *session)
     return n;
 }
 
-/* All gradients, one behind the other. */
+/* All gradients, back to back. */
 static void gradients_read(wherry_session *session, float *out)
 {
     for (size_t i = 0; i < wherry_gradient_count(session); i++) {

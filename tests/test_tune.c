@@ -199,7 +199,7 @@ static void setup_session(struct setup *s, const char *tuning, bool keep)
                                       .max_length = 64,
                                       .dtype = WHERRY_DTYPE_F16,
                                       .keep_intermediates = keep,
-                                      .gemm = s->gemm,
+                                      .kernels = s->gemm,
                                       .tuning = tuning};
     EXPECT_OK(wherry_session_create(context, s->device, s->model, &desc, &s->session));
 }
@@ -563,7 +563,7 @@ static void tune_share_of(const char *device, const wherry_context_desc *desc, u
     context = usual;
 }
 
-/* Shares are parts of what tuning needs, and together nearly all of it: what stands behind a call whose sizes were
+/* Shares are parts of what tuning needs, and together nearly all of it: what stands after a call whose sizes were
  * chosen meanwhile is not known before. */
 static void test_shares(void **state)
 {

@@ -39,7 +39,7 @@ static struct stepped step_of(int n)
     return m;
 }
 
-/* How many of the first `size` bytes' lines are whole, behind the four of the header. */
+/* How many of the first `size` bytes' lines are whole, after the four of the header. */
 static int whole_lines(const char *text, size_t size)
 {
     int n = -4;

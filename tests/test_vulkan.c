@@ -208,7 +208,7 @@ static void test_hazards(void **state)
         struct binding bindings[TEST_STEPS][BINDINGS];
         struct access list[TEST_STEPS * BINDINGS];
         struct hazards h = {.list = list};
-        int last = 0; /* first step behind the last barrier */
+        int last = 0; /* first step after the last barrier */
         for (int s = 0; s < TEST_STEPS; s++) {
             for (int b = 0; b < BINDINGS; b++) {
                 random = random * 1664525u + 1013904223u;
@@ -613,7 +613,7 @@ static void test_cache(void **state)
     memcpy(good, read, size);
     host_free(&host, read);
 
-    /* Damage of any byte of the header and of some behind it, and any length, costs a compilation and a warning. */
+    /* Damage of any byte of the header and of some after it, and any length, costs a compilation and a warning. */
     for (size_t i = 0; i < size; i += i < 160 ? 7 : size / 8 + 1) {
         good[i] ^= 0x40;
         assert_true(cache_write(path, good, size, &e));

@@ -87,7 +87,7 @@ static void encode(const struct open_model *m, wherry_session *session, float ou
     if (wherry_encode(session, &batch, out, 2 * TINY_HIDDEN)) fail_msg("%s", wherry_last_error(m->context));
 }
 
-/* `says` and what is behind it, each to be in the message; the last one is NULL. */
+/* `says` and what is after it, each to be in the message; the last one is NULL. */
 static void expect_prepare(const struct open_model *m, wherry_dtype dtype, const char *layouts, wherry_status status,
                            const char *const says[])
 {

@@ -184,7 +184,7 @@ static void test_weight_and_bias(void **state)
     int count = 1;
     make_call(&calls[0], GEMM_TN, 3072, 1024, 0);
     call_set(&calls[0], CONST_SUM, 1);
-    assert_true(call_joins(&calls[0]));
+    assert_true(call_fuses(&calls[0]));
     call_tiles(&calls[0], NULL, &hopper, true, 4096, 512);
     calls_divide(calls, &count, &hopper, true, 4096);
     assert_int_equal(count, 1);
@@ -194,7 +194,7 @@ static void test_weight_and_bias(void **state)
     assert_int_equal(call_shared_bytes(&calls[0]), call_shared_bytes(&alone) + 1024); /* ones */
 
     struct device_limits matrices = hopper;
-    matrices.rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_MMA) | RUNG_BIT(RUNG_FEW);
+    matrices.rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_MMA) | RUNG_BIT(RUNG_SMALL_BATCH);
     make_call(&calls[0], GEMM_TN, 3072, 1024, 0);
     call_set(&calls[0], CONST_SUM, 1);
     call_tiles(&calls[0], NULL, &matrices, true, 4096, 512);
@@ -272,7 +272,7 @@ static void test_normal(void **state)
     struct call call;
     char text[WORK_TEXT], plain[WORK_TEXT];
     make_normal(&call, 384, 1536);
-    assert_true(call_joins(&call));
+    assert_true(call_fuses(&call));
     const struct sizes sizes = call_sizes(&call, NULL, &hopper, true, 8192, 128);
     choices_legal(&call, &sizes, list);
     assert_int_equal(list->n, 1);
@@ -302,8 +302,8 @@ static void test_normal_refused(void **state)
     } cases[] = {{384, RUNG_BIT(RUNG_WGMMA), 4224, true},
                  {384, RUNG_BIT(RUNG_WGMMA), 4160, false},
                  {768, RUNG_BIT(RUNG_WGMMA), 8192, false},
-                 {384, RUNG_BIT(RUNG_WGMMA) | RUNG_BIT(RUNG_FEW), 4224, true},
-                 {384, RUNG_BIT(RUNG_MMA) | RUNG_BIT(RUNG_FEW), 128, false},
+                 {384, RUNG_BIT(RUNG_WGMMA) | RUNG_BIT(RUNG_SMALL_BATCH), 4224, true},
+                 {384, RUNG_BIT(RUNG_MMA) | RUNG_BIT(RUNG_SMALL_BATCH), 128, false},
                  {384, RUNG_BIT(RUNG_MMA) | RUNG_BIT(RUNG_COOPMAT), 8192, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct device_limits limits = hopper;
@@ -316,12 +316,12 @@ static void test_normal_refused(void **state)
     /* On a part of a GPU, too, few rows are left to the products that normalize their operands. */
     struct device_limits few = hopper;
     struct call call;
-    few.rungs |= RUNG_BIT(RUNG_FEW);
+    few.rungs |= RUNG_BIT(RUNG_SMALL_BATCH);
     few.compute_units = 4;
     make_normal(&call, 384, 384);
-    call_tiles(&call, NULL, &few, true, FEW_ROWS, 128);
+    call_tiles(&call, NULL, &few, true, SMALL_BATCH_ROWS, 128);
     assert_string_equal(call.kernel, "gemm");
-    call_tiles(&call, NULL, &few, true, FEW_ROWS + 1, 128);
+    call_tiles(&call, NULL, &few, true, SMALL_BATCH_ROWS + 1, 128);
     assert_string_equal(call.kernel, "gemm_wgmma");
 }
 

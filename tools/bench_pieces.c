@@ -14,7 +14,7 @@ enum { MOST_DIMENSIONS = 4, MOST_GROUPS = 8, ROWS_OF_A_SEQUENCE = 64 };
 /* What a session of some groups has around them. */
 enum mode { INFERENCE, TRAINING, TRAINING_WITHOUT_DROPOUT };
 
-/* Forms of one piece with the same plan and mode, one behind the other, share a session. */
+/* Forms of one piece with the same plan and mode, one after the other, share a session. */
 struct form {
     const char *name;
     const char *plan;

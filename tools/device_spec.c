@@ -183,7 +183,7 @@ static int read_root(const char *file, const json_t *root, json_int_t device, wh
     return read_record(file, root, device, out);
 }
 
-/* A number behind the last '#' chooses a device, unless there is a file of that very name. */
+/* A number after the last '#' chooses a device, unless there is a file of that very name. */
 static int read_one(char *word, wherry_device_spec *out)
 {
     const wherry_device_spec *named = find_named(word);

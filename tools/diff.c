@@ -1,4 +1,5 @@
-/* `wherry diff`: two records of the same work, operation by operation: what became slower beyond doubt. */
+/* `wherry diff`: two records of the same work, operation by operation: what became slower, with disjoint 95 %
+ * intervals. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,7 +166,7 @@ static void print_changes(const struct comparison *c, bool all, struct output *o
     table_print(&table, out);
     size_t same = 0;
     for (size_t n = 0; n < c->count; n++) same += !c->changes[n].verdict;
-    if (shown < c->count && !all) output_format(out, "%zu of %zu times: no change beyond doubt\n", same, c->count);
+    if (shown < c->count && !all) output_format(out, "%zu of %zu times: no change\n", same, c->count);
 }
 
 static void print_text(const struct comparison *c, bool all, struct output *out)

@@ -145,7 +145,7 @@ static void finish_npy(struct embedding *e)
     npy_header(out, e->texts, e->tool.plan.embedding_size);
 }
 
-/* Writes what waits, behind its header, where it is to go; `fine` false: drops it. */
+/* Writes what waits, after its header, where it is to go; `fine` false: drops it. */
 static bool end_spool(struct embedding *e, bool fine)
 {
     struct output *out = &e->out;

@@ -38,7 +38,7 @@ static bool repair_surrogates(char *text, size_t bytes)
     for (char *at = text; at < end; at++) {
         if (*at != '\\') continue;
         uint32_t value = escape_value(at, end);
-        if (value > 0xFFFF) { /* another escape: the character behind it begins none */
+        if (value > 0xFFFF) { /* another escape: the character after it begins none */
             at++;
             continue;
         }
@@ -107,7 +107,7 @@ static bool find_value(const char *object, const char *name, const char **begin,
     const char *at = skip_space(skip_space(object) + 1);
     while (*at != '}') {
         bool found = key_is(at, name);
-        at = skip_space(skip_space(skip_string(at)) + 1); /* behind the colon */
+        at = skip_space(skip_space(skip_string(at)) + 1); /* after the colon */
         *begin = at;
         *end = at = skip_value(at);
         if (found) return true;

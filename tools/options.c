@@ -179,12 +179,12 @@ const struct command commands[] = {
      "the kernel could have (tiles, parts, work-groups; at most 40 that the device can run\n"
      "and that a bound of bytes and flop does not rule out), compares each one's numbers\n"
      "with those of the usual sizes, and times it in turns with them. One that is better\n"
-     "beyond doubt, by at least 1 %, is measured a second time, and then chosen.\n"
+     "at 95 % confidence, by at least 1 %, is measured a second time, and then chosen.\n"
      "\n"
      "Then the orders of all tensors in memory (see --layouts) are chosen together: every\n"
      "group is timed in the step with each, its results compared with those of the model's\n"
      "orders, and the combination with the least sum taken, as a shortest path. It is kept\n"
-     "where a run with it is faster beyond doubt. --layouts names orders instead, and\n"
+     "where a run with it is faster at 95 % confidence. --layouts names orders instead, and\n"
      "--no-layouts leaves them alone.\n"
      "\n"
      "What was chosen is kept in the cache folder, under the device, its driver and the\n"
@@ -285,8 +285,9 @@ static const struct option option_table[] = {
      "storage type; sums are in f32 (default: f16 on a GPU that stores it, else f32; analyze: f16)"},
     {"dtype", 't', VERIFY | VERIFY_LAYER, CHOICE, AT(dtype), "f32|f16|all", 0, 0,
      "storage type, or both (default: f16 on a GPU that stores it, else f32)"},
-    {"gemm", 0, SESSIONS | PIECES, CHOICE, AT(gemm), GEMM_CHOICES, 0, 0,
+    {"kernels", 0, SESSIONS | PIECES, CHOICE, AT(kernels), KERNEL_CHOICES, 0, 0,
      "what computes products and attention (default auto: the fastest that the device has and that passes a check)"},
+    {"gemm", 0, SESSIONS | PIECES, CHOICE, AT(kernels), KERNEL_CHOICES, 0, 0, "the same as --kernels"},
     {"pool", 0, EMBED | DEMO, CHOICE, AT(pool), "mean|cls|max|pooler|none", 0, 0,
      "how a text's token vectors become one; none keeps them (jsonl only) (default: the model's own)"},
     {"normalize", 0, EMBED, FLAG, AT(normalize), NULL, 0, 0,
@@ -335,8 +336,9 @@ static const struct option option_table[] = {
      "paper's)"},
     {"layouts", 0, SESSIONS | BENCH_GEMM, TEXT, AT(orders), "NAME=LETTERS,...", 0, 0,
      "orders in which tensors lie in memory, as in w_lin1=iu,w_lin2=ui: w_qkv qhpi or iqhp, w_out ihp or hpi, w_lin1 "
-     "ui or iu, w_lin2 iu or ui, w_pooler oi or io, qkv bjqhp or bjhqp (w_qkv hqpi or ihqp); training: a weight in "
-     "both, as in w_lin1=ui+iu, with a copy in the second for the gradient of the input (default: the first of each)"},
+     "ui or iu, w_lin2 iu or ui, w_pooler oi or io, qkv bjqhp or bjhqp (w_qkv hqpi or ihqp), active bju or ubj; "
+     "training: a weight in both, as in w_lin1=ui+iu, with a copy in the second for the gradient of the input "
+     "(default: the first of each)"},
     {"fuse", 0, ANALYZE, TEXT, AT(fuse), "A+B|auto", 0, 0,
      "what if these operators or groups were one; several sums with commas between them; auto: by the paper's rule"},
     {"split", 0, ANALYZE, TEXT, AT(split), "GROUP", 0, 0, "what if this group of the plan were single operators"},
@@ -350,7 +352,7 @@ static const struct option option_table[] = {
     {"layers", 0, LAYER, COUNT, AT(layers), "N", 1, 1024,
      "with --config: layers, one on the other (default 1; a model has its own)"},
     {"pre-layernorm", 0, LAYER, FLAG, AT(pre_layernorm), NULL, 0, 0,
-     "with --config: layernorms before attention and feed-forward, not behind them"},
+     "with --config: layernorms before attention and feed-forward, not after them"},
     {"hidden", 0, ANALYZE | LAYER, COUNT, AT(hidden), "N", 1, 1 << 20, "with --config: another width of the layer"},
     {"heads", 0, ANALYZE | LAYER, COUNT, AT(heads), "N", 1, 1 << 20, "with --config: another number of heads"},
     {"feed-forward", 0, ANALYZE | LAYER, COUNT, AT(feed_forward), "N", 1, 1 << 20,
@@ -362,7 +364,7 @@ static const struct option option_table[] = {
     {"dropout", 0, PIECES, NUMBER, AT(dropout), "P", 0, 0.99,
      "probability that an element is dropped, where the form has a dropout (default 0.1)"},
     {"phase", 0, BENCH_LAYER, CHOICE, AT(phase), "forward|backward|both", 0, 0,
-     "what is measured (default both: each by itself, then one behind the other)"},
+     "what is measured (default both: each by itself, then one after the other)"},
     {"layer", 0, ANALYZE, FLAG, AT(layer), NULL, 0, 0, "one encoder layer alone (default with --config)"},
     {"encoder", 0, ANALYZE, FLAG, AT(encoder), NULL, 0, 0, "embeddings, all layers and pooling (default with --model)"},
     {"all", 'a', ANALYZE, FLAG, AT(all), NULL, 0, 0, "print every layer by itself"},
@@ -410,7 +412,7 @@ static const struct option option_table[] = {
      "of random weights and token ids (default 1)"},
     {"nearest", 0, DEMO, COUNT, AT(nearest), "N", 1, 1000, "sentences to show with their nearest (default 6)"},
     {"memory-budget", 0, SESSIONS | PIECES, SIZE, AT(memory_budget), "BYTES", 1, 1.8e19,
-     "device memory to stay within; K, M, G, T behind the number are powers of 1024 (default: what there is)"},
+     "device memory to stay within; K, M, G, T after the number are powers of 1024 (default: what there is)"},
     {"cache", 0, SESSIONS | PIECES | ROOF, TEXT, AT(cache), "DIR", 0, 0,
      "folder of compiled kernels; \"\" keeps none (default: the user's cache folder)"},
     {"json", 'j', RECORDS, FLAG, AT(json), NULL, 0, 0, "the same as --format json"},
@@ -776,7 +778,7 @@ void help_print(const struct command *command, struct output *out)
         output_format(out, "  %-16s%s\n", commands[n].name, commands[n].summary);
     output_format(out,
                   "  %-16s%s\n\nOptions:\n"
-                  "  --help    this text; behind a command: the command's\n"
+                  "  --help    this text; after a command: the command's\n"
                   "  --version the version of the command and of the library\n\n%s\n",
                   "help", "explain a command: wherry help embed", exit_text);
     output_text(out, "Examples:\n"

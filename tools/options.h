@@ -29,7 +29,7 @@ struct options {
     const char *model, *config, *device, *output, *cache, *fuse, *split, *device_spec;
     int plan, dtype, pool, input, format, activation, phase;
     int save; /* wherry_save */
-    int gemm;
+    int kernels;
     int data;
     const char *only, *tuning;
     const char *orders;    /* --layouts of a session */
@@ -96,9 +96,9 @@ const char *nearest_name(const char *word, const char *(*name)(size_t n, const v
 
 enum { DATA_RANDOM = 1, DATA_ZEROS };
 
-/* Plan names as the options count them, "all" behind them. */
+/* Plan names as the options count them, "all" after them. */
 #define PLAN_CHOICES "flash|paper|unfused"
-#define GEMM_CHOICES "auto|tiled|coopmat|mma|wgmma|few|clblast"
+#define KERNEL_CHOICES "auto|tiled|coopmat|mma|wgmma|small_batch|clblast"
 enum { PLAN_ALL = 4, DTYPE_ALL = 3, CACHES_BOTH = 2, ROOF_NO = 2 };
 /* wherry_save as the options count it; 0 is the default. */
 #define SAVE_CHOICES "paper|all|least"

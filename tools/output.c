@@ -167,7 +167,7 @@ size_t format_float(float value, char text[NUMBER_SIZE])
             if (*c == ',') *c = '.';
         return (size_t)length;
     }
-    int point = 6; /* digits before the decimal point; negative: zeros behind it */
+    int point = 6; /* digits before the decimal point; negative: zeros after it */
     while (point > -4 && magnitude < (point > 0 ? powers[point - 1] : 1 / powers[1 - point])) point--;
     /* The decimal must lie nearer than half the smaller distance to a neighbour, with room for this division's own
      * rounding, so that any correct reader finds this float. */

@@ -78,7 +78,7 @@ uint64_t paper_use_rows(const struct paper_use *use);
 
 /* flop / 2^30 as the paper prints it: rounded to 3 decimals, trailing zeros off, "-" for none. */
 const char *paper_format_flops(double flops, char text[NUMBER_SIZE]);
-/* Words / 10^6 as the paper prints them: cut off behind the first decimal, "<0.1" where nothing would be left. */
+/* Words / 10^6 as the paper prints them: cut off after the first decimal, "<0.1" where nothing would be left. */
 const char *paper_format_words(double words, char text[NUMBER_SIZE]);
 /* Whether a printed cell says the same as ours; "<0.01" and "<0.1" do. */
 bool paper_same(const char *cell, const char *ours);

@@ -27,7 +27,7 @@ static json_t *load_all(const struct options *options)
     return all;
 }
 
-/* Goes on behind a file that can't be read, so that one message names each. */
+/* Goes on after a file that can't be read, so that one message names each. */
 static int check_files(const struct options *options)
 {
     struct output out;

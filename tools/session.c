@@ -188,16 +188,16 @@ static bool prepare_progress(const char *what, size_t done, size_t total, void *
     return !system_stopped();
 }
 
-const char *tool_gemm(const struct tool *tool)
+const char *tool_kernels(const struct tool *tool)
 {
-    return tool->options->gemm ? choice_name(GEMM_CHOICES, tool->options->gemm) : NULL;
+    return tool->options->kernels ? choice_name(KERNEL_CHOICES, tool->options->kernels) : NULL;
 }
 
 int tool_plan_session(struct tool *tool, const char *plan, wherry_session_desc desc)
 {
     desc.struct_size = sizeof desc;
     desc.plan = plan;
-    desc.gemm = tool_gemm(tool);
+    desc.kernels = tool_kernels(tool);
     desc.layouts = tool->options->orders;
     if (!desc.tuning) desc.tuning = tool->options->tuning;
     if (!desc.memory_budget) desc.memory_budget = tool->options->memory_budget;

@@ -39,7 +39,7 @@ int tool_open_device(struct tool *tool);
 int tool_open_model(struct tool *tool); /* --model, or --config with random weights */
 int tool_open_random(struct tool *tool, const wherry_model_config *config);
 /* What computes products, NULL: nothing was said. */
-const char *tool_gemm(const struct tool *tool);
+const char *tool_kernels(const struct tool *tool);
 /* `desc` without what the options say: dtype, memory budget. `plan` NULL: flash. */
 int tool_open_session(struct tool *tool, const char *plan, wherry_session_desc desc);
 /* The same, but nothing is allocated on the device or compiled. */
@@ -59,7 +59,7 @@ const char *save_name(wherry_save save);
 const char *device_type_name(wherry_device_type type);
 char class_letter(wherry_class class_);
 const char *class_name(wherry_class class_);
-/* The part of a group's or operator's name behind "layer.N.". */
+/* The part of a group's or operator's name after "layer.N.". */
 const char *cost_kind(const wherry_cost *cost);
 /* "layer.*.qkv", or the whole name outside the layers: equal for what repeats from layer to layer. */
 bool same_kind(const wherry_cost *a, const wherry_cost *b);

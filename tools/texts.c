@@ -90,7 +90,7 @@ static int read_chunk(struct text_source *source)
     return complain(EXIT_INPUT, "can't read %s: %s", source->name, strerror(errno ? errno : EIO));
 }
 
-/* The next line without its end, in source->buffer with a NUL behind it. */
+/* The next line without its end, in source->buffer with a NUL after it. */
 static int read_line(struct text_source *source, size_t *bytes, bool *more)
 {
     size_t length = 0;

@@ -170,7 +170,7 @@ static wherry_status tune_layouts(struct tuning_tool *t, const char *plan, const
 {
     wherry_session_desc session = session_of(t);
     session.plan = plan;
-    session.gemm = tool_gemm(&t->tool);
+    session.kernels = tool_kernels(&t->tool);
     session.memory_budget = t->tool.options->memory_budget;
     t->chosen = (wherry_layouts_chosen){.struct_size = sizeof t->chosen};
     progress_start(t->tool.options);

@@ -12,9 +12,9 @@ enum { JOBS_USUAL_MOST = 16, JOBS_MOST = 256 };
 int tune_parse_share(const struct options *options, wherry_tune_desc *desc)
 {
     unsigned share, shares;
-    char behind;
+    char after;
     if (!options->compile_share) return EXIT_FINE;
-    if (sscanf(options->compile_share, "%u/%u%c", &share, &shares, &behind) != 2 || share < 1 || share > shares ||
+    if (sscanf(options->compile_share, "%u/%u%c", &share, &shares, &after) != 2 || share < 1 || share > shares ||
         shares > JOBS_MOST)
         return complain(EXIT_USAGE, "--compile-share %s: must be K/N, with K from 1 to N, and N up to %d",
                         options->compile_share, JOBS_MOST);

@@ -103,7 +103,7 @@ struct batch {
     size_t first; /* item 0 of the running parallel_for */
 };
 
-/* Room behind a binary for what a patch adds. */
+/* Room after a binary for what a patch adds. */
 enum { PTX_ROOM = 32 };
 
 /* What the driver made of a marked kernel is text, which becomes another program, not built yet. */

@@ -58,28 +58,28 @@ bool opencl_build_key(const struct backend_device *device, struct kernel_build *
     return true;
 }
 
-static uint64_t checksum(const struct cache_header *h, const void *behind, size_t size)
+static uint64_t checksum(const struct cache_header *h, const void *after, size_t size)
 {
-    return hash_more(hash_more(hash_start, h, offsetof(struct cache_header, checksum)), behind, size);
+    return hash_more(hash_more(hash_start, h, offsetof(struct cache_header, checksum)), after, size);
 }
 
 /* The binary inside a cache file, or a pointer to none (*size 0); NULL for a file that is damaged or of another key. */
 static const unsigned char *binary_check(struct kernel_build *b, bool none, size_t *size)
 {
     struct cache_header h;
-    const char *key = b->key, *behind = b->file + sizeof h;
+    const char *key = b->key, *after = b->file + sizeof h;
     size_t key_bytes = strlen(key);
     if (b->file_bytes < sizeof h) return NULL;
     memcpy(&h, b->file, sizeof h);
     size_t rest = b->file_bytes - sizeof h;
     if (memcmp(h.magic, cache_magic, sizeof cache_magic) || h.key_bytes != key_bytes || rest < key_bytes) return NULL;
     if (h.binary_bytes != rest - key_bytes || (!h.binary_bytes && !none)) return NULL;
-    if (memcmp(behind, key, key_bytes)) return NULL;
-    if (checksum(&h, behind, rest) != h.checksum) return NULL;
+    if (memcmp(after, key, key_bytes)) return NULL;
+    if (checksum(&h, after, rest) != h.checksum) return NULL;
     *size = rest - key_bytes;
     b->registers = h.registers;
     b->spilled = h.spilled;
-    return (const unsigned char *)behind + key_bytes;
+    return (const unsigned char *)after + key_bytes;
 }
 
 /* ---- loading ---- */
@@ -142,7 +142,7 @@ bool opencl_build_load(struct backend_device *device, struct kernel_build *b)
 
 /* ---- storing ---- */
 
-unsigned char *opencl_binary_fetch(struct backend_device *device, cl_program program, size_t before, size_t behind,
+unsigned char *opencl_binary_fetch(struct backend_device *device, cl_program program, size_t before, size_t after,
                                    size_t *size, struct error *e)
 {
     enum { MAX_DEVICES = 64 }; /* of an application's context */
@@ -159,7 +159,7 @@ unsigned char *opencl_binary_fetch(struct backend_device *device, cl_program pro
         opencl_fail(e, code, "clGetProgramInfo has no binary");
         return NULL;
     }
-    unsigned char *data = host_alloc(device->host, before + sizes[own] + behind, 1, e);
+    unsigned char *data = host_alloc(device->host, before + sizes[own] + after, 1, e);
     if (!data) return NULL;
     binaries[own] = data + before;
     code = clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof *binaries, binaries, NULL);

@@ -247,7 +247,7 @@ static struct buffer *buffer_part(struct backend_device *device, struct buffer *
 {
     struct buffer *buffer = host_alloc(device->host, 1, sizeof *buffer, e);
     if (!buffer) return NULL;
-    /* No sub-buffer of the driver's: NVIDIA's may fault when one that begins behind the start is released. */
+    /* No sub-buffer of the driver's: NVIDIA's may fault when one that begins after the start is released. */
     *buffer = (struct buffer){.memory = whole->memory, .bytes = bytes, .whole = whole, .at = offset};
     return buffer;
 }

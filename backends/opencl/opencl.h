@@ -121,8 +121,8 @@ bool opencl_build_load(struct backend_device *device, struct kernel_build *build
 /* Writes a build that was made from source to the cache. A cache that can't be written is logged and costs time only.
  */
 void opencl_build_store(struct backend_device *device, struct kernel_build *build);
-/* The driver's binary for this device behind `before` free bytes and before `behind` ones; NULL and why not in e. */
-unsigned char *opencl_binary_fetch(struct backend_device *device, cl_program program, size_t before, size_t behind,
+/* The driver's binary for this device after `before` free bytes and before `after` ones; NULL and why not in e. */
+unsigned char *opencl_binary_fetch(struct backend_device *device, cl_program program, size_t before, size_t after,
                                    size_t *size, struct error *e);
 
 /* ---- maps.c ---- */

@@ -261,7 +261,7 @@ static bool step_run(const struct program *program, int i, const struct run *run
     return opencl_gemm_run(&p->gemm, (size_t)rows, queue, event, e) || fail_in(e, step->name);
 }
 
-/* The last download is waited for, and with it all before: on an H200 that is 20 us sooner than clFinish behind it.
+/* The last download is waited for, and with it all before: on an H200 that is 20 us sooner than clFinish after it.
  * Flushes let the device start while the rest is being enqueued; NVIDIA's driver starts at once, and takes 1.3 us for
  * each flush. */
 static bool enqueue_all(struct program *program, const struct run *run, cl_command_queue queue, bool nvidia,

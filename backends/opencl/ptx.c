@@ -1,5 +1,5 @@
 /* Hopper's own instructions in OpenCL C: NVIDIA's compiler assembles for sm_90, which lacks them, and hands out what it
- * made as text. In a kernel each of them stands behind a mark, as a comment; here the text's target becomes sm_90a and
+ * made as text. In a kernel each of them stands after a mark, as a comment; here the text's target becomes sm_90a and
  * the comments instructions, and the driver gets the text again. */
 #include "opencl.h"
 
@@ -16,7 +16,7 @@ bool opencl_is_marked(const struct embedded_kernel *source)
     return false;
 }
 
-/* The text behind `what`, inside [at, end); NULL: it is not there. */
+/* The text after `what`, inside [at, end); NULL: it is not there. */
 static char *text_behind(char *at, char *end, const char *what)
 {
     size_t n = strlen(what);

@@ -115,7 +115,7 @@ static void describe_limits(struct physical *p, const VkPhysicalDeviceLimits *li
     };
 }
 
-/* Properties and features behind Vulkan 1.1's extensible queries. */
+/* Properties and features that Vulkan 1.1's extensible queries tell. */
 static void describe_more(const struct instance *instance, struct physical *p, const VkExtensionProperties *extensions,
                           uint32_t n_extensions)
 {

@@ -120,7 +120,7 @@ static void path_make(struct backend_device *d)
 }
 
 /* Whether the driver's data is what this driver wrote. Drivers check too, but not all of them well. *empty: there is
- * nothing behind the driver's header. */
+ * nothing after the driver's header. */
 static bool data_fits(const struct backend_device *d, const char *data, size_t bytes, bool *empty)
 {
     VkPipelineCacheHeaderVersionOne h;
@@ -197,7 +197,7 @@ static bool cache_load(struct backend_device *d, struct error *e)
     return ok;
 }
 
-/* The driver's data, behind `before` bytes of room for the rest. Other pipelines of the process may have come in
+/* The driver's data, after `before` bytes of room for the rest. Other pipelines of the process may have come in
  * between asking for the size and for the data, and some drivers name too small a size: then once more, with more room.
  */
 static char *data_read(struct backend_device *d, size_t before, size_t *bytes, struct error *e)

@@ -36,7 +36,7 @@ struct program {
     uint32_t n_batches;
     bool *barriers; /* [n_steps]: a barrier before the step */
     struct mapped upload, download;
-    VkQueryPool queries; /* one timestamp before each batch, one behind each step; none where the queue has none */
+    VkQueryPool queries; /* one timestamp before each batch, one after each step; none where the queue has none */
     uint64_t *ticks;     /* [n_steps + n_batches] */
     VkCommandPool pool;
     struct copies uploads, downloads;
@@ -241,7 +241,7 @@ static void step_record(struct backend_device *d, const struct program *p, VkCom
     if (label) d->instance.vk.CmdEndDebugUtilsLabelEXT(commands);
 }
 
-/* The timestamp before a batch's first step. Those behind its steps follow; so a step's time includes the barrier
+/* The timestamp before a batch's first step. Those after its steps follow; so a step's time includes the barrier
  * before it. */
 static uint32_t batch_query(const struct program *p, uint32_t batch) { return (uint32_t)p->first[batch] + batch; }
 

@@ -137,7 +137,7 @@ static void sampler_configure(struct sampler *s, const char **metrics, size_t co
            .numMetrics = count);
     CUptiResult added = cuptiProfilerHostConfigAddMetrics(&add);
     if (added == CUPTI_ERROR_INVALID_METRIC_NAME)
-        die(metrics[0], "this chip's PM sampling knows no such metric, or not one of those behind it",
+        die(metrics[0], "this chip's PM sampling knows no such metric, or not one of those after it",
             "-m takes others, `ncu --query-metrics` lists names");
     check_cupti(added, "cuptiProfilerHostConfigAddMetrics");
     PARAMS(CUpti_Profiler_Host_GetConfigImageSize_Params, size, .pHostObject = s->host);
@@ -198,7 +198,7 @@ static void add_sample(struct sampler *s, size_t index)
            .pCounterDataImage = s->image, .counterDataImageSize = s->image_bytes, .sampleIndex = index);
     CUPTI(cuptiPmSamplingCounterDataGetSampleInfo(&info));
     if (!info.endTimestamp) s->lost++;
-    if (info.endTimestamp <= info.startTimestamp) return; /* behind a stop some samples cover no time */
+    if (info.endTimestamp <= info.startTimestamp) return; /* after a stop some samples cover no time */
     PARAMS(CUpti_Profiler_Host_EvaluateToGpuValues_Params, evaluate, .pHostObject = s->host,
            .pCounterDataImage = s->image, .counterDataImageSize = s->image_bytes, .rangeIndex = index,
            .ppMetricNames = s->metrics, .numMetrics = s->count, .pMetricValues = values);

@@ -10,7 +10,7 @@ input and of all parameters, nothing is accumulated or updated.
 Three ways: eager; the same kernels replayed as CUDA graphs; torch.compile, replayed as CUDA graphs. Of each three times,
 device time between two events:
   ms_forward_*   with what backward needs kept
-  ms_backward_*  behind such a forward
+  ms_backward_*  after such a forward
   ms_both_*      forward and backward; one graph where graphs are replayed
 Medians (5th and 95th percentile beside them) of at least 50 passes after at least half a second of the same work. A way
 that fails has error_* instead, which says why. What the device's memory reaches: pytorch_roof.py.

@@ -13,7 +13,7 @@ norm       forward    layer_norm, eager and compiled
            backward   with the gradients of gamma and beta, likewise
            bdrln      layer_norm(dropout(x + bias) + residual), which also returns the sum, as training keeps it
 
-f16; uniform random values of the deviation that ours have. A call is captured many times, one behind the other over the
+f16; uniform random values of the deviation that ours have. A call is captured many times, one after the other over the
 same buffers, in a CUDA graph, which is replayed: a replay's time over its calls is a sample. Two times of each way:
   ms         median of at least 20 samples (5th and 95th percentile beside it), with what lies between kernels
   kernel_ms  the kernels' own time in a replay by the profiler (CUPTI), without; null where it can't be had
@@ -74,7 +74,7 @@ def capture(before, function, calls):
 
 
 def kernel_ms(graph, replay_ms):
-    """The sum over a replay's kernels: the median of many replays one behind the other, the first half passed over."""
+    """The sum over a replay's kernels: the median of many replays one after the other, the first half passed over."""
     replays = max(10, min(100, round(1e3 * WARM_SECONDS / replay_ms)))
     activities = [torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities, acc_events=True) as profile:

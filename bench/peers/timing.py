@@ -20,7 +20,7 @@ def warm(function, seconds=WARM_SECONDS):
 
 
 def device_times(functions, repeats, warm_seconds=WARM_SECONDS):
-    """One list of ms for each of the functions, which are called one behind the other."""
+    """One list of ms for each of the functions, which are called one after the other."""
 
     def once():
         events[0].record()

@@ -22,7 +22,7 @@ void *host_alloc(const struct host *host, size_t count, size_t size, struct erro
 void host_free(const struct host *host, void *pointer);
 /* As realloc, from old_count to count items; new items are zero. The old memory stays valid on failure. */
 void *host_grow(const struct host *host, void *pointer, size_t old_count, size_t count, size_t size, struct error *e);
-/* Memory with room for one more item behind `count`: the same, or twice as much, `*room` being how many it holds. */
+/* Memory with room for one more item after `count`: the same, or twice as much, `*room` being how many it holds. */
 void *host_grow_one(const struct host *host, void *pointer, size_t count, size_t *room, size_t size, struct error *e);
 char *host_strdup(const struct host *host, const char *text, struct error *e);
 void host_log(const struct host *host, wherry_log_level level, const char *format, ...) PRINTF_LIKE(3, 4);

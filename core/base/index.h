@@ -22,7 +22,7 @@ bool index_next(const struct index *index, uint64_t hash, size_t *at, size_t *it
 bool index_add(const struct host *host, struct index *index, uint64_t hash, size_t item, struct error *e);
 void index_free(const struct host *host, struct index *index);
 
-/* FNV-1a, to go on with; a text's ends with its NUL, so that texts one behind the other differ. Nothing here defends
+/* FNV-1a, to go on with; a text's ends with its NUL, so that texts back to back differ. Nothing here defends
  * against an attacker. */
 #define HASH_START UINT64_C(0xcbf29ce484222325)
 uint64_t hash_bytes(uint64_t hash, const void *data, size_t size);

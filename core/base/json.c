@@ -21,7 +21,7 @@ static wherry_status too_many(char why[JSON_WHY], const char *what, size_t most)
     return WHERRY_STATUS_BAD_FORMAT;
 }
 
-/* The byte behind the string whose text begins at `at`, or the end of all. */
+/* The byte after the string whose text begins at `at`, or the end of all. */
 static size_t string_end(const char *text, size_t size, size_t at)
 {
     while (at < size && text[at] != '"') at += text[at] == '\\' ? 2 : 1;
@@ -113,7 +113,7 @@ static size_t guarded_next(void *buffer, size_t room, void *user)
 }
 
 /* Whether jansson stopped for want of memory. Often it says nothing then, and of a string that could not be copied that
- * it is no token, or of a key that it is no string, where it stands behind the closing quote. */
+ * it is no token, or of a key that it is no string, where it stands after the closing quote. */
 static bool out_of_memory(const json_error_t *at, const char *text, size_t size, size_t before)
 {
     static const char invalid[] = "invalid token", no_key[] = "string or '}' expected";

@@ -16,9 +16,9 @@ struct json_limits {
 
 enum { JSON_WHY = 256 };
 
-/* Parses one value. Duplicate keys, invalid UTF-8 and anything behind the value are errors; `flags` are jansson's,
+/* Parses one value. Duplicate keys, invalid UTF-8 and anything after the value are errors; `flags` are jansson's,
  * besides these. The result is given back by json_decref. Otherwise: OUT_OF_HOST_MEMORY or BAD_FORMAT, and in `why`
- * what is wrong, to go behind the name of the file and ": ". */
+ * what is wrong, to go after the name of the file and ": ". */
 wherry_status json_read(const char *text, size_t size, const struct json_limits *limits, size_t flags, json_t **out,
                         char why[JSON_WHY]);
 

@@ -10,7 +10,7 @@ char *number_text(char text[NUMBER_TEXT], const char *format, double value);
 #define NUMBER(format, value) number_text((char[NUMBER_TEXT]){0}, format, value)
 
 /* The number that `text` begins with: [+-] digits [. digits] [e [+-] digits], or inf or nan as printf writes them.
- * `end`, which may be NULL, is set behind it; to `text`, where there is none: the result is 0 then. */
+ * `end`, which may be NULL, is set after it; to `text`, where there is none: the result is 0 then. */
 double number_read(const char *text, const char **end);
 
 #endif

@@ -33,7 +33,7 @@ bool file_stamp(const struct file *file, const char *path, struct file_stamp *ou
 /* Whether there is a file to be read. Only what is certain counts as "there is none": a folder in its place, a link
  * whose target is missing, and whatever the system can't tell are errors. */
 bool file_exists(const char *path, bool *exists, struct error *e);
-/* The whole file into memory from `host`, with a NUL behind it; refuses more than max_bytes. */
+/* The whole file into memory from `host`, with a NUL after it; refuses more than max_bytes. */
 bool file_read(const struct host *host, const char *path, size_t max_bytes, char **data, size_t *size, struct error *e);
 /* Makes the folder and its parents where they are missing; what is made is open to this user alone. */
 bool folder_make(const char *path, struct error *e);

@@ -23,7 +23,7 @@ static inline struct text_writer text_begin(char *at, size_t size)
     return (struct text_writer){.at = at, .size = size};
 }
 
-/* Goes on behind the text that is there. */
+/* Goes on after the text that is there. */
 static inline struct text_writer text_behind(char *at, size_t size)
 {
     return (struct text_writer){.at = at, .size = size, .used = strlen(at)};

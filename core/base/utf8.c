@@ -98,7 +98,7 @@ int utf8_cut(const char *text, size_t most)
     size_t bytes = 0;
     while (bytes < most && text[bytes]) bytes++;
     if (bytes < most || !text[bytes]) return (int)bytes;
-    size_t last = bytes; /* where the character begins that may go on behind */
+    size_t last = bytes; /* where the character begins that may go on past the end */
     while (last && bytes - last < 3 && ((unsigned char)text[last] & 0xC0) == 0x80) last--;
     return (int)(((unsigned char)text[last] & 0xC0) == 0xC0 ? last : bytes);
 }

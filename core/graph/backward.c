@@ -37,59 +37,66 @@
 /* From the gradient of attention's sum (D_SUM1) to that of its input by way of the product (D_ATT). Without stored
  * weights they are computed again, and the sum over a row of weights times their gradient is that of the output times
  * its gradient (delta). */
-#define ATTENTION_BACKWARD(input)                                                                                      \
-    {"out_dropout_dx", OUT_DROPOUT_DX, &kind_dropout, {D_OUT}, {D_SUM1, NONE, NONE}, NULL, 34, .site = DROPOUT_OUT},   \
-        {"out_bias_dw", OUT_BIAS_DW, &kind_column_sum, {DB_OUT}, {D_OUT, NONE, NONE}, NULL, 35},                       \
-        {"w_out_transpose", OUT_TRANSPOSE, &kind_transpose, {W_OUT_COPY}, {W_OUT, NONE, NONE}, NULL, 0},               \
-        {"out_dx", OUT_DX, &kind_contract, {D_GAMMA}, {D_OUT, W_OUT_COPY, NONE}, "bji,ihp->bjhp", 36},                 \
-        {"out_dw", OUT_DW, &kind_contract, {DW_OUT}, {D_OUT, GAMMA, NONE}, "bji,bjhp->ihp", 37},                       \
-        {"delta", ATTENTION_DELTA, &kind_delta, {DELTA}, {D_GAMMA, GAMMA, NONE}, NULL, 0, WHEN_FLASH},                 \
-        {"scores_again", SCORES_AGAIN, &kind_contract, {BETA_AGAIN}, {Q, K, NONE}, "bjhp,bkhp->bhjk", 0, WHEN_FLASH},  \
-        {"softmax_again", SOFTMAX_AGAIN, &kind_softmax_again, {ALPHA_AGAIN}, {BETA_AGAIN, LSE, NONE}, NULL, 0,         \
-         WHEN_FLASH},                                                                                                  \
-        {"attention_dropout_again",                                                                                    \
-         ATTENTION_DROPOUT_AGAIN,                                                                                      \
-         &kind_dropout,                                                                                                \
-         {ALPHA_DROPPED_AGAIN},                                                                                        \
-         {ALPHA_AGAIN, NONE, NONE},                                                                                    \
-         NULL,                                                                                                         \
-         0,                                                                                                            \
-         WHEN_FLASH,                                                                                                   \
-         DROPOUT_ATTENTION},                                                                                           \
-        {"context_dx1", CONTEXT_DX1, &kind_contract, {D_ALPHA_DROPPED}, {D_GAMMA, V, NONE}, "bjhp,bkhp->bhjk", 38},    \
-        {"context_dx2",     CONTEXT_DX2, &kind_contract, {D_V}, {ALPHA_DROPPED_AGAIN, D_GAMMA, NONE},                  \
-         "bhjk,bjhp->bkhp", 39},                                                                                       \
-        {"attention_dropout_dx",                                                                                       \
-         ATTENTION_DROPOUT_DX,                                                                                         \
-         &kind_dropout,                                                                                                \
-         {D_ALPHA},                                                                                                    \
-         {D_ALPHA_DROPPED, NONE, NONE},                                                                                \
-         NULL,                                                                                                         \
-         40,                                                                                                           \
-         .site = DROPOUT_ATTENTION},                                                                                   \
-        {"softmax_dx", SOFTMAX_DX, &kind_softmax_dx, {D_BETA}, {D_ALPHA, ALPHA_AGAIN, NONE}, NULL, 40, WHEN_STORED},   \
-        {"softmax_dx", SOFTMAX_DX, &kind_softmax_dx, {D_BETA}, {D_ALPHA, ALPHA_AGAIN, DELTA}, NULL, 40, WHEN_FLASH},   \
-        {"scores_dx1", SCORES_DX1, &kind_contract, {D_Q}, {D_BETA, K, NONE}, "bhjk,bkhp->bjhp", 41},                   \
-        {"scores_dx2", SCORES_DX2, &kind_contract, {D_K}, {D_BETA, Q, NONE}, "bhjk,bjhp->bkhp", 42},                   \
-        {"w_qkv_transpose", QKV_TRANSPOSE, &kind_transpose, {W_QKV_COPY}, {W_QKV, NONE, NONE}, NULL, 0, .parts = 1},   \
-        {"qkv_dx", QKV_DX, &kind_contract, {D_ATT}, {D_QKV, W_QKV_COPY, NONE}, "bjqhp,qhpi->bji", 43, .parts = 1},     \
-        {"qk_dx",           QKV_DX_FIRST, &kind_contract, {D_ATT_FIRST}, {D_QK_ROWS, W_QK, NONE},                      \
-         "bjrhp,rhpi->bji", 43,           .parts = 2},                                                                 \
-        {"q_dx", QKV_DX_FIRST, &kind_contract, {D_ATT_FIRST}, {D_Q_ROWS, W_Q, NONE}, "bjhp,hpi->bji", 43, .parts = 3}, \
-        {"k_dx", QKV_DX, &kind_contract, {D_ATT_SECOND}, {D_K_ROWS, W_K, NONE}, "bjhp,hpi->bji", 43, .parts = 3},      \
-        {"k_add", QKV_ADD, &kind_add, {D_ATT_SECOND_SUM}, {D_ATT_SECOND, D_ATT_FIRST, NONE}, NULL, 0, .parts = 3},     \
-        {"v_dx", QKV_DX, &kind_contract, {D_ATT_LAST}, {D_V_ROWS, W_V, NONE}, "bjhp,hpi->bji", 43, .parts = 2},        \
-        {"v_add", QKV_ADD, &kind_add, {D_ATT}, {D_ATT_LAST, D_ATT_FIRST, NONE}, NULL, 0, .parts = 2},                  \
-        {"v_dx", QKV_DX, &kind_contract, {D_ATT_LAST}, {D_V_ROWS, W_V, NONE}, "bjhp,hpi->bji", 43, .parts = 3},        \
-        {"v_add", QKV_ADD, &kind_add, {D_ATT}, {D_ATT_LAST, D_ATT_SECOND_SUM, NONE}, NULL, 0, .parts = 3},             \
-        {"qkv_dw", QKV_DW, &kind_contract, {DW_QKV}, {D_QKV, input, NONE}, "bjqhp,bji->qhpi", 44, .parts = 1},         \
-        {"qk_dw", QKV_DW, &kind_contract, {DW_QK}, {D_QK_ROWS, input, NONE}, "bjrhp,bji->rhpi", 44, .parts = 2},       \
-        {"q_dw", QKV_DW, &kind_contract, {DW_Q}, {D_Q_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 3},            \
-        {"k_dw", QKV_DW, &kind_contract, {DW_K}, {D_K_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 3},            \
-        {"v_dw", QKV_DW, &kind_contract, {DW_V}, {D_V_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 2},            \
-        {"v_dw", QKV_DW, &kind_contract, {DW_V}, {D_V_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 3},            \
-    {                                                                                                                  \
-        "qkv_bias_dw", QKV_BIAS_DW, &kind_column_sum, {DB_QKV}, {D_QKV, NONE, NONE}, NULL, 45                          \
+#define ATTENTION_BACKWARD(input)                                                                                        \
+    {"out_dropout_dx", OUT_DROPOUT_DX, &kind_dropout, {D_OUT}, {D_SUM1, NONE, NONE}, NULL, 34, .site = DROPOUT_OUT},     \
+        {"out_bias_dw", OUT_BIAS_DW, &kind_column_sum, {DB_OUT}, {D_OUT, NONE, NONE}, NULL, 35},                         \
+        {"w_out_transpose", OUT_TRANSPOSE, &kind_transpose, {W_OUT_COPY}, {W_OUT, NONE, NONE}, NULL, 0},                 \
+        {"out_dx", OUT_DX, &kind_contract, {D_GAMMA}, {D_OUT, W_OUT_COPY, NONE}, "bji,ihp->bjhp", 36},                   \
+        {"out_dw", OUT_DW, &kind_contract, {DW_OUT}, {D_OUT, GAMMA, NONE}, "bji,bjhp->ihp", 37},                         \
+        {"delta", ATTENTION_DELTA, &kind_delta, {DELTA}, {D_GAMMA, GAMMA, NONE}, NULL, 0, WHEN_FLASH},                   \
+        {"scores_again", SCORES_RECOMPUTE, &kind_contract, {BETA_RECOMPUTE}, {Q, K, NONE}, "bjhp,bkhp->bhjk", 0,         \
+         WHEN_FLASH},                                                                                                    \
+        {"softmax_again",                                                                                                \
+         SOFTMAX_RECOMPUTE,                                                                                              \
+         &kind_softmax_recompute,                                                                                        \
+         {ALPHA_RECOMPUTE},                                                                                              \
+         {BETA_RECOMPUTE, LSE, NONE},                                                                                    \
+         NULL,                                                                                                           \
+         0,                                                                                                              \
+         WHEN_FLASH},                                                                                                    \
+        {"attention_dropout_again",                                                                                      \
+         ATTENTION_DROPOUT_RECOMPUTE,                                                                                    \
+         &kind_dropout,                                                                                                  \
+         {ALPHA_DROPPED_RECOMPUTE},                                                                                      \
+         {ALPHA_RECOMPUTE, NONE, NONE},                                                                                  \
+         NULL,                                                                                                           \
+         0,                                                                                                              \
+         WHEN_FLASH,                                                                                                     \
+         DROPOUT_ATTENTION},                                                                                             \
+        {"context_dx1", CONTEXT_DX1, &kind_contract, {D_ALPHA_DROPPED}, {D_GAMMA, V, NONE}, "bjhp,bkhp->bhjk", 38},      \
+        {"context_dx2",     CONTEXT_DX2, &kind_contract, {D_V}, {ALPHA_DROPPED_RECOMPUTE, D_GAMMA, NONE},                \
+         "bhjk,bjhp->bkhp", 39},                                                                                         \
+        {"attention_dropout_dx",                                                                                         \
+         ATTENTION_DROPOUT_DX,                                                                                           \
+         &kind_dropout,                                                                                                  \
+         {D_ALPHA},                                                                                                      \
+         {D_ALPHA_DROPPED, NONE, NONE},                                                                                  \
+         NULL,                                                                                                           \
+         40,                                                                                                             \
+         .site = DROPOUT_ATTENTION},                                                                                     \
+        {"softmax_dx", SOFTMAX_DX, &kind_softmax_dx, {D_BETA}, {D_ALPHA, ALPHA_RECOMPUTE, NONE}, NULL, 40, WHEN_STORED}, \
+        {"softmax_dx", SOFTMAX_DX, &kind_softmax_dx, {D_BETA}, {D_ALPHA, ALPHA_RECOMPUTE, DELTA}, NULL, 40, WHEN_FLASH}, \
+        {"scores_dx1", SCORES_DX1, &kind_contract, {D_Q}, {D_BETA, K, NONE}, "bhjk,bkhp->bjhp", 41},                     \
+        {"scores_dx2", SCORES_DX2, &kind_contract, {D_K}, {D_BETA, Q, NONE}, "bhjk,bjhp->bkhp", 42},                     \
+        {"w_qkv_transpose", QKV_TRANSPOSE, &kind_transpose, {W_QKV_COPY}, {W_QKV, NONE, NONE}, NULL, 0, .parts = 1},     \
+        {"qkv_dx", QKV_DX, &kind_contract, {D_ATT}, {D_QKV, W_QKV_COPY, NONE}, "bjqhp,qhpi->bji", 43, .parts = 1},       \
+        {"qk_dx",           QKV_DX_FIRST, &kind_contract, {D_ATT_FIRST}, {D_QK_ROWS, W_QK, NONE},                        \
+         "bjrhp,rhpi->bji", 43,           .parts = 2},                                                                   \
+        {"q_dx", QKV_DX_FIRST, &kind_contract, {D_ATT_FIRST}, {D_Q_ROWS, W_Q, NONE}, "bjhp,hpi->bji", 43, .parts = 3},   \
+        {"k_dx", QKV_DX, &kind_contract, {D_ATT_SECOND}, {D_K_ROWS, W_K, NONE}, "bjhp,hpi->bji", 43, .parts = 3},        \
+        {"k_add", QKV_ADD, &kind_add, {D_ATT_SECOND_SUM}, {D_ATT_SECOND, D_ATT_FIRST, NONE}, NULL, 0, .parts = 3},       \
+        {"v_dx", QKV_DX, &kind_contract, {D_ATT_LAST}, {D_V_ROWS, W_V, NONE}, "bjhp,hpi->bji", 43, .parts = 2},          \
+        {"v_add", QKV_ADD, &kind_add, {D_ATT}, {D_ATT_LAST, D_ATT_FIRST, NONE}, NULL, 0, .parts = 2},                    \
+        {"v_dx", QKV_DX, &kind_contract, {D_ATT_LAST}, {D_V_ROWS, W_V, NONE}, "bjhp,hpi->bji", 43, .parts = 3},          \
+        {"v_add", QKV_ADD, &kind_add, {D_ATT}, {D_ATT_LAST, D_ATT_SECOND_SUM, NONE}, NULL, 0, .parts = 3},               \
+        {"qkv_dw", QKV_DW, &kind_contract, {DW_QKV}, {D_QKV, input, NONE}, "bjqhp,bji->qhpi", 44, .parts = 1},           \
+        {"qk_dw", QKV_DW, &kind_contract, {DW_QK}, {D_QK_ROWS, input, NONE}, "bjrhp,bji->rhpi", 44, .parts = 2},         \
+        {"q_dw", QKV_DW, &kind_contract, {DW_Q}, {D_Q_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 3},              \
+        {"k_dw", QKV_DW, &kind_contract, {DW_K}, {D_K_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 3},              \
+        {"v_dw", QKV_DW, &kind_contract, {DW_V}, {D_V_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 2},              \
+        {"v_dw", QKV_DW, &kind_contract, {DW_V}, {D_V_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 3},              \
+    {                                                                                                                    \
+        "qkv_bias_dw", QKV_BIAS_DW, &kind_column_sum, {DB_QKV}, {D_QKV, NONE, NONE}, NULL, 45                            \
     }
 
 static const struct op_row post_layernorm[] = {
@@ -122,8 +129,8 @@ static int add_layer(struct builder *b, int layer, int dy)
     bool pre = b->options->config->pre_layernorm;
     made[pre ? D_SUM2 : DY] = dy;
     if (!b->options->flash) { /* stored weights are read, not computed again */
-        made[ALPHA_AGAIN] = made[ALPHA];
-        made[ALPHA_DROPPED_AGAIN] = made[ALPHA_DROPPED];
+        made[ALPHA_RECOMPUTE] = made[ALPHA];
+        made[ALPHA_DROPPED_RECOMPUTE] = made[ALPHA_DROPPED];
     }
     if (pre)
         builder_rows(b, layer, pre_layernorm, COUNT(pre_layernorm));
@@ -167,7 +174,7 @@ static int add_pooler_dx(struct builder *b, int weight, int d)
                      "bo,oi->bi");
 }
 
-/* The gradient behind one operator outside the layers becomes that before it. */
+/* The gradient after one operator outside the layers becomes that before it. */
 static int add_outside(struct builder *b, const struct op *o, int d)
 {
     struct graph *g = b->g;
@@ -213,21 +220,21 @@ static int add_outside(struct builder *b, const struct op *o, int d)
 
 /* ---- save or compute again ---- */
 
-static enum place place_again(enum place place)
+static enum place place_recompute(enum place place)
 {
     switch (place) {
     case NORM1:
-        return NORM1_AGAIN;
+        return NORM1_RECOMPUTE;
     case NORM2:
-        return NORM2_AGAIN;
+        return NORM2_RECOMPUTE;
     case EMBED_NORM:
-        return EMBED_NORM_AGAIN;
+        return EMBED_NORM_RECOMPUTE;
     case ACTIVATION:
-        return ACTIVATION_AGAIN;
+        return ACTIVATION_RECOMPUTE;
     case ACTIVATION_DROPOUT:
-        return ACTIVATION_DROPOUT_AGAIN;
+        return ACTIVATION_DROPOUT_RECOMPUTE;
     case ATTENTION_DROPOUT:
-        return ATTENTION_DROPOUT_AGAIN;
+        return ATTENTION_DROPOUT_RECOMPUTE;
     default:
         return PLACE_END;
     }
@@ -253,7 +260,7 @@ static int first_reader(const struct graph *g, int tensor)
 static bool follows(const struct graph *g, int tensor)
 {
     int maker = maker_of(g, tensor);
-    if (maker < 0 || !g->ops[maker].kind->again || !place_again(g->ops[maker].place)) return false;
+    if (maker < 0 || !g->ops[maker].kind->recomputable || !place_recompute(g->ops[maker].place)) return false;
     for (int i = 0; i < OP_MAX_IN; i++) {
         int in = g->ops[maker].in[i];
         if (in < 0 || g->tensors[in].role != TENSOR_VALUE || first_reader(g, in) >= 0) continue;
@@ -271,7 +278,7 @@ static void insert_op(struct builder *b, int at, const struct op *o)
     g->ops[at] = *o;
 }
 
-/* Inserts the operators that make the tensor again before operator *at, which they push behind; returns the copy. */
+/* Inserts the operators that make the tensor again before operator *at, which they push after; returns the copy. */
 static int make_again(struct builder *b, int tensor, int *at)
 {
     struct op o = b->g->ops[maker_of(b->g, tensor)];
@@ -289,7 +296,7 @@ static int make_again(struct builder *b, int tensor, int *at)
     }
     int copy = builder_tensor(b, &t);
     o.out[0] = copy;
-    o.place = place_again(o.place);
+    o.place = place_recompute(o.place);
     o.paper_row = 0;
     insert_op(b, *at, &o);
     ++*at;

@@ -71,9 +71,9 @@ enum {
     D_OUT,
     D_GAMMA,
     DELTA,
-    BETA_AGAIN,
-    ALPHA_AGAIN,
-    ALPHA_DROPPED_AGAIN,
+    BETA_RECOMPUTE,
+    ALPHA_RECOMPUTE,
+    ALPHA_DROPPED_RECOMPUTE,
     D_ALPHA_DROPPED,
     D_ALPHA,
     D_BETA,
@@ -154,7 +154,7 @@ int builder_layer_tensor(struct builder *b, int layer, int at);
  * input. */
 void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_t count);
 
-/* The backward pass of everything that is there, behind it (backward.c). */
+/* The backward pass of everything that is there, after it (backward.c). */
 void builder_backward(struct builder *b);
 
 #endif

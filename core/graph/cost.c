@@ -380,7 +380,7 @@ static bool add_outputs(const struct graph *g, const struct group *group, struct
                         struct error *e)
 {
     int others[GROUP_MAX_TENSORS], n = 0;
-    for (int at = 0; at < 2 * group->count; at++) { /* biases' sums behind a layernorm's */
+    for (int at = 0; at < 2 * group->count; at++) { /* biases' sums after a layernorm's */
         const struct op *op = &g->ops[group->ops[at % group->count]];
         if ((op->kind == &kind_column_sum) != (at >= group->count)) continue;
         for (int k = 0; k < OP_MAX_OUT; k++) {

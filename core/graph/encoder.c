@@ -86,9 +86,9 @@ static const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [D_OUT] = {"d_out", "bji"},
     [D_GAMMA] = {"d_gamma", "bjhp"},
     [DELTA] = {"delta", "bjh", .f32 = true},
-    [BETA_AGAIN] = {"beta_again", "bhjk"},
-    [ALPHA_AGAIN] = {"alpha_again", "bhjk"},
-    [ALPHA_DROPPED_AGAIN] = {"alpha_dropped_again", "bhjk"},
+    [BETA_RECOMPUTE] = {"beta_again", "bhjk"},
+    [ALPHA_RECOMPUTE] = {"alpha_again", "bhjk"},
+    [ALPHA_DROPPED_RECOMPUTE] = {"alpha_dropped_again", "bhjk"},
     [D_ALPHA_DROPPED] = {"d_alpha_dropped", "bhjk"},
     [D_ALPHA] = {"d_alpha", "bhjk"},
     [D_BETA] = {"d_beta", "bhjk"},
@@ -272,7 +272,7 @@ static bool letters_read(const struct tensor_row *row, const char *order, size_t
                 (int)n, order, list);
 }
 
-/* The order behind a "+": that of the copy. */
+/* The order after a "+": that of the copy. */
 static bool copy_read(const struct tensor_row *row, const char *order, size_t n, const struct which_order *first,
                       struct error *e)
 {
@@ -282,7 +282,7 @@ static bool copy_read(const struct tensor_row *row, const char *order, size_t n,
     TRY(letters_read(row, order, n, &copy, e));
     if (copy.transposed != first->transposed && copy.interleaved == first->interleaved) return true;
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                "layouts: %s in both orders has the transposition behind the \"+\": %s=%s+%s", row->name, row->name,
+                "layouts: %s in both orders has the transposition after the \"+\": %s=%s+%s", row->name, row->name,
                 row_order(row, first->transposed, first->interleaved),
                 row_order(row, !first->transposed, first->interleaved));
 }
@@ -596,7 +596,7 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
         for (int k = 0; k < OP_MAX_IN; k++) o.in[k] = builder_layer_tensor(b, layer, row->in[k]);
         if (o.kind == &kind_layernorm || o.kind == &kind_norm_dx || o.kind == &kind_norm_dw)
             o.attribute = config->epsilon;
-        if (o.kind == &kind_softmax || o.kind == &kind_softmax_again || o.kind == &kind_softmax_dx)
+        if (o.kind == &kind_softmax || o.kind == &kind_softmax_recompute || o.kind == &kind_softmax_dx)
             o.attribute = (float)(1 / sqrt((double)b->g->dims.of['p']));
         if (o.kind == &kind_dropout) o.dropout = b->options->dropout;
         builder_op(b, &o);

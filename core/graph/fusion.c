@@ -344,7 +344,7 @@ bool fusion_derive(const struct graph *g, const struct batch_shape *batch, size_
 
 enum { MOST_NAMES = GROUP_MAX_OPS };
 
-/* Copies the name that begins at *text and ends before one of `ends`, and puts *text behind it. */
+/* Copies the name that begins at *text and ends before one of `ends`, and puts *text after it. */
 static bool take_name(const char **text, const char *ends, char name[64], struct error *e)
 {
     size_t length = strcspn(*text, ends);

@@ -62,7 +62,7 @@ enum weight {
     WEIGHT_LIN2_BIAS, /* [i] */
     WEIGHT_GAMMA2,    /* the layernorm after (post-LN) or before (pre-LN) the feed-forward */
     WEIGHT_BETA2,
-    WEIGHT_FINAL_GAMMA, /* pre-LN: the layernorm behind the last layer */
+    WEIGHT_FINAL_GAMMA, /* pre-LN: the layernorm after the last layer */
     WEIGHT_FINAL_BETA,
     WEIGHT_POOLER, /* [o, i] */
     WEIGHT_POOLER_BIAS,
@@ -170,14 +170,14 @@ enum place {
     POOLER_DW,
     NORMALIZE_DX,
     /* What the backward pass computes again instead of reading it. */
-    SCORES_AGAIN,
-    SOFTMAX_AGAIN,
-    ATTENTION_DROPOUT_AGAIN,
-    NORM1_AGAIN,
-    NORM2_AGAIN,
-    EMBED_NORM_AGAIN,
-    ACTIVATION_AGAIN,
-    ACTIVATION_DROPOUT_AGAIN,
+    SCORES_RECOMPUTE,
+    SOFTMAX_RECOMPUTE,
+    ATTENTION_DROPOUT_RECOMPUTE,
+    NORM1_RECOMPUTE,
+    NORM2_RECOMPUTE,
+    EMBED_NORM_RECOMPUTE,
+    ACTIVATION_RECOMPUTE,
+    ACTIVATION_DROPOUT_RECOMPUTE,
     /* Copies of weights in the other order, which the gradients of inputs read. */
     QKV_TRANSPOSE,
     OUT_TRANSPOSE,
@@ -185,7 +185,7 @@ enum place {
     LIN2_TRANSPOSE,
     POOLER_TRANSPOSE,
     PLACE_COUNT,
-    NEXT_LAYER = 255 /* in a plan's row: the places behind it are those of the layer that is next */
+    NEXT_LAYER = 255 /* in a plan's row: the places after it are those of the layer that is next */
 };
 
 struct graph;
@@ -209,7 +209,7 @@ struct op_kind {
     uint8_t
         out_slot[OP_MAX_OUT]; /* SLOT_* of each output that leaves the group; 0: SUM for the first, Y for the last */
     bool sums_columns;        /* the outputs are sums over all rows: a second kernel adds what parts of the rows give */
-    bool again;               /* row by row, without a product: cheap enough to compute twice */
+    bool recomputable;        /* row by row, without a product: cheap enough to compute twice */
     int gathers;              /* > 0: of this input only the rows that the input before it names are read */
     bool reads_output_size;   /* of input 0 only as many elements are read as the output has */
 };
@@ -235,7 +235,7 @@ struct graph {
     int n_tensors;
     struct op *ops;
     int n_ops;
-    int n_forward;    /* operators of the forward pass; those behind them are the backward pass, where there is one */
+    int n_forward;    /* operators of the forward pass; those after them are the backward pass, where there is one */
     int input;        /* the stack's input x, -1: token ids */
     int output;       /* the tensor that encode returns */
     int out_gradient; /* training: the loss gradient of `output`, given by the caller; else -1 */
@@ -273,7 +273,7 @@ bool orders_read(const char *text, struct graph_options *options, struct error *
 enum { ORDERS_TEXT = 160 };
 enum { ORDERS_MOST = 12, ORDER_TEXT = 16 };
 /* Tensor number `index`, from 0, whose order can be chosen, and its orders, the model's first; not each goes with each
- * of another tensor. Returns how many, 0 behind the last. */
+ * of another tensor. Returns how many, 0 after the last. */
 int orders_of(size_t index, char name[ORDER_TEXT], char orders[ORDERS_MOST][ORDER_TEXT]);
 /* The other way round: those that are not the usual ones. */
 void orders_text(uint32_t transposed, uint32_t copied, bool qkv_interleaved, bool channel_major,
@@ -390,7 +390,7 @@ bool groups_create(const struct graph *g, const struct plan *plan, const struct 
 void group_complete(const struct graph *g, struct group *out);
 /* The group of one operator, as the plan "unfused" has it; false: that plan has no row for it. */
 bool group_single(const struct graph *g, int op, struct group *out);
-/* Groups as they are found stand by their first operator; one that needs what a later one makes moves behind it. Fails
+/* Groups as they are found stand by their first operator; one that needs what a later one makes moves after it. Fails
  * when groups wait for each other; `plan` is a name for the message. */
 bool groups_sort(const struct graph *g, const char *plan, struct group *groups, int count, struct error *e);
 double group_flops(const struct graph *g, const struct batch_shape *b, const struct group *group);

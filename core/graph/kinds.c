@@ -163,7 +163,7 @@ static void constants_softmax(const struct graph *g, const struct op *o, struct 
     if (call_has_slot(call, SLOT_LSE)) call_set(call, CONST_LSE, LSE_WRITE);
 }
 
-static void constants_softmax_again(const struct graph *g, const struct op *o, struct call *call)
+static void constants_softmax_recompute(const struct graph *g, const struct op *o, struct call *call)
 {
     constants_softmax(g, o, call);
     call_set(call, CONST_LSE, LSE_READ);
@@ -235,7 +235,7 @@ ACTIVATION_CONSTANTS(gelu_dx, CONST_DERIVATIVE, ACTIVATION_GELU)
 ACTIVATION_CONSTANTS(gelu_tanh_dx, CONST_DERIVATIVE, ACTIVATION_GELU_TANH)
 ACTIVATION_CONSTANTS(tanh_dx, CONST_DERIVATIVE, ACTIVATION_TANH)
 
-/* What came out of the dropout behind the ReLU is zero wherever the gradient becomes zero, dropped or not. */
+/* What came out of the dropout after the ReLU is zero wherever the gradient becomes zero, dropped or not. */
 static void constants_relu_dx(const struct graph *g, const struct op *o, struct call *call)
 {
     int maker = tensor_maker(g, o->in[1]);
@@ -407,27 +407,27 @@ const struct op_kind kind_dropout = {.name = "dropout",
                                      .reference = reference_dropout,
                                      .constants = constants_dropout,
                                      .in_slot = {SLOT_X},
-                                     .again = true};
+                                     .recomputable = true};
 const struct op_kind kind_relu = {.name = "relu",
                                   .class_ = WHERRY_CLASS_ELEMENTWISE,
                                   .reference = reference_relu,
                                   .constants = constants_relu,
                                   .in_slot = {SLOT_X},
-                                  .again = true};
+                                  .recomputable = true};
 const struct op_kind kind_gelu = {.name = "gelu",
                                   .class_ = WHERRY_CLASS_ELEMENTWISE,
                                   .flops_per_element = 10,
                                   .reference = reference_gelu,
                                   .constants = constants_gelu,
                                   .in_slot = {SLOT_X},
-                                  .again = true};
+                                  .recomputable = true};
 const struct op_kind kind_gelu_tanh = {.name = "gelu_tanh",
                                        .class_ = WHERRY_CLASS_ELEMENTWISE,
                                        .flops_per_element = 10,
                                        .reference = reference_gelu_tanh,
                                        .constants = constants_gelu_tanh,
                                        .in_slot = {SLOT_X},
-                                       .again = true};
+                                       .recomputable = true};
 const struct op_kind kind_tanh = {.name = "tanh",
                                   .class_ = WHERRY_CLASS_ELEMENTWISE,
                                   .flops_per_element = 10,
@@ -441,12 +441,12 @@ const struct op_kind kind_softmax = {.name = "softmax",
                                      .constants = constants_softmax,
                                      .in_slot = {SLOT_X},
                                      .out_slot = {0, SLOT_LSE}};
-const struct op_kind kind_softmax_again = {.name = "softmax",
-                                           .class_ = WHERRY_CLASS_NORMALIZATION,
-                                           .flops_per_element = 3,
-                                           .reference = reference_softmax_again,
-                                           .constants = constants_softmax_again,
-                                           .in_slot = {SLOT_X, SLOT_LSE}};
+const struct op_kind kind_softmax_recompute = {.name = "softmax",
+                                               .class_ = WHERRY_CLASS_NORMALIZATION,
+                                               .flops_per_element = 3,
+                                               .reference = reference_softmax_recompute,
+                                               .constants = constants_softmax_recompute,
+                                               .in_slot = {SLOT_X, SLOT_LSE}};
 const struct op_kind kind_softmax_dx = {.name = "softmax_dx",
                                         .class_ = WHERRY_CLASS_NORMALIZATION,
                                         .flops_per_element = 4,
@@ -552,7 +552,7 @@ const struct op_kind kind_layernorm = {.name = "layernorm",
                                        .reference = reference_layernorm,
                                        .constants = constants_layernorm,
                                        .in_slot = {SLOT_X, SLOT_GAMMA, SLOT_BETA},
-                                       .again = true};
+                                       .recomputable = true};
 const struct op_kind kind_pool_mean = {.name = "pool_mean",
                                        .class_ = WHERRY_CLASS_NORMALIZATION,
                                        .flops_per_element = 1,

@@ -14,7 +14,7 @@ extern const struct op_kind kind_pool_mean, kind_pool_cls, kind_pool_max;
 extern const struct op_kind kind_normalize; /* L2 */
 
 /* Of the backward pass: products are kind_contract, too, residuals kind_add, dropout's gradient is dropout. */
-extern const struct op_kind kind_softmax_again; /* the weights from scores and LSE */
+extern const struct op_kind kind_softmax_recompute; /* the weights from scores and LSE */
 extern const struct op_kind kind_softmax_dx, kind_delta;
 extern const struct op_kind kind_relu_dx, kind_gelu_dx, kind_gelu_tanh_dx, kind_tanh_dx;
 extern const struct op_kind kind_column_sum; /* the gradient of a bias */

@@ -22,7 +22,7 @@ static void add(char letters[16], char letter)
     letters[n] = 0;
 }
 
-/* The next one of a word's permutations in the alphabet's order; false, and the first one again, behind the last. */
+/* The next one of a word's permutations in the alphabet's order; false, and the first one again, after the last. */
 static bool permute(char *word)
 {
     size_t n = strlen(word), at = n;

@@ -85,8 +85,8 @@ void layout_space_count(const struct layout_space *space, char stack, wherry_pro
 
 /* ---- tensors ---- */
 
-/* Whether a packed batch can lie so. Its sequences lie one behind the other, so b is slower than the positions; with
- * one position letter behind it, next to it, both are the token's index, whose stride is the same in all sequences.
+/* Whether a packed batch can lie so. Its sequences are packed back to back, so b is slower than the positions; with
+ * one position letter after it, next to it, both are the token's index, whose stride is the same in all sequences.
  * With two (scores) the strides are the sequence's own anyway, and letters may stand between. */
 bool layout_packed(const char *order);
 /* How many orders these letters have. */

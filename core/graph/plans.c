@@ -66,9 +66,9 @@ static const struct plan_row unfused[] = {
     {"out_dx", "gemm", LAUNCH_TILES, {OUT_DX}},
     {"out_dw", "gemm", LAUNCH_TILES, {OUT_DW}},
     {"delta", "delta", LAUNCH_ROWS, {ATTENTION_DELTA}},
-    {"scores_again", "bgemm", LAUNCH_SCORES, {SCORES_AGAIN}},
-    {"softmax_again", "softmax", LAUNCH_SCORE_ROWS, {SOFTMAX_AGAIN}},
-    {"attention_dropout_again", "softmax", LAUNCH_SCORE_ROWS, {ATTENTION_DROPOUT_AGAIN}},
+    {"scores_again", "bgemm", LAUNCH_SCORES, {SCORES_RECOMPUTE}},
+    {"softmax_again", "softmax", LAUNCH_SCORE_ROWS, {SOFTMAX_RECOMPUTE}},
+    {"attention_dropout_again", "softmax", LAUNCH_SCORE_ROWS, {ATTENTION_DROPOUT_RECOMPUTE}},
     {"context_dx1", "bgemm", LAUNCH_SCORES, {CONTEXT_DX1}},
     {"context_dx2", "bgemm", LAUNCH_QUERIES, {CONTEXT_DX2}},
     {"attention_dropout_dx", "softmax", LAUNCH_SCORE_ROWS, {ATTENTION_DROPOUT_DX}},
@@ -87,11 +87,11 @@ static const struct plan_row unfused[] = {
     {"embed_position_dw", "scatter", LAUNCH_TABLE, {EMBED_POSITION_DW}},
     {"embed_word_dw", "scatter", LAUNCH_TABLE, {EMBED_WORD_DW}},
 
-    {"embed_norm_again", "layernorm", LAUNCH_ROWS, {EMBED_NORM_AGAIN}},
-    {"norm1_again", "layernorm", LAUNCH_ROWS, {NORM1_AGAIN}},
-    {"norm2_again", "layernorm", LAUNCH_ROWS, {NORM2_AGAIN}},
-    {"activation_again", "map", LAUNCH_ELEMENTS, {ACTIVATION_AGAIN}},
-    {"activation_dropout_again", "map", LAUNCH_ELEMENTS, {ACTIVATION_DROPOUT_AGAIN}},
+    {"embed_norm_again", "layernorm", LAUNCH_ROWS, {EMBED_NORM_RECOMPUTE}},
+    {"norm1_again", "layernorm", LAUNCH_ROWS, {NORM1_RECOMPUTE}},
+    {"norm2_again", "layernorm", LAUNCH_ROWS, {NORM2_RECOMPUTE}},
+    {"activation_again", "map", LAUNCH_ELEMENTS, {ACTIVATION_RECOMPUTE}},
+    {"activation_dropout_again", "map", LAUNCH_ELEMENTS, {ACTIVATION_DROPOUT_RECOMPUTE}},
 
     {"w_qkv_transpose", "transpose", LAUNCH_TILES, {QKV_TRANSPOSE}},
     {"w_out_transpose", "transpose", LAUNCH_TILES, {OUT_TRANSPOSE}},
@@ -116,12 +116,12 @@ static const struct plan_row unfused[] = {
         {"w_lin1_transpose", "transpose", LAUNCH_TILES, {LIN1_TRANSPOSE}},                                             \
         {"w_lin2_transpose", "transpose", LAUNCH_TILES, {LIN2_TRANSPOSE}},                                             \
         {"w_pooler_transpose", "transpose", LAUNCH_TILES, {POOLER_TRANSPOSE}},                                         \
-        {"embed_norm_again", "layernorm", LAUNCH_ROWS, {EMBED_NORM_AGAIN}},                                            \
-        {"norm1_again", "layernorm", LAUNCH_ROWS, {NORM1_AGAIN}},                                                      \
-        {"norm2_again", "layernorm", LAUNCH_ROWS, {NORM2_AGAIN}},                                                      \
-        {"activation_again", "map", LAUNCH_ELEMENTS, {ACTIVATION_AGAIN, ACTIVATION_DROPOUT_AGAIN}},                    \
+        {"embed_norm_again", "layernorm", LAUNCH_ROWS, {EMBED_NORM_RECOMPUTE}},                                        \
+        {"norm1_again", "layernorm", LAUNCH_ROWS, {NORM1_RECOMPUTE}},                                                  \
+        {"norm2_again", "layernorm", LAUNCH_ROWS, {NORM2_RECOMPUTE}},                                                  \
+        {"activation_again", "map", LAUNCH_ELEMENTS, {ACTIVATION_RECOMPUTE, ACTIVATION_DROPOUT_RECOMPUTE}},            \
     {                                                                                                                  \
-        "attention_dropout_again", "softmax", LAUNCH_SCORE_ROWS, { ATTENTION_DROPOUT_AGAIN }                           \
+        "attention_dropout_again", "softmax", LAUNCH_SCORE_ROWS, { ATTENTION_DROPOUT_RECOMPUTE }                       \
     }
 
 /* The fused kernels of Ivanov et al. around plain products, with the scores stored. Names are theirs where they have
@@ -277,8 +277,8 @@ static const struct plan_row flash[] = {
     {"attention_dx",
      "attention_backward",
      LAUNCH_SEQUENCES,
-     {SCORES_AGAIN, SOFTMAX_AGAIN, ATTENTION_DROPOUT_AGAIN, CONTEXT_DX1, CONTEXT_DX2, ATTENTION_DROPOUT_DX, SOFTMAX_DX,
-      SCORES_DX1, SCORES_DX2}},
+     {SCORES_RECOMPUTE, SOFTMAX_RECOMPUTE, ATTENTION_DROPOUT_RECOMPUTE, CONTEXT_DX1, CONTEXT_DX2, ATTENTION_DROPOUT_DX,
+      SOFTMAX_DX, SCORES_DX1, SCORES_DX2}},
     {"qkv_dx", "gemm", LAUNCH_TILES, {QKV_DX, RESIDUAL_DX}, NORM_POST}, /* post-LN */
     {"qkv_dx", "gemm", LAUNCH_TILES, {QKV_DX}, NORM_PRE},               /* pre-LN */
     {"qkv_dx", "gemm", LAUNCH_TILES, {QKV_DX_FIRST}},                   /* Q, K and V apart */
@@ -396,7 +396,7 @@ static int place_find(const struct graph *g, int place, int at, int end, int lay
     return -1;
 }
 
-/* The layer that is met next behind operator `at`; false: none is. */
+/* The layer that is met next after operator `at`; false: none is. */
 static bool layer_next(const struct graph *g, int at, int end, int *layer)
 {
     for (int o = at + 1; o < end; o++)
@@ -523,8 +523,8 @@ static bool group_add(const struct graph *g, const struct group *group, const st
     return true;
 }
 
-/* Optional rows come before all others: what one takes may stand behind operators that another row would take with it
- * (the gradient of a bias, behind that of an activation). None is taken where nobody says what the device runs. Returns
+/* Optional rows come before all others: what one takes may stand after operators that another row would take with it
+ * (the gradient of a bias, after that of an activation). None is taken where nobody says what the device runs. Returns
  * their number. */
 static int cover_optional(const struct graph *g, const struct plan *plan, const struct group_filter *filter,
                           bool *covered, struct group *groups)

@@ -149,7 +149,7 @@ REFERENCE(reference_softmax)
     return true;
 }
 
-REFERENCE(reference_softmax_again)
+REFERENCE(reference_softmax_recompute)
 {
     (void)e;
     const double *x = value(g, v, o->in[0]), *lse = value(g, v, o->in[1]);

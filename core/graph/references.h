@@ -17,7 +17,7 @@ REFERENCE(reference_gelu_tanh);
 REFERENCE(reference_tanh);
 REFERENCE(reference_dropout);
 REFERENCE(reference_softmax);
-REFERENCE(reference_softmax_again);
+REFERENCE(reference_softmax_recompute);
 REFERENCE(reference_softmax_dx);
 REFERENCE(reference_delta);
 REFERENCE(reference_relu_dx);

@@ -90,8 +90,8 @@
 #define CONST_ADDEND 46      /* 1: layernorm_backward adds SLOT_RESIDUAL to its result, not to the gradient it reads */
 #define CONST_TILE_V 47      /* attention: keys (queries) that what is made of the scores is multiplied with at once */
 #define CONST_PARTS                                                                                                    \
-    48 /* attention_backward: parts that a sequence's tiles of keys are dealt to; layernorm_backward, reduce: parts    \
-          that the rows are dealt to, PART_ROWS at a time and in turns */
+    48 /* attention_backward: parts that a sequence's tiles of keys are split into; layernorm_backward, reduce: parts  \
+          that the rows are split into, PART_ROWS at a time and in turns */
 #define CONST_KEPT 49 /* 1: SLOT_SAVED is 0 where an element was dropped, so that nothing is drawn to drop it again */
 #define CONST_QUERY_ROWS                                                                                               \
     50 /* attention_backward_wgmma: queries whose sums stay in shared memory, at least the longest sequence's; 0: they \

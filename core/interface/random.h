@@ -13,7 +13,7 @@
 #define WHERRY_KERNEL_RANDOM_H
 
 #define DROPOUT_ATTENTION 0 /* attention's weights */
-#define DROPOUT_OUT 1       /* behind attention's output product and its bias */
+#define DROPOUT_OUT 1       /* after attention's output product and its bias */
 #define DROPOUT_ACTIVATION 2
 #define DROPOUT_LIN2 3
 

@@ -115,7 +115,7 @@ bool added_build(struct tokenizer *t, struct added_reader *reader, uint32_t voca
 /* ---- found in texts ---- */
 
 /* The node of the token at s->at, of which the window is made to have something. It has as many places as the longest
- * token, so that the characters read behind it are no more than those in it. */
+ * token, so that the characters read after it are no more than those in it. */
 static bool look(struct added_search *s, uint32_t *node, struct error *e)
 {
     enum { WINDOW_LEAST = 1024 };

@@ -37,11 +37,11 @@ struct added_search {
     const struct patterns *patterns;
     const uint32_t *text;
     size_t length;
-    struct list *window; /* for its use alone while it lasts: of text[window_first] and those behind it */
+    struct list *window; /* for its use alone while it lasts: of text[window_first] and those after it */
     size_t window_first; /* what begins there, once the window has something */
     size_t at;           /* where to look next */
     size_t done;         /* what lies before has been dealt with */
-    size_t spaces_end;   /* of the white space that the last token swallowed behind it */
+    size_t spaces_end;   /* of the white space that the last token swallowed after it */
     size_t plain, start; /* of the token that was found: the text before it begins, and it begins */
     int32_t id;          /* its id */
 };

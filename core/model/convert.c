@@ -140,7 +140,7 @@ bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t ele
 
 /* ---- other orders ---- */
 
-/* A column of the matrix goes to a row that is `stride` elements behind the one before. ORDER_STRIP rows, or fewer:
+/* A column of the matrix goes to a row that is `stride` elements after the one before. ORDER_STRIP rows, or fewer:
  * what is written of a row then is a cache line, and what is read stays in the cache. */
 static void strip_turn16(const uint16_t *from, size_t rows, size_t columns, uint16_t *to, size_t stride)
 {
@@ -167,7 +167,7 @@ void floats_from_order(const struct matrix_order *order, const float *from, floa
 }
 
 /* `count` columns of some rows. Parts are whole rows, and all alike. Where rows are taken whole, those that lie one
- * behind the other in a part are read as one. */
+ * after the other in a part are read as one. */
 static bool rows_convert(const struct weight_part *parts, const struct matrix_order *order, uint64_t row, uint64_t rows,
                          uint64_t first, uint64_t count, bool f16, void *raw, char *out, struct error *e)
 {

@@ -41,7 +41,7 @@ enum { WEIGHT_RAW_BYTES = 1 << 18 };
 bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t elements, bool f16, void *raw, void *out,
                     struct error *e);
 
-/* Parts one behind the other, in another order: as it lies there, its outer index from `first` on, `count` of them.
+/* Parts back to back, in another order: as it lies there, its outer index from `first` on, `count` of them.
  * `strip` has room for ORDER_STRIP * count values; it is for transposed ones. Errors and `raw` as above. */
 enum { ORDER_STRIP = 32 };
 bool weight_convert_order(const struct weight_part *parts, const struct matrix_order *order, uint64_t first,

@@ -35,7 +35,7 @@ bool list_add_text(struct list *list, const char *text, size_t bytes, const char
            fail(e, WHERRY_STATUS_BAD_FORMAT, "%s is not valid UTF-8: the file is damaged, get it again", what);
 }
 
-/* Sorts the last `count` characters by their combining class, equal ones staying in order: each goes behind those of
+/* Sorts the last `count` characters by their combining class, equal ones staying in order: each goes after those of
  * its class, whose place follows from how many there are of the lower ones. */
 static bool reorder_marks(struct list *out, size_t count, struct error *e)
 {

@@ -23,13 +23,13 @@ struct patterns {
 
 /* Sorts `tokens` in place; the texts are needed only during the call. Empty ones are none. */
 bool patterns_build(const struct host *host, struct token *tokens, size_t count, struct patterns *out, struct error *e);
-/* The same of what lies behind `prefix` in those tokens that begin with it; it has `length` characters. */
+/* The same of what lies after `prefix` in those tokens that begin with it; it has `length` characters. */
 bool patterns_build_tails(const struct host *host, struct token *tokens, size_t count, const uint32_t *prefix,
                           size_t length, struct patterns *out, struct error *e);
 void patterns_free(const struct host *host, struct patterns *patterns); /* accepts a zeroed one */
 
 /* found->items[i] becomes the node of the longest pattern that begins at text[first + i], VOCABULARY_ROOT where none
- * does, for all places before `end`. Reads at most `longest` characters behind those, and none from `length` on. */
+ * does, for all places before `end`. Reads at most `longest` characters after those, and none from `length` on. */
 bool patterns_find(const struct patterns *patterns, const uint32_t *text, size_t length, size_t first, size_t end,
                    struct list *found, struct error *e);
 /* The pattern's id, and its length in characters. */

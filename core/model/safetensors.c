@@ -1,7 +1,7 @@
 /* Reading of the safetensors format: a checked table of tensors, and their bytes from the file that stays open.
  *
  * The format: 8 bytes, the length of the header (little-endian); the header, a JSON object {"name": {"dtype", "shape",
- * "data_offsets": [begin, end]}, "__metadata__": {...}}, perhaps with spaces behind it; then the tensors' bytes, to
+ * "data_offsets": [begin, end]}, "__metadata__": {...}}, perhaps with spaces after it; then the tensors' bytes, to
  * which the offsets refer. */
 #include "model/safetensors.h"
 
@@ -182,7 +182,7 @@ static bool check_length(const unsigned char *begin, uint64_t size, uint64_t *he
     if (n > size - LENGTH_BYTES) {
         return fail(e, WHERRY_STATUS_BAD_FORMAT,
                     "the header says that it has %" PRIu64 " bytes, and the file has %" PRIu64
-                    " behind its length: the file is truncated, get it again",
+                    " after its length: the file is truncated, get it again",
                     n, size - LENGTH_BYTES);
     }
     *header_bytes = n;
@@ -271,7 +271,7 @@ static bool read_whole(const struct safetensors *file, uint64_t offset, size_t b
     size_t got;
     struct file_stamp now;
     TRY(file_read_at(&file->file, file->path, offset, to, bytes, &got, e));
-    TRY(file_stamp(&file->file, file->path, &now, e)); /* behind the read: what was read is of before the change */
+    TRY(file_stamp(&file->file, file->path, &now, e)); /* after the read: what was read is of before the change */
     if (now.bytes != file->opened.bytes) {
         return fail(e, WHERRY_STATUS_IO,
                     "%.600s had %" PRIu64 " bytes when it was opened and has %" PRIu64 " now: open the model again",

@@ -26,7 +26,7 @@ struct encoder {
     struct list ids;
     struct list windows[2]; /* of the searches for raw and for normalized added tokens */
     struct list pieces;     /* of a long word */
-    size_t limit;           /* what lies behind that many ids doesn't matter */
+    size_t limit;           /* what lies after that many ids doesn't matter */
     struct error *e;
 };
 

@@ -9,7 +9,7 @@
 struct added_token {
     int32_t id;
     bool single_word;    /* counts only where no word character touches it */
-    bool lstrip, rstrip; /* swallows the white space before, behind it */
+    bool lstrip, rstrip; /* swallows the white space before, after it */
 };
 
 enum piece_kind { PIECE_TOKEN, PIECE_FIRST, PIECE_SECOND };
@@ -55,7 +55,7 @@ struct list {
     size_t count, capacity;
 };
 
-/* Makes room for `more` items behind the last. */
+/* Makes room for `more` items after the last. */
 bool list_reserve(struct list *list, size_t more, struct error *e);
 void list_free(struct list *list);
 /* Appends the characters of `text`; what is not UTF-8 becomes U+FFFD, or, where `what` names the text, a failure. */

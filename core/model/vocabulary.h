@@ -12,7 +12,7 @@ struct token {
     size_t rank; /* of two equal texts, the one of higher rank counts */
 };
 
-/* One node of the tree of all prefixes; its children lie one behind the other, in the order of their characters. */
+/* One node of the tree of all prefixes; its children are packed back to back, in the order of their characters. */
 struct vocabulary_node {
     uint32_t c;
     int32_t id; /* -1: no token ends here */

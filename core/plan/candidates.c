@@ -463,7 +463,7 @@ static void list_variant(const struct variant *variant, const struct call *call,
 {
     const char *refused;
     if (strcmp(variant->kernel, call->kernel) || !(s->limits->rungs & RUNG_BIT(variant->rung)) ||
-        (call_joins(call) && !variant->joins) || !variant->fits(call, s, &refused))
+        (call_fuses(call) && !variant->fuses) || !variant->fits(call, s, &refused))
         return;
     struct call sized = *call;
     sized.kernel = variant->name;
@@ -480,7 +480,7 @@ void choices_legal(const struct call *call, const struct sizes *s, struct choice
     base.kernel = kernel_base(call->kernel);
     base.n_maps = 0;
     for (size_t i = 0; variant_at(i); i++) list_variant(variant_at(i), &base, s, list);
-    if (call_joins(&base)) return; /* the portable kernel does less */
+    if (call_fuses(&base)) return; /* the portable kernel does less */
     call_size(&base, s);
     for (size_t i = 0; i < sizeof kernel_lists / sizeof *kernel_lists; i++)
         if (!strcmp(base.kernel, kernel_lists[i].kernel)) kernel_lists[i].list(&base, list);

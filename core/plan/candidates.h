@@ -25,7 +25,7 @@ struct choice {
 struct choices {
     struct choice of[CHOICES_LEGAL];
     int n;
-    int kept;    /* of them, by choices_prune; those behind are there all the same, where nothing was to be cut */
+    int kept;    /* of them, by choices_prune; those after are there all the same, where nothing was to be cut */
     int refused; /* that the device, or this session, can't run: shared memory, registers, work-items, tables */
     const struct sizes *s;
 };
@@ -54,7 +54,7 @@ uint32_t choices_part_rows(const struct choices *list, uint64_t parts, uint32_t 
  * bucket alone. The static table's are not among them where they follow from the exact number of rows. */
 void choices_legal(const struct call *call, const struct sizes *s, struct choices *list);
 /* Leaves `most` of them: first those that the bound of bytes and flop says could be good, then those near `usual`, the
- * static table's. Returns how many were cut. `all`: those that would be cut stay, behind the others. */
+ * static table's. Returns how many were cut. `all`: those that would be cut stay, after the others. */
 int choices_prune(struct choices *list, const struct choice *usual, int most, bool all);
 
 #endif

@@ -16,7 +16,7 @@ static void live_during(struct life *l, int group)
     l->last = group > l->last ? group : l->last;
 }
 
-/* Of tensors, and behind them of the groups' scratch memory. What the caller gives is there before the pass it belongs
+/* Of tensors, and after them of the groups' scratch memory. What the caller gives is there before the pass it belongs
  * to. */
 static void lives_find(const struct memory_request *r, struct life *lives)
 {
@@ -72,7 +72,7 @@ static bool read_by_any(const struct memory_request *r, int tensor)
     return false;
 }
 
-/* Weights and batch tensors: one behind the other. Weights that no group reads have no memory. */
+/* Weights and batch tensors: back to back. Weights that no group reads have no memory. */
 static bool place_fixed(const struct memory_request *r, struct memory_plan *plan, enum memory_kind kind,
                         enum tensor_role role, uint64_t start, struct error *e)
 {
@@ -154,7 +154,7 @@ bool memory_plan_create(const struct host *host, const struct memory_request *re
                         struct error *e)
 {
     const struct graph *g = request->graph;
-    size_t n = (size_t)g->n_tensors + (size_t)request->n_groups; /* scratch memory behind the tensors */
+    size_t n = (size_t)g->n_tensors + (size_t)request->n_groups; /* scratch memory after the tensors */
     memset(out, 0, sizeof *out);
     out->host = host;
     out->of = host_alloc(host, n, sizeof *out->of, e);

@@ -38,7 +38,7 @@ struct memory_request {
     const uint64_t *scratch;   /* [n_groups] bytes, NULL: no group needs any */
     uint64_t max_block_bytes, max_tensor_bytes;
     bool keep;             /* every tensor has memory of its own */
-    uint64_t guard;        /* bytes left free before and behind every activation, a multiple of MEMORY_ALIGNMENT */
+    uint64_t guard;        /* bytes left free before and after every activation, a multiple of MEMORY_ALIGNMENT */
     uint64_t tables_bytes; /* room for the batch header and its tables, first in the batch block */
 };
 

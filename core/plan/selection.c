@@ -32,10 +32,10 @@ static int live_at(const struct selection *s, int stage, int live[SELECTION_VARI
 {
     int n = 0;
     for (int v = 0; v < s->n_variables; v++) {
-        bool before = false, behind = false;
+        bool before = false, after = false;
         for (int i = 0; i < s->n_costs; i++)
-            if (depends(&s->costs[i], v)) *(i < stage ? &before : &behind) = true;
-        if (before && behind) live[n++] = v;
+            if (depends(&s->costs[i], v)) *(i < stage ? &before : &after) = true;
+        if (before && after) live[n++] = v;
     }
     return n;
 }

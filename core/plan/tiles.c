@@ -1,4 +1,4 @@
-/* Chooses tile and work-group sizes by device and shape, the batch's contents never: the sum behind every output has
+/* Chooses tile and work-group sizes by device and shape, the batch's contents never: the sum of every output has
  * one order whatever the tile of a product, and row kernels sum in an order that LOCAL_SIZE gives. */
 #include "plan/tiles.h"
 
@@ -212,7 +212,7 @@ static void set_layernorm_backward(struct call *call, const struct device_limits
     call_set(call, CONST_PARTS, (uint32_t)divide_up(max_rows ? max_rows : 1, share));
 }
 
-/* Of the sizes from 256 down to 64 the one that leaves the fewest work-items behind a row's end. */
+/* Of the sizes from 256 down to 64 the one that leaves the fewest work-items after a row's end. */
 static uint32_t columns_size(const struct device_limits *limits, uint32_t vectors)
 {
     uint32_t size = row_size(limits, vectors), best = size;

@@ -107,7 +107,7 @@ static uint64_t row_loads(const struct count *c)
     return divide_up(get(c, CONST_N, 1), step) * step;
 }
 
-/* Rows that are read: teams behind the last one repeat it. */
+/* Rows that are read: teams after the last one repeat it. */
 static uint64_t rows_walked(const struct count *c) { return divide_up(rows_of(c), teams_of(c)) * teams_of(c); }
 
 /* Bytes of one row of all operands: the distance to what every row reads again. */
@@ -288,7 +288,7 @@ static void count_scatter(struct count *c)
 
 /* ---- rows of scores (cl/scores.h) ---- */
 
-/* Teams behind the last row repeat it. */
+/* Teams after the last row repeat it. */
 static uint64_t score_rows_repeated(const struct count *c)
 {
     uint64_t rows = (uint64_t)c->words[HEADER_TOKENS] * get(c, CONST_HEADS, 1);
@@ -391,7 +391,7 @@ static struct extents extents_of(const struct count *c)
 }
 
 /* `band`: of tiles; `sharers`: work-items that load the bias of a tile's column, and what scales and shifts it. Where a
- * bias is a row's, so do all who have eight results of it. The tokens that wide accesses reach behind a batch's last
+ * bias is a row's, so do all who have eight results of it. The tokens that wide accesses reach after a batch's last
  * one are not counted. */
 static void count_product(struct count *c, uint64_t band, uint64_t sharers)
 {
@@ -415,7 +415,7 @@ static void count_product(struct count *c, uint64_t band, uint64_t sharers)
     reads_panels(c, &p);
     reads(c, SLOT_BIAS, channels ? m * divide_up(n, 8) : p.rows * sharers * n);
     if (p.rows && p.columns) reads_again(c, SLOT_BIAS, channels ? (p.columns - 1) * m : (p.rows - 1) * n, row_bytes(c));
-    /* gemm_few's layernorm: one vector for all of a work-group's rows. */
+    /* gemm_small_batch's layernorm: one vector for all of a work-group's rows. */
     uint64_t factors = get(c, CONST_NORM_Y, 0) ? p.rows * sharers * n : p.rows * p.columns * 8 * k;
     reads(c, SLOT_GAMMA, factors);
     reads(c, SLOT_BETA, factors);
@@ -437,7 +437,7 @@ static void count_gemm_mma(struct count *c)
 }
 
 /* Every result's maker loads its bias. */
-static void count_gemm_few(struct count *c) { count_product(c, 1, get(c, CONST_TILE_M, 16)); }
+static void count_gemm_small_batch(struct count *c) { count_product(c, 1, get(c, CONST_TILE_M, 16)); }
 
 /* Seven warps make a tile's results; lanes with the same eight columns load the same bias. For a row that is normalized
  * it is loaded again. */
@@ -560,7 +560,7 @@ static void count_attention_backward(struct count *c)
     }
 }
 
-/* Rows that a group on cooperative matrices loads as it walks over a sequence: past the end, and for the step behind
+/* Rows that a group on cooperative matrices loads as it walks over a sequence: past the end, and for the step after
  * the last, the last row again. */
 static uint64_t walked_rows(const struct count *c, uint64_t length)
 {
@@ -701,7 +701,7 @@ static const struct rule {
     {"embed", count_embed},
     {"gemm", count_gemm},
     {"gemm_coopmat", count_gemm_coopmat},
-    {"gemm_few", count_gemm_few},
+    {"gemm_small_batch", count_gemm_small_batch},
     {"gemm_mma", count_gemm_mma},
     {"gemm_wgmma", count_gemm_wgmma},
     {"layernorm", count_layernorm},
@@ -722,6 +722,8 @@ static const struct rule *rule_find(const char *kernel)
         if (!strcmp(rules[i].kernel, kernel)) return &rules[i];
     return NULL;
 }
+
+bool traffic_has(const char *kernel) { return rule_find(kernel) != NULL; }
 
 bool call_traffic(const struct graph *g, const struct batch_shape *b, const struct group *group,
                   const struct call *calls, int n_calls, bool f16, const uint32_t *batch_words, uint64_t cache_bytes,
@@ -761,7 +763,7 @@ void call_variant(const struct call *call, char text[64])
                  (unsigned)call_get(call, CONST_TILE_N, 1), (unsigned)call_get(call, CONST_TILE_K, 1),
                  (unsigned)call_get(call, CONST_WARP_M, 1), (unsigned)call_get(call, CONST_WARP_N, 1),
                  (unsigned)call_get(call, CONST_STAGES, 1), more);
-    else if (!strcmp(call->kernel, "gemm_few"))
+    else if (!strcmp(call->kernel, "gemm_small_batch"))
         snprintf(text, 64, "%ux%u, %u warps share k", (unsigned)call_get(call, CONST_TILE_M, 1),
                  (unsigned)call_get(call, CONST_TILE_N, 1), (unsigned)local / 32);
     else if (!strcmp(call->kernel, "transpose"))

@@ -15,6 +15,9 @@ bool call_traffic(const struct graph *g, const struct batch_shape *b, const stru
                   const struct call *calls, int n_calls, bool f16, const uint32_t *batch_words, uint64_t cache_bytes,
                   wherry_traffic *out);
 
+/* Whether call_traffic has a rule for a kernel. */
+bool traffic_has(const char *kernel);
+
 /* The choices that a call was made with: "128x128x32, 8x8 a work-item" for products, "256 a work-group" for kernels of
  * rows, with the number of parts or their rows where there are some. */
 void call_variant(const struct call *call, char text[64]);

@@ -71,7 +71,7 @@ size_t tuning_line(const struct tuning_key *key, const char *fields, char text[T
     return (size_t)snprintf(text, TUNING_LINE, "%016" PRIx64 "\t%s\n", line_checksum(key, fields), fields);
 }
 
-/* The next line, ended by a NUL in the place of its newline; NULL behind the last whole one. */
+/* The next line, ended by a NUL in the place of its newline; NULL after the last whole one. */
 static char *next_line(char **at)
 {
     char *line = *at, *end = strchr(line, '\n');

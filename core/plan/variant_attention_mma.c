@@ -21,9 +21,9 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
     return true;
 }
 
-static bool fits_few(const struct call *call, const struct sizes *s, const char **reason)
+static bool fits_small_batch(const struct call *call, const struct sizes *s, const char **reason)
 {
-    if (s->max_rows > FEW_ROWS) return refuse(reason, "the session's batches have too many rows for it");
+    if (s->max_rows > SMALL_BATCH_ROWS) return refuse(reason, "the session's batches have too many rows for it");
     return fits(call, s, reason);
 }
 
@@ -46,10 +46,10 @@ const struct variant variant_attention_mma = {.kernel = "attention",
                                               .size = size,
                                               .shared_bytes = shared_bytes};
 
-const struct variant variant_attention_few = {.kernel = "attention",
-                                              .name = "attention_mma",
-                                              .rung = RUNG_FEW,
-                                              .why = "few rows: a head is a work-group's, soon done",
-                                              .fits = fits_few,
-                                              .size = size,
-                                              .shared_bytes = shared_bytes};
+const struct variant variant_attention_small_batch = {.kernel = "attention",
+                                                      .name = "attention_mma",
+                                                      .rung = RUNG_SMALL_BATCH,
+                                                      .why = "few rows: a head is a work-group's, soon done",
+                                                      .fits = fits_small_batch,
+                                                      .size = size,
+                                                      .shared_bytes = shared_bytes};

@@ -1,4 +1,4 @@
-/* Attention with the product behind it, in sessions of few rows: cl/attention_out.cl. */
+/* Attention with the product after it, in sessions of few rows: cl/attention_out.cl. */
 #include "interface/interface.h"
 #include "plan/variants.h"
 
@@ -15,7 +15,7 @@ static bool refuse(const char **reason, const char *why)
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
     uint32_t heads = call_get(call, CONST_HEADS, 0), width = heads * HEAD_CHANNELS;
-    if (!call_joins(call)) return refuse(reason, "no product comes behind");
+    if (!call_fuses(call)) return refuse(reason, "no product comes after");
     if (!s->f16) return refuse(reason, "its operands have 16 bits");
     if (!call_get(call, CONST_ALIGNED, 0)) return refuse(reason, "its rows start on 16 bytes");
     if (s->max_rows > MOST_ROWS) return refuse(reason, "the session's batches have too many rows for it");
@@ -41,8 +41,8 @@ static size_t shared_bytes(const struct call *call)
 
 const struct variant variant_attention_out = {.kernel = "attention",
                                               .name = "attention_out",
-                                              .rung = RUNG_FEW,
-                                              .joins = true,
+                                              .rung = RUNG_SMALL_BATCH,
+                                              .fuses = true,
                                               .why = "few rows: one launch for two",
                                               .fits = fits,
                                               .size = size,

@@ -70,7 +70,7 @@ static double tile_seconds(const struct tile *t, uint64_t units, uint64_t m, uin
     return k_tile * (double)k_tiles * 1e-6;
 }
 
-/* For a product of m x n sums of `depth`; *parts: to how many work-groups a sum is dealt, at most `most_parts`. NULL:
+/* For a product of m x n sums of `depth`; *parts: over how many work-groups a sum is split, at most `most_parts`. NULL:
  * no tile fits this device. */
 static const struct tile *tile_choose(const struct device_limits *limits, uint32_t form, uint64_t m, uint64_t n,
                                       uint64_t depth, uint64_t most_parts, uint64_t *parts)
@@ -114,15 +114,15 @@ static struct tile tile_normal(const struct call *call, const struct device_limi
     return t;
 }
 
-/* Of the calls of optional rows only those: not the columns of an operand (call_joins). */
+/* Of the calls of optional rows only those: not the columns of an operand (call_fuses). */
 static bool fits_normal(const struct call *call, const struct sizes *s, const char **reason)
 {
     struct tile t = tile_normal(call, s->limits);
     /* A CPU's compiler takes minutes for the code of a long stage. */
     bool long_code = s->limits->cpu && t.k > CPU_NORMAL_K;
     bool weight_rows = call_get(call, CONST_FORM, GEMM_NT) == GEMM_NT && call_runtime(call) == RUNTIME_M;
-    *reason = !weight_rows             ? "it normalizes rows for a product with a weight's rows only"
-              : s->max_rows > FEW_ROWS ? "the session's batches have too many rows to normalize them often"
+    *reason = !weight_rows                     ? "it normalizes rows for a product with a weight's rows only"
+              : s->max_rows > SMALL_BATCH_ROWS ? "the session's batches have too many rows to normalize them often"
               : long_code || !tile_fits(&t, s->limits, GEMM_NT) ? "rows that it can normalize are one stage"
                                                                 : NULL;
     return !*reason;
@@ -192,7 +192,7 @@ static size_t shared_bytes(const struct call *call)
 const struct variant variant_gemm_coopmat = {.kernel = "gemm",
                                              .name = "gemm_coopmat",
                                              .rung = RUNG_COOPMAT,
-                                             .joins = true,
+                                             .fuses = true,
                                              .why = "cooperative matrices: f16 added in f32 by matrix units",
                                              .fits = fits,
                                              .size = size,

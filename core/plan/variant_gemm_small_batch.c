@@ -1,11 +1,11 @@
-/* Products with a weight of few rows by mma.sync, one trip to memory each: cl/gemm_few.cl. */
+/* Products with a weight of few rows by mma.sync, one trip to memory each: cl/gemm_small_batch.cl. */
 #include "interface/interface.h"
 #include "plan/variants.h"
 
 /* Warps that share k, 32 k for each in turn. */
 enum { MOST_WARPS = 12, TILE_ROWS = 16, TILE_COLUMNS = 16 };
 
-/* 32 k of a warp that stay in registers while rows are normalized (cl/gemm_few.cl: MOST). */
+/* 32 k of a warp that stay in registers while rows are normalized (cl/gemm_small_batch.cl: MOST). */
 enum { MOST_HELD = 8 };
 
 static bool refuse(const char **reason, const char *why)
@@ -23,9 +23,9 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
     if (call_get(call, CONST_FORM, GEMM_NT) != GEMM_NT) return refuse(reason, "it multiplies by a weight's rows only");
     if (call_get(call, CONST_COLUMN_SUMS, 0)) return refuse(reason, "it sums no columns");
     if (call_get(call, CONST_NORM_Y, 0)) return refuse(reason, "its work-groups have no whole rows of a result");
-    if (call_joins(call) && (call_get(call, CONST_K, 32) + 31) / 32 > MOST_WARPS * MOST_HELD)
+    if (call_fuses(call) && (call_get(call, CONST_K, 32) + 31) / 32 > MOST_WARPS * MOST_HELD)
         return refuse(reason, "rows that it can normalize stay in registers");
-    if (s->max_rows > FEW_ROWS) return refuse(reason, "the session's batches have too many rows for it");
+    if (s->max_rows > SMALL_BATCH_ROWS) return refuse(reason, "the session's batches have too many rows for it");
     return true;
 }
 
@@ -50,11 +50,12 @@ static size_t shared_bytes(const struct call *call)
     return (size_t)rows * (stride + (call_get(call, CONST_NORM, 0) ? 2 : 0)) * sizeof(float);
 }
 
-const struct variant variant_gemm_few = {.kernel = "gemm",
-                                         .name = "gemm_few",
-                                         .rung = RUNG_FEW,
-                                         .joins = true,
-                                         .why = "few rows: all loads of a product at once, its warps share the sum",
-                                         .fits = fits,
-                                         .size = size,
-                                         .shared_bytes = shared_bytes};
+const struct variant variant_gemm_small_batch = {
+    .kernel = "gemm",
+    .name = "gemm_small_batch",
+    .rung = RUNG_SMALL_BATCH,
+    .fuses = true,
+    .why = "few rows: all loads of a product at once, its warps share the sum",
+    .fits = fits,
+    .size = size,
+    .shared_bytes = shared_bytes};

@@ -57,7 +57,7 @@ static uint64_t most(const struct call *call, const struct sizes *s, uint32_t wh
     return constant ? constant : s->max_rows;
 }
 
-/* The gradient of a weight: few tiles and a long sum, and nothing behind it. */
+/* The gradient of a weight: few tiles and a long sum, and nothing after it. */
 static bool is_weight(const struct call *call) { return call_runtime(call) == RUNTIME_K; }
 
 static void set_map(struct call_map *map, uint8_t slot, const struct call *call, uint32_t rows, uint32_t columns,
@@ -142,7 +142,7 @@ static double reduce_seconds(uint64_t m, uint64_t n, uint64_t parts)
  * on an H200. The epilogue of the product that makes the operand: 11 us for 4096 x 4096, 23 for 12,288 x 4096. */
 static double columns_seconds(uint64_t rows, uint64_t m) { return 6e-6 + (double)(rows * m) * 2 / 3.4e12; }
 
-/* The tile of a weight's gradient, and to how many work-groups a sum is dealt: to one where the bias' comes with it, if
+/* The tile of a weight's gradient, and over how many work-groups a sum is split: one where the bias' comes with it, if
  * what other kernels would take for that is more than parts save. */
 static const struct wgmma_tile *divided_tile(const struct call *call, const struct sizes *s, uint64_t *parts)
 {
@@ -170,15 +170,15 @@ static bool sums_in_parts(const struct call *call, const struct sizes *s)
     return call_sums_operand(call) && parts > 1;
 }
 
-/* Whether it can normalize its result, a product with a weight and what inference puts behind it: rows of which tiles
- * have all columns, and so many that their tiles keep half of the multiprocessors busy. Few rows are gemm_few's, which
- * normalizes what it reads. */
+/* Whether it can normalize its result, a product with a weight and what inference puts after it: rows of which tiles
+ * have all columns, and so many that their tiles keep half of the multiprocessors busy. Few rows are
+ * gemm_small_batch's, which normalizes what it reads. */
 static bool fits_normal(const struct call *call, const struct sizes *s, const char **reason)
 {
     static const uint8_t others[] = {CONST_ACTIVATION, CONST_DERIVATIVE, CONST_DROPOUT,
                                      CONST_KEPT,       CONST_SUM,        CONST_COLUMN_SUMS};
     uint32_t n = call_get(call, CONST_N, 1);
-    bool few = s->max_rows <= FEW_ROWS && s->limits->rungs & RUNG_BIT(RUNG_FEW);
+    bool few = s->max_rows <= SMALL_BATCH_ROWS && s->limits->rungs & RUNG_BIT(RUNG_SMALL_BATCH);
     bool idle = 2 * divide_up(s->max_rows, NORMAL_ROWS) < device_units(s->limits), more = false;
     for (size_t i = 0; i < sizeof others; i++) more |= call_get(call, others[i], 0) != 0;
     bool usual = call_get(call, CONST_FORM, GEMM_NT) == GEMM_NT && call_runtime(call) == RUNTIME_M;
@@ -195,7 +195,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
               : !call_get(call, CONST_ALIGNED, 0) ? "rows that begin on no multiple of 16 bytes"
               : dimension(call, RUNTIME_N) % 8    ? "N is no multiple of 8"
               : call_get(call, CONST_NORM, 0)     ? "it normalizes no operand"
-              : sums_in_parts(call, s)            ? "its sums are dealt to several work-groups"
+              : sums_in_parts(call, s)            ? "its sums are split over several work-groups"
                                                   : NULL;
     return !*reason && (!normalizes(call) || fits_normal(call, s, reason));
 }
@@ -243,7 +243,7 @@ static size_t shared_bytes(const struct call *call)
 const struct variant variant_gemm_wgmma = {.kernel = "gemm",
                                            .name = "gemm_wgmma",
                                            .rung = RUNG_WGMMA,
-                                           .joins = true,
+                                           .fuses = true,
                                            .why = "wgmma with tiles by the tensor copy engine, Hopper's fastest",
                                            .fits = fits,
                                            .size = size,

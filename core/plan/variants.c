@@ -5,14 +5,14 @@
 
 #include "interface/interface.h"
 
-extern const struct variant variant_gemm_few, variant_attention_few, variant_attention_out, variant_gemm_wgmma,
-    variant_attention_wgmma, variant_attention_backward_wgmma, variant_gemm_mma, variant_attention_mma,
-    variant_gemm_coopmat, variant_attention_coopmat, variant_attention_backward_coopmat;
+extern const struct variant variant_gemm_small_batch, variant_attention_small_batch, variant_attention_out,
+    variant_gemm_wgmma, variant_attention_wgmma, variant_attention_backward_wgmma, variant_gemm_mma,
+    variant_attention_mma, variant_gemm_coopmat, variant_attention_coopmat, variant_attention_backward_coopmat;
 
 /* clang-format off */
 static const struct variant *const variants[] = {
-    &variant_gemm_few,
-    &variant_attention_few,
+    &variant_gemm_small_batch,
+    &variant_attention_small_batch,
     &variant_attention_out,
     &variant_gemm_wgmma,
     &variant_attention_wgmma,
@@ -32,7 +32,7 @@ const char *rung_name(enum rung rung)
                                                   [RUNG_COOPMAT] = "coopmat",
                                                   [RUNG_MMA] = "mma",
                                                   [RUNG_WGMMA] = "wgmma",
-                                                  [RUNG_FEW] = "few"};
+                                                  [RUNG_SMALL_BATCH] = "small_batch"};
     return names[rung];
 }
 
@@ -42,7 +42,7 @@ const char *rung_class(enum rung rung)
                                                   [RUNG_COOPMAT] = "coopmat-generic",
                                                   [RUNG_MMA] = "nvidia-mma",
                                                   [RUNG_WGMMA] = "nvidia-sm90",
-                                                  [RUNG_FEW] = "nvidia-few"};
+                                                  [RUNG_SMALL_BATCH] = "nvidia-small-batch"};
     return names[rung];
 }
 
@@ -73,7 +73,7 @@ bool call_sums_operand(const struct call *call)
     return call_runtime(call) == RUNTIME_K && call_get(call, CONST_SUM, 0);
 }
 
-bool call_joins(const struct call *call)
+bool call_fuses(const struct call *call)
 {
     if (!strcmp(call->kernel, "gemm"))
         return call_get(call, CONST_NORM, 0) || call_get(call, CONST_NORM_Y, 0) || call_sums_operand(call);
@@ -93,7 +93,7 @@ const struct variant *variant_choose(const struct call *call, const struct sizes
     for (const struct variant *const *v = variants; *v; v++) {
         const char *refused = NULL;
         if (strcmp((*v)->kernel, call->kernel) || !(s->limits->rungs & RUNG_BIT((*v)->rung))) continue;
-        if (call_joins(call) && !(*v)->joins) continue;
+        if (call_fuses(call) && !(*v)->fuses) continue;
         if ((*v)->fits(call, s, &refused)) return *v;
         if (!*reason) *reason = refused;
     }

@@ -7,25 +7,25 @@
 
 /* What computes products, from what every device has upwards. */
 enum rung {
-    RUNG_TILED,   /* fma in registers, stages in shared memory: the portable kernels */
-    RUNG_COOPMAT, /* Vulkan: VK_KHR_cooperative_matrix */
-    RUNG_MMA,     /* OpenCL on NVIDIA, compute capability 8.0 and up: mma.sync inline */
-    RUNG_WGMMA,   /* OpenCL on Hopper: wgmma by patched PTX */
-    RUNG_FEW,     /* OpenCL on NVIDIA, 8.0 and up, sessions of few rows: mma.sync in kernels that finish soon */
+    RUNG_TILED,       /* fma in registers, stages in shared memory: the portable kernels */
+    RUNG_COOPMAT,     /* Vulkan: VK_KHR_cooperative_matrix */
+    RUNG_MMA,         /* OpenCL on NVIDIA, compute capability 8.0 and up: mma.sync inline */
+    RUNG_WGMMA,       /* OpenCL on Hopper: wgmma by patched PTX */
+    RUNG_SMALL_BATCH, /* OpenCL on NVIDIA, 8.0 and up, sessions of few rows: mma.sync in kernels that finish soon */
     RUNG_COUNT
 };
 
 /* A session of at most so many rows waits for its kernels' beginnings and ends, and for the host's launches, more than
- * for what they compute: RUNG_FEW is for it. Behind it, the weights that each of its work-groups reads for itself
- * become what it waits for. */
-enum { FEW_ROWS = 256 };
+ * for what they compute: RUNG_SMALL_BATCH is for it. After it, the weights that each of its work-groups reads for
+ * itself become what it waits for. */
+enum { SMALL_BATCH_ROWS = 256 };
 
 #define RUNG_BIT(rung) (1u << (rung))
 
-/* "tiled", "coopmat", ...: what --gemm takes. */
+/* "tiled", "coopmat", ...: what --kernels takes. */
 const char *rung_name(enum rung rung);
-/* The class of devices that this rung's entries of the static table are for: "nvidia-few", "nvidia-sm90", "nvidia-mma",
- * "coopmat-generic", "generic". */
+/* The class of devices that this rung's entries of the static table are for: "nvidia-small-batch", "nvidia-sm90",
+ * "nvidia-mma", "coopmat-generic", "generic". */
 const char *rung_class(enum rung rung);
 
 struct choices;
@@ -34,7 +34,7 @@ struct variant {
     const char *kernel; /* that it stands for */
     const char *name;   /* its own: cl/<name>.cl or shaders/<name>.comp */
     enum rung rung;
-    bool joins;      /* it runs calls of optional rows of a plan, too (call_joins) */
+    bool fuses;      /* it runs calls of optional rows of a plan, too (call_fuses) */
     const char *why; /* it is chosen, for reports */
     /* Whether it runs this call at these sizes; when not, `reason` says why. The call has no sizes yet but ALIGNED. */
     bool (*fits)(const struct call *call, const struct sizes *s, const char **reason);
@@ -60,8 +60,8 @@ const struct variant *variant_find(const char *name);
 /* Whether a weight's gradient gives that of the bias, too: the sums of its operand's columns. */
 bool call_sums_operand(const struct call *call);
 /* Whether the call does more than the portable kernel of its name can: a product that normalizes rows, its operand's or
- * its own, or sums its operand's columns, attention with a product behind it. */
-bool call_joins(const struct call *call);
+ * its own, or sums its operand's columns, attention with a product after it. */
+bool call_fuses(const struct call *call);
 /* Whether a kernel of this name belongs to the rung: one may belong to two. */
 bool variant_of_rung(const char *name, enum rung rung);
 /* The highest allowed one that runs this call, NULL: the portable kernel does, and `reason` says why where a variant

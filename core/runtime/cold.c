@@ -13,7 +13,7 @@
 
 enum {
     MOST_SETS = 128,
-    AGAIN_RUNS = 16, /* behind each other: the first finds what is left of the submission, the others the group */
+    AGAIN_RUNS = 16, /* one after the other: the first finds what is left of the submission, the others the group */
     STAGING_BYTES = 1 << 24, /* contents cross the host in pieces of this size */
     BUFFER_BYTES = 1 << 30,  /* of several copies; one may be larger. Some kernels can't index very large buffers */
     SWEEP_ROW = 1024         /* floats */
@@ -107,7 +107,7 @@ static bool sweep_run(struct cold *c, struct error *e)
 
 /* ---- sets of buffers ---- */
 
-/* One tensor, as often as there are sets, one copy behind the other in as few buffers as may be. */
+/* One tensor, as often as there are sets, one copy after the other in as few buffers as may be. */
 struct copies {
     int tensor;      /* owns its memory; TENSOR_SCRATCH: the group's own */
     bool read;       /* what it holds counts */

@@ -20,7 +20,7 @@ struct cold {
 
 bool cold_open(struct cold *c, uint64_t cache_bytes, struct error *e);
 /* At least `repeats` samples, by the device's timer, or by the host's clock where `timer` is false. `sets` gets the
- * number of buffer sets (`again`: of runs behind each other). Where it was the timer that failed, the error says so
+ * number of buffer sets (`again`: of runs one after the other). Where it was the timer that failed, the error says so
  * (`timer`). */
 bool cold_group(struct cold *c, int group, wherry_time *time, uint32_t *sets, struct error *e);
 void cold_close(struct cold *c);

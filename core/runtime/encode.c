@@ -74,7 +74,7 @@ bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct b
     return true;
 }
 
-/* The header and the tables behind it; of a batch whose tables the device has, the header if it is another one. */
+/* The header and the tables after it; of a batch whose tables the device has, the header if it is another one. */
 static struct transfer tables_upload(struct wherry_session *s, const struct batch_shape *shape)
 {
     const uint32_t step[] = {(uint32_t)s->seed, (uint32_t)(s->seed >> 32), s->step};

@@ -19,7 +19,7 @@ struct layout_search {
     struct tune tune;
     wherry_layouts_chosen *out;
     struct selection_cost costs[LAYOUT_SEARCH_OPERATORS + CONSTRAINTS];
-    double *values; /* of the costs, one behind the other */
+    double *values; /* of the costs, back to back */
     double pairs[CONSTRAINTS][PAIR_VALUES];
     struct selection selection;
     struct selected selected;
@@ -249,7 +249,7 @@ static void draw_random(struct layout_search *a)
 
 /* ---- against what would be there without it ---- */
 
-/* Beyond doubt: round by round, so that what drifts is in both. */
+/* At 95 % confidence: round by round, so that what drifts is in both. */
 static bool faster(const struct candidate *a, const struct candidate *b)
 {
     double ratios[LAYOUT_SEARCH_ROUNDS];
@@ -305,7 +305,7 @@ static bool decide(struct layout_search *a, const struct assignment *chosen, str
     else if (other)
         snprintf(out->reason, sizeof out->reason,
                  "%s, by the sum of its operators the best, takes %s us a run, the "
-                 "model's orders %s with tuned sizes and %s with the table's: not faster beyond doubt",
+                 "model's orders %s with tuned sizes and %s with the table's: not faster at 95 %% confidence",
                  chosen->layouts, NUMBER("%.4g", 1e6 * of[2].host.median), NUMBER("%.4g", 1e6 * of[1].host.median),
                  NUMBER("%.4g", 1e6 * of[0].host.median));
     else

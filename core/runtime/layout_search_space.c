@@ -247,17 +247,17 @@ static void name_add(char name[96], const char *group)
     text_add(&t, "%s%s", t.used ? "+" : "", group);
 }
 
-/* The operator of these places; one that is new goes behind `behind`, the operator before it in the step. */
-static int operator_at(struct space *s, int root, int behind)
+/* The operator of these places; one that is new goes after `after`, the operator before it in the step. */
+static int operator_at(struct space *s, int root, int after)
 {
     int o = 0;
     while (o < s->n_operators && s->operators[o].root != root) o++;
     if (o < s->n_operators || s->n_operators == LAYOUT_SEARCH_OPERATORS) return o;
-    memmove(&s->operators[behind + 2], &s->operators[behind + 1],
-            (size_t)(s->n_operators - behind - 1) * sizeof *s->operators);
-    s->operators[behind + 1] = (struct operator_forms){.root = root};
+    memmove(&s->operators[after + 2], &s->operators[after + 1],
+            (size_t)(s->n_operators - after - 1) * sizeof *s->operators);
+    s->operators[after + 1] = (struct operator_forms){.root = root};
     s->n_operators++;
-    return behind + 1;
+    return after + 1;
 }
 
 /* In the order of the step with the model's orders, and what other orders have besides where they have it. */
@@ -267,9 +267,9 @@ static bool find_operators(struct discovery *d, struct error *e)
     s->operators = host_alloc(&s->context->host, LAYOUT_SEARCH_OPERATORS, sizeof *s->operators, e);
     if (!s->operators) return false;
     for (size_t a = 0; a < s->n_assignments; a++)
-        for (int i = 0, behind = -1; i < d->seen[a].n; i++) {
+        for (int i = 0, after = -1; i < d->seen[a].n; i++) {
             const struct seen_group *g = &d->seen[a].groups[i];
-            int o = operator_at(s, place_root(d, g->places[0]), behind);
+            int o = operator_at(s, place_root(d, g->places[0]), after);
             if (o == LAYOUT_SEARCH_OPERATORS)
                 return fail(e, WHERRY_STATUS_UNSUPPORTED, "the plan has more than %d operators", o);
             struct operator_forms *op = &s->operators[o];
@@ -279,7 +279,7 @@ static bool find_operators(struct discovery *d, struct error *e)
             }
             if (!a || !op->usual) name_add(op->name, g->name);
             op->usual |= !a;
-            behind = o;
+            after = o;
         }
     for (size_t a = 0; a < s->n_assignments; a++)
         for (int o = 0; o < s->n_operators; o++) {

@@ -54,7 +54,7 @@ static bool timer_fail(struct measuring *m, const struct error *e)
     return true;
 }
 
-/* The device's times of a run, `stride` apart: of each group, and behind them of all. Leaves them alone when the timer
+/* The device's times of a run, `stride` apart: of each group, and after them of all. Leaves them alone when the timer
  * fails. */
 static bool run_timed(struct measuring *m, double *groups, size_t stride, struct error *e)
 {

@@ -62,7 +62,7 @@ static bool upload_reordered(struct upload *u, int tensor, const struct weight_p
     return true;
 }
 
-/* One tensor's parts, one behind the other, in the storage type. */
+/* One tensor's parts, back to back, in the storage type. */
 static bool upload_weight(struct upload *u, int tensor, struct error *e)
 {
     struct wherry_session *s = u->s;
@@ -117,7 +117,7 @@ static bool upload_weights(struct wherry_session *s, wherry_progress progress, v
 static bool make_whole(struct wherry_session *s, bool small, struct error *e)
 {
     const struct backend *backend = s->device->backend;
-    bool few = s->device_limits.rungs & RUNG_BIT(RUNG_FEW) && s->limits.tokens <= FEW_ROWS;
+    bool few = s->device_limits.rungs & RUNG_BIT(RUNG_SMALL_BATCH) && s->limits.tokens <= SMALL_BATCH_ROWS;
     if (!few || !backend->buffer_part || s->memory.bytes > s->device_limits.max_buffer_bytes) return true;
     uint64_t bytes = small ? (uint64_t)s->memory.n_blocks * SESSION_SMALL_BUFFER : s->memory.bytes;
     s->whole = backend->buffer_create(s->device->handle, bytes, e);
@@ -239,7 +239,7 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
         s->schedule.groups = s->groups;
         s->program = s->device->backend->program_create(s->device->handle, &s->schedule, progress, user, &made, e);
         if (!s->program) return false;
-        /* Behind all that is compiled: a driver that does no more than that is useful for what it says about it. */
+        /* After all that is compiled: a driver that does no more than that is useful for what it says about it. */
         if (!s->device->probed) TRY(device_probe(s->device, true, e));
         for (int i = 0; i < s->n_calls; i++) {
             const char *note = s->device->backend->program_note(s->program, i);

@@ -78,7 +78,7 @@ static bool chain_run(struct bench *b, struct chain *c, double *seconds, struct 
     return true;
 }
 
-/* The first half of the runs warms. Single kernels are handed over among themselves: behind a long chain the host would
+/* The first half of the runs warms. Single kernels are handed over among themselves: after a long chain the host would
  * be woken later. */
 static bool gaps_measure(struct bench *b, struct chain *one, struct chain *few, struct chain *many, double *gaps,
                          double *submits, uint32_t n, struct error *e)

@@ -29,7 +29,7 @@ static uint64_t chunk_bytes(const struct work *w)
     return (uint64_t)call_get(&w->call, CONST_LOCAL_SIZE, 1) * w->items * w->width * 4;
 }
 
-/* How the chunks of the span are dealt to work-groups, so that `least` bytes are moved in all.
+/* How the chunks of the span are distributed to work-groups, so that `least` bytes are moved in all.
  *
  * Once: each group has its own chunks. Again and again: on a GPU the groups' chunks follow each other, around and
  * around, so that all others are touched before one is touched again, by another multiprocessor then: what is measured

@@ -169,24 +169,24 @@ static wherry_status rung_status(struct wherry_session *s, enum rung rung, const
 
 /* ---- what a session takes ---- */
 
-bool gemm_check(const char *gemm, struct error *e)
+bool kernels_check(const char *kernels, struct error *e)
 {
     char names[128];
     struct text_writer t = text_begin(names, sizeof names);
-    if (!gemm || !*gemm || !strcmp(gemm, "auto") || !strcmp(gemm, "clblast")) return true;
+    if (!kernels || !*kernels || !strcmp(kernels, "auto") || !strcmp(kernels, "clblast")) return true;
     for (int r = 0; r < RUNG_COUNT; r++) {
-        if (!strcmp(gemm, rung_name((enum rung)r))) return true;
+        if (!strcmp(kernels, rung_name((enum rung)r))) return true;
         text_add(&t, "%s, ", rung_name((enum rung)r));
     }
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                "no way to compute products is called \"%.40s\": there are auto, %sclblast", gemm, names);
+                "no way to compute products is called \"%.40s\": there are auto, %sclblast", kernels, names);
 }
 
-/* One that gemm_check knows. */
-static bool resolve_named(struct wherry_session *s, const char *gemm, struct error *e)
+/* One that kernels_check knows. */
+static bool resolve_named(struct wherry_session *s, const char *kernels, struct error *e)
 {
     struct device_limits *limits = &s->device_limits;
-    if (!strcmp(gemm, "clblast")) {
+    if (!strcmp(kernels, "clblast")) {
         s->library = LIBRARY_WANTED;
         limits->rungs = RUNG_BIT(RUNG_TILED);
         if (s->f16) return fail(e, WHERRY_STATUS_UNSUPPORTED, "CLBlast's products are of f32: use dtype f32");
@@ -195,29 +195,30 @@ static bool resolve_named(struct wherry_session *s, const char *gemm, struct err
     }
     int r = RUNG_TILED;
     const char *reason;
-    while (strcmp(gemm, rung_name((enum rung)r))) r++;
+    while (strcmp(kernels, rung_name((enum rung)r))) r++;
     s->library = LIBRARY_REFUSED;
     if (r != RUNG_TILED && !s->f16)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "products by %s are of f16: use dtype f16", gemm);
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "products by %s are of f16: use dtype f16", kernels);
     if (!(limits->rungs & RUNG_BIT(r)))
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s (%s) has no %s", s->device->info.id, s->device->info.name, gemm);
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s (%s) has no %s", s->device->info.id, s->device->info.name,
+                    kernels);
     limits->rungs = RUNG_BIT(RUNG_TILED);
     if (r == RUNG_TILED) return true;
     wherry_status status = rung_status(s, (enum rung)r, &reason);
-    if (status) return fail(e, status, "%s: products by %s: %s", s->device->info.id, gemm, reason);
+    if (status) return fail(e, status, "%s: products by %s: %s", s->device->info.id, kernels, reason);
     limits->rungs |= RUNG_BIT(r);
     return true;
 }
 
-bool session_rungs(struct wherry_session *s, const char *gemm, struct error *e)
+bool session_rungs(struct wherry_session *s, const char *kernels, struct error *e)
 {
     struct device_limits *limits = &s->device_limits;
     *limits = *s->device->backend->limits(s->device->handle);
-    if (gemm && *gemm && strcmp(gemm, "auto")) return resolve_named(s, gemm, e);
+    if (kernels && *kernels && strcmp(kernels, "auto")) return resolve_named(s, kernels, e);
     for (int r = RUNG_TILED + 1; r < RUNG_COUNT; r++) {
         const char *reason;
         if (!(limits->rungs & RUNG_BIT(r))) continue;
-        if (r == RUNG_FEW && s->limits.tokens > FEW_ROWS) { /* nothing to check */
+        if (r == RUNG_SMALL_BATCH && s->limits.tokens > SMALL_BATCH_ROWS) { /* nothing to check */
             limits->rungs &= ~RUNG_BIT(r);
             continue;
         }

@@ -144,7 +144,7 @@ static bool filter_runs(const struct graph *g, const struct group *group, char *
         return false;
     }
     size_t have = s->device_limits.shared_bytes;
-    if (call_joins(&calls[0])) { /* no variant took it */
+    if (call_fuses(&calls[0])) { /* no variant took it */
         snprintf(reason, size, "the portable kernel %s does less", calls[0].kernel);
         return false;
     }
@@ -335,7 +335,7 @@ static bool groups_select(struct wherry_session *s, struct error *e)
     return true;
 }
 
-/* Calls of all groups, one behind the other. */
+/* Calls of all groups, back to back. */
 static bool make_calls(struct wherry_session *s, struct error *e)
 {
     const struct host *host = &s->context->host;
@@ -410,7 +410,7 @@ static bool session_init(struct wherry_session *s, const wherry_session_desc *de
     const wherry_model_info *info = &s->model->info;
     struct graph_options options = {.config = &info->config};
     if (!(s->plan = plan_find(desc->plan ? desc->plan : "flash", e))) return false;
-    TRY(gemm_check(desc->gemm, e));
+    TRY(kernels_check(desc->kernels, e));
     TRY(resolve_pool(s->model, desc, &options, e));
     TRY(resolve_training(desc->training, s->plan->name, &options, e));
     if (options.stack) options.pool = WHERRY_POOL_NONE, options.normalize = false;
@@ -431,12 +431,12 @@ static bool session_init(struct wherry_session *s, const wherry_session_desc *de
     s->keep = desc->keep_intermediates || s->part;
     s->tables = (struct batch_tables){tile_queries(device), tile_scores(device)};
 
-    TRY(session_kind(s, &options, desc->gemm, s->kind, e));
+    TRY(session_kind(s, &options, desc->kernels, s->kind, e));
     if (!rungs) TRY(session_tuning(s, desc->tuning, e));
     TRY(make_graph(s, desc->layouts, &options, e));
     s->device_limits = *device;
     s->device_limits.rungs = rungs;
-    if (!rungs) TRY(session_rungs(s, desc->gemm, e));
+    if (!rungs) TRY(session_rungs(s, desc->kernels, e));
     if (units) s->device_limits.compute_units = units;
     const struct group_filter filter = {filter_runs, filter_split, s, .optional = !desc->only};
     TRY(groups_create(&s->graph, s->plan, &filter, &s->groups, &s->n_groups, e));

@@ -66,10 +66,10 @@ struct wherry_session {
  * of the device's number of multiprocessors, by which tiles are chosen; 0: the device's. */
 wherry_status session_create(wherry_context *context, wherry_device *device, const wherry_model *model,
                              const wherry_session_desc *desc, uint32_t rungs, uint32_t units, wherry_session **out);
-/* Whether wherry_session_desc.gemm names something; else the error has the names. */
-bool gemm_check(const char *gemm, struct error *e);
-/* Fills in device_limits and library. `gemm` passed gemm_check. */
-bool session_rungs(struct wherry_session *s, const char *gemm, struct error *e);
+/* Whether wherry_session_desc.kernels names something; else the error has the names. */
+bool kernels_check(const char *kernels, struct error *e);
+/* Fills in device_limits and library. `kernels` passed kernels_check. */
+bool session_rungs(struct wherry_session *s, const char *kernels, struct error *e);
 enum { SESSION_SMALL_BUFFER = 256 };
 /* Makes `buffers`, and `whole` where small batches share one. `small`: all of SESSION_SMALL_BUFFER bytes, for programs
  * that are compiled and never run. */
@@ -77,8 +77,8 @@ bool session_make_buffers(struct wherry_session *s, bool small, struct error *e)
 /* Destroys `buffers` and `whole`, where they are. */
 void session_free_buffers(struct wherry_session *s);
 struct tuning_key device_tuning_key(const struct wherry_device *device);
-/* What the choice of orders depends on, as text: equal texts, the same choice. `gemm` passed gemm_check. */
-bool session_kind(const struct wherry_session *s, const struct graph_options *options, const char *gemm,
+/* What the choice of orders depends on, as text: equal texts, the same choice. `kernels` passed kernels_check. */
+bool session_kind(const struct wherry_session *s, const struct graph_options *options, const char *kernels,
                   char text[LAYOUTS_TEXT], struct error *e);
 /* Takes what was tuned on this device: `path` as in wherry_session_desc. A file that can't be used becomes a note. */
 bool session_tuning(struct wherry_session *s, const char *path, struct error *e);
@@ -101,7 +101,7 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
  * batch buffer. */
 bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct batch_shape *shape, struct error *e);
 /* Runs the batch that session_batch filled in, or one phase of its training step. `upload`: a tensor that is copied
- * from input_storage before, `download`: one that is copied to output_storage behind; -1: none. step_seconds [n_calls]
+ * from input_storage before, `download`: one that is copied to output_storage after; -1: none. step_seconds [n_calls]
  * may be NULL. */
 bool session_run(struct wherry_session *s, const struct batch_shape *shape, wherry_phase phase, int upload,
                  int download, double *step_seconds, struct error *e);

@@ -225,7 +225,7 @@ static bool part_random_inputs(struct wherry_session *s, const struct batch_shap
 {
     const struct graph *g = &s->graph;
     const uint64_t piece = (uint64_t)PIECE_ELEMENTS * sizeof(float);
-    void *values = host_alloc(&s->context->host, 2, piece, e); /* in the type of storage, behind them f32 */
+    void *values = host_alloc(&s->context->host, 2, piece, e); /* in the type of storage, after them f32 */
     if (!values) return false;
     fill_random(values, s->f16, 2 * PIECE_ELEMENTS, 1, 2);
     fill_random((char *)values + piece, false, PIECE_ELEMENTS, 1, 3);

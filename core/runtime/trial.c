@@ -237,7 +237,7 @@ static void compare_values(const struct trials *t, int tensor, const struct expe
     }
 }
 
-/* Bytes before the output and behind its last value that were written. */
+/* Bytes before the output and after its last value that were written. */
 static void compare_guards(const struct trials *t, const struct expected *x, struct comparison *c)
 {
     const struct wherry_session *s = t->session;

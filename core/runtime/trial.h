@@ -5,7 +5,7 @@
 
 #include "runtime/session.h"
 
-/* One of a group's outputs, with the bytes before and behind it that nothing may write. */
+/* One of a group's outputs, with the bytes before and after it that nothing may write. */
 struct expected {
     int tensor;           /* owns its memory */
     uint64_t at, bytes;   /* in its block, guards included */
@@ -17,7 +17,7 @@ struct trials {
     struct wherry_session *session; /* keeps its intermediates */
     const struct batch_shape *shape;
     int group;
-    uint32_t copies; /* of the group in one run, one behind the other */
+    uint32_t copies; /* of the group in one run, one after the other */
     int counted;     /* the first call whose time counts, by the device's timer */
     bool timer;      /* the device's can be trusted */
     struct expected expected[GROUP_MAX_TENSORS];

@@ -18,7 +18,7 @@ struct measured {
 /* What a group took in the step of a session; a run of it with the model's orders and the table's sizes took turns. */
 struct stepped {
     uint64_t session; /* hash of the kind of session, the orders of its tensors and all of its kernels and sizes */
-    uint64_t unit;    /* of the groups' works; 0: the whole step, behind the units of its session */
+    uint64_t unit;    /* of the groups' works; 0: the whole step, after the units of its session */
     double reference; /* seconds of that other run */
     wherry_time time;
     bool wrong; /* its results are not those of the model's orders, or it failed: `text` says */
@@ -69,7 +69,7 @@ struct tune {
     char (*works)[WORK_TEXT]; /* that are done */
     size_t n_works;
     size_t done, total;           /* candidates, and with several sessions their steps */
-    size_t numbered;              /* kernels that were dealt to shares */
+    size_t numbered;              /* kernels that were distributed to shares */
     wherry_tune_candidate *shown; /* [CHOICES_LEGAL]: of the work that is told about */
 };
 

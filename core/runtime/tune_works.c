@@ -36,7 +36,7 @@ static void describe_work(const struct tune *t, const struct call *call, char te
 
 /* ---- the works of a plan ---- */
 
-/* A group's calls as they are to be tuned: those of the static table, or behind a first call that was tuned. */
+/* A group's calls as they are to be tuned: those of the static table, or after a first call that was tuned. */
 struct work {
     int group, index;
     char text[WORK_TEXT];
@@ -318,7 +318,7 @@ bool tune_group_works(struct wherry_session *s, int group, char works[GROUP_MAX_
 bool tune_drop(struct tune *t, struct wherry_session *s, int group, struct error *e)
 {
     t->session = s;
-    for (int i = GROUP_MAX_CALLS - 1; i >= 0; i--) { /* the second is found behind what the first became */
+    for (int i = GROUP_MAX_CALLS - 1; i >= 0; i--) { /* the second is found after what the first became */
         struct work w;
         bool there;
         TRY(work_make(t, group, i, &w, &there, e));

@@ -1,4 +1,4 @@
-# What the command's tests share: a folder $work that goes at the end, and ways to run and to count. Sourced, behind
+# What the command's tests share: a folder $work that goes at the end, and ways to run and to count. Sourced, after
 # $python.
 # shellcheck shell=bash disable=SC2154 # set by the script that sources this
 work=$(mktemp -d)

@@ -1,4 +1,4 @@
-# What the tests of records share besides expect.sh. Sourced, behind $here and $python.
+# What the tests of records share besides expect.sh. Sourced, after $here and $python.
 # shellcheck shell=bash disable=SC2154 # set by the script that sources this
 schema=${SCHEMA:-$here/../../docs/report.schema.json}
 

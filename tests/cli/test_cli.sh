@@ -451,7 +451,7 @@ check json '[r["session"]["layouts"] for r in d["results"]] == ["w_lin1=ui+iu,w_
 expect 0 '' layer bench --batch 2 --seq 5 --repeats 1 --warm 0 --layouts w_lin1=ui+iu
 check has '^layouts: w_lin1=ui+iu'
 check has '^w_lin1_transpose  E '
-expect 2 'behind the "+": w_lin1=ui+iu' layer verify --layouts w_lin1=ui+ui
+expect 2 'after the "+": w_lin1=ui+iu' layer verify --layouts w_lin1=ui+ui
 expect 2 'no order of the letters of w_lin1' layer verify --layouts w_lin1=ui+
 expect 2 'qkv is no weight: give it one order' layer verify --layouts qkv=bjhqp+bjqhp
 expect 2 'as one product, not for 3: give it one order' layer verify --layouts w_qkv=qhpi+iqhp --qkv-products 3

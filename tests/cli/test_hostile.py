@@ -384,7 +384,7 @@ class Tuning:
         return b"%016x\t%s\n" % (fnv(self.start, fields), fields)
 
     def put(self, kind, *parts):
-        """Writes the file as it was, and these behind it."""
+        """Writes the file as it was, and these after it."""
         path, text = self.files[kind]
         write(path, text, *parts)
         return path

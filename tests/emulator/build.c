@@ -1,5 +1,5 @@
 /* From OpenCL C to functions of this process. Clang does it in three steps: the preprocessor, whose text stands for
- * PTX; behind that, with every asm statement made a call, LLVM's intermediate language, in which __local arrays become
+ * PTX; after that, with every asm statement made a call, LLVM's intermediate language, in which __local arrays become
  * variables that calls may change; and a shared object. What needs clang is kept in a folder, if there is one. Where
  * ptxas is found, the real assembler judges each kernel, too. */
 #include "emulator.h"
@@ -111,8 +111,8 @@ static void folder_remove(const char *path)
 
 /* ---- asm statements ---- */
 
-/* Behind the string or character literal, or the bracket with all inside, that begins at c. */
-static const char *behind(const char *c)
+/* After the string or character literal, or the bracket with all inside, that begins at c. */
+static const char *after(const char *c)
 {
     if (*c == '"' || *c == '\'') {
         char quote = *c++;
@@ -120,7 +120,7 @@ static const char *behind(const char *c)
         return *c ? c + 1 : c;
     }
     if (!strchr("([{", *c)) return c + 1;
-    for (c++; *c && !strchr(")]}", *c);) c = behind(c);
+    for (c++; *c && !strchr(")]}", *c);) c = after(c);
     return *c ? c + 1 : c;
 }
 
@@ -139,30 +139,30 @@ static const char *operands_read(const char *c, const char *end, bool output, st
             c++;
             continue;
         }
-        const char *close = behind(c), *open = close + strspn(close, " \t\n");
+        const char *close = after(c), *open = close + strspn(close, " \t\n");
         struct operand *o = &operands[(*n)++];
         *o = (struct operand){.output = output};
         snprintf(o->constraint, sizeof o->constraint, "%.*s", (int)(close - c - 2), c + 1);
-        c = behind(open);
+        c = after(open);
         o->expression = open;
         o->length = (size_t)(c - open);
     }
     return c;
 }
 
-/* `c` is behind the word asm, at its bracket or at "volatile". Writes a block that passes the operands as words of 64
- * bits, and returns what is behind the statement. */
+/* `c` is after the word asm, at its bracket or at "volatile". Writes a block that passes the operands as words of 64
+ * bits, and returns what is after the statement. */
 static const char *statement_write(struct text *out, const char *c)
 {
     enum { MOST = 160 };
     static _Thread_local struct operand operands[MOST];
     int n = 0;
     c = strchr(c, '(');
-    const char *end = behind(c) - 1, *at = c + 1;
+    const char *end = after(c) - 1, *at = c + 1;
     struct text string = {0};
     append(&string, "", 0);
     while (at < end && *at != ':') { /* the instructions, in one or several literals */
-        const char *next = *at == '"' ? behind(at) : at + 1;
+        const char *next = *at == '"' ? after(at) : at + 1;
         append(&string, at, (size_t)(next - at));
         at = next;
     }
@@ -210,7 +210,7 @@ static char *asm_replace(const char *text)
             c = statement_write(&out, c + 3);
             continue;
         }
-        const char *next = *c == '"' ? behind(c) : c + 1;
+        const char *next = *c == '"' ? after(c) : c + 1;
         append(&out, c, (size_t)(next - c));
         c = next;
     }

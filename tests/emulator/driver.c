@@ -461,7 +461,7 @@ static cl_int program_release(cl_program p)
 
 /* ---- kernels ---- */
 
-/* From the list behind the kernel's name: which arguments are pointers. */
+/* From the list after the kernel's name: which arguments are pointers. */
 static void arguments_find(cl_kernel k)
 {
     char wanted[80];

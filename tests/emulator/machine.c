@@ -184,7 +184,7 @@ static bool can_go_on(const struct item *i)
 struct order {
     uint32_t first;       /* work-item of a round */
     bool backwards;       /* in a round */
-    bool late;            /* tensors' copies are made when nobody can go on without, else behind each round */
+    bool late;            /* tensors' copies are made when nobody can go on without, else after each round */
     uint32_t slow, width; /* work-items [slow, slow + width) go on only when the others can't */
 };
 

@@ -453,7 +453,7 @@ static void run_load_matrices(const struct instruction *i, uint64_t *v)
         }
         put(i, v, (int)m, word);
     }
-    show(i, 0, NULL); /* what a lane stores next comes behind all lanes' loads */
+    show(i, 0, NULL); /* what a lane stores next comes after all lanes' loads */
 }
 
 static void run_store_matrices(const struct instruction *i, uint64_t *v)
@@ -471,7 +471,7 @@ static void run_store_matrices(const struct instruction *i, uint64_t *v)
 
 static float half_of(uint32_t word, uint32_t number) { return half_to_float((uint16_t)(word >> 16 * number)); }
 
-/* Operands as floats, for all lanes by the first one that comes here behind the meeting; NULL for the others. */
+/* Operands as floats, for all lanes by the first one that comes here after the meeting; NULL for the others. */
 static float *factors_make(void)
 {
     struct warp *w = &group.warps[item->number / WARP];

@@ -17,7 +17,7 @@ enum { NO_PLATFORM = -1001 };
     static __typeof__(&name) next;                                                                                     \
     if (!next) next = (__typeof__(&name))dlsym(RTLD_NEXT, #name);
 
-/* A function that returns its error, one of those behind the arguments. `done`: what follows a success. */
+/* A function that returns its error, one of those after the arguments. `done`: what follows a success. */
 #define CALL(name, parameters, arguments, done, ...)                                                                   \
     CL_API_ENTRY cl_int CL_API_CALL name parameters                                                                    \
     {                                                                                                                  \

@@ -74,7 +74,7 @@ def runs_of(device, options):
     if device != "reference":
         found.append(Run("cold", "wherry", ["embed", "--model", "{model}", "-o", "{work}/out", "{work}/texts"],
                          ["out"], None, True, True))
-        # Times differ, and what is chosen by them; tuned sessions are compared behind it.
+        # Times differ, and what is chosen by them; tuned sessions are compared after it.
         found.append(Run("tune", "wherry", ["tune", "--model", "{model}", "--batch", "1", "--seq", "3", "--candidates", "2",
                                             "--rounds", "7", "--no-layouts"],
                          [], None, False, False))

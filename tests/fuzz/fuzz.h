@@ -68,7 +68,7 @@ static inline void fuzz_failed(const struct error *e)
     CHECK(e->text[0] && strlen(e->text) < sizeof e->text);
 }
 
-/* ---- several files in one input: behind each other, with this byte between them, which is in no text ---- */
+/* ---- several files in one input: one after the other, with this byte between them, which is in no text ---- */
 
 enum { FUZZ_SEPARATOR = 0x1E };
 

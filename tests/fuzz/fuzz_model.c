@@ -13,7 +13,7 @@ enum { NAMES = sizeof names / sizeof *names, HEADERS = 2, BYTES = NAMES + HEADER
 
 static const char *const weights[HEADERS] = {"model.safetensors", "more.safetensors"};
 
-/* The header, and `bytes` bytes of tensors behind it. */
+/* The header, and `bytes` bytes of tensors after it. */
 static void write_weights(const char *name, struct fuzz_part header, size_t bytes)
 {
     static uint8_t file[8 + (1 << 16) + WEIGHT_BYTES_MAX];

@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct safetensors file;
     struct error e = {0};
     long before = fuzz_blocks;
-    /* A copy of just that size, so that a byte read behind it is found. */
+    /* A copy of just that size, so that a byte read after it is found. */
     uint8_t *copy = malloc(size ? size : 1);
     CHECK(copy != NULL);
     memcpy(copy, data, size);

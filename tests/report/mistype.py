@@ -56,7 +56,7 @@ def accepted_records(wherry, files):
 
 
 def accepted_tunings(wherry, files):
-    """One by one: they have no --check that would go on behind a wrong file."""
+    """One by one: they have no --check that would go on after a wrong file."""
     accepted = []
     for file in files:
         done = run([wherry, "report"], [file])

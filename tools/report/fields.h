@@ -20,7 +20,7 @@ double time_bound(const json_t *time, size_t side);
 
 /* The entry of the record's array whose "dev" is this; NULL: none. */
 json_t *record_device_of(const json_t *record, const json_t *entry);
-/* The part of an operation's id behind "layer.N.". */
+/* The part of an operation's id after "layer.N.". */
 const char *op_kind(const json_t *op);
 
 /* The records of a file ("-": standard input), one or an array of them, each with all that the schema asks for; NULL,

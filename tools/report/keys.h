@@ -21,7 +21,7 @@ struct keys {
 struct keys keys_begin(size_t room);
 /* The next item's key. */
 void keys_add(struct keys *keys, struct key key);
-/* Behind the last one, before anything is looked up. */
+/* After the last one, before anything is looked up. */
 void keys_sort(struct keys *keys);
 struct keys keys_of_list(const json_t *list, struct key (*key_of)(const json_t *entry));
 void keys_free(struct keys *keys);

@@ -391,7 +391,7 @@ static void print_workload(const json_t *record, struct output *out)
                   field_number(training, "dropout"), field_text(training, "save"));
 }
 
-/* In lines of at most 80 bytes; those behind the first begin with `indent`. */
+/* In lines of at most 80 bytes; those after the first begin with `indent`. */
 static void print_wrapped(struct output *out, const char *text, const char *indent)
 {
     size_t width = 80;

@@ -1,4 +1,4 @@
-/* Records as a Chrome trace, for Perfetto: the step of each plan as a track, its operations one behind the other at
+/* Records as a Chrome trace, for Perfetto: the step of each plan as a track, its operations one after the other at
  * their medians, with bandwidth as a counter. */
 #include <math.h>
 #include <string.h>

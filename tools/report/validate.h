@@ -13,7 +13,7 @@ struct rule {
 };
 #define RULES(list) list, sizeof list / sizeof *list
 
-/* What does not fit is in `why`, with its place behind `where`. */
+/* What does not fit is in `why`, with its place after `where`. */
 bool object_fits(const json_t *object, const struct rule *rules, size_t count, const char *where, char why[256]);
 
 #endif

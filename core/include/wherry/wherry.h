@@ -231,7 +231,7 @@ typedef enum wherry_save {
 /* Makes a session train: wherry_forward and wherry_backward instead of wherry_encode. */
 typedef struct wherry_training_desc {
     uint32_t struct_size;
-    /* Probability at the four places: attention's weights, attention's output, behind the activation, behind the second
+    /* Probability at the four places: attention's weights, attention's output, after the activation, after the second
      * linear layer. 0: none. Kept values are scaled by 1 / (1 - p), p being rounded to a multiple of 2^-16. What is
      * dropped is a function of seed, step, layer, place and element (core/interface/random.h), the same on every device
      * and in every plan and type. */
@@ -256,11 +256,11 @@ typedef struct wherry_session_desc {
     bool keep_intermediates;              /* no memory is reused, so that every tensor can be verified */
     const wherry_training_desc *training; /* NULL: inference */
     /* What computes products and attention: NULL or "auto" the fastest that the device has and whose numbers pass a
-     * check there; "tiled" (everywhere), "coopmat" (Vulkan), "mma", "wgmma", "few" (OpenCL on NVIDIA; few: sessions of
-     * at most 256 tokens), "clblast" (OpenCL, f32): that one, or WHERRY_STATUS_UNSUPPORTED where the device has none or
-     * no kernel of it fits the model, or WHERRY_STATUS_VERIFY_FAILED where it gets the check wrong. Groups that it does
-     * not fit run as "tiled". */
-    const char *gemm;
+     * check there; "tiled" (everywhere), "coopmat" (Vulkan), "mma", "wgmma", "small_batch" (OpenCL on NVIDIA; the last:
+     * sessions of at most 256 tokens), "clblast" (OpenCL, f32): that one, or WHERRY_STATUS_UNSUPPORTED where the device
+     * has none or no kernel of it fits the model, or WHERRY_STATUS_VERIFY_FAILED where it gets the check wrong. Groups
+     * that it does not fit run as "tiled". */
+    const char *kernels;
     /* What wherry_tune and wherry_tune_layouts chose: NULL: what is in the cache folder, where there are some for this
      * device, driver and library; "": none; else the file they are in. A file that can't be used is told in a note
      * (wherry_session_note), and the library's own table is used. */
@@ -333,7 +333,7 @@ typedef bool (*wherry_progress)(const char *what, size_t done, size_t total, voi
 WHERRY_API wherry_status wherry_session_prepare(wherry_session *session, wherry_progress progress, void *user,
                                                 wherry_prepare_info *info);
 
-/* Sequences that lie one behind the other: no padding. */
+/* Sequences that are packed back to back: no padding. */
 typedef struct wherry_batch {
     uint32_t struct_size;
     uint32_t sequences;

@@ -144,7 +144,7 @@ typedef struct wherry_group_measure {
     uint32_t launches;
     wherry_kernel_use kernels[WHERRY_GROUP_KERNELS]; /* [launches] */
     wherry_time warm, cold;                          /* as in the step; alone with rotating buffers */
-    wherry_time alone;                               /* one run of the group behind the other, nothing between them */
+    wherry_time alone;                               /* one run of the group after the other, nothing between them */
     uint32_t cold_sets;                              /* buffer sets that were rotated */
     wherry_timer_status timer; /* not OK: warm is empty, cold by the host's clock over many runs */
 } wherry_group_measure;
@@ -186,7 +186,7 @@ typedef struct wherry_tune_result {
     char group[64];                     /* the first that has it */
     char work[64];                      /* "4096 x 1024 x 1024 NT": what it computes */
     char usual[96];                     /* kernel and sizes of the static table */
-    char best[96];                      /* those chosen; the same where none is better beyond doubt */
+    char best[96];                      /* those chosen; the same where none is better at 95 % confidence */
     bool chosen;                        /* others than the static table's */
     uint32_t groups;                    /* of the plan with this call */
     double usual_seconds, best_seconds; /* medians, taking turns; of a group's second kernel alone, of its first one
@@ -205,7 +205,7 @@ typedef struct wherry_tune_result {
 
 typedef enum wherry_tune_verdict { WHERRY_TUNE_RIGHT = 0, WHERRY_TUNE_WRONG, WHERRY_TUNE_FAILED } wherry_tune_verdict;
 
-/* One candidate of a kernel call, beside the static table's sizes; alone, one run behind the other. */
+/* One candidate of a kernel call, beside the static table's sizes; alone, one run after the other. */
 typedef struct wherry_tune_candidate {
     char sizes[128]; /* kernel and sizes */
     bool cut;        /* wherry_tune_desc.all: it would have been left out */
@@ -276,7 +276,7 @@ typedef struct wherry_layouts_chosen {
     size_t n_tensors;
     const wherry_layout_operator *operators; /* in the order of the step */
     size_t n_operators;
-    const wherry_layout_time *times; /* of all of them, one behind the other */
+    const wherry_layout_time *times; /* of all of them, back to back */
     char layouts[160];               /* as in wherry_session_desc; "": the model's */
     char reason[256];
     uint64_t combinations, possible; /* of orders: all, and those that a session can have */
@@ -303,8 +303,8 @@ typedef struct wherry_layouts_chosen {
  * their tensors, as wherry_tune does; times each group in the step, with the static table's sizes and with those
  * chosen, a run with the model's orders taking turns; and chooses the orders whose sum is least. What a session with
  * other orders gives is compared with what the model's give before it is timed. The choice is kept when it is faster
- * than the model's orders with the table's sizes beyond doubt; sessions like this one use it from then on. Measurements
- * are on disk one by one, as wherry_tune's.
+ * than the model's orders with the table's sizes at 95 % confidence; sessions like this one use it from then on.
+ * Measurements are on disk one by one, as wherry_tune's.
  *
  * Needs a device whose timer can be trusted (else WHERRY_STATUS_UNSUPPORTED, and so is the reference) and a context
  * with a cache folder. What `out` points to lives until wherry_layouts_free. */
@@ -374,7 +374,7 @@ typedef struct wherry_device_spec {
     char source[192]; /* of the numbers */
 } wherry_device_spec;
 
-/* "v100", "a100", "h100", "h200" by their data sheets; index from 0, NULL behind the last. */
+/* "v100", "a100", "h100", "h200" by their data sheets; index from 0, NULL after the last. */
 WHERRY_API const wherry_device_spec *wherry_device_spec_at(size_t index);
 /* The intensity from which on the arithmetic is the limit, in flop per byte. */
 WHERRY_API double wherry_device_spec_ridge(const wherry_device_spec *spec, wherry_class class_, wherry_dtype dtype);

@@ -19,7 +19,7 @@ typedef struct wherry_opencl_device_desc {
 
 /* A device that works in the application's context. The context and the queue are retained until wherry_device_close().
  *
- * Work is enqueued on the given queue, behind what the application has enqueued there, and has finished when a call
+ * Work is enqueued on the given queue, after what the application has enqueued there, and has finished when a call
  * returns; the thread rule of wherry.h includes calls of the application that change the queue. wherry_measure() makes
  * a second queue in the same context, because timestamps are a property of a queue.
  *

@@ -1,4 +1,4 @@
-/* The table behind a chart: sortable, scrolling in its own box, made only when it is opened. */
+/* The table after a chart: sortable, scrolling in its own box, made only when it is opened. */
 
 const ROWS_AT_ONCE = 1000;
 
