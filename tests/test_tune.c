@@ -2,6 +2,7 @@
  * and that wrong numbers are never chosen. On every device, at a small shape. */
 #include "base/platform.h"
 #include "interface/interface.h"
+#include "plan/constants.h"
 #include "plan/variants.h"
 #include "runtime/tune.h"
 #include "support.h"
@@ -51,6 +52,13 @@ static struct call gemm_call(uint32_t form)
     call_set(&call, CONST_FORM, form);
     if (form == GEMM_TN) call_set(&call, CONST_M, 4096);
     return call;
+}
+
+static void test_constants(void **state)
+{
+    (void)state;
+    for (uint8_t id = 0; id < CONST_COUNT; id++)
+        if (!constants[id].name || !constants[id].role) fail_msg("constant %d has no row in core/plan/constants.c", id);
 }
 
 static void test_candidates(void **state)
@@ -683,9 +691,10 @@ static void test_arguments(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[3 * SUPPORT_MAX_DEVICES + 3] = {
-        cmocka_unit_test(test_candidates), cmocka_unit_test(test_works), cmocka_unit_test(test_variants)};
-    size_t n = 3;
+    struct CMUnitTest tests[3 * SUPPORT_MAX_DEVICES + 4] = {
+        cmocka_unit_test(test_constants), cmocka_unit_test(test_candidates), cmocka_unit_test(test_works),
+        cmocka_unit_test(test_variants)};
+    size_t n = 4;
     if (!(context = support_tuning_context("tune", folder, sizeof folder, devices, &n_devices))) return 1;
     for (size_t d = 0; d < n_devices; d++) {
         tests[n++] = (struct CMUnitTest){devices[d], test_device, NULL, NULL, devices[d]};

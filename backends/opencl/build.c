@@ -10,31 +10,9 @@
 #include "base/platform.h"
 #include "base/text.h"
 #include "interface/interface.h"
+#include "plan/constants.h"
 
 /* ---- the compiler's options ---- */
-
-#define NAME(constant) [CONST_##constant] = #constant
-static const char *const constant_names[] = {
-    NAME(LOCAL_SIZE), NAME(N),           NAME(K),         NAME(ROWS),
-    NAME(BIAS),       NAME(ACTIVATION),  NAME(RESIDUAL),  NAME(NORM),
-    NAME(EPSILON),    NAME(SUM),         NAME(WORD),      NAME(POSITION),
-    NAME(TYPE),       NAME(POOL),        NAME(NORMALIZE), NAME(HEADS),
-    NAME(HEAD_DIM),   NAME(SCALE),       NAME(X_STRIDE),  NAME(X_OFFSET),
-    NAME(W_STRIDE),   NAME(W_OFFSET),    NAME(V_STRIDE),  NAME(V_OFFSET),
-    NAME(Y_STRIDE),   NAME(Y_OFFSET),    NAME(BATCHED),   NAME(TILE_M),
-    NAME(TILE_N),     NAME(TILE_K),      NAME(THREAD_M),  NAME(THREAD_N),
-    NAME(ALIGNED),    NAME(FORM),        NAME(M),         NAME(DROPOUT),
-    NAME(DERIVATIVE), NAME(COLUMN_SUMS), NAME(PART_ROWS), NAME(SETS),
-    NAME(LSE),        NAME(SOFTMAX),     NAME(DELTA),     NAME(NORM_DW),
-    NAME(NORM_DX),    NAME(BIAS_SUM),    NAME(ADDEND),    NAME(TILE_V),
-    NAME(PARTS),      NAME(KEPT),        NAME(MATRIX_M),  NAME(MATRIX_N),
-    NAME(MATRIX_K),   NAME(SUBGROUP),    NAME(BLOCKS),    NAME(GROUPS),
-    NAME(QUERY_ROWS), NAME(STAGES),      NAME(WARP_M),    NAME(WARP_N),
-    NAME(TEAM),       NAME(ENTRIES),     NAME(NORM_Y),    NAME(QKV_INTERLEAVED),
-    NAME(RUNTIME),
-};
-#undef NAME
-_Static_assert(sizeof constant_names / sizeof *constant_names == CONST_COUNT, "a constant lacks its name");
 
 /* NVIDIA's compiler then says in its log what a kernel takes of a multiprocessor. */
 #define VERBOSE "-cl-nv-verbose"
@@ -53,11 +31,11 @@ static bool write_options(const struct step *step, bool unoptimized, bool nvidia
     if (nvidia && opencl_whole(step)) text_add(&options, " -D ONE_BUFFER=1");
     for (int i = 0; i < step->call->n_constants; i++) {
         const struct call_constant *c = &step->call->constants[i];
-        if (c->id >= CONST_COUNT) {
+        if (c->id >= CONST_COUNT || !constants[c->id].name) {
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: there is no kernel constant number %u", step->name,
                         (unsigned)c->id);
         }
-        text_add(&options, " -D %s=%" PRIu32 "u", constant_names[c->id], c->value);
+        text_add(&options, " -D %s=%" PRIu32 "u", constants[c->id].name, c->value);
     }
     return !options.cut || fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: more kernel constants than fit", step->name);
 }

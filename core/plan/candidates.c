@@ -7,6 +7,7 @@
 
 #include "base/round.h"
 #include "interface/interface.h"
+#include "plan/constants.h"
 #include "plan/variants.h"
 
 /* What a number of rows, or a length, counts as. */
@@ -14,26 +15,14 @@ static uint64_t bucket(uint64_t rows) { return power_of_two(rows); }
 
 /* ---- choices and works as text ---- */
 
-/* Constants from 50 on are sizes of variants, but for three that say what is computed. */
-static bool is_size(uint8_t id)
-{
-    static const uint8_t sizes[] = {CONST_LOCAL_SIZE, CONST_TILE_M, CONST_TILE_N, CONST_TILE_K,    CONST_THREAD_M,
-                                    CONST_THREAD_N,   CONST_TILE_V, CONST_PARTS,  CONST_PART_ROWS, CONST_GROUPS};
-    for (size_t i = 0; i < sizeof sizes; i++)
-        if (sizes[i] == id) return true;
-    return id > CONST_KEPT && id != CONST_NORM_Y && id != CONST_QKV_INTERLEAVED && id != CONST_RUNTIME;
-}
-
-/* A group's second kernel takes these from its first. */
-static bool is_told(uint8_t id) { return id == CONST_PARTS || id == CONST_PART_ROWS || id == CONST_TILE_M; }
+static bool is_size(uint8_t id) { return constants[id].role == CONSTANT_SIZE; }
 
 /* A weight's gradient becomes one in parts by its sizes. */
 static bool is_gradient(const struct call *call) { return call_runtime(call) == RUNTIME_K; }
 
 static bool tells_work(const struct call *call, uint8_t id)
 {
-    if (is_size(id) || id == CONST_ALIGNED || id == CONST_EPSILON || id == CONST_SCALE) return false;
-    return id != CONST_COLUMN_SUMS || !is_gradient(call);
+    return constants[id].role == CONSTANT_WORK && (id != CONST_COLUMN_SUMS || !is_gradient(call));
 }
 
 static bool by_sequences(enum launch launch)
@@ -64,7 +53,7 @@ bool choice_of(const struct call *call, const struct call *before, struct choice
     *out = (struct choice){.kernel = call->kernel};
     for (int i = 0; i < call->n_constants; i++) {
         uint8_t id = call->constants[i].id;
-        if (!is_size(id) || (before && is_told(id))) continue;
+        if (!is_size(id) || (before && constants[id].second)) continue;
         if (out->n_sizes == CHOICE_SIZES) return false;
         out->sizes[out->n_sizes++] = call->constants[i];
     }
@@ -264,7 +253,10 @@ static void list_elements(const struct call *sized, struct choices *list)
 }
 
 /* Work-groups of one round of a GPU and multiples; a CPU's take turns. */
-static uint64_t parts_at(const struct choices *list, int i) { return (list->s->limits->cpu ? 4u : 66u) << i; }
+static uint64_t parts_at(const struct choices *list, int i)
+{
+    return (list->s->limits->cpu ? 4u : LARGE_GPU_UNITS / 2u) << i;
+}
 enum { PART_COUNTS = 5 };
 
 static void list_layernorm_backward(const struct call *sized, struct choices *list)

@@ -6,6 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Where a device does not say how many multiprocessors it has, and in what was measured once for all GPUs: those of an
+ * H100 or H200. */
+enum { LARGE_GPU_UNITS = 132 };
+
 struct device_limits {
     bool f16;                            /* stores and loads 16-bit floats */
     bool cpu;                            /* runs on the host's cores */

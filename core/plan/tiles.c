@@ -15,17 +15,19 @@ struct tile {
     uint32_t m, n, thread_m, thread_n; /* LOCAL_SIZE is (m / thread_m) * (n / thread_n) */
     uint32_t vectors;                  /* depth of a stage in vectors of 16 bytes */
     double speed;                      /* on many tiles, relative to the largest tile's */
-    double filled;                     /* work-groups that a large GPU (132 multiprocessors) runs at the same time */
+    double filled;                     /* work-groups that a large GPU runs at the same time */
 };
 
 /* From large to small: a large tile reads less memory per output, a small one gives work to more multiprocessors.
  * With four vectors every work-item loads one block of four rows a stage, and a row's 64 bytes are used at once. On an
  * NVIDIA compiler the first takes just under 128 registers: two groups a multiprocessor. */
+/* clang-format off */
 static const struct tile gemm_tiles[] = {
-    {128, 128, 8, 8, 4, 1.0, 264}, /* 256 work-items of 64 outputs: 4 reads of shared memory for 64 fma */
-    {64, 64, 8, 4, 4, 0.9, 528},   /* 128 of 32 */
-    {32, 32, 4, 4, 8, 0, 0},       /* 64 of 16; few groups run, so what counts is how often they wait: deeper stages */
+    {128, 128, 8, 8, 4, 1.0, 2 * LARGE_GPU_UNITS}, /* 256 work-items of 64 outputs: 4 reads of shared memory for 64 fma */
+    {64, 64, 8, 4, 4, 0.9, 4 * LARGE_GPU_UNITS},   /* 128 of 32 */
+    {32, 32, 4, 4, 8, 0, 0}, /* 64 of 16; few groups run, so what counts is how often they wait: deeper stages */
 };
+/* clang-format on */
 enum { GEMM_TILES = sizeof gemm_tiles / sizeof *gemm_tiles };
 
 /* Where work-items are loop iterations or vector lanes: few of them with much work each. The larger one was measured
@@ -34,7 +36,7 @@ static const struct tile cpu_tile = {64, 64, 8, 8, 4};
 static const struct tile cpu_tile_small = {32, 32, 8, 8, 4};
 
 /* Work-groups that a product should have at least: two for each multiprocessor of a large GPU. */
-enum { ENOUGH_GROUPS = 264 };
+enum { ENOUGH_GROUPS = 2 * LARGE_GPU_UNITS };
 
 static uint32_t tile_items(const struct tile *t) { return t->m / t->thread_m * (t->n / t->thread_n); }
 
@@ -78,8 +80,7 @@ static void set_tile(struct call *call, const struct tile *t, uint32_t vector)
 
 uint64_t device_units(const struct device_limits *limits)
 {
-    enum { LARGE_GPU = 132 };
-    return limits->compute_units ? limits->compute_units : LARGE_GPU;
+    return limits->compute_units ? limits->compute_units : LARGE_GPU_UNITS;
 }
 
 /* ---- attention and its two products ---- */
@@ -175,7 +176,8 @@ static void set_scatter(struct call *call, const struct device_limits *limits, u
 {
     call_set(call, CONST_LOCAL_SIZE, row_size(limits, vectors > 128 ? vectors : 128));
     if (call_get(call, CONST_COLUMN_SUMS, 0))
-        call_set(call, CONST_PART_ROWS, (uint32_t)divide_up(max_rows ? max_rows : 1, limits->cpu ? 4 : 264));
+        call_set(call, CONST_PART_ROWS,
+                 (uint32_t)divide_up(max_rows ? max_rows : 1, limits->cpu ? 4 : 2 * LARGE_GPU_UNITS));
 }
 
 /* ---- sums over rows ----
@@ -184,7 +186,8 @@ static void set_scatter(struct call *call, const struct device_limits *limits, u
 
 static uint32_t part_rows(const struct device_limits *limits, uint64_t max_rows, uint32_t columns)
 {
-    uint64_t parts = limits->cpu ? 8 : 528 / (columns < 4 ? columns : 4), rows = divide_up(max_rows, parts);
+    uint64_t parts = limits->cpu ? 8 : 4 * LARGE_GPU_UNITS / (columns < 4 ? columns : 4),
+             rows = divide_up(max_rows, parts);
     return rows ? (uint32_t)rows : 1;
 }
 

@@ -14,10 +14,10 @@
 #include "interface/interface.h"
 #include "plan/batch.h"
 
-/* What a large GPU (132 multiprocessors) runs of kernels that take many registers; for row kernels it makes no
+/* What a large GPU runs of kernels that take many registers; for row kernels it makes no
  * difference. A core of a CPU runs one work-group after the other: there the rule finds too much in the cache where
  * neighbouring work-groups share operands that do not fit it. */
-enum { ITEMS_AT_ONCE = 67584 };
+enum { ITEMS_AT_ONCE = 512 * LARGE_GPU_UNITS };
 
 struct count {
     const struct call *call;

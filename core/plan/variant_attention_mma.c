@@ -5,25 +5,21 @@
 
 enum { QUERIES = 64, KEYS = 64, WARP_QUERIES = 16 };
 
-static bool refuse(const char **reason, const char *why)
-{
-    *reason = why;
-    return false;
-}
-
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
     uint32_t head_dim = call_get(call, CONST_HEAD_DIM, 0);
-    if (!s->f16) return refuse(reason, "its operands have 16 bits");
-    if (!call_get(call, CONST_ALIGNED, 0)) return refuse(reason, "its rows start on 16 bytes");
-    if (head_dim != 32 && head_dim != 64 && head_dim != 128) return refuse(reason, "heads of 32, 64 or 128 channels");
-    if (tile_queries(s->limits) != QUERIES) return refuse(reason, "its work-groups have 64 queries");
+    if (!s->f16) return variant_refuse(reason, "its operands have 16 bits");
+    if (!call_get(call, CONST_ALIGNED, 0)) return variant_refuse(reason, "its rows start on 16 bytes");
+    if (head_dim != 32 && head_dim != 64 && head_dim != 128)
+        return variant_refuse(reason, "heads of 32, 64 or 128 channels");
+    if (tile_queries(s->limits) != QUERIES) return variant_refuse(reason, "its work-groups have 64 queries");
     return true;
 }
 
 static bool fits_small_batch(const struct call *call, const struct sizes *s, const char **reason)
 {
-    if (s->max_rows > SMALL_BATCH_ROWS) return refuse(reason, "the session's batches have too many rows for it");
+    if (s->max_rows > SMALL_BATCH_ROWS)
+        return variant_refuse(reason, "the session's batches have too many rows for it");
     return fits(call, s, reason);
 }
 

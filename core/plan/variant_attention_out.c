@@ -6,24 +6,19 @@
  * more rows than two tiles would wait for that longer than for the launch that is saved. */
 enum { MOST_ROWS = 128, HEAD_CHANNELS = 32, MOST_HEADS = 16 };
 
-static bool refuse(const char **reason, const char *why)
-{
-    *reason = why;
-    return false;
-}
-
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
     uint32_t heads = call_get(call, CONST_HEADS, 0), width = heads * HEAD_CHANNELS;
-    if (!call_fuses(call)) return refuse(reason, "no product comes after");
-    if (!s->f16) return refuse(reason, "its operands have 16 bits");
-    if (!call_get(call, CONST_ALIGNED, 0)) return refuse(reason, "its rows start on 16 bytes");
-    if (s->max_rows > MOST_ROWS) return refuse(reason, "the session's batches have too many rows for it");
+    if (!call_fuses(call)) return variant_refuse(reason, "no product comes after");
+    if (!s->f16) return variant_refuse(reason, "its operands have 16 bits");
+    if (!call_get(call, CONST_ALIGNED, 0)) return variant_refuse(reason, "its rows start on 16 bytes");
+    if (s->max_rows > MOST_ROWS) return variant_refuse(reason, "the session's batches have too many rows for it");
     if (call_get(call, CONST_HEAD_DIM, 0) != HEAD_CHANNELS || heads > MOST_HEADS)
-        return refuse(reason, "at most 16 heads of 32 channels");
-    if (call_get(call, CONST_FORM, GEMM_NT) != GEMM_NT) return refuse(reason, "it multiplies by a weight's rows only");
+        return variant_refuse(reason, "at most 16 heads of 32 channels");
+    if (call_get(call, CONST_FORM, GEMM_NT) != GEMM_NT)
+        return variant_refuse(reason, "it multiplies by a weight's rows only");
     if (call_get(call, CONST_N, 0) != width || call_get(call, CONST_K, 0) != width)
-        return refuse(reason, "a weight as wide as the heads");
+        return variant_refuse(reason, "a weight as wide as the heads");
     return true;
 }
 

@@ -29,18 +29,12 @@ static bool tile_fits(const struct tile *t, const struct device_limits *limits)
     return !t->roomy || limits->nvidia_sm == 80 || limits->nvidia_sm == 90;
 }
 
-static bool refuse(const char **reason, const char *why)
-{
-    *reason = why;
-    return false;
-}
-
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
-    if (!s->f16) return refuse(reason, "its operands have 16 bits");
+    if (!s->f16) return variant_refuse(reason, "its operands have 16 bits");
     if (call_get(call, CONST_RUNTIME, RUNTIME_FORM) != RUNTIME_FORM)
-        return refuse(reason, "it takes no operands in channel-major order");
-    if (!call_get(call, CONST_ALIGNED, 0)) return refuse(reason, "its rows start on 16 bytes");
+        return variant_refuse(reason, "it takes no operands in channel-major order");
+    if (!call_get(call, CONST_ALIGNED, 0)) return variant_refuse(reason, "its rows start on 16 bytes");
     return true;
 }
 

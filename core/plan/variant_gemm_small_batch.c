@@ -8,24 +8,21 @@ enum { MOST_WARPS = 12, TILE_ROWS = 16, TILE_COLUMNS = 16 };
 /* 32 k of a warp that stay in registers while rows are normalized (cl/gemm_small_batch.cl: MOST). */
 enum { MOST_HELD = 8 };
 
-static bool refuse(const char **reason, const char *why)
-{
-    *reason = why;
-    return false;
-}
-
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
-    if (!s->f16) return refuse(reason, "its operands have 16 bits");
-    if (!call_get(call, CONST_ALIGNED, 0)) return refuse(reason, "its rows start on 16 bytes");
+    if (!s->f16) return variant_refuse(reason, "its operands have 16 bits");
+    if (!call_get(call, CONST_ALIGNED, 0)) return variant_refuse(reason, "its rows start on 16 bytes");
     if (call_get(call, CONST_RUNTIME, RUNTIME_FORM) != RUNTIME_FORM)
-        return refuse(reason, "it takes no operands in channel-major order");
-    if (call_get(call, CONST_FORM, GEMM_NT) != GEMM_NT) return refuse(reason, "it multiplies by a weight's rows only");
-    if (call_get(call, CONST_COLUMN_SUMS, 0)) return refuse(reason, "it sums no columns");
-    if (call_get(call, CONST_NORM_Y, 0)) return refuse(reason, "its work-groups have no whole rows of a result");
+        return variant_refuse(reason, "it takes no operands in channel-major order");
+    if (call_get(call, CONST_FORM, GEMM_NT) != GEMM_NT)
+        return variant_refuse(reason, "it multiplies by a weight's rows only");
+    if (call_get(call, CONST_COLUMN_SUMS, 0)) return variant_refuse(reason, "it sums no columns");
+    if (call_get(call, CONST_NORM_Y, 0))
+        return variant_refuse(reason, "its work-groups have no whole rows of a result");
     if (call_fuses(call) && (call_get(call, CONST_K, 32) + 31) / 32 > MOST_WARPS * MOST_HELD)
-        return refuse(reason, "rows that it can normalize stay in registers");
-    if (s->max_rows > SMALL_BATCH_ROWS) return refuse(reason, "the session's batches have too many rows for it");
+        return variant_refuse(reason, "rows that it can normalize stay in registers");
+    if (s->max_rows > SMALL_BATCH_ROWS)
+        return variant_refuse(reason, "the session's batches have too many rows for it");
     return true;
 }
 

@@ -36,6 +36,12 @@ const char *rung_name(enum rung rung)
     return names[rung];
 }
 
+bool variant_refuse(const char **reason, const char *why)
+{
+    *reason = why;
+    return false;
+}
+
 const char *rung_class(enum rung rung)
 {
     static const char *const names[RUNG_COUNT] = {[RUNG_TILED] = "generic",

@@ -51,6 +51,8 @@ struct variant {
 
 /* All of them, by index from 0; NULL past the last. */
 const struct variant *variant_at(size_t index);
+/* Says why a variant does not run a call; always false. */
+bool variant_refuse(const char **reason, const char *why);
 /* That of the entry by which a device with these rungs runs the kernel. */
 const char *kernel_class(const char *kernel, uint32_t rungs);
 /* The kernel that this one is or stands for. */
