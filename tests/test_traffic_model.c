@@ -128,7 +128,7 @@ static void check_rules(bool (*kernel)(size_t, struct embedded_kernel *))
         bool alone = !strncmp(embedded.name, "roof_", 5) || !strncmp(embedded.name, "tensor_", 7);
         if (traffic_has(embedded.name) == alone)
             fail_msg("%s: %s", embedded.name,
-                     alone ? "a rule for what no group runs" : "no rule in core/plan/traffic.c");
+                     alone ? "a rule for what no group runs" : "no traffic model in core/plan");
     }
 }
 

@@ -1,6 +1,7 @@
 /* gemm_coopmat: products by the matrix units that Vulkan's cooperative matrices reach. */
 #include "base/round.h"
 #include "interface/interface.h"
+#include "plan/count.h"
 #include "plan/variants.h"
 
 struct tile {
@@ -189,6 +190,25 @@ static size_t shared_bytes(const struct call *call)
                                 call_get(call, CONST_FORM, GEMM_NT));
 }
 
+/* ---- its traffic ---- */
+
+/* Where a tile has more rows than there are, and a stage more of k, the last ones are loaded again, and so is the last
+ * of many stages. */
+static void count_traffic(struct count *c)
+{
+    struct extents all = extents_of(c);
+    uint64_t m = all.m, n = all.n, k = all.k;
+    uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32), tile_k = get(c, CONST_TILE_K, 16);
+    bool weight = call_runtime(c->call) == RUNTIME_K;
+    uint64_t part = weight && get(c, CONST_COLUMN_SUMS, 0) ? get(c, CONST_PART_ROWS, 1) : k;
+    uint64_t k_tiles = part ? divide_up(k, part) * divide_up(part, tile_k) : 0;
+    uint64_t loaded = (k_tiles + (!weight && k >= 32 * tile_k)) * tile_k;
+    uint64_t tiles_m = divide_up(m, tile_m), tiles_n = divide_up(n, tile_n);
+    count_product(c, 8, 8 * (uint64_t)get(c, CONST_LOCAL_SIZE, 1) / tile_n);
+    reads(c, SLOT_X, (tiles_m * tile_m * loaded - m * k) * tiles_n);
+    reads(c, SLOT_W, (tiles_n * tile_n * loaded - n * k) * tiles_m);
+}
+
 const struct variant variant_gemm_coopmat = {.kernel = "gemm",
                                              .name = "gemm_coopmat",
                                              .rung = RUNG_COOPMAT,
@@ -197,4 +217,5 @@ const struct variant variant_gemm_coopmat = {.kernel = "gemm",
                                              .fits = fits,
                                              .size = size,
                                              .divide = divide,
-                                             .shared_bytes = shared_bytes};
+                                             .shared_bytes = shared_bytes,
+                                             .count = count_traffic};

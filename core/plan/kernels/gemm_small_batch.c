@@ -1,5 +1,6 @@
 /* Products with a weight of few rows by mma.sync, one trip to memory each: cl/gemm_small_batch.cl. */
 #include "interface/interface.h"
+#include "plan/count.h"
 #include "plan/variants.h"
 
 /* Warps that share k, 32 k for each in turn. */
@@ -47,6 +48,11 @@ static size_t shared_bytes(const struct call *call)
     return (size_t)rows * (stride + (call_get(call, CONST_NORM, 0) ? 2 : 0)) * sizeof(float);
 }
 
+/* ---- its traffic ---- */
+
+/* Every result's maker loads its bias. */
+static void count_traffic(struct count *c) { count_product(c, 1, get(c, CONST_TILE_M, 16)); }
+
 const struct variant variant_gemm_small_batch = {
     .kernel = "gemm",
     .name = "gemm_small_batch",
@@ -55,4 +61,5 @@ const struct variant variant_gemm_small_batch = {
     .why = "few rows: all loads of a product at once, its warps share the sum",
     .fits = fits,
     .size = size,
-    .shared_bytes = shared_bytes};
+    .shared_bytes = shared_bytes,
+    .count = count_traffic};

@@ -1,6 +1,7 @@
 /* Attention on Hopper's tensor cores: cl/attention_wgmma.cl, cl/attention_backward_wgmma.cl. */
 #include "base/round.h"
 #include "interface/interface.h"
+#include "plan/count.h"
 #include "plan/variants.h"
 
 /* Of the kernels' macros. */
@@ -83,6 +84,65 @@ static void size_backward(struct call *call, const struct sizes *s)
     call_take_away(call, SLOT_PARTIALS);
 }
 
+/* ---- its traffic ---- */
+
+/* Work-groups have the next tile or head on the way while they write, and are as many as multiprocessors: between two
+ * reads of a tile lie the heads that run at the same time. */
+
+enum { WGMMA_TILE = 128 }; /* queries of the forward pass, keys of both */
+
+static uint64_t heads_at_once(const struct count *c, uint64_t length, uint64_t groups_of_a_head)
+{
+    uint64_t groups = get(c, CONST_GROUPS, 0) ? get(c, CONST_GROUPS, 0) : groups_at_once(c);
+    uint64_t heads = divide_up(groups, groups_of_a_head) + 1;
+    return heads * 4 * length * get(c, CONST_HEAD_DIM, 64) * c->storage;
+}
+
+static void count_forward(struct count *c)
+{
+    uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 64);
+    for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
+        uint64_t length = length_of(c, s), rows = length * dim * heads, tiles = divide_up(length, WGMMA_TILE);
+        reads(c, SLOT_X, rows);
+        for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++) {
+            reads(c, slot, rows * tiles);
+            if (tiles) reads_again(c, slot, rows * (tiles - 1), heads_at_once(c, length, tiles));
+        }
+        writes(c, SLOT_Y, rows);
+        writes(c, SLOT_LSE, length * heads);
+    }
+}
+
+/* Keys and values are read once, queries, their gradients and statistics for every tile of keys. The queries' sums go
+ * to the partial sums for every tile, or once for every part (QUERY_ROWS), or not at all. */
+static void count_backward(struct count *c)
+{
+    uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 64), parts = get(c, CONST_PARTS, 1);
+    bool kept = get(c, CONST_QUERY_ROWS, 0) != 0, whole = kept && parts == 1;
+    for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
+        uint64_t length = length_of(c, s), rows = length * dim * heads;
+        uint64_t tiles = divide_up(length, WGMMA_TILE), used = least(tiles, parts), turns = divide_up(tiles, parts);
+        if (!tiles) continue;
+        uint64_t distance = heads_at_once(c, length, used) + (kept ? 0 : heads_at_once(c, length, used) / 2);
+        reads(c, SLOT_X, rows * tiles);
+        reads(c, SLOT_GRADIENT, rows * tiles);
+        reads_again(c, SLOT_X, rows * (turns - 1), distance);
+        reads_again(c, SLOT_GRADIENT, rows * (turns - 1), distance);
+        reads(c, SLOT_W, rows);
+        reads(c, SLOT_V, rows);
+        reads(c, SLOT_LSE, length * tiles * heads);
+        reads(c, SLOT_DELTA, length * tiles * heads);
+        if (!whole) writes_scratch(c, SLOT_PARTIALS, rows * used);
+        if (!kept) {
+            reads(c, SLOT_PARTIALS, rows * (tiles - used));
+            reads_again(c, SLOT_PARTIALS, rows * (tiles - used), distance);
+            writes(c, SLOT_PARTIALS, rows * (tiles - used));
+            writes_again(c, SLOT_PARTIALS, rows * (tiles - used), distance);
+        }
+        writes(c, SLOT_Y, (whole ? 3 : 2) * rows);
+    }
+}
+
 const struct variant variant_attention_wgmma = {
     .kernel = "attention",
     .name = "attention_wgmma",
@@ -91,6 +151,7 @@ const struct variant variant_attention_wgmma = {
     .fits = fits,
     .size = size_forward,
     .shared_bytes = shared_forward,
+    .count = count_forward,
 };
 
 const struct variant variant_attention_backward_wgmma = {
@@ -101,4 +162,5 @@ const struct variant variant_attention_backward_wgmma = {
     .fits = fits,
     .size = size_backward,
     .shared_bytes = shared_backward,
+    .count = count_backward,
 };

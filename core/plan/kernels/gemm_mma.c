@@ -1,6 +1,7 @@
 /* Products with a weight by mma.sync, any number of rows: cl/gemm_mma.cl. */
 #include "base/round.h"
 #include "interface/interface.h"
+#include "plan/count.h"
 #include "plan/variants.h"
 
 struct tile {
@@ -105,6 +106,15 @@ static size_t shared_bytes(const struct call *call)
            call_get(call, CONST_TILE_K, 0) * 2 * call_get(call, CONST_STAGES, 1);
 }
 
+/* ---- its traffic ---- */
+
+/* Bands of 2048 rows; eight lanes of a warp have the same columns. */
+static void count_traffic(struct count *c)
+{
+    uint64_t tile_m = get(c, CONST_TILE_M, 128);
+    count_product(c, 2048 / tile_m, tile_m / get(c, CONST_WARP_M, 64) * 8);
+}
+
 const struct variant variant_gemm_mma = {.kernel = "gemm",
                                          .name = "gemm_mma",
                                          .rung = RUNG_MMA,
@@ -112,4 +122,5 @@ const struct variant variant_gemm_mma = {.kernel = "gemm",
                                          .fits = fits,
                                          .size = size,
                                          .divide = divide,
-                                         .shared_bytes = shared_bytes};
+                                         .shared_bytes = shared_bytes,
+                                         .count = count_traffic};

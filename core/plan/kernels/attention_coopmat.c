@@ -2,6 +2,7 @@
  * (shaders/attention_coopmat.comp, attention_backward_coopmat.comp): where they run, and their tiles. */
 #include "base/round.h"
 #include "interface/interface.h"
+#include "plan/count.h"
 #include "plan/variants.h"
 
 /* Work-items of a group, whatever its rows: a sub-group for each matrix of one entry of the query tile table. */
@@ -78,6 +79,28 @@ static size_t shared_bytes(const struct call *call)
     return (m > 4 * n ? m : 4 * n) * row_bytes(call) + (call_get(call, CONST_DROPOUT, 0) ? m * n / 8 : 0);
 }
 
+/* ---- its traffic ---- */
+
+/* Rows that a group on cooperative matrices loads as it walks over a sequence: past the end, and for the step after
+ * the last, the last row again. */
+static uint64_t walked_rows(const struct count *c, uint64_t length)
+{
+    uint64_t step = get(c, CONST_TILE_N, 32);
+    return (divide_up(length, step) + 1) * step;
+}
+
+static void count_forward(struct count *c)
+{
+    uint64_t row = (uint64_t)get(c, CONST_HEADS, 1) * get(c, CONST_HEAD_DIM, 32), tile_m = get(c, CONST_TILE_M, 32);
+    count_attention(c);
+    for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
+        uint64_t length = length_of(c, s), tiles = divide_up(length, tile_m);
+        reads(c, SLOT_X, row * (tiles * tile_m - length));
+        for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++)
+            reads(c, slot, row * tiles * (walked_rows(c, length) - length));
+    }
+}
+
 const struct variant variant_attention_coopmat = {
     .kernel = "attention",
     .name = "attention_coopmat",
@@ -86,6 +109,7 @@ const struct variant variant_attention_coopmat = {
     .fits = fits,
     .size = size,
     .shared_bytes = shared_bytes,
+    .count = count_forward,
 };
 
 /* ---- backward ---- */
@@ -116,6 +140,40 @@ static size_t shared_bytes_backward(const struct call *call)
            (call_get(call, CONST_DROPOUT, 0) ? sub_groups * words * sizeof(uint32_t) : 0);
 }
 
+/* ---- its traffic ---- */
+
+/* Groups of keys walk over all queries and their gradients, groups of queries over all keys and values; what is their
+ * own they load once. The groups of a sequence's head are neighbours. */
+static void count_backward(struct count *c)
+{
+    uint64_t heads = get(c, CONST_HEADS, 1), row = heads * get(c, CONST_HEAD_DIM, 32),
+             items = get(c, CONST_LOCAL_SIZE, 1);
+    uint64_t tile_m = get(c, CONST_TILE_M, 32), query_rows = get(c, CONST_QUERY_ROWS, 32),
+             step = get(c, CONST_TILE_N, 32);
+    for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
+        uint64_t length = length_of(c, s), walked = walked_rows(c, length),
+                 of_a_head = 4 * length * row / heads * c->storage;
+        uint64_t tiles = divide_up(length, tile_m), query_tiles = divide_up(length, query_rows);
+        const struct {
+            uint8_t slot;
+            uint64_t loads, again;
+        } operands[] = {{SLOT_X, query_tiles * query_rows + tiles * walked, tiles},
+                        {SLOT_GRADIENT, query_tiles * query_rows + tiles * walked, tiles},
+                        {SLOT_W, tiles * tile_m + query_tiles * walked, query_tiles},
+                        {SLOT_V, tiles * tile_m + query_tiles * walked, query_tiles}};
+        for (size_t i = 0; i < sizeof operands / sizeof *operands; i++) {
+            reads(c, operands[i].slot, row * operands[i].loads);
+            reads_again(c, operands[i].slot, row * length * operands[i].again, of_a_head);
+        }
+        /* Every work-item loads statistics. */
+        uint64_t statistics =
+            query_tiles * round_up(query_rows, items) + tiles * (walked / step) * round_up(step, items);
+        reads(c, SLOT_LSE, heads * statistics);
+        reads(c, SLOT_DELTA, heads * statistics);
+        writes(c, SLOT_Y, 3 * length * row);
+    }
+}
+
 const struct variant variant_attention_backward_coopmat = {
     .kernel = "attention_backward",
     .name = "attention_backward_coopmat",
@@ -124,4 +182,5 @@ const struct variant variant_attention_backward_coopmat = {
     .fits = fits,
     .size = size_backward,
     .shared_bytes = shared_bytes_backward,
+    .count = count_backward,
 };

@@ -2,6 +2,7 @@
 #include "base/round.h"
 #include "interface/interface.h"
 #include "plan/candidates.h"
+#include "plan/count.h"
 #include "plan/variants.h"
 
 enum {
@@ -240,6 +241,16 @@ static size_t shared_bytes(const struct call *call)
     return (stages < 8 ? stages : 8) * (stage + 16) + sums + totals + ones + 16;
 }
 
+/* ---- its traffic ---- */
+
+/* Seven warps make a tile's results; lanes with the same eight columns load the same bias. For a row that is normalized
+ * it is loaded again. */
+static void count_traffic(struct count *c)
+{
+    count_product(c, 8,
+                  get(c, CONST_NORM_Y, 0) ? get(c, CONST_TILE_M, 64) : 7 * (32 / (get(c, CONST_TILE_N, 256) / 8)));
+}
+
 const struct variant variant_gemm_wgmma = {.kernel = "gemm",
                                            .name = "gemm_wgmma",
                                            .rung = RUNG_WGMMA,
@@ -249,5 +260,6 @@ const struct variant variant_gemm_wgmma = {.kernel = "gemm",
                                            .size = size,
                                            .divide = divide,
                                            .shared_bytes = shared_bytes,
+                                           .count = count_traffic,
                                            .candidates = candidates,
                                            .derive = derive};

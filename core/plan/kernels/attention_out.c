@@ -1,5 +1,6 @@
 /* Attention with the product after it, in sessions of few rows: cl/attention_out.cl. */
 #include "interface/interface.h"
+#include "plan/count.h"
 #include "plan/variants.h"
 
 /* A work-group computes all heads for its 64 queries, so that every head is computed as many times as there are heads:
@@ -34,6 +35,29 @@ static size_t shared_bytes(const struct call *call)
     return (size_t)call_get(call, CONST_HEADS, 1) * (16 * (HEAD_CHANNELS + 8) * sizeof(float) + 32 * HEAD_CHANNELS * 2);
 }
 
+/* ---- its traffic ---- */
+
+/* Every work-group of a tile of queries computes all heads, 16 queries at a time, and a head's share of the columns. */
+static void count_traffic(struct count *c)
+{
+    uint64_t heads = get(c, CONST_HEADS, 1), n = get(c, CONST_N, 32);
+    for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
+        uint64_t length = length_of(c, s), tiles = divide_up(length, get(c, CONST_TILE_M, 64));
+        uint64_t blocks = divide_up(length, 16), rows = length * n, of_a_block = rows * c->storage;
+        reads(c, SLOT_X, rows * heads);
+        reads_again(c, SLOT_X, rows * (heads - 1), of_a_block);
+        for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++) {
+            reads(c, slot, rows * blocks * heads);
+            reads_again(c, slot, rows * (blocks * heads - 1), of_a_block);
+        }
+        reads(c, SLOT_EXTRA, n * n * tiles);
+        reads_again(c, SLOT_EXTRA, n * n * (tiles - (s == 0)), n * n * c->storage);
+        reads(c, SLOT_BIAS, rows);
+        reads(c, SLOT_RESIDUAL, rows);
+        writes(c, SLOT_Y, rows);
+    }
+}
+
 const struct variant variant_attention_out = {.kernel = "attention",
                                               .name = "attention_out",
                                               .rung = RUNG_SMALL_BATCH,
@@ -41,4 +65,5 @@ const struct variant variant_attention_out = {.kernel = "attention",
                                               .why = "few rows: one launch for two",
                                               .fits = fits,
                                               .size = size,
-                                              .shared_bytes = shared_bytes};
+                                              .shared_bytes = shared_bytes,
+                                              .count = count_traffic};

@@ -1,6 +1,7 @@
 /* Attention's forward pass by mma.sync: cl/attention_mma.cl. Twice: in small sessions it comes before what is faster
  * for large ones, because it needs nothing made ready before it. */
 #include "interface/interface.h"
+#include "plan/count.h"
 #include "plan/variants.h"
 
 enum { QUERIES = 64, KEYS = 64, WARP_QUERIES = 16 };
@@ -40,7 +41,8 @@ const struct variant variant_attention_mma = {.kernel = "attention",
                                               .why = "tensor cores by mma.sync",
                                               .fits = fits,
                                               .size = size,
-                                              .shared_bytes = shared_bytes};
+                                              .shared_bytes = shared_bytes,
+                                              .count = count_attention};
 
 const struct variant variant_attention_small_batch = {.kernel = "attention",
                                                       .name = "attention_mma",
@@ -48,4 +50,5 @@ const struct variant variant_attention_small_batch = {.kernel = "attention",
                                                       .why = "few rows: a head is a work-group's, soon done",
                                                       .fits = fits_small_batch,
                                                       .size = size,
-                                                      .shared_bytes = shared_bytes};
+                                                      .shared_bytes = shared_bytes,
+                                                      .count = count_attention};

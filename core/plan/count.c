@@ -1,0 +1,110 @@
+/* What the traffic models of several kernels share: products in tiles, attention. */
+#include "plan/count.h"
+
+#include <string.h>
+
+/* A grid of tiles, whose rows share x and whose columns share w: in bands of so many rows, rows fastest inside; with
+ * one row in a band columns are fastest. A wave of work-groups goes through its sums in step, so that in it each panel
+ * is read once; the next wave reads its panels anew. */
+struct panels {
+    uint64_t rows, columns, parts; /* of tiles; parts are slowest and have panels of their own */
+    uint64_t band;
+    uint64_t x, w;    /* elements of both operands */
+    uint64_t others;  /* bytes of the rest, which a wave has its share of */
+    uint64_t k_tiles; /* steps of a sum */
+};
+
+static void reads_panels(struct count *c, const struct panels *p)
+{
+    uint64_t tiles = p->rows * p->columns * p->parts, wave = groups_at_once(c), waves = divide_up(tiles, wave);
+    uint64_t x_panels = 0, w_panels = 0;
+    reads(c, SLOT_X, p->x * p->columns);
+    reads(c, SLOT_W, p->w * p->rows);
+    if (!tiles) return;
+    for (uint64_t first = 0; first < tiles; first += wave) {
+        uint64_t end = least(first + wave, tiles), part = p->rows * p->columns, of_part = 0, next;
+        for (uint64_t at = first; at < end; at = next) { /* what of a band is in the wave */
+            uint64_t in_part = at % part, row = in_part / (p->band * p->columns) * p->band;
+            uint64_t wide = least(p->band, p->rows - row), begin = at - (in_part - row * p->columns);
+            next = least(begin + wide * p->columns, end);
+            x_panels += least(wide, next - at);
+            of_part += (next - 1 - begin) / wide - (at - begin) / wide + 1;
+            if (next % part && next < end) continue;
+            w_panels += least(p->columns, of_part);
+            of_part = 0;
+        }
+    }
+    uint64_t x = p->x * x_panels / (p->rows * p->parts), w = p->w * w_panels / (p->columns * p->parts);
+    x = x > p->x ? x : p->x;
+    w = w > p->w ? w : p->w;
+    uint64_t of_a_wave = ((x + w) * c->storage + p->others) / waves;
+    reads_again(c, SLOT_X, p->x * p->columns - x, of_a_wave / p->k_tiles);
+    reads_again(c, SLOT_W, p->w * p->rows - w, of_a_wave / p->k_tiles);
+    reads_again(c, SLOT_X, x - p->x, of_a_wave);
+    reads_again(c, SLOT_W, w - p->w, of_a_wave);
+}
+
+struct extents extents_of(const struct count *c)
+{
+    uint32_t runtime = call_runtime(c->call);
+    return (struct extents){.m = runtime == RUNTIME_M ? rows_of(c) : get(c, CONST_M, 32),
+                            .n = runtime == RUNTIME_N ? rows_of(c) : get(c, CONST_N, 32),
+                            .k = runtime == RUNTIME_K ? rows_of(c) : get(c, CONST_K, 32)};
+}
+
+/* `band`: of tiles; `sharers`: work-items that load the bias of a tile's column, and what scales and shifts it. Where a
+ * bias is a row's, so do all who have eight results of it. The tokens that wide accesses reach after a batch's last
+ * one are not counted. */
+void count_product(struct count *c, uint64_t band, uint64_t sharers)
+{
+    uint32_t runtime = call_runtime(c->call);
+    struct extents all = extents_of(c);
+    uint64_t rows = rows_of(c), m = all.m, n = all.n, k = all.k, depth = k, part_rows = get(c, CONST_PART_ROWS, 1);
+    uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32), tile_k = get(c, CONST_TILE_K, 16);
+    bool weight = runtime == RUNTIME_K, channels = runtime == RUNTIME_N, sums = get(c, CONST_COLUMN_SUMS, 0) != 0;
+    struct panels p = {.rows = divide_up(m, tile_m), .columns = divide_up(n, tile_n), .parts = 1, .band = band};
+    if (weight && sums) {
+        p.parts = divide_up(rows, part_rows);
+        depth = part_rows;
+    }
+    uint64_t partials = !sums ? 0 : weight ? p.parts * m * n : divide_up(rows, part_rows) * (channels ? m : n);
+    uint64_t second = m * (weight ? 1 : get(c, CONST_NORM, 0) ? k : n); /* output */
+    p.x = m * k;
+    p.w = n * k;
+    p.k_tiles = depth ? divide_up(depth, tile_k) : 1;
+    p.others = m * n * (element_of(c, SLOT_Y) + element_of(c, SLOT_RESIDUAL) + element_of(c, SLOT_SAVED)) +
+               second * element_of(c, SLOT_SUM);
+    reads_panels(c, &p);
+    reads(c, SLOT_BIAS, channels ? m * divide_up(n, 8) : p.rows * sharers * n);
+    if (p.rows && p.columns)
+        reads_again(c, SLOT_BIAS, channels ? (p.columns - 1) * m : (p.rows - 1) * n, count_row_bytes(c));
+    /* gemm_small_batch's layernorm: one vector for all of a work-group's rows. */
+    uint64_t factors = get(c, CONST_NORM_Y, 0) ? p.rows * sharers * n : p.rows * p.columns * 8 * k;
+    reads(c, SLOT_GAMMA, factors);
+    reads(c, SLOT_BETA, factors);
+    reads(c, SLOT_RESIDUAL, m * n);
+    reads(c, SLOT_SAVED, m * n);
+    writes(c, SLOT_Y, m * n);
+    writes(c, SLOT_SUM, second);
+    if (partials) writes_scratch(c, SLOT_PARTIALS, partials);
+}
+
+void count_attention(struct count *c)
+{
+    uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 32);
+    /* Else the queries stay where they are: in shared memory, or in registers. */
+    bool in_stages = !strcmp(c->call->kernel, "attention") && dim > get(c, CONST_TILE_K, 32);
+    for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
+        uint64_t length = length_of(c, s), rows = length * dim * heads, of_a_head = 4 * length * dim * c->storage;
+        uint64_t tiles = divide_up(length, get(c, CONST_TILE_M, 32));
+        uint64_t steps = in_stages ? divide_up(length, get(c, CONST_TILE_N, 32)) : 1;
+        reads(c, SLOT_X, rows * steps);
+        reads_again(c, SLOT_X, rows * (steps - 1), of_a_head);
+        for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++) {
+            reads(c, slot, rows * tiles);
+            reads_again(c, slot, rows * (tiles - 1), of_a_head);
+        }
+        writes(c, SLOT_Y, rows);
+        writes(c, SLOT_LSE, length * heads);
+    }
+}

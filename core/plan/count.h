@@ -1,0 +1,117 @@
+/* How a kernel's traffic model counts (plan/traffic.h): what its work-items ask for, what they had asked for before,
+ * and how far apart. */
+#ifndef WHERRY_PLAN_COUNT_H
+#define WHERRY_PLAN_COUNT_H
+
+#include "base/round.h"
+#include "graph/graph.h"
+#include "interface/interface.h"
+#include "plan/batch.h"
+#include "wherry/wherry_measure.h"
+
+/* What a large GPU runs of kernels that take many registers; for row kernels it makes no difference. A core of a CPU
+ * runs one work-group after the other: there the rule finds too much in the cache where neighbouring work-groups share
+ * operands that do not fit it. */
+enum { ITEMS_AT_ONCE = 512 * LARGE_GPU_UNITS };
+
+struct count {
+    const struct call *call;
+    const struct batch_shape *batch;
+    const uint32_t *words;
+    size_t storage;
+    uint64_t cache;
+    wherry_traffic *out; /* of the group so far: requested_*; in model_* what comes on top of Q */
+    uint64_t scratch;    /* bytes of it that were written */
+};
+
+static inline uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Bytes of an element of the argument, 0 where the call has no such slot. */
+static inline uint64_t element_of(const struct count *c, uint8_t slot)
+{
+    for (int i = 0; i < c->call->n_arguments; i++) {
+        const struct call_argument *a = &c->call->arguments[i];
+        /* LSE, DELTA and PARTIALS have the lists' slots. */
+        bool words = slot == SLOT_IDS || slot == SLOT_POSITIONS || slot == SLOT_TYPES || a->tensor == TENSOR_SCRATCH;
+        if (a->slot == slot) return words ? 4 : c->storage;
+    }
+    return 0;
+}
+
+/* Elements that work-items ask for. */
+static inline void reads(struct count *c, uint8_t slot, uint64_t elements)
+{
+    c->out->requested_read += elements * element_of(c, slot);
+}
+
+static inline void writes(struct count *c, uint8_t slot, uint64_t elements)
+{
+    c->out->requested_written += elements * element_of(c, slot);
+}
+
+/* Elements that were read before, `distance` bytes ago. */
+static inline void reads_again(struct count *c, uint8_t slot, uint64_t elements, uint64_t distance)
+{
+    if (distance > c->cache || !c->cache) c->out->model_read += elements * element_of(c, slot);
+}
+
+/* The same of what is written again: without a cache it would have gone to memory in between. */
+static inline void writes_again(struct count *c, uint8_t slot, uint64_t elements, uint64_t distance)
+{
+    if (distance > c->cache || !c->cache) c->out->model_written += elements * element_of(c, slot);
+}
+
+static inline void writes_scratch(struct count *c, uint8_t slot, uint64_t elements)
+{
+    writes(c, slot, elements);
+    c->scratch += elements * sizeof(float);
+}
+
+static inline uint32_t get(const struct count *c, uint8_t id, uint32_t otherwise)
+{
+    return call_get(c->call, id, otherwise);
+}
+
+static inline uint64_t rows_of(const struct count *c) { return c->words[get(c, CONST_ROWS, HEADER_TOKENS)]; }
+
+static inline uint64_t length_of(const struct count *c, uint32_t sequence)
+{
+    const uint32_t *offsets = c->words + c->words[HEADER_AT_OFFSETS];
+    return offsets[sequence + 1] - offsets[sequence];
+}
+
+static inline uint64_t vector_of(const struct count *c) { return 16 / c->storage; }
+
+/* Elements of one load or store in kernels for any row length. */
+static inline uint64_t access_of(const struct count *c) { return get(c, CONST_ALIGNED, 0) ? vector_of(c) : 1; }
+
+static inline uint64_t groups_at_once(const struct count *c)
+{
+    uint64_t n = ITEMS_AT_ONCE / get(c, CONST_LOCAL_SIZE, 1);
+    return n ? n : 1;
+}
+
+/* Work-items that share a row, and how often a work-group has so many. */
+static inline uint64_t team_of(const struct count *c) { return get(c, CONST_TEAM, get(c, CONST_LOCAL_SIZE, 1)); }
+
+static inline uint64_t teams_of(const struct count *c) { return get(c, CONST_LOCAL_SIZE, 1) / team_of(c); }
+
+/* Bytes of one row of all operands: the distance to what every row reads again. */
+static inline uint64_t count_row_bytes(const struct count *c)
+{
+    return (uint64_t)c->call->n_arguments * get(c, CONST_N, 1) * c->storage;
+}
+
+/* Of a product: one of them is the batch's number of rows. */
+struct extents {
+    uint64_t m, n, k;
+};
+struct extents extents_of(const struct count *c);
+
+/* A product in tiles; what a kernel does besides is its own to add. `band`: of tiles; `sharers`: work-items that load
+ * the bias of a tile's column, and what scales and shifts it. */
+void count_product(struct count *c, uint64_t band, uint64_t sharers);
+/* Attention's forward pass by tiles of queries. */
+void count_attention(struct count *c);
+
+#endif
