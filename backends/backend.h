@@ -52,8 +52,8 @@ struct backend {
                                    wherry_device_info *info, struct error *e);
     void (*close)(struct backend_device *device); /* accepts NULL and half-opened ones */
     const struct device_limits *(*limits)(const struct backend_device *device);
-    /* A hash of all kernels' sources that this build has; 0: it has none. */
-    uint64_t (*kernels)(void);
+    /* A hash of all kernels that this build has for it, made once a device; 0: it has none. */
+    uint64_t (*kernels)(const struct backend_device *device);
 
     /* Device memory, not initialised. */
     struct buffer *(*buffer_create)(struct backend_device *device, uint64_t bytes, struct error *e);

@@ -268,7 +268,7 @@ static void test_device(void **state)
     struct watching w;
     wherry_layouts_chosen chosen;
     setup_open(&s, *state);
-    if (!s.device->kernels) {
+    if (!s.device->kernels_hash) {
         assert_int_equal(tune(&s, 0, &w, &chosen), WHERRY_STATUS_UNSUPPORTED);
         setup_close(&s);
         return;

@@ -254,7 +254,7 @@ static void remove_files(const struct setup *s)
     remove(path);
 }
 
-static bool is_reference(const struct setup *s) { return !s->device->kernels; }
+static bool is_reference(const struct setup *s) { return !s->device->kernels_hash; }
 
 /* ---- the whole flow: measured, stopped, gone on with ---- */
 
@@ -623,9 +623,10 @@ static void check_out_of_memory(struct setup *s)
     size_t at = 0;
     do {
         allocations_left = ++at;
+        const struct host usual = context->host;
         context->host.alloc = failing_alloc;
         status = wherry_tune(s->session, &s->batch, &desc, until_one, NULL, NULL, &summary);
-        context->host.alloc = support_alloc;
+        context->host.alloc = usual.alloc;
         if (status != WHERRY_STATUS_CANCELLED) assert_int_equal(status, WHERRY_STATUS_OUT_OF_HOST_MEMORY);
         assert_true(*wherry_last_error(context));
     } while (!allocations_left);

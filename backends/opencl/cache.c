@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/index.h"
 #include "base/platform.h"
 
 struct cache_header {
@@ -19,30 +20,21 @@ enum { MAX_FILE = 256 << 20 }; /* bytes; drivers' binaries of a kernel have some
 
 static const char cache_magic[8] = {'W', 'H', 'R', 'C', 'L', '0', '0', '4'};
 
-/* FNV-1a: tells files apart and finds damage. It does not stop who may write to the cache; cache_read lets nobody else.
- */
-static uint64_t hash_more(uint64_t hash, const void *data, size_t size)
+uint64_t opencl_kernels(const struct backend_device *device)
 {
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-static const uint64_t hash_start = UINT64_C(0xcbf29ce484222325);
-
-uint64_t opencl_kernels_hash(void)
-{
-    uint64_t hash = hash_start;
+    (void)device;
+    uint64_t hash = HASH_START;
     struct embedded_kernel kernel;
     for (size_t i = 0; opencl_kernel(i, &kernel); i++) {
-        hash = hash_more(hash, kernel.name, strlen(kernel.name) + 1);
-        hash = hash_more(hash, kernel.data, kernel.size);
+        hash = hash_bytes(hash, kernel.name, strlen(kernel.name) + 1);
+        hash = hash_bytes(hash, kernel.data, kernel.size);
     }
     return hash;
 }
 
-/* Files of different formats have different names, so that two builds of the library can share a folder. */
-static uint64_t format_hash(void) { return hash_more(hash_start, cache_magic, sizeof cache_magic); }
+/* Hashes tell files apart and find damage. They do not stop who may write to the cache; cache_read lets nobody else.
+ * Files of different formats have different names, so that two builds of the library can share a folder. */
+static uint64_t format_hash(void) { return hash_bytes(HASH_START, cache_magic, sizeof cache_magic); }
 
 bool opencl_build_key(const struct backend_device *device, struct kernel_build *b, struct error *e)
 {
@@ -52,15 +44,15 @@ bool opencl_build_key(const struct backend_device *device, struct kernel_build *
     b->key = host_alloc(host, size, 1, e);
     if (!b->key) return false;
     snprintf(b->key, size, "%s%s\n%s\n%016" PRIx64 " %zu\n", device->identity, b->kernel, b->options,
-             hash_more(hash_start, b->source.data, b->source.size), b->source.size);
+             hash_bytes(HASH_START, b->source.data, b->source.size), b->source.size);
     snprintf(b->cache_path, sizeof b->cache_path, "%s/opencl-%s-%016" PRIx64 ".bin", host->cache_dir, b->kernel,
-             hash_more(format_hash(), b->key, strlen(b->key)));
+             hash_bytes(format_hash(), b->key, strlen(b->key)));
     return true;
 }
 
 static uint64_t checksum(const struct cache_header *h, const void *after, size_t size)
 {
-    return hash_more(hash_more(hash_start, h, offsetof(struct cache_header, checksum)), after, size);
+    return hash_bytes(hash_bytes(HASH_START, h, offsetof(struct cache_header, checksum)), after, size);
 }
 
 /* The binary inside a cache file, or a pointer to none (*size 0); NULL for a file that is damaged or of another key. */

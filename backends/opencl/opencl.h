@@ -107,7 +107,7 @@ struct kernel_build *opencl_build_named(struct backend_device *device, const cha
 /* ---- cache.c ---- */
 
 /* Of all embedded sources. */
-uint64_t opencl_kernels_hash(void);
+uint64_t opencl_kernels(const struct backend_device *device);
 /* Sets key and path, where there is a cache folder. */
 bool opencl_build_key(const struct backend_device *device, struct kernel_build *build, struct error *e);
 /* Whether the cache has a file for it, whatever that is worth. */

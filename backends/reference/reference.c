@@ -238,7 +238,11 @@ static void reference_program_usage(const struct backend_device *device, const s
     *out = (struct kernel_usage){0};
 }
 
-static uint64_t reference_kernels(void) { return 0; }
+static uint64_t reference_kernels(const struct backend_device *device)
+{
+    (void)device;
+    return 0;
+}
 
 const struct backend backend_reference = {
     .name = "reference",

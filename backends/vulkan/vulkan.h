@@ -225,14 +225,17 @@ struct pipeline_store {
     enum { FEEDBACK_UNKNOWN, FEEDBACK_TELLS, FEEDBACK_SILENT } feedback;
 };
 
-/* Opens the cache; a file that is damaged or of another driver or build is not used. */
+/* pipeline_cache.c: opens the driver's cache with what is on disk, of which a file that is damaged or of another driver
+ * or build is not used; writes it. */
+bool pipeline_cache_open(struct backend_device *d, struct error *e);
+void pipeline_cache_save(struct backend_device *d);
 bool pipelines_open(struct backend_device *d, struct error *e);
 void pipelines_close(struct backend_device *d);
 /* Makes a pipeline for every step: of_step[i] gets the index in the store's list. */
 bool pipelines_make(struct backend_device *d, const struct schedule *schedule, int *of_step, wherry_progress progress,
                     void *user, struct program_info *info, struct error *e);
-/* Of all embedded kernels. */
-uint64_t vulkan_kernels_hash(void);
+/* A hash of all embedded kernels. */
+uint64_t vulkan_kernels(const struct backend_device *d);
 /* Index of an embedded kernel; false where there is none. */
 bool kernel_find(const char *name, bool f16, size_t *index);
 

@@ -90,7 +90,7 @@ uint64_t device_units(const struct device_limits *limits)
  * in half the time (backward: PoCL 20 -> 10 s, lavapipe 7 -> 4), and are faster but for lavapipe's with heads of 64. */
 static uint32_t attention_rows(const struct device_limits *limits)
 {
-    bool portable = !(limits->rungs & RUNG_BIT(RUNG_COOPMAT));
+    bool portable = !(limits->rungs & RUNG_BIT(RUNG_COOPMAT)); /* kernels of cooperative matrices have 64 */
     return (limits->cpu && portable) || limits->shared_bytes < 32768 ? 32 : 64;
 }
 

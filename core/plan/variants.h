@@ -43,7 +43,7 @@ struct variant {
     /* Deals a weight's gradient to several work-groups (calls_divide); NULL: never. */
     void (*divide)(struct call calls[GROUP_MAX_CALLS], int *count, const struct sizes *s);
     size_t (*shared_bytes)(const struct call *call); /* of one work-group */
-    void (*count)(struct count *c);                  /* the traffic model (plan/count.h) */
+    void (*count)(struct count *c);                  /* the traffic model (plan/traffic_model.h) */
     /* For `wherry tune` (plan/candidates.h), both may be NULL. `candidates` adds copies of `call`, which has the sizes
      * of `size`, with other ones that the kernel is right with. `derive` makes from sizes that were put in their place
      * what follows from them: maps. */

@@ -36,13 +36,11 @@ static void default_free(void *pointer, void *user)
 /* A cache that others may write to could have any kernel in it, so that there is none then. */
 static void check_cache(struct wherry_context *context)
 {
-    struct error e = {0};
     char *folder = context->host.cache_dir;
-    if (!*folder || cache_check(folder, &e)) return;
-    snprintf(context->uncached, sizeof context->uncached, "no cache is used: %s", e.text);
-    context->uncached_status = e.status;
+    if (!*folder || cache_check(folder, &context->uncached)) return;
+    fail_in(&context->uncached, "no cache is used");
     *folder = 0;
-    host_log(&context->host, WHERRY_LOG_WARNING, "%s", context->uncached);
+    host_log(&context->host, WHERRY_LOG_WARNING, "%s", context->uncached.text);
 }
 
 wherry_status wherry_context_create(const wherry_context_desc *desc, wherry_context **out)
@@ -90,9 +88,10 @@ wherry_status context_status(struct wherry_context *context, bool ok)
 wherry_status context_needs_cache(struct wherry_context *context, const char *call)
 {
     if (context->host.cache_dir[0]) return WHERRY_STATUS_OK;
-    if (context->uncached[0]) {
-        fail(&context->error, context->uncached_status, "%s needs a cache folder; %s", call, context->uncached);
-        return context->uncached_status;
+    const struct error *why = &context->uncached;
+    if (why->text[0]) {
+        fail(&context->error, why->status, "%s needs a cache folder; %s", call, why->text);
+        return why->status;
     }
     return context_invalid(context, "%s needs a cache folder (wherry_context_desc.cache_dir)", call);
 }

@@ -19,8 +19,7 @@ enum { CONTEXT_RUNG_CHECKS = 32 };
 struct wherry_context {
     struct host host;
     struct error error;                            /* of the last failed call */
-    char uncached[640];                            /* why nothing is cached although a folder is there; "" */
-    wherry_status uncached_status;                 /* of that */
+    struct error uncached;                         /* why nothing is cached although a folder is there; else no text */
     struct rung_check checks[CONTEXT_RUNG_CHECKS]; /* the last ones; head_dim 0: none */
     uint32_t next_check;
 };
@@ -29,10 +28,10 @@ struct wherry_device {
     struct wherry_context *context;
     const struct backend *backend;
     struct backend_device *handle;
-    size_t index;     /* in the backend's order */
-    bool external;    /* the application's own: it has no index */
-    bool probed;      /* device_probe passed */
-    uint64_t kernels; /* what tells those of the backend from another build's; 0: it has none, it is the host itself */
+    size_t index;          /* in the backend's order */
+    bool external;         /* the application's own: it has no index */
+    bool probed;           /* device_probe passed */
+    uint64_t kernels_hash; /* of the backend's; 0: it has none, it is the host itself */
     wherry_device_info info;
     wherry_timer_info timer; /* that wherry_measure found good; else its kind is "" */
 };

@@ -438,7 +438,7 @@ static wherry_status check(wherry_context *context, wherry_device *device, const
                                         "and `only` NULL");
     wherry_status status = context_needs_cache(context, "wherry_tune_layouts");
     if (status) return status;
-    if (device->kernels) return WHERRY_STATUS_OK;
+    if (device->kernels_hash) return WHERRY_STATUS_OK;
     fail(&context->error, WHERRY_STATUS_UNSUPPORTED,
          "wherry_tune_layouts: the reference has no kernels, so that there is nothing to choose");
     return context_status(context, false);

@@ -112,7 +112,7 @@ bool device_probe(struct wherry_device *device, bool kernels, struct error *e)
 {
     const struct backend *backend = device->backend;
     struct probe p = {.device = device};
-    if (!device->kernels) return true; /* the host itself */
+    if (!device->kernels_hash) return true; /* the host itself */
     p.nonce = make_nonce(&p);
     bool ok = (p.header = backend->buffer_create(device->handle, 4 * PROBE_HEADER, e)) &&
               (p.answer = backend->buffer_create(device->handle, 4 * PROBE_WORDS, e)) && check_copies(&p, e) &&

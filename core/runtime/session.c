@@ -449,7 +449,7 @@ static bool session_init(struct wherry_session *s, const wherry_session_desc *de
     TRY(plan_within(s, desc, rungs, units, budget, e));
     TRY(indices_fit(s, e));
     /* The context has logged it. */
-    return !s->context->uncached[0] || !s->device->kernels || note_add(s, s->context->uncached, e);
+    return !s->context->uncached.text[0] || !s->device->kernels_hash || note_add(s, s->context->uncached.text, e);
 }
 
 wherry_status session_create(wherry_context *context, wherry_device *device, const wherry_model *model,

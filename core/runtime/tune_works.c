@@ -385,7 +385,7 @@ static wherry_status check(wherry_session *s, const wherry_batch *batch, const w
         return context_invalid(
             context, "wherry_tune: batch or summary is NULL, or a struct_size is not %zu (summary), %zu (desc)",
             sizeof *summary, sizeof *desc);
-    if (!s->device->kernels) {
+    if (!s->device->kernels_hash) {
         fail(&context->error, WHERRY_STATUS_UNSUPPORTED,
              "wherry_tune: the reference has no kernels, so that there are no sizes to choose");
         return context_status(context, false);

@@ -8,7 +8,7 @@
 struct tuning_key device_tuning_key(const struct wherry_device *device)
 {
     const wherry_device_info *info = &device->info;
-    return tuning_key(device->backend->name, info->uuid, info->name, info->driver, device->kernels,
+    return tuning_key(device->backend->name, info->uuid, info->name, info->driver, device->kernels_hash,
                       device->context->host.unoptimized);
 }
 
@@ -36,7 +36,7 @@ bool session_tuning(struct wherry_session *s, const char *path, struct error *e)
     const struct host *host = &s->context->host;
     struct tuning_file file;
     char usual[TUNING_PATH];
-    if (!s->device->kernels || (path && !*path) || (!path && !host->cache_dir[0])) return true;
+    if (!s->device->kernels_hash || (path && !*path) || (!path && !host->cache_dir[0])) return true;
     const struct tuning_key key = device_tuning_key(s->device);
     tuning_path(host->cache_dir, "tuned", &key, usual);
     if (!path) path = usual;

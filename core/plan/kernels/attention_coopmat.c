@@ -2,7 +2,7 @@
  * (shaders/attention_coopmat.comp, attention_backward_coopmat.comp): where they run, and their tiles. */
 #include "base/round.h"
 #include "interface/interface.h"
-#include "plan/count.h"
+#include "plan/traffic_model.h"
 #include "plan/variants.h"
 
 /* Work-items of a group, whatever its rows: a sub-group for each matrix of one entry of the query tile table. */

@@ -1,7 +1,7 @@
 /* Attention's forward pass by mma.sync: cl/attention_mma.cl. Twice: in small sessions it comes before what is faster
  * for large ones, because it needs nothing made ready before it. */
 #include "interface/interface.h"
-#include "plan/count.h"
+#include "plan/traffic_model.h"
 #include "plan/variants.h"
 
 enum { QUERIES = 64, KEYS = 64, WARP_QUERIES = 16 };

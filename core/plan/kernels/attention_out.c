@@ -1,6 +1,6 @@
 /* Attention with the product after it, in sessions of few rows: cl/attention_out.cl. */
 #include "interface/interface.h"
-#include "plan/count.h"
+#include "plan/traffic_model.h"
 #include "plan/variants.h"
 
 /* A work-group computes all heads for its 64 queries, so that every head is computed as many times as there are heads:

@@ -1,7 +1,7 @@
 /* Attention on Hopper's tensor cores: cl/attention_wgmma.cl, cl/attention_backward_wgmma.cl. */
 #include "base/round.h"
 #include "interface/interface.h"
-#include "plan/count.h"
+#include "plan/traffic_model.h"
 #include "plan/variants.h"
 
 /* Of the kernels' macros. */

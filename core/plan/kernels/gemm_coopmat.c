@@ -1,7 +1,7 @@
 /* gemm_coopmat: products by the matrix units that Vulkan's cooperative matrices reach. */
 #include "base/round.h"
 #include "interface/interface.h"
-#include "plan/count.h"
+#include "plan/traffic_model.h"
 #include "plan/variants.h"
 
 struct tile {

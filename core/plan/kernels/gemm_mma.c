@@ -1,7 +1,7 @@
 /* Products with a weight by mma.sync, any number of rows: cl/gemm_mma.cl. */
 #include "base/round.h"
 #include "interface/interface.h"
-#include "plan/count.h"
+#include "plan/traffic_model.h"
 #include "plan/variants.h"
 
 struct tile {

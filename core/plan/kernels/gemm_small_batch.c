@@ -1,6 +1,6 @@
 /* Products with a weight of few rows by mma.sync, one trip to memory each: cl/gemm_small_batch.cl. */
 #include "interface/interface.h"
-#include "plan/count.h"
+#include "plan/traffic_model.h"
 #include "plan/variants.h"
 
 /* Warps that share k, 32 k for each in turn. */

@@ -2,7 +2,7 @@
 #include "base/round.h"
 #include "interface/interface.h"
 #include "plan/candidates.h"
-#include "plan/count.h"
+#include "plan/traffic_model.h"
 #include "plan/variants.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* What the traffic models of several kernels share: products in tiles, attention. */
-#include "plan/count.h"
+#include "plan/traffic_model.h"
 
 #include <string.h>
 
@@ -52,9 +52,8 @@ struct extents extents_of(const struct count *c)
                             .k = runtime == RUNTIME_K ? rows_of(c) : get(c, CONST_K, 32)};
 }
 
-/* `band`: of tiles; `sharers`: work-items that load the bias of a tile's column, and what scales and shifts it. Where a
- * bias is a row's, so do all who have eight results of it. The tokens that wide accesses reach after a batch's last
- * one are not counted. */
+/* Where a bias is a row's, all who have eight results of it load it. The tokens that wide accesses reach after a
+ * batch's last one are not counted. */
 void count_product(struct count *c, uint64_t band, uint64_t sharers)
 {
     uint32_t runtime = call_runtime(c->call);

@@ -1,7 +1,7 @@
 /* How a kernel's traffic model counts (plan/traffic.h): what its work-items ask for, what they had asked for before,
  * and how far apart. */
-#ifndef WHERRY_PLAN_COUNT_H
-#define WHERRY_PLAN_COUNT_H
+#ifndef WHERRY_PLAN_TRAFFIC_MODEL_H
+#define WHERRY_PLAN_TRAFFIC_MODEL_H
 
 #include "base/round.h"
 #include "graph/graph.h"
