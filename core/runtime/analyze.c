@@ -28,14 +28,14 @@ struct wherry_analysis {
 static const struct op *group_main(const struct graph *g, const struct group *group)
 {
     for (int i = 0; i < group->count; i++)
-        if (g->ops[group->ops[i]].einsum) return &g->ops[group->ops[i]];
+        if (*g->ops[group->ops[i]].einsum) return &g->ops[group->ops[i]];
     return &g->ops[group->ops[0]];
 }
 
 /* As its tensors lie. */
 static void describe_einsum(const struct graph *g, const struct op *o, char *out, size_t size)
 {
-    if (!o->einsum) return;
+    if (!*o->einsum) return;
     snprintf(out, size, "%s,%s->%s", g->tensors[o->in[0]].dims, g->tensors[o->in[1]].dims, g->tensors[o->out[0]].dims);
 }
 
@@ -326,8 +326,8 @@ bool wherry_analysis_product_layouts(const wherry_analysis *analysis, size_t op,
 {
     struct layout_space space;
     struct error e;
-    const char *einsum = op < (size_t)analysis->graph.n_ops ? analysis->graph.ops[op].einsum : NULL;
-    if (!einsum || !layout_space_create(einsum, &analysis->dims, &space, &e)) return false;
+    const char *einsum = op < (size_t)analysis->graph.n_ops ? analysis->graph.ops[op].einsum : "";
+    if (!*einsum || !layout_space_create(einsum, &analysis->dims, &space, &e)) return false;
     layout_space_count(&space, strchr(einsum, 'q') ? 'q' : strchr(einsum, 'r') ? 'r' : 0, out);
     return true;
 }
