@@ -14,12 +14,15 @@ import sys
 ORDER = [
     ["core/include"],
     ["core/base"],
-    ["core/interface", "core/report"],
+    ["core/interface"],
     ["core/graph"],
     ["core/model", "core/plan"],
     ["backends"],
     ["backends/opencl", "backends/vulkan", "backends/reference"],
     ["core/runtime"],
+    ["core/analysis"],
+    ["core/measure"],
+    ["core/tune"],
     ["tools"],
 ]
 RANK = {folder: rank for rank, folders in enumerate(ORDER) for folder in folders}

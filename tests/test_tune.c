@@ -4,8 +4,8 @@
 #include "interface/interface.h"
 #include "plan/constants.h"
 #include "plan/variants.h"
-#include "runtime/tune.h"
 #include "support.h"
+#include "tune/tune.h"
 
 #include <dirent.h>
 #include <math.h>
