@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/costs.h"
 #include "base/number.h"
 #include "base/platform.h"
 #include "measure/cold.h"

@@ -114,7 +114,5 @@ bool session_tensor_read(const struct wherry_session *s, int tensor, float *out,
  * groups read and none before them makes. */
 bool session_random_inputs(struct wherry_session *s, const struct batch_shape *shape, struct error *e);
 void session_floats(const struct wherry_session *s, const void *storage, size_t count, float *out);
-void cost_of_group(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,
-                   wherry_cost *out);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/costs.h"
 #include "plan/traffic.h"
 #include "tune/layout_search.h"
 
