@@ -3,7 +3,6 @@
 
 #include "base/platform.h"
 #include "interface/interface.h"
-#include "plan/variants.h"
 #include "runtime/session.h"
 
 /* Weights are converted and copied in pieces of this size; in another order in larger ones, so that most matrices are
@@ -111,14 +110,13 @@ static bool upload_weights(struct wherry_session *s, wherry_progress progress, v
     return ok;
 }
 
-/* Where a run is short, the host's part in it is what there is to gain: one buffer as the argument of all costs less
- * than many (backends/opencl/program.c). Kernels are compiled for that, so it is part of what the rung's check checks.
- */
+/* Kernels may be compiled for it, so it goes by the rungs, and is part of what their checks check. */
 static bool make_whole(struct wherry_session *s, bool small, struct error *e)
 {
     const struct backend *backend = s->device->backend;
-    bool few = s->device_limits.rungs & RUNG_BIT(RUNG_SMALL_BATCH) && s->limits.tokens <= SMALL_BATCH_ROWS;
-    if (!few || !backend->buffer_part || s->memory.bytes > s->device_limits.max_buffer_bytes) return true;
+    const struct device_limits *device = &s->device_limits;
+    if (!(device->rungs & device->one_buffer_rungs) || s->limits.tokens > device->one_buffer_rows) return true;
+    if (s->memory.bytes > device->max_buffer_bytes) return true;
     uint64_t bytes = small ? (uint64_t)s->memory.n_blocks * SESSION_SMALL_BUFFER : s->memory.bytes;
     s->whole = backend->buffer_create(s->device->handle, bytes, e);
     return s->whole != NULL;
