@@ -4,6 +4,8 @@
 #include "interface/interface.h"
 #include "plan/constants.h"
 #include "plan/variants.h"
+#include "runtime/encode.h"
+#include "runtime/tuned.h"
 #include "support.h"
 #include "tune/tune.h"
 

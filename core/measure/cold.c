@@ -10,6 +10,7 @@
 #include "interface/interface.h"
 #include "measure/statistics.h"
 #include "plan/tiles.h"
+#include "runtime/encode.h"
 
 enum {
     MOST_SETS = 128,

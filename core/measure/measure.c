@@ -11,6 +11,8 @@
 #include "measure/timer.h"
 #include "plan/traffic.h"
 #include "plan/variants.h"
+#include "runtime/encode.h"
+#include "runtime/train.h"
 
 static const uint32_t usual_repeats = 50;
 static const double usual_warm_seconds = 0.5;

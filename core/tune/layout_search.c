@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "measure/statistics.h"
+#include "runtime/prepare.h"
 #include "tune/selection.h"
 
 enum { RANDOM_DRAWS = 256, CONSTRAINTS = SELECTION_VARIABLES * SELECTION_VARIABLES / 2, PAIR_VALUES = 256 };

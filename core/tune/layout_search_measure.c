@@ -7,6 +7,9 @@
 #include "base/number.h"
 #include "base/platform.h"
 #include "measure/statistics.h"
+#include "runtime/encode.h"
+#include "runtime/prepare.h"
+#include "runtime/train.h"
 #include "tune/layout_search.h"
 
 enum { ROUNDS = 25, CANDIDATES = 4 };

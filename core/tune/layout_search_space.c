@@ -20,7 +20,7 @@ bool space_session(const struct space *s, const char *layouts, bool tuned, bool 
     desc.layouts = layouts;
     desc.tuning = tuned ? NULL : "";
     desc.keep_intermediates = keep;
-    if (!session_create(s->context, s->device, s->model, &desc, 0, 0, out)) return true;
+    if (!wherry_session_create(s->context, s->device, s->model, &desc, out)) return true;
     *e = s->context->error;
     return false;
 }

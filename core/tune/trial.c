@@ -8,6 +8,8 @@
 #include "base/half.h"
 #include "base/number.h"
 #include "base/platform.h"
+#include "runtime/calls.h"
+#include "runtime/prepare.h"
 
 enum { POISON = 0xff }; /* NaN in both storage types */
 

@@ -8,6 +8,9 @@
 #include "base/platform.h"
 #include "measure/statistics.h"
 #include "plan/traffic.h"
+#include "runtime/calls.h"
+#include "runtime/encode.h"
+#include "runtime/train.h"
 
 enum {
     LEAST_ROUNDS = 7, /* the median's interval then covers five of seven */

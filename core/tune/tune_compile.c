@@ -1,4 +1,6 @@
 /* Compiles what a tuning is going to run, as far as possible side by side, so that it is there when it is tried. */
+#include "runtime/calls.h"
+#include "runtime/prepare.h"
 #include "tune/tune.h"
 
 /* Nothing is run: where there is no memory (of a candidate that needs more scratch, or of a session that is only

@@ -5,6 +5,10 @@
 #include "base/platform.h"
 #include "interface/interface.h"
 #include "plan/variants.h"
+#include "runtime/buffers.h"
+#include "runtime/calls.h"
+#include "runtime/encode.h"
+#include "runtime/tuned.h"
 #include "tune/tune.h"
 
 enum { USUAL_ROUNDS = 15 };
