@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands.h"
 #include "report/fields.h"
 #include "report/format.h"
 #include "report/keys.h"

@@ -1,4 +1,5 @@
 /* `wherry report`: stored records or tunings, written again in any format; records also checked. */
+#include "commands.h"
 #include "report/check.h"
 #include "report/fields.h"
 #include "report/tuning.h"

@@ -1,6 +1,7 @@
 /* Records, tunings and device specs: what is read is written in every format, checked, and compared with itself. */
 #include "mutate.h"
 
+#include "commands.h"
 #include "device_spec.h"
 #include "report/check.h"
 #include "report/fields.h"
