@@ -8,6 +8,7 @@
 #include "report/fields.h"
 #include "report/format.h"
 #include "report/keys.h"
+#include "report/load.h"
 #include "report/record.h"
 #include "report/write.h"
 #include "session.h"

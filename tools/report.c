@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "report/check.h"
 #include "report/fields.h"
+#include "report/load.h"
 #include "report/tuning.h"
 #include "report/write.h"
 #include "session.h"

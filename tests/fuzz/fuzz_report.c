@@ -4,7 +4,7 @@
 #include "commands.h"
 #include "device_spec.h"
 #include "report/check.h"
-#include "report/fields.h"
+#include "report/load.h"
 #include "report/page.h"
 #include "report/tuning.h"
 #include "report/write.h"
