@@ -79,7 +79,7 @@ static void test_flop_equal_the_paper(void **state)
         assert_in_range(g.ops[o].paper_row, 1, 46);
         assert_true((g.ops[o].paper_row < 20) == (o < g.n_forward));
         rows[g.ops[o].paper_row] += op_flops(&g, &b, &g.ops[o]);
-        if (g.ops[o].einsum) products += op_flops(&g, &b, &g.ops[o]);
+        if (*g.ops[o].einsum) products += op_flops(&g, &b, &g.ops[o]);
     }
     for (int r = 1; r < 47; r++) {
         double shown = round(rows[r] / (1 << 30) * 1000) / 1000;
@@ -559,7 +559,7 @@ static void test_einsums_as_they_lie(void **state)
             make(&g, &options);
             for (int o = 0; o < g.n_ops; o++) {
                 struct group group;
-                if (!g.ops[o].einsum) continue;
+                if (!*g.ops[o].einsum) continue;
                 assert_true(group_single(&g, o, &group));
                 cost_of_group(&g, &b, &group, 2, &cost);
                 const char *want = g.ops[o].einsum;

@@ -224,7 +224,7 @@ static void chain_add(struct chain *c, const char *name, enum place place, const
                       const char *dims, const char *einsum)
 {
     int out = builder_value(&c->b, name, dims);
-    c->last = builder_plain(&c->b, name, place, kind, out, -1, (const int[]){c->last, in1, in2}, einsum);
+    c->last = builder_plain(&c->b, name, place, kind, out, (const int[]){c->last, in1, in2}, einsum);
 }
 
 static void chain_end(struct chain *c)

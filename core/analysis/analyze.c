@@ -270,8 +270,8 @@ bool wherry_analysis_product_layouts(const wherry_analysis *analysis, size_t op,
 {
     struct layout_space space;
     struct error e;
-    const char *einsum = op < (size_t)analysis->graph.n_ops ? analysis->graph.ops[op].einsum : NULL;
-    if (!einsum || !layout_space_create(einsum, &analysis->dims, &space, &e)) return false;
+    const char *einsum = op < (size_t)analysis->graph.n_ops ? analysis->graph.ops[op].einsum : "";
+    if (!*einsum || !layout_space_create(einsum, &analysis->dims, &space, &e)) return false;
     layout_space_count(&space, strchr(einsum, 'q') ? 'q' : strchr(einsum, 'r') ? 'r' : 0, out);
     return true;
 }

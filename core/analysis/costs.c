@@ -8,14 +8,14 @@
 static const struct op *group_main(const struct graph *g, const struct group *group)
 {
     for (int i = 0; i < group->count; i++)
-        if (g->ops[group->ops[i]].einsum) return &g->ops[group->ops[i]];
+        if (*g->ops[group->ops[i]].einsum) return &g->ops[group->ops[i]];
     return &g->ops[group->ops[0]];
 }
 
 /* As its tensors lie. */
 static void describe_einsum(const struct graph *g, const struct op *o, char *out, size_t size)
 {
-    if (!o->einsum) return;
+    if (!*o->einsum) return;
     snprintf(out, size, "%s,%s->%s", g->tensors[o->in[0]].dims, g->tensors[o->in[1]].dims, g->tensors[o->out[0]].dims);
 }
 

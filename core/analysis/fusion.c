@@ -36,8 +36,8 @@ void op_space(const struct graph *g, const struct op *o, struct space *out)
 {
     const char *in = g->tensors[o->in[0]].dims, *made = g->tensors[o->out[0]].dims;
     memset(out, 0, sizeof *out);
-    out->contraction = o->einsum != NULL;
-    if (o->einsum) {
+    out->contraction = *o->einsum;
+    if (*o->einsum) {
         einsum_operand(o->einsum, 2, out->letters);
         letters_add(out->letters, in);
         letters_less(out->letters, made, out->reduced);
@@ -304,7 +304,7 @@ static bool walk(struct fusion *f, int op, struct error *e)
     for (int i = 0; i < f->n_edges && !joined; i++) {
         int at = f->group_of[f->edges[i].from];
         if (f->edges[i].to != op || f->groups[at].backward != one.backward) continue;
-        if (space.contraction && f->g->ops[f->edges[i].from].einsum) continue; /* nobody would ask */
+        if (space.contraction && *f->g->ops[f->edges[i].from].einsum) continue; /* nobody would ask */
         for (int t = 0; t < n_tried; t++)
             if (tried[t] == at) at = -1;
         if (at < 0 || n_tried == 2 * OP_MAX_IN) continue;

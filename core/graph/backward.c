@@ -1,359 +1,419 @@
-/* The encoder's backward pass as tables, and what of the forward pass it reads or computes again. */
+/* The backward pass, derived: each kind of operator states its gradients once (the table at the end), and a walk
+ * through the forward pass, the last operator first, makes them. */
 #include <stdio.h>
 #include <string.h>
 
 #include "graph/builder.h"
-#include "interface/random.h"
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
+_Static_assert(FORWARD_PLACES <= DX, "places of the forward pass run into those of its gradients");
 
-/* ---- one layer ---- */
-
-/* From the gradient of the feed-forward's last sum (D_SUM2) to that of its input by way of lin1 (D_FF). */
-#define FEED_FORWARD_BACKWARD(input)                                                                                   \
-    {                                                                                                                  \
-        "lin2_dropout_dx",   LIN2_DROPOUT_DX, &kind_dropout, {D_LIN2}, {D_SUM2, NONE, NONE}, NULL, 22,                 \
-        .site = DROPOUT_LIN2},                                                                                         \
-        {"w_lin2_transpose", LIN2_TRANSPOSE, &kind_transpose, {W_LIN2_COPY}, {W_LIN2, NONE, NONE}, NULL, 0},           \
-        {"lin2_dx", LIN2_DX, &kind_contract, {D_ACTIVE_DROPPED}, {D_LIN2, W_LIN2_COPY, NONE}, "bji,iu->bju", 23},      \
-        {"lin2_dw", LIN2_DW, &kind_contract, {DW_LIN2}, {D_LIN2, ACTIVE_DROPPED, NONE}, "bji,bju->iu", 24},            \
-        {"lin2_bias_dw", LIN2_BIAS_DW, &kind_column_sum, {DB_LIN2}, {D_LIN2, NONE, NONE}, NULL, 25},                   \
-        {"activation_dropout_dx",                                                                                      \
-         ACTIVATION_DROPOUT_DX,                                                                                        \
-         &kind_dropout,                                                                                                \
-         {D_ACTIVE},                                                                                                   \
-         {D_ACTIVE_DROPPED, NONE, NONE},                                                                               \
-         NULL,                                                                                                         \
-         26,                                                                                                           \
-         .site = DROPOUT_ACTIVATION},                                                                                  \
-        {"activation_dx", ACTIVATION_DX, NULL, {D_LIN1}, {D_ACTIVE, LIN1_BIASED, NONE}, NULL, 27},                     \
-        {"lin1_bias_dw", LIN1_BIAS_DW, &kind_column_sum, {DB_LIN1}, {D_LIN1, NONE, NONE}, NULL, 28},                   \
-        {"w_lin1_transpose", LIN1_TRANSPOSE, &kind_transpose, {W_LIN1_COPY}, {W_LIN1, NONE, NONE}, NULL, 0},           \
-        {"lin1_dx", LIN1_DX, &kind_contract, {D_FF}, {D_LIN1, W_LIN1_COPY, NONE}, "bju,ui->bji", 29},                  \
-    {                                                                                                                  \
-        "lin1_dw", LIN1_DW, &kind_contract, {DW_LIN1}, {D_LIN1, input, NONE}, "bju,bji->ui", 30                        \
-    }
-
-/* From the gradient of attention's sum (D_SUM1) to that of its input by way of the product (D_ATT). Without stored
- * weights they are computed again, and the sum over a row of weights times their gradient is that of the output times
- * its gradient (delta). */
-#define ATTENTION_BACKWARD(input)                                                                                        \
-    {"out_dropout_dx", OUT_DROPOUT_DX, &kind_dropout, {D_OUT}, {D_SUM1, NONE, NONE}, NULL, 34, .site = DROPOUT_OUT},     \
-        {"out_bias_dw", OUT_BIAS_DW, &kind_column_sum, {DB_OUT}, {D_OUT, NONE, NONE}, NULL, 35},                         \
-        {"w_out_transpose", OUT_TRANSPOSE, &kind_transpose, {W_OUT_COPY}, {W_OUT, NONE, NONE}, NULL, 0},                 \
-        {"out_dx", OUT_DX, &kind_contract, {D_GAMMA}, {D_OUT, W_OUT_COPY, NONE}, "bji,ihp->bjhp", 36},                   \
-        {"out_dw", OUT_DW, &kind_contract, {DW_OUT}, {D_OUT, GAMMA, NONE}, "bji,bjhp->ihp", 37},                         \
-        {"delta", ATTENTION_DELTA, &kind_delta, {DELTA}, {D_GAMMA, GAMMA, NONE}, NULL, 0, WHEN_FLASH},                   \
-        {"scores_again", SCORES_RECOMPUTE, &kind_contract, {BETA_RECOMPUTE}, {Q, K, NONE}, "bjhp,bkhp->bhjk", 0,         \
-         WHEN_FLASH},                                                                                                    \
-        {"softmax_again",                                                                                                \
-         SOFTMAX_RECOMPUTE,                                                                                              \
-         &kind_softmax_recompute,                                                                                        \
-         {ALPHA_RECOMPUTE},                                                                                              \
-         {BETA_RECOMPUTE, LSE, NONE},                                                                                    \
-         NULL,                                                                                                           \
-         0,                                                                                                              \
-         WHEN_FLASH},                                                                                                    \
-        {"attention_dropout_again",                                                                                      \
-         ATTENTION_DROPOUT_RECOMPUTE,                                                                                    \
-         &kind_dropout,                                                                                                  \
-         {ALPHA_DROPPED_RECOMPUTE},                                                                                      \
-         {ALPHA_RECOMPUTE, NONE, NONE},                                                                                  \
-         NULL,                                                                                                           \
-         0,                                                                                                              \
-         WHEN_FLASH,                                                                                                     \
-         DROPOUT_ATTENTION},                                                                                             \
-        {"context_dx1", CONTEXT_DX1, &kind_contract, {D_ALPHA_DROPPED}, {D_GAMMA, V, NONE}, "bjhp,bkhp->bhjk", 38},      \
-        {"context_dx2",     CONTEXT_DX2, &kind_contract, {D_V}, {ALPHA_DROPPED_RECOMPUTE, D_GAMMA, NONE},                \
-         "bhjk,bjhp->bkhp", 39},                                                                                         \
-        {"attention_dropout_dx",                                                                                         \
-         ATTENTION_DROPOUT_DX,                                                                                           \
-         &kind_dropout,                                                                                                  \
-         {D_ALPHA},                                                                                                      \
-         {D_ALPHA_DROPPED, NONE, NONE},                                                                                  \
-         NULL,                                                                                                           \
-         40,                                                                                                             \
-         .site = DROPOUT_ATTENTION},                                                                                     \
-        {"softmax_dx", SOFTMAX_DX, &kind_softmax_dx, {D_BETA}, {D_ALPHA, ALPHA_RECOMPUTE, NONE}, NULL, 40, WHEN_STORED}, \
-        {"softmax_dx", SOFTMAX_DX, &kind_softmax_dx, {D_BETA}, {D_ALPHA, ALPHA_RECOMPUTE, DELTA}, NULL, 40, WHEN_FLASH}, \
-        {"scores_dx1", SCORES_DX1, &kind_contract, {D_Q}, {D_BETA, K, NONE}, "bhjk,bkhp->bjhp", 41},                     \
-        {"scores_dx2", SCORES_DX2, &kind_contract, {D_K}, {D_BETA, Q, NONE}, "bhjk,bjhp->bkhp", 42},                     \
-        {"w_qkv_transpose", QKV_TRANSPOSE, &kind_transpose, {W_QKV_COPY}, {W_QKV, NONE, NONE}, NULL, 0, .parts = 1},     \
-        {"qkv_dx", QKV_DX, &kind_contract, {D_ATT}, {D_QKV, W_QKV_COPY, NONE}, "bjqhp,qhpi->bji", 43, .parts = 1},       \
-        {"qk_dx",           QKV_DX_FIRST, &kind_contract, {D_ATT_FIRST}, {D_QK_ROWS, W_QK, NONE},                        \
-         "bjrhp,rhpi->bji", 43,           .parts = 2},                                                                   \
-        {"q_dx", QKV_DX_FIRST, &kind_contract, {D_ATT_FIRST}, {D_Q_ROWS, W_Q, NONE}, "bjhp,hpi->bji", 43, .parts = 3},   \
-        {"k_dx", QKV_DX, &kind_contract, {D_ATT_SECOND}, {D_K_ROWS, W_K, NONE}, "bjhp,hpi->bji", 43, .parts = 3},        \
-        {"k_add", QKV_ADD, &kind_add, {D_ATT_SECOND_SUM}, {D_ATT_SECOND, D_ATT_FIRST, NONE}, NULL, 0, .parts = 3},       \
-        {"v_dx", QKV_DX, &kind_contract, {D_ATT_LAST}, {D_V_ROWS, W_V, NONE}, "bjhp,hpi->bji", 43, .parts = 2},          \
-        {"v_add", QKV_ADD, &kind_add, {D_ATT}, {D_ATT_LAST, D_ATT_FIRST, NONE}, NULL, 0, .parts = 2},                    \
-        {"v_dx", QKV_DX, &kind_contract, {D_ATT_LAST}, {D_V_ROWS, W_V, NONE}, "bjhp,hpi->bji", 43, .parts = 3},          \
-        {"v_add", QKV_ADD, &kind_add, {D_ATT}, {D_ATT_LAST, D_ATT_SECOND_SUM, NONE}, NULL, 0, .parts = 3},               \
-        {"qkv_dw", QKV_DW, &kind_contract, {DW_QKV}, {D_QKV, input, NONE}, "bjqhp,bji->qhpi", 44, .parts = 1},           \
-        {"qk_dw", QKV_DW, &kind_contract, {DW_QK}, {D_QK_ROWS, input, NONE}, "bjrhp,bji->rhpi", 44, .parts = 2},         \
-        {"q_dw", QKV_DW, &kind_contract, {DW_Q}, {D_Q_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 3},              \
-        {"k_dw", QKV_DW, &kind_contract, {DW_K}, {D_K_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 3},              \
-        {"v_dw", QKV_DW, &kind_contract, {DW_V}, {D_V_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 2},              \
-        {"v_dw", QKV_DW, &kind_contract, {DW_V}, {D_V_ROWS, input, NONE}, "bjhp,bji->hpi", 44, .parts = 3},              \
-    {                                                                                                                    \
-        "qkv_bias_dw", QKV_BIAS_DW, &kind_column_sum, {DB_QKV}, {D_QKV, NONE, NONE}, NULL, 45                            \
-    }
-
-static const struct op_row post_layernorm[] = {
-    {"norm2_dw", NORM2_DW, &kind_norm_dw, {DG2, DB2}, {DY, SUM2, NONE}, NULL, 20},
-    {"norm2_dx", NORM2_DX, &kind_norm_dx, {D_SUM2}, {DY, SUM2, G2}, NULL, 21},
-    FEED_FORWARD_BACKWARD(N1),
-    {"ff_residual_dx", FF_RESIDUAL_DX, &kind_add, {D_N1}, {D_FF, D_SUM2, NONE}, NULL, 31},
-    {"norm1_dw", NORM1_DW, &kind_norm_dw, {DG1, DB1}, {D_N1, SUM1, NONE}, NULL, 32},
-    {"norm1_dx", NORM1_DX, &kind_norm_dx, {D_SUM1}, {D_N1, SUM1, G1}, NULL, 33},
-    ATTENTION_BACKWARD(X),
-    {"residual_dx", RESIDUAL_DX, &kind_add, {DX}, {D_ATT, D_SUM1, NONE}, NULL, 46},
+struct backward {
+    struct builder *b;
+    struct op *forward; /* a copy, because the graph's list moves while it grows */
+    /* Of each tensor of the forward pass: */
+    int *gradient; /* the tensor that is its gradient, -1: there is none yet; the sum so far where several read it */
+    int *readers;  /* operators that read it and have given no gradient yet */
+    int *residual; /* the residual that gave its own gradient to it, -1: none */
+    int *again;    /* what the backward pass reads in its place: itself, or what is computed again */
+    int delta;     /* of the attention that is being derived; -1: its weights are read */
+    int waiting;   /* a bias whose gradient comes after those of its product, -1: none */
 };
 
-/* DY is D_SUM2 itself. */
-static const struct op_row pre_layernorm[] = {
-    FEED_FORWARD_BACKWARD(N2),
-    {"norm2_dw", NORM2_DW, &kind_norm_dw, {DG2, DB2}, {D_FF, SUM1, NONE}, NULL, 20},
-    {"norm2_dx", NORM2_DX, &kind_norm_dx, {D_FFN}, {D_FF, SUM1, G2}, NULL, 21},
-    {"ff_residual_dx", FF_RESIDUAL_DX, &kind_add, {D_SUM1}, {D_FFN, D_SUM2, NONE}, NULL, 31},
-    ATTENTION_BACKWARD(N1),
-    {"norm1_dw", NORM1_DW, &kind_norm_dw, {DG1, DB1}, {D_ATT, X, NONE}, NULL, 32},
-    {"norm1_dx", NORM1_DX, &kind_norm_dx, {D_ATTN}, {D_ATT, X, G1}, NULL, 33},
-    {"residual_dx", RESIDUAL_DX, &kind_add, {DX}, {D_ATTN, D_SUM1, NONE}, NULL, 46},
-};
+/* ---- tensors ---- */
 
-/* Appends what takes the gradient of a layer's output to that of its input, which it returns. */
-static int add_layer(struct builder *b, int layer, int dy)
+/* "layer.0.norm1" as "layer.0.d_norm1"; of weights "layer.0.w_out" as "layer.0.dw_out". */
+static void gradient_name(const struct tensor *t, char name[sizeof t->name])
 {
-    int *made = b->made[layer];
-    bool pre = b->options->config->pre_layernorm;
-    made[pre ? D_SUM2 : DY] = dy;
-    if (!b->options->flash) { /* stored weights are read, not computed again */
-        made[ALPHA_RECOMPUTE] = made[ALPHA];
-        made[ALPHA_DROPPED_RECOMPUTE] = made[ALPHA_DROPPED];
+    const char *dot = t->layer >= 0 ? strchr(t->name + 6, '.') : NULL, *own = dot ? dot + 1 : t->name;
+    bool weight = t->weight && own[1] == '_';
+    snprintf(name, sizeof t->name, "%.*sd%s%.40s", (int)(own - t->name), t->name, weight ? "" : "_", own);
+}
+
+/* Makes the tensor that holds the whole gradient; a slice's is a slice of its owner's. */
+static int gradient_make(struct backward *w, int tensor)
+{
+    struct tensor t = w->b->g->tensors[tensor], d = {.dims = t.dims,
+                                                     .role = TENSOR_VALUE,
+                                                     .layer = t.layer,
+                                                     .parent = -1,
+                                                     .slice = t.slice,
+                                                     .gradient_of = -1};
+    if (t.parent >= 0) {
+        d.parent = w->gradient[t.parent] >= 0 ? w->gradient[t.parent] : gradient_make(w, t.parent);
+    } else if (t.role == TENSOR_WEIGHT) {
+        d.model_dims = t.model_dims;
+        d.gradient_of = tensor;
+        d.output = true;
     }
-    if (pre)
-        builder_rows(b, layer, pre_layernorm, COUNT(pre_layernorm));
+    gradient_name(&t, d.name);
+    return w->gradient[tensor] = builder_tensor(w->b, &d);
+}
+
+/* The gradient that the operators after have given. */
+static int gradient_of(struct backward *w, int tensor)
+{
+    int parent = w->b->g->tensors[tensor].parent;
+    if (w->gradient[tensor] < 0 && parent >= 0 && w->gradient[parent] >= 0) return gradient_make(w, tensor);
+    return w->gradient[tensor];
+}
+
+/* A tensor like this one for a part of its gradient, by the name of what makes it. */
+static int part_make(struct backward *w, const struct op *o, const char *suffix, int tensor)
+{
+    struct tensor t = {.dims = w->b->g->tensors[tensor].dims,
+                       .role = TENSOR_VALUE,
+                       .layer = o->layer,
+                       .parent = -1,
+                       .gradient_of = -1};
+    snprintf(t.name, sizeof t.name, "%.40s%s", o->name, suffix);
+    return builder_tensor(w->b, &t);
+}
+
+/* Where an operator's gradient of what it reads goes: into the whole one, where nothing else gives a part of it. */
+static int target(struct backward *w, const struct op *o, int tensor)
+{
+    if (w->readers[tensor] == 1 && w->gradient[tensor] < 0) return gradient_make(w, tensor);
+    return part_make(w, o, "_dx", tensor);
+}
+
+/* ---- operators ---- */
+
+/* Appends an operator of the backward pass that belongs to o; unused inputs are -1. */
+static void emit(struct backward *w, const struct op *o, const char *suffix, int pass, const struct op_kind *kind,
+                 const int out[OP_MAX_OUT], const int in[OP_MAX_IN])
+{
+    struct op d = *o;
+    char name[sizeof d.name];
+    snprintf(name, sizeof name, "%.40s%s", o->name, suffix);
+    for (char *c = name; o->layer < 0 && *c; c++)
+        if (*c == '.') *c = '_';
+    memcpy(d.name, name, sizeof name);
+    d.kind = kind;
+    d.place = o->place + (enum place)pass;
+    memcpy(d.out, out, sizeof d.out);
+    memcpy(d.in, in, sizeof d.in);
+    d.einsum[0] = 0;
+    d.paper_row = !o->row || pass > DX_FIRST ? 0 : o->row->paper[pass == DW ? 2 : 1];
+    d.row = NULL;
+    builder_op(w->b, &d);
+}
+
+static void emit_one(struct backward *w, const struct op *o, const char *suffix, int pass, const struct op_kind *kind,
+                     int out, int in0, int in1, int in2)
+{
+    emit(w, o, suffix, pass, kind, (const int[]){out, -1}, (const int[]){in0, in1, in2});
+}
+
+/* The gradient d of a tensor by way of operator o, complete or a part that is added to the others. */
+static void give(struct backward *w, const struct op *o, int tensor, int d)
+{
+    int sum = w->gradient[tensor], meeting = w->residual[tensor];
+    w->readers[tensor]--;
+    if (sum == d) return;
+    if (sum < 0) {
+        w->gradient[tensor] = d;
+        if (o->kind == &kind_add) w->residual[tensor] = (int)(o - w->forward);
+        return;
+    }
+    struct op by = meeting < 0 ? *o : w->forward[meeting];
+    const char *suffix = meeting < 0 ? "_add" : "_dx";
+    if (meeting >= 0 && by.row && by.row->meeting) {
+        snprintf(by.name, sizeof by.name, "layer.%d.%s", by.layer, by.row->meeting);
+        suffix = "";
+    }
+    int whole = w->readers[tensor] ? part_make(w, &by, suffix, tensor) : gradient_make(w, tensor);
+    emit_one(w, &by, suffix, meeting < 0 ? SUM : DX, &kind_add, whole, d, sum, -1);
+    w->gradient[tensor] = whole;
+    w->residual[tensor] = -1;
+}
+
+/* ---- contractions ---- */
+
+static bool has_both(const char *letters) { return strchr(letters, 'j') && strchr(letters, 'k'); }
+
+/* The gradient of operand `n` of o: the contraction of the result's gradient and the other operand. What has a row for
+ * each pair of tokens is the first operand of a kernel. */
+static void emit_product(struct backward *w, const struct op *o, const char *suffix, int pass, int n, int out, int d,
+                         int other)
+{
+    char letters[3][16];
+    for (int t = 0; t < 3; t++) einsum_operand(o->einsum, t, letters[t]);
+    bool exchanged = n == 1 && has_both(letters[0]);
+    emit_one(w, o, suffix, pass, &kind_contract, out, exchanged ? other : d, exchanged ? d : other, -1);
+    if (!w->b->ok) return;
+    struct op *made = &w->b->g->ops[w->b->g->n_ops - 1];
+    snprintf(made->einsum, sizeof made->einsum, "%.6s,%.6s->%.6s", exchanged ? letters[0] : letters[2],
+             exchanged ? letters[2] : letters[1 - n], letters[n]);
+}
+
+static void emit_delta(struct backward *w, const struct op *context, int lse)
+{
+    struct op o = *context;
+    struct tensor t = w->b->g->tensors[lse];
+    snprintf(o.name, sizeof o.name, "layer.%d.delta", context->layer);
+    memcpy(t.name, o.name, sizeof t.name);
+    w->delta = builder_tensor(w->b, &t);
+    emit_one(w, &o, "", DELTA, &kind_delta, w->delta, gradient_of(w, context->out[0]), context->out[0], -1);
+}
+
+/* Where attention's weights are not kept: scores, softmax and dropout before the product `context` once more. The sum
+ * over a row of weights times their gradient is that of the output times its gradient. */
+static void emit_attention_again(struct backward *w, const struct op *context)
+{
+    const struct op *softmax = context[-1].kind == &kind_dropout ? context - 2 : context - 1;
+    w->delta = -1;
+    if (softmax->kind != &kind_softmax || softmax->out[1] < 0) return;
+    emit_delta(w, context, softmax->out[1]);
+    for (const struct op *o = softmax - 1; o < context && w->b->ok; o++) {
+        int made = w->again[o->out[0]] = builder_again(w->b, o->out[0]);
+        struct op again = op_again(o, made);
+        if (o >= softmax) again.in[0] = w->again[o->in[0]];
+        if (o == softmax) {
+            again.kind = &kind_softmax_recompute;
+            again.in[1] = o->out[1];
+        }
+        builder_op(w->b, &again);
+    }
+}
+
+/* Both operands are of this batch: attention's scores, and its context. */
+static void derive_product(struct backward *w, const struct op *o)
+{
+    if (has_both(w->b->g->tensors[o->in[0]].dims)) emit_attention_again(w, o);
+    int first = target(w, o, o->in[0]), d = gradient_of(w, o->out[0]);
+    emit_product(w, o, "_dx1", DX, 0, first, d, w->again[o->in[1]]);
+    int second = target(w, o, o->in[1]);
+    emit_product(w, o, "_dx2", DW, 1, second, d, w->again[o->in[0]]);
+    give(w, o, o->in[0], first);
+    give(w, o, o->in[1], second);
+}
+
+/* The weight as the gradient of the input reads it: itself, or a copy in the other order. */
+static int emit_transpose(struct backward *w, const struct op *o)
+{
+    struct tensor t = w->b->g->tensors[o->in[1]],
+                  copy = {.role = TENSOR_VALUE, .layer = t.layer, .parent = -1, .gradient_of = -1};
+    if (!(w->b->options->copied & WEIGHT_BIT(t.weight))) return o->in[1];
+    copy.dims = builder_weight_dims(w->b, t.weight, true);
+    snprintf(copy.name, sizeof copy.name, "%.40s_copy", t.name);
+    int made = builder_tensor(w->b, &copy);
+    struct op by = *o;
+    snprintf(by.name, sizeof by.name, "%s", t.name);
+    emit_one(w, &by, "_transpose", TRANSPOSE, &kind_transpose, made, o->in[1], -1, -1);
+    return made;
+}
+
+static void derive_bias_weights(struct backward *w, const struct op *o)
+{
+    int dw = gradient_make(w, o->in[1]);
+    emit_one(w, o, "_dw", DW, &kind_column_sum, dw, gradient_of(w, o->out[0]), -1, -1);
+}
+
+/* Products of one input with weights, whose results are slices of one tensor: from `first` to `last`, mostly the same.
+ * Their gradients of the input are summed among themselves. */
+static void derive_weight_products(struct backward *w, const struct op *first, const struct op *last)
+{
+    int x = first->in[0], sum = -1;
+    for (const struct op *o = first; o <= last; o++) {
+        int weight = emit_transpose(w, o);
+        int part = first == last ? target(w, o, x) : part_make(w, o, "_dx", x), d = gradient_of(w, o->out[0]);
+        emit_product(w, o, "_dx", o < last && o == first ? DX_FIRST : DX, 0, part, d, weight);
+        if (o > first) {
+            bool whole = o == last && w->readers[x] == last - first + 1 && w->gradient[x] < 0;
+            int added = whole ? gradient_make(w, x) : part_make(w, o, "_add", x);
+            emit_one(w, o, "_add", SUM, &kind_add, added, part, sum, -1);
+            part = added;
+        }
+        sum = part;
+    }
+    for (const struct op *o = first; o <= last; o++)
+        emit_product(w, o, "_dw", DW, 1, gradient_make(w, o->in[1]), gradient_of(w, o->out[0]), w->again[x]);
+    if (w->waiting >= 0) derive_bias_weights(w, &w->forward[w->waiting]);
+    w->waiting = -1;
+    w->readers[x] -= (int)(last - first);
+    give(w, last, x, sum);
+}
+
+/* ---- the other kinds ---- */
+
+/* The paper has some of a bias's gradients after those of the product that it is added to. */
+static void derive_bias(struct backward *w, const struct op *o)
+{
+    const struct op *product = o - 1;
+    if (o->row && product->row && product->kind == &kind_contract && product->row->paper[2] < o->row->paper[2])
+        w->waiting = (int)(o - w->forward);
     else
-        builder_rows(b, layer, post_layernorm, COUNT(post_layernorm));
-    return builder_layer_tensor(b, layer, DX);
+        derive_bias_weights(w, o);
+    give(w, o, o->in[0], gradient_of(w, o->out[0]));
 }
 
-/* ---- outside the layers ---- */
-
-static int add_plain(struct builder *b, const char *name, enum place place, const struct op_kind *kind, int out,
-                     int in0, int in1, int in2, const char *einsum)
+static void derive_add(struct backward *w, const struct op *o)
 {
-    return builder_plain(b, name, place, kind, out, -1, (const int[]){in0, in1, in2}, einsum);
+    int d = gradient_of(w, o->out[0]);
+    give(w, o, o->in[0], d);
+    give(w, o, o->in[1], d);
 }
 
-static int add_norm(struct builder *b, const char *name, enum place dw, enum place dx, const struct op *norm, int d)
+static void derive_norm(struct backward *w, const struct op *o)
 {
-    char text[48];
-    int x = norm->in[0], gamma = norm->in[1], beta = norm->in[2];
-    int d_gamma = builder_gradient(b, gamma), d_beta = builder_gradient(b, beta);
-    snprintf(text, sizeof text, "%s_dw", name);
-    builder_plain(b, text, dw, &kind_norm_dw, d_gamma, d_beta, (const int[]){d, x, -1}, NULL);
-    snprintf(text, sizeof text, "%s_dx", name);
-    return add_plain(b, text, dx, &kind_norm_dx, builder_value(b, text, "bji"), d, x, gamma, NULL);
+    int d = gradient_of(w, o->out[0]), x = w->again[o->in[0]];
+    int gamma = gradient_make(w, o->in[1]), beta = gradient_make(w, o->in[2]);
+    emit(w, o, "_dw", DW, &kind_norm_dw, (const int[]){gamma, beta}, (const int[]){d, x, -1});
+    int dx = target(w, o, o->in[0]);
+    emit_one(w, o, "_dx", DX, &kind_norm_dx, dx, d, x, o->in[1]);
+    give(w, o, o->in[0], dx);
 }
 
-static const struct op_kind *pool_dx(const struct op_kind *kind)
+/* The gradient of the one input, by an operator that reads its result's gradient and up to two tensors more. */
+static void derive_map(struct backward *w, const struct op *o, const struct op_kind *kind, int saved, int more)
 {
-    return kind == &kind_pool_mean  ? &kind_pool_mean_dx
-           : kind == &kind_pool_max ? &kind_pool_max_dx
-                                    : &kind_pool_cls_dx;
+    int dx = target(w, o, o->in[0]);
+    emit_one(w, o, "_dx", DX, kind, dx, gradient_of(w, o->out[0]), saved, more);
+    give(w, o, o->in[0], dx);
 }
 
-static int add_pooler_dx(struct builder *b, int weight, int d)
+static void derive_softmax(struct backward *w, const struct op *o)
 {
-    if (b->options->copied & WEIGHT_BIT(WEIGHT_POOLER))
-        weight = add_plain(b, "w_pooler_transpose", POOLER_TRANSPOSE, &kind_transpose, builder_pooler_copy(b), weight,
-                           -1, -1, NULL);
-    return add_plain(b, "pooler_dx", POOLER_DX, &kind_contract, builder_value(b, "d_pooler", "bi"), d, weight, -1,
-                     "bo,oi->bi");
+    derive_map(w, o, &kind_softmax_dx, w->again[o->out[0]], w->delta);
 }
 
-/* The gradient after one operator outside the layers becomes that before it. */
-static int add_outside(struct builder *b, const struct op *o, int d)
+/* A ReLU's derivative follows from what it made as well as from what it read, and the former, or what dropout made of
+ * it, is kept anyway. */
+static void derive_relu(struct backward *w, const struct op *o)
 {
-    struct graph *g = b->g;
-    switch (o->place) {
-    case NORMALIZE:
-        return add_plain(b, "normalize_dx", NORMALIZE_DX, &kind_normalize_dx,
-                         builder_value(b, "d_normalize", g->tensors[o->in[0]].dims), d, o->in[0], -1, NULL);
-    case POOLER_TANH:
-        return add_plain(b, "pooler_tanh_dx", POOLER_TANH_DX, &kind_tanh_dx, builder_value(b, "d_pooler_tanh", "bo"), d,
-                         o->out[0], -1, NULL);
-    case POOLER_BIAS:
-        add_plain(b, "pooler_bias_dw", POOLER_BIAS_DW, &kind_column_sum, builder_gradient(b, o->in[1]), d, -1, -1,
-                  NULL);
-        return d;
-    case POOLER:
-        add_plain(b, "pooler_dw", POOLER_DW, &kind_contract, builder_gradient(b, o->in[1]), d, o->in[0], -1,
-                  "bo,bi->oi");
-        return add_pooler_dx(b, o->in[1], d);
-    case POOL:
-        return add_plain(b, "pool_dx", POOL_DX, pool_dx(o->kind), builder_value(b, "d_pool", "bji"), d,
-                         o->kind == &kind_pool_max ? o->in[0] : -1, -1, NULL);
-    case FINAL_NORM:
-        return add_norm(b, "final_norm", FINAL_NORM_DW, FINAL_NORM_DX, o, d);
-    case EMBED_NORM:
-        return add_norm(b, "embed_norm", EMBED_NORM_DW, EMBED_NORM_DX, o, d);
-    case EMBED_TYPE:
-        add_plain(b, "embed_type_dw", EMBED_TYPE_DW, &kind_scatter_type, builder_gradient(b, o->in[2]), d, o->in[1], -1,
-                  NULL);
-        return d;
-    case EMBED_POSITION:
-        add_plain(b, "embed_position_dw", EMBED_POSITION_DW, &kind_scatter_position, builder_gradient(b, o->in[2]), d,
-                  o->in[1], -1, NULL);
-        return d;
-    case EMBED_WORD:
-        add_plain(b, "embed_word_dw", EMBED_WORD_DW, &kind_scatter_word, builder_gradient(b, o->in[1]), d, o->in[0], -1,
-                  NULL);
-        return d;
-    default:
-        b->ok = fail(b->e, WHERRY_STATUS_UNSUPPORTED, "%s has no backward pass", o->name);
-        return d;
-    }
+    wherry_save save = w->b->options->save;
+    int made = o[1].kind == &kind_dropout ? o[1].out[0] : o->out[0];
+    bool output = save == WHERRY_SAVE_DEFAULT || save == WHERRY_SAVE_LEAST;
+    derive_map(w, o, &kind_relu_dx, output ? made : o->in[0], -1);
 }
 
-/* ---- save or compute again ---- */
-
-static enum place place_recompute(enum place place)
+/* Rows of a table, number in[ids]; what they are added to has the same gradient. */
+static void derive_rows(struct backward *w, const struct op *o, const struct op_kind *kind, int ids)
 {
-    switch (place) {
-    case NORM1:
-        return NORM1_RECOMPUTE;
-    case NORM2:
-        return NORM2_RECOMPUTE;
-    case EMBED_NORM:
-        return EMBED_NORM_RECOMPUTE;
-    case ACTIVATION:
-        return ACTIVATION_RECOMPUTE;
-    case ACTIVATION_DROPOUT:
-        return ACTIVATION_DROPOUT_RECOMPUTE;
-    case ATTENTION_DROPOUT:
-        return ATTENTION_DROPOUT_RECOMPUTE;
-    default:
-        return PLACE_END;
-    }
+    int d = gradient_of(w, o->out[0]);
+    emit_one(w, o, "_dw", DW, kind, gradient_make(w, o->in[ids + 1]), d, o->in[ids], -1);
+    if (ids) give(w, o, o->in[0], d);
 }
 
-static int maker_of(const struct graph *g, int tensor)
-{
-    for (int o = 0; o < g->n_forward; o++)
-        if (g->ops[o].out[0] == tensor || g->ops[o].out[1] == tensor) return o;
-    return -1;
-}
+/* ---- the gradients of each kind ---- */
 
-/* The first operator of the backward pass that reads the tensor or a slice of it, -1: none does. */
-static int first_reader(const struct graph *g, int tensor)
-{
-    for (int o = g->n_forward; o < g->n_ops; o++)
-        for (int i = 0; i < OP_MAX_IN; i++)
-            if (g->ops[o].in[i] >= 0 && tensor_owner(g, g->ops[o].in[i]) == tensor) return o;
-    return -1;
-}
+/* What an operator's gradient reads of the forward pass: nothing, what it read, or what it made. */
+enum saved { READS_NOTHING, READS_INPUT, READS_OUTPUT };
 
-/* Whether the tensor follows, row by row, from others that the backward pass has anyway. */
-static bool follows(const struct graph *g, int tensor)
-{
-    int maker = maker_of(g, tensor);
-    if (maker < 0 || !g->ops[maker].kind->recomputable || !place_recompute(g->ops[maker].place)) return false;
-    for (int i = 0; i < OP_MAX_IN; i++) {
-        int in = g->ops[maker].in[i];
-        if (in < 0 || g->tensors[in].role != TENSOR_VALUE || first_reader(g, in) >= 0) continue;
-        if (!follows(g, in)) return false;
-    }
-    return true;
-}
+static const struct rule {
+    const struct op_kind *kind;
+    /* An operator of this kind that gives the gradient of the one input; or, for kinds of another form, a function. */
+    const struct op_kind *dx;
+    enum saved saved;
+    void (*derive)(struct backward *w, const struct op *o);
+    const struct op_kind *rows; /* of embeddings: the gradient of the table, whose row numbers are input `ids` */
+    int ids;
+} rules[] = {
+    {&kind_bias, .derive = derive_bias},
+    {&kind_add, .derive = derive_add},
+    {&kind_layernorm, .derive = derive_norm},
+    {&kind_softmax, .derive = derive_softmax},
+    {&kind_relu, .derive = derive_relu},
+    {&kind_gelu, .dx = &kind_gelu_dx, .saved = READS_INPUT},
+    {&kind_gelu_tanh, .dx = &kind_gelu_tanh_dx, .saved = READS_INPUT},
+    {&kind_tanh, .dx = &kind_tanh_dx, .saved = READS_OUTPUT},
+    {&kind_dropout, .dx = &kind_dropout},
+    {&kind_normalize, .dx = &kind_normalize_dx, .saved = READS_INPUT},
+    {&kind_pool_mean, .dx = &kind_pool_mean_dx},
+    {&kind_pool_cls, .dx = &kind_pool_cls_dx},
+    {&kind_pool_max, .dx = &kind_pool_max_dx, .saved = READS_INPUT},
+    {&kind_gather, .rows = &kind_scatter_word, .ids = 0},
+    {&kind_gather_position, .rows = &kind_scatter_position, .ids = 1},
+    {&kind_gather_type, .rows = &kind_scatter_type, .ids = 1},
+};
 
-static void insert_op(struct builder *b, int at, const struct op *o)
+static void derive(struct backward *w, const struct op *o)
 {
-    struct graph *g = b->g;
-    builder_op(b, o);
-    if (!b->ok) return;
-    memmove(&g->ops[at + 1], &g->ops[at], (size_t)(g->n_ops - 1 - at) * sizeof *o);
-    g->ops[at] = *o;
-}
-
-/* Inserts the operators that make the tensor again before operator *at, which they push after; returns the copy. */
-static int make_again(struct builder *b, int tensor, int *at)
-{
-    struct op o = b->g->ops[maker_of(b->g, tensor)];
-    struct tensor t = b->g->tensors[tensor];
-    char name[sizeof o.name];
-    snprintf(name, sizeof name, "%.40s_again", t.name);
-    memcpy(t.name, name, sizeof name);
-    t.output = false;
-    snprintf(name, sizeof name, "%.40s_again", o.name);
-    memcpy(o.name, name, sizeof name);
-    for (int i = 0; i < OP_MAX_IN && b->ok; i++) {
-        int in = o.in[i];
-        if (in >= 0 && b->g->tensors[in].role == TENSOR_VALUE && first_reader(b->g, in) < 0)
-            o.in[i] = make_again(b, in, at);
-    }
-    int copy = builder_tensor(b, &t);
-    o.out[0] = copy;
-    o.place = place_recompute(o.place);
-    o.paper_row = 0;
-    insert_op(b, *at, &o);
-    ++*at;
-    return copy;
-}
-
-/* Fewest bytes kept: what follows from the rest is not kept. The last made first, so that what it follows from is still
- * counted as kept. */
-static void keep_least(struct builder *b)
-{
-    struct graph *g = b->g;
-    for (int o = g->n_forward - 1; o >= 0 && b->ok; o--) {
-        int tensor = g->ops[o].out[0], at = first_reader(g, tensor);
-        if (at < 0 || g->tensors[tensor].output || !follows(g, tensor)) continue;
-        int copy = make_again(b, tensor, &at);
-        for (int reader = at; reader < g->n_ops; reader++)
-            for (int i = 0; i < OP_MAX_IN; i++)
-                if (g->ops[reader].in[i] == tensor) g->ops[reader].in[i] = copy;
-    }
-}
-
-/* A ReLU's derivative follows from what it made as well as from what it read, and the former is kept anyway. */
-static void keep_relu_output(struct builder *b, int layer)
-{
-    int *made = b->made[layer];
-    for (int o = b->g->n_forward; o < b->g->n_ops; o++)
-        if (b->g->ops[o].layer == layer && b->g->ops[o].kind == &kind_relu_dx)
-            b->g->ops[o].in[1] = made[ACTIVE_DROPPED];
+    const struct rule *rule = NULL;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (rules[i].kind == o->kind) rule = &rules[i];
+    if (!rule)
+        w->b->ok = fail(w->b->e, WHERRY_STATUS_UNSUPPORTED, "%s has no backward pass: no gradient of the kind %s",
+                        o->name, o->kind->name);
+    else if (rule->derive)
+        rule->derive(w, o);
+    else if (rule->rows)
+        derive_rows(w, o, rule->rows, rule->ids);
+    else
+        derive_map(w, o, rule->dx,
+                   rule->saved == READS_INPUT    ? w->again[o->in[0]]
+                   : rule->saved == READS_OUTPUT ? o->out[0]
+                                                 : -1,
+                   -1);
 }
 
 /* ---- all of it ---- */
 
+/* The first of the products before `last` whose results are slices of the tensor that its own is a slice of. */
+static int first_of_slices(const struct graph *g, const struct op *forward, int last)
+{
+    int parent = g->tensors[forward[last].out[0]].parent, first = last;
+    while (parent >= 0 && first > 0 && forward[first - 1].kind == &kind_contract &&
+           g->tensors[forward[first - 1].out[0]].parent == parent)
+        first--;
+    return first;
+}
+
+static void derive_all(struct backward *w)
+{
+    const struct graph *g = w->b->g;
+    for (int i = g->n_forward - 1; i >= 0 && w->b->ok; i--) {
+        const struct op *o = &w->forward[i];
+        if (o->kind != &kind_contract) {
+            derive(w, o);
+        } else if (g->tensors[o->in[1]].role != TENSOR_WEIGHT) {
+            derive_product(w, o);
+        } else {
+            i = first_of_slices(g, w->forward, i);
+            derive_weight_products(w, &w->forward[i], o);
+        }
+    }
+}
+
+static bool start(struct backward *w)
+{
+    struct builder *b = w->b;
+    struct graph *g = b->g;
+    size_t ops = (size_t)g->n_forward, tensors = (size_t)g->n_tensors;
+    int *all = host_alloc(g->host, 4 * tensors, sizeof *all, b->e);
+    w->gradient = all;
+    w->forward = all ? host_alloc(g->host, ops, sizeof *w->forward, b->e) : NULL;
+    if (!w->forward) return false;
+    w->readers = all + tensors;
+    w->residual = all + 2 * tensors;
+    w->again = all + 3 * tensors;
+    memcpy(w->forward, g->ops, ops * sizeof *w->forward);
+    for (int t = 0; t < g->n_tensors; t++) {
+        w->gradient[t] = w->residual[t] = -1;
+        w->again[t] = t;
+    }
+    for (int o = 0; o < g->n_forward; o++)
+        for (int i = 0; i < OP_MAX_IN; i++)
+            if (g->ops[o].in[i] >= 0) w->readers[g->ops[o].in[i]]++;
+    return true;
+}
+
 void builder_backward(struct builder *b)
 {
     struct graph *g = b->g;
+    struct backward w = {.b = b, .delta = -1, .waiting = -1};
     if (!b->ok) return;
-    int d = g->out_gradient = builder_named(
-        b, "d_output", (struct tensor){.dims = g->tensors[g->output].dims, .role = TENSOR_VALUE, .input = true});
-    int layers = (int)b->options->config->layers, last = g->n_forward - 1;
-    for (; last >= 0 && g->ops[last].layer < 0 && b->ok; last--) {
-        struct op o = g->ops[last]; /* the list moves while it grows */
-        d = add_outside(b, &o, d);
+    b->ok = start(&w);
+    if (b->ok) {
+        g->out_gradient = w.gradient[g->output] = builder_named(
+            b, "d_output", (struct tensor){.dims = g->tensors[g->output].dims, .role = TENSOR_VALUE, .input = true});
+        derive_all(&w);
     }
-    bool outputs = b->options->save == WHERRY_SAVE_DEFAULT || b->options->save == WHERRY_SAVE_LEAST;
-    for (int layer = layers - 1; layer >= 0 && b->ok; layer--) {
-        d = add_layer(b, layer, d);
-        if (b->ok && outputs) keep_relu_output(b, layer);
+    if (b->ok && b->options->stack) {
+        g->in_gradient = w.gradient[g->input];
+        g->tensors[g->in_gradient].output = true;
     }
-    if (!b->ok) return;
-    if (b->options->stack) {
-        g->in_gradient = d;
-        g->tensors[d].output = true;
-    }
-    while (last >= 0 && g->ops[last].layer >= 0) last--;
-    for (; last >= 0 && b->ok; last--) {
-        struct op o = g->ops[last];
-        d = add_outside(b, &o, d);
-    }
-    if (b->ok && b->options->save == WHERRY_SAVE_LEAST) keep_least(b);
+    host_free(g->host, w.gradient);
+    host_free(g->host, w.forward);
+    if (b->ok && b->options->save == WHERRY_SAVE_LEAST) builder_keep_least(b);
 }

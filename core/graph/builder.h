@@ -1,17 +1,15 @@
-/* What the tables of the forward and of the backward pass share while a graph is built. */
+/* What builds a graph: tables of tensors and operators, and what appends them. */
 #ifndef WHERRY_GRAPH_BUILDER_H
 #define WHERRY_GRAPH_BUILDER_H
 
 #include "graph/kinds.h"
 
-/* A layer's tensors, by their place in the tables. X is what the layer before made, DY the gradient of what this layer
- * makes; D_ are gradients, DW_ those of weights. */
+/* A layer's tensors, by their row in the table (tensors.c). X is what the layer before made. */
 enum {
     NONE = -1,
     X,
     W_QKV,
     B_QKV,
-    W_QKV_COPY, /* in the other order, like the other copies; where there is none, the weight */
     W_QK,
     W_Q,
     W_K,
@@ -25,13 +23,12 @@ enum {
     Q,
     K,
     V,
-    BETA,
-    ALPHA,
+    ATTENTION_SCORES,
+    PROBS,
     LSE,
-    ALPHA_DROPPED,
-    GAMMA,
+    PROBS_DROPPED,
+    ATTENTION_CONTEXT,
     W_OUT,
-    W_OUT_COPY,
     B_OUT,
     OUT_RAW,
     OUT_BIASED,
@@ -41,14 +38,12 @@ enum {
     B1,
     N1,
     W_LIN1,
-    W_LIN1_COPY,
     B_LIN1,
     LIN1_RAW,
     LIN1_BIASED,
     ACTIVE,
     ACTIVE_DROPPED,
     W_LIN2,
-    W_LIN2_COPY,
     B_LIN2,
     LIN2_RAW,
     LIN2_BIASED,
@@ -57,59 +52,21 @@ enum {
     G2,
     B2,
     N2,
-    /* backward */
-    DY,
-    D_SUM2,
-    D_LIN2,
-    D_ACTIVE_DROPPED,
-    D_ACTIVE,
-    D_LIN1,
-    D_FF,  /* of the feed-forward's input, by way of lin1 */
-    D_FFN, /* pre-LN: that through the layernorm before */
-    D_N1,
-    D_SUM1,
-    D_OUT,
-    D_GAMMA,
-    DELTA,
-    BETA_RECOMPUTE,
-    ALPHA_RECOMPUTE,
-    ALPHA_DROPPED_RECOMPUTE,
-    D_ALPHA_DROPPED,
-    D_ALPHA,
-    D_BETA,
-    D_QKV,
-    D_Q,
-    D_K,
-    D_V,
-    D_QK_ROWS, /* the same as rows of tokens */
-    D_Q_ROWS,
-    D_K_ROWS,
-    D_V_ROWS,
-    D_ATT_FIRST, /* the products of Q, K and V apart, and their sums so far */
-    D_ATT_SECOND,
-    D_ATT_SECOND_SUM,
-    D_ATT_LAST,
-    D_ATT, /* of attention's input, by way of the product */
-    D_ATTN,
-    DX,
-    DW_QKV,
-    DW_QK,
-    DW_Q,
-    DW_K,
-    DW_V,
-    DB_QKV,
-    DW_OUT,
-    DB_OUT,
-    DG1,
-    DB1,
-    DW_LIN1,
-    DB_LIN1,
-    DW_LIN2,
-    DB_LIN2,
-    DG2,
-    DB2,
     LAYER_TENSORS
 };
+
+struct tensor_row {
+    const char *name, *dims;
+    enum weight weight;
+    int parent, slice; /* parent 0 (X): none, because nothing is a slice of X */
+    bool f32;
+    const char *transposed;                           /* of matrices: dims of the transposition */
+    const char *interleaved, *interleaved_transposed; /* dims where Q, K and V of a head lie side by side */
+    const char *channel_major;                        /* dims in channel-major order */
+};
+
+extern const struct tensor_row layer_tensors[LAYER_TENSORS];
+extern const struct tensor_row tensor_pooler; /* outside the layers the only matrix of a product */
 
 /* When a row of a table is there. */
 enum when { ALWAYS, WHEN_FLASH, WHEN_STORED };
@@ -117,14 +74,17 @@ enum when { ALWAYS, WHEN_FLASH, WHEN_STORED };
 struct op_row {
     const char *name;
     enum place place;
-    const struct op_kind *kind; /* NULL: the model's activation, or its derivative */
+    const struct op_kind *kind; /* NULL: the model's activation */
     int out[OP_MAX_OUT];        /* the second one NONE by being 0: nothing makes X a second output */
     int in[OP_MAX_IN];
     const char *einsum;
-    int paper_row;
+    /* Rows of the paper's table: the operator, the gradient of what it reads first, that of what it reads second (a
+     * weight, a bias, a product's other operand); of layernorm the second is that of its weights. 0: none. */
+    int paper[3];
     enum when when;
-    int site;  /* dropout's */
-    int parts; /* > 0: there with so many products for Q, K and V only (graph_options.qkv_parts) */
+    int site;            /* dropout's */
+    int parts;           /* > 0: there with so many products for Q, K and V only (graph_options.qkv_parts) */
+    const char *meeting; /* of a residual: the operator of the backward pass that adds the gradients of its two ways */
 };
 
 struct builder {
@@ -141,20 +101,32 @@ void builder_op(struct builder *b, const struct op *o);
 /* A tensor outside the layers. */
 int builder_named(struct builder *b, const char *name, struct tensor t);
 int builder_value(struct builder *b, const char *name, const char *dims);
-/* The pooler's weight in the other order, for whoever copies it there. */
-int builder_pooler_copy(struct builder *b);
-/* The gradient of a weight. */
-int builder_gradient(struct builder *b, int weight);
-/* An operator outside the layers; returns its first output. out1 and unused inputs are -1. */
-int builder_plain(struct builder *b, const char *name, enum place place, const struct op_kind *kind, int out0, int out1,
+/* An operator outside the layers; returns what it makes. Unused inputs are -1. */
+int builder_plain(struct builder *b, const char *name, enum place place, const struct op_kind *kind, int out,
                   const int in[OP_MAX_IN], const char *einsum);
-/* The graph's tensor at this place of the layer's tables, made when it is first asked for; -1 for NONE. */
-int builder_layer_tensor(struct builder *b, int layer, int at);
-/* Adds a table's operators. Dropouts and transpositions that are not there are passed over: their output is their
- * input. */
+/* Dims of a weight in the order of the options, or with `other` in the transposed one. */
+const char *builder_weight_dims(const struct builder *b, enum weight weight, bool other);
+/* The graph's tensor of this row of the layer's table, made when it is first asked for; -1 for NONE. */
+int builder_layer_tensor(struct builder *b, int layer, int row);
+/* Adds a table's operators. Dropouts that are not there are passed over: their output is their input. */
 void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_t count);
 
 /* The backward pass of everything that is there, after it (backward.c). */
 void builder_backward(struct builder *b);
+/* Computes again what the backward pass reads and what follows, row by row, from the rest: fewest bytes are kept
+ * (recompute.c). */
+void builder_keep_least(struct builder *b);
+/* A copy of a tensor for an operator that makes it again; its name ends in "_again". */
+int builder_again(struct builder *b, int tensor);
+/* The operator as the one that makes `out` again, of another kind or of its own. */
+struct op op_again(const struct op *o, int out);
+
+/* ---- orders of tensors (orders.c) ---- */
+
+const char *row_order(const struct tensor_row *row, bool transposed, bool interleaved);
+/* Fails for a choice of a weight that is not there: it has no order. */
+bool orders_are_there(const struct graph *g, uint32_t transposed, uint32_t copied, struct error *e);
+/* Fails for a copy that nothing would read: it is for the gradient of an input that is one product. */
+bool copies_are_read(const struct graph_options *options, struct error *e);
 
 #endif

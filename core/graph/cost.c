@@ -150,7 +150,7 @@ void einsum_operand(const char *einsum, int operand, char letters[16])
 
 double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o)
 {
-    if (o->einsum) {
+    if (*o->einsum) {
         char letters[16];
         einsum_letters(o->einsum, letters);
         return 2 * (double)dims_volume(&g->dims, b, letters);
@@ -224,7 +224,7 @@ void group_work(const struct graph *g, const struct batch_shape *b, const struct
     *out = (wherry_work){.bytes = read + written};
     for (int i = 0; i < group->count; i++) {
         const struct op *o = &g->ops[group->ops[i]];
-        *(o->einsum ? &out->contraction_flops : &out->other_flops) += op_flops(g, b, o);
+        *(*o->einsum ? &out->contraction_flops : &out->other_flops) += op_flops(g, b, o);
     }
 }
 

@@ -123,73 +123,81 @@ enum place {
     POOLER_TANH,
     NORMALIZE,
     ATTENTION_DROPOUT,
-    /* The backward pass. _DX is the gradient of what an operator reads, _DW that of its weights; of attention's two
-     * products DX1 and DX2 are those of their first and second operand, as the paper numbers them. */
-    NORM2_DW,
-    NORM2_DX,
-    LIN2_DROPOUT_DX,
-    LIN2_DX,
-    LIN2_DW,
-    LIN2_BIAS_DW,
-    ACTIVATION_DROPOUT_DX,
-    ACTIVATION_DX,
-    LIN1_BIAS_DW,
-    LIN1_DX,
-    LIN1_DW,
-    FF_RESIDUAL_DX, /* the two ways around the feed-forward meet */
-    NORM1_DW,
-    NORM1_DX,
-    OUT_DROPOUT_DX,
-    OUT_BIAS_DW,
-    OUT_DX,
-    OUT_DW,
-    ATTENTION_DELTA,
-    CONTEXT_DX1,
-    CONTEXT_DX2,
-    ATTENTION_DROPOUT_DX,
-    SOFTMAX_DX,
-    SCORES_DX1,
-    SCORES_DX2,
-    QKV_DX,
-    QKV_DX_FIRST, /* of Q, K and V apart: the first product, and the sums with the others */
-    QKV_ADD,
-    QKV_DW,
-    QKV_BIAS_DW,
-    RESIDUAL_DX, /* the two ways around attention meet */
-    EMBED_NORM_DW,
-    EMBED_NORM_DX,
-    EMBED_WORD_DW,
-    EMBED_POSITION_DW,
-    EMBED_TYPE_DW,
-    FINAL_NORM_DW,
-    FINAL_NORM_DX,
-    POOL_DX,
-    POOLER_TANH_DX,
-    POOLER_BIAS_DW,
-    POOLER_DX,
-    POOLER_DW,
-    NORMALIZE_DX,
-    /* What the backward pass computes again instead of reading it. */
-    SCORES_RECOMPUTE,
-    SOFTMAX_RECOMPUTE,
-    ATTENTION_DROPOUT_RECOMPUTE,
-    NORM1_RECOMPUTE,
-    NORM2_RECOMPUTE,
-    EMBED_NORM_RECOMPUTE,
-    ACTIVATION_RECOMPUTE,
-    ACTIVATION_DROPOUT_RECOMPUTE,
-    /* Copies of weights in the other order, which the gradients of inputs read. */
-    QKV_TRANSPOSE,
-    OUT_TRANSPOSE,
-    LIN1_TRANSPOSE,
-    LIN2_TRANSPOSE,
-    POOLER_TRANSPOSE,
-    PLACE_COUNT,
-    NEXT_LAYER = 255 /* in a plan's row: the places after it are those of the layer that is next */
+    FORWARD_PLACES,
+
+    /* What belongs to an operator of the forward pass in the backward pass stands so far after its place. */
+    DX = 64,            /* the gradient of what it reads; of a product's first operand */
+    DW = 2 * DX,        /* the gradient of its weights; of a product's second operand */
+    DX_FIRST = 3 * DX,  /* of several products that make one tensor: the gradient by way of the first one, */
+    SUM = 4 * DX,       /* and its sums with those of the others */
+    DELTA = 5 * DX,     /* sums over a row of attention's weights times their gradient */
+    RECOMPUTE = 6 * DX, /* it is computed again instead of being read */
+    TRANSPOSE = 7 * DX, /* a copy of its weight in the other order, which the gradient of its input reads */
+    PLACE_COUNT = 8 * DX,
+
+    NORM2_DW = NORM2 + DW,
+    NORM2_DX = NORM2 + DX,
+    LIN2_DROPOUT_DX = LIN2_DROPOUT + DX,
+    LIN2_DX = LIN2 + DX,
+    LIN2_DW = LIN2 + DW,
+    LIN2_BIAS_DW = LIN2_BIAS + DW,
+    ACTIVATION_DROPOUT_DX = ACTIVATION_DROPOUT + DX,
+    ACTIVATION_DX = ACTIVATION + DX,
+    LIN1_BIAS_DW = LIN1_BIAS + DW,
+    LIN1_DX = LIN1 + DX,
+    LIN1_DW = LIN1 + DW,
+    FF_RESIDUAL_DX = LIN2_RESIDUAL + DX, /* the two ways around the feed-forward meet */
+    NORM1_DW = NORM1 + DW,
+    NORM1_DX = NORM1 + DX,
+    OUT_DROPOUT_DX = OUT_DROPOUT + DX,
+    OUT_BIAS_DW = OUT_BIAS + DW,
+    OUT_DX = OUT + DX,
+    OUT_DW = OUT + DW,
+    ATTENTION_DELTA = CONTEXT + DELTA,
+    CONTEXT_DX1 = CONTEXT + DX,
+    CONTEXT_DX2 = CONTEXT + DW,
+    ATTENTION_DROPOUT_DX = ATTENTION_DROPOUT + DX,
+    SOFTMAX_DX = SOFTMAX + DX,
+    SCORES_DX1 = SCORES + DX,
+    SCORES_DX2 = SCORES + DW,
+    QKV_DX = QKV + DX,
+    QKV_DX_FIRST = QKV + DX_FIRST,
+    QKV_ADD = QKV + SUM,
+    QKV_DW = QKV + DW,
+    QKV_BIAS_DW = QKV_BIAS + DW,
+    RESIDUAL_DX = OUT_RESIDUAL + DX, /* the two ways around attention meet */
+    EMBED_NORM_DW = EMBED_NORM + DW,
+    EMBED_NORM_DX = EMBED_NORM + DX,
+    EMBED_WORD_DW = EMBED_WORD + DW,
+    EMBED_POSITION_DW = EMBED_POSITION + DW,
+    EMBED_TYPE_DW = EMBED_TYPE + DW,
+    FINAL_NORM_DW = FINAL_NORM + DW,
+    FINAL_NORM_DX = FINAL_NORM + DX,
+    POOL_DX = POOL + DX,
+    POOLER_TANH_DX = POOLER_TANH + DX,
+    POOLER_BIAS_DW = POOLER_BIAS + DW,
+    POOLER_DX = POOLER + DX,
+    POOLER_DW = POOLER + DW,
+    NORMALIZE_DX = NORMALIZE + DX,
+    SCORES_RECOMPUTE = SCORES + RECOMPUTE,
+    SOFTMAX_RECOMPUTE = SOFTMAX + RECOMPUTE,
+    ATTENTION_DROPOUT_RECOMPUTE = ATTENTION_DROPOUT + RECOMPUTE,
+    NORM1_RECOMPUTE = NORM1 + RECOMPUTE,
+    NORM2_RECOMPUTE = NORM2 + RECOMPUTE,
+    EMBED_NORM_RECOMPUTE = EMBED_NORM + RECOMPUTE,
+    ACTIVATION_RECOMPUTE = ACTIVATION + RECOMPUTE,
+    ACTIVATION_DROPOUT_RECOMPUTE = ACTIVATION_DROPOUT + RECOMPUTE,
+    QKV_TRANSPOSE = QKV + TRANSPOSE,
+    OUT_TRANSPOSE = OUT + TRANSPOSE,
+    LIN1_TRANSPOSE = LIN1 + TRANSPOSE,
+    LIN2_TRANSPOSE = LIN2 + TRANSPOSE,
+    POOLER_TRANSPOSE = POOLER + TRANSPOSE,
+    NEXT_LAYER = PLACE_COUNT /* in a plan's row: the places after it are those of the layer that is next */
 };
 
 struct graph;
 struct op;
+struct op_row;
 struct values;
 struct call;
 
@@ -218,14 +226,15 @@ struct op {
     char name[48];
     const struct op_kind *kind;
     enum place place;
-    int layer;           /* -1 outside the layers */
-    int out[OP_MAX_OUT]; /* -1: none */
-    int in[OP_MAX_IN];   /* -1: none */
-    const char *einsum;  /* contractions: letters of in[0], in[1] -> out */
-    float attribute;     /* layernorm: epsilon; softmax: scale */
-    float dropout;       /* dropout: probability */
-    int site;            /* dropout: DROPOUT_* (kernel/random.h) */
-    int paper_row;       /* row of Table III of Ivanov et al., 0: none. Two operators may share one */
+    int layer;                /* -1 outside the layers */
+    int out[OP_MAX_OUT];      /* -1: none */
+    int in[OP_MAX_IN];        /* -1: none */
+    char einsum[24];          /* contractions: letters of in[0], in[1] -> out; else "" */
+    float attribute;          /* layernorm: epsilon; softmax: scale */
+    float dropout;            /* dropout: probability */
+    int site;                 /* dropout: DROPOUT_* (kernel/random.h) */
+    int paper_row;            /* row of Table III of Ivanov et al., 0: none. Two operators may share one */
+    const struct op_row *row; /* that it was made of in a layer's forward pass (graph/builder.h), else NULL */
 };
 
 struct graph {
@@ -345,7 +354,7 @@ struct plan_row {
     const char *name;   /* the paper's name where it has one */
     const char *kernel; /* cl/<kernel>.cl, shaders/<kernel>.comp */
     enum launch launch;
-    uint8_t places[GROUP_MAX_OPS + 2];           /* enum place, ended by PLACE_END */
+    uint16_t places[GROUP_MAX_OPS + 2];          /* enum place, ended by PLACE_END */
     enum { NORM_ANY, NORM_POST, NORM_PRE } norm; /* for encoders whose layernorms stand there only */
     bool optional; /* in inference and in the backward pass, where the device has a kernel for all of it, before any
                       other row; elsewhere the others do it */

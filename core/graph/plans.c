@@ -455,7 +455,7 @@ static bool row_covers(const struct graph *g, const struct plan_row *row, int at
     int layer = g->ops[at].layer, end = at < g->n_forward ? g->n_forward : g->n_ops, before = 0;
     out->count = 0;
     if (row->norm == (g->pre_layernorm ? NORM_POST : NORM_PRE)) return false;
-    for (const uint8_t *place = row->places; *place; place++) {
+    for (const uint16_t *place = row->places; *place; place++) {
         if (*place == NEXT_LAYER) {
             before = out->count;
             if (!before || !layer_next(g, at, end, &layer)) return false;

@@ -8,13 +8,7 @@
 #include "tune/selection.h"
 #include "tune/tune.h"
 
-enum {
-    LAYOUT_SEARCH_ROUNDS = 61,
-    LAYOUT_SEARCH_PLACES = 256,
-    LAYOUT_SEARCH_UNITS = 16,
-    LAYOUT_SEARCH_OPERATORS = 96,
-    LAYOUT_SEARCH_FORMS = 64
-};
+enum { LAYOUT_SEARCH_ROUNDS = 61, LAYOUT_SEARCH_UNITS = 16, LAYOUT_SEARCH_OPERATORS = 96, LAYOUT_SEARCH_FORMS = 64 };
 
 /* Times of a unit in the step; of one group, whatever the number of layers. */
 struct unit_time {

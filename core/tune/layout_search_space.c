@@ -90,7 +90,7 @@ struct seen_group {
     int unit;
     wherry_class class_;
     bool backward;
-    uint8_t places[GROUP_MAX_OPS];
+    uint16_t places[GROUP_MAX_OPS];
     int n_places;
 };
 
@@ -101,8 +101,8 @@ struct seen {
 
 struct discovery {
     struct space *space;
-    struct seen *seen;                  /* [assignments] */
-    uint8_t with[LAYOUT_SEARCH_PLACES]; /* union-find of places that groups have together */
+    struct seen *seen;          /* [assignments] */
+    uint16_t with[PLACE_COUNT]; /* union-find of places that groups have together */
 };
 
 static int place_root(const struct discovery *d, int place)
@@ -122,8 +122,8 @@ static bool see_group(struct discovery *d, struct wherry_session *session, int g
         (struct seen_group){.name = g->row->name, .n_places = g->count, .class_ = cost.class_, .backward = g->backward};
     TRY(unit_of(session, group, &unit, e) && unit_add(d->space, &unit, &out->unit, e));
     for (int i = 0; i < g->count; i++) {
-        out->places[i] = (uint8_t)session->graph.ops[g->ops[i]].place;
-        d->with[place_root(d, out->places[i])] = (uint8_t)place_root(d, out->places[0]);
+        out->places[i] = (uint16_t)session->graph.ops[g->ops[i]].place;
+        d->with[place_root(d, out->places[i])] = (uint16_t)place_root(d, out->places[0]);
     }
     return true;
 }
@@ -392,7 +392,7 @@ static bool discover(struct discovery *d, struct error *e)
 {
     struct space *s = d->space;
     int values[SELECTION_VARIABLES] = {0};
-    for (int i = 0; i < LAYOUT_SEARCH_PLACES; i++) d->with[i] = (uint8_t)i;
+    for (int i = 0; i < PLACE_COUNT; i++) d->with[i] = (uint16_t)i;
     TRY(find_tensors(s, e));
     s->combinations = 1;
     for (int v = 0; v < s->n_tensors; v++) s->combinations *= s->tensors[v].count;

@@ -1,0 +1,175 @@
+/* Appends tensors and operators to a graph that is being built. */
+#include "graph/builder.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- tensors ---- */
+
+int builder_tensor(struct builder *b, const struct tensor *t)
+{
+    struct graph *g = b->g;
+    if (!b->ok) return 0;
+    if (g->n_tensors == b->tensor_capacity) {
+        int capacity = b->tensor_capacity ? 2 * b->tensor_capacity : 64;
+        void *grown = host_grow(g->host, g->tensors, (size_t)g->n_tensors, (size_t)capacity, sizeof *t, b->e);
+        if (!grown) return b->ok = false, 0;
+        g->tensors = grown;
+        b->tensor_capacity = capacity;
+    }
+    g->tensors[g->n_tensors] = *t;
+    return g->n_tensors++;
+}
+
+int builder_named(struct builder *b, const char *name, struct tensor t)
+{
+    t.layer = t.parent = t.gradient_of = -1;
+    snprintf(t.name, sizeof t.name, "%s", name);
+    return builder_tensor(b, &t);
+}
+
+int builder_value(struct builder *b, const char *name, const char *dims)
+{
+    return builder_named(b, name, (struct tensor){.dims = dims, .role = TENSOR_VALUE});
+}
+
+/* The weight by which a tensor lies: slices of it lie as it does. */
+static enum weight row_weight(const struct tensor_row *row)
+{
+    return row->weight ? row->weight : row_weight(&layer_tensors[row->parent]);
+}
+
+const char *builder_weight_dims(const struct builder *b, enum weight weight, bool other)
+{
+    const struct tensor_row *row = &tensor_pooler;
+    bool transposed = b->options->transposed & WEIGHT_BIT(weight);
+    for (int i = 0; i < LAYER_TENSORS; i++)
+        if (layer_tensors[i].weight == weight && !layer_tensors[i].parent) row = &layer_tensors[i];
+    return row_order(row, transposed != other, b->options->qkv_interleaved);
+}
+
+static const char *row_dims(const struct builder *b, const struct tensor_row *row)
+{
+    if (row->channel_major && b->options->channel_major) return row->channel_major;
+    bool transposed = row->transposed && b->options->transposed & WEIGHT_BIT(row_weight(row));
+    return row_order(row, transposed, b->options->qkv_interleaved);
+}
+
+int builder_layer_tensor(struct builder *b, int layer, int at)
+{
+    if (at == NONE) return -1;
+    int *made = b->made[layer];
+    if (made[at] >= 0) return made[at];
+    const struct tensor_row *row = &layer_tensors[at];
+    const char *dims = row_dims(b, row);
+    struct tensor t = {.dims = dims,
+                       .model_dims = row->weight && dims != row->dims ? row->dims : NULL,
+                       .role = row->weight ? TENSOR_WEIGHT : TENSOR_VALUE,
+                       .weight = row->weight,
+                       .layer = layer,
+                       .f32 = row->f32,
+                       .parent = row->parent ? builder_layer_tensor(b, layer, row->parent) : -1,
+                       .slice = (uint32_t)row->slice,
+                       .gradient_of = -1};
+    snprintf(t.name, sizeof t.name, "layer.%d.%s", layer, row->name);
+    return made[at] = builder_tensor(b, &t);
+}
+
+int builder_again(struct builder *b, int tensor)
+{
+    if (!b->ok) return 0;
+    struct tensor t = b->g->tensors[tensor];
+    char name[sizeof t.name];
+    snprintf(name, sizeof name, "%.40s_again", t.name);
+    memcpy(t.name, name, sizeof name);
+    t.output = false;
+    return builder_tensor(b, &t);
+}
+
+/* ---- operators ---- */
+
+void builder_op(struct builder *b, const struct op *o)
+{
+    struct graph *g = b->g;
+    if (!b->ok) return;
+    if (g->n_ops == b->op_capacity) {
+        int capacity = b->op_capacity ? 2 * b->op_capacity : 64;
+        void *grown = host_grow(g->host, g->ops, (size_t)g->n_ops, (size_t)capacity, sizeof *o, b->e);
+        if (!grown) {
+            b->ok = false;
+            return;
+        }
+        g->ops = grown;
+        b->op_capacity = capacity;
+    }
+    g->ops[g->n_ops++] = *o;
+}
+
+struct op op_again(const struct op *o, int out)
+{
+    struct op again = *o;
+    snprintf(again.name, sizeof again.name, "%.40s_again", o->name);
+    again.out[0] = out;
+    again.out[1] = -1;
+    again.place = o->place + RECOMPUTE;
+    again.paper_row = 0;
+    return again;
+}
+
+int builder_plain(struct builder *b, const char *name, enum place place, const struct op_kind *kind, int out,
+                  const int in[OP_MAX_IN], const char *einsum)
+{
+    struct op o = {.kind = kind, .place = place, .layer = -1, .out = {out, -1}, .in = {in[0], in[1], in[2]}};
+    snprintf(o.name, sizeof o.name, "%s", name);
+    snprintf(o.einsum, sizeof o.einsum, "%s", einsum ? einsum : "");
+    if (kind == &kind_layernorm) o.attribute = b->options->config->epsilon;
+    builder_op(b, &o);
+    return out;
+}
+
+static const struct op_kind *activation_kind(wherry_activation activation)
+{
+    switch (activation) {
+    case WHERRY_ACTIVATION_GELU_TANH:
+        return &kind_gelu_tanh;
+    case WHERRY_ACTIVATION_RELU:
+        return &kind_relu;
+    default:
+        return &kind_gelu;
+    }
+}
+
+static bool row_there(const struct builder *b, const struct op_row *row)
+{
+    bool flash = b->options->training && b->options->flash;
+    int parts = b->options->qkv_parts > 1 ? (int)b->options->qkv_parts : 1;
+    return (!row->parts || row->parts == parts) && row->when != (flash ? WHEN_STORED : WHEN_FLASH);
+}
+
+void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_t count)
+{
+    const wherry_model_config *config = b->options->config;
+    for (const struct op_row *row = rows; row < rows + count && b->ok; row++) {
+        if (!row_there(b, row)) continue;
+        if (row->kind == &kind_dropout && !(b->options->dropout > 0)) { /* its output is its input */
+            b->made[layer][row->out[0]] = builder_layer_tensor(b, layer, row->in[0]);
+            continue;
+        }
+        struct op o = {.kind = row->kind ? row->kind : activation_kind(config->activation),
+                       .row = row,
+                       .place = row->place,
+                       .layer = layer,
+                       .out = {builder_layer_tensor(b, layer, row->out[0]),
+                               row->out[1] ? builder_layer_tensor(b, layer, row->out[1]) : -1},
+                       .site = row->site,
+                       .paper_row = row->paper[0]};
+        snprintf(o.name, sizeof o.name, "layer.%d.%s", layer, row->name);
+        snprintf(o.einsum, sizeof o.einsum, "%s", row->einsum ? row->einsum : "");
+        for (int k = 0; k < OP_MAX_IN; k++) o.in[k] = builder_layer_tensor(b, layer, row->in[k]);
+        if (o.kind == &kind_layernorm) o.attribute = config->epsilon;
+        if (o.kind == &kind_softmax) o.attribute = (float)(1 / sqrt((double)b->g->dims.of['p']));
+        if (o.kind == &kind_dropout) o.dropout = b->options->dropout;
+        builder_op(b, &o);
+    }
+}

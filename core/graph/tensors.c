@@ -1,0 +1,57 @@
+/* A layer's tensors, and what outside the layers has an order to choose.
+ *
+ * Dims are letters in the order of memory, the last one contiguous: b sequence, j query position, k key position, h
+ * head, p head channel, q stack of Q, K and V, r stack of Q and K, i embedding, u feed-forward; o pooler output. */
+#include "graph/builder.h"
+
+/* clang-format off */
+const struct tensor_row layer_tensors[LAYER_TENSORS] = {
+    [X]                  = {"x",               "bji"},
+    [W_QKV]              = {"w_qkv",           "qhpi",   WEIGHT_QKV, .transposed = "iqhp", .interleaved = "hqpi", .interleaved_transposed = "ihqp"},
+    [W_QK]               = {"w_qk",            "rhpi",   WEIGHT_QKV, W_QKV, 0, .transposed = "irhp"},
+    [W_Q]                = {"w_q",             "hpi",    WEIGHT_QKV, W_QKV, 0, .transposed = "ihp"},
+    [W_K]                = {"w_k",             "hpi",    WEIGHT_QKV, W_QKV, 1, .transposed = "ihp"},
+    [W_V]                = {"w_v",             "hpi",    WEIGHT_QKV, W_QKV, 2, .transposed = "ihp"},
+    [B_QKV]              = {"b_qkv",           "qhp",    WEIGHT_QKV_BIAS, .interleaved = "hqp"},
+    [QKV_RAW]            = {"qkv_raw",         "bjqhp",  .interleaved = "bjhqp"},
+    [QK_RAW]             = {"qk_raw",          "bjrhp",  .parent = QKV_RAW, .slice = 0},
+    [Q_RAW]              = {"q_raw",           "bjhp",   .parent = QKV_RAW, .slice = 0},
+    [K_RAW]              = {"k_raw",           "bjhp",   .parent = QKV_RAW, .slice = 1},
+    [V_RAW]              = {"v_raw",           "bjhp",   .parent = QKV_RAW, .slice = 2},
+    [QKV_ALL]            = {"qkv",             "bjqhp",  .interleaved = "bjhqp"},
+    [Q]                  = {"q",               "bjhp",   .parent = QKV_ALL, .slice = 0},
+    [K]                  = {"k",               "bkhp",   .parent = QKV_ALL, .slice = 1},
+    [V]                  = {"v",               "bkhp",   .parent = QKV_ALL, .slice = 2},
+    [ATTENTION_SCORES]   = {"scores",          "bhjk"},
+    [PROBS]              = {"probs",           "bhjk"},
+    [LSE]                = {"lse",             "bjh",    .f32 = true},
+    [PROBS_DROPPED]      = {"probs_dropped",   "bhjk"},
+    [ATTENTION_CONTEXT]  = {"context",         "bjhp"},
+    [W_OUT]              = {"w_out",           "ihp",    WEIGHT_OUT, .transposed = "hpi"},
+    [B_OUT]              = {"b_out",           "i",      WEIGHT_OUT_BIAS},
+    [OUT_RAW]            = {"out",             "bji"},
+    [OUT_BIASED]         = {"out_biased",      "bji"},
+    [OUT_DROPPED]        = {"out_dropped",     "bji"},
+    [SUM1]               = {"sum1",            "bji"},
+    [G1]                 = {"gamma1",          "i",      WEIGHT_GAMMA1},
+    [B1]                 = {"beta1",           "i",      WEIGHT_BETA1},
+    [N1]                 = {"norm1",           "bji"},
+    [W_LIN1]             = {"w_lin1",          "ui",     WEIGHT_LIN1, .transposed = "iu"},
+    [B_LIN1]             = {"b_lin1",          "u",      WEIGHT_LIN1_BIAS},
+    [LIN1_RAW]           = {"lin1",            "bju",    .channel_major = "ubj"},
+    [LIN1_BIASED]        = {"lin1_biased",     "bju",    .channel_major = "ubj"},
+    [ACTIVE]             = {"active",          "bju",    .channel_major = "ubj"},
+    [ACTIVE_DROPPED]     = {"active_dropped",  "bju",    .channel_major = "ubj"},
+    [W_LIN2]             = {"w_lin2",          "iu",     WEIGHT_LIN2, .transposed = "ui"},
+    [B_LIN2]             = {"b_lin2",          "i",      WEIGHT_LIN2_BIAS},
+    [LIN2_RAW]           = {"lin2",            "bji"},
+    [LIN2_BIASED]        = {"lin2_biased",     "bji"},
+    [LIN2_DROPPED]       = {"lin2_dropped",    "bji"},
+    [SUM2]               = {"sum2",            "bji"},
+    [G2]                 = {"gamma2",          "i",      WEIGHT_GAMMA2},
+    [B2]                 = {"beta2",           "i",      WEIGHT_BETA2},
+    [N2]                 = {"norm2",           "bji"},
+};
+
+const struct tensor_row tensor_pooler = {"w_pooler", "oi", WEIGHT_POOLER, .transposed = "io"};
+/* clang-format on */
