@@ -58,8 +58,8 @@ struct backend {
     /* Device memory, not initialised. */
     struct buffer *(*buffer_create)(struct backend_device *device, uint64_t bytes, struct error *e);
     void (*buffer_destroy)(struct backend_device *device, struct buffer *buffer); /* accepts NULL */
-    /* A part of a buffer as one of its own, destroyed before the whole is; NULL where kernels gain nothing from their
-     * arguments being of one piece. Offset and size are multiples of 4096. */
+    /* A part of a buffer as one of its own, destroyed before the whole is; NULL where limits has no one_buffer_rungs.
+     * Offset and size are multiples of 4096. */
     struct buffer *(*buffer_part)(struct backend_device *device, struct buffer *whole, uint64_t offset, uint64_t bytes,
                                   struct error *e);
     /* Blocking copies outside any program: weights, tests. Offsets and sizes are multiples of 4. */

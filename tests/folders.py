@@ -1,5 +1,6 @@
 """Holds the folders to their order: a file includes, and an object is linked with, what is in its own folder or a lower
-one. Fails with each line or symbol that points up.
+one. Inside a folder objects use each other one way: none needs one that needs it, directly or through others. Fails with
+each line or symbol that points up, and with a circle of each folder that has one.
 
 usage: folders.py SOURCE_FOLDER [OBJECTS_FOLDER ...]   (without objects, or without nm, only the includes are read)
 """
@@ -14,17 +15,22 @@ import sys
 ORDER = [
     ["core/include"],
     ["core/base"],
-    ["core/interface", "core/report"],
+    ["core/interface"],
     ["core/graph"],
     ["core/model", "core/plan"],
     ["backends"],
     ["backends/opencl", "backends/vulkan", "backends/reference"],
     ["core/runtime"],
+    ["core/analysis"],
+    ["core/measure"],
+    ["core/tune"],
     ["tools"],
 ]
 RANK = {folder: rank for rank, folders in enumerate(ORDER) for folder in folders}
 # The one list of backends names those that this build has.
 ABOVE = {"backends/backends.c"}
+# What is left of circles: the first file uses the second, which needs it; the reason.
+CIRCLES = {}
 
 
 def folder_of(path):
@@ -94,6 +100,57 @@ def objects(folder, root):
     return table
 
 
+def circle(uses):
+    """A shortest one of {file: files that it uses}, as the list of its files, None: there is none."""
+    best = None
+    for start in sorted(uses):
+        paths, reached = [[start]], {start}
+        while paths:
+            path = paths.pop(0)
+            others = uses.get(path[-1], ())
+            if start in others:
+                best = path if not best or len(path) < len(best) else best
+                break
+            paths += [path + [other] for other in sorted(others) if other not in reached]
+            reached.update(others)
+    return best
+
+
+def needed_by(uses, file):
+    """All that it uses, directly or through others."""
+    found, wave = set(), [file]
+    while wave:
+        wave = [other for other in uses.get(wave.pop(), ()) if other not in found] + wave
+        found.update(wave)
+    return found
+
+
+def check_circles(table, where, known):
+    """Of files of one folder (not of those below it)."""
+    everything, folders = {}, {}
+    for source, (_, wanted) in table.items():
+        for symbol in wanted & where.keys():
+            other = where[symbol]
+            if other != source and os.path.dirname(other) == os.path.dirname(source):
+                everything.setdefault(source, set()).add(other)
+                if (source, other) not in known:
+                    folders.setdefault(os.path.dirname(source), {}).setdefault(source, set()).add(other)
+    wrong = []
+    for folder, uses in sorted(folders.items()):
+        files = circle(uses)
+        if files:
+            steps = []
+            for file, other in zip(files, files[1:] + files[:1]):
+                symbols = sorted(symbol for symbol in table[file][1] if where.get(symbol) == other)
+                steps.append("%s of %s" % (symbols[0], os.path.basename(other)))
+            wrong.append("%s: a circle: %s uses %s" % (folder, os.path.basename(files[0]), ", which uses ".join(steps)))
+    for user, used in sorted(known):
+        built = all(table.get(file, (None,))[0] for file in (user, used))
+        if built and not (used in everything.get(user, ()) and user in needed_by(everything, used)):
+            wrong.append("%s and %s are no circle any more: take the pair out of CIRCLES" % (user, used))
+    return wrong
+
+
 def check_objects(folders, root):
     table = {}
     for folder in folders:
@@ -105,7 +162,7 @@ def check_objects(folders, root):
             count += 1
             if upward(source, where[symbol]):
                 wrong.append("%s uses %s of %s, which is above it" % (source, symbol, where[symbol]))
-    return wrong, count
+    return wrong + check_circles(table, where, CIRCLES), count
 
 
 def check_itself():
@@ -113,6 +170,15 @@ def check_itself():
     assert upward("core/base/text.c", "core/plan/tiles.h") and not upward("core/plan/tiles.c", "core/base/text.h")
     assert upward("core/plan/tiles.c", "backends/backend.h") and upward("backends/vulkan/a.c", "backends/opencl/b.h")
     assert not upward("backends/opencl/a.c", "backends/backend.h") and not upward("tools/a.c", "tools/report/b.h")
+    table = {"f/a.c": ({"a"}, {"b", "g"}), "f/b.c": ({"b"}, {"c"}), "f/c.c": ({"c"}, set()), "g/g.c": ({"g"}, {"a"})}
+    where = {symbol: file for file, (defined, _) in table.items() for symbol in defined}
+    assert not check_circles(table, where, {})
+    table["f/c.c"] = ({"c"}, {"a"})
+    assert check_circles(table, where, {}) == ["f: a circle: a.c uses b of b.c, which uses c of c.c, which uses a of a.c"]
+    assert not check_circles(table, where, {("f/c.c", "f/a.c")})
+    table["f/c.c"] = ({"c"}, {"b"})
+    assert len(check_circles(table, where, {})) == 1 and len(check_circles(table, where, {("f/c.c", "f/a.c")})) == 2
+    assert len(check_circles(table, where, {("f/a.c", "f/b.c")})) == 2
 
 
 def main():
@@ -127,7 +193,7 @@ def main():
             wrong.append("no objects in %s" % ", ".join(folders))
     for line in wrong:
         print(line)
-    print("%d includes and %d symbols, %d point up" % (includes, linked, len(wrong)))
+    print("%d includes and %d symbols, %d point up or in a circle" % (includes, linked, len(wrong)))
     return 1 if wrong or not includes else 0
 
 

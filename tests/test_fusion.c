@@ -1,5 +1,5 @@
 /* The fusion rule on every kind of graph, and what-if. No device. */
-#include "graph/fusion.h"
+#include "analysis/fusion.h"
 #include "graph/kinds.h"
 
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* The graph's tables against the paper's counts, and what is derived from them: groups, bytes, calls. No device. */
+#include "analysis/costs.h"
 #include "graph/graph.h"
 #include "interface/interface.h"
 #include "plan/tiles.h"
 #include "plan/variants.h"
-#include "runtime/session.h"
 #include "support.h"
 
 #include <math.h>

@@ -2,8 +2,9 @@
  * file, and of one that is not theirs. On every device, one small layer in training; where OpenCL's kernels are
  * compiled for a CPU, which takes its time, an encode. */
 #include "base/platform.h"
-#include "runtime/layout_search.h"
+#include "runtime/tuned.h"
 #include "support.h"
+#include "tune/layout_search.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* The space of layouts: the counts of Ivanov et al., the constructed triples against all permutations, and every
  * triple's GEMM against the einsum, on data that lie in these orders. No device. */
-#include "graph/layouts.h"
+#include "analysis/layouts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

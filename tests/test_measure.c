@@ -1,5 +1,6 @@
 /* Times of groups, warm and cold, on every device and in every plan: all are there, they belong together, and measuring
  * leaves no trace in the session or the device's memory. */
+#include "runtime/encode.h"
 #include "runtime/session.h"
 #include "support.h"
 #include "wherry/wherry_measure.h"

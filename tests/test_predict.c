@@ -1,7 +1,7 @@
 /* Limit times by a device's peaks: the numbers that the literature gives for known devices and operators come out of
  * the graph. No device. */
+#include "analysis/fusion.h"
 #include "graph/builder.h"
-#include "graph/fusion.h"
 #include "support.h"
 #include "wherry/wherry_measure.h"
 

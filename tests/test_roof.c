@@ -1,7 +1,7 @@
 /* Ceilings on every device at small sizes, and the arithmetic behind them: summaries of times, the launch fit, the edge
  * of a cache. */
-#include "runtime/roof.h"
-#include "runtime/statistics.h"
+#include "measure/roof.h"
+#include "measure/statistics.h"
 #include "support.h"
 
 #include <math.h>

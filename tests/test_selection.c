@@ -1,6 +1,6 @@
 /* The shortest path against every assignment, on made-up costs. No device. */
-#include "plan/selection.h"
 #include "support.h"
+#include "tune/selection.h"
 
 #include <math.h>
 #include <setjmp.h>

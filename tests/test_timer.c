@@ -1,7 +1,7 @@
 /* A device's timer against the host's clock: verdicts on made-up stamps, and devices whose timer is made to lie, of
  * which no ceiling may come. */
 #include "backends/ticks.h"
-#include "runtime/timer.h"
+#include "measure/timer.h"
 #include "support.h"
 
 #include <math.h>

@@ -6,7 +6,9 @@
  * It runs under Oclgrind with the plugin: oclgrind/traffic.sh does that. Elsewhere it is skipped. */
 #include "interface/interface.h"
 #include "plan/traffic.h"
+#include "runtime/encode.h"
 #include "runtime/session.h"
+#include "runtime/train.h"
 #include "support.h"
 
 #include <inttypes.h>

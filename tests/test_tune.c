@@ -4,8 +4,10 @@
 #include "interface/interface.h"
 #include "plan/constants.h"
 #include "plan/variants.h"
-#include "runtime/tune.h"
+#include "runtime/encode.h"
+#include "runtime/tuned.h"
 #include "support.h"
+#include "tune/tune.h"
 
 #include <dirent.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The log of measurements, as processes leave it that are killed while they append: cut at every byte. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
-#include "runtime/tune.h"
+#include "tune/tune.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands.h"
 #include "measure.h"
 
 int bench_batch_create(const struct tool *tool, struct random_batch *batch)

@@ -1,5 +1,6 @@
 /* `wherry bench layer`: the time of the two passes of training through a stack of layers, and of each of their groups,
  * against the device's ceilings. */
+#include "commands.h"
 #include "layer.h"
 #include "measure.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "commands.h"
 #include "measure.h"
 #include "report/record.h"
 #include "system.h"

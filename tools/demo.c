@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands.h"
 #include "costs.h"
 #include "session.h"
 #include "system.h"

@@ -1,6 +1,7 @@
 /* `wherry devices`: the devices of every driver, usable or with the reason why not. */
 #include <stdlib.h>
 
+#include "commands.h"
 #include "session.h"
 
 static void print_table(const wherry_device_info *infos, size_t count, struct output *out)

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands.h"
 #include "report/fields.h"
 #include "report/format.h"
 #include "report/keys.h"
+#include "report/load.h"
 #include "report/record.h"
 #include "report/write.h"
 #include "session.h"

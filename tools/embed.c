@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands.h"
 #include "session.h"
 #include "system.h"
 #include "texts.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyze.h"
+#include "groups.h"
 #include "paper.h"
 
 static const char *pattern_text(wherry_fusion_pattern pattern)

@@ -7,6 +7,7 @@
 
 #include "analyze.h"
 #include "base/text.h"
+#include "groups.h"
 #include "paper.h"
 
 enum { WIDTH = 110 };
@@ -264,7 +265,7 @@ static json_t *report_json(const struct analysis *a, bool paper)
 {
     json_t *plans = need(json_array());
     for (int plan = 1; plan < PLAN_ALL; plan++)
-        if (plan_asked(a, plan)) json_array_append_new(plans, plan_json(a, plan));
+        if (plan_asked(a->tool.options, plan)) json_array_append_new(plans, plan_json(a, plan));
     json_t *value = need(json_pack("{s:o, s:o, s:I, s:I, s:b, s:b, s:o, s:o}", "run", run_json(a->tool.options),
                                    "model", text_json(a->name), "batch", (json_int_t)a->desc.batch, "length",
                                    (json_int_t)a->desc.length, "training", a->desc.training != NULL, "layer_only",
@@ -287,7 +288,7 @@ int layouts_report(struct analysis *a)
                       a->desc.training ? "training" : "inference");
         print_products(a, &out);
         for (int plan = 1; plan < PLAN_ALL; plan++)
-            if (plan_asked(a, plan)) print_kernels(a, plan, &out);
+            if (plan_asked(a->tool.options, plan)) print_kernels(a, plan, &out);
         if (paper) {
             print_paper_einsums(a, &out);
             print_paper_kernels(a, &out);

@@ -1,7 +1,9 @@
 /* The `wherry` command: finds the command that was named and ends with its exit code. */
 #include <string.h>
 
+#include "commands.h"
 #include "inputs.h"
+#include "names.h"
 #include "options.h"
 #include "session.h"
 #include "system.h"

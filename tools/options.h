@@ -1,4 +1,4 @@
-/* The command line: one table of commands and one of options, from which parsing, help and error messages follow. */
+/* The command line: one table of options, from which parsing, help and error messages follow. */
 #ifndef WHERRY_TOOLS_OPTIONS_H
 #define WHERRY_TOOLS_OPTIONS_H
 
@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 #include "output.h"
+
+struct command;
 
 enum exit_code {
     EXIT_FINE = 0,
@@ -53,47 +55,10 @@ struct options {
     char **argv;
 };
 
-struct command {
-    const char *name;    /* one word or two */
-    unsigned bit;        /* in the option table's `commands` */
-    const char *operand; /* "[FILE]", "FILE", "FILE FILE", "FILE...", "" */
-    const char *summary; /* one line */
-    const char *text;    /* what it does, wrapped by hand */
-    const char *examples;
-    int (*run)(const struct options *options);
-};
-
-extern const struct command commands[];
-extern const size_t commands_count;
-/* The command that the words begin with, NULL: none. *words: how many of them are its name. */
-const struct command *command_find(int argc, char **argv, int *words);
-
-int devices_command(const struct options *options);
-int embed_command(const struct options *options);
-int analyze_command(const struct options *options);
-int roof_command(const struct options *options);
-int bench_command(const struct options *options);
-int bench_layer_command(const struct options *options);
-int tune_command(const struct options *options);
-int tune_layer_command(const struct options *options);
-int bench_gemm_command(const struct options *options);
-int bench_attention_command(const struct options *options);
-int bench_norm_command(const struct options *options);
-int report_command(const struct options *options);
-int diff_command(const struct options *options);
-int verify_command(const struct options *options);
-int verify_layer_command(const struct options *options);
-int demo_command(const struct options *options);
-
 /* argv without the program's and the command's names. Prints what is wrong and returns false. */
 bool options_parse(const struct command *command, int argc, char **argv, struct options *out);
 /* Everything about one command, or about the program when NULL. */
 void help_print(const struct command *command, struct output *out);
-/* The entry of "a|b|c" whose place (from 1) is `choice`, as memory that lives until the next call. */
-const char *choice_name(const char *choices, int choice);
-/* The name nearest to `word` that is near enough to be meant, by `name(n)` until NULL; else NULL. */
-const char *nearest_name(const char *word, const char *(*name)(size_t n, const void *user), const void *user);
-
 enum { DATA_RANDOM = 1, DATA_ZEROS };
 
 /* Plan names as the options count them, "all" after them. */

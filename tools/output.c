@@ -10,15 +10,8 @@
 
 #include "base/text.h"
 #include "base/utf8.h"
-#include "session.h"
+#include "complain.h"
 #include "system.h"
-
-void *need(void *pointer)
-{
-    if (pointer) return pointer;
-    fprintf(stderr, "wherry: out of host memory\n");
-    exit(EXIT_DEVICE);
-}
 
 /* ---- files ---- */
 
@@ -78,29 +71,6 @@ void output_write(struct output *out, const void *data, size_t size)
 }
 
 void output_text(struct output *out, const char *text) { output_write(out, text, strlen(text)); }
-
-char *shown_text(bool lines, const char *format, va_list arguments)
-{
-    va_list again;
-    va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, again);
-    va_end(again);
-    if (length < 0) length = 0;
-    char *raw = need(calloc((size_t)length + 1, 1));
-    vsnprintf(raw, (size_t)length + 1, format, arguments);
-    char *shown = need(malloc(UTF8_SHOWN_MAX * (size_t)length + 1)), *at = shown,
-         *end = shown + UTF8_SHOWN_MAX * (size_t)length + 1;
-    for (const char *from = raw;;) {
-        size_t take = lines ? strcspn(from, "\n") : strlen(from);
-        at += utf8_show(from, take, at, (size_t)(end - at));
-        from += take;
-        if (!*from++) break;
-        *at++ = '\n';
-    }
-    *at = 0;
-    free(raw);
-    return shown;
-}
 
 void output_format(struct output *out, const char *format, ...)
 {

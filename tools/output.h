@@ -4,13 +4,13 @@
 #define WHERRY_TOOLS_OUTPUT_H
 
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "base/printf_like.h"
+#include "complain.h"
 
 struct output {
     FILE *file;
@@ -38,9 +38,6 @@ bool output_ok(const struct output *out);
 bool output_close(struct output *out, bool keep);
 
 /* ---- numbers and texts ---- */
-
-/* What is printed, made harmless by utf8_show, as memory to free; with `lines` line ends stay. */
-char *shown_text(bool lines, const char *format, va_list arguments);
 
 enum { NUMBER_SIZE = 32 };
 /* As few digits, 6 to 9, as are sure to read back as the same float; returns the length. Independent of the locale. */
@@ -76,8 +73,5 @@ struct table {
 void table_cell(struct table *table, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Prints it and gives its memory back. */
 void table_print(struct table *table, struct output *out);
-
-/* Memory or the end of the process, with a message: the command's way of running out of memory. */
-void *need(void *pointer);
 
 #endif

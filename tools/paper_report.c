@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyze.h"
+#include "groups.h"
 #include "paper.h"
 
 enum { SAVES = 4, OTHER_BATCH = 96, OTHER_LENGTH = 128 };

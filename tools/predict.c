@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze.h"
+#include "groups.h"
 
 enum { UNFUSED = PLAN_ALL - 1 };
 
@@ -333,7 +334,7 @@ void predict_print(const struct analysis *a, struct output *out)
     predict_print_spec(a, out);
     print_operators(a, &unfused, out);
     for (int plan = 1; plan < PLAN_ALL; plan++)
-        if (plan_asked(a, plan)) print_groups(a, plan, out);
+        if (plan_asked(a->tool.options, plan)) print_groups(a, plan, out);
     print_plans(a, out);
 }
 

@@ -1,6 +1,8 @@
 /* `wherry report`: stored records or tunings, written again in any format; records also checked. */
+#include "commands.h"
 #include "report/check.h"
 #include "report/fields.h"
+#include "report/load.h"
 #include "report/tuning.h"
 #include "report/write.h"
 #include "session.h"

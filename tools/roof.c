@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "commands.h"
 #include "report/derive.h"
 #include "report/format.h"
 #include "report/record.h"

@@ -2,71 +2,14 @@
  */
 #include "session.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/text.h"
-#include "base/utf8.h"
+#include "commands.h"
 #include "commit.h"
 #include "system.h"
-
-/* ---- standard error ---- */
-
-/* The line on the terminal, of which there is one. */
-static struct {
-    bool allowed, shown;
-    double start, last;
-} progress;
-
-static void progress_clear(void)
-{
-    if (progress.shown) fputs("\r\033[K", stderr);
-    progress.shown = false;
-}
-
-int complain(int code, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    char *text = shown_text(false, format, arguments);
-    va_end(arguments);
-    progress_clear();
-    fprintf(stderr, "wherry: %s\n", text);
-    free(text);
-    return code;
-}
-
-void progress_start(const struct options *options)
-{
-    progress_clear();
-    progress.allowed = !options->quiet && system_is_terminal(stderr);
-    progress.start = progress.last = system_seconds();
-}
-
-void progress_show(const char *format, ...)
-{
-    if (!progress.allowed) return;
-    double now = system_seconds();
-    if (now - progress.start < 1 || now - progress.last < 0.1) return;
-    progress.last = now;
-    char line[80]; /* so that the terminal does not wrap */
-    va_list arguments;
-    va_start(arguments, format);
-    utf8_format(line, sizeof line, format, arguments);
-    va_end(arguments);
-    progress_clear();
-    fputs(line, stderr);
-    fflush(stderr);
-    progress.shown = true;
-}
-
-void progress_end(void)
-{
-    progress_clear();
-    progress.allowed = false;
-}
 
 static void log_line(wherry_log_level level, const char *text, void *user)
 {
@@ -232,65 +175,6 @@ void tool_close(struct tool *tool)
     wherry_device_close(tool->device);
     wherry_context_destroy(tool->context);
     *tool = (struct tool){.options = tool->options};
-}
-
-/* ---- names ---- */
-
-const char *plan_name(int choice)
-{
-    static const char *const names[] = {"flash", "flash", "paper", "unfused"};
-    return names[choice >= 0 && choice < PLAN_ALL ? choice : 0];
-}
-
-const char *dtype_name(wherry_dtype dtype)
-{
-    static const char *const names[] = {"default", "f32", "f16"};
-    return (unsigned)dtype < 3 ? names[dtype] : "?";
-}
-
-const char *pool_name(wherry_pool pool)
-{
-    static const char *const names[] = {"default", "mean", "cls", "max", "pooler", "none"};
-    return (unsigned)pool < 6 ? names[pool] : "?";
-}
-
-const char *activation_name(wherry_activation activation)
-{
-    static const char *const names[] = {"gelu", "gelu_tanh", "relu"};
-    return (unsigned)activation < 3 ? names[activation] : "?";
-}
-
-const char *save_name(wherry_save save)
-{
-    static const char *const names[] = {"default", "paper", "all", "least"};
-    return (unsigned)save < 4 ? names[save] : "?";
-}
-
-const char *device_type_name(wherry_device_type type)
-{
-    static const char *const names[] = {"other", "GPU", "integrated GPU", "virtual GPU", "CPU"};
-    return (unsigned)type < 5 ? names[type] : "?";
-}
-
-char class_letter(wherry_class class_) { return (unsigned)class_ < 3 ? "TSE"[class_] : '?'; }
-
-const char *class_name(wherry_class class_)
-{
-    static const char *const names[] = {"contraction", "normalization", "elementwise"};
-    return (unsigned)class_ < 3 ? names[class_] : "?";
-}
-
-const char *cost_kind(const wherry_cost *cost)
-{
-    if (cost->layer < 0 || strncmp(cost->name, "layer.", 6) != 0) return cost->name;
-    const char *dot = strchr(cost->name + 6, '.');
-    return dot ? dot + 1 : cost->name;
-}
-
-bool same_kind(const wherry_cost *a, const wherry_cost *b)
-{
-    return (a->layer < 0) == (b->layer < 0) && strcmp(cost_kind(a), cost_kind(b)) == 0 &&
-           strcmp(a->kernel, b->kernel) == 0;
 }
 
 /* ---- descriptions ---- */

@@ -8,16 +8,9 @@
 #include <stdint.h>
 #include <wherry/wherry.h>
 
+#include "complain.h"
+#include "names.h"
 #include "options.h"
-
-/* Prints "wherry: <sentence>" on standard error, clearing a progress line first; returns `code`. */
-int complain(int code, const char *format, ...) PRINTF_LIKE(2, 3);
-
-/* A line on a terminal that is written over: nothing is printed unless standard error is a terminal, --quiet is absent
- * and more than a second has passed since progress_start. */
-void progress_start(const struct options *options);
-void progress_show(const char *format, ...) PRINTF_LIKE(1, 2);
-void progress_end(void);
 
 /* A half-opened one may be closed. */
 struct tool {
@@ -49,20 +42,6 @@ void tool_close(struct tool *tool);
 /* Complains with the context's last error, "<what>: " before it where `what` is not NULL; the exit code for `status`.
  */
 int tool_error(struct tool *tool, wherry_status status, const char *what);
-
-/* The name of plan number `choice` of PLAN_CHOICES (0: the default, flash). Lives forever. */
-const char *plan_name(int choice);
-const char *dtype_name(wherry_dtype dtype);
-const char *pool_name(wherry_pool pool);
-const char *activation_name(wherry_activation activation);
-const char *save_name(wherry_save save);
-const char *device_type_name(wherry_device_type type);
-char class_letter(wherry_class class_);
-const char *class_name(wherry_class class_);
-/* The part of a group's or operator's name after "layer.N.". */
-const char *cost_kind(const wherry_cost *cost);
-/* "layer.*.qkv", or the whole name outside the layers: equal for what repeats from layer to layer. */
-bool same_kind(const wherry_cost *a, const wherry_cost *b);
 
 /* Notes of the session ("splits", matrix products) on `out`, or on standard error when NULL. */
 void tool_notes(const struct tool *tool, struct output *out);

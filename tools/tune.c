@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands.h"
 #include "layer.h"
 #include "measure.h"
 #include "system.h"

@@ -22,13 +22,14 @@ enum { OPTIONS_BYTES = 96 + GROUP_MAX_CONSTANTS * 32 };
 /* Unsigned values, as the kernels' and GLSL's: a float's bits may have the highest one set. No option may let the
  * compiler change sums (-cl-mad-enable and the like): kernels say fma() where they mean it. -w, because PoCL counts
  * warnings on stderr. */
-static bool write_options(const struct step *step, bool unoptimized, bool nvidia, char *text, size_t size,
+static bool write_options(const struct backend_device *device, const struct step *step, char *text, size_t size,
                           struct error *e)
 {
+    bool unoptimized = device->host->unoptimized, nvidia = device->limits.nvidia_sm;
     struct text_writer options = text_begin(text, size);
     text_add(&options, "-cl-std=CL1.2 -w %s%s-D F16=%d", unoptimized ? "-cl-opt-disable " : "",
              nvidia ? VERBOSE " " : "", step->f16 ? 1 : 0);
-    if (nvidia && opencl_whole(step)) text_add(&options, " -D ONE_BUFFER=1");
+    if (opencl_whole(device, step)) text_add(&options, " -D ONE_BUFFER=1");
     for (int i = 0; i < step->call->n_constants; i++) {
         const struct call_constant *c = &step->call->constants[i];
         if (c->id >= CONST_COUNT || !constants[c->id].name) {
@@ -240,7 +241,7 @@ static bool builds_list(struct backend_device *device, const struct schedule *sc
             return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: this build has no OpenCL kernel \"%s\"", step->name,
                         step->kernel);
         }
-        TRY(write_options(step, device->host->unoptimized, device->limits.nvidia_sm, options, sizeof options, e));
+        TRY(write_options(device, step, options, sizeof options, e));
         builds[i] = build_find(device, source.name, options);
         if (!builds[i]) builds[i] = build_add(device, options, &source, e);
         if (!builds[i]) return false;

@@ -208,7 +208,13 @@ bool opencl_device_limits(cl_device_id id, struct device_limits *limits, struct 
     if (nvidia) limits->nvidia_sm = ask_uint(q, QUERY_SM_MAJOR, 0) * 10 + ask_uint(q, QUERY_SM_MINOR, 0);
     limits->compute_units = ask_uint(q, CL_DEVICE_MAX_COMPUTE_UNITS, 0);
     limits->rungs = RUNG_BIT(RUNG_TILED);
-    if (limits->nvidia_sm >= 80) limits->rungs |= RUNG_BIT(RUNG_MMA) | RUNG_BIT(RUNG_SMALL_BATCH);
+    if (limits->nvidia_sm >= 80) {
+        limits->rungs |= RUNG_BIT(RUNG_MMA) | RUNG_BIT(RUNG_SMALL_BATCH);
+        /* Where a run is short, the host's part in it is what there is to gain, and one buffer as the argument of all
+         * costs NVIDIA's driver less than many. */
+        limits->one_buffer_rungs = RUNG_BIT(RUNG_SMALL_BATCH);
+        limits->one_buffer_rows = SMALL_BATCH_ROWS;
+    }
     if (limits->nvidia_sm == 90) limits->rungs |= RUNG_BIT(RUNG_WGMMA);
     /* NVIDIA computes in 16 bits from Pascal's second generation on, and does not say so. */
     limits->f16_arithmetic = has_extension(q, "cl_khr_fp16") || limits->nvidia_sm >= 60;

@@ -1,7 +1,6 @@
-/* The OpenCL backend's table: opening a device, its memory, and what it can run. */
+/* The OpenCL backend's table: opening a device, and what it can run. */
 #include "opencl.h"
 
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,7 +132,7 @@ static bool queue_try(struct backend_device *device, struct error *e)
     return !code || opencl_fail_running(e, code, "it fails an empty submission");
 }
 
-/* What is known of a driver, by its platform's name. */
+/* What is known of a driver. */
 static void find_quirks(struct backend_device *device)
 {
     const char *identity = device->identity, *cache = getenv("POCL_KERNEL_CACHE");
@@ -144,6 +143,7 @@ static void find_quirks(struct backend_device *device)
      * any size of work-group and is not what then runs. */
     device->compiles_twice = pocl;
     device->keeps_kernels = pocl && !(cache && !strcmp(cache, "0"));
+    device->one_buffer = device->limits.nvidia_sm;
 }
 
 static bool device_fill(struct backend_device *device, size_t index, const void *external, wherry_device_info *info,
@@ -182,115 +182,7 @@ static struct backend_device *device_open(const struct host *host, size_t index,
 
 static const struct device_limits *device_limits_get(const struct backend_device *device) { return &device->limits; }
 
-/* ---- memory ---- */
-
 static uint64_t device_allocated(const struct backend_device *device) { return device->allocated; }
-
-static void buffer_destroy(struct backend_device *device, struct buffer *buffer)
-{
-    if (!buffer) return;
-    if (buffer->memory && !buffer->whole) {
-        clReleaseMemObject(buffer->memory);
-        device->allocated -= buffer->bytes;
-    }
-    host_free(device->host, buffer);
-}
-
-/* Drivers allocate a buffer, as a whole, when it is first used. So it is used here, at both ends: memory that isn't
- * there shows now, with its size, and not in the middle of a run. It is read and not written, so that checkers still
- * see reads of memory that nobody wrote. */
-static cl_int touch(struct backend_device *device, cl_mem memory, uint64_t bytes)
-{
-    unsigned char ends[2];
-    cl_command_queue queue = device->queue;
-    cl_int code = clEnqueueReadBuffer(queue, memory, CL_FALSE, 0, 1, &ends[0], 0, NULL, NULL);
-    if (!code) code = clEnqueueReadBuffer(queue, memory, CL_FALSE, (size_t)bytes - 1, 1, &ends[1], 0, NULL, NULL);
-    cl_int finished = clFinish(queue);
-    return code ? code : finished;
-}
-
-static struct buffer *buffer_create(struct backend_device *device, uint64_t bytes, struct error *e)
-{
-    const struct device_limits *l = &device->limits;
-    if (!bytes || bytes > l->max_buffer_bytes || bytes > SIZE_MAX) {
-        fail(e, bytes ? WHERRY_STATUS_OUT_OF_DEVICE_MEMORY : WHERRY_STATUS_INVALID_ARGUMENT,
-             "a buffer of %" PRIu64 " bytes: this device allows 1 to %" PRIu64 " in one; use a smaller batch", bytes,
-             l->max_buffer_bytes);
-        return NULL;
-    }
-    if (l->memory_bytes &&
-        bytes > l->memory_bytes - (device->allocated < l->memory_bytes ? device->allocated : l->memory_bytes)) {
-        fail(e, WHERRY_STATUS_OUT_OF_DEVICE_MEMORY,
-             "a buffer of %" PRIu64 " bytes does not fit beside the %" PRIu64 " in use: the device has %" PRIu64
-             "; use a smaller batch",
-             bytes, device->allocated, l->memory_bytes);
-        return NULL;
-    }
-    struct buffer *buffer = host_alloc(device->host, 1, sizeof *buffer, e);
-    if (!buffer) return NULL;
-    cl_int code;
-    buffer->memory = clCreateBuffer(device->context, CL_MEM_READ_WRITE, (size_t)bytes, NULL, &code);
-    if (buffer->memory) {
-        buffer->bytes = bytes;
-        device->allocated += bytes;
-        code = touch(device, buffer->memory, bytes);
-    }
-    if (!code) return buffer;
-    opencl_fail(e, code, "a buffer of %" PRIu64 " bytes beside %" PRIu64 " in use", bytes,
-                device->allocated - buffer->bytes);
-    buffer_destroy(device, buffer);
-    return NULL;
-}
-
-static struct buffer *buffer_part(struct backend_device *device, struct buffer *whole, uint64_t offset, uint64_t bytes,
-                                  struct error *e)
-{
-    struct buffer *buffer = host_alloc(device->host, 1, sizeof *buffer, e);
-    if (!buffer) return NULL;
-    /* No sub-buffer of the driver's: NVIDIA's may fault when one that begins after the start is released. */
-    *buffer = (struct buffer){.memory = whole->memory, .bytes = bytes, .whole = whole, .at = offset};
-    return buffer;
-}
-
-bool opencl_range(const struct buffer *buffer, uint64_t offset, uint64_t bytes, const char *what, struct error *e)
-{
-    if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return true;
-    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                "%s: %" PRIu64 " bytes at %" PRIu64 " are outside the buffer of %" PRIu64, what, bytes, offset,
-                buffer->bytes);
-}
-
-const struct buffer *opencl_whole(const struct step *step)
-{
-    const struct buffer *whole = step->bindings[0].buffer->whole;
-    for (int i = 1; i < step->n_bindings; i++)
-        if (step->bindings[i].buffer->whole != whole) return NULL;
-    return step->call->n_maps ? NULL : whole;
-}
-
-static bool buffer_write(struct backend_device *device, struct buffer *buffer, uint64_t offset, const void *data,
-                         uint64_t bytes, struct error *e)
-{
-    TRY(opencl_range(buffer, offset, bytes, "writing a buffer", e));
-    if (!bytes) return true;
-    cl_int code = clEnqueueWriteBuffer(device->queue, buffer->memory, CL_TRUE, (size_t)(buffer->at + offset),
-                                       (size_t)bytes, data, 0, NULL, NULL);
-    if (!code) return true;
-    return opencl_fail_running(e, code, "clEnqueueWriteBuffer of %" PRIu64 " bytes at %" PRIu64 " of %" PRIu64, bytes,
-                               offset, buffer->bytes);
-}
-
-static bool buffer_read(struct backend_device *device, struct buffer *buffer, uint64_t offset, void *data,
-                        uint64_t bytes, struct error *e)
-{
-    TRY(opencl_range(buffer, offset, bytes, "reading a buffer", e));
-    if (!bytes) return true;
-    cl_int code = clEnqueueReadBuffer(device->queue, buffer->memory, CL_TRUE, (size_t)(buffer->at + offset),
-                                      (size_t)bytes, data, 0, NULL, NULL);
-    if (!code) return true;
-    return opencl_fail_running(e, code, "clEnqueueReadBuffer of %" PRIu64 " bytes at %" PRIu64 " of %" PRIu64, bytes,
-                               offset, buffer->bytes);
-}
 
 /* ---- what runs here ---- */
 
@@ -321,11 +213,11 @@ const struct backend backend_opencl = {
     .close = device_close,
     .limits = device_limits_get,
     .kernels = opencl_kernels,
-    .buffer_create = buffer_create,
-    .buffer_destroy = buffer_destroy,
-    .buffer_part = buffer_part,
-    .buffer_write = buffer_write,
-    .buffer_read = buffer_read,
+    .buffer_create = opencl_buffer_create,
+    .buffer_destroy = opencl_buffer_destroy,
+    .buffer_part = opencl_buffer_part,
+    .buffer_write = opencl_buffer_write,
+    .buffer_read = opencl_buffer_read,
     .allocated = device_allocated,
     .supports = supports,
     .program_create = opencl_program_create,

@@ -58,18 +58,28 @@ struct backend_device {
     size_t n_builds;
     size_t build_threads; /* that the driver's compiler bears, 0: any number */
     bool compiles_twice;  /* for small grids and for large ones */
-    bool keeps_kernels;   /* has a cache of its own, and compiles once more when asked for a binary */
+    bool one_buffer; /* kernels whose arguments are of one buffer are compiled for that (ONE_BUFFER in cl/common.h) */
+    bool keeps_kernels; /* has a cache of its own, and compiles once more when asked for a binary */
     enum clblast_state clblast;
     char clblast_note[256]; /* why it was refused */
 };
 
-/* ---- opencl.c ---- */
+/* ---- memory.c ---- */
 
 /* Fails unless [offset, offset + bytes) lies in the buffer; `what` begins the sentence. */
 bool opencl_range(const struct buffer *buffer, uint64_t offset, uint64_t bytes, const char *what, struct error *e);
 
-/* The buffer that all arguments of a step are parts of, NULL: there is none. */
-const struct buffer *opencl_whole(const struct step *step);
+/* The buffer that a step's kernel takes alone, for all arguments are parts of it; NULL: it takes a buffer each. */
+const struct buffer *opencl_whole(const struct backend_device *device, const struct step *step);
+/* As the contract (backend.h) says. */
+struct buffer *opencl_buffer_create(struct backend_device *device, uint64_t bytes, struct error *e);
+void opencl_buffer_destroy(struct backend_device *device, struct buffer *buffer);
+struct buffer *opencl_buffer_part(struct backend_device *device, struct buffer *whole, uint64_t offset, uint64_t bytes,
+                                  struct error *e);
+bool opencl_buffer_write(struct backend_device *device, struct buffer *buffer, uint64_t offset, const void *data,
+                         uint64_t bytes, struct error *e);
+bool opencl_buffer_read(struct backend_device *device, struct buffer *buffer, uint64_t offset, void *data,
+                        uint64_t bytes, struct error *e);
 
 /* ---- errors.c ---- */
 

@@ -93,7 +93,7 @@ static bool step_prepare(struct backend_device *device, const struct step *step,
     size_t most = 0, required[3] = {0};
     p->kernel = clCreateKernel(build->program, build->kernel, &code);
     if (!p->kernel) return opencl_fail(e, code, "%s: clCreateKernel of %s", step->name, build->kernel);
-    TRY(arguments_set(step, p->kernel, device->limits.nvidia_sm ? opencl_whole(step) : NULL, maps, map, e));
+    TRY(arguments_set(step, p->kernel, opencl_whole(device, step), maps, map, e));
     p->local = call_get(step->call, CONST_LOCAL_SIZE, 0);
     if (!p->local) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: the call gives no LOCAL_SIZE", step->name);
     code = clGetKernelWorkGroupInfo(p->kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);

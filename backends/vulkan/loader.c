@@ -73,8 +73,7 @@ bool fail_result(struct error *e, VkResult result, const char *what, ...)
 static struct once loader_once = ONCE_INIT;
 static PFN_vkGetInstanceProcAddr loader_function;
 
-/* Not through volk: its global function pointers have the names of Vulkan's functions, so an application that links
- * both libvulkan and our static library would call through them. */
+/* Not through volk, whose functions of instances are global: docs/design.md has the reasons. */
 static void loader_load(void)
 {
     static const char *const names[] = {

@@ -239,7 +239,7 @@ uint64_t vulkan_kernels(const struct backend_device *d);
 /* Index of an embedded kernel; false where there is none. */
 bool kernel_find(const char *name, bool f16, size_t *index);
 
-/* ---- device.c: logical devices, submission ---- */
+/* ---- device.c: logical devices ---- */
 
 struct backend_device {
     const struct host *host;
@@ -268,6 +268,8 @@ bool vulkan_enumerate(const struct host *host, wherry_device_info **list, size_t
 struct backend_device *vulkan_open(const struct host *host, size_t index, const void *external,
                                    wherry_device_info *info, struct error *e);
 void vulkan_close(struct backend_device *d);
+
+/* ---- submit.c: what every file asks of an open device ---- */
 
 /* Fails when an earlier call lost the device. */
 bool device_check(const struct backend_device *d, struct error *e);

@@ -9,7 +9,9 @@
  * in a cache what the one before left there. CACHE_BYTES (default: 50 MB) is what the modelled bytes assume. */
 #include "base/platform.h"
 #include "plan/traffic.h"
+#include "runtime/encode.h"
 #include "runtime/session.h"
+#include "runtime/train.h"
 #include "wherry/wherry.h"
 
 #include <jansson.h>

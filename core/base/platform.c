@@ -6,9 +6,12 @@
 
 enum { MAX_THREADS = 256 };
 
-bool fail_is_folder(const char *path, struct error *e)
+bool file_exists(const char *path, bool *exists, struct error *e)
 {
-    return fail(e, WHERRY_STATUS_IO, "%.600s is a folder, where a file is expected: put the file in its place", path);
+    bool is_folder = false;
+    TRY(system_exists(path, exists, &is_folder, e));
+    return !is_folder ||
+           fail(e, WHERRY_STATUS_IO, "%.600s is a folder, where a file is expected: put the file in its place", path);
 }
 
 static bool read_open(const struct host *host, system_file file, const char *path, uint64_t bytes, size_t max_bytes,
@@ -66,7 +69,8 @@ bool folder_make(const char *path, struct error *e)
     return true;
 }
 
-bool folder_make_of(const char *path, struct error *e)
+/* folder_make for the folder that `path` is in. */
+static bool make_folder_of(const char *path, struct error *e)
 {
     char folder[PATH_BYTES];
     size_t length = strlen(path);
@@ -77,6 +81,16 @@ bool folder_make_of(const char *path, struct error *e)
     memcpy(folder, path, length);
     folder[length] = 0;
     return folder_make(folder, e);
+}
+
+bool cache_write(const char *path, const void *data, size_t size, struct error *e)
+{
+    return make_folder_of(path, e) && system_write_cached(path, data, size, e);
+}
+
+bool cache_append(const char *path, const void *data, size_t size, struct error *e)
+{
+    return make_folder_of(path, e) && system_append_cached(path, data, size, e);
 }
 
 struct parallel {

@@ -101,11 +101,12 @@ static bool fail_dangling(const char *path, struct error *e)
                 path, (int)(length > 0 && length < 400 ? length : 0), target);
 }
 
-bool file_exists(const char *path, bool *exists, struct error *e)
+bool system_exists(const char *path, bool *exists, bool *is_folder, struct error *e)
 {
     struct stat st;
     *exists = !stat(path, &st);
-    if (*exists) return !S_ISDIR(st.st_mode) || fail_is_folder(path, e);
+    *is_folder = *exists && S_ISDIR(st.st_mode);
+    if (*exists) return true;
     if (errno == ENOENT && !lstat(path, &st)) return fail_dangling(path, e);
     return errno == ENOENT || errno == ENOTDIR || fail_system(e, "looking for", path, errno);
 }
@@ -226,10 +227,10 @@ static bool open_folder_of(const char *path, bool *exists, int *folder, const ch
 }
 
 /* The same to write there. */
-static bool make_folder_of(const char *path, int *folder, const char **name, struct error *e)
+static bool open_made_folder_of(const char *path, int *folder, const char **name, struct error *e)
 {
     bool exists;
-    TRY(folder_make_of(path, e) && open_folder_of(path, &exists, folder, name, e));
+    TRY(open_folder_of(path, &exists, folder, name, e));
     return exists || fail_system(e, "opening the folder of", path, ENOENT); /* somebody removed it */
 }
 
@@ -295,12 +296,12 @@ static int write_private(int folder, const char *name, const void *data, size_t 
     return code;
 }
 
-bool cache_write(const char *path, const void *data, size_t size, struct error *e)
+bool system_write_cached(const char *path, const void *data, size_t size, struct error *e)
 {
     struct stat st;
     const char *name;
     int folder;
-    TRY(make_folder_of(path, &folder, &name, e));
+    TRY(open_made_folder_of(path, &folder, &name, e));
     bool special = !fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode);
     int code = special ? 0 : write_private(folder, name, data, size);
     if (!special && !code) fsync(folder); /* the rename is in place already; what can't be synced can't be helped */
@@ -311,12 +312,12 @@ bool cache_write(const char *path, const void *data, size_t size, struct error *
     return !code || fail_system(e, "writing", path, code);
 }
 
-bool cache_append(const char *path, const void *data, size_t size, struct error *e)
+bool system_append_cached(const char *path, const void *data, size_t size, struct error *e)
 {
     struct stat st;
     const char *name;
     int folder;
-    TRY(make_folder_of(path, &folder, &name, e));
+    TRY(open_made_folder_of(path, &folder, &name, e));
     int file = openat(folder, name, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
     int code = errno;
     close(folder);

@@ -34,9 +34,13 @@ typedef void *(*thread_function)(void *);
 enum { PATH_BYTES = 4096, READ_CHUNK = 1 << 30 };
 
 bool system_open_read(const char *path, system_file *file, uint64_t *size, struct error *e);
-bool fail_is_folder(const char *path, struct error *e); /* always false, as fail() */
+/* file_exists, but that a folder is no error here. */
+bool system_exists(const char *path, bool *exists, bool *is_folder, struct error *e);
 /* The same of the cache (platform.h). One that is absent is no error. */
 bool system_open_cached(const char *path, bool *exists, system_file *file, uint64_t *size, struct error *e);
+/* cache_write and cache_append in a folder that is there. */
+bool system_write_cached(const char *path, const void *data, size_t size, struct error *e);
+bool system_append_cached(const char *path, const void *data, size_t size, struct error *e);
 /* Up to `size` bytes; fewer, said in *got, where the file ends before. */
 bool system_read(system_file file, const char *path, char *data, size_t size, size_t *got, struct error *e);
 void system_close(system_file file);
@@ -45,9 +49,6 @@ bool system_make_folder(const char *path, struct error *e);
 bool path_separates(char c);
 /* Whether `path`, the part of one before a separator, is not a folder to make. */
 bool path_is_root(const char *path);
-
-/* folder_make for the folder that `path` is in. */
-bool folder_make_of(const char *path, struct error *e);
 
 /* The counter's value before it was raised by one. */
 uint64_t counter_next(shared_counter *counter);

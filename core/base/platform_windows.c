@@ -97,15 +97,15 @@ bool file_stamp(const struct file *file, const char *path, struct file_stamp *ou
 
 static bool is_missing(DWORD code) { return code == ERROR_FILE_NOT_FOUND || code == ERROR_PATH_NOT_FOUND; }
 
-bool file_exists(const char *path, bool *exists, struct error *e)
+bool system_exists(const char *path, bool *exists, bool *is_folder, struct error *e)
 {
     wchar_t wide[PATH_BYTES];
     TRY(path_wide(path, wide, PATH_BYTES, e));
     DWORD attributes = GetFileAttributesW(wide); /* of a link: its own */
     *exists = attributes != INVALID_FILE_ATTRIBUTES;
     if (!*exists) return is_missing(GetLastError()) || fail_system(e, "looking for", path, GetLastError());
-    if (attributes & FILE_ATTRIBUTE_DIRECTORY) return fail_is_folder(path, e);
-    if (!(attributes & FILE_ATTRIBUTE_REPARSE_POINT)) return true;
+    *is_folder = attributes & FILE_ATTRIBUTE_DIRECTORY;
+    if (*is_folder || !(attributes & FILE_ATTRIBUTE_REPARSE_POINT)) return true;
     HANDLE target = CreateFileW(wide, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, OPEN_EXISTING,
                                 FILE_FLAG_BACKUP_SEMANTICS, NULL);
     if (target != INVALID_HANDLE_VALUE) {
@@ -204,10 +204,10 @@ bool system_open_cached(const char *path, bool *exists, system_file *file, uint6
     return open_unlinked(path, GENERIC_READ, OPEN_EXISTING, file, e) && ask_size(*file, path, size, e);
 }
 
-bool cache_write(const char *path, const void *data, size_t size, struct error *e)
+bool system_write_cached(const char *path, const void *data, size_t size, struct error *e)
 {
     wchar_t to[PATH_BYTES], from[PATH_BYTES];
-    TRY(path_wide(path, to, PATH_BYTES, e) && folder_make_of(path, e));
+    TRY(path_wide(path, to, PATH_BYTES, e));
     HANDLE file = INVALID_HANDLE_VALUE;
     char temporary[PATH_BYTES];
     for (int attempt = 0; attempt < 100 && file == INVALID_HANDLE_VALUE; attempt++) {
@@ -233,10 +233,10 @@ bool cache_write(const char *path, const void *data, size_t size, struct error *
     return fail_system(e, "writing", path, code);
 }
 
-bool cache_append(const char *path, const void *data, size_t size, struct error *e)
+bool system_append_cached(const char *path, const void *data, size_t size, struct error *e)
 {
     HANDLE file;
-    TRY(folder_make_of(path, e) && open_unlinked(path, FILE_APPEND_DATA, OPEN_ALWAYS, &file, e));
+    TRY(open_unlinked(path, FILE_APPEND_DATA, OPEN_ALWAYS, &file, e));
     bool ok = write_all(file, data, size);
     DWORD code = ok ? 0 : GetLastError();
     CloseHandle(file);

@@ -333,21 +333,34 @@ REFERENCE(reference_transpose)
     return true;
 }
 
-REFERENCE(reference_pool_dx)
+REFERENCE(reference_pool_mean_dx)
+{
+    (void)e;
+    size_t cols = tensor_row_length(g, o->out[0]);
+    const double *d = value(g, v, o->in[0]);
+    double *y = value(g, v, o->out[0]);
+    for (uint32_t s = 0; s < b->sequences; s++, d += cols) {
+        size_t first = b->offsets[s], count = b->offsets[s + 1] - first;
+        for (size_t r = first; r < first + count; r++)
+            for (size_t c = 0; c < cols; c++) y[r * cols + c] = d[c] / (double)count;
+    }
+    return true;
+}
+
+/* The one row that was taken: the first, or that of the largest value where the values are there (max). */
+REFERENCE(reference_pool_row_dx)
 {
     (void)e;
     size_t cols = tensor_row_length(g, o->out[0]);
     const double *d = value(g, v, o->in[0]), *x = o->in[1] >= 0 ? value(g, v, o->in[1]) : NULL;
     double *y = value(g, v, o->out[0]);
-    bool mean = o->kind == &kind_pool_mean_dx;
     for (uint32_t s = 0; s < b->sequences; s++, d += cols) {
         size_t first = b->offsets[s], count = b->offsets[s + 1] - first;
         for (size_t c = 0; c < cols; c++) {
             size_t chosen = first;
             for (size_t r = first; x && r < first + count; r++)
                 if (x[r * cols + c] > x[chosen * cols + c]) chosen = r;
-            for (size_t r = first; r < first + count; r++)
-                y[r * cols + c] = mean ? d[c] / (double)count : r == chosen ? d[c] : 0;
+            for (size_t r = first; r < first + count; r++) y[r * cols + c] = r == chosen ? d[c] : 0;
         }
     }
     return true;

@@ -22,7 +22,10 @@ struct device_limits {
     uint32_t nvidia_sm;                  /* compute capability * 10 (90: Hopper), 0 elsewhere */
     uint32_t compute_units;              /* multiprocessors, 0 where unknown */
     uint32_t rungs;                      /* RUNG_BIT of what computes products here (plan/variants.h) */
-    bool f16_arithmetic;                 /* kernels may compute in 16 bits */
+    /* Sessions of at most so many rows that take one of these rungs gain from their memory being one buffer, of which
+     * all arguments are parts (buffer_part in backends/backend.h). 0: none does. */
+    uint32_t one_buffer_rows, one_buffer_rungs;
+    bool f16_arithmetic; /* kernels may compute in 16 bits */
     /* Shape of the cooperative matrices of a sub-group, f16 times f16 added in f32; 0: there are none. */
     uint32_t coopmat_m, coopmat_n, coopmat_k;
     uint32_t coopmat_subgroup; /* work-items of the sub-groups that such kernels run in */

@@ -1,11 +1,12 @@
 /* Encoding: a batch goes in, the recorded program runs, floats come out. Nothing is allocated here. */
+#include "runtime/encode.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "interface/interface.h"
-#include "runtime/session.h"
 
 static bool batch_check(const struct wherry_session *s, const wherry_batch *b, struct error *e)
 {

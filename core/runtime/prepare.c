@@ -1,10 +1,11 @@
 /* Makes a planned session runnable: device memory, weights, the recorded program. */
+#include "runtime/prepare.h"
+
 #include <string.h>
 
 #include "base/platform.h"
 #include "interface/interface.h"
-#include "plan/variants.h"
-#include "runtime/session.h"
+#include "runtime/buffers.h"
 
 /* Weights are converted and copied in pieces of this size; in another order in larger ones, so that most matrices are
  * read row after row, and not some columns of every row at a time. */
@@ -109,46 +110,6 @@ static bool upload_weights(struct wherry_session *s, wherry_progress progress, v
     void *memory[] = {u.raw, u.piece, u.strip, u.reordered};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) host_free(host, memory[i]);
     return ok;
-}
-
-/* Where a run is short, the host's part in it is what there is to gain: one buffer as the argument of all costs less
- * than many (backends/opencl/program.c). Kernels are compiled for that, so it is part of what the rung's check checks.
- */
-static bool make_whole(struct wherry_session *s, bool small, struct error *e)
-{
-    const struct backend *backend = s->device->backend;
-    bool few = s->device_limits.rungs & RUNG_BIT(RUNG_SMALL_BATCH) && s->limits.tokens <= SMALL_BATCH_ROWS;
-    if (!few || !backend->buffer_part || s->memory.bytes > s->device_limits.max_buffer_bytes) return true;
-    uint64_t bytes = small ? (uint64_t)s->memory.n_blocks * SESSION_SMALL_BUFFER : s->memory.bytes;
-    s->whole = backend->buffer_create(s->device->handle, bytes, e);
-    return s->whole != NULL;
-}
-
-bool session_make_buffers(struct wherry_session *s, bool small, struct error *e)
-{
-    const struct backend *backend = s->device->backend;
-    uint64_t at = 0;
-    s->buffers = host_alloc(&s->context->host, (size_t)s->memory.n_blocks, sizeof *s->buffers, e);
-    if (!s->buffers || !make_whole(s, small, e)) return false;
-    for (int i = 0; i < s->memory.n_blocks; i++) {
-        uint64_t bytes = small ? SESSION_SMALL_BUFFER : s->memory.blocks[i].bytes;
-        s->buffers[i] = s->whole ? backend->buffer_part(s->device->handle, s->whole, at, bytes, e)
-                                 : backend->buffer_create(s->device->handle, bytes, e);
-        if (!s->buffers[i]) return false;
-        at += bytes;
-    }
-    return true;
-}
-
-void session_free_buffers(struct wherry_session *s)
-{
-    const struct backend *backend = s->device->backend;
-    for (int i = 0; s->buffers && i < s->memory.n_blocks; i++)
-        backend->buffer_destroy(s->device->handle, s->buffers[i]);
-    backend->buffer_destroy(s->device->handle, s->whole);
-    host_free(&s->context->host, s->buffers);
-    s->buffers = NULL;
-    s->whole = NULL;
 }
 
 /* The block that holds the batch header: the first of its kind. */

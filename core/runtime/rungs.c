@@ -1,12 +1,13 @@
 /* Which kernels may compute a session's products: what the device has, what the caller asks for, and what passes a
  * check of its numbers. */
+#include "runtime/rungs.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/number.h"
-#include "base/text.h"
 #include "plan/variants.h"
-#include "runtime/session.h"
+#include "runtime/plan.h"
 
 /* ---- the check: one small layer on the device, every group against its reference ---- */
 
@@ -55,12 +56,31 @@ static bool check_run(struct wherry_session *s, struct verdict *v)
     return false;
 }
 
+/* A session of the rung and the portable kernels alone. `units`: instead of the device's number of multiprocessors, by
+ * which tiles are chosen; 0: the device's. NULL: failed. */
+static struct wherry_session *check_create(struct wherry_context *context, struct wherry_device *device,
+                                           const struct wherry_model *model, const wherry_session_desc *desc,
+                                           enum rung rung, uint32_t units, struct error *e)
+{
+    struct wherry_session *s = session_new(context, device, model, e);
+    bool over = false, ok = s && session_begin(s, desc, false, e);
+    if (ok) {
+        s->device_limits.rungs = RUNG_BIT(rung) | RUNG_BIT(RUNG_TILED);
+        if (units) s->device_limits.compute_units = units;
+        ok = session_cover(s, desc, e) && session_place(s, desc, &over, e) && session_finish(s, e);
+    }
+    if (over) session_remedy(session_tokens_within(s, desc), e);
+    if (ok) return s;
+    wherry_session_destroy(s);
+    return NULL;
+}
+
 /* With as many multiprocessors as there are the tiles are small, for one alone they are the largest. */
 static bool check_sized(struct wherry_session *s, struct wherry_device *device, const wherry_model *model,
                         const wherry_session_desc *desc, uint32_t units, struct verdict *v)
 {
-    struct wherry_session *check = NULL;
-    bool ok = !session_create(s->context, device, model, desc, RUNG_BIT(v->rung) | RUNG_BIT(RUNG_TILED), units, &check);
+    struct wherry_session *check = check_create(s->context, device, model, desc, v->rung, units, &s->context->error);
+    bool ok = check != NULL;
     if (ok)
         ok = check_run(check, v);
     else {
@@ -169,20 +189,7 @@ static wherry_status rung_status(struct wherry_session *s, enum rung rung, const
 
 /* ---- what a session takes ---- */
 
-bool kernels_check(const char *kernels, struct error *e)
-{
-    char names[128];
-    struct text_writer t = text_begin(names, sizeof names);
-    if (!kernels || !*kernels || !strcmp(kernels, "auto") || !strcmp(kernels, "clblast")) return true;
-    for (int r = 0; r < RUNG_COUNT; r++) {
-        if (!strcmp(kernels, rung_name((enum rung)r))) return true;
-        text_add(&t, "%s, ", rung_name((enum rung)r));
-    }
-    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                "no way to compute products is called \"%.40s\": there are auto, %sclblast", kernels, names);
-}
-
-/* One that kernels_check knows. */
+/* One that session_begin knows. */
 static bool resolve_named(struct wherry_session *s, const char *kernels, struct error *e)
 {
     struct device_limits *limits = &s->device_limits;

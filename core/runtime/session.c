@@ -1,23 +1,29 @@
-/* Sessions: everything that is decided before a device allocates or compiles anything. */
+/* A session's notes, its end, and what it tells of itself. */
 #include "runtime/session.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/number.h"
-#include "base/round.h"
 #include "base/utf8.h"
-#include "interface/interface.h"
-#include "plan/variants.h"
+#include "runtime/buffers.h"
 
-enum { DEFAULT_MAX_TOKENS = 16384 };
+struct wherry_session *session_new(struct wherry_context *context, struct wherry_device *device,
+                                   const struct wherry_model *model, struct error *e)
+{
+    struct wherry_session *s = host_alloc(&context->host, 1, sizeof *s, e);
+    if (!s) return NULL;
+    s->context = context;
+    s->device = device;
+    s->model = model;
+    return s;
+}
 
 double session_tolerance(const struct wherry_session *s) { return s->f16 ? 1e-6 : 1e-10; }
 
 size_t session_storage(const struct wherry_session *s) { return s->f16 ? 2 : 4; }
 
-static bool note_add(struct wherry_session *s, const char *note, struct error *e)
+bool session_note_logged(struct wherry_session *s, const char *note, struct error *e)
 {
     const struct host *host = &s->context->host;
     void *grown = host_grow(host, s->notes, (size_t)s->n_notes, (size_t)s->n_notes + 1, sizeof *s->notes, e);
@@ -36,7 +42,7 @@ bool session_note(struct wherry_session *s, struct error *e, const char *format,
     va_end(ap);
     for (int i = 0; i < s->n_notes; i++)
         if (!strcmp(s->notes[i], note)) return true;
-    TRY(note_add(s, note, e));
+    TRY(session_note_logged(s, note, e));
     host_log(&s->context->host, WHERRY_LOG_WARNING, "%s", note);
     return true;
 }
@@ -46,440 +52,11 @@ const char *wherry_session_note(const wherry_session *session, size_t index)
     return session && index < (size_t)session->n_notes ? session->notes[index] : NULL;
 }
 
-/* ---- the largest batch ---- */
-
-static struct batch_shape limits_shape(uint32_t tokens, uint32_t sequences, uint32_t length)
-{
-    return (struct batch_shape){.sequences = sequences < tokens ? sequences : tokens,
-                                .tokens = tokens,
-                                .pairs = (uint64_t)tokens * (length < tokens ? length : tokens),
-                                .longest = length < tokens ? length : tokens};
-}
-
-/* Rows of a group's output at the limits: what tile sizes are chosen by. */
-static uint64_t call_rows(const struct call *call, const struct batch_shape *limits)
-{
-    return call_get(call, CONST_ROWS, HEADER_TOKENS) == HEADER_SEQUENCES ? limits->sequences : limits->tokens;
-}
-
 int group_first_call(const struct wherry_session *s, int group)
 {
     int first = 0;
     while (s->call_groups[first] != group) first++;
     return first;
-}
-
-/* Sizes that were measured for this call, where there are some. */
-static bool call_tuned(struct wherry_session *s, const struct call *call, const struct sizes *sizes, struct choice *out,
-                       const char **reason, struct error *e)
-{
-    const struct tuned *entry = NULL;
-    switch (tuning_find(&s->context->host, &s->tuning, call, sizes, out, &entry)) {
-    case TUNED_NONE:
-        return false;
-    case TUNED_FOUND:
-        *reason = entry->why;
-        return true;
-    case TUNED_STALE:
-        session_note(s, e, "tuned sizes of %s are not used: this library has no \"%.200s\" for it; tune again",
-                     kernel_base(call->kernel), entry->use);
-    }
-    return false;
-}
-
-bool session_calls(struct wherry_session *s, const struct graph *g, const struct group *group,
-                   const struct choice *const forced[GROUP_MAX_CALLS], struct call calls[GROUP_MAX_CALLS],
-                   const char *reasons[GROUP_MAX_CALLS], int *count, uint64_t *scratch, struct error *e)
-{
-    TRY(group_calls(g, group, calls, count, e));
-    const struct device_limits *limits = &s->device_limits;
-    *scratch = 0;
-    for (int i = 0, made = *count; i < *count; i++) {
-        uint64_t rows = call_rows(&calls[i], &s->limits);
-        const struct call *before = i ? &calls[0] : NULL;
-        const struct choice *choice = forced ? forced[i] : NULL;
-        struct sizes sizes = call_sizes(&calls[i], before, limits, s->f16, rows, s->limits.longest);
-        struct choice tuned;
-        reasons[i] = NULL;
-        if (!forced && call_tuned(s, &calls[i], &sizes, &tuned, &reasons[i], e)) choice = &tuned;
-        if (choice)
-            choice_apply(choice, calls, i, count, &sizes);
-        else if (i < made)
-            reasons[i] = call_tiles(&calls[i], before, limits, s->f16, rows, s->limits.longest);
-        if (!i && !choice) calls_divide(calls, count, limits, s->f16, rows);
-        uint64_t bytes = call_scratch_bytes(&calls[i], rows);
-        *scratch = bytes > *scratch ? bytes : *scratch;
-    }
-    return true;
-}
-
-/* ---- a part of a plan ---- */
-
-static bool is_word(const char *name, const char *word, size_t length)
-{
-    return strlen(name) == length && !strncmp(name, word, length);
-}
-
-/* Whether the list, with commas, has the group's name. */
-static bool group_named(const struct group *group, const char *list)
-{
-    for (const char *word = list; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL)
-        if (is_word(group_short_name(group), word, strcspn(word, ","))) return true;
-    return false;
-}
-
-/* ---- covering the graph by what the device runs ---- */
-
-static bool filter_runs(const struct graph *g, const struct group *group, char *reason, size_t size, void *user)
-{
-    struct wherry_session *s = user;
-    struct error e = {0};
-    if (s->only && !group_named(group, s->only)) return true; /* it will not run */
-    struct call calls[GROUP_MAX_CALLS];
-    const char *reasons[GROUP_MAX_CALLS];
-    uint64_t scratch;
-    int count;
-    if (!session_calls(s, g, group, NULL, calls, reasons, &count, &scratch, &e)) {
-        snprintf(reason, size, "%s", e.text);
-        return false;
-    }
-    size_t have = s->device_limits.shared_bytes;
-    if (call_fuses(&calls[0])) { /* no variant took it */
-        snprintf(reason, size, "the portable kernel %s does less", calls[0].kernel);
-        return false;
-    }
-    for (int i = 0; i < count; i++) {
-        /* A variant knows what it may take, which can be more than the driver says. */
-        if (!variant_find(calls[i].kernel) && call_shared_bytes(&calls[i]) > have) {
-            snprintf(reason, size, "the kernel %s needs %zu bytes of shared memory, the device has %zu",
-                     calls[i].kernel, call_shared_bytes(&calls[i]), have);
-            return false;
-        }
-        TRY(s->device->backend->supports(s->device->handle, &calls[i], s->f16, reason, size));
-    }
-    return true;
-}
-
-static void filter_split(const struct graph *g, const struct group *group, const char *reason, void *user)
-{
-    struct wherry_session *s = user;
-    struct error e = {0};
-    (void)g;
-    s->splits++;
-    session_note(s, &e, "%s runs as %d single operators on %s: %s", group_short_name(group), group->count,
-                 s->device->info.id, reason);
-}
-
-/* ---- 32-bit indices ---- */
-
-static bool indices_fit(const struct wherry_session *s, struct error *e)
-{
-    for (int t = 0; t < s->graph.n_tensors; t++) {
-        if (s->graph.tensors[t].role == TENSOR_VALUE && s->memory.of[t].block < 0) continue;
-        uint64_t n = tensor_extent(&s->graph, &s->limits, t);
-        if (n >= UINT32_MAX)
-            return fail(e, WHERRY_STATUS_TOO_LONG,
-                        "%s would have %llu elements, and kernels index with 32 bits: use smaller limits (tokens, "
-                        "length) or the "
-                        "plan \"flash\"",
-                        s->graph.tensors[t].name, (unsigned long long)n);
-    }
-    return true;
-}
-
-/* ---- memory within a budget ---- */
-
-static bool plan_memory(struct wherry_session *s, const struct batch_shape *limits, struct memory_plan *out,
-                        struct error *e)
-{
-    const struct device_limits *device = &s->device_limits;
-    return memory_plan_create(&s->context->host,
-                              &(struct memory_request){.graph = &s->graph,
-                                                       .groups = s->groups,
-                                                       .n_groups = s->n_groups,
-                                                       .limits = *limits,
-                                                       .storage = session_storage(s),
-                                                       .scratch = s->scratch,
-                                                       .max_block_bytes = device->max_buffer_bytes,
-                                                       .max_tensor_bytes = device->max_binding_bytes,
-                                                       .keep = s->keep,
-                                                       .guard = s->keep ? MEMORY_ALIGNMENT : 0,
-                                                       .tables_bytes = 4 * batch_words_most(&s->tables, limits)},
-                              out, e);
-}
-
-/* Most tokens with which this plan stays within the budget, 0 when none do. */
-static uint32_t tokens_within(struct wherry_session *s, uint64_t budget)
-{
-    uint32_t low = 0, high = (uint32_t)s->limits.tokens, stride = s->graph.channel_stride;
-    while (low < high) {
-        uint32_t middle = low + (high - low + 1) / 2;
-        struct batch_shape limits = limits_shape(middle, s->limits.sequences, s->max_length);
-        struct memory_plan plan;
-        struct error e = {0};
-        if (stride) s->graph.channel_stride = (uint32_t)round_up(middle, CHANNEL_ROUND);
-        bool ok = plan_memory(s, &limits, &plan, &e) && plan.bytes <= budget;
-        memory_plan_destroy(&plan);
-        if (ok)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    s->graph.channel_stride = stride;
-    return low;
-}
-
-static bool session_init(struct wherry_session *s, const wherry_session_desc *desc, uint32_t rungs, uint32_t units,
-                         struct error *e);
-
-/* The same for sessions: one of fewer tokens may have other kernels, and another plan with them, so it is made. */
-static uint32_t tokens_fit(struct wherry_session *s, const wherry_session_desc *desc, uint32_t rungs, uint32_t units,
-                           uint64_t budget)
-{
-    struct error e = {0};
-    struct wherry_session *smaller = NULL;
-    wherry_session_desc of_smaller = *desc;
-    uint32_t tokens = tokens_within(s, budget);
-    of_smaller.max_tokens = tokens;
-    if (!tokens || tokens == s->limits.tokens || !(smaller = host_alloc(&s->context->host, 1, sizeof *smaller, &e)))
-        return 0;
-    smaller->context = s->context;
-    smaller->device = s->device;
-    smaller->model = s->model;
-    if (!session_init(smaller, &of_smaller, rungs, units, &e)) tokens = smaller->tokens_fit;
-    wherry_session_destroy(smaller);
-    return tokens;
-}
-
-static bool plan_within(struct wherry_session *s, const wherry_session_desc *desc, uint32_t rungs, uint32_t units,
-                        uint64_t budget, struct error *e)
-{
-    bool planned = plan_memory(s, &s->limits, &s->memory, e);
-    if (!planned && e->status != WHERRY_STATUS_OUT_OF_DEVICE_MEMORY) return false;
-    if (planned && s->memory.bytes <= budget) return true;
-    uint32_t tokens = s->tokens_fit = tokens_fit(s, desc, rungs, units, budget);
-    char remedy[160];
-    if (tokens)
-        snprintf(remedy, sizeof remedy, "the largest batch that fits has %u tokens (max_tokens)", tokens);
-    else
-        snprintf(remedy, sizeof remedy,
-                 "no batch fits: use f16, the plan \"flash\", a smaller model or another device");
-    if (!planned) {
-        struct error cause = *e;
-        return fail(e, cause.status, "%.600s; %s", cause.text, remedy);
-    }
-    return fail(e, WHERRY_STATUS_OUT_OF_DEVICE_MEMORY,
-                "batches of %llu tokens need %llu bytes of device memory, the budget is %llu: %s",
-                (unsigned long long)s->limits.tokens, (unsigned long long)s->memory.bytes, (unsigned long long)budget,
-                remedy);
-}
-
-/* ---- create, destroy, query ---- */
-
-static bool resolve_pool(const struct wherry_model *model, const wherry_session_desc *desc,
-                         struct graph_options *options, struct error *e)
-{
-    options->pool = desc->pool ? desc->pool : model->info.pool ? model->info.pool : WHERRY_POOL_MEAN;
-    if (options->pool > WHERRY_POOL_NONE)
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "pool %d is none of wherry_pool", (int)desc->pool);
-    if (options->pool == WHERRY_POOL_POOLER && !model->info.config.pooler)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "this model has no pooler weights: use the pool mean, cls or max");
-    options->normalize = desc->normalize > 0 || (desc->normalize == 0 && model->info.normalize);
-    if (options->pool == WHERRY_POOL_NONE && desc->normalize <= 0)
-        options->normalize = false; /* token vectors are raw */
-    return true;
-}
-
-static bool resolve_training(const wherry_training_desc *desc, const char *plan, struct graph_options *options,
-                             struct error *e)
-{
-    if (!desc) return true;
-    if (desc->struct_size != sizeof *desc)
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_training_desc.struct_size is %u, this library's is %zu",
-                    desc->struct_size, sizeof *desc);
-    if (!(desc->dropout >= 0 && desc->dropout < 1))
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "a dropout of %s: it must be at least 0 and below 1",
-                    NUMBER("%g", (double)desc->dropout));
-    if (desc->save > WHERRY_SAVE_LEAST)
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "save %d is none of wherry_save", (int)desc->save);
-    if (desc->qkv_products > 3)
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "qkv_products is %u: there are three of them at most",
-                    desc->qkv_products);
-    options->training = true;
-    options->qkv_parts = desc->qkv_products;
-    options->dropout = desc->dropout;
-    options->save = desc->save;
-    options->stack = desc->stack;
-    options->flash = !strcmp(plan, "flash");
-    return true;
-}
-
-/* Leaves the groups that the session is to have, in their order. */
-static bool groups_select(struct wherry_session *s, struct error *e)
-{
-    for (const char *word = s->only;; word++) {
-        size_t length = strcspn(word, ",");
-        bool found = false;
-        for (int i = 0; i < s->n_groups; i++) found |= is_word(group_short_name(&s->groups[i]), word, length);
-        if (!found)
-            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "on %s the plan %s has no group \"%.*s\"%s%.400s",
-                        s->device->info.id, s->plan->name, (int)(length < 40 ? length : 40), word,
-                        s->n_notes ? ": " : "", s->n_notes ? s->notes[0] : "");
-        word += length;
-        if (!*word) break;
-    }
-    int n = 0;
-    for (int i = 0; i < s->n_groups; i++)
-        if (group_named(&s->groups[i], s->only)) s->groups[n++] = s->groups[i];
-    s->n_groups = n;
-    return true;
-}
-
-/* Calls of all groups, back to back. */
-static bool make_calls(struct wherry_session *s, struct error *e)
-{
-    const struct host *host = &s->context->host;
-    size_t most = (size_t)s->n_groups * GROUP_MAX_CALLS;
-    bool queries = false, scores = false;
-    if (!(s->calls = host_alloc(host, most, sizeof *s->calls, e)) ||
-        !(s->call_groups = host_alloc(host, most, sizeof *s->call_groups, e)) ||
-        !(s->reasons = host_alloc(host, most, sizeof *s->reasons, e)) ||
-        !(s->scratch = host_alloc(host, (size_t)s->n_groups, sizeof *s->scratch, e)))
-        return false;
-    int forward = groups_forward(s->groups, s->n_groups);
-    for (int i = 0; i < s->n_groups; i++) {
-        int count;
-        if (i == forward) s->boundary = s->n_calls;
-        TRY(session_calls(s, &s->graph, &s->groups[i], NULL, &s->calls[s->n_calls], &s->reasons[s->n_calls], &count,
-                          &s->scratch[i], e));
-        for (int c = 0; c < count; c++) s->call_groups[s->n_calls++] = i;
-    }
-    if (forward == s->n_groups) s->boundary = s->n_calls;
-    for (int i = 0; i < s->n_calls; i++) {
-        const struct call *call = &s->calls[i];
-        scores |= call->launch == LAUNCH_SCORES;
-        if (call->launch != LAUNCH_QUERIES) continue;
-        /* A batch has one table of queries: their tiles are those of whatever kernel goes by it. */
-        uint32_t tile = call_get(call, CONST_TILE_M, s->tables.query_tile);
-        if (queries && tile != s->tables.query_tile)
-            return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s has tiles of %u queries, another kernel of %u", call->kernel,
-                        (unsigned)tile, (unsigned)s->tables.query_tile);
-        s->tables.query_tile = tile;
-        queries = true;
-    }
-    if (!queries) s->tables.query_tile = 0;
-    if (!scores) s->tables.score_tile = 0;
-    return true;
-}
-
-static bool make_graph_with(struct wherry_session *s, const char *layouts, struct graph_options *options,
-                            struct error *e)
-{
-    TRY(orders_read(layouts, options, e));
-    if (options->channel_major && strcmp(s->plan->name, "flash"))
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                    "layouts: active=ubj is for the plan \"flash\": no kernel of the plan \"%s\" sums rows of tokens",
-                    s->plan->name);
-    TRY(graph_create(&s->context->host, options, &s->graph, e));
-    s->transposed = options->transposed;
-    s->copied = options->copied;
-    s->qkv_interleaved = options->qkv_interleaved;
-    s->channel_major = options->channel_major;
-    return true;
-}
-
-/* With the orders that are asked for, else with those that were tuned, else with the model's. */
-static bool make_graph(struct wherry_session *s, const char *layouts, struct graph_options *options, struct error *e)
-{
-    const struct tuned_layouts *tuned = layouts ? NULL : tuning_layouts(&s->tuning, s->kind);
-    struct error refused;
-    if (!tuned) return make_graph_with(s, layouts, options, e);
-    if (make_graph_with(s, tuned->layouts, options, &refused)) {
-        snprintf(s->why, sizeof s->why, "tuned: a run took %s us, with the model's orders and the table's sizes %s",
-                 NUMBER("%.4g", 1e6 * tuned->best), NUMBER("%.4g", 1e6 * tuned->usual));
-        return true;
-    }
-    TRY(session_note(s, e, "tuned layouts %s are not used: %.280s", tuned->layouts, refused.text));
-    return make_graph_with(s, NULL, options, e);
-}
-
-static bool session_init(struct wherry_session *s, const wherry_session_desc *desc, uint32_t rungs, uint32_t units,
-                         struct error *e)
-{
-    const struct device_limits *device = s->device->backend->limits(s->device->handle);
-    const wherry_model_info *info = &s->model->info;
-    struct graph_options options = {.config = &info->config};
-    if (!(s->plan = plan_find(desc->plan ? desc->plan : "flash", e))) return false;
-    TRY(kernels_check(desc->kernels, e));
-    TRY(resolve_pool(s->model, desc, &options, e));
-    TRY(resolve_training(desc->training, s->plan->name, &options, e));
-    if (options.stack) options.pool = WHERRY_POOL_NONE, options.normalize = false;
-
-    bool gpu = s->device->info.type != WHERRY_DEVICE_CPU;
-    s->f16 = desc->dtype == WHERRY_DTYPE_F16 || (desc->dtype == WHERRY_DTYPE_DEFAULT && gpu && device->f16);
-    if (s->f16 && !device->f16)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s does not store 16-bit floats: use f32", s->device->info.id);
-    s->max_length = desc->max_length ? desc->max_length : info->max_tokens;
-    if (s->max_length > info->max_tokens)
-        return fail(e, WHERRY_STATUS_TOO_LONG, "sequences of %u tokens: this model has positions for %u", s->max_length,
-                    info->max_tokens);
-    uint32_t tokens = desc->max_tokens ? desc->max_tokens : DEFAULT_MAX_TOKENS;
-    s->limits = limits_shape(tokens, desc->max_sequences ? desc->max_sequences : tokens, s->max_length);
-    options.tokens = tokens;
-    s->only = desc->only;
-    s->part = s->only != NULL;
-    s->keep = desc->keep_intermediates || s->part;
-    s->tables = (struct batch_tables){tile_queries(device), tile_scores(device)};
-
-    TRY(session_kind(s, &options, desc->kernels, s->kind, e));
-    if (!rungs) TRY(session_tuning(s, desc->tuning, e));
-    TRY(make_graph(s, desc->layouts, &options, e));
-    s->device_limits = *device;
-    s->device_limits.rungs = rungs;
-    if (!rungs) TRY(session_rungs(s, desc->kernels, e));
-    if (units) s->device_limits.compute_units = units;
-    const struct group_filter filter = {filter_runs, filter_split, s, .optional = !desc->only};
-    TRY(groups_create(&s->graph, s->plan, &filter, &s->groups, &s->n_groups, e));
-    if (s->part) TRY(groups_select(s, e));
-    s->only = NULL;
-    TRY(make_calls(s, e));
-    uint64_t budget = desc->memory_budget    ? desc->memory_budget
-                      : device->memory_bytes ? device->memory_bytes
-                                             : UINT64_MAX;
-    TRY(plan_within(s, desc, rungs, units, budget, e));
-    TRY(indices_fit(s, e));
-    /* The context has logged it. */
-    return !s->context->uncached.text[0] || !s->device->kernels_hash || note_add(s, s->context->uncached.text, e);
-}
-
-wherry_status session_create(wherry_context *context, wherry_device *device, const wherry_model *model,
-                             const wherry_session_desc *desc, uint32_t rungs, uint32_t units, wherry_session **out)
-{
-    static const wherry_session_desc defaults = {.struct_size = sizeof defaults};
-    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
-    if (!device || !model || !out)
-        return context_invalid(context, "wherry_session_create: device, model or out is NULL");
-    if (!desc) desc = &defaults;
-    if (desc->struct_size != sizeof *desc)
-        return context_invalid(context, "wherry_session_desc.struct_size is %u, this library's is %zu",
-                               desc->struct_size, sizeof *desc);
-    struct wherry_session *s = host_alloc(&context->host, 1, sizeof *s, &context->error);
-    if (!s) return context_status(context, false);
-    s->context = context;
-    s->device = device;
-    s->model = model;
-    bool ok = session_init(s, desc, rungs, units, &context->error);
-    if (ok)
-        *out = s;
-    else
-        wherry_session_destroy(s);
-    return context_status(context, ok);
-}
-
-wherry_status wherry_session_create(wherry_context *context, wherry_device *device, const wherry_model *model,
-                                    const wherry_session_desc *desc, wherry_session **out)
-{
-    return session_create(context, device, model, desc, 0, 0, out);
 }
 
 void wherry_session_destroy(wherry_session *session)

@@ -1,10 +1,12 @@
 /* A training step: forward pass, backward pass, and the gradients that it leaves on the device. */
+#include "runtime/train.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "base/number.h"
-#include "runtime/session.h"
+#include "runtime/encode.h"
 
 enum { PIECE_ELEMENTS = 1 << 22 }; /* 32-bit ones: what is random at a time */
 

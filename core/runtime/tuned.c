@@ -1,9 +1,10 @@
 /* What a session takes of an earlier tuning. */
+#include "runtime/tuned.h"
+
 #include <string.h>
 
 #include "base/round.h"
 #include "base/text.h"
-#include "runtime/session.h"
 
 struct tuning_key device_tuning_key(const struct wherry_device *device)
 {

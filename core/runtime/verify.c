@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "graph/values.h"
+#include "runtime/encode.h"
 #include "runtime/session.h"
+#include "runtime/train.h"
 
 /* What unwritten device memory holds: NaN in both storage types. And what the host's copy holds before it is read, so
  * that a copy that does not arrive is none that the device might have made. */

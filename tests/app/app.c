@@ -35,7 +35,7 @@ static int calls;
     X(model_open, 14)                                                                                                  \
     X(model_close, 15)                                                                                                 \
     X(path_join, 16)                                                                                                   \
-    X(session_create, 17)                                                                                              \
+    X(session_new, 17)                                                                                                 \
     X(session_run, 18)                                                                                                 \
     X(tokenizer_open, 19)                                                                                              \
     X(tokenizer_encode, 20)                                                                                            \

@@ -1,9 +1,10 @@
 /* Records, tunings and device specs: what is read is written in every format, checked, and compared with itself. */
 #include "mutate.h"
 
+#include "commands.h"
 #include "device_spec.h"
 #include "report/check.h"
-#include "report/fields.h"
+#include "report/load.h"
 #include "report/page.h"
 #include "report/tuning.h"
 #include "report/write.h"

@@ -2,7 +2,7 @@
  * file as they are, the others get the checksum that makes them whole. */
 #include "fuzz.h"
 
-#include "runtime/tune.h"
+#include "tune/tune.h"
 
 static struct tuning_key key(void)
 {

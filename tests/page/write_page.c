@@ -1,21 +1,9 @@
 /* write_page <page.html> <record.json>...: the page of these records, or tunings, for tests/page. A file may also hold
  * an array of them. */
-#include <stdarg.h>
 #include <stdlib.h>
 
+#include "output.h"
 #include "report/page.h"
-#include "session.h"
-
-/* tools/session.c has it for the command. */
-int complain(int code, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fputc('\n', stderr);
-    return code;
-}
 
 int main(int argc, char **argv)
 {

@@ -1,4 +1,4 @@
-/* Reading the tree of a record (schema rl-1, docs/report.schema.json): fields that may be null, and files. */
+/* Reading the tree of a record (schema rl-1, docs/report.schema.json): fields that may be null. */
 #ifndef WHERRY_TOOLS_REPORT_FIELDS_H
 #define WHERRY_TOOLS_REPORT_FIELDS_H
 
@@ -22,13 +22,5 @@ double time_bound(const json_t *time, size_t side);
 json_t *record_device_of(const json_t *record, const json_t *entry);
 /* The part of an operation's id after "layer.N.". */
 const char *op_kind(const json_t *op);
-
-/* The records of a file ("-": standard input), one or an array of them, each with all that the schema asks for; NULL,
- * having complained, where it can't be read or is something else. */
-json_t *records_load(const char *path);
-/* The same, of records or of tunings (report/tuning.h), which are never together in a file. */
-json_t *report_load(const char *path);
-/* What keeps a value from being a record, in `why`; false: it is none. */
-bool record_validate(const json_t *record, char why[256]);
 
 #endif

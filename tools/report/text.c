@@ -7,6 +7,7 @@
 #include "report/fields.h"
 #include "report/format.h"
 #include "report/rows.h"
+#include "report/titles.h"
 #include "report/write.h"
 #include "session.h"
 

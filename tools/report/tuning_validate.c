@@ -5,8 +5,8 @@
 
 #include "report/fields.h"
 #include "report/keys.h"
+#include "report/rules.h"
 #include "report/tuning.h"
-#include "report/validate.h"
 
 static const struct rule tuning_rules[] = {
     {"run", 'o'},       {"run.library", 's'}, {"run.commit", 'S'},   {"run.date", 's'},     {"run.command_line", 'a'},

@@ -1,19 +1,11 @@
-/* Rules that the fields of an object have to fit. */
+/* Whether a JSON value is a record. */
 #ifndef WHERRY_TOOLS_REPORT_VALIDATE_H
 #define WHERRY_TOOLS_REPORT_VALIDATE_H
 
 #include <jansson.h>
 #include <stdbool.h>
 
-/* 's' text, 'n' number not below 0, 'i' index, 'b' true or false, 'o' object, 'a' array, 't' a time; upper case: or
- * null. 'M': as 'N', and may be missing. '*': anything */
-struct rule {
-    const char *path;
-    char kind;
-};
-#define RULES(list) list, sizeof list / sizeof *list
-
-/* What does not fit is in `why`, with its place after `where`. */
-bool object_fits(const json_t *object, const struct rule *rules, size_t count, const char *where, char why[256]);
+/* What keeps a value from being a record, in `why`; false: it is none. */
+bool record_validate(const json_t *record, char why[256]);
 
 #endif

@@ -1,0 +1,69 @@
+/* What every file asks of an open device: that it is not lost, submissions, errors, names of objects. */
+#include "vulkan.h"
+
+#include <string.h>
+
+#include "base/number.h"
+#include "base/platform.h"
+
+bool device_check(const struct backend_device *d, struct error *e)
+{
+    if (!d->lost) return true;
+    return fail_native(e, WHERRY_STATUS_DEVICE_LOST, VK_ERROR_DEVICE_LOST,
+                       "Vulkan: %s was lost by an earlier call; close it and open it again", d->physical.info.name);
+}
+
+bool device_fail(struct backend_device *d, struct error *e, VkResult result, const char *what)
+{
+    if (result == VK_ERROR_DEVICE_LOST) d->lost = true;
+    return fail_result(e, result, "%s: %s", d->physical.info.name, what);
+}
+
+bool device_created(struct backend_device *d, VkResult result, void *handle, size_t size, const char *what,
+                    struct error *e)
+{
+    if (result == VK_SUCCESS) return true;
+    memset(handle, 0, size);
+    return device_fail(d, e, result, what);
+}
+
+enum { NS_AWAKE = 1000000 }; /* that a run is asked about before it is waited for */
+
+bool device_submit(struct backend_device *d, const VkSubmitInfo *batches, uint32_t n, double seconds, struct error *e)
+{
+    VkResult r = d->vk.ResetFences(d->handle, 1, &d->fence);
+    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkResetFences");
+    if (d->queue_lock) d->queue_lock(d->queue_user);
+    r = d->vk.QueueSubmit(d->queue, n, batches, d->fence);
+    if (d->queue_unlock) d->queue_unlock(d->queue_user);
+    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkQueueSubmit");
+    uint64_t ns = seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
+    /* A thread that sleeps comes back later than a short run is done. A CPU's driver needs the core itself. */
+    const uint64_t awake_until = clock_ns() + (d->physical.info.type == WHERRY_DEVICE_CPU ? 0 : NS_AWAKE);
+    r = VK_NOT_READY;
+    while (r == VK_NOT_READY && clock_ns() < awake_until) r = d->vk.GetFenceStatus(d->handle, d->fence);
+    if (r == VK_NOT_READY) r = d->vk.WaitForFences(d->handle, 1, &d->fence, VK_TRUE, ns);
+    if (r == VK_SUCCESS) return true;
+    if (r == VK_TIMEOUT) {
+        d->lost = d->hung = true;
+        return fail_native(e, WHERRY_STATUS_DEVICE_LOST, r,
+                           "Vulkan: %s did not finish within %s seconds and is taken for hung; restart the program, "
+                           "or use smaller limits",
+                           d->physical.info.name, NUMBER("%.0f", seconds));
+    }
+    /* Other failures leave it open whether the work still runs. */
+    if (r != VK_ERROR_DEVICE_LOST) d->lost = d->hung = true;
+    return device_fail(d, e, r, "waiting for a fence");
+}
+
+void device_name(struct backend_device *d, VkObjectType type, uint64_t handle, const char *name)
+{
+    if (!d->instance.vk.SetDebugUtilsObjectNameEXT) return;
+    VkDebugUtilsObjectNameInfoEXT info = {
+        .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
+        .objectType = type,
+        .objectHandle = handle,
+        .pObjectName = name,
+    };
+    d->instance.vk.SetDebugUtilsObjectNameEXT(d->handle, &info);
+}

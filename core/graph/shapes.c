@@ -1,0 +1,161 @@
+/* Sizes, strides and orders of tensors, and the letters of einsums. */
+#include <string.h>
+
+#include "graph/kinds.h"
+
+/* ---- sizes ---- */
+
+uint64_t dims_volume(const struct dims *d, const struct batch_shape *b, const char *letters)
+{
+    bool j = strchr(letters, 'j') != NULL, k = strchr(letters, 'k') != NULL, sequence = strchr(letters, 'b') != NULL;
+    uint64_t n = j && k ? b->pairs : j || k ? b->tokens : sequence ? b->sequences : 1;
+    for (const char *c = letters; *c; c++)
+        if (!strchr("bjk", *c)) n *= d->of[(unsigned char)*c];
+    return n;
+}
+
+uint64_t tensor_elements(const struct graph *g, const struct batch_shape *b, int tensor)
+{
+    return dims_volume(&g->dims, b, g->tensors[tensor].dims);
+}
+
+bool dims_channel_major(const char *dims) { return strchr(dims, 'j') && *dims != 'b'; }
+
+uint64_t tensor_extent(const struct graph *g, const struct batch_shape *b, int tensor)
+{
+    if (!dims_channel_major(g->tensors[tensor].dims)) return tensor_elements(g, b, tensor);
+    return (uint64_t)tensor_row_length(g, tensor) * g->channel_stride;
+}
+
+int tensor_owner(const struct graph *g, int tensor)
+{
+    return g->tensors[tensor].parent >= 0 ? g->tensors[tensor].parent : tensor;
+}
+
+uint32_t tensor_row_length(const struct graph *g, int tensor)
+{
+    uint32_t n = 1;
+    for (const char *c = g->tensors[tensor].dims; *c; c++)
+        if (!strchr("bjk", *c)) n *= g->dims.of[(unsigned char)*c];
+    return n;
+}
+
+static uint32_t letters_volume(const struct graph *g, const char *letters)
+{
+    uint32_t n = 1;
+    for (const char *c = letters; *c; c++) n *= g->dims.of[(unsigned char)*c];
+    return n;
+}
+
+/* The owner's letters from q on. A slice has the same ones before it, and its own from the same place on. */
+static const char *slice_letters(const struct graph *g, int tensor)
+{
+    return strchr(g->tensors[tensor_owner(g, tensor)].dims, 'q');
+}
+
+uint32_t tensor_row_stride(const struct graph *g, int tensor)
+{
+    if (g->tensors[tensor].parent < 0) return tensor_row_length(g, tensor);
+    return letters_volume(g, strpbrk(g->tensors[tensor_owner(g, tensor)].dims, "qh"));
+}
+
+uint32_t tensor_slice_stride(const struct graph *g, int tensor)
+{
+    return g->tensors[tensor].parent >= 0 ? letters_volume(g, slice_letters(g, tensor)) : tensor_row_length(g, tensor);
+}
+
+uint32_t tensor_row_offset(const struct graph *g, int tensor)
+{
+    const struct tensor *t = &g->tensors[tensor];
+    return t->parent >= 0 ? t->slice * letters_volume(g, slice_letters(g, tensor) + 1) : 0;
+}
+
+uint32_t tensor_slice_length(const struct graph *g, int tensor)
+{
+    const struct tensor *t = &g->tensors[tensor];
+    if (t->parent < 0) return tensor_row_length(g, tensor);
+    return letters_volume(g, t->dims + (slice_letters(g, tensor) - g->tensors[t->parent].dims));
+}
+
+bool dims_qkv_interleaved(const char *dims)
+{
+    const char *stack = strchr(dims, 'q');
+    return stack && strchr(dims, 'h') < stack;
+}
+
+bool tensor_reordered(const struct graph *g, int tensor, struct matrix_order *out)
+{
+    const struct tensor *t = &g->tensors[tensor];
+    const char *model = t->model_dims, *dims = t->dims;
+    if (!model) return false;
+    bool whole = dims_qkv_interleaved(dims);
+    /* Where the letters of a row begin in the model; a bias has none. */
+    const char *inner = strchr(model, whole ? 'i' : dims[0]);
+    *out = (struct matrix_order){.columns = inner ? letters_volume(g, inner) : 1,
+                                 .transposed = inner && *inner == dims[0],
+                                 .heads = whole ? g->dims.of['h'] : 0,
+                                 .channels = whole ? g->dims.of['p'] : 0};
+    out->rows = letters_volume(g, model) / out->columns;
+    return true;
+}
+
+uint64_t matrix_order_row(const struct matrix_order *order, uint64_t row)
+{
+    if (!order->heads) return row;
+    uint64_t stack = order->rows / order->heads / order->channels, p = row % order->channels,
+             q = row / order->channels % stack, h = row / order->channels / stack;
+    return (q * order->heads + h) * order->channels + p;
+}
+
+/* ---- operands ---- */
+
+bool op_exchanged(const struct graph *g, const struct op *o)
+{
+    char first[16], second[16], slowest = g->tensors[o->out[0]].dims[0];
+    if (!*o->einsum) return false;
+    einsum_operand(o->einsum, 0, first);
+    einsum_operand(o->einsum, 1, second);
+    return strchr(second, slowest) && !strchr(first, slowest);
+}
+
+uint32_t op_transposed_rows(const struct graph *g, const struct op *o)
+{
+    const char *x = g->tensors[o->in[0]].dims, *columns = strchr(x, g->tensors[o->out[0]].dims[0]);
+    return letters_volume(g, x) / letters_volume(g, columns);
+}
+
+/* ---- einsums ---- */
+
+int einsum_letters(const char *einsum, char letters[16])
+{
+    int n = 0;
+    for (const char *c = einsum; *c; c++)
+        if (*c >= 'a' && *c <= 'z' && !memchr(letters, *c, (size_t)n) && n < 15) letters[n++] = *c;
+    letters[n] = 0;
+    return n;
+}
+
+void einsum_operand(const char *einsum, int operand, char letters[16])
+{
+    int n = 0, at = 0;
+    for (const char *c = einsum; *c; c++) {
+        if (*c == ',' || *c == '>')
+            at++;
+        else if (*c != '-' && at == operand && n < 15)
+            letters[n++] = *c;
+    }
+    letters[n] = 0;
+}
+
+size_t tensor_element_bytes(const struct graph *g, int tensor, size_t storage)
+{
+    return g->tensors[tensor].u32 || g->tensors[tensor].f32 ? 4 : storage;
+}
+
+int tensor_maker(const struct graph *g, int tensor)
+{
+    for (int o = 0; o < g->n_ops; o++)
+        for (int k = 0; k < OP_MAX_OUT; k++)
+            if (g->ops[o].out[k] == tensor) return o;
+    return -1;
+}

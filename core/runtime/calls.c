@@ -1,0 +1,55 @@
+/* A group's calls with the sizes that the device, a tuning or the caller gives them. */
+#include "runtime/calls.h"
+
+#include "interface/interface.h"
+#include "plan/variants.h"
+
+/* Rows of a group's output at the limits: what tile sizes are chosen by. */
+static uint64_t call_rows(const struct call *call, const struct batch_shape *limits)
+{
+    return call_get(call, CONST_ROWS, HEADER_TOKENS) == HEADER_SEQUENCES ? limits->sequences : limits->tokens;
+}
+
+/* Sizes that were measured for this call, where there are some. */
+static bool call_tuned(struct wherry_session *s, const struct call *call, const struct sizes *sizes, struct choice *out,
+                       const char **reason, struct error *e)
+{
+    const struct tuned *entry = NULL;
+    switch (tuning_find(&s->context->host, &s->tuning, call, sizes, out, &entry)) {
+    case TUNED_NONE:
+        return false;
+    case TUNED_FOUND:
+        *reason = entry->why;
+        return true;
+    case TUNED_STALE:
+        session_note(s, e, "tuned sizes of %s are not used: this library has no \"%.200s\" for it; tune again",
+                     kernel_base(call->kernel), entry->use);
+    }
+    return false;
+}
+
+bool session_calls(struct wherry_session *s, const struct graph *g, const struct group *group,
+                   const struct choice *const forced[GROUP_MAX_CALLS], struct call calls[GROUP_MAX_CALLS],
+                   const char *reasons[GROUP_MAX_CALLS], int *count, uint64_t *scratch, struct error *e)
+{
+    TRY(group_calls(g, group, calls, count, e));
+    const struct device_limits *limits = &s->device_limits;
+    *scratch = 0;
+    for (int i = 0, made = *count; i < *count; i++) {
+        uint64_t rows = call_rows(&calls[i], &s->limits);
+        const struct call *before = i ? &calls[0] : NULL;
+        const struct choice *choice = forced ? forced[i] : NULL;
+        struct sizes sizes = call_sizes(&calls[i], before, limits, s->f16, rows, s->limits.longest);
+        struct choice tuned;
+        reasons[i] = NULL;
+        if (!forced && call_tuned(s, &calls[i], &sizes, &tuned, &reasons[i], e)) choice = &tuned;
+        if (choice)
+            choice_apply(choice, calls, i, count, &sizes);
+        else if (i < made)
+            reasons[i] = call_tiles(&calls[i], before, limits, s->f16, rows, s->limits.longest);
+        if (!i && !choice) calls_divide(calls, count, limits, s->f16, rows);
+        uint64_t bytes = call_scratch_bytes(&calls[i], rows);
+        *scratch = bytes > *scratch ? bytes : *scratch;
+    }
+    return true;
+}

@@ -1,0 +1,13 @@
+/* A group's calls with the sizes that the device, a tuning or the caller gives them. */
+#ifndef WHERRY_RUNTIME_CALLS_H
+#define WHERRY_RUNTIME_CALLS_H
+
+#include "runtime/session.h"
+
+/* A group's calls, and the bytes that they need for each other. `forced`: the sizes of each call (NULL: the static
+ * table's); NULL: those that were tuned, where there are some. */
+bool session_calls(struct wherry_session *s, const struct graph *g, const struct group *group,
+                   const struct choice *const forced[GROUP_MAX_CALLS], struct call calls[GROUP_MAX_CALLS],
+                   const char *reasons[GROUP_MAX_CALLS], int *count, uint64_t *scratch, struct error *e);
+
+#endif

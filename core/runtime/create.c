@@ -1,0 +1,51 @@
+/* Creates sessions: their plan, with the rungs that pass their checks between its steps. */
+#include "runtime/plan.h"
+#include "runtime/rungs.h"
+
+static bool session_make(struct wherry_session *s, const wherry_session_desc *desc, struct error *e);
+
+/* Most tokens of a session that is within the budget: one of fewer tokens may have other kernels, and another plan with
+ * them, so it is made. */
+static uint32_t tokens_fit(struct wherry_session *s, const wherry_session_desc *desc)
+{
+    struct error e = {0};
+    struct wherry_session *smaller = NULL;
+    wherry_session_desc of_smaller = *desc;
+    uint32_t tokens = session_tokens_within(s, desc);
+    of_smaller.max_tokens = tokens;
+    if (!tokens || tokens == s->limits.tokens || !(smaller = session_new(s->context, s->device, s->model, &e)))
+        return 0;
+    if (!session_make(smaller, &of_smaller, &e)) tokens = smaller->tokens_fit;
+    wherry_session_destroy(smaller);
+    return tokens;
+}
+
+static bool session_make(struct wherry_session *s, const wherry_session_desc *desc, struct error *e)
+{
+    bool over = false;
+    TRY(session_begin(s, desc, true, e) && session_rungs(s, desc->kernels, e) && session_cover(s, desc, e));
+    if (session_place(s, desc, &over, e)) return session_finish(s, e);
+    if (!over) return false;
+    s->tokens_fit = tokens_fit(s, desc);
+    return session_remedy(s->tokens_fit, e);
+}
+
+wherry_status wherry_session_create(wherry_context *context, wherry_device *device, const wherry_model *model,
+                                    const wherry_session_desc *desc, wherry_session **out)
+{
+    static const wherry_session_desc defaults = {.struct_size = sizeof defaults};
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!device || !model || !out)
+        return context_invalid(context, "wherry_session_create: device, model or out is NULL");
+    if (!desc) desc = &defaults;
+    if (desc->struct_size != sizeof *desc)
+        return context_invalid(context, "wherry_session_desc.struct_size is %u, this library's is %zu",
+                               desc->struct_size, sizeof *desc);
+    struct wherry_session *s = session_new(context, device, model, &context->error);
+    bool ok = s && session_make(s, desc, &context->error);
+    if (ok)
+        *out = s;
+    else
+        wherry_session_destroy(s);
+    return context_status(context, ok);
+}

@@ -1,0 +1,229 @@
+/* The commands, one table. */
+#include "commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct command commands[] = {
+    {"devices", DEVICES, "", "list the devices that can run a model",
+     "Lists every device of every driver, in the order in which ids are given: Vulkan,\n"
+     "OpenCL, then the reference, which runs on the CPU without any driver. A device\n"
+     "that can't be used is listed with the reason.\n",
+     "  wherry devices\n"
+     "  wherry devices --json\n",
+     devices_command},
+    {"embed", EMBED, "[FILE]", "turn texts into embeddings",
+     "Reads texts from FILE, or from standard input without FILE or with \"-\", and writes\n"
+     "one embedding for each, in the same order. With --input lines each line is a text;\n"
+     "a CR before the line's end does not belong to it, and an empty line is an empty\n"
+     "text, embedded as its special tokens alone. With --input jsonl each line is an\n"
+     "object with \"text\", optionally \"pair\" (the second text) and \"id\" (copied to JSONL\n"
+     "output as it is written); blank lines are skipped. Invalid UTF-8 is replaced by U+FFFD,\n"
+     "UTF-16 is refused. Input without any text is an error.\n"
+     "\n"
+     "A text longer than the limit is an error that names its line, unless --truncate is\n"
+     "given. An embedding does not depend on the other texts of a batch. Memory does not\n"
+     "grow with the input. A file named by --output is replaced only when everything has\n"
+     "been written; on any error it stays as it was.\n"
+     "\n"
+     "Formats: text has a line of numbers for each text, separated by spaces, each as\n"
+     "short as it can be to read back as the same float; jsonl an object for each text\n"
+     "with \"index\" (from 0), \"id\" and \"text\" where asked for, \"tokens\" and \"embedding\"\n"
+     "(with --pool none an array for each token); npy a NumPy array, float32, [texts, size],\n"
+     "whose rows wait in a temporary file in TMPDIR where the output is a pipe.\n",
+     "  echo 'A boat carries people.' | wherry embed --model all-MiniLM-L6-v2\n"
+     "  wherry embed -m all-MiniLM-L6-v2 --format npy -o texts.npy texts.txt\n"
+     "  wherry embed -m bge-base --device vulkan:0 --dtype f32 --json <questions.txt\n",
+     embed_command},
+    {"analyze", ANALYZE, "", "count flop and bytes of operators and fusion groups",
+     "Needs no device. Prints the operators (with their row in the table of Ivanov et al.,\n"
+     "\"Data Movement Is All You Need\"), the groups that a plan fuses them into, and the\n"
+     "bytes and kernel launches of each plan against the unfused one. Class T is a tensor\n"
+     "contraction, S a statistical normalization, E element-wise. Gflop are 10^9; the\n"
+     "column \"2^30\" is the same in units of 2^30, rounded as the paper prints it. Bytes\n"
+     "count each distinct tensor once per kernel, in units of 10^6. A launch is a group;\n"
+     "one that sums over all tokens has a second, small kernel.\n"
+     "\n"
+     "With --config the default is one layer in training, as in the paper (dropouts there,\n"
+     "ReLU); with --model it is the whole encoder in inference. Layers are equal: the table\n"
+     "shows the first and how many there are, unless --all is given.\n"
+     "\n"
+     "What if: --fuse lin2_dropout+lin2_residual makes the groups one in which these\n"
+     "operators (or groups of the plan) are, --split takes a group apart. Both start from\n"
+     "--plan and tell launches and bytes before and after, and whether the paper's rule on\n"
+     "iteration spaces allows it. A name stands for every layer, layer.N.NAME for one.\n"
+     "--fuse auto derives groups by that rule from the operators alone; --explain prints\n"
+     "each decision. An iteration space is written bj/i: for each b and j, a reduction\n"
+     "over i.\n"
+     "\n"
+     "--layouts counts instead: in how many orders of their letters the tensors of each\n"
+     "contraction and of each fused kernel can lie, how many of these are one GEMM, how\n"
+     "many fit batches of different lengths. docs/layouts.md says what is counted.\n"
+     "\n"
+     "--device-spec h100 predicts: from these counts and the device's peaks, the ridge\n"
+     "point, and for each operator and group its intensity, whether memory, arithmetic or\n"
+     "the launch limits it, and the least time it can take; what each fusion, plan and\n"
+     "decision of --fuse saves by that. Instead of a name, a JSON file: {\"bandwidth\":\n"
+     "3.35e12, \"matrix_flops\": 990e12, \"f32_flops\": 67e12}, per second, and if known\n"
+     "\"cache_bytes\", \"cache_bandwidth\", \"launch_seconds\", \"name\", \"source\"; or what\n"
+     "wherry roof --json wrote, whose measured ceilings are the peaks (FILE#N: device N).\n",
+     "  wherry analyze --config bert-large --batch 8 --seq 512\n"
+     "  wherry analyze --paper\n"
+     "  wherry analyze --layouts\n"
+     "  wherry analyze --config bert-base --layouts --plan paper\n"
+     "  wherry analyze --config bert-large --fuse auto --explain\n"
+     "  wherry analyze --config bert-large --plan paper --fuse bsb+blnrd2\n"
+     "  wherry analyze --config bert-large --device-spec h100\n"
+     "  wherry analyze --config bert-large --device-spec v100,a100,h100,h200\n"
+     "  wherry analyze --model all-MiniLM-L6-v2 --plan all --json\n"
+     "  wherry analyze --config bert-base --dot | dot -Tsvg >layer.svg\n",
+     analyze_command},
+    {"roof", ROOF, "", "measure what a device can do",
+     "Measures the ceilings that kernels are compared with, through the same API as\n"
+     "everything else: reading, writing, copying and triad (a = b + c/2) of memory far\n"
+     "beyond the caches, in several widths and work-group sizes; copies of growing\n"
+     "working sets, where the last cache ends and what it gives; fused multiply-add in\n"
+     "f32, in f16 and on matrix units where there are any; what launching costs: a and b\n"
+     "of T = a + V/b over copies of V bytes, the gap between dependent kernels, the host's\n"
+     "time for a run of one. Read and written bytes are both counted. What was moved or\n"
+     "computed is checked before a rate counts. Configurations take turns, so that drift\n"
+     "hits all alike. First the device's timer is tested against the host's clock; where\n"
+     "it lies, times are the host's.\n",
+     "  wherry roof\n"
+     "  wherry roof --device opencl:0 --json -o roof.json\n"
+     "  wherry roof --only dram,compute --peak-bandwidth 4800\n",
+     roof_command},
+    {"bench", BENCH, "", "measure the time of each kernel, against what the device can do",
+     "Measures the device's ceilings, encodes a batch of random token ids again and again,\n"
+     "and sets every group's time, bytes and flop against them: the share of its roof, MUE\n"
+     "(memory use efficiency: the bytes that it has to move over those that could have been\n"
+     "moved in its time), and what limits it. Groups that repeat are added up in tables. MB\n"
+     "and GB/s are of the bytes that the kernels are written to move, a tile that is read\n"
+     "again counts again. \"!\" marks what is above a ceiling that was measured again.\n"
+     "\n"
+     "The result is a record (schema rl-1), from which all formats are made; see wherry\n"
+     "report. A file named .html, .csv, .md, .trace.json or .json gets that format.\n",
+     "  wherry bench --model all-MiniLM-L6-v2 --batch 64 --seq 128\n"
+     "  wherry bench --config bert-base --device vulkan:0 --dtype f16 -o page.html\n"
+     "  wherry bench --config minilm-l6 --lengths 5,17,128 --wide\n",
+     bench_command},
+    {"bench layer", BENCH_LAYER, "", "measure the training of encoder layers",
+     "Runs the forward and the backward pass of a stack of layers, without embeddings, on\n"
+     "random inputs and gradients that are on the device already: the median time of each\n"
+     "pass and of both as the host sees it, and by device timestamps the time of every\n"
+     "group, as in the step (warm caches) and alone with buffers taken in turn (cold). The\n"
+     "rest is as for wherry bench. No weights are updated.\n",
+     "  wherry bench layer --config bert-large --batch 8 --seq 512 --plan all\n"
+     "  wherry bench layer --config bert-base --layers 12 --save least --json\n"
+     "  wherry bench layer --config bert-large --phase backward --lengths 512,128,31\n",
+     bench_layer_command},
+    {"bench gemm", BENCH_GEMM, "MxNxK...", "measure single matrix products",
+     "Times the products of a linear layer of these sizes as the plans have them: forward,\n"
+     "[M,K] times [N,K] transposed; dx, the gradient of its input, [M,N] times [N,K]; dw,\n"
+     "that of its weights, [M,N] transposed times [M,K]; and epilogue, the forward product\n"
+     "with bias, GELU and dropout in the same kernel, which keeps what training needs.\n"
+     "Each is run alone, again and again over the same buffers with random values, and\n"
+     "timed by the device: how other libraries time theirs. Tflop/s count everything that\n"
+     "the group computes, TB/s each tensor once.\n",
+     "  wherry bench gemm 8192x8192x8192 4096x1024x1024\n"
+     "  wherry bench gemm --device vulkan:0 --only forward,dw 16384x768x3072 --json\n",
+     bench_gemm_command},
+    {"bench attention", BENCH_ATTENTION, "BxHxLxD...", "measure attention alone",
+     "Times attention of B sequences of L tokens with H heads of D channels: forward as in\n"
+     "inference, forward_dropout as in training, and backward, with everything between the\n"
+     "gradient of its output and those of Q, K and V. Also says what memory a session with\n"
+     "one such layer takes. Times are as for wherry bench gemm.\n",
+     "  wherry bench attention 32x16x512x64\n"
+     "  wherry bench attention --only forward 256x16x128x64 2x16x16384x64\n",
+     bench_attention_command},
+    {"bench norm", BENCH_NORM, "RxN...", "measure layernorm and what is fused with it",
+     "Times kernels over R rows of N values: forward, layernorm; backward, its gradient with\n"
+     "those of its parameters and of a bias; bdrln, bias, dropout, residual and layernorm in\n"
+     "one, which also keeps their sum. Times are as for wherry bench gemm.\n",
+     "  wherry bench norm 65536x1024\n", bench_norm_command},
+    {"tune", TUNE, "", "measure which kernel sizes and orders of tensors are fastest",
+     "Takes each distinct kernel call of the plan for such batches, lists the sizes that\n"
+     "the kernel could have (tiles, parts, work-groups; at most 40 that the device can run\n"
+     "and that a bound of bytes and flop does not rule out), compares each one's numbers\n"
+     "with those of the usual sizes, and times it in turns with them. One that is better\n"
+     "at 95 % confidence, by at least 1 %, is measured a second time, and then chosen.\n"
+     "\n"
+     "Then the orders of all tensors in memory (see --layouts) are chosen together: every\n"
+     "group is timed in the step with each, its results compared with those of the model's\n"
+     "orders, and the combination with the least sum taken, as a shortest path. It is kept\n"
+     "where a run with it is faster at 95 % confidence. --layouts names orders instead, and\n"
+     "--no-layouts leaves them alone.\n"
+     "\n"
+     "What was chosen is kept in the cache folder, under the device, its driver and the\n"
+     "kernels' sources; every command and every session uses it from then on, for batches\n"
+     "whose largest counts up to the same power of two. wherry bench names it. A tuning\n"
+     "that was stopped goes on where it was.\n",
+     "  wherry tune --model all-MiniLM-L6-v2 --batch 64 --seq 128\n"
+     "  wherry tune --config bert-base --device vulkan:0 --batch 32 --seq 512 --json\n",
+     tune_command},
+    {"tune layer", TUNE_LAYER, "", "the same for the training of encoder layers",
+     "As wherry tune, for the forward and the backward pass of a stack of layers.\n",
+     "  wherry tune layer --config bert-large --batch 8 --seq 512\n"
+     "  wherry tune layer --config bert-large --batch 96 --seq 128 --device opencl:0\n",
+     tune_layer_command},
+    {"report", REPORT, "FILE...", "write or check stored records",
+     "Reads records (wherry bench, wherry bench layer, wherry roof with --json) and writes\n"
+     "them, several as one, in any format: tables on a terminal, Markdown, CSV with a line\n"
+     "for each operation, a Chrome trace for Perfetto, or one HTML page that needs nothing\n"
+     "else. \"-\" is standard input.\n"
+     "\n"
+     "Tunings (wherry tune, wherry tune layer with --json) become a table, Markdown, CSV or a\n"
+     "page, too: how the times of all configurations are distributed, what was chosen, what\n"
+     "that is worth. Records and tunings are not written together.\n"
+     "\n"
+     "With --check every derived number is derived again from the raw ones and compared:\n"
+     "rates, shares, sums, regimes, and whether everything above its ceiling is flagged.\n"
+     "Each that differs is printed; exits with 1 when there are any.\n",
+     "  wherry report h200-vulkan.json h200-opencl.json -o page.html\n"
+     "  wherry report layer.json --format markdown\n"
+     "  wherry report tuning.json -o tuning.html\n"
+     "  wherry report --check bench/results/*/*.json\n",
+     report_command},
+    {"diff", DIFF, "FILE FILE", "compare two records of the same work",
+     "Compares the times of every operation, matched by plan and name, and of the whole\n"
+     "step: the ratio of medians with its 95 % interval, most time lost first. A change\n"
+     "counts when the intervals of the two times do not touch and it is larger than the\n"
+     "threshold; tables have only those, unless --all is given. Exits with 1 when anything\n"
+     "became slower. Says where devices or workloads differ.\n",
+     "  wherry diff before.json after.json\n"
+     "  wherry diff --threshold 10 --all before.json after.json\n",
+     diff_command},
+    {"verify", VERIFY, "", "check that a device computes a model correctly",
+     "Runs every group of the plan on the device, compares it with a reference in double\n"
+     "precision on the same inputs, looks for writes outside the outputs, then replays the\n"
+     "whole step and compares bits. Prints the groups that fail and a summary; exits with 1\n"
+     "when anything differs.\n",
+     "  wherry verify --model all-MiniLM-L6-v2\n"
+     "  wherry verify --config bert-base --device opencl:0 --plan all --dtype all\n",
+     verify_command},
+    {"verify layer", VERIFY_LAYER, "", "check that a device trains encoder layers correctly",
+     "As wherry verify, for the forward and the backward pass of a stack of layers: every\n"
+     "group on random inputs and gradients against the reference in double precision,\n"
+     "dropout included, then replays.\n",
+     "  wherry verify layer --config bert-base --device vulkan:0 --plan all --dtype all\n"
+     "  wherry verify layer --config bert-large --lengths 65,30 --save least\n",
+     verify_layer_command},
+    {"demo", DEMO, "FILE", "show a model at work on sentences",
+     "Embeds the sentences of FILE, one a line, and shows the devices found, which one is\n"
+     "used, nearest sentences with their cosine similarity, tokens per second, and where\n"
+     "time and bytes go.\n",
+     "  wherry demo --model all-MiniLM-L6-v2 sentences.txt\n", demo_command},
+};
+const size_t commands_count = sizeof commands / sizeof *commands;
+
+const struct command *command_find(int argc, char **argv, int *words)
+{
+    char name[64];
+    for (int most = argc > 1 ? 2 : argc; most > 0; most--) { /* the longer name is the better one */
+        snprintf(name, sizeof name, "%s%s%s", argv[0], most > 1 ? " " : "", most > 1 ? argv[1] : "");
+        *words = most;
+        for (size_t n = 0; n < commands_count; n++)
+            if (strcmp(commands[n].name, name) == 0) return &commands[n];
+    }
+    return NULL;
+}

@@ -1,0 +1,66 @@
+/* The commands, one table. */
+#ifndef WHERRY_TOOLS_COMMANDS_H
+#define WHERRY_TOOLS_COMMANDS_H
+
+#include "options.h"
+
+/* In struct command and in the table of options. */
+enum {
+    DEVICES = 1,
+    EMBED = 2,
+    ANALYZE = 4,
+    BENCH = 8,
+    VERIFY = 16,
+    DEMO = 32,
+    BENCH_LAYER = 64,
+    VERIFY_LAYER = 128,
+    ROOF = 256,
+    REPORT = 1024,
+    DIFF = 2048,
+    TUNE = 32768,
+    TUNE_LAYER = 65536,
+    BENCH_GEMM = 4096,
+    BENCH_ATTENTION = 8192,
+    BENCH_NORM = 16384,
+    BENCHES = BENCH | BENCH_LAYER,
+    PIECES = BENCH_GEMM | BENCH_ATTENTION | BENCH_NORM,
+    RECORDS = ROOF | BENCHES | REPORT,
+    TUNES = TUNE | TUNE_LAYER,
+    LAYER = BENCH_LAYER | VERIFY_LAYER | TUNE_LAYER,
+    SESSIONS = EMBED | BENCH | VERIFY | DEMO | LAYER | TUNE,
+    EVERY = DEVICES | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES
+};
+
+struct command {
+    const char *name;    /* one word or two */
+    unsigned bit;        /* in the option table's `commands` */
+    const char *operand; /* "[FILE]", "FILE", "FILE FILE", "FILE...", "" */
+    const char *summary; /* one line */
+    const char *text;    /* what it does, wrapped by hand */
+    const char *examples;
+    int (*run)(const struct options *options);
+};
+
+extern const struct command commands[];
+extern const size_t commands_count;
+/* The command that the words begin with, NULL: none. *words: how many of them are its name. */
+const struct command *command_find(int argc, char **argv, int *words);
+
+int devices_command(const struct options *options);
+int embed_command(const struct options *options);
+int analyze_command(const struct options *options);
+int roof_command(const struct options *options);
+int bench_command(const struct options *options);
+int bench_layer_command(const struct options *options);
+int tune_command(const struct options *options);
+int tune_layer_command(const struct options *options);
+int bench_gemm_command(const struct options *options);
+int bench_attention_command(const struct options *options);
+int bench_norm_command(const struct options *options);
+int report_command(const struct options *options);
+int diff_command(const struct options *options);
+int verify_command(const struct options *options);
+int verify_layer_command(const struct options *options);
+int demo_command(const struct options *options);
+
+#endif
