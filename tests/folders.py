@@ -32,7 +32,7 @@ ABOVE = {"backends/backends.c"}
 # What is left of circles: the first file uses the second, which needs it; the reason.
 CIRCLES = {
     ("core/graph/cost.c", "core/graph/kinds.c"): "what an operator reads is told by comparing its kind with three of them",
-    ("core/graph/cost.c", "core/graph/plans.c"): "what a plan saves begins with the groups of its forward pass",
+    ("core/graph/cost.c", "core/graph/groups.c"): "what a plan saves begins with the groups of its forward pass",
     ("core/graph/references.c", "core/graph/kinds.c"): "a reference asks which kind it was called for",
 }
 

@@ -420,7 +420,7 @@ static void test_verify_can_fail(void **state)
         struct setup s =
             setup_make(NULL, NULL, devices[d], (wherry_session_desc){.max_tokens = 64, .keep_intermediates = true});
         int broken = 1;
-        while (strcmp(s.session->groups[broken].row->kernel, "layernorm")) broken++;
+        while (strcmp(s.session->groups[broken].kernel, "layernorm")) broken++;
         call_set_float(&s.session->calls[broken], CONST_EPSILON, 0.01f);
         wherry_verify_summary summary = {.struct_size = sizeof summary};
         char name[64] = "";

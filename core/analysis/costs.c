@@ -25,7 +25,7 @@ void cost_of_group(const struct graph *g, const struct batch_shape *b, const str
     const struct op *most = group_main(g, group);
     memset(out, 0, sizeof *out);
     memcpy(out->name, group->name, sizeof out->name);
-    snprintf(out->kernel, sizeof out->kernel, "%s", group->row ? group->row->kernel : "");
+    snprintf(out->kernel, sizeof out->kernel, "%s", group->kernel ? group->kernel : "");
     snprintf(out->dims, sizeof out->dims, "%s", g->tensors[group->writes[group->n_writes - 1]].dims);
     out->backward = group->backward;
     describe_einsum(g, most, out->einsum, sizeof out->einsum);

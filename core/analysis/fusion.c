@@ -297,8 +297,7 @@ static bool walk(struct fusion *f, int op, struct error *e)
     struct space space;
     bool joined = false;
     int tried[2 * OP_MAX_IN + 1], n_tried = 0;
-    if (!group_single(f->g, op, &one))
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "no kernel runs the operator %s", f->g->ops[op].name);
+    group_single(f->g, op, &one);
     group_name(f->g, &one);
     op_space(f->g, &f->g->ops[op], &space);
     for (int i = 0; i < f->n_edges && !joined; i++) {
@@ -385,10 +384,7 @@ static bool split_named(struct fusion *f, const char *name, struct error *e)
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s is one operator already: nothing to split", name);
         memmove(&f->groups[i + whole.count], &f->groups[i + 1], (size_t)(f->n_groups - i - 1) * sizeof whole);
         f->n_groups += whole.count - 1;
-        for (int k = 0; k < whole.count; k++)
-            if (!group_single(f->g, whole.ops[k], &f->groups[i + k]))
-                return fail(e, WHERRY_STATUS_UNSUPPORTED, "no kernel runs the operator %s alone",
-                            f->g->ops[whole.ops[k]].name);
+        for (int k = 0; k < whole.count; k++) group_single(f->g, whole.ops[k], &f->groups[i + k]);
         i += whole.count - 1;
     }
     if (!found) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the plan has no group \"%s\" to split", name);

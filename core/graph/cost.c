@@ -369,9 +369,9 @@ static bool channels_run(const struct graph *g, const struct group *group, struc
     bool outside = false;
     for (int i = 0; i < group->n_reads; i++) outside |= dims_channel_major(g->tensors[group->reads[i]].dims);
     for (int i = 0; i < group->n_writes; i++) outside |= dims_channel_major(g->tensors[group->writes[i]].dims);
-    if (!outside || !strcmp(group->row->kernel, "gemm") || !strcmp(group->row->kernel, "map")) return true;
+    if (!outside || !strcmp(group->kernel, "gemm") || !strcmp(group->kernel, "map")) return true;
     return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: the kernel %s takes no tensors in channel-major order", group->name,
-                group->row->kernel);
+                group->kernel);
 }
 
 /* Outputs that leave the group: those with a slot of their own, sums over rows (for the second kernel), then Y for the
@@ -466,8 +466,8 @@ bool group_calls(const struct graph *g, const struct group *group, struct call o
     struct call *first = &out[0];
     memset(first, 0, sizeof *first);
     *count = 1;
-    first->kernel = group->row->kernel;
-    first->launch = group->row->launch;
+    first->kernel = group->kernel;
+    first->launch = group->launch;
     TRY(channels_run(g, group, e) && sums_first_operand(g, group, first, e));
     for (int i = 0; i < group->count; i++)
         for (int k = 0; k < OP_MAX_IN; k++)

@@ -201,9 +201,26 @@ struct op_row;
 struct values;
 struct call;
 
+/* How many work-groups a kernel wants. */
+enum launch {
+    LAUNCH_ELEMENTS,   /* one work-group per LOCAL_SIZE 16-byte vectors of the output (LOCAL_SIZE elements when not
+                          ALIGNED) */
+    LAUNCH_ROWS,       /* one work-group per row */
+    LAUNCH_TILES,      /* ceil(rows / TILE_M) * ceil(columns / TILE_N), columns fastest; M rows where there is an M */
+    LAUNCH_SCORE_ROWS, /* one work-group per token and head, heads fastest */
+    LAUNCH_QUERIES,    /* query tiles * HEADS: tiles fastest */
+    LAUNCH_SEQUENCES,  /* sequences * HEADS * PARTS: sequences fastest, parts slowest */
+    LAUNCH_SCORES,     /* score tiles * HEADS: tiles fastest */
+    LAUNCH_PARTS,      /* ceil(rows / PART_ROWS) * ceil(N / TILE_N), columns fastest; without TILE_N all are one */
+    LAUNCH_COLUMNS,    /* ceil(SETS * N / TILE_N) */
+    LAUNCH_TABLE       /* the M rows of a table, times ceil(rows / PART_ROWS) with COLUMN_SUMS; rows fastest */
+};
+
 /* What a kind of operator is. */
 struct op_kind {
     const char *name;
+    const char *kernel; /* that runs an operator alone (of products and of maps over pairs of tokens: group_single) */
+    enum launch launch;
     wherry_class class_;
     double
         flops_per_element; /* of the output, or of input 0 where flops_on_input; contractions: 0, their einsum tells */
@@ -333,23 +350,8 @@ uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const stru
 
 /* ---- fusion plans ---- */
 
-/* How many work-groups a kernel wants. */
-enum launch {
-    LAUNCH_ELEMENTS,   /* one work-group per LOCAL_SIZE 16-byte vectors of the output (LOCAL_SIZE elements when not
-                          ALIGNED) */
-    LAUNCH_ROWS,       /* one work-group per row */
-    LAUNCH_TILES,      /* ceil(rows / TILE_M) * ceil(columns / TILE_N), columns fastest; M rows where there is an M */
-    LAUNCH_SCORE_ROWS, /* one work-group per token and head, heads fastest */
-    LAUNCH_QUERIES,    /* query tiles * HEADS: tiles fastest */
-    LAUNCH_SEQUENCES,  /* sequences * HEADS * PARTS: sequences fastest, parts slowest */
-    LAUNCH_SCORES,     /* score tiles * HEADS: tiles fastest */
-    LAUNCH_PARTS,      /* ceil(rows / PART_ROWS) * ceil(N / TILE_N), columns fastest; without TILE_N all are one */
-    LAUNCH_COLUMNS,    /* ceil(SETS * N / TILE_N) */
-    LAUNCH_TABLE       /* the M rows of a table, times ceil(rows / PART_ROWS) with COLUMN_SUMS; rows fastest */
-};
-
 /* One row of a plan: the kernel `kernel` runs the operators at these places, in this order, where the graph has them.
- */
+ * An operator that no row covers runs alone. */
 struct plan_row {
     const char *name;   /* the paper's name where it has one */
     const char *kernel; /* cl/<kernel>.cl, shaders/<kernel>.comp */
@@ -372,8 +374,10 @@ const struct plan *plan_find(const char *name, struct error *e);
 
 /* Operators that one kernel executes, the sums over rows among them with a second one's help. */
 struct group {
-    char name[64];
-    const struct plan_row *row;    /* NULL: no kernel runs it; it is there to be counted */
+    char name[64];      /* "layer.0.qkv" */
+    const char *kernel; /* cl/<kernel>.cl, shaders/<kernel>.comp; NULL: none runs it, it is there to be counted */
+    enum launch launch;
+    bool optional;                 /* of a row that is */
     int ops[GROUP_MAX_OPS], count; /* ascending */
     int layer;
     int reads[GROUP_MAX_TENSORS], n_reads;   /* tensors made outside and used inside, in the order of use */
@@ -391,14 +395,15 @@ struct group_filter {
 };
 
 /* Covers the graph's operators by groups of the plan, in an order in which everything is made before it is used; a
- * group that the filter refuses becomes single operators (rows of the plan "unfused"). Fails when a single operator is
- * refused, or when the plan has no row for an operator. */
+ * group that the filter refuses becomes single operators. Fails when a single operator is refused. */
 bool groups_create(const struct graph *g, const struct plan *plan, const struct group_filter *filter,
                    struct group **out, int *count, struct error *e);
 /* Everything about a group but its name and row, from its operators. */
 void group_complete(const struct graph *g, struct group *out);
-/* The group of one operator, as the plan "unfused" has it; false: that plan has no row for it. */
-bool group_single(const struct graph *g, int op, struct group *out);
+/* The group of one operator, which runs alone. */
+void group_single(const struct graph *g, int op, struct group *out);
+/* The group's name without its layer: "qkv". */
+const char *group_short_name(const struct group *group);
 /* Groups as they are found stand by their first operator; one that needs what a later one makes moves after it. Fails
  * when groups wait for each other; `plan` is a name for the message. */
 bool groups_sort(const struct graph *g, const char *plan, struct group *groups, int count, struct error *e);

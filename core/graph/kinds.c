@@ -1,376 +1,25 @@
-/* What each kind of operator costs, and which constants its kernel needs. */
+/* What each kind of operator costs, what defines it, and which kernel runs it alone. */
 #include "graph/kinds.h"
 
-#include <math.h>
-#include <string.h>
-
+#include "graph/kind_constants.h"
 #include "graph/references.h"
 #include "interface/interface.h"
-#include "interface/random.h"
-
-/* ---- constants ---- */
-
-/* N and ROWS, which every kernel that walks rows needs. Where those are rows of tokens, M of them. */
-static void constants_rows(const struct graph *g, const struct op *o, struct call *call)
-{
-    bool channel_major = dims_channel_major(g->tensors[o->out[0]].dims);
-    call_set(call, channel_major ? CONST_M : CONST_N, tensor_row_length(g, o->out[0]));
-    if (channel_major) {
-        call_set(call, CONST_RUNTIME, RUNTIME_N);
-        call_set(call, CONST_Y_STRIDE, g->channel_stride);
-    }
-    call_set(call, CONST_ROWS, strchr(g->tensors[o->out[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
-}
-
-static void set_operand(const struct graph *g, struct call *call, uint8_t stride, uint8_t offset, int tensor)
-{
-    call_set(call, stride, tensor_row_stride(g, tensor));
-    call_set(call, offset, tensor_row_offset(g, tensor));
-}
-
-/* Where an argument lies, for the slots that may be slices of wider rows. */
-static void set_operands(const struct graph *g, struct call *call)
-{
-    for (int i = 0; i < call->n_arguments; i++) {
-        int tensor = call->arguments[i].tensor;
-        if (tensor < 0) continue;
-        if (call->arguments[i].slot == SLOT_X) set_operand(g, call, CONST_X_STRIDE, CONST_X_OFFSET, tensor);
-        if (call->arguments[i].slot == SLOT_W) set_operand(g, call, CONST_W_STRIDE, CONST_W_OFFSET, tensor);
-        if (call->arguments[i].slot == SLOT_V) set_operand(g, call, CONST_V_STRIDE, CONST_V_OFFSET, tensor);
-        if (call->arguments[i].slot == SLOT_Y) set_operand(g, call, CONST_Y_STRIDE, CONST_Y_OFFSET, tensor);
-    }
-}
-
-/* A letter of both operands that the result lacks: what is summed over. */
-static char contracted(const char *einsum)
-{
-    char a[16], b[16], c[16];
-    einsum_operand(einsum, 0, a);
-    einsum_operand(einsum, 1, b);
-    einsum_operand(einsum, 2, c);
-    for (const char *l = a; *l; l++)
-        if (strchr(b, *l) && !strchr(c, *l)) return *l;
-    return 0;
-}
-
-/* Whether one of its tensors is a slice of heads whose Q, K and V lie side by side. */
-static bool of_interleaved_qkv(const struct graph *g, const struct op *o)
-{
-    const int tensors[] = {o->in[0], o->in[1], o->out[0]};
-    for (int i = 0; i < 3; i++)
-        if (dims_qkv_interleaved(g->tensors[tensor_owner(g, tensors[i])].dims)) return true;
-    return false;
-}
-
-/* The products of attention, told apart by what they sum over. */
-static void constants_batched(const struct graph *g, const struct op *o, struct call *call)
-{
-    char letter = contracted(o->einsum);
-    set_operands(g, call);
-    call_set(call, CONST_HEADS, g->dims.of['h']);
-    call_set(call, CONST_HEAD_DIM, g->dims.of['p']);
-    if (of_interleaved_qkv(g, o)) call_set(call, CONST_QKV_INTERLEAVED, 1);
-    call_set(call, CONST_BATCHED,
-             letter == 'p'   ? BATCHED_SCORES
-             : letter == 'k' ? BATCHED_CONTEXT
-                             : BATCHED_TRANSPOSED);
-}
-
-/* Where one of Q, K and V lies in the stack of all: rows are wider than the slice; in weights, unless they are
- * transposed, it is a piece. */
-static void set_slices(const struct graph *g, struct call *call)
-{
-    static const uint8_t at[][3] = {{SLOT_X, CONST_X_STRIDE, CONST_X_OFFSET},
-                                    {SLOT_W, CONST_W_STRIDE, CONST_W_OFFSET},
-                                    {SLOT_Y, CONST_Y_STRIDE, CONST_Y_OFFSET}};
-    for (int i = 0; i < call->n_arguments; i++)
-        for (size_t k = 0; k < sizeof at / sizeof *at; k++) {
-            int tensor = call->arguments[i].tensor;
-            if (call->arguments[i].slot != at[k][0] || tensor < 0 || g->tensors[tensor].parent < 0) continue;
-            call_set(call, at[k][2], tensor_row_offset(g, tensor));
-            bool rows = g->tensors[tensor_owner(g, tensor)].dims[0] != 'q';
-            if (rows) call_set(call, at[k][1], tensor_row_stride(g, tensor));
-        }
-}
-
-/* Products of which an operand or the result is channel-major. What is summed over is the last letter of an
- * operand that lies along it; the first operand is the one that has the result's rows. */
-static void constants_channels(const struct graph *g, const struct op *o, struct call *call)
-{
-    bool exchanged = op_exchanged(g, o);
-    int x = o->in[exchanged], w = o->in[!exchanged];
-    const char *out = g->tensors[o->out[0]].dims, *x_dims = g->tensors[x].dims, *w_dims = g->tensors[w].dims;
-    bool x_along = !strchr(out, x_dims[strlen(x_dims) - 1]), w_along = !strchr(out, w_dims[strlen(w_dims) - 1]);
-    call_set(call, CONST_FORM, !x_along ? GEMM_TN : w_along ? GEMM_NT : GEMM_NN);
-    call_set(call, CONST_ROWS, HEADER_TOKENS);
-    if (dims_channel_major(x_dims)) call_set(call, CONST_X_STRIDE, g->channel_stride);
-    if (dims_channel_major(out)) {
-        constants_rows(g, o, call);
-        call_set(call, CONST_K, tensor_row_length(g, w));
-        return;
-    }
-    bool dw = !strchr(out, 'j');
-    call_set(call, CONST_RUNTIME, dw ? RUNTIME_K : RUNTIME_M);
-    call_set(call, dw ? CONST_M : CONST_K, tensor_row_length(g, x));
-    call_set(call, CONST_N, tensor_row_length(g, dw ? w : o->out[0]));
-}
-
-static bool of_channels(const struct graph *g, const struct op *o)
-{
-    const int tensors[] = {o->in[0], o->in[1], o->out[0]};
-    for (int i = 0; i < 3; i++)
-        if (dims_channel_major(g->tensors[tensors[i]].dims)) return true;
-    return false;
-}
-
-/* Products of rows: forward with weights [n][k]; backward with the same weights, summed over their first letters (the
- * gradient of the rows), or of rows with rows, summed over the tokens (the gradient of the weights). Turned weights are
- * [k][n] forward and [n][k] backward, and their gradient exchanges what is multiplied. */
-static void constants_contract(const struct graph *g, const struct op *o, struct call *call)
-{
-    char letters[16];
-    einsum_letters(o->einsum, letters);
-    if (strchr(letters, 'k')) {
-        constants_batched(g, o, call);
-        return;
-    }
-    if (of_channels(g, o)) {
-        constants_channels(g, o, call);
-        return;
-    }
-    set_slices(g, call);
-    const char *out = g->tensors[o->out[0]].dims;
-    bool dw = !strchr(out, 'b');
-    /* The weight's outer index is what is summed over, where the rows have it, too. */
-    einsum_operand(o->einsum, 0, letters);
-    bool outer = strchr(letters, g->tensors[o->in[1]].dims[0]);
-    call_set(call, CONST_FORM, dw ? GEMM_TN : outer ? GEMM_NN : GEMM_NT);
-    call_set(call, CONST_ROWS, strchr(g->tensors[o->in[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
-    if (dw) {
-        bool exchanged = op_exchanged(g, o);
-        call_set(call, CONST_M, tensor_row_length(g, o->in[exchanged ? 1 : 0]));
-        call_set(call, CONST_N, tensor_row_length(g, o->in[exchanged ? 0 : 1]));
-    } else {
-        call_set(call, CONST_N, tensor_row_length(g, o->out[0]));
-        call_set(call, CONST_K, tensor_row_length(g, o->in[0]));
-    }
-}
-
-static void constants_softmax(const struct graph *g, const struct op *o, struct call *call)
-{
-    call_set(call, CONST_HEADS, g->dims.of['h']);
-    call_set_float(call, CONST_SCALE, o->attribute);
-    if (call_has_slot(call, SLOT_LSE)) call_set(call, CONST_LSE, LSE_WRITE);
-}
-
-static void constants_softmax_recompute(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_softmax(g, o, call);
-    call_set(call, CONST_LSE, LSE_READ);
-}
-
-static void constants_softmax_dx(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_softmax(g, o, call);
-    if (o->in[2] >= 0) call_set(call, CONST_DELTA, 1);
-}
-
-uint32_t dropout_threshold(float probability)
-{
-    double threshold = floor((double)probability * 65536 + 0.5);
-    return threshold < 1 ? 1 : threshold > 65535 ? 65535 : (uint32_t)threshold;
-}
-
-/* Scores' rows are as many as the sequence's keys, which is why their kernels know no N. */
-static void constants_dropout(const struct graph *g, const struct op *o, struct call *call)
-{
-    call_set(call, CONST_DROPOUT, dropout_threshold(o->dropout));
-    call->site = (uint32_t)(4 * o->layer + o->site);
-    if (o->site != DROPOUT_ATTENTION) {
-        constants_rows(g, o, call);
-        return;
-    }
-    call_set(call, CONST_HEADS, g->dims.of['h']);
-    bool softmax = call_get(call, CONST_SCALE, 0) != 0; /* its operator came before this one */
-    if (!softmax) call_set(call, CONST_SOFTMAX, 0);
-}
-
-static void constants_delta(const struct graph *g, const struct op *o, struct call *call)
-{
-    call_set(call, CONST_N, tensor_row_length(g, o->in[0]));
-    call_set(call, CONST_ROWS, HEADER_TOKENS);
-    call_set(call, CONST_HEADS, g->dims.of['h']);
-    call_set(call, CONST_HEAD_DIM, g->dims.of['p']);
-}
-
-static void constants_bias(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_rows(g, o, call);
-    call_set(call, CONST_BIAS, 1);
-}
-
-static void constants_add(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_rows(g, o, call);
-    call_set(call, CONST_RESIDUAL, 1);
-}
-
-static void set_activation(const struct graph *g, const struct op *o, struct call *call, uint8_t id, uint32_t which)
-{
-    constants_rows(g, o, call);
-    call_set(call, id, which);
-}
-
-#define ACTIVATION_CONSTANTS(name, id, which)                                                                          \
-    static void constants_##name(const struct graph *g, const struct op *o, struct call *call)                         \
-    {                                                                                                                  \
-        set_activation(g, o, call, id, which);                                                                         \
-    }
-ACTIVATION_CONSTANTS(relu, CONST_ACTIVATION, ACTIVATION_RELU)
-ACTIVATION_CONSTANTS(gelu, CONST_ACTIVATION, ACTIVATION_GELU)
-ACTIVATION_CONSTANTS(gelu_tanh, CONST_ACTIVATION, ACTIVATION_GELU_TANH)
-ACTIVATION_CONSTANTS(tanh, CONST_ACTIVATION, ACTIVATION_TANH)
-ACTIVATION_CONSTANTS(relu_slope, CONST_DERIVATIVE, ACTIVATION_RELU)
-ACTIVATION_CONSTANTS(gelu_dx, CONST_DERIVATIVE, ACTIVATION_GELU)
-ACTIVATION_CONSTANTS(gelu_tanh_dx, CONST_DERIVATIVE, ACTIVATION_GELU_TANH)
-ACTIVATION_CONSTANTS(tanh_dx, CONST_DERIVATIVE, ACTIVATION_TANH)
-
-/* What came out of the dropout after the ReLU is zero wherever the gradient becomes zero, dropped or not. */
-static void constants_relu_dx(const struct graph *g, const struct op *o, struct call *call)
-{
-    int maker = tensor_maker(g, o->in[1]);
-    constants_relu_slope(g, o, call);
-    if (maker >= 0 && g->ops[maker].kind == &kind_dropout && call_get(call, CONST_DROPOUT, 0))
-        call_set(call, CONST_KEPT, 1);
-}
-
-static void constants_layernorm(const struct graph *g, const struct op *o, struct call *call)
-{
-    bool result = call_get(call, CONST_K, 0) != 0; /* a product came before */
-    constants_rows(g, o, call);
-    call_set(call, result ? CONST_NORM_Y : CONST_NORM, 1);
-    call_set_float(call, CONST_EPSILON, o->attribute);
-}
-
-/* N and ROWS of what is summed over its rows. A product whose operand or result it is has those of its own, whichever
- * of both comes first. */
-static void constants_columns(const struct graph *g, const struct op *o, struct call *call)
-{
-    bool channel_major = dims_channel_major(g->tensors[o->in[0]].dims);
-    if (channel_major || call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN) return;
-    call_set(call, CONST_N, tensor_row_length(g, o->in[0]));
-    call_set(call, CONST_ROWS, strchr(g->tensors[o->in[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
-}
-
-static void constants_norm_dw(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_columns(g, o, call);
-    call_set(call, CONST_NORM_DW, 1);
-    call_set_float(call, CONST_EPSILON, o->attribute);
-}
-
-static void constants_norm_dx(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_rows(g, o, call);
-    call_set(call, CONST_NORM_DX, 1);
-    call_set_float(call, CONST_EPSILON, o->attribute);
-}
-
-/* The gradient of a table: its rows, and the list that names one for every token. */
-static void set_scatter(const struct graph *g, const struct op *o, struct call *call, uint8_t list)
-{
-    uint32_t n = tensor_row_length(g, o->in[0]);
-    call_set(call, CONST_N, n);
-    call_set(call, CONST_M, tensor_row_length(g, o->out[0]) / n);
-    call_set(call, CONST_ROWS, HEADER_TOKENS);
-    call_set(call, list, 1);
-}
-
-static void constants_scatter_word(const struct graph *g, const struct op *o, struct call *call)
-{
-    set_scatter(g, o, call, CONST_WORD);
-}
-
-static void constants_scatter_position(const struct graph *g, const struct op *o, struct call *call)
-{
-    set_scatter(g, o, call, CONST_POSITION);
-}
-
-static void constants_scatter_type(const struct graph *g, const struct op *o, struct call *call)
-{
-    set_scatter(g, o, call, CONST_TYPE);
-    call_set(call, CONST_COLUMN_SUMS, 1); /* few rows that many tokens share: parts of the tokens apart */
-}
-
-/* Both sizes are the model's. */
-static void constants_transpose(const struct graph *g, const struct op *o, struct call *call)
-{
-    uint32_t rows = op_transposed_rows(g, o);
-    call_set(call, CONST_M, tensor_row_length(g, o->in[0]) / rows);
-    call_set(call, CONST_N, rows);
-    call_set(call, CONST_RUNTIME, RUNTIME_NONE);
-}
-
-static void constants_pool_max_dx(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_rows(g, o, call);
-    call_set(call, CONST_ROWS, HEADER_SEQUENCES); /* a column's largest is looked for once a sequence */
-    call_set(call, CONST_POOL, POOL_MAX);
-}
-
-static void constants_word(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_rows(g, o, call);
-    call_set(call, CONST_WORD, 1);
-}
-
-static void constants_position(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_rows(g, o, call);
-    call_set(call, CONST_POSITION, 1);
-}
-
-static void constants_type(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_rows(g, o, call);
-    call_set(call, CONST_TYPE, 1);
-}
-
-static void constants_pool_mean(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_rows(g, o, call);
-    call_set(call, CONST_POOL, POOL_MEAN);
-}
-
-static void constants_pool_cls(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_rows(g, o, call);
-    call_set(call, CONST_POOL, POOL_CLS);
-}
-
-static void constants_pool_max(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_rows(g, o, call);
-    call_set(call, CONST_POOL, POOL_MAX);
-}
-
-static void constants_normalize(const struct graph *g, const struct op *o, struct call *call)
-{
-    constants_rows(g, o, call);
-    call_set(call, CONST_NORMALIZE, 1);
-}
 
 /* ---- the kinds ----
  * Flop rules are the paper's (element-wise 1, ReLU 0, softmax 5 and 1 more with dropout, layernorm 7), GELU's 10 per
  * element the common estimate, and a tanh counted like it. */
 
 const struct op_kind kind_gather = {.name = "gather",
+                                    .kernel = "embed",
+                                    .launch = LAUNCH_ROWS,
                                     .class_ = WHERRY_CLASS_ELEMENTWISE,
                                     .reference = reference_gather,
                                     .constants = constants_word,
                                     .in_slot = {SLOT_IDS, SLOT_WORD},
                                     .gathers = 1};
 const struct op_kind kind_gather_position = {.name = "gather+add",
+                                             .kernel = "embed",
+                                             .launch = LAUNCH_ROWS,
                                              .class_ = WHERRY_CLASS_ELEMENTWISE,
                                              .flops_per_element = 1,
                                              .reference = reference_gather_add,
@@ -378,6 +27,8 @@ const struct op_kind kind_gather_position = {.name = "gather+add",
                                              .in_slot = {SLOT_X, SLOT_POSITIONS, SLOT_POSITION},
                                              .gathers = 2};
 const struct op_kind kind_gather_type = {.name = "gather+add",
+                                         .kernel = "embed",
+                                         .launch = LAUNCH_ROWS,
                                          .class_ = WHERRY_CLASS_ELEMENTWISE,
                                          .flops_per_element = 1,
                                          .reference = reference_gather_add,
@@ -385,23 +36,31 @@ const struct op_kind kind_gather_type = {.name = "gather+add",
                                          .in_slot = {SLOT_X, SLOT_TYPES, SLOT_TYPE},
                                          .gathers = 2};
 const struct op_kind kind_contract = {.name = "contract",
+                                      .kernel = "gemm",
+                                      .launch = LAUNCH_TILES,
                                       .class_ = WHERRY_CLASS_CONTRACTION,
                                       .reference = einsum_reference,
                                       .constants = constants_contract,
                                       .in_slot = {SLOT_X, SLOT_W}};
 const struct op_kind kind_bias = {.name = "bias",
+                                  .kernel = "map",
+                                  .launch = LAUNCH_ELEMENTS,
                                   .class_ = WHERRY_CLASS_ELEMENTWISE,
                                   .flops_per_element = 1,
                                   .reference = reference_add,
                                   .constants = constants_bias,
                                   .in_slot = {SLOT_X, SLOT_BIAS}};
 const struct op_kind kind_add = {.name = "add",
+                                 .kernel = "map",
+                                 .launch = LAUNCH_ELEMENTS,
                                  .class_ = WHERRY_CLASS_ELEMENTWISE,
                                  .flops_per_element = 1,
                                  .reference = reference_add,
                                  .constants = constants_add,
                                  .in_slot = {SLOT_X, SLOT_RESIDUAL}};
 const struct op_kind kind_dropout = {.name = "dropout",
+                                     .kernel = "map",
+                                     .launch = LAUNCH_ELEMENTS,
                                      .class_ = WHERRY_CLASS_ELEMENTWISE,
                                      .flops_per_element = 1,
                                      .reference = reference_dropout,
@@ -409,12 +68,16 @@ const struct op_kind kind_dropout = {.name = "dropout",
                                      .in_slot = {SLOT_X},
                                      .recomputable = true};
 const struct op_kind kind_relu = {.name = "relu",
+                                  .kernel = "map",
+                                  .launch = LAUNCH_ELEMENTS,
                                   .class_ = WHERRY_CLASS_ELEMENTWISE,
                                   .reference = reference_relu,
                                   .constants = constants_relu,
                                   .in_slot = {SLOT_X},
                                   .recomputable = true};
 const struct op_kind kind_gelu = {.name = "gelu",
+                                  .kernel = "map",
+                                  .launch = LAUNCH_ELEMENTS,
                                   .class_ = WHERRY_CLASS_ELEMENTWISE,
                                   .flops_per_element = 10,
                                   .reference = reference_gelu,
@@ -422,6 +85,8 @@ const struct op_kind kind_gelu = {.name = "gelu",
                                   .in_slot = {SLOT_X},
                                   .recomputable = true};
 const struct op_kind kind_gelu_tanh = {.name = "gelu_tanh",
+                                       .kernel = "map",
+                                       .launch = LAUNCH_ELEMENTS,
                                        .class_ = WHERRY_CLASS_ELEMENTWISE,
                                        .flops_per_element = 10,
                                        .reference = reference_gelu_tanh,
@@ -429,12 +94,16 @@ const struct op_kind kind_gelu_tanh = {.name = "gelu_tanh",
                                        .in_slot = {SLOT_X},
                                        .recomputable = true};
 const struct op_kind kind_tanh = {.name = "tanh",
+                                  .kernel = "map",
+                                  .launch = LAUNCH_ELEMENTS,
                                   .class_ = WHERRY_CLASS_ELEMENTWISE,
                                   .flops_per_element = 10,
                                   .reference = reference_tanh,
                                   .constants = constants_tanh,
                                   .in_slot = {SLOT_X}};
 const struct op_kind kind_softmax = {.name = "softmax",
+                                     .kernel = "softmax",
+                                     .launch = LAUNCH_SCORE_ROWS,
                                      .class_ = WHERRY_CLASS_NORMALIZATION,
                                      .flops_per_element = 5,
                                      .reference = reference_softmax,
@@ -442,18 +111,24 @@ const struct op_kind kind_softmax = {.name = "softmax",
                                      .in_slot = {SLOT_X},
                                      .out_slot = {0, SLOT_LSE}};
 const struct op_kind kind_softmax_recompute = {.name = "softmax",
+                                               .kernel = "softmax",
+                                               .launch = LAUNCH_SCORE_ROWS,
                                                .class_ = WHERRY_CLASS_NORMALIZATION,
                                                .flops_per_element = 3,
                                                .reference = reference_softmax_recompute,
                                                .constants = constants_softmax_recompute,
                                                .in_slot = {SLOT_X, SLOT_LSE}};
 const struct op_kind kind_softmax_dx = {.name = "softmax_dx",
+                                        .kernel = "softmax_backward",
+                                        .launch = LAUNCH_SCORE_ROWS,
                                         .class_ = WHERRY_CLASS_NORMALIZATION,
                                         .flops_per_element = 4,
                                         .reference = reference_softmax_dx,
                                         .constants = constants_softmax_dx,
                                         .in_slot = {SLOT_X, SLOT_SAVED, SLOT_DELTA}};
 const struct op_kind kind_delta = {.name = "delta",
+                                   .kernel = "delta",
+                                   .launch = LAUNCH_ROWS,
                                    .class_ = WHERRY_CLASS_NORMALIZATION,
                                    .flops_per_element = 2,
                                    .flops_on_input = true,
@@ -462,6 +137,8 @@ const struct op_kind kind_delta = {.name = "delta",
                                    .in_slot = {SLOT_X, SLOT_SAVED},
                                    .out_slot = {SLOT_DELTA}};
 const struct op_kind kind_column_sum = {.name = "column_sum",
+                                        .kernel = "columns",
+                                        .launch = LAUNCH_PARTS,
                                         .class_ = WHERRY_CLASS_NORMALIZATION,
                                         .flops_per_element = 1,
                                         .flops_on_input = true,
@@ -470,6 +147,8 @@ const struct op_kind kind_column_sum = {.name = "column_sum",
                                         .in_slot = {SLOT_X},
                                         .sums_columns = true};
 const struct op_kind kind_norm_dw = {.name = "layernorm_dw",
+                                     .kernel = "layernorm_backward",
+                                     .launch = LAUNCH_PARTS,
                                      .class_ = WHERRY_CLASS_NORMALIZATION,
                                      .flops_per_element = 4,
                                      .flops_on_input = true,
@@ -478,12 +157,16 @@ const struct op_kind kind_norm_dw = {.name = "layernorm_dw",
                                      .in_slot = {SLOT_X, SLOT_SAVED},
                                      .sums_columns = true};
 const struct op_kind kind_norm_dx = {.name = "layernorm_dx",
+                                     .kernel = "layernorm_backward",
+                                     .launch = LAUNCH_PARTS,
                                      .class_ = WHERRY_CLASS_NORMALIZATION,
                                      .flops_per_element = 9,
                                      .reference = reference_norm_dx,
                                      .constants = constants_norm_dx,
                                      .in_slot = {SLOT_X, SLOT_SAVED, SLOT_GAMMA}};
 const struct op_kind kind_scatter_word = {.name = "scatter",
+                                          .kernel = "scatter",
+                                          .launch = LAUNCH_TABLE,
                                           .class_ = WHERRY_CLASS_NORMALIZATION,
                                           .flops_per_element = 1,
                                           .flops_on_input = true,
@@ -491,6 +174,8 @@ const struct op_kind kind_scatter_word = {.name = "scatter",
                                           .constants = constants_scatter_word,
                                           .in_slot = {SLOT_X, SLOT_IDS}};
 const struct op_kind kind_scatter_position = {.name = "scatter",
+                                              .kernel = "scatter",
+                                              .launch = LAUNCH_TABLE,
                                               .class_ = WHERRY_CLASS_NORMALIZATION,
                                               .flops_per_element = 1,
                                               .flops_on_input = true,
@@ -498,6 +183,8 @@ const struct op_kind kind_scatter_position = {.name = "scatter",
                                               .constants = constants_scatter_position,
                                               .in_slot = {SLOT_X, SLOT_POSITIONS}};
 const struct op_kind kind_scatter_type = {.name = "scatter",
+                                          .kernel = "scatter",
+                                          .launch = LAUNCH_TABLE,
                                           .class_ = WHERRY_CLASS_NORMALIZATION,
                                           .flops_per_element = 1,
                                           .flops_on_input = true,
@@ -506,28 +193,38 @@ const struct op_kind kind_scatter_type = {.name = "scatter",
                                           .in_slot = {SLOT_X, SLOT_TYPES},
                                           .sums_columns = true};
 const struct op_kind kind_transpose = {.name = "transpose",
+                                       .kernel = "transpose",
+                                       .launch = LAUNCH_TILES,
                                        .class_ = WHERRY_CLASS_ELEMENTWISE,
                                        .reference = reference_transpose,
                                        .constants = constants_transpose,
                                        .in_slot = {SLOT_X}};
 const struct op_kind kind_pool_mean_dx = {.name = "pool_mean_dx",
+                                          .kernel = "pool_backward",
+                                          .launch = LAUNCH_ROWS,
                                           .class_ = WHERRY_CLASS_ELEMENTWISE,
                                           .flops_per_element = 1,
                                           .reference = reference_pool_dx,
                                           .constants = constants_pool_mean,
                                           .in_slot = {SLOT_X}};
 const struct op_kind kind_pool_cls_dx = {.name = "pool_cls_dx",
+                                         .kernel = "pool_backward",
+                                         .launch = LAUNCH_ROWS,
                                          .class_ = WHERRY_CLASS_ELEMENTWISE,
                                          .reference = reference_pool_dx,
                                          .constants = constants_pool_cls,
                                          .in_slot = {SLOT_X}};
 const struct op_kind kind_pool_max_dx = {.name = "pool_max_dx",
+                                         .kernel = "pool_backward",
+                                         .launch = LAUNCH_ROWS,
                                          .class_ = WHERRY_CLASS_NORMALIZATION,
                                          .flops_per_element = 1,
                                          .reference = reference_pool_dx,
                                          .constants = constants_pool_max_dx,
                                          .in_slot = {SLOT_X, SLOT_SAVED}};
 const struct op_kind kind_normalize_dx = {.name = "normalize_dx",
+                                          .kernel = "pool_backward",
+                                          .launch = LAUNCH_ROWS,
                                           .class_ = WHERRY_CLASS_NORMALIZATION,
                                           .flops_per_element = 6,
                                           .reference = reference_normalize_dx,
@@ -535,8 +232,8 @@ const struct op_kind kind_normalize_dx = {.name = "normalize_dx",
                                           .in_slot = {SLOT_X, SLOT_SAVED}};
 #define SLOPE_KIND(text, flops)                                                                                        \
     {                                                                                                                  \
-        .name = #text, .class_ = WHERRY_CLASS_ELEMENTWISE, .flops_per_element = flops, .reference = reference_##text,  \
-        .constants = constants_##text, .in_slot = {                                                                    \
+        .name = #text, .kernel = "map", .launch = LAUNCH_ELEMENTS, .class_ = WHERRY_CLASS_ELEMENTWISE,                 \
+        .flops_per_element = flops, .reference = reference_##text, .constants = constants_##text, .in_slot = {         \
             SLOT_X,                                                                                                    \
             SLOT_SAVED                                                                                                 \
         }                                                                                                              \
@@ -547,6 +244,8 @@ const struct op_kind kind_gelu_tanh_dx = SLOPE_KIND(gelu_tanh_dx, 10);
 const struct op_kind kind_tanh_dx = SLOPE_KIND(tanh_dx, 2);
 
 const struct op_kind kind_layernorm = {.name = "layernorm",
+                                       .kernel = "layernorm",
+                                       .launch = LAUNCH_ROWS,
                                        .class_ = WHERRY_CLASS_NORMALIZATION,
                                        .flops_per_element = 7,
                                        .reference = reference_layernorm,
@@ -554,6 +253,8 @@ const struct op_kind kind_layernorm = {.name = "layernorm",
                                        .in_slot = {SLOT_X, SLOT_GAMMA, SLOT_BETA},
                                        .recomputable = true};
 const struct op_kind kind_pool_mean = {.name = "pool_mean",
+                                       .kernel = "pool",
+                                       .launch = LAUNCH_ROWS,
                                        .class_ = WHERRY_CLASS_NORMALIZATION,
                                        .flops_per_element = 1,
                                        .flops_on_input = true,
@@ -561,12 +262,16 @@ const struct op_kind kind_pool_mean = {.name = "pool_mean",
                                        .constants = constants_pool_mean,
                                        .in_slot = {SLOT_X}};
 const struct op_kind kind_pool_cls = {.name = "pool_cls",
+                                      .kernel = "pool",
+                                      .launch = LAUNCH_ROWS,
                                       .class_ = WHERRY_CLASS_ELEMENTWISE,
                                       .reference = reference_pool_cls,
                                       .constants = constants_pool_cls,
                                       .in_slot = {SLOT_X},
                                       .reads_output_size = true};
 const struct op_kind kind_pool_max = {.name = "pool_max",
+                                      .kernel = "pool",
+                                      .launch = LAUNCH_ROWS,
                                       .class_ = WHERRY_CLASS_NORMALIZATION,
                                       .flops_per_element = 1,
                                       .flops_on_input = true,
@@ -574,6 +279,8 @@ const struct op_kind kind_pool_max = {.name = "pool_max",
                                       .constants = constants_pool_max,
                                       .in_slot = {SLOT_X}};
 const struct op_kind kind_normalize = {.name = "normalize",
+                                       .kernel = "pool",
+                                       .launch = LAUNCH_ROWS,
                                        .class_ = WHERRY_CLASS_NORMALIZATION,
                                        .flops_per_element = 3,
                                        .reference = reference_normalize,

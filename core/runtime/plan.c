@@ -150,7 +150,7 @@ static bool is_word(const char *name, const char *word, size_t length)
 static bool group_named(const struct group *group, const char *list)
 {
     for (const char *word = list; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL)
-        if (is_word(group->row->name, word, strcspn(word, ","))) return true;
+        if (is_word(group_short_name(group), word, strcspn(word, ","))) return true;
     return false;
 }
 
@@ -160,7 +160,7 @@ static bool groups_select(struct wherry_session *s, struct error *e)
     for (const char *word = s->only;; word++) {
         size_t length = strcspn(word, ",");
         bool found = false;
-        for (int i = 0; i < s->n_groups; i++) found |= is_word(s->groups[i].row->name, word, length);
+        for (int i = 0; i < s->n_groups; i++) found |= is_word(group_short_name(&s->groups[i]), word, length);
         if (!found)
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "on %s the plan %s has no group \"%.*s\"%s%.400s",
                         s->device->info.id, s->plan->name, (int)(length < 40 ? length : 40), word,
@@ -213,8 +213,8 @@ static void filter_split(const struct graph *g, const struct group *group, const
     struct error e = {0};
     (void)g;
     s->splits++;
-    session_note(s, &e, "%s runs as %d single operators on %s: %s", group->row->name, group->count, s->device->info.id,
-                 reason);
+    session_note(s, &e, "%s runs as %d single operators on %s: %s", group_short_name(group), group->count,
+                 s->device->info.id, reason);
 }
 
 /* Calls of all groups, back to back. */

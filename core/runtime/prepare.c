@@ -204,7 +204,7 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
         if (!s->device->probed) TRY(device_probe(s->device, true, e));
         for (int i = 0; i < s->n_calls; i++) {
             const char *note = s->device->backend->program_note(s->program, i);
-            if (note) TRY(session_note(s, e, "%s: %s", s->groups[s->call_groups[i]].row->name, note));
+            if (note) TRY(session_note(s, e, "%s: %s", group_short_name(&s->groups[s->call_groups[i]]), note));
         }
         s->prepared = true;
     }

@@ -47,7 +47,7 @@ static bool unit_of(struct wherry_session *session, int group, struct unit *out,
     *out = (struct unit){.where = -1};
     TRY(tune_group_works(session, group, works, &n, e));
     out->work = tuning_hash(works[0]);
-    snprintf(out->group, sizeof out->group, "%s", session->groups[group].row->name);
+    snprintf(out->group, sizeof out->group, "%s", group_short_name(&session->groups[group]));
     for (int i = 0; i < n; i++) text_add(&text, "%s|", works[i]);
     for (int i = 0; i < session->n_calls; i++)
         if (session->call_groups[i] == group) call_text(&session->calls[i], &text);
@@ -86,7 +86,7 @@ static bool unit_add(struct space *s, const struct unit *unit, int *index, struc
 
 /* One group of an assignment, while operators are not known yet. */
 struct seen_group {
-    const char *name; /* of its row in the plan */
+    char name[sizeof((struct group *)0)->name]; /* without its layer */
     int unit;
     wherry_class class_;
     bool backward;
@@ -118,8 +118,8 @@ static bool see_group(struct discovery *d, struct wherry_session *session, int g
     struct unit unit;
     wherry_cost cost;
     cost_of_group(&session->graph, &session->limits, g, session_storage(session), &cost);
-    *out =
-        (struct seen_group){.name = g->row->name, .n_places = g->count, .class_ = cost.class_, .backward = g->backward};
+    *out = (struct seen_group){.n_places = g->count, .class_ = cost.class_, .backward = g->backward};
+    snprintf(out->name, sizeof out->name, "%s", group_short_name(g));
     TRY(unit_of(session, group, &unit, e) && unit_add(d->space, &unit, &out->unit, e));
     for (int i = 0; i < g->count; i++) {
         out->places[i] = (uint16_t)session->graph.ops[g->ops[i]].place;

@@ -175,7 +175,7 @@ static bool show(struct tune *t, const struct contest *c, struct error *e)
 {
     char what[96];
     const struct group *group = &t->session->groups[c->trials.group];
-    snprintf(what, sizeof what, "%s", group->row->name);
+    snprintf(what, sizeof what, "%s", group_short_name(group));
     if (!t->progress || t->progress(what, t->done, t->total, t->user)) return true;
     return fail(e, WHERRY_STATUS_CANCELLED, "tuning was cancelled; what was measured is kept");
 }

@@ -1,0 +1,43 @@
+/* Sets a kind's constants in a kernel call (struct op_kind). */
+#ifndef WHERRY_GRAPH_KIND_CONSTANTS_H
+#define WHERRY_GRAPH_KIND_CONSTANTS_H
+
+#include "graph/kinds.h"
+
+#define CONSTANTS(name) void name(const struct graph *g, const struct op *o, struct call *call)
+
+CONSTANTS(constants_contract);
+CONSTANTS(constants_softmax);
+CONSTANTS(constants_softmax_recompute);
+CONSTANTS(constants_softmax_dx);
+CONSTANTS(constants_dropout);
+CONSTANTS(constants_delta);
+CONSTANTS(constants_bias);
+CONSTANTS(constants_add);
+CONSTANTS(constants_relu_dx);
+CONSTANTS(constants_layernorm);
+CONSTANTS(constants_columns);
+CONSTANTS(constants_norm_dw);
+CONSTANTS(constants_norm_dx);
+CONSTANTS(constants_scatter_word);
+CONSTANTS(constants_scatter_position);
+CONSTANTS(constants_scatter_type);
+CONSTANTS(constants_transpose);
+CONSTANTS(constants_pool_max_dx);
+CONSTANTS(constants_word);
+CONSTANTS(constants_position);
+CONSTANTS(constants_type);
+CONSTANTS(constants_pool_mean);
+CONSTANTS(constants_pool_cls);
+CONSTANTS(constants_pool_max);
+CONSTANTS(constants_normalize);
+CONSTANTS(constants_relu);
+CONSTANTS(constants_gelu);
+CONSTANTS(constants_gelu_tanh);
+CONSTANTS(constants_tanh);
+CONSTANTS(constants_relu_slope);
+CONSTANTS(constants_gelu_dx);
+CONSTANTS(constants_gelu_tanh_dx);
+CONSTANTS(constants_tanh_dx);
+
+#endif
