@@ -33,6 +33,7 @@ ABOVE = {"backends/backends.c"}
 CIRCLES = {
     ("core/graph/cost.c", "core/graph/kinds.c"): "what an operator reads is told by comparing its kind with three of them",
     ("core/graph/cost.c", "core/graph/groups.c"): "what a plan saves begins with the groups of its forward pass",
+    ("core/graph/kind_constants.c", "core/graph/kinds.c"): "constants of a group are found by comparing operators' kinds",
     ("core/graph/references.c", "core/graph/kinds.c"): "a reference asks which kind it was called for",
 }
 
