@@ -103,6 +103,13 @@ bool variant_runs(const struct variant *variant, const struct call *call, const 
     return (!variant->fits || variant->fits(call, s, reason)) && knows(variant, call, reason);
 }
 
+bool call_runs(const struct call *call, const struct sizes *s, const char **reason)
+{
+    const struct variant *variant = kernel_row(call->kernel);
+    *reason = NULL;
+    return !variant || variant->rung != RUNG_TILED || variant_runs(variant, call, s, reason);
+}
+
 const struct variant *variant_choose(const struct call *call, const struct sizes *s, const char **reason)
 {
     *reason = NULL;

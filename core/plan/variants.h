@@ -77,6 +77,9 @@ const struct variant *variant_at(size_t index);
 bool variant_refuse(const char **reason, const char *why);
 /* Whether it runs this call at these sizes; when not, `reason` says why. */
 bool variant_runs(const struct variant *variant, const struct call *call, const struct sizes *s, const char **reason);
+/* For backends, of a call that is about to run: the same of a portable kernel; a variant was asked when it was chosen,
+ * and what has no row is the backend's own. Of `s` there are the limits and the type. */
+bool call_runs(const struct call *call, const struct sizes *s, const char **reason);
 /* That of the entry by which a device with these rungs runs the kernel. */
 const char *kernel_class(const char *kernel, uint32_t rungs);
 /* The kernel that this one is or stands for. */
