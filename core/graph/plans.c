@@ -230,6 +230,7 @@ static const struct plan_row flash[] = {
      {LIN2, LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL, NORM2},
      NORM_POST,
      .optional = true},
+    {"norm2_pool", "layernorm_pool", LAUNCH_ROWS, {NORM2, NEXT_LAYER, POOL, NORMALIZE}, NORM_POST, .optional = true},
     {"final_norm", "layernorm", LAUNCH_ROWS, {FINAL_NORM}},
     {"pool", "pool", LAUNCH_ROWS, {POOL, NORMALIZE}},
     {"pool", "pool", LAUNCH_ROWS, {POOL}},
