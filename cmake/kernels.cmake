@@ -1,4 +1,5 @@
-# Turns cl/*.cl and shaders/*.comp into C arrays and one table per language. Adding a kernel edits nothing here.
+# Turns cl/*.cl and shaders/*.comp into C arrays and one table per language, and collects the planner's rows of
+# core/plan/kernels. Adding a kernel edits nothing here.
 
 set(WHERRY_KERNEL_INCLUDES ${PROJECT_SOURCE_DIR}/core/interface)
 file(GLOB WHERRY_KERNEL_HEADERS CONFIGURE_DEPENDS core/interface/*.h cl/*.h shaders/*.glsl)
@@ -94,4 +95,14 @@ function(wherry_embed_vulkan sources)
     endforeach()
     wherry_kernel_table(vulkan ${generated}/vulkan_kernels.c ${entries})
     set(${sources} ${outs} ${generated}/vulkan_kernels.c PARENT_SCOPE)
+endfunction()
+
+function(wherry_plan_variants sources)
+    set(folder ${PROJECT_SOURCE_DIR}/core/plan/kernels)
+    set(script ${PROJECT_SOURCE_DIR}/cmake/variants.cmake)
+    set(out ${generated}/plan_variants.c)
+    file(GLOB files CONFIGURE_DEPENDS core/plan/kernels/*.c)
+    add_custom_command(OUTPUT ${out} DEPENDS ${files} ${script}
+        COMMAND ${CMAKE_COMMAND} -DFOLDER=${folder} -DOUT=${out} -P ${script})
+    set(${sources} ${out} PARENT_SCOPE)
 endfunction()

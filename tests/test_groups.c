@@ -40,7 +40,8 @@ struct shape {
 // clang-format off
 static const struct shape shapes[] = {
     {"tiny", 8, 1, 8, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {1}, .opencl = "flash-f32 paper-f16 unfused-f32", .vulkan = "flash-f16 paper-f32 unfused-f16"},
-    {"small", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {3, 1, 7}, 2},
+    {"small", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {3, 1, 7}, 2, .opencl = "flash-f16", .vulkan = "flash-f32"},
+    {"largest", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}, .opencl = "flash-f32", .vulkan = "flash-f16"},
     {"odd", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}, .train = true,
      .opencl = "flash-f32 paper-f16 unfused-f32 orders", .vulkan = "flash-f16 paper-f32 unfused-f16 orders", .few = "flash-f16 paper-f32 copied channel-major"},
     {"unaligned", 9, 1, 7, WHERRY_ACTIVATION_GELU_TANH, true, WHERRY_POOL_POOLER, -1, {2, 31, 6}, 2, .train = true,

@@ -1,6 +1,7 @@
 /* What computes products: that it can be chosen, that a device without it says so, and that a rung whose check of its
  * numbers fails is left out, named, and the run still right. */
 #include "interface/interface.h"
+#include "plan/constants.h"
 #include "plan/variants.h"
 #include "runtime/session.h"
 #include "support.h"
@@ -239,6 +240,40 @@ static void test_classes(void **state)
     assert_string_equal(kernel_class("attention", mma), rung_class(RUNG_TILED));
 }
 
+/* Each row is found by its name and stands for a portable kernel; what is computed and a kernel does not know, it
+ * refuses, and says why. */
+static void test_unknown_constants(void **state)
+{
+    (void)state;
+    const struct device_limits all = {.f16 = true,
+                                      .shared_bytes = 49152,
+                                      .max_local_size = 1024,
+                                      .nvidia_sm = 90,
+                                      .compute_units = 132,
+                                      .rungs = (1u << RUNG_COUNT) - 1,
+                                      .coopmat_m = 16,
+                                      .coopmat_n = 16,
+                                      .coopmat_k = 16,
+                                      .coopmat_subgroup = 32,
+                                      .coopmat2 = true};
+    const struct variant *v;
+    for (size_t i = 0; (v = variant_at(i)) != NULL; i++) {
+        assert_string_equal(kernel_row(v->name)->name, v->name);
+        assert_int_equal(kernel_row(v->kernel)->rung, RUNG_TILED);
+        assert_true(v->why && v->size && v->count);
+        for (int id = 0; id < CONST_COUNT; id++) {
+            struct call call = {.kernel = v->kernel};
+            const char *reason = NULL;
+            if (constants[id].role != CONSTANT_WORK || memchr(v->takes, id, sizeof v->takes)) continue;
+            call_set(&call, CONST_HEADS, 2);
+            call_set(&call, (uint8_t)id, 1);
+            struct sizes s = call_sizes(&call, NULL, &all, true, 64, 64);
+            assert_false(variant_runs(v, &call, &s, &reason));
+            assert_non_null(reason);
+        }
+    }
+}
+
 /* ---- choosing by name ---- */
 
 static void test_names(void **state)
@@ -370,10 +405,10 @@ static void test_failing_check(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),        cmocka_unit_test(test_classes),
-                                       cmocka_unit_test(test_attention),    cmocka_unit_test(test_attention_matrices),
-                                       cmocka_unit_test(test_names),        cmocka_unit_test(test_same),
-                                       cmocka_unit_test(test_failing_check)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),         cmocka_unit_test(test_classes),
+                                       cmocka_unit_test(test_attention),     cmocka_unit_test(test_attention_matrices),
+                                       cmocka_unit_test(test_names),         cmocka_unit_test(test_same),
+                                       cmocka_unit_test(test_failing_check), cmocka_unit_test(test_unknown_constants)};
     if (!(context = support_context(NULL, devices, &n_devices))) return 1;
     cmocka_set_message_output(CM_OUTPUT_STDOUT);
     int failed = cmocka_run_group_tests_name("rungs", tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "interface/interface.h"
+#include "plan/variants.h"
 #include "wherry/wherry_opencl.h"
 
 /* ---- devices ---- */
@@ -190,13 +191,12 @@ static bool supports(struct backend_device *device, const struct call *call, boo
 {
     struct embedded_kernel ignored;
     uint32_t local = call_get(call, CONST_LOCAL_SIZE, 1);
-    uint32_t head_dim = call_get(call, CONST_HEAD_DIM, 0);
-    (void)f16; /* storage in 16 bits needs no extension */
+    const struct sizes sizes = {.limits = &device->limits, .f16 = f16}; /* 16-bit storage needs no extension */
+    const char *refused;
     if (!opencl_kernel_find(call->kernel, &ignored)) {
         snprintf(reason, reason_size, "this build has no OpenCL kernel \"%s\"", call->kernel);
-    } else if (!strncmp(call->kernel, "attention", 9) && (!head_dim || head_dim % 8 || head_dim > 128)) {
-        snprintf(reason, reason_size, "attention without stored scores needs heads of 8, 16, ... 128 channels, not %u",
-                 (unsigned)head_dim);
+    } else if (!call_runs(call, &sizes, &refused)) {
+        snprintf(reason, reason_size, "the kernel %s does not run this: %s", call->kernel, refused);
     } else if (local > device->limits.max_local_size) {
         snprintf(reason, reason_size, "work-groups of %u: the device allows %u", (unsigned)local,
                  (unsigned)device->limits.max_local_size);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plan/variants.h"
+
 static const struct device_limits *vulkan_limits(const struct backend_device *d) { return &d->physical.limits; }
 
 static uint64_t vulkan_allocated(const struct backend_device *d) { return d->allocated; }
@@ -40,10 +42,10 @@ static bool vulkan_supports(struct backend_device *d, const struct call *call, b
                  d->physical.info.name, (unsigned)limits->max_local_size);
         return false;
     }
-    uint32_t head = call_get(call, CONST_HEAD_DIM, 0);
-    if (!strncmp(call->kernel, "attention", 9) && (head % 8 || head > 128)) {
-        snprintf(reason, reason_size, "head size %u; the attention kernel takes multiples of 8 up to 128",
-                 (unsigned)head);
+    const struct sizes sizes = {.limits = limits, .f16 = f16};
+    const char *refused;
+    if (!call_runs(call, &sizes, &refused)) {
+        snprintf(reason, reason_size, "the kernel %s does not run this: %s", call->kernel, refused);
         return false;
     }
     return true;

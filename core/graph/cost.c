@@ -32,7 +32,8 @@ double group_flops(const struct graph *g, const struct batch_shape *b, const str
     return n;
 }
 
-/* Elements that the group reads of a tensor: the most that one of its operators reads. */
+/* Elements that the group reads of a tensor: the most that one of its operators reads; of an operator that makes row by
+ * row what stays inside, the rows that the others use. */
 static uint64_t group_reads_of(const struct graph *g, const struct batch_shape *b, const struct group *group,
                                int tensor)
 {
@@ -40,7 +41,11 @@ static uint64_t group_reads_of(const struct graph *g, const struct batch_shape *
     for (int i = 0; i < group->count; i++)
         for (int k = 0; k < OP_MAX_IN; k++)
             if (g->ops[group->ops[i]].in[k] == tensor) {
-                uint64_t n = op_reads(g, b, &g->ops[group->ops[i]], k);
+                const struct op *o = &g->ops[group->ops[i]];
+                uint64_t n = op_reads(g, b, o, k), all = tensor_elements(g, b, o->out[0]);
+                bool inside = o->kind->recomputable && !group_writes(group, o->out[0]);
+                uint64_t used = inside && n == all ? group_reads_of(g, b, group, o->out[0]) : 0;
+                if (used) n = used;
                 most = n > most ? n : most;
             }
     return most;

@@ -400,6 +400,8 @@ bool groups_create(const struct graph *g, const struct plan *plan, const struct 
                    struct group **out, int *count, struct error *e);
 /* Everything about a group but its name and row, from its operators. */
 void group_complete(const struct graph *g, struct group *out);
+/* Whether the tensor is made inside and used outside. */
+bool group_writes(const struct group *group, int tensor);
 /* The group of one operator, which runs alone. */
 void group_single(const struct graph *g, int op, struct group *out);
 /* The group's name without its layer: "qkv". */

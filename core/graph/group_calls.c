@@ -29,13 +29,6 @@ static bool group_reads_tensor(const struct group *group, int tensor)
     return false;
 }
 
-static bool group_writes_tensor(const struct group *group, int tensor)
-{
-    for (int w = 0; w < group->n_writes; w++)
-        if (group->writes[w] == tensor) return true;
-    return false;
-}
-
 /* The slot of input n of an operator from outside the group. Several products in one kernel (attention) share operands
  * and put what collides into slots of its own. A bias gradient that comes with a layernorm's is summed from a tensor of
  * its own (the paper's EBSB). */
@@ -94,7 +87,7 @@ static bool add_outputs(const struct graph *g, const struct group *group, struct
         const struct op *op = &g->ops[group->ops[at % group->count]];
         if ((op->kind == &kind_column_sum) != (at >= group->count)) continue;
         for (int k = 0; k < OP_MAX_OUT; k++) {
-            if (op->out[k] < 0 || !group_writes_tensor(group, op->out[k])) continue;
+            if (op->out[k] < 0 || !group_writes(group, op->out[k])) continue;
             int owner = tensor_owner(g, op->out[k]);
             if (sums_operand(group, op, call)) {
                 call_add(call, SLOT_SUM, true, op->out[k]);

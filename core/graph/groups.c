@@ -40,6 +40,13 @@ static void add_distinct(int *list, int *n, int tensor)
     if (*n < GROUP_MAX_TENSORS) list[(*n)++] = tensor;
 }
 
+bool group_writes(const struct group *group, int tensor)
+{
+    for (int i = 0; i < group->n_writes; i++)
+        if (group->writes[i] == tensor) return true;
+    return false;
+}
+
 void group_complete(const struct graph *g, struct group *out)
 {
     out->layer = g->ops[out->ops[0]].layer;

@@ -237,8 +237,7 @@ void constants_relu_dx(const struct graph *g, const struct op *o, struct call *c
 {
     int maker = tensor_maker(g, o->in[1]);
     constants_relu_slope(g, o, call);
-    if (maker >= 0 && g->ops[maker].dropout > 0 && call_get(call, CONST_DROPOUT, 0))
-        call_set(call, CONST_KEPT, 1);
+    if (maker >= 0 && g->ops[maker].dropout > 0 && call_get(call, CONST_DROPOUT, 0)) call_set(call, CONST_KEPT, 1);
 }
 
 void constants_layernorm(const struct graph *g, const struct op *o, struct call *call)

@@ -75,6 +75,7 @@ static const struct plan_row flash[] = {
     /* Many rows: where a product's tiles hold whole rows, their makers normalize them. */
     {"out_norm1",        "gemm",               LAUNCH_TILES,      {OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL, NORM1}, NORM_POST, .optional = true},
     {"lin2_norm2",       "gemm",               LAUNCH_TILES,      {LIN2, LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL, NORM2}, NORM_POST, .optional = true},
+    {"norm2_pool",       "layernorm_pool",     LAUNCH_ROWS,       {NORM2, NEXT_LAYER, POOL, NORMALIZE}, NORM_POST, .optional = true},
     {"pool",             "pool",               LAUNCH_ROWS,       {POOL, NORMALIZE}},
     {"pooler",           "gemm",               LAUNCH_TILES,      {POOLER, POOLER_BIAS, POOLER_TANH}},
     OUTSIDE_BACKWARD,

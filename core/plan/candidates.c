@@ -1,5 +1,5 @@
-/* Lists, for each kernel, the sizes that it is right with; what a device can't run is left out, and what can't be good
- * is cut by a bound. Rows are the bucket's, so that every session of a bucket has the same list. */
+/* Lists the sizes that kernels say they are right with; what a device can't run is left out, and what can't be good is
+ * cut by a bound. Rows are the bucket's, so that every session of a bucket has the same list. */
 #include "plan/candidates.h"
 
 #include <stdio.h>
@@ -10,8 +10,7 @@
 #include "plan/constants.h"
 #include "plan/variants.h"
 
-/* What a number of rows, or a length, counts as. */
-static uint64_t bucket(uint64_t rows) { return power_of_two(rows); }
+uint64_t choices_bucket(uint64_t rows) { return power_of_two(rows); }
 
 /* ---- choices and works as text ---- */
 
@@ -35,8 +34,8 @@ bool work_text(const struct call *call, const struct sizes *s, char text[WORK_TE
 {
     struct text_writer t = text_begin(text, WORK_TEXT);
     text_add(&t, "%s rungs=%x rows=%llu", s->f16 ? "f16" : "f32", (unsigned)s->limits->rungs,
-             (unsigned long long)bucket(s->max_rows));
-    if (by_sequences(call->launch)) text_add(&t, " longest=%llu", (unsigned long long)bucket(s->longest));
+             (unsigned long long)choices_bucket(s->max_rows));
+    if (by_sequences(call->launch)) text_add(&t, " longest=%llu", (unsigned long long)choices_bucket(s->longest));
     if (s->before) text_add(&t, " after %s:", kernel_base(s->before->kernel));
     text_add(&t, " %s", kernel_base(call->kernel));
     for (int i = 0; i < call->n_constants; i++) {
@@ -86,7 +85,7 @@ void choice_apply(const struct choice *choice, struct call calls[GROUP_MAX_CALLS
 {
     struct call *call = &calls[i];
     call->kernel = choice->kernel;
-    const struct variant *variant = variant_find(call->kernel);
+    const struct variant *variant = kernel_row(call->kernel);
     call->n_maps = 0;
     call_size(call, s);
     for (int k = 0; k < choice->n_sizes; k++) call_set(call, choice->sizes[k].id, choice->sizes[k].value);
@@ -101,38 +100,16 @@ void choice_apply(const struct choice *choice, struct call calls[GROUP_MAX_CALLS
 
 /* ---- what a device can run ---- */
 
-enum { REGISTERS_MOST = 255, REGISTERS_GROUP = 65536, REGISTERS_REST = 24 };
-
-/* Registers of a work-item of the tiled product: its sums, a row and a column of operands, and the blocks of the next
- * stage. */
-static uint32_t gemm_registers(const struct call *call, const struct sizes *s)
-{
-    uint32_t m = call_get(call, CONST_TILE_M, 1), n = call_get(call, CONST_TILE_N, 1),
-             thread_m = call_get(call, CONST_THREAD_M, 1), thread_n = call_get(call, CONST_THREAD_N, 1);
-    uint32_t stage =
-        (uint32_t)divide_up((uint64_t)(m + n) * call_get(call, CONST_TILE_K, 1), call_get(call, CONST_LOCAL_SIZE, 1));
-    return thread_m * thread_n + thread_m + thread_n + (s->f16 ? stage / 2 : stage) + REGISTERS_REST;
-}
-
-/* Scores and sums of a work-item of attention; its backward pass has two of each. */
-static uint32_t attention_registers(const struct call *call)
-{
-    uint32_t thread = call_get(call, CONST_THREAD_M, 1), local = call_get(call, CONST_LOCAL_SIZE, 1),
-             others = local / (call_get(call, CONST_TILE_M, 1) / thread);
-    uint32_t sums = thread * (call_get(call, CONST_TILE_N, 1) / others),
-             channels = thread * 4 * (uint32_t)divide_up(call_get(call, CONST_HEAD_DIM, 1), 4 * others);
-    return (strcmp(call->kernel, "attention") ? 2 : 1) * (sums + channels) + REGISTERS_REST;
-}
+enum { REGISTERS_MOST = 255, REGISTERS_GROUP = 65536 };
 
 static bool can_run(const struct call *call, const struct sizes *s)
 {
-    uint32_t local = call_get(call, CONST_LOCAL_SIZE, 1), registers = 0;
+    const struct variant *variant = kernel_row(call->kernel);
+    uint32_t local = call_get(call, CONST_LOCAL_SIZE, 1);
     if (!local || local > s->limits->max_local_size) return false;
-    if (variant_find(call->kernel)) return true; /* it knows what it may take */
+    if (variant->rung != RUNG_TILED) return true; /* it knows what it may take */
     if (call_shared_bytes(call) > s->limits->shared_bytes) return false;
-    if (!strcmp(call->kernel, "gemm") || !strcmp(call->kernel, "bgemm")) registers = gemm_registers(call, s);
-    if (!strcmp(call->kernel, "attention") || !strcmp(call->kernel, "attention_backward"))
-        registers = attention_registers(call);
+    uint32_t registers = variant->registers ? variant->registers(call, s) : 0;
     return s->limits->cpu || (registers <= REGISTERS_MOST && registers * local <= REGISTERS_GROUP);
 }
 
@@ -144,43 +121,6 @@ static bool choice_same(const struct choice *a, const struct choice *b)
     return same;
 }
 
-/* ---- the bound: seconds on a large GPU, of which only quotients count ---- */
-
-static const double bound_flops = 40e12, bound_bytes = 3.5e12, bound_launch = 4e-6;
-enum { BOUND_ITEMS = 512 }; /* work-items that keep a multiprocessor busy */
-
-/* Products: fma in rounds of work-groups that share what they read of shared memory, every tile's operands, and the
- * partial sums, written and read. */
-static double gemm_bound(const struct call *call, const struct sizes *s)
-{
-    uint32_t runtime = call_runtime(call);
-    bool gradient = runtime == RUNTIME_K;
-    uint64_t rows = bucket(s->max_rows), m = runtime == RUNTIME_M ? rows : call_get(call, CONST_M, 1),
-             n = runtime == RUNTIME_N ? rows : call_get(call, CONST_N, 1),
-             k = gradient ? rows : call_get(call, CONST_K, 1);
-    uint64_t tile_m = call_get(call, CONST_TILE_M, 1), tile_n = call_get(call, CONST_TILE_N, 1),
-             part_rows = gradient ? call_get(call, CONST_PART_ROWS, 0) : 0,
-             parts = part_rows ? divide_up(k, part_rows) : 1, local = call_get(call, CONST_LOCAL_SIZE, 1);
-    uint64_t units = device_units(s->limits);
-    uint64_t groups = divide_up(m, tile_m) * divide_up(n, tile_n) * parts,
-             at_once = units * (local < BOUND_ITEMS ? BOUND_ITEMS / local : 1);
-    double thread_m = call_get(call, CONST_THREAD_M, 1), thread_n = call_get(call, CONST_THREAD_N, 1);
-    double reads = (thread_m + thread_n) / (thread_m * thread_n) / 0.3; /* of shared memory, for an fma */
-    double flops = 2.0 * (double)tile_m * (double)tile_n * (double)divide_up(k, parts) * (double)at_once *
-                   (double)divide_up(groups, at_once) * (reads > 1 ? reads : 1);
-    double operands = ((double)divide_up(n, tile_n) * (double)m + (double)divide_up(m, tile_m) * (double)n) *
-                      (double)k * (s->f16 ? 2 : 4) / 4; /* most of them from the cache */
-    double compute = s->limits->cpu ? 2.0 * (double)(m * n * k) / bound_flops : flops / bound_flops,
-           memory = operands / bound_bytes;
-    return (compute > memory ? compute : memory) +
-           (parts > 1 ? (double)(parts * m * n) * 8 / bound_bytes + bound_launch : 0);
-}
-
-static double bound_of(const struct call *call, const struct sizes *s)
-{
-    return !strcmp(call->kernel, "gemm") ? gemm_bound(call, s) : 0;
-}
-
 void choices_add(struct choices *list, const struct call *call)
 {
     struct choice choice;
@@ -189,7 +129,8 @@ void choices_add(struct choices *list, const struct call *call)
         list->refused++;
         return;
     }
-    choice.bound = bound_of(call, list->s);
+    const struct variant *variant = kernel_row(call->kernel);
+    choice.bound = variant->bound ? variant->bound(call, list->s) : 0;
     for (int i = 0; i < list->n; i++)
         if (choice_same(&list->of[i], &choice)) return;
     list->of[list->n++] = choice;
@@ -197,15 +138,14 @@ void choices_add(struct choices *list, const struct call *call)
 
 uint32_t choices_part_rows(const struct choices *list, uint64_t parts, uint32_t unit)
 {
-    return (uint32_t)(divide_up(divide_up(bucket(list->s->max_rows), parts), unit) * unit);
+    return rows_in_parts(choices_bucket(list->s->max_rows), parts, unit);
 }
 
 /* ---- kernels of rows ---- */
 
-enum { LOCAL_LEAST = 32, LOCAL_MOST = 1024, ROW_VALUES = 64 };
+enum { LOCAL_MOST = 1024, ROW_VALUES = 64 };
 
-/* Every power of two that leaves a work-item no more of a row than its registers hold. */
-static void add_local_sizes(struct choices *list, const struct call *sized, uint32_t least, uint32_t most)
+void choices_local_sizes(struct choices *list, const struct call *sized, uint32_t least, uint32_t most)
 {
     struct call call = *sized;
     uint32_t row = call_get(sized, CONST_N, 1);
@@ -215,16 +155,17 @@ static void add_local_sizes(struct choices *list, const struct call *sized, uint
     }
 }
 
-static void list_rows(const struct call *sized, struct choices *list)
+void choices_rows(const struct call *sized, const struct sizes *s, struct choices *list)
 {
-    add_local_sizes(list, sized, LOCAL_LEAST, LOCAL_MOST);
+    (void)s;
+    choices_local_sizes(list, sized, LOCAL_LEAST, LOCAL_MOST);
 }
 
-/* A row for each work-group, or for each team in it. */
-static void list_norms(const struct call *sized, struct choices *list)
+void choices_teams(const struct call *sized, const struct sizes *s, struct choices *list)
 {
     struct call call = *sized;
     uint32_t row = call_get(sized, CONST_N, 1);
+    (void)s;
     for (uint32_t local = LOCAL_LEAST; local <= LOCAL_MOST; local *= 2)
         for (uint32_t team = LEAST_TEAM; team <= local; team *= 2) {
             if ((local > 256 && team < local) || (row / team > ROW_VALUES && team < LOCAL_MOST)) continue;
@@ -234,233 +175,35 @@ static void list_norms(const struct call *sized, struct choices *list)
         }
 }
 
-static void list_embed(const struct call *sized, struct choices *list)
-{
-    if (call_get(sized, CONST_NORM, 0))
-        list_norms(sized, list);
-    else
-        list_rows(sized, list);
-}
-
-/* They look at no more than LOCAL_SIZE elements each. */
-static void list_elements(const struct call *sized, struct choices *list)
+void choices_elements(const struct call *sized, const struct sizes *s, struct choices *list)
 {
     struct call call = *sized;
+    (void)s;
     for (uint32_t local = LOCAL_LEAST; local <= LOCAL_MOST; local *= 2) {
         call_set(&call, CONST_LOCAL_SIZE, local);
         choices_add(list, &call);
     }
 }
 
-/* Work-groups of one round of a GPU and multiples; a CPU's take turns. */
-static uint64_t parts_at(const struct choices *list, int i)
+uint64_t choices_parts(const struct choices *list, int i)
 {
     return (list->s->limits->cpu ? 4u : LARGE_GPU_UNITS / 2u) << i;
 }
-enum { PART_COUNTS = 5 };
 
-static void list_layernorm_backward(const struct call *sized, struct choices *list)
-{
-    bool sums = call_get(sized, CONST_NORM_DW, 0) || call_get(sized, CONST_BIAS_SUM, BIAS_SUM_NONE) != BIAS_SUM_NONE;
-    struct call call = *sized;
-    uint64_t all = bucket(list->s->max_rows);
-    for (int i = 0; i < PART_COUNTS; i++)
-        for (uint32_t rows = 1; rows <= 4; rows *= 2) { /* at a time */
-            uint64_t parts = sums ? parts_at(list, i) : divide_up(all, 1u << i);
-            if (parts > divide_up(all, rows)) continue;
-            call_set(&call, CONST_PARTS, (uint32_t)parts);
-            call_set(&call, CONST_PART_ROWS, rows);
-            add_local_sizes(list, &call, LOCAL_LEAST, 256);
-        }
-}
-
-static void list_columns(const struct call *sized, struct choices *list)
-{
-    struct call call = *sized;
-    for (int i = 0; i < PART_COUNTS; i++)
-        for (uint32_t local = LOCAL_LEAST; local <= 256; local *= 2) {
-            call_set(&call, CONST_LOCAL_SIZE, local);
-            call_set(&call, CONST_TILE_N, local * list->s->access);
-            call_set(&call, CONST_PART_ROWS, choices_part_rows(list, parts_at(list, i), 8));
-            choices_add(list, &call);
-        }
-}
-
-static void list_reduce(const struct call *sized, struct choices *list)
-{
-    struct call call = *sized;
-    for (uint32_t local = 64; local <= 256; local *= 2)
-        for (uint32_t columns = 4; columns <= local; columns *= 2) {
-            call_set(&call, CONST_LOCAL_SIZE, local);
-            call_set(&call, CONST_TILE_N, columns);
-            choices_add(list, &call);
-        }
-}
-
-static void list_scatter(const struct call *sized, struct choices *list)
-{
-    struct call call = *sized;
-    bool parts = call_get(sized, CONST_COLUMN_SUMS, 0);
-    for (int i = 0; i < (parts ? PART_COUNTS : 1); i++) {
-        if (parts) call_set(&call, CONST_PART_ROWS, choices_part_rows(list, parts_at(list, i), 1));
-        add_local_sizes(list, &call, 64, 256);
-    }
-}
-
-/* Up to 32 loads of a work-item in flight; the kernel wants as many vectors in a tile as work-items. */
-static void list_transpose(const struct call *sized, struct choices *list)
-{
-    struct call call = *sized;
-    for (uint32_t m = 32; m <= 128; m *= 2)
-        for (uint32_t n = 32; n <= 128; n *= 2)
-            for (uint32_t local = LOCAL_LEAST; local <= 512; local *= 2) {
-                if (local > m * n / list->s->vector || m * n / list->s->access / local > 32) continue;
-                call_set(&call, CONST_LOCAL_SIZE, local);
-                call_set(&call, CONST_TILE_M, m);
-                call_set(&call, CONST_TILE_N, n);
-                choices_add(list, &call);
-            }
-}
-
-/* ---- products ---- */
-
-static bool set_product(struct call *call, const struct sizes *s, uint32_t m, uint32_t n, uint32_t thread_m,
-                        uint32_t thread_n, uint32_t vectors)
-{
-    uint32_t items = m / thread_m * (n / thread_n);
-    if (items < LOCAL_LEAST / 2 || items > 512) return false;
-    call_set(call, CONST_LOCAL_SIZE, items);
-    call_set(call, CONST_TILE_M, m);
-    call_set(call, CONST_TILE_N, n);
-    call_set(call, CONST_TILE_K, vectors * s->vector);
-    call_set(call, CONST_THREAD_M, thread_m);
-    call_set(call, CONST_THREAD_N, thread_n);
-    return true;
-}
-
-/* One tile, and for a weight's gradient its sum in parts, too: each of some hundred rows and whole stages. */
-static void add_gemm(struct choices *list, struct call *call)
-{
-    enum { LEAST_ROWS = 256, MOST_PARTS = 8 };
-    uint32_t tile_k = call_get(call, CONST_TILE_K, 1);
-    uint64_t rows = bucket(list->s->max_rows),
-             outputs = (uint64_t)call_get(call, CONST_M, 0) * call_get(call, CONST_N, 1);
-    if (!is_gradient(call)) {
-        call_sums_tiles(call);
-        choices_add(list, call);
-        return;
-    }
-    struct call whole = *call;
-    choices_add(list, &whole);
-    if (list->s->limits->cpu || call_writes_slice(call) || outputs > UINT32_MAX / MOST_PARTS) return;
-    for (uint64_t parts = 2; parts <= MOST_PARTS && parts * LEAST_ROWS <= rows; parts++) {
-        struct call divided = *call;
-        call_set(&divided, CONST_PART_ROWS, choices_part_rows(list, parts, tile_k));
-        choices_add(list, &divided);
-    }
-}
-
-static void list_gemm(const struct call *sized, struct choices *list)
-{
-    static const struct {
-        uint32_t m, n, thread_m, thread_n;
-    } tiles[] = {{128, 128, 8, 8}, {128, 64, 8, 8}, {64, 128, 8, 8},  {128, 64, 8, 4},  {64, 128, 8, 4}, {64, 64, 8, 8},
-                 {64, 64, 8, 4},   {64, 64, 4, 4},  {64, 32, 4, 4},   {32, 64, 4, 4},   {64, 32, 8, 4},  {32, 64, 8, 4},
-                 {32, 32, 8, 8},   {32, 32, 4, 4},  {128, 256, 8, 8}, {256, 128, 8, 8}, {256, 64, 8, 8}};
-    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
-        for (uint32_t vectors = 2; vectors <= 8; vectors *= 2) {
-            struct call call = *sized;
-            if (set_product(&call, list->s, tiles[i].m, tiles[i].n, tiles[i].thread_m, tiles[i].thread_n, vectors))
-                add_gemm(list, &call);
-        }
-}
-
-/* The batch's tables give the rows, of scores the columns, too. */
-static void list_bgemm(const struct call *sized, struct choices *list)
-{
-    bool scores = call_get(sized, CONST_BATCHED, BATCHED_SCORES) == BATCHED_SCORES;
-    uint32_t m = call_get(sized, CONST_TILE_M, 1), columns = call_get(sized, CONST_TILE_N, 1);
-    for (uint32_t n = scores ? columns : 32; n <= (scores ? columns : 128); n *= 2)
-        for (uint32_t thread_m = 4; thread_m <= 8; thread_m *= 2)
-            for (uint32_t thread_n = 4; thread_n <= 8; thread_n *= 2)
-                for (uint32_t vectors = 2; vectors <= 8; vectors *= 2) {
-                    struct call call = *sized;
-                    if (set_product(&call, list->s, m, n, thread_m, thread_n, vectors)) choices_add(list, &call);
-                }
-}
-
-/* ---- attention ---- */
-
-/* All that tiles of m x n scores can be made of: TILE_N is a multiple of 4 * THREADS_N (cl/attention.h). */
-static void add_attention(struct choices *list, const struct call *sized, uint32_t m, uint32_t n)
-{
-    for (uint32_t thread = 4; thread <= 8; thread *= 2)
-        for (uint32_t others = n / 8; others <= n / 4; others *= 2)
-            for (uint32_t tile_k = 16; tile_k <= 64; tile_k *= 2)
-                for (uint32_t values = 16; values <= n; values *= 2) {
-                    struct call call = *sized;
-                    call_set(&call, CONST_LOCAL_SIZE, m / thread * others);
-                    call_set(&call, CONST_TILE_M, m);
-                    call_set(&call, CONST_TILE_N, n);
-                    call_set(&call, CONST_TILE_K, tile_k);
-                    call_set(&call, CONST_TILE_V, values);
-                    call_set(&call, CONST_THREAD_M, thread);
-                    choices_add(list, &call);
-                }
-}
-
-static void list_attention(const struct call *sized, struct choices *list)
-{
-    for (uint32_t n = 32; n <= 64; n *= 2) add_attention(list, sized, call_get(sized, CONST_TILE_M, 1), n);
-}
-
-static void list_attention_backward(const struct call *sized, struct choices *list)
-{
-    for (uint32_t rows = 32; rows <= 64; rows *= 2)
-        for (uint32_t parts = 1; parts <= 8 && parts <= divide_up(bucket(list->s->longest), rows); parts *= 2) {
-            struct call call = *sized;
-            call_set(&call, CONST_PARTS, parts);
-            add_attention(list, &call, rows, rows);
-        }
-}
-
-/* ---- the table ---- */
-
-static const struct {
-    const char *kernel;
-    void (*list)(const struct call *sized, struct choices *list);
-} kernel_lists[] = {
-    {"attention", list_attention},
-    {"attention_backward", list_attention_backward},
-    {"attention_dq", list_elements},
-    {"bgemm", list_bgemm},
-    {"columns", list_columns},
-    {"delta", list_elements},
-    {"embed", list_embed},
-    {"gemm", list_gemm},
-    {"layernorm", list_norms},
-    {"layernorm_backward", list_layernorm_backward},
-    {"map", list_elements},
-    {"pool", list_rows},
-    {"pool_backward", list_rows},
-    {"reduce", list_reduce},
-    {"scatter", list_scatter},
-    {"softmax", list_elements},
-    {"softmax_backward", list_elements},
-    {"transpose", list_transpose},
-};
+/* ---- the list ---- */
 
 static void list_variant(const struct variant *variant, const struct call *call, const struct sizes *s,
                          struct choices *list)
 {
     const char *refused;
-    if (strcmp(variant->kernel, call->kernel) || !(s->limits->rungs & RUNG_BIT(variant->rung)) ||
-        (call_fuses(call) && !variant->fuses) || !variant->fits(call, s, &refused))
+    bool portable = variant->rung == RUNG_TILED;
+    if (strcmp(variant->kernel, call->kernel) || (!portable && !(s->limits->rungs & RUNG_BIT(variant->rung))) ||
+        !variant_runs(variant, call, s, &refused))
         return;
     struct call sized = *call;
     sized.kernel = variant->name;
     variant->size(&sized, s);
-    choices_add(list, &sized);
+    if (!portable) choices_add(list, &sized);
     if (variant->candidates) variant->candidates(&sized, s, list);
 }
 
@@ -472,10 +215,6 @@ void choices_legal(const struct call *call, const struct sizes *s, struct choice
     base.kernel = kernel_base(call->kernel);
     base.n_maps = 0;
     for (size_t i = 0; variant_at(i); i++) list_variant(variant_at(i), &base, s, list);
-    if (call_fuses(&base)) return; /* the portable kernel does less */
-    call_size(&base, s);
-    for (size_t i = 0; i < sizeof kernel_lists / sizeof *kernel_lists; i++)
-        if (!strcmp(base.kernel, kernel_lists[i].kernel)) kernel_lists[i].list(&base, list);
 }
 
 /* ---- pruning ---- */

@@ -46,10 +46,26 @@ void call_text(const struct call *call, struct text_writer *out);
 void choice_apply(const struct choice *choice, struct call calls[GROUP_MAX_CALLS], int i, int *count,
                   const struct sizes *s);
 
-/* Adds the sizes of `call` to the list when the device can run them and they are new. For variants, too. */
+/* Adds the sizes of `call` to the list when the device can run them and they are new. */
 void choices_add(struct choices *list, const struct call *call);
 /* Rows that a part has where there are `parts` of them in the bucket, a multiple of `unit`. */
 uint32_t choices_part_rows(const struct choices *list, uint64_t parts, uint32_t unit);
+/* What a number of rows, or a length, counts as. */
+uint64_t choices_bucket(uint64_t rows);
+
+/* What kernels' lists are made of. */
+enum { LOCAL_LEAST = 32, PART_COUNTS = 5, REGISTERS_REST = 24 /* of a work-item, beside what a kernel counts */ };
+/* Every power of two that leaves a work-item no more of a row than its registers hold. */
+void choices_local_sizes(struct choices *list, const struct call *sized, uint32_t least, uint32_t most);
+/* All of these, for a row of N elements a work-group. */
+void choices_rows(const struct call *sized, const struct sizes *s, struct choices *list);
+/* A row for each work-group, or for each team in it. */
+void choices_teams(const struct call *sized, const struct sizes *s, struct choices *list);
+/* For kernels that look at no more than LOCAL_SIZE elements each. */
+void choices_elements(const struct call *sized, const struct sizes *s, struct choices *list);
+/* Number `i`, of PART_COUNTS, of parts: work-groups of half a round of a GPU and multiples; a CPU's take turns. */
+uint64_t choices_parts(const struct choices *list, int i);
+
 /* All sizes that the kernels for this call are right with on this device: they depend on the call, the device and the
  * bucket alone. The static table's are not among them where they follow from the exact number of rows. */
 void choices_legal(const struct call *call, const struct sizes *s, struct choices *list);

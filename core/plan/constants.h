@@ -12,7 +12,8 @@ enum constant_role {
 };
 
 struct constant_row {
-    const char *name; /* in OpenCL C */
+    const char *name;    /* in OpenCL C */
+    const char *unknown; /* why a kernel that does not know it runs no call that has it */
     enum constant_role role;
     bool second; /* a group's second kernel takes it from the first */
 };

@@ -1,4 +1,5 @@
-/* Tile and work-group sizes: the part of a kernel call that depends on the device. */
+/* Tile and work-group sizes: the part of a kernel call that depends on the device. What each kernel wants is in its own
+ * file (plan/kernels); here is what they are asked with, and what several of them compute alike. */
 #ifndef WHERRY_PLAN_TILES_H
 #define WHERRY_PLAN_TILES_H
 
@@ -25,6 +26,37 @@ enum { LEAST_TEAM = 8 }; /* work-items that can add up a row's values together (
 /* Multiprocessors; a large GPU's 132 where the device does not say. */
 uint64_t device_units(const struct device_limits *limits);
 
+/* A power of two from 32 to 256, not above the device's limit, near `items`: kernels whose work-items share a row, and
+ * add up in the order that LOCAL_SIZE gives, are right with any. */
+uint32_t row_size(const struct device_limits *limits, uint32_t items);
+/* Sets LOCAL_SIZE to that. */
+void size_row(struct call *call, const struct sizes *s, uint32_t items);
+/* LOCAL_SIZE, and TEAM work-items for each row of N, which are added up: short rows share a work-group. */
+void size_team(struct call *call, const struct sizes *s);
+/* For sums over rows: so many rows that the parts of the largest batch run at the same time, each with `columns`
+ * work-groups. */
+uint32_t rows_of_part(const struct device_limits *limits, uint64_t max_rows, uint32_t columns);
+
+/* Sizes of a product; one of them is the batch's number of rows, here the most that there may be. */
+struct extents {
+    uint64_t m, n, k;
+};
+struct extents call_extents(const struct call *call, const struct sizes *s);
+
+/* The search for a product's tile, and for the number of work-groups that its sum is dealt to: whatever costs least. */
+struct tile_search {
+    int tiles;            /* by number from 0; of equal ones the first is taken */
+    uint64_t most_parts;  /* 1: the sum stays whole */
+    uint64_t least_depth; /* of a part, where there are several */
+    bool (*fits)(const struct call *call, const struct sizes *s,
+                 int tile); /* whether the device runs it; NULL: it does */
+    double (*cost)(const struct call *call, const struct sizes *s, int tile, uint64_t parts);
+};
+/* -1: no tile fits. */
+int tile_search(const struct tile_search *search, const struct call *call, const struct sizes *s, uint64_t *parts);
+/* Rows of one of `parts`, a multiple of `unit`. */
+uint32_t rows_in_parts(uint64_t rows, uint64_t parts, uint32_t unit);
+
 /* Seconds that dealing a sum of m x n outputs to `parts` work-groups costs: the parts' sums are written and read, and
  * adding them is a launch of its own. On a large GPU, 3.5 TB/s. */
 double parts_seconds(uint64_t m, uint64_t n, uint64_t parts);
@@ -47,8 +79,8 @@ const char *call_size(struct call *call, const struct sizes *s);
 /* Takes an argument away that a variant does without. */
 void call_take_away(struct call *call, uint8_t slot);
 
-/* Where a variant of attention's backward pass, a group's first call, leaves nothing in parts, no second kernel adds
- * them: the count becomes 1. calls_divide does it, too. */
+/* Where a variant, a group's first call, leaves nothing in parts, no second kernel adds them: the count becomes 1.
+ * calls_divide does it, too. */
 void calls_drop(const struct call *call, int *count);
 
 /* The gradient of a weight is a product of few tiles and a long sum. Where its tiles leave a GPU's multiprocessors

@@ -1,8 +1,6 @@
 /* What the traffic models of several kernels share: products in tiles, attention. */
 #include "plan/traffic_model.h"
 
-#include <string.h>
-
 /* A grid of tiles, whose rows share x and whose columns share w: in bands of so many rows, rows fastest inside; with
  * one row in a band columns are fastest. A wave of work-groups goes through its sums in step, so that in it each panel
  * is read once; the next wave reads its panels anew. */
@@ -91,14 +89,10 @@ void count_product(struct count *c, uint64_t band, uint64_t sharers)
 void count_attention(struct count *c)
 {
     uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 32);
-    /* Else the queries stay where they are: in shared memory, or in registers. */
-    bool in_stages = !strcmp(c->call->kernel, "attention") && dim > get(c, CONST_TILE_K, 32);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), rows = length * dim * heads, of_a_head = 4 * length * dim * c->storage;
         uint64_t tiles = divide_up(length, get(c, CONST_TILE_M, 32));
-        uint64_t steps = in_stages ? divide_up(length, get(c, CONST_TILE_N, 32)) : 1;
-        reads(c, SLOT_X, rows * steps);
-        reads_again(c, SLOT_X, rows * (steps - 1), of_a_head);
+        reads(c, SLOT_X, rows);
         for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++) {
             reads(c, slot, rows * tiles);
             reads_again(c, slot, rows * (tiles - 1), of_a_head);

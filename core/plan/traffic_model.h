@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "interface/interface.h"
 #include "plan/batch.h"
+#include "plan/tiles.h"
 #include "wherry/wherry_measure.h"
 
 /* What a large GPU runs of kernels that take many registers; for row kernels it makes no difference. A core of a CPU
@@ -102,16 +103,33 @@ static inline uint64_t count_row_bytes(const struct count *c)
     return (uint64_t)c->call->n_arguments * get(c, CONST_N, 1) * c->storage;
 }
 
-/* Of a product: one of them is the batch's number of rows. */
-struct extents {
-    uint64_t m, n, k;
-};
+/* ---- rows of N elements (cl/row.h) ---- */
+
+/* Loads of a row: past its end a load repeats the last columns. */
+static inline uint64_t row_loads(const struct count *c)
+{
+    return round_up(get(c, CONST_N, 1), access_of(c) * team_of(c));
+}
+
+/* Rows that are read: teams after the last one repeat it. */
+static inline uint64_t rows_walked(const struct count *c) { return round_up(rows_of(c), teams_of(c)); }
+
+/* A vector of N that is read for every one of `rows` rows in `loads`. */
+static inline void reads_vector(struct count *c, uint8_t slot, uint64_t rows, uint64_t loads)
+{
+    reads(c, slot, rows * loads);
+    if (rows) reads_again(c, slot, (rows - 1) * get(c, CONST_N, 1), count_row_bytes(c));
+}
+
+/* ---- what several kernels do alike ---- */
+
+/* Of a product in this batch. */
 struct extents extents_of(const struct count *c);
 
 /* A product in tiles; what a kernel does besides is its own to add. `band`: of tiles; `sharers`: work-items that load
  * the bias of a tile's column, and what scales and shifts it. */
 void count_product(struct count *c, uint64_t band, uint64_t sharers);
-/* Attention's forward pass by tiles of queries. */
+/* Attention's forward pass by tiles of queries, each read once. */
 void count_attention(struct count *c);
 
 #endif

@@ -1,30 +1,10 @@
-/* The static table of variants, from the highest rung down: each entry is a class of devices, a kernel, and why. */
+/* Finds kernels in the table of core/plan/kernels, and chooses among those that can stand for one another. */
 #include "plan/variants.h"
 
 #include <string.h>
 
 #include "interface/interface.h"
-
-extern const struct variant variant_gemm_small_batch, variant_attention_small_batch, variant_attention_out,
-    variant_gemm_wgmma, variant_attention_wgmma, variant_attention_backward_wgmma, variant_gemm_mma,
-    variant_attention_mma, variant_gemm_coopmat, variant_attention_coopmat, variant_attention_backward_coopmat;
-
-/* clang-format off */
-static const struct variant *const variants[] = {
-    &variant_gemm_small_batch,
-    &variant_attention_small_batch,
-    &variant_attention_out,
-    &variant_gemm_wgmma,
-    &variant_attention_wgmma,
-    &variant_attention_backward_wgmma,
-    &variant_gemm_mma,
-    &variant_attention_mma,
-    &variant_gemm_coopmat,
-    &variant_attention_coopmat,
-    &variant_attention_backward_coopmat,
-    NULL, /* ends the list */
-};
-/* clang-format on */
+#include "plan/constants.h"
 
 const char *rung_name(enum rung rung)
 {
@@ -52,38 +32,42 @@ const char *rung_class(enum rung rung)
     return names[rung];
 }
 
-const struct variant *variant_at(size_t index) { return variants[index]; }
+const struct variant *variant_at(size_t index)
+{
+    for (int rung = RUNG_COUNT - 1; rung >= 0; rung--)
+        for (const struct variant *const *v = variants; *v; v++)
+            if ((int)(*v)->rung == rung && !index--) return *v;
+    return NULL;
+}
+
+/* A kernel may have several rows: that of the highest of these rungs. */
+static const struct variant *find(const char *name, uint32_t rungs)
+{
+    const struct variant *best = NULL;
+    for (const struct variant *const *v = variants; *v; v++)
+        if (rungs & RUNG_BIT((*v)->rung) && (!best || (*v)->rung > best->rung) && !strcmp((*v)->name, name)) best = *v;
+    return best;
+}
+
+const struct variant *kernel_row(const char *name) { return find(name, UINT32_MAX); }
+
+const struct variant *variant_find(const char *name) { return find(name, ~RUNG_BIT(RUNG_TILED)); }
 
 const char *kernel_class(const char *kernel, uint32_t rungs)
 {
-    for (const struct variant *const *v = variants; *v; v++)
-        if (!strcmp((*v)->name, kernel) && rungs & RUNG_BIT((*v)->rung)) return rung_class((*v)->rung);
-    return rung_class(RUNG_TILED);
+    const struct variant *variant = find(kernel, rungs);
+    return rung_class(variant ? variant->rung : RUNG_TILED);
 }
 
 const char *kernel_base(const char *kernel)
 {
-    const struct variant *variant = variant_find(kernel);
+    const struct variant *variant = kernel_row(kernel);
     return variant ? variant->kernel : kernel;
-}
-
-const struct variant *variant_find(const char *name)
-{
-    for (const struct variant *const *v = variants; *v; v++)
-        if (!strcmp((*v)->name, name)) return *v;
-    return NULL;
 }
 
 bool call_sums_operand(const struct call *call)
 {
     return call_runtime(call) == RUNTIME_K && call_get(call, CONST_SUM, 0);
-}
-
-bool call_fuses(const struct call *call)
-{
-    if (!strcmp(call->kernel, "gemm"))
-        return call_get(call, CONST_NORM, 0) || call_get(call, CONST_NORM_Y, 0) || call_sums_operand(call);
-    return !strcmp(call->kernel, "attention") && call_has_slot(call, SLOT_EXTRA);
 }
 
 bool variant_of_rung(const char *name, enum rung rung)
@@ -93,15 +77,48 @@ bool variant_of_rung(const char *name, enum rung rung)
     return false;
 }
 
+/* Whether it knows what the call says is computed. */
+static bool knows(const struct variant *variant, const struct call *call, const char **reason)
+{
+    if (call_sums_operand(call) && !variant->sums_operand)
+        return variant_refuse(reason, "it sums no columns of an operand");
+    for (int i = 0; i < call->n_constants; i++) {
+        uint8_t id = call->constants[i].id;
+        if (constants[id].role == CONSTANT_WORK && !memchr(variant->takes, id, sizeof variant->takes))
+            return variant_refuse(reason, constants[id].unknown);
+    }
+    return true;
+}
+
+bool call_fuses(const struct call *call)
+{
+    const char *reason;
+    const struct variant *portable = kernel_row(call->kernel);
+    return portable && portable->rung == RUNG_TILED && !knows(portable, call, &reason);
+}
+
+bool variant_runs(const struct variant *variant, const struct call *call, const struct sizes *s, const char **reason)
+{
+    *reason = NULL;
+    return (!variant->fits || variant->fits(call, s, reason)) && knows(variant, call, reason);
+}
+
+bool call_runs(const struct call *call, const struct sizes *s, const char **reason)
+{
+    const struct variant *variant = kernel_row(call->kernel);
+    *reason = NULL;
+    return !variant || variant->rung != RUNG_TILED || variant_runs(variant, call, s, reason);
+}
+
 const struct variant *variant_choose(const struct call *call, const struct sizes *s, const char **reason)
 {
     *reason = NULL;
-    for (const struct variant *const *v = variants; *v; v++) {
-        const char *refused = NULL;
-        if (strcmp((*v)->kernel, call->kernel) || !(s->limits->rungs & RUNG_BIT((*v)->rung))) continue;
-        if (call_fuses(call) && !(*v)->fuses) continue;
-        if ((*v)->fits(call, s, &refused)) return *v;
-        if (!*reason) *reason = refused;
-    }
+    for (int rung = RUNG_COUNT - 1; rung > RUNG_TILED; rung--)
+        for (const struct variant *const *v = variants; *v && s->limits->rungs & RUNG_BIT(rung); v++) {
+            const char *refused;
+            if ((int)(*v)->rung != rung || strcmp((*v)->kernel, call->kernel)) continue;
+            if (variant_runs(*v, call, s, &refused)) return *v;
+            if (!*reason) *reason = refused;
+        }
     return NULL;
 }

@@ -35,20 +35,30 @@ static void size(struct call *call, const struct sizes *s)
 /* Keys and values of two steps. */
 static size_t shared_bytes(const struct call *call) { return (size_t)4 * KEYS * call_get(call, CONST_HEAD_DIM, 0) * 2; }
 
-const struct variant variant_attention_mma = {.kernel = "attention",
-                                              .name = "attention_mma",
-                                              .rung = RUNG_MMA,
-                                              .why = "tensor cores by mma.sync",
-                                              .fits = fits,
-                                              .size = size,
-                                              .shared_bytes = shared_bytes,
-                                              .count = count_attention};
+const struct variant variant_attention_mma = {
+    .kernel = "attention",
+    .name = "attention_mma",
+    .rung = RUNG_MMA,
+    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
+              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
+              CONST_DROPOUT, CONST_LSE},
+    .why = "tensor cores by mma.sync",
+    .fits = fits,
+    .size = size,
+    .shared_bytes = shared_bytes,
+    .count = count_attention,
+};
 
-const struct variant variant_attention_small_batch = {.kernel = "attention",
-                                                      .name = "attention_mma",
-                                                      .rung = RUNG_SMALL_BATCH,
-                                                      .why = "few rows: a head is a work-group's, soon done",
-                                                      .fits = fits_small_batch,
-                                                      .size = size,
-                                                      .shared_bytes = shared_bytes,
-                                                      .count = count_attention};
+const struct variant variant_attention_small_batch = {
+    .kernel = "attention",
+    .name = "attention_mma",
+    .rung = RUNG_SMALL_BATCH,
+    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
+              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
+              CONST_DROPOUT, CONST_LSE},
+    .why = "few rows: a head is a work-group's, soon done",
+    .fits = fits_small_batch,
+    .size = size,
+    .shared_bytes = shared_bytes,
+    .count = count_attention,
+};

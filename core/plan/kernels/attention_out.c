@@ -58,12 +58,16 @@ static void count_traffic(struct count *c)
     }
 }
 
-const struct variant variant_attention_out = {.kernel = "attention",
-                                              .name = "attention_out",
-                                              .rung = RUNG_SMALL_BATCH,
-                                              .fuses = true,
-                                              .why = "few rows: one launch for two",
-                                              .fits = fits,
-                                              .size = size,
-                                              .shared_bytes = shared_bytes,
-                                              .count = count_traffic};
+const struct variant variant_attention_out = {
+    .kernel = "attention",
+    .name = "attention_out",
+    .rung = RUNG_SMALL_BATCH,
+    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
+              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET, CONST_N,
+              CONST_K, CONST_ROWS, CONST_BIAS, CONST_RESIDUAL, CONST_FORM},
+    .why = "few rows: one launch for two",
+    .fits = fits,
+    .size = size,
+    .shared_bytes = shared_bytes,
+    .count = count_traffic,
+};

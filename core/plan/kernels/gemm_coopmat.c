@@ -1,5 +1,6 @@
 /* gemm_coopmat: products by the matrix units that Vulkan's cooperative matrices reach. */
 #include "base/round.h"
+#include "base/text.h"
 #include "interface/interface.h"
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
@@ -30,8 +31,7 @@ static const struct tile tile_small = {64, 64, 32, 32, 32, 1, 1, 4, 0.45, 1.2};
 /* A CPU's compiler makes plain code of all the matrices of a piece: few of them. */
 static const struct tile tile_cpu = {16, 16, 16, 8, 16, 1, 1, 1, 1, 1};
 
-/* Of a large GPU, where a driver does not say; Vulkan does not. */
-enum { MOST_PARTS = 16, CPU_NORMAL_K = 64 };
+enum { TILES = sizeof tiles / sizeof *tiles, MOST_PARTS = 16, LEAST_PART_DEPTH = 256, CPU_NORMAL_K = 64 };
 
 static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
@@ -71,38 +71,29 @@ static double tile_seconds(const struct tile *t, uint64_t units, uint64_t m, uin
     return k_tile * (double)k_tiles * 1e-6;
 }
 
-/* For a product of m x n sums of `depth`; *parts: over how many work-groups a sum is split, at most `most_parts`. NULL:
- * no tile fits this device. */
-static const struct tile *tile_choose(const struct device_limits *limits, uint32_t form, uint64_t m, uint64_t n,
-                                      uint64_t depth, uint64_t most_parts, uint64_t *parts)
+static uint32_t form_of(const struct call *call) { return call_get(call, CONST_FORM, GEMM_NT); }
+
+static bool large_fits(const struct call *call, const struct sizes *s, int tile)
 {
-    const struct tile *best = NULL;
-    double least = 0;
-    uint64_t units = device_units(limits);
-    *parts = 1;
-    if (limits->cpu) return tile_fits(&tile_cpu, limits, form) ? &tile_cpu : NULL;
-    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
-        for (uint64_t p = 1; p <= most_parts && (p == 1 || p * 256 <= depth); p++) {
-            double seconds = tile_seconds(&tiles[i], units, m, n, depth, p) + parts_seconds(m, n, p);
-            if (!tile_fits(&tiles[i], limits, form) || (best && seconds >= least)) continue;
-            best = &tiles[i];
-            *parts = p;
-            least = seconds;
-        }
-    if (!best && tile_fits(&tile_small, limits, form)) best = &tile_small;
-    return best;
+    return tile_fits(&tiles[tile], s->limits, form_of(call));
 }
 
-/* M, N or K: one of them is the batch's number of rows. */
-static uint64_t extent(const struct call *call, const struct sizes *s, uint8_t id, uint32_t runtime)
+static double large_seconds(const struct call *call, const struct sizes *s, int tile, uint64_t parts)
 {
-    return call_runtime(call) == runtime ? s->max_rows : call_get(call, id, 1);
+    struct extents all = call_extents(call, s);
+    return tile_seconds(&tiles[tile], device_units(s->limits), all.m, all.n, all.k, parts) +
+           parts_seconds(all.m, all.n, parts);
 }
 
+/* *parts: over how many work-groups the sum is split, at most `most_parts`. NULL: no tile fits this device. */
 static const struct tile *tile_of(const struct call *call, const struct sizes *s, uint64_t most_parts, uint64_t *parts)
 {
-    return tile_choose(s->limits, call_get(call, CONST_FORM, GEMM_NT), extent(call, s, CONST_M, RUNTIME_M),
-                       extent(call, s, CONST_N, RUNTIME_N), extent(call, s, CONST_K, RUNTIME_K), most_parts, parts);
+    const struct tile_search search = {TILES, most_parts, LEAST_PART_DEPTH, large_fits, large_seconds};
+    const struct tile *other = s->limits->cpu ? &tile_cpu : &tile_small;
+    int best = s->limits->cpu ? -1 : tile_search(&search, call, s, parts);
+    if (best >= 0) return &tiles[best];
+    *parts = 1;
+    return tile_fits(other, s->limits, form_of(call)) ? other : NULL;
 }
 
 /* A product that normalizes its rows has all of their k in one stage; work-groups are many, for rows are few. */
@@ -136,7 +127,6 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
               : !call_get(call, CONST_ALIGNED, 0) ? "rows are no multiples of 8 elements"
               : !tile_of(call, s, 1, &parts)      ? "no tile is made of this device's cooperative matrices"
                                                   : NULL;
-    if (!*reason && call_sums_operand(call)) *reason = "it sums no columns of an operand";
     if (!*reason && call_get(call, CONST_NORM_Y, 0)) *reason = "its work-groups have no whole rows of a result";
     return !*reason && (!call_get(call, CONST_NORM, 0) || fits_normal(call, s, reason));
 }
@@ -177,7 +167,7 @@ static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct 
     const struct tile *t = tile_of(&calls[0], s, MOST_PARTS, &parts);
     if (parts == 1) return;
     tile_set(&calls[0], t, s->limits);
-    calls_split(calls, count, s->limits, (uint32_t)(divide_up(divide_up(s->max_rows, parts), t->k) * t->k));
+    calls_split(calls, count, s->limits, rows_in_parts(s->max_rows, parts, t->k));
 }
 
 static size_t shared_bytes(const struct call *call)
@@ -188,6 +178,14 @@ static size_t shared_bytes(const struct call *call)
                                 call_get(call, CONST_LOCAL_SIZE, 0) / call_get(call, CONST_SUBGROUP, 1),
                                 call_get(call, CONST_STAGES, 1), call_get(call, CONST_MATRIX_M, 0),
                                 call_get(call, CONST_FORM, GEMM_NT));
+}
+
+static void describe(const struct call *call, struct text_writer *text)
+{
+    text_add(text, "%ux%ux%u, %ux%u a sub-group", (unsigned)call_get(call, CONST_TILE_M, 1),
+             (unsigned)call_get(call, CONST_TILE_N, 1), (unsigned)call_get(call, CONST_TILE_K, 1),
+             (unsigned)call_get(call, CONST_THREAD_M, 1), (unsigned)call_get(call, CONST_THREAD_N, 1));
+    describe_rows(call, text);
 }
 
 /* ---- its traffic ---- */
@@ -209,13 +207,19 @@ static void count_traffic(struct count *c)
     reads(c, SLOT_W, (tiles_n * tile_n * loaded - n * k) * tiles_m);
 }
 
-const struct variant variant_gemm_coopmat = {.kernel = "gemm",
-                                             .name = "gemm_coopmat",
-                                             .rung = RUNG_COOPMAT,
-                                             .fuses = true,
-                                             .why = "cooperative matrices: f16 added in f32 by matrix units",
-                                             .fits = fits,
-                                             .size = size,
-                                             .divide = divide,
-                                             .shared_bytes = shared_bytes,
-                                             .count = count_traffic};
+const struct variant variant_gemm_coopmat = {
+    .kernel = "gemm",
+    .name = "gemm_coopmat",
+    .rung = RUNG_COOPMAT,
+    .takes = {CONST_N,           CONST_K,        CONST_ROWS,     CONST_BIAS,       CONST_ACTIVATION, CONST_RESIDUAL,
+              CONST_SUM,         CONST_X_STRIDE, CONST_X_OFFSET, CONST_W_STRIDE,   CONST_W_OFFSET,   CONST_Y_STRIDE,
+              CONST_Y_OFFSET,    CONST_FORM,     CONST_DROPOUT,  CONST_DERIVATIVE, CONST_KEPT,       CONST_M,
+              CONST_COLUMN_SUMS, CONST_RUNTIME,  CONST_NORM},
+    .why = "cooperative matrices: f16 added in f32 by matrix units",
+    .fits = fits,
+    .size = size,
+    .divide = divide,
+    .shared_bytes = shared_bytes,
+    .count = count_traffic,
+    .describe = describe,
+};

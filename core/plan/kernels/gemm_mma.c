@@ -1,5 +1,6 @@
 /* Products with a weight by mma.sync, any number of rows: cl/gemm_mma.cl. */
 #include "base/round.h"
+#include "base/text.h"
 #include "interface/interface.h"
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
@@ -23,11 +24,12 @@ static const struct tile tiles[] = {
     {128, 128, 32, 64, 64, 4, 0.84, 2, false}, /* 64 KB */
     {64, 64, 64, 32, 32, 3, 0.6, 2, false},    /* 48 KB */
 };
-enum { TILES = sizeof tiles / sizeof *tiles, MOST_PARTS = 8 };
+enum { TILES = sizeof tiles / sizeof *tiles, MOST_PARTS = 8, LEAST_PART_ROWS = 256 };
 
-static bool tile_fits(const struct tile *t, const struct device_limits *limits)
+static bool tile_fits(const struct call *call, const struct sizes *s, int tile)
 {
-    return !t->roomy || limits->nvidia_sm == 80 || limits->nvidia_sm == 90;
+    (void)call;
+    return !tiles[tile].roomy || s->limits->nvidia_sm == 80 || s->limits->nvidia_sm == 90;
 }
 
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
@@ -40,9 +42,11 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
 }
 
 /* Work-groups run in rounds, and the last one is seldom full. */
-static double tile_speed(const struct tile *t, const struct device_limits *limits, uint64_t groups)
+static double tile_speed(const struct call *call, const struct sizes *s, const struct tile *t, uint64_t parts)
 {
-    uint64_t at_once = (uint64_t)t->groups * device_units(limits);
+    struct extents all = call_extents(call, s);
+    uint64_t groups = divide_up(all.m, t->m) * divide_up(all.n, t->n) * parts;
+    uint64_t at_once = (uint64_t)t->groups * device_units(s->limits);
     return t->speed * (double)groups / (double)(divide_up(groups, at_once) * at_once);
 }
 
@@ -57,53 +61,50 @@ static void set_tile(struct call *call, const struct tile *t)
     call_set(call, CONST_STAGES, t->stages);
 }
 
+static double tile_slowness(const struct call *call, const struct sizes *s, int tile, uint64_t parts)
+{
+    return -tile_speed(call, s, &tiles[tile], parts);
+}
+
 static void size(struct call *call, const struct sizes *s)
 {
-    uint64_t m = call_get(call, CONST_M, 0), n = call_get(call, CONST_N, 1), rows = m ? m : s->max_rows;
-    const struct tile *best = &tiles[TILES - 1];
-    double best_speed = 0;
-    for (int i = 0; i < TILES; i++) {
-        if (!tile_fits(&tiles[i], s->limits)) continue;
-        double speed = tile_speed(&tiles[i], s->limits, divide_up(rows, tiles[i].m) * divide_up(n, tiles[i].n));
-        if (speed <= best_speed) continue;
-        best = &tiles[i];
-        best_speed = speed;
-    }
-    set_tile(call, best);
-    if (call_get(call, CONST_COLUMN_SUMS, 0)) call_set(call, CONST_PART_ROWS, best->m);
+    static const struct tile_search search = {TILES, 1, 0, tile_fits, tile_slowness};
+    uint64_t parts;
+    set_tile(call, &tiles[tile_search(&search, call, s, &parts)]);
+    call_sums_tiles(call);
 }
 
 /* Seconds of a product in `parts` on a large GPU, 400 TFLOP/s when all of it is busy. */
-static double divided_seconds(const struct tile *t, const struct device_limits *limits, uint64_t m, uint64_t n,
-                              uint64_t rows, uint64_t parts)
+static double divided_seconds(const struct call *call, const struct sizes *s, int tile, uint64_t parts)
 {
-    double speed = tile_speed(t, limits, divide_up(m, t->m) * divide_up(n, t->n) * parts);
-    double product = 2.0 * (double)(m * n * rows) / (400e12 * speed);
-    return product + parts_seconds(m, n, parts);
+    struct extents all = call_extents(call, s);
+    double product = 2.0 * (double)(all.m * all.n * all.k) / (400e12 * tile_speed(call, s, &tiles[tile], parts));
+    return product + parts_seconds(all.m, all.n, parts);
 }
 
 static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct sizes *s)
 {
-    uint64_t m = call_get(&calls[0], CONST_M, 0), n = call_get(&calls[0], CONST_N, 1), parts = 1;
-    const struct tile *best = NULL;
-    double least = 0;
-    for (int i = 0; i < TILES; i++)
-        for (uint64_t p = 1; p <= MOST_PARTS && (p == 1 || p * 256 <= s->max_rows); p++) {
-            double seconds = divided_seconds(&tiles[i], s->limits, m, n, s->max_rows, p);
-            if (!tile_fits(&tiles[i], s->limits) || (best && seconds >= least)) continue;
-            best = &tiles[i];
-            parts = p;
-            least = seconds;
-        }
+    static const struct tile_search search = {TILES, MOST_PARTS, LEAST_PART_ROWS, tile_fits, divided_seconds};
+    uint64_t parts;
+    const struct tile *best = &tiles[tile_search(&search, &calls[0], s, &parts)];
     if (parts == 1) return;
     set_tile(&calls[0], best);
-    calls_split(calls, count, s->limits, (uint32_t)(divide_up(divide_up(s->max_rows, parts), best->k) * best->k));
+    calls_split(calls, count, s->limits, rows_in_parts(s->max_rows, parts, best->k));
 }
 
 static size_t shared_bytes(const struct call *call)
 {
     return (size_t)(call_get(call, CONST_TILE_M, 0) + call_get(call, CONST_TILE_N, 0)) *
            call_get(call, CONST_TILE_K, 0) * 2 * call_get(call, CONST_STAGES, 1);
+}
+
+static void describe(const struct call *call, struct text_writer *text)
+{
+    text_add(text, "%ux%ux%u, %ux%u a warp, %u stages", (unsigned)call_get(call, CONST_TILE_M, 1),
+             (unsigned)call_get(call, CONST_TILE_N, 1), (unsigned)call_get(call, CONST_TILE_K, 1),
+             (unsigned)call_get(call, CONST_WARP_M, 1), (unsigned)call_get(call, CONST_WARP_N, 1),
+             (unsigned)call_get(call, CONST_STAGES, 1));
+    describe_rows(call, text);
 }
 
 /* ---- its traffic ---- */
@@ -115,12 +116,18 @@ static void count_traffic(struct count *c)
     count_product(c, 2048 / tile_m, tile_m / get(c, CONST_WARP_M, 64) * 8);
 }
 
-const struct variant variant_gemm_mma = {.kernel = "gemm",
-                                         .name = "gemm_mma",
-                                         .rung = RUNG_MMA,
-                                         .why = "tensor cores by mma.sync",
-                                         .fits = fits,
-                                         .size = size,
-                                         .divide = divide,
-                                         .shared_bytes = shared_bytes,
-                                         .count = count_traffic};
+const struct variant variant_gemm_mma = {
+    .kernel = "gemm",
+    .name = "gemm_mma",
+    .rung = RUNG_MMA,
+    .takes = {CONST_N, CONST_K, CONST_ROWS, CONST_BIAS, CONST_ACTIVATION, CONST_RESIDUAL, CONST_SUM, CONST_X_STRIDE,
+              CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET, CONST_FORM, CONST_DROPOUT,
+              CONST_DERIVATIVE, CONST_KEPT, CONST_M, CONST_COLUMN_SUMS},
+    .why = "tensor cores by mma.sync",
+    .fits = fits,
+    .size = size,
+    .divide = divide,
+    .shared_bytes = shared_bytes,
+    .count = count_traffic,
+    .describe = describe,
+};

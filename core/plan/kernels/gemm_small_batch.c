@@ -1,4 +1,5 @@
 /* Products with a weight of few rows by mma.sync, one trip to memory each: cl/gemm_small_batch.cl. */
+#include "base/text.h"
 #include "interface/interface.h"
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
@@ -48,6 +49,12 @@ static size_t shared_bytes(const struct call *call)
     return (size_t)rows * (stride + (call_get(call, CONST_NORM, 0) ? 2 : 0)) * sizeof(float);
 }
 
+static void describe(const struct call *call, struct text_writer *text)
+{
+    text_add(text, "%ux%u, %u warps share k", (unsigned)call_get(call, CONST_TILE_M, 1),
+             (unsigned)call_get(call, CONST_TILE_N, 1), (unsigned)call_get(call, CONST_LOCAL_SIZE, 0) / 32);
+}
+
 /* ---- its traffic ---- */
 
 /* Every result's maker loads its bias. */
@@ -57,9 +64,13 @@ const struct variant variant_gemm_small_batch = {
     .kernel = "gemm",
     .name = "gemm_small_batch",
     .rung = RUNG_SMALL_BATCH,
-    .fuses = true,
+    .takes = {CONST_N, CONST_K, CONST_ROWS, CONST_BIAS, CONST_ACTIVATION, CONST_RESIDUAL, CONST_SUM, CONST_X_STRIDE,
+              CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET, CONST_FORM, CONST_DROPOUT,
+              CONST_DERIVATIVE, CONST_KEPT, CONST_NORM},
     .why = "few rows: all loads of a product at once, its warps share the sum",
     .fits = fits,
     .size = size,
     .shared_bytes = shared_bytes,
-    .count = count_traffic};
+    .count = count_traffic,
+    .describe = describe,
+};

@@ -8,7 +8,8 @@
 enum {
     DEPTH = 64,     /* k of a stage, and the columns of a box */
     BOX_ROWS = 256, /* at most */
-    MOST_PARTS = 8
+    MOST_PARTS = 8,
+    LEAST_PART_ROWS = 512
 };
 
 /* From large to small: a large tile reads less memory for an output, small ones give work to more multiprocessors.
@@ -49,13 +50,6 @@ static uint32_t dimension(const struct call *call, uint32_t which)
 {
     static const uint8_t ids[] = {[RUNTIME_M] = CONST_M, [RUNTIME_N] = CONST_N, [RUNTIME_K] = CONST_K};
     return which == call_runtime(call) ? 0 : call_get(call, ids[which], 1);
-}
-
-/* The same, at the session's limits. */
-static uint64_t most(const struct call *call, const struct sizes *s, uint32_t which)
-{
-    uint32_t constant = dimension(call, which);
-    return constant ? constant : s->max_rows;
 }
 
 /* The gradient of a weight: few tiles and a long sum, and nothing after it. */
@@ -112,24 +106,29 @@ static struct wgmma_tile tile_normal(const struct call *call)
     return (struct wgmma_tile){NORMAL_ROWS, call_get(call, CONST_N, 1), 1};
 }
 
+/* The tile of three warpgroups is for a weight's gradient alone. */
+static bool tile_fits(const struct call *call, const struct sizes *s, int tile)
+{
+    (void)s;
+    return wgmma_tiles[tile].m != 192 || is_weight(call);
+}
+
+static double tile_seconds(const struct call *call, const struct sizes *s, int tile, uint64_t parts)
+{
+    struct extents all = call_extents(call, s);
+    return seconds(&wgmma_tiles[tile], s->limits, all.m, all.n, all.k, parts);
+}
+
 static void size(struct call *call, const struct sizes *s)
 {
+    static const struct tile_search search = {WGMMA_TILES, 1, 0, tile_fits, tile_seconds};
+    uint64_t parts;
     if (normalizes(call)) {
         struct wgmma_tile t = tile_normal(call);
         set_tile(call, s, &t);
         return;
     }
-    bool weight = is_weight(call);
-    uint64_t m = most(call, s, RUNTIME_M), n = most(call, s, RUNTIME_N), depth = most(call, s, RUNTIME_K);
-    const struct wgmma_tile *best = NULL;
-    double least = 0;
-    for (int i = 0; i < WGMMA_TILES; i++) {
-        double of_this = seconds(&wgmma_tiles[i], s->limits, m, n, depth, 1);
-        if ((wgmma_tiles[i].m == 192 && !weight) || (best && of_this >= least)) continue;
-        best = &wgmma_tiles[i];
-        least = of_this;
-    }
-    set_tile(call, s, best);
+    set_tile(call, s, &wgmma_tiles[tile_search(&search, call, s, &parts)]);
     call_sums_tiles(call);
 }
 
@@ -143,24 +142,19 @@ static double reduce_seconds(uint64_t m, uint64_t n, uint64_t parts)
  * on an H200. The epilogue of the product that makes the operand: 11 us for 4096 x 4096, 23 for 12,288 x 4096. */
 static double columns_seconds(uint64_t rows, uint64_t m) { return 6e-6 + (double)(rows * m) * 2 / 3.4e12; }
 
+static double divided_seconds(const struct call *call, const struct sizes *s, int tile, uint64_t parts)
+{
+    uint64_t m = call_get(call, CONST_M, 1), n = call_get(call, CONST_N, 1);
+    double of_this = seconds(&wgmma_tiles[tile], s->limits, m, n, s->max_rows, parts) + reduce_seconds(m, n, parts);
+    return parts > 1 && call_sums_operand(call) ? of_this + columns_seconds(s->max_rows, m) : of_this;
+}
+
 /* The tile of a weight's gradient, and over how many work-groups a sum is split: one where the bias' comes with it, if
  * what other kernels would take for that is more than parts save. */
 static const struct wgmma_tile *divided_tile(const struct call *call, const struct sizes *s, uint64_t *parts)
 {
-    uint64_t m = call_get(call, CONST_M, 1), n = call_get(call, CONST_N, 1);
-    const struct wgmma_tile *best = NULL;
-    double least = 0;
-    *parts = 1;
-    for (int i = 0; i < WGMMA_TILES; i++)
-        for (uint64_t p = 1; p <= MOST_PARTS && (p == 1 || p * 512 <= s->max_rows); p++) {
-            double of_this = seconds(&wgmma_tiles[i], s->limits, m, n, s->max_rows, p) + reduce_seconds(m, n, p);
-            if (p > 1 && call_sums_operand(call)) of_this += columns_seconds(s->max_rows, m);
-            if (best && of_this >= least) continue;
-            best = &wgmma_tiles[i];
-            *parts = p;
-            least = of_this;
-        }
-    return best;
+    static const struct tile_search search = {WGMMA_TILES, MOST_PARTS, LEAST_PART_ROWS, NULL, divided_seconds};
+    return &wgmma_tiles[tile_search(&search, call, s, parts)];
 }
 
 /* A sum in parts leaves its operand's to another kernel. */
@@ -207,7 +201,7 @@ static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct 
     const struct wgmma_tile *best = divided_tile(&calls[0], s, &parts);
     if (parts == 1) return;
     set_tile(&calls[0], s, best);
-    calls_split(calls, count, s->limits, (uint32_t)(divide_up(divide_up(s->max_rows, parts), DEPTH) * DEPTH));
+    calls_split(calls, count, s->limits, rows_in_parts(s->max_rows, parts, DEPTH));
 }
 
 /* All tiles, of a weight's gradient also in parts of whole stages, if it is alone and a whole tensor; of whole rows
@@ -218,11 +212,12 @@ static void candidates(const struct call *sized, const struct sizes *s, struct c
     bool alone = !call_sums_operand(sized) && !call_writes_slice(sized);
     for (int i = 0; i < WGMMA_TILES && !normalizes(sized); i++) {
         struct call call = *sized;
-        if (wgmma_tiles[i].m == 192 && !weight) continue;
+        if (!tile_fits(sized, s, i)) continue;
         set_tile(&call, s, &wgmma_tiles[i]);
         if (!weight) call_sums_tiles(&call);
         choices_add(list, &call);
-        for (uint64_t p = 2; weight && alone && p <= MOST_PARTS && choices_part_rows(list, p, 1) >= 512; p++) {
+        for (uint64_t p = 2; weight && alone && p <= MOST_PARTS && choices_part_rows(list, p, 1) >= LEAST_PART_ROWS;
+             p++) {
             call_set(&call, CONST_PART_ROWS, choices_part_rows(list, p, DEPTH));
             choices_add(list, &call);
         }
@@ -251,15 +246,21 @@ static void count_traffic(struct count *c)
                   get(c, CONST_NORM_Y, 0) ? get(c, CONST_TILE_M, 64) : 7 * (32 / (get(c, CONST_TILE_N, 256) / 8)));
 }
 
-const struct variant variant_gemm_wgmma = {.kernel = "gemm",
-                                           .name = "gemm_wgmma",
-                                           .rung = RUNG_WGMMA,
-                                           .fuses = true,
-                                           .why = "wgmma with tiles by the tensor copy engine, Hopper's fastest",
-                                           .fits = fits,
-                                           .size = size,
-                                           .divide = divide,
-                                           .shared_bytes = shared_bytes,
-                                           .count = count_traffic,
-                                           .candidates = candidates,
-                                           .derive = derive};
+const struct variant variant_gemm_wgmma = {
+    .kernel = "gemm",
+    .name = "gemm_wgmma",
+    .rung = RUNG_WGMMA,
+    .takes = {CONST_N,           CONST_K,        CONST_ROWS,     CONST_BIAS,       CONST_ACTIVATION, CONST_RESIDUAL,
+              CONST_SUM,         CONST_X_STRIDE, CONST_X_OFFSET, CONST_W_STRIDE,   CONST_W_OFFSET,   CONST_Y_STRIDE,
+              CONST_Y_OFFSET,    CONST_FORM,     CONST_DROPOUT,  CONST_DERIVATIVE, CONST_KEPT,       CONST_M,
+              CONST_COLUMN_SUMS, CONST_RUNTIME,  CONST_NORM_Y},
+    .sums_operand = true,
+    .why = "wgmma with tiles by the tensor copy engine, Hopper's fastest",
+    .fits = fits,
+    .size = size,
+    .divide = divide,
+    .shared_bytes = shared_bytes,
+    .count = count_traffic,
+    .candidates = candidates,
+    .derive = derive,
+};
