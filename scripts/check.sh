@@ -162,6 +162,7 @@ fi
 
 mkdir -p build
 : >build/skipped.log
+export WHERRY_SHADER_CACHE=$PWD/build/shader-cache # the trees below have the same shaders
 say "installing what is missing"
 scripts/setup.sh build model check
 model=${WHERRY_TEST_MODEL:-}
