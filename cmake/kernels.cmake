@@ -4,6 +4,9 @@
 set(WHERRY_KERNEL_INCLUDES ${PROJECT_SOURCE_DIR}/core/interface)
 file(GLOB WHERRY_KERNEL_HEADERS CONFIGURE_DEPENDS core/interface/*.h cl/*.h shaders/*.glsl)
 set(embed ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
+set(numbers "$<BOOL:${MSVC}>") # see embed.cmake
+set(shader ${PROJECT_SOURCE_DIR}/cmake/shader.cmake)
+set(WHERRY_SHADER_CACHE "$ENV{WHERRY_SHADER_CACHE}" CACHE PATH "Folder in which builds share compiled shaders (default: none)")
 set(generated ${PROJECT_BINARY_DIR}/kernels)
 file(MAKE_DIRECTORY ${generated})
 
@@ -31,7 +34,7 @@ function(wherry_embed_opencl sources)
         get_filename_component(name ${file} NAME_WE)
         set(out ${generated}/cl_${name}.c)
         add_custom_command(OUTPUT ${out} DEPENDS ${file} ${WHERRY_KERNEL_HEADERS} ${embed}
-            COMMAND ${CMAKE_COMMAND} -DIN=${file} -DOUT=${out} -DNAME=cl_${name} -DINCLUDES=${WHERRY_KERNEL_INCLUDES} -P ${embed})
+            COMMAND ${CMAKE_COMMAND} -DNUMBERS=${numbers} -DIN=${file} -DOUT=${out} -DNAME=cl_${name} -DINCLUDES=${WHERRY_KERNEL_INCLUDES} -P ${embed})
         list(APPEND outs ${out})
         list(APPEND entries "${name}|false|false|cl_${name}")
     endforeach()
@@ -80,15 +83,17 @@ function(wherry_embed_vulkan sources)
                 set(spv ${generated}/matrices/${name}_${type}.spv)
                 file(MAKE_DIRECTORY ${generated}/matrices)
             endif()
-            set(compile COMMAND ${GLSLC} --target-env=${target} -O -DF16=${f16} -I ${WHERRY_KERNEL_INCLUDES} ${file} -o ${spv})
-            set(committed "")
+            set(depends ${file} ${WHERRY_KERNEL_HEADERS} ${embed} ${shader} ${PROJECT_SOURCE_DIR}/cmake/spirv.cmake)
             if(matrices AND NOT capable)
-                set(compile COMMAND ${CMAKE_COMMAND} -DMODE=check -DNAME=${name} -P ${PROJECT_SOURCE_DIR}/cmake/spirv.cmake)
                 set(spv ${PROJECT_SOURCE_DIR}/shaders/spirv/${name}_${type}.spv)
-                set(committed ${spv} ${PROJECT_SOURCE_DIR}/shaders/spirv/manifest)
+                add_custom_command(OUTPUT ${out} DEPENDS ${depends} ${spv} ${PROJECT_SOURCE_DIR}/shaders/spirv/manifest
+                    COMMAND ${CMAKE_COMMAND} -DMODE=check -DNAME=${name} -P ${PROJECT_SOURCE_DIR}/cmake/spirv.cmake
+                    COMMAND ${CMAKE_COMMAND} -DNUMBERS=${numbers} -DIN=${spv} -DOUT=${out} -DNAME=spv_${name}_${type} -P ${embed})
+            else()
+                add_custom_command(OUTPUT ${out} DEPENDS ${depends}
+                    COMMAND ${CMAKE_COMMAND} -DGLSLC=${GLSLC} -DTARGET=${target} -DF16=${f16} -DIN=${file} -DSPV=${spv} -DOUT=${out}
+                        -DNAME=spv_${name}_${type} -DNUMBERS=${numbers} -DINCLUDES=${WHERRY_KERNEL_INCLUDES} -DCACHE=${WHERRY_SHADER_CACHE} -P ${shader})
             endif()
-            add_custom_command(OUTPUT ${out} DEPENDS ${file} ${WHERRY_KERNEL_HEADERS} ${embed} ${committed} ${compile}
-                COMMAND ${CMAKE_COMMAND} -DIN=${spv} -DOUT=${out} -DNAME=spv_${name}_${type} -P ${embed})
             list(APPEND outs ${out})
             list(APPEND entries "${name}|${f16}|${matrices}|spv_${name}_${type}")
         endforeach()

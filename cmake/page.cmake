@@ -10,7 +10,7 @@ foreach(page report=page tuning=tuning)
     set(name ${CMAKE_MATCH_1}_page)
     set(out ${PROJECT_BINARY_DIR}/page/${name}.c)
     add_custom_command(OUTPUT ${out} DEPENDS ${page_parts} ${embed}
-        COMMAND ${CMAKE_COMMAND} -DIN=${folder}/${CMAKE_MATCH_2}.html -DOUT=${out} -DNAME=${name} -P ${embed})
+        COMMAND ${CMAKE_COMMAND} -DNUMBERS=$<BOOL:${MSVC}> -DIN=${folder}/${CMAKE_MATCH_2}.html -DOUT=${out} -DNAME=${name} -P ${embed})
     list(APPEND pages ${out})
 endforeach()
 add_library(report_page OBJECT EXCLUDE_FROM_ALL ${pages})

@@ -31,9 +31,11 @@ struct shape {
     uint32_t layers; /* 0 (left out): 1 */
     uint32_t tokens; /* that the session is for, which sizes follow from; 0: few more than the batch has */
     bool train;      /* what CPU drivers do, who compile for seconds: training, which has inference's kernels, too */
+    bool orders;     /* what a GPU does besides: each of `layouts` that is met alone */
     /* What they take, where a GPU takes all, of OpenCL, of Vulkan, and an interpreter: a plan and a type a word, and
-     * "orders", the orders of tensors that `layouts` has for them. Each type meets each plan on one of them. NULL:
-     * nothing, smaller shapes take the same ways. */
+     * the names of `layouts`. Training in the plan paper is OpenCL's, and in unfused Vulkan's: the kernels of both are
+     * few, and Oclgrind runs all plans through OpenCL. Weights copied through Vulkan, and Q, K and V interleaved
+     * through OpenCL, are test_training's. NULL: nothing, smaller shapes take the same ways. */
     const char *opencl, *vulkan, *few;
 };
 
@@ -43,9 +45,10 @@ static const struct shape shapes[] = {
     {"small", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {3, 1, 7}, 2, .opencl = "flash-f16", .vulkan = "flash-f32"},
     {"largest", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}, .opencl = "flash-f32", .vulkan = "flash-f16"},
     {"odd", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}, .train = true,
-     .opencl = "flash-f32 paper-f16 unfused-f32 orders", .vulkan = "flash-f16 paper-f32 unfused-f16 orders", .few = "flash-f16 paper-f32 copied channel-major"},
+     .opencl = "flash-f32 paper-f16 copied transposed-copied channel-major",
+     .vulkan = "flash-f16 unfused-f16 transposed interleaved channel-major", .orders = true, .few = "flash-f16 paper-f32 copied channel-major"},
     {"unaligned", 9, 1, 7, WHERRY_ACTIVATION_GELU_TANH, true, WHERRY_POOL_POOLER, -1, {2, 31, 6}, 2, .train = true,
-     .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 paper-f16", .few = "unfused-f16"},
+     .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32", .few = "unfused-f16"},
     {"unaligned-heads", 20, 5, 35, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_MEAN, 1, {33, 4}, 2},
     {"head-32", 64, 2, 128, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_NONE, -1, {64, 65, 1}, 2},
     {"head-40", 80, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_POOLER, 1, {130, 3}},
@@ -71,8 +74,8 @@ static const struct layout {
     const char *name, *orders;
     const char *pooler;        /* where there is one */
     unsigned train, inference; /* the plans in which a GPU takes them */
-    bool alone;                /* in training, with a shape that has "orders" */
-    unsigned cpu;              /* the plan of a CPU driver, for such a shape */
+    bool alone;                /* in training, with a shape that has `orders` */
+    unsigned cpu;              /* the plan of a CPU driver, for a shape that names it */
 } layouts[] = {
     // clang-format off
     {"transposed",        "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui", ",w_pooler=io", FLASH | UNFUSED, FLASH, .cpu = UNFUSED},
@@ -182,9 +185,8 @@ static bool takes(const char *words, size_t plan, bool f16)
 static bool takes_layout(const struct shape *s, const struct layout *layout, const char *words, size_t plan, bool train)
 {
     unsigned bit = 1u << plan;
-    if (words)
-        return (layout->cpu & bit) && (support_has_word(words, "orders") || support_has_word(words, layout->name));
-    if (layout->alone) return train && (layout->train & bit) && support_has_word(s->opencl, "orders");
+    if (words) return (layout->cpu & bit) && support_has_word(words, layout->name);
+    if (layout->alone) return train && s->orders && (layout->train & bit);
     return ((train ? layout->train : layout->inference) & bit) != 0;
 }
 
