@@ -137,7 +137,7 @@ stage_options() {
         name=options$(printf '%s' "$options" | tr -cd '[:upper:]')
         # shellcheck disable=SC2086 # two words
         quietly "configure-$name" cmake -G Ninja -B "build/$name" -DCMAKE_BUILD_TYPE=Debug -DWHERRY_TESTS=OFF \
-            -DWHERRY_WERROR=ON $options
+            -DCMAKE_C_FLAGS_DEBUG=-O0 -DWHERRY_WERROR=ON $options
         quietly "build-$name" cmake --build "build/$name"
         "build/$name/wherry" devices >"build/$name.log" || die "$options: wherry devices failed"
     done
