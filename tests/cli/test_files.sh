@@ -68,8 +68,9 @@ expect 4 "$says.*use f32" "$wherry" verify -q --model "$bad" --device reference 
 check "$python" "$here/make_model.py" "$bad" encoder.layer.1.output.LayerNorm.weight 10 25000
 printf 'the boat\n\nwater, water!\n' >"$work/lines"
 expect 0 '' embed --model "$bad" "$work/lines"
-for pool in mean none; do
-    to=(--model "$bad" --pool "$pool" --format jsonl --dtype f16)
+# The plan unfused stores what is pooled; a kernel that pools it in registers may find a mean that is in range.
+for how in "none flash" "mean unfused"; do
+    to=(--model "$bad" --pool "${how% *}" --plan "${how#* }" --format jsonl --dtype f16)
     says='the result of sequence 2 of the batch.* is not finite: .*so use f32'
     expect 4 "lines, line 3: $says" embed "${to[@]}" "$work/lines"
     expect 4 "standard input, line 3: $says" embed "${to[@]}" <"$work/lines"
