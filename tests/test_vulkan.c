@@ -8,6 +8,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +19,10 @@
 
 /* ---- a host that counts, and fails when told to ---- */
 
+/* Atomic: test_threads works on several threads at once. */
 static struct {
-    long live, calls, fail_at; /* fail_at < 0: never */
-    int validation, warnings;  /* messages */
+    atomic_long live, calls, fail_at; /* fail_at < 0: never */
+    atomic_int validation, warnings;  /* messages */
 } counts;
 
 static void *counted_alloc(size_t size, void *user)
