@@ -8,6 +8,7 @@
 #include "support.h"
 
 #include "base/half.h"
+#include "graph/call.h"
 #include "graph/kinds.h"
 
 #include <math.h>

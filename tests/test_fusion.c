@@ -105,7 +105,7 @@ static void test_spaces(void **state)
 {
     (void)state;
     static const struct {
-        enum place place;
+        enum role role;
         const char *letters, *reduced;
     } expected[] = {{QKV_BIAS, "bjqhp", ""},      {SCORES, "bhjkp", "p"},    {SOFTMAX, "bhjk", "k"},
                     {NORM1, "bji", "i"},          {ACTIVATION, "bju", ""},   {LIN1, "bjui", "i"},
@@ -119,7 +119,7 @@ static void test_spaces(void **state)
     for (size_t n = 0; n < sizeof expected / sizeof *expected; n++)
         for (int o = 0; o < g.n_ops; o++) {
             struct space space;
-            if (g.ops[o].place != expected[n].place) continue;
+            if (g.ops[o].role != expected[n].role) continue;
             op_space(&g, &g.ops[o], &space);
             assert_string_equal(space.letters, expected[n].letters);
             assert_string_equal(space.reduced, expected[n].reduced);

@@ -1,6 +1,6 @@
 /* The reference's own gradients against central differences, all in double: every weight and the input, in every kind
  * of encoder. No device. */
-#include "graph/graph.h"
+#include "graph/kinds.h"
 #include "graph/values.h"
 #include "support.h"
 
@@ -211,14 +211,14 @@ static void test_orders(void **unused)
                                               .flash = parts == 2,
                                               .save = WHERRY_SAVE_DEFAULT,
                                               .qkv_parts = parts,
-                                              .transposed = all});
+                                              .layout.transposed = all});
             check_all(&(struct graph_options){.config = &config,
                                               .pool = WHERRY_POOL_POOLER,
                                               .training = true,
                                               .flash = parts == 2,
                                               .save = WHERRY_SAVE_LEAST,
-                                              .transposed = parts == 3 ? all : 0,
-                                              .copied = all});
+                                              .layout.transposed = parts == 3 ? all : 0,
+                                              .layout.copied = all});
         }
     for (int transposed = 0; transposed < 2; transposed++) /* Q, K and V of a head side by side */
         for (int flash = 0; flash < 2; flash++) {
@@ -229,9 +229,9 @@ static void test_orders(void **unused)
                                               .dropout = 0.2f,
                                               .flash = flash,
                                               .save = WHERRY_SAVE_DEFAULT,
-                                              .transposed = transposed ? WEIGHT_BIT(WEIGHT_QKV) : 0,
-                                              .copied = flash ? WEIGHT_BIT(WEIGHT_QKV) : 0,
-                                              .qkv_interleaved = true});
+                                              .layout.transposed = transposed ? WEIGHT_BIT(WEIGHT_QKV) : 0,
+                                              .layout.copied = flash ? WEIGHT_BIT(WEIGHT_QKV) : 0,
+                                              .layout.qkv_interleaved = true});
         }
 }
 

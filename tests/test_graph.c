@@ -1,6 +1,8 @@
 /* The graph's tables against the paper's counts, and what is derived from them: groups, bytes, calls. No device. */
 #include "analysis/costs.h"
-#include "graph/graph.h"
+#include "graph/group.h"
+#include "graph/kinds.h"
+#include "graph/values.h"
 #include "interface/interface.h"
 #include "plan/tiles.h"
 #include "plan/variants.h"
@@ -278,7 +280,7 @@ static void test_call_of_attention(void **state)
     graph_destroy(&g);
 }
 
-/* A refused group becomes single operators, and the one who asked is told. */
+/* A refused group that no shorter row begins like becomes single operators, and the one who asked is told. */
 static bool refuse_attention(const struct graph *g, const struct group *group, char *reason, size_t size, void *user)
 {
     (void)g, (void)user;
@@ -310,6 +312,68 @@ static void test_split(void **state)
     assert_int_equal(splits, 3);
     assert_int_equal(n, 1 + 3 * (7 + 2) + 1);
     assert_string_equal(groups[2].name, "layer.0.scores");
+    host_free(&support_host, groups);
+    graph_destroy(&g);
+}
+
+/* A layernorm's stranger: another kind in its role, with a constant that no kernel of layernorms knows. */
+static void constants_stranger(const struct graph *g, const struct group *group, const struct op *o, struct call *call)
+{
+    (void)group;
+    call_set(call, CONST_N, tensor_row_length(g, o->out[0]));
+    call_set(call, CONST_ROWS, HEADER_TOKENS);
+    call_set(call, CONST_POOL, POOL_MEAN);
+}
+
+/* A device that has the portable kernels and no others. */
+static bool refuse_unknown(const struct graph *g, const struct group *group, char *reason, size_t size, void *user)
+{
+    struct error e = {0};
+    struct call calls[GROUP_MAX_CALLS];
+    int count;
+    (void)user;
+    if (!group_calls(g, group, calls, &count, &e)) fail_msg("%s", e.text);
+    snprintf(reason, size, "%s", group->kernel);
+    return !call_fuses(&calls[0]);
+}
+
+static void count_strangers(const struct graph *g, const struct group *group, const char *reason, void *user)
+{
+    assert_true(g->ops[group->ops[group->count - 1]].role == NORM1 ||
+                g->ops[group->ops[group->count - 1]].role == NORM2);
+    assert_string_equal(reason, "layernorm");
+    ++*(int *)user;
+}
+
+/* Rows go by roles. One whose kernel does not take the kind that stands in a role is named, and the next one serves:
+ * here that of a layer alone, which leaves the normalization out. */
+static void test_other_kind(void **state)
+{
+    (void)state;
+    struct graph g;
+    struct error e = {0};
+    struct group *groups;
+    int n, splits = 0, maps = 0, alone = 0;
+    struct op_kind stranger = kind_layernorm;
+    wherry_model_config config = bert_large;
+    stranger.kernel = "pool";
+    stranger.constants = constants_stranger;
+    config.layers = 3;
+    config.pre_layernorm = true;
+    make(&g, &(struct graph_options){.config = &config, .stack = true});
+    for (int o = 0; o < g.n_ops; o++)
+        if (g.ops[o].kind == &kind_layernorm) g.ops[o].kind = &stranger;
+    const struct group_filter filter = {refuse_unknown, count_strangers, &splits};
+    assert_true(groups_create(&g, plan_find("paper", &e), &filter, &groups, &n, &e));
+    for (int i = 0; i < n; i++) {
+        alone += groups[i].count == 1 && g.ops[groups[i].ops[0]].kind == &stranger;
+        if (strcmp(group_short_name(&groups[i]), "bdr2")) continue;
+        assert_int_equal(groups[i].count, 2); /* bias and residual */
+        maps++;
+    }
+    assert_int_equal(maps, 3);
+    assert_int_equal(alone, 6);
+    assert_int_equal(splits, 3 + 2); /* bdrln1 of each layer, bdrln2 of those that another one follows */
     host_free(&support_host, groups);
     graph_destroy(&g);
 }
@@ -369,13 +433,13 @@ static bool refuse_operand_sums(const struct graph *g, const struct group *group
     return !call_sums_operand(&calls[0]);
 }
 
-/* The group that the operator at this place of layer 0 is in. */
-static const struct group *group_of_place(const struct graph *g, const struct group *groups, int n, enum place place)
+/* The group that the operator at this role of layer 0 is in. */
+static const struct group *group_of_role(const struct graph *g, const struct group *groups, int n, enum role role)
 {
     for (int o = 0; o < g->n_ops; o++)
-        for (int i = 0; g->ops[o].layer == 0 && g->ops[o].place == place && i < n; i++)
+        for (int i = 0; g->ops[o].layer == 0 && g->ops[o].role == role && i < n; i++)
             if (group_owns(&groups[i], o)) return &groups[i];
-    fail_msg("the operator at place %d is in no group", place);
+    fail_msg("the operator at role %d is in no group", role);
     return NULL;
 }
 
@@ -415,16 +479,16 @@ static void check_biases(const struct graph_options *options)
         assert_int_equal(refused[i].count, plain[i].count);
         assert_memory_equal(refused[i].ops, plain[i].ops, (size_t)plain[i].count * sizeof *plain[i].ops);
     }
-    const struct group *activation = group_of_place(&g, plain, n, ACTIVATION_DX);
-    assert_ptr_equal(activation, group_of_place(&g, plain, n, LIN1_BIAS_DW));
+    const struct group *activation = group_of_role(&g, plain, n, ACTIVATION_DX);
+    assert_ptr_equal(activation, group_of_role(&g, plain, n, LIN1_BIAS_DW));
 
     assert_true(groups_create(&g, plan, &all_optional, &taken, &n_taken, &e));
-    const struct group *bias = group_of_place(&g, taken, n_taken, LIN1_BIAS_DW);
-    const struct group *without = group_of_place(&g, taken, n_taken, LIN2_DX);
+    const struct group *bias = group_of_role(&g, taken, n_taken, LIN1_BIAS_DW);
+    const struct group *without = group_of_role(&g, taken, n_taken, LIN2_DX);
     assert_string_equal(bias->name, "layer.0.lin1_dw");
-    assert_ptr_equal(bias, group_of_place(&g, taken, n_taken, LIN1_DW));
+    assert_ptr_equal(bias, group_of_role(&g, taken, n_taken, LIN1_DW));
     assert_string_equal(without->name, "layer.0.lin2_dx");
-    assert_ptr_equal(without, group_of_place(&g, taken, n_taken, ACTIVATION_DX));
+    assert_ptr_equal(without, group_of_role(&g, taken, n_taken, ACTIVATION_DX));
     assert_int_equal(without->count, activation->count - 1);
     assert_true(group_calls(&g, bias, calls, &count, &e));
     assert_int_equal(count, 1);
@@ -463,7 +527,7 @@ static void test_biases(void **state)
 static const struct {
     enum weight weight;
     const char *text;
-    enum place forward, dx, dw;
+    enum role forward, dx, dw;
 } orders[] = {
     {WEIGHT_QKV, "w_qkv=iqhp", QKV, QKV_DX, QKV_DW},
     {WEIGHT_OUT, "w_out=hpi", OUT, OUT_DX, OUT_DW},
@@ -525,11 +589,12 @@ static void test_forms(void **state)
                                              .flash = true,
                                              .save = WHERRY_SAVE_DEFAULT,
                                              .qkv_parts = parts,
-                                             .transposed = transposed < 0 ? 0 : WEIGHT_BIT(orders[transposed].weight)});
+                                             .layout.transposed =
+                                                 transposed < 0 ? 0 : WEIGHT_BIT(orders[transposed].weight)});
             for (int o = 0; o < g.n_ops; o++)
                 for (int w = 0; w < ORDERS; w++) {
-                    enum place place = g.ops[o].place == QKV_DX_FIRST ? QKV_DX : g.ops[o].place;
-                    if (place != orders[w].forward && place != orders[w].dx && place != orders[w].dw) continue;
+                    enum role role = g.ops[o].role == QKV_DX_FIRST ? QKV_DX : g.ops[o].role;
+                    if (role != orders[w].forward && role != orders[w].dx && role != orders[w].dw) continue;
                     check_form(&g, o, orders[w].weight, w == transposed);
                     products++;
                 }
@@ -563,7 +628,7 @@ static void test_einsums_as_they_lie(void **state)
         for (uint32_t parts = 1; parts <= 3; parts++) {
             struct graph_options options = training_layer(one_layer(), parts == 2);
             options.qkv_parts = parts;
-            options.transposed = transposed ? WEIGHT_BIT(WEIGHT_LIN1) : 0;
+            options.layout.transposed = transposed ? WEIGHT_BIT(WEIGHT_LIN1) : 0;
             make(&g, &options);
             for (int o = 0; o < g.n_ops; o++) {
                 struct group group;
@@ -571,9 +636,9 @@ static void test_einsums_as_they_lie(void **state)
                 group_single(&g, o, &group);
                 cost_of_group(&g, &b, &group, 2, &cost);
                 const char *want = g.ops[o].einsum;
-                if (transposed && g.ops[o].place == LIN1) want = "bji,iu->bju";
-                if (transposed && g.ops[o].place == LIN1_DX) want = "bju,iu->bji";
-                if (transposed && g.ops[o].place == LIN1_DW) want = "bju,bji->iu";
+                if (transposed && g.ops[o].role == LIN1) want = "bji,iu->bju";
+                if (transposed && g.ops[o].role == LIN1_DX) want = "bju,iu->bji";
+                if (transposed && g.ops[o].role == LIN1_DW) want = "bju,bji->iu";
                 assert_string_equal(cost.einsum, want);
             }
             graph_destroy(&g);
@@ -604,7 +669,7 @@ static void test_operand_sums_of_transposed(void **state)
         struct graph_options options = training_layer(one_layer(), true);
         const struct group_filter filter = {.runs = runs_calls, .optional = true};
         if (transposed >= 0 && orders[transposed].weight == WEIGHT_POOLER) continue;
-        if (transposed >= 0) options.transposed = WEIGHT_BIT(orders[transposed].weight);
+        if (transposed >= 0) options.layout.transposed = WEIGHT_BIT(orders[transposed].weight);
         make(&g, &options);
         if (!groups_create(&g, plan_find("flash", &e), &filter, &groups, &n, &e)) fail_msg("%s", e.text);
         for (int i = 0; i < n; i++) {
@@ -633,7 +698,7 @@ static void test_whole_heads(void **state)
             struct group *groups;
             int n, of_attention = 0, reordered = 0;
             struct graph_options options = training_layer(one_layer(), !plan);
-            options.qkv_interleaved = whole;
+            options.layout.qkv_interleaved = whole;
             make(&g, &options);
             assert_true(groups_create(&g, plan_find(plan ? "unfused" : "flash", &e), NULL, &groups, &n, &e));
             for (int i = 0; i < n; i++) {
@@ -675,7 +740,7 @@ static void test_channels_outside(void **state)
 {
     (void)state;
     static const struct {
-        enum place place;
+        enum role role;
         uint32_t form, runtime, m, n, k;
         int x; /* the operand that comes first */
         bool x_strided, y_strided;
@@ -692,12 +757,12 @@ static void test_channels_outside(void **state)
     struct group group;
     struct call calls[GROUP_MAX_CALLS];
     int count, found = 0;
-    assert_true(orders_read("active=ubj,w_lin2=ui", &options, &e) && options.channel_major);
+    assert_true(orders_read("active=ubj,w_lin2=ui", &options.layout, &e) && options.layout.channel_major);
     make(&g, &options);
     for (int o = 0; o < g.n_ops; o++)
         for (size_t p = 0; p < sizeof products / sizeof *products; p++) {
             const struct call *call = &calls[0];
-            if (g.ops[o].layer || g.ops[o].place != products[p].place) continue;
+            if (g.ops[o].layer || g.ops[o].role != products[p].role) continue;
             group_single(&g, o, &group);
             assert_true(group_calls(&g, &group, calls, &count, &e));
             assert_int_equal(call_get(call, CONST_FORM, 99), products[p].form);
@@ -734,7 +799,7 @@ static void test_references(void **state)
         }
     for (int o = 0; o < g.n_ops; o++) {
         const struct op *op = &g.ops[o];
-        if (op->place != SCORES && op->place != CONTEXT && op->place != QKV) continue;
+        if (op->role != SCORES && op->role != CONTEXT && op->role != QKV) continue;
         assert_true(op->kind->reference(&g, op, &b, &v, &e));
         const double *y = v.of[op->out[0]];
         for (int s = 0, base = 0; s < 2;
@@ -743,13 +808,13 @@ static void test_references(void **state)
             for (int h = 0; h < 2; h++)
                 for (int j = 0; j < len; j++) {
                     const double *qkv = v.of[tensor_owner(&g, op->in[0])];
-                    for (int k = 0; op->place == SCORES && k < len; k++) {
+                    for (int k = 0; op->role == SCORES && k < len; k++) {
                         double sum = 0;
                         for (int p = 0; p < 2; p++)
                             sum += qkv[(first + j) * 12 + h * 2 + p] * qkv[(first + k) * 12 + 4 + h * 2 + p];
                         assert_true(fabs(y[base + (h * len + j) * len + k] - sum) < 1e-12);
                     }
-                    for (int p = 0; op->place == CONTEXT && p < 2; p++) {
+                    for (int p = 0; op->role == CONTEXT && p < 2; p++) {
                         double sum = 0;
                         const double *alpha = v.of[op->in[0]], *values = v.of[tensor_owner(&g, op->in[1])];
                         for (int k = 0; k < len; k++)
@@ -758,7 +823,7 @@ static void test_references(void **state)
                     }
                 }
         }
-        for (int r = 0; op->place == QKV && r < 3; r++)
+        for (int r = 0; op->role == QKV && r < 3; r++)
             for (int n = 0; n < 12; n++) {
                 double sum = 0;
                 for (int k = 0; k < 4; k++) sum += v.of[op->in[0]][r * 4 + k] * v.of[op->in[1]][n * 4 + k];
@@ -852,6 +917,7 @@ int main(void)
         cmocka_unit_test(test_bytes_of_plans),
         cmocka_unit_test(test_call_of_attention),
         cmocka_unit_test(test_split),
+        cmocka_unit_test(test_other_kind),
         cmocka_unit_test(test_optional),
         cmocka_unit_test(test_biases),
         cmocka_unit_test(test_forms),

@@ -1,7 +1,7 @@
 /* Orders of tensors as text; weights that lie in both orders while training: who reads which, when the copy is made and
  * how long it is kept, and what is refused. No device. */
 #include "base/text.h"
-#include "graph/graph.h"
+#include "graph/group.h"
 #include "interface/interface.h"
 #include "plan/memory.h"
 #include "support.h"
@@ -31,7 +31,7 @@ static const struct {
     enum weight weight;
     bool transposed;        /* the first order is not the model's */
     uint32_t rows, columns; /* of the model's matrix */
-    enum place forward, dx, dw, copy;
+    enum role forward, dx, dw, copy;
 } cases[] = {
     {"w_qkv=qhpi+iqhp", WEIGHT_QKV, false, 3072, 1024, QKV, QKV_DX, QKV_DW, QKV_TRANSPOSE},
     {"w_qkv=iqhp+qhpi", WEIGHT_QKV, true, 3072, 1024, QKV, QKV_DX, QKV_DW, QKV_TRANSPOSE},
@@ -57,16 +57,16 @@ static struct graph_options options_of(int at)
                                     .dropout = 0.1f,
                                     .flash = true,
                                     .save = WHERRY_SAVE_DEFAULT};
-    if (!orders_read(cases[at].text, &options, &e)) fail_msg("%s", e.text);
+    if (!orders_read(cases[at].text, &options.layout, &e)) fail_msg("%s", e.text);
     return options;
 }
 
 /* In the last layer, where the backward pass begins, or outside of them. */
-static int op_at(const struct graph *g, enum place place)
+static int op_at(const struct graph *g, enum role role)
 {
     for (int o = 0; o < g->n_ops; o++)
-        if (g->ops[o].place == place && g->ops[o].layer != 0) return o;
-    fail_msg("no operator at place %d", (int)place);
+        if (g->ops[o].role == role && g->ops[o].layer != 0) return o;
+    fail_msg("no operator at role %d", (int)role);
     return -1;
 }
 
@@ -93,9 +93,9 @@ static void test_who_reads_which(void **state)
         struct error e = {0};
         char text[ORDERS_TEXT];
         struct graph_options options = options_of(i);
-        assert_int_equal(options.transposed, cases[i].transposed ? WEIGHT_BIT(cases[i].weight) : 0);
-        assert_int_equal(options.copied, WEIGHT_BIT(cases[i].weight));
-        orders_text(options.transposed, options.copied, options.qkv_interleaved, options.channel_major, text);
+        assert_int_equal(options.layout.transposed, cases[i].transposed ? WEIGHT_BIT(cases[i].weight) : 0);
+        assert_int_equal(options.layout.copied, WEIGHT_BIT(cases[i].weight));
+        orders_text(&options.layout, text);
         assert_string_equal(text, cases[i].text);
         if (!graph_create(&support_host, &options, &g, &e)) fail_msg("%s", e.text);
 
@@ -222,31 +222,31 @@ static void test_orders_as_text(void **state)
     char text[ORDERS_TEXT], all[ORDERS_TEXT];
     struct text_writer list = text_begin(all, sizeof all);
     struct error e = {0};
-    struct graph_options options = {0};
+    struct layout_choice layout = {0};
     uint32_t sum = 0;
-    assert_true(orders_read(NULL, &options, &e) && options.transposed == 0 && !options.qkv_interleaved);
+    assert_true(orders_read(NULL, &layout, &e) && layout.transposed == 0 && !layout.qkv_interleaved);
     for (int w = 0; w < WEIGHTS; w++) {
-        assert_true(orders_read(weights[w].text, &options, &e));
-        assert_int_equal(options.transposed, WEIGHT_BIT(weights[w].weight));
-        orders_text(options.transposed, options.copied, options.qkv_interleaved, options.channel_major, text);
+        assert_true(orders_read(weights[w].text, &layout, &e));
+        assert_int_equal(layout.transposed, WEIGHT_BIT(weights[w].weight));
+        orders_text(&layout, text);
         assert_string_equal(text, weights[w].text);
         text_add(&list, "%s%s", w ? "," : "", weights[w].text);
-        sum |= options.transposed;
+        sum |= layout.transposed;
     }
-    assert_true(orders_read(all, &options, &e) && options.transposed == sum && !options.qkv_interleaved);
-    orders_text(sum, 0, false, false, text);
+    assert_true(orders_read(all, &layout, &e) && layout.transposed == sum && !layout.qkv_interleaved);
+    orders_text(&(struct layout_choice){.transposed = sum}, text);
     assert_string_equal(text, all);
-    assert_true(orders_read("w_qkv=ihqp,w_lin1=iu,qkv=bjhqp", &options, &e) && options.qkv_interleaved);
-    orders_text(options.transposed, 0, true, false, text);
+    assert_true(orders_read("w_qkv=ihqp,w_lin1=iu,qkv=bjhqp", &layout, &e) && layout.qkv_interleaved);
+    orders_text(&(struct layout_choice){.transposed = layout.transposed, .qkv_interleaved = true}, text);
     assert_string_equal(text, "qkv=bjhqp,w_qkv=ihqp,w_lin1=iu");
-    orders_text(sum, 0, true, false, text);
-    assert_true(orders_read(text, &options, &e) && options.qkv_interleaved && options.transposed == sum &&
-                !options.copied);
-    orders_text(sum, sum, true, false, text); /* the longest */
-    assert_true(orders_read(text, &options, &e) && options.qkv_interleaved && options.transposed == sum);
-    assert_int_equal(options.copied, sum);
-    assert_true(orders_read("active=ubj,w_lin2=ui", &options, &e) && options.channel_major && !options.qkv_interleaved);
-    orders_text(options.transposed, 0, false, true, text);
+    orders_text(&(struct layout_choice){.transposed = sum, .qkv_interleaved = true}, text);
+    assert_true(orders_read(text, &layout, &e) && layout.qkv_interleaved && layout.transposed == sum && !layout.copied);
+    orders_text(&(struct layout_choice){.transposed = sum, .copied = sum, .qkv_interleaved = true},
+                text); /* the longest */
+    assert_true(orders_read(text, &layout, &e) && layout.qkv_interleaved && layout.transposed == sum);
+    assert_int_equal(layout.copied, sum);
+    assert_true(orders_read("active=ubj,w_lin2=ui", &layout, &e) && layout.channel_major && !layout.qkv_interleaved);
+    orders_text(&(struct layout_choice){.transposed = layout.transposed, .channel_major = true}, text);
     assert_string_equal(text, "w_lin2=ui,active=ubj");
     static const char *const bad[] = {"w_qkv=pqhi",
                                       "w_qkv=hqpi",
@@ -270,7 +270,7 @@ static void test_orders_as_text(void **state)
                                       "qkv=bjhqp,w_qkv=qhpi+iqhp"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         e = (struct error){0};
-        assert_false(orders_read(bad[i], &options, &e));
+        assert_false(orders_read(bad[i], &layout, &e));
         assert_int_equal(e.status, WHERRY_STATUS_INVALID_ARGUMENT);
     }
 }
@@ -280,7 +280,7 @@ static void test_orders_of(void **state)
 {
     (void)state;
     char name[ORDER_TEXT], list[ORDERS_MOST][ORDER_TEXT], text[ORDERS_TEXT];
-    struct graph_options options;
+    struct layout_choice layout;
     struct error e;
     int tensors = 0, all = 0, n;
     for (size_t i = 0; (n = orders_of(i, name, list)) > 0; i++, tensors++)
@@ -289,7 +289,7 @@ static void test_orders_of(void **state)
                 !strcmp(name, "w_qkv") && list[k][0] != 'q' && strcmp(list[k], "iqhp") && strcmp(list[k], "iqhp+qhpi");
             snprintf(text, sizeof text, "%s=%s%s%s", name, list[k], whole ? ",qkv=bjhqp" : "",
                      !strcmp(list[k], "ubj") ? ",w_lin2=ui" : "");
-            if (!orders_read(text, &options, &e)) fail_msg("%s: %s", text, e.text);
+            if (!orders_read(text, &layout, &e)) fail_msg("%s: %s", text, e.text);
         }
     assert_int_equal(tensors, 7);
     assert_int_equal(all, 2 + 8 + 4 * 4 + 2);

@@ -220,11 +220,11 @@ static int chain_weight(struct chain *c, const char *name, const char *dims)
     return builder_named(&c->b, name, (struct tensor){.dims = dims, .role = TENSOR_WEIGHT, .weight = WEIGHT_GAMMA1});
 }
 
-static void chain_add(struct chain *c, const char *name, enum place place, const struct op_kind *kind, int in1, int in2,
+static void chain_add(struct chain *c, const char *name, enum role role, const struct op_kind *kind, int in1, int in2,
                       const char *dims, const char *einsum)
 {
     int out = builder_value(&c->b, name, dims);
-    c->last = builder_plain(&c->b, name, place, kind, out, (const int[]){c->last, in1, in2}, einsum);
+    c->last = builder_plain(&c->b, name, role, kind, out, (const int[]){c->last, in1, in2}, einsum);
 }
 
 static void chain_end(struct chain *c)

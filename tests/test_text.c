@@ -64,8 +64,8 @@ static void test_key_cut(void **state)
     struct call call = {.kernel = "gemm"};
     char text[WORK_TEXT];
     assert_true(work_text(&call, &sizes, text));
-    assert_true(GROUP_MAX_CONSTANTS * strlen(" 36=4294967295") > WORK_TEXT);
-    for (int i = 0; i < GROUP_MAX_CONSTANTS; i++)
+    assert_true(CALL_MAX_CONSTANTS * strlen(" 36=4294967295") > WORK_TEXT);
+    for (int i = 0; i < CALL_MAX_CONSTANTS; i++)
         call.constants[call.n_constants++] = (struct call_constant){.id = CONST_QKV_INTERLEAVED, .value = UINT32_MAX};
     assert_false(work_text(&call, &sizes, text));
 }

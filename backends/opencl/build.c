@@ -17,7 +17,7 @@
 /* NVIDIA's compiler then says in its log what a kernel takes of a multiprocessor. */
 #define VERBOSE "-cl-nv-verbose"
 
-enum { OPTIONS_BYTES = 96 + GROUP_MAX_CONSTANTS * 32 };
+enum { OPTIONS_BYTES = 96 + CALL_MAX_CONSTANTS * 32 };
 
 /* Unsigned values, as the kernels' and GLSL's: a float's bits may have the highest one set. No option may let the
  * compiler change sums (-cl-mad-enable and the like): kernels say fma() where they mean it. -w, because PoCL counts

@@ -143,8 +143,8 @@ static void job_run(struct job *job)
     job->result = d->vk.CreateShaderModule(d->handle, &module_info, NULL, &module);
     if (job->result != VK_SUCCESS) return;
 
-    VkSpecializationMapEntry entries[GROUP_MAX_CONSTANTS + 1];
-    uint32_t values[GROUP_MAX_CONSTANTS + 1], n = 0;
+    VkSpecializationMapEntry entries[CALL_MAX_CONSTANTS + 1];
+    uint32_t values[CALL_MAX_CONSTANTS + 1], n = 0;
     for (int i = 0; i < p->n_constants; i++) specialize(entries, values, &n, p->constants[i].id, p->constants[i].value);
     specialize(entries, values, &n, CONST_CPU, d->physical.limits.cpu);
     const VkSpecializationInfo constants = {

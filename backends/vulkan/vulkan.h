@@ -209,7 +209,7 @@ struct pipeline {
     uint64_t key;  /* hash of what follows */
     size_t kernel; /* index of vulkan_kernel() */
     int n_constants;
-    struct call_constant constants[GROUP_MAX_CONSTANTS];
+    struct call_constant constants[CALL_MAX_CONSTANTS];
     struct kernel_usage usage;
 };
 

@@ -8,6 +8,7 @@
 #include "analysis/layouts.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "graph/kinds.h"
 #include "runtime/context.h"
 
 struct wherry_analysis {

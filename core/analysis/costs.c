@@ -1,6 +1,8 @@
 /* What an operator or a group computes and moves, as reports have it. */
 #include "analysis/costs.h"
 
+#include "graph/kinds.h"
+
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef WHERRY_ANALYSIS_COSTS_H
 #define WHERRY_ANALYSIS_COSTS_H
 
-#include "graph/graph.h"
+#include "graph/group.h"
 #include "wherry/wherry_measure.h"
 
 /* `storage`: bytes of an element. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "graph/kinds.h"
 
 /* ---- iteration spaces ---- */
 

@@ -3,7 +3,7 @@
 #ifndef WHERRY_ANALYSIS_FUSION_H
 #define WHERRY_ANALYSIS_FUSION_H
 
-#include "graph/graph.h"
+#include "graph/group.h"
 
 /* What an operator, or a group whose operators agree, iterates over. */
 struct space {

@@ -7,7 +7,7 @@
 #ifndef WHERRY_ANALYSIS_LAYOUTS_H
 #define WHERRY_ANALYSIS_LAYOUTS_H
 
-#include "graph/graph.h"
+#include "graph/group.h"
 #include "wherry/wherry_measure.h"
 
 /* ---- contractions ---- */

@@ -5,7 +5,7 @@
 
 #include "graph/builder.h"
 
-_Static_assert(FORWARD_PLACES <= DX, "places of the forward pass run into those of its gradients");
+_Static_assert(FORWARD_ROLES <= DX, "roles of the forward pass run into those of its gradients");
 
 struct backward {
     struct builder *b;
@@ -14,7 +14,7 @@ struct backward {
     int *gradient; /* the tensor that is its gradient, -1: there is none yet; the sum so far where several read it */
     int *readers;  /* operators that read it and have given no gradient yet */
     int *residual; /* the residual that gave its own gradient to it, -1: none */
-    int *again;    /* what the backward pass reads in its place: itself, or what is computed again */
+    int *again;    /* what the backward pass reads instead: itself, or what is computed again */
     int delta;     /* of the attention that is being derived; -1: its weights are read */
     int waiting;   /* a bias whose gradient comes after those of its product, -1: none */
 };
@@ -89,7 +89,7 @@ static void emit(struct backward *w, const struct op *o, const char *suffix, int
         if (*c == '.') *c = '_';
     memcpy(d.name, name, sizeof name);
     d.kind = kind;
-    d.place = o->place + (enum place)pass;
+    d.role = o->role + (enum role)pass;
     memcpy(d.out, out, sizeof d.out);
     memcpy(d.in, in, sizeof d.in);
     d.einsum[0] = 0;
@@ -193,7 +193,7 @@ static int emit_transpose(struct backward *w, const struct op *o)
 {
     struct tensor t = w->b->g->tensors[o->in[1]],
                   copy = {.role = TENSOR_VALUE, .layer = t.layer, .parent = -1, .gradient_of = -1};
-    if (!(w->b->options->copied & WEIGHT_BIT(t.weight))) return o->in[1];
+    if (!(w->b->options->layout.copied & WEIGHT_BIT(t.weight))) return o->in[1];
     copy.dims = builder_weight_dims(w->b, t.weight, true);
     snprintf(copy.name, sizeof copy.name, "%.40s_copy", t.name);
     int made = builder_tensor(w->b, &copy);

@@ -43,17 +43,17 @@ static enum weight row_weight(const struct tensor_row *row)
 const char *builder_weight_dims(const struct builder *b, enum weight weight, bool other)
 {
     const struct tensor_row *row = &tensor_pooler;
-    bool transposed = b->options->transposed & WEIGHT_BIT(weight);
+    bool transposed = b->options->layout.transposed & WEIGHT_BIT(weight);
     for (int i = 0; i < LAYER_TENSORS; i++)
         if (layer_tensors[i].weight == weight && !layer_tensors[i].parent) row = &layer_tensors[i];
-    return row_order(row, transposed != other, b->options->qkv_interleaved);
+    return row_order(row, transposed != other, b->options->layout.qkv_interleaved);
 }
 
 static const char *row_dims(const struct builder *b, const struct tensor_row *row)
 {
-    if (row->channel_major && b->options->channel_major) return row->channel_major;
-    bool transposed = row->transposed && b->options->transposed & WEIGHT_BIT(row_weight(row));
-    return row_order(row, transposed, b->options->qkv_interleaved);
+    if (row->channel_major && b->options->layout.channel_major) return row->channel_major;
+    bool transposed = row->transposed && b->options->layout.transposed & WEIGHT_BIT(row_weight(row));
+    return row_order(row, transposed, b->options->layout.qkv_interleaved);
 }
 
 int builder_layer_tensor(struct builder *b, int layer, int at)
@@ -112,15 +112,15 @@ struct op op_again(const struct op *o, int out)
     snprintf(again.name, sizeof again.name, "%.40s_again", o->name);
     again.out[0] = out;
     again.out[1] = -1;
-    again.place = o->place + RECOMPUTE;
+    again.role = o->role + RECOMPUTE;
     again.paper_row = 0;
     return again;
 }
 
-int builder_plain(struct builder *b, const char *name, enum place place, const struct op_kind *kind, int out,
+int builder_plain(struct builder *b, const char *name, enum role role, const struct op_kind *kind, int out,
                   const int in[OP_MAX_IN], const char *einsum)
 {
-    struct op o = {.kind = kind, .place = place, .layer = -1, .out = {out, -1}, .in = {in[0], in[1], in[2]}};
+    struct op o = {.kind = kind, .role = role, .layer = -1, .out = {out, -1}, .in = {in[0], in[1], in[2]}};
     snprintf(o.name, sizeof o.name, "%s", name);
     snprintf(o.einsum, sizeof o.einsum, "%s", einsum ? einsum : "");
     if (kind == &kind_layernorm) o.attribute = b->options->config->epsilon;
@@ -158,7 +158,7 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
         }
         struct op o = {.kind = row->kind ? row->kind : activation_kind(config->activation),
                        .row = row,
-                       .place = row->place,
+                       .role = row->role,
                        .layer = layer,
                        .out = {builder_layer_tensor(b, layer, row->out[0]),
                                row->out[1] ? builder_layer_tensor(b, layer, row->out[1]) : -1},

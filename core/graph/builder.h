@@ -3,6 +3,7 @@
 #define WHERRY_GRAPH_BUILDER_H
 
 #include "graph/kinds.h"
+#include "graph/orders.h"
 
 /* A layer's tensors, by their row in the table (tensors.c). X is what the layer before made. */
 enum {
@@ -73,7 +74,7 @@ enum when { ALWAYS, WHEN_FLASH, WHEN_STORED };
 
 struct op_row {
     const char *name;
-    enum place place;
+    enum role role;
     const struct op_kind *kind; /* NULL: the model's activation */
     int out[OP_MAX_OUT];        /* the second one NONE by being 0: nothing makes X a second output */
     int in[OP_MAX_IN];
@@ -102,7 +103,7 @@ void builder_op(struct builder *b, const struct op *o);
 int builder_named(struct builder *b, const char *name, struct tensor t);
 int builder_value(struct builder *b, const char *name, const char *dims);
 /* An operator outside the layers; returns what it makes. Unused inputs are -1. */
-int builder_plain(struct builder *b, const char *name, enum place place, const struct op_kind *kind, int out,
+int builder_plain(struct builder *b, const char *name, enum role role, const struct op_kind *kind, int out,
                   const int in[OP_MAX_IN], const char *einsum);
 /* Dims of a weight in the order of the options, or with `other` in the transposed one. */
 const char *builder_weight_dims(const struct builder *b, enum weight weight, bool other);
@@ -125,7 +126,7 @@ struct op op_again(const struct op *o, int out);
 
 const char *row_order(const struct tensor_row *row, bool transposed, bool interleaved);
 /* Fails for a choice of a weight that is not there: it has no order. */
-bool orders_are_there(const struct graph *g, uint32_t transposed, uint32_t copied, struct error *e);
+bool orders_are_there(const struct graph *g, const struct layout_choice *layout, struct error *e);
 /* Fails for a copy that nothing would read: it is for the gradient of an input that is one product. */
 bool copies_are_read(const struct graph_options *options, struct error *e);
 

@@ -1,7 +1,7 @@
 /* Constants and arguments of a kernel call. */
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/call.h"
 #include "interface/interface.h"
 
 void call_set(struct call *call, uint8_t id, uint32_t value)

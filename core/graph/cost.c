@@ -1,5 +1,6 @@
 /* Flop and bytes of operators and groups. */
-#include "graph/graph.h"
+#include "graph/group.h"
+#include "graph/kinds.h"
 
 double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o)
 {
@@ -95,12 +96,4 @@ uint64_t groups_saved_bytes(const struct graph *g, const struct batch_shape *b, 
             bytes += tensor_elements(g, b, t) * tensor_element_bytes(g, t, storage);
     }
     return bytes;
-}
-
-bool group_reference(const struct graph *g, const struct group *group, const struct batch_shape *b, struct values *v,
-                     struct error *e)
-{
-    for (int i = 0; i < group->count; i++)
-        TRY(g->ops[group->ops[i]].kind->reference(g, &g->ops[group->ops[i]], b, v, e));
-    return true;
 }

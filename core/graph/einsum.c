@@ -9,31 +9,31 @@ struct axis {
     size_t size, stride[3];
 };
 
-/* One product: C[m][n] += sum over k of A[m][k] B[k][n], for all combinations of the letters in each role, repeated
- * over `batch`. */
-enum axis_role { ROLE_M, ROLE_N, ROLE_K, ROLE_BATCH, ROLE_COUNT };
+/* One product: C[m][n] += sum over k of A[m][k] B[k][n], for all combinations of the letters of each kind of axis,
+ * repeated over `batch`. */
+enum axis_kind { AXIS_M, AXIS_N, AXIS_K, AXIS_BATCH, AXIS_COUNT };
 
 struct product {
     const double *a, *b; /* where this sequence begins */
     double *c;
-    struct axis axes[ROLE_COUNT][8];
-    int n_axes[ROLE_COUNT];
-    size_t count[ROLE_COUNT];
+    struct axis axes[AXIS_COUNT][8];
+    int n_axes[AXIS_COUNT];
+    size_t count[AXIS_COUNT];
 };
 
-static size_t role_count(const struct product *p, enum axis_role role)
+static size_t axis_count(const struct product *p, enum axis_kind kind)
 {
     size_t n = 1;
-    for (int i = 0; i < p->n_axes[role]; i++) n *= p->axes[role][i].size;
+    for (int i = 0; i < p->n_axes[kind]; i++) n *= p->axes[kind][i].size;
     return n;
 }
 
-/* Offset in operand `of` of the combination number `index` of a role's letters. */
-static size_t role_offset(const struct product *p, enum axis_role role, size_t index, int of)
+/* Offset in operand `of` of the combination number `index` of an axis kind's letters. */
+static size_t axis_offset(const struct product *p, enum axis_kind kind, size_t index, int of)
 {
     size_t offset = 0;
-    for (int i = p->n_axes[role] - 1; i >= 0; i--) {
-        const struct axis *x = &p->axes[role][i];
+    for (int i = p->n_axes[kind] - 1; i >= 0; i--) {
+        const struct axis *x = &p->axes[kind][i];
         offset += index % x->size * x->stride[of];
         index /= x->size;
     }
@@ -54,12 +54,12 @@ static void rows_work(size_t item, void *user)
 {
     const struct block_work *w = user;
     const struct product *p = w->p;
-    size_t n = p->count[ROLE_N], k = p->count[ROLE_K], end = (item + 1) * BLOCK;
+    size_t n = p->count[AXIS_N], k = p->count[AXIS_K], end = (item + 1) * BLOCK;
     double sums[256];
-    if (end > p->count[ROLE_M]) end = p->count[ROLE_M];
+    if (end > p->count[AXIS_M]) end = p->count[AXIS_M];
     for (size_t m = item * BLOCK; m < end; m++) {
-        const double *a = w->a + role_offset(p, ROLE_M, m, 0);
-        double *c = w->c + role_offset(p, ROLE_M, m, 2);
+        const double *a = w->a + axis_offset(p, AXIS_M, m, 0);
+        double *c = w->c + axis_offset(p, AXIS_M, m, 2);
         for (size_t n0 = 0; n0 < n; n0 += 256) {
             size_t width = n - n0 < 256 ? n - n0 : 256;
             memset(sums, 0, sizeof sums);
@@ -68,31 +68,31 @@ static void rows_work(size_t item, void *user)
                 const double *b = w->packed + at * n + n0;
                 for (size_t i = 0; i < width; i++) sums[i] += x * b[i];
             }
-            for (size_t i = 0; i < width; i++) c[role_offset(p, ROLE_N, n0 + i, 2)] += sums[i];
+            for (size_t i = 0; i < width; i++) c[axis_offset(p, AXIS_N, n0 + i, 2)] += sums[i];
         }
     }
 }
 
 static bool product_run(const struct host *host, struct product *p, struct error *e)
 {
-    for (int r = 0; r < ROLE_COUNT; r++) p->count[r] = role_count(p, r);
-    size_t n = p->count[ROLE_N], k = p->count[ROLE_K];
+    for (int r = 0; r < AXIS_COUNT; r++) p->count[r] = axis_count(p, r);
+    size_t n = p->count[AXIS_N], k = p->count[AXIS_K];
     double *packed = host_alloc(host, n * k, sizeof *packed, e);
     size_t *k_offset = packed ? host_alloc(host, k, sizeof *k_offset, e) : NULL;
     if (!k_offset) {
         host_free(host, packed);
         return false;
     }
-    for (size_t i = 0; i < k; i++) k_offset[i] = role_offset(p, ROLE_K, i, 0);
-    for (size_t batch = 0; batch < p->count[ROLE_BATCH]; batch++) {
-        const double *b = p->b + role_offset(p, ROLE_BATCH, batch, 1);
+    for (size_t i = 0; i < k; i++) k_offset[i] = axis_offset(p, AXIS_K, i, 0);
+    for (size_t batch = 0; batch < p->count[AXIS_BATCH]; batch++) {
+        const double *b = p->b + axis_offset(p, AXIS_BATCH, batch, 1);
         for (size_t in = 0; in < n; in++) {
-            const double *column = b + role_offset(p, ROLE_N, in, 1);
-            for (size_t ik = 0; ik < k; ik++) packed[ik * n + in] = column[role_offset(p, ROLE_K, ik, 1)];
+            const double *column = b + axis_offset(p, AXIS_N, in, 1);
+            for (size_t ik = 0; ik < k; ik++) packed[ik * n + in] = column[axis_offset(p, AXIS_K, ik, 1)];
         }
-        struct block_work work = {p, packed, k_offset, p->a + role_offset(p, ROLE_BATCH, batch, 0),
-                                  p->c + role_offset(p, ROLE_BATCH, batch, 2)};
-        size_t items = (p->count[ROLE_M] + BLOCK - 1) / BLOCK;
+        struct block_work work = {p, packed, k_offset, p->a + axis_offset(p, AXIS_BATCH, batch, 0),
+                                  p->c + axis_offset(p, AXIS_BATCH, batch, 2)};
+        size_t items = (p->count[AXIS_M] + BLOCK - 1) / BLOCK;
         parallel_for(items, n * k > 65536 ? 0 : 1, rows_work, &work);
     }
     host_free(host, k_offset);
@@ -148,8 +148,8 @@ bool einsum_reference(const struct graph *g, const struct op *o, const struct ba
             char l = letters[i];
             if (l == 'b' && strpbrk(letters, "jk")) continue; /* the loop over s, or part of j */
             bool in_a = strchr(operand[0], l), in_b = strchr(operand[1], l), in_c = strchr(operand[2], l);
-            enum axis_role role = in_a && in_b ? (in_c ? ROLE_BATCH : ROLE_K) : in_a ? ROLE_M : ROLE_N;
-            struct axis *x = &p.axes[role][p.n_axes[role]++];
+            enum axis_kind kind = in_a && in_b ? (in_c ? AXIS_BATCH : AXIS_K) : in_a ? AXIS_M : AXIS_N;
+            struct axis *x = &p.axes[kind][p.n_axes[kind]++];
             x->size = l == 'j' || l == 'k' ? length : l == 'b' ? b->sequences : g->dims.of[(unsigned char)l];
             for (int t = 0; t < 3; t++)
                 x->stride[t] = strchr(operand[t], l) ? letter_stride(g, tensors[t], l, length) : 0;

@@ -13,7 +13,7 @@
  */
 
 /* clang-format off */
-/*   name                  place               kind             makes                reads                                    einsum               the paper's rows */
+/*   name                  role               kind             makes                reads                                    einsum               the paper's rows */
 #define ATTENTION(input) \
     {"qkv",                QKV,               &kind_contract,  {QKV_RAW},           {input, W_QKV, NONE},                    "bji,qhpi->bjqhp",  .paper = {1, 43, 44}, .parts = 1}, \
     {"qk",                 QKV,               &kind_contract,  {QK_RAW},            {input, W_QK, NONE},                     "bji,rhpi->bjrhp",  .paper = {1, 43, 44}, .parts = 2}, \
@@ -92,10 +92,10 @@ static int add_pooler(struct builder *b)
                                          .weight = row->weight});
 }
 
-static int add_plain(struct builder *b, const char *name, enum place place, const struct op_kind *kind, int out,
-                     int in0, int in1, int in2, const char *einsum)
+static int add_plain(struct builder *b, const char *name, enum role role, const struct op_kind *kind, int out, int in0,
+                     int in1, int in2, const char *einsum)
 {
-    return builder_plain(b, name, place, kind, out, (const int[]){in0, in1, in2}, einsum);
+    return builder_plain(b, name, role, kind, out, (const int[]){in0, in1, in2}, einsum);
 }
 
 static int add_embeddings(struct builder *b)
@@ -157,7 +157,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
                     "an encoder of %u layers, %u channels, %u heads, %u feed-forward channels: each must be positive, "
                     "and the heads must divide the channels",
                     c->layers, c->hidden, c->heads, c->feed_forward);
-    if (options->qkv_interleaved && options->qkv_parts > 1)
+    if (options->layout.qkv_interleaved && options->qkv_parts > 1)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: qkv=bjhqp is for Q, K and V as one product, not for %u", options->qkv_parts);
     TRY(copies_are_read(options, e));
@@ -172,7 +172,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['t'] = c->token_types;
     out->input = out->out_gradient = out->in_gradient = -1;
     out->pre_layernorm = c->pre_layernorm;
-    if (options->channel_major) out->channel_stride = (uint32_t)round_up(options->tokens, CHANNEL_ROUND);
+    if (options->layout.channel_major) out->channel_stride = (uint32_t)round_up(options->tokens, CHANNEL_ROUND);
     out->save_all = options->training && options->save == WHERRY_SAVE_ALL;
     struct builder b = {.g = out, .options = options, .e = e};
     b.made = host_alloc(host, c->layers, sizeof *b.made, e);
@@ -192,7 +192,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     if (b.ok) out->tensors[x].output = true;
     if (options->training) builder_backward(&b);
     host_free(host, b.made);
-    b.ok = b.ok && orders_are_there(out, options->transposed, options->copied, e);
+    b.ok = b.ok && orders_are_there(out, &options->layout, e);
     if (!b.ok) graph_destroy(out);
     return b.ok;
 }

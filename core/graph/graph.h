@@ -8,16 +8,9 @@
 #define WHERRY_GRAPH_GRAPH_H
 
 #include "base/host.h"
+#include "graph/orders.h"
 
-enum {
-    OP_MAX_IN = 3,
-    OP_MAX_OUT = 2,
-    GROUP_MAX_OPS = 12,
-    GROUP_MAX_TENSORS = 16,
-    GROUP_MAX_CALLS = 2,
-    GROUP_MAX_CONSTANTS = 40,
-    CALL_MAX_MAPS = 6
-};
+enum { OP_MAX_IN = 3, OP_MAX_OUT = 2 };
 
 /* ---- sizes ---- */
 
@@ -68,6 +61,7 @@ enum weight {
     WEIGHT_POOLER_BIAS,
     WEIGHT_COUNT
 };
+#define WEIGHT_BIT(weight) (1u << (weight))
 
 struct tensor {
     char name[48];
@@ -90,9 +84,10 @@ struct tensor {
 
 /* ---- operators ---- */
 
-/* The place of an operator in the encoder; fusion plans are lists of places. */
-enum place {
-    PLACE_END,
+/* What an operator is for in the encoder. A row of a fusion plan is a list of roles; which kinds of operators stand in
+ * them is the architecture's matter. */
+enum role {
+    ROLE_END,
     EMBED_WORD,
     EMBED_POSITION,
     EMBED_TYPE,
@@ -123,9 +118,9 @@ enum place {
     POOLER_TANH,
     NORMALIZE,
     ATTENTION_DROPOUT,
-    FORWARD_PLACES,
+    FORWARD_ROLES,
 
-    /* What belongs to an operator of the forward pass in the backward pass stands so far after its place. */
+    /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
     DX = 64,            /* the gradient of what it reads; of a product's first operand */
     DW = 2 * DX,        /* the gradient of its weights; of a product's second operand */
     DX_FIRST = 3 * DX,  /* of several products that make one tensor: the gradient by way of the first one, */
@@ -133,7 +128,7 @@ enum place {
     DELTA = 5 * DX,     /* sums over a row of attention's weights times their gradient */
     RECOMPUTE = 6 * DX, /* it is computed again instead of being read */
     TRANSPOSE = 7 * DX, /* a copy of its weight in the other order, which the gradient of its input reads */
-    PLACE_COUNT = 8 * DX,
+    ROLE_COUNT = 8 * DX,
 
     NORM2_DW = NORM2 + DW,
     NORM2_DX = NORM2 + DX,
@@ -192,57 +187,16 @@ enum place {
     LIN1_TRANSPOSE = LIN1 + TRANSPOSE,
     LIN2_TRANSPOSE = LIN2 + TRANSPOSE,
     POOLER_TRANSPOSE = POOLER + TRANSPOSE,
-    NEXT_LAYER = PLACE_COUNT /* in a plan's row: the places after it are those of the layer that is next */
+    NEXT_LAYER = ROLE_COUNT /* in a plan's row: the roles after it are in the next layer */
 };
 
-struct graph;
-struct op;
-struct op_row;
-struct values;
-struct call;
-
-/* How many work-groups a kernel wants. */
-enum launch {
-    LAUNCH_ELEMENTS,   /* one work-group per LOCAL_SIZE 16-byte vectors of the output (LOCAL_SIZE elements when not
-                          ALIGNED) */
-    LAUNCH_ROWS,       /* one work-group per row */
-    LAUNCH_TILES,      /* ceil(rows / TILE_M) * ceil(columns / TILE_N), columns fastest; M rows where there is an M */
-    LAUNCH_SCORE_ROWS, /* one work-group per token and head, heads fastest */
-    LAUNCH_QUERIES,    /* query tiles * HEADS: tiles fastest */
-    LAUNCH_SEQUENCES,  /* sequences * HEADS * PARTS: sequences fastest, parts slowest */
-    LAUNCH_SCORES,     /* score tiles * HEADS: tiles fastest */
-    LAUNCH_PARTS,      /* ceil(rows / PART_ROWS) * ceil(N / TILE_N), columns fastest; without TILE_N all are one */
-    LAUNCH_COLUMNS,    /* ceil(SETS * N / TILE_N) */
-    LAUNCH_TABLE       /* the M rows of a table, times ceil(rows / PART_ROWS) with COLUMN_SUMS; rows fastest */
-};
-
-/* What a kind of operator is. */
-struct op_kind {
-    const char *name;
-    const char *kernel; /* that runs an operator alone (of products and of maps over pairs of tokens: group_single) */
-    enum launch launch;
-    wherry_class class_;
-    double
-        flops_per_element; /* of the output, or of input 0 where flops_on_input; contractions: 0, their einsum tells */
-    bool flops_on_input;
-    /* The definition, in double. */
-    bool (*reference)(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,
-                      struct error *e);
-    /* Adds the kind's constants to a kernel call. */
-    void (*constants)(const struct graph *g, const struct op *o, struct call *call);
-    uint8_t in_slot[OP_MAX_IN]; /* SLOT_* of each input when it comes from outside the group */
-    uint8_t
-        out_slot[OP_MAX_OUT]; /* SLOT_* of each output that leaves the group; 0: SUM for the first, Y for the last */
-    bool sums_columns;        /* the outputs are sums over all rows: a second kernel adds what parts of the rows give */
-    bool recomputable;        /* row by row, without a product: cheap enough to compute twice */
-    int gathers;              /* > 0: of this input only the rows that the input before it names are read */
-    bool reads_output_size;   /* of input 0 only as many elements are read as the output has */
-};
+struct op_kind; /* graph/kinds.h */
+struct op_row;  /* graph/builder.h */
 
 struct op {
     char name[48];
     const struct op_kind *kind;
-    enum place place;
+    enum role role;
     int layer;                /* -1 outside the layers */
     int out[OP_MAX_OUT];      /* -1: none */
     int in[OP_MAX_IN];        /* -1: none */
@@ -275,35 +229,18 @@ struct graph_options {
     const wherry_model_config *config;
     wherry_pool pool; /* not DEFAULT */
     bool normalize;
-    bool stack;           /* the layers alone, from x to y: no embeddings, no pooling */
-    bool training;        /* with the backward pass */
-    float dropout;        /* training: > 0: the four dropouts are there */
-    bool flash;           /* training: attention's backward pass computes the weights again instead of reading them */
-    wherry_save save;     /* training: what is kept for the backward pass, not DEFAULT */
-    uint32_t qkv_parts;   /* 0 or 1: Q, K, V as one product; 2: Q and K as one; 3: three products */
-    uint32_t transposed;  /* WEIGHT_BIT of weights that lie transposed, and their gradients with them */
-    uint32_t copied;      /* training: of those with a copy in the other order, which the input's gradient reads */
-    bool qkv_interleaved; /* Q, K and V of a head lie side by side, in the weight's rows and the bias, too */
-    bool channel_major;   /* the feed-forward's hidden activations are channel-major: a row of tokens for each */
-    uint32_t tokens;      /* then: that such a row has room for */
+    bool stack;         /* the layers alone, from x to y: no embeddings, no pooling */
+    bool training;      /* with the backward pass */
+    float dropout;      /* training: > 0: the four dropouts are there */
+    bool flash;         /* training: attention's backward pass computes the weights again instead of reading them */
+    wherry_save save;   /* training: what is kept for the backward pass, not DEFAULT */
+    uint32_t qkv_parts; /* 0 or 1: Q, K, V as one product; 2: Q and K as one; 3: three products */
+    struct layout_choice layout;
+    uint32_t tokens; /* where activations are channel-major: that a channel's row has room for */
 };
-
-#define WEIGHT_BIT(weight) (1u << (weight))
 
 bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e);
 void graph_destroy(struct graph *graph); /* accepts a zeroed one */
-
-/* Orders of tensors as text, "w_lin1=iu,w_lin2=ui+iu", to graph_options.transposed, copied, qkv_interleaved and
- * channels; NULL and "": all as in the model's files. */
-bool orders_read(const char *text, struct graph_options *options, struct error *e);
-enum { ORDERS_TEXT = 160 };
-enum { ORDERS_MOST = 12, ORDER_TEXT = 16 };
-/* Tensor number `index`, from 0, whose order can be chosen, and its orders, the model's first; not each goes with each
- * of another tensor. Returns how many, 0 after the last. */
-int orders_of(size_t index, char name[ORDER_TEXT], char orders[ORDERS_MOST][ORDER_TEXT]);
-/* The other way round: those that are not the usual ones. */
-void orders_text(uint32_t transposed, uint32_t copied, bool qkv_interleaved, bool channel_major,
-                 char text[ORDERS_TEXT]);
 
 /* ---- derived ---- */
 
@@ -348,142 +285,7 @@ int tensor_maker(const struct graph *g, int tensor);
 /* Elements that operator o reads of its input n. */
 uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const struct op *o, int n);
 
-/* ---- fusion plans ---- */
-
-/* One row of a plan: the kernel `kernel` runs the operators at these places, in this order, where the graph has them.
- * An operator that no row covers runs alone. */
-struct plan_row {
-    const char *name;   /* the paper's name where it has one */
-    const char *kernel; /* cl/<kernel>.cl, shaders/<kernel>.comp */
-    enum launch launch;
-    uint16_t places[GROUP_MAX_OPS + 2];          /* enum place, ended by PLACE_END */
-    enum { NORM_ANY, NORM_POST, NORM_PRE } norm; /* for encoders whose layernorms stand there only */
-    bool optional; /* in inference and in the backward pass, where the device has a kernel for all of it, before any
-                      other row; elsewhere the others do it */
-};
-
-struct plan {
-    const char *name;
-    const struct plan_row *rows;
-    size_t n_rows;
-};
-
-extern const struct plan plans[];
-extern const size_t plans_count;
-const struct plan *plan_find(const char *name, struct error *e);
-
-/* Operators that one kernel executes, the sums over rows among them with a second one's help. */
-struct group {
-    char name[64];      /* "layer.0.qkv" */
-    const char *kernel; /* cl/<kernel>.cl, shaders/<kernel>.comp; NULL: none runs it, it is there to be counted */
-    enum launch launch;
-    bool optional;                 /* of a row that is */
-    int ops[GROUP_MAX_OPS], count; /* ascending */
-    int layer;
-    int reads[GROUP_MAX_TENSORS], n_reads;   /* tensors made outside and used inside, in the order of use */
-    int writes[GROUP_MAX_TENSORS], n_writes; /* made inside and used outside */
-    bool backward;
-};
-
-/* Whether a device runs this group; when not, `reason` says why. NULL as a whole: every group runs. */
-struct group_filter {
-    bool (*runs)(const struct graph *g, const struct group *group, char *reason, size_t reason_size, void *user);
-    void (*split)(const struct graph *g, const struct group *group, const char *reason,
-                  void *user); /* told about every split */
-    void *user;
-    bool optional; /* also rows that are optional, where they run */
-};
-
-/* Covers the graph's operators by groups of the plan, in an order in which everything is made before it is used; a
- * group that the filter refuses becomes single operators. Fails when a single operator is refused. */
-bool groups_create(const struct graph *g, const struct plan *plan, const struct group_filter *filter,
-                   struct group **out, int *count, struct error *e);
-/* Everything about a group but its name and row, from its operators. */
-void group_complete(const struct graph *g, struct group *out);
-/* Whether the tensor is made inside and used outside. */
-bool group_writes(const struct group *group, int tensor);
-/* The group of one operator, which runs alone. */
-void group_single(const struct graph *g, int op, struct group *out);
-/* The group's name without its layer: "qkv". */
-const char *group_short_name(const struct group *group);
-/* Groups as they are found stand by their first operator; one that needs what a later one makes moves after it. Fails
- * when groups wait for each other; `plan` is a name for the message. */
-bool groups_sort(const struct graph *g, const char *plan, struct group *groups, int count, struct error *e);
-double group_flops(const struct graph *g, const struct batch_shape *b, const struct group *group);
-/* Bytes of all reads and of all writes, each distinct tensor once, with `storage` bytes an element. */
-void group_bytes(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,
-                 uint64_t *read, uint64_t *written);
-/* Both: bytes, and flop by what computes them. */
-void group_work(const struct graph *g, const struct batch_shape *b, const struct group *group, size_t storage,
-                wherry_work *out);
-
-/* Groups of the forward pass: they come first. */
-int groups_forward(const struct group *groups, int count);
-/* Bytes of the tensors that the forward groups write and the backward groups read; x and what slices share counted
- * once. 0 without a backward pass. */
-uint64_t groups_saved_bytes(const struct graph *g, const struct batch_shape *b, const struct group *groups, int count,
-                            size_t storage);
-
-/* ---- kernel calls ---- */
-
-/* In the place of a tensor: the group's own memory, for what its first kernel tells its second. */
-enum { TENSOR_SCRATCH = -1 };
-
-/* What a group's kernel is called with: derived from the group's operators, one kind after the other. */
-struct call {
-    const char *kernel;
-    enum launch launch;
-    struct call_argument {
-        uint8_t slot;
-        bool written;
-        int tensor;
-    } arguments[GROUP_MAX_TENSORS];
-    int n_arguments; /* ascending slots, slot 0 not among them */
-    struct call_constant {
-        uint8_t id;
-        uint32_t value;
-    } constants[GROUP_MAX_CONSTANTS];
-    int n_constants; /* ascending ids */
-    /* Views of arguments as matrices, in the order in which a kernel that loads tiles by the hardware's copy engine
-     * expects them (cl/tensor_maps.cl). */
-    struct call_map {
-        uint8_t slot;
-        uint8_t rows_of; /* index in the batch header of what stands for `rows` or `columns` where that is 0 */
-        uint32_t rows, columns;
-        uint32_t stride, offset; /* elements from one row to the next, and before the first one */
-        uint32_t box_rows, box_columns;
-    } maps[CALL_MAX_MAPS];
-    int n_maps;
-    uint32_t site; /* dropout's (kernel/random.h): no constant, so that layers share their kernels */
-};
-
-/* Sets or replaces a constant. */
-void call_set(struct call *call, uint8_t id, uint32_t value);
-void call_set_float(struct call *call, uint8_t id, float value);
-/* The constant's value, or `otherwise` where the call does not give it. */
-uint32_t call_get(const struct call *call, uint8_t id, uint32_t otherwise);
-/* Which size of a product is the batch's number of rows: RUNTIME_* but RUNTIME_FORM. */
-uint32_t call_runtime(const struct call *call);
-/* The calls of a group, one after the other. Everything but the tile sizes, PART_ROWS and ALIGNED, which depend on the
- * device (plan/tiles.h). */
-bool group_calls(const struct graph *g, const struct group *group, struct call out[GROUP_MAX_CALLS], int *count,
-                 struct error *e);
-bool call_has_slot(const struct call *call, uint8_t slot);
-
-/* ---- references in double ---- */
-
-/* Values by tensor index; a slice's are its parent's. */
-struct values {
-    double **of;          /* [n_tensors], NULL where absent */
-    const uint32_t **ids; /* [n_tensors]: u32 tensors */
-    uint64_t seed;        /* dropout's */
-    uint32_t step;
-};
-
-/* Runs the operators of a group in order. Every read must have values; the outputs of all its operators must have
- * memory. */
-bool group_reference(const struct graph *g, const struct group *group, const struct batch_shape *b, struct values *v,
-                     struct error *e);
+/* ---- einsums ---- */
 
 /* Distinct letters of an einsum such as "bji,ui->bju", in order of appearance. Returns their number. */
 int einsum_letters(const char *einsum, char letters[16]);

@@ -1,6 +1,7 @@
 /* The calls of a group's kernels, from its operators. */
 #include <string.h>
 
+#include "graph/group.h"
 #include "graph/kinds.h"
 #include "interface/interface.h"
 
@@ -177,7 +178,8 @@ bool group_calls(const struct graph *g, const struct group *group, struct call o
             if (group_reads_tensor(group, g->ops[group->ops[i]].in[k]))
                 TRY(add_input(g, group, &g->ops[group->ops[i]], k, first, e));
     TRY(add_outputs(g, group, first, sums, &n_sums, e));
-    for (int i = 0; i < group->count; i++) g->ops[group->ops[i]].kind->constants(g, &g->ops[group->ops[i]], first);
+    for (int i = 0; i < group->count; i++)
+        g->ops[group->ops[i]].kind->constants(g, group, &g->ops[group->ops[i]], first);
     set_order(g, group, first, n_sums);
     if (n_sums) {
         /* The type table's list is in the partial sums' slot. */

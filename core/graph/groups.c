@@ -2,7 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/group.h"
+#include "graph/kinds.h"
 
 static bool group_makes(const struct graph *g, const struct group *group, int owner)
 {
@@ -117,11 +118,11 @@ int groups_forward(const struct group *groups, int count)
 
 /* ---- covering the graph ---- */
 
-/* The operator at this place of the layer, from `at` on and before `end`, -1: there is none. */
-static int place_find(const struct graph *g, int place, int at, int end, int layer)
+/* The operator that has this role in the layer, from `at` on and before `end`, -1: there is none. */
+static int role_find(const struct graph *g, int role, int at, int end, int layer)
 {
     for (int o = at; o < end; o++)
-        if (g->ops[o].layer == layer && (int)g->ops[o].place == place) return o;
+        if (g->ops[o].layer == layer && (int)g->ops[o].role == role) return o;
     return -1;
 }
 
@@ -176,7 +177,7 @@ static bool group_closed(const struct graph *g, const struct group *group)
     return true;
 }
 
-/* Fills in the operators that the row covers, the first being `at`; false: it does not fit. Places that the layer lacks
+/* Fills in the operators that the row covers, the first being `at`; false: it does not fit. Roles that the layer lacks
  * are passed over (no dropout, no types), but of a next layer one must be there. */
 static bool row_covers(const struct graph *g, const struct plan_row *row, int at, const bool *covered,
                        struct group *out)
@@ -184,15 +185,15 @@ static bool row_covers(const struct graph *g, const struct plan_row *row, int at
     int layer = g->ops[at].layer, end = at < g->n_forward ? g->n_forward : g->n_ops, before = 0;
     out->count = 0;
     if (row->norm == (g->pre_layernorm ? NORM_POST : NORM_PRE)) return false;
-    for (const uint16_t *place = row->places; *place; place++) {
-        if (*place == NEXT_LAYER) {
+    for (const uint16_t *role = row->roles; *role; role++) {
+        if (*role == NEXT_LAYER) {
             before = out->count;
             if (!before || !layer_next(g, at, end, &layer)) return false;
             continue;
         }
-        int o = out->count ? place_find(g, *place, at + 1, end, layer) : (int)g->ops[at].place == *place ? at : -1;
+        int o = out->count ? role_find(g, *role, at + 1, end, layer) : (int)g->ops[at].role == *role ? at : -1;
         if (o < 0) {
-            if (!out->count && place_find(g, *place, 0, g->n_ops, layer) >= 0) return false;
+            if (!out->count && role_find(g, *role, 0, g->n_ops, layer) >= 0) return false;
             continue;
         }
         if (covered[o]) return false;
@@ -217,40 +218,41 @@ static bool row_taken(const struct graph *g, const struct group_filter *filter, 
     return (group->backward || g->n_forward == g->n_ops) && filter_runs(g, filter, group, ignored, sizeof ignored);
 }
 
-/* Of the optional rows or of the others. */
+/* The row that covers most, but fewer than `below`, of the optional rows or of the others. */
 static bool longest_row(const struct graph *g, const struct plan *plan, const struct group_filter *filter,
-                        bool optional, int at, bool *covered, struct group *out)
+                        bool optional, int at, int below, const bool *covered, struct group *out)
 {
     struct group one = {0};
     out->count = 0;
     for (size_t r = 0; r < plan->n_rows; r++) {
         if (plan->rows[r].optional != optional) continue;
-        if (!row_covers(g, &plan->rows[r], at, covered, &one) || one.count <= out->count) continue;
+        if (!row_covers(g, &plan->rows[r], at, covered, &one) || one.count <= out->count || one.count >= below)
+            continue;
         group_make(g, &plan->rows[r], &one);
         if (row_taken(g, filter, &one)) *out = one;
     }
-    for (int i = 0; i < out->count; i++) covered[out->ops[i]] = true;
     return out->count > 0;
 }
 
-/* Adds the group, or its operators one by one where the filter refuses it. */
-static bool group_add(const struct graph *g, const struct group *group, const struct group_filter *filter,
-                      struct group *groups, int *n, struct error *e)
+static void cover_with(const struct group *group, bool *covered)
+{
+    for (int i = 0; i < group->count; i++) covered[group->ops[i]] = true;
+}
+
+/* The group that operator `at` is in: that of the row that covers most, where the device runs it; where it does not,
+ * which is said, that of the next one; the operator alone where no row is left. */
+static bool group_at(const struct graph *g, const struct plan *plan, const struct group_filter *filter, int at,
+                     const bool *covered, struct group *out, struct error *e)
 {
     char reason[256] = "";
-    if (filter_runs(g, filter, group, reason, sizeof reason)) {
-        groups[(*n)++] = *group;
-        return true;
+    for (int below = GROUP_MAX_OPS + 1; longest_row(g, plan, filter, false, at, below, covered, out);
+         below = out->count) {
+        if (filter_runs(g, filter, out, reason, sizeof reason)) return true;
+        if (out->count > 1 && filter->split) filter->split(g, out, reason, filter->user);
     }
-    if (group->count > 1 && filter->split) filter->split(g, group, reason, filter->user);
-    for (int i = 0; i < group->count; i++) {
-        group_single(g, group->ops[i], &groups[*n]);
-        if (!filter_runs(g, filter, &groups[*n], reason, sizeof reason))
-            return fail(e, WHERRY_STATUS_UNSUPPORTED, "this device can't run the operator %s: %s",
-                        g->ops[group->ops[i]].name, reason);
-        ++*n;
-    }
-    return true;
+    group_single(g, at, out);
+    return filter_runs(g, filter, out, reason, sizeof reason) ||
+           fail(e, WHERRY_STATUS_UNSUPPORTED, "this device can't run the operator %s: %s", g->ops[at].name, reason);
 }
 
 /* Optional rows come before all others: what one takes may stand after operators that another row would take with it
@@ -261,7 +263,8 @@ static int cover_optional(const struct graph *g, const struct plan *plan, const 
 {
     int n = 0;
     for (int at = 0; filter && filter->optional && at < g->n_ops; at++)
-        n += !covered[at] && longest_row(g, plan, filter, true, at, covered, &groups[n]);
+        if (!covered[at] && longest_row(g, plan, filter, true, at, GROUP_MAX_OPS + 1, covered, &groups[n]))
+            cover_with(&groups[n++], covered);
     return n;
 }
 
@@ -269,18 +272,14 @@ static int cover_optional(const struct graph *g, const struct plan *plan, const 
 static bool cover(const struct graph *g, const struct plan *plan, const struct group_filter *filter, bool *covered,
                   const struct group *optional, int n_optional, struct group *groups, int *n, struct error *e)
 {
-    struct group group;
     for (int at = 0; at < g->n_ops; at++) {
         if (n_optional && optional->ops[0] == at) {
             groups[(*n)++] = *optional++;
             n_optional--;
         }
         if (covered[at]) continue;
-        if (!longest_row(g, plan, filter, false, at, covered, &group)) {
-            group_single(g, at, &group);
-            covered[at] = true;
-        }
-        TRY(group_add(g, &group, filter, groups, n, e));
+        TRY(group_at(g, plan, filter, at, covered, &groups[*n], e));
+        cover_with(&groups[(*n)++], covered);
     }
     return true;
 }

@@ -4,11 +4,20 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/group.h"
 #include "interface/interface.h"
 #include "interface/random.h"
 
+/* Whether the group has an operator of this kind before o. */
+static bool is_after(const struct graph *g, const struct group *group, const struct op *o, const struct op_kind *kind)
+{
+    for (int i = 0; i < group->count && &g->ops[group->ops[i]] != o; i++)
+        if (g->ops[group->ops[i]].kind == kind) return true;
+    return false;
+}
+
 /* N and ROWS, which every kernel that walks rows needs. Where those are rows of tokens, M of them. */
-static void constants_rows(const struct graph *g, const struct op *o, struct call *call)
+static void set_rows(const struct graph *g, const struct op *o, struct call *call)
 {
     bool channel_major = dims_channel_major(g->tensors[o->out[0]].dims);
     call_set(call, channel_major ? CONST_M : CONST_N, tensor_row_length(g, o->out[0]));
@@ -60,7 +69,7 @@ static bool of_interleaved_qkv(const struct graph *g, const struct op *o)
 }
 
 /* The products of attention, told apart by what they sum over. */
-static void constants_batched(const struct graph *g, const struct op *o, struct call *call)
+static void set_batched(const struct graph *g, const struct op *o, struct call *call)
 {
     char letter = contracted(o->einsum);
     set_operands(g, call);
@@ -92,7 +101,7 @@ static void set_slices(const struct graph *g, struct call *call)
 
 /* Products of which an operand or the result is channel-major. What is summed over is the last letter of an
  * operand that lies along it; the first operand is the one that has the result's rows. */
-static void constants_channels(const struct graph *g, const struct op *o, struct call *call)
+static void set_channels(const struct graph *g, const struct op *o, struct call *call)
 {
     bool exchanged = op_exchanged(g, o);
     int x = o->in[exchanged], w = o->in[!exchanged];
@@ -102,7 +111,7 @@ static void constants_channels(const struct graph *g, const struct op *o, struct
     call_set(call, CONST_ROWS, HEADER_TOKENS);
     if (dims_channel_major(x_dims)) call_set(call, CONST_X_STRIDE, g->channel_stride);
     if (dims_channel_major(out)) {
-        constants_rows(g, o, call);
+        set_rows(g, o, call);
         call_set(call, CONST_K, tensor_row_length(g, w));
         return;
     }
@@ -123,16 +132,17 @@ static bool of_channels(const struct graph *g, const struct op *o)
 /* Products of rows: forward with weights [n][k]; backward with the same weights, summed over their first letters (the
  * gradient of the rows), or of rows with rows, summed over the tokens (the gradient of the weights). Turned weights are
  * [k][n] forward and [n][k] backward, and their gradient exchanges what is multiplied. */
-void constants_contract(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_contract)
 {
+    (void)group;
     char letters[16];
     einsum_letters(o->einsum, letters);
     if (strchr(letters, 'k')) {
-        constants_batched(g, o, call);
+        set_batched(g, o, call);
         return;
     }
     if (of_channels(g, o)) {
-        constants_channels(g, o, call);
+        set_channels(g, o, call);
         return;
     }
     set_slices(g, call);
@@ -153,22 +163,29 @@ void constants_contract(const struct graph *g, const struct op *o, struct call *
     }
 }
 
-void constants_softmax(const struct graph *g, const struct op *o, struct call *call)
+static void set_scores(const struct graph *g, const struct op *o, struct call *call)
 {
     call_set(call, CONST_HEADS, g->dims.of['h']);
     call_set_float(call, CONST_SCALE, o->attribute);
-    if (call_has_slot(call, SLOT_LSE)) call_set(call, CONST_LSE, LSE_WRITE);
 }
 
-void constants_softmax_recompute(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_softmax)
 {
-    constants_softmax(g, o, call);
+    set_scores(g, o, call);
+    if (o->out[1] >= 0 && group_writes(group, o->out[1])) call_set(call, CONST_LSE, LSE_WRITE);
+}
+
+CONSTANTS(constants_softmax_recompute)
+{
+    (void)group;
+    set_scores(g, o, call);
     call_set(call, CONST_LSE, LSE_READ);
 }
 
-void constants_softmax_dx(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_softmax_dx)
 {
-    constants_softmax(g, o, call);
+    (void)group;
+    set_scores(g, o, call);
     if (o->in[2] >= 0) call_set(call, CONST_DELTA, 1);
 }
 
@@ -179,48 +196,52 @@ uint32_t dropout_threshold(float probability)
 }
 
 /* Scores' rows are as many as the sequence's keys, which is why their kernels know no N. */
-void constants_dropout(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_dropout)
 {
     call_set(call, CONST_DROPOUT, dropout_threshold(o->dropout));
     call->site = (uint32_t)(4 * o->layer + o->site);
     if (o->site != DROPOUT_ATTENTION) {
-        constants_rows(g, o, call);
+        set_rows(g, o, call);
         return;
     }
     call_set(call, CONST_HEADS, g->dims.of['h']);
-    bool softmax = call_get(call, CONST_SCALE, 0) != 0; /* its operator came before this one */
+    bool softmax = is_after(g, group, o, &kind_softmax) || is_after(g, group, o, &kind_softmax_recompute);
     if (!softmax) call_set(call, CONST_SOFTMAX, 0);
 }
 
-void constants_delta(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_delta)
 {
+    (void)group;
     call_set(call, CONST_N, tensor_row_length(g, o->in[0]));
     call_set(call, CONST_ROWS, HEADER_TOKENS);
     call_set(call, CONST_HEADS, g->dims.of['h']);
     call_set(call, CONST_HEAD_DIM, g->dims.of['p']);
 }
 
-void constants_bias(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_bias)
 {
-    constants_rows(g, o, call);
+    (void)group;
+    set_rows(g, o, call);
     call_set(call, CONST_BIAS, 1);
 }
 
-void constants_add(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_add)
 {
-    constants_rows(g, o, call);
+    (void)group;
+    set_rows(g, o, call);
     call_set(call, CONST_RESIDUAL, 1);
 }
 
 static void set_activation(const struct graph *g, const struct op *o, struct call *call, uint8_t id, uint32_t which)
 {
-    constants_rows(g, o, call);
+    set_rows(g, o, call);
     call_set(call, id, which);
 }
 
 #define ACTIVATION_CONSTANTS(name, id, which)                                                                          \
-    void constants_##name(const struct graph *g, const struct op *o, struct call *call)                                \
+    CONSTANTS(constants_##name)                                                                                        \
     {                                                                                                                  \
+        (void)group;                                                                                                   \
         set_activation(g, o, call, id, which);                                                                         \
     }
 ACTIVATION_CONSTANTS(relu, CONST_ACTIVATION, ACTIVATION_RELU)
@@ -233,41 +254,48 @@ ACTIVATION_CONSTANTS(gelu_tanh_dx, CONST_DERIVATIVE, ACTIVATION_GELU_TANH)
 ACTIVATION_CONSTANTS(tanh_dx, CONST_DERIVATIVE, ACTIVATION_TANH)
 
 /* What came out of the dropout after the ReLU is zero wherever the gradient becomes zero, dropped or not. */
-void constants_relu_dx(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_relu_dx)
 {
     int maker = tensor_maker(g, o->in[1]);
-    constants_relu_slope(g, o, call);
-    if (maker >= 0 && g->ops[maker].dropout > 0 && call_get(call, CONST_DROPOUT, 0)) call_set(call, CONST_KEPT, 1);
+    constants_relu_slope(g, group, o, call);
+    if (maker >= 0 && g->ops[maker].dropout > 0 && is_after(g, group, o, &kind_dropout)) call_set(call, CONST_KEPT, 1);
 }
 
-void constants_layernorm(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_layernorm)
 {
-    bool result = call_get(call, CONST_K, 0) != 0; /* a product came before */
-    constants_rows(g, o, call);
+    bool result = is_after(g, group, o, &kind_contract);
+    set_rows(g, o, call);
     call_set(call, result ? CONST_NORM_Y : CONST_NORM, 1);
     call_set_float(call, CONST_EPSILON, o->attribute);
 }
 
-/* N and ROWS of what is summed over its rows. A product whose operand or result it is has those of its own, whichever
- * of both comes first. */
-void constants_columns(const struct graph *g, const struct op *o, struct call *call)
+/* N and ROWS of what is summed over its rows. */
+static void set_columns(const struct graph *g, const struct op *o, struct call *call)
 {
-    bool channel_major = dims_channel_major(g->tensors[o->in[0]].dims);
-    if (channel_major || call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN) return;
     call_set(call, CONST_N, tensor_row_length(g, o->in[0]));
     call_set(call, CONST_ROWS, strchr(g->tensors[o->in[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
 }
 
-void constants_norm_dw(const struct graph *g, const struct op *o, struct call *call)
+/* A product whose operand or result is summed has sizes of its own. */
+CONSTANTS(constants_columns)
 {
-    constants_columns(g, o, call);
+    for (int i = 0; i < group->count; i++)
+        if (g->ops[group->ops[i]].kind == &kind_contract) return;
+    set_columns(g, o, call);
+}
+
+CONSTANTS(constants_norm_dw)
+{
+    (void)group;
+    set_columns(g, o, call);
     call_set(call, CONST_NORM_DW, 1);
     call_set_float(call, CONST_EPSILON, o->attribute);
 }
 
-void constants_norm_dx(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_norm_dx)
 {
-    constants_rows(g, o, call);
+    (void)group;
+    set_rows(g, o, call);
     call_set(call, CONST_NORM_DX, 1);
     call_set_float(call, CONST_EPSILON, o->attribute);
 }
@@ -282,76 +310,88 @@ static void set_scatter(const struct graph *g, const struct op *o, struct call *
     call_set(call, list, 1);
 }
 
-void constants_scatter_word(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_scatter_word)
 {
+    (void)group;
     set_scatter(g, o, call, CONST_WORD);
 }
 
-void constants_scatter_position(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_scatter_position)
 {
+    (void)group;
     set_scatter(g, o, call, CONST_POSITION);
 }
 
-void constants_scatter_type(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_scatter_type)
 {
+    (void)group;
     set_scatter(g, o, call, CONST_TYPE);
     call_set(call, CONST_COLUMN_SUMS, 1); /* few rows that many tokens share: parts of the tokens apart */
 }
 
 /* Both sizes are the model's. */
-void constants_transpose(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_transpose)
 {
+    (void)group;
     uint32_t rows = op_transposed_rows(g, o);
     call_set(call, CONST_M, tensor_row_length(g, o->in[0]) / rows);
     call_set(call, CONST_N, rows);
     call_set(call, CONST_RUNTIME, RUNTIME_NONE);
 }
 
-void constants_pool_max_dx(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_pool_max_dx)
 {
-    constants_rows(g, o, call);
+    (void)group;
+    set_rows(g, o, call);
     call_set(call, CONST_ROWS, HEADER_SEQUENCES); /* a column's largest is looked for once a sequence */
     call_set(call, CONST_POOL, POOL_MAX);
 }
 
-void constants_word(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_word)
 {
-    constants_rows(g, o, call);
+    (void)group;
+    set_rows(g, o, call);
     call_set(call, CONST_WORD, 1);
 }
 
-void constants_position(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_position)
 {
-    constants_rows(g, o, call);
+    (void)group;
+    set_rows(g, o, call);
     call_set(call, CONST_POSITION, 1);
 }
 
-void constants_type(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_type)
 {
-    constants_rows(g, o, call);
+    (void)group;
+    set_rows(g, o, call);
     call_set(call, CONST_TYPE, 1);
 }
 
-void constants_pool_mean(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_pool_mean)
 {
-    constants_rows(g, o, call);
+    (void)group;
+    set_rows(g, o, call);
     call_set(call, CONST_POOL, POOL_MEAN);
 }
 
-void constants_pool_cls(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_pool_cls)
 {
-    constants_rows(g, o, call);
+    (void)group;
+    set_rows(g, o, call);
     call_set(call, CONST_POOL, POOL_CLS);
 }
 
-void constants_pool_max(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_pool_max)
 {
-    constants_rows(g, o, call);
+    (void)group;
+    set_rows(g, o, call);
     call_set(call, CONST_POOL, POOL_MAX);
 }
 
-void constants_normalize(const struct graph *g, const struct op *o, struct call *call)
+CONSTANTS(constants_normalize)
 {
-    constants_rows(g, o, call);
+    (void)group;
+    set_rows(g, o, call);
     call_set(call, CONST_NORMALIZE, 1);
 }

@@ -4,7 +4,8 @@
 
 #include "graph/kinds.h"
 
-#define CONSTANTS(name) void name(const struct graph *g, const struct op *o, struct call *call)
+#define CONSTANTS(name)                                                                                                \
+    void name(const struct graph *g, const struct group *group, const struct op *o, struct call *call)
 
 CONSTANTS(constants_contract);
 CONSTANTS(constants_softmax);

@@ -2,7 +2,35 @@
 #ifndef WHERRY_GRAPH_KINDS_H
 #define WHERRY_GRAPH_KINDS_H
 
+#include "graph/call.h"
 #include "graph/graph.h"
+
+struct group;
+struct values;
+
+/* What a kind of operator is. */
+struct op_kind {
+    const char *name;
+    const char *kernel; /* that runs an operator alone (of products and of maps over pairs of tokens: group_single) */
+    enum launch launch;
+    wherry_class class_;
+    double flops_per_element; /* of the output, or of input 0 where flops_on_input; contractions: their einsum tells */
+    /* The definition, in double. */
+    bool (*reference)(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,
+                      struct error *e);
+    /* Adds the constants of the group's operator o to the call of the group's kernel. A kind that is computed in
+     * another way than those that stood in its role so far has a constant of its own: a kernel refuses a call with one
+     * that it does not know (plan/variants.h), and so every row that it runs. */
+    void (*constants)(const struct graph *g, const struct group *group, const struct op *o, struct call *call);
+    uint8_t in_slot[OP_MAX_IN]; /* SLOT_* of each input when it comes from outside the group */
+    uint8_t
+        out_slot[OP_MAX_OUT]; /* SLOT_* of each output that leaves the group; 0: SUM for the first, Y for the last */
+    bool flops_on_input;
+    bool sums_columns;      /* the outputs are sums over all rows: a second kernel adds what parts of the rows give */
+    bool recomputable;      /* row by row, without a product: cheap enough to compute twice */
+    int gathers;            /* > 0: of this input only the rows that the input before it names are read */
+    bool reads_output_size; /* of input 0 only as many elements are read as the output has */
+};
 
 extern const struct op_kind kind_gather, kind_gather_position, kind_gather_type; /* embeddings */
 extern const struct op_kind kind_contract;                                       /* einsum of two operands */

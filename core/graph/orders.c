@@ -139,7 +139,13 @@ static bool order_read(const char *word, size_t length, struct orders *out, stru
     return true;
 }
 
-bool orders_read(const char *text, struct graph_options *options, struct error *e)
+bool layout_equal(const struct layout_choice *a, const struct layout_choice *b)
+{
+    return a->transposed == b->transposed && a->copied == b->copied && a->qkv_interleaved == b->qkv_interleaved &&
+           a->channel_major == b->channel_major;
+}
+
+bool orders_read(const char *text, struct layout_choice *out, struct error *e)
 {
     struct orders read = {0};
     for (const char *word = text && *text ? text : NULL; word;) {
@@ -147,17 +153,17 @@ bool orders_read(const char *text, struct graph_options *options, struct error *
         TRY(order_read(word, length, &read, e));
         word = word[length] ? word + length + 1 : NULL;
     }
-    options->transposed = read.transposed;
-    options->copied = read.copied;
-    options->qkv_interleaved = read.interleaved & WEIGHT_BIT(WEIGHT_NONE);
-    options->channel_major = read.channel_major;
+    *out = (struct layout_choice){.transposed = read.transposed,
+                                  .copied = read.copied,
+                                  .qkv_interleaved = read.interleaved & WEIGHT_BIT(WEIGHT_NONE),
+                                  .channel_major = read.channel_major};
     const uint32_t both = WEIGHT_BIT(WEIGHT_LIN1) | WEIGHT_BIT(WEIGHT_LIN2);
     if (read.channel_major && ((read.transposed & both) != WEIGHT_BIT(WEIGHT_LIN2) || read.copied & both))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: with active=ubj both weights have a row for each of its channels: w_lin2=ui must be "
                     "there and w_lin1 stay ui");
     bool weight_interleaved = read.interleaved & WEIGHT_BIT(WEIGHT_QKV);
-    if (read.named & WEIGHT_BIT(WEIGHT_QKV) && weight_interleaved != options->qkv_interleaved)
+    if (read.named & WEIGHT_BIT(WEIGHT_QKV) && weight_interleaved != out->qkv_interleaved)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: a row of w_qkv makes a column of qkv: with qkv=bjqhp it is qhpi or iqhp, with qkv=bjhqp "
                     "hqpi or ihqp");
@@ -188,41 +194,44 @@ int orders_of(size_t index, char name[ORDER_TEXT], char orders[ORDERS_MOST][ORDE
     return n;
 }
 
-void orders_text(uint32_t transposed, uint32_t copied, bool qkv_interleaved, bool channel_major, char text[ORDERS_TEXT])
+void orders_text(const struct layout_choice *layout, char text[ORDERS_TEXT])
 {
     const struct tensor_row *row;
     struct text_writer t = text_begin(text, ORDERS_TEXT);
     for (size_t i = 0; (row = choosable(i)); i++) {
-        bool is_transposed = row->weight && transposed & WEIGHT_BIT(row->weight);
-        bool is_copied = row->weight && copied & WEIGHT_BIT(row->weight);
-        if (is_transposed || is_copied || (row->channel_major ? channel_major : !row->weight && qkv_interleaved))
-            text_add(&t, "%s%s=%s%s%s", t.used ? "," : "", row->name,
-                     row->channel_major ? row->channel_major : row_order(row, is_transposed, qkv_interleaved),
-                     is_copied ? "+" : "", is_copied ? row_order(row, !is_transposed, qkv_interleaved) : "");
+        bool transposed = row->weight && layout->transposed & WEIGHT_BIT(row->weight);
+        bool copied = row->weight && layout->copied & WEIGHT_BIT(row->weight);
+        bool interleaved = layout->qkv_interleaved;
+        bool chosen = row->channel_major ? layout->channel_major : !row->weight && interleaved;
+        if (!transposed && !copied && !chosen) continue;
+        text_add(&t, "%s%s=%s", t.used ? "," : "", row->name,
+                 row->channel_major ? row->channel_major : row_order(row, transposed, interleaved));
+        if (copied) text_add(&t, "+%s", row_order(row, !transposed, interleaved));
     }
 }
 
-bool orders_are_there(const struct graph *g, uint32_t transposed, uint32_t copied, struct error *e)
+bool orders_are_there(const struct graph *g, const struct layout_choice *layout, struct error *e)
 {
     char text[ORDERS_TEXT];
-    uint32_t absent = transposed | copied;
+    uint32_t absent = layout->transposed | layout->copied;
     for (int t = 0; t < g->n_tensors; t++) absent &= ~WEIGHT_BIT(g->tensors[t].weight);
     if (!absent) return true;
-    orders_text(transposed & absent, copied & absent, false, false, text);
+    orders_text(&(struct layout_choice){.transposed = layout->transposed & absent, .copied = layout->copied & absent},
+                text);
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "layouts: %s is of a weight that is not used here", text);
 }
 
 bool copies_are_read(const struct graph_options *options, struct error *e)
 {
     char text[ORDERS_TEXT];
-    orders_text(options->transposed, options->copied, options->qkv_interleaved, options->channel_major, text);
-    if (options->copied && !options->training)
+    orders_text(&options->layout, text);
+    if (options->layout.copied && !options->training)
         return fail(
             e, WHERRY_STATUS_INVALID_ARGUMENT,
             "layouts: %s: what reads a weight in a second order is the backward pass: in inference give each one "
             "order",
             text);
-    if (options->copied & WEIGHT_BIT(WEIGHT_QKV) && options->qkv_parts > 1)
+    if (options->layout.copied & WEIGHT_BIT(WEIGHT_QKV) && options->qkv_parts > 1)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: w_qkv in both orders is for Q, K and V as one product, not for %u: give it one order",
                     options->qkv_parts);

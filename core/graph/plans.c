@@ -1,7 +1,7 @@
 /* Fusion plans: which operators one kernel executes. */
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/group.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

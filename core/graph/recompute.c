@@ -24,7 +24,7 @@ static bool follows(const struct graph *g, int tensor)
 {
     int maker = maker_of(g, tensor);
     if (maker < 0 || !g->ops[maker].kind->recomputable) return false;
-    if (g->ops[maker].place == FINAL_NORM) return false; /* no plan has a row for it: one layernorm of all */
+    if (g->ops[maker].role == FINAL_NORM) return false; /* no plan has a row for it: one layernorm of all */
     for (int i = 0; i < OP_MAX_IN; i++) {
         int in = g->ops[maker].in[i];
         if (in < 0 || g->tensors[in].role != TENSOR_VALUE || first_reader(g, in) >= 0) continue;

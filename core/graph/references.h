@@ -2,7 +2,7 @@
 #ifndef WHERRY_GRAPH_REFERENCES_H
 #define WHERRY_GRAPH_REFERENCES_H
 
-#include "graph/graph.h"
+#include "graph/values.h"
 
 /* Every read of the operator has values, its outputs have memory. */
 #define REFERENCE(name)                                                                                                \

@@ -1,6 +1,7 @@
 /* Sizes, strides and orders of tensors, and the letters of einsums. */
 #include <string.h>
 
+#include "graph/group.h"
 #include "graph/kinds.h"
 
 /* ---- sizes ---- */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "graph/kinds.h"
 
 void doubles_from_storage(const void *storage, bool f16, size_t count, double *out)
 {
@@ -103,5 +104,13 @@ bool values_load(const struct graph *g, const struct group *group, const struct 
             if (!(values->of[t] = host_alloc(g->host, (size_t)tensor_elements(g, b, t), sizeof(double), e)))
                 return false;
         }
+    return true;
+}
+
+bool group_reference(const struct graph *g, const struct group *group, const struct batch_shape *b, struct values *v,
+                     struct error *e)
+{
+    for (int i = 0; i < group->count; i++)
+        TRY(g->ops[group->ops[i]].kind->reference(g, &g->ops[group->ops[i]], b, v, e));
     return true;
 }

@@ -2,7 +2,15 @@
 #ifndef WHERRY_GRAPH_VALUES_H
 #define WHERRY_GRAPH_VALUES_H
 
-#include "graph/graph.h"
+#include "graph/group.h"
+
+/* Values by tensor index; a slice's are its parent's. */
+struct values {
+    double **of;          /* [n_tensors], NULL where absent */
+    const uint32_t **ids; /* [n_tensors]: u32 tensors */
+    uint64_t seed;        /* dropout's */
+    uint32_t step;
+};
 
 void doubles_from_storage(const void *storage, bool f16, size_t count, double *out);
 void storage_from_doubles(const double *values, bool f16, size_t count, void *out);
@@ -23,5 +31,10 @@ bool values_load(const struct graph *g, const struct group *group, const struct 
                  tensor_bytes bytes, void *user, struct values *values, struct error *e);
 /* Frees the values of all tensors. */
 void values_clear(const struct graph *g, struct values *values);
+
+/* Runs the operators of a group in order. Every read must have values; the outputs of all its operators must have
+ * memory. */
+bool group_reference(const struct graph *g, const struct group *group, const struct batch_shape *b, struct values *v,
+                     struct error *e);
 
 #endif

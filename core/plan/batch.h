@@ -3,6 +3,7 @@
 #ifndef WHERRY_PLAN_BATCH_H
 #define WHERRY_PLAN_BATCH_H
 
+#include "graph/call.h"
 #include "graph/graph.h"
 #include "plan/device.h"
 

@@ -71,7 +71,7 @@ void choice_text(const struct choice *choice, char text[CHOICE_TEXT])
 }
 
 /* The longest: a kernel's name, and in each constant " ff=ffffffff". */
-_Static_assert(CALL_TEXT > sizeof((wherry_cost *)0)->kernel + GROUP_MAX_CONSTANTS * 12, "a call may not fit its text");
+_Static_assert(CALL_TEXT > sizeof((wherry_cost *)0)->kernel + CALL_MAX_CONSTANTS * 12, "a call may not fit its text");
 
 void call_text(const struct call *call, struct text_writer *out)
 {

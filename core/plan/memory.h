@@ -2,7 +2,7 @@
 #ifndef WHERRY_PLAN_MEMORY_H
 #define WHERRY_PLAN_MEMORY_H
 
-#include "graph/graph.h"
+#include "graph/group.h"
 
 enum { MEMORY_ALIGNMENT = 256, MEMORY_ROUND = 4096 };
 

@@ -2,7 +2,7 @@
 #ifndef WHERRY_PLAN_SCHEDULE_H
 #define WHERRY_PLAN_SCHEDULE_H
 
-#include "graph/graph.h"
+#include "graph/group.h"
 
 struct buffer; /* a backend's */
 

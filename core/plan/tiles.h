@@ -3,7 +3,7 @@
 #ifndef WHERRY_PLAN_TILES_H
 #define WHERRY_PLAN_TILES_H
 
-#include "graph/graph.h"
+#include "graph/group.h"
 #include "plan/device.h"
 
 /* Rows of the query tile table's entries, and of the score tile table's in both directions. */

@@ -3,7 +3,7 @@
 #ifndef WHERRY_PLAN_TRAFFIC_H
 #define WHERRY_PLAN_TRAFFIC_H
 
-#include "graph/graph.h"
+#include "graph/group.h"
 #include "wherry/wherry_measure.h"
 
 /* One group with its calls, tile sizes included (plan/tiles.h), for the batch whose header and tables are in

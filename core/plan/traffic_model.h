@@ -4,6 +4,7 @@
 #define WHERRY_PLAN_TRAFFIC_MODEL_H
 
 #include "base/round.h"
+#include "graph/call.h"
 #include "graph/graph.h"
 #include "interface/interface.h"
 #include "plan/batch.h"

@@ -3,13 +3,15 @@
 #define WHERRY_RUNTIME_CONTEXT_H
 
 #include "backends/backend.h"
+#include "graph/orders.h"
 #include "wherry/wherry_measure.h"
 
 /* What a check of kernels found (runtime/rungs.c). */
 struct rung_check {
     char device[sizeof((wherry_device_info *)0)->id];
-    uint32_t rung, head_dim, transposed;
-    bool training, qkv_interleaved, channel_major;
+    uint32_t rung, head_dim;
+    struct layout_choice layout;
+    bool training;
     wherry_status status; /* verify failed: wrong, or not to be run; unsupported: no kernel of it fits */
     char reason[256];
 };

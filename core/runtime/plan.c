@@ -79,16 +79,13 @@ static bool resolve_training(const wherry_training_desc *desc, const char *plan,
 static bool make_graph_with(struct wherry_session *s, const char *layouts, struct graph_options *options,
                             struct error *e)
 {
-    TRY(orders_read(layouts, options, e));
-    if (options->channel_major && strcmp(s->plan->name, "flash"))
+    TRY(orders_read(layouts, &options->layout, e));
+    if (options->layout.channel_major && strcmp(s->plan->name, "flash"))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: active=ubj is for the plan \"flash\": no kernel of the plan \"%s\" sums rows of tokens",
                     s->plan->name);
     TRY(graph_create(&s->context->host, options, &s->graph, e));
-    s->transposed = options->transposed;
-    s->copied = options->copied;
-    s->qkv_interleaved = options->qkv_interleaved;
-    s->channel_major = options->channel_major;
+    s->layout = options->layout;
     return true;
 }
 
@@ -213,7 +210,7 @@ static void filter_split(const struct graph *g, const struct group *group, const
     struct error e = {0};
     (void)g;
     s->splits++;
-    session_note(s, &e, "%s runs as %d single operators on %s: %s", group_short_name(group), group->count,
+    session_note(s, &e, "%s, %d operators, does not run as one kernel on %s: %s", group_short_name(group), group->count,
                  s->device->info.id, reason);
 }
 

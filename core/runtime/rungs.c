@@ -98,7 +98,7 @@ enum {
 };
 
 /* Errors stay here: a rung that can't be checked is left out, and the session goes on without it. */
-static wherry_status rung_check(struct wherry_session *s, enum rung rung, uint32_t transposed, bool channel_major,
+static wherry_status rung_check(struct wherry_session *s, enum rung rung, const struct layout_choice *layout,
                                 char *reason, size_t reason_size)
 {
     struct wherry_context *context = s->context;
@@ -115,7 +115,7 @@ static wherry_status rung_check(struct wherry_session *s, enum rung rung, uint32
                                   .activation = like->activation};
     wherry_training_desc training = {.struct_size = sizeof training, .dropout = 0.1f};
     char layouts[ORDERS_TEXT];
-    orders_text(transposed, 0, s->qkv_interleaved, channel_major, layouts);
+    orders_text(layout, layouts);
     wherry_session_desc desc = {.struct_size = sizeof desc,
                                 .max_tokens = CHECK_TOKENS,
                                 .max_sequences = CHECK_SEQUENCES,
@@ -140,8 +140,9 @@ static wherry_status rung_check(struct wherry_session *s, enum rung rung, uint32
     return verdict.status;
 }
 
-/* Once in a context for each device, head size, pass and order of tensors, which decide the kernels. */
-static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, uint32_t transposed, bool channel_major,
+/* Once in a context for each device, head size, pass and layout, which decide the kernels. Q, K and V lie as the
+ * session has them. */
+static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, struct layout_choice layout,
                                       const char **reason)
 {
     struct wherry_context *context = s->context;
@@ -149,23 +150,19 @@ static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, 
     bool training = s->graph.n_forward < s->graph.n_ops;
     uint32_t head_dim = s->model->info.config.hidden / s->model->info.config.heads;
     struct rung_check *found = NULL;
+    layout.qkv_interleaved = s->layout.qkv_interleaved;
     for (int i = 0; i < CONTEXT_RUNG_CHECKS && !found; i++) {
         struct rung_check *c = &context->checks[i];
         if (c->head_dim == head_dim && c->training == training && c->rung == (uint32_t)rung &&
-            c->transposed == transposed && c->qkv_interleaved == s->qkv_interleaved &&
-            c->channel_major == channel_major && !strcmp(c->device, device))
+            layout_equal(&c->layout, &layout) && !strcmp(c->device, device))
             found = c;
     }
     if (!found) {
         found = &context->checks[context->next_check++ % CONTEXT_RUNG_CHECKS];
-        *found = (struct rung_check){.rung = (uint32_t)rung,
-                                     .head_dim = head_dim,
-                                     .transposed = transposed,
-                                     .training = training,
-                                     .qkv_interleaved = s->qkv_interleaved,
-                                     .channel_major = channel_major};
+        *found =
+            (struct rung_check){.rung = (uint32_t)rung, .head_dim = head_dim, .layout = layout, .training = training};
         snprintf(found->device, sizeof found->device, "%s", device);
-        found->status = rung_check(s, rung, transposed, channel_major, found->reason, sizeof found->reason);
+        found->status = rung_check(s, rung, &layout, found->reason, sizeof found->reason);
         if (found->status)
             host_log(&context->host, WHERRY_LOG_WARNING, "%s: %s is left out: %s", device, rung_name(rung),
                      found->reason);
@@ -180,10 +177,13 @@ static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, 
 static wherry_status rung_status(struct wherry_session *s, enum rung rung, const char **reason)
 {
     wherry_status status = WHERRY_STATUS_OK;
-    uint32_t transposed = s->transposed & CHECK_TRANSPOSED, copied = s->copied & CHECK_TRANSPOSED;
-    if (transposed != CHECK_TRANSPOSED || copied) status = rung_status_with(s, rung, 0, false, reason);
-    if (!status && (transposed || copied)) status = rung_status_with(s, rung, CHECK_TRANSPOSED, false, reason);
-    if (!status && s->channel_major) status = rung_status_with(s, rung, WEIGHT_BIT(WEIGHT_LIN2), true, reason);
+    static const struct layout_choice usual,
+        all = {.transposed = CHECK_TRANSPOSED},
+        channel_major = {.transposed = WEIGHT_BIT(WEIGHT_LIN2), .channel_major = true};
+    uint32_t transposed = s->layout.transposed & CHECK_TRANSPOSED, copied = s->layout.copied & CHECK_TRANSPOSED;
+    if (transposed != CHECK_TRANSPOSED || copied) status = rung_status_with(s, rung, usual, reason);
+    if (!status && (transposed || copied)) status = rung_status_with(s, rung, all, reason);
+    if (!status && s->layout.channel_major) status = rung_status_with(s, rung, channel_major, reason);
     return status;
 }
 

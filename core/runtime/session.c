@@ -106,7 +106,7 @@ wherry_status wherry_session_query(const wherry_session *session, wherry_session
                                  .max_length = session->max_length};
     snprintf(out->plan, sizeof out->plan, "%s", session->plan->name);
     _Static_assert(sizeof out->layouts == ORDERS_TEXT, "there is room for the orders of all tensors");
-    orders_text(session->transposed, session->copied, session->qkv_interleaved, session->channel_major, out->layouts);
+    orders_text(&session->layout, out->layouts);
     snprintf(out->layouts_reason, sizeof out->layouts_reason, "%s", session->why);
     return WHERRY_STATUS_OK;
 }

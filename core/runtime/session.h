@@ -27,12 +27,11 @@ struct wherry_session {
     enum library library;
     struct tuning tuning; /* sizes that were measured here; empty: the static table's */
     uint32_t max_length;
-    bool f16, keep, part;                /* part: some groups of the plan, for measuring */
-    const char *only;                    /* their names, while it is created */
-    char kind[LAYOUTS_TEXT];             /* session_kind */
-    char why[96];                        /* its tensors lie as they do, where that was tuned */
-    uint32_t transposed, copied;         /* graph_options.transposed and copied */
-    bool qkv_interleaved, channel_major; /* likewise */
+    bool f16, keep, part;        /* part: some groups of the plan, for measuring */
+    const char *only;            /* their names, while it is created */
+    char kind[LAYOUTS_TEXT];     /* session_kind */
+    char why[96];                /* its tensors lie as they do, where that was tuned */
+    struct layout_choice layout; /* the graph's */
     struct batch_tables tables;
     struct memory_plan memory;
     uint32_t tokens_fit; /* where the plan is over its budget: most tokens of a session that is not, 0: none */

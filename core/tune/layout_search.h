@@ -38,7 +38,7 @@ struct operator_forms {
     char name[96];
     wherry_class class_;
     bool backward;
-    int root;   /* of its places */
+    int root;   /* of its roles */
     bool usual; /* the model's orders have it */
     struct form forms[LAYOUT_SEARCH_FORMS];
     int n_forms;

@@ -90,7 +90,7 @@ struct seen_group {
     int unit;
     wherry_class class_;
     bool backward;
-    uint16_t places[GROUP_MAX_OPS];
+    uint16_t roles[GROUP_MAX_OPS];
     int n_places;
 };
 
@@ -101,14 +101,14 @@ struct seen {
 
 struct discovery {
     struct space *space;
-    struct seen *seen;          /* [assignments] */
-    uint16_t with[PLACE_COUNT]; /* union-find of places that groups have together */
+    struct seen *seen;         /* [assignments] */
+    uint16_t with[ROLE_COUNT]; /* union-find of roles that groups have together */
 };
 
-static int place_root(const struct discovery *d, int place)
+static int role_root(const struct discovery *d, int role)
 {
-    while (d->with[place] != place) place = d->with[place];
-    return place;
+    while (d->with[role] != role) role = d->with[role];
+    return role;
 }
 
 static bool see_group(struct discovery *d, struct wherry_session *session, int group, struct seen_group *out,
@@ -122,8 +122,8 @@ static bool see_group(struct discovery *d, struct wherry_session *session, int g
     snprintf(out->name, sizeof out->name, "%s", group_short_name(g));
     TRY(unit_of(session, group, &unit, e) && unit_add(d->space, &unit, &out->unit, e));
     for (int i = 0; i < g->count; i++) {
-        out->places[i] = (uint16_t)session->graph.ops[g->ops[i]].place;
-        d->with[place_root(d, out->places[i])] = (uint16_t)place_root(d, out->places[0]);
+        out->roles[i] = (uint16_t)session->graph.ops[g->ops[i]].role;
+        d->with[role_root(d, out->roles[i])] = (uint16_t)role_root(d, out->roles[0]);
     }
     return true;
 }
@@ -172,7 +172,7 @@ static bool try_values(struct discovery *d, const int *values, struct error *e)
     layouts_text(s, values, text);
     if (!space_session(s, text, false, false, &session, e)) return impossible(e) && s->n_assignments;
     memcpy(found.values, values, sizeof found.values);
-    orders_text(session->transposed, session->copied, session->qkv_interleaved, session->channel_major, found.layouts);
+    orders_text(&session->layout, found.layouts);
     size_t n = s->n_assignments;
     void *grown = host_grow(host, s->assignments, n, n + 1, sizeof *s->assignments, e);
     if (grown) s->assignments = grown;
@@ -248,7 +248,7 @@ static void name_add(char name[96], const char *group)
     text_add(&t, "%s%s", t.used ? "+" : "", group);
 }
 
-/* The operator of these places; one that is new goes after `after`, the operator before it in the step. */
+/* The operator of these roles; one that is new goes after `after`, the operator before it in the step. */
 static int operator_at(struct space *s, int root, int after)
 {
     int o = 0;
@@ -270,7 +270,7 @@ static bool find_operators(struct discovery *d, struct error *e)
     for (size_t a = 0; a < s->n_assignments; a++)
         for (int i = 0, after = -1; i < d->seen[a].n; i++) {
             const struct seen_group *g = &d->seen[a].groups[i];
-            int o = operator_at(s, place_root(d, g->places[0]), after);
+            int o = operator_at(s, role_root(d, g->roles[0]), after);
             if (o == LAYOUT_SEARCH_OPERATORS)
                 return fail(e, WHERRY_STATUS_UNSUPPORTED, "the plan has more than %d operators", o);
             struct operator_forms *op = &s->operators[o];
@@ -288,8 +288,7 @@ static bool find_operators(struct discovery *d, struct error *e)
             struct form form = {.n = 0};
             int f = 0;
             for (int i = 0; i < d->seen[a].n; i++)
-                if (place_root(d, d->seen[a].groups[i].places[0]) == op->root)
-                    form_add(&form, d->seen[a].groups[i].unit);
+                if (role_root(d, d->seen[a].groups[i].roles[0]) == op->root) form_add(&form, d->seen[a].groups[i].unit);
             while (f < op->n_forms && !form_same(&op->forms[f], &form)) f++;
             if (f == LAYOUT_SEARCH_FORMS || form.n == LAYOUT_SEARCH_UNITS)
                 return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s has more forms than can be compared", op->name);
@@ -392,7 +391,7 @@ static bool discover(struct discovery *d, struct error *e)
 {
     struct space *s = d->space;
     int values[SELECTION_VARIABLES] = {0};
-    for (int i = 0; i < PLACE_COUNT; i++) d->with[i] = (uint16_t)i;
+    for (int i = 0; i < ROLE_COUNT; i++) d->with[i] = (uint16_t)i;
     TRY(find_tensors(s, e));
     s->combinations = 1;
     for (int v = 0; v < s->n_tensors; v++) s->combinations *= s->tensors[v].count;

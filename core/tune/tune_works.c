@@ -203,7 +203,7 @@ static bool work_run(struct tune *t, struct work *w, struct choices *list, struc
     describe_work(t, &w->calls[w->index], result.work);
     snprintf(result.usual, sizeof result.usual, "%s", w->calls[w->index].kernel);
     memcpy(result.best, result.usual, sizeof result.best);
-    orders_text(s->transposed, s->copied, s->qkv_interleaved, s->channel_major, result.layouts);
+    orders_text(&s->layout, result.layouts);
     TRY(work_mark(t, w->text, e) && work_groups(t, w, &result.groups, e));
     const char *refused = work_refuse(t, w);
     list->n = 0;
