@@ -29,12 +29,13 @@ for signal in TERM INT HUP; do
     "${embed[@]}" --cache "$work/cold-$signal" "$work/texts" >"$work/out" 2>"$work/err" &
     process=$!
     set +m
-    for ((i = 0; i < 600; i++)); do # at most 60 s
-        grep -q compiling "$work/err" 2>/dev/null && break
+    said="^wherry: compiling [0-9]* kernels for $device (once; kept in $work/cold-$signal)"
+    for ((i = 0; i < 600; i++)); do # at most 60 s; the whole sentence, which may be written in parts
+        grep -q "$said" "$work/err" 2>/dev/null && break
         kill -0 $process 2>/dev/null || break
         sleep 0.1
     done
-    check grep -q "^wherry: compiling [0-9]* kernels for $device (once; kept in $work/cold-$signal)" "$work/err"
+    check grep -q "$said" "$work/err"
     kill -$signal $process 2>/dev/null
     begun=$(date +%s)
     wait $process
