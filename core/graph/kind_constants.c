@@ -8,11 +8,11 @@
 #include "interface/interface.h"
 #include "interface/random.h"
 
-/* Whether the group has an operator of this kind before o. */
-static bool is_after(const struct graph *g, const struct group *group, const struct op *o, const struct op_kind *kind)
+/* Whether an operator before o, in its group, has its constants from this function: of which kind it is. */
+static bool is_after(const struct graph *g, const struct group *group, const struct op *o, CONSTANTS((*of)))
 {
     for (int i = 0; i < group->count && &g->ops[group->ops[i]] != o; i++)
-        if (g->ops[group->ops[i]].kind == kind) return true;
+        if (g->ops[group->ops[i]].kind->constants == of) return true;
     return false;
 }
 
@@ -205,7 +205,7 @@ CONSTANTS(constants_dropout)
         return;
     }
     call_set(call, CONST_HEADS, g->dims.of['h']);
-    bool softmax = is_after(g, group, o, &kind_softmax) || is_after(g, group, o, &kind_softmax_recompute);
+    bool softmax = is_after(g, group, o, constants_softmax) || is_after(g, group, o, constants_softmax_recompute);
     if (!softmax) call_set(call, CONST_SOFTMAX, 0);
 }
 
@@ -258,12 +258,13 @@ CONSTANTS(constants_relu_dx)
 {
     int maker = tensor_maker(g, o->in[1]);
     constants_relu_slope(g, group, o, call);
-    if (maker >= 0 && g->ops[maker].dropout > 0 && is_after(g, group, o, &kind_dropout)) call_set(call, CONST_KEPT, 1);
+    if (maker >= 0 && g->ops[maker].dropout > 0 && is_after(g, group, o, constants_dropout))
+        call_set(call, CONST_KEPT, 1);
 }
 
 CONSTANTS(constants_layernorm)
 {
-    bool result = is_after(g, group, o, &kind_contract);
+    bool result = is_after(g, group, o, constants_contract);
     set_rows(g, o, call);
     call_set(call, result ? CONST_NORM_Y : CONST_NORM, 1);
     call_set_float(call, CONST_EPSILON, o->attribute);
@@ -280,7 +281,7 @@ static void set_columns(const struct graph *g, const struct op *o, struct call *
 CONSTANTS(constants_columns)
 {
     for (int i = 0; i < group->count; i++)
-        if (g->ops[group->ops[i]].kind == &kind_contract) return;
+        if (g->ops[group->ops[i]].kind->class_ == WHERRY_CLASS_CONTRACTION) return;
     set_columns(g, o, call);
 }
 

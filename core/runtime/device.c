@@ -1,44 +1,11 @@
 /* Devices: one list over all backends, and opening by id, UUID or name. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
-#include "base/utf8.h"
+#include "runtime/choose.h"
 #include "runtime/context.h"
 #include "wherry/wherry_opencl.h"
 #include "wherry/wherry_vulkan.h"
-
-/* The list of one backend, or of all. */
-struct device_list {
-    wherry_device_info *infos;
-    size_t count;
-    size_t first_of[8]; /* by backend: index of its first entry */
-};
-
-/* Texts of drivers, which are shown everywhere. */
-static void show_texts(wherry_device_info *info)
-{
-    utf8_show_within(info->name, sizeof info->name);
-    utf8_show_within(info->driver, sizeof info->driver);
-    utf8_show_within(info->api, sizeof info->api);
-    utf8_show_within(info->reason, sizeof info->reason);
-}
-
-static bool list_all(const struct host *host, struct device_list *list, struct error *e)
-{
-    for (size_t b = 0; b < backends_count; b++) {
-        list->first_of[b] = list->count;
-        TRY(backends[b]->enumerate(host, &list->infos, &list->count, e));
-        for (size_t i = list->first_of[b]; i < list->count; i++) {
-            show_texts(&list->infos[i]);
-            if (!list->infos[i].id[0])
-                snprintf(list->infos[i].id, sizeof list->infos[i].id, "%s:%zu", backends[b]->name,
-                         i - list->first_of[b]);
-        }
-    }
-    return true;
-}
 
 /* Opens and closes each device: a driver that describes itself well may still have nothing to run on. */
 static void list_try(struct wherry_context *context, struct device_list *list)
@@ -62,7 +29,7 @@ wherry_status wherry_device_list(wherry_context *context, wherry_device_info *in
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!count) return context_invalid(context, "wherry_device_list: count is NULL");
     struct device_list list = {0};
-    bool ok = list_all(&context->host, &list, &context->error);
+    bool ok = device_list_all(&context->host, &list, &context->error);
     if (ok && infos) list_try(context, &list);
     if (ok) {
         size_t n = infos ? (*count < list.count ? *count : list.count) : 0;
@@ -73,136 +40,21 @@ wherry_status wherry_device_list(wherry_context *context, wherry_device_info *in
     return context_status(context, ok);
 }
 
-/* ---- choosing ---- */
-
-static bool contains(const char *text, const char *part)
-{
-    for (; *text; text++) {
-        size_t i = 0;
-        while (part[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i])) i++;
-        if (!part[i]) return true;
-    }
-    return !*part;
-}
-
-static bool same(const char *a, const char *b) { return strlen(a) == strlen(b) && contains(a, b); }
-
-static void uuid_text(const uint8_t uuid[16], char text[33])
-{
-    struct text_writer t = text_begin(text, 33);
-    text_hex(&t, uuid, 16);
-}
-
-static bool uuid_is(const wherry_device_info *info, const char *name)
-{
-    char want[33], have[33];
-    size_t n = 0;
-    for (const char *c = name; *c; c++) {
-        if (*c == '-') continue;
-        if (!isxdigit((unsigned char)*c) || n == 32) return false;
-        want[n++] = *c;
-    }
-    want[n] = 0;
-    uuid_text(info->uuid, have);
-    static const uint8_t none[16];
-    return n == 32 && memcmp(info->uuid, none, 16) && same(want, have);
-}
-
-/* Vulkan on a CPU is made to draw: wherry demo on two cores, 185 to 190 tokens/s through lavapipe, 777 to 1059 through
- * PoCL. */
-static bool is_rasterizer(const wherry_device_info *info)
-{
-    static const char *const drivers[] = {"llvmpipe", "SwiftShader"};
-    for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++)
-        if (contains(info->driver, drivers[i])) return true;
-    return false;
-}
-
-/* Best device when nothing is asked for: GPUs, then CPU drivers, rasterizers last, then the reference; the list's order
- * decides among equals. */
-static int preference(const wherry_device_info *info)
-{
-    if (!info->usable) return 0;
-    if (!strcmp(info->id, "reference")) return 1;
-    if (info->type == WHERRY_DEVICE_CPU) return is_rasterizer(info) ? 2 : 3;
-    return info->type == WHERRY_DEVICE_OTHER ? 4 : 5;
-}
-
-static bool choose_default(const struct device_list *list, size_t *chosen, struct error *e)
-{
-    int best = 0;
-    for (size_t i = 0; i < list->count; i++)
-        if (preference(&list->infos[i]) > best) best = preference(&list->infos[i]), *chosen = i;
-    return best || fail(e, WHERRY_STATUS_NO_DEVICE, "no usable device: `wherry devices` tells why");
-}
-
-static void list_ids(const struct device_list *list, char *text, size_t size)
-{
-    struct text_writer t = text_begin(text, size);
-    for (size_t i = 0; i < list->count; i++)
-        text_add(&t, "%s%s (%.60s)", i ? ", " : "", list->infos[i].id, list->infos[i].name);
-}
-
-static bool choose_named(const struct device_list *list, const char *name, size_t *chosen, struct error *e)
-{
-    char ids[600];
-    size_t found = 0;
-    const char *part = strchr(name, ':'); /* "opencl:h200": the API, then a part of the name */
-    char api[16] = "";
-    if (part && (size_t)(part - name) < sizeof api) memcpy(api, name, (size_t)(part - name));
-    for (size_t i = 0; i < list->count; i++)
-        if (same(list->infos[i].id, name) || uuid_is(&list->infos[i], name)) {
-            *chosen = i;
-            return true;
-        }
-    for (size_t i = 0; i < list->count; i++) {
-        const wherry_device_info *info = &list->infos[i];
-        bool match = contains(info->name, name) ||
-                     (api[0] && part[1] && contains(info->id, api) && contains(info->name, part + 1)) ||
-                     (!part && contains(info->id, name) && strchr(info->id, ':')); /* an API alone: "vulkan" */
-        if (!match || !info->usable) continue;
-        if (!found++) *chosen = i;
-    }
-    list_ids(list, ids, sizeof ids);
-    if (!found) return fail(e, WHERRY_STATUS_NO_DEVICE, "no device \"%.80s\": there are %s", name, ids);
-    bool api_alone = !part && found > 1 && !strncmp(list->infos[*chosen].id, name, strlen(name));
-    if (found > 1 && !api_alone) /* an API alone means its first device */
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "\"%.80s\" fits %zu devices: name one of %s", name, found, ids);
-    return true;
-}
-
 wherry_status wherry_device_open(wherry_context *context, const char *name, wherry_device **out)
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!out) return context_invalid(context, "wherry_device_open: out is NULL");
     struct device_list list = {0};
     struct error *e = &context->error;
-    size_t chosen = 0, b = 0;
+    size_t chosen = 0;
     struct wherry_device *device = NULL;
-    bool ok = list_all(&context->host, &list, e) &&
-              (name && *name ? choose_named(&list, name, &chosen, e) : choose_default(&list, &chosen, e));
+    bool ok = device_list_all(&context->host, &list, e) && device_choose(context, &list, name, &chosen, e);
     if (ok && !list.infos[chosen].usable)
         ok = fail(e, WHERRY_STATUS_NO_DEVICE, "%s (%s) is not usable: %s", list.infos[chosen].id,
                   list.infos[chosen].name, list.infos[chosen].reason);
-    if (ok) ok = (device = host_alloc(&context->host, 1, sizeof *device, e)) != NULL;
-    if (ok) {
-        while (b + 1 < backends_count && list.first_of[b + 1] <= chosen) b++;
-        device->context = context;
-        device->backend = backends[b];
-        device->info = list.infos[chosen];
-        device->index = chosen - list.first_of[b];
-        device->handle = backends[b]->open(&context->host, device->index, NULL, &device->info, e);
-        if (!(ok = device->handle != NULL))
-            fail_in(e, list.infos[chosen].id);
-        else
-            device->kernels_hash = backends[b]->kernels(device->handle);
-        show_texts(&device->info);
-    }
+    if (ok) ok = (device = device_open_at(context, &list, chosen, e)) != NULL;
     host_free(&context->host, list.infos);
-    if (ok)
-        *out = device;
-    else
-        host_free(&context->host, device);
+    if (ok) *out = device;
     return context_status(context, ok);
 }
 
@@ -234,7 +86,7 @@ static wherry_status device_wrap(wherry_context *context, const char *api, const
         device->handle = backends[b]->open(&context->host, 0, external, &device->info, e);
         if (device->handle) {
             device->kernels_hash = backends[b]->kernels(device->handle);
-            show_texts(&device->info);
+            device_show_texts(&device->info);
             snprintf(device->info.id, sizeof device->info.id, "%s:external", api);
             *out = device;
             return WHERRY_STATUS_OK;
@@ -256,13 +108,6 @@ wherry_status wherry_device_wrap_opencl(wherry_context *context, const wherry_op
                                         wherry_device **out)
 {
     return device_wrap(context, "opencl", desc, out);
-}
-
-void wherry_device_close(wherry_device *device)
-{
-    if (!device) return;
-    device->backend->close(device->handle);
-    host_free(&device->context->host, device);
 }
 
 wherry_status wherry_device_describe(const wherry_device *device, wherry_device_info *out)

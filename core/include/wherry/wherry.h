@@ -128,7 +128,8 @@ typedef struct wherry_device wherry_device;
  * tries an empty submission, and closed again: one that fails is unusable, too. */
 WHERRY_API wherry_status wherry_device_list(wherry_context *context, wherry_device_info *infos, size_t *count);
 /* `name`: an id ("vulkan:0"), a UUID in hexadecimal, or a part of exactly one usable device's name (any case; an API
- * prefix narrows it: "opencl:h200"). NULL or "": the first usable GPU, else the first usable CPU driver, else the
+ * prefix narrows it: "opencl:h200"). NULL or "": the first usable GPU, else a usable CPU driver (of those that
+ * were tuned for the same calls, in the context's cache folder, the fastest; else OpenCL's before Vulkan's), else the
  * reference. */
 WHERRY_API wherry_status wherry_device_open(wherry_context *context, const char *name, wherry_device **out);
 WHERRY_API void wherry_device_close(wherry_device *device);
