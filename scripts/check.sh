@@ -129,15 +129,19 @@ stage_oclgrind() {
     WHERRY_TEST_SHAPES=$shapes tests/oclgrind.sh $tests/test_groups
 }
 
-# Without OpenCL, without both APIs, without Vulkan and CLBlast.
+# Without OpenCL, without both APIs, without Vulkan and CLBlast. Most files are the same in all three.
 stage_options() {
-    local options name
+    local options name launcher=()
+    if command -v ccache >/dev/null 2>&1; then
+        export CCACHE_DIR=$PWD/build/ccache
+        launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
+    fi
     for options in "-DWHERRY_VULKAN=OFF -DWHERRY_OPENCL=OFF" "-DWHERRY_OPENCL=OFF" \
         "-DWHERRY_VULKAN=OFF -DWHERRY_CLBLAST=OFF"; do
         name=options$(printf '%s' "$options" | tr -cd '[:upper:]')
         # shellcheck disable=SC2086 # two words
         quietly "configure-$name" cmake -G Ninja -B "build/$name" -DCMAKE_BUILD_TYPE=Debug -DWHERRY_TESTS=OFF \
-            -DCMAKE_C_FLAGS_DEBUG=-O0 -DWHERRY_WERROR=ON $options
+            -DCMAKE_C_FLAGS_DEBUG=-O0 -DWHERRY_WERROR=ON "${launcher[@]}" $options
         quietly "build-$name" cmake --build "build/$name"
         "build/$name/wherry" devices >"build/$name.log" || die "$options: wherry devices failed"
     done

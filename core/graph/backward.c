@@ -14,7 +14,7 @@ struct backward {
     int *gradient; /* the tensor that is its gradient, -1: there is none yet; the sum so far where several read it */
     int *readers;  /* operators that read it and have given no gradient yet */
     int *residual; /* the residual that gave its own gradient to it, -1: none */
-    int *again;    /* what the backward pass reads instead: itself, or what is computed again */
+    int *saved;    /* what the backward pass reads instead: itself, or what is recomputed */
     int delta;     /* of the attention that is being derived; -1: its weights are read */
     int waiting;   /* a bias whose gradient comes after those of its product, -1: none */
 };
@@ -158,32 +158,32 @@ static void emit_delta(struct backward *w, const struct op *context, int lse)
 
 /* Where attention's weights are not kept: scores, softmax and dropout before the product `context` once more. The sum
  * over a row of weights times their gradient is that of the output times its gradient. */
-static void emit_attention_again(struct backward *w, const struct op *context)
+static void emit_attention_recomputed(struct backward *w, const struct op *context)
 {
     const struct op *softmax = context[-1].kind == &kind_dropout ? context - 2 : context - 1;
     w->delta = -1;
     if (softmax->kind != &kind_softmax || softmax->out[1] < 0) return;
     emit_delta(w, context, softmax->out[1]);
     for (const struct op *o = softmax - 1; o < context && w->b->ok; o++) {
-        int made = w->again[o->out[0]] = builder_again(w->b, o->out[0]);
-        struct op again = op_again(o, made);
-        if (o >= softmax) again.in[0] = w->again[o->in[0]];
+        int made = w->saved[o->out[0]] = builder_recomputed(w->b, o->out[0]);
+        struct op copy = op_recomputed(o, made);
+        if (o >= softmax) copy.in[0] = w->saved[o->in[0]];
         if (o == softmax) {
-            again.kind = &kind_softmax_recompute;
-            again.in[1] = o->out[1];
+            copy.kind = &kind_softmax_recompute;
+            copy.in[1] = o->out[1];
         }
-        builder_op(w->b, &again);
+        builder_op(w->b, &copy);
     }
 }
 
 /* Both operands are of this batch: attention's scores, and its context. */
 static void derive_product(struct backward *w, const struct op *o)
 {
-    if (has_both(w->b->g->tensors[o->in[0]].dims)) emit_attention_again(w, o);
+    if (has_both(w->b->g->tensors[o->in[0]].dims)) emit_attention_recomputed(w, o);
     int first = target(w, o, o->in[0]), d = gradient_of(w, o->out[0]);
-    emit_product(w, o, "_dx1", DX, 0, first, d, w->again[o->in[1]]);
+    emit_product(w, o, "_dx1", DX, 0, first, d, w->saved[o->in[1]]);
     int second = target(w, o, o->in[1]);
-    emit_product(w, o, "_dx2", DW, 1, second, d, w->again[o->in[0]]);
+    emit_product(w, o, "_dx2", DW, 1, second, d, w->saved[o->in[0]]);
     give(w, o, o->in[0], first);
     give(w, o, o->in[1], second);
 }
@@ -227,7 +227,7 @@ static void derive_weight_products(struct backward *w, const struct op *first, c
         sum = part;
     }
     for (const struct op *o = first; o <= last; o++)
-        emit_product(w, o, "_dw", DW, 1, gradient_make(w, o->in[1]), gradient_of(w, o->out[0]), w->again[x]);
+        emit_product(w, o, "_dw", DW, 1, gradient_make(w, o->in[1]), gradient_of(w, o->out[0]), w->saved[x]);
     if (w->waiting >= 0) derive_bias_weights(w, &w->forward[w->waiting]);
     w->waiting = -1;
     w->readers[x] -= (int)(last - first);
@@ -256,7 +256,7 @@ static void derive_add(struct backward *w, const struct op *o)
 
 static void derive_norm(struct backward *w, const struct op *o)
 {
-    int d = gradient_of(w, o->out[0]), x = w->again[o->in[0]];
+    int d = gradient_of(w, o->out[0]), x = w->saved[o->in[0]];
     int gamma = gradient_make(w, o->in[1]), beta = gradient_make(w, o->in[2]);
     emit(w, o, "_dw", DW, &kind_norm_dw, (const int[]){gamma, beta}, (const int[]){d, x, -1});
     int dx = target(w, o, o->in[0]);
@@ -274,7 +274,7 @@ static void derive_map(struct backward *w, const struct op *o, const struct op_k
 
 static void derive_softmax(struct backward *w, const struct op *o)
 {
-    derive_map(w, o, &kind_softmax_dx, w->again[o->out[0]], w->delta);
+    derive_map(w, o, &kind_softmax_dx, w->saved[o->out[0]], w->delta);
 }
 
 /* A ReLU's derivative follows from what it made as well as from what it read, and the former, or what dropout made of
@@ -341,7 +341,7 @@ static void derive(struct backward *w, const struct op *o)
         derive_rows(w, o, rule->rows, rule->ids);
     else
         derive_map(w, o, rule->dx,
-                   rule->saved == READS_INPUT    ? w->again[o->in[0]]
+                   rule->saved == READS_INPUT    ? w->saved[o->in[0]]
                    : rule->saved == READS_OUTPUT ? o->out[0]
                                                  : -1,
                    -1);
@@ -386,11 +386,11 @@ static bool start(struct backward *w)
     if (!w->forward) return false;
     w->readers = all + tensors;
     w->residual = all + 2 * tensors;
-    w->again = all + 3 * tensors;
+    w->saved = all + 3 * tensors;
     memcpy(w->forward, g->ops, ops * sizeof *w->forward);
     for (int t = 0; t < g->n_tensors; t++) {
         w->gradient[t] = w->residual[t] = -1;
-        w->again[t] = t;
+        w->saved[t] = t;
     }
     for (int o = 0; o < g->n_forward; o++)
         for (int i = 0; i < OP_MAX_IN; i++)

@@ -76,7 +76,7 @@ int builder_layer_tensor(struct builder *b, int layer, int at)
     return made[at] = builder_tensor(b, &t);
 }
 
-int builder_again(struct builder *b, int tensor)
+int builder_recomputed(struct builder *b, int tensor)
 {
     if (!b->ok) return 0;
     struct tensor t = b->g->tensors[tensor];
@@ -106,15 +106,15 @@ void builder_op(struct builder *b, const struct op *o)
     g->ops[g->n_ops++] = *o;
 }
 
-struct op op_again(const struct op *o, int out)
+struct op op_recomputed(const struct op *o, int out)
 {
-    struct op again = *o;
-    snprintf(again.name, sizeof again.name, "%.40s_again", o->name);
-    again.out[0] = out;
-    again.out[1] = -1;
-    again.role = o->role + RECOMPUTE;
-    again.paper_row = 0;
-    return again;
+    struct op copy = *o;
+    snprintf(copy.name, sizeof copy.name, "%.40s_again", o->name);
+    copy.out[0] = out;
+    copy.out[1] = -1;
+    copy.role = o->role + RECOMPUTE;
+    copy.paper_row = 0;
+    return copy;
 }
 
 int builder_plain(struct builder *b, const char *name, enum role role, const struct op_kind *kind, int out,

@@ -114,13 +114,13 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
 
 /* The backward pass of everything that is there, after it (backward.c). */
 void builder_backward(struct builder *b);
-/* Computes again what the backward pass reads and what follows, row by row, from the rest: fewest bytes are kept
+/* Recomputes what the backward pass reads and what follows, row by row, from the rest: fewest bytes are kept
  * (recompute.c). */
 void builder_keep_least(struct builder *b);
-/* A copy of a tensor for an operator that makes it again; its name ends in "_again". */
-int builder_again(struct builder *b, int tensor);
-/* The operator as the one that makes `out` again, of another kind or of its own. */
-struct op op_again(const struct op *o, int out);
+/* A copy of a tensor for the operator that recomputes it; its name ends in "_again". */
+int builder_recomputed(struct builder *b, int tensor);
+/* The operator as the one that recomputes it as `out`, of another kind or of its own. */
+struct op op_recomputed(const struct op *o, int out);
 
 /* ---- orders of tensors (orders.c) ---- */
 

@@ -126,7 +126,7 @@ enum role {
     DX_FIRST = 3 * DX,  /* of several products that make one tensor: the gradient by way of the first one, */
     SUM = 4 * DX,       /* and its sums with those of the others */
     DELTA = 5 * DX,     /* sums over a row of attention's weights times their gradient */
-    RECOMPUTE = 6 * DX, /* it is computed again instead of being read */
+    RECOMPUTE = 6 * DX, /* it is recomputed instead of being read */
     TRANSPOSE = 7 * DX, /* a copy of its weight in the other order, which the gradient of its input reads */
     ROLE_COUNT = 8 * DX,
 
@@ -232,7 +232,7 @@ struct graph_options {
     bool stack;         /* the layers alone, from x to y: no embeddings, no pooling */
     bool training;      /* with the backward pass */
     float dropout;      /* training: > 0: the four dropouts are there */
-    bool flash;         /* training: attention's backward pass computes the weights again instead of reading them */
+    bool flash;         /* training: attention's backward pass recomputes the weights instead of reading them */
     wherry_save save;   /* training: what is kept for the backward pass, not DEFAULT */
     uint32_t qkv_parts; /* 0 or 1: Q, K, V as one product; 2: Q and K as one; 3: three products */
     struct layout_choice layout;

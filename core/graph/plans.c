@@ -12,7 +12,7 @@
 /* clang-format off */
 /*   name                kernel                launch             operators */
 
-/* Both: the backward pass outside the layers, and what is computed again. */
+/* Both: the backward pass outside the layers, and what is recomputed. */
 #define OUTSIDE_BACKWARD \
     {"pooler_tb",        "columns",            LAUNCH_PARTS,      {POOLER_TANH_DX, POOLER_BIAS_DW}}, \
     {"final_norm_dxw",   "layernorm_backward", LAUNCH_PARTS,      {FINAL_NORM_DW, FINAL_NORM_DX}}, \

@@ -1,4 +1,4 @@
-/* What the backward pass makes again instead of reading what the forward pass made. */
+/* What the backward pass recomputes instead of reading what the forward pass made. */
 #include <string.h>
 
 #include "graph/builder.h"
@@ -42,17 +42,17 @@ static void insert_op(struct builder *b, int at, const struct op *o)
     g->ops[at] = *o;
 }
 
-/* Inserts the operators that make the tensor again before operator *at, which they push after; returns the copy. */
-static int make_again(struct builder *b, int tensor, int *at)
+/* Inserts the operators that recompute the tensor before operator *at, which they push after; returns the copy. */
+static int recompute(struct builder *b, int tensor, int *at)
 {
     struct op o = b->g->ops[maker_of(b->g, tensor)];
     for (int i = 0; i < OP_MAX_IN && b->ok; i++) {
         int in = o.in[i];
         if (in >= 0 && b->g->tensors[in].role == TENSOR_VALUE && first_reader(b->g, in) < 0)
-            o.in[i] = make_again(b, in, at);
+            o.in[i] = recompute(b, in, at);
     }
-    int copy = builder_again(b, tensor);
-    o = op_again(&o, copy);
+    int copy = builder_recomputed(b, tensor);
+    o = op_recomputed(&o, copy);
     insert_op(b, *at, &o);
     ++*at;
     return copy;
@@ -65,7 +65,7 @@ void builder_keep_least(struct builder *b)
     for (int o = g->n_forward - 1; o >= 0 && b->ok; o--) {
         int tensor = g->ops[o].out[0], at = first_reader(g, tensor);
         if (at < 0 || g->tensors[tensor].output || !follows(g, tensor)) continue;
-        int copy = make_again(b, tensor, &at);
+        int copy = recompute(b, tensor, &at);
         for (int reader = at; reader < g->n_ops; reader++)
             for (int i = 0; i < OP_MAX_IN; i++)
                 if (g->ops[reader].in[i] == tensor) g->ops[reader].in[i] = copy;
