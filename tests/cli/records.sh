@@ -2,10 +2,9 @@
 # shellcheck shell=bash disable=SC2154 # set by the script that sources this
 schema=${SCHEMA:-$here/../../docs/report.schema.json}
 
+if "$python" -c 'import jsonschema' 2>/dev/null; then have_jsonschema=yes; else have_jsonschema=no; fi
 valid() { # FILE...: they fit the schema
-    if "$python" -c 'import jsonschema' 2>/dev/null; then
-        check "$python" "$here/../report/check_schema.py" "$schema" "$@"
-    fi
+    if [ $have_jsonschema = yes ]; then check "$python" "$here/../report/check_schema.py" "$schema" "$@"; fi
 }
 no_nan() { ! grep -q -i -w -e nan -e inf -e infinity "$1"; }
 csv() { # CONDITION: of the rows of the last output
