@@ -87,6 +87,9 @@ typedef struct wherry_context_desc {
     /* OpenCL compilers are told not to optimize: kernels are ready sooner and run slower. For tests on CPU drivers, and
      * for telling a compiler's fault from ours. */
     bool unoptimized;
+    /* Threads that the device "cpu" computes with, at most. 0, and what is more than that: as many as there are cores
+     * that the process may be run on and that its quota gives time for. Results do not depend on it. */
+    uint32_t threads;
 } wherry_context_desc;
 
 /* desc may be NULL: malloc, no log, the platform's cache folder. */
@@ -109,7 +112,7 @@ typedef enum wherry_device_type {
 } wherry_device_type;
 
 typedef struct wherry_device_info {
-    char id[32];      /* "vulkan:0", "opencl:1", "reference": stable for a given set of drivers */
+    char id[32];      /* "vulkan:0", "opencl:1", "cpu", "reference": stable for a given set of drivers */
     char name[256];   /* as the driver says it */
     char driver[256]; /* driver name and version */
     char api[64];     /* "Vulkan 1.3.255", "OpenCL 3.0" */
