@@ -166,14 +166,16 @@ static void run_steps(size_t thread, void *user)
     float *scratch = r->program->scratch[thread];
     double *seconds = r->run->step_seconds;
     pack_again(r);
-    uint64_t before = clock_ns();
+    uint64_t before = workers_met(r->workers);
     for (int i = r->first; i < r->end; i++) {
         const struct cpu_step *s = &r->program->steps[i];
-        size_t items = s->how->items(s);
+        const struct grid *grid = &r->run->grids[i];
+        /* Items are counted by the kernel, but a step of no work-groups does nothing, whatever the batch. */
+        size_t items = grid->x && grid->y && grid->z ? s->how->items(s) : 0;
         for (size_t item; (item = workers_take(r->workers)) < items;) s->how->run(s, item, scratch);
         workers_meet(r->workers);
         if (thread || !seconds) continue;
-        uint64_t now = clock_ns();
+        uint64_t now = workers_met(r->workers);
         seconds[i] = (double)(now - before) * 1e-9;
         before = now;
     }

@@ -102,6 +102,9 @@ void workers_run(struct workers *workers, void (*work)(size_t thread, void *user
 size_t workers_take(struct workers *workers);
 /* For `work`: returns when all of them have called it, and sees what they wrote before. */
 void workers_meet(struct workers *workers);
+/* For `work`: clock_ns() when the last of them arrived there, or else when workers_run began. What a thread reads from
+ * the clock after it met the others may be late: they may be done with the next step by then. */
+uint64_t workers_met(const struct workers *workers);
 
 /* Runs `function` once per process, whatever the number of threads that arrive here with the same flag. */
 struct once {

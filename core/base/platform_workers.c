@@ -19,6 +19,7 @@ struct workers {
     shared_counter arrived;  /* of those who are to meet */
     shared_counter sleepers;
     shared_counter next; /* workers_take */
+    uint64_t met; /* workers_met */
     bool closing;
     void (*work)(size_t thread, void *user);
     void *user;
@@ -59,8 +60,11 @@ void workers_meet(struct workers *w)
     }
     counter_set(&w->arrived, 0);
     counter_set(&w->next, 0);
+    w->met = clock_ns();
     advance(w, &w->phase);
 }
+
+uint64_t workers_met(const struct workers *w) { return w->met; }
 
 size_t workers_take(struct workers *w) { return (size_t)counter_next(&w->next); }
 
@@ -115,6 +119,7 @@ void workers_run(struct workers *w, void (*work)(size_t thread, void *user), voi
     w->work = work;
     w->user = user;
     counter_set(&w->next, 0);
+    w->met = clock_ns();
     advance(w, &w->job);
     work(0, user);
     workers_meet(w);

@@ -23,7 +23,7 @@ static uint32_t read_words(const uint32_t *from, size_t count)
 static void write_words(const struct cpu_step *s, uint32_t *to, uint32_t first, size_t count)
 {
     uint32_t mask = s->batch[ROOF_MASK], bits = s->batch[ROOF_BITS], salt = first + s->batch[ROOF_SALT];
-    for (uint32_t i = 0; i < count; i++) to[i] = (ROOF_MIX(ROOF_SCATTER(i + salt)) & mask) | bits;
+    for (size_t i = 0; i < count; i++) to[i] = (ROOF_MIX(ROOF_SCATTER((uint32_t)i + salt)) & mask) | bits;
 }
 
 static void triad(const float *x, const float *w, float *y, size_t count)
@@ -66,30 +66,38 @@ static void arithmetic_turns(const struct cpu_step *s, vec chain[CHAINS])
     for (int i = 0; i < CHAINS; i++) chain[i] = a[i];
 }
 
-/* Element `at` of all chains of a group: [work-item][vector][8]. */
-static float chain_start(size_t at, size_t of_an_item)
+/* Of all chains of a group, [work-item][vector][8]: what they begin with, and each work-item's sum. Both take little
+ * beside the chains, which the kernel is there for. */
+static void start_chains(float *at, size_t items, size_t vectors)
 {
-    size_t item = at / of_an_item, vector = at % of_an_item / 8;
-    return (float)item * (1.0f / 1024.0f) + (float)vector * 0.125f + (float)(at % 8) * 0.01f;
+    for (size_t item = 0; item < items; item++)
+        for (size_t vector = 0; vector < vectors; vector++)
+            for (size_t c = 0; c < 8; c++)
+                *at++ = (float)item * (1.0f / 1024.0f) + (float)vector * 0.125f + (float)c * 0.01f;
+}
+
+static void sum_chains(const float *at, size_t items, size_t vectors, float *y)
+{
+    for (size_t item = 0; item < items; item++) {
+        float sum[8] = {0};
+        for (size_t vector = 0; vector < vectors; vector++, at += 8)
+            for (size_t c = 0; c < 8; c++) sum[c] += at[c];
+        y[item] = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+    }
 }
 
 static void arithmetic_run(const struct cpu_step *s, size_t group, float *scratch)
 {
-    size_t local = s->value[CONST_LOCAL_SIZE], of_an_item = 8 * (size_t)s->value[CONST_THREAD_M],
-           all = local * of_an_item;
+    size_t local = s->value[CONST_LOCAL_SIZE], vectors = s->value[CONST_THREAD_M], all = local * vectors * 8;
+    start_chains(scratch, local, vectors);
+    memset(scratch + all, 0, CHAINS * LANES * sizeof *scratch); /* the last ones may lack neighbours */
     for (size_t first = 0; first < all; first += CHAINS * LANES) {
         vec chain[CHAINS];
-        for (size_t i = 0; i < CHAINS * LANES; i++)
-            scratch[first + i] = first + i < all ? chain_start(first + i, of_an_item) : 0.0f;
         for (int i = 0; i < CHAINS; i++) chain[i] = v_load(scratch + first + (size_t)i * LANES);
         arithmetic_turns(s, chain);
         for (int i = 0; i < CHAINS; i++) v_store(scratch + first + (size_t)i * LANES, chain[i]);
     }
-    for (size_t item = 0; item < local; item++) {
-        float sum = 0.0f;
-        for (size_t i = 0; i < of_an_item; i++) sum += scratch[item * of_an_item + i];
-        s->at[SLOT_Y][group * local + item] = sum;
-    }
+    sum_chains(scratch, local, vectors, s->at[SLOT_Y] + group * local);
 }
 
 static size_t arithmetic_scratch(const struct cpu_step *s)
