@@ -23,8 +23,10 @@ struct backend_device {
     uint64_t allocated;
 };
 
-/* ---- backend.c ---- */
+/* ---- memory.c ---- */
 
+struct buffer *cpu_buffer_create(struct backend_device *device, uint64_t bytes, struct error *e);
+void cpu_buffer_destroy(struct backend_device *device, struct buffer *buffer); /* accepts NULL */
 /* Copies; both fail where the bytes are not inside the buffer. */
 bool cpu_buffer_write(struct backend_device *device, struct buffer *buffer, uint64_t offset, const void *data,
                       uint64_t bytes, struct error *e);

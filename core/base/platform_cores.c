@@ -20,7 +20,7 @@ size_t quota_cores(const char *text)
 
 #ifdef _WIN32
 
-size_t core_count(void) { return GetActiveProcessorCount(ALL_PROCESSOR_GROUPS); }
+size_t system_cores(void) { return GetActiveProcessorCount(ALL_PROCESSOR_GROUPS); }
 
 #else
 
@@ -97,25 +97,16 @@ static size_t affinity(void)
 }
 #endif
 
-static size_t cores_found;
-
-static void find_cores(void)
+size_t system_cores(void)
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    cores_found = online > 0 ? (size_t)online : 1;
+    size_t count = online > 0 ? (size_t)online : 1;
 #ifdef __linux__
     size_t allowed = affinity();
-    if (allowed && allowed < cores_found) cores_found = allowed;
-    cores_found = quota_least(cores_found);
+    if (allowed && allowed < count) count = allowed;
+    count = quota_least(count);
 #endif
-}
-
-/* Asked for often, and the answer takes files: it is that of the process' first question. */
-size_t core_count(void)
-{
-    static struct once flag = ONCE_INIT;
-    run_once(&flag, find_cores);
-    return cores_found;
+    return count;
 }
 
 #endif

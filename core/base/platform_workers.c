@@ -19,7 +19,7 @@ struct workers {
     shared_counter arrived;  /* of those who are to meet */
     shared_counter sleepers;
     shared_counter next; /* workers_take */
-    uint64_t met; /* workers_met */
+    uint64_t met;        /* workers_met */
     bool closing;
     void (*work)(size_t thread, void *user);
     void *user;
