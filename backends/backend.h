@@ -52,7 +52,8 @@ struct backend {
                                    wherry_device_info *info, struct error *e);
     void (*close)(struct backend_device *device); /* accepts NULL and half-opened ones */
     const struct device_limits *(*limits)(const struct backend_device *device);
-    /* A hash of all kernels that this build has for it, made once a device; 0: it has none. */
+    /* A hash of all kernels that this build has for it, made once a device; 0: it has none that a driver compiles and
+     * that take sizes, for it is the host itself. */
     uint64_t (*kernels)(const struct backend_device *device);
 
     /* Device memory, not initialised. */

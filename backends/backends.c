@@ -1,7 +1,7 @@
 /* The backends of this build. */
 #include "backends/backend.h"
 
-extern const struct backend backend_reference, backend_opencl, backend_vulkan;
+extern const struct backend backend_reference, backend_cpu, backend_opencl, backend_vulkan;
 
 const struct backend *const backends[] = {
 #ifdef WHERRY_HAVE_VULKAN
@@ -9,6 +9,9 @@ const struct backend *const backends[] = {
 #endif
 #ifdef WHERRY_HAVE_OPENCL
     &backend_opencl,
+#endif
+#ifdef WHERRY_HAVE_CPU
+    &backend_cpu,
 #endif
     &backend_reference,
 };

@@ -19,7 +19,7 @@ ORDER = [
     ["core/graph"],
     ["core/model", "core/plan"],
     ["backends"],
-    ["backends/opencl", "backends/vulkan", "backends/reference"],
+    ["backends/opencl", "backends/vulkan", "backends/cpu", "backends/reference"],
     ["core/runtime"],
     ["core/analysis"],
     ["core/measure"],

@@ -28,8 +28,8 @@ static inline void support_free(void *pointer, void *user)
 static const struct host support_host = {.alloc = support_alloc, .free = support_free};
 
 /* Ids of the devices in WHERRY_TEST_DEVICES (separated by spaces), else of every usable one; where WHERRY_TEST_API is
- * set, of that API alone ("vulkan", "opencl", "reference"), and without any the program ends as skipped. Returns their
- * number. */
+ * set, of that API alone ("vulkan", "opencl", "cpu", "reference"), and without any the program ends as skipped. Returns
+ * their number. */
 static inline size_t support_devices(wherry_context *context, char ids[SUPPORT_MAX_DEVICES][64])
 {
     const char *given = getenv("WHERRY_TEST_DEVICES"), *api = getenv("WHERRY_TEST_API");
@@ -80,6 +80,18 @@ static inline bool support_is_gpu(wherry_context *context, const char *id)
     wherry_device_describe(device, &info);
     wherry_device_close(device);
     return info.type != WHERRY_DEVICE_CPU;
+}
+
+/* Whether the device takes sessions of 16-bit floats; on "cpu" and where a driver lacks them those cases are left out.
+ */
+static inline bool support_has_f16(wherry_context *context, const char *id)
+{
+    wherry_device *device;
+    wherry_device_limits limits = {.struct_size = sizeof limits};
+    if (wherry_device_open(context, id, &device)) return false;
+    wherry_device_query(device, &limits);
+    wherry_device_close(device);
+    return limits.f16;
 }
 
 /* Whether kernels are compiled for the tests alone: see support_context. */

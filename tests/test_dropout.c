@@ -260,6 +260,7 @@ int main(void)
     size_t n_devices = support_devices(context, devices);
     for (size_t d = 0; d < n_devices; d++)
         for (int f16 = 0; f16 < 2 && strcmp(devices[d], "reference"); f16++) {
+            if (f16 && !support_has_f16(context, devices[d])) continue;
             struct mask_case *c = &cases[n - 3];
             *c = (struct mask_case){devices[d], f16};
             snprintf(names[n - 3], sizeof *names, "masks %s %s", devices[d], f16 ? "f16" : "f32");

@@ -174,6 +174,15 @@ static void test_one(void **state)
     support_batch_free(&batch);
 }
 
+/* What the host's cores take, which compile nothing: the plans that either API takes of a shape, in f32. */
+static bool host_takes(const struct shape *s, size_t plan, bool f16, char words[256])
+{
+    char word[2][64];
+    for (int i = 0; i < 2; i++) snprintf(word[i], sizeof word[i], "%s-%s", plan_names[plan], i ? "f16" : "f32");
+    snprintf(words, 256, "%s %s", s->opencl ? s->opencl : "", s->vulkan ? s->vulkan : "");
+    return !f16 && (support_has_word(words, word[0]) || support_has_word(words, word[1]));
+}
+
 static bool takes(const char *words, size_t plan, bool f16)
 {
     char word[64];
@@ -242,15 +251,20 @@ static size_t add_shape(const char *device, const struct shape *s, int argc, str
     bool all = !few && (argc > 1 || getenv("WHERRY_TEST_SHAPES") || support_is_gpu(context, device));
     const char *words = all ? NULL : few ? s->few : opencl ? s->opencl : s->vulkan, *rungs[RUNG_COUNT];
     size_t n = 0;
-    if (!all && !words) return 0;
+    bool host = !all && !strcmp(device, "cpu"), types = support_has_f16(context, device);
+    char both[256];
+    if (!all && !words && !host) return 0;
     lower_rungs(device, rungs);
     for (size_t p = 0; p < 3; p++)
         for (size_t kind = 0; kind < 4; kind++) {
             bool f16 = kind % 2, train = kind >= 2;
-            if (!all && (train != s->train || !takes(words, p, f16))) continue;
+            if (f16 && !types) continue;
+            if (host ? train != s->train || !host_takes(s, p, f16, both)
+                     : !all && (train != s->train || !takes(words, p, f16)))
+                continue;
             for (size_t l = 0; l <= LAYOUTS; l++) {
                 const struct layout *layout = l ? &layouts[l - 1] : NULL;
-                if (layout && !takes_layout(s, layout, words, p, train)) continue;
+                if (layout && !takes_layout(s, layout, host ? both : words, p, train)) continue;
                 n += add(&cases[n], device, s, p, f16, train, layout, few ? "tiled" : NULL); /* not a library's */
                 /* What is forced has kernels in the plan flash. */
                 for (int r = 0; rungs[r] && !few && f16 && p == 0; r++)

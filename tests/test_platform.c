@@ -509,6 +509,82 @@ static void runs_without_threads(void **state)
     for (int i = 0; i < 100; i++) assert_int_equal(visits[i], 1);
 }
 
+/* ---- a team of threads ---- */
+
+enum { TEAM_STEPS = 200, TEAM_ITEMS = 37 };
+
+static struct {
+    struct workers *workers;
+    atomic_int threads;
+    int made[TEAM_STEPS][TEAM_ITEMS]; /* by whoever took the item */
+    bool late;                        /* a step began before the one before it was done */
+} team;
+
+/* Each item of a step is the sum of all items of the step before, and one more. */
+static void team_work(size_t thread, void *user)
+{
+    (void)user;
+    atomic_fetch_add(&team.threads, 1);
+    for (int step = 0; step < TEAM_STEPS; step++) {
+        for (size_t item; (item = workers_take(team.workers)) < TEAM_ITEMS;) {
+            int sum = 0;
+            for (int i = 0; step && i < TEAM_ITEMS; i++) sum += team.made[step - 1][i] != 0;
+            team.made[step][item] = !step || sum == TEAM_ITEMS ? 1 + (int)item : -1;
+        }
+        uint64_t before = workers_met(team.workers);
+        workers_meet(team.workers);
+        if (!thread && workers_met(team.workers) < before) team.late = true;
+    }
+}
+
+static void keeps_a_team(void **state)
+{
+    (void)state;
+    static const size_t most[] = {0, 1, 2, 10000};
+    struct error e;
+    for (size_t m = 0; m < sizeof most / sizeof *most; m++) {
+        assert_non_null(team.workers = workers_create(&files_host, most[m], &e));
+        size_t count = workers_count(team.workers);
+        assert_true(count >= 1 && count <= core_count() && (!most[m] || count <= most[m]));
+        for (int run = 0; run < 5; run++) {
+            memset(team.made, 0, sizeof team.made);
+            team.threads = 0;
+            workers_run(team.workers, team_work, NULL);
+            assert_int_equal(team.threads, count);
+            for (int step = 0; step < TEAM_STEPS; step++)
+                for (int i = 0; i < TEAM_ITEMS; i++) assert_int_equal(team.made[step][i], 1 + i);
+        }
+        assert_false(team.late);
+        workers_destroy(team.workers);
+    }
+    workers_destroy(NULL);
+}
+
+/* What cpu.max of a control group may have. */
+static void reads_quotas(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t cores;
+    } quotas[] = {{"max 100000", 0},
+                  {"200000 100000", 2},
+                  {"250000 100000\n", 2},
+                  {"50000 100000", 1},
+                  {"1 100000", 1},
+                  {"-1 100000", 0},
+                  {"", 0},
+                  {"100000", 0},
+                  {"100000 0", 0},
+                  {"100000 -5", 0},
+                  {"many", 0},
+                  {"1600000 50000", 32},
+                  {"200000 100000 x", 2}};
+    for (size_t i = 0; i < sizeof quotas / sizeof *quotas; i++)
+        assert_int_equal(quota_cores(quotas[i].text), quotas[i].cores);
+    assert_true(core_count() >= 1);
+}
+
 static struct once outer_once = ONCE_INIT, inner_once = ONCE_INIT;
 static atomic_int outer_runs, inner_runs, too_early;
 
@@ -562,6 +638,8 @@ int main(void)
         cmocka_unit_test(keeps_cache_private),
         cmocka_unit_test(follows_no_link_in_cache),
         cmocka_unit_test(finds_cache_folder),
+        cmocka_unit_test(keeps_a_team),
+        cmocka_unit_test(reads_quotas),
         cmocka_unit_test(runs_every_item_once),
         cmocka_unit_test(runs_without_threads),
         cmocka_unit_test(runs_once),

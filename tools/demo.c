@@ -46,6 +46,7 @@ static int show_devices(struct demo *d)
     const wherry_device_info *used = &d->tool.device_info;
     const char *why = d->tool.options->device              ? "as asked for"
                       : strcmp(used->id, "reference") == 0 ? "no driver has a usable device"
+                      : strcmp(used->id, "cpu") == 0       ? "the host's cores: there is no usable GPU"
                       : used->type == WHERRY_DEVICE_CPU    ? "a CPU driver: there is no usable GPU"
                                                            : "the first usable GPU";
     output_format(&d->out, "Using %s (*), %s.\n", used->id, why);

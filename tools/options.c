@@ -37,8 +37,7 @@ static const struct option option_table[] = {
      "instead of a model, one of that shape with random weights: minilm-l6, bert-base, bert-large"},
     {"device", 'd', SESSIONS | PIECES | ROOF, TEXT, AT(device), "NAME", 0, 0,
      "id (see wherry devices), UUID, or a part of one device's name, as in opencl:h200; default: the first GPU, else "
-     "a CPU driver (of those that were tuned for the same calls the fastest, or OpenCL's before Vulkan's), else the "
-     "reference"},
+     "cpu, the host's cores"},
     {"plan", 'p', EMBED | DEMO, PLAN, AT(plan), PLAN_CHOICES, 0, 0,
      "fusion plan (default flash), or flash with what wherry tune chose, from a file of its (as --tuning FILE)"},
     {"plan", 'p', BENCH | VERIFY | (LAYER & ~TUNES), PLAN, AT(plan), PLAN_CHOICES "|all", 0, 0,

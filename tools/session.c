@@ -67,11 +67,13 @@ int tool_open_device(struct tool *tool)
     if (!status) status = wherry_device_describe(tool->device, &tool->device_info);
     if (status) return tool_error(tool, status, NULL), EXIT_DEVICE;
     const char *tuning = tool->options->tuning;
-    if (tuning && *tuning && strcmp(tool->device_info.id, "reference") == 0)
-        return complain(EXIT_USAGE,
-                        "%s is what wherry tune chose for kernels, and the reference has none: name another "
-                        "--device, or a plan (" PLAN_CHOICES ") instead of the file",
-                        tuning);
+    if (tuning && *tuning &&
+        (strcmp(tool->device_info.id, "reference") == 0 || strcmp(tool->device_info.id, "cpu") == 0))
+        return complain(
+            EXIT_USAGE,
+            "%s is what wherry tune chose for kernels, and those of the device %s take no sizes: name another "
+            "--device, or a plan (" PLAN_CHOICES ") instead of the file",
+            tuning, tool->device_info.id);
     return EXIT_FINE;
 }
 

@@ -3,6 +3,7 @@
 #define WHERRY_BASE_HOST_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -12,6 +13,7 @@ struct host {
     void (*log)(wherry_log_level level, const char *text, void *user); /* may be NULL */
     void *user;
     char cache_dir[512]; /* "": nothing is cached */
+    uint32_t threads;    /* that compute on the host's cores, at most; 0: no limit */
     bool unoptimized;    /* kernels are compiled without optimization where an API can say so */
 };
 

@@ -93,6 +93,18 @@ bool cache_append(const char *path, const void *data, size_t size, struct error 
     return make_folder_of(path, e) && system_append_cached(path, data, size, e);
 }
 
+static size_t cores_found;
+
+static void find_cores(void) { cores_found = system_cores(); }
+
+/* Asked for often, and the answer takes files: it is that of the process' first question. */
+size_t core_count(void)
+{
+    static struct once flag = ONCE_INIT;
+    run_once(&flag, find_cores);
+    return cores_found;
+}
+
 struct parallel {
     shared_counter next;
     size_t count;

@@ -75,13 +75,36 @@ uint64_t clock_ns(void);
 
 /* ---- threads ---- */
 
-/* Cores that this process may be run on, at least 1. */
+/* Cores that this process may be run on, at least 1: those of its affinity, and on Linux no more than the quotas of its
+ * control groups give it time for. */
 size_t core_count(void);
+/* Whole cores that "QUOTA PERIOD", as cpu.max of a control group has it, gives time for, at least 1; 0: it sets no
+ * limit ("max ..."), or is no such text. */
+size_t quota_cores(const char *text);
 
 /* Calls work(item, user) for item 0 to count - 1, on as many threads as there are cores (at most max_threads, 0: no
  * limit), and returns when all are done. Falls back to fewer threads, down to the calling one, where a thread can't be
  * made. */
 void parallel_for(size_t count, size_t max_threads, void (*work)(size_t item, void *user), void *user);
+
+/* A team of threads that stays, for work in many short steps. One of them is whoever calls workers_run; between such
+ * calls the others sleep, and inside they wait for each other awake for some microseconds only. */
+struct workers;
+/* As many as there are cores, at most `most` (0: no limit); fewer where the system gives no more. NULL: out of memory.
+ */
+struct workers *workers_create(const struct host *host, size_t most, struct error *e);
+void workers_destroy(struct workers *workers); /* accepts NULL */
+size_t workers_count(const struct workers *workers);
+/* Calls work(thread, user) on all of them at once, `thread` from 0 to their number - 1, and returns when all are done.
+ * One call at a time. */
+void workers_run(struct workers *workers, void (*work)(size_t thread, void *user), void *user);
+/* For `work`: the next number from 0 on that none has had since the last time that all met. */
+size_t workers_take(struct workers *workers);
+/* For `work`: returns when all of them have called it, and sees what they wrote before. */
+void workers_meet(struct workers *workers);
+/* For `work`: clock_ns() when the last of them arrived there, or else when workers_run began. What a thread reads from
+ * the clock after it met the others may be late: they may be done with the next step by then. */
+uint64_t workers_met(const struct workers *workers);
 
 /* Runs `function` once per process, whatever the number of threads that arrive here with the same flag. */
 struct once {

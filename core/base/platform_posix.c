@@ -340,10 +340,16 @@ uint64_t clock_ns(void)
 
 uint64_t counter_next(shared_counter *counter) { return atomic_fetch_add(counter, 1); }
 
-size_t core_count(void)
+uint64_t counter_get(shared_counter *counter) { return atomic_load(counter); }
+void counter_set(shared_counter *counter, uint64_t value) { atomic_store(counter, value); }
+
+void thread_pause(void)
 {
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (size_t)n : 1;
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+    __builtin_ia32_pause();
+#elif defined(__GNUC__) && defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
 }
 
 bool thread_start(thread_handle *thread, thread_function run, void *argument)
@@ -358,6 +364,23 @@ bool thread_start(thread_handle *thread, thread_function run, void *argument)
 }
 
 void thread_join(thread_handle thread) { pthread_join(thread, NULL); }
+
+void lock_make(system_lock *lock, system_condition *condition)
+{
+    pthread_mutex_init(lock, NULL);
+    pthread_cond_init(condition, NULL);
+}
+
+void lock_free(system_lock *lock, system_condition *condition)
+{
+    pthread_mutex_destroy(lock);
+    pthread_cond_destroy(condition);
+}
+
+void lock_enter(system_lock *lock) { pthread_mutex_lock(lock); }
+void lock_leave(system_lock *lock) { pthread_mutex_unlock(lock); }
+void condition_wait(system_condition *condition, system_lock *lock) { pthread_cond_wait(condition, lock); }
+void condition_wake(system_condition *condition) { pthread_cond_broadcast(condition); }
 
 static pthread_mutex_t once_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t once_done = PTHREAD_COND_INITIALIZER;

@@ -12,6 +12,8 @@
 
 typedef HANDLE system_file;
 typedef HANDLE thread_handle;
+typedef SRWLOCK system_lock;
+typedef CONDITION_VARIABLE system_condition;
 typedef volatile LONG64 shared_counter;
 typedef LPTHREAD_START_ROUTINE thread_function;
 #define THREAD_RESULT DWORD WINAPI
@@ -24,6 +26,8 @@ typedef LPTHREAD_START_ROUTINE thread_function;
 
 typedef int system_file;
 typedef pthread_t thread_handle;
+typedef pthread_mutex_t system_lock;
+typedef pthread_cond_t system_condition;
 typedef atomic_uint_fast64_t shared_counter;
 typedef void *(*thread_function)(void *);
 #define THREAD_RESULT void *
@@ -50,10 +54,24 @@ bool path_separates(char c);
 /* Whether `path`, the part of one before a separator, is not a folder to make. */
 bool path_is_root(const char *path);
 
+/* core_count, asked of the system each time. */
+size_t system_cores(void);
 /* The counter's value before it was raised by one. */
 uint64_t counter_next(shared_counter *counter);
+/* In one order with all other calls of these three, as every thread sees it. */
+uint64_t counter_get(shared_counter *counter);
+void counter_set(shared_counter *counter, uint64_t value);
+/* Some nanoseconds of nothing, for a loop that waits for another core. */
+void thread_pause(void);
 bool thread_start(thread_handle *thread, thread_function run, void *argument);
 void thread_join(thread_handle thread);
+
+void lock_make(system_lock *lock, system_condition *condition);
+void lock_free(system_lock *lock, system_condition *condition);
+void lock_enter(system_lock *lock);
+void lock_leave(system_lock *lock);
+void condition_wait(system_condition *condition, system_lock *lock);
+void condition_wake(system_condition *condition); /* all who wait */
 
 /* One lock and one condition for all of run_once. */
 void once_enter(void);

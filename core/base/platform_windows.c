@@ -256,7 +256,9 @@ uint64_t clock_ns(void)
 
 uint64_t counter_next(shared_counter *counter) { return (uint64_t)InterlockedIncrement64(counter) - 1; }
 
-size_t core_count(void) { return GetActiveProcessorCount(ALL_PROCESSOR_GROUPS); }
+uint64_t counter_get(shared_counter *counter) { return (uint64_t)InterlockedCompareExchange64(counter, 0, 0); }
+void counter_set(shared_counter *counter, uint64_t value) { InterlockedExchange64(counter, (LONG64)value); }
+void thread_pause(void) { YieldProcessor(); }
 
 bool thread_start(thread_handle *thread, thread_function run, void *argument)
 {
@@ -269,6 +271,21 @@ void thread_join(thread_handle thread)
     WaitForSingleObject(thread, INFINITE);
     CloseHandle(thread);
 }
+
+void lock_make(system_lock *lock, system_condition *condition)
+{
+    InitializeSRWLock(lock);
+    InitializeConditionVariable(condition);
+}
+
+void lock_free(system_lock *lock, system_condition *condition) { (void)lock, (void)condition; }
+void lock_enter(system_lock *lock) { AcquireSRWLockExclusive(lock); }
+void lock_leave(system_lock *lock) { ReleaseSRWLockExclusive(lock); }
+void condition_wait(system_condition *condition, system_lock *lock)
+{
+    SleepConditionVariableSRW(condition, lock, INFINITE, 0);
+}
+void condition_wake(system_condition *condition) { WakeAllConditionVariable(condition); }
 
 static SRWLOCK once_lock = SRWLOCK_INIT;
 static CONDITION_VARIABLE once_done = CONDITION_VARIABLE_INIT;

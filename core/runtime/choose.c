@@ -92,14 +92,15 @@ static bool is_rasterizer(const wherry_device_info *info)
     return false;
 }
 
-/* Best device when nothing is asked for: GPUs, then CPU drivers, rasterizers last, then the reference; the list's order
- * decides among equals. */
+/* Best device when nothing is asked for: GPUs, then the host's cores, CPU drivers, rasterizers last, then the
+ * reference; the list's order decides among equals. */
 static int preference(const wherry_device_info *info)
 {
     if (!info->usable) return 0;
     if (!strcmp(info->id, "reference")) return 1;
+    if (!strcmp(info->id, "cpu")) return 4;
     if (info->type == WHERRY_DEVICE_CPU) return is_rasterizer(info) ? 2 : 3;
-    return info->type == WHERRY_DEVICE_OTHER ? 4 : 5;
+    return info->type == WHERRY_DEVICE_OTHER ? 5 : 6;
 }
 
 /* What was tuned on this device, by its driver of today and this library; false: nothing that can be used. What stands

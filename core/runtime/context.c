@@ -53,6 +53,7 @@ wherry_status wherry_context_create(const wherry_context_desc *desc, wherry_cont
         host.log = desc->log;
         host.user = desc->user;
         host.unoptimized = desc->unoptimized;
+        host.threads = desc->threads;
     }
     if (desc && desc->cache_dir) {
         if (strlen(desc->cache_dir) >= sizeof host.cache_dir) return WHERRY_STATUS_INVALID_ARGUMENT;

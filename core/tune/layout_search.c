@@ -441,7 +441,8 @@ static wherry_status check(wherry_context *context, wherry_device *device, const
     if (status) return status;
     if (device->kernels_hash) return WHERRY_STATUS_OK;
     fail(&context->error, WHERRY_STATUS_UNSUPPORTED,
-         "wherry_tune_layouts: the reference has no kernels, so that there is nothing to choose");
+         "wherry_tune_layouts: kernels of the device %s take no sizes, so that there is nothing to choose",
+         device->info.id);
     return context_status(context, false);
 }
 

@@ -391,7 +391,8 @@ static wherry_status check(wherry_session *s, const wherry_batch *batch, const w
             sizeof *summary, sizeof *desc);
     if (!s->device->kernels_hash) {
         fail(&context->error, WHERRY_STATUS_UNSUPPORTED,
-             "wherry_tune: the reference has no kernels, so that there are no sizes to choose");
+             "wherry_tune: kernels of the device %s take no sizes, so that there is nothing to choose",
+             s->device->info.id);
         return context_status(context, false);
     }
     if (!s->keep || s->tuning.count)

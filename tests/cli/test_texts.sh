@@ -160,10 +160,10 @@ check cmp "$work/here" "$work/plain"
 # ---- a tuning for a device without kernels ----
 printf 'x\n' >"$work/tuned.txt"
 for option in --plan --tuning; do
-    expect 2 'tuned.txt is what wherry tune chose for kernels, and the reference has none' embed $option "$work/tuned.txt" "$work/utf8"
+    expect 2 'tuned.txt is what wherry tune chose for kernels, and those of the device reference take no sizes' embed $option "$work/tuned.txt" "$work/utf8"
 done
-expect 2 'the reference has none' "$wherry" verify --model "$model" --device reference --plan "$work/tuned.txt"
-expect 2 'the reference has none' "$wherry" demo --model "$model" --device reference --plan "$work/tuned.txt" "$work/utf8"
+expect 2 'those of the device reference take no sizes' "$wherry" verify --model "$model" --device reference --plan "$work/tuned.txt"
+expect 2 'those of the device reference take no sizes' "$wherry" demo --model "$model" --device reference --plan "$work/tuned.txt" "$work/utf8"
 expect 0 '' embed -q --tuning '' "$work/utf8"
 check cmp "$work/out" "$work/plain"
 

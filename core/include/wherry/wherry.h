@@ -1,4 +1,4 @@
-/* Wherry: transformer encoders (BERT family) on any GPU, through OpenCL and Vulkan.
+/* Wherry: transformer encoders (BERT family) on any GPU, through OpenCL and Vulkan, and on the host's cores.
  *
  *   context -> device -> model -> session -> encode, or forward and backward
  *
@@ -87,6 +87,9 @@ typedef struct wherry_context_desc {
     /* OpenCL compilers are told not to optimize: kernels are ready sooner and run slower. For tests on CPU drivers, and
      * for telling a compiler's fault from ours. */
     bool unoptimized;
+    /* Threads that the device "cpu" computes with, at most. 0, and what is more than that: as many as there are cores
+     * that the process may be run on and that its quota gives time for. Results do not depend on it. */
+    uint32_t threads;
 } wherry_context_desc;
 
 /* desc may be NULL: malloc, no log, the platform's cache folder. */
@@ -109,7 +112,7 @@ typedef enum wherry_device_type {
 } wherry_device_type;
 
 typedef struct wherry_device_info {
-    char id[32];      /* "vulkan:0", "opencl:1", "reference": stable for a given set of drivers */
+    char id[32];      /* "vulkan:0", "opencl:1", "cpu", "reference": stable for a given set of drivers */
     char name[256];   /* as the driver says it */
     char driver[256]; /* driver name and version */
     char api[64];     /* "Vulkan 1.3.255", "OpenCL 3.0" */
@@ -123,14 +126,14 @@ typedef struct wherry_device_info {
 typedef struct wherry_device wherry_device;
 
 /* Fills at most *count entries of `infos` (which may be NULL) and sets *count to the number there is. Order: Vulkan,
- * OpenCL, reference; within an API by type (GPUs first), then by UUID or PCI address, then as the driver lists them. A
- * driver that fails appears as an unusable device with its reason. Where `infos` is given each device is opened, which
- * tries an empty submission, and closed again: one that fails is unusable, too. */
+ * OpenCL, cpu, reference; within an API by type (GPUs first), then by UUID or PCI address, then as the driver lists
+ * them. A driver that fails appears as an unusable device with its reason. Where `infos` is given each device is
+ * opened, which tries an empty submission, and closed again: one that fails is unusable, too. */
 WHERRY_API wherry_status wherry_device_list(wherry_context *context, wherry_device_info *infos, size_t *count);
 /* `name`: an id ("vulkan:0"), a UUID in hexadecimal, or a part of exactly one usable device's name (any case; an API
- * prefix narrows it: "opencl:h200"). NULL or "": the first usable GPU, else a usable CPU driver (of those that
- * were tuned for the same calls, in the context's cache folder, the fastest; else OpenCL's before Vulkan's), else the
- * reference. */
+ * prefix narrows it: "opencl:h200"). NULL or "": the first usable GPU, else the host's cores ("cpu", which needs no
+ * driver), and in a build without them a CPU driver (of those that were tuned for the same calls, in the context's
+ * cache folder, the fastest; else OpenCL's before Vulkan's), else the reference. */
 WHERRY_API wherry_status wherry_device_open(wherry_context *context, const char *name, wherry_device **out);
 WHERRY_API void wherry_device_close(wherry_device *device);
 WHERRY_API wherry_status wherry_device_describe(const wherry_device *device, wherry_device_info *out);

@@ -1,0 +1,69 @@
+/* What attention and its backward pass share. A tile has TILE_COLUMNS queries of one head, one a lane: scores lie
+ * [key][query], so that a query's softmax goes down its lane, keys and values are read where they lie, and no lane
+ * needs another. */
+#ifndef WHERRY_CPU_ATTENTION_H
+#define WHERRY_CPU_ATTENTION_H
+
+#include "dropout.h"
+#include "formulas.h"
+#include "tile.h"
+#include "tokens.h"
+
+TILE_ALONG(1)
+TILE_ALONG(2)
+TILE_ALONG(3)
+TILE_BESIDE(1)
+TILE_BESIDE(2)
+TILE_BESIDE(3)
+
+enum { KEYS = 64 }; /* of a step, each of which goes on from the sums of the one before */
+
+static inline void along(int vectors, int rows, const struct tile_rows *a, const float *b, size_t depth, float *c)
+{
+    if (vectors == 1)
+        tile_along_1(rows, a, b, depth, c, TILE_COLUMNS, false);
+    else if (vectors == 2)
+        tile_along_2(rows, a, b, depth, c, TILE_COLUMNS, false);
+    else
+        tile_along_3(rows, a, b, depth, c, TILE_COLUMNS, false);
+}
+
+static inline void beside(int vectors, const float *a, size_t a_step, const float *b, size_t depth, float *c, bool add)
+{
+    if (vectors == 1)
+        tile_beside_1(a, a_step, b, depth, c, TILE_COLUMNS, add);
+    else if (vectors == 2)
+        tile_beside_2(a, a_step, b, depth, c, TILE_COLUMNS, add);
+    else
+        tile_beside_3(a, a_step, b, depth, c, TILE_COLUMNS, add);
+}
+
+/* to[channel][query] = factor * the `count` rows from `from` on; zeros in other lanes. */
+static inline void turn_rows(const float *from, size_t stride, size_t count, size_t dim, float factor, float *to)
+{
+    for (size_t q = 0; q < TILE_COLUMNS; q++)
+        for (size_t p = 0; p < dim; p++) to[p * TILE_COLUMNS + q] = q < count ? factor * from[q * stride + p] : 0.0f;
+}
+
+/* The other way round. */
+static inline void turn_back(const float *from, size_t count, size_t dim, float *to, size_t stride)
+{
+    for (size_t q = 0; q < count; q++)
+        for (size_t p = 0; p < dim; p++) to[q * stride + p] = from[p * TILE_COLUMNS + q];
+}
+
+/* to[row][query] = `rows` rows of `dim` channels, from `from` on, times turned rows. */
+static inline void score(int vectors, const float *from, size_t stride, size_t rows, const float *turned, size_t dim,
+                         float *to)
+{
+    for (size_t r = 0; r < rows; r += TILE_ROWS) {
+        int few = rows - r < TILE_ROWS ? (int)(rows - r) : TILE_ROWS;
+        struct tile_rows a = tile_rows_at(from + r * stride, stride, few);
+        along(vectors, few, &a, turned, dim, to + r * TILE_COLUMNS);
+    }
+}
+
+/* Scratch memory of a step's scores: a tile more than keys. */
+#define SCORE_FLOATS ((KEYS + TILE_ROWS) * TILE_COLUMNS)
+
+#endif

@@ -1,0 +1,60 @@
+/* bgemm: the products of stored scores, one for each sequence and head (cl/bgemm.cl). */
+#include "product.h"
+#include "tokens.h"
+
+enum { ROWS = 64 };
+#define COLUMNS (8 * TILE_COLUMNS)
+
+static size_t bgemm_scratch(const struct cpu_step *s)
+{
+    (void)s;
+    return (ROWS + TILE_ROWS) * COLUMNS + product_scratch(ROWS, COLUMNS);
+}
+
+/* The operands of the tile's rows, and where they go. */
+struct batched {
+    struct operand x, w;
+    size_t n, depth, y_row;
+    float *y;
+};
+
+static struct batched batched_of(const struct cpu_step *s, const struct tile_place *t)
+{
+    size_t x_stride = s->value[CONST_X_STRIDE], w_stride = s->value[CONST_W_STRIDE],
+           y_stride = s->value[CONST_Y_STRIDE], length = t->length, dim = s->value[CONST_HEAD_DIM];
+    size_t scores = step_scores(s, t->sequence) + t->head * length * length;
+    const float *x = s->at[SLOT_X];
+    const float *w = s->at[SLOT_W] + s->value[CONST_W_OFFSET] + t->first * w_stride + step_head(s, t->head, w_stride);
+    if (s->value[CONST_BATCHED] == BATCHED_SCORES) {
+        x += s->value[CONST_X_OFFSET] + (t->first + t->at) * x_stride + step_head(s, t->head, x_stride);
+        return (struct batched){
+            {x, x_stride, 1}, {w, w_stride, 1}, length, dim, length, s->at[SLOT_Y] + scores + t->at * length};
+    }
+    bool transposed = s->value[CONST_BATCHED] == BATCHED_TRANSPOSED;
+    x += scores + t->at * (transposed ? 1 : length);
+    float *y =
+        s->at[SLOT_Y] + s->value[CONST_Y_OFFSET] + (t->first + t->at) * y_stride + step_head(s, t->head, y_stride);
+    return (struct batched){
+        {x, transposed ? 1 : length, transposed ? length : 1}, {w, 1, w_stride}, dim, length, y_stride, y};
+}
+
+static void tile(const struct cpu_step *s, const struct tile_place *t, float *scratch)
+{
+    struct batched b = batched_of(s, t);
+    size_t rows = t->length - t->at < ROWS ? t->length - t->at : ROWS;
+    for (size_t column = 0; column < b.n; column += COLUMNS) {
+        size_t n = b.n - column < COLUMNS ? b.n - column : COLUMNS, c_row = panels_of(n) * TILE_COLUMNS;
+        struct operand w = b.w;
+        w.at += column * w.row;
+        product(&b.x, &w, NULL, rows, n, b.depth, scratch, c_row, scratch + (ROWS + TILE_ROWS) * COLUMNS);
+        for (size_t r = 0; r < rows; r++) memcpy(b.y + r * b.y_row + column, scratch + r * c_row, n * sizeof(float));
+    }
+}
+
+static void bgemm_run(const struct cpu_step *s, size_t item, float *scratch)
+{
+    tiles_run(s, item, ROWS, tile, scratch);
+}
+
+const struct cpu_kernel CPU_NAME(cpu_bgemm) = {
+    .name = "bgemm", .items = tiles_items, .run = bgemm_run, .scratch = bgemm_scratch};

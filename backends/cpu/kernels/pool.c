@@ -1,0 +1,140 @@
+/* pool, layernorm_pool and pool_backward: rows of sequences from rows of tokens, and back (the files of those names in
+ * cl/). An item is a sequence; of pool_backward some tokens, but for POOL_MAX. */
+#include "rows.h"
+
+static void norm_of(float *held, size_t n)
+{
+    float length = sqrtf(row_dot(held, held, n));
+    row_scale(held, n, 1.0f / (length > 1e-12f ? length : 1e-12f));
+}
+
+/* held = held and one token's row. */
+static void join(uint32_t pool, float *held, const float *row, size_t n)
+{
+    if (pool == POOL_MAX)
+        FOR_VECTORS(i, n) v_store(held + i, v_max(v_load_at(row, i, n), v_load(held + i)));
+    else
+        row_add(held, row, n);
+    row_end(held, n);
+}
+
+/* The tokens of a result's row. */
+static struct stretch tokens_of(const struct cpu_step *s, size_t row)
+{
+    uint32_t pool = s->value[CONST_POOL];
+    if (pool == POOL_NONE) return (struct stretch){row, 1};
+    struct stretch own = step_sequence(s, row);
+    if (pool == POOL_CLS) own.length = 1;
+    return own;
+}
+
+static size_t pool_items(const struct cpu_step *s) { return step_rows(s); }
+
+static void pool_run(const struct cpu_step *s, size_t row, float *held)
+{
+    size_t n = s->value[CONST_N];
+    uint32_t pool = s->value[CONST_POOL];
+    struct stretch own = tokens_of(s, row);
+    const float *x = s->at[SLOT_X] + own.first * n;
+    row_load(held, x, n);
+    for (size_t token = 1; token < own.length; token++) join(pool, held, x + token * n, n);
+    if (pool == POOL_MEAN) row_scale(held, n, 1.0f / (float)own.length);
+    if (s->value[CONST_SUM]) row_store(s->at[SLOT_SUM] + row * n, held, n);
+    if (s->value[CONST_NORMALIZE]) norm_of(held, n);
+    row_store(s->at[SLOT_Y] + row * n, held, n);
+}
+
+static size_t norm_pool_scratch(const struct cpu_step *s) { return 2 * padded(s->value[CONST_N]); }
+
+static void norm_pool_run(const struct cpu_step *s, size_t row, float *pooled)
+{
+    size_t n = s->value[CONST_N];
+    uint32_t pool = s->value[CONST_POOL];
+    float *held = pooled + padded(n);
+    struct stretch own = tokens_of(s, row);
+    for (size_t token = 0; token < own.length; token++) {
+        row_load(held, s->at[SLOT_X] + (own.first + token) * n, n);
+        row_standardize(held, n, step_epsilon(s));
+        if (pool == POOL_MAX) row_shift(held, held, s->at[SLOT_GAMMA], s->at[SLOT_BETA], n);
+        if (token)
+            join(pool, pooled, held, n);
+        else
+            row_load(pooled, held, n);
+    }
+    if (pool == POOL_MEAN) row_scale(pooled, n, 1.0f / (float)own.length);
+    if (pool != POOL_MAX) row_shift(pooled, pooled, s->at[SLOT_GAMMA], s->at[SLOT_BETA], n);
+    row_end(pooled, n);
+    if (s->value[CONST_NORMALIZE]) norm_of(pooled, n);
+    row_store(s->at[SLOT_Y] + row * n, pooled, n);
+}
+
+/* ---- backward ---- */
+
+static bool of_largest(const struct cpu_step *s) { return s->value[CONST_POOL] == POOL_MAX; }
+
+static size_t back_items(const struct cpu_step *s) { return of_largest(s) ? step_rows(s) : rows_items(s); }
+
+static size_t back_scratch(const struct cpu_step *s) { return 2 * padded(s->value[CONST_N]); }
+
+/* A column's gradient goes to the first of the tokens whose value is the largest. */
+static void back_largest(const struct cpu_step *s, size_t row)
+{
+    size_t n = s->value[CONST_N];
+    struct stretch own = step_sequence(s, row);
+    const float *saved = s->at[SLOT_SAVED] + own.first * n, *x = s->at[SLOT_X] + row * n;
+    float *y = s->at[SLOT_Y] + own.first * n;
+    memset(y, 0, own.length * n * sizeof *y);
+    for (size_t c = 0; c < n; c++) {
+        size_t best = 0;
+        for (size_t token = 1; token < own.length; token++)
+            if (saved[token * n + c] > saved[best * n + c]) best = token;
+        y[best * n + c] = x[c];
+    }
+}
+
+/* y = (x - u (u . x)) / |saved|, where u = saved / |saved|. */
+static void back_norm(const struct cpu_step *s, size_t row, float *held)
+{
+    size_t n = s->value[CONST_N];
+    float *gradient = held + padded(n);
+    row_load(held, s->at[SLOT_SAVED] + row * n, n);
+    row_load(gradient, s->at[SLOT_X] + row * n, n);
+    float length = sqrtf(row_dot(held, held, n)), scale = 1.0f / (length > 1e-12f ? length : 1e-12f);
+    row_scale(held, n, scale);
+    float along = row_dot(held, gradient, n);
+    FOR_VECTORS(i, n)
+    v_store(held + i, v_set(scale) * v_fma(v_set(-along), v_load(held + i), v_load(gradient + i)));
+    row_store(s->at[SLOT_Y] + row * n, held, n);
+}
+
+/* The mean's: each token's share; of the first token's: all of it. */
+static void back_token(const struct cpu_step *s, size_t token, float *held)
+{
+    size_t n = s->value[CONST_N], sequence = s->batch[s->batch[HEADER_AT_TOKEN_SEQUENCE] + token];
+    struct stretch own = step_sequence(s, sequence);
+    bool mean = s->value[CONST_POOL] == POOL_MEAN;
+    row_load(held, s->at[SLOT_X] + sequence * n, n);
+    row_scale(held, n, mean ? 1.0f / (float)own.length : token == own.first ? 1.0f : 0.0f);
+    row_store(s->at[SLOT_Y] + token * n, held, n);
+}
+
+static void back_run(const struct cpu_step *s, size_t item, float *held)
+{
+    size_t unit = rows_at_once(s), end = block_end(item, unit, step_rows(s));
+    if (of_largest(s)) {
+        back_largest(s, item);
+        return;
+    }
+    for (size_t row = item * unit; row < end; row++)
+        if (s->value[CONST_NORMALIZE])
+            back_norm(s, row, held);
+        else
+            back_token(s, row, held);
+}
+
+const struct cpu_kernel CPU_NAME(cpu_pool) = {
+    .name = "pool", .items = pool_items, .run = pool_run, .scratch = row_scratch};
+const struct cpu_kernel CPU_NAME(cpu_layernorm_pool) = {
+    .name = "layernorm_pool", .items = pool_items, .run = norm_pool_run, .scratch = norm_pool_scratch};
+const struct cpu_kernel CPU_NAME(cpu_pool_backward) = {
+    .name = "pool_backward", .items = back_items, .run = back_run, .scratch = back_scratch};

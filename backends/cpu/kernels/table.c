@@ -1,0 +1,38 @@
+/* All kernels of this instruction set. */
+#include "vector.h"
+
+#include "backends/cpu/step.h"
+
+#define KERNELS(ROW)                                                                                                   \
+    ROW(gemm)                                                                                                          \
+    ROW(bgemm)                                                                                                         \
+    ROW(attention)                                                                                                     \
+    ROW(attention_backward)                                                                                            \
+    ROW(attention_dq)                                                                                                  \
+    ROW(softmax)                                                                                                       \
+    ROW(softmax_backward)                                                                                              \
+    ROW(layernorm)                                                                                                     \
+    ROW(layernorm_backward)                                                                                            \
+    ROW(layernorm_pool)                                                                                                \
+    ROW(embed)                                                                                                         \
+    ROW(pool)                                                                                                          \
+    ROW(pool_backward)                                                                                                 \
+    ROW(map)                                                                                                           \
+    ROW(columns)                                                                                                       \
+    ROW(reduce)                                                                                                        \
+    ROW(delta)                                                                                                         \
+    ROW(scatter)                                                                                                       \
+    ROW(transpose)                                                                                                     \
+    ROW(roof_memory)                                                                                                   \
+    ROW(roof_arithmetic)
+
+#define DECLARE(name) extern const struct cpu_kernel CPU_NAME(cpu_##name);
+KERNELS(DECLARE)
+#define ADDRESS(name) &CPU_NAME(cpu_##name),
+static const struct cpu_kernel *const kernels[] = {KERNELS(ADDRESS) NULL};
+
+#define TEXT_OF(name) #name
+#define TEXT(name) TEXT_OF(name)
+
+extern const struct cpu_kernels CPU_NAME(cpu_kernels);
+const struct cpu_kernels CPU_NAME(cpu_kernels) = {TEXT(CPU_ISA), kernels};

@@ -1,0 +1,35 @@
+# The kernels of backends/cpu/kernels, compiled once for each instruction set that a processor may have: a generated file
+# for each names the set (CPU_ISA) and includes the kernel's. One is chosen at run time (backends/cpu/isa.c).
+
+function(wherry_cpu_kernels out definitions)
+    set(isas baseline)
+    set(flags_baseline)
+    # No option here changes what a sum is: contraction lets a product and a sum be one instruction, which rounds once.
+    set(flags)
+    if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
+        set(flags -ffp-contract=fast -fno-math-errno -fno-trapping-math)
+        if(NOT WHERRY_SANITIZE AND NOT WHERRY_FUZZ AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+            list(APPEND flags -O3)
+        endif()
+        # GCC for Windows keeps 32- and 64-byte vectors on a stack that is aligned to 16 (its bug 54412).
+        if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND NOT (WIN32 AND CMAKE_C_COMPILER_ID STREQUAL "GNU"))
+            list(APPEND isas avx2 avx512)
+            set(flags_avx2 -mavx2 -mfma)
+            set(flags_avx512 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+            set(${definitions} WHERRY_CPU_X86 PARENT_SCOPE)
+        endif()
+    endif()
+    set(folder ${PROJECT_BINARY_DIR}/cpu)
+    file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/cpu/kernels/*.c)
+    foreach(kernel ${kernels})
+        get_filename_component(name ${kernel} NAME_WE)
+        foreach(isa ${isas})
+            set(file ${folder}/${name}_${isa}.c)
+            file(CONFIGURE OUTPUT ${file} CONTENT
+                "#define CPU_ISA ${isa}\n#include \"backends/cpu/kernels/${name}.c\"\n" @ONLY)
+            set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${flags};${flags_${isa}}")
+            list(APPEND sources ${file})
+        endforeach()
+    endforeach()
+    set(${out} ${sources} PARENT_SCOPE)
+endfunction()

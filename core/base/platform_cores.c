@@ -1,0 +1,112 @@
+/* How many cores a process may use. */
+#ifdef __linux__
+#define _GNU_SOURCE /* sched_getaffinity */
+#include <sched.h>
+#endif
+
+#include "base/platform_system.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t quota_cores(const char *text)
+{
+    char *end, *rest;
+    long long quota = strtoll(text, &end, 10), period = strtoll(end, &rest, 10);
+    if (end == text || rest == end || quota <= 0 || period <= 0) return 0;
+    return quota < period ? 1 : (size_t)(quota / period);
+}
+
+#ifdef _WIN32
+
+size_t system_cores(void) { return GetActiveProcessorCount(ALL_PROCESSOR_GROUPS); }
+
+#else
+
+#include <unistd.h>
+
+#ifdef __linux__
+
+enum { LINE = 4096 };
+
+/* The first line of a file; false: there is none. */
+static bool first_line(const char *path, char line[LINE])
+{
+    FILE *file = fopen(path, "r");
+    bool ok = file && fgets(line, LINE, file);
+    if (file) fclose(file);
+    return ok;
+}
+
+/* Version 1 has quota and period in files of their own. */
+static bool quota_text(const char *folder, bool second_version, char line[LINE])
+{
+    char path[LINE + 64], period[LINE];
+    snprintf(path, sizeof path, "%s/%s", folder, second_version ? "cpu.max" : "cpu.cfs_quota_us");
+    if (!first_line(path, line)) return false;
+    if (second_version) return true;
+    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+    if (!first_line(path, period)) return false;
+    line[strcspn(line, "\n")] = 0;
+    size_t used = strlen(line);
+    snprintf(line + used, LINE - used, " %.32s", period);
+    return true;
+}
+
+/* The least of the group's quota and those of the groups around it; a container sees its own as the root. */
+static size_t group_cores(const char *root, const char *group, bool second_version, size_t least)
+{
+    char folder[LINE], line[LINE];
+    size_t top = strlen(root);
+    if (top + strlen(group) >= sizeof folder) return least;
+    snprintf(folder, sizeof folder, "%s%s", root, group);
+    for (;;) {
+        size_t cores = quota_text(folder, second_version, line) ? quota_cores(line) : 0;
+        if (cores && cores < least) least = cores;
+        char *slash = strrchr(folder, '/');
+        if (!slash || (size_t)(slash - folder) < top) return least;
+        *slash = 0;
+    }
+}
+
+/* Lines are "0::/group" of version 2 and "N:cpu,cpuacct:/group" of version 1. */
+static size_t quota_least(size_t least)
+{
+    char line[LINE];
+    FILE *file = fopen("/proc/self/cgroup", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
+        if (!group) continue;
+        *group++ = 0;
+        group[strcspn(group, "\n")] = 0;
+        if (!names[1])
+            least = group_cores("/sys/fs/cgroup", group, true, least);
+        else if (!strcmp(names + 1, "cpu") || !strncmp(names + 1, "cpu,", 4) || strstr(names + 1, ",cpu"))
+            least = group_cores("/sys/fs/cgroup/cpu", group, false, least);
+    }
+    if (file) fclose(file);
+    return least;
+}
+
+/* A machine of more than 1024 processors has no room in the set; then all that are online count. */
+static size_t affinity(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) ? 0 : (size_t)CPU_COUNT(&set);
+}
+#endif
+
+size_t system_cores(void)
+{
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t count = online > 0 ? (size_t)online : 1;
+#ifdef __linux__
+    size_t allowed = affinity();
+    if (allowed && allowed < count) count = allowed;
+    count = quota_least(count);
+#endif
+    return count;
+}
+
+#endif
