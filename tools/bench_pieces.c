@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "bench_run.h"
 #include "commands.h"
-#include "measure.h"
 #include "report/record.h"
 #include "system.h"
 

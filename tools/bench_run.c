@@ -1,5 +1,5 @@
 /* What `bench` and `bench layer` share: ceilings, plans and their groups, measured into one record. */
-#include "measure.h"
+#include "bench_run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -35,53 +35,53 @@ static bool roof_progress(const char *what, size_t done, size_t total, void *use
 /* ---- ceilings ---- */
 
 /* NULL where the device has no kernels, or they were not asked for. */
-static int measure_roof(struct measuring *m, const char *only, wherry_roof **roof)
+static int measure_roof(struct bench_run *b, const char *only, wherry_roof **roof)
 {
-    const struct options *options = m->tool->options;
+    const struct options *options = b->tool->options;
     wherry_roof_desc desc = {.struct_size = sizeof desc, .only = only};
     *roof = NULL;
     if (options->roof == ROOF_NO) return EXIT_FINE;
     progress_start(options);
-    wherry_status status = wherry_roof_measure(m->tool->device, &desc, roof_progress, NULL, roof);
+    wherry_status status = wherry_roof_measure(b->tool->device, &desc, roof_progress, NULL, roof);
     progress_end();
-    return status && status != WHERRY_STATUS_UNSUPPORTED ? tool_error(m->tool, status, NULL) : EXIT_FINE;
+    return status && status != WHERRY_STATUS_UNSUPPORTED ? tool_error(b->tool, status, NULL) : EXIT_FINE;
 }
 
 /* The device's entry, with what its timer is worth. */
-static json_t *describe_device(struct measuring *m, const wherry_roof *roof)
+static json_t *describe_device(struct bench_run *b, const wherry_roof *roof)
 {
     wherry_device_limits limits = {.struct_size = sizeof limits};
     wherry_timer_info tested;
-    double peak = m->tool->options->peak_bandwidth;
-    struct record_device device = {.info = &m->tool->device_info,
-                                   .cache_bytes = m->cache_bytes,
+    double peak = b->tool->options->peak_bandwidth;
+    struct record_device device = {.info = &b->tool->device_info,
+                                   .cache_bytes = b->cache_bytes,
                                    .peak_bandwidth = 1e9 * peak,
                                    .peak_source = peak > 0 ? "user" : NULL};
-    if (!wherry_device_query(m->tool->device, &limits)) device.limits = &limits;
+    if (!wherry_device_query(b->tool->device, &limits)) device.limits = &limits;
     if (roof)
         device.timer = wherry_roof_timer(roof);
-    else if (!wherry_timer_test(m->tool->device, &tested))
+    else if (!wherry_timer_test(b->tool->device, &tested))
         device.timer = &tested;
     return record_device(&device);
 }
 
-static int begin(struct measuring *m, json_t *workload)
+static int begin(struct bench_run *b, json_t *workload)
 {
     wherry_roof *roof;
-    int code = measure_roof(m, NULL, &roof);
+    int code = measure_roof(b, NULL, &roof);
     /* The reference has no kernels that could run alone. */
-    if (strcmp(m->tool->device_info.id, "reference") == 0) m->cold = false;
+    if (strcmp(b->tool->device_info.id, "reference") == 0) b->cold = false;
     if (code) {
         json_decref(workload);
         return code;
     }
-    m->has_roof = roof != NULL;
-    m->cache_bytes = roof ? wherry_roof_cache_bytes(roof) : 0;
-    m->record = record_begin(record_run(m->tool->options, data_kind, roof), describe_device(m, roof), workload);
-    record_add_roof(m->record, roof, 0, data_kind);
+    b->has_roof = roof != NULL;
+    b->cache_bytes = roof ? wherry_roof_cache_bytes(roof) : 0;
+    b->record = record_begin(record_run(b->tool->options, data_kind, roof), describe_device(b, roof), workload);
+    record_add_roof(b->record, roof, 0, data_kind);
     json_t *modes = need(json_pack("[s]", "warm"));
-    if (m->cold) json_array_append_new(modes, json_string("cold"));
-    json_object_set_new(json_object_get(m->record, "run"), "cache_modes", modes);
+    if (b->cold) json_array_append_new(modes, json_string("cold"));
+    json_object_set_new(json_object_get(b->record, "run"), "cache_modes", modes);
     wherry_roof_destroy(roof);
     return EXIT_FINE;
 }
@@ -118,19 +118,19 @@ static void merge_ceilings(json_t *record, const wherry_roof *roof)
 
 /* Ceilings that something exceeded are measured again; what remains is flagged. The sentinel's last run comes with it.
  */
-static int end(struct measuring *m)
+static int end(struct bench_run *b)
 {
     size_t n, exceeding = 0;
-    json_t *op, *ops = json_object_get(m->record, "ops");
+    json_t *op, *ops = json_object_get(b->record, "ops");
     wherry_roof *roof;
     wherry_time first = {0}, last = {0};
-    record_derive(m->record);
-    if (!m->has_roof) return EXIT_FINE;
+    record_derive(b->record);
+    if (!b->has_roof) return EXIT_FINE;
     json_array_foreach(ops, n, op) exceeding += field_true(op, "checks.exceeds_peak");
-    int code = measure_roof(m, exceeding ? "dram,cache,compute" : "dram.copy", &roof);
+    int code = measure_roof(b, exceeding ? "dram,cache,compute" : "dram.copy", &roof);
     if (code) return code;
     if (exceeding) {
-        merge_ceilings(m->record, roof);
+        merge_ceilings(b->record, roof);
         json_array_foreach(ops, n, op)
         {
             if (field_true(op, "checks.exceeds_peak"))
@@ -138,29 +138,29 @@ static int end(struct measuring *m)
         }
     }
     wherry_roof_sentinel(roof, &first, &last);
-    json_t *sentinel = field_get(m->record, "run.sentinel");
+    json_t *sentinel = field_get(b->record, "run.sentinel");
     if (sentinel && last.n) json_object_set_new(sentinel, "last_seconds", json_real(last.median));
     wherry_roof_destroy(roof);
-    record_derive(m->record);
+    record_derive(b->record);
     return EXIT_FINE;
 }
 
 /* ---- plans ---- */
 
-static bool phase_asked(const struct measuring *m, int phase)
+static bool phase_asked(const struct bench_run *b, int phase)
 {
-    const struct options *options = m->tool->options;
-    if (!m->training) return phase == WHERRY_PHASE_ALL;
+    const struct options *options = b->tool->options;
+    if (!b->training) return phase == WHERRY_PHASE_ALL;
     return !options->phase || options->phase == PHASES || options->phase == phase;
 }
 
 /* The whole step where that is measured: there caches are as in training. */
-static int main_phase(const struct measuring *m)
+static int main_phase(const struct bench_run *b)
 {
-    return phase_asked(m, WHERRY_PHASE_ALL) ? WHERRY_PHASE_ALL : m->tool->options->phase;
+    return phase_asked(b, WHERRY_PHASE_ALL) ? WHERRY_PHASE_ALL : b->tool->options->phase;
 }
 
-static int measure_phase(struct measuring *m, int phase, bool cold, const struct plan_measure *p,
+static int measure_phase(struct bench_run *b, int phase, bool cold, const struct plan_measure *p,
                          wherry_group_measure *groups, wherry_step_measure *step)
 {
     if (system_stopped()) return complain(EXIT_STOPPED, "interrupted");
@@ -170,47 +170,47 @@ static int measure_phase(struct measuring *m, int phase, bool cold, const struct
                                 .repeats = p->repeats,
                                 .warm_seconds = p->warm > 0 ? p->warm : 1e-9,
                                 .cold = cold,
-                                .cache_bytes = m->cache_bytes};
+                                .cache_bytes = b->cache_bytes};
     *step = (wherry_step_measure){.struct_size = sizeof *step};
-    wherry_status status = wherry_measure(m->tool->session, &m->batch->batch, &desc, groups, &count, step);
-    return status ? tool_error(m->tool, status, NULL) : EXIT_FINE;
+    wherry_status status = wherry_measure(b->tool->session, &b->batch->batch, &desc, groups, &count, step);
+    return status ? tool_error(b->tool, status, NULL) : EXIT_FINE;
 }
 
 /* As many repeats as asked for, or as fit into ten seconds: every phase runs with and without timestamps. */
-static int choose_repeats(struct measuring *m, struct plan_measure *p)
+static int choose_repeats(struct bench_run *b, struct plan_measure *p)
 {
-    const struct options *options = m->tool->options;
+    const struct options *options = b->tool->options;
     wherry_step_measure step;
     struct plan_measure once = {.repeats = 1};
     int code = EXIT_FINE;
     for (int n = 0; n < 2 && !code; n++) /* the first touches memory for the first time */
-        code = measure_phase(m, main_phase(m), false, &once, NULL, &step);
-    double seconds = step.host.median * (phase_asked(m, WHERRY_PHASE_FORWARD) ? 4 : 2);
+        code = measure_phase(b, main_phase(b), false, &once, NULL, &step);
+    double seconds = step.host.median * (phase_asked(b, WHERRY_PHASE_FORWARD) ? 4 : 2);
     p->repeats = options->repeats ? options->repeats : 50;
     if (!options->repeats && seconds * p->repeats > 10) p->repeats = seconds > 2 ? 5 : (uint32_t)(10 / seconds);
     p->warm = options->warm >= 0 ? options->warm : 0.5;
     return code;
 }
 
-static int open_session(struct measuring *m, const char *plan, bool keep)
+static int open_session(struct bench_run *b, const char *plan, bool keep)
 {
-    wherry_session_desc desc = {.max_tokens = m->batch->tokens,
-                                .max_sequences = m->batch->batch.sequences,
-                                .max_length = m->batch->longest,
-                                .dtype = (wherry_dtype)m->tool->options->dtype,
+    wherry_session_desc desc = {.max_tokens = b->batch->tokens,
+                                .max_sequences = b->batch->batch.sequences,
+                                .max_length = b->batch->longest,
+                                .dtype = (wherry_dtype)b->tool->options->dtype,
                                 .keep_intermediates = keep,
-                                .training = m->training};
-    return tool_open_session(m->tool, plan, desc);
+                                .training = b->training};
+    return tool_open_session(b->tool, plan, desc);
 }
 
-static int measure_warm(struct measuring *m, struct plan_measure *p)
+static int measure_warm(struct bench_run *b, struct plan_measure *p)
 {
-    int code = choose_repeats(m, p), whole = main_phase(m);
-    p->count = m->tool->plan.groups;
+    int code = choose_repeats(b, p), whole = main_phase(b);
+    p->count = b->tool->plan.groups;
     p->groups = need(calloc(p->count + 1, sizeof *p->groups));
     for (int phase = PHASES - 1; phase >= 0 && !code; phase--) { /* the whole step last */
-        if (!phase_asked(m, phase)) continue;
-        code = measure_phase(m, phase, false, p, phase == whole ? p->groups : NULL, &p->steps[phase]);
+        if (!phase_asked(b, phase)) continue;
+        code = measure_phase(b, phase, false, p, phase == whole ? p->groups : NULL, &p->steps[phase]);
         p->measured[phase] = true;
     }
     return code;
@@ -218,16 +218,16 @@ static int measure_warm(struct measuring *m, struct plan_measure *p)
 
 /* In a session of its own, which keeps all tensors: the first one's memory is that of real use. *fits: there was memory
  * for it. */
-static int measure_cold(struct measuring *m, const char *plan, struct plan_measure *p, bool *fits)
+static int measure_cold(struct bench_run *b, const char *plan, struct plan_measure *p, bool *fits)
 {
     wherry_step_measure step;
-    m->tool->failure = WHERRY_STATUS_OK;
-    int code = open_session(m, plan, true);
+    b->tool->failure = WHERRY_STATUS_OK;
+    int code = open_session(b, plan, true);
     if (!code) {
         p->cold = need(calloc(p->count + 1, sizeof *p->cold));
-        code = measure_phase(m, main_phase(m), true, p, p->cold, &step);
+        code = measure_phase(b, main_phase(b), true, p, p->cold, &step);
     }
-    *fits = m->tool->failure != WHERRY_STATUS_OUT_OF_DEVICE_MEMORY;
+    *fits = b->tool->failure != WHERRY_STATUS_OUT_OF_DEVICE_MEMORY;
     return *fits ? code : EXIT_FINE;
 }
 
@@ -255,20 +255,20 @@ json_t *kernels_json(const wherry_group_measure *g)
     return kernels;
 }
 
-static json_t *group_json(const struct measuring *m, const wherry_group_measure *g, const wherry_group_measure *cold)
+static json_t *group_json(const struct bench_run *b, const wherry_group_measure *g, const wherry_group_measure *cold)
 {
     const wherry_cost *cost = &g->cost;
     const wherry_traffic *t = &g->traffic;
-    const char *phase = !m->training ? "encode" : cost->backward ? "backward" : "forward";
-    bool exact = strcmp(m->tool->device_info.id, "reference") == 0, timer_ok = g->timer == WHERRY_TIMER_OK;
+    const char *phase = !b->training ? "encode" : cost->backward ? "backward" : "forward";
+    bool exact = strcmp(b->tool->device_info.id, "reference") == 0, timer_ok = g->timer == WHERRY_TIMER_OK;
     /* Cold times by the host's clock do not stand beside warm ones by the device's. */
     bool has_cold = cold && cold->cold.n && (cold->timer == WHERRY_TIMER_OK || !timer_ok);
     json_t *value = need(json_pack(
         "{s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:{s:s, s:s}, s:I, s:f}", "id", cost->name, "plan",
-        m->tool->plan.plan, "dev", 0, "class", class_name(cost->class_), "phase", phase, "layer",
+        b->tool->plan.plan, "dev", 0, "class", class_name(cost->class_), "phase", phase, "layer",
         cost->layer < 0 ? json_null() : json_integer(cost->layer), "paper_row",
         cost->paper_row ? json_integer(cost->paper_row) : json_null(), "kernel", g->kernels[0].name, "variant",
-        g->kernels[0].variant, "launches", (json_int_t)g->launches, "dtype", "store", dtype_name(m->tool->plan.dtype),
+        g->kernels[0].variant, "launches", (json_int_t)g->launches, "dtype", "store", dtype_name(b->tool->plan.dtype),
         "accumulate", exact ? "f64" : "f32", "operators", (json_int_t)cost->operators, "flops", cost->flops));
     json_object_set_new(value, "bytes",
                         need(json_pack("{s:o, s:o, s:o, s:n}", "q", bytes_json(t->unique_read, t->unique_written),
@@ -286,9 +286,9 @@ static json_t *group_json(const struct measuring *m, const wherry_group_measure 
     return value;
 }
 
-static json_t *phases_json(const struct measuring *m, const struct plan_measure *p)
+static json_t *phases_json(const struct bench_run *b, const struct plan_measure *p)
 {
-    if (!m->training) return json_null();
+    if (!b->training) return json_null();
     json_t *phases = need(json_object());
     for (int phase = 0; phase < PHASES; phase++) {
         const wherry_step_measure *step = &p->steps[phase];
@@ -303,17 +303,17 @@ static json_t *phases_json(const struct measuring *m, const struct plan_measure 
 }
 
 /* While the plan's own session is open, which has its notes. */
-static json_t *plan_json(const struct measuring *m, const struct plan_measure *p)
+static json_t *plan_json(const struct bench_run *b, const struct plan_measure *p)
 {
-    const wherry_step_measure *step = &p->steps[main_phase(m)];
-    json_t *plan = session_json(m->tool);
+    const wherry_step_measure *step = &p->steps[main_phase(b)];
+    json_t *plan = session_json(b->tool);
     json_object_set_new(plan, "dev", json_integer(0));
     json_object_set_new(plan, "repeats", json_integer(p->repeats));
     json_object_set_new(plan, "warm_seconds", json_real(p->warm));
     json_object_set_new(plan, "step",
                         need(json_pack("{s:o, s:o, s:n}", "host", record_time(&step->host), "kernels",
                                        record_time(&step->kernels), "gap_seconds")));
-    json_object_set_new(plan, "phases", phases_json(m, p));
+    json_object_set_new(plan, "phases", phases_json(b, p));
     json_object_set_new(plan, "by_class", json_array());
     json_object_set_new(plan, "by_regime", json_null());
     json_object_set_new(plan, "limit_seconds", json_null());
@@ -321,43 +321,43 @@ static json_t *plan_json(const struct measuring *m, const struct plan_measure *p
     return plan;
 }
 
-static bool group_measured(const struct measuring *m, const wherry_group_measure *group)
+static bool group_measured(const struct bench_run *b, const wherry_group_measure *group)
 {
-    int phase = main_phase(m);
+    int phase = main_phase(b);
     return *group->cost.name && (phase == WHERRY_PHASE_ALL || group->cost.backward == (phase == WHERRY_PHASE_BACKWARD));
 }
 
 /* The timer's test is measuring: on a busy machine it may fail once, and not when the groups are measured. What the
  * record says of the timer is what their times were taken by. */
-static void tell_timer(struct measuring *m, const wherry_timer_info *timer)
+static void tell_timer(struct bench_run *b, const wherry_timer_info *timer)
 {
-    json_t *device = json_array_get(json_object_get(m->record, "devices"), 0);
-    bool none = json_array_size(json_object_get(m->record, "plans")) == 0;
+    json_t *device = json_array_get(json_object_get(b->record, "devices"), 0);
+    bool none = json_array_size(json_object_get(b->record, "plans")) == 0;
     if (!json_is_object(json_object_get(device, "timer")) || !*timer->kind) return; /* the reference has none */
     if (none || timer->status == WHERRY_TIMER_OK) json_object_set_new(device, "timer", record_timer(timer));
 }
 
-static int measure_plan(struct measuring *m, const char *name)
+static int measure_plan(struct bench_run *b, const char *name)
 {
     struct plan_measure p = {.groups = NULL};
     bool fits = true;
-    int code = open_session(m, name, false);
-    if (!code) code = measure_warm(m, &p);
-    if (!code) tell_timer(m, &p.steps[main_phase(m)].timer);
-    json_t *plan = code ? NULL : plan_json(m, &p);
-    tool_close_session(m->tool);
-    if (!code && m->cold) {
-        code = measure_cold(m, name, &p, &fits);
-        tool_close_session(m->tool);
+    int code = open_session(b, name, false);
+    if (!code) code = measure_warm(b, &p);
+    if (!code) tell_timer(b, &p.steps[main_phase(b)].timer);
+    json_t *plan = code ? NULL : plan_json(b, &p);
+    tool_close_session(b->tool);
+    if (!code && b->cold) {
+        code = measure_cold(b, name, &p, &fits);
+        tool_close_session(b->tool);
     }
     if (!code) {
-        json_array_append(json_object_get(m->record, "plans"), plan);
+        json_array_append(json_object_get(b->record, "plans"), plan);
         for (size_t n = 0; n < p.count; n++)
-            if (group_measured(m, &p.groups[n]))
-                json_array_append_new(json_object_get(m->record, "ops"),
-                                      group_json(m, &p.groups[n], p.cold ? &p.cold[n] : NULL));
+            if (group_measured(b, &p.groups[n]))
+                json_array_append_new(json_object_get(b->record, "ops"),
+                                      group_json(b, &p.groups[n], p.cold ? &p.cold[n] : NULL));
         if (!fits)
-            record_warn(m->record, "W_NO_COLD", name, NULL,
+            record_warn(b->record, "W_NO_COLD", name, NULL,
                         "cold caches were not measured: all tensors at once do not fit the device's memory");
     }
     json_decref(plan);
@@ -375,7 +375,7 @@ json_t *workload_json(const struct tool *tool, const struct random_batch *batch,
                           (json_int_t)batch->batch.sequences, "tokens", (json_int_t)batch->tokens, "dtype"));
 }
 
-bool measuring_asked(const struct options *options)
+bool bench_run_asked(const struct options *options)
 {
     const char *folder = options->cache;
     if (folder && (strcmp(folder, "warm") == 0 || strcmp(folder, "cold") == 0 || strcmp(folder, "both") == 0))
@@ -383,20 +383,20 @@ bool measuring_asked(const struct options *options)
     return report_format(options) != 0;
 }
 
-int measuring_run(struct measuring *m, json_t *workload)
+int bench_run(struct bench_run *b, json_t *workload)
 {
-    const struct options *options = m->tool->options;
+    const struct options *options = b->tool->options;
     int choice = options->plan ? options->plan : 1;
-    int code = begin(m, workload);
+    int code = begin(b, workload);
     for (int plan = choice == PLAN_ALL ? 1 : choice; !code && plan <= (choice == PLAN_ALL ? PLAN_ALL - 1 : choice);
          plan++)
-        code = measure_plan(m, plan_name(plan));
+        code = measure_plan(b, plan_name(plan));
     if (!code)
-        json_object_set_new(json_object_get(m->record, "workload"), "dtype",
-                            json_string(dtype_name(m->tool->plan.dtype)));
-    if (!code) code = end(m);
+        json_object_set_new(json_object_get(b->record, "workload"), "dtype",
+                            json_string(dtype_name(b->tool->plan.dtype)));
+    if (!code) code = end(b);
     if (!code) code = system_stopped() ? complain(EXIT_STOPPED, "interrupted") : EXIT_FINE;
-    if (!code) code = report_write(options, need(json_pack("[O]", m->record)));
-    json_decref(m->record);
+    if (!code) code = report_write(options, need(json_pack("[O]", b->record)));
+    json_decref(b->record);
     return code;
 }
