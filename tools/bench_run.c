@@ -8,11 +8,13 @@
 #include "report/derive.h"
 #include "report/fields.h"
 #include "report/record.h"
+#include "report/tables.h"
 #include "report/write.h"
 #include "system.h"
 
 enum { PHASES = WHERRY_PHASE_BACKWARD + 1 };
-static const char *const phase_names[PHASES] = {"both", "forward", "backward"};
+/* What a record calls them. */
+static const int phase_steps[PHASES] = {STEP_BOTH, STEP_FORWARD, STEP_BACKWARD};
 static const char data_kind[] = "uniform";
 
 /* One plan's. Phases that were not measured have no times. */
@@ -53,10 +55,10 @@ static json_t *describe_device(struct bench_run *b, const wherry_roof *roof)
     wherry_device_limits limits = {.struct_size = sizeof limits};
     wherry_timer_info tested;
     double peak = b->tool->options->peak_bandwidth;
-    struct record_device device = {.info = &b->tool->device_info,
-                                   .cache_bytes = b->cache_bytes,
-                                   .peak_bandwidth = 1e9 * peak,
-                                   .peak_source = peak > 0 ? "user" : NULL};
+    struct measured_device device = {.info = &b->tool->device_info,
+                                     .cache_bytes = b->cache_bytes,
+                                     .peak_bandwidth = 1e9 * peak,
+                                     .peak_source = peak > 0 ? "user" : NULL};
     if (!wherry_device_query(b->tool->device, &limits)) device.limits = &limits;
     if (roof)
         device.timer = wherry_roof_timer(roof);
@@ -67,82 +69,59 @@ static json_t *describe_device(struct bench_run *b, const wherry_roof *roof)
 
 static int begin(struct bench_run *b, json_t *workload)
 {
-    wherry_roof *roof;
-    int code = measure_roof(b, NULL, &roof);
+    int code = measure_roof(b, NULL, &b->roof);
     /* The reference has no kernels that could run alone. */
     if (strcmp(b->tool->device_info.id, "reference") == 0) b->cold = false;
     if (code) {
         json_decref(workload);
         return code;
     }
-    b->has_roof = roof != NULL;
-    b->cache_bytes = roof ? wherry_roof_cache_bytes(roof) : 0;
-    b->record = record_begin(record_run(b->tool->options, data_kind, roof), describe_device(b, roof), workload);
-    record_add_roof(b->record, roof, 0, data_kind);
-    json_t *modes = need(json_pack("[s]", "warm"));
-    if (b->cold) json_array_append_new(modes, json_string("cold"));
+    b->cache_bytes = wherry_roof_cache_bytes(b->roof);
+    b->record = record_begin(record_run(b->tool->options, data_kind), describe_device(b, b->roof), workload);
+    record_set_roof(b->record, b->roof, data_kind);
+    json_t *modes = need(json_pack("[s]", mode_names[WARM]));
+    if (b->cold) json_array_append_new(modes, json_string(mode_names[COLD]));
     json_object_set_new(json_object_get(b->record, "run"), "cache_modes", modes);
-    wherry_roof_destroy(roof);
     return EXIT_FINE;
-}
-
-static json_t *find_ceiling(const json_t *ceilings, const json_t *like)
-{
-    static const char *const fields[] = {"id", "config", "dtype"};
-    size_t n, f;
-    json_t *ceiling;
-    json_array_foreach(ceilings, n, ceiling)
-    {
-        for (f = 0; f < 3 && strcmp(field_text(ceiling, fields[f]), field_text(like, fields[f])) == 0;) f++;
-        if (f == 3) return ceiling;
-    }
-    return NULL;
-}
-
-/* Of two measurements of the same configuration the better one counts: ceilings are what the device can do. */
-static void merge_ceilings(json_t *record, const wherry_roof *roof)
-{
-    size_t n;
-    json_t *again = record_ceilings(roof, 0, data_kind), *ceilings = json_object_get(record, "ceilings"), *next;
-    json_array_foreach(again, n, next)
-    {
-        json_t *known = find_ceiling(ceilings, next);
-        if (!known)
-            json_array_append(ceilings, next);
-        else if (field_number(next, "value") > field_number(known, "value") &&
-                 strcmp(field_text(next, "unit"), "s") != 0)
-            json_object_update(known, next);
-    }
-    json_decref(again);
 }
 
 /* Ceilings that something exceeded are measured again; what remains is flagged. The sentinel's last run comes with it.
  */
+static int measure_again(struct bench_run *b)
+{
+    struct record record;
+    wherry_roof *again;
+    bool exceeded = false;
+    record_open(b->record, &record);
+    record_derive(&record);
+    for (size_t n = 0; n < record.op_count; n++) {
+        record.ops[n].remeasured = record.ops[n].exceeds_peak;
+        exceeded = exceeded || record.ops[n].exceeds_peak;
+    }
+    record_write(&record);
+    record_close(&record);
+    int code = measure_roof(b, exceeded ? "dram,cache,compute" : "dram.copy", &again);
+    if (code) return code;
+    if (exceeded) record_set_ceilings(b->record, b->roof, again, data_kind);
+    record_set_sentinel(b->record, b->roof, again);
+    wherry_roof_destroy(again);
+    return EXIT_FINE;
+}
+
+/* Everything was measured: what follows from it, and the report. */
 static int end(struct bench_run *b)
 {
-    size_t n, exceeding = 0;
-    json_t *op, *ops = json_object_get(b->record, "ops");
-    wherry_roof *roof;
-    wherry_time first = {0}, last = {0};
-    record_derive(b->record);
-    if (!b->has_roof) return EXIT_FINE;
-    json_array_foreach(ops, n, op) exceeding += field_true(op, "checks.exceeds_peak");
-    int code = measure_roof(b, exceeding ? "dram,cache,compute" : "dram.copy", &roof);
+    struct record record;
+    json_object_set_new(json_object_get(b->record, "workload"), "dtype", json_string(dtype_name(b->tool->plan.dtype)));
+    int code = b->roof ? measure_again(b) : EXIT_FINE;
     if (code) return code;
-    if (exceeding) {
-        merge_ceilings(b->record, roof);
-        json_array_foreach(ops, n, op)
-        {
-            if (field_true(op, "checks.exceeds_peak"))
-                json_object_set_new(json_object_get(op, "checks"), "remeasured", json_integer(1));
-        }
-    }
-    wherry_roof_sentinel(roof, &first, &last);
-    json_t *sentinel = field_get(b->record, "run.sentinel");
-    if (sentinel && last.n) json_object_set_new(sentinel, "last_seconds", json_real(last.median));
-    wherry_roof_destroy(roof);
-    record_derive(b->record);
-    return EXIT_FINE;
+    if (system_stopped()) return complain(EXIT_STOPPED, "interrupted");
+    record_open(b->record, &record);
+    record_derive(&record);
+    record_write(&record);
+    code = report_write_one(b->tool->options, &record);
+    record_close(&record);
+    return code;
 }
 
 /* ---- plans ---- */
@@ -233,92 +212,93 @@ static int measure_cold(struct bench_run *b, const char *plan, struct plan_measu
 
 /* ---- a plan as part of the record ---- */
 
-static json_t *bytes_json(uint64_t read, uint64_t written)
-{
-    return need(json_pack("{s:I, s:I}", "r", (json_int_t)read, "w", (json_int_t)written));
-}
-
 /* A driver that does not tell what a kernel takes gives null. */
-static json_t *known_or_null(uint32_t number) { return need(number ? json_integer(number) : json_null()); }
+static double known_or_none(uint32_t number) { return number ? number : (double)NAN; }
+
+/* Returns how many there are. */
+static size_t group_kernels(const wherry_group_measure *g, struct record_kernel kernels[WHERRY_GROUP_KERNELS])
+{
+    size_t count = 0;
+    for (; count < g->launches && count < WHERRY_GROUP_KERNELS; count++) {
+        const wherry_kernel_use *k = &g->kernels[count];
+        kernels[count] = (struct record_kernel){.name = k->name,
+                                                .variant = k->variant,
+                                                .reason = k->reason,
+                                                .registers = known_or_none(k->registers),
+                                                .spilled_bytes = k->registers ? k->spilled_bytes : (double)NAN,
+                                                .shared_bytes = known_or_none(k->shared_bytes)};
+    }
+    return count;
+}
 
 json_t *kernels_json(const wherry_group_measure *g)
 {
-    json_t *kernels = need(json_array());
-    for (uint32_t i = 0; i < g->launches && i < WHERRY_GROUP_KERNELS; i++) {
-        const wherry_kernel_use *k = &g->kernels[i];
-        json_array_append_new(
-            kernels, need(json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "kernel", k->name, "variant", k->variant,
-                                    "reason", k->reason, "registers", known_or_null(k->registers), "spilled_bytes",
-                                    k->registers ? json_integer(k->spilled_bytes) : json_null(), "shared_bytes",
-                                    known_or_null(k->shared_bytes))));
-    }
-    return kernels;
+    struct record_kernel kernels[WHERRY_GROUP_KERNELS];
+    size_t count = group_kernels(g, kernels);
+    json_t *list = need(json_array());
+    for (size_t n = 0; n < count; n++) json_array_append_new(list, kernel_json(&kernels[n]));
+    return list;
 }
 
 static json_t *group_json(const struct bench_run *b, const wherry_group_measure *g, const wherry_group_measure *cold)
 {
     const wherry_cost *cost = &g->cost;
     const wherry_traffic *t = &g->traffic;
-    const char *phase = !b->training ? "encode" : cost->backward ? "backward" : "forward";
     bool exact = strcmp(b->tool->device_info.id, "reference") == 0, timer_ok = g->timer == WHERRY_TIMER_OK;
     /* Cold times by the host's clock do not stand beside warm ones by the device's. */
     bool has_cold = cold && cold->cold.n && (cold->timer == WHERRY_TIMER_OK || !timer_ok);
-    json_t *value = need(json_pack(
-        "{s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:{s:s, s:s}, s:I, s:f}", "id", cost->name, "plan",
-        b->tool->plan.plan, "dev", 0, "class", class_name(cost->class_), "phase", phase, "layer",
-        cost->layer < 0 ? json_null() : json_integer(cost->layer), "paper_row",
-        cost->paper_row ? json_integer(cost->paper_row) : json_null(), "kernel", g->kernels[0].name, "variant",
-        g->kernels[0].variant, "launches", (json_int_t)g->launches, "dtype", "store", dtype_name(b->tool->plan.dtype),
-        "accumulate", exact ? "f64" : "f32", "operators", (json_int_t)cost->operators, "flops", cost->flops));
-    json_object_set_new(value, "bytes",
-                        need(json_pack("{s:o, s:o, s:o, s:n}", "q", bytes_json(t->unique_read, t->unique_written),
-                                       "requested", bytes_json(t->requested_read, t->requested_written), "d_model",
-                                       bytes_json(t->model_read, t->model_written), "d_counter")));
-    json_object_set_new(value, "kernels", kernels_json(g));
-    json_object_set_new(value, "footprint_bytes", json_integer((json_int_t)t->footprint));
-    json_object_set_new(value, "warm", record_time(&g->warm));
-    json_object_set_new(value, "cold", has_cold ? record_time(&cold->cold) : json_null());
-    json_object_set_new(value, "cold_sets", has_cold ? json_integer(cold->cold_sets) : json_null());
-    json_object_set_new(value, "derived", need(json_pack("{s:n, s:n}", "warm", "cold")));
-    json_object_set_new(value, "share", json_null());
-    json_object_set_new(value, "checks",
-                        need(json_pack("{s:b, s:b, s:i}", "exceeds_peak", 0, "timer_ok", timer_ok, "remeasured", 0)));
-    return value;
+    struct record_kernel kernels[WHERRY_GROUP_KERNELS];
+    const struct record_op op = {
+        .id = cost->name,
+        .plan = b->tool->plan.plan,
+        .class_name = class_name(cost->class_),
+        .phase = !b->training     ? "encode"
+                 : cost->backward ? "backward"
+                                  : "forward",
+        .layer = cost->layer < 0 ? (double)NAN : cost->layer,
+        .paper_row = cost->paper_row ? cost->paper_row : (double)NAN,
+        .kernel = g->kernels[0].name,
+        .variant = g->kernels[0].variant,
+        .launches = g->launches,
+        .store = dtype_name(b->tool->plan.dtype),
+        .accumulate = exact ? "f64" : "f32",
+        .operators = cost->operators,
+        .flops = cost->flops,
+        .q = {(double)t->unique_read, (double)t->unique_written},
+        .d_model = {(double)t->model_read, (double)t->model_written},
+        .requested = {(double)t->requested_read, (double)t->requested_written},
+        .d_counter = NAN,
+        .footprint_bytes = (double)t->footprint,
+        .modes = {[WARM].time = g->warm, [COLD].time = has_cold ? cold->cold : (wherry_time){0}},
+        .cold_sets = has_cold ? cold->cold_sets : (double)NAN,
+        .share = NAN,
+        .timer_ok = timer_ok,
+        .kernels = kernels,
+        .kernel_count = group_kernels(g, kernels)};
+    return op_json(&op);
 }
 
-static json_t *phases_json(const struct bench_run *b, const struct plan_measure *p)
-{
-    if (!b->training) return json_null();
-    json_t *phases = need(json_object());
-    for (int phase = 0; phase < PHASES; phase++) {
-        const wherry_step_measure *step = &p->steps[phase];
-        if (p->measured[phase])
-            json_object_set_new(
-                phases, phase_names[phase],
-                need(json_pack("{s:o, s:o}", "host_seconds",
-                               record_number(step->host.n ? step->host.median : (double)NAN), "device_seconds",
-                               record_number(step->kernels.n ? step->kernels.median : (double)NAN))));
-    }
-    return phases;
-}
+static double median_or_none(const wherry_time *time) { return time->n ? time->median : (double)NAN; }
 
 /* While the plan's own session is open, which has its notes. */
 static json_t *plan_json(const struct bench_run *b, const struct plan_measure *p)
 {
     const wherry_step_measure *step = &p->steps[main_phase(b)];
-    json_t *plan = session_json(b->tool);
-    json_object_set_new(plan, "dev", json_integer(0));
-    json_object_set_new(plan, "repeats", json_integer(p->repeats));
-    json_object_set_new(plan, "warm_seconds", json_real(p->warm));
-    json_object_set_new(plan, "step",
-                        need(json_pack("{s:o, s:o, s:n}", "host", record_time(&step->host), "kernels",
-                                       record_time(&step->kernels), "gap_seconds")));
-    json_object_set_new(plan, "phases", phases_json(b, p));
-    json_object_set_new(plan, "by_class", json_array());
-    json_object_set_new(plan, "by_regime", json_null());
-    json_object_set_new(plan, "limit_seconds", json_null());
-    json_object_set_new(plan, "headroom", json_null());
-    return plan;
+    json_t *json = session_json(b->tool);
+    struct record_plan plan = {.classes = NULL};
+    fields_read(json, plan_fields, &plan); /* what the session says */
+    plan.repeats = p->repeats;
+    plan.warm_seconds = p->warm;
+    plan.host = step->host;
+    plan.kernels = step->kernels;
+    plan.has_steps = b->training != NULL;
+    for (int phase = 0; phase < PHASES; phase++)
+        plan.steps[phase_steps[phase]] =
+            (struct record_step){.measured = p->measured[phase],
+                                 .host_seconds = median_or_none(&p->steps[phase].host),
+                                 .device_seconds = median_or_none(&p->steps[phase].kernels)};
+    plan_write(json, &plan);
+    return json;
 }
 
 static bool group_measured(const struct bench_run *b, const wherry_group_measure *group)
@@ -357,8 +337,10 @@ static int measure_plan(struct bench_run *b, const char *name)
                 json_array_append_new(json_object_get(b->record, "ops"),
                                       group_json(b, &p.groups[n], p.cold ? &p.cold[n] : NULL));
         if (!fits)
-            record_warn(b->record, "W_NO_COLD", name, NULL,
-                        "cold caches were not measured: all tensors at once do not fit the device's memory");
+            json_array_append_new(
+                json_object_get(b->record, "warnings"),
+                warning_json("W_NO_COLD", name, NULL,
+                             "cold caches were not measured: all tensors at once do not fit the device's memory"));
     }
     json_decref(plan);
     free(p.groups);
@@ -391,12 +373,8 @@ int bench_run(struct bench_run *b, json_t *workload)
     for (int plan = choice == PLAN_ALL ? 1 : choice; !code && plan <= (choice == PLAN_ALL ? PLAN_ALL - 1 : choice);
          plan++)
         code = measure_plan(b, plan_name(plan));
-    if (!code)
-        json_object_set_new(json_object_get(b->record, "workload"), "dtype",
-                            json_string(dtype_name(b->tool->plan.dtype)));
     if (!code) code = end(b);
-    if (!code) code = system_stopped() ? complain(EXIT_STOPPED, "interrupted") : EXIT_FINE;
-    if (!code) code = report_write(options, need(json_pack("[O]", b->record)));
+    wherry_roof_destroy(b->roof);
     json_decref(b->record);
     return code;
 }
