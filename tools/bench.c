@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_run.h"
 #include "commands.h"
-#include "measure.h"
 
 int bench_batch_create(const struct tool *tool, struct random_batch *batch)
 {
@@ -26,14 +26,14 @@ int bench_command(const struct options *options)
 {
     struct tool tool;
     struct random_batch batch = {0};
-    if (!measuring_asked(options)) return EXIT_USAGE;
+    if (!bench_run_asked(options)) return EXIT_USAGE;
     int code = tool_open_context(&tool, options);
     if (!code) code = tool_open_model(&tool);
     if (!code) code = bench_batch_create(&tool, &batch);
     if (!code) code = tool_open_device(&tool);
     if (!code) {
-        struct measuring m = {.tool = &tool, .batch = &batch, .cold = options->caches == CACHES_BOTH};
-        code = measuring_run(&m, workload_json(&tool, &batch, "encode", NULL));
+        struct bench_run run = {.tool = &tool, .batch = &batch, .cold = options->caches == CACHES_BOTH};
+        code = bench_run(&run, workload_json(&tool, &batch, "encode", NULL));
     }
     random_batch_destroy(&batch);
     tool_close(&tool);

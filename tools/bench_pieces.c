@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "bench_run.h"
 #include "commands.h"
-#include "measure.h"
-#include "report/record.h"
+#include "report/fields.h"
 #include "system.h"
 
 enum { MOST_DIMENSIONS = 4, MOST_GROUPS = 8, ROWS_OF_A_SEQUENCE = 64 };
@@ -212,7 +212,7 @@ static int measure_groups(struct work *w, const struct form *form, const char *o
 
 static json_t *group_row(const wherry_group_measure *g)
 {
-    return need(json_pack("{s:s, s:o, s:o, s:s}", "id", g->cost.name, "seconds", record_time(&g->alone), "kernels",
+    return need(json_pack("{s:s, s:o, s:o, s:s}", "id", g->cost.name, "seconds", time_json(&g->alone), "kernels",
                           kernels_json(g), "timer", wherry_timer_status_name(g->timer)));
 }
 

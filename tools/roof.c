@@ -130,28 +130,34 @@ static void print_head(const struct roof_tool *r, struct output *out)
 
 /* ---- the command ---- */
 
-static json_t *roof_json(const struct roof_tool *r)
+static int report_roof(const struct roof_tool *r)
 {
     const struct options *options = r->tool.options;
+    struct record record;
     bool peak = options->peak_bandwidth > 0;
-    const struct record_device device = {.info = &r->tool.device_info,
-                                         .limits = &r->limits,
-                                         .timer = wherry_roof_timer(r->roof),
-                                         .cache_bytes = wherry_roof_cache_bytes(r->roof),
-                                         .peak_bandwidth = peak ? 1e9 * options->peak_bandwidth : 0,
-                                         .peak_source = peak ? "user" : NULL};
-    json_t *record = record_begin(record_run(options, r->data_kind, r->roof), record_device(&device),
-                                  need(json_pack("{s:s}", "kind", "roof")));
-    record_add_roof(record, r->roof, 0, r->data_kind);
-    record_derive(record);
-    return record;
+    const struct measured_device device = {.info = &r->tool.device_info,
+                                           .limits = &r->limits,
+                                           .timer = wherry_roof_timer(r->roof),
+                                           .cache_bytes = wherry_roof_cache_bytes(r->roof),
+                                           .peak_bandwidth = peak ? 1e9 * options->peak_bandwidth : 0,
+                                           .peak_source = peak ? "user" : NULL};
+    json_t *tree = record_begin(record_run(options, r->data_kind), record_device(&device),
+                                need(json_pack("{s:s}", "kind", "roof")));
+    record_set_roof(tree, r->roof, r->data_kind);
+    record_open(tree, &record);
+    record_derive(&record);
+    record_write(&record);
+    int code = report_write_one(options, &record);
+    record_close(&record);
+    json_decref(tree);
+    return code;
 }
 
 static int run(struct roof_tool *r)
 {
     const struct options *options = r->tool.options;
     struct output out;
-    if (report_format(options) != REPORT_TEXT) return report_write(options, need(json_pack("[o]", roof_json(r))));
+    if (report_format(options) != REPORT_TEXT) return report_roof(r);
     if (!output_open(&out, options->output)) return EXIT_OUTPUT;
     print_head(r, &out);
     print_ceilings(r, &out);

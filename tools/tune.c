@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_run.h"
 #include "commands.h"
 #include "layer.h"
-#include "measure.h"
 #include "system.h"
 #include "tune_jobs.h"
 #include "tune_layouts.h"

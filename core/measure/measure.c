@@ -18,7 +18,7 @@ static const uint32_t usual_repeats = 50;
 static const double usual_warm_seconds = 0.5;
 static const uint64_t usual_cache_bytes = (uint64_t)64 << 20;
 
-struct measuring {
+struct measurement {
     struct wherry_session *session;
     struct batch_shape shape;
     wherry_measure_desc desc; /* with nothing left to choose */
@@ -30,7 +30,7 @@ struct measuring {
 };
 
 /* One run as it is timed. An encode is timed with its copies; a training step's x and loss gradient are there. */
-static bool run_phase(struct measuring *m, wherry_phase phase, double *step_seconds, struct error *e)
+static bool run_phase(struct measurement *m, wherry_phase phase, double *step_seconds, struct error *e)
 {
     const struct graph *g = &m->session->graph;
     bool download = g->out_gradient < 0 && !m->session->part;
@@ -38,7 +38,7 @@ static bool run_phase(struct measuring *m, wherry_phase phase, double *step_seco
 }
 
 /* The host's time of a run without timestamps. */
-static bool run_plain(struct measuring *m, double *seconds, struct error *e)
+static bool run_plain(struct measurement *m, double *seconds, struct error *e)
 {
     uint64_t start = clock_ns();
     TRY(run_phase(m, m->desc.phase, NULL, e));
@@ -46,10 +46,10 @@ static bool run_plain(struct measuring *m, double *seconds, struct error *e)
     return true;
 }
 
-static bool timer_ok(const struct measuring *m) { return m->timer.status == WHERRY_TIMER_OK; }
+static bool timer_ok(const struct measurement *m) { return m->timer.status == WHERRY_TIMER_OK; }
 
 /* A timer that passed its test and fails now is not believed any more. */
-static bool timer_fail(struct measuring *m, const struct error *e)
+static bool timer_fail(struct measurement *m, const struct error *e)
 {
     if (!e->timer) return false;
     m->session->device->timer = (wherry_timer_info){0};
@@ -59,7 +59,7 @@ static bool timer_fail(struct measuring *m, const struct error *e)
 
 /* The device's times of a run, `stride` apart: of each group, and after them of all. Leaves them alone when the timer
  * fails. */
-static bool run_timed(struct measuring *m, double *groups, size_t stride, struct error *e)
+static bool run_timed(struct measurement *m, double *groups, size_t stride, struct error *e)
 {
     const struct wherry_session *s = m->session;
     size_t sum = (size_t)s->n_groups * stride;
@@ -75,7 +75,7 @@ static bool run_timed(struct measuring *m, double *groups, size_t stride, struct
 
 /* ---- the step ---- */
 
-static bool measure_step(struct measuring *m, struct error *e)
+static bool measure_step(struct measurement *m, struct error *e)
 {
     const size_t n = (size_t)m->session->n_groups, repeats = m->desc.repeats;
     double seconds;
@@ -94,12 +94,12 @@ static bool measure_step(struct measuring *m, struct error *e)
     return true;
 }
 
-static wherry_time summary(const struct measuring *m, size_t row)
+static wherry_time summary(const struct measurement *m, size_t row)
 {
     return time_summary(m->samples + row * m->desc.repeats, m->desc.repeats, m->firsts[row]);
 }
 
-static bool in_phase(const struct measuring *m, int group)
+static bool in_phase(const struct measurement *m, int group)
 {
     return m->desc.phase == WHERRY_PHASE_ALL ||
            m->session->groups[group].backward == (m->desc.phase == WHERRY_PHASE_BACKWARD);
@@ -118,7 +118,7 @@ static void describe_kernel(const struct wherry_session *s, int call, wherry_ker
     call_variant(&s->calls[call], out->variant);
 }
 
-static void describe_group(const struct measuring *m, int index, wherry_group_measure *out)
+static void describe_group(const struct measurement *m, int index, wherry_group_measure *out)
 {
     const struct wherry_session *s = m->session;
     const struct group *group = &s->groups[index];
@@ -143,7 +143,8 @@ static void describe_group(const struct measuring *m, int index, wherry_group_me
 /* ---- groups alone ---- */
 
 /* A timer that fails only here is not believed for this group. */
-static bool measure_alone(struct measuring *m, struct cold *cold, int index, wherry_group_measure *out, struct error *e)
+static bool measure_alone(struct measurement *m, struct cold *cold, int index, wherry_group_measure *out,
+                          struct error *e)
 {
     wherry_time *time = cold->again ? &out->alone : &out->cold;
     uint32_t runs, *sets = cold->again ? &runs : &out->cold_sets;
@@ -158,7 +159,7 @@ static bool measure_alone(struct measuring *m, struct cold *cold, int index, whe
 }
 
 /* `again`: over the same buffers, else cold. */
-static bool measure_groups_alone(struct measuring *m, bool again, wherry_group_measure *groups, size_t count,
+static bool measure_groups_alone(struct measurement *m, bool again, wherry_group_measure *groups, size_t count,
                                  struct error *e)
 {
     struct cold cold = {.session = m->session,
@@ -179,7 +180,7 @@ static bool is_reference(const struct wherry_session *s) { return !strcmp(s->dev
 
 /* Tested once: a timer that was found good stays so until a run shows otherwise. The reference takes its times from the
  * host's clock. */
-static bool test_timer(struct measuring *m)
+static bool test_timer(struct measurement *m)
 {
     struct wherry_device *device = m->session->device;
     if (is_reference(m->session))
@@ -191,7 +192,7 @@ static bool test_timer(struct measuring *m)
     return true;
 }
 
-static bool measure(struct measuring *m, const wherry_batch *batch, wherry_group_measure *groups, size_t count,
+static bool measure(struct measurement *m, const wherry_batch *batch, wherry_group_measure *groups, size_t count,
                     wherry_step_measure *step, struct error *e)
 {
     struct wherry_session *s = m->session;
@@ -246,7 +247,7 @@ wherry_status wherry_measure(wherry_session *session, const wherry_batch *batch,
     wherry_status status = check(session, desc);
     if (!status && !session->prepared) status = wherry_session_prepare(session, NULL, NULL, NULL);
     if (status) return status;
-    struct measuring m = {.session = session, .desc = *desc};
+    struct measurement m = {.session = session, .desc = *desc};
     if (!m.desc.repeats) m.desc.repeats = usual_repeats;
     if (!(m.desc.warm_seconds > 0)) m.desc.warm_seconds = usual_warm_seconds;
     if (!m.desc.cache_bytes) m.desc.cache_bytes = usual_cache_bytes;

@@ -4,7 +4,6 @@
 #include "commands.h"
 #include "device_spec.h"
 #include "report/check.h"
-#include "report/load.h"
 #include "report/page.h"
 #include "report/tuning.h"
 #include "report/write.h"
@@ -27,43 +26,43 @@ static void end(struct output *out, char **text, const size_t *size, bool clean)
     free(*text);
 }
 
-typedef void (*writer)(struct output *out, const json_t *values);
-
-static void text_of_records(struct output *out, const json_t *records)
+static void text_of_records(struct output *out, const struct report *report)
 {
     static const struct options narrow, wide = {.wide = true, .all = true};
-    text_write(out, records, &narrow);
-    text_write(out, records, &wide);
+    text_write(out, report, &narrow);
+    text_write(out, report, &wide);
 }
 
-static void write_all(json_t *values, bool page)
+static void write_all(const struct report *report, bool page)
 {
-    static const writer of_records[] = {text_of_records, csv_write, markdown_write, trace_write},
-                        of_tunings[] = {tuning_text, tuning_csv, tuning_markdown};
-    bool tunings = tuning_is(json_array_get(values, 0));
+    static void (*const of_records[])(struct output *, const struct report *) = {text_of_records, csv_write,
+                                                                                 markdown_write, trace_write};
+    static void (*const of_tunings[])(struct output *, const json_t *) = {tuning_text, tuning_csv, tuning_markdown};
     struct output out;
     char *text;
     size_t size;
-    for (size_t n = 0; n < (tunings ? 3 : 4); n++) {
+    for (size_t n = 0; n < (report->tunings ? 3 : 4); n++) {
         begin(&out, &text, &size);
-        (tunings ? of_tunings[n] : of_records[n])(&out, values);
+        if (report->tunings)
+            of_tunings[n](&out, report->values);
+        else
+            of_records[n](&out, report);
         end(&out, &text, &size, true);
     }
     if (!page) return;
     begin(&out, &text, &size);
-    page_write(&out, values, tunings);
+    page_write(&out, report->values, report->tunings);
     end(&out, &text, &size, false);
 }
 
-static void check_all(const json_t *values)
+static void check_all(const struct report *report)
 {
     struct output out;
     char *text;
-    size_t size, n;
-    json_t *record;
+    size_t size;
     begin(&out, &text, &size);
     struct check check = {.out = &out, .file = "record.json"};
-    json_array_foreach(values, n, record) record_check(record, &check);
+    for (size_t n = 0; n < report->count; n++) record_check(&report->records[n], &check);
     CHECK(check.wrong <= check.numbers);
     end(&out, &text, &size, true);
 }
@@ -81,16 +80,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char path[600];
     fuzz_write("record.json", data, size);
     snprintf(path, sizeof path, "%s", fuzz_path("record.json"));
-    json_t *values = report_load(path);
-    if (values) {
-        if (!tuning_is(json_array_get(values, 0))) check_all(values);
-        write_all(values, size % 8 == 0); /* a page is some 100 kB */
+    struct report report = {.count = 0};
+    if (report_load(&report, path, true)) {
+        check_all(&report);
+        write_all(&report, size % 8 == 0); /* a page is some 100 kB */
         options = (struct options){.files = {path, path}, .files_count = 2, .output = "/dev/null", .threshold = -1};
         diff_command(&options);
         options.json = true;
         diff_command(&options);
     }
-    json_decref(values);
+    report_close(&report);
     if (device_specs_read(path, specs, &count) == EXIT_FINE) {
         CHECK(count == 1 && specs[0].bandwidth > 0 && specs[0].f32_flops > 0);
         CHECK(memchr(specs[0].name, 0, sizeof specs[0].name) != NULL);

@@ -1,7 +1,6 @@
 /* Whether a record's derived numbers are those that follow from its raw ones. */
 #include "report/check.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -40,12 +39,20 @@ static void wrong(struct check *check, const char *path, const char *why)
 }
 
 /* "op layer.0.qkv of flash", "plan flash", "ceiling dram.copy", "ceilings[3]": what readers know an entry by. */
-static void entry_name(const char *list, const json_t *entry, size_t n, char path[PATH_SIZE])
+
+static void name_op(const char *id, const char *plan, char path[PATH_SIZE])
+{
+    snprintf(path, PATH_SIZE, "op %.80s of %.40s", id, plan);
+}
+
+static void name_plan(const char *plan, char path[PATH_SIZE]) { snprintf(path, PATH_SIZE, "plan %.40s", plan); }
+
+static void name_entry(const char *list, const json_t *entry, size_t n, char path[PATH_SIZE])
 {
     if (strcmp(list, "ops") == 0)
-        snprintf(path, PATH_SIZE, "op %.80s of %.40s", field_text(entry, "id"), field_text(entry, "plan"));
+        name_op(field_text(entry, "id"), field_text(entry, "plan"), path);
     else if (strcmp(list, "plans") == 0)
-        snprintf(path, PATH_SIZE, "plan %.40s", field_text(entry, "plan"));
+        name_plan(field_text(entry, "plan"), path);
     else if (strcmp(list, "ceilings") == 0)
         snprintf(path, PATH_SIZE, "ceiling %.40s (%.60s)", field_text(entry, "id"), field_text(entry, "config"));
     else
@@ -80,7 +87,7 @@ static void compare_arrays(struct check *check, const char *path, const json_t *
     json_array_foreach(derived, n, value)
     {
         char below[PATH_SIZE];
-        entry_name(path, value, n, below);
+        name_entry(path, value, n, below);
         compare(check, below, json_array_get(stored, n), value);
     }
 }
@@ -104,49 +111,59 @@ static void compare(struct check *check, const char *path, const json_t *stored,
 
 /* ---- warnings ---- */
 
-static struct key warning_key(const json_t *warning)
+static struct key warning_key(const void *entry)
 {
-    return (struct key){.texts = {field_text(warning, "code"), field_text(warning, "plan"), field_text(warning, "op")}};
+    const struct record_warning *warning = entry;
+    return (struct key){.texts = {warning->code, warning->plan, warning->op}};
 }
 
-static bool is_derived(const json_t *warning)
+static struct keys warning_keys(const struct record *record)
 {
-    for (size_t n = 0; n < sizeof derived_warnings / sizeof *derived_warnings; n++)
-        if (strcmp(derived_warnings[n], field_text(warning, "code")) == 0) return true;
-    return false;
+    return keys_of(record->warnings, record->warning_count, sizeof *record->warnings, warning_key);
 }
 
-static void warning_path(const json_t *warning, char path[PATH_SIZE])
+static void warning_path(const struct record_warning *warning, char path[PATH_SIZE])
 {
-    const char *op = field_text(warning, "op");
-    snprintf(path, PATH_SIZE, "warning %.40s%s%.80s%s%.40s", field_text(warning, "code"), *op ? " on " : "", op,
-             *op ? " of " : "", field_text(warning, "plan"));
+    bool on = *warning->op;
+    snprintf(path, PATH_SIZE, "warning %.40s%s%.80s%s%.40s", warning->code, on ? " on " : "", warning->op,
+             on ? " of " : "", warning->plan);
 }
 
 /* Names the derived warnings of `record` that are more there than in the other. */
-static void check_more(const json_t *record, const struct keys *here, const struct keys *there, const char *what,
+static void check_more(const struct record *record, const struct keys *here, const struct keys *there, const char *what,
                        struct check *check)
 {
-    size_t n;
-    const json_t *warning;
     char path[PATH_SIZE];
-    json_array_foreach(json_object_get(record, "warnings"), n, warning)
-    {
-        if (!is_derived(warning) || keys_like(there, warning_key(warning)) >= keys_like(here, warning_key(warning)))
-            continue;
+    for (size_t n = 0; n < record->warning_count; n++) {
+        const struct record_warning *warning = &record->warnings[n];
+        struct key key = warning_key(warning);
+        if (!warning_is_derived(warning) || keys_like(there, key) >= keys_like(here, key)) continue;
         warning_path(warning, path);
         wrong(check, path, what);
     }
 }
 
-static void check_warnings(const json_t *stored, const json_t *derived, struct check *check)
+static void check_warnings(const struct record *stored, const struct record *derived, struct check *check)
 {
-    struct keys old = keys_of_list(json_object_get(stored, "warnings"), warning_key);
-    struct keys new = keys_of_list(json_object_get(derived, "warnings"), warning_key);
+    struct keys old = warning_keys(stored), new = warning_keys(derived);
     check_more(derived, &new, &old, "is missing", check);
     check_more(stored, &old, &new, "does not follow from the record", check);
     keys_free(&old);
     keys_free(&new);
+}
+
+/* What is stored against a copy whose derived fields are made and written again. */
+static void check_derived(const struct record *record, struct check *check)
+{
+    struct record again;
+    json_t *copy = need(json_deep_copy(record->json));
+    record_open(copy, &again);
+    record_derive(&again);
+    record_write(&again);
+    compare(check, "", record->json, copy);
+    check_warnings(record, &again, check);
+    record_close(&again);
+    json_decref(copy);
 }
 
 /* ---- raw fields that contradict each other ---- */
@@ -154,95 +171,83 @@ static void check_warnings(const json_t *stored, const json_t *derived, struct c
 /* A quantile between two equal samples may be rounded to either side of them. */
 static bool in_order(double a, double b) { return a <= b * (1 + tolerance); }
 
-static void check_time(const json_t *time, const char *path, struct check *check)
+/* Of entry n of a list; `field` is what the time is called there. */
+static void check_time(const struct record *record, const char *list, size_t n, const char *field,
+                       const wherry_time *time, struct check *check)
 {
-    double median = field_number(time, "median"), low = time_bound(time, 0), high = time_bound(time, 1);
-    if (!time) return;
+    char path[PATH_SIZE];
+    if (!time_known(time)) return;
+    name_entry(list, json_array_get(json_object_get(record->json, list), n), n, path);
+    struct text_writer t = text_behind(path, sizeof path);
+    text_add(&t, ": %s", field);
     check->numbers++;
-    if (!(in_order(field_number(time, "min"), field_number(time, "p05")) &&
-          in_order(field_number(time, "p05"), median) && in_order(median, field_number(time, "p95")) &&
-          in_order(low, median) && in_order(median, high)))
+    if (!(in_order(time->min, time->p05) && in_order(time->p05, time->median) && in_order(time->median, time->p95) &&
+          in_order(time->ci_low, time->median) && in_order(time->median, time->ci_high)))
         wrong(check, path, "min, p05, median, p95 and the interval are not in order");
-    if (field_number(time, "n") < 1 || !(median > 0)) wrong(check, path, "a time that was not measured");
+    if (time->n < 1 || !(time->median > 0)) wrong(check, path, "a time that was not measured");
 }
 
-static void check_times(const json_t *record, struct check *check)
+static void check_times(const struct record *record, struct check *check)
 {
-    static const char *const lists[] = {"ceilings", "sweep", "launch", "ops", "plans"};
-    static const char *const fields[] = {"time", "warm", "cold", "step.host", "step.kernels"};
-    char path[PATH_SIZE];
     size_t n;
-    const json_t *entry;
-    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
-        json_array_foreach(json_object_get(record, lists[l]), n, entry)
-        {
-            entry_name(lists[l], entry, n, path);
-            const struct text_writer entry_path = text_behind(path, sizeof path);
-            for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
-                struct text_writer t = entry_path;
-                text_add(&t, ": %s", fields[f]);
-                check_time(field_get(entry, fields[f]), path, check);
-            }
-        }
+    for (n = 0; n < record->ceiling_count; n++)
+        check_time(record, "ceilings", n, "time", &record->ceilings[n].time, check);
+    for (n = 0; n < record->sweep_count; n++) check_time(record, "sweep", n, "time", &record->sweep[n].time, check);
+    for (n = 0; n < record->launch_count; n++) check_time(record, "launch", n, "time", &record->launch[n].time, check);
+    for (n = 0; n < record->op_count; n++)
+        for (int m = 0; m < MODES; m++)
+            check_time(record, "ops", n, mode_names[m], &record->ops[n].modes[m].time, check);
+    for (n = 0; n < record->plan_count; n++) {
+        check_time(record, "plans", n, "step.host", &record->plans[n].host, check);
+        check_time(record, "plans", n, "step.kernels", &record->plans[n].kernels, check);
     }
 }
 
-static void check_workload(const json_t *record, struct check *check)
+static void check_workload(const struct record *record, struct check *check)
 {
-    const json_t *workload = json_object_get(record, "workload"), *lengths = field_get(workload, "lengths"), *length;
     double tokens = 0;
-    size_t n;
-    if (!lengths) return;
-    json_array_foreach(lengths, n, length) tokens += json_number_value(length);
+    if (!record->workload.has_lengths) return;
+    for (size_t n = 0; n < record->workload.length_count; n++) tokens += record->workload.lengths[n];
     check->numbers += 2;
-    if (field_number(workload, "tokens") != tokens) wrong(check, "workload: tokens", "not the sum of the lengths");
-    if (field_number(workload, "sequences") != (double)json_array_size(lengths))
+    if (record->workload.tokens != tokens) wrong(check, "workload: tokens", "not the sum of the lengths");
+    if (record->workload.sequences != (double)record->workload.length_count)
         wrong(check, "workload: sequences", "not the number of lengths");
 }
 
-static void check_plan(const json_t *plan, const struct plan_ops *ops, struct check *check)
+static void check_plan(const struct record_plan *plan, struct check *check)
 {
     char path[PATH_SIZE];
-    double groups = (double)ops->count, launches = 0;
-    for (size_t n = 0; n < ops->count; n++) {
-        const json_t *op = ops->list[n];
-        launches += field_number(op, "launches");
-        if (strcmp(field_text(op, "dtype.store"), field_text(plan, "dtype")) != 0) {
-            entry_name("ops", op, n, path);
-            wrong(check, path, "another storage type than the plan's");
-        }
+    double launches = 0;
+    for (size_t n = 0; n < plan->op_count; n++) {
+        const struct record_op *op = plan->ops[n];
+        launches += (double)op->launches;
+        if (strcmp(op->store, plan->dtype) == 0) continue;
+        name_op(op->id, op->plan, path);
+        wrong(check, path, "another storage type than the plan's");
     }
-    entry_name("plans", plan, 0, path);
+    name_plan(plan->name, path);
     check->numbers += 2;
-    if (groups > field_number(plan, "groups")) wrong(check, path, "more operations than groups");
-    if (groups == field_number(plan, "groups") && launches != field_number(plan, "launches"))
+    if (plan->op_count > plan->groups) wrong(check, path, "more operations than groups");
+    if (plan->op_count == plan->groups && launches != (double)plan->launches)
         wrong(check, path, "launches are not the sum of its operations'");
 }
 
 /* A time by a timer that lies yields no bandwidth, not even a plausible one. */
-static void check_timer(const json_t *record, const json_t *op, size_t n, struct check *check)
+static void check_timer(const struct record *record, const struct record_op *op, struct check *check)
 {
     char path[PATH_SIZE];
-    const char *status = field_text(record_device_of(record, op), "timer.status");
+    const char *status = record_device_of(record, op->dev)->timer_status;
     bool trusted = !*status || strcmp(status, "ok") == 0;
-    if ((trusted && field_true(op, "checks.timer_ok")) || !field_get(op, "warm")) return;
-    entry_name("ops", op, n, path);
+    if ((trusted && op->timer_ok) || !time_known(&op->modes[WARM].time)) return;
+    name_op(op->id, op->plan, path);
     wrong(check, path, "has a warm time, and the timer is not to be trusted");
 }
 
-void record_check(const json_t *record, struct check *check)
+void record_check(const struct record *record, struct check *check)
 {
-    size_t n;
-    const json_t *entry;
-    json_t *derived = need(json_deep_copy(record));
-    record_derive(derived);
-    compare(check, "", record, derived);
-    check_warnings(record, derived, check);
-    json_decref(derived);
+    check_derived(record, check);
     check_times(record, check);
     check_workload(record, check);
-    struct op_groups groups = ops_group(record);
-    json_array_foreach(json_object_get(record, "plans"), n, entry) check_plan(entry, &groups.plans[n], check);
-    op_groups_free(&groups);
-    json_array_foreach(json_object_get(record, "ops"), n, entry) check_timer(record, entry, n, check);
+    for (size_t n = 0; n < record->plan_count; n++) check_plan(&record->plans[n], check);
+    for (size_t n = 0; n < record->op_count; n++) check_timer(record, &record->ops[n], check);
 }

@@ -2,9 +2,8 @@
 #ifndef WHERRY_TOOLS_REPORT_CHECK_H
 #define WHERRY_TOOLS_REPORT_CHECK_H
 
-#include <jansson.h>
-
 #include "output.h"
+#include "report/model.h"
 
 struct check {
     struct output *out;
@@ -14,6 +13,6 @@ struct check {
 
 /* Derives everything again and prints each field that differs, or that its raw neighbours contradict. Adds to the
  * counts. */
-void record_check(const json_t *record, struct check *check);
+void record_check(const struct record *record, struct check *check);
 
 #endif

@@ -1,48 +1,11 @@
 /* Records as CSV (RFC 4180): a line for each operation, every number with all its digits. */
+#include <inttypes.h>
 #include <string.h>
 
-#include "report/derive.h"
-#include "report/fields.h"
 #include "report/format.h"
+#include "report/load.h"
+#include "report/tables.h"
 #include "report/write.h"
-
-/* Fields of an operation, by name of the column. */
-static const struct column {
-    const char *name, *path;
-} columns[] = {{"op", "id"},
-               {"class", "class"},
-               {"phase", "phase"},
-               {"layer", "layer"},
-               {"paper_row", "paper_row"},
-               {"kernel", "kernel"},
-               {"variant", "variant"},
-               {"launches", "launches"},
-               {"store", "dtype.store"},
-               {"accumulate", "dtype.accumulate"},
-               {"operators", "operators"},
-               {"flops", "flops"},
-               {"q_read", "bytes.q.r"},
-               {"q_written", "bytes.q.w"},
-               {"d_read", "bytes.d_model.r"},
-               {"d_written", "bytes.d_model.w"},
-               {"requested_read", "bytes.requested.r"},
-               {"requested_written", "bytes.requested.w"},
-               {"d_counter", "bytes.d_counter"},
-               {"footprint_bytes", "footprint_bytes"},
-               {"share", "share"},
-               {"cold_sets", "cold_sets"},
-               {"exceeds_peak", "checks.exceeds_peak"},
-               {"timer_ok", "checks.timer_ok"},
-               {"remeasured", "checks.remeasured"}};
-static const char *const time_fields[] = {"median", "p05", "p95", "min", "mean", "cv", "n", "outliers", "first"};
-static const char *const derived_fields[] = {
-    "bandwidth",       "bandwidth_unique", "bandwidth_requested", "flops_per_second", "intensity",
-    "intensity_model", "roof_memory",      "roof_cache",          "copy_share",       "mue",
-    "mue_theoretical", "q_over_d",         "b_over_peak",         "limit_seconds",    "headroom",
-    "regime",          "over_peak"};
-static const char *const modes[2] = {"warm", "cold"};
-
-#define COUNT(list) (sizeof list / sizeof *list)
 
 /* A spreadsheet takes a text that begins like a formula for one, and runs it: an apostrophe in front keeps it a text.
  */
@@ -58,78 +21,92 @@ void csv_text(struct output *out, const char *text)
     if (quoted) output_text(out, "\"");
 }
 
-/* Nothing for null: a spreadsheet's empty cell is not a zero. */
-static void write_value(struct output *out, const json_t *value)
+/* Nothing for what is not known: a spreadsheet's empty cell is not a zero. Whole numbers as such, however large. */
+static void write_number(struct output *out, double value)
 {
     char text[NUMBER_SIZE];
-    if (json_is_string(value))
-        csv_text(out, json_string_value(value));
-    else if (json_is_integer(value))
-        output_format(out, "%lld", (long long)json_integer_value(value));
-    else if (json_is_real(value))
-        output_text(out, format_exact(json_real_value(value), text));
-    else if (json_is_boolean(value))
-        output_text(out, json_is_true(value) ? "true" : "false");
+    if (value == trunc(value) && fabs(value) < 0x1p63)
+        output_format(out, "%.0f", value);
+    else
+        output_text(out, format_exact(value, text));
+}
+
+static void write_value(struct output *out, enum field_type type, const void *at)
+{
+    switch (type) {
+    case FIELD_TEXT:
+        csv_text(out, *(const char *const *)at);
+        break;
+    case FIELD_COUNT:
+        output_format(out, "%" PRIu64, *(const uint64_t *)at);
+        break;
+    case FIELD_SAMPLES:
+        output_format(out, "%" PRIu32, *(const uint32_t *)at);
+        break;
+    case FIELD_FLAG:
+        output_text(out, *(const bool *)at ? "true" : "false");
+        break;
+    default:
+        write_number(out, *(const double *)at);
+    }
+}
+
+/* The names of the fields that are columns, each behind a comma and `mode`. */
+static void write_names(struct output *out, struct fields fields, const char *mode)
+{
+    for (size_t n = 0; n < fields.count; n++)
+        if (fields.list[n].column) output_format(out, ",%s%s%s", mode, *mode ? "_" : "", fields.list[n].column);
+}
+
+/* `from` NULL: their cells are empty. */
+static void write_values(struct output *out, struct fields fields, const void *from)
+{
+    for (size_t n = 0; n < fields.count; n++) {
+        const struct field *field = &fields.list[n];
+        if (!field->column) continue;
+        output_text(out, ",");
+        if (from) write_value(out, field->type, (const char *)from + field->offset);
+    }
 }
 
 static void write_head(struct output *out)
 {
     output_text(out, "run,utc,device,device_name,driver,workload,model,sequences,tokens,plan");
-    for (size_t n = 0; n < COUNT(columns); n++) output_format(out, ",%s", columns[n].name);
-    for (int m = 0; m < 2; m++) {
-        for (size_t n = 0; n < COUNT(time_fields); n++) output_format(out, ",%s_%s", modes[m], time_fields[n]);
-        output_format(out, ",%s_ci_low,%s_ci_high", modes[m], modes[m]);
-        for (size_t n = 0; n < COUNT(derived_fields); n++) output_format(out, ",%s_%s", modes[m], derived_fields[n]);
+    write_names(out, op_fields, "");
+    for (int m = 0; m < MODES; m++) {
+        write_names(out, time_fields, mode_names[m]);
+        write_names(out, derived_fields, mode_names[m]);
     }
     output_text(out, "\r\n");
 }
 
-static void write_op(struct output *out, const json_t *record, const json_t *op)
+static void write_op(struct output *out, const struct record *record, const struct record_op *op)
 {
-    const json_t *device = record_device_of(record, op);
-    const json_t *first[] = {field_get(record, "run.id"),
-                             field_get(record, "run.utc"),
-                             field_get(device, "id"),
-                             field_get(device, "name"),
-                             field_get(device, "driver"),
-                             field_get(record, "workload.kind"),
-                             field_get(record, "workload.model.source"),
-                             field_get(record, "workload.sequences"),
-                             field_get(record, "workload.tokens"),
-                             field_get(op, "plan")};
-    for (size_t n = 0; n < COUNT(first); n++) {
-        if (n) output_text(out, ",");
-        write_value(out, first[n]);
-    }
-    for (size_t n = 0; n < COUNT(columns); n++) {
+    const struct record_device *device = record_device_of(record, op->dev);
+    const char *texts[] = {record->run_id,        record->utc,           device->id, device->name, device->driver,
+                           record->workload.kind, record->workload.model};
+    for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
+        csv_text(out, texts[n]);
         output_text(out, ",");
-        write_value(out, field_get(op, columns[n].path));
     }
-    for (int m = 0; m < 2; m++) {
-        const json_t *time = field_get(op, modes[m]), *derived = field_get(field_get(op, "derived"), modes[m]);
-        for (size_t n = 0; n < COUNT(time_fields); n++) {
-            output_text(out, ",");
-            write_value(out, field_get(time, time_fields[n]));
-        }
-        for (size_t side = 0; side < 2; side++) {
-            output_text(out, ",");
-            write_value(out, json_array_get(json_object_get(time, "ci95"), side));
-        }
-        for (size_t n = 0; n < COUNT(derived_fields); n++) {
-            output_text(out, ",");
-            write_value(out, field_get(derived, derived_fields[n]));
-        }
+    write_number(out, record->workload.sequences);
+    output_text(out, ",");
+    write_number(out, record->workload.tokens);
+    output_text(out, ",");
+    csv_text(out, op->plan);
+    write_values(out, op_fields, op);
+    for (int m = 0; m < MODES; m++) {
+        const struct record_mode *mode = &op->modes[m];
+        write_values(out, time_fields, time_known(&mode->time) ? &mode->time : NULL);
+        write_values(out, derived_fields, mode->is_derived ? mode : NULL);
     }
     output_text(out, "\r\n");
 }
 
-void csv_write(struct output *out, const json_t *records)
+void csv_write(struct output *out, const struct report *report)
 {
-    size_t r, o;
-    const json_t *record, *op;
     write_head(out);
-    json_array_foreach(records, r, record)
-    {
-        json_array_foreach(json_object_get(record, "ops"), o, op) write_op(out, record, op);
-    }
+    for (size_t r = 0; r < report->count; r++)
+        for (size_t n = 0; n < report->records[r].op_count; n++)
+            write_op(out, &report->records[r], &report->records[r].ops[n]);
 }

@@ -3,23 +3,13 @@
 #ifndef WHERRY_TOOLS_REPORT_DERIVE_H
 #define WHERRY_TOOLS_REPORT_DERIVE_H
 
-#include <jansson.h>
-#include <wherry/wherry_measure.h>
+#include "report/model.h"
 
-/* Sets every derived field of the record: ceilings' values and which is the best, operations' derived numbers, shares
- * and checks, plans' sums, the sentinel's drift, the warnings that follow from these, the status. */
-void record_derive(json_t *record);
-/* The value of the device's best ceiling of this id; 0: none. */
-double record_ceiling(const json_t *record, const json_t *entry, const char *id);
-/* Whether the record has ceilings of the device that `entry` is about. */
-bool record_has_roof(const json_t *record, const json_t *entry);
-/* Adds a warning; `plan` and `op` may be NULL. */
-void record_warn(json_t *record, const char *code, const char *plan, const char *op, const char *text);
-
-extern const char *const class_names[3]; /* in the order in which they are listed */
-enum { REGIMES = 5 };
-extern const char *const regime_names[REGIMES];
-/* Warnings that follow from the record; others are notes of whoever made it. */
-extern const char *const derived_warnings[3];
+/* Makes every derived field of the record: ceilings' values and which is the best, operations' derived numbers, shares
+ * and checks, plans' sums, the sentinel's drift, the warnings that follow from these, the status. The tree is left as
+ * it is: record_write. */
+void record_derive(struct record *record);
+/* Whether a warning follows from the record; others are notes of whoever made it. */
+bool warning_is_derived(const struct record_warning *warning);
 
 #endif

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/fields.h"
 #include "session.h"
 
 struct keys keys_begin(size_t room) { return (struct keys){.list = need(calloc(room + 1, sizeof(struct key)))}; }
@@ -47,6 +46,14 @@ struct keys keys_of_list(const json_t *list, struct key (*key_of)(const json_t *
     return keys;
 }
 
+struct keys keys_of(const void *list, size_t count, size_t size, struct key (*key_of)(const void *entry))
+{
+    struct keys keys = keys_begin(count);
+    for (size_t n = 0; n < count; n++) keys_add(&keys, key_of((const char *)list + n * size));
+    keys_sort(&keys);
+    return keys;
+}
+
 void keys_free(struct keys *keys) { free(keys->list); }
 
 /* How many keys are less; those that equal it too where `equal` says so. */
@@ -73,47 +80,4 @@ const struct key *keys_find(const struct keys *keys, struct key wanted)
 size_t keys_like(const struct keys *keys, struct key wanted)
 {
     return count_below(keys, &wanted, true) - count_below(keys, &wanted, false);
-}
-
-/* ---- the operations of plans ---- */
-
-/* Of a plan, and of an operation the plan's. */
-static struct key plan_key(const json_t *entry)
-{
-    return (struct key){.texts = {field_text(entry, "plan")}, .number = field_number(entry, "dev")};
-}
-
-struct op_groups ops_group(const json_t *record)
-{
-    const json_t *ops = json_object_get(record, "ops"), *plans = json_object_get(record, "plans");
-    size_t n, at = 0, op_count = json_array_size(ops), plan_count = json_array_size(plans);
-    struct op_groups groups = {.stray = op_count};
-    struct keys keys = keys_of_list(plans, plan_key);
-    size_t *owners = need(calloc(op_count + 1, sizeof *owners)); /* plan_count: none */
-    groups.plans = need(calloc(plan_count + 1, sizeof *groups.plans));
-    groups.all = need(calloc(op_count + 1, sizeof *groups.all));
-    for (n = 0; n < op_count; n++) {
-        const struct key *plan = keys_find(&keys, plan_key(json_array_get(ops, n)));
-        owners[n] = plan ? plan->item : plan_count;
-        groups.plans[owners[n]].count++;
-        if (!plan && groups.stray == op_count) groups.stray = n;
-    }
-    for (n = 0; n <= plan_count; n++) {
-        groups.plans[n].list = groups.all + at;
-        at += groups.plans[n].count;
-        groups.plans[n].count = 0;
-    }
-    for (n = 0; n < op_count; n++) {
-        struct plan_ops *mine = &groups.plans[owners[n]];
-        mine->list[mine->count++] = json_array_get(ops, n);
-    }
-    free(owners);
-    keys_free(&keys);
-    return groups;
-}
-
-void op_groups_free(struct op_groups *groups)
-{
-    free(groups->plans);
-    free(groups->all);
 }

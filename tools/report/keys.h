@@ -23,6 +23,8 @@ struct keys keys_begin(size_t room);
 void keys_add(struct keys *keys, struct key key);
 /* After the last one, before anything is looked up. */
 void keys_sort(struct keys *keys);
+/* Of `count` structures of `size` bytes. */
+struct keys keys_of(const void *list, size_t count, size_t size, struct key (*key_of)(const void *entry));
 struct keys keys_of_list(const json_t *list, struct key (*key_of)(const json_t *entry));
 void keys_free(struct keys *keys);
 
@@ -30,24 +32,5 @@ void keys_free(struct keys *keys);
 const struct key *keys_find(const struct keys *keys, struct key wanted);
 /* How many have it. */
 size_t keys_like(const struct keys *keys, struct key wanted);
-
-/* ---- the operations of plans ---- */
-
-/* In the record's order. */
-struct plan_ops {
-    json_t **list;
-    size_t count;
-};
-
-/* plans[n] are those of the record's plan n. */
-struct op_groups {
-    struct plan_ops *plans;
-    json_t **all;
-    size_t stray; /* the first operation whose plan the record lacks; as many as there are: none */
-};
-
-/* Of a record whose plans differ in name or device. To be freed. */
-struct op_groups ops_group(const json_t *record);
-void op_groups_free(struct op_groups *groups);
 
 #endif

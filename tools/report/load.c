@@ -67,35 +67,75 @@ static json_t *values_load(const char *path)
     return NULL;
 }
 
-/* Takes the values over; NULL, having complained, where one does not fit. */
-static json_t *all_fit(const char *path, json_t *values, bool (*fits)(const json_t *, char[256]), const char *name)
+/* Whether value n of these fits; complains where it does not. */
+static bool value_fits(const char *path, const json_t *values, size_t n, const char *name, bool fits, const char *why)
+{
+    if (!fits && json_array_size(values) > 1)
+        complain(0, "%s: %s %zu: %s", path, name, n, why);
+    else if (!fits)
+        complain(0, "%s: %s", path, why);
+    return fits;
+}
+
+static bool add_records(struct report *report, const char *path, json_t *values)
 {
     size_t n;
     json_t *value;
     char why[256];
+    report->records =
+        need(realloc(report->records, (report->count + json_array_size(values)) * sizeof *report->records));
     json_array_foreach(values, n, value)
     {
-        if (fits(value, why)) continue;
-        if (json_array_size(values) > 1)
-            complain(0, "%s: %s %zu: %s", path, name, n, why);
-        else
-            complain(0, "%s: %s", path, why);
-        json_decref(values);
-        return NULL;
+        bool fits = record_read(value, &report->records[report->count], why);
+        if (!value_fits(path, values, n, "record", fits, why)) return false;
+        report->count++;
     }
-    return values;
+    return true;
 }
 
-json_t *records_load(const char *path)
+static bool tunings_fit(const char *path, const json_t *values)
 {
-    json_t *values = values_load(path);
-    return values ? all_fit(path, values, record_validate, "record") : NULL;
+    size_t n;
+    const json_t *value;
+    char why[256];
+    json_array_foreach(values, n, value)
+    {
+        if (!value_fits(path, values, n, "tuning", tuning_validate(value, why), why)) return false;
+    }
+    return true;
 }
 
-json_t *report_load(const char *path)
+static const char *kind_name(bool tunings) { return tunings ? "tunings" : "records"; }
+
+/* A report of nothing takes either kind; their pages and tables have nothing in common. */
+static bool kind_fits(const struct report *report, const char *path, bool tunings)
+{
+    if (!report->values || tunings == report->tunings) return true;
+    complain(0, "%s has %s and %s has %s: a report shows one kind, so give them separately", report->first,
+             kind_name(report->tunings), path, kind_name(tunings));
+    return false;
+}
+
+bool report_load(struct report *report, const char *path, bool or_tunings)
 {
     json_t *values = values_load(path);
-    if (!values) return NULL;
-    return tuning_is(json_array_get(values, 0)) ? all_fit(path, values, tuning_validate, "tuning")
-                                                : all_fit(path, values, record_validate, "record");
+    bool tunings = or_tunings && tuning_is(json_array_get(values, 0));
+    bool fine = values && (tunings ? tunings_fit(path, values) : add_records(report, path, values)) &&
+                kind_fits(report, path, tunings);
+    if (fine && !report->values) {
+        report->values = need(json_array());
+        report->first = path;
+        report->tunings = tunings;
+    }
+    if (fine && json_array_extend(report->values, values)) need(NULL);
+    json_decref(values);
+    return fine;
+}
+
+void report_close(struct report *report)
+{
+    for (size_t n = 0; n < report->count; n++) record_close(&report->records[n]);
+    free(report->records);
+    json_decref(report->values);
+    *report = (struct report){.count = 0};
 }

@@ -2,12 +2,22 @@
 #ifndef WHERRY_TOOLS_REPORT_LOAD_H
 #define WHERRY_TOOLS_REPORT_LOAD_H
 
-#include <jansson.h>
+#include "report/model.h"
 
-/* The records of a file ("-": standard input), one or an array of them, each with all that the schema asks for; NULL,
- * having complained, where it can't be read or is something else. */
-json_t *records_load(const char *path);
-/* The same, of records or of tunings (report/tuning.h), which are never together in a file. */
-json_t *report_load(const char *path);
+/* What is shown together: records, or tunings, never both. All zero: nothing. */
+struct report {
+    json_t *values;         /* an array */
+    struct record *records; /* of each value; none of tunings */
+    size_t count;
+    bool tunings;
+    const char *first; /* the file that said so */
+};
+
+/* Adds the values of a file ("-": standard input), one or an array of them, each with all that its schema asks for:
+ * records, or where that is said tunings (report/tuning.h), if the first is one. False, having complained, where it
+ * can't be read or is something else than what is there. */
+bool report_load(struct report *report, const char *path, bool or_tunings);
+/* Of what was loaded; it is nothing then. */
+void report_close(struct report *report);
 
 #endif

@@ -1,13 +1,10 @@
 /* Records as Markdown, for issue pages and bench/results: one table over all plans, then one of the operations of each.
  */
 #include <ctype.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
-#include "report/derive.h"
-#include "report/fields.h"
 #include "report/format.h"
 #include "report/rows.h"
 #include "report/titles.h"
@@ -85,94 +82,84 @@ void markdown_head(struct output *out, const char *columns)
 
 /* ---- all plans ---- */
 
-static void write_plan(struct output *out, const json_t *record, const json_t *plan, const char *work)
+static void write_plan(struct output *out, const struct record *record, const struct record_plan *plan,
+                       const char *work)
 {
-    const json_t *device = record_device_of(record, plan);
-    double host = field_number(plan, "step.host.median"), kernels = field_number(plan, "step.kernels.median");
-    double tokens = field_number(record, "workload.tokens");
+    double host = plan->host.median;
     output_text(out, "|");
     markdown_cell(out, work);
-    markdown_cell(out, field_text(device, "id"));
-    markdown_cell(out, field_text(plan, "plan"));
-    markdown_cell(out, field_text(plan, "dtype"));
+    markdown_cell(out, record_device_of(record, plan->dev)->id);
+    markdown_cell(out, plan->name);
+    markdown_cell(out, plan->dtype);
     write_short(out, 1e3 * host);
-    write_short(out, 1e3 * field_number(plan, "phases.forward.host_seconds"));
-    write_short(out, 1e3 * field_number(plan, "phases.backward.host_seconds"));
-    write_short(out, 1e3 * kernels);
-    write_percent(out, field_number(plan, "step.gap_seconds") / host);
-    write_short(out, 1e3 * field_number(plan, "limit_seconds"));
-    if (isfinite(field_number(plan, "headroom")))
-        output_format(out, " %.1f |", field_number(plan, "headroom"));
+    write_short(out, 1e3 * plan->steps[STEP_FORWARD].host_seconds);
+    write_short(out, 1e3 * plan->steps[STEP_BACKWARD].host_seconds);
+    write_short(out, 1e3 * plan->kernels.median);
+    write_percent(out, plan->gap_seconds / host);
+    write_short(out, 1e3 * plan->limit_seconds);
+    if (isfinite(plan->headroom))
+        output_format(out, " %.1f |", plan->headroom);
     else
         markdown_cell(out, "");
-    output_format(out, " %.0f |", field_number(plan, "launches"));
-    write_short(out, field_number(plan, "saved_bytes") > 0 ? field_number(plan, "saved_bytes") / 1e6 : (double)NAN);
+    output_format(out, " %.0f |", (double)plan->launches);
+    write_short(out, plan->saved_bytes > 0 ? plan->saved_bytes / 1e6 : (double)NAN);
     if (host > 0)
-        output_format(out, " %.0f |\n", tokens / host);
+        output_format(out, " %.0f |\n", record->workload.tokens / host);
     else
         output_text(out, " |\n");
 }
 
-static bool any_plans(const json_t *records)
+static bool any_plans(const struct report *report)
 {
-    size_t r;
-    const json_t *record;
-    json_array_foreach(records, r, record)
-    {
-        if (json_array_size(json_object_get(record, "plans"))) return true;
-    }
+    for (size_t r = 0; r < report->count; r++)
+        if (report->records[r].plan_count) return true;
     return false;
 }
 
-static void write_plans(struct output *out, const json_t *records)
+static void write_plans(struct output *out, const struct report *report)
 {
-    size_t r, p;
-    const json_t *record, *plan;
-    if (!any_plans(records)) return;
+    if (!any_plans(report)) return;
     markdown_head(out,
                   "workload|device|plan|type|>step ms|>forward ms|>backward ms|>kernels ms|>gaps %|>limit ms|>headroom|"
                   ">kernels|>saved MB|>tokens/s");
-    json_array_foreach(records, r, record)
-    {
+    for (size_t r = 0; r < report->count; r++) {
+        const struct record *record = &report->records[r];
         char work[160];
         workload_title(record, work, sizeof work);
-        json_array_foreach(json_object_get(record, "plans"), p, plan) write_plan(out, record, plan, work);
+        for (size_t n = 0; n < record->plan_count; n++) write_plan(out, record, &record->plans[n], work);
     }
 }
 
 /* ---- ceilings ---- */
 
-static void write_ceilings(struct output *out, const json_t *records)
+static void write_device(struct output *out, const struct record *record, const struct record_device *device)
 {
     static const char *const ids[] = {"dram.read",   "dram.write",  "dram.copy",      "dram.triad",    "cache.read",
                                       "compute.f32", "compute.f16", "compute.matrix", "launch.seconds"};
-    size_t r, d;
-    const json_t *record, *device;
     char text[NUMBER_SIZE];
+    output_text(out, "|");
+    markdown_cell(out, device->id);
+    markdown_cell(out, device->name);
+    markdown_cell(out, device->driver);
+    for (size_t n = 0; n < sizeof ids / sizeof *ids; n++) {
+        const char *unit = n < 5 ? "B/s" : n < 8 ? "flop/s" : "s";
+        double value = record_ceiling(record, device->dev, ids[n]);
+        markdown_cell(out, value > 0 ? format_unit(value, unit, text) : "");
+        if (n == 4) markdown_cell(out, device->cache_bytes > 0 ? format_bytes(device->cache_bytes, text) : "");
+    }
+    markdown_cell(out, device->timer_status);
+    write_percent(out, record->drift);
+    output_text(out, "\n");
+}
+
+static void write_ceilings(struct output *out, const struct report *report)
+{
     markdown_head(out,
                   "device|name|driver|>read|>write|>copy|>triad|>cache|>cache edge|>f32|>f16|>matrix|>launch|timer|"
                   ">drift %");
-    json_array_foreach(records, r, record)
-    {
-        json_array_foreach(json_object_get(record, "devices"), d, device)
-        {
-            output_text(out, "|");
-            markdown_cell(out, field_text(device, "id"));
-            markdown_cell(out, field_text(device, "name"));
-            markdown_cell(out, field_text(device, "driver"));
-            for (size_t n = 0; n < sizeof ids / sizeof *ids; n++) {
-                const char *unit = n < 5 ? "B/s" : n < 8 ? "flop/s" : "s";
-                double value = record_ceiling(record, device, ids[n]);
-                markdown_cell(out, value > 0 ? format_unit(value, unit, text) : "");
-                if (n != 4) continue;
-                double edge = field_number(device, "cache.bytes");
-                markdown_cell(out, edge > 0 ? format_bytes(edge, text) : "");
-            }
-            markdown_cell(out, field_text(device, "timer.status"));
-            double drift = field_number(record, "run.sentinel.drift");
-            write_percent(out, drift);
-            output_text(out, "\n");
-        }
+    for (size_t r = 0; r < report->count; r++) {
+        const struct record *record = &report->records[r];
+        for (size_t n = 0; n < record->device_count; n++) write_device(out, record, &record->devices[n]);
     }
 }
 
@@ -185,8 +172,8 @@ static void write_row(struct output *out, const struct row *warm, const struct r
     row_name(row, name, sizeof name);
     output_text(out, "|");
     markdown_cell(out, name);
-    markdown_cell(out, field_text(row->op, "kernel"));
-    markdown_cell(out, field_text(row->op, "phase"));
+    markdown_cell(out, row->op->kernel);
+    markdown_cell(out, row->op->phase);
     output_format(out, " %c |", row_class(row));
     write_short(out, 1e6 * row->seconds);
     if (isfinite(row->p05 + row->p95))
@@ -195,10 +182,10 @@ static void write_row(struct output *out, const struct row *warm, const struct r
         text[0] = 0;
     markdown_cell(out, text);
     write_percent(out, row->share);
-    write_short(out, (row->d_read + row->d_written) / 1e6);
+    write_short(out, bytes_sum(row->d_model) / 1e6);
     write_short(out, row_bandwidth(row) / 1e9);
     write_short(out, row->flops / row->seconds / 1e12);
-    write_short(out, row->flops / (row->q_read + row->q_written));
+    write_short(out, row->flops / bytes_sum(row->q));
     write_percent(out, row_roof(row));
     write_percent(out, row->mue / row->seconds);
     write_short(out, row_q_over_d(row));
@@ -212,13 +199,12 @@ static void write_row(struct output *out, const struct row *warm, const struct r
     output_text(out, "\n");
 }
 
-static void write_rows(struct output *out, const struct plan_ops *ops)
+static void write_rows(struct output *out, const struct record_plan *plan)
 {
     size_t count;
-    bool warm = plan_measured(ops, "warm");
-    struct row *rows = rows_merge(ops, "warm", NULL, &count);
-    struct row *cold = rows_merge(ops, "cold", NULL, &count);
-    bool has_cold = plan_measured(ops, "cold");
+    bool warm = plan_measured(plan, WARM), has_cold = plan_measured(plan, COLD);
+    struct row *rows = rows_merge(plan, WARM, NULL, &count);
+    struct row *cold = rows_merge(plan, COLD, NULL, &count);
     markdown_head(
         out, "group|kernel|phase|class|>\302\265s|>p05 to p95|>share %|>MB|>GB/s|>Tflop/s|>flop/byte|>% of roof|>MUE "
              "%|>Q/D|>limit \302\265s|>headroom|regime|>cold \302\265s|>cold GB/s|>cold % of roof");
@@ -227,41 +213,33 @@ static void write_rows(struct output *out, const struct plan_ops *ops)
     free(cold);
 }
 
-static void write_record(struct output *out, const json_t *record)
+static void write_record(struct output *out, const struct record *record)
 {
     char work[160], title[128];
-    size_t n;
-    const json_t *plan;
-    struct op_groups groups = ops_group(record);
     workload_title(record, work, sizeof work);
-    json_array_foreach(json_object_get(record, "plans"), n, plan)
-    {
-        const struct plan_ops *ops = &groups.plans[n];
-        if (!plan_measured(ops, "warm") && !plan_measured(ops, "cold")) continue;
+    for (size_t n = 0; n < record->plan_count; n++) {
+        const struct record_plan *plan = &record->plans[n];
+        if (!plan_measured(plan, WARM) && !plan_measured(plan, COLD)) continue;
         plan_title(record, plan, title, sizeof title);
         output_text(out, "\n## ");
         markdown_text(out, work);
         output_text(out, ": plan ");
         markdown_text(out, title);
         output_text(out, "\n\n");
-        write_rows(out, ops);
+        write_rows(out, plan);
     }
-    op_groups_free(&groups);
 }
 
-static void write_warnings(struct output *out, const json_t *record)
+static void write_warnings(struct output *out, const struct record *record)
 {
     char work[160];
-    size_t w;
-    const json_t *warning, *device = json_array_get(json_object_get(record, "devices"), 0);
     workload_title(record, work, sizeof work);
-    json_array_foreach(json_object_get(record, "warnings"), w, warning)
-    {
-        const char *op = field_text(warning, "op"), *name = field_text(warning, "plan");
-        const char *const parts[][2] = {{" on ", field_text(device, "id")},
-                                        {*name ? ", " : "", name},
-                                        {*op ? ", " : "", op},
-                                        {": ", field_text(warning, "text")}};
+    for (size_t w = 0; w < record->warning_count; w++) {
+        const struct record_warning *warning = &record->warnings[w];
+        const char *const parts[][2] = {{" on ", record->devices[0].id},
+                                        {*warning->plan ? ", " : "", warning->plan},
+                                        {*warning->op ? ", " : "", warning->op},
+                                        {": ", warning->text}};
         output_text(out, w ? "- " : "\n- ");
         markdown_text(out, work);
         for (size_t n = 0; n < sizeof parts / sizeof *parts; n++) {
@@ -272,13 +250,11 @@ static void write_warnings(struct output *out, const json_t *record)
     }
 }
 
-void markdown_write(struct output *out, const json_t *records)
+void markdown_write(struct output *out, const struct report *report)
 {
-    size_t r;
-    const json_t *record;
-    write_plans(out, records);
-    output_text(out, any_plans(records) ? "\n" : "");
-    write_ceilings(out, records);
-    json_array_foreach(records, r, record) write_record(out, record);
-    json_array_foreach(records, r, record) write_warnings(out, record);
+    write_plans(out, report);
+    output_text(out, any_plans(report) ? "\n" : "");
+    write_ceilings(out, report);
+    for (size_t r = 0; r < report->count; r++) write_record(out, &report->records[r]);
+    for (size_t r = 0; r < report->count; r++) write_warnings(out, &report->records[r]);
 }

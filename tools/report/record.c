@@ -1,43 +1,20 @@
 /* The parts of a record (docs/report.schema.json): what was measured, as JSON that every output is made from. */
 #include "report/record.h"
 
-#include <math.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/text.h"
+#include "report/fields.h"
+#include "report/model.h"
 #include "session.h"
 #include "system.h"
 
 /* ---- values ---- */
 
-json_t *record_number(double value) { return need(isfinite(value) ? json_real(value) : json_null()); }
-
-static json_t *number_or_null(double value) { return value > 0 ? record_number(value) : need(json_null()); }
+static json_t *number_or_null(double value) { return value > 0 ? number_json(value) : need(json_null()); }
 
 static json_t *integer_or_null(uint64_t value) { return need(value ? json_integer((json_int_t)value) : json_null()); }
-
-json_t *record_time(const wherry_time *time)
-{
-    if (!time || !time->n) return need(json_null());
-    return need(json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:[o, o], s:I, s:I, s:o}", "median",
-                          record_number(time->median), "p05", record_number(time->p05), "p95", record_number(time->p95),
-                          "min", record_number(time->min), "mean", record_number(time->mean), "cv",
-                          record_number(time->cv), "ci95", record_number(time->ci_low), record_number(time->ci_high),
-                          "n", (json_int_t)time->n, "outliers", (json_int_t)time->outliers, "first",
-                          record_number(time->first)));
-}
-
-json_t *record_dtype(wherry_dtype dtype)
-{
-    return need(dtype == WHERRY_DTYPE_DEFAULT ? json_null() : json_string(dtype_name(dtype)));
-}
-
-static const char *unit_name(wherry_unit unit)
-{
-    static const char *const names[] = {"B/s", "flop/s", "s"};
-    return (unsigned)unit < 3 ? names[unit] : "?";
-}
 
 /* ---- devices ---- */
 
@@ -46,7 +23,7 @@ json_t *record_timer(const wherry_timer_info *timer)
     if (!timer) return need(json_null());
     return need(json_pack("{s:s, s:o, s:I, s:o, s:s, s:o}", "kind", timer->kind, "tick_seconds",
                           number_or_null(timer->tick_seconds), "valid_bits", (json_int_t)timer->valid_bits, "slope",
-                          record_number(timer->slope), "status", wherry_timer_status_name(timer->status), "reason",
+                          number_json(timer->slope), "status", wherry_timer_status_name(timer->status), "reason",
                           *timer->reason ? text_json(timer->reason) : json_null()));
 }
 
@@ -60,7 +37,7 @@ static json_t *limits_json(const wherry_device_limits *limits)
                           integer_or_null(limits->max_binding_bytes)));
 }
 
-json_t *record_device(const struct record_device *device)
+json_t *record_device(const struct measured_device *device)
 {
     const wherry_device_info *info = device->info;
     char backend[32];
@@ -68,7 +45,7 @@ json_t *record_device(const struct record_device *device)
     json_t *record = device_json(info);
     json_object_del(record, "usable");
     json_object_del(record, "reason");
-    json_object_set_new(record, "dev", json_integer(device->dev));
+    json_object_set_new(record, "dev", json_integer(0));
     json_object_set_new(record, "backend", json_string(backend));
     json_object_set_new(record, "limits", limits_json(device->limits));
     json_object_set_new(record, "theoretical",
@@ -109,16 +86,7 @@ static json_t *host_json(void)
                           "ram_bytes", integer_or_null(host.ram_bytes)));
 }
 
-static json_t *sentinel_json(const wherry_roof *roof)
-{
-    wherry_time first = {0}, last = {0};
-    if (roof) wherry_roof_sentinel(roof, &first, &last);
-    if (!first.n || !last.n) return need(json_null());
-    return need(json_pack("{s:o, s:o, s:o}", "first_seconds", record_number(first.median), "last_seconds",
-                          record_number(last.median), "drift", record_number(last.median / first.median - 1)));
-}
-
-json_t *record_run(const struct options *options, const char *data_kind, const wherry_roof *roof)
+json_t *record_run(const struct options *options, const char *data_kind)
 {
     char date[32] = "";
     time_t now = time(NULL);
@@ -127,53 +95,89 @@ json_t *record_run(const struct options *options, const char *data_kind, const w
     const char *commit = tool_commit();
     json_t *line = need(json_array());
     for (int n = 0; n < options->argc; n++) json_array_append_new(line, text_json(options->argv[n]));
-    return need(json_pack("{s:o, s:s, s:{s:s, s:o}, s:o, s:I, s:s, s:[], s:o, s:o}", "id", uuid_json(), "utc", date,
+    return need(json_pack("{s:o, s:s, s:{s:s, s:o}, s:o, s:I, s:s, s:[], s:o, s:n}", "id", uuid_json(), "utc", date,
                           "tool", "version", wherry_version_string(), "git",
                           *commit ? json_string(commit) : json_null(), "command_line", line, "seed",
                           (json_int_t)(options->seed ? options->seed : 1), "data_kind", data_kind, "cache_modes",
-                          "host", host_json(), "sentinel", sentinel_json(roof)));
+                          "host", host_json(), "sentinel"));
 }
 
 /* ---- the roof ---- */
 
-json_t *record_ceilings(const wherry_roof *roof, int dev, const char *data_kind)
+static json_t *ceiling_entry(const wherry_ceiling *c, const char *data_kind)
+{
+    static const char *const units[] = {"B/s", "flop/s", "s"};
+    const struct record_ceiling ceiling = {.id = c->id,
+                                           .unit = (unsigned)c->unit < 3 ? units[c->unit] : "?",
+                                           .value = c->value,
+                                           .best = c->best,
+                                           .config = c->config,
+                                           .dtype = c->dtype ? dtype_name(c->dtype) : NULL,
+                                           .data_kind = data_kind,
+                                           .amount = c->amount,
+                                           .footprint_bytes = (double)c->footprint_bytes,
+                                           .time = c->time};
+    return ceiling_json(&ceiling);
+}
+
+/* The ceiling of the same configuration; NULL: there is none. */
+static const wherry_ceiling *same_ceiling(const wherry_roof *roof, const wherry_ceiling *like)
+{
+    size_t count = 0;
+    const wherry_ceiling *list = wherry_roof_ceilings(roof, &count);
+    for (size_t n = 0; n < count; n++)
+        if (strcmp(list[n].id, like->id) == 0 && strcmp(list[n].config, like->config) == 0 &&
+            list[n].dtype == like->dtype)
+            return &list[n];
+    return NULL;
+}
+
+void record_set_ceilings(json_t *record, const wherry_roof *roof, const wherry_roof *again, const char *data_kind)
 {
     json_t *list = need(json_array());
-    size_t count = 0;
-    const wherry_ceiling *ceilings = roof ? wherry_roof_ceilings(roof, &count) : NULL;
+    size_t count = 0, count_again = 0;
+    const wherry_ceiling *ceilings = wherry_roof_ceilings(roof, &count);
     for (size_t n = 0; n < count; n++) {
-        const wherry_ceiling *c = &ceilings[n];
-        json_array_append_new(
-            list,
-            need(json_pack("{s:s, s:i, s:s, s:o, s:b, s:s, s:o, s:s, s:o, s:I, s:o}", "id", c->id, "dev", dev, "unit",
-                           unit_name(c->unit), "value", record_number(c->value), "best", c->best, "config", c->config,
-                           "dtype", record_dtype(c->dtype), "data_kind", data_kind, "amount", record_number(c->amount),
-                           "footprint_bytes", (json_int_t)c->footprint_bytes, "time", record_time(&c->time))));
+        const wherry_ceiling *ceiling = &ceilings[n], *other = same_ceiling(again, ceiling);
+        bool better = other && other->unit != WHERRY_UNIT_SECONDS && other->value > ceiling->value;
+        json_array_append_new(list, ceiling_entry(better ? other : ceiling, data_kind));
+    }
+    ceilings = wherry_roof_ceilings(again, &count_again);
+    for (size_t n = 0; n < count_again; n++)
+        if (!same_ceiling(roof, &ceilings[n])) json_array_append_new(list, ceiling_entry(&ceilings[n], data_kind));
+    json_object_set_new(record, "ceilings", list);
+}
+
+void record_set_sentinel(json_t *record, const wherry_roof *roof, const wherry_roof *again)
+{
+    wherry_time first, last, end;
+    wherry_roof_sentinel(roof, &first, &last);
+    wherry_roof_sentinel(again, NULL, &end);
+    if (!first.n || !last.n) return;
+    if (end.n) last = end;
+    json_object_set_new(json_object_get(record, "run"), "sentinel",
+                        need(json_pack("{s:f, s:f}", "first_seconds", first.median, "last_seconds", last.median)));
+}
+
+static json_t *points_json(const wherry_roof_point *points, size_t count)
+{
+    json_t *list = need(json_array());
+    for (size_t n = 0; n < count; n++) {
+        const struct record_point point = {.bytes = (double)points[n].bytes, .time = points[n].time};
+        json_array_append_new(list, point_json(&point));
     }
     return list;
 }
 
-static json_t *points_json(const wherry_roof_point *points, size_t count, int dev)
+void record_set_roof(json_t *record, const wherry_roof *roof, const char *data_kind)
 {
-    json_t *list = need(json_array());
-    for (size_t n = 0; n < count; n++)
-        json_array_append_new(list, need(json_pack("{s:i, s:I, s:o}", "dev", dev, "bytes", (json_int_t)points[n].bytes,
-                                                   "time", record_time(&points[n].time))));
-    return list;
-}
-
-json_t *record_sweep(const wherry_roof *roof, int dev)
-{
-    size_t count = 0;
-    const wherry_roof_point *points = roof ? wherry_roof_sweep(roof, &count) : NULL;
-    return points_json(points, count, dev);
-}
-
-json_t *record_launch(const wherry_roof *roof, int dev)
-{
-    size_t count = 0;
-    const wherry_roof_point *points = roof ? wherry_roof_launches(roof, &count) : NULL;
-    return points_json(points, count, dev);
+    size_t sweep, launches;
+    const wherry_roof_point *sweep_points = wherry_roof_sweep(roof, &sweep);
+    const wherry_roof_point *launch_points = wherry_roof_launches(roof, &launches);
+    record_set_ceilings(record, roof, NULL, data_kind);
+    record_set_sentinel(record, roof, NULL);
+    json_object_set_new(record, "sweep", points_json(sweep_points, sweep));
+    json_object_set_new(record, "launch", points_json(launch_points, launches));
 }
 
 /* ---- the whole ---- */
@@ -183,11 +187,4 @@ json_t *record_begin(json_t *run, json_t *device, json_t *workload)
     return need(json_pack("{s:s, s:s, s:s, s:o, s:[o], s:o, s:[], s:[], s:[], s:[], s:[], s:[]}", "schema",
                           RECORD_SCHEMA, "units", "SI", "status", "ok", "run", run, "devices", device, "workload",
                           workload, "ceilings", "sweep", "launch", "plans", "ops", "warnings"));
-}
-
-void record_add_roof(json_t *record, const wherry_roof *roof, int dev, const char *data_kind)
-{
-    json_object_set_new(record, "ceilings", record_ceilings(roof, dev, data_kind));
-    json_object_set_new(record, "sweep", record_sweep(roof, dev));
-    json_object_set_new(record, "launch", record_launch(roof, dev));
 }

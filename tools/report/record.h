@@ -1,5 +1,5 @@
-/* The parts of a record (docs/report.schema.json): what was measured, as JSON that every output is made from. SI units;
- * null is what was not measured. */
+/* The tree of a record (docs/report.schema.json) while it is measured: one device, which the rest of it calls 0. SI
+ * units; null is what was not measured. */
 #ifndef WHERRY_TOOLS_REPORT_RECORD_H
 #define WHERRY_TOOLS_REPORT_RECORD_H
 
@@ -8,20 +8,11 @@
 
 #include "options.h"
 
-#define RECORD_SCHEMA "rl-1"
-
-/* A number, null where it is not finite. */
-json_t *record_number(double value);
-/* null where n is 0. `time` may be NULL. */
-json_t *record_time(const wherry_time *time);
-/* Of a float type, null where there is none. */
-json_t *record_dtype(wherry_dtype dtype);
 /* null where the timer was not tested. */
 json_t *record_timer(const wherry_timer_info *timer);
 
 /* What describes the device beside its name; zero: unknown. */
-struct record_device {
-    int dev; /* what other parts of the record call it */
+struct measured_device {
     const wherry_device_info *info;
     const wherry_device_limits *limits; /* NULL: unknown */
     const wherry_timer_info *timer;     /* NULL: not tested */
@@ -29,19 +20,19 @@ struct record_device {
     double peak_bandwidth, peak_flops;  /* theoretical */
     const char *peak_source;            /* "user" or "driver", NULL without a peak */
 };
-json_t *record_device(const struct record_device *device);
+json_t *record_device(const struct measured_device *device);
 
-/* Who measured where. `data_kind`: "uniform" or "zeros"; `roof` may be NULL: no sentinel. */
-json_t *record_run(const struct options *options, const char *data_kind, const wherry_roof *roof);
+/* Who measured where. `data_kind`: "uniform" or "zeros". */
+json_t *record_run(const struct options *options, const char *data_kind);
 
-/* Arrays; empty where `roof` is NULL. */
-json_t *record_ceilings(const wherry_roof *roof, int dev, const char *data_kind);
-json_t *record_sweep(const wherry_roof *roof, int dev);
-json_t *record_launch(const wherry_roof *roof, int dev);
-
-/* A whole record without plans and operators. Takes the parts over; `device` becomes the only entry of "devices". */
+/* A whole record without a roof, plans and operations. Takes the parts over. */
 json_t *record_begin(json_t *run, json_t *device, json_t *workload);
-/* Fills in ceilings, sweep and launches of a record. */
-void record_add_roof(json_t *record, const wherry_roof *roof, int dev, const char *data_kind);
+/* Sets its ceilings, sweep, launches and sentinel. A roof that is NULL, here and below, was not measured. */
+void record_set_roof(json_t *record, const wherry_roof *roof, const char *data_kind);
+/* Its ceilings anew, where they were measured again: of two measurements of the same configuration the better one
+ * counts, for ceilings are what the device can do. */
+void record_set_ceilings(json_t *record, const wherry_roof *roof, const wherry_roof *again, const char *data_kind);
+/* The sentinel, from the beginning of the first to the end of the last. */
+void record_set_sentinel(json_t *record, const wherry_roof *roof, const wherry_roof *again);
 
 #endif

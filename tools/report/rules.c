@@ -1,28 +1,41 @@
-/* Rules that the fields of an object have to fit. */
+/* What the fields of an object have to be. */
 #include "report/rules.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <wherry/wherry_measure.h>
 
-static const struct rule time_rules[] = {{"median", 'n'},   {"p05", 'n'},  {"p95", 'n'}, {"min", 'n'},
-                                         {"mean", 'n'},     {"cv", 'N'},   {"n", 'i'},   {"ci95", 'a'},
-                                         {"outliers", 'i'}, {"first", 'N'}};
+#define AT(member) offsetof(wherry_time, member)
+static const struct field time_list[] = {{"median", 'n', FIELD_NUMBER, AT(median), .column = "median"},
+                                         {"p05", 'n', FIELD_NUMBER, AT(p05), .column = "p05"},
+                                         {"p95", 'n', FIELD_NUMBER, AT(p95), .column = "p95"},
+                                         {"min", 'n', FIELD_NUMBER, AT(min), .column = "min"},
+                                         {"mean", 'n', FIELD_NUMBER, AT(mean), .column = "mean"},
+                                         {"cv", 'N', FIELD_NUMBER, AT(cv), .column = "cv"},
+                                         {"n", 'i', FIELD_SAMPLES, AT(n), .column = "n"},
+                                         {"outliers", 'i', FIELD_SAMPLES, AT(outliers), .column = "outliers"},
+                                         {"first", 'N', FIELD_NUMBER, AT(first), .column = "first"},
+                                         {"ci95", 'a', FIELD_LOW, AT(ci_low), .column = "ci_low"},
+                                         {"ci95", 'a', FIELD_HIGH, AT(ci_high), .column = "ci_high"}};
+const struct fields time_fields = {time_list, sizeof time_list / sizeof *time_list};
 
-/* As field_get, but a null stays one. *beyond: a field on the way is null, below which there is nothing to ask for. */
-static json_t *value_at(const json_t *object, const char *path, bool *beyond)
+json_t *value_at(const json_t *object, const char *path, bool *beyond)
 {
-    const char *dot = strchr(path, '.');
-    char name[48];
-    if (!dot) return json_object_get(object, path);
-    snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
-    const json_t *below = json_object_get(object, name);
-    if (json_is_null(below)) *beyond = true;
-    return value_at(below, dot + 1, beyond);
+    for (const char *dot; (dot = strchr(path, '.')) != NULL; path = dot + 1) {
+        char name[48];
+        size_t length = (size_t)(dot - path);
+        if (length >= sizeof name) return NULL;
+        memcpy(name, path, length);
+        name[length] = 0;
+        object = json_object_get(object, name);
+        if (json_is_null(object)) *beyond = true;
+    }
+    return json_object_get(object, path);
 }
 
 static bool time_fits(const json_t *value, const char *where, char why[256])
 {
-    if (!object_fits(value, RULES(time_rules), where, why)) return false;
+    if (!object_fits(value, time_fields, where, why)) return false;
     const json_t *interval = json_object_get(value, "ci95");
     if (json_array_size(interval) == 2 && json_is_number(json_array_get(interval, 0)) &&
         json_is_number(json_array_get(interval, 1)))
@@ -31,51 +44,51 @@ static bool time_fits(const json_t *value, const char *where, char why[256])
     return false;
 }
 
-static bool value_fits(const json_t *value, char kind, const char *where, char why[256])
+/* What a value has to be and is not; NULL: it is. */
+static const char *lacking(const json_t *value, char rule)
 {
-    const char *expected = NULL;
-    if (!value && kind == 'M') return true;
-    if (!value) return snprintf(why, 256, "%s is missing", where), false;
-    if (kind == '*' || (kind >= 'A' && kind <= 'Z' && json_is_null(value))) return true;
-    switch (kind) {
+    if (rule == '*' || (rule >= 'A' && rule <= 'Z' && json_is_null(value))) return NULL;
+    switch (rule) {
     case 's':
     case 'S':
-        if (!json_is_string(value)) expected = "a text";
-        break;
+        return json_is_string(value) ? NULL : "a text";
     case 'n':
     case 'N':
     case 'M':
-        if (!json_is_number(value) || json_number_value(value) < 0) expected = "a number from 0";
-        break;
+        return json_is_number(value) && !(json_number_value(value) < 0) ? NULL : "a number from 0";
     case 'i':
-        if (!json_is_integer(value) || json_integer_value(value) < 0) expected = "a whole number from 0";
-        break;
+        return json_is_integer(value) && json_integer_value(value) >= 0 ? NULL : "a whole number from 0";
     case 'b':
-        if (!json_is_boolean(value)) expected = "true or false";
-        break;
+        return json_is_boolean(value) ? NULL : "true or false";
     case 'a':
-        if (!json_is_array(value)) expected = "an array";
-        break;
+        return json_is_array(value) ? NULL : "an array";
     case 'o':
     case 'O':
-        if (!json_is_object(value)) expected = "an object";
-        break;
+        return json_is_object(value) ? NULL : "an object";
     default:
-        if (!json_is_object(value)) expected = "a time";
+        return json_is_object(value) ? NULL : "a time";
     }
-    if (expected) return snprintf(why, 256, "%s is not %s", where, expected), false;
-    return (kind != 't' && kind != 'T') || time_fits(value, where, why);
 }
 
-bool object_fits(const json_t *object, const struct rule *rules, size_t count, const char *where, char why[256])
+static bool field_fits(const json_t *object, const struct field *field, const char *where, char why[256])
+{
+    bool beyond = false;
+    const json_t *value = value_at(object, field->path, &beyond);
+    if (beyond || (!value && field->rule == 'M')) return true;
+    const char *wanted = value ? lacking(value, field->rule) : NULL;
+    bool time = (field->rule == 't' || field->rule == 'T') && json_is_object(value);
+    if (value && !wanted && !time) return true;
+    char name[160]; /* made only where it is told: a record has thousands of fields */
+    snprintf(name, sizeof name, "%s%s%s", where, *where ? "." : "", field->path);
+    if (!value) return snprintf(why, 256, "%s is missing", name), false;
+    if (wanted) return snprintf(why, 256, "%s is not %s", name, wanted), false;
+    return time_fits(value, name, why);
+}
+
+bool object_fits(const json_t *object, struct fields fields, const char *where, char why[256])
 {
     if (!json_is_object(object)) return snprintf(why, 256, "%s is not an object", where), false;
-    for (size_t n = 0; n < count; n++) {
-        char name[160];
-        snprintf(name, sizeof name, "%s%s%s", where, *where ? "." : "", rules[n].path);
-        bool beyond = false;
-        const json_t *value = value_at(object, rules[n].path, &beyond);
-        if (!beyond && !value_fits(value, rules[n].kind, name, why)) return false;
-    }
+    for (size_t n = 0; n < fields.count; n++)
+        if (fields.list[n].rule != '-' && !field_fits(object, &fields.list[n], where, why)) return false;
     return true;
 }

@@ -1,11 +1,9 @@
 /* Records as a Chrome trace, for Perfetto: the step of each plan as a track, its operations one after the other at
  * their medians, with bandwidth as a counter. */
-#include <math.h>
 #include <string.h>
 
-#include "report/derive.h"
-#include "report/fields.h"
 #include "report/format.h"
+#include "report/load.h"
 #include "report/rows.h"
 #include "report/titles.h"
 #include "report/write.h"
@@ -34,6 +32,7 @@ static void add_counter(json_t *events, size_t process, const char *plan, double
     json_array_append_new(events, value);
 }
 
+/* Parts of the operation as the record has them. */
 static json_t *op_args(const json_t *op, const char *mode)
 {
     json_t *args = need(json_object());
@@ -45,51 +44,43 @@ static json_t *op_args(const json_t *op, const char *mode)
     return args;
 }
 
-static void add_plan(json_t *events, const json_t *record, const json_t *plan, const struct plan_ops *ops,
-                     size_t process, size_t track)
+static void add_plan(json_t *events, const struct record *record, const struct record_plan *plan, size_t process,
+                     size_t track)
 {
     char title[128];
     double at = 0;
-    bool warm = plan_measured(ops, "warm");
-    const char *mode = warm ? "warm" : "cold";
+    enum mode mode = plan_measured(plan, WARM) ? WARM : COLD;
     plan_title(record, plan, title, sizeof title);
-    strncat(title, warm ? "" : ", cold caches", sizeof title - strlen(title) - 1);
+    strncat(title, mode == WARM ? "" : ", cold caches", sizeof title - strlen(title) - 1);
     add_name(events, "thread_name", process, track, title);
-    for (size_t n = 0; n < ops->count; n++) {
-        const json_t *op = ops->list[n];
-        double seconds = field_number(op, warm ? "warm.median" : "cold.median");
+    for (size_t n = 0; n < plan->op_count; n++) {
+        const struct record_op *op = plan->ops[n];
+        double seconds = op->modes[mode].time.median;
         if (!isfinite(1e6 * (at + seconds))) continue;
-        json_t *value = event("X", process, track, field_text(op, "id"));
-        json_object_set_new(value, "cat", text_json(field_text(op, "class")));
+        json_t *value = event("X", process, track, op->id);
+        json_object_set_new(value, "cat", text_json(op->class_name));
         json_object_set_new(value, "ts", json_real(1e6 * at));
         json_object_set_new(value, "dur", json_real(1e6 * seconds));
-        json_object_set_new(value, "args", op_args(op, mode));
+        json_object_set_new(value, "args", op_args(record_op_json(record, op), mode_names[mode]));
         json_array_append_new(events, value);
-        double bytes = field_number(op, "bytes.d_model.r") + field_number(op, "bytes.d_model.w");
-        if (isfinite(bytes / seconds)) add_counter(events, process, field_text(plan, "plan"), at, bytes / seconds);
+        double bandwidth = bytes_sum(op->d_model) / seconds;
+        if (isfinite(bandwidth)) add_counter(events, process, plan->name, at, bandwidth);
         at += seconds;
     }
-    add_counter(events, process, field_text(plan, "plan"), at, 0);
+    add_counter(events, process, plan->name, at, 0);
 }
 
-void trace_write(struct output *out, const json_t *records)
+void trace_write(struct output *out, const struct report *report)
 {
-    size_t r, p;
-    const json_t *record, *plan;
     json_t *events = need(json_array());
-    json_array_foreach(records, r, record)
-    {
+    for (size_t r = 0; r < report->count; r++) {
+        const struct record *record = &report->records[r];
+        const struct record_device *device = &record->devices[0];
         char work[160], name[512];
-        const json_t *device = json_array_get(json_object_get(record, "devices"), 0);
         workload_title(record, work, sizeof work);
-        snprintf(name, sizeof name, "%.60s %.200s: %s", field_text(device, "id"), field_text(device, "name"), work);
+        snprintf(name, sizeof name, "%.60s %.200s: %s", device->id, device->name, work);
         add_name(events, "process_name", r + 1, 0, name);
-        struct op_groups groups = ops_group(record);
-        json_array_foreach(json_object_get(record, "plans"), p, plan)
-        {
-            add_plan(events, record, plan, &groups.plans[p], r + 1, p + 1);
-        }
-        op_groups_free(&groups);
+        for (size_t n = 0; n < record->plan_count; n++) add_plan(events, record, &record->plans[n], r + 1, n + 1);
     }
     output_json(out, need(json_pack("{s:o, s:s}", "traceEvents", events, "displayTimeUnit", "ns")));
 }

@@ -8,32 +8,32 @@
 #include "report/rules.h"
 #include "report/tuning.h"
 
-static const struct rule tuning_rules[] = {
+static const struct field tuning_rules[] = {
     {"run", 'o'},       {"run.library", 's'}, {"run.commit", 'S'},   {"run.date", 's'},     {"run.command_line", 'a'},
     {"device", 'o'},    {"device.id", 's'},   {"device.name", 's'},  {"model", 'o'},        {"model.source", 'S'},
     {"training", 'O'},  {"lengths", 'a'},     {"plans", 'a'},        {"works", 'a'},        {"default_ms", 'M'},
     {"chosen_ms", 'M'}, {"best_sum_ms", 'M'}, {"predicted_ms", 'M'}, {"device.driver", 's'}};
-static const struct rule plan_rules[] = {{"session", 'o'},    {"session.plan", 's'}, {"works", 'i'},   {"chosen", 'i'},
-                                         {"measured", 'i'},   {"known", 'i'},        {"wrong", 'i'},   {"failed", 'i'},
-                                         {"default_us", 'N'}, {"best_us", 'N'},      {"seconds", 'N'}, {"file", 's'}};
-static const struct rule work_rules[] = {{"plan", 's'},  {"group", 's'},  {"work", 's'},       {"default", 's'},
-                                         {"best", 's'},  {"chosen", 'b'}, {"default_us", 'N'}, {"best_us", 'N'},
-                                         {"wrong", 'i'}, {"failed", 'i'}};
-static const struct rule layouts_rules[] = {{"tensors", 'a'},        {"operators", 'a'},       {"transposes", 'a'},
-                                            {"assignments", 'M'},    {"feasible", 'M'},        {"states", 'M'},
-                                            {"exact", 'b'},          {"default_ms", 'M'},      {"chosen_ms", 'M'},
-                                            {"predicted_ms", 'M'},   {"best_sum_ms", 'M'},     {"transposed_ms", 'M'},
-                                            {"default_low_ms", 'M'}, {"default_high_ms", 'M'}, {"chosen_low_ms", 'M'},
-                                            {"chosen_high_ms", 'M'}, {"chosen", 's'},          {"reason", 'S'}};
-static const struct rule random_rules[] = {{"n", 'i'}, {"p05", 'N'}, {"median", 'N'}, {"p95", 'N'}};
-static const struct rule tensor_rules[] = {{"name", 's'}, {"orders", 'a'}, {"default", 's'}, {"chosen", 's'}};
-static const struct rule operator_rules[] = {
+static const struct field plan_rules[] = {{"session", 'o'},    {"session.plan", 's'}, {"works", 'i'},   {"chosen", 'i'},
+                                          {"measured", 'i'},   {"known", 'i'},        {"wrong", 'i'},   {"failed", 'i'},
+                                          {"default_us", 'N'}, {"best_us", 'N'},      {"seconds", 'N'}, {"file", 's'}};
+static const struct field work_rules[] = {{"plan", 's'},  {"group", 's'},  {"work", 's'},       {"default", 's'},
+                                          {"best", 's'},  {"chosen", 'b'}, {"default_us", 'N'}, {"best_us", 'N'},
+                                          {"wrong", 'i'}, {"failed", 'i'}};
+static const struct field layouts_rules[] = {{"tensors", 'a'},        {"operators", 'a'},       {"transposes", 'a'},
+                                             {"assignments", 'M'},    {"feasible", 'M'},        {"states", 'M'},
+                                             {"exact", 'b'},          {"default_ms", 'M'},      {"chosen_ms", 'M'},
+                                             {"predicted_ms", 'M'},   {"best_sum_ms", 'M'},     {"transposed_ms", 'M'},
+                                             {"default_low_ms", 'M'}, {"default_high_ms", 'M'}, {"chosen_low_ms", 'M'},
+                                             {"chosen_high_ms", 'M'}, {"chosen", 's'},          {"reason", 'S'}};
+static const struct field random_rules[] = {{"n", 'i'}, {"p05", 'N'}, {"median", 'N'}, {"p95", 'N'}};
+static const struct field tensor_rules[] = {{"name", 's'}, {"orders", 'a'}, {"default", 's'}, {"chosen", 's'}};
+static const struct field operator_rules[] = {
     {"name", 's'}, {"class", 's'}, {"pass", 's'}, {"tensors", 'a'}, {"times", 'a'}};
-static const struct rule time_rules[] = {
+static const struct field time_rules[] = {
     {"orders", 'a'},   {"kernels", 's'},          {"us", 'N'},      {"low_us", 'M'}, {"high_us", 'M'},
     {"alone_us", 'M'}, {"alone_default_us", 'M'}, {"default", 'b'}, {"chosen", 'b'}, {"best", 'b'}};
-static const struct rule transpose_rules[] = {{"tensor", 's'}, {"us", 'N'}};
-static const struct rule candidate_rules[] = {
+static const struct field transpose_rules[] = {{"tensor", 's'}, {"us", 'N'}};
+static const struct field candidate_rules[] = {
     {"sizes", 's'}, {"us", 'N'}, {"low_us", 'M'}, {"high_us", 'M'}, {"verdict", 's'}};
 
 bool tuning_is(const json_t *value)
@@ -64,7 +64,7 @@ static bool candidates_fit(const json_t *object, const char *where, char why[256
     {
         char place[160];
         snprintf(place, sizeof place, "%s.candidates[%zu]", where, n);
-        if (!object_fits(candidate, RULES(candidate_rules), place, why)) return false;
+        if (!object_fits(candidate, FIELDS(candidate_rules), place, why)) return false;
         const char *verdict = field_text(candidate, "verdict");
         bool right = strcmp(verdict, "right") == 0;
         if (!right && strcmp(verdict, "wrong") != 0 && strcmp(verdict, "failed") != 0)
@@ -92,7 +92,8 @@ static bool has_text(const json_t *array, const char *text)
 
 static bool tensor_fits(const json_t *tensor, const char *where, char why[256])
 {
-    if (!object_fits(tensor, RULES(tensor_rules), where, why) || !texts_fit(tensor, "orders", where, why)) return false;
+    if (!object_fits(tensor, FIELDS(tensor_rules), where, why) || !texts_fit(tensor, "orders", where, why))
+        return false;
     const char *const keys[] = {"default", "chosen"};
     for (size_t n = 0; n < 2; n++) {
         const char *order = field_text(tensor, keys[n]);
@@ -111,7 +112,7 @@ static bool times_fit(const json_t *operator_, const char *where, char why[256])
     {
         char place[120];
         snprintf(place, sizeof place, "%s.times[%zu]", where, n);
-        if (!object_fits(time, RULES(time_rules), place, why) || !texts_fit(time, "orders", place, why) ||
+        if (!object_fits(time, FIELDS(time_rules), place, why) || !texts_fit(time, "orders", place, why) ||
             !candidates_fit(time, place, why))
             return false;
         size_t orders = json_array_size(json_object_get(time, "orders"));
@@ -131,7 +132,7 @@ static bool operator_fits(const struct keys *tensors, const json_t *operator_, c
 {
     size_t n;
     json_t *tensor;
-    if (!object_fits(operator_, RULES(operator_rules), where, why) || !texts_fit(operator_, "tensors", where, why))
+    if (!object_fits(operator_, FIELDS(operator_rules), where, why) || !texts_fit(operator_, "tensors", where, why))
         return false;
     json_array_foreach(json_object_get(operator_, "tensors"), n, tensor)
     {
@@ -148,10 +149,10 @@ static bool layouts_fit(const json_t *layouts, const char *where, char why[256])
     size_t n;
     json_t *entry;
     char place[100];
-    if (!object_fits(layouts, RULES(layouts_rules), where, why)) return false;
+    if (!object_fits(layouts, FIELDS(layouts_rules), where, why)) return false;
     const json_t *random = json_object_get(layouts, "random_ms");
     snprintf(place, sizeof place, "%s.random_ms", where);
-    if (random && !json_is_null(random) && !object_fits(random, RULES(random_rules), place, why)) return false;
+    if (random && !json_is_null(random) && !object_fits(random, FIELDS(random_rules), place, why)) return false;
     json_array_foreach(json_object_get(layouts, "tensors"), n, entry)
     {
         snprintf(place, sizeof place, "%s.tensors[%zu]", where, n);
@@ -169,7 +170,7 @@ static bool layouts_fit(const json_t *layouts, const char *where, char why[256])
     json_array_foreach(json_object_get(layouts, "transposes"), n, entry)
     {
         snprintf(place, sizeof place, "%s.transposes[%zu]", where, n);
-        if (!object_fits(entry, RULES(transpose_rules), place, why)) return false;
+        if (!object_fits(entry, FIELDS(transpose_rules), place, why)) return false;
     }
     return true;
 }
@@ -182,7 +183,7 @@ static bool plans_fit(const json_t *value, char why[256])
     {
         char where[40];
         snprintf(where, sizeof where, "plans[%zu]", n);
-        if (!object_fits(plan, RULES(plan_rules), where, why)) return false;
+        if (!object_fits(plan, FIELDS(plan_rules), where, why)) return false;
         snprintf(where, sizeof where, "plans[%zu].layouts", n);
         const json_t *layouts = json_object_get(plan, "layouts"); /* missing where sizes alone were tuned */
         if (layouts && !json_is_null(layouts) && !layouts_fit(layouts, where, why)) return false;
@@ -192,7 +193,7 @@ static bool plans_fit(const json_t *value, char why[256])
 
 static bool work_fits(const struct keys *plans, const json_t *work, const char *where, char why[256])
 {
-    if (!object_fits(work, RULES(work_rules), where, why) || !candidates_fit(work, where, why)) return false;
+    if (!object_fits(work, FIELDS(work_rules), where, why) || !candidates_fit(work, where, why)) return false;
     const json_t *layouts = json_object_get(work, "layouts");
     if (layouts && !json_is_string(layouts)) return snprintf(why, 256, "%s.layouts is not a text", where), false;
     const char *plan = field_text(work, "plan");
@@ -222,5 +223,5 @@ bool tuning_validate(const json_t *value, char why[256])
         return snprintf(why, 256,
                         "not a tuning: an object with \"plans\" and \"works\", without \"schema\", is expected"),
                false;
-    return object_fits(value, RULES(tuning_rules), "", why) && plans_fit(value, why) && works_fit(value, why);
+    return object_fits(value, FIELDS(tuning_rules), "", why) && plans_fit(value, why) && works_fit(value, why);
 }

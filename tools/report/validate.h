@@ -2,10 +2,10 @@
 #ifndef WHERRY_TOOLS_REPORT_VALIDATE_H
 #define WHERRY_TOOLS_REPORT_VALIDATE_H
 
-#include <jansson.h>
-#include <stdbool.h>
+#include "report/model.h"
 
-/* What keeps a value from being a record, in `why`; false: it is none. */
-bool record_validate(const json_t *record, char why[256]);
+/* Reads a record, to be closed, of whose tree it keeps a reference; false: the value is none, and what keeps it from
+ * being one is in `why`. */
+bool record_read(json_t *json, struct record *record, char why[256]);
 
 #endif

@@ -37,45 +37,53 @@ static int write_chunk(const char *data, size_t size, void *out)
     return 0;
 }
 
-static void json_write(struct output *out, const json_t *records)
+static void json_write(struct output *out, const json_t *values)
 {
-    const json_t *value = json_array_size(records) == 1 ? json_array_get(records, 0) : records;
+    const json_t *value = json_array_size(values) == 1 ? json_array_get(values, 0) : values;
     if (json_dump_callback(value, write_chunk, out, JSON_INDENT(1) | JSON_REAL_PRECISION(17))) need(NULL);
     output_text(out, "\n");
 }
 
-int report_write(const struct options *options, json_t *records)
+static void write_as(struct output *out, int format, const struct report *report, const struct options *options)
+{
+    bool tunings = report->tunings;
+    switch (format) {
+    case REPORT_JSON:
+        json_write(out, report->values);
+        break;
+    case REPORT_CSV:
+        tunings ? tuning_csv(out, report->values) : csv_write(out, report);
+        break;
+    case REPORT_MARKDOWN:
+        tunings ? tuning_markdown(out, report->values) : markdown_write(out, report);
+        break;
+    case REPORT_TRACE:
+        trace_write(out, report);
+        break;
+    case REPORT_HTML:
+        page_write(out, report->values, tunings);
+        break;
+    default:
+        tunings ? tuning_text(out, report->values) : text_write(out, report, options);
+    }
+}
+
+int report_write(const struct options *options, const struct report *report)
 {
     struct output out;
     int format = report_format(options);
-    bool tunings = tuning_is(json_array_get(records, 0));
-    if (tunings && format == REPORT_TRACE) {
-        json_decref(records);
+    if (report->tunings && format == REPORT_TRACE)
         return complain(EXIT_USAGE, "a tuning has no trace: nothing in it has a place in time");
-    }
-    bool opened = format && output_open(&out, options->output);
-    if (opened) {
-        switch (format) {
-        case REPORT_JSON:
-            json_write(&out, records);
-            break;
-        case REPORT_CSV:
-            tunings ? tuning_csv(&out, records) : csv_write(&out, records);
-            break;
-        case REPORT_MARKDOWN:
-            tunings ? tuning_markdown(&out, records) : markdown_write(&out, records);
-            break;
-        case REPORT_TRACE:
-            trace_write(&out, records);
-            break;
-        case REPORT_HTML:
-            page_write(&out, records, tunings);
-            break;
-        default:
-            tunings ? tuning_text(&out, records) : text_write(&out, records, options);
-        }
-    }
-    json_decref(records);
     if (!format) return EXIT_USAGE;
-    return opened && output_close(&out, true) ? EXIT_FINE : EXIT_OUTPUT;
+    if (!output_open(&out, options->output)) return EXIT_OUTPUT;
+    write_as(&out, format, report, options);
+    return output_close(&out, true) ? EXIT_FINE : EXIT_OUTPUT;
+}
+
+int report_write_one(const struct options *options, struct record *record)
+{
+    const struct report report = {.values = need(json_pack("[O]", record->json)), .records = record, .count = 1};
+    int code = report_write(options, &report);
+    json_decref(report.values);
+    return code;
 }

@@ -2,9 +2,8 @@
 #ifndef WHERRY_TOOLS_REPORT_WRITE_H
 #define WHERRY_TOOLS_REPORT_WRITE_H
 
-#include <jansson.h>
-
 #include "options.h"
+#include "report/load.h"
 
 /* As --format counts them. */
 enum report_format { REPORT_TEXT = 1, REPORT_JSON, REPORT_CSV, REPORT_MARKDOWN, REPORT_TRACE, REPORT_HTML };
@@ -12,13 +11,16 @@ enum report_format { REPORT_TEXT = 1, REPORT_JSON, REPORT_CSV, REPORT_MARKDOWN, 
 
 /* --format, --json, or what the ending of --output says; 0 where these contradict each other, having complained. */
 int report_format(const struct options *options);
-/* Writes an array of records, or of tunings, to --output in that format. Returns an exit code. Takes the array over. */
-int report_write(const struct options *options, json_t *records);
+/* Writes records, or tunings, to --output in that format. Returns an exit code. */
+int report_write(const struct options *options, const struct report *report);
+/* One record, whose tree is up to date. */
+int report_write_one(const struct options *options, struct record *record);
 
-void text_write(struct output *out, const json_t *records, const struct options *options);
-void csv_write(struct output *out, const json_t *records);
-void markdown_write(struct output *out, const json_t *records);
-void trace_write(struct output *out, const json_t *records);
+/* Records alone. */
+void text_write(struct output *out, const struct report *report, const struct options *options);
+void csv_write(struct output *out, const struct report *report);
+void markdown_write(struct output *out, const struct report *report);
+void trace_write(struct output *out, const struct report *report);
 
 /* Parts of Markdown: a text, in which nothing is markup; a cell with its end; the head of a table, "a|b|>c", '>' for
  * columns of numbers. */

@@ -1,25 +1,25 @@
 /* What `bench` and `bench layer` share: ceilings, plans and their groups, measured into one record. */
-#ifndef WHERRY_TOOLS_MEASURE_H
-#define WHERRY_TOOLS_MEASURE_H
+#ifndef WHERRY_TOOLS_BENCH_RUN_H
+#define WHERRY_TOOLS_BENCH_RUN_H
 
 #include <wherry/wherry_measure.h>
 
 #include "session.h"
 
-struct measuring {
+struct bench_run {
     struct tool *tool; /* with model and device open */
     const struct random_batch *batch;
     const wherry_training_desc *training; /* NULL: encoding */
     bool cold;                            /* also every group alone, with cold caches */
-    json_t *record;
-    uint64_t cache_bytes; /* by the sweep; 0: unknown */
-    bool has_roof;
+    json_t *record;                       /* its tree */
+    wherry_roof *roof;                    /* NULL: there is none */
+    uint64_t cache_bytes;                 /* by the sweep; 0: unknown */
 };
 
 /* What a group's kernels are, why, and what they take of the device. */
 json_t *kernels_json(const wherry_group_measure *group);
 /* Whether the options make sense together; complains when they don't. */
-bool measuring_asked(const struct options *options);
+bool bench_run_asked(const struct options *options);
 /* The batch of `bench` and `tune`, as the options say. Returns an exit code, and has complained when it is not
  * EXIT_FINE. */
 int bench_batch_create(const struct tool *tool, struct random_batch *batch);
@@ -27,6 +27,6 @@ int bench_batch_create(const struct tool *tool, struct random_batch *batch);
 json_t *workload_json(const struct tool *tool, const struct random_batch *batch, const char *kind, json_t *training);
 /* Measures the ceilings and the plans that the options name, and writes the record as they say. `workload` is taken
  * over. Returns an exit code, and has complained when it is not EXIT_FINE. */
-int measuring_run(struct measuring *m, json_t *workload);
+int bench_run(struct bench_run *run, json_t *workload);
 
 #endif
