@@ -17,7 +17,7 @@
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
 static char devices[SUPPORT_MAX_DEVICES][64];
 static size_t n_devices;
-static bool has_f16[SUPPORT_MAX_DEVICES];
+static bool has_f16[SUPPORT_MAX_DEVICES], compiles_long[SUPPORT_MAX_DEVICES]; /* drivers of CPUs */
 
 /* ---- a context that counts ---- */
 
@@ -236,8 +236,10 @@ static void test_layouts_agree(void **state)
     };
     const uint32_t lengths[] = {9, 40, 2, 0};
     wherry_batch batch = support_batch(lengths, 97, 2, 5);
-    for (size_t d = 0; d < n_devices; d++)
-        for (wherry_dtype type = WHERRY_DTYPE_F32; type <= (has_f16[d] ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32); type++) {
+    for (size_t d = 0; d < n_devices; d++) {
+        /* 16-bit kernels of all orders are test_groups'. */
+        bool both = has_f16[d] && !compiles_long[d];
+        for (wherry_dtype type = WHERRY_DTYPE_F32; type <= (both ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32); type++) {
             float out[3 * 64], first[3 * 64];
             for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++) {
                 struct setup s = setup_make(NULL, NULL, devices[d],
@@ -258,6 +260,7 @@ static void test_layouts_agree(void **state)
                                  layouts[l][0], i, (double)out[i], (double)first[i]);
             }
         }
+    }
     support_batch_free(&batch);
 }
 
@@ -644,7 +647,10 @@ int main(void)
     wherry_context *context = context_make(NULL, NULL);
     n_devices = support_devices(context, devices);
     unoptimized = support_unoptimized(context, (const char(*)[64])devices, n_devices);
-    for (size_t d = 0; d < n_devices; d++) has_f16[d] = support_has_f16(context, devices[d]);
+    for (size_t d = 0; d < n_devices; d++) {
+        has_f16[d] = support_has_f16(context, devices[d]);
+        compiles_long[d] = strchr(devices[d], ':') && !support_is_gpu(context, devices[d]);
+    }
     wherry_context_destroy(context);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_devices_agree),     cmocka_unit_test(test_batch_invariance),
