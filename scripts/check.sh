@@ -130,11 +130,11 @@ stage_oclgrind() {
     WHERRY_TEST_SHAPES=$shapes tests/oclgrind.sh $tests/test_groups
 }
 
-# Without OpenCL, without both APIs, without Vulkan and CLBlast.
+# Without OpenCL, without both APIs, without Vulkan, CLBlast and the host's cores.
 stage_options() {
     local options name
     for options in "-DWHERRY_VULKAN=OFF -DWHERRY_OPENCL=OFF" "-DWHERRY_OPENCL=OFF" \
-        "-DWHERRY_VULKAN=OFF -DWHERRY_CLBLAST=OFF"; do
+        "-DWHERRY_VULKAN=OFF -DWHERRY_CLBLAST=OFF -DWHERRY_CPU=OFF"; do
         name=options$(printf '%s' "$options" | tr -cd '[:upper:]')
         # shellcheck disable=SC2086 # two words
         quietly "configure-$name" cmake -G Ninja -B "build/$name" -DCMAKE_BUILD_TYPE=Debug -DWHERRY_TESTS=OFF \
