@@ -126,9 +126,9 @@ typedef struct wherry_device_info {
 typedef struct wherry_device wherry_device;
 
 /* Fills at most *count entries of `infos` (which may be NULL) and sets *count to the number there is. Order: Vulkan,
- * OpenCL, cpu, reference; within an API by type (GPUs first), then by UUID or PCI address, then as the driver lists them. A
- * driver that fails appears as an unusable device with its reason. Where `infos` is given each device is opened, which
- * tries an empty submission, and closed again: one that fails is unusable, too. */
+ * OpenCL, cpu, reference; within an API by type (GPUs first), then by UUID or PCI address, then as the driver lists
+ * them. A driver that fails appears as an unusable device with its reason. Where `infos` is given each device is
+ * opened, which tries an empty submission, and closed again: one that fails is unusable, too. */
 WHERRY_API wherry_status wherry_device_list(wherry_context *context, wherry_device_info *infos, size_t *count);
 /* `name`: an id ("vulkan:0"), a UUID in hexadecimal, or a part of exactly one usable device's name (any case; an API
  * prefix narrows it: "opencl:h200"). NULL or "": the first usable GPU, else the host's cores
