@@ -82,11 +82,12 @@ stage_sanitize() {
     quietly configure-sanitize cmake --preset sanitize -DWHERRY_WERROR=ON
     quietly build-sanitize cmake --build --preset sanitize
     # The pages' own tests have nothing of ours below a browser but what writes them; the reports' take long, and their
-    # code is fuzzed under the same sanitizers; the golden sentences run what test_encode does.
+    # code is fuzzed under the same sanitizers; the golden sentences run what test_encode does, and what measures takes its
+    # time, whatever the kernels.
     UBSAN_OPTIONS=print_stacktrace=1 VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent \
-        OCL_ICD_VENDORS=/nonexistent ASAN_OPTIONS=detect_leaks=1 WHERRY_TEST_DEVICES=reference \
+        OCL_ICD_VENDORS=/nonexistent ASAN_OPTIONS=detect_leaks=1 WHERRY_TEST_DEVICES="reference cpu" \
         WHERRY_TEST_SHAPES="tiny odd unaligned-heads" \
-        quietly sanitize ctest --preset sanitize -E '^page|^report|^test_golden|^test_.*_(vulkan|opencl)'
+        quietly sanitize ctest --preset sanitize -E '^page|^report|^test_golden|^test_.*_(vulkan|opencl)|^test_(measure|roof|timer)_cpu'
     grep 'tests passed' build/sanitize.log
 }
 
@@ -129,7 +130,7 @@ stage_oclgrind() {
     WHERRY_TEST_SHAPES=$shapes tests/oclgrind.sh $tests/test_groups
 }
 
-# Without OpenCL, without both APIs, without Vulkan and CLBlast. Most files are the same in all three.
+# Without OpenCL, without both APIs, without Vulkan, CLBlast and the host's cores. Most files are the same in all three.
 stage_options() {
     local options name launcher=()
     if command -v ccache >/dev/null 2>&1; then
@@ -137,7 +138,7 @@ stage_options() {
         launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
     fi
     for options in "-DWHERRY_VULKAN=OFF -DWHERRY_OPENCL=OFF" "-DWHERRY_OPENCL=OFF" \
-        "-DWHERRY_VULKAN=OFF -DWHERRY_CLBLAST=OFF"; do
+        "-DWHERRY_VULKAN=OFF -DWHERRY_CLBLAST=OFF -DWHERRY_CPU=OFF"; do
         name=options$(printf '%s' "$options" | tr -cd '[:upper:]')
         # shellcheck disable=SC2086 # two words
         quietly "configure-$name" cmake -G Ninja -B "build/$name" -DCMAKE_BUILD_TYPE=Debug -DWHERRY_TESTS=OFF \

@@ -112,6 +112,7 @@ static void describe_kernel(const struct wherry_session *s, int call, wherry_ker
     *out =
         (wherry_kernel_use){.registers = usage.registers, .spilled_bytes = usage.spilled, .shared_bytes = usage.shared};
     snprintf(out->name, sizeof out->name, "%s", s->calls[call].kernel);
+    if (!s->device->kernels_hash) return; /* sizes of a call are nothing to the host's kernels */
     if (s->reasons[call])
         snprintf(out->reason, sizeof out->reason, "%s: %s", kernel_class(out->name, s->device_limits.rungs),
                  s->reasons[call]);

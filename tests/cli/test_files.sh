@@ -81,7 +81,7 @@ done
 # ---- the cache: nothing in it is used that others could have written ----
 kernels=$("$wherry" devices -q --json 2>/dev/null | "$python" -c 'import json, sys
 ids = [x["id"] for x in json.load(sys.stdin)["devices"] if x["usable"]]
-print(next((i for i in ids if i.startswith("vulkan")), next((i for i in ids if i != "reference"), "")))')
+print(next((i for i in ids if i.startswith("vulkan")), next((i for i in ids if ":" in i), "")))')
 if [ -n "$kernels" ]; then
     short=(--model "$model" --device "$kernels" --batch 1 --seq 8 --roof no --repeats 5 --warm 0)
     mkdir "$work/shared"

@@ -57,6 +57,10 @@ Site = collections.namedtuple("Site", "device run class_ at error sticky")
 End = collections.namedtuple("End", "code out err files report seconds")
 
 
+# Without drivers: nothing is compiled or tuned there, and what leaks is ours.
+HOST = ("reference", "cpu")
+
+
 def runs_of(device, options):
     """The runs on a device: {model} and {work} stand for folders; outputs are replaced files."""
     layer = ["layer", "--config", "bert-base", "--hidden", "16", "--heads", "2", "--feed-forward", "24"]
@@ -66,19 +70,19 @@ def runs_of(device, options):
         Run("verify", "wherry", ["verify", "--model", "{model}", *short, "-o", "{work}/out"], ["out"], None, False, True),
         Run("verify-layer", "wherry", ["verify", *layer, *short, "-o", "{work}/out"], ["out"], None, False, True),
     ]
-    if device == "reference":
+    if device in HOST:
         found.append(Run("npy", "wherry", ["embed", "--model", "{model}", "--input", "jsonl", "--format", "npy"], [],
                          b'{"text": "the boat", "id": 1.10}\n{"text": "water"}\n', False, True))
     if options.gradients:
         found.append(Run("gradients", "gradients", ["{device}"], [], None, False, True))
-    if device != "reference":
+    if device not in HOST:
         found.append(Run("cold", "wherry", ["embed", "--model", "{model}", "-o", "{work}/out", "{work}/texts"],
                          ["out"], None, True, True))
         # Times differ, and what is chosen by them; tuned sessions are compared after it.
         found.append(Run("tune", "wherry", ["tune", "--model", "{model}", "--batch", "1", "--seq", "3", "--candidates", "2",
                                             "--rounds", "7", "--no-layouts"],
                          [], None, False, False))
-    if options.sample and device != "reference":
+    if options.sample and device not in HOST:
         found = [run for run in found if run.name in SAMPLED_ON_DRIVERS]
     return found
 
@@ -86,7 +90,7 @@ def runs_of(device, options):
 def kinds_of(device, run, class_):
     """How its calls fail. What follows a failure is the library's, and the same on all devices but for drivers' calls."""
     kinds = KINDS[class_]
-    if device == "reference" or len(kinds) == 1:
+    if device in HOST or len(kinds) == 1:
         return kinds
     if class_ in DRIVER_CLASSES + ("memory", "thread"):
         return kinds[:1] if class_ == "memory" or run == "tune" else kinds
@@ -124,9 +128,9 @@ class Sweep:
                    MESA_SHADER_CACHE_DIR=os.path.join(self.options.drivers_cache, "mesa"),
                    UBSAN_OPTIONS="print_stacktrace=1",
                    ASAN_OPTIONS="verify_asan_link_order=0:allocator_may_return_null=1:exitcode=86:use_sigaltstack=0:detect_leaks=%d"
-                                % (device == "reference"),
+                                % (device in HOST),
                    LSAN_OPTIONS="exitcode=87:suppressions=%s:print_suppressions=0" % os.path.join(HERE, "leaks.supp"))
-        if device == "reference":
+        if device in HOST:
             env["FAULT_ALONE"] = "1"
         if not device.startswith("vulkan"):
             env["VK_DRIVER_FILES"] = env["VK_ICD_FILENAMES"] = "/nonexistent"
@@ -188,7 +192,7 @@ class Sweep:
                 if end.code != 99:  # the library could not begin
                     break
             follow = None
-            if site and site != "places" and device != "reference" and self.cache_changed(run, device, end):
+            if site and site != "places" and device not in HOST and self.cache_changed(run, device, end):
                 follow = self.start(self.baselines[device, "embed"][0], device, work, None)
             return end, follow
         finally:
@@ -209,7 +213,7 @@ class Sweep:
     # ---- what a run does when nothing fails ----
 
     def baseline(self, run, device):
-        if run.name == "embed" and device != "reference":  # compile, and keep what was compiled
+        if run.name == "embed" and device not in HOST:  # compile, and keep what was compiled
             work = os.path.join(self.base, "warming")
             for other in filter(self.asked, runs_of(device, self.options)):
                 self.lay_out(work, self.warm(device))
@@ -244,7 +248,7 @@ class Sweep:
         found = collections.defaultdict(set)
         for words in map(str.split, end.report):
             if words[0] == "place":
-                three = map(int, words[2:] if device == "reference" else words[2:5:2])
+                three = map(int, words[2:] if device in HOST else words[2:5:2])
                 found[words[1]].update(n for n in three if 0 < n <= calls[words[1]])
         return {class_: sorted(numbers) for class_, numbers in found.items()}
 

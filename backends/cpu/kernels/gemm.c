@@ -38,12 +38,14 @@ struct blocks {
     size_t row_blocks, in_a_row; /* how many */
 };
 
+enum { ROWS_MOST = 256 };
+
 /* Large ones read operands seldom, small ones give work to all threads. Where results are summed over a tile of the
  * batch's rows, which is a part for the kernel `reduce`, blocks are such tiles. */
 static struct blocks blocks_for(const struct cpu_step *s, const struct shape *z)
 {
     const size_t most_panels = s->packed ? 8 : 4;
-    struct blocks b = {s->packed ? 64 : 128, most_panels * TILE_COLUMNS, 0, 0};
+    struct blocks b = {s->packed ? 64 : ROWS_MOST, most_panels * TILE_COLUMNS, 0, 0};
     bool sums = s->value[CONST_COLUMN_SUMS] != 0;
     if (sums && !z->batch_n) b.rows = s->value[CONST_TILE_M];
     if (sums && z->batch_n) b.columns = s->value[CONST_TILE_N];
@@ -70,7 +72,7 @@ static size_t gemm_items(const struct cpu_step *s)
 
 static size_t gemm_scratch(const struct cpu_step *s)
 {
-    size_t rows = 128, columns = 8 * TILE_COLUMNS;
+    size_t rows = ROWS_MOST, columns = 8 * TILE_COLUMNS;
     if (s->value[CONST_TILE_M] > rows) rows = s->value[CONST_TILE_M];
     if (s->value[CONST_TILE_N] > columns) columns = s->value[CONST_TILE_N];
     rows += TILE_ROWS;

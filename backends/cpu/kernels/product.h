@@ -30,10 +30,16 @@ static inline void pack_panel(const struct operand *o, size_t first, size_t coun
                               size_t depth, float *to)
 {
     if (o->row == 1) {
-        for (size_t k = 0; k < depth; k++) {
-            const float *row = o->at + (from + k) * o->step + first;
-            for (size_t r = 0; r < count; r++) to[k * width + r] = row[r];
-            for (size_t r = count; r < width; r++) to[k * width + r] = 0.0f;
+        const float *row = o->at + from * o->step + first;
+        for (size_t k = 0; k < depth; k++, row += o->step, to += width) {
+            /* Sizes that the compiler knows are a few loads and stores. */
+            if (count == TILE_COLUMNS)
+                memcpy(to, row, TILE_COLUMNS * sizeof *to);
+            else if (count == TILE_ROWS)
+                memcpy(to, row, TILE_ROWS * sizeof *to);
+            else
+                for (size_t r = 0; r < count; r++) to[r] = row[r];
+            for (size_t r = count; r < width; r++) to[r] = 0.0f;
         }
         return;
     }
