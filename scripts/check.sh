@@ -30,14 +30,14 @@ quietly() { # NAME COMMAND...: the output goes to build/NAME.log, and here when 
         die "failed: $* (all of it is in $log)"
     }
 }
-# Ids, on one line, of the usable devices that are tested: those of an API, or with "cpu" the software drivers.
+# Ids, on one line, of the usable devices that are tested: those of an API, or with "cpu" the drivers of CPUs.
 test_devices() { # API|cpu
     build/release/wherry devices --json | python3 -c '
 import json, os, sys
 asked = os.environ.get("WHERRY_TEST_DEVICES", "").split()
 for device in json.load(sys.stdin)["devices"]:
     api = device["id"].partition(":")[0]
-    wanted = api != "reference" and device["type"] == "CPU" if sys.argv[1] == "cpu" else api == sys.argv[1]
+    wanted = ":" in device["id"] and device["type"] == "CPU" if sys.argv[1] == "cpu" else api == sys.argv[1]
     if device["usable"] and wanted and (not asked or device["id"] in asked):
         print(device["id"], end=" ")' "$1"
 }
