@@ -48,7 +48,7 @@ static const struct shape shapes[] = {
      .opencl = "flash-f32 paper-f16 copied transposed-copied channel-major",
      .vulkan = "flash-f16 unfused-f16 transposed interleaved channel-major", .orders = true, .few = "flash-f16 paper-f32 copied channel-major"},
     {"unaligned", 9, 1, 7, WHERRY_ACTIVATION_GELU_TANH, true, WHERRY_POOL_POOLER, -1, {2, 31, 6}, 2, .train = true,
-     .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32", .few = "unfused-f16"},
+     .opencl = "flash-f16", .vulkan = "flash-f32", .few = "unfused-f16"},
     {"unaligned-heads", 20, 5, 35, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_MEAN, 1, {33, 4}, 2},
     {"head-32", 64, 2, 128, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_NONE, -1, {64, 65, 1}, 2},
     {"head-40", 80, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_POOLER, 1, {130, 3}},

@@ -4,26 +4,30 @@
 
 #include "cpu.h"
 
-extern const struct cpu_kernels cpu_kernels_baseline;
-#ifdef WHERRY_CPU_X86
-extern const struct cpu_kernels cpu_kernels_avx2, cpu_kernels_avx512;
+extern const struct cpu_kernels cpu_kernels_baseline, cpu_kernels_avx2, cpu_kernels_avx512;
 
+#ifdef WHERRY_CPU_AVX2
 static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+#endif
 
+#ifdef WHERRY_CPU_AVX512
 static bool has_avx512(void)
 {
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
 }
 #endif
 
 /* WHERRY_CPU_ISA names a lesser one, to compare with. */
 const struct cpu_kernels *cpu_kernels_choose(void)
 {
-#ifdef WHERRY_CPU_X86
     const char *most = getenv("WHERRY_CPU_ISA");
     if (most && !strcmp(most, "baseline")) return &cpu_kernels_baseline;
+#ifdef WHERRY_CPU_AVX512
     if (has_avx512() && !(most && !strcmp(most, "avx2"))) return &cpu_kernels_avx512;
+#endif
+#ifdef WHERRY_CPU_AVX2
     if (has_avx2()) return &cpu_kernels_avx2;
 #endif
     return &cpu_kernels_baseline;
