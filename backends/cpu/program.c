@@ -45,7 +45,7 @@ static const struct binding *binding_find(const struct step *step, uint8_t slot)
     return NULL;
 }
 
-/* Weights [n][k] stay from run to run, and packing them turns them around; [k][n] are packed by copying rows, which
+/* Weights [n][k] stay from run to run, and packing them transposes them; [k][n] are packed by copying rows, which
  * costs a product little. What has the batch's size is no weight. */
 static bool is_worth_packing(const struct schedule *schedule, int i, const struct cpu_step *s)
 {

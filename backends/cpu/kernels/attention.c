@@ -60,8 +60,9 @@ static void finish(const struct cpu_step *s, const struct tile_place *t, const s
         }
     }
     size_t row = t->first + t->at;
-    turn_back(m->sums, queries, dim,
-              s->at[SLOT_Y] + s->value[CONST_Y_OFFSET] + row * stride + step_head(s, t->head, stride), stride);
+    rows_transpose_back(m->sums, queries, dim,
+                        s->at[SLOT_Y] + s->value[CONST_Y_OFFSET] + row * stride + step_head(s, t->head, stride),
+                        stride);
     for (size_t q = 0; s->value[CONST_LSE] == LSE_WRITE && q < queries; q++)
         s->at[SLOT_LSE][(row + q) * heads + t->head] = (m->largest[q] + log2f(m->total[q])) * LN2;
 }
@@ -79,7 +80,7 @@ static void tile(const struct cpu_step *s, const struct tile_place *t, float *sc
     const float *v = s->at[SLOT_V] + s->value[CONST_V_OFFSET] + t->first * v_stride + step_head(s, t->head, v_stride);
     float scale;
     memcpy(&scale, &s->value[CONST_SCALE], sizeof scale);
-    turn_rows(x, x_stride, queries, dim, scale * V_LOG2E, m.queries);
+    rows_transpose(x, x_stride, queries, dim, scale * V_LOG2E, m.queries);
     memset(m.sums, 0, dim * TILE_COLUMNS * sizeof(float));
     for (size_t q = 0; q < TILE_COLUMNS; q++) m.largest[q] = LOWEST, m.total[q] = 0.0f;
     for (size_t key = 0; key < t->length; key += KEYS) {

@@ -39,27 +39,27 @@ static inline void beside(int vectors, const float *a, size_t a_step, const floa
 }
 
 /* to[channel][query] = factor * the `count` rows from `from` on; zeros in other lanes. */
-static inline void turn_rows(const float *from, size_t stride, size_t count, size_t dim, float factor, float *to)
+static inline void rows_transpose(const float *from, size_t stride, size_t count, size_t dim, float factor, float *to)
 {
     for (size_t q = 0; q < TILE_COLUMNS; q++)
         for (size_t p = 0; p < dim; p++) to[p * TILE_COLUMNS + q] = q < count ? factor * from[q * stride + p] : 0.0f;
 }
 
 /* The other way round. */
-static inline void turn_back(const float *from, size_t count, size_t dim, float *to, size_t stride)
+static inline void rows_transpose_back(const float *from, size_t count, size_t dim, float *to, size_t stride)
 {
     for (size_t q = 0; q < count; q++)
         for (size_t p = 0; p < dim; p++) to[q * stride + p] = from[p * TILE_COLUMNS + q];
 }
 
-/* to[row][query] = `rows` rows of `dim` channels, from `from` on, times turned rows. */
-static inline void score(int vectors, const float *from, size_t stride, size_t rows, const float *turned, size_t dim,
-                         float *to)
+/* to[row][query] = `rows` rows of `dim` channels, from `from` on, times transposed rows. */
+static inline void score(int vectors, const float *from, size_t stride, size_t rows, const float *transposed,
+                         size_t dim, float *to)
 {
     for (size_t r = 0; r < rows; r += TILE_ROWS) {
         int few = rows - r < TILE_ROWS ? (int)(rows - r) : TILE_ROWS;
         struct tile_rows a = tile_rows_at(from + r * stride, stride, few);
-        along(vectors, few, &a, turned, dim, to + r * TILE_COLUMNS);
+        along(vectors, few, &a, transposed, dim, to + r * TILE_COLUMNS);
     }
 }
 

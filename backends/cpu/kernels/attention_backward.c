@@ -17,16 +17,16 @@ struct memory {
 
 static struct memory memory_of(const struct cpu_step *s, float *scratch)
 {
-    size_t dim = s->value[CONST_HEAD_DIM], turned = dim * TILE_COLUMNS,
+    size_t dim = s->value[CONST_HEAD_DIM], transposed = dim * TILE_COLUMNS,
            panels = panels_of_dim(dim) * TILE_COLUMNS * TILE_COLUMNS;
     struct memory m = {.queries = scratch};
-    m.gradients = m.queries + turned;
-    m.query_panels = m.gradients + turned;
+    m.gradients = m.queries + transposed;
+    m.query_panels = m.gradients + transposed;
     m.gradient_panels = m.query_panels + panels;
     m.weights = m.gradient_panels + panels;
     m.changes = m.weights + SCORE_FLOATS;
     m.sums = m.changes + SCORE_FLOATS;
-    m.lse = m.sums + turned;
+    m.lse = m.sums + transposed;
     m.delta = m.lse + TILE_COLUMNS;
     m.product = m.delta + TILE_COLUMNS;
     return m;
@@ -58,14 +58,14 @@ static void pack_panels(const float *from, size_t stride, size_t count, size_t d
                 to[q * TILE_COLUMNS + c] = p + c < dim ? factor * from[q * stride + p + c] : 0.0f;
 }
 
-/* The tile's queries: turned, in panels, and their statistics. */
+/* The tile's queries: transposed, in panels, and their statistics. */
 static void load_queries(const struct work *o, size_t query, size_t queries)
 {
     const struct memory *m = &o->m;
     size_t g_stride = o->heads * o->dim, row = o->own->first + query;
     const float *x = o->x + query * o->x_stride, *gradient = o->gradient + query * g_stride;
-    turn_rows(x, o->x_stride, queries, o->dim, o->scale * V_LOG2E, m->queries);
-    turn_rows(gradient, g_stride, queries, o->dim, 1.0f, m->gradients);
+    rows_transpose(x, o->x_stride, queries, o->dim, o->scale * V_LOG2E, m->queries);
+    rows_transpose(gradient, g_stride, queries, o->dim, 1.0f, m->gradients);
     pack_panels(x, o->x_stride, queries, o->dim, o->scale, m->query_panels);
     pack_panels(gradient, g_stride, queries, o->dim, 1.0f, m->gradient_panels);
     for (size_t q = 0; q < TILE_COLUMNS; q++) {
@@ -161,8 +161,8 @@ static void backward_run(const struct cpu_step *s, size_t item, float *scratch)
         size_t queries = own.length - query < TILE_COLUMNS ? own.length - query : TILE_COLUMNS;
         load_queries(&o, query, queries);
         for (size_t key = 0; key < own.length; key += KEYS) step_keys(&o, key, query, queries);
-        turn_back(o.m.sums, queries, dim, s->at[SLOT_PARTIALS] + (own.first + query) * heads * dim + head * dim,
-                  heads * dim);
+        rows_transpose_back(o.m.sums, queries, dim,
+                            s->at[SLOT_PARTIALS] + (own.first + query) * heads * dim + head * dim, heads * dim);
     }
 }
 
