@@ -23,8 +23,8 @@ enum phase { WARMING, COUNTING, ENDING, STOPPED };
 struct run {
     const struct latency *latency;
     _Atomic int phase;
-    _Atomic uint32_t running;
-    _Atomic uint64_t left; /* requests to be counted */
+    _Atomic uint32_t running, cold; /* clients; of them, those without an answer so far */
+    _Atomic uint64_t left;          /* requests to be counted */
 };
 
 struct client {
@@ -243,6 +243,7 @@ static bool take_one(struct run *run)
 struct tally {
     struct client *client;
     struct task *task;
+    bool warm; /* had an answer */
     double first, last, waited;
     struct histogram histogram;
 };
@@ -257,6 +258,8 @@ static void client_work(void *user)
         if (phase == STOPPED || (phase == ENDING && tally->histogram.count)) break;
         if (phase != WARMING && !take_one(run)) break;
         if (!answer(client)) break;
+        if (!tally->warm) run->cold--;
+        tally->warm = true;
         if (phase == WARMING) continue;
         if (!tally->histogram.count) tally->first = client->begin;
         tally->last = client->end;
@@ -269,14 +272,15 @@ static void client_work(void *user)
 /* Unless something else happened meanwhile. */
 static void go_on(struct run *run, int from, int to) { atomic_compare_exchange_strong(&run->phase, &from, to); }
 
-/* Until all clients have ended. */
+/* Until all clients have ended. The first request of all may take longer than the warming: drivers do at the first
+ * launch what they put off. */
 static void watch(struct run *run, double warm, double seconds)
 {
     double begin = system_seconds();
     for (; run->running; system_sleep(0.02)) {
         double passed = system_seconds() - begin;
         if (system_stopped()) run->phase = STOPPED;
-        if (run->phase == WARMING && passed >= warm) {
+        if (run->phase == WARMING && passed >= warm && !run->cold) {
             go_on(run, WARMING, COUNTING);
             begin += passed;
         } else if (run->phase == COUNTING && seconds > 0 && passed >= seconds) {
@@ -306,7 +310,7 @@ static int run_clients(struct latency *l, struct run *run, struct tally *tallies
 {
     uint32_t started = 0;
     const struct client *failed = NULL;
-    run->running = clients; /* before the first could end */
+    run->running = run->cold = clients; /* before the first could end */
     for (; started < clients; started++) {
         struct tally *tally = &tallies[started];
         tally->client = &l->clients[started];
