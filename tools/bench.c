@@ -8,10 +8,10 @@
 int bench_batch_create(const struct tool *tool, struct random_batch *batch)
 {
     const struct options *options = tool->options;
-    if (options->lengths_count) {
+    if (options->lengths.count) {
         if (options->batch || options->seq)
             return complain(EXIT_USAGE, "give --lengths or --batch and --seq, not both");
-        return random_batch_create(tool, options->lengths, options->lengths_count, batch);
+        return random_batch_create(tool, options->lengths.values, options->lengths.count, batch);
     }
     uint32_t count = options->batch ? options->batch : 8, length = options->seq ? options->seq : 128;
     if (!options->seq && length > tool->model_info.max_tokens) length = tool->model_info.max_tokens;

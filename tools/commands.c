@@ -1,7 +1,6 @@
 /* The commands, one table. */
 #include "commands.h"
 
-#include <stdio.h>
 #include <string.h>
 
 const struct command commands[] = {
@@ -107,6 +106,25 @@ const struct command commands[] = {
      "  wherry bench --config bert-base --device vulkan:0 --dtype f16 -o page.html\n"
      "  wherry bench --config minilm-l6 --lengths 5,17,128 --wide\n",
      bench_command},
+    {"bench --latency", LATENCY, "", "measure how long single requests take under load",
+     "Sends requests from 1, 4 and 16 threads (--clients), each the next one when its last\n"
+     "was answered. A request is what an application waits for: a text is tokenized,\n"
+     "encoded alone, and its vector read back. Prints percentiles of these times, requests\n"
+     "per second, and what the first request takes after 10 seconds without any, when\n"
+     "clocks are idle. A model of --config has no tokenizer: its requests are token ids.\n"
+     "\n"
+     "A session is one thread's at a time. Either all clients share one, which they get in\n"
+     "the order in which they came, so that the time of a request is its own and that of\n"
+     "those before it; or each has its own, with the model's weights in memory as often\n"
+     "(--sessions per-client). It has room for one text of the longest of --lengths.\n"
+     "\n"
+     "Times are counted in buckets: percentiles are right to 0.4 %, min and max exact. One\n"
+     "for which there are too few requests is not told. docs/measuring.md says what loads\n"
+     "of this kind show, and what not. The result is a record, as that of wherry bench.\n",
+     "  wherry bench --latency --model all-MiniLM-L6-v2\n"
+     "  wherry bench --latency -m all-MiniLM-L6-v2 -d opencl:0 --lengths 5,20,250 --json\n"
+     "  wherry bench --latency -m bge-base --clients 8 --sessions per-client --seconds 60\n",
+     bench_latency_command},
     {"bench layer", BENCH_LAYER, "", "measure the training of encoder layers",
      "Runs the forward and the backward pass of a stack of layers, without embeddings, on\n"
      "random inputs and gradients that are on the device already: the median time of each\n"
@@ -216,14 +234,35 @@ const struct command commands[] = {
 };
 const size_t commands_count = sizeof commands / sizeof *commands;
 
+/* Whether the words have this option, before those that are no options. */
+static bool has_option(int argc, char **argv, const char *option)
+{
+    for (int n = 0; n < argc && strcmp(argv[n], "--") != 0; n++)
+        if (strcmp(argv[n], option) == 0) return true;
+    return false;
+}
+
+/* How many of the words are the command's name, 0: they are no such command. */
+static int words_of(const struct command *command, int argc, char **argv)
+{
+    size_t first = strcspn(command->name, " ");
+    const char *second = command->name + first + (command->name[first] == ' ');
+    if (strlen(argv[0]) != first || strncmp(argv[0], command->name, first) != 0) return 0;
+    if (*second == '-') return has_option(argc - 1, argv + 1, second);
+    if (!*second) return 1;
+    return argc > 1 && strcmp(argv[1], second) == 0 ? 2 : 0;
+}
+
 const struct command *command_find(int argc, char **argv, int *words)
 {
-    char name[64];
-    for (int most = argc > 1 ? 2 : argc; most > 0; most--) { /* the longer name is the better one */
-        snprintf(name, sizeof name, "%s%s%s", argv[0], most > 1 ? " " : "", most > 1 ? argv[1] : "");
-        *words = most;
-        for (size_t n = 0; n < commands_count; n++)
-            if (strcmp(commands[n].name, name) == 0) return &commands[n];
+    const struct command *found = NULL;
+    for (size_t n = 0; n < commands_count; n++) {
+        int count = words_of(&commands[n], argc, argv);
+        bool better =
+            found ? count > *words || (count == *words && strlen(commands[n].name) > strlen(found->name)) : count > 0;
+        if (!better) continue;
+        found = &commands[n];
+        *words = count;
     }
-    return NULL;
+    return found;
 }

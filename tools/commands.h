@@ -22,17 +22,18 @@ enum {
     BENCH_GEMM = 4096,
     BENCH_ATTENTION = 8192,
     BENCH_NORM = 16384,
+    LATENCY = 131072,
     BENCHES = BENCH | BENCH_LAYER,
     PIECES = BENCH_GEMM | BENCH_ATTENTION | BENCH_NORM,
-    RECORDS = ROOF | BENCHES | REPORT,
+    RECORDS = ROOF | BENCHES | LATENCY | REPORT,
     TUNES = TUNE | TUNE_LAYER,
     LAYER = BENCH_LAYER | VERIFY_LAYER | TUNE_LAYER,
-    SESSIONS = EMBED | BENCH | VERIFY | DEMO | LAYER | TUNE,
+    SESSIONS = EMBED | BENCH | LATENCY | VERIFY | DEMO | LAYER | TUNE,
     EVERY = DEVICES | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES
 };
 
 struct command {
-    const char *name;    /* one word or two */
+    const char *name;    /* one word or two, of which the second may be an option */
     unsigned bit;        /* in the option table's `commands` */
     const char *operand; /* "[FILE]", "FILE", "FILE FILE", "FILE...", "" */
     const char *summary; /* one line */
@@ -43,7 +44,8 @@ struct command {
 
 extern const struct command commands[];
 extern const size_t commands_count;
-/* The command that the words begin with, NULL: none. *words: how many of them are its name. */
+/* The command that the words begin with, NULL: none; one whose second word is an option may have it anywhere. *words:
+ * how many of them are its name, options not counted. */
 const struct command *command_find(int argc, char **argv, int *words);
 
 int devices_command(const struct options *options);
@@ -51,6 +53,7 @@ int embed_command(const struct options *options);
 int analyze_command(const struct options *options);
 int roof_command(const struct options *options);
 int bench_command(const struct options *options);
+int bench_latency_command(const struct options *options);
 int bench_layer_command(const struct options *options);
 int tune_command(const struct options *options);
 int tune_layer_command(const struct options *options);

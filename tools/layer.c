@@ -49,8 +49,8 @@ static int open_model(struct tool *tool, uint32_t longest)
 static uint32_t *choose_lengths(const struct options *options, const uint32_t *usual, uint32_t *count)
 {
     bool uniform = options->batch || options->seq;
-    const uint32_t *from = options->lengths_count ? options->lengths : usual;
-    if (options->lengths_count) *count = options->lengths_count;
+    const uint32_t *from = options->lengths.count ? options->lengths.values : usual;
+    if (options->lengths.count) *count = options->lengths.count;
     if (uniform) *count = options->batch ? options->batch : BATCH;
     uint32_t *lengths = need(malloc(*count * sizeof *lengths));
     for (uint32_t s = 0; s < *count; s++) lengths[s] = !uniform ? from[s] : options->seq ? options->seq : SEQ;
@@ -60,7 +60,7 @@ static uint32_t *choose_lengths(const struct options *options, const uint32_t *u
 int layer_open(struct tool *tool, const uint32_t *usual, uint32_t count, struct layer *layer)
 {
     const struct options *options = tool->options;
-    if (options->lengths_count && (options->batch || options->seq))
+    if (options->lengths.count && (options->batch || options->seq))
         return complain(EXIT_USAGE, "give --lengths or --batch and --seq, not both");
     layer->training = (wherry_training_desc){.struct_size = sizeof layer->training,
                                              .dropout = options->dropout >= 0 ? (float)options->dropout : 0.1f,
@@ -71,7 +71,7 @@ int layer_open(struct tool *tool, const uint32_t *usual, uint32_t count, struct 
     for (uint32_t s = 0; s < count; s++) longest = lengths[s] > longest ? lengths[s] : longest;
     int code = open_model(tool, longest);
     uint32_t limit = tool->model_info.max_tokens;
-    for (uint32_t s = 0; !options->lengths_count && !options->seq && s < count; s++)
+    for (uint32_t s = 0; !options->lengths.count && !options->seq && s < count; s++)
         if (lengths[s] > limit) lengths[s] = limit;
     if (!code) code = random_batch_create(tool, lengths, count, &layer->batch);
     free(lengths);

@@ -1,52 +1,36 @@
 /* The command line: one table of options, from which parsing, help and error messages follow. */
 #include "options.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "commands.h"
 #include "complain.h"
 #include "names.h"
+#include "option_values.h"
 #include "report/write.h"
 
 /* ---- the options ---- */
-
-enum option_kind { FLAG, TEXT, CHOICE, PLAN, COUNT, SIZE, SECONDS, NUMBER, LENGTHS };
-
-struct option {
-    const char *name;
-    char letter; /* 0: none */
-    unsigned commands;
-    enum option_kind kind;
-    size_t offset;      /* in struct options */
-    const char *values; /* choices "a|b", else what the help calls the value */
-    double low, high;   /* of numbers */
-    const char *help;
-};
 
 #define AT(member) offsetof(struct options, member)
 
 static const struct option option_table[] = {
     {"model", 'm', SESSIONS | ANALYZE, TEXT, AT(model), "DIR", 0, 0,
      "the model's folder: config.json, model.safetensors, vocab.txt or tokenizer.json"},
-    {"config", 'c', ANALYZE | BENCH | VERIFY | LAYER | TUNE, TEXT, AT(config), "NAME", 0, 0,
+    {"config", 'c', ANALYZE | BENCH | LATENCY | VERIFY | LAYER | TUNE, TEXT, AT(config), "NAME", 0, 0,
      "instead of a model, one of that shape with random weights: minilm-l6, bert-base, bert-large"},
     {"device", 'd', SESSIONS | PIECES | ROOF, TEXT, AT(device), "NAME", 0, 0,
      "id (see wherry devices), UUID, or a part of one device's name, as in opencl:h200; default: the first GPU, else "
      "cpu, the host's cores"},
-    {"plan", 'p', EMBED | DEMO, PLAN, AT(plan), PLAN_CHOICES, 0, 0,
+    {"plan", 'p', EMBED | DEMO | LATENCY, PLAN, AT(plan), PLAN_CHOICES, 0, 0,
      "fusion plan (default flash), or flash with what wherry tune chose, from a file of its (as --tuning FILE)"},
     {"plan", 'p', BENCH | VERIFY | (LAYER & ~TUNES), PLAN, AT(plan), PLAN_CHOICES "|all", 0, 0,
      "fusion plan, or all of them (default flash), or flash with what wherry tune chose, from a file of its (as "
      "--tuning FILE)"},
     {"plan", 'p', ANALYZE | TUNES, CHOICE, AT(plan), PLAN_CHOICES "|all", 0, 0,
      "fusion plan, or all of them (default flash)"},
-    {"dtype", 't', EMBED | BENCH | BENCH_LAYER | PIECES | TUNES | DEMO | ANALYZE, CHOICE, AT(dtype), "f32|f16", 0, 0,
-     "storage type; sums are in f32 (default: f16 on a GPU that stores it, else f32; analyze: f16)"},
+    {"dtype", 't', EMBED | BENCH | LATENCY | BENCH_LAYER | PIECES | TUNES | DEMO | ANALYZE, CHOICE, AT(dtype),
+     "f32|f16", 0, 0, "storage type; sums are in f32 (default: f16 on a GPU that stores it, else f32; analyze: f16)"},
     {"dtype", 't', VERIFY | VERIFY_LAYER, CHOICE, AT(dtype), "f32|f16|all", 0, 0,
      "storage type, or both (default: f16 on a GPU that stores it, else f32)"},
     {"kernels", 0, SESSIONS | PIECES, CHOICE, AT(kernels), KERNEL_CHOICES, 0, 0,
@@ -81,9 +65,9 @@ static const struct option option_table[] = {
      "tokens of each sequence (default 512, or the model's limit where that is less)"},
     {"seq", 's', BENCH | TUNE, COUNT, AT(seq), "N", 1, 1 << 20,
      "tokens of each sequence (default 128, or the model's limit where that is less)"},
-    {"lengths", 'l', BENCH | BENCH_LAYER | TUNES, LENGTHS, AT(lengths), "N,N,...", 1, 1 << 20,
+    {"lengths", 'l', BENCH | BENCH_LAYER | TUNES, LIST, AT(lengths), "N,N,...", 1, 1 << 20,
      "sequences of these lengths instead of --batch and --seq"},
-    {"lengths", 'l', VERIFY | VERIFY_LAYER, LENGTHS, AT(lengths), "N,N,...", 1, 1 << 20,
+    {"lengths", 'l', VERIFY | VERIFY_LAYER, LIST, AT(lengths), "N,N,...", 1, 1 << 20,
      "lengths of the sequences that it is checked with (default 1,17,64,5)"},
     {"activation", 0, ANALYZE, CHOICE, AT(activation), "gelu|gelu_tanh|relu", 0, 0,
      "of the feed-forward (default: the model's; with --config in training relu, as in the paper's table)"},
@@ -127,6 +111,20 @@ static const struct option option_table[] = {
      "training's products for Q, K and V: 1 for all (default), 2 with Q and K in one, 3 each alone"},
     {"dropout", 0, PIECES, NUMBER, AT(dropout), "P", 0, 0.99,
      "probability that an element is dropped, where the form has a dropout (default 0.1)"},
+    {"latency", 0, BENCH | LATENCY, FLAG, AT(latency), NULL, 0, 0,
+     "measure how long single requests take under load instead (wherry help bench --latency)"},
+    {"clients", 0, LATENCY, LIST, AT(clients), "N,N,...", 1, 1024,
+     "threads that send requests, each the next one when the last was answered; each number is measured by itself "
+     "(default 1,4,16)"},
+    {"sessions", 0, LATENCY, CHOICE, AT(sessions), SESSION_CHOICES, 0, 0,
+     "one session, which clients get in the order in which they came, or one for each client (default shared)"},
+    {"lengths", 'l', LATENCY, LIST, AT(lengths), "N,N,...", 1, 1 << 20,
+     "tokens of the requests' texts, special tokens included, taken in turn (default 20)"},
+    {"seconds", 0, LATENCY, SECONDS, AT(seconds), "SECONDS", 0.001, 86400,
+     "measure each number of clients so long (default 5)"},
+    {"requests", 0, LATENCY, COUNT, AT(requests), "N", 1, 4294967295.0, "or until so many requests were answered"},
+    {"idle", 0, LATENCY, SECONDS, AT(idle), "SECONDS", 0, 86400,
+     "also single requests after so long without any, three times (default 10; 0: none)"},
     {"phase", 0, BENCH_LAYER, CHOICE, AT(phase), "forward|backward|both", 0, 0,
      "what is measured (default both: each by itself, then one after the other)"},
     {"layer", 0, ANALYZE, FLAG, AT(layer), NULL, 0, 0, "one encoder layer alone (default with --config)"},
@@ -154,7 +152,7 @@ static const struct option option_table[] = {
      "measured runs (default 50; fewer, at least 5, where 50 would take over 10 s)"},
     {"repeats", 'r', PIECES, COUNT, AT(repeats), "N", 1, 1000000,
      "least number of measured runs; 16 follow each other (default 32)"},
-    {"warm", 0, BENCH | BENCH_LAYER | PIECES, SECONDS, AT(warm), "SECONDS", 0, 3600,
+    {"warm", 0, BENCH | LATENCY | BENCH_LAYER | PIECES, SECONDS, AT(warm), "SECONDS", 0, 3600,
      "the same work before measuring (default 0.5)"},
     {"candidates", 0, TUNES, COUNT, AT(candidates), "N", 1, 40, "of one kernel call at most (default 40)"},
     {"rounds", 0, TUNES, COUNT, AT(rounds), "N", 1, 128,
@@ -172,7 +170,7 @@ static const struct option option_table[] = {
      "sizes that wherry tune chose; \"\" uses none (default: those in the cache folder)"},
     {"replays", 0, VERIFY | VERIFY_LAYER, COUNT, AT(replays), "N", 1, 1000000,
      "runs whose bits are compared (default 20)"},
-    {"seed", 0, BENCH | VERIFY | LAYER | PIECES | TUNE, COUNT, AT(seed), "N", 1, 4294967295.0,
+    {"seed", 0, BENCH | LATENCY | VERIFY | LAYER | PIECES | TUNE, COUNT, AT(seed), "N", 1, 4294967295.0,
      "of random weights and token ids (default 1)"},
     {"nearest", 0, DEMO, COUNT, AT(nearest), "N", 1, 1000, "sentences to show with their nearest (default 6)"},
     {"memory-budget", 0, SESSIONS | PIECES, SIZE, AT(memory_budget), "BYTES", 1, 1.8e19,
@@ -232,130 +230,6 @@ static bool option_unknown(const struct command *command, const char *word)
     return false;
 }
 
-/* ---- values ---- */
-
-static bool parse_number(const char *text, const char **end, double low, double high, uint64_t *out)
-{
-    char *stop;
-    if (!isdigit((unsigned char)*text)) return false;
-    errno = 0;
-    unsigned long long value = strtoull(text, &stop, 10);
-    if (errno || (double)value < low || (double)value > high) return false;
-    *end = stop;
-    *out = value;
-    return true;
-}
-
-static bool parse_lengths(const struct option *o, const char *text, struct options *out)
-{
-    out->lengths_count = 0;
-    for (;; text++) {
-        uint64_t value;
-        if (out->lengths_count == LENGTHS_MAX)
-            return complain(0, "--%s takes at most %d lengths", o->name, LENGTHS_MAX), false;
-        if (!parse_number(text, &text, o->low, o->high, &value) || (*text && *text != ','))
-            return complain(0, "--%s takes whole numbers from %.0f on with commas between them, as in 5,17,128",
-                            o->name, o->low),
-                   false;
-        out->lengths[out->lengths_count++] = (uint32_t)value;
-        if (!*text) return true;
-    }
-}
-
-static bool parse_size(const struct option *o, const char *text, uint64_t *out)
-{
-    static const char units[] = "KMGT";
-    const char *end, *unit;
-    uint64_t value, factor = 1;
-    bool good = parse_number(text, &end, o->low, o->high, &value);
-    if (good && *end && (unit = strchr(units, toupper((unsigned char)*end))) != NULL) {
-        factor = (uint64_t)1 << (10 * (unit - units + 1));
-        end++;
-    }
-    if (!good || *end || value > UINT64_MAX / factor) {
-        complain(0, "--%s %s: not a size; write bytes, or 512M, or 2G", o->name, text);
-        return false;
-    }
-    *out = value * factor;
-    return true;
-}
-
-static bool parse_choice(const struct option *o, const char *text, int *out)
-{
-    int place = 1;
-    for (const char *at = o->values;; at++, place++) {
-        size_t length = strcspn(at, "|");
-        if (strlen(text) == length && strncmp(at, text, length) == 0) {
-            *out = place;
-            return true;
-        }
-        at += length;
-        if (!*at) break;
-    }
-    char listed[96];
-    snprintf(listed, sizeof listed, "%s", o->values);
-    for (char *c = listed; *c; c++)
-        if (*c == '|') *c = ' ';
-    complain(0, "--%s %s: must be one of: %s", o->name, text, listed);
-    return false;
-}
-
-/* A name of a plan, or a file: what has a '/' or a '.' in it. */
-static bool parse_plan(const struct option *o, const char *text, struct options *out)
-{
-    if (!strpbrk(text, "/.")) return parse_choice(o, text, &out->plan);
-    out->plan = 0;
-    out->tuning = text;
-    return true;
-}
-
-static bool parse_real(const struct option *o, const char *text, double *out)
-{
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end || !(value >= o->low && value <= o->high)) {
-        complain(0, "--%s %s: must be %s from %g to %g", o->name, text, o->kind == SECONDS ? "seconds" : "a number",
-                 o->low, o->high);
-        return false;
-    }
-    *out = value;
-    return true;
-}
-
-static bool option_set(const struct option *o, const char *text, struct options *out)
-{
-    void *member = (char *)out + o->offset;
-    uint64_t value;
-    const char *end;
-    switch (o->kind) {
-    case FLAG:
-        *(bool *)member = true;
-        return true;
-    case TEXT:
-        *(const char **)member = text;
-        return true;
-    case CHOICE:
-        return parse_choice(o, text, member);
-    case PLAN:
-        return parse_plan(o, text, out);
-    case SIZE:
-        return parse_size(o, text, member);
-    case SECONDS:
-    case NUMBER:
-        return parse_real(o, text, member);
-    case LENGTHS:
-        return parse_lengths(o, text, out);
-    case COUNT:
-        if (!parse_number(text, &end, o->low, o->high, &value) || *end) {
-            complain(0, "--%s %s: must be a whole number from %.0f to %.0f", o->name, text, o->low, o->high);
-            return false;
-        }
-        *(uint32_t *)member = (uint32_t)value;
-        return true;
-    }
-    return false;
-}
-
 /* ---- parsing ---- */
 
 static uint32_t operand_limit(const struct command *command)
@@ -382,7 +256,7 @@ static bool operand_take(const struct command *command, const char *word, struct
 
 bool options_parse(const struct command *command, int argc, char **argv, struct options *out)
 {
-    *out = (struct options){.command = command, .warm = -1, .dropout = -1, .threshold = -1};
+    *out = (struct options){.command = command, .warm = -1, .dropout = -1, .threshold = -1, .idle = -1};
     bool only_operands = false;
     for (int n = 0; n < argc; n++) {
         const char *word = argv[n], *value = NULL;

@@ -23,7 +23,11 @@ enum exit_code {
 enum input_kind { INPUT_LINES, INPUT_JSONL };
 enum format_kind { FORMAT_TEXT, FORMAT_JSONL, FORMAT_NPY };
 
-enum { LENGTHS_MAX = 4096, FILES_MAX = 1024 };
+enum { LIST_MAX = 4096, FILES_MAX = 1024 };
+
+struct number_list {
+    uint32_t values[LIST_MAX], count;
+};
 
 /* What the user said; zero where nothing was said. Choices count from 1. */
 struct options {
@@ -36,17 +40,18 @@ struct options {
     const char *only, *tuning;
     const char *orders;    /* --layouts of a session */
     double peak_bandwidth; /* GB/s */
-    int report_format, caches, roof;
-    uint32_t max_tokens, batch_tokens, batch, seq, repeats, replays, nearest, seed;
+    int report_format, caches, roof, sessions;
+    uint32_t max_tokens, batch_tokens, batch, seq, repeats, replays, nearest, seed, requests;
     uint32_t candidates, rounds, jobs;
     const char *compile_share;
     uint32_t layers, hidden, heads, feed_forward, qkv_products;
     uint64_t memory_budget;
-    double warm, dropout, threshold; /* < 0: nothing was said */
-    uint32_t lengths[LENGTHS_MAX], lengths_count;
+    double warm, dropout, threshold, idle; /* < 0: nothing was said */
+    double seconds;
+    struct number_list lengths, clients;
     bool normalize, no_normalize, truncate, pairs, with_text;
     bool training, inference, layer, encoder, all, dot, explain, paper, layouts, pre_layernorm;
-    bool fresh, no_layouts, all_candidates;
+    bool fresh, no_layouts, all_candidates, latency;
     bool json, quiet, verbose, help, check, wide;
     const char *file; /* the operand, or the first */
     const char *files[FILES_MAX];
@@ -64,7 +69,8 @@ enum { DATA_RANDOM = 1, DATA_ZEROS };
 /* Plan names as the options count them, "all" after them. */
 #define PLAN_CHOICES "flash|paper|unfused"
 #define KERNEL_CHOICES "auto|tiled|coopmat|mma|wgmma|small_batch|clblast"
-enum { PLAN_ALL = 4, DTYPE_ALL = 3, CACHES_BOTH = 2, ROOF_NO = 2 };
+#define SESSION_CHOICES "shared|per-client"
+enum { PLAN_ALL = 4, DTYPE_ALL = 3, CACHES_BOTH = 2, ROOF_NO = 2, SESSIONS_PER_CLIENT = 2 };
 /* wherry_save as the options count it; 0 is the default. */
 #define SAVE_CHOICES "paper|all|least"
 

@@ -1,4 +1,5 @@
-/* The only file pair of the command that calls the operating system: clock, terminal, signals, safe replacing. */
+/* What the command asks of the operating system: clock, terminal, signals, safe replacing. Nothing else asks it but
+ * threads.h. */
 #ifndef WHERRY_TOOLS_SYSTEM_H
 #define WHERRY_TOOLS_SYSTEM_H
 

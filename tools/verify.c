@@ -159,8 +159,8 @@ static const uint32_t usual[] = {1, 17, 64, 5};
 static int create_batch(struct verification *v)
 {
     const struct options *options = v->tool.options;
-    if (options->lengths_count)
-        return random_batch_create(&v->tool, options->lengths, options->lengths_count, &v->batch);
+    if (options->lengths.count)
+        return random_batch_create(&v->tool, options->lengths.values, options->lengths.count, &v->batch);
     uint32_t lengths[4];
     for (size_t n = 0; n < 4; n++)
         lengths[n] = usual[n] < v->tool.model_info.max_tokens ? usual[n] : v->tool.model_info.max_tokens;

@@ -68,6 +68,9 @@ def runs_of(device, options):
     found = [
         Run("embed", "wherry", ["embed", "--model", "{model}", "-o", "{work}/out", "{work}/texts"], ["out"], None, False, True),
         Run("verify", "wherry", ["verify", "--model", "{model}", *short, "-o", "{work}/out"], ["out"], None, False, True),
+        # Times differ; and of two clients it is chance which makes a call.
+        Run("latency", "wherry", ["bench", "--latency", "--model", "{model}", "--lengths", "3,5", "--clients", "1,2", "--requests", "3",
+                                  "--warm", "0", "--idle", "0.01"], [], None, False, False),
         Run("verify-layer", "wherry", ["verify", *layer, *short, "-o", "{work}/out"], ["out"], None, False, True),
     ]
     if device in HOST:

@@ -497,6 +497,32 @@ def test_numbers(page, records):
     page.run("for (const node of document.querySelectorAll('details')) node.open = false")
 
 
+HIDDEN = "return [...document.querySelectorAll('section[hidden]')].map((section) => section.id)"
+
+
+def test_latency(page, records):
+    """A page of loads alone: curves, dots at the percentiles that are known, every number of the table."""
+    hidden = ["overview", "roofline", "strip", "time", "movement", "launch", "cache", "diff"]
+    expect(page.run(HIDDEN) == hidden, page.run(HIDDEN))
+    expect(page.count("#filters fieldset") == 1, "filters of operators, of which there are none")
+    loads = [(record, load) for record in records for load in record["loads"]]
+    expect(page.count("#latency g[data-clients] path.curve") == len(loads), "curves")
+    names = ("p50", "p90", "p99", "p999")
+    dots = sum(1 + sum(load[name] is not None for name in names) for _, load in loads)
+    expect(page.count("#latency circle.point") == dots, page.count("#latency circle.point"), "dots of", dots)
+    page.open_table("latency")
+    rows = page.rows("#latency .tables")
+    expect(len(rows) == sum(len(record["loads"]) + len(record["idle"]) for record in records), len(rows), "rows")
+    for (record, load), row in zip(loads, rows):
+        each = record["workload"]["requests"]["sessions"] == "per-client"
+        expect(row[1:3] == [str(load["clients"]), "each" if each else "shared"], row)
+        values = [load[name] for name in ("min", *names, "max", "mean")]
+        shown = ["–" if value is None else seconds(value) for value in values]
+        expect(row[6:13] == shown, row, shown)
+    for row, one in zip(rows[len(loads) :], [one for record in records for one in record["idle"]]):
+        expect(row[3] == seconds(one["idle_seconds"]) and row[6] == row[11] == seconds(one["seconds"]), row)
+
+
 def test_layers(page, record):
     """Merging over layers, every layer, one, and what is outside of them; sums stay the same."""
     for value, expected in (
@@ -763,8 +789,22 @@ def main():
         test_names(page)
         page.screenshot("names-1280-light")
 
+        for name, changes in (("latency", ["lengths=5,20"]), ("latency-few", ["requests=40", "sessions=per-client"])):
+            maker = HERE.parent / "report" / "make_latency.py"
+            subprocess.run([sys.executable, maker, folder / f"{name}.json", *changes], check=True)
+        page, records = make("loads", "latency", "latency-few")
+        test_latency(page, list(records.values()))
+        use_every_control(page)
+        use_pictures(page)
+        use_themes(page, "loads")
+        test_downloads(page, records.values())
+        page, _ = make("loads-too", "latency", "h200-vulkan")
+        expect(page.run(HIDDEN) == [], page.run(HIDDEN))
+        use_every_control(page)
+
         for name in ("roof", "bare", "empty"):
             page, _ = make("only-" + name, name)
+            expect(page.run(HIDDEN) == ["latency"], page.run(HIDDEN))
             use_every_control(page)
 
         page, records = make("many", *[f"many/many-{n}" for n in range(30)])

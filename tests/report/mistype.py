@@ -13,7 +13,7 @@ from pathlib import Path
 WRONG = [None, True, -1, 1e308, 2**62, "a" * 5000, '\u0085\x1b[2J|,"<b>', [], {"a": [{}]}]
 GONE = object()
 FORMATS = ("text", "json", "csv", "markdown", "trace", "html")
-LONG = {"plans": 1, "ops": 2, "works": 2}  # lists, and how much of them is enough
+LONG = {"plans": 1, "ops": 2, "works": 2, "loads": 1, "idle": 1}  # lists, and how much of them is enough
 
 
 def places(value, path=()):
@@ -83,8 +83,8 @@ def main():
     accepted = (accepted_tunings if tuning else accepted_records)(wherry, files)
     for at in range(0, len(accepted), 1000):
         for name in FORMATS:
-            if tuning and name == "trace":
-                continue  # which it has not
+            if (tuning or "loads" in record) and name == "trace":
+                continue  # which they have not
             done = run([wherry, "report", "--format", name], accepted[at : at + 1000])
             if done.returncode:
                 sys.exit(f"{name}: {done.stderr[-2000:].decode()}")

@@ -34,6 +34,8 @@ def is_derived(path):
         return path[2] in names or path[2:] == ("step", "gap_seconds")
     if top == "ceilings":
         return path[2] in ("value", "best")
+    if top == "loads":
+        return path[2] in ("requests", "rate", "min", "p50", "p90", "p99", "p999", "max", "mean")
     return path in (("status",), ("run", "sentinel", "drift"))
 
 
@@ -43,6 +45,8 @@ def is_raw(path):
         return path[2:] in (("flops",), ("warm", "median"), ("cold", "median"), ("bytes", "q", "r"),
                             ("bytes", "d_model", "w"), ("bytes", "requested", "r"), ("checks", "timer_ok"),
                             ("launches",))  # fmt: skip
+    if path[0] == "loads":  # of a bucket how many are in it; "parts" makes it another kind of histogram
+        return path[2] == "seconds" or (path[2] == "histogram" and path[3] != "parts" and path[5:] != (0,))
     return path in (("workload", "tokens"), ("workload", "sequences"), ("run", "sentinel", "last_seconds"))
 
 

@@ -8,6 +8,7 @@
 #include "report/fields.h"
 #include "report/format.h"
 #include "report/keys.h"
+#include "report/loads.h"
 #include "session.h"
 
 static const double tolerance = 1e-9; /* relative: another program may have written the decimals */
@@ -53,6 +54,8 @@ static void name_entry(const char *list, const json_t *entry, size_t n, char pat
         name_op(field_text(entry, "id"), field_text(entry, "plan"), path);
     else if (strcmp(list, "plans") == 0)
         name_plan(field_text(entry, "plan"), path);
+    else if (strcmp(list, "loads") == 0)
+        snprintf(path, PATH_SIZE, "load of %.0f clients", field_number(entry, "clients"));
     else if (strcmp(list, "ceilings") == 0)
         snprintf(path, PATH_SIZE, "ceiling %.40s (%.60s)", field_text(entry, "id"), field_text(entry, "config"));
     else
@@ -243,6 +246,15 @@ static void check_timer(const struct record *record, const struct record_op *op,
     wrong(check, path, "has a warm time, and the timer is not to be trusted");
 }
 
+static void check_load(const struct record_load *load, struct check *check)
+{
+    char path[PATH_SIZE];
+    const char *why = load_contradiction(load);
+    check->numbers += 4; /* count, least, most and sum of the histogram */
+    snprintf(path, PATH_SIZE, "load of %.0f clients", (double)load->clients);
+    if (why) wrong(check, path, why);
+}
+
 void record_check(const struct record *record, struct check *check)
 {
     check_derived(record, check);
@@ -250,4 +262,7 @@ void record_check(const struct record *record, struct check *check)
     check_workload(record, check);
     for (size_t n = 0; n < record->plan_count; n++) check_plan(&record->plans[n], check);
     for (size_t n = 0; n < record->op_count; n++) check_timer(record, &record->ops[n], check);
+    for (size_t n = 0; n < record->load_count; n++) check_load(&record->loads[n], check);
+    for (size_t n = 0; n < record->idle_count; n++)
+        if (!(record->idles[n].seconds > 0)) wrong(check, "idle", "a time that was not measured");
 }

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "report/csv.h"
 #include "report/format.h"
 #include "report/load.h"
 #include "report/tables.h"
@@ -51,15 +52,13 @@ static void write_value(struct output *out, enum field_type type, const void *at
     }
 }
 
-/* The names of the fields that are columns, each behind a comma and `mode`. */
-static void write_names(struct output *out, struct fields fields, const char *mode)
+void csv_names(struct output *out, struct fields fields, const char *mode)
 {
     for (size_t n = 0; n < fields.count; n++)
         if (fields.list[n].column) output_format(out, ",%s%s%s", mode, *mode ? "_" : "", fields.list[n].column);
 }
 
-/* `from` NULL: their cells are empty. */
-static void write_values(struct output *out, struct fields fields, const void *from)
+void csv_values(struct output *out, struct fields fields, const void *from)
 {
     for (size_t n = 0; n < fields.count; n++) {
         const struct field *field = &fields.list[n];
@@ -69,20 +68,11 @@ static void write_values(struct output *out, struct fields fields, const void *f
     }
 }
 
-static void write_head(struct output *out)
-{
-    output_text(out, "run,utc,device,device_name,driver,workload,model,sequences,tokens,plan");
-    write_names(out, op_fields, "");
-    for (int m = 0; m < MODES; m++) {
-        write_names(out, time_fields, mode_names[m]);
-        write_names(out, derived_fields, mode_names[m]);
-    }
-    output_text(out, "\r\n");
-}
+const char csv_run_names[] = "run,utc,device,device_name,driver,workload,model,sequences,tokens";
 
-static void write_op(struct output *out, const struct record *record, const struct record_op *op)
+void csv_run(struct output *out, const struct record *record, uint64_t dev)
 {
-    const struct record_device *device = record_device_of(record, op->dev);
+    const struct record_device *device = record_device_of(record, dev);
     const char *texts[] = {record->run_id,        record->utc,           device->id, device->name, device->driver,
                            record->workload.kind, record->workload.model};
     for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
@@ -92,13 +82,29 @@ static void write_op(struct output *out, const struct record *record, const stru
     write_number(out, record->workload.sequences);
     output_text(out, ",");
     write_number(out, record->workload.tokens);
+}
+
+static void write_head(struct output *out)
+{
+    output_format(out, "%s,plan", csv_run_names);
+    csv_names(out, op_fields, "");
+    for (int m = 0; m < MODES; m++) {
+        csv_names(out, time_fields, mode_names[m]);
+        csv_names(out, derived_fields, mode_names[m]);
+    }
+    output_text(out, "\r\n");
+}
+
+static void write_op(struct output *out, const struct record *record, const struct record_op *op)
+{
+    csv_run(out, record, op->dev);
     output_text(out, ",");
     csv_text(out, op->plan);
-    write_values(out, op_fields, op);
+    csv_values(out, op_fields, op);
     for (int m = 0; m < MODES; m++) {
         const struct record_mode *mode = &op->modes[m];
-        write_values(out, time_fields, time_known(&mode->time) ? &mode->time : NULL);
-        write_values(out, derived_fields, mode->is_derived ? mode : NULL);
+        csv_values(out, time_fields, time_known(&mode->time) ? &mode->time : NULL);
+        csv_values(out, derived_fields, mode->is_derived ? mode : NULL);
     }
     output_text(out, "\r\n");
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "report/format.h"
+#include "report/loads.h"
 #include "session.h"
 
 static const char over_peak[] = "W_OVER_PEAK", drifted[] = "W_DRIFT", distrusted[] = "W_TIMER";
@@ -257,6 +258,7 @@ void record_derive(struct record *record)
     struct roofs roofs = roofs_of(record);
     for (size_t n = 0; n < record->op_count; n++) derive_op(&roofs, &record->ops[n]);
     for (size_t n = 0; n < record->plan_count; n++) derive_plan(&record->plans[n]);
+    for (size_t n = 0; n < record->load_count; n++) load_derive(&record->loads[n]);
     derive_warnings(record, &roofs);
     free(roofs.list);
 }

@@ -6,6 +6,7 @@
 
 #include "report/fields.h"
 #include "report/keys.h"
+#include "report/loads.h"
 #include "report/tables.h"
 #include "session.h"
 
@@ -120,10 +121,15 @@ void record_open(json_t *json, struct record *record)
     READ_LIST(record, plans, "plans", plan_fields, plan_count);
     READ_LIST(record, ops, "ops", op_fields, op_count);
     READ_LIST(record, warnings, "warnings", warning_fields, warning_count);
+    READ_LIST(record, loads, "loads", load_fields, load_count);
+    READ_LIST(record, idles, "idle", idle_fields, idle_count);
     const json_t *plans = json_object_get(json, "plans"), *ops = json_object_get(json, "ops");
     const json_t *warnings = json_object_get(json, "warnings");
     for (size_t n = 0; n < record->plan_count; n++) read_plan(json_array_get(plans, n), &record->plans[n]);
     for (size_t n = 0; n < record->op_count; n++) read_op(json_array_get(ops, n), &record->ops[n]);
+    const json_t *loads = json_object_get(json, "loads");
+    for (size_t n = 0; n < record->load_count; n++)
+        record->loads[n].histogram = histogram_read(json_object_get(json_array_get(loads, n), "histogram"));
     for (size_t n = 0; n < record->warning_count; n++)
         record->warnings[n].json = json_incref(json_array_get(warnings, n));
     group_ops(record);
@@ -137,6 +143,9 @@ void record_close(struct record *record)
     }
     for (size_t n = 0; n < record->op_count; n++) free(record->ops[n].kernels);
     for (size_t n = 0; n < record->warning_count; n++) json_decref(record->warnings[n].json);
+    for (size_t n = 0; n < record->load_count; n++) free(record->loads[n].histogram);
+    free(record->loads);
+    free(record->idles);
     free(record->workload.lengths);
     free(record->devices);
     free(record->ceilings);
@@ -163,6 +172,15 @@ json_t *ceiling_json(const struct record_ceiling *ceiling) { return object_json(
 json_t *point_json(const struct record_point *point) { return object_json(point_fields, point); }
 
 json_t *kernel_json(const struct record_kernel *kernel) { return object_json(kernel_fields, kernel); }
+
+json_t *load_json(const struct record_load *load)
+{
+    json_t *value = object_json(load_fields, load);
+    json_object_set_new(value, "histogram", histogram_json(load->histogram));
+    return value;
+}
+
+json_t *idle_json(const struct record_idle *idle) { return object_json(idle_fields, idle); }
 
 static json_t *derived_json(const struct record_op *op)
 {
@@ -244,6 +262,9 @@ void record_write(struct record *record)
         fields_write(json_array_get(ops, n), op_fields, true, &record->ops[n]);
         json_object_set_new(json_array_get(ops, n), "derived", derived_json(&record->ops[n]));
     }
+    const json_t *loads = json_object_get(record->json, "loads");
+    for (size_t n = 0; n < record->load_count; n++)
+        fields_write(json_array_get(loads, n), load_fields, true, &record->loads[n]);
     for (size_t n = 0; n < record->warning_count; n++) json_array_append(warnings, record->warnings[n].json);
     json_object_set_new(record->json, "warnings", warnings);
 }

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <wherry/wherry_measure.h>
 
+#include "report/histogram.h"
+
 #define RECORD_SCHEMA "rl-1"
 
 /* What caches hold before a run. */
@@ -24,6 +26,12 @@ extern const wherry_regime regime_order[REGIMES];
 /* The parts of a training step that are timed apart, as they are listed. */
 enum { STEP_FORWARD, STEP_BACKWARD, STEP_BOTH, STEP_PARTS };
 extern const char *const step_names[STEP_PARTS];
+
+/* The percentiles of a load. */
+enum { LOAD_P50, LOAD_P90, LOAD_P99, LOAD_P999, LOAD_PERCENTILES };
+extern const unsigned load_per_mille[LOAD_PERCENTILES];
+/* A record has at most so many of each. */
+enum { RECORD_LOADS = 64, RECORD_IDLES = 64 };
 
 /* ---- the parts of a record ---- */
 
@@ -112,6 +120,23 @@ struct record_plan {
     size_t op_count;
 };
 
+/* Requests of some clients, each with one at a time; times are of whole requests, in seconds. */
+struct record_load {
+    uint64_t dev, clients;
+    double warm_seconds, seconds;
+    double waited_seconds; /* of all requests, for the session */
+    struct histogram *histogram;
+    uint64_t requests;
+    double rate, mean, min, max;
+    double percentiles[LOAD_PERCENTILES]; /* NAN: too few requests */
+};
+
+/* One request after a pause. */
+struct record_idle {
+    uint64_t dev;
+    double idle_seconds, seconds;
+};
+
 struct record_warning {
     json_t *json; /* its own */
     const char *code, *plan, *op, *text;
@@ -132,13 +157,20 @@ struct record {
         double layers, dropout; /* of a training */
         bool pre_layernorm;
         const char *activation, *save;
+        const char *sessions; /* of a load: "shared", "per-client" */
+        bool tokenized;       /* its requests are texts, not token ids */
     } workload;
+    const char *session_plan, *session_dtype; /* of a load */
+    double session_bytes;
     struct record_device *devices; /* behind the last of each list is an empty one */
     struct record_ceiling *ceilings;
     struct record_point *sweep, *launch;
     struct record_plan *plans;
     struct record_op *ops;
     struct record_warning *warnings;
+    struct record_load *loads;
+    struct record_idle *idles;
+    size_t load_count, idle_count;
     size_t device_count, ceiling_count, sweep_count, launch_count, plan_count, op_count, warning_count;
     size_t stray;             /* the first operation whose plan the record lacks; op_count: none */
     struct record_op **owned; /* what plans' ops point into */
@@ -160,6 +192,8 @@ json_t *ceiling_json(const struct record_ceiling *ceiling);
 json_t *point_json(const struct record_point *point);
 json_t *op_json(const struct record_op *op);
 json_t *kernel_json(const struct record_kernel *kernel);
+json_t *load_json(const struct record_load *load);
+json_t *idle_json(const struct record_idle *idle);
 json_t *warning_json(const char *code, const char *plan, const char *op, const char *text);
 /* Into what the session says of the plan. */
 void plan_write(json_t *json, const struct record_plan *plan);

@@ -40,6 +40,11 @@ static const struct field record_list[] = {
     {"workload.training.activation", '-', FIELD_TEXT, AT(workload.activation)},
     {"workload.training.dropout", '-', FIELD_NUMBER, AT(workload.dropout)},
     {"workload.training.save", '-', FIELD_TEXT, AT(workload.save)},
+    {"workload.requests.tokenized", '-', FIELD_FLAG, AT(workload.tokenized)},
+    {"workload.requests.sessions", '-', FIELD_TEXT, AT(workload.sessions)},
+    {"session.plan", '-', FIELD_TEXT, AT(session_plan)},
+    {"session.dtype", '-', FIELD_TEXT, AT(session_dtype)},
+    {"session.device_bytes", '-', FIELD_NUMBER, AT(session_bytes)},
     {"ceilings", 'a'},
     {"sweep", 'a'},
     {"launch", 'a'},
@@ -207,6 +212,38 @@ static const struct field derived_list[] = {
     {"regime", '-', FIELD_TEXT, AT(regime), .column = "regime"},
     {"over_peak", '-', FIELD_FLAG, AT(derived.over_peak), .column = "over_peak"}};
 const struct fields derived_fields = FIELDS_OF(derived_list);
+#undef AT
+
+#define AT(member) offsetof(struct record_load, member)
+static const struct field load_list[] = {
+    {"dev", 'i', FIELD_COUNT, AT(dev)},
+    {"clients", 'i', FIELD_COUNT, AT(clients), .column = "clients"},
+    {"warm_seconds", 'n', FIELD_NUMBER, AT(warm_seconds)},
+    {"seconds", 'n', FIELD_NUMBER, AT(seconds), .column = "seconds"},
+    {"waited_seconds", 'n', FIELD_NUMBER, AT(waited_seconds), .column = "waited_seconds"},
+    {"histogram", 'o'},
+    {"histogram.parts", 'i'},
+    {"histogram.min_ns", 'i'},
+    {"histogram.max_ns", 'i'},
+    {"histogram.sum_ns", 'n'},
+    {"histogram.buckets", 'a'},
+    {"requests", 'i', FIELD_COUNT, AT(requests), .derived = true, .column = "requests"},
+    {"rate", 'N', FIELD_NUMBER, AT(rate), .derived = true, .column = "requests_per_second"},
+    {"min", 'N', FIELD_NUMBER, AT(min), .derived = true, .column = "min"},
+    {"p50", 'N', FIELD_NUMBER, AT(percentiles[LOAD_P50]), .derived = true, .column = "p50"},
+    {"p90", 'N', FIELD_NUMBER, AT(percentiles[LOAD_P90]), .derived = true, .column = "p90"},
+    {"p99", 'N', FIELD_NUMBER, AT(percentiles[LOAD_P99]), .derived = true, .column = "p99"},
+    {"p999", 'N', FIELD_NUMBER, AT(percentiles[LOAD_P999]), .derived = true, .column = "p999"},
+    {"max", 'N', FIELD_NUMBER, AT(max), .derived = true, .column = "max"},
+    {"mean", 'N', FIELD_NUMBER, AT(mean), .derived = true, .column = "mean"}};
+const struct fields load_fields = FIELDS_OF(load_list);
+#undef AT
+
+#define AT(member) offsetof(struct record_idle, member)
+static const struct field idle_list[] = {{"dev", 'i', FIELD_COUNT, AT(dev)},
+                                         {"idle_seconds", 'n', FIELD_NUMBER, AT(idle_seconds)},
+                                         {"seconds", 'n', FIELD_NUMBER, AT(seconds)}};
+const struct fields idle_fields = FIELDS_OF(idle_list);
 #undef AT
 
 #define AT(member) offsetof(struct record_warning, member)

@@ -7,6 +7,6 @@
 
 /* Of struct record, record_device, ... Lists in them are tables of their own; so are record_mode's derived numbers. */
 extern const struct fields record_fields, device_fields, ceiling_fields, point_fields, plan_fields, class_fields,
-    step_fields, op_fields, kernel_fields, derived_fields, warning_fields;
+    step_fields, op_fields, kernel_fields, derived_fields, warning_fields, load_fields, idle_fields;
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "report/format.h"
+#include "report/loads.h"
 #include "report/rows.h"
 #include "report/titles.h"
 #include "report/write.h"
@@ -328,6 +329,7 @@ static void print_device(const struct record *record, const struct record_device
 {
     output_format(out, "%s  %.60s\n", device->id, device->name);
     if (*device->api) output_format(out, "%.60s, driver %.60s\n", device->api, device->driver);
+    if (is_latency(record)) return; /* by the host's clock, and nothing is set against ceilings */
     print_ceilings(record, device, out);
     if (*device->timer_status)
         output_format(out, "timer: %s, %s", device->timer_kind, device->timer_status);
@@ -406,7 +408,10 @@ void text_write(struct output *out, const struct report *report, const struct op
         print_workload(record, out);
         for (size_t n = 0; n < record->device_count; n++) print_device(record, &record->devices[n], out);
         for (size_t n = 0; n < record->plan_count; n++) print_plan(record, &record->plans[n], options->wide, out);
-        if (!record->plan_count) print_roof(record, out);
+        if (is_latency(record))
+            loads_text(out, record);
+        else if (!record->plan_count)
+            print_roof(record, out);
         print_warnings(record, out);
     }
 }

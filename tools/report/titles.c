@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/utf8.h"
 
 /* "8 x 512", "3 sequences, 45 tokens". */
@@ -19,6 +20,23 @@ static void batch_title(const struct record *record, char *text, size_t size)
         snprintf(text, size, "%.0f sequences, %.0f tokens", record->workload.sequences, record->workload.tokens);
 }
 
+/* "20 tokens", "5, 20 and 250 tokens in turn", "8 lengths in turn, 1 to 512 tokens". */
+static void requests_title(const struct record *record, char *text, size_t size)
+{
+    const double *lengths = record->workload.lengths;
+    size_t count = record->workload.length_count;
+    struct text_writer t = text_begin(text, size);
+    double least = count ? lengths[0] : 0, most = least;
+    for (size_t n = 0; n < count; n++) {
+        least = lengths[n] < least ? lengths[n] : least;
+        most = lengths[n] > most ? lengths[n] : most;
+    }
+    if (count > 4) text_add(&t, "%zu lengths in turn, %.0f to %.0f", count, least, most);
+    for (size_t n = 0; n < count && count <= 4; n++)
+        text_add(&t, "%s%.0f", !n ? "" : n + 1 < count ? ", " : " and ", lengths[n]);
+    text_add(&t, " tokens%s", count > 1 && count <= 4 ? " in turn" : "");
+}
+
 void workload_title(const struct record *record, char *text, size_t size)
 {
     const char *kind = record->workload.kind, *model = record->workload.model;
@@ -26,6 +44,11 @@ void workload_title(const struct record *record, char *text, size_t size)
     char batch[80];
     if (strcmp(kind, "roof") == 0) {
         snprintf(text, size, "ceilings");
+        return;
+    }
+    if (strcmp(kind, "latency") == 0) {
+        requests_title(record, batch, sizeof batch);
+        snprintf(text, size, "%.*s, requests of %s", utf8_cut(model, 60), model, batch);
         return;
     }
     batch_title(record, batch, sizeof batch);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "report/keys.h"
+#include "report/loads.h"
 #include "report/tables.h"
 #include "report/tuning.h"
 
@@ -36,7 +37,7 @@ static bool lists_bounded(const json_t *json, char why[256])
     static const struct {
         const char *name;
         size_t most;
-    } bounds[] = {{"devices", 64}, {"ceilings", 512}};
+    } bounds[] = {{"devices", 64}, {"ceilings", 512}, {"loads", RECORD_LOADS}, {"idle", RECORD_IDLES}};
     for (size_t n = 0; n < sizeof bounds / sizeof *bounds; n++) {
         size_t count = json_array_size(json_object_get(json, bounds[n].name));
         if (count <= bounds[n].most) continue;
@@ -59,6 +60,26 @@ static bool list_fits(const json_t *object, const char *name, struct fields fiel
     return true;
 }
 
+/* Records of other work have none of these. */
+static bool loads_fit(const json_t *json, char why[256])
+{
+    static const char *const names[] = {"loads", "idle"};
+    const json_t *loads = json_object_get(json, "loads"), *load;
+    size_t n;
+    for (n = 0; n < 2; n++) {
+        const json_t *list = json_object_get(json, names[n]);
+        if (list && !json_is_array(list)) return snprintf(why, 256, "%s is not an array", names[n]), false;
+    }
+    if (!list_fits(json, "loads", load_fields, why) || !list_fits(json, "idle", idle_fields, why)) return false;
+    json_array_foreach(loads, n, load)
+    {
+        char where[48];
+        snprintf(where, sizeof where, "loads[%zu].histogram", n);
+        if (!histogram_fits(json_object_get(load, "histogram"), where, why)) return false;
+    }
+    return true;
+}
+
 static bool lists_fit(const json_t *json, char why[256])
 {
     size_t n;
@@ -66,7 +87,7 @@ static bool lists_fit(const json_t *json, char why[256])
     if (!list_fits(json, "devices", device_fields, why) || !list_fits(json, "ceilings", ceiling_fields, why) ||
         !list_fits(json, "sweep", point_fields, why) || !list_fits(json, "launch", point_fields, why) ||
         !list_fits(json, "plans", plan_fields, why) || !list_fits(json, "ops", op_fields, why) ||
-        !list_fits(json, "warnings", warning_fields, why))
+        !list_fits(json, "warnings", warning_fields, why) || !loads_fit(json, why))
         return false;
     json_array_foreach(json_object_get(json, "plans"), n, plan)
     {
@@ -95,6 +116,10 @@ static bool devices_known(const struct record *record, char why[256])
         if (!device_known(record, "launch", n, record->launch[n].dev, why)) return false;
     for (n = 0; n < record->plan_count; n++)
         if (!device_known(record, "plans", n, record->plans[n].dev, why)) return false;
+    for (n = 0; n < record->load_count; n++)
+        if (!device_known(record, "loads", n, record->loads[n].dev, why)) return false;
+    for (n = 0; n < record->idle_count; n++)
+        if (!device_known(record, "idle", n, record->idles[n].dev, why)) return false;
     for (n = 0; n < record->op_count; n++)
         if (!device_known(record, "ops", n, record->ops[n].dev, why)) return false;
     return true;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "report/loads.h"
 #include "report/page.h"
 #include "report/tuning.h"
 #include "session.h"
@@ -44,6 +45,14 @@ static void json_write(struct output *out, const json_t *values)
     output_text(out, "\n");
 }
 
+/* How many records are of latencies. */
+static size_t latencies(const struct report *report)
+{
+    size_t count = 0;
+    for (size_t n = 0; n < report->count; n++) count += is_latency(&report->records[n]);
+    return count;
+}
+
 static void write_as(struct output *out, int format, const struct report *report, const struct options *options)
 {
     bool tunings = report->tunings;
@@ -52,10 +61,13 @@ static void write_as(struct output *out, int format, const struct report *report
         json_write(out, report->values);
         break;
     case REPORT_CSV:
-        tunings ? tuning_csv(out, report->values) : csv_write(out, report);
+        tunings                              ? tuning_csv(out, report->values)
+        : latencies(report) == report->count ? loads_csv(out, report)
+                                             : csv_write(out, report);
         break;
     case REPORT_MARKDOWN:
         tunings ? tuning_markdown(out, report->values) : markdown_write(out, report);
+        loads_markdown(out, report);
         break;
     case REPORT_TRACE:
         trace_write(out, report);
@@ -68,12 +80,25 @@ static void write_as(struct output *out, int format, const struct report *report
     }
 }
 
+/* What a format has no place for. */
+static int check_kinds(int format, const struct report *report)
+{
+    size_t loads = latencies(report);
+    if (report->tunings && format == REPORT_TRACE)
+        return complain(EXIT_USAGE, "a tuning has no trace: nothing in it has a place in time");
+    if (loads && format == REPORT_TRACE)
+        return complain(EXIT_USAGE, "latencies have no trace: nothing in them has a place in time");
+    if (loads && loads < report->count && format == REPORT_CSV)
+        return complain(EXIT_USAGE, "CSV has a line for each operation, or for each load of latencies: give records of "
+                                    "one kind");
+    return EXIT_FINE;
+}
+
 int report_write(const struct options *options, const struct report *report)
 {
     struct output out;
-    int format = report_format(options);
-    if (report->tunings && format == REPORT_TRACE)
-        return complain(EXIT_USAGE, "a tuning has no trace: nothing in it has a place in time");
+    int format = report_format(options), code = check_kinds(format, report);
+    if (code) return code;
     if (!format) return EXIT_USAGE;
     if (!output_open(&out, options->output)) return EXIT_OUTPUT;
     write_as(&out, format, report, options);

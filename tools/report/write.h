@@ -22,6 +22,11 @@ void csv_write(struct output *out, const struct report *report);
 void markdown_write(struct output *out, const struct report *report);
 void trace_write(struct output *out, const struct report *report);
 
+/* Those of latencies: a table of a record's loads, of all records' loads, or a line of CSV for each load and pause. */
+void loads_text(struct output *out, const struct record *record);
+void loads_markdown(struct output *out, const struct report *report);
+void loads_csv(struct output *out, const struct report *report);
+
 /* Parts of Markdown: a text, in which nothing is markup; a cell with its end; the head of a table, "a|b|>c", '>' for
  * columns of numbers. */
 void markdown_text(struct output *out, const char *text);

@@ -49,6 +49,8 @@ function make_series(record, device, index) {
         launch: own(data.launch).filter((point) => is_positive(point.bytes) && is_positive(object(point.time).median)),
         plans: own(data.plans),
         ops: own(data.ops),
+        loads: own(data.loads),
+        idle: own(data.idle).filter((one) => is_positive(one.seconds)),
         items: new Map(),
     };
     series.label = series.name + " · " + series.api;
@@ -91,6 +93,8 @@ function read_series(records) {
 
 const records = await read_records();
 const all_series = read_series(records);
+const any_loads = all_series.some((series) => series.loads.length || series.idle.length);
+const only_loads = any_loads && all_series.every((series) => (series.loads.length || series.idle.length) && !series.ops.length);
 const plan_names = unique(
     all_series.flatMap((series) => [...series.plans.map((plan) => plan.plan), ...series.ops.map((op) => op.plan)]))
                        .map(String);

@@ -58,6 +58,9 @@ function describe_workload(workload, brief = false) {
     const sequences = is_number(workload.sequences) ? workload.sequences : list(workload.lengths).length;
     if (workload.kind === "roof") return "ceilings only";
     const parts = [];
+    if (workload.kind === "latency")
+        return [(name === NONE ? "" : name + " ") + `requests of ${lengths.join(", ") || NONE} tokens`,
+            ...(workload.dtype && !brief ? [workload.dtype] : [])].join(", ");
     if (workload.kind === "layer") {
         const layers = model.layers > 1 ? model.layers + " layers" : "layer";
         parts.push((name === NONE ? "" : name + " ") + layers + (workload.training && !brief ? ", training" : ""));
