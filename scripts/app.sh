@@ -123,7 +123,7 @@ check_windows() {
     *) die "scripts/mingw.sh: $reason" ;;
     esac
     quietly cmake -G Ninja -B build/mingw -DCMAKE_TOOLCHAIN_FILE=cmake/mingw.cmake -DCMAKE_BUILD_TYPE=Release \
-        -DCMAKE_C_FLAGS_RELEASE='-O1 -DNDEBUG' -DWHERRY_OPENCL=OFF -DWHERRY_TESTS=OFF -DWHERRY_WERROR=ON
+        -DCMAKE_C_FLAGS_RELEASE='-O0 -DNDEBUG' -DWHERRY_CPU_SETS=avx2 -DWHERRY_OPENCL=OFF -DWHERRY_TESTS=OFF -DWHERRY_WERROR=ON
     quietly cmake --build build/mingw
     suffix=.exe
     install_moved build/mingw

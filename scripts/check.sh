@@ -6,7 +6,7 @@
 #   GLSLC                a glslc that can rebuild shaders/spirv, where the system's can't (scripts/spirv.sh)
 #   WHERRY_TEST_DEVICES  device ids to test on (default: every usable device)
 #   WHERRY_TEST_MODEL    folder of all-MiniLM-L6-v2 (default: scripts/model.sh fetches it)
-#   WHERRY_FUZZ_SECONDS  how long each fuzz target runs (default: 10)
+#   WHERRY_FUZZ_SECONDS  how long each fuzz target runs (default: 5)
 # No limit of wall time: a test that hangs is ended by tests/watch.py. ctest starts an entry more than there are cores, because
 # some wait for disks, browsers and signals. Everything that takes long is an entry: tests, those of Vulkan under the
 # validation layers, and the stages below (check.sh --stage NAME).
@@ -157,7 +157,7 @@ script_stage() { # COMMAND...
     if [ $status = 0 ]; then tail -n 20 "$log"; else cat "$log"; fi
     return $status
 }
-stage_fuzz() { script_stage scripts/fuzz.sh all "${WHERRY_FUZZ_SECONDS:-10}"; }
+stage_fuzz() { script_stage scripts/fuzz.sh all "${WHERRY_FUZZ_SECONDS:-5}"; }
 stage_faults() {
     POCL_CACHE_DIR=$PWD/build/faults-pocl script_stage scripts/faults.sh sample --sample 60 --jobs 1 --runs "embed npy verify"
 }

@@ -6,9 +6,10 @@ alone. Its progress is the processor time of the command and of all its descenda
 went by in SECONDS (600) of wall time, so everything waits for something that does not come. Endless: it took SECONDS
 (3600) of processor time, where the longest takes a few minutes. Both are said and end with 124; else the status is the
 command's. WHERRY_TEST_TIMES names a file to which a line is added at the end: processor time, wall time, and NAME.
-Where there is no /proc, the command runs unwatched."""
+Descendants that lost their parents count, as most of a browser's do (Linux). Where there is no /proc, the command runs
+unwatched."""
+import ctypes
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -45,29 +46,52 @@ def tree(root):
     return family, ticks / os.sysconf("SC_CLK_TCK")
 
 
-def hung(child, stalled, limit):
-    """Waits for the child's end; returns why it is to be ended before, if it is."""
-    progress, since = 0.0, time.monotonic()
+def adopt():
+    """Descendants that lose their parents become children of this process, and not of the system's first one."""
+    PR_SET_CHILD_SUBREAPER = 36
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    except (OSError, AttributeError):
+        pass  # not Linux: they are neither counted nor ended
+
+
+def reap(root):
+    """Takes the status of every child that has ended; returns that of `root` if it is among them."""
+    found = None
     while True:
         try:
-            child.wait(POLL)
-            return None
-        except subprocess.TimeoutExpired:
-            pass
-        used = tree(child.pid)[1]
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        if pid == root:
+            found = os.waitstatus_to_exitcode(status)
+
+
+def wait(root, stalled, limit):
+    """Waits for the end of `root`: its status and None, or None and why it is to be ended before."""
+    progress, since, looked = 0.0, time.monotonic(), time.monotonic()
+    while (status := reap(root)) is None:
+        time.sleep(0.02)
+        if time.monotonic() - looked < POLL:
+            continue
+        looked = time.monotonic()
+        used = tree(os.getpid())[1]
         if used > progress + 1:
-            progress, since = used, time.monotonic()
+            progress, since = used, looked
         if used > limit:
-            return f"it took {used:.0f} s of processor time, and {limit:.0f} are the most: an endless loop"
-        if time.monotonic() - since > stalled:
-            return f"in {stalled:.0f} s it took less than 1 s of processor time (of {used:.1f} in all): it waits for good"
+            return None, f"it took {used:.0f} s of processor time, and {limit:.0f} are the most: an endless loop"
+        if looked - since > stalled:
+            return None, f"in {stalled:.0f} s it took less than 1 s of processor time (of {used:.1f} in all): it waits for good"
+    return status, None
 
 
 def times(name, began):
-    """What the children took, who have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    """What all descendants took, this process aside."""
+    used = tree(os.getpid())[1] - time.process_time()
     with open(os.environ["WHERRY_TEST_TIMES"], "a", encoding="utf-8") as file:
-        file.write(f"{used.ru_utime + used.ru_stime:8.1f} {time.monotonic() - began:8.1f} {name}\n")
+        file.write(f"{used:8.1f} {time.monotonic() - began:8.1f} {name}\n")
 
 
 def main(arguments):
@@ -79,20 +103,21 @@ def main(arguments):
         sys.exit(__doc__)
     if not os.path.exists("/proc/self/stat"):
         os.execvp(arguments[0], arguments)
+    adopt()
     began = time.monotonic()
     child = subprocess.Popen(arguments)
     signal.signal(signal.SIGTERM, lambda *_: (child.terminate(), sys.exit(143)))
     try:
-        why = hung(child, float(options["--stalled"]), float(options["--processor"]))
+        status, why = wait(child.pid, float(options["--stalled"]), float(options["--processor"]))
     except KeyboardInterrupt:
         child.wait()
         return 130
     if why is None:
         if "WHERRY_TEST_TIMES" in os.environ:
             times(options["--name"], began)
-        return child.returncode if child.returncode >= 0 else 128 - child.returncode
+        return status if status >= 0 else 128 - status
     print(f"watch: {' '.join(arguments)}: ended: {why}", flush=True)
-    for pid in tree(child.pid)[0]:
+    for pid in tree(os.getpid())[0] - {os.getpid()}:
         try:
             os.kill(pid, signal.SIGKILL)
         except OSError:

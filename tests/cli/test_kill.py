@@ -101,9 +101,11 @@ def kill_after(process, seconds):
 
 
 def test_output(place, device, times):
-    """embed -o, killed: the file is the old one or the new one."""
+    """embed -o, killed: the file is the old one or the new one. How it is written is the same on all devices."""
     finish(place.embed(device), "embed on " + device)
     place.drivers = place.copy_drivers()
+    if not times:
+        return place.read()
     begun = time.monotonic()
     finish(place.embed(device), "embed on " + device)
     took = time.monotonic() - begun
@@ -244,7 +246,7 @@ def main():
             host = device in ("reference", "cpu")  # they compile nothing
             first_host = first_host or (device if host else "")
             place.drivers, place.opencl = kept, device.startswith("opencl")
-            expected = test_output(place, device, 12 if device == first_host else 3)
+            expected = test_output(place, device, 12 if device == first_host else 0)
             if device == first_host:
                 test_truncated(place, device)
             if host:

@@ -126,6 +126,8 @@ d = json.load(open(sys.argv[1], encoding="utf-8"))
 layouts = d["plans"][0]["layouts"]
 layouts["operators"] = layouts["operators"][:1]
 layouts["tensors"] = [one for one in layouts["tensors"] if one["name"] in layouts["operators"][0]["tensors"]]
+for one in [*layouts["operators"][0]["times"], *d["works"]]:
+    one["candidates"] = one["candidates"][:2]
 json.dump(d, open(sys.argv[2], "w", encoding="utf-8"))' "$work/tuning-layouts.json" "$work/small.json"
 check "$python" "$here/../report/mistype.py" "$wherry" "$work/small.json" "$work"
 

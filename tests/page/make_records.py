@@ -4,7 +4,7 @@
 Usage: make_records.py FOLDER [--many]
 
 The times of layer.tsv are real ones, of one BERT-large layer in training on an H200; all else here is invented around
-them and must never be taken for a measurement. --many: 30 records of 800 operators, to see that the page stays fast.
+them and must never be taken for a measurement. --many: 10 records of 800 operators, to see that the page stays fast.
 """
 
 import json
@@ -567,8 +567,8 @@ def main():
         "empty": {"schema": "rl-1", "units": "SI", "status": "ok"},
     }
     if "--many" in sys.argv:
-        records = {f"many-{n}": encoder(100 + n, 24, f"model-{n}", 20) for n in range(15)}
-        for n in range(15, 30):
+        records = {f"many-{n}": encoder(100 + n, 24, f"model-{n}", 20) for n in range(5)}
+        for n in range(5, 10):
             made = encoder(100 + n, 40, f"model-{n}", 20)
             made["devices"][0].update(name=f"Device {n}")
             records[f"many-{n}"] = made

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Opens the page of tunings in headless Chromium, uses every control, and compares what it shows with the files.
 
-Usage: test_tunings.py FOLDER, with WRITE_PAGE as for test_page.py
+Usage: test_tunings.py FOLDER, with WRITE_PAGE and PICTURES as for test_page.py
 
-Exit status 77: Chromium, its driver or Selenium are missing. Screenshots go into FOLDER.
+Exit status 77: Chromium, its driver or Selenium are missing.
 """
 
 import json

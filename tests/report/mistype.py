@@ -4,7 +4,6 @@ a message, or read it, in every format; it must never crash.
 usage: mistype.py WHERRY FILE FOLDER
 """
 
-import copy
 import json
 import subprocess
 import sys
@@ -13,7 +12,8 @@ from pathlib import Path
 WRONG = [None, True, -1, 1e308, 2**62, "a" * 5000, '\u0085\x1b[2J|,"<b>', [], {"a": [{}]}]
 GONE = object()
 FORMATS = ("text", "json", "csv", "markdown", "trace", "html")
-LONG = {"plans": 1, "ops": 2, "works": 2, "loads": 1, "idle": 1}  # lists, and how much of them is enough
+LONG = {"plans": 1, "ops": 2, "works": 2, "loads": 1, "idle": 1, "ceilings": 1, "sweep": 1,
+        "launch": 1}  # lists, and how much of them is enough
 
 
 def places(value, path=()):
@@ -28,15 +28,21 @@ def places(value, path=()):
 
 
 def changed(record, path, value):
-    record = copy.deepcopy(record)
+    """The text of it; the record is as before afterwards, but for an object's order."""
     at = record
     for key in path[:-1]:
         at = at[key]
+    before = at[path[-1]]
     if value is GONE:
         del at[path[-1]]
     else:
         at[path[-1]] = value
-    return record
+    text = json.dumps(record)
+    if value is GONE and isinstance(at, list):
+        at.insert(path[-1], before)
+    else:
+        at[path[-1]] = before
+    return text
 
 
 def run(command, files):
@@ -74,10 +80,10 @@ def main():
         if key in record:
             record[key] = record[key][:count]
     files = []
-    for path in places(record):
+    for path in list(places(record)):
         for value in [*WRONG, GONE]:
             file = folder / f"mistyped-{len(files):05}.json"
-            file.write_text(json.dumps(changed(record, path, value)), encoding="utf-8")
+            file.write_text(changed(record, path, value), encoding="utf-8")
             files.append(str(file))
     tuning = "works" in record
     accepted = (accepted_tunings if tuning else accepted_records)(wherry, files)
