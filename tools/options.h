@@ -46,7 +46,7 @@ struct options {
     uint32_t lengths[LENGTHS_MAX], lengths_count;
     bool normalize, no_normalize, truncate, pairs, with_text;
     bool training, inference, layer, encoder, all, dot, explain, paper, layouts, pre_layernorm;
-    bool fresh, no_layouts, all_candidates;
+    bool fresh, no_layouts, all_candidates, timings;
     bool json, quiet, verbose, help, check, wide;
     const char *file; /* the operand, or the first */
     const char *files[FILES_MAX];
