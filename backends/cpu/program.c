@@ -69,7 +69,6 @@ static bool packs_create(struct backend_device *device, struct program *p, struc
                               .written = UINT64_MAX,
                               .panels = pack->panels};
         if (!(pack->panel = cpu_alloc(device->host, bytes, &pack->memory, e))) return false;
-        memory_advise_large(pack->panel, (size_t)bytes);
         s->packed = pack->panel;
         info->host_bytes += bytes;
         p->n_packs++;

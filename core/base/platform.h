@@ -68,12 +68,6 @@ typedef void (*library_function)(void);
  * is there. The library stays loaded for good: drivers do not like being unloaded. */
 library_function library_find(const char *const *names, const char *symbol);
 
-/* ---- memory ---- */
-
-/* That memory which was just allocated will be written soon, all of it: where the system can, it then gives it in large
- * pages. */
-void memory_advise_large(void *memory, size_t bytes);
-
 /* ---- clock ---- */
 
 /* Monotonic, in nanoseconds. */
