@@ -46,8 +46,10 @@ struct backend {
     /* Appends one entry per device, unusable ones too, to a list that grows by host_grow. `order` below is this list's
      * index. Fails only when the host is out of memory: a missing or broken driver is an unusable device or none. */
     bool (*enumerate)(const struct host *host, wherry_device_info **list, size_t *count, struct error *e);
-    /* Opens device number `index` of enumerate's order, or, when `external` is not NULL, the application's own
-     * (wherry_vulkan.h, wherry_opencl.h); then *info is filled in. The host outlives the device. */
+    /* Opens device number `index` of enumerate's order, which need not have been called, or, when `external` is not
+     * NULL, the application's own (wherry_vulkan.h, wherry_opencl.h). Fills in *info. Fails with
+     * WHERRY_STATUS_NO_DEVICE or WHERRY_STATUS_UNSUPPORTED where enumerate has no such device, or an unusable one. The
+     * host outlives the device. */
     struct backend_device *(*open)(const struct host *host, size_t index, const void *external,
                                    wherry_device_info *info, struct error *e);
     void (*close)(struct backend_device *device); /* accepts NULL and half-opened ones */
@@ -68,6 +70,9 @@ struct backend {
                          uint64_t bytes, struct error *e);
     bool (*buffer_read)(struct backend_device *device, struct buffer *buffer, uint64_t offset, void *data,
                         uint64_t bytes, struct error *e);
+    /* The bytes of a buffer that are the host's own memory, which any thread may write to until the device next runs
+     * something; NULL, itself or its result: buffer_write it is. */
+    void *(*buffer_bytes)(struct backend_device *device, struct buffer *buffer);
     /* Bytes of all live buffers as allocated. */
     uint64_t (*allocated)(const struct backend_device *device);
 

@@ -8,6 +8,7 @@
 #include "session.h"
 #include "system.h"
 #include "texts.h"
+#include "timings.h"
 
 struct embedding {
     struct tool tool;
@@ -212,6 +213,7 @@ static int run_batches(struct embedding *e, float *values, size_t room)
         double start = system_seconds();
         wherry_status status = wherry_encode(e->tool.session, &view, values, room);
         e->seconds += system_seconds() - start;
+        if (e->tool.options->timings && !e->texts) timings_print(&e->tool);
         if (status == WHERRY_STATUS_VERIFY_FAILED) return complain_not_finite(e, status, values);
         if (status) return tool_error(&e->tool, status, NULL);
         code = write_batch(e, values);

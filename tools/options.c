@@ -56,6 +56,8 @@ static const struct option option_table[] = {
      "text with all columns: bytes, intensities, intervals, limits; and of cold caches"},
     {"check", 0, REPORT, FLAG, AT(check), NULL, 0, 0, "derive every derived number again and compare"},
     {"threshold", 0, DIFF, NUMBER, AT(threshold), "PERCENT", 0, 1000, "smallest change that counts (default 3)"},
+    {"timings", 0, EMBED, FLAG, AT(timings), NULL, 0, 0,
+     "tell on standard error where the time until the first embedding went (with --json as an object)"},
     {"with-text", 0, EMBED, FLAG, AT(with_text), NULL, 0, 0, "jsonl output repeats the text"},
     {"batch", 'b', ANALYZE | BENCH | BENCH_LAYER | TUNES, COUNT, AT(batch), "N", 1, 1 << 20,
      "sequences in the batch (default 8)"},

@@ -55,8 +55,11 @@ int tool_error(struct tool *tool, wherry_status status, const char *what)
 int tool_open_context(struct tool *tool, const struct options *options)
 {
     *tool = (struct tool){.options = options};
-    wherry_context_desc desc = {
-        .struct_size = sizeof desc, .log = log_line, .user = (void *)options, .cache_dir = options->cache};
+    wherry_context_desc desc = {.struct_size = sizeof desc,
+                                .log = log_line,
+                                .user = (void *)options,
+                                .cache_dir = options->cache,
+                                .timed = options->timings};
     wherry_status status = wherry_context_create(&desc, &tool->context);
     return status ? tool_error(tool, status, "can't start") : EXIT_FINE;
 }

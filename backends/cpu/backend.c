@@ -5,19 +5,22 @@
 #include "cpu.h"
 #include "plan/variants.h"
 
-static bool cpu_enumerate(const struct host *host, wherry_device_info **list, size_t *count, struct error *e)
+static void cpu_describe(wherry_device_info *info)
 {
-    void *grown = host_grow(host, *list, *count, *count + 1, sizeof **list, e);
-    if (!grown) return false;
-    *list = grown;
-    wherry_device_info *info = &(*list)[(*count)++];
+    *info = (wherry_device_info){.type = WHERRY_DEVICE_CPU, .usable = true};
     snprintf(info->id, sizeof info->id, "cpu");
     snprintf(info->name, sizeof info->name, "host processor (%s)", cpu_kernels_choose()->isa);
     snprintf(info->driver, sizeof info->driver, "wherry %d.%d.%d", WHERRY_VERSION_MAJOR, WHERRY_VERSION_MINOR,
              WHERRY_VERSION_PATCH);
     snprintf(info->api, sizeof info->api, "C");
-    info->type = WHERRY_DEVICE_CPU;
-    info->usable = true;
+}
+
+static bool cpu_enumerate(const struct host *host, wherry_device_info **list, size_t *count, struct error *e)
+{
+    void *grown = host_grow(host, *list, *count, *count + 1, sizeof **list, e);
+    if (!grown) return false;
+    *list = grown;
+    cpu_describe(&(*list)[(*count)++]);
     return true;
 }
 
@@ -31,11 +34,15 @@ static void cpu_close(struct backend_device *device)
 static struct backend_device *cpu_open(const struct host *host, size_t index, const void *external,
                                        wherry_device_info *info, struct error *e)
 {
-    (void)index, (void)info;
     if (external) {
         fail(e, WHERRY_STATUS_UNSUPPORTED, "the host's cores can't be wrapped: open the device \"cpu\"");
         return NULL;
     }
+    if (index) {
+        fail(e, WHERRY_STATUS_NO_DEVICE, "there is one device \"cpu\"");
+        return NULL;
+    }
+    cpu_describe(info);
     struct backend_device *device = host_alloc(host, 1, sizeof *device, e);
     if (!device) return NULL;
     device->host = host;
@@ -97,6 +104,7 @@ const struct backend backend_cpu = {
     .buffer_destroy = cpu_buffer_destroy,
     .buffer_write = cpu_buffer_write,
     .buffer_read = cpu_buffer_read,
+    .buffer_bytes = cpu_buffer_bytes,
     .allocated = cpu_allocated,
     .supports = cpu_supports,
     .program_create = cpu_program_create,

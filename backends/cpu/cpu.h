@@ -32,6 +32,8 @@ bool cpu_buffer_write(struct backend_device *device, struct buffer *buffer, uint
                       uint64_t bytes, struct error *e);
 bool cpu_buffer_read(struct backend_device *device, struct buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
                      struct error *e);
+/* To be written by whoever asks. */
+void *cpu_buffer_bytes(struct backend_device *device, struct buffer *buffer);
 bool cpu_buffer_holds(const struct buffer *buffer, uint64_t offset, uint64_t bytes, struct error *e);
 /* Memory that begins on CPU_ALIGNMENT bytes, not initialised, in *memory, which is what is to be freed. */
 void *cpu_alloc(const struct host *host, uint64_t bytes, void **memory, struct error *e);

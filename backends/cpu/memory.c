@@ -52,6 +52,15 @@ bool cpu_buffer_write(struct backend_device *device, struct buffer *buffer, uint
     return true;
 }
 
+/* Large pages (MADV_HUGEPAGE) are not asked for: all-MiniLM-L6-v2's weights took 36 to 43 ms of processor time with
+ * them and 63 to 76 without, but 110 to 290 where memory was fragmented, and a model of 2.2 GB 4.2 s instead of 1.8. */
+void *cpu_buffer_bytes(struct backend_device *device, struct buffer *buffer)
+{
+    (void)device;
+    buffer->written++;
+    return buffer->data;
+}
+
 bool cpu_buffer_read(struct backend_device *device, struct buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
                      struct error *e)
 {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/parts.h"
 #include "base/platform.h"
 #include "base/text.h"
 #include "interface/interface.h"
@@ -250,12 +251,11 @@ static bool builds_list(struct backend_device *device, const struct schedule *sc
 }
 
 /* In chunks, so that the caller hears of progress and may cancel; most machines' cores all have work in each. */
-static bool builds_run(struct backend_device *device, size_t first, wherry_progress progress, void *user,
-                       struct error *e)
+static bool builds_run_chunks(struct backend_device *device, size_t first, size_t missing, wherry_progress progress,
+                              void *user, struct error *e)
 {
     enum { CHUNK = 16 };
-    size_t count = device->n_builds - first, missing = 0;
-    for (size_t i = first; i < device->n_builds; i++) missing += !opencl_build_is_kept(device->builds[i]);
+    size_t count = device->n_builds - first;
     if (missing && progress && !progress("compile", 0, missing, user))
         return fail(e, WHERRY_STATUS_CANCELLED, "cancelled before kernels were compiled");
     for (size_t done = 0; done < count; done += CHUNK) {
@@ -280,10 +280,22 @@ static bool builds_run(struct backend_device *device, size_t first, wherry_progr
             if (b->failed) return fail_build(device, b, e);
         }
     }
-    if (count && progress && !progress("kernels", count, count, user)) {
+    if (progress && !progress("kernels", count, count, user)) {
         return fail(e, WHERRY_STATUS_CANCELLED, "cancelled after kernels were compiled");
     }
     return true;
+}
+
+static bool builds_run(struct backend_device *device, size_t first, wherry_progress progress, void *user,
+                       struct error *e)
+{
+    size_t missing = 0;
+    if (first == device->n_builds) return true;
+    for (size_t i = first; i < device->n_builds; i++) missing += !opencl_build_is_kept(device->builds[i]);
+    int before = part_enter(device->host, missing ? PART_BUILD : PART_LOAD);
+    bool ok = builds_run_chunks(device, first, missing, progress, user, e);
+    part_leave(device->host, before);
+    return ok;
 }
 
 struct kernel_build *opencl_build_named(struct backend_device *device, const char *kernel, struct error *e)

@@ -25,26 +25,34 @@ struct program {
     struct values values;
 };
 
-static bool reference_enumerate(const struct host *host, wherry_device_info **list, size_t *count, struct error *e)
+static void reference_describe(wherry_device_info *info)
 {
-    void *grown = host_grow(host, *list, *count, *count + 1, sizeof **list, e);
-    if (!grown) return false;
-    *list = grown;
-    wherry_device_info *info = &(*list)[(*count)++];
+    *info = (wherry_device_info){.type = WHERRY_DEVICE_CPU, .usable = true};
     snprintf(info->id, sizeof info->id, "reference");
     snprintf(info->name, sizeof info->name, "reference (double precision, host processor)");
     snprintf(info->driver, sizeof info->driver, "wherry %d.%d.%d", WHERRY_VERSION_MAJOR, WHERRY_VERSION_MINOR,
              WHERRY_VERSION_PATCH);
     snprintf(info->api, sizeof info->api, "C");
-    info->type = WHERRY_DEVICE_CPU;
-    info->usable = true;
+}
+
+static bool reference_enumerate(const struct host *host, wherry_device_info **list, size_t *count, struct error *e)
+{
+    void *grown = host_grow(host, *list, *count, *count + 1, sizeof **list, e);
+    if (!grown) return false;
+    *list = grown;
+    reference_describe(&(*list)[(*count)++]);
     return true;
 }
 
 static struct backend_device *reference_open(const struct host *host, size_t index, const void *external,
                                              wherry_device_info *info, struct error *e)
 {
-    (void)index, (void)external, (void)info;
+    (void)external;
+    if (index) {
+        fail(e, WHERRY_STATUS_NO_DEVICE, "there is one device \"reference\"");
+        return NULL;
+    }
+    reference_describe(info);
     struct backend_device *device = host_alloc(host, 1, sizeof *device, e);
     if (!device) return NULL;
     device->host = host;

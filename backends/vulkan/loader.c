@@ -2,6 +2,7 @@
 #include "vulkan.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -90,14 +91,6 @@ static void loader_load(void)
         NULL
     };
     loader_function = (PFN_vkGetInstanceProcAddr)library_find(names, "vkGetInstanceProcAddr");
-    if (!loader_function) return;
-    /* The loader unloads the drivers with the last instance, and a driver may not bear being loaded again and again:
-     * NVIDIA's 580 failed after some 28 times in one process. This instance lives as long as the process, so that they
-     * stay. Where it can't be made, the real ones will say why. */
-    static VkInstance keeper;
-    PFN_vkCreateInstance create = (PFN_vkCreateInstance)loader_function(NULL, "vkCreateInstance");
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
-    if (create) create(&info, NULL, &keeper);
 }
 
 static PFN_vkGetInstanceProcAddr loader_get(struct error *e)
@@ -231,13 +224,23 @@ bool instance_wrap(const wherry_vulkan_desc *desc, struct instance *out, struct 
     return out->get && functions_load(out, desc->debug_utils, e);
 }
 
+/* The loader unloads the drivers with the last instance, and a driver may not bear being loaded again and again:
+ * NVIDIA's 580 failed after some 28 times in one process. So the first instance that is closed lives as long as the
+ * process. One of its own, made before all others, took as long as loading the drivers does. */
+static bool instance_keep(VkInstance handle)
+{
+    static _Atomic(VkInstance) keeper;
+    VkInstance none = VK_NULL_HANDLE;
+    return atomic_compare_exchange_strong(&keeper, &none, handle);
+}
+
 void instance_close(struct instance *i)
 {
     if (i->handle && !i->external) {
         if (i->messenger) i->vk.DestroyDebugUtilsMessengerEXT(i->handle, i->messenger, NULL);
         /* A half-opened instance may lack its table. */
         PFN_vkDestroyInstance destroy = (PFN_vkDestroyInstance)i->get(i->handle, "vkDestroyInstance");
-        if (destroy) destroy(i->handle, NULL);
+        if (destroy && !instance_keep(i->handle)) destroy(i->handle, NULL);
     }
     *i = (struct instance){0};
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/index.h"
+#include "base/parts.h"
 #include "base/platform.h"
 #include "base/text.h"
 
@@ -276,12 +277,10 @@ static bool jobs_take(struct backend_device *d, struct job *jobs, int first, int
 }
 
 /* Rounds, so that the caller hears of progress and can cancel; wide enough to keep many cores busy. */
-static bool jobs_run(struct backend_device *d, struct job *jobs, int n, wherry_progress progress, void *user,
-                     struct program_info *info, struct error *e)
+static bool jobs_run_rounds(struct backend_device *d, struct job *jobs, int n, size_t missing, wherry_progress progress,
+                            void *user, struct program_info *info, struct error *e)
 {
     const int round = 16;
-    size_t missing = 0;
-    for (int i = 0; i < n; i++) missing += !key_known(&d->pipelines, jobs[i].pipeline.key);
     if (missing && progress && !progress("compile", 0, missing, user))
         return fail(e, WHERRY_STATUS_CANCELLED, "cancelled before kernels were compiled");
     for (int first = 0; first < n; first += round) {
@@ -294,10 +293,22 @@ static bool jobs_run(struct backend_device *d, struct job *jobs, int n, wherry_p
         parallel_for((size_t)(end - first), 0, job_run_nth, jobs + first);
         TRY(jobs_take(d, jobs, first, end, info, e));
     }
-    if (n && progress && !progress("kernels", (size_t)n, (size_t)n, user)) {
+    if (progress && !progress("kernels", (size_t)n, (size_t)n, user)) {
         return fail(e, WHERRY_STATUS_CANCELLED, "cancelled after all %d kernels", n);
     }
     return true;
+}
+
+static bool jobs_run(struct backend_device *d, struct job *jobs, int n, wherry_progress progress, void *user,
+                     struct program_info *info, struct error *e)
+{
+    size_t missing = 0;
+    if (!n) return true;
+    for (int i = 0; i < n; i++) missing += !key_known(&d->pipelines, jobs[i].pipeline.key);
+    int before = part_enter(d->host, missing ? PART_BUILD : PART_LOAD);
+    bool ok = jobs_run_rounds(d, jobs, n, missing, progress, user, info, e);
+    part_leave(d->host, before);
+    return ok;
 }
 
 static uint32_t distinct_count(const int *of_step, int n)

@@ -286,7 +286,7 @@ bool device_submit(struct backend_device *d, const VkSubmitInfo *batches, uint32
 /* Gives an object the name that tools and validation messages show. */
 void device_name(struct backend_device *d, VkObjectType type, uint64_t handle, const char *name);
 
-/* ---- program.c: schedules recorded and replayed ---- */
+/* ---- program.c, run.c: schedules recorded and replayed ---- */
 
 struct program *vulkan_program_create(struct backend_device *d, const struct schedule *schedule,
                                       wherry_progress progress, void *user, struct program_info *info, struct error *e);

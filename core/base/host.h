@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 
+struct parts;
+
 struct host {
     void *(*alloc)(size_t size, void *user);
     void (*free)(void *pointer, void *user);
@@ -14,6 +16,7 @@ struct host {
     void *user;
     char cache_dir[512]; /* "": nothing is cached */
     uint32_t threads;    /* that compute on the host's cores, at most; 0: no limit */
+    struct parts *parts; /* the account of where its time goes (base/parts.h), NULL: none is kept */
     bool unoptimized;    /* kernels are compiled without optimization where an API can say so */
 };
 

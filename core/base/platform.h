@@ -72,6 +72,8 @@ library_function library_find(const char *const *names, const char *symbol);
 
 /* Monotonic, in nanoseconds. */
 uint64_t clock_ns(void);
+/* What all threads of this process have used of the processors, in nanoseconds. */
+uint64_t processor_ns(void);
 
 /* ---- threads ---- */
 

@@ -338,6 +338,13 @@ uint64_t clock_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+uint64_t processor_ns(void)
+{
+    struct timespec t = {0};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 uint64_t counter_next(shared_counter *counter) { return atomic_fetch_add(counter, 1); }
 
 uint64_t counter_get(shared_counter *counter) { return atomic_load(counter); }

@@ -254,6 +254,15 @@ uint64_t clock_ns(void)
     return t / r * 1000000000u + t % r * 1000000000u / r;
 }
 
+static uint64_t file_time_ns(FILETIME time) { return ((uint64_t)time.dwHighDateTime << 32 | time.dwLowDateTime) * 100; }
+
+uint64_t processor_ns(void)
+{
+    FILETIME created, ended, kernel, user;
+    if (!GetProcessTimes(GetCurrentProcess(), &created, &ended, &kernel, &user)) return 0;
+    return file_time_ns(kernel) + file_time_ns(user);
+}
+
 uint64_t counter_next(shared_counter *counter) { return (uint64_t)InterlockedIncrement64(counter) - 1; }
 
 uint64_t counter_get(shared_counter *counter) { return (uint64_t)InterlockedCompareExchange64(counter, 0, 0); }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/parts.h"
 #include "model/config.h"
 #include "model/folder.h"
 #include "model/safetensors.h"
@@ -38,6 +39,7 @@ struct wherry_model *model_allocate(const struct host *host, const wherry_model_
     struct wherry_model *model = host_alloc(host, 1, sizeof *model, e);
     if (!model) return NULL;
     model->host = *host;
+    model->host.parts = NULL; /* the context's, of one thread; the model may be another's, too */
     model->info = (wherry_model_info){.struct_size = sizeof model->info, .config = *config};
     model->info.config.struct_size = sizeof *config;
     if (model->info.config.epsilon == 0) model->info.config.epsilon = 1e-12f;
@@ -343,7 +345,10 @@ static bool open_encoder(const struct host *host, const struct modules *modules,
     model->files->folder = host_strdup(host, modules->encoder, e);
     if (!model->files->folder) return false;
     TRY(weights_find(model, e));
-    return tokenizer_find(model, modules->encoder, lower_case, e);
+    int before = part_enter(host, PART_TOKENIZER);
+    bool ok = tokenizer_find(model, modules->encoder, lower_case, e);
+    part_leave(host, before);
+    return ok;
 }
 
 bool model_open(const struct host *host, const char *folder, struct wherry_model **out, struct error *e)

@@ -1,6 +1,8 @@
 /* BERT's tokenizer at work: added tokens, normalization, words, WordPiece, truncation, special tokens. */
 #include "model/tokenizer.h"
 
+#include <string.h>
+
 #include "model/added_tokens.h"
 #include "model/unicode.h"
 
@@ -136,6 +138,21 @@ static bool encode_text(const struct host *host, const struct tokenizer *t, cons
     list_free(&to.pieces);
     *ids = to.ids;
     return ok;
+}
+
+/* ---- classes ---- */
+
+/* Others that come with a vocab.txt (BertJapanese, MPNet) split words or frame sequences in their own way. */
+bool tokenizer_is_bert(const char *name)
+{
+    static const char *const names[] = {"BertTokenizer",       "DistilBertTokenizer", "ElectraTokenizer",
+                                        "MobileBertTokenizer", "ConvBertTokenizer",   "SqueezeBertTokenizer",
+                                        "LayoutLMTokenizer",   "RetriBertTokenizer"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t n = strlen(names[i]);
+        if (!strncmp(name, names[i], n) && (!name[n] || !strcmp(name + n, "Fast"))) return true;
+    }
+    return false;
 }
 
 /* ---- the sequence ---- */

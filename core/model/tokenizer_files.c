@@ -5,7 +5,7 @@
 #include "base/platform.h"
 #include "base/utf8.h"
 #include "model/added_tokens.h"
-#include "model/folder.h"
+#include "model/json_words.h"
 #include "model/tokenizer_parts.h"
 #include "model/unicode.h"
 
@@ -24,6 +24,7 @@ struct reader {
     struct token *tokens; /* [the vocabulary's entries] */
     size_t token_count;
     struct added_reader added;
+    struct json_words json; /* the vocabulary of tokenizer.json, where it is plain */
     struct error *e;
 };
 
@@ -233,20 +234,6 @@ static bool read_processor(struct reader *r, const json_t *processor)
 
 /* ---- tokenizer_config.json ---- */
 
-/* The tokenizer classes that are BERT's, by another name. Others that come with a vocab.txt (BertJapanese, MPNet) split
- * words or frame sequences in their own way. */
-static bool is_bert_class(const char *name)
-{
-    static const char *const names[] = {"BertTokenizer",       "DistilBertTokenizer", "ElectraTokenizer",
-                                        "MobileBertTokenizer", "ConvBertTokenizer",   "SqueezeBertTokenizer",
-                                        "LayoutLMTokenizer",   "RetriBertTokenizer"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t n = strlen(names[i]);
-        if (!strncmp(name, names[i], n) && (!name[n] || !strcmp(name + n, "Fast"))) return true;
-    }
-    return false;
-}
-
 /* Settings of the normalizer, which Hugging Face's BertTokenizerFast prefers to those of tokenizer.json. */
 static bool read_settings(struct reader *r, const json_t *config)
 {
@@ -378,8 +365,11 @@ static bool read_model(struct reader *r, const json_t *model)
                   &max_word));
     r->t->max_word = max_word;
     size_t bytes = 0;
+    for (size_t i = 0; i < r->json.count; i++) bytes += r->json.list[i].bytes;
     json_object_foreach((json_t *)vocabulary, name, value) bytes += strlen(name);
-    TRY(words_reserve(r, json_object_size(vocabulary), bytes));
+    TRY(words_reserve(r, json_object_size(vocabulary) + r->json.count, bytes));
+    for (size_t i = 0; i < r->json.count; i++)
+        TRY(word_add(r, r->json.list[i].text, r->json.list[i].bytes, false, r->json.list[i].id));
     json_object_foreach((json_t *)vocabulary, name, value)
     {
         if (!json_is_integer(value) || json_integer_value(value) < 0)
@@ -432,12 +422,20 @@ static bool read_parts(struct reader *r, const json_t *root)
 static bool read_json(struct reader *r, const json_t *config)
 {
     json_t *root = NULL;
-    TRY(json_file_read(&r->t->host, r->folder, "tokenizer.json", &json_tokenizer, 0, &root, r->e));
+    TRY(json_words_read(&r->t->host, r->folder, "tokenizer.json", &json_tokenizer, &r->json, &root, r->e));
     bool ok = read_parts(r, root);
     json_decref(root);
+    /* Equal words are found by the reader of JSON, whose errors come first. */
+    bool whole = r->json.count && (!ok || r->t->words.tokens < r->token_count);
+    struct error wrong;
+    if (whole && !json_file_read(&r->t->host, r->folder, "tokenizer.json", &json_tokenizer, 0, &root, &wrong)) {
+        *r->e = wrong;
+        return false;
+    }
+    if (whole) json_decref(root);
     if (!ok) return fail_at(r, "tokenizer.json");
     const char *class = json_string_value(json_object_get(config, "tokenizer_class"));
-    return (class && !is_bert_class(class)) || read_settings(r, config) || fail_at(r, "tokenizer_config.json");
+    return (class && !tokenizer_is_bert(class)) || read_settings(r, config) || fail_at(r, "tokenizer_config.json");
 }
 
 /* ---- all together ---- */
@@ -461,7 +459,7 @@ static bool read_folder(struct reader *r, const json_t *config)
     if (!json && !lines)
         return fail(r->e, WHERRY_STATUS_IO, "%.600s has neither tokenizer.json nor vocab.txt", r->folder);
     const char *class = json_string_value(json_object_get(config, "tokenizer_class"));
-    if (!json && class && !is_bert_class(class))
+    if (!json && class && !tokenizer_is_bert(class))
         return fail(
             r->e, WHERRY_STATUS_UNSUPPORTED,
             "%.600s/tokenizer_config.json asks for \"%.100s\": without a tokenizer.json only BERT's is supported",
@@ -487,6 +485,7 @@ struct tokenizer *tokenizer_open(const struct host *host, const char *folder, ui
     json_t *config = NULL;
     bool ok = read_config(&r, &config) && read_folder(&r, config);
     json_decref(config);
+    json_words_free(host, &r.json);
     list_free(&r.text);
     host_free(host, r.tokens);
     added_reader_free(&r.added);

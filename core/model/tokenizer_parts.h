@@ -61,6 +61,9 @@ void list_free(struct list *list);
 /* Appends the characters of `text`; what is not UTF-8 becomes U+FFFD, or, where `what` names the text, a failure. */
 bool list_add_text(struct list *list, const char *text, size_t bytes, const char *what, struct error *e);
 
+/* The classes of tokenizer_config.json that are BERT's tokenizer, by whatever name. */
+bool tokenizer_is_bert(const char *class_name);
+
 /* Appends `text`, normalized, to `out`. */
 bool tokenizer_normalize(const struct tokenizer *tokenizer, const uint32_t *text, size_t length, struct list *out,
                          struct error *e);

@@ -4,15 +4,49 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A token by its first characters, which tell most of them apart: so sorting looks at nothing else. */
+struct sorted {
+    uint64_t key;
+    const struct token *token;
+};
+
+enum { KEY_CHARACTERS = 3, CHARACTER_BITS = 21 };
+
+/* Characters of Unicode have 21 bits. A text that ends goes before all that go on: as 0, which comes last in ties. */
+static uint64_t token_key(const struct token *t)
+{
+    uint64_t key = 0;
+    for (size_t i = 0; i < KEY_CHARACTERS; i++) key = key << CHARACTER_BITS | (i < t->length ? t->text[i] : 0);
+    return key;
+}
+
 static int token_compare(const void *left, const void *right)
 {
-    const struct token *a = left, *b = right;
+    const struct sorted *x = left, *y = right;
+    if (x->key != y->key) return x->key < y->key ? -1 : 1;
+    const struct token *a = x->token, *b = y->token;
     size_t length = a->length < b->length ? a->length : b->length;
-    for (size_t i = 0; i < length; i++) {
+    for (size_t i = KEY_CHARACTERS; i < length; i++) {
         if (a->text[i] != b->text[i]) return a->text[i] < b->text[i] ? -1 : 1;
     }
     if (a->length != b->length) return a->length < b->length ? -1 : 1;
     return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+/* In place. */
+static bool tokens_sort(const struct host *host, struct token *tokens, size_t count, struct error *e)
+{
+    struct sorted *order = host_alloc(host, count, sizeof *order, e);
+    struct token *copy = order ? host_alloc(host, count, sizeof *copy, e) : NULL;
+    if (copy) {
+        memcpy(copy, tokens, count * sizeof *copy);
+        for (size_t i = 0; i < count; i++) order[i] = (struct sorted){token_key(&copy[i]), &copy[i]};
+        qsort(order, count, sizeof *order, token_compare);
+        for (size_t i = 0; i < count; i++) tokens[i] = *order[i].token;
+    }
+    host_free(host, copy);
+    host_free(host, order);
+    return copy != NULL;
 }
 
 static size_t shared_prefix(const struct token *a, const struct token *b)
@@ -69,7 +103,7 @@ bool vocabulary_build(const struct host *host, struct token *tokens, size_t coun
 {
     *out = (struct vocabulary){0};
     if (!count) return true;
-    qsort(tokens, count, sizeof *tokens, token_compare);
+    TRY(tokens_sort(host, tokens, count, e));
     struct vocabulary v = {.tokens = drop_duplicates(tokens, count), .node_count = 1};
     for (size_t i = 0; i < v.tokens; i++)
         v.node_count += tokens[i].length - (i ? shared_prefix(&tokens[i - 1], &tokens[i]) : 0);

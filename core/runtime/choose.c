@@ -94,13 +94,15 @@ static bool is_rasterizer(const wherry_device_info *info)
 
 /* Best device when nothing is asked for: GPUs, then the host's cores, CPU drivers, rasterizers last, then the
  * reference; the list's order decides among equals. */
+enum { PREFERENCE_GPU = 6 };
+
 static int preference(const wherry_device_info *info)
 {
     if (!info->usable) return 0;
     if (!strcmp(info->id, "reference")) return 1;
     if (!strcmp(info->id, "cpu")) return 4;
     if (info->type == WHERRY_DEVICE_CPU) return is_rasterizer(info) ? 2 : 3;
-    return info->type == WHERRY_DEVICE_OTHER ? 5 : 6;
+    return info->type == WHERRY_DEVICE_OTHER ? 5 : PREFERENCE_GPU;
 }
 
 /* What was tuned on this device, by its driver of today and this library; false: nothing that can be used. What stands
@@ -160,19 +162,52 @@ static void prefer_tuned(struct wherry_context *context, const struct device_lis
     tuning_free(&context->host, &best);
 }
 
-static bool choose_default(struct wherry_context *context, const struct device_list *list, size_t *chosen,
-                           struct error *e)
+static bool choose_default(struct wherry_context *context, struct device_list *list, size_t *chosen, struct error *e)
 {
     int best = 0;
-    for (size_t i = 0; i < list->count; i++)
-        if (preference(&list->infos[i]) > best) best = preference(&list->infos[i]), *chosen = i;
+    for (size_t b = 0; b < backends_count && best < PREFERENCE_GPU; b++) {
+        TRY(device_list_add(&context->host, list, b, e));
+        for (size_t i = list->first_of[b]; i < list->end_of[b]; i++)
+            if (preference(&list->infos[i]) > best) best = preference(&list->infos[i]), *chosen = i;
+    }
     if (!best) return fail(e, WHERRY_STATUS_NO_DEVICE, "no usable device: `wherry devices` tells why");
     if (list->infos[*chosen].type == WHERRY_DEVICE_CPU) prefer_tuned(context, list, chosen);
     return true;
 }
 
-bool device_choose(struct wherry_context *context, const struct device_list *list, const char *name, size_t *chosen,
+/* The backend whose name the device's begins with, up to a ':' or its end; backends_count: none. */
+static size_t backend_of(const char *name)
+{
+    char api[16];
+    size_t length = strcspn(name, ":"), b = 0;
+    if (length >= sizeof api) return backends_count;
+    snprintf(api, sizeof api, "%.*s", (int)length, name);
+    while (b < backends_count && !same(backends[b]->name, api)) b++;
+    return b;
+}
+
+bool device_numbered(const char *name, size_t *backend, size_t *index)
+{
+    if (!name || (*backend = backend_of(name)) == backends_count) return false;
+    const char *digit = strchr(name, ':');
+    if (!digit || !digit[1] || strlen(digit) > 5) return false;
+    for (*index = 0; *++digit; *index = 10 * *index + (size_t)(*digit - '0'))
+        if (*digit < '0' || *digit > '9') return false;
+    return true;
+}
+
+bool device_choose(struct wherry_context *context, struct device_list *list, const char *name, size_t *chosen,
                    struct error *e)
 {
-    return name && *name ? choose_named(list, name, chosen, e) : choose_default(context, list, chosen, e);
+    const struct host *host = &context->host;
+    struct error alone;
+    if (!name || !*name) return choose_default(context, list, chosen, e);
+    size_t b = backend_of(name);
+    if (b < backends_count) {
+        TRY(device_list_add(host, list, b, e));
+        if (choose_named(list, name, chosen, &alone)) return true;
+        host_free(host, list->infos); /* what there is besides, for a device of another API or the error's sentence */
+        *list = (struct device_list){0};
+    }
+    return device_list_all(host, list, e) && choose_named(list, name, chosen, e);
 }

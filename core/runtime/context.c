@@ -65,6 +65,10 @@ wherry_status wherry_context_create(const wherry_context_desc *desc, wherry_cont
     struct wherry_context *context = host_alloc(&host, 1, sizeof *context, &e);
     if (!context) return WHERRY_STATUS_OUT_OF_HOST_MEMORY;
     context->host = host;
+    if (desc && desc->timed) {
+        context->host.parts = &context->parts;
+        parts_begin(&context->parts);
+    }
     check_cache(context);
     *out = context;
     return WHERRY_STATUS_OK;

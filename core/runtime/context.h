@@ -3,6 +3,7 @@
 #define WHERRY_RUNTIME_CONTEXT_H
 
 #include "backends/backend.h"
+#include "base/parts.h"
 #include "graph/orders.h"
 #include "wherry/wherry_measure.h"
 
@@ -21,6 +22,7 @@ enum { CONTEXT_RUNG_CHECKS = 32 };
 struct wherry_context {
     struct host host;
     struct error error;                            /* of the last failed call */
+    struct parts parts;                            /* where its time goes, where that was asked for */
     struct error uncached;                         /* why nothing is cached although a folder is there; else no text */
     struct rung_check checks[CONTEXT_RUNG_CHECKS]; /* the last ones; head_dim 0: none */
     uint32_t next_check;

@@ -41,8 +41,10 @@ wherry_status wherry_session_create(wherry_context *context, wherry_device *devi
     if (desc->struct_size != sizeof *desc)
         return context_invalid(context, "wherry_session_desc.struct_size is %u, this library's is %zu",
                                desc->struct_size, sizeof *desc);
+    int before = part_enter(&context->host, PART_PLAN);
     struct wherry_session *s = session_new(context, device, model, &context->error);
     bool ok = s && session_make(s, desc, &context->error);
+    part_leave(&context->host, before);
     if (ok)
         *out = s;
     else

@@ -11,12 +11,12 @@
 static void list_try(struct wherry_context *context, struct device_list *list)
 {
     for (size_t b = 0; b < backends_count; b++) {
-        size_t end = b + 1 < backends_count ? list->first_of[b + 1] : list->count;
-        for (size_t i = list->first_of[b]; i < end; i++) {
+        for (size_t i = list->first_of[b]; i < list->end_of[b]; i++) {
             wherry_device_info *info = &list->infos[i], opened = *info;
             struct error e;
             if (!info->usable) continue;
-            struct backend_device *handle = backends[b]->open(&context->host, i - list->first_of[b], NULL, &opened, &e);
+            size_t index = i - list->first_of[b];
+            struct backend_device *handle = device_open_handle(&context->host, backends[b], index, NULL, &opened, &e);
             info->usable = handle != NULL;
             if (!handle) snprintf(info->reason, sizeof info->reason, "%.*s", (int)sizeof info->reason - 1, e.text);
             backends[b]->close(handle);
@@ -40,22 +40,37 @@ wherry_status wherry_device_list(wherry_context *context, wherry_device_info *in
     return context_status(context, ok);
 }
 
+/* From the list of devices. */
+static struct wherry_device *open_chosen(struct wherry_context *context, const char *name, struct error *e)
+{
+    struct device_list list = {0};
+    size_t chosen = 0;
+    struct wherry_device *device = NULL;
+    bool ok = device_choose(context, &list, name, &chosen, e);
+    if (ok && !list.infos[chosen].usable)
+        ok = fail(e, WHERRY_STATUS_NO_DEVICE, "%s (%s) is not usable: %s", list.infos[chosen].id,
+                  list.infos[chosen].name, list.infos[chosen].reason);
+    if (ok) device = device_open_at(context, &list, chosen, e);
+    host_free(&context->host, list.infos);
+    return device;
+}
+
 wherry_status wherry_device_open(wherry_context *context, const char *name, wherry_device **out)
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!out) return context_invalid(context, "wherry_device_open: out is NULL");
-    struct device_list list = {0};
     struct error *e = &context->error;
-    size_t chosen = 0;
     struct wherry_device *device = NULL;
-    bool ok = device_list_all(&context->host, &list, e) && device_choose(context, &list, name, &chosen, e);
-    if (ok && !list.infos[chosen].usable)
-        ok = fail(e, WHERRY_STATUS_NO_DEVICE, "%s (%s) is not usable: %s", list.infos[chosen].id,
-                  list.infos[chosen].name, list.infos[chosen].reason);
-    if (ok) ok = (device = device_open_at(context, &list, chosen, e)) != NULL;
-    host_free(&context->host, list.infos);
-    if (ok) *out = device;
-    return context_status(context, ok);
+    size_t backend, index;
+    bool numbered = device_numbered(name, &backend, &index), listed = !numbered;
+    if (numbered) {
+        device = device_open_number(context, backend, index, e);
+        /* One that is not there, or not usable, as the list says it. */
+        listed = !device && (e->status == WHERRY_STATUS_NO_DEVICE || e->status == WHERRY_STATUS_UNSUPPORTED);
+    }
+    if (listed) device = open_chosen(context, name, e);
+    if (device) *out = device;
+    return context_status(context, device != NULL);
 }
 
 struct wherry_device *device_open_again(const struct wherry_device *device, struct error *e)
@@ -64,7 +79,7 @@ struct wherry_device *device_open_again(const struct wherry_device *device, stru
     struct wherry_device *again = host_alloc(host, 1, sizeof *again, e);
     if (!again) return NULL;
     *again = *device;
-    again->handle = device->backend->open(host, device->index, NULL, &again->info, e);
+    again->handle = device_open_handle(host, device->backend, device->index, NULL, &again->info, e);
     if (again->handle) return again;
     host_free(host, again);
     return NULL;
@@ -83,7 +98,7 @@ static wherry_status device_wrap(wherry_context *context, const char *api, const
         device->context = context;
         device->backend = backends[b];
         device->external = true;
-        device->handle = backends[b]->open(&context->host, 0, external, &device->info, e);
+        device->handle = device_open_handle(&context->host, backends[b], 0, external, &device->info, e);
         if (device->handle) {
             device->kernels_hash = backends[b]->kernels(device->handle);
             device_show_texts(&device->info);

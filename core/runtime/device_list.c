@@ -1,4 +1,4 @@
-/* The devices of all backends as one list. */
+/* The devices of backends as one list. */
 #include "runtime/device_list.h"
 
 #include <stdio.h>
@@ -14,41 +14,71 @@ void device_show_texts(wherry_device_info *info)
     utf8_show_within(info->reason, sizeof info->reason);
 }
 
-bool device_list_all(const struct host *host, struct device_list *list, struct error *e)
+bool device_list_add(const struct host *host, struct device_list *list, size_t b, struct error *e)
 {
-    for (size_t b = 0; b < backends_count; b++) {
-        list->first_of[b] = list->count;
-        TRY(backends[b]->enumerate(host, &list->infos, &list->count, e));
-        for (size_t i = list->first_of[b]; i < list->count; i++) {
-            device_show_texts(&list->infos[i]);
-            if (!list->infos[i].id[0])
-                snprintf(list->infos[i].id, sizeof list->infos[i].id, "%s:%zu", backends[b]->name,
-                         i - list->first_of[b]);
-        }
+    list->first_of[b] = list->end_of[b] = list->count;
+    int before = part_enter(host, PART_LIST + (int)b);
+    bool ok = backends[b]->enumerate(host, &list->infos, &list->count, e);
+    part_leave(host, before);
+    if (!ok) return false;
+    for (size_t i = list->first_of[b]; i < list->count; i++) {
+        device_show_texts(&list->infos[i]);
+        if (!list->infos[i].id[0])
+            snprintf(list->infos[i].id, sizeof list->infos[i].id, "%s:%zu", backends[b]->name, i - list->first_of[b]);
     }
+    list->end_of[b] = list->count;
     return true;
 }
 
-struct wherry_device *device_open_at(struct wherry_context *context, const struct device_list *list, size_t index,
-                                     struct error *e)
+bool device_list_all(const struct host *host, struct device_list *list, struct error *e)
 {
-    size_t b = 0;
+    for (size_t b = 0; b < backends_count; b++) TRY(device_list_add(host, list, b, e));
+    return true;
+}
+
+struct backend_device *device_open_handle(const struct host *host, const struct backend *backend, size_t index,
+                                          const void *external, wherry_device_info *info, struct error *e)
+{
+    int before = part_enter(host, PART_OPEN);
+    struct backend_device *handle = backend->open(host, index, external, info, e);
+    part_leave(host, before);
+    return handle;
+}
+
+/* `info`: what is known of it already. */
+static struct wherry_device *device_make(struct wherry_context *context, size_t b, size_t index,
+                                         const wherry_device_info *info, struct error *e)
+{
     struct wherry_device *device = host_alloc(&context->host, 1, sizeof *device, e);
     if (!device) return NULL;
-    while (b + 1 < backends_count && list->first_of[b + 1] <= index) b++;
     device->context = context;
     device->backend = backends[b];
-    device->info = list->infos[index];
-    device->index = index - list->first_of[b];
-    device->handle = backends[b]->open(&context->host, device->index, NULL, &device->info, e);
+    device->info = *info;
+    device->index = index;
+    device->handle = device_open_handle(&context->host, backends[b], index, NULL, &device->info, e);
     if (!device->handle) {
-        fail_in(e, list->infos[index].id);
+        fail_in(e, info->id);
         host_free(&context->host, device);
         return NULL;
     }
     device->kernels_hash = backends[b]->kernels(device->handle);
     device_show_texts(&device->info);
     return device;
+}
+
+struct wherry_device *device_open_at(struct wherry_context *context, const struct device_list *list, size_t index,
+                                     struct error *e)
+{
+    size_t b = 0;
+    while (index < list->first_of[b] || index >= list->end_of[b]) b++;
+    return device_make(context, b, index - list->first_of[b], &list->infos[index], e);
+}
+
+struct wherry_device *device_open_number(struct wherry_context *context, size_t backend, size_t index, struct error *e)
+{
+    wherry_device_info info = {.type = WHERRY_DEVICE_OTHER};
+    snprintf(info.id, sizeof info.id, "%s:%zu", backends[backend]->name, index);
+    return device_make(context, backend, index, &info, e);
 }
 
 void wherry_device_close(wherry_device *device)

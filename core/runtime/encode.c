@@ -200,5 +200,8 @@ wherry_status wherry_encode(wherry_session *session, const wherry_batch *batch, 
         wherry_status status = wherry_session_prepare(session, NULL, NULL, NULL);
         if (status) return status;
     }
-    return context_status(session->context, encode(session, batch, out, out_floats, &session->context->error));
+    int before = part_enter(&session->context->host, PART_RUN);
+    bool ok = encode(session, batch, out, out_floats, &session->context->error);
+    part_leave(&session->context->host, before);
+    return context_status(session->context, ok);
 }

@@ -7,7 +7,10 @@ wherry_status wherry_model_open(wherry_context *context, const char *folder, whe
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!folder || !out) return context_invalid(context, "wherry_model_open: folder or out is NULL");
-    return context_status(context, model_open(&context->host, folder, out, &context->error));
+    int before = part_enter(&context->host, PART_FILES);
+    bool ok = model_open(&context->host, folder, out, &context->error);
+    part_leave(&context->host, before);
+    return context_status(context, ok);
 }
 
 wherry_status wherry_model_create_random(wherry_context *context, const wherry_model_config *config, uint64_t seed,

@@ -1,116 +1,13 @@
-/* Makes a planned session runnable: device memory, weights, the recorded program. */
+/* Makes a planned session runnable: device memory, weights (weights.c), the recorded program. */
 #include "runtime/prepare.h"
 
 #include <string.h>
 
+#include "base/parts.h"
 #include "base/platform.h"
 #include "interface/interface.h"
 #include "runtime/buffers.h"
-
-/* Weights are converted and copied in pieces of this size; in another order in larger ones, so that most matrices are
- * read row after row, and not some columns of every row at a time. */
-enum { UPLOAD_ELEMENTS = 1 << 20, REORDER_ELEMENTS = 1 << 22 };
-
-/* What an upload works in. */
-struct upload {
-    struct wherry_session *s;
-    void *raw;   /* WEIGHT_RAW_BYTES */
-    void *piece; /* UPLOAD_ELEMENTS + 2 values */
-    void *strip, *reordered;
-    uint64_t strip_room, reordered_room; /* values */
-};
-
-/* Grows with what is asked for, so that it is made once for many tensors. */
-static bool make_room(const struct upload *u, void **memory, uint64_t *room, uint64_t values, struct error *e)
-{
-    const struct host *host = &u->s->context->host;
-    if (values <= *room) return true;
-    host_free(host, *memory);
-    *room = 0;
-    if (!(*memory = host_alloc(host, (size_t)values, session_storage(u->s), e))) return false;
-    *room = values;
-    return true;
-}
-
-/* `count` values of a tensor from element `first` on. Device copies are multiples of 4 bytes, so values are even in
- * number but for a tensor's last ones; there `values` has room for one more. */
-static bool upload_piece(struct wherry_session *s, int tensor, uint64_t first, uint64_t count, void *values,
-                         struct error *e)
-{
-    const struct placement *at = &s->memory.of[tensor];
-    uint64_t bytes = count * session_storage(s), whole = (bytes + 3) / 4 * 4;
-    if (whole != bytes) memset((char *)values + bytes, 0, 2);
-    return s->device->backend->buffer_write(s->device->handle, s->buffers[at->block],
-                                            at->offset + first * session_storage(s), values, whole, e);
-}
-
-/* In another order than the parts are, some of the outer index at a time. */
-static bool upload_reordered(struct upload *u, int tensor, const struct weight_part *parts,
-                             const struct matrix_order *order, struct error *e)
-{
-    struct wherry_session *s = u->s;
-    uint64_t outer = order->transposed ? order->columns : order->rows, inner = order->rows * order->columns / outer;
-    uint64_t step = REORDER_ELEMENTS / inner / 2 * 2;
-    if (step < 2) step = 2;
-    if (step > outer) step = outer;
-    TRY(make_room(u, &u->strip, &u->strip_room, ORDER_STRIP * step, e));
-    TRY(make_room(u, &u->reordered, &u->reordered_room, step * inner + 2, e));
-    for (uint64_t first = 0; first < outer; first += step) {
-        uint64_t count = outer - first < step ? outer - first : step;
-        TRY(weight_convert_order(parts, order, first, count, s->f16, u->raw, u->strip, u->reordered, e));
-        TRY(upload_piece(s, tensor, first * inner, count * inner, u->reordered, e));
-    }
-    return true;
-}
-
-/* One tensor's parts, back to back, in the storage type. */
-static bool upload_weight(struct upload *u, int tensor, struct error *e)
-{
-    struct wherry_session *s = u->s;
-    const struct tensor *t = &s->graph.tensors[tensor];
-    const struct weight_part *parts;
-    int n = model_weight(s->model, t->weight, t->layer, &parts);
-    uint64_t elements = 0, want = tensor_elements(&s->graph, &s->limits, tensor);
-    struct matrix_order order;
-    for (int i = 0; i < n; i++) elements += parts[i].elements;
-    if (elements != want)
-        return fail(e, WHERRY_STATUS_BAD_FORMAT, "%s: the model has %llu values, the graph needs %llu", t->name,
-                    (unsigned long long)elements, (unsigned long long)want);
-    if (tensor_reordered(&s->graph, tensor, &order)) return upload_reordered(u, tensor, parts, &order, e);
-    /* Pieces are filled across the ends of parts, so that they are even. */
-    uint64_t written = 0, filled = 0, part_at = 0;
-    for (int i = 0; i < n;) {
-        uint64_t room = UPLOAD_ELEMENTS - filled, left = parts[i].elements - part_at, count = left < room ? left : room;
-        char *to = (char *)u->piece + filled * session_storage(s);
-        TRY(weight_convert(&parts[i], part_at, count, s->f16, u->raw, to, e));
-        filled += count;
-        part_at += count;
-        if (part_at == parts[i].elements) i++, part_at = 0;
-        if (filled < UPLOAD_ELEMENTS && i < n) continue;
-        TRY(upload_piece(s, tensor, written, filled, u->piece, e));
-        written += filled;
-        filled = 0;
-    }
-    return true;
-}
-
-static bool upload_weights(struct wherry_session *s, wherry_progress progress, void *user, struct error *e)
-{
-    const struct host *host = &s->context->host;
-    struct upload u = {.s = s, .raw = host_alloc(host, WEIGHT_RAW_BYTES, 1, e)};
-    if (u.raw) u.piece = host_alloc(host, UPLOAD_ELEMENTS + 2, session_storage(s), e);
-    bool ok = u.piece != NULL;
-    for (int t = 0; ok && t < s->graph.n_tensors; t++) {
-        if (s->graph.tensors[t].role != TENSOR_WEIGHT || s->graph.tensors[t].parent >= 0) continue;
-        if (s->memory.of[t].block < 0) continue; /* no group reads it */
-        ok = upload_weight(&u, t, e);
-        if (ok && progress && !progress("weights", (size_t)t + 1, (size_t)s->graph.n_tensors, user))
-            ok = fail(e, WHERRY_STATUS_CANCELLED, "cancelled while copying weights");
-    }
-    void *memory[] = {u.raw, u.piece, u.strip, u.reordered};
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) host_free(host, memory[i]);
-    return ok;
-}
+#include "runtime/weights.h"
 
 /* The block that holds the batch header: the first of its kind. */
 static int batch_block(const struct wherry_session *s)
@@ -180,6 +77,33 @@ static bool make_host_memory(struct wherry_session *s, struct error *e)
     return s->output_storage && (!input || s->input_storage);
 }
 
+/* All device memory of the session, and the host's that goes with it. */
+static bool make_memory(struct wherry_session *s, struct error *e)
+{
+    int before = part_enter(&s->context->host, PART_MEMORY);
+    bool ok = session_make_buffers(s, false, e) && make_host_memory(s, e);
+    part_leave(&s->context->host, before);
+    return ok;
+}
+
+static bool make_program(struct wherry_session *s, wherry_progress progress, void *user, struct program_info *made,
+                         struct error *e)
+{
+    const struct host *host = &s->context->host;
+    if (!(s->steps = host_alloc(host, (size_t)s->n_calls, sizeof *s->steps, e))) return false;
+    for (int i = 0; i < s->n_calls; i++) session_step(s, &s->calls[i], s->call_groups[i], &s->steps[i]);
+    s->schedule.steps = s->steps;
+    s->schedule.n_steps = s->n_calls;
+    s->schedule.boundary = s->boundary < s->n_calls ? s->boundary : 0;
+    s->schedule.library = s->library;
+    s->schedule.graph = &s->graph;
+    s->schedule.groups = s->groups;
+    int before = part_enter(host, PART_RECORD);
+    s->program = s->device->backend->program_create(s->device->handle, &s->schedule, progress, user, made, e);
+    part_leave(host, before);
+    return s->program != NULL;
+}
+
 bool session_prepare(struct wherry_session *s, wherry_progress progress, void *user, wherry_prepare_info *info,
                      struct error *e)
 {
@@ -187,19 +111,8 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
     struct program_info made = {0};
     if (!s->prepared) {
         if (!s->device->probed) TRY(device_probe(s->device, false, e));
-        TRY(session_make_buffers(s, false, e));
-        TRY(upload_weights(s, progress, user, e));
-        TRY(make_host_memory(s, e));
-        if (!(s->steps = host_alloc(&s->context->host, (size_t)s->n_calls, sizeof *s->steps, e))) return false;
-        for (int i = 0; i < s->n_calls; i++) session_step(s, &s->calls[i], s->call_groups[i], &s->steps[i]);
-        s->schedule.steps = s->steps;
-        s->schedule.n_steps = s->n_calls;
-        s->schedule.boundary = s->boundary < s->n_calls ? s->boundary : 0;
-        s->schedule.library = s->library;
-        s->schedule.graph = &s->graph;
-        s->schedule.groups = s->groups;
-        s->program = s->device->backend->program_create(s->device->handle, &s->schedule, progress, user, &made, e);
-        if (!s->program) return false;
+        TRY(make_memory(s, e) && session_weights(s, progress, user, e));
+        TRY(make_program(s, progress, user, &made, e));
         /* After all that is compiled: a driver that does no more than that is useful for what it says about it. */
         if (!s->device->probed) TRY(device_probe(s->device, true, e));
         for (int i = 0; i < s->n_calls; i++) {

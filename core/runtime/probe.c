@@ -2,6 +2,7 @@
  * reports success for everything, and what the host then reads is what it wrote itself some time before. */
 #include <string.h>
 
+#include "base/parts.h"
 #include "base/platform.h"
 #include "interface/interface.h"
 #include "interface/roof.h"
@@ -113,12 +114,14 @@ bool device_probe(struct wherry_device *device, bool kernels, struct error *e)
     const struct backend *backend = device->backend;
     struct probe p = {.device = device};
     if (!device->kernels_hash) return true; /* the host itself */
+    int before = part_enter(&device->context->host, PART_PROBE);
     p.nonce = make_nonce(&p);
     bool ok = (p.header = backend->buffer_create(device->handle, 4 * PROBE_HEADER, e)) &&
               (p.answer = backend->buffer_create(device->handle, 4 * PROBE_WORDS, e)) && check_copies(&p, e) &&
               (!kernels || check_kernels(&p, e));
     backend->buffer_destroy(device->handle, p.answer);
     backend->buffer_destroy(device->handle, p.header);
+    part_leave(&device->context->host, before);
     device->probed |= ok && kernels;
     return ok;
 }

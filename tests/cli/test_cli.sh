@@ -207,6 +207,20 @@ check "$python" "$here/check_output.py" shape "$work/out" 1 32
 head -c 100000 /dev/zero | tr '\0' 'a' >"$work/huge" # one word, one unknown token
 expect 0 '' embed -q "$work/huge"
 
+# ---- embed: where the time goes ----
+expect 0 '^to the first result  ' embed -q --timings "$work/texts"
+check grep -q '^run  ' "$work/err"
+expect 0 'first result' embed --timings --device cpu "$work/texts"
+check "$python" -c 'import sys; assert not any(l.startswith(("list vulkan", "list opencl")) for l in open(sys.argv[1]))' "$work/err"
+expect 0 '"parts"' embed -q --timings --json "$work/texts"
+check "$python" -c '
+import json, sys
+whole = json.loads(open(sys.argv[1], encoding="utf-8").read())
+for key in ("seconds", "processor_seconds"):
+    parts = [part[key] for part in whole["parts"]]
+    assert min(parts) >= 0 and abs(sum(parts) - whole[key]) < 1e-6, whole
+assert {part["part"] for part in whole["parts"]} >= {"tokenizer", "weights", "run", "rest"}, whole' "$work/err"
+
 # ---- embed: limits ----
 for n in $(seq 60); do printf 'water '; done >"$work/long"
 printf 'the boat\n' | cat - "$work/long" >"$work/long2"

@@ -1,0 +1,53 @@
+/* What a program of this backend is: program.c makes it, run.c records and runs it. */
+#ifndef WHERRY_BACKENDS_VULKAN_PROGRAM_H
+#define WHERRY_BACKENDS_VULKAN_PROGRAM_H
+
+#include "vulkan.h"
+
+/* Transfers of one direction, as last recorded: the same ones are replayed. */
+enum { TRANSFERS_KEPT = 16 };
+
+struct copies {
+    VkCommandBuffer commands;
+    struct transfer list[TRANSFERS_KEPT];
+    int n; /* of the list; -1: recorded anew for each run */
+};
+
+/* All steps, with these numbers of work-groups, so that the device need not fetch them before each step
+ * (vkCmdDispatchIndirect). A session's batches are often alike. */
+struct recording {
+    VkCommandBuffer *batches; /* [n_batches] */
+    struct grid *grids;       /* [n_steps] */
+    bool made;
+};
+
+/* The steps are recorded twice, without and with timestamps, and again when a run has other numbers of work-groups, so
+ * that a run like the one before records nothing. A recording consists of batches that are submitted separately, each
+ * short enough for a driver's watchdog. */
+struct program {
+    const struct schedule *schedule;
+    int *pipelines; /* [n_steps] */
+    VkDescriptorPool descriptors;
+    VkDescriptorSet *sets; /* [n_steps] */
+    int *first;            /* [n_batches + 1]: the first step of each batch */
+    uint32_t n_batches;
+    bool *barriers; /* [n_steps]: a barrier before the step */
+    struct mapped upload, download;
+    VkQueryPool queries; /* one timestamp before each batch, one after each step; none where the queue has none */
+    uint64_t *ticks;     /* [n_steps + n_batches] */
+    VkCommandPool pool;
+    struct copies uploads, downloads;
+    struct recording plain, timed;
+    VkCommandBuffer *commands; /* [n_batches + 2]: those of one run, with upload and download */
+    VkSubmitInfo *submits;     /* [n_batches] */
+    double seconds;            /* that a run may take */
+};
+
+/* The timestamp before a batch's first step. Those after its steps follow; so a step's time includes the barrier
+ * before it. */
+static inline uint32_t batch_query(const struct program *p, uint32_t batch)
+{
+    return (uint32_t)p->first[batch] + batch;
+}
+
+#endif

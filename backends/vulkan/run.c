@@ -1,0 +1,282 @@
+/* Runs a program: its steps and transfers as they are recorded into command buffers, and their replay: upload, steps,
+ * download in one submission. */
+#include "program.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "backends/ticks.h"
+#include "wherry/wherry_measure.h"
+
+/* ---- recording ---- */
+
+static bool commands_begin(struct backend_device *d, VkCommandBuffer commands, struct error *e)
+{
+    VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    VkResult r = d->vk.BeginCommandBuffer(commands, &info);
+    return r == VK_SUCCESS || device_fail(d, e, r, "vkBeginCommandBuffer");
+}
+
+static bool commands_end(struct backend_device *d, VkCommandBuffer commands, struct error *e)
+{
+    VkResult r = d->vk.EndCommandBuffer(commands);
+    return r == VK_SUCCESS || device_fail(d, e, r, "vkEndCommandBuffer");
+}
+
+static void barrier(struct backend_device *d, VkCommandBuffer commands, VkPipelineStageFlags from,
+                    VkAccessFlags written, VkPipelineStageFlags to, VkAccessFlags used)
+{
+    VkMemoryBarrier memory = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = written, .dstAccessMask = used};
+    d->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
+}
+
+static void step_record(struct backend_device *d, const struct program *p, VkCommandBuffer commands, int index,
+                        const struct grid *grid)
+{
+    const struct step *step = &p->schedule->steps[index];
+    bool label = d->instance.vk.CmdBeginDebugUtilsLabelEXT && d->instance.vk.CmdEndDebugUtilsLabelEXT;
+    if (label) {
+        VkDebugUtilsLabelEXT info = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT, .pLabelName = step->name};
+        d->instance.vk.CmdBeginDebugUtilsLabelEXT(commands, &info);
+    }
+    VkPipeline pipeline = d->pipelines.list[p->pipelines[index]].handle;
+    d->vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    d->vk.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, d->pipeline_layout, 0, 1, &p->sets[index], 0,
+                                NULL);
+    d->vk.CmdPushConstants(commands, d->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof step->call->site,
+                           &step->call->site);
+    d->vk.CmdDispatch(commands, grid->x, grid->y, grid->z);
+    if (label) d->instance.vk.CmdEndDebugUtilsLabelEXT(commands);
+}
+
+static bool steps_record(struct backend_device *d, struct program *p, struct recording *recording,
+                         const struct grid *grids, struct error *e)
+{
+    size_t bytes = (size_t)p->schedule->n_steps * sizeof *grids;
+    bool timed = recording == &p->timed;
+    if (recording->made && !memcmp(recording->grids, grids, bytes)) return true;
+    recording->made = false;
+    memcpy(recording->grids, grids, bytes);
+    for (uint32_t batch = 0; batch < p->n_batches; batch++) {
+        VkCommandBuffer commands = recording->batches[batch];
+        uint32_t query = batch_query(p, batch);
+        TRY(commands_begin(d, commands, e));
+        if (timed) {
+            d->vk.CmdResetQueryPool(commands, p->queries, query, batch_query(p, batch + 1) - query);
+            d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, query);
+        }
+        for (int i = p->first[batch]; i < p->first[batch + 1]; i++) {
+            if (p->barriers[i]) {
+                barrier(d, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+            }
+            step_record(d, p, commands, i, &grids[i]);
+            if (timed) {
+                d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, ++query);
+            }
+        }
+        TRY(commands_end(d, commands, e));
+    }
+    recording->made = true;
+    return true;
+}
+
+/* ---- running ---- */
+
+static bool transfers_check(const struct transfer *list, int n, const struct mapped *memory, const char *what,
+                            struct error *e)
+{
+    uint64_t total = 0;
+    for (int i = 0; i < n; i++) {
+        const struct transfer *t = &list[i];
+        if (t->offset > t->buffer->bytes || t->bytes > t->buffer->bytes - t->offset) {
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                        "Vulkan: %s %d: %" PRIu64 " bytes at %" PRIu64 " lie outside a buffer of %" PRIu64 " bytes",
+                        what, i, t->bytes, t->offset, t->buffer->bytes);
+        }
+        if (t->bytes > memory->bytes - total) {
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                        "Vulkan: the %ss of a run are more than the %" PRIu64 " bytes of its schedule", what,
+                        memory->bytes);
+        }
+        total += t->bytes;
+    }
+    return true;
+}
+
+static bool grids_check(const struct backend_device *d, const struct program *p, const struct grid *grids,
+                        struct error *e)
+{
+    const uint32_t *max = d->physical.max_groups;
+    for (int i = 0; i < p->schedule->n_steps; i++) {
+        const struct grid *g = &grids[i];
+        if (g->x <= max[0] && g->y <= max[1] && g->z <= max[2]) continue;
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "Vulkan: step %s wants %u x %u x %u work-groups, %s runs at most %u x %u x %u; use smaller batches",
+                    p->schedule->steps[i].name, (unsigned)g->x, (unsigned)g->y, (unsigned)g->z, d->physical.info.name,
+                    (unsigned)max[0], (unsigned)max[1], (unsigned)max[2]);
+    }
+    return true;
+}
+
+static bool copies_same(const struct copies *copies, const struct transfer *list, int n)
+{
+    bool same = copies->n == n;
+    for (int i = 0; i < n && same; i++) {
+        const struct transfer *a = &copies->list[i], *b = &list[i];
+        same = a->buffer == b->buffer && a->offset == b->offset && a->bytes == b->bytes;
+    }
+    return same;
+}
+
+static void copies_keep(struct copies *copies, const struct transfer *list, int n)
+{
+    copies->n = n <= TRANSFERS_KEPT ? n : -1;
+    if (copies->n > 0) memcpy(copies->list, list, (size_t)n * sizeof *list);
+}
+
+static bool upload_record(struct backend_device *d, struct program *p, const struct run *run, struct error *e)
+{
+    VkCommandBuffer commands = p->uploads.commands;
+    uint64_t at = 0;
+    if (copies_same(&p->uploads, run->uploads, run->n_uploads)) return true;
+    p->uploads.n = -1;
+    TRY(commands_begin(d, commands, e));
+    for (int i = 0; i < run->n_uploads; i++) {
+        const struct transfer *t = &run->uploads[i];
+        if (!t->bytes) continue;
+        VkBufferCopy region = {.srcOffset = at, .dstOffset = t->offset, .size = t->bytes};
+        d->vk.CmdCopyBuffer(commands, p->upload.handle, t->buffer->handle, 1, &region);
+        at += t->bytes;
+    }
+    if (at) {
+        barrier(d, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    }
+    TRY(commands_end(d, commands, e));
+    copies_keep(&p->uploads, run->uploads, run->n_uploads);
+    return true;
+}
+
+/* The last barrier also makes all that the steps wrote visible to the next submission. */
+static bool download_record(struct backend_device *d, struct program *p, const struct run *run, struct error *e)
+{
+    VkCommandBuffer commands = p->downloads.commands;
+    uint64_t at = 0;
+    if (copies_same(&p->downloads, run->downloads, run->n_downloads)) return true;
+    p->downloads.n = -1;
+    TRY(commands_begin(d, commands, e));
+    for (int i = 0; i < run->n_downloads; i++) {
+        const struct transfer *t = &run->downloads[i];
+        if (!t->bytes) continue;
+        if (!at) {
+            barrier(d, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                    VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT);
+        }
+        VkBufferCopy region = {.srcOffset = t->offset, .dstOffset = at, .size = t->bytes};
+        d->vk.CmdCopyBuffer(commands, t->buffer->handle, p->download.handle, 1, &region);
+        at += t->bytes;
+    }
+    barrier(d, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+            VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+            VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+            VK_ACCESS_HOST_READ_BIT | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    TRY(commands_end(d, commands, e));
+    copies_keep(&p->downloads, run->downloads, run->n_downloads);
+    return true;
+}
+
+/* Batches `from` to `end` - 1. */
+static bool timestamps_read(struct backend_device *d, struct program *p, uint32_t from, uint32_t end,
+                            const struct run *run, struct error *e)
+{
+    uint32_t query = batch_query(p, from), n = batch_query(p, end) - query;
+    const struct device_limits *limits = &d->physical.limits;
+    bool any = false, moved = false;
+    uint64_t *at = p->ticks;
+    VkResult r = d->vk.GetQueryPoolResults(d->handle, p->queries, query, n, n * sizeof *p->ticks, p->ticks,
+                                           sizeof *p->ticks, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
+    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkGetQueryPoolResults");
+    for (uint32_t batch = from; batch < end; batch++, at++) {
+        for (int i = p->first[batch]; i < p->first[batch + 1]; i++, at++) {
+            uint64_t ticks;
+            if (!ticks_elapsed(at[0], at[1], limits->timer_bits, &ticks)) {
+                return fail_timer(e, WHERRY_TIMER_BACKWARDS, "Vulkan: %s: timestamps ran backwards at step %s",
+                                  d->physical.info.name, p->schedule->steps[i].name);
+            }
+            const struct grid *grid = &run->grids[i];
+            any = any || (grid->x && grid->y && grid->z);
+            moved = moved || ticks;
+            run->step_seconds[i] = (double)ticks * limits->timer_seconds;
+        }
+    }
+    if (!any || moved) return true;
+    return fail_timer(e, WHERRY_TIMER_STUCK, "Vulkan: %s: timestamps stand still: its steps can't be timed",
+                      d->physical.info.name);
+}
+
+/* The batch that begins with this step. */
+static bool batch_find(const struct program *p, int step, uint32_t *batch, struct error *e)
+{
+    for (*batch = 0; *batch <= p->n_batches; ++*batch)
+        if (p->first[*batch] == step) return true;
+    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "Vulkan: a run can't begin or end at step %d", step);
+}
+
+/* One submission per batch; the transfers ride with the first and the last. */
+static void submits_fill(struct program *p, const VkCommandBuffer *recording, uint32_t from, uint32_t end)
+{
+    uint32_t n = end - from;
+    p->commands[0] = p->uploads.commands;
+    memcpy(p->commands + 1, recording + from, n * sizeof *recording);
+    p->commands[1 + n] = p->downloads.commands;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t first = i ? 1 + i : 0, last = i + 1 < n ? 2 + i : n + 2;
+        p->submits[i] = (VkSubmitInfo){
+            .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+            .commandBufferCount = last - first,
+            .pCommandBuffers = p->commands + first,
+        };
+    }
+}
+
+bool vulkan_program_run(struct backend_device *d, struct program *p, const struct run *run, struct error *e)
+{
+    TRY(device_check(d, e));
+    bool timed = run->step_seconds;
+    if (timed && !p->queries) {
+        return fail_timer(e, WHERRY_TIMER_ABSENT, "Vulkan: %s has no timestamps: its steps can't be timed",
+                          d->physical.info.name);
+    }
+    TRY(transfers_check(run->uploads, run->n_uploads, &p->upload, "upload", e));
+    TRY(transfers_check(run->downloads, run->n_downloads, &p->download, "download", e));
+    TRY(grids_check(d, p, run->grids, e));
+    uint32_t from, end;
+    TRY(batch_find(p, run->first, &from, e) && batch_find(p, run->end ? run->end : p->schedule->n_steps, &end, e));
+    if (from >= end) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "Vulkan: a run of no steps");
+
+    struct recording *recording = timed ? &p->timed : &p->plain;
+    TRY(steps_record(d, p, recording, run->grids, e));
+    char *to = p->upload.data;
+    for (int i = 0; i < run->n_uploads; i++) {
+        if (!run->uploads[i].bytes) continue;
+        memcpy(to, run->uploads[i].host, (size_t)run->uploads[i].bytes);
+        to += run->uploads[i].bytes;
+    }
+    TRY(mapped_flush(d, &p->upload, e));
+    TRY(upload_record(d, p, run, e));
+    TRY(download_record(d, p, run, e));
+    submits_fill(p, recording->batches, from, end);
+    TRY(device_submit(d, p->submits, end - from, p->seconds, e));
+
+    TRY(mapped_invalidate(d, &p->download, e));
+    const char *data = p->download.data;
+    for (int i = 0; i < run->n_downloads; i++) {
+        if (!run->downloads[i].bytes) continue;
+        memcpy(run->downloads[i].host, data, (size_t)run->downloads[i].bytes);
+        data += run->downloads[i].bytes;
+    }
+    return !timed || timestamps_read(d, p, from, end, run, e);
+}

@@ -1,0 +1,81 @@
+/* Checks of rungs that were passed: a file each, all of which follows from its key. */
+#include "runtime/rung_kept.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/index.h"
+#include "base/platform.h"
+#include "base/text.h"
+#include "runtime/tuned.h"
+
+enum { KEPT_BYTES = sizeof((struct rung_key *)0)->text + 64, KEPT_PATH = sizeof((struct host *)0)->cache_dir + 64 };
+
+static uint64_t call_hash(uint64_t hash, const struct call *call)
+{
+    const uint32_t launch = (uint32_t)call->launch;
+    hash = hash_bytes(hash_text(hash, call->kernel), &launch, sizeof launch);
+    for (int i = 0; i < call->n_constants; i++) {
+        const uint32_t constant[] = {call->constants[i].id, call->constants[i].value};
+        hash = hash_bytes(hash, constant, sizeof constant);
+    }
+    return hash;
+}
+
+bool rung_key_make(const struct wherry_device *device, enum rung rung, struct wherry_session *const *sessions, int n,
+                   struct rung_key *out)
+{
+    const struct tuning_key of = device_tuning_key(device);
+    struct text_writer t = text_begin(out->text, sizeof out->text);
+    uint64_t hash = HASH_START;
+    for (int s = 0; s < n; s++)
+        for (int i = 0; i < sessions[s]->n_calls; i++) hash = call_hash(hash, &sessions[s]->calls[i]);
+    text_add(
+        &t, "wherry-check 1\nlibrary %s\ndevice %s\ndriver %s\nkernels %016" PRIx64 "\nrung %s\ncalls %016" PRIx64 "\n",
+        wherry_version_string(), of.device, of.driver, of.kernels, rung_name(rung), hash);
+    return !t.cut;
+}
+
+static void kept_path(const struct host *host, const struct rung_key *key, char path[KEPT_PATH])
+{
+    snprintf(path, KEPT_PATH, "%s/check-%016" PRIx64 ".txt", host->cache_dir, hash_text(HASH_START, key->text));
+}
+
+/* The whole file: the key, the result, a checksum of both. */
+static size_t kept_text(const struct rung_key *key, char text[KEPT_BYTES])
+{
+    struct text_writer t = text_begin(text, KEPT_BYTES);
+    text_add(&t, "%spassed\n", key->text);
+    text_add(&t, "%016" PRIx64 "\n", hash_text(HASH_START, text));
+    return t.used;
+}
+
+bool rung_kept(const struct host *host, const struct rung_key *key)
+{
+    char path[KEPT_PATH], want[KEPT_BYTES], *have = NULL;
+    struct error why;
+    bool exists = false;
+    size_t size = 0;
+    if (!host->cache_dir[0]) return false;
+    kept_path(host, key, path);
+    if (!cache_read(host, path, KEPT_BYTES, &exists, &have, &size, &why)) {
+        host_log(host, WHERRY_LOG_WARNING, "kernels are checked again: %s", why.text);
+        return false;
+    }
+    if (!exists) return false;
+    bool same = size == kept_text(key, want) && !memcmp(have, want, size);
+    host_free(host, have);
+    if (!same) host_log(host, WHERRY_LOG_WARNING, "kernels are checked again: %s is damaged", path);
+    return same;
+}
+
+void rung_keep(const struct host *host, const struct rung_key *key)
+{
+    char path[KEPT_PATH], text[KEPT_BYTES];
+    struct error why;
+    if (!host->cache_dir[0]) return;
+    kept_path(host, key, path);
+    if (!cache_write(path, text, kept_text(key, text), &why))
+        host_log(host, WHERRY_LOG_WARNING, "kernels will be checked again: %s", why.text);
+}

@@ -1,0 +1,290 @@
+/* Copies a session's weights to the device. They are cut into pieces, which several threads read, check and convert in
+ * rounds; the calling thread, which alone may talk to the device, copies one round while the next is converted. Where
+ * the device's memory is the host's, pieces are converted to their place at once. */
+#include "runtime/weights.h"
+
+#include <string.h>
+
+#include "base/platform.h"
+
+/* In another order pieces are larger, so that most matrices are read row after row, and not some columns of every row
+ * at a time. */
+enum { PIECE_ELEMENTS = 1 << 18, REORDER_ELEMENTS = 1 << 22, THREAD_PIECES = 2, ROUND_PIECES = 128 };
+/* The memory is busy long before all cores of a large machine are; and few weights, as of the small models that kernels
+ * are checked and tuned with, are converted before a thread has started. */
+enum { THREADS_MOST = 16, FEW_ELEMENTS = 1 << 20 };
+/* Tensors that lie nearer than this in a buffer are copied as one, with what is between them. */
+enum { GAP_BYTES = 4096 };
+
+struct piece {
+    const struct weight_part *parts;
+    bool reordered;
+    struct matrix_order order;
+    uint64_t first, count; /* values; in another order, of the outer index */
+    int block;
+    uint64_t offset, bytes; /* in the block; a multiple of 4, the last values' padding included */
+    uint64_t at;            /* in the round's memory */
+    unsigned char *to;
+    bool ok;
+    struct error e; /* why it is not */
+};
+
+struct round {
+    struct piece pieces[ROUND_PIECES];
+    size_t count;
+    unsigned char *memory; /* what they are converted to, where that is not their place */
+    uint64_t room;         /* its bytes */
+};
+
+struct upload {
+    struct wherry_session *s;
+    unsigned char **direct; /* [n_blocks]: its bytes, where they are the host's */
+    struct workers *workers;
+    size_t threads;
+    void *raw[THREADS_MOST], *strip[THREADS_MOST]; /* what a conversion works in */
+    struct round *rounds;                          /* [2] */
+    struct round *now, *before;
+    int tensor;  /* the next piece's */
+    uint64_t at; /* its first value, or of the outer index */
+    bool uploaded;
+    struct error e; /* why not all of `before` is */
+};
+
+/* ---- which pieces there are ---- */
+
+static bool is_uploaded(const struct wherry_session *s, int t)
+{
+    const struct tensor *tensor = &s->graph.tensors[t];
+    return tensor->role == TENSOR_WEIGHT && tensor->parent < 0 && s->memory.of[t].block >= 0;
+}
+
+static uint64_t outer_of(const struct matrix_order *order) { return order->transposed ? order->columns : order->rows; }
+
+/* Of the outer index, in one piece. */
+static uint64_t step_of(const struct matrix_order *order)
+{
+    uint64_t outer = outer_of(order), inner = order->rows * order->columns / outer;
+    uint64_t step = REORDER_ELEMENTS / inner / 2 * 2;
+    if (step < 2) step = 2;
+    return step > outer ? outer : step;
+}
+
+static bool check_count(const struct wherry_session *s, int t, const struct weight_part *parts, int n, struct error *e)
+{
+    uint64_t have = 0, want = tensor_elements(&s->graph, &s->limits, t);
+    for (int i = 0; i < n; i++) have += parts[i].elements;
+    return have == want || fail(e, WHERRY_STATUS_BAD_FORMAT, "%s: the model has %llu values, the graph needs %llu",
+                                s->graph.tensors[t].name, (unsigned long long)have, (unsigned long long)want);
+}
+
+/* The next one of the tensor that it is at. Device copies are multiples of 4 bytes, so values are even in number but
+ * for a tensor's last ones. */
+static bool piece_next(struct upload *u, struct piece *p, struct error *e)
+{
+    struct wherry_session *s = u->s;
+    const struct tensor *t = &s->graph.tensors[u->tensor];
+    const struct placement *at = &s->memory.of[u->tensor];
+    uint64_t size = session_storage(s), all = tensor_elements(&s->graph, &s->limits, u->tensor), inner = 1;
+    int n = model_weight(s->model, t->weight, t->layer, &p->parts);
+    TRY(check_count(s, u->tensor, p->parts, n, e));
+    p->first = u->at;
+    p->count = PIECE_ELEMENTS;
+    if ((p->reordered = tensor_reordered(&s->graph, u->tensor, &p->order))) {
+        inner = all / outer_of(&p->order);
+        p->count = step_of(&p->order);
+    }
+    if (p->count > all / inner - p->first) p->count = all / inner - p->first;
+    u->at += p->count;
+    if (u->at * inner == all) u->tensor++, u->at = 0;
+    p->block = at->block;
+    p->offset = at->offset + p->first * inner * size;
+    p->bytes = (p->count * inner * size + 3) / 4 * 4;
+    return true;
+}
+
+/* In the round's memory pieces lie as in the buffer, so that they can be copied together. */
+static uint64_t piece_place(const struct piece *before, const struct piece *p)
+{
+    if (!before) return 0;
+    uint64_t end = before->offset + before->bytes;
+    bool near = p->block == before->block && p->offset >= end && p->offset - end < GAP_BYTES;
+    return near ? before->at + (p->offset - before->offset) : (before->at + before->bytes + 63) / 64 * 64;
+}
+
+static bool round_fill(struct upload *u, struct round *r, struct error *e)
+{
+    struct wherry_session *s = u->s;
+    /* Some for each thread, and no more: new memory takes longer than the cache that it should stay in. */
+    uint64_t most = u->threads * THREAD_PIECES * PIECE_ELEMENTS * session_storage(s), bytes = 0;
+    for (r->count = 0; r->count < ROUND_PIECES && bytes < most; r->count++) {
+        while (u->tensor < s->graph.n_tensors && !is_uploaded(s, u->tensor)) u->tensor++;
+        if (u->tensor == s->graph.n_tensors) break;
+        struct piece *p = &r->pieces[r->count];
+        TRY(piece_next(u, p, e));
+        p->at = piece_place(r->count ? p - 1 : NULL, p);
+        bytes = p->at + p->bytes;
+    }
+    if (!r->count || u->direct[r->pieces[0].block]) bytes = 0;
+    if (bytes > r->room) {
+        const struct host *host = &s->context->host;
+        host_free(host, r->memory);
+        r->room = 0;
+        if (!(r->memory = host_alloc(host, (size_t)bytes, 1, e))) return false;
+        r->room = bytes;
+    }
+    for (size_t i = 0; i < r->count; i++) {
+        struct piece *p = &r->pieces[i];
+        p->to = u->direct[p->block] ? u->direct[p->block] + p->offset : r->memory + p->at;
+    }
+    return true;
+}
+
+/* ---- converting, on any thread ---- */
+
+static bool piece_convert(const struct upload *u, struct piece *p, void *raw, void *strip)
+{
+    bool f16 = u->s->f16;
+    uint64_t size = session_storage(u->s), first = p->first, left = p->count;
+    memset(p->to + p->bytes - 4, 0, 4); /* the last values' padding */
+    if (p->reordered) return weight_convert_order(p->parts, &p->order, first, left, f16, raw, strip, p->to, &p->e);
+    unsigned char *to = p->to;
+    for (const struct weight_part *part = p->parts; left; part++) {
+        if (first >= part->elements) {
+            first -= part->elements;
+            continue;
+        }
+        uint64_t n = part->elements - first < left ? part->elements - first : left;
+        TRY(weight_convert(part, first, n, f16, raw, to, &p->e));
+        to += n * size;
+        left -= n;
+        first = 0;
+    }
+    return true;
+}
+
+/* ---- copying, on the calling thread ---- */
+
+/* Pieces from `first` on that lie in the round's memory as in one buffer; returns the one after the last. */
+static size_t run_end(const struct round *r, size_t first)
+{
+    size_t end = first + 1;
+    for (; end < r->count; end++) {
+        const struct piece *a = &r->pieces[end - 1], *b = &r->pieces[end];
+        if (b->block != a->block || b->offset - a->offset != b->at - a->at) break;
+        memset(r->memory + a->at + a->bytes, 0, (size_t)(b->at - a->at - a->bytes));
+    }
+    return end;
+}
+
+static bool round_upload(const struct upload *u, const struct round *r, struct error *e)
+{
+    struct wherry_session *s = u->s;
+    for (size_t i = 0, end; i < r->count; i = end) {
+        const struct piece *p = &r->pieces[i], *last;
+        end = i + 1;
+        if (u->direct[p->block]) continue;
+        end = run_end(r, i);
+        last = &r->pieces[end - 1];
+        TRY(s->device->backend->buffer_write(s->device->handle, s->buffers[p->block], p->offset, p->to,
+                                             last->at + last->bytes - p->at, e));
+    }
+    return true;
+}
+
+/* ---- both ---- */
+
+static void work(size_t thread, void *user)
+{
+    struct upload *u = user;
+    if (!thread && u->before->count) {
+        int before = part_enter(&u->s->context->host, PART_UPLOAD);
+        u->uploaded = round_upload(u, u->before, &u->e);
+        part_leave(&u->s->context->host, before);
+    }
+    for (size_t i; (i = workers_take(u->workers)) < u->now->count;) {
+        struct piece *p = &u->now->pieces[i];
+        p->ok = piece_convert(u, p, u->raw[thread], u->strip[thread]);
+    }
+}
+
+/* The first failure in the order of the weights. */
+static bool round_check(const struct upload *u, struct error *e)
+{
+    if (!u->uploaded) {
+        *e = u->e;
+        return false;
+    }
+    for (size_t i = 0; i < u->now->count; i++) {
+        if (u->now->pieces[i].ok) continue;
+        *e = u->now->pieces[i].e;
+        return false;
+    }
+    return true;
+}
+
+static bool rounds_run(struct upload *u, wherry_progress progress, void *user, struct error *e)
+{
+    int tensors = u->s->graph.n_tensors;
+    u->now = &u->rounds[0];
+    u->before = &u->rounds[1];
+    u->uploaded = true;
+    do {
+        struct round *next = u->before;
+        TRY(round_fill(u, u->now, e));
+        workers_run(u->workers, work, u);
+        TRY(round_check(u, e));
+        if (u->now->count && progress && !progress("weights", (size_t)u->tensor, (size_t)tensors, user))
+            return fail(e, WHERRY_STATUS_CANCELLED, "cancelled while copying weights");
+        u->before = u->now;
+        u->now = next;
+    } while (u->before->count);
+    return true;
+}
+
+/* ---- memory ---- */
+
+static bool upload_begin(struct upload *u, struct error *e)
+{
+    struct wherry_session *s = u->s;
+    const struct host *host = &s->context->host;
+    const struct backend *backend = s->device->backend;
+    uint64_t elements = 0, strip = 0;
+    if (!(u->direct = host_alloc(host, (size_t)s->memory.n_blocks, sizeof *u->direct, e))) return false;
+    for (int t = 0; t < s->graph.n_tensors; t++) {
+        struct matrix_order order;
+        int block = s->memory.of[t].block;
+        if (!is_uploaded(s, t)) continue;
+        elements += tensor_elements(&s->graph, &s->limits, t);
+        if (tensor_reordered(&s->graph, t, &order) && ORDER_STRIP * step_of(&order) > strip)
+            strip = ORDER_STRIP * step_of(&order);
+        if (backend->buffer_bytes && !u->direct[block])
+            u->direct[block] = backend->buffer_bytes(s->device->handle, s->buffers[block]);
+    }
+    size_t most = elements <= FEW_ELEMENTS ? 1 : THREADS_MOST;
+    if (host->threads && host->threads < most) most = host->threads;
+    if (!(u->workers = workers_create(host, most, e))) return false;
+    u->threads = workers_count(u->workers);
+    for (size_t i = 0; i < u->threads; i++)
+        if (!(u->raw[i] = host_alloc(host, WEIGHT_RAW_BYTES, 1, e)) ||
+            (strip && !(u->strip[i] = host_alloc(host, (size_t)strip, session_storage(s), e))))
+            return false;
+    return (u->rounds = host_alloc(host, 2, sizeof *u->rounds, e)) != NULL;
+}
+
+bool session_weights(struct wherry_session *s, wherry_progress progress, void *user, struct error *e)
+{
+    const struct host *host = &s->context->host;
+    struct upload u = {.s = s};
+    int before = part_enter(host, PART_WEIGHTS);
+    bool ok = upload_begin(&u, e) && rounds_run(&u, progress, user, e);
+    workers_destroy(u.workers);
+    for (size_t i = 0; i < THREADS_MOST; i++) {
+        host_free(host, u.raw[i]);
+        host_free(host, u.strip[i]);
+    }
+    for (size_t i = 0; u.rounds && i < 2; i++) host_free(host, u.rounds[i].memory);
+    host_free(host, u.rounds);
+    host_free(host, u.direct);
+    part_leave(host, before);
+    return ok;
+}
