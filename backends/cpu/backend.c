@@ -104,4 +104,5 @@ const struct backend backend_cpu = {
     .program_run = cpu_program_run,
     .program_note = cpu_program_note,
     .program_usage = cpu_program_usage,
+    .program_traffic = cpu_program_traffic,
 };

@@ -22,6 +22,8 @@ struct cpu_step {
     const float *packed;
 };
 
+struct count;
+
 /* A kernel for one instruction set. Its work is divided into items, any of which may run at any time on any thread; how
  * many there are follows from the call and the batch (and, where results do not change by it, from `threads`). */
 struct cpu_kernel {
@@ -33,6 +35,8 @@ struct cpu_kernel {
      * `item`. */
     size_t (*packed)(const struct cpu_step *s, size_t *panels);
     void (*pack)(const struct cpu_step *s, size_t item, float *packed);
+    /* What its items move (traffic.h); NULL: of a kernel that no group runs. */
+    void (*count)(const struct cpu_step *s, struct count *c);
 };
 
 /* All kernels of one instruction set. */

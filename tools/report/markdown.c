@@ -226,6 +226,7 @@ static void write_record(struct output *out, const struct record *record)
         output_text(out, ": plan ");
         markdown_text(out, title);
         output_text(out, "\n\n");
+        if (!plan_modelled(plan)) output_format(out, "%s\n\n", not_modelled);
         write_rows(out, plan);
     }
 }

@@ -273,6 +273,7 @@ static void print_plan(const struct record *record, const struct record_plan *pl
         output_text(out, "\ncold caches: each group alone, its buffers taken in turn\n");
         print_rows(plan, COLD, wide, out);
     }
+    if ((warm || cold) && !plan_modelled(plan)) output_format(out, "%s\n", not_modelled);
     print_classes(plan, out);
     print_step(record, plan, out);
     print_kernels(plan, out);

@@ -1,6 +1,7 @@
 /* layernorm and embed: rows, what is added to them, and their layernorm (cl/layernorm.cl, cl/embed.cl). */
 #include "dropout.h"
 #include "rows.h"
+#include "traffic.h"
 
 /* What both end with. */
 static void finish(const struct cpu_step *s, float *held, size_t row, bool norm)
@@ -48,7 +49,42 @@ static void embed_run(const struct cpu_step *s, size_t item, float *held)
     }
 }
 
-const struct cpu_kernel CPU_NAME(cpu_layernorm) = {
-    .name = "layernorm", .items = rows_items, .run = layernorm_run, .scratch = row_scratch};
-const struct cpu_kernel CPU_NAME(cpu_embed) = {
-    .name = "embed", .items = rows_items, .run = embed_run, .scratch = row_scratch};
+/* ---- what they move ---- */
+
+static void count_finish(const struct cpu_step *s, struct count *c)
+{
+    uint64_t n = s->value[CONST_N], all = step_rows(s) * n;
+    count_vector(c, SLOT_GAMMA, rows_items(s), n);
+    count_vector(c, SLOT_BETA, rows_items(s), n);
+    writes(c, SLOT_SUM, all);
+    writes(c, SLOT_Y, all);
+}
+
+static void layernorm_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t n = s->value[CONST_N], all = step_rows(s) * n;
+    reads(c, SLOT_X, all);
+    reads(c, SLOT_RESIDUAL, all);
+    count_vector(c, SLOT_BIAS, rows_items(s), n);
+    count_finish(s, c);
+}
+
+/* Which rows a list names is the batch's affair: words count as all different, and positions begin anew with each
+ * sequence. */
+static void embed_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t rows = step_rows(s), n = s->value[CONST_N], longest = least(c->batch->longest, rows);
+    reads(c, SLOT_X, rows * n);
+    reads(c, SLOT_IDS, rows);
+    reads(c, SLOT_WORD, rows * n);
+    reads(c, SLOT_POSITIONS, rows);
+    count_again(c, SLOT_POSITION, rows * n, longest * n, longest * count_row_bytes(c));
+    reads(c, SLOT_TYPES, rows);
+    reads(c, SLOT_TYPE, rows * n);
+    count_finish(s, c);
+}
+
+/* clang-format off */
+const struct cpu_kernel CPU_NAME(cpu_layernorm) = {.name = "layernorm", .items = rows_items, .run = layernorm_run, .scratch = row_scratch, .count = layernorm_count};
+const struct cpu_kernel CPU_NAME(cpu_embed) = {.name = "embed", .items = rows_items, .run = embed_run, .scratch = row_scratch, .count = embed_count};
+/* clang-format on */
