@@ -12,7 +12,9 @@ static bool cpu_enumerate(const struct host *host, wherry_device_info **list, si
     *list = grown;
     wherry_device_info *info = &(*list)[(*count)++];
     snprintf(info->id, sizeof info->id, "cpu");
-    snprintf(info->name, sizeof info->name, "host processor (%s)", cpu_kernels_choose()->isa);
+    size_t threads = workers_wanted(host->threads);
+    snprintf(info->name, sizeof info->name, "host processor (%s, %zu thread%s)", cpu_kernels_choose()->isa, threads,
+             threads == 1 ? "" : "s");
     snprintf(info->driver, sizeof info->driver, "wherry %d.%d.%d", WHERRY_VERSION_MAJOR, WHERRY_VERSION_MINOR,
              WHERRY_VERSION_PATCH);
     snprintf(info->api, sizeof info->api, "C");
