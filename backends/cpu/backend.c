@@ -42,6 +42,7 @@ static struct backend_device *cpu_open(const struct host *host, size_t index, co
     if (!device) return NULL;
     device->host = host;
     device->kernels = cpu_kernels_choose();
+    device->cache_bytes = last_cache_bytes();
     device->workers = workers_create(host, host->threads, e);
     if (!device->workers) {
         cpu_close(device);

@@ -20,6 +20,7 @@ struct backend_device {
     struct device_limits limits;
     struct workers *workers;
     const struct cpu_kernels *kernels; /* of the best instruction set that this processor has */
+    size_t cache_bytes;                /* of the last cache, 0: unknown */
     uint64_t allocated;
 };
 

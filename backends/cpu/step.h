@@ -15,6 +15,7 @@ struct cpu_step {
     uint32_t value[CONST_COUNT];  /* constants; those not given have the kernel's default (calls.c) */
     const uint32_t *batch;        /* header and tables */
     uint32_t site;                /* dropout's */
+    size_t cache_bytes;           /* of the last cache, 0: unknown. No result depends on it either */
     size_t threads;               /* that share the work: for its division alone, no result depends on it */
     const struct cpu_kernel *how; /* the function, for this processor */
     /* The second operand of a product, in panels (kernels/product.h), where it stays as it is from run to run; else

@@ -78,6 +78,8 @@ uint64_t clock_ns(void);
 /* Cores that this process may be run on, at least 1: those of its affinity, and on Linux no more than the quotas of its
  * control groups give it time for. */
 size_t core_count(void);
+/* Of the processor's last cache; 0: the system does not tell. */
+size_t last_cache_bytes(void);
 /* Whole cores that "QUOTA PERIOD", as cpu.max of a control group has it, gives time for, at least 1; 0: it sets no
  * limit ("max ..."), or is no such text. */
 size_t quota_cores(const char *text);
@@ -98,7 +100,7 @@ struct workers;
 /* As many as there are cores, at most `most` (0: no limit); fewer where the system gives no more. NULL: out of memory.
  */
 struct workers *workers_create(const struct host *host, size_t most, struct error *e);
-size_t workers_wanted(size_t most); /* that workers_create asks the system for, the caller included */
+size_t workers_wanted(size_t most);            /* that workers_create asks the system for, the caller included */
 void workers_destroy(struct workers *workers); /* accepts NULL */
 size_t workers_count(const struct workers *workers);
 /* Calls work(thread, user) on all of them at once, `thread` from 0 to their number - 1, and returns when all are done.

@@ -1,4 +1,4 @@
-/* How many cores a process may use. */
+/* How many cores a process may use, and how much their cache holds. */
 #ifdef __linux__
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <sched.h>
@@ -21,6 +21,8 @@ size_t quota_cores(const char *text)
 #ifdef _WIN32
 
 size_t system_cores(void) { return GetActiveProcessorCount(ALL_PROCESSOR_GROUPS); }
+
+size_t last_cache_bytes(void) { return 0; }
 
 #else
 
@@ -108,6 +110,16 @@ size_t system_cores(void)
     count = group_cores("/proc/self/cgroup", "/sys/fs/cgroup", count);
 #endif
     return count;
+}
+
+size_t last_cache_bytes(void)
+{
+    long bytes = 0;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    if (bytes <= 0) bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    return bytes > 0 ? (size_t)bytes : 0;
 }
 
 #endif
