@@ -5,6 +5,7 @@
 #include "report/format.h"
 #include "report/rows.h"
 #include "report/titles.h"
+#include "report/versus.h"
 #include "report/write.h"
 #include "session.h"
 
@@ -410,4 +411,8 @@ void text_write(struct output *out, const struct report *report, const struct op
         if (!record->plan_count) print_roof(record, out);
         print_warnings(record, out);
     }
+    char *lines = versus_lines(report);
+    if (*lines) output_text(out, "\n");
+    for (char *line = strtok(lines, "\n"); line; line = strtok(NULL, "\n")) print_wrapped(out, line, "  ");
+    free(lines);
 }
