@@ -10,6 +10,7 @@
 
 struct backend_device; /* each backend's own */
 struct program;        /* likewise: a recorded schedule */
+struct count;
 
 struct transfer {
     struct buffer *buffer;
@@ -92,6 +93,10 @@ struct backend {
     const char *(*program_note)(const struct program *program, int step);
     void (*program_usage)(const struct backend_device *device, const struct program *program, int step,
                           struct kernel_usage *out);
+    /* Adds to *count (plan/traffic_model.h) what a step's kernel moves, where kernels are not those of the plan's
+     * table; false: nobody has counted this one. NULL: the table's rules are these kernels'. */
+    bool (*program_traffic)(const struct backend_device *device, const struct program *program, int step,
+                            struct count *count);
 };
 
 extern const struct backend *const backends[]; /* in the order of device lists, the reference last */

@@ -156,6 +156,14 @@ static void check_groups(const struct setup *s, wherry_phase phase, bool cold)
         assert_int_equal(m->timer, s->step.timer.status);
         assert_int_equal(m->traffic.unique_read, m->cost.bytes_read);
         assert_int_equal(m->traffic.unique_written, m->cost.bytes_written);
+        /* The reference has no kernels whose bytes could be counted. */
+        if (!strcmp(s->device->info.id, "reference")) {
+            assert_int_equal(m->traffic.model_read + m->traffic.model_written, 0);
+            assert_int_equal(m->traffic.requested_read + m->traffic.requested_written, 0);
+        } else {
+            assert_true(m->traffic.model_read >= m->traffic.unique_read);
+            assert_true(m->traffic.requested_written >= m->traffic.unique_written);
+        }
         if (phase != WHERRY_PHASE_ALL && m->cost.backward != (phase == WHERRY_PHASE_BACKWARD)) {
             check_absent(m->cost.name, &m->warm);
             check_absent(m->cost.name, &m->cold);

@@ -585,6 +585,56 @@ static void reads_quotas(void **state)
     assert_true(core_count() >= 1);
 }
 
+#ifdef __linux__
+/* Control groups as files: of a container that sees its own group as the root, of a service below others, of version 1
+ * and of both versions together. */
+static void reads_control_groups(void **state)
+{
+    static const struct {
+        const char *processes;
+        const char *files[4][2]; /* path below the mounts, content */
+        size_t cores;            /* of 64 */
+    } cases[] = {
+        {"0::/\n", {{"cpu.max", "300000 100000\n"}}, 3},
+        {"0::/\n", {{"cpu.max", "max 100000\n"}}, 64},
+        {"0::/\n", {{"cpu.max", "50000 100000\n"}}, 1},
+        {"0::/\n", {{"cpu.max", "9900000 100000\n"}}, 64},
+        {"0::/a/b\n", {{"a/b/cpu.max", "max 100000\n"}, {"a/cpu.max", "800000 100000\n"}}, 8},
+        {"0::/a/b\n", {{"a/b/cpu.max", "400000 100000\n"}, {"a/cpu.max", "800000 100000\n"}}, 4},
+        {"0::/a/b\n", {{"a/cpu.max", "1600000 100000\n"}, {"cpu.max", "200000 100000\n"}}, 2},
+        {"0::/gone\n", {{"cpu.max", "500000 100000\n"}}, 5},
+        {"0::/../beside\n", {{"cpu.max", "700000 100000\n"}}, 7},
+        {"4:memory:/m\n2:cpu,cpuacct:/c\n",
+         {{"cpu/c/cpu.cfs_quota_us", "600000\n"}, {"cpu/c/cpu.cfs_period_us", "100000\n"}},
+         6},
+        {"2:cpuacct,cpu:/c\n", {{"cpu/cpu.cfs_quota_us", "250000\n"}, {"cpu/cpu.cfs_period_us", "50000\n"}}, 5},
+        {"2:cpu:/c\n", {{"cpu/c/cpu.cfs_quota_us", "-1\n"}, {"cpu/c/cpu.cfs_period_us", "100000\n"}}, 64},
+        {"2:cpu:/c\n", {{"cpu/c/cpu.cfs_quota_us", "100000\n"}}, 64}, /* no period */
+        {"3:cpuset:/c\n", {{"cpu/c/cpu.cfs_quota_us", "100000\n"}, {"cpu/c/cpu.cfs_period_us", "100000\n"}}, 64},
+        {"1:cpu:/c\n0::/u\n",
+         {{"cpu/c/cpu.cfs_quota_us", "900000\n"},
+          {"cpu/c/cpu.cfs_period_us", "100000\n"},
+          {"u/cpu.max", "400000 100000"}},
+         4},
+        {"0::/\n", {{"cpu.max", "not a quota\n"}}, 64},
+        {"0::\n:\nnothing\n", {{"cpu.max", "200000 100000\n"}}, 2},
+        {"", {{"cpu.max", "200000 100000\n"}}, 64},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *folder = files_folder(), *processes = files_format("%s/processes", folder);
+        files_write_text(folder, "processes", cases[i].processes);
+        for (size_t f = 0; f < 4 && cases[i].files[f][0]; f++)
+            files_write_text(folder, cases[i].files[f][0], cases[i].files[f][1]);
+        size_t cores = group_cores(processes, folder, 64);
+        if (cores != cases[i].cores) fail_msg("groups %zu: %zu cores, %zu expected", i, cores, cases[i].cores);
+        free(processes);
+        files_remove(folder);
+    }
+    assert_int_equal(group_cores("/nowhere/cgroup", "/nowhere", 64), 64);
+}
+#endif
+
 static struct once outer_once = ONCE_INIT, inner_once = ONCE_INIT;
 static atomic_int outer_runs, inner_runs, too_early;
 
@@ -640,6 +690,9 @@ int main(void)
         cmocka_unit_test(finds_cache_folder),
         cmocka_unit_test(keeps_a_team),
         cmocka_unit_test(reads_quotas),
+#ifdef __linux__
+        cmocka_unit_test(reads_control_groups),
+#endif
         cmocka_unit_test(runs_every_item_once),
         cmocka_unit_test(runs_without_threads),
         cmocka_unit_test(runs_once),

@@ -165,7 +165,7 @@ static bool model_ordered(const struct test_case *c, const struct wherry_session
     wherry_traffic last = {0}, t;
     bool ok = true;
     for (int bits = 40; bits >= 0; bits -= 4) {
-        if (!call_traffic(&s->graph, shape, group, calls, n, s->f16, s->words, 1ull << bits, &t)) return false;
+        if (!call_traffic(&s->graph, shape, group, calls, n, s->f16, s->words, 1ull << bits, NULL, &t)) return false;
         if (bits == 40) {
             ok &= same(c, group, calls, "read in a cache without end", t.model_read, t.unique_read);
             ok &= same(c, group, calls, "written in a cache without end", t.model_written, t.unique_written + scratch);
@@ -174,7 +174,7 @@ static bool model_ordered(const struct test_case *c, const struct wherry_session
         last = t;
     }
     /* No cache at all: what is asked for, but for what repeats the last load of a row or part. */
-    if (!call_traffic(&s->graph, shape, group, calls, n, s->f16, s->words, 0, &t)) return false;
+    if (!call_traffic(&s->graph, shape, group, calls, n, s->f16, s->words, 0, NULL, &t)) return false;
     ok &= t.model_read >= last.model_read && t.model_read <= t.requested_read;
     ok &= t.model_written >= last.model_written && t.model_written <= t.requested_written;
     if (!ok) same(c, group, calls, "bytes from memory by cache sizes", t.model_read, t.requested_read);
@@ -198,7 +198,7 @@ static uint64_t reads_inside(const struct wherry_session *s, const struct batch_
     wherry_traffic t;
     uint32_t access = !call_get(call, CONST_ALIGNED, 0) ? 1 : s->f16 ? 8 : 4;
     call_set(&narrow, CONST_LOCAL_SIZE, call_get(call, CONST_N, 1) / access);
-    call_traffic(&s->graph, shape, group, &narrow, 1, s->f16, s->words, 1, &t);
+    call_traffic(&s->graph, shape, group, &narrow, 1, s->f16, s->words, 1, NULL, &t);
     return t.requested_read;
 }
 
@@ -209,7 +209,7 @@ static bool check_group(const struct test_case *c, const struct wherry_session *
     bool ok = true;
     uint64_t q_read, q_written;
     group_bytes(&s->graph, shape, group, session_storage(s), &q_read, &q_written);
-    if (!call_traffic(&s->graph, shape, group, calls, n, s->f16, s->words, 1 << 20, &t)) {
+    if (!call_traffic(&s->graph, shape, group, calls, n, s->f16, s->words, 1 << 20, NULL, &t)) {
         printf("    %s: %s: no rule for one of its kernels (%s)\n", c->name, group->name, calls->kernel);
         return false;
     }

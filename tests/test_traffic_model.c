@@ -108,7 +108,7 @@ static wherry_traffic traffic_of(const struct layer *l, const struct group *grou
         if (!i) calls_divide(calls, &count, &gpu, true, l->shape.tokens);
     }
     check_most_items(l, calls, count);
-    assert_true(call_traffic(&l->graph, &l->shape, group, calls, count, true, l->words, cache, &t));
+    assert_true(call_traffic(&l->graph, &l->shape, group, calls, count, true, l->words, cache, NULL, &t));
     return t;
 }
 

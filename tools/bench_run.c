@@ -240,6 +240,13 @@ json_t *kernels_json(const wherry_group_measure *g)
     return list;
 }
 
+/* Every kernel asks for something: where that is nothing, nobody has counted what it moves. */
+static struct record_bytes moved(const wherry_traffic *t, uint64_t read, uint64_t written)
+{
+    bool counted = t->requested_read + t->requested_written > 0;
+    return counted ? (struct record_bytes){(double)read, (double)written} : (struct record_bytes){NAN, NAN};
+}
+
 static json_t *group_json(const struct bench_run *b, const wherry_group_measure *g, const wherry_group_measure *cold)
 {
     const wherry_cost *cost = &g->cost;
@@ -265,8 +272,8 @@ static json_t *group_json(const struct bench_run *b, const wherry_group_measure 
         .operators = cost->operators,
         .flops = cost->flops,
         .q = {(double)t->unique_read, (double)t->unique_written},
-        .d_model = {(double)t->model_read, (double)t->model_written},
-        .requested = {(double)t->requested_read, (double)t->requested_written},
+        .d_model = moved(t, t->model_read, t->model_written),
+        .requested = moved(t, t->requested_read, t->requested_written),
         .d_counter = NAN,
         .footprint_bytes = (double)t->footprint,
         .modes = {[WARM].time = g->warm, [COLD].time = has_cold ? cold->cold : (wherry_time){0}},

@@ -22,6 +22,8 @@ static const struct option option_table[] = {
     {"device", 'd', SESSIONS | PIECES | ROOF, TEXT, AT(device), "NAME", 0, 0,
      "id (see wherry devices), UUID, or a part of one device's name, as in opencl:h200; default: the first GPU, else "
      "cpu, the host's cores"},
+    {"threads", 0, (SESSIONS | PIECES | ROOF) & ~TUNES, COUNT, AT(threads), "N", 1, 256,
+     "of the device cpu, at most; results are the same (default: all cores that the process may use)"},
     {"plan", 'p', EMBED | DEMO | LATENCY, PLAN, AT(plan), PLAN_CHOICES, 0, 0,
      "fusion plan (default flash), or flash with what wherry tune chose, from a file of its (as --tuning FILE)"},
     {"plan", 'p', BENCH | VERIFY | (LAYER & ~TUNES), PLAN, AT(plan), PLAN_CHOICES "|all", 0, 0,

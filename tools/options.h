@@ -42,7 +42,7 @@ struct options {
     double peak_bandwidth; /* GB/s */
     int report_format, caches, roof, sessions;
     uint32_t max_tokens, batch_tokens, batch, seq, repeats, replays, nearest, seed, requests;
-    uint32_t candidates, rounds, jobs;
+    uint32_t candidates, rounds, jobs, threads;
     const char *compile_share;
     uint32_t layers, hidden, heads, feed_forward, qkv_products;
     uint64_t memory_budget;

@@ -59,6 +59,7 @@ int tool_open_context(struct tool *tool, const struct options *options)
                                 .log = log_line,
                                 .user = (void *)options,
                                 .cache_dir = options->cache,
+                                .threads = options->threads,
                                 .timed = options->timings};
     wherry_status status = wherry_context_create(&desc, &tool->context);
     return status ? tool_error(tool, status, "can't start") : EXIT_FINE;
@@ -69,6 +70,9 @@ int tool_open_device(struct tool *tool)
     wherry_status status = wherry_device_open(tool->context, tool->options->device, &tool->device);
     if (!status) status = wherry_device_describe(tool->device, &tool->device_info);
     if (status) return tool_error(tool, status, NULL), EXIT_DEVICE;
+    if (tool->options->threads && strcmp(tool->device_info.id, "cpu") != 0)
+        return complain(EXIT_USAGE, "--threads is the device cpu's, and this is %s: leave it out, or give --device cpu",
+                        tool->device_info.id);
     const char *tuning = tool->options->tuning;
     if (tuning && *tuning &&
         (strcmp(tool->device_info.id, "reference") == 0 || strcmp(tool->device_info.id, "cpu") == 0))

@@ -5,11 +5,13 @@
 #include "cpu.h"
 #include "plan/variants.h"
 
-static void cpu_describe(wherry_device_info *info)
+static void cpu_describe(const struct host *host, wherry_device_info *info)
 {
     *info = (wherry_device_info){.type = WHERRY_DEVICE_CPU, .usable = true};
     snprintf(info->id, sizeof info->id, "cpu");
-    snprintf(info->name, sizeof info->name, "host processor (%s)", cpu_kernels_choose()->isa);
+    size_t threads = workers_wanted(host->threads);
+    snprintf(info->name, sizeof info->name, "host processor (%s, %zu thread%s)", cpu_kernels_choose()->isa, threads,
+             threads == 1 ? "" : "s");
     snprintf(info->driver, sizeof info->driver, "wherry %d.%d.%d", WHERRY_VERSION_MAJOR, WHERRY_VERSION_MINOR,
              WHERRY_VERSION_PATCH);
     snprintf(info->api, sizeof info->api, "C");
@@ -20,7 +22,7 @@ static bool cpu_enumerate(const struct host *host, wherry_device_info **list, si
     void *grown = host_grow(host, *list, *count, *count + 1, sizeof **list, e);
     if (!grown) return false;
     *list = grown;
-    cpu_describe(&(*list)[(*count)++]);
+    cpu_describe(host, &(*list)[(*count)++]);
     return true;
 }
 
@@ -42,11 +44,12 @@ static struct backend_device *cpu_open(const struct host *host, size_t index, co
         fail(e, WHERRY_STATUS_NO_DEVICE, "there is one device \"cpu\"");
         return NULL;
     }
-    cpu_describe(info);
+    cpu_describe(host, info);
     struct backend_device *device = host_alloc(host, 1, sizeof *device, e);
     if (!device) return NULL;
     device->host = host;
     device->kernels = cpu_kernels_choose();
+    device->cache_bytes = last_cache_bytes();
     device->workers = workers_create(host, host->threads, e);
     if (!device->workers) {
         cpu_close(device);
@@ -112,4 +115,5 @@ const struct backend backend_cpu = {
     .program_run = cpu_program_run,
     .program_note = cpu_program_note,
     .program_usage = cpu_program_usage,
+    .program_traffic = cpu_program_traffic,
 };

@@ -154,6 +154,7 @@ bool cpu_step_resolve(const struct backend_device *device, const struct step *st
     out->batch = (const uint32_t *)out->at[SLOT_BATCH];
     out->site = step->call->site;
     out->threads = workers_count(device->workers);
+    out->cache_bytes = device->cache_bytes;
     out->how = cpu_kernel_find(device->kernels, step->kernel);
     return true;
 }

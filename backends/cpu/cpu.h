@@ -20,6 +20,7 @@ struct backend_device {
     struct device_limits limits;
     struct workers *workers;
     const struct cpu_kernels *kernels; /* of the best instruction set that this processor has */
+    size_t cache_bytes;                /* of the last cache, 0: unknown */
     uint64_t allocated;
 };
 
@@ -59,5 +60,7 @@ struct program *cpu_program_create(struct backend_device *device, const struct s
                                    wherry_progress progress, void *user, struct program_info *info, struct error *e);
 void cpu_program_destroy(struct backend_device *device, struct program *program);
 bool cpu_program_run(struct backend_device *device, struct program *program, const struct run *run, struct error *e);
+bool cpu_program_traffic(const struct backend_device *device, const struct program *program, int step,
+                         struct count *count);
 
 #endif

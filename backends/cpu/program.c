@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "plan/traffic_model.h"
 
 /* The second operand of some products in panels, while the buffer that it is in stays as it was. */
 struct pack {
@@ -205,5 +206,17 @@ bool cpu_program_run(struct backend_device *device, struct program *p, const str
         const struct transfer *t = &run->downloads[i];
         TRY(cpu_buffer_read(device, t->buffer, t->offset, t->host, t->bytes, e));
     }
+    return true;
+}
+
+/* ---- what it moves ---- */
+
+bool cpu_program_traffic(const struct backend_device *device, const struct program *p, int step, struct count *count)
+{
+    (void)device;
+    struct cpu_step s = p->steps[step];
+    if (!s.how->count) return false;
+    s.batch = count->words;
+    s.how->count(&s, count);
     return true;
 }

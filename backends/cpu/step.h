@@ -15,12 +15,15 @@ struct cpu_step {
     uint32_t value[CONST_COUNT];  /* constants; those not given have the kernel's default (calls.c) */
     const uint32_t *batch;        /* header and tables */
     uint32_t site;                /* dropout's */
+    size_t cache_bytes;           /* of the last cache, 0: unknown. No result depends on it either */
     size_t threads;               /* that share the work: for its division alone, no result depends on it */
     const struct cpu_kernel *how; /* the function, for this processor */
     /* The second operand of a product, in panels (kernels/product.h), where it stays as it is from run to run; else
      * NULL. */
     const float *packed;
 };
+
+struct count;
 
 /* A kernel for one instruction set. Its work is divided into items, any of which may run at any time on any thread; how
  * many there are follows from the call and the batch (and, where results do not change by it, from `threads`). */
@@ -33,6 +36,8 @@ struct cpu_kernel {
      * `item`. */
     size_t (*packed)(const struct cpu_step *s, size_t *panels);
     void (*pack)(const struct cpu_step *s, size_t item, float *packed);
+    /* What its items move (traffic.h); NULL: of a kernel that no group runs. */
+    void (*count)(const struct cpu_step *s, struct count *c);
 };
 
 /* All kernels of one instruction set. */

@@ -246,6 +246,14 @@ static void reference_program_usage(const struct backend_device *device, const s
     *out = (struct kernel_usage){0};
 }
 
+/* It has no kernels: what it moves is not what anybody counts. */
+static bool reference_program_traffic(const struct backend_device *device, const struct program *program, int step,
+                                      struct count *count)
+{
+    (void)device, (void)program, (void)step, (void)count;
+    return false;
+}
+
 static uint64_t reference_kernels(const struct backend_device *device)
 {
     (void)device;
@@ -270,4 +278,5 @@ const struct backend backend_reference = {
     .program_run = reference_program_run,
     .program_note = reference_program_note,
     .program_usage = reference_program_usage,
+    .program_traffic = reference_program_traffic,
 };

@@ -9,6 +9,7 @@
  * in a cache what the one before left there. CACHE_BYTES (default: 50 MB) is what the modelled bytes assume. */
 #include "base/platform.h"
 #include "plan/traffic.h"
+#include "runtime/calls.h"
 #include "runtime/encode.h"
 #include "runtime/session.h"
 #include "runtime/train.h"
@@ -124,9 +125,8 @@ static json_t *group_json(int group)
     const struct wherry_session *s = loop.sets[0];
     wherry_traffic t;
     char variant[64];
-    int count, first = calls_find(s, group, &count);
-    call_traffic(&s->graph, &loop.shapes[0], &s->groups[group], &s->calls[first], count, s->f16, s->words, loop.cache,
-                 &t);
+    int first = group_first_call(s, group);
+    session_traffic(s, &loop.shapes[0], group, loop.cache, &t);
     call_variant(&s->calls[first], variant);
     return json_pack("{s:s,s:s,s:s,s:s,s:o,s:o,s:o,s:I}", "device", s->device->info.id, "group", s->groups[group].name,
                      "kernel", s->calls[first].kernel, "variant", variant, "q", pair(t.unique_read, t.unique_written),

@@ -80,9 +80,16 @@ uint64_t processor_ns(void);
 /* Cores that this process may be run on, at least 1: those of its affinity, and on Linux no more than the quotas of its
  * control groups give it time for. */
 size_t core_count(void);
+/* Of the processor's last cache; 0: the system does not tell. */
+size_t last_cache_bytes(void);
 /* Whole cores that "QUOTA PERIOD", as cpu.max of a control group has it, gives time for, at least 1; 0: it sets no
  * limit ("max ..."), or is no such text. */
 size_t quota_cores(const char *text);
+#ifdef __linux__
+/* The least of `cores` and of the quotas of the control groups that `processes` names (as /proc/self/cgroup does), and
+ * of those around them, whose files are below `mounts` (/sys/fs/cgroup). */
+size_t group_cores(const char *processes, const char *mounts, size_t cores);
+#endif
 
 /* Calls work(item, user) for item 0 to count - 1, on as many threads as there are cores (at most max_threads, 0: no
  * limit), and returns when all are done. Falls back to fewer threads, down to the calling one, where a thread can't be
@@ -95,6 +102,7 @@ struct workers;
 /* As many as there are cores, at most `most` (0: no limit); fewer where the system gives no more. NULL: out of memory.
  */
 struct workers *workers_create(const struct host *host, size_t most, struct error *e);
+size_t workers_wanted(size_t most);            /* that workers_create asks the system for, the caller included */
 void workers_destroy(struct workers *workers); /* accepts NULL */
 size_t workers_count(const struct workers *workers);
 /* Calls work(thread, user) on all of them at once, `thread` from 0 to their number - 1, and returns when all are done.

@@ -1,4 +1,4 @@
-/* How many cores a process may use. */
+/* How many cores a process may use, and how much their cache holds. */
 #ifdef __linux__
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <sched.h>
@@ -21,6 +21,8 @@ size_t quota_cores(const char *text)
 #ifdef _WIN32
 
 size_t system_cores(void) { return GetActiveProcessorCount(ALL_PROCESSOR_GROUPS); }
+
+size_t last_cache_bytes(void) { return 0; }
 
 #else
 
@@ -55,7 +57,7 @@ static bool quota_text(const char *folder, bool second_version, char line[LINE])
 }
 
 /* The least of the group's quota and those of the groups around it; a container sees its own as the root. */
-static size_t group_cores(const char *root, const char *group, bool second_version, size_t least)
+static size_t quotas_least(const char *root, const char *group, bool second_version, size_t least)
 {
     char folder[LINE], line[LINE];
     size_t top = strlen(root);
@@ -71,19 +73,20 @@ static size_t group_cores(const char *root, const char *group, bool second_versi
 }
 
 /* Lines are "0::/group" of version 2 and "N:cpu,cpuacct:/group" of version 1. */
-static size_t quota_least(size_t least)
+size_t group_cores(const char *processes, const char *mounts, size_t least)
 {
-    char line[LINE];
-    FILE *file = fopen("/proc/self/cgroup", "r");
+    char line[LINE], first[LINE];
+    FILE *file = fopen(processes, "r");
+    snprintf(first, sizeof first, "%s/cpu", mounts);
     while (file && fgets(line, sizeof line, file)) {
         char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
         if (!group) continue;
         *group++ = 0;
         group[strcspn(group, "\n")] = 0;
         if (!names[1])
-            least = group_cores("/sys/fs/cgroup", group, true, least);
+            least = quotas_least(mounts, group, true, least);
         else if (!strcmp(names + 1, "cpu") || !strncmp(names + 1, "cpu,", 4) || strstr(names + 1, ",cpu"))
-            least = group_cores("/sys/fs/cgroup/cpu", group, false, least);
+            least = quotas_least(first, group, false, least);
     }
     if (file) fclose(file);
     return least;
@@ -104,9 +107,19 @@ size_t system_cores(void)
 #ifdef __linux__
     size_t allowed = affinity();
     if (allowed && allowed < count) count = allowed;
-    count = quota_least(count);
+    count = group_cores("/proc/self/cgroup", "/sys/fs/cgroup", count);
 #endif
     return count;
+}
+
+size_t last_cache_bytes(void)
+{
+    long bytes = 0;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    if (bytes <= 0) bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    return bytes > 0 ? (size_t)bytes : 0;
 }
 
 #endif

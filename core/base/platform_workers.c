@@ -82,13 +82,18 @@ static THREAD_RESULT serve(void *argument)
     }
 }
 
-struct workers *workers_create(const struct host *host, size_t most, struct error *e)
+size_t workers_wanted(size_t most)
 {
     size_t count = core_count();
+    if (most && count > most) count = most;
+    return count < MAX_WORKERS ? count : MAX_WORKERS;
+}
+
+struct workers *workers_create(const struct host *host, size_t most, struct error *e)
+{
+    size_t count = workers_wanted(most);
     struct workers *w = host_alloc(host, 1, sizeof *w, e);
     if (!w) return NULL;
-    if (most && count > most) count = most;
-    if (count > MAX_WORKERS) count = MAX_WORKERS;
     w->host = host;
     w->count = 1;
     lock_make(&w->lock, &w->change);

@@ -11,6 +11,7 @@
 #include "measure/timer.h"
 #include "plan/traffic.h"
 #include "plan/variants.h"
+#include "runtime/calls.h"
 #include "runtime/encode.h"
 #include "runtime/train.h"
 
@@ -128,9 +129,7 @@ static void describe_group(const struct measurement *m, int index, wherry_group_
     while (first + (int)out->launches < s->n_calls && s->call_groups[first + (int)out->launches] == index)
         out->launches++;
     cost_of_group(&s->graph, &m->shape, group, session_storage(s), &out->cost);
-    /* Where a kernel has no rule, Q alone is known. */
-    call_traffic(&s->graph, &m->shape, group, &s->calls[first], (int)out->launches, s->f16, s->words,
-                 m->desc.cache_bytes, &out->traffic);
+    session_traffic(s, &m->shape, index, m->desc.cache_bytes, &out->traffic);
     for (uint32_t i = 0; i < out->launches && i < WHERRY_GROUP_KERNELS; i++)
         describe_kernel(s, first + (int)i, &out->kernels[i]);
     out->timer = m->timer.status;

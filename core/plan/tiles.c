@@ -53,11 +53,19 @@ void size_team(struct call *call, const struct sizes *s)
     call_set(call, CONST_TEAM, team < 32 ? team : call_get(call, CONST_LOCAL_SIZE, 1));
 }
 
-/* Four work-groups for each multiprocessor of a large GPU. Few parts on a CPU, where work-groups take turns and each
- * writes its sums. */
+/* On a CPU as many parts as many cores want, each of so many rows that its sums, which it writes, cost little: 64 parts
+ * of layernorm_backward take a core as long as 8 from 4096 x 768 on, 16 of 512 x 384 2 % longer. The number of cores
+ * decides nothing, so that sums have the same bits on all of them. */
+static uint64_t cpu_parts(uint64_t max_rows)
+{
+    uint64_t parts = max_rows / 32;
+    return parts < 8 ? 8 : parts > 64 ? 64 : parts;
+}
+
+/* Four work-groups for each multiprocessor of a large GPU. */
 uint32_t rows_of_part(const struct device_limits *limits, uint64_t max_rows, uint32_t columns)
 {
-    uint64_t parts = limits->cpu ? 8 : 4 * LARGE_GPU_UNITS / (columns < 4 ? columns : 4),
+    uint64_t parts = limits->cpu ? cpu_parts(max_rows) : 4 * LARGE_GPU_UNITS / (columns < 4 ? columns : 4),
              rows = divide_up(max_rows, parts);
     return rows ? (uint32_t)rows : 1;
 }

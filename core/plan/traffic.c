@@ -18,19 +18,27 @@ bool traffic_has(const char *kernel)
     return variant && variant->count;
 }
 
+static bool count_by_table(struct count *c)
+{
+    if (!traffic_has(c->call->kernel)) return false;
+    kernel_row(c->call->kernel)->count(c);
+    return true;
+}
+
 bool call_traffic(const struct graph *g, const struct batch_shape *b, const struct group *group,
                   const struct call *calls, int n_calls, bool f16, const uint32_t *batch_words, uint64_t cache_bytes,
-                  wherry_traffic *out)
+                  const struct traffic_rules *rules, wherry_traffic *out)
 {
     struct count c = {.batch = b, .words = batch_words, .storage = f16 ? 2 : 4, .cache = cache_bytes, .out = out};
     *out = (wherry_traffic){0};
     group_bytes(g, b, group, c.storage, &out->unique_read, &out->unique_written);
     out->footprint = out->unique_read + out->unique_written;
-    for (int i = 0; i < n_calls; i++)
-        if (!traffic_has(calls[i].kernel)) return false;
+    const wherry_traffic unique = *out;
     for (int i = 0; i < n_calls; i++) {
         c.call = &calls[i];
-        kernel_row(calls[i].kernel)->count(&c);
+        if (rules ? rules->count(rules->kernels, i, &c) : count_by_table(&c)) continue;
+        *out = unique;
+        return false;
     }
     out->model_read += out->unique_read + (c.scratch > cache_bytes ? c.scratch : 0);
     out->model_written += out->unique_written + c.scratch;

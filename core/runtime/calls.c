@@ -1,7 +1,8 @@
-/* A group's calls with the sizes that the device, a tuning or the caller gives them. */
+/* A group's calls with the sizes that the device, a tuning or the caller gives them, and the bytes that they move. */
 #include "runtime/calls.h"
 
 #include "interface/interface.h"
+#include "plan/traffic.h"
 #include "plan/variants.h"
 
 /* Rows of a group's output at the limits: what tile sizes are chosen by. */
@@ -52,4 +53,30 @@ bool session_calls(struct wherry_session *s, const struct graph *g, const struct
         *scratch = bytes > *scratch ? bytes : *scratch;
     }
     return true;
+}
+
+/* ---- what they move ---- */
+
+struct group_steps {
+    const struct wherry_session *session;
+    int first;
+};
+
+static bool count_step(const void *kernels, int call, struct count *count)
+{
+    const struct group_steps *steps = kernels;
+    const struct wherry_device *device = steps->session->device;
+    return device->backend->program_traffic(device->handle, steps->session->program, steps->first + call, count);
+}
+
+/* Where a backend's kernels are its own, so are the rules. */
+bool session_traffic(const struct wherry_session *s, const struct batch_shape *shape, int group, uint64_t cache_bytes,
+                     wherry_traffic *out)
+{
+    const struct group_steps steps = {s, group_first_call(s, group)};
+    const struct traffic_rules own = {count_step, &steps};
+    int count = 0;
+    while (steps.first + count < s->n_calls && s->call_groups[steps.first + count] == group) count++;
+    return call_traffic(&s->graph, shape, &s->groups[group], &s->calls[steps.first], count, s->f16, s->words,
+                        cache_bytes, s->device->backend->program_traffic ? &own : NULL, out);
 }

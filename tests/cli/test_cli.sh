@@ -43,6 +43,15 @@ expect 2 'must be seconds' "$wherry" bench --warm soon
 expect 2 'with commas between' "$wherry" bench --lengths 5,,7
 expect 2 'with commas between' "$wherry" bench --lengths 5,0
 expect 2 'not a size' "$wherry" bench --memory-budget 5Q
+for threads in 0 -1 10000 257 two 1x ''; do
+    expect 2 'must be a whole number from 1 to 256' "$wherry" bench --threads "$threads"
+done
+expect 2 '--threads is an option of wherry embed, not of wherry devices' "$wherry" devices --threads 2
+for command in embed bench 'bench layer' 'bench gemm' 'bench attention' 'bench norm' verify 'verify layer' demo roof; do
+    # shellcheck disable=SC2086 # two words
+    expect 0 '' "$wherry" $command --help
+    check has '--threads N'
+done
 expect 2 'takes one file' "$wherry" embed one two
 expect 2 'takes no operand' "$wherry" devices here
 expect 2 'takes no operand' "$wherry" bench layers
@@ -493,6 +502,21 @@ def rank(d):
 print(min((d for d in json.load(sys.stdin)["devices"] if d["usable"]), key=rank)["id"])')
 expect 0 '' "$wherry" demo -q --model "$model" "$work/texts"
 check has "^Using $best (\*)"
+# Threads are the host's cores'; results have the same bits with any number, and the record says how many there were.
+expect 2 "--threads is the device cpu's, and this is reference: leave it out, or give --device cpu" "$wherry" bench \
+    --model "$model" --device reference --threads 1
+"$wherry" devices --json -q >"$work/devices"
+if grep -q '"id": "cpu"' "$work/devices"; then
+    for threads in 1 2 256; do
+        expect 0 '' "$wherry" embed --model "$model" --device cpu --threads $threads "$work/texts"
+        [ $threads != 1 ] || cp "$work/out" "$work/one_thread"
+        check cmp "$work/one_thread" "$work/out"
+    done
+    expect 0 '' "$wherry" bench -q --model "$model" --device cpu --threads=1 --batch 1 --seq 4 --repeats 1 --warm 0 --roof no --json
+    check json 'd["devices"][0]["name"].endswith(", 1 thread)")'
+    expect 0 '' "$wherry" bench -q --model "$model" --device cpu --threads 256 --batch 1 --seq 4 --repeats 1 --warm 0 --roof no --json
+    check json 'd["devices"][0]["name"] in open(sys.argv[1][:-3] + "devices").read()' # as without the option
+fi
 expect 3 'has no sentences' "$wherry" demo --model "$model" --device "$device" "$work/empty"
 
 echo "$passed passed, $failed failed"

@@ -63,6 +63,59 @@ check has '^cold caches'
 expect 0 '' "$wherry" report "$work/bare.json"
 check has '^ceilings were not measured'
 
+# ---- the same work on the host's cores: how many times as fast the other device is ----
+"$python" - "$work" <<'END'
+import copy, json, sys
+work = sys.argv[1]
+plain = json.load(open(work + "/plain.json"))
+cpu = copy.deepcopy(plain)
+cpu["devices"][0].update(id="cpu", backend="cpu", name="host <b>processor</b> (4 threads)")
+cpu["workload"]["dtype"] = "f32"
+for plan in cpu["plans"]:
+    plan["dtype"] = "f32"
+    plan["step"]["host"]["median"] *= 30
+for c in cpu["ceilings"]:
+    if c["id"] == "dram.copy":
+        c["value"] /= 100
+json.dump(cpu, open(work + "/cpu.json", "w"))
+slow = copy.deepcopy(cpu)
+for plan in slow["plans"]:
+    plan["step"]["host"]["median"] *= 2
+json.dump(slow, open(work + "/slow.json", "w"))
+other = copy.deepcopy(cpu)
+other["workload"]["sequences"] = 9
+json.dump(other, open(work + "/otherwork.json", "w"))
+forward = copy.deepcopy(cpu)
+for plan in forward["plans"]:
+    plan["phases"] = {"forward": {"host_seconds": 1e-3, "device_seconds": None}}
+json.dump(forward, open(work + "/phase.json", "w"))
+reference = copy.deepcopy(plain)
+reference["devices"][0].update(id="reference", backend="reference")
+json.dump(reference, open(work + "/double.json", "w"))
+for name, data in ("roofs", plain), ("rooftop", cpu):
+    data = copy.deepcopy(data)
+    data.update(plans=[], ops=[], workload={"kind": "roof"})
+    json.dump(data, open(f"{work}/{name}.json", "w"))
+END
+versus() { # NUMBER FILE...: how many lines compare
+    expect 0 '' "$wherry" report "${@:2}"
+    check test "$(grep -c ' times as fast as ' "$work/out")" -eq "$1"
+}
+versus 1 "$work"/{plain,slow,cpu,double}.json
+check has '^vulkan:0 (.*) is 30.00 times as fast as cpu (host'
+tr '\n' ' ' <"$work/out" | tr -s ' ' >"$work/one" && cp "$work/one" "$work/out"
+check has 'tokens/s (flash, f16) against [0-9]* (flash, f32); a copy 3.80 TB/s against 38.0 GB/s, 100.0 times'
+for others in otherwork phase double plain; do versus 0 "$work/plain.json" "$work/$others.json"; done
+versus 0 "$work/cpu.json"
+expect 0 '' "$wherry" report "$work"/roofs.json "$work"/rooftop.json
+check has 'is 100.0 times as fast as cpu (host'
+expect 0 '' "$wherry" report "$work"/{plain,cpu}.json --format markdown
+check has 'is 30.00 times as fast as cpu (host &lt;b>processor&lt;/b> (4 threads)): bert-large, 1 layer in training, 8 x 512, '
+expect 0 '' "$wherry" report "$work"/{plain,cpu}.json --format html
+check has '^<p class="versus">.* is 30.00 times as fast as cpu (host &#60;b&#62;processor&#60;/b&#62; (4 threads)): .*</p>$'
+expect 0 '' "$wherry" report "$work/plain.json" --format html
+check test "$(grep -c 'class="versus"' "$work/out")" -eq 0
+
 # ---- names that differ at their ends alone ----
 "$python" - "$work" <<'END'
 import json, sys

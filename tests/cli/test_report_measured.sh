@@ -71,6 +71,17 @@ for device in $devices; do
         expect 0 '' "$wherry" report "$file" --format $format -o "$work/stored"
         if [ $format != html ]; then check no_nan "$work/stored"; fi
     done
+    cp "$file" "$work/out"
+    if [ "$device" = reference ]; then
+        check json 'all(o["bytes"]["d_model"] == {"r": None, "w": None} == o["bytes"]["requested"] for o in d["ops"])'
+        check json 'all(c["bytes"] is None for p in d["plans"] for c in p["by_class"] if c["flops"])'
+        for format in markdown text; do
+            expect 0 '' "$wherry" report "$file" --format $format
+            check has 'nobody has counted'
+        done
+    else
+        check json 'all(o["bytes"]["d_model"]["r"] >= o["bytes"]["q"]["r"] and o["bytes"]["requested"]["w"] for o in d["ops"])'
+    fi
     expect 0 '' "$wherry" report "$file"
     check awk 'length > 80 && !/^(note|!)/ { exit 1 }' "$work/out"
 done

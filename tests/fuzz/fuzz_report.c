@@ -51,7 +51,7 @@ static void write_all(const struct report *report, bool page)
     }
     if (!page) return;
     begin(&out, &text, &size);
-    page_write(&out, report->values, report->tunings);
+    page_write(&out, report->values, report->tunings, "");
     end(&out, &text, &size, false);
 }
 

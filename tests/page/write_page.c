@@ -21,7 +21,7 @@ int main(int argc, char **argv)
     struct output out;
     if (argc < 3 || !output_open(&out, argv[1])) return EXIT_FAILURE;
     /* As tuning_is, without the files that judge records. */
-    page_write(&out, records, json_object_get(json_array_get(records, 0), "works") != NULL);
+    page_write(&out, records, json_object_get(json_array_get(records, 0), "works") != NULL, "");
     json_decref(records);
     return output_close(&out, true) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -147,7 +147,7 @@ static void sum_op(const struct record_op *op, struct record_plan *plan, double 
     if (op->class_ < CLASSES) {
         struct record_class *sum = &plan->classes[op->class_];
         sum->flops += op->flops;
-        sum->bytes += (double)whole_bytes(op->d_model.read) + (double)whole_bytes(op->d_model.written);
+        sum->bytes += bytes_sum(op->d_model);
         if (timed) sum->seconds += warm->time.median;
     }
     plan->limit_seconds += warm->is_derived ? finite(warm->derived.limit_seconds) : (double)NAN;

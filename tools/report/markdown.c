@@ -8,6 +8,7 @@
 #include "report/format.h"
 #include "report/rows.h"
 #include "report/titles.h"
+#include "report/versus.h"
 #include "report/write.h"
 #include "session.h"
 
@@ -107,6 +108,17 @@ static void write_plan(struct output *out, const struct record *record, const st
         output_format(out, " %.0f |\n", record->workload.tokens / host);
     else
         output_text(out, " |\n");
+}
+
+static void write_versus(struct output *out, const struct report *report)
+{
+    char *lines = versus_lines(report);
+    for (char *line = strtok(lines, "\n"); line; line = strtok(NULL, "\n")) {
+        output_text(out, "\n");
+        markdown_text(out, line);
+        output_text(out, "\n");
+    }
+    free(lines);
 }
 
 static bool any_plans(const struct report *report)
@@ -226,6 +238,7 @@ static void write_record(struct output *out, const struct record *record)
         output_text(out, ": plan ");
         markdown_text(out, title);
         output_text(out, "\n\n");
+        if (!plan_modelled(plan)) output_format(out, "%s\n\n", not_modelled);
         write_rows(out, plan);
     }
 }
@@ -255,6 +268,7 @@ void markdown_write(struct output *out, const struct report *report)
     write_plans(out, report);
     output_text(out, any_plans(report) ? "\n" : "");
     write_ceilings(out, report);
+    write_versus(out, report);
     for (size_t r = 0; r < report->count; r++) write_record(out, &report->records[r]);
     for (size_t r = 0; r < report->count; r++) write_warnings(out, &report->records[r]);
 }

@@ -10,8 +10,8 @@
 
 extern const unsigned char report_page[], tuning_page[]; /* end with a 0 */
 
-/* Where the records go. */
-static const char marker[] = "<!--records-->";
+/* Where the records go, and lines before them. */
+static const char marker[] = "<!--records-->", lines_marker[] = "<!--lines-->";
 
 /* A record's text on its way through gzip and base64. JSON of figures shrinks to a quarter so, and base64 has no "<",
  * the one character that could end a <script>. */
@@ -73,9 +73,29 @@ static void write_packed(struct output *out, json_t *record)
     deflateEnd(&packer.zip);
 }
 
-void page_write(struct output *out, json_t *records, bool tunings)
+/* A paragraph for each, in which nothing is markup. */
+static void write_lines(struct output *out, const char *lines)
+{
+    for (const char *at = lines; *at; at++) {
+        if (at == lines || at[-1] == '\n') output_text(out, "<p class=\"versus\">");
+        if (*at == '\n')
+            output_text(out, "</p>\n");
+        else if (strchr("<>&\"", *at))
+            output_format(out, "&#%d;", *at);
+        else
+            output_write(out, at, 1);
+    }
+}
+
+void page_write(struct output *out, json_t *records, bool tunings, const char *lines)
 {
     const char *page = (const char *)(tunings ? tuning_page : report_page);
+    const char *below = strstr(page, lines_marker);
+    if (below) {
+        output_write(out, page, (size_t)(below - page));
+        write_lines(out, lines);
+        page = below + sizeof lines_marker - 1;
+    }
     const char *rest = strstr(page, marker);
     output_write(out, page, (size_t)(rest - page));
     size_t n;

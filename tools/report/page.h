@@ -9,7 +9,8 @@
 
 #include "output.h"
 
-/* `records`: an array, of tunings where that is said; it stays the caller's. */
-void page_write(struct output *out, json_t *records, bool tunings);
+/* `records`: an array, of tunings where that is said; it stays the caller's. `lines`: what is said below the first
+ * table (report/versus.h), each ended by '\n'. */
+void page_write(struct output *out, json_t *records, bool tunings, const char *lines);
 
 #endif

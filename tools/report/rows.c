@@ -133,6 +133,15 @@ bool plan_measured(const struct record_plan *plan, enum mode mode)
     return false;
 }
 
+const char not_modelled[] = "nobody has counted what these kernels move: D is not known, Q and flop are";
+
+bool plan_modelled(const struct record_plan *plan)
+{
+    for (size_t n = 0; n < plan->op_count; n++)
+        if (isnan(bytes_sum(plan->ops[n]->d_model))) return false;
+    return true;
+}
+
 size_t plan_phases(const struct record_plan *plan, const char **phases, size_t room)
 {
     size_t count = 0, p;

@@ -29,6 +29,10 @@ char row_class(const struct row *row);
 
 /* Whether some operation of the plan has times of this mode. */
 bool plan_measured(const struct record_plan *plan, enum mode mode);
+/* Whether it is known of each of the plan's operations what its kernels move (D). */
+bool plan_modelled(const struct record_plan *plan);
+/* What is told where it is not. */
+extern const char not_modelled[];
 /* The phases that the plan's operations have, in order of first appearance; at most `room`. */
 size_t plan_phases(const struct record_plan *plan, const char **phases, size_t room);
 

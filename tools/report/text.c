@@ -6,6 +6,7 @@
 #include "report/loads.h"
 #include "report/rows.h"
 #include "report/titles.h"
+#include "report/versus.h"
 #include "report/write.h"
 #include "session.h"
 
@@ -274,6 +275,7 @@ static void print_plan(const struct record *record, const struct record_plan *pl
         output_text(out, "\ncold caches: each group alone, its buffers taken in turn\n");
         print_rows(plan, COLD, wide, out);
     }
+    if ((warm || cold) && !plan_modelled(plan)) output_format(out, "%s\n", not_modelled);
     print_classes(plan, out);
     print_step(record, plan, out);
     print_kernels(plan, out);
@@ -414,4 +416,8 @@ void text_write(struct output *out, const struct report *report, const struct op
             print_roof(record, out);
         print_warnings(record, out);
     }
+    char *lines = versus_lines(report);
+    if (*lines) output_text(out, "\n");
+    for (char *line = strtok(lines, "\n"); line; line = strtok(NULL, "\n")) print_wrapped(out, line, "  ");
+    free(lines);
 }

@@ -1,11 +1,13 @@
 /* Records in every format that they can be written in: which one. */
 #include "report/write.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/loads.h"
 #include "report/page.h"
 #include "report/tuning.h"
+#include "report/versus.h"
 #include "session.h"
 
 static int format_of_name(const char *name)
@@ -53,6 +55,13 @@ static size_t latencies(const struct report *report)
     return count;
 }
 
+static void html_write(struct output *out, const struct report *report)
+{
+    char *lines = versus_lines(report); /* "" of tunings */
+    page_write(out, report->values, report->tunings, lines);
+    free(lines);
+}
+
 static void write_as(struct output *out, int format, const struct report *report, const struct options *options)
 {
     bool tunings = report->tunings;
@@ -73,7 +82,7 @@ static void write_as(struct output *out, int format, const struct report *report
         trace_write(out, report);
         break;
     case REPORT_HTML:
-        page_write(out, report->values, tunings);
+        html_write(out, report);
         break;
     default:
         tunings ? tuning_text(out, report->values) : text_write(out, report, options);

@@ -1,6 +1,7 @@
 /* attention: scores, softmax and the product with the values, without stored scores (cl/attention.cl says what is
  * computed). */
 #include "attention.h"
+#include "traffic.h"
 
 #define LOWEST -3.0e38f
 #define LN2 0.693147181f
@@ -101,5 +102,33 @@ static void attention_run(const struct cpu_step *s, size_t item, float *scratch)
     tiles_run(s, item, TILE_COLUMNS, tile, scratch);
 }
 
-const struct cpu_kernel CPU_NAME(cpu_attention) = {
-    .name = "attention", .items = tiles_items, .run = attention_run, .scratch = attention_scratch};
+/* Items that have tiles of a sequence: keys and values are read once in each. */
+static uint64_t count_items(struct stretch own)
+{
+    size_t items = 0, last = SIZE_MAX;
+    for (size_t at = own.first; at < own.first + own.length; at += TILE_COLUMNS) {
+        items += at / TOKENS_AT_ONCE != last;
+        last = at / TOKENS_AT_ONCE;
+    }
+    return items;
+}
+
+static void attention_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t heads = s->value[CONST_HEADS], dim = s->value[CONST_HEAD_DIM];
+    for (uint32_t i = 0; i < s->batch[HEADER_SEQUENCES]; i++) {
+        uint64_t length = length_of(c, i), tiles = count_items(step_sequence(s, i)),
+                 of_a_tile = 2 * dim * (length + TILE_COLUMNS) * sizeof(float);
+        reads(c, SLOT_X, heads * length * dim);
+        count_tiles(c, SLOT_W, tiles, length * dim, of_a_tile);
+        count_tiles(c, SLOT_V, tiles, length * dim, of_a_tile);
+        writes(c, SLOT_Y, heads * length * dim);
+        if (s->value[CONST_LSE] == LSE_WRITE) writes(c, SLOT_LSE, heads * length);
+    }
+}
+
+const struct cpu_kernel CPU_NAME(cpu_attention) = {.name = "attention",
+                                                   .items = tiles_items,
+                                                   .run = attention_run,
+                                                   .scratch = attention_scratch,
+                                                   .count = attention_count};

@@ -2,6 +2,7 @@
  * says what is computed). An item is a sequence and a head, whose keys' and values' sums are added up in memory, tile
  * after tile of queries. */
 #include "attention.h"
+#include "traffic.h"
 
 /* A panel has TILE_COLUMNS channels of a tile's queries: [query][channel]. */
 static size_t panels_of_dim(size_t dim) { return blocks_of(dim, TILE_COLUMNS); }
@@ -171,5 +172,20 @@ static size_t backward_items(const struct cpu_step *s)
     return (size_t)s->batch[HEADER_SEQUENCES] * s->value[CONST_HEADS];
 }
 
-const struct cpu_kernel CPU_NAME(cpu_attention_backward) = {
-    .name = "attention_backward", .items = backward_items, .run = backward_run, .scratch = backward_scratch};
+/* Keys' and values' gradients of an item are in its core's caches until all queries have added to them. */
+static void backward_count(const struct cpu_step *s, struct count *c)
+{
+    static const uint8_t operands[] = {SLOT_X, SLOT_W, SLOT_V, SLOT_GRADIENT};
+    uint64_t rows = (uint64_t)s->batch[HEADER_TOKENS] * s->value[CONST_HEADS], all = rows * s->value[CONST_HEAD_DIM];
+    for (size_t i = 0; i < sizeof operands; i++) reads(c, operands[i], all);
+    reads(c, SLOT_LSE, rows);
+    reads(c, SLOT_DELTA, rows);
+    writes(c, SLOT_Y, 2 * all);
+    writes_scratch(c, SLOT_PARTIALS, all);
+}
+
+const struct cpu_kernel CPU_NAME(cpu_attention_backward) = {.name = "attention_backward",
+                                                            .items = backward_items,
+                                                            .run = backward_run,
+                                                            .scratch = backward_scratch,
+                                                            .count = backward_count};

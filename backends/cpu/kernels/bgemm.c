@@ -1,6 +1,7 @@
 /* bgemm: the products of stored scores, one for each sequence and head (cl/bgemm.cl). */
 #include "product.h"
 #include "tokens.h"
+#include "traffic.h"
 
 enum { ROWS = 64 };
 #define COLUMNS (8 * TILE_COLUMNS)
@@ -56,5 +57,17 @@ static void bgemm_run(const struct cpu_step *s, size_t item, float *scratch)
     tiles_run(s, item, ROWS, tile, scratch);
 }
 
+static void bgemm_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t heads = s->value[CONST_HEADS], dim = s->value[CONST_HEAD_DIM];
+    bool scores = s->value[CONST_BATCHED] == BATCHED_SCORES;
+    for (uint32_t i = 0; i < s->batch[HEADER_SEQUENCES]; i++) {
+        uint64_t length = length_of(c, i), tiles = blocks_of(length, ROWS), square = length * length;
+        count_tiles(c, SLOT_W, tiles, length * dim, (length * dim + ROWS * (length + dim)) * sizeof(float));
+        reads(c, SLOT_X, heads * (scores ? length * dim : square));
+        writes(c, SLOT_Y, heads * (scores ? square : length * dim));
+    }
+}
+
 const struct cpu_kernel CPU_NAME(cpu_bgemm) = {
-    .name = "bgemm", .items = tiles_items, .run = bgemm_run, .scratch = bgemm_scratch};
+    .name = "bgemm", .items = tiles_items, .run = bgemm_run, .scratch = bgemm_scratch, .count = bgemm_count};

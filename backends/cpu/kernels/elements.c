@@ -2,6 +2,7 @@
 #include "dropout.h"
 #include "formulas.h"
 #include "rows.h"
+#include "traffic.h"
 
 static void drop_row(const struct cpu_step *s, const struct dropout *drop, float *held, size_t n, size_t row,
                      size_t column)
@@ -64,6 +65,21 @@ static void map_run(const struct cpu_step *s, size_t item, float *held)
     for (size_t row = item * unit; row < end; row++) map_row(s, &drop, row, n, n, held);
 }
 
+static void map_count(const struct cpu_step *s, struct count *c)
+{
+    bool channels = is_channel_major(s);
+    uint64_t n = s->value[CONST_N], all = step_rows(s) * (channels ? s->value[CONST_M] : n);
+    reads(c, SLOT_X, all);
+    reads(c, SLOT_SAVED, all);
+    reads(c, SLOT_RESIDUAL, all);
+    if (channels)
+        reads(c, SLOT_BIAS, s->value[CONST_M]);
+    else
+        count_vector(c, SLOT_BIAS, rows_items(s), n);
+    writes(c, SLOT_SUM, all);
+    writes(c, SLOT_Y, all);
+}
+
 /* ---- columns: sums over a part's rows, an item being a strip of columns of one part ---- */
 
 static size_t strips_of(const struct cpu_step *s) { return blocks_of(s->value[CONST_N], STRIP); }
@@ -97,6 +113,15 @@ static void columns_run(const struct cpu_step *s, size_t item, float *held)
     row_store(s->at[SLOT_PARTIALS] + part * n + column, sums, wide);
 }
 
+static void columns_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t n = s->value[CONST_N], all = step_rows(s) * n;
+    reads(c, SLOT_X, all);
+    reads(c, SLOT_SAVED, all);
+    if (s->value[CONST_COLUMN_SUMS] == 1) writes(c, SLOT_Y, all);
+    writes_scratch(c, SLOT_PARTIALS, blocks_of(step_rows(s), s->value[CONST_PART_ROWS]) * n);
+}
+
 /* ---- reduce: the sum of the parts, in ascending order, as SETS vectors of N ---- */
 
 static size_t reduce_items(const struct cpu_step *s)
@@ -104,20 +129,34 @@ static size_t reduce_items(const struct cpu_step *s)
     return blocks_of((size_t)s->value[CONST_SETS] * s->value[CONST_N], STRIP);
 }
 
+static size_t reduce_parts(const struct cpu_step *s)
+{
+    size_t parts = blocks_of(step_rows(s), s->value[CONST_PART_ROWS]), most = s->value[CONST_PARTS];
+    return parts < most ? parts : most;
+}
+
 static void reduce_run(const struct cpu_step *s, size_t item, float *sums)
 {
     static const uint8_t slots[] = {SLOT_Y, SLOT_SUM, SLOT_EXTRA};
     size_t n = s->value[CONST_N], width = s->value[CONST_SETS] * n, column = item * STRIP;
     size_t wide = width - column < STRIP ? width - column : STRIP;
-    size_t parts = blocks_of(step_rows(s), s->value[CONST_PART_ROWS]), most = s->value[CONST_PARTS];
+    size_t parts = reduce_parts(s);
     memset(sums, 0, padded(STRIP) * sizeof *sums);
-    for (size_t part = 0; part < parts && part < most; part++)
-        row_add(sums, s->at[SLOT_PARTIALS] + part * width + column, wide);
+    for (size_t part = 0; part < parts; part++) row_add(sums, s->at[SLOT_PARTIALS] + part * width + column, wide);
     for (size_t i = 0; i < wide;) { /* of each set as many as the strip has */
         size_t set = (column + i) / n, at = (column + i) % n, left = n - at < wide - i ? n - at : wide - i;
         row_store(s->at[slots[set]] + at, sums + i, left);
         i += left;
     }
+}
+
+static void reduce_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t n = s->value[CONST_N];
+    reads(c, SLOT_PARTIALS, reduce_parts(s) * s->value[CONST_SETS] * n);
+    writes(c, SLOT_Y, n);
+    writes(c, SLOT_SUM, n);
+    writes(c, SLOT_EXTRA, n);
 }
 
 /* ---- delta: each head's product of a row with its gradient ---- */
@@ -137,9 +176,17 @@ static void delta_run(const struct cpu_step *s, size_t item, float *scratch)
 
 static size_t delta_scratch(const struct cpu_step *s) { return 2 * padded(s->value[CONST_HEAD_DIM]); }
 
+static void delta_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t results = step_rows(s) * s->value[CONST_HEADS], all = results * s->value[CONST_HEAD_DIM];
+    reads(c, SLOT_X, all);
+    reads(c, SLOT_SAVED, all);
+    writes(c, SLOT_DELTA, results);
+}
+
 /* clang-format off */
-const struct cpu_kernel CPU_NAME(cpu_map) = {.name = "map", .items = map_items, .run = map_run, .scratch = map_scratch};
-const struct cpu_kernel CPU_NAME(cpu_columns) = {.name = "columns", .items = columns_items, .run = columns_run, .scratch = columns_scratch};
-const struct cpu_kernel CPU_NAME(cpu_reduce) = {.name = "reduce", .items = reduce_items, .run = reduce_run, .scratch = map_scratch};
-const struct cpu_kernel CPU_NAME(cpu_delta) = {.name = "delta", .items = rows_items, .run = delta_run, .scratch = delta_scratch};
+const struct cpu_kernel CPU_NAME(cpu_map) = {.name = "map", .items = map_items, .run = map_run, .scratch = map_scratch, .count = map_count};
+const struct cpu_kernel CPU_NAME(cpu_columns) = {.name = "columns", .items = columns_items, .run = columns_run, .scratch = columns_scratch, .count = columns_count};
+const struct cpu_kernel CPU_NAME(cpu_reduce) = {.name = "reduce", .items = reduce_items, .run = reduce_run, .scratch = map_scratch, .count = reduce_count};
+const struct cpu_kernel CPU_NAME(cpu_delta) = {.name = "delta", .items = rows_items, .run = delta_run, .scratch = delta_scratch, .count = delta_count};
 /* clang-format on */

@@ -3,6 +3,7 @@
 #include "dropout.h"
 #include "formulas.h"
 #include "product.h"
+#include "traffic.h"
 
 /* What the call's sizes are for this batch. */
 struct shape {
@@ -169,9 +170,35 @@ static void gemm_run(const struct cpu_step *s, size_t item, float *scratch)
         FOR_VECTORS(i, n) v_store_at(partials + row_block * z.n + column0, i, n, v_load(sums + i));
 }
 
+/* ---- what it moves ---- */
+
+/* Blocks of a row follow each other and share x, rows of blocks share w. In panels w has zeros after its last column.
+ */
+static void gemm_count(const struct cpu_step *s, struct count *c)
+{
+    struct shape z = shape_of(s);
+    struct blocks b = blocks_for(s, &z);
+    uint64_t all = z.m * z.n, x = z.m * z.k, w = z.n * z.k,
+             panels = s->packed ? panels_of(z.n) * TILE_COLUMNS * z.k : w;
+    uint64_t streams = 1 + (element_of(c, SLOT_SUM) + element_of(c, SLOT_SAVED) + element_of(c, SLOT_RESIDUAL)) / 4;
+    uint64_t block = (b.rows * z.k + b.columns * z.k + b.rows * b.columns * streams) * sizeof(float),
+             row = (b.rows * z.k + panels + b.rows * z.n * streams) * sizeof(float);
+    bool summed = s->value[CONST_COLUMN_SUMS] != 0;
+    count_again(c, SLOT_X, x * b.in_a_row, x, s->threads * block);
+    count_again(c, SLOT_W, panels * b.row_blocks, panels, row);
+    c->out->model_read += (panels - w) * sizeof(float);
+    count_vector(c, SLOT_BIAS, z.batch_n ? b.in_a_row : b.row_blocks, z.batch_n ? z.m : z.n);
+    reads(c, SLOT_SAVED, all);
+    reads(c, SLOT_RESIDUAL, all);
+    writes(c, SLOT_SUM, all);
+    writes(c, SLOT_Y, all);
+    if (summed) writes_scratch(c, SLOT_PARTIALS, z.batch_n ? b.in_a_row * z.m : b.row_blocks * z.n);
+}
+
 const struct cpu_kernel CPU_NAME(cpu_gemm) = {.name = "gemm",
                                               .items = gemm_items,
                                               .run = gemm_run,
                                               .scratch = gemm_scratch,
                                               .packed = gemm_packed,
-                                              .pack = gemm_pack};
+                                              .pack = gemm_pack,
+                                              .count = gemm_count};

@@ -2,6 +2,7 @@
  * (cl/layernorm_backward.cl). An item is a part of the rows, which are dealt out in turns. */
 #include "dropout.h"
 #include "rows.h"
+#include "traffic.h"
 
 static size_t sets_of(const struct cpu_step *s)
 {
@@ -94,5 +95,21 @@ static void backward_run(const struct cpu_step *s, size_t part, float *scratch)
     if (s->value[CONST_BIAS_SUM] != BIAS_SUM_NONE) row_store(to, h.bias_sums, n);
 }
 
-const struct cpu_kernel CPU_NAME(cpu_layernorm_backward) = {
-    .name = "layernorm_backward", .items = parts_of, .run = backward_run, .scratch = backward_scratch};
+static void backward_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t n = s->value[CONST_N], all = step_rows(s) * n, parts = parts_of(s);
+    reads(c, SLOT_X, all);
+    reads(c, SLOT_RESIDUAL, all);
+    reads(c, SLOT_SAVED, all);
+    if (s->value[CONST_BIAS_SUM] == BIAS_SUM_OPERAND) reads(c, SLOT_EXTRA, all);
+    if (s->value[CONST_NORM_DX]) count_vector(c, SLOT_GAMMA, parts, n);
+    if (sets_of(s)) writes_scratch(c, SLOT_PARTIALS, parts * sets_of(s) * n);
+    writes(c, SLOT_SUM, all);
+    writes(c, SLOT_Y, all);
+}
+
+const struct cpu_kernel CPU_NAME(cpu_layernorm_backward) = {.name = "layernorm_backward",
+                                                            .items = parts_of,
+                                                            .run = backward_run,
+                                                            .scratch = backward_scratch,
+                                                            .count = backward_count};

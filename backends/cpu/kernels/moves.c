@@ -1,5 +1,6 @@
 /* What moves elements and adds few: transpose, attention_dq, scatter (the files of those names in cl/). */
 #include "rows.h"
+#include "traffic.h"
 
 /* ---- transpose: y[m][n] = x[n][m], sizes of the model's ---- */
 
@@ -19,18 +20,31 @@ static void transpose_run(const struct cpu_step *s, size_t item, float *scratch)
         for (size_t j = n0 * SIDE; j < block_end(n0, SIDE, n); j++) s->at[SLOT_Y][i * n + j] = s->at[SLOT_X][j * m + i];
 }
 
+static void transpose_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t all = (uint64_t)s->value[CONST_M] * s->value[CONST_N];
+    reads(c, SLOT_X, all);
+    writes(c, SLOT_Y, all);
+}
+
 /* ---- attention_dq: the parts of the queries' gradient ---- */
+
+static size_t dq_parts(const struct cpu_step *s, size_t length)
+{
+    size_t parts = blocks_of(length, s->value[CONST_TILE_M]), most = s->value[CONST_PARTS];
+    return parts < most ? parts : most;
+}
 
 static void dq_row(const struct cpu_step *s, size_t token, float *sums)
 {
     size_t heads = s->value[CONST_HEADS], dim = s->value[CONST_HEAD_DIM], width = heads * dim,
            stride = s->value[CONST_X_STRIDE], tokens = s->batch[HEADER_TOKENS];
     size_t length = step_sequence(s, s->batch[s->batch[HEADER_AT_TOKEN_SEQUENCE] + token]).length;
-    size_t parts = blocks_of(length, s->value[CONST_TILE_M]), most = s->value[CONST_PARTS];
+    size_t parts = dq_parts(s, length);
     float scale;
     memcpy(&scale, &s->value[CONST_SCALE], sizeof scale);
     row_load(sums, s->at[SLOT_PARTIALS] + token * width, width);
-    for (size_t part = 1; part < parts && part < most; part++)
+    for (size_t part = 1; part < parts; part++)
         row_add(sums, s->at[SLOT_PARTIALS] + (part * tokens + token) * width, width);
     row_scale(sums, width, scale);
     float *y = s->at[SLOT_Y] + s->value[CONST_X_OFFSET] + token * stride;
@@ -48,6 +62,16 @@ static size_t dq_scratch(const struct cpu_step *s)
     return padded((size_t)s->value[CONST_HEADS] * s->value[CONST_HEAD_DIM]);
 }
 
+static void dq_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t width = (uint64_t)s->value[CONST_HEADS] * s->value[CONST_HEAD_DIM];
+    for (uint32_t i = 0; i < s->batch[HEADER_SEQUENCES]; i++) {
+        uint64_t length = length_of(c, i);
+        reads(c, SLOT_PARTIALS, dq_parts(s, length) * length * width);
+        writes(c, SLOT_Y, length * width);
+    }
+}
+
 /* ---- scatter: each row of a table sums the rows whose token asks for it. An item has some of the table's rows, and
  * looks at all ids; with COLUMN_SUMS it has one part of the tokens, and all of the table ---- */
 
@@ -60,11 +84,15 @@ static size_t scatter_items(const struct cpu_step *s)
     return s->value[CONST_COLUMN_SUMS] ? blocks_of(step_rows(s), part_rows(s)) : SHARES;
 }
 
+static uint8_t list_of(const struct cpu_step *s)
+{
+    return s->value[CONST_WORD] ? SLOT_IDS : s->value[CONST_POSITION] ? SLOT_POSITIONS : SLOT_TYPES;
+}
+
 static void scatter_some(const struct cpu_step *s, size_t first, size_t end, size_t from, size_t to, float *sums)
 {
     size_t n = s->value[CONST_N];
-    uint8_t slot = s->value[CONST_WORD] ? SLOT_IDS : s->value[CONST_POSITION] ? SLOT_POSITIONS : SLOT_TYPES;
-    const uint32_t *ids = (const uint32_t *)s->at[slot];
+    const uint32_t *ids = (const uint32_t *)s->at[list_of(s)];
     memset(sums, 0, (end - first) * n * sizeof *sums);
     for (size_t token = from; token < to; token++) {
         if (ids[token] < first || ids[token] >= end) continue;
@@ -86,8 +114,21 @@ static void scatter_run(const struct cpu_step *s, size_t item, float *scratch)
     if (first < m) scatter_some(s, first, block_end(item, share, m), 0, rows, s->at[SLOT_Y] + first * n);
 }
 
+static void scatter_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t rows = step_rows(s), n = s->value[CONST_N], m = s->value[CONST_M], share = blocks_of(m, SHARES);
+    reads(c, SLOT_X, rows * n);
+    if (s->value[CONST_COLUMN_SUMS]) {
+        reads(c, list_of(s), rows);
+        writes_scratch(c, SLOT_SUM, scatter_items(s) * m * n);
+        return;
+    }
+    count_vector(c, list_of(s), share ? blocks_of(m, share) : 0, rows);
+    writes(c, SLOT_Y, m * n);
+}
+
 /* clang-format off */
-const struct cpu_kernel CPU_NAME(cpu_transpose) = {.name = "transpose", .items = transpose_items, .run = transpose_run};
-const struct cpu_kernel CPU_NAME(cpu_attention_dq) = {.name = "attention_dq", .items = rows_items, .run = dq_run, .scratch = dq_scratch};
-const struct cpu_kernel CPU_NAME(cpu_scatter) = {.name = "scatter", .items = scatter_items, .run = scatter_run};
+const struct cpu_kernel CPU_NAME(cpu_transpose) = {.name = "transpose", .items = transpose_items, .run = transpose_run, .count = transpose_count};
+const struct cpu_kernel CPU_NAME(cpu_attention_dq) = {.name = "attention_dq", .items = rows_items, .run = dq_run, .scratch = dq_scratch, .count = dq_count};
+const struct cpu_kernel CPU_NAME(cpu_scatter) = {.name = "scatter", .items = scatter_items, .run = scatter_run, .count = scatter_count};
 /* clang-format on */

@@ -1,6 +1,7 @@
 /* pool, layernorm_pool and pool_backward: rows of sequences from rows of tokens, and back (the files of those names in
  * cl/). An item is a sequence; of pool_backward some tokens, but for POOL_MAX. */
 #include "rows.h"
+#include "traffic.h"
 
 static void norm_of(float *held, size_t n)
 {
@@ -44,6 +45,23 @@ static void pool_run(const struct cpu_step *s, size_t row, float *held)
     row_store(s->at[SLOT_Y] + row * n, held, n);
 }
 
+/* Rows of tokens that are read. */
+static uint64_t pool_tokens(const struct cpu_step *s)
+{
+    uint32_t pool = s->value[CONST_POOL];
+    return pool == POOL_MEAN || pool == POOL_MAX ? s->batch[HEADER_TOKENS] : step_rows(s);
+}
+
+static void pool_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t n = s->value[CONST_N], rows = step_rows(s);
+    reads(c, SLOT_X, pool_tokens(s) * n);
+    count_vector(c, SLOT_GAMMA, rows, n);
+    count_vector(c, SLOT_BETA, rows, n);
+    writes(c, SLOT_SUM, rows * n);
+    writes(c, SLOT_Y, rows * n);
+}
+
 static size_t norm_pool_scratch(const struct cpu_step *s) { return 2 * padded(s->value[CONST_N]); }
 
 static void norm_pool_run(const struct cpu_step *s, size_t row, float *pooled)
@@ -76,20 +94,28 @@ static size_t back_items(const struct cpu_step *s) { return of_largest(s) ? step
 
 static size_t back_scratch(const struct cpu_step *s) { return 2 * padded(s->value[CONST_N]); }
 
-/* A column's gradient goes to the first of the tokens whose value is the largest. */
-static void back_largest(const struct cpu_step *s, size_t row)
+/* A column's gradient goes to the first of the tokens whose value is the largest: for each lane that value, and the
+ * token in its bits. */
+static void back_largest(const struct cpu_step *s, size_t row, float *largest)
 {
     size_t n = s->value[CONST_N];
     struct stretch own = step_sequence(s, row);
     const float *saved = s->at[SLOT_SAVED] + own.first * n, *x = s->at[SLOT_X] + row * n;
-    float *y = s->at[SLOT_Y] + own.first * n;
-    memset(y, 0, own.length * n * sizeof *y);
-    for (size_t c = 0; c < n; c++) {
-        size_t best = 0;
-        for (size_t token = 1; token < own.length; token++)
-            if (saved[token * n + c] > saved[best * n + c]) best = token;
-        y[best * n + c] = x[c];
-    }
+    float *y = s->at[SLOT_Y] + own.first * n, *best = largest + padded(n);
+    row_load(largest, saved, n);
+    memset(best, 0, padded(n) * sizeof *best);
+    for (size_t token = 1; token < own.length; token++) FOR_VECTORS(i, n)
+        {
+            vec value = v_load_at(saved + token * n, i, n), before = v_load(largest + i);
+            ivec larger = v_above(value, before);
+            v_store(largest + i, v_choose(larger, value, before));
+            v_store(best + i, v_choose(larger, v_float(v_whole((int32_t)token)), v_load(best + i)));
+        }
+    for (size_t token = 0; token < own.length; token++) FOR_VECTORS(i, n)
+        {
+            ivec chosen = v_same(v_bits(v_load(best + i)), v_whole((int32_t)token));
+            v_store_at(y + token * n, i, n, v_choose(chosen, v_load_at(x, i, n), v_zero()));
+        }
 }
 
 /* y = (x - u (u . x)) / |saved|, where u = saved / |saved|. */
@@ -122,7 +148,7 @@ static void back_run(const struct cpu_step *s, size_t item, float *held)
 {
     size_t unit = rows_at_once(s), end = block_end(item, unit, step_rows(s));
     if (of_largest(s)) {
-        back_largest(s, item);
+        back_largest(s, item, held);
         return;
     }
     for (size_t row = item * unit; row < end; row++)
@@ -132,9 +158,24 @@ static void back_run(const struct cpu_step *s, size_t item, float *held)
             back_token(s, row, held);
 }
 
-const struct cpu_kernel CPU_NAME(cpu_pool) = {
-    .name = "pool", .items = pool_items, .run = pool_run, .scratch = row_scratch};
-const struct cpu_kernel CPU_NAME(cpu_layernorm_pool) = {
-    .name = "layernorm_pool", .items = pool_items, .run = norm_pool_run, .scratch = norm_pool_scratch};
-const struct cpu_kernel CPU_NAME(cpu_pool_backward) = {
-    .name = "pool_backward", .items = back_items, .run = back_run, .scratch = back_scratch};
+/* A token asks for its sequence's row. */
+static void back_count(const struct cpu_step *s, struct count *c)
+{
+    const uint32_t *sequences = s->batch + s->batch[HEADER_AT_TOKEN_SEQUENCE];
+    uint64_t n = s->value[CONST_N], rows = step_rows(s), unit = rows_at_once(s), asked = 0;
+    reads(c, SLOT_SAVED, (of_largest(s) ? s->batch[HEADER_TOKENS] : rows) * n);
+    writes(c, SLOT_Y, (of_largest(s) ? s->batch[HEADER_TOKENS] : rows) * n);
+    if (of_largest(s) || s->value[CONST_NORMALIZE]) {
+        reads(c, SLOT_X, rows * n);
+        return;
+    }
+    for (uint64_t first = 0; first < rows; first += unit)
+        asked += sequences[least(first + unit, rows) - 1] - sequences[first] + 1;
+    if (rows) count_again(c, SLOT_X, asked * n, s->batch[HEADER_SEQUENCES] * n, count_row_bytes(c));
+}
+
+/* clang-format off */
+const struct cpu_kernel CPU_NAME(cpu_pool) = {.name = "pool", .items = pool_items, .run = pool_run, .scratch = row_scratch, .count = pool_count};
+const struct cpu_kernel CPU_NAME(cpu_layernorm_pool) = {.name = "layernorm_pool", .items = pool_items, .run = norm_pool_run, .scratch = norm_pool_scratch, .count = pool_count};
+const struct cpu_kernel CPU_NAME(cpu_pool_backward) = {.name = "pool_backward", .items = back_items, .run = back_run, .scratch = back_scratch, .count = back_count};
+/* clang-format on */

@@ -53,6 +53,83 @@ static inline void row_standardize(float *held, size_t n, float epsilon)
     row_scale(held, n, 1.0f / sqrtf(row_dot(held, held, n) / (float)n + epsilon));
 }
 
+/* Rows that are about to be read or written, whose lines are asked for while nothing else waits for memory. */
+struct ahead {
+    const float *rows[4];
+    int count;
+};
+
+static inline void ahead_add(struct ahead *a, const float *row)
+{
+    if (row) a->rows[a->count++] = row;
+}
+
+INLINE float squares_of(const float *held, size_t n, float mean, const struct ahead *ahead, const int count)
+{
+    vec sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()}, m = v_set(mean), d;
+    size_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES) UNROLL for (int c = 0; c < 4; c++)
+        {
+            d = v_load(held + i + c * LANES) - m;
+            sum[c] = v_fma(d, d, sum[c]);
+            UNROLL for (int a = 0; a < count; a++) v_prefetch(ahead->rows[a] + i + c * LANES);
+        }
+    for (; i < n; i += LANES) {
+        d = v_load(held + i) - m;
+        if (i + LANES > n) d = v_first(d, n - i);
+        sum[0] = v_fma(d, d, sum[0]);
+    }
+    return v_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+/* The sum of a row's squared differences from the mean, in row_dot's order. */
+static inline float row_squares(const float *held, size_t n, float mean, const struct ahead *ahead)
+{
+    switch (ahead->count) {
+    case 0:
+        return squares_of(held, n, mean, ahead, 0);
+    case 1:
+        return squares_of(held, n, mean, ahead, 1);
+    case 2:
+        return squares_of(held, n, mean, ahead, 2);
+    case 3:
+        return squares_of(held, n, mean, ahead, 3);
+    default:
+        return squares_of(held, n, mean, ahead, 4);
+    }
+}
+
+INLINE float gather_of(float *held, const float *x, const float *bias, const float *residual, size_t n)
+{
+    vec sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+    size_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES) UNROLL for (int c = 0; c < 4; c++)
+        {
+            vec v = v_load(x + i + c * LANES);
+            if (bias) v += v_load(bias + i + c * LANES);
+            if (residual) v += v_load(residual + i + c * LANES);
+            v_store(held + i + c * LANES, v);
+            sum[c] += v;
+        }
+    for (; i < n; i += LANES) {
+        vec v = v_load_at(x, i, n);
+        if (bias) v += v_load_at(bias, i, n);
+        if (residual) v += v_load_at(residual, i, n);
+        v_store(held + i, v);
+        sum[0] += v;
+    }
+    return v_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+/* held = x + bias + residual, of which both may be NULL; returns its sum in row_sum's order. */
+static inline float row_gather(float *held, const float *x, const float *bias, const float *residual, size_t n)
+{
+    if (bias && residual) return gather_of(held, x, bias, residual, n);
+    if (bias) return gather_of(held, x, bias, NULL, n);
+    if (residual) return gather_of(held, x, NULL, residual, n);
+    return gather_of(held, x, NULL, NULL, n);
+}
+
 /* to = held * gamma + beta; `to` may be held, whose end then is no zeros. */
 static inline void row_shift(float *to, const float *held, const float *gamma, const float *beta, size_t n)
 {

@@ -4,6 +4,7 @@
 #include "formulas.h"
 #include "rows.h"
 #include "tokens.h"
+#include "traffic.h"
 
 /* The longest row that there may be: the scores of its sequence are its square, and have room for each head. */
 static size_t longest(const struct cpu_step *s)
@@ -83,7 +84,36 @@ static void backward_run(const struct cpu_step *s, size_t item, float *held)
     tiles_run(s, item, 1, backward_row, held);
 }
 
-const struct cpu_kernel CPU_NAME(cpu_softmax) = {
-    .name = "softmax", .items = tiles_items, .run = softmax_run, .scratch = softmax_scratch};
-const struct cpu_kernel CPU_NAME(cpu_softmax_backward) = {
-    .name = "softmax_backward", .items = tiles_items, .run = backward_run, .scratch = backward_scratch};
+/* ---- what they move ---- */
+
+static uint64_t count_scores(const struct cpu_step *s, const struct count *c)
+{
+    uint64_t scores = 0;
+    for (uint32_t i = 0; i < s->batch[HEADER_SEQUENCES]; i++)
+        scores += length_of(c, i) * length_of(c, i) * s->value[CONST_HEADS];
+    return scores;
+}
+
+static void softmax_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t rows = (uint64_t)s->batch[HEADER_TOKENS] * s->value[CONST_HEADS], scores = count_scores(s, c);
+    reads(c, SLOT_X, scores);
+    if (s->value[CONST_LSE] == LSE_READ) reads(c, SLOT_LSE, rows);
+    if (s->value[CONST_LSE] == LSE_WRITE) writes(c, SLOT_LSE, rows);
+    writes(c, SLOT_SUM, scores);
+    writes(c, SLOT_Y, scores);
+}
+
+static void backward_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t rows = (uint64_t)s->batch[HEADER_TOKENS] * s->value[CONST_HEADS], scores = count_scores(s, c);
+    reads(c, SLOT_X, scores);
+    reads(c, SLOT_SAVED, scores);
+    reads(c, SLOT_DELTA, rows);
+    writes(c, SLOT_Y, scores);
+}
+
+/* clang-format off */
+const struct cpu_kernel CPU_NAME(cpu_softmax) = {.name = "softmax", .items = tiles_items, .run = softmax_run, .scratch = softmax_scratch, .count = softmax_count};
+const struct cpu_kernel CPU_NAME(cpu_softmax_backward) = {.name = "softmax_backward", .items = tiles_items, .run = backward_run, .scratch = backward_scratch, .count = backward_count};
+/* clang-format on */

@@ -11,12 +11,6 @@
 #define TILE_VECTORS 3
 #define TILE_COLUMNS (TILE_VECTORS * LANES)
 
-#ifdef __GNUC__
-#define UNROLL _Pragma("GCC unroll 8")
-#else
-#define UNROLL
-#endif
-
 /* How the first operand lies: row i at from[i], k side by side; or k at from[0] + k * step, rows side by side. */
 struct tile_rows {
     const float *from[TILE_ROWS];

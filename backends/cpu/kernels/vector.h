@@ -37,6 +37,10 @@
 #define MANY_REGISTERS 0
 #endif
 
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
 #ifdef __GNUC__
 #define INLINE static inline __attribute__((always_inline))
 typedef float vec __attribute__((vector_size(4 * LANES)));
@@ -49,6 +53,8 @@ INLINE ivec v_bits(vec v) { return (ivec)v; }
 INLINE vec v_float(ivec v) { return (vec)v; }
 /* All ones in lanes where it is so. A NaN is neither above nor below. */
 INLINE ivec v_above(vec a, vec b) { return (ivec)(a > b); }
+INLINE ivec v_same(ivec a, ivec b) { return (ivec)(a == b); }
+INLINE ivec v_whole(int32_t x) { return x - (ivec){0}; }
 INLINE vec v_choose(ivec mask, vec yes, vec no) { return (vec)((mask & (ivec)yes) | (~mask & (ivec)no)); }
 INLINE float v_lane(vec v, int lane) { return v[lane]; }
 #else
@@ -71,8 +77,42 @@ INLINE vec v_float(ivec v)
     return f;
 }
 INLINE ivec v_above(vec a, vec b) { return -(a > b); }
+INLINE ivec v_same(ivec a, ivec b) { return -(a == b); }
+INLINE ivec v_whole(int32_t x) { return x; }
 INLINE vec v_choose(ivec mask, vec yes, vec no) { return mask ? yes : no; }
 INLINE float v_lane(vec v, int lane) { return (void)lane, v; }
+#endif
+
+/* Before a loop of few turns, whose number is known when it is compiled. */
+#ifdef __GNUC__
+#define UNROLL _Pragma("GCC unroll 8")
+#else
+#define UNROLL
+#endif
+
+/* Asks for the line of the cache that has this address. */
+#ifdef __GNUC__
+#define v_prefetch(at) __builtin_prefetch(at)
+#else
+#define v_prefetch(at) ((void)(at))
+#endif
+
+/* Stores whole vectors around the caches, which are not read for them and keep what they have; `to` begins on a
+ * vector's bytes. v_stream_end before another thread is told of them. */
+#if defined(__GNUC__) && defined(__SSE2__)
+#define STREAMS 1
+#if LANES == 16
+INLINE void v_stream(float *to, vec v) { _mm512_stream_ps(to, (__m512)v); }
+#elif LANES == 8
+INLINE void v_stream(float *to, vec v) { _mm256_stream_ps(to, (__m256)v); }
+#else
+INLINE void v_stream(float *to, vec v) { _mm_stream_ps(to, (__m128)v); }
+#endif
+INLINE void v_stream_end(void) { _mm_sfence(); }
+#else
+#define STREAMS 0
+INLINE void v_stream(float *to, vec v) { v_store(to, v); }
+INLINE void v_stream_end(void) {}
 #endif
 
 /* One rounding where the processor has such an instruction, which the compiler may use here (-ffp-contract). */
@@ -113,6 +153,15 @@ INLINE void v_store_at(float *row, size_t i, size_t n, vec v)
 }
 
 #define FOR_VECTORS(i, n) for (size_t i = 0; i < (n); i += LANES)
+
+/* The first `count` lanes, and zeros. */
+INLINE vec v_first(vec v, size_t count)
+{
+    float some[LANES];
+    v_store(some, v);
+    for (size_t c = count; c < LANES; c++) some[c] = 0.0f;
+    return v_load(some);
+}
 
 /* Elements that a row of n takes in scratch memory: whole vectors. */
 static inline size_t padded(size_t n) { return (n + LANES - 1) / LANES * LANES; }

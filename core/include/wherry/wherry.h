@@ -88,7 +88,7 @@ typedef struct wherry_context_desc {
      * for telling a compiler's fault from ours. */
     bool unoptimized;
     /* Threads that the device "cpu" computes with, at most. 0, and what is more than that: as many as there are cores
-     * that the process may be run on and that its quota gives time for. Results do not depend on it. */
+     * that the process may be run on and that its quota gives time for, up to 256. Results do not depend on it. */
     uint32_t threads;
     /* The context keeps account of where its time goes, for wherry_context_parts (wherry_measure.h). */
     bool timed;

@@ -4,15 +4,13 @@
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
 
-/* A part's rows are walked through by one group: many parts for a GPU, few where a core runs one group after the
- * other. */
+/* A part's rows are walked through by one group. */
 static void size(struct call *call, const struct sizes *s)
 {
     uint32_t vectors = call_get(call, CONST_N, 1) / s->vector;
     size_row(call, s, vectors > 128 ? vectors : 128);
     if (call_get(call, CONST_COLUMN_SUMS, 0))
-        call_set(call, CONST_PART_ROWS,
-                 (uint32_t)divide_up(s->max_rows ? s->max_rows : 1, s->limits->cpu ? 4 : 2 * LARGE_GPU_UNITS));
+        call_set(call, CONST_PART_ROWS, rows_of_part(s->limits, s->max_rows, 2));
 }
 
 static uint64_t scratch_bytes(const struct call *call, uint64_t max_rows)
