@@ -71,19 +71,20 @@ static size_t group_cores(const char *root, const char *group, bool second_versi
 }
 
 /* Lines are "0::/group" of version 2 and "N:cpu,cpuacct:/group" of version 1. */
-static size_t quota_least(size_t least)
+size_t quota_least(const char *groups, const char *mounts, size_t least)
 {
-    char line[LINE];
-    FILE *file = fopen("/proc/self/cgroup", "r");
+    char line[LINE], first[LINE];
+    snprintf(first, sizeof first, "%s/cpu", mounts);
+    FILE *file = fopen(groups, "r");
     while (file && fgets(line, sizeof line, file)) {
         char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
         if (!group) continue;
         *group++ = 0;
         group[strcspn(group, "\n")] = 0;
         if (!names[1])
-            least = group_cores("/sys/fs/cgroup", group, true, least);
+            least = group_cores(mounts, group, true, least);
         else if (!strcmp(names + 1, "cpu") || !strncmp(names + 1, "cpu,", 4) || strstr(names + 1, ",cpu"))
-            least = group_cores("/sys/fs/cgroup/cpu", group, false, least);
+            least = group_cores(first, group, false, least);
     }
     if (file) fclose(file);
     return least;
@@ -104,7 +105,7 @@ size_t system_cores(void)
 #ifdef __linux__
     size_t allowed = affinity();
     if (allowed && allowed < count) count = allowed;
-    count = quota_least(count);
+    count = quota_least("/proc/self/cgroup", "/sys/fs/cgroup", count);
 #endif
     return count;
 }

@@ -56,6 +56,11 @@ bool path_is_root(const char *path);
 
 /* core_count, asked of the system each time. */
 size_t system_cores(void);
+#ifdef __linux__
+/* The least of `least` and what the quotas of the groups that the file `groups` lists, and of those around them, give
+ * time for; they are mounted below `mounts`. */
+size_t quota_least(const char *groups, const char *mounts, size_t least);
+#endif
 /* The counter's value before it was raised by one. */
 uint64_t counter_next(shared_counter *counter);
 /* In one order with all other calls of these three, as every thread sees it. */
