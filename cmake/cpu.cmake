@@ -6,6 +6,10 @@ function(wherry_cpu_kernels out definitions)
     set(flags_baseline)
     # No option here changes what a sum is: contraction lets a product and a sum be one instruction, which rounds once.
     set(flags)
+    # GCC loads all rows' values of a tile ahead, and then has too few of NEON's 32 registers: sums went through the stack.
+    if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
+        set(flags_baseline -fno-schedule-insns)
+    endif()
     if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
         set(flags -ffp-contract=fast -fno-math-errno -fno-trapping-math)
         if(NOT WHERRY_SANITIZE AND NOT WHERRY_FUZZ AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")

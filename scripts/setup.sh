@@ -17,7 +17,7 @@ check_needs="g++:g++ -:vulkan-validationlayers spirv-val:spirv-tools python3:pyt
 check_wants="ccache:ccache clang-format-14:clang-format-14 clang-14:clang-14 -:libclang-rt-14-dev oclgrind:oclgrind -:liboclgrind-dev
     chromium:chromium chromedriver:chromium-driver -:python3-selenium
     x86_64-w64-mingw32-gcc:gcc-mingw-w64-x86-64-win32 x86_64-w64-mingw32-g++:g++-mingw-w64-x86-64-win32
-    -:libz-mingw-w64-dev wine:wine -:wine64"
+    -:libz-mingw-w64-dev wine:wine -:wine64 qemu-x86_64:qemu-user"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "backends/cpu/cpu.h"
 #include "interface/interface.h"
 
 #ifndef WHERRY_HAVE_CPU
@@ -36,12 +37,17 @@ extern const struct backend backend_cpu;
 static const char *const isas[] = {"avx512", "avx2", "baseline"};
 enum { ISAS = sizeof isas / sizeof *isas };
 
-static void choose_isa(int isa)
+/* False: it is the one before, for this processor. */
+static bool choose_isa(int isa)
 {
+    static const struct cpu_kernels *before;
+    const struct cpu_kernels *last = isa ? before : NULL;
     if (isa)
         setenv("WHERRY_CPU_ISA", isas[isa], 1);
     else
         unsetenv("WHERRY_CPU_ISA");
+    before = cpu_kernels_choose();
+    return before != last;
 }
 
 /* ---- whole sessions ---- */
@@ -126,7 +132,7 @@ static void test_threads(void **state)
     static const char *const names[] = {"flash", "paper", "unfused"};
     static float alone[ROOM], together[ROOM];
     for (int isa = 0; isa < ISAS; isa++) {
-        choose_isa(isa);
+        if (!choose_isa(isa)) continue;
         for (int p = 0; p < 3; p++) {
             size_t n = train(1, names[p], alone, ROOM);
             for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
@@ -158,6 +164,64 @@ static void test_packed_again(void **state)
     OK(s.context, wherry_encode(s.session, &s.batch, changed, sizeof changed / sizeof *changed));
     assert_memory_equal(changed, first, sizeof first);
     setup_free(&s);
+}
+
+/* ---- out of memory ---- */
+
+struct counted {
+    size_t allocations, fail_at, live;
+};
+
+static void *counted_alloc(size_t size, void *user)
+{
+    struct counted *c = user;
+    void *memory = ++c->allocations == c->fail_at ? NULL : malloc(size);
+    c->live += memory != NULL;
+    return memory;
+}
+
+static void counted_free(void *pointer, void *user)
+{
+    ((struct counted *)user)->live -= pointer != NULL;
+    free(pointer);
+}
+
+/* A training step, from the context on: that of test_threads, by calls that may fail. */
+static wherry_status try_training(struct counted *memory)
+{
+    const wherry_context_desc desc = {
+        .struct_size = sizeof desc, .alloc = counted_alloc, .free = counted_free, .user = memory, .cache_dir = ""};
+    const wherry_training_desc training = {.struct_size = sizeof training, .dropout = 0.1f};
+    const wherry_session_desc session = {
+        .struct_size = sizeof session, .max_tokens = TOKENS, .pool = WHERRY_POOL_MEAN, .training = &training};
+    const wherry_model_config config = config_of();
+    struct setup s = {.batch = support_batch(lengths, 97, 2, 1)};
+    float out[SEQUENCES * HIDDEN], gradient[SEQUENCES * HIDDEN] = {1};
+    wherry_status status = wherry_context_create(&desc, &s.context);
+    if (!status) status = wherry_device_open(s.context, "cpu", &s.device);
+    if (!status) status = wherry_model_create_random(s.context, &config, 3, &s.model);
+    if (!status) status = wherry_session_create(s.context, s.device, s.model, &session, &s.session);
+    if (!status) status = wherry_session_prepare(s.session, NULL, NULL, NULL);
+    if (!status) status = wherry_forward(s.session, &s.batch, NULL, NULL, out, sizeof out / sizeof *out);
+    if (!status) status = wherry_backward(s.session, gradient, sizeof gradient / sizeof *gradient, NULL, 0);
+    setup_free(&s);
+    return status;
+}
+
+/* Every allocation fails once, threads', panels' and scratch memory among them: an error, and nothing is left. */
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    wherry_status status = WHERRY_STATUS_OUT_OF_HOST_MEMORY;
+    size_t at = 1;
+    for (; status; at++) {
+        struct counted memory = {.fail_at = at};
+        status = try_training(&memory);
+        if (status && status != WHERRY_STATUS_OUT_OF_HOST_MEMORY && status != WHERRY_STATUS_NO_DEVICE)
+            fail_msg("allocation %zu failed, and the status is %s", at, wherry_status_name(status));
+        if (memory.live) fail_msg("allocation %zu failed, and %zu blocks are left", at, memory.live);
+    }
+    assert_true(at > 50);
 }
 
 /* ---- formulas, by the kernel map ---- */
@@ -226,7 +290,7 @@ static void test_formulas(void **state)
     struct error e;
     for (int i = 0; i < POINTS; i++) points[i] = (float)(i - POINTS / 2) * 0.005f;
     for (int isa = 0; isa < ISAS; isa++) {
-        choose_isa(isa);
+        if (!choose_isa(isa)) continue;
         wherry_device_info info;
         struct backend_device *device = backend_cpu.open(&support_host, 0, NULL, &info, &e);
         assert_non_null(device);
@@ -317,8 +381,9 @@ static void test_default(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),    cmocka_unit_test(test_packed_again), cmocka_unit_test(test_formulas),
-        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_refusals),     cmocka_unit_test(test_default),
+        cmocka_unit_test(test_threads),  cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_packed_again),
+        cmocka_unit_test(test_formulas), cmocka_unit_test(test_not_finite),    cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 
 #include "system.h"
+#include "processor.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -365,27 +366,12 @@ bool system_ended(long process, int *code)
 
 void system_end(long process) { kill((pid_t)process, SIGTERM); }
 
-/* The processor's name as Linux tells it; elsewhere it stays "". */
-static void describe_cpu(char *text, size_t size)
-{
-    char line[512];
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    while (file && fgets(line, sizeof line, file)) {
-        const char *value = strchr(line, ':');
-        if (strncmp(line, "model name", 10) || !value) continue;
-        value += strspn(value, ": \t");
-        snprintf(text, size, "%.*s", (int)strcspn(value, "\n"), value);
-        break;
-    }
-    if (file) fclose(file);
-}
-
 void system_describe(struct system_host *out)
 {
     struct utsname name;
     *out = (struct system_host){.cores = 0};
     if (uname(&name) >= 0) snprintf(out->os, sizeof out->os, "%.60s %.60s", name.sysname, name.release);
-    describe_cpu(out->cpu, sizeof out->cpu);
+    processor_name("/proc/cpuinfo", out->cpu, sizeof out->cpu); /* Linux; elsewhere it stays "" */
     long cores = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     if (cores > 0) out->cores = (unsigned long)cores;
     if (pages > 0 && page > 0) out->ram_bytes = (unsigned long long)pages * (unsigned long long)page;

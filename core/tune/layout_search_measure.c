@@ -369,7 +369,7 @@ bool layout_search_compare(struct space *s, struct tune *t, struct candidate *of
         ok = runner_open(s, t, of[i].layouts, of[i].tuned, LAYOUT_SEARCH_ROUNDS, &runners[i], e);
     }
     ok = ok && take_turns(turns, n, true, e);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && i < CANDIDATES; i++) { /* n is no more, which GCC 14 asks to see */
         if (ok) of[i].kernels = sum_of(&runners[i]);
         memcpy(of[i].rounds, runners[i].host, sizeof of[i].rounds);
         if (ok) of[i].host = time_summary(runners[i].host, LAYOUT_SEARCH_ROUNDS, runners[i].host[0]);

@@ -31,8 +31,14 @@ KERNELS(DECLARE)
 #define ADDRESS(name) &CPU_NAME(cpu_##name),
 static const struct cpu_kernel *const kernels[] = {KERNELS(ADDRESS) NULL};
 
+/* What this set is called: of ARM's 64-bit processors all have NEON. */
+#ifdef __aarch64__
+#define ISA_TEXT "neon"
+#else
 #define TEXT_OF(name) #name
 #define TEXT(name) TEXT_OF(name)
+#define ISA_TEXT TEXT(CPU_ISA)
+#endif
 
 extern const struct cpu_kernels CPU_NAME(cpu_kernels);
-const struct cpu_kernels CPU_NAME(cpu_kernels) = {TEXT(CPU_ISA), kernels};
+const struct cpu_kernels CPU_NAME(cpu_kernels) = {ISA_TEXT, kernels};
