@@ -204,6 +204,11 @@ class Run:
             "cosines": self.cosines,
         }
 
+    def save(self):
+        record = self.record()
+        (self.args.out / "peers.json").write_text(cpu_table.dump(record), encoding="utf-8")
+        (self.args.out / "peers.md").write_text(cpu_table.markdown(record), encoding="utf-8")
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -227,13 +232,10 @@ def main():
         elif task != "bf16" or has_bf16:
             run.measure(task)
         say(f"{task} took {time.monotonic() - begin:.0f} s")
+        run.save()  # what is measured stays when the run is ended
     for worker in run.workers.values():
         worker.end()
-    record = run.record()
-    (args.out / "peers.json").write_text(cpu_table.dump(record), encoding="utf-8")
-    table = cpu_table.markdown(record)
-    (args.out / "peers.md").write_text(table, encoding="utf-8")
-    print(table)
+    print((args.out / "peers.md").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":
