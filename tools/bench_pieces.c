@@ -83,6 +83,7 @@ static const struct form norm_forms[] = {
     {"forward", "unfused", TRAINING, "norm1", NULL, 1},
     {"backward", "flash", TRAINING_WITHOUT_DROPOUT, "lnb2", NULL, 3}, /* with the gradients of gamma, beta and a bias */
     {"bdrln", "paper", TRAINING, "bdrln2", NULL, 4},
+    {"brln", "paper", TRAINING_WITHOUT_DROPOUT, "bdrln2", NULL, 3},
 };
 
 static const struct piece gemm = {
@@ -94,8 +95,9 @@ static const struct piece attention = {"BxHxLxD",
                                        sizeof attention_forms / sizeof *attention_forms,
                                        attention_layer,
                                        true};
-static const struct piece norm = {
-    "RxN", "forward, backward and bdrln", 2, norm_forms, sizeof norm_forms / sizeof *norm_forms, norm_layer, false};
+static const struct piece norm = {"RxN",      "forward, backward, bdrln and brln",    2,
+                                  norm_forms, sizeof norm_forms / sizeof *norm_forms, norm_layer,
+                                  false};
 
 /* ---- what was asked for ---- */
 

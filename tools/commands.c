@@ -157,7 +157,8 @@ const struct command commands[] = {
     {"bench norm", BENCH_NORM, "RxN...", "measure layernorm and what is fused with it",
      "Times kernels over R rows of N values: forward, layernorm; backward, its gradient with\n"
      "those of its parameters and of a bias; bdrln, bias, dropout, residual and layernorm in\n"
-     "one, which also keeps their sum. Times are as for wherry bench gemm.\n",
+     "one, which also keeps their sum; brln, the same without dropout. Times are as for wherry\n"
+     "bench gemm.\n",
      "  wherry bench norm 65536x1024\n", bench_norm_command},
     {"tune", TUNE, "", "measure which kernel sizes and orders of tensors are fastest",
      "Takes each distinct kernel call of the plan for such batches, lists the sizes that\n"

@@ -88,9 +88,9 @@ static void tile(const struct cpu_step *s, const struct tile_place *t, float *sc
         size_t keys = t->length - key < KEYS ? t->length - key : KEYS;
         score(vectors, w + key * w_stride, w_stride, keys, m.queries, dim, m.scores);
         for (int j = 0; j < vectors; j++) soften(&m, keys, dim, (size_t)j * LANES);
-        for (size_t k = 0; drop.threshold && k < keys; k++)
-            column_drop(&drop, m.scores + k * TILE_COLUMNS, queries, (uint32_t)(row * heads + t->head), (uint32_t)heads,
-                        (uint32_t)(key + k));
+        if (drop.threshold)
+            columns_drop(&drop, m.scores, TILE_COLUMNS, keys, queries, (uint32_t)(row * heads + t->head),
+                         (uint32_t)heads, (uint32_t)key);
         for (size_t p = 0; p < dim; p += TILE_ROWS)
             beside(vectors, v + key * v_stride + p, v_stride, m.scores, keys, m.sums + p * TILE_COLUMNS, true);
     }

@@ -9,9 +9,9 @@
 #include "tile.h"
 #include "tokens.h"
 
-TILE_ALONG(1)
-TILE_ALONG(2)
-TILE_ALONG(3)
+TILE_ALONG(1, false)
+TILE_ALONG(2, false)
+TILE_ALONG(3, false)
 TILE_BESIDE(1)
 TILE_BESIDE(2)
 TILE_BESIDE(3)
@@ -21,11 +21,11 @@ enum { KEYS = 64 }; /* of a step, each of which goes on from the sums of the one
 static inline void along(int vectors, int rows, const struct tile_rows *a, const float *b, size_t depth, float *c)
 {
     if (vectors == 1)
-        tile_along_1(rows, a, b, depth, c, TILE_COLUMNS, false);
+        tile_along_1(rows, a, b, NULL, depth, c, TILE_COLUMNS, false);
     else if (vectors == 2)
-        tile_along_2(rows, a, b, depth, c, TILE_COLUMNS, false);
+        tile_along_2(rows, a, b, NULL, depth, c, TILE_COLUMNS, false);
     else
-        tile_along_3(rows, a, b, depth, c, TILE_COLUMNS, false);
+        tile_along_3(rows, a, b, NULL, depth, c, TILE_COLUMNS, false);
 }
 
 static inline void beside(int vectors, const float *a, size_t a_step, const float *b, size_t depth, float *c, bool add)

@@ -117,15 +117,17 @@ static void step_keys(const struct work *o, size_t key, size_t query, size_t que
     const struct cpu_step *s = o->s;
     size_t keys = o->own->length - key < KEYS ? o->own->length - key : KEYS, row = o->own->first + key;
     int vectors = (int)blocks_of(queries, LANES);
-    float factors[TILE_COLUMNS];
+    float factors[8 * TILE_COLUMNS]; /* of eight keys */
     score(vectors, o->w + key * o->w_stride, o->w_stride, keys, m->queries, o->dim, m->weights);
     score(vectors, o->v + key * o->v_stride, o->v_stride, keys, m->gradients, o->dim, m->changes);
     for (size_t k = 0; k < keys; k++) {
-        for (size_t q = 0; q < TILE_COLUMNS; q++) factors[q] = 1.0f;
-        if (o->drop.threshold)
-            column_drop(&o->drop, factors, queries, (uint32_t)((o->own->first + query) * o->heads + o->head),
-                        (uint32_t)o->heads, (uint32_t)(key + k));
-        weigh(m, k, queries, o->drop.threshold ? factors : NULL);
+        if (o->drop.threshold && k % 8 == 0) {
+            for (size_t i = 0; i < 8 * TILE_COLUMNS; i++) factors[i] = 1.0f;
+            columns_drop(&o->drop, factors, TILE_COLUMNS, 8, queries,
+                         (uint32_t)((o->own->first + query) * o->heads + o->head), (uint32_t)o->heads,
+                         (uint32_t)(key + k));
+        }
+        weigh(m, k, queries, o->drop.threshold ? factors + k % 8 * TILE_COLUMNS : NULL);
     }
     float *y = s->at[SLOT_Y];
     add_keys(o, m->weights, m->gradient_panels, keys, queries,

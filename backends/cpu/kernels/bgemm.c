@@ -47,7 +47,7 @@ static void tile(const struct cpu_step *s, const struct tile_place *t, float *sc
         size_t n = b.n - column < COLUMNS ? b.n - column : COLUMNS, c_row = panels_of(n) * TILE_COLUMNS;
         struct operand w = b.w;
         w.at += column * w.row;
-        product(&b.x, &w, NULL, rows, n, b.depth, scratch, c_row, scratch + (ROWS + TILE_ROWS) * COLUMNS);
+        product(&b.x, &w, NULL, NULL, rows, n, b.depth, scratch, c_row, scratch + (ROWS + TILE_ROWS) * COLUMNS);
         for (size_t r = 0; r < rows; r++) memcpy(b.y + r * b.y_row + column, scratch + r * c_row, n * sizeof(float));
     }
 }

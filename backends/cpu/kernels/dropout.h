@@ -81,4 +81,21 @@ static inline void column_drop(const struct dropout *d, float *values, size_t n,
     }
 }
 
+/* The same for `count` columns from `column` on, a multiple of 8, `stride` apart: eight have their words in common. */
+static inline void columns_drop(const struct dropout *d, float *values, size_t stride, size_t count, size_t n,
+                                uint32_t row, uint32_t row_step, uint32_t column)
+{
+    for (size_t eight = 0; eight < count; eight += 8)
+        for (size_t first = 0; first < n; first += DROP_GROUPS) {
+            uint32_t words[4][DROP_GROUPS];
+            size_t left = n - first < DROP_GROUPS ? n - first : DROP_GROUPS;
+            dropout_words(d, row + (uint32_t)first * row_step, row_step, (column + (uint32_t)eight) / 8, 0, words);
+            for (size_t c = eight; c < eight + 8 && c < count; c++) {
+                const uint32_t *word = words[c % 8 / 2], shift = c % 2 ? 16 : 0;
+                float *to = values + c * stride + first;
+                for (size_t i = 0; i < left; i++) to[i] *= (word[i] >> shift & 0xffff) < d->threshold ? 0.0f : d->scale;
+            }
+        }
+}
+
 #endif

@@ -53,11 +53,13 @@ static struct blocks blocks_for(const struct cpu_step *s, const struct shape *z)
     for (;;) {
         b.row_blocks = blocks_of(z->m, b.rows);
         b.in_a_row = blocks_of(z->n, b.columns);
-        bool few = b.row_blocks * b.in_a_row < 3 * s->threads && s->threads > 1;
-        if (!few) return b;
+        size_t count = b.row_blocks * b.in_a_row;
+        if (count >= 3 * s->threads || s->threads == 1) return b;
+        /* Of few rows a block reads as much as of more: they are cut for threads that would have nothing to do. */
+        size_t least = count < s->threads ? TILE_ROWS : 4 * TILE_ROWS;
         if (b.columns > TILE_COLUMNS && !(sums && z->batch_n))
             b.columns -= TILE_COLUMNS;
-        else if (b.rows > 4 * TILE_ROWS && (!sums || z->batch_n))
+        else if (b.rows > least && (!sums || z->batch_n))
             b.rows /= 2;
         else
             return b;
@@ -155,7 +157,11 @@ static void gemm_run(const struct cpu_step *s, size_t item, float *scratch)
     struct operand x = z.x, w = z.w;
     x.at += row0 * x.row;
     w.at += column0 * w.row;
-    product(&x, &w, s->packed ? s->packed + column0 * z.k : NULL, rows, n, z.k, c, c_row, rest);
+    /* What this thread takes next, if all are equally fast. */
+    size_t after = column0 + s->threads * b.columns;
+    const float *packed = s->packed ? s->packed + column0 * z.k : NULL;
+    const float *then = packed && after < z.n ? s->packed + after * z.k : packed;
+    product(&x, &w, packed, then, rows, n, z.k, c, c_row, rest);
     bool summed = s->value[CONST_COLUMN_SUMS] != 0;
     struct finish f = {s, &z, dropout_of(s), column0, n, summed ? sums : NULL};
     memset(sums, 0, c_row * sizeof *sums);

@@ -7,7 +7,7 @@
 #include "backends/cpu/step.h"
 #include "tile.h"
 
-TILE_ALONG(3)
+TILE_ALONG(3, true)
 TILE_BESIDE(3)
 
 /* Element (r, k) is at[r * row + k * step], and one of both is 1. */
@@ -62,9 +62,10 @@ static inline size_t product_scratch(size_t m, size_t n)
 }
 
 /* c [m][c_row] = the products of `a`'s m rows with `b`'s n rows (or, where `packed` is not NULL, with its panels, each
- * `depth` deep); c has room for whole tiles. */
-static inline void product(const struct operand *a, const struct operand *b, const float *packed, size_t m, size_t n,
-                           size_t depth, float *c, size_t c_row, float *scratch)
+ * `depth` deep); c has room for whole tiles. Of few rows the time is that of reading panels from memory: the first
+ * tiles of one ask for the panel after it, and those of the last one for `then`, which is packed too. */
+static inline void product(const struct operand *a, const struct operand *b, const float *packed, const float *then,
+                           size_t m, size_t n, size_t depth, float *c, size_t c_row, float *scratch)
 {
     size_t piece = depth_piece(depth), panels = panels_of(n);
     float *packed_a = scratch + DEPTH_MOST * panels * TILE_COLUMNS;
@@ -79,7 +80,13 @@ static inline void product(const struct operand *a, const struct operand *b, con
             size_t first = p * TILE_COLUMNS, left = n - first;
             if (!packed)
                 pack_panel(b, first, left < TILE_COLUMNS ? left : TILE_COLUMNS, TILE_COLUMNS, from, deep, scratch);
+            const float *next = !packed          ? panel
+                                : p + 1 < panels ? panel + depth * TILE_COLUMNS
+                                                 : then + from * TILE_COLUMNS;
             for (size_t r = 0; r < m; r += TILE_ROWS) {
+                /* A tile asks for a line for each k, and a panel's k is some lines. */
+                size_t part = r / TILE_ROWS * LINE;
+                const float *ahead = part < TILE_COLUMNS ? next + part * deep : panel;
                 int rows = m - r < TILE_ROWS ? (int)(m - r) : TILE_ROWS;
                 float *to = c + r * c_row + first;
                 if (a->row == 1) {
@@ -87,7 +94,7 @@ static inline void product(const struct operand *a, const struct operand *b, con
                     continue;
                 }
                 struct tile_rows at = tile_rows_at(a->at + r * a->row + from, a->row, rows);
-                tile_along_3(rows, &at, panel, deep, to, c_row, from > 0);
+                tile_along_3(rows, &at, panel, ahead, deep, to, c_row, from > 0);
             }
         }
     }

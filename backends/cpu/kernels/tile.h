@@ -16,10 +16,19 @@ struct tile_rows {
     const float *from[TILE_ROWS];
 };
 
+#ifdef __GNUC__
+#define FETCH(at) __builtin_prefetch(at, 0, 2)
+#else
+#define FETCH(at) ((void)(at))
+#endif
+enum { LINE = 16 }; /* floats of a line of the cache */
+
 /* c[i][...] = (add ? c[i][...] : 0) + sum over k of a[i][k] * b[k][...], for `rows` rows of c, `c_row` apart, and
- * `vectors` vectors of columns; b's rows are TILE_COLUMNS apart. Inlined with constants. */
+ * `vectors` vectors of columns; b's rows are TILE_COLUMNS apart. Inlined with constants. `ahead` is what will be read
+ * next: where it `fetches`, `depth` lines of it are asked for meanwhile. */
 INLINE void tile_multiply(const int rows, const int vectors, const bool side_by_side, const struct tile_rows *a,
-                          size_t a_step, const float *b, size_t depth, float *c, size_t c_row, bool add)
+                          size_t a_step, const float *b, const bool fetches, const float *ahead, size_t depth, float *c,
+                          size_t c_row, bool add)
 {
     vec sum[TILE_ROWS][TILE_VECTORS];
     const float *from[TILE_ROWS];
@@ -29,6 +38,7 @@ INLINE void tile_multiply(const int rows, const int vectors, const bool side_by_
         UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = add ? v_load(c + i * c_row + j * LANES) : v_zero();
     }
     for (size_t k = 0; k < depth; k++, b += TILE_COLUMNS) {
+        if (fetches) FETCH(ahead + k * LINE);
         vec columns[TILE_VECTORS];
         UNROLL for (int j = 0; j < vectors; j++) columns[j] = v_load(b + j * LANES);
         UNROLL for (int i = 0; i < rows; i++)
@@ -44,22 +54,24 @@ INLINE void tile_multiply(const int rows, const int vectors, const bool side_by_
 }
 
 /* The same with rows along k, `rows` of them from 1 to TILE_ROWS; c has room for the next power of two of them, and
- * from[] repeats the last. */
-#define TILE_CASE(least, vectors)                                                                                      \
+ * from[] repeats the last. `fetches`: whether `ahead` counts. */
+#define TILE_CASE(least, vectors, fetches)                                                                             \
     if (rows >= least) {                                                                                               \
-        tile_multiply(least > TILE_ROWS ? TILE_ROWS : least, vectors, false, a, 0, b, depth, c, c_row, add);           \
+        tile_multiply(least > TILE_ROWS ? TILE_ROWS : least, vectors, false, a, 0, b, fetches, ahead, depth, c, c_row, \
+                      add);                                                                                            \
         return;                                                                                                        \
     }
 
-#define TILE_ALONG(vectors)                                                                                            \
-    static void tile_along_##vectors(int rows, const struct tile_rows *a, const float *b, size_t depth, float *c,      \
-                                     size_t c_row, bool add)                                                           \
+#define TILE_ALONG(vectors, fetches)                                                                                   \
+    static void tile_along_##vectors(int rows, const struct tile_rows *a, const float *b, const float *ahead,          \
+                                     size_t depth, float *c, size_t c_row, bool add)                                   \
     {                                                                                                                  \
+        (void)ahead;                                                                                                   \
         rows = rows > 4 ? 8 : rows > 2 ? 4 : rows;                                                                     \
-        TILE_CASE(8, vectors)                                                                                          \
-        TILE_CASE(4, vectors)                                                                                          \
-        TILE_CASE(2, vectors)                                                                                          \
-        TILE_CASE(1, vectors)                                                                                          \
+        TILE_CASE(8, vectors, fetches)                                                                                 \
+        TILE_CASE(4, vectors, fetches)                                                                                 \
+        TILE_CASE(2, vectors, fetches)                                                                                 \
+        TILE_CASE(1, vectors, fetches)                                                                                 \
     }
 
 /* The same with rows side by side, TILE_ROWS of them. */
@@ -68,7 +80,7 @@ INLINE void tile_multiply(const int rows, const int vectors, const bool side_by_
                                       size_t c_row, bool add)                                                          \
     {                                                                                                                  \
         const struct tile_rows all = {{a}};                                                                            \
-        tile_multiply(TILE_ROWS, vectors, true, &all, a_step, b, depth, c, c_row, add);                                \
+        tile_multiply(TILE_ROWS, vectors, true, &all, a_step, b, false, NULL, depth, c, c_row, add);                   \
     }
 
 /* Where a row's k begin: row `i`, or the last one. */
