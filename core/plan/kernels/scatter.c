@@ -9,8 +9,7 @@ static void size(struct call *call, const struct sizes *s)
 {
     uint32_t vectors = call_get(call, CONST_N, 1) / s->vector;
     size_row(call, s, vectors > 128 ? vectors : 128);
-    if (call_get(call, CONST_COLUMN_SUMS, 0))
-        call_set(call, CONST_PART_ROWS, rows_of_part(s->limits, s->max_rows, 2));
+    if (call_get(call, CONST_COLUMN_SUMS, 0)) call_set(call, CONST_PART_ROWS, rows_of_part(s->limits, s->max_rows, 2));
 }
 
 static uint64_t scratch_bytes(const struct call *call, uint64_t max_rows)
