@@ -1,7 +1,7 @@
-/* From OpenCL C to functions of this process. Clang does it in three steps: the preprocessor, whose text stands for
- * PTX; after that, with every asm statement made a call, LLVM's intermediate language, in which __local arrays become
- * variables that calls may change; and a shared object. What needs clang is kept in a folder, if there is one. Where
- * ptxas is found, the real assembler judges each kernel, too. */
+/* From OpenCL C to functions of this process. Clang does it in two steps: the preprocessor, whose text stands for PTX;
+ * and after that, with every asm statement made a call, an object, which ld makes a shared one. Half of clang's time is
+ * its start, so both are kept in a folder, if there is one. Where ptxas is found, the real assembler judges each
+ * kernel, too. */
 #include "emulator.h"
 
 #include <ctype.h>
@@ -100,13 +100,50 @@ static bool folder_make(char path[256])
 
 static void folder_remove(const char *path)
 {
-    static const char *const names[] = {"k.cl", "k.i", "k.c.cl", "k.ll", "k.so", "k.ptx", "k.cubin"};
+    static const char *const names[] = {"k.cl", "k.i", "k.c.cl", "k.o", "k.so", "k.ptx", "k.cubin"};
     char file[512];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(file, sizeof file, "%s/%s", path, names[i]);
         unlink(file);
     }
     rmdir(path);
+}
+
+/* ---- what is kept ---- */
+
+/* Where this library lies: kernels are linked with it. */
+static const char *library_path(void)
+{
+    static Dl_info info;
+    return dladdr((const void *)module_text, &info) ? info.dli_fname : "";
+}
+
+static uint64_t hash(uint64_t h, const char *text)
+{
+    for (; *text; text++) h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+/* Where the cache has what is made of these texts by this emulator; an empty path without a cache. */
+static void cache_path(char path[512], const char *text, const char *more, const char *extension)
+{
+    const char *cache = environment("WHERRY_EMULATOR_CACHE", "");
+    struct stat own = {0};
+    char stamp[64];
+    stat(library_path(), &own);
+    snprintf(stamp, sizeof stamp, "%lld %lld", (long long)own.st_size, (long long)own.st_mtime);
+    uint64_t h = hash(hash(hash(UINT64_C(0xcbf29ce484222325), stamp), text), more);
+    path[0] = 0;
+    if (!*cache) return;
+    mkdir(cache, 0777);
+    snprintf(path, 512, "%s/%016" PRIx64 "%s", cache, h, extension);
+}
+
+/* Keeps a file there, if there is a cache: renamed, because another process may look for it. */
+static bool cache_keep(const char *from, const char *path, char *log, size_t log_size)
+{
+    return !*path ||
+           command(log, log_size, "cp %s %s.%d && mv %s.%d %s", from, path, (int)getpid(), path, (int)getpid(), path);
 }
 
 /* ---- asm statements ---- */
@@ -200,7 +237,7 @@ static const char *statement_write(struct text *out, const char *c)
     return end + strspn(end, " \t;"); /* the next line may be the preprocessor's */
 }
 
-static char *asm_replace(const char *text)
+static struct text asm_replace(const char *text)
 {
     struct text out = {0};
     print(&out, "void emulate(__constant const char *text, ulong *operands);\n");
@@ -214,22 +251,35 @@ static char *asm_replace(const char *text)
         append(&out, c, (size_t)(next - c));
         c = next;
     }
-    return out.data;
+    return out;
 }
 
 /* ---- text that stands for PTX ---- */
 
 static const char target[] = ".version 8.4\n.target sm_90, texmode_independent\n.address_size 64\n";
 
+/* Takes the text. */
+static char *text_headed(char *text)
+{
+    struct text all = {0};
+    print(&all, "%s", target);
+    append(&all, text, strlen(text));
+    free(text);
+    return all.data;
+}
+
 char *module_text(const char *source, const char *options, char *log, size_t log_size)
 {
-    char folder[256], path[512], defines[4096];
+    char folder[256], path[512], kept[512], defines[4096];
     struct text_writer given = text_begin(defines, sizeof defines);
     log[0] = 0;
     for (const char *o = options ? options : ""; (o = strstr(o, "-D "));) { /* the rest is not the preprocessor's */
         o += 3;
         if (!text_add(&given, " '-D%.*s'", (int)strcspn(o, " "), o)) return NULL;
     }
+    cache_path(kept, source, defines, ".i");
+    char *text = *kept ? file_read(kept) : NULL;
+    if (text) return text_headed(text);
     if (!folder_make(folder)) return NULL;
     snprintf(path, sizeof path, "%s/k.cl", folder);
     /* No extensions of clang's: NVIDIA's refuses macros of any number of arguments. */
@@ -237,14 +287,9 @@ char *module_text(const char *source, const char *options, char *log, size_t log
               command(log, log_size, "%s -E -P -pedantic-errors -x cl -cl-std=CL1.2%s %s -o %s/k.i",
                       environment("CLANG", "clang-14"), defines, path, folder);
     snprintf(path, sizeof path, "%s/k.i", folder);
-    char *text = ok ? file_read(path) : NULL;
+    if (ok && cache_keep(path, kept, log, log_size)) text = file_read(path);
     folder_remove(folder);
-    if (!text) return NULL;
-    struct text all = {0};
-    print(&all, "%s", target);
-    append(&all, text, strlen(text));
-    free(text);
-    return all.data;
+    return text ? text_headed(text) : NULL;
 }
 
 /* ---- the real assembler ---- */
@@ -295,56 +340,39 @@ static bool assemble(const char *folder, const char *body, bool hopper, char *lo
 
 /* ---- shared objects ---- */
 
-/* Where this library lies: kernels are linked with it. */
-static const char *library_path(void)
+/* Each kernel's required work-group size as a variable, so that clang computes it. */
+static bool sizes_write(struct text *out, const char *body)
 {
-    static Dl_info info;
-    return dladdr((const void *)target, &info) ? info.dli_fname : "";
-}
-
-/* Of a kernel's text, and of the emulator that makes it a program. */
-static uint64_t hash(const char *text)
-{
-    struct stat own = {0};
-    char stamp[64];
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    stat(library_path(), &own);
-    snprintf(stamp, sizeof stamp, "%lld %lld", (long long)own.st_size, (long long)own.st_mtime);
-    for (const char *c = stamp; *c; c++) h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    for (; *text; text++) h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return h;
-}
-
-/* Variables that belong to the work-group may be changed by every call. */
-static bool locals_expose(const char *path)
-{
-    static const char from[] = " = internal global ", to[] = " = hidden   global ";
-    char *text = file_read(path);
-    if (!text) return false;
-    for (char *at = text; (at = strstr(at, from));) memcpy(at, to, sizeof to - 1);
-    bool ok = file_write(path, text);
-    free(text);
-    return ok;
+    static const char attribute[] = "reqd_work_group_size(";
+    for (const char *at = body; (at = strstr(at, attribute));) {
+        at += sizeof attribute - 1;
+        const char *name = after(at - 1);
+        name += strspn(name, ") \t\n");
+        if (strncmp(name, "void", 4)) return false;
+        name += 4 + strspn(name + 4, " \t\n");
+        print(out, "\n__constant uint required_%.*s = %.*s;", (int)strcspn(name, "( \t\n"), name, (int)strcspn(at, ","),
+              at);
+    }
+    return true;
 }
 
 static bool compile(const char *body, const char *folder, char *log, size_t log_size)
 {
     const char *clang = environment("CLANG", "clang-14");
     char path[512];
-    char *replaced = asm_replace(body);
+    struct text replaced = asm_replace(body);
+    bool ok = sizes_write(&replaced, body);
+    if (!ok) snprintf(log, log_size, "a kernel's work-group size is not before its name");
     snprintf(path, sizeof path, "%s/k.c.cl", folder);
-    bool ok = file_write(path, replaced);
-    free(replaced);
-    ok = ok && command(log, log_size,
-                       "%s -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -Xclang -fdeclare-opencl-builtins "
-                       "-target x86_64-unknown-linux-gnu -O1 -Xclang -disable-llvm-passes -fPIC -w -S -emit-llvm %s "
-                       "-o %s/k.ll",
-                       clang, path, folder);
-    snprintf(path, sizeof path, "%s/k.ll", folder);
-    /* Without optimization, which took most of the tests' time: the work is done by the emulator's own functions. */
-    return ok && locals_expose(path) &&
-           command(log, log_size, "%s -O0 -fPIC -shared -nostdlib -Wl,-z,now -w %s '%s' -o %s/k.so", clang, path,
-                   library_path(), folder);
+    ok = ok && file_write(path, replaced.data);
+    free(replaced.data);
+    /* Without optimization, which took most of the tests' time, since the work is done by the emulator's own functions;
+     * it would also have to be told that every call may change __local arrays. */
+    return ok && command(log, log_size,
+                         "%s -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -Xclang -fdeclare-opencl-builtins "
+                         "-target x86_64-unknown-linux-gnu -O0 -fPIC -w -c %s -o %s/k.o && "
+                         "ld -shared -z now %s/k.o '%s' -o %s/k.so",
+                         clang, path, folder, folder, library_path(), folder);
 }
 
 /* The writable bytes of the object that no file fills: its __local arrays. */
@@ -378,8 +406,8 @@ static bool load(struct module *m, const char *path, char *log, size_t log_size)
 
 bool module_load(struct module *m, const char *text, char *log, size_t log_size)
 {
-    const char *cache = environment("WHERRY_EMULATOR_CACHE", ""), *body = strstr(text, ".address_size 64\n");
-    char folder[256], object[512], from[512], source[512];
+    const char *body = strstr(text, ".address_size 64\n");
+    char folder[256], object[512], from[512];
     *m = (struct module){.hopper = strstr(text, ".target sm_90a")};
     log[0] = 0;
     if (!body || strncmp(text, ".version", 8)) {
@@ -387,24 +415,14 @@ bool module_load(struct module *m, const char *text, char *log, size_t log_size)
         return false;
     }
     body += strlen(".address_size 64\n");
-    snprintf(object, sizeof object, "%s/%016" PRIx64 ".so", cache, hash(text));
-    snprintf(source, sizeof source, "%s/%016" PRIx64 ".ll", cache, hash(text));
-    if (*cache && !getenv("PTXAS") && !access(object, R_OK) && (m->intermediate = file_read(source)))
-        return load(m, object, log, log_size);
+    cache_path(object, body, "", ".so"); /* of either target: what only sm_90a has is judged when it runs */
+    if (*object && !getenv("PTXAS") && !access(object, R_OK)) return load(m, object, log, log_size);
     if (!folder_make(folder)) return false;
     snprintf(from, sizeof from, "%s/k.i", folder);
     bool ok = file_write(from, body) && assemble(folder, body, m->hopper, log, log_size) &&
               compile(body, folder, log, log_size);
-    snprintf(from, sizeof from, "%s/k.ll", folder);
-    if (ok) m->intermediate = file_read(from);
-    ok = ok && m->intermediate;
-    if (ok && *cache) { /* renamed last: another process may look for it */
-        mkdir(cache, 0777);
-        ok = command(log, log_size, "cp %s/k.ll %s && cp %s/k.so %s.%d && mv %s.%d %s", folder, source, folder, object,
-                     (int)getpid(), object, (int)getpid(), object);
-    }
     snprintf(from, sizeof from, "%s/k.so", folder);
-    ok = ok && load(m, *cache ? object : from, log, log_size);
+    ok = ok && cache_keep(from, object, log, log_size) && load(m, *object ? object : from, log, log_size);
     folder_remove(folder);
     return ok;
 }
@@ -412,24 +430,15 @@ bool module_load(struct module *m, const char *text, char *log, size_t log_size)
 void module_close(struct module *m)
 {
     if (m->library) dlclose(m->library);
-    free(m->intermediate);
     *m = (struct module){0};
     instructions_forget();
 }
 
 void *module_kernel(const struct module *m, const char *name, uint32_t *required)
 {
-    char wanted[160];
-    unsigned number;
-    *required = 0;
-    void *function = m->library ? dlsym(m->library, name) : NULL;
-    snprintf(wanted, sizeof wanted, "@%s(", name);
-    const char *line = function ? strstr(m->intermediate, wanted) : NULL;
-    const char *at = line ? strstr(line, "!reqd_work_group_size !") : NULL;
-    if (!at || at > strchr(line, '\n')) return function;
-    if (sscanf(at, "!reqd_work_group_size !%u", &number) != 1) return function;
-    snprintf(wanted, sizeof wanted, "\n!%u = !{i32 ", number);
-    at = strstr(line, wanted);
-    if (at) *required = (uint32_t)strtoul(at + strlen(wanted), NULL, 10);
-    return function;
+    char variable[160];
+    snprintf(variable, sizeof variable, "required_%s", name);
+    const uint32_t *number = m->library ? dlsym(m->library, variable) : NULL;
+    *required = number ? *number : 0;
+    return m->library ? dlsym(m->library, name) : NULL;
 }

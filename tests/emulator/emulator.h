@@ -33,7 +33,6 @@ struct module {
     unsigned char *shared; /* its __local arrays */
     size_t shared_bytes;
     bool hopper; /* target sm_90a: it may use what only that has */
-    char *intermediate;
 };
 
 /* The program as NVIDIA's driver would give it out as PTX: a target, then the text that module_load takes. NULL: the
