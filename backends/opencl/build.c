@@ -26,7 +26,7 @@ enum { OPTIONS_BYTES = 96 + CALL_MAX_CONSTANTS * 32 };
 static bool write_options(const struct backend_device *device, const struct step *step, char *text, size_t size,
                           struct error *e)
 {
-    bool unoptimized = device->host->unoptimized, nvidia = device->limits.nvidia_sm;
+    bool unoptimized = device->host->unoptimized && !device->optimizes_only, nvidia = device->limits.nvidia_sm;
     struct text_writer options = text_begin(text, size);
     text_add(&options, "-cl-std=CL1.2 -w %s%s-D F16=%d", unoptimized ? "-cl-opt-disable " : "",
              nvidia ? VERBOSE " " : "", step->f16 ? 1 : 0);

@@ -144,6 +144,10 @@ static void find_quirks(struct backend_device *device)
      * any size of work-group and is not what then runs. */
     device->compiles_twice = pocl;
     device->keeps_kernels = pocl && !(cache && !strcmp(cache, "0"));
+    /* PoCL 6.0 with LLVM 19 ends the process for some kernels when it is told not to optimize: an assertion about local
+     * memory that is not used, or "Instruction Combining did not reach a fixpoint". */
+    const char *version = pocl ? strstr(identity, " PoCL ") : NULL;
+    device->optimizes_only = version && strtoul(version + 6, NULL, 10) >= 6;
     device->one_buffer = device->limits.nvidia_sm;
 }
 

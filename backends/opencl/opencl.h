@@ -58,6 +58,7 @@ struct backend_device {
     size_t n_builds;
     size_t build_threads; /* that the driver's compiler bears, 0: any number */
     bool compiles_twice;  /* for small grids and for large ones */
+    bool optimizes_only;  /* its compiler does not survive being told not to */
     bool one_buffer; /* kernels whose arguments are of one buffer are compiled for that (ONE_BUFFER in cl/common.h) */
     bool keeps_kernels; /* has a cache of its own, and compiles once more when asked for a binary */
     enum clblast_state clblast;

@@ -85,7 +85,7 @@ typedef struct wherry_context_desc {
      * either: wherry_context_create logs a warning that says so, and sessions have it as a note. */
     const char *cache_dir;
     /* OpenCL compilers are told not to optimize: kernels are ready sooner and run slower. For tests on CPU drivers, and
-     * for telling a compiler's fault from ours. */
+     * for telling a compiler's fault from ours. Not PoCL's from 6.0 on, which does not survive it. */
     bool unoptimized;
     /* Threads that the device "cpu" computes with, at most. 0, and what is more than that: as many as there are cores
      * that the process may be run on and that its quota gives time for, up to 256. Results do not depend on it. */
