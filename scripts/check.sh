@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # check.sh
 # Builds everything and runs every test on every driver of this machine, and the checkers: Vulkan's validation layers,
-# Oclgrind, sanitizers, fuzzing, faults, formatting, builds without backends. Installs what is missing. Ends with where the
-# time went, ctest's closing lines and what had to be skipped; the exit status is 0 only when all that ran passed.
+# Oclgrind, sanitizers, formatting, builds without backends. Installs what is missing. Ends with where the time went, ctest's
+# closing lines and what had to be skipped; the exit status is 0 only when all that ran passed.
+#   --all                also the sweeps (ctest's label of that name): fuzzing, faults, kills at random moments, every wrong
+#                        type in reports' files, and what drivers run that the host's cores have run already
 #   GLSLC                a glslc that can rebuild shaders/spirv, where the system's can't (scripts/spirv.sh)
 #   WHERRY_TEST_DEVICES  device ids to test on (default: every usable device)
 #   WHERRY_TEST_MODEL    folder of all-MiniLM-L6-v2 (default: scripts/model.sh fetches it)
@@ -82,12 +84,12 @@ stage_sanitize() {
     quietly configure-sanitize cmake --preset sanitize -DWHERRY_WERROR=ON -DWHERRY_CPU_SETS=avx512
     quietly build-sanitize cmake --build --preset sanitize
     # The pages' own tests have nothing of ours below a browser but what writes them; those of reports and records take
-    # long, and their code is fuzzed under the same sanitizers; the golden sentences run what test_encode does, and what measures takes its
-    # time, whatever the kernels.
+    # long, and their code is fuzzed under the same sanitizers, as that of latencies' records; the golden sentences run what
+    # test_encode does, and what measures takes its time, whatever the kernels.
     UBSAN_OPTIONS=print_stacktrace=1 VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent \
         OCL_ICD_VENDORS=/nonexistent ASAN_OPTIONS=detect_leaks=1 WHERRY_TEST_DEVICES="reference cpu" \
         WHERRY_TEST_SHAPES="tiny odd unaligned-heads" \
-        quietly sanitize ctest --preset sanitize -E '^page|^report|^results|^test_golden|^test_.*_(vulkan|opencl)|^test_(measure|roof|timer)_cpu'
+        quietly sanitize ctest --preset sanitize -LE sweep -E '^page|^report|^results|^cli_latency|^test_golden|^test_.*_(vulkan|opencl)|^test_(measure|roof|timer)_cpu'
     grep 'tests passed' build/sanitize.log
 }
 
@@ -163,6 +165,12 @@ stage_faults() {
 }
 stage_app() { script_stage scripts/app.sh native windows; }
 
+sweeps=no
+case ${1:-} in
+    --all) sweeps=yes ;;
+    --stage | '') ;;
+    *) die "usage: check.sh [--all]" ;;
+esac
 if [ "${1:-}" = --stage ]; then
     export WHERRY_TEST_TIMES=$PWD/build/times-$2.log # of its own entries
     export CMAKE_BUILD_PARALLEL_LEVEL=1              # the other cores have entries of their own
@@ -197,7 +205,9 @@ export POCL_MAX_PTHREAD_COUNT=1 LP_NUM_THREADS=1
 export WHERRY_TEST_TIMES=$PWD/build/times.log
 : >build/times.log
 failed=no
-ctest --preset release -j "$(($(nproc) + 1))" 2>&1 | tee build/ctest.log || failed=yes
+without_sweeps=(-LE sweep)
+if [ "$sweeps" = yes ]; then without_sweeps=(); else export WHERRY_TEST_SAMPLE=7; fi
+ctest --preset release "${without_sweeps[@]}" -j "$(($(nproc) + 1))" 2>&1 | tee build/ctest.log || failed=yes
 say "where the time went: processor time and wall time, s"
 sort -rn build/times.log | head -n 16
 awk '{ processor += $1 } END { printf "%8.1f in all\n", processor }' build/times.log
