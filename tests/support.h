@@ -198,6 +198,16 @@ static inline wherry_batch support_batch(const uint32_t *lengths, uint32_t vocab
                           .types = types ? ids + tokens : NULL};
 }
 
+/* Other ids and types: no row of a table is named twice, of `vocabulary` (no multiple of 37) while tokens are fewer. Q
+ * has as many rows as a batch of this size can name. */
+static inline void support_batch_spread(wherry_batch *batch, uint32_t vocabulary, uint32_t types)
+{
+    for (uint32_t t = 0; t < batch->offsets[batch->sequences]; t++) {
+        ((int32_t *)(uintptr_t)batch->ids)[t] = (int32_t)(t * 37 % vocabulary);
+        ((int32_t *)(uintptr_t)batch->types)[t] = (int32_t)(t % types);
+    }
+}
+
 static inline void support_batch_free(wherry_batch *batch)
 {
     free((void *)batch->offsets);

@@ -280,11 +280,7 @@ static void test_one(void **state)
     wherry_session *session;
     wherry_batch batch = support_batch(s->lengths, config.vocabulary, config.token_types, 1);
     uint32_t tokens = batch.offsets[batch.sequences];
-    /* Q has as many rows of a table as a batch of this size can name: here none is named twice. */
-    for (uint32_t t = 0; t < tokens; t++) {
-        ((int32_t *)(uintptr_t)batch.ids)[t] = (int32_t)(t * 37 % config.vocabulary);
-        ((int32_t *)(uintptr_t)batch.types)[t] = (int32_t)(t % config.token_types);
-    }
+    support_batch_spread(&batch, config.vocabulary, config.token_types);
     EXPECT_OK(wherry_model_create_random(context, &config, 7, &model));
     wherry_session_desc desc = {.struct_size = sizeof desc,
                                 .max_tokens = tokens + 9, /* limits are not the batch's own size */

@@ -350,11 +350,7 @@ static void test_one(void **state)
     wherry_session *session;
     wherry_batch batch = support_batch(s->lengths, config.vocabulary, config.token_types, 1);
     uint32_t tokens = batch.offsets[batch.sequences];
-    /* Q has as many rows of a table as a batch of this size can name: here none is named twice. */
-    for (uint32_t t = 0; t < tokens; t++) {
-        ((int32_t *)(uintptr_t)batch.ids)[t] = (int32_t)(t * 37 % config.vocabulary);
-        ((int32_t *)(uintptr_t)batch.types)[t] = (int32_t)(t % config.token_types);
-    }
+    support_batch_spread(&batch, config.vocabulary, config.token_types);
     EXPECT_OK(wherry_context_create(&context_desc, &context));
     EXPECT_OK(wherry_device_open(context, "cpu", &device));
     device->handle->kernels = kernels_of(c->isa);
