@@ -118,7 +118,8 @@
 #define ARGUMENT_PARTIALS
 #define BEGIN_PARTIALS
 #endif
-#if PARTS
+/* Whoever adds the parts has the result. */
+#if PARTS && !defined(ADDS_PARTS)
 #define ARGUMENT_Y
 #define BEGIN_Y
 #else
@@ -139,6 +140,12 @@
 #else
 #define ARGUMENT_MAPS
 #endif
+/* Where the kernel itself adds sums in parts: the program's counters, and the number of the first of this call's. */
+#if PARTS && defined(ADDS_PARTS)
+#define ARGUMENT_COUNTERS , __global uint *restrict counters, const uint counter_at
+#else
+#define ARGUMENT_COUNTERS
+#endif
 #if DROPOUT
 #define ARGUMENT_SITE , const uint site
 #else
@@ -148,7 +155,7 @@
 #define PRODUCT_ARGUMENTS                                                                                              \
     BATCH_ARGUMENT, INPUT(x),                                                                                   \
         INPUT(w) ARGUMENT_BIAS ARGUMENT_RESIDUAL ARGUMENT_NORM ARGUMENT_SAVED ARGUMENT_PARTIALS ARGUMENT_Y             \
-            ARGUMENT_BEFORE ARGUMENT_MAPS ARGUMENT_SITE
+            ARGUMENT_BEFORE ARGUMENT_MAPS ARGUMENT_COUNTERS ARGUMENT_SITE
 
 #define BEGIN_PRODUCT                                                                                                  \
     BEGIN_OF(uint, batch);                                                                                             \

@@ -20,7 +20,8 @@
  * ring of stages, 64 deep in k; two warpgroups (one where tiles have 64 rows) multiply; their sums go to shared memory as
  * f16, and further warps make the results of them while the next tile is multiplied. After a work-group's last tile
  * nothing is left to hide: there those that multiplied help. Whoever does it, the arithmetic and its order are the same.
- * Partial sums stay f32 and go to memory straight from registers.
+ * Sums in parts of the batch's rows stay f32 and go to memory straight from registers; the last of a tile's work-groups
+ * adds them, by the warps that multiplied (parts.h), and there are no epilogue warps.
  *
  * With NORM_Y a tile holds whole rows of the result, and what makes it normalizes them: with a bias and a residual
  * only. Two warpgroups then multiply the same 64 rows, each by half of the columns.
@@ -35,6 +36,7 @@
 #include "hopper.h"
 #include "eight.h"
 #define TENSOR_MAPS
+#define ADDS_PARTS
 #include "gemm_arguments.h"
 
 #ifndef TILE_M
@@ -96,7 +98,11 @@
 #define X_BYTES (TILE_M * DEPTH * 2)
 #define W_BOX_ROWS (TILE_N > 256 ? TILE_N / 2 : TILE_N)
 #define STAGE_BYTES (X_BYTES + TILE_N * DEPTH * 2)
-#define SUM_BYTES (PARTS ? 0 : TILE_M * TILE_N * 2)
+#if PARTS
+#define SUM_BYTES (WARPS * PIECE_BYTES)
+#else
+#define SUM_BYTES (TILE_M * TILE_N * 2)
+#endif
 
 /* Row tiles that neighbours walk through before the next column tile: what runs at the same time shares both operands.
  */
@@ -147,8 +153,17 @@
 #define FIRST_EPILOGUE_WARP (CONSUMERS * 4 + 8 - EPILOGUE_WARPS)
 
 /* With 96 sums or more, those that multiply need more registers than the 128 that each of 512 begins with; those that
- * normalize 24 columns of a row need more than others that finish. */
-#if NORM_Y && COLUMNS >= 192
+ * normalize 24 columns of a row need more than others that finish; and those that add parts need up to 64 beside their
+ * sums, for which they are one warpgroup less. */
+#if PARTS && COLUMNS >= 192
+#define LOADER_REGISTERS REGISTERS_GIVE(40)
+#define CONSUMER_REGISTERS REGISTERS_TAKE(232)
+#define EPILOGUE_REGISTERS
+#elif PARTS && CONSUMERS == 3
+#define LOADER_REGISTERS REGISTERS_GIVE(56)
+#define CONSUMER_REGISTERS REGISTERS_TAKE(152)
+#define EPILOGUE_REGISTERS
+#elif NORM_Y && COLUMNS >= 192
 #define LOADER_REGISTERS REGISTERS_GIVE(112)
 #define CONSUMER_REGISTERS REGISTERS_TAKE(144)
 #define EPILOGUE_REGISTERS REGISTERS_GIVE(112)
@@ -160,6 +175,10 @@
 #define LOADER_REGISTERS
 #define CONSUMER_REGISTERS
 #define EPILOGUE_REGISTERS
+#endif
+
+#if PARTS
+#include "parts.h"
 #endif
 
 struct place {
@@ -686,18 +705,33 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                 }
             }
 #if PARTS
-            UNROLL for (uint h = 0; h < BLOCKS * 2; h++)
-            {
-                const uint row = p.row + (warpgroup * BLOCKS + h / 2) * 64 + warp * 16 + lane / 4 + h % 2 * 8;
-                __global float *to = partials + ((ulong)p.part * M + row) * N + p.column + lane % 4 * 2;
-                UNROLL for (uint u = 0; u < UNITS; u++)
-                {
-                    const uint at = h / 2 * SUMS + u * 4 + h % 2 * 2;
-                    if (row < M && p.column + u * 8 < N)
-                        *(__global float2 *)(to + u * 8) = (float2)(sum[at], sum[at + 1]);
-                }
+            const uint warps_tile = tile % (TILES_M * TILES_N) * WARPS + item / 32;
+            __global float4 *const partial = (__global float4 *)partials + (size_t)warps_tile * (VECTORS * 32) + lane;
+            const uint stride = TILES_M * TILES_N * WARPS * VECTORS * 32;
+            const uint parts = (rows + PART_ROWS - 1) / PART_ROWS;
+            __global uint *const counter = counters + counter_at + warps_tile;
+            if (parts > 1) {
+                __global float4 *const to = partial + (size_t)p.part * stride;
+                UNROLL for (uint i = 0; i < SUMS; i += 4)
+                    to[i / 4 * 32] = (float4)(sum[i], sum[i + 1], sum[i + 2], sum[i + 3]);
+#if OPERAND_SUMS
+                if (adds) to[SUMS / 4 * 32] = (float4)(added[0], added[1], added[2], added[3]);
+#endif
+                if (parts_before(counter) < parts - 1) continue;
+                if (lane == 0) *counter = 0; /* for the next run */
             }
-#else
+            UNROLL for (uint piece = 0; piece < TILE_N / PIECE; piece++)
+            {
+                float *const sums = sum + piece * (PIECE_VECTORS * 4);
+                if (parts > 1)
+                    add_parts(sums, partial + piece * (PIECE_VECTORS * 32), stride, p.part, parts, PIECE_VECTORS);
+                store_piece(place + SUMS_AT + item / 32 * PIECE_BYTES, y, sums, p.row + item / 32 * 16,
+                            p.column + piece * PIECE);
+            }
+#if OPERAND_SUMS
+            if (adds && parts > 1) add_parts(added, partial + SUMS / 4 * 32, stride, p.part, parts, 1);
+#endif
+#endif
 #if OPERAND_SUMS
             UNROLL for (uint h = 0; h < BLOCKS * 2; h++)
             {
@@ -705,6 +739,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                 if (adds && lane % 4 == 0 && row < M) STORE(before, row, added[h * 2]);
             }
 #endif
+#if !PARTS
             mbarrier_wait(taken_at, turn ^ 1);
             UNROLL for (uint b = 0; b < BLOCKS; b++)
             {

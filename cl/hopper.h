@@ -21,6 +21,27 @@ static inline void barrier_pass(const uint number, const uint items)
     asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(items) : "memory");
 }
 
+/* What a work-item has written to global memory is seen by those of other work-groups that learn of it by what comes
+ * after the fence, if they, too, have one before they read. */
+static inline void fence_device(void) { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+
+/* Adds 1; returns what was there before. */
+static inline uint count_up(__global uint *counter)
+{
+    uint before;
+    asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+    return before;
+}
+
+/* Four floats on 16 bytes that other work-groups write: not from a multiprocessor's own cache. */
+static inline void load_shared_by_device(float *v, __global const void *from)
+{
+    asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+                 : "l"(from)
+                 : "memory");
+}
+
 /* 2^x; results below the smallest normal number become 0. */
 static inline float exp2_fast(const float x)
 {

@@ -24,6 +24,14 @@ INLINE float shuffle_xor_float(const float value, const uint bits)
     return result;
 }
 
+/* The value of one lane, for all. */
+INLINE uint shuffle_from(const uint value, const uint lane)
+{
+    uint result;
+    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(result) : "r"(value), "r"(lane));
+    return result;
+}
+
 /* Over four neighbours: those that share a row of a product's sums. */
 INLINE float quad_max(const float v)
 {

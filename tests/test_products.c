@@ -104,14 +104,20 @@ static void set_value(struct operand *t, size_t row, size_t column, float v)
     ((uint16_t *)(t->data + GUARD))[row * t->stride + column] = half_from_float(v);
 }
 
-/* Numbers where there are rows and columns, and none elsewhere. */
+static float number(uint64_t *random)
+{
+    uint64_t bits = support_random(random);
+    return ldexpf((float)((int)(bits >> 8 & 2047) - 1024) / 1024, -(int)(bits % 6));
+}
+
+/* Numbers where there are rows and columns, and none elsewhere: of such sizes that sums are rounded. */
 static void fill(struct operands *all, uint8_t slot, size_t rows, size_t columns, uint64_t *random)
 {
     struct error e = {0};
     struct operand *t = &all->of[slot];
     for (size_t i = 0; i < operand_bytes(t) / 2; i++) ((uint16_t *)t->data)[i] = NO_NUMBER;
     for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < columns; c++) set_value(t, r, c, (float)(int)(support_random(random) % 257 - 128) / 128);
+        for (size_t c = 0; c < columns; c++) set_value(t, r, c, number(random));
     assert_true(all->api->buffer_write(all->device, t->buffer, 0, t->data, operand_bytes(t), &e));
 }
 
@@ -187,7 +193,7 @@ static void judge(const struct operands *t, const struct product *p, const struc
     uint32_t m = p->m ? p->m : rows, n = p->n ? p->n : rows, k = p->k ? p->k : rows;
     bool transposed = p->runtime == RUNTIME_N, whole = p->runtime == RUNTIME_K;
     double *sums = calloc((size_t)m + n, sizeof *sums), *sizes = calloc((size_t)m + n, sizeof *sizes);
-    size_t parts = has(p, WITH_SUMS) ? (size_t)call_parts(call, rows) : 0;
+    size_t parts = has(p, WITH_SUMS) && !call->counters ? (size_t)call_parts(call, rows) : 0;
     for (uint32_t r = 0; r < m; r++) {
         for (uint32_t c = 0; c < n; c++) {
             double v = 0;
@@ -229,6 +235,7 @@ static void judge(const struct operands *t, const struct product *p, const struc
     if (!whole || !parts) assert_only(p->name, &t->of[SLOT_Y], m, columns);
     if (has(p, WITH_BEFORE)) assert_only(p->name, &t->of[SLOT_SUM], whole ? 1 : m, whole ? m : columns);
     if (parts) assert_only(p->name, &t->of[SLOT_PARTIALS], whole ? parts * m : parts, whole || !transposed ? n : m);
+    if (call->counters) assert_only(p->name, &t->of[SLOT_PARTIALS], SIZE_MAX, SIZE_MAX);
     free(sums);
     free(sizes);
 }
@@ -275,11 +282,11 @@ static void make_operands(const struct product *p, struct operands *t)
     if (has(p, WITH_BEFORE)) operand_add(t, SLOT_SUM, whole ? m : m * n, whole ? m : n, true, false);
     if (has(p, WITH_SUMS))
         operand_add(t, SLOT_PARTIALS,
-                    MOST_PARTS * (whole        ? m * n
+                    MOST_PARTS * (whole        ? round_up(m, 64) * round_up(n, 64)
                                   : transposed ? m
                                                : n),
                     transposed ? m : n, true, true);
-    if (!whole || !has(p, WITH_SUMS)) operand_add(t, SLOT_Y, m * n, n, true, false);
+    operand_add(t, SLOT_Y, m * n, n, true, false);
 }
 
 static void fill_all(const struct product *p, struct operands *t, uint32_t rows)
@@ -296,6 +303,31 @@ static void fill_all(const struct product *p, struct operands *t, uint32_t rows)
     if (p->derivative) fill(t, SLOT_SAVED, m, n, &random);
 }
 
+/* Who writes sums in parts leaves the result to another kernel, or adds them. */
+static bool has_slot(const struct product *p, const struct call *call, uint8_t slot)
+{
+    return slot != SLOT_Y || p->runtime != RUNTIME_K || !has(p, WITH_SUMS) || call->counters;
+}
+
+static void results_read(struct operands *t)
+{
+    struct error e = {0};
+    for (uint8_t slot = 1; slot < SLOT_COUNT; slot++) {
+        struct operand *x = &t->of[slot];
+        if (x->written) assert_true(t->api->buffer_read(t->device, x->buffer, 0, x->data, operand_bytes(x), &e));
+    }
+}
+
+/* Of what is no scratch memory. */
+static uint64_t results_hash(const struct operands *t)
+{
+    uint64_t hash = 0;
+    for (uint8_t slot = SLOT_Y; slot <= SLOT_SUM; slot++)
+        for (size_t i = 0; t->of[slot].data && i < operand_bytes(&t->of[slot]); i++)
+            hash = (hash ^ t->of[slot].data[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
 static void run(const struct product *p, struct operands *t, const struct call *call)
 {
     static uint32_t words[BATCH_BYTES / 4];
@@ -307,7 +339,7 @@ static void run(const struct product *p, struct operands *t, const struct call *
         (struct binding){.slot = SLOT_BATCH, .buffer = batch, .bytes = BATCH_BYTES, .words = true};
     for (uint8_t slot = 1; slot < SLOT_COUNT; slot++) {
         const struct operand *x = &t->of[slot];
-        if (x->data)
+        if (x->data && has_slot(p, call, slot))
             step.bindings[step.n_bindings++] = (struct binding){.slot = slot,
                                                                 .written = x->written,
                                                                 .buffer = x->buffer,
@@ -331,13 +363,15 @@ static void run(const struct product *p, struct operands *t, const struct call *
         fill_all(p, t, row_counts[i]);
         assert_true(t->api->buffer_write(t->device, batch, 0, words, BATCH_BYTES, &e));
         struct grid grid = call_grid(call, true, words);
-        if (!t->api->program_run(t->device, program, &(struct run){.grids = &grid, .batch = &b}, &e))
-            fail_msg("%s: %s", p->name, e.text);
-        for (uint8_t slot = 1; slot < SLOT_COUNT; slot++) {
-            struct operand *x = &t->of[slot];
-            if (x->written) assert_true(t->api->buffer_read(t->device, x->buffer, 0, x->data, operand_bytes(x), &e));
-        }
+        const struct run once = {.grids = &grid, .batch = &b};
+        if (!t->api->program_run(t->device, program, &once, &e)) fail_msg("%s: %s", p->name, e.text);
+        results_read(t);
         judge(t, p, call, row_counts[i]);
+        if (!call->counters) continue;
+        uint64_t before = results_hash(t);
+        if (!t->api->program_run(t->device, program, &once, &e)) fail_msg("%s: %s", p->name, e.text);
+        results_read(t);
+        if (results_hash(t) != before) fail_msg("%s: other bits when other work-groups are the last", p->name);
     }
     t->api->program_destroy(t->device, program);
     t->api->buffer_destroy(t->device, batch);
@@ -412,6 +446,8 @@ static struct product products[] = {
     {"dw", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, 0},
     {"dw and bias", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, WITH_BEFORE},
     {"dw in parts", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, WITH_SUMS},
+    {"dw and bias in parts", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, WITH_BEFORE | WITH_SUMS},
+    {"usual dw in parts", GEMM_TN, RUNTIME_K, 200, 264, 0, 0, 0, WITH_BEFORE | WITH_SUMS},
     {"both transposed", GEMM_NT, RUNTIME_K, 136, 136, 0, 0, 0, WITH_BEFORE},
     {"usual dw", GEMM_TN, RUNTIME_K, 136, 136, 0, 0, 0, WITH_BEFORE},
 };

@@ -1,5 +1,9 @@
 /* Tensor maps: what Hopper's copy engine must know of a matrix to load tiles of it (cl/tensor_maps.cl). A program makes
- * all of its kernels' maps in one launch, and again when a batch has other numbers of rows. */
+ * all of its kernels' maps in one launch, and again when a batch has other numbers of rows.
+ *
+ * Counters: words by which work-groups of a kernel find out who of them is the last (cl/parts.h). A kernel that ends
+ * leaves them 0, as it wants to find them; they are set to 0 before the first run, and before the one after a failure.
+ */
 #include "opencl.h"
 
 #include <string.h>
@@ -76,8 +80,16 @@ bool opencl_maps_create(struct backend_device *device, const struct schedule *sc
                         struct error *e)
 {
     cl_int code;
-    maps->count = 0;
-    for (int i = 0; i < schedule->n_steps; i++) maps->count += (cl_uint)schedule->steps[i].call->n_maps;
+    maps->count = maps->n_counters = 0;
+    for (int i = 0; i < schedule->n_steps; i++) {
+        maps->count += (cl_uint)schedule->steps[i].call->n_maps;
+        maps->n_counters += schedule->steps[i].call->counters;
+    }
+    if (maps->n_counters) {
+        maps->counters =
+            clCreateBuffer(device->context, CL_MEM_READ_WRITE, maps->n_counters * sizeof(cl_uint), NULL, &code);
+        if (code) return opencl_fail(e, code, "clCreateBuffer for %u counters", (unsigned)maps->n_counters);
+    }
     if (!maps->count) return true;
     const size_t words = (size_t)maps->count * MAP_TABLE_WORDS;
     maps->table = clCreateBuffer(device->context, CL_MEM_READ_WRITE, words * sizeof(cl_ulong), NULL, &code);
@@ -103,6 +115,7 @@ void opencl_maps_destroy(struct opencl_maps *maps)
     if (maps->make) clReleaseKernel(maps->make);
     if (maps->maps) clReleaseMemObject(maps->maps);
     if (maps->table) clReleaseMemObject(maps->table);
+    if (maps->counters) clReleaseMemObject(maps->counters);
 }
 
 bool opencl_maps_make(struct opencl_maps *maps, cl_command_queue queue, struct error *e)
@@ -112,9 +125,24 @@ bool opencl_maps_make(struct opencl_maps *maps, cl_command_queue queue, struct e
     return !code || opencl_fail_running(e, code, "clEnqueueNDRangeKernel of tensor_maps");
 }
 
-bool opencl_maps_update(struct opencl_maps *maps, const struct batch_shape *batch, cl_command_queue queue,
-                        struct error *e)
+static bool counters_clear(struct backend_device *device, struct opencl_maps *maps, cl_command_queue queue,
+                           struct error *e)
 {
+    cl_uint *zeros = host_alloc(device->host, maps->n_counters, sizeof *zeros, e); /* which are 0 */
+    if (!zeros) return false;
+    cl_int code =
+        clEnqueueWriteBuffer(queue, maps->counters, CL_TRUE, 0, maps->n_counters * sizeof *zeros, zeros, 0, NULL, NULL);
+    host_free(device->host, zeros);
+    maps->cleared = !code;
+    return !code || opencl_fail_running(e, code, "clEnqueueWriteBuffer of %u counters", (unsigned)maps->n_counters);
+}
+
+void opencl_maps_forget(struct opencl_maps *maps) { maps->made = maps->cleared = false; }
+
+bool opencl_maps_update(struct backend_device *device, struct opencl_maps *maps, const struct batch_shape *batch,
+                        cl_command_queue queue, struct error *e)
+{
+    if (maps->n_counters && !maps->cleared) TRY(counters_clear(device, maps, queue, e));
     if (!maps->count) return true;
     if (maps->made && maps->tokens == batch->tokens && maps->sequences == batch->sequences) return true;
     maps->made = false;

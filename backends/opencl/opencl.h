@@ -138,12 +138,13 @@ unsigned char *opencl_binary_fetch(struct backend_device *device, cl_program pro
 
 /* ---- maps.c ---- */
 
-/* The maps of all steps of a program, in the order of the steps. */
+/* The maps and counters of all steps of a program, in the order of the steps. */
 struct opencl_maps {
-    cl_uint count;
-    cl_mem table, maps; /* NULL: the program has none */
+    cl_uint count, n_counters;
+    cl_mem table, maps, counters; /* NULL: the program has none */
     cl_kernel make;
-    bool made; /* for a batch of these sizes */
+    bool made;    /* for a batch of these sizes */
+    bool cleared; /* counters are 0 when no kernel runs */
     uint64_t tokens, sequences;
 };
 
@@ -153,9 +154,11 @@ bool opencl_maps_create(struct backend_device *device, const struct schedule *sc
 void opencl_maps_destroy(struct opencl_maps *maps);
 /* Enqueues making them for the batch header as it is then. */
 bool opencl_maps_make(struct opencl_maps *maps, cl_command_queue queue, struct error *e);
-/* The same where they are not those of this batch already. */
-bool opencl_maps_update(struct opencl_maps *maps, const struct batch_shape *batch, cl_command_queue queue,
-                        struct error *e);
+/* The same where they are not those of this batch already; counters become 0 where they may be anything else. */
+bool opencl_maps_update(struct backend_device *device, struct opencl_maps *maps, const struct batch_shape *batch,
+                        cl_command_queue queue, struct error *e);
+/* After a run that failed: of its kernels some may not have ended, and left counters as they were. */
+void opencl_maps_forget(struct opencl_maps *maps);
 
 /* ---- staging.c ---- */
 

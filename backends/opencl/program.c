@@ -53,19 +53,25 @@ static cl_int tensor_set(const struct step *step, cl_kernel kernel, cl_uint n, b
     return code ? code : clSetKernelArg(kernel, 2 * n + 1, sizeof at, &at);
 }
 
-/* `map`: the number of the step's first tensor map; `whole`: NULL, or what ONE_BUFFER (cl/common.h) stands for. */
+/* What of the program's maps and counters a step has. */
+struct firsts {
+    cl_uint map, counter;
+};
+
+/* `whole`: NULL, or what ONE_BUFFER (cl/common.h) stands for. */
 static bool arguments_set(const struct step *step, cl_kernel kernel, const struct buffer *whole,
-                          const struct opencl_maps *maps, cl_uint map, struct error *e)
+                          const struct opencl_maps *maps, const struct firsts *own, struct error *e)
 {
     bool dropout = call_get(step->call, CONST_DROPOUT, 0) > 0; /* then the site is the last argument */
     const cl_uint first = (whole ? 1 : 2) * (cl_uint)step->n_bindings + (whole ? 1 : 0);
-    cl_uint expected = 0, given = first + (step->call->n_maps ? 2 : 0) + dropout;
+    const cl_uint behind = first + (step->call->n_maps ? 2 : 0);
+    cl_uint expected = 0, given = behind + (step->call->counters ? 2 : 0) + dropout;
     cl_int code = clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof expected, &expected, NULL);
     if (code) return opencl_fail(e, code, "clGetKernelInfo of %s", step->kernel);
     if (expected != given) {
         return fail(e, WHERRY_STATUS_COMPILE_FAILED,
                     "%s: the OpenCL kernel %s takes %u arguments and is called with %u (a buffer and an offset for "
-                    "each slot, the tensor maps and the first one's number, and dropout's site)",
+                    "each slot, the tensor maps and the first one's number, the same of counters, and dropout's site)",
                     step->name, step->kernel, (unsigned)expected, (unsigned)given);
     }
     if (whole) code = clSetKernelArg(kernel, 0, sizeof(cl_mem), &whole->memory);
@@ -77,8 +83,13 @@ static bool arguments_set(const struct step *step, cl_kernel kernel, const struc
     }
     if (step->call->n_maps) {
         code = clSetKernelArg(kernel, first, sizeof(cl_mem), &maps->maps);
-        if (!code) code = clSetKernelArg(kernel, first + 1, sizeof map, &map);
+        if (!code) code = clSetKernelArg(kernel, first + 1, sizeof own->map, &own->map);
         if (code) return opencl_fail(e, code, "%s: clSetKernelArg of %s, the tensor maps", step->name, step->kernel);
+    }
+    if (step->call->counters) {
+        code = clSetKernelArg(kernel, behind, sizeof(cl_mem), &maps->counters);
+        if (!code) code = clSetKernelArg(kernel, behind + 1, sizeof own->counter, &own->counter);
+        if (code) return opencl_fail(e, code, "%s: clSetKernelArg of %s, the counters", step->name, step->kernel);
     }
     if (dropout) {
         code = clSetKernelArg(kernel, given - 1, sizeof step->call->site, &step->call->site);
@@ -88,13 +99,13 @@ static bool arguments_set(const struct step *step, cl_kernel kernel, const struc
 }
 
 static bool step_prepare(struct backend_device *device, const struct step *step, const struct kernel_build *build,
-                         const struct opencl_maps *maps, cl_uint map, struct prepared *p, struct error *e)
+                         const struct opencl_maps *maps, const struct firsts *own, struct prepared *p, struct error *e)
 {
     cl_int code;
     size_t most = 0, required[3] = {0};
     p->kernel = clCreateKernel(build->program, build->kernel, &code);
     if (!p->kernel) return opencl_fail(e, code, "%s: clCreateKernel of %s", step->name, build->kernel);
-    TRY(arguments_set(step, p->kernel, opencl_whole(device, step), maps, map, e));
+    TRY(arguments_set(step, p->kernel, opencl_whole(device, step), maps, own, e));
     p->local = call_get(step->call, CONST_LOCAL_SIZE, 0);
     if (!p->local) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: the call gives no LOCAL_SIZE", step->name);
     code = clGetKernelWorkGroupInfo(p->kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
@@ -167,12 +178,15 @@ static bool steps_prepare(struct backend_device *device, struct program *program
                           struct error *e)
 {
     const struct schedule *s = program->schedule;
-    cl_uint map = 0;
+    struct firsts next = {0, 0};
     TRY(opencl_maps_create(device, s, &program->maps, e));
-    for (int i = 0; i < s->n_steps; map += (cl_uint)s->steps[i++].call->n_maps) {
+    for (int i = 0; i < s->n_steps; i++) {
         struct kernel_build *b = builds[i];
+        const struct firsts own = next;
+        next.map += (cl_uint)s->steps[i].call->n_maps;
+        next.counter += s->steps[i].call->counters;
         if (!b) continue;
-        TRY(step_prepare(device, &s->steps[i], b, &program->maps, map, &program->steps[i], e));
+        TRY(step_prepare(device, &s->steps[i], b, &program->maps, &own, &program->steps[i], e));
         if (b->ready && (b->ready_large || !wants_large(device, &s->steps[i]))) continue;
         int before = part_enter(device->host, PART_LAUNCH);
         bool launched = launch_first(device, &s->steps[i], &program->steps[i], b, &program->maps, e);
@@ -268,9 +282,10 @@ static bool step_run(const struct program *program, int i, const struct run *run
 /* The last download is waited for, and with it all before: on an H200 that is 20 us sooner than clFinish after it.
  * Flushes let the device start while the rest is being enqueued; NVIDIA's driver starts at once, and takes 1.3 us for
  * each flush. */
-static bool enqueue_all(struct program *program, const struct run *run, cl_command_queue queue, bool nvidia,
-                        bool *waited, struct error *e)
+static bool enqueue_all(struct backend_device *device, struct program *program, const struct run *run,
+                        cl_command_queue queue, bool *waited, struct error *e)
 {
+    const bool nvidia = device->limits.nvidia_sm;
     enum { FLUSH_EVERY = 8 };
     program->staging.used = 0;
     for (int i = 0; i < run->n_uploads; i++) {
@@ -283,7 +298,7 @@ static bool enqueue_all(struct program *program, const struct run *run, cl_comma
                                            (size_t)t->bytes, staged ? staged : t->host, 0, NULL, NULL);
         if (code) return opencl_fail_running(e, code, "clEnqueueWriteBuffer of %" PRIu64 " bytes", t->bytes);
     }
-    TRY(opencl_maps_update(&program->maps, run->batch, queue, e));
+    TRY(opencl_maps_update(device, &program->maps, run->batch, queue, e));
     int end = run->end ? run->end : program->schedule->n_steps;
     for (int i = run->first; i < end; i++) {
         TRY(step_run(program, i, run, queue, e));
@@ -357,10 +372,11 @@ bool opencl_program_run(struct backend_device *device, struct program *program, 
                               "kernels can't be timed on this device");
         }
     }
-    bool waited = false, ok = enqueue_all(program, run, queue, device->limits.nvidia_sm, &waited, e);
+    bool waited = false, ok = enqueue_all(device, program, run, queue, &waited, e);
     /* Also after a failure: what is under way uses the caller's memory. */
     cl_int code = waited ? CL_SUCCESS : clFinish(queue);
     if (ok && code) ok = opencl_fail_running(e, code, "clFinish");
+    if (!ok) opencl_maps_forget(&program->maps);
     if (!run->step_seconds) return ok;
     ok = ok && read_times(device, program, run, e);
     for (int i = 0; i < program->schedule->n_steps; i++) {

@@ -50,6 +50,8 @@ struct call {
         uint32_t box_rows, box_columns;
     } maps[CALL_MAX_MAPS];
     int n_maps;
+    /* Words in which work-groups count: 0 before a kernel begins and after it has ended. */
+    uint32_t counters;
     uint32_t site; /* dropout's (kernel/random.h): no constant, so that layers share their kernels */
 };
 

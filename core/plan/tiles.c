@@ -168,12 +168,26 @@ double parts_seconds(uint64_t m, uint64_t n, uint64_t parts)
     return parts > 1 ? (double)(parts * m * n) * 2 * sizeof(float) / 3.5e12 + 4e-6 : 0;
 }
 
+/* Before the results, in the order of slots. */
+static void add_partials(struct call *call)
+{
+    int at = call->n_arguments++;
+    for (; at > 0 && call->arguments[at - 1].slot > SLOT_PARTIALS; at--) call->arguments[at] = call->arguments[at - 1];
+    call->arguments[at] = (struct call_argument){.slot = SLOT_PARTIALS, .written = true, .tensor = TENSOR_SCRATCH};
+}
+
 void calls_split(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits, uint32_t part_rows)
 {
     struct call *call = &calls[0], *reduce = &calls[1];
     uint32_t m = call_get(call, CONST_M, 0), n = call_get(call, CONST_N, 1);
+    const struct variant *variant = kernel_row(call->kernel);
     call_set(call, CONST_COLUMN_SUMS, 1);
     call_set(call, CONST_PART_ROWS, part_rows);
+    if (variant && variant->adds) {
+        add_partials(call);
+        variant->adds(call);
+        return;
+    }
     *reduce = (struct call){.kernel = "reduce", .launch = LAUNCH_COLUMNS};
     for (int i = 0; i < call->n_arguments; i++) {
         struct call_argument *y = &call->arguments[i];
@@ -225,7 +239,7 @@ void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct d
     calls_drop(call, count);
     uint64_t m = call_get(call, CONST_M, 0), n = call_get(call, CONST_N, 1);
     if (*count > 1 || limits->cpu || !variant || !variant->divide || call_runtime(call) != RUNTIME_K ||
-        call_writes_slice(call) || m * n > UINT32_MAX / MOST_PARTS)
+        (call_writes_slice(call) && !variant->adds) || m * n > UINT32_MAX / MOST_PARTS)
         return;
     const struct sizes sizes = call_sizes(call, NULL, limits, f16, max_rows, 0);
     variant->divide(calls, count, &sizes);

@@ -84,19 +84,19 @@ void call_take_away(struct call *call, uint8_t slot);
 void calls_drop(const struct call *call, int *count);
 
 /* The gradient of a weight is a product of few tiles and a long sum. Where its tiles leave a GPU's multiprocessors
- * idle, this deals the sum to several work-groups: the call then writes partial sums, and a second one adds them. Where
- * a variant needs no second call, it goes. After call_tiles. */
+ * idle, this deals the sum to several work-groups: the call then writes partial sums, and adds them itself, or a second
+ * one does. Where a variant needs no second call, it goes. After call_tiles. */
 void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits, bool f16,
                   uint64_t max_rows);
 
-/* Whether the result lies among others': rows of a wider tensor, or a piece of one. Sums in parts are added to whole
- * tensors only. */
+/* Whether the result lies among others': rows of a wider tensor, or a piece of one. The second kernel adds sums in
+ * parts to whole tensors only. */
 bool call_writes_slice(const struct call *call);
 
 /* A product that sums its results over the batch's rows has a part for each of its tiles there. */
 void call_sums_tiles(struct call *call);
 /* Makes of a product over rows (RUNTIME_K) with all its sizes one in parts of `part_rows` rows, and adds the call of
- * "reduce" that sums them up. */
+ * "reduce" that sums them up where the kernel does not do it itself. */
 void calls_split(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits,
                  uint32_t part_rows);
 

@@ -64,7 +64,9 @@ void count_product(struct count *c, uint64_t band, uint64_t sharers)
         p.parts = divide_up(rows, part_rows);
         depth = part_rows;
     }
-    uint64_t partials = !sums ? 0 : weight ? p.parts * m * n : divide_up(rows, part_rows) * (channels ? m : n);
+    uint64_t partials = !sums || c->call->counters ? 0
+                        : weight                   ? p.parts * m * n
+                                                   : divide_up(rows, part_rows) * (channels ? m : n);
     uint64_t second = m * (weight ? 1 : get(c, CONST_NORM, 0) ? k : n); /* output */
     p.x = m * k;
     p.w = n * k;

@@ -52,6 +52,8 @@ struct variant {
     void (*size)(struct call *call, const struct sizes *s); /* adds LOCAL_SIZE, TILE_*, ..., maps */
     /* Deals a weight's gradient to several work-groups (calls_divide); NULL: never. */
     void (*divide)(struct call calls[GROUP_MAX_CALLS], int *count, const struct sizes *s);
+    /* Makes of a call in parts with its sizes one that adds them itself, with counters; NULL: a second kernel does. */
+    void (*adds)(struct call *call);
     size_t (*shared_bytes)(const struct call *call); /* of one work-group; NULL: none, or little */
     /* Of partial sums, where the call writes some. NULL: as the portable kernel; where that has none, N for a part. */
     uint64_t (*scratch_bytes)(const struct call *call, uint64_t max_rows);

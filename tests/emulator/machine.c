@@ -270,8 +270,14 @@ bool machine_run(const struct launch *l, char *message, size_t size)
         instructions_forget();
         return false;
     }
-    for (group.id[2] = 0; group.id[2] < l->groups[2]; group.id[2]++)
-        for (group.id[1] = 0; group.id[1] < l->groups[1]; group.id[1]++)
-            for (group.id[0] = 0; group.id[0] < l->groups[0]; group.id[0]++) group_run(l);
+    /* Forwards and backwards in turns: which one is the last of several is up to the GPU. */
+    const uint64_t row = l->groups[0], all = row * l->groups[1] * l->groups[2];
+    for (uint64_t i = 0; i < all; i++) {
+        uint64_t at = launches % 2 ? i : all - 1 - i;
+        group.id[0] = (uint32_t)(at % row);
+        group.id[1] = (uint32_t)(at / row % l->groups[1]);
+        group.id[2] = (uint32_t)(at / row / l->groups[1]);
+        group_run(l);
+    }
     return true;
 }

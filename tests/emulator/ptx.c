@@ -135,6 +135,13 @@ static void run_shuffle(const struct instruction *i, uint64_t *v)
     put(i, v, 0, shown(lane ^ get32(i, v, 2))->word[0]);
 }
 
+static void run_shuffle_from(const struct instruction *i, uint64_t *v)
+{
+    uint32_t word = get32(i, v, 1);
+    show(i, 1, &word);
+    put(i, v, 0, shown(get32(i, v, 2) % WARP)->word[0]);
+}
+
 static void run_warp(const struct instruction *i, uint64_t *v)
 {
     (void)v;
@@ -193,7 +200,8 @@ static void run_load(const struct instruction *i, uint64_t *v)
 {
     uint64_t from = get(i, v, 4);
     uint32_t words[4];
-    if (from % sizeof words) machine_fail("%s: an address that is no multiple of 16", i->name);
+    if (from % sizeof words || !memory_holds((const void *)(uintptr_t)from, sizeof words))
+        machine_fail("%s from %llx, which is in no buffer or no multiple of 16", i->name, (unsigned long long)from);
     memcpy(words, (const void *)(uintptr_t)from, sizeof words);
     for (int w = 0; w < 4; w++) put(i, v, w, words[w]);
 }
@@ -255,6 +263,18 @@ static void run_try_wait(const struct instruction *i, uint64_t *v)
     bool ended = (m->phase & 1) != parity;
     if (!ended) ended = item_wait_phase(&m->phase, m->phase, (uint32_t)(m - group.mbarriers) * 8);
     put(i, v, 0, ended);
+}
+
+/* ---- what work-groups tell one another, who run one after the other ---- */
+
+static void run_add(const struct instruction *i, uint64_t *v)
+{
+    uint32_t *at = (uint32_t *)(uintptr_t)get(i, v, 1);
+    if ((uintptr_t)at % sizeof *at || !memory_holds(at, sizeof *at))
+        machine_fail("%s to %p, which is in no buffer or no multiple of 4", i->name, (void *)at);
+    uint32_t before = *at;
+    *at = before + get32(i, v, 2);
+    put(i, v, 0, before);
 }
 
 /* ---- copies ---- */
@@ -588,6 +608,10 @@ static const struct known {
     bool hopper;
 } known[] = {
     {"shfl.sync.bfly.b32", run_shuffle, false},
+    {"shfl.sync.idx.b32", run_shuffle_from, false},
+    {"fence.acq_rel.gpu", run_nothing, false},
+    {"atom.relaxed.gpu.global.add.u32", run_add, false},
+    {"ld.relaxed.gpu.global.v4.f32", run_load, false},
     {"bar.warp.sync", run_warp, false},
     {"bar.sync", run_barrier, false},
     {"bar.arrive", run_barrier, false},

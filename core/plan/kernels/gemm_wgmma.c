@@ -9,7 +9,9 @@ enum {
     DEPTH = 64,     /* k of a stage, and the columns of a box */
     BOX_ROWS = 256, /* at most */
     MOST_PARTS = 8,
-    LEAST_PART_ROWS = 512
+    LEAST_PART_ROWS = 512,
+    SUM_COLUMNS = 8,   /* of ones, which an operand is multiplied with */
+    PIECE_BYTES = 2048 /* of shared memory, by which a warp stores what it has added of parts */
 };
 
 /* From large to small: a large tile reads less memory for an output, small ones give work to more multiprocessors.
@@ -88,11 +90,15 @@ static void derive(struct call *call, const struct sizes *s)
 
 static bool normalizes(const struct call *call) { return call_get(call, CONST_NORM_Y, 0) != 0; }
 
-/* Two warpgroups share the columns of rows that are normalized. */
+/* Warpgroups that multiply: two share the columns of rows that are normalized. */
+static uint32_t consumers_of(uint32_t tile_m, bool normalizes)
+{
+    return tile_m == 192 ? 3 : tile_m >= 128 || normalizes ? 2 : 1;
+}
+
 static void set_tile(struct call *call, const struct sizes *s, const struct wgmma_tile *t)
 {
-    uint32_t consumers = t->m == 192 ? 3 : t->m >= 128 || normalizes(call) ? 2 : 1;
-    call_set(call, CONST_LOCAL_SIZE, (consumers + 2) * 128);
+    call_set(call, CONST_LOCAL_SIZE, (consumers_of(t->m, normalizes(call)) + 2) * 128);
     call_set(call, CONST_TILE_M, t->m);
     call_set(call, CONST_TILE_N, t->n);
     call_set(call, CONST_TILE_K, DEPTH);
@@ -132,37 +138,25 @@ static void size(struct call *call, const struct sizes *s)
     call_sums_tiles(call);
 }
 
-/* A second kernel that reads the parts' sums. */
-static double reduce_seconds(uint64_t m, uint64_t n, uint64_t parts)
+/* Parts' sums, which the last work-group of a tile reads: 40 bytes a clock into a multiprocessor that has a tile's, and
+ * two microseconds until it has begun. */
+static double adding_seconds(const struct wgmma_tile *t, uint64_t parts)
 {
-    return parts > 1 ? (double)(parts * m * n) * sizeof(float) / 5e12 + 3e-6 : 0;
+    return parts > 1 ? (double)((parts - 1) * t->m * t->n) * sizeof(float) / 70e9 + 2e-6 : 0;
 }
-
-/* What sums the columns of the operand otherwise. Kernels of their own: 13 us for 4096 x 3072 and 28 for 12,288 x 3072
- * on an H200. The epilogue of the product that makes the operand: 11 us for 4096 x 4096, 23 for 12,288 x 4096. */
-static double columns_seconds(uint64_t rows, uint64_t m) { return 6e-6 + (double)(rows * m) * 2 / 3.4e12; }
 
 static double divided_seconds(const struct call *call, const struct sizes *s, int tile, uint64_t parts)
 {
+    const struct wgmma_tile *t = &wgmma_tiles[tile];
     uint64_t m = call_get(call, CONST_M, 1), n = call_get(call, CONST_N, 1);
-    double of_this = seconds(&wgmma_tiles[tile], s->limits, m, n, s->max_rows, parts) + reduce_seconds(m, n, parts);
-    return parts > 1 && call_sums_operand(call) ? of_this + columns_seconds(s->max_rows, m) : of_this;
+    return seconds(t, s->limits, m, n, s->max_rows, parts) + adding_seconds(t, parts);
 }
 
-/* The tile of a weight's gradient, and over how many work-groups a sum is split: one where the bias' comes with it, if
- * what other kernels would take for that is more than parts save. */
+/* The tile of a weight's gradient, and over how many work-groups a sum is split. */
 static const struct wgmma_tile *divided_tile(const struct call *call, const struct sizes *s, uint64_t *parts)
 {
     static const struct tile_search search = {WGMMA_TILES, MOST_PARTS, LEAST_PART_ROWS, NULL, divided_seconds};
     return &wgmma_tiles[tile_search(&search, call, s, parts)];
-}
-
-/* A sum in parts leaves its operand's to another kernel. */
-static bool sums_in_parts(const struct call *call, const struct sizes *s)
-{
-    uint64_t parts;
-    divided_tile(call, s, &parts);
-    return call_sums_operand(call) && parts > 1;
 }
 
 /* Whether it can normalize its result, a product with a weight and what inference puts after it: rows of which tiles
@@ -190,7 +184,6 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
               : !call_get(call, CONST_ALIGNED, 0) ? "rows that begin on no multiple of 16 bytes"
               : dimension(call, RUNTIME_N) % 8    ? "N is no multiple of 8"
               : call_get(call, CONST_NORM, 0)     ? "it normalizes no operand"
-              : sums_in_parts(call, s)            ? "its sums are split over several work-groups"
                                                   : NULL;
     return !*reason && (!normalizes(call) || fits_normal(call, s, reason));
 }
@@ -204,32 +197,58 @@ static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct 
     calls_split(calls, count, s->limits, rows_in_parts(s->max_rows, parts, DEPTH));
 }
 
-/* All tiles, of a weight's gradient also in parts of whole stages, if it is alone and a whole tensor; of whole rows
- * there is one. */
+static uint32_t adding_items(const struct call *call)
+{
+    return (consumers_of(call_get(call, CONST_TILE_M, 1), false) + 1) * 128;
+}
+
+/* Warps that multiply add what the same ones of other work-groups made of the tile, and no warps finish it. */
+static void adds(struct call *call)
+{
+    uint32_t tile_m = call_get(call, CONST_TILE_M, 1), tile_n = call_get(call, CONST_TILE_N, 1);
+    uint64_t tiles = divide_up(call_get(call, CONST_M, 1), tile_m) * divide_up(call_get(call, CONST_N, 1), tile_n);
+    call_set(call, CONST_LOCAL_SIZE, adding_items(call));
+    call->counters = (uint32_t)tiles * consumers_of(tile_m, false) * 4;
+}
+
+/* A warp has 16 rows of a tile, with those of their sums over the operand. */
+static uint64_t partials_of(const struct call *call)
+{
+    return (uint64_t)call->counters * 16 *
+           (call_get(call, CONST_TILE_N, 1) + (call_sums_operand(call) ? SUM_COLUMNS : 0));
+}
+
+static uint64_t scratch_bytes(const struct call *call, uint64_t max_rows)
+{
+    if (call->counters) return call_parts(call, max_rows) * partials_of(call) * sizeof(float);
+    return kernel_row("gemm")->scratch_bytes(call, max_rows);
+}
+
+/* All tiles, of a weight's gradient also in parts of whole stages; of whole rows there is one. */
 static void candidates(const struct call *sized, const struct sizes *s, struct choices *list)
 {
     bool weight = is_weight(sized);
-    bool alone = !call_sums_operand(sized) && !call_writes_slice(sized);
     for (int i = 0; i < WGMMA_TILES && !normalizes(sized); i++) {
         struct call call = *sized;
         if (!tile_fits(sized, s, i)) continue;
         set_tile(&call, s, &wgmma_tiles[i]);
         if (!weight) call_sums_tiles(&call);
         choices_add(list, &call);
-        for (uint64_t p = 2; weight && alone && p <= MOST_PARTS && choices_part_rows(list, p, 1) >= LEAST_PART_ROWS;
-             p++) {
+        if (weight) call_set(&call, CONST_LOCAL_SIZE, adding_items(&call));
+        for (uint64_t p = 2; weight && p <= MOST_PARTS && choices_part_rows(list, p, 1) >= LEAST_PART_ROWS; p++) {
             call_set(&call, CONST_PART_ROWS, choices_part_rows(list, p, DEPTH));
             choices_add(list, &call);
         }
     }
 }
 
-/* As the kernel counts: stages as many as fit, at most 8, the tile's sums in f16, its columns' in f32, ones. */
+/* As the kernel counts: stages as many as fit, at most 8, the tile's sums in f16 or pieces of them, its columns' in
+ * f32, ones. */
 static size_t shared_bytes(const struct call *call)
 {
     size_t m = call_get(call, CONST_TILE_M, 0), n = call_get(call, CONST_TILE_N, 0), all = 232448;
     bool column_sums = call_get(call, CONST_COLUMN_SUMS, 0);
-    size_t sums = is_weight(call) && column_sums ? 0 : m * n * 2;
+    size_t sums = is_weight(call) && column_sums ? consumers_of((uint32_t)m, false) * 4 * PIECE_BYTES : m * n * 2;
     size_t totals = call_runtime(call) == RUNTIME_M && column_sums ? m / 8 * (32 / (n / 8)) * n * 4 : 0;
     size_t ones = call_sums_operand(call) ? 8 * DEPTH * 2 : 0;
     size_t stage = (m + n) * DEPTH * 2, stages = (all - 1024 - sums - totals - ones) / stage;
@@ -242,6 +261,11 @@ static size_t shared_bytes(const struct call *call)
  * it is loaded again. */
 static void count_traffic(struct count *c)
 {
+    uint64_t parts = c->call->counters ? call_parts(c->call, rows_of(c)) : 1;
+    if (parts > 1) {
+        writes_scratch(c, SLOT_PARTIALS, parts * partials_of(c->call));
+        reads(c, SLOT_PARTIALS, (parts - 1) * partials_of(c->call));
+    }
     count_product(c, 8,
                   get(c, CONST_NORM_Y, 0) ? get(c, CONST_TILE_M, 64) : 7 * (32 / (get(c, CONST_TILE_N, 256) / 8)));
 }
@@ -259,6 +283,8 @@ const struct variant variant_gemm_wgmma = {
     .fits = fits,
     .size = size,
     .divide = divide,
+    .adds = adds,
+    .scratch_bytes = scratch_bytes,
     .shared_bytes = shared_bytes,
     .count = count_traffic,
     .candidates = candidates,
