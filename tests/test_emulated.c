@@ -16,7 +16,8 @@
 #include <cmocka.h>
 
 /* Widths that no tile divides, heads of both sizes, and more tiles than the emulated GPU has multiprocessors; "rows"
- * has the width of small models of sentences, of which a tile holds whole rows. */
+ * has the width of small models of sentences, of which a tile holds whole rows, "parts" so many tokens that gradients
+ * of weights are sums in parts. */
 static const struct shape {
     const char *name;
     uint32_t hidden, heads, feed_forward;
@@ -24,6 +25,7 @@ static const struct shape {
     bool pre_layernorm;
     uint32_t lengths[5];
     bool normalizes; /* wgmma's products their results */
+    bool parts;
 } shapes[] = {
     {"heads-64", 192, 3, 264, WHERRY_ACTIVATION_GELU, false, {1, 70, 33, 130}},
     {"heads-32", 96, 3, 136, WHERRY_ACTIVATION_GELU_TANH, true, {33, 1, 70}},
@@ -31,6 +33,7 @@ static const struct shape {
     {"long", 64, 1, 72, WHERRY_ACTIVATION_GELU, false, {700, 3}, true},
     {"rows", 384, 12, 136, WHERRY_ACTIVATION_GELU, false, {130, 1, 257, 70}, true},
     {"few", 128, 2, 256, WHERRY_ACTIVATION_GELU, false, {1, 20, 7}},
+    {"parts", 64, 1, 72, WHERRY_ACTIVATION_RELU, false, {515, 517, 516, 512}, true, true},
     {"heads-128", 256, 2, 136, WHERRY_ACTIVATION_GELU, false, {70, 128}, true},
 };
 
@@ -77,6 +80,14 @@ static int operand_sums(const struct wherry_session *s)
     int n = 0;
     for (int i = 0; i < s->n_calls; i++)
         n += !strcmp(s->calls[i].kernel, "gemm_wgmma") && call_sums_operand(&s->calls[i]);
+    return n;
+}
+
+/* Those that add sums in parts themselves. */
+static int adding(const struct wherry_session *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_calls; i++) n += s->calls[i].counters > 0;
     return n;
 }
 
@@ -129,6 +140,7 @@ static void test_one(void **state)
     if (c->train && c->gemm && !strcmp(c->gemm, "wgmma") && !strcmp(c->plan, "flash"))
         assert_int_equal(operand_sums(session), /* of Q, K and V, and of the first linear layer */
                          c->layouts && strstr(c->layouts, "w_lin1") ? 0 : 2);
+    if (s->parts && c->train && c->gemm && !strcmp(c->gemm, "wgmma")) assert_true(adding(session) > 0);
     bool normalizes = s->normalizes && c->gemm && !strcmp(c->gemm, "wgmma") && !strcmp(c->plan, "flash") && !c->train;
     if (c->layouts && strstr(c->layouts, "w_out")) normalizes = false; /* of weights as they are in the model's files */
     /* Rows that the second linear layer makes of rows of tokens are normalized by a kernel of their own. */
@@ -170,10 +182,10 @@ static bool few_fits(const struct shape *s)
 }
 
 /* Of each kernel something, in little time: what takes it is the compiler. */
-static const char *const usual[] = {"heads-64 flash wgmma training",        "heads-32 flash wgmma training",
-                                    "rows flash wgmma inference",           "heads-64 flash mma inference",
-                                    "heads-32 flash small_batch inference", "few flash auto training",
-                                    "heads-64 flash wgmma training both",   "heads-64 flash wgmma training channels"};
+static const char *const usual[] = {
+    "heads-64 flash wgmma training",      "heads-32 flash wgmma training",          "rows flash wgmma inference",
+    "heads-64 flash mma inference",       "heads-32 flash small_batch inference",   "few flash auto training",
+    "heads-64 flash wgmma training both", "heads-64 flash wgmma training channels", "parts flash wgmma training"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;

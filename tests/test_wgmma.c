@@ -64,6 +64,21 @@ static void assert_tile(const struct call *call, uint32_t m, uint32_t n)
     assert_int_equal(call_get(call, CONST_LOCAL_SIZE, 0), m == 192 ? 640 : m >= 128 ? 512 : 384);
 }
 
+/* A sum in two parts that the kernel itself adds: one warpgroup less, eight warps that count in each of its tiles. */
+static void assert_parts(const struct call *call, uint32_t m, uint32_t n, uint32_t part_rows, uint32_t tiles)
+{
+    assert_string_equal(call->kernel, "gemm_wgmma");
+    assert_int_equal(call_get(call, CONST_TILE_M, 0), m);
+    assert_int_equal(call_get(call, CONST_TILE_N, 0), n);
+    assert_int_equal(call_get(call, CONST_PART_ROWS, 0), part_rows);
+    assert_int_equal(call_get(call, CONST_LOCAL_SIZE, 0), 384);
+    assert_int_equal(call->counters, tiles * 8);
+    assert_true(call_has_slot(call, SLOT_Y) && call_has_slot(call, SLOT_PARTIALS));
+    for (int i = 1; i < call->n_arguments; i++) assert_true(call->arguments[i - 1].slot < call->arguments[i].slot);
+    uint64_t sums = call_sums_operand(call) ? 8 : 0;
+    assert_int_equal(call_scratch_bytes(call, 2 * part_rows), 2 * (uint64_t)tiles * m * (n + sums) * sizeof(float));
+}
+
 static void test_large(void **state)
 {
     (void)state;
@@ -134,8 +149,8 @@ static void test_channels(void **state)
     call_set(&calls[0], CONST_X_STRIDE, 4160);
     call_tiles(&calls[0], NULL, &hopper, true, 4096, 512);
     calls_divide(calls, &count, &hopper, true, 4096);
-    assert_int_equal(count, 2);
-    assert_int_equal(call_get(&calls[0], CONST_PART_ROWS, 0), 2048);
+    assert_int_equal(count, 1);
+    assert_parts(&calls[0], 128, 128, 2048, 64);
 }
 
 static void test_small(void **state)
@@ -160,13 +175,10 @@ static void test_weight(void **state)
     make_call(&calls[0], GEMM_TN, 1024, 1024, 0);
     call_tiles(&calls[0], NULL, &hopper, true, 4096, 512);
     calls_divide(calls, &count, &hopper, true, 4096);
-    assert_int_equal(count, 2);
-    assert_tile(&calls[0], 128, 128);
-    assert_int_equal(call_get(&calls[0], CONST_PART_ROWS, 0), 2048);
+    assert_int_equal(count, 1);
+    assert_parts(&calls[0], 128, 128, 2048, 64);
     assert_map(&calls[0].maps[0], SLOT_X, 0, 1024, 1024, 0, 64);
     assert_map(&calls[0].maps[1], SLOT_W, 0, 1024, 1024, 0, 64);
-    assert_string_equal(calls[1].kernel, "reduce");
-    assert_int_equal(call_get(&calls[1], CONST_PART_ROWS, 0), 2048);
     /* 128 tiles of 192 rows need no parts. */
     count = 1;
     make_call(&calls[0], GEMM_TN, 3072, 1024, 0);
@@ -176,7 +188,7 @@ static void test_weight(void **state)
     assert_tile(&calls[0], 192, 128);
 }
 
-/* The bias' gradient comes with the weight's where its sum is in one part; elsewhere no kernel gives both. */
+/* The bias' gradient comes with the weight's, in parts, too; elsewhere no kernel gives both. */
 static void test_weight_and_bias(void **state)
 {
     (void)state;
@@ -199,13 +211,17 @@ static void test_weight_and_bias(void **state)
     call_set(&calls[0], CONST_SUM, 1);
     call_tiles(&calls[0], NULL, &matrices, true, 4096, 512);
     assert_string_equal(calls[0].kernel, "gemm");
-    make_call(&calls[0], GEMM_TN, 1152, 384, 0);
+    count = 1;
+    make_call(&calls[0], GEMM_TN, 1024, 1024, 0);
     call_set(&calls[0], CONST_SUM, 1);
-    call_tiles(&calls[0], NULL, &hopper, true, 16384, 512);
-    assert_string_equal(calls[0].kernel, "gemm");
+    call_tiles(&calls[0], NULL, &hopper, true, 4096, 512);
+    calls_divide(calls, &count, &hopper, true, 4096);
+    assert_int_equal(count, 1);
+    assert_parts(&calls[0], 128, 128, 2048, 64);
+    assert_true(call_sums_operand(&calls[0]));
 }
 
-/* What is measured for such a call can give both. */
+/* What is measured for such a call can give both, whole or in parts; each is what it says when it is applied. */
 static void test_weight_and_bias_choices(void **state)
 {
     (void)state;
@@ -215,11 +231,23 @@ static void test_weight_and_bias_choices(void **state)
     call_set(&call, CONST_SUM, 1);
     const struct sizes sizes = call_sizes(&call, NULL, &hopper, true, 4096, 512);
     choices_legal(&call, &sizes, list);
-    assert_true(list->n > 1);
+    int in_parts = 0;
     for (int i = 0; i < list->n; i++) {
+        struct call calls[GROUP_MAX_CALLS] = {call};
+        struct choice applied;
+        char have[CHOICE_TEXT], want[CHOICE_TEXT];
+        int count = 1;
         assert_string_equal(list->of[i].kernel, "gemm_wgmma");
-        for (int k = 0; k < list->of[i].n_sizes; k++) assert_int_not_equal(list->of[i].sizes[k].id, CONST_PART_ROWS);
+        choice_apply(&list->of[i], calls, 0, &count, &sizes);
+        assert_int_equal(count, 1);
+        assert_int_equal(calls[0].counters > 0, call_get(&calls[0], CONST_PART_ROWS, 0) > 0);
+        assert_true(choice_of(&calls[0], NULL, &applied));
+        choice_text(&applied, have);
+        choice_text(&list->of[i], want);
+        assert_string_equal(have, want);
+        in_parts += calls[0].counters > 0;
     }
+    assert_true(in_parts > 0 && in_parts < list->n);
     free(list);
 }
 
