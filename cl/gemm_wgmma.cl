@@ -717,7 +717,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 #if OPERAND_SUMS
                 if (adds) to[SUMS / 4 * 32] = (float4)(added[0], added[1], added[2], added[3]);
 #endif
-                if (parts_before(counter) < parts - 1) continue;
+                if (parts_before(counter) != parts - 1) continue;
                 if (lane == 0) *counter = 0; /* for the next run */
             }
             UNROLL for (uint piece = 0; piece < TILE_N / PIECE; piece++)

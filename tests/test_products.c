@@ -104,20 +104,14 @@ static void set_value(struct operand *t, size_t row, size_t column, float v)
     ((uint16_t *)(t->data + GUARD))[row * t->stride + column] = half_from_float(v);
 }
 
-static float number(uint64_t *random)
-{
-    uint64_t bits = support_random(random);
-    return ldexpf((float)((int)(bits >> 8 & 2047) - 1024) / 1024, -(int)(bits % 6));
-}
-
-/* Numbers where there are rows and columns, and none elsewhere: of such sizes that sums are rounded. */
+/* Numbers where there are rows and columns, and none elsewhere. */
 static void fill(struct operands *all, uint8_t slot, size_t rows, size_t columns, uint64_t *random)
 {
     struct error e = {0};
     struct operand *t = &all->of[slot];
     for (size_t i = 0; i < operand_bytes(t) / 2; i++) ((uint16_t *)t->data)[i] = NO_NUMBER;
     for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < columns; c++) set_value(t, r, c, number(random));
+        for (size_t c = 0; c < columns; c++) set_value(t, r, c, (float)(int)(support_random(random) % 257 - 128) / 128);
     assert_true(all->api->buffer_write(all->device, t->buffer, 0, t->data, operand_bytes(t), &e));
 }
 
@@ -289,6 +283,27 @@ static void make_operands(const struct product *p, struct operands *t)
     operand_add(t, SLOT_Y, m * n, n, true, false);
 }
 
+/* Makes the second part of a sum minus the first, and all later ones so small that they would lose bits if they were
+ * added before those two. */
+static void cancel(const struct product *p, struct operands *t, uint32_t rows)
+{
+    struct error e = {0};
+    struct operand *x = &t->of[SLOT_X], *w = &t->of[SLOT_W];
+    for (uint32_t k = PART_ROWS; k < rows; k++) {
+        bool second = k < 2 * PART_ROWS;
+        for (uint32_t m = 0; m < p->m; m++) {
+            float v = (float)(second ? -x_at(t, p, m, k - PART_ROWS) : x_at(t, p, m, k) / 4096);
+            p->form == GEMM_TN ? set_value(x, k, m, v) : set_value(x, m, k, v);
+        }
+        for (uint32_t n = 0; second && n < p->n; n++) {
+            float v = (float)w_at(t, p, n, k - PART_ROWS);
+            p->form == GEMM_NT ? set_value(w, n, k, v) : set_value(w, k, n, v);
+        }
+    }
+    assert_true(t->api->buffer_write(t->device, x->buffer, 0, x->data, operand_bytes(x), &e));
+    assert_true(t->api->buffer_write(t->device, w->buffer, 0, w->data, operand_bytes(w), &e));
+}
+
 static void fill_all(const struct product *p, struct operands *t, uint32_t rows)
 {
     uint64_t random = rows;
@@ -298,6 +313,7 @@ static void fill_all(const struct product *p, struct operands *t, uint32_t rows)
         if (t->of[slot].written) poison(t, slot);
     fill(t, SLOT_X, p->form == GEMM_TN ? k : m, p->form == GEMM_TN ? m : k, &random);
     fill(t, SLOT_W, p->form == GEMM_NT ? n : k, p->form == GEMM_NT ? k : n, &random);
+    if (p->runtime == RUNTIME_K && has(p, WITH_SUMS)) cancel(p, t, rows);
     if (has(p, WITH_BIAS)) fill(t, SLOT_BIAS, 1, transposed ? m : n, &random);
     if (has(p, WITH_RESIDUAL)) fill(t, SLOT_RESIDUAL, m, n, &random);
     if (p->derivative) fill(t, SLOT_SAVED, m, n, &random);
