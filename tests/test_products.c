@@ -344,6 +344,16 @@ static uint64_t results_hash(const struct operands *t)
     return hash;
 }
 
+/* A kernel that ends after two work-groups, as many as that of the tensor maps has, leaves no trace in later runs. */
+static void run_cut(const struct product *p, struct operands *t, struct program *program, const struct run *once)
+{
+    struct error e = {0};
+    setenv("WHERRY_EMULATOR_GROUPS", "2", 1);
+    bool ran = t->api->program_run(t->device, program, once, &e);
+    unsetenv("WHERRY_EMULATOR_GROUPS");
+    if (ran) fail_msg("%s: a kernel that did not end counts as run", p->name);
+}
+
 static void run(const struct product *p, struct operands *t, const struct call *call)
 {
     static uint32_t words[BATCH_BYTES / 4];
@@ -380,6 +390,7 @@ static void run(const struct product *p, struct operands *t, const struct call *
         assert_true(t->api->buffer_write(t->device, batch, 0, words, BATCH_BYTES, &e));
         struct grid grid = call_grid(call, true, words);
         const struct run once = {.grids = &grid, .batch = &b};
+        if (call->counters && grid.x > 2) run_cut(p, t, program, &once);
         if (!t->api->program_run(t->device, program, &once, &e)) fail_msg("%s: %s", p->name, e.text);
         results_read(t);
         judge(t, p, call, row_counts[i]);

@@ -272,7 +272,9 @@ bool machine_run(const struct launch *l, char *message, size_t size)
     }
     /* Forwards and backwards in turns: which one is the last of several is up to the GPU. */
     const uint64_t row = l->groups[0], all = row * l->groups[1] * l->groups[2];
+    const char *most = getenv("WHERRY_EMULATOR_GROUPS");
     for (uint64_t i = 0; i < all; i++) {
+        if (most && i == strtoull(most, NULL, 10)) machine_fail("ends before its work-group %u", (unsigned)i);
         uint64_t at = launches % 2 ? i : all - 1 - i;
         group.id[0] = (uint32_t)(at % row);
         group.id[1] = (uint32_t)(at / row % l->groups[1]);
