@@ -83,10 +83,10 @@ INLINE void make_weights(uint *weight, const float *score, const uint4 random_ke
 #if DROPOUT > 0
             const uint4 drawn =
                 draw(random_key, random_row + h * 8 * HEADS, key + t * 32 + local_number() % 4 * 8);
-            word[0] &= keep_pair(drawn.x);
-            word[1] &= keep_pair(drawn.y);
-            word[2] &= keep_pair(drawn.z);
-            word[3] &= keep_pair(drawn.w);
+            word[0] &= keep_pair(drawn.x, DROPOUT);
+            word[1] &= keep_pair(drawn.y, DROPOUT);
+            word[2] &= keep_pair(drawn.z, DROPOUT);
+            word[3] &= keep_pair(drawn.w, DROPOUT);
 #endif
             UNROLL
             for (uint i = 0; i < 4; i++) weight[t * 8 + i * 2 + h] = word[i];

@@ -146,21 +146,6 @@ INLINE uint4 draw(const uint4 random_key, const uint row, const uint key)
     return (uint4)(c0, c1, c2, c3);
 }
 
-/* All bits of each half of the word are set when that half's element is kept. Below 0x7c00, the order of f16 is that of
- * their bits: two decisions in two instructions. */
-INLINE uint keep_pair(const uint word)
-{
-    uint mask;
-#if DROPOUT <= 0x7bff
-    asm("{ .reg .b32 low; min.u16x2 low, %1, %2; set.ge.u32.f16x2 %0, low, %3; }"
-        : "=r"(mask)
-        : "r"(word), "r"(0x7bff7bff), "r"(DROPOUT * 0x10001u));
-#else
-    mask = ((word & 0xffff) < DROPOUT ? 0 : 0xffff) | ((word >> 16) < DROPOUT ? 0 : 0xffff0000);
-#endif
-    return mask;
-}
-
 /* The decisions of the 16 keys from `key` on in 16 bits: key 8 i + 2 j + e in bit 4 i + j + 8 e. */
 INLINE uint draw_bits(const uint4 random_key, const uint row, const uint key)
 {
@@ -168,10 +153,10 @@ INLINE uint draw_bits(const uint4 random_key, const uint row, const uint key)
     UNROLL
     for (uint i = 0; i < 2; i++) {
         const uint4 words = draw(random_key, row, key + 8 * i);
-        bits |= keep_pair(words.x) & 0x10001u << 4 * i;
-        bits |= keep_pair(words.y) & 0x20002u << 4 * i;
-        bits |= keep_pair(words.z) & 0x40004u << 4 * i;
-        bits |= keep_pair(words.w) & 0x80008u << 4 * i;
+        bits |= keep_pair(words.x, DROPOUT) & 0x10001u << 4 * i;
+        bits |= keep_pair(words.y, DROPOUT) & 0x20002u << 4 * i;
+        bits |= keep_pair(words.z, DROPOUT) & 0x40004u << 4 * i;
+        bits |= keep_pair(words.w, DROPOUT) & 0x80008u << 4 * i;
     }
     return (bits | bits >> 8) & 0xffff;
 }

@@ -235,12 +235,40 @@ INLINE uint sum_at(const uint row, const uint unit) { return row * (TILE_N * 2) 
 
 /* v as f16, here and not where it is stored: after a condition compilers would make each row's arithmetic a branch of
  * its own, and rows would not overlap. */
+#define PACK_HERE(cvt, raw, v)                                                                                         \
+    UNROLL for (uint c = 0; c < 4; c++) asm volatile(cvt " %0, %1, %2;" : "=r"(raw[c]) : "f"(v[c * 2 + 1]), "f"(v[c * 2]))
+
 INLINE uint4 pack_here(const float *v)
 {
     uint raw[4];
-    UNROLL for (uint c = 0; c < 4; c++)
-        asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(raw[c]) : "f"(v[c * 2 + 1]), "f"(v[c * 2]));
+    PACK_HERE("cvt.rn.f16x2.f32", raw, v);
     return (uint4)(raw[0], raw[1], raw[2], raw[3]);
+}
+
+/* What is left 0 in the place of some values is done two at a time where it comes last: RELU in the same instruction,
+ * and by masks what dropout drops and what was not above 0 before RELU. */
+#define COMES_LAST (!RESIDUAL && !EPILOGUE_SUMS)
+#define PACKED_RELU (COMES_LAST && !DERIVATIVE && ACTIVATION == ACTIVATION_RELU)
+#define PACKED_SLOPE (COMES_LAST && DERIVATIVE == ACTIVATION_RELU)
+#define PACKED_DROP (COMES_LAST && DROPOUT && !KEPT && !DRAWN_BLOCKS && (!DERIVATIVE || PACKED_SLOPE))
+
+INLINE uint4 pack_last(const float *v, const uint4 saved, const uint4 drawn)
+{
+    uint raw[4];
+#if PACKED_RELU
+    PACK_HERE("cvt.rn.relu.f16x2.f32", raw, v);
+#else
+    PACK_HERE("cvt.rn.f16x2.f32", raw, v);
+#endif
+    uint4 result = (uint4)(raw[0], raw[1], raw[2], raw[3]);
+#if PACKED_SLOPE
+    result &= (uint4)(above_pair(saved.x), above_pair(saved.y), above_pair(saved.z), above_pair(saved.w));
+#endif
+#if PACKED_DROP
+    result &= (uint4)(keep_pair(drawn.x, DROPOUT), keep_pair(drawn.y, DROPOUT), keep_pair(drawn.z, DROPOUT),
+                      keep_pair(drawn.w, DROPOUT));
+#endif
+    return result;
 }
 
 /* The first `count` of eight values. */
@@ -489,9 +517,12 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
 #if DRAWN_BLOCKS
         if (step % GROUP_STEPS == 0) kept = draw_block(t->key, column, p.row + row);
 #endif
+        uint4 drawn[2] = {0, 0};
         UNROLL for (uint r = 0; r < 2; r++)
         {
+#if !PACKED_RELU
             activate_eight(ACTIVATION, SCALE, v[r]);
+#endif
 #if (KEPT || DROPOUT) && !SCALED
             UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= DROPOUT_SCALE;
 #endif
@@ -499,9 +530,12 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
             UNROLL for (uint c = 0; c < 8; c++)
                 v[r][c] = (c < 4 ? kept.x : kept.y) & 1u << (c % 4 * 8 + r) ? v[r][c] : 0.0f;
 #elif DROPOUT && !KEPT
-            drop_eight(v[r], dropout_words_keyed(t->key, p.row + row + r * APART, column));
+            drawn[r] = dropout_words_keyed(t->key, p.row + row + r * APART, column);
+#if !PACKED_DROP
+            drop_eight(v[r], drawn[r]);
 #endif
-#if DERIVATIVE
+#endif
+#if DERIVATIVE && !PACKED_SLOPE
             float d[8];
             unpack_vector(raw_saved[r], d);
             derive_eight(DERIVATIVE, v[r], d);
@@ -521,7 +555,10 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
             UNROLL for (uint c = 0; c < 8; c++) total[c] += !BIAS || row + r * APART < rows ? v[r][c] : 0.0f;
 #endif
         }
-        const uint4 result[2] = {pack_here(v[0]), pack_here(v[1])};
+#if !DERIVATIVE
+        const uint4 raw_saved[2] = {0, 0};
+#endif
+        const uint4 result[2] = {pack_last(v[0], raw_saved[0], drawn[0]), pack_last(v[1], raw_saved[1], drawn[1])};
         store_rows(to, Y_STRIDE, row, rows, columns, result);
 #if DRAWN_BLOCKS
         kept >>= 2;

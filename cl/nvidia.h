@@ -61,6 +61,28 @@ INLINE uint4 pack_eight(const float *v)
     return (uint4)(pack_halves(v[0], v[1]), pack_halves(v[2], v[3]), pack_halves(v[4], v[5]), pack_halves(v[6], v[7]));
 }
 
+/* All bits of each half of the word are set when that half is no less than the threshold, a constant. Below 0x7c00, the
+ * order of f16 is that of their bits: two decisions in two instructions. */
+INLINE uint keep_pair(const uint word, const uint threshold)
+{
+    uint mask;
+    if (threshold <= 0x7bff)
+        asm("{ .reg .b32 low; min.u16x2 low, %1, %2; set.ge.u32.f16x2 %0, low, %3; }"
+            : "=r"(mask)
+            : "r"(word), "r"(0x7bff7bff), "r"(threshold * 0x10001u));
+    else
+        mask = ((word & 0xffff) < threshold ? 0 : 0xffff) | ((word >> 16) < threshold ? 0 : 0xffff0000);
+    return mask;
+}
+
+/* All bits of each half of two f16 are set when that half is above 0. */
+INLINE uint above_pair(const uint halves)
+{
+    uint mask;
+    asm("set.gt.u32.f16x2 %0, %1, %2;" : "=r"(mask) : "r"(halves), "r"(0));
+    return mask;
+}
+
 /* 16 bytes of what this kernel does not write. Compilers don't take it out of a loop, where what they make of it would
  * hold registers. */
 INLINE uint4 load_again(__global const void *from)

@@ -3,6 +3,7 @@
  * and where nothing is to be written nothing may be. Skipped without that driver or its compiler.
  *
  *   test_products [PART] [all]   only the cases whose names contain PART; "all": gemm_wgmma in all of its tiles */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "base/half.h"
 #include "base/round.h"
 #include "base/text.h"
@@ -470,6 +471,10 @@ static struct product products[] = {
     {"lin1_dx", GEMM_TN, RUNTIME_M, 0, 136, 200, 0, 0, WITH_RESIDUAL},
     {"lin1_dx sums", GEMM_TN, RUNTIME_M, 0, 136, 200, 0, ACTIVATION_GELU, WITH_DROPOUT | WITH_SUMS},
     {"usual", GEMM_NN, RUNTIME_M, 0, 136, 200, 0, ACTIVATION_GELU, WITH_DROPOUT | WITH_SUMS},
+    {"usual lin1 relu", GEMM_NT, RUNTIME_M, 0, 136, 72, ACTIVATION_RELU, 0, WITH_BIAS | WITH_DROPOUT | WITH_BEFORE},
+    {"usual lin2_dx relu", GEMM_NN, RUNTIME_M, 0, 136, 72, 0, ACTIVATION_RELU, WITH_DROPOUT | WITH_KEPT},
+    {"usual slope and dropout", GEMM_NN, RUNTIME_M, 0, 136, 72, 0, ACTIVATION_RELU, WITH_DROPOUT},
+    {"usual gelu", GEMM_NT, RUNTIME_M, 0, 136, 72, ACTIVATION_GELU, 0, WITH_BIAS | WITH_DROPOUT | WITH_BEFORE},
     {"dw", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, 0},
     {"dw and bias", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, WITH_BEFORE},
     {"dw in parts", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, WITH_SUMS},

@@ -175,6 +175,15 @@ static void run_pack(const struct instruction *i, uint64_t *v)
     put(i, v, 0, high << 16 | low);
 }
 
+/* No number becomes the one that PTX has for it. */
+static void run_pack_relu(const struct instruction *i, uint64_t *v)
+{
+    float high = to_float(get32(i, v, 1)), low = to_float(get32(i, v, 2));
+    uint32_t packed_high = isnan(high) ? 0x7fff : float_to_half(high > 0 ? high : 0),
+             packed_low = isnan(low) ? 0x7fff : float_to_half(low > 0 ? low : 0);
+    put(i, v, 0, packed_high << 16 | packed_low);
+}
+
 static float flushed(float x) { return fabsf(x) < 1.17549435e-38f ? 0.0f : x; }
 
 static void run_exp2(const struct instruction *i, uint64_t *v)
@@ -193,6 +202,14 @@ static void run_not_less_halves(const struct instruction *i, uint64_t *v)
     uint32_t a = get32(i, v, 1), b = get32(i, v, 2), result = 0;
     if (half_to_float((uint16_t)a) >= half_to_float((uint16_t)b)) result |= 0xffff;
     if (half_to_float((uint16_t)(a >> 16)) >= half_to_float((uint16_t)(b >> 16))) result |= 0xffff0000;
+    put(i, v, 0, result);
+}
+
+static void run_above_halves(const struct instruction *i, uint64_t *v)
+{
+    uint32_t a = get32(i, v, 1), b = get32(i, v, 2), result = 0;
+    if (half_to_float((uint16_t)a) > half_to_float((uint16_t)b)) result |= 0xffff;
+    if (half_to_float((uint16_t)(a >> 16)) > half_to_float((uint16_t)(b >> 16))) result |= 0xffff0000;
     put(i, v, 0, result);
 }
 
@@ -620,6 +637,8 @@ static const struct known {
     {"ex2.approx.ftz.f32", run_exp2, false},
     {"min.u16x2", run_min_halves, false},
     {"set.ge.u32.f16x2", run_not_less_halves, false},
+    {"set.gt.u32.f16x2", run_above_halves, false},
+    {"cvt.rn.relu.f16x2.f32", run_pack_relu, false},
     {"setp.ne.u32", run_not_equal, false},
     {"selp.u32", run_select, false},
     {"stmatrix.sync.aligned.m8n8.x4.*", run_store_matrices, false},

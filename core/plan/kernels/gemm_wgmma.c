@@ -138,18 +138,22 @@ static void size(struct call *call, const struct sizes *s)
     call_sums_tiles(call);
 }
 
-/* Parts' sums, which the last work-group of a tile reads: 40 bytes a clock into a multiprocessor that has a tile's, and
- * two microseconds until it has begun. */
-static double adding_seconds(const struct wgmma_tile *t, uint64_t parts)
+/* What the last work-group of a tile reads of the others' sums, by 40 bytes a clock; two microseconds until it has
+ * begun, and a bit more than one in each round before the last, while which nothing is multiplied. */
+static double adding_seconds(const struct wgmma_tile *t, const struct device_limits *limits, uint64_t tiles,
+                             uint64_t parts)
 {
-    return parts > 1 ? (double)((parts - 1) * t->m * t->n) * sizeof(float) / 70e9 + 2e-6 : 0;
+    if (parts < 2) return 0;
+    uint64_t rounds = divide_up(tiles * parts, device_units(limits));
+    return (double)((parts - 1) * t->m * t->n) * sizeof(float) / 70e9 + 2e-6 + (double)(rounds - 1) * 1.2e-6;
 }
 
 static double divided_seconds(const struct call *call, const struct sizes *s, int tile, uint64_t parts)
 {
     const struct wgmma_tile *t = &wgmma_tiles[tile];
     uint64_t m = call_get(call, CONST_M, 1), n = call_get(call, CONST_N, 1);
-    return seconds(t, s->limits, m, n, s->max_rows, parts) + adding_seconds(t, parts);
+    return seconds(t, s->limits, m, n, s->max_rows, parts) +
+           adding_seconds(t, s->limits, divide_up(m, t->m) * divide_up(n, t->n), parts);
 }
 
 /* The tile of a weight's gradient, and over how many work-groups a sum is split. */
