@@ -30,6 +30,12 @@
 #ifndef DERIVATIVE
 #define DERIVATIVE ACTIVATION_NONE
 #endif
+#ifndef DELTA
+#define DELTA 0
+#endif
+#ifndef HEAD_DIM
+#define HEAD_DIM 8
+#endif
 #ifndef COLUMN_SUMS
 #define COLUMN_SUMS 0
 #endif
@@ -104,12 +110,20 @@
 #define ARGUMENT_NORM
 #define BEGIN_NORM
 #endif
-#if DERIVATIVE
+#define READS_SAVED (DERIVATIVE || DELTA)
+#if READS_SAVED
 #define ARGUMENT_SAVED , INPUT(saved)
 #define BEGIN_SAVED BEGIN(saved)
 #else
 #define ARGUMENT_SAVED
 #define BEGIN_SAVED
+#endif
+#if DELTA
+#define ARGUMENT_DELTA , OUTPUT_OF(float, delta)
+#define BEGIN_DELTA BEGIN_OUTPUT_OF(float, delta)
+#else
+#define ARGUMENT_DELTA
+#define BEGIN_DELTA
 #endif
 #if COLUMN_SUMS
 #define ARGUMENT_PARTIALS , OUTPUT_OF(float, partials)
@@ -154,8 +168,8 @@
 
 #define PRODUCT_ARGUMENTS                                                                                              \
     BATCH_ARGUMENT, INPUT(x),                                                                                   \
-        INPUT(w) ARGUMENT_BIAS ARGUMENT_RESIDUAL ARGUMENT_NORM ARGUMENT_SAVED ARGUMENT_PARTIALS ARGUMENT_Y             \
-            ARGUMENT_BEFORE ARGUMENT_MAPS ARGUMENT_COUNTERS ARGUMENT_SITE
+        INPUT(w) ARGUMENT_BIAS ARGUMENT_RESIDUAL ARGUMENT_NORM ARGUMENT_SAVED ARGUMENT_DELTA ARGUMENT_PARTIALS         \
+            ARGUMENT_Y ARGUMENT_BEFORE ARGUMENT_MAPS ARGUMENT_COUNTERS ARGUMENT_SITE
 
 #define BEGIN_PRODUCT                                                                                                  \
     BEGIN_OF(uint, batch);                                                                                             \
@@ -165,6 +179,7 @@
     BEGIN_RESIDUAL;                                                                                                    \
     BEGIN_NORM;                                                                                                        \
     BEGIN_SAVED;                                                                                                       \
+    BEGIN_DELTA;                                                                                                       \
     BEGIN_PARTIALS;                                                                                                    \
     BEGIN_Y;                                                                                                           \
     BEGIN_BEFORE

@@ -29,6 +29,9 @@
  * Sums over the batch's rows (GEMM_TN, RUNTIME_K) with SUM also give before[m], that of x, the gradient of the bias: x
  * is in shared memory anyway, and a product with ones adds it.
  *
+ * With DELTA the epilogue also gives delta[r][h], the product of the results of a head with `saved`, which has their
+ * place: lanes side by side have a head's columns, and tiles have whole heads.
+ *
  * What lies after the batch's rows may be anything: the copy engine puts zeros there, in rows and in columns. With
  * RUNTIME_N the result's columns end anywhere: of the last eight only those that are there are written. */
 #include "common.h"
@@ -297,7 +300,7 @@ INLINE void store_rows(__global storage *to, const uint stride, const uint row, 
 struct tensors {
     __global const storage *bias, *residual, *saved, *gamma, *beta;
     __global storage *y, *before;
-    __global float *partials;
+    __global float *partials, *delta;
     uint4 key;                /* dropout's */
     uint row_end, column_end; /* of y */
 };
@@ -469,7 +472,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
     UNROLL for (uint c = 0; c < 8; c++) total[c] = 0.0f;
 #endif
     /* What is read from memory is on its way a step ahead. */
-#if DERIVATIVE
+#if READS_SAVED
     uint4 next_saved[2];
     fetch_rows(next_saved, t->saved + begin, row, rows);
 #endif
@@ -493,7 +496,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         const float b[2] = {next_bias[0], next_bias[1]};
         fetch_bias(next_bias, t->bias + p.row, next_row, rows);
 #endif
-#if DERIVATIVE
+#if READS_SAVED
         uint4 raw_saved[2] = {next_saved[0], next_saved[1]};
         fetch_rows(next_saved, t->saved + begin, next_row, rows);
 #endif
@@ -544,6 +547,15 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
             float addend[8];
             unpack_vector(raw_residual[r], addend);
             UNROLL for (uint c = 0; c < 8; c++) v[r][c] += addend[c];
+#endif
+#if DELTA
+            /* The results are the sums, which are f16 already. */
+            float head_sum = 0.0f, kept_output[8];
+            unpack_vector(raw_saved[r], kept_output);
+            UNROLL for (uint c = 0; c < 8; c++) head_sum = fma(v[r][c], kept_output[c], head_sum);
+            UNROLL for (uint bits = 1; bits < HEAD_DIM / 8; bits *= 2) head_sum += shuffle_xor_float(head_sum, bits);
+            if (unit % (HEAD_DIM / 8) == 0 && row + r * APART < rows)
+                t->delta[(p.row + row + r * APART) * (N / HEAD_DIM) + column / HEAD_DIM] = head_sum;
 #endif
 #if ROW_TOTALS
             float total = 0.0f;
@@ -627,8 +639,11 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
     t.gamma = gamma;
     t.beta = beta;
 #endif
-#if DERIVATIVE
+#if READS_SAVED
     t.saved = saved;
+#endif
+#if DELTA
+    t.delta = delta;
 #endif
 #if SUM && !OPERAND_SUMS
     t.before = before;

@@ -24,6 +24,8 @@
  * part of every stage's k, and their sums are added in the order of the parts. While a stage is multiplied, the next one
  * is on its way from memory to registers; with two STAGES in shared memory one barrier a stage is enough.
  *
+ * DELTA: delta[r][h], the product of the results of a head with `saved`, where pieces have whole heads.
+ *
  * NORM: x are rows before a layernorm over K, done here by every work-group of a row, where one stage holds all of k;
  * the first of them stores what comes of it to `before`. */
 #include "product.glsl"
@@ -51,6 +53,8 @@ layout(constant_id = CONST_ACTIVATION) const uint ACTIVATION = ACTIVATION_NONE;
 layout(constant_id = CONST_RESIDUAL) const uint RESIDUAL = 0;
 layout(constant_id = CONST_SUM) const uint SUM = 0;
 layout(constant_id = CONST_DERIVATIVE) const uint DERIVATIVE = ACTIVATION_NONE;
+layout(constant_id = CONST_DELTA) const uint DELTA = 0;
+layout(constant_id = CONST_HEAD_DIM) const uint HEAD_DIM = 8;
 layout(constant_id = CONST_COLUMN_SUMS) const uint COLUMN_SUMS = 0;
 layout(constant_id = CONST_PART_ROWS) const uint PART_ROWS = 16;
 layout(constant_id = CONST_NORM) const uint NORM = 0;
@@ -88,6 +92,7 @@ INPUT(SLOT_RESIDUAL, residual);
 INPUT(SLOT_GAMMA, gamma);
 INPUT(SLOT_BETA, beta);
 INPUT(SLOT_SAVED, saved);
+OUTPUT_OF(SLOT_DELTA, float, delta);
 layout(set = 0, binding = SLOT_PARTIALS) restrict writeonly buffer partials_pairs { vec4 partials_quads[]; };
 OUTPUT_OF(SLOT_PARTIALS, float, partials);
 OUTPUT(SLOT_Y, y);
@@ -274,6 +279,8 @@ void store_floats(const uint at, const vec4 v[2])
  * of them in one column. */
 #define BLOCK (ACROSS && DROPOUT > 0 && KEPT == 0 ? 8 : 1)
 
+#include "delta.glsl"
+
 /* Bits of what is kept of such a block, a byte for each token from `column` on. */
 uvec2 kept_block(const uint row, const uint column)
 {
@@ -420,6 +427,8 @@ void main()
     uvec2 block = uvec2(0);
     ROLLED
     for (uint chunk = 0; chunk < THREAD_M; chunk += CHUNK) {
+        const uint chunk_row = row0 + piece_m + chunk, chunk_end = min(row_end, row0 + piece_m + THREAD_M);
+        if (DELTA != 0) fetch_saved(chunk_row + lane, row_end, column);
         UNROLL
         for (uint i = 0; i < MATRICES_M; i++) {
             if (i * MATRIX_M / CHUNK * CHUNK == chunk) {
@@ -447,6 +456,7 @@ void main()
                 v[1] += b[1];
                 if (BLOCK > 1 && r % BLOCK == 0) block = kept_block(row, column);
                 epilogue(v, row, column, column_end, block);
+                if (DELTA != 0) stages[from] = uvec4(pack_quad(v[0]), pack_quad(v[1]));
                 if (ROW_SUMS) stages[from].x = floatBitsToUint(unit_sum(v, column_end - column));
                 if (EPILOGUE_SUMS) {
                     total[0] += v[0];
@@ -459,7 +469,12 @@ void main()
                 }
             }
         }
+        if (DELTA != 0) multiply_saved(staged + lane * SUMS_PITCH + unit * 2, lane);
         piece_barrier();
+        if (DELTA != 0) {
+            store_delta(staged, item, chunk_row, chunk_end, column0 + piece_n);
+            piece_barrier();
+        }
         if (ROW_SUMS) {
             for (uint r = item; r < CHUNK; r += SUBGROUP * SPLIT) {
                 const uint row = row0 + piece_m + chunk + r, first = column0 + piece_n;

@@ -5,6 +5,7 @@
  *
  *   test_emulated [PART...]   only the cases with all these words in their names; "all" is in every one;
  *                             WHERRY_TEST_SHARE=2/3: the second of three shares of them */
+#include "interface/interface.h"
 #include "plan/variants.h"
 #include "runtime/context.h"
 #include "runtime/session.h"
@@ -91,6 +92,15 @@ static int adding(const struct wherry_session *s)
     return n;
 }
 
+/* Products that also sum over the heads of their result. */
+static int head_sums(const struct wherry_session *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_calls; i++)
+        n += !strcmp(s->calls[i].kernel, "gemm_wgmma") && call_get(&s->calls[i], CONST_DELTA, 0);
+    return n;
+}
+
 #define EXPECT_OK(call)                                                                                                \
     do {                                                                                                               \
         wherry_status status_ = (call);                                                                                \
@@ -141,6 +151,8 @@ static void test_one(void **state)
         assert_int_equal(operand_sums(session), /* of Q, K and V, and of the first linear layer */
                          c->layouts && strstr(c->layouts, "w_lin1") ? 0 : 2);
     if (s->parts && c->train && c->gemm && !strcmp(c->gemm, "wgmma")) assert_true(adding(session) > 0);
+    if (c->train && c->gemm && !strcmp(c->gemm, "wgmma"))
+        assert_int_equal(head_sums(session), !strcmp(c->plan, "flash") && s->hidden / s->heads <= 64);
     bool normalizes = s->normalizes && c->gemm && !strcmp(c->gemm, "wgmma") && !strcmp(c->plan, "flash") && !c->train;
     if (c->layouts && strstr(c->layouts, "w_out")) normalizes = false; /* of weights as they are in the model's files */
     /* Rows that the second linear layer makes of rows of tokens are normalized by a kernel of their own. */

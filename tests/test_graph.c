@@ -421,16 +421,16 @@ static void test_optional(void **state)
     }
 }
 
-/* A device without a product that sums its operand's columns. */
-static bool refuse_operand_sums(const struct graph *g, const struct group *group, char *reason, size_t size, void *user)
+/* A device without a product that sums its operand's columns, or over the heads of its result. */
+static bool refuse_sums(const struct graph *g, const struct group *group, char *reason, size_t size, void *user)
 {
     (void)user;
     struct error e = {0};
     struct call calls[GROUP_MAX_CALLS];
     int count;
     if (!group_calls(g, group, calls, &count, &e)) fail_msg("%s", e.text);
-    snprintf(reason, size, "no sums of an operand");
-    return !call_sums_operand(&calls[0]);
+    snprintf(reason, size, "no sums of an operand or over heads");
+    return !call_sums_operand(&calls[0]) && (strcmp(calls[0].kernel, "gemm") || !call_get(&calls[0], CONST_DELTA, 0));
 }
 
 /* The group that the operator at this role of layer 0 is in. */
@@ -458,6 +458,28 @@ static void check_cost(const struct graph *g, const struct group *bias_and_weigh
     assert_int_equal(cost.bytes_written, 2 * (4096 * 1024 + 4096));
 }
 
+/* Delta comes with the gradient that it is made of, which the product stores as well. */
+static void check_delta(const struct graph *g, const struct group *product)
+{
+    struct error e = {0};
+    struct call calls[GROUP_MAX_CALLS];
+    uint32_t offsets[9];
+    struct batch_shape b = uniform(offsets, 8, 512);
+    wherry_cost cost;
+    int count;
+    assert_string_equal(product->name, "layer.0.out_dx");
+    assert_int_equal(product->count, 2);
+    assert_true(group_calls(g, product, calls, &count, &e));
+    assert_int_equal(count, 1);
+    assert_string_equal(calls[0].kernel, "gemm");
+    assert_int_equal(call_get(&calls[0], CONST_DELTA, 0), 1);
+    assert_int_equal(call_get(&calls[0], CONST_HEAD_DIM, 0), 64);
+    assert_true(call_has_slot(&calls[0], SLOT_SAVED) && call_has_slot(&calls[0], SLOT_DELTA));
+    cost_of_group(g, &b, product, 2, &cost);
+    assert_int_equal(cost.bytes_read, 2 * (2 * 4096 * 1024 + 1024 * 1024));
+    assert_int_equal(cost.bytes_written, 2 * 4096 * 1024 + 4 * 4096 * 16);
+}
+
 /* The gradients of biases come with those of the weights where the device has products for that. Where it has none the
  * groups are those of a plan without such rows, in the same order. */
 static void check_biases(const struct graph_options *options)
@@ -467,7 +489,7 @@ static void check_biases(const struct graph_options *options)
     struct group *plain, *refused, *taken;
     struct call calls[GROUP_MAX_CALLS];
     int n, n_refused, n_taken, count;
-    const struct group_filter refuse = {.runs = refuse_operand_sums, .optional = true};
+    const struct group_filter refuse = {.runs = refuse_sums, .optional = true};
     const struct plan *plan = plan_find("flash", &e);
     make(&g, options);
     assert_true(groups_create(&g, plan, NULL, &plain, &n, &e));
@@ -481,12 +503,16 @@ static void check_biases(const struct graph_options *options)
     }
     const struct group *activation = group_of_role(&g, plain, n, ACTIVATION_DX);
     assert_ptr_equal(activation, group_of_role(&g, plain, n, LIN1_BIAS_DW));
+    assert_string_equal(group_of_role(&g, plain, n, ATTENTION_DELTA)->kernel, "delta");
 
     assert_true(groups_create(&g, plan, &all_optional, &taken, &n_taken, &e));
     const struct group *bias = group_of_role(&g, taken, n_taken, LIN1_BIAS_DW);
     const struct group *without = group_of_role(&g, taken, n_taken, LIN2_DX);
     assert_string_equal(bias->name, "layer.0.lin1_dw");
     assert_ptr_equal(bias, group_of_role(&g, taken, n_taken, LIN1_DW));
+    const struct group *delta = group_of_role(&g, taken, n_taken, ATTENTION_DELTA);
+    assert_ptr_equal(delta, group_of_role(&g, taken, n_taken, OUT_DX));
+    check_delta(&g, delta);
     assert_string_equal(without->name, "layer.0.lin2_dx");
     assert_ptr_equal(without, group_of_role(&g, taken, n_taken, ACTIVATION_DX));
     assert_int_equal(without->count, activation->count - 1);

@@ -226,6 +226,38 @@ static void test_attention_matrices(void **state)
     assert_string_equal(call.kernel, "attention_backward"); /* too many channels */
 }
 
+/* Products of cooperative matrices sum over the heads of their result where a sub-group's piece has whole ones. */
+static void test_matrices_and_heads(void **state)
+{
+    (void)state;
+    const struct device_limits limits = {.f16 = true,
+                                         .shared_bytes = 49152,
+                                         .max_local_size = 1024,
+                                         .rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_COOPMAT),
+                                         .compute_units = 132,
+                                         .coopmat_m = 16,
+                                         .coopmat_n = 16,
+                                         .coopmat_k = 16,
+                                         .coopmat_subgroup = 32};
+    static const struct {
+        uint32_t n, dim;
+        uint64_t rows;
+        bool taken;
+    } cases[] = {{1024, 64, 4096, true}, {1024, 32, 4096, true}, {1024, 128, 4096, false},
+                 {1024, 64, 128, false}, {1024, 16, 128, true},  {960, 40, 4096, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct call call = {.kernel = "gemm", .launch = LAUNCH_TILES};
+        call_set(&call, CONST_FORM, GEMM_NN);
+        call_set(&call, CONST_N, cases[i].n);
+        call_set(&call, CONST_K, cases[i].n);
+        call_set(&call, CONST_DELTA, 1);
+        call_set(&call, CONST_HEAD_DIM, cases[i].dim);
+        call_tiles(&call, NULL, &limits, true, cases[i].rows, 128);
+        assert_string_equal(call.kernel, cases[i].taken ? "gemm_coopmat" : "gemm");
+        if (cases[i].taken) assert_int_equal(call_get(&call, CONST_THREAD_N, 1) % cases[i].dim, 0);
+    }
+}
+
 /* One kernel may stand in the table for several rungs: its class is that of the first which the device has. */
 static void test_classes(void **state)
 {
@@ -408,10 +440,15 @@ static void test_failing_check(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),         cmocka_unit_test(test_classes),
-                                       cmocka_unit_test(test_attention),     cmocka_unit_test(test_attention_matrices),
-                                       cmocka_unit_test(test_names),         cmocka_unit_test(test_same),
-                                       cmocka_unit_test(test_failing_check), cmocka_unit_test(test_unknown_constants)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),
+                                       cmocka_unit_test(test_classes),
+                                       cmocka_unit_test(test_attention),
+                                       cmocka_unit_test(test_attention_matrices),
+                                       cmocka_unit_test(test_matrices_and_heads),
+                                       cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_same),
+                                       cmocka_unit_test(test_failing_check),
+                                       cmocka_unit_test(test_unknown_constants)};
     if (!(context = support_context(NULL, devices, &n_devices))) return 1;
     cmocka_set_message_output(CM_OUTPUT_STDOUT);
     int failed = cmocka_run_group_tests_name("rungs", tests, NULL, NULL);

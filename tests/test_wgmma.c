@@ -353,6 +353,44 @@ static void test_normal_refused(void **state)
     assert_string_equal(call.kernel, "gemm_wgmma");
 }
 
+/* Sums over the heads of a result: where every tile has whole ones that lanes can share, and rows are not few. */
+static void test_heads(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t n, dim, rungs;
+        uint64_t rows;
+        bool taken;
+    } cases[] = {{1024, 64, RUNG_BIT(RUNG_WGMMA), 4096, true},
+                 {384, 32, RUNG_BIT(RUNG_WGMMA), 8192, true}, /* in tiles of 192 columns */
+                 {64, 8, RUNG_BIT(RUNG_WGMMA), 100, true},
+                 {1024, 128, RUNG_BIT(RUNG_WGMMA), 4096, false},
+                 {960, 40, RUNG_BIT(RUNG_WGMMA), 4096, false},
+                 {1024, 64, RUNG_BIT(RUNG_WGMMA) | RUNG_BIT(RUNG_SMALL_BATCH), SMALL_BATCH_ROWS, false},
+                 {1024, 64, RUNG_BIT(RUNG_WGMMA) | RUNG_BIT(RUNG_SMALL_BATCH), SMALL_BATCH_ROWS + 1, true},
+                 {1024, 64, RUNG_BIT(RUNG_MMA) | RUNG_BIT(RUNG_SMALL_BATCH), 4096, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct device_limits limits = hopper;
+        struct call call;
+        limits.rungs = RUNG_BIT(RUNG_TILED) | cases[i].rungs;
+        make_call(&call, GEMM_NN, 0, cases[i].n, 1024);
+        call_set(&call, CONST_DELTA, 1);
+        call_set(&call, CONST_HEAD_DIM, cases[i].dim);
+        assert_true(call_fuses(&call));
+        call_tiles(&call, NULL, &limits, true, cases[i].rows, 128);
+        assert_string_equal(call.kernel, cases[i].taken ? "gemm_wgmma" : "gemm");
+        if (cases[i].taken) assert_int_equal(call_get(&call, CONST_TILE_N, 0) % cases[i].dim, 0);
+    }
+    /* Not those of a slice of wider rows, whose gradient is no tensor of heads. */
+    struct call call;
+    make_call(&call, GEMM_NN, 0, 1024, 1024);
+    call_set(&call, CONST_DELTA, 1);
+    call_set(&call, CONST_HEAD_DIM, 64);
+    call_set(&call, CONST_Y_STRIDE, 3072);
+    call_tiles(&call, NULL, &hopper, true, 4096, 128);
+    assert_string_equal(call.kernel, "gemm");
+}
+
 /* What a multiprocessor of Hopper has, and stages enough that one is loaded while another is multiplied. */
 static void test_shared(void **state)
 {
@@ -437,6 +475,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_normal),
         cmocka_unit_test(test_normal_refused),
+        cmocka_unit_test(test_heads),
         cmocka_unit_test(test_shared),
         cmocka_unit_test(test_gelu),
 #ifdef WHERRY_HAVE_OPENCL

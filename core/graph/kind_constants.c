@@ -209,13 +209,17 @@ CONSTANTS(constants_dropout)
     if (!softmax) call_set(call, CONST_SOFTMAX, 0);
 }
 
+/* A product that makes the gradient has sizes of its own, and sums over the heads of its result. */
 CONSTANTS(constants_delta)
 {
-    (void)group;
+    call_set(call, CONST_HEAD_DIM, g->dims.of['p']);
+    if (is_after(g, group, o, constants_contract)) {
+        call_set(call, CONST_DELTA, 1);
+        return;
+    }
     call_set(call, CONST_N, tensor_row_length(g, o->in[0]));
     call_set(call, CONST_ROWS, HEADER_TOKENS);
     call_set(call, CONST_HEADS, g->dims.of['h']);
-    call_set(call, CONST_HEAD_DIM, g->dims.of['p']);
 }
 
 CONSTANTS(constants_bias)

@@ -90,6 +90,7 @@ static const struct plan_row flash[] = {
     {"lnb1",             "layernorm_backward", LAUNCH_PARTS,      {NORM1_DW, NORM1_DX, OUT_DROPOUT_DX, OUT_BIAS_DW}, NORM_POST},
     {"lnb1",             "layernorm_backward", LAUNCH_PARTS,      {NORM1_DW, NORM1_DX, RESIDUAL_DX, NEXT_LAYER, LIN2_DROPOUT_DX, LIN2_BIAS_DW}, NORM_PRE},
     {"lnb1",             "layernorm_backward", LAUNCH_PARTS,      {NORM1_DW, NORM1_DX, RESIDUAL_DX}, NORM_PRE}, /* the first layer */
+    {"out_dx",           "gemm",               LAUNCH_TILES,      {OUT_DX, ATTENTION_DELTA}, .optional = true}, /* where its tiles have whole heads */
     {"attention_dx",     "attention_backward", LAUNCH_SEQUENCES,  {SCORES_RECOMPUTE, SOFTMAX_RECOMPUTE, ATTENTION_DROPOUT_RECOMPUTE, CONTEXT_DX1, CONTEXT_DX2, ATTENTION_DROPOUT_DX, SOFTMAX_DX, SCORES_DX1, SCORES_DX2}},
     {"qkv_dx",           "gemm",               LAUNCH_TILES,      {QKV_DX, RESIDUAL_DX}, NORM_POST},
     {"qkv_dx",           "gemm",               LAUNCH_TILES,      {QKV_DX, QKV_ADD}},

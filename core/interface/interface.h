@@ -83,12 +83,14 @@
 #define CONST_SETS 39        /* vectors of N in one part */
 #define CONST_LSE 40         /* LSE_* */
 #define CONST_SOFTMAX 41     /* 0: softmax does dropout alone */
-#define CONST_DELTA 42       /* 1: softmax_backward reads SLOT_DELTA instead of summing */
-#define CONST_NORM_DW 43     /* layernorm_backward: gradients of gamma and beta */
-#define CONST_NORM_DX 44     /* layernorm_backward: gradient of the input */
-#define CONST_BIAS_SUM 45    /* layernorm_backward: BIAS_SUM_* */
-#define CONST_ADDEND 46      /* 1: layernorm_backward adds SLOT_RESIDUAL to its result, not to the gradient it reads */
-#define CONST_TILE_V 47      /* attention: keys (queries) that what is made of the scores is multiplied with at once */
+#define CONST_DELTA                                                                                                    \
+    42 /* 1: softmax_backward reads SLOT_DELTA instead of summing; gemm writes it: the sums over a head's HEAD_DIM     \
+          columns of its result times SLOT_SAVED */
+#define CONST_NORM_DW 43  /* layernorm_backward: gradients of gamma and beta */
+#define CONST_NORM_DX 44  /* layernorm_backward: gradient of the input */
+#define CONST_BIAS_SUM 45 /* layernorm_backward: BIAS_SUM_* */
+#define CONST_ADDEND 46   /* 1: layernorm_backward adds SLOT_RESIDUAL to its result, not to the gradient it reads */
+#define CONST_TILE_V 47   /* attention: keys (queries) that what is made of the scores is multiplied with at once */
 #define CONST_PARTS                                                                                                    \
     48 /* attention_backward: parts that a sequence's tiles of keys are split into; layernorm_backward, reduce: parts  \
           that the rows are split into, PART_ROWS at a time and in turns */

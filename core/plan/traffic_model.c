@@ -85,6 +85,7 @@ void count_product(struct count *c, uint64_t band, uint64_t sharers)
     reads(c, SLOT_SAVED, m * n);
     writes(c, SLOT_Y, m * n);
     writes(c, SLOT_SUM, second);
+    writes(c, SLOT_DELTA, m * (n / get(c, CONST_HEAD_DIM, 1)));
     if (partials) writes_scratch(c, SLOT_PARTIALS, partials);
 }
 

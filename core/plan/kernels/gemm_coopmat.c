@@ -120,14 +120,27 @@ static bool fits_normal(const struct call *call, const struct sizes *s, const ch
     return !*reason;
 }
 
+/* Whether it can sum over the heads of its result: those are a piece's. */
+static bool fits_heads(const struct call *call, const struct tile *t, const char **reason)
+{
+    uint32_t dim = call_get(call, CONST_HEAD_DIM, 1);
+    *reason = call_runtime(call) != RUNTIME_M || call_writes_slice(call) ? "it sums over the heads of rows of tokens"
+              : dim % 8 || t->piece_n % dim || call_get(call, CONST_N, 1) % dim
+                  ? "a sub-group has no whole heads of this size"
+                  : NULL;
+    return !*reason;
+}
+
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
     uint64_t parts;
+    const struct tile *t = tile_of(call, s, 1, &parts);
     *reason = !s->f16                             ? "cooperative matrices take f16"
               : !call_get(call, CONST_ALIGNED, 0) ? "rows are no multiples of 8 elements"
-              : !tile_of(call, s, 1, &parts)      ? "no tile is made of this device's cooperative matrices"
+              : !t                                ? "no tile is made of this device's cooperative matrices"
                                                   : NULL;
     if (!*reason && call_get(call, CONST_NORM_Y, 0)) *reason = "its work-groups have no whole rows of a result";
+    if (!*reason && call_get(call, CONST_DELTA, 0)) return fits_heads(call, t, reason);
     return !*reason && (!call_get(call, CONST_NORM, 0) || fits_normal(call, s, reason));
 }
 
@@ -214,7 +227,7 @@ const struct variant variant_gemm_coopmat = {
     .takes = {CONST_N,           CONST_K,        CONST_ROWS,     CONST_BIAS,       CONST_ACTIVATION, CONST_RESIDUAL,
               CONST_SUM,         CONST_X_STRIDE, CONST_X_OFFSET, CONST_W_STRIDE,   CONST_W_OFFSET,   CONST_Y_STRIDE,
               CONST_Y_OFFSET,    CONST_FORM,     CONST_DROPOUT,  CONST_DERIVATIVE, CONST_KEPT,       CONST_M,
-              CONST_COLUMN_SUMS, CONST_RUNTIME,  CONST_NORM},
+              CONST_COLUMN_SUMS, CONST_RUNTIME,  CONST_NORM,     CONST_DELTA,      CONST_HEAD_DIM},
     .why = "cooperative matrices: f16 added in f32 by matrix units",
     .fits = fits,
     .size = size,

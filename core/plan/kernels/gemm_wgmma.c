@@ -163,6 +163,12 @@ static const struct wgmma_tile *divided_tile(const struct call *call, const stru
     return &wgmma_tiles[tile_search(&search, call, s, parts)];
 }
 
+/* Those of a session are left to gemm_small_batch. */
+static bool few_rows(const struct sizes *s)
+{
+    return s->max_rows <= SMALL_BATCH_ROWS && s->limits->rungs & RUNG_BIT(RUNG_SMALL_BATCH);
+}
+
 /* Whether it can normalize its result, a product with a weight and what inference puts after it: rows of which tiles
  * have all columns, and so many that their tiles keep half of the multiprocessors busy. Few rows are
  * gemm_small_batch's, which normalizes what it reads. */
@@ -171,14 +177,25 @@ static bool fits_normal(const struct call *call, const struct sizes *s, const ch
     static const uint8_t others[] = {CONST_ACTIVATION, CONST_DERIVATIVE, CONST_DROPOUT,
                                      CONST_KEPT,       CONST_SUM,        CONST_COLUMN_SUMS};
     uint32_t n = call_get(call, CONST_N, 1);
-    bool few = s->max_rows <= SMALL_BATCH_ROWS && s->limits->rungs & RUNG_BIT(RUNG_SMALL_BATCH);
     bool idle = 2 * divide_up(s->max_rows, NORMAL_ROWS) < device_units(s->limits), more = false;
     for (size_t i = 0; i < sizeof others; i++) more |= call_get(call, others[i], 0) != 0;
     bool usual = call_get(call, CONST_FORM, GEMM_NT) == GEMM_NT && call_runtime(call) == RUNTIME_M;
     *reason = !usual || more                                ? "it normalizes sums with a bias and a residual"
               : n != 64 && n != 128 && n != 256 && n != 384 ? "its tiles have no whole rows of this length"
-              : few || idle                                 ? "tiles of whole rows would be too few"
+              : few_rows(s) || idle                         ? "tiles of whole rows would be too few"
                                                             : NULL;
+    return !*reason;
+}
+
+/* Whether it can sum over the heads of its result: lanes side by side share one, and tiles of each width have whole
+ * ones. Few rows are gemm_small_batch's, even with a kernel after it. */
+static bool fits_heads(const struct call *call, const struct sizes *s, const char **reason)
+{
+    uint32_t dim = call_get(call, CONST_HEAD_DIM, 1), n = call_get(call, CONST_N, 1);
+    *reason = call_runtime(call) != RUNTIME_M || call_writes_slice(call) ? "it sums over the heads of rows of tokens"
+              : dim < 8 || dim > 64 || dim & (dim - 1) || n % dim        ? "lanes do not share heads of this size"
+              : few_rows(s)                                              ? "few rows are left to gemm_small_batch"
+                                                                         : NULL;
     return !*reason;
 }
 
@@ -189,7 +206,8 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
               : dimension(call, RUNTIME_N) % 8    ? "N is no multiple of 8"
               : call_get(call, CONST_NORM, 0)     ? "it normalizes no operand"
                                                   : NULL;
-    return !*reason && (!normalizes(call) || fits_normal(call, s, reason));
+    if (!*reason && normalizes(call)) return fits_normal(call, s, reason);
+    return !*reason && (!call_get(call, CONST_DELTA, 0) || fits_heads(call, s, reason));
 }
 
 static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct sizes *s)
@@ -281,7 +299,7 @@ const struct variant variant_gemm_wgmma = {
     .takes = {CONST_N,           CONST_K,        CONST_ROWS,     CONST_BIAS,       CONST_ACTIVATION, CONST_RESIDUAL,
               CONST_SUM,         CONST_X_STRIDE, CONST_X_OFFSET, CONST_W_STRIDE,   CONST_W_OFFSET,   CONST_Y_STRIDE,
               CONST_Y_OFFSET,    CONST_FORM,     CONST_DROPOUT,  CONST_DERIVATIVE, CONST_KEPT,       CONST_M,
-              CONST_COLUMN_SUMS, CONST_RUNTIME,  CONST_NORM_Y},
+              CONST_COLUMN_SUMS, CONST_RUNTIME,  CONST_NORM_Y,   CONST_DELTA,      CONST_HEAD_DIM},
     .sums_operand = true,
     .why = "wgmma with tiles by the tensor copy engine, Hopper's fastest",
     .fits = fits,
