@@ -124,14 +124,14 @@ INLINE void add_queries(__local float4 *query_sums, const uint added, const uint
 #ifndef NO_PARTIALS
     UNROLL
     for (uint i = 0; i < QUERY_SUMS / 2; i++) {
-        float2 all = (float2)(sum[i * 2], sum[i * 2 + 1]);
+        float2 all = (float2)(sum[i * 2], sum[i * 2 + 1]) * KEPT_SCALE;
 #if QUERY_ROWS == 0
         all += earlier[i];
 #endif
         if (i % 2 ? there1 : there0) to[i % 2 * 4 * GRADIENT_STRIDE + i / 2 * 4] = all;
     }
 #else
-    const float scale = as_float((uint)SCALE);
+    const float scale = as_float((uint)SCALE) * KEPT_SCALE;
     const uint row0 = step * TILE_QUERIES;
     store_rows(y + (X_OFFSET + (size_t)(at.first + row0) * X_STRIDE + HEAD_AT(at.head, X_STRIDE)), X_STRIDE,
                at.length - row0, sum, scale, scale);
@@ -192,7 +192,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                     const uint queries = at.length - query0, row = (at.first + query0 + mine) * HEADS + at.head;
                     float2 statistic = (float2)(0.0f);
                     if (copier < TILE_QUERIES && mine < queries)
-                        statistic = (float2)(lse[row] * LOG2E, delta[row]);
+                        statistic = (float2)(lse[row] * LOG2E, delta[row] * (1.0f / KEPT_SCALE));
 #if DROPOUT > 0
                     uint bits[DRAWS];
                     UNROLL
@@ -253,20 +253,26 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 key_sum[i] = 0.0f;
                 value_sum[i] = 0.0f;
             }
+            float score[32], change[32];
             mbarrier_wait(keys_full, keys_parity);
             keys_parity ^= 1;
+            mbarrier_wait(full + 8 * stage, parity);
+            wgmma_fence();
+            multiply_channels(score, my_keys, queries_at + stage * QUERIES_BYTES);
+            multiply_channels(change, my_values, gradients_at + stage * QUERIES_BYTES);
+            WGMMA_WAIT(0, 32, score);
+            WGMMA_WAIT(0, 32, change);
             ROLLED
             for (uint step = 0; step < steps; step++) {
                 const uint my_queries = queries_at + stage * QUERIES_BYTES,
                            my_gradients = gradients_at + stage * QUERIES_BYTES;
-                const uint next = stage + 1 == STAGES ? 0 : stage + 1, next_parity = next ? parity : parity ^ 1;
+                const uint next = stage + 1 == STAGES ? 0 : stage + 1, next_parity = next ? parity : parity ^ 1,
+                           ahead = step + 1 < steps ? next : stage;
 
-                float score[32], change[32];
                 uint weight[16], factor[16];
-                mbarrier_wait(full + 8 * stage, parity);
-                wgmma_fence();
-                multiply_channels(score, my_keys, my_queries);
-                multiply_channels(change, my_values, my_gradients);
+#if DROPOUT > 0
+                float left[32]; /* of the weights after dropout, but for its factor */
+#endif
 
                 /* ---- weights; keys beyond the sequence have none. Running: scores, changes ---- */
                 const __local float4 *statistic =
@@ -278,7 +284,6 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 UNROLL
                 for (uint j = 0; j < 8; j++) kept[j] = bits[j * 4] >> (lane / 8 + lane / 4 % 2 * 8);
 #endif
-                WGMMA_WAIT(1, 32, score);
                 UNROLL
                 for (uint j = 0; j < 8; j++) {
                     const float4 both = statistic[j * 4];
@@ -299,8 +304,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                     for (uint h = 0; h < 2; h++) {
                         const uint i = j * 4 + h * 2;
 #if DROPOUT > 0
-                        weight[j * 2 + h] = pack_halves((kept[j] & 1u << 4 * h) != 0 ? score[i] : 0.0f,
-                                                      (kept[j] & 0x10000u << 4 * h) != 0 ? score[i + 1] : 0.0f);
+                        left[i] = (kept[j] & 1u << 4 * h) != 0 ? score[i] : 0.0f;
+                        left[i + 1] = (kept[j] & 0x10000u << 4 * h) != 0 ? score[i + 1] : 0.0f;
+                        weight[j * 2 + h] = pack_halves(left[i], left[i + 1]);
 #else
                         weight[j * 2 + h] = pack_halves(score[i], score[i + 1]);
 #endif
@@ -309,22 +315,19 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
 
                 /* ---- values, and the gradients of the scores. Running: changes, values ---- */
                 multiply_rows(value_sum, weight, my_gradients);
-                WGMMA_WAIT(1, 32, change);
                 UNROLL
                 for (uint j = 0; j < 8; j++) {
                     const float4 both = statistic[j * 4];
                     UNROLL
                     for (uint h = 0; h < 2; h++) {
                         const uint i = j * 4 + h * 2;
-                        float c0 = change[i], c1 = change[i + 1];
 #if DROPOUT > 0
-                        c0 = (kept[j] & 1u << 4 * h) != 0 ? fma(c0, KEPT_SCALE, -both.y) : -both.y;
-                        c1 = (kept[j] & 0x10000u << 4 * h) != 0 ? fma(c1, KEPT_SCALE, -both.w) : -both.w;
+                        factor[j * 2 + h] = pack_halves(fma(left[i], change[i], -score[i] * both.y),
+                                                        fma(left[i + 1], change[i + 1], -score[i + 1] * both.w));
 #else
-                        c0 -= both.y;
-                        c1 -= both.w;
+                        factor[j * 2 + h] =
+                            pack_halves(score[i] * (change[i] - both.y), score[i + 1] * (change[i + 1] - both.w));
 #endif
-                        factor[j * 2 + h] = pack_halves(score[i] * c0, score[i + 1] * c1);
                     }
                 }
 
@@ -341,12 +344,19 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 for (uint s = 0; s < 4; s++)
                     CHANNELS_SHARED(query_sum, ACROSS(my_changes, s), ACROSS(my_keys, s), s);
                 wgmma_commit();
-                CHANNELS_WAIT(0, value_sum);
-                CHANNELS_WAIT(0, key_sum);
-                CHANNELS_WAIT(0, query_sum);
+                /* The next step's scores and changes run while this one's queries are added. */
+                CHANNELS_WAIT(1, value_sum);
+                CHANNELS_WAIT(1, key_sum);
+                if (step + 1 < steps) mbarrier_wait(full + 8 * next, next_parity);
+                wgmma_fence();
+                multiply_channels(score, my_keys, queries_at + ahead * QUERIES_BYTES);
+                multiply_channels(change, my_values, gradients_at + ahead * QUERIES_BYTES);
+                CHANNELS_WAIT(2, query_sum);
                 warp_arrive(free + 8 * stage);
                 barrier_named(1 + group, WARPGROUP); /* all warps' products have read the scores' gradients */
                 add_queries(query_sums, added, count, step, query_sum, begin, end, at, partials, y);
+                WGMMA_WAIT(0, 32, score);
+                WGMMA_WAIT(0, 32, change);
                 count++;
                 stage = next;
                 parity = next_parity;
@@ -355,7 +365,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
 
             const uint there = keys > group * 64 ? keys - group * 64 : 0;
             const size_t token = at.first + key0 + group * 64;
-            const float key_scale = as_float((uint)SCALE);
+            const float key_scale = as_float((uint)SCALE) * KEPT_SCALE;
             store_rows(y + (W_OFFSET + token * W_STRIDE + HEAD_AT(at.head, W_STRIDE)), W_STRIDE, there, key_sum,
                        key_scale,
                        key_scale);
