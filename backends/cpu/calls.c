@@ -128,6 +128,19 @@ static void set_constants(struct cpu_step *s, const struct call *call)
     for (size_t i = 0; i < sizeof strides; i++) set_default(s, call, strides[i], s->value[CONST_HEAD_DIM]);
 }
 
+/* Of the set of instructions that multiplies weights in bf16, or else of the best one. */
+static const struct cpu_kernel *kernel_for(const struct backend_device *device, const struct step *step,
+                                           struct error *e)
+{
+    if (!step->bf16) return cpu_kernel_find(device->kernels, step->kernel);
+    const struct cpu_kernel *kernel = device->bf16 ? cpu_kernel_find(device->bf16, step->kernel) : NULL;
+    uint32_t form = call_get(step->call, CONST_FORM, GEMM_NT);
+    bool fits = kernel && form != GEMM_TN && call_runtime(step->call) == RUNTIME_M;
+    if (!fits)
+        fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: the device cpu does not run this in bf16: use dtype f32", step->name);
+    return fits ? kernel : NULL;
+}
+
 bool cpu_step_resolve(const struct backend_device *device, const struct step *step, struct cpu_step *out,
                       struct error *e)
 {
@@ -155,6 +168,7 @@ bool cpu_step_resolve(const struct backend_device *device, const struct step *st
     out->site = step->call->site;
     out->threads = workers_count(device->workers);
     out->cache_bytes = device->cache_bytes;
-    out->how = cpu_kernel_find(device->kernels, step->kernel);
-    return true;
+    out->bf16 = step->bf16 && device->bf16 ? device->bf16->isa : NULL;
+    out->how = kernel_for(device, step, e);
+    return out->how != NULL;
 }

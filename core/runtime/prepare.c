@@ -40,6 +40,7 @@ void session_step(const struct wherry_session *s, const struct call *call, int g
     for (int i = 0; i < call->n_arguments; i++) {
         int tensor = call->arguments[i].tensor;
         bool scratch = tensor == TENSOR_SCRATCH;
+        step->bf16 |= !scratch && s->graph.tensors[tensor].bf16;
         const struct placement *at = scratch ? &s->memory.scratch[group] : &s->memory.of[tensor];
         step->bindings[step->n_bindings++] =
             (struct binding){.slot = call->arguments[i].slot,
