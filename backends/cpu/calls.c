@@ -128,17 +128,20 @@ static void set_constants(struct cpu_step *s, const struct call *call)
     for (size_t i = 0; i < sizeof strides; i++) set_default(s, call, strides[i], s->value[CONST_HEAD_DIM]);
 }
 
-/* Of the set of instructions that multiplies weights in bf16, or else of the best one. */
-static const struct cpu_kernel *kernel_for(const struct backend_device *device, const struct step *step,
-                                           struct error *e)
+/* In a session of bf16 that of the set that multiplies in it, where it has one. */
+static bool kernel_choose(const struct backend_device *device, const struct step *step, struct cpu_step *out,
+                          struct error *e)
 {
-    if (!step->bf16) return cpu_kernel_find(device->kernels, step->kernel);
-    const struct cpu_kernel *kernel = device->bf16 ? cpu_kernel_find(device->bf16, step->kernel) : NULL;
-    uint32_t form = call_get(step->call, CONST_FORM, GEMM_NT);
-    bool fits = kernel && form != GEMM_TN && call_runtime(step->call) == RUNTIME_M;
-    if (!fits)
-        fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: the device cpu does not run this in bf16: use dtype f32", step->name);
-    return fits ? kernel : NULL;
+    const struct call *call = step->call;
+    const struct cpu_kernel *kernel = step->bf16 && device->bf16 ? cpu_kernel_find(device->bf16, step->kernel) : NULL;
+    out->how = kernel ? kernel : cpu_kernel_find(device->kernels, step->kernel);
+    out->bf16 = kernel ? device->bf16->isa : NULL;
+    bool product = !strcmp(step->kernel, "gemm");
+    if (product && (!kernel || call_get(call, CONST_FORM, GEMM_NT) == GEMM_TN || call_runtime(call) != RUNTIME_M))
+        return !step->bf16 || fail(e, WHERRY_STATUS_UNSUPPORTED,
+                                   "%s: the device cpu has no such product in bf16: use f32", step->name);
+    return !kernel || product || !(call_get(call, CONST_DROPOUT, 0) || call_get(call, CONST_LSE, 0)) ||
+           fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: there is no training in bf16: use f32", step->name);
 }
 
 bool cpu_step_resolve(const struct backend_device *device, const struct step *step, struct cpu_step *out,
@@ -168,7 +171,5 @@ bool cpu_step_resolve(const struct backend_device *device, const struct step *st
     out->site = step->call->site;
     out->threads = workers_count(device->workers);
     out->cache_bytes = device->cache_bytes;
-    out->bf16 = step->bf16 && device->bf16 ? device->bf16->isa : NULL;
-    out->how = kernel_for(device, step, e);
-    return out->how != NULL;
+    return kernel_choose(device, step, out, e);
 }

@@ -52,9 +52,10 @@ static bool is_worth_packing(const struct schedule *schedule, int i, const struc
 {
     const struct step *step = &schedule->steps[i];
     const struct binding *w = binding_find(step, SLOT_W);
+    if (!s->how->packed || !w) return false;
     if (s->bf16) return true;
-    return s->how->packed && w && call_get(step->call, CONST_FORM, GEMM_NT) == GEMM_NT &&
-           call_runtime(step->call) == RUNTIME_M && !is_written(schedule, w);
+    return call_get(step->call, CONST_FORM, GEMM_NT) == GEMM_NT && call_runtime(step->call) == RUNTIME_M &&
+           !is_written(schedule, w);
 }
 
 static bool packs_create(struct backend_device *device, struct program *p, struct program_info *info, struct error *e)

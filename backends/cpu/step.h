@@ -18,7 +18,7 @@ struct cpu_step {
     size_t cache_bytes;           /* of the last cache, 0: unknown. No result depends on it either */
     size_t threads;               /* that share the work: for its division alone, no result depends on it */
     const struct cpu_kernel *how; /* the function, for this processor */
-    const char *bf16; /* of a product with a weight that is stored in bf16: the set that has it; else NULL */
+    const char *bf16;             /* the set of the kernel, if it multiplies in bf16; else NULL */
     /* The second operand of a product, in panels (kernels/product.h, in bf16 kernels/tile_bf16.h), where it stays as it
      * is from run to run; else NULL. */
     const void *packed;

@@ -31,6 +31,7 @@ void session_step(const struct wherry_session *s, const struct call *call, int g
                           .kernel = call->kernel,
                           .launch = call->launch,
                           .f16 = s->f16,
+                          .bf16 = s->bf16,
                           .call = call,
                           .group = group};
     step->flops = group_flops(&s->graph, &s->limits, &s->groups[group]) / (double)calls_of(s, group);
@@ -40,7 +41,6 @@ void session_step(const struct wherry_session *s, const struct call *call, int g
     for (int i = 0; i < call->n_arguments; i++) {
         int tensor = call->arguments[i].tensor;
         bool scratch = tensor == TENSOR_SCRATCH;
-        step->bf16 |= !scratch && s->graph.tensors[tensor].bf16;
         const struct placement *at = scratch ? &s->memory.scratch[group] : &s->memory.of[tensor];
         step->bindings[step->n_bindings++] =
             (struct binding){.slot = call->arguments[i].slot,

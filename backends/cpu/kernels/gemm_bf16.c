@@ -5,13 +5,11 @@
 
 static const struct block_sizes sizes = {BF16_BLOCK_ROWS, BF16_BLOCK_PANELS, BF16_TILE_ROWS};
 
-static size_t depth_of(size_t k) { return blocks_of(k, BF16_DEPTH_UNIT) * BF16_DEPTH_UNIT; }
-
 /* As many pieces as needed, as even as they can be. */
 static size_t piece_of(size_t depth)
 {
     size_t pieces = blocks_of(depth, BF16_DEPTH_MOST);
-    return pieces ? depth_of(blocks_of(depth, pieces)) : BF16_DEPTH_UNIT;
+    return pieces ? bf16_depth(blocks_of(depth, pieces)) : BF16_DEPTH_UNIT;
 }
 
 static size_t rows_of_tiles(size_t rows) { return blocks_of(rows, BF16_TILE_ROWS) * BF16_TILE_ROWS; }
@@ -37,7 +35,7 @@ static size_t gemm_packed(const struct cpu_step *s, size_t *panels)
 {
     struct shape z = shape_of(s);
     *panels = panels_of(z.n);
-    return *panels * TILE_COLUMNS * depth_of(z.k) * sizeof(uint16_t);
+    return *panels * TILE_COLUMNS * bf16_depth(z.k) * sizeof(uint16_t);
 }
 
 /* to [k / 2][TILE_COLUMNS][2], with zeros after the last column and the last k. Few k at a time, so that what is
@@ -47,8 +45,8 @@ static void gemm_pack(const struct cpu_step *s, size_t item, void *packed)
     struct shape z = shape_of(s);
     size_t first = item * TILE_COLUMNS, left = z.n - first, columns = left < TILE_COLUMNS ? left : TILE_COLUMNS;
     const uint16_t *w = (const uint16_t *)(const void *)s->at[SLOT_W] + s->value[CONST_W_OFFSET] + first * z.w.row;
-    uint16_t *to = (uint16_t *)packed + first * depth_of(z.k);
-    for (size_t from = 0; from < depth_of(z.k); from += BF16_DEPTH_UNIT, to += BF16_STEP)
+    uint16_t *to = (uint16_t *)packed + first * bf16_depth(z.k);
+    for (size_t from = 0; from < bf16_depth(z.k); from += BF16_DEPTH_UNIT, to += BF16_STEP)
         for (size_t c = 0; c < TILE_COLUMNS; c++)
             for (size_t k = 0; k < BF16_DEPTH_UNIT; k++)
                 to[(k / 2 * TILE_COLUMNS + c) * 2 + k % 2] =
@@ -70,7 +68,7 @@ static void round_rows(const float *x, size_t x_row, size_t rows, size_t k, size
         for (size_t i = 0; i < deep; i += BF16_DEPTH_UNIT) {
             vec low = i < k ? v_load_at(row, i, k) : v_zero(),
                 high = i + LANES < k ? v_load_at(row, i + LANES, k) : v_zero();
-            _mm512_storeu_si512(to + i, (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low));
+            _mm512_storeu_si512(to + i, bf16_round(low, high));
         }
     }
 }
@@ -80,7 +78,7 @@ static void round_rows(const float *x, size_t x_row, size_t rows, size_t k, size
 static void multiply(const float *x, size_t x_row, const uint16_t *packed, const uint16_t *next, const struct block *at,
                      size_t k, float *c, size_t c_row, uint16_t *a)
 {
-    size_t depth = depth_of(k), piece = piece_of(depth), panels = panels_of(at->columns);
+    size_t depth = bf16_depth(k), piece = piece_of(depth), panels = panels_of(at->columns);
     if (!depth)
         for (size_t r = 0; r < at->rows; r++) memset(c + r * c_row, 0, c_row * sizeof *c);
     bf16_begin();
@@ -103,7 +101,7 @@ static void gemm_run(const struct cpu_step *s, size_t item, float *scratch)
     struct shape z = shape_of(s);
     struct blocks b = blocks_for(s, &z, sizes);
     struct block at = block_of(s, &z, &b, item);
-    size_t c_row = panels_of(at.columns) * TILE_COLUMNS, depth = depth_of(z.k);
+    size_t c_row = panels_of(at.columns) * TILE_COLUMNS, depth = bf16_depth(z.k);
     float *sums = scratch, *c = sums + c_row, *rest = c + (at.rows + BF16_TILE_ROWS) * c_row;
     const uint16_t *packed = s->packed;
     multiply(z.x.at + at.row * z.x.row, z.x.row, packed + at.column * depth, packed + at.next * depth, &at, z.k, c,
@@ -119,9 +117,9 @@ static void gemm_count(const struct cpu_step *s, struct count *c)
     struct shape z = shape_of(s);
     struct blocks b = blocks_for(s, &z, sizes);
     uint64_t w = z.n * z.k * sizeof(uint16_t),
-             panels = panels_of(z.n) * TILE_COLUMNS * depth_of(z.k) * sizeof(uint16_t);
+             panels = panels_of(z.n) * TILE_COLUMNS * bf16_depth(z.k) * sizeof(uint16_t);
     uint64_t streams = streams_of(c) * sizeof(float), x = b.rows * z.k * sizeof(float);
-    uint64_t block = x + b.columns * depth_of(z.k) * sizeof(uint16_t) + b.rows * b.columns * streams;
+    uint64_t block = x + b.columns * bf16_depth(z.k) * sizeof(uint16_t) + b.rows * b.columns * streams;
     c->out->requested_read += panels * b.row_blocks;
     c->out->model_read += panels - w;
     if (x + panels + b.rows * z.n * streams > c->cache || !c->cache) c->out->model_read += panels * (b.row_blocks - 1);

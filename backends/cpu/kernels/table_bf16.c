@@ -4,7 +4,8 @@
 #include "backends/cpu/step.h"
 
 extern const struct cpu_kernel CPU_NAME(cpu_gemm_bf16);
-static const struct cpu_kernel *const kernels[] = {&CPU_NAME(cpu_gemm_bf16), NULL};
+extern const struct cpu_kernel CPU_NAME(cpu_attention_bf16);
+static const struct cpu_kernel *const kernels[] = {&CPU_NAME(cpu_gemm_bf16), &CPU_NAME(cpu_attention_bf16), NULL};
 
 #define TEXT_OF(name) #name
 #define TEXT(name) TEXT_OF(name)

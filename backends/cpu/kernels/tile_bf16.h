@@ -7,6 +7,7 @@
 #ifndef WHERRY_CPU_TILE_BF16_H
 #define WHERRY_CPU_TILE_BF16_H
 
+#include "backends/cpu/step.h"
 #include "tile.h"
 
 typedef int32_t loose_int __attribute__((aligned(2), may_alias));
@@ -24,6 +25,11 @@ INLINE void bf16_fetch(const uint16_t *ahead, size_t lines)
 {
     for (size_t i = 0; i < lines; i++) FETCH(ahead + i * BF16_LINE);
 }
+
+/* 32 floats, rounded to nearest. */
+INLINE __m512i bf16_round(vec low, vec high) { return (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low); }
+
+static inline size_t bf16_depth(size_t k) { return blocks_of(k, BF16_DEPTH_UNIT) * BF16_DEPTH_UNIT; }
 
 #ifdef __AMX_BF16__
 
@@ -141,7 +147,7 @@ static void bf16_tile(size_t rows, const uint16_t *a, const uint16_t *b, const u
 
 /* ---- AVX512-BF16: vectors of 16 sums, and 2 products for each at once ---- */
 
-enum { BF16_TILE_ROWS = TILE_ROWS, BF16_BLOCK_ROWS = 64, BF16_BLOCK_PANELS = 8 };
+enum { BF16_TILE_ROWS = TILE_ROWS, BF16_BLOCK_ROWS = 64, BF16_BLOCK_PANELS = 16 };
 
 static inline void bf16_begin(void) {}
 static inline void bf16_end(void) {}
