@@ -35,7 +35,7 @@ static inline size_t bf16_depth(size_t k) { return blocks_of(k, BF16_DEPTH_UNIT)
 
 /* ---- AMX: tiles of 16 x 16 sums, and 32 products for each at once ---- */
 
-enum { BF16_TILE_ROWS = 32, BF16_BLOCK_ROWS = 128, BF16_BLOCK_PANELS = 16 };
+enum { BF16_TILE_ROWS = 32, BF16_BLOCK_ROWS = 64, BF16_BLOCK_PANELS = 8 };
 
 /* All eight of 16 rows of 64 bytes: processor manual, "tile configuration". */
 struct tile_configuration {
