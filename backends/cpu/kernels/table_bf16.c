@@ -1,11 +1,17 @@
-/* All kernels that compute in bf16 by this instruction set. */
+/* All kernels that multiply in bf16 by this instruction set. */
 #include "vector.h"
 
 #include "backends/cpu/step.h"
 
-extern const struct cpu_kernel CPU_NAME(cpu_gemm_bf16);
-extern const struct cpu_kernel CPU_NAME(cpu_attention_bf16);
-static const struct cpu_kernel *const kernels[] = {&CPU_NAME(cpu_gemm_bf16), &CPU_NAME(cpu_attention_bf16), NULL};
+#define KERNELS(ROW)                                                                                                   \
+    ROW(gemm)                                                                                                          \
+    ROW(attention)                                                                                                     \
+    ROW(roof_matrix)
+
+#define DECLARE(name) extern const struct cpu_kernel CPU_NAME(cpu_##name##_bf16);
+KERNELS(DECLARE)
+#define ADDRESS(name) &CPU_NAME(cpu_##name##_bf16),
+static const struct cpu_kernel *const kernels[] = {KERNELS(ADDRESS) NULL};
 
 #define TEXT_OF(name) #name
 #define TEXT(name) TEXT_OF(name)
