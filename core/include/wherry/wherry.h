@@ -225,9 +225,9 @@ typedef enum wherry_dtype {
     WHERRY_DTYPE_DEFAULT = 0, /* f16 on a GPU that stores it, else f32 */
     WHERRY_DTYPE_F32,
     WHERRY_DTYPE_F16, /* stored in 16 bits; sums, statistics and softmax in f32 */
-    /* Weights of products are stored in bf16, and what is multiplied with them is rounded to it; sums and all else are
-     * in f32. For inference on devices that say so (wherry_device_limits.bf16): the device "cpu" on processors with
-     * AVX512-BF16 or AMX. */
+    /* Weights of products are stored in bf16, and what is multiplied, in attention too, is rounded to it; sums and all
+     * else are in f32. For inference on devices that say so (wherry_device_limits.bf16): the device "cpu" on processors
+     * with AVX512-BF16 or AMX. */
     WHERRY_DTYPE_BF16
 } wherry_dtype;
 
@@ -337,10 +337,10 @@ typedef bool (*wherry_progress)(const char *what, size_t done, size_t total, voi
 
 /* Allocates device memory, uploads weights, compiles kernels (or loads them from the cache), records the step. After
  * this, encode allocates and compiles nothing. `progress` and `info` may be NULL. A weight that is NaN or infinite is
- * WHERRY_STATUS_BAD_FORMAT, one that f16 can't hold WHERRY_STATUS_UNSUPPORTED; the message names tensor, place and
- * value. The first session that is prepared on
- * a device has it make words of a random number and reads them back: WHERRY_STATUS_VERIFY_FAILED where kernels or
- * copies do nothing (a null driver, or one that only compiles; everything is compiled then, and in the cache). */
+ * WHERRY_STATUS_BAD_FORMAT, one that f16 or bf16 can't hold WHERRY_STATUS_UNSUPPORTED; the message names tensor, place
+ * and value. The first session that is prepared on a device has it make words of a random number and reads them back:
+ * WHERRY_STATUS_VERIFY_FAILED where kernels or copies do nothing (a null driver, or one that only compiles; everything
+ * is compiled then, and in the cache). */
 WHERRY_API wherry_status wherry_session_prepare(wherry_session *session, wherry_progress progress, void *user,
                                                 wherry_prepare_info *info);
 
