@@ -36,13 +36,13 @@ static void expect_part(const struct wherry_model *model, enum weight weight, in
     uint16_t *halves = malloc((size_t)elements * sizeof *halves);
     static unsigned char raw[WEIGHT_RAW_BYTES];
     struct error e = {0};
-    assert_true(weight_convert(&parts[part], 0, elements, false, raw, values, &e));
-    assert_true(weight_convert(&parts[part], 0, elements, true, raw, halves, &e));
+    assert_true(weight_convert(&parts[part], 0, elements, WEIGHT_TYPE_F32, raw, values, &e));
+    assert_true(weight_convert(&parts[part], 0, elements, WEIGHT_TYPE_F16, raw, halves, &e));
     for (uint64_t i = 0; i < elements; i++) {
         if (values[i] != tiny_value(name, i)) fail_msg("%s[%d] is %g", name, (int)i, (double)values[i]);
         if (half_to_float(halves[i]) != values[i]) fail_msg("%s[%d] differs in f16", name, (int)i);
     }
-    assert_true(weight_convert(&parts[part], elements - 1, 1, false, raw, &last, &e));
+    assert_true(weight_convert(&parts[part], elements - 1, 1, WEIGHT_TYPE_F32, raw, &last, &e));
     assert_true(last == values[elements - 1]);
     free(values);
     free(halves);

@@ -16,12 +16,12 @@
 static unsigned char raw[WEIGHT_RAW_BYTES];
 
 /* Of values in memory. `says`: NULL where they are taken. */
-static void convert(const void *values, enum weight_type type, uint64_t first, uint64_t count, bool f16, void *out,
-                    const char *says)
+static void convert(const void *values, enum weight_type type, uint64_t first, uint64_t count, enum weight_type as,
+                    void *out, const char *says)
 {
     const struct weight_part part = {.memory = values, .type = type, .elements = first + count};
     struct error e = {0};
-    bool ok = weight_convert(&part, first, count, f16, raw, out, &e);
+    bool ok = weight_convert(&part, first, count, as, raw, out, &e);
     if (ok != !says || (says && !strstr(e.text, says))) fail_msg("\"%s\" is not \"%s\"", e.text, says ? says : "");
     if (says)
         assert_int_equal(e.status, isfinite(atof(says + 6)) ? WHERRY_STATUS_UNSUPPORTED : WHERRY_STATUS_BAD_FORMAT);
@@ -37,26 +37,48 @@ static void converts(void **state)
     memcpy(unaligned + 1, in, sizeof in);
     uint16_t halves[N];
     float floats[N];
-    convert(unaligned + 1, WEIGHT_TYPE_F32, 0, N, true, halves, NULL);
+    convert(unaligned + 1, WEIGHT_TYPE_F32, 0, N, WEIGHT_TYPE_F16, halves, NULL);
     for (int i = 0; i < N; i++) {
         if (halves[i] != expected[i]) fail_msg("%g became %04x", (double)in[i], halves[i]);
     }
-    convert(unaligned + 1, WEIGHT_TYPE_F32, 3, 2, false, floats, NULL);
+    convert(unaligned + 1, WEIGHT_TYPE_F32, 3, 2, WEIGHT_TYPE_F32, floats, NULL);
     assert_true(floats[0] == in[3] && floats[1] == in[4]);
     const uint16_t bfloat[] = {0x3f80, 0x477f, 0x4780}; /* 1, 65280, 65536 */
-    convert(bfloat, WEIGHT_TYPE_BF16, 0, 3, false, floats, NULL);
+    convert(bfloat, WEIGHT_TYPE_BF16, 0, 3, WEIGHT_TYPE_F32, floats, NULL);
     assert_true(floats[0] == 1 && floats[1] == 65280 && floats[2] == 65536);
-    convert(bfloat, WEIGHT_TYPE_BF16, 0, 2, true, halves, NULL);
+    convert(bfloat, WEIGHT_TYPE_BF16, 0, 2, WEIGHT_TYPE_F16, halves, NULL);
     assert_true(halves[0] == 0x3c00 && half_to_float(halves[1]) == 65280);
     for (uint32_t h = 0; h < 65536; h++) { /* all of f16 comes back from f32 */
         uint16_t half = (uint16_t)h;
         if ((h & 0x7c00) == 0x7c00) continue;
-        convert(&half, WEIGHT_TYPE_F16, 0, 1, false, floats, NULL);
-        convert(floats, WEIGHT_TYPE_F32, 0, 1, true, halves, NULL);
+        convert(&half, WEIGHT_TYPE_F16, 0, 1, WEIGHT_TYPE_F32, floats, NULL);
+        convert(floats, WEIGHT_TYPE_F32, 0, 1, WEIGHT_TYPE_F16, halves, NULL);
         if (halves[0] != half) fail_msg("%04x became %04x", half, halves[0]);
-        convert(&half, WEIGHT_TYPE_F16, 0, 1, true, halves, NULL);
+        convert(&half, WEIGHT_TYPE_F16, 0, 1, WEIGHT_TYPE_F16, halves, NULL);
         assert_int_equal(halves[0], half);
     }
+}
+
+/* To nearest, ties to even; halfway are 0x...8000. */
+static void converts_to_bf16(void **state)
+{
+    (void)state;
+    static const uint32_t in[] = {0x3f800000, 0x3f808000, 0x3f818000, 0x3f808001,
+                                  0x3f80ffff, 0xbf7fffff, 0x7f7f7fff, 0x80000001};
+    static const uint16_t expected[] = {0x3f80, 0x3f80, 0x3f82, 0x3f81, 0x3f81, 0xbf80, 0x7f7f, 0x8000};
+    const uint16_t half = 0x3c01; /* 1 + 2^-10 */
+    enum { N = sizeof in / sizeof *in };
+    uint16_t out[N];
+    convert(in, WEIGHT_TYPE_F32, 0, N, WEIGHT_TYPE_BF16, out, NULL);
+    for (int i = 0; i < N; i++)
+        if (out[i] != expected[i]) fail_msg("%08x became %04x", (unsigned)in[i], out[i]);
+    convert(expected, WEIGHT_TYPE_BF16, 0, N, WEIGHT_TYPE_BF16, out, NULL);
+    assert_memory_equal(out, expected, sizeof out);
+    convert(&half, WEIGHT_TYPE_F16, 0, 1, WEIGHT_TYPE_BF16, out, NULL);
+    assert_int_equal(out[0], 0x3f80);
+    convert(&(float){3.3961776e38f}, WEIGHT_TYPE_F32, 0, 1, WEIGHT_TYPE_BF16, out, "value 3.39618e+38 ");
+    convert(&(float){NAN}, WEIGHT_TYPE_F32, 0, 1, WEIGHT_TYPE_BF16, out, "value nan ");
+    assert_true(isnan(bf16_to_float(bf16_from_float(NAN))) && isinf(bf16_to_float(bf16_from_float(3.4e38f))));
 }
 
 /* One bad value anywhere among many, in every type: found, and named. */
@@ -96,10 +118,10 @@ static void refuses_values(void **state)
             memset(values, 0, sizeof values);
             memcpy(values + places[p] * size, &cases[i].bits, size);
             char *says = cases[i].says ? files_format("%sat element %zu", cases[i].says, places[p]) : NULL;
-            convert(values, cases[i].type, 0, N, false, out, cases[i].f32 ? says : NULL);
-            convert(values, cases[i].type, 0, N, true, out, cases[i].f16 ? says : NULL);
-            if (places[p]) convert(values, cases[i].type, 0, places[p], true, out, NULL);
-            convert(values, cases[i].type, places[p] + 1, N - 1 - places[p], true, out, NULL);
+            convert(values, cases[i].type, 0, N, WEIGHT_TYPE_F32, out, cases[i].f32 ? says : NULL);
+            convert(values, cases[i].type, 0, N, WEIGHT_TYPE_F16, out, cases[i].f16 ? says : NULL);
+            if (places[p]) convert(values, cases[i].type, 0, places[p], WEIGHT_TYPE_F16, out, NULL);
+            convert(values, cases[i].type, places[p] + 1, N - 1 - places[p], WEIGHT_TYPE_F16, out, NULL);
             free(says);
         }
 }
@@ -128,8 +150,8 @@ static void reorders(void **state)
             for (int first = 0; first < outer; first += step) {
                 uint64_t count = (uint64_t)(outer - first < step ? outer - first : step), at = (uint64_t)first;
                 void *to = out + first * inner, *half_to = half + first * inner;
-                assert_true(weight_convert_order(parts, &order, at, count, false, raw, strip, to, &e));
-                assert_true(weight_convert_order(parts, &order, at, count, true, raw, strip, half_to, &e));
+                assert_true(weight_convert_order(parts, &order, at, count, WEIGHT_TYPE_F32, raw, strip, to, &e));
+                assert_true(weight_convert_order(parts, &order, at, count, WEIGHT_TYPE_F16, raw, strip, half_to, &e));
             }
             for (int r = 0; r < ROWS; r++) {
                 int there = (r / CHANNELS % 3 * HEADS + r / CHANNELS / 3) * CHANNELS + r % CHANNELS;
@@ -144,7 +166,7 @@ static void reorders(void **state)
         assert_memory_equal(back, values, sizeof values);
     }
     values[ROWS * COLUMNS - 1] = 1e6f;
-    assert_false(weight_convert_order(parts, &order, 0, COLUMNS, true, raw, strip, half, &e));
+    assert_false(weight_convert_order(parts, &order, 0, COLUMNS, WEIGHT_TYPE_F16, raw, strip, half, &e));
     assert_non_null(strstr(e.text, "the value 1e+06 at element 1854"));
 }
 
@@ -264,9 +286,13 @@ static void refuses_impossible_shapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(converts),     cmocka_unit_test(refuses_values),
-        cmocka_unit_test(reorders),     cmocka_unit_test(makes_random_models),
-        cmocka_unit_test(names_shapes), cmocka_unit_test(refuses_impossible_shapes),
+        cmocka_unit_test(converts),
+        cmocka_unit_test(converts_to_bf16),
+        cmocka_unit_test(refuses_values),
+        cmocka_unit_test(reorders),
+        cmocka_unit_test(makes_random_models),
+        cmocka_unit_test(names_shapes),
+        cmocka_unit_test(refuses_impossible_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@ struct backend_device {
     struct device_limits limits;
     struct workers *workers;
     const struct cpu_kernels *kernels; /* of the best instruction set that this processor has */
+    const struct cpu_kernels *bf16;    /* of the best one that multiplies in bf16, NULL: it has none */
     size_t cache_bytes;                /* of the last cache, 0: unknown */
     uint64_t allocated;
 };
@@ -43,6 +44,8 @@ void *cpu_alloc(const struct host *host, uint64_t bytes, void **memory, struct e
 
 /* The kernels for this processor. */
 const struct cpu_kernels *cpu_kernels_choose(void);
+/* Those that multiply in bf16; NULL: it has no instructions for that, or the system does not let us use them. */
+const struct cpu_kernels *cpu_bf16_choose(void);
 /* NULL: there is none of that name. */
 const struct cpu_kernel *cpu_kernel_find(const struct cpu_kernels *kernels, const char *name);
 
@@ -56,6 +59,8 @@ bool cpu_step_resolve(const struct backend_device *device, const struct step *st
 
 /* ---- program.c ---- */
 
+/* Of a product in bf16 the set of instructions. */
+const char *cpu_program_note(const struct program *program, int step);
 struct program *cpu_program_create(struct backend_device *device, const struct schedule *schedule,
                                    wherry_progress progress, void *user, struct program_info *info, struct error *e);
 void cpu_program_destroy(struct backend_device *device, struct program *program);

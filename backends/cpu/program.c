@@ -11,7 +11,7 @@ struct pack {
     const struct buffer *from;
     uint64_t written; /* of the buffer, when it was packed; UINT64_MAX: never */
     size_t panels;
-    float *panel; /* the first */
+    void *panel; /* the first */
     void *memory;
 };
 
@@ -47,13 +47,15 @@ static const struct binding *binding_find(const struct step *step, uint8_t slot)
 }
 
 /* Weights [n][k] stay from run to run, and packing them transposes them; [k][n] are packed by copying rows, which
- * costs a product little. What has the batch's size is no weight. */
+ * costs a product little. What has the batch's size is no weight. In bf16 there are panels alone. */
 static bool is_worth_packing(const struct schedule *schedule, int i, const struct cpu_step *s)
 {
     const struct step *step = &schedule->steps[i];
     const struct binding *w = binding_find(step, SLOT_W);
-    return s->how->packed && w && call_get(step->call, CONST_FORM, GEMM_NT) == GEMM_NT &&
-           call_runtime(step->call) == RUNTIME_M && !is_written(schedule, w);
+    if (!s->how->packed || !w) return false;
+    if (s->bf16) return true;
+    return call_get(step->call, CONST_FORM, GEMM_NT) == GEMM_NT && call_runtime(step->call) == RUNTIME_M &&
+           !is_written(schedule, w);
 }
 
 static bool packs_create(struct backend_device *device, struct program *p, struct program_info *info, struct error *e)
@@ -64,7 +66,7 @@ static bool packs_create(struct backend_device *device, struct program *p, struc
         struct cpu_step *s = &p->steps[i];
         struct pack *pack = &p->packs[p->n_packs];
         if (!is_worth_packing(schedule, i, s)) continue;
-        uint64_t bytes = (uint64_t)s->how->packed(s, &pack->panels) * sizeof(float);
+        uint64_t bytes = (uint64_t)s->how->packed(s, &pack->panels);
         *pack = (struct pack){.step = i,
                               .from = binding_find(&schedule->steps[i], SLOT_W)->buffer,
                               .written = UINT64_MAX,
@@ -129,6 +131,8 @@ struct program *cpu_program_create(struct backend_device *device, const struct s
     cpu_program_destroy(device, p);
     return NULL;
 }
+
+const char *cpu_program_note(const struct program *p, int step) { return p->steps[step].bf16; }
 
 void cpu_program_destroy(struct backend_device *device, struct program *p)
 {

@@ -43,7 +43,10 @@ TASKS = {
     }),
     "layer": (5, {"wherry": ["0.1"], "pytorch": ["eager-0.1", "compile-0.1"]}),
     "layer-plain": (5, {"wherry": ["0"], "pytorch": ["eager-0", "compile-0"]}),
-    "bf16": (1, {"pytorch": ["bf16-16", "bf16-32", "bf16-64"]}),
+    "bf16": (1, {
+        "wherry": ["bf16-2048", "bf16-4096", "bf16-8192"],
+        "pytorch": ["bf16-16", "bf16-32", "bf16-64"],
+    }),
 }
 ASKED_AS = {"layer-plain": "layer", "bf16": "sentences"}
 

@@ -25,6 +25,7 @@ struct state {
     wherry_model *model;
     wherry_session *session;
     char made[256]; /* the task and setting that model and session are for */
+    bool bf16;      /* a setting begins with "bf16-" */
 
     char *text, **lines; /* [sequences], in `text` */
     uint32_t sequences, length, width, batch_tokens;
@@ -126,7 +127,7 @@ static bool session_make(struct state *s, const char *model, wherry_session_desc
     wherry_model_info info = {.struct_size = sizeof info};
     wherry_session_plan plan = {.struct_size = sizeof plan};
     desc.struct_size = sizeof desc;
-    desc.dtype = WHERRY_DTYPE_F32;
+    desc.dtype = s->bf16 ? WHERRY_DTYPE_BF16 : WHERRY_DTYPE_F32;
     if (!s->model && !fine(s, wherry_model_open(s->context, path, &s->model), "model")) return false;
     if (!fine(s, wherry_model_describe(s->model, &info), "model")) return false;
     s->length = desc.max_length && desc.max_length < info.max_tokens ? desc.max_length : info.max_tokens;
@@ -361,7 +362,8 @@ static bool answer(struct state *s, char *line)
         snprintf(key, sizeof key, "%s %s", name, setting);
         if (strcmp(key, s->made) != 0) {
             session_drop(s);
-            if (!tasks[i].make(s, setting)) return false;
+            s->bf16 = !strncmp(setting, "bf16-", 5);
+            if (!tasks[i].make(s, setting + (s->bf16 ? 5 : 0))) return false;
             snprintf(s->made, sizeof s->made, "%s", key);
             if (!tasks[i].run(s)) return false;
         }

@@ -160,6 +160,7 @@ static bool analyze(struct wherry_analysis *a, const wherry_analysis_desc *desc,
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "a batch of %u sequences of %u tokens: both must be positive, and their product below 2^32",
                     desc->batch, desc->length);
+    if (desc->dtype > WHERRY_DTYPE_F16) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "an analysis is of f32 or f16");
     if (automatic && desc->split)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the rule makes groups of its own: nothing is split before it");
     const struct plan *plan = plan_find(name, e);

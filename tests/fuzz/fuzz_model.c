@@ -27,10 +27,10 @@ static void write_weights(const char *name, struct fuzz_part header, size_t byte
         unlink(fuzz_path(name));
 }
 
-static void read_part(const struct weight_part *part, uint64_t first, uint64_t n, bool f16, void *raw, void *out)
+static void read_part(const struct weight_part *part, uint64_t first, uint64_t n, enum weight_type as, void *raw, void *out)
 {
     struct error e = {0};
-    if (!weight_convert(part, first, n, f16, raw, out, &e)) fuzz_failed(&e);
+    if (!weight_convert(part, first, n, as, raw, out, &e)) fuzz_failed(&e);
 }
 
 /* All weights can be read as both types, and a text becomes tokens of the vocabulary. */

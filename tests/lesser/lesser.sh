@@ -44,6 +44,9 @@ while read -r processor set lacking; do
     else
         printf '%s: bits were compared with nothing: this processor lacks %s\n' "$processor" "$set"
     fi
+    if on "$processor" "${embed[@]}" --dtype bf16 >/dev/null 2>"$work/log" || ! grep -q "AVX512-BF16 or AMX: use f32" "$work/log"; then
+        fail "$processor: bf16 is not refused by a sentence: $(head -n 3 "$work/log")"
+    fi
     on "$processor" "$test_cpu" >"$work/log" 2>&1 || {
         tail -n 20 "$work/log"
         fail "$processor: test_cpu"

@@ -148,6 +148,7 @@ typedef struct wherry_device_limits {
     uint64_t max_buffer_bytes;           /* one allocation; 0: unknown */
     uint64_t max_binding_bytes;          /* one argument of a kernel; 0: unknown */
     bool f16;                            /* stores and loads 16-bit floats */
+    bool bf16;                           /* multiplies in bf16 (WHERRY_DTYPE_BF16) */
 } wherry_device_limits;
 
 WHERRY_API wherry_status wherry_device_query(const wherry_device *device, wherry_device_limits *out);
@@ -223,7 +224,11 @@ typedef struct wherry_session wherry_session;
 typedef enum wherry_dtype {
     WHERRY_DTYPE_DEFAULT = 0, /* f16 on a GPU that stores it, else f32 */
     WHERRY_DTYPE_F32,
-    WHERRY_DTYPE_F16 /* stored in 16 bits; sums, statistics and softmax in f32 */
+    WHERRY_DTYPE_F16, /* stored in 16 bits; sums, statistics and softmax in f32 */
+    /* Weights of products are stored in bf16, and what is multiplied, in attention too, is rounded to it; sums and all
+     * else are in f32. For inference on devices that say so (wherry_device_limits.bf16): the device "cpu" on processors
+     * with AVX512-BF16 or AMX. */
+    WHERRY_DTYPE_BF16
 } wherry_dtype;
 
 /* What the forward pass of training keeps for the backward pass. */
@@ -332,10 +337,10 @@ typedef bool (*wherry_progress)(const char *what, size_t done, size_t total, voi
 
 /* Allocates device memory, uploads weights, compiles kernels (or loads them from the cache), records the step. After
  * this, encode allocates and compiles nothing. `progress` and `info` may be NULL. A weight that is NaN or infinite is
- * WHERRY_STATUS_BAD_FORMAT, one that f16 can't hold WHERRY_STATUS_UNSUPPORTED; the message names tensor, place and
- * value. The first session that is prepared on
- * a device has it make words of a random number and reads them back: WHERRY_STATUS_VERIFY_FAILED where kernels or
- * copies do nothing (a null driver, or one that only compiles; everything is compiled then, and in the cache). */
+ * WHERRY_STATUS_BAD_FORMAT, one that f16 or bf16 can't hold WHERRY_STATUS_UNSUPPORTED; the message names tensor, place
+ * and value. The first session that is prepared on a device has it make words of a random number and reads them back:
+ * WHERRY_STATUS_VERIFY_FAILED where kernels or copies do nothing (a null driver, or one that only compiles; everything
+ * is compiled then, and in the cache). */
 WHERRY_API wherry_status wherry_session_prepare(wherry_session *session, wherry_progress progress, void *user,
                                                 wherry_prepare_info *info);
 
