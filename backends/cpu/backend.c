@@ -30,6 +30,7 @@ static void cpu_close(struct backend_device *device)
 {
     if (!device) return;
     workers_destroy(device->workers);
+    cpu_onednn_close(device);
     host_free(device->host, device);
 }
 
@@ -81,13 +82,6 @@ static uint64_t cpu_kernels_hash(const struct backend_device *device)
 }
 
 static uint64_t cpu_allocated(const struct backend_device *device) { return device->allocated; }
-
-/* Every step is one kernel of its own: there is nothing to add to its name. */
-static const char *cpu_program_note(const struct program *program, int step)
-{
-    (void)program, (void)step;
-    return NULL;
-}
 
 static void cpu_program_usage(const struct backend_device *device, const struct program *program, int step,
                               struct kernel_usage *out)

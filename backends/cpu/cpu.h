@@ -22,6 +22,7 @@ struct backend_device {
     const struct cpu_kernels *kernels; /* of the best instruction set that this processor has */
     size_t cache_bytes;                /* of the last cache, 0: unknown */
     uint64_t allocated;
+    struct cpu_onednn *onednn; /* NULL: nothing has asked for it yet */
 };
 
 /* ---- memory.c ---- */
@@ -54,12 +55,26 @@ bool cpu_supports(struct backend_device *device, const struct call *call, bool f
 bool cpu_step_resolve(const struct backend_device *device, const struct step *step, struct cpu_step *out,
                       struct error *e);
 
+/* ---- onednn_steps.c ---- */
+
+/* Makes oneDNN usable on this device, or says why it is not. */
+bool cpu_onednn_open(struct backend_device *device, struct error *e);
+void cpu_onednn_close(struct backend_device *device);
+/* Gives a resolved step to oneDNN, if that takes it and passes a check; then s->how is its kernel. s->note says what
+ * runs a product. `weight`: its second operand is no step's result. */
+bool cpu_onednn_take(struct backend_device *device, const struct step *step, bool weight, struct cpu_step *s,
+                     struct error *e);
+void cpu_onednn_release(struct backend_device *device, struct cpu_step *s); /* accepts one that it does not run */
+/* Whether all of its calls since the last time went well. */
+bool cpu_onednn_check_run(struct backend_device *device, struct error *e);
+
 /* ---- program.c ---- */
 
 struct program *cpu_program_create(struct backend_device *device, const struct schedule *schedule,
                                    wherry_progress progress, void *user, struct program_info *info, struct error *e);
 void cpu_program_destroy(struct backend_device *device, struct program *program);
 bool cpu_program_run(struct backend_device *device, struct program *program, const struct run *run, struct error *e);
+const char *cpu_program_note(const struct program *program, int step);
 bool cpu_program_traffic(const struct backend_device *device, const struct program *program, int step,
                          struct count *count);
 

@@ -8,6 +8,8 @@
 
 #include "interface/interface.h"
 
+struct onednn_step;
+
 /* A step with its arguments and constants resolved. */
 struct cpu_step {
     float *at[SLOT_COUNT];        /* arguments by slot, NULL: there is none; lists of uint are cast */
@@ -21,6 +23,8 @@ struct cpu_step {
     /* The second operand of a product, in panels (kernels/product.h), where it stays as it is from run to run; else
      * NULL. */
     const float *packed;
+    struct onednn_step *onednn; /* where `how` is oneDNN's, else NULL */
+    const char *note;           /* what runs it where that is worth telling, else NULL */
 };
 
 struct count;
