@@ -125,14 +125,21 @@ static inline bool support_is_gpu(wherry_context *context, const char *id)
 
 /* Whether the device takes sessions of 16-bit floats; on "cpu" and where a driver lacks them those cases are left out.
  */
-static inline bool support_has_f16(wherry_context *context, const char *id)
+static inline wherry_device_limits support_limits(wherry_context *context, const char *id)
 {
     wherry_device *device;
     wherry_device_limits limits = {.struct_size = sizeof limits};
-    if (wherry_device_open(context, id, &device)) return false;
+    if (wherry_device_open(context, id, &device)) return limits;
     wherry_device_query(device, &limits);
     wherry_device_close(device);
-    return limits.f16;
+    return limits;
+}
+
+static inline bool support_has_f16(wherry_context *context, const char *id) { return support_limits(context, id).f16; }
+
+static inline bool support_has_bf16(wherry_context *context, const char *id)
+{
+    return support_limits(context, id).bf16;
 }
 
 /* Whether kernels are compiled for the tests alone: see support_context. */

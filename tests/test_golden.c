@@ -113,16 +113,18 @@ static void embed(wherry_session *session, uint32_t step, float got[SENTENCES][S
 static void test_golden(void **state)
 {
     (void)state;
+    static const char *const type_names[] = {"", "f32", "f16", "bf16"};
     static float got[SENTENCES][SIZE];
     bool all = getenv("WHERRY_TEST_ALL") != NULL, interpreted = getenv("WHERRY_TEST_FEW") != NULL;
     for (size_t d = 0; d < golden.n_devices; d++)
         for (size_t p = 0; p < 3; p++)
-            for (wherry_dtype t = WHERRY_DTYPE_F32; t <= WHERRY_DTYPE_F16; t++) {
+            for (wherry_dtype t = WHERRY_DTYPE_F32; t <= WHERRY_DTYPE_BF16; t++) {
                 bool reference = !strcmp(golden.devices[d], "reference");
-                if (reference && (p || t == WHERRY_DTYPE_F16)) continue; /* its plans run the same operators */
+                if (reference && (p || t != WHERRY_DTYPE_F32)) continue; /* its plans run the same operators */
                 bool cpu = !all && !reference && !support_is_gpu(golden.context, golden.devices[d]);
                 bool opencl = !strncmp(golden.devices[d], "opencl", 6), host = !strcmp(golden.devices[d], "cpu");
                 if (t == WHERRY_DTYPE_F16 && !support_has_f16(golden.context, golden.devices[d])) continue;
+                if (t == WHERRY_DTYPE_BF16 && !support_has_bf16(golden.context, golden.devices[d])) continue;
                 if (host) cpu = false; /* it compiles nothing, and takes all */
                 if (cpu && (p || t != (opencl ? WHERRY_DTYPE_F32 : WHERRY_DTYPE_F16))) continue;
                 if (interpreted && p) continue;
@@ -145,11 +147,11 @@ static void test_golden(void **state)
                     double c = cosine(got[i], golden.want[i]);
                     if (!(c >= least))
                         fail_msg("%s %s %s: sentence %u has cosine %.7f", golden.devices[d], plan_names[p],
-                                 t == WHERRY_DTYPE_F32 ? "f32" : "f16", i, c);
+                                 type_names[t], i, c);
                     worst = c < worst ? c : worst;
                 }
                 printf("%s %s %s: %u sentences, smallest cosine %.8f\n", golden.devices[d], plan_names[p],
-                       t == WHERRY_DTYPE_F32 ? "f32" : "f16", SENTENCES / step, worst);
+                       type_names[t], SENTENCES / step, worst);
                 wherry_session_destroy(session);
                 wherry_device_close(device);
             }

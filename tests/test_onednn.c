@@ -237,8 +237,7 @@ static void test_steps(void **state)
             size_t panels;
             assert_true(take(device, &shapes[i], &s));
             assert_string_equal(s.note, "oneDNN 0.0.0, made up, each call on one thread");
-            float *scratch = malloc(s.how->scratch(&s) * sizeof *scratch),
-                  *packed = malloc(s.how->packed(&s, &panels) * sizeof *packed);
+            float *scratch = malloc(s.how->scratch(&s) * sizeof *scratch), *packed = malloc(s.how->packed(&s, &panels));
             for (int again = 0; again < 2; again++) { /* a weight that was written is packed once more */
                 for (size_t k = 0; k < sizeof w / sizeof *w; k++) w[k] = -w[k];
                 for (size_t p = 0; p < panels; p++) s.how->pack(&s, p, packed);
@@ -285,8 +284,7 @@ static void test_failure(void **state)
     struct cpu_step s = step_make(&shapes[3], 1);
     size_t panels;
     assert_true(take(device, &shapes[3], &s));
-    float *scratch = malloc(s.how->scratch(&s) * sizeof *scratch),
-          *packed = malloc(s.how->packed(&s, &panels) * sizeof *packed);
+    float *scratch = malloc(s.how->scratch(&s) * sizeof *scratch), *packed = malloc(s.how->packed(&s, &panels));
     header[HEADER_TOKENS] = 5;
     for (int step = 0; step < 2; step++) {
         assert_true(tested_check_run(device, &e));

@@ -62,7 +62,7 @@ struct test_case {
     char name[96];
     const struct shape *shape;
     const char *plan, *isa;
-    bool train;
+    bool train, bf16;
     uint32_t threads; /* 0: all */
 };
 
@@ -209,7 +209,7 @@ static void run_counted(const struct cpu_step *s, size_t item, float *scratch)
     counted.item++;
     if (counted.step && s->packed && !region_of((const char *)s->packed)) {
         size_t panels;
-        region_add(s->packed, s->how->packed(s, &panels) * sizeof(float), true);
+        region_add(s->packed, s->how->packed(s, &panels), true);
     }
     counting = counted.step != NULL;
     w->inner->run(s, item, scratch);
@@ -353,7 +353,8 @@ static void test_one(void **state)
     support_batch_spread(&batch, config.vocabulary, config.token_types);
     EXPECT_OK(wherry_context_create(&context_desc, &context));
     EXPECT_OK(wherry_device_open(context, "cpu", &device));
-    device->handle->kernels = kernels_of(c->isa);
+    device->handle->kernels = kernels_of(c->bf16 ? "avx512" : c->isa);
+    if (c->bf16) device->handle->bf16 = kernels_of(c->isa);
     EXPECT_OK(wherry_model_create_random(context, &config, 7, &model));
     const wherry_training_desc training = {
         .struct_size = sizeof training, .dropout = 0.1f, .save = (wherry_save)((s - shapes) % 4)};
@@ -364,6 +365,7 @@ static void test_one(void **state)
                                       .pool = s->pool,
                                       .normalize = s->normalize,
                                       .keep_intermediates = true,
+                                      .dtype = c->bf16 ? WHERRY_DTYPE_BF16 : WHERRY_DTYPE_F32,
                                       .training = c->train ? &training : NULL,
                                       /* Copies of weights, in a plan of plain products. */
                                       .layouts = c->train && !strcmp(c->plan, "paper") && !s->layouts
@@ -387,6 +389,9 @@ static bool has_set(size_t set)
     return set < SETS;
 }
 
+/* Of those that multiply in bf16 the one whose loads are the compiler's. */
+static bool has_bf16(size_t set) { return !strcmp(sets[set].isa, "avx512bf16") && cpu_bf16_choose(); }
+
 int main(void)
 {
     enum { MOST = SETS * SHAPES * 3 * 4 };
@@ -396,13 +401,16 @@ int main(void)
     for (size_t i = 0; i < MOST; i++) {
         struct test_case *c = &cases[n];
         size_t set = i / (SHAPES * 12), shape = i / 12 % SHAPES, plan = i / 4 % 3;
-        if (!has_set(set)) continue;
-        if (shapes[shape].layouts && plan) continue; /* the default plan's */
-        if (i % 2 && set) continue;                  /* work is divided alike in all sets */
+        bool bf16 = has_bf16(set);
+        if (!has_set(set) && !bf16) continue;
+        if (bf16 && (i % 4 >= 2 || shapes[shape].layouts)) continue; /* it neither trains nor has channel-major rows */
+        if (shapes[shape].layouts && plan) continue;                 /* the default plan's */
+        if (i % 2 && set) continue;                                  /* work is divided alike in all sets */
         *c = (struct test_case){.shape = &shapes[shape],
                                 .plan = plan_names[plan],
                                 .isa = sets[set].isa,
                                 .train = i % 4 >= 2,
+                                .bf16 = bf16,
                                 .threads = i % 2};
         snprintf(c->name, sizeof c->name, "%s %s %s%s%s", c->isa, c->shape->name, c->plan, c->train ? " training" : "",
                  c->threads ? " one thread" : "");

@@ -60,8 +60,8 @@ const char *plan_name(int choice)
 
 const char *dtype_name(wherry_dtype dtype)
 {
-    static const char *const names[] = {"default", "f32", "f16"};
-    return (unsigned)dtype < 3 ? names[dtype] : "?";
+    static const char *const names[] = {"default", "f32", "f16", "bf16"};
+    return (unsigned)dtype < 4 ? names[dtype] : "?";
 }
 
 const char *pool_name(wherry_pool pool)

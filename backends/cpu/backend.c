@@ -50,6 +50,7 @@ static struct backend_device *cpu_open(const struct host *host, size_t index, co
     if (!device) return NULL;
     device->host = host;
     device->kernels = cpu_kernels_choose();
+    device->bf16 = cpu_bf16_choose();
     device->cache_bytes = last_cache_bytes();
     device->workers = workers_create(host, host->threads, e);
     if (!device->workers) {
@@ -59,6 +60,7 @@ static struct backend_device *cpu_open(const struct host *host, size_t index, co
     /* What of these sizes is a work-group's is nothing here, and says that no kernel is too large. Its number of cores
      * is not told, so that no result depends on it. */
     device->limits = (struct device_limits){.cpu = true,
+                                            .bf16 = device->bf16 != NULL,
                                             .subgroup_min = 1,
                                             .subgroup_max = 1,
                                             .shared_bytes = 1 << 20,

@@ -54,6 +54,7 @@ static const struct knowledge knowledge[] = {
     {"transpose", KNOWS(CONST_M, CONST_N, CONST_RUNTIME), {SLOT_X, SLOT_Y}},
     {"roof_memory", KNOWS(CONST_N, CONST_FORM, CONST_BATCHED), {SLOT_Y}},
     {"roof_arithmetic", KNOWS(CONST_N, CONST_FORM), {SLOT_Y}},
+    {"roof_matrix", KNOWS(CONST_N), {SLOT_Y}},
 };
 /* clang-format on */
 
@@ -80,6 +81,13 @@ static const char *unknown(const struct knowledge *k, const struct call *call)
     return NULL;
 }
 
+/* In bf16 the kernel that multiplies so, where there is one. NULL: there is none at all. */
+static const struct cpu_kernel *kernel_find(const struct backend_device *device, const char *name, bool bf16)
+{
+    const struct cpu_kernel *kernel = bf16 && device->bf16 ? cpu_kernel_find(device->bf16, name) : NULL;
+    return kernel ? kernel : cpu_kernel_find(device->kernels, name);
+}
+
 bool cpu_supports(struct backend_device *device, const struct call *call, bool f16, char *reason, size_t reason_size)
 {
     const struct knowledge *k = knowledge_of(call->kernel);
@@ -87,7 +95,7 @@ bool cpu_supports(struct backend_device *device, const struct call *call, bool f
     const char *refused = NULL;
     if (f16)
         snprintf(reason, reason_size, "the device cpu stores 32-bit floats alone: use dtype f32");
-    else if (!k || !cpu_kernel_find(device->kernels, call->kernel))
+    else if (!k || !kernel_find(device, call->kernel, true))
         snprintf(reason, reason_size, "this build has no kernel \"%s\" for the host's cores", call->kernel);
     else if (!call_runs(call, &sizes, &refused) || (refused = unknown(k, call)))
         snprintf(reason, reason_size, "the kernel %s does not run this: %s", call->kernel, refused);
@@ -128,6 +136,22 @@ static void set_constants(struct cpu_step *s, const struct call *call)
     for (size_t i = 0; i < sizeof strides; i++) set_default(s, call, strides[i], s->value[CONST_HEAD_DIM]);
 }
 
+/* Products with weights have to be in bf16 in its sessions: there is nothing else that reads them. */
+static bool kernel_choose(const struct backend_device *device, const struct step *step, struct cpu_step *out,
+                          struct error *e)
+{
+    const struct call *call = step->call;
+    out->how = kernel_find(device, step->kernel, step->bf16);
+    out->bf16 = step->bf16 && out->how != kernel_find(device, step->kernel, false) ? device->bf16->isa : NULL;
+    bool product = !strcmp(step->kernel, "gemm"),
+         forward = call_get(call, CONST_FORM, GEMM_NT) != GEMM_TN && call_runtime(call) == RUNTIME_M,
+         trains = call_get(call, CONST_DROPOUT, 0) || call_get(call, CONST_LSE, 0);
+    if (!out->how)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: the device cpu runs %s in bf16 alone", step->name, step->kernel);
+    if (!step->bf16 || (!product && !out->bf16) || (out->bf16 && !trains && (!product || forward))) return true;
+    return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: the device cpu does not run this in bf16: use f32", step->name);
+}
+
 bool cpu_step_resolve(const struct backend_device *device, const struct step *step, struct cpu_step *out,
                       struct error *e)
 {
@@ -155,6 +179,5 @@ bool cpu_step_resolve(const struct backend_device *device, const struct step *st
     out->site = step->call->site;
     out->threads = workers_count(device->workers);
     out->cache_bytes = device->cache_bytes;
-    out->how = cpu_kernel_find(device->kernels, step->kernel);
-    return true;
+    return kernel_choose(device, step, out, e);
 }

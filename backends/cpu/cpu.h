@@ -20,6 +20,7 @@ struct backend_device {
     struct device_limits limits;
     struct workers *workers;
     const struct cpu_kernels *kernels; /* of the best instruction set that this processor has */
+    const struct cpu_kernels *bf16;    /* of the best one that multiplies in bf16, NULL: it has none */
     size_t cache_bytes;                /* of the last cache, 0: unknown */
     uint64_t allocated;
     struct cpu_onednn *onednn; /* NULL: nothing has asked for it yet */
@@ -44,6 +45,8 @@ void *cpu_alloc(const struct host *host, uint64_t bytes, void **memory, struct e
 
 /* The kernels for this processor. */
 const struct cpu_kernels *cpu_kernels_choose(void);
+/* Those that multiply in bf16; NULL: it has no instructions for that, or the system does not let us use them. */
+const struct cpu_kernels *cpu_bf16_choose(void);
 /* NULL: there is none of that name. */
 const struct cpu_kernel *cpu_kernel_find(const struct cpu_kernels *kernels, const char *name);
 
@@ -70,11 +73,12 @@ bool cpu_onednn_check_run(struct backend_device *device, struct error *e);
 
 /* ---- program.c ---- */
 
+/* Of a product in bf16 the set of instructions, of one that a library may run what it does of it; else NULL. */
+const char *cpu_program_note(const struct program *program, int step);
 struct program *cpu_program_create(struct backend_device *device, const struct schedule *schedule,
                                    wherry_progress progress, void *user, struct program_info *info, struct error *e);
 void cpu_program_destroy(struct backend_device *device, struct program *program);
 bool cpu_program_run(struct backend_device *device, struct program *program, const struct run *run, struct error *e);
-const char *cpu_program_note(const struct program *program, int step);
 bool cpu_program_traffic(const struct backend_device *device, const struct program *program, int step,
                          struct count *count);
 

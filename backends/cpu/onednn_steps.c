@@ -206,12 +206,13 @@ static size_t scratch(const struct cpu_step *s) { return scratch_floats(s->onedn
 static size_t packed(const struct cpu_step *s, size_t *panels)
 {
     *panels = s->onednn->product->in_a_row;
-    return *panels * panel_floats(s->onednn->product);
+    return *panels * panel_floats(s->onednn->product) * sizeof(float);
 }
 
 /* A thread has a panel alone. */
-static void pack(const struct cpu_step *s, size_t item, float *to)
+static void pack(const struct cpu_step *s, size_t item, void *packed_weight)
 {
+    float *to = packed_weight;
     struct onednn_step *own = s->onednn;
     const struct product *p = own->product;
     const struct onednn_block *b = block_of(p, item);

@@ -11,7 +11,7 @@ struct pack {
     const struct buffer *from;
     uint64_t written; /* of the buffer, when it was packed; UINT64_MAX: never */
     size_t panels;
-    float *panel; /* the first */
+    void *panel; /* the first */
     void *memory;
 };
 
@@ -54,11 +54,12 @@ static bool is_weight(const struct schedule *schedule, int i)
 }
 
 /* Weights [n][k] stay from run to run, and packing them transposes them; [k][n] are packed by copying rows, which
- * costs a product little. */
+ * costs a product little. In bf16 there are panels alone. */
 static bool is_worth_packing(const struct schedule *schedule, int i, const struct cpu_step *s)
 {
     bool transposes = call_get(schedule->steps[i].call, CONST_FORM, GEMM_NT) == GEMM_NT;
-    return s->how->packed && (transposes || s->onednn) && is_weight(schedule, i);
+    if (!s->how->packed || !binding_find(&schedule->steps[i], SLOT_W)) return false;
+    return s->bf16 || ((transposes || s->onednn) && is_weight(schedule, i));
 }
 
 static bool packs_create(struct backend_device *device, struct program *p, struct program_info *info, struct error *e)
@@ -69,7 +70,7 @@ static bool packs_create(struct backend_device *device, struct program *p, struc
         struct cpu_step *s = &p->steps[i];
         struct pack *pack = &p->packs[p->n_packs];
         if (!is_worth_packing(schedule, i, s)) continue;
-        uint64_t bytes = (uint64_t)s->how->packed(s, &pack->panels) * sizeof(float);
+        uint64_t bytes = (uint64_t)s->how->packed(s, &pack->panels);
         *pack = (struct pack){.step = i,
                               .from = binding_find(&schedule->steps[i], SLOT_W)->buffer,
                               .written = UINT64_MAX,
@@ -220,7 +221,11 @@ bool cpu_program_run(struct backend_device *device, struct program *p, const str
 
 /* ---- what is told of it ---- */
 
-const char *cpu_program_note(const struct program *program, int step) { return program->steps[step].note; }
+const char *cpu_program_note(const struct program *program, int step)
+{
+    const struct cpu_step *s = &program->steps[step];
+    return s->bf16 ? s->bf16 : s->note;
+}
 
 bool cpu_program_traffic(const struct backend_device *device, const struct program *p, int step, struct count *count)
 {

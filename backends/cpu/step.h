@@ -20,11 +20,12 @@ struct cpu_step {
     size_t cache_bytes;           /* of the last cache, 0: unknown. No result depends on it either */
     size_t threads;               /* that share the work: for its division alone, no result depends on it */
     const struct cpu_kernel *how; /* the function, for this processor */
-    /* The second operand of a product, in panels (kernels/product.h), where it stays as it is from run to run; else
-     * NULL. */
-    const float *packed;
+    const char *bf16;             /* the set of the kernel, if it multiplies in bf16; else NULL */
+    /* The second operand of a product, in panels (kernels/product.h, in bf16 kernels/tile_bf16.h), where it stays as it
+     * is from run to run; else NULL. */
+    const void *packed;
     struct onednn_step *onednn; /* where `how` is oneDNN's, else NULL */
-    const char *note;           /* what runs it where that is worth telling, else NULL */
+    const char *note;           /* what a library does of it where that is worth telling, else NULL */
 };
 
 struct count;
@@ -36,10 +37,10 @@ struct cpu_kernel {
     size_t (*items)(const struct cpu_step *s);
     void (*run)(const struct cpu_step *s, size_t item, float *scratch);
     size_t (*scratch)(const struct cpu_step *s); /* floats that a thread needs for any batch; NULL: none */
-    /* Of products, else NULL; there is no batch yet either: floats of the packed operand, and packing its panel number
+    /* Of products, else NULL; there is no batch yet either: bytes of the packed operand, and packing its panel number
      * `item`. */
     size_t (*packed)(const struct cpu_step *s, size_t *panels);
-    void (*pack)(const struct cpu_step *s, size_t item, float *packed);
+    void (*pack)(const struct cpu_step *s, size_t item, void *packed);
     /* What its items move (traffic.h); NULL: of a kernel that no group runs. */
     void (*count)(const struct cpu_step *s, struct count *c);
 };

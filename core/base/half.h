@@ -41,4 +41,22 @@ static inline uint16_t half_from_float(float f)
     return (uint16_t)(sign | half);
 }
 
+/* bf16: the upper half of a 32-bit float. */
+static inline float bf16_to_float(uint16_t b)
+{
+    uint32_t bits = (uint32_t)b << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* Rounds to nearest, ties to even; what is too large becomes infinity, and a NaN stays one. */
+static inline uint16_t bf16_from_float(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return (uint16_t)half_choose((bits & 0x7fffffff) > 0x7f800000, bits >> 16 | 0x40, rounded);
+}
+
 #endif

@@ -81,6 +81,9 @@ uint64_t processor_ns(void);
 /* Cores that this process may be run on, at least 1: those of its affinity, and on Linux no more than the quotas of its
  * control groups give it time for. */
 size_t core_count(void);
+/* Whether this process may use the tile registers of AMX, which Linux (from 5.16 on) is asked for: then it keeps their
+ * 8 KB for each thread that does, and signals' stacks have to be larger (sysconf(_SC_MINSIGSTKSZ)). */
+bool tiles_allowed(void);
 /* Of the processor's last cache; 0: the system does not tell. */
 size_t last_cache_bytes(void);
 /* Whole cores that "QUOTA PERIOD", as cpu.max of a control group has it, gives time for, at least 1; 0: it sets no

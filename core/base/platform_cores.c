@@ -1,7 +1,8 @@
-/* How many cores a process may use, and how much their cache holds. */
+/* How many cores a process may use, how much their cache holds, and whether it may use their tile registers. */
 #ifdef __linux__
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _GNU_SOURCE /* sched_getaffinity, syscall */
 #include <sched.h>
+#include <sys/syscall.h>
 #endif
 
 #include "base/platform_system.h"
@@ -23,6 +24,8 @@ size_t quota_cores(const char *text)
 size_t system_cores(void) { return GetActiveProcessorCount(ALL_PROCESSOR_GROUPS); }
 
 size_t last_cache_bytes(void) { return 0; }
+
+bool tiles_allowed(void) { return false; }
 
 #else
 
@@ -120,6 +123,16 @@ size_t last_cache_bytes(void)
     if (bytes <= 0) bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
 #endif
     return bytes > 0 ? (size_t)bytes : 0;
+}
+
+bool tiles_allowed(void)
+{
+#if defined(__linux__) && defined(__x86_64__)
+    enum { ASK = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM: arch/x86/xstate.rst in Linux's documentation */
+    return !syscall(SYS_arch_prctl, ASK, TILE_DATA);
+#else
+    return false;
+#endif
 }
 
 #endif

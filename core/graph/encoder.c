@@ -147,6 +147,18 @@ static int add_head(struct builder *b, int x)
     return x;
 }
 
+/* Weights of products; of slices, what they are slices of. */
+static void store_bf16(struct graph *g)
+{
+    for (int o = 0; o < g->n_ops; o++)
+        for (int i = 0; i < OP_MAX_IN; i++) {
+            int t = g->ops[o].in[i];
+            if (t < 0 || g->tensors[t].role != TENSOR_WEIGHT || g->ops[o].kind->class_ != WHERRY_CLASS_CONTRACTION)
+                continue;
+            g->tensors[t].bf16 = g->tensors[tensor_owner(g, t)].bf16 = true;
+        }
+}
+
 bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e)
 {
     const wherry_model_config *c = options->config;
@@ -193,6 +205,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     if (options->training) builder_backward(&b);
     host_free(host, b.made);
     b.ok = b.ok && orders_are_there(out, &options->layout, e);
+    if (b.ok && options->bf16) store_bf16(out);
     if (!b.ok) graph_destroy(out);
     return b.ok;
 }

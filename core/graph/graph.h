@@ -75,6 +75,7 @@ struct tensor {
     int layer;            /* -1 outside the layers */
     bool u32;             /* token ids, positions, types */
     bool f32;             /* statistics; all others have the session's storage type */
+    bool bf16;            /* but these: weights of products in a session of bf16 */
     int parent;           /* >= 0: this is the slice number `slice` of the parent's letter q, and owns no memory */
     uint32_t slice;
     bool input;      /* the caller's: made by no operator */
@@ -236,6 +237,7 @@ struct graph_options {
     wherry_save save;   /* training: what is kept for the backward pass, not DEFAULT */
     uint32_t qkv_parts; /* 0 or 1: Q, K, V as one product; 2: Q and K as one; 3: three products */
     struct layout_choice layout;
+    bool bf16;       /* weights of products are stored so */
     uint32_t tokens; /* where activations are channel-major: that a channel's row has room for */
 };
 

@@ -150,7 +150,8 @@ void einsum_operand(const char *einsum, int operand, char letters[16])
 
 size_t tensor_element_bytes(const struct graph *g, int tensor, size_t storage)
 {
-    return g->tensors[tensor].u32 || g->tensors[tensor].f32 ? 4 : storage;
+    const struct tensor *t = &g->tensors[tensor];
+    return t->bf16 ? 2 : t->u32 || t->f32 ? 4 : storage;
 }
 
 int tensor_maker(const struct graph *g, int tensor)

@@ -36,6 +36,11 @@ void tensor_load(const struct graph *g, const struct batch_shape *b, int tensor,
 {
     size_t n = (size_t)tensor_elements(g, b, tensor), channels = tensor_row_length(g, tensor);
     bool half = f16 && !g->tensors[tensor].f32;
+    if (g->tensors[tensor].bf16) {
+        const uint16_t *upper = storage;
+        for (size_t i = 0; i < n; i++) out[i] = (double)bf16_to_float(upper[i]);
+        return;
+    }
     if (!dims_channel_major(g->tensors[tensor].dims)) {
         doubles_from_storage(storage, half, n, out);
         return;

@@ -58,6 +58,9 @@ static struct work *matrix_work(struct bench *b, const char *id, uint32_t items,
     struct work *w = arithmetic_work(b, id, true, items, local, e);
     if (!w) return NULL;
     w->kind = WORK_MATRIX;
+    /* Fewer on the host's cores: what a group multiplies is made first. */
+    if (b->limits->cpu) w->groups = w->words[ROOF_GROUPS] = 64;
+    w->ceiling.footprint_bytes = (uint64_t)w->groups * local * sizeof(float);
     w->call = (struct call){.kernel = "roof_matrix", .launch = LAUNCH_ELEMENTS};
     call_set(&w->call, CONST_LOCAL_SIZE, local);
     call_set(&w->call, CONST_THREAD_M, items);
@@ -152,6 +155,11 @@ bool compute_add(struct bench *b, struct error *e)
             TRY(arithmetic_work(b, "compute.f32", false, configs[i][0], configs[i][1], e));
         if (bench_wants(b, "compute.f16") && b->limits->f16_arithmetic)
             TRY(arithmetic_work(b, "compute.f16", true, configs[i][0], configs[i][1], e));
+    }
+    if (b->limits->bf16 && bench_wants(b, "compute.matrix")) {
+        struct work *w = matrix_work(b, "compute.matrix", 6, 64, e);
+        if (w) w->ceiling.dtype = WHERRY_DTYPE_BF16;
+        return w != NULL;
     }
     if (b->limits->nvidia_sm < MATRIX_SM || !bench_wants(b, "compute.matrix")) return true;
     return matrix_work(b, "compute.matrix", 4, 256, e) && matrix_work(b, "compute.matrix", 8, 256, e) &&

@@ -121,6 +121,7 @@ static void step_fill(const struct bench *b, const struct work *w, struct step *
                           .kernel = w->call.kernel,
                           .launch = LAUNCH_ELEMENTS,
                           .f16 = !memory && w->ceiling.dtype == WHERRY_DTYPE_F16 && w->kind == WORK_ARITHMETIC,
+                          .bf16 = w->ceiling.dtype == WHERRY_DTYPE_BF16,
                           .call = &w->call};
     /* Drivers' watchdogs bear 100 ms: a backend divides submissions by flops, of which a slow GPU does some 40 in the
      * time of a byte. */

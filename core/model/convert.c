@@ -1,4 +1,4 @@
-/* Stored weights as f32 or f16, and whether they are numbers that can be computed with. */
+/* Stored weights as f32, f16 or bf16, and whether they are numbers that can be computed with. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,11 +18,12 @@ static size_t stored_bytes(enum weight_type type) { return type == WEIGHT_TYPE_F
 /* ---- values that are refused ---- */
 
 /* A value's bits without its sign grow with its size, infinity is beyond all finite ones and NaN beyond infinity: one
- * comparison finds whatever can't be stored. As f32, and as f16, which 65520 and more would round to infinity in. */
-static const uint32_t beyond[][2] = {
-    [WEIGHT_TYPE_F32] = {0x7f800000, 0x477ff000},
-    [WEIGHT_TYPE_F16] = {0x7c00, 0x7c00},
-    [WEIGHT_TYPE_BF16] = {0x7f80, 0x4780},
+ * comparison finds whatever can't be stored: as f32, as f16, in which 65520 and more would become infinity, and as
+ * bf16, in which the last 2^15 of the f32 would. */
+static const uint32_t beyond[][3] = {
+    [WEIGHT_TYPE_F32] = {0x7f800000, 0x477ff000, 0x7f7f8000},
+    [WEIGHT_TYPE_F16] = {0x7c00, 0x7c00, 0x7c00},
+    [WEIGHT_TYPE_BF16] = {0x7f80, 0x4780, 0x7f80},
 };
 
 /* Without a branch in the loop, so that it is done in vectors. */
@@ -76,7 +77,7 @@ static void place_text(const struct safetensors_tensor *t, uint64_t element, cha
 
 /* One of these is, and `first` is the number of the first in the part. */
 static bool fail_value(const struct weight_part *part, uint64_t first, const unsigned char *from, uint32_t limit,
-                       struct error *e)
+                       enum weight_type as, struct error *e)
 {
     char place[64];
     while (all_within(part->type, from, 1, limit)) first++, from += stored_bytes(part->type);
@@ -85,9 +86,9 @@ static bool fail_value(const struct weight_part *part, uint64_t first, const uns
     double value = (double)load(part->type, from);
     if (isfinite(value))
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "%.500s: tensor %.200s has the value %s at element %" PRIu64
-                    "%s, beyond the range of 16-bit floats (65504): use f32",
-                    file, name, NUMBER("%g", value), first, place);
+                    "%.500s: tensor %.200s has the value %s at element %" PRIu64 "%s, beyond the range of %s: use f32",
+                    file, name, NUMBER("%g", value), first, place,
+                    as == WEIGHT_TYPE_BF16 ? "bf16" : "16-bit floats (65504)");
     return fail(e, WHERRY_STATUS_BAD_FORMAT,
                 "%.500s: tensor %.200s has the value %s at element %" PRIu64
                 "%s: the file has it, so get it again or train the model again",
@@ -96,31 +97,40 @@ static bool fail_value(const struct weight_part *part, uint64_t first, const uns
 
 /* ---- conversion ---- */
 
-static void convert(enum weight_type type, bool f16, const unsigned char *from, size_t n, void *out)
+static void store(enum weight_type type, float value, unsigned char *to)
+{
+    if (type == WEIGHT_TYPE_F32)
+        memcpy(to, &value, 4);
+    else
+        memcpy(to, &(uint16_t){type == WEIGHT_TYPE_F16 ? half_from_float(value) : bf16_from_float(value)}, 2);
+}
+
+/* A loop for each pair of types, in which the compiler knows both. */
+#define CONVERT(from_type, to_type)                                                                                    \
+    if (type == from_type && as == to_type)                                                                            \
+        for (size_t i = 0; i < n; i++)                                                                                 \
+            store(to_type, load(from_type, from + (from_type == WEIGHT_TYPE_F32 ? 4 : 2) * i),                         \
+                  to + (to_type == WEIGHT_TYPE_F32 ? 4 : 2) * i);
+
+static void convert(enum weight_type type, enum weight_type as, const unsigned char *from, size_t n, void *out)
 {
     unsigned char *to = out;
-    if (type == (f16 ? WEIGHT_TYPE_F16 : WEIGHT_TYPE_F32)) {
-        memcpy(to, from, n * stored_bytes(type));
-    } else if (type == WEIGHT_TYPE_F32) {
-        for (size_t i = 0; i < n; i++)
-            memcpy(to + 2 * i, &(uint16_t){half_from_float(load(WEIGHT_TYPE_F32, from + 4 * i))}, 2);
-    } else if (f16) {
-        for (size_t i = 0; i < n; i++)
-            memcpy(to + 2 * i, &(uint16_t){half_from_float(load(WEIGHT_TYPE_BF16, from + 2 * i))}, 2);
-    } else if (type == WEIGHT_TYPE_F16) {
-        for (size_t i = 0; i < n; i++) memcpy(to + 4 * i, &(float){load(WEIGHT_TYPE_F16, from + 2 * i)}, 4);
-    } else {
-        for (size_t i = 0; i < n; i++) memcpy(to + 4 * i, &(float){load(WEIGHT_TYPE_BF16, from + 2 * i)}, 4);
-    }
+    if (type == as) memcpy(to, from, n * stored_bytes(type));
+    CONVERT(WEIGHT_TYPE_F32, WEIGHT_TYPE_F16)
+    CONVERT(WEIGHT_TYPE_F32, WEIGHT_TYPE_BF16)
+    CONVERT(WEIGHT_TYPE_F16, WEIGHT_TYPE_F32)
+    CONVERT(WEIGHT_TYPE_F16, WEIGHT_TYPE_BF16)
+    CONVERT(WEIGHT_TYPE_BF16, WEIGHT_TYPE_F32)
+    CONVERT(WEIGHT_TYPE_BF16, WEIGHT_TYPE_F16)
 }
 
 /* Block by block, so that what was read is still in the cache when it is checked and converted. */
-bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t elements, bool f16, void *raw, void *out,
-                    struct error *e)
+bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t elements, enum weight_type as, void *raw,
+                    void *out, struct error *e)
 {
     const size_t stored = stored_bytes(part->type), block = WEIGHT_RAW_BYTES / stored;
-    const bool same = part->type == (f16 ? WEIGHT_TYPE_F16 : WEIGHT_TYPE_F32);
-    const uint32_t limit = beyond[part->type][f16];
+    const bool same = part->type == as;
+    const uint32_t limit = beyond[part->type][as];
     unsigned char *to = out;
     for (uint64_t end = first + elements; first < end;) {
         size_t n = end - first < block ? (size_t)(end - first) : block;
@@ -130,10 +140,10 @@ bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t ele
             from = (const unsigned char *)part->memory + first * stored;
         else
             TRY(safetensors_read(part->file, part->tensor, first * stored, n * stored, read, e));
-        if (!all_within(part->type, from, n, limit)) return fail_value(part, first, from, limit, e);
-        if (from != to) convert(part->type, f16, from, n, to);
+        if (!all_within(part->type, from, n, limit)) return fail_value(part, first, from, limit, as, e);
+        if (from != to) convert(part->type, as, from, n, to);
         first += n;
-        to += n * (f16 ? 2 : 4);
+        to += n * stored_bytes(as);
     }
     return true;
 }
@@ -169,28 +179,28 @@ void floats_from_order(const struct matrix_order *order, const float *from, floa
 /* `count` columns of some rows. Parts are whole rows, and all alike. Where rows are taken whole, those that lie one
  * after the other in a part are read as one. */
 static bool rows_convert(const struct weight_part *parts, const struct matrix_order *order, uint64_t row, uint64_t rows,
-                         uint64_t first, uint64_t count, bool f16, void *raw, char *out, struct error *e)
+                         uint64_t first, uint64_t count, enum weight_type as, void *raw, char *out, struct error *e)
 {
-    const uint64_t part_rows = parts->elements / order->columns, bytes = count * (f16 ? 2 : 4);
+    const uint64_t part_rows = parts->elements / order->columns, bytes = count * stored_bytes(as);
     const bool whole = count == order->columns;
     for (uint64_t r = 0, n; r < rows; r += n) {
         uint64_t there = matrix_order_row(order, row + r), at = there % part_rows;
         for (n = 1; whole && r + n < rows && at + n < part_rows; n++)
             if (matrix_order_row(order, row + r + n) != there + n) break;
-        TRY(weight_convert(&parts[there / part_rows], at * order->columns + first, n * count, f16, raw, out + r * bytes,
+        TRY(weight_convert(&parts[there / part_rows], at * order->columns + first, n * count, as, raw, out + r * bytes,
                            e));
     }
     return true;
 }
 
 bool weight_convert_order(const struct weight_part *parts, const struct matrix_order *order, uint64_t first,
-                          uint64_t count, bool f16, void *raw, void *strip, void *out, struct error *e)
+                          uint64_t count, enum weight_type as, void *raw, void *strip, void *out, struct error *e)
 {
-    if (!order->transposed) return rows_convert(parts, order, first, count, 0, order->columns, f16, raw, out, e);
+    if (!order->transposed) return rows_convert(parts, order, first, count, 0, order->columns, as, raw, out, e);
     for (uint64_t r = 0, n; r < order->rows; r += n) {
         n = order->rows - r < ORDER_STRIP ? order->rows - r : ORDER_STRIP;
-        TRY(rows_convert(parts, order, r, n, first, count, f16, raw, strip, e));
-        if (f16)
+        TRY(rows_convert(parts, order, r, n, first, count, as, raw, strip, e));
+        if (stored_bytes(as) == 2)
             strip_turn16(strip, (size_t)n, (size_t)count, (uint16_t *)out + r, (size_t)order->rows);
         else
             strip_turn32(strip, (size_t)n, (size_t)count, (float *)out + r, (size_t)order->rows);

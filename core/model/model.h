@@ -34,18 +34,18 @@ struct wherry_model {
 
 /* Number of parts (1 or 3), 0 where the model lacks this weight. */
 int model_weight(const struct wherry_model *model, enum weight weight, int layer, const struct weight_part **parts);
-/* `elements` values from element `first` on, as f32 or, rounded to nearest even, as f16. What is not finite, and what
- * is too large for f16, is an error that names file, tensor, place and value. `raw`: WEIGHT_RAW_BYTES in which bytes of
- * the file wait. Several threads may read one part at once, each with its own memory. */
+/* `elements` values from element `first` on, in the type `as`, rounded to nearest even. What is not finite, and what
+ * is too large for that type, is an error that names file, tensor, place and value. `raw`: WEIGHT_RAW_BYTES in which
+ * bytes of the file wait. Several threads may read one part at once, each with its own memory. */
 enum { WEIGHT_RAW_BYTES = 1 << 18 };
-bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t elements, bool f16, void *raw, void *out,
-                    struct error *e);
+bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t elements, enum weight_type as, void *raw,
+                    void *out, struct error *e);
 
 /* Parts back to back, in another order: as it lies there, its outer index from `first` on, `count` of them.
  * `strip` has room for ORDER_STRIP * count values; it is for transposed ones. Errors and `raw` as above. */
 enum { ORDER_STRIP = 32 };
 bool weight_convert_order(const struct weight_part *parts, const struct matrix_order *order, uint64_t first,
-                          uint64_t count, bool f16, void *raw, void *strip, void *out, struct error *e);
+                          uint64_t count, enum weight_type as, void *raw, void *strip, void *out, struct error *e);
 /* The whole of it back. */
 void floats_from_order(const struct matrix_order *order, const float *from, float *to);
 

@@ -12,6 +12,7 @@ enum { LARGE_GPU_UNITS = 132 };
 
 struct device_limits {
     bool f16;                            /* stores and loads 16-bit floats */
+    bool bf16;                           /* multiplies in bf16: products whose weights are stored so */
     bool cpu;                            /* runs on the host's cores */
     uint32_t subgroup_min, subgroup_max; /* 1 where unknown */
     size_t shared_bytes;                 /* of one work-group */

@@ -20,6 +20,7 @@ struct step {
     const char *kernel; /* file name without ending */
     enum launch launch;
     bool f16;                                       /* storage type */
+    bool bf16;                                      /* multiplies in bf16; so are weights of products stored */
     struct binding bindings[GROUP_MAX_TENSORS + 1]; /* ascending slots; the first is SLOT_BATCH */
     int n_bindings;
     const struct call *call; /* constants; owned by the schedule's maker, outlives the program */

@@ -85,6 +85,8 @@ static bool make_graph_with(struct wherry_session *s, const char *layouts, struc
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: active=ubj is for the plan \"flash\": no kernel of the plan \"%s\" sums rows of tokens",
                     s->plan->name);
+    if (options->layout.channel_major && s->bf16)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "layouts: active=ubj is not for bf16: use f32, or leave it out");
     TRY(graph_create(&s->context->host, options, &s->graph, e));
     s->layout = options->layout;
     return true;
@@ -105,6 +107,25 @@ static bool make_graph(struct wherry_session *s, const char *layouts, struct gra
     return make_graph_with(s, NULL, options, e);
 }
 
+static bool dtype_check(const struct wherry_session *s, const wherry_session_desc *desc,
+                        const struct device_limits *device, struct error *e)
+{
+    if ((unsigned)desc->dtype > WHERRY_DTYPE_BF16)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "dtype %d is none of wherry_dtype", (int)desc->dtype);
+    if (s->f16 && !device->f16)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s does not store 16-bit floats: use f32", s->device->info.id);
+    if (!s->bf16) return true;
+    if (!device->bf16)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "%s does not multiply in bf16, which the device cpu does on processors with AVX512-BF16 or AMX: "
+                    "use f32%s",
+                    s->device->info.id, device->f16 ? " or f16" : "");
+    if (desc->training)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "there is no training in bf16: use f32%s",
+                    device->f16 ? " or f16" : "");
+    return true;
+}
+
 bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bool tuned, struct error *e)
 {
     const struct device_limits *device = s->device->backend->limits(s->device->handle);
@@ -118,8 +139,8 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
 
     bool gpu = s->device->info.type != WHERRY_DEVICE_CPU;
     s->f16 = desc->dtype == WHERRY_DTYPE_F16 || (desc->dtype == WHERRY_DTYPE_DEFAULT && gpu && device->f16);
-    if (s->f16 && !device->f16)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s does not store 16-bit floats: use f32", s->device->info.id);
+    s->bf16 = options.bf16 = desc->dtype == WHERRY_DTYPE_BF16;
+    TRY(dtype_check(s, desc, device, e));
     s->max_length = desc->max_length ? desc->max_length : info->max_tokens;
     if (s->max_length > info->max_tokens)
         return fail(e, WHERRY_STATUS_TOO_LONG, "sequences of %u tokens: this model has positions for %u", s->max_length,

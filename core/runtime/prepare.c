@@ -31,6 +31,7 @@ void session_step(const struct wherry_session *s, const struct call *call, int g
                           .kernel = call->kernel,
                           .launch = call->launch,
                           .f16 = s->f16,
+                          .bf16 = s->bf16,
                           .call = call,
                           .group = group};
     step->flops = group_flops(&s->graph, &s->limits, &s->groups[group]) / (double)calls_of(s, group);

@@ -67,7 +67,7 @@ static bool resolve_library(struct wherry_session *s, const char *name, const ch
 {
     s->library = LIBRARY_WANTED;
     s->device_limits.rungs = RUNG_BIT(RUNG_TILED);
-    if (s->f16) return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s's products are of f32: use dtype f32", name);
+    if (s->f16 || s->bf16) return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s's products are of f32: use dtype f32", name);
     if (!strcmp(s->device->backend->name, backend)) return true;
     return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: %s runs %s", s->device->info.id, name, where);
 }

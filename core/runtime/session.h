@@ -27,7 +27,8 @@ struct wherry_session {
     enum library library;
     struct tuning tuning; /* sizes that were measured here; empty: the static table's */
     uint32_t max_length;
-    bool f16, keep, part;        /* part: some groups of the plan, for measuring */
+    bool f16, bf16;              /* storage; weights of products, of an else f32 session */
+    bool keep, part;             /* part: some groups of the plan, for measuring */
     const char *only;            /* their names, while it is created */
     char kind[LAYOUTS_TEXT];     /* session_kind */
     char why[96];                /* its tensors lie as they do, where that was tuned */
@@ -67,7 +68,8 @@ struct wherry_session *session_new(struct wherry_context *context, struct wherry
 /* Index of the first of a group's calls. */
 int group_first_call(const struct wherry_session *s, int group);
 double session_tolerance(const struct wherry_session *s); /* NMSE above which a device's results are wrong */
-size_t session_storage(const struct wherry_session *s);   /* bytes of an element */
+size_t session_storage(const struct wherry_session *s);   /* bytes of an element (tensor_element_bytes) */
+wherry_dtype session_dtype(const struct wherry_session *s);
 /* Once, however many layers say the same. */
 bool session_note(struct wherry_session *s, struct error *e, const char *format, ...) PRINTF_LIKE(3, 4);
 /* One that the log has already. */

@@ -18,6 +18,8 @@ enum { GAP_BYTES = 4096 };
 
 struct piece {
     const struct weight_part *parts;
+    enum weight_type as;
+    size_t size; /* bytes of a value */
     bool reordered;
     struct matrix_order order;
     uint64_t first, count; /* values; in another order, of the outer index */
@@ -84,7 +86,9 @@ static bool piece_next(struct upload *u, struct piece *p, struct error *e)
     struct wherry_session *s = u->s;
     const struct tensor *t = &s->graph.tensors[u->tensor];
     const struct placement *at = &s->memory.of[u->tensor];
-    uint64_t size = session_storage(s), all = tensor_elements(&s->graph, &s->limits, u->tensor), inner = 1;
+    p->size = tensor_element_bytes(&s->graph, u->tensor, session_storage(s));
+    p->as = t->bf16 ? WEIGHT_TYPE_BF16 : s->f16 ? WEIGHT_TYPE_F16 : WEIGHT_TYPE_F32;
+    uint64_t size = p->size, all = tensor_elements(&s->graph, &s->limits, u->tensor), inner = 1;
     int n = model_weight(s->model, t->weight, t->layer, &p->parts);
     TRY(check_count(s, u->tensor, p->parts, n, e));
     p->first = u->at;
@@ -141,12 +145,12 @@ static bool round_fill(struct upload *u, struct round *r, struct error *e)
 
 /* ---- converting, on any thread ---- */
 
-static bool piece_convert(const struct upload *u, struct piece *p, void *raw, void *strip)
+static bool piece_convert(struct piece *p, void *raw, void *strip)
 {
-    bool f16 = u->s->f16;
-    uint64_t size = session_storage(u->s), first = p->first, left = p->count;
+    enum weight_type as = p->as;
+    uint64_t size = p->size, first = p->first, left = p->count;
     memset(p->to + p->bytes - 4, 0, 4); /* the last values' padding */
-    if (p->reordered) return weight_convert_order(p->parts, &p->order, first, left, f16, raw, strip, p->to, &p->e);
+    if (p->reordered) return weight_convert_order(p->parts, &p->order, first, left, as, raw, strip, p->to, &p->e);
     unsigned char *to = p->to;
     for (const struct weight_part *part = p->parts; left; part++) {
         if (first >= part->elements) {
@@ -154,7 +158,7 @@ static bool piece_convert(const struct upload *u, struct piece *p, void *raw, vo
             continue;
         }
         uint64_t n = part->elements - first < left ? part->elements - first : left;
-        TRY(weight_convert(part, first, n, f16, raw, to, &p->e));
+        TRY(weight_convert(part, first, n, as, raw, to, &p->e));
         to += n * size;
         left -= n;
         first = 0;
@@ -203,7 +207,7 @@ static void work(size_t thread, void *user)
     }
     for (size_t i; (i = workers_take(u->workers)) < u->now->count;) {
         struct piece *p = &u->now->pieces[i];
-        p->ok = piece_convert(u, p, u->raw[thread], u->strip[thread]);
+        p->ok = piece_convert(p, u->raw[thread], u->strip[thread]);
     }
 }
 

@@ -105,7 +105,8 @@ static const wherry_peaks *op_peaks(const struct roofs *roofs, const struct reco
     size_t n = 0;
     while (n < roofs->count && roofs->list[n].dev != op->dev) n++;
     if (n == roofs->count || !roofs->list[n].measured) return NULL;
-    bool halves = op->class_ == WHERRY_CLASS_CONTRACTION && strcmp(op->store, "f16") == 0;
+    bool halves =
+        op->class_ == WHERRY_CLASS_CONTRACTION && (strcmp(op->store, "f16") == 0 || strcmp(op->store, "bf16") == 0);
     return halves ? &roofs->list[n].halves : &roofs->list[n].plain;
 }
 

@@ -8,6 +8,7 @@
 #include "formulas.h"
 #include "tile.h"
 #include "tokens.h"
+#include "traffic.h"
 
 TILE_ALONG(1, false)
 TILE_ALONG(2, false)
@@ -60,6 +61,67 @@ static inline void score(int vectors, const float *from, size_t stride, size_t r
         int few = rows - r < TILE_ROWS ? (int)(rows - r) : TILE_ROWS;
         struct tile_rows a = tile_rows_at(from + r * stride, stride, few);
         along(vectors, few, &a, transposed, dim, to + r * TILE_COLUMNS);
+    }
+}
+
+/* ---- the forward pass: softmax as keys come ---- */
+
+struct softmax {
+    float *queries; /* [channel][query], times the scale and log2 e */
+    float *scores;  /* [key][query], later weights */
+    float *sums;    /* [channel][query] */
+    float *largest, *total;
+};
+
+static inline void soften_begin(const struct softmax *m, size_t dim)
+{
+    memset(m->sums, 0, dim * TILE_COLUMNS * sizeof(float));
+    for (size_t q = 0; q < TILE_COLUMNS; q++) m->largest[q] = -3.0e38f, m->total[q] = 0.0f;
+}
+
+/* One vector's queries: weights relative to the largest score so far, and the sums before shrunk to it. */
+static inline void soften(const struct softmax *m, size_t keys, size_t dim, size_t lane)
+{
+    vec before = v_load(m->largest + lane), now = before, total = v_load(m->total + lane);
+    for (size_t k = 0; k < keys; k++) now = v_max(now, v_load(m->scores + k * TILE_COLUMNS + lane));
+    vec shrink = v_exp2(before - now);
+    total *= shrink;
+    for (size_t k = 0; k < keys; k++) {
+        float *at = m->scores + k * TILE_COLUMNS + lane;
+        vec weight = v_exp2(v_load(at) - now);
+        total += weight;
+        v_store(at, weight);
+    }
+    v_store(m->largest + lane, now);
+    v_store(m->total + lane, total);
+    for (size_t p = 0; p < dim; p++) {
+        float *at = m->sums + p * TILE_COLUMNS + lane;
+        v_store(at, v_load(at) * shrink);
+    }
+}
+
+/* What the forward pass moves: in items that have tiles of a sequence keys and values are read once. */
+static inline uint64_t count_items(struct stretch own)
+{
+    size_t items = 0, last = SIZE_MAX;
+    for (size_t at = own.first; at < own.first + own.length; at += TILE_COLUMNS) {
+        items += at / TOKENS_AT_ONCE != last;
+        last = at / TOKENS_AT_ONCE;
+    }
+    return items;
+}
+
+static inline void attention_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t heads = s->value[CONST_HEADS], dim = s->value[CONST_HEAD_DIM];
+    for (uint32_t i = 0; i < s->batch[HEADER_SEQUENCES]; i++) {
+        uint64_t length = length_of(c, i), tiles = count_items(step_sequence(s, i)),
+                 of_a_tile = 2 * dim * (length + TILE_COLUMNS) * sizeof(float);
+        reads(c, SLOT_X, heads * length * dim);
+        count_tiles(c, SLOT_W, tiles, length * dim, of_a_tile);
+        count_tiles(c, SLOT_V, tiles, length * dim, of_a_tile);
+        writes(c, SLOT_Y, heads * length * dim);
+        if (s->value[CONST_LSE] == LSE_WRITE) writes(c, SLOT_LSE, heads * length);
     }
 }
 

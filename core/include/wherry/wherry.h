@@ -148,6 +148,7 @@ typedef struct wherry_device_limits {
     uint64_t max_buffer_bytes;           /* one allocation; 0: unknown */
     uint64_t max_binding_bytes;          /* one argument of a kernel; 0: unknown */
     bool f16;                            /* stores and loads 16-bit floats */
+    bool bf16;                           /* multiplies in bf16 (WHERRY_DTYPE_BF16) */
 } wherry_device_limits;
 
 WHERRY_API wherry_status wherry_device_query(const wherry_device *device, wherry_device_limits *out);
@@ -223,7 +224,11 @@ typedef struct wherry_session wherry_session;
 typedef enum wherry_dtype {
     WHERRY_DTYPE_DEFAULT = 0, /* f16 on a GPU that stores it, else f32 */
     WHERRY_DTYPE_F32,
-    WHERRY_DTYPE_F16 /* stored in 16 bits; sums, statistics and softmax in f32 */
+    WHERRY_DTYPE_F16, /* stored in 16 bits; sums, statistics and softmax in f32 */
+    /* Weights of products are stored in bf16, and what is multiplied with them is rounded to it; sums and all else are
+     * in f32. For inference on devices that say so (wherry_device_limits.bf16): the device "cpu" on processors with
+     * AVX512-BF16 or AMX. */
+    WHERRY_DTYPE_BF16
 } wherry_dtype;
 
 /* What the forward pass of training keeps for the backward pass. */

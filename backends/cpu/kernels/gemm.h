@@ -1,0 +1,183 @@
+/* What the products with a weight (cl/gemm.cl says what is computed) share, whatever type their operands have. An item
+ * is a block of rows and columns, whose sums lie in scratch memory until what belongs to them is done, row by row. */
+#ifndef WHERRY_CPU_GEMM_H
+#define WHERRY_CPU_GEMM_H
+
+#include "dropout.h"
+#include "formulas.h"
+#include "product.h"
+#include "traffic.h"
+
+/* What the call's sizes are for this batch. */
+struct shape {
+    size_t m, n, k;
+    struct operand x, w;
+    size_t y_row;
+    bool batch_n;
+};
+
+static inline struct shape shape_of(const struct cpu_step *s)
+{
+    uint32_t form = s->value[CONST_FORM], runtime = s->value[CONST_RUNTIME];
+    if (runtime == RUNTIME_FORM) runtime = form == GEMM_TN ? RUNTIME_K : RUNTIME_M;
+    size_t rows = step_rows(s);
+    struct shape z = {.m = runtime == RUNTIME_M ? rows : s->value[CONST_M],
+                      .n = runtime == RUNTIME_N ? rows : s->value[CONST_N],
+                      .k = runtime == RUNTIME_K ? rows : s->value[CONST_K],
+                      .batch_n = runtime == RUNTIME_N};
+    bool x_major = form == GEMM_TN, w_major = form != GEMM_NT;
+    size_t x_stride = s->value[CONST_X_STRIDE], w_stride = s->value[CONST_W_STRIDE];
+    if (!x_stride) x_stride = x_major ? z.m : z.k;
+    if (!w_stride) w_stride = w_major ? z.n : z.k;
+    z.x = (struct operand){s->at[SLOT_X] + s->value[CONST_X_OFFSET], x_major ? 1 : x_stride, x_major ? x_stride : 1};
+    z.w = (struct operand){s->at[SLOT_W] + s->value[CONST_W_OFFSET], w_major ? 1 : w_stride, w_major ? w_stride : 1};
+    z.y_row = s->value[CONST_Y_STRIDE] ? s->value[CONST_Y_STRIDE] : s->value[CONST_N];
+    return z;
+}
+
+/* ---- blocks ---- */
+
+struct blocks {
+    size_t rows, columns;        /* of one */
+    size_t row_blocks, in_a_row; /* how many */
+};
+
+/* Of a type of operands: the largest block, in rows and panels, and the rows of a tile. */
+struct block_sizes {
+    size_t rows, panels, tile;
+};
+
+/* Large ones read operands seldom, small ones give work to all threads. Where results are summed over a tile of the
+ * batch's rows, which is a part for the kernel `reduce`, blocks are such tiles. */
+static inline struct blocks blocks_for(const struct cpu_step *s, const struct shape *z, struct block_sizes most)
+{
+    struct blocks b = {most.rows, most.panels * TILE_COLUMNS, 0, 0};
+    bool sums = s->value[CONST_COLUMN_SUMS] != 0;
+    if (sums && !z->batch_n) b.rows = s->value[CONST_TILE_M];
+    if (sums && z->batch_n) b.columns = s->value[CONST_TILE_N];
+    for (;;) {
+        b.row_blocks = blocks_of(z->m, b.rows);
+        b.in_a_row = blocks_of(z->n, b.columns);
+        size_t count = b.row_blocks * b.in_a_row;
+        if (count >= 3 * s->threads || s->threads == 1) return b;
+        /* Of few rows a block reads as much as of more: they are cut for threads that would have nothing to do. */
+        size_t least = count < s->threads ? most.tile : 4 * most.tile;
+        if (b.columns > TILE_COLUMNS && !(sums && z->batch_n))
+            b.columns -= TILE_COLUMNS;
+        else if (b.rows > least && (!sums || z->batch_n))
+            b.rows /= 2;
+        else
+            return b;
+    }
+}
+
+/* Where one of them is. */
+struct block {
+    size_t row, column, row_block, column_block;
+    size_t rows, columns;
+    size_t next; /* the column where this thread's next block begins, if all threads are equally fast; this one's, if
+                    that is in another row */
+};
+
+static inline struct block block_of(const struct cpu_step *s, const struct shape *z, const struct blocks *b,
+                                    size_t item)
+{
+    struct block at = {.row_block = item / b->in_a_row, .column_block = item % b->in_a_row};
+    at.row = at.row_block * b->rows;
+    at.column = at.column_block * b->columns;
+    at.rows = z->m - at.row < b->rows ? z->m - at.row : b->rows;
+    at.columns = z->n - at.column < b->columns ? z->n - at.column : b->columns;
+    size_t after = at.column + s->threads * b->columns;
+    at.next = after < z->n ? after : at.column;
+    return at;
+}
+
+/* ---- what becomes of the sums ---- */
+
+struct finish {
+    const struct cpu_step *s;
+    const struct shape *z;
+    struct dropout drop;
+    size_t column0, columns;
+    float *sums; /* [columns] of the rows so far, NULL: none */
+};
+
+static inline void add_row(float *to, const float *row, size_t n)
+{
+    FOR_VECTORS(i, n) v_store(to + i, v_load(to + i) + v_load_at(row, i, n));
+}
+
+static inline void drop(const struct finish *f, float *values, size_t row)
+{
+    if (!f->drop.threshold) return;
+    if (f->s->value[CONST_KEPT])
+        row_scale(values, f->columns, f->drop.scale);
+    else if (f->z->batch_n)
+        column_drop(&f->drop, values, f->columns, (uint32_t)f->column0, 1, (uint32_t)row);
+    else
+        row_drop(&f->drop, values, f->columns, (uint32_t)row, (uint32_t)f->column0);
+}
+
+/* In the order of cl/gemm.cl, in place, and then to memory. */
+static inline void finish_row(const struct finish *f, float *values, size_t row)
+{
+    const struct cpu_step *s = f->s;
+    size_t n = f->columns, at = row * f->z->y_row + f->column0;
+    const float *bias = s->at[SLOT_BIAS];
+    if (s->value[CONST_BIAS] && f->z->batch_n)
+        FOR_VECTORS(i, n) v_store(values + i, v_load(values + i) + v_set(bias[row]));
+    else if (s->value[CONST_BIAS])
+        add_row(values, bias + f->column0, n);
+    if (s->value[CONST_SUM]) FOR_VECTORS(i, n) v_store_at(s->at[SLOT_SUM] + at, i, n, v_load(values + i));
+    row_activate(values, n, s->value[CONST_ACTIVATION]);
+    drop(f, values, row);
+    if (s->value[CONST_DERIVATIVE]) row_derive(values, n, s->value[CONST_DERIVATIVE], s->at[SLOT_SAVED] + at);
+    if (s->value[CONST_RESIDUAL]) add_row(values, s->at[SLOT_RESIDUAL] + at, n);
+    if (f->sums && !f->z->batch_n) FOR_VECTORS(i, n) v_store(f->sums + i, v_load(f->sums + i) + v_load(values + i));
+    float *y = s->at[SLOT_Y] + s->value[CONST_Y_OFFSET] + at;
+    FOR_VECTORS(i, n) v_store_at(y, i, n, v_load(values + i));
+}
+
+/* The sums of a block, `row` apart, become results. `sums` has room for one row of them. */
+static inline void finish_block(const struct cpu_step *s, const struct shape *z, const struct block *at, float *c,
+                                size_t c_row, float *sums)
+{
+    bool summed = s->value[CONST_COLUMN_SUMS] != 0;
+    struct finish f = {s, z, dropout_of(s), at->column, at->columns, summed ? sums : NULL};
+    memset(sums, 0, c_row * sizeof *sums);
+    float *partials = s->at[SLOT_PARTIALS];
+    for (size_t r = 0; r < at->rows; r++) {
+        finish_row(&f, c + r * c_row, at->row + r);
+        if (!summed || !z->batch_n) continue;
+        row_end(c + r * c_row, at->columns);
+        partials[at->column_block * z->m + at->row + r] = row_sum(c + r * c_row, at->columns);
+    }
+    if (summed && !z->batch_n) FOR_VECTORS(i, at->columns)
+    v_store_at(partials + at->row_block * z->n + at->column, i, at->columns, v_load(sums + i));
+}
+
+/* ---- what it moves ---- */
+
+/* But for the second operand: x, of which a block reads `block` bytes and all else meanwhile, and what belongs to the
+ * sums. Blocks of a row follow each other and share x. */
+static inline void count_rest(const struct cpu_step *s, const struct shape *z, const struct blocks *b, uint64_t block,
+                              struct count *c)
+{
+    uint64_t all = z->m * z->n, x = z->m * z->k;
+    count_again(c, SLOT_X, x * b->in_a_row, x, s->threads * block);
+    count_vector(c, SLOT_BIAS, z->batch_n ? b->in_a_row : b->row_blocks, z->batch_n ? z->m : z->n);
+    reads(c, SLOT_SAVED, all);
+    reads(c, SLOT_RESIDUAL, all);
+    writes(c, SLOT_SUM, all);
+    writes(c, SLOT_Y, all);
+    if (s->value[CONST_COLUMN_SUMS])
+        writes_scratch(c, SLOT_PARTIALS, z->batch_n ? b->in_a_row * z->m : b->row_blocks * z->n);
+}
+
+/* Of results and what is read with each of them. */
+static inline uint64_t streams_of(const struct count *c)
+{
+    return 1 + (element_of(c, SLOT_SUM) + element_of(c, SLOT_SAVED) + element_of(c, SLOT_RESIDUAL)) / 4;
+}
+
+#endif
