@@ -27,6 +27,46 @@ static inline void support_free(void *pointer, void *user)
 /* For tests below the public calls. */
 static const struct host support_host = {.alloc = support_alloc, .free = support_free};
 
+/* The session's kernels for this device: what WHERRY_TEST_KERNELS names, on the host's cores alone. */
+static inline const char *support_kernels(const char *device)
+{
+    const char *given = getenv("WHERRY_TEST_KERNELS");
+    return given && *given && !strcmp(device, "cpu") ? given : NULL;
+}
+
+/* Ends the program as skipped where there are none of the kernels that WHERRY_TEST_KERNELS names. */
+static inline void support_kernels_check(void)
+{
+    const wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = ""};
+    const wherry_model_config config = {.struct_size = sizeof config,
+                                        .layers = 1,
+                                        .hidden = 8,
+                                        .heads = 1,
+                                        .feed_forward = 8,
+                                        .vocabulary = 8,
+                                        .positions = 8,
+                                        .token_types = 1};
+    const wherry_session_desc session_desc = {
+        .struct_size = sizeof session_desc, .max_tokens = 8, .kernels = support_kernels("cpu")};
+    wherry_context *context;
+    wherry_device *device = NULL;
+    wherry_model *model = NULL;
+    wherry_session *session = NULL;
+    if (!session_desc.kernels || wherry_context_create(&desc, &context)) return;
+    wherry_status status = wherry_device_open(context, "cpu", &device);
+    if (!status) status = wherry_model_create_random(context, &config, 1, &model);
+    if (!status) status = wherry_session_create(context, device, model, &session_desc, &session);
+    if (!status) status = wherry_session_prepare(session, NULL, NULL, NULL);
+    if (status) {
+        printf("skipped: %s\n", wherry_last_error(context));
+        exit(status == WHERRY_STATUS_UNSUPPORTED ? 77 : 1);
+    }
+    wherry_session_destroy(session);
+    wherry_model_close(model);
+    wherry_device_close(device);
+    wherry_context_destroy(context);
+}
+
 /* Ids of the devices in WHERRY_TEST_DEVICES (separated by spaces), else of every usable one; where WHERRY_TEST_API is
  * set, of that API alone ("vulkan", "opencl", "cpu", "reference"), and without any the program ends as skipped. Returns
  * their number. */
@@ -35,6 +75,7 @@ static inline size_t support_devices(wherry_context *context, char ids[SUPPORT_M
     const char *given = getenv("WHERRY_TEST_DEVICES"), *api = getenv("WHERRY_TEST_API");
     wherry_device_info infos[SUPPORT_MAX_DEVICES];
     size_t n = 0, left = 0, count = SUPPORT_MAX_DEVICES;
+    support_kernels_check();
     if (given && *given) {
         for (const char *at = given; *at && n < SUPPORT_MAX_DEVICES;) {
             size_t length = strcspn(at, " ");

@@ -84,7 +84,8 @@ static struct setup setup_make(uint32_t threads, const char *plan, bool train)
                                          .max_tokens = TOKENS,
                                          .plan = plan,
                                          .pool = WHERRY_POOL_MEAN,
-                                         .training = train ? &training : NULL};
+                                         .training = train ? &training : NULL,
+                                         .kernels = support_kernels("cpu")};
     wherry_model_config config = config_of();
     assert_int_equal(wherry_context_create(&desc, &s.context), 0);
     OK(s.context, wherry_device_open(s.context, "cpu", &s.device));
@@ -192,8 +193,11 @@ static wherry_status try_training(struct counted *memory)
     const wherry_context_desc desc = {
         .struct_size = sizeof desc, .alloc = counted_alloc, .free = counted_free, .user = memory, .cache_dir = ""};
     const wherry_training_desc training = {.struct_size = sizeof training, .dropout = 0.1f};
-    const wherry_session_desc session = {
-        .struct_size = sizeof session, .max_tokens = TOKENS, .pool = WHERRY_POOL_MEAN, .training = &training};
+    const wherry_session_desc session = {.struct_size = sizeof session,
+                                         .max_tokens = TOKENS,
+                                         .pool = WHERRY_POOL_MEAN,
+                                         .training = &training,
+                                         .kernels = support_kernels("cpu")};
     const wherry_model_config config = config_of();
     struct setup s = {.batch = support_batch(lengths, 97, 2, 1)};
     float out[SEQUENCES * HIDDEN], gradient[SEQUENCES * HIDDEN] = {1};
@@ -385,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_formulas), cmocka_unit_test(test_not_finite),    cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_default),
     };
+    support_kernels_check();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

@@ -91,6 +91,7 @@ static struct setup setup_make(struct counter *counter, const char *cache, const
     OK(s.context, wherry_device_open(s.context, device, &s.device));
     OK(s.context, wherry_model_create_random(s.context, &config, 3, &s.model));
     desc.struct_size = sizeof desc;
+    desc.kernels = support_kernels(device);
     OK(s.context, wherry_session_create(s.context, s.device, s.model, &desc, &s.session));
     return s;
 }

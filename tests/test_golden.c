@@ -132,8 +132,12 @@ static void test_golden(void **state)
                 uint32_t step = interpreted ? 40 : few ? 8 : cpu ? 3 : 1;
                 wherry_device *device;
                 wherry_session *session;
-                const wherry_session_desc desc = {
-                    .struct_size = sizeof desc, .max_tokens = 4096, .plan = plan_names[p], .dtype = t};
+                const wherry_session_desc desc = {.struct_size = sizeof desc,
+                                                  .max_tokens = 4096,
+                                                  .plan = plan_names[p],
+                                                  .dtype = t,
+                                                  .kernels = t == WHERRY_DTYPE_F32 ? support_kernels(golden.devices[d])
+                                                                                   : NULL};
                 if (wherry_device_open(golden.context, golden.devices[d], &device) ||
                     wherry_session_create(golden.context, device, golden.model, &desc, &session))
                     fail_msg("%s: %s", golden.devices[d], wherry_last_error(golden.context));

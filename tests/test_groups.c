@@ -149,7 +149,7 @@ static void test_one(void **state)
                                 .pool = s->pool,
                                 .normalize = s->normalize,
                                 .keep_intermediates = true,
-                                .kernels = c->gemm,
+                                .kernels = c->gemm ? c->gemm : support_kernels(c->device),
                                 .layouts = *c->layouts ? c->layouts : NULL};
     /* Shapes take turns in what is saved, so that every policy meets every kernel. */
     const wherry_training_desc training = {

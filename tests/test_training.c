@@ -178,6 +178,7 @@ static void trainer_open(const struct golden *g, const struct test_case *c, floa
                                 .pool = g->pool,
                                 .normalize = g->normalize ? 1 : -1,
                                 .training = &training,
+                                .kernels = support_kernels(c->device),
                                 .layouts = c->layouts};
     EXPECT_OK(wherry_device_open(context, c->device, &t->device));
     EXPECT_OK(wherry_model_create_random(context, &g->config, g->model_seed, &t->model));

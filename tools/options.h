@@ -68,7 +68,7 @@ enum { DATA_RANDOM = 1, DATA_ZEROS };
 
 /* Plan names as the options count them, "all" after them. */
 #define PLAN_CHOICES "flash|paper|unfused"
-#define KERNEL_CHOICES "auto|tiled|coopmat|mma|wgmma|small_batch|clblast"
+#define KERNEL_CHOICES "auto|tiled|coopmat|mma|wgmma|small_batch|clblast|onednn"
 #define SESSION_CHOICES "shared|per-client"
 enum { PLAN_ALL = 4, DTYPE_ALL = 4, CACHES_BOTH = 2, ROOF_NO = 2, SESSIONS_PER_CLIENT = 2 };
 /* wherry_save as the options count it; 0 is the default. */

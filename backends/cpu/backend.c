@@ -30,6 +30,7 @@ static void cpu_close(struct backend_device *device)
 {
     if (!device) return;
     workers_destroy(device->workers);
+    cpu_onednn_close(device);
     host_free(device->host, device);
 }
 

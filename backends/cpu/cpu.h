@@ -23,6 +23,7 @@ struct backend_device {
     const struct cpu_kernels *bf16;    /* of the best one that multiplies in bf16, NULL: it has none */
     size_t cache_bytes;                /* of the last cache, 0: unknown */
     uint64_t allocated;
+    struct cpu_onednn *onednn; /* NULL: nothing has asked for it yet */
 };
 
 /* ---- memory.c ---- */
@@ -57,9 +58,22 @@ bool cpu_supports(struct backend_device *device, const struct call *call, bool f
 bool cpu_step_resolve(const struct backend_device *device, const struct step *step, struct cpu_step *out,
                       struct error *e);
 
+/* ---- onednn_steps.c ---- */
+
+/* Makes oneDNN usable on this device, or says why it is not. */
+bool cpu_onednn_open(struct backend_device *device, struct error *e);
+void cpu_onednn_close(struct backend_device *device);
+/* Gives a resolved step to oneDNN, if that takes it and passes a check; then s->how is its kernel. s->note says what
+ * runs a product. `weight`: its second operand is no step's result. */
+bool cpu_onednn_take(struct backend_device *device, const struct step *step, bool weight, struct cpu_step *s,
+                     struct error *e);
+void cpu_onednn_release(struct backend_device *device, struct cpu_step *s); /* accepts one that it does not run */
+/* Whether all of its calls since the last time went well. */
+bool cpu_onednn_check_run(struct backend_device *device, struct error *e);
+
 /* ---- program.c ---- */
 
-/* Of a product in bf16 the set of instructions. */
+/* Of a product in bf16 the set of instructions, of one that a library may run what it does of it; else NULL. */
 const char *cpu_program_note(const struct program *program, int step);
 struct program *cpu_program_create(struct backend_device *device, const struct schedule *schedule,
                                    wherry_progress progress, void *user, struct program_info *info, struct error *e);

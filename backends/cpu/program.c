@@ -46,16 +46,20 @@ static const struct binding *binding_find(const struct step *step, uint8_t slot)
     return NULL;
 }
 
+/* What has the batch's size is no weight. */
+static bool is_weight(const struct schedule *schedule, int i)
+{
+    const struct binding *w = binding_find(&schedule->steps[i], SLOT_W);
+    return w && call_runtime(schedule->steps[i].call) == RUNTIME_M && !is_written(schedule, w);
+}
+
 /* Weights [n][k] stay from run to run, and packing them transposes them; [k][n] are packed by copying rows, which
- * costs a product little. What has the batch's size is no weight. In bf16 there are panels alone. */
+ * costs a product little. In bf16 there are panels alone. */
 static bool is_worth_packing(const struct schedule *schedule, int i, const struct cpu_step *s)
 {
-    const struct step *step = &schedule->steps[i];
-    const struct binding *w = binding_find(step, SLOT_W);
-    if (!s->how->packed || !w) return false;
-    if (s->bf16) return true;
-    return call_get(step->call, CONST_FORM, GEMM_NT) == GEMM_NT && call_runtime(step->call) == RUNTIME_M &&
-           !is_written(schedule, w);
+    bool transposes = call_get(schedule->steps[i].call, CONST_FORM, GEMM_NT) == GEMM_NT;
+    if (!s->how->packed || !binding_find(&schedule->steps[i], SLOT_W)) return false;
+    return s->bf16 || ((transposes || s->onednn) && is_weight(schedule, i));
 }
 
 static bool packs_create(struct backend_device *device, struct program *p, struct program_info *info, struct error *e)
@@ -122,7 +126,9 @@ struct program *cpu_program_create(struct backend_device *device, const struct s
     p->schedule = schedule;
     bool ok = (p->steps = host_alloc(device->host, (size_t)schedule->n_steps, sizeof *p->steps, e)) != NULL;
     for (int i = 0; ok && i < schedule->n_steps; i++)
-        ok = cpu_step_resolve(device, &schedule->steps[i], &p->steps[i], e);
+        ok = cpu_step_resolve(device, &schedule->steps[i], &p->steps[i], e) &&
+             (schedule->library != LIBRARY_WANTED ||
+              cpu_onednn_take(device, &schedule->steps[i], is_weight(schedule, i), &p->steps[i], e));
     ok = ok && packs_create(device, p, info, e) && scratch_create(device, p, info, e);
     if (ok) {
         info->kernels = kernels_count(p);
@@ -132,11 +138,10 @@ struct program *cpu_program_create(struct backend_device *device, const struct s
     return NULL;
 }
 
-const char *cpu_program_note(const struct program *p, int step) { return p->steps[step].bf16; }
-
 void cpu_program_destroy(struct backend_device *device, struct program *p)
 {
     if (!p) return;
+    for (int i = 0; p->steps && i < p->schedule->n_steps; i++) cpu_onednn_release(device, &p->steps[i]);
     for (int i = 0; i < p->n_packs; i++) host_free(device->host, p->packs[i].memory);
     for (size_t t = 0; p->memory && t < workers_count(device->workers); t++) host_free(device->host, p->memory[t]);
     void *memory[] = {p->steps, p->packs, p->scratch, (void *)p->memory};
@@ -203,6 +208,7 @@ bool cpu_program_run(struct backend_device *device, struct program *p, const str
         TRY(cpu_buffer_write(device, t->buffer, t->offset, t->host, t->bytes, e));
     }
     workers_run(device->workers, run_steps, &r);
+    TRY(cpu_onednn_check_run(device, e));
     for (int i = 0; i < p->n_packs; i++)
         if (p->packs[i].step >= r.first && p->packs[i].step < r.end) p->packs[i].written = p->packs[i].from->written;
     mark_written(&r);
@@ -213,7 +219,13 @@ bool cpu_program_run(struct backend_device *device, struct program *p, const str
     return true;
 }
 
-/* ---- what it moves ---- */
+/* ---- what is told of it ---- */
+
+const char *cpu_program_note(const struct program *program, int step)
+{
+    const struct cpu_step *s = &program->steps[step];
+    return s->bf16 ? s->bf16 : s->note;
+}
 
 bool cpu_program_traffic(const struct backend_device *device, const struct program *p, int step, struct count *count)
 {

@@ -8,6 +8,8 @@
 
 #include "interface/interface.h"
 
+struct onednn_step;
+
 /* A step with its arguments and constants resolved. */
 struct cpu_step {
     float *at[SLOT_COUNT];        /* arguments by slot, NULL: there is none; lists of uint are cast */
@@ -22,6 +24,8 @@ struct cpu_step {
     /* The second operand of a product, in panels (kernels/product.h, in bf16 kernels/tile_bf16.h), where it stays as it
      * is from run to run; else NULL. */
     const void *packed;
+    struct onednn_step *onednn; /* where `how` is oneDNN's, else NULL */
+    const char *note;           /* what a library does of it where that is worth telling, else NULL */
 };
 
 struct count;

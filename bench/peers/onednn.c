@@ -1,6 +1,7 @@
-/* onednn.c: forward products of encoders, y = x * transpose(w) + bias in f32, by the device `cpu` and by oneDNN, in one
- * process and in turns, both with weights that were packed before; and whether a row's bits depend on how many rows
- * there are (docs/design.md: why the library has products of its own).
+/* onednn.c: forward products of encoders, y = x * transpose(w) + bias in f32, by the device `cpu` with its own kernels
+ * and with the kernels "onednn", and by oneDNN alone, in one process and in turns, all with weights that were packed
+ * before; and whether a row's bits depend on how many rows there are (docs/design.md: why the library has products of
+ * its own).
  *
  *   ninja -C build/release onednn    (where libdnnl-dev is installed; no part of the library)
  *   build/release/tests/onednn [THREADS [ROUNDS [MODEL]]]    (MODEL: MiniLM, BERT-base or BERT-large alone)
@@ -26,6 +27,8 @@ extern const struct backend backend_cpu;
 enum { MOST_ROWS = 4096, MOST_WIDTH = 4096 };
 enum { INNER_PRODUCT, MATMUL, KINDS };
 static const char *const kind_names[KINDS] = {"inner product", "matmul"};
+enum { OWN, BY_ONEDNN, DEVICES };
+static const char *const device_names[DEVICES] = {"wherry", "wherry, onednn"};
 
 static float *x, *w, *bias, *y; /* of the largest size; y: oneDNN's */
 static int threads = 1, rounds = 7;
@@ -77,7 +80,7 @@ static void bind(struct step *step, uint8_t slot, struct buffer *buffer, uint64_
     step->bindings[step->n_bindings++] = (struct binding){slot, slot == SLOT_Y, buffer, 0, bytes, slot == SLOT_BATCH};
 }
 
-static void ours_make(struct ours *o, struct backend_device *device, uint64_t m, uint64_t n, uint64_t k)
+static void ours_make(struct ours *o, struct backend_device *device, int by, uint64_t m, uint64_t n, uint64_t k)
 {
     const uint32_t header[64] = {[HEADER_TOKENS] = (uint32_t)m, [HEADER_SEQUENCES] = 1};
     struct program_info info;
@@ -99,9 +102,12 @@ static void ours_make(struct ours *o, struct backend_device *device, uint64_t m,
     bind(&o->step, SLOT_W, o->w, n * k * 4);
     bind(&o->step, SLOT_BIAS, o->bias, n * 4);
     bind(&o->step, SLOT_Y, o->y, m * n * 4);
-    o->schedule = (struct schedule){.steps = &o->step, .n_steps = 1};
+    o->schedule = (struct schedule){
+        .steps = &o->step, .n_steps = 1, .library = by == BY_ONEDNN ? LIBRARY_WANTED : LIBRARY_REFUSED};
     o->program = backend_cpu.program_create(device, &o->schedule, NULL, NULL, &info, &e);
     if (!o->program) die(e.text, e.status);
+    const char *note = backend_cpu.program_note(o->program, 0);
+    if (by == BY_ONEDNN && strncmp(note, "oneDNN ", 7)) die(note, 0);
 }
 
 static void ours_run(struct ours *o)
@@ -252,19 +258,19 @@ static double now(void)
 
 static void run_any(int which, struct ours *o, const struct theirs *t)
 {
-    if (which == KINDS)
-        ours_run(o);
+    if (which >= KINDS)
+        ours_run(&o[which - KINDS]);
     else
         theirs_run(&t[which]);
 }
 
 /* Turns of some milliseconds each; the first one warms and is not counted. */
-static void measure(struct ours *o, const struct theirs *t, double flop, double best[KINDS + 1])
+static void measure(struct ours *o, const struct theirs *t, double flop, double best[KINDS + DEVICES])
 {
     const int calls = (int)(0.4e9 / flop) + 1, times = flop < 4e9 ? 4 : 1;
-    for (int i = 0; i <= KINDS; i++) best[i] = 1e9;
+    for (int i = 0; i < KINDS + DEVICES; i++) best[i] = 1e9;
     for (int round = 0; round <= rounds; round++)
-        for (int which = 0; which <= KINDS; which++) {
+        for (int which = 0; which < KINDS + DEVICES; which++) {
             run_any(which, o, t);
             for (int time = 0; time < times; time++) {
                 double start = now();
@@ -287,24 +293,27 @@ static void compare(struct ours *o, uint64_t count)
 
 static void measure_shape(struct backend_device *device, const char *model, int m, int n, int k)
 {
-    struct ours o;
+    struct ours o[DEVICES];
     struct theirs t[KINDS];
-    double best[KINDS + 1], flop = 2.0 * m * n * k;
-    ours_make(&o, device, (uint64_t)m, (uint64_t)n, (uint64_t)k);
-    ours_run(&o);
+    double best[KINDS + DEVICES], flop = 2.0 * m * n * k;
+    for (int by = 0; by < DEVICES; by++) {
+        ours_make(&o[by], device, by, (uint64_t)m, (uint64_t)n, (uint64_t)k);
+        ours_run(&o[by]);
+    }
     for (int kind = 0; kind < KINDS; kind++) {
         theirs_make(&t[kind], kind, m, n, k);
         memset(y, 0, (size_t)m * (size_t)n * 4);
         theirs_run(&t[kind]);
-        compare(&o, (uint64_t)m * (uint64_t)n);
+        for (int by = 0; by < DEVICES; by++) compare(&o[by], (uint64_t)m * (uint64_t)n);
     }
-    measure(&o, t, flop, best);
+    measure(o, t, flop, best);
     int faster = best[MATMUL] < best[INNER_PRODUCT] ? MATMUL : INNER_PRODUCT;
-    printf("| %s | %dx%dx%d | %.3f | %.3f | %s | %.2f |\n", model, m, n, k, best[KINDS] * 1e3, best[faster] * 1e3,
-           kind_names[faster], best[faster] / best[KINDS]);
+    double own = best[KINDS + OWN], by_onednn = best[KINDS + BY_ONEDNN];
+    printf("| %s | %dx%dx%d | %.3f | %.3f | %.3f | %s | %.2f | %.2f |\n", model, m, n, k, own * 1e3, by_onednn * 1e3,
+           best[faster] * 1e3, kind_names[faster], by_onednn / own, best[faster] / own);
     fflush(stdout);
     for (int kind = 0; kind < KINDS; kind++) theirs_free(&t[kind]);
-    ours_free(&o);
+    for (int by = 0; by < DEVICES; by++) ours_free(&o[by]);
 }
 
 /* ---- bits ---- */
@@ -315,14 +324,14 @@ static void check_bits(struct backend_device *device, int n, int k)
     static const int counts[] = {1, 2, 3, 4, 5, 7, 8, 13, 20, 33, 64, 100};
     enum { COUNTS = sizeof counts / sizeof *counts, MOST = 128 };
     float *whole = floats((size_t)MOST * (size_t)n, 0), *part = floats((size_t)MOST * (size_t)n, 0);
-    for (int kind = 0; kind <= KINDS; kind++) {
+    for (int kind = 0; kind < KINDS + DEVICES; kind++) {
         int others = 0;
         for (int c = -1; c < COUNTS; c++) {
             int m = c < 0 ? MOST : counts[c];
             float *to = c < 0 ? whole : part;
-            if (kind == KINDS) {
+            if (kind >= KINDS) {
                 struct ours o;
-                ours_make(&o, device, (uint64_t)m, (uint64_t)n, (uint64_t)k);
+                ours_make(&o, device, kind - KINDS, (uint64_t)m, (uint64_t)n, (uint64_t)k);
                 ours_run(&o);
                 ours_read(&o, to, (uint64_t)m * (uint64_t)n);
                 ours_free(&o);
@@ -336,7 +345,8 @@ static void check_bits(struct backend_device *device, int n, int k)
             size_t row = (size_t)(m - 1) * (size_t)n;
             others += c >= 0 && memcmp(part + row, whole + row, (size_t)n * 4);
         }
-        printf("| %dx%d | %s | %d of %d |\n", n, k, kind == KINDS ? "wherry" : kind_names[kind], others, COUNTS);
+        printf("| %dx%d | %s | %d of %d |\n", n, k, kind >= KINDS ? device_names[kind - KINDS] : kind_names[kind],
+               others, COUNTS);
     }
     free(whole);
     free(part);
@@ -368,7 +378,8 @@ int main(int argc, char **argv)
     const dnnl_version_t *version = dnnl_version();
     printf("oneDNN %d.%d.%d, %d threads, %s, ms\n\n", version->major, version->minor, version->patch, threads,
            threads == 1 ? "processor time" : "wall time");
-    printf("| model | m x n x k | wherry | oneDNN | its primitive | oneDNN / wherry |\n|---|---|---:|---:|---|---:|\n");
+    printf("| model | m x n x k | wherry | wherry, onednn | oneDNN | its primitive | wherry, onednn / wherry | "
+           "oneDNN / wherry |\n|---|---|---:|---:|---:|---|---:|---:|\n");
     for (int i = 0; i < 3; i++)
         for (int t = 0; t < 4 && (argc < 4 || !strcmp(argv[3], models[i].name)); t++) {
             int d = models[i].width;

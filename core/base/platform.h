@@ -64,8 +64,9 @@ bool cache_append(const char *path, const void *data, size_t size, struct error 
 /* ---- libraries ---- */
 
 typedef void (*library_function)(void);
-/* Function `symbol` of the first of the NULL-terminated `names` that the system's library search finds; NULL when none
- * is there. The library stays loaded for good: drivers do not like being unloaded. */
+/* Function `symbol` of the first of the NULL-terminated `names` that the system's library search finds and that has it;
+ * NULL when none is there. "" is the process: what it was linked with. The library stays loaded for good: drivers do
+ * not like being unloaded. */
 library_function library_find(const char *const *names, const char *symbol);
 
 /* ---- clock ---- */

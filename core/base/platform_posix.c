@@ -401,7 +401,8 @@ void once_wake(void) { pthread_cond_broadcast(&once_done); }
 library_function library_find(const char *const *names, const char *symbol)
 {
     for (; *names; names++) {
-        void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL), *found = library ? dlsym(library, symbol) : NULL;
+        void *library = dlopen(**names ? *names : NULL, RTLD_NOW | RTLD_LOCAL),
+             *found = library ? dlsym(library, symbol) : NULL;
         library_function function;
         if (!found) continue;
         memcpy(&function, &found, sizeof function); /* POSIX promises that the two kinds of pointer are alike */

@@ -308,7 +308,7 @@ void once_wake(void) { WakeAllConditionVariable(&once_done); }
 library_function library_find(const char *const *names, const char *symbol)
 {
     for (; *names; names++) {
-        HMODULE library = LoadLibraryA(*names);
+        HMODULE library = **names ? LoadLibraryA(*names) : GetModuleHandleA(NULL);
         FARPROC found = library ? GetProcAddress(library, symbol) : NULL;
         if (found) return (library_function)(void *)found;
     }

@@ -29,7 +29,7 @@ struct step {
     uint64_t items_most;     /* work-items likewise; 0: any number */
 };
 
-/* Whether plain products go to a library (CLBlast). */
+/* Whether products go to a library: CLBlast through OpenCL, oneDNN on the host's cores. */
 enum library {
     LIBRARY_AUTO = 0, /* where it is the faster one */
     LIBRARY_WANTED,   /* wherever it can; it fails to be prepared where the library is not usable at all */

@@ -29,13 +29,14 @@ static bool kernels_check(const char *kernels, struct error *e)
 {
     char names[128];
     struct text_writer t = text_begin(names, sizeof names);
-    if (!kernels || !*kernels || !strcmp(kernels, "auto") || !strcmp(kernels, "clblast")) return true;
+    if (!kernels || !*kernels || !strcmp(kernels, "auto") || !strcmp(kernels, "clblast") || !strcmp(kernels, "onednn"))
+        return true;
     for (int r = 0; r < RUNG_COUNT; r++) {
         if (!strcmp(kernels, rung_name((enum rung)r))) return true;
         text_add(&t, "%s, ", rung_name((enum rung)r));
     }
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                "no way to compute products is called \"%.40s\": there are auto, %sclblast", kernels, names);
+                "no way to compute products is called \"%.40s\": there are auto, %sclblast, onednn", kernels, names);
 }
 
 static bool resolve_pool(const struct wherry_model *model, const wherry_session_desc *desc,

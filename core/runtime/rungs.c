@@ -61,17 +61,23 @@ static wherry_status rung_status(struct wherry_session *s, enum rung rung, const
 
 /* ---- what a session takes ---- */
 
+/* Whether the library is there, the backend says when it is to be used. */
+static bool resolve_library(struct wherry_session *s, const char *name, const char *backend, const char *where,
+                            struct error *e)
+{
+    s->library = LIBRARY_WANTED;
+    s->device_limits.rungs = RUNG_BIT(RUNG_TILED);
+    if (s->f16 || s->bf16) return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s's products are of f32: use dtype f32", name);
+    if (!strcmp(s->device->backend->name, backend)) return true;
+    return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: %s runs %s", s->device->info.id, name, where);
+}
+
 /* One that session_begin knows. */
 static bool resolve_named(struct wherry_session *s, const char *kernels, struct error *e)
 {
     struct device_limits *limits = &s->device_limits;
-    if (!strcmp(kernels, "clblast")) {
-        s->library = LIBRARY_WANTED;
-        limits->rungs = RUNG_BIT(RUNG_TILED);
-        if (s->f16) return fail(e, WHERRY_STATUS_UNSUPPORTED, "CLBlast's products are of f32: use dtype f32");
-        if (!strcmp(s->device->backend->name, "opencl")) return true;
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: CLBlast runs through OpenCL", s->device->info.id);
-    }
+    if (!strcmp(kernels, "clblast")) return resolve_library(s, "CLBlast", "opencl", "through OpenCL", e);
+    if (!strcmp(kernels, "onednn")) return resolve_library(s, "oneDNN", "cpu", "on the device cpu", e);
     int r = RUNG_TILED;
     const char *reason;
     while (strcmp(kernels, rung_name((enum rung)r))) r++;
