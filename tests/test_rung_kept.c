@@ -65,11 +65,31 @@ static struct backend_device *face_open(const struct host *host, size_t index, c
 
 /* ---- one start: a context, a session ---- */
 
+static long allocations, fails_at; /* since it was set; the number of the one that fails, 0: none */
+static long live;
+
+static void *count_alloc(size_t size, void *user)
+{
+    (void)user;
+    if (++allocations == fails_at) return NULL;
+    live++;
+    return malloc(size);
+}
+
+static void count_free(void *pointer, void *user)
+{
+    (void)user;
+    live -= pointer != NULL;
+    free(pointer);
+}
+
 struct start {
     const char *cache, *driver, *device;
     uint32_t head_dim, feed_forward, layers, tokens; /* 0: 64, 256, 1, 512 */
     bool pre_layernorm, pooler;
     wherry_session_desc desc; /* what else it has; struct_size is set here */
+    long fails_at;            /* an allocation of the session's creation */
+    wherry_status status;     /* in: what it may fail with; out: what it did */
     uint32_t rungs;           /* out: that the session may take */
     bool rung;                /* out: RUNG_MMA is one of them */
     int runs;                 /* out: the check's */
@@ -79,7 +99,10 @@ struct start {
 /* As another process would: nothing is known but what is in the folder. */
 static void start(struct start *s)
 {
-    const wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = s->cache ? s->cache : folder};
+    const wherry_context_desc desc = {.struct_size = sizeof desc,
+                                      .cache_dir = s->cache ? s->cache : folder,
+                                      .alloc = count_alloc,
+                                      .free = count_free};
     const wherry_model_config config = {.struct_size = sizeof config,
                                         .layers = s->layers ? s->layers : 1,
                                         .hidden = 2 * (s->head_dim ? s->head_dim : 64),
@@ -112,18 +135,26 @@ static void start(struct start *s)
     if (s->device) snprintf(device->info.name, sizeof device->info.name, "%s", s->device);
     assert_int_equal(wherry_model_create_random(context, &config, 1, &model), 0);
     runs = 0;
-    if (wherry_session_create(context, device, model, &session_desc, &session))
-        fail_msg("%s", wherry_last_error(context));
+    allocations = 0;
+    fails_at = s->fails_at;
+    wherry_status status = wherry_session_create(context, device, model, &session_desc, &session);
+    fails_at = 0;
+    if (status != (s->fails_at ? s->status : WHERRY_STATUS_OK) && status)
+        fail_msg("allocation %ld: %s", s->fails_at, wherry_last_error(context));
+    s->status = status;
     s->runs = runs;
-    s->rungs = session->device_limits.rungs;
-    s->rung = s->rungs & MMA;
-    const char *note = wherry_session_note(session, 0);
-    snprintf(s->note, sizeof s->note, "%s", note ? note : "");
-    wherry_session_destroy(session);
+    if (!status) {
+        s->rungs = session->device_limits.rungs;
+        s->rung = s->rungs & MMA;
+        const char *note = wherry_session_note(session, 0);
+        snprintf(s->note, sizeof s->note, "%s", note ? note : "");
+        wherry_session_destroy(session);
+    }
     wherry_model_close(model);
     device->backend = honest;
     wherry_device_close(device);
     wherry_context_destroy(context);
+    assert_int_equal(live, 0);
 }
 
 /* A layer's groups of matrix units: QKV, attention, out, lin1, lin2. */
@@ -321,6 +352,26 @@ static void test_next(void **state)
     assert_int_equal(two.rungs, RUNG_BIT(RUNG_TILED) | MMA | RUNG_BIT(RUNG_WGMMA));
 }
 
+/* Whichever allocation fails: there is no session, or one without what could not be checked, and nothing is kept of a
+ * check that was not made whole. */
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    char path[400];
+    bool left_out = false;
+    struct start s = {0};
+    for (long n = 1; !s.rung; n += 1 + n / 16) {
+        empty(NULL);
+        s = (struct start){.fails_at = n, .status = WHERRY_STATUS_OUT_OF_HOST_MEMORY};
+        start(&s);
+        if (s.status || s.rung) continue;
+        left_out = true;
+        assert_non_null(strstr(s.note, "out of host memory"));
+        assert_int_equal(files(path), 0);
+    }
+    assert_true(left_out);
+}
+
 /* Two layers and a small batch have every call of the session, whatever it is: no check ends with having none. */
 static void test_own_calls(void **state)
 {
@@ -399,11 +450,15 @@ int main(void)
 {
     snprintf(folder, sizeof folder, "%s", "/tmp/wherry-kept-XXXXXX");
     if (!mkdtemp(folder)) return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_kept, empty),      cmocka_unit_test_setup(test_changed, empty),
-        cmocka_unit_test_setup(test_damaged, empty),   cmocka_unit_test_setup(test_foreign, empty),
-        cmocka_unit_test_setup(test_failed, empty),    cmocka_unit_test_setup(test_next, empty),
-        cmocka_unit_test_setup(test_own_calls, empty), cmocka_unit_test(test_key)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup(test_kept, empty),
+                                       cmocka_unit_test_setup(test_changed, empty),
+                                       cmocka_unit_test_setup(test_damaged, empty),
+                                       cmocka_unit_test_setup(test_foreign, empty),
+                                       cmocka_unit_test_setup(test_failed, empty),
+                                       cmocka_unit_test_setup(test_next, empty),
+                                       cmocka_unit_test_setup(test_out_of_memory, empty),
+                                       cmocka_unit_test_setup(test_own_calls, empty),
+                                       cmocka_unit_test(test_key)};
     cmocka_set_message_output(CM_OUTPUT_STDOUT);
     int failed = cmocka_run_group_tests_name("rung_kept", tests, NULL, NULL);
     empty(NULL);
