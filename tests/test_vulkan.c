@@ -570,7 +570,7 @@ static void test_kernels(void **state)
 /* ---- the cache ---- */
 
 /* Opens the device, makes the program, runs it; returns how many kernels were compiled. */
-static uint32_t cached_start(void)
+static uint32_t cached_start_beside(void)
 {
     struct backend_device *d = open_device();
     struct work *w = work_make();
@@ -581,8 +581,36 @@ static uint32_t cached_start(void)
     assert_true(work_right(w));
     work_free(d, w);
     backend_vulkan.close(d);
-    assert_int_equal(counts.live, 0);
     return info.compiled;
+}
+
+static uint32_t cached_start(void)
+{
+    uint32_t compiled = cached_start_beside();
+    assert_int_equal(counts.live, 0);
+    return compiled;
+}
+
+/* What one device has compiled, another that was opened before takes from the file, and adds to it. */
+static void test_cache_shared(void **state)
+{
+    (void)state;
+    struct program_info info;
+    folder_clear();
+    strcpy(host.cache_dir, folder);
+    struct backend_device *d = open_device();
+    assert_int_equal(cached_start_beside(), STEPS);
+    struct work *w = work_make();
+    assert_true(work_buffers(d, w));
+    if (!work_program(d, w, &info)) fail_msg("%s", e.text);
+    assert_int_equal(info.compiled, 0);
+    assert_true(work_run(d, w, false));
+    assert_true(work_right(w));
+    work_free(d, w);
+    backend_vulkan.close(d);
+    assert_int_equal(counts.live, 0);
+    host.cache_dir[0] = 0;
+    folder_clear();
 }
 
 static void cache_path(char *path, size_t size)
@@ -924,11 +952,11 @@ int main(void)
     counts.fail_at = -1;
     const struct CMUnitTest anywhere[] = {cmocka_unit_test(test_hazards), cmocka_unit_test(test_needs)};
     const struct CMUnitTest on_device[] = {
-        cmocka_unit_test(test_order),      cmocka_unit_test(test_ordered),     cmocka_unit_test(test_buffers),
-        cmocka_unit_test(test_replay),     cmocka_unit_test(test_refusals),    cmocka_unit_test(test_f16),
-        cmocka_unit_test(test_kernels),    cmocka_unit_test(test_threads),     cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_faults),     cmocka_unit_test(test_host_memory), cmocka_unit_test(test_external),
-        cmocka_unit_test(test_validation), cmocka_unit_test(test_undefined),
+        cmocka_unit_test(test_order),        cmocka_unit_test(test_ordered),    cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_replay),       cmocka_unit_test(test_refusals),   cmocka_unit_test(test_f16),
+        cmocka_unit_test(test_kernels),      cmocka_unit_test(test_threads),    cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_cache_shared), cmocka_unit_test(test_faults),     cmocka_unit_test(test_host_memory),
+        cmocka_unit_test(test_external),     cmocka_unit_test(test_validation), cmocka_unit_test(test_undefined),
     };
     int failed = cmocka_run_group_tests(anywhere, NULL, NULL);
     wherry_device_info *list = NULL;

@@ -3,6 +3,7 @@
 #include "interface/interface.h"
 #include "plan/candidates.h"
 #include "plan/variants.h"
+#include "support.h"
 #ifdef WHERRY_HAVE_OPENCL
 #include "backends/opencl/opencl.h"
 #endif
@@ -462,6 +463,27 @@ static void test_gelu(void **state)
             }
 }
 
+#ifdef WHERRY_HAVE_OPENCL
+/* What is kept of a kernel that is patched depends on what patches it, and of no other one. */
+static void test_patch_key(void **state)
+{
+    (void)state;
+    static const char *const kernels[] = {"gemm", "gemm_wgmma"};
+    struct host host = support_host;
+    struct backend_device device = {.host = &host, .identity = "a device\n"};
+    strcpy(host.cache_dir, "folder");
+    for (int i = 0; i < 2; i++) {
+        struct kernel_build build = {.kernel = kernels[i], .options = ""};
+        struct error e;
+        assert_true(opencl_kernel_find(build.kernel, &build.source));
+        assert_int_equal(opencl_is_marked(&build.source), i);
+        assert_true(opencl_build_key(&device, &build, &e));
+        assert_int_equal(strstr(build.key, WHERRY_PTX) != NULL, i);
+        host_free(&host, build.key);
+    }
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_gelu),
 #ifdef WHERRY_HAVE_OPENCL
         cmocka_unit_test(test_patch),
+        cmocka_unit_test(test_patch_key),
 #endif
     };
     cmocka_set_message_output(CM_OUTPUT_STDOUT);

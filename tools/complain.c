@@ -47,7 +47,8 @@ static struct {
 
 static void progress_clear(void)
 {
-    if (progress.shown) fputs("\r\033[K", stderr);
+    if (!progress.shown) return; /* and nothing is written: another thread may complain while no line is there */
+    fputs("\r\033[K", stderr);
     progress.shown = false;
 }
 

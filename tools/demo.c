@@ -205,8 +205,7 @@ int demo_command(const struct options *options)
         return complain(EXIT_USAGE, "--pool none gives no vector for a whole sentence");
     int code = tool_open_context(&d.tool, options);
     if (!code) code = text_source_open(&d.source, options->file, INPUT_LINES, false);
-    if (!code) code = tool_open_model(&d.tool);
-    if (!code) code = tool_open_device(&d.tool);
+    if (!code) code = tool_open_model_and_device(&d.tool);
     if (!code) code = text_limits(&d.tool, &batch_tokens, &length);
     if (!code) {
         text_batch_create(&d.batch, batch_tokens, length);

@@ -262,8 +262,7 @@ int embed_command(const struct options *options)
                                 options->pairs);
     e.source.quiet = options->quiet;
     e.source.hint = !options->input;
-    if (!code) code = tool_open_model(&e.tool);
-    if (!code) code = tool_open_device(&e.tool);
+    if (!code) code = tool_open_model_and_device(&e.tool);
     if (!code) code = text_limits(&e.tool, &batch_tokens, &length);
     if (!code) {
         if (e.source.file == stdin && system_is_terminal(stdin) && !options->quiet)

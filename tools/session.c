@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "commit.h"
 #include "system.h"
+#include "threads.h"
 
 static void log_line(wherry_log_level level, const char *text, void *user)
 {
@@ -41,33 +42,43 @@ static int status_exit(wherry_status status)
     }
 }
 
-int tool_error(struct tool *tool, wherry_status status, const char *what)
+static int context_error(struct tool *tool, wherry_context *context, wherry_status status, const char *what)
 {
-    const char *text = tool->context ? wherry_last_error(tool->context) : "";
+    const char *text = context ? wherry_last_error(context) : "";
     tool->failure = status;
     if (status == WHERRY_STATUS_CANCELLED) return complain(EXIT_STOPPED, "interrupted");
     complain(0, "%s%s%s", what ? what : "", what ? ": " : "", *text ? text : wherry_status_name(status));
     return status_exit(status);
 }
 
+int tool_error(struct tool *tool, wherry_status status, const char *what)
+{
+    return context_error(tool, tool->context, status, what);
+}
+
 /* ---- context, device, model ---- */
+
+static wherry_context_desc context_desc(const struct options *options)
+{
+    return (wherry_context_desc){.struct_size = sizeof(wherry_context_desc),
+                                 .log = log_line,
+                                 .user = (void *)options,
+                                 .cache_dir = options->cache,
+                                 .threads = options->threads,
+                                 .timed = options->timings};
+}
 
 int tool_open_context(struct tool *tool, const struct options *options)
 {
     *tool = (struct tool){.options = options};
-    wherry_context_desc desc = {.struct_size = sizeof desc,
-                                .log = log_line,
-                                .user = (void *)options,
-                                .cache_dir = options->cache,
-                                .threads = options->threads,
-                                .timed = options->timings};
+    const wherry_context_desc desc = context_desc(options);
     wherry_status status = wherry_context_create(&desc, &tool->context);
     return status ? tool_error(tool, status, "can't start") : EXIT_FINE;
 }
 
-int tool_open_device(struct tool *tool)
+/* What follows the opening of a device. */
+static int describe_device(struct tool *tool, wherry_status status)
 {
-    wherry_status status = wherry_device_open(tool->context, tool->options->device, &tool->device);
     if (!status) status = wherry_device_describe(tool->device, &tool->device_info);
     if (status) return tool_error(tool, status, NULL), EXIT_DEVICE;
     if (tool->options->threads && strcmp(tool->device_info.id, "cpu") != 0)
@@ -84,14 +95,19 @@ int tool_open_device(struct tool *tool)
     return EXIT_FINE;
 }
 
-/* What follows the opening of a model, whichever it was. */
-static int describe_model(struct tool *tool, wherry_status status)
+int tool_open_device(struct tool *tool)
+{
+    return describe_device(tool, wherry_device_open(tool->context, tool->options->device, &tool->device));
+}
+
+/* What follows the opening of a model, whichever it was, in this context. */
+static int describe_model(struct tool *tool, wherry_context *context, wherry_status status)
 {
     tool->model_info = (wherry_model_info){.struct_size = sizeof tool->model_info};
     tool->model_info.config.struct_size = sizeof tool->model_info.config;
     if (!status) status = wherry_model_describe(tool->model, &tool->model_info);
     if (!status) return EXIT_FINE;
-    tool_error(tool, status, NULL);
+    context_error(tool, context, status, NULL);
     return status == WHERRY_STATUS_OUT_OF_HOST_MEMORY ? EXIT_DEVICE : EXIT_INPUT;
 }
 
@@ -99,14 +115,16 @@ int tool_open_random(struct tool *tool, const wherry_model_config *config)
 {
     uint32_t seed = tool->options->seed ? tool->options->seed : 1;
     wherry_status status = wherry_model_create_random(tool->context, config, seed, &tool->model);
-    return status == WHERRY_STATUS_INVALID_ARGUMENT ? tool_error(tool, status, NULL) : describe_model(tool, status);
+    return status == WHERRY_STATUS_INVALID_ARGUMENT ? tool_error(tool, status, NULL)
+                                                    : describe_model(tool, tool->context, status);
 }
 
 int tool_open_model(struct tool *tool)
 {
     const struct options *options = tool->options;
     if (options->model && options->config) return complain(EXIT_USAGE, "give --model or --config, not both");
-    if (options->model) return describe_model(tool, wherry_model_open(tool->context, options->model, &tool->model));
+    if (options->model)
+        return describe_model(tool, tool->context, wherry_model_open(tool->context, options->model, &tool->model));
     if (options->config) {
         wherry_model_config config = {.struct_size = sizeof config};
         wherry_status status = wherry_model_config_named(tool->context, options->config, &config);
@@ -117,6 +135,42 @@ int tool_open_model(struct tool *tool)
     bool named = strcmp(options->command->name, "embed") && strcmp(options->command->name, "demo");
     return complain(EXIT_USAGE, "a model is missing: --model DIR%s; see wherry help %s",
                     named ? ", or --config NAME" : "", options->command->name);
+}
+
+/* ---- both at once ---- */
+
+struct reader {
+    wherry_context *context;
+    const char *folder;
+    wherry_model *model;
+    wherry_status status;
+};
+
+static void read_model(void *user)
+{
+    struct reader *r = user;
+    r->status = wherry_model_open(r->context, r->folder, &r->model);
+}
+
+int tool_open_model_and_device(struct tool *tool)
+{
+    const struct options *options = tool->options;
+    wherry_context_desc desc = context_desc(options);
+    if (!options->model || options->config) {
+        int code = tool_open_model(tool);
+        return code ? code : tool_open_device(tool);
+    }
+    desc.cache_dir = ""; /* it needs none, and the other context has said what is wrong with it */
+    wherry_status status = wherry_context_create(&desc, &tool->model_context);
+    if (status) return tool_error(tool, status, "can't start");
+    struct reader reader = {.context = tool->model_context, .folder = options->model};
+    struct task *task = task_start(read_model, &reader);
+    if (!task) read_model(&reader);
+    status = wherry_device_open(tool->context, options->device, &tool->device);
+    task_join(task);
+    tool->model = reader.model;
+    int code = describe_model(tool, tool->model_context, reader.status);
+    return code ? code : describe_device(tool, status);
 }
 
 /* ---- session ---- */
@@ -182,6 +236,7 @@ void tool_close(struct tool *tool)
     tool_close_session(tool);
     wherry_model_close(tool->model);
     wherry_device_close(tool->device);
+    wherry_context_destroy(tool->model_context);
     wherry_context_destroy(tool->context);
     *tool = (struct tool){.options = tool->options};
 }

@@ -15,7 +15,7 @@
 /* A half-opened one may be closed. */
 struct tool {
     const struct options *options;
-    wherry_context *context;
+    wherry_context *context, *model_context; /* model_context: of a model that was read beside the device; else NULL */
     wherry_device *device;
     wherry_model *model;
     wherry_session *session;
@@ -30,6 +30,8 @@ struct tool {
 int tool_open_context(struct tool *tool, const struct options *options);
 int tool_open_device(struct tool *tool);
 int tool_open_model(struct tool *tool); /* --model, or --config with random weights */
+/* Both of these at once, where there are files to read. What is wrong with the model is said first. */
+int tool_open_model_and_device(struct tool *tool);
 int tool_open_random(struct tool *tool, const wherry_model_config *config);
 /* What computes products, NULL: nothing was said. */
 const char *tool_kernels(const struct tool *tool);

@@ -20,10 +20,11 @@ enum { MAX_FILE = 256 << 20 }; /* bytes; drivers' binaries of a kernel have some
 
 static const char cache_magic[8] = {'W', 'H', 'R', 'C', 'L', '0', '0', '4'};
 
+/* WHERRY_PTX: of the source of what patches their text (ptx.c). */
 uint64_t opencl_kernels(const struct backend_device *device)
 {
     (void)device;
-    uint64_t hash = HASH_START;
+    uint64_t hash = hash_text(HASH_START, WHERRY_PTX);
     struct embedded_kernel kernel;
     for (size_t i = 0; opencl_kernel(i, &kernel); i++) {
         hash = hash_bytes(hash, kernel.name, strlen(kernel.name) + 1);
@@ -40,11 +41,12 @@ bool opencl_build_key(const struct backend_device *device, struct kernel_build *
 {
     const struct host *host = device->host;
     if (!host->cache_dir[0]) return true;
-    size_t size = strlen(device->identity) + strlen(b->kernel) + strlen(b->options) + 64;
+    size_t size = strlen(device->identity) + strlen(b->kernel) + strlen(b->options) + sizeof WHERRY_PTX + 80;
     b->key = host_alloc(host, size, 1, e);
     if (!b->key) return false;
-    snprintf(b->key, size, "%s%s\n%s\n%016" PRIx64 " %zu\n", device->identity, b->kernel, b->options,
-             hash_bytes(HASH_START, b->source.data, b->source.size), b->source.size);
+    snprintf(b->key, size, "%s%s\n%s\n%016" PRIx64 " %zu%s%s\n", device->identity, b->kernel, b->options,
+             hash_bytes(HASH_START, b->source.data, b->source.size), b->source.size,
+             opencl_is_marked(&b->source) ? " patched " : "", opencl_is_marked(&b->source) ? WHERRY_PTX : "");
     snprintf(b->cache_path, sizeof b->cache_path, "%s/opencl-%s-%016" PRIx64 ".bin", host->cache_dir, b->kernel,
              hash_bytes(format_hash(), b->key, strlen(b->key)));
     return true;

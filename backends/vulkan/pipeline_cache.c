@@ -83,15 +83,15 @@ static const char *file_refusal(struct backend_device *d, const char *file, size
     return NULL;
 }
 
-static VkResult cache_make(struct backend_device *d, const void *data, size_t bytes)
+static VkResult cache_make(struct backend_device *d, const void *data, size_t bytes, VkPipelineCache *out)
 {
     VkPipelineCacheCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
         .initialDataSize = bytes,
         .pInitialData = data,
     };
-    VkResult r = d->vk.CreatePipelineCache(d->handle, &info, NULL, &d->pipelines.cache);
-    if (r != VK_SUCCESS) d->pipelines.cache = VK_NULL_HANDLE;
+    VkResult r = d->vk.CreatePipelineCache(d->handle, &info, NULL, out);
+    if (r != VK_SUCCESS) *out = VK_NULL_HANDLE;
     return r;
 }
 
@@ -111,7 +111,7 @@ static bool cache_load(struct backend_device *d, struct error *e)
     }
     struct cache_header h;
     const char *refusal = file_refusal(d, file, bytes, &h);
-    if (!refusal && cache_make(d, file + bytes - h.data_bytes, h.data_bytes) != VK_SUCCESS) {
+    if (!refusal && cache_make(d, file + bytes - h.data_bytes, h.data_bytes, &store->cache) != VK_SUCCESS) {
         refusal = "the driver refuses it";
     }
     if (refusal) {
@@ -122,6 +122,54 @@ static bool cache_load(struct backend_device *d, struct error *e)
         if (ok) memcpy(store->keys, file + sizeof h, h.n_keys * sizeof *store->keys);
         if (ok) store->n_keys = h.n_keys;
     }
+    host_free(d->host, file);
+    return ok;
+}
+
+bool key_known(const struct pipeline_store *store, uint64_t key)
+{
+    for (size_t i = 0; i < store->n_keys; i++) {
+        if (store->keys[i] == key) return true;
+    }
+    return false;
+}
+
+/* Merges a good file into what there is. */
+static bool file_merge(struct backend_device *d, const char *file, size_t bytes, const struct cache_header *h,
+                       struct error *e)
+{
+    struct pipeline_store *store = &d->pipelines;
+    VkPipelineCache other;
+    size_t n = store->n_keys, added = 0;
+    uint64_t *keys = host_grow(d->host, store->keys, n, n + h->n_keys, sizeof *keys, e);
+    if (!keys) return false;
+    store->keys = keys;
+    for (size_t i = 0; i < h->n_keys; i++) {
+        uint64_t key;
+        memcpy(&key, file + sizeof *h + i * sizeof key, sizeof key);
+        if (!key_known(store, key)) keys[n + added++] = key;
+    }
+    if (!added || cache_make(d, file + bytes - h->data_bytes, h->data_bytes, &other) != VK_SUCCESS) return true;
+    if (d->vk.MergePipelineCaches(d->handle, store->cache, 1, &other) == VK_SUCCESS) store->n_keys += added;
+    d->vk.DestroyPipelineCache(d->handle, other, NULL);
+    return true;
+}
+
+bool pipeline_cache_refresh(struct backend_device *d, struct error *e)
+{
+    struct pipeline_store *store = &d->pipelines;
+    char *file = NULL;
+    size_t bytes = 0;
+    bool exists = false, ok = true, empty = store->empty;
+    struct error cause;
+    struct cache_header h;
+    if (!store->path[0] || !cache_read(d->host, store->path, cache_max_bytes, &exists, &file, &bytes, &cause))
+        return true;
+    if (!exists) return true;
+    if (!file_refusal(d, file, bytes, &h))
+        ok = file_merge(d, file, bytes, &h, e);
+    else
+        store->empty = empty; /* opening has said what is wrong with it */
     host_free(d->host, file);
     return ok;
 }
@@ -182,6 +230,6 @@ bool pipeline_cache_open(struct backend_device *d, struct error *e)
     path_make(d);
     TRY(cache_load(d, e));
     if (d->pipelines.cache) return true;
-    VkResult r = cache_make(d, NULL, 0);
+    VkResult r = cache_make(d, NULL, 0, &d->pipelines.cache);
     return r == VK_SUCCESS || device_fail(d, e, r, "vkCreatePipelineCache");
 }

@@ -65,14 +65,6 @@ static bool pipeline_equal(const struct pipeline *a, const struct pipeline *b)
     return true;
 }
 
-static bool key_known(const struct pipeline_store *store, uint64_t key)
-{
-    for (size_t i = 0; i < store->n_keys; i++) {
-        if (store->keys[i] == key) return true;
-    }
-    return false;
-}
-
 bool pipelines_open(struct backend_device *d, struct error *e)
 {
     d->pipelines.kernels = kernels_hash();
@@ -299,12 +291,22 @@ static bool jobs_run_rounds(struct backend_device *d, struct job *jobs, int n, s
     return true;
 }
 
+static size_t jobs_missing(const struct backend_device *d, const struct job *jobs, int n)
+{
+    size_t missing = 0;
+    for (int i = 0; i < n; i++) missing += !key_known(&d->pipelines, jobs[i].pipeline.key);
+    return missing;
+}
+
 static bool jobs_run(struct backend_device *d, struct job *jobs, int n, wherry_progress progress, void *user,
                      struct program_info *info, struct error *e)
 {
-    size_t missing = 0;
     if (!n) return true;
-    for (int i = 0; i < n; i++) missing += !key_known(&d->pipelines, jobs[i].pipeline.key);
+    size_t missing = jobs_missing(d, jobs, n);
+    if (missing) {
+        TRY(pipeline_cache_refresh(d, e));
+        missing = jobs_missing(d, jobs, n);
+    }
     int before = part_enter(d->host, missing ? PART_BUILD : PART_LOAD);
     bool ok = jobs_run_rounds(d, jobs, n, missing, progress, user, info, e);
     part_leave(d->host, before);

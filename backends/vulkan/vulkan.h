@@ -61,6 +61,7 @@
     X(CreatePipelineCache)                                                                                             \
     X(DestroyPipelineCache)                                                                                            \
     X(GetPipelineCacheData)                                                                                            \
+    X(MergePipelineCaches)                                                                                             \
     X(CreateComputePipelines)                                                                                          \
     X(DestroyPipeline)                                                                                                 \
     X(CreatePipelineLayout)                                                                                            \
@@ -228,7 +229,10 @@ struct pipeline_store {
 /* pipeline_cache.c: opens the driver's cache with what is on disk, of which a file that is damaged or of another driver
  * or build is not used; writes it. */
 bool pipeline_cache_open(struct backend_device *d, struct error *e);
+/* Takes over what has been written to the file since, by another device of the process or another process. */
+bool pipeline_cache_refresh(struct backend_device *d, struct error *e);
 void pipeline_cache_save(struct backend_device *d);
+bool key_known(const struct pipeline_store *store, uint64_t key); /* whether it holds a pipeline of this key */
 bool pipelines_open(struct backend_device *d, struct error *e);
 void pipelines_close(struct backend_device *d);
 /* Makes a pipeline for every step: of_step[i] gets the index in the store's list. */

@@ -110,6 +110,12 @@ def table(device, what, warm, cold, opened):
     yield "| the process, from outside | " + " | | ".join(
         cell(median([a["process"] for a in accounts])) for accounts in (warm, cold) if accounts) + " | |"
     yield ""
+    for part in [part["part"] for part in warm[0]["beside"]]:
+        times = [median([sum(p["seconds"] for p in a["beside"] if p["part"] == part) for a in accounts])
+                 for accounts in (warm, cold) if accounts]
+        yield f"Beside that, in another thread: {part} {cell(times[0])} ms warm" + (
+            f", {cell(times[1])} cold." if cold else ".")
+        yield ""
     before = "before the context"
     start = median([a["seconds"] - sum(p["seconds"] for p in a["parts"] if p["part"] == before) for a in warm])
     if opened:

@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 
-void *host_alloc(const struct host *host, size_t count, size_t size, struct error *e)
+void *host_alloc_unset(const struct host *host, size_t count, size_t size, struct error *e)
 {
     if (size && count > SIZE_MAX / size) {
         fail(e, WHERRY_STATUS_OUT_OF_HOST_MEMORY, "%zu items of %zu bytes are more than an address can hold", count,
@@ -20,7 +20,14 @@ void *host_alloc(const struct host *host, size_t count, size_t size, struct erro
         fail(e, WHERRY_STATUS_OUT_OF_HOST_MEMORY, "out of host memory: %zu bytes were asked for", bytes);
         return NULL;
     }
-    memset(pointer, 0, bytes ? bytes : 1);
+    return pointer;
+}
+
+void *host_alloc(const struct host *host, size_t count, size_t size, struct error *e)
+{
+    void *pointer = host_alloc_unset(host, count, size, e);
+    size_t bytes = count * size;
+    if (pointer) memset(pointer, 0, bytes ? bytes : 1);
     return pointer;
 }
 

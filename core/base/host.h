@@ -23,6 +23,9 @@ struct host {
 /* Zeroed memory for `count` items of `size` bytes; NULL and an error when there is none (count * size is checked).
  * count 0 gives a valid pointer. */
 void *host_alloc(const struct host *host, size_t count, size_t size, struct error *e);
+/* The same without zeros, for what is large and written whole: memory that is new comes page by page to whoever writes
+ * it first, which may be many threads. */
+void *host_alloc_unset(const struct host *host, size_t count, size_t size, struct error *e);
 /* Accepts NULL. */
 void host_free(const struct host *host, void *pointer);
 /* As realloc, from old_count to count items; new items are zero. The old memory stays valid on failure. */

@@ -139,12 +139,6 @@ static bool order_read(const char *word, size_t length, struct orders *out, stru
     return true;
 }
 
-bool layout_equal(const struct layout_choice *a, const struct layout_choice *b)
-{
-    return a->transposed == b->transposed && a->copied == b->copied && a->qkv_interleaved == b->qkv_interleaved &&
-           a->channel_major == b->channel_major;
-}
-
 bool orders_read(const char *text, struct layout_choice *out, struct error *e)
 {
     struct orders read = {0};

@@ -14,8 +14,6 @@ struct layout_choice {
 
 enum { ORDERS_TEXT = 160, ORDERS_MOST = 12, ORDER_TEXT = 16 };
 
-bool layout_equal(const struct layout_choice *a, const struct layout_choice *b);
-
 /* Reads "w_lin1=iu,w_lin2=ui+iu"; NULL and "": all as in the model's files. Fails for what no kernel runs. */
 bool orders_read(const char *text, struct layout_choice *out, struct error *e);
 /* The other way round: those that are not the usual ones. */

@@ -2,11 +2,17 @@
 #include "runtime/buffers.h"
 
 /* Kernels may be compiled for it, so it goes by the rungs, and is part of what their checks check. */
+bool session_one_buffer(const struct wherry_session *s)
+{
+    const struct device_limits *device = &s->device_limits;
+    return device->rungs & device->one_buffer_rungs && s->limits.tokens <= device->one_buffer_rows;
+}
+
 static bool make_whole(struct wherry_session *s, bool small, struct error *e)
 {
     const struct backend *backend = s->device->backend;
     const struct device_limits *device = &s->device_limits;
-    if (!(device->rungs & device->one_buffer_rungs) || s->limits.tokens > device->one_buffer_rows) return true;
+    if (!session_one_buffer(s)) return true;
     if (s->memory.bytes > device->max_buffer_bytes) return true;
     uint64_t bytes = small ? (uint64_t)s->memory.n_blocks * SESSION_SMALL_BUFFER : s->memory.bytes;
     s->whole = backend->buffer_create(s->device->handle, bytes, e);

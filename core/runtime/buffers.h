@@ -8,6 +8,8 @@ enum { SESSION_SMALL_BUFFER = 256 };
 /* Makes `buffers`, and `whole` where small batches share one. `small`: all of SESSION_SMALL_BUFFER bytes, for programs
  * that are compiled and never run. */
 bool session_make_buffers(struct wherry_session *s, bool small, struct error *e);
+/* Whether they are parts of one buffer, which kernels may be compiled for. */
+bool session_one_buffer(const struct wherry_session *s);
 /* Destroys `buffers` and `whole`, where they are. */
 void session_free_buffers(struct wherry_session *s);
 

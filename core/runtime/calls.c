@@ -11,6 +11,11 @@ static uint64_t call_rows(const struct call *call, const struct batch_shape *lim
     return call_get(call, CONST_ROWS, HEADER_TOKENS) == HEADER_SEQUENCES ? limits->sequences : limits->tokens;
 }
 
+uint64_t session_scratch_bytes(const struct wherry_session *s, const struct call *call)
+{
+    return call_scratch_bytes(call, call_rows(call, &s->limits));
+}
+
 /* Sizes that were measured for this call, where there are some. */
 static bool call_tuned(struct wherry_session *s, const struct call *call, const struct sizes *sizes, struct choice *out,
                        const char **reason, struct error *e)
@@ -49,7 +54,7 @@ bool session_calls(struct wherry_session *s, const struct graph *g, const struct
         else if (i < made)
             reasons[i] = call_tiles(&calls[i], before, limits, s->f16, rows, s->limits.longest);
         if (!i && !choice) calls_divide(calls, count, limits, s->f16, rows);
-        uint64_t bytes = call_scratch_bytes(&calls[i], rows);
+        uint64_t bytes = session_scratch_bytes(s, &calls[i]);
         *scratch = bytes > *scratch ? bytes : *scratch;
     }
     return true;

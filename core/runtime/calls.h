@@ -11,6 +11,9 @@ bool session_calls(struct wherry_session *s, const struct graph *g, const struct
                    const struct choice *const forced[GROUP_MAX_CALLS], struct call calls[GROUP_MAX_CALLS],
                    const char *reasons[GROUP_MAX_CALLS], int *count, uint64_t *scratch, struct error *e);
 
+/* Of scratch, that a call needs at the session's limits. */
+uint64_t session_scratch_bytes(const struct wherry_session *s, const struct call *call);
+
 /* The bytes that a group moves on the session's device, of a session that is prepared and has `shape` in its tables.
  * False: nobody has counted these kernels, and *out has Q and its footprint alone. */
 bool session_traffic(const struct wherry_session *s, const struct batch_shape *shape, int group, uint64_t cache_bytes,

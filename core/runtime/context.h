@@ -4,27 +4,23 @@
 
 #include "backends/backend.h"
 #include "base/parts.h"
-#include "graph/orders.h"
 #include "wherry/wherry_measure.h"
 
-/* What a check of kernels found (runtime/rungs.c). */
+/* What a check of a group's kernels found (runtime/rung_check.c). */
 struct rung_check {
-    char device[sizeof((wherry_device_info *)0)->id];
-    uint32_t rung, head_dim;
-    struct layout_choice layout;
-    bool training;
-    wherry_status status; /* verify failed: wrong, or not to be run; unsupported: no kernel of it fits */
-    char reason[256];
+    uint64_t id; /* of the device and the calls; 0: none */
+    bool failed;
+    char reason[256]; /* why */
 };
 
-enum { CONTEXT_RUNG_CHECKS = 32 };
+enum { CONTEXT_RUNG_CHECKS = 128 };
 
 struct wherry_context {
     struct host host;
     struct error error;                            /* of the last failed call */
     struct parts parts;                            /* where its time goes, where that was asked for */
     struct error uncached;                         /* why nothing is cached although a folder is there; else no text */
-    struct rung_check checks[CONTEXT_RUNG_CHECKS]; /* the last ones; head_dim 0: none */
+    struct rung_check checks[CONTEXT_RUNG_CHECKS]; /* the last ones */
     uint32_t next_check;
 };
 

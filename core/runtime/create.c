@@ -1,8 +1,8 @@
-/* Creates sessions: their plan, with the rungs that pass their checks between its steps. */
+/* Creates sessions: their plan, of the rungs that pass their checks. */
 #include "runtime/plan.h"
 #include "runtime/rungs.h"
 
-static bool session_make(struct wherry_session *s, const wherry_session_desc *desc, struct error *e);
+static bool session_make(struct wherry_session *s, const wherry_session_desc *desc, bool checked, struct error *e);
 
 /* Most tokens of a session that is within the budget: one of fewer tokens may have other kernels, and another plan with
  * them, so it is made. */
@@ -15,19 +15,26 @@ static uint32_t tokens_fit(struct wherry_session *s, const wherry_session_desc *
     of_smaller.max_tokens = tokens;
     if (!tokens || tokens == s->limits.tokens || !(smaller = session_new(s->context, s->device, s->model, &e)))
         return 0;
-    if (!session_make(smaller, &of_smaller, &e)) tokens = smaller->tokens_fit;
+    if (!session_make(smaller, &of_smaller, false, &e)) tokens = smaller->tokens_fit;
     wherry_session_destroy(smaller);
     return tokens;
 }
 
-static bool session_make(struct wherry_session *s, const wherry_session_desc *desc, struct error *e)
+/* Within its budget first: a check compiles. */
+static bool session_make(struct wherry_session *s, const wherry_session_desc *desc, bool checked, struct error *e)
 {
-    bool over = false;
-    TRY(session_begin(s, desc, true, e) && session_rungs(s, desc->kernels, e) && session_cover(s, desc, e));
-    if (session_place(s, desc, &over, e)) return session_finish(s, e);
-    if (!over) return false;
-    s->tokens_fit = tokens_fit(s, desc);
-    return session_remedy(s->tokens_fit, e);
+    bool over = false, hold = true;
+    TRY(session_begin(s, desc, true, e) && session_rungs(s, desc->kernels, e));
+    do {
+        TRY(session_cover(s, desc->only, !desc->only, e));
+        if (!session_place(s, desc, &over, e)) {
+            if (!over) return false;
+            s->tokens_fit = tokens_fit(s, desc);
+            return session_remedy(s->tokens_fit, e);
+        }
+        if (checked) TRY(session_rungs_check(s, desc, &hold, e));
+    } while (!hold);
+    return session_finish(s, e);
 }
 
 wherry_status wherry_session_create(wherry_context *context, wherry_device *device, const wherry_model *model,
@@ -43,7 +50,7 @@ wherry_status wherry_session_create(wherry_context *context, wherry_device *devi
                                desc->struct_size, sizeof *desc);
     int before = part_enter(&context->host, PART_PLAN);
     struct wherry_session *s = session_new(context, device, model, &context->error);
-    bool ok = s && session_make(s, desc, &context->error);
+    bool ok = s && session_make(s, desc, true, &context->error);
     part_leave(&context->host, before);
     if (ok)
         *out = s;

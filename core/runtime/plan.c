@@ -126,6 +126,11 @@ static bool dtype_check(const struct wherry_session *s, const wherry_session_des
     return true;
 }
 
+static struct batch_tables session_tables(const struct device_limits *device)
+{
+    return (struct batch_tables){tile_queries(device), tile_scores(device)};
+}
+
 bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bool tuned, struct error *e)
 {
     const struct device_limits *device = s->device->backend->limits(s->device->handle);
@@ -150,7 +155,7 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     options.tokens = tokens;
     s->part = desc->only != NULL;
     s->keep = desc->keep_intermediates || s->part;
-    s->tables = (struct batch_tables){tile_queries(device), tile_scores(device)};
+    s->tables = session_tables(device);
     s->device_limits = *device;
 
     TRY(session_kind(s, &options, desc->kernels, s->kind, e));
@@ -273,14 +278,32 @@ static bool make_calls(struct wherry_session *s, struct error *e)
     return true;
 }
 
-bool session_cover(struct wherry_session *s, const wherry_session_desc *desc, struct error *e)
+bool session_cover(struct wherry_session *s, const char *only, bool optional, struct error *e)
 {
-    const struct group_filter filter = {filter_runs, filter_split, s, .optional = !desc->only};
-    s->only = desc->only;
+    const struct group_filter filter = {filter_runs, filter_split, s, .optional = optional};
+    s->only = only;
+    s->covered_notes = s->n_notes;
     TRY(groups_create(&s->graph, s->plan, &filter, &s->groups, &s->n_groups, e));
     if (s->part) TRY(groups_select(s, e));
     s->only = NULL;
     return make_calls(s, e);
+}
+
+void session_uncover(struct wherry_session *s)
+{
+    const struct host *host = &s->context->host;
+    const struct device_limits *device = s->device->backend->limits(s->device->handle);
+    void **memory[] = {(void **)&s->groups, (void **)&s->calls, (void **)&s->call_groups, (void **)&s->reasons,
+                       (void **)&s->scratch};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
+        host_free(host, *memory[i]);
+        *memory[i] = NULL;
+    }
+    memory_plan_destroy(&s->memory);
+    s->n_groups = s->n_calls = s->boundary = 0;
+    s->n_notes = s->covered_notes;
+    s->splits = 0;
+    s->tables = session_tables(device);
 }
 
 /* ---- memory within a budget ---- */
@@ -344,6 +367,18 @@ bool session_place(struct wherry_session *s, const wherry_session_desc *desc, bo
            fail(e, WHERRY_STATUS_OUT_OF_DEVICE_MEMORY,
                 "batches of %llu tokens need %llu bytes of device memory, the budget is %llu:",
                 (unsigned long long)s->limits.tokens, (unsigned long long)s->memory.bytes, (unsigned long long)budget);
+}
+
+void session_shrink(struct wherry_session *s, uint32_t tokens, uint32_t longest)
+{
+    if (tokens > s->limits.tokens) tokens = (uint32_t)s->limits.tokens;
+    if (longest > s->limits.longest) longest = s->limits.longest;
+    s->limits = limits_shape(tokens, s->limits.sequences, longest);
+    memset(s->scratch, 0, (size_t)s->n_groups * sizeof *s->scratch);
+    for (int i = 0; i < s->n_calls; i++) {
+        uint64_t *most = &s->scratch[s->call_groups[i]], bytes = session_scratch_bytes(s, &s->calls[i]);
+        if (bytes > *most) *most = bytes;
+    }
 }
 
 bool session_remedy(uint32_t tokens, struct error *e)

@@ -1,66 +1,170 @@
-/* The check of a rung's numbers: one small layer on the device, its groups against their references. */
+/* The check of kernels' numbers: the session's own programs on a small batch and two layers of random weights, each of
+ * its groups against its reference. What is compiled for it the session runs. */
 #include "runtime/rung_check.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/index.h"
 #include "base/number.h"
-#include "runtime/device_list.h"
+#include "base/text.h"
 #include "runtime/plan.h"
 #include "runtime/rung_kept.h"
+#include "runtime/verify.h"
 
-/* ---- a run of it ---- */
+/* ---- which groups ---- */
 
-/* Tokens of a batch with lengths that no tile divides. */
-static const uint32_t check_offsets[] = {0, 1, 71, 96};
-enum { CHECK_TOKENS = 96, CHECK_SEQUENCES = 3, CHECK_HEADS = 2 };
+/* Every kind of group that any number of layers has is in two of them: a first and a last one, and what goes from one
+ * to the next. */
+enum { CHECK_LAYERS = 2, CHECK_VOCABULARY = 64 };
+/* Lengths that no tile divides. */
+enum { CHECK_TOKENS = 96, CHECK_LONGEST = 70 };
 
-struct verdict {
-    enum rung rung;
-    wherry_status status; /* as rung_check returns it */
-    char *reason;
-    size_t reason_size;
+/* A group of the session's, one of those that have the same calls, that nobody has checked. */
+struct unit {
+    int group, place; /* in the session; in the check's */
+    uint32_t rungs;   /* of its kernels */
+    bool failed;
+    struct rung_key key;
 };
 
-static bool judge(const wherry_verify_result *result, void *user)
+struct check {
+    struct wherry_session *of;
+    struct unit *units; /* in the order of the check's groups, once it is planned */
+    int count;
+    uint32_t failed; /* rungs */
+    char *reason;    /* of the first of them */
+    size_t reason_size;
+    int judged; /* units that the verification has come to */
+};
+
+/* Of the rungs that the session may take: a kernel may belong to two. */
+static uint32_t rungs_of_kernel(const struct wherry_session *s, const char *kernel)
 {
-    struct verdict *v = user;
-    if (!variant_of_rung(result->kernel, v->rung)) return true;
-    if (result->passed) return true;
-    v->status = WHERRY_STATUS_VERIFY_FAILED;
-    snprintf(v->reason, v->reason_size, "its check fails: %s gives %s with an error of %s (NMSE, at most %s)",
-             result->kernel, result->name, NUMBER("%.1e", result->nmse), NUMBER("%.0e", result->tolerance));
-    return false;
+    uint32_t rungs = 0;
+    for (int r = RUNG_TILED + 1; r < RUNG_COUNT; r++)
+        if (s->device_limits.rungs & RUNG_BIT(r) && variant_of_rung(kernel, (enum rung)r)) rungs |= RUNG_BIT(r);
+    return rungs;
 }
 
-static void check_run(struct wherry_session *s, struct verdict *v)
+uint32_t rungs_taken(const struct wherry_session *s)
 {
-    int32_t ids[CHECK_TOKENS];
-    for (int i = 0; i < CHECK_TOKENS; i++) ids[i] = i % 64;
-    const wherry_batch batch = {
-        .struct_size = sizeof batch, .sequences = CHECK_SEQUENCES, .offsets = check_offsets, .ids = ids};
-    wherry_verify_summary summary = {.struct_size = sizeof summary};
-    wherry_status status = wherry_verify(s, &batch, 0, judge, v, &summary);
-    if (v->status) return;
-    /* What other kernels get wrong is not this rung's fault, and `wherry verify` tells it. But all was compared. */
-    bool compared = summary.groups == (uint32_t)s->n_groups;
-    if (compared && (!status || status == WHERRY_STATUS_VERIFY_FAILED)) return;
-    v->status = WHERRY_STATUS_VERIFY_FAILED;
-    snprintf(v->reason, v->reason_size, "its check can't run: %.180s", s->context->error.text);
+    uint32_t rungs = 0;
+    for (int i = 0; i < s->n_calls; i++) rungs |= rungs_of_kernel(s, s->calls[i].kernel);
+    return rungs;
 }
 
-/* ---- its sessions ---- */
+static uint32_t rungs_of_group(const struct wherry_session *s, int group)
+{
+    uint32_t rungs = 0;
+    for (int i = group_first_call(s, group); i < s->n_calls && s->call_groups[i] == group; i++)
+        rungs |= rungs_of_kernel(s, s->calls[i].kernel);
+    return rungs;
+}
 
-/* With as many multiprocessors as the device has the tiles are small, for one alone they are the largest. */
-enum { CHECK_SESSIONS = 2 };
-static const uint32_t check_units[CHECK_SESSIONS] = {0, 1}; /* 0: the device's number */
+static bool calls_equal(const struct call *a, const struct call *b)
+{
+    bool equal = !strcmp(a->kernel, b->kernel) && a->launch == b->launch && a->n_constants == b->n_constants;
+    for (int i = 0; equal && i < a->n_constants; i++)
+        equal = a->constants[i].id == b->constants[i].id && a->constants[i].value == b->constants[i].value;
+    return equal;
+}
 
-/* Leaves the groups that the rung's kernels run: the others need not be compiled to check these. */
-static void keep_rung(struct wherry_session *s, enum rung rung)
+static bool groups_equal(const struct wherry_session *s, int group, const struct wherry_session *other, int its)
+{
+    int a = group_first_call(s, group), b = group_first_call(other, its);
+    for (;; a++, b++) {
+        bool more = a < s->n_calls && s->call_groups[a] == group,
+             its_more = b < other->n_calls && other->call_groups[b] == its;
+        if (more != its_more || !more) return more == its_more;
+        if (!calls_equal(&s->calls[a], &other->calls[b])) return false;
+    }
+}
+
+/* ---- what is known ---- */
+
+/* In this context; device ids are its. */
+static uint64_t unit_id(const struct wherry_session *s, const struct rung_key *key)
+{
+    return hash_text(hash_text(HASH_START, s->device->info.id), key->text);
+}
+
+static void fail_rungs(struct check *c, uint32_t rungs, const char *reason)
+{
+    if (!c->failed) snprintf(c->reason, c->reason_size, "%s", reason);
+    c->failed |= rungs;
+}
+
+static void remember(struct wherry_context *context, uint64_t id, const char *reason)
+{
+    struct rung_check *to = &context->checks[context->next_check++ % CONTEXT_RUNG_CHECKS];
+    *to = (struct rung_check){.id = id, .failed = reason != NULL};
+    if (reason) snprintf(to->reason, sizeof to->reason, "%s", reason);
+}
+
+/* True: it was passed, or it was not, which is taken note of. */
+static bool is_known(struct check *c, const struct unit *unit)
+{
+    struct wherry_context *context = c->of->context;
+    uint64_t id = unit_id(c->of, &unit->key);
+    for (int i = 0; i < CONTEXT_RUNG_CHECKS; i++) {
+        if (context->checks[i].id != id) continue;
+        if (context->checks[i].failed) fail_rungs(c, unit->rungs, context->checks[i].reason);
+        return true;
+    }
+    if (!rung_kept(&context->host, &unit->key)) return false;
+    remember(context, id, NULL);
+    return true;
+}
+
+/* The units that are to be checked. */
+static bool units_collect(struct check *c, struct error *e)
+{
+    struct wherry_session *s = c->of;
+    const struct host *host = &s->context->host;
+    size_t room = 0;
+    int *seen = host_alloc(host, (size_t)s->n_groups, sizeof *seen, e), n_seen = 0;
+    bool ok = seen != NULL;
+    for (int g = 0; ok && g < s->n_groups; g++) {
+        struct unit unit = {.group = g, .rungs = rungs_of_group(s, g)};
+        int i = 0;
+        while (i < n_seen && !groups_equal(s, g, s, seen[i])) i++;
+        if (!unit.rungs || i < n_seen) continue;
+        seen[n_seen++] = g;
+        if (!rung_key_make(s, g, &unit.key)) {
+            ok = fail(e, WHERRY_STATUS_UNSUPPORTED, "the names of the device and its driver are too long for a key");
+        } else if (!is_known(c, &unit)) {
+            struct unit *grown = host_grow_one(host, c->units, (size_t)c->count, &room, sizeof *grown, e);
+            if ((ok = grown != NULL)) (c->units = grown)[c->count++] = unit;
+        }
+    }
+    host_free(host, seen);
+    return ok;
+}
+
+/* ---- its session ---- */
+
+static wherry_model *model_small(struct wherry_session *of, struct error *e)
+{
+    const wherry_model_info *info = &of->model->info;
+    wherry_model_config config = info->config;
+    wherry_model *model = NULL;
+    config.struct_size = sizeof config;
+    config.positions = of->max_length;
+    config.vocabulary = CHECK_VOCABULARY;
+    if (config.layers > CHECK_LAYERS) config.layers = CHECK_LAYERS;
+    if (!model_random(&of->context->host, &config, 1, &model, e)) return NULL;
+    model->info.pool = info->pool;
+    model->info.normalize = info->normalize;
+    return model;
+}
+
+/* Leaves these groups; of a training session all, for what the backward pass reads must fit together. */
+static void keep_units(struct wherry_session *s, const struct check *c)
 {
     int groups = 0, calls = 0;
     for (int g = 0, call = 0; g < s->n_groups; g++) {
-        bool kept = variant_of_rung(s->calls[call].kernel, rung);
+        bool kept = groups < c->count && c->units[groups].place == g;
         for (; call < s->n_calls && s->call_groups[call] == g; call++) {
             if (!kept) continue;
             s->calls[calls] = s->calls[call];
@@ -69,125 +173,152 @@ static void keep_rung(struct wherry_session *s, enum rung rung)
         }
         if (!kept) continue;
         s->groups[groups] = s->groups[g];
-        s->scratch[groups++] = s->scratch[g];
+        s->scratch[groups] = s->scratch[g];
+        c->units[groups].place = groups;
+        groups++;
     }
     s->n_groups = groups;
     s->n_calls = s->boundary = calls;
     s->part = true;
 }
 
-static bool has_rung(const struct wherry_session *s, enum rung rung)
+/* Finds the units among the groups, and sorts them by these. */
+static bool units_place(struct check *c, const struct wherry_session *s, struct error *e)
 {
-    for (int g = 0; g < s->n_groups; g++)
-        if (variant_of_rung(s->calls[group_first_call(s, g)].kernel, rung)) return true;
-    return false;
-}
-
-/* A session of the rung and the portable kernels alone, planned. A training session has all its groups: what the
- * backward pass reads must fit together. NULL: failed. */
-static struct wherry_session *check_create(struct wherry_session *of, const wherry_model *model,
-                                           const wherry_session_desc *desc, enum rung rung, uint32_t units,
-                                           struct error *e)
-{
-    struct wherry_session *s = session_new(of->context, of->device, model, e);
-    bool over = false, ok = s && session_begin(s, desc, false, e);
-    if (ok) {
-        s->device_limits.rungs = RUNG_BIT(rung) | RUNG_BIT(RUNG_TILED);
-        if (units) s->device_limits.compute_units = units;
-        ok = session_cover(s, desc, e);
+    for (int i = 0; i < c->count; i++) {
+        struct unit unit = c->units[i];
+        unit.place = 0;
+        while (unit.place < s->n_groups && !groups_equal(c->of, unit.group, s, unit.place)) unit.place++;
+        if (unit.place == s->n_groups)
+            return fail(e, WHERRY_STATUS_UNSUPPORTED, "a small model has no group with the calls of %s",
+                        group_short_name(&c->of->groups[unit.group]));
+        int at = i;
+        for (; at > 0 && c->units[at - 1].place > unit.place; at--) c->units[at] = c->units[at - 1];
+        c->units[at] = unit;
     }
-    if (ok && !desc->training && has_rung(s, rung)) keep_rung(s, rung);
-    ok = ok && session_place(s, desc, &over, e) && session_finish(s, e);
-    if (over) session_remedy(session_tokens_within(s, desc), e);
-    if (ok) return s;
-    wherry_session_destroy(s);
-    return NULL;
+    return true;
 }
 
-/* ---- all of it ---- */
-
-struct check {
-    wherry_model *model;
-    struct wherry_session *sessions[CHECK_SESSIONS];
-};
-
-static bool check_plan(struct wherry_session *s, enum rung rung, const struct layout_choice *layout, struct check *c,
-                       struct error *e)
+static bool check_plan(struct check *c, struct wherry_session *s, const wherry_session_desc *of, struct error *e)
 {
-    const wherry_model_config *like = &s->model->info.config;
-    uint32_t head_dim = like->hidden / like->heads;
-    const wherry_model_config config = {.struct_size = sizeof config,
-                                        .layers = 1,
-                                        .hidden = CHECK_HEADS * head_dim,
-                                        .heads = CHECK_HEADS,
-                                        .feed_forward = 2 * CHECK_HEADS * head_dim,
-                                        .vocabulary = 64,
-                                        .positions = CHECK_TOKENS,
-                                        .token_types = 1,
-                                        .activation = like->activation};
-    const wherry_training_desc training = {.struct_size = sizeof training, .dropout = 0.1f};
     char layouts[ORDERS_TEXT];
-    orders_text(layout, layouts);
-    const wherry_session_desc desc = {.struct_size = sizeof desc,
-                                      .max_tokens = CHECK_TOKENS,
-                                      .max_sequences = CHECK_SEQUENCES,
-                                      .dtype = WHERRY_DTYPE_F16,
-                                      .keep_intermediates = true,
-                                      .layouts = *layouts ? layouts : NULL,
-                                      .training = s->graph.n_forward < s->graph.n_ops ? &training : NULL};
-    if (wherry_model_create_random(s->context, &config, 1, &c->model)) return false; /* *e is the context's */
-    for (int i = 0; i < CHECK_SESSIONS; i++)
-        if (!(c->sessions[i] = check_create(s, c->model, &desc, rung, check_units[i], e))) return false;
+    wherry_session_desc desc = *of;
+    bool over = false;
+    orders_text(&c->of->layout, layouts);
+    desc.dtype = WHERRY_DTYPE_F16;
+    desc.keep_intermediates = true;
+    desc.layouts = layouts;
+    desc.only = NULL;
+    desc.memory_budget = 0;
+    TRY(session_begin(s, &desc, false, e));
+    s->device_limits = c->of->device_limits;
+    s->library = c->of->library;
+    s->tuning = c->of->tuning; /* lent */
+    bool ok = session_cover(s, NULL, !of->only, e) && units_place(c, s, e);
+    s->tuning = (struct tuning){0};
+    if (ok && !of->training) keep_units(s, c);
+    if (ok) session_shrink(s, CHECK_TOKENS, CHECK_LONGEST);
+    ok = ok && session_place(s, &desc, &over, e) && session_finish(s, e);
+    return ok || (over && session_remedy(session_tokens_within(s, &desc), e));
+}
+
+/* ---- a run of it ---- */
+
+static bool judge(const wherry_verify_result *result, void *user)
+{
+    struct check *c = user;
+    char reason[256];
+    struct unit *unit = &c->units[c->judged++];
+    if (result->passed) return true;
+    unit->failed = true;
+    snprintf(reason, sizeof reason, "its check fails: %s gives %s with an error of %s (NMSE, at most %s)",
+             result->kernel, result->name, NUMBER("%.1e", result->nmse), NUMBER("%.0e", result->tolerance));
+    fail_rungs(c, unit->rungs, reason);
     return true;
+}
+
+/* What can't be made or run is laid to the highest rung that is in it: without it, what is left is checked again. */
+static void fail_highest(struct check *c, const char *what, const struct error *e)
+{
+    char reason[256];
+    uint32_t all = 0, highest = 1;
+    for (int i = 0; i < c->count; i++) all |= c->units[i].rungs;
+    while (all / 2 >= highest) highest *= 2;
+    for (int i = 0; i < c->count; i++) c->units[i].failed = c->units[i].rungs & highest;
+    snprintf(reason, sizeof reason, "%s: %.180s", what, e->text);
+    fail_rungs(c, highest, reason);
+}
+
+static void check_run(struct check *c, struct wherry_session *s)
+{
+    enum { MOST = CHECK_TOKENS };
+    uint32_t offsets[MOST + 1] = {0};
+    int32_t ids[MOST];
+    wherry_batch batch = {.struct_size = sizeof batch, .offsets = offsets, .ids = ids};
+    wherry_verify_summary summary = {.struct_size = sizeof summary};
+    uint32_t tokens = (uint32_t)s->limits.tokens, length = s->limits.sequences > 1 ? 1 : s->limits.longest;
+    for (uint32_t i = 0; i < tokens; i++) ids[i] = (int32_t)(i % CHECK_VOCABULARY);
+    for (uint32_t end = 0; end < tokens && batch.sequences < s->limits.sequences; length = s->limits.longest) {
+        end += length < tokens - end ? length : tokens - end;
+        offsets[++batch.sequences] = end;
+    }
+    bool *wanted = host_alloc(&s->context->host, (size_t)s->n_groups, sizeof *wanted, &s->context->error);
+    wherry_status status = WHERRY_STATUS_OUT_OF_HOST_MEMORY;
+    for (int i = 0; wanted && i < c->count; i++) wanted[c->units[i].place] = true;
+    if (wanted) status = session_verify(s, &batch, wanted, 0, judge, c, &summary);
+    host_free(&s->context->host, wanted);
+    bool compared = summary.groups == (uint32_t)c->count;
+    if (compared && (!status || status == WHERRY_STATUS_VERIFY_FAILED)) return;
+    fail_highest(c, "its check can't run", &s->context->error);
 }
 
 /* What a kernel that faults takes down with it is not the session's. An application's device can't be opened again;
  * there the check is made on the device itself. */
-static void check_run_all(struct wherry_session *s, struct check *c, struct verdict *v)
+static void check_make(struct check *c, const wherry_session_desc *desc)
 {
-    struct error *e = &s->context->error;
-    struct wherry_device *device = s->device->external ? s->device : device_open_again(s->device, e);
-    if (!device) {
-        v->status = WHERRY_STATUS_VERIFY_FAILED;
-        snprintf(v->reason, v->reason_size, "its check can't be made: %.180s", e->text);
-        return;
+    static const char failed[] = "its check can't be made";
+    struct wherry_context *context = c->of->context;
+    struct error *e = &context->error;
+    struct wherry_session *s = NULL;
+    struct wherry_device *device = NULL, *own = c->of->device;
+    wherry_model *model = model_small(c->of, e);
+    bool ok = model && (s = session_new(context, own, model, e)) && check_plan(c, s, desc, e);
+    if (ok && (device = own->external ? own : device_open_again(own, e))) {
+        s->device = device;
+        check_run(c, s);
+    } else {
+        fail_highest(c, failed, e);
     }
-    for (int i = 0; i < CHECK_SESSIONS && !v->status; i++) {
-        c->sessions[i]->device = device;
-        if (has_rung(c->sessions[i], v->rung)) check_run(c->sessions[i], v);
+    wherry_session_destroy(s); /* before the device goes */
+    if (device != own) wherry_device_close(device);
+    wherry_model_close(model);
+}
+
+static void units_keep(const struct check *c)
+{
+    struct wherry_context *context = c->of->context;
+    for (int i = 0; i < c->count; i++) {
+        const struct unit *unit = &c->units[i];
+        if (unit->failed || !c->failed) remember(context, unit_id(c->of, &unit->key), unit->failed ? c->reason : NULL);
+        if (!c->failed) rung_keep(&context->host, &unit->key);
     }
-    for (int i = 0; i < CHECK_SESSIONS; i++) { /* before the device goes */
-        wherry_session_destroy(c->sessions[i]);
-        c->sessions[i] = NULL;
-    }
-    if (device != s->device) wherry_device_close(device);
 }
 
 /* Errors stay here: a rung that can't be checked is left out, and the session goes on without it. */
-wherry_status rung_check(struct wherry_session *s, enum rung rung, const struct layout_choice *layout, char *reason,
-                         size_t reason_size)
+uint32_t rungs_failing(struct wherry_session *s, const wherry_session_desc *desc, char *reason, size_t reason_size)
 {
     struct wherry_context *context = s->context;
-    const struct host *host = &context->host;
-    struct verdict verdict = {.rung = rung, .reason = reason, .reason_size = reason_size};
+    struct check c = {.of = s, .reason = reason, .reason_size = reason_size};
     struct error before = context->error;
-    struct check c = {0};
-    struct rung_key key;
-    if (!check_plan(s, rung, layout, &c, &context->error)) {
-        verdict.status = WHERRY_STATUS_VERIFY_FAILED;
-        snprintf(reason, reason_size, "its check can't be made: %.180s", context->error.text);
-    } else if (!has_rung(c.sessions[0], rung)) {
-        verdict.status = WHERRY_STATUS_UNSUPPORTED;
-        snprintf(reason, reason_size, "none of its kernels fits this model's heads");
-    } else {
-        bool keyed = rung_key_make(s->device, rung, c.sessions, CHECK_SESSIONS, &key);
-        if (!keyed || !rung_kept(host, &key)) {
-            check_run_all(s, &c, &verdict);
-            if (keyed && !verdict.status) rung_keep(host, &key);
-        }
+    if (!units_collect(&c, &context->error)) {
+        char why[256];
+        snprintf(why, sizeof why, "its check can't be made: %.180s", context->error.text);
+        fail_rungs(&c, rungs_taken(s), why);
+    } else if (c.count && !c.failed) {
+        check_make(&c, desc);
+        units_keep(&c);
     }
-    for (int i = 0; i < CHECK_SESSIONS; i++) wherry_session_destroy(c.sessions[i]);
-    wherry_model_close(c.model);
+    host_free(&context->host, c.units);
     context->error = before;
-    return verdict.status;
+    return c.failed;
 }

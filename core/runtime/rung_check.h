@@ -1,20 +1,17 @@
-/* The check of a rung's numbers: one small layer on the device, its groups against their references. */
+/* The check of kernels' numbers: those of a session that are of a rung above the portable ones, on the device, against
+ * their references. */
 #ifndef WHERRY_RUNTIME_RUNG_CHECK_H
 #define WHERRY_RUNTIME_RUNG_CHECK_H
 
 #include "plan/variants.h"
 #include "runtime/session.h"
 
-/* The weights of the check's model that may lie transposed; it has no pooler. */
-enum {
-    CHECK_TRANSPOSED =
-        WEIGHT_BIT(WEIGHT_QKV) | WEIGHT_BIT(WEIGHT_OUT) | WEIGHT_BIT(WEIGHT_LIN1) | WEIGHT_BIT(WEIGHT_LIN2)
-};
+/* Whether these kernels, compiled with the session's own constants, compute rightly on the session's device, now or
+ * when it was looked at before (rung_kept.h). Returns the rungs (RUNG_BIT) of those that do not, or that can't be
+ * checked, 0: all do; `reason` says why. The session is covered (session_cover), `desc` what it was made from. */
+uint32_t rungs_failing(struct wherry_session *s, const wherry_session_desc *desc, char *reason, size_t reason_size);
 
-/* Whether the rung's kernels compute rightly on the session's device, for its head size, its pass and these orders.
- * OK: they do, now or when it was looked at before (rung_kept.h). Verify failed: a wrong result, or none; unsupported:
- * no kernel of it fits. `reason` says why not. */
-wherry_status rung_check(struct wherry_session *s, enum rung rung, const struct layout_choice *layout, char *reason,
-                         size_t reason_size);
+/* The rungs that calls of the session take, the portable one not among them. */
+uint32_t rungs_taken(const struct wherry_session *s);
 
 #endif

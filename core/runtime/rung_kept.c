@@ -1,4 +1,4 @@
-/* Checks of rungs that were passed: a file each, all of which follows from its key. */
+/* Checks of kernels that were passed: a file each, all of which follows from its key. */
 #include "runtime/rung_kept.h"
 
 #include <inttypes.h>
@@ -8,6 +8,7 @@
 #include "base/index.h"
 #include "base/platform.h"
 #include "base/text.h"
+#include "runtime/buffers.h"
 #include "runtime/tuned.h"
 
 enum { KEPT_BYTES = sizeof((struct rung_key *)0)->text + 64, KEPT_PATH = sizeof((struct host *)0)->cache_dir + 64 };
@@ -23,17 +24,17 @@ static uint64_t call_hash(uint64_t hash, const struct call *call)
     return hash;
 }
 
-bool rung_key_make(const struct wherry_device *device, enum rung rung, struct wherry_session *const *sessions, int n,
-                   struct rung_key *out)
+bool rung_key_make(const struct wherry_session *s, int group, struct rung_key *out)
 {
-    const struct tuning_key of = device_tuning_key(device);
+    const struct tuning_key of = device_tuning_key(s->device);
     struct text_writer t = text_begin(out->text, sizeof out->text);
-    uint64_t hash = HASH_START;
-    for (int s = 0; s < n; s++)
-        for (int i = 0; i < sessions[s]->n_calls; i++) hash = call_hash(hash, &sessions[s]->calls[i]);
-    text_add(
-        &t, "wherry-check 1\nlibrary %s\ndevice %s\ndriver %s\nkernels %016" PRIx64 "\nrung %s\ncalls %016" PRIx64 "\n",
-        wherry_version_string(), of.device, of.driver, of.kernels, rung_name(rung), hash);
+    const uint32_t memory[] = {s->f16, session_one_buffer(s)};
+    uint64_t hash = hash_bytes(HASH_START, memory, sizeof memory);
+    int call = group_first_call(s, group);
+    text_add(&t, "wherry-check 2\nlibrary %s\ndevice %s\ndriver %s\nkernels %016" PRIx64 "\nkernel %s\n",
+             wherry_version_string(), of.device, of.driver, of.kernels, s->calls[call].kernel);
+    for (; call < s->n_calls && s->call_groups[call] == group; call++) hash = call_hash(hash, &s->calls[call]);
+    text_add(&t, "calls %016" PRIx64 "\n", hash);
     return !t.cut;
 }
 

@@ -6,58 +6,8 @@
 #include <string.h>
 
 #include "base/parts.h"
+#include "runtime/plan.h"
 #include "runtime/rung_check.h"
-
-/* ---- what was checked already ---- */
-
-/* Once in a context for each device, head size, pass and layout, which decide the kernels. Q, K and V lie as the
- * session has them. */
-static wherry_status rung_status_with(struct wherry_session *s, enum rung rung, struct layout_choice layout,
-                                      const char **reason)
-{
-    struct wherry_context *context = s->context;
-    const char *device = s->device->info.id;
-    bool training = s->graph.n_forward < s->graph.n_ops;
-    uint32_t head_dim = s->model->info.config.hidden / s->model->info.config.heads;
-    struct rung_check *found = NULL;
-    layout.qkv_interleaved = s->layout.qkv_interleaved;
-    for (int i = 0; i < CONTEXT_RUNG_CHECKS && !found; i++) {
-        struct rung_check *c = &context->checks[i];
-        if (c->head_dim == head_dim && c->training == training && c->rung == (uint32_t)rung &&
-            layout_equal(&c->layout, &layout) && !strcmp(c->device, device))
-            found = c;
-    }
-    if (!found) {
-        found = &context->checks[context->next_check++ % CONTEXT_RUNG_CHECKS];
-        *found =
-            (struct rung_check){.rung = (uint32_t)rung, .head_dim = head_dim, .layout = layout, .training = training};
-        snprintf(found->device, sizeof found->device, "%s", device);
-        int before = part_enter(&context->host, PART_CHECK);
-        found->status = rung_check(s, rung, &layout, found->reason, sizeof found->reason);
-        part_leave(&context->host, before);
-        if (found->status)
-            host_log(&context->host, WHERRY_LOG_WARNING, "%s: %s is left out: %s", device, rung_name(rung),
-                     found->reason);
-    }
-    *reason = found->reason;
-    return found->status;
-}
-
-/* Weights that lie transposed want other forms of the same kernels, each its own: with none and with all of them
- * transposed a check runs every form. One in both orders has a form of either. Channel-major order has forms of its
- * own, and goes with one order of the weights beside them. */
-static wherry_status rung_status(struct wherry_session *s, enum rung rung, const char **reason)
-{
-    wherry_status status = WHERRY_STATUS_OK;
-    static const struct layout_choice usual,
-        all = {.transposed = CHECK_TRANSPOSED},
-        channel_major = {.transposed = WEIGHT_BIT(WEIGHT_LIN2), .channel_major = true};
-    uint32_t transposed = s->layout.transposed & CHECK_TRANSPOSED, copied = s->layout.copied & CHECK_TRANSPOSED;
-    if (transposed != CHECK_TRANSPOSED || copied) status = rung_status_with(s, rung, usual, reason);
-    if (!status && (transposed || copied)) status = rung_status_with(s, rung, all, reason);
-    if (!status && s->layout.channel_major) status = rung_status_with(s, rung, channel_major, reason);
-    return status;
-}
 
 /* ---- what a session takes ---- */
 
@@ -79,7 +29,6 @@ static bool resolve_named(struct wherry_session *s, const char *kernels, struct 
     if (!strcmp(kernels, "clblast")) return resolve_library(s, "CLBlast", "opencl", "through OpenCL", e);
     if (!strcmp(kernels, "onednn")) return resolve_library(s, "oneDNN", "cpu", "on the device cpu", e);
     int r = RUNG_TILED;
-    const char *reason;
     while (strcmp(kernels, rung_name((enum rung)r))) r++;
     s->library = LIBRARY_REFUSED;
     if (r != RUNG_TILED && !s->f16)
@@ -87,31 +36,51 @@ static bool resolve_named(struct wherry_session *s, const char *kernels, struct 
     if (!(limits->rungs & RUNG_BIT(r)))
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s (%s) has no %s", s->device->info.id, s->device->info.name,
                     kernels);
-    limits->rungs = RUNG_BIT(RUNG_TILED);
-    if (r == RUNG_TILED) return true;
-    wherry_status status = rung_status(s, (enum rung)r, &reason);
-    if (status) return fail(e, status, "%s: products by %s: %s", s->device->info.id, kernels, reason);
-    limits->rungs |= RUNG_BIT(r);
+    limits->rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(r);
     return true;
+}
+
+static bool is_named(const char *kernels) { return kernels && *kernels && strcmp(kernels, "auto"); }
+
+static bool leave_out(struct wherry_session *s, enum rung rung, const char *reason, struct error *e)
+{
+    s->device_limits.rungs &= ~RUNG_BIT(rung);
+    return session_note(s, e, "products by %s are left out: %s", rung_name(rung), reason);
 }
 
 bool session_rungs(struct wherry_session *s, const char *kernels, struct error *e)
 {
     struct device_limits *limits = &s->device_limits;
     *limits = *s->device->backend->limits(s->device->handle);
-    if (kernels && *kernels && strcmp(kernels, "auto")) return resolve_named(s, kernels, e);
-    for (int r = RUNG_TILED + 1; r < RUNG_COUNT; r++) {
-        const char *reason;
-        if (!(limits->rungs & RUNG_BIT(r))) continue;
-        if (r == RUNG_SMALL_BATCH && s->limits.tokens > SMALL_BATCH_ROWS) { /* nothing to check */
-            limits->rungs &= ~RUNG_BIT(r);
-            continue;
-        }
-        /* Asked for by its name it runs there all the same: so do tests. */
-        reason = "a CPU's driver computes matrices element by element";
-        if (s->f16 && !limits->cpu && !rung_status(s, (enum rung)r, &reason)) continue;
-        limits->rungs &= ~RUNG_BIT(r);
-        if (s->f16) TRY(session_note(s, e, "products by %s are left out: %s", rung_name((enum rung)r), reason));
+    if (is_named(kernels)) return resolve_named(s, kernels, e);
+    if (s->limits.tokens > SMALL_BATCH_ROWS) limits->rungs &= ~RUNG_BIT(RUNG_SMALL_BATCH);
+    /* Asked for by its name it runs there all the same: so do tests. */
+    for (int r = RUNG_TILED + 1; s->f16 && limits->cpu && r < RUNG_COUNT; r++)
+        if (limits->rungs & RUNG_BIT(r))
+            TRY(leave_out(s, (enum rung)r, "a CPU's driver computes matrices element by element", e));
+    if (!s->f16) limits->rungs = RUNG_BIT(RUNG_TILED); /* all others' products are of f16 */
+    return true;
+}
+
+bool session_rungs_check(struct wherry_session *s, const wherry_session_desc *desc, bool *hold, struct error *e)
+{
+    char reason[256] = "none of its kernels fits this model's heads";
+    bool named = is_named(desc->kernels);
+    uint32_t may = s->device_limits.rungs & ~RUNG_BIT(RUNG_TILED), failing = 0;
+    wherry_status status = WHERRY_STATUS_VERIFY_FAILED;
+    *hold = true;
+    if (rungs_taken(s)) {
+        int before = part_enter(&s->context->host, PART_CHECK);
+        failing = rungs_failing(s, desc, reason, sizeof reason);
+        part_leave(&s->context->host, before);
+    } else if (named && may) {
+        failing = may;
+        status = WHERRY_STATUS_UNSUPPORTED;
     }
+    if (failing && named) return fail(e, status, "%s: products by %s: %s", s->device->info.id, desc->kernels, reason);
+    if (failing) session_uncover(s);
+    for (int r = RUNG_TILED + 1; r < RUNG_COUNT; r++)
+        if (failing & RUNG_BIT(r)) TRY(leave_out(s, (enum rung)r, reason, e));
+    *hold = !failing;
     return true;
 }

@@ -4,7 +4,13 @@
 
 #include "runtime/session.h"
 
-/* Fills in device_limits and library of a session that session_begin began; `kernels`: as in wherry_session_desc. */
+/* Fills in device_limits and library of a session that session_begin began: what the device has, and `kernels` (as in
+ * wherry_session_desc) lets it take. */
 bool session_rungs(struct wherry_session *s, const char *kernels, struct error *e);
+
+/* Whether what the session's calls take of it passes a check of its numbers (rung_check.h). What does not is left out,
+ * with a note: *hold is false then, and the session is to be covered again (session_cover). Fails where `kernels` names
+ * it. */
+bool session_rungs_check(struct wherry_session *s, const wherry_session_desc *desc, bool *hold, struct error *e);
 
 #endif

@@ -35,9 +35,9 @@ struct wherry_session {
     struct layout_choice layout; /* the graph's */
     struct batch_tables tables;
     struct memory_plan memory;
-    uint32_t tokens_fit; /* where the plan is over its budget: most tokens of a session that is not, 0: none */
-    char (*notes)[512];  /* what differs from the plan asked for */
-    int n_notes;
+    uint32_t tokens_fit;        /* where the plan is over its budget: most tokens of a session that is not, 0: none */
+    char (*notes)[512];         /* what differs from the plan asked for */
+    int n_notes, covered_notes; /* covered_notes: of them, from before session_cover */
     uint32_t splits;
     uint64_t seed; /* dropout's */
     uint32_t step;

@@ -1,4 +1,6 @@
 /* Verify: every group on the device against its reference, guard zones, and the same bits again. */
+#include "runtime/verify.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -145,7 +147,7 @@ static bool run_once(struct check *c, struct error *e)
     return read_all(c, e);
 }
 
-static bool verify(struct check *c, uint32_t replays, wherry_verify_callback callback, void *user,
+static bool verify(struct check *c, const bool *wanted, uint32_t replays, wherry_verify_callback callback, void *user,
                    wherry_verify_summary *summary, struct error *e)
 {
     struct wherry_session *s = c->s;
@@ -153,6 +155,7 @@ static bool verify(struct check *c, uint32_t replays, wherry_verify_callback cal
     uint64_t first = activations_hash(c);
     for (int i = 0; i < s->n_groups; i++) {
         wherry_verify_result result;
+        if (wanted && !wanted[i]) continue;
         TRY(check_group(c, &s->groups[i], &result, e));
         summary->groups++;
         summary->failed += !result.passed;
@@ -180,6 +183,12 @@ static bool verify(struct check *c, uint32_t replays, wherry_verify_callback cal
 wherry_status wherry_verify(wherry_session *session, const wherry_batch *batch, uint32_t replays,
                             wherry_verify_callback callback, void *user, wherry_verify_summary *summary)
 {
+    return session_verify(session, batch, NULL, replays, callback, user, summary);
+}
+
+wherry_status session_verify(wherry_session *session, const wherry_batch *batch, const bool *wanted, uint32_t replays,
+                             wherry_verify_callback callback, void *user, wherry_verify_summary *summary)
+{
     if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct wherry_context *context = session->context;
     if (!batch || !summary || summary->struct_size != sizeof *summary)
@@ -202,7 +211,7 @@ wherry_status wherry_verify(wherry_session *session, const wherry_batch *batch, 
               (c.blocks = host_alloc(&context->host, blocks, sizeof *c.blocks, e));
     for (size_t i = 0; ok && i < blocks; i++)
         ok = (c.blocks[i] = host_alloc(&context->host, (size_t)session->memory.blocks[i].bytes, 1, e)) != NULL;
-    if (ok) ok = device_probe(session->device, true, e) && verify(&c, replays, callback, user, summary, e);
+    if (ok) ok = device_probe(session->device, true, e) && verify(&c, wanted, replays, callback, user, summary, e);
     for (size_t i = 0; c.blocks && i < blocks; i++) host_free(&context->host, c.blocks[i]);
     host_free(&context->host, c.blocks);
     host_free(&context->host, c.device);

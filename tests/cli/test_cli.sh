@@ -228,7 +228,12 @@ whole = json.loads(open(sys.argv[1], encoding="utf-8").read())
 for key in ("seconds", "processor_seconds"):
     parts = [part[key] for part in whole["parts"]]
     assert min(parts) >= 0 and abs(sum(parts) - whole[key]) < 1e-6, whole
-assert {part["part"] for part in whole["parts"]} >= {"tokenizer", "weights", "run", "rest"}, whole' "$work/err"
+assert {part["part"] for part in whole["parts"]} >= {"weights", "run", "rest"}, whole
+beside = {part["part"]: part["seconds"] for part in whole["beside"]}
+assert set(beside) == {"model files", "tokenizer"} and min(beside.values()) > 0, whole' "$work/err"
+# Of a model and a device that are both not there, the model is told.
+expect 3 'no config.json' embed -q --model "$work/nowhere" --device nothing "$work/texts"
+check test "$(wc -l <"$work/err")" = 1
 
 # ---- embed: limits ----
 for n in $(seq 60); do printf 'water '; done >"$work/long"
