@@ -119,7 +119,7 @@ class Run:
             if "error" in self.peers[name]:
                 self.fail("start", name, "-", self.peers[name]["error"])
                 del self.workers[name]
-        self.peers.setdefault("llama", {"absent": "llama.cpp was not given"})
+        self.peers.setdefault("llama", {"absent": "was not given"})
 
     def fail(self, task, peer, setting, error):
         say(f"{task}, {peer} {setting}: {error}")

@@ -130,7 +130,7 @@ def batch(setting):
 def version():
     text = llama_cpp.llama_print_system_info().decode().replace("CPU : ", "").replace(" = 1", "").replace(" |", "").strip()
     try:
-        return f"llama-cpp-python {metadata.version('llama-cpp-python')} ({text})"
+        return f"of llama-cpp-python {metadata.version('llama-cpp-python')} ({text})"
     except metadata.PackageNotFoundError:
         return f"({text})"
 

@@ -128,6 +128,10 @@ def cosine_rows(record):
         yield [what, "", f"{entry['least']:.6f}", "", "", "", "", f">= {COSINE}: {reached(ok)}"]
 
 
+def line(cells):
+    return "| " + " | ".join(cells).replace(">=", "≥").replace("<=", "≤") + " |"
+
+
 def peer_words(record):
     for name, facts in record["peers"].items():
         yield f"{NAMES[name]} {facts.get('version') or facts.get('absent') or 'did not start'}"
@@ -152,7 +156,7 @@ def markdown(record):
         "",
         "| what | unit | " + " | ".join(NAMES.values()) + " | ratio | bar |",
         "|---|---|" + "---:|" * len(NAMES) + "---:|---|",
-        *("| " + " | ".join(row) + " |" for row in rows),
+        *map(line, rows),
         "",
         f"- The sentences are {texts['count']} texts of {texts['tokens']:,} tokens, median {texts['median']:g}, longest "
         f"{texts['longest']} (`bench/peers/sentences.py`); times are from texts to embeddings, tokenizing included.",
@@ -204,7 +208,7 @@ def short_text(path, folder):
         "",
         "| what | unit | Wherry | best of the others | ratio | bar |",
         "|---|---|---:|---:|---:|---|",
-        *("| " + " | ".join(row) + " |" for row in short_rows(record)),
+        *map(line, short_rows(record)),
     ]
     return "\n".join(lines) + "\n"
 

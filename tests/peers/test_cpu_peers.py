@@ -75,17 +75,17 @@ def test_table():
     table = cpu_table.markdown(RECORD)
     best = "| 10,000 (4096) | 6,250 (32) | 7,692 (fused-4) |  | 1.30 |"
     check("the best setting of the best peer, and the best turn", best in table)
-    check("1.3 is enough", ">= 1.3 ×: reached" in row(table, "2,000 mixed"))
+    check("1.3 is enough", "≥ 1.3 ×: reached" in row(table, "2,000 mixed"))
     check("a turn's median", "| 5 | " in row(table, "one sentence"))
-    check("latency is above its bar", "| 0.83 | <= 0.8 ×: **not reached** |" in row(table, "one sentence"))
+    check("latency is above its bar", "| 0.83 | ≤ 0.8 ×: **not reached** |" in row(table, "one sentence"))
     check("what has no peer is not reached", "not measured" in row(table, "BERT-base"))
     check("why", "Failed: batch, PyTorch eager: no memory" in table)
-    check("share of the best copy", "| 0.85 | >= 85 %: reached" in row(table, "layernorm 65536x1024"))
+    check("share of the best copy", "| 0.85 | ≥ 85 %: reached" in row(table, "layernorm 65536x1024"))
     faster = copy.deepcopy(RECORD)
     faster["samples"].append(rate("stream", "past", 12.0))
     check("the faster way of copying counts", "copy's 12.0" in row(cpu_table.markdown(faster), "layernorm 65536x1024"))
-    check("a share below", "| 0.84 | >= 85 %: **not reached**" in row(table, "bias, residual"))
-    check("cosine", row(table, "least cosine with ONNX Runtime").endswith(">= 0.9999: reached |"))
+    check("a share below", "| 0.84 | ≥ 85 %: **not reached**" in row(table, "bias, residual"))
+    check("cosine", row(table, "least cosine with ONNX Runtime").endswith("≥ 0.9999: reached |"))
     check("cosine below", "**not reached**" in row(table, "least cosine with PyTorch"))
     check("no bf16 in the processor", "not in this processor" in row(table, "the sentences in bf16"))
     with_bf16 = copy.deepcopy(RECORD)
@@ -95,7 +95,7 @@ def test_table():
     with_bf16["samples"].append(sample("bf16", "wherry", "bf16-4096", 3.9))
     with_bf16["cosines"].append({"task": "bf16", "peer": "wherry", "least": 0.99991})
     table = cpu_table.markdown(with_bf16)
-    check("bf16 of both", "| 1.03 | >= 1.2 ×: **not reached** |" in row(table, "the sentences in bf16"))
+    check("bf16 of both", "| 1.03 | ≥ 1.2 ×: **not reached** |" in row(table, "the sentences in bf16"))
     check("its cosine", "reached" in row(table, "least cosine of bf16"))
 
 
@@ -138,7 +138,7 @@ def test_readme():
     check("the table is written", run(record) == 0 and run("--check", record) == 0)
     text = readme.read_text(encoding="utf-8")
     check("the rest stays", text.startswith("before\n") and text.endswith(f"{end}\nbehind\n"))
-    best = "| tokens/s | 10,000 | 7,692 (ONNX Runtime) | 1.30 | >= 1.3 ×: reached |"
+    best = "| tokens/s | 10,000 | 7,692 (ONNX Runtime) | 1.30 | ≥ 1.3 ×: reached |"
     check("the best peer alone", best in row(text, "2,000 mixed"))
     check("a layernorm beside STREAM", "| GB/s | 8.5 | 10.0 (STREAM copy) | 0.85 |" in row(text, "layernorm 65536"))
     check("where each peer is", "[each peer](one/peers.md)" in text and "least" not in row(text, "2,000"))
