@@ -1,5 +1,5 @@
 """Checks the committed measurements: each folder of bench/results tells in its README the driver, the commit and the
-command, and all its records pass `wherry report --check`.
+command, and its records pass: `wherry report --check`, of the comparison on the host's cores `cpu_table.py --check`.
 
 usage: results.py WHERRY [FOLDER ...]   (default: all folders of bench/results)
 """
@@ -11,7 +11,11 @@ import subprocess
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench", "results")
-RECORDS = ("rl-1",)  # schemas that report --check derives again
+HOST_TABLE = os.path.join(ROOT, "..", "peers", "cpu_table.py")
+CHECKS = {  # schema: what derives again what is written of such a record
+    "rl-1": lambda wherry: [wherry, "report", "--check"],
+    "wherry-cpu-peers-1": lambda _: [sys.executable, HOST_TABLE, "--check"],
+}
 
 
 def records(folder):
@@ -22,8 +26,8 @@ def records(folder):
                 continue
             with open(path, encoding="utf-8") as file:
                 value = json.load(file)
-            if isinstance(value, dict) and value.get("schema") in RECORDS:
-                yield path
+            if isinstance(value, dict) and value.get("schema") in CHECKS:
+                yield path, CHECKS[value["schema"]]
 
 
 def main():
@@ -32,7 +36,7 @@ def main():
     for folder in filter(os.path.isdir, folders):
         readme = os.path.join(folder, "README.md")
         text = open(readme, encoding="utf-8").read() if os.path.exists(readme) else ""
-        wanted = {"the driver's name": r"(?i)driver|mesa|pocl", "a commit": r"`[0-9a-f]{7,12}`", "a command": r"```"}
+        wanted = {"the driver's name": r"(?i)driver|mesa|pocl|processor", "a commit": r"`[0-9a-f]{7,12}`", "a command": r"```"}
         missing = [what for what, pattern in wanted.items() if not re.search(pattern, text)]
         paths = list(records(folder))
         if not paths:
@@ -40,8 +44,8 @@ def main():
         if missing:
             print("%s: its README.md or the folder lacks %s (docs/results.md)" % (folder, ", ".join(missing)))
             failed += 1
-        for path in paths:
-            done = subprocess.run([wherry, "report", "--check", path], capture_output=True, text=True)
+        for path, check in paths:
+            done = subprocess.run([*check(wherry), path], capture_output=True, text=True)
             checked += 1
             if done.returncode:
                 print("%s: %s" % (path, (done.stdout + done.stderr).strip()))

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Wherry's backend `cpu` beside PyTorch, ONNX Runtime and llama.cpp on the same cores in the same run: one record.
 
-Usage: cpu.py FOLDER BUILD OUT [--rounds N] [--threads N] [--only TASK,...] [--llama] [--compile] [--command TEXT]
+Usage: cpu.py FOLDER BUILD OUT [--rounds N] [--threads N] [--only TASK,...] [--llama] [--compile] [--command TEXT] [--note TEXT]
   FOLDER   of cpu_prepare.py        BUILD    with wherry, cpu_wherry, stream
   OUT      peers.json and peers.md are written there (cpu_table.py makes the table of the record)
 
 Each peer is a process of its own that stays; in a round each does its share of a task, one after the other, so that
 what else the machine does meets all of them. Every setting is tried once; the two best of each peer, and Wherry's best,
 go through the rounds. A time is what a caller waits for, from texts (or ids) to embeddings, after a first call that is
-not counted.
+not counted. Settings of the 2,000 sentences are tried with every seventh of them.
 """
 import argparse
 import json
@@ -27,7 +27,7 @@ TASKS = {
         "wherry": ["2048", "4096", "8192"],
         "pytorch": ["8", "16", "32", "64"],
         "onnxruntime": ["fused-1", "fused-4", "fused-16", "fused-32", "plain-4", "plain-16"],
-        "llama": ["512", "2048"],
+        "llama": ["256", "512", "1024"],
     }),
     "sentence": (50, {
         "wherry": ["-"],
@@ -35,11 +35,11 @@ TASKS = {
         "onnxruntime": ["plain", "fused"],
         "llama": ["512"],
     }),
-    "batch": (2, {
+    "batch": (1, {
         "wherry": ["512"],
         "pytorch": ["eager", "compile"],
         "onnxruntime": ["plain", "fused"],
-        "llama": ["4096"],
+        "llama": ["512", "1024"],
     }),
     "layer": (5, {"wherry": ["0.1"], "pytorch": ["eager-0.1", "compile-0.1"]}),
     "layer-plain": (5, {"wherry": ["0"], "pytorch": ["eager-0", "compile-0"]}),
@@ -49,6 +49,7 @@ TASKS = {
     }),
 }
 ASKED_AS = {"layer-plain": "layer", "bf16": "sentences"}
+TRIED_WITH = {"sentences": "some", "bf16": "some"}  # the others are tried as what they are
 
 
 def say(text):
@@ -121,15 +122,16 @@ class Run:
             if "error" in self.peers[name]:
                 self.fail("start", name, "-", self.peers[name]["error"])
                 del self.workers[name]
-        self.peers.setdefault("llama", {"absent": "llama.cpp was not given"})
+        self.peers.setdefault("llama", {"absent": "was not given"})
 
     def fail(self, task, peer, setting, error):
         say(f"{task}, {peer} {setting}: {error}")
         self.errors.append({"task": task, "peer": peer, "setting": setting, "error": error})
 
     def turn(self, task, peer, setting, turn):
-        path = self.args.out / f"{task}-{peer}.f32" if "layer" not in task else "-"
-        answer = self.workers[peer].ask(ASKED_AS.get(task, task), setting, TASKS[task][0], path)
+        path = self.args.out / f"{task}-{peer}.f32" if task in ("sentences", "sentence", "batch", "bf16") else "-"
+        count = TASKS[task][0] if task in TASKS else 1
+        answer = self.workers[peer].ask(ASKED_AS.get(task, task), setting, count, path)
         if "error" in answer:
             self.fail(task, peer, setting, answer["error"])
             return False
@@ -137,25 +139,27 @@ class Run:
         say(f"{task}, {peer} {setting}: {1e3 * cpu_table.median(answer['seconds']):.4g} ms")
         return True
 
-    def best(self, task, peer, count):
+    def best(self, task, peer, settings, count):
         times = cpu_table.times(self.samples, task, peer)
-        return sorted(times, key=times.get)[:count]
+        return sorted((s for s in settings if s in times), key=times.get)[:count]
 
     def measure(self, task):
         settings = {peer: TASKS[task][1][peer] for peer in self.workers if peer in TASKS[task][1]}
         if not self.args.compile:
             settings = {p: [s for s in all_ if not s.startswith("compile")] for p, all_ in settings.items()}
+        tried = TRIED_WITH.get(task, task)
         for peer, all_ in settings.items():
             for setting in all_:
-                self.turn(task, peer, setting, 0)
+                self.turn(tried, peer, setting, 0)
+        chosen = {p: self.best(tried, p, all_, 1 if p == "wherry" else 2) for p, all_ in settings.items()}
         for turn in range(1, self.args.rounds + 1):
-            for peer in settings:
-                for setting in self.best(task, peer, 1 if peer == "wherry" else 2):
+            for peer, best in chosen.items():
+                for setting in best:
                     self.turn(task, peer, setting, turn)
         self.compare(task)
 
     def compare(self, task):
-        """Embeddings beside Wherry's; each file has what the peer made last."""
+        """Embeddings beside Wherry's in f32; each file has what the peer made last."""
         import numpy as np
 
         def rows(name, peer):
@@ -166,7 +170,7 @@ class Run:
         ours = rows("sentences" if task == "bf16" else task, "wherry")
         for peer in TASKS[task][1]:
             theirs = rows(task, peer)
-            if peer == "wherry" or ours is None or theirs is None:
+            if (peer == "wherry" and task != "bf16") or ours is None or theirs is None:
                 continue
             cosine = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
             self.cosines.append({"task": task, "peer": peer, "least": float(f"{cosine.min():.9g}")})
@@ -175,9 +179,10 @@ class Run:
         """STREAM and the layernorm that adds, in turns."""
         shape = "65536x1024"
         for turn in range(1, self.args.rounds + 1):
-            lines = [line.split() for line in output(self.args.build / "stream", self.threads).splitlines()]
-            rate = next(float(words[2]) for words in lines if words[0] == "copy")
-            self.samples.append({"task": "norm", "peer": "stream", "setting": "copy", "turn": turn, "gb_s": rate})
+            lines = output(self.args.build / "stream", self.threads, 256, 7).splitlines()  # MiB: as large as the tensors
+            copies = {words[0]: float(words[2]) for words in map(str.split, lines) if words[0] in cpu_table.COPIES}
+            for way, rate in copies.items():
+                self.samples.append({"task": "norm", "peer": "stream", "setting": way, "turn": turn, "gb_s": rate})
             command = (self.args.build / "wherry", "bench", "norm", shape, "--device", "cpu", "--dtype", "f32",
                        "--only", "forward,bdrln,brln", "--warm", "0.15", "--repeats", 7, "-q", "--json")
             rows = json.loads(output(*command))["rows"]
@@ -185,7 +190,7 @@ class Run:
                 sample = {"task": "norm", "peer": "wherry", "setting": row["form"], "turn": turn}
                 self.samples.append({**sample, "gb_s": 1e-9 * cpu_table.norm_bytes(row["form"], shape) / row["seconds"]})
             forms = ", ".join(f"{s['setting']} {s['gb_s']:.1f}" for s in self.samples[-len(rows) :])
-            say(f"norm: copy {rate:.1f} GB/s, {forms}")
+            say(f"norm: copy {max(copies.values()):.1f} GB/s, {forms}")
 
     def record(self):
         command = ["git", "-C", HERE, "rev-parse", "--short=12", "HEAD"]
@@ -202,6 +207,7 @@ class Run:
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "command": self.args.command,
             "texts": texts,
+            "note": self.args.note,
             "samples": self.samples,
             "errors": self.errors,
             "cosines": self.cosines,
@@ -223,11 +229,14 @@ def main():
     parser.add_argument("--llama", action="store_true")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--command", default=" ".join(sys.argv))
+    parser.add_argument("--note", default="")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    for embeddings in args.out.glob("*.f32"):  # of another run
+        embeddings.unlink()
     run = Run(args)
     run.start()
-    has_bf16 = {"avx512_bf16", "amx_bf16"} & set(processor()["flags"])
+    has_bf16 = cpu_table.BF16 & set(processor()["flags"])
     for task in args.only.split(","):
         begin = time.monotonic()
         if task == "norm":

@@ -12,13 +12,14 @@
 #   COMPILE  "yes": also torch.compile, which needs a C++ compiler and a minute (default no)
 #   ONLY     tasks, as in bench/peers/cpu.py (default all)
 #   THREADS  of every peer (default: as many as there are cores)
+#   NOTE     what else a reader of the record should know
 #   COMMIT   of the build, where this folder is no repository
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 build=${BUILD:-build/release} python=${PYTHON:-python3} out=${OUT:-build/cpu-peers} rounds=${ROUNDS:-3}
 model=${MODEL:-$(scripts/model.sh)}
-options=(--rounds "$rounds" --threads "${THREADS:-0}")
+options=(--rounds "$rounds" --threads "${THREADS:-0}" --note "${NOTE:-}")
 prepare=()
 [ -z "${ONLY:-}" ] || options+=(--only "$ONLY")
 [ "${COMPILE:-no}" = no ] || options+=(--compile)
@@ -38,5 +39,5 @@ export TOKENIZERS_PARALLELISM=true HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
     tail -n 20 "$out/prepare.log" >&2
     exit 1
 }
-said="ROUNDS=$rounds${THREADS:+ THREADS=$THREADS}${ONLY:+ ONLY=$ONLY}${COMPILE:+ COMPILE=$COMPILE} bench/peers/cpu.sh"
+said="ROUNDS=$rounds${LLAMA:+ LLAMA=llama.cpp}${THREADS:+ THREADS=$THREADS}${ONLY:+ ONLY=$ONLY}${COMPILE:+ COMPILE=$COMPILE} bench/peers/cpu.sh"
 "$python" bench/peers/cpu.py "$out/data" "$build" "$out" "${options[@]}" --command "$said"

@@ -3,8 +3,8 @@
 
 Usage: cpu_onnxruntime.py FOLDER THREADS     FOLDER: of cpu_prepare.py; requests as in cpu_worker.py
 
-All graph optimizations. Settings: "sentences" plain-N, fused-N: N texts a batch, sorted by length; "sentence" and
-"batch" plain, fused. Fused: after ONNX Runtime's optimizer for BERT (attention, skip layernorm, GELU as one operator).
+All graph optimizations. Settings: "sentences" and "some" plain-N, fused-N: N texts a batch, sorted by length;
+"sentence" and "batch" plain, fused. Fused: after ONNX Runtime's optimizer for BERT (attention, skip layernorm, GELU as one operator).
 """
 import sys
 from pathlib import Path
@@ -44,10 +44,10 @@ def texts_task(file, way, size):
     tokenizer.enable_truncation(256)
     encoder = Encoder("minilm", way)
 
-    def run():
-        tokens = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
+    def run(some):
+        tokens = [encoding.ids for encoding in tokenizer.encode_batch(some)]
         lengths = [len(ids) for ids in tokens]
-        result = np.empty((len(texts), 384), np.float32)
+        result = np.empty((len(some), 384), np.float32)
         for places in cpu_worker.batches(lengths, size):
             ids = np.zeros((len(places), lengths[places[0]]), np.int64)
             mask = np.zeros_like(ids)
@@ -57,12 +57,16 @@ def texts_task(file, way, size):
             result[places] = encoder.mean(ids, mask)
         return cpu_worker.normalized(result)
 
-    return run
+    return cpu_worker.Texts(run, texts)
 
 
-def sentences(setting):
+def sentences(setting, file="sentences.txt"):
     way, _, size = setting.partition("-")
-    return texts_task("sentences.txt", way, int(size))
+    return texts_task(file, way, int(size))
+
+
+def some(setting):
+    return sentences(setting, "some.txt")
 
 
 def sentence(setting):
@@ -75,4 +79,5 @@ def batch(setting):
     return lambda: encoder.mean(ids, np.ones_like(ids))
 
 
-cpu_worker.serve({"version": onnxruntime.__version__}, {"sentences": sentences, "sentence": sentence, "batch": batch})
+tasks = {"sentences": sentences, "some": some, "sentence": sentence, "batch": batch}
+cpu_worker.serve({"version": onnxruntime.__version__}, tasks)

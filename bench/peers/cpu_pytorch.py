@@ -3,7 +3,7 @@
 
 Usage: cpu_pytorch.py FOLDER THREADS     FOLDER: of cpu_prepare.py; requests as in cpu_worker.py
 
-Settings: "sentences" N or bf16-N: sentence-transformers, N texts a batch, sorted by length as it does. "sentence"
+Settings: "sentences" and "some" N or bf16-N: sentence-transformers, N texts a batch, sorted by length as it does. "sentence"
 library (sentence-transformers' encode), model (tokenizer and model called directly). "batch" and "layer": eager or
 compile (torch.compile), of "layer" with dropout: eager-0.1.
 """
@@ -23,17 +23,21 @@ HIDDEN, HEADS, FEED_FORWARD, LENGTH = 1024, 16, 4096, 512  # a layer of BERT-lar
 folder, threads = Path(sys.argv[1]), int(sys.argv[2])
 
 
-def sentences(setting):
+def sentences(setting, file="sentences.txt"):
     kind, _, size = setting.rpartition("-")
-    texts = cpu_worker.read_lines(folder / "sentences.txt")
+    texts = cpu_worker.read_lines(folder / file)
     kwargs = {"dtype": torch.bfloat16} if kind == "bf16" else {}
     model = SentenceTransformer(str(folder / "minilm"), device="cpu", model_kwargs=kwargs)
 
-    def run():
-        result = model.encode(texts, batch_size=int(size), show_progress_bar=False, convert_to_numpy=not kind)
-        return result if not kind else result.float().numpy()
+    def run(some):
+        result = model.encode(some, batch_size=int(size), show_progress_bar=False, convert_to_tensor=bool(kind))
+        return result if not kind else result.float().numpy()  # NumPy has no bf16
 
-    return run
+    return cpu_worker.Texts(run, texts)
+
+
+def some(setting):
+    return sentences(setting, "some.txt")
 
 
 def sentence(setting):
@@ -107,4 +111,5 @@ def layer(setting):
 
 torch.set_num_threads(threads)
 facts = {"version": torch.__version__, "capability": torch.backends.cpu.get_cpu_capability()}
-cpu_worker.serve(facts, {"sentences": sentences, "sentence": sentence, "batch": batch, "layer": layer})
+tasks = {"sentences": sentences, "some": some, "sentence": sentence, "batch": batch, "layer": layer}
+cpu_worker.serve(facts, tasks)

@@ -16,7 +16,7 @@
 
 #include <wherry/wherry.h>
 
-enum { COUNT_MOST = 4096, PATH = 4096 };
+enum { COUNT_MOST = 4096, PATH = 4096, WARM = 128 /* texts of the run that is not counted */ };
 
 struct state {
     const char *folder;
@@ -316,6 +316,11 @@ static bool sentences_task(struct state *s, const char *setting)
     return make_sentences(s, "sentences.txt", (uint32_t)strtoul(setting, NULL, 10));
 }
 
+static bool some_task(struct state *s, const char *setting)
+{
+    return make_sentences(s, "some.txt", (uint32_t)strtoul(setting, NULL, 10));
+}
+
 static bool sentence_task(struct state *s, const char *setting)
 {
     (void)setting;
@@ -330,6 +335,7 @@ static bool batch_task(struct state *s, const char *setting)
 static bool layer_task(struct state *s, const char *setting) { return make_layer(s, strtof(setting, NULL)); }
 
 static const struct task tasks[] = {{"sentences", sentences_task, run_sentences},
+                                    {"some", some_task, run_sentences},
                                     {"sentence", sentence_task, run_sentence},
                                     {"batch", batch_task, run_batch},
                                     {"layer", layer_task, run_layer}};
@@ -365,7 +371,11 @@ static bool answer(struct state *s, char *line)
             s->bf16 = !strncmp(setting, "bf16-", 5);
             if (!tasks[i].make(s, setting + (s->bf16 ? 5 : 0))) return false;
             snprintf(s->made, sizeof s->made, "%s", key);
-            if (!tasks[i].run(s)) return false;
+            uint32_t all = s->sequences;
+            s->sequences = all < WARM ? all : WARM;
+            bool ok = tasks[i].run(s);
+            s->sequences = all;
+            if (!ok) return false;
         }
         return repeat(s, &tasks[i], count) && (!strcmp(path, "-") || file_write(path, s->out, s->floats));
     }

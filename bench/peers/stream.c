@@ -5,8 +5,8 @@
  *   ./stream [THREADS [MIB [REPEATS]]]
  *
  * Plain loops: no stores around the cache, no call of memcpy, so that each written line is read first, as it is by a
- * driver's kernels. Read and written bytes are both counted, those reads of written lines are not. Prints, for each
- * kind, the best and the median rate in GB/s (10^9). */
+ * driver's kernels; and on x86 "past", a copy whose stores go around the cache. Read and written bytes are both
+ * counted, those reads of written lines are not. Prints, for each kind, the best and the median rate in GB/s (10^9). */
 #define _POSIX_C_SOURCE 200809L
 
 #include <pthread.h>
@@ -15,11 +15,23 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
-enum kind { READ, WRITE, COPY, TRIAD, KINDS };
+enum kind {
+    READ,
+    WRITE,
+    COPY,
+    TRIAD,
+#ifdef __SSE2__
+    PAST,
+#endif
+    KINDS
+};
 
-static const char *const names[KINDS] = {"read", "write", "copy", "triad"};
-static const int arrays_moved[KINDS] = {1, 1, 2, 3};
+static const char *const names[] = {"read", "write", "copy", "triad", "past"};
+static const int arrays_moved[] = {1, 1, 2, 3, 2};
 
 struct job {
     size_t first, end;
@@ -55,8 +67,17 @@ static void work(struct job *job)
     case COPY:
         for (size_t i = job->first; i < job->end; i++) y[i] = x[i];
         break;
-    default:
+    case TRIAD:
         for (size_t i = job->first; i < job->end; i++) y[i] = x[i] + 0.5f * w[i];
+        break;
+#ifdef __SSE2__
+    case PAST:
+        for (size_t i = job->first; i < job->end; i += 4) _mm_stream_ps(y + i, _mm_loadu_ps(x + i));
+        _mm_sfence();
+        break;
+#endif
+    default:
+        break;
     }
     job->sum += sum;
 }
@@ -101,7 +122,8 @@ int main(int argc, char **argv)
     pthread_barrier_init(&begin, NULL, (unsigned)threads + 1);
     pthread_barrier_init(&finish, NULL, (unsigned)threads + 1);
     for (long t = 0; t < threads; t++) {
-        jobs[t] = (struct job){count * (size_t)t / (size_t)threads, count * (size_t)(t + 1) / (size_t)threads, 0};
+        size_t lines = count / 16, first = lines * (size_t)t / (size_t)threads; /* of the cache */
+        jobs[t] = (struct job){16 * first, 16 * (lines * (size_t)(t + 1) / (size_t)threads), 0};
         if (pthread_create(&ids[t], NULL, thread, &jobs[t])) return fputs("stream: no thread\n", stderr), 1;
     }
     uint32_t sum = 0;
