@@ -27,7 +27,8 @@ static void write_weights(const char *name, struct fuzz_part header, size_t byte
         unlink(fuzz_path(name));
 }
 
-static void read_part(const struct weight_part *part, uint64_t first, uint64_t n, enum weight_type as, void *raw, void *out)
+static void read_part(const struct weight_part *part, uint64_t first, uint64_t n, enum weight_type as, void *raw,
+                      void *out)
 {
     struct error e = {0};
     if (!weight_convert(part, first, n, as, raw, out, &e)) fuzz_failed(&e);
@@ -45,8 +46,8 @@ static void use(const struct wherry_model *model)
             for (int p = 0; p < count; p++) {
                 uint64_t n = parts[p].elements < 16 ? parts[p].elements : 16;
                 CHECK(parts[p].elements);
-                read_part(&parts[p], parts[p].elements - n, n, false, raw, out);
-                read_part(&parts[p], 0, n, true, raw, out);
+                read_part(&parts[p], parts[p].elements - n, n, WEIGHT_TYPE_F32, raw, out);
+                read_part(&parts[p], 0, n, WEIGHT_TYPE_F16, raw, out);
             }
         }
     }
