@@ -567,7 +567,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
             UNROLL for (uint c = 0; c < 8; c++) total[c] += !BIAS || row + r * APART < rows ? v[r][c] : 0.0f;
 #endif
         }
-#if !DERIVATIVE
+#if !READS_SAVED
         const uint4 raw_saved[2] = {0, 0};
 #endif
         const uint4 result[2] = {pack_last(v[0], raw_saved[0], drawn[0]), pack_last(v[1], raw_saved[1], drawn[1])};
