@@ -98,8 +98,8 @@ static void test_gemm(void **state)
         const wherry_session_desc of = {.struct_size = sizeof of, .max_tokens = 16, .kernels = name};
         assert_int_equal(wherry_session_create(context, device, model, &of, &session), WHERRY_STATUS_INVALID_ARGUMENT);
         assert_null(session);
-        assert_non_null(
-            strstr(wherry_last_error(context), "there are auto, tiled, coopmat, mma, wgmma, small_batch, clblast, onednn"));
+        assert_non_null(strstr(wherry_last_error(context),
+                               "there are auto, tiled, coopmat, mma, wgmma, small_batch, clblast, onednn"));
         free(name);
     }
     wherry_model_close(model);
