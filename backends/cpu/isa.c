@@ -11,6 +11,7 @@
 extern const struct cpu_kernels cpu_kernels_baseline, cpu_kernels_avx2, cpu_kernels_avx512, cpu_kernels_avx512bf16,
     cpu_kernels_amx;
 
+#if defined(WHERRY_CPU_AVX2) || defined(WHERRY_CPU_AVX512) || defined(WHERRY_CPU_AVX512BF16) || defined(WHERRY_CPU_AMX)
 /* WHERRY_CPU_ISA names the best set that may be taken, to compare with. The sets, from the least on. */
 static const char *const sets[] = {"baseline", "avx2", "avx512", "avx512bf16", "amx"};
 enum { SETS = sizeof sets / sizeof *sets };
@@ -24,6 +25,7 @@ static bool may_take(const char *set)
     while (strcmp(sets[at], set) != 0) at++;
     return at <= named;
 }
+#endif
 
 #ifdef WHERRY_CPU_AVX2
 static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
