@@ -15,6 +15,7 @@ import sys
 ORDER = [
     ["core/include"],
     ["core/base"],
+    ["core/tokenizer"],
     ["core/interface"],
     ["core/graph"],
     ["core/model", "core/plan"],

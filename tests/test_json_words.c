@@ -2,8 +2,8 @@
  * of JSON gives, whatever is around it; what is not plain is left to that reader, and so is what is wrong. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 
-#include "model/json_words.h"
 #include "support.h"
+#include "tokenizer/json_words.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -18,8 +18,8 @@
 
 #include "base/platform.h"
 #include "base/utf8.h"
-#include "model/tokenizer.h"
-#include "model/unicode.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/unicode.h"
 
 /* Last, as it defines fail(). */
 #include <cmocka.h>

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/folder.h"
 #include "base/number.h"
 #include "base/utf8.h"
-#include "model/folder.h"
 #include "model/model.h"
 
 /* ---- shapes ---- */

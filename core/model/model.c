@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/folder.h"
 #include "base/parts.h"
 #include "model/config.h"
-#include "model/folder.h"
 #include "model/safetensors.h"
-#include "model/tokenizer.h"
 #include "model/weights.h"
+#include "tokenizer/tokenizer.h"
 
 /* Each is a file that stays open, and systems give a process 256 to 1024. The largest models of all have 200. */
 enum { MAX_SHARDS = 128 };

@@ -1,7 +1,7 @@
 /* Models and their tokenizers, as the public API shows them. */
 #include "model/model.h"
-#include "model/tokenizer.h"
 #include "runtime/context.h"
+#include "tokenizer/tokenizer.h"
 
 wherry_status wherry_model_open(wherry_context *context, const char *folder, wherry_model **out)
 {

@@ -1,7 +1,7 @@
 /* Tokenizer files, and texts for the tokenizer that they give. */
 #include "mutate.h"
 
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 static const char *const names[] = {"vocab.txt", "tokenizer.json", "tokenizer_config.json"};
 enum { NAMES = sizeof names / sizeof *names, TEXT = NAMES, PAIR, PARTS, VOCABULARY = 400 };

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes core/model/unicode_ranges.h: what the `tokenizers` library takes each Unicode scalar value for.
+"""Writes core/tokenizer/unicode_ranges.h: what the `tokenizers` library takes each Unicode scalar value for.
 
     pip install tokenizers==0.23.3
-    python3 tests/tokenizer/make_ranges.py > core/model/unicode_ranges.h
+    python3 tests/tokenizer/make_ranges.py > core/tokenizer/unicode_ranges.h
 
 The library mixes Unicode versions (its categories are those of Unicode 8, its decompositions those of Unicode 9), so
 nothing but the library itself can tell. Every scalar value is passed through it here.
@@ -80,7 +80,7 @@ print(f"""/* What Hugging Face's tokenizers library ({tokenizers.__version__}) t
 #ifndef WHERRY_MODEL_UNICODE_RANGES_H
 #define WHERRY_MODEL_UNICODE_RANGES_H
 
-#include "model/unicode.h"
+#include "tokenizer/unicode.h"
 
 struct unicode_range {{
     uint32_t first, last;

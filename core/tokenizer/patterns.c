@@ -1,9 +1,9 @@
 /* A set of patterns, made for one question: which is the longest that begins at each place of a text? */
-#include "model/patterns.h"
+#include "tokenizer/patterns.h"
 
 #include <string.h>
 
-#include "model/tokenizer_parts.h"
+#include "tokenizer/tokenizer_parts.h"
 
 /* The node that continues `node`, or the longest text that it ends with, by c. Each step down was a step up before, so
  * that a text, and a pattern, costs no more steps than twice its characters. */

@@ -4,10 +4,10 @@
 
 #include "base/platform.h"
 #include "base/utf8.h"
-#include "model/added_tokens.h"
-#include "model/json_words.h"
-#include "model/tokenizer_parts.h"
-#include "model/unicode.h"
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/json_words.h"
+#include "tokenizer/tokenizer_parts.h"
+#include "tokenizer/unicode.h"
 
 /* The largest published vocab.txt has 5 MB and half a million tokens. */
 static const size_t vocabulary_max_bytes = (size_t)16 << 20, vocabulary_max_lines = (size_t)1 << 21;

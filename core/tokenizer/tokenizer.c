@@ -1,10 +1,10 @@
 /* BERT's tokenizer at work: added tokens, normalization, words, WordPiece, truncation, special tokens. */
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <string.h>
 
-#include "model/added_tokens.h"
-#include "model/unicode.h"
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/unicode.h"
 
 void tokenizer_close(struct tokenizer *t)
 {

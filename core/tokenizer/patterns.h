@@ -1,9 +1,9 @@
 /* A set of patterns, made for one question: which is the longest that begins at each place of a text? The answer takes
  * time linear in the text, whatever the patterns. */
-#ifndef WHERRY_MODEL_PATTERNS_H
-#define WHERRY_MODEL_PATTERNS_H
+#ifndef WHERRY_TOKENIZER_PATTERNS_H
+#define WHERRY_TOKENIZER_PATTERNS_H
 
-#include "model/vocabulary.h"
+#include "tokenizer/vocabulary.h"
 
 struct list;
 

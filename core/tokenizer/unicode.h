@@ -1,6 +1,6 @@
 /* Characters as Hugging Face's BERT tokenizer sees them: classes, decomposition, lower case. */
-#ifndef WHERRY_MODEL_UNICODE_H
-#define WHERRY_MODEL_UNICODE_H
+#ifndef WHERRY_TOKENIZER_UNICODE_H
+#define WHERRY_TOKENIZER_UNICODE_H
 
 #include <stdbool.h>
 #include <stddef.h>

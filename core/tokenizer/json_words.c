@@ -1,6 +1,6 @@
 /* The vocabulary of a tokenizer.json, read without building JSON values of it. What is not as plain as all published
  * files are is left to the reader of JSON, which also says what is wrong. */
-#include "model/json_words.h"
+#include "tokenizer/json_words.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Files of a model folder: paths that stay inside it, and JSON. */
-#include "model/folder.h"
+#include "base/folder.h"
 
 #include <stdio.h>
 #include <string.h>

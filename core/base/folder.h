@@ -1,6 +1,6 @@
 /* Files of a model folder: paths that stay inside it, and JSON. */
-#ifndef WHERRY_MODEL_FOLDER_H
-#define WHERRY_MODEL_FOLDER_H
+#ifndef WHERRY_BASE_FOLDER_H
+#define WHERRY_BASE_FOLDER_H
 
 #include "base/host.h"
 #include "base/json.h"

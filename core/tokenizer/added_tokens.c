@@ -1,9 +1,9 @@
 /* Added tokens, which are looked for in the text itself, before it is split into words: "[MASK]". */
-#include "model/added_tokens.h"
+#include "tokenizer/added_tokens.h"
 
 #include <string.h>
 
-#include "model/unicode.h"
+#include "tokenizer/unicode.h"
 
 /* ---- read from files ---- */
 

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "model/tokenizer_parts.h"
-#include "model/unicode.h"
+#include "tokenizer/tokenizer_parts.h"
+#include "tokenizer/unicode.h"
 
 bool list_reserve(struct list *list, size_t more, struct error *e)
 {

@@ -1,5 +1,5 @@
 /* A set of tokens with their ids, made for one question: which is the longest token that begins here? */
-#include "model/vocabulary.h"
+#include "tokenizer/vocabulary.h"
 
 #include <stdlib.h>
 #include <string.h>

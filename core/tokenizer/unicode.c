@@ -1,9 +1,9 @@
 /* Characters as Hugging Face's BERT tokenizer sees them: decoding, classes, decomposition, lower case. */
-#include "model/unicode.h"
+#include "tokenizer/unicode.h"
 
 #include <utf8proc.h>
 
-#include "model/unicode_ranges.h"
+#include "tokenizer/unicode_ranges.h"
 
 struct span {
     uint32_t first, last;

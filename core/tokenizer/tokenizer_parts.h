@@ -1,9 +1,9 @@
 /* What a tokenizer is made of: shared by the code that reads it from files and the code that runs it. */
-#ifndef WHERRY_MODEL_TOKENIZER_PARTS_H
-#define WHERRY_MODEL_TOKENIZER_PARTS_H
+#ifndef WHERRY_TOKENIZER_TOKENIZER_PARTS_H
+#define WHERRY_TOKENIZER_TOKENIZER_PARTS_H
 
-#include "model/patterns.h"
-#include "model/tokenizer.h"
+#include "tokenizer/patterns.h"
+#include "tokenizer/tokenizer.h"
 
 /* A token that is looked for in the text itself, before it is split into words: "[MASK]". */
 struct added_token {

@@ -1,8 +1,8 @@
 /* Added tokens, which are looked for in the text itself, before it is split into words: "[MASK]". */
-#ifndef WHERRY_MODEL_ADDED_TOKENS_H
-#define WHERRY_MODEL_ADDED_TOKENS_H
+#ifndef WHERRY_TOKENIZER_ADDED_TOKENS_H
+#define WHERRY_TOKENIZER_ADDED_TOKENS_H
 
-#include "model/tokenizer_parts.h"
+#include "tokenizer/tokenizer_parts.h"
 
 /* ---- read from files ---- */
 

@@ -1,9 +1,9 @@
 /* The vocabulary of a tokenizer.json, read without building JSON values of it: they took most of the time in which a
  * model is opened. */
-#ifndef WHERRY_MODEL_JSON_WORDS_H
-#define WHERRY_MODEL_JSON_WORDS_H
+#ifndef WHERRY_TOKENIZER_JSON_WORDS_H
+#define WHERRY_TOKENIZER_JSON_WORDS_H
 
-#include "model/folder.h"
+#include "base/folder.h"
 
 struct json_word {
     const char *text; /* no NUL after it */

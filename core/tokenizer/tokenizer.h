@@ -1,7 +1,7 @@
 /* BERT's tokenizer: cleaning, lower case and accents, CJK, punctuation, then WordPiece; ids equal to Hugging Face's
  * BertTokenizerFast. */
-#ifndef WHERRY_MODEL_TOKENIZER_H
-#define WHERRY_MODEL_TOKENIZER_H
+#ifndef WHERRY_TOKENIZER_H
+#define WHERRY_TOKENIZER_H
 
 #include "base/host.h"
 

@@ -1,9 +1,9 @@
 /* What Hugging Face's tokenizers library (0.23.3) takes characters for: its categories are those of Unicode 8, its
  * combining classes those of Unicode 9. Made by tests/tokenizer/make_ranges.py; not edited by hand. */
-#ifndef WHERRY_MODEL_UNICODE_RANGES_H
-#define WHERRY_MODEL_UNICODE_RANGES_H
+#ifndef WHERRY_TOKENIZER_UNICODE_RANGES_H
+#define WHERRY_TOKENIZER_UNICODE_RANGES_H
 
-#include "model/unicode.h"
+#include "tokenizer/unicode.h"
 
 struct unicode_range {
     uint32_t first, last;

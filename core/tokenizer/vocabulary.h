@@ -1,6 +1,6 @@
 /* A set of tokens with their ids, made for one question: which is the longest token that begins here? */
-#ifndef WHERRY_MODEL_VOCABULARY_H
-#define WHERRY_MODEL_VOCABULARY_H
+#ifndef WHERRY_TOKENIZER_VOCABULARY_H
+#define WHERRY_TOKENIZER_VOCABULARY_H
 
 #include "base/host.h"
 
