@@ -25,15 +25,17 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_FINAL_BETA, WEIGHT_BETA, WEIGHT_PRE_NORM, "i", {"encoder.LayerNorm"}},
     {WEIGHT_POOLER, WEIGHT_MATRIX, WEIGHT_OF_POOLER, "oi", {"pooler.dense"}},
     {WEIGHT_POOLER_BIAS, WEIGHT_BIAS, WEIGHT_OF_POOLER, "o", {"pooler.dense"}},
+    {WEIGHT_RELATIVE, WEIGHT_MATRIX, WEIGHT_BY_DISTANCE, "dh", {"encoder.relative_attention_bias"}},
 };
 const size_t weight_rules_count = sizeof weight_rules / sizeof *weight_rules;
 
 void weight_rule_layers(const struct weight_rule *rule, const wherry_model_config *config, int *first, int *end)
 {
-    bool there = rule->presence == WEIGHT_TYPES       ? config->token_types > 0
-                 : rule->presence == WEIGHT_PRE_NORM  ? config->pre_layernorm
-                 : rule->presence == WEIGHT_OF_POOLER ? config->pooler
-                                                      : true;
+    bool there = rule->presence == WEIGHT_TYPES         ? config->token_types > 0
+                 : rule->presence == WEIGHT_PRE_NORM    ? config->pre_layernorm
+                 : rule->presence == WEIGHT_OF_POOLER   ? config->pooler
+                 : rule->presence == WEIGHT_BY_DISTANCE ? config->relative_buckets > 0
+                                                        : true;
     *first = rule->presence == WEIGHT_PER_LAYER ? 0 : -1;
     *end = rule->presence == WEIGHT_PER_LAYER ? (int)config->layers : there ? 0 : -1;
 }
@@ -49,6 +51,10 @@ static uint64_t letter_size(char letter, const wherry_model_config *config)
         return config->token_types;
     case 'u':
         return config->feed_forward;
+    case 'd':
+        return config->relative_buckets;
+    case 'h':
+        return config->heads;
     default:
         return config->hidden; /* i and o */
     }

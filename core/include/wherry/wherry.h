@@ -181,6 +181,9 @@ typedef struct wherry_model_config {
     bool pre_layernorm; /* false: post-LN, as in BERT */
     bool pooler;        /* BERT's pooler is there */
     float epsilon;      /* of every layernorm; 0: 1e-12 */
+    /* MPNet: scores get a bias by how far the key is from the query. Rows of its table, half of them for keys after the
+     * query, and the distance from which on all keys share a row; 0: there is none. */
+    uint32_t relative_buckets, relative_distance;
 } wherry_model_config;
 
 typedef struct wherry_model_info {
