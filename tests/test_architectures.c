@@ -22,6 +22,7 @@
 
 static wherry_context *context;
 static char devices[SUPPORT_MAX_DEVICES][64];
+static wherry_device *opened[SUPPORT_MAX_DEVICES];
 static size_t n_devices;
 static json_t *models;
 static struct safetensors golden;
@@ -95,12 +96,12 @@ static void write_model(const char *folder, const json_t *model)
 static wherry_model *open_model(const json_t *model)
 {
     char *folder = files_folder();
-    wherry_model *opened;
+    wherry_model *made;
     write_model(folder, model);
-    if (wherry_model_open(context, folder, &opened))
+    if (wherry_model_open(context, folder, &made))
         fail_msg("%s: %s", text_of(model, "name"), wherry_last_error(context));
     files_remove(folder); /* its files stay open */
-    return opened;
+    return made;
 }
 
 static wherry_batch golden_batch(const json_t *model)
@@ -188,13 +189,12 @@ static void expect_same_bits(wherry_session *session, const wherry_batch *batch,
     free(out);
 }
 
-static void check_vectors(const json_t *description, const wherry_model *model, const char *device, const char *plan,
+static void check_vectors(const json_t *description, const wherry_model *model, size_t device, const char *plan,
                           wherry_dtype dtype, wherry_pool pool)
 {
     const char *name = text_of(description, "name");
     char what[160];
     size_t n_want, rows = 0;
-    wherry_device *opened;
     wherry_session *session;
     wherry_batch batch = golden_batch(description);
     float *want = golden_values(name, pool == WHERRY_POOL_NONE ? "y" : "pooled", &n_want);
@@ -206,10 +206,9 @@ static void check_vectors(const json_t *description, const wherry_model *model, 
                                       .dtype = dtype,
                                       .pool = pool,
                                       .normalize = -1};
-    snprintf(what, sizeof what, "%s %s %s %s%s", name, device, plan, dtype == WHERRY_DTYPE_F16 ? "f16" : "f32",
+    snprintf(what, sizeof what, "%s %s %s %s%s", name, devices[device], plan, dtype == WHERRY_DTYPE_F16 ? "f16" : "f32",
              pool == WHERRY_POOL_NONE ? "" : " pooler");
-    EXPECT_OK(wherry_device_open(context, device, &opened));
-    if (wherry_session_create(context, opened, model, &desc, &session))
+    if (wherry_session_create(context, opened[device], model, &desc, &session))
         fail_msg("%s: %s", what, wherry_last_error(context));
     size_t size = model->info.config.hidden;
     float *got = malloc(tokens * size * sizeof *got);
@@ -229,7 +228,6 @@ static void check_vectors(const json_t *description, const wherry_model *model, 
     free(want);
     batch_free(&batch);
     wherry_session_destroy(session);
-    wherry_device_close(opened);
 }
 
 static void test_vectors(void **state)
@@ -245,12 +243,12 @@ static void test_vectors(void **state)
             bool driver = strchr(devices[d], ':') != NULL, f16 = support_has_f16(context, devices[d]);
             if (driver && !all && !is_first(description)) continue;
             for (size_t p = 0; p < 3; p++) {
-                check_vectors(description, model, devices[d], plan_names[p], WHERRY_DTYPE_F32, WHERRY_POOL_NONE);
+                check_vectors(description, model, d, plan_names[p], WHERRY_DTYPE_F32, WHERRY_POOL_NONE);
                 if (f16 && (all || !p))
-                    check_vectors(description, model, devices[d], plan_names[p], WHERRY_DTYPE_F16, WHERRY_POOL_NONE);
+                    check_vectors(description, model, d, plan_names[p], WHERRY_DTYPE_F16, WHERRY_POOL_NONE);
             }
             if (model->info.config.pooler && !driver)
-                check_vectors(description, model, devices[d], "flash", WHERRY_DTYPE_F32, WHERRY_POOL_POOLER);
+                check_vectors(description, model, d, "flash", WHERRY_DTYPE_F32, WHERRY_POOL_POOLER);
         }
         wherry_model_close(model);
     }
@@ -347,7 +345,7 @@ static int golden_gradients(const char *name)
     return n;
 }
 
-static void check_gradients(const json_t *description, const wherry_model *model, const char *device, const char *plan)
+static void check_gradients(const json_t *description, const wherry_model *model, size_t device, const char *plan)
 {
     const char *name = text_of(description, "name");
     const wherry_training_desc training = {.struct_size = sizeof training};
@@ -362,13 +360,11 @@ static void check_gradients(const json_t *description, const wherry_model *model
     char what[160];
     size_t n_dy;
     int compared = 0;
-    wherry_device *opened;
     wherry_session *session;
     wherry_batch batch = golden_batch(description);
     float *dy = golden_values(name, "dy", &n_dy);
-    snprintf(what, sizeof what, "%s %s %s", name, device, plan);
-    EXPECT_OK(wherry_device_open(context, device, &opened));
-    if (wherry_session_create(context, opened, model, &desc, &session))
+    snprintf(what, sizeof what, "%s %s %s", name, devices[device], plan);
+    if (wherry_session_create(context, opened[device], model, &desc, &session))
         fail_msg("%s: %s", what, wherry_last_error(context));
     EXPECT_OK(wherry_forward(session, &batch, NULL, NULL, NULL, 0));
     EXPECT_OK(wherry_backward(session, dy, n_dy, NULL, 0));
@@ -378,7 +374,6 @@ static void check_gradients(const json_t *description, const wherry_model *model
     free(dy);
     batch_free(&batch);
     wherry_session_destroy(session);
-    wherry_device_close(opened);
 }
 
 static void test_gradients(void **state)
@@ -392,8 +387,7 @@ static void test_gradients(void **state)
         wherry_model *model = open_model(description);
         for (size_t d = 0; d < n_devices; d++)
             for (size_t p = 0; p < 3; p++)
-                if (!p || all || !strchr(devices[d], ':'))
-                    check_gradients(description, model, devices[d], plan_names[p]);
+                if (!p || all || !strchr(devices[d], ':')) check_gradients(description, model, d, plan_names[p]);
         wherry_model_close(model);
     }
 }
@@ -437,6 +431,7 @@ static int setup(void **state)
     models = json_load_file(TEST_DATA "/../golden/architectures.json", 0, NULL);
     if (!safetensors_open(&support_host, path, &golden, &e)) fail_msg("%s", e.text);
     assert_true(json_array_size(models) > 0);
+    for (size_t d = 0; d < n_devices; d++) EXPECT_OK(wherry_device_open(context, devices[d], &opened[d]));
     return 0;
 }
 
@@ -445,6 +440,7 @@ static int teardown(void **state)
     (void)state;
     json_decref(models);
     safetensors_close(&support_host, &golden);
+    for (size_t d = 0; d < n_devices; d++) wherry_device_close(opened[d]);
     return 0;
 }
 
