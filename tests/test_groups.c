@@ -37,6 +37,8 @@ struct shape {
      * few, and Oclgrind runs all plans through OpenCL. Weights copied through Vulkan, and Q, K and V interleaved
      * through OpenCL, are test_training's. NULL: nothing, smaller shapes take the same ways. */
     const char *opencl, *vulkan, *few;
+    uint32_t labels; /* > 0: a classifier of so many, on texts where head_activation says what is before it */
+    wherry_head_activation head_activation;
 };
 
 // clang-format off
@@ -61,6 +63,12 @@ static const struct shape shapes[] = {
     {"minilm", 384, 12, 1536, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {250, 1, 33}, .opencl = "flash-f16", .vulkan = "flash-f32"},
     {"bert-base", 768, 12, 3072, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_POOLER, -1, {77, 20}},
     {"bert-large", 1024, 16, 4096, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {65, 30}},
+    {"one-class", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 7}, .train = true,
+     .opencl = "flash-f16 unfused-f32", .vulkan = "flash-f32 unfused-f16", .labels = 1, .head_activation = WHERRY_HEAD_GELU},
+    {"classes", 40, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 70, 7}, .opencl = "flash-f32 paper-f32", .vulkan = "flash-f16 paper-f32", .labels = 3, .head_activation = WHERRY_HEAD_RELU},
+    {"token-classes", 24, 3, 33, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_DEFAULT, 0, {5, 17, 1}, .train = true,
+     .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 paper-f16", .labels = 2},
+    {"token-class", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {70, 17, 1}, .opencl = "flash-f32 flash-f16", .vulkan = "flash-f32 flash-f16", .labels = 1},
     {"roomy", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129}, .tokens = 8448},
 };
 // clang-format on
@@ -133,7 +141,10 @@ static void test_one(void **state)
                                   .activation = s->activation,
                                   .pre_layernorm = s->pre_layernorm,
                                   .pooler = true,
-                                  .epsilon = 1e-12f};
+                                  .epsilon = 1e-12f,
+                                  .labels = s->labels,
+                                  .head_activation = s->head_activation};
+    if (s->labels) config.head = s->head_activation ? WHERRY_HEAD_SEQUENCE : WHERRY_HEAD_TOKENS;
     wherry_device *device;
     wherry_model *model;
     wherry_session *session;
@@ -151,6 +162,7 @@ static void test_one(void **state)
                                 .keep_intermediates = true,
                                 .kernels = c->gemm ? c->gemm : support_kernels(c->device),
                                 .layouts = *c->layouts ? c->layouts : NULL};
+    if (s->labels) desc.output = s->head_activation ? WHERRY_OUTPUT_CLASSES : WHERRY_OUTPUT_TOKEN_CLASSES;
     /* Shapes take turns in what is saved, so that every policy meets every kernel. */
     const wherry_training_desc training = {
         .struct_size = sizeof training, .dropout = 0.1f, .save = (wherry_save)((s - shapes) % 4)};

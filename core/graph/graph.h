@@ -2,7 +2,8 @@
  * references, tests and reports are read from here. Knows no device.
  *
  * Dimension letters (the paper's): b sequence, j query position, k key position, h head, p head channel, q stack of Q,
- * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types.
+ * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, c
+ * classes, n poolings side by side, d, f, g, l outputs of modules after the pooling.
  * Sequences of a batch have different lengths: "bj" together count the tokens and "bjk" the sum of length^2. */
 #ifndef WHERRY_GRAPH_GRAPH_H
 #define WHERRY_GRAPH_GRAPH_H
@@ -35,6 +36,9 @@ enum tensor_role { TENSOR_BATCH, TENSOR_WEIGHT, TENSOR_VALUE };
 /* What a TENSOR_BATCH tensor holds for every token. */
 enum batch_data { BATCH_IDS, BATCH_POSITIONS, BATCH_TYPES, BATCH_DATA_COUNT };
 
+/* Modules after the pooling that a model may have. */
+enum { MODULES_MOST = 4 };
+
 /* Which weight of the encoder a tensor is; with the layer it names what the model stores. */
 enum weight {
     WEIGHT_NONE,
@@ -57,11 +61,14 @@ enum weight {
     WEIGHT_BETA2,
     WEIGHT_FINAL_GAMMA, /* pre-LN: the layernorm after the last layer */
     WEIGHT_FINAL_BETA,
-    WEIGHT_POOLER, /* [o, i] */
+    WEIGHT_POOLER, /* [o, i]: BERT's pooler, and the dense layer before a classifier */
     WEIGHT_POOLER_BIAS,
+    WEIGHT_CLASSIFIER, /* [c, i] */
+    WEIGHT_CLASSIFIER_BIAS,
     WEIGHT_COUNT
 };
-#define WEIGHT_BIT(weight) (1u << (weight))
+/* Of weights whose order can be chosen, the first ones; 0 of others. */
+#define WEIGHT_BIT(weight) ((weight) < 32 ? 1u << (weight) : 0u)
 
 struct tensor {
     char name[48];
@@ -119,6 +126,8 @@ enum role {
     POOLER_TANH,
     NORMALIZE,
     ATTENTION_DROPOUT,
+    CLASSIFIER,
+    CLASSIFIER_BIAS,
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
@@ -228,6 +237,7 @@ struct graph {
 
 struct graph_options {
     const wherry_model_config *config;
+    wherry_output output;
     wherry_pool pool; /* not DEFAULT */
     bool normalize;
     bool stack;         /* the layers alone, from x to y: no embeddings, no pooling */

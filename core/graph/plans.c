@@ -36,6 +36,7 @@ static const struct plan_row paper[] = {
     {"bdr2",             "map",                LAUNCH_ELEMENTS,   {LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL}, NORM_PRE}, /* a layer alone */
     {"pool",             "pool",               LAUNCH_ROWS,       {POOL, NORMALIZE}},
     {"pooler_bt",        "map",                LAUNCH_ELEMENTS,   {POOLER_BIAS, POOLER_TANH}},
+    {"classifier_b",     "map",                LAUNCH_ELEMENTS,   {CLASSIFIER_BIAS}},
     OUTSIDE_BACKWARD,
     {"bsb",              "layernorm_backward", LAUNCH_PARTS,      {NORM2_DW}},
     {"blnrd2",           "layernorm_backward", LAUNCH_PARTS,      {NORM2_DX, LIN2_DROPOUT_DX}, NORM_POST},
@@ -78,6 +79,7 @@ static const struct plan_row flash[] = {
     {"norm2_pool",       "layernorm_pool",     LAUNCH_ROWS,       {NORM2, NEXT_LAYER, POOL, NORMALIZE}, NORM_POST, .optional = true},
     {"pool",             "pool",               LAUNCH_ROWS,       {POOL, NORMALIZE}},
     {"pooler",           "gemm",               LAUNCH_TILES,      {POOLER, POOLER_BIAS, POOLER_TANH}},
+    {"classifier",       "gemm",               LAUNCH_TILES,      {CLASSIFIER, CLASSIFIER_BIAS}},
     OUTSIDE_BACKWARD,
     {"lnb2",             "layernorm_backward", LAUNCH_PARTS,      {NORM2_DW, NORM2_DX, LIN2_DROPOUT_DX, LIN2_BIAS_DW}, NORM_POST},
     {"lnb2",             "layernorm_backward", LAUNCH_PARTS,      {NORM2_DW, NORM2_DX, FF_RESIDUAL_DX, OUT_DROPOUT_DX, OUT_BIAS_DW}, NORM_PRE},

@@ -8,6 +8,7 @@
 #include "base/folder.h"
 #include "base/number.h"
 #include "base/utf8.h"
+#include "model/head.h"
 #include "model/model.h"
 
 /* ---- shapes ---- */
@@ -61,7 +62,7 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
                     "the layernorms' epsilon is %s; it must be at least 0 and less than 1",
                     NUMBER("%g", (double)config->epsilon));
     }
-    return true;
+    return head_check(config, e);
 }
 
 bool model_config_named(const char *name, wherry_model_config *out, struct error *e)
@@ -212,24 +213,12 @@ static bool config_parse(const json_t *json, wherry_model_config *config, char (
                     "file again");
     }
     config->epsilon = (float)value;
+    TRY(head_read(json, *architecture, config, e));
     if (!model_config_check(config, e)) {
         e->status = WHERRY_STATUS_BAD_FORMAT;
         return false;
     }
     return true;
-}
-
-/* Names the file in an error and frees what was read. */
-static bool finish(const struct host *host, const char *folder, const char *name, json_t *json, bool ok,
-                   struct error *e)
-{
-    json_decref(json);
-    if (ok) return true;
-    struct error other;
-    char *path = path_join(host, folder, name, &other);
-    fail_in(e, path ? path : name);
-    host_free(host, path);
-    return false;
 }
 
 bool config_read(const struct host *host, const char *folder, wherry_model_config *config, char (*architecture)[64],
@@ -245,7 +234,7 @@ bool config_read(const struct host *host, const char *folder, wherry_model_confi
                     folder);
     }
     TRY(json_file_read(host, folder, "config.json", &json_config, 0, &json, e));
-    return finish(host, folder, "config.json", json, config_parse(json, config, architecture, e), e);
+    return json_file_end(host, folder, "config.json", json, config_parse(json, config, architecture, e), e);
 }
 
 /* ---- sentence-transformers ---- */
@@ -306,7 +295,7 @@ static bool pooling_read(const struct host *host, const char *folder, const char
     char *module = path_join(host, folder, path, e);
     json_t *json;
     bool ok = module && json_file_read(host, module, "config.json", &json_config, 0, &json, e);
-    if (ok) ok = finish(host, module, "config.json", json, pooling_parse(json, out, e), e);
+    if (ok) ok = json_file_end(host, module, "config.json", json, pooling_parse(json, out, e), e);
     host_free(host, module);
     return ok;
 }
@@ -370,7 +359,7 @@ bool modules_read(const struct host *host, const char *folder, struct modules *o
     bool ok = modules.encoder != NULL;
     if (ok && has) {
         ok = json_file_read(host, folder, "modules.json", &json_config, 0, &json, e) &&
-             finish(host, folder, "modules.json", json, modules_parse(host, folder, json, &modules, e), e);
+             json_file_end(host, folder, "modules.json", json, modules_parse(host, folder, json, &modules, e), e);
     }
     if (!ok) {
         host_free(host, modules.encoder);
@@ -405,7 +394,7 @@ bool limits_read(const struct host *host, const char *folder, uint32_t positions
     TRY(folder_has(host, folder, sentence, &has, e));
     if (has) {
         TRY(json_file_read(host, folder, sentence, &json_config, 0, &json, e));
-        TRY(finish(host, folder, sentence, json, sentence_parse(json, &longest, lower_case, e), e));
+        TRY(json_file_end(host, folder, sentence, json, sentence_parse(json, &longest, lower_case, e), e));
     }
     TRY(folder_has(host, folder, tokenizer, &has, e));
     if (has && longest == 0) {

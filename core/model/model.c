@@ -7,6 +7,7 @@
 #include "base/folder.h"
 #include "base/parts.h"
 #include "model/config.h"
+#include "model/head.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
 #include "tokenizer/tokenizer.h"
@@ -74,6 +75,7 @@ void model_close(struct wherry_model *model)
     if (!model) return;
     struct host host = model->host;
     tokenizer_close(model->tokenizer);
+    labels_free(&host, model->labels);
     files_close(&host, model->files);
     host_free(&host, model->memory);
     host_free(&host, model->weights);
@@ -199,6 +201,7 @@ static void weight_name(const struct weight_rule *rule, int layer, int part, con
     };
     char within[40] = "";
     if (layer >= 0) snprintf(within, sizeof within, "encoder.layer.%d.", layer);
+    if (rule->presence == WEIGHT_OF_CLASSIFIER) prefix = "";
     snprintf(name, size, "%s%s%s.%s", prefix, within, rule->modules[part], suffixes[old][rule->kind]);
 }
 
@@ -340,6 +343,7 @@ static bool open_encoder(const struct host *host, const struct modules *modules,
     model->info.pool = modules->pool;
     model->info.normalize = modules->normalize;
     TRY(limits_read(host, modules->encoder, config.positions, &model->info.max_tokens, &lower_case, e));
+    TRY(labels_read(host, modules->encoder, &config, &model->labels, &model->info.scores, e));
     model->files = host_alloc(host, 1, sizeof *model->files, e);
     if (!model->files) return false;
     model->files->folder = host_strdup(host, modules->encoder, e);

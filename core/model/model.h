@@ -8,6 +8,7 @@
 struct safetensors;
 struct safetensors_tensor;
 struct tokenizer;
+struct labels;
 
 /* How a weight is stored in the file. */
 enum weight_type { WEIGHT_TYPE_F32, WEIGHT_TYPE_F16, WEIGHT_TYPE_BF16 };
@@ -25,6 +26,7 @@ struct wherry_model {
     struct host host; /* a copy: the model may outlive its context's thread */
     wherry_model_info info;
     struct tokenizer *tokenizer; /* NULL: none */
+    struct labels *labels;       /* names of classes; owned, NULL: no names */
     struct model_files *files;   /* what the parts are read from; owned, NULL: no file */
     void *memory;                /* the same for random weights; owned */
     /* Parts of weight w of layer l at [l + 1][w][part] (layer -1 first): three parts for QKV and its bias, one

@@ -1,6 +1,8 @@
 /* Which weights an encoder has: for each its shape, its kind, and the names of its parts in published files. */
 #include "model/weights.h"
 
+#include "model/head.h"
+
 #define ATTENTION "attention.self."
 
 const struct weight_rule weight_rules[] = {
@@ -25,15 +27,18 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_FINAL_BETA, WEIGHT_BETA, WEIGHT_PRE_NORM, "i", {"encoder.LayerNorm"}},
     {WEIGHT_POOLER, WEIGHT_MATRIX, WEIGHT_OF_POOLER, "oi", {"pooler.dense"}},
     {WEIGHT_POOLER_BIAS, WEIGHT_BIAS, WEIGHT_OF_POOLER, "o", {"pooler.dense"}},
+    {WEIGHT_CLASSIFIER, WEIGHT_MATRIX, WEIGHT_OF_CLASSIFIER, "ci", {"classifier"}},
+    {WEIGHT_CLASSIFIER_BIAS, WEIGHT_BIAS, WEIGHT_OF_CLASSIFIER, "c", {"classifier"}},
 };
 const size_t weight_rules_count = sizeof weight_rules / sizeof *weight_rules;
 
 void weight_rule_layers(const struct weight_rule *rule, const wherry_model_config *config, int *first, int *end)
 {
-    bool there = rule->presence == WEIGHT_TYPES       ? config->token_types > 0
-                 : rule->presence == WEIGHT_PRE_NORM  ? config->pre_layernorm
-                 : rule->presence == WEIGHT_OF_POOLER ? config->pooler
-                                                      : true;
+    bool there = true;
+    if (rule->presence == WEIGHT_TYPES) there = config->token_types > 0;
+    if (rule->presence == WEIGHT_PRE_NORM) there = config->pre_layernorm;
+    if (rule->presence == WEIGHT_OF_POOLER) there = config->pooler || model_has_dense(config);
+    if (rule->presence == WEIGHT_OF_CLASSIFIER) there = config->labels > 0;
     *first = rule->presence == WEIGHT_PER_LAYER ? 0 : -1;
     *end = rule->presence == WEIGHT_PER_LAYER ? (int)config->layers : there ? 0 : -1;
 }
@@ -49,6 +54,8 @@ static uint64_t letter_size(char letter, const wherry_model_config *config)
         return config->token_types;
     case 'u':
         return config->feed_forward;
+    case 'c':
+        return config->labels;
     default:
         return config->hidden; /* i and o */
     }

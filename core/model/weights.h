@@ -6,7 +6,14 @@
 
 enum weight_kind { WEIGHT_MATRIX, WEIGHT_BIAS, WEIGHT_GAMMA, WEIGHT_BETA };
 /* Where a weight is: once before the layers, in every layer, or once at the end of models that have it. */
-enum weight_presence { WEIGHT_ONCE, WEIGHT_TYPES, WEIGHT_PER_LAYER, WEIGHT_PRE_NORM, WEIGHT_OF_POOLER };
+enum weight_presence {
+    WEIGHT_ONCE,
+    WEIGHT_TYPES,
+    WEIGHT_PER_LAYER,
+    WEIGHT_PRE_NORM,
+    WEIGHT_OF_POOLER,    /* BERT's pooler, or a head's dense layer */
+    WEIGHT_OF_CLASSIFIER /* whose names have no prefix of the encoder's */
+};
 
 struct weight_rule {
     enum weight weight;
