@@ -2,8 +2,9 @@
  * references, tests and reports are read from here. Knows no device.
  *
  * Dimension letters (the paper's): b sequence, j query position, k key position, h head, p head channel, q stack of Q,
- * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, c
- * classes, n poolings side by side, d, f, g, l outputs of modules after the pooling.
+ * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, e
+ * embedding tables' width where that is not i, c classes, n poolings side by side, f, g, l, w outputs of modules after
+ * the pooling.
  * Sequences of a batch have different lengths: "bj" together count the tokens and "bjk" the sum of length^2. */
 #ifndef WHERRY_GRAPH_GRAPH_H
 #define WHERRY_GRAPH_GRAPH_H
@@ -42,10 +43,10 @@ enum { MODULES_MOST = 4 };
 /* Which weight of the encoder a tensor is; with the layer it names what the model stores. */
 enum weight {
     WEIGHT_NONE,
-    WEIGHT_WORD,        /* [v, i] */
-    WEIGHT_POSITION,    /* [m, i] */
-    WEIGHT_TYPE,        /* [t, i] */
-    WEIGHT_EMBED_GAMMA, /* [i] */
+    WEIGHT_WORD,        /* [v, e] */
+    WEIGHT_POSITION,    /* [m, e] */
+    WEIGHT_TYPE,        /* [t, e] */
+    WEIGHT_EMBED_GAMMA, /* [e] */
     WEIGHT_EMBED_BETA,
     WEIGHT_QKV,      /* [q, h, p, i]: the three matrices stacked as Q, K, V */
     WEIGHT_QKV_BIAS, /* [q, h, p] */
@@ -63,8 +64,15 @@ enum weight {
     WEIGHT_FINAL_BETA,
     WEIGHT_POOLER, /* [o, i]: BERT's pooler, and the dense layer before a classifier */
     WEIGHT_POOLER_BIAS,
+    WEIGHT_PROJECT, /* [i, e]: widens embeddings that are narrower than the layers */
+    WEIGHT_PROJECT_BIAS,
     WEIGHT_CLASSIFIER, /* [c, i] */
     WEIGHT_CLASSIFIER_BIAS,
+    WEIGHT_VOCABULARY_DENSE, /* [e, i] */
+    WEIGHT_VOCABULARY_DENSE_BIAS,
+    WEIGHT_VOCABULARY_GAMMA,
+    WEIGHT_VOCABULARY_BETA,
+    WEIGHT_VOCABULARY_BIAS, /* [v] */
     WEIGHT_COUNT
 };
 /* Of weights whose order can be chosen, the first ones; 0 of others. */
@@ -126,6 +134,8 @@ enum role {
     POOLER_TANH,
     NORMALIZE,
     ATTENTION_DROPOUT,
+    EMBED_PROJECT,
+    EMBED_PROJECT_BIAS,
     CLASSIFIER,
     CLASSIFIER_BIAS,
     FORWARD_ROLES,
@@ -176,6 +186,8 @@ enum role {
     EMBED_WORD_DW = EMBED_WORD + DW,
     EMBED_POSITION_DW = EMBED_POSITION + DW,
     EMBED_TYPE_DW = EMBED_TYPE + DW,
+    EMBED_PROJECT_DW = EMBED_PROJECT + DW,
+    EMBED_PROJECT_BIAS_DW = EMBED_PROJECT_BIAS + DW,
     FINAL_NORM_DW = FINAL_NORM + DW,
     FINAL_NORM_DX = FINAL_NORM + DX,
     POOL_DX = POOL + DX,

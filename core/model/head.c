@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/folder.h"
-#include "base/number.h"
+#include "model/architecture.h"
 
 /* More than any published classifier has. */
 enum { LABELS_MOST = 1 << 20 };
@@ -79,17 +79,32 @@ static bool labels_count(const json_t *json, uint32_t *out, struct error *e)
     return true;
 }
 
-bool head_read(const json_t *json, const char *class, wherry_model_config *config, struct error *e)
+/* Of the dense layer before the vocabulary, where it is the feed-forward's. */
+static wherry_head_activation head_activation(wherry_activation activation)
+{
+    return activation == WHERRY_ACTIVATION_RELU        ? WHERRY_HEAD_RELU
+           : activation == WHERRY_ACTIVATION_GELU_TANH ? WHERRY_HEAD_GELU_TANH
+                                                       : WHERRY_HEAD_GELU;
+}
+
+bool head_read(const json_t *json, const char *class, const struct head_names *names, wherry_model_config *config,
+               struct error *e)
 {
     const char *task = task_of(class);
     if (!strcmp(task, "SequenceClassification")) {
         config->head = WHERRY_HEAD_SEQUENCE;
-        config->head_activation = WHERRY_HEAD_TANH;
+        config->head_activation = names->activation;
         return labels_count(json, &config->labels, e);
     }
     if (!strcmp(task, "TokenClassification")) {
         config->head = WHERRY_HEAD_TOKENS;
         return labels_count(json, &config->labels, e);
+    }
+    /* An own matrix in the place of the word table is not read. */
+    if ((!strcmp(task, "MaskedLM") || !strcmp(task, "PreTraining")) &&
+        !json_is_false(json_object_get(json, "tie_word_embeddings"))) {
+        config->head = WHERRY_HEAD_VOCABULARY;
+        config->head_activation = names->vocabulary ? names->vocabulary : head_activation(config->activation);
     }
     return true;
 }

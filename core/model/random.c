@@ -87,7 +87,7 @@ static size_t list_jobs(struct wherry_model *model, uint64_t seed, struct job *j
         uint64_t n = part_elements(rule, config);
         distribution(rule, config, &mean, &deviation);
         for (weight_rule_layers(rule, config, &layer, &end); layer < end; layer++) {
-            for (int part = 0; part < weight_rule_parts(rule); part++) {
+            for (int part = 0; part < rule->parts; part++) {
                 float *to = jobs ? (float *)model->memory + at : NULL;
                 if (jobs)
                     model->weights[layer + 1][rule->weight][part] =
@@ -139,7 +139,7 @@ bool model_random(const struct host *host, const wherry_model_config *config, ui
     snprintf(model->info.architecture, sizeof model->info.architecture, "random");
     model->info.pool = WHERRY_POOL_MEAN;
     model->info.scores = config->labels == 1 ? WHERRY_SCORES_SIGMOID : WHERRY_SCORES_SOFTMAX;
-    model->info.max_tokens = config->positions;
+    model->info.max_tokens = model_usable_positions(config);
     *out = model;
     return true;
 }

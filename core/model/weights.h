@@ -1,4 +1,4 @@
-/* Which weights an encoder has: for each its shape, its kind, and the names of its parts in published files. */
+/* Which weights an encoder has: for each its shape, its kind, and the number of its parts in published files. */
 #ifndef WHERRY_MODEL_WEIGHTS_H
 #define WHERRY_MODEL_WEIGHTS_H
 
@@ -11,22 +11,23 @@ enum weight_presence {
     WEIGHT_TYPES,
     WEIGHT_PER_LAYER,
     WEIGHT_PRE_NORM,
-    WEIGHT_OF_POOLER,    /* BERT's pooler, or a head's dense layer */
-    WEIGHT_OF_CLASSIFIER /* whose names have no prefix of the encoder's */
+    WEIGHT_OF_POOLER, /* BERT's pooler, or a head's dense layer */
+    WEIGHT_OF_CLASSIFIER,
+    WEIGHT_OF_VOCABULARY,
+    WEIGHT_NARROW
 };
 
 struct weight_rule {
     enum weight weight;
     enum weight_kind kind;
     enum weight_presence presence;
-    const char *shape;      /* letters of one part, as in graph.h */
-    const char *modules[3]; /* of each part: Hugging Face's module, without its layer's prefix; NULL past the last */
+    const char *shape; /* letters of one part, as in graph.h */
+    int parts;         /* of which it is made in published files */
 };
 
 extern const struct weight_rule weight_rules[];
 extern const size_t weight_rules_count;
 
-static inline int weight_rule_parts(const struct weight_rule *rule) { return rule->modules[1] ? 3 : 1; }
 /* The rule's layers: from *first (-1 outside the layers) to, and without, *end; none where the model lacks it. */
 void weight_rule_layers(const struct weight_rule *rule, const wherry_model_config *config, int *first, int *end);
 /* Sizes of one part; returns their number. */
