@@ -34,11 +34,20 @@ struct dims {
 
 enum tensor_role { TENSOR_BATCH, TENSOR_WEIGHT, TENSOR_VALUE };
 
-/* What a TENSOR_BATCH tensor holds for every token. */
-enum batch_data { BATCH_IDS, BATCH_POSITIONS, BATCH_TYPES, BATCH_DATA_COUNT };
+/* What a TENSOR_BATCH tensor holds for every token; BATCH_ROWS for every sequence. */
+enum batch_data { BATCH_IDS, BATCH_POSITIONS, BATCH_TYPES, BATCH_ROWS, BATCH_DATA_COUNT };
 
-/* Modules after the pooling that a model may have. */
-enum { MODULES_MOST = 4 };
+/* ---- what follows a pooling ---- */
+
+enum { POOLS_MOST = 6, MODULES_MOST = 4 };
+
+/* A dense layer or a layernorm after the pooling. */
+struct module {
+    bool norm;      /* a layernorm, of epsilon 1e-5 */
+    uint32_t width; /* of what it makes */
+    bool bias;
+    wherry_head_activation activation; /* PLAIN: none */
+};
 
 /* Which weight of the encoder a tensor is; with the layer it names what the model stores. */
 enum weight {
@@ -73,6 +82,8 @@ enum weight {
     WEIGHT_VOCABULARY_GAMMA,
     WEIGHT_VOCABULARY_BETA,
     WEIGHT_VOCABULARY_BIAS, /* [v] */
+    WEIGHT_MODULE,          /* of module m at + 2 * m: its matrix or gamma, and after it its bias or beta */
+    WEIGHT_MODULE_LAST = WEIGHT_MODULE + 2 * MODULES_MOST - 1,
     WEIGHT_COUNT
 };
 /* Of weights whose order can be chosen, the first ones; 0 of others. */
@@ -138,6 +149,15 @@ enum role {
     EMBED_PROJECT_BIAS,
     CLASSIFIER,
     CLASSIFIER_BIAS,
+    VOCABULARY_DENSE,
+    VOCABULARY_DENSE_BIAS,
+    VOCABULARY_ACTIVATION,
+    VOCABULARY_NORM,
+    VOCABULARY_SCORES,
+    VOCABULARY_BIAS,
+    MODULE_NORM,
+    MODULE_DENSE, /* of dense layer number k at + 3 * k: the product, its bias, its activation */
+    MODULE_DENSE_LAST = MODULE_DENSE + 3 * MODULES_MOST - 1,
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
@@ -250,7 +270,11 @@ struct graph {
 struct graph_options {
     const wherry_model_config *config;
     wherry_output output;
-    wherry_pool pool; /* not DEFAULT */
+    wherry_pool pool;              /* not DEFAULT */
+    wherry_pool pools[POOLS_MOST]; /* of COMBINED, side by side */
+    uint32_t n_pools;
+    const struct module *modules; /* [n_modules]: after the pooling, before the normalization */
+    uint32_t n_modules;
     bool normalize;
     bool stack;         /* the layers alone, from x to y: no embeddings, no pooling */
     bool training;      /* with the backward pass */

@@ -29,6 +29,10 @@ static bool batch_check(const struct wherry_session *s, const wherry_batch *b, s
             return fail(e, WHERRY_STATUS_TOO_LONG, "sequence %u has %u tokens: this session takes %u (max_length)", i,
                         b->offsets[i + 1] - b->offsets[i], s->max_length);
     }
+    for (uint32_t i = 0; b->rows && i < b->sequences; i++)
+        if (b->rows[i] >= b->offsets[i + 1] - b->offsets[i])
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "row %u of sequence %u: it has %u tokens", b->rows[i], i,
+                        b->offsets[i + 1] - b->offsets[i]);
     uint32_t tokens = b->offsets[b->sequences];
     if (tokens > s->limits.tokens)
         return fail(e, WHERRY_STATUS_TOO_LONG, "%u tokens in a batch: this session takes %llu (max_tokens)", tokens,
@@ -87,6 +91,8 @@ bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct b
         others |= types[t] ^ type;
         types[t] = type;
     }
+    uint32_t *rows = s->batch_u32 + BATCH_ROWS * most;
+    for (uint32_t i = 0; i < batch->sequences; i++) rows[i] = batch->rows ? batch->rows[i] : 0;
     s->lengths_sent &= same;
     s->types_sent &= same && !others;
     return true;
@@ -107,6 +113,11 @@ static struct transfer tables_upload(struct wherry_session *s, const struct batc
     return (struct transfer){s->steps[0].bindings[0].buffer, 0, 4 * words, s->words};
 }
 
+static size_t list_bytes(const struct batch_shape *shape, enum batch_data data)
+{
+    return 4 * (data == BATCH_ROWS ? (size_t)shape->sequences : (size_t)shape->tokens);
+}
+
 /* The batch's header and tables, and its lists: what the device does not have yet, and the ids. */
 static int batch_uploads(struct wherry_session *s, const struct batch_shape *shape, struct transfer *uploads)
 {
@@ -118,14 +129,15 @@ static int batch_uploads(struct wherry_session *s, const struct batch_shape *sha
     n += first->bytes > 0;
     for (int t = 0; t < g->n_tensors; t++) {
         if (g->tensors[t].role != TENSOR_BATCH || (sent[g->tensors[t].data] && !s->whole)) continue;
+        size_t bytes = list_bytes(shape, g->tensors[t].data);
         if (s->whole) { /* where the host's part counts, all of it is one upload, what lies between included */
-            uint64_t end = s->memory.of[t].offset + 4 * shape->tokens;
+            uint64_t end = s->memory.of[t].offset + bytes;
             memcpy((char *)s->words + s->memory.of[t].offset, s->batch_u32 + g->tensors[t].data * s->limits.tokens,
-                   4 * (size_t)shape->tokens);
+                   bytes);
             first->bytes = end > first->bytes ? end : first->bytes;
             continue;
         }
-        uploads[n++] = (struct transfer){s->buffers[s->memory.of[t].block], s->memory.of[t].offset, 4 * shape->tokens,
+        uploads[n++] = (struct transfer){s->buffers[s->memory.of[t].block], s->memory.of[t].offset, bytes,
                                          s->batch_u32 + g->tensors[t].data * s->limits.tokens};
     }
     return n;

@@ -1,14 +1,27 @@
 /* What a session returns: which of the model's outputs, pooled and cut how. */
 #include "runtime/output.h"
 
+#include <string.h>
+
 #include "model/model.h"
 
 static bool resolve_pool(const struct wherry_model *model, const wherry_session_desc *desc,
                          struct graph_options *options, struct error *e)
 {
+    const struct head_modules *own = &model->modules;
     options->pool = desc->pool ? desc->pool : model->info.pool ? model->info.pool : WHERRY_POOL_MEAN;
-    if ((unsigned)options->pool > WHERRY_POOL_WEIGHTED_MEAN)
+    if ((unsigned)options->pool > WHERRY_POOL_COMBINED)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "pool %d is none of wherry_pool", (int)desc->pool);
+    if (options->pool == WHERRY_POOL_COMBINED && model->info.pool != WHERRY_POOL_COMBINED)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "this model's files combine no poolings: name one");
+    if (own->count && options->pool != model->info.pool)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "this model has %u layers after its own pooling, which are for no other: leave the pool out",
+                    own->count);
+    memcpy(options->pools, own->pools, sizeof options->pools);
+    options->n_pools = own->n_pools;
+    options->modules = own->list;
+    options->n_modules = own->count;
     if (options->pool == WHERRY_POOL_POOLER && !model->info.config.pooler)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "this model has no pooler weights: use the pool mean, cls or max");
     options->normalize = desc->normalize > 0 || (desc->normalize == 0 && model->info.normalize);

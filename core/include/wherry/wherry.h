@@ -162,11 +162,12 @@ typedef enum wherry_pool {
     WHERRY_POOL_MEAN,
     WHERRY_POOL_CLS,
     WHERRY_POOL_MAX,
-    WHERRY_POOL_POOLER,       /* BERT's pooler: tanh(W * first token + b); needs its weights */
-    WHERRY_POOL_NONE,         /* one vector per token */
-    WHERRY_POOL_LAST,         /* the last token */
-    WHERRY_POOL_MEAN_SQRT,    /* the sum, divided by the root of the number of tokens */
-    WHERRY_POOL_WEIGHTED_MEAN /* token t, from 0, counts t + 1 times */
+    WHERRY_POOL_POOLER,        /* BERT's pooler: tanh(W * first token + b); needs its weights */
+    WHERRY_POOL_NONE,          /* one vector per token */
+    WHERRY_POOL_LAST,          /* the last token */
+    WHERRY_POOL_MEAN_SQRT,     /* the sum, divided by the root of the number of tokens */
+    WHERRY_POOL_WEIGHTED_MEAN, /* token t, from 0, counts t + 1 times */
+    WHERRY_POOL_COMBINED       /* several side by side, as the model's files say */
 } wherry_pool;
 
 typedef enum wherry_activation {
@@ -409,7 +410,8 @@ typedef struct wherry_batch {
     const uint32_t *offsets; /* [sequences + 1], offsets[0] = 0: sequence s has tokens offsets[s] to offsets[s + 1] */
     const int32_t *ids;      /* [tokens] */
     const int32_t *types;    /* [tokens], or NULL for all 0 */
-    const uint32_t *rows;    /* WHERRY_OUTPUT_VOCABULARY: [sequences], the token of each, counted from its first */
+    const uint32_t *rows;    /* WHERRY_OUTPUT_VOCABULARY: [sequences], the token of each, counted from its first;
+                              * NULL: the first */
 } wherry_batch;
 
 /* `out` gets what the session's output says; `out_floats` is its capacity in floats. Results do not depend on what else
