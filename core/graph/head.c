@@ -243,8 +243,8 @@ static int add_vocabulary(struct builder *b, int x)
         beta = add_weight(b, "beta_vocabulary", own, WEIGHT_VOCABULARY_BETA);
     x = add(b, "vocabulary_norm", VOCABULARY_NORM, &kind_layernorm, "vocabulary_norm", row,
             (const int[]){x, gamma, beta}, NULL);
-    x = add(b, "vocabulary", VOCABULARY_SCORES, &kind_contract, "vocabulary", "bv", (const int[]){x, word_table(b->g), -1},
-            narrow ? "be,ve->bv" : "bi,vi->bv");
+    x = add(b, "vocabulary", VOCABULARY_SCORES, &kind_contract, "vocabulary", "bv",
+            (const int[]){x, word_table(b->g), -1}, narrow ? "be,ve->bv" : "bi,vi->bv");
     bias = add_weight(b, "vocabulary_bias", "v", WEIGHT_VOCABULARY_BIAS);
     return add(b, "vocabulary_bias", VOCABULARY_BIAS, &kind_bias, "vocabulary_scores", "bv", (const int[]){x, bias, -1},
                NULL);

@@ -9,6 +9,7 @@
 #include "model/architecture.h"
 #include "model/config.h"
 #include "model/head.h"
+#include "model/modules.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
 #include "tokenizer/tokenizer.h"
@@ -77,6 +78,8 @@ void model_close(struct wherry_model *model)
     struct host host = model->host;
     tokenizer_close(model->tokenizer);
     labels_free(&host, model->labels);
+    head_modules_free(&host, &model->modules);
+    prompts_free(&host, &model->prompts);
     files_close(&host, model->files);
     host_free(&host, model->memory);
     host_free(&host, model->weights);
@@ -239,7 +242,7 @@ static bool weight_type_of(const char *dtype, enum weight_type *out)
     return false;
 }
 
-static bool part_check(const struct safetensors *file, const struct safetensors_tensor *t, const uint64_t *shape,
+bool weight_part_check(const struct safetensors *file, const struct safetensors_tensor *t, const uint64_t *shape,
                        int rank, struct weight_part *out, struct error *e)
 {
     if (!weight_type_of(t->dtype, &out->type)) {
@@ -283,7 +286,7 @@ static bool part_find(struct wherry_model *model, const struct weight_rule *rule
     uint64_t shape[2];
     int rank = weight_rule_shape(rule, &model->info.config, shape);
     struct weight_part *out = &model->weights[layer + 1][rule->weight][part];
-    TRY(part_check(file, tensor, shape, rank, out, e));
+    TRY(weight_part_check(file, tensor, shape, rank, out, e));
     model->info.parameters += out->elements;
     return true;
 }
@@ -372,8 +375,7 @@ static bool tokenizer_find(struct wherry_model *model, const char *folder, bool 
 
 /* ---- opening ---- */
 
-static bool open_encoder(const struct host *host, const struct modules *modules, struct wherry_model **out,
-                         struct error *e)
+static bool open_encoder(const struct host *host, struct modules *modules, struct wherry_model **out, struct error *e)
 {
     wherry_model_config config;
     struct config_kind kind;
@@ -387,12 +389,15 @@ static bool open_encoder(const struct host *host, const struct modules *modules,
     model->info.pool = modules->pool;
     model->info.normalize = modules->normalize;
     TRY(limits_read(host, modules->encoder, model_usable_positions(&config), &model->info.max_tokens, &lower_case, e));
+    TRY(modules_check(modules, config.hidden, e));
+    model->modules = modules->after;
+    modules->after = (struct head_modules){0}; /* the model's now */
     TRY(labels_read(host, modules->encoder, &config, &model->labels, &model->info.scores, e));
     model->files = host_alloc(host, 1, sizeof *model->files, e);
     if (!model->files) return false;
     model->files->folder = host_strdup(host, modules->encoder, e);
     if (!model->files->folder) return false;
-    TRY(weights_find(model, e));
+    TRY(weights_find(model, e) && modules_weights(model, e));
     int before = part_enter(host, PART_TOKENIZER);
     bool ok = tokenizer_find(model, modules->encoder, lower_case, e);
     part_leave(host, before);
@@ -405,8 +410,13 @@ bool model_open(const struct host *host, const char *folder, struct wherry_model
     struct wherry_model *model = NULL;
     if (!*folder) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the model's folder is an empty path: give a folder");
     TRY(modules_read(host, folder, &modules, e));
-    bool ok = open_encoder(host, &modules, &model, e);
-    host_free(host, modules.encoder);
+    bool ok = open_encoder(host, &modules, &model, e) && prompts_read(host, folder, &model->prompts, e);
+    if (ok) {
+        model->prompts.excluded = modules.excludes_prompt;
+        model->info.prompts = model->prompts.count;
+        model->info.dimensions = model->prompts.dimensions;
+    }
+    modules_free(host, &modules);
     if (!ok) {
         model_close(model);
         return false;

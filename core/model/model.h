@@ -4,6 +4,7 @@
 #define WHERRY_MODEL_MODEL_H
 
 #include "graph/graph.h"
+#include "model/prompts.h"
 
 struct architecture;
 struct safetensors;
@@ -30,7 +31,8 @@ struct head_modules {
     struct module list[MODULES_MOST];
     uint32_t count;
     char *paths[MODULES_MOST]; /* of their folders; owned */
-    struct safetensors *files; /* [count]: what their weights are read from; owned */
+    struct safetensors *files; /* [opened]: what their weights are read from; owned */
+    uint32_t opened;
 };
 
 struct wherry_model {
@@ -39,6 +41,7 @@ struct wherry_model {
     const struct architecture *architecture; /* NULL: of random weights */
     struct tokenizer *tokenizer;             /* NULL: none */
     struct head_modules modules;
+    struct prompts prompts;
     struct labels *labels;     /* names of classes; owned, NULL: no names */
     struct model_files *files; /* what the parts are read from; owned, NULL: no file */
     void *memory;              /* the same for random weights; owned */

@@ -202,18 +202,37 @@ static bool fail_not_finite(const struct wherry_session *s, const struct batch_s
                          "`wherry verify` tells");
 }
 
+/* One result in memory as float; then the first of its values, of length 1 again where embeddings have that. */
+static void cut_row(const struct wherry_session *s, size_t row, size_t length, float *out)
+{
+    const uint16_t *half = s->output_storage;
+    const float *full = s->output_storage;
+    double sum = 0;
+    for (size_t i = 0; i < s->dimensions; i++) {
+        size_t at = row * length + i;
+        out[i] = s->f16 ? half_to_float(half[at]) : full[at];
+        sum += (double)out[i] * (double)out[i];
+    }
+    double norm = sqrt(sum);
+    for (size_t i = 0; s->normalized && i < s->dimensions; i++)
+        out[i] = (float)(out[i] / (norm > 1e-12 ? norm : 1e-12));
+}
+
 static bool encode(struct wherry_session *s, const wherry_batch *batch, float *out, size_t out_floats, struct error *e)
 {
     struct batch_shape shape;
     TRY(session_batch(s, batch, &shape, e));
-    size_t count = (size_t)tensor_elements(&s->graph, &shape, s->graph.output);
+    size_t length = tensor_row_length(&s->graph, s->graph.output), of_row = s->dimensions ? s->dimensions : length;
+    size_t rows = (size_t)tensor_elements(&s->graph, &shape, s->graph.output) / length, count = rows * of_row;
     if (out_floats < count)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "room for %zu floats, the result has %zu", out_floats, count);
     TRY(session_run(s, &shape, WHERRY_PHASE_ALL, -1, s->graph.output, NULL, e));
-    session_floats(s, s->output_storage, count, out);
-    size_t length = tensor_row_length(&s->graph, s->graph.output);
+    if (s->dimensions)
+        for (size_t r = 0; r < rows; r++) cut_row(s, r, length, out + r * of_row);
+    else
+        session_floats(s, s->output_storage, count, out);
     for (size_t i = 0; i < count; i++)
-        if (!isfinite(out[i])) return fail_not_finite(s, &shape, i / length, count / length, e);
+        if (!isfinite(out[i])) return fail_not_finite(s, &shape, i / of_row, rows, e);
     return true;
 }
 

@@ -50,6 +50,19 @@ const char *wherry_model_label(const wherry_model *model, uint32_t index)
     return model && model->labels && index < model->labels->count ? model->labels->names[index] : NULL;
 }
 
+const char *wherry_model_prompt_name(const wherry_model *model, uint32_t index)
+{
+    return model && index < model->prompts.count ? model->prompts.names[index] : NULL;
+}
+
+wherry_status wherry_model_prompt(wherry_context *context, const wherry_model *model, const char *name,
+                                  const char **out)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!model || !out) return context_invalid(context, "wherry_model_prompt: model or out is NULL");
+    return context_status(context, prompts_find(&model->prompts, name, out, &context->error));
+}
+
 /* The largest logit is subtracted first, so that nothing overflows. */
 static void softmax(float *x, size_t count)
 {

@@ -126,6 +126,8 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     if (!(s->plan = plan_find(desc->plan ? desc->plan : "flash", e))) return false;
     TRY(kernels_check(desc->kernels, e));
     TRY(output_resolve(s->model, desc, &options, e));
+    s->dimensions = output_dimensions(desc, info);
+    s->normalized = options.normalize;
     TRY(resolve_training(desc->training, s->plan->name, &options, e));
     if (options.stack) output_of_stack(&options);
 

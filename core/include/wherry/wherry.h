@@ -230,6 +230,7 @@ typedef struct wherry_model_info {
     uint64_t weight_file_bytes;
     bool has_tokenizer;
     wherry_scores scores; /* what the model's files want to be made of its logits: wherry_scores_apply */
+    uint32_t prompts;     /* named texts that the files want before others: wherry_model_prompt_name */
     uint32_t dimensions;  /* to which the files cut embeddings (truncate_dim); 0: none */
 } wherry_model_info;
 
@@ -251,6 +252,15 @@ WHERRY_API void wherry_model_close(wherry_model *model);
 WHERRY_API const char *wherry_model_label(const wherry_model *model, uint32_t index);
 /* Makes scores of `rows` rows of `labels` logits, in place. */
 WHERRY_API void wherry_scores_apply(wherry_scores scores, float *logits, size_t rows, size_t labels);
+/* The name of prompt `index`; NULL past the last. */
+WHERRY_API const char *wherry_model_prompt_name(const wherry_model *model, uint32_t index);
+/* The text that is put in front of others before they are tokenized. `name` NULL: the one that the files use where
+ * none is asked for, "" where there is none such. WHERRY_STATUS_INVALID_ARGUMENT for another name than the files have:
+ * the message lists these. WHERRY_STATUS_UNSUPPORTED where the model's pooling leaves the prompt's tokens out
+ * (include_prompt false). */
+WHERRY_API wherry_status wherry_model_prompt(wherry_context *context, const wherry_model *model, const char *name,
+                                             const char **out);
+
 /* Token ids of a text (BERT basic + WordPiece), special tokens included. `pair` may be NULL; its tokens get type 1,
  * in models that have types.
  * max_tokens > 0 cuts the sequence as Hugging Face's "longest_first" does, special tokens kept; 0 cuts nothing. `types`
