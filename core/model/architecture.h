@@ -28,6 +28,15 @@ struct named_shape {
     wherry_model_config config; /* struct_size is not set */
 };
 
+/* The heads of task models, whose tensors' names have no prefix. Classes of texts: a dense layer, a classifier. Tokens
+ * have modules[WEIGHT_CLASSIFIER]. */
+struct head_names {
+    wherry_head_activation activation; /* of the dense layer */
+    const char *dense;                 /* NULL: the encoder's pooler */
+    const char *out;                   /* NULL: as for tokens */
+    wherry_head_activation vocabulary; /* of the dense layer before the vocabulary; PLAIN: the feed-forward's */
+};
+
 struct architecture {
     const struct family *families; /* type NULL past the last */
     const struct size_key *sizes;  /* keys[0] NULL past the last */
@@ -44,6 +53,7 @@ struct architecture {
     const char *prefixes[3];
     const char *layer;
     const char *modules[WEIGHT_COUNT][3];
+    struct head_names head;
     const struct named_shape *shapes; /* name NULL past the last */
 };
 
