@@ -119,8 +119,10 @@ static char *next_line(char **at, char *end, size_t *size)
     return line;
 }
 
-/* Whether the ids are those of the line "id id ..." or "id id ...<TAB>types". */
-static bool equals(const char *expected, const int32_t *ids, const int32_t *types, size_t count)
+/* Whether the ids, types and places are those of the line "id id ...", "id id ...<TAB>types" or "id id
+ * ...<TAB>types<TAB> first-end - ..." with "-" for special tokens. */
+static bool equals(const char *expected, const int32_t *ids, const int32_t *types, const wherry_token_place *places,
+                   size_t count)
 {
     size_t i = 0;
     while (*expected && *expected != '\t') {
@@ -135,9 +137,41 @@ static bool equals(const char *expected, const int32_t *ids, const int32_t *type
     }
     if (!*expected++) return true;
     for (i = 0; i < count; i++) {
-        if (types[i] != expected[i] - '0') return false;
+        if (types[i] != *expected++ - '0') return false;
     }
-    return !expected[count];
+    if (!*expected++) return true;
+    for (i = 0; i < count; i++) {
+        unsigned long first = 0, end = 0;
+        char *after = (char *)expected + 1;
+        if (*expected != '-') {
+            first = strtoul(expected, &after, 10);
+            end = strtoul(after + 1, &after, 10);
+        }
+        if (places[i].first_character != first || places[i].end_character != end) return false;
+        expected = *after == ' ' ? after + 1 : after;
+    }
+    return !*expected;
+}
+
+/* A token's bytes are those of its characters. */
+static bool bytes_fit(const char *text, size_t size, const char *pair, size_t pair_size,
+                      const wherry_token_place *places, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const wherry_token_place *place = &places[i];
+        const char *from = place->text ? pair : text;
+        size_t bytes = place->text ? pair_size : size, at = 0, n = 0;
+        if (place->text < 0) {
+            if (place->first || place->end) return false;
+            continue;
+        }
+        uint32_t c;
+        for (; n < place->first_character && at < bytes; n++) at += utf8_decode(from + at, bytes - at, &c, NULL);
+        if (at != place->first) return false;
+        for (; n < place->end_character && at < bytes; n++) at += utf8_decode(from + at, bytes - at, &c, NULL);
+        if (at != place->end) return false;
+    }
+    return true;
 }
 
 struct counts {
@@ -151,7 +185,9 @@ static struct counts compare(const struct tokenizer *tokenizer, const char *line
     size_t lines_size, ids_size, size, expected_size;
     char *lines = read_data(lines_path, &lines_size), *ids_text = read_data(ids_path, &ids_size);
     char *line_at = lines, *ids_at = ids_text, *line;
-    int32_t *ids = malloc(MOST * sizeof *ids), *types = malloc(MOST * sizeof *types);
+    int32_t *ids = malloc(MOST * sizeof *ids), *types = malloc(MOST * sizeof *types),
+            *again = malloc(MOST * sizeof *ids);
+    wherry_token_place *places = malloc(MOST * sizeof *places);
     while ((line = next_line(&line_at, lines + lines_size, &size)) != NULL) {
         char *expected = next_line(&ids_at, ids_text + ids_size, &expected_size), *text = strchr(line, '\t');
         assert_true(expected && text);
@@ -165,18 +201,28 @@ static struct counts compare(const struct tokenizer *tokenizer, const char *line
         }
         bytes = unescape(text, bytes);
         struct error e = {0};
-        bool ok = tokenizer_encode(&host, tokenizer, text, bytes, pair, pair_bytes, limit, ids, types, &count, &e) &&
-                  count <= MOST && equals(expected, ids, types, count);
+        size_t count_again = MOST;
+        bool ok =
+            tokenizer_encode_places(&host, tokenizer, text, bytes, pair, pair_bytes, limit, ids, types, places, &count,
+                                    &e) &&
+            count <= MOST && equals(expected, ids, types, places, count) &&
+            bytes_fit(text, bytes, pair, pair_bytes, places, count) &&
+            /* and the same where nobody asks for places */
+            tokenizer_encode(&host, tokenizer, text, bytes, pair, pair_bytes, limit, again, types, &count_again, &e) &&
+            count_again == count && !memcmp(again, ids, count * sizeof *ids);
         counts.passed += ok;
         counts.failed += !ok;
         if (ok || counts.failed > 20) continue;
         printf("%s, line %zu: expected %s\n  got", lines_path, counts.passed + counts.failed, expected);
-        for (size_t i = 0; i < count && !e.text[0]; i++) printf(" %d", (int)ids[i]);
+        for (size_t i = 0; i < count && !e.text[0]; i++)
+            printf(" %d:%zu-%zu", (int)ids[i], places[i].first_character, places[i].end_character);
         printf(" %s\n", e.text);
     }
     assert_ptr_equal(ids_at, ids_text + ids_size);
     free(ids);
     free(types);
+    free(again);
+    free(places);
     host_free(&host, lines);
     host_free(&host, ids_text);
     return counts;
@@ -554,7 +600,7 @@ static void expect_ids(struct tokenizer *t, const char *text, const char *expect
     size_t count = 16;
     struct error e = {0};
     assert_true(tokenizer_encode(&host, t, text, strlen(text), NULL, 0, 0, ids, types, &count, &e));
-    if (!equals(expected, ids, types, count)) fail_msg("\"%s\" is not %s", text, expected);
+    if (!equals(expected, ids, types, NULL, count)) fail_msg("\"%s\" is not %s", text, expected);
     tokenizer_close(t);
 }
 

@@ -91,15 +91,6 @@ static uint32_t read_escape(const char *text, size_t size, size_t i, size_t *n)
     return 0x10000 + ((c - 0xD800) << 10 | (low - 0xDC00));
 }
 
-static size_t write_character(uint32_t c, char out[4])
-{
-    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    for (size_t k = n; k-- > 1; c >>= 6) out[k] = (char)(0x80 | (c & 0x3F));
-    out[0] = (char)(lead[n] | c);
-    return n;
-}
-
 /* The byte after a string's closing quote; 0: it is no plain one. In `to`, unless NULL, its text, which is as long or
  * shorter: in the string's own place. */
 static size_t read_string(const char *text, size_t size, size_t i, char *to, size_t *bytes)
@@ -113,7 +104,7 @@ static size_t read_string(const char *text, size_t size, size_t i, char *to, siz
         size_t n, used;
         if (text[i] == '\\') {
             if (!(c = read_escape(text, size, i + 1, &used))) return 0;
-            n = write_character(c, escaped);
+            n = utf8_encode(c, escaped);
             from = escaped;
             used++;
         } else {

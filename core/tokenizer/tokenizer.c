@@ -136,6 +136,8 @@ static bool encode_text(const struct host *host, const struct tokenizer *t, cons
     struct encoder to;
     encoder_begin(&to, host, t, tokens);
     bool ok = give_text(&to.given, text, bytes, tokens->placed, tokens->e);
+    for (size_t i = 0; i < t->pre_tokenizers.count; i++)
+        to.stages[i].pieces.scratch.most = to.given.characters.count * GROWTH_MOST + GROWTH_MORE;
     struct view given = text_view(&to.given);
     ok = ok && encode_around(&to, &given, &t->added.raw, &to.windows[0], encode_stretch);
     encoder_end(&to);

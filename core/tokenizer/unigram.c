@@ -2,7 +2,8 @@
 #include "tokenizer/unigram.h"
 
 #include <math.h>
-#include <string.h>
+
+#include "base/utf8.h"
 
 static const double unknown_penalty = 10;
 
@@ -162,15 +163,6 @@ static bool find_ways(const struct unigram *m, const struct view *piece, struct 
     return true;
 }
 
-static size_t encode_utf8(uint32_t c, unsigned char out[4])
-{
-    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    for (size_t k = n; k-- > 1; c >>= 6) out[k] = (unsigned char)(0x80 | (c & 0x3F));
-    out[0] = (unsigned char)(lead[n] | c);
-    return n;
-}
-
 /* The tokens of the bytes of piece[first, end), each of which comes from all of it. *done: all are there. */
 static bool add_bytes(const struct unigram *m, const struct view *piece, size_t first, size_t end, struct tokens *out,
                       bool *done)
@@ -178,14 +170,14 @@ static bool add_bytes(const struct unigram *m, const struct view *piece, size_t 
     size_t before = out->count;
     *done = false;
     for (size_t i = first; i < end; i++) {
-        unsigned char bytes[4];
-        size_t n = encode_utf8(piece->characters[i], bytes);
+        char bytes[4];
+        size_t n = utf8_encode(piece->characters[i], bytes);
         for (size_t k = 0; k < n; k++) {
-            if (m->bytes[bytes[k]] < 0) {
+            if (m->bytes[(unsigned char)bytes[k]] < 0) {
                 tokens_cut(out, before);
                 return true;
             }
-            TRY(tokens_add(out, m->bytes[bytes[k]], piece, first, end, false));
+            TRY(tokens_add(out, m->bytes[(unsigned char)bytes[k]], piece, first, end, false));
         }
     }
     *done = true;
