@@ -99,7 +99,7 @@ static bool encode_around(struct encoder *to, const struct view *text, const str
         TRY(added_next(&s, &more, to->e));
         if (!more) break;
         TRY(rest(to, text, s.plain, s.start));
-        TRY(tokens_add(to->tokens, s.id, text, s.start, s.done, true));
+        TRY(tokens_add(to->tokens, s.id, text, s.start, s.done, TOKEN_LITERAL));
     }
     return rest(to, text, s.done, text->length);
 }

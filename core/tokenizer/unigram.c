@@ -177,7 +177,7 @@ static bool add_bytes(const struct unigram *m, const struct view *piece, size_t 
                 tokens_cut(out, before);
                 return true;
             }
-            TRY(tokens_add(out, m->bytes[(unsigned char)bytes[k]], piece, first, end, false));
+            TRY(tokens_add(out, m->bytes[(unsigned char)bytes[k]], piece, first, end, TOKEN_OTHER));
         }
     }
     *done = true;
@@ -189,9 +189,9 @@ static bool add_unknown(const struct unigram *m, const struct view *piece, size_
 {
     int32_t id = vocabulary_find(&m->words, piece->characters + first, end - first);
     bool done = false;
-    if (id >= 0) return tokens_add(out, id, piece, first, end, true);
+    if (id >= 0) return tokens_add(out, id, piece, first, end, TOKEN_LITERAL);
     if (m->byte_fallback) TRY(add_bytes(m, piece, first, end, out, &done));
-    return done || tokens_add(out, m->unknown, piece, first, end, true);
+    return done || tokens_add(out, m->unknown, piece, first, end, TOKEN_LITERAL);
 }
 
 static bool encode_unigram(const void *data, const struct view *piece, struct tokens *out)
@@ -207,7 +207,7 @@ static bool encode_unigram(const void *data, const struct view *piece, struct to
         end = nodes[at].end;
         int32_t id = nodes[end].id;
         if (id != m->unknown) {
-            TRY(tokens_add(out, id, piece, at, end, true));
+            TRY(tokens_add(out, id, piece, at, end, TOKEN_LITERAL));
             continue;
         }
         while (end < piece->length && nodes[nodes[end].end].id == m->unknown) end = nodes[end].end;

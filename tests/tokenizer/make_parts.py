@@ -180,7 +180,7 @@ def ties():
 
 def characters_model(r):
     characters = sorted(set(ODD + MARKS + SPACES + [ord(c) for t in LANGUAGES + MORE_LANGUAGES for c in t] + list(range(0x20, 0x7F))))
-    kept = [chr(c) for c in characters if r.random() < 0.9]
+    kept = [chr(c) for c in characters if c and r.random() < 0.9]
     if r.random() < 0.5:
         vocab = {}
         for token in ["[UNK]", "[CLS]", "[SEP]", "[MASK]"] + kept + ["##" + c for c in kept]:
@@ -289,7 +289,7 @@ def with_parts(maker, lines):
 
 
 def mixed(folder, count, lines=200):
-    charsmap = charsmap_of(sentencepiece_model(500, count=500))
+    charsmap = charsmap_of(sentencepiece_model(2000, count=2000))
     for seed in range(count):
         tokenizer, direction = random_tokenizer(seed, charsmap)
         maker = TextMaker(f"lines{seed}", SCALARS)
