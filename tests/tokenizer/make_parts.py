@@ -4,7 +4,8 @@ character offsets.
 
     pip install tokenizers==0.23.3 sentencepiece transformers
     python3 tests/tokenizer/make_parts.py sample tests/data/tokenizer    the committed sample
-    python3 tests/tokenizer/make_parts.py full FOLDER [COUNT]            COUNT (1,000,000) lines for each trained tokenizer
+    python3 tests/tokenizer/make_parts.py full FOLDER [COUNT]            COUNT (1,000,000) lines for each trained tokenizer, every
+                                                                         Unicode scalar value among them
     python3 tests/tokenizer/make_parts.py mixed FOLDER [COUNT]           COUNT (500) tokenizers of random parts, 200 lines each
 
 Each writes folders of one tokenizer each, with lines.txt and ids.txt beside the tokenizer's own files, as make_lines.py
@@ -298,9 +299,27 @@ def mixed(folder, count, lines=200):
               {"tokenizer.json": with_direction(tokenizer, direction)}, direction)
 
 
-def trained():
-    model = sentencepiece_model(8000)
-    return [("xlmr", xlmr(model)), ("fallback", fallback(model)), ("ties", ties())]
+def from_model(model, class_name, config):
+    """What transformers makes of a folder that has only the older file, and that folder's files."""
+    import transformers
+    files = {"sentencepiece.bpe.model": model, "tokenizer_config.json": json.dumps(config) + "\n"}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            with open(os.path.join(folder, name), "wb") as f:
+                f.write(content if isinstance(content, bytes) else content.encode())
+        made = getattr(transformers, class_name).from_pretrained(folder)
+        return Tokenizer.from_str(made.backend_tokenizer.to_str()), files
+
+
+def trained(size=8000, count=20000):
+    model = sentencepiece_model(size, count)
+    xlmr_model, xlmr_files = from_model(model, "XLMRobertaTokenizerFast", {
+        "tokenizer_class": "XLMRobertaTokenizer",
+        "mask_token": {"__type": "AddedToken", "content": "<mask>", "lstrip": True, "normalized": True, "rstrip": False, "single_word": False}})
+    camembert, camembert_files = from_model(model, "CamembertTokenizerFast", {"tokenizer_class": "CamembertTokenizer"})
+    made = [("xlmr", xlmr(model)), ("fallback", fallback(model)), ("ties", ties())]
+    return [(name, tokenizer, {"tokenizer.json": tokenizer.to_str()}) for name, tokenizer in made] + [
+        ("xlmr_model", xlmr_model, xlmr_files), ("camembert_model", camembert, camembert_files)]
 
 
 def tie_lines(maker, count):
@@ -309,14 +328,14 @@ def tie_lines(maker, count):
 
 
 def full(folder, count):
-    for name, tokenizer in trained():
+    for name, tokenizer, files in trained():
         maker = TextMaker(name, SCALARS)
-        lines = [(0, chr(c).encode("utf-8"), None) for c in SCALARS][:count // 2] if name == "xlmr" else []
-        lines += [(0, f"a{chr(c)}b {chr(c)}".encode("utf-8"), None) for c in SCALARS[::7]]
-        lines = lines[:count] + (tie_lines(maker, count // 10) if name == "ties" else [])
+        every = ["".join(f"a{chr(c)} {chr(c)}b " for c in SCALARS[i:i + 8]) for i in range(0, len(SCALARS), 8)]
+        lines = [(0, text.encode("utf-8"), None) for text in (every if len(every) < count // 2 else every[::4 * len(every) // count + 1])]
+        lines += tie_lines(maker, count // 10) if name == "ties" else []
         lines += [maker.line() for _ in range(max(0, count - len(lines)))]
         lines = [(line[0] if line[0] == 0 or line[0] > 6 else 0,) + line[1:] for line in lines]
-        write(os.path.join(folder, name), tokenizer, lines, {"tokenizer.json": tokenizer.to_str()})
+        write(os.path.join(folder, name), tokenizer, lines, files)
 
 
 if __name__ == "__main__":
