@@ -235,6 +235,7 @@ typedef struct wherry_model_info {
     wherry_scores scores; /* what the model's files want to be made of its logits: wherry_scores_apply */
     uint32_t prompts;     /* named texts that the files want before others: wherry_model_prompt_name */
     uint32_t dimensions;  /* to which the files cut embeddings (truncate_dim); 0: none */
+    char tokenizer[24];   /* what it is of: "WordPiece", "Unigram", "BPE"; "": there is none */
 } wherry_model_info;
 
 /* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), vocab.txt or
