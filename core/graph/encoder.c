@@ -100,20 +100,28 @@ static int add_plain(struct builder *b, const char *name, enum role role, const 
 
 static int add_embeddings(struct builder *b)
 {
+    bool narrow = b->options->config->embedding;
+    const char *row = narrow ? "bje" : "bji";
     int ids = add_batch(b, "ids", BATCH_IDS);
     int positions = add_batch(b, "positions", BATCH_POSITIONS);
-    int x = add_plain(b, "embed.word", EMBED_WORD, &kind_gather, builder_value(b, "embed.word", "bji"), ids,
-                      add_weight(b, "word", "vi", WEIGHT_WORD), -1, NULL);
-    x = add_plain(b, "embed.position", EMBED_POSITION, &kind_gather_position, builder_value(b, "embed.position", "bji"),
-                  x, positions, add_weight(b, "position", "mi", WEIGHT_POSITION), NULL);
+    int x = add_plain(b, "embed.word", EMBED_WORD, &kind_gather, builder_value(b, "embed.word", row), ids,
+                      add_weight(b, "word", narrow ? "ve" : "vi", WEIGHT_WORD), -1, NULL);
+    x = add_plain(b, "embed.position", EMBED_POSITION, &kind_gather_position, builder_value(b, "embed.position", row),
+                  x, positions, add_weight(b, "position", narrow ? "me" : "mi", WEIGHT_POSITION), NULL);
     if (b->options->config->token_types) {
         int types = add_batch(b, "types", BATCH_TYPES);
-        x = add_plain(b, "embed.type", EMBED_TYPE, &kind_gather_type, builder_value(b, "embed.type", "bji"), x, types,
-                      add_weight(b, "type", "ti", WEIGHT_TYPE), NULL);
+        x = add_plain(b, "embed.type", EMBED_TYPE, &kind_gather_type, builder_value(b, "embed.type", row), x, types,
+                      add_weight(b, "type", narrow ? "te" : "ti", WEIGHT_TYPE), NULL);
     }
-    return add_plain(b, "embed.norm", EMBED_NORM, &kind_layernorm, builder_value(b, "embed.norm", "bji"), x,
-                     add_weight(b, "embed.gamma", "i", WEIGHT_EMBED_GAMMA),
-                     add_weight(b, "embed.beta", "i", WEIGHT_EMBED_BETA), NULL);
+    x = add_plain(b, "embed.norm", EMBED_NORM, &kind_layernorm, builder_value(b, "embed.norm", row), x,
+                  add_weight(b, "embed.gamma", narrow ? "e" : "i", WEIGHT_EMBED_GAMMA),
+                  add_weight(b, "embed.beta", narrow ? "e" : "i", WEIGHT_EMBED_BETA), NULL);
+    if (!narrow) return x;
+    x = add_plain(b, "embed.project", EMBED_PROJECT, &kind_contract, builder_value(b, "embed.project", "bji"), x,
+                  add_weight(b, "w_project", "ie", WEIGHT_PROJECT), -1, "bje,ie->bji");
+    return add_plain(b, "embed.project_bias", EMBED_PROJECT_BIAS, &kind_bias,
+                     builder_value(b, "embed.projected", "bji"), x,
+                     add_weight(b, "b_project", "i", WEIGHT_PROJECT_BIAS), -1, NULL);
 }
 
 static int add_head(struct builder *b, int x)
@@ -178,6 +186,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['h'] = c->heads;
     out->dims.of['p'] = c->hidden / c->heads;
     out->dims.of['i'] = out->dims.of['o'] = c->hidden;
+    out->dims.of['e'] = c->embedding ? c->embedding : c->hidden;
     out->dims.of['u'] = c->feed_forward;
     out->dims.of['v'] = c->vocabulary;
     out->dims.of['m'] = c->positions;

@@ -2,7 +2,8 @@
  * references, tests and reports are read from here. Knows no device.
  *
  * Dimension letters (the paper's): b sequence, j query position, k key position, h head, p head channel, q stack of Q,
- * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types.
+ * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, e
+ * embedding tables' width where that is not i.
  * Sequences of a batch have different lengths: "bj" together count the tokens and "bjk" the sum of length^2. */
 #ifndef WHERRY_GRAPH_GRAPH_H
 #define WHERRY_GRAPH_GRAPH_H
@@ -38,10 +39,10 @@ enum batch_data { BATCH_IDS, BATCH_POSITIONS, BATCH_TYPES, BATCH_DATA_COUNT };
 /* Which weight of the encoder a tensor is; with the layer it names what the model stores. */
 enum weight {
     WEIGHT_NONE,
-    WEIGHT_WORD,        /* [v, i] */
-    WEIGHT_POSITION,    /* [m, i] */
-    WEIGHT_TYPE,        /* [t, i] */
-    WEIGHT_EMBED_GAMMA, /* [i] */
+    WEIGHT_WORD,        /* [v, e] */
+    WEIGHT_POSITION,    /* [m, e] */
+    WEIGHT_TYPE,        /* [t, e] */
+    WEIGHT_EMBED_GAMMA, /* [e] */
     WEIGHT_EMBED_BETA,
     WEIGHT_QKV,      /* [q, h, p, i]: the three matrices stacked as Q, K, V */
     WEIGHT_QKV_BIAS, /* [q, h, p] */
@@ -59,9 +60,12 @@ enum weight {
     WEIGHT_FINAL_BETA,
     WEIGHT_POOLER, /* [o, i] */
     WEIGHT_POOLER_BIAS,
+    WEIGHT_PROJECT, /* [i, e]: widens embeddings that are narrower than the layers */
+    WEIGHT_PROJECT_BIAS,
     WEIGHT_COUNT
 };
-#define WEIGHT_BIT(weight) (1u << (weight))
+/* Of weights whose order can be chosen, the first ones; 0 of others. */
+#define WEIGHT_BIT(weight) ((weight) < 32 ? 1u << (weight) : 0u)
 
 struct tensor {
     char name[48];
@@ -119,6 +123,8 @@ enum role {
     POOLER_TANH,
     NORMALIZE,
     ATTENTION_DROPOUT,
+    EMBED_PROJECT,
+    EMBED_PROJECT_BIAS,
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
@@ -167,6 +173,8 @@ enum role {
     EMBED_WORD_DW = EMBED_WORD + DW,
     EMBED_POSITION_DW = EMBED_POSITION + DW,
     EMBED_TYPE_DW = EMBED_TYPE + DW,
+    EMBED_PROJECT_DW = EMBED_PROJECT + DW,
+    EMBED_PROJECT_BIAS_DW = EMBED_PROJECT_BIAS + DW,
     FINAL_NORM_DW = FINAL_NORM + DW,
     FINAL_NORM_DX = FINAL_NORM + DX,
     POOL_DX = POOL + DX,

@@ -23,6 +23,7 @@
  * one. */
 static const struct plan_row paper[] = {
     {"embed",            "embed",              LAUNCH_ROWS,       {EMBED_WORD, EMBED_POSITION, EMBED_TYPE, EMBED_NORM}},
+    {"embed_project_b",  "map",                LAUNCH_ELEMENTS,   {EMBED_PROJECT_BIAS}},
     {"aib",              "map",                LAUNCH_ELEMENTS,   {QKV_BIAS}},
     {"qkt",              "bgemm",              LAUNCH_SCORES,     {SCORES}},
     {"sm",               "softmax",            LAUNCH_SCORE_ROWS, {SOFTMAX, ATTENTION_DROPOUT}},
@@ -61,6 +62,7 @@ static const struct plan_row paper[] = {
 /* Epilogues in the products, no score matrix anywhere, every row-wise chain one kernel. */
 static const struct plan_row flash[] = {
     {"embed",            "embed",              LAUNCH_ROWS,       {EMBED_WORD, EMBED_POSITION, EMBED_TYPE, EMBED_NORM}},
+    {"embed_project",    "gemm",               LAUNCH_TILES,      {EMBED_PROJECT, EMBED_PROJECT_BIAS}},
     {"qkv",              "gemm",               LAUNCH_TILES,      {QKV, QKV_BIAS}},
     {"attention",        "attention",          LAUNCH_QUERIES,    {SCORES, SOFTMAX, ATTENTION_DROPOUT, CONTEXT}},
     {"out",              "gemm",               LAUNCH_TILES,      {OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL}},
@@ -95,6 +97,7 @@ static const struct plan_row flash[] = {
     {"qkv_dx",           "gemm",               LAUNCH_TILES,      {QKV_DX, RESIDUAL_DX}, NORM_POST},
     {"qkv_dx",           "gemm",               LAUNCH_TILES,      {QKV_DX, QKV_ADD}},
     {"qkv_dw",           "gemm",               LAUNCH_TILES,      {QKV_DW, QKV_BIAS_DW}, .optional = true}, /* the same operand, read once */
+    {"embed_project_dw", "gemm",               LAUNCH_TILES,      {EMBED_PROJECT_DW, EMBED_PROJECT_BIAS_DW}, .optional = true},
 };
 /* clang-format on */
 
