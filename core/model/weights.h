@@ -6,7 +6,15 @@
 
 enum weight_kind { WEIGHT_MATRIX, WEIGHT_BIAS, WEIGHT_GAMMA, WEIGHT_BETA };
 /* Where a weight is: once before the layers, in every layer, or once at the end of models that have it. */
-enum weight_presence { WEIGHT_ONCE, WEIGHT_TYPES, WEIGHT_PER_LAYER, WEIGHT_PRE_NORM, WEIGHT_OF_POOLER, WEIGHT_NARROW };
+enum weight_presence {
+    WEIGHT_ONCE,
+    WEIGHT_TYPES,
+    WEIGHT_PER_LAYER,
+    WEIGHT_PRE_NORM,
+    WEIGHT_OF_POOLER,
+    WEIGHT_NARROW,
+    WEIGHT_BY_DISTANCE
+};
 
 struct weight_rule {
     enum weight weight;
