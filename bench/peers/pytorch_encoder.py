@@ -4,8 +4,8 @@
 Usage: pytorch_encoder.py [--out FILE] [--shapes MODEL:BATCHxSEQ,...] [--pairs MODEL:N:SHORTESTxLONGEST]
                           [--repeats N] [--no-compile]
 
-Work: embedding gather and layernorm, post-LN layers with erf GELU, mean over each sequence's tokens. Inference, f16, random
-weights and ids, no padding (all sequences of a batch have the same length), so no mask. The relative bias of
+Work: embedding gather and layernorm, post-LN layers with erf GELU, mean over each sequence's tokens. Inference, f16,
+random weights and ids, no padding (all sequences of a batch have the same length), so no mask. The relative bias of
 mpnet-base is made once a pass and added to every layer's scores.
 
 --pairs: N sequences of lengths from SHORTEST to LONGEST, evenly spread, padded as transformers does: sorted by length,
@@ -30,7 +30,7 @@ from torch import nn
 
 import timing
 
-#         layers, hidden, heads, feed-forward, vocabulary, positions, segments, first position, buckets of a relative bias
+# layers, hidden, heads, feed-forward, vocabulary, positions, segments, first position, buckets of a relative bias
 MODELS = {
     "minilm-l6": (6, 384, 12, 1536, 30522, 512, 2, 0, 0),
     "bert-base": (12, 768, 12, 3072, 30522, 512, 2, 0, 0),
@@ -209,7 +209,8 @@ def measure_pairs(name, count, shortest, longest, repeats, with_compile):
                 check(f"{name} {suffix} in {parts}", function(), expected)
                 times = timing.device_times([function], repeats, 0.2)[0]
                 whole.setdefault(suffix, {})[parts] = times
-                print(f"{name} {count} pairs, {parts} batches, {suffix}: {sorted(times)[len(times) // 2]:.3f} ms", flush=True)
+                median = sorted(times)[len(times) // 2]
+                print(f"{name} {count} pairs, {parts} batches, {suffix}: {median:.3f} ms", flush=True)
 
             way("eager", model, False)
             way("graph", model, True)
