@@ -23,13 +23,14 @@ enum {
     BENCH_ATTENTION = 8192,
     BENCH_NORM = 16384,
     LATENCY = 131072,
+    MODELS = 2097152,
     BENCHES = BENCH | BENCH_LAYER,
     PIECES = BENCH_GEMM | BENCH_ATTENTION | BENCH_NORM,
     RECORDS = ROOF | BENCHES | LATENCY | REPORT,
     TUNES = TUNE | TUNE_LAYER,
     LAYER = BENCH_LAYER | VERIFY_LAYER | TUNE_LAYER,
     SESSIONS = EMBED | BENCH | LATENCY | VERIFY | DEMO | LAYER | TUNE,
-    EVERY = DEVICES | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES
+    EVERY = DEVICES | MODELS | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES
 };
 
 struct command {
@@ -49,6 +50,7 @@ extern const size_t commands_count;
 const struct command *command_find(int argc, char **argv, int *words);
 
 int devices_command(const struct options *options);
+int models_command(const struct options *options);
 int embed_command(const struct options *options);
 int analyze_command(const struct options *options);
 int roof_command(const struct options *options);
