@@ -119,8 +119,10 @@ static char *next_line(char **at, char *end, size_t *size)
     return line;
 }
 
-/* Whether the ids are those of the line "id id ..." or "id id ...<TAB>types". */
-static bool equals(const char *expected, const int32_t *ids, const int32_t *types, size_t count)
+/* Whether the ids, types and places are those of the line "id id ...", "id id ...<TAB>types" or "id id
+ * ...<TAB>types<TAB> first-end - ..." with "-" for special tokens. */
+static bool equals(const char *expected, const int32_t *ids, const int32_t *types, const wherry_token_place *places,
+                   size_t count)
 {
     size_t i = 0;
     while (*expected && *expected != '\t') {
@@ -135,9 +137,41 @@ static bool equals(const char *expected, const int32_t *ids, const int32_t *type
     }
     if (!*expected++) return true;
     for (i = 0; i < count; i++) {
-        if (types[i] != expected[i] - '0') return false;
+        if (types[i] != *expected++ - '0') return false;
     }
-    return !expected[count];
+    if (!*expected++) return true;
+    for (i = 0; i < count; i++) {
+        unsigned long first = 0, end = 0;
+        char *after = (char *)expected + 1;
+        if (*expected != '-') {
+            first = strtoul(expected, &after, 10);
+            end = strtoul(after + 1, &after, 10);
+        }
+        if (places[i].first_character != first || places[i].end_character != end) return false;
+        expected = *after == ' ' ? after + 1 : after;
+    }
+    return !*expected;
+}
+
+/* A token's bytes are those of its characters. */
+static bool bytes_fit(const char *text, size_t size, const char *pair, size_t pair_size,
+                      const wherry_token_place *places, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const wherry_token_place *place = &places[i];
+        const char *from = place->text ? pair : text;
+        size_t bytes = place->text ? pair_size : size, at = 0, n = 0;
+        if (place->text < 0) {
+            if (place->first || place->end) return false;
+            continue;
+        }
+        uint32_t c;
+        for (; n < place->first_character && at < bytes; n++) at += utf8_decode(from + at, bytes - at, &c, NULL);
+        if (at != place->first) return false;
+        for (; n < place->end_character && at < bytes; n++) at += utf8_decode(from + at, bytes - at, &c, NULL);
+        if (at != place->end) return false;
+    }
+    return true;
 }
 
 struct counts {
@@ -151,7 +185,9 @@ static struct counts compare(const struct tokenizer *tokenizer, const char *line
     size_t lines_size, ids_size, size, expected_size;
     char *lines = read_data(lines_path, &lines_size), *ids_text = read_data(ids_path, &ids_size);
     char *line_at = lines, *ids_at = ids_text, *line;
-    int32_t *ids = malloc(MOST * sizeof *ids), *types = malloc(MOST * sizeof *types);
+    int32_t *ids = malloc(MOST * sizeof *ids), *types = malloc(MOST * sizeof *types),
+            *again = malloc(MOST * sizeof *ids);
+    wherry_token_place *places = malloc(MOST * sizeof *places);
     while ((line = next_line(&line_at, lines + lines_size, &size)) != NULL) {
         char *expected = next_line(&ids_at, ids_text + ids_size, &expected_size), *text = strchr(line, '\t');
         assert_true(expected && text);
@@ -165,18 +201,28 @@ static struct counts compare(const struct tokenizer *tokenizer, const char *line
         }
         bytes = unescape(text, bytes);
         struct error e = {0};
-        bool ok = tokenizer_encode(&host, tokenizer, text, bytes, pair, pair_bytes, limit, ids, types, &count, &e) &&
-                  count <= MOST && equals(expected, ids, types, count);
+        size_t count_again = MOST;
+        bool ok =
+            tokenizer_encode_places(&host, tokenizer, text, bytes, pair, pair_bytes, limit, ids, types, places, &count,
+                                    &e) &&
+            count <= MOST && equals(expected, ids, types, places, count) &&
+            bytes_fit(text, bytes, pair, pair_bytes, places, count) &&
+            /* and the same where nobody asks for places */
+            tokenizer_encode(&host, tokenizer, text, bytes, pair, pair_bytes, limit, again, types, &count_again, &e) &&
+            count_again == count && !memcmp(again, ids, count * sizeof *ids);
         counts.passed += ok;
         counts.failed += !ok;
         if (ok || counts.failed > 20) continue;
         printf("%s, line %zu: expected %s\n  got", lines_path, counts.passed + counts.failed, expected);
-        for (size_t i = 0; i < count && !e.text[0]; i++) printf(" %d", (int)ids[i]);
+        for (size_t i = 0; i < count && !e.text[0]; i++)
+            printf(" %d:%zu-%zu", (int)ids[i], places[i].first_character, places[i].end_character);
         printf(" %s\n", e.text);
     }
     assert_ptr_equal(ids_at, ids_text + ids_size);
     free(ids);
     free(types);
+    free(again);
+    free(places);
     host_free(&host, lines);
     host_free(&host, ids_text);
     return counts;
@@ -476,7 +522,7 @@ static void test_bad_files(void **state)
         {NULL, NULL, "{\"version\":\"2.0\"}", WHERRY_STATUS_UNSUPPORTED, "2.0"},
         {NULL, NULL, "{\"model\":{\"type\":\"BPE\"}}", WHERRY_STATUS_UNSUPPORTED, "model is \"BPE\""},
         {NULL, NULL, "{\"model\":{\"vocab\":{},\"merges\":[]}}", WHERRY_STATUS_UNSUPPORTED, "\"BPE\""},
-        {NULL, NULL, "{\"model\":{\"vocab\":[]}}", WHERRY_STATUS_UNSUPPORTED, "\"Unigram\""},
+        {NULL, NULL, "{\"model\":{\"type\":\"WordLevel\"}}", WHERRY_STATUS_UNSUPPORTED, "model is \"WordLevel\""},
         {NULL, NULL, "{\"model\":{\"type\":\"WordPiece\",\"vocab\":3}}", WHERRY_STATUS_BAD_FORMAT, "vocab"},
         {NULL, NULL, "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", WHERRY_STATUS_BAD_FORMAT, "unk_token"},
         {NULL, NULL, "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0,\"a\":1}}}", WHERRY_STATUS_BAD_FORMAT,
@@ -493,15 +539,19 @@ static void test_bad_files(void **state)
          "{\"model\":{\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100,"
          "\"vocab\":{}}}",
          WHERRY_STATUS_BAD_FORMAT, "no \"[UNK]\""},
-        {NULL, NULL, "{" MODEL ",\"normalizer\":{\"type\":\"Sequence\"}," PRE "}", WHERRY_STATUS_UNSUPPORTED,
-         "normalizer is \"Sequence\""},
+        {NULL, NULL, "{" MODEL ",\"normalizer\":{\"type\":\"Sequence\"}," PRE "}", WHERRY_STATUS_BAD_FORMAT,
+         "\"normalizers\" is missing"},
+        {NULL, NULL, "{" MODEL ",\"normalizer\":{\"type\":\"Upper\"}," PRE "}", WHERRY_STATUS_UNSUPPORTED,
+         "normalizer is \"Upper\""},
         {NULL, NULL, "{" MODEL ",\"normalizer\":{\"type\":\"BertNormalizer\"}," PRE "}", WHERRY_STATUS_BAD_FORMAT,
          "clean_text"},
-        {NULL, NULL, "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Whitespace\"}}", WHERRY_STATUS_UNSUPPORTED,
-         "pre-tokenizer is \"Whitespace\""},
-        {NULL, NULL, "{" MODEL ",\"pre_tokenizer\":null}", WHERRY_STATUS_UNSUPPORTED, "pre-tokenizer"},
+        {NULL, NULL, "{" MODEL ",\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}}", WHERRY_STATUS_UNSUPPORTED,
+         "pre-tokenizer is \"UnicodeScripts\""},
+        {NULL, NULL, "{" MODEL ",\"pre_tokenizer\":null}", WHERRY_STATUS_OK, ""},
         {NULL, NULL, "{" MODEL "," PRE ",\"post_processor\":{\"type\":\"RobertaProcessing\"}}",
-         WHERRY_STATUS_UNSUPPORTED, "post-processor is \"RobertaProcessing\""},
+         WHERRY_STATUS_BAD_FORMAT, "\"cls\" is missing"},
+        {NULL, NULL, "{" MODEL "," PRE ",\"post_processor\":{\"type\":\"Other\"}}", WHERRY_STATUS_UNSUPPORTED,
+         "post-processor is \"Other\""},
         {NULL, NULL, "{" MODEL "," PRE ",\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"x\",10]}}",
          WHERRY_STATUS_BAD_FORMAT, "\"cls\" is 10, but must be below 10"},
         {NULL, NULL,
@@ -550,7 +600,7 @@ static void expect_ids(struct tokenizer *t, const char *text, const char *expect
     size_t count = 16;
     struct error e = {0};
     assert_true(tokenizer_encode(&host, t, text, strlen(text), NULL, 0, 0, ids, types, &count, &e));
-    if (!equals(expected, ids, types, count)) fail_msg("\"%s\" is not %s", text, expected);
+    if (!equals(expected, ids, types, NULL, count)) fail_msg("\"%s\" is not %s", text, expected);
     tokenizer_close(t);
 }
 
