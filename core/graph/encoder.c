@@ -23,8 +23,9 @@
     {"v",                  QKV,               &kind_contract,  {V_RAW},             {input, W_V, NONE},                      "bji,hpi->bjhp",    .paper = {1, 43, 44}, .parts = 3}, \
     {"qkv_bias",           QKV_BIAS,          &kind_bias,      {QKV_ALL},           {QKV_RAW, B_QKV, NONE},                  NULL,               .paper = {2, 0, 45}}, \
     {"scores",             SCORES,            &kind_contract,  {ATTENTION_SCORES},  {Q, K, NONE},                            "bjhp,bkhp->bhjk",  .paper = {3, 41, 42}}, \
-    {"softmax",            SOFTMAX,           &kind_softmax,   {PROBS},             {ATTENTION_SCORES, NONE, NONE},          NULL,               .paper = {4, 40}, .when = WHEN_STORED}, \
-    {"softmax",            SOFTMAX,           &kind_softmax,   {PROBS, LSE},        {ATTENTION_SCORES, NONE, NONE},          NULL,               .paper = {4, 40}, .when = WHEN_FLASH}, \
+    {"scores_bias",        SCORES_BIAS,       &kind_scores_bias,{SCORES_BIASED},    {ATTENTION_SCORES, W_RELATIVE, NONE},    NULL,               .paper = {0}}, \
+    {"softmax",            SOFTMAX,           &kind_softmax,   {PROBS},             {SCORES_BIASED, NONE, NONE},             NULL,               .paper = {4, 40}, .when = WHEN_STORED}, \
+    {"softmax",            SOFTMAX,           &kind_softmax,   {PROBS, LSE},        {SCORES_BIASED, NONE, NONE},             NULL,               .paper = {4, 40}, .when = WHEN_FLASH}, \
     {"attention_dropout",  ATTENTION_DROPOUT, &kind_dropout,   {PROBS_DROPPED},     {PROBS, NONE, NONE},                     NULL,               .paper = {4, 40}, .site = DROPOUT_ATTENTION}, \
     {"context",            CONTEXT,           &kind_contract,  {ATTENTION_CONTEXT}, {PROBS_DROPPED, V, NONE},                "bhjk,bkhp->bjhp",  .paper = {5, 38, 39}}, \
     {"out",                OUT,               &kind_contract,  {OUT_RAW},           {ATTENTION_CONTEXT, W_OUT, NONE},        "bjhp,ihp->bji",    .paper = {6, 36, 37}}, \
@@ -113,6 +114,16 @@ static int add_embeddings(struct builder *b)
                      add_weight(b, "b_project", "i", WEIGHT_PROJECT_BIAS), -1, NULL);
 }
 
+/* One table for all layers. */
+static void add_relative(struct builder *b)
+{
+    const wherry_model_config *c = b->options->config;
+    if (!c->relative_buckets) return;
+    const struct tensor_row *row = &layer_tensors[W_RELATIVE];
+    int table = add_weight(b, row->name, row->dims, row->weight);
+    for (uint32_t l = 0; l < c->layers; l++) b->made[l][W_RELATIVE] = table;
+}
+
 /* Weights of products; of slices, what they are slices of. */
 static void store_bf16(struct graph *g)
 {
@@ -149,6 +160,9 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['v'] = c->vocabulary;
     out->dims.of['m'] = c->positions;
     out->dims.of['t'] = c->token_types;
+    out->dims.of['d'] = c->relative_buckets;
+    out->dims.of['z'] = 2;
+    out->relative_distance = c->relative_distance;
     out->dims.of['c'] = c->labels;
     out->input = out->out_gradient = out->in_gradient = -1;
     out->pre_layernorm = c->pre_layernorm;
@@ -165,6 +179,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     } else {
         x = add_embeddings(&b);
     }
+    add_relative(&b);
     for (uint32_t l = 0; l < c->layers; l++) x = add_layer(&b, (int)l, x);
     if (!options->stack) x = builder_head(&b, x);
     out->n_forward = out->n_ops;

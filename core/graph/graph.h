@@ -3,9 +3,9 @@
  *
  * Dimension letters (the paper's): b sequence, j query position, k key position, h head, p head channel, q stack of Q,
  * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, e
- * embedding tables' width where that is not i, c classes, n poolings side by side, f, g, l, w outputs of modules after
- * the pooling.
- * Sequences of a batch have different lengths: "bj" together count the tokens and "bjk" the sum of length^2. */
+ * embedding tables' width where that is not i, d rows of a bias by distance, z the two distances (before and after)
+ * that a token adds to its sequence's, c classes, n poolings side by side, f, g, l, w outputs of modules after the
+ * pooling. Sequences of a batch have different lengths: "bj" together count the tokens and "bjk" the sum of length^2. */
 #ifndef WHERRY_GRAPH_GRAPH_H
 #define WHERRY_GRAPH_GRAPH_H
 
@@ -75,6 +75,7 @@ enum weight {
     WEIGHT_POOLER_BIAS,
     WEIGHT_PROJECT, /* [i, e]: widens embeddings that are narrower than the layers */
     WEIGHT_PROJECT_BIAS,
+    WEIGHT_RELATIVE, /* [d, h]: what scores get by distance, in all layers */
     WEIGHT_CLASSIFIER, /* [c, i] */
     WEIGHT_CLASSIFIER_BIAS,
     WEIGHT_VOCABULARY_DENSE, /* [e, i] */
@@ -147,6 +148,7 @@ enum role {
     ATTENTION_DROPOUT,
     EMBED_PROJECT,
     EMBED_PROJECT_BIAS,
+    SCORES_BIAS,
     CLASSIFIER,
     CLASSIFIER_BIAS,
     VOCABULARY_DENSE,
@@ -161,11 +163,11 @@ enum role {
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
-    DX = 64,            /* the gradient of what it reads; of a product's first operand */
-    DW = 2 * DX,        /* the gradient of its weights; of a product's second operand */
-    DX_FIRST = 3 * DX,  /* of several products that make one tensor: the gradient by way of the first one, */
-    SUM = 4 * DX,       /* and its sums with those of the others */
-    DELTA = 5 * DX,     /* sums over a row of attention's weights times their gradient */
+    DX = 64,           /* the gradient of what it reads; of a product's first operand */
+    DW = 2 * DX,       /* the gradient of its weights; of a product's second operand */
+    DX_FIRST = 3 * DX, /* of several products that make one tensor: the gradient by way of the first one, */
+    SUM = 4 * DX,      /* and its sums with those of the others */
+    DELTA = 5 * DX, /* sums over a row of attention's weights times their gradient; of scores' gradients by distance */
     RECOMPUTE = 6 * DX, /* it is recomputed instead of being read */
     TRANSPOSE = 7 * DX, /* a copy of its weight in the other order, which the gradient of its input reads */
     ROLE_COUNT = 8 * DX,
@@ -216,7 +218,10 @@ enum role {
     POOLER_DX = POOLER + DX,
     POOLER_DW = POOLER + DW,
     NORMALIZE_DX = NORMALIZE + DX,
+    SCORES_BIAS_SUMS = SCORES_BIAS + DELTA,
+    SCORES_BIAS_DW = SCORES_BIAS + DW,
     SCORES_RECOMPUTE = SCORES + RECOMPUTE,
+    SCORES_BIAS_RECOMPUTE = SCORES_BIAS + RECOMPUTE,
     SOFTMAX_RECOMPUTE = SOFTMAX + RECOMPUTE,
     ATTENTION_DROPOUT_RECOMPUTE = ATTENTION_DROPOUT + RECOMPUTE,
     NORM1_RECOMPUTE = NORM1 + RECOMPUTE,
@@ -243,7 +248,7 @@ struct op {
     int out[OP_MAX_OUT];      /* -1: none */
     int in[OP_MAX_IN];        /* -1: none */
     char einsum[24];          /* contractions: letters of in[0], in[1] -> out; else "" */
-    float attribute;          /* layernorm: epsilon; softmax: scale */
+    float attribute;          /* layernorm: epsilon; softmax, and a bias before it: scale */
     float dropout;            /* dropout: probability */
     int site;                 /* dropout: DROPOUT_* (kernel/random.h) */
     int paper_row;            /* row of Table III of Ivanov et al., 0: none. Two operators may share one */
@@ -262,7 +267,8 @@ struct graph {
     int output;       /* the tensor that encode returns */
     int out_gradient; /* training: the loss gradient of `output`, given by the caller; else -1 */
     int in_gradient;  /* training: the gradient of `input`, -1: there is none */
-    uint32_t channel_stride; /* of tensors in channel-major order: from one to the next, 0: there are none */
+    uint32_t relative_distance; /* of a bias by distance: that of its last row */
+    uint32_t channel_stride;    /* of tensors in channel-major order: from one to the next, 0: there are none */
     bool pre_layernorm;
     bool save_all; /* training: what the forward pass writes stays until the end */
 };

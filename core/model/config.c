@@ -7,6 +7,7 @@
 
 #include "base/folder.h"
 #include "base/number.h"
+#include "graph/distances.h"
 #include "model/head.h"
 #include "model/model.h"
 
@@ -69,6 +70,7 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_activation",
                     (int)config->activation);
     }
+    if (!distances_check(config->relative_buckets, config->relative_distance, e)) return false;
     if (!(config->epsilon >= 0 && config->epsilon < 1)) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "the layernorms' epsilon is %s; it must be at least 0 and less than 1",

@@ -34,6 +34,7 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_VOCABULARY_BIAS, WEIGHT_BIAS, WEIGHT_OF_VOCABULARY, "v", 1},
     {WEIGHT_PROJECT, WEIGHT_MATRIX, WEIGHT_NARROW, "ie", 1},
     {WEIGHT_PROJECT_BIAS, WEIGHT_BIAS, WEIGHT_NARROW, "i", 1},
+    {WEIGHT_RELATIVE, WEIGHT_MATRIX, WEIGHT_BY_DISTANCE, "dh", 1},
 };
 const size_t weight_rules_count = sizeof weight_rules / sizeof *weight_rules;
 
@@ -46,6 +47,7 @@ void weight_rule_layers(const struct weight_rule *rule, const wherry_model_confi
     if (rule->presence == WEIGHT_OF_CLASSIFIER) there = config->labels > 0;
     if (rule->presence == WEIGHT_OF_VOCABULARY) there = config->head == WHERRY_HEAD_VOCABULARY;
     if (rule->presence == WEIGHT_NARROW) there = config->embedding > 0;
+    if (rule->presence == WEIGHT_BY_DISTANCE) there = config->relative_buckets > 0;
     *first = rule->presence == WEIGHT_PER_LAYER ? 0 : -1;
     *end = rule->presence == WEIGHT_PER_LAYER ? (int)config->layers : there ? 0 : -1;
 }
@@ -63,6 +65,10 @@ static uint64_t letter_size(char letter, const wherry_model_config *config)
         return config->embedding ? config->embedding : config->hidden;
     case 'u':
         return config->feed_forward;
+    case 'd':
+        return config->relative_buckets;
+    case 'h':
+        return config->heads;
     case 'c':
         return config->labels;
     default:

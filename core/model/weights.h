@@ -14,7 +14,8 @@ enum weight_presence {
     WEIGHT_OF_POOLER, /* BERT's pooler, or a head's dense layer */
     WEIGHT_OF_CLASSIFIER,
     WEIGHT_OF_VOCABULARY,
-    WEIGHT_NARROW
+    WEIGHT_NARROW,
+    WEIGHT_BY_DISTANCE
 };
 
 struct weight_rule {

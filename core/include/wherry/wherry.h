@@ -207,6 +207,9 @@ typedef struct wherry_model_config {
     uint32_t position_offset;
     uint32_t embedding; /* columns of the embeddings' tables and of their layernorm, which a product then makes `hidden`
                            of; 0: hidden, and no product */
+    /* MPNet: scores get a bias by how far the key is from the query. Rows of its table, half of them for keys after the
+     * query, and the distance from which on all keys share a row; 0: there is none. */
+    uint32_t relative_buckets, relative_distance;
     wherry_head head;
     uint32_t labels; /* classes: of WHERRY_HEAD_SEQUENCE and WHERRY_HEAD_TOKENS at least 1, else 0 */
     wherry_head_activation head_activation;
