@@ -185,9 +185,11 @@ void text_batch_create(struct text_batch *batch, uint32_t max_tokens, uint32_t m
     batch->labels = need(calloc(max_tokens, sizeof *batch->labels));
     batch->waiting_ids = need(malloc((size_t)max_length * sizeof *batch->waiting_ids));
     batch->waiting_types = need(malloc((size_t)max_length * sizeof *batch->waiting_types));
+    batch->places = need(malloc((size_t)max_tokens * sizeof *batch->places));
+    batch->waiting_places = need(malloc((size_t)max_length * sizeof *batch->waiting_places));
 }
 
-static void label_free(struct text_label *label)
+void text_label_free(struct text_label *label)
 {
     free(label->id);
     free(label->text);
@@ -196,20 +198,22 @@ static void label_free(struct text_label *label)
 
 static void batch_clear(struct text_batch *batch)
 {
-    for (uint32_t s = 0; s < batch->sequences; s++) label_free(&batch->labels[s]);
+    for (uint32_t s = 0; s < batch->sequences; s++) text_label_free(&batch->labels[s]);
     batch->sequences = batch->tokens = 0;
 }
 
 void text_batch_destroy(struct text_batch *batch)
 {
     if (batch->labels) batch_clear(batch);
-    label_free(&batch->waiting_label);
+    text_label_free(&batch->waiting_label);
     free(batch->offsets);
     free(batch->ids);
     free(batch->types);
     free(batch->labels);
     free(batch->waiting_ids);
     free(batch->waiting_types);
+    free(batch->places);
+    free(batch->waiting_places);
     *batch = (struct text_batch){0};
 }
 
@@ -221,6 +225,30 @@ static char *copy_bytes(const char *text, size_t bytes)
     return copy;
 }
 
+/* Into the waiting place, the query before it or the prompt in front of it. */
+static wherry_status tokenize(struct text_batch *batch, struct tool *tool, const struct text *text, size_t *count)
+{
+    const char *first = text->text, *second = text->pair;
+    size_t first_bytes = text->text_bytes, second_bytes = text->pair_bytes, prompt = 0;
+    char *joined = NULL;
+    if (batch->query) {
+        second = first, second_bytes = first_bytes;
+        first = batch->query, first_bytes = strlen(first);
+    } else if (batch->prompt && *batch->prompt) {
+        prompt = strlen(batch->prompt);
+        joined = need(malloc(prompt + first_bytes + 1));
+        memcpy(joined, batch->prompt, prompt);
+        memcpy(joined + prompt, first, first_bytes);
+        first = joined, first_bytes += prompt;
+    }
+    *count = batch->max_length;
+    wherry_status status = wherry_tokenize_places(
+        tool->context, tool->model, first, first_bytes, second, second_bytes, batch->truncate ? batch->max_length : 0,
+        batch->waiting_ids, batch->waiting_types, batch->keep_places ? batch->waiting_places : NULL, count);
+    free(joined);
+    return status;
+}
+
 /* Reads and tokenizes the next text into the waiting place. */
 static int fetch(struct text_batch *batch, struct tool *tool, struct text_source *source)
 {
@@ -228,10 +256,11 @@ static int fetch(struct text_batch *batch, struct tool *tool, struct text_source
     int code = text_source_next(source, &text, &batch->waiting);
     if (code || !batch->waiting) return code;
     uint32_t types = tool->model_info.config.token_types;
-    size_t count = batch->max_length;
-    wherry_status status =
-        wherry_tokenize(tool->context, tool->model, text.text, text.text_bytes, text.pair, text.pair_bytes,
-                        batch->truncate ? batch->max_length : 0, batch->waiting_ids, batch->waiting_types, &count);
+    size_t count = 0;
+    if (batch->query && text.pair)
+        return complain(EXIT_INPUT, "%s, line %llu: a pair, and the query is the other text of each", source->name,
+                        (unsigned long long)text.line);
+    wherry_status status = tokenize(batch, tool, &text, &count);
     if (status) {
         char where[PATH_SHOWN + 32];
         snprintf(where, sizeof where, "%.*s, line %llu", PATH_SHOWN, source->name, (unsigned long long)text.line);
@@ -266,6 +295,8 @@ int text_batch_fill(struct text_batch *batch, struct tool *tool, struct text_sou
         if (batch->waiting_tokens > batch->max_tokens - batch->tokens) return EXIT_FINE;
         memcpy(batch->ids + batch->tokens, batch->waiting_ids, batch->waiting_tokens * sizeof *batch->ids);
         memcpy(batch->types + batch->tokens, batch->waiting_types, batch->waiting_tokens * sizeof *batch->types);
+        if (batch->keep_places)
+            memcpy(batch->places + batch->tokens, batch->waiting_places, batch->waiting_tokens * sizeof *batch->places);
         batch->labels[batch->sequences++] = batch->waiting_label;
         batch->tokens += batch->waiting_tokens;
         batch->offsets[batch->sequences] = batch->tokens;
@@ -307,16 +338,12 @@ int text_limits(const struct tool *tool, uint32_t *batch_tokens, uint32_t *lengt
     return EXIT_FINE;
 }
 
-int tool_open_text_session(struct tool *tool, const struct text_batch *batch, bool more)
+int tool_open_text_session(struct tool *tool, const struct text_batch *batch, bool more, wherry_session_desc desc)
 {
     const struct options *options = tool->options;
-    wherry_session_desc desc = {.max_tokens = batch->max_tokens,
-                                .max_length = batch->max_length,
-                                .dtype = (wherry_dtype)options->dtype,
-                                .pool = (wherry_pool)options->pool,
-                                .normalize = options->normalize      ? 1
-                                             : options->no_normalize ? -1
-                                                                     : 0};
+    desc.max_tokens = batch->max_tokens;
+    desc.max_length = batch->max_length;
+    desc.dtype = (wherry_dtype)options->dtype;
     if (!more) { /* a few texts need little memory; powers of two, so that sizes seldom differ from run to run */
         uint32_t tokens = 256;
         while (tokens < batch->tokens) tokens *= 2;

@@ -210,6 +210,7 @@ static size_t piece_write(const struct template_piece *piece, const struct kept 
         if (special) continue;
         places[i].first_character = from->all.places[from->first + i].first;
         places[i].end_character = from->all.places[from->first + i].end;
+        places[i].continues = from->all.places[from->first + i].marked;
     }
     return count;
 }
@@ -272,6 +273,7 @@ bool tokenizer_encode_places(const struct host *host, const struct tokenizer *t,
         size_t written = smaller(total, room);
         ok = fill_bytes(host, text, text_bytes, 0, places, written, e) &&
              (!pair || fill_bytes(host, pair, pair_bytes, 1, places, written, e));
+        for (size_t i = 0; t->model.kind != &model_word_piece && i < written; i++) places[i].continues = -1;
     }
     if (ok) *count = total;
     return ok;

@@ -280,6 +280,8 @@ typedef struct wherry_token_place {
     int32_t text;                          /* 0: the text, 1: its pair, -1: a special token, which comes from neither */
     size_t first, end;                     /* bytes of that text: [first, end) */
     size_t first_character, end_character; /* the same in characters (Unicode scalar values), as Hugging Face counts */
+    int32_t
+        continues; /* 1: it continues a word ("##" of WordPiece), 0: it begins one, -1: the model has no such tokens */
 } wherry_token_place;
 
 /* The same with the place of each token; `types` and `places` may be NULL. A token that a normalizer made of nothing
