@@ -249,7 +249,7 @@ static void names_shapes(void **state)
     assert_int_equal(config.hidden, 1024);
     assert_false(model_config_named("gpt", &config, &e));
     assert_int_equal(e.status, WHERRY_STATUS_INVALID_ARGUMENT);
-    assert_non_null(strstr(e.text, "minilm-l6, bert-base and bert-large"));
+    assert_non_null(strstr(e.text, "minilm-l6, bert-base, bert-large and mpnet-base"));
 }
 
 static void refuses_impossible_shapes(void **state)

@@ -70,11 +70,12 @@ bool model_config_named(const char *name, wherry_model_config *out, struct error
 {
     static const struct {
         const char *name;
-        uint32_t layers, hidden, heads, feed_forward;
+        uint32_t layers, hidden, heads, feed_forward, vocabulary, token_types, relative_buckets, relative_distance;
     } shapes[] = {
-        {"minilm-l6", 6, 384, 12, 1536},
-        {"bert-base", 12, 768, 12, 3072},
-        {"bert-large", 24, 1024, 16, 4096},
+        {"minilm-l6", 6, 384, 12, 1536, 30522, 2},
+        {"bert-base", 12, 768, 12, 3072, 30522, 2},
+        {"bert-large", 24, 1024, 16, 4096, 30522, 2},
+        {"mpnet-base", 12, 768, 12, 3072, 30527, 0, 32, 128},
     };
     for (size_t i = 0; name && i < sizeof shapes / sizeof *shapes; i++) {
         if (strcmp(name, shapes[i].name)) continue;
@@ -84,17 +85,20 @@ bool model_config_named(const char *name, wherry_model_config *out, struct error
             .hidden = shapes[i].hidden,
             .heads = shapes[i].heads,
             .feed_forward = shapes[i].feed_forward,
-            .vocabulary = 30522,
+            .vocabulary = shapes[i].vocabulary,
             .positions = 512,
-            .token_types = 2,
+            .token_types = shapes[i].token_types,
             .activation = WHERRY_ACTIVATION_GELU,
             .pooler = true,
             .epsilon = 1e-12f,
+            .relative_buckets = shapes[i].relative_buckets,
+            .relative_distance = shapes[i].relative_distance,
         };
         return true;
     }
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                "there is no model shape named \"%.100s\": the names are minilm-l6, bert-base and bert-large",
+                "there is no model shape named \"%.100s\": the names are minilm-l6, bert-base, bert-large and "
+                "mpnet-base",
                 name ? name : "");
 }
 

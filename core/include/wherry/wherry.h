@@ -206,7 +206,7 @@ WHERRY_API wherry_status wherry_model_open(wherry_context *context, const char *
 /* A model of that shape with random weights from `seed`: for benchmarks and tests. No tokenizer. */
 WHERRY_API wherry_status wherry_model_create_random(wherry_context *context, const wherry_model_config *config,
                                                     uint64_t seed, wherry_model **out);
-/* One of the named shapes "minilm-l6", "bert-base", "bert-large"; fails on another name, listing these. */
+/* One of the named shapes "minilm-l6", "bert-base", "bert-large", "mpnet-base"; fails on another name, listing these. */
 WHERRY_API wherry_status wherry_model_config_named(wherry_context *context, const char *name, wherry_model_config *out);
 WHERRY_API wherry_status wherry_model_describe(const wherry_model *model, wherry_model_info *out);
 WHERRY_API void wherry_model_close(wherry_model *model);

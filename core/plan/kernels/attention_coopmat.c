@@ -72,11 +72,13 @@ static void size(struct call *call, const struct sizes *s)
     call_set(call, CONST_ENTRIES, owned);
 }
 
-/* Keys and values of two steps, or the group's queries; one bit for each weight of a step. */
+/* Keys and values of two steps, or the group's queries; one bit for each weight of a step; biases by
+ * distance. */
 static size_t shared_bytes(const struct call *call)
 {
     size_t m = call_get(call, CONST_TILE_M, 1), n = call_get(call, CONST_TILE_N, 1);
-    return (m > 4 * n ? m : 4 * n) * row_bytes(call) + (call_get(call, CONST_DROPOUT, 0) ? m * n / 8 : 0);
+    return (m > 4 * n ? m : 4 * n) * row_bytes(call) + (call_get(call, CONST_DROPOUT, 0) ? m * n / 8 : 0) +
+           call_bias_bytes(call);
 }
 
 /* ---- its traffic ---- */
@@ -107,7 +109,7 @@ const struct variant variant_attention_coopmat = {
     .rung = RUNG_COOPMAT,
     .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
               CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE},
+              CONST_DROPOUT, CONST_LSE, CONST_RELATIVE},
     .why = "cooperative matrices (VK_NV_cooperative_matrix2)",
     .fits = fits,
     .size = size,

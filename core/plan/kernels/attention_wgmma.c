@@ -46,8 +46,8 @@ static void size_forward(struct call *call, const struct sizes *s)
 
 static size_t shared_forward(const struct call *call)
 {
-    (void)call;
-    return 2 * TILE_QUERIES * ROW_BYTES + 2 * STAGES * TILE_KEYS * ROW_BYTES + (4 * STAGES + 2) * 8 + 2 * 16;
+    size_t biases = call_get(call, CONST_RELATIVE, 0) ? 2 * (4 * TILE_KEYS - 1) * sizeof(float) : 0;
+    return 2 * TILE_QUERIES * ROW_BYTES + 2 * STAGES * TILE_KEYS * ROW_BYTES + (4 * STAGES + 2) * 8 + 2 * 16 + biases;
 }
 
 static size_t shared_backward(const struct call *call)
@@ -110,6 +110,7 @@ static void count_forward(struct count *c)
         }
         writes(c, SLOT_Y, rows);
         writes(c, SLOT_LSE, length * heads);
+        if (get(c, CONST_RELATIVE, 0)) reads(c, SLOT_RELATIVE, tiles * heads * (4 * WGMMA_TILE - 1));
     }
 }
 
@@ -149,7 +150,7 @@ const struct variant variant_attention_wgmma = {
     .rung = RUNG_WGMMA,
     .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
               CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE},
+              CONST_DROPOUT, CONST_LSE, CONST_RELATIVE},
     .why = "Hopper's tensor cores multiply scores and weights where they are, in registers",
     .fits = fits,
     .size = size_forward,
