@@ -59,8 +59,8 @@ static size_t shared_backward(const struct call *call)
     size_t distances = farthest ? (4 * TILE_KEYS + 2 * STEP_QUERIES - 1 + 16) * sizeof(float) +
                                       2 * (2 * ((farthest + 6) / 8) + 1) * 32 * 2 * sizeof(float)
                                 : 0;
-    return distances + 3 * TILE_KEYS * ROW_BYTES + stages * (2 * STEP_QUERIES * ROW_BYTES + STEP_QUERIES * 8 + keep) + sums +
-           (2 * stages + 2 + 8) * 8;
+    return distances + 3 * TILE_KEYS * ROW_BYTES + stages * (2 * STEP_QUERIES * ROW_BYTES + STEP_QUERIES * 8 + keep) +
+           sums + (2 * stages + 2 + 8) * 8;
 }
 
 /* The queries' sums stay in shared memory where that is enough for the longest sequence, 512 queries of 64 channels:
