@@ -39,7 +39,15 @@ static void check(const char *text, bool plain)
                *empty = json_object_get(json_object_get(rest, "model"), "vocab");
         const char *key;
         size_t i = 0;
-        assert_int_equal(json_object_size(vocabulary), words.count);
+        assert_int_equal(words.scored, json_is_array(vocabulary));
+        assert_int_equal(words.scored ? json_array_size(vocabulary) : json_object_size(vocabulary), words.count);
+        for (; i < json_array_size(vocabulary); i++) {
+            key = json_string_value(json_array_get(json_array_get(vocabulary, i), 0));
+            assert_int_equal(words.list[i].bytes, strlen(key));
+            assert_memory_equal(words.list[i].text, key, strlen(key));
+            assert_int_equal(words.list[i].id, i);
+            assert_true(words.list[i].score == json_number_value(json_array_get(json_array_get(vocabulary, i), 1)));
+        }
         json_object_foreach(vocabulary, key, value)
         {
             assert_int_equal(words.list[i].bytes, strlen(key));
@@ -47,8 +55,9 @@ static void check(const char *text, bool plain)
             assert_int_equal(words.list[i].id, json_integer_value(value));
             i++;
         }
-        assert_true(json_is_object(empty) && !json_object_size(empty));
-        json_object_clear(vocabulary); /* and the rest is the same */
+        assert_true(words.scored ? json_is_array(empty) && !json_array_size(empty)
+                                 : json_is_object(empty) && !json_object_size(empty));
+        words.scored ? json_array_clear(vocabulary) : json_object_clear(vocabulary); /* and the rest is the same */
     }
     if (ok) assert_true(json_equal(rest, whole));
     json_words_free(&support_host, &words);
@@ -67,6 +76,9 @@ static void test_plain(void **state)
           "\"\": 5 } , \"z\": 1}, \"after\": {\"vocab\": {\"no\": 9}}}",
           true);
     check("{\"vocab\":{\"no\":1},\"model\":{\"vocab\":{\"yes\":2}}}", true);
+    check("{\"model\":{\"vocab\":{\"\\u00e9\\n\":1,\"\\b\\f\\n\\r\\t\\/\":2,\"\\uD83D\\ude00x\\u2581\":3}}}", true);
+    check("{\"model\":{\"vocab\":[[\"a\",-1.5],[ \"\\u2581b\" , 0 ] ,[\"c\",1e-3]], \"unk_id\":0}}", true);
+    check("{\"model\":{\"vocab\":[[\"a\",-0.0],[\"a\",12E+2]]}}", true);
 }
 
 static void test_left(void **state)
@@ -80,9 +92,12 @@ static void test_left(void **state)
         "{\"model\":{\"vocab\":{\"a\":1234567890}}}",
         "{\"model\":{\"vocab\":{\"a\":null}}}",
         "{\"model\":{\"vocab\":{\"a\":\"1\"}}}",
-        "{\"model\":{\"vocab\":{\"\\u00e9\":1}}}",
-        "{\"model\":{\"vocab\":{\"\\n\":1}}}",
         "{\"model\":{\"vocab\":[\"a\",1]}}",
+        "{\"model\":{\"vocab\":[]}}",
+        "{\"model\":{\"vocab\":[[\"a\"]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",1,2]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",\"b\"]]}}",
+        "{\"model\":{\"vocab\":[[1,2]]}}",
         "{\"model\":[{\"vocab\":{\"a\":1}}]}",
         "{\"a\":{\"vocab\":5},\"model\":[{\"x\":1}]}",
         "{\"vocab\":{\"a\":1}}",
@@ -90,6 +105,31 @@ static void test_left(void **state)
         "{}",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) check(texts[i], false);
+}
+
+/* As Hugging Face's library reads them: not always the nearest double. */
+static void test_scores(void **state)
+{
+    static const struct {
+        const char *text;
+        double value;
+    } cases[] = {{"-13.01290404796669725", -13.012904047966696}, /* the nearest is -13.012904047966698 */
+                 {"-12.8969350492589913944", -12.896935049258992},
+                 {"-11.0055667139762851416178", -11.005566713976286},
+                 {"-3.4012346267700195", -3.4012346267700195},
+                 {"18446744073709551616.5", 18446744073709551616.0},
+                 {"1e-400", 0.0},
+                 {"0e999", 0.0},
+                 {"-25", -25.0},
+                 {"1.5E+2", 150.0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double value = 1;
+        char text[64];
+        size_t size = (size_t)snprintf(text, sizeof text, "%s]", cases[i].text);
+        assert_int_equal(json_score_read(text, size, 0, &value), size - 1);
+        if (!(value == cases[i].value)) fail_msg("%s is %.17g", cases[i].text, value);
+    }
 }
 
 /* The sentences are the usual reader's. */
@@ -107,6 +147,19 @@ static void test_wrong(void **state)
         "{\"model\":{\"vocab\":{\"a\":1",
         "{\"model\":{\"vocab\":{\"a",
         "{\"model\":{\"vocab\":{\"a\":1}}} x",
+        "{\"model\":{\"vocab\":{\"\\ud800\":1}}}",
+        "{\"model\":{\"vocab\":{\"\\ud800\\u0041\":1}}}",
+        "{\"model\":{\"vocab\":{\"\\udc00\":1}}}",
+        "{\"model\":{\"vocab\":{\"\\u00\":1}}}",
+        "{\"model\":{\"vocab\":{\"\\x\":1}}}",
+        "{\"model\":{\"vocab\":{\"\\u0000\":1}}}",
+        "{\"model\":{\"vocab\":[[\"a\",1.]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",-]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",01]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",.5]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",1e999]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",NaN]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",1],]}}",
         "{\"model\":{\"vocab\":{\"a\":1},\"vocab\":{\"b\":1}}}",
         "{\"model\":{\"vocab\":{\"\xed\xa0\x80\":1}}}",
         "{\"model\":{\"vocab\":{\"\xff\":1}}}",
@@ -127,7 +180,7 @@ int main(void)
     char path[64];
     if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_left),
-                                       cmocka_unit_test(test_wrong)};
+                                       cmocka_unit_test(test_wrong), cmocka_unit_test(test_scores)};
     cmocka_set_message_output(CM_OUTPUT_STDOUT);
     int failed = cmocka_run_group_tests_name("json_words", tests, NULL, NULL);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "model/architecture.h"
 #include "model/model.h"
 
 #include <setjmp.h>
@@ -183,7 +184,7 @@ static void checks_config(void **state)
         wherry_status status;
         const char *says, *remedy;
     } cases[] = {
-        {"model_type", "\"roberta\"", NO, "roberta", "supported are encoders of model type bert"},
+        {"model_type", "\"roberta\"", NO, "roberta", "supported are encoders of the model types bert, roberta"},
         {"model_type", "\"distilbert\"", NO, "distilbert", unsupported},
         {"model_type", "\"modernbert\"", NO, "modernbert", unsupported},
         {"model_type", "\"xlm-roberta\"", NO, "xlm-roberta", unsupported},
@@ -201,6 +202,18 @@ static void checks_config(void **state)
         {"is_decoder", "true", NO, "is_decoder", "only encoders"},
         {"is_decoder", "false", WHERRY_STATUS_OK, NULL, NULL},
         {"pruned_heads", "{\"0\": [1]}", NO, "pruned_heads", unsupported},
+        {"pruned_heads", "{}", WHERRY_STATUS_OK, NULL, NULL},
+        {"model_type", "\"xlm-roberta-xl\"", NO, "xlm-roberta-xl", unsupported},
+        {"architectures", "[\"NomicBertModel\"]", NO, "NomicBertModel", unsupported},
+        {"auto_map", "{\"AutoModel\": \"modeling.BertModel\"}", NO, "modeling.BertModel", "not run"},
+        {"auto_map", "{\"AutoConfig\": \"configuration.BertConfig\"}", WHERRY_STATUS_OK, NULL, NULL},
+        {"adapters", "{\"adapters\": {}}", NO, "adapters", "merge them"},
+        {"relative_attention", "true", NO, "relative_attention", unsupported},
+        {"rope_theta", "10000.0", NO, "rope_theta", unsupported},
+        {"rope_scaling", "null", WHERRY_STATUS_OK, NULL, NULL},
+        {"add_cross_attention", "true", NO, "add_cross_attention", "only encoders"},
+        {"is_decoder", "1", NO, "is_decoder", "only encoders"},
+        {"chunk_size_feed_forward", "8", WHERRY_STATUS_OK, NULL, NULL},
         {"quantization_config", "{\"bits\": 8}", NO, "quantization_config", "save the model in F32"},
         {"hidden_size", NULL, BAD, "hidden_size", again},
         {"hidden_size", "0", BAD, "hidden_size", again},
@@ -471,10 +484,14 @@ static void checks_modules(void **state)
         wherry_status status;
         const char *says;
     } cases[] = {
-        {"[" TRANSFORMER "," POOLING "," MODULE("2_Dense", "sentence_transformers.models.Dense") "]", NO,
-         "sentence_transformers.models.Dense"},
+        {"[" TRANSFORMER "," POOLING "," MODULE("2_Dense", "sentence_transformers.models.Dense") "]", WHERRY_STATUS_IO,
+         "2_Dense/config.json"},
+        {"[" TRANSFORMER "," POOLING "," NORMALIZE "," MODULE("2_Dense", "sentence_transformers.models.Dense") "]", NO,
+         "Dense is not supported at its place"},
+        {"[" TRANSFORMER "," POOLING "," MODULE("3_CNN", "sentence_transformers.models.CNN") "]", NO,
+         "CNN is not supported at its place"},
         {"[" POOLING "," TRANSFORMER "]", NO, "Pooling is not supported at its place"},
-        {"[" TRANSFORMER "," NORMALIZE "]", NO, "Normalize is not supported at its place"},
+        {"[" NORMALIZE "]", NO, "Normalize is not supported at its place"},
         {"[" TRANSFORMER "," POOLING "," POOLING "]", NO, "Pooling is not supported at its place"},
         {"[" TRANSFORMER "," TRANSFORMER "]", NO, "Transformer is not supported at its place"},
         {"[" MODULE("", "sentence_transformers.models.CLIPModel") "]", NO, "CLIPModel"},
@@ -539,15 +556,19 @@ static void checks_pooling(void **state)
         {"{\"pooling_mode_max_tokens\": true, \"pooling_mode_mean_tokens\": false}", WHERRY_POOL_MAX},
         {"{}", WHERRY_POOL_MEAN},
         {"{\"pooling_mode\": \"cls\"}", WHERRY_POOL_CLS},
-        {"{\"pooling_mode\": \"lasttoken\"}", 0, WHERRY_STATUS_UNSUPPORTED, "lasttoken"},
-        {"{\"pooling_mode_cls_token\": true, \"pooling_mode_mean_tokens\": true}", 0, WHERRY_STATUS_UNSUPPORTED,
-         "cls+mean"},
-        {"{\"pooling_mode_mean_tokens\": false, \"pooling_mode_weightedmean_tokens\": true}", 0,
-         WHERRY_STATUS_UNSUPPORTED, "weightedmean"},
-        {"{\"pooling_mode_mean_tokens\": false, \"pooling_mode_mean_sqrt_len_tokens\": true}", 0,
-         WHERRY_STATUS_UNSUPPORTED, "mean_sqrt_len"},
-        {"{\"pooling_mode_mean_tokens\": false, \"pooling_mode_lasttoken\": true}", 0, WHERRY_STATUS_UNSUPPORTED,
-         "lasttoken"},
+        {"{\"pooling_mode\": \"lasttoken\"}", WHERRY_POOL_LAST},
+        {"{\"pooling_mode\": [\"lasttoken\", \"cls\"]}", WHERRY_POOL_COMBINED},
+        {"{\"pooling_mode\": [\"cls\"]}", WHERRY_POOL_CLS},
+        {"{\"pooling_mode_cls_token\": true, \"pooling_mode_mean_tokens\": true}", WHERRY_POOL_COMBINED},
+        {"{\"pooling_mode_mean_tokens\": false, \"pooling_mode_weightedmean_tokens\": true}",
+         WHERRY_POOL_WEIGHTED_MEAN},
+        {"{\"pooling_mode_mean_tokens\": false, \"pooling_mode_mean_sqrt_len_tokens\": true}", WHERRY_POOL_MEAN_SQRT},
+        {"{\"pooling_mode_mean_tokens\": false, \"pooling_mode_lasttoken\": true}", WHERRY_POOL_LAST},
+        {"{\"pooling_mode\": \"middle\"}", 0, WHERRY_STATUS_UNSUPPORTED, "middle"},
+        {"{\"pooling_mode\": []}", 0, WHERRY_STATUS_BAD_FORMAT, "is empty"},
+        {"{\"pooling_mode\": [1]}", 0, WHERRY_STATUS_BAD_FORMAT, "has no name"},
+        {"{\"pooling_mode\": [\"cls\", \"cls\", \"cls\", \"cls\", \"cls\", \"cls\", \"cls\"]}", 0,
+         WHERRY_STATUS_UNSUPPORTED, "more than 6 poolings"},
         {"{\"pooling_mode_mean_tokens\": false}", 0, WHERRY_STATUS_BAD_FORMAT, "no pooling mode is true"},
         {"{\"pooling_mode_mean_tokens\": 1}", 0, WHERRY_STATUS_BAD_FORMAT, "neither true nor false"},
         {"[]", 0, WHERRY_STATUS_BAD_FORMAT, "not an object"},
@@ -659,7 +680,7 @@ static void survives_lack_of_memory(void **state)
     assert_int_equal(s.alive, 0);
     wherry_model_config config;
     struct error e = {0};
-    assert_true(model_config_named("minilm-l6", &config, &e));
+    assert_true(architecture_shape("minilm-l6", &config, &e));
     config.vocabulary = 100;
     for (n = 0;; n++) {
         s = (struct scarce){.left = n};

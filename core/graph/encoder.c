@@ -82,17 +82,6 @@ static int add_weight(struct builder *b, const char *name, const char *dims, enu
     return builder_named(b, name, (struct tensor){.dims = dims, .role = TENSOR_WEIGHT, .weight = weight});
 }
 
-static int add_pooler(struct builder *b)
-{
-    const struct tensor_row *row = &tensor_pooler;
-    const char *dims = builder_weight_dims(b, WEIGHT_POOLER, false);
-    return builder_named(b, row->name,
-                         (struct tensor){.dims = dims,
-                                         .model_dims = dims != row->dims ? row->dims : NULL,
-                                         .role = TENSOR_WEIGHT,
-                                         .weight = row->weight});
-}
-
 static int add_plain(struct builder *b, const char *name, enum role role, const struct op_kind *kind, int out, int in0,
                      int in1, int in2, const char *einsum)
 {
@@ -101,20 +90,28 @@ static int add_plain(struct builder *b, const char *name, enum role role, const 
 
 static int add_embeddings(struct builder *b)
 {
+    bool narrow = b->options->config->embedding;
+    const char *row = narrow ? "bje" : "bji";
     int ids = add_batch(b, "ids", BATCH_IDS);
     int positions = add_batch(b, "positions", BATCH_POSITIONS);
-    int x = add_plain(b, "embed.word", EMBED_WORD, &kind_gather, builder_value(b, "embed.word", "bji"), ids,
-                      add_weight(b, "word", "vi", WEIGHT_WORD), -1, NULL);
-    x = add_plain(b, "embed.position", EMBED_POSITION, &kind_gather_position, builder_value(b, "embed.position", "bji"),
-                  x, positions, add_weight(b, "position", "mi", WEIGHT_POSITION), NULL);
+    int x = add_plain(b, "embed.word", EMBED_WORD, &kind_gather, builder_value(b, "embed.word", row), ids,
+                      add_weight(b, "word", narrow ? "ve" : "vi", WEIGHT_WORD), -1, NULL);
+    x = add_plain(b, "embed.position", EMBED_POSITION, &kind_gather_position, builder_value(b, "embed.position", row),
+                  x, positions, add_weight(b, "position", narrow ? "me" : "mi", WEIGHT_POSITION), NULL);
     if (b->options->config->token_types) {
         int types = add_batch(b, "types", BATCH_TYPES);
-        x = add_plain(b, "embed.type", EMBED_TYPE, &kind_gather_type, builder_value(b, "embed.type", "bji"), x, types,
-                      add_weight(b, "type", "ti", WEIGHT_TYPE), NULL);
+        x = add_plain(b, "embed.type", EMBED_TYPE, &kind_gather_type, builder_value(b, "embed.type", row), x, types,
+                      add_weight(b, "type", narrow ? "te" : "ti", WEIGHT_TYPE), NULL);
     }
-    return add_plain(b, "embed.norm", EMBED_NORM, &kind_layernorm, builder_value(b, "embed.norm", "bji"), x,
-                     add_weight(b, "embed.gamma", "i", WEIGHT_EMBED_GAMMA),
-                     add_weight(b, "embed.beta", "i", WEIGHT_EMBED_BETA), NULL);
+    x = add_plain(b, "embed.norm", EMBED_NORM, &kind_layernorm, builder_value(b, "embed.norm", row), x,
+                  add_weight(b, "embed.gamma", narrow ? "e" : "i", WEIGHT_EMBED_GAMMA),
+                  add_weight(b, "embed.beta", narrow ? "e" : "i", WEIGHT_EMBED_BETA), NULL);
+    if (!narrow) return x;
+    x = add_plain(b, "embed.project", EMBED_PROJECT, &kind_contract, builder_value(b, "embed.project", "bji"), x,
+                  add_weight(b, "w_project", "ie", WEIGHT_PROJECT), -1, "bje,ie->bji");
+    return add_plain(b, "embed.project_bias", EMBED_PROJECT_BIAS, &kind_bias,
+                     builder_value(b, "embed.projected", "bji"), x,
+                     add_weight(b, "b_project", "i", WEIGHT_PROJECT_BIAS), -1, NULL);
 }
 
 /* One table for all layers. */
@@ -125,37 +122,6 @@ static void add_relative(struct builder *b)
     const struct tensor_row *row = &layer_tensors[W_RELATIVE];
     int table = add_weight(b, row->name, row->dims, row->weight);
     for (uint32_t l = 0; l < c->layers; l++) b->made[l][W_RELATIVE] = table;
-}
-
-static int add_head(struct builder *b, int x)
-{
-    const struct graph_options *options = b->options;
-    if (options->config->pre_layernorm)
-        x = add_plain(b, "final.norm", FINAL_NORM, &kind_layernorm, builder_value(b, "final.norm", "bji"), x,
-                      add_weight(b, "final.gamma", "i", WEIGHT_FINAL_GAMMA),
-                      add_weight(b, "final.beta", "i", WEIGHT_FINAL_BETA), NULL);
-    if (options->pool != WHERRY_POOL_NONE) {
-        const struct op_kind *kind = options->pool == WHERRY_POOL_MEAN  ? &kind_pool_mean
-                                     : options->pool == WHERRY_POOL_MAX ? &kind_pool_max
-                                                                        : &kind_pool_cls;
-        x = add_plain(b, "pool", POOL, kind, builder_value(b, "pool", "bi"), x, -1, -1, NULL);
-    }
-    if (options->pool == WHERRY_POOL_POOLER) {
-        x = add_plain(b, "pooler", POOLER, &kind_contract, builder_value(b, "pooler", "bo"), x, add_pooler(b), -1,
-                      "bi,oi->bo");
-        x = add_plain(b, "pooler_bias", POOLER_BIAS, &kind_bias, builder_value(b, "pooler_biased", "bo"), x,
-                      add_weight(b, "b_pooler", "o", WEIGHT_POOLER_BIAS), -1, NULL);
-        x = add_plain(b, "pooler_tanh", POOLER_TANH, &kind_tanh, builder_value(b, "pooler_tanh", "bo"), x, -1, -1,
-                      NULL);
-    }
-    if (options->normalize) {
-        const char *dims = options->pool == WHERRY_POOL_NONE     ? "bji"
-                           : options->pool == WHERRY_POOL_POOLER ? "bo"
-                                                                 : "bi";
-        x = add_plain(b, "normalize", NORMALIZE, &kind_normalize, builder_value(b, "normalized", dims), x, -1, -1,
-                      NULL);
-    }
-    return x;
 }
 
 /* Weights of products; of slices, what they are slices of. */
@@ -189,6 +155,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['h'] = c->heads;
     out->dims.of['p'] = c->hidden / c->heads;
     out->dims.of['i'] = out->dims.of['o'] = c->hidden;
+    out->dims.of['e'] = c->embedding ? c->embedding : c->hidden;
     out->dims.of['u'] = c->feed_forward;
     out->dims.of['v'] = c->vocabulary;
     out->dims.of['m'] = c->positions;
@@ -196,6 +163,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['d'] = c->relative_buckets;
     out->dims.of['z'] = 2;
     out->relative_distance = c->relative_distance;
+    out->dims.of['c'] = c->labels;
     out->input = out->out_gradient = out->in_gradient = -1;
     out->pre_layernorm = c->pre_layernorm;
     if (options->layout.channel_major) out->channel_stride = (uint32_t)round_up(options->tokens, CHANNEL_ROUND);
@@ -213,7 +181,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     }
     add_relative(&b);
     for (uint32_t l = 0; l < c->layers; l++) x = add_layer(&b, (int)l, x);
-    if (!options->stack) x = add_head(&b, x);
+    if (!options->stack) x = builder_head(&b, x);
     out->n_forward = out->n_ops;
     out->output = x;
     if (b.ok) out->tensors[x].output = true;

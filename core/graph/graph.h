@@ -2,9 +2,11 @@
  * references, tests and reports are read from here. Knows no device.
  *
  * Dimension letters (the paper's): b sequence, j query position, k key position, h head, p head channel, q stack of Q,
- * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, d rows
- * of a bias by distance, z the two distances (before and after) that a token adds to its sequence's.
- * Sequences of a batch have different lengths: "bj" together count the tokens and "bjk" the sum of length^2. */
+ * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, e
+ * embedding tables' width where that is not i, d rows of a bias by distance, z the two distances (before and after)
+ * that a token adds to its sequence's, c classes, n poolings side by side, f, g, l, w outputs of modules after the
+ * pooling. Sequences of a batch have different lengths: "bj" together count the tokens and "bjk" the sum of length^2.
+ */
 #ifndef WHERRY_GRAPH_GRAPH_H
 #define WHERRY_GRAPH_GRAPH_H
 
@@ -33,16 +35,28 @@ struct dims {
 
 enum tensor_role { TENSOR_BATCH, TENSOR_WEIGHT, TENSOR_VALUE };
 
-/* What a TENSOR_BATCH tensor holds for every token. */
-enum batch_data { BATCH_IDS, BATCH_POSITIONS, BATCH_TYPES, BATCH_DATA_COUNT };
+/* What a TENSOR_BATCH tensor holds for every token; BATCH_ROWS for every sequence. */
+enum batch_data { BATCH_IDS, BATCH_POSITIONS, BATCH_TYPES, BATCH_ROWS, BATCH_DATA_COUNT };
+
+/* ---- what follows a pooling ---- */
+
+enum { POOLS_MOST = 6, MODULES_MOST = 4 };
+
+/* A dense layer or a layernorm after the pooling. */
+struct module {
+    bool norm;      /* a layernorm, of epsilon 1e-5 */
+    uint32_t width; /* of what it makes */
+    bool bias;
+    wherry_head_activation activation; /* PLAIN: none */
+};
 
 /* Which weight of the encoder a tensor is; with the layer it names what the model stores. */
 enum weight {
     WEIGHT_NONE,
-    WEIGHT_WORD,        /* [v, i] */
-    WEIGHT_POSITION,    /* [m, i] */
-    WEIGHT_TYPE,        /* [t, i] */
-    WEIGHT_EMBED_GAMMA, /* [i] */
+    WEIGHT_WORD,        /* [v, e] */
+    WEIGHT_POSITION,    /* [m, e] */
+    WEIGHT_TYPE,        /* [t, e] */
+    WEIGHT_EMBED_GAMMA, /* [e] */
     WEIGHT_EMBED_BETA,
     WEIGHT_QKV,      /* [q, h, p, i]: the three matrices stacked as Q, K, V */
     WEIGHT_QKV_BIAS, /* [q, h, p] */
@@ -58,12 +72,24 @@ enum weight {
     WEIGHT_BETA2,
     WEIGHT_FINAL_GAMMA, /* pre-LN: the layernorm after the last layer */
     WEIGHT_FINAL_BETA,
-    WEIGHT_POOLER, /* [o, i] */
+    WEIGHT_POOLER, /* [o, i]: BERT's pooler, and the dense layer before a classifier */
     WEIGHT_POOLER_BIAS,
-    WEIGHT_RELATIVE, /* [d, h]: what scores get by distance, in all layers */
+    WEIGHT_PROJECT, /* [i, e]: widens embeddings that are narrower than the layers */
+    WEIGHT_PROJECT_BIAS,
+    WEIGHT_RELATIVE,   /* [d, h]: what scores get by distance, in all layers */
+    WEIGHT_CLASSIFIER, /* [c, i] */
+    WEIGHT_CLASSIFIER_BIAS,
+    WEIGHT_VOCABULARY_DENSE, /* [e, i] */
+    WEIGHT_VOCABULARY_DENSE_BIAS,
+    WEIGHT_VOCABULARY_GAMMA,
+    WEIGHT_VOCABULARY_BETA,
+    WEIGHT_VOCABULARY_BIAS, /* [v] */
+    WEIGHT_MODULE,          /* of module m at + 2 * m: its matrix or gamma, and after it its bias or beta */
+    WEIGHT_MODULE_LAST = WEIGHT_MODULE + 2 * MODULES_MOST - 1,
     WEIGHT_COUNT
 };
-#define WEIGHT_BIT(weight) (1u << (weight))
+/* Of weights whose order can be chosen, the first ones; 0 of others. */
+#define WEIGHT_BIT(weight) ((weight) < 32 ? 1u << (weight) : 0u)
 
 struct tensor {
     char name[48];
@@ -121,15 +147,28 @@ enum role {
     POOLER_TANH,
     NORMALIZE,
     ATTENTION_DROPOUT,
+    EMBED_PROJECT,
+    EMBED_PROJECT_BIAS,
     SCORES_BIAS,
+    CLASSIFIER,
+    CLASSIFIER_BIAS,
+    VOCABULARY_DENSE,
+    VOCABULARY_DENSE_BIAS,
+    VOCABULARY_ACTIVATION,
+    VOCABULARY_NORM,
+    VOCABULARY_SCORES,
+    VOCABULARY_BIAS,
+    MODULE_NORM,
+    MODULE_DENSE, /* of dense layer number k at + 3 * k: the product, its bias, its activation */
+    MODULE_DENSE_LAST = MODULE_DENSE + 3 * MODULES_MOST - 1,
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
-    DX = 64,            /* the gradient of what it reads; of a product's first operand */
-    DW = 2 * DX,        /* the gradient of its weights; of a product's second operand */
-    DX_FIRST = 3 * DX,  /* of several products that make one tensor: the gradient by way of the first one, */
-    SUM = 4 * DX,       /* and its sums with those of the others */
-    DELTA = 5 * DX,     /* sums over a row of attention's weights times their gradient; of scores' gradients by distance */
+    DX = 64,           /* the gradient of what it reads; of a product's first operand */
+    DW = 2 * DX,       /* the gradient of its weights; of a product's second operand */
+    DX_FIRST = 3 * DX, /* of several products that make one tensor: the gradient by way of the first one, */
+    SUM = 4 * DX,      /* and its sums with those of the others */
+    DELTA = 5 * DX, /* sums over a row of attention's weights times their gradient; of scores' gradients by distance */
     RECOMPUTE = 6 * DX, /* it is recomputed instead of being read */
     TRANSPOSE = 7 * DX, /* a copy of its weight in the other order, which the gradient of its input reads */
     ROLE_COUNT = 8 * DX,
@@ -170,6 +209,8 @@ enum role {
     EMBED_WORD_DW = EMBED_WORD + DW,
     EMBED_POSITION_DW = EMBED_POSITION + DW,
     EMBED_TYPE_DW = EMBED_TYPE + DW,
+    EMBED_PROJECT_DW = EMBED_PROJECT + DW,
+    EMBED_PROJECT_BIAS_DW = EMBED_PROJECT_BIAS + DW,
     FINAL_NORM_DW = FINAL_NORM + DW,
     FINAL_NORM_DX = FINAL_NORM + DX,
     POOL_DX = POOL + DX,
@@ -228,14 +269,19 @@ struct graph {
     int out_gradient; /* training: the loss gradient of `output`, given by the caller; else -1 */
     int in_gradient;  /* training: the gradient of `input`, -1: there is none */
     uint32_t relative_distance; /* of a bias by distance: that of its last row */
-    uint32_t channel_stride; /* of tensors in channel-major order: from one to the next, 0: there are none */
+    uint32_t channel_stride;    /* of tensors in channel-major order: from one to the next, 0: there are none */
     bool pre_layernorm;
     bool save_all; /* training: what the forward pass writes stays until the end */
 };
 
 struct graph_options {
     const wherry_model_config *config;
-    wherry_pool pool; /* not DEFAULT */
+    wherry_output output;
+    wherry_pool pool;              /* not DEFAULT */
+    wherry_pool pools[POOLS_MOST]; /* of COMBINED, side by side */
+    uint32_t n_pools;
+    const struct module *modules; /* [n_modules]: after the pooling, before the normalization */
+    uint32_t n_modules;
     bool normalize;
     bool stack;         /* the layers alone, from x to y: no embeddings, no pooling */
     bool training;      /* with the backward pass */

@@ -8,20 +8,23 @@
  * Else WHERRY_STATUS_INVALID_ARGUMENT. */
 bool model_config_check(const wherry_model_config *config, struct error *e);
 
-/* Reads config.json. Fails with WHERRY_STATUS_UNSUPPORTED for anything that is not a plain BERT encoder. `pooler` is
- * left false: the weights decide it. */
-bool config_read(const struct host *host, const char *folder, wherry_model_config *config, char (*architecture)[64],
-                 struct error *e);
+/* The longest sequence that the table of positions has rows for. */
+uint32_t model_usable_positions(const wherry_model_config *config);
 
-/* What sentence-transformers' modules.json asks for. */
-struct modules {
-    char *encoder; /* the folder of the encoder's own files; to be freed */
-    wherry_pool pool;
-    bool normalize;
+struct architecture; /* model/architecture.h */
+struct family;
+
+/* What an encoder is of. */
+struct config_kind {
+    const struct architecture *architecture;
+    const struct family *family;
+    char name[64]; /* its class, as the file has it */
 };
 
-/* A folder without modules.json is an encoder whose token vectors are averaged: sentence-transformers does the same. */
-bool modules_read(const struct host *host, const char *folder, struct modules *out, struct error *e);
+/* Reads config.json. Fails with WHERRY_STATUS_UNSUPPORTED for an architecture that is not there, and for a key whose
+ * value makes an encoder compute something that is not implemented. `pooler` is left false: the weights decide it. */
+bool config_read(const struct host *host, const char *folder, wherry_model_config *config, struct config_kind *kind,
+                 struct error *e);
 
 /* The longest sequence in tokens: sentence_bert_config.json's max_seq_length, else the tokenizer's model_max_length,
  * and never more than `positions`. lower_case: sentence_bert_config.json wants text in lower case, whatever the

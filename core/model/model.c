@@ -6,7 +6,10 @@
 
 #include "base/folder.h"
 #include "base/parts.h"
+#include "model/architecture.h"
 #include "model/config.h"
+#include "model/head.h"
+#include "model/modules.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
 #include "tokenizer/tokenizer.h"
@@ -29,7 +32,7 @@ struct model_files {
     struct shard **shards; /* [count] of MAX_SHARDS; parts point into them */
     size_t count;
     uint64_t header_bytes; /* of all shards */
-    const char *prefix;    /* of every tensor's name: "" or "bert." */
+    const char *prefix;    /* of every tensor's name, one of the architecture's */
 };
 
 /* ---- any model ---- */
@@ -74,6 +77,9 @@ void model_close(struct wherry_model *model)
     if (!model) return;
     struct host host = model->host;
     tokenizer_close(model->tokenizer);
+    labels_free(&host, model->labels);
+    head_modules_free(&host, &model->modules);
+    prompts_free(&host, &model->prompts);
     files_close(&host, model->files);
     host_free(&host, model->memory);
     host_free(&host, model->weights);
@@ -189,17 +195,39 @@ static bool files_begin(const struct host *host, struct model_files *files, stru
 
 /* ---- weights ---- */
 
+/* A head's module, which has no prefix; NULL: it is the encoder's. */
+static const char *head_module(const struct wherry_model *model, enum weight weight)
+{
+    const struct architecture *a = model->architecture;
+    bool texts = model->info.config.head == WHERRY_HEAD_SEQUENCE;
+    switch (weight) {
+    case WEIGHT_POOLER:
+    case WEIGHT_POOLER_BIAS:
+        return texts ? a->head.dense : NULL;
+    case WEIGHT_CLASSIFIER:
+    case WEIGHT_CLASSIFIER_BIAS:
+        return texts && a->head.out ? a->head.out : a->modules[weight][0];
+    default:
+        return weight >= WEIGHT_VOCABULARY_DENSE && weight <= WEIGHT_VOCABULARY_BIAS ? a->modules[weight][0] : NULL;
+    }
+}
+
 /* "bert.encoder.layer.3.output.LayerNorm.gamma"; `old` are the names of files converted from TensorFlow. */
-static void weight_name(const struct weight_rule *rule, int layer, int part, const char *prefix, bool old, char *name,
-                        size_t size)
+static void weight_name(const struct wherry_model *model, const struct weight_rule *rule, int layer, int part, bool old,
+                        char *name, size_t size)
 {
     static const char *const suffixes[2][4] = {
         {[WEIGHT_MATRIX] = "weight", [WEIGHT_BIAS] = "bias", [WEIGHT_GAMMA] = "weight", [WEIGHT_BETA] = "bias"},
         {[WEIGHT_MATRIX] = "weight", [WEIGHT_BIAS] = "bias", [WEIGHT_GAMMA] = "gamma", [WEIGHT_BETA] = "beta"},
     };
+    const struct architecture *a = model->architecture;
+    const char *suffix = suffixes[old][rule->kind], *head = head_module(model, rule->weight);
     char within[40] = "";
-    if (layer >= 0) snprintf(within, sizeof within, "encoder.layer.%d.", layer);
-    snprintf(name, size, "%s%s%s.%s", prefix, within, rule->modules[part], suffixes[old][rule->kind]);
+    if (layer >= 0) snprintf(within, sizeof within, "%s%d.", a->layer, layer);
+    if (head)
+        snprintf(name, size, "%s.%s", head, suffix);
+    else
+        snprintf(name, size, "%s%s%s.%s", model->files->prefix, within, a->modules[rule->weight][part], suffix);
 }
 
 static bool weight_type_of(const char *dtype, enum weight_type *out)
@@ -214,7 +242,7 @@ static bool weight_type_of(const char *dtype, enum weight_type *out)
     return false;
 }
 
-static bool part_check(const struct safetensors *file, const struct safetensors_tensor *t, const uint64_t *shape,
+bool weight_part_check(const struct safetensors *file, const struct safetensors_tensor *t, const uint64_t *shape,
                        int rank, struct weight_part *out, struct error *e)
 {
     if (!weight_type_of(t->dtype, &out->type)) {
@@ -245,11 +273,11 @@ static bool part_find(struct wherry_model *model, const struct weight_rule *rule
     const struct safetensors *file = NULL;
     char name[160];
     for (int old = 0; old < 2 && !tensor; old++) {
-        weight_name(rule, layer, part, files->prefix, old, name, sizeof name);
+        weight_name(model, rule, layer, part, old, name, sizeof name);
         TRY(files_find(&model->host, files, name, &file, &tensor, e));
     }
     if (!tensor) {
-        weight_name(rule, layer, part, files->prefix, false, name, sizeof name);
+        weight_name(model, rule, layer, part, false, name, sizeof name);
         return fail(e, WHERRY_STATUS_BAD_FORMAT,
                     "%.600s has no tensor %s, which config.json asks for: the files belong to different models or are "
                     "incomplete, get them again",
@@ -258,34 +286,55 @@ static bool part_find(struct wherry_model *model, const struct weight_rule *rule
     uint64_t shape[2];
     int rank = weight_rule_shape(rule, &model->info.config, shape);
     struct weight_part *out = &model->weights[layer + 1][rule->weight][part];
-    TRY(part_check(file, tensor, shape, rank, out, e));
+    TRY(weight_part_check(file, tensor, shape, rank, out, e));
     model->info.parameters += out->elements;
     return true;
 }
 
-static bool has_tensor(const struct host *host, struct model_files *files, const char *name, bool *has, struct error *e)
+/* Whether the files have this module's weight. */
+static bool has_module(const struct host *host, struct model_files *files, const char *prefix, const char *module,
+                       bool *has, struct error *e)
 {
     const struct safetensors_tensor *tensor;
     const struct safetensors *file;
+    char name[160];
+    snprintf(name, sizeof name, "%s%s.weight", prefix, module);
     TRY(files_find(host, files, name, &file, &tensor, e));
     *has = tensor != NULL;
     return true;
+}
+
+/* Which prefix the names have, and whether there are a pooler and a head for the vocabulary. */
+static bool find_names(struct wherry_model *model, struct error *e)
+{
+    const struct architecture *a = model->architecture;
+    struct model_files *files = model->files;
+    bool has = false;
+    for (const char *const *prefix = a->prefixes; !has && (*prefix)[0]; prefix++) {
+        TRY(has_module(&model->host, files, *prefix, a->modules[WEIGHT_WORD][0], &has, e));
+        files->prefix = has ? *prefix : "";
+    }
+    wherry_model_config *config = &model->info.config;
+    const char *pooler = a->modules[WEIGHT_POOLER][0];
+    if (config->head == WHERRY_HEAD_VOCABULARY) {
+        TRY(has_module(&model->host, files, "", a->modules[WEIGHT_VOCABULARY_DENSE][0], &has, e));
+        if (!has) config->head = WHERRY_HEAD_NONE, config->head_activation = WHERRY_HEAD_PLAIN;
+    }
+    /* A head's own dense layer is in the pooler's place. */
+    if (!pooler || (model_has_dense(config) && a->head.dense)) return true;
+    return has_module(&model->host, files, files->prefix, pooler, &config->pooler, e);
 }
 
 static bool weights_find(struct wherry_model *model, struct error *e)
 {
     struct model_files *files = model->files;
     wherry_model_config *config = &model->info.config;
-    bool prefixed = false;
     TRY(files_begin(&model->host, files, e));
-    TRY(has_tensor(&model->host, files, "bert.embeddings.word_embeddings.weight", &prefixed, e));
-    files->prefix = prefixed ? "bert." : "";
-    TRY(has_tensor(&model->host, files, prefixed ? "bert.pooler.dense.weight" : "pooler.dense.weight", &config->pooler,
-                   e));
+    TRY(find_names(model, e));
     for (size_t r = 0; r < weight_rules_count; r++) {
         int layer, end;
         for (weight_rule_layers(&weight_rules[r], config, &layer, &end); layer < end; layer++) {
-            for (int part = 0; part < weight_rule_parts(&weight_rules[r]); part++) {
+            for (int part = 0; part < weight_rules[r].parts; part++) {
                 TRY(part_find(model, &weight_rules[r], layer, part, e));
             }
         }
@@ -314,10 +363,9 @@ static bool check_lower_case(const struct wherry_model *model, const char *folde
 
 static bool tokenizer_find(struct wherry_model *model, const char *folder, bool lower_case, struct error *e)
 {
-    bool vocabulary = false, json = false;
-    TRY(folder_has(&model->host, folder, "vocab.txt", &vocabulary, e));
-    TRY(folder_has(&model->host, folder, "tokenizer.json", &json, e));
-    if (!vocabulary && !json) return true;
+    bool exists = false;
+    TRY(tokenizer_exists(&model->host, folder, &exists, e));
+    if (!exists) return true;
     model->tokenizer = tokenizer_open(&model->host, folder, model->info.config.vocabulary, e);
     if (!model->tokenizer) return false;
     model->info.has_tokenizer = true;
@@ -326,25 +374,29 @@ static bool tokenizer_find(struct wherry_model *model, const char *folder, bool 
 
 /* ---- opening ---- */
 
-static bool open_encoder(const struct host *host, const struct modules *modules, struct wherry_model **out,
-                         struct error *e)
+static bool open_encoder(const struct host *host, struct modules *modules, struct wherry_model **out, struct error *e)
 {
     wherry_model_config config;
-    char architecture[64];
+    struct config_kind kind;
     bool lower_case = false;
-    TRY(config_read(host, modules->encoder, &config, &architecture, e));
+    TRY(config_read(host, modules->encoder, &config, &kind, e));
     struct wherry_model *model = model_allocate(host, &config, e);
     if (!model) return false;
     *out = model; /* from here on the caller closes it */
-    memcpy(model->info.architecture, architecture, sizeof architecture);
+    model->architecture = kind.architecture;
+    memcpy(model->info.architecture, kind.name, sizeof kind.name);
     model->info.pool = modules->pool;
     model->info.normalize = modules->normalize;
-    TRY(limits_read(host, modules->encoder, config.positions, &model->info.max_tokens, &lower_case, e));
+    TRY(limits_read(host, modules->encoder, model_usable_positions(&config), &model->info.max_tokens, &lower_case, e));
+    TRY(modules_check(modules, config.hidden, e));
+    model->modules = modules->after;
+    modules->after = (struct head_modules){0}; /* the model's now */
+    TRY(labels_read(host, modules->encoder, &config, &model->labels, &model->info.scores, e));
     model->files = host_alloc(host, 1, sizeof *model->files, e);
     if (!model->files) return false;
     model->files->folder = host_strdup(host, modules->encoder, e);
     if (!model->files->folder) return false;
-    TRY(weights_find(model, e));
+    TRY(weights_find(model, e) && modules_weights(model, e));
     int before = part_enter(host, PART_TOKENIZER);
     bool ok = tokenizer_find(model, modules->encoder, lower_case, e);
     part_leave(host, before);
@@ -357,8 +409,13 @@ bool model_open(const struct host *host, const char *folder, struct wherry_model
     struct wherry_model *model = NULL;
     if (!*folder) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the model's folder is an empty path: give a folder");
     TRY(modules_read(host, folder, &modules, e));
-    bool ok = open_encoder(host, &modules, &model, e);
-    host_free(host, modules.encoder);
+    bool ok = open_encoder(host, &modules, &model, e) && prompts_read(host, folder, &model->prompts, e);
+    if (ok) {
+        model->prompts.excluded = modules.excludes_prompt;
+        model->info.prompts = model->prompts.count;
+        model->info.dimensions = model->prompts.dimensions;
+    }
+    modules_free(host, &modules);
     if (!ok) {
         model_close(model);
         return false;

@@ -1,4 +1,4 @@
-/* Which weights an encoder has: for each its shape, its kind, and the names of its parts in published files. */
+/* Which weights an encoder has: for each its shape, its kind, and the number of its parts in published files. */
 #ifndef WHERRY_MODEL_WEIGHTS_H
 #define WHERRY_MODEL_WEIGHTS_H
 
@@ -6,24 +6,37 @@
 
 enum weight_kind { WEIGHT_MATRIX, WEIGHT_BIAS, WEIGHT_GAMMA, WEIGHT_BETA };
 /* Where a weight is: once before the layers, in every layer, or once at the end of models that have it. */
-enum weight_presence { WEIGHT_ONCE, WEIGHT_TYPES, WEIGHT_PER_LAYER, WEIGHT_PRE_NORM, WEIGHT_OF_POOLER, WEIGHT_BY_DISTANCE };
+enum weight_presence {
+    WEIGHT_ONCE,
+    WEIGHT_TYPES,
+    WEIGHT_PER_LAYER,
+    WEIGHT_PRE_NORM,
+    WEIGHT_OF_POOLER, /* BERT's pooler, or a head's dense layer */
+    WEIGHT_OF_CLASSIFIER,
+    WEIGHT_OF_VOCABULARY,
+    WEIGHT_NARROW,
+    WEIGHT_BY_DISTANCE
+};
 
 struct weight_rule {
     enum weight weight;
     enum weight_kind kind;
     enum weight_presence presence;
-    const char *shape;      /* letters of one part, as in graph.h */
-    const char *modules[3]; /* of each part: Hugging Face's module, without its layer's prefix; NULL past the last */
+    const char *shape; /* letters of one part, as in graph.h */
+    int parts;         /* of which it is made in published files */
 };
 
 extern const struct weight_rule weight_rules[];
 extern const size_t weight_rules_count;
 
-static inline int weight_rule_parts(const struct weight_rule *rule) { return rule->modules[1] ? 3 : 1; }
 /* The rule's layers: from *first (-1 outside the layers) to, and without, *end; none where the model lacks it. */
 void weight_rule_layers(const struct weight_rule *rule, const wherry_model_config *config, int *first, int *end);
 /* Sizes of one part; returns their number. */
 int weight_rule_shape(const struct weight_rule *rule, const wherry_model_config *config, uint64_t shape[2]);
+
+/* Fills in what a tensor of a file holds, where it has this shape and a type that is read. */
+bool weight_part_check(const struct safetensors *file, const struct safetensors_tensor *t, const uint64_t *shape,
+                       int rank, struct weight_part *out, struct error *e);
 
 /* A model with room for its weights' parts and nothing else; to be given back by model_close. */
 struct wherry_model *model_allocate(const struct host *host, const wherry_model_config *config, struct error *e);

@@ -29,6 +29,10 @@ static bool batch_check(const struct wherry_session *s, const wherry_batch *b, s
             return fail(e, WHERRY_STATUS_TOO_LONG, "sequence %u has %u tokens: this session takes %u (max_length)", i,
                         b->offsets[i + 1] - b->offsets[i], s->max_length);
     }
+    for (uint32_t i = 0; b->rows && i < b->sequences; i++)
+        if (b->rows[i] >= b->offsets[i + 1] - b->offsets[i])
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "row %u of sequence %u: it has %u tokens", b->rows[i], i,
+                        b->offsets[i + 1] - b->offsets[i]);
     uint32_t tokens = b->offsets[b->sequences];
     if (tokens > s->limits.tokens)
         return fail(e, WHERRY_STATUS_TOO_LONG, "%u tokens in a batch: this session takes %llu (max_tokens)", tokens,
@@ -37,23 +41,37 @@ static bool batch_check(const struct wherry_session *s, const wherry_batch *b, s
         if (b->ids[t] < 0 || (uint32_t)b->ids[t] >= config->vocabulary)
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "token %u has the id %d: the vocabulary has %u", t,
                         (int)b->ids[t], config->vocabulary);
-        if (b->types && (b->types[t] < 0 || (uint32_t)b->types[t] >= config->token_types))
+        if (b->types && b->types[t] && (b->types[t] < 0 || (uint32_t)b->types[t] >= config->token_types))
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "token %u has the type %d: this model has %u", t,
                         (int)b->types[t], config->token_types);
     }
     return true;
 }
 
-/* Finds out, too, whether lengths and types are those of the batch before: then what follows from them is on the
- * device.
- */
+/* A sequence's positions; false: they are those that were there. Padding tokens are not counted. */
+static bool fill_positions(const wherry_model_config *config, const int32_t *ids, uint32_t length, uint32_t *positions)
+{
+    uint32_t next = config->position_offset, others = 0;
+    for (uint32_t t = 0; t < length; t++) {
+        bool padding = config->position_offset && ids && (uint32_t)ids[t] == config->position_offset - 1;
+        uint32_t position = padding ? config->position_offset - 1 : next++;
+        others |= positions[t] ^ position;
+        positions[t] = position;
+    }
+    return others != 0;
+}
+
+/* Finds out, too, whether lengths, positions and types are those of the batch before: then what follows from them is on
+ * the device. */
 bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct batch_shape *shape, struct error *e)
 {
     TRY(batch_check(s, batch, e));
     uint32_t tokens = batch->offsets[batch->sequences], most = (uint32_t)s->limits.tokens, others = 0;
     uint32_t *ids = s->batch_u32 + BATCH_IDS * most, *positions = s->batch_u32 + BATCH_POSITIONS * most,
              *types = s->batch_u32 + BATCH_TYPES * most;
+    bool moved = false;
     size_t bytes = ((size_t)batch->sequences + 1) * sizeof *s->offsets;
+    const wherry_model_config *config = &s->model->info.config;
     bool same = s->sequences == batch->sequences && !memcmp(s->offsets, batch->offsets, bytes);
     *shape = (struct batch_shape){.sequences = batch->sequences, .offsets = s->offsets, .tokens = tokens};
     memcpy(s->offsets, batch->offsets, bytes);
@@ -62,14 +80,19 @@ bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct b
         uint32_t length = batch->offsets[i + 1] - batch->offsets[i];
         shape->pairs += (uint64_t)length * length;
         shape->longest = length > shape->longest ? length : shape->longest;
-        for (uint32_t t = 0; !same && t < length; t++) positions[batch->offsets[i] + t] = t;
+        if (same && !config->position_offset) continue; /* then they follow from the lengths */
+        const int32_t *of = batch->ids ? batch->ids + batch->offsets[i] : NULL;
+        moved |= fill_positions(config, of, length, positions + batch->offsets[i]);
     }
+    same &= !moved;
     for (uint32_t t = 0; t < tokens; t++) {
         uint32_t type = batch->types ? (uint32_t)batch->types[t] : 0;
         ids[t] = batch->ids ? (uint32_t)batch->ids[t] : 0;
         others |= types[t] ^ type;
         types[t] = type;
     }
+    uint32_t *rows = s->batch_u32 + BATCH_ROWS * most;
+    for (uint32_t i = 0; i < batch->sequences; i++) rows[i] = batch->rows ? batch->rows[i] : 0;
     s->lengths_sent &= same;
     s->types_sent &= same && !others;
     return true;
@@ -90,6 +113,11 @@ static struct transfer tables_upload(struct wherry_session *s, const struct batc
     return (struct transfer){s->steps[0].bindings[0].buffer, 0, 4 * words, s->words};
 }
 
+static size_t list_bytes(const struct batch_shape *shape, enum batch_data data)
+{
+    return 4 * (data == BATCH_ROWS ? (size_t)shape->sequences : (size_t)shape->tokens);
+}
+
 /* The batch's header and tables, and its lists: what the device does not have yet, and the ids. */
 static int batch_uploads(struct wherry_session *s, const struct batch_shape *shape, struct transfer *uploads)
 {
@@ -101,14 +129,15 @@ static int batch_uploads(struct wherry_session *s, const struct batch_shape *sha
     n += first->bytes > 0;
     for (int t = 0; t < g->n_tensors; t++) {
         if (g->tensors[t].role != TENSOR_BATCH || (sent[g->tensors[t].data] && !s->whole)) continue;
+        size_t bytes = list_bytes(shape, g->tensors[t].data);
         if (s->whole) { /* where the host's part counts, all of it is one upload, what lies between included */
-            uint64_t end = s->memory.of[t].offset + 4 * shape->tokens;
+            uint64_t end = s->memory.of[t].offset + bytes;
             memcpy((char *)s->words + s->memory.of[t].offset, s->batch_u32 + g->tensors[t].data * s->limits.tokens,
-                   4 * (size_t)shape->tokens);
+                   bytes);
             first->bytes = end > first->bytes ? end : first->bytes;
             continue;
         }
-        uploads[n++] = (struct transfer){s->buffers[s->memory.of[t].block], s->memory.of[t].offset, 4 * shape->tokens,
+        uploads[n++] = (struct transfer){s->buffers[s->memory.of[t].block], s->memory.of[t].offset, bytes,
                                          s->batch_u32 + g->tensors[t].data * s->limits.tokens};
     }
     return n;
@@ -173,18 +202,37 @@ static bool fail_not_finite(const struct wherry_session *s, const struct batch_s
                          "`wherry verify` tells");
 }
 
+/* One result in memory as float; then the first of its values, of length 1 again where embeddings have that. */
+static void cut_row(const struct wherry_session *s, size_t row, size_t length, float *out)
+{
+    const uint16_t *half = s->output_storage;
+    const float *full = s->output_storage;
+    double sum = 0;
+    for (size_t i = 0; i < s->dimensions; i++) {
+        size_t at = row * length + i;
+        out[i] = s->f16 ? half_to_float(half[at]) : full[at];
+        sum += (double)out[i] * (double)out[i];
+    }
+    double norm = sqrt(sum);
+    for (size_t i = 0; s->normalized && i < s->dimensions; i++)
+        out[i] = (float)(out[i] / (norm > 1e-12 ? norm : 1e-12));
+}
+
 static bool encode(struct wherry_session *s, const wherry_batch *batch, float *out, size_t out_floats, struct error *e)
 {
     struct batch_shape shape;
     TRY(session_batch(s, batch, &shape, e));
-    size_t count = (size_t)tensor_elements(&s->graph, &shape, s->graph.output);
+    size_t length = tensor_row_length(&s->graph, s->graph.output), of_row = s->dimensions ? s->dimensions : length;
+    size_t rows = (size_t)tensor_elements(&s->graph, &shape, s->graph.output) / length, count = rows * of_row;
     if (out_floats < count)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "room for %zu floats, the result has %zu", out_floats, count);
     TRY(session_run(s, &shape, WHERRY_PHASE_ALL, -1, s->graph.output, NULL, e));
-    session_floats(s, s->output_storage, count, out);
-    size_t length = tensor_row_length(&s->graph, s->graph.output);
+    if (s->dimensions)
+        for (size_t r = 0; r < rows; r++) cut_row(s, r, length, out + r * of_row);
+    else
+        session_floats(s, s->output_storage, count, out);
     for (size_t i = 0; i < count; i++)
-        if (!isfinite(out[i])) return fail_not_finite(s, &shape, i / length, count / length, e);
+        if (!isfinite(out[i])) return fail_not_finite(s, &shape, i / of_row, rows, e);
     return true;
 }
 

@@ -11,6 +11,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
 {
     uint32_t pool = call_get(call, CONST_POOL, POOL_NONE);
     if (pool == POOL_NONE) return variant_refuse(reason, "it makes a row for each sequence");
+    if (pool > POOL_MAX) return variant_refuse(reason, "it pools by the mean, the first token or the largest alone");
     if (pool != POOL_CLS && !s->limits->cpu) return variant_refuse(reason, "a GPU normalizes tokens side by side");
     return true;
 }
