@@ -39,7 +39,15 @@ static void check(const char *text, bool plain)
                *empty = json_object_get(json_object_get(rest, "model"), "vocab");
         const char *key;
         size_t i = 0;
-        assert_int_equal(json_object_size(vocabulary), words.count);
+        assert_int_equal(words.scored, json_is_array(vocabulary));
+        assert_int_equal(words.scored ? json_array_size(vocabulary) : json_object_size(vocabulary), words.count);
+        for (; i < json_array_size(vocabulary); i++) {
+            key = json_string_value(json_array_get(json_array_get(vocabulary, i), 0));
+            assert_int_equal(words.list[i].bytes, strlen(key));
+            assert_memory_equal(words.list[i].text, key, strlen(key));
+            assert_int_equal(words.list[i].id, i);
+            assert_true(words.list[i].score == json_number_value(json_array_get(json_array_get(vocabulary, i), 1)));
+        }
         json_object_foreach(vocabulary, key, value)
         {
             assert_int_equal(words.list[i].bytes, strlen(key));
@@ -47,8 +55,9 @@ static void check(const char *text, bool plain)
             assert_int_equal(words.list[i].id, json_integer_value(value));
             i++;
         }
-        assert_true(json_is_object(empty) && !json_object_size(empty));
-        json_object_clear(vocabulary); /* and the rest is the same */
+        assert_true(words.scored ? json_is_array(empty) && !json_array_size(empty)
+                                 : json_is_object(empty) && !json_object_size(empty));
+        words.scored ? json_array_clear(vocabulary) : json_object_clear(vocabulary); /* and the rest is the same */
     }
     if (ok) assert_true(json_equal(rest, whole));
     json_words_free(&support_host, &words);
@@ -67,6 +76,9 @@ static void test_plain(void **state)
           "\"\": 5 } , \"z\": 1}, \"after\": {\"vocab\": {\"no\": 9}}}",
           true);
     check("{\"vocab\":{\"no\":1},\"model\":{\"vocab\":{\"yes\":2}}}", true);
+    check("{\"model\":{\"vocab\":{\"\\u00e9\\n\":1,\"\\b\\f\\n\\r\\t\\/\":2,\"\\uD83D\\ude00x\\u2581\":3}}}", true);
+    check("{\"model\":{\"vocab\":[[\"a\",-1.5],[ \"\\u2581b\" , 0 ] ,[\"c\",1e-3]], \"unk_id\":0}}", true);
+    check("{\"model\":{\"vocab\":[[\"a\",-0.0],[\"a\",12E+2]]}}", true);
 }
 
 static void test_left(void **state)
@@ -80,9 +92,12 @@ static void test_left(void **state)
         "{\"model\":{\"vocab\":{\"a\":1234567890}}}",
         "{\"model\":{\"vocab\":{\"a\":null}}}",
         "{\"model\":{\"vocab\":{\"a\":\"1\"}}}",
-        "{\"model\":{\"vocab\":{\"\\u00e9\":1}}}",
-        "{\"model\":{\"vocab\":{\"\\n\":1}}}",
         "{\"model\":{\"vocab\":[\"a\",1]}}",
+        "{\"model\":{\"vocab\":[]}}",
+        "{\"model\":{\"vocab\":[[\"a\"]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",1,2]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",\"b\"]]}}",
+        "{\"model\":{\"vocab\":[[1,2]]}}",
         "{\"model\":[{\"vocab\":{\"a\":1}}]}",
         "{\"a\":{\"vocab\":5},\"model\":[{\"x\":1}]}",
         "{\"vocab\":{\"a\":1}}",
@@ -107,6 +122,19 @@ static void test_wrong(void **state)
         "{\"model\":{\"vocab\":{\"a\":1",
         "{\"model\":{\"vocab\":{\"a",
         "{\"model\":{\"vocab\":{\"a\":1}}} x",
+        "{\"model\":{\"vocab\":{\"\\ud800\":1}}}",
+        "{\"model\":{\"vocab\":{\"\\ud800\\u0041\":1}}}",
+        "{\"model\":{\"vocab\":{\"\\udc00\":1}}}",
+        "{\"model\":{\"vocab\":{\"\\u00\":1}}}",
+        "{\"model\":{\"vocab\":{\"\\x\":1}}}",
+        "{\"model\":{\"vocab\":{\"\\u0000\":1}}}",
+        "{\"model\":{\"vocab\":[[\"a\",1.]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",-]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",01]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",.5]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",1e999]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",NaN]]}}",
+        "{\"model\":{\"vocab\":[[\"a\",1],]}}",
         "{\"model\":{\"vocab\":{\"a\":1},\"vocab\":{\"b\":1}}}",
         "{\"model\":{\"vocab\":{\"\xed\xa0\x80\":1}}}",
         "{\"model\":{\"vocab\":{\"\xff\":1}}}",

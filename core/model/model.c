@@ -314,10 +314,9 @@ static bool check_lower_case(const struct wherry_model *model, const char *folde
 
 static bool tokenizer_find(struct wherry_model *model, const char *folder, bool lower_case, struct error *e)
 {
-    bool vocabulary = false, json = false;
-    TRY(folder_has(&model->host, folder, "vocab.txt", &vocabulary, e));
-    TRY(folder_has(&model->host, folder, "tokenizer.json", &json, e));
-    if (!vocabulary && !json) return true;
+    bool exists = false;
+    TRY(tokenizer_exists(&model->host, folder, &exists, e));
+    if (!exists) return true;
     model->tokenizer = tokenizer_open(&model->host, folder, model->info.config.vocabulary, e);
     if (!model->tokenizer) return false;
     model->info.has_tokenizer = true;

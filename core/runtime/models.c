@@ -44,14 +44,24 @@ wherry_status wherry_tokenize(wherry_context *context, const wherry_model *model
                               const char *pair, size_t pair_bytes, size_t max_tokens, int32_t *ids, int32_t *types,
                               size_t *count)
 {
+    return wherry_tokenize_places(context, model, text, text_bytes, pair, pair_bytes, max_tokens, ids, types, NULL,
+                                  count);
+}
+
+wherry_status wherry_tokenize_places(wherry_context *context, const wherry_model *model, const char *text,
+                                     size_t text_bytes, const char *pair, size_t pair_bytes, size_t max_tokens,
+                                     int32_t *ids, int32_t *types, wherry_token_place *places, size_t *count)
+{
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!model || (!text && text_bytes) || (!pair && pair_bytes) || !count)
         return context_invalid(context, "wherry_tokenize: model, text or count is NULL");
     struct error *e = &context->error;
     if (!model->tokenizer) {
-        fail(e, WHERRY_STATUS_UNSUPPORTED, "this model has no tokenizer: its folder needs vocab.txt or tokenizer.json");
+        fail(e, WHERRY_STATUS_UNSUPPORTED,
+             "this model has no tokenizer: its folder needs tokenizer.json, or the older files");
         return context_status(context, false);
     }
-    return context_status(context, tokenizer_encode(&context->host, model->tokenizer, text ? text : "", text_bytes,
-                                                    pair, pair_bytes, max_tokens, ids, types, count, e));
+    return context_status(context,
+                          tokenizer_encode_places(&context->host, model->tokenizer, text ? text : "", text_bytes, pair,
+                                                  pair_bytes, max_tokens, ids, types, places, count, e));
 }

@@ -2,7 +2,23 @@
 #ifndef WHERRY_TOKENIZER_ADDED_TOKENS_H
 #define WHERRY_TOKENIZER_ADDED_TOKENS_H
 
-#include "tokenizer/tokenizer_parts.h"
+#include "tokenizer/models.h"
+#include "tokenizer/normalizers.h"
+#include "tokenizer/patterns.h"
+
+struct added_token {
+    int32_t id;
+    bool single_word;    /* counts only where no word character touches it */
+    bool lstrip, rstrip; /* swallows the white space before, after it */
+};
+
+/* Those of a tokenizer; the ids of the two sets of patterns are indices into `list`. */
+struct added_tokens {
+    struct added_token *list;
+    struct patterns raw, normalized; /* looked for in the text as it was given, and in the normalized text */
+};
+
+void added_tokens_free(const struct host *host, struct added_tokens *added); /* accepts a zeroed one */
 
 /* ---- read from files ---- */
 
@@ -24,9 +40,9 @@ struct added_reader {
 /* `content` NULL or "" is no token. */
 bool added_add(struct added_reader *reader, const char *content, const struct added_entry *flags, bool optional,
                struct error *e);
-/* Gives them ids, below `vocabulary`, and the tokenizer what it looks for. Its words and how it normalizes are known.
- */
-bool added_build(struct tokenizer *t, struct added_reader *reader, uint32_t vocabulary, struct error *e);
+/* Gives them ids: the model's own, or else the next free ones below the reader's `vocabulary`. */
+bool added_build(const struct part_reader *r, struct added_reader *reader, const struct token_model *model,
+                 const struct normalizers *normalizers, struct added_tokens *out);
 void added_reader_free(struct added_reader *reader);
 
 /* ---- found in texts ---- */
@@ -34,9 +50,9 @@ void added_reader_free(struct added_reader *reader);
 /* A walk over the added tokens in a text: leftmost first, then longest, none overlapping. Begins zeroed but for these
  * four. */
 struct added_search {
+    const struct added_token *tokens;
     const struct patterns *patterns;
-    const uint32_t *text;
-    size_t length;
+    struct view text;
     struct list *window; /* for its use alone while it lasts: of text[window_first] and those after it */
     size_t window_first; /* what begins there, once the window has something */
     size_t at;           /* where to look next */
@@ -47,6 +63,6 @@ struct added_search {
 };
 
 /* Moves on to the next token: it covers [start, done), and [plain, start) is text before it. *more: there is one. */
-bool added_next(const struct tokenizer *t, struct added_search *s, bool *more, struct error *e);
+bool added_next(struct added_search *s, bool *more, struct error *e);
 
 #endif

@@ -2,6 +2,9 @@
  * files are is left to the reader of JSON, which also says what is wrong. */
 #include "tokenizer/json_words.h"
 
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/platform.h"
@@ -25,15 +28,15 @@ static bool is_key(const struct span *key, const char *name)
     return key->bytes == strlen(name) && !memcmp(key->at, name, key->bytes);
 }
 
-/* The byte after the '{' of model.vocab; 0: there is none. Goes by brackets and strings alone, for the rest of the text
- * is read as JSON after this. */
+/* The byte after the '{' or '[' of model.vocab; 0: there is none. Goes by brackets and strings alone, for the rest of
+ * the text is read as JSON after this. */
 static size_t vocabulary_find_object(const char *text, size_t size)
 {
     struct span keys[3] = {{"", 0}, {"", 0}, {"", 0}}; /* by depth */
     size_t depth = 0;
     for (size_t i = 0; i < size; i++) {
         if (text[i] == '{' || text[i] == '[') {
-            if (text[i] == '{' && depth == 2 && is_key(&keys[1], "model") && is_key(&keys[2], "vocab")) return i + 1;
+            if (depth == 2 && is_key(&keys[1], "model") && is_key(&keys[2], "vocab")) return i + 1;
             if (++depth < 3) keys[depth] = (struct span){"", 0};
         } else if (text[i] == '}' || text[i] == ']') {
             depth -= depth > 0;
@@ -52,6 +55,51 @@ static size_t vocabulary_find_object(const char *text, size_t size)
 
 /* ---- its words ---- */
 
+/* Four hexadecimal digits; false: they are not that. */
+static bool read_hex(const char *text, size_t size, size_t i, uint32_t *out)
+{
+    if (size - i < 4) return false;
+    *out = 0;
+    for (size_t k = i; k < i + 4; k++) {
+        char c = text[k];
+        uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a') + 10
+                         : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A') + 10
+                                                : 16;
+        if (digit > 15) return false;
+        *out = *out << 4 | digit;
+    }
+    return true;
+}
+
+/* The character after a backslash at text[i], or 0. *n: the bytes of its escape. */
+static uint32_t read_escape(const char *text, size_t size, size_t i, size_t *n)
+{
+    static const char names[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    uint32_t c, low;
+    if (i >= size) return 0;
+    const char *name = text[i] ? strchr(names, text[i]) : NULL;
+    *n = 1;
+    if (name) return (uint32_t)meant[name - names];
+    if (text[i] != 'u' || !read_hex(text, size, i + 1, &c)) return 0;
+    *n = 5;
+    if (c < 0xD800 || c > 0xDFFF) return c;
+    if (c > 0xDBFF || size - i < 11 || text[i + 5] != '\\' || text[i + 6] != 'u' ||
+        !read_hex(text, size, i + 7, &low) || low < 0xDC00 || low > 0xDFFF)
+        return 0;
+    *n = 11;
+    return 0x10000 + ((c - 0xD800) << 10 | (low - 0xDC00));
+}
+
+static size_t write_character(uint32_t c, char out[4])
+{
+    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    for (size_t k = n; k-- > 1; c >>= 6) out[k] = (char)(0x80 | (c & 0x3F));
+    out[0] = (char)(lead[n] | c);
+    return n;
+}
+
 /* The byte after a string's closing quote; 0: it is no plain one. In `to`, unless NULL, its text, which is as long or
  * shorter: in the string's own place. */
 static size_t read_string(const char *text, size_t size, size_t i, char *to, size_t *bytes)
@@ -59,19 +107,22 @@ static size_t read_string(const char *text, size_t size, size_t i, char *to, siz
     *bytes = 0;
     while (i < size && text[i] != '"') {
         uint32_t c;
+        char escaped[4];
+        const char *from = text + i;
         bool valid = true;
-        size_t from = i, n;
+        size_t n, used;
         if (text[i] == '\\') {
-            if (i + 1 >= size || !strchr("\"\\/", text[i + 1])) return 0;
-            from++;
-            n = 1;
+            if (!(c = read_escape(text, size, i + 1, &used))) return 0;
+            n = write_character(c, escaped);
+            from = escaped;
+            used++;
         } else {
-            n = utf8_decode(text + i, size - i, &c, &valid);
+            used = n = utf8_decode(text + i, size - i, &c, &valid);
             if (!valid || c < 0x20) return 0;
         }
-        for (size_t k = 0; to && k < n; k++) to[*bytes + k] = text[from + k];
+        for (size_t k = 0; to && k < n; k++) to[*bytes + k] = from[k];
         *bytes += n;
-        i = from + n;
+        i += used;
     }
     return i < size ? i + 1 : 0;
 }
@@ -86,22 +137,96 @@ static size_t read_number(const char *text, size_t size, size_t i, uint32_t *out
     return i == first || zero_first || i >= size || !strchr(" \t\r\n,}", text[i]) || !text[i] ? 0 : i;
 }
 
-/* The byte after the object's '}'; 0: not all of it is plain. The words in `list`, unless NULL, which has room for
- * them; their texts are then in place of the strings. */
-static size_t read_words(char *text, size_t size, size_t i, struct json_word *list, size_t *count)
+/* The double that the reader makes of digits and a power of ten: both are rounded, and then what they give. */
+static bool score_of(uint64_t digits, int64_t exponent, double *out)
+{
+    enum { MOST = 308 };
+    double value = (double)digits;
+    for (; exponent < -MOST; exponent += MOST) {
+        if (value == 0) break;
+        value /= 1e308;
+    }
+    if (exponent < -MOST) exponent = -MOST;
+    if (exponent > MOST && value != 0) return false;
+    double power = 1;
+    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    int64_t size = exponent < 0 ? -exponent : exponent;
+    if (size < (int64_t)(sizeof powers / sizeof *powers)) {
+        power = powers[size];
+    } else {
+        char text[16];
+        snprintf(text, sizeof text, "1e%d", (int)(size > MOST ? MOST : size));
+        power = strtod(text, NULL);
+    }
+    *out = exponent < 0 ? value / power : value * power;
+    return *out < HUGE_VAL;
+}
+
+size_t json_score_read(const char *text, size_t size, size_t i, double *out)
+{
+    bool negative = i < size && text[i] == '-', point = false, full = false;
+    uint64_t digits = 0;
+    int64_t exponent = 0, given = 0;
+    size_t first = i += negative, fraction = 0;
+    for (; i < size && ((text[i] >= '0' && text[i] <= '9') || (text[i] == '.' && !point)); i++) {
+        if (text[i] == '.') {
+            if (i == first) return 0;
+            point = true;
+            full = false; /* digits after the point may fit again only where those before it did not fill it */
+            fraction = i + 1;
+            continue;
+        }
+        if (i == first + 1 && text[first] == '0') return 0;
+        uint64_t digit = (uint64_t)(text[i] - '0');
+        full = full || digits > (UINT64_MAX - digit) / 10;
+        if (!full) digits = digits * 10 + digit;
+        exponent += !point && full ? 1 : point && !full ? -1 : 0;
+    }
+    if (i == first || (point && i == fraction)) return 0;
+    if (i < size && (text[i] == 'e' || text[i] == 'E')) {
+        bool down = ++i < size && text[i] == '-';
+        if (i < size && (text[i] == '-' || text[i] == '+')) i++;
+        size_t begin = i;
+        for (; i < size && text[i] >= '0' && text[i] <= '9'; i++)
+            if (given < 1000000) given = given * 10 + (text[i] - '0');
+        if (i == begin) return 0;
+        exponent += down ? -given : given;
+    }
+    if (!score_of(digits, exponent, out)) return 0;
+    if (negative) *out = -*out;
+    return i;
+}
+
+static size_t expect(const char *text, size_t size, size_t i, char c)
+{
+    i = skip_space(text, size, i);
+    return i < size && text[i] == c ? i + 1 : 0;
+}
+
+/* The byte after "word": id, or ["word", score]; 0: it is not plain. Its text then is in place of the string, where the
+ * word is asked for. */
+static size_t read_word(char *text, size_t size, size_t i, bool scored, bool asked, struct json_word *word)
+{
+    size_t bytes;
+    if (scored && !(i = expect(text, size, i, '['))) return 0;
+    if (!(i = expect(text, size, i, '"'))) return 0;
+    word->text = text + i;
+    if (!(i = read_string(text, size, i, asked ? text + i : NULL, &bytes))) return 0;
+    word->bytes = (uint32_t)bytes;
+    if (!(i = expect(text, size, i, scored ? ',' : ':'))) return 0;
+    i = skip_space(text, size, i);
+    if (!scored) return read_number(text, size, i, &word->id);
+    return (i = json_score_read(text, size, i, &word->score)) ? expect(text, size, i, ']') : 0;
+}
+
+/* The byte after the closing bracket; 0: not all of it is plain. The words in `list`, unless NULL, which has room for
+ * them. An empty list has none. */
+static size_t read_words(char *text, size_t size, size_t i, bool scored, struct json_word *list, size_t *count)
 {
     for (*count = 0;; ++*count) {
-        struct json_word word;
-        size_t bytes;
-        i = skip_space(text, size, i);
-        if (i >= size || text[i] != '"') return 0;
-        char *to = text + ++i;
-        if (!(i = read_string(text, size, i, list ? to : NULL, &bytes))) return 0;
-        i = skip_space(text, size, i);
-        if (i >= size || text[i] != ':') return 0;
-        if (!(i = read_number(text, size, skip_space(text, size, i + 1), &word.id))) return 0;
-        word.text = to;
-        word.bytes = (uint32_t)bytes;
+        struct json_word word = {.id = (uint32_t)*count};
+        if (!(i = read_word(text, size, i, scored, list != NULL, &word))) return 0;
         if (list) list[*count] = word;
         i = skip_space(text, size, i);
         if (i < size && text[i] == ',') {
@@ -109,7 +234,7 @@ static size_t read_words(char *text, size_t size, size_t i, struct json_word *li
             continue;
         }
         ++*count;
-        return i < size && text[i] == '}' ? i + 1 : 0;
+        return i < size && text[i] == (scored ? ']' : '}') ? i + 1 : 0;
     }
 }
 
@@ -121,7 +246,8 @@ static char *words_cut(const struct host *host, char *text, size_t size, const s
 {
     struct error ignored;
     size_t first = vocabulary_find_object(text, size), count = 0;
-    size_t end = first ? read_words(text, size, first, NULL, &count) : 0;
+    words->scored = first && text[first - 1] == '[';
+    size_t end = first ? read_words(text, size, first, words->scored, NULL, &count) : 0;
     if (!end || count >= limits->values || size > UINT32_MAX) return NULL;
     char *rest = host_alloc(host, size - (end - 1 - first) + 1, 1, &ignored);
     words->list = rest ? host_alloc(host, count, sizeof *words->list, &ignored) : NULL;
@@ -132,7 +258,7 @@ static char *words_cut(const struct host *host, char *text, size_t size, const s
     *rest_size = size - (end - 1 - first);
     memcpy(rest, text, first);
     memcpy(rest + first, text + end - 1, size - end + 1);
-    read_words(text, size, first, words->list, &words->count);
+    read_words(text, size, first, words->scored, words->list, &words->count);
     return rest;
 }
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tokenizer/tokenizer_parts.h"
+#include "tokenizer/text.h"
 
 /* The node that continues `node`, or the longest text that it ends with, by c. Each step down was a step up before, so
  * that a text, and a pattern, costs no more steps than twice its characters. */

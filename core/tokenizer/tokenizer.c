@@ -1,158 +1,145 @@
-/* BERT's tokenizer at work: added tokens, normalization, words, WordPiece, truncation, special tokens. */
+/* A tokenizer at work: a text passes added tokens, normalizers, pre-tokenizers and the model; then it is cut, and
+ * special tokens are put around it. */
 #include "tokenizer/tokenizer.h"
 
 #include <string.h>
 
-#include "tokenizer/added_tokens.h"
-#include "tokenizer/unicode.h"
+#include "base/utf8.h"
+#include "tokenizer/tokenizer_parts.h"
 
 void tokenizer_close(struct tokenizer *t)
 {
     if (!t) return;
     struct host host = t->host;
-    vocabulary_free(&host, &t->words);
-    patterns_free(&host, &t->continued);
-    patterns_free(&host, &t->added_raw);
-    patterns_free(&host, &t->added_normalized);
-    host_free(&host, t->added);
-    host_free(&host, t->single.pieces);
-    host_free(&host, t->pair.pieces);
+    added_tokens_free(&host, &t->added);
+    normalizers_free(&host, &t->normalizers);
+    pre_tokenizers_free(&host, &t->pre_tokenizers);
+    model_free(&host, &t->model);
+    post_processor_free(&host, &t->post);
     host_free(&host, t);
 }
 
-/* ---- one text to ids ---- */
+/* ---- one text to tokens ---- */
+
+/* A pre-tokenizer, and where its pieces go. */
+struct stage {
+    struct pieces pieces; /* first, so that one is found from the other */
+    const struct pre_tokenizer *one;
+    const struct token_model *model; /* of the last stage: its pieces go there */
+    struct tokens *tokens;
+};
 
 struct encoder {
     const struct tokenizer *tokenizer;
-    struct list normalized; /* of the stretch of text at hand */
-    struct list ids;
+    struct tokens *tokens;
+    struct text given;
+    struct text between[2]; /* of the normalizers, for the stretch of text at hand */
     struct list windows[2]; /* of the searches for raw and for normalized added tokens */
-    struct list pieces;     /* of a long word */
-    size_t limit;           /* what lies after that many ids doesn't matter */
+    struct stage stages[PARTS_MOST];
     struct error *e;
 };
 
-static bool push_id(struct encoder *to, int32_t id)
+static bool stage_take(struct pieces *pieces, const struct view *piece)
 {
-    TRY(list_reserve(&to->ids, 1, to->e));
-    to->ids.items[to->ids.count++] = (uint32_t)id;
-    return true;
+    struct stage *stage = (struct stage *)pieces, *next = stage + 1;
+    if (stage->model) return stage->model->kind->encode(stage->model->data, piece, stage->tokens);
+    return next->one->kind->split(next->one->data, piece, &next->pieces);
 }
 
-/* The longest token that continues a word at its character `at`: its length, 0 where there is none. */
-static size_t match_piece(const struct encoder *to, const uint32_t *word, size_t length, size_t at, int32_t *id)
+static void encoder_begin(struct encoder *to, const struct host *host, const struct tokenizer *t, struct tokens *tokens)
+{
+    to->tokenizer = t;
+    to->tokens = tokens;
+    to->e = tokens->e;
+    text_begin(&to->given, host);
+    for (int i = 0; i < 2; i++) {
+        text_begin(&to->between[i], host);
+        to->windows[i] = (struct list){.host = host};
+    }
+    for (size_t i = 0; i < t->pre_tokenizers.count; i++) {
+        struct stage *stage = &to->stages[i];
+        *stage = (struct stage){.pieces = {.take = stage_take, .full = &tokens->full, .e = tokens->e},
+                                .one = &t->pre_tokenizers.list[i],
+                                .model = i + 1 == t->pre_tokenizers.count ? &t->model : NULL,
+                                .tokens = tokens};
+        text_begin(&stage->pieces.scratch, host);
+    }
+}
+
+static void encoder_end(struct encoder *to)
+{
+    text_free(&to->given);
+    for (int i = 0; i < 2; i++) {
+        text_free(&to->between[i]);
+        list_free(&to->windows[i]);
+    }
+    for (size_t i = 0; i < to->tokenizer->pre_tokenizers.count; i++) text_free(&to->stages[i].pieces.scratch);
+}
+
+/* A stretch without added tokens, normalized. */
+static bool encode_plain(struct encoder *to, const struct view *text, size_t first, size_t end)
 {
     const struct tokenizer *t = to->tokenizer;
-    if (!at || length <= WORD_LONG)
-        return vocabulary_match(&t->words, at ? t->continuation : VOCABULARY_ROOT, word + at, length - at, id);
-    size_t n = 0;
-    if (to->pieces.items[at]) *id = pattern_id(&t->continued, to->pieces.items[at], &n);
-    return n;
+    if (first >= end || to->tokens->full) return true;
+    struct view plain = view_slice(text, first, end);
+    if (!t->pre_tokenizers.count) return t->model.kind->encode(t->model.data, &plain, to->tokens);
+    return to->stages[0].one->kind->split(to->stages[0].one->data, &plain, &to->stages[0].pieces);
 }
 
-/* The longest token first, then the longest that continues it; a word that does not come out even is unknown. */
-static bool encode_word(struct encoder *to, const uint32_t *word, size_t length)
+/* Does `rest` with what lies between the added tokens of a text. */
+static bool encode_around(struct encoder *to, const struct view *text, const struct patterns *patterns,
+                          struct list *window,
+                          bool (*rest)(struct encoder *to, const struct view *text, size_t first, size_t end))
 {
-    const struct tokenizer *t = to->tokenizer;
-    if (length > t->max_word) return push_id(to, t->unknown);
-    if (length > WORD_LONG) TRY(patterns_find(&t->continued, word, length, 0, length, &to->pieces, to->e));
-    size_t before = to->ids.count;
-    for (size_t at = 0; at < length;) {
-        int32_t id = 0;
-        size_t n = match_piece(to, word, length, at, &id);
-        if (!n) {
-            to->ids.count = before;
-            return push_id(to, t->unknown);
-        }
-        TRY(push_id(to, id));
-        at += n;
+    bool more = true;
+    struct added_search s = {
+        .tokens = to->tokenizer->added.list, .patterns = patterns, .text = *text, .window = window};
+    window->count = 0;
+    while (!to->tokens->full) {
+        TRY(added_next(&s, &more, to->e));
+        if (!more) break;
+        TRY(rest(to, text, s.plain, s.start));
+        TRY(tokens_add(to->tokens, s.id, text, s.start, s.done, true));
     }
-    return true;
-}
-
-/* Words end at white space, which is dropped, and at punctuation, each character of which is a word. */
-static bool encode_words(struct encoder *to, const uint32_t *text, size_t length)
-{
-    size_t begin = 0;
-    for (size_t i = 0; i <= length && to->ids.count <= to->limit; i++) {
-        bool space = i == length || unicode_is_space(text[i]);
-        bool alone = !space && unicode_classify(text[i]) == UNICODE_PUNCTUATION;
-        if (!space && !alone) continue;
-        if (begin < i) TRY(encode_word(to, text + begin, i - begin));
-        if (alone) TRY(encode_word(to, text + i, 1));
-        begin = i + 1;
-    }
-    return true;
+    return rest(to, text, s.done, text->length);
 }
 
 /* A stretch without raw added tokens. */
-static bool encode_stretch(struct encoder *to, const uint32_t *text, size_t length)
+static bool encode_stretch(struct encoder *to, const struct view *text, size_t first, size_t end)
 {
-    const struct tokenizer *t = to->tokenizer;
-    bool more = true;
-    to->normalized.count = 0;
-    TRY(tokenizer_normalize(t, text, length, &to->normalized, to->e));
-    struct added_search s = {&t->added_normalized, to->normalized.items, to->normalized.count, &to->windows[1]};
-    s.window->count = 0;
-    while (to->ids.count <= to->limit) {
-        TRY(added_next(t, &s, &more, to->e));
-        if (!more) break;
-        if (s.plain < s.start) TRY(encode_words(to, s.text + s.plain, s.start - s.plain));
-        TRY(push_id(to, s.id));
-    }
-    return s.done == s.length || encode_words(to, s.text + s.done, s.length - s.done);
+    if (first >= end || to->tokens->full) return true;
+    struct view stretch = view_slice(text, first, end), normalized;
+    TRY(normalizers_apply(&to->tokenizer->normalizers, &stretch, to->between, &normalized, to->e));
+    return encode_around(to, &normalized, &to->tokenizer->added.normalized, &to->windows[1], encode_plain);
 }
 
-static bool encode_characters(struct encoder *to, const uint32_t *text, size_t length)
+static bool give_text(struct text *text, const char *bytes, size_t size, bool placed, struct error *e)
 {
-    const struct tokenizer *t = to->tokenizer;
-    bool more = true;
-    struct added_search s = {&t->added_raw, text, length, &to->windows[0]};
-    while (to->ids.count <= to->limit) {
-        TRY(added_next(t, &s, &more, to->e));
-        if (!more) break;
-        if (s.plain < s.start) TRY(encode_stretch(to, text + s.plain, s.start - s.plain));
-        TRY(push_id(to, s.id));
+    if (size >= UINT32_MAX)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "a text of 4 GiB and more is too long for the tokenizer");
+    TRY(list_add_text(&text->characters, bytes, size, NULL, e));
+    text->placed = placed;
+    if (!placed) return true;
+    TRY(list_reserve(&text->places, 2 * text->characters.count, e));
+    for (size_t i = 0; i < text->characters.count; i++) {
+        text->places.items[2 * i] = (uint32_t)i;
+        text->places.items[2 * i + 1] = (uint32_t)i + 1;
     }
-    return s.done == s.length || encode_stretch(to, text + s.done, s.length - s.done);
+    text->places.count = 2 * text->characters.count;
+    return true;
 }
 
-/* `ids` gets all ids of the text, or at least the first `limit` + 1 of them. */
+/* `tokens` gets all of the text, or at least the first `limit` + 1 of them. */
 static bool encode_text(const struct host *host, const struct tokenizer *t, const char *text, size_t bytes,
-                        size_t limit, struct list *ids, struct error *e)
+                        struct tokens *tokens)
 {
-    struct list characters = {.host = host};
-    struct encoder to = {.tokenizer = t,
-                         .normalized = {.host = host},
-                         .ids = {.host = host},
-                         .windows = {{.host = host}, {.host = host}},
-                         .pieces = {.host = host},
-                         .limit = limit,
-                         .e = e};
-    bool ok =
-        list_add_text(&characters, text, bytes, NULL, e) && encode_characters(&to, characters.items, characters.count);
-    list_free(&characters);
-    list_free(&to.normalized);
-    list_free(&to.windows[0]);
-    list_free(&to.windows[1]);
-    list_free(&to.pieces);
-    *ids = to.ids;
+    struct encoder to;
+    encoder_begin(&to, host, t, tokens);
+    bool ok = give_text(&to.given, text, bytes, tokens->placed, tokens->e);
+    struct view given = text_view(&to.given);
+    ok = ok && encode_around(&to, &given, &t->added.raw, &to.windows[0], encode_stretch);
+    encoder_end(&to);
     return ok;
-}
-
-/* ---- classes ---- */
-
-/* Others that come with a vocab.txt (BertJapanese, MPNet) split words or frame sequences in their own way. */
-bool tokenizer_is_bert(const char *name)
-{
-    static const char *const names[] = {"BertTokenizer",       "DistilBertTokenizer", "ElectraTokenizer",
-                                        "MobileBertTokenizer", "ConvBertTokenizer",   "SqueezeBertTokenizer",
-                                        "LayoutLMTokenizer",   "RetriBertTokenizer"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t n = strlen(names[i]);
-        if (!strncmp(name, names[i], n) && (!name[n] || !strcmp(name + n, "Fast"))) return true;
-    }
-    return false;
 }
 
 /* ---- the sequence ---- */
@@ -172,10 +159,17 @@ static void truncate_longest(size_t max, size_t *first, size_t *second)
     *longer = max - max / 2;
 }
 
+/* What is kept of one text's tokens. */
+struct kept {
+    struct tokens all;
+    size_t first, count;
+};
+
 static bool encode_both(const struct host *host, const struct tokenizer *t, const char *text, size_t text_bytes,
-                        const char *pair, size_t pair_bytes, size_t max_tokens, struct list ids[2], struct error *e)
+                        const char *pair, size_t pair_bytes, size_t max_tokens, struct kept both[2])
 {
-    const struct template *form = pair ? &t->pair : &t->single;
+    const struct template *form = pair ? &t->post.pair : &t->post.single;
+    struct error *e = both[0].all.e;
     size_t limit = SIZE_MAX;
     if (max_tokens) {
         if (max_tokens < form->special)
@@ -185,37 +179,104 @@ static bool encode_both(const struct host *host, const struct tokenizer *t, cons
         limit = max_tokens - form->special;
     }
     /* How a pair is cut depends on which of the two is longer, so both are needed whole. */
-    TRY(encode_text(host, t, text, text_bytes, pair ? SIZE_MAX : limit, &ids[0], e));
-    if (pair) TRY(encode_text(host, t, pair, pair_bytes, SIZE_MAX, &ids[1], e));
-    if (max_tokens) truncate_longest(limit, &ids[0].count, &ids[1].count);
+    both[0].all.limit = pair || t->cut_left ? SIZE_MAX : limit;
+    both[1].all.limit = SIZE_MAX;
+    TRY(encode_text(host, t, text, text_bytes, &both[0].all));
+    if (pair) TRY(encode_text(host, t, pair, pair_bytes, &both[1].all));
+    both[0].count = both[0].all.count;
+    both[1].count = both[1].all.count;
+    if (max_tokens) truncate_longest(limit, &both[0].count, &both[1].count);
+    for (int i = 0; i < 2 && t->cut_left; i++) both[i].first = both[i].all.count - both[i].count;
     return true;
 }
 
-static size_t template_fill(const struct template *form, const struct list ids[2], size_t room, int32_t *out,
-                            int32_t *types)
+/* The text's tokens, or a special one. Returns how many. */
+static size_t piece_write(const struct template_piece *piece, const struct kept both[2], size_t room, int32_t *ids,
+                          int32_t *types, wherry_token_place *places)
+{
+    bool special = piece->kind == PIECE_TOKEN;
+    int32_t which = special ? -1 : piece->kind == PIECE_SECOND;
+    const struct kept *from = special ? NULL : &both[which];
+    size_t count = special ? 1 : from->count, fits = smaller(count, room);
+    for (size_t i = 0; i < fits; i++) {
+        ids[i] = special ? piece->id : from->all.ids[from->first + i];
+        if (types) types[i] = piece->type;
+        if (!places) continue;
+        places[i] = (wherry_token_place){.text = which};
+        if (special) continue;
+        places[i].first_character = from->all.places[from->first + i].first;
+        places[i].end_character = from->all.places[from->first + i].end;
+    }
+    return count;
+}
+
+static size_t template_write(const struct template *form, const struct kept both[2], size_t room, int32_t *ids,
+                             int32_t *types, wherry_token_place *places)
 {
     size_t total = 0;
     for (size_t p = 0; p < form->count; p++) {
-        const struct piece *piece = &form->pieces[p];
-        const struct list *from = piece->kind == PIECE_TOKEN ? NULL : &ids[piece->kind == PIECE_SECOND];
-        size_t n = from ? from->count : 1, fits = total < room ? smaller(n, room - total) : 0;
-        for (size_t i = 0; i < fits; i++) {
-            out[total + i] = from ? (int32_t)from->items[i] : piece->id;
-            if (types) types[total + i] = piece->type;
-        }
-        total += n;
+        bool any = total < room;
+        total += piece_write(&form->pieces[p], both, any ? room - total : 0, any ? ids + total : NULL,
+                             any && types ? types + total : NULL, any && places ? places + total : NULL);
     }
     return total;
+}
+
+/* ---- bytes ---- */
+
+/* Where each character of the text begins, and its end. */
+static bool find_bytes(const char *text, size_t bytes, struct list *out, struct error *e)
+{
+    TRY(list_reserve(out, bytes + 1, e));
+    uint32_t c;
+    for (size_t i = 0; i < bytes; i += utf8_decode(text + i, bytes - i, &c, NULL))
+        out->items[out->count++] = (uint32_t)i;
+    out->items[out->count++] = (uint32_t)bytes;
+    return true;
+}
+
+static bool fill_bytes(const struct host *host, const char *text, size_t bytes, int32_t which,
+                       wherry_token_place *places, size_t count, struct error *e)
+{
+    struct list at = {.host = host};
+    bool ok = find_bytes(text, bytes, &at, e);
+    for (size_t i = 0; ok && i < count; i++) {
+        if (places[i].text != which) continue;
+        places[i].first = at.items[places[i].first_character];
+        places[i].end = at.items[places[i].end_character];
+    }
+    list_free(&at);
+    return ok;
+}
+
+/* ---- all together ---- */
+
+bool tokenizer_encode_places(const struct host *host, const struct tokenizer *t, const char *text, size_t text_bytes,
+                             const char *pair, size_t pair_bytes, size_t max_tokens, int32_t *ids, int32_t *types,
+                             wherry_token_place *places, size_t *count, struct error *e)
+{
+    struct kept both[2] = {{.all = {.host = host, .e = e}}, {.all = {.host = host, .e = e}}};
+    both[0].all.placed = both[1].all.placed = t->needs_places || places;
+    bool ok = encode_both(host, t, text, text_bytes, pair, pair_bytes, max_tokens, both);
+    for (int i = 0; ok && places && i < 2; i++)
+        if (both[i].count) post_processor_trim(&t->post, both[i].all.places + both[i].first, both[i].count);
+    size_t total = 0, room = ids ? *count : 0;
+    if (ok) total = template_write(pair ? &t->post.pair : &t->post.single, both, room, ids, types, places);
+    tokens_free(&both[0].all);
+    tokens_free(&both[1].all);
+    if (ok && places && room) {
+        size_t written = smaller(total, room);
+        ok = fill_bytes(host, text, text_bytes, 0, places, written, e) &&
+             (!pair || fill_bytes(host, pair, pair_bytes, 1, places, written, e));
+    }
+    if (ok) *count = total;
+    return ok;
 }
 
 bool tokenizer_encode(const struct host *host, const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
                       const char *pair, size_t pair_bytes, size_t max_tokens, int32_t *ids, int32_t *types,
                       size_t *count, struct error *e)
 {
-    struct list both[2] = {{.host = host}, {.host = host}};
-    bool ok = encode_both(host, tokenizer, text, text_bytes, pair, pair_bytes, max_tokens, both, e);
-    if (ok) *count = template_fill(pair ? &tokenizer->pair : &tokenizer->single, both, ids ? *count : 0, ids, types);
-    list_free(&both[0]);
-    list_free(&both[1]);
-    return ok;
+    return tokenizer_encode_places(host, tokenizer, text, text_bytes, pair, pair_bytes, max_tokens, ids, types, NULL,
+                                   count, e);
 }

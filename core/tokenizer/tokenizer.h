@@ -1,5 +1,5 @@
-/* BERT's tokenizer: cleaning, lower case and accents, CJK, punctuation, then WordPiece; ids equal to Hugging Face's
- * BertTokenizerFast. */
+/* Tokenizers as Hugging Face's tokenizer.json describes them: added tokens, normalizers, pre-tokenizers, a model, a
+ * post-processor. Ids, types and places equal those of its `tokenizers` library. */
 #ifndef WHERRY_TOKENIZER_H
 #define WHERRY_TOKENIZER_H
 
@@ -7,9 +7,11 @@
 
 struct tokenizer;
 
-/* Reads vocab.txt (with tokenizer_config.json beside it, where it exists) or tokenizer.json of a model folder. Fails
- * with WHERRY_STATUS_UNSUPPORTED for another kind of tokenizer than WordPiece. `vocabulary` is the model's: an id at or
- * above it is an error. */
+/* Whether the folder has files that a tokenizer can be read from. */
+bool tokenizer_exists(const struct host *host, const char *folder, bool *exists, struct error *e);
+/* Reads tokenizer.json of a model folder, or the older files where there is none (with tokenizer_config.json beside
+ * them, where it exists). Fails with WHERRY_STATUS_UNSUPPORTED, and the name, for a part of a kind that is not
+ * implemented. `vocabulary` is the model's: an id at or above it is an error. */
 struct tokenizer *tokenizer_open(const struct host *host, const char *folder, uint32_t vocabulary, struct error *e);
 void tokenizer_close(struct tokenizer *tokenizer); /* accepts NULL */
 
@@ -18,5 +20,10 @@ void tokenizer_close(struct tokenizer *tokenizer); /* accepts NULL */
 bool tokenizer_encode(const struct host *host, const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
                       const char *pair, size_t pair_bytes, size_t max_tokens, int32_t *ids, int32_t *types,
                       size_t *count, struct error *e);
+
+/* The same with the place of each token; `types` and `places` may be NULL. */
+bool tokenizer_encode_places(const struct host *host, const struct tokenizer *tokenizer, const char *text,
+                             size_t text_bytes, const char *pair, size_t pair_bytes, size_t max_tokens, int32_t *ids,
+                             int32_t *types, wherry_token_place *places, size_t *count, struct error *e);
 
 #endif

@@ -4,23 +4,39 @@
 #include <utf8proc.h>
 
 #include "tokenizer/unicode_ranges.h"
+#include "tokenizer/unicode_tables.h"
 
-struct span {
-    uint32_t first, last;
-};
+#define COUNT(list) (sizeof(list) / sizeof *(list))
 
-static bool in_spans(const struct span *spans, size_t count, uint32_t c)
+/* In a short list. */
+static bool in_spans(const struct unicode_span *spans, size_t count, uint32_t c)
 {
     for (size_t i = 0; i < count && spans[i].first <= c; i++) {
         if (c <= spans[i].last) return true;
     }
     return false;
 }
-#define IN_SPANS(spans, c) in_spans(spans, sizeof(spans) / sizeof *(spans), c)
+#define IN_SPANS(spans, c) in_spans(spans, COUNT(spans), c)
+
+/* In a long one. */
+static bool among_spans(const struct unicode_span *spans, size_t count, uint32_t c)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (c > spans[middle].last)
+            low = middle + 1;
+        else if (c < spans[middle].first)
+            high = middle;
+        else
+            return true;
+    }
+    return false;
+}
 
 static const struct unicode_range *range_of(uint32_t c)
 {
-    size_t low = 0, high = sizeof unicode_ranges / sizeof *unicode_ranges;
+    size_t low = 0, high = COUNT(unicode_ranges);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (c > unicode_ranges[middle].last)
@@ -46,6 +62,7 @@ enum unicode_class unicode_classify(uint32_t c)
 
 uint8_t unicode_order(uint32_t c)
 {
+    if (c < 0x300) return 0;
     const struct unicode_range *range = range_of(c);
     return range ? range->order : 0;
 }
@@ -60,7 +77,7 @@ bool unicode_is_space(uint32_t c)
 bool unicode_is_word(uint32_t c)
 {
     /* Letters, marks and digits of Unicode 15.1 and 16, which an older utf8proc doesn't know. */
-    static const struct span recent[] = {
+    static const struct unicode_span recent[] = {
         {0x897, 0x897},     {0x1C89, 0x1C8A},   {0xA7CB, 0xA7CD},   {0xA7DA, 0xA7DC},   {0x105C0, 0x105F3},
         {0x10D40, 0x10D65}, {0x10D69, 0x10D6D}, {0x10D6F, 0x10D85}, {0x10EC2, 0x10EC4}, {0x10EFC, 0x10EFC},
         {0x11380, 0x11389}, {0x1138B, 0x1138B}, {0x1138E, 0x1138E}, {0x11390, 0x113B5}, {0x113B7, 0x113C0},
@@ -70,7 +87,7 @@ bool unicode_is_word(uint32_t c)
         {0x1E5D0, 0x1E5FA}, {0x2EBF0, 0x2EE5D},
     };
     /* Other_Alphabetic symbols (circled and squared letters), and the joiners. */
-    static const struct span symbols[] = {
+    static const struct unicode_span symbols[] = {
         {0x200C, 0x200D}, {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189},
     };
     switch (utf8proc_category((utf8proc_int32_t)c)) {
@@ -93,29 +110,79 @@ bool unicode_is_word(uint32_t c)
 
 bool unicode_is_ideograph(uint32_t c)
 {
-    static const struct span ideographs[] = {
+    static const struct unicode_span ideographs[] = {
         {0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},   {0x20000, 0x2A6DF},
         {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF}, {0x2F800, 0x2FA1F},
     };
     return c >= 0x3400 && IN_SPANS(ideographs, c);
 }
 
+enum { HANGUL_FIRST = 0xAC00, HANGUL_COUNT = 11172 };
+
+/* `out` has c, which stays where there is no decomposition. */
+static size_t decompose(uint32_t c, utf8proc_option_t how, size_t most, uint32_t *out)
+{
+    utf8proc_int32_t parts[UNICODE_COMPATIBLE_MAX];
+    int boundary = 0;
+    utf8proc_ssize_t count =
+        utf8proc_decompose_char((utf8proc_int32_t)c, parts, (utf8proc_ssize_t)most, how, &boundary);
+    if (count < 1 || (size_t)count > most) return 1;
+    for (utf8proc_ssize_t i = 0; i < count; i++) out[i] = (uint32_t)parts[i];
+    return (size_t)count;
+}
+
 size_t unicode_decompose(uint32_t c, uint32_t *out)
 {
     /* Where Unicode 9 has decompositions. Above these, later versions added some that are not to be applied. */
-    static const struct span decomposed[] = {
+    static const struct unicode_span decomposed[] = {
         {0xC0, 0xFFFF},     {0x1109A, 0x110AB}, {0x1112E, 0x1112F}, {0x1134B, 0x1134C}, {0x114BB, 0x114BE},
         {0x115BA, 0x115BB}, {0x1D15E, 0x1D164}, {0x1D1BB, 0x1D1C0}, {0x2F800, 0x2FA1D},
     };
     out[0] = c;
     if (c < 0xC0 || !IN_SPANS(decomposed, c)) return 1;
-    utf8proc_int32_t parts[UNICODE_DECOMPOSED_MAX];
-    int boundary = 0;
-    utf8proc_ssize_t count =
-        utf8proc_decompose_char((utf8proc_int32_t)c, parts, UNICODE_DECOMPOSED_MAX, UTF8PROC_DECOMPOSE, &boundary);
-    if (count < 1 || count > UNICODE_DECOMPOSED_MAX) return 1;
-    for (utf8proc_ssize_t i = 0; i < count; i++) out[i] = (uint32_t)parts[i];
-    return (size_t)count;
+    return decompose(c, UTF8PROC_DECOMPOSE, UNICODE_DECOMPOSED_MAX, out);
+}
+
+size_t unicode_decompose_compatible(uint32_t c, uint32_t *out)
+{
+    out[0] = c;
+    bool hangul = c - HANGUL_FIRST < HANGUL_COUNT;
+    if (c < 0xA0 || (!hangul && !among_spans(unicode_compatible, COUNT(unicode_compatible), c))) return 1;
+    return decompose(c, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT, UNICODE_COMPATIBLE_MAX, out);
+}
+
+/* Hangul syllables are made of a leading consonant, a vowel and maybe a trailing consonant, by number. */
+static uint32_t compose_hangul(uint32_t first, uint32_t second)
+{
+    enum { LEADING = 0x1100, VOWEL = 0x1161, TRAILING = 0x11A7, LEADINGS = 19, VOWELS = 21, TRAILINGS = 28 };
+    if (first - LEADING < LEADINGS && second - VOWEL < VOWELS)
+        return HANGUL_FIRST + ((first - LEADING) * VOWELS + (second - VOWEL)) * TRAILINGS;
+    bool open = first - HANGUL_FIRST < HANGUL_COUNT && (first - HANGUL_FIRST) % TRAILINGS == 0;
+    return open && second - (TRAILING + 1) < TRAILINGS - 1 ? first + (second - TRAILING) : 0;
+}
+
+uint32_t unicode_compose(uint32_t first, uint32_t second)
+{
+    size_t low = 0, high = COUNT(unicode_pairs);
+    if (second < 0x300) return 0;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct unicode_pair *pair = &unicode_pairs[middle];
+        if (first > pair->first || (first == pair->first && second > pair->second))
+            low = middle + 1;
+        else if (first < pair->first || second < pair->second)
+            high = middle;
+        else
+            return pair->joined;
+    }
+    return compose_hangul(first, second);
+}
+
+bool unicode_is_mark(uint32_t c) { return c >= 0x300 && among_spans(unicode_marks, COUNT(unicode_marks), c); }
+
+bool unicode_is_number(uint32_t c)
+{
+    return c < 0x80 ? c - '0' < 10 : among_spans(unicode_numbers, COUNT(unicode_numbers), c);
 }
 
 size_t unicode_lower(uint32_t c, uint32_t *out)
@@ -137,7 +204,7 @@ size_t unicode_lower(uint32_t c, uint32_t *out)
         out[1] = 0x307;
         return 2;
     }
-    for (size_t i = 0; i < sizeof recent / sizeof *recent && recent[i].first <= c; i++) {
+    for (size_t i = 0; i < COUNT(recent) && recent[i].first <= c; i++) {
         if (c > recent[i].last) continue;
         out[0] = recent[i].lower + (c - recent[i].first);
         return 1;

@@ -19,20 +19,28 @@ enum unicode_class {
     UNICODE_COMBINING     /* is reordered by its combining class, and stays */
 };
 
-enum { UNICODE_DECOMPOSED_MAX = 4, UNICODE_LOWER_MAX = 2 };
+enum { UNICODE_DECOMPOSED_MAX = 4, UNICODE_COMPATIBLE_MAX = 18, UNICODE_LOWER_MAX = 2 };
 
 enum unicode_class unicode_classify(uint32_t c);
-/* Canonical combining class of a character of class UNICODE_COMBINING. */
+/* Canonical combining class. */
 uint8_t unicode_order(uint32_t c);
 /* The White_Space property. */
 bool unicode_is_space(uint32_t c);
 /* What a regular expression calls a word character. */
 bool unicode_is_word(uint32_t c);
+/* Combining marks of all kinds. */
+bool unicode_is_mark(uint32_t c);
+/* Digits, letters that are numbers, and other numbers. */
+bool unicode_is_number(uint32_t c);
 /* Unified and compatibility ideographs, as BERT delimits them: not extension E's first half, not those after it. */
 bool unicode_is_ideograph(uint32_t c);
 
 /* Canonical decomposition (without reordering), into at most UNICODE_DECOMPOSED_MAX characters; returns how many. */
 size_t unicode_decompose(uint32_t c, uint32_t *out);
+/* The same with compatibility decompositions, into at most UNICODE_COMPATIBLE_MAX. */
+size_t unicode_decompose_compatible(uint32_t c, uint32_t *out);
+/* The character that canonical composition makes of the two, 0: none. */
+uint32_t unicode_compose(uint32_t first, uint32_t second);
 /* Full lower case without context, into at most UNICODE_LOWER_MAX characters; returns how many. */
 size_t unicode_lower(uint32_t c, uint32_t *out);
 

@@ -59,7 +59,7 @@ def classify(code):
         return None
     order = combining_class(c) if moves(c, probes[1]) or moves("\u0345", c) else 0
     if strip("a" + c + "b") == "ab":
-        return ("MARK", 0) if order else ("STARTER_MARK", 0)
+        return ("MARK", order) if order else ("STARTER_MARK", 0)
     return ("COMBINING", order) if order else None
 
 
@@ -77,15 +77,15 @@ for code in range(0x110000):
 
 print(f"""/* What Hugging Face's tokenizers library ({tokenizers.__version__}) takes characters for: its categories are those of Unicode 8, its
  * combining classes those of Unicode 9. Made by tests/tokenizer/make_ranges.py; not edited by hand. */
-#ifndef WHERRY_MODEL_UNICODE_RANGES_H
-#define WHERRY_MODEL_UNICODE_RANGES_H
+#ifndef WHERRY_TOKENIZER_UNICODE_RANGES_H
+#define WHERRY_TOKENIZER_UNICODE_RANGES_H
 
 #include "tokenizer/unicode.h"
 
 struct unicode_range {{
     uint32_t first, last;
     uint8_t class_; /* enum unicode_class */
-    uint8_t order;  /* combining class of UNICODE_COMBINING */
+    uint8_t order;  /* combining class of UNICODE_MARK and UNICODE_COMBINING */
 }};
 
 /* clang-format off */

@@ -208,14 +208,28 @@ WHERRY_API wherry_status wherry_model_config_named(wherry_context *context, cons
 WHERRY_API wherry_status wherry_model_describe(const wherry_model *model, wherry_model_info *out);
 WHERRY_API void wherry_model_close(wherry_model *model);
 
-/* Token ids of a text (BERT basic + WordPiece), special tokens included. `pair` may be NULL; its tokens get type 1.
- * max_tokens > 0 cuts the sequence as Hugging Face's "longest_first" does, special tokens kept; 0 cuts nothing. `types`
- * may be NULL. Writes at most *count tokens and sets *count to the number there is: call with ids NULL to learn it.
- * Lengths are in bytes. Invalid UTF-8 is replaced by U+FFFD. Fails with WHERRY_STATUS_UNSUPPORTED for a model without a
- * tokenizer. */
+/* Token ids of a text, special tokens included, as the model's tokenizer files say. `pair` may be NULL; `types`, which
+ * may be NULL, tell the two apart where the model does. max_tokens > 0 cuts the sequence as Hugging Face's "longest_first"
+ * does, on the side that the files name, special tokens kept; 0 cuts nothing. Writes at most *count tokens and sets *count
+ * to the number there is: call with ids NULL to learn it. Lengths are in bytes. Invalid UTF-8 is replaced by U+FFFD. Fails
+ * with WHERRY_STATUS_UNSUPPORTED for a model without a tokenizer. */
 WHERRY_API wherry_status wherry_tokenize(wherry_context *context, const wherry_model *model, const char *text,
                                          size_t text_bytes, const char *pair, size_t pair_bytes, size_t max_tokens,
                                          int32_t *ids, int32_t *types, size_t *count);
+
+/* Where a token comes from. */
+typedef struct wherry_token_place {
+    int32_t text;                          /* 0: the text, 1: its pair, -1: a special token, which comes from neither */
+    size_t first, end;                     /* bytes of that text: [first, end) */
+    size_t first_character, end_character; /* the same in characters (Unicode scalar values), as Hugging Face counts */
+} wherry_token_place;
+
+/* The same with the place of each token; `types` and `places` may be NULL. A token that a normalizer made of nothing has
+ * the place of what is next to it; white space before a word belongs to a token's place where the reference says so. */
+WHERRY_API wherry_status wherry_tokenize_places(wherry_context *context, const wherry_model *model, const char *text,
+                                                size_t text_bytes, const char *pair, size_t pair_bytes,
+                                                size_t max_tokens, int32_t *ids, int32_t *types,
+                                                wherry_token_place *places, size_t *count);
 
 /* ---- sessions: a model on a device, for batches up to a limit ---- */
 

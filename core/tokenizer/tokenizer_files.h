@@ -1,0 +1,28 @@
+/* The files that a tokenizer is read from, shared by the readers of each. */
+#ifndef WHERRY_TOKENIZER_TOKENIZER_FILES_H
+#define WHERRY_TOKENIZER_TOKENIZER_FILES_H
+
+#include "tokenizer/tokenizer_parts.h"
+
+/* What is known while a tokenizer is being made. */
+struct file_reader {
+    struct tokenizer *t;
+    const char *folder;
+    const json_t *config; /* tokenizer_config.json, NULL: there is none */
+    struct part_reader part;
+    struct added_reader added;
+};
+
+/* Puts the file's path before the error. Always false. */
+bool file_fail(const struct file_reader *r, const char *name);
+/* An added token written as an object. */
+bool file_added(const struct file_reader *r, const json_t *object, const char **content, struct added_entry *out);
+/* Whether a class of tokenizer_config.json is BERT's tokenizer. */
+bool file_is_bert(const char *class_name);
+/* How tokenizer_config.json, where it is BERT's, overrules the normalizer. */
+bool file_bert_settings(const struct file_reader *r, struct bert_normalizer *bert);
+
+/* vocab.txt */
+bool read_vocabulary(struct file_reader *r);
+
+#endif
