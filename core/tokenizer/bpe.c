@@ -129,8 +129,8 @@ struct link {
     uint32_t before, after;
 };
 
-/* Pairs by rank, then from the left: rank << 32 | the left one's index. A pair stays when one of the two becomes part of
- * another token; it is known by that when its turn comes. */
+/* Pairs by rank, then from the left: rank << 32 | the left one's index. A pair stays when one of the two becomes part
+ * of another token; it is known by that when its turn comes. */
 struct heap {
     uint64_t *items;
     size_t count;

@@ -1,5 +1,5 @@
-/* Byte pair encoding: a piece of text begins as its characters, and of all pairs of neighbours that are a merge, the one
- * of lowest rank becomes one token, until there is none. */
+/* Byte pair encoding: a piece of text begins as its characters, and of all pairs of neighbours that are a merge, the
+ * one of lowest rank becomes one token, until there is none. */
 #ifndef WHERRY_TOKENIZER_BPE_H
 #define WHERRY_TOKENIZER_BPE_H
 
@@ -9,12 +9,12 @@
 #define BPE_NONE UINT32_MAX
 
 struct bpe_options {
-    const char *unknown;        /* NULL: what has no token is left out */
-    const char *prefix;         /* of tokens that continue a piece, "": none */
-    const char *suffix;         /* of tokens that end a piece, "": none */
-    bool fuse_unknown;          /* unknown tokens next to each other are one */
-    bool byte_fallback;         /* what has no token becomes tokens of its bytes, "<0x0A>", where there are all of them */
-    bool ignore_merges;         /* a piece that is a token is that token, whatever the merges give */
+    const char *unknown; /* NULL: what has no token is left out */
+    const char *prefix;  /* of tokens that continue a piece, "": none */
+    const char *suffix;  /* of tokens that end a piece, "": none */
+    bool fuse_unknown;   /* unknown tokens next to each other are one */
+    bool byte_fallback;  /* what has no token becomes tokens of its bytes, "<0x0A>", where there are all of them */
+    bool ignore_merges;  /* a piece that is a token is that token, whatever the merges give */
 };
 
 struct bpe_part {

@@ -110,11 +110,12 @@ static bool find_merge(const struct part_reader *r, const struct bpe *bpe, size_
     memcpy(scratch->items + scratch->count, scratch->items + skipped, (right - skipped) * sizeof *scratch->items);
     out->token = bpe_find(bpe, scratch->items + right, scratch->count - skipped);
     if (out->token != BPE_NONE) return true;
-    return fail(r->e, WHERRY_STATUS_BAD_FORMAT,
-                "merge %zu, of \"%.*s\" and \"%.*s\", gives a token that the vocabulary (%zu tokens) does not have: the "
-                "files belong to different models or are damaged",
-                rank, text->left.bytes < 100 ? (int)text->left.bytes : 100, text->left.text,
-                text->right.bytes < 100 ? (int)text->right.bytes : 100, text->right.text, bpe->words.count);
+    return fail(
+        r->e, WHERRY_STATUS_BAD_FORMAT,
+        "merge %zu, of \"%.*s\" and \"%.*s\", gives a token that the vocabulary (%zu tokens) does not have: the "
+        "files belong to different models or are damaged",
+        rank, text->left.bytes < 100 ? (int)text->left.bytes : 100, text->left.text,
+        text->right.bytes < 100 ? (int)text->right.bytes : 100, text->right.text, bpe->words.count);
 }
 
 static bool make_merges(const struct part_reader *r, struct bpe *bpe, const struct bpe_merge_text *texts, size_t count)

@@ -10,8 +10,9 @@ bool bpe_merge_parse(const struct part_reader *r, const char *text, size_t bytes
 {
     const char *space = memchr(text, ' ', bytes), *end = text + bytes;
     if (!space || memchr(space + 1, ' ', (size_t)(end - space - 1)))
-        return fail(r->e, WHERRY_STATUS_BAD_FORMAT, "merge %zu, \"%.*s\", is not two tokens with one space between them",
-                    number, bytes < 100 ? (int)bytes : 100, text);
+        return fail(r->e, WHERRY_STATUS_BAD_FORMAT,
+                    "merge %zu, \"%.*s\", is not two tokens with one space between them", number,
+                    bytes < 100 ? (int)bytes : 100, text);
     *out = (struct bpe_merge_text){{text, (size_t)(space - text)}, {space + 1, (size_t)(end - space - 1)}};
     return true;
 }
@@ -96,7 +97,7 @@ static bool open_bpe(struct model_reader *r, const json_t *json, void **data)
     struct words words = {.count = 0};
     const json_t *vocabulary = json_object_get(json, "vocab");
     if (!json_is_object(vocabulary)) return part_wrong(&r->part, "vocab", "an object");
-    bool ok = read_options(&r->part, json, &options) && words_read(r, vocabulary, &words) &&
+    bool ok = read_options(&r->part, json, &options) && words_read(&r->part, r->words, vocabulary, &words) &&
               read_merges(&r->part, json_object_get(json, "merges"), &merges) &&
               bpe_model_make(&r->part, &words, &merges, &options, data);
     const struct bpe *bpe = *data;

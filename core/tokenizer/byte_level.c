@@ -2,6 +2,7 @@
 #include "tokenizer/byte_level.h"
 
 #include "tokenizer/letters.h"
+#include "tokenizer/normalizers.h"
 
 /* ---- the alphabet ---- */
 

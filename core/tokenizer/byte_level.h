@@ -3,11 +3,7 @@
 #ifndef WHERRY_TOKENIZER_BYTE_LEVEL_H
 #define WHERRY_TOKENIZER_BYTE_LEVEL_H
 
-#include "tokenizer/normalizers.h"
 #include "tokenizer/pre_tokenizers.h"
-
-extern const struct normalizer_kind normalizer_byte_level;
-extern const struct pre_tokenizer_kind pre_tokenizer_byte_level;
 
 /* The pre-tokenizer without a file: GPT-2's words, with a space put before the first one where it has none. */
 bool byte_level_make(const struct part_reader *r, bool prefix_space, void **data);

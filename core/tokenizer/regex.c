@@ -52,7 +52,8 @@ static bool compile(struct regex *regex, const char *pattern, size_t bytes, stru
     pcre2_compile_context *context = pcre2_compile_context_create(regex->general);
     if (!context) return fail_memory(e);
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    regex->code = pcre2_compile((PCRE2_SPTR)pattern, bytes, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &code, &at, context);
+    regex->code =
+        pcre2_compile((PCRE2_SPTR)pattern, bytes, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &code, &at, context);
     pcre2_compile_context_free(context);
     if (!regex->code) {
         char why[128] = "";

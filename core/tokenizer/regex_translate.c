@@ -27,9 +27,9 @@ struct translation {
     size_t atom; /* where in `out` what may be repeated begins */
     struct group groups[DEEPEST];
     size_t depth;
-    bool begins;         /* an alternative begins: options may be set for all of it */
-    bool caseless;       /* letters match those of other case */
-    uint32_t last;       /* the literal before this one, caseless; 0: none */
+    bool begins;   /* an alternative begins: options may be set for all of it */
+    bool caseless; /* letters match those of other case */
+    uint32_t last; /* the literal before this one, caseless; 0: none */
     struct error *e;
 };
 
@@ -72,15 +72,16 @@ static uint32_t next(struct translation *t)
 
 /* ---- classes ---- */
 
-static const char spaces[] = "\\t-\\r\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
+static const char spaces[] =
+    "\\t-\\r\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
 static const char others[] = "\\x00-\\x08\\x0e-\\x1f\\x21-\\x84\\x86-\\x9f\\xa1-\\x{167f}\\x{1681}-\\x{1fff}\\x{200b}-"
                              "\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}";
 /* What belongs to words besides letters, marks and numbers: parts of Latin-1, and circled letters. */
 static const char word_symbols[] = "\\xb2\\xb3\\xb9\\xbc-\\xbe\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-"
                                    "\\x{1f169}\\x{1f170}-\\x{1f189}";
 
-static const char *const categories[] = {"L",  "Lu", "Ll", "Lt", "Lm", "Lo", "M",  "Mn", "Mc", "Me", "N",  "Nd",
-                                         "Nl", "No", "P",  "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "S",  "Sm",
+static const char *const categories[] = {"L",  "Lu", "Ll", "Lt", "Lm", "Lo", "M",  "Mn", "Mc", "Me", "N", "Nd",
+                                         "Nl", "No", "P",  "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "S", "Sm",
                                          "Sc", "Sk", "So", "Z",  "Zs", "Zl", "Zp", "Cc", "Cf", "Co"};
 
 /* Scripts, and what of them came after Unicode 14. */
@@ -111,8 +112,8 @@ static bool emit_word(struct translation *t)
 }
 
 /* Writes a class that stands for itself, or, `inside`, in another one. */
-static bool emit_set(struct translation *t, bool inside, bool negated, bool (*items)(struct translation *, const char *),
-                     const char *name)
+static bool emit_set(struct translation *t, bool inside, bool negated,
+                     bool (*items)(struct translation *, const char *), const char *name)
 {
     if (inside && negated) return refuse(t, "what is not in a class, within a class,");
     TRY(inside || emit(t, negated ? "[^" : "["));
@@ -147,7 +148,8 @@ static bool read_property(struct translation *t, bool inside, bool negated)
         t->at++;
     }
     size_t length = (size_t)(end - (t->text + t->at));
-    if (length >= sizeof name) return refuse(t, "a property of another name than general categories and some scripts have");
+    if (length >= sizeof name)
+        return refuse(t, "a property of another name than general categories and some scripts have");
     memcpy(name, t->text + t->at, length);
     name[length] = 0;
     if (t->caseless && (!strcmp(name, "Lu") || !strcmp(name, "Ll") || !strcmp(name, "Lt")))
@@ -201,17 +203,28 @@ static bool read_escape(struct translation *t, bool inside, bool *set, uint32_t 
     *c = next(t);
     *set = true;
     switch (*c) {
-    case 'p': return read_property(t, inside, false);
-    case 'P': return read_property(t, inside, true);
-    case 's': return emit_set(t, inside, false, items_text, spaces);
-    case 'S': return emit_set(t, inside, false, items_text, others);
-    case 'd': return emit_set(t, inside, false, emit_category, "Nd");
-    case 'D': return emit_set(t, inside, true, emit_category, "Nd");
-    case 'w': return emit_set(t, inside, false, items_word, NULL);
-    case 'W': return emit_set(t, inside, true, items_word, NULL);
-    case 'h': return emit_set(t, inside, false, items_text, "0-9A-Fa-f");
-    case 'H': return emit_set(t, inside, true, items_text, "0-9A-Fa-f");
-    default: break;
+    case 'p':
+        return read_property(t, inside, false);
+    case 'P':
+        return read_property(t, inside, true);
+    case 's':
+        return emit_set(t, inside, false, items_text, spaces);
+    case 'S':
+        return emit_set(t, inside, false, items_text, others);
+    case 'd':
+        return emit_set(t, inside, false, emit_category, "Nd");
+    case 'D':
+        return emit_set(t, inside, true, emit_category, "Nd");
+    case 'w':
+        return emit_set(t, inside, false, items_word, NULL);
+    case 'W':
+        return emit_set(t, inside, true, items_word, NULL);
+    case 'h':
+        return emit_set(t, inside, false, items_text, "0-9A-Fa-f");
+    case 'H':
+        return emit_set(t, inside, true, items_text, "0-9A-Fa-f");
+    default:
+        break;
     }
     *set = false;
     if (*c == 'x' || *c == 'u') return read_number(t, (char)*c, c);
@@ -227,10 +240,7 @@ static bool read_escape(struct translation *t, bool inside, bool *set, uint32_t 
     return true;
 }
 
-static bool emit_character(struct translation *t, uint32_t c)
-{
-    return emit(t, "\\x{%x}", (unsigned)c);
-}
+static bool emit_character(struct translation *t, uint32_t c) { return emit(t, "\\x{%x}", (unsigned)c); }
 
 /* ---- a class in brackets ---- */
 

@@ -42,28 +42,6 @@ bool word_piece_make(const struct part_reader *r, struct words *words, const cha
     return ok;
 }
 
-static bool read_words(const struct model_reader *r, const json_t *vocabulary, struct words *words)
-{
-    const char *name;
-    json_t *value;
-    size_t bytes = 0;
-    for (size_t i = 0; i < r->words->count; i++) bytes += r->words->list[i].bytes;
-    json_object_foreach((json_t *)vocabulary, name, value) bytes += strlen(name);
-    TRY(words_reserve(&r->part, words, json_object_size(vocabulary) + r->words->count, bytes));
-    for (size_t i = 0; i < r->words->count; i++) {
-        const struct json_word *word = &r->words->list[i];
-        TRY(words_add(&r->part, words, word->text, word->bytes, false, word->id));
-    }
-    json_object_foreach((json_t *)vocabulary, name, value)
-    {
-        if (!json_is_integer(value) || json_integer_value(value) < 0)
-            return fail(r->part.e, WHERRY_STATUS_BAD_FORMAT,
-                        "the id of token \"%.100s\" is not a whole number from 0 on", name);
-        TRY(words_add(&r->part, words, name, strlen(name), false, (uint64_t)json_integer_value(value)));
-    }
-    return true;
-}
-
 static bool open_word_piece(struct model_reader *r, const json_t *json, void **data)
 {
     const char *unknown, *prefix;
@@ -75,7 +53,8 @@ static bool open_word_piece(struct model_reader *r, const json_t *json, void **d
         part_string(&r->part, json, "continuing_subword_prefix", &prefix) &&
         part_count(&r->part, json_object_get(json, "max_input_chars_per_word"), "max_input_chars_per_word", UINT32_MAX,
                    &max_word));
-    bool ok = read_words(r, vocabulary, &words) && word_piece_make(&r->part, &words, unknown, prefix, max_word, data);
+    bool ok = words_read(&r->part, r->words, vocabulary, &words) &&
+              word_piece_make(&r->part, &words, unknown, prefix, max_word, data);
     const struct word_piece *m = *data;
     r->twice = m && m->words.tokens < words.count;
     words_free(r->part.host, &words);

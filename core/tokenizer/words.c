@@ -32,6 +32,29 @@ bool words_add(const struct part_reader *r, struct words *words, const char *nam
     return true;
 }
 
+bool words_read(const struct part_reader *r, const struct json_words *plain, const json_t *vocabulary,
+                struct words *words)
+{
+    const char *name;
+    json_t *value;
+    size_t bytes = 0;
+    for (size_t i = 0; i < plain->count; i++) bytes += plain->list[i].bytes;
+    json_object_foreach((json_t *)vocabulary, name, value) bytes += strlen(name);
+    TRY(words_reserve(r, words, json_object_size(vocabulary) + plain->count, bytes));
+    for (size_t i = 0; i < plain->count; i++) {
+        const struct json_word *word = &plain->list[i];
+        TRY(words_add(r, words, word->text, word->bytes, false, word->id));
+    }
+    json_object_foreach((json_t *)vocabulary, name, value)
+    {
+        if (!json_is_integer(value) || json_integer_value(value) < 0)
+            return fail(r->e, WHERRY_STATUS_BAD_FORMAT, "the id of token \"%.100s\" is not a whole number from 0 on",
+                        name);
+        TRY(words_add(r, words, name, strlen(name), false, (uint64_t)json_integer_value(value)));
+    }
+    return true;
+}
+
 void words_free(const struct host *host, struct words *words)
 {
     if (words->text.host) list_free(&words->text);

@@ -2,6 +2,7 @@
 #ifndef WHERRY_TOKENIZER_WORDS_H
 #define WHERRY_TOKENIZER_WORDS_H
 
+#include "tokenizer/json_words.h"
 #include "tokenizer/parts.h"
 #include "tokenizer/vocabulary.h"
 
@@ -17,6 +18,9 @@ bool words_reserve(const struct part_reader *r, struct words *words, size_t toke
  * the token. */
 bool words_add(const struct part_reader *r, struct words *words, const char *text, size_t bytes, bool line,
                uint64_t id);
+/* All of a file: the plain ones, and those that are in the object. */
+bool words_read(const struct part_reader *r, const struct json_words *plain, const json_t *vocabulary,
+                struct words *words);
 void words_free(const struct host *host, struct words *words);
 
 /* The id of a token given as UTF-8; -1: there is none. */
