@@ -3,9 +3,12 @@
 
     pip install tokenizers==0.23.3 transformers==5.23.0
     python3 tests/tokenizer/compare_bpe.py sample tests/data/tokenizer     the committed sample
-    python3 tests/tokenizer/compare_bpe.py full FOLDER TEST_BPE [LINES]    LINES (1000000) for each of the main kinds, every
-                                                                           Unicode scalar value, patterns and odd models;
-                                                                           TEST_BPE is the program tests/test_bpe
+    python3 tests/tokenizer/compare_bpe.py PART FOLDER TEST_BPE            compares; TEST_BPE is the program tests/test_bpe,
+                                                                           FOLDER takes up to 1 GB. PART is
+        main [LINES]    the main kinds, LINES (1000000) for each of the first three
+        every           every Unicode scalar value
+        patterns        patterns of published tokenizers and odd ones, all behaviours
+        odd             models with every option and merges in any order
 
 Files are as tests/tokenizer_lines.h says.
 """
@@ -279,30 +282,48 @@ class Comparison:
                 os.remove(os.path.join(folder, file))
 
 
-def full(folder, program, count):
-    c = Comparison(folder, program)
-    every = [(0, chr(x).encode("utf-8"), None) for x in SCALARS] + [(0, f"a{chr(x)}b {chr(x)}'s{chr(x)}{chr(x)}1 ".encode("utf-8"), None) for x in SCALARS]
+def compare_main(c, count=1000000):
     for index, (name, make, direction) in enumerate(MAIN):
         made = make()
-        lines = FIXED + lines_of("full" + name, count if index < 3 else count // 10)
-        c.run(name, made, lines, direction)
-        c.run(name + "_every", made, every if index < 3 else every[::7])
+        for first in range(0, count if index < 3 else count // 10, 100000):
+            c.run(name, made, FIXED + lines_of(f"full{name}{first}", min(count, 100000)), direction)
+
+
+EVERY = [f"{chr(x)}\0a{chr(x)}b {chr(x)}'s{chr(x)}{chr(x)}1 " for x in SCALARS]
+
+
+def every(step=1):
+    return [(0, t.encode("utf-8"), None) for texts in EVERY[::step] for t in texts.split("\0", 1)]
+
+
+def compare_every(c):
+    for name, make, direction in MAIN:
+        c.run(name + "_every", make(), every(), direction)
+
+
+def compare_patterns(c):
     for name, pattern in PATTERNS.items():
         for behavior in BEHAVIORS:
             invert = behavior != "isolated" and len(behavior + name) % 2 == 0
             made = pieces_of(pre_tokenizers.Split(Regex(pattern), behavior, invert=invert))
-            c.run(f"pattern_{name}_{behavior}", made, FIXED + lines_of(name + behavior, 5000) + (every if behavior == "isolated" else every[::50]))
+            c.run(f"pattern_{name}_{behavior}", made, FIXED + lines_of(name + behavior, 5000) + every(3 if behavior == "isolated" else 97))
+
+
+def compare_odd(c):
     for n in range(300):
         r = random.Random(f"odd{n}")
         c.run(f"odd{n}", odd_model(r), odd_lines(r, 300))
-    print(f"{c.lines} lines in all, {c.different} different")
-    return c.different != 0
 
+
+PARTS = {"main": compare_main, "every": compare_every, "patterns": compare_patterns, "odd": compare_odd}
 
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "sample":
         sample(sys.argv[2])
-    elif len(sys.argv) in (4, 5) and sys.argv[1] == "full":
-        sys.exit(full(sys.argv[2], sys.argv[3], int(sys.argv[4]) if len(sys.argv) == 5 else 1000000))
+    elif len(sys.argv) in (4, 5) and sys.argv[1] in PARTS:
+        comparison = Comparison(sys.argv[2], sys.argv[3])
+        PARTS[sys.argv[1]](comparison, *map(int, sys.argv[4:]))
+        print(f"{comparison.lines} lines in all, {comparison.different} different")
+        sys.exit(comparison.different != 0)
     else:
         sys.exit(__doc__)
