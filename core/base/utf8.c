@@ -36,6 +36,15 @@ size_t utf8_decode(const char *text, size_t size, uint32_t *c, bool *valid)
     return used;
 }
 
+size_t utf8_encode(uint32_t c, char out[4])
+{
+    static const unsigned char leads[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n; i-- > 1; c >>= 6) out[i] = (char)(0x80 | (c & 0x3F));
+    out[0] = (char)(leads[n] | c);
+    return n;
+}
+
 /* Characters that a terminal obeys or does not show: controls, the soft hyphen, marks and overrides of direction,
  * spaces and joiners without width, line and paragraph separators, annotations, tags. */
 static bool must_escape(uint32_t c)

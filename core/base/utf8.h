@@ -13,6 +13,9 @@ enum { UTF8_REPLACEMENT = 0xFFFD, UTF8_SHOWN_MAX = 4 };
  * and sets *valid (which may be NULL) to false. Returns the bytes used. */
 size_t utf8_decode(const char *text, size_t size, uint32_t *c, bool *valid);
 
+/* The character's bytes; returns how many. */
+size_t utf8_encode(uint32_t c, char out[4]);
+
 /* Copies text as a terminal may show it. What would steer the terminal or hide in the line is written out: control
  * characters as \n, \t, \r, \x1b or \u{9b}, invisible ones and those that turn the direction of writing as \u{202e},
  * bytes that are not UTF-8 as \xff. At most UTF8_SHOWN_MAX bytes for each of the text. What is too long for `size` is

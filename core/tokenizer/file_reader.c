@@ -58,3 +58,28 @@ bool file_bert_settings(const struct file_reader *r, struct bert_normalizer *ber
                  r->folder);
     return true;
 }
+
+bool file_special(const struct file_reader *r, const json_t *value, const char *key, const char **content,
+                  struct added_entry *entry)
+{
+    *entry = (struct added_entry){0};
+    *content = NULL;
+    if (!value || json_is_null(value)) return true;
+    if (json_is_object(value)) return file_added(r, value, content, entry);
+    *content = json_string_value(value);
+    return *content || part_wrong(&r->part, key, "a string or an object");
+}
+
+bool file_more_added(struct file_reader *r)
+{
+    const json_t *more = json_object_get(r->config, "additional_special_tokens");
+    struct added_entry entry;
+    const char *content, *id;
+    json_t *value;
+    for (size_t i = 0; i < json_array_size(more); i++)
+        TRY(file_special(r, json_array_get(more, i), "additional_special_tokens", &content, &entry) &&
+            added_add(&r->added, content, &entry, false, r->part.e));
+    json_object_foreach(json_object_get(r->config, "added_tokens_decoder"), id, value)
+        TRY(file_added(r, value, &content, &entry) && added_add(&r->added, content, &entry, false, r->part.e));
+    return true;
+}

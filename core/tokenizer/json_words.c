@@ -91,15 +91,6 @@ static uint32_t read_escape(const char *text, size_t size, size_t i, size_t *n)
     return 0x10000 + ((c - 0xD800) << 10 | (low - 0xDC00));
 }
 
-static size_t write_character(uint32_t c, char out[4])
-{
-    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    for (size_t k = n; k-- > 1; c >>= 6) out[k] = (char)(0x80 | (c & 0x3F));
-    out[0] = (char)(lead[n] | c);
-    return n;
-}
-
 /* The byte after a string's closing quote; 0: it is no plain one. In `to`, unless NULL, its text, which is as long or
  * shorter: in the string's own place. */
 static size_t read_string(const char *text, size_t size, size_t i, char *to, size_t *bytes)
@@ -113,7 +104,7 @@ static size_t read_string(const char *text, size_t size, size_t i, char *to, siz
         size_t n, used;
         if (text[i] == '\\') {
             if (!(c = read_escape(text, size, i + 1, &used))) return 0;
-            n = write_character(c, escaped);
+            n = utf8_encode(c, escaped);
             from = escaped;
             used++;
         } else {
@@ -204,15 +195,14 @@ static size_t expect(const char *text, size_t size, size_t i, char c)
     return i < size && text[i] == c ? i + 1 : 0;
 }
 
-/* The byte after "word": id, or ["word", score]; 0: it is not plain. Its text then is in place of the string, where the
- * word is asked for. */
-static size_t read_word(char *text, size_t size, size_t i, bool scored, bool asked, struct json_word *word)
+/* The byte after "word": id, or ["word", score]; 0: it is not plain. Its text then is in place of the string. */
+static size_t read_word(char *text, size_t size, size_t i, bool scored, struct json_word *word)
 {
     size_t bytes;
     if (scored && !(i = expect(text, size, i, '['))) return 0;
     if (!(i = expect(text, size, i, '"'))) return 0;
     word->text = text + i;
-    if (!(i = read_string(text, size, i, asked ? text + i : NULL, &bytes))) return 0;
+    if (!(i = read_string(text, size, i, text + i, &bytes))) return 0;
     word->bytes = (uint32_t)bytes;
     if (!(i = expect(text, size, i, scored ? ',' : ':'))) return 0;
     i = skip_space(text, size, i);
@@ -220,45 +210,43 @@ static size_t read_word(char *text, size_t size, size_t i, bool scored, bool ask
     return (i = json_score_read(text, size, i, &word->score)) ? expect(text, size, i, ']') : 0;
 }
 
-/* The byte after the closing bracket; 0: not all of it is plain. The words in `list`, unless NULL, which has room for
- * them. An empty list has none. */
-static size_t read_words(char *text, size_t size, size_t i, bool scored, struct json_word *list, size_t *count)
+/* The byte after the closing bracket, and the words in the list; 0: not all of it is plain, or there is no memory for
+ * this. An empty list has none. */
+static size_t read_words(const struct host *host, char *text, size_t size, size_t i, size_t most,
+                         struct json_words *words)
 {
-    for (*count = 0;; ++*count) {
-        struct json_word word = {.id = (uint32_t)*count};
-        if (!(i = read_word(text, size, i, scored, list != NULL, &word))) return 0;
-        if (list) list[*count] = word;
+    struct error ignored;
+    for (size_t room = 0;;) {
+        struct json_word word = {.id = (uint32_t)words->count};
+        if (words->count >= most || !(i = read_word(text, size, i, words->scored, &word))) return 0;
+        struct json_word *list = host_grow_one(host, words->list, words->count, &room, sizeof *words->list, &ignored);
+        if (!list) return 0;
+        words->list = list;
+        list[words->count++] = word;
         i = skip_space(text, size, i);
-        if (i < size && text[i] == ',') {
-            i++;
-            continue;
-        }
-        ++*count;
-        return i < size && text[i] == (scored ? ']' : '}') ? i + 1 : 0;
+        if (i >= size || text[i] != ',') break;
+        i++;
     }
+    return i < size && text[i] == (words->scored ? ']' : '}') ? i + 1 : 0;
 }
 
 /* ---- the file ---- */
 
-/* The text without the words; NULL and no words: it is not plain, or there is no memory for this. */
+/* The text without the words; NULL: it is not plain, or there is no memory for this, and the text may be spoilt. */
 static char *words_cut(const struct host *host, char *text, size_t size, const struct json_limits *limits,
                        struct json_words *words, size_t *rest_size)
 {
     struct error ignored;
-    size_t first = vocabulary_find_object(text, size), count = 0;
-    words->scored = first && text[first - 1] == '[';
-    size_t end = first ? read_words(text, size, first, words->scored, NULL, &count) : 0;
-    if (!end || count >= limits->values || size > UINT32_MAX) return NULL;
-    char *rest = host_alloc(host, size - (end - 1 - first) + 1, 1, &ignored);
-    words->list = rest ? host_alloc(host, count, sizeof *words->list, &ignored) : NULL;
-    if (!words->list) {
-        host_free(host, rest);
-        return NULL;
-    }
+    size_t first = vocabulary_find_object(text, size);
+    if (!first || size > UINT32_MAX) return NULL;
+    words->scored = text[first - 1] == '[';
+    size_t end = read_words(host, text, size, first, limits->values, words);
+    if (!end) return NULL;
     *rest_size = size - (end - 1 - first);
+    char *rest = host_alloc(host, *rest_size + 1, 1, &ignored);
+    if (!rest) return NULL;
     memcpy(rest, text, first);
     memcpy(rest + first, text + end - 1, size - end + 1);
-    read_words(text, size, first, words->scored, words->list, &words->count);
     return rest;
 }
 

@@ -4,9 +4,10 @@
 #include <string.h>
 
 static const struct normalizer_kind *const kinds[] = {
-    &normalizer_bert,    &normalizer_lowercase, &normalizer_strip, &normalizer_strip_accents,
-    &normalizer_replace, &normalizer_prepend,   &normalizer_nmt,   &normalizer_nfc,
-    &normalizer_nfd,     &normalizer_nfkc,      &normalizer_nfkd,  &normalizer_byte_level,
+    &normalizer_bert,       &normalizer_lowercase, &normalizer_strip, &normalizer_strip_accents,
+    &normalizer_replace,    &normalizer_prepend,   &normalizer_nmt,   &normalizer_nfc,
+    &normalizer_nfd,        &normalizer_nfkc,      &normalizer_nfkd,  &normalizer_precompiled,
+    &normalizer_byte_level,
 };
 
 static void normalizer_close(const struct host *host, const struct normalizer *normalizer)
@@ -74,6 +75,7 @@ bool normalizers_apply(const struct normalizers *normalizers, const struct view 
                        struct view *out, struct error *e)
 {
     *out = *from;
+    between[0].most = between[1].most = from->length * GROWTH_MOST + GROWTH_MORE;
     for (size_t i = 0; i < normalizers->count; i++) {
         const struct normalizer *one = &normalizers->list[i];
         TRY(one->kind->apply(one->data, out, &between[i & 1], e));

@@ -1,4 +1,6 @@
 /* The pre-tokenizer of SentencePiece: spaces become a character of their own, which words begin with. */
+#include "tokenizer/pre_metaspace.h"
+
 #include <string.h>
 
 #include "tokenizer/behavior.h"
@@ -8,6 +10,13 @@ struct metaspace {
     enum prepend { ALWAYS, FIRST, NEVER } prepend;
     bool split;
 };
+
+void *metaspace_make(const struct part_reader *r, bool prefix)
+{
+    struct metaspace *m = host_alloc(r->host, 1, sizeof *m, r->e);
+    if (m) *m = (struct metaspace){.replacement = 0x2581, .prepend = prefix ? ALWAYS : NEVER, .split = true};
+    return m;
+}
 
 static bool open_metaspace(const struct part_reader *r, const json_t *json, void **data)
 {

@@ -62,6 +62,9 @@ struct view text_view(const struct text *text)
 
 bool text_reserve(struct text *text, size_t more, struct error *e)
 {
+    if (text->most && (text->characters.count > text->most || more > text->most - text->characters.count))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "the tokenizer makes this text more than %d times as long as it is", (int)GROWTH_MOST);
     return list_reserve(&text->characters, more, e) &&
            (!text->placed || list_reserve(&text->places, more < SIZE_MAX / 2 ? 2 * more : SIZE_MAX, e));
 }

@@ -38,7 +38,12 @@ struct text {
     struct list characters, places; /* places: two items a character, as struct place has them */
     bool placed;                    /* the places are kept */
     uint32_t origin;
+    size_t most; /* characters that it may have, 0: any number */
 };
+
+/* How long a text may become on its way to the model: that many times what it was, and more for a short one. Unicode's
+ * forms make it up to 18 times as long; parts of a hostile file one after the other would fill the memory. */
+enum { GROWTH_MOST = 64, GROWTH_MORE = 4096 };
 
 void text_begin(struct text *text, const struct host *host);
 void text_free(struct text *text);

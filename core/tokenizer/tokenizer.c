@@ -99,7 +99,7 @@ static bool encode_around(struct encoder *to, const struct view *text, const str
         TRY(added_next(&s, &more, to->e));
         if (!more) break;
         TRY(rest(to, text, s.plain, s.start));
-        TRY(tokens_add(to->tokens, s.id, text, s.start, s.done, true));
+        TRY(tokens_add(to->tokens, s.id, text, s.start, s.done, TOKEN_LITERAL));
     }
     return rest(to, text, s.done, text->length);
 }
@@ -136,6 +136,8 @@ static bool encode_text(const struct host *host, const struct tokenizer *t, cons
     struct encoder to;
     encoder_begin(&to, host, t, tokens);
     bool ok = give_text(&to.given, text, bytes, tokens->placed, tokens->e);
+    for (size_t i = 0; i < t->pre_tokenizers.count; i++)
+        to.stages[i].pieces.scratch.most = to.given.characters.count * GROWTH_MOST + GROWTH_MORE;
     struct view given = text_view(&to.given);
     ok = ok && encode_around(&to, &given, &t->added.raw, &to.windows[0], encode_stretch);
     encoder_end(&to);

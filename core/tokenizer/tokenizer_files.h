@@ -17,6 +17,11 @@ struct file_reader {
 bool file_fail(const struct file_reader *r, const char *name);
 /* An added token written as an object. */
 bool file_added(const struct file_reader *r, const json_t *object, const char **content, struct added_entry *out);
+/* A special token of tokenizer_config.json: a string, an object, or null for none, which gives NULL. */
+bool file_special(const struct file_reader *r, const json_t *value, const char *key, const char **content,
+                  struct added_entry *entry);
+/* Adds what tokenizer_config.json has under "additional_special_tokens" and "added_tokens_decoder". */
+bool file_more_added(struct file_reader *r);
 /* Whether a class of tokenizer_config.json is BERT's tokenizer. */
 bool file_is_bert(const char *class_name);
 /* How tokenizer_config.json, where it is BERT's, overrules the normalizer. */
@@ -24,5 +29,7 @@ bool file_bert_settings(const struct file_reader *r, struct bert_normalizer *ber
 
 /* vocab.txt */
 bool read_vocabulary(struct file_reader *r);
+/* sentencepiece.bpe.model */
+bool read_sentencepiece(struct file_reader *r);
 
 #endif

@@ -33,11 +33,12 @@ bool tokens_grow(struct tokens *tokens)
 
 static bool is_blank(uint32_t c) { return c == SPACE_OF_BYTES || unicode_is_space(c); }
 
-struct token_place token_place_of(const struct view *piece, size_t first, size_t end, bool literal)
+struct token_place token_place_of(const struct view *piece, size_t first, size_t end, enum token_text text)
 {
     struct token_place place = {piece->places[first].first, piece->places[end - 1].end, 0, 0};
-    if (!literal) return place;
-    while (first + place.leading < end && is_blank(piece->characters[first + place.leading])) place.leading++;
+    if (text == TOKEN_OTHER) return place;
+    while (text == TOKEN_LITERAL && first + place.leading < end && is_blank(piece->characters[first + place.leading]))
+        place.leading++;
     while (end - place.trailing > first && is_blank(piece->characters[end - 1 - place.trailing])) place.trailing++;
     return place;
 }

@@ -27,15 +27,19 @@ void tokens_free(struct tokens *tokens);
 
 /* Makes room for one more token at least. */
 bool tokens_grow(struct tokens *tokens);
-/* The place of piece[first, end); `literal`: the token's text is that stretch, and not one that stands for it. */
-struct token_place token_place_of(const struct view *piece, size_t first, size_t end, bool literal);
+/* What a token's own text is beside the stretch that it comes from: another, the same, or the same after a mark that is
+ * not white space. */
+enum token_text { TOKEN_OTHER, TOKEN_LITERAL, TOKEN_MARKED };
+
+/* The place of piece[first, end). */
+struct token_place token_place_of(const struct view *piece, size_t first, size_t end, enum token_text text);
 
 /* Appends the token that piece[first, end) became. */
 static inline bool tokens_add(struct tokens *tokens, int32_t id, const struct view *piece, size_t first, size_t end,
-                              bool literal)
+                              enum token_text text)
 {
     if (tokens->count == tokens->capacity && !tokens_grow(tokens)) return false;
-    if (tokens->placed) tokens->places[tokens->count] = token_place_of(piece, first, end, literal);
+    if (tokens->placed) tokens->places[tokens->count] = token_place_of(piece, first, end, text);
     tokens->ids[tokens->count++] = id;
     tokens->full = tokens->count > tokens->limit;
     return true;

@@ -2,9 +2,14 @@
 #include "tokenizer/unigram.h"
 
 #include <math.h>
-#include <string.h>
+
+#include "base/utf8.h"
 
 static const double unknown_penalty = 10;
+
+/* In characters; published vocabularies have at most some 30. Every place of a text costs as many steps as the longest
+ * token has characters. */
+enum { TOKEN_MOST = 256 };
 
 struct unigram {
     struct vocabulary words;
@@ -43,6 +48,10 @@ bool unigram_make(const struct part_reader *r, struct words *words, const double
     for (size_t i = 0; i < m->size; i++) {
         if (!isfinite(scores[i]))
             return fail(r->e, WHERRY_STATUS_BAD_FORMAT, "the score of token %zu is not finite: the file is damaged", i);
+        if (words->tokens[i].length > TOKEN_MOST)
+            return fail(r->e, WHERRY_STATUS_BAD_FORMAT,
+                        "token %zu has %zu characters, and %d are the most that are read", i, words->tokens[i].length,
+                        (int)TOKEN_MOST);
         m->scores[i] = scores[i];
         if (scores[i] < least) least = scores[i];
     }
@@ -162,15 +171,6 @@ static bool find_ways(const struct unigram *m, const struct view *piece, struct 
     return true;
 }
 
-static size_t encode_utf8(uint32_t c, unsigned char out[4])
-{
-    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    for (size_t k = n; k-- > 1; c >>= 6) out[k] = (unsigned char)(0x80 | (c & 0x3F));
-    out[0] = (unsigned char)(lead[n] | c);
-    return n;
-}
-
 /* The tokens of the bytes of piece[first, end), each of which comes from all of it. *done: all are there. */
 static bool add_bytes(const struct unigram *m, const struct view *piece, size_t first, size_t end, struct tokens *out,
                       bool *done)
@@ -178,14 +178,14 @@ static bool add_bytes(const struct unigram *m, const struct view *piece, size_t 
     size_t before = out->count;
     *done = false;
     for (size_t i = first; i < end; i++) {
-        unsigned char bytes[4];
-        size_t n = encode_utf8(piece->characters[i], bytes);
+        char bytes[4];
+        size_t n = utf8_encode(piece->characters[i], bytes);
         for (size_t k = 0; k < n; k++) {
-            if (m->bytes[bytes[k]] < 0) {
+            if (m->bytes[(unsigned char)bytes[k]] < 0) {
                 tokens_cut(out, before);
                 return true;
             }
-            TRY(tokens_add(out, m->bytes[bytes[k]], piece, first, end, false));
+            TRY(tokens_add(out, m->bytes[(unsigned char)bytes[k]], piece, first, end, TOKEN_OTHER));
         }
     }
     *done = true;
@@ -197,9 +197,9 @@ static bool add_unknown(const struct unigram *m, const struct view *piece, size_
 {
     int32_t id = vocabulary_find(&m->words, piece->characters + first, end - first);
     bool done = false;
-    if (id >= 0) return tokens_add(out, id, piece, first, end, true);
+    if (id >= 0) return tokens_add(out, id, piece, first, end, TOKEN_LITERAL);
     if (m->byte_fallback) TRY(add_bytes(m, piece, first, end, out, &done));
-    return done || tokens_add(out, m->unknown, piece, first, end, true);
+    return done || tokens_add(out, m->unknown, piece, first, end, TOKEN_LITERAL);
 }
 
 static bool encode_unigram(const void *data, const struct view *piece, struct tokens *out)
@@ -215,7 +215,7 @@ static bool encode_unigram(const void *data, const struct view *piece, struct to
         end = nodes[at].end;
         int32_t id = nodes[end].id;
         if (id != m->unknown) {
-            TRY(tokens_add(out, id, piece, at, end, true));
+            TRY(tokens_add(out, id, piece, at, end, TOKEN_LITERAL));
             continue;
         }
         while (end < piece->length && nodes[nodes[end].end].id == m->unknown) end = nodes[end].end;

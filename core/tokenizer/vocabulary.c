@@ -4,45 +4,81 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A token by its first characters, which tell most of them apart: so sorting looks at nothing else. */
+/* A token by a few of its characters, which tell most of them apart: so sorting hardly looks at anything else. */
 struct sorted {
     uint64_t key;
     const struct token *token;
 };
 
-enum { KEY_CHARACTERS = 3, CHARACTER_BITS = 21 };
+enum { KEY_CHARACTERS = 3, CHARACTER_BITS = 21, DIGIT_BITS = 9, DIGITS = 7, DIGIT_VALUES = 1 << DIGIT_BITS };
 
-/* Characters of Unicode have 21 bits. A text that ends goes before all that go on: as 0, which comes last in ties. */
-static uint64_t token_key(const struct token *t)
+/* The characters from `at` on. Those of Unicode have 21 bits. A text that ends goes before all that go on: as 0, which
+ * comes last in ties. */
+static uint64_t token_key(const struct token *t, size_t at)
 {
     uint64_t key = 0;
-    for (size_t i = 0; i < KEY_CHARACTERS; i++) key = key << CHARACTER_BITS | (i < t->length ? t->text[i] : 0);
+    for (size_t i = at; i < at + KEY_CHARACTERS; i++) key = key << CHARACTER_BITS | (i < t->length ? t->text[i] : 0);
     return key;
 }
 
+/* Of two whose first KEY_CHARACTERS are equal, with the keys of those after them. */
 static int token_compare(const void *left, const void *right)
 {
     const struct sorted *x = left, *y = right;
     if (x->key != y->key) return x->key < y->key ? -1 : 1;
     const struct token *a = x->token, *b = y->token;
     size_t length = a->length < b->length ? a->length : b->length;
-    for (size_t i = KEY_CHARACTERS; i < length; i++) {
+    for (size_t i = 2 * KEY_CHARACTERS; i < length; i++) {
         if (a->text[i] != b->text[i]) return a->text[i] < b->text[i] ? -1 : 1;
     }
     if (a->length != b->length) return a->length < b->length ? -1 : 1;
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
+/* By the keys alone, equal ones staying in order: digit by digit, from the lowest. Returns which of the two has them.
+ */
+static struct sorted *sort_keys(struct sorted *from, struct sorted *to, size_t count)
+{
+    for (unsigned digit = 0; digit < DIGITS; digit++) {
+        size_t place[DIGIT_VALUES] = {0}, before = 0;
+        unsigned shift = digit * DIGIT_BITS;
+        for (size_t i = 0; i < count; i++) place[from[i].key >> shift & (DIGIT_VALUES - 1)]++;
+        if (place[from[0].key >> shift & (DIGIT_VALUES - 1)] == count) continue; /* all the same */
+        for (size_t v = 0; v < DIGIT_VALUES; v++) {
+            size_t own = place[v];
+            place[v] = before;
+            before += own;
+        }
+        for (size_t i = 0; i < count; i++) to[place[from[i].key >> shift & (DIGIT_VALUES - 1)]++] = from[i];
+        struct sorted *swap = from;
+        from = to;
+        to = swap;
+    }
+    return from;
+}
+
+/* Those that have the same key, among each other. */
+static void sort_rest(struct sorted *order, size_t count)
+{
+    for (size_t first = 0, end; first < count; first = end) {
+        for (end = first + 1; end < count && order[end].key == order[first].key;) end++;
+        if (end - first < 2) continue;
+        for (size_t i = first; i < end; i++) order[i].key = token_key(order[i].token, KEY_CHARACTERS);
+        qsort(order + first, end - first, sizeof *order, token_compare);
+    }
+}
+
 /* In place. */
 static bool tokens_sort(const struct host *host, struct token *tokens, size_t count, struct error *e)
 {
-    struct sorted *order = host_alloc(host, count, sizeof *order, e);
-    struct token *copy = order ? host_alloc(host, count, sizeof *copy, e) : NULL;
+    struct sorted *order = host_alloc_unset(host, count, 2 * sizeof *order, e);
+    struct token *copy = order ? host_alloc_unset(host, count, sizeof *copy, e) : NULL;
     if (copy) {
         memcpy(copy, tokens, count * sizeof *copy);
-        for (size_t i = 0; i < count; i++) order[i] = (struct sorted){token_key(&copy[i]), &copy[i]};
-        qsort(order, count, sizeof *order, token_compare);
-        for (size_t i = 0; i < count; i++) tokens[i] = *order[i].token;
+        for (size_t i = 0; i < count; i++) order[i] = (struct sorted){token_key(&copy[i], 0), &copy[i]};
+        struct sorted *sorted = sort_keys(order, order + count, count);
+        sort_rest(sorted, count);
+        for (size_t i = 0; i < count; i++) tokens[i] = *sorted[i].token;
     }
     host_free(host, copy);
     host_free(host, order);
@@ -98,13 +134,22 @@ static void make_nodes(const struct token *tokens, struct vocabulary *v, struct 
     }
 }
 
-bool vocabulary_build(const struct host *host, struct token *tokens, size_t count, struct vocabulary *out,
-                      struct error *e)
+/* The tokens with their characters side by side in `text`, so that a walk over them is one over the memory. */
+static void pack(const struct token *tokens, size_t count, struct token *packed, uint32_t *text)
 {
-    *out = (struct vocabulary){0};
-    if (!count) return true;
-    TRY(tokens_sort(host, tokens, count, e));
-    struct vocabulary v = {.tokens = drop_duplicates(tokens, count), .node_count = 1};
+    for (size_t i = 0; i < count; i++) {
+        packed[i] = tokens[i];
+        packed[i].text = text;
+        if (tokens[i].length) memcpy(text, tokens[i].text, tokens[i].length * sizeof *text);
+        text += tokens[i].length;
+    }
+}
+
+/* Of sorted tokens, which differ. */
+static bool build(const struct host *host, const struct token *tokens, size_t count, struct vocabulary *out,
+                  struct error *e)
+{
+    struct vocabulary v = {.tokens = count, .node_count = 1};
     for (size_t i = 0; i < v.tokens; i++)
         v.node_count += tokens[i].length - (i ? shared_prefix(&tokens[i - 1], &tokens[i]) : 0);
     if (v.node_count >= UINT32_MAX || v.tokens >= UINT32_MAX)
@@ -120,6 +165,23 @@ bool vocabulary_build(const struct host *host, struct token *tokens, size_t coun
     host_free(host, ranges);
     *out = v;
     return true;
+}
+
+bool vocabulary_build(const struct host *host, struct token *tokens, size_t count, struct vocabulary *out,
+                      struct error *e)
+{
+    *out = (struct vocabulary){0};
+    if (!count) return true;
+    TRY(tokens_sort(host, tokens, count, e));
+    size_t characters = 0, kept = drop_duplicates(tokens, count);
+    for (size_t i = 0; i < kept; i++) characters += tokens[i].length;
+    struct token *packed = host_alloc_unset(host, kept, sizeof *packed, e);
+    uint32_t *text = packed ? host_alloc_unset(host, characters, sizeof *text, e) : NULL;
+    if (text) pack(tokens, kept, packed, text);
+    bool ok = text && build(host, packed, kept, out, e);
+    host_free(host, text);
+    host_free(host, packed);
+    return ok;
 }
 
 void vocabulary_free(const struct host *host, struct vocabulary *vocabulary)

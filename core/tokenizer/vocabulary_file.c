@@ -10,18 +10,6 @@ static const size_t vocabulary_max_bytes = (size_t)16 << 20, vocabulary_max_line
 
 enum { SPECIAL_UNKNOWN, SPECIAL_SEPARATOR, SPECIAL_PAD, SPECIAL_CLASS, SPECIAL_MASK, SPECIAL_COUNT };
 
-/* A special token's name: a string, an object, or null for none. */
-static bool read_special(struct file_reader *r, const json_t *value, const char *key, const char **content,
-                         struct added_entry *entry)
-{
-    *entry = (struct added_entry){0};
-    *content = NULL;
-    if (!value || json_is_null(value)) return true;
-    if (json_is_object(value)) return file_added(r, value, content, entry);
-    *content = json_string_value(value);
-    return *content || part_wrong(&r->part, key, "a string or an object");
-}
-
 /* A special token that the vocabulary lacks has no row in the model, so its name in a text is text. */
 static bool read_config_added(struct file_reader *r, const char *specials[SPECIAL_COUNT])
 {
@@ -33,22 +21,14 @@ static bool read_config_added(struct file_reader *r, const char *specials[SPECIA
         [SPECIAL_MASK] = {"mask_token", "[MASK]"},
     };
     struct added_entry entry;
-    const char *content, *id;
-    json_t *value;
     for (int i = 0; i < SPECIAL_COUNT; i++) {
-        value = json_object_get(r->config, names[i].key);
-        TRY(read_special(r, value, names[i].key, &specials[i], &entry));
+        const json_t *value = json_object_get(r->config, names[i].key);
+        TRY(file_special(r, value, names[i].key, &specials[i], &entry));
         if (!value) specials[i] = names[i].content;
         if (!specials[i] && i != SPECIAL_PAD && i != SPECIAL_MASK) return part_wrong(&r->part, names[i].key, "a token");
         TRY(added_add(&r->added, specials[i], &entry, true, r->part.e));
     }
-    const json_t *more = json_object_get(r->config, "additional_special_tokens");
-    for (size_t i = 0; i < json_array_size(more); i++)
-        TRY(read_special(r, json_array_get(more, i), "additional_special_tokens", &content, &entry) &&
-            added_add(&r->added, content, &entry, false, r->part.e));
-    json_object_foreach(json_object_get(r->config, "added_tokens_decoder"), id, value)
-        TRY(file_added(r, value, &content, &entry) && added_add(&r->added, content, &entry, false, r->part.e));
-    return true;
+    return file_more_added(r);
 }
 
 /* A token a line, its id the line's number from 0. White space at a line's end is not part of the token. */

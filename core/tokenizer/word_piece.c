@@ -12,6 +12,7 @@ enum { WORD_LONG = 100 };
 struct word_piece {
     struct vocabulary words;
     uint32_t continuation; /* the node that "##" leads to */
+    bool marked;           /* that is not empty */
     int32_t unknown;
     size_t max_word;           /* in characters; a longer word is unknown */
     struct patterns continued; /* tokens that continue a word, without "##"; only where words may be WORD_LONG */
@@ -34,6 +35,7 @@ bool word_piece_make(const struct part_reader *r, struct words *words, const cha
                     unknown);
     struct list start = {.host = r->host};
     bool ok = list_add_text(&start, prefix, strlen(prefix), NULL, r->e);
+    m->marked = start.count > 0;
     m->continuation = vocabulary_walk(&m->words, VOCABULARY_ROOT, start.items, start.count);
     if (ok && m->max_word > WORD_LONG)
         ok = patterns_build_tails(r->host, words->tokens, m->words.tokens, start.items, start.count, &m->continued,
@@ -100,9 +102,9 @@ static bool encode_pieces(const struct word_piece *m, const struct list *found, 
         size_t n = match_piece(m, found, word, at, &id);
         if (!n) { /* a word that does not come out even is unknown */
             tokens_cut(out, before);
-            return tokens_add(out, m->unknown, word, 0, word->length, false);
+            return tokens_add(out, m->unknown, word, 0, word->length, TOKEN_OTHER);
         }
-        TRY(tokens_add(out, id, word, at, at + n, true));
+        TRY(tokens_add(out, id, word, at, at + n, at && m->marked ? TOKEN_MARKED : TOKEN_LITERAL));
         at += n;
     }
     return true;
@@ -111,7 +113,7 @@ static bool encode_pieces(const struct word_piece *m, const struct list *found, 
 static bool encode_word_piece(const void *data, const struct view *word, struct tokens *out)
 {
     const struct word_piece *m = data;
-    if (word->length > m->max_word) return tokens_add(out, m->unknown, word, 0, word->length, false);
+    if (word->length > m->max_word) return tokens_add(out, m->unknown, word, 0, word->length, TOKEN_OTHER);
     if (word->length <= WORD_LONG) return encode_pieces(m, NULL, word, out);
     struct list found = {.host = out->host};
     bool ok = patterns_find(&m->continued, word->characters, word->length, 0, word->length, &found, out->e) &&

@@ -18,7 +18,7 @@ bool words_reserve(const struct part_reader *r, struct words *words, size_t toke
  * the token. */
 bool words_add(const struct part_reader *r, struct words *words, const char *text, size_t bytes, bool line,
                uint64_t id);
-/* All of a file: the plain ones, and those that are in the object. */
+/* The words of an object of ids: those that were plain, and those that are in the JSON. */
 bool words_read(const struct part_reader *r, const struct json_words *plain, const json_t *vocabulary,
                 struct words *words);
 void words_free(const struct host *host, struct words *words);

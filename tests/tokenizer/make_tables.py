@@ -48,46 +48,6 @@ def pairs():
     return sorted(found)
 
 
-def first_bytes():
-    """A character map in which whatever begins with any byte becomes "Y": so a text of fewer than six bytes gives one of
-    them for each of its grapheme clusters."""
-    units = [0] * 512
-    units[0] = 256 << 10  # the root's children lie at 256 ^ byte
-    leaf = 1  # all lead to the same value, which lies at a place that no child has
-    for byte in range(1, 256):
-        place = 256 ^ byte
-        units[place] = byte | 1 << 8 | (place ^ leaf) << 10
-    units[leaf] = 1 << 31
-    blob = struct.pack("<I", 4 * len(units)) + struct.pack("<512I", *units) + b"Y\0"
-    return normalizers.Normalizer.__class__ and normalizers.Precompiled(blob)
-
-
-clusters = first_bytes().normalize_str
-
-
-def joined(text):
-    """Whether the text, of fewer than six bytes, is one cluster."""
-    assert len(text.encode("utf-8")) < 6
-    return len(clusters(text)) == 1
-
-
-def cluster_class(c):
-    text = chr(c)
-    if is_hangul(c):
-        return None  # by number
-    if 0x1100 <= c < 0x1200 or 0xA960 <= c < 0xA980 or 0xD7B0 <= c < 0xD800:
-        return None
-    after, before = joined("a" + text), len(text.encode("utf-8")) < 5 and joined(text + "a")
-    if after:
-        return "EXTEND"
-    if before:
-        return "PREPEND"
-    # A mark does not join what comes before it where that is a control.
-    if len(text.encode("utf-8")) < 4 and not joined(text + "\u0301"):
-        return "CONTROL"
-    return None
-
-
 def table(name, kind, rows):
     lines, line = [], "   "
     for row in rows:

@@ -1,0 +1,196 @@
+/* The tokenizers of XLM-RoBERTa and CamemBERT from their older file, sentencepiece.bpe.model: the vocabulary is
+ * Unigram's, whatever the name, and its first pieces are others than in the model. */
+#include <string.h>
+
+#include "base/platform.h"
+#include "tokenizer/normalize_precompiled.h"
+#include "tokenizer/pre_metaspace.h"
+#include "tokenizer/sentencepiece_model.h"
+#include "tokenizer/tokenizer_files.h"
+#include "tokenizer/unigram.h"
+
+enum { HEAD_MOST = 5 };
+static const size_t file_max_bytes = (size_t)64 << 20;
+
+/* A vocabulary is a head of tokens, the file's pieces after the first few, and the mask. */
+struct form {
+    const char *class_name, *model_type; /* in tokenizer_config.json, in config.json */
+    struct {
+        const char *name; /* NULL: the special token of `key` */
+        int key;
+        double score;
+    } head[HEAD_MOST];
+    size_t head_count, skipped;
+    const char *unused[3]; /* added tokens besides the special ones */
+    bool mask_strips;      /* takes the white space before it where the configuration does not say */
+};
+
+enum { BEGIN, PAD, END, UNKNOWN, MASK, SEPARATOR, CLASS, KEYS };
+
+static const struct {
+    const char *key, *content;
+} names[KEYS] = {
+    [BEGIN] = {"bos_token", "<s>"},     [PAD] = {"pad_token", "<pad>"},    [END] = {"eos_token", "</s>"},
+    [UNKNOWN] = {"unk_token", "<unk>"}, [MASK] = {"mask_token", "<mask>"}, [SEPARATOR] = {"sep_token", "</s>"},
+    [CLASS] = {"cls_token", "<s>"}};
+
+static const struct form forms[] = {
+    {"XLMRobertaTokenizer",
+     "xlm-roberta",
+     {{NULL, BEGIN, 0}, {NULL, PAD, 0}, {NULL, END, 0}, {NULL, UNKNOWN, 0}},
+     4,
+     3,
+     {NULL},
+     false},
+    {"CamembertTokenizer",
+     "camembert",
+     {{"<s>NOTUSED", 0, 0}, {NULL, PAD, 0}, {"</s>NOTUSED", 0, 0}, {NULL, UNKNOWN, 0}, {"<unk>NOTUSED", 0, -100}},
+     5,
+     1,
+     {"<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"},
+     true},
+};
+enum { UNKNOWN_ID = 3 /* in both */ };
+
+/* ---- which of the two ---- */
+
+/* "model_type" of config.json, or NULL; *json, which is to be given back, has its text. */
+static bool read_model_type(struct file_reader *r, json_t **json, const char **type)
+{
+    bool has = false;
+    *type = NULL;
+    TRY(folder_has(r->part.host, r->folder, "config.json", &has, r->part.e));
+    if (!has) return true;
+    TRY(json_file_read(r->part.host, r->folder, "config.json", &json_config, JSON_DECODE_INT_AS_REAL, json, r->part.e));
+    *type = json_string_value(json_object_get(*json, "model_type"));
+    return true;
+}
+
+static bool is_class(const char *name, const char *wanted)
+{
+    size_t n = strlen(wanted);
+    return !strncmp(name, wanted, n) && (!name[n] || !strcmp(name + n, "Fast"));
+}
+
+static bool find_form(struct file_reader *r, const struct form **out)
+{
+    const char *class = json_string_value(json_object_get(r->config, "tokenizer_class")), *type = NULL;
+    json_t *config = NULL;
+    bool ok = class || read_model_type(r, &config, &type);
+    *out = NULL;
+    for (size_t i = 0; ok && i < sizeof forms / sizeof *forms; i++)
+        if (class ? is_class(class, forms[i].class_name) : type && !strcmp(type, forms[i].model_type)) *out = &forms[i];
+    if (ok && !*out)
+        ok =
+            fail(r->part.e, WHERRY_STATUS_UNSUPPORTED,
+                 "%.600s has a sentencepiece.bpe.model for the tokenizer of %s%.100s%s; from such a file only those of "
+                 "XLM-RoBERTa and CamemBERT are read",
+                 r->folder, class || type ? "\"" : "",
+                 class  ? class
+                 : type ? type
+                        : "nothing known",
+                 class || type ? "\"" : "");
+    json_decref(config);
+    return ok;
+}
+
+/* ---- its parts ---- */
+
+static bool read_specials(struct file_reader *r, const struct form *form, const char *specials[KEYS])
+{
+    struct added_entry entry;
+    for (int i = 0; i < KEYS; i++) {
+        const json_t *value = json_object_get(r->config, names[i].key);
+        TRY(file_special(r, value, names[i].key, &specials[i], &entry));
+        if (!specials[i]) specials[i] = names[i].content;
+        if (i == MASK && !json_is_object(value)) entry.token.lstrip = form->mask_strips;
+        TRY(added_add(&r->added, specials[i], &entry, false, r->part.e));
+    }
+    entry = (struct added_entry){0};
+    for (int i = 0; i < 3; i++) TRY(added_add(&r->added, form->unused[i], &entry, false, r->part.e));
+    return file_more_added(r);
+}
+
+static bool add_word(const struct part_reader *r, struct words *words, double *scores, const char *text, size_t bytes,
+                     double score)
+{
+    scores[words->count] = score;
+    return words_add(r, words, text, bytes, false, words->count);
+}
+
+static bool make_words(const struct part_reader *r, const struct form *form, const struct sentencepiece_model *from,
+                       const char *const specials[KEYS], struct words *words, double *scores)
+{
+    for (size_t i = 0; i < form->head_count; i++) {
+        const char *name = form->head[i].name ? form->head[i].name : specials[form->head[i].key];
+        TRY(add_word(r, words, scores, name, strlen(name), form->head[i].score));
+    }
+    for (size_t i = form->skipped; i < from->count; i++)
+        TRY(add_word(r, words, scores, from->pieces[i].text, from->pieces[i].bytes, (double)from->pieces[i].score));
+    return add_word(r, words, scores, specials[MASK], strlen(specials[MASK]), 0);
+}
+
+static bool make_model(struct file_reader *r, const struct form *form, const struct sentencepiece_model *from,
+                       const char *const specials[KEYS])
+{
+    const struct part_reader *part = &r->part;
+    struct words words = {.count = 0};
+    size_t bytes = strlen(specials[MASK]);
+    if (from->type != SENTENCEPIECE_UNIGRAM)
+        return fail(part->e, WHERRY_STATUS_UNSUPPORTED, "its model type is %d; only 1, Unigram, is supported",
+                    (int)from->type);
+    for (size_t i = 0; i < form->head_count; i++)
+        bytes += strlen(form->head[i].name ? form->head[i].name : specials[form->head[i].key]);
+    for (size_t i = 0; i < from->count; i++) bytes += from->pieces[i].bytes;
+    size_t most = form->head_count + from->count + 1;
+    double *scores = host_alloc(part->host, most, sizeof *scores, part->e);
+    r->t->model.kind = &model_unigram;
+    bool ok = scores && words_reserve(part, &words, most, bytes) &&
+              make_words(part, form, from, specials, &words, scores) &&
+              unigram_make(part, &words, scores, UNKNOWN_ID, false, &r->t->model.data);
+    words_free(part->host, &words);
+    host_free(part->host, scores);
+    return ok;
+}
+
+/* The other parts, as transformers makes them. */
+static bool make_parts(struct file_reader *r, const struct sentencepiece_model *from, const char *const specials[KEYS])
+{
+    struct tokenizer *t = r->t;
+    void *data = NULL;
+    if (from->map_bytes) {
+        bool made = precompiled_make(&r->part, from->map, from->map_bytes, &data);
+        if (data) made = normalizers_add(&r->part, &normalizer_precompiled, data, &t->normalizers) && made;
+        if (!made) return false;
+    }
+    TRY(pre_tokenizers_add(&r->part, &pre_tokenizer_whitespace_split, NULL, &t->pre_tokenizers));
+    bool prefix = true;
+    TRY(part_optional_bool(&r->part, r->config, "add_prefix_space", &prefix));
+    if (!(data = metaspace_make(&r->part, prefix))) return false;
+    TRY(pre_tokenizers_add(&r->part, &pre_tokenizer_metaspace, data, &t->pre_tokenizers));
+    int32_t begin = model_find(&t->model, specials[BEGIN]), end = model_find(&t->model, specials[END]);
+    if (begin < 0 || end < 0)
+        return fail(r->part.e, WHERRY_STATUS_BAD_FORMAT, "the vocabulary has no \"%.100s\"",
+                    specials[begin < 0 ? BEGIN : END]);
+    return post_processor_roberta(&r->part, begin, end, &t->post);
+}
+
+bool read_sentencepiece(struct file_reader *r)
+{
+    static const char name[] = "sentencepiece.bpe.model";
+    const struct form *form;
+    const char *specials[KEYS];
+    struct sentencepiece_model model = {.count = 0};
+    TRY(find_form(r, &form));
+    if (!read_specials(r, form, specials)) return file_fail(r, "tokenizer_config.json");
+    char *path = path_join(r->part.host, r->folder, name, r->part.e), *data = NULL;
+    size_t size = 0;
+    bool got = path && file_read(r->part.host, path, file_max_bytes, &data, &size, r->part.e);
+    bool ok = got && sentencepiece_parse(&r->part, (const unsigned char *)data, size, &model) &&
+              make_model(r, form, &model, specials) && make_parts(r, &model, specials);
+    if (got && !ok) file_fail(r, name);
+    sentencepiece_free(r->part.host, &model);
+    host_free(r->part.host, data);
+    host_free(r->part.host, path);
+    return ok;
+}
