@@ -81,7 +81,7 @@ def train(tokenizer, size, specials, alphabet=None, **options):
 
 # ---- the main kinds ----
 
-def roberta(size=1200):
+def roberta(size=1200, **options):
     """The older files of a RoBERTa, and the tokenizer that transformers makes of them."""
     from transformers import RobertaTokenizerFast
     tokenizer = Tokenizer(models.BPE())
@@ -89,8 +89,10 @@ def roberta(size=1200):
     train(tokenizer, size, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], pre_tokenizers.ByteLevel.alphabet())
     model = json.loads(tokenizer.to_str())["model"]
     merges = [tuple(m) for m in model["merges"]]
-    made = RobertaTokenizerFast(vocab=model["vocab"], merges=merges)
-    files = {"vocab.json": json.dumps(model["vocab"], ensure_ascii=False),
+    mask = {"content": "<mask>", "lstrip": True, "normalized": False, "rstrip": False, "single_word": False}
+    made = RobertaTokenizerFast(vocab=model["vocab"], merges=merges, mask_token=AddedToken(**mask, special=True), **options)
+    files = {"tokenizer_config.json": json.dumps({"tokenizer_class": "RobertaTokenizer", "mask_token": mask, **options}),
+             "vocab.json": json.dumps(model["vocab"], ensure_ascii=False),
              "merges.txt": "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in merges)}
     return made.backend_tokenizer, files
 
@@ -169,7 +171,7 @@ def odd_model(r):
     for word in r.sample(words, len(words)) + extra:
         vocab.setdefault(word, len(vocab))
     options = {"unk_token": "<unk>"} if r.random() < 0.8 else {}
-    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=merges, continuing_subword_prefix=prefix or None, end_of_word_suffix=suffix or None,
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=merges, continuing_subword_prefix=prefix, end_of_word_suffix=suffix,
                                      fuse_unk=r.random() < 0.5, byte_fallback=r.random() < 0.5, ignore_merges=r.random() < 0.3, **options))
     if r.random() < 0.5:
         tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -196,12 +198,18 @@ def odd_lines(r, count):
 
 # ---- files ----
 
-def written(encoding):
+def has_places(files):
+    """Bytes of what is put around a piece make the reference's places run out of the text."""
+    model = json.loads(files["tokenizer.json"])["model"] if "tokenizer.json" in files else {}
+    return not (model.get("byte_fallback") and (model.get("continuing_subword_prefix") or model.get("end_of_word_suffix")))
+
+
+def written(encoding, places):
     return "\t".join([" ".join(map(str, encoding.ids)), "".join(map(str, encoding.type_ids)),
-                      " ".join("0-0" if special else f"{a}-{b}" for (a, b), special in zip(encoding.offsets, encoding.special_tokens_mask))])
+                      " ".join("0-0" if special else f"{a}-{b}" for (a, b), special in zip(encoding.offsets, encoding.special_tokens_mask)) if places else "*"])
 
 
-def encode_all(tokenizer, lines, direction):
+def encode_all(tokenizer, lines, direction, places):
     """Yields (line, expected) in order."""
     for start in range(0, len(lines), 20000):
         part = lines[start:start + 20000]
@@ -215,7 +223,7 @@ def encode_all(tokenizer, lines, direction):
             texts = [part[i][1].decode("utf-8", "replace") if part[i][2] is None else
                      tuple(t.decode("utf-8", "replace") for t in part[i][1:]) for i in at]
             for i, encoding in zip(at, tokenizer.encode_batch(texts)):
-                found[i] = written(encoding)
+                found[i] = written(encoding, places)
         yield from zip(part, found)
 
 
@@ -230,7 +238,7 @@ def write(folder, made, lines, direction="right"):
             f.write(content)
     with open(os.path.join(folder, "lines.txt"), "w", encoding="utf-8", newline="\n") as out, \
             open(os.path.join(folder, "expected.txt"), "w", newline="\n") as expected:
-        for (limit, text, pair), found in encode_all(tokenizer, lines, direction):
+        for (limit, text, pair), found in encode_all(tokenizer, lines, direction, has_places(files)):
             out.write(f"{limit}\t{escape(text)}" + ("" if pair is None else f"\t{escape(pair)}") + "\n")
             expected.write(found + "\n")
 
@@ -246,7 +254,8 @@ def lines_of(seed, count, pool=SCALARS):
 
 MAIN = [("roberta", roberta, "right"), ("gpt4", gpt4, "left"), ("sentencepiece", sentencepiece, "right"),
         ("gemma", lambda: sentencepiece(gemma=True), "right"), ("llama3", lambda: gpt4(ignore_merges=True), "right"),
-        ("gpt4o", lambda: gpt4(pattern="gpt4o"), "right")]
+        ("gpt4o", lambda: gpt4(pattern="gpt4o"), "right"),
+        ("roberta_prefix", lambda: roberta(800, add_prefix_space=True, trim_offsets=False), "right")]
 
 
 def sample(folder):
