@@ -24,7 +24,7 @@ struct model_kind {
     bool (*encode)(const void *data, const struct view *piece, struct tokens *out);
 };
 
-extern const struct model_kind model_word_piece, model_unigram;
+extern const struct model_kind model_word_piece, model_unigram, model_bpe;
 
 struct token_model {
     const struct model_kind *kind;
