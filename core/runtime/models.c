@@ -1,7 +1,9 @@
 /* Models and their tokenizers, as the public API shows them. */
+#include <math.h>
 #include <string.h>
 
 #include "model/architecture.h"
+#include "model/head.h"
 #include "model/model.h"
 #include "runtime/context.h"
 #include "tokenizer/tokenizer.h"
@@ -42,6 +44,41 @@ wherry_status wherry_model_describe(const wherry_model *model, wherry_model_info
 }
 
 void wherry_model_close(wherry_model *model) { model_close(model); }
+
+const char *wherry_model_label(const wherry_model *model, uint32_t index)
+{
+    return model && model->labels && index < model->labels->count ? model->labels->names[index] : NULL;
+}
+
+const char *wherry_model_prompt_name(const wherry_model *model, uint32_t index)
+{
+    return model && index < model->prompts.count ? model->prompts.names[index] : NULL;
+}
+
+wherry_status wherry_model_prompt(wherry_context *context, const wherry_model *model, const char *name,
+                                  const char **out)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!model || !out) return context_invalid(context, "wherry_model_prompt: model or out is NULL");
+    return context_status(context, prompts_find(&model->prompts, name, out, &context->error));
+}
+
+/* The largest logit is subtracted first, so that nothing overflows. */
+static void softmax(float *x, size_t count)
+{
+    double most = (double)x[0], sum = 0;
+    for (size_t i = 1; i < count; i++) most = (double)x[i] > most ? (double)x[i] : most;
+    for (size_t i = 0; i < count; i++) sum += exp((double)x[i] - most);
+    for (size_t i = 0; i < count; i++) x[i] = (float)(exp((double)x[i] - most) / sum);
+}
+
+void wherry_scores_apply(wherry_scores scores, float *logits, size_t rows, size_t labels)
+{
+    if (!logits || !labels) return;
+    for (size_t i = 0; scores == WHERRY_SCORES_SIGMOID && i < rows * labels; i++)
+        logits[i] = (float)(1 / (1 + exp(-(double)logits[i])));
+    for (size_t r = 0; scores == WHERRY_SCORES_SOFTMAX && r < rows; r++) softmax(logits + r * labels, labels);
+}
 
 wherry_status wherry_tokenize(wherry_context *context, const wherry_model *model, const char *text, size_t text_bytes,
                               const char *pair, size_t pair_bytes, size_t max_tokens, int32_t *ids, int32_t *types,
