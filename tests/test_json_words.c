@@ -107,6 +107,31 @@ static void test_left(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) check(texts[i], false);
 }
 
+/* As Hugging Face's library reads them: not always the nearest double. */
+static void test_scores(void **state)
+{
+    static const struct {
+        const char *text;
+        double value;
+    } cases[] = {{"-13.01290404796669725", -13.012904047966696}, /* the nearest is -13.012904047966698 */
+                 {"-12.8969350492589913944", -12.896935049258992},
+                 {"-11.0055667139762851416178", -11.005566713976286},
+                 {"-3.4012346267700195", -3.4012346267700195},
+                 {"18446744073709551616.5", 18446744073709551616.0},
+                 {"1e-400", 0.0},
+                 {"0e999", 0.0},
+                 {"-25", -25.0},
+                 {"1.5E+2", 150.0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double value = 1;
+        char text[64];
+        size_t size = (size_t)snprintf(text, sizeof text, "%s]", cases[i].text);
+        assert_int_equal(json_score_read(text, size, 0, &value), size - 1);
+        if (!(value == cases[i].value)) fail_msg("%s is %.17g", cases[i].text, value);
+    }
+}
+
 /* The sentences are the usual reader's. */
 static void test_wrong(void **state)
 {
@@ -155,7 +180,7 @@ int main(void)
     char path[64];
     if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_left),
-                                       cmocka_unit_test(test_wrong)};
+                                       cmocka_unit_test(test_wrong), cmocka_unit_test(test_scores)};
     cmocka_set_message_output(CM_OUTPUT_STDOUT);
     int failed = cmocka_run_group_tests_name("json_words", tests, NULL, NULL);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);

@@ -11,6 +11,15 @@ const struct command commands[] = {
      "  wherry devices\n"
      "  wherry devices --json\n",
      devices_command},
+    {"models", MODELS, "FOLDER...", "tell what model folders are, and whether they run",
+     "Opens each folder as the other commands do, and reads no weights: its architecture,\n"
+     "layers, parameters, longest text in tokens, pooling, tokenizer, head, and the memory\n"
+     "that a session takes on the device in f32 and in f16 (of --device where it is given,\n"
+     "as planned; else as on a device that runs all groups). A folder that does not run\n"
+     "is named with the reason and what to do; the exit code is 3 then.\n",
+     "  wherry models all-MiniLM-L6-v2 bge-m3\n"
+     "  wherry models --json ~/models/*\n",
+     models_command},
     {"embed", EMBED, "[FILE]", "turn texts into embeddings",
      "Reads texts from FILE, or from standard input without FILE or with \"-\", and writes\n"
      "one embedding for each, in the same order. With --input lines each line is a text;\n"

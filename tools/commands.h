@@ -27,13 +27,14 @@ enum {
     CLASSIFY = 524288,
     FILL = 1048576,
     TEXTS = EMBED | RERANK | CLASSIFY | FILL,
+    MODELS = 2097152,
     BENCHES = BENCH | BENCH_LAYER,
     PIECES = BENCH_GEMM | BENCH_ATTENTION | BENCH_NORM,
     RECORDS = ROOF | BENCHES | LATENCY | REPORT,
     TUNES = TUNE | TUNE_LAYER,
     LAYER = BENCH_LAYER | VERIFY_LAYER | TUNE_LAYER,
     SESSIONS = TEXTS | BENCH | LATENCY | VERIFY | DEMO | LAYER | TUNE,
-    EVERY = DEVICES | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES
+    EVERY = DEVICES | MODELS | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES
 };
 
 struct command {
@@ -53,6 +54,7 @@ extern const size_t commands_count;
 const struct command *command_find(int argc, char **argv, int *words);
 
 int devices_command(const struct options *options);
+int models_command(const struct options *options);
 int embed_command(const struct options *options);
 int rerank_command(const struct options *options);
 int classify_command(const struct options *options);

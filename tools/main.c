@@ -45,7 +45,7 @@ int main(int argc, char **argv)
     system_init();
     if (argc < 2)
         return complain(EXIT_USAGE,
-                        "a command is missing: devices, embed, rerank, classify, analyze, roof, bench, tune, "
+                        "a command is missing: devices, models, embed, rerank, classify, analyze, roof, bench, tune, "
                         "report, verify or demo; see wherry --help");
     const char *word = argv[1];
     int words;

@@ -18,8 +18,10 @@ static const struct option option_table[] = {
     {"model", 'm', SESSIONS | ANALYZE, TEXT, AT(model), "DIR", 0, 0,
      "the model's folder: config.json, model.safetensors, vocab.txt or tokenizer.json"},
     {"config", 'c', ANALYZE | BENCH | LATENCY | VERIFY | LAYER | TUNE, TEXT, AT(config), "NAME", 0, 0,
-     "instead of a model, one of that shape with random weights: minilm-l6, bert-base, bert-large"},
-    {"device", 'd', SESSIONS | PIECES | ROOF, TEXT, AT(device), "NAME", 0, 0,
+     "instead of a model, one of that shape with random weights, such as minilm-l6, bert-base, xlmr-large (another "
+     "name "
+     "lists all)"},
+    {"device", 'd', SESSIONS | PIECES | ROOF | MODELS, TEXT, AT(device), "NAME", 0, 0,
      "id (see wherry devices), UUID, or a part of one device's name, as in opencl:h200; default: the first GPU, else "
      "cpu, the host's cores"},
     {"threads", 0, (SESSIONS | PIECES | ROOF) & ~TUNES, COUNT, AT(threads), "N", 1, 256,

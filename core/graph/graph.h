@@ -5,7 +5,8 @@
  * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, e
  * embedding tables' width where that is not i, d rows of a bias by distance, z the two distances (before and after)
  * that a token adds to its sequence's, c classes, n poolings side by side, f, g, l, w outputs of modules after the
- * pooling. Sequences of a batch have different lengths: "bj" together count the tokens and "bjk" the sum of length^2. */
+ * pooling. Sequences of a batch have different lengths: "bj" together count the tokens and "bjk" the sum of length^2.
+ */
 #ifndef WHERRY_GRAPH_GRAPH_H
 #define WHERRY_GRAPH_GRAPH_H
 
@@ -75,7 +76,7 @@ enum weight {
     WEIGHT_POOLER_BIAS,
     WEIGHT_PROJECT, /* [i, e]: widens embeddings that are narrower than the layers */
     WEIGHT_PROJECT_BIAS,
-    WEIGHT_RELATIVE, /* [d, h]: what scores get by distance, in all layers */
+    WEIGHT_RELATIVE,   /* [d, h]: what scores get by distance, in all layers */
     WEIGHT_CLASSIFIER, /* [c, i] */
     WEIGHT_CLASSIFIER_BIAS,
     WEIGHT_VOCABULARY_DENSE, /* [e, i] */

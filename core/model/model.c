@@ -361,14 +361,31 @@ static bool check_lower_case(const struct wherry_model *model, const char *folde
                 folder);
 }
 
-static bool tokenizer_find(struct wherry_model *model, const char *folder, bool lower_case, struct error *e)
+/* An older file says how texts are split, and not how they are framed: that is the family's. */
+static bool check_tokenizer_file(const struct family *family, const char *folder, const char *name, struct error *e)
 {
-    bool exists = false;
-    TRY(tokenizer_exists(&model->host, folder, &exists, e));
-    if (!exists) return true;
+    bool known = !strcmp(name, "tokenizer.json");
+    for (size_t i = 0; i < sizeof family->files / sizeof *family->files && family->files[i]; i++)
+        known |= !strcmp(name, family->files[i]);
+    return known ||
+           fail(e, WHERRY_STATUS_UNSUPPORTED,
+                "%.600s has %s and no tokenizer.json: for models of the type %s the tokenizer is not read from "
+                "such a file: get tokenizer.json (in Python: AutoTokenizer.from_pretrained(folder)"
+                ".save_pretrained(folder))",
+                folder, name, family->type);
+}
+
+static bool tokenizer_find(struct wherry_model *model, const struct family *family, const char *folder, bool lower_case,
+                           struct error *e)
+{
+    const char *name;
+    TRY(tokenizer_file(&model->host, folder, &name, e));
+    if (!name) return true;
+    TRY(check_tokenizer_file(family, folder, name, e));
     model->tokenizer = tokenizer_open(&model->host, folder, model->info.config.vocabulary, e);
     if (!model->tokenizer) return false;
     model->info.has_tokenizer = true;
+    snprintf(model->info.tokenizer, sizeof model->info.tokenizer, "%s", tokenizer_type(model->tokenizer));
     return !lower_case || check_lower_case(model, folder, e);
 }
 
@@ -398,7 +415,7 @@ static bool open_encoder(const struct host *host, struct modules *modules, struc
     if (!model->files->folder) return false;
     TRY(weights_find(model, e) && modules_weights(model, e));
     int before = part_enter(host, PART_TOKENIZER);
-    bool ok = tokenizer_find(model, modules->encoder, lower_case, e);
+    bool ok = tokenizer_find(model, kind.family, modules->encoder, lower_case, e);
     part_leave(host, before);
     return ok;
 }

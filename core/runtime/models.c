@@ -104,9 +104,8 @@ wherry_status wherry_tokenize_places(wherry_context *context, const wherry_model
     size_t room = ids ? *count : 0;
     bool ok = tokenizer_encode_places(&context->host, model->tokenizer, text ? text : "", text_bytes, pair, pair_bytes,
                                       max_tokens, ids, types, places, count, e);
-    /* A model that doesn't tell a pair's texts apart by type takes both as type 0, whatever the tokenizer calls them.
-     */
-    if (ok && types && model->info.config.token_types < 2)
+    /* A model without types takes none, whatever its tokenizer gives. */
+    if (ok && types && !model->info.config.token_types)
         memset(types, 0, (*count < room ? *count : room) * sizeof *types);
     return context_status(context, ok);
 }

@@ -7,6 +7,8 @@
 #include "base/utf8.h"
 #include "tokenizer/tokenizer_parts.h"
 
+const char *tokenizer_type(const struct tokenizer *tokenizer) { return tokenizer->model.kind->type; }
+
 void tokenizer_close(struct tokenizer *t)
 {
     if (!t) return;

@@ -7,6 +7,10 @@
 
 static const double unknown_penalty = 10;
 
+/* In characters; published vocabularies have at most some 30. Every place of a text costs as many steps as the longest
+ * token has characters. */
+enum { TOKEN_MOST = 256 };
+
 struct unigram {
     struct vocabulary words;
     double *scores; /* [size] by id */
@@ -44,6 +48,10 @@ bool unigram_make(const struct part_reader *r, struct words *words, const double
     for (size_t i = 0; i < m->size; i++) {
         if (!isfinite(scores[i]))
             return fail(r->e, WHERRY_STATUS_BAD_FORMAT, "the score of token %zu is not finite: the file is damaged", i);
+        if (words->tokens[i].length > TOKEN_MOST)
+            return fail(r->e, WHERRY_STATUS_BAD_FORMAT,
+                        "token %zu has %zu characters, and %d are the most that are read", i, words->tokens[i].length,
+                        (int)TOKEN_MOST);
         m->scores[i] = scores[i];
         if (scores[i] < least) least = scores[i];
     }

@@ -124,7 +124,31 @@ def sentencepiece_model(size, count=20000, **options):
                         normalization_rule_name="nmt_nfkc", num_threads=1, minloglevel=2)
         sentencepiece.SentencePieceTrainer.train(input=text, model_prefix=prefix, **{**settings, **options})
         with open(prefix + ".model", "rb") as f:
-            return f.read()
+            return without_trainer(f.read())
+
+
+def without_trainer(model):
+    """Without the names of files on the machine where it was trained."""
+    from sentencepiece import sentencepiece_model_pb2 as pb
+    proto = pb.ModelProto()
+    proto.ParseFromString(model)
+    del proto.trainer_spec.input[:]
+    proto.trainer_spec.model_prefix = ""
+    proto.normalizer_spec.normalization_rule_tsv = ""
+    return proto.SerializeToString()
+
+
+def few_rules(folder):
+    """Normalization rules of our own, so that the committed map is small: all kinds that there are."""
+    rules = [("\r", " "), ("\n", " "), ("\t", " "), ("\u3000", " "), ("\u00a0", " "), ("\u200b", ""), ("\u00ad", ""), ("e\u0301", "\u00e9"),
+             ("a\u0308", "\u00e4"), ("\u00bd", "1\u20442"), ("\ufb01", "fi"), ("\u2122", "TM"), ("\u0130", "i\u0307"), ("\u1100\u1161", "\uac00"),
+             ("\u0915\u093c", "\u0958"), ("\ufdfa", "\u0635\u0644\u0649 \u0627\u0644\u0644\u0647"), ("x\u00b2", "x2")]
+    rules += [(chr(0xFF21 + i), chr(0x41 + i)) for i in range(26)]
+    path = os.path.join(folder, "rules.tsv")
+    with open(path, "w", encoding="utf-8") as f:
+        for a, b in rules:
+            f.write(" ".join(f"{ord(c):X}" for c in a) + "\t" + " ".join(f"{ord(c):X}" for c in b) + "\n")
+    return path
 
 
 def pieces_of(model):
@@ -179,9 +203,9 @@ def ties():
 
 # ---- tokenizers of random parts ----
 
-def characters_model(r):
+def characters_model(r, share):
     characters = sorted(set(ODD + MARKS + SPACES + [ord(c) for t in LANGUAGES + MORE_LANGUAGES for c in t] + list(range(0x20, 0x7F))))
-    kept = [chr(c) for c in characters if c and r.random() < 0.9]
+    kept = [chr(c) for c in characters if c and r.random() < share]
     if r.random() < 0.5:
         vocab = {}
         for token in ["[UNK]", "[CLS]", "[SEP]", "[MASK]"] + kept + ["##" + c for c in kept]:
@@ -191,6 +215,9 @@ def characters_model(r):
     vocab.update((c, -float(r.randrange(3, 9))) for c in kept)
     vocab.update((r.choice(kept) + r.choice(kept), -4.5) for _ in range(500))
     return Tokenizer(models.Unigram(list(vocab.items()), unk_id=0, byte_fallback=False))
+
+
+SAMPLE_SEEDS = [0, 6, 10, 15, 47, 86, 90, 146, 156, 189]
 
 
 def random_normalizer(r, charsmap, depth=0):
@@ -237,9 +264,9 @@ def random_processor(r):
     return framed() if kind < 0.7 else p.Sequence([trim(), framed()])
 
 
-def random_tokenizer(seed, charsmap):
+def random_tokenizer(seed, charsmap, share=0.9):
     r = random.Random(f"parts{seed}")
-    tokenizer = characters_model(r)
+    tokenizer = characters_model(r, share)
     if r.random() < 0.85:
         tokenizer.normalizer = random_normalizer(r, charsmap)
     if r.random() < 0.85:
@@ -289,10 +316,9 @@ def with_parts(maker, lines):
     return lines
 
 
-def mixed(folder, count, lines=200):
-    charsmap = charsmap_of(sentencepiece_model(2000, count=2000))
-    for seed in range(count):
-        tokenizer, direction = random_tokenizer(seed, charsmap)
+def mixed(folder, seeds, charsmap, lines, share=0.9):
+    for seed in seeds:
+        tokenizer, direction = random_tokenizer(seed, charsmap, share)
         maker = TextMaker(f"lines{seed}", SCALARS)
         made = [line if line[0] == 0 or line[0] > 6 else (0,) + line[1:] for line in with_parts(maker, [maker.line() for _ in range(lines)])]
         write(os.path.join(folder, str(seed)), tokenizer, accepted(tokenizer, made),
@@ -338,10 +364,33 @@ def full(folder, count):
         write(os.path.join(folder, name), tokenizer, lines, files)
 
 
+def sample(folder):
+    with tempfile.TemporaryDirectory() as place:
+        model = sentencepiece_model(1000, 3000, normalization_rule_tsv=few_rules(place), normalization_rule_name="", character_coverage=0.99)
+    _, xlmr_files = from_model(model, "XLMRobertaTokenizerFast", {"tokenizer_class": "XLMRobertaTokenizer"})
+    made, _ = from_model(model, "XLMRobertaTokenizerFast", {"tokenizer_class": "XLMRobertaTokenizer"})
+    camembert, camembert_files = from_model(model, "CamembertTokenizerFast", {"tokenizer_class": "CamembertTokenizer", "truncation_side": "left"})
+    bytes_kept = fallback(model)
+    bytes_kept.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    for name, tokenizer, files, direction in [("xlmr_model", made, xlmr_files, "right"), ("camembert_model", camembert, camembert_files, "left"),
+                                              ("fallback", bytes_kept, {"tokenizer.json": bytes_kept.to_str()}, "right"),
+                                              ("ties", ties(), {"tokenizer.json": ties().to_str()}, "right")]:
+        maker = TextMaker(name, SCALARS)
+        lines = [(0, text.encode("utf-8"), None) for text in LANGUAGES + MORE_LANGUAGES] if name == "xlmr_model" else []
+        lines += tie_lines(maker, 100) if name == "ties" else []
+        lines += with_parts(maker, [maker.line() for _ in range(120)])
+        lines = [(line[0] if line[0] == 0 or line[0] > 6 else 0,) + line[1:] for line in lines]
+        write(os.path.join(folder, name), tokenizer, lines, files, direction)
+    # Seeds that have each kind of part.
+    mixed(os.path.join(folder, "parts"), SAMPLE_SEEDS, charsmap_of(model), 50, 0.2)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) in (3, 4) and sys.argv[1] == "full":
+    if len(sys.argv) == 3 and sys.argv[1] == "sample":
+        sample(sys.argv[2])
+    elif len(sys.argv) in (3, 4) and sys.argv[1] == "full":
         full(sys.argv[2], int(sys.argv[3]) if len(sys.argv) == 4 else 1000000)
     elif len(sys.argv) in (3, 4) and sys.argv[1] == "mixed":
-        mixed(sys.argv[2], int(sys.argv[3]) if len(sys.argv) == 4 else 500)
+        mixed(sys.argv[2], range(int(sys.argv[3]) if len(sys.argv) == 4 else 500), charsmap_of(sentencepiece_model(2000, count=2000)), 200)
     else:
         sys.exit(__doc__)

@@ -235,6 +235,7 @@ typedef struct wherry_model_info {
     wherry_scores scores; /* what the model's files want to be made of its logits: wherry_scores_apply */
     uint32_t prompts;     /* named texts that the files want before others: wherry_model_prompt_name */
     uint32_t dimensions;  /* to which the files cut embeddings (truncate_dim); 0: none */
+    char tokenizer[24];   /* what it is of: "WordPiece", "Unigram", "BPE"; "": there is none */
 } wherry_model_info;
 
 /* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), vocab.txt or
@@ -265,10 +266,11 @@ WHERRY_API wherry_status wherry_model_prompt(wherry_context *context, const wher
                                              const char **out);
 
 /* Token ids of a text, special tokens included, as the model's tokenizer files say. `pair` may be NULL; `types`, which
- * may be NULL, tell the two apart where the model does. max_tokens > 0 cuts the sequence as Hugging Face's
- * "longest_first" does, on the side that the files name, special tokens kept; 0 cuts nothing. Writes at most *count
- * tokens and sets *count to the number there is: call with ids NULL to learn it. Lengths are in bytes. Invalid UTF-8 is
- * replaced by U+FFFD. Fails with WHERRY_STATUS_UNSUPPORTED for a model without a tokenizer. */
+ * may be NULL, tell the two apart where the model does (they are 0 where it has no types). max_tokens > 0 cuts the
+ * sequence as Hugging Face's "longest_first" does, on the side that the files name, special tokens kept; 0 cuts
+ * nothing. Writes at most *count tokens and sets *count to the number there is: call with ids NULL to learn it. Lengths
+ * are in bytes. Invalid UTF-8 is replaced by U+FFFD. Fails with WHERRY_STATUS_UNSUPPORTED for a model without a
+ * tokenizer. */
 WHERRY_API wherry_status wherry_tokenize(wherry_context *context, const wherry_model *model, const char *text,
                                          size_t text_bytes, const char *pair, size_t pair_bytes, size_t max_tokens,
                                          int32_t *ids, int32_t *types, size_t *count);
