@@ -58,6 +58,7 @@ int models_command(const struct options *options);
 int embed_command(const struct options *options);
 int rerank_command(const struct options *options);
 int classify_command(const struct options *options);
+int fill_command(const struct options *options);
 int analyze_command(const struct options *options);
 int roof_command(const struct options *options);
 int bench_command(const struct options *options);
