@@ -74,6 +74,17 @@ const struct command commands[] = {
      "  wherry classify -m nli --pairs --json pairs.tsv\n"
      "  echo 'Ada rows in Bremen.' | wherry classify -m ner --tokens --aggregation first\n",
      classify_command},
+    {"fill", FILL, "[FILE]", "say what stands in the place of a mask",
+     "Writes for each mask ([MASK] or <mask>, as the model's tokenizer has it) in each text of\n"
+     "FILE, or of standard input, the most likely tokens and how likely each is. The model\n"
+     "must have its masked-token head. A text with several masks is read once for each.\n"
+     "\n"
+     "Formats: text has a line for each mask: the text's line, then tokens and their\n"
+     "likelihood with tabs between them; jsonl an object for each text, whose \"masks\" has an\n"
+     "array for each mask.\n",
+     "  echo 'The [MASK] rows a boat.' | wherry fill --model bert-base-uncased\n"
+     "  wherry fill -m roberta-base --top 3 --json texts.txt\n",
+     fill_command},
     {"analyze", ANALYZE, "", "count flop and bytes of operators and fusion groups",
      "Needs no device. Prints the operators (with their row in the table of Ivanov et al.,\n"
      "\"Data Movement Is All You Need\"), the groups that a plan fuses them into, and the\n"

@@ -23,11 +23,11 @@ enum {
     BENCH_ATTENTION = 8192,
     BENCH_NORM = 16384,
     LATENCY = 131072,
-    MODELS = 2097152,
     RERANK = 262144,
     CLASSIFY = 524288,
     FILL = 1048576,
     TEXTS = EMBED | RERANK | CLASSIFY | FILL,
+    MODELS = 2097152,
     BENCHES = BENCH | BENCH_LAYER,
     PIECES = BENCH_GEMM | BENCH_ATTENTION | BENCH_NORM,
     RECORDS = ROOF | BENCHES | LATENCY | REPORT,
@@ -58,6 +58,7 @@ int models_command(const struct options *options);
 int embed_command(const struct options *options);
 int rerank_command(const struct options *options);
 int classify_command(const struct options *options);
+int fill_command(const struct options *options);
 int analyze_command(const struct options *options);
 int roof_command(const struct options *options);
 int bench_command(const struct options *options);

@@ -185,6 +185,7 @@ void text_batch_create(struct text_batch *batch, uint32_t max_tokens, uint32_t m
     batch->labels = need(calloc(max_tokens, sizeof *batch->labels));
     batch->waiting_ids = need(malloc((size_t)max_length * sizeof *batch->waiting_ids));
     batch->waiting_types = need(malloc((size_t)max_length * sizeof *batch->waiting_types));
+    batch->rows = need(malloc((size_t)max_tokens * sizeof *batch->rows));
     batch->places = need(malloc((size_t)max_tokens * sizeof *batch->places));
     batch->waiting_places = need(malloc((size_t)max_length * sizeof *batch->waiting_places));
 }
@@ -213,6 +214,7 @@ void text_batch_destroy(struct text_batch *batch)
     free(batch->waiting_ids);
     free(batch->waiting_types);
     free(batch->places);
+    free(batch->rows);
     free(batch->waiting_places);
     *batch = (struct text_batch){0};
 }
@@ -249,6 +251,22 @@ static wherry_status tokenize(struct text_batch *batch, struct tool *tool, const
     return status;
 }
 
+/* Goes on to the waiting text's next mask, from token `at` on; false: there is none. */
+static bool find_mask(struct text_batch *batch, uint32_t at)
+{
+    while (at < batch->waiting_tokens && batch->waiting_ids[at] != batch->mask) at++;
+    batch->waiting_row = at;
+    return at < batch->waiting_tokens;
+}
+
+/* A text with more masks waits for the next one. */
+static bool waits_again(struct text_batch *batch, const struct text_label *label)
+{
+    if (!batch->masked || !find_mask(batch, batch->waiting_row + 1)) return false;
+    batch->waiting_label = (struct text_label){.line = label->line, .again = true};
+    return true;
+}
+
 /* Reads and tokenizes the next text into the waiting place. */
 static int fetch(struct text_batch *batch, struct tool *tool, struct text_source *source)
 {
@@ -274,6 +292,10 @@ static int fetch(struct text_batch *batch, struct tool *tool, struct text_source
         return complain(EXIT_INPUT, "%s, line %llu: %zu tokens, and the limit is %u; cut such texts with --truncate",
                         source->name, (unsigned long long)text.line, count, batch->max_length);
     batch->waiting_tokens = (uint32_t)count;
+    batch->waiting_row = 0;
+    if (batch->masked && !find_mask(batch, 0))
+        return complain(EXIT_INPUT, "%s, line %llu: no mask to fill in it", source->name,
+                        (unsigned long long)text.line);
     batch->waiting_label.line = text.line;
     if (text.id) batch->waiting_label.id = copy_bytes(text.id, strlen(text.id));
     if (batch->keep_texts) {
@@ -293,15 +315,18 @@ int text_batch_fill(struct text_batch *batch, struct tool *tool, struct text_sou
             if (!batch->waiting) return EXIT_FINE;
         }
         if (batch->waiting_tokens > batch->max_tokens - batch->tokens) return EXIT_FINE;
+        if (batch->masked && batch->sequences == TEXT_MASKS_MOST) return EXIT_FINE;
         memcpy(batch->ids + batch->tokens, batch->waiting_ids, batch->waiting_tokens * sizeof *batch->ids);
         memcpy(batch->types + batch->tokens, batch->waiting_types, batch->waiting_tokens * sizeof *batch->types);
         if (batch->keep_places)
             memcpy(batch->places + batch->tokens, batch->waiting_places, batch->waiting_tokens * sizeof *batch->places);
+        const struct text_label *label = &batch->labels[batch->sequences];
+        batch->rows[batch->sequences] = batch->waiting_row;
         batch->labels[batch->sequences++] = batch->waiting_label;
         batch->tokens += batch->waiting_tokens;
         batch->offsets[batch->sequences] = batch->tokens;
         batch->waiting_label = (struct text_label){0};
-        batch->waiting = false;
+        batch->waiting = waits_again(batch, label);
         if (system_stopped()) return complain(EXIT_STOPPED, "interrupted");
     }
 }
@@ -312,7 +337,8 @@ wherry_batch text_batch_view(const struct text_batch *batch)
                           .sequences = batch->sequences,
                           .offsets = batch->offsets,
                           .ids = batch->ids,
-                          .types = batch->types};
+                          .types = batch->types,
+                          .rows = batch->masked ? batch->rows : NULL};
 }
 
 /* ---- limits ---- */

@@ -40,6 +40,10 @@ void text_source_close(struct text_source *source);
 struct text_batch {
     uint32_t max_tokens, max_length; /* of the batch, of one text */
     bool truncate, keep_texts, keep_places;
+    /* Of each text, rows[sequence] names a mask; with several masks it is there as often. */
+    bool masked;
+    int32_t mask; /* the mask's id */
+    uint32_t *rows;
     const char *prompt; /* in front of each text, NULL: nothing */
     const char *query;  /* each text is the second one of a pair with this, NULL: none */
     uint32_t sequences, tokens;
@@ -50,14 +54,17 @@ struct text_batch {
         char *id, *text; /* NULL: none */
         size_t text_bytes;
         uint64_t line;
+        bool again; /* the same text as before it, for its next mask */
     } * labels;
     /* A text that did not fit any more: the next batch begins with it. */
     bool waiting;
     struct text_label waiting_label;
-    uint32_t waiting_tokens;
+    uint32_t waiting_tokens, waiting_row;
     int32_t *waiting_ids, *waiting_types;
     wherry_token_place *waiting_places;
 };
+
+enum { TEXT_MASKS_MOST = 32 }; /* in a batch that is masked */
 
 void text_label_free(struct text_label *label);
 

@@ -110,6 +110,25 @@ def check_sentences(model, golden, wanted, on):
     close([row["embedding"] for row in cut], wanted["cut"], model)
 
 
+def check_masks(model, golden, wanted, on):
+    texts = golden["masked"]
+    for row, want in zip(rows("fill", "-m", model, *on, text=lines(texts)), wanted["masks"]):
+        assert len(row["masks"]) == len(want)
+        for found, tokens in zip(row["masks"], want):
+            assert [t["token"] for t in found] == [t["token"] for t in tokens], (found, tokens)
+            close([t["score"] for t in found], [t["score"] for t in tokens], model)
+    plain = [line.split("\t") for line in run("fill", "-m", model, "--top", "1", "-q", *on,
+                                              text=lines(texts)).splitlines()]
+    assert [(int(line), token) for line, token, _ in plain] == [
+        (n + 1, mask[0]["token"]) for n, row in enumerate(wanted["masks"]) for mask in row]
+    many = lines([" ".join(["[MASK]"] * 40), texts[0]])
+    found = rows("fill", "-m", model, *on, text=many)
+    assert [len(row["masks"]) for row in found] == [40, 1]
+    close([t["score"] for t in found[1]["masks"][0]], [t["score"] for t in wanted["masks"][0][0]], "after many")
+    run("fill", "-m", model, *on, text="water\n", code=3, says="line 1: no mask to fill in it")
+    run("rerank", "-m", model, "-Q", "a", *on, text="water\n", code=3, says="is no reranker")
+
+
 def check_prompts(model):
     run("embed", "-m", model, "-d", "cpu", "--json", text="a\n", says="query, document")
     run("embed", "-m", model, "-d", "cpu", "--prompt", "passage", text="a\n", code=2, says="they have query, document")
@@ -227,9 +246,7 @@ def main():
             model = os.path.join(folder, kind)
             heads_models.write_model(kind, model)
             check = (check_sentences if kind.startswith("sentence") else check_tokens if kind.endswith("entities")
-                     else check_texts)
-            if kind.endswith("fill"):
-                continue
+                     else check_masks if kind.endswith("fill") else check_texts)
             for n, device in enumerate(devices):
                 if n == 0 or kind in ("bert-rerank", "bert-entities", "sentence-combined-dense"):
                     check(model, golden, wanted, ("-d", device))
@@ -237,6 +254,7 @@ def main():
         check_types(os.path.join(folder, "sentence-combined-dense"), golden, folder)
         check_bad(folder)
         run("rerank", "-m", os.path.join(folder, "bert-rerank"), text="a\n", code=2, says="--query")
+        run("fill", "-m", os.path.join(folder, "bert-rerank"), text="a\n", code=3, says="fills no masks")
         run("classify", "-m", os.path.join(folder, "bert-entities"), "--tokens", "--top", "2", text="a\n", code=2)
     print(f"{checks} checks passed")
 
