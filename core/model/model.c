@@ -43,7 +43,7 @@ struct wherry_model *model_allocate(const struct host *host, const wherry_model_
     if (!model) return NULL;
     model->host = *host;
     model->host.parts = NULL; /* the context's, of one thread; the model may be another's, too */
-    model->info = (wherry_model_info){.struct_size = sizeof model->info, .config = *config};
+    model->info = (wherry_model_info){.struct_size = sizeof model->info, .config = *config, .mask_token = -1};
     model->info.config.struct_size = sizeof *config;
     if (model->info.config.epsilon == 0) model->info.config.epsilon = 1e-12f;
     model->weights = host_alloc(host, (size_t)config->layers + 1, sizeof *model->weights, e);
@@ -230,42 +230,6 @@ static void weight_name(const struct wherry_model *model, const struct weight_ru
         snprintf(name, size, "%s%s%s.%s", model->files->prefix, within, a->modules[rule->weight][part], suffix);
 }
 
-static bool weight_type_of(const char *dtype, enum weight_type *out)
-{
-    static const char *const names[] = {
-        [WEIGHT_TYPE_F32] = "F32", [WEIGHT_TYPE_F16] = "F16", [WEIGHT_TYPE_BF16] = "BF16"};
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(dtype, names[i])) continue;
-        *out = (enum weight_type)i;
-        return true;
-    }
-    return false;
-}
-
-bool weight_part_check(const struct safetensors *file, const struct safetensors_tensor *t, const uint64_t *shape,
-                       int rank, struct weight_part *out, struct error *e)
-{
-    if (!weight_type_of(t->dtype, &out->type)) {
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "%.600s: tensor %s has the dtype %s: save the model in F32, F16 or BF16", file->path, t->name,
-                    t->dtype);
-    }
-    if (t->rank != rank || memcmp(t->shape, shape, (size_t)rank * sizeof *shape)) {
-        char found[200], expected[64];
-        safetensors_shape_text(t->shape, t->rank, found, sizeof found);
-        safetensors_shape_text(shape, rank, expected, sizeof expected);
-        return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                    "%.400s: tensor %s has shape %s, and config.json asks for %s: the files belong to different "
-                    "models, get both again",
-                    file->path, t->name, found, expected);
-    }
-    out->file = file;
-    out->tensor = t;
-    out->elements = 1;
-    for (int i = 0; i < rank; i++) out->elements *= shape[i];
-    return true;
-}
-
 static bool part_find(struct wherry_model *model, const struct weight_rule *rule, int layer, int part, struct error *e)
 {
     struct model_files *files = model->files;
@@ -375,6 +339,37 @@ static bool check_tokenizer_file(const struct family *family, const char *folder
                 folder, name, family->type);
 }
 
+/* The id of a text that is one token; -1: it is not. */
+static bool token_find(const struct wherry_model *model, const char *text, int32_t *out, struct error *e)
+{
+    int32_t ids[16];
+    wherry_token_place places[16];
+    size_t empty = 0, count = 16;
+    const struct host *host = &model->host;
+    TRY(tokenizer_encode(host, model->tokenizer, "", 0, NULL, 0, 0, NULL, NULL, &empty, e));
+    TRY(tokenizer_encode_places(host, model->tokenizer, text, strlen(text), NULL, 0, 0, ids, NULL, places, &count, e));
+    for (size_t i = 0; count == empty + 1 && i < count && i < 16; i++)
+        if (places[i].text == 0) *out = ids[i];
+    return true;
+}
+
+/* As tokenizer_config.json calls the mask, else as most models do. */
+static bool mask_find(struct wherry_model *model, const char *folder, struct error *e)
+{
+    static const char file[] = "tokenizer_config.json";
+    bool has = false;
+    json_t *json = NULL;
+    TRY(folder_has(&model->host, folder, file, &has, e));
+    if (has) TRY(json_file_read(&model->host, folder, file, &json_tokenizer_config, JSON_DECODE_INT_AS_REAL, &json, e));
+    const json_t *token = json_object_get(json, "mask_token");
+    const char *name = json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
+    bool ok = !name || token_find(model, name, &model->info.mask_token, e);
+    if (ok && model->info.mask_token < 0) ok = token_find(model, "[MASK]", &model->info.mask_token, e);
+    if (ok && model->info.mask_token < 0) ok = token_find(model, "<mask>", &model->info.mask_token, e);
+    json_decref(json);
+    return ok;
+}
+
 static bool tokenizer_find(struct wherry_model *model, const struct family *family, const char *folder, bool lower_case,
                            struct error *e)
 {
@@ -386,6 +381,7 @@ static bool tokenizer_find(struct wherry_model *model, const struct family *fami
     if (!model->tokenizer) return false;
     model->info.has_tokenizer = true;
     snprintf(model->info.tokenizer, sizeof model->info.tokenizer, "%s", tokenizer_type(model->tokenizer));
+    TRY(mask_find(model, folder, e));
     return !lower_case || check_lower_case(model, folder, e);
 }
 

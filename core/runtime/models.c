@@ -8,6 +8,12 @@
 #include "runtime/context.h"
 #include "tokenizer/tokenizer.h"
 
+static bool no_tokenizer(struct error *e)
+{
+    return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                "this model has no tokenizer: its folder needs tokenizer.json, or the older files");
+}
+
 wherry_status wherry_model_open(wherry_context *context, const char *folder, wherry_model **out)
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
@@ -48,6 +54,15 @@ void wherry_model_close(wherry_model *model) { model_close(model); }
 const char *wherry_model_label(const wherry_model *model, uint32_t index)
 {
     return model && model->labels && index < model->labels->count ? model->labels->names[index] : NULL;
+}
+
+wherry_status wherry_model_tokens(wherry_context *context, const wherry_model *model, wherry_token_callback callback,
+                                  void *user)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!model || !callback) return context_invalid(context, "wherry_model_tokens: model or callback is NULL");
+    if (!model->tokenizer) return context_status(context, no_tokenizer(&context->error));
+    return context_status(context, tokenizer_tokens(&context->host, model->tokenizer, callback, user, &context->error));
 }
 
 const char *wherry_model_prompt_name(const wherry_model *model, uint32_t index)
@@ -96,11 +111,7 @@ wherry_status wherry_tokenize_places(wherry_context *context, const wherry_model
     if (!model || (!text && text_bytes) || (!pair && pair_bytes) || !count)
         return context_invalid(context, "wherry_tokenize: model, text or count is NULL");
     struct error *e = &context->error;
-    if (!model->tokenizer) {
-        fail(e, WHERRY_STATUS_UNSUPPORTED,
-             "this model has no tokenizer: its folder needs tokenizer.json, or the older files");
-        return context_status(context, false);
-    }
+    if (!model->tokenizer) return context_status(context, no_tokenizer(e));
     size_t room = ids ? *count : 0;
     bool ok = tokenizer_encode_places(&context->host, model->tokenizer, text ? text : "", text_bytes, pair, pair_bytes,
                                       max_tokens, ids, types, places, count, e);

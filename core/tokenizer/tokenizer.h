@@ -17,6 +17,10 @@ void tokenizer_close(struct tokenizer *tokenizer); /* accepts NULL */
 /* Of its model, as tokenizer.json names it: "WordPiece". */
 const char *tokenizer_type(const struct tokenizer *tokenizer);
 
+/* See wherry_model_tokens. */
+bool tokenizer_tokens(const struct host *host, const struct tokenizer *tokenizer, wherry_token_callback callback,
+                      void *user, struct error *e);
+
 /* See wherry_tokenize: writes at most *count tokens and sets *count to the number there is; max_tokens 0 cuts nothing.
  * Linear in the length of the text. */
 bool tokenizer_encode(const struct host *host, const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
