@@ -18,9 +18,11 @@ struct size_key {
 
 /* A family that has the architecture. */
 struct family {
-    const char *type;     /* model_type */
-    const char *classes;  /* what its classes' names begin with: "Bert" of "BertForMaskedLM" */
-    const char *files[2]; /* a tokenizer's older files, which together stand for tokenizer.json; NULL past the last */
+    const char *type;    /* model_type */
+    const char *classes; /* what its classes' names begin with: "Bert" of "BertForMaskedLM" */
+    /* A tokenizer's older files, by the one that has its tokens, which may stand for tokenizer.json; NULL past the
+     * last. A family may have none: files of such a name make another tokenizer than its own there. */
+    const char *files[3];
 };
 
 struct named_shape {

@@ -114,6 +114,7 @@ static void make_nodes(const struct token *tokens, struct vocabulary *v, struct 
 {
     size_t made = 1, level_end = 1, depth = 0;
     ranges[0] = (struct range){0, (uint32_t)v->tokens};
+    v->nodes[0].c = 0;
     for (size_t n = 0; n < made; n++) {
         if (n == level_end) {
             level_end = made;
@@ -154,9 +155,9 @@ static bool build(const struct host *host, const struct token *tokens, size_t co
         v.node_count += tokens[i].length - (i ? shared_prefix(&tokens[i - 1], &tokens[i]) : 0);
     if (v.node_count >= UINT32_MAX || v.tokens >= UINT32_MAX)
         return fail(e, WHERRY_STATUS_BAD_FORMAT, "the vocabulary has too many characters");
-    v.nodes = host_alloc(host, v.node_count, sizeof *v.nodes, e);
+    v.nodes = host_alloc_unset(host, v.node_count, sizeof *v.nodes, e);
     if (!v.nodes) return false;
-    struct range *ranges = host_alloc(host, v.node_count, sizeof *ranges, e);
+    struct range *ranges = host_alloc_unset(host, v.node_count, sizeof *ranges, e);
     if (!ranges) {
         vocabulary_free(host, &v);
         return false;
@@ -228,4 +229,42 @@ int32_t vocabulary_find(const struct vocabulary *v, const uint32_t *text, size_t
 {
     uint32_t node = vocabulary_walk(v, VOCABULARY_ROOT, text, length);
     return node == VOCABULARY_NOWHERE ? -1 : v->nodes[node].id;
+}
+
+/* ---- all of them ---- */
+
+/* Depth first, by a stack of nodes and of how many of their children were visited: the text so far is the way to the
+ * last one. */
+bool vocabulary_walk_all(const struct host *host, const struct vocabulary *v, vocabulary_visit visit, void *user,
+                         struct error *e)
+{
+    struct step {
+        uint32_t node, next;
+    } *steps = NULL;
+    uint32_t *text = NULL;
+    size_t depth = 0, room = 0;
+    bool ok = true;
+    if (!v->nodes) return true;
+    for (uint32_t node = VOCABULARY_ROOT; ok;) {
+        if (depth == room) { /* both grow together; the longest token decides */
+            size_t wider = room ? 2 * room : 64;
+            void *more = host_grow(host, steps, room, wider, sizeof *steps, e);
+            if (more) steps = more;
+            void *longer = more ? host_grow(host, text, room, wider, sizeof *text, e) : NULL;
+            if (longer) text = longer;
+            if (!(ok = longer != NULL)) break;
+            room = wider;
+        }
+        steps[depth] = (struct step){node, 0};
+        if (depth) text[depth - 1] = v->nodes[node].c;
+        if (v->nodes[node].id >= 0) ok = visit(text, depth, v->nodes[node].id, user);
+        depth++;
+        while (depth && steps[depth - 1].next == v->nodes[steps[depth - 1].node].children) depth--;
+        if (!depth) break;
+        struct step *last = &steps[depth - 1];
+        node = v->nodes[last->node].first_child + last->next++;
+    }
+    host_free(host, steps);
+    host_free(host, text);
+    return ok;
 }

@@ -234,11 +234,13 @@ typedef struct wherry_model_info {
     bool has_tokenizer;
     wherry_scores scores; /* what the model's files want to be made of its logits: wherry_scores_apply */
     uint32_t prompts;     /* named texts that the files want before others: wherry_model_prompt_name */
+    int32_t mask_token;   /* the id of what WHERRY_OUTPUT_VOCABULARY is asked about; -1: the tokenizer has none */
     uint32_t dimensions;  /* to which the files cut embeddings (truncate_dim); 0: none */
+    char tokenizer[24];   /* what it is of: "WordPiece", "Unigram", "BPE"; "": there is none */
 } wherry_model_info;
 
-/* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), vocab.txt or
- * tokenizer.json, and sentence-transformers' modules.json where it exists. Files of weights stay open, and are read by
+/* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), the
+ * tokenizer's files, and sentence-transformers' modules.json where it exists. Files of weights stay open, and are read by
  * wherry_session_prepare. They may be replaced (renamed over) or deleted meanwhile; one that was shortened, lengthened
  * or written to is an error there (WHERRY_STATUS_IO): open the model again. */
 WHERRY_API wherry_status wherry_model_open(wherry_context *context, const char *folder, wherry_model **out);
@@ -253,6 +255,11 @@ WHERRY_API void wherry_model_close(wherry_model *model);
 /* The name of label `index`, as the model's files have it ("LABEL_0" where they have none); NULL past the last. Valid
  * until the model is closed. */
 WHERRY_API const char *wherry_model_label(const wherry_model *model, uint32_t index);
+/* Called with a token of the vocabulary, as UTF-8 with the tokenizer's own marks ("##ing"); returning false ends it. */
+typedef bool (*wherry_token_callback)(int32_t id, const char *text, size_t bytes, void *user);
+/* All tokens of the model's tokenizer but added ones, in no order. */
+WHERRY_API wherry_status wherry_model_tokens(wherry_context *context, const wherry_model *model,
+                                             wherry_token_callback callback, void *user);
 /* Makes scores of `rows` rows of `labels` logits, in place. */
 WHERRY_API void wherry_scores_apply(wherry_scores scores, float *logits, size_t rows, size_t labels);
 /* The name of prompt `index`; NULL past the last. */
@@ -279,6 +286,8 @@ typedef struct wherry_token_place {
     int32_t text;                          /* 0: the text, 1: its pair, -1: a special token, which comes from neither */
     size_t first, end;                     /* bytes of that text: [first, end) */
     size_t first_character, end_character; /* the same in characters (Unicode scalar values), as Hugging Face counts */
+    int32_t
+        continues; /* 1: it continues a word ("##" of WordPiece), 0: it begins one, -1: the model has no such tokens */
 } wherry_token_place;
 
 /* The same with the place of each token; `types` and `places` may be NULL. A token that a normalizer made of nothing

@@ -13,7 +13,7 @@
     }
 
 const struct architecture architecture_roberta = {
-    .families = (const struct family[]){{"roberta", "Roberta", {"vocab.json", "merges.txt"}},
+    .families = (const struct family[]){{"roberta", "Roberta", {"vocab.json"}},
                                         {"xlm-roberta", "XLMRoberta", {"sentencepiece.bpe.model"}},
                                         {"camembert", "Camembert", {"sentencepiece.bpe.model"}},
                                         {NULL}},
