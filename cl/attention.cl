@@ -6,7 +6,7 @@
  * row are carried on, and what was summed before is rescaled), then the product with the values. A work-item owns
  * THREAD_M rows and every THREADS_N-th key, later the same rows and every THREADS_N-th quad of channels; so the rows'
  * statistics live in its registers. Steps begin at the sequence's first key: the result depends on its own sequence
- * alone. Dropout has its place at the weights, after their total.
+ * alone. Dropout has its place at the weights, after their total. RELATIVE: a bias by distance comes to the scores.
  *
  * LSE: the logarithm of a row's sum of exponentials goes to lse; the backward kernels make the weights from it anew. */
 #ifndef POCL_DEVICE_ADDRESS_BITS
@@ -30,6 +30,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention(
     __local float4 x_tile[TILE_X_QUADS];   /* [channel][row] */
     __local float4 wp_tile[TILE_WP_QUADS]; /* keys [channel][key], weights [key][row] */
     __local float4 vr_tile[TILE_VR_QUADS]; /* values [key][channel], statistics [work-item of a row][row] */
+#if RELATIVE > 0
+    __local float biases[DISTANCES];
+#endif
 #if DROPOUT > 0
     __local uint keep_tile[KEEP_WORDS];
 #endif
@@ -51,6 +54,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention(
 
         const uint m = thread_m();
         const uint n = thread_n();
+#if RELATIVE > 0
+        load_biases(biases, relative, batch, head, LOG2E);
+#endif
 
         float4 sum[SUMS];
         float largest[THREAD_M], total[THREAD_M]; /* total: of this work-item's keys alone */
@@ -87,8 +93,13 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention(
                 step[i] = LOWEST;
                 UNROLL
                 for (uint j = 0; j < COLUMN_QUADS; j++) {
-                    const float4 s = score[i * COLUMN_QUADS + j] * scale;
                     const uint key = held_column(j);
+#if RELATIVE > 0
+                    const float4 bias = bias_quad(biases, (int)(key0 + key) - (int)(row0 + held_row(i)), (int)THREADS_N);
+                    const float4 s = fma(score[i * COLUMN_QUADS + j], (float4)(scale), bias);
+#else
+                    const float4 s = score[i * COLUMN_QUADS + j] * scale;
+#endif
                     score[i * COLUMN_QUADS + j] = s;
                     if (key < keys) step[i] = fmax(step[i], s.x);
                     if (key + THREADS_N < keys) step[i] = fmax(step[i], s.y);

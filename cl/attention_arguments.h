@@ -47,6 +47,18 @@
 #define ARGUMENT_LSE
 #define BEGIN_LSE
 #endif
+#include "distances.h"
+#if RELATIVE > 0
+#define ARGUMENT_RELATIVE , INPUT(relative)
+#define BEGIN_RELATIVE BEGIN(relative)
+#define ARGUMENT_DISTANCES , OUTPUT_OF(float, distances)
+#define BEGIN_DISTANCES BEGIN_OUTPUT_OF(float, distances)
+#else
+#define ARGUMENT_RELATIVE
+#define BEGIN_RELATIVE
+#define ARGUMENT_DISTANCES
+#define BEGIN_DISTANCES
+#endif
 #if DROPOUT > 0
 #define ARGUMENT_SITE , const uint site
 #else
@@ -61,10 +73,11 @@
     BEGIN(v)
 
 /* Forward. */
-#define ATTENTION_ARGUMENTS OPERANDS ARGUMENT_LSE, OUTPUT(y) ARGUMENT_SITE
+#define ATTENTION_ARGUMENTS OPERANDS ARGUMENT_LSE ARGUMENT_RELATIVE, OUTPUT(y) ARGUMENT_SITE
 #define BEGIN_ATTENTION                                                                                                \
     BEGIN_OPERANDS;                                                                                                    \
     BEGIN_LSE;                                                                                                         \
+    BEGIN_RELATIVE;                                                                                                    \
     BEGIN_OUTPUT(y)
 
 /* Backward; a kernel that leaves no partial sums defines NO_PARTIALS before. */
@@ -76,11 +89,14 @@
 #define BEGIN_PARTIALS BEGIN_OUTPUT_OF(float, partials)
 #endif
 #define ATTENTION_BACKWARD_ARGUMENTS                                                                                   \
-    OPERANDS, INPUT_OF(float, lse), INPUT_OF(float, delta), INPUT(gradient) ARGUMENT_PARTIALS, OUTPUT(y) ARGUMENT_SITE
+    OPERANDS ARGUMENT_DISTANCES, INPUT_OF(float, lse) ARGUMENT_RELATIVE, INPUT_OF(float, delta),                       \
+        INPUT(gradient) ARGUMENT_PARTIALS, OUTPUT(y) ARGUMENT_SITE
 #define BEGIN_ATTENTION_BACKWARD                                                                                       \
     BEGIN_OPERANDS;                                                                                                    \
     BEGIN_OF(float, lse);                                                                                              \
     BEGIN_OF(float, delta);                                                                                            \
     BEGIN(gradient);                                                                                                   \
     BEGIN_PARTIALS;                                                                                                    \
+    BEGIN_RELATIVE;                                                                                                    \
+    BEGIN_DISTANCES;                                                                                                   \
     BEGIN_OUTPUT(y)

@@ -10,7 +10,8 @@
  * shared memory, first the weights, then the scores' gradients in both directions, and is multiplied with the
  * gradients, the queries and the keys. The keys' and values' sums stay in registers to the end of their tile, the
  * queries' are added up in memory, always by the same work-item: no sum is shared with another work-group, their order
- * is that of the queries and of the tiles, and they depend on their own sequence alone. */
+ * is that of the queries and of the tiles, and they depend on their own sequence alone. RELATIVE: the scores' gradients
+ * are added up by distance, too, which is for one part. */
 #ifndef POCL_DEVICE_ADDRESS_BITS
 #define UNROLL_K _Pragma("unroll 16") /* with 4, 4 % slower on an H200 */
 #endif
@@ -36,6 +37,53 @@
 #define PARTIAL(row, p)                                                                                                \
     *(__global float4 *)(partials + (partials_at + (query0 + (row)) * GRADIENT_STRIDE + (p)))
 
+#if RELATIVE > 0
+/* Sums of scores' gradients by distance: of each diagonal of a tile, for the tiles whose keys are s * TILE_N after their
+ * queries, s from -APART_MOST to APART_MOST; those at both ends stand for all that are farther, too, which are beyond
+ * RELATIVE. Tiles are square. */
+#define APART_MOST ((int)((RELATIVE + TILE_N - 1) / TILE_N + 1))
+#define DIAGONALS (2 * TILE_N - 1)
+#define DIAGONAL_SUMS ((2 * APART_MOST + 1) * DIAGONALS)
+
+/* Of a tile that was put down [query][key]. */
+INLINE void add_diagonals(__local float *sums, const __local float4 *tile, const int apart)
+{
+    const __local float *changes = (const __local float *)tile;
+    const uint at = (uint)(clamp(apart, -APART_MOST, APART_MOST) + APART_MOST) * DIAGONALS;
+    for (uint d = local_number(); d < DIAGONALS; d += LOCAL_SIZE) {
+        float sum = 0.0f;
+        for (uint query = 0; query < TILE_N; query++) {
+            const uint key = query + d - (TILE_N - 1);
+            if (key < TILE_N) sum += changes[query * (4 * QUADS_P) + key];
+        }
+        sums[at + d] += sum;
+    }
+}
+
+/* The sum of the pairs whose keys are from `low` to `high` after their queries. */
+INLINE float diagonals_between(const __local float *sums, const int low, const int high)
+{
+    float sum = 0.0f;
+    for (int apart = -APART_MOST; apart <= APART_MOST; apart++) {
+        const int zero = (int)TILE_N - 1 - apart * (int)TILE_N, last = min(high + zero, (int)DIAGONALS - 1);
+        for (int d = max(low + zero, 0); d <= last; d++) sum += sums[(apart + APART_MOST) * DIAGONALS + d];
+    }
+    return sum;
+}
+
+/* distances[e][head] of a sequence (cl/distance_sums.cl), `at` being that of its first one. */
+INLINE void store_distances(__global float *distances, const uint at, const uint length, const __local float *sums)
+{
+    const int far = min((int)length - 1, FARTHEST), beyond = (2 * APART_MOST + 1) * (int)TILE_N;
+    for (int e = (int)local_number(); e < 2 * (int)length; e += (int)LOCAL_SIZE) {
+        const int offset = e - far;
+        const int low = offset == -FARTHEST ? -beyond : offset, high = offset == FARTHEST ? beyond : offset;
+        const float sum = e <= 2 * far ? diagonals_between(sums, low, high) : 0.0f;
+        distances[at + (uint)e * HEADS] = as_float((uint)SCALE) * sum;
+    }
+}
+#endif
+
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_backward(ATTENTION_BACKWARD_ARGUMENTS)
 {
     BEGIN_ATTENTION_BACKWARD;
@@ -43,6 +91,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
      * [key][query] and, after them, a stage of what they are multiplied with, [query or key][channel]. */
     __local float4 tile[TILE_QUADS];
     __local float query_tile[2 * TILE_N]; /* lse, delta */
+#if RELATIVE > 0
+    __local float biases[DISTANCES], diagonals[DIAGONAL_SUMS];
+#endif
 #if DROPOUT > 0
     __local uint keep_tile[KEEP_WORDS];
 #endif
@@ -55,6 +106,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
         const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
         const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
         const float scale = as_float((uint)SCALE) * LOG2E;
+#if RELATIVE > 0
+        load_biases(biases, relative, batch, head, LOG2E);
+        for (uint i = local_number(); i < DIAGONAL_SUMS; i += LOCAL_SIZE) diagonals[i] = 0.0f;
+#endif
 
         for (uint key0 = part * TILE_M; key0 < length; key0 += PARTS * TILE_M) {
             const uint x_at = X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE);
@@ -114,7 +169,12 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                     UNROLL
                     for (uint i = 0; i < THREAD_M; i++) {
                         const uint at = i * COLUMN_QUADS + j;
+#if RELATIVE > 0
+                        const float4 bias = bias_quad(biases, (int)(key0 + held_row(i)) - (int)(query0 + query), -(int)THREADS_N);
+                        const float4 weight = exp2(fma(score[at], (float4)(scale), bias - query_lse));
+#else
                         const float4 weight = exp2(fma(score[at], (float4)(scale), -query_lse));
+#endif
 #if DROPOUT > 0
                         const float4 factor = keep_quad(keep_tile, TILE_N, query, THREADS_N, held_row(i), 0);
                         score[at] = weight * factor;
@@ -141,6 +201,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
 
                 /* ---- keys ---- */
                 PUT_SCORES(tile, change);
+#if RELATIVE > 0
+                barrier(CLK_LOCAL_MEM_FENCE);
+                add_diagonals(diagonals, tile, (int)(key0 / TILE_N) - (int)(query0 / TILE_N));
+#endif
                 MULTIPLY_ROWS(key_sum, tile, 0, tile, TILE_P_QUADS, x, x_at + query0 * X_STRIDE, X_STRIDE, queries);
 
                 /* ---- queries ---- */
@@ -175,6 +239,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             STORE_SUMS(y, w_at, W_STRIDE, keys, key_sum);
             STORE_SUMS(y, v_at, V_STRIDE, keys, value_sum);
         }
+#if RELATIVE > 0
+        barrier(CLK_LOCAL_MEM_FENCE);
+        store_distances(distances, 2 * first * HEADS + head, length, diagonals);
+#endif
         LAST_BARRIER;
     }
 }

@@ -69,7 +69,8 @@
 #define SHARES (NORM_Y ? 2 : 1)
 #define COLUMNS (TILE_N / SHARES)
 
-/* Columns of one product. 256 would take more registers than a work-item begins with. */
+/* Columns of one product. 256 would take more registers than a work-item begins with, which the driver's compiler
+ * refuses. */
 #if COLUMNS % 128 == 0
 #define WIDTH 128
 #define MULTIPLY WGMMA_128

@@ -1,6 +1,6 @@
 /* Y = dropout(softmax(SCALE * X)) over the row of scores of one query and head, a row per team; its length is the
  * sequence's. SUM also stores the weights before the dropout, LSE_WRITE the logarithm of what they were divided by;
- * LSE_READ takes it from there and sums nothing, and SOFTMAX 0 is dropout alone. Twin of shaders/softmax.comp.
+ * LSE_READ takes it from there and sums nothing, and SOFTMAX 0 is dropout, or a bias by distance (RELATIVE), alone. Twin of shaders/softmax.comp.
  *
  * LOCAL_SIZE and TEAM: see scores.h. */
 #include "common.h"
@@ -15,6 +15,18 @@
 #define SUM 0
 #endif
 #include "scores.h"
+#include "distances.h"
+
+/* v = the scores of block i, with their bias by distance. */
+#if RELATIVE > 0
+#define LOAD_SCORES(i, v)                                                                                              \
+    LOAD_BLOCK(x, i, v);                                                                                               \
+    UNROLL for (uint c = 0; c < VECTOR; c++)                                                                           \
+        v[c] += table_bias(relative, batch, row % HEADS,                                                               \
+                           distance_at((int)LOADED_COLUMN(i, c) - (int)(SCORE_TOKEN - first))) / scale
+#else
+#define LOAD_SCORES(i, v) LOAD_BLOCK(x, i, v)
+#endif
 
 #define LOG2_E 1.44269504f
 
@@ -35,6 +47,9 @@ void softmax(BATCH_ARGUMENT
 #elif LSE == LSE_READ
     , INPUT_OF(float, lse)
 #endif
+#if RELATIVE > 0
+    , INPUT(relative)
+#endif
     , OUTPUT(y)
 #if SUM
     , OUTPUT(sum)
@@ -47,6 +62,9 @@ void softmax(BATCH_ARGUMENT
 {
     BEGIN_OF(uint, batch);
     BEGIN(x);
+#if RELATIVE > 0
+    BEGIN(relative);
+#endif
     BEGIN_OUTPUT(y);
     __local float scratch[REDUCE_WORDS];
 #if DROPOUT
@@ -61,7 +79,7 @@ void softmax(BATCH_ARGUMENT
         UNROLL for (uint i = 0; i < BLOCKS; i++)
         {
             if (i * BLOCK < count) {
-                LOAD_BLOCK(x, i, held[i]);
+                LOAD_SCORES(i, held[i]);
             }
         }
         float peak = 0.0f, share = 1.0f;
@@ -84,7 +102,7 @@ void softmax(BATCH_ARGUMENT
             }
         }
         for (uint i = BLOCKS; i * BLOCK < count; i++) {
-            LOAD_BLOCK(x, i, rest);
+            LOAD_SCORES(i, rest);
             MAX_BLOCK(rest);
         }
         peak = group_max(peak, scratch);
@@ -98,7 +116,7 @@ void softmax(BATCH_ARGUMENT
             }
         }
         for (uint i = BLOCKS; i * BLOCK < count; i++) {
-            LOAD_BLOCK(x, i, rest);
+            LOAD_SCORES(i, rest);
             EXP_BLOCK(rest);
             SUM_BLOCK(i, rest);
         }
@@ -131,7 +149,7 @@ void softmax(BATCH_ARGUMENT
             }
         }
         for (uint i = BLOCKS; i * BLOCK < count; i++) {
-            LOAD_BLOCK(x, i, rest);
+            LOAD_SCORES(i, rest);
 #if SOFTMAX
             EXP_BLOCK(rest);
 #endif

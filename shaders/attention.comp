@@ -8,7 +8,7 @@
  * row are carried on, and what was summed before is rescaled), then the product with the values. A work-item owns
  * THREAD_M rows and every THREADS_N-th key, later the same rows and every THREADS_N-th quad of channels; so the rows'
  * statistics live in its registers. Steps begin at the sequence's first key: the result depends on its own sequence
- * alone. Dropout has its place at the weights, after their total.
+ * alone. Dropout has its place at the weights, after their total. RELATIVE: a bias by distance comes to the scores.
  *
  * LSE: the logarithm of a row's sum of exponentials goes to lse; the backward kernels make the weights from it anew. */
 #include "attention.glsl"
@@ -18,6 +18,8 @@ layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
 layout(constant_id = CONST_LSE) const uint LSE = LSE_NONE;
 
 OUTPUT_OF(SLOT_LSE, float, lse);
+#define BIASES
+#include "distances.glsl"
 
 /* Keys and weights take turns in the same memory, so do values and what the work-items of a row tell each other. */
 #define ROW_QUADS (THREADS_N * QUADS_M)
@@ -57,6 +59,7 @@ void main()
 
         const uint m = thread_m();
         const uint n = thread_n();
+        if (RELATIVE > 0) load_biases(head, LOG2E);
 
         UNROLL
         for (uint i = 0; i < SUMS; i++) sum[i] = vec4(0.0);
@@ -90,8 +93,12 @@ void main()
                 step[i] = LOWEST;
                 UNROLL
                 for (uint j = 0; j < COLUMN_QUADS; j++) {
-                    const vec4 s = score[i * COLUMN_QUADS + j] * scale;
                     const uint key = held_column(j);
+                    vec4 s = score[i * COLUMN_QUADS + j];
+                    if (RELATIVE > 0)
+                        s = fma(s, vec4(scale), bias_quad(int(key0 + key) - int(row0 + held_row(i)), int(THREADS_N)));
+                    else
+                        s *= scale;
                     score[i * COLUMN_QUADS + j] = s;
                     if (key < keys) step[i] = max(step[i], s.x);
                     if (key + THREADS_N < keys) step[i] = max(step[i], s.y);

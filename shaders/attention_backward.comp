@@ -12,7 +12,8 @@
  * shared memory, first the weights, then the scores' gradients in both directions, and is multiplied with the
  * gradients, the queries and the keys. The keys' and values' sums stay in registers to the end of their tile, the
  * queries' are added up in memory, always by the same work-item: no sum is shared with another work-group, their order
- * is that of the queries and of the tiles, and they depend on their own sequence alone. */
+ * is that of the queries and of the tiles, and they depend on their own sequence alone. RELATIVE: the scores' gradients
+ * are added up by distance, too, which is for one part. */
 #include "attention.glsl"
 
 layout(constant_id = CONST_PARTS) const uint PARTS = 1;
@@ -20,6 +21,9 @@ layout(constant_id = CONST_PARTS) const uint PARTS = 1;
 INPUT_OF(SLOT_LSE, float, lse);
 INPUT_OF(SLOT_DELTA, float, delta);
 INPUT(SLOT_GRADIENT, gradient);
+OUTPUT_OF(SLOT_DISTANCES, float, distances);
+#define BIASES
+#include "distances.glsl"
 layout(set = 0, binding = SLOT_PARTIALS) restrict buffer partials_vectors { vec4 partials_quads[]; };
 
 /* The weights and a stage of channels take turns with stages of keys, values, queries and gradients in the same memory. */
@@ -46,6 +50,51 @@ shared float query_tile[2 * TILE_N]; /* lse, delta */
 vec4 score[SCORES], change[SCORES];
 vec4 key_sum[SUMS], value_sum[SUMS], sum[SUMS];
 
+/* Sums of scores' gradients by distance: of each diagonal of a tile, for the tiles whose keys are s * TILE_N after their
+ * queries, s from -APART_MOST to APART_MOST; those at both ends stand for all that are farther, too, which are beyond
+ * RELATIVE. Tiles are square. */
+const int APART_MOST = int((RELATIVE + TILE_N - 1) / TILE_N + 1);
+const uint DIAGONALS = 2 * TILE_N - 1;
+const uint DIAGONAL_SUMS = RELATIVE > 0 ? uint(2 * APART_MOST + 1) * DIAGONALS : 1;
+shared float diagonals[DIAGONAL_SUMS];
+
+/* Of a tile that was put down [query][key]. */
+void add_diagonals(const int apart)
+{
+    const uint at = uint(clamp(apart, -APART_MOST, APART_MOST) + APART_MOST) * DIAGONALS;
+    for (uint d = local_number(); d < DIAGONALS; d += LOCAL_SIZE) {
+        float all = 0.0;
+        for (uint query = 0; query < TILE_N; query++) {
+            const uint key = query + d - (TILE_N - 1);
+            if (key < TILE_N) all += tile[query * QUADS_P + key / 4][key % 4];
+        }
+        diagonals[at + d] += all;
+    }
+}
+
+/* The sum of the pairs whose keys are from `low` to `high` after their queries. */
+float diagonals_between(const int low, const int high)
+{
+    float all = 0.0;
+    for (int apart = -APART_MOST; apart <= APART_MOST; apart++) {
+        const int zero = int(TILE_N) - 1 - apart * int(TILE_N), last = min(high + zero, int(DIAGONALS) - 1);
+        for (int d = max(low + zero, 0); d <= last; d++) all += diagonals[uint(apart + APART_MOST) * DIAGONALS + d];
+    }
+    return all;
+}
+
+/* distances[e][head] of a sequence (shaders/distance_sums.comp), `at` being that of its first one. */
+void store_distances(const uint at, const uint length)
+{
+    const int far = min(int(length) - 1, FARTHEST), beyond = (2 * APART_MOST + 1) * int(TILE_N);
+    for (int e = int(local_number()); e < 2 * int(length); e += int(LOCAL_SIZE)) {
+        const int offset = e - far;
+        const int low = offset == -FARTHEST ? -beyond : offset, high = offset == FARTHEST ? beyond : offset;
+        const float all = e <= 2 * far ? diagonals_between(low, high) : 0.0;
+        distances[at + uint(e) * HEADS] = uintBitsToFloat(SCALE) * all;
+    }
+}
+
 void main()
 {
     const uint sequences = batch[HEADER_SEQUENCES];
@@ -56,6 +105,10 @@ void main()
         const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
         const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
         const float scale = uintBitsToFloat(SCALE) * LOG2E;
+        if (RELATIVE > 0) {
+            load_biases(head, LOG2E);
+            for (uint i = local_number(); i < DIAGONAL_SUMS; i += LOCAL_SIZE) diagonals[i] = 0.0;
+        }
 
         for (uint key0 = part * TILE_M; key0 < length; key0 += PARTS * TILE_M) {
             const uint x_at = X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE);
@@ -113,7 +166,10 @@ void main()
                     UNROLL
                     for (uint i = 0; i < THREAD_M; i++) {
                         const uint at = i * COLUMN_QUADS + j;
-                        const vec4 weight = exp2(fma(score[at], vec4(scale), -query_lse));
+                        vec4 least = -query_lse;
+                        if (RELATIVE > 0)
+                            least += bias_quad(int(key0 + held_row(i)) - int(query0 + query), -int(THREADS_N));
+                        const vec4 weight = exp2(fma(score[at], vec4(scale), least));
                         if (DROPOUT > 0) {
                             const vec4 factor = keep_quad(TILE_N, query, THREADS_N, held_row(i), 0);
                             score[at] = weight * factor;
@@ -140,6 +196,10 @@ void main()
 
                 /* ---- keys ---- */
                 PUT_SCORES(tile, change);
+                if (RELATIVE > 0) {
+                    barrier();
+                    add_diagonals(int(key0 / TILE_N) - int(query0 / TILE_N));
+                }
                 MULTIPLY_ROWS(key_sum, tile, 0, tile, TILE_P_QUADS, x, x_at + query0 * X_STRIDE, X_STRIDE, queries);
 
                 /* ---- queries ---- */
@@ -172,6 +232,10 @@ void main()
             for (uint i = 0; i < SUMS; i++) key_sum[i] *= uintBitsToFloat(SCALE);
             STORE_SUMS(y, w_at, W_STRIDE, keys, key_sum);
             STORE_SUMS(y, v_at, V_STRIDE, keys, value_sum);
+        }
+        if (RELATIVE > 0) {
+            barrier();
+            store_distances(2 * first * HEADS + head, length);
         }
     }
 }

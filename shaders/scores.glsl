@@ -50,6 +50,9 @@ layout(constant_id = CONST_SCALE) const uint SCALE = 0x3f800000u; /* 1 */
         UNROLL for (uint c = 0; c < VECTOR; c++) v[c] = LOAD(name, from + min(COLUMN(i, c), count - 1));               \
     }
 
+/* The column that LOAD_BLOCK takes for element c. */
+#define LOADED_COLUMN(i, c) (wide ? min(COLUMN(i, 0), count - VECTOR) + (c) : min(COLUMN(i, c), count - 1))
+
 #define STORE_BLOCK(name, i, v)                                                                                        \
     if (wide) {                                                                                                        \
         if (COLUMN(i, 0) < stored) {                                                                                   \

@@ -2,7 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 /* Y = dropout(softmax(SCALE * X)) over the row of scores of one query and head, a row per team; its length is the
  * sequence's. SUM also stores the weights before the dropout, LSE_WRITE the logarithm of what they were divided by;
- * LSE_READ takes it from there and sums nothing, and SOFTMAX 0 is dropout alone. Twin of cl/softmax.cl.
+ * LSE_READ takes it from there and sums nothing, and SOFTMAX 0 is dropout, or a bias by distance (RELATIVE), alone. Twin of cl/softmax.cl.
  *
  * LOCAL_SIZE and TEAM: see scores.glsl. */
 #define REDUCE
@@ -14,6 +14,15 @@ layout(constant_id = CONST_SUM) const uint SUM = 0;
 
 INPUT_OF(SLOT_BATCH, uint, batch);
 #include "scores.glsl"
+#include "distances.glsl"
+
+/* v = the scores of block i, with their bias by distance. */
+#define LOAD_SCORES(i, v)                                                                                              \
+    LOAD_BLOCK(x, i, v);                                                                                               \
+    if (RELATIVE > 0) {                                                                                                \
+        UNROLL for (uint c = 0; c < VECTOR; c++)                                                                       \
+            v[c] += table_bias(row % HEADS, distance_at(int(LOADED_COLUMN(i, c)) - int(SCORE_TOKEN - first))) / scale; \
+    }
 
 #define LOG2_E 1.44269504f
 
@@ -42,7 +51,7 @@ void main()
         UNROLL for (uint i = 0; i < BLOCKS; i++)
         {
             if (i * BLOCK < count) {
-                LOAD_BLOCK(x, i, held[i]);
+                LOAD_SCORES(i, held[i]);
             }
         }
         float peak = 0.0, share = 1.0;
@@ -64,7 +73,7 @@ void main()
                     }
                 }
                 for (uint i = BLOCKS; i * BLOCK < count; i++) {
-                    LOAD_BLOCK(x, i, rest);
+                    LOAD_SCORES(i, rest);
                     MAX_BLOCK(rest);
                 }
                 peak = group_max(peak);
@@ -78,7 +87,7 @@ void main()
                     }
                 }
                 for (uint i = BLOCKS; i * BLOCK < count; i++) {
-                    LOAD_BLOCK(x, i, rest);
+                    LOAD_SCORES(i, rest);
                     EXP_BLOCK(rest);
                     SUM_BLOCK(i, rest);
                 }
@@ -107,7 +116,7 @@ void main()
             }
         }
         for (uint i = BLOCKS; i * BLOCK < count; i++) {
-            LOAD_BLOCK(x, i, rest);
+            LOAD_SCORES(i, rest);
             if (SOFTMAX != 0) {
                 EXP_BLOCK(rest);
             }

@@ -75,6 +75,9 @@ struct setup {
     wherry_batch batch;
 };
 
+/* What devices take their last cache for; 0: the processor's own. */
+static size_t last_cache;
+
 static struct setup setup_make(uint32_t threads, const char *plan, bool train)
 {
     struct setup s;
@@ -89,6 +92,7 @@ static struct setup setup_make(uint32_t threads, const char *plan, bool train)
     wherry_model_config config = config_of();
     assert_int_equal(wherry_context_create(&desc, &s.context), 0);
     OK(s.context, wherry_device_open(s.context, "cpu", &s.device));
+    if (last_cache) s.device->handle->cache_bytes = last_cache;
     OK(s.context, wherry_model_create_random(s.context, &config, 3, &s.model));
     OK(s.context, wherry_session_create(s.context, s.device, s.model, &session, &s.session));
     OK(s.context, wherry_session_prepare(s.session, NULL, NULL, NULL));
@@ -140,6 +144,27 @@ static void test_threads(void **state)
                 assert_int_equal(train(threads[t], names[p], together, ROOM), n);
                 assert_memory_equal(together, alone, n * sizeof(float));
             }
+        }
+    }
+    choose_isa(0);
+}
+
+/* Results that a cache can't hold are stored around it, and the rows after them are asked for ahead. */
+static void test_around_the_cache(void **state)
+{
+    (void)state;
+    enum { ROOM = 200000 };
+    static const char *const names[] = {"flash", "paper", "unfused"};
+    static float within[ROOM], around[ROOM];
+    for (int isa = 0; isa < ISAS; isa++) {
+        if (!choose_isa(isa)) continue;
+        for (int p = 0; p < 3; p++) {
+            last_cache = (size_t)1 << 40;
+            size_t n = train(2, names[p], within, ROOM);
+            last_cache = 1;
+            assert_int_equal(train(2, names[p], around, ROOM), n);
+            last_cache = 0;
+            assert_memory_equal(around, within, n * sizeof(float));
         }
     }
     choose_isa(0);
@@ -385,9 +410,10 @@ static void test_default(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),  cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_packed_again),
-        cmocka_unit_test(test_formulas), cmocka_unit_test(test_not_finite),    cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_default),
+        cmocka_unit_test(test_threads),          cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_around_the_cache), cmocka_unit_test(test_packed_again),
+        cmocka_unit_test(test_formulas),         cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_refusals),         cmocka_unit_test(test_default),
     };
     support_kernels_check();
     return cmocka_run_group_tests(tests, NULL, NULL);

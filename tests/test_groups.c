@@ -30,6 +30,7 @@ struct shape {
     uint32_t lengths[8];
     uint32_t layers; /* 0 (left out): 1 */
     uint32_t tokens; /* that the session is for, which sizes follow from; 0: few more than the batch has */
+    uint32_t buckets, distance; /* of a bias by distance; 0 and 0: none */
     bool train;      /* what CPU drivers do, who compile for seconds: training, which has inference's kernels, too */
     bool orders;     /* what a GPU does besides: each of `layouts` that is met alone */
     /* What they take, where a GPU takes all, of OpenCL, of Vulkan, and an interpreter: a plan and a type a word, and
@@ -61,6 +62,9 @@ static const struct shape shapes[] = {
     {"minilm", 384, 12, 1536, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {250, 1, 33}, .opencl = "flash-f16", .vulkan = "flash-f32"},
     {"bert-base", 768, 12, 3072, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_POOLER, -1, {77, 20}},
     {"bert-large", 1024, 16, 4096, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {65, 30}},
+    {"distances", 48, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {70, 1, 5}, 2, .buckets = 8, .distance = 20, .train = true,
+     .opencl = "flash-f32 unfused-f16", .vulkan = "flash-f16 paper-f32", .few = "flash-f16"},
+    {"distances-64", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {200, 33, 300}, .buckets = 32, .distance = 128, .opencl = "flash-f16", .vulkan = "flash-f32"},
     {"roomy", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129}, .tokens = 8448},
 };
 // clang-format on
@@ -133,6 +137,8 @@ static void test_one(void **state)
                                   .activation = s->activation,
                                   .pre_layernorm = s->pre_layernorm,
                                   .pooler = true,
+                                  .relative_buckets = s->buckets,
+                                  .relative_distance = s->distance,
                                   .epsilon = 1e-12f};
     wherry_device *device;
     wherry_model *model;

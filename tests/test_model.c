@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "model/architecture.h"
 #include "model/model.h"
 
 #include <setjmp.h>
@@ -183,7 +184,7 @@ static void checks_config(void **state)
         wherry_status status;
         const char *says, *remedy;
     } cases[] = {
-        {"model_type", "\"roberta\"", NO, "roberta", "supported are encoders of model type bert"},
+        {"model_type", "\"roberta\"", NO, "roberta", "supported are encoders of the model types bert, roberta"},
         {"model_type", "\"distilbert\"", NO, "distilbert", unsupported},
         {"model_type", "\"modernbert\"", NO, "modernbert", unsupported},
         {"model_type", "\"xlm-roberta\"", NO, "xlm-roberta", unsupported},
@@ -201,6 +202,18 @@ static void checks_config(void **state)
         {"is_decoder", "true", NO, "is_decoder", "only encoders"},
         {"is_decoder", "false", WHERRY_STATUS_OK, NULL, NULL},
         {"pruned_heads", "{\"0\": [1]}", NO, "pruned_heads", unsupported},
+        {"pruned_heads", "{}", WHERRY_STATUS_OK, NULL, NULL},
+        {"model_type", "\"xlm-roberta-xl\"", NO, "xlm-roberta-xl", unsupported},
+        {"architectures", "[\"NomicBertModel\"]", NO, "NomicBertModel", unsupported},
+        {"auto_map", "{\"AutoModel\": \"modeling.BertModel\"}", NO, "modeling.BertModel", "not run"},
+        {"auto_map", "{\"AutoConfig\": \"configuration.BertConfig\"}", WHERRY_STATUS_OK, NULL, NULL},
+        {"adapters", "{\"adapters\": {}}", NO, "adapters", "merge them"},
+        {"relative_attention", "true", NO, "relative_attention", unsupported},
+        {"rope_theta", "10000.0", NO, "rope_theta", unsupported},
+        {"rope_scaling", "null", WHERRY_STATUS_OK, NULL, NULL},
+        {"add_cross_attention", "true", NO, "add_cross_attention", "only encoders"},
+        {"is_decoder", "1", NO, "is_decoder", "only encoders"},
+        {"chunk_size_feed_forward", "8", WHERRY_STATUS_OK, NULL, NULL},
         {"quantization_config", "{\"bits\": 8}", NO, "quantization_config", "save the model in F32"},
         {"hidden_size", NULL, BAD, "hidden_size", again},
         {"hidden_size", "0", BAD, "hidden_size", again},
@@ -659,7 +672,7 @@ static void survives_lack_of_memory(void **state)
     assert_int_equal(s.alive, 0);
     wherry_model_config config;
     struct error e = {0};
-    assert_true(model_config_named("minilm-l6", &config, &e));
+    assert_true(architecture_shape("minilm-l6", &config, &e));
     config.vocabulary = 100;
     for (n = 0;; n++) {
         s = (struct scarce){.left = n};

@@ -633,6 +633,24 @@ static void reads_control_groups(void **state)
     }
     assert_int_equal(group_cores("/nowhere/cgroup", "/nowhere", 64), 64);
 }
+
+/* A virtual machine on which sysconf says 320 MB. */
+static void finds_the_last_cache(void **state)
+{
+    static const char *const files[][2] = {
+        {"index0/level", "1\n"}, {"index0/size", "32K\n"},   {"index1/level", "1\n"}, {"index1/size", "32K\n"},
+        {"index2/level", "2\n"}, {"index2/size", "1024K\n"}, {"index3/level", "3\n"}, {"index3/size", "32M\n"},
+        {"index5/level", "4\n"}, {"index5/size", "1M\n"}, /* none before it: not seen */
+    };
+    (void)state;
+    char *folder = files_folder();
+    assert_int_equal(cache_bytes_below(folder), 0);
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) files_write_text(folder, files[f][0], files[f][1]);
+    assert_int_equal(cache_bytes_below(folder), 32 << 20);
+    files_write_text(folder, "index3/size", "99999999999999999999M\n");
+    assert_int_equal(cache_bytes_below(folder), 0);
+    files_remove(folder);
+}
 #endif
 
 static struct once outer_once = ONCE_INIT, inner_once = ONCE_INIT;
@@ -692,6 +710,7 @@ int main(void)
         cmocka_unit_test(reads_quotas),
 #ifdef __linux__
         cmocka_unit_test(reads_control_groups),
+        cmocka_unit_test(finds_the_last_cache),
 #endif
         cmocka_unit_test(runs_every_item_once),
         cmocka_unit_test(runs_without_threads),

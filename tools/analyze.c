@@ -72,7 +72,7 @@ static int describe(struct analysis *a)
     a->desc.batch = options->batch ? options->batch : 8;
     a->desc.length = options->seq ? options->seq : 512;
     a->desc.layer_only = options->layer || (paper && !options->encoder);
-    uint32_t limit = options->model ? a->tool.model_info.max_tokens : a->config.positions;
+    uint32_t limit = options->model ? a->tool.model_info.max_tokens : a->config.positions - a->config.position_offset;
     if (a->desc.layer_only && options->seq) limit = UINT32_MAX; /* positions belong to the embeddings */
     if (a->desc.length > limit) {
         if (options->seq) return complain(EXIT_USAGE, "--seq %u: this model takes at most %u", options->seq, limit);

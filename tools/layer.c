@@ -29,6 +29,7 @@ static int open_config(struct tool *tool, uint32_t longest)
     config.pre_layernorm = options->pre_layernorm;
     config.vocabulary = config.token_types = 1;
     config.positions = longest;
+    config.position_offset = config.embedding = 0;
     config.pooler = false;
     return tool_open_random(tool, &config);
 }

@@ -50,6 +50,18 @@ static bool json_parse(const char *path, const char *text, size_t size, const st
                            status == WHERRY_STATUS_BAD_FORMAT ? ": the file is damaged, get it again" : "");
 }
 
+bool json_file_end(const struct host *host, const char *folder, const char *name, json_t *json, bool ok,
+                   struct error *e)
+{
+    json_decref(json);
+    if (ok) return true;
+    struct error other;
+    char *path = path_join(host, folder, name, &other);
+    fail_in(e, path ? path : name);
+    host_free(host, path);
+    return false;
+}
+
 bool json_file_read(const struct host *host, const char *folder, const char *name, const struct json_limits *limits,
                     size_t flags, json_t **out, struct error *e)
 {

@@ -19,5 +19,8 @@ extern const struct json_limits json_config, json_index, json_tokenizer, json_to
 /* Reads and parses folder/name, as json_read does. */
 bool json_file_read(const struct host *host, const char *folder, const char *name, const struct json_limits *limits,
                     size_t flags, json_t **out, struct error *e);
+/* Frees what was read of it, and names the file in the error where what was made of it is not ok. Returns ok. */
+bool json_file_end(const struct host *host, const char *folder, const char *name, json_t *json, bool ok,
+                   struct error *e);
 
 #endif

@@ -84,7 +84,7 @@ size_t core_count(void);
 /* Whether this process may use the tile registers of AMX, which Linux (from 5.16 on) is asked for: then it keeps their
  * 8 KB for each thread that does, and signals' stacks have to be larger (sysconf(_SC_MINSIGSTKSZ)). */
 bool tiles_allowed(void);
-/* Of the processor's last cache; 0: the system does not tell. */
+/* Of the last cache that a core has, alone or with others; 0: the system does not tell. */
 size_t last_cache_bytes(void);
 /* Whole cores that "QUOTA PERIOD", as cpu.max of a control group has it, gives time for, at least 1; 0: it sets no
  * limit ("max ..."), or is no such text. */
@@ -93,6 +93,9 @@ size_t quota_cores(const char *text);
 /* The least of `cores` and of the quotas of the control groups that `processes` names (as /proc/self/cgroup does), and
  * of those around them, whose files are below `mounts` (/sys/fs/cgroup). */
 size_t group_cores(const char *processes, const char *mounts, size_t cores);
+/* Bytes of the cache of the highest level that a folder describes as Linux's /sys/devices/system/cpu/cpu0/cache does;
+ * 0: it describes none. */
+size_t cache_bytes_below(const char *folder);
 #endif
 
 /* Calls work(item, user) for item 0 to count - 1, on as many threads as there are cores (at most max_threads, 0: no

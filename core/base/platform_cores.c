@@ -95,6 +95,30 @@ size_t group_cores(const char *processes, const char *mounts, size_t least)
     return least;
 }
 
+/* A number and, of sizes, its unit, in "index3/size" below the folder; 0: there is none. */
+static size_t cache_number(const char *folder, int index, const char *name)
+{
+    char path[LINE], line[LINE], *end;
+    int length = snprintf(path, sizeof path, "%s/index%d/%s", folder, index, name);
+    if (length < 0 || (size_t)length >= sizeof path || !first_line(path, line)) return 0;
+    unsigned long long number = strtoull(line, &end, 10);
+    size_t unit = *end == 'K' ? 1024 : *end == 'M' ? 1024 * 1024 : 1;
+    return number > SIZE_MAX / unit ? 0 : (size_t)number * unit;
+}
+
+size_t cache_bytes_below(const char *folder)
+{
+    size_t last = 0, bytes = 0;
+    for (int i = 0; i < 16; i++) {
+        size_t level = cache_number(folder, i, "level");
+        if (!level) break;
+        if (level <= last) continue; /* of level 1 there are two */
+        last = level;
+        bytes = cache_number(folder, i, "size");
+    }
+    return bytes;
+}
+
 /* A machine of more than 1024 processors has no room in the set; then all that are online count. */
 static size_t affinity(void)
 {
@@ -115,9 +139,15 @@ size_t system_cores(void)
     return count;
 }
 
+/* sysconf's answer comes from the processor, which in a virtual machine may count what all of its packages have; Linux
+ * itself says what one core shares. */
 size_t last_cache_bytes(void)
 {
     long bytes = 0;
+#ifdef __linux__
+    size_t known = cache_bytes_below("/sys/devices/system/cpu/cpu0/cache");
+    if (known) return known;
+#endif
 #ifdef _SC_LEVEL3_CACHE_SIZE
     bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
     if (bytes <= 0) bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);

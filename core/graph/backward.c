@@ -160,14 +160,15 @@ static void emit_delta(struct backward *w, const struct op *context, int lse)
  * over a row of weights times their gradient is that of the output times its gradient. */
 static void emit_attention_recomputed(struct backward *w, const struct op *context)
 {
-    const struct op *softmax = context[-1].kind == &kind_dropout ? context - 2 : context - 1;
+    const struct op *softmax = context[-1].kind == &kind_dropout ? context - 2 : context - 1, *scores = softmax - 1;
     w->delta = -1;
     if (softmax->kind != &kind_softmax || softmax->out[1] < 0) return;
     emit_delta(w, context, softmax->out[1]);
-    for (const struct op *o = softmax - 1; o < context && w->b->ok; o++) {
+    if (scores->kind == &kind_scores_bias) scores--;
+    for (const struct op *o = scores; o < context && w->b->ok; o++) {
         int made = w->saved[o->out[0]] = builder_recomputed(w->b, o->out[0]);
         struct op copy = op_recomputed(o, made);
-        if (o >= softmax) copy.in[0] = w->saved[o->in[0]];
+        if (o > scores) copy.in[0] = w->saved[o->in[0]];
         if (o == softmax) {
             copy.kind = &kind_softmax_recompute;
             copy.in[1] = o->out[1];
@@ -277,6 +278,22 @@ static void derive_softmax(struct backward *w, const struct op *o)
     derive_map(w, o, &kind_softmax_dx, w->saved[o->out[0]], w->delta);
 }
 
+/* The table's gradient: sums over a layer's scores by distance, then by rows of the table, to which those of the layers
+ * after have been added. */
+static void derive_scores_bias(struct backward *w, const struct op *o)
+{
+    int table = o->in[1], d = gradient_of(w, o->out[0]), before = w->gradient[table];
+    struct tensor t = {
+        .dims = "bjzh", .role = TENSOR_VALUE, .layer = o->layer, .f32 = true, .parent = -1, .gradient_of = -1};
+    snprintf(t.name, sizeof t.name, "layer.%d.distances", o->layer);
+    int sums = builder_tensor(w->b, &t);
+    emit_one(w, o, "_sums", DELTA, &kind_distance_sums, sums, d, -1, -1);
+    int whole = --w->readers[table] ? part_make(w, o, "_dw", table) : gradient_make(w, table);
+    emit_one(w, o, "_dw", DW, &kind_distance_dw, whole, sums, before, -1);
+    w->gradient[table] = whole;
+    give(w, o, o->in[0], d);
+}
+
 /* A ReLU's derivative follows from what it made as well as from what it read, and the former, or what dropout made of
  * it, is kept anyway. */
 static void derive_relu(struct backward *w, const struct op *o)
@@ -313,6 +330,7 @@ static const struct rule {
     {&kind_add, .derive = derive_add},
     {&kind_layernorm, .derive = derive_norm},
     {&kind_softmax, .derive = derive_softmax},
+    {&kind_scores_bias, .derive = derive_scores_bias},
     {&kind_relu, .derive = derive_relu},
     {&kind_gelu, .dx = &kind_gelu_dx, .saved = READS_INPUT},
     {&kind_gelu_tanh, .dx = &kind_gelu_tanh_dx, .saved = READS_INPUT},

@@ -147,12 +147,19 @@ static bool row_there(const struct builder *b, const struct op_row *row)
     return (!row->parts || row->parts == parts) && row->when != (flash ? WHEN_STORED : WHEN_FLASH);
 }
 
+/* What is left out of some encoders, between what makes its input and what reads its output. */
+static bool row_passes(const struct builder *b, const struct op_row *row)
+{
+    return (row->kind == &kind_dropout && !(b->options->dropout > 0)) ||
+           (row->kind == &kind_scores_bias && !b->options->config->relative_buckets);
+}
+
 void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_t count)
 {
     const wherry_model_config *config = b->options->config;
     for (const struct op_row *row = rows; row < rows + count && b->ok; row++) {
         if (!row_there(b, row)) continue;
-        if (row->kind == &kind_dropout && !(b->options->dropout > 0)) { /* its output is its input */
+        if (row_passes(b, row)) { /* its output is its input */
             b->made[layer][row->out[0]] = builder_layer_tensor(b, layer, row->in[0]);
             continue;
         }
@@ -168,7 +175,8 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
         snprintf(o.einsum, sizeof o.einsum, "%s", row->einsum ? row->einsum : "");
         for (int k = 0; k < OP_MAX_IN; k++) o.in[k] = builder_layer_tensor(b, layer, row->in[k]);
         if (o.kind == &kind_layernorm) o.attribute = config->epsilon;
-        if (o.kind == &kind_softmax) o.attribute = (float)(1 / sqrt((double)b->g->dims.of['p']));
+        if (o.kind == &kind_softmax || o.kind == &kind_scores_bias)
+            o.attribute = (float)(1 / sqrt((double)b->g->dims.of['p']));
         if (o.kind == &kind_dropout) o.dropout = b->options->dropout;
         builder_op(b, &o);
     }

@@ -25,6 +25,8 @@ enum {
     K,
     V,
     ATTENTION_SCORES,
+    W_RELATIVE,
+    SCORES_BIASED,
     PROBS,
     LSE,
     PROBS_DROPPED,
@@ -109,7 +111,8 @@ int builder_plain(struct builder *b, const char *name, enum role role, const str
 const char *builder_weight_dims(const struct builder *b, enum weight weight, bool other);
 /* The graph's tensor of this row of the layer's table, made when it is first asked for; -1 for NONE. */
 int builder_layer_tensor(struct builder *b, int layer, int row);
-/* Adds a table's operators. Dropouts that are not there are passed over: their output is their input. */
+/* Adds a table's operators. Dropouts and a bias of scores that are not there are passed over: their output is their
+ * input. */
 void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_t count);
 
 /* The backward pass of everything that is there, after it (backward.c). */

@@ -23,8 +23,9 @@
     {"v",                  QKV,               &kind_contract,  {V_RAW},             {input, W_V, NONE},                      "bji,hpi->bjhp",    .paper = {1, 43, 44}, .parts = 3}, \
     {"qkv_bias",           QKV_BIAS,          &kind_bias,      {QKV_ALL},           {QKV_RAW, B_QKV, NONE},                  NULL,               .paper = {2, 0, 45}}, \
     {"scores",             SCORES,            &kind_contract,  {ATTENTION_SCORES},  {Q, K, NONE},                            "bjhp,bkhp->bhjk",  .paper = {3, 41, 42}}, \
-    {"softmax",            SOFTMAX,           &kind_softmax,   {PROBS},             {ATTENTION_SCORES, NONE, NONE},          NULL,               .paper = {4, 40}, .when = WHEN_STORED}, \
-    {"softmax",            SOFTMAX,           &kind_softmax,   {PROBS, LSE},        {ATTENTION_SCORES, NONE, NONE},          NULL,               .paper = {4, 40}, .when = WHEN_FLASH}, \
+    {"scores_bias",        SCORES_BIAS,       &kind_scores_bias,{SCORES_BIASED},    {ATTENTION_SCORES, W_RELATIVE, NONE},    NULL,               .paper = {0}}, \
+    {"softmax",            SOFTMAX,           &kind_softmax,   {PROBS},             {SCORES_BIASED, NONE, NONE},             NULL,               .paper = {4, 40}, .when = WHEN_STORED}, \
+    {"softmax",            SOFTMAX,           &kind_softmax,   {PROBS, LSE},        {SCORES_BIASED, NONE, NONE},             NULL,               .paper = {4, 40}, .when = WHEN_FLASH}, \
     {"attention_dropout",  ATTENTION_DROPOUT, &kind_dropout,   {PROBS_DROPPED},     {PROBS, NONE, NONE},                     NULL,               .paper = {4, 40}, .site = DROPOUT_ATTENTION}, \
     {"context",            CONTEXT,           &kind_contract,  {ATTENTION_CONTEXT}, {PROBS_DROPPED, V, NONE},                "bhjk,bkhp->bjhp",  .paper = {5, 38, 39}}, \
     {"out",                OUT,               &kind_contract,  {OUT_RAW},           {ATTENTION_CONTEXT, W_OUT, NONE},        "bjhp,ihp->bji",    .paper = {6, 36, 37}}, \
@@ -100,20 +101,38 @@ static int add_plain(struct builder *b, const char *name, enum role role, const 
 
 static int add_embeddings(struct builder *b)
 {
+    bool narrow = b->options->config->embedding;
+    const char *row = narrow ? "bje" : "bji";
     int ids = add_batch(b, "ids", BATCH_IDS);
     int positions = add_batch(b, "positions", BATCH_POSITIONS);
-    int x = add_plain(b, "embed.word", EMBED_WORD, &kind_gather, builder_value(b, "embed.word", "bji"), ids,
-                      add_weight(b, "word", "vi", WEIGHT_WORD), -1, NULL);
-    x = add_plain(b, "embed.position", EMBED_POSITION, &kind_gather_position, builder_value(b, "embed.position", "bji"),
-                  x, positions, add_weight(b, "position", "mi", WEIGHT_POSITION), NULL);
+    int x = add_plain(b, "embed.word", EMBED_WORD, &kind_gather, builder_value(b, "embed.word", row), ids,
+                      add_weight(b, "word", narrow ? "ve" : "vi", WEIGHT_WORD), -1, NULL);
+    x = add_plain(b, "embed.position", EMBED_POSITION, &kind_gather_position, builder_value(b, "embed.position", row),
+                  x, positions, add_weight(b, "position", narrow ? "me" : "mi", WEIGHT_POSITION), NULL);
     if (b->options->config->token_types) {
         int types = add_batch(b, "types", BATCH_TYPES);
-        x = add_plain(b, "embed.type", EMBED_TYPE, &kind_gather_type, builder_value(b, "embed.type", "bji"), x, types,
-                      add_weight(b, "type", "ti", WEIGHT_TYPE), NULL);
+        x = add_plain(b, "embed.type", EMBED_TYPE, &kind_gather_type, builder_value(b, "embed.type", row), x, types,
+                      add_weight(b, "type", narrow ? "te" : "ti", WEIGHT_TYPE), NULL);
     }
-    return add_plain(b, "embed.norm", EMBED_NORM, &kind_layernorm, builder_value(b, "embed.norm", "bji"), x,
-                     add_weight(b, "embed.gamma", "i", WEIGHT_EMBED_GAMMA),
-                     add_weight(b, "embed.beta", "i", WEIGHT_EMBED_BETA), NULL);
+    x = add_plain(b, "embed.norm", EMBED_NORM, &kind_layernorm, builder_value(b, "embed.norm", row), x,
+                  add_weight(b, "embed.gamma", narrow ? "e" : "i", WEIGHT_EMBED_GAMMA),
+                  add_weight(b, "embed.beta", narrow ? "e" : "i", WEIGHT_EMBED_BETA), NULL);
+    if (!narrow) return x;
+    x = add_plain(b, "embed.project", EMBED_PROJECT, &kind_contract, builder_value(b, "embed.project", "bji"), x,
+                  add_weight(b, "w_project", "ie", WEIGHT_PROJECT), -1, "bje,ie->bji");
+    return add_plain(b, "embed.project_bias", EMBED_PROJECT_BIAS, &kind_bias,
+                     builder_value(b, "embed.projected", "bji"), x,
+                     add_weight(b, "b_project", "i", WEIGHT_PROJECT_BIAS), -1, NULL);
+}
+
+/* One table for all layers. */
+static void add_relative(struct builder *b)
+{
+    const wherry_model_config *c = b->options->config;
+    if (!c->relative_buckets) return;
+    const struct tensor_row *row = &layer_tensors[W_RELATIVE];
+    int table = add_weight(b, row->name, row->dims, row->weight);
+    for (uint32_t l = 0; l < c->layers; l++) b->made[l][W_RELATIVE] = table;
 }
 
 static int add_head(struct builder *b, int x)
@@ -178,10 +197,14 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['h'] = c->heads;
     out->dims.of['p'] = c->hidden / c->heads;
     out->dims.of['i'] = out->dims.of['o'] = c->hidden;
+    out->dims.of['e'] = c->embedding ? c->embedding : c->hidden;
     out->dims.of['u'] = c->feed_forward;
     out->dims.of['v'] = c->vocabulary;
     out->dims.of['m'] = c->positions;
     out->dims.of['t'] = c->token_types;
+    out->dims.of['d'] = c->relative_buckets;
+    out->dims.of['z'] = 2;
+    out->relative_distance = c->relative_distance;
     out->input = out->out_gradient = out->in_gradient = -1;
     out->pre_layernorm = c->pre_layernorm;
     if (options->layout.channel_major) out->channel_stride = (uint32_t)round_up(options->tokens, CHANNEL_ROUND);
@@ -197,6 +220,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     } else {
         x = add_embeddings(&b);
     }
+    add_relative(&b);
     for (uint32_t l = 0; l < c->layers; l++) x = add_layer(&b, (int)l, x);
     if (!options->stack) x = add_head(&b, x);
     out->n_forward = out->n_ops;

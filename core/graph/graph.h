@@ -2,8 +2,10 @@
  * references, tests and reports are read from here. Knows no device.
  *
  * Dimension letters (the paper's): b sequence, j query position, k key position, h head, p head channel, q stack of Q,
- * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types.
- * Sequences of a batch have different lengths: "bj" together count the tokens and "bjk" the sum of length^2. */
+ * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, e
+ * embedding tables' width where that is not i, d rows of a bias by distance, z the two distances (before and after)
+ * that a token adds to its sequence's. Sequences of a batch have different lengths: "bj" together count the tokens and
+ * "bjk" the sum of length^2. */
 #ifndef WHERRY_GRAPH_GRAPH_H
 #define WHERRY_GRAPH_GRAPH_H
 
@@ -38,10 +40,10 @@ enum batch_data { BATCH_IDS, BATCH_POSITIONS, BATCH_TYPES, BATCH_DATA_COUNT };
 /* Which weight of the encoder a tensor is; with the layer it names what the model stores. */
 enum weight {
     WEIGHT_NONE,
-    WEIGHT_WORD,        /* [v, i] */
-    WEIGHT_POSITION,    /* [m, i] */
-    WEIGHT_TYPE,        /* [t, i] */
-    WEIGHT_EMBED_GAMMA, /* [i] */
+    WEIGHT_WORD,        /* [v, e] */
+    WEIGHT_POSITION,    /* [m, e] */
+    WEIGHT_TYPE,        /* [t, e] */
+    WEIGHT_EMBED_GAMMA, /* [e] */
     WEIGHT_EMBED_BETA,
     WEIGHT_QKV,      /* [q, h, p, i]: the three matrices stacked as Q, K, V */
     WEIGHT_QKV_BIAS, /* [q, h, p] */
@@ -59,9 +61,13 @@ enum weight {
     WEIGHT_FINAL_BETA,
     WEIGHT_POOLER, /* [o, i] */
     WEIGHT_POOLER_BIAS,
+    WEIGHT_PROJECT, /* [i, e]: widens embeddings that are narrower than the layers */
+    WEIGHT_PROJECT_BIAS,
+    WEIGHT_RELATIVE, /* [d, h]: what scores get by distance, in all layers */
     WEIGHT_COUNT
 };
-#define WEIGHT_BIT(weight) (1u << (weight))
+/* Of weights whose order can be chosen, the first ones; 0 of others. */
+#define WEIGHT_BIT(weight) ((weight) < 32 ? 1u << (weight) : 0u)
 
 struct tensor {
     char name[48];
@@ -119,14 +125,17 @@ enum role {
     POOLER_TANH,
     NORMALIZE,
     ATTENTION_DROPOUT,
+    EMBED_PROJECT,
+    EMBED_PROJECT_BIAS,
+    SCORES_BIAS,
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
-    DX = 64,            /* the gradient of what it reads; of a product's first operand */
-    DW = 2 * DX,        /* the gradient of its weights; of a product's second operand */
-    DX_FIRST = 3 * DX,  /* of several products that make one tensor: the gradient by way of the first one, */
-    SUM = 4 * DX,       /* and its sums with those of the others */
-    DELTA = 5 * DX,     /* sums over a row of attention's weights times their gradient */
+    DX = 64,           /* the gradient of what it reads; of a product's first operand */
+    DW = 2 * DX,       /* the gradient of its weights; of a product's second operand */
+    DX_FIRST = 3 * DX, /* of several products that make one tensor: the gradient by way of the first one, */
+    SUM = 4 * DX,      /* and its sums with those of the others */
+    DELTA = 5 * DX, /* sums over a row of attention's weights times their gradient; of scores' gradients by distance */
     RECOMPUTE = 6 * DX, /* it is recomputed instead of being read */
     TRANSPOSE = 7 * DX, /* a copy of its weight in the other order, which the gradient of its input reads */
     ROLE_COUNT = 8 * DX,
@@ -167,6 +176,8 @@ enum role {
     EMBED_WORD_DW = EMBED_WORD + DW,
     EMBED_POSITION_DW = EMBED_POSITION + DW,
     EMBED_TYPE_DW = EMBED_TYPE + DW,
+    EMBED_PROJECT_DW = EMBED_PROJECT + DW,
+    EMBED_PROJECT_BIAS_DW = EMBED_PROJECT_BIAS + DW,
     FINAL_NORM_DW = FINAL_NORM + DW,
     FINAL_NORM_DX = FINAL_NORM + DX,
     POOL_DX = POOL + DX,
@@ -175,7 +186,10 @@ enum role {
     POOLER_DX = POOLER + DX,
     POOLER_DW = POOLER + DW,
     NORMALIZE_DX = NORMALIZE + DX,
+    SCORES_BIAS_SUMS = SCORES_BIAS + DELTA,
+    SCORES_BIAS_DW = SCORES_BIAS + DW,
     SCORES_RECOMPUTE = SCORES + RECOMPUTE,
+    SCORES_BIAS_RECOMPUTE = SCORES_BIAS + RECOMPUTE,
     SOFTMAX_RECOMPUTE = SOFTMAX + RECOMPUTE,
     ATTENTION_DROPOUT_RECOMPUTE = ATTENTION_DROPOUT + RECOMPUTE,
     NORM1_RECOMPUTE = NORM1 + RECOMPUTE,
@@ -202,7 +216,7 @@ struct op {
     int out[OP_MAX_OUT];      /* -1: none */
     int in[OP_MAX_IN];        /* -1: none */
     char einsum[24];          /* contractions: letters of in[0], in[1] -> out; else "" */
-    float attribute;          /* layernorm: epsilon; softmax: scale */
+    float attribute;          /* layernorm: epsilon; softmax, and a bias before it: scale */
     float dropout;            /* dropout: probability */
     int site;                 /* dropout: DROPOUT_* (kernel/random.h) */
     int paper_row;            /* row of Table III of Ivanov et al., 0: none. Two operators may share one */
@@ -221,7 +235,8 @@ struct graph {
     int output;       /* the tensor that encode returns */
     int out_gradient; /* training: the loss gradient of `output`, given by the caller; else -1 */
     int in_gradient;  /* training: the gradient of `input`, -1: there is none */
-    uint32_t channel_stride; /* of tensors in channel-major order: from one to the next, 0: there are none */
+    uint32_t relative_distance; /* of a bias by distance: that of its last row */
+    uint32_t channel_stride;    /* of tensors in channel-major order: from one to the next, 0: there are none */
     bool pre_layernorm;
     bool save_all; /* training: what the forward pass writes stays until the end */
 };

@@ -10,6 +10,9 @@
 CONSTANTS(constants_contract);
 CONSTANTS(constants_softmax);
 CONSTANTS(constants_softmax_recompute);
+CONSTANTS(constants_scores_bias);
+CONSTANTS(constants_distance_sums);
+CONSTANTS(constants_distance_dw);
 CONSTANTS(constants_softmax_dx);
 CONSTANTS(constants_dropout);
 CONSTANTS(constants_delta);

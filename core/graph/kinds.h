@@ -36,7 +36,8 @@ extern const struct op_kind kind_gather, kind_gather_position, kind_gather_type;
 extern const struct op_kind kind_contract;                                       /* einsum of two operands */
 extern const struct op_kind kind_bias, kind_add, kind_dropout;
 extern const struct op_kind kind_relu, kind_gelu, kind_gelu_tanh, kind_tanh;
-extern const struct op_kind kind_softmax; /* scaled */
+extern const struct op_kind kind_softmax;     /* scaled */
+extern const struct op_kind kind_scores_bias; /* by the distance of key and query */
 extern const struct op_kind kind_layernorm;
 extern const struct op_kind kind_pool_mean, kind_pool_cls, kind_pool_max;
 extern const struct op_kind kind_normalize; /* L2 */
@@ -44,6 +45,7 @@ extern const struct op_kind kind_normalize; /* L2 */
 /* Of the backward pass: products are kind_contract, too, residuals kind_add, dropout's gradient is dropout. */
 extern const struct op_kind kind_softmax_recompute; /* the weights from scores and LSE */
 extern const struct op_kind kind_softmax_dx, kind_delta;
+extern const struct op_kind kind_distance_sums, kind_distance_dw; /* of a bias by distance */
 extern const struct op_kind kind_relu_dx, kind_gelu_dx, kind_gelu_tanh_dx, kind_tanh_dx;
 extern const struct op_kind kind_column_sum; /* the gradient of a bias */
 extern const struct op_kind kind_norm_dw, kind_norm_dx;

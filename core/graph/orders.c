@@ -31,7 +31,7 @@ const char *row_order(const struct tensor_row *row, bool transposed, bool interl
 /* The bit of what can be chosen. Those that are no weights take bits of none. */
 static uint32_t order_bit(const struct tensor_row *row)
 {
-    return WEIGHT_BIT(row->channel_major ? WEIGHT_COUNT : row->weight);
+    return row->channel_major ? 1u << 31 : WEIGHT_BIT(row->weight);
 }
 
 /* Whether the word has the same letters as `letters`, each once. */

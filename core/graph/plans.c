@@ -23,9 +23,10 @@
  * one. */
 static const struct plan_row paper[] = {
     {"embed",            "embed",              LAUNCH_ROWS,       {EMBED_WORD, EMBED_POSITION, EMBED_TYPE, EMBED_NORM}},
+    {"embed_project_b",  "map",                LAUNCH_ELEMENTS,   {EMBED_PROJECT_BIAS}},
     {"aib",              "map",                LAUNCH_ELEMENTS,   {QKV_BIAS}},
     {"qkt",              "bgemm",              LAUNCH_SCORES,     {SCORES}},
-    {"sm",               "softmax",            LAUNCH_SCORE_ROWS, {SOFTMAX, ATTENTION_DROPOUT}},
+    {"sm",               "softmax",            LAUNCH_SCORE_ROWS, {SCORES_BIAS, SOFTMAX, ATTENTION_DROPOUT}},
     {"gamma",            "bgemm",              LAUNCH_QUERIES,    {CONTEXT}},
     {"bdrln1",           "layernorm",          LAUNCH_ROWS,       {OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL, NORM1}, NORM_POST},
     {"bdrln1",           "layernorm",          LAUNCH_ROWS,       {OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL, NORM2}, NORM_PRE},
@@ -61,14 +62,15 @@ static const struct plan_row paper[] = {
 /* Epilogues in the products, no score matrix anywhere, every row-wise chain one kernel. */
 static const struct plan_row flash[] = {
     {"embed",            "embed",              LAUNCH_ROWS,       {EMBED_WORD, EMBED_POSITION, EMBED_TYPE, EMBED_NORM}},
+    {"embed_project",    "gemm",               LAUNCH_TILES,      {EMBED_PROJECT, EMBED_PROJECT_BIAS}},
     {"qkv",              "gemm",               LAUNCH_TILES,      {QKV, QKV_BIAS}},
-    {"attention",        "attention",          LAUNCH_QUERIES,    {SCORES, SOFTMAX, ATTENTION_DROPOUT, CONTEXT}},
+    {"attention",        "attention",          LAUNCH_QUERIES,    {SCORES, SCORES_BIAS, SOFTMAX, ATTENTION_DROPOUT, CONTEXT}},
     {"out",              "gemm",               LAUNCH_TILES,      {OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL}},
     {"lin1",             "gemm",               LAUNCH_TILES,      {LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}},
     {"lin2",             "gemm",               LAUNCH_TILES,      {LIN2, LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL}},
     /* Few rows: a product's work-groups read all of their rows, and normalize them on the way. */
     {"norm1_lin1",       "gemm",               LAUNCH_TILES,      {NORM1, LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}, NORM_POST, .optional = true},
-    {"attention_out",    "attention",          LAUNCH_QUERIES,    {SCORES, SOFTMAX, ATTENTION_DROPOUT, CONTEXT, OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL}, .optional = true},
+    {"attention_out",    "attention",          LAUNCH_QUERIES,    {SCORES, SCORES_BIAS, SOFTMAX, ATTENTION_DROPOUT, CONTEXT, OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL}, .optional = true},
     {"norm2_qkv",        "gemm",               LAUNCH_TILES,      {NORM2, NEXT_LAYER, QKV, QKV_BIAS}, NORM_POST, .optional = true},
     {"norm1_qkv",        "gemm",               LAUNCH_TILES,      {NORM1, QKV, QKV_BIAS}, NORM_PRE, .optional = true},
     {"norm2_lin1",       "gemm",               LAUNCH_TILES,      {NORM2, LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}, NORM_PRE, .optional = true},
@@ -91,10 +93,11 @@ static const struct plan_row flash[] = {
     {"lnb1",             "layernorm_backward", LAUNCH_PARTS,      {NORM1_DW, NORM1_DX, RESIDUAL_DX, NEXT_LAYER, LIN2_DROPOUT_DX, LIN2_BIAS_DW}, NORM_PRE},
     {"lnb1",             "layernorm_backward", LAUNCH_PARTS,      {NORM1_DW, NORM1_DX, RESIDUAL_DX}, NORM_PRE}, /* the first layer */
     {"out_dx",           "gemm",               LAUNCH_TILES,      {OUT_DX, ATTENTION_DELTA}, .optional = true}, /* where its tiles have whole heads */
-    {"attention_dx",     "attention_backward", LAUNCH_SEQUENCES,  {SCORES_RECOMPUTE, SOFTMAX_RECOMPUTE, ATTENTION_DROPOUT_RECOMPUTE, CONTEXT_DX1, CONTEXT_DX2, ATTENTION_DROPOUT_DX, SOFTMAX_DX, SCORES_DX1, SCORES_DX2}},
+    {"attention_dx",     "attention_backward", LAUNCH_SEQUENCES,  {SCORES_RECOMPUTE, SCORES_BIAS_RECOMPUTE, SOFTMAX_RECOMPUTE, ATTENTION_DROPOUT_RECOMPUTE, CONTEXT_DX1, CONTEXT_DX2, ATTENTION_DROPOUT_DX, SOFTMAX_DX, SCORES_BIAS_SUMS, SCORES_DX1, SCORES_DX2}},
     {"qkv_dx",           "gemm",               LAUNCH_TILES,      {QKV_DX, RESIDUAL_DX}, NORM_POST},
     {"qkv_dx",           "gemm",               LAUNCH_TILES,      {QKV_DX, QKV_ADD}},
     {"qkv_dw",           "gemm",               LAUNCH_TILES,      {QKV_DW, QKV_BIAS_DW}, .optional = true}, /* the same operand, read once */
+    {"embed_project_dw", "gemm",               LAUNCH_TILES,      {EMBED_PROJECT_DW, EMBED_PROJECT_BIAS_DW}, .optional = true},
 };
 /* clang-format on */
 

@@ -1,7 +1,8 @@
 /* A layer's tensors, and what outside the layers has an order to choose.
  *
  * Dims are letters in the order of memory, the last one contiguous: b sequence, j query position, k key position, h
- * head, p head channel, q stack of Q, K and V, r stack of Q and K, i embedding, u feed-forward; o pooler output. */
+ * head, p head channel, q stack of Q, K and V, r stack of Q and K, i embedding, u feed-forward; o pooler output, d row
+ * of a bias by distance. */
 #include "graph/builder.h"
 
 /* clang-format off */
@@ -23,6 +24,8 @@ const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [K]                  = {"k",               "bkhp",   .parent = QKV_ALL, .slice = 1},
     [V]                  = {"v",               "bkhp",   .parent = QKV_ALL, .slice = 2},
     [ATTENTION_SCORES]   = {"scores",          "bhjk"},
+    [W_RELATIVE]         = {"relative",        "dh",     WEIGHT_RELATIVE},
+    [SCORES_BIASED]      = {"scores_biased",   "bhjk"},
     [PROBS]              = {"probs",           "bhjk"},
     [LSE]                = {"lse",             "bjh",    .f32 = true},
     [PROBS_DROPPED]      = {"probs_dropped",   "bhjk"},

@@ -24,8 +24,8 @@
 #define SLOT_SUM                                                                                                       \
     15 /* a second output, made before Y: the sum before a layernorm, the value before an activation, ... */
 #define SLOT_COUNT 16
-/* Training's arguments take the numbers of the embeddings' in other kernels, because many devices bind no more than 16
- * buffers. LSE, DELTA and PARTIALS are float[] whatever the storage type, as 8, 10 and 12 are uint[]. */
+/* Training's arguments, and attention's, take the numbers of others in other kernels, because many devices bind no more
+ * than 16 buffers. LSE, DELTA and PARTIALS are float[] whatever the storage type, as 8, 10 and 12 are uint[]. */
 #define SLOT_LSE 8       /* float [tokens][heads]: ln of the sum of exp(SCALE * score) of a query; written or read */
 #define SLOT_SAVED 9     /* what the forward pass kept: the value before an activation, a layernorm's input, ... */
 #define SLOT_DELTA 10    /* float [tokens][heads]: the product of attention's output with its gradient */
@@ -34,6 +34,10 @@
     12 /* float [parts][sets][N]: sums over the rows of one part, for the kernel "reduce"; of attention's backward     \
           pass [parts][tokens][HEADS * HEAD_DIM] */
 #define SLOT_EXTRA 13 /* a third output, or a further operand */
+#define SLOT_RELATIVE 9 /* [buckets][HEADS]: what is added to a score after SCALE, by the distance of its key */
+#define SLOT_DISTANCES                                                                                                 \
+    7 /* float [tokens][2][HEADS]: sums of scores' gradients by distance; a sequence of length l has those of         \
+          -min(l - 1, RELATIVE) to min(l - 1, RELATIVE) first, and zeros after them */
 
 /* ---- specialization constants ----
  * Vulkan: constant_id. OpenCL: -D NAME=value with NAME as below without "CONST_". Those not given keep the kernel's
@@ -116,7 +120,9 @@
     63 /* 1: a token's row of Q, K and V has those of a head side by side; 0: all heads' of each */
 #define CONST_RUNTIME                                                                                                  \
     64 /* gemm, map, transpose: RUNTIME_*, which size is the batch's number of rows, where it is not what FORM says */
-#define CONST_COUNT 65
+#define CONST_RELATIVE                                                                                                 \
+    65 /* add SLOT_RELATIVE to the scores; keys at least so far from the query share a row. 0: nothing is added */
+#define CONST_COUNT 66
 /* The Vulkan backend gives it to every kernel; OpenCL's compilers know what they compile for. */
 #define CONST_CPU CONST_COUNT /* 1: the device is a CPU */
 
@@ -177,6 +183,8 @@
 /* Dropout's random numbers (kernel/random.h): */
 #define HEADER_SEED 9 /* two words */
 #define HEADER_STEP 11
+/* With a bias by distance, [2 * RELATIVE + 1]: the table's row for each distance of a key, from -RELATIVE on. */
+#define HEADER_AT_BUCKETS 12
 #define HEADER_WORDS 16
 
 /* Work-groups are numbered linearly: x + y * GRID_WIDTH, because some devices allow only 65,535 in a dimension. */

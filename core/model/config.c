@@ -7,13 +7,19 @@
 
 #include "base/folder.h"
 #include "base/number.h"
-#include "base/utf8.h"
+#include "graph/distances.h"
 #include "model/model.h"
 
 /* ---- shapes ---- */
 
+uint32_t model_usable_positions(const wherry_model_config *config)
+{
+    return config->positions - config->position_offset;
+}
+
 bool model_config_check(const wherry_model_config *config, struct error *e)
 {
+    uint32_t width = config->embedding ? config->embedding : config->hidden;
     const struct {
         const char *name;
         uint32_t value, most;
@@ -24,6 +30,7 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
         {"feed-forward size", config->feed_forward, 1 << 24},
         {"vocabulary", config->vocabulary, INT32_MAX},
         {"positions", config->positions, 1 << 24},
+        {"embedding size", width, 1 << 20},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].value && sizes[i].value <= sizes[i].most) continue;
@@ -35,18 +42,24 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
                     "hidden size %" PRIu32 " is not a multiple of the number of heads, %" PRIu32, config->hidden,
                     config->heads);
     }
+    if (config->position_offset >= config->positions) {
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "the first token has position %" PRIu32 ", and the table of positions has %" PRIu32 " rows",
+                    config->position_offset, config->positions);
+    }
     const struct {
         const char *name;
-        uint64_t rows;
+        uint64_t rows, columns;
     } matrices[] = {
-        {"the word embeddings", config->vocabulary},
-        {"the position embeddings", config->positions},
-        {"the token type embeddings", config->token_types},
-        {"the matrices of Q, K and V", (uint64_t)3 * config->hidden},
-        {"a matrix of the feed-forward", config->feed_forward},
+        {"the word embeddings", config->vocabulary, width},
+        {"the position embeddings", config->positions, width},
+        {"the token type embeddings", config->token_types, width},
+        {"the matrix that widens the embeddings", config->hidden, config->embedding},
+        {"the matrices of Q, K and V", (uint64_t)3 * config->hidden, config->hidden},
+        {"a matrix of the feed-forward", config->feed_forward, config->hidden},
     };
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
-        uint64_t elements = matrices[i].rows * config->hidden;
+        uint64_t elements = matrices[i].rows * matrices[i].columns;
         if (elements <= UINT32_MAX) continue;
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "%s would have %" PRIu64 " elements, more than 32 bits can count: take a smaller model",
@@ -56,196 +69,13 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_activation",
                     (int)config->activation);
     }
+    if (!distances_check(config->relative_buckets, config->relative_distance, e)) return false;
     if (!(config->epsilon >= 0 && config->epsilon < 1)) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "the layernorms' epsilon is %s; it must be at least 0 and less than 1",
                     NUMBER("%g", (double)config->epsilon));
     }
     return true;
-}
-
-bool model_config_named(const char *name, wherry_model_config *out, struct error *e)
-{
-    static const struct {
-        const char *name;
-        uint32_t layers, hidden, heads, feed_forward;
-    } shapes[] = {
-        {"minilm-l6", 6, 384, 12, 1536},
-        {"bert-base", 12, 768, 12, 3072},
-        {"bert-large", 24, 1024, 16, 4096},
-    };
-    for (size_t i = 0; name && i < sizeof shapes / sizeof *shapes; i++) {
-        if (strcmp(name, shapes[i].name)) continue;
-        *out = (wherry_model_config){
-            .struct_size = sizeof *out,
-            .layers = shapes[i].layers,
-            .hidden = shapes[i].hidden,
-            .heads = shapes[i].heads,
-            .feed_forward = shapes[i].feed_forward,
-            .vocabulary = 30522,
-            .positions = 512,
-            .token_types = 2,
-            .activation = WHERRY_ACTIVATION_GELU,
-            .pooler = true,
-            .epsilon = 1e-12f,
-        };
-        return true;
-    }
-    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                "there is no model shape named \"%.100s\": the names are minilm-l6, bert-base and bert-large",
-                name ? name : "");
-}
-
-/* ---- config.json ---- */
-
-static bool read_size(const json_t *config, const char *key, uint32_t otherwise, uint32_t *out, struct error *e)
-{
-    const json_t *value = json_object_get(config, key);
-    if (!value && otherwise) {
-        *out = otherwise;
-        return true;
-    }
-    if (!value) return fail(e, WHERRY_STATUS_BAD_FORMAT, "there is no \"%s\": get the file again", key);
-    if (!json_is_integer(value) || json_integer_value(value) < 1 || json_integer_value(value) > INT32_MAX) {
-        return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                    "\"%s\" is not a whole number from 1 to %" PRId32 ": get the file "
-                    "again",
-                    key, INT32_MAX);
-    }
-    *out = (uint32_t)json_integer_value(value);
-    return true;
-}
-
-/* "BertModel", "BertForMaskedLM", "BertLMHeadModel": not "BertweetModel", "JinaBertModel". */
-static bool is_bert_class(const char *name) { return !strncmp(name, "Bert", 4) && name[4] >= 'A' && name[4] <= 'Z'; }
-
-static bool read_architecture(const json_t *config, char (*architecture)[64], struct error *e)
-{
-    const char *type = json_string_value(json_object_get(config, "model_type"));
-    const char *class = json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
-    if (!type && !class) {
-        return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                    "it names neither \"model_type\" nor \"architectures\": give the "
-                    "folder of a Hugging Face BERT model");
-    }
-    if ((type && strcmp(type, "bert")) || (class && !is_bert_class(class))) {
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "the architecture %.100s (model type %.100s) is not supported: supported are encoders of model "
-                    "type bert, such as BertModel and BertForMaskedLM",
-                    class ? class : "without a name", type ? type : "not given");
-    }
-    if (!class) class = "BertModel";
-    utf8_show(class, strlen(class), *architecture, sizeof *architecture);
-    return true;
-}
-
-static bool read_activation(const json_t *config, wherry_activation *out, struct error *e)
-{
-    static const struct {
-        const char *name;
-        wherry_activation activation;
-    } names[] = {
-        {"gelu", WHERRY_ACTIVATION_GELU},
-        {"gelu_python", WHERRY_ACTIVATION_GELU},
-        {"gelu_new", WHERRY_ACTIVATION_GELU_TANH},
-        {"gelu_fast", WHERRY_ACTIVATION_GELU_TANH},
-        {"gelu_pytorch_tanh", WHERRY_ACTIVATION_GELU_TANH},
-        {"relu", WHERRY_ACTIVATION_RELU},
-    };
-    const json_t *value = json_object_get(config, "hidden_act");
-    const char *name = value ? json_string_value(value) : "gelu";
-    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++) {
-        if (strcmp(name, names[i].name)) continue;
-        *out = names[i].activation;
-        return true;
-    }
-    return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                "the activation \"%.100s\" (hidden_act) is not supported: supported are gelu, gelu_new, gelu_fast, "
-                "gelu_pytorch_tanh and relu",
-                name ? name : "");
-}
-
-/* What would make the encoder compute something else than BERT's. */
-static bool check_variants(const json_t *config, struct error *e)
-{
-    const json_t *position = json_object_get(config, "position_embedding_type");
-    const char *type = position && !json_is_null(position) ? json_string_value(position) : "absolute";
-    if (!type || strcmp(type, "absolute")) {
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "the position_embedding_type \"%.100s\" is not supported: supported is absolute", type ? type : "");
-    }
-    static const char *const flags[] = {"is_decoder", "add_cross_attention", "is_encoder_decoder"};
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        if (json_is_true(json_object_get(config, flags[i]))) {
-            return fail(e, WHERRY_STATUS_UNSUPPORTED, "\"%s\" is true: only encoders are supported", flags[i]);
-        }
-    }
-    if (json_object_size(json_object_get(config, "pruned_heads"))) {
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "models with pruned_heads are not supported");
-    }
-    if (json_is_object(json_object_get(config, "quantization_config"))) {
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "quantized models (quantization_config) are not supported: save the model in F32, F16 or BF16");
-    }
-    return true;
-}
-
-static bool config_parse(const json_t *json, wherry_model_config *config, char (*architecture)[64], struct error *e)
-{
-    if (!json_is_object(json)) return fail(e, WHERRY_STATUS_BAD_FORMAT, "it is not an object: get the file again");
-    *config = (wherry_model_config){.struct_size = sizeof *config};
-    TRY(read_architecture(json, architecture, e));
-    TRY(check_variants(json, e));
-    TRY(read_activation(json, &config->activation, e));
-    TRY(read_size(json, "num_hidden_layers", 0, &config->layers, e));
-    TRY(read_size(json, "hidden_size", 0, &config->hidden, e));
-    TRY(read_size(json, "num_attention_heads", 0, &config->heads, e));
-    TRY(read_size(json, "intermediate_size", 0, &config->feed_forward, e));
-    TRY(read_size(json, "vocab_size", 0, &config->vocabulary, e));
-    TRY(read_size(json, "max_position_embeddings", 512, &config->positions, e));
-    TRY(read_size(json, "type_vocab_size", 2, &config->token_types, e));
-    const json_t *epsilon = json_object_get(json, "layer_norm_eps");
-    double value = epsilon ? json_number_value(epsilon) : 1e-12;
-    if (!(value >= 1e-30 && value < 1)) {
-        return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                    "\"layer_norm_eps\" is not a number between 1e-30 and 1: get the "
-                    "file again");
-    }
-    config->epsilon = (float)value;
-    if (!model_config_check(config, e)) {
-        e->status = WHERRY_STATUS_BAD_FORMAT;
-        return false;
-    }
-    return true;
-}
-
-/* Names the file in an error and frees what was read. */
-static bool finish(const struct host *host, const char *folder, const char *name, json_t *json, bool ok,
-                   struct error *e)
-{
-    json_decref(json);
-    if (ok) return true;
-    struct error other;
-    char *path = path_join(host, folder, name, &other);
-    fail_in(e, path ? path : name);
-    host_free(host, path);
-    return false;
-}
-
-bool config_read(const struct host *host, const char *folder, wherry_model_config *config, char (*architecture)[64],
-                 struct error *e)
-{
-    bool has = false;
-    json_t *json;
-    TRY(folder_has(host, folder, "config.json", &has, e));
-    if (!has) {
-        return fail(e, WHERRY_STATUS_IO,
-                    "%.600s has no config.json: give the folder of a Hugging Face model, with config.json and "
-                    "model.safetensors in it",
-                    folder);
-    }
-    TRY(json_file_read(host, folder, "config.json", &json_config, 0, &json, e));
-    return finish(host, folder, "config.json", json, config_parse(json, config, architecture, e), e);
 }
 
 /* ---- sentence-transformers ---- */
@@ -306,7 +136,7 @@ static bool pooling_read(const struct host *host, const char *folder, const char
     char *module = path_join(host, folder, path, e);
     json_t *json;
     bool ok = module && json_file_read(host, module, "config.json", &json_config, 0, &json, e);
-    if (ok) ok = finish(host, module, "config.json", json, pooling_parse(json, out, e), e);
+    if (ok) ok = json_file_end(host, module, "config.json", json, pooling_parse(json, out, e), e);
     host_free(host, module);
     return ok;
 }
@@ -370,7 +200,7 @@ bool modules_read(const struct host *host, const char *folder, struct modules *o
     bool ok = modules.encoder != NULL;
     if (ok && has) {
         ok = json_file_read(host, folder, "modules.json", &json_config, 0, &json, e) &&
-             finish(host, folder, "modules.json", json, modules_parse(host, folder, json, &modules, e), e);
+             json_file_end(host, folder, "modules.json", json, modules_parse(host, folder, json, &modules, e), e);
     }
     if (!ok) {
         host_free(host, modules.encoder);
@@ -405,7 +235,7 @@ bool limits_read(const struct host *host, const char *folder, uint32_t positions
     TRY(folder_has(host, folder, sentence, &has, e));
     if (has) {
         TRY(json_file_read(host, folder, sentence, &json_config, 0, &json, e));
-        TRY(finish(host, folder, sentence, json, sentence_parse(json, &longest, lower_case, e), e));
+        TRY(json_file_end(host, folder, sentence, json, sentence_parse(json, &longest, lower_case, e), e));
     }
     TRY(folder_has(host, folder, tokenizer, &has, e));
     if (has && longest == 0) {

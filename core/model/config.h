@@ -8,9 +8,22 @@
  * Else WHERRY_STATUS_INVALID_ARGUMENT. */
 bool model_config_check(const wherry_model_config *config, struct error *e);
 
-/* Reads config.json. Fails with WHERRY_STATUS_UNSUPPORTED for anything that is not a plain BERT encoder. `pooler` is
- * left false: the weights decide it. */
-bool config_read(const struct host *host, const char *folder, wherry_model_config *config, char (*architecture)[64],
+/* The longest sequence that the table of positions has rows for. */
+uint32_t model_usable_positions(const wherry_model_config *config);
+
+struct architecture; /* model/architecture.h */
+struct family;
+
+/* What an encoder is of. */
+struct config_kind {
+    const struct architecture *architecture;
+    const struct family *family;
+    char name[64]; /* its class, as the file has it */
+};
+
+/* Reads config.json. Fails with WHERRY_STATUS_UNSUPPORTED for an architecture that is not there, and for a key whose
+ * value makes an encoder compute something that is not implemented. `pooler` is left false: the weights decide it. */
+bool config_read(const struct host *host, const char *folder, wherry_model_config *config, struct config_kind *kind,
                  struct error *e);
 
 /* What sentence-transformers' modules.json asks for. */

@@ -6,6 +6,7 @@
 
 #include "base/folder.h"
 #include "base/parts.h"
+#include "model/architecture.h"
 #include "model/config.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
@@ -29,7 +30,7 @@ struct model_files {
     struct shard **shards; /* [count] of MAX_SHARDS; parts point into them */
     size_t count;
     uint64_t header_bytes; /* of all shards */
-    const char *prefix;    /* of every tensor's name: "" or "bert." */
+    const char *prefix;    /* of every tensor's name, one of the architecture's */
 };
 
 /* ---- any model ---- */
@@ -190,16 +191,17 @@ static bool files_begin(const struct host *host, struct model_files *files, stru
 /* ---- weights ---- */
 
 /* "bert.encoder.layer.3.output.LayerNorm.gamma"; `old` are the names of files converted from TensorFlow. */
-static void weight_name(const struct weight_rule *rule, int layer, int part, const char *prefix, bool old, char *name,
-                        size_t size)
+static void weight_name(const struct architecture *architecture, const struct weight_rule *rule, int layer, int part,
+                        const char *prefix, bool old, char *name, size_t size)
 {
     static const char *const suffixes[2][4] = {
         {[WEIGHT_MATRIX] = "weight", [WEIGHT_BIAS] = "bias", [WEIGHT_GAMMA] = "weight", [WEIGHT_BETA] = "bias"},
         {[WEIGHT_MATRIX] = "weight", [WEIGHT_BIAS] = "bias", [WEIGHT_GAMMA] = "gamma", [WEIGHT_BETA] = "beta"},
     };
     char within[40] = "";
-    if (layer >= 0) snprintf(within, sizeof within, "encoder.layer.%d.", layer);
-    snprintf(name, size, "%s%s%s.%s", prefix, within, rule->modules[part], suffixes[old][rule->kind]);
+    if (layer >= 0) snprintf(within, sizeof within, "%s%d.", architecture->layer, layer);
+    snprintf(name, size, "%s%s%s.%s", prefix, within, architecture->modules[rule->weight][part],
+             suffixes[old][rule->kind]);
 }
 
 static bool weight_type_of(const char *dtype, enum weight_type *out)
@@ -245,11 +247,11 @@ static bool part_find(struct wherry_model *model, const struct weight_rule *rule
     const struct safetensors *file = NULL;
     char name[160];
     for (int old = 0; old < 2 && !tensor; old++) {
-        weight_name(rule, layer, part, files->prefix, old, name, sizeof name);
+        weight_name(model->architecture, rule, layer, part, files->prefix, old, name, sizeof name);
         TRY(files_find(&model->host, files, name, &file, &tensor, e));
     }
     if (!tensor) {
-        weight_name(rule, layer, part, files->prefix, false, name, sizeof name);
+        weight_name(model->architecture, rule, layer, part, files->prefix, false, name, sizeof name);
         return fail(e, WHERRY_STATUS_BAD_FORMAT,
                     "%.600s has no tensor %s, which config.json asks for: the files belong to different models or are "
                     "incomplete, get them again",
@@ -263,29 +265,43 @@ static bool part_find(struct wherry_model *model, const struct weight_rule *rule
     return true;
 }
 
-static bool has_tensor(const struct host *host, struct model_files *files, const char *name, bool *has, struct error *e)
+/* Whether the files have this module's weight. */
+static bool has_module(const struct host *host, struct model_files *files, const char *prefix, const char *module,
+                       bool *has, struct error *e)
 {
     const struct safetensors_tensor *tensor;
     const struct safetensors *file;
+    char name[160];
+    snprintf(name, sizeof name, "%s%s.weight", prefix, module);
     TRY(files_find(host, files, name, &file, &tensor, e));
     *has = tensor != NULL;
     return true;
+}
+
+/* Which prefix the names have, and whether there is a pooler. */
+static bool find_names(struct wherry_model *model, struct error *e)
+{
+    const struct architecture *a = model->architecture;
+    struct model_files *files = model->files;
+    bool has = false;
+    for (const char *const *prefix = a->prefixes; !has && (*prefix)[0]; prefix++) {
+        TRY(has_module(&model->host, files, *prefix, a->modules[WEIGHT_WORD][0], &has, e));
+        files->prefix = has ? *prefix : "";
+    }
+    const char *pooler = a->modules[WEIGHT_POOLER][0];
+    return !pooler || has_module(&model->host, files, files->prefix, pooler, &model->info.config.pooler, e);
 }
 
 static bool weights_find(struct wherry_model *model, struct error *e)
 {
     struct model_files *files = model->files;
     wherry_model_config *config = &model->info.config;
-    bool prefixed = false;
     TRY(files_begin(&model->host, files, e));
-    TRY(has_tensor(&model->host, files, "bert.embeddings.word_embeddings.weight", &prefixed, e));
-    files->prefix = prefixed ? "bert." : "";
-    TRY(has_tensor(&model->host, files, prefixed ? "bert.pooler.dense.weight" : "pooler.dense.weight", &config->pooler,
-                   e));
+    TRY(find_names(model, e));
     for (size_t r = 0; r < weight_rules_count; r++) {
         int layer, end;
         for (weight_rule_layers(&weight_rules[r], config, &layer, &end); layer < end; layer++) {
-            for (int part = 0; part < weight_rule_parts(&weight_rules[r]); part++) {
+            for (int part = 0; part < weight_rules[r].parts; part++) {
                 TRY(part_find(model, &weight_rules[r], layer, part, e));
             }
         }
@@ -329,16 +345,17 @@ static bool open_encoder(const struct host *host, const struct modules *modules,
                          struct error *e)
 {
     wherry_model_config config;
-    char architecture[64];
+    struct config_kind kind;
     bool lower_case = false;
-    TRY(config_read(host, modules->encoder, &config, &architecture, e));
+    TRY(config_read(host, modules->encoder, &config, &kind, e));
     struct wherry_model *model = model_allocate(host, &config, e);
     if (!model) return false;
     *out = model; /* from here on the caller closes it */
-    memcpy(model->info.architecture, architecture, sizeof architecture);
+    model->architecture = kind.architecture;
+    memcpy(model->info.architecture, kind.name, sizeof kind.name);
     model->info.pool = modules->pool;
     model->info.normalize = modules->normalize;
-    TRY(limits_read(host, modules->encoder, config.positions, &model->info.max_tokens, &lower_case, e));
+    TRY(limits_read(host, modules->encoder, model_usable_positions(&config), &model->info.max_tokens, &lower_case, e));
     model->files = host_alloc(host, 1, sizeof *model->files, e);
     if (!model->files) return false;
     model->files->folder = host_strdup(host, modules->encoder, e);

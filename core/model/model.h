@@ -5,6 +5,7 @@
 
 #include "graph/graph.h"
 
+struct architecture;
 struct safetensors;
 struct safetensors_tensor;
 struct tokenizer;
@@ -24,9 +25,10 @@ struct weight_part {
 struct wherry_model {
     struct host host; /* a copy: the model may outlive its context's thread */
     wherry_model_info info;
-    struct tokenizer *tokenizer; /* NULL: none */
-    struct model_files *files;   /* what the parts are read from; owned, NULL: no file */
-    void *memory;                /* the same for random weights; owned */
+    const struct architecture *architecture; /* NULL: of random weights */
+    struct tokenizer *tokenizer;             /* NULL: none */
+    struct model_files *files;               /* what the parts are read from; owned, NULL: no file */
+    void *memory;                            /* the same for random weights; owned */
     /* Parts of weight w of layer l at [l + 1][w][part] (layer -1 first): three parts for QKV and its bias, one
      * elsewhere, zeroed ones where the model has none. */
     struct weight_part (*weights)[WEIGHT_COUNT][3];
@@ -54,6 +56,5 @@ bool model_open(const struct host *host, const char *folder, struct wherry_model
 bool model_random(const struct host *host, const wherry_model_config *config, uint64_t seed, struct wherry_model **out,
                   struct error *e);
 void model_close(struct wherry_model *model); /* accepts NULL and half-made ones */
-bool model_config_named(const char *name, wherry_model_config *out, struct error *e);
 
 #endif

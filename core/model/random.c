@@ -57,6 +57,14 @@ static void distribution(const struct weight_rule *rule, const wherry_model_conf
     if (rule->kind == WEIGHT_MATRIX && !table) *deviation = 1.0f / sqrtf((float)shape[rank - 1]);
 }
 
+/* A number for each part of each weight, the same however many weights there will be. */
+static uint64_t place_of(enum weight weight, int layer, int part)
+{
+    enum { FIRST = 22 }; /* weights that there were when models of a seed were first published */
+    uint64_t rows = (uint64_t)(layer + 1), number = (uint64_t)weight;
+    return number < FIRST ? (rows * FIRST + number) * 3 + (uint64_t)part : (number << 32) + rows * 3 + (uint64_t)part;
+}
+
 static uint64_t part_elements(const struct weight_rule *rule, const wherry_model_config *config)
 {
     uint64_t shape[2], elements = 1;
@@ -78,12 +86,12 @@ static size_t list_jobs(struct wherry_model *model, uint64_t seed, struct job *j
         uint64_t n = part_elements(rule, config);
         distribution(rule, config, &mean, &deviation);
         for (weight_rule_layers(rule, config, &layer, &end); layer < end; layer++) {
-            for (int part = 0; part < weight_rule_parts(rule); part++) {
+            for (int part = 0; part < rule->parts; part++) {
                 float *to = jobs ? (float *)model->memory + at : NULL;
                 if (jobs)
                     model->weights[layer + 1][rule->weight][part] =
                         (struct weight_part){.memory = to, .type = WEIGHT_TYPE_F32, .elements = n};
-                uint64_t place = ((uint64_t)(layer + 1) * WEIGHT_COUNT + (uint64_t)rule->weight) * 3 + (uint64_t)part;
+                uint64_t place = place_of(rule->weight, layer, part);
                 uint64_t key = mix(mix(seed + 0x9e3779b97f4a7c15u) ^ mix(place + 1));
                 for (uint64_t first = 0; first < n; first += JOB_ELEMENTS, count++) {
                     uint64_t left = n - first;
@@ -129,7 +137,7 @@ bool model_random(const struct host *host, const wherry_model_config *config, ui
     }
     snprintf(model->info.architecture, sizeof model->info.architecture, "random");
     model->info.pool = WHERRY_POOL_MEAN;
-    model->info.max_tokens = config->positions;
+    model->info.max_tokens = model_usable_positions(config);
     *out = model;
     return true;
 }

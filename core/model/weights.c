@@ -1,39 +1,42 @@
-/* Which weights an encoder has: for each its shape, its kind, and the names of its parts in published files. */
+/* Which weights an encoder has: for each its shape, its kind, and the number of its parts in published files. */
 #include "model/weights.h"
 
-#define ATTENTION "attention.self."
-
 const struct weight_rule weight_rules[] = {
-    {WEIGHT_WORD, WEIGHT_MATRIX, WEIGHT_ONCE, "vi", {"embeddings.word_embeddings"}},
-    {WEIGHT_POSITION, WEIGHT_MATRIX, WEIGHT_ONCE, "mi", {"embeddings.position_embeddings"}},
-    {WEIGHT_TYPE, WEIGHT_MATRIX, WEIGHT_TYPES, "ti", {"embeddings.token_type_embeddings"}},
-    {WEIGHT_EMBED_GAMMA, WEIGHT_GAMMA, WEIGHT_ONCE, "i", {"embeddings.LayerNorm"}},
-    {WEIGHT_EMBED_BETA, WEIGHT_BETA, WEIGHT_ONCE, "i", {"embeddings.LayerNorm"}},
-    {WEIGHT_QKV, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ii", {ATTENTION "query", ATTENTION "key", ATTENTION "value"}},
-    {WEIGHT_QKV_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "i", {ATTENTION "query", ATTENTION "key", ATTENTION "value"}},
-    {WEIGHT_OUT, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ii", {"attention.output.dense"}},
-    {WEIGHT_OUT_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "i", {"attention.output.dense"}},
-    {WEIGHT_GAMMA1, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "i", {"attention.output.LayerNorm"}},
-    {WEIGHT_BETA1, WEIGHT_BETA, WEIGHT_PER_LAYER, "i", {"attention.output.LayerNorm"}},
-    {WEIGHT_LIN1, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ui", {"intermediate.dense"}},
-    {WEIGHT_LIN1_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "u", {"intermediate.dense"}},
-    {WEIGHT_LIN2, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "iu", {"output.dense"}},
-    {WEIGHT_LIN2_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "i", {"output.dense"}},
-    {WEIGHT_GAMMA2, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "i", {"output.LayerNorm"}},
-    {WEIGHT_BETA2, WEIGHT_BETA, WEIGHT_PER_LAYER, "i", {"output.LayerNorm"}},
-    {WEIGHT_FINAL_GAMMA, WEIGHT_GAMMA, WEIGHT_PRE_NORM, "i", {"encoder.LayerNorm"}},
-    {WEIGHT_FINAL_BETA, WEIGHT_BETA, WEIGHT_PRE_NORM, "i", {"encoder.LayerNorm"}},
-    {WEIGHT_POOLER, WEIGHT_MATRIX, WEIGHT_OF_POOLER, "oi", {"pooler.dense"}},
-    {WEIGHT_POOLER_BIAS, WEIGHT_BIAS, WEIGHT_OF_POOLER, "o", {"pooler.dense"}},
+    {WEIGHT_WORD, WEIGHT_MATRIX, WEIGHT_ONCE, "ve", 1},
+    {WEIGHT_POSITION, WEIGHT_MATRIX, WEIGHT_ONCE, "me", 1},
+    {WEIGHT_TYPE, WEIGHT_MATRIX, WEIGHT_TYPES, "te", 1},
+    {WEIGHT_EMBED_GAMMA, WEIGHT_GAMMA, WEIGHT_ONCE, "e", 1},
+    {WEIGHT_EMBED_BETA, WEIGHT_BETA, WEIGHT_ONCE, "e", 1},
+    {WEIGHT_QKV, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ii", 3},
+    {WEIGHT_QKV_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "i", 3},
+    {WEIGHT_OUT, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ii", 1},
+    {WEIGHT_OUT_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "i", 1},
+    {WEIGHT_GAMMA1, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "i", 1},
+    {WEIGHT_BETA1, WEIGHT_BETA, WEIGHT_PER_LAYER, "i", 1},
+    {WEIGHT_LIN1, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ui", 1},
+    {WEIGHT_LIN1_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "u", 1},
+    {WEIGHT_LIN2, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "iu", 1},
+    {WEIGHT_LIN2_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "i", 1},
+    {WEIGHT_GAMMA2, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "i", 1},
+    {WEIGHT_BETA2, WEIGHT_BETA, WEIGHT_PER_LAYER, "i", 1},
+    {WEIGHT_FINAL_GAMMA, WEIGHT_GAMMA, WEIGHT_PRE_NORM, "i", 1},
+    {WEIGHT_FINAL_BETA, WEIGHT_BETA, WEIGHT_PRE_NORM, "i", 1},
+    {WEIGHT_POOLER, WEIGHT_MATRIX, WEIGHT_OF_POOLER, "oi", 1},
+    {WEIGHT_POOLER_BIAS, WEIGHT_BIAS, WEIGHT_OF_POOLER, "o", 1},
+    {WEIGHT_PROJECT, WEIGHT_MATRIX, WEIGHT_NARROW, "ie", 1},
+    {WEIGHT_PROJECT_BIAS, WEIGHT_BIAS, WEIGHT_NARROW, "i", 1},
+    {WEIGHT_RELATIVE, WEIGHT_MATRIX, WEIGHT_BY_DISTANCE, "dh", 1},
 };
 const size_t weight_rules_count = sizeof weight_rules / sizeof *weight_rules;
 
 void weight_rule_layers(const struct weight_rule *rule, const wherry_model_config *config, int *first, int *end)
 {
-    bool there = rule->presence == WEIGHT_TYPES       ? config->token_types > 0
-                 : rule->presence == WEIGHT_PRE_NORM  ? config->pre_layernorm
-                 : rule->presence == WEIGHT_OF_POOLER ? config->pooler
-                                                      : true;
+    bool there = true;
+    if (rule->presence == WEIGHT_TYPES) there = config->token_types > 0;
+    if (rule->presence == WEIGHT_PRE_NORM) there = config->pre_layernorm;
+    if (rule->presence == WEIGHT_OF_POOLER) there = config->pooler;
+    if (rule->presence == WEIGHT_NARROW) there = config->embedding > 0;
+    if (rule->presence == WEIGHT_BY_DISTANCE) there = config->relative_buckets > 0;
     *first = rule->presence == WEIGHT_PER_LAYER ? 0 : -1;
     *end = rule->presence == WEIGHT_PER_LAYER ? (int)config->layers : there ? 0 : -1;
 }
@@ -47,8 +50,14 @@ static uint64_t letter_size(char letter, const wherry_model_config *config)
         return config->positions;
     case 't':
         return config->token_types;
+    case 'e':
+        return config->embedding ? config->embedding : config->hidden;
     case 'u':
         return config->feed_forward;
+    case 'd':
+        return config->relative_buckets;
+    case 'h':
+        return config->heads;
     default:
         return config->hidden; /* i and o */
     }

@@ -1,4 +1,4 @@
-/* Which weights an encoder has: for each its shape, its kind, and the names of its parts in published files. */
+/* Which weights an encoder has: for each its shape, its kind, and the number of its parts in published files. */
 #ifndef WHERRY_MODEL_WEIGHTS_H
 #define WHERRY_MODEL_WEIGHTS_H
 
@@ -6,20 +6,27 @@
 
 enum weight_kind { WEIGHT_MATRIX, WEIGHT_BIAS, WEIGHT_GAMMA, WEIGHT_BETA };
 /* Where a weight is: once before the layers, in every layer, or once at the end of models that have it. */
-enum weight_presence { WEIGHT_ONCE, WEIGHT_TYPES, WEIGHT_PER_LAYER, WEIGHT_PRE_NORM, WEIGHT_OF_POOLER };
+enum weight_presence {
+    WEIGHT_ONCE,
+    WEIGHT_TYPES,
+    WEIGHT_PER_LAYER,
+    WEIGHT_PRE_NORM,
+    WEIGHT_OF_POOLER,
+    WEIGHT_NARROW,
+    WEIGHT_BY_DISTANCE
+};
 
 struct weight_rule {
     enum weight weight;
     enum weight_kind kind;
     enum weight_presence presence;
-    const char *shape;      /* letters of one part, as in graph.h */
-    const char *modules[3]; /* of each part: Hugging Face's module, without its layer's prefix; NULL past the last */
+    const char *shape; /* letters of one part, as in graph.h */
+    int parts;         /* of which it is made in published files */
 };
 
 extern const struct weight_rule weight_rules[];
 extern const size_t weight_rules_count;
 
-static inline int weight_rule_parts(const struct weight_rule *rule) { return rule->modules[1] ? 3 : 1; }
 /* The rule's layers: from *first (-1 outside the layers) to, and without, *end; none where the model lacks it. */
 void weight_rule_layers(const struct weight_rule *rule, const wherry_model_config *config, int *first, int *end);
 /* Sizes of one part; returns their number. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/round.h"
+#include "graph/distances.h"
 #include "interface/interface.h"
 
 /* Tiles of `tile` rows, 0: none. A sequence of length l has ceil(l / tile) <= l of them. */
@@ -22,7 +23,8 @@ static uint64_t score_tiles_most(uint32_t tile, const struct batch_shape *limits
 uint64_t batch_words_most(const struct batch_tables *tables, const struct batch_shape *limits)
 {
     return HEADER_WORDS + 2 * ((uint64_t)limits->sequences + 1) + limits->tokens +
-           2 * tiles_most(tables->query_tile, limits) + 2 * score_tiles_most(tables->score_tile, limits);
+           2 * tiles_most(tables->query_tile, limits) + 2 * score_tiles_most(tables->score_tile, limits) +
+           (tables->relative_buckets ? 2 * (uint64_t)tables->relative_distance + 1 : 0);
 }
 
 uint64_t call_items_most(const struct call *call, bool f16, const struct batch_tables *tables,
@@ -73,6 +75,11 @@ size_t batch_fill(const struct batch_tables *tables, const struct batch_shape *b
                 *at++ = j | k << 16;
                 words[HEADER_SCORE_TILES]++;
             }
+    }
+    words[HEADER_AT_BUCKETS] = (uint32_t)(at - words);
+    for (int32_t d = -(int32_t)tables->relative_distance; tables->relative_buckets; d++) {
+        *at++ = distance_bucket(tables->relative_buckets, tables->relative_distance, d);
+        if (d == (int32_t)tables->relative_distance) break;
     }
     return (size_t)(at - words);
 }

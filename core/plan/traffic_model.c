@@ -91,10 +91,11 @@ void count_product(struct count *c, uint64_t band, uint64_t sharers)
 
 void count_attention(struct count *c)
 {
-    uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 32);
+    uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 32), groups = 0;
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), rows = length * dim * heads, of_a_head = 4 * length * dim * c->storage;
         uint64_t tiles = divide_up(length, get(c, CONST_TILE_M, 32));
+        groups += tiles * heads;
         reads(c, SLOT_X, rows);
         for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++) {
             reads(c, slot, rows * tiles);
@@ -103,4 +104,5 @@ void count_attention(struct count *c)
         writes(c, SLOT_Y, rows);
         writes(c, SLOT_LSE, length * heads);
     }
+    reads_biases(c, groups);
 }

@@ -34,7 +34,8 @@ static inline uint64_t element_of(const struct count *c, uint8_t slot)
     for (int i = 0; i < c->call->n_arguments; i++) {
         const struct call_argument *a = &c->call->arguments[i];
         /* LSE, DELTA and PARTIALS have the lists' slots. */
-        bool words = slot == SLOT_IDS || slot == SLOT_POSITIONS || slot == SLOT_TYPES || a->tensor == TENSOR_SCRATCH;
+        bool words = slot == SLOT_IDS || slot == SLOT_POSITIONS || slot == SLOT_TYPES || a->tensor == TENSOR_SCRATCH ||
+                     (slot == SLOT_DISTANCES && call_get(c->call, CONST_RELATIVE, 0));
         if (a->slot == slot) return words ? 4 : c->storage;
     }
     return 0;
@@ -80,6 +81,35 @@ static inline uint64_t length_of(const struct count *c, uint32_t sequence)
 {
     const uint32_t *offsets = c->words + c->words[HEADER_AT_OFFSETS];
     return offsets[sequence + 1] - offsets[sequence];
+}
+
+/* Of a bias by distance: elements of a head's row in work-groups' memory, and rows of the table; 0: there is none. */
+static inline uint64_t distances_of(const struct count *c)
+{
+    uint64_t far = get(c, CONST_RELATIVE, 0);
+    return far ? 2 * far + 1 : 0;
+}
+
+static inline uint64_t buckets_of(const struct count *c)
+{
+    const uint32_t *buckets = c->words + c->words[HEADER_AT_BUCKETS];
+    uint64_t n = 0, all = distances_of(c);
+    for (uint64_t i = 0; i < all; i++) n += !i || buckets[i] != buckets[i - 1]; /* a row's distances are neighbours */
+    return n;
+}
+
+/* So many work-groups load a head's row. */
+static inline void reads_biases(struct count *c, uint64_t groups)
+{
+    uint64_t n = distances_of(c);
+    reads(c, SLOT_RELATIVE, groups * n);
+    if (n && groups) reads_again(c, SLOT_RELATIVE, groups * n - buckets_of(c) * get(c, CONST_HEADS, 1), n * c->storage);
+}
+
+/* Sums of a sequence's scores' gradients by distance, which sums of the table's rows read. */
+static inline uint64_t distance_sums_of(const struct count *c, uint32_t sequence)
+{
+    return 2 * least(length_of(c, sequence) - 1, get(c, CONST_RELATIVE, 0)) + 1;
 }
 
 static inline uint64_t vector_of(const struct count *c) { return 16 / c->storage; }

@@ -37,23 +37,37 @@ static bool batch_check(const struct wherry_session *s, const wherry_batch *b, s
         if (b->ids[t] < 0 || (uint32_t)b->ids[t] >= config->vocabulary)
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "token %u has the id %d: the vocabulary has %u", t,
                         (int)b->ids[t], config->vocabulary);
-        if (b->types && (b->types[t] < 0 || (uint32_t)b->types[t] >= config->token_types))
+        if (b->types && b->types[t] && (b->types[t] < 0 || (uint32_t)b->types[t] >= config->token_types))
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "token %u has the type %d: this model has %u", t,
                         (int)b->types[t], config->token_types);
     }
     return true;
 }
 
-/* Finds out, too, whether lengths and types are those of the batch before: then what follows from them is on the
- * device.
- */
+/* A sequence's positions; false: they are those that were there. Padding tokens are not counted. */
+static bool fill_positions(const wherry_model_config *config, const int32_t *ids, uint32_t length, uint32_t *positions)
+{
+    uint32_t next = config->position_offset, others = 0;
+    for (uint32_t t = 0; t < length; t++) {
+        bool padding = config->position_offset && ids && (uint32_t)ids[t] == config->position_offset - 1;
+        uint32_t position = padding ? config->position_offset - 1 : next++;
+        others |= positions[t] ^ position;
+        positions[t] = position;
+    }
+    return others != 0;
+}
+
+/* Finds out, too, whether lengths, positions and types are those of the batch before: then what follows from them is on
+ * the device. */
 bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct batch_shape *shape, struct error *e)
 {
     TRY(batch_check(s, batch, e));
     uint32_t tokens = batch->offsets[batch->sequences], most = (uint32_t)s->limits.tokens, others = 0;
     uint32_t *ids = s->batch_u32 + BATCH_IDS * most, *positions = s->batch_u32 + BATCH_POSITIONS * most,
              *types = s->batch_u32 + BATCH_TYPES * most;
+    bool moved = false;
     size_t bytes = ((size_t)batch->sequences + 1) * sizeof *s->offsets;
+    const wherry_model_config *config = &s->model->info.config;
     bool same = s->sequences == batch->sequences && !memcmp(s->offsets, batch->offsets, bytes);
     *shape = (struct batch_shape){.sequences = batch->sequences, .offsets = s->offsets, .tokens = tokens};
     memcpy(s->offsets, batch->offsets, bytes);
@@ -62,8 +76,11 @@ bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct b
         uint32_t length = batch->offsets[i + 1] - batch->offsets[i];
         shape->pairs += (uint64_t)length * length;
         shape->longest = length > shape->longest ? length : shape->longest;
-        for (uint32_t t = 0; !same && t < length; t++) positions[batch->offsets[i] + t] = t;
+        if (same && !config->position_offset) continue; /* then they follow from the lengths */
+        const int32_t *of = batch->ids ? batch->ids + batch->offsets[i] : NULL;
+        moved |= fill_positions(config, of, length, positions + batch->offsets[i]);
     }
+    same &= !moved;
     for (uint32_t t = 0; t < tokens; t++) {
         uint32_t type = batch->types ? (uint32_t)batch->types[t] : 0;
         ids[t] = batch->ids ? (uint32_t)batch->ids[t] : 0;

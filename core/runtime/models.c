@@ -1,4 +1,7 @@
 /* Models and their tokenizers, as the public API shows them. */
+#include <string.h>
+
+#include "model/architecture.h"
 #include "model/model.h"
 #include "runtime/context.h"
 #include "tokenizer/tokenizer.h"
@@ -28,7 +31,7 @@ wherry_status wherry_model_config_named(wherry_context *context, const char *nam
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!name || !out) return context_invalid(context, "wherry_model_config_named: name or out is NULL");
-    return context_status(context, model_config_named(name, out, &context->error));
+    return context_status(context, architecture_shape(name, out, &context->error));
 }
 
 wherry_status wherry_model_describe(const wherry_model *model, wherry_model_info *out)
@@ -61,7 +64,12 @@ wherry_status wherry_tokenize_places(wherry_context *context, const wherry_model
              "this model has no tokenizer: its folder needs tokenizer.json, or the older files");
         return context_status(context, false);
     }
-    return context_status(context,
-                          tokenizer_encode_places(&context->host, model->tokenizer, text ? text : "", text_bytes, pair,
-                                                  pair_bytes, max_tokens, ids, types, places, count, e));
+    size_t room = ids ? *count : 0;
+    bool ok = tokenizer_encode_places(&context->host, model->tokenizer, text ? text : "", text_bytes, pair, pair_bytes,
+                                      max_tokens, ids, types, places, count, e);
+    /* A model that doesn't tell a pair's texts apart by type takes both as type 0, whatever the tokenizer calls them.
+     */
+    if (ok && types && model->info.config.token_types < 2)
+        memset(types, 0, (*count < room ? *count : room) * sizeof *types);
+    return context_status(context, ok);
 }

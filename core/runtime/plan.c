@@ -126,9 +126,11 @@ static bool dtype_check(const struct wherry_session *s, const wherry_session_des
     return true;
 }
 
-static struct batch_tables session_tables(const struct device_limits *device)
+static struct batch_tables session_tables(const struct wherry_session *s, const struct device_limits *device)
 {
-    return (struct batch_tables){tile_queries(device), tile_scores(device)};
+    const wherry_model_config *config = &s->model->info.config;
+    return (struct batch_tables){tile_queries(device), tile_scores(device), config->relative_buckets,
+                                 config->relative_distance};
 }
 
 bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bool tuned, struct error *e)
@@ -155,7 +157,7 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     options.tokens = tokens;
     s->part = desc->only != NULL;
     s->keep = desc->keep_intermediates || s->part;
-    s->tables = session_tables(device);
+    s->tables = session_tables(s, device);
     s->device_limits = *device;
 
     TRY(session_kind(s, &options, desc->kernels, s->kind, e));
@@ -303,7 +305,7 @@ void session_uncover(struct wherry_session *s)
     s->n_groups = s->n_calls = s->boundary = 0;
     s->n_notes = s->covered_notes;
     s->splits = 0;
-    s->tables = session_tables(device);
+    s->tables = session_tables(s, device);
 }
 
 /* ---- memory within a budget ---- */

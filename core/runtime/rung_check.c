@@ -150,7 +150,7 @@ static wherry_model *model_small(struct wherry_session *of, struct error *e)
     wherry_model_config config = info->config;
     wherry_model *model = NULL;
     config.struct_size = sizeof config;
-    config.positions = of->max_length;
+    config.positions = of->max_length + config.position_offset;
     config.vocabulary = CHECK_VOCABULARY;
     if (config.layers > CHECK_LAYERS) config.layers = CHECK_LAYERS;
     if (!model_random(&of->context->host, &config, 1, &model, e)) return NULL;

@@ -11,12 +11,13 @@ static struct softmax memory_of(const struct cpu_step *s, float *scratch)
     m.sums = m.scores + SCORE_FLOATS;
     m.largest = m.sums + of_channels;
     m.total = m.largest + TILE_COLUMNS;
+    m.biases = m.total + TILE_COLUMNS;
     return m;
 }
 
 static size_t attention_scratch(const struct cpu_step *s)
 {
-    return 2 * (size_t)s->value[CONST_HEAD_DIM] * TILE_COLUMNS + SCORE_FLOATS + 2 * TILE_COLUMNS;
+    return 2 * (size_t)s->value[CONST_HEAD_DIM] * TILE_COLUMNS + SCORE_FLOATS + 2 * TILE_COLUMNS + distance_floats(s);
 }
 
 static void finish(const struct cpu_step *s, const struct tile_place *t, const struct softmax *m, size_t queries)
@@ -52,10 +53,12 @@ static void tile(const struct cpu_step *s, const struct tile_place *t, float *sc
     float scale;
     memcpy(&scale, &s->value[CONST_SCALE], sizeof scale);
     rows_transpose(x, x_stride, queries, dim, scale * V_LOG2E, m.queries);
+    distances_load(s, t->head, V_LOG2E, m.biases);
     soften_begin(&m, dim);
     for (size_t key = 0; key < t->length; key += KEYS) {
         size_t keys = t->length - key < KEYS ? t->length - key : KEYS;
         score(vectors, w + key * w_stride, w_stride, keys, m.queries, dim, m.scores);
+        distances_add(s, m.biases, key, keys, t->at, queries, m.scores);
         for (int j = 0; j < vectors; j++) soften(&m, keys, dim, (size_t)j * LANES);
         if (drop.threshold)
             columns_drop(&drop, m.scores, TILE_COLUMNS, keys, queries, (uint32_t)(row * heads + t->head),

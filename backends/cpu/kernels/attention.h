@@ -4,6 +4,7 @@
 #ifndef WHERRY_CPU_ATTENTION_H
 #define WHERRY_CPU_ATTENTION_H
 
+#include "distances.h"
 #include "dropout.h"
 #include "formulas.h"
 #include "tile.h"
@@ -71,6 +72,7 @@ struct softmax {
     float *scores;  /* [key][query], later weights */
     float *sums;    /* [channel][query] */
     float *largest, *total;
+    float *biases; /* by distance, times log2 e (distances.h) */
 };
 
 static inline void soften_begin(const struct softmax *m, size_t dim)
@@ -111,6 +113,13 @@ static inline uint64_t count_items(struct stretch own)
     return items;
 }
 
+/* Each item that has a tile reads its head's column of the table. */
+static inline void count_relative(const struct cpu_step *s, struct count *c, uint64_t items)
+{
+    uint64_t elements = buckets_of(c);
+    if (items) count_again(c, SLOT_RELATIVE, items * elements, elements * s->value[CONST_HEADS], 0);
+}
+
 static inline void attention_count(const struct cpu_step *s, struct count *c)
 {
     uint64_t heads = s->value[CONST_HEADS], dim = s->value[CONST_HEAD_DIM];
@@ -123,6 +132,7 @@ static inline void attention_count(const struct cpu_step *s, struct count *c)
         writes(c, SLOT_Y, heads * length * dim);
         if (s->value[CONST_LSE] == LSE_WRITE) writes(c, SLOT_LSE, heads * length);
     }
+    count_relative(s, c, tiles_items(s));
 }
 
 /* Scratch memory of a step's scores: a tile more than keys. */

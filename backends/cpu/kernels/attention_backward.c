@@ -14,6 +14,7 @@ struct memory {
     float *sums;                           /* [channel][query]: the queries' gradient */
     float *lse, *delta;                    /* [query] */
     float *product;                        /* [key][channel] of one panel */
+    float *biases, *distances;             /* by distance: what scores get, times log2 e; sums of their gradients */
 };
 
 static struct memory memory_of(const struct cpu_step *s, float *scratch)
@@ -30,6 +31,8 @@ static struct memory memory_of(const struct cpu_step *s, float *scratch)
     m.lse = m.sums + transposed;
     m.delta = m.lse + TILE_COLUMNS;
     m.product = m.delta + TILE_COLUMNS;
+    m.biases = m.product + SCORE_FLOATS;
+    m.distances = m.biases + distance_floats(s);
     return m;
 }
 
@@ -37,7 +40,7 @@ static size_t backward_scratch(const struct cpu_step *s)
 {
     size_t dim = s->value[CONST_HEAD_DIM];
     return 3 * dim * TILE_COLUMNS + 2 * panels_of_dim(dim) * TILE_COLUMNS * TILE_COLUMNS + 3 * SCORE_FLOATS +
-           2 * TILE_COLUMNS;
+           2 * TILE_COLUMNS + 2 * distance_floats(s);
 }
 
 /* What an item works on. */
@@ -119,6 +122,7 @@ static void step_keys(const struct work *o, size_t key, size_t query, size_t que
     int vectors = (int)blocks_of(queries, LANES);
     float factors[8 * TILE_COLUMNS]; /* of eight keys */
     score(vectors, o->w + key * o->w_stride, o->w_stride, keys, m->queries, o->dim, m->weights);
+    distances_add(s, m->biases, key, keys, query, queries, m->weights);
     score(vectors, o->v + key * o->v_stride, o->v_stride, keys, m->gradients, o->dim, m->changes);
     for (size_t k = 0; k < keys; k++) {
         if (o->drop.threshold && k % 8 == 0) {
@@ -129,6 +133,7 @@ static void step_keys(const struct work *o, size_t key, size_t query, size_t que
         }
         weigh(m, k, queries, o->drop.threshold ? factors + k % 8 * TILE_COLUMNS : NULL);
     }
+    distances_sum(s, m->distances, key, keys, query, queries, m->changes);
     float *y = s->at[SLOT_Y];
     add_keys(o, m->weights, m->gradient_panels, keys, queries,
              y + s->value[CONST_V_OFFSET] + row * o->v_stride + step_head(s, o->head, o->v_stride), o->v_stride,
@@ -160,6 +165,8 @@ static void backward_run(const struct cpu_step *s, size_t item, float *scratch)
     o.w = s->at[SLOT_W] + s->value[CONST_W_OFFSET] + own.first * o.w_stride + step_head(s, head, o.w_stride);
     o.v = s->at[SLOT_V] + s->value[CONST_V_OFFSET] + own.first * o.v_stride + step_head(s, head, o.v_stride);
     o.gradient = s->at[SLOT_GRADIENT] + own.first * heads * dim + head * dim;
+    distances_load(s, head, V_LOG2E, o.m.biases);
+    memset(o.m.distances, 0, distance_floats(s) * sizeof *o.m.distances);
     for (size_t query = 0; query < own.length; query += TILE_COLUMNS) {
         size_t queries = own.length - query < TILE_COLUMNS ? own.length - query : TILE_COLUMNS;
         load_queries(&o, query, queries);
@@ -167,6 +174,7 @@ static void backward_run(const struct cpu_step *s, size_t item, float *scratch)
         rows_transpose_back(o.m.sums, queries, dim,
                             s->at[SLOT_PARTIALS] + (own.first + query) * heads * dim + head * dim, heads * dim);
     }
+    distances_store(s, &own, head, o.scale, o.m.distances);
 }
 
 static size_t backward_items(const struct cpu_step *s)
@@ -184,6 +192,8 @@ static void backward_count(const struct cpu_step *s, struct count *c)
     reads(c, SLOT_DELTA, rows);
     writes(c, SLOT_Y, 2 * all);
     writes_scratch(c, SLOT_PARTIALS, all);
+    count_relative(s, c, backward_items(s));
+    writes(c, SLOT_DISTANCES, 2 * rows);
 }
 
 const struct cpu_kernel CPU_NAME(cpu_attention_backward) = {.name = "attention_backward",

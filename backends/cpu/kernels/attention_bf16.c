@@ -21,7 +21,8 @@ static struct memory memory_of(const struct cpu_step *s, float *scratch)
     struct memory m = {.f32 = {.scores = scratch, .sums = scratch + KEYS_BF16 * TILE_COLUMNS}};
     m.f32.largest = m.f32.sums + dim * TILE_COLUMNS;
     m.f32.total = m.f32.largest + TILE_COLUMNS;
-    m.queries = (uint16_t *)(void *)(m.f32.total + TILE_COLUMNS);
+    m.f32.biases = m.f32.total + TILE_COLUMNS;
+    m.queries = (uint16_t *)(void *)(m.f32.biases + distance_floats(s));
     m.weights = m.queries + dim * TILE_COLUMNS;
     m.keys = m.weights + KEYS_BF16 * TILE_COLUMNS;
     m.values = m.keys + KEYS_BF16 * BF16_A_ROW;
@@ -31,7 +32,7 @@ static struct memory memory_of(const struct cpu_step *s, float *scratch)
 static size_t attention_scratch(const struct cpu_step *s)
 {
     size_t dim = tile_rows_of(s->value[CONST_HEAD_DIM]);
-    size_t floats = (KEYS_BF16 + dim + 2) * TILE_COLUMNS,
+    size_t floats = (KEYS_BF16 + dim + 2) * TILE_COLUMNS + distance_floats(s),
            halves = (dim + KEYS_BF16) * TILE_COLUMNS + (KEYS_BF16 + dim) * BF16_A_ROW;
     return floats + (halves + 1) / 2;
 }
@@ -163,11 +164,13 @@ static void tile(const struct cpu_step *s, const struct tile_place *t, float *sc
     float scale;
     memcpy(&scale, &s->value[CONST_SCALE], sizeof scale);
     queries_pack(x, x_stride, queries, dim, scale * V_LOG2E, m.queries);
+    distances_load(s, t->head, V_LOG2E, m.f32.biases);
     soften_begin(&m.f32, tile_rows_of(dim));
     for (size_t key = 0; key < t->length; key += KEYS_BF16) {
         size_t keys = t->length - key < KEYS_BF16 ? t->length - key : KEYS_BF16;
         keys_pack(w + key * w_stride, w_stride, keys, dim, m.keys);
         multiply(m.keys, keys, m.queries, dim, m.f32.scores, false);
+        distances_add(s, m.f32.biases, key, keys, t->at, queries, m.f32.scores);
         for (size_t lane = 0; lane < queries; lane += LANES) soften(&m.f32, keys, dim, lane);
         weights_pack(m.f32.scores, keys, m.weights);
         values_pack(v + key * v_stride, v_stride, keys, dim, m.values);

@@ -3,41 +3,56 @@
 #include "rows.h"
 #include "traffic.h"
 
-/* A row as it leaves: what was added up, and its layernorm. `stream`: around the caches, of whole vectors. */
+/* A row as it leaves: what was added up, and its layernorm. */
 INLINE void shift(float *y, float *sum, const float *held, const float *gamma, const float *beta, size_t n, float mean,
-                  float rstd, const bool stream)
+                  float rstd)
 {
     FOR_VECTORS(i, n)
     {
         vec v = v_load(held + i);
-        vec result = v_fma((v - v_set(mean)) * v_set(rstd), v_load_at(gamma, i, n), v_load_at(beta, i, n));
-        if (stream) {
-            if (sum) v_stream(sum + i, v);
-            v_stream(y + i, result);
-        } else {
-            if (sum) v_store_at(sum, i, n, v);
-            v_store_at(y, i, n, result);
-        }
+        if (sum) v_store_at(sum, i, n, v);
+        v_store_at(y, i, n, v_fma((v - v_set(mean)) * v_set(rstd), v_load_at(gamma, i, n), v_load_at(beta, i, n)));
     }
 }
 
-/* What both end with, of a row whose sum is known. */
-static void finish(const struct cpu_step *s, const float *held, float total, size_t row, struct ahead *ahead,
-                   bool stream)
+/* The same around the caches, of whole vectors. What is read some rows later is asked for beside these stores: spread
+ * over them it is under way while the next row is computed, and memory is never without work. */
+INLINE void shift_past(float *y, float *sum, const float *held, const float *gamma, const float *beta, size_t n,
+                       float mean, float rstd, const struct ahead *soon, const int count)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        UNROLL for (int a = 0; a < count; a++) v_prefetch_far(soon->rows[a] + i);
+        vec v = v_load(held + i);
+        if (sum) v_stream(sum + i, v);
+        v_stream(y + i, v_fma((v - v_set(mean)) * v_set(rstd), v_load(gamma + i), v_load(beta + i)));
+    }
+}
+
+/* What both end with, of a row whose sum is known. `near` is asked for in the meantime; `soon`: results go around the
+ * caches, and this is asked for. */
+static void finish(const struct cpu_step *s, const float *held, float total, size_t row, struct ahead *near,
+                   const struct ahead *soon)
 {
     size_t n = s->value[CONST_N];
     float *y = s->at[SLOT_Y] + row * n, *sum = s->value[CONST_SUM] ? s->at[SLOT_SUM] + row * n : NULL;
-    if (!stream) ahead_add(ahead, y), ahead_add(ahead, sum);
+    const float *gamma = s->at[SLOT_GAMMA], *beta = s->at[SLOT_BETA];
+    if (!soon) ahead_add(near, y), ahead_add(near, sum);
     float mean = total / (float)n;
-    float rstd = 1.0f / sqrtf(row_squares(held, n, mean, ahead) / (float)n + step_epsilon(s));
-    if (stream && sum)
-        shift(y, sum, held, s->at[SLOT_GAMMA], s->at[SLOT_BETA], n, mean, rstd, true);
-    else if (stream)
-        shift(y, NULL, held, s->at[SLOT_GAMMA], s->at[SLOT_BETA], n, mean, rstd, true);
-    else if (sum)
-        shift(y, sum, held, s->at[SLOT_GAMMA], s->at[SLOT_BETA], n, mean, rstd, false);
+    float rstd = 1.0f / sqrtf(row_squares(held, n, mean, near) / (float)n + step_epsilon(s));
+    if (!soon && sum)
+        shift(y, sum, held, gamma, beta, n, mean, rstd);
+    else if (!soon)
+        shift(y, NULL, held, gamma, beta, n, mean, rstd);
+    else if (soon->count == 0)
+        shift_past(y, sum, held, gamma, beta, n, mean, rstd, soon, 0);
+    else if (soon->count == 1 && !sum)
+        shift_past(y, NULL, held, gamma, beta, n, mean, rstd, soon, 1);
+    else if (soon->count == 1)
+        shift_past(y, sum, held, gamma, beta, n, mean, rstd, soon, 1);
+    else if (!sum)
+        shift_past(y, NULL, held, gamma, beta, n, mean, rstd, soon, 2);
     else
-        shift(y, NULL, held, s->at[SLOT_GAMMA], s->at[SLOT_BETA], n, mean, rstd, false);
+        shift_past(y, sum, held, gamma, beta, n, mean, rstd, soon, 2);
 }
 
 /* Results that the last cache can't hold until somebody reads them. */
@@ -47,9 +62,15 @@ static bool is_streamed(const struct cpu_step *s)
     return STREAMS && s->cache_bytes && step_rows(s) * n * sizeof(float) > s->cache_bytes && n % LANES == 0;
 }
 
+/* Rows of an item. What is asked for ahead must not be another thread's, so streamed items are long. */
+enum { ROWS_STREAMED = 64, ROWS_AHEAD = 2 };
+static size_t layernorm_unit(const struct cpu_step *s) { return is_streamed(s) ? ROWS_STREAMED : rows_at_once(s); }
+
+static size_t layernorm_items(const struct cpu_step *s) { return blocks_of(step_rows(s), layernorm_unit(s)); }
+
 static void layernorm_run(const struct cpu_step *s, size_t item, float *held)
 {
-    size_t n = s->value[CONST_N], unit = rows_at_once(s), end = block_end(item, unit, step_rows(s));
+    size_t n = s->value[CONST_N], unit = layernorm_unit(s), end = block_end(item, unit, step_rows(s));
     struct dropout drop = dropout_of(s);
     const float *bias = s->value[CONST_BIAS] ? s->at[SLOT_BIAS] : NULL, *x = s->at[SLOT_X] + item * unit * n,
                 *residual = s->value[CONST_RESIDUAL] ? s->at[SLOT_RESIDUAL] + item * unit * n : NULL;
@@ -63,10 +84,12 @@ static void layernorm_run(const struct cpu_step *s, size_t item, float *held)
             row_drop(&drop, held, n, (uint32_t)row, 0);
         if (drop.threshold && residual) row_add(held, residual, n);
         if (drop.threshold) total = row_sum(held, n);
+        struct ahead near = {.count = 0}, soon = {.count = 0};
+        if (!stream && row + 1 < end) ahead_add(&near, x + n), ahead_add(&near, residual ? residual + n : NULL);
+        if (stream && row + ROWS_AHEAD < end)
+            ahead_add(&soon, x + ROWS_AHEAD * n), ahead_add(&soon, residual ? residual + ROWS_AHEAD * n : NULL);
         if (residual) residual += n;
-        struct ahead ahead = {.count = 0};
-        if (row + 1 < end) ahead_add(&ahead, x + n), ahead_add(&ahead, residual);
-        finish(s, held, total, row, &ahead, stream);
+        finish(s, held, total, row, &near, stream ? &soon : NULL);
     }
     if (stream) v_stream_end();
 }
@@ -86,7 +109,7 @@ static void embed_run(const struct cpu_step *s, size_t item, float *held)
         if (s->value[CONST_TYPE]) row_add(held, table_row(s, SLOT_TYPES, SLOT_TYPE, row), n);
         if (s->value[CONST_NORM]) {
             struct ahead none = {.count = 0};
-            finish(s, held, row_sum(held, n), row, &none, false);
+            finish(s, held, row_sum(held, n), row, &none, NULL);
             continue;
         }
         row_store(s->at[SLOT_Y] + row * n, held, n);
@@ -96,11 +119,11 @@ static void embed_run(const struct cpu_step *s, size_t item, float *held)
 
 /* ---- what they move ---- */
 
-static void count_finish(const struct cpu_step *s, struct count *c)
+static void count_finish(const struct cpu_step *s, size_t items, struct count *c)
 {
     uint64_t n = s->value[CONST_N], all = step_rows(s) * n;
-    count_vector(c, SLOT_GAMMA, rows_items(s), n);
-    count_vector(c, SLOT_BETA, rows_items(s), n);
+    count_vector(c, SLOT_GAMMA, items, n);
+    count_vector(c, SLOT_BETA, items, n);
     writes(c, SLOT_SUM, all);
     writes(c, SLOT_Y, all);
 }
@@ -110,8 +133,8 @@ static void layernorm_count(const struct cpu_step *s, struct count *c)
     uint64_t n = s->value[CONST_N], all = step_rows(s) * n;
     reads(c, SLOT_X, all);
     reads(c, SLOT_RESIDUAL, all);
-    count_vector(c, SLOT_BIAS, rows_items(s), n);
-    count_finish(s, c);
+    count_vector(c, SLOT_BIAS, layernorm_items(s), n);
+    count_finish(s, layernorm_items(s), c);
 }
 
 /* Which rows a list names is the batch's affair: words count as all different, and positions begin anew with each
@@ -126,10 +149,10 @@ static void embed_count(const struct cpu_step *s, struct count *c)
     count_again(c, SLOT_POSITION, rows * n, longest * n, longest * count_row_bytes(c));
     reads(c, SLOT_TYPES, rows);
     reads(c, SLOT_TYPE, rows * n);
-    count_finish(s, c);
+    count_finish(s, rows_items(s), c);
 }
 
 /* clang-format off */
-const struct cpu_kernel CPU_NAME(cpu_layernorm) = {.name = "layernorm", .items = rows_items, .run = layernorm_run, .scratch = row_scratch, .count = layernorm_count};
+const struct cpu_kernel CPU_NAME(cpu_layernorm) = {.name = "layernorm", .items = layernorm_items, .run = layernorm_run, .scratch = row_scratch, .count = layernorm_count};
 const struct cpu_kernel CPU_NAME(cpu_embed) = {.name = "embed", .items = rows_items, .run = embed_run, .scratch = row_scratch, .count = embed_count};
 /* clang-format on */

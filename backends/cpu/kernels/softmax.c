@@ -1,5 +1,6 @@
 /* softmax and softmax_backward: rows of stored scores, one for each token and head (cl/softmax.cl,
  * cl/softmax_backward.cl). An item is some tokens of one head. */
+#include "distances.h"
 #include "dropout.h"
 #include "formulas.h"
 #include "rows.h"
@@ -46,6 +47,8 @@ static void softmax_row(const struct cpu_step *s, const struct tile_place *t, fl
     float scale;
     memcpy(&scale, &s->value[CONST_SCALE], sizeof scale);
     row_load(held, s->at[SLOT_X] + at, n);
+    for (size_t k = 0; s->value[CONST_RELATIVE] && k < n; k++)
+        held[k] += distance_bias(s, t->head, (ptrdiff_t)k - (ptrdiff_t)t->at) / scale;
     if (s->value[CONST_SOFTMAX]) {
         float peak = lse == LSE_READ ? s->at[SLOT_LSE][row] : largest(held, n, scale);
         soften(held, n, scale, peak);
@@ -98,6 +101,7 @@ static void softmax_count(const struct cpu_step *s, struct count *c)
 {
     uint64_t rows = (uint64_t)s->batch[HEADER_TOKENS] * s->value[CONST_HEADS], scores = count_scores(s, c);
     reads(c, SLOT_X, scores);
+    reads(c, SLOT_RELATIVE, tiles_items(s) * buckets_of(c));
     if (s->value[CONST_LSE] == LSE_READ) reads(c, SLOT_LSE, rows);
     if (s->value[CONST_LSE] == LSE_WRITE) writes(c, SLOT_LSE, rows);
     writes(c, SLOT_SUM, scores);

@@ -20,6 +20,8 @@
     ROW(map)                                                                                                           \
     ROW(columns)                                                                                                       \
     ROW(reduce)                                                                                                        \
+    ROW(distance_sums)                                                                                                 \
+    ROW(distance_dw)                                                                                                   \
     ROW(delta)                                                                                                         \
     ROW(scatter)                                                                                                       \
     ROW(transpose)                                                                                                     \

@@ -16,11 +16,6 @@ struct tile_rows {
     const float *from[TILE_ROWS];
 };
 
-#ifdef __GNUC__
-#define FETCH(at) __builtin_prefetch(at, 0, 2)
-#else
-#define FETCH(at) ((void)(at))
-#endif
 enum { LINE = 16 }; /* floats of a line of the cache */
 
 /* c[i][...] = (add ? c[i][...] : 0) + sum over k of a[i][k] * b[k][...], for `rows` rows of c, `c_row` apart, and
@@ -38,7 +33,7 @@ INLINE void tile_multiply(const int rows, const int vectors, const bool side_by_
         UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = add ? v_load(c + i * c_row + j * LANES) : v_zero();
     }
     for (size_t k = 0; k < depth; k++, b += TILE_COLUMNS) {
-        if (fetches) FETCH(ahead + k * LINE);
+        if (fetches) v_prefetch_far(ahead + k * LINE);
         vec columns[TILE_VECTORS];
         UNROLL for (int j = 0; j < vectors; j++) columns[j] = v_load(b + j * LANES);
         UNROLL for (int i = 0; i < rows; i++)

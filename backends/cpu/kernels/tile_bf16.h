@@ -23,7 +23,7 @@ enum {
 /* `lines` lines of what will be read next. */
 INLINE void bf16_fetch(const uint16_t *ahead, size_t lines)
 {
-    for (size_t i = 0; i < lines; i++) FETCH(ahead + i * BF16_LINE);
+    for (size_t i = 0; i < lines; i++) v_prefetch_far(ahead + i * BF16_LINE);
 }
 
 /* 32 floats, rounded to nearest. */

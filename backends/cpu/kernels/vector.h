@@ -90,11 +90,13 @@ INLINE float v_lane(vec v, int lane) { return (void)lane, v; }
 #define UNROLL
 #endif
 
-/* Asks for the line of the cache that has this address. */
+/* Asks for the line of the cache that has this address; far: in the second level, for what is used some time later. */
 #ifdef __GNUC__
 #define v_prefetch(at) __builtin_prefetch(at)
+#define v_prefetch_far(at) __builtin_prefetch(at, 0, 2)
 #else
 #define v_prefetch(at) ((void)(at))
+#define v_prefetch_far(at) ((void)(at))
 #endif
 
 /* Stores whole vectors around the caches, which are not read for them and keep what they have; `to` begins on a

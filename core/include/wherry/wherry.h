@@ -181,6 +181,14 @@ typedef struct wherry_model_config {
     bool pre_layernorm; /* false: post-LN, as in BERT */
     bool pooler;        /* BERT's pooler is there */
     float epsilon;      /* of every layernorm; 0: 1e-12 */
+    /* The row of the table of positions that the first token has. A token that is the padding token, whose id is one
+     * less, has that row and counts for none. A sequence has at most positions - position_offset tokens. */
+    uint32_t position_offset;
+    uint32_t embedding; /* columns of the embeddings' tables and of their layernorm, which a product then makes `hidden`
+                           of; 0: hidden, and no product */
+    /* MPNet: scores get a bias by how far the key is from the query. Rows of its table, half of them for keys after the
+     * query, and the distance from which on all keys share a row; 0: there is none. */
+    uint32_t relative_buckets, relative_distance;
 } wherry_model_config;
 
 typedef struct wherry_model_info {
@@ -203,7 +211,7 @@ WHERRY_API wherry_status wherry_model_open(wherry_context *context, const char *
 /* A model of that shape with random weights from `seed`: for benchmarks and tests. No tokenizer. */
 WHERRY_API wherry_status wherry_model_create_random(wherry_context *context, const wherry_model_config *config,
                                                     uint64_t seed, wherry_model **out);
-/* One of the named shapes "minilm-l6", "bert-base", "bert-large"; fails on another name, listing these. */
+/* One of the named shapes, such as "minilm-l6", "bert-base" or "xlmr-large"; fails on another name, listing them. */
 WHERRY_API wherry_status wherry_model_config_named(wherry_context *context, const char *name, wherry_model_config *out);
 WHERRY_API wherry_status wherry_model_describe(const wherry_model *model, wherry_model_info *out);
 WHERRY_API void wherry_model_close(wherry_model *model);

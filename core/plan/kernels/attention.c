@@ -59,7 +59,8 @@ static void size_backward(struct call *call, const struct sizes *s)
              roomy  ? 64
              : wide ? 16
                     : 32);
-    call_set(call, CONST_PARTS, s->limits->cpu || parts < 1 ? 1 : (uint32_t)parts);
+    bool sums = call_get(call, CONST_RELATIVE, 0); /* by distance, of all keys */
+    call_set(call, CONST_PARTS, s->limits->cpu || parts < 1 || sums ? 1 : (uint32_t)parts);
 }
 
 /* The parts are those of attention_backward. */
@@ -76,13 +77,14 @@ static void size_dq(struct call *call, const struct sizes *s)
 
 /* Quads (16 bytes) of the arrays that cl/attention*.cl and shaders/attention*.comp declare. */
 struct quads {
-    size_t x, w, weights, values, statistics, keep;
+    size_t x, w, weights, values, statistics, keep, biases, diagonals;
 };
 
 static struct quads quads_of(const struct call *call)
 {
     size_t rows = call_get(call, CONST_TILE_M, 0), columns = call_get(call, CONST_TILE_N, 0),
-           tile_k = call_get(call, CONST_TILE_K, 0), head = call_get(call, CONST_HEAD_DIM, 0);
+           tile_k = call_get(call, CONST_TILE_K, 0), head = call_get(call, CONST_HEAD_DIM, 0),
+           distances = call_get(call, CONST_RELATIVE, 0);
     size_t threads_n = call_get(call, CONST_LOCAL_SIZE, 0) / (rows / call_get(call, CONST_THREAD_M, 1));
     return (struct quads){.x = tile_k * rows / 4,
                           .w = tile_k * columns / 4,
@@ -90,7 +92,9 @@ static struct quads quads_of(const struct call *call)
                           .values =
                               call_get(call, CONST_TILE_V, 0) * (size_t)divide_up(head, 4 * threads_n) * threads_n,
                           .statistics = threads_n * rows / 4,
-                          .keep = call_get(call, CONST_DROPOUT, 0) ? rows * columns / 64 : 0};
+                          .keep = call_get(call, CONST_DROPOUT, 0) ? rows * columns / 64 : 0,
+                          .biases = distances ? (2 * distances + 1 + 3) / 4 : 0,
+                          .diagonals = distances ? (2 * divide_up(distances, columns) + 3) * (2 * columns - 1) / 4 + 1 : 0};
 }
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
@@ -98,13 +102,13 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static size_t shared_forward(const struct call *call)
 {
     struct quads q = quads_of(call);
-    return (q.x + larger(q.w, q.weights) + larger(q.values, q.statistics) + q.keep) * 4 * sizeof(float);
+    return (q.x + larger(q.w, q.weights) + larger(q.values, q.statistics) + q.keep + q.biases) * 4 * sizeof(float);
 }
 
 static size_t shared_backward(const struct call *call)
 {
     struct quads q = quads_of(call);
-    return (larger(2 * (q.x + q.w), q.weights + q.values) + call_get(call, CONST_TILE_N, 0) / 2 + q.keep) * 4 *
+    return (larger(2 * (q.x + q.w), q.weights + q.values) + call_get(call, CONST_TILE_N, 0) / 2 + q.keep + q.biases + q.diagonals) * 4 *
            sizeof(float);
 }
 
@@ -161,7 +165,7 @@ static void candidates_forward(const struct call *sized, const struct sizes *s, 
 static void candidates_backward(const struct call *sized, const struct sizes *s, struct choices *list)
 {
     for (uint32_t rows = 32; rows <= 64; rows *= 2)
-        for (uint32_t parts = 1; parts <= 8 && parts <= divide_up(choices_bucket(s->longest), rows); parts *= 2) {
+        for (uint32_t parts = 1; parts <= (call_get(sized, CONST_RELATIVE, 0) ? 1 : 8) && parts <= divide_up(choices_bucket(s->longest), rows); parts *= 2) {
             struct call call = *sized;
             call_set(&call, CONST_PARTS, parts);
             add_tiles(list, &call, rows, rows);
@@ -223,6 +227,8 @@ static void count_backward(struct count *c)
         writes_again(c, SLOT_PARTIALS, rows * (tiles - used), of_a_tile);
         writes(c, SLOT_Y, 2 * rows);
     }
+    reads_biases(c, c->words[HEADER_SEQUENCES] * heads * parts);
+    writes(c, SLOT_DISTANCES, 2 * heads * c->words[HEADER_TOKENS]);
 }
 
 static void count_dq(struct count *c)
@@ -240,7 +246,7 @@ const struct variant variant_attention = {
     .name = "attention",
     .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
               CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE},
+              CONST_DROPOUT, CONST_LSE, CONST_RELATIVE},
     .why = "queries stay in shared memory where it has room for a head's channels",
     .fits = fits,
     .size = size_forward,
@@ -255,7 +261,7 @@ const struct variant variant_attention_backward = {
     .name = "attention_backward",
     .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
               CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_DELTA},
+              CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE},
     .why = "parts of the keys fill four work-groups a multiprocessor",
     .fits = fits,
     .size = size_backward,

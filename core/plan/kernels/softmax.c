@@ -22,7 +22,8 @@ static uint64_t rows_repeated(const struct count *c)
     return divide_up(rows, teams_of(c)) * teams_of(c) - rows;
 }
 
-/* `operands` are read, and what does not stay in registers in every one of `passes`. */
+/* `operands` are read, and what does not stay in registers in every one of `passes`. A bias's table is small: it stays
+ * in caches. */
 static void count_rows(struct count *c, const uint8_t *operands, int n_operands, uint64_t passes)
 {
     uint64_t items = team_of(c), block = items * vector_of(c);
@@ -34,7 +35,7 @@ static void count_rows(struct count *c, const uint8_t *operands, int n_operands,
         uint64_t together = groups_at_once(c) * teams_of(c) * length * c->storage * (uint64_t)c->call->n_arguments;
         for (int i = 0; i < n_operands; i++) {
             reads(c, operands[i], (rows + repeated) * (least(blocks, held) + rest * passes) * block);
-            if (rest) reads_again(c, operands[i], rows * (passes - 1) * (length - held * block), together);
+            if (rest && operands[i] != SLOT_RELATIVE) reads_again(c, operands[i], rows * (passes - 1) * (length - held * block), together);
         }
         writes(c, SLOT_Y, rows * length);
         writes(c, SLOT_SUM, rows * length);
@@ -43,11 +44,11 @@ static void count_rows(struct count *c, const uint8_t *operands, int n_operands,
 
 static void count_forward(struct count *c)
 {
-    static const uint8_t operands[] = {SLOT_X};
+    static const uint8_t operands[] = {SLOT_X, SLOT_RELATIVE};
     uint64_t rows = (uint64_t)c->words[HEADER_TOKENS] * get(c, CONST_HEADS, 1);
     uint64_t items = team_of(c);
     uint32_t lse = get(c, CONST_LSE, LSE_NONE);
-    count_rows(c, operands, 1, get(c, CONST_SOFTMAX, 1) && lse != LSE_READ ? 3 : 1);
+    count_rows(c, operands, 2, get(c, CONST_SOFTMAX, 1) && lse != LSE_READ ? 3 : 1);
     if (lse == LSE_READ) reads(c, SLOT_LSE, (rows + rows_repeated(c)) * items);
     if (lse == LSE_WRITE) writes(c, SLOT_LSE, rows);
 }
@@ -64,7 +65,7 @@ static void count_backward(struct count *c)
 const struct variant variant_softmax = {
     .kernel = "softmax",
     .name = "softmax",
-    .takes = {CONST_HEADS, CONST_SUM, CONST_DROPOUT, CONST_KEPT, CONST_LSE, CONST_SOFTMAX},
+    .takes = {CONST_HEADS, CONST_SUM, CONST_DROPOUT, CONST_KEPT, CONST_LSE, CONST_SOFTMAX, CONST_RELATIVE},
     .why = "512 scores in the registers of a sub-group",
     .size = size,
     .count = count_forward,

@@ -1,0 +1,63 @@
+/* y[row][h] = sum of the sequences' distances[e][h] (cl/distance_sums.cl) over the distances that the row is for,
+ * divided by SCALE, plus residual[row][h] with RESIDUAL: the gradient of a bias by distance, and what other layers gave.
+ *
+ * One work-group for each element of the table, M of them. The order of the sum depends on the number of sequences and
+ * LOCAL_SIZE. */
+#include "common.h"
+
+#ifndef HEADS
+#define HEADS 1
+#endif
+#ifndef SCALE
+#define SCALE 0x3f800000u /* 1 */
+#endif
+#ifndef M
+#define M 1
+#endif
+#ifndef RESIDUAL
+#define RESIDUAL 0
+#endif
+#include "distances.h"
+
+/* clang-format off */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
+void distance_dw(BATCH_ARGUMENT
+#if RESIDUAL
+    , INPUT(residual)
+#endif
+    , INPUT_OF(float, distances)
+    , OUTPUT(y)
+)
+/* clang-format on */
+{
+    BEGIN_OF(uint, batch);
+    BEGIN_OF(float, distances);
+    BEGIN_OUTPUT(y);
+    __local float scratch[REDUCE_WORDS];
+    const uint item = group_number();
+    if (item < M) {
+        const uint row = item / HEADS, head = item % HEADS;
+        const uint sequences = batch[HEADER_SEQUENCES], buckets = batch[HEADER_AT_BUCKETS];
+        uint begin = 0, end;
+        while (begin < DISTANCES && batch[buckets + begin] != row) begin++;
+        end = begin;
+        while (end < DISTANCES && batch[buckets + end] == row) end++;
+
+        float sum = 0.0f;
+        for (uint i = local_number(); i < (end - begin) * sequences; i += LOCAL_SIZE) {
+            const uint offsets = batch[HEADER_AT_OFFSETS] + i % sequences;
+            const uint first = batch[offsets], far = min(batch[offsets + 1] - first - 1, (uint)RELATIVE);
+            const uint e = begin + i / sequences + far; /* RELATIVE beyond its place */
+            if (e >= RELATIVE && e <= RELATIVE + 2 * far) sum += distances[(2 * first + e - RELATIVE) * HEADS + head];
+        }
+        sum = group_sum(sum, scratch) / as_float((uint)(SCALE));
+        if (local_number() == 0) {
+#if RESIDUAL
+            BEGIN(residual);
+            sum += LOAD(residual, item);
+#endif
+            STORE(y, item, sum);
+        }
+        LAST_BARRIER;
+    }
+}

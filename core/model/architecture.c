@@ -1,0 +1,60 @@
+/* The list of architectures, and what is looked up in it. */
+#include "model/architecture.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+extern const struct architecture architecture_bert, architecture_roberta, architecture_distilbert, architecture_electra;
+
+static const struct architecture *const architectures[] = {&architecture_bert, &architecture_roberta,
+                                                           &architecture_distilbert, &architecture_electra};
+enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
+
+/* "BertModel", "BertForMaskedLM", "BertLMHeadModel": not "BertweetModel", "JinaBertModel". Only where a model_type says
+ * the same, others, too, such as "BertCrf". */
+static bool has_class(const struct family *family, const char *name, bool known)
+{
+    static const char *const ends[] = {"Model", "For", "LMHead"};
+    size_t length = strlen(family->classes);
+    bool is = false;
+    if (strncmp(name, family->classes, length)) return false;
+    if (!known) return name[length] >= 'A' && name[length] <= 'Z';
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) is |= !strncmp(name + length, ends[i], strlen(ends[i]));
+    return is;
+}
+
+const struct architecture *architecture_find(const char *type, const char *name, const struct family **family)
+{
+    for (size_t a = 0; a < ARCHITECTURES; a++)
+        for (const struct family *f = architectures[a]->families; f->type; f++) {
+            if ((type && strcmp(f->type, type)) || (name && !has_class(f, name, !type))) continue;
+            *family = f;
+            return architectures[a];
+        }
+    return NULL;
+}
+
+void architecture_types(char *text, size_t size)
+{
+    struct text_writer t = text_begin(text, size);
+    for (size_t a = 0; a < ARCHITECTURES; a++)
+        for (const struct family *f = architectures[a]->families; f->type; f++)
+            text_add(&t, "%s%s", t.used ? ", " : "", f->type);
+}
+
+bool architecture_shape(const char *name, wherry_model_config *out, struct error *e)
+{
+    char names[400];
+    struct text_writer t = text_begin(names, sizeof names);
+    for (size_t a = 0; a < ARCHITECTURES; a++)
+        for (const struct named_shape *shape = architectures[a]->shapes; shape->name; shape++) {
+            text_add(&t, "%s%s", t.used ? ", " : "", shape->name);
+            if (!name || strcmp(name, shape->name)) continue;
+            *out = shape->config;
+            out->struct_size = sizeof *out;
+            return true;
+        }
+    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "there is no model shape named \"%.100s\": the names are %s",
+                name ? name : "", names);
+}

@@ -1,0 +1,58 @@
+/* An architecture is a table: how its config.json spells the sizes, what its tensors are called, which shapes of it
+ * have a name. Nothing else knows an architecture's name: what is computed follows from wherry_model_config alone.
+ *
+ * To add one: a file in architectures/ and its line in architecture.c. */
+#ifndef WHERRY_MODEL_ARCHITECTURE_H
+#define WHERRY_MODEL_ARCHITECTURE_H
+
+#include <stddef.h>
+
+#include "graph/graph.h"
+
+/* A value of config.json that wherry_model_config has. */
+struct size_key {
+    size_t field;        /* offset of a uint32_t of it */
+    const char *keys[3]; /* its spellings, NULL past the last. Where a file has several, they must agree */
+    uint32_t otherwise;  /* where the file has none; 0: it must be there */
+};
+
+/* A family that has the architecture. */
+struct family {
+    const char *type;     /* model_type */
+    const char *classes;  /* what its classes' names begin with: "Bert" of "BertForMaskedLM" */
+    const char *files[2]; /* a tokenizer's older files, which together stand for tokenizer.json; NULL past the last */
+};
+
+struct named_shape {
+    const char *name;
+    wherry_model_config config; /* struct_size is not set */
+};
+
+struct architecture {
+    const struct family *families; /* type NULL past the last */
+    const struct size_key *sizes;  /* keys[0] NULL past the last */
+    const char *activation;        /* the key of the feed-forward's activation, gelu where the file has none */
+    const char *epsilon;           /* the key of the layernorms' epsilon, 1e-12 where the file has none; NULL: always */
+    /* The key of the padding token's id: the first token has the position after it. NULL: the preset's. */
+    const char *padding;
+    uint32_t padding_otherwise; /* the id where the file has none */
+    const char *fixed;          /* the key of a number that can't be another, NULL: none */
+    uint32_t fixed_value;
+    wherry_model_config preset; /* what no key says; struct_size is not set */
+    /* Of tensors' names: what may stand before all of them, tried in turn, "" last; what stands before a layer's
+     * number; and the module of each part of each weight, NULL: the architecture has no such weight. */
+    const char *prefixes[3];
+    const char *layer;
+    const char *modules[WEIGHT_COUNT][3];
+    const struct named_shape *shapes; /* name NULL past the last */
+};
+
+/* The one of this model_type and class, of which one may be NULL; NULL: none. *family: which of its families. Without
+ * a model_type the class must be one that the family is known to have. */
+const struct architecture *architecture_find(const char *type, const char *name, const struct family **family);
+/* "bert, roberta, ...": what is supported. */
+void architecture_types(char *text, size_t size);
+/* The config of a named shape; false, with the list of names: there is none. */
+bool architecture_shape(const char *name, wherry_model_config *out, struct error *e);
+
+#endif
