@@ -5,6 +5,7 @@ usage: seeds.py FOLDER [PROGRAM]
 PROGRAM (seeds.c) is then run over all of them.
 """
 
+import base64
 import json
 import os
 import shutil
@@ -231,6 +232,87 @@ def tokenizer_seeds():
     yield "marks", tokenizer_files(words, text="a\u0301\u0323\u0345\u302e\u0f71\u0f72\u3099".encode() * 20)
 
 
+    yield from unigram_seeds()
+
+
+def character_map(rules):
+    """As SentencePiece has it, of keys that are one byte or two: a double array of 1024 units, and the replacements."""
+    units, pool, leaf = [0] * 1024, b"", 1
+    units[0] = 256 << 10
+    for key, value in rules.items():
+        at = 256
+        for n, byte in enumerate(key):
+            at ^= byte
+            last = n + 1 == len(key)
+            target = leaf if last else 512
+            units[at] = byte | last << 8 | (at ^ target) << 10
+            at = target
+        units[leaf] = len(pool) | 1 << 31
+        leaf += 1
+        pool += value.encode() + b"\0"
+    return struct.pack("<1025I", 4096, *units) + pool
+
+
+MAP = character_map({b"\r": " ", b"\xc2\xbd": "1/2", b"A": "a", b"\xcc\x81": ""})
+
+
+def unigram_json(**parts):
+    pieces = ["<unk>", "<s>", "</s>", "\u2581", "a", "\u2581a", "ab", "b", "c", "\u2581ab", "\u4e2d", "<0x41>", "<0xC3>", "<0x89>"]
+    return {
+        "added_tokens": [added("<s>", special=True), added("<m>", lstrip=True, normalized=True)],
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True},
+        "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": True, "vocab": [[p, -float(n % 4)] for n, p in enumerate(pieces)]},
+        **parts,
+    }
+
+
+def sequence(key, *members):
+    return {"type": "Sequence", key: list(members)}
+
+
+def unigram_seeds():
+    charsmap = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(MAP).decode()}
+    yield "unigram", tokenizer_files(whole=compact(unigram_json()))
+    yield "precompiled", tokenizer_files(whole=compact(unigram_json(normalizer=charsmap)), text=b"A\r\n\xcc\x81 \xc2\xbd\xcc\x81x")
+    pattern = {"String": "ab"}
+    yield "normalizers", tokenizer_files(whole=compact(unigram_json(normalizer=sequence(
+        "normalizers", {"type": "NFKC"}, {"type": "NFD"}, {"type": "StripAccents"}, {"type": "Lowercase"}, {"type": "Nmt"},
+        {"type": "Strip", "strip_left": True, "strip_right": True}, {"type": "Prepend", "prepend": "x"},
+        {"type": "Replace", "pattern": pattern, "content": "cab"}, {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": ""}))))
+    yield "pre-tokenizers", tokenizer_files(whole=compact(unigram_json(pre_tokenizer=sequence(
+        "pretokenizers", {"type": "Whitespace"}, {"type": "WhitespaceSplit"}, {"type": "Punctuation", "behavior": "MergedWithPrevious"},
+        {"type": "Digits", "individual_digits": False}, {"type": "CharDelimiterSplit", "delimiter": "c"},
+        {"type": "Split", "pattern": pattern, "behavior": "MergedWithNext", "invert": True}))))
+    yield "processors", tokenizer_files(whole=compact(unigram_json(truncation={"direction": "Left"}, post_processor=sequence(
+        "processors", {"type": "ByteLevel", "trim_offsets": True, "add_prefix_space": True},
+        {"type": "RobertaProcessing", "cls": ["<s>", 1], "sep": ["</s>", 2], "trim_offsets": True, "add_prefix_space": False}))))
+
+
+def message(*fields):
+    """Of protocol buffers: (number, value) of bytes or of a float."""
+    out = b""
+    for number, value in fields:
+        if isinstance(value, float):
+            out += bytes([number << 3 | 5]) + struct.pack("<f", value)
+        elif isinstance(value, int):
+            out += bytes([number << 3, value])
+        else:
+            length, sizes = len(value), b""
+            while length > 127:
+                sizes, length = sizes + bytes([length & 127 | 128]), length >> 7
+            out += bytes([number << 3 | 2]) + sizes + bytes([length]) + value
+    return out
+
+
+def sentencepiece_seeds():
+    pieces = ["<unk>", "<s>", "</s>", "\u2581", "a", "b", "\u2581a", "ab", "1", "/"]
+    model = message(*((1, message((1, piece.encode()), (2, -float(n)), (3, 1))) for n, piece in enumerate(pieces)),
+                    (2, message((3, 1))), (3, message((1, b"ours"), (2, MAP), (3, 1))))
+    for name in ("XLMRobertaTokenizer", "CamembertTokenizerFast"):
+        config = {"tokenizer_class": name, "mask_token": added("<mask>", lstrip=True), "truncation_side": "left"}
+        yield name, SEPARATOR.join([compact(config), b"A\r\n b\xc2\xbd <mask>\xcc\x81 \xe4\xb8\xad", model])
+
+
 # ---- tunings ----
 
 
@@ -311,6 +393,7 @@ SEEDS = {
     "safetensors": safetensors_seeds,
     "model": model_seeds,
     "tokenizer": tokenizer_seeds,
+    "sentencepiece": sentencepiece_seeds,
     "tuning": tuning_seeds,
     "report": report_seeds,
     "texts": texts_seeds,
