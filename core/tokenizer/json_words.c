@@ -4,9 +4,9 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/platform.h"
 #include "base/utf8.h"
 
@@ -148,7 +148,7 @@ static bool score_of(uint64_t digits, int64_t exponent, double *out)
     } else {
         char text[16];
         snprintf(text, sizeof text, "1e%d", (int)(size > MOST ? MOST : size));
-        power = strtod(text, NULL);
+        power = number_read(text, NULL);
     }
     *out = exponent < 0 ? value / power : value * power;
     return *out < HUGE_VAL;

@@ -27,7 +27,7 @@ import make_parts
 from make_lines import LANGUAGES, bert, config
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BYTES, RUNS = 4 << 20, 5
+BYTES, RUNS = 2 << 20, 3
 
 
 def word_lists():
