@@ -42,6 +42,135 @@
 #define KEEP_WORDS 1
 #endif
 
+#if RELATIVE > 0
+/* Biases of all pairs of a tile of keys and one of queries that begin up to so far apart; beyond there is one for all
+ * (RELATIVE is at most TILE_KEYS), and a tile farther away takes the place of the last. */
+#define APART_LEAST (-2 * TILE_KEYS)
+#define APART_MOST (TILE_KEYS + TILE_QUERIES)
+#define BIAS_ZERO (TILE_QUERIES - 1 - APART_LEAST)
+#define BIASES (BIAS_ZERO + APART_MOST + TILE_KEYS)
+
+/* The sums of scores' gradients by distance. A warpgroup's 64 keys x 64 queries are blocks of 8 x 8, of which those of a
+ * diagonal are added up element by element: block diagonal u has the distances 8 u + key - query in its block. Those
+ * from -BLOCK_MOST to BLOCK_MOST have a sum of their own in shared memory; what is farther is beyond RELATIVE, and needs
+ * one for all. A warp owns the diagonals whose number leaves its own when it is divided by four. */
+#define BLOCK_MOST ((int)((RELATIVE + 6) / 8))
+#define BLOCK_DIAGONALS (2 * BLOCK_MOST + 1)
+
+INLINE float2 unpack_pair(const uint halves)
+{
+    return (float2)(vload_half(0, (const half *)&halves), vload_half(1, (const half *)&halves));
+}
+
+/* One diagonal's sum of a tile: two neighbouring queries of a key. */
+INLINE void add_diagonal(__local float2 *diagonals, const int block, const float2 sum, float *far)
+{
+    if (block > BLOCK_MOST)
+        far[1] += sum.x + sum.y;
+    else if (block < -BLOCK_MOST)
+        far[0] += sum.x + sum.y;
+    else
+        diagonals[(block + BLOCK_MOST) * 32 + (int)(local_number() % 32)] += sum;
+}
+
+/* Of the scores' gradients at `changes`, [key][query], whose first block is of the diagonal `block`, the warp's own:
+ * diagonals d and d - 8 of the tile have eight blocks together. */
+INLINE void add_diagonals(__local float2 *diagonals, const uint changes, const int block, float *far)
+{
+    const uint warp = local_number() % WARPGROUP / 32, lane = local_number() % 32;
+    UNROLL
+    for (uint half_of = 0; half_of < 2; half_of++) {
+        const uint d = warp + half_of * 4;
+        float2 low = (float2)(0.0f), high = (float2)(0.0f); /* low: of d - 8 */
+        UNROLL
+        for (uint i = 0; i < 8; i += 4) {
+            const uint row = i + lane / 8, chunk = ((row - d) & 7) ^ lane % 8;
+            const uint4 four = load_matrices(changes + (row * 8 + lane % 8) * ROW_BYTES + chunk * 16);
+            const uint word[4] = {four.x, four.y, four.z, four.w};
+            UNROLL
+            for (uint k = 0; k < 4; k++) {
+                const float2 pair = unpack_pair(word[k]);
+                if (i + k >= d)
+                    high += pair;
+                else
+                    low += pair;
+            }
+        }
+        add_diagonal(diagonals, block + (int)d, high, far);
+        add_diagonal(diagonals, block + (int)d - 8, low, far);
+    }
+}
+
+/* The warp's own of its warpgroup begin anew. */
+INLINE void clear_diagonals(__local float2 *diagonals)
+{
+    const int warp = (int)(local_number() % WARPGROUP / 32);
+    for (int block = -BLOCK_MOST; block <= BLOCK_MOST; block++)
+        if ((block & 3) == warp) diagonals[(block + BLOCK_MOST) * 32 + (int)(local_number() % 32)] = (float2)(0.0f);
+}
+
+INLINE float warp_sum(float v)
+{
+    UNROLL
+    for (uint bit = 16; bit > 0; bit /= 2) v += shuffle_xor_float(v, bit);
+    return v;
+}
+
+/* Of both warpgroups, the sum of a distance within RELATIVE: one element of each column of a block. */
+INLINE float diagonal_sum(const __local float2 *diagonals, const int offset)
+{
+    const int up = offset & 7, block = (offset - up) / 8 + BLOCK_MOST;
+    float sum = 0.0f;
+    UNROLL
+    for (int query = 0; query < 8; query++) {
+        const int at = (block + (query + up) / 8) * 64 + (query + up) % 8 * 8 + query;
+        const __local float *of = (const __local float *)diagonals;
+        sum += of[at] + of[at + BLOCK_DIAGONALS * 64];
+    }
+    return sum;
+}
+
+/* All pairs at least RELATIVE apart, on one side, by a warp: `far` is what has no diagonal of its own. */
+INLINE float far_sum(const __local float2 *diagonals, const __local float *far, const bool after)
+{
+    const uint lane = local_number() % 32;
+    float sum = lane < CONSUMERS / 32 ? far[lane * 2 + after] : 0.0f;
+    UNROLL
+    for (uint i = 0; i < 4; i++) {
+        const int block = (after ? 1 : -1) * (BLOCK_MOST - (int)(i / 2));
+        const float2 pair = diagonals[(i % 2 * BLOCK_DIAGONALS + block + BLOCK_MOST) * 32 + lane];
+        const int apart = 8 * block + (int)(lane / 4) - (int)(lane % 4 * 2);
+        sum += (after ? apart >= FARTHEST : apart <= -FARTHEST) ? pair.x : 0.0f;
+        sum += (after ? apart - 1 >= FARTHEST : apart - 1 <= -FARTHEST) ? pair.y : 0.0f;
+    }
+    return warp_sum(sum);
+}
+
+/* Stores the sums of a sequence and head (cl/distance_sums.cl), times a factor, by all that compute. `far`: this
+ * work-item's; `all_far`: [warp][before, after]. */
+INLINE void store_distances(__global float *distances, const uint length, const __local float2 *diagonals, float *far,
+                            __local float *all_far, const float factor)
+{
+    const uint warp = local_number() / 32, most = min(length - 1, (uint)RELATIVE);
+    UNROLL
+    for (uint side = 0; side < 2; side++) {
+        const float sum = warp_sum(far[side]);
+        if (local_number() % 32 == 0) all_far[warp * 2 + side] = sum;
+        far[side] = 0.0f;
+    }
+    barrier_named(3, CONSUMERS);
+    for (uint e = local_number(); e < 2 * length; e += CONSUMERS) {
+        const bool end = most == RELATIVE && (e == 0 || e == 2 * most);
+        if (!end) distances[e * HEADS] = e <= 2 * most ? diagonal_sum(diagonals, (int)e - (int)most) * factor : 0.0f;
+    }
+    if (warp < 2 && most == RELATIVE) {
+        const float sum = far_sum(diagonals, all_far, warp == 1) * factor;
+        if (local_number() % 32 == 0) distances[warp * 2 * most * HEADS] = sum;
+    }
+    barrier_named(3, CONSUMERS);
+}
+#endif
+
 /* sum = 64 rows at `a` times 64 rows at `b`, both along their channels; left running. */
 INLINE void multiply_channels(float *sum, const uint a, const uint b)
 {
@@ -148,6 +277,11 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     __local float2 statistics[STAGES * TILE_QUERIES]; /* of the queries: lse, delta */
     __local uint keep[STAGES * KEEP_WORDS];           /* [16 keys][2 queries] */
     __local ulong barriers[2 * STAGES + 2 + ADDED];
+#if RELATIVE > 0
+    __local float biases[BIASES];
+    __local float2 diagonals[2 * BLOCK_DIAGONALS * 32];
+    __local float all_far[2 * CONSUMERS / 32];
+#endif
 
     const uint keys_at = SHARED_ADDRESS(memory), values_at = keys_at + KEYS_BYTES, changes_at = values_at + KEYS_BYTES,
                queries_at = changes_at + KEYS_BYTES, gradients_at = queries_at + STAGES * QUERIES_BYTES;
@@ -181,6 +315,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             for (uint key0 = at.part * TILE_KEYS; key0 < at.length; key0 += PARTS * TILE_KEYS) {
                 mbarrier_wait(keys_free, keys_parity);
                 keys_parity ^= 1;
+#if RELATIVE > 0
+                for (uint i = copier; i < BIASES && key0 == at.part * TILE_KEYS; i += COPIERS)
+                    biases[i] = table_bias(relative, batch, at.head, distance_at((int)i - BIAS_ZERO)) * LOG2E;
+#endif
                 copy_rows(keys_at, w + (W_OFFSET + (size_t)(at.first + key0) * W_STRIDE + HEAD_AT(at.head, W_STRIDE)),
                           W_STRIDE,
                           TILE_KEYS, at.length - key0, COPIERS, copier, false);
@@ -241,6 +379,11 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                my_changes = changes_at + group * 64 * ROW_BYTES;
     const uint stored_at = my_changes + (warp * 16 + lane % 16) * ROW_BYTES; /* the row that this lane stores */
     uint parity = 0, keys_parity = 0, count = 0;
+#if RELATIVE > 0
+    __local float2 *my_diagonals = diagonals + group * BLOCK_DIAGONALS * 32;
+    float far[2] = {0.0f, 0.0f}; /* sums of scores' gradients beyond: before and after the query */
+    clear_diagonals(my_diagonals);
+#endif
     for (uint item = group_number(); item < work; item += groups) {
         const struct place at = place_of(batch, item, sequences);
         const uint steps = (at.length + TILE_QUERIES - 1) / TILE_QUERIES;
@@ -284,13 +427,21 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 UNROLL
                 for (uint j = 0; j < 8; j++) kept[j] = bits[j * 4] >> (lane / 8 + lane / 4 % 2 * 8);
 #endif
+#if RELATIVE > 0
+                const int apart = (int)key0 - (int)(step * TILE_QUERIES);
+                const __local float *bias =
+                    biases + (BIAS_ZERO + max(min(apart, APART_MOST), APART_LEAST) + (int)key - (int)(lane % 4 * 2));
+#define LESS(lse, j, h, e) bias[(int)(h) * 8 - (int)(j) * 8 - (int)(e)] - (lse)
+#else
+#define LESS(lse, j, h, e) -(lse)
+#endif
                 UNROLL
                 for (uint j = 0; j < 8; j++) {
                     const float4 both = statistic[j * 4];
                     UNROLL
                     for (uint h = 0; h < 2; h++) {
-                        score[j * 4 + h * 2] = exp2_fast(fma(score[j * 4 + h * 2], scale, -both.x));
-                        score[j * 4 + h * 2 + 1] = exp2_fast(fma(score[j * 4 + h * 2 + 1], scale, -both.z));
+                        score[j * 4 + h * 2] = exp2_fast(fma(score[j * 4 + h * 2], scale, LESS(both.x, j, h, 0)));
+                        score[j * 4 + h * 2 + 1] = exp2_fast(fma(score[j * 4 + h * 2 + 1], scale, LESS(both.z, j, h, 1)));
                     }
                 }
                 if (keys < TILE_KEYS) {
@@ -351,6 +502,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 wgmma_fence();
                 multiply_channels(score, my_keys, queries_at + ahead * QUERIES_BYTES);
                 multiply_channels(change, my_values, gradients_at + ahead * QUERIES_BYTES);
+#if RELATIVE > 0
+                add_diagonals(my_diagonals, my_changes, (apart + (int)(group * 64)) / 8, far);
+#endif
                 CHANNELS_WAIT(2, query_sum);
                 warp_arrive(free + 8 * stage);
                 barrier_named(1 + group, WARPGROUP); /* all warps' products have read the scores' gradients */
@@ -373,5 +527,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                        KEPT_SCALE,
                        KEPT_SCALE);
         }
+#if RELATIVE > 0
+        store_distances(distances + (2 * (size_t)at.first * HEADS + at.head), at.length, diagonals, far, all_far,
+                        as_float((uint)SCALE) * KEPT_SCALE);
+        clear_diagonals(my_diagonals);
+#endif
     }
 }

@@ -7,7 +7,7 @@ set -eu
 # "what to look for:package": a command on the PATH, or, for "-", the package itself.
 build_needs="
     gcc:gcc -:libc6-dev cmake:cmake ninja:ninja-build pkg-config:pkgconf
-    -:libjansson-dev -:libutf8proc-dev -:zlib1g-dev -:libcmocka-dev
+    -:libjansson-dev -:libutf8proc-dev -:libpcre2-dev -:zlib1g-dev -:libcmocka-dev
     glslc:glslc -:libvulkan-dev -:mesa-vulkan-drivers
     -:opencl-headers -:ocl-icd-opencl-dev -:libclblast-dev -:pocl-opencl-icd"
 model_needs="python3:python3 -:ca-certificates"

@@ -46,6 +46,29 @@ static void read_vectors(const char *path)
     fclose(f);
 }
 
+/* The places of a sentence's tokens: between [CLS] and [SEP] they go from its first byte to its last, in
+ * order. */
+static void check_places(const char *line, size_t bytes, const int32_t *ids, size_t count)
+{
+    static wherry_token_place places[MAX_TOKENS];
+    static int32_t again[MAX_TOKENS];
+    size_t placed = MAX_TOKENS;
+    assert_int_equal(
+        wherry_tokenize_places(golden.context, golden.model, line, bytes, NULL, 0, 0, again, NULL, places, &placed),
+        WHERRY_STATUS_OK);
+    assert_int_equal(placed, count);
+    assert_memory_equal(again, ids, count * sizeof *ids);
+    assert_true(count > 2 && places[0].text == -1 && places[count - 1].text == -1);
+    assert_int_equal(places[1].first, 0);
+    bool ascii = true; /* else the last character may be a mark, which is dropped */
+    for (size_t i = 0; i < bytes; i++) ascii = ascii && (unsigned char)line[i] < 0x80;
+    assert_true(places[count - 2].end <= bytes && (!ascii || places[count - 2].end == bytes));
+    for (size_t i = 1; i + 1 < count; i++) {
+        assert_true(places[i].text == 0 && places[i].first < places[i].end);
+        assert_true(i == 1 || places[i].first >= places[i - 1].first); /* parts of a syllable of Hangul share a place */
+    }
+}
+
 static void read_sentences(const char *path)
 {
     static char line[65536];
@@ -59,6 +82,7 @@ static void read_sentences(const char *path)
             wherry_tokenize(golden.context, golden.model, line, bytes, NULL, 0, 0, golden.ids + golden.offsets[n],
                             golden.types + golden.offsets[n], &count);
         if (status) fail_msg("sentence %d: %s", n, wherry_last_error(golden.context));
+        check_places(line, bytes, golden.ids + golden.offsets[n], count);
         golden.offsets[n + 1] = golden.offsets[n] + (uint32_t)count;
     }
     assert_int_equal(n, SENTENCES);

@@ -163,6 +163,26 @@ static void test_stacks(void **unused)
                 }
 }
 
+/* A bias by distance, whose table all layers share; keys are farther than its last row begins, too. */
+static void test_distances(void **unused)
+{
+    (void)unused;
+    for (int flash = 0; flash < 2; flash++)
+        for (int parts = 1; parts < 4; parts += 2) {
+            wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, flash != 0);
+            config.layers = 3;
+            config.relative_buckets = 8;
+            config.relative_distance = 3;
+            check_all(&(struct graph_options){.config = &config,
+                                              .pool = WHERRY_POOL_MEAN,
+                                              .training = true,
+                                              .dropout = 0.2f,
+                                              .flash = flash,
+                                              .save = parts > 1 ? WHERRY_SAVE_LEAST : WHERRY_SAVE_DEFAULT,
+                                              .qkv_parts = (uint32_t)parts});
+        }
+}
+
 static void test_policies(void **unused)
 {
     (void)unused;
@@ -299,9 +319,9 @@ static void test_modules(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stacks), cmocka_unit_test(test_policies), cmocka_unit_test(test_products_apart),
-        cmocka_unit_test(test_orders), cmocka_unit_test(test_heads),    cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_modules),
+        cmocka_unit_test(test_stacks),         cmocka_unit_test(test_distances), cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_products_apart), cmocka_unit_test(test_orders),    cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_classes),        cmocka_unit_test(test_modules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,11 +28,11 @@ struct shape {
     wherry_pool pool;
     int normalize;
     uint32_t lengths[8];
-    uint32_t layers; /* 0 (left out): 1 */
-    uint32_t tokens; /* that the session is for, which sizes follow from; 0: few more than the batch has */
+    uint32_t layers;            /* 0 (left out): 1 */
+    uint32_t tokens;            /* that the session is for, which sizes follow from; 0: few more than the batch has */
     uint32_t buckets, distance; /* of a bias by distance; 0 and 0: none */
-    bool train;      /* what CPU drivers do, who compile for seconds: training, which has inference's kernels, too */
-    bool orders;     /* what a GPU does besides: each of `layouts` that is met alone */
+    bool train;  /* what CPU drivers do, who compile for seconds: training, which has inference's kernels, too */
+    bool orders; /* what a GPU does besides: each of `layouts` that is met alone */
     /* What they take, where a GPU takes all, of OpenCL, of Vulkan, and an interpreter: a plan and a type a word, and
      * the names of `layouts`. Training in the plan paper is OpenCL's, and in unfused Vulkan's: the kernels of both are
      * few, and Oclgrind runs all plans through OpenCL. Weights copied through Vulkan, and Q, K and V interleaved

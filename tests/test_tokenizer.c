@@ -1,6 +1,7 @@
 /* The tokenizer against Hugging Face's, on the committed sample or on files made by tests/tokenizer/make_lines.py:
  *   test_tokenizer
  *   test_tokenizer --compare LINES IDS MODEL_FOLDER
+ *   test_tokenizer --time LINES MODEL_FOLDER      seconds of processor time, as JSON
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -621,11 +622,41 @@ static int run_compare(char **arguments)
     return counts.failed || !counts.passed;
 }
 
+/* Each line is a text, as it is. */
+static int run_time(char **arguments)
+{
+    struct error e;
+    size_t size, bytes, tokens = 0;
+    char *lines = read_data(arguments[0], &bytes), *at = lines, *line;
+    int32_t *ids = malloc((bytes + 64) * sizeof *ids);
+    clock_t begin = clock();
+    struct tokenizer *t = tokenizer_open(&host, arguments[1], INT32_MAX, &e);
+    clock_t opened = clock();
+    bool ok = t && ids;
+    while (ok && (line = next_line(&at, lines + bytes, &size)) != NULL) {
+        size_t count = bytes + 64;
+        ok = tokenizer_encode(&host, t, line, size, NULL, 0, 0, ids, NULL, &count, &e);
+        tokens += count;
+    }
+    clock_t end = clock();
+    tokenizer_close(t);
+    host_free(&host, lines);
+    free(ids);
+    if (!ok) {
+        fprintf(stderr, "%s\n", e.text);
+        return 2;
+    }
+    printf("{\"open_ms\": %.1f, \"encode_s\": %.4f, \"bytes\": %zu, \"tokens\": %zu}\n",
+           1e3 * (double)(opened - begin) / CLOCKS_PER_SEC, (double)(end - opened) / CLOCKS_PER_SEC, bytes, tokens);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 4 && !strcmp(argv[1], "--time")) return run_time(argv + 2);
     if (argc == 5 && !strcmp(argv[1], "--compare")) return run_compare(argv + 2);
     if (argc != 1) {
-        fprintf(stderr, "usage: %s [--compare LINES IDS MODEL_FOLDER]\n", argv[0]);
+        fprintf(stderr, "usage: %s [--compare LINES IDS MODEL_FOLDER | --time LINES MODEL_FOLDER]\n", argv[0]);
         return 2;
     }
     const struct CMUnitTest tests[] = {

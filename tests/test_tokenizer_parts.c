@@ -110,6 +110,8 @@ static void test_bad_parts(void **state)
         {PARTS("\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":false,"
                "\"prepend_scheme\":\"first\"}"),
          WHERRY_STATUS_BAD_FORMAT, "contradicts"},
+        {PARTS("\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":false}"),
+         WHERRY_STATUS_BAD_FORMAT, "write \"prepend_scheme\""},
         {PARTS("\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":true,"
                "\"str_rep\":\"_\"}"),
          WHERRY_STATUS_OK, NULL},

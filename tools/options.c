@@ -16,7 +16,7 @@
 
 static const struct option option_table[] = {
     {"model", 'm', SESSIONS | ANALYZE, TEXT, AT(model), "DIR", 0, 0,
-     "the model's folder: config.json, model.safetensors, vocab.txt or tokenizer.json"},
+     "the model's folder: config.json, model.safetensors, tokenizer.json or older files"},
     {"config", 'c', ANALYZE | BENCH | LATENCY | VERIFY | LAYER | TUNE, TEXT, AT(config), "NAME", 0, 0,
      "instead of a model, one of that shape with random weights, such as minilm-l6, bert-base, xlmr-large (another "
      "name "

@@ -348,7 +348,7 @@ int text_limits(const struct tool *tool, uint32_t *batch_tokens, uint32_t *lengt
     const struct options *options = tool->options;
     uint32_t limit = tool->model_info.max_tokens;
     if (!tool->model_info.has_tokenizer)
-        return complain(EXIT_INPUT, "%s has no tokenizer: put the model's vocab.txt or tokenizer.json there",
+        return complain(EXIT_INPUT, "%s has no tokenizer: put the model's tokenizer.json, or its older files, there",
                         options->model);
     *length = options->max_tokens ? options->max_tokens : limit;
     if (*length > limit) return complain(EXIT_USAGE, "--max-tokens %u: this model takes at most %u", *length, limit);

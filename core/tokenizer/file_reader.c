@@ -24,6 +24,23 @@ bool file_added(const struct file_reader *r, const json_t *object, const char **
 
 /* ---- tokenizer_config.json ---- */
 
+bool file_model_type(const struct file_reader *r, json_t **json, const char **type)
+{
+    bool has = false;
+    *type = NULL;
+    TRY(folder_has(r->part.host, r->folder, "config.json", &has, r->part.e));
+    if (!has) return true;
+    TRY(json_file_read(r->part.host, r->folder, "config.json", &json_config, JSON_DECODE_INT_AS_REAL, json, r->part.e));
+    *type = json_string_value(json_object_get(*json, "model_type"));
+    return true;
+}
+
+bool file_is_class(const char *name, const char *wanted)
+{
+    size_t n = strlen(wanted);
+    return !strncmp(name, wanted, n) && (!name[n] || !strcmp(name + n, "Fast"));
+}
+
 /* The classes that are BERT's tokenizer, by whatever name. Others that come with a vocab.txt (BertJapanese, MPNet)
  * split words or frame sequences in their own way. */
 bool file_is_bert(const char *name)

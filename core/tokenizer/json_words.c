@@ -4,9 +4,9 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/platform.h"
 #include "base/utf8.h"
 
@@ -148,7 +148,7 @@ static bool score_of(uint64_t digits, int64_t exponent, double *out)
     } else {
         char text[16];
         snprintf(text, sizeof text, "1e%d", (int)(size > MOST ? MOST : size));
-        power = strtod(text, NULL);
+        power = number_read(text, NULL);
     }
     *out = exponent < 0 ? value / power : value * power;
     return *out < HUGE_VAL;
@@ -210,19 +210,24 @@ static size_t read_word(char *text, size_t size, size_t i, bool scored, struct j
     return (i = json_score_read(text, size, i, &word->score)) ? expect(text, size, i, ']') : 0;
 }
 
-/* The byte after the closing bracket, and the words in the list; 0: not all of it is plain, or there is no memory for
- * this. An empty list has none. */
-static size_t read_words(const struct host *host, char *text, size_t size, size_t i, size_t most,
-                         struct json_words *words)
+/* Room for as many words as there can be: there is a comma between two of them, and one in each that has a score. */
+static bool reserve_words(const struct host *host, const char *text, size_t size, size_t i, struct json_words *words)
 {
     struct error ignored;
-    for (size_t room = 0;;) {
+    size_t commas = 0;
+    for (; i < size; i++) commas += text[i] == ',';
+    words->list = host_alloc_unset(host, (words->scored ? commas / 2 : commas) + 1, sizeof *words->list, &ignored);
+    return words->list;
+}
+
+/* The byte after the closing bracket, and the words in the list, which has room for them; 0: not all of it is plain. An
+ * empty list has none. */
+static size_t read_words(char *text, size_t size, size_t i, size_t most, struct json_words *words)
+{
+    for (;;) {
         struct json_word word = {.id = (uint32_t)words->count};
         if (words->count >= most || !(i = read_word(text, size, i, words->scored, &word))) return 0;
-        struct json_word *list = host_grow_one(host, words->list, words->count, &room, sizeof *words->list, &ignored);
-        if (!list) return 0;
-        words->list = list;
-        list[words->count++] = word;
+        words->list[words->count++] = word;
         i = skip_space(text, size, i);
         if (i >= size || text[i] != ',') break;
         i++;
@@ -240,7 +245,8 @@ static char *words_cut(const struct host *host, char *text, size_t size, const s
     size_t first = vocabulary_find_object(text, size);
     if (!first || size > UINT32_MAX) return NULL;
     words->scored = text[first - 1] == '[';
-    size_t end = read_words(host, text, size, first, limits->values, words);
+    if (!reserve_words(host, text, size, first, words)) return NULL;
+    size_t end = read_words(text, size, first, limits->values, words);
     if (!end) return NULL;
     *rest_size = size - (end - 1 - first);
     char *rest = host_alloc(host, *rest_size + 1, 1, &ignored);

@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 
-static const struct model_kind *const kinds[] = {&model_word_piece, &model_unigram};
+static const struct model_kind *const kinds[] = {&model_word_piece, &model_unigram, &model_bpe};
 
 /* Files of early versions don't name the type. */
 static const char *type_of(const json_t *json)

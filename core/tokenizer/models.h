@@ -26,7 +26,7 @@ struct model_kind {
     const struct vocabulary *(*words)(const void *data); /* its tokens; NULL: they are kept in another way */
 };
 
-extern const struct model_kind model_word_piece, model_unigram;
+extern const struct model_kind model_word_piece, model_unigram, model_bpe;
 
 struct token_model {
     const struct model_kind *kind;

@@ -20,18 +20,20 @@ static bool open_replace(const struct part_reader *r, const json_t *json, void *
 static bool apply_replace(const void *data, const struct view *from, struct text *to, struct error *e)
 {
     const struct replace *replace = data;
+    struct search_walk walk = {0};
     struct rewrite r;
     size_t first = 0, end = 0;
-    TRY(rewrite_begin(&r, from, to, 0, e));
-    while (search_next(&replace->search, from, &first, &end)) {
+    bool more = true;
+    bool ok = rewrite_begin(&r, from, to, 0, e) && search_begin(&replace->search, to->characters.host, from, &walk, e);
+    while (ok && (ok = search_next(&walk, &more, &first, &end, e)) && more) {
         while (r.at < first) rewrite_replace(&r, from->characters[r.at]);
         rewrite_skip(&r, end - first);
-        TRY(text_reserve(to, replace->content.count + (from->length - end), e));
-        for (size_t i = 0; i < replace->content.count; i++) rewrite_insert(&r, replace->content.items[i]);
-        first = end;
+        ok = text_reserve(to, replace->content.count + (from->length - end), e);
+        for (size_t i = 0; ok && i < replace->content.count; i++) rewrite_insert(&r, replace->content.items[i]);
     }
-    while (r.at < from->length) rewrite_replace(&r, from->characters[r.at]);
-    return true;
+    while (ok && r.at < from->length) rewrite_replace(&r, from->characters[r.at]);
+    search_end(&walk);
+    return ok;
 }
 
 static void close_replace(const struct host *host, void *data)

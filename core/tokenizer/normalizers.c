@@ -4,9 +4,10 @@
 #include <string.h>
 
 static const struct normalizer_kind *const kinds[] = {
-    &normalizer_bert,    &normalizer_lowercase, &normalizer_strip, &normalizer_strip_accents,
-    &normalizer_replace, &normalizer_prepend,   &normalizer_nmt,   &normalizer_nfc,
-    &normalizer_nfd,     &normalizer_nfkc,      &normalizer_nfkd,  &normalizer_precompiled,
+    &normalizer_bert,       &normalizer_lowercase, &normalizer_strip, &normalizer_strip_accents,
+    &normalizer_replace,    &normalizer_prepend,   &normalizer_nmt,   &normalizer_nfc,
+    &normalizer_nfd,        &normalizer_nfkc,      &normalizer_nfkd,  &normalizer_precompiled,
+    &normalizer_byte_level,
 };
 
 static void normalizer_close(const struct host *host, const struct normalizer *normalizer)

@@ -22,7 +22,7 @@ struct bert_normalizer {
 
 extern const struct normalizer_kind normalizer_bert, normalizer_lowercase, normalizer_strip, normalizer_strip_accents,
     normalizer_replace, normalizer_prepend, normalizer_nmt, normalizer_nfc, normalizer_nfd, normalizer_nfkc,
-    normalizer_nfkd, normalizer_precompiled;
+    normalizer_nfkd, normalizer_precompiled, normalizer_byte_level;
 
 struct normalizer {
     const struct normalizer_kind *kind;

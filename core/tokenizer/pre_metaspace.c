@@ -41,7 +41,9 @@ static bool open_metaspace(const struct part_reader *r, const json_t *json, void
         return fail(r->e, WHERRY_STATUS_BAD_FORMAT, "\"add_prefix_space\" contradicts \"prepend_scheme\"");
     /* The reference refuses such a file where the older key is alone: then its default of the newer one decides. */
     if (!add && !scheme)
-        return fail(r->e, WHERRY_STATUS_BAD_FORMAT, "\"add_prefix_space\" is false and \"prepend_scheme\" missing");
+        return fail(
+            r->e, WHERRY_STATUS_BAD_FORMAT,
+            "\"add_prefix_space\" is false and \"prepend_scheme\" is missing: write \"prepend_scheme\": \"never\"");
     m->split = true;
     return part_optional_bool(r, json, "split", &m->split);
 }

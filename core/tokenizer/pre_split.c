@@ -163,12 +163,17 @@ static bool split_pattern(const void *data, const struct view *text, struct piec
 {
     const struct at_pattern *at = data;
     struct splitting s = {.text = text, .to = to, .behavior = at->behavior};
+    struct search_walk walk;
     size_t begin = 0, first = 0, end = 0;
-    while (!*to->full && search_next(&at->search, text, &first, &end)) {
-        TRY(splitting_add(&s, begin, first, at->invert) && splitting_add(&s, first, end, !at->invert));
-        begin = first = end;
+    bool more = true, ok = search_begin(&at->search, to->scratch.characters.host, text, &walk, to->e);
+    while (ok && !*to->full && (ok = search_next(&walk, &more, &first, &end, to->e)) && more) {
+        /* An empty match parts what is before it from what is behind it. */
+        ok = splitting_add(&s, begin, first, at->invert) &&
+             (first < end ? splitting_add(&s, first, end, !at->invert) : splitting_end(&s));
+        begin = end;
     }
-    return splitting_add(&s, begin, text->length, at->invert) && splitting_end(&s);
+    search_end(&walk);
+    return ok && splitting_add(&s, begin, text->length, at->invert) && splitting_end(&s);
 }
 
 static void close_pattern(const struct host *host, void *data)

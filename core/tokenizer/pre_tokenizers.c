@@ -6,7 +6,7 @@
 static const struct pre_tokenizer_kind *const kinds[] = {
     &pre_tokenizer_bert,        &pre_tokenizer_whitespace, &pre_tokenizer_whitespace_split,
     &pre_tokenizer_punctuation, &pre_tokenizer_digits,     &pre_tokenizer_delimiter,
-    &pre_tokenizer_split,       &pre_tokenizer_metaspace,
+    &pre_tokenizer_split,       &pre_tokenizer_metaspace,  &pre_tokenizer_byte_level,
 };
 
 static void pre_tokenizer_close(const struct host *host, const struct pre_tokenizer *one)

@@ -33,7 +33,7 @@ struct pre_tokenizer_kind {
 
 extern const struct pre_tokenizer_kind pre_tokenizer_bert, pre_tokenizer_whitespace, pre_tokenizer_whitespace_split,
     pre_tokenizer_punctuation, pre_tokenizer_digits, pre_tokenizer_delimiter, pre_tokenizer_split,
-    pre_tokenizer_metaspace;
+    pre_tokenizer_metaspace, pre_tokenizer_byte_level;
 
 struct pre_tokenizer {
     const struct pre_tokenizer_kind *kind;

@@ -43,8 +43,8 @@ bool search_read(const struct part_reader *r, const json_t *pattern, struct sear
     *out = (struct search){.text = {.host = r->host}};
     if (regex) {
         TRY(read_run(regex, out, r->e));
-        if (out->least) return true;
-        return fail(r->e, WHERRY_STATUS_UNSUPPORTED, "the regular expression \"%.100s\" is not supported", regex);
+        size_t bytes = json_string_length(json_object_get(pattern, "Regex"));
+        return out->least || regex_open(r->host, regex, bytes, &out->regex, r->e);
     }
     TRY(part_characters(r, pattern, "String", &out->text));
     if (!out->text.count) return part_wrong(r, "pattern", "a string that is not empty");
@@ -55,7 +55,19 @@ void search_free(struct search *search)
 {
     if (search->text.host) list_free(&search->text);
     if (search->back.host) list_free(&search->back);
+    regex_close(search->text.host, search->regex);
 }
+
+/* ---- the walk ---- */
+
+bool search_begin(const struct search *search, const struct host *host, const struct view *text,
+                  struct search_walk *walk, struct error *e)
+{
+    *walk = (struct search_walk){.search = search, .text = text};
+    return !search->regex || regex_begin(search->regex, host, text, &walk->regex, e);
+}
+
+void search_end(struct search_walk *walk) { regex_end(&walk->regex); }
 
 static bool next_run(const struct search *s, const struct view *text, size_t *first, size_t *end)
 {
@@ -73,9 +85,8 @@ static bool next_run(const struct search *s, const struct view *text, size_t *fi
     return false;
 }
 
-bool search_next(const struct search *s, const struct view *text, size_t *first, size_t *end)
+static bool next_string(const struct search *s, const struct view *text, size_t *first, size_t *end)
 {
-    if (s->least) return next_run(s, text, first, end);
     for (size_t i = *first, n = 0; i < text->length; i++) {
         while (n && text->characters[i] != s->text.items[n]) n = s->back.items[n - 1];
         n += text->characters[i] == s->text.items[n];
@@ -85,4 +96,14 @@ bool search_next(const struct search *s, const struct view *text, size_t *first,
         return true;
     }
     return false;
+}
+
+bool search_next(struct search_walk *walk, bool *more, size_t *first, size_t *end, struct error *e)
+{
+    const struct search *s = walk->search;
+    if (s->regex) return regex_next(&walk->regex, more, first, end, e);
+    *first = *end = walk->at;
+    *more = s->least ? next_run(s, walk->text, first, end) : next_string(s, walk->text, first, end);
+    walk->at = *end;
+    return true;
 }

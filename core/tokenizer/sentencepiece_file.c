@@ -54,32 +54,15 @@ enum { UNKNOWN_ID = 3 /* in both */ };
 
 /* ---- which of the two ---- */
 
-/* "model_type" of config.json, or NULL; *json, which is to be given back, has its text. */
-static bool read_model_type(struct file_reader *r, json_t **json, const char **type)
-{
-    bool has = false;
-    *type = NULL;
-    TRY(folder_has(r->part.host, r->folder, "config.json", &has, r->part.e));
-    if (!has) return true;
-    TRY(json_file_read(r->part.host, r->folder, "config.json", &json_config, JSON_DECODE_INT_AS_REAL, json, r->part.e));
-    *type = json_string_value(json_object_get(*json, "model_type"));
-    return true;
-}
-
-static bool is_class(const char *name, const char *wanted)
-{
-    size_t n = strlen(wanted);
-    return !strncmp(name, wanted, n) && (!name[n] || !strcmp(name + n, "Fast"));
-}
-
 static bool find_form(struct file_reader *r, const struct form **out)
 {
     const char *class = json_string_value(json_object_get(r->config, "tokenizer_class")), *type = NULL;
     json_t *config = NULL;
-    bool ok = class || read_model_type(r, &config, &type);
+    bool ok = class || file_model_type(r, &config, &type);
     *out = NULL;
     for (size_t i = 0; ok && i < sizeof forms / sizeof *forms; i++)
-        if (class ? is_class(class, forms[i].class_name) : type && !strcmp(type, forms[i].model_type)) *out = &forms[i];
+        if (class ? file_is_class(class, forms[i].class_name) : type && !strcmp(type, forms[i].model_type))
+            *out = &forms[i];
     if (ok && !*out)
         ok =
             fail(r->part.e, WHERRY_STATUS_UNSUPPORTED,

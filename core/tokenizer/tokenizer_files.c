@@ -108,8 +108,10 @@ static bool read_config(const struct file_reader *r, json_t **config)
 static const struct {
     const char *name;
     bool (*read)(struct file_reader *r);
-} sources[] = {
-    {"tokenizer.json", read_json}, {"vocab.txt", read_vocabulary}, {"sentencepiece.bpe.model", read_sentencepiece}};
+} sources[] = {{"tokenizer.json", read_json},
+               {"vocab.txt", read_vocabulary},
+               {"sentencepiece.bpe.model", read_sentencepiece},
+               {"vocab.json", read_merges}};
 
 /* Which of the sources is there, their number: none. */
 static bool find_source(const struct host *host, const char *folder, size_t *found, struct error *e)
@@ -136,7 +138,8 @@ static bool read_folder(struct file_reader *r)
     TRY(find_source(r->part.host, r->folder, &found, r->part.e));
     if (found == sizeof sources / sizeof *sources)
         return fail(r->part.e, WHERRY_STATUS_IO,
-                    "%.600s has neither tokenizer.json nor vocab.txt nor sentencepiece.bpe.model", r->folder);
+                    "%.600s has neither tokenizer.json nor vocab.txt, sentencepiece.bpe.model or vocab.json",
+                    r->folder);
     TRY(sources[found].read(r));
     if (!read_side(r)) return file_fail(r, "tokenizer_config.json");
     r->t->needs_places = pre_tokenizers_need_places(&r->t->pre_tokenizers);

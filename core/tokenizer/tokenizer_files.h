@@ -22,6 +22,10 @@ bool file_special(const struct file_reader *r, const json_t *value, const char *
                   struct added_entry *entry);
 /* Adds what tokenizer_config.json has under "additional_special_tokens" and "added_tokens_decoder". */
 bool file_more_added(struct file_reader *r);
+/* "model_type" of config.json, or NULL; *json, which is to be given back, has its text. */
+bool file_model_type(const struct file_reader *r, json_t **json, const char **type);
+/* Whether a class of tokenizer_config.json is this one, or its fast form. */
+bool file_is_class(const char *name, const char *wanted);
 /* Whether a class of tokenizer_config.json is BERT's tokenizer. */
 bool file_is_bert(const char *class_name);
 /* How tokenizer_config.json, where it is BERT's, overrules the normalizer. */
@@ -31,5 +35,7 @@ bool file_bert_settings(const struct file_reader *r, struct bert_normalizer *ber
 bool read_vocabulary(struct file_reader *r);
 /* sentencepiece.bpe.model */
 bool read_sentencepiece(struct file_reader *r);
+/* vocab.json and merges.txt */
+bool read_merges(struct file_reader *r);
 
 #endif

@@ -114,6 +114,7 @@ static void make_nodes(const struct token *tokens, struct vocabulary *v, struct 
 {
     size_t made = 1, level_end = 1, depth = 0;
     ranges[0] = (struct range){0, (uint32_t)v->tokens};
+    v->nodes[0].c = 0;
     for (size_t n = 0; n < made; n++) {
         if (n == level_end) {
             level_end = made;
@@ -154,9 +155,9 @@ static bool build(const struct host *host, const struct token *tokens, size_t co
         v.node_count += tokens[i].length - (i ? shared_prefix(&tokens[i - 1], &tokens[i]) : 0);
     if (v.node_count >= UINT32_MAX || v.tokens >= UINT32_MAX)
         return fail(e, WHERRY_STATUS_BAD_FORMAT, "the vocabulary has too many characters");
-    v.nodes = host_alloc(host, v.node_count, sizeof *v.nodes, e);
+    v.nodes = host_alloc_unset(host, v.node_count, sizeof *v.nodes, e);
     if (!v.nodes) return false;
-    struct range *ranges = host_alloc(host, v.node_count, sizeof *ranges, e);
+    struct range *ranges = host_alloc_unset(host, v.node_count, sizeof *ranges, e);
     if (!ranges) {
         vocabulary_free(host, &v);
         return false;

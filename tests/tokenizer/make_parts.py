@@ -4,7 +4,7 @@ character offsets.
 
     pip install tokenizers==0.23.3 sentencepiece transformers
     python3 tests/tokenizer/make_parts.py sample tests/data/tokenizer    the committed sample
-    python3 tests/tokenizer/make_parts.py full FOLDER [COUNT]            COUNT (1,000,000) lines for each trained tokenizer, every
+    python3 tests/tokenizer/make_parts.py full FOLDER [COUNT [NAME]]     COUNT (1,000,000) lines for each trained tokenizer, every
                                                                          Unicode scalar value among them
     python3 tests/tokenizer/make_parts.py mixed FOLDER [COUNT]           COUNT (500) tokenizers of random parts, 200 lines each
 
@@ -19,7 +19,7 @@ import tempfile
 
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from make_lines import LANGUAGES, MARKS, ODD, SCALARS, SPACES, Maker, escape
+from make_lines import LANGUAGES, MARKS, ODD, SCALARS, SPACES, Maker, bert, escape
 
 # With those of make_lines.py, texts in more than 20 scripts.
 MORE_LANGUAGES = [
@@ -345,7 +345,15 @@ def trained(size=8000, count=20000):
     camembert, camembert_files = from_model(model, "CamembertTokenizerFast", {"tokenizer_class": "CamembertTokenizer"})
     made = [("xlmr", xlmr(model)), ("fallback", fallback(model)), ("ties", ties())]
     return [(name, tokenizer, {"tokenizer.json": tokenizer.to_str()}) for name, tokenizer in made] + [
-        ("xlmr_model", xlmr_model, xlmr_files), ("camembert_model", camembert, camembert_files)]
+        ("xlmr_model", xlmr_model, xlmr_files), ("camembert_model", camembert, camembert_files), ("bert", *bert_base())]
+
+
+def bert_base():
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "..", "data", "tokenizer", "vocab.txt"), encoding="utf-8", newline="\n") as f:
+        lines = f.read()
+    tokenizer = bert(lines.split("\n")[:-1])
+    return tokenizer, {"tokenizer.json": tokenizer.to_str()}
 
 
 def tie_lines(maker, count):
@@ -353,8 +361,10 @@ def tie_lines(maker, count):
     return [(0, "".join(r.choice("aabbc d\u00e9x") for _ in range(r.randrange(1, 40))).encode("utf-8"), None) for _ in range(count)]
 
 
-def full(folder, count):
+def full(folder, count, only):
     for name, tokenizer, files in trained():
+        if only not in ("", name):
+            continue
         maker = TextMaker(name, SCALARS)
         every = ["".join(f"a{chr(c)} {chr(c)}b " for c in SCALARS[i:i + 8]) for i in range(0, len(SCALARS), 8)]
         lines = [(0, text.encode("utf-8"), None) for text in (every if len(every) < count // 2 else every[::4 * len(every) // count + 1])]
@@ -388,8 +398,8 @@ def sample(folder):
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "sample":
         sample(sys.argv[2])
-    elif len(sys.argv) in (3, 4) and sys.argv[1] == "full":
-        full(sys.argv[2], int(sys.argv[3]) if len(sys.argv) == 4 else 1000000)
+    elif len(sys.argv) in (3, 4, 5) and sys.argv[1] == "full":
+        full(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 1000000, sys.argv[4] if len(sys.argv) > 4 else "")
     elif len(sys.argv) in (3, 4) and sys.argv[1] == "mixed":
         mixed(sys.argv[2], range(int(sys.argv[3]) if len(sys.argv) == 4 else 500), charsmap_of(sentencepiece_model(2000, count=2000)), 200)
     else:

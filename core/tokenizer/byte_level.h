@@ -1,0 +1,11 @@
+/* Byte-level texts: every byte of the UTF-8 is one character that can be seen, so that a vocabulary of 256 of them has
+ * all texts. */
+#ifndef WHERRY_TOKENIZER_BYTE_LEVEL_H
+#define WHERRY_TOKENIZER_BYTE_LEVEL_H
+
+#include "tokenizer/pre_tokenizers.h"
+
+/* The pre-tokenizer without a file: GPT-2's words, with a space put before the first one where it has none. */
+bool byte_level_make(const struct part_reader *r, bool prefix_space, void **data);
+
+#endif
