@@ -1,7 +1,6 @@
 #!/bin/sh
 # An architecture's name stands in its table, in a tokenizer's where that has one, in examples of the help, and nowhere
-# else. The first operand
-# is the repository's root.
+# else. The first operand is the repository's root.
 cd "$1" || exit 1
 if grep -rniE '"[^"]*(roberta|electra|distilbert|mpnet|camembert)' core backends tools --include='*.[ch]' |
     grep -vE '^(core/(model/architectures|tokenizer)/|tools/commands\.c:)'; then
