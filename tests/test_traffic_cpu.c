@@ -410,7 +410,7 @@ int main(void)
         if (bf16 && (i % 4 >= 2 || shapes[shape].layouts)) continue; /* it neither trains nor has channel-major rows */
         if (shapes[shape].layouts && plan) continue;                 /* the default plan's */
         if (shapes[shape].buckets && plan) continue; /* what softmax reads of the table depends on the row */
-        if (i % 2 && set) continue;                                  /* work is divided alike in all sets */
+        if (i % 2 && set) continue;                  /* work is divided alike in all sets */
         *c = (struct test_case){.shape = &shapes[shape],
                                 .plan = plan_names[plan],
                                 .isa = sets[set].isa,
