@@ -132,12 +132,13 @@ void attention_out(BATCH_ARGUMENT
             UNROLL for (uint i = 0; i < KEYS / 8 * 4; i++)
             {
                 const uint key = key0 + i / 4 * 8 + lane % 4 * 2 + i % 2;
-                score[i] *= scale;
 #if RELATIVE > 0
                 const int offset = (int)key - (int)(row0 + i / 2 % 2 * 8 + lane / 4);
-                score[i] = fma(table_bias(relative, batch, head, distance_at(offset)), LOG2E, score[i]);
+                const float bias = table_bias(relative, batch, head, distance_at(offset)) * LOG2E;
+                score[i] = key < length ? fma(score[i], scale, bias) : LOWEST;
+#else
+                score[i] = key < length ? score[i] * scale : LOWEST;
 #endif
-                if (key >= length) score[i] = LOWEST;
             }
             UNROLL for (uint r = 0; r < 2; r++)
             {

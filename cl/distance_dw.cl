@@ -35,10 +35,10 @@ void distance_dw(BATCH_ARGUMENT
     BEGIN_OUTPUT(y);
     __local float scratch[REDUCE_WORDS];
     __local uint limits[2]; /* the row's distances, which are neighbours */
-    const uint item = group_number();
-    if (item < M) {
+    const uint item = group_number(), sequences = batch[HEADER_SEQUENCES];
+    if (item < M && sequences > 0) {
         const uint row = item / HEADS, head = item % HEADS;
-        const uint sequences = batch[HEADER_SEQUENCES], buckets = batch[HEADER_AT_BUCKETS];
+        const uint buckets = batch[HEADER_AT_BUCKETS];
         if (local_number() == 0) limits[0] = limits[1] = 0; /* a row may have none */
         barrier(CLK_LOCAL_MEM_FENCE);
         for (uint i = local_number(); i < DISTANCES; i += LOCAL_SIZE) {

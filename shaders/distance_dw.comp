@@ -23,10 +23,10 @@ shared uint limits[2]; /* the row's distances, which are neighbours */
 
 void main()
 {
-    const uint item = group_number();
-    if (item < M) {
+    const uint item = group_number(), sequences = batch[HEADER_SEQUENCES];
+    if (item < M && sequences > 0) {
         const uint row = item / HEADS, head = item % HEADS;
-        const uint sequences = batch[HEADER_SEQUENCES], buckets = batch[HEADER_AT_BUCKETS];
+        const uint buckets = batch[HEADER_AT_BUCKETS];
         if (local_number() == 0) limits[0] = limits[1] = 0; /* a row may have none */
         barrier();
         for (uint i = local_number(); i < DISTANCES; i += LOCAL_SIZE) {
