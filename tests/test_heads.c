@@ -272,8 +272,8 @@ static void test_refusals(void **state)
     const struct form bad[] = {{.head = WHERRY_HEAD_SEQUENCE}, {.labels = 3}, {.head = (wherry_head)7}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         wherry_model_config config = config_of(&bad[i]);
-        wherry_model *none = NULL;
-        assert_int_equal(wherry_model_create_random(context, &config, 1, &none), WHERRY_STATUS_INVALID_ARGUMENT);
+        wherry_model *made = NULL;
+        assert_int_equal(wherry_model_create_random(context, &config, 1, &made), WHERRY_STATUS_INVALID_ARGUMENT);
     }
 }
 
