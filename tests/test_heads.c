@@ -238,6 +238,7 @@ static void test_refusals(void **state)
     } cases[] = {
         {{.output = WHERRY_OUTPUT_TOKEN_CLASSES}, WHERRY_STATUS_UNSUPPORTED, "no classes of tokens"},
         {{.output = WHERRY_OUTPUT_VOCABULARY}, WHERRY_STATUS_UNSUPPORTED, "no scores of the vocabulary"},
+        {{.output = WHERRY_OUTPUT_CLASSES, .normalize = 1}, WHERRY_STATUS_INVALID_ARGUMENT, "leave them out"},
         {{.output = (wherry_output)9}, WHERRY_STATUS_INVALID_ARGUMENT, "output 9"},
         {{.output = WHERRY_OUTPUT_CLASSES, .pool = WHERRY_POOL_MEAN}, WHERRY_STATUS_INVALID_ARGUMENT, "leave them out"},
         {{.dimensions = 49}, WHERRY_STATUS_INVALID_ARGUMENT, "cut to 49 dimensions: this model's have 48"},
@@ -261,11 +262,18 @@ static void test_refusals(void **state)
     assert_string_equal(wherry_model_label(s.model, 0), "LABEL_0");
     assert_null(wherry_model_label(s.model, 1));
     setup_free(&s);
+    s = setup_make(&forms[4], "reference", "flash");
+    wherry_session_desc desc = {
+        .struct_size = sizeof desc, .output = WHERRY_OUTPUT_VOCABULARY, .dtype = WHERRY_DTYPE_BF16};
+    wherry_session *none = NULL;
+    assert_int_equal(wherry_session_create(context, s.device, s.model, &desc, &none), WHERRY_STATUS_UNSUPPORTED);
+    assert_non_null(strstr(wherry_last_error(context), "use f32"));
+    setup_free(&s);
     const struct form bad[] = {{.head = WHERRY_HEAD_SEQUENCE}, {.labels = 3}, {.head = (wherry_head)7}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         wherry_model_config config = config_of(&bad[i]);
-        wherry_model *none = NULL;
-        assert_int_equal(wherry_model_create_random(context, &config, 1, &none), WHERRY_STATUS_INVALID_ARGUMENT);
+        wherry_model *made = NULL;
+        assert_int_equal(wherry_model_create_random(context, &config, 1, &made), WHERRY_STATUS_INVALID_ARGUMENT);
     }
 }
 

@@ -33,10 +33,10 @@
 #define SLOT_PARTIALS                                                                                                  \
     12 /* float [parts][sets][N]: sums over the rows of one part, for the kernel "reduce"; of attention's backward     \
           pass [parts][tokens][HEADS * HEAD_DIM] */
-#define SLOT_EXTRA 13 /* a third output, or a further operand */
+#define SLOT_EXTRA 13   /* a third output, or a further operand */
 #define SLOT_RELATIVE 9 /* [buckets][HEADS]: what is added to a score after SCALE, by the distance of its key */
 #define SLOT_DISTANCES                                                                                                 \
-    7 /* float [tokens][2][HEADS]: sums of scores' gradients by distance; a sequence of length l has those of         \
+    7 /* float [tokens][2][HEADS]: sums of scores' gradients by distance; a sequence of length l has those of          \
           -min(l - 1, RELATIVE) to min(l - 1, RELATIVE) first, and zeros after them */
 
 /* ---- specialization constants ----

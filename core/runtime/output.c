@@ -80,6 +80,10 @@ bool output_resolve(const struct wherry_model *model, const wherry_session_desc 
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "this model (%.63s) has no %s: that takes one such as %s, with the head's weights",
                     info->architecture, needs[desc->output].output, needs[desc->output].models);
+    if (desc->output == WHERRY_OUTPUT_VOCABULARY && desc->dtype == WHERRY_DTYPE_BF16)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "scores of the vocabulary are not computed in bf16, because words are embedded by the same table: "
+                    "use f32");
     options->pool = WHERRY_POOL_NONE;
     options->normalize = false;
     return true;

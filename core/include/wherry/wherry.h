@@ -240,9 +240,9 @@ typedef struct wherry_model_info {
 } wherry_model_info;
 
 /* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), the
- * tokenizer's files, and sentence-transformers' modules.json where it exists. Files of weights stay open, and are read by
- * wherry_session_prepare. They may be replaced (renamed over) or deleted meanwhile; one that was shortened, lengthened
- * or written to is an error there (WHERRY_STATUS_IO): open the model again. */
+ * tokenizer's files, and sentence-transformers' modules.json where it exists. Files of weights stay open, and are read
+ * by wherry_session_prepare. They may be replaced (renamed over) or deleted meanwhile; one that was shortened,
+ * lengthened or written to is an error there (WHERRY_STATUS_IO): open the model again. */
 WHERRY_API wherry_status wherry_model_open(wherry_context *context, const char *folder, wherry_model **out);
 /* A model of that shape with random weights from `seed`: for benchmarks and tests. No tokenizer. */
 WHERRY_API wherry_status wherry_model_create_random(wherry_context *context, const wherry_model_config *config,
