@@ -120,6 +120,7 @@ static void test_bad_models(void **state)
         {MODEL(",\"continuing_subword_prefix\":\"0123456789012345678901234567890123456789\"", ABC, ""),
          WHERRY_STATUS_UNSUPPORTED, "more than 32 characters"},
         {MODEL(",\"fuse_unk\":1", ABC, ""), WHERRY_STATUS_BAD_FORMAT, "\"fuse_unk\""},
+        {"{\"model\":{\"vocab\":{},\"merges\":[]}}", WHERRY_STATUS_OK, NULL},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{}}}", WHERRY_STATUS_BAD_FORMAT, "\"merges\""},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":[],\"merges\":[]}}", WHERRY_STATUS_BAD_FORMAT, "\"vocab\""},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":{}}}", WHERRY_STATUS_BAD_FORMAT, "\"merges\""},

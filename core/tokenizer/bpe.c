@@ -61,9 +61,9 @@ static uint32_t find_affixed(const struct bpe *bpe, const struct affixed *a)
     uint32_t text[2 * BPE_AFFIX + 1];
     size_t length = a->prefix_length + 1 + a->suffix_length;
     if (length == 1) return a->c < BPE_DIRECT ? bpe->direct[a->c] : bpe_find(bpe, &a->c, 1);
-    memcpy(text, a->prefix, a->prefix_length * sizeof *text);
+    for (size_t i = 0; i < a->prefix_length; i++) text[i] = a->prefix[i];
     text[a->prefix_length] = a->c;
-    memcpy(text + a->prefix_length + 1, a->suffix, a->suffix_length * sizeof *text);
+    for (size_t i = 0; i < a->suffix_length; i++) text[a->prefix_length + 1 + i] = a->suffix[i];
     return bpe_find(bpe, text, length);
 }
 
