@@ -228,9 +228,10 @@ static bool add_token(const struct bpe *bpe, uint32_t token, const struct view *
                       struct tokens *out)
 {
     if (token == BPE_NONE)
-        return fail(out->e, WHERRY_STATUS_BAD_FORMAT,
-                    "the text has a character that is not in the vocabulary (%zu tokens), nor is the unknown token",
-                    bpe->words.count);
+        return fail(
+            out->e, WHERRY_STATUS_BAD_FORMAT,
+            "the text has a character that no token has, and the vocabulary (%zu tokens) lacks the unknown token",
+            bpe->words.count);
     const struct token *word = &bpe->words.tokens[token];
     return tokens_add(out, word->id, piece, first, end, out->placed && is_literal(word, piece, first, end));
 }
