@@ -49,7 +49,7 @@
 INLINE void add_diagonals(__local float *sums, const __local float4 *tile, const int apart)
 {
     const __local float *changes = (const __local float *)tile;
-    const uint at = (uint)(clamp(apart, -APART_MOST, APART_MOST) + APART_MOST) * DIAGONALS;
+    const uint at = (uint)(max(min(apart, APART_MOST), -APART_MOST) + APART_MOST) * DIAGONALS;
     for (uint d = local_number(); d < DIAGONALS; d += LOCAL_SIZE) {
         float sum = 0.0f;
         for (uint query = 0; query < TILE_N; query++) {

@@ -42,6 +42,8 @@
 #define KEEP_WORDS 1
 #endif
 
+#include "attention_diagonals.h"
+
 /* sum = 64 rows at `a` times 64 rows at `b`, both along their channels; left running. */
 INLINE void multiply_channels(float *sum, const uint a, const uint b)
 {
@@ -148,6 +150,11 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     __local float2 statistics[STAGES * TILE_QUERIES]; /* of the queries: lse, delta */
     __local uint keep[STAGES * KEEP_WORDS];           /* [16 keys][2 queries] */
     __local ulong barriers[2 * STAGES + 2 + ADDED];
+#if RELATIVE > 0
+    __local float biases[BIASES];
+    __local float2 diagonals[2 * BLOCK_DIAGONALS * 32];
+    __local float all_far[2 * CONSUMERS / 32];
+#endif
 
     const uint keys_at = SHARED_ADDRESS(memory), values_at = keys_at + KEYS_BYTES, changes_at = values_at + KEYS_BYTES,
                queries_at = changes_at + KEYS_BYTES, gradients_at = queries_at + STAGES * QUERIES_BYTES;
@@ -181,6 +188,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             for (uint key0 = at.part * TILE_KEYS; key0 < at.length; key0 += PARTS * TILE_KEYS) {
                 mbarrier_wait(keys_free, keys_parity);
                 keys_parity ^= 1;
+#if RELATIVE > 0
+                for (uint i = copier; i < BIASES && key0 == at.part * TILE_KEYS; i += COPIERS)
+                    biases[i] = table_bias(relative, batch, at.head, distance_at((int)i - BIAS_ZERO)) * LOG2E;
+#endif
                 copy_rows(keys_at, w + (W_OFFSET + (size_t)(at.first + key0) * W_STRIDE + HEAD_AT(at.head, W_STRIDE)),
                           W_STRIDE,
                           TILE_KEYS, at.length - key0, COPIERS, copier, false);
@@ -241,6 +252,11 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                my_changes = changes_at + group * 64 * ROW_BYTES;
     const uint stored_at = my_changes + (warp * 16 + lane % 16) * ROW_BYTES; /* the row that this lane stores */
     uint parity = 0, keys_parity = 0, count = 0;
+#if RELATIVE > 0
+    __local float2 *my_diagonals = diagonals + group * BLOCK_DIAGONALS * 32;
+    float far[2] = {0.0f, 0.0f}; /* sums of scores' gradients beyond: before and after the query */
+    clear_diagonals(my_diagonals);
+#endif
     for (uint item = group_number(); item < work; item += groups) {
         const struct place at = place_of(batch, item, sequences);
         const uint steps = (at.length + TILE_QUERIES - 1) / TILE_QUERIES;
@@ -284,13 +300,21 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 UNROLL
                 for (uint j = 0; j < 8; j++) kept[j] = bits[j * 4] >> (lane / 8 + lane / 4 % 2 * 8);
 #endif
+#if RELATIVE > 0
+                const int apart = (int)key0 - (int)(step * TILE_QUERIES);
+                const __local float *bias =
+                    biases + (BIAS_ZERO + max(min(apart, APART_MOST), APART_LEAST) + (int)key - (int)(lane % 4 * 2));
+#define LESS(lse, j, h, e) bias[(int)(h) * 8 - (int)(j) * 8 - (int)(e)] - (lse)
+#else
+#define LESS(lse, j, h, e) -(lse)
+#endif
                 UNROLL
                 for (uint j = 0; j < 8; j++) {
                     const float4 both = statistic[j * 4];
                     UNROLL
                     for (uint h = 0; h < 2; h++) {
-                        score[j * 4 + h * 2] = exp2_fast(fma(score[j * 4 + h * 2], scale, -both.x));
-                        score[j * 4 + h * 2 + 1] = exp2_fast(fma(score[j * 4 + h * 2 + 1], scale, -both.z));
+                        score[j * 4 + h * 2] = exp2_fast(fma(score[j * 4 + h * 2], scale, LESS(both.x, j, h, 0)));
+                        score[j * 4 + h * 2 + 1] = exp2_fast(fma(score[j * 4 + h * 2 + 1], scale, LESS(both.z, j, h, 1)));
                     }
                 }
                 if (keys < TILE_KEYS) {
@@ -351,6 +375,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 wgmma_fence();
                 multiply_channels(score, my_keys, queries_at + ahead * QUERIES_BYTES);
                 multiply_channels(change, my_values, gradients_at + ahead * QUERIES_BYTES);
+#if RELATIVE > 0
+                add_diagonals(my_diagonals, my_changes, (apart + (int)(group * 64)) / 8, far);
+#endif
                 CHANNELS_WAIT(2, query_sum);
                 warp_arrive(free + 8 * stage);
                 barrier_named(1 + group, WARPGROUP); /* all warps' products have read the scores' gradients */
@@ -373,5 +400,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                        KEPT_SCALE,
                        KEPT_SCALE);
         }
+#if RELATIVE > 0
+        store_distances(distances + (2 * (size_t)at.first * HEADS + at.head), at.length, diagonals, far, all_far,
+                        as_float((uint)SCALE) * KEPT_SCALE);
+        clear_diagonals(my_diagonals);
+#endif
     }
 }

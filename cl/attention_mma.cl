@@ -65,6 +65,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     const uint4 dropout = dropout_key(batch, site);
 #endif
     __local uint4 tile[4 * TILE_BYTES / 16] __attribute__((aligned(256))); /* keys, values; keys, values */
+#if RELATIVE > 0
+    __local float biases[DISTANCES];
+#endif
 
     const uint tiles = batch[HEADER_QUERY_TILES];
     const uint head = group_number() / max(tiles, 1u);
@@ -78,6 +81,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     const uint lane = local_number() % WARP, warp = local_number() / WARP;
     const uint base = SHARED_ADDRESS(tile);
     if (row0 >= length) return;
+#if RELATIVE > 0
+    load_biases(biases, relative, batch, head, LOG2E);
+#endif
 
     fetch_rows(base, keys, W_STRIDE, (int)length);
     fetch_rows(base + TILE_BYTES, values, V_STRIDE, (int)length);
@@ -129,7 +135,12 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
         UNROLL for (uint i = 0; i < FRAGMENTS * 4; i++)
         {
             const uint key = i / 4 * 8 + lane % 4 * 2 + i % 2;
+#if RELATIVE > 0
+            const float bias = bias_of(biases, (int)(key0 + key) - (int)(low + i / 2 % 2 * 8));
+            score[i] = here >= TILE_N || key < here ? fma(score[i], scale, bias) : LOWEST;
+#else
             score[i] = here >= TILE_N || key < here ? score[i] * scale : LOWEST;
+#endif
         }
         UNROLL for (uint r = 0; r < 2; r++)
         {

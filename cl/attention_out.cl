@@ -28,6 +28,7 @@
 #define V_OFFSET 0
 #endif
 #include "epilogue.h"
+#include "distances.h"
 
 #define LOG2E 1.44269504f
 #define LOWEST (-1e30f) /* below every score, and finite: differences of it are numbers */
@@ -45,6 +46,9 @@ void attention_out(BATCH_ARGUMENT
     , INPUT(v)
     ARGUMENT_BIAS
     ARGUMENT_RESIDUAL
+#if RELATIVE > 0
+    , INPUT(relative)
+#endif
     , INPUT(out)
     , OUTPUT(y)
 )
@@ -56,6 +60,9 @@ void attention_out(BATCH_ARGUMENT
     BEGIN(v);
     BEGIN_BIAS;
     BEGIN_RESIDUAL;
+#if RELATIVE > 0
+    BEGIN(relative);
+#endif
     BEGIN(out);
     BEGIN_OUTPUT(y);
     __local float4 tile[HEADS * 16 * SUM_STRIDE / 4];
@@ -123,7 +130,16 @@ void attention_out(BATCH_ARGUMENT
                 }
             }
             UNROLL for (uint i = 0; i < KEYS / 8 * 4; i++)
-                score[i] = key0 + i / 4 * 8 + lane % 4 * 2 + i % 2 < length ? score[i] * scale : LOWEST;
+            {
+                const uint key = key0 + i / 4 * 8 + lane % 4 * 2 + i % 2;
+#if RELATIVE > 0
+                const int offset = (int)key - (int)(row0 + i / 2 % 2 * 8 + lane / 4);
+                const float bias = table_bias(relative, batch, head, distance_at(offset)) * LOG2E;
+                score[i] = key < length ? fma(score[i], scale, bias) : LOWEST;
+#else
+                score[i] = key < length ? score[i] * scale : LOWEST;
+#endif
+            }
             UNROLL for (uint r = 0; r < 2; r++)
             {
                 float most = largest[r];

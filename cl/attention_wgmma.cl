@@ -20,6 +20,18 @@
 #define WORDS (TILE_KEYS / 4)   /* of weights */
 #define TILE_BYTES (TILE_KEYS * ROW_BYTES)
 #define QUERY_BYTES (TILE_QUERIES * ROW_BYTES)
+#if RELATIVE > 0
+/* Biases of the pairs of tiles that are no more than one apart, beyond which there is one for all (RELATIVE is at most
+ * TILE_KEYS): so that none is looked up by itself. */
+#define NEAR (2 * TILE_KEYS - 1)
+#define BIASES (2 * NEAR + 1)
+#define BIASES_EACH ((BIASES + COPIERS - 1) / COPIERS)
+#define ARGUMENT_SHIFT , const float shift
+#define GIVE_SHIFT , shift
+#else
+#define ARGUMENT_SHIFT
+#define GIVE_SHIFT
+#endif
 
 /* score = queries times keys, the products left running. */
 INLINE void multiply_keys(float *score, const uint queries_at, const uint keys_at)
@@ -39,9 +51,25 @@ INLINE void multiply_values(float *sum, const uint *weight, const uint values_at
     wgmma_commit();
 }
 
+#if RELATIVE > 0
+/* Adds their bias to the scores of keys that begin `apart` after the tile's queries; returns what all of them are to
+ * get besides, after `scale`. `biases`: that of this work-item's first key and query where both tiles begin together. */
+INLINE float add_biases(float *score, const __local float *biases, const __local float *all, const int apart,
+                        const float scale)
+{
+    if (apart >= 2 * TILE_KEYS) return all[BIASES - 1] * scale;
+    if (apart <= -2 * TILE_KEYS) return all[0] * scale;
+    UNROLL
+    for (uint i = 0; i < SCORES; i++)
+        score[i] += biases[apart + (int)(i / 16 * 32 + i / 4 % 4 * 2 + i % 2) - (int)(i / 2 % 2 * 8)];
+    return 0.0f;
+}
+#endif
+
 /* Scores become exponentials relative to the largest so far; `largest` (scaled), `total` (of this work-item's keys) and
  * what earlier sums are to be multiplied by, for both rows. Of the keys there are `keys`. */
-INLINE void exponentials(float *score, const uint keys, const float scale, float *largest, float *total, float *shrink)
+INLINE void exponentials(float *score, const uint keys, const float scale, float *largest, float *total, float *shrink
+                         ARGUMENT_SHIFT)
 {
     if (keys < TILE_KEYS) {
         UNROLL
@@ -53,14 +81,18 @@ INLINE void exponentials(float *score, const uint keys, const float scale, float
         float most = score[h * 2];
         UNROLL
         for (uint i = 0; i < SCORES; i += 4) most = fmax(most, fmax(score[i + h * 2], score[i + h * 2 + 1]));
-        const float now = fmax(largest[h], quad_max(most) * scale);
+#if RELATIVE > 0
+        const float now = fmax(largest[h], fma(quad_max(most), scale, shift)), base = now - shift;
+#else
+        const float now = fmax(largest[h], quad_max(most) * scale), base = now;
+#endif
         shrink[h] = exp2_fast(largest[h] - now);
         largest[h] = now;
         float sum0 = 0.0f, sum1 = 0.0f;
         UNROLL
         for (uint i = 0; i < SCORES; i += 4) {
-            score[i + h * 2] = exp2_fast(fma(score[i + h * 2], scale, -now));
-            score[i + h * 2 + 1] = exp2_fast(fma(score[i + h * 2 + 1], scale, -now));
+            score[i + h * 2] = exp2_fast(fma(score[i + h * 2], scale, -base));
+            score[i + h * 2 + 1] = exp2_fast(fma(score[i + h * 2 + 1], scale, -base));
             sum0 += score[i + h * 2];
             sum1 += score[i + h * 2 + 1];
         }
@@ -131,6 +163,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     /* Queries of two tiles, then the ring: keys of all stages, values of all stages. */
     __local uchar memory[2 * QUERY_BYTES + 2 * STAGES * TILE_BYTES] __attribute__((aligned(1024)));
     __local ulong barriers[4 * STAGES + 2];
+#if RELATIVE > 0
+    __local float biases[2 * BIASES]; /* of the same tiles */
+#endif
     __local uint4 places[2]; /* of the queries' tiles: first token, first query, tokens of the sequence, head */
 
     const uint tiles = batch[HEADER_QUERY_TILES];
@@ -158,6 +193,12 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
         const uint copier = local_number() - CONSUMERS;
         REGISTERS_GIVE(40);
         uint parity = 1, pending = 0;
+#if RELATIVE > 0
+        uint bias_at[BIASES_EACH]; /* in the table, of the first head */
+        UNROLL
+        for (uint i = 0; i < BIASES_EACH; i++)
+            bias_at[i] = batch[batch[HEADER_AT_BUCKETS] + distance_at((int)(copier + i * COPIERS) - NEAR)] * HEADS;
+#endif
         for (uint item = group_number(); item < work; item += groups) {
             const uint head = item / tiles, entry = batch[HEADER_AT_QUERY_TILES] + item % tiles * 2;
             const uint sequence = batch[entry], row0 = batch[entry + 1];
@@ -172,6 +213,13 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                     copy_rows(queries_at + turn % 2 * QUERY_BYTES,
                               x + (X_OFFSET + (size_t)(first + row0) * X_STRIDE + HEAD_AT(head, X_STRIDE)), X_STRIDE,
                               TILE_QUERIES, length - row0, COPIERS, copier, false);
+#if RELATIVE > 0
+                    UNROLL
+                    for (uint i = 0; i < BIASES_EACH; i++)
+                        if (copier + i * COPIERS < BIASES)
+                            biases[turn % 2 * BIASES + copier + i * COPIERS] =
+                                LOAD(relative, bias_at[i] + head) / as_float((uint)SCALE);
+#endif
                     if (copier == 0) places[turn % 2] = (uint4)(first, row0, length, head);
                 }
                 copy_rows(keys_at + stage * TILE_BYTES, key + (size_t)key0 * W_STRIDE, W_STRIDE, TILE_KEYS,
@@ -218,6 +266,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
         uint weight[WORDS];
         UNROLL
         for (uint i = 0; i < SUMS; i++) sum[i] = 0.0f;
+#if RELATIVE > 0
+        const __local float *all_biases = biases + turn % 2 * BIASES,
+                            *my_biases = all_biases + (NEAR - row + local_number() % 4 * 8);
+#endif
         {
             float score[SCORES];
             barrier_named(TURN + group, CONSUMERS);
@@ -225,8 +277,11 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             barrier_pass(TURN + 1 - group, CONSUMERS);
             WGMMA_WAIT(0, 64, score);
             warp_arrive(keys_free + 8 * stage);
+#if RELATIVE > 0
+            const float shift = add_biases(score, my_biases, all_biases, -(int)place.y, scale);
+#endif
             if (steps == 1) warp_arrive(queries_free + 8 * (turn % 2));
-            exponentials(score, length, scale, largest, total, shrink);
+            exponentials(score, length, scale, largest, total, shrink GIVE_SHIFT);
             make_weights(weight, score, random_key, random_row, 0);
         }
         ROLLED
@@ -245,8 +300,11 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             barrier_pass(TURN + 1 - group, CONSUMERS);
             WGMMA_WAIT(1, 64, score);
             warp_arrive(keys_free + 8 * stage);
+#if RELATIVE > 0
+            const float shift = add_biases(score, my_biases, all_biases, (int)(n * TILE_KEYS) - (int)place.y, scale);
+#endif
             if (n + 1 == steps) warp_arrive(queries_free + 8 * (turn % 2));
-            exponentials(score, length - n * TILE_KEYS, scale, largest, total, shrink);
+            exponentials(score, length - n * TILE_KEYS, scale, largest, total, shrink GIVE_SHIFT);
             CHANNELS_WAIT(0, sum);
             warp_arrive(values_free + 8 * last);
             UNROLL

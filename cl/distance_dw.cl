@@ -34,14 +34,20 @@ void distance_dw(BATCH_ARGUMENT
     BEGIN_OF(float, distances);
     BEGIN_OUTPUT(y);
     __local float scratch[REDUCE_WORDS];
-    const uint item = group_number();
-    if (item < M) {
+    __local uint limits[2]; /* the row's distances, which are neighbours */
+    const uint item = group_number(), sequences = batch[HEADER_SEQUENCES];
+    if (item < M && sequences > 0) {
         const uint row = item / HEADS, head = item % HEADS;
-        const uint sequences = batch[HEADER_SEQUENCES], buckets = batch[HEADER_AT_BUCKETS];
-        uint begin = 0, end;
-        while (begin < DISTANCES && batch[buckets + begin] != row) begin++;
-        end = begin;
-        while (end < DISTANCES && batch[buckets + end] == row) end++;
+        const uint buckets = batch[HEADER_AT_BUCKETS];
+        if (local_number() == 0) limits[0] = limits[1] = 0; /* a row may have none */
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (uint i = local_number(); i < DISTANCES; i += LOCAL_SIZE) {
+            if (batch[buckets + i] != row) continue;
+            if (i == 0 || batch[buckets + i - 1] != row) limits[0] = i;
+            if (i + 1 == DISTANCES || batch[buckets + i + 1] != row) limits[1] = i + 1;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const uint begin = limits[0], end = limits[1];
 
         float sum = 0.0f;
         for (uint i = local_number(); i < (end - begin) * sequences; i += LOCAL_SIZE) {

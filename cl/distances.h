@@ -9,7 +9,7 @@
 #define FARTHEST ((int)(RELATIVE))
 
 #if RELATIVE > 0
-INLINE uint distance_at(const int offset) { return (uint)(clamp(offset, -FARTHEST, FARTHEST) + FARTHEST); }
+INLINE uint distance_at(const int offset) { return (uint)(max(min(offset, FARTHEST), -FARTHEST) + FARTHEST); }
 
 /* The table's element for keys `offset` tokens after the query. */
 INLINE float table_bias(__global const storage *relative, __global const uint *batch, const uint head, const uint at)

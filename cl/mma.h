@@ -6,18 +6,7 @@
  * pairs of column g; of the sums, 16 x 8, the columns 2 q and 2 q + 1 of the rows g and g + 8. */
 #include "nvidia.h"
 
-/* Four 8 x 8 matrices: lane l names where the row l % 8 of matrix l / 8 lies, and gets the pair q of row g of each; in
- * load_transposed the pair of rows 2 q, 2 q + 1 of column g. */
-INLINE uint4 load_matrices(const uint at)
-{
-    uint4 m;
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(m.x), "=r"(m.y), "=r"(m.z), "=r"(m.w)
-                 : "r"(at)
-                 : "memory");
-    return m;
-}
-
+/* The same as load_matrices (nvidia.h), and a lane gets the pair of rows 2 q, 2 q + 1 of column g. */
 INLINE uint4 load_transposed(const uint at)
 {
     uint4 m;

@@ -94,6 +94,18 @@ INLINE uint4 load_again(__global const void *from)
     return (uint4)(raw[0], raw[1], raw[2], raw[3]);
 }
 
+/* Four 8 x 8 matrices: lane l names where the row l % 8 of matrix l / 8 lies, and gets of each the pair l % 4 of row
+ * l / 4. */
+INLINE uint4 load_matrices(const uint at)
+{
+    uint4 m;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(m.x), "=r"(m.y), "=r"(m.z), "=r"(m.w)
+                 : "r"(at)
+                 : "memory");
+    return m;
+}
+
 /* Starts the copy of 16 bytes, or fills with zeros: then nothing is read, and the address may be anything. */
 INLINE void copy_async(const uint to, __global const void *from, const bool there)
 {

@@ -1,5 +1,6 @@
-/* One row per sequence: the mean, the first or the largest of its tokens' rows of X, or row s of X itself (POOL_NONE);
- * NORMALIZE divides it by its L2 norm, SUM also stores what it was before. A sequence per work-group. Twin of
+/* One row per sequence: a mean, one or the largest of its tokens' rows of X, or row s of X itself (POOL_NONE);
+ * NORMALIZE divides it by its L2 norm, SUM also stores what it was before. Rows of Y may be pieces of wider ones. A
+ * sequence per work-group. Twin of
  * shaders/pool.comp.
  *
  * As many tokens as the work-items have rows for (WALKERS) are taken at a time, so that neighbours read one stretch of
@@ -20,7 +21,14 @@
 #endif
 #include "row.h"
 
-#define OF_TOKENS (POOL == POOL_MEAN || POOL == POOL_MAX)
+#ifndef Y_STRIDE
+#define Y_STRIDE N
+#endif
+#ifndef Y_OFFSET
+#define Y_OFFSET 0
+#endif
+
+#define OF_TOKENS (POOL == POOL_MEAN || POOL == POOL_MAX || POOL == POOL_SQRT || POOL == POOL_WEIGHTED)
 #define ROW_ITEMS (STEPS > 1 ? LOCAL_SIZE : N / ACCESS)
 #define WALKERS (OF_TOKENS ? LOCAL_SIZE / ROW_ITEMS : 1)
 #define MANY (STEPS > 1 ? 4 : 8) /* tokens on the way */
@@ -44,11 +52,24 @@
                 {                                                                                                      \
                     float v[ACCESS];                                                                                   \
                     UNPACK_ACCESS(raw[a][i], v);                                                                       \
-                    UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = together(held[i][c], v[c]);                  \
+                    UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = together(held[i][c], weigh(v[c], token + a * WALKERS));\
                 }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \
     }
+
+/* A token's value, by its place in the sequence. */
+static inline float weigh(const float value, const uint token)
+{
+    return POOL == POOL_WEIGHTED ? value * (float)(token + 1) : value;
+}
+
+/* What the sum over `count` tokens is multiplied with. */
+static inline float share(const uint count)
+{
+    const float n = (float)count;
+    return POOL == POOL_SQRT ? 1.0f / sqrt(n) : POOL == POOL_WEIGHTED ? 2.0f / (n * (n + 1.0f)) : 1.0f / n;
+}
 
 static inline float together(const float a, const float b) { return POOL == POOL_MAX ? max(a, b) : a + b; }
 
@@ -59,6 +80,9 @@ static inline uint from(const uint i) { return STEPS > 1 ? column_inside(i) : lo
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
 void pool(BATCH_ARGUMENT
     , INPUT(x)
+#if POOL == POOL_ROW
+    , INPUT_OF(uint, ids)
+#endif
     , OUTPUT(y)
 #if SUM
     , OUTPUT(sum)
@@ -68,6 +92,9 @@ void pool(BATCH_ARGUMENT
 {
     BEGIN_OF(uint, batch);
     BEGIN(x);
+#if POOL == POOL_ROW
+    BEGIN_OF(uint, ids);
+#endif
     BEGIN_OUTPUT(y);
     __local float scratch[REDUCE_WORDS];
 #if WALKERS > 1
@@ -79,7 +106,12 @@ void pool(BATCH_ARGUMENT
         if (POOL != POOL_NONE) {
             const uint offsets = batch[HEADER_AT_OFFSETS];
             first = batch[offsets + row];
-            if (POOL != POOL_CLS) count = batch[offsets + row + 1] - first;
+            const uint length = batch[offsets + row + 1] - first;
+            if (OF_TOKENS) count = length;
+            if (POOL == POOL_LAST) first += length - 1;
+#if POOL == POOL_ROW
+            first += ids[row];
+#endif
         }
         const uint l = local_number(), walker = l / ROW_ITEMS;
         float held[STEPS][ACCESS];
@@ -102,13 +134,13 @@ void pool(BATCH_ARGUMENT
             }
         }
 #endif
-        if (POOL == POOL_MEAN) row_scale(held, 1.0f / (float)count);
+        if (OF_TOKENS && POOL != POOL_MAX) row_scale(held, share(count));
 #if SUM
         BEGIN_OUTPUT(sum);
         ROW_STORE(sum, row * N);
 #endif
         if (NORMALIZE != 0) row_scale(held, 1.0f / max(sqrt(row_square_sum(held, scratch)), 1e-12f));
-        ROW_STORE(y, row * N);
+        ROW_STORE(y, row * Y_STRIDE + Y_OFFSET);
 #if WALKERS > 1
         LAST_BARRIER;
 #endif

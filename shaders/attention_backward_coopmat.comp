@@ -14,7 +14,10 @@
  * the order of every sum is that of its own sequence. PARTS groups share the keys' and the queries' tiles of a
  * sequence's head, one after the other. A subgroup owns BLOCKS times MATRIX_M of the keys, or its share of the queries;
  * its operands and sums stay in its registers, and a result becomes an operand by conversion. What it walks over is
- * twice in shared memory: one step is multiplied while the next one arrives. */
+ * twice in shared memory: one step is multiplied while the next one arrives.
+ *
+ * RELATIVE: the scores' gradients are added up by distance, too, by the first part, which then has all tiles of queries
+ * and none of keys. */
 #include "attention_matrices.glsl"
 
 layout(constant_id = CONST_PARTS) const uint PARTS = 1;
@@ -23,6 +26,9 @@ layout(constant_id = CONST_QUERY_ROWS) const uint QUERY_ROWS = 64;
 INPUT_OF(SLOT_LSE, float, lse);
 INPUT_OF(SLOT_DELTA, float, delta);
 INPUT(SLOT_GRADIENT, gradient);
+OUTPUT_OF(SLOT_DISTANCES, float, distances);
+#define BIASES
+#include "distances.glsl"
 
 /* Elements from one row of the gradient of attention's output to the next. */
 #define GRADIENT_STRIDE (HEADS * HEAD_DIM)
@@ -73,6 +79,21 @@ float row_weight(const in uint row, const in uint column, const in float s, cons
     return exp2(min(fma(s, uintBitsToFloat(SCALE) * LOG2E, -statistics_tile[query + row].x), 1.0));
 }
 
+/* The same with a bias by distance; `apart`: of the matrix' first key and first query. */
+float column_weight_biased(const in uint row, const in uint column, const in float s, const in uint query,
+                           const in int apart)
+{
+    return exp2(fma(s, uintBitsToFloat(SCALE) * LOG2E,
+                    bias_of(apart + int(row) - int(column)) - statistics_tile[query + column].x));
+}
+float row_weight_biased(const in uint row, const in uint column, const in float s, const in uint query,
+                        const in int apart)
+{
+    return exp2(min(fma(s, uintBitsToFloat(SCALE) * LOG2E,
+                        bias_of(apart + int(column) - int(row)) - statistics_tile[query + row].x),
+                    1.0));
+}
+
 /* The gradient of a score, from that of the weight after dropout. */
 float column_change(const in uint row, const in uint column, const in float change, const in float weight,
                     const in uint query)
@@ -93,6 +114,59 @@ float column_drop(const in uint row, const in uint column, const in float e, con
 float row_drop(const in uint row, const in uint column, const in float e, const in uint words, const in uint key)
 {
     return is_kept(keep_tile[words + row], key + column) ? e : 0.0;
+}
+
+/* Keys beyond the sequence change nothing. */
+float first_columns(const in uint row, const in uint column, const in float change, const in uint count)
+{
+    return column < count ? change : 0.0;
+}
+
+/* ---- sums by distance ----
+ * A subgroup has sums of its own, one for each distance up to RELATIVE and EDGE more on either side, so that neighbours,
+ * each of whom adds up a diagonal of a matrix, never add to the same one. A matrix that is all beyond RELATIVE counts as
+ * one that just is. */
+#define EDGE (MATRIX_M + MATRIX_N - 2)
+#define DISTANCE_SUMS (2 * (RELATIVE + EDGE) + 1)
+shared float distance_sums[RELATIVE > 0 ? SUBGROUPS * DISTANCE_SUMS : 1];
+shared float change_tile[RELATIVE > 0 ? SUBGROUPS * MATRIX_M * MATRIX_N : 1];
+
+#define SUM_DISTANCES(change, apart)                                                                                   \
+    {                                                                                                                  \
+        subgroupBarrier(); /* nobody reads the matrix before any more */                                               \
+        coopMatStore(change, change_tile, gl_SubgroupID * MATRIX_M * MATRIX_N, MATRIX_N, BY_ROWS);                     \
+        subgroupBarrier();                                                                                             \
+        add_diagonals(apart);                                                                                          \
+    }
+
+void add_diagonals(const int given)
+{
+    const int apart = clamp(given, -FARTHEST - int(MATRIX_N - 1), FARTHEST + int(MATRIX_M - 1));
+    for (uint d = gl_SubgroupInvocationID; d <= EDGE; d += SUBGROUP) {
+        float all = 0.0;
+        for (uint row = 0; row < MATRIX_M; row++) {
+            const uint column = row + d - (MATRIX_M - 1);
+            if (column < MATRIX_N) all += change_tile[(gl_SubgroupID * MATRIX_M + row) * MATRIX_N + column];
+        }
+        const int offset = apart + int(d) - int(MATRIX_M - 1);
+        distance_sums[gl_SubgroupID * DISTANCE_SUMS + uint(offset + FARTHEST + int(EDGE))] += all;
+    }
+}
+
+/* distances[e][head] of a sequence (shaders/distance_sums.comp), `at` being that of its first one. */
+void store_distances(const uint at, const uint tokens)
+{
+    const int most = min(int(tokens) - 1, FARTHEST);
+    barrier();
+    for (int e = int(local_number()); e < 2 * int(tokens); e += int(LOCAL_SIZE)) {
+        const int offset = e - most;
+        const int low = offset == -FARTHEST ? offset - int(EDGE) : offset,
+                  high = offset == FARTHEST ? offset + int(EDGE) : offset;
+        float all = 0.0;
+        for (uint s = 0; s < SUBGROUPS && e <= 2 * most; s++)
+            for (int o = low; o <= high; o++) all += distance_sums[s * DISTANCE_SUMS + uint(o + FARTHEST + int(EDGE))];
+        distances[at + uint(e) * HEADS] = all * uintBitsToFloat(SCALE) * KEPT_SCALE;
+    }
 }
 
 /* Rows of the sequence's first token and head in each operand. */
@@ -225,7 +299,11 @@ void keys_and_values(const uint key0)
                 const uint at = statistics + j * MATRIX_N, kept = words + j * MATRIX_N;
                 UNROLL
                 for (uint r = 0; r < BLOCKS; r++) {
-                    coopMatPerElementNV(score[r], score[r], column_weight, at);
+                    if (RELATIVE > 0)
+                        coopMatPerElementNV(score[r], score[r], column_weight_biased, at,
+                                            int(key0 + own + r * MATRIX_M) - int(query0 + j * MATRIX_N));
+                    else
+                        coopMatPerElementNV(score[r], score[r], column_weight, at);
                     if (DROPOUT > 0) coopMatPerElementNV(change[r], change[r], column_drop, kept, r * MATRIX_M);
                     coopMatPerElementNV(change[r], change[r], column_change, score[r], at);
                     if (DROPOUT > 0) coopMatPerElementNV(score[r], score[r], column_drop, kept, r * MATRIX_M);
@@ -311,12 +389,23 @@ void queries(const uint query0)
                 UNROLL
                 for (uint r = 0; r < QUERY_BLOCKS; r++) {
                     const uint at = own + r * MATRIX_M;
-                    coopMatPerElementNV(score[r], score[r], row_weight, at);
+                    const int apart = int(key0 + j * MATRIX_N) - int(query0 + at);
+                    if (RELATIVE > 0)
+                        coopMatPerElementNV(score[r], score[r], row_weight_biased, at, apart);
+                    else
+                        coopMatPerElementNV(score[r], score[r], row_weight, at);
                     if (DROPOUT > 0)
                         coopMatPerElementNV(change[r], change[r], row_drop,
                                             words + j * MATRIX_N / 32 * QUERY_SUBGROUP_ROWS + r * MATRIX_M,
                                             j * MATRIX_N % 32);
                     coopMatPerElementNV(change[r], change[r], row_change, score[r], at);
+                    if (RELATIVE > 0) {
+                        const uint first_key = key0 + j * MATRIX_N;
+                        if (first_key + MATRIX_N > length)
+                            coopMatPerElementNV(change[r], change[r], first_columns,
+                                                length > first_key ? length - first_key : 0);
+                        SUM_DISTANCES(change[r], apart);
+                    }
                     changes[r] = MATRIX_A(change[r]);
                 }
                 MULTIPLY_WIDE(sum, changes, key_tile, j, QUERY_BLOCKS);
@@ -348,6 +437,16 @@ void main()
     v_at = V_OFFSET + first * V_STRIDE + HEAD_AT(head, V_STRIDE);
     gradient_at = first * GRADIENT_STRIDE + head * HEAD_DIM;
     const uint key_tiles = (length + TILE_M - 1) / TILE_M, query_tiles = (length + QUERY_ROWS - 1) / QUERY_ROWS;
+    if (RELATIVE > 0) {
+        load_biases(head, LOG2E);
+        for (uint i = local_number(); i < SUBGROUPS * DISTANCE_SUMS; i += LOCAL_SIZE) distance_sums[i] = 0.0;
+        ROLLED
+        for (uint tile = 0; part == 0 && tile < query_tiles; tile++) queries(tile * QUERY_ROWS);
+        ROLLED
+        for (uint tile = part - 1; part > 0 && tile < key_tiles; tile += PARTS - 1) keys_and_values(tile * TILE_M);
+        if (part == 0) store_distances(2 * first * HEADS + head, length);
+        return;
+    }
     for (uint tile = part; tile < key_tiles + query_tiles; tile += PARTS) {
         if (tile < key_tiles)
             keys_and_values(tile * TILE_M);

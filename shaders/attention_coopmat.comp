@@ -16,6 +16,8 @@
  * A group has ENTRIES entries of the query tile table, as many as there are for TILE_M queries: where sequences are
  * that long, one of them begins a tile of its own. */
 #include "attention_matrices.glsl"
+#define BIASES
+#include "distances.glsl"
 
 layout(constant_id = CONST_Y_STRIDE) const uint Y_STRIDE = 64;
 layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
@@ -61,6 +63,12 @@ float mask(const in uint row, const in uint column, const in float s, const in u
     return column < keys ? s : LOWEST;
 }
 
+/* With the bias by distance; `apart`: of the matrix' first key and first query. */
+float biased(const in uint row, const in uint column, const in float s, const in int apart)
+{
+    return s + bias_of(apart + int(column) - int(row));
+}
+
 float larger(const in float a, const in float b) { return max(a, b); }
 float added(const in float a, const in float b) { return a + b; }
 
@@ -91,6 +99,7 @@ void attend(const uint sequence, const uint row0, const uint head)
     const uint own = gl_SubgroupID * SUBGROUP_ROWS; /* this subgroup's first row of the tile */
     const uvec4 random = dropout_key();
 
+    if (RELATIVE > 0) load_biases(head, 1.0 / uintBitsToFloat(SCALE));
     const uint last = length - 1;
     MATRIX_A query[BLOCKS * DEEP];
     {
@@ -150,6 +159,13 @@ void attend(const uint sequence, const uint row0, const uint head)
         PLACE_ROWS(stage, held, TILE_N);
         FETCH_ROWS(held, v, v_at, V_STRIDE, key0 + TILE_N, last, TILE_N);
         if (DROPOUT > 0) DRAW(drawn, key0 + TILE_N);
+
+        if (RELATIVE > 0) {
+            UNROLL
+            for (uint i = 0; i < BLOCKS * STEP; i++)
+                coopMatPerElementNV(score[i], score[i], biased,
+                                    int(key0 + i % STEP * MATRIX_N) - int(row0 + own + i / STEP * MATRIX_M));
+        }
 
         /* ---- has a score grown by too much? keys beyond the sequence are no keys ---- */
         if (keys < TILE_N) {

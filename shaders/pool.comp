@@ -1,7 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-/* One row per sequence: the mean, the first or the largest of its tokens' rows of X, or row s of X itself (POOL_NONE);
- * NORMALIZE divides it by its L2 norm, SUM also stores what it was before. A sequence per work-group. Twin of
+/* One row per sequence: a mean, one or the largest of its tokens' rows of X, or row s of X itself (POOL_NONE);
+ * NORMALIZE divides it by its L2 norm, SUM also stores what it was before. Rows of Y may be pieces of wider ones. A
+ * sequence per work-group. Twin of
  * cl/pool.cl.
  *
  * As many tokens as the work-items have rows for (WALKERS) are taken at a time, so that neighbours read one stretch of
@@ -15,14 +16,17 @@
 layout(constant_id = CONST_POOL) const uint POOL = POOL_NONE;
 layout(constant_id = CONST_NORMALIZE) const uint NORMALIZE = 0;
 layout(constant_id = CONST_SUM) const uint SUM = 0;
+layout(constant_id = CONST_Y_STRIDE) const uint Y_STRIDE = 0; /* 0: N */
+layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
 #include "row.glsl"
 
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT(SLOT_X, x);
+INPUT_OF(SLOT_IDS, uint, ids);
 OUTPUT(SLOT_Y, y);
 OUTPUT(SLOT_SUM, sum);
 
-const bool OF_TOKENS = POOL == POOL_MEAN || POOL == POOL_MAX;
+const bool OF_TOKENS = POOL == POOL_MEAN || POOL == POOL_MAX || POOL == POOL_SQRT || POOL == POOL_WEIGHTED;
 const uint ROW_ITEMS = STEPS > 1 ? LOCAL_SIZE : N / ACCESS;
 const uint WALKERS = OF_TOKENS ? LOCAL_SIZE / ROW_ITEMS : 1;
 const uint MANY = STEPS > 1 ? 4 : 8; /* tokens on the way */
@@ -47,11 +51,24 @@ const float NOTHING = POOL == POOL_MAX ? -3.402823466e38 : 0.0;
                 {                                                                                                      \
                     float v[VECTOR];                                                                                   \
                     UNPACK_ACCESS(raw[a][i], v);                                                                       \
-                    UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = together(held[i][c], v[c]);                  \
+                    UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = together(held[i][c], weigh(v[c], token + a * WALKERS));\
                 }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \
     }
+
+/* A token's value, by its place in the sequence. */
+float weigh(const float value, const uint token)
+{
+    return POOL == POOL_WEIGHTED ? value * float(token + 1) : value;
+}
+
+/* What the sum over `count` tokens is multiplied with. */
+float share(const uint count)
+{
+    const float n = float(count);
+    return POOL == POOL_SQRT ? 1.0 / sqrt(n) : POOL == POOL_WEIGHTED ? 2.0 / (n * (n + 1.0)) : 1.0 / n;
+}
 
 float together(const float a, const float b) { return POOL == POOL_MAX ? max(a, b) : a + b; }
 
@@ -66,7 +83,10 @@ void main()
         if (POOL != POOL_NONE) {
             const uint offsets = batch[HEADER_AT_OFFSETS];
             first = batch[offsets + row];
-            if (POOL != POOL_CLS) count = batch[offsets + row + 1] - first;
+            const uint length = batch[offsets + row + 1] - first;
+            if (OF_TOKENS) count = length;
+            if (POOL == POOL_LAST) first += length - 1;
+            if (POOL == POOL_ROW) first += ids[row];
         }
         const uint l = local_number(), walker = l / ROW_ITEMS;
         UNROLL for (uint i = 0; i < STEPS; i++)
@@ -88,11 +108,11 @@ void main()
                 }
             }
         }
-        if (POOL == POOL_MEAN) row_scale(1.0 / float(count));
+        if (OF_TOKENS && POOL != POOL_MAX) row_scale(share(count));
         if (SUM != 0) {
             ROW_STORE(sum, row * N);
         }
         if (NORMALIZE != 0) row_scale(1.0 / max(sqrt(row_square_sum()), 1e-12));
-        ROW_STORE(y, row * N);
+        ROW_STORE(y, row * (Y_STRIDE == 0 ? N : Y_STRIDE) + Y_OFFSET);
     }
 }

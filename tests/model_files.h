@@ -106,14 +106,15 @@ struct tensor_writer {
     size_t data_bytes;
 };
 
-/* The value that the tiny model has there: one that every type holds exactly. `name` is the tensor's
- * without prefix and with the new names of layernorms. */
+/* The value that a tiny model has there: one that every type holds exactly. `name` is the tensor's, that of the tiny
+ * BERT without prefix and with the new names of layernorms. */
 static inline float tiny_value(const char *name, uint64_t element)
 {
     uint64_t h = 0xcbf29ce484222325u;
     for (const char *c = name; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3u;
     h = (h ^ element) * 0x9e3779b97f4a7c15u;
-    if (strstr(name, "LayerNorm.weight")) return 1 + (float)((int)(h >> 40 & 31) - 16) / 128;
+    if (strstr(name, "LayerNorm.weight") || strstr(name, "layer_norm.weight"))
+        return 1 + (float)((int)(h >> 40 & 31) - 16) / 128;
     return (float)((int)(h >> 40 & 127) - 63) / 256;
 }
 

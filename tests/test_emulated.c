@@ -27,6 +27,7 @@ static const struct shape {
     uint32_t lengths[5];
     bool normalizes; /* wgmma's products their results */
     bool parts;
+    uint32_t buckets, distance; /* of a bias by distance; 0 and 0: none */
 } shapes[] = {
     {"heads-64", 192, 3, 264, WHERRY_ACTIVATION_GELU, false, {1, 70, 33, 130}},
     {"heads-32", 96, 3, 136, WHERRY_ACTIVATION_GELU_TANH, true, {33, 1, 70}},
@@ -35,6 +36,8 @@ static const struct shape {
     {"rows", 384, 12, 136, WHERRY_ACTIVATION_GELU, false, {130, 1, 257, 70}, true},
     {"few", 128, 2, 256, WHERRY_ACTIVATION_GELU, false, {1, 20, 7}},
     {"parts", 64, 1, 72, WHERRY_ACTIVATION_RELU, false, {515, 517, 516, 512}, true, true},
+    {"distances", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {1, 300, 70}, true, .buckets = 32, .distance = 128},
+    {"distances-32", 96, 3, 72, WHERRY_ACTIVATION_RELU, false, {33, 1, 70}, .buckets = 8, .distance = 20},
     {"heads-128", 256, 2, 136, WHERRY_ACTIVATION_GELU, false, {70, 128}, true},
 };
 
@@ -122,6 +125,8 @@ static void test_one(void **state)
                                         .activation = s->activation,
                                         .pre_layernorm = s->pre_layernorm,
                                         .pooler = true,
+                                        .relative_buckets = s->buckets,
+                                        .relative_distance = s->distance,
                                         .epsilon = 1e-12f};
     wherry_device *device;
     wherry_model *model;
@@ -194,10 +199,12 @@ static bool few_fits(const struct shape *s)
 }
 
 /* Of each kernel something, in little time: what takes it is the compiler. */
-static const char *const usual[] = {
-    "heads-64 flash wgmma training",      "heads-32 flash wgmma training",          "rows flash wgmma inference",
-    "heads-64 flash mma inference",       "heads-32 flash small_batch inference",   "few flash auto training",
-    "heads-64 flash wgmma training both", "heads-64 flash wgmma training channels", "parts flash wgmma training"};
+static const char *const usual[] = {"heads-64 flash wgmma training",        "heads-32 flash wgmma training",
+                                    "rows flash wgmma inference",           "heads-64 flash mma inference",
+                                    "heads-32 flash small_batch inference", "few flash auto training",
+                                    "heads-64 flash wgmma training both",   "heads-64 flash wgmma training channels",
+                                    "parts flash wgmma training",           "distances-32 flash wgmma training",
+                                    "distances flash mma inference",        "distances-32 flash small_batch inference"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;

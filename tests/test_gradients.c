@@ -163,6 +163,26 @@ static void test_stacks(void **unused)
                 }
 }
 
+/* A bias by distance, whose table all layers share; keys are farther than its last row begins, too. */
+static void test_distances(void **unused)
+{
+    (void)unused;
+    for (int flash = 0; flash < 2; flash++)
+        for (int parts = 1; parts < 4; parts += 2) {
+            wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, flash != 0);
+            config.layers = 3;
+            config.relative_buckets = 8;
+            config.relative_distance = 3;
+            check_all(&(struct graph_options){.config = &config,
+                                              .pool = WHERRY_POOL_MEAN,
+                                              .training = true,
+                                              .dropout = 0.2f,
+                                              .flash = flash,
+                                              .save = parts > 1 ? WHERRY_SAVE_LEAST : WHERRY_SAVE_DEFAULT,
+                                              .qkv_parts = (uint32_t)parts});
+        }
+}
+
 static void test_policies(void **unused)
 {
     (void)unused;
@@ -252,11 +272,56 @@ static void test_heads(void **unused)
             }
 }
 
+/* Classes of texts, with each dense layer that may stand before the classifier, and of tokens. */
+static void test_classes(void **unused)
+{
+    (void)unused;
+    for (int activation = WHERRY_HEAD_PLAIN; activation <= WHERRY_HEAD_GELU_TANH + 1; activation++)
+        for (uint32_t labels = 1; labels <= 3; labels += 2)
+            for (int save = WHERRY_SAVE_DEFAULT; save <= WHERRY_SAVE_LEAST; save += 3) {
+                bool tokens = activation > WHERRY_HEAD_GELU_TANH;
+                wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, labels == 3);
+                config.head = tokens ? WHERRY_HEAD_TOKENS : WHERRY_HEAD_SEQUENCE;
+                config.head_activation = tokens ? WHERRY_HEAD_PLAIN : (wherry_head_activation)activation;
+                config.labels = labels;
+                check_all(
+                    &(struct graph_options){.config = &config,
+                                            .output = tokens ? WHERRY_OUTPUT_TOKEN_CLASSES : WHERRY_OUTPUT_CLASSES,
+                                            .pool = WHERRY_POOL_NONE,
+                                            .training = true,
+                                            .flash = true,
+                                            .save = (wherry_save)save});
+            }
+}
+
+/* What may stand after a pooling. */
+static void test_modules(void **unused)
+{
+    (void)unused;
+    static const struct module modules[] = {{.width = 5, .bias = true, .activation = WHERRY_HEAD_TANH},
+                                            {.norm = true, .width = 5},
+                                            {.width = 7},
+                                            {.width = 3, .activation = WHERRY_HEAD_RELU}};
+    for (uint32_t n = 0; n <= 4; n += 2)
+        for (wherry_pool pool = WHERRY_POOL_MEAN; pool <= WHERRY_POOL_NONE; pool += 2) {
+            wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, false);
+            check_all(&(struct graph_options){.config = &config,
+                                              .pool = pool,
+                                              .modules = modules,
+                                              .n_modules = n,
+                                              .normalize = n == 4,
+                                              .training = true,
+                                              .flash = true,
+                                              .save = WHERRY_SAVE_DEFAULT});
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stacks), cmocka_unit_test(test_policies), cmocka_unit_test(test_products_apart),
-        cmocka_unit_test(test_orders), cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_stacks),         cmocka_unit_test(test_distances), cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_products_apart), cmocka_unit_test(test_orders),    cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_classes),        cmocka_unit_test(test_modules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The graph's tables against the paper's counts, and what is derived from them: groups, bytes, calls. No device. */
 #include "analysis/costs.h"
+#include "graph/distances.h"
 #include "graph/group.h"
 #include "graph/kinds.h"
 #include "graph/values.h"
@@ -920,6 +921,46 @@ static void test_shared_memory(void **state)
             }
 }
 
+/* The rows that transformers' MPNet has for keys so far after their queries, 32 rows and 64; before them, the first
+ * half of the rows in the same order. */
+static void test_distances(void **state)
+{
+    static const uint32_t of_32[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91};
+    static const uint32_t of_64[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                     16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113};
+    const struct {
+        const uint32_t *begins;
+        uint32_t half;
+    } tables[] = {{of_32, 16}, {of_64, 32}};
+    (void)state;
+    for (size_t t = 0; t < 2; t++)
+        for (int32_t apart = 0; apart <= 300; apart++) {
+            uint32_t half = tables[t].half, row = half - 1;
+            while (tables[t].begins[row] > (uint32_t)apart) row--;
+            assert_int_equal(distance_bucket(2 * half, 128, -apart), row);
+            assert_int_equal(distance_bucket(2 * half, 128, apart), apart ? half + row : 0);
+        }
+    const struct {
+        uint32_t buckets, distance;
+        const char *text; /* NULL: it is right */
+    } cases[] = {{0, 0, NULL},
+                 {32, 128, NULL},
+                 {4, 2, NULL},
+                 {0, 128, "rows"},
+                 {30, 128, "multiple of"},
+                 {2, 128, "multiple of"},
+                 {32, 8, "from 9"},
+                 {32, 0, "from 9"},
+                 {32, 129, "to 128"},
+                 {512, 128, "from"},
+                 {UINT32_MAX - 3, 5, "from"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct error e = {0};
+        assert_int_equal(distances_check(cases[i].buckets, cases[i].distance, &e), !cases[i].text);
+        if (cases[i].text) assert_non_null(strstr(e.text, cases[i].text));
+    }
+}
+
 static void test_bad_configs(void **state)
 {
     (void)state;
@@ -952,6 +993,7 @@ int main(void)
         cmocka_unit_test(test_whole_heads),
         cmocka_unit_test(test_channels_outside),
         cmocka_unit_test(test_references),
+        cmocka_unit_test(test_distances),
         cmocka_unit_test(test_bad_configs),
         cmocka_unit_test(test_shared_memory),
     };

@@ -28,16 +28,20 @@ struct shape {
     wherry_pool pool;
     int normalize;
     uint32_t lengths[8];
-    uint32_t layers; /* 0 (left out): 1 */
-    uint32_t tokens; /* that the session is for, which sizes follow from; 0: few more than the batch has */
+    uint32_t layers;            /* 0 (left out): 1 */
+    uint32_t tokens;            /* that the session is for, which sizes follow from; 0: few more than the batch has */
     uint32_t buckets, distance; /* of a bias by distance; 0 and 0: none */
-    bool train;      /* what CPU drivers do, who compile for seconds: training, which has inference's kernels, too */
-    bool orders;     /* what a GPU does besides: each of `layouts` that is met alone */
+    bool train;  /* what CPU drivers do, who compile for seconds: training, which has inference's kernels, too */
+    bool orders; /* what a GPU does besides: each of `layouts` that is met alone */
     /* What they take, where a GPU takes all, of OpenCL, of Vulkan, and an interpreter: a plan and a type a word, and
      * the names of `layouts`. Training in the plan paper is OpenCL's, and in unfused Vulkan's: the kernels of both are
      * few, and Oclgrind runs all plans through OpenCL. Weights copied through Vulkan, and Q, K and V interleaved
      * through OpenCL, are test_training's. NULL: nothing, smaller shapes take the same ways. */
     const char *opencl, *vulkan, *few;
+    uint32_t labels; /* > 0: a classifier of so many, on texts where head_activation says what is before it */
+    wherry_head_activation head_activation;
+    uint32_t embedding;
+    bool vocabulary; /* scores of the vocabulary */
 };
 
 // clang-format off
@@ -65,6 +69,17 @@ static const struct shape shapes[] = {
     {"distances", 48, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {70, 1, 5}, 2, .buckets = 8, .distance = 20, .train = true,
      .opencl = "flash-f32 unfused-f16", .vulkan = "flash-f16 paper-f32", .few = "flash-f16"},
     {"distances-64", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {200, 33, 300}, .buckets = 32, .distance = 128, .opencl = "flash-f16", .vulkan = "flash-f32"},
+    {"one-class", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 7}, .train = true,
+     .opencl = "flash-f16 unfused-f32", .vulkan = "flash-f32 unfused-f16", .labels = 1, .head_activation = WHERRY_HEAD_GELU},
+    {"classes", 40, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 70, 7}, .opencl = "flash-f32 paper-f32", .vulkan = "flash-f16 paper-f32", .labels = 3, .head_activation = WHERRY_HEAD_RELU},
+    {"token-classes", 24, 3, 33, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_DEFAULT, 0, {5, 17, 1}, .train = true,
+     .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 paper-f16", .labels = 2},
+    {"token-class", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {70, 17, 1}, .opencl = "flash-f32 flash-f16", .vulkan = "flash-f32 flash-f16", .labels = 1},
+    {"last-token", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, 1, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-f16"},
+    {"weighted", 36, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_WEIGHTED_MEAN, 1, {3, 1, 70}, .opencl = "flash-f32 flash-f16", .vulkan = "flash-f16 paper-f32"},
+    {"root", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN_SQRT, -1, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-f16"},
+    {"vocabulary", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = true},
+    {"vocabulary-narrow", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9}, .opencl = "flash-f32", .vulkan = "flash-f16", .embedding = 12, .vocabulary = true},
     {"roomy", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129}, .tokens = 8448},
 };
 // clang-format on
@@ -139,7 +154,12 @@ static void test_one(void **state)
                                   .pooler = true,
                                   .relative_buckets = s->buckets,
                                   .relative_distance = s->distance,
-                                  .epsilon = 1e-12f};
+                                  .epsilon = 1e-12f,
+                                  .labels = s->labels,
+                                  .head_activation = s->head_activation};
+    if (s->labels) config.head = s->head_activation ? WHERRY_HEAD_SEQUENCE : WHERRY_HEAD_TOKENS;
+    config.embedding = s->embedding;
+    if (s->vocabulary) config.head = WHERRY_HEAD_VOCABULARY, config.head_activation = WHERRY_HEAD_GELU;
     wherry_device *device;
     wherry_model *model;
     wherry_session *session;
@@ -157,6 +177,8 @@ static void test_one(void **state)
                                 .keep_intermediates = true,
                                 .kernels = c->gemm ? c->gemm : support_kernels(c->device),
                                 .layouts = *c->layouts ? c->layouts : NULL};
+    if (s->vocabulary) desc.output = WHERRY_OUTPUT_VOCABULARY;
+    if (s->labels) desc.output = s->head_activation ? WHERRY_OUTPUT_CLASSES : WHERRY_OUTPUT_TOKEN_CLASSES;
     /* Shapes take turns in what is saved, so that every policy meets every kernel. */
     const wherry_training_desc training = {
         .struct_size = sizeof training, .dropout = 0.1f, .save = (wherry_save)((s - shapes) % 4)};

@@ -211,6 +211,15 @@ static void checks_config(void **state)
         {"relative_attention", "true", NO, "relative_attention", unsupported},
         {"rope_theta", "10000.0", NO, "rope_theta", unsupported},
         {"rope_scaling", "null", WHERRY_STATUS_OK, NULL, NULL},
+        {"rope_scaling", "{\"type\": \"ntk\"}", NO, "rope_scaling", unsupported},
+        {"rope_parameters", "{}", NO, "rope_parameters", unsupported},
+        {"rotary_emb_base", "1000", NO, "rotary_emb_base", unsupported},
+        {"rotary_value", "true", NO, "rotary_value", unsupported},
+        {"pos_att_type", "[\"p2c\", \"c2p\"]", NO, "pos_att_type", unsupported},
+        {"attention_window", "[512, 512]", NO, "attention_window", unsupported},
+        {"sliding_window", "128", NO, "sliding_window", unsupported},
+        {"use_task_id", "true", NO, "use_task_id", unsupported},
+        {"is_encoder_decoder", "true", NO, "is_encoder_decoder", "only encoders"},
         {"add_cross_attention", "true", NO, "add_cross_attention", "only encoders"},
         {"is_decoder", "1", NO, "is_decoder", "only encoders"},
         {"chunk_size_feed_forward", "8", WHERRY_STATUS_OK, NULL, NULL},
@@ -278,6 +287,79 @@ static void checks_config_text(void **state)
         files_write_text(folder, "config.json", cases[i].text);
         expect_refused(cases[i].text, folder, cases[i].status, cases[i].says, "config.json");
     }
+    files_remove(folder);
+}
+
+/* What config.json of other architectures must not say, before any weight is looked for. */
+static void checks_other_configs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        wherry_status status;
+        const char *says;
+    } cases[] = {
+        {"{\"model_type\": \"mpnet\", \"relative_attention_num_buckets\": 16}", WHERRY_STATUS_UNSUPPORTED,
+         "\"relative_attention_num_buckets\" is not 32, the only value"},
+        {"{\"model_type\": \"distilbert\", \"n_layers\": 2, \"dim\": 16, \"hidden_size\": 32}",
+         WHERRY_STATUS_BAD_FORMAT, "\"dim\" is 16 and \"hidden_size\" is 32, two names of one size"},
+        {"{\"model_type\": \"distilbert\", \"n_layers\": 2, \"dim\": 16, \"n_heads\": 2, \"intermediate_size\": 8}",
+         WHERRY_STATUS_BAD_FORMAT, "there is no \"hidden_dim\""},
+        {"{\"model_type\": \"distilbert\", \"activation\": \"silu\"}", WHERRY_STATUS_UNSUPPORTED,
+         "the activation \"silu\" (activation)"},
+        {"{\"architectures\": [\"XLMRobertaXLModel\"]}", WHERRY_STATUS_UNSUPPORTED, "XLMRobertaXLModel"},
+        {"{\"model_type\": \"roberta\", \"architectures\": [\"BertModel\"]}", WHERRY_STATUS_UNSUPPORTED,
+         "the architecture BertModel (model type roberta)"},
+    };
+    char *folder = files_folder();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        files_write_text(folder, "config.json", cases[i].text);
+        expect_refused(cases[i].text, folder, cases[i].status, cases[i].says, "config.json");
+    }
+    files_write_text(folder, "adapter_config.json", "{}");
+    expect_refused("an adapter", folder, WHERRY_STATUS_UNSUPPORTED, "adapter_config.json", "merge the adapter");
+    files_remove(folder);
+}
+
+/* The tiny BERT's tensors have RoBERTa's names; its positions do not begin with the table's first row. */
+static void opens_by_family(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *padding;
+        wherry_status status;
+        uint32_t longest;
+        const char *says;
+    } cases[] = {{"1", WHERRY_STATUS_OK, 22, NULL},
+                 {NULL, WHERRY_STATUS_OK, 22, NULL},
+                 {"3", WHERRY_STATUS_OK, 20, NULL},
+                 {"0", WHERRY_STATUS_OK, 23, NULL},
+                 {"23", WHERRY_STATUS_BAD_FORMAT, 0, "the table of positions has 24 rows"},
+                 {"-1", WHERRY_STATUS_BAD_FORMAT, 0, "\"pad_token_id\" is not a whole number"},
+                 {"null", WHERRY_STATUS_BAD_FORMAT, 0, "\"pad_token_id\" is not a whole number"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *folder = files_folder();
+        tiny_model_write(folder, &(struct tiny_model){.no_vocabulary = true, .prefix = i % 2 ? "roberta." : ""});
+        json_edit(folder, "config.json", "model_type", "\"roberta\"");
+        json_edit(folder, "config.json", "architectures", "[\"RobertaForMaskedLM\"]");
+        if (cases[i].padding) json_edit(folder, "config.json", "pad_token_id", cases[i].padding);
+        if (cases[i].status) {
+            expect_refused("a padding token", folder, cases[i].status, cases[i].says, "config.json");
+        } else {
+            struct wherry_model *model = open_good("a padding token", folder);
+            assert_int_equal(model->info.max_tokens, cases[i].longest);
+            assert_string_equal(model->info.architecture, "RobertaForMaskedLM");
+            model_close(model);
+        }
+        files_remove(folder);
+    }
+    /* Its tokenizer is not BERT's, which a vocab.txt would give. */
+    char *folder = files_folder();
+    tiny_model_write(folder, &(struct tiny_model){0});
+    json_edit(folder, "config.json", "model_type", "\"roberta\"");
+    json_edit(folder, "config.json", "architectures", NULL);
+    expect_refused("RoBERTa with vocab.txt", folder, WHERRY_STATUS_UNSUPPORTED, "vocab.txt and no tokenizer.json",
+                   "get tokenizer.json");
     files_remove(folder);
 }
 
@@ -484,10 +566,14 @@ static void checks_modules(void **state)
         wherry_status status;
         const char *says;
     } cases[] = {
-        {"[" TRANSFORMER "," POOLING "," MODULE("2_Dense", "sentence_transformers.models.Dense") "]", NO,
-         "sentence_transformers.models.Dense"},
+        {"[" TRANSFORMER "," POOLING "," MODULE("2_Dense", "sentence_transformers.models.Dense") "]", WHERRY_STATUS_IO,
+         "2_Dense/config.json"},
+        {"[" TRANSFORMER "," POOLING "," NORMALIZE "," MODULE("2_Dense", "sentence_transformers.models.Dense") "]", NO,
+         "Dense is not supported at its place"},
+        {"[" TRANSFORMER "," POOLING "," MODULE("3_CNN", "sentence_transformers.models.CNN") "]", NO,
+         "CNN is not supported at its place"},
         {"[" POOLING "," TRANSFORMER "]", NO, "Pooling is not supported at its place"},
-        {"[" TRANSFORMER "," NORMALIZE "]", NO, "Normalize is not supported at its place"},
+        {"[" NORMALIZE "]", NO, "Normalize is not supported at its place"},
         {"[" TRANSFORMER "," POOLING "," POOLING "]", NO, "Pooling is not supported at its place"},
         {"[" TRANSFORMER "," TRANSFORMER "]", NO, "Transformer is not supported at its place"},
         {"[" MODULE("", "sentence_transformers.models.CLIPModel") "]", NO, "CLIPModel"},
@@ -552,15 +638,19 @@ static void checks_pooling(void **state)
         {"{\"pooling_mode_max_tokens\": true, \"pooling_mode_mean_tokens\": false}", WHERRY_POOL_MAX},
         {"{}", WHERRY_POOL_MEAN},
         {"{\"pooling_mode\": \"cls\"}", WHERRY_POOL_CLS},
-        {"{\"pooling_mode\": \"lasttoken\"}", 0, WHERRY_STATUS_UNSUPPORTED, "lasttoken"},
-        {"{\"pooling_mode_cls_token\": true, \"pooling_mode_mean_tokens\": true}", 0, WHERRY_STATUS_UNSUPPORTED,
-         "cls+mean"},
-        {"{\"pooling_mode_mean_tokens\": false, \"pooling_mode_weightedmean_tokens\": true}", 0,
-         WHERRY_STATUS_UNSUPPORTED, "weightedmean"},
-        {"{\"pooling_mode_mean_tokens\": false, \"pooling_mode_mean_sqrt_len_tokens\": true}", 0,
-         WHERRY_STATUS_UNSUPPORTED, "mean_sqrt_len"},
-        {"{\"pooling_mode_mean_tokens\": false, \"pooling_mode_lasttoken\": true}", 0, WHERRY_STATUS_UNSUPPORTED,
-         "lasttoken"},
+        {"{\"pooling_mode\": \"lasttoken\"}", WHERRY_POOL_LAST},
+        {"{\"pooling_mode\": [\"lasttoken\", \"cls\"]}", WHERRY_POOL_COMBINED},
+        {"{\"pooling_mode\": [\"cls\"]}", WHERRY_POOL_CLS},
+        {"{\"pooling_mode_cls_token\": true, \"pooling_mode_mean_tokens\": true}", WHERRY_POOL_COMBINED},
+        {"{\"pooling_mode_mean_tokens\": false, \"pooling_mode_weightedmean_tokens\": true}",
+         WHERRY_POOL_WEIGHTED_MEAN},
+        {"{\"pooling_mode_mean_tokens\": false, \"pooling_mode_mean_sqrt_len_tokens\": true}", WHERRY_POOL_MEAN_SQRT},
+        {"{\"pooling_mode_mean_tokens\": false, \"pooling_mode_lasttoken\": true}", WHERRY_POOL_LAST},
+        {"{\"pooling_mode\": \"middle\"}", 0, WHERRY_STATUS_UNSUPPORTED, "middle"},
+        {"{\"pooling_mode\": []}", 0, WHERRY_STATUS_BAD_FORMAT, "is empty"},
+        {"{\"pooling_mode\": [1]}", 0, WHERRY_STATUS_BAD_FORMAT, "has no name"},
+        {"{\"pooling_mode\": [\"cls\", \"cls\", \"cls\", \"cls\", \"cls\", \"cls\", \"cls\"]}", 0,
+         WHERRY_STATUS_UNSUPPORTED, "more than 6 poolings"},
         {"{\"pooling_mode_mean_tokens\": false}", 0, WHERRY_STATUS_BAD_FORMAT, "no pooling mode is true"},
         {"{\"pooling_mode_mean_tokens\": 1}", 0, WHERRY_STATUS_BAD_FORMAT, "neither true nor false"},
         {"[]", 0, WHERRY_STATUS_BAD_FORMAT, "not an object"},
@@ -742,6 +832,8 @@ int main(void)
         cmocka_unit_test(opens_every_form),
         cmocka_unit_test(checks_config),
         cmocka_unit_test(checks_config_text),
+        cmocka_unit_test(checks_other_configs),
+        cmocka_unit_test(opens_by_family),
         cmocka_unit_test(checks_weights),
         cmocka_unit_test(refuses_truncated_weights),
         cmocka_unit_test(checks_shards),

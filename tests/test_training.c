@@ -30,6 +30,7 @@ static const struct golden_file {
     {"model-mean",          "",                             ""},
     {"model-pooler",        "flash-f32 transposed",         ""},
     {"model-pre-max-unit",  "",                             ""},
+    {"model-relative",      "",                             ""},
     // clang-format on
 };
 enum { FILES = sizeof files / sizeof *files };
@@ -110,13 +111,14 @@ static void golden_open(const char *name, struct golden *g)
 {
     char path[1024];
     struct error e = {0};
-    int32_t config[12];
+    int32_t config[14] = {0}; /* the last two are there where there is a bias by distance */
     float scalars[2];
     int64_t seeds[3];
     memset(g, 0, sizeof *g);
     snprintf(path, sizeof path, "%s/../golden/training/%s.safetensors", TEST_DATA, name);
     if (!safetensors_open(&support_host, path, &g->file, &e)) fail_msg("%s", e.text);
-    copy_values(g, "config", config, sizeof config);
+    size_t config_bytes = need(g, "config")->bytes;
+    copy_values(g, "config", config, config_bytes < sizeof config ? config_bytes : sizeof config);
     copy_values(g, "scalars", scalars, sizeof scalars);
     copy_values(g, "seeds", seeds, sizeof seeds);
     g->config = (wherry_model_config){.struct_size = sizeof g->config,
@@ -130,6 +132,8 @@ static void golden_open(const char *name, struct golden *g)
                                       .activation = (wherry_activation)config[7],
                                       .pre_layernorm = config[8],
                                       .pooler = config[9],
+                                      .relative_buckets = (uint32_t)config[12],
+                                      .relative_distance = (uint32_t)config[13],
                                       .epsilon = scalars[0]};
     g->pool = (wherry_pool)config[10];
     g->normalize = config[11];

@@ -206,7 +206,7 @@ static void makes_random_models(void **state)
         for (int layer = -1; layer < 2; layer++) {
             int n = model_weight(a, (enum weight)w, layer, &p);
             bool of_layer = w >= WEIGHT_QKV && w <= WEIGHT_BETA2;
-            bool absent = w > WEIGHT_POOLER_BIAS || of_layer != (layer >= 0); /* the last ones are not BERT's */
+            bool absent = w > WEIGHT_POOLER_BIAS || of_layer != (layer >= 0);
             assert_int_equal(n, absent ? 0 : w == WEIGHT_QKV || w == WEIGHT_QKV_BIAS ? 3 : 1);
             model_weight(b, (enum weight)w, layer, &q);
             for (int i = 0; i < n; i++) assert_memory_equal(p[i].memory, q[i].memory, p[i].elements * 4);
@@ -238,11 +238,8 @@ static void names_shapes(void **state)
     static const struct {
         const char *name;
         uint64_t parameters;
-    } shapes[] = {{"minilm-l6", 22713216},
-                  {"bert-base", 109482240},
-                  {"roberta-base", 124645632},
-                  {"distilbert-base", 66362880},
-                  {"electra-small", 13483008}};
+    } shapes[] = {{"minilm-l6", 22713216},       {"bert-base", 109482240},    {"roberta-base", 124645632},
+                  {"distilbert-base", 66362880}, {"electra-small", 13483008}, {"mpnet-base", 109486464}};
     struct error e = {0};
     wherry_model_config config;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -263,9 +260,9 @@ static void names_shapes(void **state)
 static void names_all_weights(void **state)
 {
     (void)state;
-    static const char *const shapes[] = {"bert-base",       "roberta-base",  "xlmr-large",
-                                         "distilbert-base", "electra-small", "electra-base"};
-    static const char *const types[] = {"bert", "roberta", "xlm-roberta", "distilbert", "electra", "electra"};
+    static const char *const shapes[] = {"bert-base",     "roberta-base", "xlmr-large", "distilbert-base",
+                                         "electra-small", "electra-base", "mpnet-base"};
+    static const char *const types[] = {"bert", "roberta", "xlm-roberta", "distilbert", "electra", "electra", "mpnet"};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct error e = {0};
         wherry_model_config config;

@@ -11,6 +11,15 @@ const struct command commands[] = {
      "  wherry devices\n"
      "  wherry devices --json\n",
      devices_command},
+    {"models", MODELS, "FOLDER...", "tell what model folders are, and whether they run",
+     "Opens each folder as the other commands do, and reads no weights: its architecture,\n"
+     "layers, parameters, longest text in tokens, pooling, tokenizer, head, and the memory\n"
+     "that a session takes on the device in f32 and in f16 (of --device where it is given,\n"
+     "as planned; else as on a device that runs all groups). A folder that does not run\n"
+     "is named with the reason and what to do; the exit code is 3 then.\n",
+     "  wherry models all-MiniLM-L6-v2 bge-m3\n"
+     "  wherry models --json ~/models/*\n",
+     models_command},
     {"embed", EMBED, "[FILE]", "turn texts into embeddings",
      "Reads texts from FILE, or from standard input without FILE or with \"-\", and writes\n"
      "one embedding for each, in the same order. With --input lines each line is a text;\n"
@@ -34,6 +43,48 @@ const struct command commands[] = {
      "  wherry embed -m all-MiniLM-L6-v2 --format npy -o texts.npy texts.txt\n"
      "  wherry embed -m bge-base --device vulkan:0 --dtype f32 --json <questions.txt\n",
      embed_command},
+    {"rerank", RERANK, "[FILE]", "sort texts by how well they answer a query",
+     "Gives each text of FILE, or of standard input, and the query to a reranker (a cross-\n"
+     "encoder: a model that makes one score of a pair), the query first, and writes the\n"
+     "texts, best first. Input is as for wherry embed. All texts are kept in memory.\n"
+     "\n"
+     "Formats: text has a line for each text with its score, its line in the input and the\n"
+     "text, with tabs between them; jsonl an object with \"index\" (from 0), \"id\", \"text\"\n"
+     "where asked for, and \"score\". Scores are what the model's files make of its logits:\n"
+     "sigmoid, softmax or nothing.\n",
+     "  wherry rerank --model ms-marco-MiniLM-L6-v2 --query 'who rows a boat?' texts.txt\n"
+     "  wherry rerank -m bge-reranker -Q 'who rows?' --top 3 --json --with-text <texts.txt\n",
+     rerank_command},
+    {"classify", CLASSIFY, "[FILE]", "give texts, pairs or what stands in them labels",
+     "Writes for each text of FILE, or of standard input, its label and the label's score;\n"
+     "with --top N the N best. Input is as for wherry embed; --pairs gives the model two\n"
+     "texts a line. Scores are what the model's files make of its logits: softmax over the\n"
+     "labels, or sigmoid of each.\n"
+     "\n"
+     "With --tokens, for models that classify tokens: entities, joined of tokens as\n"
+     "transformers' pipeline does. simple joins tokens of one kind that follow each other;\n"
+     "first, average and max give all tokens of a word the label of its first one, of the\n"
+     "mean of their scores, or of the surest one before that.\n"
+     "\n"
+     "Formats: text has a line for each text, labels and scores with tabs between them; with\n"
+     "--tokens a line for each entity: the text's line, where it begins and ends in\n"
+     "characters from 0, label, score, and its text. jsonl has an object for each text\n"
+     "with \"labels\" or \"entities\".\n",
+     "  wherry classify --model sentiment texts.txt\n"
+     "  wherry classify -m nli --pairs --json pairs.tsv\n"
+     "  echo 'Ada rows in Bremen.' | wherry classify -m ner --tokens --aggregation first\n",
+     classify_command},
+    {"fill", FILL, "[FILE]", "say what stands in the place of a mask",
+     "Writes for each mask ([MASK] or <mask>, as the model's tokenizer has it) in each text of\n"
+     "FILE, or of standard input, the most likely tokens and how likely each is. The model\n"
+     "must have its masked-token head. A text with several masks is read once for each.\n"
+     "\n"
+     "Formats: text has a line for each mask: the text's line, then tokens and their\n"
+     "likelihood with tabs between them; jsonl an object for each text, whose \"masks\" has an\n"
+     "array for each mask.\n",
+     "  echo 'The [MASK] rows a boat.' | wherry fill --model bert-base-uncased\n"
+     "  wherry fill -m roberta-base --top 3 --json texts.txt\n",
+     fill_command},
     {"analyze", ANALYZE, "", "count flop and bytes of operators and fusion groups",
      "Needs no device. Prints the operators (with their row in the table of Ivanov et al.,\n"
      "\"Data Movement Is All You Need\"), the groups that a plan fuses them into, and the\n"

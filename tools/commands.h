@@ -23,13 +23,18 @@ enum {
     BENCH_ATTENTION = 8192,
     BENCH_NORM = 16384,
     LATENCY = 131072,
+    RERANK = 262144,
+    CLASSIFY = 524288,
+    FILL = 1048576,
+    TEXTS = EMBED | RERANK | CLASSIFY | FILL,
+    MODELS = 2097152,
     BENCHES = BENCH | BENCH_LAYER,
     PIECES = BENCH_GEMM | BENCH_ATTENTION | BENCH_NORM,
     RECORDS = ROOF | BENCHES | LATENCY | REPORT,
     TUNES = TUNE | TUNE_LAYER,
     LAYER = BENCH_LAYER | VERIFY_LAYER | TUNE_LAYER,
-    SESSIONS = EMBED | BENCH | LATENCY | VERIFY | DEMO | LAYER | TUNE,
-    EVERY = DEVICES | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES
+    SESSIONS = TEXTS | BENCH | LATENCY | VERIFY | DEMO | LAYER | TUNE,
+    EVERY = DEVICES | MODELS | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES
 };
 
 struct command {
@@ -49,7 +54,11 @@ extern const size_t commands_count;
 const struct command *command_find(int argc, char **argv, int *words);
 
 int devices_command(const struct options *options);
+int models_command(const struct options *options);
 int embed_command(const struct options *options);
+int rerank_command(const struct options *options);
+int classify_command(const struct options *options);
+int fill_command(const struct options *options);
 int analyze_command(const struct options *options);
 int roof_command(const struct options *options);
 int bench_command(const struct options *options);

@@ -93,7 +93,8 @@ static int profile(struct demo *d, double seconds)
 
 static int embed_all(struct demo *d)
 {
-    int code = tool_open_text_session(&d->tool, &d->batch, d->batch.waiting);
+    int code = tool_open_text_session(&d->tool, &d->batch, d->batch.waiting,
+                                      (wherry_session_desc){.pool = pool_choice(d->tool.options->pool)});
     if (code) return code;
     d->size = d->tool.plan.embedding_size;
     size_t room = (size_t)d->tool.plan.max_sequences * d->size;

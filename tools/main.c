@@ -44,8 +44,10 @@ int main(int argc, char **argv)
 {
     system_init();
     if (argc < 2)
-        return complain(EXIT_USAGE, "a command is missing: devices, embed, analyze, roof, bench, tune, report, verify "
-                                    "or demo; see wherry --help");
+        return complain(
+            EXIT_USAGE,
+            "a command is missing: devices, models, embed, rerank, classify, fill, analyze, roof, bench, tune, "
+            "report, verify or demo; see wherry --help");
     const char *word = argv[1];
     int words;
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return print_help(NULL);

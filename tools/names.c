@@ -66,9 +66,12 @@ const char *dtype_name(wherry_dtype dtype)
 
 const char *pool_name(wherry_pool pool)
 {
-    static const char *const names[] = {"default", "mean", "cls", "max", "pooler", "none"};
-    return (unsigned)pool < 6 ? names[pool] : "?";
+    static const char *const names[] = {"default", "mean", "cls",       "max",      "pooler",
+                                        "none",    "last", "mean_sqrt", "weighted", "combined"};
+    return (unsigned)pool < sizeof names / sizeof *names ? names[pool] : "?";
 }
+
+wherry_pool pool_choice(int choice) { return (wherry_pool)choice; /* in the order of wherry_pool */ }
 
 const char *activation_name(wherry_activation activation)
 {

@@ -16,6 +16,8 @@ const char *nearest_name(const char *word, const char *(*name)(size_t n, const v
 const char *plan_name(int choice);
 const char *dtype_name(wherry_dtype dtype);
 const char *pool_name(wherry_pool pool);
+/* The choice of POOL_CHOICES of that place, 0: the default. */
+wherry_pool pool_choice(int choice);
 const char *activation_name(wherry_activation activation);
 const char *save_name(wherry_save save);
 const char *device_type_name(wherry_device_type type);

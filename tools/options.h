@@ -44,6 +44,9 @@ struct options {
     uint32_t max_tokens, batch_tokens, batch, seq, repeats, replays, nearest, seed, requests;
     uint32_t candidates, rounds, jobs, threads;
     const char *compile_share;
+    const char *prompt, *query, *ranges;
+    uint32_t dimensions, top;
+    int output_type, scores, aggregation;
     uint32_t layers, hidden, heads, feed_forward, qkv_products;
     uint64_t memory_budget;
     double warm, dropout, threshold, idle; /* < 0: nothing was said */
@@ -51,7 +54,7 @@ struct options {
     struct number_list lengths, clients;
     bool normalize, no_normalize, truncate, pairs, with_text;
     bool training, inference, layer, encoder, all, dot, explain, paper, layouts, pre_layernorm;
-    bool fresh, no_layouts, all_candidates, latency, timings;
+    bool fresh, no_layouts, all_candidates, latency, timings, tokens;
     bool json, quiet, verbose, help, check, wide;
     const char *file; /* the operand, or the first */
     const char *files[FILES_MAX];
@@ -71,6 +74,11 @@ enum { DATA_RANDOM = 1, DATA_ZEROS };
 #define KERNEL_CHOICES "auto|tiled|coopmat|mma|wgmma|small_batch|clblast|onednn"
 #define SESSION_CHOICES "shared|per-client"
 enum { PLAN_ALL = 4, DTYPE_ALL = 4, CACHES_BOTH = 2, ROOF_NO = 2, SESSIONS_PER_CLIENT = 2 };
+#define AGGREGATION_CHOICES "none|simple|first|average|max"
+enum { AGGREGATION_NONE = 1, AGGREGATION_SIMPLE, AGGREGATION_FIRST, AGGREGATION_AVERAGE, AGGREGATION_MAX };
+#define POOL_CHOICES "mean|cls|max|pooler|none|last|mean_sqrt|weighted"
+#define OUTPUT_CHOICES "f32|f16|int8|binary|ubinary|tokens"
+enum { OUTPUT_F32 = 1, OUTPUT_F16, OUTPUT_INT8, OUTPUT_BINARY, OUTPUT_UBINARY, OUTPUT_TOKENS };
 /* wherry_save as the options count it; 0 is the default. */
 #define SAVE_CHOICES "paper|all|least"
 

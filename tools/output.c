@@ -232,36 +232,32 @@ void output_json(struct output *out, json_t *value)
 
 /* ---- .npy ---- */
 
-void npy_header(struct output *out, uint64_t rows, uint64_t columns)
+void npy_header(struct output *out, const char *descr, uint64_t rows, uint64_t columns)
 {
     enum { SIZE = 128 };
     char header[SIZE + 1];
     memcpy(header, "\x93NUMPY\x01\x00\x76\x00", 10); /* version 1.0; 118 bytes follow */
     struct text_writer t = text_begin(header + 10, SIZE - 10);
-    text_add(&t, "{'descr': '<f4', 'fortran_order': False, 'shape': (%llu, %llu), }", (unsigned long long)rows,
+    text_add(&t, "{'descr': '%s', 'fortran_order': False, 'shape': (%llu, %llu), }", descr, (unsigned long long)rows,
              (unsigned long long)columns);
     memset(t.at + t.used, ' ', t.size - 1 - t.used);
     header[SIZE - 1] = '\n';
     output_write(out, header, SIZE);
 }
 
-void npy_row(struct output *out, const float *values, size_t count)
+void npy_row(struct output *out, const void *values, size_t count, size_t size)
 {
     const union {
         uint16_t word;
         unsigned char byte;
     } order = {1};
-    if (order.byte) {
-        output_write(out, values, count * sizeof *values);
+    const unsigned char *at = values;
+    if (order.byte || size == 1) {
+        output_write(out, values, count * size);
         return;
     }
-    for (size_t n = 0; n < count; n++) {
-        uint32_t bits;
-        memcpy(&bits, &values[n], sizeof bits);
-        unsigned char little[4] = {(unsigned char)bits, (unsigned char)(bits >> 8), (unsigned char)(bits >> 16),
-                                   (unsigned char)(bits >> 24)};
-        output_write(out, little, sizeof little);
-    }
+    for (size_t n = 0; n < count; n++, at += size)
+        for (size_t b = size; b > 0; b--) output_write(out, &at[b - 1], 1);
 }
 
 /* ---- tables ---- */

@@ -52,12 +52,13 @@ size_t repair_utf8(const char *text, size_t bytes, char *to);
 /* Writes and releases the value. */
 void output_json(struct output *out, json_t *value);
 
-/* ---- .npy: float32, [rows, columns] ---- */
+/* ---- .npy: [rows, columns] of a type as such files name it ("<f4") ---- */
 
 /* The header for this many rows, always of the same size: written before the rows, and again when their number is
  * known. */
-void npy_header(struct output *out, uint64_t rows, uint64_t columns);
-void npy_row(struct output *out, const float *values, size_t count);
+void npy_header(struct output *out, const char *descr, uint64_t rows, uint64_t columns);
+/* Values of `size` bytes as the machine has them. */
+void npy_row(struct output *out, const void *values, size_t count, size_t size);
 
 /* ---- tables ---- */
 

@@ -132,7 +132,7 @@ int tool_open_model(struct tool *tool)
         tool_error(tool, status, NULL);
         return EXIT_USAGE;
     }
-    bool named = strcmp(options->command->name, "embed") && strcmp(options->command->name, "demo");
+    bool named = !(options->command->bit & (TEXTS | DEMO));
     return complain(EXIT_USAGE, "a model is missing: --model DIR%s; see wherry help %s",
                     named ? ", or --config NAME" : "", options->command->name);
 }

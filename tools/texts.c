@@ -185,9 +185,12 @@ void text_batch_create(struct text_batch *batch, uint32_t max_tokens, uint32_t m
     batch->labels = need(calloc(max_tokens, sizeof *batch->labels));
     batch->waiting_ids = need(malloc((size_t)max_length * sizeof *batch->waiting_ids));
     batch->waiting_types = need(malloc((size_t)max_length * sizeof *batch->waiting_types));
+    batch->rows = need(malloc((size_t)max_tokens * sizeof *batch->rows));
+    batch->places = need(malloc((size_t)max_tokens * sizeof *batch->places));
+    batch->waiting_places = need(malloc((size_t)max_length * sizeof *batch->waiting_places));
 }
 
-static void label_free(struct text_label *label)
+void text_label_free(struct text_label *label)
 {
     free(label->id);
     free(label->text);
@@ -196,20 +199,23 @@ static void label_free(struct text_label *label)
 
 static void batch_clear(struct text_batch *batch)
 {
-    for (uint32_t s = 0; s < batch->sequences; s++) label_free(&batch->labels[s]);
+    for (uint32_t s = 0; s < batch->sequences; s++) text_label_free(&batch->labels[s]);
     batch->sequences = batch->tokens = 0;
 }
 
 void text_batch_destroy(struct text_batch *batch)
 {
     if (batch->labels) batch_clear(batch);
-    label_free(&batch->waiting_label);
+    text_label_free(&batch->waiting_label);
     free(batch->offsets);
     free(batch->ids);
     free(batch->types);
     free(batch->labels);
     free(batch->waiting_ids);
     free(batch->waiting_types);
+    free(batch->places);
+    free(batch->rows);
+    free(batch->waiting_places);
     *batch = (struct text_batch){0};
 }
 
@@ -221,6 +227,46 @@ static char *copy_bytes(const char *text, size_t bytes)
     return copy;
 }
 
+/* Into the waiting place, the query before it or the prompt in front of it. */
+static wherry_status tokenize(struct text_batch *batch, struct tool *tool, const struct text *text, size_t *count)
+{
+    const char *first = text->text, *second = text->pair;
+    size_t first_bytes = text->text_bytes, second_bytes = text->pair_bytes, prompt = 0;
+    char *joined = NULL;
+    if (batch->query) {
+        second = first, second_bytes = first_bytes;
+        first = batch->query, first_bytes = strlen(first);
+    } else if (batch->prompt && *batch->prompt) {
+        prompt = strlen(batch->prompt);
+        joined = need(malloc(prompt + first_bytes + 1));
+        memcpy(joined, batch->prompt, prompt);
+        memcpy(joined + prompt, first, first_bytes);
+        first = joined, first_bytes += prompt;
+    }
+    *count = batch->max_length;
+    wherry_status status = wherry_tokenize_places(
+        tool->context, tool->model, first, first_bytes, second, second_bytes, batch->truncate ? batch->max_length : 0,
+        batch->waiting_ids, batch->waiting_types, batch->keep_places ? batch->waiting_places : NULL, count);
+    free(joined);
+    return status;
+}
+
+/* Goes on to the waiting text's next mask, from token `at` on; false: there is none. */
+static bool find_mask(struct text_batch *batch, uint32_t at)
+{
+    while (at < batch->waiting_tokens && batch->waiting_ids[at] != batch->mask) at++;
+    batch->waiting_row = at;
+    return at < batch->waiting_tokens;
+}
+
+/* A text with more masks waits for the next one. */
+static bool waits_again(struct text_batch *batch, const struct text_label *label)
+{
+    if (!batch->masked || !find_mask(batch, batch->waiting_row + 1)) return false;
+    batch->waiting_label = (struct text_label){.line = label->line, .again = true};
+    return true;
+}
+
 /* Reads and tokenizes the next text into the waiting place. */
 static int fetch(struct text_batch *batch, struct tool *tool, struct text_source *source)
 {
@@ -228,10 +274,11 @@ static int fetch(struct text_batch *batch, struct tool *tool, struct text_source
     int code = text_source_next(source, &text, &batch->waiting);
     if (code || !batch->waiting) return code;
     uint32_t types = tool->model_info.config.token_types;
-    size_t count = batch->max_length;
-    wherry_status status =
-        wherry_tokenize(tool->context, tool->model, text.text, text.text_bytes, text.pair, text.pair_bytes,
-                        batch->truncate ? batch->max_length : 0, batch->waiting_ids, batch->waiting_types, &count);
+    size_t count = 0;
+    if (batch->query && text.pair)
+        return complain(EXIT_INPUT, "%s, line %llu: a pair, and the query is the other text of each", source->name,
+                        (unsigned long long)text.line);
+    wherry_status status = tokenize(batch, tool, &text, &count);
     if (status) {
         char where[PATH_SHOWN + 32];
         snprintf(where, sizeof where, "%.*s, line %llu", PATH_SHOWN, source->name, (unsigned long long)text.line);
@@ -245,6 +292,10 @@ static int fetch(struct text_batch *batch, struct tool *tool, struct text_source
         return complain(EXIT_INPUT, "%s, line %llu: %zu tokens, and the limit is %u; cut such texts with --truncate",
                         source->name, (unsigned long long)text.line, count, batch->max_length);
     batch->waiting_tokens = (uint32_t)count;
+    batch->waiting_row = 0;
+    if (batch->masked && !find_mask(batch, 0))
+        return complain(EXIT_INPUT, "%s, line %llu: no mask to fill in it", source->name,
+                        (unsigned long long)text.line);
     batch->waiting_label.line = text.line;
     if (text.id) batch->waiting_label.id = copy_bytes(text.id, strlen(text.id));
     if (batch->keep_texts) {
@@ -264,13 +315,18 @@ int text_batch_fill(struct text_batch *batch, struct tool *tool, struct text_sou
             if (!batch->waiting) return EXIT_FINE;
         }
         if (batch->waiting_tokens > batch->max_tokens - batch->tokens) return EXIT_FINE;
+        if (batch->masked && batch->sequences == TEXT_MASKS_MOST) return EXIT_FINE;
         memcpy(batch->ids + batch->tokens, batch->waiting_ids, batch->waiting_tokens * sizeof *batch->ids);
         memcpy(batch->types + batch->tokens, batch->waiting_types, batch->waiting_tokens * sizeof *batch->types);
+        if (batch->keep_places)
+            memcpy(batch->places + batch->tokens, batch->waiting_places, batch->waiting_tokens * sizeof *batch->places);
+        const struct text_label *label = &batch->labels[batch->sequences];
+        batch->rows[batch->sequences] = batch->waiting_row;
         batch->labels[batch->sequences++] = batch->waiting_label;
         batch->tokens += batch->waiting_tokens;
         batch->offsets[batch->sequences] = batch->tokens;
         batch->waiting_label = (struct text_label){0};
-        batch->waiting = false;
+        batch->waiting = waits_again(batch, label);
         if (system_stopped()) return complain(EXIT_STOPPED, "interrupted");
     }
 }
@@ -281,7 +337,8 @@ wherry_batch text_batch_view(const struct text_batch *batch)
                           .sequences = batch->sequences,
                           .offsets = batch->offsets,
                           .ids = batch->ids,
-                          .types = batch->types};
+                          .types = batch->types,
+                          .rows = batch->masked ? batch->rows : NULL};
 }
 
 /* ---- limits ---- */
@@ -307,16 +364,12 @@ int text_limits(const struct tool *tool, uint32_t *batch_tokens, uint32_t *lengt
     return EXIT_FINE;
 }
 
-int tool_open_text_session(struct tool *tool, const struct text_batch *batch, bool more)
+int tool_open_text_session(struct tool *tool, const struct text_batch *batch, bool more, wherry_session_desc desc)
 {
     const struct options *options = tool->options;
-    wherry_session_desc desc = {.max_tokens = batch->max_tokens,
-                                .max_length = batch->max_length,
-                                .dtype = (wherry_dtype)options->dtype,
-                                .pool = (wherry_pool)options->pool,
-                                .normalize = options->normalize      ? 1
-                                             : options->no_normalize ? -1
-                                                                     : 0};
+    desc.max_tokens = batch->max_tokens;
+    desc.max_length = batch->max_length;
+    desc.dtype = (wherry_dtype)options->dtype;
     if (!more) { /* a few texts need little memory; powers of two, so that sizes seldom differ from run to run */
         uint32_t tokens = 256;
         while (tokens < batch->tokens) tokens *= 2;

@@ -39,21 +39,34 @@ void text_source_close(struct text_source *source);
 /* Texts that run together, each with what is written beside its embedding. */
 struct text_batch {
     uint32_t max_tokens, max_length; /* of the batch, of one text */
-    bool truncate, keep_texts;
+    bool truncate, keep_texts, keep_places;
+    /* Of each text, rows[sequence] names a mask; with several masks it is there as often. */
+    bool masked;
+    int32_t mask; /* the mask's id */
+    uint32_t *rows;
+    const char *prompt; /* in front of each text, NULL: nothing */
+    const char *query;  /* each text is the second one of a pair with this, NULL: none */
     uint32_t sequences, tokens;
     uint32_t *offsets;
     int32_t *ids, *types;
+    wherry_token_place *places; /* with keep_places */
     struct text_label {
         char *id, *text; /* NULL: none */
         size_t text_bytes;
         uint64_t line;
+        bool again; /* the same text as before it, for its next mask */
     } * labels;
     /* A text that did not fit any more: the next batch begins with it. */
     bool waiting;
     struct text_label waiting_label;
-    uint32_t waiting_tokens;
+    uint32_t waiting_tokens, waiting_row;
     int32_t *waiting_ids, *waiting_types;
+    wherry_token_place *waiting_places;
 };
+
+enum { TEXT_MASKS_MOST = 32 }; /* in a batch that is masked */
+
+void text_label_free(struct text_label *label);
 
 void text_batch_create(struct text_batch *batch, uint32_t max_tokens, uint32_t max_length);
 void text_batch_destroy(struct text_batch *batch);
@@ -64,7 +77,8 @@ wherry_batch text_batch_view(const struct text_batch *batch);
 
 /* Longest text and tokens of a batch by the options, the model and the device. */
 int text_limits(const struct tool *tool, uint32_t *batch_tokens, uint32_t *length);
-/* Opens a session that is large enough for the batch, or for any batch of this size when `more` is to come. */
-int tool_open_text_session(struct tool *tool, const struct text_batch *batch, bool more);
+/* Opens a session that is large enough for the batch, or for any batch of this size when `more` is to come; `desc`:
+ * what it returns. */
+int tool_open_text_session(struct tool *tool, const struct text_batch *batch, bool more, wherry_session_desc desc);
 
 #endif

@@ -350,7 +350,10 @@ static void derive(struct backward *w, const struct op *o)
     const struct rule *rule = NULL;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (rules[i].kind == o->kind) rule = &rules[i];
-    if (!rule)
+    if (o->role == POOL && w->b->g->tensors[o->out[0]].parent >= 0)
+        w->b->ok = fail(w->b->e, WHERRY_STATUS_UNSUPPORTED,
+                        "%s has no backward pass: it is one of several side by side", o->name);
+    else if (!rule)
         w->b->ok = fail(w->b->e, WHERRY_STATUS_UNSUPPORTED, "%s has no backward pass: no gradient of the kind %s",
                         o->name, o->kind->name);
     else if (rule->derive)

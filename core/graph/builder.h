@@ -115,6 +115,8 @@ int builder_layer_tensor(struct builder *b, int layer, int row);
  * input. */
 void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_t count);
 
+/* What stands on the layers, which made x: a pooling, or a head (head.c). Returns the graph's output. */
+int builder_head(struct builder *b, int x);
 /* The backward pass of everything that is there, after it (backward.c). */
 void builder_backward(struct builder *b);
 /* Recomputes what the backward pass reads and what follows, row by row, from the rest: fewest bytes are kept

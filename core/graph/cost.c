@@ -12,10 +12,24 @@ double op_flops(const struct graph *g, const struct batch_shape *b, const struct
     return o->kind->flops_per_element * (double)tensor_elements(g, b, o->kind->flops_on_input ? o->in[0] : o->out[0]);
 }
 
+/* Sums of all sequences by distance: what lies after a sequence's is nothing. */
+static uint64_t distance_sums(const struct graph *g, const struct batch_shape *b)
+{
+    uint64_t n = 0;
+    for (uint32_t s = 0; s < b->sequences; s++) {
+        uint32_t farthest = b->offsets[s + 1] - b->offsets[s] - 1;
+        n += 2 * (farthest < g->relative_distance ? farthest : g->relative_distance) + 1;
+    }
+    return n * g->dims.of['h'];
+}
+
 uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const struct op *o, int n)
 {
     if (o->in[n] < 0) return 0;
     uint64_t all = tensor_elements(g, b, o->in[n]), out = tensor_elements(g, b, o->out[0]);
+    if (o->kind == &kind_scores_bias && n == 1) /* a table's row for keys after the query at no distance is nobody's */
+        return all - g->dims.of['h'];
+    if (o->kind == &kind_distance_dw && n == 0 && b->offsets) return distance_sums(g, b);
     bool gathered = o->kind->gathers > 0 && o->kind->gathers == n;
     if (!gathered && !(o->kind->reads_output_size && n == 0)) return all;
     /* A list of ids or types may name as many different rows as there are tokens; positions are those of the longest

@@ -82,17 +82,6 @@ static int add_weight(struct builder *b, const char *name, const char *dims, enu
     return builder_named(b, name, (struct tensor){.dims = dims, .role = TENSOR_WEIGHT, .weight = weight});
 }
 
-static int add_pooler(struct builder *b)
-{
-    const struct tensor_row *row = &tensor_pooler;
-    const char *dims = builder_weight_dims(b, WEIGHT_POOLER, false);
-    return builder_named(b, row->name,
-                         (struct tensor){.dims = dims,
-                                         .model_dims = dims != row->dims ? row->dims : NULL,
-                                         .role = TENSOR_WEIGHT,
-                                         .weight = row->weight});
-}
-
 static int add_plain(struct builder *b, const char *name, enum role role, const struct op_kind *kind, int out, int in0,
                      int in1, int in2, const char *einsum)
 {
@@ -135,37 +124,6 @@ static void add_relative(struct builder *b)
     for (uint32_t l = 0; l < c->layers; l++) b->made[l][W_RELATIVE] = table;
 }
 
-static int add_head(struct builder *b, int x)
-{
-    const struct graph_options *options = b->options;
-    if (options->config->pre_layernorm)
-        x = add_plain(b, "final.norm", FINAL_NORM, &kind_layernorm, builder_value(b, "final.norm", "bji"), x,
-                      add_weight(b, "final.gamma", "i", WEIGHT_FINAL_GAMMA),
-                      add_weight(b, "final.beta", "i", WEIGHT_FINAL_BETA), NULL);
-    if (options->pool != WHERRY_POOL_NONE) {
-        const struct op_kind *kind = options->pool == WHERRY_POOL_MEAN  ? &kind_pool_mean
-                                     : options->pool == WHERRY_POOL_MAX ? &kind_pool_max
-                                                                        : &kind_pool_cls;
-        x = add_plain(b, "pool", POOL, kind, builder_value(b, "pool", "bi"), x, -1, -1, NULL);
-    }
-    if (options->pool == WHERRY_POOL_POOLER) {
-        x = add_plain(b, "pooler", POOLER, &kind_contract, builder_value(b, "pooler", "bo"), x, add_pooler(b), -1,
-                      "bi,oi->bo");
-        x = add_plain(b, "pooler_bias", POOLER_BIAS, &kind_bias, builder_value(b, "pooler_biased", "bo"), x,
-                      add_weight(b, "b_pooler", "o", WEIGHT_POOLER_BIAS), -1, NULL);
-        x = add_plain(b, "pooler_tanh", POOLER_TANH, &kind_tanh, builder_value(b, "pooler_tanh", "bo"), x, -1, -1,
-                      NULL);
-    }
-    if (options->normalize) {
-        const char *dims = options->pool == WHERRY_POOL_NONE     ? "bji"
-                           : options->pool == WHERRY_POOL_POOLER ? "bo"
-                                                                 : "bi";
-        x = add_plain(b, "normalize", NORMALIZE, &kind_normalize, builder_value(b, "normalized", dims), x, -1, -1,
-                      NULL);
-    }
-    return x;
-}
-
 /* Weights of products; of slices, what they are slices of. */
 static void store_bf16(struct graph *g)
 {
@@ -205,6 +163,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['d'] = c->relative_buckets;
     out->dims.of['z'] = 2;
     out->relative_distance = c->relative_distance;
+    out->dims.of['c'] = c->labels;
     out->input = out->out_gradient = out->in_gradient = -1;
     out->pre_layernorm = c->pre_layernorm;
     if (options->layout.channel_major) out->channel_stride = (uint32_t)round_up(options->tokens, CHANNEL_ROUND);
@@ -222,7 +181,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     }
     add_relative(&b);
     for (uint32_t l = 0; l < c->layers; l++) x = add_layer(&b, (int)l, x);
-    if (!options->stack) x = add_head(&b, x);
+    if (!options->stack) x = builder_head(&b, x);
     out->n_forward = out->n_ops;
     out->output = x;
     if (b.ok) out->tensors[x].output = true;

@@ -4,8 +4,9 @@
  * Dimension letters (the paper's): b sequence, j query position, k key position, h head, p head channel, q stack of Q,
  * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, e
  * embedding tables' width where that is not i, d rows of a bias by distance, z the two distances (before and after)
- * that a token adds to its sequence's. Sequences of a batch have different lengths: "bj" together count the tokens and
- * "bjk" the sum of length^2. */
+ * that a token adds to its sequence's, c classes, n poolings side by side, f, g, l, w outputs of modules after the
+ * pooling. Sequences of a batch have different lengths: "bj" together count the tokens and "bjk" the sum of length^2.
+ */
 #ifndef WHERRY_GRAPH_GRAPH_H
 #define WHERRY_GRAPH_GRAPH_H
 
@@ -34,8 +35,20 @@ struct dims {
 
 enum tensor_role { TENSOR_BATCH, TENSOR_WEIGHT, TENSOR_VALUE };
 
-/* What a TENSOR_BATCH tensor holds for every token. */
-enum batch_data { BATCH_IDS, BATCH_POSITIONS, BATCH_TYPES, BATCH_DATA_COUNT };
+/* What a TENSOR_BATCH tensor holds for every token; BATCH_ROWS for every sequence. */
+enum batch_data { BATCH_IDS, BATCH_POSITIONS, BATCH_TYPES, BATCH_ROWS, BATCH_DATA_COUNT };
+
+/* ---- what follows a pooling ---- */
+
+enum { POOLS_MOST = 6, MODULES_MOST = 4 };
+
+/* A dense layer or a layernorm after the pooling. */
+struct module {
+    bool norm;      /* a layernorm, of epsilon 1e-5 */
+    uint32_t width; /* of what it makes */
+    bool bias;
+    wherry_head_activation activation; /* PLAIN: none */
+};
 
 /* Which weight of the encoder a tensor is; with the layer it names what the model stores. */
 enum weight {
@@ -59,11 +72,20 @@ enum weight {
     WEIGHT_BETA2,
     WEIGHT_FINAL_GAMMA, /* pre-LN: the layernorm after the last layer */
     WEIGHT_FINAL_BETA,
-    WEIGHT_POOLER, /* [o, i] */
+    WEIGHT_POOLER, /* [o, i]: BERT's pooler, and the dense layer before a classifier */
     WEIGHT_POOLER_BIAS,
     WEIGHT_PROJECT, /* [i, e]: widens embeddings that are narrower than the layers */
     WEIGHT_PROJECT_BIAS,
-    WEIGHT_RELATIVE, /* [d, h]: what scores get by distance, in all layers */
+    WEIGHT_RELATIVE,   /* [d, h]: what scores get by distance, in all layers */
+    WEIGHT_CLASSIFIER, /* [c, i] */
+    WEIGHT_CLASSIFIER_BIAS,
+    WEIGHT_VOCABULARY_DENSE, /* [e, i] */
+    WEIGHT_VOCABULARY_DENSE_BIAS,
+    WEIGHT_VOCABULARY_GAMMA,
+    WEIGHT_VOCABULARY_BETA,
+    WEIGHT_VOCABULARY_BIAS, /* [v] */
+    WEIGHT_MODULE,          /* of module m at + 2 * m: its matrix or gamma, and after it its bias or beta */
+    WEIGHT_MODULE_LAST = WEIGHT_MODULE + 2 * MODULES_MOST - 1,
     WEIGHT_COUNT
 };
 /* Of weights whose order can be chosen, the first ones; 0 of others. */
@@ -128,6 +150,17 @@ enum role {
     EMBED_PROJECT,
     EMBED_PROJECT_BIAS,
     SCORES_BIAS,
+    CLASSIFIER,
+    CLASSIFIER_BIAS,
+    VOCABULARY_DENSE,
+    VOCABULARY_DENSE_BIAS,
+    VOCABULARY_ACTIVATION,
+    VOCABULARY_NORM,
+    VOCABULARY_SCORES,
+    VOCABULARY_BIAS,
+    MODULE_NORM,
+    MODULE_DENSE, /* of dense layer number k at + 3 * k: the product, its bias, its activation */
+    MODULE_DENSE_LAST = MODULE_DENSE + 3 * MODULES_MOST - 1,
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
@@ -243,7 +276,12 @@ struct graph {
 
 struct graph_options {
     const wherry_model_config *config;
-    wherry_pool pool; /* not DEFAULT */
+    wherry_output output;
+    wherry_pool pool;              /* not DEFAULT */
+    wherry_pool pools[POOLS_MOST]; /* of COMBINED, side by side */
+    uint32_t n_pools;
+    const struct module *modules; /* [n_modules]: after the pooling, before the normalization */
+    uint32_t n_modules;
     bool normalize;
     bool stack;         /* the layers alone, from x to y: no embeddings, no pooling */
     bool training;      /* with the backward pass */

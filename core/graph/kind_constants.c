@@ -401,26 +401,27 @@ CONSTANTS(constants_type)
     call_set(call, CONST_TYPE, 1);
 }
 
-CONSTANTS(constants_pool_mean)
+/* A pooling's row may be a piece of a wider one: poolings side by side. */
+static void set_pool(const struct graph *g, const struct op *o, struct call *call, uint32_t pool)
 {
-    (void)group;
     set_rows(g, o, call);
-    call_set(call, CONST_POOL, POOL_MEAN);
+    call_set(call, CONST_POOL, pool);
+    if (g->tensors[o->out[0]].parent >= 0) set_operand(g, call, CONST_Y_STRIDE, CONST_Y_OFFSET, o->out[0]);
 }
 
-CONSTANTS(constants_pool_cls)
-{
-    (void)group;
-    set_rows(g, o, call);
-    call_set(call, CONST_POOL, POOL_CLS);
-}
-
-CONSTANTS(constants_pool_max)
-{
-    (void)group;
-    set_rows(g, o, call);
-    call_set(call, CONST_POOL, POOL_MAX);
-}
+#define POOL_CONSTANTS(name, which)                                                                                    \
+    CONSTANTS(constants_pool_##name)                                                                                   \
+    {                                                                                                                  \
+        (void)group;                                                                                                   \
+        set_pool(g, o, call, which);                                                                                   \
+    }
+POOL_CONSTANTS(mean, POOL_MEAN)
+POOL_CONSTANTS(cls, POOL_CLS)
+POOL_CONSTANTS(max, POOL_MAX)
+POOL_CONSTANTS(row, POOL_ROW)
+POOL_CONSTANTS(last, POOL_LAST)
+POOL_CONSTANTS(sqrt, POOL_SQRT)
+POOL_CONSTANTS(weighted, POOL_WEIGHTED)
 
 CONSTANTS(constants_normalize)
 {

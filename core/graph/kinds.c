@@ -33,6 +33,10 @@ const struct op_kind
     kind_pool_mean         = {"pool_mean",    "pool",               LAUNCH_ROWS,       NORMALIZATION, 1,  reference_pool_mean,         constants_pool_mean,         {SLOT_X},                                .flops_on_input = true},
     kind_pool_cls          = {"pool_cls",     "pool",               LAUNCH_ROWS,       ELEMENTWISE,   0,  reference_pool_cls,          constants_pool_cls,          {SLOT_X},                                .reads_output_size = true},
     kind_pool_max          = {"pool_max",     "pool",               LAUNCH_ROWS,       NORMALIZATION, 1,  reference_pool_max,          constants_pool_max,          {SLOT_X},                                .flops_on_input = true},
+    kind_pool_row          = {"pool_row",     "pool",               LAUNCH_ROWS,       ELEMENTWISE,   0,  reference_pool_row,          constants_pool_row,          {SLOT_X, SLOT_IDS},                      .reads_output_size = true},
+    kind_pool_last         = {"pool_last",    "pool",               LAUNCH_ROWS,       ELEMENTWISE,   0,  reference_pool_last,         constants_pool_last,         {SLOT_X},                                .reads_output_size = true},
+    kind_pool_sqrt         = {"pool_sqrt",    "pool",               LAUNCH_ROWS,       NORMALIZATION, 1,  reference_pool_sqrt,         constants_pool_sqrt,         {SLOT_X},                                .flops_on_input = true},
+    kind_pool_weighted     = {"pool_weighted","pool",               LAUNCH_ROWS,       NORMALIZATION, 2,  reference_pool_weighted,     constants_pool_weighted,     {SLOT_X},                                .flops_on_input = true},
     kind_normalize         = {"normalize",    "pool",               LAUNCH_ROWS,       NORMALIZATION, 3,  reference_normalize,         constants_normalize,         {SLOT_X}},
 
     /* of the backward pass */

@@ -40,6 +40,7 @@ extern const struct op_kind kind_softmax;     /* scaled */
 extern const struct op_kind kind_scores_bias; /* by the distance of key and query */
 extern const struct op_kind kind_layernorm;
 extern const struct op_kind kind_pool_mean, kind_pool_cls, kind_pool_max;
+extern const struct op_kind kind_pool_row, kind_pool_last, kind_pool_sqrt, kind_pool_weighted;
 extern const struct op_kind kind_normalize; /* L2 */
 
 /* Of the backward pass: products are kind_contract, too, residuals kind_add, dropout's gradient is dropout. */

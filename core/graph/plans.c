@@ -9,6 +9,9 @@
  * (NORM_PRE) or after (NORM_POST) their blocks, or in both. An operator that no row covers runs alone, by the kernel of
  * its kind (kinds.c). */
 
+/* Of dense layer k after the pooling: its product, bias and activation. */
+#define DENSE_LAYER(k, n) (MODULE_DENSE + 3 * (k) + (n))
+
 /* clang-format off */
 /*   name                kernel                launch             operators */
 
@@ -37,6 +40,13 @@ static const struct plan_row paper[] = {
     {"bdr2",             "map",                LAUNCH_ELEMENTS,   {LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL}, NORM_PRE}, /* a layer alone */
     {"pool",             "pool",               LAUNCH_ROWS,       {POOL, NORMALIZE}},
     {"pooler_bt",        "map",                LAUNCH_ELEMENTS,   {POOLER_BIAS, POOLER_TANH}},
+    {"classifier_b",     "map",                LAUNCH_ELEMENTS,   {CLASSIFIER_BIAS}},
+    {"vocabulary_ba",    "map",                LAUNCH_ELEMENTS,   {VOCABULARY_DENSE_BIAS, VOCABULARY_ACTIVATION}},
+    {"vocabulary_b",     "map",                LAUNCH_ELEMENTS,   {VOCABULARY_BIAS}},
+    {"dense_1_ba",       "map",                LAUNCH_ELEMENTS,   {DENSE_LAYER(0, 1), DENSE_LAYER(0, 2)}},
+    {"dense_2_ba",       "map",                LAUNCH_ELEMENTS,   {DENSE_LAYER(1, 1), DENSE_LAYER(1, 2)}},
+    {"dense_3_ba",       "map",                LAUNCH_ELEMENTS,   {DENSE_LAYER(2, 1), DENSE_LAYER(2, 2)}},
+    {"dense_4_ba",       "map",                LAUNCH_ELEMENTS,   {DENSE_LAYER(3, 1), DENSE_LAYER(3, 2)}},
     OUTSIDE_BACKWARD,
     {"bsb",              "layernorm_backward", LAUNCH_PARTS,      {NORM2_DW}},
     {"blnrd2",           "layernorm_backward", LAUNCH_PARTS,      {NORM2_DX, LIN2_DROPOUT_DX}, NORM_POST},
@@ -80,6 +90,13 @@ static const struct plan_row flash[] = {
     {"norm2_pool",       "layernorm_pool",     LAUNCH_ROWS,       {NORM2, NEXT_LAYER, POOL, NORMALIZE}, NORM_POST, .optional = true},
     {"pool",             "pool",               LAUNCH_ROWS,       {POOL, NORMALIZE}},
     {"pooler",           "gemm",               LAUNCH_TILES,      {POOLER, POOLER_BIAS, POOLER_TANH}},
+    {"classifier",       "gemm",               LAUNCH_TILES,      {CLASSIFIER, CLASSIFIER_BIAS}},
+    {"vocabulary_dense", "gemm",               LAUNCH_TILES,      {VOCABULARY_DENSE, VOCABULARY_DENSE_BIAS, VOCABULARY_ACTIVATION}},
+    {"vocabulary",       "gemm",               LAUNCH_TILES,      {VOCABULARY_SCORES, VOCABULARY_BIAS}},
+    {"dense_1",          "gemm",               LAUNCH_TILES,      {DENSE_LAYER(0, 0), DENSE_LAYER(0, 1), DENSE_LAYER(0, 2)}},
+    {"dense_2",          "gemm",               LAUNCH_TILES,      {DENSE_LAYER(1, 0), DENSE_LAYER(1, 1), DENSE_LAYER(1, 2)}},
+    {"dense_3",          "gemm",               LAUNCH_TILES,      {DENSE_LAYER(2, 0), DENSE_LAYER(2, 1), DENSE_LAYER(2, 2)}},
+    {"dense_4",          "gemm",               LAUNCH_TILES,      {DENSE_LAYER(3, 0), DENSE_LAYER(3, 1), DENSE_LAYER(3, 2)}},
     OUTSIDE_BACKWARD,
     {"lnb2",             "layernorm_backward", LAUNCH_PARTS,      {NORM2_DW, NORM2_DX, LIN2_DROPOUT_DX, LIN2_BIAS_DW}, NORM_POST},
     {"lnb2",             "layernorm_backward", LAUNCH_PARTS,      {NORM2_DW, NORM2_DX, FF_RESIDUAL_DX, OUT_DROPOUT_DX, OUT_BIAS_DW}, NORM_PRE},

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/kinds.h"
+#include "interface/interface.h"
 #include "interface/random.h"
 
 static double *value(const struct graph *g, struct values *v, int tensor) { return v->of[tensor_owner(g, tensor)]; }
@@ -400,44 +401,47 @@ REFERENCE(reference_layernorm)
     return true;
 }
 
-enum combine { COMBINE_FIRST, COMBINE_MEAN, COMBINE_MAX };
+/* What a token at place `at` of `count` counts in a sum. */
+static double pool_weight(uint32_t pool, size_t at, size_t count)
+{
+    double n = (double)count;
+    return pool == POOL_MEAN ? 1 / n : pool == POOL_SQRT ? 1 / sqrt(n) : 2 * (double)(at + 1) / (n * (n + 1));
+}
 
 /* One row per sequence out of the rows of its tokens. */
 static bool pool(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,
-                 enum combine how)
+                 uint32_t pool)
 {
-    size_t cols = tensor_row_length(g, o->out[0]);
+    size_t cols = tensor_row_length(g, o->out[0]), stride = tensor_row_stride(g, o->out[0]);
     const double *x = value(g, v, o->in[0]);
-    double *y = value(g, v, o->out[0]);
-    for (uint32_t s = 0; s < b->sequences; s++, y += cols) {
-        size_t first = b->offsets[s], count = b->offsets[s + 1] - first;
-        memcpy(y, x + first * cols, cols * sizeof *y);
-        for (size_t r = 1; how != COMBINE_FIRST && r < count; r++) {
-            const double *row = x + (first + r) * cols;
-            for (size_t c = 0; c < cols; c++) y[c] = how == COMBINE_MEAN ? y[c] + row[c] : fmax(y[c], row[c]);
+    double *y = value(g, v, o->out[0]) + tensor_row_offset(g, o->out[0]);
+    for (uint32_t s = 0; s < b->sequences; s++, y += stride) {
+        size_t first = b->offsets[s], count = b->offsets[s + 1] - first, one = 0;
+        bool largest = pool == POOL_MAX, sum = pool == POOL_MEAN || pool == POOL_SQRT || pool == POOL_WEIGHTED;
+        if (pool == POOL_LAST) one = count - 1;
+        if (pool == POOL_ROW) one = v->ids[o->in[1]][s];
+        for (size_t c = 0; c < cols; c++) y[c] = sum ? 0 : x[(first + one) * cols + c];
+        for (size_t r = 0; (largest || sum) && r < count; r++) {
+            const double *row = x + (first + r) * cols, weight = sum ? pool_weight(pool, r, count) : 0;
+            for (size_t c = 0; c < cols; c++) y[c] = sum ? y[c] + weight * row[c] : fmax(y[c], row[c]);
         }
-        for (size_t c = 0; how == COMBINE_MEAN && c < cols; c++) y[c] /= (double)count;
     }
     return true;
 }
 
-REFERENCE(reference_pool_mean)
-{
-    (void)e;
-    return pool(g, o, b, v, COMBINE_MEAN);
-}
-
-REFERENCE(reference_pool_cls)
-{
-    (void)e;
-    return pool(g, o, b, v, COMBINE_FIRST);
-}
-
-REFERENCE(reference_pool_max)
-{
-    (void)e;
-    return pool(g, o, b, v, COMBINE_MAX);
-}
+#define POOL_REFERENCE(name, which)                                                                                    \
+    REFERENCE(reference_pool_##name)                                                                                   \
+    {                                                                                                                  \
+        (void)e;                                                                                                       \
+        return pool(g, o, b, v, which);                                                                                \
+    }
+POOL_REFERENCE(mean, POOL_MEAN)
+POOL_REFERENCE(cls, POOL_CLS)
+POOL_REFERENCE(max, POOL_MAX)
+POOL_REFERENCE(row, POOL_ROW)
+POOL_REFERENCE(last, POOL_LAST)
+POOL_REFERENCE(sqrt, POOL_SQRT)
+POOL_REFERENCE(weighted, POOL_WEIGHTED)
 
 /* As torch.nn.functional.normalize: lengths below 1e-12 count as 1e-12. */
 REFERENCE(reference_normalize)

@@ -38,6 +38,10 @@ REFERENCE(reference_normalize_dx);
 REFERENCE(reference_layernorm);
 REFERENCE(reference_pool_mean);
 REFERENCE(reference_pool_cls);
+REFERENCE(reference_pool_row);
+REFERENCE(reference_pool_last);
+REFERENCE(reference_pool_sqrt);
+REFERENCE(reference_pool_weighted);
 REFERENCE(reference_pool_max);
 REFERENCE(reference_normalize);
 REFERENCE(einsum_reference); /* any einsum of two operands (einsum.c) */

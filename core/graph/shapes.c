@@ -48,16 +48,16 @@ static uint32_t letters_volume(const struct graph *g, const char *letters)
     return n;
 }
 
-/* The owner's letters from q on. A slice has the same ones before it, and its own from the same place on. */
+/* The owner's letters from the stack's on. A slice has the same ones before it, and its own from the same place on. */
 static const char *slice_letters(const struct graph *g, int tensor)
 {
-    return strchr(g->tensors[tensor_owner(g, tensor)].dims, 'q');
+    return strpbrk(g->tensors[tensor_owner(g, tensor)].dims, "qn");
 }
 
 uint32_t tensor_row_stride(const struct graph *g, int tensor)
 {
     if (g->tensors[tensor].parent < 0) return tensor_row_length(g, tensor);
-    return letters_volume(g, strpbrk(g->tensors[tensor_owner(g, tensor)].dims, "qh"));
+    return letters_volume(g, strpbrk(g->tensors[tensor_owner(g, tensor)].dims, "qhn"));
 }
 
 uint32_t tensor_slice_stride(const struct graph *g, int tensor)

@@ -162,6 +162,10 @@
 #define POOL_MEAN 1
 #define POOL_CLS 2
 #define POOL_MAX 3
+#define POOL_ROW 4      /* token SLOT_IDS[s] of sequence s, counted from its first */
+#define POOL_LAST 5     /* its last token */
+#define POOL_SQRT 6     /* the sum over the root of the number of tokens */
+#define POOL_WEIGHTED 7 /* the mean, token t from 0 counting t + 1 times */
 
 #define BATCHED_SCORES 0     /* y[s][h][j][k] = sum_p x[j][h][p] * w[k][h][p] */
 #define BATCHED_CONTEXT 1    /* y[j][h][p] = sum_k x[s][h][j][k] * w[k][h][p] */

@@ -5,10 +5,11 @@
 
 #include "base/text.h"
 
-extern const struct architecture architecture_bert, architecture_roberta, architecture_distilbert, architecture_electra;
+extern const struct architecture architecture_bert, architecture_roberta, architecture_distilbert, architecture_electra,
+    architecture_mpnet;
 
-static const struct architecture *const architectures[] = {&architecture_bert, &architecture_roberta,
-                                                           &architecture_distilbert, &architecture_electra};
+static const struct architecture *const architectures[] = {
+    &architecture_bert, &architecture_roberta, &architecture_distilbert, &architecture_electra, &architecture_mpnet};
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
 /* "BertModel", "BertForMaskedLM", "BertLMHeadModel": not "BertweetModel", "JinaBertModel". Only where a model_type says

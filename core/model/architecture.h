@@ -18,14 +18,25 @@ struct size_key {
 
 /* A family that has the architecture. */
 struct family {
-    const char *type;     /* model_type */
-    const char *classes;  /* what its classes' names begin with: "Bert" of "BertForMaskedLM" */
-    const char *files[2]; /* a tokenizer's older files, which together stand for tokenizer.json; NULL past the last */
+    const char *type;    /* model_type */
+    const char *classes; /* what its classes' names begin with: "Bert" of "BertForMaskedLM" */
+    /* A tokenizer's older files, by the one that has its tokens, which may stand for tokenizer.json; NULL past the
+     * last. A family may have none: files of such a name make another tokenizer than its own there. */
+    const char *files[3];
 };
 
 struct named_shape {
     const char *name;
     wherry_model_config config; /* struct_size is not set */
+};
+
+/* The heads of task models, whose tensors' names have no prefix. Classes of texts: a dense layer, a classifier. Tokens
+ * have modules[WEIGHT_CLASSIFIER]. */
+struct head_names {
+    wherry_head_activation activation; /* of the dense layer */
+    const char *dense;                 /* NULL: the encoder's pooler */
+    const char *out;                   /* NULL: as for tokens */
+    wherry_head_activation vocabulary; /* of the dense layer before the vocabulary; PLAIN: the feed-forward's */
 };
 
 struct architecture {
@@ -44,13 +55,14 @@ struct architecture {
     const char *prefixes[3];
     const char *layer;
     const char *modules[WEIGHT_COUNT][3];
+    struct head_names head;
     const struct named_shape *shapes; /* name NULL past the last */
 };
 
 /* The one of this model_type and class, of which one may be NULL; NULL: none. *family: which of its families. Without
  * a model_type the class must be one that the family is known to have. */
 const struct architecture *architecture_find(const char *type, const char *name, const struct family **family);
-/* "bert, roberta, ...": what is supported. */
+/* The model types that are supported, with commas between them. */
 void architecture_types(char *text, size_t size);
 /* The config of a named shape; false, with the list of names: there is none. */
 bool architecture_shape(const char *name, wherry_model_config *out, struct error *e);

@@ -8,6 +8,7 @@
 #include "base/folder.h"
 #include "base/number.h"
 #include "graph/distances.h"
+#include "model/head.h"
 #include "model/model.h"
 
 /* ---- shapes ---- */
@@ -75,140 +76,10 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
                     "the layernorms' epsilon is %s; it must be at least 0 and less than 1",
                     NUMBER("%g", (double)config->epsilon));
     }
-    return true;
+    return head_check(config, e);
 }
 
-/* ---- sentence-transformers ---- */
-
-static bool pool_named(const char *name, wherry_pool *out, struct error *e)
-{
-    static const struct {
-        const char *name;
-        wherry_pool pool;
-    } names[] = {{"mean", WHERRY_POOL_MEAN}, {"cls", WHERRY_POOL_CLS}, {"max", WHERRY_POOL_MAX}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(name, names[i].name)) continue;
-        *out = names[i].pool;
-        return true;
-    }
-    return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                "the pooling \"%.100s\" is not supported: supported are mean, cls and max", name);
-}
-
-static bool pooling_parse(const json_t *json, wherry_pool *out, struct error *e)
-{
-    static const struct {
-        const char *key, *name;
-        bool otherwise;
-    } modes[] = {
-        {"pooling_mode_cls_token", "cls", false},
-        {"pooling_mode_mean_tokens", "mean", true},
-        {"pooling_mode_max_tokens", "max", false},
-        {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len", false},
-        {"pooling_mode_weightedmean_tokens", "weightedmean", false},
-        {"pooling_mode_lasttoken", "lasttoken", false},
-    };
-    if (!json_is_object(json)) return fail(e, WHERRY_STATUS_BAD_FORMAT, "it is not an object: get the file again");
-    const char *name = json_string_value(json_object_get(json, "pooling_mode"));
-    if (name) return pool_named(name, out, e);
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        const json_t *value = json_object_get(json, modes[i].key);
-        if (value && !json_is_boolean(value)) {
-            return fail(e, WHERRY_STATUS_BAD_FORMAT, "\"%s\" is neither true nor false: get the file again",
-                        modes[i].key);
-        }
-        if (!(value ? json_is_true(value) : modes[i].otherwise)) continue;
-        if (name) {
-            return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                        "the combined pooling %s+%s is not supported: supported are mean, cls and max, one at a time",
-                        name, modes[i].name);
-        }
-        name = modes[i].name;
-    }
-    if (!name) return fail(e, WHERRY_STATUS_BAD_FORMAT, "no pooling mode is true: get the file again");
-    return pool_named(name, out, e);
-}
-
-/* `path`: of the pooling module inside `folder`. */
-static bool pooling_read(const struct host *host, const char *folder, const char *path, wherry_pool *out,
-                         struct error *e)
-{
-    char *module = path_join(host, folder, path, e);
-    json_t *json;
-    bool ok = module && json_file_read(host, module, "config.json", &json_config, 0, &json, e);
-    if (ok) ok = json_file_end(host, module, "config.json", json, pooling_parse(json, out, e), e);
-    host_free(host, module);
-    return ok;
-}
-
-enum stage { STAGE_START, STAGE_ENCODER, STAGE_POOLED, STAGE_NORMALIZED };
-
-/* One module of the chain encoder, pooling, normalize. */
-static bool module_read(const struct host *host, const char *folder, const json_t *module, enum stage *stage,
-                        struct modules *out, struct error *e)
-{
-    const char *type = json_string_value(json_object_get(module, "type"));
-    const char *path = json_string_value(json_object_get(module, "path"));
-    if (!type || !path) {
-        return fail(e, WHERRY_STATUS_BAD_FORMAT, "a module has no \"type\" or no \"path\": get the file again");
-    }
-    if (!path_is_inside(path)) {
-        return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                    "the path \"%.200s\" leads out of the model's folder: a hostile file, do not use this model", path);
-    }
-    const char *dot = strrchr(type, '.'), *name = dot ? dot + 1 : type;
-    if (!strcmp(name, "Transformer") && *stage == STAGE_START) {
-        *stage = STAGE_ENCODER;
-        host_free(host, out->encoder);
-        out->encoder = path_join(host, folder, path, e);
-        return out->encoder != NULL;
-    }
-    if (!strcmp(name, "Pooling") && *stage == STAGE_ENCODER) {
-        *stage = STAGE_POOLED;
-        return pooling_read(host, folder, path, &out->pool, e);
-    }
-    if (!strcmp(name, "Normalize") && *stage == STAGE_POOLED) {
-        *stage = STAGE_NORMALIZED;
-        out->normalize = true;
-        return true;
-    }
-    return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                "the module %.200s is not supported at its place: supported are a Transformer, then a Pooling, then a "
-                "Normalize",
-                type);
-}
-
-static bool modules_parse(const struct host *host, const char *folder, const json_t *json, struct modules *out,
-                          struct error *e)
-{
-    if (!json_array_size(json)) return fail(e, WHERRY_STATUS_BAD_FORMAT, "it lists no modules: get the file again");
-    enum stage stage = STAGE_START;
-    for (size_t i = 0; i < json_array_size(json); i++) {
-        TRY(module_read(host, folder, json_array_get(json, i), &stage, out, e));
-    }
-    /* Nothing pools: the model's result is a vector per token. */
-    if (stage == STAGE_ENCODER) out->pool = WHERRY_POOL_NONE;
-    return true;
-}
-
-bool modules_read(const struct host *host, const char *folder, struct modules *out, struct error *e)
-{
-    bool has = false;
-    json_t *json;
-    TRY(folder_has(host, folder, "modules.json", &has, e));
-    struct modules modules = {path_join(host, folder, "", e), WHERRY_POOL_MEAN, false};
-    bool ok = modules.encoder != NULL;
-    if (ok && has) {
-        ok = json_file_read(host, folder, "modules.json", &json_config, 0, &json, e) &&
-             json_file_end(host, folder, "modules.json", json, modules_parse(host, folder, json, &modules, e), e);
-    }
-    if (!ok) {
-        host_free(host, modules.encoder);
-        return false;
-    }
-    *out = modules;
-    return true;
-}
+/* ---- limits ---- */
 
 static bool sentence_parse(const json_t *json, double *longest, bool *lower_case, struct error *e)
 {

@@ -26,16 +26,6 @@ struct config_kind {
 bool config_read(const struct host *host, const char *folder, wherry_model_config *config, struct config_kind *kind,
                  struct error *e);
 
-/* What sentence-transformers' modules.json asks for. */
-struct modules {
-    char *encoder; /* the folder of the encoder's own files; to be freed */
-    wherry_pool pool;
-    bool normalize;
-};
-
-/* A folder without modules.json is an encoder whose token vectors are averaged: sentence-transformers does the same. */
-bool modules_read(const struct host *host, const char *folder, struct modules *out, struct error *e);
-
 /* The longest sequence in tokens: sentence_bert_config.json's max_seq_length, else the tokenizer's model_max_length,
  * and never more than `positions`. lower_case: sentence_bert_config.json wants text in lower case, whatever the
  * tokenizer does. */

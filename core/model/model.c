@@ -8,6 +8,8 @@
 #include "base/parts.h"
 #include "model/architecture.h"
 #include "model/config.h"
+#include "model/head.h"
+#include "model/modules.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
 #include "tokenizer/tokenizer.h"
@@ -41,7 +43,7 @@ struct wherry_model *model_allocate(const struct host *host, const wherry_model_
     if (!model) return NULL;
     model->host = *host;
     model->host.parts = NULL; /* the context's, of one thread; the model may be another's, too */
-    model->info = (wherry_model_info){.struct_size = sizeof model->info, .config = *config};
+    model->info = (wherry_model_info){.struct_size = sizeof model->info, .config = *config, .mask_token = -1};
     model->info.config.struct_size = sizeof *config;
     if (model->info.config.epsilon == 0) model->info.config.epsilon = 1e-12f;
     model->weights = host_alloc(host, (size_t)config->layers + 1, sizeof *model->weights, e);
@@ -75,6 +77,9 @@ void model_close(struct wherry_model *model)
     if (!model) return;
     struct host host = model->host;
     tokenizer_close(model->tokenizer);
+    labels_free(&host, model->labels);
+    head_modules_free(&host, &model->modules);
+    prompts_free(&host, &model->prompts);
     files_close(&host, model->files);
     host_free(&host, model->memory);
     host_free(&host, model->weights);
@@ -190,54 +195,39 @@ static bool files_begin(const struct host *host, struct model_files *files, stru
 
 /* ---- weights ---- */
 
+/* A head's module, which has no prefix; NULL: it is the encoder's. */
+static const char *head_module(const struct wherry_model *model, enum weight weight)
+{
+    const struct architecture *a = model->architecture;
+    bool texts = model->info.config.head == WHERRY_HEAD_SEQUENCE;
+    switch (weight) {
+    case WEIGHT_POOLER:
+    case WEIGHT_POOLER_BIAS:
+        return texts ? a->head.dense : NULL;
+    case WEIGHT_CLASSIFIER:
+    case WEIGHT_CLASSIFIER_BIAS:
+        return texts && a->head.out ? a->head.out : a->modules[weight][0];
+    default:
+        return weight >= WEIGHT_VOCABULARY_DENSE && weight <= WEIGHT_VOCABULARY_BIAS ? a->modules[weight][0] : NULL;
+    }
+}
+
 /* "bert.encoder.layer.3.output.LayerNorm.gamma"; `old` are the names of files converted from TensorFlow. */
-static void weight_name(const struct architecture *architecture, const struct weight_rule *rule, int layer, int part,
-                        const char *prefix, bool old, char *name, size_t size)
+static void weight_name(const struct wherry_model *model, const struct weight_rule *rule, int layer, int part, bool old,
+                        char *name, size_t size)
 {
     static const char *const suffixes[2][4] = {
         {[WEIGHT_MATRIX] = "weight", [WEIGHT_BIAS] = "bias", [WEIGHT_GAMMA] = "weight", [WEIGHT_BETA] = "bias"},
         {[WEIGHT_MATRIX] = "weight", [WEIGHT_BIAS] = "bias", [WEIGHT_GAMMA] = "gamma", [WEIGHT_BETA] = "beta"},
     };
+    const struct architecture *a = model->architecture;
+    const char *suffix = suffixes[old][rule->kind], *head = head_module(model, rule->weight);
     char within[40] = "";
-    if (layer >= 0) snprintf(within, sizeof within, "%s%d.", architecture->layer, layer);
-    snprintf(name, size, "%s%s%s.%s", prefix, within, architecture->modules[rule->weight][part],
-             suffixes[old][rule->kind]);
-}
-
-static bool weight_type_of(const char *dtype, enum weight_type *out)
-{
-    static const char *const names[] = {
-        [WEIGHT_TYPE_F32] = "F32", [WEIGHT_TYPE_F16] = "F16", [WEIGHT_TYPE_BF16] = "BF16"};
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(dtype, names[i])) continue;
-        *out = (enum weight_type)i;
-        return true;
-    }
-    return false;
-}
-
-static bool part_check(const struct safetensors *file, const struct safetensors_tensor *t, const uint64_t *shape,
-                       int rank, struct weight_part *out, struct error *e)
-{
-    if (!weight_type_of(t->dtype, &out->type)) {
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "%.600s: tensor %s has the dtype %s: save the model in F32, F16 or BF16", file->path, t->name,
-                    t->dtype);
-    }
-    if (t->rank != rank || memcmp(t->shape, shape, (size_t)rank * sizeof *shape)) {
-        char found[200], expected[64];
-        safetensors_shape_text(t->shape, t->rank, found, sizeof found);
-        safetensors_shape_text(shape, rank, expected, sizeof expected);
-        return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                    "%.400s: tensor %s has shape %s, and config.json asks for %s: the files belong to different "
-                    "models, get both again",
-                    file->path, t->name, found, expected);
-    }
-    out->file = file;
-    out->tensor = t;
-    out->elements = 1;
-    for (int i = 0; i < rank; i++) out->elements *= shape[i];
-    return true;
+    if (layer >= 0) snprintf(within, sizeof within, "%s%d.", a->layer, layer);
+    if (head)
+        snprintf(name, size, "%s.%s", head, suffix);
+    else
+        snprintf(name, size, "%s%s%s.%s", model->files->prefix, within, a->modules[rule->weight][part], suffix);
 }
 
 static bool part_find(struct wherry_model *model, const struct weight_rule *rule, int layer, int part, struct error *e)
@@ -247,11 +237,11 @@ static bool part_find(struct wherry_model *model, const struct weight_rule *rule
     const struct safetensors *file = NULL;
     char name[160];
     for (int old = 0; old < 2 && !tensor; old++) {
-        weight_name(model->architecture, rule, layer, part, files->prefix, old, name, sizeof name);
+        weight_name(model, rule, layer, part, old, name, sizeof name);
         TRY(files_find(&model->host, files, name, &file, &tensor, e));
     }
     if (!tensor) {
-        weight_name(model->architecture, rule, layer, part, files->prefix, false, name, sizeof name);
+        weight_name(model, rule, layer, part, false, name, sizeof name);
         return fail(e, WHERRY_STATUS_BAD_FORMAT,
                     "%.600s has no tensor %s, which config.json asks for: the files belong to different models or are "
                     "incomplete, get them again",
@@ -260,7 +250,7 @@ static bool part_find(struct wherry_model *model, const struct weight_rule *rule
     uint64_t shape[2];
     int rank = weight_rule_shape(rule, &model->info.config, shape);
     struct weight_part *out = &model->weights[layer + 1][rule->weight][part];
-    TRY(part_check(file, tensor, shape, rank, out, e));
+    TRY(weight_part_check(file, tensor, shape, rank, out, e));
     model->info.parameters += out->elements;
     return true;
 }
@@ -278,7 +268,7 @@ static bool has_module(const struct host *host, struct model_files *files, const
     return true;
 }
 
-/* Which prefix the names have, and whether there is a pooler. */
+/* Which prefix the names have, and whether there are a pooler and a head for the vocabulary. */
 static bool find_names(struct wherry_model *model, struct error *e)
 {
     const struct architecture *a = model->architecture;
@@ -288,8 +278,15 @@ static bool find_names(struct wherry_model *model, struct error *e)
         TRY(has_module(&model->host, files, *prefix, a->modules[WEIGHT_WORD][0], &has, e));
         files->prefix = has ? *prefix : "";
     }
+    wherry_model_config *config = &model->info.config;
     const char *pooler = a->modules[WEIGHT_POOLER][0];
-    return !pooler || has_module(&model->host, files, files->prefix, pooler, &model->info.config.pooler, e);
+    if (config->head == WHERRY_HEAD_VOCABULARY) {
+        TRY(has_module(&model->host, files, "", a->modules[WEIGHT_VOCABULARY_DENSE][0], &has, e));
+        if (!has) config->head = WHERRY_HEAD_NONE, config->head_activation = WHERRY_HEAD_PLAIN;
+    }
+    /* A head's own dense layer is in the pooler's place. */
+    if (!pooler || (model_has_dense(config) && a->head.dense)) return true;
+    return has_module(&model->host, files, files->prefix, pooler, &config->pooler, e);
 }
 
 static bool weights_find(struct wherry_model *model, struct error *e)
@@ -328,21 +325,69 @@ static bool check_lower_case(const struct wherry_model *model, const char *folde
                 folder);
 }
 
-static bool tokenizer_find(struct wherry_model *model, const char *folder, bool lower_case, struct error *e)
+/* An older file says how texts are split, and not how they are framed: that is the family's. */
+static bool check_tokenizer_file(const struct family *family, const char *folder, const char *name, struct error *e)
 {
-    bool exists = false;
-    TRY(tokenizer_exists(&model->host, folder, &exists, e));
-    if (!exists) return true;
+    bool known = !strcmp(name, "tokenizer.json");
+    for (size_t i = 0; i < sizeof family->files / sizeof *family->files && family->files[i]; i++)
+        known |= !strcmp(name, family->files[i]);
+    return known ||
+           fail(e, WHERRY_STATUS_UNSUPPORTED,
+                "%.600s has %s and no tokenizer.json: for models of the type %s the tokenizer is not read from "
+                "such a file: get tokenizer.json (in Python: AutoTokenizer.from_pretrained(folder)"
+                ".save_pretrained(folder))",
+                folder, name, family->type);
+}
+
+/* The id of a text that is one token; -1: it is not. */
+static bool token_find(const struct wherry_model *model, const char *text, int32_t *out, struct error *e)
+{
+    int32_t ids[16];
+    wherry_token_place places[16];
+    size_t empty = 0, count = 16;
+    const struct host *host = &model->host;
+    TRY(tokenizer_encode(host, model->tokenizer, "", 0, NULL, 0, 0, NULL, NULL, &empty, e));
+    TRY(tokenizer_encode_places(host, model->tokenizer, text, strlen(text), NULL, 0, 0, ids, NULL, places, &count, e));
+    for (size_t i = 0; count == empty + 1 && i < count && i < 16; i++)
+        if (places[i].text == 0) *out = ids[i];
+    return true;
+}
+
+/* As tokenizer_config.json calls the mask, else as most models do. */
+static bool mask_find(struct wherry_model *model, const char *folder, struct error *e)
+{
+    static const char file[] = "tokenizer_config.json";
+    bool has = false;
+    json_t *json = NULL;
+    TRY(folder_has(&model->host, folder, file, &has, e));
+    if (has) TRY(json_file_read(&model->host, folder, file, &json_tokenizer_config, JSON_DECODE_INT_AS_REAL, &json, e));
+    const json_t *token = json_object_get(json, "mask_token");
+    const char *name = json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
+    bool ok = !name || token_find(model, name, &model->info.mask_token, e);
+    if (ok && model->info.mask_token < 0) ok = token_find(model, "[MASK]", &model->info.mask_token, e);
+    if (ok && model->info.mask_token < 0) ok = token_find(model, "<mask>", &model->info.mask_token, e);
+    json_decref(json);
+    return ok;
+}
+
+static bool tokenizer_find(struct wherry_model *model, const struct family *family, const char *folder, bool lower_case,
+                           struct error *e)
+{
+    const char *name;
+    TRY(tokenizer_file(&model->host, folder, &name, e));
+    if (!name) return true;
+    TRY(check_tokenizer_file(family, folder, name, e));
     model->tokenizer = tokenizer_open(&model->host, folder, model->info.config.vocabulary, e);
     if (!model->tokenizer) return false;
     model->info.has_tokenizer = true;
+    snprintf(model->info.tokenizer, sizeof model->info.tokenizer, "%s", tokenizer_type(model->tokenizer));
+    TRY(mask_find(model, folder, e));
     return !lower_case || check_lower_case(model, folder, e);
 }
 
 /* ---- opening ---- */
 
-static bool open_encoder(const struct host *host, const struct modules *modules, struct wherry_model **out,
-                         struct error *e)
+static bool open_encoder(const struct host *host, struct modules *modules, struct wherry_model **out, struct error *e)
 {
     wherry_model_config config;
     struct config_kind kind;
@@ -356,13 +401,17 @@ static bool open_encoder(const struct host *host, const struct modules *modules,
     model->info.pool = modules->pool;
     model->info.normalize = modules->normalize;
     TRY(limits_read(host, modules->encoder, model_usable_positions(&config), &model->info.max_tokens, &lower_case, e));
+    TRY(modules_check(modules, config.hidden, e));
+    model->modules = modules->after;
+    modules->after = (struct head_modules){0}; /* the model's now */
+    TRY(labels_read(host, modules->encoder, &config, &model->labels, &model->info.scores, e));
     model->files = host_alloc(host, 1, sizeof *model->files, e);
     if (!model->files) return false;
     model->files->folder = host_strdup(host, modules->encoder, e);
     if (!model->files->folder) return false;
-    TRY(weights_find(model, e));
+    TRY(weights_find(model, e) && modules_weights(model, e));
     int before = part_enter(host, PART_TOKENIZER);
-    bool ok = tokenizer_find(model, modules->encoder, lower_case, e);
+    bool ok = tokenizer_find(model, kind.family, modules->encoder, lower_case, e);
     part_leave(host, before);
     return ok;
 }
@@ -373,8 +422,13 @@ bool model_open(const struct host *host, const char *folder, struct wherry_model
     struct wherry_model *model = NULL;
     if (!*folder) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the model's folder is an empty path: give a folder");
     TRY(modules_read(host, folder, &modules, e));
-    bool ok = open_encoder(host, &modules, &model, e);
-    host_free(host, modules.encoder);
+    bool ok = open_encoder(host, &modules, &model, e) && prompts_read(host, folder, &model->prompts, e);
+    if (ok) {
+        model->prompts.excluded = modules.excludes_prompt;
+        model->info.prompts = model->prompts.count;
+        model->info.dimensions = model->prompts.dimensions;
+    }
+    modules_free(host, &modules);
     if (!ok) {
         model_close(model);
         return false;

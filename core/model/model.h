@@ -4,11 +4,13 @@
 #define WHERRY_MODEL_MODEL_H
 
 #include "graph/graph.h"
+#include "model/prompts.h"
 
 struct architecture;
 struct safetensors;
 struct safetensors_tensor;
 struct tokenizer;
+struct labels;
 
 /* How a weight is stored in the file. */
 enum weight_type { WEIGHT_TYPE_F32, WEIGHT_TYPE_F16, WEIGHT_TYPE_BF16 };
@@ -22,13 +24,27 @@ struct weight_part {
     const struct safetensors_tensor *tensor;
 };
 
+/* What sentence-transformers' modules put after the encoder, but the normalization. */
+struct head_modules {
+    wherry_pool pools[POOLS_MOST]; /* of WHERRY_POOL_COMBINED */
+    uint32_t n_pools;
+    struct module list[MODULES_MOST];
+    uint32_t count;
+    char *paths[MODULES_MOST]; /* of their folders; owned */
+    struct safetensors *files; /* [opened]: what their weights are read from; owned */
+    uint32_t opened;
+};
+
 struct wherry_model {
     struct host host; /* a copy: the model may outlive its context's thread */
     wherry_model_info info;
     const struct architecture *architecture; /* NULL: of random weights */
     struct tokenizer *tokenizer;             /* NULL: none */
-    struct model_files *files;               /* what the parts are read from; owned, NULL: no file */
-    void *memory;                            /* the same for random weights; owned */
+    struct head_modules modules;
+    struct prompts prompts;
+    struct labels *labels;     /* names of classes; owned, NULL: no names */
+    struct model_files *files; /* what the parts are read from; owned, NULL: no file */
+    void *memory;              /* the same for random weights; owned */
     /* Parts of weight w of layer l at [l + 1][w][part] (layer -1 first): three parts for QKV and its bias, one
      * elsewhere, zeroed ones where the model has none. */
     struct weight_part (*weights)[WEIGHT_COUNT][3];

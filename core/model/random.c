@@ -5,6 +5,7 @@
 
 #include "base/platform.h"
 #include "model/config.h"
+#include "model/head.h"
 #include "model/weights.h"
 
 enum { JOB_ELEMENTS = 1 << 18 };
@@ -131,12 +132,13 @@ bool model_random(const struct host *host, const wherry_model_config *config, ui
     TRY(model_config_check(config, e));
     struct wherry_model *model = model_allocate(host, config, e);
     if (!model) return false;
-    if (!fill(model, seed, e)) {
+    if (!fill(model, seed, e) || !labels_numbered(host, config->labels, &model->labels, e)) {
         model_close(model);
         return false;
     }
     snprintf(model->info.architecture, sizeof model->info.architecture, "random");
     model->info.pool = WHERRY_POOL_MEAN;
+    model->info.scores = config->labels == 1 ? WHERRY_SCORES_SIGMOID : WHERRY_SCORES_SOFTMAX;
     model->info.max_tokens = model_usable_positions(config);
     *out = model;
     return true;

@@ -1,6 +1,11 @@
 /* Which weights an encoder has: for each its shape, its kind, and the number of its parts in published files. */
 #include "model/weights.h"
 
+#include <string.h>
+
+#include "model/head.h"
+#include "model/safetensors.h"
+
 const struct weight_rule weight_rules[] = {
     {WEIGHT_WORD, WEIGHT_MATRIX, WEIGHT_ONCE, "ve", 1},
     {WEIGHT_POSITION, WEIGHT_MATRIX, WEIGHT_ONCE, "me", 1},
@@ -23,6 +28,13 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_FINAL_BETA, WEIGHT_BETA, WEIGHT_PRE_NORM, "i", 1},
     {WEIGHT_POOLER, WEIGHT_MATRIX, WEIGHT_OF_POOLER, "oi", 1},
     {WEIGHT_POOLER_BIAS, WEIGHT_BIAS, WEIGHT_OF_POOLER, "o", 1},
+    {WEIGHT_CLASSIFIER, WEIGHT_MATRIX, WEIGHT_OF_CLASSIFIER, "ci", 1},
+    {WEIGHT_CLASSIFIER_BIAS, WEIGHT_BIAS, WEIGHT_OF_CLASSIFIER, "c", 1},
+    {WEIGHT_VOCABULARY_DENSE, WEIGHT_MATRIX, WEIGHT_OF_VOCABULARY, "ei", 1},
+    {WEIGHT_VOCABULARY_DENSE_BIAS, WEIGHT_BIAS, WEIGHT_OF_VOCABULARY, "e", 1},
+    {WEIGHT_VOCABULARY_GAMMA, WEIGHT_GAMMA, WEIGHT_OF_VOCABULARY, "e", 1},
+    {WEIGHT_VOCABULARY_BETA, WEIGHT_BETA, WEIGHT_OF_VOCABULARY, "e", 1},
+    {WEIGHT_VOCABULARY_BIAS, WEIGHT_BIAS, WEIGHT_OF_VOCABULARY, "v", 1},
     {WEIGHT_PROJECT, WEIGHT_MATRIX, WEIGHT_NARROW, "ie", 1},
     {WEIGHT_PROJECT_BIAS, WEIGHT_BIAS, WEIGHT_NARROW, "i", 1},
     {WEIGHT_RELATIVE, WEIGHT_MATRIX, WEIGHT_BY_DISTANCE, "dh", 1},
@@ -34,7 +46,9 @@ void weight_rule_layers(const struct weight_rule *rule, const wherry_model_confi
     bool there = true;
     if (rule->presence == WEIGHT_TYPES) there = config->token_types > 0;
     if (rule->presence == WEIGHT_PRE_NORM) there = config->pre_layernorm;
-    if (rule->presence == WEIGHT_OF_POOLER) there = config->pooler;
+    if (rule->presence == WEIGHT_OF_POOLER) there = config->pooler || model_has_dense(config);
+    if (rule->presence == WEIGHT_OF_CLASSIFIER) there = config->labels > 0;
+    if (rule->presence == WEIGHT_OF_VOCABULARY) there = config->head == WHERRY_HEAD_VOCABULARY;
     if (rule->presence == WEIGHT_NARROW) there = config->embedding > 0;
     if (rule->presence == WEIGHT_BY_DISTANCE) there = config->relative_buckets > 0;
     *first = rule->presence == WEIGHT_PER_LAYER ? 0 : -1;
@@ -58,6 +72,8 @@ static uint64_t letter_size(char letter, const wherry_model_config *config)
         return config->relative_buckets;
     case 'h':
         return config->heads;
+    case 'c':
+        return config->labels;
     default:
         return config->hidden; /* i and o */
     }
@@ -68,4 +84,40 @@ int weight_rule_shape(const struct weight_rule *rule, const wherry_model_config 
     int rank = 0;
     for (const char *letter = rule->shape; *letter; letter++) shape[rank++] = letter_size(*letter, config);
     return rank;
+}
+
+static bool weight_type_of(const char *dtype, enum weight_type *out)
+{
+    static const char *const names[] = {
+        [WEIGHT_TYPE_F32] = "F32", [WEIGHT_TYPE_F16] = "F16", [WEIGHT_TYPE_BF16] = "BF16"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(dtype, names[i])) continue;
+        *out = (enum weight_type)i;
+        return true;
+    }
+    return false;
+}
+
+bool weight_part_check(const struct safetensors *file, const struct safetensors_tensor *t, const uint64_t *shape,
+                       int rank, struct weight_part *out, struct error *e)
+{
+    if (!weight_type_of(t->dtype, &out->type)) {
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "%.600s: tensor %s has the dtype %s: save the model in F32, F16 or BF16", file->path, t->name,
+                    t->dtype);
+    }
+    if (t->rank != rank || memcmp(t->shape, shape, (size_t)rank * sizeof *shape)) {
+        char found[200], expected[64];
+        safetensors_shape_text(t->shape, t->rank, found, sizeof found);
+        safetensors_shape_text(shape, rank, expected, sizeof expected);
+        return fail(e, WHERRY_STATUS_BAD_FORMAT,
+                    "%.400s: tensor %s has shape %s, and config.json asks for %s: the files belong to different "
+                    "models, get both again",
+                    file->path, t->name, found, expected);
+    }
+    out->file = file;
+    out->tensor = t;
+    out->elements = 1;
+    for (int i = 0; i < rank; i++) out->elements *= shape[i];
+    return true;
 }

@@ -11,7 +11,9 @@ enum weight_presence {
     WEIGHT_TYPES,
     WEIGHT_PER_LAYER,
     WEIGHT_PRE_NORM,
-    WEIGHT_OF_POOLER,
+    WEIGHT_OF_POOLER, /* BERT's pooler, or a head's dense layer */
+    WEIGHT_OF_CLASSIFIER,
+    WEIGHT_OF_VOCABULARY,
     WEIGHT_NARROW,
     WEIGHT_BY_DISTANCE
 };
@@ -31,6 +33,10 @@ extern const size_t weight_rules_count;
 void weight_rule_layers(const struct weight_rule *rule, const wherry_model_config *config, int *first, int *end);
 /* Sizes of one part; returns their number. */
 int weight_rule_shape(const struct weight_rule *rule, const wherry_model_config *config, uint64_t shape[2]);
+
+/* Fills in what a tensor of a file holds, where it has this shape and a type that is read. */
+bool weight_part_check(const struct safetensors *file, const struct safetensors_tensor *t, const uint64_t *shape,
+                       int rank, struct weight_part *out, struct error *e);
 
 /* A model with room for its weights' parts and nothing else; to be given back by model_close. */
 struct wherry_model *model_allocate(const struct host *host, const wherry_model_config *config, struct error *e);

@@ -9,7 +9,7 @@
 
 /* What the tables need to know about the kernels that read them. */
 struct batch_tables {
-    uint32_t query_tile, score_tile; /* rows per tile, 0: no kernel reads this table */
+    uint32_t query_tile, score_tile;              /* rows per tile, 0: no kernel reads this table */
     uint32_t relative_buckets, relative_distance; /* of a bias by distance (graph/distances.h), 0: there is none */
 };
 

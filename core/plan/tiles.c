@@ -256,6 +256,12 @@ uint64_t call_scratch_bytes(const struct call *call, uint64_t max_rows)
                                   : call_parts(call, max_rows) * call_get(call, CONST_N, 1) * sizeof(float);
 }
 
+size_t call_bias_bytes(const struct call *call)
+{
+    uint32_t farthest = call_get(call, CONST_RELATIVE, 0);
+    return farthest ? (2 * (size_t)farthest + 1) * sizeof(float) : 0;
+}
+
 size_t call_shared_bytes(const struct call *call)
 {
     const struct variant *variant = kernel_row(call->kernel);

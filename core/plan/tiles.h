@@ -105,5 +105,7 @@ uint64_t call_scratch_bytes(const struct call *call, uint64_t max_rows);
 
 /* Bytes of shared memory that the kernel then needs in one work-group, 0 for kernels that need little. */
 size_t call_shared_bytes(const struct call *call);
+/* Of these, a head's row of a bias by distance, in floats; 0: there is none. */
+size_t call_bias_bytes(const struct call *call);
 
 #endif

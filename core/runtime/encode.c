@@ -29,6 +29,10 @@ static bool batch_check(const struct wherry_session *s, const wherry_batch *b, s
             return fail(e, WHERRY_STATUS_TOO_LONG, "sequence %u has %u tokens: this session takes %u (max_length)", i,
                         b->offsets[i + 1] - b->offsets[i], s->max_length);
     }
+    for (uint32_t i = 0; b->rows && i < b->sequences; i++)
+        if (b->rows[i] >= b->offsets[i + 1] - b->offsets[i])
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "row %u of sequence %u: it has %u tokens", b->rows[i], i,
+                        b->offsets[i + 1] - b->offsets[i]);
     uint32_t tokens = b->offsets[b->sequences];
     if (tokens > s->limits.tokens)
         return fail(e, WHERRY_STATUS_TOO_LONG, "%u tokens in a batch: this session takes %llu (max_tokens)", tokens,
@@ -87,6 +91,8 @@ bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct b
         others |= types[t] ^ type;
         types[t] = type;
     }
+    uint32_t *rows = s->batch_u32 + BATCH_ROWS * most;
+    for (uint32_t i = 0; i < batch->sequences; i++) rows[i] = batch->rows ? batch->rows[i] : 0;
     s->lengths_sent &= same;
     s->types_sent &= same && !others;
     return true;
@@ -107,6 +113,11 @@ static struct transfer tables_upload(struct wherry_session *s, const struct batc
     return (struct transfer){s->steps[0].bindings[0].buffer, 0, 4 * words, s->words};
 }
 
+static size_t list_bytes(const struct batch_shape *shape, enum batch_data data)
+{
+    return 4 * (data == BATCH_ROWS ? (size_t)shape->sequences : (size_t)shape->tokens);
+}
+
 /* The batch's header and tables, and its lists: what the device does not have yet, and the ids. */
 static int batch_uploads(struct wherry_session *s, const struct batch_shape *shape, struct transfer *uploads)
 {
@@ -118,14 +129,15 @@ static int batch_uploads(struct wherry_session *s, const struct batch_shape *sha
     n += first->bytes > 0;
     for (int t = 0; t < g->n_tensors; t++) {
         if (g->tensors[t].role != TENSOR_BATCH || (sent[g->tensors[t].data] && !s->whole)) continue;
+        size_t bytes = list_bytes(shape, g->tensors[t].data);
         if (s->whole) { /* where the host's part counts, all of it is one upload, what lies between included */
-            uint64_t end = s->memory.of[t].offset + 4 * shape->tokens;
+            uint64_t end = s->memory.of[t].offset + bytes;
             memcpy((char *)s->words + s->memory.of[t].offset, s->batch_u32 + g->tensors[t].data * s->limits.tokens,
-                   4 * (size_t)shape->tokens);
+                   bytes);
             first->bytes = end > first->bytes ? end : first->bytes;
             continue;
         }
-        uploads[n++] = (struct transfer){s->buffers[s->memory.of[t].block], s->memory.of[t].offset, 4 * shape->tokens,
+        uploads[n++] = (struct transfer){s->buffers[s->memory.of[t].block], s->memory.of[t].offset, bytes,
                                          s->batch_u32 + g->tensors[t].data * s->limits.tokens};
     }
     return n;
@@ -190,18 +202,37 @@ static bool fail_not_finite(const struct wherry_session *s, const struct batch_s
                          "`wherry verify` tells");
 }
 
+/* One result in memory as float; then the first of its values, of length 1 again where embeddings have that. */
+static void cut_row(const struct wherry_session *s, size_t row, size_t length, float *out)
+{
+    const uint16_t *half = s->output_storage;
+    const float *full = s->output_storage;
+    double sum = 0;
+    for (size_t i = 0; i < s->dimensions; i++) {
+        size_t at = row * length + i;
+        out[i] = s->f16 ? half_to_float(half[at]) : full[at];
+        sum += (double)out[i] * (double)out[i];
+    }
+    double norm = sqrt(sum);
+    for (size_t i = 0; s->normalized && i < s->dimensions; i++)
+        out[i] = (float)(out[i] / (norm > 1e-12 ? norm : 1e-12));
+}
+
 static bool encode(struct wherry_session *s, const wherry_batch *batch, float *out, size_t out_floats, struct error *e)
 {
     struct batch_shape shape;
     TRY(session_batch(s, batch, &shape, e));
-    size_t count = (size_t)tensor_elements(&s->graph, &shape, s->graph.output);
+    size_t length = tensor_row_length(&s->graph, s->graph.output), of_row = s->dimensions ? s->dimensions : length;
+    size_t rows = (size_t)tensor_elements(&s->graph, &shape, s->graph.output) / length, count = rows * of_row;
     if (out_floats < count)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "room for %zu floats, the result has %zu", out_floats, count);
     TRY(session_run(s, &shape, WHERRY_PHASE_ALL, -1, s->graph.output, NULL, e));
-    session_floats(s, s->output_storage, count, out);
-    size_t length = tensor_row_length(&s->graph, s->graph.output);
+    if (s->dimensions)
+        for (size_t r = 0; r < rows; r++) cut_row(s, r, length, out + r * of_row);
+    else
+        session_floats(s, s->output_storage, count, out);
     for (size_t i = 0; i < count; i++)
-        if (!isfinite(out[i])) return fail_not_finite(s, &shape, i / length, count / length, e);
+        if (!isfinite(out[i])) return fail_not_finite(s, &shape, i / of_row, rows, e);
     return true;
 }
 

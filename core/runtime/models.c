@@ -1,10 +1,18 @@
 /* Models and their tokenizers, as the public API shows them. */
+#include <math.h>
 #include <string.h>
 
 #include "model/architecture.h"
+#include "model/head.h"
 #include "model/model.h"
 #include "runtime/context.h"
 #include "tokenizer/tokenizer.h"
+
+static bool no_tokenizer(struct error *e)
+{
+    return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                "this model has no tokenizer: its folder needs tokenizer.json, or the older files");
+}
 
 wherry_status wherry_model_open(wherry_context *context, const char *folder, wherry_model **out)
 {
@@ -43,6 +51,50 @@ wherry_status wherry_model_describe(const wherry_model *model, wherry_model_info
 
 void wherry_model_close(wherry_model *model) { model_close(model); }
 
+const char *wherry_model_label(const wherry_model *model, uint32_t index)
+{
+    return model && model->labels && index < model->labels->count ? model->labels->names[index] : NULL;
+}
+
+wherry_status wherry_model_tokens(wherry_context *context, const wherry_model *model, wherry_token_callback callback,
+                                  void *user)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!model || !callback) return context_invalid(context, "wherry_model_tokens: model or callback is NULL");
+    if (!model->tokenizer) return context_status(context, no_tokenizer(&context->error));
+    return context_status(context, tokenizer_tokens(&context->host, model->tokenizer, callback, user, &context->error));
+}
+
+const char *wherry_model_prompt_name(const wherry_model *model, uint32_t index)
+{
+    return model && index < model->prompts.count ? model->prompts.names[index] : NULL;
+}
+
+wherry_status wherry_model_prompt(wherry_context *context, const wherry_model *model, const char *name,
+                                  const char **out)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!model || !out) return context_invalid(context, "wherry_model_prompt: model or out is NULL");
+    return context_status(context, prompts_find(&model->prompts, name, out, &context->error));
+}
+
+/* The largest logit is subtracted first, so that nothing overflows. */
+static void softmax(float *x, size_t count)
+{
+    double most = (double)x[0], sum = 0;
+    for (size_t i = 1; i < count; i++) most = (double)x[i] > most ? (double)x[i] : most;
+    for (size_t i = 0; i < count; i++) sum += exp((double)x[i] - most);
+    for (size_t i = 0; i < count; i++) x[i] = (float)(exp((double)x[i] - most) / sum);
+}
+
+void wherry_scores_apply(wherry_scores scores, float *logits, size_t rows, size_t labels)
+{
+    if (!logits || !labels) return;
+    for (size_t i = 0; scores == WHERRY_SCORES_SIGMOID && i < rows * labels; i++)
+        logits[i] = (float)(1 / (1 + exp(-(double)logits[i])));
+    for (size_t r = 0; scores == WHERRY_SCORES_SOFTMAX && r < rows; r++) softmax(logits + r * labels, labels);
+}
+
 wherry_status wherry_tokenize(wherry_context *context, const wherry_model *model, const char *text, size_t text_bytes,
                               const char *pair, size_t pair_bytes, size_t max_tokens, int32_t *ids, int32_t *types,
                               size_t *count)
@@ -59,17 +111,12 @@ wherry_status wherry_tokenize_places(wherry_context *context, const wherry_model
     if (!model || (!text && text_bytes) || (!pair && pair_bytes) || !count)
         return context_invalid(context, "wherry_tokenize: model, text or count is NULL");
     struct error *e = &context->error;
-    if (!model->tokenizer) {
-        fail(e, WHERRY_STATUS_UNSUPPORTED,
-             "this model has no tokenizer: its folder needs tokenizer.json, or the older files");
-        return context_status(context, false);
-    }
+    if (!model->tokenizer) return context_status(context, no_tokenizer(e));
     size_t room = ids ? *count : 0;
     bool ok = tokenizer_encode_places(&context->host, model->tokenizer, text ? text : "", text_bytes, pair, pair_bytes,
                                       max_tokens, ids, types, places, count, e);
-    /* A model that doesn't tell a pair's texts apart by type takes both as type 0, whatever the tokenizer calls them.
-     */
-    if (ok && types && model->info.config.token_types < 2)
+    /* A model without types takes none, whatever its tokenizer gives. */
+    if (ok && types && !model->info.config.token_types)
         memset(types, 0, (*count < room ? *count : room) * sizeof *types);
     return context_status(context, ok);
 }

@@ -10,6 +10,7 @@
 #include "interface/interface.h"
 #include "plan/variants.h"
 #include "runtime/calls.h"
+#include "runtime/output.h"
 #include "runtime/tuned.h"
 
 enum { DEFAULT_MAX_TOKENS = 16384 };
@@ -37,20 +38,6 @@ static bool kernels_check(const char *kernels, struct error *e)
     }
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                 "no way to compute products is called \"%.40s\": there are auto, %sclblast, onednn", kernels, names);
-}
-
-static bool resolve_pool(const struct wherry_model *model, const wherry_session_desc *desc,
-                         struct graph_options *options, struct error *e)
-{
-    options->pool = desc->pool ? desc->pool : model->info.pool ? model->info.pool : WHERRY_POOL_MEAN;
-    if (options->pool > WHERRY_POOL_NONE)
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "pool %d is none of wherry_pool", (int)desc->pool);
-    if (options->pool == WHERRY_POOL_POOLER && !model->info.config.pooler)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "this model has no pooler weights: use the pool mean, cls or max");
-    options->normalize = desc->normalize > 0 || (desc->normalize == 0 && model->info.normalize);
-    if (options->pool == WHERRY_POOL_NONE && desc->normalize <= 0)
-        options->normalize = false; /* token vectors are raw */
-    return true;
 }
 
 static bool resolve_training(const wherry_training_desc *desc, const char *plan, struct graph_options *options,
@@ -140,9 +127,11 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     struct graph_options options = {.config = &info->config};
     if (!(s->plan = plan_find(desc->plan ? desc->plan : "flash", e))) return false;
     TRY(kernels_check(desc->kernels, e));
-    TRY(resolve_pool(s->model, desc, &options, e));
+    TRY(output_resolve(s->model, desc, &options, e));
+    s->dimensions = output_dimensions(desc, info);
+    s->normalized = options.normalize;
     TRY(resolve_training(desc->training, s->plan->name, &options, e));
-    if (options.stack) options.pool = WHERRY_POOL_NONE, options.normalize = false;
+    if (options.stack) output_of_stack(&options);
 
     bool gpu = s->device->info.type != WHERRY_DEVICE_CPU;
     s->f16 = desc->dtype == WHERRY_DTYPE_F16 || (desc->dtype == WHERRY_DTYPE_DEFAULT && gpu && device->f16);
@@ -214,6 +203,12 @@ static bool filter_runs(const struct graph *g, const struct group *group, char *
     int count;
     if (!session_calls(s, g, group, NULL, calls, reasons, &count, &scratch, &e)) {
         snprintf(reason, size, "%s", e.text);
+        return false;
+    }
+    const struct sizes sizes = {.limits = &s->device_limits, .f16 = s->f16, .longest = s->limits.longest};
+    const char *refused;
+    if (!call_runs(&calls[0], &sizes, &refused)) { /* a backend, asked below, does not know how long sequences are */
+        snprintf(reason, size, "%s", refused);
         return false;
     }
     size_t have = s->device_limits.shared_bytes;

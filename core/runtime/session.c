@@ -95,22 +95,23 @@ void wherry_session_destroy(wherry_session *session)
 wherry_status wherry_session_query(const wherry_session *session, wherry_session_plan *out)
 {
     if (!session || !out || out->struct_size != sizeof *out) return WHERRY_STATUS_INVALID_ARGUMENT;
-    *out = (wherry_session_plan){.struct_size = sizeof *out,
-                                 .device_bytes = session->memory.bytes,
-                                 .weight_bytes = session->memory.bytes_of[MEMORY_WEIGHTS],
-                                 .activation_bytes = session->memory.bytes_of[MEMORY_ACTIVATIONS] +
-                                                     session->memory.bytes_of[MEMORY_BATCH],
-                                 .saved_bytes = groups_saved_bytes(&session->graph, &session->limits, session->groups,
-                                                                   session->n_groups, session_storage(session)),
-                                 .groups = (uint32_t)session->n_groups,
-                                 .launches = (uint32_t)session->n_calls,
-                                 .operators = (uint32_t)session->graph.n_ops,
-                                 .splits = session->splits,
-                                 .embedding_size = tensor_row_length(&session->graph, session->graph.output),
-                                 .dtype = session_dtype(session),
-                                 .max_tokens = (uint32_t)session->limits.tokens,
-                                 .max_sequences = session->limits.sequences,
-                                 .max_length = session->max_length};
+    *out = (wherry_session_plan){
+        .struct_size = sizeof *out,
+        .device_bytes = session->memory.bytes,
+        .weight_bytes = session->memory.bytes_of[MEMORY_WEIGHTS],
+        .activation_bytes = session->memory.bytes_of[MEMORY_ACTIVATIONS] + session->memory.bytes_of[MEMORY_BATCH],
+        .saved_bytes = groups_saved_bytes(&session->graph, &session->limits, session->groups, session->n_groups,
+                                          session_storage(session)),
+        .groups = (uint32_t)session->n_groups,
+        .launches = (uint32_t)session->n_calls,
+        .operators = (uint32_t)session->graph.n_ops,
+        .splits = session->splits,
+        .embedding_size =
+            session->dimensions ? session->dimensions : tensor_row_length(&session->graph, session->graph.output),
+        .dtype = session_dtype(session),
+        .max_tokens = (uint32_t)session->limits.tokens,
+        .max_sequences = session->limits.sequences,
+        .max_length = session->max_length};
     snprintf(out->plan, sizeof out->plan, "%s", session->plan->name);
     _Static_assert(sizeof out->layouts == ORDERS_TEXT, "there is room for the orders of all tensors");
     orders_text(&session->layout, out->layouts);

@@ -60,6 +60,8 @@ struct wherry_session {
     void *input_storage;      /* training: what it uploads as x or as the loss gradient */
     struct batch_shape shape; /* of the last batch: the backward pass is of the last forward one */
     bool forward_done, backward_done;
+    uint32_t dimensions; /* floats that embeddings are cut to; 0: none are */
+    bool normalized;     /* embeddings have length 1, also when they were cut */
 };
 
 /* One of which nothing is decided yet; wherry_session_destroy takes it however far it came. NULL: failed. */

@@ -5,6 +5,7 @@
 #include "tokenizer/json_words.h"
 #include "tokenizer/parts.h"
 #include "tokenizer/tokens.h"
+#include "tokenizer/vocabulary.h"
 
 struct model_reader {
     struct part_reader part;
@@ -22,6 +23,7 @@ struct model_kind {
     int32_t (*find)(const void *data, const uint32_t *text, size_t length); /* of exactly this token; -1: none */
     /* Appends the tokens of a piece that is not empty, in time linear in its length. */
     bool (*encode)(const void *data, const struct view *piece, struct tokens *out);
+    const struct vocabulary *(*words)(const void *data); /* its tokens; NULL: they are kept in another way */
 };
 
 extern const struct model_kind model_word_piece, model_unigram, model_bpe;

@@ -7,6 +7,8 @@
 #include "base/utf8.h"
 #include "tokenizer/tokenizer_parts.h"
 
+const char *tokenizer_type(const struct tokenizer *tokenizer) { return tokenizer->model.kind->type; }
+
 void tokenizer_close(struct tokenizer *t)
 {
     if (!t) return;
@@ -208,6 +210,7 @@ static size_t piece_write(const struct template_piece *piece, const struct kept 
         if (special) continue;
         places[i].first_character = from->all.places[from->first + i].first;
         places[i].end_character = from->all.places[from->first + i].end;
+        places[i].continues = from->all.places[from->first + i].marked;
     }
     return count;
 }
@@ -270,6 +273,7 @@ bool tokenizer_encode_places(const struct host *host, const struct tokenizer *t,
         size_t written = smaller(total, room);
         ok = fill_bytes(host, text, text_bytes, 0, places, written, e) &&
              (!pair || fill_bytes(host, pair, pair_bytes, 1, places, written, e));
+        for (size_t i = 0; t->model.kind != &model_word_piece && i < written; i++) places[i].continues = -1;
     }
     if (ok) *count = total;
     return ok;
@@ -281,4 +285,52 @@ bool tokenizer_encode(const struct host *host, const struct tokenizer *tokenizer
 {
     return tokenizer_encode_places(host, tokenizer, text, text_bytes, pair, pair_bytes, max_tokens, ids, types, NULL,
                                    count, e);
+}
+
+/* ---- names of tokens ---- */
+
+struct naming {
+    const struct host *host;
+    wherry_token_callback callback;
+    void *user;
+    char *text; /* as UTF-8 */
+    size_t room;
+    struct error *e;
+    bool stopped;
+};
+
+static size_t put_utf8(uint32_t c, char *to)
+{
+    if (c < 0x80) return to[0] = (char)c, 1;
+    int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    to[0] = (char)((more == 1 ? 0xC0 : more == 2 ? 0xE0 : 0xF0) | c >> 6 * more);
+    for (int i = 1; i <= more; i++) to[i] = (char)(0x80 | (c >> 6 * (more - i) & 0x3F));
+    return (size_t)more + 1;
+}
+
+static bool name_token(const uint32_t *text, size_t length, int32_t id, void *user)
+{
+    struct naming *n = user;
+    size_t bytes = 0;
+    if (4 * length > n->room) {
+        char *wider = host_grow(n->host, n->text, n->room, 8 * length, 1, n->e);
+        if (!wider) return false;
+        n->text = wider;
+        n->room = 8 * length;
+    }
+    for (size_t i = 0; i < length; i++) bytes += put_utf8(text[i], n->text + bytes);
+    n->stopped = !n->callback(id, n->text, bytes, n->user);
+    return !n->stopped;
+}
+
+bool tokenizer_tokens(const struct host *host, const struct tokenizer *t, wherry_token_callback callback, void *user,
+                      struct error *e)
+{
+    struct naming n = {.host = host, .callback = callback, .user = user, .e = e};
+    if (!t->model.kind->words)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "the names of this tokenizer's tokens (%s) are not known",
+                    t->model.kind->type);
+    bool ok = vocabulary_walk_all(host, t->model.kind->words(t->model.data), name_token, &n, e) || n.stopped;
+    host_free(host, n.text);
+    return ok;
 }

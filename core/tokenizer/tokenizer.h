@@ -7,13 +7,19 @@
 
 struct tokenizer;
 
-/* Whether the folder has files that a tokenizer can be read from. */
-bool tokenizer_exists(const struct host *host, const char *folder, bool *exists, struct error *e);
+/* The file of the folder that tokenizer_open reads, NULL: it has none. */
+bool tokenizer_file(const struct host *host, const char *folder, const char **name, struct error *e);
 /* Reads tokenizer.json of a model folder, or the older files where there is none (with tokenizer_config.json beside
  * them, where it exists). Fails with WHERRY_STATUS_UNSUPPORTED, and the name, for a part of a kind that is not
  * implemented. `vocabulary` is the model's: an id at or above it is an error. */
 struct tokenizer *tokenizer_open(const struct host *host, const char *folder, uint32_t vocabulary, struct error *e);
 void tokenizer_close(struct tokenizer *tokenizer); /* accepts NULL */
+/* Of its model, as tokenizer.json names it: "WordPiece". */
+const char *tokenizer_type(const struct tokenizer *tokenizer);
+
+/* See wherry_model_tokens. */
+bool tokenizer_tokens(const struct host *host, const struct tokenizer *tokenizer, wherry_token_callback callback,
+                      void *user, struct error *e);
 
 /* See wherry_tokenize: writes at most *count tokens and sets *count to the number there is; max_tokens 0 cuts nothing.
  * Linear in the length of the text. */

@@ -124,11 +124,11 @@ static bool find_source(const struct host *host, const char *folder, size_t *fou
     return true;
 }
 
-bool tokenizer_exists(const struct host *host, const char *folder, bool *exists, struct error *e)
+bool tokenizer_file(const struct host *host, const char *folder, const char **name, struct error *e)
 {
     size_t found;
     TRY(find_source(host, folder, &found, e));
-    *exists = found < sizeof sources / sizeof *sources;
+    *name = found < sizeof sources / sizeof *sources ? sources[found].name : NULL;
     return true;
 }
 

@@ -36,6 +36,7 @@ static bool is_blank(uint32_t c) { return c == SPACE_OF_BYTES || unicode_is_spac
 struct token_place token_place_of(const struct view *piece, size_t first, size_t end, enum token_text text)
 {
     struct token_place place = {piece->places[first].first, piece->places[end - 1].end, 0, 0};
+    place.marked = text == TOKEN_MARKED;
     if (text == TOKEN_OTHER) return place;
     while (text == TOKEN_LITERAL && first + place.leading < end && is_blank(piece->characters[first + place.leading]))
         place.leading++;

@@ -8,6 +8,7 @@
  * these out. */
 struct token_place {
     uint32_t first, end, leading, trailing;
+    bool marked; /* it continues a word */
 };
 
 struct tokens {

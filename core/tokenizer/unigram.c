@@ -224,5 +224,7 @@ static bool encode_unigram(const void *data, const struct view *piece, struct to
     return true;
 }
 
-const struct model_kind model_unigram = {"Unigram",    open_unigram, close_unigram,
-                                         size_unigram, find_unigram, encode_unigram};
+static const struct vocabulary *words_unigram(const void *data) { return &((const struct unigram *)data)->words; }
+
+const struct model_kind model_unigram = {"Unigram",    open_unigram,   close_unigram, size_unigram,
+                                         find_unigram, encode_unigram, words_unigram};

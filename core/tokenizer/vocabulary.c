@@ -230,3 +230,41 @@ int32_t vocabulary_find(const struct vocabulary *v, const uint32_t *text, size_t
     uint32_t node = vocabulary_walk(v, VOCABULARY_ROOT, text, length);
     return node == VOCABULARY_NOWHERE ? -1 : v->nodes[node].id;
 }
+
+/* ---- all of them ---- */
+
+/* Depth first, by a stack of nodes and of how many of their children were visited: the text so far is the way to the
+ * last one. */
+bool vocabulary_walk_all(const struct host *host, const struct vocabulary *v, vocabulary_visit visit, void *user,
+                         struct error *e)
+{
+    struct step {
+        uint32_t node, next;
+    } *steps = NULL;
+    uint32_t *text = NULL;
+    size_t depth = 0, room = 0;
+    bool ok = true;
+    if (!v->nodes) return true;
+    for (uint32_t node = VOCABULARY_ROOT; ok;) {
+        if (depth == room) { /* both grow together; the longest token decides */
+            size_t wider = room ? 2 * room : 64;
+            void *more = host_grow(host, steps, room, wider, sizeof *steps, e);
+            if (more) steps = more;
+            void *longer = more ? host_grow(host, text, room, wider, sizeof *text, e) : NULL;
+            if (longer) text = longer;
+            if (!(ok = longer != NULL)) break;
+            room = wider;
+        }
+        steps[depth] = (struct step){node, 0};
+        if (depth) text[depth - 1] = v->nodes[node].c;
+        if (v->nodes[node].id >= 0) ok = visit(text, depth, v->nodes[node].id, user);
+        depth++;
+        while (depth && steps[depth - 1].next == v->nodes[steps[depth - 1].node].children) depth--;
+        if (!depth) break;
+        struct step *last = &steps[depth - 1];
+        node = v->nodes[last->node].first_child + last->next++;
+    }
+    host_free(host, steps);
+    host_free(host, text);
+    return ok;
+}

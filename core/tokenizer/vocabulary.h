@@ -40,6 +40,10 @@ uint32_t vocabulary_walk(const struct vocabulary *vocabulary, uint32_t node, con
  * characters. */
 size_t vocabulary_match(const struct vocabulary *vocabulary, uint32_t node, const uint32_t *text, size_t length,
                         int32_t *id);
+/* Calls `visit` with the characters of each token; false: it said so, or there was no memory. */
+typedef bool (*vocabulary_visit)(const uint32_t *text, size_t length, int32_t id, void *user);
+bool vocabulary_walk_all(const struct host *host, const struct vocabulary *vocabulary, vocabulary_visit visit,
+                         void *user, struct error *e);
 /* The id of exactly this token, -1 when there is none. */
 int32_t vocabulary_find(const struct vocabulary *vocabulary, const uint32_t *text, size_t length);
 

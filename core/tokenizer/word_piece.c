@@ -122,5 +122,7 @@ static bool encode_word_piece(const void *data, const struct view *word, struct 
     return ok;
 }
 
-const struct model_kind model_word_piece = {"WordPiece",     open_word_piece, close_word_piece,
-                                            size_word_piece, find_word_piece, encode_word_piece};
+static const struct vocabulary *words_word_piece(const void *data) { return &((const struct word_piece *)data)->words; }
+
+const struct model_kind model_word_piece = {"WordPiece",     open_word_piece,   close_word_piece, size_word_piece,
+                                            find_word_piece, encode_word_piece, words_word_piece};

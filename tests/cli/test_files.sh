@@ -78,6 +78,20 @@ for how in "none flash" "mean unfused"; do
     expect 4 "lines, line 3: ${says/2/0}" embed "${to[@]}" --batch-tokens 6 --max-tokens 6 "$work/lines"
 done
 
+# ---- what folders are ----
+expect 0 '' "$wherry" models "$model"
+check has 'BertModel .*WordPiece'
+expect 0 '' "$wherry" models --json "$model"
+check json "d['models'][0]['runs'] and d['models'][0]['layers'] == 2 and d['models'][0]['tokenizer'] == 'WordPiece'"
+check json "d['models'][0]['f32']['device_bytes'] > d['models'][0]['f16']['device_bytes'] > 0"
+expect 3 '' "$wherry" models "$model" "$work" "$work/nowhere"
+check has 'BertModel'
+check has "^$work does not run: .*has no config.json"
+expect 3 '' "$wherry" models --json "$work"
+check json "not d['models'][0]['runs'] and 'has no config.json' in d['models'][0]['reason']"
+expect 2 'a folder is missing' "$wherry" models
+expect 4 'no device' "$wherry" models --device nonesuch "$model"
+
 # ---- the cache: nothing in it is used that others could have written ----
 kernels=$("$wherry" devices -q --json 2>/dev/null | "$python" -c 'import json, sys
 ids = [x["id"] for x in json.load(sys.stdin)["devices"] if x["usable"]]

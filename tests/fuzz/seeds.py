@@ -419,6 +419,14 @@ def texts_seeds():
     yield "utf16", lines + "a text".encode("utf-16")
 
 
+# ---- files of torch.save ----
+
+
+def torch_file_seeds():
+    for path in sorted((TESTS / "data" / "torch").glob("*.pt")):
+        yield path.stem, path.read_bytes()
+
+
 SEEDS = {
     "safetensors": safetensors_seeds,
     "model": model_seeds,
@@ -428,6 +436,7 @@ SEEDS = {
     "tuning": tuning_seeds,
     "report": report_seeds,
     "texts": texts_seeds,
+    "torch_file": torch_file_seeds,
 }
 
 

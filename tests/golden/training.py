@@ -11,9 +11,9 @@ second time, and the layer is written out in torch's elementary operations; only
 Before anything is written the Philox generator is compared with published vectors and autograd with finite differences.
 
 A file is one case. Little-endian, F32 unless another type is named; shapes as the library has them.
-  config       I32 [12]: layers, hidden, heads, feed_forward, vocabulary, positions, token_types, activation
+  config       I32 [12 or 14]: layers, hidden, heads, feed_forward, vocabulary, positions, token_types, activation
                (wherry_activation), pre_layernorm, pooler, pool (wherry_pool; 5, none: the case is a stack of layers
-               from x to y, without embeddings, final norm and pooling), normalize
+               from x to y, without embeddings, final norm and pooling), normalize; relative_buckets, relative_distance
   scalars      [2]: epsilon of every layernorm, dropout's probability
   seeds        I64 [3]: the model's for wherry_model_create_random, dropout's seed, dropout's step
   offsets      I32 [sequences + 1]
@@ -40,6 +40,7 @@ DROPOUT_SEED, DROPOUT_STEP = 0x1234567890ABCDEF, 7
 
 # Small, uneven, and of one token; of several tiles of queries and keys.
 LENGTHS, LONG_LENGTHS = (7, 1, 12, 5), (70, 1, 33)
+FAR_LENGTHS = (150, 1, 20)  # farther apart than the last row of a bias by distance begins
 SMALL = {"layers": 1, "hidden": 48, "heads": 3, "feed_forward": 96, "vocabulary": 61, "positions": 16, "token_types": 2,
          "activation": GELU, "pre_layernorm": 0, "pooler": 0, "pool": NONE, "normalize": 0}
 CASES = {
@@ -53,6 +54,8 @@ CASES = {
     "model-pooler": ({"layers": 2, "pooler": 1, "pool": POOLER}, 1e-12, 0.1, LENGTHS),
     "model-pre-max-unit": ({"layers": 2, "hidden": 32, "heads": 4, "feed_forward": 40, "pre_layernorm": 1, "pool": MAX,
                             "normalize": 1}, 1e-5, 0.1, LENGTHS),
+    "model-relative": ({"layers": 2, "hidden": 32, "heads": 4, "feed_forward": 40, "positions": 150, "pool": MEAN,
+                        "relative_buckets": 32, "relative_distance": 128}, 1e-12, 0.1, FAR_LENGTHS),
 }
 
 # ---- random numbers ----
@@ -64,7 +67,8 @@ PER_LAYER = (("w_qkv", 6, "ii"), ("b_qkv", 7, "i"), ("w_out", 8, "ii"), ("b_out"
              ("gamma2", 16, "i"), ("beta2", 17, "i"))
 FINAL = (("final.gamma", 18, "i"), ("final.beta", 19, "i"))
 OF_POOLER = (("w_pooler", 20, "ii"), ("b_pooler", 21, "i"))
-WEIGHT_COUNT = 22
+BY_DISTANCE = (("relative", 24, "dh"),)
+WEIGHT_COUNT = 22  # of those that are numbered by layers
 
 
 def mix(x):
@@ -89,19 +93,22 @@ def standard(bits):
 def make_weights(config, seed):
     """name -> float32 array, in the shape that the library has"""
     sizes = {"i": config["hidden"], "u": config["feed_forward"], "v": config["vocabulary"], "m": config["positions"],
-             "t": config["token_types"]}
+             "t": config["token_types"], "d": config.get("relative_buckets", 0), "h": config["heads"]}
     heads, head_dim = config["heads"], config["hidden"] // config["heads"]
     stack = config["pool"] == NONE
     rules = [] if stack else [(name, -1, *rest) for name, *rest in ONCE]
     rules += [(name, layer, *rest) for layer in range(config["layers"]) for name, *rest in PER_LAYER]
     rules += [(name, -1, *rest) for name, *rest in FINAL if config["pre_layernorm"] and not stack]
     rules += [(name, -1, *rest) for name, *rest in OF_POOLER if config["pool"] == POOLER]
+    rules += [(name, -1, *rest) for name, *rest in BY_DISTANCE if sizes["d"]]
     weights = {}
     for name, layer, number, letters in rules:
         shape = [sizes[letter] for letter in letters]
         parts = []
         for part in range(3 if "qkv" in name else 1):
             place = ((layer + 1) * WEIGHT_COUNT + number) * 3 + part
+            if number >= WEIGHT_COUNT:
+                place = (number << 32) + (layer + 1) * 3 + part
             gamma, matrix = "gamma" in name, len(shape) == 2 and letters[0] not in "vmt"
             deviation = np.float32(1) / np.sqrt(np.float32(shape[-1])) if matrix else np.float32(0.1 if gamma else 0.02)
             offset = deviation * standard(random_bits(seed, place, math.prod(shape)))
@@ -165,6 +172,17 @@ def layernorm(x, gamma, beta, epsilon):
     return centred / torch.sqrt((centred * centred).mean(dim=-1, keepdim=True) + epsilon) * gamma + beta
 
 
+def bias_by_distance(table, tokens, distance):
+    """[rows, heads] -> [query, head, key]: T5's rule as MPNet has it, in float32 as there"""
+    half = table.shape[0] // 2
+    exact = half // 2
+    offset = torch.arange(tokens)[None, :] - torch.arange(tokens)[:, None]  # of the key from the query
+    apart = offset.abs()
+    steps = torch.log(apart.clamp(min=1).float() / exact) / math.log(distance / exact) * (half - exact)
+    row = torch.where(apart < exact, apart, (exact + steps.long()).clamp(max=half - 1)) + (offset > 0) * half
+    return table[row].permute(0, 2, 1)
+
+
 def attention(x, w, layer, offsets, dropout):
     _, heads, head_dim, hidden = w["w_qkv"].shape
     qkv = torch.einsum("ti,qhpi->qthp", x, w["w_qkv"]) + w["b_qkv"][:, None]
@@ -172,6 +190,8 @@ def attention(x, w, layer, offsets, dropout):
     for first, end in zip(offsets, offsets[1:]):
         q, k, v = qkv[:, first:end]
         scores = torch.einsum("jhp,khp->jhk", q, k) / math.sqrt(head_dim)
+        if "relative" in w:
+            scores = scores + bias_by_distance(w["relative"], end - first, w["distance"])
         weights = torch.exp(scores - scores.max(dim=-1, keepdim=True).values)
         weights = weights / weights.sum(dim=-1, keepdim=True)
         rows = np.arange(first, end)[:, None] * heads + np.arange(heads)
@@ -191,6 +211,8 @@ def run_layers(x, weights, config, epsilon, offsets, dropout):
     for layer in range(config["layers"]):
         prefix = f"layer.{layer}."
         w = {name[len(prefix):]: value for name, value in weights.items() if name.startswith(prefix)}
+        if "relative" in weights:
+            w.update(relative=weights["relative"], distance=config["relative_distance"])
 
         def norm(z, n):
             return layernorm(z, w[f"gamma{n}"], w[f"beta{n}"], epsilon)
@@ -333,7 +355,8 @@ def check_philox():
 def check_gradients():
     """Autograd against finite differences, with every kind of case in small."""
     for changes in ({}, {"activation": RELU, "pre_layernorm": 1}, {"pool": MEAN}, {"pool": POOLER},
-                    {"pool": MAX, "pre_layernorm": 1, "normalize": 1}):
+                    {"pool": MAX, "pre_layernorm": 1, "normalize": 1},
+                    {"relative_buckets": 4, "relative_distance": 2}):
         config = {**SMALL, "hidden": 8, "heads": 2, "feed_forward": 6, "vocabulary": 5, "positions": 3, **changes}
         weights = make_weights(config, 3)
         names = list(weights)

@@ -113,6 +113,20 @@ static inline uint64_t count_items(struct stretch own)
     return items;
 }
 
+/* Stretches of tokens in which some tile begins: items of a head that have work. */
+static inline uint64_t count_blocks(const struct cpu_step *s)
+{
+    size_t blocks = 0, last = SIZE_MAX;
+    for (uint32_t i = 0; i < s->batch[HEADER_SEQUENCES]; i++) {
+        struct stretch own = step_sequence(s, i);
+        for (size_t at = own.first; at < own.first + own.length; at += TILE_COLUMNS) {
+            blocks += at / TOKENS_AT_ONCE != last;
+            last = at / TOKENS_AT_ONCE;
+        }
+    }
+    return blocks;
+}
+
 /* Each item that has a tile reads its head's column of the table. */
 static inline void count_relative(const struct cpu_step *s, struct count *c, uint64_t items)
 {
@@ -132,7 +146,7 @@ static inline void attention_count(const struct cpu_step *s, struct count *c)
         writes(c, SLOT_Y, heads * length * dim);
         if (s->value[CONST_LSE] == LSE_WRITE) writes(c, SLOT_LSE, heads * length);
     }
-    count_relative(s, c, tiles_items(s));
+    count_relative(s, c, heads * count_blocks(s));
 }
 
 /* Scratch memory of a step's scores: a tile more than keys. */

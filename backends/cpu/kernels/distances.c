@@ -77,8 +77,7 @@ static void dw_run(const struct cpu_step *s, size_t item, float *scratch)
 static void dw_count(const struct cpu_step *s, struct count *c)
 {
     uint64_t heads = s->value[CONST_HEADS];
-    for (uint32_t i = 0; i < s->batch[HEADER_SEQUENCES]; i++)
-        reads(c, SLOT_DISTANCES, heads * distance_sums_of(c, i));
+    for (uint32_t i = 0; i < s->batch[HEADER_SEQUENCES]; i++) reads(c, SLOT_DISTANCES, heads * distance_sums_of(c, i));
     reads(c, SLOT_RESIDUAL, s->value[CONST_M]);
     writes(c, SLOT_Y, s->value[CONST_M]);
 }

@@ -1,8 +1,8 @@
 /* A bias of scores by the distance of key and query, for tiles whose scores lie [key][query] (attention.h).
  *
- * A head's row of biases is turned round: element `far - offset` is that of the keys `offset` tokens after the query, so
- * that neighbouring queries have neighbouring elements; TILE_COLUMNS copies of the outermost ones stand before and after,
- * and no element of a tile is looked up by itself. */
+ * A head's row of biases is turned round: element `far - offset` is that of the keys `offset` tokens after the query,
+ * so that neighbouring queries have neighbouring elements; TILE_COLUMNS copies of the outermost ones stand before and
+ * after, and no element of a tile is looked up by itself. */
 #ifndef WHERRY_CPU_DISTANCES_H
 #define WHERRY_CPU_DISTANCES_H
 

@@ -9,14 +9,25 @@ static void norm_of(float *held, size_t n)
     row_scale(held, n, 1.0f / (length > 1e-12f ? length : 1e-12f));
 }
 
-/* held = held and one token's row. */
-static void join(uint32_t pool, float *held, const float *row, size_t n)
+/* held = held and one token's row; `weight` is POOL_WEIGHTED's. */
+static void join(uint32_t pool, float *held, const float *row, size_t n, float weight)
 {
     if (pool == POOL_MAX)
         FOR_VECTORS(i, n) v_store(held + i, v_max(v_load_at(row, i, n), v_load(held + i)));
+    else if (pool == POOL_WEIGHTED)
+        FOR_VECTORS(i, n) v_store(held + i, v_fma(v_load_at(row, i, n), v_set(weight), v_load(held + i)));
     else
         row_add(held, row, n);
     row_end(held, n);
+}
+
+static bool is_sum(uint32_t pool) { return pool == POOL_MEAN || pool == POOL_SQRT || pool == POOL_WEIGHTED; }
+
+/* What the sum over the tokens is multiplied with. */
+static float share(uint32_t pool, size_t tokens)
+{
+    float n = (float)tokens;
+    return pool == POOL_SQRT ? 1.0f / sqrtf(n) : pool == POOL_WEIGHTED ? 2.0f / (n * (n + 1.0f)) : 1.0f / n;
 }
 
 /* The tokens of a result's row. */
@@ -25,7 +36,9 @@ static struct stretch tokens_of(const struct cpu_step *s, size_t row)
     uint32_t pool = s->value[CONST_POOL];
     if (pool == POOL_NONE) return (struct stretch){row, 1};
     struct stretch own = step_sequence(s, row);
-    if (pool == POOL_CLS) own.length = 1;
+    if (pool == POOL_ROW) own.first += ((const uint32_t *)s->at[SLOT_IDS])[row];
+    if (pool == POOL_LAST) own.first += own.length - 1;
+    if (!is_sum(pool) && pool != POOL_MAX) own.length = 1;
     return own;
 }
 
@@ -38,18 +51,19 @@ static void pool_run(const struct cpu_step *s, size_t row, float *held)
     struct stretch own = tokens_of(s, row);
     const float *x = s->at[SLOT_X] + own.first * n;
     row_load(held, x, n);
-    for (size_t token = 1; token < own.length; token++) join(pool, held, x + token * n, n);
-    if (pool == POOL_MEAN) row_scale(held, n, 1.0f / (float)own.length);
+    for (size_t token = 1; token < own.length; token++) join(pool, held, x + token * n, n, (float)(token + 1));
+    if (is_sum(pool)) row_scale(held, n, share(pool, own.length));
     if (s->value[CONST_SUM]) row_store(s->at[SLOT_SUM] + row * n, held, n);
     if (s->value[CONST_NORMALIZE]) norm_of(held, n);
-    row_store(s->at[SLOT_Y] + row * n, held, n);
+    size_t stride = s->value[CONST_Y_STRIDE] ? s->value[CONST_Y_STRIDE] : n;
+    row_store(s->at[SLOT_Y] + row * stride + s->value[CONST_Y_OFFSET], held, n);
 }
 
 /* Rows of tokens that are read. */
 static uint64_t pool_tokens(const struct cpu_step *s)
 {
     uint32_t pool = s->value[CONST_POOL];
-    return pool == POOL_MEAN || pool == POOL_MAX ? s->batch[HEADER_TOKENS] : step_rows(s);
+    return is_sum(pool) || pool == POOL_MAX ? s->batch[HEADER_TOKENS] : step_rows(s);
 }
 
 static void pool_count(const struct cpu_step *s, struct count *c)
@@ -75,7 +89,7 @@ static void norm_pool_run(const struct cpu_step *s, size_t row, float *pooled)
         row_standardize(held, n, step_epsilon(s));
         if (pool == POOL_MAX) row_shift(held, held, s->at[SLOT_GAMMA], s->at[SLOT_BETA], n);
         if (token)
-            join(pool, pooled, held, n);
+            join(pool, pooled, held, n, 1.0f);
         else
             row_load(pooled, held, n);
     }

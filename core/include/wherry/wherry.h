@@ -162,8 +162,12 @@ typedef enum wherry_pool {
     WHERRY_POOL_MEAN,
     WHERRY_POOL_CLS,
     WHERRY_POOL_MAX,
-    WHERRY_POOL_POOLER, /* BERT's pooler: tanh(W * first token + b); needs its weights */
-    WHERRY_POOL_NONE    /* one vector per token */
+    WHERRY_POOL_POOLER,        /* BERT's pooler: tanh(W * first token + b); needs its weights */
+    WHERRY_POOL_NONE,          /* one vector per token */
+    WHERRY_POOL_LAST,          /* the last token */
+    WHERRY_POOL_MEAN_SQRT,     /* the sum, divided by the root of the number of tokens */
+    WHERRY_POOL_WEIGHTED_MEAN, /* token t, from 0, counts t + 1 times */
+    WHERRY_POOL_COMBINED       /* several side by side, as the model's files say */
 } wherry_pool;
 
 typedef enum wherry_activation {
@@ -171,6 +175,23 @@ typedef enum wherry_activation {
     WHERRY_ACTIVATION_GELU_TANH,
     WHERRY_ACTIVATION_RELU
 } wherry_activation;
+
+/* What stands on the layers. */
+typedef enum wherry_head {
+    WHERRY_HEAD_NONE = 0,
+    WHERRY_HEAD_SEQUENCE,  /* classes of a text or a pair, from its first token: a dense layer, then the classifier */
+    WHERRY_HEAD_TOKENS,    /* classes of each token: the classifier alone */
+    WHERRY_HEAD_VOCABULARY /* scores of the vocabulary for a token: a dense layer, a layernorm, the word table */
+} wherry_head;
+
+/* Of a head's dense layer. */
+typedef enum wherry_head_activation {
+    WHERRY_HEAD_PLAIN = 0, /* there is no dense layer: the classifier reads the token's row */
+    WHERRY_HEAD_TANH,
+    WHERRY_HEAD_RELU,
+    WHERRY_HEAD_GELU, /* by erf */
+    WHERRY_HEAD_GELU_TANH
+} wherry_head_activation;
 
 /* What an encoder is, without its weights. */
 typedef struct wherry_model_config {
@@ -189,7 +210,17 @@ typedef struct wherry_model_config {
     /* MPNet: scores get a bias by how far the key is from the query. Rows of its table, half of them for keys after the
      * query, and the distance from which on all keys share a row; 0: there is none. */
     uint32_t relative_buckets, relative_distance;
+    wherry_head head;
+    uint32_t labels; /* classes: of WHERRY_HEAD_SEQUENCE and WHERRY_HEAD_TOKENS at least 1, else 0 */
+    wherry_head_activation head_activation;
 } wherry_model_config;
+
+/* What makes scores of a classifier's logits. */
+typedef enum wherry_scores {
+    WHERRY_SCORES_IDENTITY = 0,
+    WHERRY_SCORES_SIGMOID, /* each label for itself */
+    WHERRY_SCORES_SOFTMAX  /* over a row's labels */
+} wherry_scores;
 
 typedef struct wherry_model_info {
     uint32_t struct_size; /* set by the caller */
@@ -201,6 +232,11 @@ typedef struct wherry_model_info {
     uint64_t parameters;
     uint64_t weight_file_bytes;
     bool has_tokenizer;
+    wherry_scores scores; /* what the model's files want to be made of its logits: wherry_scores_apply */
+    uint32_t prompts;     /* named texts that the files want before others: wherry_model_prompt_name */
+    int32_t mask_token;   /* the id of what WHERRY_OUTPUT_VOCABULARY is asked about; -1: the tokenizer has none */
+    uint32_t dimensions;  /* to which the files cut embeddings (truncate_dim); 0: none */
+    char tokenizer[24];   /* what it is of: "WordPiece", "Unigram", "BPE"; "": there is none */
 } wherry_model_info;
 
 /* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), the
@@ -216,11 +252,31 @@ WHERRY_API wherry_status wherry_model_config_named(wherry_context *context, cons
 WHERRY_API wherry_status wherry_model_describe(const wherry_model *model, wherry_model_info *out);
 WHERRY_API void wherry_model_close(wherry_model *model);
 
+/* The name of label `index`, as the model's files have it ("LABEL_0" where they have none); NULL past the last. Valid
+ * until the model is closed. */
+WHERRY_API const char *wherry_model_label(const wherry_model *model, uint32_t index);
+/* Called with a token of the vocabulary, as UTF-8 with the tokenizer's own marks ("##ing"); returning false ends it. */
+typedef bool (*wherry_token_callback)(int32_t id, const char *text, size_t bytes, void *user);
+/* All tokens of the model's tokenizer but added ones, in no order. */
+WHERRY_API wherry_status wherry_model_tokens(wherry_context *context, const wherry_model *model,
+                                             wherry_token_callback callback, void *user);
+/* Makes scores of `rows` rows of `labels` logits, in place. */
+WHERRY_API void wherry_scores_apply(wherry_scores scores, float *logits, size_t rows, size_t labels);
+/* The name of prompt `index`; NULL past the last. */
+WHERRY_API const char *wherry_model_prompt_name(const wherry_model *model, uint32_t index);
+/* The text that is put in front of others before they are tokenized. `name` NULL: the one that the files use where
+ * none is asked for, "" where there is none such. WHERRY_STATUS_INVALID_ARGUMENT for another name than the files have:
+ * the message lists these. WHERRY_STATUS_UNSUPPORTED where the model's pooling leaves the prompt's tokens out
+ * (include_prompt false). */
+WHERRY_API wherry_status wherry_model_prompt(wherry_context *context, const wherry_model *model, const char *name,
+                                             const char **out);
+
 /* Token ids of a text, special tokens included, as the model's tokenizer files say. `pair` may be NULL; `types`, which
- * may be NULL, tell the two apart where the model does. max_tokens > 0 cuts the sequence as Hugging Face's "longest_first"
- * does, on the side that the files name, special tokens kept; 0 cuts nothing. Writes at most *count tokens and sets *count
- * to the number there is: call with ids NULL to learn it. Lengths are in bytes. Invalid UTF-8 is replaced by U+FFFD. Fails
- * with WHERRY_STATUS_UNSUPPORTED for a model without a tokenizer. */
+ * may be NULL, tell the two apart where the model does (they are 0 where it has no types). max_tokens > 0 cuts the
+ * sequence as Hugging Face's "longest_first" does, on the side that the files name, special tokens kept; 0 cuts
+ * nothing. Writes at most *count tokens and sets *count to the number there is: call with ids NULL to learn it. Lengths
+ * are in bytes. Invalid UTF-8 is replaced by U+FFFD. Fails with WHERRY_STATUS_UNSUPPORTED for a model without a
+ * tokenizer. */
 WHERRY_API wherry_status wherry_tokenize(wherry_context *context, const wherry_model *model, const char *text,
                                          size_t text_bytes, const char *pair, size_t pair_bytes, size_t max_tokens,
                                          int32_t *ids, int32_t *types, size_t *count);
@@ -230,10 +286,13 @@ typedef struct wherry_token_place {
     int32_t text;                          /* 0: the text, 1: its pair, -1: a special token, which comes from neither */
     size_t first, end;                     /* bytes of that text: [first, end) */
     size_t first_character, end_character; /* the same in characters (Unicode scalar values), as Hugging Face counts */
+    int32_t
+        continues; /* 1: it continues a word ("##" of WordPiece), 0: it begins one, -1: the model has no such tokens */
 } wherry_token_place;
 
-/* The same with the place of each token; `types` and `places` may be NULL. A token that a normalizer made of nothing has
- * the place of what is next to it; white space before a word belongs to a token's place where the reference says so. */
+/* The same with the place of each token; `types` and `places` may be NULL. A token that a normalizer made of nothing
+ * has the place of what is next to it; white space before a word belongs to a token's place where the reference says
+ * so. */
 WHERRY_API wherry_status wherry_tokenize_places(wherry_context *context, const wherry_model *model, const char *text,
                                                 size_t text_bytes, const char *pair, size_t pair_bytes,
                                                 size_t max_tokens, int32_t *ids, int32_t *types,
@@ -276,6 +335,16 @@ typedef struct wherry_training_desc {
     uint32_t qkv_products;
 } wherry_training_desc;
 
+/* What wherry_encode returns. Scores of classes and of the vocabulary are raw: logits. */
+typedef enum wherry_output {
+    WHERRY_OUTPUT_EMBEDDING = 0, /* [sequences][embedding_size], or [tokens] of them when the session pools nothing */
+    WHERRY_OUTPUT_CLASSES,       /* [sequences][labels]: of models with WHERRY_HEAD_SEQUENCE */
+    WHERRY_OUTPUT_TOKEN_CLASSES, /* [tokens][labels]: with WHERRY_HEAD_TOKENS */
+    /* With WHERRY_HEAD_VOCABULARY: [sequences][vocabulary], of the token of each sequence that wherry_batch.rows names
+     */
+    WHERRY_OUTPUT_VOCABULARY
+} wherry_output;
+
 typedef struct wherry_session_desc {
     uint32_t struct_size;
     uint32_t max_tokens;    /* in one batch, over all sequences; 0: 16384 */
@@ -315,6 +384,10 @@ typedef struct wherry_session_desc {
      * these functions stays in the model's order. NULL: what wherry_tune_layouts chose, where `tuning` has something
      * for such sessions, else the model's; "": the model's. */
     const char *layouts;
+    wherry_output output;
+    /* Embeddings are cut to their first so many floats, and have length 1 again where they are normalized; 0: as the
+     * model's files say, mostly all. */
+    uint32_t dimensions;
 } wherry_session_desc;
 
 typedef struct wherry_session_plan {
@@ -326,8 +399,8 @@ typedef struct wherry_session_plan {
     uint32_t groups;
     uint32_t launches; /* kernels of one encode, or of one forward and backward pass */
     uint32_t operators;
-    uint32_t splits; /* groups of the plan that this device can't run whole; see wherry_session_note */
-    uint32_t embedding_size;
+    uint32_t splits;         /* groups of the plan that this device can't run whole; see wherry_session_note */
+    uint32_t embedding_size; /* floats in a row of the output: of an embedding, labels, or the vocabulary */
     wherry_dtype dtype;
     uint32_t max_tokens, max_sequences, max_length;
     char plan[16];
@@ -374,11 +447,13 @@ typedef struct wherry_batch {
     const uint32_t *offsets; /* [sequences + 1], offsets[0] = 0: sequence s has tokens offsets[s] to offsets[s + 1] */
     const int32_t *ids;      /* [tokens] */
     const int32_t *types;    /* [tokens], or NULL for all 0 */
+    const uint32_t *rows;    /* WHERRY_OUTPUT_VOCABULARY: [sequences], the token of each, counted from its first;
+                              * NULL: the first */
 } wherry_batch;
 
-/* Embeds. `out` gets float [sequences][embedding_size], or [tokens][embedding_size] when the session pools nothing;
- * `out_floats` is its capacity in floats. Results do not depend on what else is in the batch, bit for bit. A result
- * that is not finite is WHERRY_STATUS_VERIFY_FAILED: the message names the sequence, and `out` has all results. */
+/* `out` gets what the session's output says; `out_floats` is its capacity in floats. Results do not depend on what else
+ * is in the batch, bit for bit. A result that is not finite is WHERRY_STATUS_VERIFY_FAILED: the message names the
+ * sequence, and `out` has all results. */
 WHERRY_API wherry_status wherry_encode(wherry_session *session, const wherry_batch *batch, float *out,
                                        size_t out_floats);
 

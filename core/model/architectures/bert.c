@@ -11,13 +11,16 @@
     }
 
 const struct architecture architecture_bert = {
-    .families = (const struct family[]){{"bert", "Bert", {"vocab.txt"}}, {NULL}},
+    .families = (const struct family[]){{"bert", "Bert", {"vocab.txt", "sentencepiece.bpe.model"}}, {NULL}},
     .sizes = (const struct size_key[]){BERT_SIZES, SIZE(token_types, 2, "type_vocab_size"), {0}},
     .activation = "hidden_act",
     .epsilon = "layer_norm_eps",
     .prefixes = {"bert.", ""},
     .layer = "encoder.layer.",
-    .modules = {BERT_EMBEDDINGS, BERT_SEGMENTS, BERT_ATTENTION, BERT_FEED_FORWARD, BERT_POOLER},
+    .modules = {BERT_EMBEDDINGS, BERT_SEGMENTS, BERT_ATTENTION, BERT_FEED_FORWARD, BERT_POOLER, BERT_CLASSIFIER,
+                VOCABULARY("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
+                           "cls.predictions")},
+    .head = {.activation = WHERRY_HEAD_TANH},
     .shapes = (const struct named_shape[]){BERT("minilm-l6", 6, 384, 12, 1536),
                                            BERT("bert-base", 12, 768, 12, 3072),
                                            BERT("bert-large", 24, 1024, 16, 4096),

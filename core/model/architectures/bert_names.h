@@ -32,6 +32,13 @@
     [WEIGHT_LIN2] = {"output.dense"}, [WEIGHT_LIN2_BIAS] = {"output.dense"}, [WEIGHT_GAMMA2] = {"output.LayerNorm"},   \
     [WEIGHT_BETA2] = {"output.LayerNorm"}
 
+#define BERT_CLASSIFIER [WEIGHT_CLASSIFIER] = {"classifier"}, [WEIGHT_CLASSIFIER_BIAS] = {"classifier"}
+
+/* dense, layernorm, and what the bias is of. */
+#define VOCABULARY(dense_, norm_, bias_)                                                                               \
+    [WEIGHT_VOCABULARY_DENSE] = {dense_}, [WEIGHT_VOCABULARY_DENSE_BIAS] = {dense_},                                   \
+    [WEIGHT_VOCABULARY_GAMMA] = {norm_}, [WEIGHT_VOCABULARY_BETA] = {norm_}, [WEIGHT_VOCABULARY_BIAS] = {bias_}
+
 #define BERT_POOLER [WEIGHT_POOLER] = {"pooler.dense"}, [WEIGHT_POOLER_BIAS] = {"pooler.dense"}
 
 #endif

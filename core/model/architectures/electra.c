@@ -20,8 +20,10 @@ const struct architecture architecture_electra = {
     .prefixes = {"electra.", ""},
     .layer = "encoder.layer.",
     .modules =
-        {BERT_EMBEDDINGS, BERT_SEGMENTS, BERT_ATTENTION,
-         BERT_FEED_FORWARD, [WEIGHT_PROJECT] = {"embeddings_project"}, [WEIGHT_PROJECT_BIAS] = {"embeddings_project"}},
+        {BERT_EMBEDDINGS, BERT_SEGMENTS, BERT_ATTENTION, BERT_FEED_FORWARD,
+         BERT_CLASSIFIER, [WEIGHT_PROJECT] = {"embeddings_project"}, [WEIGHT_PROJECT_BIAS] = {"embeddings_project"},
+         VOCABULARY("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head")},
+    .head = {WHERRY_HEAD_GELU, "classifier.dense", "classifier.out_proj", WHERRY_HEAD_GELU},
     .shapes = (const struct named_shape[]){ELECTRA("electra-small", 256, 4, 1024, 128),
                                            ELECTRA("electra-base", 768, 12, 3072, 0),
                                            {NULL}},

@@ -13,7 +13,7 @@
     }
 
 const struct architecture architecture_roberta = {
-    .families = (const struct family[]){{"roberta", "Roberta", {"vocab.json", "merges.txt"}},
+    .families = (const struct family[]){{"roberta", "Roberta", {"vocab.json"}},
                                         {"xlm-roberta", "XLMRoberta", {"sentencepiece.bpe.model"}},
                                         {"camembert", "Camembert", {"sentencepiece.bpe.model"}},
                                         {NULL}},
@@ -24,7 +24,9 @@ const struct architecture architecture_roberta = {
     .padding_otherwise = 1,
     .prefixes = {"roberta.", ""},
     .layer = "encoder.layer.",
-    .modules = {BERT_EMBEDDINGS, BERT_SEGMENTS, BERT_ATTENTION, BERT_FEED_FORWARD, BERT_POOLER},
+    .modules = {BERT_EMBEDDINGS, BERT_SEGMENTS, BERT_ATTENTION, BERT_FEED_FORWARD, BERT_POOLER, BERT_CLASSIFIER,
+                VOCABULARY("lm_head.dense", "lm_head.layer_norm", "lm_head")},
+    .head = {WHERRY_HEAD_TANH, "classifier.dense", "classifier.out_proj", WHERRY_HEAD_GELU},
     .shapes = (const struct named_shape[]){ROBERTA("roberta-base", 12, 768, 12, 3072, 50265, 514),
                                            ROBERTA("roberta-large", 24, 1024, 16, 4096, 50265, 514),
                                            ROBERTA("xlmr-base", 12, 768, 12, 3072, 250002, 514),

@@ -86,15 +86,15 @@ static struct quads quads_of(const struct call *call)
            tile_k = call_get(call, CONST_TILE_K, 0), head = call_get(call, CONST_HEAD_DIM, 0),
            distances = call_get(call, CONST_RELATIVE, 0);
     size_t threads_n = call_get(call, CONST_LOCAL_SIZE, 0) / (rows / call_get(call, CONST_THREAD_M, 1));
-    return (struct quads){.x = tile_k * rows / 4,
-                          .w = tile_k * columns / 4,
-                          .weights = columns * (rows / 4 + 1),
-                          .values =
-                              call_get(call, CONST_TILE_V, 0) * (size_t)divide_up(head, 4 * threads_n) * threads_n,
-                          .statistics = threads_n * rows / 4,
-                          .keep = call_get(call, CONST_DROPOUT, 0) ? rows * columns / 64 : 0,
-                          .biases = distances ? (2 * distances + 1 + 3) / 4 : 0,
-                          .diagonals = distances ? (2 * divide_up(distances, columns) + 3) * (2 * columns - 1) / 4 + 1 : 0};
+    return (struct quads){
+        .x = tile_k * rows / 4,
+        .w = tile_k * columns / 4,
+        .weights = columns * (rows / 4 + 1),
+        .values = call_get(call, CONST_TILE_V, 0) * (size_t)divide_up(head, 4 * threads_n) * threads_n,
+        .statistics = threads_n * rows / 4,
+        .keep = call_get(call, CONST_DROPOUT, 0) ? rows * columns / 64 : 0,
+        .biases = distances ? (2 * distances + 1 + 3) / 4 : 0,
+        .diagonals = distances ? (2 * divide_up(distances, columns) + 3) * (2 * columns - 1) / 4 + 1 : 0};
 }
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
@@ -108,8 +108,9 @@ static size_t shared_forward(const struct call *call)
 static size_t shared_backward(const struct call *call)
 {
     struct quads q = quads_of(call);
-    return (larger(2 * (q.x + q.w), q.weights + q.values) + call_get(call, CONST_TILE_N, 0) / 2 + q.keep + q.biases + q.diagonals) * 4 *
-           sizeof(float);
+    return (larger(2 * (q.x + q.w), q.weights + q.values) + call_get(call, CONST_TILE_N, 0) / 2 + q.keep + q.biases +
+            q.diagonals) *
+           4 * sizeof(float);
 }
 
 static uint64_t scratch_backward(const struct call *call, uint64_t max_rows)
@@ -165,7 +166,9 @@ static void candidates_forward(const struct call *sized, const struct sizes *s, 
 static void candidates_backward(const struct call *sized, const struct sizes *s, struct choices *list)
 {
     for (uint32_t rows = 32; rows <= 64; rows *= 2)
-        for (uint32_t parts = 1; parts <= (call_get(sized, CONST_RELATIVE, 0) ? 1 : 8) && parts <= divide_up(choices_bucket(s->longest), rows); parts *= 2) {
+        for (uint32_t parts = 1; parts <= (call_get(sized, CONST_RELATIVE, 0) ? 1 : 8) &&
+                                 parts <= divide_up(choices_bucket(s->longest), rows);
+             parts *= 2) {
             struct call call = *sized;
             call_set(&call, CONST_PARTS, parts);
             add_tiles(list, &call, rows, rows);

@@ -72,11 +72,13 @@ static void size(struct call *call, const struct sizes *s)
     call_set(call, CONST_ENTRIES, owned);
 }
 
-/* Keys and values of two steps, or the group's queries; one bit for each weight of a step. */
+/* Keys and values of two steps, or the group's queries; one bit for each weight of a step; biases by
+ * distance. */
 static size_t shared_bytes(const struct call *call)
 {
     size_t m = call_get(call, CONST_TILE_M, 1), n = call_get(call, CONST_TILE_N, 1);
-    return (m > 4 * n ? m : 4 * n) * row_bytes(call) + (call_get(call, CONST_DROPOUT, 0) ? m * n / 8 : 0);
+    return (m > 4 * n ? m : 4 * n) * row_bytes(call) + (call_get(call, CONST_DROPOUT, 0) ? m * n / 8 : 0) +
+           call_bias_bytes(call);
 }
 
 /* ---- its traffic ---- */
@@ -107,7 +109,7 @@ const struct variant variant_attention_coopmat = {
     .rung = RUNG_COOPMAT,
     .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
               CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE},
+              CONST_DROPOUT, CONST_LSE, CONST_RELATIVE},
     .why = "cooperative matrices (VK_NV_cooperative_matrix2)",
     .fits = fits,
     .size = size,
@@ -116,6 +118,21 @@ const struct variant variant_attention_coopmat = {
 };
 
 /* ---- backward ---- */
+
+/* Both operands of two steps, or the group's own rows; statistics of the queries; dropout's bits; biases by
+ * distance, sums of each sub-group, and a matrix of theirs. */
+static size_t shared_bytes_backward(const struct call *call)
+{
+    size_t m = call_get(call, CONST_TILE_M, 1), n = call_get(call, CONST_TILE_N, 1),
+           q = call_get(call, CONST_QUERY_ROWS, 1), own = q > m ? q : m;
+    size_t matrix_m = call_get(call, CONST_MATRIX_M, 1), matrix_n = call_get(call, CONST_MATRIX_N, 1);
+    size_t sub_groups = m / (call_get(call, CONST_BLOCKS, 1) * matrix_m), farthest = call_get(call, CONST_RELATIVE, 0),
+           edge = matrix_m + matrix_n - 2, matrix = matrix_m * matrix_n;
+    size_t words = q / sub_groups * (n / 32) > n ? q / sub_groups * (n / 32) : n;
+    return (own > 4 * n ? own : 4 * n) * row_bytes(call) + 2 * sizeof(float) * (q > 2 * n ? q : 2 * n) +
+           (call_get(call, CONST_DROPOUT, 0) ? sub_groups * words * sizeof(uint32_t) : 0) +
+           (farthest ? call_bias_bytes(call) + sub_groups * (2 * (farthest + edge) + 1 + matrix) * sizeof(float) : 0);
+}
 
 /* A group for each tile of keys and of queries that the longest sequence may have. A sub-group has two sums for each of
  * its keys and one for each of its queries: it owns one matrix of keys. On an H200, 32 x 16 x 512 tokens with dropout:
@@ -128,19 +145,10 @@ static void size_backward(struct call *call, const struct sizes *s)
     uint32_t queries = keys * blocks(s, tiles * call_get(call, CONST_HEADS, 1));
     set_sizes(call, s, 1);
     call_set(call, CONST_QUERY_ROWS, queries);
-    call_set(call, CONST_PARTS, (uint32_t)(divide_up(s->longest, keys) + divide_up(s->longest, queries)));
+    bool sums = call_get(call, CONST_RELATIVE, 0); /* by distance, of all queries: a group has them all */
+    call_set(call, CONST_PARTS, (uint32_t)(divide_up(s->longest, keys) + (sums ? 1 : divide_up(s->longest, queries))));
+    if (shared_bytes_backward(call) > s->limits->shared_bytes) call_set(call, CONST_TILE_N, 32);
     call_take_away(call, SLOT_PARTIALS);
-}
-
-/* Both operands of two steps, or the group's own rows; statistics of the queries; dropout's bits. */
-static size_t shared_bytes_backward(const struct call *call)
-{
-    size_t m = call_get(call, CONST_TILE_M, 1), n = call_get(call, CONST_TILE_N, 1),
-           q = call_get(call, CONST_QUERY_ROWS, 1), own = q > m ? q : m;
-    size_t sub_groups = m / (call_get(call, CONST_BLOCKS, 1) * call_get(call, CONST_MATRIX_M, 1));
-    size_t words = q / sub_groups * (n / 32) > n ? q / sub_groups * (n / 32) : n;
-    return (own > 4 * n ? own : 4 * n) * row_bytes(call) + 2 * sizeof(float) * (q > 2 * n ? q : 2 * n) +
-           (call_get(call, CONST_DROPOUT, 0) ? sub_groups * words * sizeof(uint32_t) : 0);
 }
 
 /* ---- its traffic ---- */
@@ -174,6 +182,8 @@ static void count_backward(struct count *c)
         reads(c, SLOT_LSE, heads * statistics);
         reads(c, SLOT_DELTA, heads * statistics);
         writes(c, SLOT_Y, 3 * length * row);
+        writes(c, SLOT_DISTANCES, 2 * length * heads);
+        reads_biases(c, heads * get(c, CONST_PARTS, 1));
     }
 }
 
@@ -183,7 +193,7 @@ const struct variant variant_attention_backward_coopmat = {
     .rung = RUNG_COOPMAT,
     .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
               CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_DELTA},
+              CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE},
     .why = "cooperative matrices (VK_NV_cooperative_matrix2)",
     .fits = fits,
     .size = size_backward,

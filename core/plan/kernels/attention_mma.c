@@ -32,8 +32,11 @@ static void size(struct call *call, const struct sizes *s)
     call_set(call, CONST_TILE_N, KEYS);
 }
 
-/* Keys and values of two steps. */
-static size_t shared_bytes(const struct call *call) { return (size_t)4 * KEYS * call_get(call, CONST_HEAD_DIM, 0) * 2; }
+/* Keys and values of two steps, and biases by distance. */
+static size_t shared_bytes(const struct call *call)
+{
+    return (size_t)4 * KEYS * call_get(call, CONST_HEAD_DIM, 0) * 2 + call_bias_bytes(call);
+}
 
 const struct variant variant_attention_mma = {
     .kernel = "attention",
@@ -41,7 +44,7 @@ const struct variant variant_attention_mma = {
     .rung = RUNG_MMA,
     .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
               CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE},
+              CONST_DROPOUT, CONST_LSE, CONST_RELATIVE},
     .why = "tensor cores by mma.sync",
     .fits = fits,
     .size = size,
@@ -55,7 +58,7 @@ const struct variant variant_attention_small_batch = {
     .rung = RUNG_SMALL_BATCH,
     .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
               CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE},
+              CONST_DROPOUT, CONST_LSE, CONST_RELATIVE},
     .why = "few rows: a head is a work-group's, soon done",
     .fits = fits_small_batch,
     .size = size,

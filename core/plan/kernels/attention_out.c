@@ -53,6 +53,7 @@ static void count_traffic(struct count *c)
         reads(c, SLOT_EXTRA, n * n * tiles);
         reads_again(c, SLOT_EXTRA, n * n * (tiles - (s == 0)), n * n * c->storage);
         reads(c, SLOT_BIAS, rows);
+        reads(c, SLOT_RELATIVE, length * round_up(length, 32) * heads * heads);
         reads(c, SLOT_RESIDUAL, rows);
         writes(c, SLOT_Y, rows);
     }
@@ -64,7 +65,7 @@ const struct variant variant_attention_out = {
     .rung = RUNG_SMALL_BATCH,
     .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
               CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET, CONST_N,
-              CONST_K, CONST_ROWS, CONST_BIAS, CONST_RESIDUAL, CONST_FORM},
+              CONST_K, CONST_ROWS, CONST_BIAS, CONST_RESIDUAL, CONST_FORM, CONST_RELATIVE},
     .why = "few rows: one launch for two",
     .fits = fits,
     .size = size,

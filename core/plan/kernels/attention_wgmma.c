@@ -46,8 +46,8 @@ static void size_forward(struct call *call, const struct sizes *s)
 
 static size_t shared_forward(const struct call *call)
 {
-    (void)call;
-    return 2 * TILE_QUERIES * ROW_BYTES + 2 * STAGES * TILE_KEYS * ROW_BYTES + (4 * STAGES + 2) * 8 + 2 * 16;
+    size_t biases = call_get(call, CONST_RELATIVE, 0) ? 2 * (4 * TILE_KEYS - 1) * sizeof(float) : 0;
+    return 2 * TILE_QUERIES * ROW_BYTES + 2 * STAGES * TILE_KEYS * ROW_BYTES + (4 * STAGES + 2) * 8 + 2 * 16 + biases;
 }
 
 static size_t shared_backward(const struct call *call)
@@ -55,9 +55,12 @@ static size_t shared_backward(const struct call *call)
     uint32_t rows = call_get(call, CONST_QUERY_ROWS, 0), slots = rows ? rows / STEP_QUERIES : 4;
     size_t sums = (size_t)slots * STEP_QUERIES * call_get(call, CONST_HEAD_DIM, 64) * sizeof(float);
     size_t keep = call_get(call, CONST_DROPOUT, 0) ? TILE_KEYS * STEP_QUERIES / 8 : 4;
-    size_t stages = rows ? 2 : 3;
-    return 3 * TILE_KEYS * ROW_BYTES + stages * (2 * STEP_QUERIES * ROW_BYTES + STEP_QUERIES * 8 + keep) + sums +
-           (2 * stages + 2 + 8) * 8;
+    size_t stages = rows ? 2 : 3, farthest = call_get(call, CONST_RELATIVE, 0);
+    size_t distances = farthest ? (4 * TILE_KEYS + 2 * STEP_QUERIES - 1 + 16) * sizeof(float) +
+                                      2 * (2 * ((farthest + 6) / 8) + 1) * 32 * 2 * sizeof(float)
+                                : 0;
+    return distances + 3 * TILE_KEYS * ROW_BYTES + stages * (2 * STEP_QUERIES * ROW_BYTES + STEP_QUERIES * 8 + keep) +
+           sums + (2 * stages + 2 + 8) * 8;
 }
 
 /* The queries' sums stay in shared memory where that is enough for the longest sequence, 512 queries of 64 channels:
@@ -73,7 +76,7 @@ static void size_backward(struct call *call, const struct sizes *s)
     uint32_t least = call_get(call, CONST_HEAD_DIM, 64) == 64 ? 192 : 512;
     uint32_t rows = (uint32_t)divide_up(s->longest, STEP_QUERIES) * STEP_QUERIES;
     if (parts > tiles) parts = tiles;
-    if (parts < 1) parts = 1;
+    if (parts < 1 || call_get(call, CONST_RELATIVE, 0)) parts = 1; /* sums by distance are of all keys */
     size_groups(call, s);
     call_set(call, CONST_TILE_M, TILE_KEYS);
     call_set(call, CONST_TILE_N, STEP_QUERIES);
@@ -110,6 +113,7 @@ static void count_forward(struct count *c)
         }
         writes(c, SLOT_Y, rows);
         writes(c, SLOT_LSE, length * heads);
+        if (get(c, CONST_RELATIVE, 0)) reads(c, SLOT_RELATIVE, tiles * heads * (4 * WGMMA_TILE - 1));
     }
 }
 
@@ -140,6 +144,8 @@ static void count_backward(struct count *c)
             writes_again(c, SLOT_PARTIALS, rows * (tiles - used), distance);
         }
         writes(c, SLOT_Y, (whole ? 3 : 2) * rows);
+        if (get(c, CONST_RELATIVE, 0)) reads(c, SLOT_RELATIVE, heads * (5 * WGMMA_TILE - 1));
+        writes(c, SLOT_DISTANCES, 2 * length * heads);
     }
 }
 
@@ -149,7 +155,7 @@ const struct variant variant_attention_wgmma = {
     .rung = RUNG_WGMMA,
     .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
               CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE},
+              CONST_DROPOUT, CONST_LSE, CONST_RELATIVE},
     .why = "Hopper's tensor cores multiply scores and weights where they are, in registers",
     .fits = fits,
     .size = size_forward,
@@ -163,7 +169,7 @@ const struct variant variant_attention_backward_wgmma = {
     .rung = RUNG_WGMMA,
     .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
               CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_DELTA},
+              CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE},
     .why = "Hopper's tensor cores make all five products, and dropout's bits beside them",
     .fits = fits,
     .size = size_backward,

@@ -6,6 +6,12 @@
 
 enum { ITEM_BYTES = 40 }; /* of shared memory: a vector of floats, and what reductions need */
 
+/* Whether all tokens of a sequence are read. */
+static bool of_tokens(uint32_t pool)
+{
+    return pool == POOL_MEAN || pool == POOL_MAX || pool == POOL_SQRT || pool == POOL_WEIGHTED;
+}
+
 /* Work-items for half of a sequence's tokens, as far as all sequences' run at the same time on a large GPU. At most
  * 32 tokens at a time, because their sums are added one after the other. */
 static void size(struct call *call, const struct sizes *s)
@@ -18,7 +24,7 @@ static void size(struct call *call, const struct sizes *s)
     if (most > s->limits->max_local_size) most = s->limits->max_local_size;
     if (most > s->limits->shared_bytes / ITEM_BYTES) most = s->limits->shared_bytes / ITEM_BYTES;
     size_row(call, s, row);
-    if (s->limits->cpu || (pool != POOL_MEAN && pool != POOL_MAX)) return;
+    if (s->limits->cpu || !of_tokens(pool)) return;
     uint32_t items = call_get(call, CONST_LOCAL_SIZE, 1);
     while (items * 2 <= most) items *= 2;
     call_set(call, CONST_LOCAL_SIZE, items);
@@ -45,7 +51,7 @@ static void count_traffic(struct count *c)
     uint64_t rows = rows_of(c), n = get(c, CONST_N, 1), items = get(c, CONST_LOCAL_SIZE, 1), loads = 0;
     uint64_t row = divide_up(n, access_of(c)), pool = get(c, CONST_POOL, POOL_NONE);
     bool steps = row > items;
-    if (pool == POOL_MEAN || pool == POOL_MAX)
+    if (of_tokens(pool))
         for (uint32_t s = 0; s < rows; s++)
             loads += token_loads(length_of(c, s), steps ? 1 : items / row, steps ? 4 : 8);
     else
@@ -58,7 +64,7 @@ static void count_traffic(struct count *c)
 const struct variant variant_pool = {
     .kernel = "pool",
     .name = "pool",
-    .takes = {CONST_N, CONST_ROWS, CONST_SUM, CONST_POOL, CONST_NORMALIZE},
+    .takes = {CONST_N, CONST_ROWS, CONST_SUM, CONST_POOL, CONST_NORMALIZE, CONST_Y_STRIDE, CONST_Y_OFFSET},
     .why = "sequences are few: a vector of a token a work-item, several tokens at a time",
     .size = size,
     .shared_bytes = shared_bytes,

@@ -35,7 +35,8 @@ static void count_rows(struct count *c, const uint8_t *operands, int n_operands,
         uint64_t together = groups_at_once(c) * teams_of(c) * length * c->storage * (uint64_t)c->call->n_arguments;
         for (int i = 0; i < n_operands; i++) {
             reads(c, operands[i], (rows + repeated) * (least(blocks, held) + rest * passes) * block);
-            if (rest && operands[i] != SLOT_RELATIVE) reads_again(c, operands[i], rows * (passes - 1) * (length - held * block), together);
+            if (rest && operands[i] != SLOT_RELATIVE)
+                reads_again(c, operands[i], rows * (passes - 1) * (length - held * block), together);
         }
         writes(c, SLOT_Y, rows * length);
         writes(c, SLOT_SUM, rows * length);

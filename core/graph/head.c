@@ -1,0 +1,275 @@
+/* What stands on the layers: a pooling with the modules after it, or a head's dense layer and what reads it. */
+#include <stdio.h>
+
+#include "graph/builder.h"
+
+/* An operator and the tensor that it makes. */
+static int add(struct builder *b, const char *name, enum role role, const struct op_kind *kind, const char *made,
+               const char *dims, const int in[OP_MAX_IN], const char *einsum)
+{
+    return builder_plain(b, name, role, kind, builder_value(b, made, dims), in, einsum);
+}
+
+static int add_weight(struct builder *b, const char *name, const char *dims, enum weight weight)
+{
+    return builder_named(b, name, (struct tensor){.dims = dims, .role = TENSOR_WEIGHT, .weight = weight});
+}
+
+static int add_pooler(struct builder *b)
+{
+    const struct tensor_row *row = &tensor_pooler;
+    const char *dims = builder_weight_dims(b, WEIGHT_POOLER, false);
+    return builder_named(b, row->name,
+                         (struct tensor){.dims = dims,
+                                         .model_dims = dims != row->dims ? row->dims : NULL,
+                                         .role = TENSOR_WEIGHT,
+                                         .weight = row->weight});
+}
+
+/* The layernorm after the last layer of pre-LN encoders. */
+static int add_final_norm(struct builder *b, int x)
+{
+    if (!b->options->config->pre_layernorm) return x;
+    int gamma = add_weight(b, "final.gamma", "i", WEIGHT_FINAL_GAMMA),
+        beta = add_weight(b, "final.beta", "i", WEIGHT_FINAL_BETA);
+    return add(b, "final.norm", FINAL_NORM, &kind_layernorm, "final.norm", "bji", (const int[]){x, gamma, beta}, NULL);
+}
+
+static const struct op_kind *head_kind(wherry_head_activation activation)
+{
+    static const struct op_kind *const kinds[] = {[WHERRY_HEAD_TANH] = &kind_tanh,
+                                                  [WHERRY_HEAD_RELU] = &kind_relu,
+                                                  [WHERRY_HEAD_GELU] = &kind_gelu,
+                                                  [WHERRY_HEAD_GELU_TANH] = &kind_gelu_tanh};
+    return kinds[activation];
+}
+
+/* ---- poolings ---- */
+
+static const struct op_kind *pool_kind(wherry_pool pool)
+{
+    switch (pool) {
+    case WHERRY_POOL_MEAN:
+        return &kind_pool_mean;
+    case WHERRY_POOL_MAX:
+        return &kind_pool_max;
+    case WHERRY_POOL_LAST:
+        return &kind_pool_last;
+    case WHERRY_POOL_MEAN_SQRT:
+        return &kind_pool_sqrt;
+    case WHERRY_POOL_WEIGHTED_MEAN:
+        return &kind_pool_weighted;
+    default:
+        return &kind_pool_cls;
+    }
+}
+
+static int add_pool(struct builder *b, wherry_pool pool, int x)
+{
+    return add(b, "pool", POOL, pool_kind(pool), "pool", "bi", (const int[]){x, -1, -1}, NULL);
+}
+
+/* Several, each a slice of the rows of all. */
+static int add_pools(struct builder *b, int x)
+{
+    char name[32];
+    int all = builder_value(b, "pools", "bni");
+    for (uint32_t i = 0; i < b->options->n_pools; i++) {
+        const struct op_kind *kind = pool_kind(b->options->pools[i]);
+        snprintf(name, sizeof name, "pool_%u_%s", i + 1, kind->name + sizeof "pool");
+        int slice = builder_named(b, name, (struct tensor){.dims = "bi", .role = TENSOR_VALUE});
+        if (b->ok) b->g->tensors[slice].parent = all, b->g->tensors[slice].slice = i;
+        builder_plain(b, name, POOL, kind, slice, (const int[]){x, -1, -1}, NULL);
+    }
+    return all;
+}
+
+/* The row of the token that the batch names. */
+static int add_row(struct builder *b, int x)
+{
+    int rows =
+        builder_named(b, "rows", (struct tensor){.dims = "b", .role = TENSOR_BATCH, .data = BATCH_ROWS, .u32 = true});
+    return add(b, "pool", POOL, &kind_pool_row, "pool", "bi", (const int[]){x, rows, -1}, NULL);
+}
+
+/* A dense layer on the first token's row: BERT's pooler, and what stands before a classifier. */
+static int add_dense(struct builder *b, int x, const struct op_kind *activation)
+{
+    char name[32];
+    x = add(b, "pooler", POOLER, &kind_contract, "pooler", "bo", (const int[]){x, add_pooler(b), -1}, "bi,oi->bo");
+    int bias = add_weight(b, "b_pooler", "o", WEIGHT_POOLER_BIAS);
+    x = add(b, "pooler_bias", POOLER_BIAS, &kind_bias, "pooler_biased", "bo", (const int[]){x, bias, -1}, NULL);
+    snprintf(name, sizeof name, "pooler_%s", activation->name);
+    return add(b, name, POOLER_TANH, activation, name, "bo", (const int[]){x, -1, -1}, NULL);
+}
+
+/* ---- modules after the pooling ---- */
+
+/* Letters of rows: of what is pooled, of several poolings, of BERT's pooler, and of each dense layer; of sequences and
+ * of tokens. */
+enum letters { LETTERS_POOLED, LETTERS_POOLS, LETTERS_POOLER, LETTERS_DENSE };
+static const char *const row_letters[2][LETTERS_DENSE + MODULES_MOST] = {
+    {"bi", "bni", "bo", "bf", "bg", "bl", "bw"}, {"bji", "bjni", "bjo", "bjf", "bjg", "bjl", "bjw"}};
+
+static const char *dense_letters(uint32_t k, enum letters from)
+{
+    static const char *const first[] = {"fi", "fni", "fo"}, *const next[] = {"gf", "lg", "wl"};
+    return k ? next[k - 1] : first[from];
+}
+
+static int add_module_dense(struct builder *b, const struct module *m, uint32_t k, enum weight weight, bool tokens,
+                            enum letters from, int x)
+{
+    const char *made = row_letters[tokens][LETTERS_DENSE + k], *dims = dense_letters(k, from);
+    char name[32], einsum[24];
+    enum role role = (enum role)(MODULE_DENSE + 3 * k);
+    snprintf(name, sizeof name, "w_dense_%u", k + 1);
+    int w = add_weight(b, name, dims, weight);
+    snprintf(name, sizeof name, "dense_%u", k + 1);
+    snprintf(einsum, sizeof einsum, "%s,%s->%s", row_letters[tokens][from], dims, made);
+    x = add(b, name, role, &kind_contract, name, made, (const int[]){x, w, -1}, einsum);
+    if (m->bias) {
+        snprintf(name, sizeof name, "b_dense_%u", k + 1);
+        int bias = add_weight(b, name,
+                              dims[0] == 'f'   ? "f"
+                              : dims[0] == 'g' ? "g"
+                              : dims[0] == 'l' ? "l"
+                                               : "w",
+                              weight + 1);
+        snprintf(name, sizeof name, "dense_%u_bias", k + 1);
+        x = add(b, name, (enum role)(role + 1), &kind_bias, name, made, (const int[]){x, bias, -1}, NULL);
+    }
+    if (m->activation == WHERRY_HEAD_PLAIN) return x;
+    const struct op_kind *kind = head_kind(m->activation);
+    snprintf(name, sizeof name, "dense_%u_%s", k + 1, kind->name);
+    return add(b, name, (enum role)(role + 2), kind, name, made, (const int[]){x, -1, -1}, NULL);
+}
+
+/* Returns what they make of x; *letters: of its rows, before and after. */
+static int add_modules(struct builder *b, bool tokens, enum letters *letters, int x)
+{
+    const struct graph_options *options = b->options;
+    for (uint32_t i = 0, k = 0; i < options->n_modules; i++) {
+        const struct module *m = &options->modules[i];
+        enum weight weight = WEIGHT_MODULE + 2 * i;
+        char name[32];
+        if (!m->norm) {
+            x = add_module_dense(b, m, k, weight, tokens, *letters, x);
+            *letters = (enum letters)(LETTERS_DENSE + k++);
+            continue;
+        }
+        const char *dims = row_letters[tokens][*letters], *own = dims + 1 + tokens;
+        snprintf(name, sizeof name, "gamma_module_%u", i + 1);
+        int gamma = add_weight(b, name, own, weight);
+        snprintf(name, sizeof name, "beta_module_%u", i + 1);
+        int beta = add_weight(b, name, own, weight + 1);
+        snprintf(name, sizeof name, "module_%u_norm", i + 1);
+        x = add(b, name, MODULE_NORM, &kind_layernorm, name, dims, (const int[]){x, gamma, beta}, NULL);
+        if (b->ok) b->g->ops[b->g->n_ops - 1].attribute = 1e-5f; /* PyTorch's */
+    }
+    return x;
+}
+
+static int add_embedding(struct builder *b, int x)
+{
+    const struct graph_options *options = b->options;
+    bool tokens = options->pool == WHERRY_POOL_NONE;
+    enum letters letters = LETTERS_POOLED;
+    if (options->pool == WHERRY_POOL_COMBINED) {
+        x = add_pools(b, x);
+        letters = LETTERS_POOLS;
+    } else if (!tokens) {
+        x = add_pool(b, options->pool, x);
+    }
+    if (options->pool == WHERRY_POOL_POOLER) {
+        x = add_dense(b, x, &kind_tanh);
+        letters = LETTERS_POOLER;
+    }
+    x = add_modules(b, tokens, &letters, x);
+    if (!options->normalize) return x;
+    return add(b, "normalize", NORMALIZE, &kind_normalize, "normalized", row_letters[tokens][letters],
+               (const int[]){x, -1, -1}, NULL);
+}
+
+/* ---- classes ---- */
+
+/* A classifier on rows of the letters `of`: "bj" of tokens, "b" of sequences; `letter` is that of a row's channels. */
+static int add_classifier(struct builder *b, int x, const char *of, char letter)
+{
+    char einsum[24];
+    bool tokens = of[1], dense = letter == 'o';
+    const char *made = tokens ? "bjc" : "bc";
+    snprintf(einsum, sizeof einsum, "%s%c,c%c->%s", of, letter, letter, made);
+    int w = add_weight(b, "w_classifier", dense ? "co" : "ci", WEIGHT_CLASSIFIER),
+        bias = add_weight(b, "b_classifier", "c", WEIGHT_CLASSIFIER_BIAS);
+    x = add(b, "classifier", CLASSIFIER, &kind_contract, "classes", made, (const int[]){x, w, -1}, einsum);
+    return add(b, "classifier_bias", CLASSIFIER_BIAS, &kind_bias, "logits", made, (const int[]){x, bias, -1}, NULL);
+}
+
+static int add_classes(struct builder *b, int x)
+{
+    wherry_head_activation activation = b->options->config->head_activation;
+    x = add_pool(b, WHERRY_POOL_CLS, x);
+    if (activation == WHERRY_HEAD_PLAIN) return add_classifier(b, x, "b", 'i');
+    return add_classifier(b, add_dense(b, x, head_kind(activation)), "b", 'o');
+}
+
+/* ---- the vocabulary ---- */
+
+static int word_table(const struct graph *g)
+{
+    for (int t = 0; t < g->n_tensors; t++)
+        if (g->tensors[t].weight == WEIGHT_WORD) return t;
+    return -1;
+}
+
+/* Scores of the whole vocabulary for one token of each sequence, by the table that embeds words. */
+static int add_vocabulary(struct builder *b, int x)
+{
+    bool narrow = b->options->config->embedding;
+    const char *row = narrow ? "be" : "bi", *own = row + 1;
+    x = add_row(b, x);
+    int w = add_weight(b, "w_vocabulary", narrow ? "ei" : "oi", WEIGHT_VOCABULARY_DENSE);
+    const char *made = narrow ? "be" : "bo";
+    x = add(b, "vocabulary_dense", VOCABULARY_DENSE, &kind_contract, "vocabulary_dense", made, (const int[]){x, w, -1},
+            narrow ? "bi,ei->be" : "bi,oi->bo");
+    if (!narrow) own = "o";
+    int bias = add_weight(b, "b_vocabulary", own, WEIGHT_VOCABULARY_DENSE_BIAS);
+    x = add(b, "vocabulary_dense_bias", VOCABULARY_DENSE_BIAS, &kind_bias, "vocabulary_biased", made,
+            (const int[]){x, bias, -1}, NULL);
+    x = add(b, "vocabulary_activation", VOCABULARY_ACTIVATION, head_kind(b->options->config->head_activation),
+            "vocabulary_active", made, (const int[]){x, -1, -1}, NULL);
+    int gamma = add_weight(b, "gamma_vocabulary", own, WEIGHT_VOCABULARY_GAMMA),
+        beta = add_weight(b, "beta_vocabulary", own, WEIGHT_VOCABULARY_BETA);
+    x = add(b, "vocabulary_norm", VOCABULARY_NORM, &kind_layernorm, "vocabulary_norm", row,
+            (const int[]){x, gamma, beta}, NULL);
+    x = add(b, "vocabulary", VOCABULARY_SCORES, &kind_contract, "vocabulary", "bv",
+            (const int[]){x, word_table(b->g), -1}, narrow ? "be,ve->bv" : "bi,vi->bv");
+    bias = add_weight(b, "vocabulary_bias", "v", WEIGHT_VOCABULARY_BIAS);
+    return add(b, "vocabulary_bias", VOCABULARY_BIAS, &kind_bias, "vocabulary_scores", "bv", (const int[]){x, bias, -1},
+               NULL);
+}
+
+/* Sizes of the letters that stand for what follows the pooling. */
+static void set_dims(const struct graph_options *options, struct dims *dims)
+{
+    dims->of['n'] = options->n_pools;
+    for (uint32_t i = 0, k = 0; i < options->n_modules; i++)
+        if (!options->modules[i].norm) dims->of[(unsigned char)"fglw"[k++]] = options->modules[i].width;
+}
+
+int builder_head(struct builder *b, int x)
+{
+    set_dims(b->options, &b->g->dims);
+    x = add_final_norm(b, x);
+    switch (b->options->output) {
+    case WHERRY_OUTPUT_CLASSES:
+        return add_classes(b, x);
+    case WHERRY_OUTPUT_TOKEN_CLASSES:
+        return add_classifier(b, x, "bj", 'i');
+    case WHERRY_OUTPUT_VOCABULARY:
+        return add_vocabulary(b, x);
+    default:
+        return add_embedding(b, x);
+    }
+}

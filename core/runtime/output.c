@@ -1,0 +1,93 @@
+/* What a session returns: which of the model's outputs, pooled and cut how. */
+#include "runtime/output.h"
+
+#include <string.h>
+
+#include "model/model.h"
+
+static bool resolve_pool(const struct wherry_model *model, const wherry_session_desc *desc,
+                         struct graph_options *options, struct error *e)
+{
+    const struct head_modules *own = &model->modules;
+    options->pool = desc->pool ? desc->pool : model->info.pool ? model->info.pool : WHERRY_POOL_MEAN;
+    if ((unsigned)options->pool > WHERRY_POOL_COMBINED)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "pool %d is none of wherry_pool", (int)desc->pool);
+    if (options->pool == WHERRY_POOL_COMBINED && model->info.pool != WHERRY_POOL_COMBINED)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "this model's files combine no poolings: name one");
+    bool raw = options->pool == WHERRY_POOL_NONE && model->info.pool != WHERRY_POOL_NONE; /* tokens' vectors */
+    if (own->count && options->pool != model->info.pool && !raw)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "this model has %u layers after its own pooling, which are for no other: leave the pool out",
+                    own->count);
+    memcpy(options->pools, own->pools, sizeof options->pools);
+    options->n_pools = own->n_pools;
+    options->modules = own->list;
+    options->n_modules = raw ? 0 : own->count;
+    if (options->pool == WHERRY_POOL_POOLER && !model->info.config.pooler)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "this model has no pooler weights: use the pool mean, cls or max");
+    options->normalize = desc->normalize > 0 || (desc->normalize == 0 && model->info.normalize);
+    if (raw && desc->normalize <= 0) options->normalize = false;
+    return true;
+}
+
+/* Floats of an embedding before it is cut. */
+static uint64_t embedding_floats(const struct graph_options *options, const wherry_model_info *info)
+{
+    if (options->n_modules) return options->modules[options->n_modules - 1].width;
+    return (uint64_t)info->config.hidden * (options->pool == WHERRY_POOL_COMBINED ? options->n_pools : 1);
+}
+
+uint32_t output_dimensions(const wherry_session_desc *desc, const wherry_model_info *info)
+{
+    if (desc->output || desc->training) return 0;
+    return desc->dimensions ? desc->dimensions : info->dimensions;
+}
+
+static bool check_dimensions(const wherry_session_desc *desc, const struct graph_options *options,
+                             const wherry_model_info *info, struct error *e)
+{
+    uint64_t all = embedding_floats(options, info), cut = output_dimensions(desc, info);
+    if (desc->dimensions && desc->training)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "embeddings are not cut in training: leave dimensions out");
+    return cut <= all ||
+           fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "embeddings cut to %llu dimensions: this model's have %llu",
+                (unsigned long long)cut, (unsigned long long)all);
+}
+
+/* The head that an output is of, and what such models are. */
+static const struct {
+    wherry_head head;
+    const char *output, *models;
+} needs[] = {
+    [WHERRY_OUTPUT_CLASSES] = {WHERRY_HEAD_SEQUENCE, "classes of texts", "BertForSequenceClassification"},
+    [WHERRY_OUTPUT_TOKEN_CLASSES] = {WHERRY_HEAD_TOKENS, "classes of tokens", "BertForTokenClassification"},
+    [WHERRY_OUTPUT_VOCABULARY] = {WHERRY_HEAD_VOCABULARY, "scores of the vocabulary", "BertForMaskedLM"},
+};
+
+bool output_resolve(const struct wherry_model *model, const wherry_session_desc *desc, struct graph_options *options,
+                    struct error *e)
+{
+    const wherry_model_info *info = &model->info;
+    options->output = desc->output;
+    if ((unsigned)desc->output > WHERRY_OUTPUT_VOCABULARY)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "output %d is none of wherry_output", (int)desc->output);
+    if (!desc->output) return resolve_pool(model, desc, options, e) && check_dimensions(desc, options, info, e);
+    if (desc->pool || desc->normalize > 0 || desc->dimensions)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "pool, normalize and dimensions are for embeddings: leave them out for %s",
+                    needs[desc->output].output);
+    if (info->config.head != needs[desc->output].head)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "this model (%.63s) has no %s: that takes one such as %s, with the head's weights",
+                    info->architecture, needs[desc->output].output, needs[desc->output].models);
+    options->pool = WHERRY_POOL_NONE;
+    options->normalize = false;
+    return true;
+}
+
+void output_of_stack(struct graph_options *options)
+{
+    options->output = WHERRY_OUTPUT_EMBEDDING;
+    options->pool = WHERRY_POOL_NONE;
+    options->normalize = false;
+}

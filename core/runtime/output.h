@@ -1,0 +1,17 @@
+/* What a session returns: which of the model's outputs, pooled and cut how. */
+#ifndef WHERRY_RUNTIME_OUTPUT_H
+#define WHERRY_RUNTIME_OUTPUT_H
+
+#include "graph/graph.h"
+
+struct wherry_model;
+
+/* Fills in the output, the pooling and whether it is normalized; fails for what the model has not. */
+bool output_resolve(const struct wherry_model *model, const wherry_session_desc *desc, struct graph_options *options,
+                    struct error *e);
+/* Floats that an embedding is cut to; 0: none are. */
+uint32_t output_dimensions(const wherry_session_desc *desc, const wherry_model_info *info);
+/* The layers alone: their last one's result. */
+void output_of_stack(struct graph_options *options);
+
+#endif

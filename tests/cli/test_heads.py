@@ -1,0 +1,263 @@
+"""wherry rerank, classify and embed against what the reference libraries gave (tests/golden/heads.json), and what they
+refuse.
+
+usage: test_heads.py WHERRY
+The environment variable WHERRY_TEST_DEVICES narrows the devices (cpu, reference).
+"""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GOLDEN = os.path.join(HERE, "..", "golden")
+sys.path.insert(0, GOLDEN)
+import heads_models  # noqa: E402
+
+WHERRY = sys.argv[1]
+CLOSE = 1e-4
+checks = 0
+
+
+def run(*words, text="", code=0, says=None):
+    """Standard output; `says`: what standard error must have."""
+    global checks
+    done = subprocess.run([WHERRY, *words], input=text.encode(), capture_output=True, check=False)
+    error = done.stderr.decode("utf-8", "replace")
+    assert done.returncode == code, (words, done.returncode, error)
+    assert says is None or says in error, (words, error)
+    checks += 1
+    return done.stdout.decode()
+
+
+def rows(*words, text):
+    return [json.loads(line) for line in run(*words, "--json", "-q", text=text).splitlines()]
+
+
+def close(found, wanted, what):
+    global checks
+    checks += 1
+    if isinstance(wanted, list):
+        assert len(found) == len(wanted), (what, len(found), len(wanted))
+        for f, w in zip(found, wanted):
+            close(f, w, what)
+    else:
+        assert abs(found - wanted) < CLOSE, (what, found, wanted)
+
+
+def lines(texts):
+    return "".join(text + "\n" for text in texts)
+
+
+def check_texts(model, golden, wanted, on):
+    texts, query = golden["texts"], golden["query"]
+    names = wanted["names"]
+
+    def scores(found):
+        return [[next(l["score"] for l in row["labels"] if l["label"] == name) for name in names] for row in found]
+
+    close(scores(rows("classify", "-m", model, *on, text=lines(texts))), wanted["labels"], model)
+    pairs = [f"{query}\t{text}" for text in texts]
+    close(scores(rows("classify", "-m", model, "--pairs", *on, text=lines(pairs))), wanted["pairs"], model)
+    for row, all_scores in zip(run("classify", "-m", model, "-q", *on, text=lines(texts)).splitlines(),
+                               wanted["labels"]):
+        name, score = row.split("\t")
+        assert name == names[all_scores.index(max(all_scores))], (row, all_scores)
+        close(float(score), max(all_scores), row)
+    if "scores" not in wanted:
+        run("rerank", "-m", model, "--query", query, *on, text=lines(texts), code=3, says="is no reranker")
+        return
+    found = rows("rerank", "-m", model, "--query", query, *on, text=lines(texts))
+    assert [row["score"] for row in found] == sorted((row["score"] for row in found), reverse=True)
+    close([row["score"] for row in sorted(found, key=lambda row: row["index"])], wanted["scores"], model)
+    ranked = [row.split("\t") for row in run("rerank", "-m", model, "-Q", query, "--top", "2", "-q", *on,
+                                             text=lines(texts)).splitlines()]
+    assert [(int(line) - 1, text) for _, line, text in ranked] == [(r["index"], texts[r["index"]]) for r in found[:2]]
+    for text, score, other in zip(texts, wanted["swapped"], wanted["scores"]):
+        one = rows("rerank", "-m", model, "--query", text, *on, text=query + "\n")[0]["score"]
+        close(one, score, "swapped")
+        assert abs(one - other) > 1e-5, (text, "the order of a pair makes no difference")
+
+
+def check_tokens(model, golden, wanted, on):
+    texts = golden["texts"]
+    for aggregation, entities in wanted.items():
+        found = rows("classify", "-m", model, "--tokens", "--aggregation", aggregation, "--with-text", *on,
+                     text=lines(texts))
+        for row, text, want in zip(found, texts, entities):
+            assert row["text"] == text
+            have = [(e["label"], e["start"], e["end"]) for e in row["entities"]]
+            assert have == [(e["label"], e["start"], e["end"]) for e in want], (aggregation, text, have, want)
+            close([e["score"] for e in row["entities"]], [e["score"] for e in want], aggregation)
+            assert all(e["word"] == text[e["start"]:e["end"]] for e in row["entities"])
+    simple = run("classify", "-m", model, "--tokens", "-q", *on, text=lines(texts)).splitlines()
+    want = [(n + 1, e["start"], e["end"], e["label"]) for n, row in enumerate(wanted["simple"]) for e in row]
+    assert [(int(a), int(b), int(c), d) for a, b, c, d, _, _ in (line.split("\t") for line in simple)] == want
+    run("classify", "-m", model, text="a\n", code=3, says="give --tokens")
+
+
+def check_sentences(model, golden, wanted, on):
+    texts = golden["texts"]
+    plain = [row["embedding"] for row in rows("embed", "-m", model, "--prompt", "", *on, text=lines(texts))]
+    close(plain, wanted["embeddings"], model)
+    prompted = rows("embed", "-m", model, "--prompt", "query", *on, text=lines(texts[:2]))
+    close([row["embedding"] for row in prompted], wanted["prompted"], model)
+    cut = rows("embed", "-m", model, "--prompt", "", "--dim", "8", "--normalize", *on, text=lines(texts[:2]))
+    close([row["embedding"] for row in cut], wanted["cut"], model)
+
+
+def check_masks(model, golden, wanted, on):
+    texts = golden["masked"]
+    for row, want in zip(rows("fill", "-m", model, *on, text=lines(texts)), wanted["masks"]):
+        assert len(row["masks"]) == len(want)
+        for found, tokens in zip(row["masks"], want):
+            assert [t["token"] for t in found] == [t["token"] for t in tokens], (found, tokens)
+            close([t["score"] for t in found], [t["score"] for t in tokens], model)
+    plain = [line.split("\t") for line in run("fill", "-m", model, "--top", "1", "-q", *on,
+                                              text=lines(texts)).splitlines()]
+    assert [(int(line), token) for line, token, _ in plain] == [
+        (n + 1, mask[0]["token"]) for n, row in enumerate(wanted["masks"]) for mask in row]
+    many = lines([" ".join(["[MASK]"] * 40), texts[0]])
+    found = rows("fill", "-m", model, *on, text=many)
+    assert [len(row["masks"]) for row in found] == [40, 1]
+    close([t["score"] for t in found[1]["masks"][0]], [t["score"] for t in wanted["masks"][0][0]], "after many")
+    run("fill", "-m", model, *on, text="water\n", code=3, says="line 1: no mask to fill in it")
+    run("rerank", "-m", model, "-Q", "a", *on, text="water\n", code=3, says="is no reranker")
+
+
+def check_prompts(model):
+    run("embed", "-m", model, "-d", "cpu", "--json", text="a\n", says="query, document")
+    run("embed", "-m", model, "-d", "cpu", "--prompt", "passage", text="a\n", code=2, says="they have query, document")
+    run("embed", "-m", model, "-d", "cpu", "--dim", "1000", text="a\n", code=2, says="this model's have")
+    path = os.path.join(model, "config_sentence_transformers.json")
+    with open(path, encoding="utf-8") as file:
+        config = json.load(file)
+    want = run("embed", "-m", model, "-d", "cpu", "--prompt", "document", text="water\n")
+    heads_models.write_json(model, os.path.basename(path), {**config, "default_prompt_name": "document", "truncate_dim": 8})
+    found = run("embed", "-m", model, "-d", "cpu", text="water\n")
+    assert len(found.split()) == 8 and len(want.split()) > 8
+    run("embed", "-m", model, "-d", "cpu", "--prompt", "", "--pool", "cls", text="a\n", code=4)
+    for change, says in (({"default_prompt_name": "x"}, "has none of that name"), ({"prompts": [1]}, "not an object"),
+                         ({"prompts": {"a": 1}}, "is not a string"), ({"truncate_dim": 0}, "truncate_dim")):
+        heads_models.write_json(model, os.path.basename(path), {**config, **change})
+        run("embed", "-m", model, "-d", "cpu", text="a\n", code=3, says=says)
+    heads_models.write_json(model, os.path.basename(path), config)
+    pooling = os.path.join(model, "1_Pooling")
+    with open(os.path.join(pooling, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    heads_models.write_json(pooling, "config.json", {**config, "include_prompt": False})
+    run("embed", "-m", model, "-d", "cpu", "--prompt", "query", text="a\n", code=3, says="include_prompt")
+    run("embed", "-m", model, "-d", "cpu", "--prompt", "", text="a\n")
+    heads_models.write_json(pooling, "config.json", config)
+
+
+def npy(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    header = data[10:128].decode()
+    shape = [int(n) for n in header[header.index("(") + 1:header.index(")")].split(",")]
+    descr = header.split("'")[3]
+    kind = {"<f4": "f", "<f2": "e", "|i1": "b", "|u1": "B"}[descr]
+    values = struct.unpack(f"<{shape[0] * shape[1]}{kind}", data[128:])
+    return descr, [list(values[r * shape[1]:(r + 1) * shape[1]]) for r in range(shape[0])]
+
+
+def check_types(model, golden, folder):
+    """As sentence_transformers.util.quantize_embeddings."""
+    out = os.path.join(folder, "out.npy")
+    ranges = os.path.join(folder, "ranges.npy")
+
+    def embed(*words):
+        run("embed", "-m", model, "-d", "cpu", "--prompt", "", "-f", "npy", "-o", out, *words, text=lines(golden["texts"]))
+        return npy(out)
+
+    kind, full = embed()
+    shutil.copy(out, ranges)
+    assert kind == "<f4"
+    kind, half = embed("--output-type", "f16")
+    assert kind == "<f2" and half == [list(struct.unpack(f"<{len(r)}e", struct.pack(f"<{len(r)}e", *r))) for r in full]
+    for name, wanted, less in (("binary", "|i1", 128), ("ubinary", "|u1", 0)):
+        kind, bits = embed("--output-type", name)
+        want = [[sum((row[i + b] > 0) << 7 - b for b in range(8) if i + b < len(row)) - less
+                 for i in range(0, len(row), 8)] for row in full]
+        assert kind == wanted and bits == want, (bits, want)
+    kind, steps = embed("--output-type", "int8", "--ranges", ranges)
+    assert kind == "|i1"
+    for c in range(len(full[0])):
+        low, high = min(row[c] for row in full), max(row[c] for row in full)
+        for row, found in zip(full, steps):
+            want = min(max((row[c] - low) / ((high - low) / 255 or 1), 0), 255) - 128
+            assert -0.001 <= want - found[c] < 1.001, (want, found[c])
+    run("embed", "-m", model, "-d", "cpu", "--output-type", "int8", text="a\n", code=2, says="--ranges")
+    run("embed", "-m", model, "-d", "cpu", "--ranges", ranges, text="a\n", code=2, says="int8")
+    with open(out, "wb") as file:
+        file.write(b"not an array")
+    run("embed", "-m", model, "-d", "cpu", "--output-type", "int8", "--ranges", out, text="a\n", code=3,
+        says="is not an .npy file")
+
+
+def check_bad(folder):
+    """Files that contradict each other, or ask for what is not there."""
+    def broken(kind, change, says, code=3, command="classify", name="config.json", within=""):
+        model = os.path.join(folder, "broken")
+        shutil.rmtree(model, ignore_errors=True)
+        heads_models.write_model(kind, model)
+        path = os.path.join(model, within)
+        with open(os.path.join(path, name), encoding="utf-8") as file:
+            value = json.load(file)
+        heads_models.write_json(path, name, change(value))
+        run(command, "-m", model, "-d", "cpu", text="a\n", code=code, says=says)
+
+    def merge(**more):
+        return lambda value: {**value, **more}
+
+    one = {"0": "a", "1": "b"}
+    broken("bert-classify", merge(id2label=one), "has shape [3, 32]")
+    broken("bert-classify", merge(id2label={**one, "3": "c"}), "none with the number 2")
+    broken("bert-classify", merge(id2label={"0": 1, "1": "b", "2": "c"}), "not a string")
+    broken("bert-classify", merge(id2label={}), "1 to")
+    broken("bert-classify", merge(num_labels=2), "has 3 labels")
+    broken("bert-classify", merge(num_labels=-1), "num_labels")
+    broken("bert-classify", merge(architectures=["BertModel"]), "has no classes of texts")
+    broken("bert-classify", merge(sentence_transformers={"activation_fn": "torch.nn.modules.activation.Softsign"}),
+           "Softsign")
+    broken("bert-classify", merge(architectures=["BertForTokenClassification"]), "it has some of tokens")
+    for change, says in ((merge(out_features=17), "tensor linear.weight has shape"),
+                         (merge(in_features=31), "takes 31 values and gets 32"),
+                         (merge(out_features=0), "out_features"),
+                         (merge(activation_function="torch.nn.modules.activation.SiLU"), "SiLU"),
+                         (merge(use_residual=True), "use_residual"),
+                         (merge(module_input_name="token_embeddings"), "module_input_name")):
+        broken("sentence-dense", change, says, command="embed", within="2_Dense")
+    broken("sentence-layers", merge(dimension=41), "takes 41 values and gets 40", command="embed", within="3_LayerNorm")
+
+
+def main():
+    with open(os.path.join(GOLDEN, "heads.json"), encoding="utf-8") as file:
+        golden = json.load(file)
+    given = os.environ.get("WHERRY_TEST_DEVICES", "cpu reference").replace(",", " ").split()
+    devices = [d for d in given if d in ("cpu", "reference")]
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, wanted in golden["models"].items():
+            model = os.path.join(folder, kind)
+            heads_models.write_model(kind, model)
+            check = (check_sentences if kind.startswith("sentence") else check_tokens if kind.endswith("entities")
+                     else check_masks if kind.endswith("fill") else check_texts)
+            for n, device in enumerate(devices):
+                if n == 0 or kind in ("bert-rerank", "bert-entities", "sentence-combined-dense"):
+                    check(model, golden, wanted, ("-d", device))
+        check_prompts(os.path.join(folder, "sentence-dense"))
+        check_types(os.path.join(folder, "sentence-combined-dense"), golden, folder)
+        check_bad(folder)
+        run("rerank", "-m", os.path.join(folder, "bert-rerank"), text="a\n", code=2, says="--query")
+        run("fill", "-m", os.path.join(folder, "bert-rerank"), text="a\n", code=3, says="fills no masks")
+        run("classify", "-m", os.path.join(folder, "bert-entities"), "--tokens", "--top", "2", text="a\n", code=2)
+    print(f"{checks} checks passed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+"""Tiny models with heads, and with sentence-transformers' modules, as folders: weights from Python's own random numbers,
+so that the folders need not be kept. make_heads.py asks the reference libraries what they give, tests/cli/test_heads.py
+asks wherry.
+
+usage: heads_models.py KIND FOLDER
+"""
+
+import json
+import os
+import random
+import struct
+import sys
+
+HIDDEN, LAYERS, HEADS, FEED_FORWARD, POSITIONS = 32, 2, 4, 64, 64
+NARROW = 24
+
+WORDS = ("the a boat water river rows quickly slowly in on to bremen ada who and is lock ferry bridge mill "
+         "near far red old . , ? !").split()
+LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
+SPECIAL = {"bert": ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), "roberta": ("<s>", "<pad>", "</s>", "<unk>", "<mask>")}
+
+
+def vocabulary(family):
+    return list(SPECIAL[family]) + WORDS + LETTERS + ["##" + letter for letter in LETTERS]
+
+
+def tokenizer(family):
+    words = vocabulary(family)
+    pad, unknown, first, last, mask = SPECIAL["bert"]
+    if family == "roberta":
+        first, pad, last, unknown, mask = SPECIAL["roberta"]
+
+    def special(token):
+        return {"SpecialToken": {"id": token, "type_id": 0}}
+
+    def part(name, kind):
+        return {"Sequence": {"id": name, "type_id": kind}}
+
+    single = [special(first), part("A", 0), special(last)]
+    if family == "roberta":
+        pair = single + [special(last), part("B", 0), special(last)]
+    else:
+        pair = single + [part("B", 1), {"SpecialToken": {"id": last, "type_id": 1}}]
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {"id": words.index(t), "content": t, "single_word": False, "lstrip": False, "rstrip": False,
+             "normalized": False, "special": True} for t in (pad, unknown, first, last, mask)
+        ],
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None,
+                       "lowercase": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {
+            "type": "TemplateProcessing", "single": single, "pair": pair,
+            "special_tokens": {t: {"id": t, "ids": [words.index(t)], "tokens": [t]} for t in (first, last)},
+        },
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {"type": "WordPiece", "unk_token": unknown, "continuing_subword_prefix": "##",
+                  "max_input_chars_per_word": 100, "vocab": {word: n for n, word in enumerate(words)}},
+    }
+
+
+def linear(name, rows, columns):
+    return {name + ".weight": [rows, columns], name + ".bias": [rows]}
+
+
+def norm(name, size=HIDDEN):
+    return {name + ".weight": [size], name + ".bias": [size]}
+
+
+def bert_tensors(prefix, words, types, positions, embedding=HIDDEN):
+    shapes = {prefix + "embeddings.word_embeddings.weight": [words, embedding],
+              prefix + "embeddings.position_embeddings.weight": [positions, embedding],
+              prefix + "embeddings.token_type_embeddings.weight": [types, embedding],
+              **norm(prefix + "embeddings.LayerNorm", embedding)}
+    for layer in range(LAYERS):
+        at = f"{prefix}encoder.layer.{layer}."
+        for name in ("query", "key", "value"):
+            shapes.update(linear(f"{at}attention.self.{name}", HIDDEN, HIDDEN))
+        shapes.update(linear(at + "attention.output.dense", HIDDEN, HIDDEN))
+        shapes.update(linear(at + "intermediate.dense", FEED_FORWARD, HIDDEN))
+        shapes.update(linear(at + "output.dense", HIDDEN, FEED_FORWARD))
+        shapes.update({**norm(at + "attention.output.LayerNorm"), **norm(at + "output.LayerNorm")})
+    return shapes
+
+
+def distilbert_tensors(prefix, words):
+    shapes = {prefix + "embeddings.word_embeddings.weight": [words, HIDDEN],
+              prefix + "embeddings.position_embeddings.weight": [POSITIONS, HIDDEN],
+              **norm(prefix + "embeddings.LayerNorm")}
+    for layer in range(LAYERS):
+        at = f"{prefix}transformer.layer.{layer}."
+        for name in ("q_lin", "k_lin", "v_lin", "out_lin"):
+            shapes.update(linear(f"{at}attention.{name}", HIDDEN, HIDDEN))
+        shapes.update({**linear(at + "ffn.lin1", FEED_FORWARD, HIDDEN), **linear(at + "ffn.lin2", HIDDEN, FEED_FORWARD)})
+        shapes.update({**norm(at + "sa_layer_norm"), **norm(at + "output_layer_norm")})
+    return shapes
+
+
+def write_weights(path, shapes, seed):
+    """Values that 16 bits hold, classifiers' larger, so that scores differ."""
+    generator = random.Random(seed)
+    header, data = {}, bytearray()
+    for name, shape in shapes.items():
+        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        center = 1.0 if ("norm" in name.lower()) and name.endswith("weight") else 0.0
+        spread = 0.6 if "classifier" in name or "predictions" in name else 0.15
+        start = len(data)
+        data += struct.pack(f"<{count}f", *(round(generator.gauss(center, spread) * 256) / 256 for _ in range(count)))
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, len(data)]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+BERT = {"model_type": "bert", "hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
+        "intermediate_size": FEED_FORWARD, "hidden_act": "gelu", "max_position_embeddings": POSITIONS,
+        "type_vocab_size": 2, "layer_norm_eps": 1e-12, "pad_token_id": 0}
+ROBERTA = {**BERT, "model_type": "roberta", "max_position_embeddings": POSITIONS + 2, "type_vocab_size": 1,
+           "layer_norm_eps": 1e-5, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
+DISTILBERT = {"model_type": "distilbert", "dim": HIDDEN, "n_layers": LAYERS, "n_heads": HEADS,
+              "hidden_dim": FEED_FORWARD, "activation": "gelu", "max_position_embeddings": POSITIONS, "pad_token_id": 0}
+ELECTRA = {**BERT, "model_type": "electra", "embedding_size": NARROW}
+ENTITIES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+POOLER = "bert.pooler.dense"
+
+
+def labels(*names):
+    return {"id2label": {str(n): name for n, name in enumerate(names)},
+            "label2id": {name: n for n, name in enumerate(names)}}
+
+
+def bert_head(name, shapes, **more):
+    words = len(vocabulary("bert"))
+    return "bert", {**BERT, "architectures": ["Bert" + name], **more}, {**bert_tensors("bert.", words, 2, POSITIONS), **shapes}
+
+
+def model(kind):
+    """Family of the tokenizer, config.json, tensors, other files."""
+    words = len(vocabulary("bert"))
+    dense, out = linear("classifier.dense", HIDDEN, HIDDEN), lambda n: linear("classifier.out_proj", n, HIDDEN)
+    pooled = linear(POOLER, HIDDEN, HIDDEN)
+    if kind == "bert-rerank":
+        return bert_head("ForSequenceClassification", {**pooled, **linear("classifier", 1, HIDDEN)}, **labels("LABEL_0"))
+    if kind == "bert-rerank-identity":
+        return bert_head("ForSequenceClassification", {**pooled, **linear("classifier", 1, HIDDEN)}, **labels("LABEL_0"),
+                         sbert_ce_default_activation_function="torch.nn.modules.linear.Identity")
+    if kind == "bert-classify":
+        return bert_head("ForSequenceClassification", {**pooled, **linear("classifier", 3, HIDDEN)},
+                         **labels("against", "neutral", "for"))
+    if kind == "bert-many":
+        return bert_head("ForSequenceClassification", {**pooled, **linear("classifier", 4, HIDDEN)},
+                         **labels("one", "two", "three", "four"), problem_type="multi_label_classification")
+    if kind == "bert-entities":
+        return bert_head("ForTokenClassification", linear("classifier", len(ENTITIES), HIDDEN), **labels(*ENTITIES))
+    if kind == "bert-fill":
+        head = {**linear("cls.predictions.transform.dense", HIDDEN, HIDDEN),
+                **norm("cls.predictions.transform.LayerNorm"), "cls.predictions.bias": [words]}
+        return bert_head("ForMaskedLM", head)
+    if kind == "roberta-rerank":
+        return "roberta", {**ROBERTA, "architectures": ["RobertaForSequenceClassification"], **labels("LABEL_0"),
+                           "sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Sigmoid"}}, \
+            {**bert_tensors("roberta.", words, 1, POSITIONS + 2), **dense, **out(1)}
+    if kind == "roberta-entities":
+        return "roberta", {**ROBERTA, "architectures": ["RobertaForTokenClassification"], **labels(*ENTITIES)}, \
+            {**bert_tensors("roberta.", words, 1, POSITIONS + 2), **linear("classifier", len(ENTITIES), HIDDEN)}
+    if kind == "distilbert-classify":
+        return "bert", {**DISTILBERT, "architectures": ["DistilBertForSequenceClassification"], **labels("bad", "good")}, \
+            {**distilbert_tensors("distilbert.", words), **linear("pre_classifier", HIDDEN, HIDDEN),
+             **linear("classifier", 2, HIDDEN)}
+    if kind == "electra-classify":
+        return "bert", {**ELECTRA, "architectures": ["ElectraForSequenceClassification"], **labels("x", "y", "z")}, \
+            {**bert_tensors("electra.", words, 2, POSITIONS, NARROW),
+             **linear("electra.embeddings_project", HIDDEN, NARROW), **dense, **out(3)}
+    if kind.startswith("sentence-"):
+        return "bert", {**BERT, "architectures": ["BertModel"]}, \
+            {**bert_tensors("", words, 2, POSITIONS), **linear("pooler.dense", HIDDEN, HIDDEN)}
+    raise SystemExit(f"no kind {kind}")
+
+
+# Poolings, whether the spelling is the older one, and what follows: Dense (width, activation, bias), LayerNorm.
+SENTENCES = {
+    "sentence-dense": (["mean"], True, [(16, "torch.nn.modules.activation.Tanh", True)], True),
+    "sentence-layers": (["cls"], False, [(40, "torch.nn.modules.linear.Identity", False), None,
+                                         (12, "torch.nn.modules.activation.GELU", True)], False),
+    "sentence-combined": (["cls", "max", "mean", "weightedmean"], False, [], False),
+    "sentence-combined-dense": (["mean", "mean_sqrt_len_tokens", "lasttoken"], True,
+                                [(20, "torch.nn.modules.activation.ReLU", True)], True),
+    "sentence-last": (["lasttoken"], False, [], True),
+    "sentence-weighted": (["weightedmean"], True, [], True),
+    "sentence-root": (["mean_sqrt_len_tokens"], True, [], False),
+}
+FLAGS = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens", "mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+         "weightedmean": "weightedmean_tokens", "lasttoken": "lasttoken"}
+PROMPTS = {"prompts": {"query": "the river ", "document": "a boat "}, "default_prompt_name": None}
+KINDS = ["bert-rerank", "bert-rerank-identity", "bert-classify", "bert-many", "bert-entities", "bert-fill",
+         "roberta-rerank", "roberta-entities", "distilbert-classify", "electra-classify", *SENTENCES]
+
+
+def write_json(folder, name, value):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        json.dump(value, file)
+
+
+def write_modules(folder, kind):
+    poolings, old, layers, unit = SENTENCES[kind]
+    base = "sentence_transformers.models." if old else "sentence_transformers.sentence_transformer.modules."
+    shared = "sentence_transformers.models." if old else "sentence_transformers.base.modules."
+
+    def entry(path, module, where=base):
+        name = where + module if old else f"{where}{ {'LayerNorm': 'layer_norm'}.get(module, module.lower())}.{module}"
+        modules.append({"idx": len(modules), "name": str(len(modules)), "path": path, "type": name})
+
+    modules = []
+    entry("", "Transformer", shared)
+    entry("1_Pooling", "Pooling")
+    if old:
+        pooling = {"word_embedding_dimension": HIDDEN,
+                   **{"pooling_mode_" + flag: name in poolings for name, flag in FLAGS.items()}, "include_prompt": True}
+    else:
+        pooling = {"embedding_dimension": HIDDEN, "pooling_mode": poolings if len(poolings) > 1 else poolings[0],
+                   "include_prompt": True}
+    write_json(os.path.join(folder, "1_Pooling"), "config.json", pooling)
+    width = HIDDEN * len(poolings)
+    for layer in layers:
+        path = f"{len(modules)}_{'Dense' if layer else 'LayerNorm'}"
+        at = os.path.join(folder, path)
+        if layer:
+            entry(path, "Dense", shared)
+            write_json(at, "config.json", {"in_features": width, "out_features": layer[0], "bias": layer[2],
+                                           "activation_function": layer[1]})
+            shapes = {"linear.weight": [layer[0], width], **({"linear.bias": [layer[0]]} if layer[2] else {})}
+            width = layer[0]
+        else:
+            entry(path, "LayerNorm")
+            write_json(at, "config.json", {"dimension": width})
+            shapes = norm("norm", width)
+        write_weights(os.path.join(at, "model.safetensors"), shapes, path)
+    if unit:
+        os.makedirs(os.path.join(folder, f"{len(modules)}_Normalize"), exist_ok=True)
+        entry(f"{len(modules)}_Normalize", "Normalize", shared)
+    write_json(folder, "modules.json", modules)
+    write_json(folder, "config_sentence_transformers.json", {**PROMPTS, "similarity_fn_name": "cosine"})
+    write_json(folder, "sentence_bert_config.json", {"max_seq_length": POSITIONS, "do_lower_case": False})
+
+
+def write_model(kind, folder):
+    family, config, tensors = model(kind)
+    write_json(folder, "config.json", {**config, "vocab_size": len(vocabulary(family))})
+    write_json(folder, "tokenizer.json", tokenizer(family))
+    names = SPECIAL["bert"]
+    pad, unknown, first, last, mask = names if family == "bert" else (
+        "<pad>", "<unk>", "<s>", "</s>", "<mask>")
+    write_json(folder, "tokenizer_config.json", {
+        "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": POSITIONS, "pad_token": pad, "unk_token": unknown,
+        "cls_token": first, "sep_token": last, "mask_token": mask,
+        "model_input_names": ["input_ids", "attention_mask"] + (["token_type_ids"] if config.get("type_vocab_size") == 2
+                                                                else [])})
+    write_weights(os.path.join(folder, "model.safetensors"), tensors, kind)
+    if kind in SENTENCES:
+        write_modules(folder, kind)
+
+
+if __name__ == "__main__":
+    write_model(sys.argv[1], sys.argv[2])

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Makes what tests/test_architectures.c compares with: for each architecture several tiny models, whose weights are a
+function of their names (tests/model_files.h, tiny_value), run by transformers in float64.
+
+usage: make_architectures.py   (writes architectures.json and architectures.safetensors beside itself)
+
+architectures.json has a model's config.json and the names and shapes of its tensors, as transformers gives them;
+architectures.safetensors its batches and what comes out: NAME/ids, NAME/types, NAME/offsets, NAME/y [tokens, hidden],
+NAME/pooled [sequences, hidden] where there is a pooler; of models for training NAME/dy [sequences, hidden], the loss
+gradient of the mean of each sequence's tokens, and NAME/d.TENSOR.
+
+Made with torch 2.11 and transformers 5.23.
+"""
+
+import json
+import os
+
+import numpy as np
+import torch
+import transformers as hf
+from safetensors.numpy import save_file
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MASK = 2**64 - 1
+
+
+def tiny_values(name, count):
+    """The values that tests/model_files.h gives a tensor of this name."""
+    h = 0xCBF29CE484222325
+    for c in name.encode():
+        h = ((h ^ c) * 0x100000001B3) & MASK
+    elements = np.arange(count, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        mixed = ((np.uint64(h) ^ elements) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
+    if "LayerNorm.weight" in name or "layer_norm.weight" in name:
+        return 1 + ((mixed & np.uint64(31)).astype(np.float64) - 16) / 128
+    return ((mixed & np.uint64(127)).astype(np.float64) - 63) / 256
+
+
+def bert_like(**more):
+    sizes = dict(vocab_size=97, num_hidden_layers=2, hidden_size=32, num_attention_heads=4, intermediate_size=48,
+                 max_position_embeddings=40)
+    return {**sizes, **more}
+
+
+def distil(**more):
+    sizes = dict(vocab_size=97, n_layers=2, dim=32, n_heads=4, hidden_dim=48, max_position_embeddings=40)
+    return {**sizes, **more}
+
+
+SMALL = dict(vocab_size=29, hidden_size=16, num_attention_heads=2, intermediate_size=24, max_position_embeddings=14)
+SMALL_DISTIL = dict(vocab_size=29, dim=16, n_heads=2, hidden_dim=24, max_position_embeddings=14)
+
+# name, config's class, model's class, its sizes, the files' type, whether in two files, pad tokens inside texts. The
+# first of each architecture has one shape, so that drivers compile its kernels once for all.
+MODELS = [
+    ("bert", hf.BertConfig, hf.BertModel, bert_like(), "F32", False, False),
+    ("bert-task", hf.BertConfig, hf.BertForSequenceClassification,
+     bert_like(hidden_act="relu", vocab_size=61, num_attention_heads=2, type_vocab_size=1), "F16", False, False),
+    ("bert-sharded", hf.BertConfig, hf.BertModel,
+     bert_like(hidden_act="gelu_new", num_attention_heads=1, layer_norm_eps=1e-5), "BF16", True, False),
+    ("roberta", hf.RobertaConfig, hf.RobertaModel, bert_like(type_vocab_size=1, layer_norm_eps=1e-5), "F32", False, False),
+    ("roberta-padded", hf.RobertaConfig, hf.RobertaForMaskedLM,
+     bert_like(hidden_act="relu", num_attention_heads=2, vocab_size=63), "F16", False, True),
+    ("xlm-roberta", hf.XLMRobertaConfig, hf.XLMRobertaModel,
+     bert_like(type_vocab_size=1, num_attention_heads=2, max_position_embeddings=66), "BF16", True, False),
+    ("camembert", hf.CamembertConfig, hf.CamembertForTokenClassification,
+     bert_like(type_vocab_size=1, num_attention_heads=1, pad_token_id=4, hidden_act="gelu_fast"), "F32", False, True),
+    ("distilbert", hf.DistilBertConfig, hf.DistilBertModel, distil(), "F32", False, False),
+    ("distilbert-sines", hf.DistilBertConfig, hf.DistilBertForSequenceClassification,
+     distil(sinusoidal_pos_embds=True, activation="relu", n_heads=2, vocab_size=45), "F16", False, False),
+    ("distilbert-sharded", hf.DistilBertConfig, hf.DistilBertModel, distil(n_layers=3, n_heads=1), "BF16", True, False),
+    ("electra", hf.ElectraConfig, hf.ElectraModel, bert_like(embedding_size=16), "F32", False, False),
+    ("electra-odd", hf.ElectraConfig, hf.ElectraForPreTraining,
+     bert_like(embedding_size=25, hidden_act="gelu_new", num_attention_heads=2, vocab_size=51), "F16", True, False),
+    ("electra-wide", hf.ElectraConfig, hf.ElectraModel, bert_like(embedding_size=32, num_attention_heads=1), "BF16",
+     False, False),
+    ("mpnet", hf.MPNetConfig, hf.MPNetModel, bert_like(layer_norm_eps=1e-5), "F32", False, False),
+    ("mpnet-task", hf.MPNetConfig, hf.MPNetForSequenceClassification,
+     bert_like(hidden_act="relu", num_attention_heads=2, vocab_size=71, max_position_embeddings=303), "F16", False, True),
+    ("mpnet-sharded", hf.MPNetConfig, hf.MPNetModel, bert_like(num_hidden_layers=3, num_attention_heads=1), "BF16",
+     True, False),
+]
+TRAINED = [
+    ("train-bert", hf.BertConfig, hf.BertModel, bert_like(**SMALL)),
+    ("train-roberta", hf.RobertaConfig, hf.RobertaModel, bert_like(type_vocab_size=1, **SMALL)),
+    ("train-distilbert", hf.DistilBertConfig, hf.DistilBertModel, distil(**SMALL_DISTIL)),
+    ("train-electra", hf.ElectraConfig, hf.ElectraModel, bert_like(embedding_size=8, **SMALL)),
+    ("train-mpnet", hf.MPNetConfig, hf.MPNetModel, bert_like(**SMALL)),
+]
+
+
+def make_model(config_class, model_class, sizes):
+    """The model, and the shapes of its tensors: of tied ones the word table, or the first, as in a saved folder."""
+    config = config_class(**sizes)
+    config.architectures = [model_class.__name__]
+    model = model_class._from_config(config, attn_implementation="eager", dtype=torch.float64).eval()
+    state, names = model.state_dict(), {}
+    for name in sorted(state, key=lambda n: not n.endswith("word_embeddings.weight")):
+        names.setdefault(state[name].data_ptr(), name)
+    tensors = {name: value for name, value in state.items() if name in names.values()}
+    for name, value in tensors.items():
+        value.copy_(torch.from_numpy(tiny_values(name, value.numel()).reshape(value.shape)))
+    return model, {name: list(value.shape) for name, value in tensors.items()}
+
+
+def make_batch(random, config, padding, lengths):
+    pad = config.pad_token_id
+    types = getattr(config, "type_vocab_size", 0)
+    ids = [random.integers(0, config.vocab_size, n) for n in lengths]
+    for text in ids:
+        text[text == pad] = (pad + 1) % config.vocab_size
+        if padding and len(text) > 4:
+            text[[2, 3, len(text) - 1]] = pad
+    kinds = [np.sort(random.integers(0, max(types, 1), n)) for n in lengths]
+    return ids, kinds, types
+
+
+def run(model, ids, kinds, types):
+    # The encoder of a task's model: the same weights.
+    encoder = getattr(model, model.base_model_prefix, model)
+    outputs = []
+    for text, kind in zip(ids, kinds):
+        more = {"token_type_ids": torch.from_numpy(kind)[None]} if types else {}
+        outputs.append(encoder(input_ids=torch.from_numpy(text)[None], attention_mask=torch.ones(1, len(text)), **more))
+    return outputs
+
+
+def describe(name, model, tensors, dtype, sharded):
+    config = json.loads(model.config.to_json_string(use_diff=True))
+    for key in ("transformers_version", "initializer_range", "use_cache", "dtype", "id2label", "label2id"):
+        config.pop(key, None)
+    return {"name": name, "dtype": dtype, "sharded": sharded, "config": config,
+            "tensors": [[n, shape] for n, shape in tensors.items()]}
+
+
+def store(arrays, name, ids, kinds, types):
+    arrays[name + "/ids"] = np.concatenate(ids).astype(np.int32)
+    if types:
+        arrays[name + "/types"] = np.concatenate(kinds).astype(np.int32)
+    arrays[name + "/offsets"] = np.cumsum([0] + [len(t) for t in ids]).astype(np.uint32)
+
+
+def main():
+    random = np.random.default_rng(20)
+    described, arrays = [], {}
+    for name, config_class, model_class, sizes, dtype, sharded, padding in MODELS:
+        model, tensors = make_model(config_class, model_class, sizes)
+        config = model.config
+        offset = 0 if config_class in (hf.BertConfig, hf.DistilBertConfig, hf.ElectraConfig) else config.pad_token_id + 1
+        usable = config.max_position_embeddings - offset
+        ids, kinds, types = make_batch(random, config, padding, [1, 7, 20, usable])
+        with torch.no_grad():
+            outputs = run(model, ids, kinds, types)
+        described.append(describe(name, model, tensors, dtype, sharded))
+        store(arrays, name, ids, kinds, types)
+        # Of a long text every seventh row.
+        rows = [o.last_hidden_state[0].numpy() for o in outputs]
+        arrays[name + "/y"] = np.concatenate([r[:: 7 if len(r) > 64 else 1] for r in rows]).astype(np.float32)
+        pooled = [getattr(o, "pooler_output", None) for o in outputs]
+        if pooled[0] is not None:
+            arrays[name + "/pooled"] = np.concatenate([p.numpy() for p in pooled]).astype(np.float32)
+    for name, config_class, model_class, sizes in TRAINED:
+        model, tensors = make_model(config_class, model_class, sizes)
+        ids, kinds, types = make_batch(random, model.config, False, [1, 9, 12])
+        dy = random.standard_normal((len(ids), 16)).astype(np.float32)
+        loss = 0
+        for o, gradient in zip(run(model, ids, kinds, types), dy):
+            loss = loss + (o.last_hidden_state[0].mean(0) * torch.from_numpy(gradient.astype(np.float64))).sum()
+        loss.backward()
+        described.append(describe(name, model, tensors, "F32", False))
+        store(arrays, name, ids, kinds, types)
+        arrays[name + "/dy"] = dy
+        for parameter, value in model.named_parameters():
+            if value.grad is not None and not parameter.startswith("pooler."):
+                arrays["%s/d.%s" % (name, parameter)] = value.grad.numpy().astype(np.float32)
+    with open(os.path.join(HERE, "architectures.json"), "w", encoding="utf-8") as file:
+        file.write("[\n" + ",\n".join(json.dumps(d, separators=(",", ":")) for d in described) + "\n]\n")
+    save_file(arrays, os.path.join(HERE, "architectures.safetensors"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,458 @@
+/* Every architecture computes what transformers does: tiny models with its names and config.json (tests/golden/
+ * make_architectures.py), in every type that files have, with and without prefix, in one file and two. Token vectors of
+ * a packed batch, the same bits wherever a text stands in it, pooler, gradients.
+ *
+ * To save time drivers take the first model of each architecture, "flash" in f32 and f16 and the other plans in f32;
+ * WHERRY_TEST_ALL=1 takes all everywhere. */
+#include "model_files.h"
+
+#include "support.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+
+#include "model/architecture.h"
+#include "model/model.h"
+#include "model/safetensors.h"
+#include "model/weights.h"
+#include "runtime/session.h"
+
+#include <cmocka.h>
+
+static wherry_context *context;
+static char devices[SUPPORT_MAX_DEVICES][64];
+static wherry_device *opened[SUPPORT_MAX_DEVICES];
+static size_t n_devices;
+static json_t *models;
+static struct safetensors golden;
+
+#define EXPECT_OK(call)                                                                                                \
+    do {                                                                                                               \
+        if (call) fail_msg("%s: %s", #call, wherry_last_error(context));                                               \
+    } while (0)
+
+/* ---- the golden files ---- */
+
+/* NULL: there is none of that name. */
+static void *golden_values(const char *name, const char *what, size_t *count)
+{
+    char full[128];
+    struct error e = {0};
+    snprintf(full, sizeof full, "%s/%s", name, what);
+    const struct safetensors_tensor *t = safetensors_find(&golden, full);
+    if (!t) return NULL;
+    void *values = malloc(t->bytes + 1);
+    if (!safetensors_read(&golden, t, 0, t->bytes, values, &e)) fail_msg("%s", e.text);
+    *count = t->bytes / 4;
+    return values;
+}
+
+static const char *text_of(const json_t *model, const char *key)
+{
+    return json_string_value(json_object_get(model, key));
+}
+
+static bool is_trained(const json_t *model) { return !strncmp(text_of(model, "name"), "train-", 6); }
+
+/* The first of its architecture, whose shape all first ones have. */
+static bool is_first(const json_t *model)
+{
+    return strcspn(text_of(model, "name"), "-") == strlen(text_of(model, "name"));
+}
+
+static void write_shard(struct tensor_writer *w, const char *folder, const char *file, char **map)
+{
+    *map = tiny_map(*map, w, file);
+    tensors_write(w, folder, file);
+}
+
+static void write_model(const char *folder, const json_t *model)
+{
+    static const char one[] = "model.safetensors", first[] = "model-00001-of-00002.safetensors",
+                      second[] = "model-00002-of-00002.safetensors";
+    const json_t *tensors = json_object_get(model, "tensors");
+    bool sharded = json_is_true(json_object_get(model, "sharded"));
+    char *config = json_dumps(json_object_get(model, "config"), 0), *map = NULL;
+    struct tensor_writer w = {0};
+    files_write_text(folder, "config.json", config);
+    free(config);
+    for (size_t i = 0; i < json_array_size(tensors); i++) {
+        const json_t *tensor = json_array_get(tensors, i), *sizes = json_array_get(tensor, 1);
+        const char *name = json_string_value(json_array_get(tensor, 0));
+        uint32_t shape[2] = {0};
+        for (size_t k = 0; k < json_array_size(sizes); k++)
+            shape[k] = (uint32_t)json_integer_value(json_array_get(sizes, k));
+        if (sharded && i == json_array_size(tensors) / 2) write_shard(&w, folder, first, &map);
+        tensor_add(&w, name, name, text_of(model, "dtype"), shape, (int)json_array_size(sizes));
+    }
+    write_shard(&w, folder, sharded ? second : one, &map);
+    char *index = files_format("{\"metadata\": {}, \"weight_map\": {%s}}", map);
+    if (sharded) files_write_text(folder, "model.safetensors.index.json", index);
+    free(index);
+    free(map);
+}
+
+static wherry_model *open_model(const json_t *model)
+{
+    char *folder = files_folder();
+    wherry_model *made;
+    write_model(folder, model);
+    if (wherry_model_open(context, folder, &made))
+        fail_msg("%s: %s", text_of(model, "name"), wherry_last_error(context));
+    files_remove(folder); /* its files stay open */
+    return made;
+}
+
+static wherry_batch golden_batch(const json_t *model)
+{
+    const char *name = text_of(model, "name");
+    size_t count;
+    wherry_batch batch = {.struct_size = sizeof batch,
+                          .offsets = golden_values(name, "offsets", &count),
+                          .ids = golden_values(name, "ids", &count),
+                          .types = golden_values(name, "types", &count)};
+    assert_non_null(batch.offsets);
+    while (batch.offsets[batch.sequences] < count) batch.sequences++;
+    return batch;
+}
+
+static void batch_free(wherry_batch *batch)
+{
+    free((void *)batch->offsets);
+    free((void *)batch->ids);
+    free((void *)batch->types);
+}
+
+/* ---- comparing ---- */
+
+static double cosine(const float *a, const float *b, size_t n)
+{
+    double ab = 0, aa = 0, bb = 0;
+    for (size_t i = 0; i < n; i++) {
+        ab += (double)a[i] * b[i];
+        aa += (double)a[i] * a[i];
+        bb += (double)b[i] * b[i];
+    }
+    return ab / sqrt(aa * bb);
+}
+
+/* Rows of vectors; in f32 their values, too. */
+static void expect_rows(const char *what, const float *got, const float *want, size_t rows, size_t size, bool f16)
+{
+    for (size_t r = 0; r < rows; r++) {
+        double c = cosine(got + r * size, want + r * size, size), worst = 0;
+        for (size_t i = r * size; i < (r + 1) * size; i++) worst = fmax(worst, fabs((double)got[i] - want[i]));
+        if (!(c >= (f16 ? 0.9999 : 0.99999)) || !(worst <= (f16 ? 2e-2 : 1e-4)))
+            fail_msg("%s: row %zu has cosine %.7f, largest difference %.3g", what, r, c, worst);
+    }
+}
+
+/* ---- vectors ---- */
+
+/* The batch's texts in this order, their rows to `out`. */
+static size_t encode_order(wherry_session *session, const wherry_batch *batch, const uint32_t *order, uint32_t n,
+                           size_t size, float *out)
+{
+    uint32_t tokens = 0, *offsets = calloc(n + 1, sizeof *offsets);
+    int32_t *ids = calloc(batch->offsets[batch->sequences], 2 * sizeof *ids), *types = NULL;
+    if (batch->types) types = ids + batch->offsets[batch->sequences];
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = batch->offsets[order[i]], length = batch->offsets[order[i] + 1] - at;
+        memcpy(ids + tokens, batch->ids + at, length * sizeof *ids);
+        if (types) memcpy(types + tokens, batch->types + at, length * sizeof *types);
+        offsets[i + 1] = tokens += length;
+    }
+    const wherry_batch ordered = {
+        .struct_size = sizeof ordered, .sequences = n, .offsets = offsets, .ids = ids, .types = types};
+    EXPECT_OK(wherry_encode(session, &ordered, out, tokens * size));
+    free(offsets);
+    free(ids);
+    return tokens;
+}
+
+/* Text 2 alone, first, in the middle and last: the same bits. */
+static void expect_same_bits(wherry_session *session, const wherry_batch *batch, size_t size, const float *all)
+{
+    static const struct {
+        uint32_t order[3], n, before;
+    } places[] = {{{2}, 1, 0}, {{2, 0, 1}, 3, 0}, {{1, 2, 0}, 3, 1}, {{1, 0, 2}, 3, 2}};
+    uint32_t at = batch->offsets[2], length = batch->offsets[3] - at;
+    float *out = malloc(batch->offsets[batch->sequences] * size * sizeof *out);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        size_t before = 0;
+        for (uint32_t k = 0; k < places[i].before; k++)
+            before += batch->offsets[places[i].order[k] + 1] - batch->offsets[places[i].order[k]];
+        encode_order(session, batch, places[i].order, places[i].n, size, out);
+        assert_memory_equal(out + before * size, all + at * size, length * size * sizeof *out);
+    }
+    free(out);
+}
+
+static void check_vectors(const json_t *description, const wherry_model *model, size_t device, const char *plan,
+                          wherry_dtype dtype, wherry_pool pool)
+{
+    const char *name = text_of(description, "name");
+    char what[160];
+    size_t n_want, rows = 0;
+    wherry_session *session;
+    wherry_batch batch = golden_batch(description);
+    float *want = golden_values(name, pool == WHERRY_POOL_NONE ? "y" : "pooled", &n_want);
+    uint32_t tokens = batch.offsets[batch.sequences];
+    const wherry_session_desc desc = {.struct_size = sizeof desc,
+                                      .max_tokens = tokens,
+                                      .max_sequences = 4,
+                                      .plan = plan,
+                                      .dtype = dtype,
+                                      .pool = pool,
+                                      .normalize = -1};
+    snprintf(what, sizeof what, "%s %s %s %s%s", name, devices[device], plan, dtype == WHERRY_DTYPE_F16 ? "f16" : "f32",
+             pool == WHERRY_POOL_NONE ? "" : " pooler");
+    if (wherry_session_create(context, opened[device], model, &desc, &session))
+        fail_msg("%s: %s", what, wherry_last_error(context));
+    size_t size = model->info.config.hidden;
+    float *got = malloc(tokens * size * sizeof *got);
+    if (wherry_encode(session, &batch, got, tokens * size)) fail_msg("%s: %s", what, wherry_last_error(context));
+    for (uint32_t s = 0; s < batch.sequences && pool == WHERRY_POOL_NONE; s++) {
+        uint32_t length = batch.offsets[s + 1] - batch.offsets[s], step = length > 64 ? 7 : 1;
+        for (uint32_t t = 0; t < length; t += step, rows++)
+            expect_rows(what, got + (batch.offsets[s] + t) * size, want + rows * size, 1, size,
+                        dtype == WHERRY_DTYPE_F16);
+    }
+    if (pool == WHERRY_POOL_NONE)
+        expect_same_bits(session, &batch, size, got);
+    else
+        expect_rows(what, got, want, rows = batch.sequences, size, dtype == WHERRY_DTYPE_F16);
+    assert_int_equal(rows * size, n_want);
+    free(got);
+    free(want);
+    batch_free(&batch);
+    wherry_session_destroy(session);
+}
+
+static void test_vectors(void **state)
+{
+    static const char *const plan_names[] = {"flash", "paper", "unfused"};
+    (void)state;
+    bool all = getenv("WHERRY_TEST_ALL") != NULL;
+    for (size_t m = 0; m < json_array_size(models); m++) {
+        const json_t *description = json_array_get(models, m);
+        if (is_trained(description)) continue;
+        wherry_model *model = open_model(description);
+        for (size_t d = 0; d < n_devices; d++) {
+            bool driver = strchr(devices[d], ':') != NULL, f16 = support_has_f16(context, devices[d]);
+            if (driver && !all && !is_first(description)) continue;
+            for (size_t p = 0; p < 3; p++) {
+                check_vectors(description, model, d, plan_names[p], WHERRY_DTYPE_F32, WHERRY_POOL_NONE);
+                if (f16 && (all || !p))
+                    check_vectors(description, model, d, plan_names[p], WHERRY_DTYPE_F16, WHERRY_POOL_NONE);
+            }
+            if (model->info.config.pooler && !driver)
+                check_vectors(description, model, d, "flash", WHERRY_DTYPE_F32, WHERRY_POOL_POOLER);
+        }
+        wherry_model_close(model);
+    }
+}
+
+/* ---- gradients ---- */
+
+/* What a weight's tensor is called in the files: "encoder.layer.0.output.dense.weight". Of Q, K and V that of a part.
+ */
+static void stored_name(const wherry_model *model, const char *name, int layer, int part, char *out, size_t size)
+{
+    static const struct {
+        const char *name;
+        enum weight weight;
+    } names[] = {
+        {"word", WEIGHT_WORD},
+        {"position", WEIGHT_POSITION},
+        {"type", WEIGHT_TYPE},
+        {"embed.gamma", WEIGHT_EMBED_GAMMA},
+        {"embed.beta", WEIGHT_EMBED_BETA},
+        {"w_project", WEIGHT_PROJECT},
+        {"b_project", WEIGHT_PROJECT_BIAS},
+        {"relative", WEIGHT_RELATIVE},
+        {"w_qkv", WEIGHT_QKV},
+        {"b_qkv", WEIGHT_QKV_BIAS},
+        {"w_out", WEIGHT_OUT},
+        {"b_out", WEIGHT_OUT_BIAS},
+        {"gamma1", WEIGHT_GAMMA1},
+        {"beta1", WEIGHT_BETA1},
+        {"w_lin1", WEIGHT_LIN1},
+        {"b_lin1", WEIGHT_LIN1_BIAS},
+        {"w_lin2", WEIGHT_LIN2},
+        {"b_lin2", WEIGHT_LIN2_BIAS},
+        {"gamma2", WEIGHT_GAMMA2},
+        {"beta2", WEIGHT_BETA2},
+    };
+    const char *last = layer >= 0 ? strrchr(name, '.') + 1 : name;
+    const struct architecture *a = model->architecture;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(last, names[i].name)) continue;
+        char within[40] = "";
+        bool bias = *last == 'b' || strstr(last, "beta");
+        if (layer >= 0) snprintf(within, sizeof within, "%s%d.", a->layer, layer);
+        snprintf(out, size, "d.%s%s.%s", within, a->modules[names[i].weight][part], bias ? "bias" : "weight");
+        return;
+    }
+    fail_msg("no weight is called %s", name);
+}
+
+/* Relative error in the root of the sums of squares. */
+static void expect_gradient(const char *what, const char *name, const float *got, const float *want, size_t count)
+{
+    double d = 0, size = 0;
+    for (size_t i = 0; i < count; i++) {
+        d += ((double)got[i] - want[i]) * ((double)got[i] - want[i]);
+        size += (double)want[i] * want[i];
+    }
+    /* A key's bias moves no softmax: its gradient is nothing but rounding. */
+    double error = size > 1e-20 ? sqrt(d / size) : sqrt(d);
+    if (!(error <= 1e-5)) fail_msg("%s: the gradient %s has the relative error %.3g", what, name, error);
+}
+
+/* Returns how many tensors of the golden file it is. */
+static int check_gradient(const char *what, const char *golden_name, wherry_session *session, size_t index,
+                          const wherry_model *model)
+{
+    wherry_gradient info = {.struct_size = sizeof info};
+    char name[160];
+    int parts = 0;
+    uint64_t at = 0;
+    EXPECT_OK(wherry_gradient_describe(session, index, &info));
+    float *got = malloc(info.elements * sizeof *got);
+    EXPECT_OK(wherry_gradient_read(session, index, got, info.elements));
+    for (; at < info.elements; parts++) {
+        size_t count;
+        stored_name(model, info.name, info.layer, parts, name, sizeof name);
+        float *want = golden_values(golden_name, name, &count);
+        if (!want) fail_msg("%s: the golden file has no %s", what, name);
+        assert_true(at + count <= info.elements);
+        expect_gradient(what, name, got + at, want, count);
+        at += count;
+        free(want);
+    }
+    free(got);
+    return parts;
+}
+
+static int golden_gradients(const char *name)
+{
+    char start[64];
+    int n = 0;
+    snprintf(start, sizeof start, "%s/d.", name);
+    for (size_t i = 0; i < golden.count; i++) n += !strncmp(golden.tensors[i].name, start, strlen(start));
+    return n;
+}
+
+static void check_gradients(const json_t *description, const wherry_model *model, size_t device, const char *plan)
+{
+    const char *name = text_of(description, "name");
+    const wherry_training_desc training = {.struct_size = sizeof training};
+    const wherry_session_desc desc = {.struct_size = sizeof desc,
+                                      .max_tokens = 64,
+                                      .max_sequences = 4,
+                                      .plan = plan,
+                                      .dtype = WHERRY_DTYPE_F32,
+                                      .pool = WHERRY_POOL_MEAN,
+                                      .normalize = -1,
+                                      .training = &training};
+    char what[160];
+    size_t n_dy;
+    int compared = 0;
+    wherry_session *session;
+    wherry_batch batch = golden_batch(description);
+    float *dy = golden_values(name, "dy", &n_dy);
+    snprintf(what, sizeof what, "%s %s %s", name, devices[device], plan);
+    if (wherry_session_create(context, opened[device], model, &desc, &session))
+        fail_msg("%s: %s", what, wherry_last_error(context));
+    EXPECT_OK(wherry_forward(session, &batch, NULL, NULL, NULL, 0));
+    EXPECT_OK(wherry_backward(session, dy, n_dy, NULL, 0));
+    for (size_t i = 0; i < wherry_gradient_count(session); i++)
+        compared += check_gradient(what, name, session, i, model);
+    assert_int_equal(compared, golden_gradients(name));
+    free(dy);
+    batch_free(&batch);
+    wherry_session_destroy(session);
+}
+
+static void test_gradients(void **state)
+{
+    static const char *const plan_names[] = {"flash", "paper", "unfused"};
+    (void)state;
+    bool all = getenv("WHERRY_TEST_ALL") != NULL;
+    for (size_t m = 0; m < json_array_size(models); m++) {
+        const json_t *description = json_array_get(models, m);
+        if (!is_trained(description)) continue;
+        wherry_model *model = open_model(description);
+        for (size_t d = 0; d < n_devices; d++)
+            for (size_t p = 0; p < 3; p++)
+                if (!p || all || !strchr(devices[d], ':')) check_gradients(description, model, d, plan_names[p]);
+        wherry_model_close(model);
+    }
+}
+
+/* ---- limits ---- */
+
+/* A text as long as the table of positions less its first rows, and no longer. */
+static void test_limits(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < json_array_size(models); m++) {
+        const json_t *description = json_array_get(models, m);
+        wherry_model *model = open_model(description);
+        const wherry_model_config *config = &model->info.config;
+        uint32_t usable = config->positions - config->position_offset, offsets[] = {0, usable + 1};
+        int32_t *ids = calloc(usable + 1, sizeof *ids);
+        float *out = calloc(usable + 1, config->hidden * sizeof *out);
+        wherry_device *device;
+        wherry_session *session;
+        wherry_session_desc desc = {.struct_size = sizeof desc, .max_tokens = usable + 8, .max_length = usable + 1};
+        wherry_batch batch = {.struct_size = sizeof batch, .sequences = 1, .offsets = offsets, .ids = ids};
+        assert_int_equal(model->info.max_tokens, usable);
+        EXPECT_OK(wherry_device_open(context, "reference", &device));
+        assert_int_equal(wherry_session_create(context, device, model, &desc, &session), WHERRY_STATUS_TOO_LONG);
+        desc.max_length = 0;
+        EXPECT_OK(wherry_session_create(context, device, model, &desc, &session));
+        assert_int_equal(wherry_encode(session, &batch, out, (usable + 1) * config->hidden), WHERRY_STATUS_TOO_LONG);
+        wherry_session_destroy(session);
+        wherry_device_close(device);
+        wherry_model_close(model);
+        free(ids);
+        free(out);
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    const char *path = TEST_DATA "/../golden/architectures.safetensors";
+    models = json_load_file(TEST_DATA "/../golden/architectures.json", 0, NULL);
+    if (!safetensors_open(&support_host, path, &golden, &e)) fail_msg("%s", e.text);
+    assert_true(json_array_size(models) > 0);
+    for (size_t d = 0; d < n_devices; d++) EXPECT_OK(wherry_device_open(context, devices[d], &opened[d]));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    json_decref(models);
+    safetensors_close(&support_host, &golden);
+    for (size_t d = 0; d < n_devices; d++) wherry_device_close(opened[d]);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_limits),
+    };
+    if (!(context = support_context(NULL, devices, &n_devices))) return 1;
+    int failed = cmocka_run_group_tests(tests, setup, teardown);
+    wherry_context_destroy(context);
+    return failed;
+}

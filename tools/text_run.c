@@ -1,0 +1,143 @@
+/* A command that reads texts and writes something for each: it opens what is needed, and runs batch after batch. */
+#include "text_run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "system.h"
+#include "timings.h"
+
+/* ---- opening ---- */
+
+int text_run_prompt(struct text_run *run)
+{
+    struct tool *tool = &run->tool;
+    const struct options *options = tool->options;
+    const char *name = options->prompt && *options->prompt ? options->prompt : NULL;
+    wherry_context *context = tool->model_context ? tool->model_context : tool->context;
+    if (options->prompt && !name) return EXIT_FINE; /* "": none */
+    wherry_status status = wherry_model_prompt(context, tool->model, name, &run->batch.prompt);
+    if (status) {
+        complain(0, "%s", wherry_last_error(context));
+        return status == WHERRY_STATUS_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_INPUT;
+    }
+    return EXIT_FINE;
+}
+
+int text_run_open(struct text_run *run, const struct options *options)
+{
+    uint32_t batch_tokens, length;
+    struct tool *tool = &run->tool;
+    int code = tool_open_context(tool, options);
+    if (!code)
+        code = text_source_open(&run->source, options->file, options->input ? (enum input_kind)(options->input - 1) : 0,
+                                options->pairs);
+    run->source.quiet = options->quiet;
+    run->source.hint = !options->input;
+    if (!code) code = tool_open_model_and_device(tool);
+    if (!code) code = text_limits(tool, &batch_tokens, &length);
+    if (code) return code;
+    if (run->source.file == stdin && system_is_terminal(stdin) && !options->quiet)
+        complain(0, "reading texts from the terminal, one a line; end with Ctrl-D");
+    text_batch_create(&run->batch, batch_tokens, length);
+    run->batch.truncate = options->truncate;
+    run->batch.keep_texts = options->with_text;
+    return EXIT_FINE;
+}
+
+int text_run_start(struct text_run *run, wherry_session_desc desc)
+{
+    struct tool *tool = &run->tool;
+    int code = text_batch_fill(&run->batch, tool, &run->source);
+    if (!code && !run->batch.sequences) code = complain(EXIT_INPUT, "%s has no texts", run->source.name);
+    if (!code) code = tool_open_text_session(tool, &run->batch, run->batch.waiting, desc);
+    if (!code && !tool->options->quiet && tool->plan.splits) tool_notes(tool, NULL);
+    return code;
+}
+
+void text_run_close(struct text_run *run)
+{
+    text_batch_destroy(&run->batch);
+    text_source_close(&run->source);
+    tool_close(&run->tool);
+}
+
+/* ---- running ---- */
+
+size_t text_run_rows(const struct text_run *run, uint32_t sequence)
+{
+    return run->per_token ? run->batch.offsets[sequence + 1] - run->batch.offsets[sequence] : 1;
+}
+
+void text_run_object(const struct text_run *run, struct output *out, uint64_t index, const struct text_label *label)
+{
+    output_format(out, "{\"index\":%llu", (unsigned long long)index);
+    if (label->id) {
+        output_text(out, ",\"id\":");
+        output_text(out, label->id);
+    }
+    if (run->tool.options->with_text) {
+        output_text(out, ",\"text\":");
+        output_json_string(out, label->text, label->text_bytes);
+    }
+}
+
+/* Names the first text of the batch whose result is not finite: the library knows its sequence, not its line. */
+static int complain_not_finite(struct text_run *run, wherry_status status, const float *values)
+{
+    char where[600] = "";
+    for (uint32_t s = 0; s < run->batch.sequences && !*where; s++) {
+        size_t count = text_run_rows(run, s) * run->tool.plan.embedding_size, n = 0;
+        while (n < count && isfinite(values[n])) n++;
+        if (n < count)
+            snprintf(where, sizeof where, "%.500s, line %llu", run->source.name,
+                     (unsigned long long)run->batch.labels[s].line);
+        values += count;
+    }
+    return tool_error(&run->tool, status, *where ? where : NULL), EXIT_DEVICE;
+}
+
+static int run_batches(struct text_run *run, float *values, size_t room, text_run_write write)
+{
+    int code = EXIT_FINE;
+    while (!code && run->batch.sequences) {
+        if (system_stopped()) return complain(EXIT_STOPPED, "interrupted");
+        wherry_batch view = text_batch_view(&run->batch);
+        double start = system_seconds();
+        wherry_status status = wherry_encode(run->tool.session, &view, values, room);
+        run->seconds += system_seconds() - start;
+        if (run->tool.options->timings && !run->texts) timings_print(&run->tool);
+        if (status == WHERRY_STATUS_VERIFY_FAILED) return complain_not_finite(run, status, values);
+        if (status) return tool_error(&run->tool, status, NULL);
+        code = write(run, values);
+        if (code) return code;
+        run->texts += run->batch.sequences;
+        run->tokens += run->batch.tokens;
+        progress_show("%llu texts, %.0f tokens/s", (unsigned long long)run->texts, (double)run->tokens / run->seconds);
+        code = text_batch_fill(&run->batch, &run->tool, &run->source);
+    }
+    return code;
+}
+
+int text_run_all(struct text_run *run, text_run_write write)
+{
+    const wherry_session_plan *plan = &run->tool.plan;
+    size_t rows = run->per_token ? plan->max_tokens : plan->max_sequences, room = rows * plan->embedding_size;
+    float *values = need(malloc(room * sizeof *values));
+    progress_start(run->tool.options);
+    int code = run_batches(run, values, room, write);
+    progress_end();
+    free(values);
+    return code;
+}
+
+void text_run_tell(const struct text_run *run)
+{
+    const struct tool *tool = &run->tool;
+    if (!tool->options->verbose && (tool->options->quiet || !system_is_terminal(stderr))) return;
+    complain(0, "%llu texts, %llu tokens in %.3g s (%.0f tokens/s) on %s (%s), plan %s, %s",
+             (unsigned long long)run->texts, (unsigned long long)run->tokens, run->seconds,
+             (double)run->tokens / (run->seconds > 0 ? run->seconds : 1e-9), tool->device_info.id,
+             tool->device_info.name, tool->plan.plan, dtype_name(tool->plan.dtype));
+}
