@@ -61,9 +61,9 @@ static uint32_t find_affixed(const struct bpe *bpe, const struct affixed *a)
     uint32_t text[2 * BPE_AFFIX + 1];
     size_t length = a->prefix_length + 1 + a->suffix_length;
     if (length == 1) return a->c < BPE_DIRECT ? bpe->direct[a->c] : bpe_find(bpe, &a->c, 1);
-    memcpy(text, a->prefix, a->prefix_length * sizeof *text);
+    for (size_t i = 0; i < a->prefix_length; i++) text[i] = a->prefix[i];
     text[a->prefix_length] = a->c;
-    memcpy(text + a->prefix_length + 1, a->suffix, a->suffix_length * sizeof *text);
+    for (size_t i = 0; i < a->suffix_length; i++) text[a->prefix_length + 1 + i] = a->suffix[i];
     return bpe_find(bpe, text, length);
 }
 
@@ -228,9 +228,10 @@ static bool add_token(const struct bpe *bpe, uint32_t token, const struct view *
                       struct tokens *out)
 {
     if (token == BPE_NONE)
-        return fail(out->e, WHERRY_STATUS_BAD_FORMAT,
-                    "the text has a character that is not in the vocabulary (%zu tokens), nor is the unknown token",
-                    bpe->words.count);
+        return fail(
+            out->e, WHERRY_STATUS_BAD_FORMAT,
+            "the text has a character that no token has, and the vocabulary (%zu tokens) lacks the unknown token",
+            bpe->words.count);
     const struct token *word = &bpe->words.tokens[token];
     return tokens_add(out, word->id, piece, first, end, out->placed && is_literal(word, piece, first, end));
 }

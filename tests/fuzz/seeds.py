@@ -233,6 +233,7 @@ def tokenizer_seeds():
 
 
     yield from unigram_seeds()
+    yield from bpe_seeds()
 
 
 def character_map(rules):
@@ -286,6 +287,35 @@ def unigram_seeds():
     yield "processors", tokenizer_files(whole=compact(unigram_json(truncation={"direction": "Left"}, post_processor=sequence(
         "processors", {"type": "ByteLevel", "trim_offsets": True, "add_prefix_space": True},
         {"type": "RobertaProcessing", "cls": ["<s>", 1], "sep": ["</s>", 2], "trim_offsets": True, "add_prefix_space": False}))))
+
+
+BPE_WORDS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *"abcde", "\u0120", "ab", "\u0120a", "cd", "abcd", "\u00c3", "\u00a9", "<0x41>"]
+BPE_MERGES = ["a b", "c d", "\u0120 a", "ab cd"]
+
+
+def bpe_json(pre_tokenizer, **model):
+    vocab = {word: n for n, word in enumerate(BPE_WORDS)}
+    return {"added_tokens": [added("<mask>", lstrip=True)], "pre_tokenizer": pre_tokenizer,
+            "model": {"type": "BPE", "vocab": vocab, "merges": BPE_MERGES, "unk_token": "<unk>", **model}}
+
+
+def bpe_seeds():
+    bytes_ = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+    yield "bpe", tokenizer_files(whole=compact(bpe_json(bytes_)), text=b"abcd don't  <mask>" + b"ab" * 50)
+    pairs = [merge.split(" ") for merge in BPE_MERGES]
+    yield "bpe-options", tokenizer_files(whole=compact(bpe_json(
+        None, merges=pairs, continuing_subword_prefix="", end_of_word_suffix="c", fuse_unk=True, byte_fallback=True, ignore_merges=True)))
+    patterns = [r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+(?!\S)|\s+", r"(?<=a)\b|[a-c[de]]{2}+|\w*?$"]
+    for n, pattern in enumerate(patterns):
+        split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Contiguous", "invert": False}
+        yield f"pattern{n}", tokenizer_files(whole=compact(bpe_json(sequence("pretokenizers", split, bytes_))))
+
+
+def merges_seeds():
+    vocab = compact({word: n for n, word in enumerate(BPE_WORDS)})
+    merges = "\n".join(["#version: 0.2", *BPE_MERGES, ""]).encode()
+    config = {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True}
+    yield "merges", SEPARATOR.join([vocab, merges, compact(config), compact({"mask_token": added("<mask>", lstrip=True)}), TEXT])
 
 
 def message(*fields):
@@ -402,6 +432,7 @@ SEEDS = {
     "model": model_seeds,
     "tokenizer": tokenizer_seeds,
     "sentencepiece": sentencepiece_seeds,
+    "merges": merges_seeds,
     "tuning": tuning_seeds,
     "report": report_seeds,
     "texts": texts_seeds,

@@ -20,7 +20,7 @@ import sys
 
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
-from make_lines import LANGUAGES, LOOKALIKES, MARKS, ODD, SCALARS, SPACES, Maker, escape
+from make_lines import LANGUAGES, LOOKALIKES, SCALARS, Maker, accepted, escape
 
 # From publications of the models that are named; each is written for Oniguruma or meant for it.
 PATTERNS = {
@@ -318,7 +318,9 @@ def compare_patterns(c):
         for behavior in BEHAVIORS:
             invert = behavior != "isolated" and len(behavior + name) % 2 == 0
             made = pieces_of(pre_tokenizers.Split(Regex(pattern), behavior, invert=invert))
-            c.run(f"pattern_{name}_{behavior}", made, FIXED + lines_of(name + behavior, 2000) + every(7 if behavior == "isolated" else 211))
+            lines = (FIXED + lines_of(name + behavior, 2000) + every(7 if behavior == "isolated" else 211))
+            # Where the reference gives up, there is nothing to compare.
+            c.run(f"pattern_{name}_{behavior}", made, accepted(made[0], lines) if name == "quantifiers" else lines)
 
 
 def compare_odd(c):

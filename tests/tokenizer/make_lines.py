@@ -348,7 +348,7 @@ def accepted(tokenizer, lines):
     for line in lines:
         try:
             for text in line[1:]:
-                tokenizer.encode((text or b"").decode("utf-8"))
+                tokenizer.encode((text or b"").decode("utf-8", "replace"))
             kept.append(line)
         except BaseException as error:  # noqa: B036 - pyo3's PanicException is no Exception
             if type(error).__name__ != "PanicException":

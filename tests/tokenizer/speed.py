@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Processor time of WordPiece and Unigram beside Hugging Face's `tokenizers`, one thread each.
+"""Processor time of WordPiece, Unigram and byte pair encoding beside Hugging Face's `tokenizers`, one thread each.
 
     pip install tokenizers==0.23.3 sentencepiece transformers
     python3 tests/tokenizer/speed.py FOLDER TEST_TOKENIZER
 
 WordPiece has the vocabulary of tests/data/tokenizer; Unigram, in the form of XLM-RoBERTa's tokenizer.json, is trained here:
-20,000 pieces, and the same with as many random ones as make 250,002. The texts are drawn from the words of
+20,000 pieces, and the same with as many random ones as make 250,002; so is byte pair encoding, 32,000 tokens, with
+GPT-2's words and with GPT-4's pattern. The texts are drawn from the words of
 data/sentences.txt and parts of them, and from make_lines.py's and make_parts.py's sentences in over 20 scripts, in the
 frequencies that languages have. The library's fastest of encode, encode_batch and encode_batch_fast counts; the least of
 RUNS runs of each.
@@ -21,9 +22,10 @@ import sys
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
 
-from tokenizers import Tokenizer
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 import make_parts
+from compare_bpe import PATTERNS
 from make_lines import LANGUAGES, bert, config
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -86,6 +88,15 @@ def enlarged(tokenizer, size=250002):
     return Tokenizer.from_str(json.dumps(whole))
 
 
+def byte_pairs(pattern):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False) if pattern == "gpt2" else pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(PATTERNS[pattern]), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    trainer = trainers.BpeTrainer(vocab_size=32000, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator(texts(english_line, "train") + texts(mixed_line, "train"), trainer)
+    return Tokenizer.from_str(tokenizer.to_str())
+
+
 def used():
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
@@ -112,7 +123,8 @@ def main(folder, program):
     with open(os.path.join(HERE, "..", "data", "tokenizer", "vocab.txt"), encoding="utf-8", newline="\n") as f:
         word_piece = bert(f.read().split("\n")[:-1])
     trained = unigram()
-    kinds = {"WordPiece, 30,522": word_piece, "Unigram, 20,000": trained, "Unigram, 250,002": enlarged(trained)}
+    kinds = {"WordPiece, 30,522": word_piece, "Unigram, 20,000": trained, "Unigram, 250,002": enlarged(trained),
+             "BPE (GPT-2), 32,000": byte_pairs("gpt2"), "BPE (GPT-4), 32,000": byte_pairs("gpt4")}
     os.makedirs(folder, exist_ok=True)
     for script, line in (("English", english_line), ("mixed scripts", mixed_line)):
         lines = texts(line, script)

@@ -1,0 +1,31 @@
+/* RoBERTa's older tokenizer files, and a text for the tokenizer that they give. */
+#include "mutate.h"
+
+#include "tokens.h"
+
+static const char *const names[] = {"vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json"};
+enum { NAMES = sizeof names / sizeof *names, TEXT = NAMES, PARTS };
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+    return fuzz_mutate_part(data, size, max_size, seed);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_part parts[PARTS];
+    struct error e = {0};
+    fuzz_split(data, size, parts, PARTS);
+    fuzz_write_parts(parts, names, NAMES);
+    long before = fuzz_blocks;
+    struct tokenizer *t = tokenizer_open(&fuzz_host, fuzz_folder(), TOKENS_VOCABULARY, &e);
+    if (t) {
+        tokens_check(t, parts[TEXT], NULL, 0);
+        tokens_check(t, parts[TEXT], "a b", 3);
+        tokenizer_close(t);
+    } else {
+        fuzz_failed(&e);
+    }
+    CHECK(fuzz_blocks == before);
+    return 0;
+}
