@@ -48,8 +48,8 @@ make_root() {
         >"$work/sources.list"
     : >"$work/status" # nothing is installed there
     apt_here update
-    apt_here install --download-only --no-install-recommends libjansson-dev libutf8proc-dev zlib1g-dev libcmocka-dev \
-        ocl-icd-opencl-dev opencl-c-headers
+    apt_here install --download-only --no-install-recommends libjansson-dev libutf8proc-dev libpcre2-dev zlib1g-dev \
+        libcmocka-dev ocl-icd-opencl-dev opencl-c-headers
     apt_here download libvulkan-dev # for its headers alone
     for package in "$work"/cache/archives/*.deb "$work"/*.deb; do dpkg-deb -x "$package" "$root"; done
     rm -rf "$work"

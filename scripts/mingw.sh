@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # mingw.sh
-# Puts what a build for Windows needs into build/mingw-root, once: jansson and utf8proc from the distribution's sources,
-# compiled with mingw-w64 as static libraries, mingw's zlib, and the headers of Vulkan. Exits with 77 and says why where
-# this can't be had.
+# Puts what a build for Windows needs into build/mingw-root, once: jansson, utf8proc and PCRE2 from the distribution's
+# sources, compiled with mingw-w64 as static libraries, mingw's zlib, and the headers of Vulkan. Exits with 77 and says
+# why where this can't be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD/build/mingw-root
@@ -18,7 +18,7 @@ for tool in gcc g++ windres objcopy; do
 done
 [ -e /usr/$triple/lib/libz.a ] || unavailable "no zlib for mingw (libz-mingw-w64-dev)"
 [ -e /usr/include/vulkan/vulkan.h ] || unavailable "no headers of Vulkan (libvulkan-dev)"
-command -v apt-get >/dev/null 2>&1 || unavailable "no apt-get to fetch the sources of jansson and utf8proc with"
+command -v apt-get >/dev/null 2>&1 || unavailable "no apt-get to fetch the sources of jansson, utf8proc and PCRE2 with"
 
 # The sources' package lists and files stay in this folder, the system's own are left alone.
 work=$PWD/build/mingw-source
@@ -44,7 +44,7 @@ apt_source() {
         unavailable "apt-get $1 of sources failed: $(tail -n 1 "$work/log")"
 }
 apt_source update
-apt_source source --download-only --tar-only jansson utf8proc
+apt_source source --download-only --tar-only jansson utf8proc pcre2
 for archive in "$work"/*.orig.tar.*; do tar -xf "$archive" -C "$work"; done
 
 build() { # FOLDER OPTION...
@@ -57,12 +57,15 @@ build() { # FOLDER OPTION...
 {
     build "$work"/jansson-* -DJANSSON_BUILD_DOCS=OFF -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF
     build "$work"/utf8proc-*
+    build "$work"/pcre2-* -DPCRE2_BUILD_TESTS=OFF -DPCRE2_BUILD_PCRE2GREP=OFF -DPCRE2_SUPPORT_JIT=ON -DPCRE2_STATIC_PIC=ON
 } >"$work/log" 2>&1 || {
     tail -n 40 "$work/log"
     exit 1
 }
-# Its .pc file is that of a shared library.
+# Their .pc files are those of shared libraries.
 sed -i 's/-DUTF8PROC_EXPORTS/-DUTF8PROC_STATIC/' "$root/lib/pkgconfig/libutf8proc.pc"
+grep -q DPCRE2_STATIC "$root/lib/pkgconfig/libpcre2-8.pc" ||
+    sed -i 's/^Cflags:.*/& -DPCRE2_STATIC/' "$root/lib/pkgconfig/libpcre2-8.pc"
 ln -s /usr/$triple/lib/libz.a "$root/lib/libz.a" # without the import library beside it
 printf 'Name: zlib\nDescription: static\nVersion: 1\nLibs: -L%s/lib -lz\n' "$root" >"$root/lib/pkgconfig/zlib.pc"
 ln -s /usr/include/vulkan "$root/include/vulkan"

@@ -438,9 +438,28 @@ static void test_failing_check(void **state)
     if (!tested) skip();
 }
 
+/* A CPU driver may end a work-item's loops early: llvmpipe after 65535 rounds. */
+static void test_long_sequences(void **state)
+{
+    (void)state;
+    struct device_limits limits = {.cpu = true, .shared_bytes = 32768, .max_local_size = 256};
+    struct sizes sizes = {.limits = &limits};
+    struct call call = {.kernel = "layernorm_pool"};
+    const char *reason = NULL;
+    call_set(&call, CONST_POOL, POOL_MEAN);
+    for (uint32_t longest = 0; longest <= 8192; longest += 512) {
+        sizes.longest = longest;
+        assert_int_equal(call_runs(&call, &sizes, &reason), longest * 18 <= 65535);
+        if (longest * 18 > 65535) assert_non_null(strstr(reason, "long sequence"));
+    }
+    call_set(&call, CONST_POOL, POOL_CLS); /* reads one token */
+    assert_true(call_runs(&call, &sizes, &reason));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_long_sequences),
+                                       cmocka_unit_test(test_table),
                                        cmocka_unit_test(test_classes),
                                        cmocka_unit_test(test_attention),
                                        cmocka_unit_test(test_attention_matrices),

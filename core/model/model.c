@@ -230,42 +230,6 @@ static void weight_name(const struct wherry_model *model, const struct weight_ru
         snprintf(name, size, "%s%s%s.%s", model->files->prefix, within, a->modules[rule->weight][part], suffix);
 }
 
-static bool weight_type_of(const char *dtype, enum weight_type *out)
-{
-    static const char *const names[] = {
-        [WEIGHT_TYPE_F32] = "F32", [WEIGHT_TYPE_F16] = "F16", [WEIGHT_TYPE_BF16] = "BF16"};
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(dtype, names[i])) continue;
-        *out = (enum weight_type)i;
-        return true;
-    }
-    return false;
-}
-
-bool weight_part_check(const struct safetensors *file, const struct safetensors_tensor *t, const uint64_t *shape,
-                       int rank, struct weight_part *out, struct error *e)
-{
-    if (!weight_type_of(t->dtype, &out->type)) {
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "%.600s: tensor %s has the dtype %s: save the model in F32, F16 or BF16", file->path, t->name,
-                    t->dtype);
-    }
-    if (t->rank != rank || memcmp(t->shape, shape, (size_t)rank * sizeof *shape)) {
-        char found[200], expected[64];
-        safetensors_shape_text(t->shape, t->rank, found, sizeof found);
-        safetensors_shape_text(shape, rank, expected, sizeof expected);
-        return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                    "%.400s: tensor %s has shape %s, and config.json asks for %s: the files belong to different "
-                    "models, get both again",
-                    file->path, t->name, found, expected);
-    }
-    out->file = file;
-    out->tensor = t;
-    out->elements = 1;
-    for (int i = 0; i < rank; i++) out->elements *= shape[i];
-    return true;
-}
-
 static bool part_find(struct wherry_model *model, const struct weight_rule *rule, int layer, int part, struct error *e)
 {
     struct model_files *files = model->files;

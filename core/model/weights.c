@@ -1,7 +1,10 @@
 /* Which weights an encoder has: for each its shape, its kind, and the number of its parts in published files. */
 #include "model/weights.h"
 
+#include <string.h>
+
 #include "model/head.h"
+#include "model/safetensors.h"
 
 const struct weight_rule weight_rules[] = {
     {WEIGHT_WORD, WEIGHT_MATRIX, WEIGHT_ONCE, "ve", 1},
@@ -81,4 +84,40 @@ int weight_rule_shape(const struct weight_rule *rule, const wherry_model_config 
     int rank = 0;
     for (const char *letter = rule->shape; *letter; letter++) shape[rank++] = letter_size(*letter, config);
     return rank;
+}
+
+static bool weight_type_of(const char *dtype, enum weight_type *out)
+{
+    static const char *const names[] = {
+        [WEIGHT_TYPE_F32] = "F32", [WEIGHT_TYPE_F16] = "F16", [WEIGHT_TYPE_BF16] = "BF16"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(dtype, names[i])) continue;
+        *out = (enum weight_type)i;
+        return true;
+    }
+    return false;
+}
+
+bool weight_part_check(const struct safetensors *file, const struct safetensors_tensor *t, const uint64_t *shape,
+                       int rank, struct weight_part *out, struct error *e)
+{
+    if (!weight_type_of(t->dtype, &out->type)) {
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "%.600s: tensor %s has the dtype %s: save the model in F32, F16 or BF16", file->path, t->name,
+                    t->dtype);
+    }
+    if (t->rank != rank || memcmp(t->shape, shape, (size_t)rank * sizeof *shape)) {
+        char found[200], expected[64];
+        safetensors_shape_text(t->shape, t->rank, found, sizeof found);
+        safetensors_shape_text(shape, rank, expected, sizeof expected);
+        return fail(e, WHERRY_STATUS_BAD_FORMAT,
+                    "%.400s: tensor %s has shape %s, and config.json asks for %s: the files belong to different "
+                    "models, get both again",
+                    file->path, t->name, found, expected);
+    }
+    out->file = file;
+    out->tensor = t;
+    out->elements = 1;
+    for (int i = 0; i < rank; i++) out->elements *= shape[i];
+    return true;
 }

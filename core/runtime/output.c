@@ -62,7 +62,6 @@ static const struct {
     [WHERRY_OUTPUT_CLASSES] = {WHERRY_HEAD_SEQUENCE, "classes of texts", "BertForSequenceClassification"},
     [WHERRY_OUTPUT_TOKEN_CLASSES] = {WHERRY_HEAD_TOKENS, "classes of tokens", "BertForTokenClassification"},
     [WHERRY_OUTPUT_VOCABULARY] = {WHERRY_HEAD_VOCABULARY, "scores of the vocabulary", "BertForMaskedLM"},
-    [WHERRY_OUTPUT_SPARSE] = {WHERRY_HEAD_VOCABULARY, "sparse vectors", "BertForMaskedLM"},
 };
 
 bool output_resolve(const struct wherry_model *model, const wherry_session_desc *desc, struct graph_options *options,
@@ -70,7 +69,7 @@ bool output_resolve(const struct wherry_model *model, const wherry_session_desc 
 {
     const wherry_model_info *info = &model->info;
     options->output = desc->output;
-    if ((unsigned)desc->output > WHERRY_OUTPUT_SPARSE)
+    if ((unsigned)desc->output > WHERRY_OUTPUT_VOCABULARY)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "output %d is none of wherry_output", (int)desc->output);
     if (!desc->output) return resolve_pool(model, desc, options, e) && check_dimensions(desc, options, info, e);
     if (desc->pool || desc->normalize > 0 || desc->dimensions)

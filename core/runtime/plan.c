@@ -205,6 +205,12 @@ static bool filter_runs(const struct graph *g, const struct group *group, char *
         snprintf(reason, size, "%s", e.text);
         return false;
     }
+    const struct sizes sizes = {.limits = &s->device_limits, .f16 = s->f16, .longest = s->limits.longest};
+    const char *refused;
+    if (!call_runs(&calls[0], &sizes, &refused)) { /* a backend, asked below, does not know how long sequences are */
+        snprintf(reason, size, "%s", refused);
+        return false;
+    }
     size_t have = s->device_limits.shared_bytes;
     if (call_fuses(&calls[0])) { /* no variant took it */
         snprintf(reason, size, "the portable kernel %s does less", calls[0].kernel);

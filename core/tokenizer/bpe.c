@@ -58,11 +58,9 @@ static bool add_fallback(const struct bpe *bpe, const struct affixed *a, struct 
 
 static uint32_t find_affixed(const struct bpe *bpe, const struct affixed *a)
 {
-    enum { MOST = 64 };
-    uint32_t text[MOST];
+    uint32_t text[2 * BPE_AFFIX + 1];
     size_t length = a->prefix_length + 1 + a->suffix_length;
     if (length == 1) return a->c < BPE_DIRECT ? bpe->direct[a->c] : bpe_find(bpe, &a->c, 1);
-    if (length > MOST) return BPE_NONE;
     memcpy(text, a->prefix, a->prefix_length * sizeof *text);
     text[a->prefix_length] = a->c;
     memcpy(text + a->prefix_length + 1, a->suffix, a->suffix_length * sizeof *text);

@@ -32,7 +32,7 @@ struct bpe_merge {
     uint32_t rank, token;
 };
 
-enum { BPE_DIRECT = 0x200 };
+enum { BPE_DIRECT = 0x200, BPE_AFFIX = 32 /* characters of a prefix or a suffix, at most */ };
 
 struct bpe {
     struct words words;

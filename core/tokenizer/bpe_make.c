@@ -194,6 +194,9 @@ bool bpe_make(const struct part_reader *r, struct words *words, const struct bpe
     *words = (struct words){0};
     TRY(list_add_text(&out->prefix, options->prefix, strlen(options->prefix), "the prefix of tokens", r->e) &&
         list_add_text(&out->suffix, options->suffix, strlen(options->suffix), "the suffix of tokens", r->e));
+    if (out->prefix.count > BPE_AFFIX || out->suffix.count > BPE_AFFIX)
+        return fail(r->e, WHERRY_STATUS_UNSUPPORTED,
+                    "the prefix or the suffix of its tokens has more than %d characters", BPE_AFFIX);
     TRY(make_slots(r, out) && check_ids(r, out) && find_unknown(r, out, options->unknown));
     find_bytes(out);
     return make_merges(r, out, merges, merge_count) && find_whole(r, out);

@@ -6,7 +6,7 @@
 
 WordPiece has the vocabulary of tests/data/tokenizer; Unigram, in the form of XLM-RoBERTa's tokenizer.json, is trained here:
 20,000 pieces, and the same with as many random ones as make 250,002. The texts are drawn from the words of
-data/sentences.txt and parts of them, and from make_lines.py's and make_parts.py's sentences in 30 scripts, in the
+data/sentences.txt and parts of them, and from make_lines.py's and make_parts.py's sentences in over 20 scripts, in the
 frequencies that languages have. The library's fastest of encode, encode_batch and encode_batch_fast counts; the least of
 RUNS runs of each.
 """
@@ -114,7 +114,7 @@ def main(folder, program):
     trained = unigram()
     kinds = {"WordPiece, 30,522": word_piece, "Unigram, 20,000": trained, "Unigram, 250,002": enlarged(trained)}
     os.makedirs(folder, exist_ok=True)
-    for script, line in (("English", english_line), ("30 scripts", mixed_line)):
+    for script, line in (("English", english_line), ("mixed scripts", mixed_line)):
         lines = texts(line, script)
         with open(os.path.join(folder, "lines"), "w", encoding="utf-8", newline="\n") as f:
             f.write("\n".join(lines))

@@ -340,9 +340,9 @@ typedef enum wherry_output {
     WHERRY_OUTPUT_EMBEDDING = 0, /* [sequences][embedding_size], or [tokens] of them when the session pools nothing */
     WHERRY_OUTPUT_CLASSES,       /* [sequences][labels]: of models with WHERRY_HEAD_SEQUENCE */
     WHERRY_OUTPUT_TOKEN_CLASSES, /* [tokens][labels]: with WHERRY_HEAD_TOKENS */
-    /* With WHERRY_HEAD_VOCABULARY: */
-    WHERRY_OUTPUT_VOCABULARY, /* [sequences][vocabulary]: of the token of each sequence that wherry_batch.rows names */
-    WHERRY_OUTPUT_SPARSE      /* [sequences][vocabulary]: ln(1 + the largest score over the tokens, 0 at least) */
+    /* With WHERRY_HEAD_VOCABULARY: [sequences][vocabulary], of the token of each sequence that wherry_batch.rows names
+     */
+    WHERRY_OUTPUT_VOCABULARY
 } wherry_output;
 
 typedef struct wherry_session_desc {

@@ -5,6 +5,10 @@
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
 
+/* Mesa's llvmpipe ends a work-item's loops after 65535 rounds, whatever is left of them, and a token takes up to 18:
+ * its own, and those of two sums by a work-group of 256. */
+enum { LONGEST = 65535 / 18 };
+
 /* On a GPU sequences are too few to be normalized by a work-group each, but for one token; on a CPU work-groups take
  * turns anyway, and what is not stored is saved. */
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
@@ -13,6 +17,8 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
     if (pool == POOL_NONE) return variant_refuse(reason, "it makes a row for each sequence");
     if (pool > POOL_MAX) return variant_refuse(reason, "it pools by the mean, the first token or the largest alone");
     if (pool != POOL_CLS && !s->limits->cpu) return variant_refuse(reason, "a GPU normalizes tokens side by side");
+    if (pool != POOL_CLS && s->longest > LONGEST)
+        return variant_refuse(reason, "a long sequence has more tokens than a work-group may go through");
     return true;
 }
 
