@@ -57,6 +57,8 @@ bool bpe_make(const struct part_reader *r, struct words *words, const struct bpe
               const struct bpe_options *options, struct bpe *out);
 void bpe_free(const struct host *host, struct bpe *bpe);
 
+/* The slot of the token of exactly this text, or the free one where it would go. */
+size_t bpe_slot(const struct bpe *bpe, const uint32_t *text, size_t length);
 /* The token of exactly this text, or BPE_NONE. */
 uint32_t bpe_find(const struct bpe *bpe, const uint32_t *text, size_t length);
 
