@@ -104,16 +104,16 @@ static bool head_read(struct wherry_model *model, const char *path, bool torch, 
     return true;
 }
 
-static bool head_look(struct wherry_model *model, const char *folder, enum token_head_kind kind, struct error *e)
+static bool head_look(struct wherry_model *model, const char *folder, enum token_head_kind kind, bool *has,
+                      struct error *e)
 {
     static const char *const endings[] = {".safetensors", ".pt"};
     struct token_head *head = &model->token_heads->of[kind];
     for (int torch = 0; torch < 2; torch++) {
         char name[40];
-        bool has;
         snprintf(name, sizeof name, "%s%s", kinds[kind].name, endings[torch]);
-        TRY(folder_has(&model->host, folder, name, &has, e));
-        if (!has) continue;
+        TRY(folder_has(&model->host, folder, name, has, e));
+        if (!*has) continue;
         char *path = path_join(&model->host, folder, name, e);
         bool ok = path && head_read(model, path, torch, kind, e);
         host_free(&model->host, path);
@@ -130,10 +130,8 @@ bool token_heads_read(struct wherry_model *model, const char *folder, struct err
 {
     model->token_heads = host_alloc(&model->host, 1, sizeof *model->token_heads, e);
     if (!model->token_heads) return false;
-    for (int kind = 0; kind < TOKEN_HEADS; kind++) TRY(head_look(model, folder, (enum token_head_kind)kind, e));
-    model->info.token_weights = model->token_heads->of[TOKEN_HEAD_WEIGHTS].module.width > 0;
-    model->info.token_vectors = model->token_heads->of[TOKEN_HEAD_VECTORS].module.width > 0;
-    return true;
+    return head_look(model, folder, TOKEN_HEAD_WEIGHTS, &model->info.token_weights, e) &&
+           head_look(model, folder, TOKEN_HEAD_VECTORS, &model->info.token_vectors, e);
 }
 
 const struct token_head *token_head_find(const struct wherry_model *model, enum token_head_kind kind, struct error *e)

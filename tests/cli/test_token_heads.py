@@ -1,5 +1,5 @@
-"""wherry embed --output-type sparse and tokens against FlagEmbedding's formulas (tests/golden/token_heads.json), on every
-device, and what is refused.
+"""wherry embed --output-type sparse and tokens against FlagEmbedding's formulas (tests/golden/token_heads.json), on
+every device, and what is refused.
 
 usage: test_token_heads.py WHERRY
 The environment variable WHERRY_TEST_DEVICES narrows the devices (cpu, reference, opencl:0, vulkan:0).
@@ -148,6 +148,9 @@ def check_bad(model, texts):
     refused("weight")
     os.remove(other)
     shutil.copy(os.path.join(FILES, "f16.pt"), os.path.join(model, "colbert_linear.pt"))
+    tokens = ("embed", "-m", model, "-d", "cpu", "--json", "--output-type", "tokens")
+    run(*tokens, text=text, code=3, says="has shape [3, 5]")
+    run(*tokens, "--pool", "none", text=text)
     run("embed", "-m", model, "-d", "cpu", "--prompt", "", text=text)
     for words, says in ((("--output-type", "sparse"), "only --format jsonl"),
                         (("--output-type", "tokens"), "only --format jsonl"),

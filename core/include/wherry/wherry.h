@@ -239,7 +239,9 @@ typedef struct wherry_model_info {
     char tokenizer[24];   /* what it is of: "WordPiece", "Unigram", "BPE"; "": there is none */
     /* Ids, as the files name them; -1: the tokenizer has none. */
     int32_t cls_token, eos_token, pad_token, unknown_token;
-    bool token_weights, token_vectors; /* WHERRY_OUTPUT_SPARSE, WHERRY_OUTPUT_TOKEN_VECTORS can be asked for */
+    /* The folder has a file for WHERRY_OUTPUT_SPARSE, for WHERRY_OUTPUT_TOKEN_VECTORS; whether it can be read, and why
+     * not, a session for that output says. */
+    bool token_weights, token_vectors;
 } wherry_model_info;
 
 /* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), the
@@ -346,7 +348,7 @@ typedef enum wherry_output {
     /* With WHERRY_HEAD_VOCABULARY: [sequences][vocabulary], of the token of each sequence that wherry_batch.rows names
      */
     WHERRY_OUTPUT_VOCABULARY,
-    /* [tokens]: what each weighs in lexical search, relu(w · x + b), of models with sparse_linear.pt (bge-m3). A text's
+    /* [tokens]: what each weighs in lexical search, relu(w * x + b), of models with sparse_linear.pt (bge-m3). A text's
      * weight of a token id is the largest of those in it; cls_token, eos_token, pad_token and unknown_token have none.
      */
     WHERRY_OUTPUT_SPARSE,
