@@ -171,6 +171,9 @@ def main():
             for plan in ("flash", "paper", "unfused") if device == "cpu" else ("flash",):
                 for kind in models if device == "cpu" else ("m3-f32",):
                     check(models[kind], golden["models"][kind], texts, ("-d", device, "-p", plan))
+        for kind, model in models.items():
+            said = json.loads(run("models", "--json", model))["models"][0]
+            assert said["token_weights"] == said["token_vectors"] == (kind != "m3-colbert"), said
         model = models["m3-f32"]
         dense = [row["embedding"] for row in embed(model, "-d", "cpu", text="".join(text + "\n" for text in texts))]
         close(dense, golden["models"]["m3-f32"]["dense"], "dense")
