@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "quantize.h"
 #include "session.h"
+#include "sparse.h"
 #include "system.h"
 #include "text_run.h"
 
@@ -14,6 +15,7 @@ struct embedding {
     struct text_run run; /* first: a text_run_write gets it */
     struct output out;
     enum format_kind format;
+    wherry_output output; /* what the session returns */
     struct quantizer quantizer;
     void *row;   /* of what it makes */
     FILE *final; /* of .npy to a place that can't be written twice: that place, while the rows wait in `out` */
@@ -36,6 +38,10 @@ static int check_options(const struct options *options, enum format_kind *format
     if ((options->output_type == OUTPUT_INT8) != (options->ranges != NULL))
         return complain(EXIT_USAGE, "--output-type int8 and --ranges FILE belong together: the file has embeddings, as "
                                     "--format npy writes them, whose least and largest values are the ranges");
+    if (options->output_type == OUTPUT_SPARSE &&
+        (options->pool || options->normalize || options->no_normalize || options->dimensions))
+        return complain(EXIT_USAGE, "--output-type sparse gives a weight for each token: leave --pool, --normalize, "
+                                    "--no-normalize and --dim out");
     if (options->with_text && *format != FORMAT_JSONL) return complain(EXIT_USAGE, "--with-text needs --format jsonl");
     if (options->pairs && options->input == INPUT_JSONL + 1)
         return complain(EXIT_USAGE, "--pairs is for --input lines; JSONL has \"pair\"");
@@ -60,10 +66,19 @@ static void write_object(struct embedding *e, uint32_t sequence, const float *va
     const struct text_label *label = &e->run.batch.labels[sequence];
     uint32_t tokens = e->run.batch.offsets[sequence + 1] - e->run.batch.offsets[sequence];
     text_run_object(&e->run, out, e->run.texts + sequence, label);
-    output_format(out, ",\"tokens\":%u,\"embedding\":[", tokens);
+    output_format(out, ",\"tokens\":%u,", tokens);
+    if (e->output == WHERRY_OUTPUT_SPARSE) {
+        output_text(out, "\"weights\":");
+        sparse_write(out, &e->run.tool.model_info, e->run.batch.ids + e->run.batch.offsets[sequence], values, tokens);
+        output_text(out, "}\n");
+        return;
+    }
+    output_text(out, "\"embedding\":[");
     if (e->run.per_token) {
-        for (uint32_t t = 0; t < tokens; t++) {
-            output_text(out, t ? ",[" : "[");
+        uint32_t first =
+            e->output == WHERRY_OUTPUT_TOKEN_VECTORS; /* the text's own vector, which others are not like */
+        for (uint32_t t = first; t < tokens; t++) {
+            output_text(out, t > first ? ",[" : "[");
             write_vector(e, values + (size_t)t * size, ",");
             output_text(out, "]");
         }
@@ -188,11 +203,9 @@ static int end_output(struct embedding *e, int code)
 
 static int embed_texts(struct embedding *e)
 {
-    static const enum quantity types[] = {[OUTPUT_INT8] = QUANTITY_INT8,
-                                          [OUTPUT_F16] = QUANTITY_F16,
-                                          [OUTPUT_BINARY] = QUANTITY_BINARY,
-                                          [OUTPUT_UBINARY] = QUANTITY_UBINARY,
-                                          [OUTPUT_TOKENS] = QUANTITY_F32};
+    static const enum quantity types[] = {
+        [OUTPUT_INT8] = QUANTITY_INT8,       [OUTPUT_F16] = QUANTITY_F16,    [OUTPUT_BINARY] = QUANTITY_BINARY,
+        [OUTPUT_UBINARY] = QUANTITY_UBINARY, [OUTPUT_TOKENS] = QUANTITY_F32, [OUTPUT_SPARSE] = QUANTITY_F32};
     const struct options *options = e->run.tool.options;
     uint32_t size = e->run.tool.plan.embedding_size;
     int code = quantizer_open(&e->quantizer, types[options->output_type], size, options->ranges);
@@ -218,6 +231,24 @@ static void warn_prompts(const struct text_run *run)
              names);
 }
 
+/* Vectors of tokens are those of the model's own projection, where it has one and --pool does not ask for others. */
+static wherry_session_desc session_wanted(const struct embedding *e)
+{
+    const struct options *options = e->run.tool.options;
+    bool tokens = options->output_type == OUTPUT_TOKENS;
+    wherry_session_desc desc = {.normalize = options->normalize      ? 1
+                                             : options->no_normalize ? -1
+                                                                     : 0,
+                                .dimensions = options->dimensions};
+    if (options->output_type == OUTPUT_SPARSE)
+        desc.output = WHERRY_OUTPUT_SPARSE;
+    else if (tokens && !options->pool && e->run.tool.model_info.token_vectors)
+        desc.output = WHERRY_OUTPUT_TOKEN_VECTORS;
+    else
+        desc.pool = tokens ? WHERRY_POOL_NONE : pool_choice(options->pool);
+    return desc;
+}
+
 int embed_command(const struct options *options)
 {
     struct embedding e = {.format = FORMAT_TEXT};
@@ -225,17 +256,17 @@ int embed_command(const struct options *options)
     if (!code) code = text_run_open(&e.run, options);
     if (!code) code = text_run_prompt(&e.run);
     if (!code) {
-        bool tokens = options->output_type == OUTPUT_TOKENS;
-        const wherry_session_desc desc = {.pool = tokens ? WHERRY_POOL_NONE : pool_choice(options->pool),
-                                          .normalize = options->normalize      ? 1
-                                                       : options->no_normalize ? -1
-                                                                               : 0,
-                                          .dimensions = options->dimensions};
+        const wherry_session_desc desc = session_wanted(&e);
         wherry_pool pool = desc.pool ? desc.pool : e.run.tool.model_info.pool;
-        e.run.per_token = pool == WHERRY_POOL_NONE;
+        e.output = desc.output;
+        e.run.per_token = e.output || pool == WHERRY_POOL_NONE;
         if (e.run.per_token && e.format != FORMAT_JSONL)
-            code = complain(EXIT_USAGE, "there is a vector for each token (%s): only --format jsonl can hold it",
-                            desc.pool ? "--pool none" : "the model pools nothing");
+            code = complain(EXIT_USAGE, "there is a %s for each token (%s): only --format jsonl can hold it",
+                            e.output == WHERRY_OUTPUT_SPARSE ? "weight" : "vector",
+                            options->output_type == OUTPUT_SPARSE   ? "--output-type sparse"
+                            : options->output_type == OUTPUT_TOKENS ? "--output-type tokens"
+                            : desc.pool                             ? "--pool none"
+                                                                    : "the model pools nothing");
         if (!code) warn_prompts(&e.run);
         if (!code) code = text_run_start(&e.run, desc);
     }

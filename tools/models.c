@@ -22,6 +22,13 @@ static const char *head_name(wherry_head head)
     return (unsigned)head < sizeof names / sizeof *names ? names[head] : "?";
 }
 
+/* What stands on token vectors beside the head, `none` where nothing does. */
+static const char *token_heads_name(const wherry_model_info *info, const char *none)
+{
+    if (info->token_weights && info->token_vectors) return "sparse, colbert";
+    return info->token_weights ? "sparse" : info->token_vectors ? "colbert" : none;
+}
+
 /* Plans a session of each type; what the device has not is left out. */
 static wherry_status plan_sessions(struct tool *tool, const wherry_model *model, struct found *found)
 {
@@ -78,7 +85,7 @@ static void print_table(const struct found *found, size_t count, struct output *
         if (config->labels)
             table_cell(&table, "%u %s", config->labels, head_name(config->head));
         else
-            table_cell(&table, "%s", head_name(config->head));
+            table_cell(&table, "%s", token_heads_name(info, head_name(config->head)));
         bytes_cell(&table, &found[n].plans[0]);
         bytes_cell(&table, &found[n].plans[1]);
     }
@@ -104,15 +111,17 @@ static json_t *found_json(const struct found *found)
     json_t *json = need(json_pack("{s:o, s:b, s:o}", "folder", text_json(found->folder), "runs", !found->status,
                                   "reason", found->status ? text_json(found->reason) : json_null()));
     if (found->status) return json;
-    json_t *more = need(json_pack(
-        "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:o, s:s, s:I, s:o, s:o}", "architecture",
-        text_json(info->architecture), "layers", (json_int_t)config->layers, "hidden", (json_int_t)config->hidden,
-        "heads", (json_int_t)config->heads, "feed_forward", (json_int_t)config->feed_forward, "vocabulary",
-        (json_int_t)config->vocabulary, "positions", (json_int_t)config->positions, "parameters",
-        (json_int_t)info->parameters, "weight_file_bytes", (json_int_t)info->weight_file_bytes, "max_tokens",
-        (json_int_t)info->max_tokens, "pool", pool_name(info->pool), "normalize", (int)info->normalize, "tokenizer",
-        info->has_tokenizer ? text_json(info->tokenizer) : json_null(), "head", head_name(config->head), "labels",
-        (json_int_t)config->labels, "f32", plan_json(&found->plans[0]), "f16", plan_json(&found->plans[1])));
+    json_t *more = need(
+        json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:o, s:s, s:I, s:b, s:b, s:o, s:o}",
+                  "architecture", text_json(info->architecture), "layers", (json_int_t)config->layers, "hidden",
+                  (json_int_t)config->hidden, "heads", (json_int_t)config->heads, "feed_forward",
+                  (json_int_t)config->feed_forward, "vocabulary", (json_int_t)config->vocabulary, "positions",
+                  (json_int_t)config->positions, "parameters", (json_int_t)info->parameters, "weight_file_bytes",
+                  (json_int_t)info->weight_file_bytes, "max_tokens", (json_int_t)info->max_tokens, "pool",
+                  pool_name(info->pool), "normalize", (int)info->normalize, "tokenizer",
+                  info->has_tokenizer ? text_json(info->tokenizer) : json_null(), "head", head_name(config->head),
+                  "labels", (json_int_t)config->labels, "token_weights", (int)info->token_weights, "token_vectors",
+                  (int)info->token_vectors, "f32", plan_json(&found->plans[0]), "f16", plan_json(&found->plans[1])));
     json_object_update(json, more);
     json_decref(more);
     return json;

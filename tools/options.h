@@ -77,8 +77,8 @@ enum { PLAN_ALL = 4, DTYPE_ALL = 4, CACHES_BOTH = 2, ROOF_NO = 2, SESSIONS_PER_C
 #define AGGREGATION_CHOICES "none|simple|first|average|max"
 enum { AGGREGATION_NONE = 1, AGGREGATION_SIMPLE, AGGREGATION_FIRST, AGGREGATION_AVERAGE, AGGREGATION_MAX };
 #define POOL_CHOICES "mean|cls|max|pooler|none|last|mean_sqrt|weighted"
-#define OUTPUT_CHOICES "f32|f16|int8|binary|ubinary|tokens"
-enum { OUTPUT_F32 = 1, OUTPUT_F16, OUTPUT_INT8, OUTPUT_BINARY, OUTPUT_UBINARY, OUTPUT_TOKENS };
+#define OUTPUT_CHOICES "f32|f16|int8|binary|ubinary|tokens|sparse"
+enum { OUTPUT_F32 = 1, OUTPUT_F16, OUTPUT_INT8, OUTPUT_BINARY, OUTPUT_UBINARY, OUTPUT_TOKENS, OUTPUT_SPARSE };
 /* wherry_save as the options count it; 0 is the default. */
 #define SAVE_CHOICES "paper|all|least"
 

@@ -86,6 +86,10 @@ enum weight {
     WEIGHT_VOCABULARY_BIAS, /* [v] */
     WEIGHT_MODULE,          /* of module m at + 2 * m: its matrix or gamma, and after it its bias or beta */
     WEIGHT_MODULE_LAST = WEIGHT_MODULE + 2 * MODULES_MOST - 1,
+    WEIGHT_SPARSE, /* [f, i]: the module that weighs tokens, f being 1 */
+    WEIGHT_SPARSE_BIAS,
+    WEIGHT_COLBERT, /* [f, i]: the module that projects tokens' vectors */
+    WEIGHT_COLBERT_BIAS,
     WEIGHT_COUNT
 };
 /* Of weights whose order can be chosen, the first ones; 0 of others. */
@@ -282,6 +286,7 @@ struct graph_options {
     uint32_t n_pools;
     const struct module *modules; /* [n_modules]: after the pooling, before the normalization */
     uint32_t n_modules;
+    enum weight first_weight; /* of these modules; NONE: WEIGHT_MODULE */
     bool normalize;
     bool stack;         /* the layers alone, from x to y: no embeddings, no pooling */
     bool training;      /* with the backward pass */

@@ -151,7 +151,7 @@ static int add_modules(struct builder *b, bool tokens, enum letters *letters, in
     const struct graph_options *options = b->options;
     for (uint32_t i = 0, k = 0; i < options->n_modules; i++) {
         const struct module *m = &options->modules[i];
-        enum weight weight = WEIGHT_MODULE + 2 * i;
+        enum weight weight = (options->first_weight ? options->first_weight : WEIGHT_MODULE) + 2 * i;
         char name[32];
         if (!m->norm) {
             x = add_module_dense(b, m, k, weight, tokens, *letters, x);

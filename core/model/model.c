@@ -11,6 +11,8 @@
 #include "model/head.h"
 #include "model/modules.h"
 #include "model/safetensors.h"
+#include "model/special_tokens.h"
+#include "model/token_heads.h"
 #include "model/weights.h"
 #include "tokenizer/tokenizer.h"
 
@@ -43,7 +45,13 @@ struct wherry_model *model_allocate(const struct host *host, const wherry_model_
     if (!model) return NULL;
     model->host = *host;
     model->host.parts = NULL; /* the context's, of one thread; the model may be another's, too */
-    model->info = (wherry_model_info){.struct_size = sizeof model->info, .config = *config, .mask_token = -1};
+    model->info = (wherry_model_info){.struct_size = sizeof model->info,
+                                      .config = *config,
+                                      .mask_token = -1,
+                                      .cls_token = -1,
+                                      .eos_token = -1,
+                                      .pad_token = -1,
+                                      .unknown_token = -1};
     model->info.config.struct_size = sizeof *config;
     if (model->info.config.epsilon == 0) model->info.config.epsilon = 1e-12f;
     model->weights = host_alloc(host, (size_t)config->layers + 1, sizeof *model->weights, e);
@@ -79,6 +87,7 @@ void model_close(struct wherry_model *model)
     tokenizer_close(model->tokenizer);
     labels_free(&host, model->labels);
     head_modules_free(&host, &model->modules);
+    token_heads_free(&host, model->token_heads);
     prompts_free(&host, &model->prompts);
     files_close(&host, model->files);
     host_free(&host, model->memory);
@@ -339,37 +348,6 @@ static bool check_tokenizer_file(const struct family *family, const char *folder
                 folder, name, family->type);
 }
 
-/* The id of a text that is one token; -1: it is not. */
-static bool token_find(const struct wherry_model *model, const char *text, int32_t *out, struct error *e)
-{
-    int32_t ids[16];
-    wherry_token_place places[16];
-    size_t empty = 0, count = 16;
-    const struct host *host = &model->host;
-    TRY(tokenizer_encode(host, model->tokenizer, "", 0, NULL, 0, 0, NULL, NULL, &empty, e));
-    TRY(tokenizer_encode_places(host, model->tokenizer, text, strlen(text), NULL, 0, 0, ids, NULL, places, &count, e));
-    for (size_t i = 0; count == empty + 1 && i < count && i < 16; i++)
-        if (places[i].text == 0) *out = ids[i];
-    return true;
-}
-
-/* As tokenizer_config.json calls the mask, else as most models do. */
-static bool mask_find(struct wherry_model *model, const char *folder, struct error *e)
-{
-    static const char file[] = "tokenizer_config.json";
-    bool has = false;
-    json_t *json = NULL;
-    TRY(folder_has(&model->host, folder, file, &has, e));
-    if (has) TRY(json_file_read(&model->host, folder, file, &json_tokenizer_config, JSON_DECODE_INT_AS_REAL, &json, e));
-    const json_t *token = json_object_get(json, "mask_token");
-    const char *name = json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
-    bool ok = !name || token_find(model, name, &model->info.mask_token, e);
-    if (ok && model->info.mask_token < 0) ok = token_find(model, "[MASK]", &model->info.mask_token, e);
-    if (ok && model->info.mask_token < 0) ok = token_find(model, "<mask>", &model->info.mask_token, e);
-    json_decref(json);
-    return ok;
-}
-
 static bool tokenizer_find(struct wherry_model *model, const struct family *family, const char *folder, bool lower_case,
                            struct error *e)
 {
@@ -381,7 +359,7 @@ static bool tokenizer_find(struct wherry_model *model, const struct family *fami
     if (!model->tokenizer) return false;
     model->info.has_tokenizer = true;
     snprintf(model->info.tokenizer, sizeof model->info.tokenizer, "%s", tokenizer_type(model->tokenizer));
-    TRY(mask_find(model, folder, e));
+    TRY(special_tokens_find(model, folder, e));
     return !lower_case || check_lower_case(model, folder, e);
 }
 
@@ -409,7 +387,7 @@ static bool open_encoder(const struct host *host, struct modules *modules, struc
     if (!model->files) return false;
     model->files->folder = host_strdup(host, modules->encoder, e);
     if (!model->files->folder) return false;
-    TRY(weights_find(model, e) && modules_weights(model, e));
+    TRY(weights_find(model, e) && modules_weights(model, e) && token_heads_read(model, modules->encoder, e));
     int before = part_enter(host, PART_TOKENIZER);
     bool ok = tokenizer_find(model, kind.family, modules->encoder, lower_case, e);
     part_leave(host, before);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "model/model.h"
+#include "model/token_heads.h"
 
 static bool resolve_pool(const struct wherry_model *model, const wherry_session_desc *desc,
                          struct graph_options *options, struct error *e)
@@ -62,20 +62,37 @@ static const struct {
     [WHERRY_OUTPUT_CLASSES] = {WHERRY_HEAD_SEQUENCE, "classes of texts", "BertForSequenceClassification"},
     [WHERRY_OUTPUT_TOKEN_CLASSES] = {WHERRY_HEAD_TOKENS, "classes of tokens", "BertForTokenClassification"},
     [WHERRY_OUTPUT_VOCABULARY] = {WHERRY_HEAD_VOCABULARY, "scores of the vocabulary", "BertForMaskedLM"},
+    [WHERRY_OUTPUT_SPARSE] = {WHERRY_HEAD_NONE, "weights of tokens", ""},
+    [WHERRY_OUTPUT_TOKEN_VECTORS] = {WHERRY_HEAD_NONE, "projected vectors of tokens", ""},
 };
+
+/* What a module makes of each token, whatever else the model has. */
+static bool resolve_tokens(const struct wherry_model *model, struct graph_options *options, struct error *e)
+{
+    bool vectors = options->output == WHERRY_OUTPUT_TOKEN_VECTORS;
+    const struct token_head *head = token_head_find(model, vectors ? TOKEN_HEAD_VECTORS : TOKEN_HEAD_WEIGHTS, e);
+    if (!head) return false;
+    options->pool = WHERRY_POOL_NONE;
+    options->modules = &head->module;
+    options->n_modules = 1;
+    options->first_weight = vectors ? WEIGHT_COLBERT : WEIGHT_SPARSE;
+    options->normalize = vectors;
+    return true;
+}
 
 bool output_resolve(const struct wherry_model *model, const wherry_session_desc *desc, struct graph_options *options,
                     struct error *e)
 {
     const wherry_model_info *info = &model->info;
     options->output = desc->output;
-    if ((unsigned)desc->output > WHERRY_OUTPUT_VOCABULARY)
+    if ((unsigned)desc->output > WHERRY_OUTPUT_TOKEN_VECTORS)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "output %d is none of wherry_output", (int)desc->output);
     if (!desc->output) return resolve_pool(model, desc, options, e) && check_dimensions(desc, options, info, e);
-    if (desc->pool || desc->normalize > 0 || desc->dimensions)
+    if (desc->pool || desc->normalize || desc->dimensions)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "pool, normalize and dimensions are for embeddings: leave them out for %s",
                     needs[desc->output].output);
+    if (desc->output >= WHERRY_OUTPUT_SPARSE) return resolve_tokens(model, options, e);
     if (info->config.head != needs[desc->output].head)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "this model (%.63s) has no %s: that takes one such as %s, with the head's weights",

@@ -99,6 +99,19 @@ def distilbert_tensors(prefix, words):
     return shapes
 
 
+def mpnet_tensors(prefix, words):
+    names = {".attention.self.query": ".attention.attn.q", ".attention.self.key": ".attention.attn.k",
+             ".attention.self.value": ".attention.attn.v", ".attention.output.dense": ".attention.attn.o",
+             ".attention.output.LayerNorm": ".attention.LayerNorm"}
+    shapes = {prefix + "encoder.relative_attention_bias.weight": [32, HEADS]}
+    for name, shape in bert_tensors(prefix, words, 1, POSITIONS + 2).items():
+        for old, new in names.items():
+            name = name.replace(old, new)
+        if "token_type" not in name:
+            shapes[name] = shape
+    return shapes
+
+
 def write_weights(path, shapes, seed):
     """Values that 16 bits hold, classifiers' larger, so that scores differ."""
     generator = random.Random(seed)
@@ -175,6 +188,18 @@ def model(kind):
         return "bert", {**ELECTRA, "architectures": ["ElectraForSequenceClassification"], **labels("x", "y", "z")}, \
             {**bert_tensors("electra.", words, 2, POSITIONS, NARROW),
              **linear("electra.embeddings_project", HIDDEN, NARROW), **dense, **out(3)}
+    if kind in ("xlmr-classify", "camembert-classify"):
+        name, prefix = ("XLMRoberta", "xlm-roberta") if kind.startswith("x") else ("Camembert", "camembert")
+        return "roberta", {**ROBERTA, "model_type": prefix, "architectures": [name + "ForSequenceClassification"],
+                           **labels("no", "perhaps", "yes")}, \
+            {**bert_tensors("roberta.", words, 1, POSITIONS + 2), **dense, **out(3)}
+    if kind == "mpnet-classify":
+        config = {**ROBERTA, "model_type": "mpnet", "relative_attention_num_buckets": 32,
+                  "architectures": ["MPNetForSequenceClassification"], **labels("no", "yes")}
+        return "roberta", config, {**mpnet_tensors("mpnet.", words), **dense, **out(2)}
+    if kind.startswith("m3-"):
+        return "roberta", {**ROBERTA, "model_type": "xlm-roberta", "architectures": ["XLMRobertaModel"]}, \
+            {**bert_tensors("", words, 1, POSITIONS + 2), **linear("pooler.dense", HIDDEN, HIDDEN)}
     if kind.startswith("sentence-"):
         return "bert", {**BERT, "architectures": ["BertModel"]}, \
             {**bert_tensors("", words, 2, POSITIONS), **linear("pooler.dense", HIDDEN, HIDDEN)}
@@ -197,7 +222,12 @@ FLAGS = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens", "mean_s
          "weightedmean": "weightedmean_tokens", "lasttoken": "lasttoken"}
 PROMPTS = {"prompts": {"query": "the river ", "document": "a boat "}, "default_prompt_name": None}
 KINDS = ["bert-rerank", "bert-rerank-identity", "bert-classify", "bert-many", "bert-entities", "bert-fill",
-         "roberta-rerank", "roberta-entities", "distilbert-classify", "electra-classify", *SENTENCES]
+         "roberta-rerank", "roberta-entities", "distilbert-classify", "electra-classify", "xlmr-classify", "camembert-classify",
+         "mpnet-classify", *SENTENCES]
+# bge-m3's form: CLS and length 1, with heads on token vectors in files that torch.save wrote (make_token_heads.py).
+CHAINS = {**SENTENCES, "m3-f32": (["cls"], True, [], True), "m3-f16": (["cls"], True, [], True),
+          "m3-bf16": (["cls"], True, [], True),
+          "m3-colbert": ([], False, [(12, "torch.nn.modules.linear.Identity", False)], True)}
 
 
 def write_json(folder, name, value):
@@ -207,7 +237,7 @@ def write_json(folder, name, value):
 
 
 def write_modules(folder, kind):
-    poolings, old, layers, unit = SENTENCES[kind]
+    poolings, old, layers, unit = CHAINS[kind]
     base = "sentence_transformers.models." if old else "sentence_transformers.sentence_transformer.modules."
     shared = "sentence_transformers.models." if old else "sentence_transformers.base.modules."
 
@@ -217,22 +247,26 @@ def write_modules(folder, kind):
 
     modules = []
     entry("", "Transformer", shared)
-    entry("1_Pooling", "Pooling")
+    if poolings:
+        entry("1_Pooling", "Pooling")
     if old:
         pooling = {"word_embedding_dimension": HIDDEN,
                    **{"pooling_mode_" + flag: name in poolings for name, flag in FLAGS.items()}, "include_prompt": True}
     else:
-        pooling = {"embedding_dimension": HIDDEN, "pooling_mode": poolings if len(poolings) > 1 else poolings[0],
+        pooling = {"embedding_dimension": HIDDEN, "pooling_mode": poolings if len(poolings) != 1 else poolings[0],
                    "include_prompt": True}
-    write_json(os.path.join(folder, "1_Pooling"), "config.json", pooling)
-    width = HIDDEN * len(poolings)
+    if poolings:
+        write_json(os.path.join(folder, "1_Pooling"), "config.json", pooling)
+    width = HIDDEN * max(len(poolings), 1)
     for layer in layers:
         path = f"{len(modules)}_{'Dense' if layer else 'LayerNorm'}"
         at = os.path.join(folder, path)
         if layer:
             entry(path, "Dense", shared)
             write_json(at, "config.json", {"in_features": width, "out_features": layer[0], "bias": layer[2],
-                                           "activation_function": layer[1]})
+                                           "activation_function": layer[1],
+                                           **({} if poolings else {"module_input_name": "token_embeddings",
+                                                                   "module_output_name": "token_embeddings"})})
             shapes = {"linear.weight": [layer[0], width], **({"linear.bias": [layer[0]]} if layer[2] else {})}
             width = layer[0]
         else:
@@ -257,11 +291,11 @@ def write_model(kind, folder):
         "<pad>", "<unk>", "<s>", "</s>", "<mask>")
     write_json(folder, "tokenizer_config.json", {
         "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": POSITIONS, "pad_token": pad, "unk_token": unknown,
-        "cls_token": first, "sep_token": last, "mask_token": mask,
+        "cls_token": first, "sep_token": last, "mask_token": mask, **({"eos_token": last} if kind.startswith("m3-") else {}),
         "model_input_names": ["input_ids", "attention_mask"] + (["token_type_ids"] if config.get("type_vocab_size") == 2
                                                                 else [])})
     write_weights(os.path.join(folder, "model.safetensors"), tensors, kind)
-    if kind in SENTENCES:
+    if kind in CHAINS:
         write_modules(folder, kind)
 
 

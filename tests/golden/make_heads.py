@@ -1,7 +1,7 @@
 """What transformers and sentence-transformers give for the tiny models of heads_models.py, as heads.json: scores of
 pairs, labels, entities, masked tokens, embeddings. Made with transformers 5.23 and sentence-transformers 6.2, torch 2.11.
 
-usage: make_heads.py [heads.json]
+usage: make_heads.py [heads.json [KIND...]]   (KIND: these alone are made, others stay)
 """
 
 import json
@@ -81,15 +81,18 @@ def of_sentences(folder):
 
 def main():
     golden = {"query": QUERY, "texts": TEXTS, "masked": MASKED, "models": {}}
+    path = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "heads.json")
+    if len(sys.argv) > 2:
+        with open(path, encoding="utf-8") as file:
+            golden["models"] = json.load(file)["models"]
     torch.manual_seed(0)
-    for kind in heads_models.KINDS:
+    for kind in sys.argv[2:] or heads_models.KINDS:
         with tempfile.TemporaryDirectory() as folder:
             heads_models.write_model(kind, folder)
             make = (of_sentences if kind.startswith("sentence") else of_tokens if kind.endswith("entities")
                     else of_masks if kind.endswith("fill") else of_texts)
             golden["models"][kind] = make(folder)
             print(kind, file=sys.stderr)
-    path = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "heads.json")
     with open(path, "w", encoding="utf-8") as file:
         file.write("{\n" + ",\n".join(f' "{key}": {json.dumps(golden[key])}' for key in ("query", "texts", "masked")))
         file.write(',\n "models": {\n' + ",\n".join(f'  "{kind}": {json.dumps(found)}' for kind, found in

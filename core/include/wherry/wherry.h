@@ -237,6 +237,11 @@ typedef struct wherry_model_info {
     int32_t mask_token;   /* the id of what WHERRY_OUTPUT_VOCABULARY is asked about; -1: the tokenizer has none */
     uint32_t dimensions;  /* to which the files cut embeddings (truncate_dim); 0: none */
     char tokenizer[24];   /* what it is of: "WordPiece", "Unigram", "BPE"; "": there is none */
+    /* Ids, as the files name them; -1: the tokenizer has none. */
+    int32_t cls_token, eos_token, pad_token, unknown_token;
+    /* The folder has a file for WHERRY_OUTPUT_SPARSE, for WHERRY_OUTPUT_TOKEN_VECTORS; whether it can be read, and why
+     * not, a session for that output says. */
+    bool token_weights, token_vectors;
 } wherry_model_info;
 
 /* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), the
@@ -342,7 +347,14 @@ typedef enum wherry_output {
     WHERRY_OUTPUT_TOKEN_CLASSES, /* [tokens][labels]: with WHERRY_HEAD_TOKENS */
     /* With WHERRY_HEAD_VOCABULARY: [sequences][vocabulary], of the token of each sequence that wherry_batch.rows names
      */
-    WHERRY_OUTPUT_VOCABULARY
+    WHERRY_OUTPUT_VOCABULARY,
+    /* [tokens]: what each weighs in lexical search, relu(w * x + b), of models with sparse_linear.pt (bge-m3). A text's
+     * weight of a token id is the largest of those in it; cls_token, eos_token, pad_token and unknown_token have none.
+     */
+    WHERRY_OUTPUT_SPARSE,
+    /* [tokens][rows of the matrix], each of length 1: vectors for late interaction, of models with colbert_linear.pt
+     * (bge-m3), which leave out each text's first token. */
+    WHERRY_OUTPUT_TOKEN_VECTORS
 } wherry_output;
 
 typedef struct wherry_session_desc {
@@ -400,7 +412,7 @@ typedef struct wherry_session_plan {
     uint32_t launches; /* kernels of one encode, or of one forward and backward pass */
     uint32_t operators;
     uint32_t splits;         /* groups of the plan that this device can't run whole; see wherry_session_note */
-    uint32_t embedding_size; /* floats in a row of the output: of an embedding, labels, or the vocabulary */
+    uint32_t embedding_size; /* floats in a row of the output: of an embedding, labels, the vocabulary, or a token */
     wherry_dtype dtype;
     uint32_t max_tokens, max_sequences, max_length;
     char plan[16];
