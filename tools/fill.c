@@ -132,7 +132,7 @@ static int write_masks(struct text_run *run, const float *values)
 static int check_model(const struct text_run *run)
 {
     const wherry_model_info *info = &run->tool.model_info;
-    if (info->config.head != WHERRY_HEAD_VOCABULARY)
+    if (info->config.head != WHERRY_HEAD_VOCABULARY && !info->untied) /* why that is none, the session says */
         return complain(EXIT_INPUT, "%s (%s) fills no masks: that is a model such as BertForMaskedLM, with its head",
                         run->tool.options->model, info->architecture);
     if (info->mask_token < 0) return complain(EXIT_INPUT, "%s: its tokenizer has no mask", run->tool.options->model);

@@ -209,7 +209,8 @@ def check_types(model, golden, folder):
 
 def check_bad(folder):
     """Files that contradict each other, or ask for what is not there."""
-    def broken(kind, change, says, code=3, command="classify", name="config.json", within=""):
+    def broken(kind, change, says, code=3, command="classify", name="config.json", within="",
+               text="a\n"):
         model = os.path.join(folder, "broken")
         shutil.rmtree(model, ignore_errors=True)
         heads_models.write_model(kind, model)
@@ -217,7 +218,7 @@ def check_bad(folder):
         with open(os.path.join(path, name), encoding="utf-8") as file:
             value = json.load(file)
         heads_models.write_json(path, name, change(value))
-        run(command, "-m", model, "-d", "cpu", text="a\n", code=code, says=says)
+        run(command, "-m", model, "-d", "cpu", text=text, code=code, says=says)
 
     def merge(**more):
         return lambda value: {**value, **more}
@@ -232,6 +233,8 @@ def check_bad(folder):
     broken("bert-classify", merge(architectures=["BertModel"]), "has no classes of texts")
     broken("bert-classify", merge(sentence_transformers={"activation_fn": "torch.nn.modules.activation.Softsign"}),
            "Softsign")
+    broken("bert-fill", merge(tie_word_embeddings=False), "a matrix of their own", command="fill", text="[MASK]\n",
+           code=4)
     broken("bert-classify", merge(architectures=["BertForTokenClassification"]), "it has some of tokens")
     for change, says in ((merge(out_features=17), "tensor linear.weight has shape"),
                          (merge(in_features=31), "takes 31 values and gets 32"),

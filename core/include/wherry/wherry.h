@@ -237,6 +237,7 @@ typedef struct wherry_model_info {
     int32_t mask_token;   /* the id of what WHERRY_OUTPUT_VOCABULARY is asked about; -1: the tokenizer has none */
     uint32_t dimensions;  /* to which the files cut embeddings (truncate_dim); 0: none */
     char tokenizer[24];   /* what it is of: "WordPiece", "Unigram", "BPE"; "": there is none */
+    bool untied;          /* a head of the vocabulary has a matrix of its own (tie_word_embeddings false): not read */
 } wherry_model_info;
 
 /* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), the
