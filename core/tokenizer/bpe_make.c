@@ -10,35 +10,6 @@ static size_t power_above(size_t least)
     return n;
 }
 
-/* ---- tokens by their texts ---- */
-
-static size_t text_hash(const uint32_t *text, size_t length)
-{
-    uint64_t hash = length;
-    for (size_t i = 0; i < length; i++) hash = (hash ^ text[i]) * UINT64_C(0x9e3779b97f4a7c15);
-    return (size_t)(hash >> 32);
-}
-
-static bool token_is(const struct token *token, const uint32_t *text, size_t length)
-{
-    return token->length == length && !memcmp(token->text, text, length * sizeof *text);
-}
-
-/* Its slot, or the free one where it would go. */
-static size_t slot_of(const struct bpe *bpe, const uint32_t *text, size_t length)
-{
-    for (size_t i = text_hash(text, length);; i++) {
-        uint32_t token = bpe->slots[i & bpe->slot_mask];
-        if (token == BPE_NONE || token_is(&bpe->words.tokens[token], text, length)) return i & bpe->slot_mask;
-    }
-}
-
-uint32_t bpe_find(const struct bpe *bpe, const uint32_t *text, size_t length)
-{
-    if (length > bpe->longest) return BPE_NONE;
-    return bpe->slots[slot_of(bpe, text, length)];
-}
-
 static bool make_slots(const struct part_reader *r, struct bpe *bpe)
 {
     size_t room = power_above(2 * bpe->words.count + 1);
@@ -50,7 +21,7 @@ static bool make_slots(const struct part_reader *r, struct bpe *bpe)
     bpe->slot_mask = room - 1;
     for (size_t i = 0; i < bpe->words.count; i++) {
         const struct token *token = &bpe->words.tokens[i];
-        uint32_t *slot = &bpe->slots[slot_of(bpe, token->text, token->length)];
+        uint32_t *slot = &bpe->slots[bpe_slot(bpe, token->text, token->length)];
         bpe->duplicates += *slot != BPE_NONE;
         *slot = (uint32_t)i;
         if (token->length > bpe->longest) bpe->longest = token->length;
@@ -66,7 +37,7 @@ static bool check_ids(const struct part_reader *r, const struct bpe *bpe)
     bool ok = seen;
     for (size_t i = 0; ok && i < bpe->words.count; i++) {
         const struct token *token = &bpe->words.tokens[i];
-        if (bpe->slots[slot_of(bpe, token->text, token->length)] != i) continue;
+        if (bpe->slots[bpe_slot(bpe, token->text, token->length)] != i) continue;
         size_t at = (size_t)((uint32_t)token->id * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (room - 1);
         while (seen[at] && bpe->words.tokens[seen[at] - 1].id != token->id) at = (at + 1) & (room - 1);
         if (seen[at])
