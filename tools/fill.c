@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "commands.h"
 #include "scores.h"
 #include "text_run.h"
@@ -12,7 +13,10 @@ struct filling {
     struct output out;
     bool jsonl, open; /* open: an object whose text may have more masks */
     uint64_t texts;
-    char **tokens;   /* [vocabulary]: their names, NULL where the tokenizer has none */
+    struct token_name {
+        char *text; /* NULL: the tokenizer has none */
+        size_t bytes;
+    } * tokens;      /* [vocabulary] */
     uint32_t *order; /* [vocabulary] */
     float *scores;
 };
@@ -22,26 +26,41 @@ struct filling {
 static bool keep_token(int32_t id, const char *text, size_t bytes, void *user)
 {
     struct filling *f = user;
-    if (id < 0 || (uint32_t)id >= f->run.tool.model_info.config.vocabulary || f->tokens[id]) return true;
-    f->tokens[id] = need(malloc(bytes + 1));
-    memcpy(f->tokens[id], text, bytes);
-    f->tokens[id][bytes] = 0;
+    if (id < 0 || (uint32_t)id >= f->run.tool.model_info.config.vocabulary || f->tokens[id].text) return true;
+    f->tokens[id] = (struct token_name){need(malloc(bytes + 1)), bytes};
+    memcpy(f->tokens[id].text, text, bytes);
     return true;
 }
 
-/* As people write it: a word begins with a space, which pieces have as U+2581. */
-static const char *shown_token(const struct filling *f, uint32_t id)
+/* ---- writing ---- */
+
+static void write_name(struct filling *f, const char *name, size_t bytes)
 {
-    static char number[32];
-    const char *name = f->tokens[id];
-    if (!name) {
-        snprintf(number, sizeof number, "#%u", id);
-        return number;
+    if (f->jsonl) {
+        output_json_string(&f->out, name, bytes);
+        return;
     }
-    return !strncmp(name, "\xE2\x96\x81", 3) && name[3] ? name + 3 : name;
+    size_t room = UTF8_SHOWN_MAX * bytes + 1;
+    char *shown = need(malloc(room));
+    utf8_show(name, bytes, shown, room);
+    output_text(&f->out, shown);
+    free(shown);
 }
 
-/* ---- writing ---- */
+/* As people write it: a word begins with a space, which pieces have as U+2581. */
+static void write_token(struct filling *f, uint32_t id)
+{
+    static const char space[] = "\xE2\x96\x81";
+    char number[32];
+    const struct token_name *name = &f->tokens[id];
+    size_t mark = strlen(space);
+    if (!name->text)
+        write_name(f, number, (size_t)snprintf(number, sizeof number, "#%u", id));
+    else if (name->bytes > mark && !memcmp(name->text, space, mark))
+        write_name(f, name->text + mark, name->bytes - mark);
+    else
+        write_name(f, name->text, name->bytes);
+}
 
 static void write_score(struct filling *f, uint32_t id)
 {
@@ -59,9 +78,8 @@ static void write_mask_json(struct filling *f, uint32_t shown)
 {
     output_text(&f->out, "[");
     for (uint32_t i = 0; i < shown; i++) {
-        const char *token = shown_token(f, f->order[i]);
         output_text(&f->out, i ? ",{\"token\":" : "{\"token\":");
-        output_json_string(&f->out, token, strlen(token));
+        write_token(f, f->order[i]);
         output_format(&f->out, ",\"id\":%u,\"score\":", f->order[i]);
         write_score(f, f->order[i]);
         output_text(&f->out, "}");
@@ -89,7 +107,7 @@ static void write_mask(struct filling *f, const struct text_label *label)
     output_format(&f->out, "%llu", (unsigned long long)label->line);
     for (uint32_t i = 0; i < shown; i++) {
         output_text(&f->out, "\t");
-        output_format(&f->out, "%s", shown_token(f, f->order[i]));
+        write_token(f, f->order[i]);
         output_text(&f->out, "\t");
         write_score(f, f->order[i]);
     }
@@ -114,7 +132,7 @@ static int write_masks(struct text_run *run, const float *values)
 static int check_model(const struct text_run *run)
 {
     const wherry_model_info *info = &run->tool.model_info;
-    if (info->config.head != WHERRY_HEAD_VOCABULARY)
+    if (info->config.head != WHERRY_HEAD_VOCABULARY && !info->untied) /* why that is none, the session says */
         return complain(EXIT_INPUT, "%s (%s) fills no masks: that is a model such as BertForMaskedLM, with its head",
                         run->tool.options->model, info->architecture);
     if (info->mask_token < 0) return complain(EXIT_INPUT, "%s: its tokenizer has no mask", run->tool.options->model);
@@ -152,7 +170,7 @@ int fill_command(const struct options *options)
     }
     if (!code) code = fill_texts(&f);
     if (!code) text_run_tell(&f.run);
-    for (uint32_t i = 0; f.tokens && i < f.run.tool.model_info.config.vocabulary; i++) free(f.tokens[i]);
+    for (uint32_t i = 0; f.tokens && i < f.run.tool.model_info.config.vocabulary; i++) free(f.tokens[i].text);
     free(f.tokens);
     free(f.order);
     free(f.scores);

@@ -56,6 +56,12 @@ int tool_error(struct tool *tool, wherry_status status, const char *what)
     return context_error(tool, tool->context, status, what);
 }
 
+int tool_failed(struct tool *tool, wherry_status status)
+{
+    tool->failure = status;
+    return status_exit(status);
+}
+
 /* ---- context, device, model ---- */
 
 static wherry_context_desc context_desc(const struct options *options)

@@ -44,6 +44,8 @@ void tool_close(struct tool *tool);
 /* Complains with the context's last error, "<what>: " before it where `what` is not NULL; the exit code for `status`.
  */
 int tool_error(struct tool *tool, wherry_status status, const char *what);
+/* The exit code of what went wrong in another context, and was said. */
+int tool_failed(struct tool *tool, wherry_status status);
 
 /* Notes of the session ("splits", matrix products) on `out`, or on standard error when NULL. */
 void tool_notes(const struct tool *tool, struct output *out);

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ahead.h"
 #include "system.h"
+#include "threads.h"
 #include "timings.h"
 
 /* ---- opening ---- */
@@ -59,6 +61,7 @@ int text_run_start(struct text_run *run, wherry_session_desc desc)
 void text_run_close(struct text_run *run)
 {
     text_batch_destroy(&run->batch);
+    text_batch_destroy(&run->next);
     text_source_close(&run->source);
     tool_close(&run->tool);
 }
@@ -98,26 +101,69 @@ static int complain_not_finite(struct text_run *run, wherry_status status, const
     return tool_error(&run->tool, status, *where ? where : NULL), EXIT_DEVICE;
 }
 
+/* ---- the next batch, while the device has this one ---- */
+
+struct filling {
+    struct text_run *run;
+    struct task *task;
+    int code;
+};
+
+static void fill_next(void *user)
+{
+    struct filling *f = user;
+    f->code = text_batch_fill(&f->run->next, &f->run->tool, &f->run->source);
+}
+
+static void begin_next(struct filling *f)
+{
+    text_batch_pass(&f->run->batch, &f->run->next);
+    f->task = task_start(fill_next, f);
+}
+
+/* Waits until it is there; without a thread it is filled here. What that takes is time without work for the device. */
+static int end_next(struct filling *f)
+{
+    double start = system_seconds();
+    if (f->task)
+        task_join(f->task);
+    else
+        fill_next(f);
+    f->run->waited += system_seconds() - start;
+    return f->code;
+}
+
+/* `values` are its results. */
+static int run_batch(struct text_run *run, float *values, size_t room, text_run_write write)
+{
+    wherry_batch view = text_batch_view(&run->batch);
+    double start = system_seconds();
+    wherry_status status = wherry_encode(run->tool.session, &view, values, room);
+    run->seconds += system_seconds() - start;
+    if (run->tool.options->timings && !run->texts) timings_print(&run->tool);
+    if (status == WHERRY_STATUS_VERIFY_FAILED) return complain_not_finite(run, status, values);
+    if (status) return tool_error(&run->tool, status, NULL);
+    return write(run, values);
+}
+
+/* What is wrong with a later text is an error once the results before it are written. */
 static int run_batches(struct text_run *run, float *values, size_t room, text_run_write write)
 {
-    int code = EXIT_FINE;
-    while (!code && run->batch.sequences) {
+    while (run->batch.sequences) {
+        struct filling f = {.run = run};
         if (system_stopped()) return complain(EXIT_STOPPED, "interrupted");
-        wherry_batch view = text_batch_view(&run->batch);
-        double start = system_seconds();
-        wherry_status status = wherry_encode(run->tool.session, &view, values, room);
-        run->seconds += system_seconds() - start;
-        if (run->tool.options->timings && !run->texts) timings_print(&run->tool);
-        if (status == WHERRY_STATUS_VERIFY_FAILED) return complain_not_finite(run, status, values);
-        if (status) return tool_error(&run->tool, status, NULL);
-        code = write(run, values);
+        begin_next(&f);
+        int code = run_batch(run, values, room, write), next = end_next(&f);
         if (code) return code;
         run->texts += run->batch.sequences;
         run->tokens += run->batch.tokens;
         progress_show("%llu texts, %.0f tokens/s", (unsigned long long)run->texts, (double)run->tokens / run->seconds);
-        code = text_batch_fill(&run->batch, &run->tool, &run->source);
+        if (next) return next;
+        struct text_batch done = run->batch;
+        run->batch = run->next;
+        run->next = done;
     }
-    return code;
+    return EXIT_FINE;
 }
 
 int text_run_all(struct text_run *run, text_run_write write)
@@ -126,7 +172,9 @@ int text_run_all(struct text_run *run, text_run_write write)
     size_t rows = run->per_token ? plan->max_tokens : plan->max_sequences, room = rows * plan->embedding_size;
     float *values = need(malloc(room * sizeof *values));
     progress_start(run->tool.options);
+    double start = system_seconds();
     int code = run_batches(run, values, room, write);
+    run->total = system_seconds() - start;
     progress_end();
     free(values);
     return code;
@@ -135,9 +183,14 @@ int text_run_all(struct text_run *run, text_run_write write)
 void text_run_tell(const struct text_run *run)
 {
     const struct tool *tool = &run->tool;
-    if (!tool->options->verbose && (tool->options->quiet || !system_is_terminal(stderr))) return;
-    complain(0, "%llu texts, %llu tokens in %.3g s (%.0f tokens/s) on %s (%s), plan %s, %s",
+    bool asked = tool->options->verbose || (tool->options->timings && !tool->options->json);
+    if (!asked && (tool->options->quiet || !system_is_terminal(stderr))) return;
+    uint32_t threads = ahead_threads(run->batch.ahead);
+    complain(0,
+             "%llu texts, %llu tokens in %.3g s (%.0f tokens/s) on %s (%s), plan %s, %s; it waited for tokens, by %u "
+             "thread%s, in %.1f %% of %.3g s",
              (unsigned long long)run->texts, (unsigned long long)run->tokens, run->seconds,
              (double)run->tokens / (run->seconds > 0 ? run->seconds : 1e-9), tool->device_info.id,
-             tool->device_info.name, tool->plan.plan, dtype_name(tool->plan.dtype));
+             tool->device_info.name, tool->plan.plan, dtype_name(tool->plan.dtype), threads, threads == 1 ? "" : "s",
+             100 * run->waited / (run->total > 0 ? run->total : 1e-9), run->total);
 }

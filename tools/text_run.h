@@ -7,10 +7,12 @@
 struct text_run {
     struct tool tool;
     struct text_source source;
-    struct text_batch batch;
-    bool per_token; /* a row of the output for each token, not for each text */
+    struct text_batch batch, next; /* next: filled while the device has the other one */
+    bool per_token;                /* a row of the output for each token, not for each text */
     uint64_t texts, tokens;
     double seconds; /* in encode */
+    double waited;  /* of `total`, from the first batch's start on: for the next batch's tokens */
+    double total;
 };
 
 /* These complain and return an exit code. A half-opened one may be closed. */

@@ -1,40 +1,9 @@
-/* Texts from a file, one at a time, and batches of their tokens. */
+/* Batches of texts' tokens. */
 #ifndef WHERRY_TOOLS_TEXTS_H
 #define WHERRY_TOOLS_TEXTS_H
 
-#include <stdio.h>
-
-#include "jsonl.h"
 #include "session.h"
-
-struct text {
-    const char *text, *pair; /* pair NULL: none. Valid until the next text is read */
-    size_t text_bytes, pair_bytes;
-    const char *id; /* JSON as the input has it, NULL: none */
-    uint64_t line;  /* from 1 */
-};
-
-struct text_source {
-    FILE *file;
-    const char *name;
-    enum input_kind kind;
-    bool pairs;
-    bool quiet, hint; /* no notes; a note where lines look like JSONL. False after text_source_open */
-    bool begun;       /* a first chunk was read */
-    uint64_t line;
-    uint32_t replaced; /* lines with a note that half a surrogate pair was replaced */
-    char *chunk;       /* what was read of the file and not used yet: [at, end) */
-    size_t at, end;
-    char *buffer; /* the current line */
-    size_t room;
-    struct json_line json; /* JSONL: what `text` points into */
-};
-
-/* path NULL or "-": standard input. These complain and return an exit code. */
-int text_source_open(struct text_source *source, const char *path, enum input_kind kind, bool pairs);
-/* *more says whether there was a text. */
-int text_source_next(struct text_source *source, struct text *out, bool *more);
-void text_source_close(struct text_source *source);
+#include "text_source.h"
 
 /* Texts that run together, each with what is written beside its embedding. */
 struct text_batch {
@@ -62,6 +31,7 @@ struct text_batch {
     uint32_t waiting_tokens, waiting_row;
     int32_t *waiting_ids, *waiting_types;
     wherry_token_place *waiting_places;
+    struct ahead *ahead; /* where the next ones come from, once there was one */
 };
 
 enum { TEXT_MASKS_MOST = 32 }; /* in a batch that is masked */
@@ -73,6 +43,9 @@ void text_batch_destroy(struct text_batch *batch);
 /* Replaces the batch by the next texts of the source, as many as fit; no sequences: the source has ended. Complains
  * and returns an exit code. */
 int text_batch_fill(struct text_batch *batch, struct tool *tool, struct text_source *source);
+/* Makes `next` a batch like this one, which goes on where it ends: it has the waiting text, and reads the next ones.
+ * Once for a `next` that is zeroed, then whenever the two have changed their places. */
+void text_batch_pass(struct text_batch *batch, struct text_batch *next);
 wherry_batch text_batch_view(const struct text_batch *batch);
 
 /* Longest text and tokens of a batch by the options, the model and the device. */

@@ -86,6 +86,8 @@ size_t core_count(void);
 bool tiles_allowed(void);
 /* Of the last cache that a core has, alone or with others; 0: the system does not tell. */
 size_t last_cache_bytes(void);
+/* That this process may have, counted anew: by its affinity and the quotas of its control groups. 0: unknown. */
+size_t system_cores(void);
 /* Whole cores that "QUOTA PERIOD", as cpu.max of a control group has it, gives time for, at least 1; 0: it sets no
  * limit ("max ..."), or is no such text. */
 size_t quota_cores(const char *text);

@@ -54,8 +54,6 @@ bool path_separates(char c);
 /* Whether `path`, the part of one before a separator, is not a folder to make. */
 bool path_is_root(const char *path);
 
-/* core_count, asked of the system each time. */
-size_t system_cores(void);
 /* The counter's value before it was raised by one. */
 uint64_t counter_next(shared_counter *counter);
 /* In one order with all other calls of these three, as every thread sees it. */

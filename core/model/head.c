@@ -88,9 +88,10 @@ static wherry_head_activation head_activation(wherry_activation activation)
 }
 
 bool head_read(const json_t *json, const char *class, const struct head_names *names, wherry_model_config *config,
-               struct error *e)
+               bool *untied, struct error *e)
 {
     const char *task = task_of(class);
+    *untied = false;
     if (!strcmp(task, "SequenceClassification")) {
         config->head = WHERRY_HEAD_SEQUENCE;
         config->head_activation = names->activation;
@@ -100,9 +101,9 @@ bool head_read(const json_t *json, const char *class, const struct head_names *n
         config->head = WHERRY_HEAD_TOKENS;
         return labels_count(json, &config->labels, e);
     }
-    /* An own matrix in the place of the word table is not read. */
-    if ((!strcmp(task, "MaskedLM") || !strcmp(task, "PreTraining")) &&
-        !json_is_false(json_object_get(json, "tie_word_embeddings"))) {
+    if (!strcmp(task, "MaskedLM") || !strcmp(task, "PreTraining")) {
+        *untied = json_is_false(json_object_get(json, "tie_word_embeddings"));
+        if (*untied) return true;
         config->head = WHERRY_HEAD_VOCABULARY;
         config->head_activation = names->vocabulary ? names->vocabulary : head_activation(config->activation);
     }

@@ -376,6 +376,7 @@ static bool open_encoder(const struct host *host, struct modules *modules, struc
     *out = model; /* from here on the caller closes it */
     model->architecture = kind.architecture;
     memcpy(model->info.architecture, kind.name, sizeof kind.name);
+    model->info.untied = kind.untied;
     model->info.pool = modules->pool;
     model->info.normalize = modules->normalize;
     TRY(limits_read(host, modules->encoder, model_usable_positions(&config), &model->info.max_tokens, &lower_case, e));

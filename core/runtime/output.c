@@ -92,6 +92,11 @@ bool output_resolve(const struct wherry_model *model, const wherry_session_desc 
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "pool, normalize and dimensions are for embeddings: leave them out for %s",
                     needs[desc->output].output);
+    if (desc->output == WHERRY_OUTPUT_VOCABULARY && info->untied)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "the scores of this model's vocabulary (%.63s) come from a matrix of their own (config.json has "
+                    "\"tie_word_embeddings\": false), which is not read: supported are heads that use the word table",
+                    info->architecture);
     if (desc->output >= WHERRY_OUTPUT_SPARSE) return resolve_tokens(model, options, e);
     if (info->config.head != needs[desc->output].head)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,

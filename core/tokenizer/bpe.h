@@ -57,11 +57,6 @@ bool bpe_make(const struct part_reader *r, struct words *words, const struct bpe
               const struct bpe_options *options, struct bpe *out);
 void bpe_free(const struct host *host, struct bpe *bpe);
 
-/* The slot of the token of exactly this text, or the free one where it would go. */
-size_t bpe_slot(const struct bpe *bpe, const uint32_t *text, size_t length);
-/* The token of exactly this text, or BPE_NONE. */
-uint32_t bpe_find(const struct bpe *bpe, const uint32_t *text, size_t length);
-
 /* The slot of this pair's merge, or the empty one where it would go. */
 static inline struct bpe_merge *bpe_merge_slot(const struct bpe *bpe, uint32_t left, uint32_t right)
 {
@@ -71,6 +66,13 @@ static inline struct bpe_merge *bpe_merge_slot(const struct bpe *bpe, uint32_t l
         if ((merge->left == left && merge->right == right) || merge->left == BPE_NONE) return merge;
     }
 }
+
+/* ---- looked up (bpe_find.c) ---- */
+
+/* The token of exactly this text, or BPE_NONE. */
+uint32_t bpe_find(const struct bpe *bpe, const uint32_t *text, size_t length);
+/* Its place in `slots`, or the free one where it would go. */
+size_t bpe_slot(const struct bpe *bpe, const uint32_t *text, size_t length);
 
 /* ---- at work (bpe.c) ---- */
 

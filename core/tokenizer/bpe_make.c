@@ -10,8 +10,6 @@ static size_t power_above(size_t least)
     return n;
 }
 
-/* ---- tokens by their texts ---- */
-
 static bool make_slots(const struct part_reader *r, struct bpe *bpe)
 {
     size_t room = power_above(2 * bpe->words.count + 1);

@@ -131,4 +131,17 @@ static bool encode_bpe(const void *data, const struct view *piece, struct tokens
     return bpe_encode(data, piece, out);
 }
 
-const struct model_kind model_bpe = {"BPE", open_bpe, close_bpe, size_bpe, find_bpe, encode_bpe};
+/* Of a token that is there twice, the one that counts. */
+static bool each_bpe(const void *data, const struct host *host, vocabulary_visit visit, void *user, struct error *e)
+{
+    const struct bpe *bpe = data;
+    (void)host, (void)e;
+    for (size_t i = 0; i < bpe->words.count; i++) {
+        const struct token *token = &bpe->words.tokens[i];
+        if (token->length && bpe_find(bpe, token->text, token->length) == i)
+            TRY(visit(token->text, token->length, token->id, user));
+    }
+    return true;
+}
+
+const struct model_kind model_bpe = {"BPE", open_bpe, close_bpe, size_bpe, find_bpe, encode_bpe, each_bpe};

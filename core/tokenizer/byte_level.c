@@ -1,6 +1,7 @@
 /* Byte-level texts: GPT-2's words, and a character for every byte. */
 #include "tokenizer/byte_level.h"
 
+#include "base/utf8.h"
 #include "tokenizer/letters.h"
 #include "tokenizer/normalizers.h"
 
@@ -15,26 +16,30 @@ static uint32_t byte_character(uint8_t byte)
     return byte == 0xAD ? 0x143 : byte;
 }
 
-/* The UTF-8 of a character, 1 to 4 bytes. */
-static size_t character_bytes(uint32_t c, uint8_t bytes[4])
+/* The other way round; false: it is no character of the alphabet. */
+static bool character_byte(uint32_t c, uint8_t *byte)
 {
-    if (c < 0x80) {
-        bytes[0] = (uint8_t)c;
-        return 1;
+    *byte = (uint8_t)(c < 0x100 ? c : c <= 0x120 ? c - 0x100 : c <= 0x142 ? c - 0x121 + 0x7F : 0xAD);
+    return byte_character(*byte) == c;
+}
+
+bool byte_level_spells(const uint32_t *text, size_t length, char *bytes)
+{
+    for (size_t i = 0; i < length; i++) {
+        uint8_t byte;
+        if (!character_byte(text[i], &byte)) return false;
+        bytes[i] = (char)byte;
     }
-    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n; i-- > 1; c >>= 6) bytes[i] = (uint8_t)(0x80 | (c & 0x3F));
-    bytes[0] = (uint8_t)(c | (n == 2 ? 0xC0 : n == 3 ? 0xE0 : 0xF0));
-    return n;
+    return true;
 }
 
 /* Writes the next character's bytes, all in its place. There is room. */
 static void rewrite_bytes(struct rewrite *r)
 {
-    uint8_t bytes[4];
-    size_t n = character_bytes(r->from->characters[r->at], bytes);
-    rewrite_replace(r, byte_character(bytes[0]));
-    for (size_t i = 1; i < n; i++) rewrite_insert(r, byte_character(bytes[i]));
+    char bytes[4];
+    size_t n = utf8_encode(r->from->characters[r->at], bytes);
+    rewrite_replace(r, byte_character((uint8_t)bytes[0]));
+    for (size_t i = 1; i < n; i++) rewrite_insert(r, byte_character((uint8_t)bytes[i]));
 }
 
 /* Writes from[first, end) as bytes into `to`, which was emptied; `space`: after a space in the first one's place. */

@@ -7,5 +7,7 @@
 
 /* The pre-tokenizer without a file: GPT-2's words, with a space put before the first one where it has none. */
 bool byte_level_make(const struct part_reader *r, bool prefix_space, void **data);
+/* Writes the bytes that the characters stand for, one for each; false: one of them stands for none. */
+bool byte_level_spells(const uint32_t *text, size_t length, char *bytes);
 
 #endif

@@ -23,7 +23,8 @@ struct model_kind {
     int32_t (*find)(const void *data, const uint32_t *text, size_t length); /* of exactly this token; -1: none */
     /* Appends the tokens of a piece that is not empty, in time linear in its length. */
     bool (*encode)(const void *data, const struct view *piece, struct tokens *out);
-    const struct vocabulary *(*words)(const void *data); /* its tokens; NULL: they are kept in another way */
+    /* Calls `visit` with each token, in no order; false: it said so, or there was no memory. */
+    bool (*each)(const void *data, const struct host *host, vocabulary_visit visit, void *user, struct error *e);
 };
 
 extern const struct model_kind model_word_piece, model_unigram, model_bpe;

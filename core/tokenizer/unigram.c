@@ -224,7 +224,11 @@ static bool encode_unigram(const void *data, const struct view *piece, struct to
     return true;
 }
 
-static const struct vocabulary *words_unigram(const void *data) { return &((const struct unigram *)data)->words; }
+static bool each_unigram(const void *data, const struct host *host, vocabulary_visit visit, void *user, struct error *e)
+{
+    const struct unigram *m = data;
+    return vocabulary_walk_all(host, &m->words, visit, user, e);
+}
 
 const struct model_kind model_unigram = {"Unigram",    open_unigram,   close_unigram, size_unigram,
-                                         find_unigram, encode_unigram, words_unigram};
+                                         find_unigram, encode_unigram, each_unigram};

@@ -122,7 +122,12 @@ static bool encode_word_piece(const void *data, const struct view *word, struct 
     return ok;
 }
 
-static const struct vocabulary *words_word_piece(const void *data) { return &((const struct word_piece *)data)->words; }
+static bool each_word_piece(const void *data, const struct host *host, vocabulary_visit visit, void *user,
+                            struct error *e)
+{
+    const struct word_piece *m = data;
+    return vocabulary_walk_all(host, &m->words, visit, user, e);
+}
 
 const struct model_kind model_word_piece = {"WordPiece",     open_word_piece,   close_word_piece, size_word_piece,
-                                            find_word_piece, encode_word_piece, words_word_piece};
+                                            find_word_piece, encode_word_piece, each_word_piece};

@@ -1,4 +1,4 @@
-"""wherry rerank, classify and embed against what the reference libraries gave (tests/golden/heads.json), and what they
+"""wherry rerank, classify, fill and embed against what the reference libraries gave (tests/golden/heads.json), and what they
 refuse.
 
 usage: test_heads.py WHERRY
@@ -111,7 +111,8 @@ def check_sentences(model, golden, wanted, on):
 
 
 def check_masks(model, golden, wanted, on):
-    texts = golden["masked"]
+    mask = heads_models.mask_of(model)
+    texts = [text.replace("[MASK]", mask) for text in golden["masked"]]
     for row, want in zip(rows("fill", "-m", model, *on, text=lines(texts)), wanted["masks"]):
         assert len(row["masks"]) == len(want)
         for found, tokens in zip(row["masks"], want):
@@ -121,7 +122,13 @@ def check_masks(model, golden, wanted, on):
                                               text=lines(texts)).splitlines()]
     assert [(int(line), token) for line, token, _ in plain] == [
         (n + 1, mask[0]["token"]) for n, row in enumerate(wanted["masks"]) for mask in row]
-    many = lines([" ".join(["[MASK]"] * 40), texts[0]])
+    if "bytes" in model:
+        spelled = {character: byte for byte, character in heads_models.byte_alphabet().items()}
+        names = heads_models.vocabulary("bytes")
+        found = rows("fill", "-m", model, "--top", str(len(names)), *on, text=texts[0] + "\n")[0]["masks"][0]
+        assert {t["id"]: t["token"] for t in found} == {
+            n: bytes(spelled[c] for c in name).decode(errors="replace") for n, name in enumerate(names)}
+    many = lines([" ".join([mask] * 40), texts[0]])
     found = rows("fill", "-m", model, *on, text=many)
     assert [len(row["masks"]) for row in found] == [40, 1]
     close([t["score"] for t in found[1]["masks"][0]], [t["score"] for t in wanted["masks"][0][0]], "after many")
@@ -202,7 +209,8 @@ def check_types(model, golden, folder):
 
 def check_bad(folder):
     """Files that contradict each other, or ask for what is not there."""
-    def broken(kind, change, says, code=3, command="classify", name="config.json", within=""):
+    def broken(kind, change, says, code=3, command="classify", name="config.json", within="",
+               text="a\n"):
         model = os.path.join(folder, "broken")
         shutil.rmtree(model, ignore_errors=True)
         heads_models.write_model(kind, model)
@@ -210,7 +218,7 @@ def check_bad(folder):
         with open(os.path.join(path, name), encoding="utf-8") as file:
             value = json.load(file)
         heads_models.write_json(path, name, change(value))
-        run(command, "-m", model, "-d", "cpu", text="a\n", code=code, says=says)
+        run(command, "-m", model, "-d", "cpu", text=text, code=code, says=says)
 
     def merge(**more):
         return lambda value: {**value, **more}
@@ -225,6 +233,8 @@ def check_bad(folder):
     broken("bert-classify", merge(architectures=["BertModel"]), "has no classes of texts")
     broken("bert-classify", merge(sentence_transformers={"activation_fn": "torch.nn.modules.activation.Softsign"}),
            "Softsign")
+    broken("bert-fill", merge(tie_word_embeddings=False), "a matrix of their own", command="fill", text="[MASK]\n",
+           code=4)
     broken("bert-classify", merge(architectures=["BertForTokenClassification"]), "it has some of tokens")
     for change, says in ((merge(out_features=17), "tensor linear.weight has shape"),
                          (merge(in_features=31), "takes 31 values and gets 32"),

@@ -167,6 +167,33 @@ expect 2 'those of the device reference take no sizes' "$wherry" demo --model "$
 expect 0 '' embed -q --tuning '' "$work/utf8"
 check cmp "$work/out" "$work/plain"
 
+# ---- texts are tokenized by several threads while the device has others: order and bits stay ----
+cores=$("$python" -c 'import os; print(min(2, len(os.sched_getaffinity(0))))' 2>/dev/null || echo 1)
+words=(the boat rows slowly on a river to bremen the boat rows on)
+for n in $(seq 400); do echo "boat $n ${words[*]:0:$((n % 13))}"; done >"$work/long"
+for n in $(seq 1 20 400); do # too few for a second thread
+    sed -n "$n,$((n + 19))p" "$work/long" | embed -q
+done >"$work/few"
+for tokens in 48 300 16384; do
+    expect 0 'it waited for tokens, by [0-9]* threads\{0,1\}, in [0-9.]* % of' embed -v --batch-tokens $tokens --max-tokens 48 "$work/long"
+    check cmp "$work/out" "$work/few"
+done
+[ "$cores" -lt 2 ] || check grep -q 'for tokens, by \([2-9]\|[1-9][0-9]*\) threads' "$work/err"
+expect 0 '' embed -q --batch-tokens 48 --max-tokens 48 --json "$work/long"
+check cmp <(grep -o '^{"index":[0-9]*' "$work/out" | cut -d: -f2) <(seq 0 399)
+# An error is that of the first text that has one, once the batches before its own are written.
+"$python" - "$work/long" "$work/bad" <<'END'
+import sys
+lines = open(sys.argv[1], encoding="utf-8").readlines()
+lines[350] = "boat " * 200 + "\n"
+lines[390] = "boat " * 300 + "\n"
+open(sys.argv[2], "w", encoding="utf-8").writelines(lines)
+END
+expect 3 'bad, line 351: 202 tokens, and the limit is 48' embed -q --batch-tokens 48 --max-tokens 48 "$work/bad"
+check test "$(wc -l <"$work/err")" -eq 1
+check test "$(wc -l <"$work/out")" -gt 300
+check cmp "$work/out" <(head -n "$(wc -l <"$work/out")" "$work/few")
+
 # ---- .npy through a pipe ----
 mkdir "$work/tmp"
 export TMPDIR=$work/tmp

@@ -16,11 +16,32 @@ NARROW = 24
 
 WORDS = ("the a boat water river rows quickly slowly in on to bremen ada who and is lock ferry bridge mill "
          "near far red old . , ? !").split()
+BYTE_WORDS = [word for word in WORDS if len(word) > 1] + ["f\u00eate", "\u6c34"]
 LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
 SPECIAL = {"bert": ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), "roberta": ("<s>", "<pad>", "</s>", "<unk>", "<mask>")}
 
 
+def byte_alphabet():
+    """GPT-2's character of each byte."""
+    seen = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(256) if byte not in seen]
+    return {**{byte: chr(byte) for byte in seen}, **{byte: chr(0x100 + n) for n, byte in enumerate(hidden)}}
+
+
+def byte_merges():
+    """Each word with a space before it and without grows from its left, a byte at a time."""
+    alphabet, merges = byte_alphabet(), {}
+    for word in (space + word for word in BYTE_WORDS for space in ("", " ")):
+        spelled = [alphabet[byte] for byte in word.encode()]
+        for n in range(1, len(spelled)):
+            merges["".join(spelled[:n]), spelled[n]] = None
+    return list(merges)
+
+
 def vocabulary(family):
+    if family == "bytes":
+        return [*SPECIAL["roberta"][:4], *byte_alphabet().values(), *(a + b for a, b in byte_merges()),
+                SPECIAL["roberta"][4]]
     return list(SPECIAL[family]) + WORDS + LETTERS + ["##" + letter for letter in LETTERS]
 
 
@@ -180,6 +201,14 @@ def model(kind):
     if kind == "roberta-entities":
         return "roberta", {**ROBERTA, "architectures": ["RobertaForTokenClassification"], **labels(*ENTITIES)}, \
             {**bert_tensors("roberta.", words, 1, POSITIONS + 2), **linear("classifier", len(ENTITIES), HIDDEN)}
+    if kind in ("roberta-bytes-classify", "roberta-bytes-fill"):
+        words = len(vocabulary("bytes"))
+        classify = kind == "roberta-bytes-classify"
+        head = {**dense, **out(3)} if classify else {**linear("lm_head.dense", HIDDEN, HIDDEN),
+                                                     **norm("lm_head.layer_norm"), "lm_head.bias": [words]}
+        return "bytes", {**ROBERTA, **(labels("against", "neutral", "for") if classify else {}), "architectures": [
+            "Roberta" + ("ForSequenceClassification" if classify else "ForMaskedLM")]}, \
+            {**bert_tensors("roberta.", words, 1, POSITIONS + 2), **head}
     if kind == "distilbert-classify":
         return "bert", {**DISTILBERT, "architectures": ["DistilBertForSequenceClassification"], **labels("bad", "good")}, \
             {**distilbert_tensors("distilbert.", words), **linear("pre_classifier", HIDDEN, HIDDEN),
@@ -222,8 +251,8 @@ FLAGS = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens", "mean_s
          "weightedmean": "weightedmean_tokens", "lasttoken": "lasttoken"}
 PROMPTS = {"prompts": {"query": "the river ", "document": "a boat "}, "default_prompt_name": None}
 KINDS = ["bert-rerank", "bert-rerank-identity", "bert-classify", "bert-many", "bert-entities", "bert-fill",
-         "roberta-rerank", "roberta-entities", "distilbert-classify", "electra-classify", "xlmr-classify", "camembert-classify",
-         "mpnet-classify", *SENTENCES]
+         "roberta-rerank", "roberta-entities", "roberta-bytes-classify", "roberta-bytes-fill", "distilbert-classify",
+         "electra-classify", "xlmr-classify", "camembert-classify", "mpnet-classify", *SENTENCES]
 # bge-m3's form: CLS and length 1, with heads on token vectors in files that torch.save wrote (make_token_heads.py).
 CHAINS = {**SENTENCES, "m3-f32": (["cls"], True, [], True), "m3-f16": (["cls"], True, [], True),
           "m3-bf16": (["cls"], True, [], True),
@@ -282,16 +311,31 @@ def write_modules(folder, kind):
     write_json(folder, "sentence_bert_config.json", {"max_seq_length": POSITIONS, "do_lower_case": False})
 
 
+def mask_of(folder):
+    with open(os.path.join(folder, "tokenizer_config.json"), encoding="utf-8") as file:
+        mask = json.load(file)["mask_token"]
+    return mask["content"] if isinstance(mask, dict) else mask
+
+
 def write_model(kind, folder):
     family, config, tensors = model(kind)
     write_json(folder, "config.json", {**config, "vocab_size": len(vocabulary(family))})
-    write_json(folder, "tokenizer.json", tokenizer(family))
+    if family == "bytes":
+        write_json(folder, "vocab.json", {word: n for n, word in enumerate(vocabulary(family))})
+        with open(os.path.join(folder, "merges.txt"), "w", encoding="utf-8") as file:
+            file.write("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in byte_merges()))
+    else:
+        write_json(folder, "tokenizer.json", tokenizer(family))
     names = SPECIAL["bert"]
     pad, unknown, first, last, mask = names if family == "bert" else (
         "<pad>", "<unk>", "<s>", "</s>", "<mask>")
     write_json(folder, "tokenizer_config.json", {
-        "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": POSITIONS, "pad_token": pad, "unk_token": unknown,
-        "cls_token": first, "sep_token": last, "mask_token": mask, **({"eos_token": last} if kind.startswith("m3-") else {}),
+        "tokenizer_class": "RobertaTokenizer" if family == "bytes" else "PreTrainedTokenizerFast",
+        "model_max_length": POSITIONS, "pad_token": pad, "unk_token": unknown, "cls_token": first, "sep_token": last,
+        **({"eos_token": last} if kind.startswith("m3-") else {}),
+        # RoBERTa's takes the space before it, as its published files say.
+        "mask_token": {"__type": "AddedToken", "content": mask, "lstrip": True, "rstrip": False, "normalized": False,
+                       "single_word": False, "special": True} if family == "bytes" else mask,
         "model_input_names": ["input_ids", "attention_mask"] + (["token_type_ids"] if config.get("type_vocab_size") == 2
                                                                 else [])})
     write_weights(os.path.join(folder, "model.safetensors"), tensors, kind)

@@ -64,7 +64,7 @@ def of_masks(folder):
     run = pipeline("fill-mask", model=model, tokenizer=tokenizer, top_k=5, device="cpu")
     rows = []
     for text in MASKED:
-        found = run(text)
+        found = run(text.replace("[MASK]", tokenizer.mask_token))
         found = found if isinstance(found[0], list) else [found]
         rows.append([[{"token": f["token_str"], "score": rounded(f["score"])} for f in one] for one in found])
     return {"masks": rows}

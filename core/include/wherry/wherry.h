@@ -242,6 +242,7 @@ typedef struct wherry_model_info {
     /* The folder has a file for WHERRY_OUTPUT_SPARSE, for WHERRY_OUTPUT_TOKEN_VECTORS; whether it can be read, and why
      * not, a session for that output says. */
     bool token_weights, token_vectors;
+    bool untied;          /* a head of the vocabulary has a matrix of its own (tie_word_embeddings false): not read */
 } wherry_model_info;
 
 /* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), the
@@ -260,7 +261,9 @@ WHERRY_API void wherry_model_close(wherry_model *model);
 /* The name of label `index`, as the model's files have it ("LABEL_0" where they have none); NULL past the last. Valid
  * until the model is closed. */
 WHERRY_API const char *wherry_model_label(const wherry_model *model, uint32_t index);
-/* Called with a token of the vocabulary, as UTF-8 with the tokenizer's own marks ("##ing"); returning false ends it. */
+/* Called with a token of the vocabulary, as UTF-8 with the tokenizer's own marks ("##ing"); one that spells bytes, as
+ * RoBERTa's do, as the text that they are, with U+FFFD for half a character. `text` has no NUL after it, and may have
+ * one in it. Returning false ends it. */
 typedef bool (*wherry_token_callback)(int32_t id, const char *text, size_t bytes, void *user);
 /* All tokens of the model's tokenizer but added ones, in no order. */
 WHERRY_API wherry_status wherry_model_tokens(wherry_context *context, const wherry_model *model,
