@@ -242,7 +242,7 @@ typedef struct wherry_model_info {
     /* The folder has a file for WHERRY_OUTPUT_SPARSE, for WHERRY_OUTPUT_TOKEN_VECTORS; whether it can be read, and why
      * not, a session for that output says. */
     bool token_weights, token_vectors;
-    bool untied;          /* a head of the vocabulary has a matrix of its own (tie_word_embeddings false): not read */
+    bool untied; /* a head of the vocabulary has a matrix of its own (tie_word_embeddings false): not read */
 } wherry_model_info;
 
 /* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), the
