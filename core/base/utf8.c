@@ -36,7 +36,7 @@ size_t utf8_decode(const char *text, size_t size, uint32_t *c, bool *valid)
     return used;
 }
 
-size_t utf8_encode(uint32_t c, char out[4])
+size_t utf8_write(uint32_t c, char out[4])
 {
     static const unsigned char leads[] = {0, 0, 0xC0, 0xE0, 0xF0};
     size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;

@@ -14,7 +14,7 @@ enum { UTF8_REPLACEMENT = 0xFFFD, UTF8_SHOWN_MAX = 4 };
 size_t utf8_decode(const char *text, size_t size, uint32_t *c, bool *valid);
 
 /* The character's bytes; returns how many. */
-size_t utf8_encode(uint32_t c, char out[4]);
+size_t utf8_write(uint32_t c, char out[4]);
 
 /* Copies text as a terminal may show it. What would steer the terminal or hide in the line is written out: control
  * characters as \n, \t, \r, \x1b or \u{9b}, invisible ones and those that turn the direction of writing as \u{202e},

@@ -37,7 +37,7 @@ bool byte_level_spells(const uint32_t *text, size_t length, char *bytes)
 static void rewrite_bytes(struct rewrite *r)
 {
     char bytes[4];
-    size_t n = utf8_encode(r->from->characters[r->at], bytes);
+    size_t n = utf8_write(r->from->characters[r->at], bytes);
     rewrite_replace(r, byte_character((uint8_t)bytes[0]));
     for (size_t i = 1; i < n; i++) rewrite_insert(r, byte_character((uint8_t)bytes[i]));
 }

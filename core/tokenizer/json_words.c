@@ -104,7 +104,7 @@ static size_t read_string(const char *text, size_t size, size_t i, char *to, siz
         size_t n, used;
         if (text[i] == '\\') {
             if (!(c = read_escape(text, size, i + 1, &used))) return 0;
-            n = utf8_encode(c, escaped);
+            n = utf8_write(c, escaped);
             from = escaped;
             used++;
         } else {

@@ -135,7 +135,7 @@ static bool put(struct applying *a, size_t old, const char *text, size_t bytes)
 static size_t encode(const uint32_t *characters, size_t count, unsigned char bytes[CLUSTER_BYTES + 4])
 {
     size_t n = 0;
-    for (size_t i = 0; i < count && n < CLUSTER_BYTES; i++) n += utf8_encode(characters[i], (char *)bytes + n);
+    for (size_t i = 0; i < count && n < CLUSTER_BYTES; i++) n += utf8_write(characters[i], (char *)bytes + n);
     return n;
 }
 

@@ -34,7 +34,7 @@ static size_t write_text(const char *bytes, size_t count, char *to)
     uint32_t c;
     for (size_t i = 0; i < count;) {
         i += utf8_decode(bytes + i, count - i, &c, NULL);
-        written += utf8_encode(c, to + written);
+        written += utf8_write(c, to + written);
     }
     return written;
 }
@@ -47,7 +47,7 @@ static bool name_token(const uint32_t *text, size_t length, int32_t id, void *us
     if (n->byte_level && byte_level_spells(text, length, n->bytes))
         bytes = write_text(n->bytes, length, n->text);
     else
-        for (size_t i = 0; i < length; i++) bytes += utf8_encode(text[i], n->text + bytes);
+        for (size_t i = 0; i < length; i++) bytes += utf8_write(text[i], n->text + bytes);
     n->stopped = !n->callback(id, n->text, bytes, n->user);
     return !n->stopped;
 }

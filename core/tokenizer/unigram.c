@@ -179,7 +179,7 @@ static bool add_bytes(const struct unigram *m, const struct view *piece, size_t 
     *done = false;
     for (size_t i = first; i < end; i++) {
         char bytes[4];
-        size_t n = utf8_encode(piece->characters[i], bytes);
+        size_t n = utf8_write(piece->characters[i], bytes);
         for (size_t k = 0; k < n; k++) {
             if (m->bytes[(unsigned char)bytes[k]] < 0) {
                 tokens_cut(out, before);
