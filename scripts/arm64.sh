@@ -67,7 +67,7 @@ build() {
     quietly cmake --build build/arm64 --target wherry_tool test_{cpu,cores,groups,encode,training,golden}
 }
 
-# Sums of a product's tile stay in registers: none of the loops with 24 multiplications touches the stack.
+# Sums of a product's tile stay in registers: none of the loops with 24 multiplications has vectors on the stack.
 check_registers() {
     aarch64-linux-gnu-objdump -d --no-show-raw-insn build/arm64/CMakeFiles/wherry_objects.dir/cpu/gemm_baseline.c.o |
         python3 tests/loops.py fmla 24 || die "the loops of products are not as they should be"
