@@ -5,35 +5,19 @@
 #include "base/platform.h"
 #include "tokenizer/bpe_model.h"
 #include "tokenizer/byte_level.h"
-#include "tokenizer/tokenizer_files.h"
+#include "tokenizer/roberta_files.h"
 
 static const size_t merges_max_bytes = (size_t)64 << 20;
 
-enum { BEGIN, END, UNKNOWN, SEPARATOR, PAD, CLASS, MASK, KEYS };
-
-static const struct {
-    const char *key, *content;
-} names[KEYS] = {
-    [BEGIN] = {"bos_token", "<s>"},      [END] = {"eos_token", "</s>"},  [UNKNOWN] = {"unk_token", "<unk>"},
-    [SEPARATOR] = {"sep_token", "</s>"}, [PAD] = {"pad_token", "<pad>"}, [CLASS] = {"cls_token", "<s>"},
-    [MASK] = {"mask_token", "<mask>"}};
-
 /* GPT-2's and others have such files, too, and split or frame in another way. */
-static bool check_class(const struct file_reader *r)
+static bool check_owner(const struct file_reader *r)
 {
-    const char *class = json_string_value(json_object_get(r->config, "tokenizer_class")), *type = NULL;
-    json_t *config = NULL;
-    bool ok = class || file_model_type(r, &config, &type);
-    if (ok && !(class ? file_is_class(class, "RobertaTokenizer") : type && !strcmp(type, "roberta")))
-        ok = fail(r->part.e, WHERRY_STATUS_UNSUPPORTED,
-                  "%.600s has a vocab.json and a merges.txt for the tokenizer of %s%.100s%s; from such files only that "
-                  "of RoBERTa is read: save it as a tokenizer.json",
-                  r->folder, class || type ? "\"" : "",
-                  class  ? class
-                  : type ? type
-                         : "nothing known",
-                  class || type ? "\"" : "");
-    json_decref(config);
+    struct files_owner owner;
+    bool ok = files_owner_find(r, &owner);
+    if (ok && !files_owner_is(&owner, "RobertaTokenizer", "roberta"))
+        ok = files_owner_refuse(r, &owner, "vocab.json and a merges.txt",
+                                "from such files only that of RoBERTa is read: save it as a tokenizer.json");
+    json_decref(owner.json);
     return ok;
 }
 
@@ -56,21 +40,13 @@ static bool refuse_added(const struct file_reader *r)
                         "%.600s/added_tokens.json is not read: save the tokenizer as a tokenizer.json", r->folder);
 }
 
-/* The map counts where the configuration has no list of all tokens. A mask takes the white space before it where no
- * file says. */
-static bool add_specials(struct file_reader *r, const json_t *map, const char *specials[KEYS])
+/* The map counts where the configuration has no list of all tokens. */
+static bool add_specials(struct file_reader *r, const json_t *map, const char *specials[ROBERTA_SPECIALS])
 {
     struct added_entry entry;
-    bool listed = json_object_get(r->config, "added_tokens_decoder");
-    for (int i = 0; i < KEYS; i++) {
-        const json_t *value = listed ? NULL : json_object_get(map, names[i].key);
-        if (!value) value = json_object_get(r->config, names[i].key);
-        TRY(file_special(r, value, names[i].key, &specials[i], &entry));
-        if (!specials[i]) specials[i] = names[i].content;
-        if (i == MASK && !json_is_object(value)) entry.token.lstrip = true;
-        TRY(added_add(&r->added, specials[i], &entry, false, r->part.e));
-    }
-    const json_t *more = listed ? NULL : json_object_get(map, "additional_special_tokens");
+    if (json_object_get(r->config, "added_tokens_decoder")) map = NULL;
+    TRY(roberta_specials_add(r, map, true, specials));
+    const json_t *more = json_object_get(map, "additional_special_tokens");
     for (size_t i = 0; i < json_array_size(more); i++) {
         const char *content;
         TRY(file_special(r, json_array_get(more, i), "additional_special_tokens", &content, &entry) &&
@@ -79,7 +55,7 @@ static bool add_specials(struct file_reader *r, const json_t *map, const char *s
     return file_more_added(r);
 }
 
-static bool read_specials(struct file_reader *r, const char *specials[KEYS], json_t **map)
+static bool read_specials(struct file_reader *r, const char *specials[ROBERTA_SPECIALS], json_t **map)
 {
     if (!read_map(r, map) || !refuse_added(r)) return false;
     return add_specials(r, *map, specials) ||
@@ -141,7 +117,7 @@ static bool read_model(struct file_reader *r)
 
 /* ---- all together ---- */
 
-static bool make_parts(struct file_reader *r, const char *const specials[KEYS])
+static bool make_parts(struct file_reader *r, const char *const specials[ROBERTA_SPECIALS])
 {
     struct tokenizer *t = r->t;
     void *data = NULL;
@@ -150,19 +126,15 @@ static bool make_parts(struct file_reader *r, const char *const specials[KEYS])
         part_optional_bool(&r->part, r->config, "trim_offsets", &trim));
     TRY(byte_level_make(&r->part, prefix, &data) &&
         pre_tokenizers_add(&r->part, &pre_tokenizer_byte_level, data, &t->pre_tokenizers));
-    int32_t cls = model_find(&t->model, specials[CLASS]), sep = model_find(&t->model, specials[SEPARATOR]);
-    if (cls < 0 || sep < 0)
-        return fail(r->part.e, WHERRY_STATUS_BAD_FORMAT, "the vocabulary has no \"%.100s\"",
-                    specials[cls < 0 ? CLASS : SEPARATOR]);
     if (trim) t->post.trims[t->post.trim_count++] = prefix;
-    return post_processor_roberta(&r->part, cls, sep, &t->post);
+    return roberta_frame(r, specials[ROBERTA_CLASS], specials[ROBERTA_SEPARATOR]);
 }
 
 bool read_merges(struct file_reader *r)
 {
-    const char *specials[KEYS];
+    const char *specials[ROBERTA_SPECIALS];
     json_t *map = NULL;
-    bool ok = check_class(r) && read_specials(r, specials, &map) && read_model(r) &&
+    bool ok = check_owner(r) && read_specials(r, specials, &map) && read_model(r) &&
               (make_parts(r, specials) || file_fail(r, "tokenizer_config.json"));
     json_decref(map);
     return ok;

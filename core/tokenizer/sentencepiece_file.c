@@ -5,8 +5,8 @@
 #include "base/platform.h"
 #include "tokenizer/normalize_precompiled.h"
 #include "tokenizer/pre_metaspace.h"
+#include "tokenizer/roberta_files.h"
 #include "tokenizer/sentencepiece_model.h"
-#include "tokenizer/tokenizer_files.h"
 #include "tokenizer/unigram.h"
 
 enum { HEAD_MOST = 5 };
@@ -25,26 +25,21 @@ struct form {
     bool mask_strips;      /* takes the white space before it where the configuration does not say */
 };
 
-enum { BEGIN, PAD, END, UNKNOWN, MASK, SEPARATOR, CLASS, KEYS };
-
-static const struct {
-    const char *key, *content;
-} names[KEYS] = {
-    [BEGIN] = {"bos_token", "<s>"},     [PAD] = {"pad_token", "<pad>"},    [END] = {"eos_token", "</s>"},
-    [UNKNOWN] = {"unk_token", "<unk>"}, [MASK] = {"mask_token", "<mask>"}, [SEPARATOR] = {"sep_token", "</s>"},
-    [CLASS] = {"cls_token", "<s>"}};
-
 static const struct form forms[] = {
     {"XLMRobertaTokenizer",
      "xlm-roberta",
-     {{NULL, BEGIN, 0}, {NULL, PAD, 0}, {NULL, END, 0}, {NULL, UNKNOWN, 0}},
+     {{NULL, ROBERTA_BEGIN, 0}, {NULL, ROBERTA_PAD, 0}, {NULL, ROBERTA_END, 0}, {NULL, ROBERTA_UNKNOWN, 0}},
      4,
      3,
      {NULL},
      false},
     {"CamembertTokenizer",
      "camembert",
-     {{"<s>NOTUSED", 0, 0}, {NULL, PAD, 0}, {"</s>NOTUSED", 0, 0}, {NULL, UNKNOWN, 0}, {"<unk>NOTUSED", 0, -100}},
+     {{"<s>NOTUSED", 0, 0},
+      {NULL, ROBERTA_PAD, 0},
+      {"</s>NOTUSED", 0, 0},
+      {NULL, ROBERTA_UNKNOWN, 0},
+      {"<unk>NOTUSED", 0, -100}},
      5,
      1,
      {"<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"},
@@ -56,41 +51,25 @@ enum { UNKNOWN_ID = 3 /* in both */ };
 
 static bool find_form(struct file_reader *r, const struct form **out)
 {
-    const char *class = json_string_value(json_object_get(r->config, "tokenizer_class")), *type = NULL;
-    json_t *config = NULL;
-    bool ok = class || file_model_type(r, &config, &type);
+    struct files_owner owner;
+    bool ok = files_owner_find(r, &owner);
     *out = NULL;
     for (size_t i = 0; ok && i < sizeof forms / sizeof *forms; i++)
-        if (class ? file_is_class(class, forms[i].class_name) : type && !strcmp(type, forms[i].model_type))
-            *out = &forms[i];
+        if (files_owner_is(&owner, forms[i].class_name, forms[i].model_type)) *out = &forms[i];
     if (ok && !*out)
-        ok =
-            fail(r->part.e, WHERRY_STATUS_UNSUPPORTED,
-                 "%.600s has a sentencepiece.bpe.model for the tokenizer of %s%.100s%s; from such a file only those of "
-                 "XLM-RoBERTa and CamemBERT are read",
-                 r->folder, class || type ? "\"" : "",
-                 class  ? class
-                 : type ? type
-                        : "nothing known",
-                 class || type ? "\"" : "");
-    json_decref(config);
+        ok = files_owner_refuse(r, &owner, "sentencepiece.bpe.model",
+                                "from such a file only those of XLM-RoBERTa and CamemBERT are read");
+    json_decref(owner.json);
     return ok;
 }
 
 /* ---- its parts ---- */
 
-static bool read_specials(struct file_reader *r, const struct form *form, const char *specials[KEYS])
+static bool read_specials(struct file_reader *r, const struct form *form, const char *specials[ROBERTA_SPECIALS])
 {
-    struct added_entry entry;
-    for (int i = 0; i < KEYS; i++) {
-        const json_t *value = json_object_get(r->config, names[i].key);
-        TRY(file_special(r, value, names[i].key, &specials[i], &entry));
-        if (!specials[i]) specials[i] = names[i].content;
-        if (i == MASK && !json_is_object(value)) entry.token.lstrip = form->mask_strips;
-        TRY(added_add(&r->added, specials[i], &entry, false, r->part.e));
-    }
-    entry = (struct added_entry){0};
-    for (int i = 0; i < 3; i++) TRY(added_add(&r->added, form->unused[i], &entry, false, r->part.e));
+    const struct added_entry plain = {0};
+    TRY(roberta_specials_add(r, NULL, form->mask_strips, specials));
+    for (int i = 0; i < 3; i++) TRY(added_add(&r->added, form->unused[i], &plain, false, r->part.e));
     return file_more_added(r);
 }
 
@@ -102,7 +81,7 @@ static bool add_word(const struct part_reader *r, struct words *words, double *s
 }
 
 static bool make_words(const struct part_reader *r, const struct form *form, const struct sentencepiece_model *from,
-                       const char *const specials[KEYS], struct words *words, double *scores)
+                       const char *const specials[ROBERTA_SPECIALS], struct words *words, double *scores)
 {
     for (size_t i = 0; i < form->head_count; i++) {
         const char *name = form->head[i].name ? form->head[i].name : specials[form->head[i].key];
@@ -110,15 +89,15 @@ static bool make_words(const struct part_reader *r, const struct form *form, con
     }
     for (size_t i = form->skipped; i < from->count; i++)
         TRY(add_word(r, words, scores, from->pieces[i].text, from->pieces[i].bytes, (double)from->pieces[i].score));
-    return add_word(r, words, scores, specials[MASK], strlen(specials[MASK]), 0);
+    return add_word(r, words, scores, specials[ROBERTA_MASK], strlen(specials[ROBERTA_MASK]), 0);
 }
 
 static bool make_model(struct file_reader *r, const struct form *form, const struct sentencepiece_model *from,
-                       const char *const specials[KEYS])
+                       const char *const specials[ROBERTA_SPECIALS])
 {
     const struct part_reader *part = &r->part;
     struct words words = {.count = 0};
-    size_t bytes = strlen(specials[MASK]);
+    size_t bytes = strlen(specials[ROBERTA_MASK]);
     if (from->type != SENTENCEPIECE_UNIGRAM)
         return fail(part->e, WHERRY_STATUS_UNSUPPORTED, "its model type is %d; only 1, Unigram, is supported",
                     (int)from->type);
@@ -137,7 +116,8 @@ static bool make_model(struct file_reader *r, const struct form *form, const str
 }
 
 /* The other parts, as transformers makes them. */
-static bool make_parts(struct file_reader *r, const struct sentencepiece_model *from, const char *const specials[KEYS])
+static bool make_parts(struct file_reader *r, const struct sentencepiece_model *from,
+                       const char *const specials[ROBERTA_SPECIALS])
 {
     struct tokenizer *t = r->t;
     void *data = NULL;
@@ -151,18 +131,14 @@ static bool make_parts(struct file_reader *r, const struct sentencepiece_model *
     TRY(part_optional_bool(&r->part, r->config, "add_prefix_space", &prefix));
     if (!(data = metaspace_make(&r->part, prefix))) return false;
     TRY(pre_tokenizers_add(&r->part, &pre_tokenizer_metaspace, data, &t->pre_tokenizers));
-    int32_t begin = model_find(&t->model, specials[BEGIN]), end = model_find(&t->model, specials[END]);
-    if (begin < 0 || end < 0)
-        return fail(r->part.e, WHERRY_STATUS_BAD_FORMAT, "the vocabulary has no \"%.100s\"",
-                    specials[begin < 0 ? BEGIN : END]);
-    return post_processor_roberta(&r->part, begin, end, &t->post);
+    return roberta_frame(r, specials[ROBERTA_BEGIN], specials[ROBERTA_END]);
 }
 
 bool read_sentencepiece(struct file_reader *r)
 {
     static const char name[] = "sentencepiece.bpe.model";
     const struct form *form;
-    const char *specials[KEYS];
+    const char *specials[ROBERTA_SPECIALS];
     struct sentencepiece_model model = {.count = 0};
     TRY(find_form(r, &form));
     if (!read_specials(r, form, specials)) return file_fail(r, "tokenizer_config.json");
