@@ -9,44 +9,19 @@ import json
 import os
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "golden")
 sys.path.insert(0, GOLDEN)
+import command  # noqa: E402
 import heads_models  # noqa: E402
-
-WHERRY = sys.argv[1]
-CLOSE = 1e-4
-checks = 0
-
-
-def run(*words, text="", code=0, says=None):
-    """Standard output; `says`: what standard error must have."""
-    global checks
-    done = subprocess.run([WHERRY, *words], input=text.encode(), capture_output=True, check=False)
-    error = done.stderr.decode("utf-8", "replace")
-    assert done.returncode == code, (words, done.returncode, error)
-    assert says is None or says in error, (words, error)
-    checks += 1
-    return done.stdout.decode()
+from command import close, run  # noqa: E402
 
 
 def rows(*words, text):
     return [json.loads(line) for line in run(*words, "--json", "-q", text=text).splitlines()]
-
-
-def close(found, wanted, what):
-    global checks
-    checks += 1
-    if isinstance(wanted, list):
-        assert len(found) == len(wanted), (what, len(found), len(wanted))
-        for f, w in zip(found, wanted):
-            close(f, w, what)
-    else:
-        assert abs(found - wanted) < CLOSE, (what, found, wanted)
 
 
 def lines(texts):
@@ -266,7 +241,7 @@ def main():
         run("rerank", "-m", os.path.join(folder, "bert-rerank"), text="a\n", code=2, says="--query")
         run("fill", "-m", os.path.join(folder, "bert-rerank"), text="a\n", code=3, says="fills no masks")
         run("classify", "-m", os.path.join(folder, "bert-entities"), "--tokens", "--top", "2", text="a\n", code=2)
-    print(f"{checks} checks passed")
+    print(f"{command.checks} checks passed")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 
@@ -17,43 +16,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "golden")
 FILES = os.path.join(HERE, "..", "data", "torch")
 sys.path.insert(0, GOLDEN)
+import command  # noqa: E402
 import heads_models  # noqa: E402
-
-WHERRY = sys.argv[1]
-CLOSE = 1e-4
-checks = 0
-
-
-def run(*words, text="", code=0, says=None):
-    """Standard output; `says`: what standard error must have."""
-    global checks
-    done = subprocess.run([WHERRY, *words], input=text.encode(), capture_output=True, check=False)
-    error = done.stderr.decode("utf-8", "replace")
-    assert done.returncode == code, (words, done.returncode, error)
-    assert says is None or says in error, (words, error)
-    checks += 1
-    return done.stdout.decode()
+from command import close, run  # noqa: E402
 
 
 def embed(model, *words, text):
     return [json.loads(line) for line in run("embed", "-m", model, "--prompt", "", "-t", "f32", "--json", "-q", *words,
                                              text=text).splitlines()]
-
-
-def close(found, wanted, what):
-    global checks
-    checks += 1
-    if isinstance(wanted, list):
-        assert len(found) == len(wanted), (what, len(found), len(wanted))
-        for f, w in zip(found, wanted):
-            close(f, w, what)
-    elif isinstance(wanted, dict):
-        # A weight that is almost 0 may be there in one of the two alone.
-        for token in {*found, *wanted}:
-            close(found.get(token, 0), wanted.get(token, 0), (what, token))
-        assert all(weight > 0 for weight in found.values()), (what, found)
-    else:
-        assert abs(found - wanted) < CLOSE, (what, found, wanted)
 
 
 def check(model, wanted, texts, on):
@@ -181,7 +151,7 @@ def main():
         assert len(raw["embedding"]) == raw["tokens"], "--pool none leaves tokens out"
         check_safetensors(model, texts)
         check_bad(model, texts)
-    print(f"{checks} checks passed")
+    print(f"{command.checks} checks passed")
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ static inline void tokens_check_place(const wherry_token_place *place, size_t te
 }
 
 /* The tokens of the text, counted first: exactly as many as there is room for. Not cut, there are none only where a
- * character has no token, the text would grow without end, or a pattern takes too
- * long on it. */
+ * character has no token, the text would grow without end, or a pattern takes too long on it.
+ */
 static inline struct tokens tokens_of(const struct tokenizer *t, struct fuzz_part text, const char *pair,
                                       size_t pair_bytes, size_t max)
 {
@@ -80,6 +80,22 @@ static inline void tokens_check(const struct tokenizer *t, struct fuzz_part text
         tokens_release(&cut);
     }
     tokens_release(&all);
+}
+
+/* The folder's files were written: the tokenizer that they give, or an error, and nothing that stays behind. */
+static inline void tokens_check_folder(struct fuzz_part text, const char *pair, size_t pair_bytes)
+{
+    struct error e = {0};
+    long before = fuzz_blocks;
+    struct tokenizer *t = tokenizer_open(&fuzz_host, fuzz_folder(), TOKENS_VOCABULARY, &e);
+    if (t) {
+        tokens_check(t, text, NULL, 0);
+        tokens_check(t, text, pair, pair_bytes);
+        tokenizer_close(t);
+    } else {
+        fuzz_failed(&e);
+    }
+    CHECK(fuzz_blocks == before);
 }
 
 #endif
