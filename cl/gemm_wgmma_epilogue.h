@@ -1,0 +1,372 @@
+/* gemm_wgmma's epilogue: what its warps make of a tile's sums, which lie in shared memory as f16: bias, activation,
+ * dropout, residual, sums over rows and columns; or, of whole rows, their layernorm. After hopper.h and what gemm_wgmma.cl
+ * defines of tiles. */
+
+/* The 16-byte piece of shared memory that holds columns 8 unit to 8 unit + 7 of a row of sums: permuted, so that neither
+ * a column of eight rows nor a row has bank conflicts. */
+INLINE uint sum_at(const uint row, const uint unit) { return row * (TILE_N * 2) + ((unit ^ row % 8) << 4); }
+
+/* v as f16, here and not where it is stored: after a condition compilers would make each row's arithmetic a branch of
+ * its own, and rows would not overlap. */
+#define PACK_HERE(cvt, raw, v)                                                                                         \
+    UNROLL for (uint c = 0; c < 4; c++) asm volatile(cvt " %0, %1, %2;" : "=r"(raw[c]) : "f"(v[c * 2 + 1]), "f"(v[c * 2]))
+
+INLINE uint4 pack_here(const float *v)
+{
+    uint raw[4];
+    PACK_HERE("cvt.rn.f16x2.f32", raw, v);
+    return (uint4)(raw[0], raw[1], raw[2], raw[3]);
+}
+
+/* What is left 0 in the place of some values is done two at a time where it comes last: RELU in the same instruction,
+ * and by masks what dropout drops and what was not above 0 before RELU. */
+#define COMES_LAST (!RESIDUAL && !EPILOGUE_SUMS)
+#define PACKED_RELU (COMES_LAST && !DERIVATIVE && ACTIVATION == ACTIVATION_RELU)
+#define PACKED_SLOPE (COMES_LAST && DERIVATIVE == ACTIVATION_RELU)
+#define PACKED_DROP (COMES_LAST && DROPOUT && !KEPT && !DRAWN_BLOCKS && (!DERIVATIVE || PACKED_SLOPE))
+
+INLINE uint4 pack_last(const float *v, const uint4 saved, const uint4 drawn)
+{
+    uint raw[4];
+#if PACKED_RELU
+    PACK_HERE("cvt.rn.relu.f16x2.f32", raw, v);
+#else
+    PACK_HERE("cvt.rn.f16x2.f32", raw, v);
+#endif
+    uint4 result = (uint4)(raw[0], raw[1], raw[2], raw[3]);
+#if PACKED_SLOPE
+    result &= (uint4)(above_pair(saved.x), above_pair(saved.y), above_pair(saved.z), above_pair(saved.w));
+#endif
+#if PACKED_DROP
+    result &= (uint4)(keep_pair(drawn.x, DROPOUT), keep_pair(drawn.y, DROPOUT), keep_pair(drawn.z, DROPOUT),
+                      keep_pair(drawn.w, DROPOUT));
+#endif
+    return result;
+}
+
+/* The first `count` of eight values. */
+INLINE void store_first(__global storage *to, const uint4 raw, const uint count)
+{
+    const uint words[4] = {raw.x, raw.y, raw.z, raw.w};
+    UNROLL for (uint c = 0; c < 7; c++)
+        if (c < count) ((__global ushort *)to)[c] = (ushort)(words[c / 2] >> c % 2 * 16);
+}
+
+/* Eight columns of two rows, or the first `columns` of them. */
+INLINE void store_rows(__global storage *to, const uint stride, const uint row, const uint rows, const uint columns,
+                       const uint4 *raw)
+{
+    UNROLL for (uint r = 0; r < 2; r++)
+        if (row + r * APART < rows) {
+            __global storage *const at = to + (row + r * APART) * stride;
+            if (columns >= 8)
+                *(__global uint4 *)at = raw[r];
+            else
+                store_first(at, raw[r], columns);
+        }
+}
+
+/* What the epilogue reads and writes; what a call does not have is not used. */
+struct tensors {
+    __global const storage *bias, *residual, *saved, *gamma, *beta;
+    __global storage *y, *before;
+    __global float *partials, *delta;
+    uint4 key;                /* dropout's */
+    uint row_end, column_end; /* of y */
+};
+
+/* Dropout's scale goes into the bias' addition where what follows may be scaled before. */
+#define SCALED ((DROPOUT || KEPT) && !SUM && CAN_SCALE(ACTIVATION))
+#if SCALED
+#define SCALE DROPOUT_SCALE
+#else
+#define SCALE 1.0f
+#endif
+
+/* The sum over the lanes that share a row, with the same bits in all of them. */
+INLINE float row_sum(float v)
+{
+    UNROLL for (uint bits = 1; bits < 32 / AT_ONCE; bits *= 2) v += shuffle_xor_float(v, bits);
+    return v;
+}
+
+#if NORM_Y
+/* raw = this lane's columns of a row that begins at `from`, 0 where it isn't there. */
+INLINE void fetch_own(uint4 *raw, __global const storage *from, const bool there)
+{
+    UNROLL for (uint u = 0; u < OWN; u++)
+        raw[u] = there ? *(__global const uint4 *)(from + u * ROW_LANES * 8) : (uint4)(0);
+}
+
+/* finish() where the result is normalized. A lane has OWN pieces of a row; bias, gamma and beta come from the cache for
+ * each row, because there are no registers for them. */
+INLINE void finish_normalized(const struct tensors *t, __local const uchar *sums, const struct place p,
+                              const uint worker, const uint workers, const uint barrier, const uint parity,
+                              const bool dry)
+{
+    const uint lane = local_number() % 32, unit = lane % ROW_LANES;
+    const uint rows = dry ? 0 : min(t->row_end - p.row, (uint)TILE_M);
+    __global storage *to = t->y + Y_OFFSET + (ulong)p.row * Y_STRIDE + unit * 8;
+    uint step = dry ? STEPS - 1 : worker, row = step * AT_ONCE + lane / ROW_LANES;
+#if RESIDUAL
+    __global const storage *residual = t->residual + (ulong)p.row * N + unit * 8;
+    uint4 next_residual[OWN];
+    fetch_own(next_residual, residual + row * N, row < rows);
+#endif
+    if (!dry) mbarrier_wait(barrier, parity);
+    ROLLED for (; step < STEPS; step += workers)
+    {
+        const uint next_row = row + workers * AT_ONCE;
+        uint4 raw[OWN];
+        float v[OWN][8], total = 0.0f, squares[8];
+        UNROLL for (uint u = 0; u < OWN; u++)
+            raw[u] = row < rows ? *(__local const uint4 *)(sums + sum_at(row, unit + u * ROW_LANES)) : (uint4)(0);
+#if RESIDUAL
+        uint4 raw_residual[OWN];
+        UNROLL for (uint u = 0; u < OWN; u++) raw_residual[u] = next_residual[u];
+        fetch_own(next_residual, residual + next_row * N, next_row < rows);
+#endif
+        UNROLL for (uint u = 0; u < OWN; u++)
+        {
+            float addend[8];
+            unpack_vector(raw[u], v[u]);
+#if BIAS
+            unpack_vector(load_again(t->bias + (unit + u * ROW_LANES) * 8), addend);
+            UNROLL for (uint c = 0; c < 8; c++) v[u][c] += addend[c];
+#endif
+#if RESIDUAL
+            unpack_vector(raw_residual[u], addend);
+            UNROLL for (uint c = 0; c < 8; c++) v[u][c] += addend[c];
+#endif
+            total += sum_eight(v[u]);
+        }
+        const float mean = row_sum(total) * (1.0f / (float)(N));
+        UNROLL for (uint c = 0; c < 8; c++) squares[c] = 0.0f;
+        UNROLL for (uint u = 0; u < OWN; u++)
+        {
+            UNROLL for (uint c = 0; c < 8; c++) v[u][c] -= mean;
+            UNROLL for (uint c = 0; c < 8; c++) squares[c] = fma(v[u][c], v[u][c], squares[c]);
+        }
+        uint4 raw_gamma[OWN], raw_beta[OWN], result[OWN];
+        UNROLL for (uint u = 0; u < OWN; u++)
+        {
+            raw_gamma[u] = load_again(t->gamma + (unit + u * ROW_LANES) * 8);
+            raw_beta[u] = load_again(t->beta + (unit + u * ROW_LANES) * 8);
+        }
+        const float variance = row_sum(sum_eight(squares)) * (1.0f / (float)(N));
+        const float scale = rsqrt(variance + as_float((uint)(EPSILON)));
+        UNROLL for (uint u = 0; u < OWN; u++)
+        {
+            float factor[8], addend[8];
+            unpack_vector(raw_gamma[u], factor);
+            unpack_vector(raw_beta[u], addend);
+            UNROLL for (uint c = 0; c < 8; c++) v[u][c] = fma(v[u][c] * scale, factor[c], addend[c]);
+            result[u] = pack_here(v[u]);
+        }
+        UNROLL for (uint u = 0; u < OWN; u++)
+            if (row < rows) *(__global uint4 *)(to + row * Y_STRIDE + u * ROW_LANES * 8) = result[u];
+        row = next_row;
+    }
+}
+#else
+/* The first of the two rows of a tile that a work-item has in a step. */
+INLINE uint row_of(const uint step, const uint lane)
+{
+#if DRAWN_BLOCKS
+    return step / GROUP_STEPS * GROUP_ROWS + lane / UNITS * 8 + step % GROUP_STEPS * 2;
+#else
+    return step * STEP_ROWS + lane / UNITS;
+#endif
+}
+
+/* raw = two rows' values at `from`: rows `row` and APART further of `rows`. */
+INLINE void fetch_rows(uint4 *raw, __global const storage *from, const uint row, const uint rows)
+{
+    UNROLL for (uint r = 0; r < 2; r++)
+        raw[r] = row + r * APART < rows ? *(__global const uint4 *)(from + (row + r * APART) * Y_STRIDE) : (uint4)(0);
+}
+
+#if BIAS && BATCH_N
+/* Those of the two rows. */
+INLINE void fetch_bias(float *to, __global const storage *bias, const uint row, const uint rows)
+{
+    UNROLL for (uint r = 0; r < 2; r++)
+        to[r] = row + r * APART < rows ? LOAD(bias, row + r * APART) * SCALE : 0.0f;
+}
+#endif
+
+#if DRAWN_BLOCKS
+/* Which of eight channels of eight tokens are kept: bit c of byte i is that of channel + c, token + i. */
+INLINE uint2 draw_block(const uint4 key, const uint token, const uint channel)
+{
+    uint2 kept = 0;
+    ROLLED for (uint i = 0; i < 8; i += 4)
+    {
+        uint four = 0;
+        UNROLL for (uint c = 0; c < 4; c++)
+            four |= dropout_bits(dropout_words_keyed(key, token + i + c, channel)) << c * 8;
+        kept = (uint2)(kept.y, four);
+    }
+    return kept;
+}
+#endif
+
+/* Makes results of a tile's sums: by `workers` warps, of which this one is number `worker`, once `barrier` is after
+ * phase `parity`; `dry`: nothing, by instructions that are fetched before they are needed. Which warp does what changes
+ * no bit. Where columns are summed all meet at the barrier with number `meeting`. */
+INLINE void finish(const struct tensors *t, __local const uchar *sums, __local float *totals, const struct place p,
+                   const uint worker, const uint workers, const uint barrier, const uint parity, const uint meeting,
+                   const bool dry)
+{
+    const uint lane = local_number() % 32, unit = lane % UNITS, column = p.column + unit * 8;
+    const uint column_end = BATCH_N ? t->column_end : N, columns = BATCH_N ? column_end - column : 8;
+    const uint rows = !dry && lane / UNITS < AT_ONCE && column < column_end ? min(t->row_end - p.row, (uint)TILE_M) : 0;
+    const ulong begin = (ulong)p.row * Y_STRIDE + column;
+    __global storage *to = t->y + Y_OFFSET + (ulong)p.row * Y_STRIDE + column;
+    uint step = !dry ? worker * GROUP_STEPS : DRAWN_BLOCKS ? STEPS - GROUP_STEPS : STEPS - 1;
+    uint row = row_of(step, lane);
+#if DRAWN_BLOCKS
+    uint2 kept = 0;
+#endif
+#if BIAS && BATCH_N
+    float next_bias[2];
+    fetch_bias(next_bias, t->bias + p.row, row, rows);
+#elif BIAS
+    float b[8];
+    UNROLL for (uint c = 0; c < 8; c++) b[c] = 0.0f;
+    if (column < N) LOAD_VECTOR(t->bias, column, b);
+    UNROLL for (uint c = 0; c < 8; c++) b[c] *= SCALE;
+#endif
+#if COLUMN_TOTALS
+    float total[8];
+    UNROLL for (uint c = 0; c < 8; c++) total[c] = 0.0f;
+#endif
+    /* What is read from memory is on its way a step ahead. */
+#if READS_SAVED
+    uint4 next_saved[2];
+    fetch_rows(next_saved, t->saved + begin, row, rows);
+#endif
+#if RESIDUAL
+    uint4 next_residual[2];
+    fetch_rows(next_residual, t->residual + begin, row, rows);
+#endif
+    if (!dry) mbarrier_wait(barrier, parity);
+    ROLLED for (; step < STEPS;)
+    {
+        const bool closes = step % GROUP_STEPS == GROUP_STEPS - 1;
+        const uint next_step = step + (closes ? (workers - 1) * GROUP_STEPS + 1 : 1);
+        const uint next_row = row_of(next_step, lane);
+        uint4 raw[2];
+        float v[2][8];
+        /* Rows that aren't there count as 0. */
+        UNROLL for (uint r = 0; r < 2; r++)
+            raw[r] = row + r * APART < rows ? *(__local const uint4 *)(sums + sum_at(row + r * APART, unit))
+                                            : (uint4)(0);
+#if BIAS && BATCH_N
+        const float b[2] = {next_bias[0], next_bias[1]};
+        fetch_bias(next_bias, t->bias + p.row, next_row, rows);
+#endif
+#if READS_SAVED
+        uint4 raw_saved[2] = {next_saved[0], next_saved[1]};
+        fetch_rows(next_saved, t->saved + begin, next_row, rows);
+#endif
+#if RESIDUAL
+        uint4 raw_residual[2] = {next_residual[0], next_residual[1]};
+        fetch_rows(next_residual, t->residual + begin, next_row, rows);
+#endif
+        UNROLL for (uint r = 0; r < 2; r++)
+        {
+            unpack_vector(raw[r], v[r]);
+#if BIAS
+            UNROLL for (uint c = 0; c < 8; c++) v[r][c] = fma(v[r][c], SCALE, b[BATCH_N ? r : c]);
+#elif SCALED
+            UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= SCALE;
+#endif
+        }
+#if SUM && !OPERAND_SUMS
+        const uint4 before[2] = {pack_here(v[0]), pack_here(v[1])};
+        store_rows(t->before + begin, Y_STRIDE, row, rows, columns, before);
+#endif
+#if DRAWN_BLOCKS
+        if (step % GROUP_STEPS == 0) kept = draw_block(t->key, column, p.row + row);
+#endif
+        uint4 drawn[2] = {0, 0};
+        UNROLL for (uint r = 0; r < 2; r++)
+        {
+#if !PACKED_RELU
+            activate_eight(ACTIVATION, SCALE, v[r]);
+#endif
+#if (KEPT || DROPOUT) && !SCALED
+            UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= DROPOUT_SCALE;
+#endif
+#if DRAWN_BLOCKS
+            UNROLL for (uint c = 0; c < 8; c++)
+                v[r][c] = (c < 4 ? kept.x : kept.y) & 1u << (c % 4 * 8 + r) ? v[r][c] : 0.0f;
+#elif DROPOUT && !KEPT
+            drawn[r] = dropout_words_keyed(t->key, p.row + row + r * APART, column);
+#if !PACKED_DROP
+            drop_eight(v[r], drawn[r]);
+#endif
+#endif
+#if DERIVATIVE && !PACKED_SLOPE
+            float d[8];
+            unpack_vector(raw_saved[r], d);
+            derive_eight(DERIVATIVE, v[r], d);
+#endif
+#if RESIDUAL
+            float addend[8];
+            unpack_vector(raw_residual[r], addend);
+            UNROLL for (uint c = 0; c < 8; c++) v[r][c] += addend[c];
+#endif
+#if DELTA
+            /* The results are the sums, which are f16 already. */
+            float head_sum = 0.0f, kept_output[8];
+            unpack_vector(raw_saved[r], kept_output);
+            UNROLL for (uint c = 0; c < 8; c++) head_sum = fma(v[r][c], kept_output[c], head_sum);
+            UNROLL for (uint bits = 1; bits < HEAD_DIM / 8; bits *= 2) head_sum += shuffle_xor_float(head_sum, bits);
+            if (unit % (HEAD_DIM / 8) == 0 && row + r * APART < rows)
+                t->delta[(p.row + row + r * APART) * (N / HEAD_DIM) + column / HEAD_DIM] = head_sum;
+#endif
+#if ROW_TOTALS
+            float total = 0.0f;
+            UNROLL for (uint c = 0; c < 8; c++) total += c < columns ? v[r][c] : 0.0f;
+            total = row_sum(row + r * APART < rows ? total : 0.0f);
+            if (unit == 0 && row + r * APART < rows)
+                t->partials[(ulong)(p.column / TILE_N) * M + p.row + row + r * APART] = total;
+#elif COLUMN_TOTALS
+            UNROLL for (uint c = 0; c < 8; c++) total[c] += !BIAS || row + r * APART < rows ? v[r][c] : 0.0f;
+#endif
+        }
+#if !READS_SAVED
+        const uint4 raw_saved[2] = {0, 0};
+#endif
+        const uint4 result[2] = {pack_last(v[0], raw_saved[0], drawn[0]), pack_last(v[1], raw_saved[1], drawn[1])};
+        store_rows(to, Y_STRIDE, row, rows, columns, result);
+#if DRAWN_BLOCKS
+        kept >>= 2;
+#endif
+#if COLUMN_TOTALS
+        if (closes) {
+            if (!dry && lane / UNITS < AT_ONCE) {
+                __local float *sum = totals + (step / GROUP_STEPS * AT_ONCE + lane / UNITS) * TILE_N + unit * 8;
+                UNROLL for (uint c = 0; c < 8; c++) sum[c] = total[c];
+            }
+            UNROLL for (uint c = 0; c < 8; c++) total[c] = 0.0f;
+        }
+#endif
+        step = next_step;
+        row = next_row;
+    }
+#if COLUMN_TOTALS
+    if (dry) return;
+    /* All groups' sums, in their order whoever made them. */
+    barrier_named(meeting, workers * 32);
+    for (uint c = worker * 32 + lane; c < TILE_N && p.column + c < N; c += workers * 32) {
+        float sum = totals[c];
+        for (uint g = 1; g < TILE_M / GROUP_ROWS * AT_ONCE; g++) sum += totals[g * TILE_N + c];
+        t->partials[(ulong)(p.row / TILE_M) * N + p.column + c] = sum;
+    }
+    barrier_named(meeting, workers * 32); /* the sums' place may be used again */
+#endif
+}
+#endif
