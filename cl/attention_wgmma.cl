@@ -1,25 +1,34 @@
 /* Attention without stored scores on Hopper's tensor cores; cl/attention.cl says what it computes.
  *
- * Work-groups share the tiles of 128 queries of all heads. In each, two warpgroups have 64 queries of a tile, and a
- * third copies queries, keys and values ahead into a ring, beyond the end of a tile, too. A warpgroup issues the product
- * of its queries with the next keys and that of its last weights with their values together, and makes weights of the
- * first while the second goes on and the other warpgroup has its turn to issue: so the tensor cores have work while
- * exponentials are made. Weights stay in registers: the layout of sums is that of an operand. Rows of keys and values are
+ * Work-groups share the tiles of TILE_M queries of all heads, 128 or 192. In each, two or three warpgroups have 64 queries
+ * of a tile, and another one copies queries, keys and values ahead into a ring, beyond the end of a tile, too. A warpgroup
+ * issues the product of its queries with the next keys and that of its last weights with their values together, and makes
+ * weights of the first while the second goes on and the others have their turns to issue: so the tensor cores have work
+ * while exponentials are made. Weights stay in registers: the layout of sums is that of an operand. Rows of keys and values are
  * permuted so that a work-item's weights are those of one draw of dropout's generator. Steps begin at the sequence's first
  * key: the result depends on its own sequence alone. */
 #include "attention_wgmma.h"
 
-#define TILE_QUERIES 128
 #define TILE_KEYS 128
 #define STAGES 3
-#define CONSUMERS (2 * WARPGROUP)
+#define WARPGROUPS (TILE_M / 64) /* that compute */
+#define CONSUMERS (WARPGROUPS * WARPGROUP)
 #define COPIERS WARPGROUP
-#define TURN 1 /* barrier at which the first warpgroup waits for its turn to issue products; + 1: the second */
+#define TURN 1 /* barrier at which the first warpgroup waits for its turn to issue products; + 1: the second, ... */
+#define TURN_AWAIT(group) barrier_named(TURN + (group), 2 * WARPGROUP)
+#define TURN_PASS(group) barrier_pass(TURN + (group), 2 * WARPGROUP)
+#if WARPGROUPS == 3
+#define COPIER_REGISTERS REGISTERS_GIVE(32)
+#define CONSUMER_REGISTERS REGISTERS_TAKE(160)
+#else
+#define COPIER_REGISTERS REGISTERS_GIVE(40)
+#define CONSUMER_REGISTERS REGISTERS_TAKE(232)
+#endif
 #define SCORES (TILE_KEYS / 2)  /* of a work-item */
 #define SUMS (HEAD_DIM / 2)  /* likewise */
 #define WORDS (TILE_KEYS / 4)   /* of weights */
 #define TILE_BYTES (TILE_KEYS * ROW_BYTES)
-#define QUERY_BYTES (TILE_QUERIES * ROW_BYTES)
+#define QUERY_BYTES (TILE_M * ROW_BYTES)
 #if RELATIVE > 0
 /* Biases of the pairs of tiles that are no more than one apart, beyond which there is one for all (RELATIVE is at most
  * TILE_KEYS): so that none is looked up by itself. */
@@ -191,7 +200,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     if (local_number() >= CONSUMERS) {
         /* ---- the copying warps: what they copied last is announced as soon as they would have to wait ---- */
         const uint copier = local_number() - CONSUMERS;
-        REGISTERS_GIVE(40);
+        COPIER_REGISTERS;
         uint parity = 1, pending = 0;
 #if RELATIVE > 0
         uint bias_at[BIASES_EACH]; /* in the table, of the first head */
@@ -212,7 +221,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                     pending = await_free(queries_free + 8 * (turn % 2), (turn / 2 + 1) % 2, pending);
                     copy_rows(queries_at + turn % 2 * QUERY_BYTES,
                               x + (X_OFFSET + (size_t)(first + row0) * X_STRIDE + HEAD_AT(head, X_STRIDE)), X_STRIDE,
-                              TILE_QUERIES, length - row0, COPIERS, copier, false);
+                              TILE_M, length - row0, COPIERS, copier, false);
 #if RELATIVE > 0
                     UNROLL
                     for (uint i = 0; i < BIASES_EACH; i++)
@@ -241,11 +250,11 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     }
 
     /* ---- a warpgroup ---- */
-    REGISTERS_TAKE(232);
+    CONSUMER_REGISTERS;
     const uint group = local_number() / WARPGROUP, lane = local_number() % 32;
     const float scale = as_float((uint)SCALE) * LOG2E;
     uint parity = 0;
-    if (group == 1) barrier_pass(TURN, CONSUMERS); /* the first warpgroup begins */
+    if (group == WARPGROUPS - 1) TURN_PASS(0); /* the first warpgroup begins */
     for (uint item = group_number(); item < work; item += groups) {
         mbarrier_wait(keys_full + 8 * stage, parity);
         const uint4 place = places[turn % 2];
@@ -272,9 +281,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
 #endif
         {
             float score[SCORES];
-            barrier_named(TURN + group, CONSUMERS);
+            TURN_AWAIT(group);
             multiply_keys(score, mine_at, keys_at + stage * TILE_BYTES);
-            barrier_pass(TURN + 1 - group, CONSUMERS);
+            TURN_PASS((group + 1) % WARPGROUPS);
             WGMMA_WAIT(0, 64, score);
             warp_arrive(keys_free + 8 * stage);
 #if RELATIVE > 0
@@ -293,11 +302,11 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             }
             float score[SCORES];
             mbarrier_wait(keys_full + 8 * stage, parity);
-            barrier_named(TURN + group, CONSUMERS);
+            TURN_AWAIT(group);
             multiply_keys(score, mine_at, keys_at + stage * TILE_BYTES);
             mbarrier_wait(values_full + 8 * last, last_parity);
             multiply_values(sum, weight, values_at + last * TILE_BYTES);
-            barrier_pass(TURN + 1 - group, CONSUMERS);
+            TURN_PASS((group + 1) % WARPGROUPS);
             WGMMA_WAIT(1, 64, score);
             warp_arrive(keys_free + 8 * stage);
 #if RELATIVE > 0
@@ -334,5 +343,5 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             parity ^= 1;
         }
     }
-    if (group == 0) barrier_named(TURN, CONSUMERS);
+    if (group == 0) TURN_AWAIT(0);
 }

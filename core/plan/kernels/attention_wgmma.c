@@ -7,7 +7,10 @@
 /* Of the kernels' macros. */
 enum {
     WARPGROUPS_SIZE = 384, /* two that compute, one that copies */
+    WARPGROUPS_LONG = 512, /* three that compute */
     TILE_QUERIES = 128,    /* of the forward pass; keys have as many in both */
+    TILE_LONG = 192,       /* of three warpgroups */
+    LONG = 512,            /* tokens: sequences of more may have them */
     TILE_KEYS = 128,
     STEP_QUERIES = 64, /* of the backward pass */
     STAGES = 3,
@@ -36,18 +39,32 @@ static void size_groups(struct call *call, const struct sizes *s)
     if (s->limits->compute_units) call_set(call, CONST_GROUPS, s->limits->compute_units);
 }
 
+/* Whether three warpgroups compute. They keep the tensor cores busier, but behind the end of a sequence their tiles
+ * leave more to do for nothing, and dropout wants more registers than they have. In us on an H200, of 16 heads, tiles
+ * of 128 and of 192 queries: 4 x 8192 tokens 2899 and 2198, 16 x 2048 687 and 589, 32 x 512 96 and 95, 64 x 128 25 and
+ * 29; 4 x 8192 with dropout 3640 and 3680. Sessions for sequences of 512 tokens have shorter ones most of the time. */
+static bool takes_long(const struct call *call, const struct sizes *s)
+{
+    uint64_t filled = round_up(s->longest, TILE_QUERIES), filled_long = round_up(s->longest, TILE_LONG);
+    bool plain = !call_get(call, CONST_RELATIVE, 0) && !call_get(call, CONST_DROPOUT, 0);
+    return plain && s->longest > LONG && filled_long * 7 <= filled * 8;
+}
+
 /* Tiles of 64 keys, of which two work-groups fit a multiprocessor, are slower: 119 us. */
 static void size_forward(struct call *call, const struct sizes *s)
 {
+    bool three = takes_long(call, s);
     size_groups(call, s);
-    call_set(call, CONST_TILE_M, TILE_QUERIES);
+    if (three) call_set(call, CONST_LOCAL_SIZE, WARPGROUPS_LONG);
+    call_set(call, CONST_TILE_M, three ? TILE_LONG : TILE_QUERIES);
     call_set(call, CONST_TILE_N, TILE_KEYS);
 }
 
 static size_t shared_forward(const struct call *call)
 {
-    size_t biases = call_get(call, CONST_RELATIVE, 0) ? 2 * (4 * TILE_KEYS - 1) * sizeof(float) : 0;
-    return 2 * TILE_QUERIES * ROW_BYTES + 2 * STAGES * TILE_KEYS * ROW_BYTES + (4 * STAGES + 2) * 8 + 2 * 16 + biases;
+    size_t biases = call_get(call, CONST_RELATIVE, 0) ? 2 * (4 * TILE_KEYS - 1) * sizeof(float) : 0,
+           queries = call_get(call, CONST_TILE_M, TILE_QUERIES);
+    return 2 * (queries + STAGES * TILE_KEYS) * ROW_BYTES + (4 * STAGES + 2) * 8 + 2 * 16 + biases;
 }
 
 static size_t shared_backward(const struct call *call)
@@ -92,8 +109,6 @@ static void size_backward(struct call *call, const struct sizes *s)
 /* Work-groups have the next tile or head on the way while they write, and are as many as multiprocessors: between two
  * reads of a tile lie the heads that run at the same time. */
 
-enum { WGMMA_TILE = 128 }; /* queries of the forward pass, keys of both */
-
 static uint64_t heads_at_once(const struct count *c, uint64_t length, uint64_t groups_of_a_head)
 {
     uint64_t groups = get(c, CONST_GROUPS, 0) ? get(c, CONST_GROUPS, 0) : groups_at_once(c);
@@ -105,7 +120,8 @@ static void count_forward(struct count *c)
 {
     uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 64);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
-        uint64_t length = length_of(c, s), rows = length * dim * heads, tiles = divide_up(length, WGMMA_TILE);
+        uint64_t length = length_of(c, s), rows = length * dim * heads,
+                 tiles = divide_up(length, get(c, CONST_TILE_M, TILE_QUERIES));
         reads(c, SLOT_X, rows);
         for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++) {
             reads(c, slot, rows * tiles);
@@ -113,7 +129,7 @@ static void count_forward(struct count *c)
         }
         writes(c, SLOT_Y, rows);
         writes(c, SLOT_LSE, length * heads);
-        if (get(c, CONST_RELATIVE, 0)) reads(c, SLOT_RELATIVE, tiles * heads * (4 * WGMMA_TILE - 1));
+        if (get(c, CONST_RELATIVE, 0)) reads(c, SLOT_RELATIVE, tiles * heads * (4 * TILE_KEYS - 1));
     }
 }
 
@@ -125,7 +141,7 @@ static void count_backward(struct count *c)
     bool kept = get(c, CONST_QUERY_ROWS, 0) != 0, whole = kept && parts == 1;
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), rows = length * dim * heads;
-        uint64_t tiles = divide_up(length, WGMMA_TILE), used = least(tiles, parts), turns = divide_up(tiles, parts);
+        uint64_t tiles = divide_up(length, TILE_KEYS), used = least(tiles, parts), turns = divide_up(tiles, parts);
         if (!tiles) continue;
         uint64_t distance = heads_at_once(c, length, used) + (kept ? 0 : heads_at_once(c, length, used) / 2);
         reads(c, SLOT_X, rows * tiles);
@@ -144,7 +160,7 @@ static void count_backward(struct count *c)
             writes_again(c, SLOT_PARTIALS, rows * (tiles - used), distance);
         }
         writes(c, SLOT_Y, (whole ? 3 : 2) * rows);
-        if (get(c, CONST_RELATIVE, 0)) reads(c, SLOT_RELATIVE, heads * (5 * WGMMA_TILE - 1));
+        if (get(c, CONST_RELATIVE, 0)) reads(c, SLOT_RELATIVE, heads * (5 * TILE_KEYS - 1));
         writes(c, SLOT_DISTANCES, 2 * length * heads);
     }
 }
