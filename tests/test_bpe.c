@@ -2,7 +2,7 @@
  * (tests/tokenizer/compare_bpe.py), and files that are wrong or made to be slow. */
 #define _POSIX_C_SOURCE 200809L
 
-#include "tokenizer_support.h"
+#include "tokenizer_scripts.h"
 
 #include <time.h>
 
@@ -36,7 +36,12 @@ static void test_sample(void **state)
 {
     static const char *const names[] = {"roberta", "gpt4", "sentencepiece"};
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) check_sample(names[i], 100);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char lines[640];
+        check_sample(names[i], 100);
+        snprintf(lines, sizeof lines, "%s/bpe/%s/lines.txt", TEST_DATA, names[i]);
+        check_scripts(lines);
+    }
 }
 
 static const char *const patterns[] = {

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tokenizer_support.h"
+#include "tokenizer_scripts.h"
 
 /* Last, as it defines fail(). */
 #include <cmocka.h>
@@ -62,6 +62,7 @@ static void test_sample(void **state)
     static const char *const names[] = {"uncased", "cased", "cased_stripped", "accents", "whole_ideographs"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) check_sample(open_sample(names[i]), names[i], 150);
+    check_scripts(TEST_DATA "/tokenizer/uncased/lines.txt");
 }
 
 static void test_sample_json(void **state)
