@@ -14,7 +14,7 @@ static struct tokenizer *open_sample(const char *name, char path[600])
 {
     struct error e = {0};
     snprintf(path, 600, "%s/bpe/%s", TEST_DATA, name);
-    struct tokenizer *t = tokenizer_open(&host, path, VOCABULARY, &e);
+    struct tokenizer *t = tokenizer_open(&host, path, NULL, VOCABULARY, &e);
     if (!t) fail_msg("%s", e.text);
     return t;
 }
@@ -78,7 +78,7 @@ static void check(const char *json, wherry_status status, const char *says)
     struct error e = {0};
     folder_open(&folder);
     folder_write(&folder, "tokenizer.json", json, strlen(json));
-    struct tokenizer *t = tokenizer_open(&host, folder.path, VOCABULARY, &e);
+    struct tokenizer *t = tokenizer_open(&host, folder.path, NULL, VOCABULARY, &e);
     folder_close(&folder);
     if (!says && !t) fail_msg("%s: %s", json, e.text);
     if (says && t) fail_msg("opened: %s", json);
@@ -145,7 +145,7 @@ static void test_unknown(void **state)
     (void)state;
     folder_open(&folder);
     folder_write(&folder, "tokenizer.json", json, sizeof json - 1);
-    struct tokenizer *t = tokenizer_open(&host, folder.path, VOCABULARY, &e);
+    struct tokenizer *t = tokenizer_open(&host, folder.path, NULL, VOCABULARY, &e);
     folder_close(&folder);
     assert_non_null(t);
     assert_true(tokenizer_encode(&host, t, "abb", 3, NULL, 0, 0, ids, NULL, &count, &e));
@@ -214,7 +214,7 @@ static void test_slow_patterns(void **state)
         size_t count = 0;
         folder_open(&folder);
         folder_write(&folder, "tokenizer.json", slow[i], strlen(slow[i]));
-        struct tokenizer *t = tokenizer_open(&host, folder.path, VOCABULARY, &e);
+        struct tokenizer *t = tokenizer_open(&host, folder.path, NULL, VOCABULARY, &e);
         folder_close(&folder);
         if (!t) fail_msg("%s", e.text);
         clock_t begin = clock();
@@ -285,7 +285,7 @@ static void check_memory(const char *name)
     for (long n = 0; !ok; n += 1 + n / 16) {
         struct error e = {0};
         until_failure = n;
-        t = tokenizer_open(&host, path, VOCABULARY, &e);
+        t = tokenizer_open(&host, path, NULL, VOCABULARY, &e);
         until_failure = -1;
         ok = t != NULL;
         assert_true(ok || e.status == WHERRY_STATUS_OUT_OF_HOST_MEMORY);

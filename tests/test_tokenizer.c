@@ -39,7 +39,7 @@ static struct tokenizer *open_sample(const char *name)
     char *vocabulary = read_data(TEST_DATA "/tokenizer/vocab.txt", &size);
     folder_write(&folder, "vocab.txt", vocabulary, size);
     host_free(&host, vocabulary);
-    struct tokenizer *tokenizer = tokenizer_open(&host, folder.path, VOCABULARY, &e);
+    struct tokenizer *tokenizer = tokenizer_open(&host, folder.path, NULL, VOCABULARY, &e);
     folder_close(&folder);
     if (!tokenizer) fail_msg("%s", e.text);
     return tokenizer;
@@ -69,7 +69,7 @@ static void test_sample_json(void **state)
 {
     struct error e;
     (void)state;
-    struct tokenizer *tokenizer = tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", VOCABULARY, &e);
+    struct tokenizer *tokenizer = tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", NULL, VOCABULARY, &e);
     if (!tokenizer) fail_msg("%s", e.text);
     check_sample(tokenizer, "unusual", 1000);
 }
@@ -159,7 +159,7 @@ static void test_random_bytes(void **state)
     (void)state;
     struct error e = {0};
     struct tokenizer *tokenizers[2] = {open_sample("uncased"),
-                                       tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", VOCABULARY, &e)};
+                                       tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", NULL, VOCABULARY, &e)};
     assert_non_null(tokenizers[1]);
     uint64_t seed = 1;
     for (int round = 0; round < ROUNDS; round++) {
@@ -233,7 +233,7 @@ static void test_linear_time(void **state)
     (void)state;
     struct error e = {0};
     struct tokenizer *tokenizers[2] = {open_sample("uncased"),
-                                       tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", VOCABULARY, &e)};
+                                       tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", NULL, VOCABULARY, &e)};
     for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++)
         for (int which = 0; which < 2; which++) check_time(tokenizers[which], patterns[p]);
     tokenizer_close(tokenizers[0]);
@@ -273,7 +273,7 @@ static void check_bad(const struct bad *bad)
     if (bad->vocabulary) folder_write(&folder, "vocab.txt", bad->vocabulary, strlen(bad->vocabulary));
     if (bad->config) folder_write(&folder, "tokenizer_config.json", bad->config, strlen(bad->config));
     if (bad->json) folder_write(&folder, "tokenizer.json", bad->json, strlen(bad->json));
-    struct tokenizer *t = tokenizer_open(&host, folder.path, 10, &e);
+    struct tokenizer *t = tokenizer_open(&host, folder.path, NULL, 10, &e);
     folder_close(&folder);
     if (bad->status == WHERRY_STATUS_OK) {
         if (!t) fail_msg("%s", e.text);
@@ -384,7 +384,7 @@ static struct tokenizer *open_files(const char *vocabulary, const char *config, 
     if (vocabulary) folder_write(&folder, "vocab.txt", vocabulary, strlen(vocabulary));
     if (config) folder_write(&folder, "tokenizer_config.json", config, strlen(config));
     if (json) folder_write(&folder, "tokenizer.json", json, strlen(json));
-    struct tokenizer *t = tokenizer_open(&host, folder.path, 10, &e);
+    struct tokenizer *t = tokenizer_open(&host, folder.path, NULL, 10, &e);
     folder_close(&folder);
     if (!t) fail_msg("%s", e.text);
     return t;
@@ -560,7 +560,7 @@ static void test_damaged_files(void **state)
             damaged[random_next(&seed) % span] = "{}[]\",:0159truefalsnl-AB\xC3"[random_next(&seed) % 26];
         folder_open(&folder);
         folder_write(&folder, "tokenizer.json", damaged, round % 10 ? size : random_next(&seed) % size);
-        struct tokenizer *t = tokenizer_open(&host, folder.path, VOCABULARY, &e);
+        struct tokenizer *t = tokenizer_open(&host, folder.path, NULL, VOCABULARY, &e);
         folder_close(&folder);
         size_t count = 0;
         if (t) assert_true(tokenizer_encode(&host, t, "a <s> Word", 10, "b", 1, 64, NULL, NULL, &count, &e));
@@ -584,7 +584,7 @@ static void test_out_of_memory(void **state)
     for (; !t; n++) {
         until_failure = n;
         e = (struct error){0};
-        t = tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", VOCABULARY, &e);
+        t = tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", NULL, VOCABULARY, &e);
         until_failure = -1;
         if (t) break;
         assert_int_equal(e.status, WHERRY_STATUS_OUT_OF_HOST_MEMORY);
@@ -611,7 +611,7 @@ static void test_out_of_memory(void **state)
 static int run_compare(char **arguments)
 {
     struct error e;
-    struct tokenizer *t = tokenizer_open(&host, arguments[2], INT32_MAX, &e);
+    struct tokenizer *t = tokenizer_open(&host, arguments[2], NULL, INT32_MAX, &e);
     if (!t) {
         fprintf(stderr, "%s\n", e.text);
         return 2;
@@ -630,7 +630,7 @@ static int run_time(char **arguments)
     char *lines = read_data(arguments[0], &bytes), *at = lines, *line;
     int32_t *ids = malloc((bytes + 64) * sizeof *ids);
     clock_t begin = clock();
-    struct tokenizer *t = tokenizer_open(&host, arguments[1], INT32_MAX, &e);
+    struct tokenizer *t = tokenizer_open(&host, arguments[1], NULL, INT32_MAX, &e);
     clock_t opened = clock();
     bool ok = t && ids;
     while (ok && (line = next_line(&at, lines + bytes, &size)) != NULL) {
