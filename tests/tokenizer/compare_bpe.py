@@ -5,7 +5,7 @@
     python3 tests/tokenizer/compare_bpe.py sample tests/data/bpe           the committed sample
     python3 tests/tokenizer/compare_bpe.py PART FOLDER PROGRAM             compares; PROGRAM is tests/test_tokenizer,
                                                                            FOLDER takes up to 1 GB. PART is
-        main [LINES]    the main kinds, LINES (1000000) for each
+        main [LINES [NAME]]  the main kinds, or one, LINES (1000000) for each
         every           every Unicode scalar value
         patterns        patterns of published tokenizers and odd ones, all behaviours
         odd             models with every option and merges in any order
@@ -130,7 +130,8 @@ def sentencepiece(size=2500, gemma=False, characters=None):
     specials = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
-    train(tokenizer, size, specials, most_frequent(characters) if characters else None, limit_alphabet=characters)
+    alphabet = {"alphabet": most_frequent(characters), "limit_alphabet": characters} if characters else {}
+    train(tokenizer, size, specials, **alphabet)
     if gemma:
         tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
         tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
@@ -301,8 +302,11 @@ class Comparison:
                 os.remove(os.path.join(folder, file))
 
 
-def compare_main(c, count=1000000):
+def compare_main(c, count="1000000", only=""):
+    count = int(count)
     for name, make, direction in MAIN:
+        if only not in ("", name):
+            continue
         made = make()
         for first in range(0, count, 100000):
             c.run(name, made, FIXED + lines_of(f"full{name}{first}", min(count - first, 100000)), direction)
@@ -341,9 +345,9 @@ PARTS = {"main": compare_main, "every": compare_every, "patterns": compare_patte
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "sample":
         sample(sys.argv[2])
-    elif len(sys.argv) in (4, 5) and sys.argv[1] in PARTS:
+    elif len(sys.argv) in (4, 5, 6) and sys.argv[1] in PARTS:
         comparison = Comparison(sys.argv[2], sys.argv[3])
-        PARTS[sys.argv[1]](comparison, *map(int, sys.argv[4:]))
+        PARTS[sys.argv[1]](comparison, *sys.argv[4:])
         print(f"{comparison.lines} lines in all, {comparison.different} different")
         sys.exit(comparison.different != 0)
     else:
