@@ -449,6 +449,33 @@ static void test_hostile_time(void **state)
     assert_int_equal(blocks, 0);
 }
 
+/* Added tokens that begin, end and continue each other in a circle: as the reference has them, in linear time. */
+static void test_circle_of_added(void **state)
+{
+#define MADE(id, content, strip)                                                                                       \
+    "{\"id\":" #id ",\"content\":\"" content "\",\"single_word\":false,\"lstrip\":" strip ",\"rstrip\":" strip         \
+    ",\"normalized\":true,\"special\":false}"
+#define CIRCLE(strip)                                                                                                  \
+    "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","                 \
+    "\"max_input_chars_per_word\":100,\"vocab\":{\"[UNK]\":0,\"a\":1,\"##a\":2}}," NORMALIZER "," PRE                  \
+    ",\"added_tokens\":[" MADE(3, "ab", strip) "," MADE(4, "ba", strip) "," MADE(5, "aba", strip) "," MADE(6, "bab",   \
+                                                                                                           strip) "]}"
+    static const char *const json[] = {CIRCLE("false"), CIRCLE("true")};
+    static const char *const cases[][2] = {{"abababa", "5 6 1"},           {"bababab", "6 5 0"},
+                                           {" ab ba aba bab ", "3 4 5 6"}, {"ABABA baBA", "5 4 6 1"},
+                                           {"aabbaabb a", "1 3 4 3 0 1"},  {"abba ab", "3 4 3"}};
+    static const char *const long_ones[] = {"ab", "ba ", " aba ", "abb"};
+    (void)state;
+    for (size_t j = 0; j < 2; j++) {
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            expect_ids(open_files(NULL, NULL, json[j]), cases[i][0], cases[i][1]);
+        struct tokenizer *t = open_files(NULL, NULL, json[j]);
+        for (size_t i = 0; i < sizeof long_ones / sizeof *long_ones; i++) check_time(t, long_ones[i]);
+        tokenizer_close(t);
+    }
+    assert_int_equal(blocks, 0);
+}
+
 enum { TOKENS = 6, RUN = 1300, TEXT = 8000 };
 
 /* The longest of the tokens that the text begins with; -1: none. */
@@ -660,10 +687,13 @@ int main(int argc, char **argv)
         return 2;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sample),        cmocka_unit_test(test_sample_json),  cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_decoding),      cmocka_unit_test(test_random_bytes), cmocka_unit_test(test_linear_time),
-        cmocka_unit_test(test_bad_files),     cmocka_unit_test(test_odd_files),    cmocka_unit_test(test_damaged_files),
-        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_hostile_time), cmocka_unit_test(test_added_longest),
+        cmocka_unit_test(test_sample),        cmocka_unit_test(test_sample_json),
+        cmocka_unit_test(test_counts),        cmocka_unit_test(test_decoding),
+        cmocka_unit_test(test_random_bytes),  cmocka_unit_test(test_linear_time),
+        cmocka_unit_test(test_bad_files),     cmocka_unit_test(test_odd_files),
+        cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_hostile_time),  cmocka_unit_test(test_circle_of_added),
+        cmocka_unit_test(test_added_longest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -265,6 +265,8 @@ def check_bad(folder):
     broken("bert-fill", merge(tie_word_embeddings=False), "a matrix of their own", command="fill", text="[MASK]\n",
            code=4)
     broken("bert-classify", merge(architectures=["BertForTokenClassification"]), "it has some of tokens")
+    broken("mpnet-classify", merge(num_attention_heads=8), "relative_attention_bias.weight has shape [32, 4]")
+    broken("roberta-entities", merge(max_position_embeddings=67), "position_embeddings.weight has shape [66, 32]")
     for change, says in ((merge(out_features=17), "tensor linear.weight has shape"),
                          (merge(in_features=31), "takes 31 values and gets 32"),
                          (merge(out_features=0), "out_features"),
