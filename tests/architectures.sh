@@ -7,3 +7,8 @@ if grep -rniE '"[^"]*(roberta|electra|distilbert|mpnet|camembert)' core backends
     echo 'these know the name of an architecture: what they need of it belongs into its table (core/model/architecture.h)'
     exit 1
 fi
+# Tokenizers have classes; which class a model_type has says the table.
+if grep -rnE '"(roberta|xlm-roberta|camembert|electra|distilbert|mpnet|bert|model_type)"' core/tokenizer --include='*.[ch]'; then
+    echo "a tokenizer asks for the architecture: its class comes from the architecture's table"
+    exit 1
+fi

@@ -2,7 +2,7 @@
  * (tests/tokenizer/compare_bpe.py), and files that are wrong or made to be slow. */
 #define _POSIX_C_SOURCE 200809L
 
-#include "tokenizer_support.h"
+#include "tokenizer_scripts.h"
 
 #include <time.h>
 
@@ -14,7 +14,7 @@ static struct tokenizer *open_sample(const char *name, char path[600])
 {
     struct error e = {0};
     snprintf(path, 600, "%s/bpe/%s", TEST_DATA, name);
-    struct tokenizer *t = tokenizer_open(&host, path, VOCABULARY, &e);
+    struct tokenizer *t = tokenizer_open(&host, path, NULL, VOCABULARY, &e);
     if (!t) fail_msg("%s", e.text);
     return t;
 }
@@ -36,7 +36,12 @@ static void test_sample(void **state)
 {
     static const char *const names[] = {"roberta", "gpt4", "sentencepiece"};
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) check_sample(names[i], 100);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char lines[640];
+        check_sample(names[i], 100);
+        snprintf(lines, sizeof lines, "%s/bpe/%s/lines.txt", TEST_DATA, names[i]);
+        check_scripts(lines);
+    }
 }
 
 static const char *const patterns[] = {
@@ -73,7 +78,7 @@ static void check(const char *json, wherry_status status, const char *says)
     struct error e = {0};
     folder_open(&folder);
     folder_write(&folder, "tokenizer.json", json, strlen(json));
-    struct tokenizer *t = tokenizer_open(&host, folder.path, VOCABULARY, &e);
+    struct tokenizer *t = tokenizer_open(&host, folder.path, NULL, VOCABULARY, &e);
     folder_close(&folder);
     if (!says && !t) fail_msg("%s: %s", json, e.text);
     if (says && t) fail_msg("opened: %s", json);
@@ -129,6 +134,46 @@ static void test_bad_models(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check(cases[i].json, cases[i].status, cases[i].says);
 }
 
+/* RoBERTa's older files. */
+static void test_bad_files(void **state)
+{
+#define WORDS "{\"<s>\":0,\"<pad>\":1,\"</s>\":2,\"<unk>\":3,\"a\":4,\"b\":5,\"ab\":6,\"<mask>\":7}"
+    static const struct {
+        const char *vocabulary, *merges, *config;
+        wherry_status status;
+        const char *says;
+    } cases[] = {
+        {WORDS, "#version: 0.2\na b\n", NULL, WHERRY_STATUS_OK, NULL},
+        {WORDS, "a b\r\n\r\n", NULL, WHERRY_STATUS_BAD_FORMAT, "not two tokens with one space"},
+        {WORDS, NULL, NULL, WHERRY_STATUS_IO, "merges.txt"},
+        {WORDS, "a c\n", NULL, WHERRY_STATUS_BAD_FORMAT, "merges.txt: merge 0 names \"c\""},
+        {WORDS, "a b\nb a\n", NULL, WHERRY_STATUS_BAD_FORMAT, "merge 1, of \"b\" and \"a\", gives a token"},
+        {WORDS, "ab\n", NULL, WHERRY_STATUS_BAD_FORMAT, "not two tokens with one space"},
+        {"[]", "", NULL, WHERRY_STATUS_BAD_FORMAT, "vocab.json: this is not a JSON object"},
+        {"{\"a\":0", "", NULL, WHERRY_STATUS_BAD_FORMAT, "vocab.json"},
+        {"{\"a\":0}", "", NULL, WHERRY_STATUS_BAD_FORMAT, "the vocabulary has no \"<s>\""},
+        {"{\"<s>\":0,\"</s>\":5000}", "", NULL, WHERRY_STATUS_BAD_FORMAT, "has id 5000"},
+        {WORDS, "a b\n", "{\"tokenizer_class\":\"GPT2Tokenizer\"}", WHERRY_STATUS_UNSUPPORTED, "\"GPT2Tokenizer\""},
+        {WORDS, "a b\n", "{\"cls_token\":\"<cls>\"}", WHERRY_STATUS_BAD_FORMAT, "the vocabulary has no \"<cls>\""},
+        {WORDS, "a b\n", "{\"mask_token\":7}", WHERRY_STATUS_BAD_FORMAT, "mask_token"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct folder folder;
+        struct error e = {0};
+        folder_open(&folder);
+        folder_write(&folder, "vocab.json", cases[i].vocabulary, strlen(cases[i].vocabulary));
+        if (cases[i].merges) folder_write(&folder, "merges.txt", cases[i].merges, strlen(cases[i].merges));
+        if (cases[i].config) folder_write(&folder, "tokenizer_config.json", cases[i].config, strlen(cases[i].config));
+        struct tokenizer *t = tokenizer_open(&host, folder.path, "RobertaTokenizer", VOCABULARY, &e);
+        folder_close(&folder);
+        if (!cases[i].says != !!t || e.status != cases[i].status || (cases[i].says && !strstr(e.text, cases[i].says)))
+            fail_msg("case %zu: \"%s\" (%s)", i, e.text, wherry_status_name(e.status));
+        tokenizer_close(t);
+        assert_int_equal(blocks, 0);
+    }
+}
+
 /* A character that no token stands for, without an unknown token where one is named. */
 static void test_unknown(void **state)
 {
@@ -140,7 +185,7 @@ static void test_unknown(void **state)
     (void)state;
     folder_open(&folder);
     folder_write(&folder, "tokenizer.json", json, sizeof json - 1);
-    struct tokenizer *t = tokenizer_open(&host, folder.path, VOCABULARY, &e);
+    struct tokenizer *t = tokenizer_open(&host, folder.path, NULL, VOCABULARY, &e);
     folder_close(&folder);
     assert_non_null(t);
     assert_true(tokenizer_encode(&host, t, "abb", 3, NULL, 0, 0, ids, NULL, &count, &e));
@@ -209,7 +254,7 @@ static void test_slow_patterns(void **state)
         size_t count = 0;
         folder_open(&folder);
         folder_write(&folder, "tokenizer.json", slow[i], strlen(slow[i]));
-        struct tokenizer *t = tokenizer_open(&host, folder.path, VOCABULARY, &e);
+        struct tokenizer *t = tokenizer_open(&host, folder.path, NULL, VOCABULARY, &e);
         folder_close(&folder);
         if (!t) fail_msg("%s", e.text);
         clock_t begin = clock();
@@ -280,7 +325,7 @@ static void check_memory(const char *name)
     for (long n = 0; !ok; n += 1 + n / 16) {
         struct error e = {0};
         until_failure = n;
-        t = tokenizer_open(&host, path, VOCABULARY, &e);
+        t = tokenizer_open(&host, path, NULL, VOCABULARY, &e);
         until_failure = -1;
         ok = t != NULL;
         assert_true(ok || e.status == WHERRY_STATUS_OUT_OF_HOST_MEMORY);
@@ -299,9 +344,10 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sample),        cmocka_unit_test(test_patterns),    cmocka_unit_test(test_odd_models),
-        cmocka_unit_test(test_bad_models),    cmocka_unit_test(test_unknown),     cmocka_unit_test(test_bad_patterns),
-        cmocka_unit_test(test_slow_patterns), cmocka_unit_test(test_linear_time), cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_sample),        cmocka_unit_test(test_patterns),      cmocka_unit_test(test_odd_models),
+        cmocka_unit_test(test_bad_models),    cmocka_unit_test(test_bad_files),     cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_bad_patterns),  cmocka_unit_test(test_slow_patterns), cmocka_unit_test(test_linear_time),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

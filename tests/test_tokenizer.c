@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tokenizer_support.h"
+#include "tokenizer_scripts.h"
 
 /* Last, as it defines fail(). */
 #include <cmocka.h>
@@ -39,7 +39,7 @@ static struct tokenizer *open_sample(const char *name)
     char *vocabulary = read_data(TEST_DATA "/tokenizer/vocab.txt", &size);
     folder_write(&folder, "vocab.txt", vocabulary, size);
     host_free(&host, vocabulary);
-    struct tokenizer *tokenizer = tokenizer_open(&host, folder.path, VOCABULARY, &e);
+    struct tokenizer *tokenizer = tokenizer_open(&host, folder.path, NULL, VOCABULARY, &e);
     folder_close(&folder);
     if (!tokenizer) fail_msg("%s", e.text);
     return tokenizer;
@@ -62,13 +62,14 @@ static void test_sample(void **state)
     static const char *const names[] = {"uncased", "cased", "cased_stripped", "accents", "whole_ideographs"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) check_sample(open_sample(names[i]), names[i], 150);
+    check_scripts(TEST_DATA "/tokenizer/uncased/lines.txt");
 }
 
 static void test_sample_json(void **state)
 {
     struct error e;
     (void)state;
-    struct tokenizer *tokenizer = tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", VOCABULARY, &e);
+    struct tokenizer *tokenizer = tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", NULL, VOCABULARY, &e);
     if (!tokenizer) fail_msg("%s", e.text);
     check_sample(tokenizer, "unusual", 1000);
 }
@@ -158,7 +159,7 @@ static void test_random_bytes(void **state)
     (void)state;
     struct error e = {0};
     struct tokenizer *tokenizers[2] = {open_sample("uncased"),
-                                       tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", VOCABULARY, &e)};
+                                       tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", NULL, VOCABULARY, &e)};
     assert_non_null(tokenizers[1]);
     uint64_t seed = 1;
     for (int round = 0; round < ROUNDS; round++) {
@@ -232,7 +233,7 @@ static void test_linear_time(void **state)
     (void)state;
     struct error e = {0};
     struct tokenizer *tokenizers[2] = {open_sample("uncased"),
-                                       tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", VOCABULARY, &e)};
+                                       tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", NULL, VOCABULARY, &e)};
     for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++)
         for (int which = 0; which < 2; which++) check_time(tokenizers[which], patterns[p]);
     tokenizer_close(tokenizers[0]);
@@ -272,7 +273,7 @@ static void check_bad(const struct bad *bad)
     if (bad->vocabulary) folder_write(&folder, "vocab.txt", bad->vocabulary, strlen(bad->vocabulary));
     if (bad->config) folder_write(&folder, "tokenizer_config.json", bad->config, strlen(bad->config));
     if (bad->json) folder_write(&folder, "tokenizer.json", bad->json, strlen(bad->json));
-    struct tokenizer *t = tokenizer_open(&host, folder.path, 10, &e);
+    struct tokenizer *t = tokenizer_open(&host, folder.path, NULL, 10, &e);
     folder_close(&folder);
     if (bad->status == WHERRY_STATUS_OK) {
         if (!t) fail_msg("%s", e.text);
@@ -383,7 +384,7 @@ static struct tokenizer *open_files(const char *vocabulary, const char *config, 
     if (vocabulary) folder_write(&folder, "vocab.txt", vocabulary, strlen(vocabulary));
     if (config) folder_write(&folder, "tokenizer_config.json", config, strlen(config));
     if (json) folder_write(&folder, "tokenizer.json", json, strlen(json));
-    struct tokenizer *t = tokenizer_open(&host, folder.path, 10, &e);
+    struct tokenizer *t = tokenizer_open(&host, folder.path, NULL, 10, &e);
     folder_close(&folder);
     if (!t) fail_msg("%s", e.text);
     return t;
@@ -443,6 +444,33 @@ static void test_hostile_time(void **state)
     for (int normalized = 0; normalized < 2; normalized++) {
         struct tokenizer *t = open_hostile(normalized);
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) check_time(t, texts[i]);
+        tokenizer_close(t);
+    }
+    assert_int_equal(blocks, 0);
+}
+
+/* Added tokens that begin, end and continue each other in a circle: as the reference has them, in linear time. */
+static void test_circle_of_added(void **state)
+{
+#define MADE(id, content, strip)                                                                                       \
+    "{\"id\":" #id ",\"content\":\"" content "\",\"single_word\":false,\"lstrip\":" strip ",\"rstrip\":" strip         \
+    ",\"normalized\":true,\"special\":false}"
+#define CIRCLE(strip)                                                                                                  \
+    "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","                 \
+    "\"max_input_chars_per_word\":100,\"vocab\":{\"[UNK]\":0,\"a\":1,\"##a\":2}}," NORMALIZER "," PRE                  \
+    ",\"added_tokens\":[" MADE(3, "ab", strip) "," MADE(4, "ba", strip) "," MADE(5, "aba", strip) "," MADE(6, "bab",   \
+                                                                                                           strip) "]}"
+    static const char *const json[] = {CIRCLE("false"), CIRCLE("true")};
+    static const char *const cases[][2] = {{"abababa", "5 6 1"},           {"bababab", "6 5 0"},
+                                           {" ab ba aba bab ", "3 4 5 6"}, {"ABABA baBA", "5 4 6 1"},
+                                           {"aabbaabb a", "1 3 4 3 0 1"},  {"abba ab", "3 4 3"}};
+    static const char *const long_ones[] = {"ab", "ba ", " aba ", "abb"};
+    (void)state;
+    for (size_t j = 0; j < 2; j++) {
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            expect_ids(open_files(NULL, NULL, json[j]), cases[i][0], cases[i][1]);
+        struct tokenizer *t = open_files(NULL, NULL, json[j]);
+        for (size_t i = 0; i < sizeof long_ones / sizeof *long_ones; i++) check_time(t, long_ones[i]);
         tokenizer_close(t);
     }
     assert_int_equal(blocks, 0);
@@ -559,7 +587,7 @@ static void test_damaged_files(void **state)
             damaged[random_next(&seed) % span] = "{}[]\",:0159truefalsnl-AB\xC3"[random_next(&seed) % 26];
         folder_open(&folder);
         folder_write(&folder, "tokenizer.json", damaged, round % 10 ? size : random_next(&seed) % size);
-        struct tokenizer *t = tokenizer_open(&host, folder.path, VOCABULARY, &e);
+        struct tokenizer *t = tokenizer_open(&host, folder.path, NULL, VOCABULARY, &e);
         folder_close(&folder);
         size_t count = 0;
         if (t) assert_true(tokenizer_encode(&host, t, "a <s> Word", 10, "b", 1, 64, NULL, NULL, &count, &e));
@@ -583,7 +611,7 @@ static void test_out_of_memory(void **state)
     for (; !t; n++) {
         until_failure = n;
         e = (struct error){0};
-        t = tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", VOCABULARY, &e);
+        t = tokenizer_open(&host, TEST_DATA "/tokenizer/unusual", NULL, VOCABULARY, &e);
         until_failure = -1;
         if (t) break;
         assert_int_equal(e.status, WHERRY_STATUS_OUT_OF_HOST_MEMORY);
@@ -610,7 +638,7 @@ static void test_out_of_memory(void **state)
 static int run_compare(char **arguments)
 {
     struct error e;
-    struct tokenizer *t = tokenizer_open(&host, arguments[2], INT32_MAX, &e);
+    struct tokenizer *t = tokenizer_open(&host, arguments[2], NULL, INT32_MAX, &e);
     if (!t) {
         fprintf(stderr, "%s\n", e.text);
         return 2;
@@ -629,7 +657,7 @@ static int run_time(char **arguments)
     char *lines = read_data(arguments[0], &bytes), *at = lines, *line;
     int32_t *ids = malloc((bytes + 64) * sizeof *ids);
     clock_t begin = clock();
-    struct tokenizer *t = tokenizer_open(&host, arguments[1], INT32_MAX, &e);
+    struct tokenizer *t = tokenizer_open(&host, arguments[1], NULL, INT32_MAX, &e);
     clock_t opened = clock();
     bool ok = t && ids;
     while (ok && (line = next_line(&at, lines + bytes, &size)) != NULL) {
@@ -659,10 +687,13 @@ int main(int argc, char **argv)
         return 2;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sample),        cmocka_unit_test(test_sample_json),  cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_decoding),      cmocka_unit_test(test_random_bytes), cmocka_unit_test(test_linear_time),
-        cmocka_unit_test(test_bad_files),     cmocka_unit_test(test_odd_files),    cmocka_unit_test(test_damaged_files),
-        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_hostile_time), cmocka_unit_test(test_added_longest),
+        cmocka_unit_test(test_sample),        cmocka_unit_test(test_sample_json),
+        cmocka_unit_test(test_counts),        cmocka_unit_test(test_decoding),
+        cmocka_unit_test(test_random_bytes),  cmocka_unit_test(test_linear_time),
+        cmocka_unit_test(test_bad_files),     cmocka_unit_test(test_odd_files),
+        cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_hostile_time),  cmocka_unit_test(test_circle_of_added),
+        cmocka_unit_test(test_added_longest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

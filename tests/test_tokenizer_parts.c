@@ -2,7 +2,7 @@
  * (tests/tokenizer/make_parts.py), and files that are wrong or made to be slow. */
 #define _POSIX_C_SOURCE 200809L
 
-#include "tokenizer_support.h"
+#include "tokenizer_scripts.h"
 
 #include <time.h>
 
@@ -22,12 +22,13 @@ static void test_sample(void **state)
         snprintf(path, sizeof path, "%s/tokenizer/%s", TEST_DATA, names[i]);
         snprintf(lines, sizeof lines, "%s/lines.txt", path);
         snprintf(ids, sizeof ids, "%s/ids.txt", path);
-        struct tokenizer *t = tokenizer_open(&host, path, VOCABULARY, &e);
+        struct tokenizer *t = tokenizer_open(&host, path, NULL, VOCABULARY, &e);
         if (!t) fail_msg("%s", e.text);
         struct counts counts = compare(t, lines, ids);
         tokenizer_close(t);
         assert_int_equal(counts.failed, 0);
         assert_true(counts.passed >= 60);
+        if (i < 3) check_scripts(lines); /* those with texts; the others are of a few letters */
         assert_int_equal(blocks, 0);
     }
 }
@@ -41,7 +42,7 @@ static struct tokenizer *open_folder(const char *name, const void *data, size_t 
     folder_open(&folder);
     folder_write(&folder, name, data, size);
     if (config) folder_write(&folder, "tokenizer_config.json", config, strlen(config));
-    struct tokenizer *t = tokenizer_open(&host, folder.path, VOCABULARY, e);
+    struct tokenizer *t = tokenizer_open(&host, folder.path, NULL, VOCABULARY, e);
     folder_close(&folder);
     return t;
 }
@@ -269,7 +270,7 @@ static void test_bad_models(void **state)
     check_model(zero, sizeof zero - 1, xlmr, WHERRY_STATUS_BAD_FORMAT, "damaged");
     check_model(endless, sizeof endless - 1, xlmr, WHERRY_STATUS_BAD_FORMAT, "damaged");
     check_model("", 0, xlmr, WHERRY_STATUS_BAD_FORMAT, "damaged");
-    check_model(plain, sizeof plain - 1, NULL, WHERRY_STATUS_UNSUPPORTED, "nothing known");
+    check_model(plain, sizeof plain - 1, NULL, WHERRY_STATUS_UNSUPPORTED, "of an unknown class");
     check_model(plain, sizeof plain - 1, "{\"tokenizer_class\":\"BigBirdTokenizer\"}", WHERRY_STATUS_UNSUPPORTED,
                 "\"BigBirdTokenizer\"");
     check_model(plain, sizeof plain - 1, "{\"tokenizer_class\":\"XLMRobertaTokenizer\",\"bos_token\":5}",
@@ -281,6 +282,36 @@ static void test_bad_models(void **state)
     for (size_t i = 0; i <= MANY; i++) memcpy(many + 2 * i, "\x0A\x00", 2);
     check_model(many, 2 * (MANY + 1), xlmr, WHERRY_STATUS_BAD_FORMAT, "more than 2097152 pieces");
     free(many);
+}
+
+/* Whose the file is says the configuration, or else the caller. */
+static void test_whose_model(void **state)
+{
+    static const struct {
+        const char *config, *class_name, *says;
+    } cases[] = {
+        {NULL, "XLMRobertaTokenizer", NULL},
+        {"{}", "CamembertTokenizer", NULL},
+        {xlmr, "BigBirdTokenizer", NULL},
+        {NULL, "BigBirdTokenizer", "BigBirdTokenizer"},
+        {"{\"tokenizer_class\":\"BigBirdTokenizer\"}", "XLMRobertaTokenizer", "BigBirdTokenizer"},
+        {NULL, "XLMRobertaTokenizerSlow", "XLMRobertaTokenizerSlow"},
+    };
+    static const char plain[] = PIECES;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct folder folder;
+        struct error e = {0};
+        folder_open(&folder);
+        folder_write(&folder, "sentencepiece.bpe.model", plain, sizeof plain - 1);
+        if (cases[i].config) folder_write(&folder, "tokenizer_config.json", cases[i].config, strlen(cases[i].config));
+        struct tokenizer *t = tokenizer_open(&host, folder.path, cases[i].class_name, VOCABULARY, &e);
+        folder_close(&folder);
+        if (!cases[i].says != !!t || (cases[i].says && !strstr(e.text, cases[i].says)))
+            fail_msg("case %zu: \"%s\"", i, e.text);
+        tokenizer_close(t);
+        assert_int_equal(blocks, 0);
+    }
 }
 
 /* Cut anywhere, or with any byte changed, it opens or is an error. */
@@ -360,7 +391,7 @@ static void test_linear_time(void **state)
         char path[600];
         struct error e = {0};
         snprintf(path, sizeof path, "%s/tokenizer/%s", TEST_DATA, folders[f]);
-        struct tokenizer *t = tokenizer_open(&host, path, VOCABULARY, &e);
+        struct tokenizer *t = tokenizer_open(&host, path, NULL, VOCABULARY, &e);
         assert_non_null(t);
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
             size_t n = strlen(texts[i]), count = 0;
@@ -386,7 +417,7 @@ static void check_memory(const char *folder)
     for (long n = 0; !t; n++) {
         until_failure = n;
         e = (struct error){0};
-        t = tokenizer_open(&host, path, VOCABULARY, &e);
+        t = tokenizer_open(&host, path, NULL, VOCABULARY, &e);
         until_failure = -1;
         if (t) break;
         assert_int_equal(e.status, WHERRY_STATUS_OUT_OF_HOST_MEMORY);
@@ -420,9 +451,10 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sample),   cmocka_unit_test(test_bad_parts),   cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_bad_maps), cmocka_unit_test(test_bad_models),  cmocka_unit_test(test_damaged_models),
-        cmocka_unit_test(test_growth),   cmocka_unit_test(test_linear_time), cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_sample),         cmocka_unit_test(test_bad_parts),  cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_bad_maps),       cmocka_unit_test(test_bad_models), cmocka_unit_test(test_whose_model),
+        cmocka_unit_test(test_damaged_models), cmocka_unit_test(test_growth),     cmocka_unit_test(test_linear_time),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,8 @@ static void piece_label(struct piece *p, const float *scores, uint32_t labels)
     p->score = scores[p->label];
 }
 
-/* Where a tokenizer does not know words, a token begins one after white space, or with it. */
+/* Where a tokenizer does not know words, a token begins one after white space, or with it. One that stands for what is
+ * unknown begins one always. */
 static bool joins(const struct text_label *text, const wherry_token_place *place)
 {
     if (place->continues >= 0) return place->continues > 0;
@@ -47,7 +48,7 @@ static size_t take_tokens(const struct text_run *run, uint32_t sequence, const f
         if (place->text < 0) continue;
         struct piece *p = &pieces[n++];
         *p = (struct piece){place->first_character, place->end_character, place->first, place->end, .scores = scores};
-        p->continues = joins(&batch->labels[sequence], place);
+        p->continues = batch->ids[t] != run->tool.model_info.unknown_token && joins(&batch->labels[sequence], place);
         piece_label(p, scores, labels);
     }
     return n;

@@ -24,7 +24,10 @@ static const struct option option_table[] = {
     {"device", 'd', SESSIONS | PIECES | ROOF | MODELS, TEXT, AT(device), "NAME", 0, 0,
      "id (see wherry devices), UUID, or a part of one device's name, as in opencl:h200; default: the first GPU, else "
      "cpu, the host's cores"},
-    {"threads", 0, (SESSIONS | PIECES | ROOF) & ~TUNES, COUNT, AT(threads), "N", 1, 256,
+    {"threads", 0, TEXTS, COUNT, AT(threads), "N", 1, 256,
+     "that tokenize texts and read weights, and on the device cpu compute, at most; results are the same (default: all "
+     "cores that the process may use)"},
+    {"threads", 0, (SESSIONS | PIECES | ROOF) & ~TUNES & ~TEXTS, COUNT, AT(threads), "N", 1, 256,
      "of the device cpu, at most; results are the same (default: all cores that the process may use)"},
     {"plan", 'p', TEXTS | DEMO | LATENCY, PLAN, AT(plan), PLAN_CHOICES, 0, 0,
      "fusion plan (default flash), or flash with what wherry tune chose, from a file of its (as --tuning FILE)"},

@@ -87,7 +87,8 @@ static int describe_device(struct tool *tool, wherry_status status)
 {
     if (!status) status = wherry_device_describe(tool->device, &tool->device_info);
     if (status) return tool_error(tool, status, NULL), EXIT_DEVICE;
-    if (tool->options->threads && strcmp(tool->device_info.id, "cpu") != 0)
+    /* Where there are texts, they are tokenized by as many. */
+    if (tool->options->threads && strcmp(tool->device_info.id, "cpu") != 0 && !(tool->options->command->bit & TEXTS))
         return complain(EXIT_USAGE, "--threads is the device cpu's, and this is %s: leave it out, or give --device cpu",
                         tool->device_info.id);
     const char *tuning = tool->options->tuning;

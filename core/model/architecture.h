@@ -18,8 +18,9 @@ struct size_key {
 
 /* A family that has the architecture. */
 struct family {
-    const char *type;    /* model_type */
-    const char *classes; /* what its classes' names begin with: "Bert" of "BertForMaskedLM" */
+    const char *type;      /* model_type */
+    const char *classes;   /* what its classes' names begin with: "Bert" of "BertForMaskedLM" */
+    const char *tokenizer; /* its tokenizer's class, where tokenizer_config.json names none */
     /* A tokenizer's older files, by the one that has its tokens, which may stand for tokenizer.json; NULL past the
      * last. A family may have none: files of such a name make another tokenizer than its own there. */
     const char *files[3];

@@ -355,7 +355,7 @@ static bool tokenizer_find(struct wherry_model *model, const struct family *fami
     TRY(tokenizer_file(&model->host, folder, &name, e));
     if (!name) return true;
     TRY(check_tokenizer_file(family, folder, name, e));
-    model->tokenizer = tokenizer_open(&model->host, folder, model->info.config.vocabulary, e);
+    model->tokenizer = tokenizer_open(&model->host, folder, family->tokenizer, model->info.config.vocabulary, e);
     if (!model->tokenizer) return false;
     model->info.has_tokenizer = true;
     snprintf(model->info.tokenizer, sizeof model->info.tokenizer, "%s", tokenizer_type(model->tokenizer));

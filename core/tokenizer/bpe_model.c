@@ -17,8 +17,13 @@ bool bpe_merge_parse(const struct part_reader *r, const char *text, size_t bytes
     return true;
 }
 
+/* The largest published vocabularies have some 600,000. */
+enum { MERGES_MOST = 1 << 21 };
+
 bool bpe_merge_add(const struct part_reader *r, struct bpe_merge_list *list, const struct bpe_merge_text *merge)
 {
+    if (list->count == MERGES_MOST)
+        return fail(r->e, WHERRY_STATUS_BAD_FORMAT, "it has more than %d merges, the most that are read", MERGES_MOST);
     struct bpe_merge_text *items = host_grow_one(r->host, list->items, list->count, &list->room, sizeof *items, r->e);
     if (!items) return false;
     list->items = items;

@@ -24,21 +24,22 @@ bool file_added(const struct file_reader *r, const json_t *object, const char **
 
 /* ---- tokenizer_config.json ---- */
 
-bool file_model_type(const struct file_reader *r, json_t **json, const char **type)
-{
-    bool has = false;
-    *type = NULL;
-    TRY(folder_has(r->part.host, r->folder, "config.json", &has, r->part.e));
-    if (!has) return true;
-    TRY(json_file_read(r->part.host, r->folder, "config.json", &json_config, JSON_DECODE_INT_AS_REAL, json, r->part.e));
-    *type = json_string_value(json_object_get(*json, "model_type"));
-    return true;
-}
-
-bool file_is_class(const char *name, const char *wanted)
+static bool is_class(const char *name, const char *wanted)
 {
     size_t n = strlen(wanted);
     return !strncmp(name, wanted, n) && (!name[n] || !strcmp(name + n, "Fast"));
+}
+
+bool file_is_class(const struct file_reader *r, const char *wanted)
+{
+    return r->class_name && is_class(r->class_name, wanted);
+}
+
+bool file_refuse_class(const struct file_reader *r, const char *file, const char *read)
+{
+    const char *name = r->class_name, *quote = name ? "\"" : "";
+    return fail(r->part.e, WHERRY_STATUS_UNSUPPORTED, "%.600s has a %s for the tokenizer %s%.100s%s; %s", r->folder,
+                file, quote, name ? name : "of an unknown class", quote, read);
 }
 
 /* The classes that are BERT's tokenizer, by whatever name. Others that come with a vocab.txt (BertJapanese, MPNet)
@@ -48,10 +49,8 @@ bool file_is_bert(const char *name)
     static const char *const names[] = {"BertTokenizer",       "DistilBertTokenizer", "ElectraTokenizer",
                                         "MobileBertTokenizer", "ConvBertTokenizer",   "SqueezeBertTokenizer",
                                         "LayoutLMTokenizer",   "RetriBertTokenizer"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t n = strlen(names[i]);
-        if (!strncmp(name, names[i], n) && (!name[n] || !strcmp(name + n, "Fast"))) return true;
-    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (is_class(name, names[i])) return true;
     return false;
 }
 

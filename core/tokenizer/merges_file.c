@@ -10,15 +10,11 @@
 static const size_t merges_max_bytes = (size_t)64 << 20;
 
 /* GPT-2's and others have such files, too, and split or frame in another way. */
-static bool check_owner(const struct file_reader *r)
+static bool check_class(const struct file_reader *r)
 {
-    struct files_owner owner;
-    bool ok = files_owner_find(r, &owner);
-    if (ok && !files_owner_is(&owner, "RobertaTokenizer", "roberta"))
-        ok = files_owner_refuse(r, &owner, "vocab.json and a merges.txt",
-                                "from such files only that of RoBERTa is read: save it as a tokenizer.json");
-    json_decref(owner.json);
-    return ok;
+    return file_is_class(r, "RobertaTokenizer") ||
+           file_refuse_class(r, "vocab.json and a merges.txt",
+                             "from such files only that of RoBERTa is read: save it as a tokenizer.json");
 }
 
 /* ---- special tokens ---- */
@@ -134,7 +130,7 @@ bool read_merges(struct file_reader *r)
 {
     const char *specials[ROBERTA_SPECIALS];
     json_t *map = NULL;
-    bool ok = check_owner(r) && read_specials(r, specials, &map) && read_model(r) &&
+    bool ok = check_class(r) && read_specials(r, specials, &map) && read_model(r) &&
               (make_parts(r, specials) || file_fail(r, "tokenizer_config.json"));
     json_decref(map);
     return ok;

@@ -1,27 +1,5 @@
-/* What the older files of RoBERTa's family share: whose they are, special tokens, and what is put around texts. */
+/* What the older files of RoBERTa's family share: special tokens, and what is put around texts. */
 #include "tokenizer/roberta_files.h"
-
-#include <string.h>
-
-bool files_owner_find(const struct file_reader *r, struct files_owner *out)
-{
-    *out = (struct files_owner){json_string_value(json_object_get(r->config, "tokenizer_class")), NULL, NULL};
-    return out->class_name || file_model_type(r, &out->json, &out->type);
-}
-
-bool files_owner_is(const struct files_owner *owner, const char *class_name, const char *type)
-{
-    if (owner->class_name) return file_is_class(owner->class_name, class_name);
-    return owner->type && !strcmp(owner->type, type);
-}
-
-bool files_owner_refuse(const struct file_reader *r, const struct files_owner *owner, const char *file,
-                        const char *read)
-{
-    const char *name = owner->class_name ? owner->class_name : owner->type, *quote = name ? "\"" : "";
-    return fail(r->part.e, WHERRY_STATUS_UNSUPPORTED, "%.600s has a %s for the tokenizer of %s%.100s%s; %s", r->folder,
-                file, quote, name ? name : "nothing known", quote, read);
-}
 
 bool roberta_specials_add(struct file_reader *r, const json_t *map, bool mask_strips,
                           const char *specials[ROBERTA_SPECIALS])

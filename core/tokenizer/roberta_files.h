@@ -1,21 +1,9 @@
-/* What the older files of RoBERTa's family share, RoBERTa's own and those with a model of SentencePiece: whose they
- * are, special tokens, and what is put around texts. */
+/* What the older files of RoBERTa's family share, RoBERTa's own and those with a model of SentencePiece: special
+ * tokens, and what is put around texts. */
 #ifndef WHERRY_TOKENIZER_ROBERTA_FILES_H
 #define WHERRY_TOKENIZER_ROBERTA_FILES_H
 
 #include "tokenizer/tokenizer_files.h"
-
-/* Whose tokenizer the files are for: the class that tokenizer_config.json names, or else the "model_type" of
- * config.json; NULL where that is not known. */
-struct files_owner {
-    const char *class_name, *type;
-    json_t *json; /* has their text; to be given back */
-};
-bool files_owner_find(const struct file_reader *r, struct files_owner *out);
-bool files_owner_is(const struct files_owner *owner, const char *class_name, const char *type);
-/* That `file` is another's than the `read` ones. Always false. */
-bool files_owner_refuse(const struct file_reader *r, const struct files_owner *owner, const char *file,
-                        const char *read);
 
 enum roberta_special {
     ROBERTA_BEGIN,

@@ -14,7 +14,7 @@ static const size_t file_max_bytes = (size_t)64 << 20;
 
 /* A vocabulary is a head of tokens, the file's pieces after the first few, and the mask. */
 struct form {
-    const char *class_name, *model_type; /* in tokenizer_config.json, in config.json */
+    const char *class_name;
     struct {
         const char *name; /* NULL: the special token of `key` */
         int key;
@@ -27,14 +27,12 @@ struct form {
 
 static const struct form forms[] = {
     {"XLMRobertaTokenizer",
-     "xlm-roberta",
      {{NULL, ROBERTA_BEGIN, 0}, {NULL, ROBERTA_PAD, 0}, {NULL, ROBERTA_END, 0}, {NULL, ROBERTA_UNKNOWN, 0}},
      4,
      3,
      {NULL},
      false},
     {"CamembertTokenizer",
-     "camembert",
      {{"<s>NOTUSED", 0, 0},
       {NULL, ROBERTA_PAD, 0},
       {"</s>NOTUSED", 0, 0},
@@ -51,16 +49,12 @@ enum { UNKNOWN_ID = 3 /* in both */ };
 
 static bool find_form(struct file_reader *r, const struct form **out)
 {
-    struct files_owner owner;
-    bool ok = files_owner_find(r, &owner);
-    *out = NULL;
-    for (size_t i = 0; ok && i < sizeof forms / sizeof *forms; i++)
-        if (files_owner_is(&owner, forms[i].class_name, forms[i].model_type)) *out = &forms[i];
-    if (ok && !*out)
-        ok = files_owner_refuse(r, &owner, "sentencepiece.bpe.model",
-                                "from such a file only those of XLM-RoBERTa and CamemBERT are read");
-    json_decref(owner.json);
-    return ok;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        *out = &forms[i];
+        if (file_is_class(r, forms[i].class_name)) return true;
+    }
+    return file_refuse_class(r, "sentencepiece.bpe.model",
+                             "from such a file only those of XLM-RoBERTa and CamemBERT are read");
 }
 
 /* ---- its parts ---- */

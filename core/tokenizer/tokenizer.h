@@ -11,8 +11,10 @@ struct tokenizer;
 bool tokenizer_file(const struct host *host, const char *folder, const char **name, struct error *e);
 /* Reads tokenizer.json of a model folder, or the older files where there is none (with tokenizer_config.json beside
  * them, where it exists). Fails with WHERRY_STATUS_UNSUPPORTED, and the name, for a part of a kind that is not
- * implemented. `vocabulary` is the model's: an id at or above it is an error. */
-struct tokenizer *tokenizer_open(const struct host *host, const char *folder, uint32_t vocabulary, struct error *e);
+ * implemented. `class_name` is the tokenizer's class where tokenizer_config.json names none, which older files need;
+ * NULL: not known. `vocabulary` is the model's: an id at or above it is an error. */
+struct tokenizer *tokenizer_open(const struct host *host, const char *folder, const char *class_name,
+                                 uint32_t vocabulary, struct error *e);
 void tokenizer_close(struct tokenizer *tokenizer); /* accepts NULL */
 /* Of its model, as tokenizer.json names it: "WordPiece". */
 const char *tokenizer_type(const struct tokenizer *tokenizer);

@@ -147,18 +147,22 @@ static bool read_folder(struct file_reader *r)
            file_fail(r, sources[found].read == read_json ? "tokenizer.json" : "tokenizer_config.json");
 }
 
-struct tokenizer *tokenizer_open(const struct host *host, const char *folder, uint32_t vocabulary, struct error *e)
+struct tokenizer *tokenizer_open(const struct host *host, const char *folder, const char *class_name,
+                                 uint32_t vocabulary, struct error *e)
 {
     struct tokenizer *t = host_alloc(host, 1, sizeof *t, e);
     if (!t) return NULL;
     t->host = *host;
     struct file_reader r = {.t = t,
                             .folder = folder,
+                            .class_name = class_name,
                             .part = {&t->host, vocabulary > INT32_MAX ? INT32_MAX : vocabulary, e},
                             .added = {.text = {.host = &t->host}}};
     json_t *config = NULL;
     bool ok = read_config(&r, &config);
     r.config = config;
+    if (json_is_string(json_object_get(config, "tokenizer_class")))
+        r.class_name = json_string_value(json_object_get(config, "tokenizer_class"));
     ok = ok && read_folder(&r);
     json_decref(config);
     added_reader_free(&r.added);

@@ -8,7 +8,8 @@
 struct file_reader {
     struct tokenizer *t;
     const char *folder;
-    const json_t *config; /* tokenizer_config.json, NULL: there is none */
+    const json_t *config;   /* tokenizer_config.json, NULL: there is none */
+    const char *class_name; /* which it names, or else the caller; NULL: neither */
     struct part_reader part;
     struct added_reader added;
 };
@@ -22,10 +23,10 @@ bool file_special(const struct file_reader *r, const json_t *value, const char *
                   struct added_entry *entry);
 /* Adds what tokenizer_config.json has under "additional_special_tokens" and "added_tokens_decoder". */
 bool file_more_added(struct file_reader *r);
-/* "model_type" of config.json, or NULL; *json, which is to be given back, has its text. */
-bool file_model_type(const struct file_reader *r, json_t **json, const char **type);
-/* Whether a class of tokenizer_config.json is this one, or its fast form. */
-bool file_is_class(const char *name, const char *wanted);
+/* Whether the tokenizer's class is this one, or its fast form. */
+bool file_is_class(const struct file_reader *r, const char *wanted);
+/* That the file is another class's than `read` says. Always false. */
+bool file_refuse_class(const struct file_reader *r, const char *file, const char *read);
 /* Whether a class of tokenizer_config.json is BERT's tokenizer. */
 bool file_is_bert(const char *class_name);
 /* How tokenizer_config.json, where it is BERT's, overrules the normalizer. */

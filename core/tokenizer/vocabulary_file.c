@@ -79,11 +79,11 @@ static bool make_normalizer(struct file_reader *r)
 bool read_vocabulary(struct file_reader *r)
 {
     struct tokenizer *t = r->t;
-    const char *specials[SPECIAL_COUNT], *class = json_string_value(json_object_get(r->config, "tokenizer_class"));
-    if (class && !file_is_bert(class))
+    const char *specials[SPECIAL_COUNT];
+    if (r->class_name && !file_is_bert(r->class_name))
         return fail(r->part.e, WHERRY_STATUS_UNSUPPORTED,
                     "%.600s/tokenizer_config.json asks for \"%.100s\": from a vocab.txt only BERT's tokenizer is read",
-                    r->folder, class);
+                    r->folder, r->class_name);
     if (!make_normalizer(r) || !read_config_added(r, specials)) return file_fail(r, "tokenizer_config.json");
     char *path = path_join(&t->host, r->folder, "vocab.txt", r->part.e), *data = NULL;
     size_t size = 0;

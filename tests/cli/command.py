@@ -8,10 +8,14 @@ CLOSE = 1e-4
 checks = 0
 
 
+def result(*words, text=""):
+    return subprocess.run([WHERRY, *words], input=text.encode(), capture_output=True, check=False)
+
+
 def run(*words, text="", code=0, says=None):
     """Standard output; `says`: what standard error must have."""
     global checks
-    done = subprocess.run([WHERRY, *words], input=text.encode(), capture_output=True, check=False)
+    done = result(*words, text=text)
     error = done.stderr.decode("utf-8", "replace")
     assert done.returncode == code, (words, done.returncode, error)
     assert says is None or says in error, (words, error)

@@ -1,11 +1,13 @@
 """wherry rerank, classify, fill and embed against what the reference libraries gave (tests/golden/heads.json), and what they
-refuse.
+refuse. In f32 on the host's cores and the reference; in f16 on every driver that has it, some of the models, with
+WHERRY_TEST_ALL=1 all.
 
 usage: test_heads.py WHERRY
-The environment variable WHERRY_TEST_DEVICES narrows the devices (cpu, reference).
+The environment variable WHERRY_TEST_DEVICES narrows the devices (cpu, reference, opencl:0, vulkan:0).
 """
 
 import json
+import math
 import os
 import shutil
 import struct
@@ -111,6 +113,58 @@ def check_masks(model, golden, wanted, on):
     run("rerank", "-m", model, "-Q", "a", *on, text="water\n", code=3, says="is no reranker")
 
 
+# CPU drivers compile for seconds; WHERRY_TEST_ALL=1 takes all.
+HALF = {"vulkan": ["bert-rerank", "bert-entities", "bert-fill", "xlmr-classify", "mpnet-classify", "sentence-pieces"],
+        "opencl": ["xlmr-classify", "sentence-pieces"]}
+
+
+def drivers(given, model):
+    """Those with f16. A driver may lack it, and must say so."""
+    found = []
+    ids = [d["id"] for d in json.loads(run("devices", "--json"))["devices"] if d["usable"] and ":" in d["id"]]
+    for device in (d for d in ids if not given or d in given):
+        done = command.result("embed", "-m", model, "-d", device, "-t", "f16", text="a\n")
+        assert done.returncode == 0 or b"f16" in done.stderr, (device, done.stderr)
+        found += [device] if done.returncode == 0 else []
+    return found
+
+
+def near(found, wanted, what):
+    """f16's bounds: the direction of vectors and of scores, and each value."""
+    norm = math.sqrt(sum(f * f for f in found) * sum(w * w for w in wanted))
+    cosine = sum(f * w for f, w in zip(found, wanted)) / norm
+    assert len(found) == len(wanted) and cosine >= 0.9999, (what, cosine, found, wanted)
+    assert all(abs(f - w) < 0.02 for f, w in zip(found, wanted)), (what, found, wanted)
+    command.checks += 1
+
+
+def check_half(model, kind, golden, wanted, device):
+    on, texts, what = ("-d", device, "-t", "f16"), golden["texts"], (kind, device)
+    if kind.startswith("sentence"):
+        found = rows("embed", "-m", model, "--prompt", "", *on, text=lines(texts))
+        pairs = zip((row["embedding"] for row in found), wanted["embeddings"])
+    elif kind.endswith("entities"):
+        found = rows("classify", "-m", model, "--tokens", "--aggregation", "none", *on, text=lines(texts))
+        have, want = ({(n, e["start"], e["end"]): e for n, row in enumerate(one) for e in row}
+                      for one in ((row["entities"] for row in found), wanted["none"]))
+        # Two labels may be as good as equal.
+        other = [place for place in {*have, *want} if have.get(place, {}).get("label") != want.get(place, {}).get("label")]
+        assert len(other) <= len(want) // 20, (what, other)
+        pairs = [([have[place]["score"] for place in want if place in have],
+                  [want[place]["score"] for place in want if place in have])]
+    elif kind.endswith("fill"):
+        masked = [text.replace("[MASK]", heads_models.mask_of(model)) for text in golden["masked"]]
+        found = rows("fill", "-m", model, *on, text=lines(masked))
+        pairs = [([t["score"] for t in f], [t["score"] for t in w]) for row, masks in zip(found, wanted["masks"])
+                 for f, w in zip(row["masks"], masks)]
+    else:
+        found = rows("classify", "-m", model, *on, text=lines(texts))
+        pairs = [([next(l["score"] for l in row["labels"] if l["label"] == name) for name in wanted["names"]], w)
+                 for row, w in zip(found, wanted["labels"])]
+    for one, other in pairs:
+        near(one, other, what)
+
+
 def check_prompts(model):
     run("embed", "-m", model, "-d", "cpu", "--json", text="a\n", says="query, document")
     run("embed", "-m", model, "-d", "cpu", "--prompt", "passage", text="a\n", code=2, says="they have query, document")
@@ -211,6 +265,8 @@ def check_bad(folder):
     broken("bert-fill", merge(tie_word_embeddings=False), "a matrix of their own", command="fill", text="[MASK]\n",
            code=4)
     broken("bert-classify", merge(architectures=["BertForTokenClassification"]), "it has some of tokens")
+    broken("mpnet-classify", merge(num_attention_heads=8), "relative_attention_bias.weight has shape [32, 4]")
+    broken("roberta-entities", merge(max_position_embeddings=67), "position_embeddings.weight has shape [66, 32]")
     for change, says in ((merge(out_features=17), "tensor linear.weight has shape"),
                          (merge(in_features=31), "takes 31 values and gets 32"),
                          (merge(out_features=0), "out_features"),
@@ -224,9 +280,11 @@ def check_bad(folder):
 def main():
     with open(os.path.join(GOLDEN, "heads.json"), encoding="utf-8") as file:
         golden = json.load(file)
-    given = os.environ.get("WHERRY_TEST_DEVICES", "cpu reference").replace(",", " ").split()
-    devices = [d for d in given if d in ("cpu", "reference")]
+    given = os.environ.get("WHERRY_TEST_DEVICES", "").replace(",", " ").split()
+    devices = [d for d in ("cpu", "reference") if not given or d in given]
     with tempfile.TemporaryDirectory() as folder:
+        heads_models.write_model("sentence-bytes", os.path.join(folder, "first"))
+        halves = drivers(given, os.path.join(folder, "first"))
         for kind, wanted in golden["models"].items():
             model = os.path.join(folder, kind)
             heads_models.write_model(kind, model)
@@ -235,13 +293,16 @@ def main():
             for n, device in enumerate(devices):
                 if n == 0 or kind in ("bert-rerank", "bert-entities", "sentence-combined-dense"):
                     check(model, golden, wanted, ("-d", device))
+            for device in halves:
+                if "WHERRY_TEST_ALL" in os.environ or kind in HALF[device.split(":")[0]]:
+                    check_half(model, kind, golden, wanted, device)
         check_prompts(os.path.join(folder, "sentence-dense"))
         check_types(os.path.join(folder, "sentence-combined-dense"), golden, folder)
         check_bad(folder)
         run("rerank", "-m", os.path.join(folder, "bert-rerank"), text="a\n", code=2, says="--query")
         run("fill", "-m", os.path.join(folder, "bert-rerank"), text="a\n", code=3, says="fills no masks")
         run("classify", "-m", os.path.join(folder, "bert-entities"), "--tokens", "--top", "2", text="a\n", code=2)
-    print(f"{command.checks} checks passed")
+    print(f"{command.checks} checks passed, in f16 on {', '.join(halves) or 'no driver'}")
 
 
 if __name__ == "__main__":

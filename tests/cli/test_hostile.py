@@ -252,6 +252,17 @@ def test_tokenizer(r, model, embed):
     sparse(os.path.join(folder, "tokenizer.json"), 64 * MIB + 1)
     r.case("tokenizer.json of more than 64 MiB", INPUT, "tokenizer.json .*67108865 bytes.* 67108864", embed(folder))
 
+    folder = model.having("merges.txt", "a a\n" * 15000000)
+    os.remove(os.path.join(folder, "vocab.txt"))
+    write(os.path.join(folder, "vocab.json"), json.dumps({"<s>": 0, "</s>": 2, "a": 3, "aa": 4}))
+    os.remove(os.path.join(folder, "config.json"))
+    write(os.path.join(folder, "config.json"), json.dumps(dict(model.config(), model_type="roberta", architectures=["RobertaModel"],
+                                                               type_vocab_size=2, pad_token_id=1)))
+    for name in ("tokenizer_config.json",):
+        if os.path.lexists(os.path.join(folder, name)):
+            os.remove(os.path.join(folder, name))
+    r.case("merges.txt of 15 M merges", INPUT, "merges.txt: it has more than 2097152 merges", embed(folder))
+
     def config(key, *parts):
         return embed(model.having("tokenizer_config.json", tokenizer_config()[:-1], ', "%s": ' % key, *parts, "}"))
 

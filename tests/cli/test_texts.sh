@@ -179,6 +179,8 @@ for tokens in 48 300 16384; do
     check cmp "$work/out" "$work/few"
 done
 [ "$cores" -lt 2 ] || check grep -q 'for tokens, by \([2-9]\|[1-9][0-9]*\) threads' "$work/err"
+expect 0 'it waited for tokens, by 1 thread, in' embed -v --threads 1 --max-tokens 48 "$work/long"
+check cmp "$work/out" "$work/few"
 expect 0 '' embed -q --batch-tokens 48 --max-tokens 48 --json "$work/long"
 check cmp <(grep -o '^{"index":[0-9]*' "$work/out" | cut -d: -f2) <(seq 0 399)
 # An error is that of the first text that has one, once the batches before its own are written.

@@ -69,15 +69,15 @@ def safetensors_seeds():
 # ---- models ----
 
 
-def small(layers=1):
+def small(layers=1, hidden=4):
     """The smallest shape that has everything."""
-    make_model.HIDDEN, make_model.HEADS, make_model.FEED_FORWARD = 4, 2, 4
+    make_model.HIDDEN, make_model.HEADS, make_model.FEED_FORWARD = hidden, 2, 4
     make_model.POSITIONS, make_model.LAYERS = 8, layers
     config = {
         "architectures": ["BertModel"],
         "model_type": "bert",
         "vocab_size": 8,
-        "hidden_size": 4,
+        "hidden_size": hidden,
         "num_hidden_layers": layers,
         "num_attention_heads": 2,
         "intermediate_size": 4,
@@ -137,6 +137,60 @@ def model_seeds():
     yield "outside", model_folder(
         compact(config), compact(header), sizes=(size, 0), modules=compact([{"type": "a.Transformer", "path": "../x"}])
     )
+
+
+# ---- heads, modules, prompts ----
+
+
+def heads_folder(config, shapes, sizes=(), torch=b"", **files):
+    """The parts in the order of fuzz_heads.c; `sizes`: of the other files' shapes."""
+    names = ("modules", "prompts", "sentence", "pooling", "dense", "norm")
+    headers = [header_of(s) if s else (None, 0) for s in (shapes, *sizes)]
+    headers += [(None, 0)] * (4 - len(headers))
+    parts = [compact(config), *(compact(files[name]) if name in files else b"" for name in names)]
+    parts += [compact(header) if header else b"" for header, _ in headers]
+    return SEPARATOR.join([*parts, b" ".join(b"%d" % size for _, size in headers), torch])
+
+
+def linear(name, rows, columns):
+    return {name + ".weight": [rows, columns], name + ".bias": [rows]}
+
+
+def heads_seeds():
+    config, shapes = small()
+    names = {"id2label": {"0": "no", "1": "perhaps", "2": "\u00e9"}, "label2id": {"no": 0}, "num_labels": 3}
+    task = {"architectures": ["BertForSequenceClassification"], "problem_type": "multi_label_classification"}
+    classify = {**shapes, **linear("classifier", 3, 4)}
+    yield "classify", heads_folder({**config, **names, **task}, classify)
+    identity = {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}}
+    yield "rerank", heads_folder({**config, **task, **identity, "id2label": {"0": "LABEL_0"}}, {**shapes, **linear("classifier", 1, 4)})
+    yield "old-key", heads_folder({**config, **names, **task, "sbert_ce_default_activation_function": "a.Sigmoid"}, classify)
+    yield "entities", heads_folder({**config, **names, "architectures": ["BertForTokenClassification"]}, classify)
+    yield "more-labels", heads_folder({**config, **task, "id2label": {str(n): str(n) for n in range(5)}}, classify)
+    yield "fewer-labels", heads_folder({**config, **task, "id2label": {"0": "a", "7": "b"}}, classify)
+    fill = {**shapes, **linear("cls.predictions.transform.dense", 4, 4), "cls.predictions.transform.LayerNorm.weight": [4],
+            "cls.predictions.transform.LayerNorm.bias": [4], "cls.predictions.bias": [8]}
+    yield "fill", heads_folder({**config, "architectures": ["BertForMaskedLM"]}, fill)
+    yield "untied", heads_folder({**config, "architectures": ["BertForMaskedLM"], "tie_word_embeddings": False}, fill)
+
+    kinds = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize")
+    paths = ("", "1_Pooling", "2_Dense", "3_LayerNorm", "4_Normalize")
+    chain = [{"idx": n, "name": str(n), "path": path, "type": "sentence_transformers.models." + kind}
+             for n, (kind, path) in enumerate(zip(kinds, paths))]
+    dense = {"in_features": 8, "out_features": 3, "bias": True, "activation_function": "torch.nn.modules.activation.Tanh"}
+    files = {"dense": dense, "norm": {"dimension": 3}, "sentence": {"max_seq_length": 6}, "prompts": {
+        "prompts": {"query": "query: ", "passage": "\u00e9"}, "default_prompt_name": "query", "truncate_dim": 2}}
+    sizes = (linear("linear", 3, 8), {"norm.weight": [3], "norm.bias": [3]})
+    yield "chain", heads_folder(config, shapes, sizes, modules=chain, pooling={"pooling_mode": ["cls", "weightedmean"]}, **files)
+    flags = {"pooling_mode_cls_token": True, "pooling_mode_max_tokens": True, "include_prompt": False}
+    yield "flags", heads_folder(config, shapes, sizes, modules=chain, pooling=flags, **files)
+    yield "tokens", heads_folder(config, shapes, (linear("linear", 3, 4),), modules=[chain[0], chain[2], chain[4]], dense={
+        **dense, "in_features": 4, "module_input_name": "token_embeddings", "module_output_name": "token_embeddings"})
+    config, shapes = small(hidden=32)
+    torch = (TESTS / "data" / "torch" / "sparse_f16.pt").read_bytes()
+    yield "m3", heads_folder(config, shapes, ({}, {}, linear("", 5, 32)), torch)
+    colbert = {name.lstrip("."): shape for name, shape in linear("", 5, 32).items()}
+    yield "colbert", heads_folder(config, shapes, ({}, {}, colbert), torch)
 
 
 # ---- tokenizers ----
@@ -430,6 +484,7 @@ def torch_file_seeds():
 SEEDS = {
     "safetensors": safetensors_seeds,
     "model": model_seeds,
+    "heads": heads_seeds,
     "tokenizer": tokenizer_seeds,
     "sentencepiece": sentencepiece_seeds,
     "merges": merges_seeds,

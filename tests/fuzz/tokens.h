@@ -87,7 +87,7 @@ static inline void tokens_check_folder(struct fuzz_part text, const char *pair, 
 {
     struct error e = {0};
     long before = fuzz_blocks;
-    struct tokenizer *t = tokenizer_open(&fuzz_host, fuzz_folder(), TOKENS_VOCABULARY, &e);
+    struct tokenizer *t = tokenizer_open(&fuzz_host, fuzz_folder(), NULL, TOKENS_VOCABULARY, &e);
     if (t) {
         tokens_check(t, text, NULL, 0);
         tokens_check(t, text, pair, pair_bytes);

@@ -5,9 +5,11 @@ asks wherry.
 usage: heads_models.py KIND FOLDER
 """
 
+import base64
 import json
 import os
 import random
+import shutil
 import struct
 import sys
 
@@ -19,6 +21,10 @@ WORDS = ("the a boat water river rows quickly slowly in on to bremen ada who and
 BYTE_WORDS = [word for word in WORDS if len(word) > 1] + ["f\u00eate", "\u6c34"]
 LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
 SPECIAL = {"bert": ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), "roberta": ("<s>", "<pad>", "</s>", "<unk>", "<mask>")}
+
+
+SENTENCEPIECE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "tokenizer", "xlmr_model",
+                             "sentencepiece.bpe.model")
 
 
 def byte_alphabet():
@@ -38,17 +44,72 @@ def byte_merges():
     return list(merges)
 
 
+def fields(data):
+    """(number, value) of each field of a message of Protocol Buffers: an int, or bytes."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            value, shift, at = value | (byte & 127) << shift, shift + 7, at + 1
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        tag = varint()
+        if tag & 7 == 0:
+            yield tag >> 3, varint()
+            continue
+        size = {1: 8, 5: 4}[tag & 7] if tag & 7 != 2 else varint()
+        yield tag >> 3, data[at:at + size]
+        at += size
+
+
+def sentencepiece():
+    """[(piece, score)] and the character map of the trained model that the tokenizer's tests have."""
+    with open(SENTENCEPIECE, "rb") as file:
+        model = list(fields(file.read()))
+    pieces = [dict(fields(value)) for number, value in model if number == 1]
+    normalizer = dict(fields(next(value for number, value in model if number == 3)))
+    return [(piece[1].decode(), struct.unpack("<f", piece[2])[0] if 2 in piece else 0.0) for piece in pieces], normalizer[2]
+
+
+def xlmr_words():
+    """As transformers orders them for XLM-RoBERTa: its own first four, the pieces after the first three, the mask."""
+    first = [(token, 0.0) for token in ("<s>", "<pad>", "</s>", "<unk>")]
+    return first + sentencepiece()[0][3:] + [("<mask>", 0.0)]
+
+
 def vocabulary(family):
+    if family in ("pieces", "pieces-json"):
+        return [word for word, _ in xlmr_words()]
+    if family == "camembert-pieces":
+        return ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED",
+                *(piece for piece, _ in sentencepiece()[0][1:]), "<mask>"]
     if family == "bytes":
         return [*SPECIAL["roberta"][:4], *byte_alphabet().values(), *(a + b for a, b in byte_merges()),
                 SPECIAL["roberta"][4]]
     return list(SPECIAL[family]) + WORDS + LETTERS + ["##" + letter for letter in LETTERS]
 
 
+def unigram_parts():
+    """What of XLM-RoBERTa's tokenizer.json is other than WordPiece's."""
+    return {
+        "normalizer": {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(sentencepiece()[1]).decode()},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+            {"type": "WhitespaceSplit"},
+            {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}]},
+        "decoder": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True},
+        "model": {"type": "Unigram", "unk_id": 3, "vocab": [list(word) for word in xlmr_words()], "byte_fallback": False},
+    }
+
+
 def tokenizer(family):
     words = vocabulary(family)
     pad, unknown, first, last, mask = SPECIAL["bert"]
-    if family == "roberta":
+    if family != "bert":
         first, pad, last, unknown, mask = SPECIAL["roberta"]
 
     def special(token):
@@ -58,7 +119,7 @@ def tokenizer(family):
         return {"Sequence": {"id": name, "type_id": kind}}
 
     single = [special(first), part("A", 0), special(last)]
-    if family == "roberta":
+    if family != "bert":
         pair = single + [special(last), part("B", 0), special(last)]
     else:
         pair = single + [part("B", 1), {"SpecialToken": {"id": last, "type_id": 1}}]
@@ -80,6 +141,7 @@ def tokenizer(family):
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
         "model": {"type": "WordPiece", "unk_token": unknown, "continuing_subword_prefix": "##",
                   "max_input_chars_per_word": 100, "vocab": {word: n for n, word in enumerate(words)}},
+        **(unigram_parts() if family == "pieces-json" else {}),
     }
 
 
@@ -219,16 +281,28 @@ def model(kind):
              **linear("electra.embeddings_project", HIDDEN, NARROW), **dense, **out(3)}
     if kind in ("xlmr-classify", "camembert-classify"):
         name, prefix = ("XLMRoberta", "xlm-roberta") if kind.startswith("x") else ("Camembert", "camembert")
-        return "roberta", {**ROBERTA, "model_type": prefix, "architectures": [name + "ForSequenceClassification"],
-                           **labels("no", "perhaps", "yes")}, \
-            {**bert_tensors("roberta.", words, 1, POSITIONS + 2), **dense, **out(3)}
+        family = "pieces" if kind.startswith("x") else "camembert-pieces"
+        return family, {**ROBERTA, "model_type": prefix, "architectures": [name + "ForSequenceClassification"],
+                        **labels("no", "perhaps", "yes")}, \
+            {**bert_tensors("roberta.", len(vocabulary(family)), 1, POSITIONS + 2), **dense, **out(3)}
+    if kind in ("xlmr-rerank", "xlmr-entities"):
+        family, rerank = ("pieces-json", True) if kind == "xlmr-rerank" else ("pieces", False)
+        name, head = ("Sequence", {**dense, **out(1)}) if rerank else ("Token", linear("classifier", len(ENTITIES), HIDDEN))
+        return family, {**ROBERTA, "model_type": "xlm-roberta", "architectures": [f"XLMRobertaFor{name}Classification"],
+                        **labels(*(["LABEL_0"] if rerank else ENTITIES))}, \
+            {**bert_tensors("roberta.", len(vocabulary(family)), 1, POSITIONS + 2), **head}
     if kind == "mpnet-classify":
         config = {**ROBERTA, "model_type": "mpnet", "relative_attention_num_buckets": 32,
                   "architectures": ["MPNetForSequenceClassification"], **labels("no", "yes")}
         return "roberta", config, {**mpnet_tensors("mpnet.", words), **dense, **out(2)}
     if kind.startswith("m3-"):
-        return "roberta", {**ROBERTA, "model_type": "xlm-roberta", "architectures": ["XLMRobertaModel"]}, \
-            {**bert_tensors("", words, 1, POSITIONS + 2), **linear("pooler.dense", HIDDEN, HIDDEN)}
+        return "pieces-json", {**ROBERTA, "model_type": "xlm-roberta", "architectures": ["XLMRobertaModel"]}, \
+            {**bert_tensors("", len(vocabulary("pieces-json")), 1, POSITIONS + 2), **linear("pooler.dense", HIDDEN, HIDDEN)}
+    if kind in ("sentence-pieces", "sentence-bytes"):
+        family, name, prefix = ("pieces-json", "XLMRoberta", "xlm-roberta") if kind == "sentence-pieces" else ("bytes", "Roberta",
+                                                                                                            "roberta")
+        return family, {**ROBERTA, "model_type": prefix, "architectures": [name + "Model"]}, \
+            {**bert_tensors("", len(vocabulary(family)), 1, POSITIONS + 2), **linear("pooler.dense", HIDDEN, HIDDEN)}
     if kind.startswith("sentence-"):
         return "bert", {**BERT, "architectures": ["BertModel"]}, \
             {**bert_tensors("", words, 2, POSITIONS), **linear("pooler.dense", HIDDEN, HIDDEN)}
@@ -246,13 +320,16 @@ SENTENCES = {
     "sentence-last": (["lasttoken"], False, [], True),
     "sentence-weighted": (["weightedmean"], True, [], True),
     "sentence-root": (["mean_sqrt_len_tokens"], True, [], False),
+    "sentence-pieces": (["mean"], False, [], True),
+    "sentence-bytes": (["cls"], True, [], True),
 }
 FLAGS = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens", "mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
          "weightedmean": "weightedmean_tokens", "lasttoken": "lasttoken"}
 PROMPTS = {"prompts": {"query": "the river ", "document": "a boat "}, "default_prompt_name": None}
 KINDS = ["bert-rerank", "bert-rerank-identity", "bert-classify", "bert-many", "bert-entities", "bert-fill",
          "roberta-rerank", "roberta-entities", "roberta-bytes-classify", "roberta-bytes-fill", "distilbert-classify",
-         "electra-classify", "xlmr-classify", "camembert-classify", "mpnet-classify", *SENTENCES]
+         "electra-classify", "xlmr-classify", "xlmr-rerank", "xlmr-entities", "camembert-classify", "mpnet-classify",
+         *SENTENCES]
 # bge-m3's form: CLS and length 1, with heads on token vectors in files that torch.save wrote (make_token_heads.py).
 CHAINS = {**SENTENCES, "m3-f32": (["cls"], True, [], True), "m3-f16": (["cls"], True, [], True),
           "m3-bf16": (["cls"], True, [], True),
@@ -324,13 +401,18 @@ def write_model(kind, folder):
         write_json(folder, "vocab.json", {word: n for n, word in enumerate(vocabulary(family))})
         with open(os.path.join(folder, "merges.txt"), "w", encoding="utf-8") as file:
             file.write("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in byte_merges()))
+    elif family.endswith("pieces"):
+        shutil.copyfile(SENTENCEPIECE, os.path.join(folder, "sentencepiece.bpe.model"))
     else:
         write_json(folder, "tokenizer.json", tokenizer(family))
     names = SPECIAL["bert"]
     pad, unknown, first, last, mask = names if family == "bert" else (
         "<pad>", "<unk>", "<s>", "</s>", "<mask>")
+    # Beside a sentencepiece.bpe.model the class is left to the model's type.
+    classes = {"bytes": "RobertaTokenizer", "pieces": None, "camembert-pieces": None}
+    named = classes.get(family, "PreTrainedTokenizerFast")
     write_json(folder, "tokenizer_config.json", {
-        "tokenizer_class": "RobertaTokenizer" if family == "bytes" else "PreTrainedTokenizerFast",
+        **({"tokenizer_class": named} if named else {}),
         "model_max_length": POSITIONS, "pad_token": pad, "unk_token": unknown, "cls_token": first, "sep_token": last,
         **({"eos_token": last} if kind.startswith("m3-") else {}),
         # RoBERTa's takes the space before it, as its published files say.

@@ -18,7 +18,8 @@ import heads_models
 
 QUERY = "who rows a boat?"
 TEXTS = ["ada rows the red boat slowly.", "the old ferry is near the bridge, in bremen", "water!",
-         "a mill far on the river, and the lock: xyzzy quick", "Ada and Bremen", "boat boat boat boat"]
+         "a mill far on the river, and the lock: xyzzy quick", "Ada and Bremen", "boat boat boat boat",
+         "ёжик ｒｅｄ　水 cafe\u0301", "ﬁne ½ שלום कल 어제 ™"]
 MASKED = ["the [MASK] boat is near", "ada [MASK] to [MASK] slowly."]
 
 

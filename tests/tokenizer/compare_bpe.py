@@ -5,13 +5,14 @@
     python3 tests/tokenizer/compare_bpe.py sample tests/data/bpe           the committed sample
     python3 tests/tokenizer/compare_bpe.py PART FOLDER PROGRAM             compares; PROGRAM is tests/test_tokenizer,
                                                                            FOLDER takes up to 1 GB. PART is
-        main [LINES]    the main kinds, LINES (100000) for each of the first three
+        main [LINES [NAME]]  the main kinds, or one, LINES (1000000) for each
         every           every Unicode scalar value
         patterns        patterns of published tokenizers and odd ones, all behaviours
         odd             models with every option and merges in any order
 
 Files are as make_lines.py and make_parts.py say.
 """
+import collections
 import json
 import os
 import random
@@ -74,6 +75,12 @@ def corpus():
         return LANGUAGES * 20 + f.read().split("\n") + CODE * 5
 
 
+def most_frequent(count):
+    """The trainer's own limit leaves to chance which of equally frequent characters are kept."""
+    frequency = collections.Counter("".join(corpus()).replace(" ", "\u2581"))
+    return sorted(frequency, key=lambda c: (-frequency[c], c))[:count]
+
+
 def train(tokenizer, size, specials, alphabet=None, **options):
     trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=specials, show_progress=False, initial_alphabet=alphabet or [], **options)
     tokenizer.train_from_iterator(corpus(), trainer)
@@ -118,12 +125,13 @@ def gpt4(size=1500, pattern="gpt4", ignore_merges=False):
     return tokenizer, {"tokenizer.json": tokenizer.to_str()}
 
 
-def sentencepiece(size=2500, gemma=False, **options):
+def sentencepiece(size=2500, gemma=False, characters=None):
     """As Llama 2's and Gemma's: no bytes but where a character is not in the vocabulary."""
     specials = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
-    train(tokenizer, size, specials, **options)
+    alphabet = {"alphabet": most_frequent(characters), "limit_alphabet": characters} if characters else {}
+    train(tokenizer, size, specials, **alphabet)
     if gemma:
         tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
         tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
@@ -262,7 +270,7 @@ MAIN = [("roberta", roberta, "right"), ("gpt4", gpt4, "left"), ("sentencepiece",
 
 def sample(folder):
     for name, made, direction in [("roberta", roberta(450), "right"), ("gpt4", gpt4(450, ignore_merges=True), "left"),
-                                  ("sentencepiece", sentencepiece(500, limit_alphabet=120), "right")]:
+                                  ("sentencepiece", sentencepiece(500, characters=120), "right")]:
         write(os.path.join(folder, name), made, FIXED + lines_of(name, 60), direction)
     for name, pattern in PATTERNS.items():
         r = random.Random(name)
@@ -294,11 +302,14 @@ class Comparison:
                 os.remove(os.path.join(folder, file))
 
 
-def compare_main(c, count=100000):
-    for index, (name, make, direction) in enumerate(MAIN):
+def compare_main(c, count="1000000", only=""):
+    count = int(count)
+    for name, make, direction in MAIN:
+        if only not in ("", name):
+            continue
         made = make()
-        for first in range(0, count if index < 3 else count // 10, 100000):
-            c.run(name, made, FIXED + lines_of(f"full{name}{first}", min(count, 100000)), direction)
+        for first in range(0, count, 100000):
+            c.run(name, made, FIXED + lines_of(f"full{name}{first}", min(count - first, 100000)), direction)
 
 
 EVERY = [f"{chr(x)}\0a{chr(x)}b {chr(x)}'s{chr(x)}{chr(x)}1 " for x in SCALARS]
@@ -334,9 +345,9 @@ PARTS = {"main": compare_main, "every": compare_every, "patterns": compare_patte
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "sample":
         sample(sys.argv[2])
-    elif len(sys.argv) in (4, 5) and sys.argv[1] in PARTS:
+    elif len(sys.argv) in (4, 5, 6) and sys.argv[1] in PARTS:
         comparison = Comparison(sys.argv[2], sys.argv[3])
-        PARTS[sys.argv[1]](comparison, *map(int, sys.argv[4:]))
+        PARTS[sys.argv[1]](comparison, *sys.argv[4:])
         print(f"{comparison.lines} lines in all, {comparison.different} different")
         sys.exit(comparison.different != 0)
     else:

@@ -22,7 +22,7 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 
 SPECIALS = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
 
-# Our own sentences; the more scripts the better.
+# Our own sentences in 26 scripts, which tests/tokenizer_scripts.h counts in the samples.
 LANGUAGES = [
     "The old ferry leaves at half past nine; don't be late, or you'll wait until Tuesday.",
     "Wir haben gestern fünf Äpfel, süßes Gebäck und Öl gekauft – für nur 7,50 €!",
@@ -43,6 +43,20 @@ LANGUAGES = [
     "গতকাল বৃষ্টির পরে নদীর ধারে আমরা গরম চা খেয়েছিলাম।",
     "நேற்று மாலை கடற்கரையில் குழந்தைகள் பட்டம் விட்டார்கள்.",
     "👩‍👩‍👧‍👦 went to the 🏖️ with 2️⃣ 🇳🇱 flags and 👍🏽; ①②③ ﬁne ½ ™.",
+    "გუშინ ბაზარში ვიყიდე ყურძენი, ნიგოზი და ახალი პური.",
+    "Երեկ երեկոյան մենք միասին թեյ խմեցինք պարտեզում։",
+    "ትናንት ማታ ዝናብ ዘነበ፤ ዛሬ ግን ፀሐይ ወጥታለች።",
+    "ម្សិលមិញយើងបានទៅផ្សារទិញត្រីនិងបន្លែស្រស់។",
+    "မနေ့က ကျွန်တော်တို့ ဈေးကို သွားပြီး ငါး ဝယ်ခဲ့တယ်။",
+    "ཁ་སང་ང་ཚོ་ཚོང་ཁང་ལ་ཕྱིན་པ་ཡིན།",
+    "నిన్న సాయంత్రం పిల్లలు తోటలో ఆడుకున్నారు.",
+    "ગઈકાલે અમે નદી કિનારે ચાલવા ગયા હતા.",
+    "ಮಕ್ಕಳು ನಿನ್ನೆ ಶಾಲೆಯಲ್ಲಿ ಹಾಡು ಹಾಡಿದರು.",
+    "ഇന്നലെ വൈകുന്നേരം കുട്ടികൾ കടൽത്തീരത്ത് കളിച്ചു.",
+    "ਕੱਲ੍ਹ ਅਸੀਂ ਖੇਤ ਵਿੱਚ ਕਣਕ ਬੀਜੀ ਸੀ।",
+    "ມື້ວານນີ້ພວກເຮົາໄປຕະຫຼາດຊື້ປາ.",
+    "ඊයේ අපි මුහුදු වෙරළේ ඇවිද ගියෙමු.",
+    "ｆｕｌｌ　ｗｉｄｔｈ　ｔｅｘｔ，　ｶﾞｷﾞｸﾞ ㍿ ㎏ ⅷ ½ ﬃ x² ™ … ‥ ﷺ",
 ]
 MARKS = [0x300, 0x301, 0x308, 0x30A, 0x323, 0x327, 0x328, 0x345, 0x34F, 0x5B0, 0x64B, 0x651, 0x93C, 0x94D, 0xE38, 0xF71,
          0x8D4, 0x1B44, 0x1BAA, 0x1DFB, 0x302E, 0x302F, 0xA953, 0x11446, 0x1134D, 0x1D165, 0x1D16D, 0x1D16E, 0x1E000,

@@ -7,8 +7,8 @@
 WordPiece has the vocabulary of tests/data/tokenizer; Unigram, in the form of XLM-RoBERTa's tokenizer.json, is trained here:
 20,000 pieces, and the same with as many random ones as make 250,002; so is byte pair encoding, 32,000 tokens, with
 GPT-2's words and with GPT-4's pattern. The texts are drawn from the words of
-data/sentences.txt and parts of them, and from make_lines.py's and make_parts.py's sentences in over 20 scripts, in the
-frequencies that languages have. The library's fastest of encode, encode_batch and encode_batch_fast counts; the least of
+data/sentences.txt and parts of them, and from make_lines.py's sentences in 26 scripts, in the frequencies that
+languages have. The library's fastest of encode, encode_batch and encode_batch_fast counts; the least of
 RUNS runs of each.
 """
 import json
@@ -49,7 +49,7 @@ def english_line(r, words, weights):
 def mixed_line(r, words, weights):
     if r.random() < 0.2:
         return english_line(r, words, weights)
-    text = r.choice(LANGUAGES + make_parts.MORE_LANGUAGES)
+    text = r.choice(LANGUAGES)
     parts = text.split(" ")
     if len(parts) < 4:  # written without spaces
         parts = [text[i:i + r.randrange(1, 5)] for i in range(0, len(text), 3)]

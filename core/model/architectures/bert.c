@@ -11,7 +11,8 @@
     }
 
 const struct architecture architecture_bert = {
-    .families = (const struct family[]){{"bert", "Bert", {"vocab.txt", "sentencepiece.bpe.model"}}, {NULL}},
+    .families =
+        (const struct family[]){{"bert", "Bert", "BertTokenizer", {"vocab.txt", "sentencepiece.bpe.model"}}, {NULL}},
     .sizes = (const struct size_key[]){BERT_SIZES, SIZE(token_types, 2, "type_vocab_size"), {0}},
     .activation = "hidden_act",
     .epsilon = "layer_norm_eps",

@@ -3,7 +3,7 @@
 #include "model/architectures/bert_names.h"
 
 const struct architecture architecture_distilbert = {
-    .families = (const struct family[]){{"distilbert", "DistilBert", {"vocab.txt"}}, {NULL}},
+    .families = (const struct family[]){{"distilbert", "DistilBert", "DistilBertTokenizer", {"vocab.txt"}}, {NULL}},
     .sizes = (const struct size_key[]){SIZE(layers, 0, "n_layers", "num_hidden_layers"),
                                        SIZE(hidden, 0, "dim", "hidden_size"),
                                        SIZE(heads, 0, "n_heads", "num_attention_heads"),

@@ -11,7 +11,7 @@
     }
 
 const struct architecture architecture_electra = {
-    .families = (const struct family[]){{"electra", "Electra", {"vocab.txt"}}, {NULL}},
+    .families = (const struct family[]){{"electra", "Electra", "ElectraTokenizer", {"vocab.txt"}}, {NULL}},
     .sizes =
         (const struct size_key[]){
             BERT_SIZES, SIZE(token_types, 2, "type_vocab_size"), SIZE(embedding, 128, "embedding_size"), {0}},

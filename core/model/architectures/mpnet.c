@@ -5,7 +5,7 @@
 #define MPNET_PRESET .position_offset = 2, .relative_buckets = 32, .relative_distance = 128
 
 const struct architecture architecture_mpnet = {
-    .families = (const struct family[]){{"mpnet", "MPNet", {NULL}}, {NULL}},
+    .families = (const struct family[]){{"mpnet", "MPNet", "MPNetTokenizer", {NULL}}, {NULL}},
     .sizes = (const struct size_key[]){BERT_SIZES, {0}},
     .activation = "hidden_act",
     .epsilon = "layer_norm_eps",

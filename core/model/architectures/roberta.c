@@ -13,10 +13,11 @@
     }
 
 const struct architecture architecture_roberta = {
-    .families = (const struct family[]){{"roberta", "Roberta", {"vocab.json"}},
-                                        {"xlm-roberta", "XLMRoberta", {"sentencepiece.bpe.model"}},
-                                        {"camembert", "Camembert", {"sentencepiece.bpe.model"}},
-                                        {NULL}},
+    .families =
+        (const struct family[]){{"roberta", "Roberta", "RobertaTokenizer", {"vocab.json"}},
+                                {"xlm-roberta", "XLMRoberta", "XLMRobertaTokenizer", {"sentencepiece.bpe.model"}},
+                                {"camembert", "Camembert", "CamembertTokenizer", {"sentencepiece.bpe.model"}},
+                                {NULL}},
     .sizes = (const struct size_key[]){BERT_SIZES, SIZE(token_types, 2, "type_vocab_size"), {0}},
     .activation = "hidden_act",
     .epsilon = "layer_norm_eps",
