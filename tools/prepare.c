@@ -80,9 +80,9 @@ static json_t *kernel_json(const wherry_session_kernel *k)
     const wherry_kernel_use *use = &k->use;
     char hash[17];
     snprintf(hash, sizeof hash, "%016" PRIx64, k->hash);
-    json_t *json = need(json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "kernel", use->name, "variant", use->variant,
-                                  "hash", hash, "group", k->group, "launches", (json_int_t)k->launches, "local_size",
-                                  (json_int_t)k->local_size));
+    json_t *json = need(json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "kernel", use->name, "work", k->work,
+                                  "sizes", k->sizes, "variant", use->variant, "hash", hash, "group", k->group,
+                                  "launches", (json_int_t)k->launches, "local_size", (json_int_t)k->local_size));
     const struct {
         const char *name;
         uint32_t value;

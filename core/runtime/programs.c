@@ -1,11 +1,14 @@
 /* What a session's device compiles, told to whoever asks. */
 #include "runtime/programs.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backends/kernel_program.h"
+#include "base/text.h"
 #include "interface/interface.h"
+#include "plan/constants.h"
 #include "plan/traffic.h"
 #include "plan/variants.h"
 #include "runtime/buffers.h"
@@ -74,18 +77,17 @@ static bool programs_of(const struct wherry_session *s, struct listing *list, st
 static bool tell(const struct wherry_session *s, const struct listing *list, int index,
                  wherry_program_callback callback, void *user, bool *more, struct error *e)
 {
-    wherry_constant constants[CALL_MAX_CONSTANTS + 1];
+    wherry_constant values[CALL_MAX_CONSTANTS + 1];
     struct kernel_program *program = list->program;
     int call = list->calls[index];
     TRY(call_program(s, call, program, e));
-    for (int i = 0; i < program->n_constants; i++)
-        constants[i] = (wherry_constant){program->ids[i], program->values[i]};
+    for (int i = 0; i < program->n_constants; i++) values[i] = (wherry_constant){program->ids[i], program->values[i]};
     const wherry_program out = {.kernel = program->kernel.name,
                                 .language = program->spirv ? WHERRY_LANGUAGE_SPIRV : WHERRY_LANGUAGE_OPENCL_C,
                                 .code = program->kernel.data,
                                 .code_bytes = program->kernel.size,
                                 .options = program->options,
-                                .constants = constants,
+                                .constants = values,
                                 .constant_count = (size_t)program->n_constants,
                                 .f16 = s->f16,
                                 .full_subgroups = program->full_subgroups,
@@ -132,6 +134,15 @@ void session_kernel_use(const struct wherry_session *s, int call, wherry_kernel_
     call_variant(&s->calls[call], out->variant);
 }
 
+static void constants_text(const struct call *call, enum constant_role role, char *text, size_t size)
+{
+    struct text_writer t = text_begin(text, size);
+    for (int i = 0; i < call->n_constants; i++) {
+        const struct constant_row *row = &constants[call->constants[i].id];
+        if (row->role == role) text_add(&t, "%s%s=%" PRIu32, t.used ? " " : "", row->name, call->constants[i].value);
+    }
+}
+
 wherry_status wherry_session_kernels(wherry_session *session, wherry_session_kernel *kernels, size_t *count)
 {
     if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
@@ -148,6 +159,8 @@ wherry_status wherry_session_kernels(wherry_session *session, wherry_session_ker
         *out = (wherry_session_kernel){.launches = list.launches[i], .hash = list.hashes[i]};
         session_kernel_use(session, list.calls[i], &out->use);
         snprintf(out->group, sizeof out->group, "%s", session->groups[session->call_groups[list.calls[i]]].name);
+        constants_text(&session->calls[list.calls[i]], CONSTANT_WORK, out->work, sizeof out->work);
+        constants_text(&session->calls[list.calls[i]], CONSTANT_SIZE, out->sizes, sizeof out->sizes);
         out->local_size = call_get(&session->calls[list.calls[i]], CONST_LOCAL_SIZE, 0);
     }
     listing_free(&context->host, &list);

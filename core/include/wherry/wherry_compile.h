@@ -68,7 +68,9 @@ WHERRY_API wherry_status wherry_session_programs(wherry_session *session, wherry
 /* One distinct program of a prepared session, and what it takes. */
 typedef struct wherry_session_kernel {
     wherry_kernel_use use;
-    char group[64]; /* the first that runs it */
+    char group[64];  /* the first that runs it */
+    char work[512];  /* what it computes: "N=768 K=3072 ...", by the names of its constants */
+    char sizes[512]; /* the constants that are chosen by shape and device: "LOCAL_SIZE=256 TILE_M=128 ..." */
     uint32_t launches, local_size;
     uint64_t hash; /* of its wherry_program */
 } wherry_session_kernel;
