@@ -14,7 +14,7 @@
 #endif
 
 #include "backends/backend.h"
-#include "backends/kernels.h"
+#include "backends/kernel_program.h"
 #include "interface/tensor_maps.h"
 
 struct buffer {
@@ -103,7 +103,9 @@ bool opencl_device_identity(cl_device_id id, char *text, size_t size, struct err
 
 /* ---- build.c ---- */
 
-bool opencl_kernel_find(const char *name, struct embedded_kernel *out);
+/* As the contract (backend.h) says. */
+bool opencl_program_text(const struct backend_device *device, const struct step *step, bool one_buffer,
+                         struct kernel_program *out, struct error *e);
 /* Builds the kernels of all steps whose wanted[step] is true that the device has not built yet: from the cache where it
  * has them, in parallel. builds[step] gets the step's. `compiled` counts those made from source; `kernels` all distinct
  * ones. */
@@ -209,7 +211,7 @@ struct program *opencl_program_create(struct backend_device *device, const struc
 void opencl_program_destroy(struct backend_device *device, struct program *program);
 bool opencl_program_run(struct backend_device *device, struct program *program, const struct run *run, struct error *e);
 const char *opencl_program_note(const struct program *program, int step);
-void opencl_program_usage(const struct backend_device *device, const struct program *program, int step,
+void opencl_program_usage(struct backend_device *device, const struct program *program, int step,
                           struct kernel_usage *out);
 
 #endif
