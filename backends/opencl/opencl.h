@@ -57,11 +57,8 @@ struct backend_device {
     struct device_identity described;
     struct kernel_build **builds;
     size_t n_builds;
-    size_t build_threads; /* that the driver's compiler bears, 0: any number */
-    bool compiles_twice;  /* for small grids and for large ones */
-    bool optimizes_only;  /* its compiler does not survive being told not to */
     bool one_buffer; /* kernels whose arguments are of one buffer are compiled for that (ONE_BUFFER in cl/common.h) */
-    bool keeps_kernels; /* has a cache of its own, and compiles once more when asked for a binary */
+    bool keeps_kernels; /* QUIRK_KEEPS_KERNELS, and its cache is not switched off */
     enum clblast_state clblast;
     char clblast_note[256]; /* why it was refused */
 };

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/quirks.h"
 #include "plan/variants.h"
 
 static uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -186,6 +187,13 @@ static void describe_more(const struct instance *instance, struct physical *p, c
     p->statistics = statistics.pipelineExecutableInfo;
 }
 
+static void describe_quirks(struct physical *p)
+{
+    p->limits.quirks = quirks_find(&p->identity, p->info.quirks, sizeof p->info.quirks);
+    if (p->limits.quirks & QUIRK_NO_16_BIT) p->limits.f16 = p->limits.f16_arithmetic = false;
+    if (p->limits.quirks & QUIRK_NO_UUID) memset(p->info.uuid, 0, sizeof p->info.uuid);
+}
+
 bool physical_describe(const struct host *host, const struct instance *instance, VkPhysicalDevice handle,
                        struct physical *p, struct error *e)
 {
@@ -211,6 +219,7 @@ bool physical_describe(const struct host *host, const struct instance *instance,
         if (r < 0) n_extensions = 0;
     }
     describe_more(instance, p, extensions, n_extensions);
+    describe_quirks(p);
     p->portability = extension_present(extensions, n_extensions, "VK_KHR_portability_subset");
     p->feedback = p->api >= VK_API_VERSION_1_3 ||
                   extension_present(extensions, n_extensions, VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME);

@@ -14,6 +14,7 @@ enum { LARGE_GPU_UNITS = 132 };
 
 struct device_limits {
     const struct device_identity *identity; /* the device's, which outlives what is planned for it; NULL: of the host */
+    uint32_t quirks;                        /* QUIRK_* of backends/quirks.h: what is known of the driver */
     bool f16;                               /* stores and loads 16-bit floats */
     bool bf16;                              /* multiplies in bf16: products whose weights are stored so */
     bool cpu;                               /* runs on the host's cores */
