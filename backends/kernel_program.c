@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "backends/quirks.h"
 #include "base/index.h"
 #include "base/text.h"
 #include "interface/interface.h"
@@ -45,6 +46,7 @@ static bool write_options(const struct device_limits *limits, const struct openc
     struct text_writer options = text_begin(text, OPENCL_OPTIONS);
     text_add(&options, "-cl-std=CL1.2 -w %s%s-D F16=%d", form->unoptimized ? "-cl-opt-disable " : "",
              limits->nvidia_sm ? OPENCL_VERBOSE " " : "", step->f16 ? 1 : 0);
+    if (limits->quirks & QUIRK_NO_GROUP_ATTRIBUTE) text_add(&options, " -D GROUP_ATTRIBUTE=0");
     if (form->one_buffer) text_add(&options, " -D ONE_BUFFER=1");
     for (int i = 0; i < step->call->n_constants; i++) {
         const struct call_constant *c = &step->call->constants[i];
@@ -76,7 +78,8 @@ static void specialize(struct kernel_program *p, uint32_t id, uint32_t value)
 void vulkan_program(const struct device_limits *limits, bool size_chosen, const struct embedded_kernel *kernel,
                     const struct call_constant *list, int count, struct kernel_program *out)
 {
-    *out = (struct kernel_program){.kernel = *kernel, .spirv = true, .full_subgroups = kernel->matrices};
+    *out = (struct kernel_program){.kernel = *kernel, .spirv = true};
+    out->full_subgroups = kernel->matrices && !(limits->quirks & QUIRK_NO_FULL_SUBGROUPS);
     for (int i = 0; i < count; i++) specialize(out, list[i].id, list[i].value);
     specialize(out, CONST_CPU, limits->cpu);
     if (kernel->matrices && size_chosen) out->subgroup_size = limits->coopmat_subgroup;

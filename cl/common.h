@@ -14,6 +14,14 @@
 #ifndef ONE_BUFFER
 #define ONE_BUFFER 0
 #endif
+#ifndef GROUP_ATTRIBUTE
+#define GROUP_ATTRIBUTE 1
+#endif
+
+/* Some drivers run no kernel that declares the size of its work-groups (backends/quirks.c). */
+#if !GROUP_ATTRIBUTE
+#define reqd_work_group_size(x, y, z)
+#endif
 
 /* `half` is only ever pointed to, which needs no cl_khr_fp16. */
 #if F16

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/quirks.h"
 #include "base/parts.h"
 #include "base/platform.h"
 #include "base/text.h"
@@ -18,7 +19,8 @@
 static bool step_program(const struct backend_device *device, const struct step *step, bool one_buffer,
                          struct kernel_program *out, struct error *e)
 {
-    const struct opencl_form form = {.unoptimized = device->host->unoptimized && !device->optimizes_only,
+    const struct opencl_form form = {.unoptimized =
+                                         device->host->unoptimized && !(device->limits.quirks & QUIRK_OPTIMIZES_ONLY),
                                      .one_buffer = one_buffer};
     return opencl_program(&device->limits, &form, step, out, e);
 }
@@ -229,7 +231,7 @@ static bool builds_run_chunks(struct backend_device *device, size_t first, size_
                               void *user, struct error *e)
 {
     enum { CHUNK = 16 };
-    size_t count = device->n_builds - first;
+    size_t count = device->n_builds - first, threads = device->limits.quirks & QUIRK_ONE_COMPILER ? 1 : 0;
     if (missing && progress && !progress("compile", 0, missing, user))
         return fail(e, WHERRY_STATUS_CANCELLED, "cancelled before kernels were compiled");
     for (size_t done = 0; done < count; done += CHUNK) {
@@ -239,7 +241,7 @@ static bool builds_run_chunks(struct backend_device *device, size_t first, size_
             return fail(e, WHERRY_STATUS_CANCELLED, "cancelled while kernels were compiled");
         }
         for (size_t i = 0; i < n; i++) opencl_build_read(device, device->builds[first + done + i]);
-        parallel_for(n, device->build_threads, build_item, &batch);
+        parallel_for(n, threads, build_item, &batch);
         for (size_t i = 0; i < n; i++) {
             struct kernel_build *b = device->builds[first + done + i];
             opencl_build_forget(device, b);
@@ -248,7 +250,7 @@ static bool builds_run_chunks(struct backend_device *device, size_t first, size_
                          b->uncached);
             if (!b->failed && !b->cached && opencl_is_marked(&b->source)) patch(device, b);
         }
-        parallel_for(n, device->build_threads, build_patched_item, &batch);
+        parallel_for(n, threads, build_patched_item, &batch);
         for (size_t i = 0; i < n; i++) {
             const struct kernel_build *b = device->builds[first + done + i];
             if (b->failed) return fail_build(device, b, e);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/quirks.h"
 #include "base/text.h"
 #include "plan/variants.h"
 
@@ -180,6 +181,28 @@ void opencl_device_describe(cl_device_id id, wherry_device_info *info)
         snprintf(info->reason, sizeof info->reason, "the driver fails to describe the device: %s (%d)",
                  opencl_error_name(q->failed), (int)q->failed);
     info->usable = !info->reason[0];
+    struct device_identity identity;
+    opencl_device_identify(id, &identity);
+    if (quirks_find(&identity, info->quirks, sizeof info->quirks) & QUIRK_NO_UUID)
+        memset(info->uuid, 0, sizeof info->uuid);
+}
+
+void opencl_device_identify(cl_device_id id, struct device_identity *identity)
+{
+    struct asked asked = {.id = id}, *q = &asked;
+    char platform_name[100] = "", driver[150];
+    cl_platform_id platform = platform_of(q);
+    if (platform) ask_platform(q, platform, CL_PLATFORM_NAME, platform_name, sizeof platform_name);
+    ask_text(q, CL_DRIVER_VERSION, driver, sizeof driver);
+    *identity = (struct device_identity){.api = DEVICE_API_OPENCL, .vendor_id = ask_uint(q, CL_DEVICE_VENDOR_ID, 0)};
+    ask_text(q, CL_DEVICE_NAME, identity->name, sizeof identity->name);
+    /* Qualcomm's devices are all called QUALCOMM Adreno(TM); the version has the number behind it. */
+    char version[128];
+    ask_text(q, CL_DEVICE_VERSION, version, sizeof version);
+    const char *adreno = strstr(version, "Adreno");
+    if (adreno) snprintf(identity->name, sizeof identity->name, "%s", adreno);
+    snprintf(identity->driver_text, sizeof identity->driver_text, "%s %s", platform_name, driver);
+    identity_versions(identity, driver, 0);
 }
 
 bool opencl_device_limits(cl_device_id id, struct device_limits *limits, struct error *e)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/quirks.h"
 #include "interface/interface.h"
 #include "plan/variants.h"
 #include "wherry/wherry_opencl.h"
@@ -133,21 +134,15 @@ static bool queue_try(struct backend_device *device, struct error *e)
     return !code || opencl_fail_running(e, code, "it fails an empty submission");
 }
 
-/* What is known of a driver. */
 static void find_quirks(struct backend_device *device)
 {
-    const char *identity = device->identity, *cache = getenv("POCL_KERNEL_CACHE");
-    bool pocl = !strncmp(identity, "Portable Computing Language\n", 28);
-    /* OpenCL lets any thread compile; Oclgrind 21.10 crashes when two do. PoCL 3.1 keeps the promise. */
-    if (!strncmp(identity, "Oclgrind\n", 9)) device->build_threads = 1;
-    /* PoCL 3.1: attention_backward takes 4.7 s for a grid of either size, and 8.9 s more for its binary, which is for
-     * any size of work-group and is not what then runs. */
-    device->compiles_twice = pocl;
-    device->keeps_kernels = pocl && !(cache && !strcmp(cache, "0"));
-    /* PoCL 6.0 with LLVM 19 ends the process for some kernels when it is told not to optimize: an assertion about local
-     * memory that is not used, or "Instruction Combining did not reach a fixpoint". */
-    const char *version = pocl ? strstr(identity, " PoCL ") : NULL;
-    device->optimizes_only = version && strtoul(version + 6, NULL, 10) >= 6;
+    char names[256];
+    const char *cache = getenv("POCL_KERNEL_CACHE");
+    opencl_device_identify(device->id, &device->described);
+    device->limits.identity = &device->described;
+    device->limits.quirks = quirks_find(&device->described, names, sizeof names);
+    if (device->limits.quirks & QUIRK_NO_16_BIT) device->limits.f16 = device->limits.f16_arithmetic = false;
+    device->keeps_kernels = device->limits.quirks & QUIRK_KEEPS_KERNELS && !(cache && !strcmp(cache, "0"));
     device->one_buffer = device->limits.nvidia_sm;
 }
 

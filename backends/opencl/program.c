@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/occupancy.h"
+#include "backends/quirks.h"
 #include "backends/ticks.h"
 #include "base/parts.h"
 #include "interface/interface.h"
@@ -166,7 +167,7 @@ static bool launch(cl_command_queue queue, const struct prepared *p, const char 
 
 static bool wants_large(const struct backend_device *device, const struct step *step)
 {
-    return device->compiles_twice && (!step->items_most || step->items_most >= LARGE_GRID);
+    return device->limits.quirks & QUIRK_COMPILES_TWICE && (!step->items_most || step->items_most >= LARGE_GRID);
 }
 
 static bool launch_first(struct backend_device *device, const struct step *step, const struct prepared *p,
@@ -308,7 +309,8 @@ static bool enqueue_all(struct backend_device *device, struct program *program, 
                         cl_command_queue queue, bool *waited, struct error *e)
 {
     const bool nvidia = device->limits.nvidia_sm;
-    enum { FLUSH_EVERY = 8 };
+    enum { FLUSH_EVERY = 8, FLUSH_OFTEN = 2 };
+    const int every = device->limits.quirks & QUIRK_FLUSH_OFTEN ? FLUSH_OFTEN : FLUSH_EVERY;
     program->staging.used = 0;
     for (int i = 0; i < run->n_uploads; i++) {
         const struct transfer *t = &run->uploads[i];
@@ -324,7 +326,7 @@ static bool enqueue_all(struct backend_device *device, struct program *program, 
     int end = run->end ? run->end : program->schedule->n_steps;
     for (int i = run->first; i < end; i++) {
         TRY(step_run(program, i, run, queue, e));
-        if (nvidia || i % FLUSH_EVERY) continue;
+        if (nvidia || i % every) continue;
         cl_int code = clFlush(queue);
         if (code) return opencl_fail_running(e, code, "clFlush");
     }

@@ -2,6 +2,7 @@
  */
 #include <string.h>
 
+#include "backends/quirks.h"
 #include "plan/variants.h"
 #include "vulkan.h"
 
@@ -44,6 +45,7 @@ static bool subgroup_choose(const struct instance *instance, struct physical *p)
     if (!(matrices.cooperativeMatrixSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT)) return false;
     p->limits.coopmat_subgroup = usual.subgroupSize;
     p->size_chosen = sizes.minSubgroupSize != sizes.maxSubgroupSize;
+    if (p->size_chosen && p->limits.quirks & QUIRK_LEAST_SUBGROUP) p->limits.coopmat_subgroup = sizes.minSubgroupSize;
     return !p->size_chosen || sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT;
 }
 
@@ -78,7 +80,7 @@ bool matrices_describe(const struct host *host, const struct instance *instance,
                        const VkExtensionProperties *extensions, uint32_t n_extensions, struct error *e)
 {
     /* Modules with cooperative matrices are SPIR-V 1.6, which is Vulkan 1.3's. */
-    if (p->api < VK_API_VERSION_1_3 || !p->limits.f16_arithmetic ||
+    if (p->api < VK_API_VERSION_1_3 || !p->limits.f16_arithmetic || p->limits.quirks & QUIRK_NO_MATRICES ||
         !instance->vk.GetPhysicalDeviceCooperativeMatrixPropertiesKHR ||
         !listed(extensions, n_extensions, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME))
         return true;

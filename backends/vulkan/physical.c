@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/quirks.h"
 #include "plan/variants.h"
 
 static uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -88,6 +89,9 @@ static void describe_basics(struct physical *p, const VkPhysicalDeviceProperties
     p->vendor = properties->vendorID;
     p->device = properties->deviceID;
     p->driver_version = properties->driverVersion;
+    p->identity = (struct device_identity){
+        .api = DEVICE_API_VULKAN, .vendor_id = properties->vendorID, .device_id = properties->deviceID};
+    snprintf(p->identity.name, sizeof p->identity.name, "%s", properties->deviceName);
     memcpy(p->cache_uuid, properties->pipelineCacheUUID, sizeof p->cache_uuid);
     for (uint32_t i = 0; i < p->memory.memoryHeapCount; i++) {
         const VkMemoryHeap *heap = &p->memory.memoryHeaps[i];
@@ -149,10 +153,13 @@ static void describe_more(const struct instance *instance, struct physical *p, c
     instance->vk.GetPhysicalDeviceProperties2(p->handle, &properties);
 
     memcpy(p->info.uuid, id.deviceUUID, sizeof p->info.uuid);
+    p->identity.driver_id = driver.driverID;
     if (driver.driverName[0]) {
         snprintf(p->info.driver, sizeof p->info.driver, "%.120s%s%.120s", driver.driverName,
                  driver.driverInfo[0] ? " " : "", driver.driverInfo);
     }
+    snprintf(p->identity.driver_text, sizeof p->identity.driver_text, "%s", p->info.driver);
+    identity_versions(&p->identity, driver.driverInfo, p->driver_version);
     p->limits.subgroup_min = sizes.minSubgroupSize ? sizes.minSubgroupSize : subgroup.subgroupSize;
     p->limits.subgroup_max = sizes.maxSubgroupSize ? sizes.maxSubgroupSize : subgroup.subgroupSize;
     p->limits.max_buffer_bytes = min_u64(allocation.maxMemoryAllocationSize, p->info.memory_bytes);
@@ -180,6 +187,13 @@ static void describe_more(const struct instance *instance, struct physical *p, c
     p->statistics = statistics.pipelineExecutableInfo;
 }
 
+static void describe_quirks(struct physical *p)
+{
+    p->limits.quirks = quirks_find(&p->identity, p->info.quirks, sizeof p->info.quirks);
+    if (p->limits.quirks & QUIRK_NO_16_BIT) p->limits.f16 = p->limits.f16_arithmetic = false;
+    if (p->limits.quirks & QUIRK_NO_UUID) memset(p->info.uuid, 0, sizeof p->info.uuid);
+}
+
 bool physical_describe(const struct host *host, const struct instance *instance, VkPhysicalDevice handle,
                        struct physical *p, struct error *e)
 {
@@ -205,6 +219,7 @@ bool physical_describe(const struct host *host, const struct instance *instance,
         if (r < 0) n_extensions = 0;
     }
     describe_more(instance, p, extensions, n_extensions);
+    describe_quirks(p);
     p->portability = extension_present(extensions, n_extensions, "VK_KHR_portability_subset");
     p->feedback = p->api >= VK_API_VERSION_1_3 ||
                   extension_present(extensions, n_extensions, VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/quirks.h"
 #include "base/index.h"
 #include "base/number.h"
 #include "base/text.h"
@@ -38,11 +39,12 @@ struct check {
     int judged; /* units that the verification has come to */
 };
 
-/* Of the rungs that the session may take: a kernel may belong to two. */
+/* Of the rungs that the session may take: a kernel may belong to two. The portable ones are checked where the driver is
+ * known to miscompile some. */
 static uint32_t rungs_of_kernel(const struct wherry_session *s, const char *kernel)
 {
     uint32_t rungs = 0;
-    for (int r = RUNG_TILED + 1; r < RUNG_COUNT; r++)
+    for (int r = s->device_limits.quirks & QUIRK_CHECK_ALL ? RUNG_TILED : RUNG_TILED + 1; r < RUNG_COUNT; r++)
         if (s->device_limits.rungs & RUNG_BIT(r) && variant_of_rung(kernel, (enum rung)r)) rungs |= RUNG_BIT(r);
     return rungs;
 }
@@ -205,7 +207,7 @@ static bool check_plan(struct check *c, struct wherry_session *s, const wherry_s
     wherry_session_desc desc = *of;
     bool over = false;
     orders_text(&c->of->layout, layouts);
-    desc.dtype = WHERRY_DTYPE_F16;
+    desc.dtype = session_dtype(c->of);
     desc.keep_intermediates = true;
     desc.layouts = layouts;
     desc.only = NULL;

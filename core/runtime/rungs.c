@@ -79,6 +79,10 @@ bool session_rungs_check(struct wherry_session *s, const wherry_session_desc *de
         failing = may;
         status = WHERRY_STATUS_UNSUPPORTED;
     }
+    if (failing & RUNG_BIT(RUNG_TILED))
+        return fail(e, status,
+                    "%s: its driver is known to miscompile some kernels, and of this session's %s: update it",
+                    s->device->info.id, reason);
     if (failing && named) return fail(e, status, "%s: products by %s: %s", s->device->info.id, desc->kernels, reason);
     if (failing) session_uncover(s);
     for (int r = RUNG_TILED + 1; r < RUNG_COUNT; r++)

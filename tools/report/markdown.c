@@ -152,7 +152,10 @@ static void write_device(struct output *out, const struct record *record, const 
     output_text(out, "|");
     markdown_cell(out, device->id);
     markdown_cell(out, device->name);
-    markdown_cell(out, device->driver);
+    char driver[600];
+    snprintf(driver, sizeof driver, "%.250s%s%.250s", device->driver, *device->quirks ? "; known of it: " : "",
+             device->quirks);
+    markdown_cell(out, driver);
     for (size_t n = 0; n < sizeof ids / sizeof *ids; n++) {
         const char *unit = n < 5 ? "B/s" : n < 8 ? "flop/s" : "s";
         double value = record_ceiling(record, device->dev, ids[n]);

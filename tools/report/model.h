@@ -37,7 +37,7 @@ enum { RECORD_LOADS = 64, RECORD_IDLES = 64 };
 
 struct record_device {
     uint64_t dev; /* what the rest of the record calls it */
-    const char *id, *name, *backend, *driver, *api;
+    const char *id, *name, *backend, *driver, *api, *quirks;
     double peak_bandwidth; /* theoretical */
     const char *peak_source;
     double cache_bytes;

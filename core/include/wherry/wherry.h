@@ -125,6 +125,8 @@ typedef struct wherry_device_info {
     bool compiles_only;    /* not usable, but sessions can be prepared on it, to compile what they run
                               (wherry_compile.h) */
     uint64_t memory_bytes; /* device-local memory */
+    char quirks[256];      /* what this library does otherwise because of what is known of the driver: names of
+                              docs/devices.md, with commas; "": nothing */
 } wherry_device_info;
 
 typedef struct wherry_device wherry_device;

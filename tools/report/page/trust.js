@@ -39,6 +39,7 @@ function device_fields(series) {
         row("device",
             `${series.tag}  ${format_text(device.name)} (${format_text(device.id)}, ${format_text(device.type)})`),
         row("driver", `${format_text(device.driver)}, ${format_text(device.api)}`),
+        ...(device.quirks ? [row("known of it", format_text(device.quirks))] : []),
         row("timer",
             `${format_text(timer.kind)}, ${format_text(timer.status)}: slope ` +
                 `${is_number(timer.slope) ? timer.slope.toFixed(4) : NONE} of the host's clock, tick ${
