@@ -54,24 +54,8 @@ static void candidates(const struct call *sized, const struct sizes *s, struct c
 
 /* ---- its traffic ---- */
 
-/* Of the work-groups that run at the same time, those of all sequences share words; each reads them once for each of
- * its tiles of tokens. */
-static void count_traffic(struct count *c)
-{
-    uint64_t n = get(c, CONST_N, 32), k = get(c, CONST_K, 32), tile_m = get(c, CONST_TILE_M, 32);
-    uint64_t sequences = c->words[HEADER_SEQUENCES], tokens = c->words[HEADER_TOKENS], tiles = 0;
-    uint64_t columns = divide_up(n, get(c, CONST_TILE_N, 32)), sharers = tile_m / get(c, CONST_THREAD_M, 4);
-    for (uint32_t s = 0; s < sequences; s++) tiles += divide_up(length_of(c, s), tile_m);
-    if (!tiles) return;
-    uint64_t of_words = (tokens + sequences * get(c, CONST_TILE_N, 32)) * k * c->storage;
-    reads(c, SLOT_X, tokens * k * columns);
-    reads_again(c, SLOT_X, tokens * k * (columns - 1), of_words);
-    reads(c, SLOT_W, n * k * tiles);
-    reads_again(c, SLOT_W, n * k * (tiles - 1), of_words);
-    reads(c, SLOT_BIAS, sequences * sharers * n);
-    reads_again(c, SLOT_BIAS, (sequences - 1) * n, of_words);
-    writes(c, SLOT_Y, sequences * n);
-}
+/* Every work-item loads the bias of its columns. */
+static void count_traffic(struct count *c) { count_words(c, get(c, CONST_TILE_M, 32) / get(c, CONST_THREAD_M, 4)); }
 
 const struct variant variant_gemm_pool = {
     .kernel = "gemm_pool",
