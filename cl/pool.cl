@@ -28,7 +28,7 @@
 #define Y_OFFSET 0
 #endif
 
-#define OF_TOKENS (POOL == POOL_MEAN || POOL == POOL_MAX || POOL == POOL_SQRT || POOL == POOL_WEIGHTED)
+#define OF_TOKENS (POOL == POOL_MEAN || POOL == POOL_MAX || POOL == POOL_SUM || POOL == POOL_SQRT || POOL == POOL_WEIGHTED)
 #define ROW_ITEMS (STEPS > 1 ? LOCAL_SIZE : N / ACCESS)
 #define WALKERS (OF_TOKENS ? LOCAL_SIZE / ROW_ITEMS : 1)
 #define MANY (STEPS > 1 ? 4 : 8) /* tokens on the way */
@@ -134,7 +134,7 @@ void pool(BATCH_ARGUMENT
             }
         }
 #endif
-        if (OF_TOKENS && POOL != POOL_MAX) row_scale(held, share(count));
+        if (OF_TOKENS && POOL != POOL_MAX && POOL != POOL_SUM) row_scale(held, share(count));
 #if SUM
         BEGIN_OUTPUT(sum);
         ROW_STORE(sum, row * N);

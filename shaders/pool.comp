@@ -26,7 +26,7 @@ INPUT_OF(SLOT_IDS, uint, ids);
 OUTPUT(SLOT_Y, y);
 OUTPUT(SLOT_SUM, sum);
 
-const bool OF_TOKENS = POOL == POOL_MEAN || POOL == POOL_MAX || POOL == POOL_SQRT || POOL == POOL_WEIGHTED;
+const bool OF_TOKENS = POOL == POOL_MEAN || POOL == POOL_MAX || POOL == POOL_SUM || POOL == POOL_SQRT || POOL == POOL_WEIGHTED;
 const uint ROW_ITEMS = STEPS > 1 ? LOCAL_SIZE : N / ACCESS;
 const uint WALKERS = OF_TOKENS ? LOCAL_SIZE / ROW_ITEMS : 1;
 const uint MANY = STEPS > 1 ? 4 : 8; /* tokens on the way */
@@ -108,7 +108,7 @@ void main()
                 }
             }
         }
-        if (OF_TOKENS && POOL != POOL_MAX) row_scale(share(count));
+        if (OF_TOKENS && POOL != POOL_MAX && POOL != POOL_SUM) row_scale(share(count));
         if (SUM != 0) {
             ROW_STORE(sum, row * N);
         }

@@ -299,6 +299,8 @@ static double exact(uint32_t activation, double x)
     if (activation == ACTIVATION_RELU) return x > 0 ? x : 0;
     if (activation == ACTIVATION_GELU) return x * phi(x);
     if (activation == ACTIVATION_GELU_TANH) return x * of_tanh_gelu(x);
+    if (activation == ACTIVATION_LOG1P_RELU) return log1p(x > 0 ? x : 0);
+    if (activation == ACTIVATION_LOG1P_LOG1P_RELU) return log1p(log1p(x > 0 ? x : 0));
     return tanh(x);
 }
 
@@ -323,8 +325,8 @@ static void test_formulas(void **state)
         wherry_device_info info;
         struct backend_device *device = backend_cpu.open(&support_host, 0, NULL, &info, &e);
         assert_non_null(device);
-        for (uint32_t activation = ACTIVATION_RELU; activation <= ACTIVATION_TANH; activation++)
-            for (int slope = 0; slope < 2; slope++) {
+        for (uint32_t activation = ACTIVATION_RELU; activation <= ACTIVATION_LOG1P_LOG1P_RELU; activation++)
+            for (int slope = 0; slope < 1 + (activation <= ACTIVATION_TANH); slope++) {
                 map_points(device, activation, slope);
                 for (int i = 0; i < POINTS; i++) {
                     double x = points[i], size = fabs(x) > 1 ? fabs(x) : 1;

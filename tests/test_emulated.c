@@ -28,6 +28,7 @@ static const struct shape {
     bool normalizes; /* wgmma's products their results */
     bool parts;
     uint32_t buckets, distance; /* of a bias by distance; 0 and 0: none */
+    bool words;                 /* weights of the vocabulary's words, in inference */
 } shapes[] = {
     {"heads-64", 192, 3, 264, WHERRY_ACTIVATION_GELU, false, {1, 70, 33, 130}},
     {"heads-32", 96, 3, 136, WHERRY_ACTIVATION_GELU_TANH, true, {33, 1, 70}},
@@ -38,6 +39,9 @@ static const struct shape {
     {"parts", 64, 1, 72, WHERRY_ACTIVATION_RELU, false, {515, 517, 516, 512}, true, true},
     {"distances", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {1, 300, 70}, true, .buckets = 32, .distance = 128},
     {"distances-32", 96, 3, 72, WHERRY_ACTIVATION_RELU, false, {33, 1, 70}, .buckets = 8, .distance = 20},
+    {"words", 192, 3, 72, WHERRY_ACTIVATION_GELU, false, {1, 300, 33, 130}, .words = true},
+    {"words-64", 72, 1, 72, WHERRY_ACTIVATION_GELU, false, {1, 64, 33}, .words = true},
+    {"words-32", 72, 1, 72, WHERRY_ACTIVATION_GELU, false, {1, 30, 17}, .words = true},
     {"heads-128", 256, 2, 136, WHERRY_ACTIVATION_GELU, false, {70, 128}, true},
 };
 
@@ -127,7 +131,9 @@ static void test_one(void **state)
                                         .pooler = true,
                                         .relative_buckets = s->buckets,
                                         .relative_distance = s->distance,
-                                        .epsilon = 1e-12f};
+                                        .epsilon = 1e-12f,
+                                        .head = s->words ? WHERRY_HEAD_VOCABULARY : WHERRY_HEAD_NONE,
+                                        .head_activation = s->words ? WHERRY_HEAD_GELU : WHERRY_HEAD_PLAIN};
     wherry_device *device;
     wherry_model *model;
     wherry_session *session;
@@ -138,7 +144,8 @@ static void test_one(void **state)
                                       .max_sequences = batch.sequences + 2,
                                       .dtype = WHERRY_DTYPE_F16,
                                       .plan = c->plan,
-                                      .pool = WHERRY_POOL_MEAN,
+                                      .output = s->words ? WHERRY_OUTPUT_WORDS : WHERRY_OUTPUT_EMBEDDING,
+                                      .pool = s->words ? WHERRY_POOL_DEFAULT : WHERRY_POOL_MEAN,
                                       .keep_intermediates = true,
                                       .training = c->train ? &training : NULL,
                                       .kernels = c->gemm,
@@ -199,12 +206,19 @@ static bool few_fits(const struct shape *s)
 }
 
 /* Of each kernel something, in little time: what takes it is the compiler. */
-static const char *const usual[] = {"heads-64 flash wgmma training",        "heads-32 flash wgmma training",
-                                    "rows flash wgmma inference",           "heads-64 flash mma inference",
-                                    "heads-32 flash small_batch inference", "few flash auto training",
-                                    "heads-64 flash wgmma training both",   "heads-64 flash wgmma training channels",
-                                    "parts flash wgmma training",           "distances-32 flash wgmma training",
-                                    "distances flash mma inference",        "distances-32 flash small_batch inference"};
+static const char *const usual[] = {"heads-64 flash wgmma training",
+                                    "heads-32 flash wgmma training",
+                                    "rows flash wgmma inference",
+                                    "heads-64 flash mma inference",
+                                    "heads-32 flash small_batch inference",
+                                    "few flash auto training",
+                                    "heads-64 flash wgmma training both",
+                                    "heads-64 flash wgmma training channels",
+                                    "parts flash wgmma training",
+                                    "distances-32 flash wgmma training",
+                                    "distances flash mma inference",
+                                    "words flash mma inference",
+                                    "distances-32 flash small_batch inference"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;
@@ -246,6 +260,7 @@ int main(int argc, char **argv)
                     struct test_case *c = &cases[n];
                     bool train = kind % 2;
                     bool choice = r == RUNG_TILED; /* several rungs' kernels in one session */
+                    if (train && shapes[s].words) continue;
                     if (kind / 2 == CHANNELS && strcmp(plan_names[p], "flash")) continue;
                     if (!(rungs & RUNG_BIT(r)) || ((choice || r == RUNG_SMALL_BATCH) && !few_fits(&shapes[s])))
                         continue;

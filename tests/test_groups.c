@@ -41,7 +41,7 @@ struct shape {
     uint32_t labels; /* > 0: a classifier of so many, on texts where head_activation says what is before it */
     wherry_head_activation head_activation;
     uint32_t embedding;
-    bool vocabulary; /* scores of the vocabulary */
+    wherry_output vocabulary; /* of the vocabulary: scores, or weights of words */
     bool forward;    /* it has no backward pass: training is refused */
 };
 
@@ -79,8 +79,13 @@ static const struct shape shapes[] = {
     {"last-token", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, 1, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-f16", .forward = true},
     {"weighted", 36, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_WEIGHTED_MEAN, 1, {3, 1, 70}, .opencl = "flash-f32 flash-f16", .vulkan = "flash-f16 paper-f32", .forward = true},
     {"root", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN_SQRT, -1, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-f16", .forward = true},
-    {"vocabulary", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = true, .forward = true},
-    {"vocabulary-narrow", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9}, .opencl = "flash-f32", .vulkan = "flash-f16", .embedding = 12, .vocabulary = true, .forward = true},
+    {"vocabulary", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_VOCABULARY, .forward = true},
+    {"vocabulary-narrow", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9}, .opencl = "flash-f32", .vulkan = "flash-f16", .embedding = 12, .vocabulary = WHERRY_OUTPUT_VOCABULARY, .forward = true},
+    {"words", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
+    {"words-long", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {300, 128, 5, 129}, .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
+    {"words-short", 72, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9, 30}, .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
+    {"words-middle", 768, 12, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {33, 1, 40}, .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
+    {"words-narrow", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f32", .vulkan = "flash-f16", .embedding = 12, .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
     {"roomy", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129}, .tokens = 8448},
 };
 // clang-format on
@@ -178,7 +183,7 @@ static void test_one(void **state)
                                 .keep_intermediates = true,
                                 .kernels = c->gemm ? c->gemm : support_kernels(c->device),
                                 .layouts = *c->layouts ? c->layouts : NULL};
-    if (s->vocabulary) desc.output = WHERRY_OUTPUT_VOCABULARY;
+    if (s->vocabulary) desc.output = s->vocabulary;
     if (s->labels) desc.output = s->head_activation ? WHERRY_OUTPUT_CLASSES : WHERRY_OUTPUT_TOKEN_CLASSES;
     /* Shapes take turns in what is saved, so that every policy meets every kernel. */
     const wherry_training_desc training = {

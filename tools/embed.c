@@ -15,7 +15,8 @@ struct embedding {
     struct text_run run; /* first: a text_run_write gets it */
     struct output out;
     enum format_kind format;
-    wherry_output output; /* what the session returns */
+    wherry_output output;     /* what the session returns */
+    struct token_names names; /* of weights of words */
     struct quantizer quantizer;
     void *row;   /* of what it makes */
     FILE *final; /* of .npy to a place that can't be written twice: that place, while the rows wait in `out` */
@@ -40,7 +41,7 @@ static int check_options(const struct options *options, enum format_kind *format
                                     "--format npy writes them, whose least and largest values are the ranges");
     if (options->output_type == OUTPUT_SPARSE &&
         (options->pool || options->normalize || options->no_normalize || options->dimensions))
-        return complain(EXIT_USAGE, "--output-type sparse gives a weight for each token: leave --pool, --normalize, "
+        return complain(EXIT_USAGE, "--output-type sparse gives weights of words: leave --pool, --normalize, "
                                     "--no-normalize and --dim out");
     if (options->with_text && *format != FORMAT_JSONL) return complain(EXIT_USAGE, "--with-text needs --format jsonl");
     if (options->pairs && options->input == INPUT_JSONL + 1)
@@ -60,6 +61,19 @@ static void write_vector(struct embedding *e, const float *values, const char *s
     }
 }
 
+static bool weighs(const struct embedding *e)
+{
+    return e->output == WHERRY_OUTPUT_SPARSE || e->output == WHERRY_OUTPUT_WORDS;
+}
+
+static struct sparse_words words_of(const struct embedding *e, uint32_t sequence, const float *values)
+{
+    const struct text_batch *b = &e->run.batch;
+    uint32_t first = b->offsets[sequence], tokens = b->offsets[sequence + 1] - first;
+    if (e->output == WHERRY_OUTPUT_WORDS) return sparse_of_row(values, e->run.tool.plan.embedding_size);
+    return sparse_of_tokens(&e->run.tool.model_info, b->ids + first, values, tokens);
+}
+
 static void write_object(struct embedding *e, uint32_t sequence, const float *values, uint32_t size)
 {
     struct output *out = &e->out;
@@ -67,9 +81,10 @@ static void write_object(struct embedding *e, uint32_t sequence, const float *va
     uint32_t tokens = e->run.batch.offsets[sequence + 1] - e->run.batch.offsets[sequence];
     text_run_object(&e->run, out, e->run.texts + sequence, label);
     output_format(out, ",\"tokens\":%u,", tokens);
-    if (e->output == WHERRY_OUTPUT_SPARSE) {
-        output_text(out, "\"weights\":");
-        sparse_write(out, &e->run.tool.model_info, e->run.batch.ids + e->run.batch.offsets[sequence], values, tokens);
+    if (weighs(e)) {
+        struct sparse_words words = words_of(e, sequence, values);
+        sparse_write_json(out, &e->names, &words);
+        sparse_free(&words);
         output_text(out, "}\n");
         return;
     }
@@ -96,6 +111,10 @@ static int write_batch(struct text_run *run, const float *values)
         size_t rows = text_run_rows(run, s);
         if (e->format == FORMAT_JSONL) {
             write_object(e, s, values, size);
+        } else if (e->format == FORMAT_TEXT && weighs(e)) {
+            struct sparse_words words = words_of(e, s, values);
+            sparse_write_text(&e->out, &e->names, &words);
+            sparse_free(&words);
         } else if (e->format == FORMAT_TEXT) {
             write_vector(e, values, " ");
             output_text(&e->out, "\n");
@@ -240,8 +259,12 @@ static wherry_session_desc session_wanted(const struct embedding *e)
                                              : options->no_normalize ? -1
                                                                      : 0,
                                 .dimensions = options->dimensions};
+    const wherry_model_info *info = &e->run.tool.model_info;
     if (options->output_type == OUTPUT_SPARSE)
-        desc.output = WHERRY_OUTPUT_SPARSE;
+        desc.output = info->config.head == WHERRY_HEAD_VOCABULARY && !info->token_weights ? WHERRY_OUTPUT_WORDS
+                                                                                          : WHERRY_OUTPUT_SPARSE;
+    else if (info->words && !tokens && !options->pool)
+        desc.output = WHERRY_OUTPUT_WORDS; /* the files' own embedding */
     else if (tokens && !options->pool && e->run.tool.model_info.token_vectors)
         desc.output = WHERRY_OUTPUT_TOKEN_VECTORS;
     else
@@ -259,14 +282,16 @@ int embed_command(const struct options *options)
         const wherry_session_desc desc = session_wanted(&e);
         wherry_pool pool = desc.pool ? desc.pool : e.run.tool.model_info.pool;
         e.output = desc.output;
-        e.run.per_token = e.output || pool == WHERRY_POOL_NONE;
-        if (e.run.per_token && e.format != FORMAT_JSONL)
-            code = complain(EXIT_USAGE, "there is a %s for each token (%s): only --format jsonl can hold it",
-                            e.output == WHERRY_OUTPUT_SPARSE ? "weight" : "vector",
+        e.run.per_token = e.output ? e.output != WHERRY_OUTPUT_WORDS : pool == WHERRY_POOL_NONE;
+        if (e.run.per_token && e.format != FORMAT_JSONL && !(weighs(&e) && e.format == FORMAT_TEXT))
+            code = complain(EXIT_USAGE, "there is a %s for each token (%s): only --format jsonl%s can hold it",
+                            weighs(&e) ? "weight" : "vector",
                             options->output_type == OUTPUT_SPARSE   ? "--output-type sparse"
                             : options->output_type == OUTPUT_TOKENS ? "--output-type tokens"
                             : desc.pool                             ? "--pool none"
-                                                                    : "the model pools nothing");
+                                                                    : "the model pools nothing",
+                            weighs(&e) ? " or text" : "");
+        if (!code && weighs(&e)) code = token_names_read(&e.run.tool, &e.names);
         if (!code) warn_prompts(&e.run);
         if (!code) code = text_run_start(&e.run, desc);
     }
@@ -274,6 +299,7 @@ int embed_command(const struct options *options)
     if (!code) text_run_tell(&e.run);
     text_run_close(&e.run);
     quantizer_close(&e.quantizer);
+    token_names_free(&e.names);
     free(e.row);
     free(e.spool_folder);
     return code;

@@ -16,6 +16,7 @@ enum launch {
     LAUNCH_SCORE_ROWS, /* one work-group per token and head, heads fastest */
     LAUNCH_QUERIES,    /* query tiles * HEADS: tiles fastest */
     LAUNCH_SEQUENCES,  /* sequences * HEADS * PARTS: sequences fastest, parts slowest */
+    LAUNCH_WORDS,      /* sequences * ceil(N / TILE_N): sequences fastest */
     LAUNCH_SCORES,     /* score tiles * HEADS: tiles fastest */
     LAUNCH_PARTS,      /* ceil(rows / PART_ROWS) * ceil(N / TILE_N), columns fastest; without TILE_N all are one */
     LAUNCH_COLUMNS,    /* ceil(SETS * N / TILE_N) */

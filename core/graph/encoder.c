@@ -124,13 +124,15 @@ static void add_relative(struct builder *b)
     for (uint32_t l = 0; l < c->layers; l++) b->made[l][W_RELATIVE] = table;
 }
 
-/* Weights of products; of slices, what they are slices of. */
+/* Weights of products; of slices, what they are slices of. The vocabulary's scores are products of f32: words are
+ * embedded by the same table. */
 static void store_bf16(struct graph *g)
 {
     for (int o = 0; o < g->n_ops; o++)
         for (int i = 0; i < OP_MAX_IN; i++) {
             int t = g->ops[o].in[i];
-            if (t < 0 || g->tensors[t].role != TENSOR_WEIGHT || g->ops[o].kind->class_ != WHERRY_CLASS_CONTRACTION)
+            if (t < 0 || g->tensors[t].role != TENSOR_WEIGHT || g->ops[o].kind->class_ != WHERRY_CLASS_CONTRACTION ||
+                g->ops[o].role == VOCABULARY_SCORES)
                 continue;
             g->tensors[t].bf16 = g->tensors[tensor_owner(g, t)].bf16 = true;
         }

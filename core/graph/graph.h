@@ -50,6 +50,13 @@ struct module {
     wherry_head_activation activation; /* PLAIN: none */
 };
 
+/* What makes one weight of each word (SPLADE) of its scores for all tokens of a sequence: log(1 + relu(score)), of
+ * these the largest. */
+struct word_weights {
+    bool sum;   /* their sum instead */
+    bool twice; /* log(1 + log(1 + relu(score))) */
+};
+
 /* Which weight of the encoder a tensor is; with the layer it names what the model stores. */
 enum weight {
     WEIGHT_NONE,
@@ -83,8 +90,9 @@ enum weight {
     WEIGHT_VOCABULARY_DENSE_BIAS,
     WEIGHT_VOCABULARY_GAMMA,
     WEIGHT_VOCABULARY_BETA,
-    WEIGHT_VOCABULARY_BIAS, /* [v] */
-    WEIGHT_MODULE,          /* of module m at + 2 * m: its matrix or gamma, and after it its bias or beta */
+    WEIGHT_VOCABULARY_BIAS,  /* [v] */
+    WEIGHT_VOCABULARY_TABLE, /* [v, e]: where scores do not come from the word table */
+    WEIGHT_MODULE,           /* of module m at + 2 * m: its matrix or gamma, and after it its bias or beta */
     WEIGHT_MODULE_LAST = WEIGHT_MODULE + 2 * MODULES_MOST - 1,
     WEIGHT_SPARSE, /* [f, i]: the module that weighs tokens, f being 1 */
     WEIGHT_SPARSE_BIAS,
@@ -162,6 +170,7 @@ enum role {
     VOCABULARY_NORM,
     VOCABULARY_SCORES,
     VOCABULARY_BIAS,
+    VOCABULARY_WEIGHT,
     MODULE_NORM,
     MODULE_DENSE, /* of dense layer number k at + 3 * k: the product, its bias, its activation */
     MODULE_DENSE_LAST = MODULE_DENSE + 3 * MODULES_MOST - 1,
@@ -286,7 +295,8 @@ struct graph_options {
     uint32_t n_pools;
     const struct module *modules; /* [n_modules]: after the pooling, before the normalization */
     uint32_t n_modules;
-    enum weight first_weight; /* of these modules; NONE: WEIGHT_MODULE */
+    enum weight first_weight;  /* of these modules; NONE: WEIGHT_MODULE */
+    struct word_weights words; /* of WHERRY_OUTPUT_WORDS */
     bool normalize;
     bool stack;         /* the layers alone, from x to y: no embeddings, no pooling */
     bool training;      /* with the backward pass */

@@ -223,17 +223,19 @@ static int word_table(const struct graph *g)
     return -1;
 }
 
-/* Scores of the whole vocabulary for one token of each sequence, by the table that embeds words. */
-static int add_vocabulary(struct builder *b, int x)
+/* Scores of the whole vocabulary for rows of `of`: "bj" of tokens, "b" of sequences; by the table that embeds words, or
+ * by the head's own. */
+static int add_scores(struct builder *b, int x, const char *of)
 {
-    bool narrow = b->options->config->embedding;
-    const char *row = narrow ? "be" : "bi", *own = row + 1;
-    x = add_row(b, x);
+    bool narrow = b->options->config->embedding, tokens = of[1];
+    static const char *const rows[2][4] = {{"bi", "bo", "be", "bv"}, {"bji", "bjo", "bje", "bjv"}};
+    const char *made = rows[tokens][narrow ? 2 : 1], *row = rows[tokens][narrow ? 2 : 0], *scores = rows[tokens][3];
+    const char *own = narrow ? "e" : "o", *last = narrow ? "e" : "i";
+    char einsum[24];
     int w = add_weight(b, "w_vocabulary", narrow ? "ei" : "oi", WEIGHT_VOCABULARY_DENSE);
-    const char *made = narrow ? "be" : "bo";
+    snprintf(einsum, sizeof einsum, "%si,%si->%s", of, own, made);
     x = add(b, "vocabulary_dense", VOCABULARY_DENSE, &kind_contract, "vocabulary_dense", made, (const int[]){x, w, -1},
-            narrow ? "bi,ei->be" : "bi,oi->bo");
-    if (!narrow) own = "o";
+            einsum);
     int bias = add_weight(b, "b_vocabulary", own, WEIGHT_VOCABULARY_DENSE_BIAS);
     x = add(b, "vocabulary_dense_bias", VOCABULARY_DENSE_BIAS, &kind_bias, "vocabulary_biased", made,
             (const int[]){x, bias, -1}, NULL);
@@ -243,10 +245,24 @@ static int add_vocabulary(struct builder *b, int x)
         beta = add_weight(b, "beta_vocabulary", own, WEIGHT_VOCABULARY_BETA);
     x = add(b, "vocabulary_norm", VOCABULARY_NORM, &kind_layernorm, "vocabulary_norm", row,
             (const int[]){x, gamma, beta}, NULL);
-    x = add(b, "vocabulary", VOCABULARY_SCORES, &kind_contract, "vocabulary", "bv",
-            (const int[]){x, word_table(b->g), -1}, narrow ? "be,ve->bv" : "bi,vi->bv");
+    int table = b->options->config->untied
+                    ? add_weight(b, "vocabulary_table", narrow ? "ve" : "vi", WEIGHT_VOCABULARY_TABLE)
+                    : word_table(b->g);
+    snprintf(einsum, sizeof einsum, "%s,v%s->%s", row, last, scores);
+    x = add(b, "vocabulary", VOCABULARY_SCORES, &kind_contract, "vocabulary", scores, (const int[]){x, table, -1},
+            einsum);
     bias = add_weight(b, "vocabulary_bias", "v", WEIGHT_VOCABULARY_BIAS);
-    return add(b, "vocabulary_bias", VOCABULARY_BIAS, &kind_bias, "vocabulary_scores", "bv", (const int[]){x, bias, -1},
+    return add(b, "vocabulary_bias", VOCABULARY_BIAS, &kind_bias, "vocabulary_scores", scores,
+               (const int[]){x, bias, -1}, NULL);
+}
+
+/* Of the scores for all tokens of a sequence one weight of each word. */
+static int add_words(struct builder *b, int x)
+{
+    const struct word_weights *words = &b->options->words;
+    x = add(b, "vocabulary_weight", VOCABULARY_WEIGHT, words->twice ? &kind_log1p_log1p_relu : &kind_log1p_relu,
+            "vocabulary_weight", "bjv", (const int[]){add_scores(b, x, "bj"), -1, -1}, NULL);
+    return add(b, "pool", POOL, words->sum ? &kind_pool_sum : &kind_pool_max, "words", "bv", (const int[]){x, -1, -1},
                NULL);
 }
 
@@ -268,7 +284,9 @@ int builder_head(struct builder *b, int x)
     case WHERRY_OUTPUT_TOKEN_CLASSES:
         return add_classifier(b, x, "bj", 'i');
     case WHERRY_OUTPUT_VOCABULARY:
-        return add_vocabulary(b, x);
+        return add_scores(b, add_row(b, x), "b");
+    case WHERRY_OUTPUT_WORDS:
+        return add_words(b, x);
     default:
         return add_embedding(b, x);
     }

@@ -36,11 +36,12 @@ extern const struct op_kind kind_gather, kind_gather_position, kind_gather_type;
 extern const struct op_kind kind_contract;                                       /* einsum of two operands */
 extern const struct op_kind kind_bias, kind_add, kind_dropout;
 extern const struct op_kind kind_relu, kind_gelu, kind_gelu_tanh, kind_tanh;
-extern const struct op_kind kind_softmax;     /* scaled */
-extern const struct op_kind kind_scores_bias; /* by the distance of key and query */
+extern const struct op_kind kind_log1p_relu, kind_log1p_log1p_relu; /* log(1 + relu(x)), and log(1 + that) */
+extern const struct op_kind kind_softmax;                           /* scaled */
+extern const struct op_kind kind_scores_bias;                       /* by the distance of key and query */
 extern const struct op_kind kind_layernorm;
 extern const struct op_kind kind_pool_mean, kind_pool_cls, kind_pool_max;
-extern const struct op_kind kind_pool_row, kind_pool_last, kind_pool_sqrt, kind_pool_weighted;
+extern const struct op_kind kind_pool_row, kind_pool_last, kind_pool_sum, kind_pool_sqrt, kind_pool_weighted;
 extern const struct op_kind kind_normalize; /* L2 */
 
 /* Of the backward pass: products are kind_contract, too, residuals kind_add, dropout's gradient is dropout. */

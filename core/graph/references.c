@@ -83,6 +83,22 @@ REFERENCE(reference_tanh)
     return each(g, o, b, v, tanh);
 }
 
+static double log1p_relu(double x) { return log1p(relu(x)); }
+
+static double log1p_log1p_relu(double x) { return log1p(log1p_relu(x)); }
+
+REFERENCE(reference_log1p_relu)
+{
+    (void)e;
+    return each(g, o, b, v, log1p_relu);
+}
+
+REFERENCE(reference_log1p_log1p_relu)
+{
+    (void)e;
+    return each(g, o, b, v, log1p_log1p_relu);
+}
+
 #define PHILOX_WORD uint32_t
 #define PHILOX_MUL(high, low, a, b)                                                                                    \
     high = (uint32_t)((uint64_t)(a) * (b) >> 32);                                                                      \
@@ -405,6 +421,7 @@ REFERENCE(reference_layernorm)
 static double pool_weight(uint32_t pool, size_t at, size_t count)
 {
     double n = (double)count;
+    if (pool == POOL_SUM) return 1;
     return pool == POOL_MEAN ? 1 / n : pool == POOL_SQRT ? 1 / sqrt(n) : 2 * (double)(at + 1) / (n * (n + 1));
 }
 
@@ -417,7 +434,8 @@ static bool pool(const struct graph *g, const struct op *o, const struct batch_s
     double *y = value(g, v, o->out[0]) + tensor_row_offset(g, o->out[0]);
     for (uint32_t s = 0; s < b->sequences; s++, y += stride) {
         size_t first = b->offsets[s], count = b->offsets[s + 1] - first, one = 0;
-        bool largest = pool == POOL_MAX, sum = pool == POOL_MEAN || pool == POOL_SQRT || pool == POOL_WEIGHTED;
+        bool largest = pool == POOL_MAX,
+             sum = pool == POOL_MEAN || pool == POOL_SUM || pool == POOL_SQRT || pool == POOL_WEIGHTED;
         if (pool == POOL_LAST) one = count - 1;
         if (pool == POOL_ROW) one = v->ids[o->in[1]][s];
         for (size_t c = 0; c < cols; c++) y[c] = sum ? 0 : x[(first + one) * cols + c];
@@ -440,6 +458,7 @@ POOL_REFERENCE(cls, POOL_CLS)
 POOL_REFERENCE(max, POOL_MAX)
 POOL_REFERENCE(row, POOL_ROW)
 POOL_REFERENCE(last, POOL_LAST)
+POOL_REFERENCE(sum, POOL_SUM)
 POOL_REFERENCE(sqrt, POOL_SQRT)
 POOL_REFERENCE(weighted, POOL_WEIGHTED)
 

@@ -1,6 +1,6 @@
 /* Scalar formulas of the kernels, written once for OpenCL C and GLSL, so that both compute the same function. They are
- * built on exp2, fma and division alone, whose accuracy both languages bound; erf and tanh are in one language only, or
- * in a quality that differs from driver to driver. A NaN that goes in comes out. */
+ * built on exp2, log2, fma and division alone, whose accuracy both languages bound; erf and tanh are in one language
+ * only, or in a quality that differs from driver to driver. A NaN that goes in comes out. */
 #ifndef WHERRY_KERNEL_FORMULAS_H
 #define WHERRY_KERNEL_FORMULAS_H
 
@@ -74,6 +74,9 @@ FORMULA float tanh_safe(float x)
     return x < 0.0f ? -t : t;
 }
 
+/* log(1 + relu(x)). What x's last digits are lost to, the result is as small as. */
+FORMULA float log1p_relu(float x) { return 0.69314718f * log2(1.0f + (x < 0.0f ? 0.0f : x)); }
+
 /* `activation` is a constant, so that one branch is left. */
 FORMULA float activate(uint activation, float x)
 {
@@ -81,6 +84,8 @@ FORMULA float activate(uint activation, float x)
     if (activation == ACTIVATION_GELU) return gelu(x);
     if (activation == ACTIVATION_GELU_TANH) return gelu_tanh(x);
     if (activation == ACTIVATION_TANH) return tanh_safe(x);
+    if (activation == ACTIVATION_LOG1P_RELU) return log1p_relu(x);
+    if (activation == ACTIVATION_LOG1P_LOG1P_RELU) return log1p_relu(log1p_relu(x));
     return x;
 }
 

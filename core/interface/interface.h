@@ -135,6 +135,8 @@
 #define ACTIVATION_GELU 2
 #define ACTIVATION_GELU_TANH 3
 #define ACTIVATION_TANH 4
+#define ACTIVATION_LOG1P_RELU 5       /* log(1 + relu(x)): of words' scores, forward alone */
+#define ACTIVATION_LOG1P_LOG1P_RELU 6 /* log(1 + that) */
 
 /* What each is for; where a weight lies transposed, NT and NN change places, and TN has x and w exchanged. */
 #define GEMM_NT 0 /* y[r][n] = sum over k of x[r][k] w[n][k]: forward */
@@ -166,6 +168,7 @@
 #define POOL_LAST 5     /* its last token */
 #define POOL_SQRT 6     /* the sum over the root of the number of tokens */
 #define POOL_WEIGHTED 7 /* the mean, token t from 0 counting t + 1 times */
+#define POOL_SUM 8
 
 #define BATCHED_SCORES 0     /* y[s][h][j][k] = sum_p x[j][h][p] * w[k][h][p] */
 #define BATCHED_CONTEXT 1    /* y[j][h][p] = sum_k x[s][h][j][k] * w[k][h][p] */

@@ -19,7 +19,6 @@ struct config_kind {
     const struct architecture *architecture;
     const struct family *family;
     char name[64]; /* its class, as the file has it */
-    bool untied;   /* its head of the vocabulary has a matrix of its own, and is left out */
 };
 
 /* Reads config.json. Fails with WHERRY_STATUS_UNSUPPORTED for an architecture that is not there, and for a key whose

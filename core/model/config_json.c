@@ -205,7 +205,7 @@ static bool config_parse(const json_t *json, wherry_model_config *config, struct
     if (config->embedding == config->hidden) config->embedding = 0;
     TRY(read_offset(json, a, &config->position_offset, e));
     TRY(read_epsilon(json, a->epsilon, &config->epsilon, e));
-    TRY(head_read(json, kind->name, &a->head, config, &kind->untied, e));
+    TRY(head_read(json, kind->name, &a->head, config, e));
     if (!model_config_check(config, e)) {
         e->status = WHERRY_STATUS_BAD_FORMAT;
         return false;

@@ -32,6 +32,8 @@ bool head_check(const wherry_model_config *config, struct error *e)
     if (!classes && config->labels)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "labels is %" PRIu32 " and there is no classifier: leave it 0",
                     config->labels);
+    if (config->untied && config->head != WHERRY_HEAD_VOCABULARY)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "untied is for a head of the vocabulary: leave it false");
     if ((uint64_t)config->labels * config->hidden > UINT32_MAX)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "the classifier would have more elements than 32 bits can count: take fewer labels");
@@ -88,10 +90,9 @@ static wherry_head_activation head_activation(wherry_activation activation)
 }
 
 bool head_read(const json_t *json, const char *class, const struct head_names *names, wherry_model_config *config,
-               bool *untied, struct error *e)
+               struct error *e)
 {
     const char *task = task_of(class);
-    *untied = false;
     if (!strcmp(task, "SequenceClassification")) {
         config->head = WHERRY_HEAD_SEQUENCE;
         config->head_activation = names->activation;
@@ -102,8 +103,7 @@ bool head_read(const json_t *json, const char *class, const struct head_names *n
         return labels_count(json, &config->labels, e);
     }
     if (!strcmp(task, "MaskedLM") || !strcmp(task, "PreTraining")) {
-        *untied = json_is_false(json_object_get(json, "tie_word_embeddings"));
-        if (*untied) return true;
+        config->untied = json_is_false(json_object_get(json, "tie_word_embeddings"));
         config->head = WHERRY_HEAD_VOCABULARY;
         config->head_activation = names->vocabulary ? names->vocabulary : head_activation(config->activation);
     }

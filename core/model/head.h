@@ -19,10 +19,9 @@ bool head_check(const wherry_model_config *config, struct error *e);
 /* Whether a dense layer stands before the classifier. */
 bool model_has_dense(const wherry_model_config *config);
 /* Of config.json: the head that goes with the class ("BertForTokenClassification"), its activation as in `names`, and
- * the number of its labels. *untied: it would be one of the vocabulary with a matrix of its own in the place of the
- * word table, which is not read: there is none then. */
+ * the number of its labels. */
 bool head_read(const json_t *json, const char *class, const struct head_names *names, wherry_model_config *config,
-               bool *untied, struct error *e);
+               struct error *e);
 /* Reads the names of a head's labels, and what the files want to be made of its logits, from config.json in `folder`.
  * *out is NULL where there is no classifier. */
 bool labels_read(const struct host *host, const char *folder, const wherry_model_config *config, struct labels **out,

@@ -217,7 +217,7 @@ static const char *head_module(const struct wherry_model *model, enum weight wei
     case WEIGHT_CLASSIFIER_BIAS:
         return texts && a->head.out ? a->head.out : a->modules[weight][0];
     default:
-        return weight >= WEIGHT_VOCABULARY_DENSE && weight <= WEIGHT_VOCABULARY_BIAS ? a->modules[weight][0] : NULL;
+        return weight >= WEIGHT_VOCABULARY_DENSE && weight <= WEIGHT_VOCABULARY_TABLE ? a->modules[weight][0] : NULL;
     }
 }
 
@@ -245,6 +245,11 @@ static bool part_find(struct wherry_model *model, const struct weight_rule *rule
     const struct safetensors_tensor *tensor = NULL;
     const struct safetensors *file = NULL;
     char name[160];
+    /* The bias beside a matrix of its own is that one's, where the file has it. */
+    if (rule->weight == WEIGHT_VOCABULARY_BIAS && model->info.config.untied) {
+        snprintf(name, sizeof name, "%s.bias", model->architecture->modules[WEIGHT_VOCABULARY_TABLE][0]);
+        TRY(files_find(&model->host, files, name, &file, &tensor, e));
+    }
     for (int old = 0; old < 2 && !tensor; old++) {
         weight_name(model, rule, layer, part, old, name, sizeof name);
         TRY(files_find(&model->host, files, name, &file, &tensor, e));
@@ -291,7 +296,7 @@ static bool find_names(struct wherry_model *model, struct error *e)
     const char *pooler = a->modules[WEIGHT_POOLER][0];
     if (config->head == WHERRY_HEAD_VOCABULARY) {
         TRY(has_module(&model->host, files, "", a->modules[WEIGHT_VOCABULARY_DENSE][0], &has, e));
-        if (!has) config->head = WHERRY_HEAD_NONE, config->head_activation = WHERRY_HEAD_PLAIN;
+        if (!has) config->head = WHERRY_HEAD_NONE, config->head_activation = WHERRY_HEAD_PLAIN, config->untied = false;
     }
     /* A head's own dense layer is in the pooler's place. */
     if (!pooler || (model_has_dense(config) && a->head.dense)) return true;
@@ -376,9 +381,9 @@ static bool open_encoder(const struct host *host, struct modules *modules, struc
     *out = model; /* from here on the caller closes it */
     model->architecture = kind.architecture;
     memcpy(model->info.architecture, kind.name, sizeof kind.name);
-    model->info.untied = kind.untied;
     model->info.pool = modules->pool;
     model->info.normalize = modules->normalize;
+    model->info.words = modules->words;
     TRY(limits_read(host, modules->encoder, model_usable_positions(&config), &model->info.max_tokens, &lower_case, e));
     TRY(modules_check(modules, config.hidden, e));
     model->modules = modules->after;

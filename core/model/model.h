@@ -34,6 +34,7 @@ struct head_modules {
     char *paths[MODULES_MOST]; /* of their folders; owned */
     struct safetensors *files; /* [opened]: what their weights are read from; owned */
     uint32_t opened;
+    struct word_weights words; /* of a SpladePooling */
 };
 
 struct wherry_model {

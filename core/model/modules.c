@@ -81,6 +81,27 @@ static bool pooling_parse(const json_t *json, struct modules *out, struct error 
     return true;
 }
 
+/* What makes weights of words: of scores for tokens the largest or the sum. */
+static bool words_parse(const json_t *json, struct modules *out, struct error *e)
+{
+    if (!json_is_object(json)) return fail(e, WHERRY_STATUS_BAD_FORMAT, "it is not an object: get the file again");
+    const json_t *pool = json_object_get(json, "pooling_strategy"), *how = json_object_get(json, "activation_function");
+    const char *strategy = pool ? json_string_value(pool) : "max", *activation = how ? json_string_value(how) : "relu";
+    struct word_weights *words = &out->after.words;
+    words->sum = strategy && !strcmp(strategy, "sum");
+    words->twice = activation && !strcmp(activation, "log1p_relu");
+    if (!words->sum && (!strategy || strcmp(strategy, "max")))
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "the pooling_strategy %.100s is not supported: supported are max and sum",
+                    strategy ? strategy : "that is no string");
+    if (!words->twice && (!activation || strcmp(activation, "relu")))
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "the activation_function %.100s of a SpladePooling module is not supported: supported are relu and "
+                    "log1p_relu",
+                    activation ? activation : "that is no string");
+    return out->words = true;
+}
+
 /* ---- layers after it ---- */
 
 static bool read_width(const json_t *json, const char *key, uint32_t *out, struct error *e)
@@ -179,13 +200,14 @@ static bool layer_read(const struct host *host, const char *folder, const char *
 
 enum stage { STAGE_START, STAGE_ENCODER, STAGE_POOLED, STAGE_NORMALIZED };
 
-static bool pooling_read(const struct host *host, const char *folder, const char *path, struct modules *out,
+static bool pooling_read(const struct host *host, const char *folder, const char *path, bool words, struct modules *out,
                          struct error *e)
 {
     char *module = path_join(host, folder, path, e);
     json_t *json;
     bool ok = module && json_file_read(host, module, "config.json", &json_config, 0, &json, e) &&
-              json_file_end(host, module, "config.json", json, pooling_parse(json, out, e), e);
+              json_file_end(host, module, "config.json", json,
+                            words ? words_parse(json, out, e) : pooling_parse(json, out, e), e);
     host_free(host, module);
     return ok;
 }
@@ -205,15 +227,16 @@ static bool module_read(const struct host *host, const char *folder, const json_
     }
     const char *dot = strrchr(type, '.'), *name = dot ? dot + 1 : type;
     bool norm = !strcmp(name, "LayerNorm"), between = *stage == STAGE_ENCODER || *stage == STAGE_POOLED;
-    if (!strcmp(name, "Transformer") && *stage == STAGE_START) {
+    if ((!strcmp(name, "Transformer") || !strcmp(name, "MLMTransformer")) && *stage == STAGE_START) {
         *stage = STAGE_ENCODER;
         host_free(host, out->encoder);
         out->encoder = path_join(host, folder, path, e);
         return out->encoder != NULL;
     }
-    if (!strcmp(name, "Pooling") && *stage == STAGE_ENCODER && !out->after.count) {
-        *stage = STAGE_POOLED;
-        return pooling_read(host, folder, path, out, e);
+    bool words = !strcmp(name, "SpladePooling");
+    if ((words || !strcmp(name, "Pooling")) && *stage == STAGE_ENCODER && !out->after.count) {
+        *stage = words ? STAGE_NORMALIZED : STAGE_POOLED;
+        return pooling_read(host, folder, path, words, out, e);
     }
     if ((norm || !strcmp(name, "Dense")) && between) return layer_read(host, folder, path, norm, out, e);
     if (!strcmp(name, "Normalize") && between) {
@@ -223,7 +246,7 @@ static bool module_read(const struct host *host, const char *folder, const json_
     }
     return fail(e, WHERRY_STATUS_UNSUPPORTED,
                 "the module %.200s is not supported at its place: supported are a Transformer, then a Pooling, then "
-                "Dense and LayerNorm, then a Normalize",
+                "Dense and LayerNorm, then a Normalize, or a Transformer (MLMTransformer) and a SpladePooling",
                 type);
 }
 
@@ -236,7 +259,7 @@ static bool modules_parse(const struct host *host, const char *folder, const jso
         TRY(module_read(host, folder, json_array_get(json, i), &stage, out, e));
     }
     /* Nothing pools: the model's result is a vector per token. */
-    if (!out->after.n_pools) out->pool = WHERRY_POOL_NONE;
+    if (!out->after.n_pools && !out->words) out->pool = WHERRY_POOL_NONE;
     return true;
 }
 

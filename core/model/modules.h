@@ -8,6 +8,7 @@ struct modules {
     char *encoder; /* the folder of the encoder's own files; to be freed */
     wherry_pool pool;
     bool normalize;
+    bool words;           /* a SpladePooling makes weights of words */
     bool excludes_prompt; /* the pooling leaves out a prompt's tokens (include_prompt false) */
     struct head_modules after;
     uint32_t in[MODULES_MOST]; /* of each layer after the pooling: what it reads */

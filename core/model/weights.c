@@ -35,6 +35,7 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_VOCABULARY_GAMMA, WEIGHT_GAMMA, WEIGHT_OF_VOCABULARY, "e", 1},
     {WEIGHT_VOCABULARY_BETA, WEIGHT_BETA, WEIGHT_OF_VOCABULARY, "e", 1},
     {WEIGHT_VOCABULARY_BIAS, WEIGHT_BIAS, WEIGHT_OF_VOCABULARY, "v", 1},
+    {WEIGHT_VOCABULARY_TABLE, WEIGHT_MATRIX, WEIGHT_OF_UNTIED, "ve", 1},
     {WEIGHT_PROJECT, WEIGHT_MATRIX, WEIGHT_NARROW, "ie", 1},
     {WEIGHT_PROJECT_BIAS, WEIGHT_BIAS, WEIGHT_NARROW, "i", 1},
     {WEIGHT_RELATIVE, WEIGHT_MATRIX, WEIGHT_BY_DISTANCE, "dh", 1},
@@ -49,6 +50,7 @@ void weight_rule_layers(const struct weight_rule *rule, const wherry_model_confi
     if (rule->presence == WEIGHT_OF_POOLER) there = config->pooler || model_has_dense(config);
     if (rule->presence == WEIGHT_OF_CLASSIFIER) there = config->labels > 0;
     if (rule->presence == WEIGHT_OF_VOCABULARY) there = config->head == WHERRY_HEAD_VOCABULARY;
+    if (rule->presence == WEIGHT_OF_UNTIED) there = config->head == WHERRY_HEAD_VOCABULARY && config->untied;
     if (rule->presence == WEIGHT_NARROW) there = config->embedding > 0;
     if (rule->presence == WEIGHT_BY_DISTANCE) there = config->relative_buckets > 0;
     *first = rule->presence == WEIGHT_PER_LAYER ? 0 : -1;

@@ -14,6 +14,7 @@ enum weight_presence {
     WEIGHT_OF_POOLER, /* BERT's pooler, or a head's dense layer */
     WEIGHT_OF_CLASSIFIER,
     WEIGHT_OF_VOCABULARY,
+    WEIGHT_OF_UNTIED,
     WEIGHT_NARROW,
     WEIGHT_BY_DISTANCE
 };

@@ -122,6 +122,9 @@ struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
     case LAUNCH_SEQUENCES:
         groups = (uint64_t)words[HEADER_SEQUENCES] * heads * call_get(call, CONST_PARTS, 1);
         break;
+    case LAUNCH_WORDS:
+        groups = (uint64_t)words[HEADER_SEQUENCES] * divide_up(n, call_get(call, CONST_TILE_N, 1));
+        break;
     case LAUNCH_SCORES:
         groups = words[HEADER_SCORE_TILES] * heads;
         break;

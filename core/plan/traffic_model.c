@@ -89,6 +89,25 @@ void count_product(struct count *c, uint64_t band, uint64_t sharers)
     if (partials) writes_scratch(c, SLOT_PARTIALS, partials);
 }
 
+/* Of the work-groups that run at the same time, those of all sequences share words; each reads them once for each of
+ * its tiles of tokens. */
+void count_words(struct count *c, uint64_t sharers)
+{
+    uint64_t n = get(c, CONST_N, 32), k = get(c, CONST_K, 32), tile_m = get(c, CONST_TILE_M, 32);
+    uint64_t sequences = c->words[HEADER_SEQUENCES], tokens = c->words[HEADER_TOKENS], tiles = 0;
+    uint64_t columns = divide_up(n, get(c, CONST_TILE_N, 32));
+    for (uint32_t s = 0; s < sequences; s++) tiles += divide_up(length_of(c, s), tile_m);
+    if (!tiles) return;
+    uint64_t of_words = (tokens + sequences * get(c, CONST_TILE_N, 32)) * k * c->storage;
+    reads(c, SLOT_X, tokens * k * columns);
+    reads_again(c, SLOT_X, tokens * k * (columns - 1), of_words);
+    reads(c, SLOT_W, n * k * tiles);
+    reads_again(c, SLOT_W, n * k * (tiles - 1), of_words);
+    reads(c, SLOT_BIAS, sequences * sharers * n);
+    reads_again(c, SLOT_BIAS, (sequences - 1) * n, of_words);
+    writes(c, SLOT_Y, sequences * n);
+}
+
 void count_attention(struct count *c)
 {
     uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 32), groups = 0;

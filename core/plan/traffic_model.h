@@ -160,6 +160,8 @@ struct extents extents_of(const struct count *c);
 /* A product in tiles; what a kernel does besides is its own to add. `band`: of tiles; `sharers`: work-items that load
  * the bias of a tile's column, and what scales and shifts it. */
 void count_product(struct count *c, uint64_t band, uint64_t sharers);
+/* A product with the vocabulary of which each sequence leaves a row; `sharers`: as above. */
+void count_words(struct count *c, uint64_t sharers);
 /* Attention's forward pass by tiles of queries, each read once. */
 void count_attention(struct count *c);
 

@@ -37,9 +37,15 @@ static uint64_t embedding_floats(const struct graph_options *options, const wher
     return (uint64_t)info->config.hidden * (options->pool == WHERRY_POOL_COMBINED ? options->n_pools : 1);
 }
 
+/* What a session gives: the files' own where nothing is named. */
+static wherry_output own_output(const wherry_session_desc *desc, const wherry_model_info *info)
+{
+    return !desc->output && info->words && !desc->pool ? WHERRY_OUTPUT_WORDS : desc->output;
+}
+
 uint32_t output_dimensions(const wherry_session_desc *desc, const wherry_model_info *info)
 {
-    if (desc->output || desc->training) return 0;
+    if (own_output(desc, info) || desc->training) return 0;
     return desc->dimensions ? desc->dimensions : info->dimensions;
 }
 
@@ -64,6 +70,7 @@ static const struct {
     [WHERRY_OUTPUT_VOCABULARY] = {WHERRY_HEAD_VOCABULARY, "scores of the vocabulary", "BertForMaskedLM"},
     [WHERRY_OUTPUT_SPARSE] = {WHERRY_HEAD_NONE, "weights of tokens", ""},
     [WHERRY_OUTPUT_TOKEN_VECTORS] = {WHERRY_HEAD_NONE, "projected vectors of tokens", ""},
+    [WHERRY_OUTPUT_WORDS] = {WHERRY_HEAD_VOCABULARY, "weights of words", "BertForMaskedLM"},
 };
 
 /* What a module makes of each token, whatever else the model has. */
@@ -84,31 +91,30 @@ bool output_resolve(const struct wherry_model *model, const wherry_session_desc 
                     struct error *e)
 {
     const wherry_model_info *info = &model->info;
-    options->output = desc->output;
-    if ((unsigned)desc->output > WHERRY_OUTPUT_TOKEN_VECTORS)
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "output %d is none of wherry_output", (int)desc->output);
-    if (!desc->output) return resolve_pool(model, desc, options, e) && check_dimensions(desc, options, info, e);
+    wherry_output output = options->output = own_output(desc, info);
+    if ((unsigned)output > WHERRY_OUTPUT_WORDS)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "output %d is none of wherry_output", (int)output);
+    if (!output) return resolve_pool(model, desc, options, e) && check_dimensions(desc, options, info, e);
     if (desc->pool || desc->normalize || desc->dimensions)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                    "pool, normalize and dimensions are for embeddings: leave them out for %s",
-                    needs[desc->output].output);
-    if (desc->output == WHERRY_OUTPUT_VOCABULARY && info->untied)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "the scores of this model's vocabulary (%.63s) come from a matrix of their own (config.json has "
-                    "\"tie_word_embeddings\": false), which is not read: supported are heads that use the word table",
-                    info->architecture);
-    if (desc->output >= WHERRY_OUTPUT_SPARSE) return resolve_tokens(model, options, e);
-    if (info->config.head != needs[desc->output].head)
+                    "pool, normalize and dimensions are for embeddings: leave them out for %s", needs[output].output);
+    if (output == WHERRY_OUTPUT_SPARSE || output == WHERRY_OUTPUT_TOKEN_VECTORS)
+        return resolve_tokens(model, options, e);
+    if (info->config.head != needs[output].head)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "this model (%.63s) has no %s: that takes one such as %s, with the head's weights",
-                    info->architecture, needs[desc->output].output, needs[desc->output].models);
-    if (desc->output == WHERRY_OUTPUT_VOCABULARY && desc->dtype == WHERRY_DTYPE_BF16)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "scores of the vocabulary are not computed in bf16, because words are embedded by the same table: "
-                    "use f32");
+                    info->architecture, needs[output].output, needs[output].models);
     options->pool = WHERRY_POOL_NONE;
     options->normalize = false;
+    options->words = model->modules.words;
     return true;
+}
+
+uint32_t output_sequences(const struct graph_options *options, uint32_t tokens)
+{
+    enum { WIDE_ROWS = 256 };
+    bool wide = options->output == WHERRY_OUTPUT_VOCABULARY || options->output == WHERRY_OUTPUT_WORDS;
+    return wide && tokens > WIDE_ROWS ? WIDE_ROWS : tokens;
 }
 
 void output_of_stack(struct graph_options *options)

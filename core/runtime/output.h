@@ -9,6 +9,8 @@ struct wherry_model;
 /* Fills in the output, the pooling and whether it is normalized; fails for what the model has not. */
 bool output_resolve(const struct wherry_model *model, const wherry_session_desc *desc, struct graph_options *options,
                     struct error *e);
+/* Sequences of a batch where a session says none: rows as wide as the vocabulary are many bytes. */
+uint32_t output_sequences(const struct graph_options *options, uint32_t tokens);
 /* Floats that an embedding is cut to; 0: none are. */
 uint32_t output_dimensions(const wherry_session_desc *desc, const wherry_model_info *info);
 /* The layers alone: their last one's result. */

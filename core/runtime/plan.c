@@ -142,7 +142,8 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
         return fail(e, WHERRY_STATUS_TOO_LONG, "sequences of %u tokens: this model has positions for %u", s->max_length,
                     info->max_tokens);
     uint32_t tokens = desc->max_tokens ? desc->max_tokens : DEFAULT_MAX_TOKENS;
-    s->limits = limits_shape(tokens, desc->max_sequences ? desc->max_sequences : tokens, s->max_length);
+    s->limits = limits_shape(tokens, desc->max_sequences ? desc->max_sequences : output_sequences(&options, tokens),
+                             s->max_length);
     options.tokens = tokens;
     s->part = desc->only != NULL;
     s->keep = desc->keep_intermediates || s->part;

@@ -41,6 +41,8 @@ void session_step(const struct wherry_session *s, const struct call *call, int g
     for (int i = 0; i < call->n_arguments; i++) {
         int tensor = call->arguments[i].tensor;
         bool scratch = tensor == TENSOR_SCRATCH;
+        if (call->arguments[i].slot == SLOT_W && !scratch && s->graph.tensors[tensor].role == TENSOR_WEIGHT)
+            step->bf16 &= s->graph.tensors[tensor_owner(&s->graph, tensor)].bf16;
         const struct placement *at = scratch ? &s->memory.scratch[group] : &s->memory.of[tensor];
         step->bindings[step->n_bindings++] =
             (struct binding){.slot = call->arguments[i].slot,

@@ -146,6 +146,14 @@ static bool units_collect(struct check *c, struct error *e)
 
 /* ---- its session ---- */
 
+/* Products with the vocabulary have its size. */
+static bool scores_words(const struct wherry_session *s)
+{
+    bool scores = false;
+    for (int o = 0; o < s->graph.n_ops; o++) scores |= s->graph.ops[o].role == VOCABULARY_SCORES;
+    return scores;
+}
+
 static wherry_model *model_small(struct wherry_session *of, struct error *e)
 {
     const wherry_model_info *info = &of->model->info;
@@ -153,11 +161,13 @@ static wherry_model *model_small(struct wherry_session *of, struct error *e)
     wherry_model *model = NULL;
     config.struct_size = sizeof config;
     config.positions = of->max_length + config.position_offset;
-    config.vocabulary = CHECK_VOCABULARY;
+    if (!scores_words(of)) config.vocabulary = CHECK_VOCABULARY;
     if (config.layers > CHECK_LAYERS) config.layers = CHECK_LAYERS;
     if (!model_random(&of->context->host, &config, 1, &model, e)) return NULL;
     model->info.pool = info->pool;
     model->info.normalize = info->normalize;
+    model->info.words = info->words;
+    model->modules.words = of->model->modules.words;
     return model;
 }
 
@@ -259,7 +269,9 @@ static void check_run(struct check *c, struct wherry_session *s)
     wherry_batch batch = {.struct_size = sizeof batch, .offsets = offsets, .ids = ids};
     wherry_verify_summary summary = {.struct_size = sizeof summary};
     uint32_t tokens = (uint32_t)s->limits.tokens, length = s->limits.sequences > 1 ? 1 : s->limits.longest;
-    for (uint32_t i = 0; i < tokens; i++) ids[i] = (int32_t)(i % CHECK_VOCABULARY);
+    uint32_t words = s->model->info.config.vocabulary;
+    if (words > CHECK_VOCABULARY) words = CHECK_VOCABULARY;
+    for (uint32_t i = 0; i < tokens; i++) ids[i] = (int32_t)(i % words);
     for (uint32_t end = 0; end < tokens && batch.sequences < s->limits.sequences; length = s->limits.longest) {
         end += length < tokens - end ? length : tokens - end;
         offsets[++batch.sequences] = end;

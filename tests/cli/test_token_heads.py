@@ -37,6 +37,10 @@ def check(model, wanted, texts, on):
         close(row["weights"], want, (model, on))
         assert list(row["weights"]) == sorted(row["weights"], key=int)
     assert [len(row["embedding"]) + 1 for row in rows] == [row["tokens"] for row in weights]
+    for line, want in zip(run("embed", "-m", model, "--prompt", "", "-t", "f32", "-q", "--output-type", "sparse", *on,
+                              text=all_texts).splitlines(), weights):
+        pairs = [pair.rsplit(" ", 1) for pair in line.split("\t")] if line else []
+        assert [[word, float(weight)] for word, weight in pairs] == want["words"], (line, want)
     alone = [embed(model, "--output-type", "sparse", *on, text=text + "\n")[0]["weights"] for text in texts[:2]]
     assert alone == [row["weights"] for row in weights[:2]], "the batch changes weights"
 
@@ -122,7 +126,7 @@ def check_bad(model, texts):
     run(*tokens, text=text, code=3, says="has shape [3, 5]")
     run(*tokens, "--pool", "none", text=text)
     run("embed", "-m", model, "-d", "cpu", "--prompt", "", text=text)
-    for words, says in ((("--output-type", "sparse"), "only --format jsonl"),
+    for words, says in ((("--output-type", "sparse", "-f", "npy"), "only --format jsonl or text"),
                         (("--output-type", "tokens"), "only --format jsonl"),
                         (("--output-type", "sparse", "--json", "--dim", "2"), "leave --pool"),
                         (("--output-type", "sparse", "--json", "--pool", "cls"), "leave --pool")):

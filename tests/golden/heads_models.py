@@ -256,6 +256,18 @@ def model(kind):
         head = {**linear("cls.predictions.transform.dense", HIDDEN, HIDDEN),
                 **norm("cls.predictions.transform.LayerNorm"), "cls.predictions.bias": [words]}
         return bert_head("ForMaskedLM", head)
+    if kind in ("bert-untied-fill", "splade-max", "splade-plain"):
+        # What a decoder of its own has for a bias is its own, too.
+        head = {**linear("cls.predictions.transform.dense", HIDDEN, HIDDEN),
+                **norm("cls.predictions.transform.LayerNorm"), "cls.predictions.bias": [words],
+                **({} if kind == "splade-max" else linear("cls.predictions.decoder", words, HIDDEN))}
+        return bert_head("ForMaskedLM", head, tie_word_embeddings=kind == "splade-max")
+    if kind in ("splade-sum", "splade-twice"):
+        untied = kind == "splade-sum"
+        return "bert", {**DISTILBERT, "architectures": ["DistilBertForMaskedLM"], "tie_word_embeddings": not untied}, \
+            {**distilbert_tensors("distilbert.", words), **linear("vocab_transform", HIDDEN, HIDDEN),
+             **norm("vocab_layer_norm"), "vocab_projector.bias": [words],
+             **({"vocab_projector.weight": [words, HIDDEN]} if untied else {})}
     if kind == "roberta-rerank":
         return "roberta", {**ROBERTA, "architectures": ["RobertaForSequenceClassification"], **labels("LABEL_0"),
                            "sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Sigmoid"}}, \
@@ -323,13 +335,17 @@ SENTENCES = {
     "sentence-pieces": (["mean"], False, [], True),
     "sentence-bytes": (["cls"], True, [], True),
 }
+# Strategy, activation, and whether the module's name and the transformer's are the older ones; splade-plain has no
+# modules.
+WORD_WEIGHTS = {"splade-max": ("max", "relu", True), "splade-sum": ("sum", "relu", False),
+                "splade-twice": ("max", "log1p_relu", False)}
 FLAGS = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens", "mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
          "weightedmean": "weightedmean_tokens", "lasttoken": "lasttoken"}
 PROMPTS = {"prompts": {"query": "the river ", "document": "a boat "}, "default_prompt_name": None}
 KINDS = ["bert-rerank", "bert-rerank-identity", "bert-classify", "bert-many", "bert-entities", "bert-fill",
-         "roberta-rerank", "roberta-entities", "roberta-bytes-classify", "roberta-bytes-fill", "distilbert-classify",
-         "electra-classify", "xlmr-classify", "xlmr-rerank", "xlmr-entities", "camembert-classify", "mpnet-classify",
-         *SENTENCES]
+         "roberta-rerank", "roberta-entities", "bert-untied-fill", "roberta-bytes-classify", "roberta-bytes-fill",
+         "distilbert-classify", "electra-classify", "xlmr-classify", "xlmr-rerank", "xlmr-entities", "camembert-classify",
+         "mpnet-classify", *SENTENCES]
 # bge-m3's form: CLS and length 1, with heads on token vectors in files that torch.save wrote (make_token_heads.py).
 CHAINS = {**SENTENCES, "m3-f32": (["cls"], True, [], True), "m3-f16": (["cls"], True, [], True),
           "m3-bf16": (["cls"], True, [], True),
@@ -388,6 +404,23 @@ def write_modules(folder, kind):
     write_json(folder, "sentence_bert_config.json", {"max_seq_length": POSITIONS, "do_lower_case": False})
 
 
+def write_words(folder, kind):
+    strategy, activation, old = WORD_WEIGHTS[kind]
+    transformer = ("sentence_transformers.sparse_encoder.models.MLMTransformer" if old
+                   else "sentence_transformers.base.modules.transformer.Transformer")
+    pooling = ("sentence_transformers.sparse_encoder.models.SpladePooling" if old
+               else "sentence_transformers.sparse_encoder.modules.splade_pooling.SpladePooling")
+    write_json(folder, "modules.json", [
+        {"idx": 0, "name": "0", "path": "", "type": transformer},
+        {"idx": 1, "name": "1", "path": "1_SpladePooling", "type": pooling}])
+    write_json(os.path.join(folder, "1_SpladePooling"), "config.json",
+               {"pooling_strategy": strategy, "activation_function": activation,
+                "word_embedding_dimension" if old else "embedding_dimension": len(vocabulary("bert"))})
+    write_json(folder, "config_sentence_transformers.json", {"model_type": "SparseEncoder", "similarity_fn_name": "dot"})
+    write_json(folder, "sentence_bert_config.json", {
+        "max_seq_length": POSITIONS, "do_lower_case": False, **({} if old else {"transformer_task": "fill-mask"})})
+
+
 def mask_of(folder):
     with open(os.path.join(folder, "tokenizer_config.json"), encoding="utf-8") as file:
         mask = json.load(file)["mask_token"]
@@ -423,6 +456,8 @@ def write_model(kind, folder):
     write_weights(os.path.join(folder, "model.safetensors"), tensors, kind)
     if kind in CHAINS:
         write_modules(folder, kind)
+    if kind in WORD_WEIGHTS:
+        write_words(folder, kind)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,21 @@ INLINE vec v_tanh(vec x)
     return v_choose(v_above(v_zero(), x), -t, t);
 }
 
+/* ln x for x in [1, 2^127]: a power of two and a mantissa m in [sqrt 1/2, sqrt 2], of which ln m = 2 artanh(s) with
+ * s = (m - 1) / (m + 1), a series in s. Absolute error below 2e-7 for x below 100. */
+INLINE vec v_log(vec x)
+{
+    ivec bits = v_bits(x), power = ((bits - 0x3f3504f3) >> 23);
+    vec m = v_float(bits - (power << 23)), s = (m - v_set(1.0f)) / (m + v_set(1.0f)), t = s * s;
+    vec p = v_fma(v_set(0.11111111f), t, v_set(0.14285715f));
+    p = v_fma(p, t, v_set(0.2f));
+    p = v_fma(p, t, v_set(0.33333334f));
+    p = v_fma(p * t, s, s);
+    return v_fma(v_number(power), v_set(0.69314718f), p + p) + (x - x); /* no number stays none */
+}
+
+INLINE vec v_log1p_relu(vec x) { return v_log(v_set(1.0f) + v_choose(v_above(v_zero(), x), v_zero(), x)); }
+
 INLINE vec v_gelu_derivative(vec x)
 {
     vec a = v_min(v_max(x, v_set(-13.0f)), v_set(13.0f)); /* its density stays a normal number */
@@ -95,6 +110,8 @@ static inline void row_activate(float *row, size_t n, uint32_t activation)
     if (activation == ACTIVATION_GELU) ROW_MAP(row, n, v_gelu(x));
     if (activation == ACTIVATION_GELU_TANH) ROW_MAP(row, n, v_gelu_tanh(x));
     if (activation == ACTIVATION_TANH) ROW_MAP(row, n, v_tanh(x));
+    if (activation == ACTIVATION_LOG1P_RELU) ROW_MAP(row, n, v_log1p_relu(x));
+    if (activation == ACTIVATION_LOG1P_LOG1P_RELU) ROW_MAP(row, n, v_log1p_relu(v_log1p_relu(x)));
 }
 
 #define ROW_TIMES(row, n, saved, formula)                                                                              \

@@ -21,12 +21,16 @@ static void join(uint32_t pool, float *held, const float *row, size_t n, float w
     row_end(held, n);
 }
 
-static bool is_sum(uint32_t pool) { return pool == POOL_MEAN || pool == POOL_SQRT || pool == POOL_WEIGHTED; }
+static bool is_sum(uint32_t pool)
+{
+    return pool == POOL_MEAN || pool == POOL_SUM || pool == POOL_SQRT || pool == POOL_WEIGHTED;
+}
 
 /* What the sum over the tokens is multiplied with. */
 static float share(uint32_t pool, size_t tokens)
 {
     float n = (float)tokens;
+    if (pool == POOL_SUM) return 1.0f;
     return pool == POOL_SQRT ? 1.0f / sqrtf(n) : pool == POOL_WEIGHTED ? 2.0f / (n * (n + 1.0f)) : 1.0f / n;
 }
 

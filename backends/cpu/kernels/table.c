@@ -5,6 +5,7 @@
 
 #define KERNELS(ROW)                                                                                                   \
     ROW(gemm)                                                                                                          \
+    ROW(gemm_pool)                                                                                                     \
     ROW(bgemm)                                                                                                         \
     ROW(attention)                                                                                                     \
     ROW(attention_backward)                                                                                            \

@@ -55,6 +55,7 @@ INLINE vec v_float(ivec v) { return (vec)v; }
 INLINE ivec v_above(vec a, vec b) { return (ivec)(a > b); }
 INLINE ivec v_same(ivec a, ivec b) { return (ivec)(a == b); }
 INLINE ivec v_whole(int32_t x) { return x - (ivec){0}; }
+INLINE vec v_number(ivec v) { return __builtin_convertvector(v, vec); }
 INLINE vec v_choose(ivec mask, vec yes, vec no) { return (vec)((mask & (ivec)yes) | (~mask & (ivec)no)); }
 INLINE float v_lane(vec v, int lane) { return v[lane]; }
 #else
@@ -79,6 +80,7 @@ INLINE vec v_float(ivec v)
 INLINE ivec v_above(vec a, vec b) { return -(a > b); }
 INLINE ivec v_same(ivec a, ivec b) { return -(a == b); }
 INLINE ivec v_whole(int32_t x) { return x; }
+INLINE vec v_number(ivec v) { return (vec)v; }
 INLINE vec v_choose(ivec mask, vec yes, vec no) { return mask ? yes : no; }
 INLINE float v_lane(vec v, int lane) { return (void)lane, v; }
 #endif

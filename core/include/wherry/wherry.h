@@ -217,6 +217,7 @@ typedef struct wherry_model_config {
     wherry_head head;
     uint32_t labels; /* classes: of WHERRY_HEAD_SEQUENCE and WHERRY_HEAD_TOKENS at least 1, else 0 */
     wherry_head_activation head_activation;
+    bool untied; /* WHERRY_HEAD_VOCABULARY: its scores are products with a matrix of its own, not with the word table */
 } wherry_model_config;
 
 /* What makes scores of a classifier's logits. */
@@ -246,7 +247,7 @@ typedef struct wherry_model_info {
     /* The folder has a file for WHERRY_OUTPUT_SPARSE, for WHERRY_OUTPUT_TOKEN_VECTORS; whether it can be read, and why
      * not, a session for that output says. */
     bool token_weights, token_vectors;
-    bool untied; /* a head of the vocabulary has a matrix of its own (tie_word_embeddings false): not read */
+    bool words; /* the files make WHERRY_OUTPUT_WORDS of texts: what a session gives that names no output and no pool */
 } wherry_model_info;
 
 /* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), the
@@ -361,13 +362,16 @@ typedef enum wherry_output {
     WHERRY_OUTPUT_SPARSE,
     /* [tokens][rows of the matrix], each of length 1: vectors for late interaction, of models with colbert_linear.pt
      * (bge-m3), which leave out each text's first token. */
-    WHERRY_OUTPUT_TOKEN_VECTORS
+    WHERRY_OUTPUT_TOKEN_VECTORS,
+    /* With WHERRY_HEAD_VOCABULARY: [sequences][vocabulary], what each word weighs in lexical search (SPLADE): of
+     * log(1 + relu(score)) for all of the sequence's tokens the largest, or what the model's files say. Most are 0. */
+    WHERRY_OUTPUT_WORDS
 } wherry_output;
 
 typedef struct wherry_session_desc {
     uint32_t struct_size;
     uint32_t max_tokens;    /* in one batch, over all sequences; 0: 16384 */
-    uint32_t max_sequences; /* in one batch; 0: max_tokens */
+    uint32_t max_sequences; /* in one batch; 0: max_tokens; of outputs as wide as the vocabulary at most 256 */
     uint32_t max_length;    /* tokens of one sequence; 0: the model's limit */
     wherry_dtype dtype;
     const char *plan; /* "flash" (NULL), "paper", "unfused" */

@@ -34,10 +34,11 @@
 
 #define BERT_CLASSIFIER [WEIGHT_CLASSIFIER] = {"classifier"}, [WEIGHT_CLASSIFIER_BIAS] = {"classifier"}
 
-/* dense, layernorm, and what the bias is of. */
-#define VOCABULARY(dense_, norm_, bias_)                                                                               \
+/* dense, layernorm, what the bias is of, and the matrix that stands for the word table where they are not tied. */
+#define VOCABULARY(dense_, norm_, bias_, table_)                                                                       \
     [WEIGHT_VOCABULARY_DENSE] = {dense_}, [WEIGHT_VOCABULARY_DENSE_BIAS] = {dense_},                                   \
-    [WEIGHT_VOCABULARY_GAMMA] = {norm_}, [WEIGHT_VOCABULARY_BETA] = {norm_}, [WEIGHT_VOCABULARY_BIAS] = {bias_}
+    [WEIGHT_VOCABULARY_GAMMA] = {norm_}, [WEIGHT_VOCABULARY_BETA] = {norm_}, [WEIGHT_VOCABULARY_BIAS] = {bias_},       \
+    [WEIGHT_VOCABULARY_TABLE] = {table_}
 
 #define BERT_POOLER [WEIGHT_POOLER] = {"pooler.dense"}, [WEIGHT_POOLER_BIAS] = {"pooler.dense"}
 

@@ -20,7 +20,7 @@ const struct architecture architecture_distilbert = {
                 [WEIGHT_GAMMA1] = {"sa_layer_norm"}, [WEIGHT_BETA1] = {"sa_layer_norm"}, [WEIGHT_LIN1] = {"ffn.lin1"},
                 [WEIGHT_LIN1_BIAS] = {"ffn.lin1"}, [WEIGHT_LIN2] = {"ffn.lin2"}, [WEIGHT_LIN2_BIAS] = {"ffn.lin2"},
                 [WEIGHT_GAMMA2] = {"output_layer_norm"}, [WEIGHT_BETA2] = {"output_layer_norm"}, BERT_CLASSIFIER,
-                VOCABULARY("vocab_transform", "vocab_layer_norm", "vocab_projector")},
+                VOCABULARY("vocab_transform", "vocab_layer_norm", "vocab_projector", "vocab_projector")},
     .head = {WHERRY_HEAD_RELU, "pre_classifier"},
     .shapes = (const struct named_shape[]){{"distilbert-base",
                                             {.layers = 6,

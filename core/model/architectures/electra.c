@@ -22,7 +22,8 @@ const struct architecture architecture_electra = {
     .modules =
         {BERT_EMBEDDINGS, BERT_SEGMENTS, BERT_ATTENTION, BERT_FEED_FORWARD,
          BERT_CLASSIFIER, [WEIGHT_PROJECT] = {"embeddings_project"}, [WEIGHT_PROJECT_BIAS] = {"embeddings_project"},
-         VOCABULARY("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head")},
+         VOCABULARY("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head",
+                    "generator_lm_head")},
     .head = {WHERRY_HEAD_GELU, "classifier.dense", "classifier.out_proj", WHERRY_HEAD_GELU},
     .shapes = (const struct named_shape[]){ELECTRA("electra-small", 256, 4, 1024, 128),
                                            ELECTRA("electra-base", 768, 12, 3072, 0),

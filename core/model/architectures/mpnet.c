@@ -20,7 +20,7 @@ const struct architecture architecture_mpnet = {
                 [WEIGHT_OUT] = {"attention.attn.o"}, [WEIGHT_OUT_BIAS] = {"attention.attn.o"},
                 [WEIGHT_GAMMA1] = {"attention.LayerNorm"}, [WEIGHT_BETA1] = {"attention.LayerNorm"},
                 [WEIGHT_RELATIVE] = {"encoder.relative_attention_bias"}, BERT_CLASSIFIER,
-                VOCABULARY("lm_head.dense", "lm_head.layer_norm", "lm_head")},
+                VOCABULARY("lm_head.dense", "lm_head.layer_norm", "lm_head", "lm_head.decoder")},
     .head = {WHERRY_HEAD_TANH, "classifier.dense", "classifier.out_proj", WHERRY_HEAD_GELU},
     .shapes = (const struct named_shape[]){{"mpnet-base",
                                             {.layers = 12,

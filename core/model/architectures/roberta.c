@@ -26,7 +26,7 @@ const struct architecture architecture_roberta = {
     .prefixes = {"roberta.", ""},
     .layer = "encoder.layer.",
     .modules = {BERT_EMBEDDINGS, BERT_SEGMENTS, BERT_ATTENTION, BERT_FEED_FORWARD, BERT_POOLER, BERT_CLASSIFIER,
-                VOCABULARY("lm_head.dense", "lm_head.layer_norm", "lm_head")},
+                VOCABULARY("lm_head.dense", "lm_head.layer_norm", "lm_head", "lm_head.decoder")},
     .head = {WHERRY_HEAD_TANH, "classifier.dense", "classifier.out_proj", WHERRY_HEAD_GELU},
     .shapes = (const struct named_shape[]){ROBERTA("roberta-base", 12, 768, 12, 3072, 50265, 514),
                                            ROBERTA("roberta-large", 24, 1024, 16, 4096, 50265, 514),

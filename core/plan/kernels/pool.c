@@ -9,7 +9,7 @@ enum { ITEM_BYTES = 40 }; /* of shared memory: a vector of floats, and what redu
 /* Whether all tokens of a sequence are read. */
 static bool of_tokens(uint32_t pool)
 {
-    return pool == POOL_MEAN || pool == POOL_MAX || pool == POOL_SQRT || pool == POOL_WEIGHTED;
+    return pool == POOL_MEAN || pool == POOL_MAX || pool == POOL_SUM || pool == POOL_SQRT || pool == POOL_WEIGHTED;
 }
 
 /* Work-items for half of a sequence's tokens, as far as all sequences' run at the same time on a large GPU. At most

@@ -1,0 +1,73 @@
+/* A tile of a product by mma.sync: how its operands' stages come into shared memory and from there to a warp. What
+ * gemm_mma and gemm_pool_mma share. The sizes TILE_M, TILE_N, TILE_K, WARP_M and WARP_N, and which operand is X_MAJOR or
+ * W_MAJOR, are given. */
+#define WARPS_M (TILE_M / WARP_M)
+#define WARPS_N (TILE_N / WARP_N)
+
+/* Of a warp: fragments of 16 rows, pairs of fragments of 8 columns, and steps of 16 k in a stage. */
+#define FRAGMENTS_M (WARP_M / 16)
+#define PAIRS_N (WARP_N / 16)
+#define FRAGMENTS_N (2 * PAIRS_N)
+#define STEPS (TILE_K / 16)
+
+/* An operand's stage: lines along k, or k lines where k is slow. */
+#define X_LINES (X_MAJOR ? TILE_K : TILE_M)
+#define X_CHUNKS ((X_MAJOR ? TILE_M : TILE_K) / 8)
+#define W_LINES (W_MAJOR ? TILE_K : TILE_N)
+#define W_CHUNKS ((W_MAJOR ? TILE_N : TILE_K) / 8)
+#define X_BYTES (TILE_M * TILE_K * 2)
+#define STAGE_BYTES ((TILE_M + TILE_N) * TILE_K * 2)
+
+/* A work-item copies every LOCAL_SIZE-th piece of 16 bytes: the same piece of every so many lines, a multiple of 8, so
+ * that all of its lines are permuted alike. */
+#define X_STEP (LOCAL_SIZE / X_CHUNKS)
+#define W_STEP (LOCAL_SIZE / W_CHUNKS)
+
+/* Bit i: the work-item's piece i lies inside in the direction that is not k. */
+INLINE uint pieces_inside(const uint first, const uint step, const uint count, const uint end)
+{
+    uint inside = 0;
+    UNROLL for (uint i = 0; i < count; i++) inside |= first + i * step < end ? 1u << i : 0;
+    return inside;
+}
+
+/* Starts the copies of a work-item's pieces of an operand's stage; `left`: how many k there are from its first one
+ * on. */
+INLINE void fetch(const uint to, __global const storage *from, const uint stride, const uint step, const uint count,
+                  const bool major, const uint inside, const int left)
+{
+    UNROLL for (uint i = 0; i < count; i++)
+        copy_async(to + i * LOCAL_SIZE * 16, from + (size_t)(i * step) * stride,
+                   major ? inside != 0 && left > (int)(i * step) : (inside >> i & 1) != 0 && left > 0);
+}
+
+/* Both operands' stage `k` elements from the first one. */
+#define FETCH_STAGE(to, k)                                                                                             \
+    {                                                                                                                  \
+        fetch((to) + x_to, x_from + (size_t)(k) * (X_MAJOR ? X_STRIDE : 1), X_STRIDE, X_STEP, X_LINES / X_STEP,        \
+              X_MAJOR, x_inside, x_left - (int)(k));                                                                   \
+        fetch((to) + w_to, w_from + (size_t)(k) * (W_MAJOR ? W_STRIDE : 1), W_STRIDE, W_STEP, W_LINES / W_STEP,        \
+              W_MAJOR, w_inside, w_left - (int)(k));                                                                   \
+    }
+
+/* Where matrices begin, of which fragment and step are the index: steps follow each other in lines or within the
+ * permuted pieces of a line, and fragments the other way. */
+INLINE uint fragment_at(const uint at, const uint fragment, const uint step, const uint chunks, const bool major)
+{
+    return (at ^ (major ? fragment : step) * 32) + (major ? step : fragment) * 16 * chunks * 16;
+}
+
+/* The warp's fragments of step `step` of the stage whose matrices begin at x_at and w_at. */
+INLINE void load_fragments(uint4 *a, uint4 *b, const uint x_at, const uint w_at, const uint step)
+{
+    UNROLL for (uint i = 0; i < FRAGMENTS_M; i++)
+    {
+        const uint at = fragment_at(x_at, i, step, X_CHUNKS, X_MAJOR);
+        a[i] = X_MAJOR ? load_transposed(at) : load_matrices(at);
+    }
+    UNROLL for (uint i = 0; i < PAIRS_N; i++)
+    {
+        const uint at = fragment_at(w_at, i, step, W_CHUNKS, W_MAJOR);
+        b[i] = W_MAJOR ? load_transposed(at) : load_matrices(at);
+    }
+}
