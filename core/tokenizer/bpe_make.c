@@ -70,6 +70,7 @@ static bool find_merge(const struct part_reader *r, const struct bpe *bpe, size_
 {
     out->rank = (uint32_t)rank;
     scratch->count = 0;
+    TRY(list_reserve(scratch, 1, r->e)); /* a part may be empty, and the list not */
     TRY(find_part(r, bpe, rank, &text->right, scratch, &out->right));
     size_t right = scratch->count, skipped = bpe->prefix.count;
     if (right < skipped)

@@ -252,15 +252,11 @@ def test_tokenizer(r, model, embed):
     sparse(os.path.join(folder, "tokenizer.json"), 64 * MIB + 1)
     r.case("tokenizer.json of more than 64 MiB", INPUT, "tokenizer.json .*67108865 bytes.* 67108864", embed(folder))
 
-    folder = model.having("merges.txt", "a a\n" * 15000000)
-    os.remove(os.path.join(folder, "vocab.txt"))
+    folder = model.without("vocab.txt", "tokenizer_config.json", "config.json")
+    write(os.path.join(folder, "merges.txt"), "a a\n" * 15000000)
     write(os.path.join(folder, "vocab.json"), json.dumps({"<s>": 0, "</s>": 2, "a": 3, "aa": 4}))
-    os.remove(os.path.join(folder, "config.json"))
-    write(os.path.join(folder, "config.json"), json.dumps(dict(model.config(), model_type="roberta", architectures=["RobertaModel"],
-                                                               type_vocab_size=2, pad_token_id=1)))
-    for name in ("tokenizer_config.json",):
-        if os.path.lexists(os.path.join(folder, name)):
-            os.remove(os.path.join(folder, name))
+    config = dict(model.config(), model_type="roberta", architectures=["RobertaModel"], pad_token_id=1)
+    write(os.path.join(folder, "config.json"), json.dumps(config))
     r.case("merges.txt of 15 M merges", INPUT, "merges.txt: it has more than 2097152 merges", embed(folder))
 
     def config(key, *parts):

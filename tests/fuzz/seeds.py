@@ -370,6 +370,8 @@ def merges_seeds():
     merges = "\n".join(["#version: 0.2", *BPE_MERGES, ""]).encode()
     config = {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True}
     yield "merges", SEPARATOR.join([vocab, merges, compact(config), compact({"mask_token": added("<mask>", lstrip=True)}), TEXT])
+    # Nothing after the space: the list of its characters was none.
+    yield "empty-part", SEPARATOR.join([vocab, b"a \n", compact(config), b"", TEXT])
 
 
 def message(*fields):

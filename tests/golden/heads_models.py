@@ -311,8 +311,8 @@ def model(kind):
         return "pieces-json", {**ROBERTA, "model_type": "xlm-roberta", "architectures": ["XLMRobertaModel"]}, \
             {**bert_tensors("", len(vocabulary("pieces-json")), 1, POSITIONS + 2), **linear("pooler.dense", HIDDEN, HIDDEN)}
     if kind in ("sentence-pieces", "sentence-bytes"):
-        family, name, prefix = ("pieces-json", "XLMRoberta", "xlm-roberta") if kind == "sentence-pieces" else ("bytes", "Roberta",
-                                                                                                            "roberta")
+        family, name, prefix = {"sentence-pieces": ("pieces-json", "XLMRoberta", "xlm-roberta"),
+                                "sentence-bytes": ("bytes", "Roberta", "roberta")}[kind]
         return family, {**ROBERTA, "model_type": prefix, "architectures": [name + "Model"]}, \
             {**bert_tensors("", len(vocabulary(family)), 1, POSITIONS + 2), **linear("pooler.dense", HIDDEN, HIDDEN)}
     if kind.startswith("sentence-"):
