@@ -163,14 +163,21 @@ static void tokenize(const struct helper *h, struct ahead_text *t)
     } else if (form->prompt && *form->prompt) {
         first = prompted = joined(form->prompt, &t->text, &first_bytes);
     }
+    const wherry_text_form *taken = &form->taken;
+    uint32_t most = form->truncate ? form->max_length : 0;
+    if (taken->max_tokens && (!most || taken->max_tokens < most)) most = taken->max_tokens;
     t->count = form->max_length;
     t->status = wherry_tokenize_places(h->context, h->ahead->tool->model, first, first_bytes, second, second_bytes,
-                                       form->truncate ? form->max_length : 0, h->ids, h->types, h->places, &t->count);
+                                       most, h->ids, h->types, h->places, &t->count);
     free(prompted);
     if (t->status) {
         const char *problem = wherry_last_error(h->context);
         t->problem = copy_of(problem, strlen(problem) + 1);
         return;
+    }
+    for (; t->count < taken->least_tokens && t->count < form->max_length; t->count++) {
+        h->ids[t->count] = taken->added_token;
+        h->types[t->count] = 0;
     }
     size_t kept = t->count < form->max_length ? t->count : form->max_length;
     t->ids = copy_of(h->ids, kept * sizeof *h->ids);

@@ -74,6 +74,14 @@ static struct sparse_words words_of(const struct embedding *e, uint32_t sequence
     return sparse_of_tokens(&e->run.tool.model_info, b->ids + first, values, tokens);
 }
 
+/* Late interaction leaves vectors of some tokens out. */
+static bool left_out(const wherry_text_form *taken, int32_t id)
+{
+    for (size_t i = 0; i < taken->left_out_count; i++)
+        if (taken->left_out[i] == id) return true;
+    return false;
+}
+
 static void write_object(struct embedding *e, uint32_t sequence, const float *values, uint32_t size)
 {
     struct output *out = &e->out;
@@ -92,8 +100,12 @@ static void write_object(struct embedding *e, uint32_t sequence, const float *va
     if (e->run.per_token) {
         uint32_t first =
             e->output == WHERRY_OUTPUT_TOKEN_VECTORS; /* the text's own vector, which others are not like */
+        bool some = false;
+        const int32_t *ids = e->run.batch.ids + e->run.batch.offsets[sequence];
         for (uint32_t t = first; t < tokens; t++) {
-            output_text(out, t > first ? ",[" : "[");
+            if (left_out(&e->run.batch.taken, ids[t])) continue;
+            output_text(out, some ? ",[" : "[");
+            some = true;
             write_vector(e, values + (size_t)t * size, ",");
             output_text(out, "]");
         }

@@ -58,8 +58,9 @@ static const struct option option_table[] = {
     {"output-type", 0, EMBED, CHOICE, AT(output_type), OUTPUT_CHOICES, 0, 0,
      "of a value: f32, f16; int8, steps of 1/255 of --ranges; binary, signs, eight in a byte (ubinary: unsigned "
      "bytes); "
-     "tokens: a vector for each token, in f32, by the model's colbert_linear.pt where it has one; sparse: weights of "
-     "token ids, by its sparse_linear.pt (both jsonl only) (default f32)"},
+     "tokens: a vector for each token, in f32, by the model's colbert_linear.pt where it has one; jsonl only; "
+     "sparse: weights of words, by its head of the vocabulary (SPLADE) or its sparse_linear.pt (default f32; of SPLADE "
+     "models sparse)"},
     {"ranges", 0, EMBED, TEXT, AT(ranges), "FILE", 0, 0,
      "int8: embeddings in f32 (.npy), whose least and largest value in each dimension are its range"},
     {"top", 0, RERANK, COUNT, AT(top), "N", 1, 1 << 30, "the N best texts alone (default: all)"},

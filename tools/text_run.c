@@ -18,8 +18,11 @@ int text_run_prompt(struct text_run *run)
     const struct options *options = tool->options;
     const char *name = options->prompt && *options->prompt ? options->prompt : NULL;
     wherry_context *context = tool->model_context ? tool->model_context : tool->context;
-    if (options->prompt && !name) return EXIT_FINE; /* "": none */
-    wherry_status status = wherry_model_prompt(context, tool->model, name, &run->batch.prompt);
+    wherry_status status = WHERRY_STATUS_OK;
+    run->batch.taken.struct_size = sizeof run->batch.taken;
+    if (!options->prompt || name) /* "": none */
+        status = wherry_model_prompt(context, tool->model, name, &run->batch.prompt);
+    if (!status) status = wherry_model_text_form(context, tool->model, name, &run->batch.taken);
     if (status) {
         complain(0, "%s", wherry_last_error(context));
         return status == WHERRY_STATUS_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_INPUT;

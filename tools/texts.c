@@ -71,6 +71,7 @@ static int open_ahead(struct text_batch *batch, struct tool *tool)
                                     .truncate = batch->truncate,
                                     .keep_places = batch->keep_places,
                                     .prompt = batch->prompt,
+                                    .taken = batch->taken,
                                     .query = batch->query,
                                     .block_bytes = (size_t)batch->max_tokens * BYTES_OF_TOKEN,
                                     .threads = tool->options->threads};
@@ -177,6 +178,7 @@ void text_batch_pass(struct text_batch *batch, struct text_batch *next)
         next->masked = batch->masked;
         next->mask = batch->mask;
         next->prompt = batch->prompt;
+        next->taken = batch->taken;
         next->query = batch->query;
     }
     next->ahead = batch->ahead;

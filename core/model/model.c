@@ -9,6 +9,7 @@
 #include "model/architecture.h"
 #include "model/config.h"
 #include "model/head.h"
+#include "model/late.h"
 #include "model/modules.h"
 #include "model/safetensors.h"
 #include "model/special_tokens.h"
@@ -88,6 +89,7 @@ void model_close(struct wherry_model *model)
     labels_free(&host, model->labels);
     head_modules_free(&host, &model->modules);
     token_heads_free(&host, model->token_heads);
+    late_free(&host, model->late);
     prompts_free(&host, &model->prompts);
     files_close(&host, model->files);
     host_free(&host, model->memory);
@@ -406,7 +408,8 @@ bool model_open(const struct host *host, const char *folder, struct wherry_model
     struct wherry_model *model = NULL;
     if (!*folder) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the model's folder is an empty path: give a folder");
     TRY(modules_read(host, folder, &modules, e));
-    bool ok = open_encoder(host, &modules, &model, e) && prompts_read(host, folder, &model->prompts, e);
+    bool ok = open_encoder(host, &modules, &model, e) && late_read(model, folder, modules.encoder, modules.mask, e) &&
+              prompts_read(host, folder, (const char *const *)model->late->marks, &model->prompts, e);
     if (ok) {
         model->prompts.excluded = modules.excludes_prompt;
         model->info.prompts = model->prompts.count;

@@ -12,6 +12,7 @@ struct safetensors_tensor;
 struct tokenizer;
 struct labels;
 struct token_heads;
+struct late;
 
 /* How a weight is stored in the file. */
 enum weight_type { WEIGHT_TYPE_F32, WEIGHT_TYPE_F16, WEIGHT_TYPE_BF16 };
@@ -44,6 +45,7 @@ struct wherry_model {
     struct tokenizer *tokenizer;             /* NULL: none */
     struct head_modules modules;
     struct token_heads *token_heads; /* owned, NULL: none was looked for */
+    struct late *late; /* owned, NULL: nothing was read */
     struct prompts prompts;
     struct labels *labels;     /* names of classes; owned, NULL: no names */
     struct model_files *files; /* what the parts are read from; owned, NULL: no file */

@@ -238,6 +238,8 @@ static bool module_read(const struct host *host, const char *folder, const json_
         *stage = words ? STAGE_NORMALIZED : STAGE_POOLED;
         return pooling_read(host, folder, path, words, out, e);
     }
+    if (!strcmp(name, "MultiVectorMask") && !out->after.n_pools && *stage != STAGE_START && !out->mask)
+        return (out->mask = path_join(host, folder, path, e)) != NULL;
     if ((norm || !strcmp(name, "Dense")) && between) return layer_read(host, folder, path, norm, out, e);
     if (!strcmp(name, "Normalize") && between) {
         *stage = STAGE_NORMALIZED;
@@ -277,7 +279,8 @@ void modules_free(const struct host *host, struct modules *modules)
 {
     head_modules_free(host, &modules->after);
     host_free(host, modules->encoder);
-    modules->encoder = NULL;
+    host_free(host, modules->mask);
+    modules->encoder = modules->mask = NULL;
 }
 
 bool modules_read(const struct host *host, const char *folder, struct modules *out, struct error *e)

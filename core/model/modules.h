@@ -9,6 +9,7 @@ struct modules {
     wherry_pool pool;
     bool normalize;
     bool words;           /* a SpladePooling makes weights of words */
+    char *mask;           /* the folder of a MultiVectorMask; to be freed, NULL: there is none */
     bool excludes_prompt; /* the pooling leaves out a prompt's tokens (include_prompt false) */
     struct head_modules after;
     uint32_t in[MODULES_MOST]; /* of each layer after the pooling: what it reads */

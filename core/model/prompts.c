@@ -7,7 +7,7 @@
 #include "base/text.h"
 
 /* More than any published model has. */
-enum { PROMPTS_MOST = 4096 };
+enum { PROMPTS_MOST = 4096, MARKS = 2 };
 
 void prompts_free(const struct host *host, struct prompts *prompts)
 {
@@ -35,6 +35,31 @@ static bool texts_take(const struct host *host, json_t *object, struct prompts *
     return true;
 }
 
+/* In front of the prompt of that name, unless it begins with it; else a prompt of its own. */
+static bool mark_take(const struct host *host, const char *name, const char *mark, struct prompts *out, struct error *e)
+{
+    uint32_t at = 0;
+    size_t bytes = mark ? strlen(mark) : 0;
+    while (at < out->count && strcmp(out->names[at], name)) at++;
+    if (!bytes) return true;
+    const char *text = at < out->count ? out->texts[at] : "";
+    if (!strncmp(text, mark, bytes)) return true;
+    char *both = host_alloc(host, bytes + strlen(text) + 1, 1, e);
+    if (!both) return false;
+    memcpy(both, mark, bytes);
+    memcpy(both + bytes, text, strlen(text) + 1);
+    if (at < out->count) host_free(host, out->texts[at]);
+    out->texts[at] = both;
+    if (at < out->count) return true;
+    out->used = ++out->count;
+    return (out->names[at] = host_strdup(host, name, e)) != NULL;
+}
+
+static bool marks_take(const struct host *host, const char *const *marks, struct prompts *out, struct error *e)
+{
+    return mark_take(host, "query", marks[0], out, e) && mark_take(host, "document", marks[1], out, e);
+}
+
 static bool default_take(const json_t *json, struct prompts *out, struct error *e)
 {
     const json_t *value = json_object_get(json, "default_prompt_name");
@@ -60,7 +85,8 @@ static bool dimensions_take(const json_t *json, struct prompts *out, struct erro
     return true;
 }
 
-static bool prompts_parse(const struct host *host, const json_t *json, struct prompts *out, struct error *e)
+static bool prompts_parse(const struct host *host, const json_t *json, const char *const *marks, struct prompts *out,
+                          struct error *e)
 {
     json_t *prompts = json_object_get(json, "prompts");
     size_t count = json_object_size(prompts);
@@ -71,13 +97,14 @@ static bool prompts_parse(const struct host *host, const json_t *json, struct pr
         return fail(e, WHERRY_STATUS_BAD_FORMAT, "\"prompts\" has %zu of them: at most %d are read", count,
                     PROMPTS_MOST);
     out->count = out->used = (uint32_t)count;
-    out->names = host_alloc(host, count, sizeof *out->names, e);
-    out->texts = out->names ? host_alloc(host, count, sizeof *out->texts, e) : NULL;
-    return out->texts && texts_take(host, prompts, out, e) && default_take(json, out, e) &&
-           dimensions_take(json, out, e);
+    out->names = host_alloc(host, count + MARKS, sizeof *out->names, e);
+    out->texts = out->names ? host_alloc(host, count + MARKS, sizeof *out->texts, e) : NULL;
+    return out->texts && texts_take(host, prompts, out, e) && marks_take(host, marks, out, e) &&
+           default_take(json, out, e) && dimensions_take(json, out, e);
 }
 
-bool prompts_read(const struct host *host, const char *folder, struct prompts *out, struct error *e)
+bool prompts_read(const struct host *host, const char *folder, const char *const *marks, struct prompts *out,
+                  struct error *e)
 {
     static const char file[] = "config_sentence_transformers.json";
     bool has = false;
@@ -86,7 +113,7 @@ bool prompts_read(const struct host *host, const char *folder, struct prompts *o
     TRY(folder_has(host, folder, file, &has, e));
     if (!has) return true;
     TRY(json_file_read(host, folder, file, &json_config, 0, &json, e));
-    return json_file_end(host, folder, file, json, prompts_parse(host, json, out, e), e);
+    return json_file_end(host, folder, file, json, prompts_parse(host, json, marks, out, e), e);
 }
 
 static bool none_found(const struct prompts *prompts, const char *name, struct error *e)

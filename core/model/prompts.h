@@ -12,8 +12,10 @@ struct prompts {
     uint32_t dimensions;   /* truncate_dim, 0: none */
 };
 
-/* Without the file, and where it names none, there are none. */
-bool prompts_read(const struct host *host, const char *folder, struct prompts *out, struct error *e);
+/* Without the file, and where it names none, there are none. `marks`: what stands in front of the prompts "query" and
+ * "document", NULL: nothing; where there is no such prompt, they are it. */
+bool prompts_read(const struct host *host, const char *folder, const char *const *marks, struct prompts *out,
+                  struct error *e);
 void prompts_free(const struct host *host, struct prompts *prompts);
 /* See wherry_model_prompt. */
 bool prompts_find(const struct prompts *prompts, const char *name, const char **out, struct error *e);

@@ -4,6 +4,7 @@
 
 #include "model/architecture.h"
 #include "model/head.h"
+#include "model/late.h"
 #include "model/model.h"
 #include "runtime/context.h"
 #include "tokenizer/tokenizer.h"
@@ -76,6 +77,16 @@ wherry_status wherry_model_prompt(wherry_context *context, const wherry_model *m
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!model || !out) return context_invalid(context, "wherry_model_prompt: model or out is NULL");
     return context_status(context, prompts_find(&model->prompts, name, out, &context->error));
+}
+
+wherry_status wherry_model_text_form(wherry_context *context, const wherry_model *model, const char *name,
+                                     wherry_text_form *out)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!model || !out || out->struct_size != sizeof *out)
+        return context_invalid(context, "wherry_model_text_form: model or out is NULL, or out->struct_size is not %zu",
+                               sizeof *out);
+    return context_status(context, late_form(model, name, out, &context->error));
 }
 
 /* The largest logit is subtracted first, so that nothing overflows. */

@@ -106,7 +106,7 @@ def unigram_parts():
     }
 
 
-def tokenizer(family):
+def tokenizer(family, marks=()):
     words = vocabulary(family)
     pad, unknown, first, last, mask = SPECIAL["bert"]
     if family != "bert":
@@ -130,7 +130,8 @@ def tokenizer(family):
         "added_tokens": [
             {"id": words.index(t), "content": t, "single_word": False, "lstrip": False, "rstrip": False,
              "normalized": False, "special": True} for t in (pad, unknown, first, last, mask)
-        ],
+        ] + [{"id": len(words) + n, "content": mark, "single_word": False, "lstrip": False, "rstrip": False,
+              "normalized": False, "special": True} for n, mark in enumerate(marks)],
         "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None,
                        "lowercase": True},
         "pre_tokenizer": {"type": "BertPreTokenizer"},
@@ -315,6 +316,9 @@ def model(kind):
                                 "sentence-bytes": ("bytes", "Roberta", "roberta")}[kind]
         return family, {**ROBERTA, "model_type": prefix, "architectures": [name + "Model"]}, \
             {**bert_tensors("", len(vocabulary(family)), 1, POSITIONS + 2), **linear("pooler.dense", HIDDEN, HIDDEN)}
+    if kind.startswith("late-"):
+        return "bert", {**BERT, "architectures": ["BertModel"]}, \
+            {**bert_tensors("", words + len(MARKS), 2, POSITIONS), **linear("pooler.dense", HIDDEN, HIDDEN)}
     if kind.startswith("sentence-"):
         return "bert", {**BERT, "architectures": ["BertModel"]}, \
             {**bert_tensors("", words, 2, POSITIONS), **linear("pooler.dense", HIDDEN, HIDDEN)}
@@ -421,6 +425,47 @@ def write_words(folder, kind):
         "max_seq_length": POSITIONS, "do_lower_case": False, **({} if old else {"transformer_task": "fill-mask"})})
 
 
+# Late interaction: whether PyLate wrote it, whether queries' masks are seen, and the marks of queries and documents.
+LATE = {"late-native": (False, True), "late-min": (False, True), "late-pylate": (True, False), "late-plain": (True, None)}
+MARKS = ("[Q] ", "[D] ")
+
+
+def write_late(folder, kind):
+    pylate, attend = LATE[kind]
+    base = "sentence_transformers.base.modules."
+    types = [base + "transformer.Transformer", "pylate.models.Dense.Dense" if pylate else base + "dense.Dense"]
+    paths = ["", "1_Dense"]
+    if not pylate:
+        types += ["sentence_transformers.multi_vector_encoder.modules.multi_vector_mask.MultiVectorMask",
+                  base + "normalize.Normalize"]
+        paths += ["2_MultiVectorMask", "3_Normalize"]
+        write_json(os.path.join(folder, "2_MultiVectorMask"), "config.json", {
+            "skiplist_words": [".", ",", "the"], "skiplist_tasks": ["document"], "keep_only_token_ids": None})
+        write_json(os.path.join(folder, "3_Normalize"), "config.json", {
+            "module_input_name": "token_embeddings", "module_output_name": "token_embeddings"})
+    write_json(folder, "modules.json", [{"idx": n, "name": str(n), "path": path, "type": name}
+                                        for n, (path, name) in enumerate(zip(paths, types))])
+    write_json(os.path.join(folder, "1_Dense"), "config.json", {
+        "in_features": HIDDEN, "out_features": 12, "bias": False, "activation_function": "torch.nn.modules.linear.Identity",
+        **({"use_residual": False} if pylate else {"module_input_name": "token_embeddings",
+                                                   "module_output_name": "token_embeddings"})})
+    write_weights(os.path.join(folder, "1_Dense", "model.safetensors"), {"linear.weight": [12, HIDDEN]}, kind)
+    if pylate:
+        write_json(folder, "config_sentence_transformers.json", {
+            "prompts": {}, "default_prompt_name": None, "query_prefix": MARKS[0], "document_prefix": MARKS[1],
+            "query_length": 12, "document_length": 9, "do_query_expansion": attend is not None,
+            "attend_to_expansion_tokens": bool(attend), "skiplist_words": [".", ",", "!", "?"]})
+        write_json(folder, "sentence_bert_config.json", {"max_seq_length": POSITIONS, "do_lower_case": False})
+        return
+    write_json(folder, "config_sentence_transformers.json", {
+        "model_type": "MultiVectorEncoder", "prompts": {"query": MARKS[0], "document": MARKS[1]},
+        "default_prompt_name": None})
+    write_json(folder, "sentence_bert_config.json", {
+        "max_seq_length": POSITIONS, "do_lower_case": False, "document_length": 14,
+        "query_expansion": {"strategy": "fixed" if kind == "late-native" else "min", "attend": attend, "token": None,
+                            "length": 10}})
+
+
 def mask_of(folder):
     with open(os.path.join(folder, "tokenizer_config.json"), encoding="utf-8") as file:
         mask = json.load(file)["mask_token"]
@@ -429,7 +474,8 @@ def mask_of(folder):
 
 def write_model(kind, folder):
     family, config, tensors = model(kind)
-    write_json(folder, "config.json", {**config, "vocab_size": len(vocabulary(family))})
+    marks = MARKS if kind in LATE else ()
+    write_json(folder, "config.json", {**config, "vocab_size": len(vocabulary(family)) + len(marks)})
     if family == "bytes":
         write_json(folder, "vocab.json", {word: n for n, word in enumerate(vocabulary(family))})
         with open(os.path.join(folder, "merges.txt"), "w", encoding="utf-8") as file:
@@ -437,7 +483,7 @@ def write_model(kind, folder):
     elif family.endswith("pieces"):
         shutil.copyfile(SENTENCEPIECE, os.path.join(folder, "sentencepiece.bpe.model"))
     else:
-        write_json(folder, "tokenizer.json", tokenizer(family))
+        write_json(folder, "tokenizer.json", tokenizer(family, marks))
     names = SPECIAL["bert"]
     pad, unknown, first, last, mask = names if family == "bert" else (
         "<pad>", "<unk>", "<s>", "</s>", "<mask>")
@@ -458,6 +504,8 @@ def write_model(kind, folder):
         write_modules(folder, kind)
     if kind in WORD_WEIGHTS:
         write_words(folder, kind)
+    if kind in LATE:
+        write_late(folder, kind)
 
 
 if __name__ == "__main__":

@@ -284,6 +284,21 @@ WHERRY_API const char *wherry_model_prompt_name(const wherry_model *model, uint3
 WHERRY_API wherry_status wherry_model_prompt(wherry_context *context, const wherry_model *model, const char *name,
                                              const char **out);
 
+/* How a text is taken that has a prompt: what late interaction (ColBERT) makes of queries and documents. */
+typedef struct wherry_text_form {
+    uint32_t struct_size;  /* set by the caller */
+    uint32_t max_tokens;   /* it is cut to, with its special tokens and the prompt; 0: the model's limit */
+    uint32_t least_tokens; /* it has, by added_token after its last one; 0: none is added */
+    int32_t added_token;
+    const int32_t *left_out; /* ids whose vectors do not count; valid until the model is closed */
+    size_t left_out_count;
+} wherry_text_form;
+/* By the prompt's name: "query" and "document" mean something to models of token vectors, all others (and NULL) are
+ * documents without a length. WHERRY_STATUS_UNSUPPORTED where a model's queries are expanded with tokens that no other
+ * sees, and where the mark in front of texts is no token of its tokenizer's. */
+WHERRY_API wherry_status wherry_model_text_form(wherry_context *context, const wherry_model *model, const char *name,
+                                                wherry_text_form *out);
+
 /* Token ids of a text, special tokens included, as the model's tokenizer files say. `pair` may be NULL; `types`, which
  * may be NULL, tell the two apart where the model does (they are 0 where it has no types). max_tokens > 0 cuts the
  * sequence as Hugging Face's "longest_first" does, on the side that the files name, special tokens kept; 0 cuts
