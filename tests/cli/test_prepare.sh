@@ -63,7 +63,7 @@ for device in ${WHERRY_TEST_DEVICES:-opencl:0 vulkan:0}; do
     case $device in opencl:* | vulkan:*) ;; *) continue ;; esac
     "$wherry" devices --json >"$work/out" 2>/dev/null
     json "any(x['id'] == '$device' and x['usable'] for x in d['devices'])" >/dev/null 2>&1 || continue
-    prepare=("$wherry" prepare --quiet "${small[@]}" --dtype f32 --kernels tiled --device "$device" --cache "$work/cache")
+    prepare=("$wherry" prepare --quiet "${small[@]}" --dtype f32 --kernels tiled --device "$device" --cache "${WHERRY_TEST_CACHE:-$work}/prepare")
     expect 0 '' "${prepare[@]}" --json
     check json "all(k['local_size'] and k['sizes'] and k['launches'] for s in d['sessions'] for k in s['kernels'])"
     check json "sum(k['launches'] for k in d['sessions'][0]['kernels']) == d['sessions'][0]['session']['launches']"
