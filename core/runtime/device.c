@@ -17,6 +17,7 @@ static void list_try(struct wherry_context *context, struct device_list *list)
             if (!info->usable) continue;
             size_t index = i - list->first_of[b];
             struct backend_device *handle = device_open_handle(&context->host, backends[b], index, NULL, &opened, &e);
+            memcpy(info->device_class, opened.device_class, sizeof info->device_class);
             info->usable = handle != NULL;
             if (!handle) snprintf(info->reason, sizeof info->reason, "%.*s", (int)sizeof info->reason - 1, e.text);
             backends[b]->close(handle);
