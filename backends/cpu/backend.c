@@ -86,7 +86,7 @@ static uint64_t cpu_kernels_hash(const struct backend_device *device)
 
 static uint64_t cpu_allocated(const struct backend_device *device) { return device->allocated; }
 
-static void cpu_program_usage(const struct backend_device *device, const struct program *program, int step,
+static void cpu_program_usage(struct backend_device *device, const struct program *program, int step,
                               struct kernel_usage *out)
 {
     (void)device, (void)program, (void)step;

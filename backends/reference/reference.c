@@ -240,7 +240,7 @@ static const char *reference_program_note(const struct program *program, int ste
     return NULL;
 }
 
-static void reference_program_usage(const struct backend_device *device, const struct program *program, int step,
+static void reference_program_usage(struct backend_device *device, const struct program *program, int step,
                                     struct kernel_usage *out)
 {
     (void)device, (void)program, (void)step;

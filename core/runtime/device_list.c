@@ -66,7 +66,9 @@ static struct wherry_device *device_make(struct wherry_context *context, size_t 
     }
     device->kernels_hash = backends[b]->kernels(device->handle);
     device_show_texts(&device->info);
-    return device;
+    if (device_try(device, e)) return device;
+    wherry_device_close(device);
+    return NULL;
 }
 
 struct wherry_device *device_open_at(struct wherry_context *context, const struct device_list *list, size_t index,
