@@ -127,6 +127,7 @@ struct physical {
     VkPhysicalDevice handle;
     wherry_device_info info; /* without its id */
     struct device_limits limits;
+    struct device_identity identity;
     uint32_t api; /* the lower one of instance and device */
     uint32_t queue_family;
     uint32_t timestamp_bits; /* 0: the queue has no timestamps */
