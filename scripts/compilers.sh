@@ -70,7 +70,7 @@ for device in "${devices[@]}"; do
                 case $rung in auto) dtype=all ;; *) dtype=f16 ;; esac
                 # shellcheck disable=SC2086 # words
                 if on "$device" timeout 600 "$build/wherry" prepare --config bert-base --hidden "$hidden" --heads "$heads" \
-                    $phase --plan all --dtype "$dtype" --kernels "$rung" --batch 8 --seq 512 --device vulkan:0 --cache "" \
+                    $phase --plan all --dtype "$dtype" --kernels "$rung" --batch 4 --seq 512 --device vulkan:0 --cache "" \
                     --quiet --json -o "$file" </dev/null; then
                     results+=("$device=$file")
                 else

@@ -59,7 +59,8 @@ static struct backend_device *cpu_open(const struct host *host, size_t index, co
     }
     /* What of these sizes is a work-group's is nothing here, and says that no kernel is too large. Its number of cores
      * is not told, so that no result depends on it. */
-    device->limits = (struct device_limits){.cpu = true,
+    device->limits = (struct device_limits){.class = CLASS_CPU,
+                                            .cpu = true,
                                             .bf16 = device->bf16 != NULL,
                                             .subgroup_min = 1,
                                             .subgroup_max = 1,

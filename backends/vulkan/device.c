@@ -292,6 +292,7 @@ struct backend_device *vulkan_open(const struct host *host, size_t index, const 
         info_id(&d->physical.info, index);
     }
     d->physical.limits.identity = &d->physical.identity;
+    d->physical.limits.class = device_class_of(&d->physical.limits);
     if (d->physical.timestamp_bits) d->physical.limits.timer = "timestamp";
     d->physical.limits.timer_bits = d->physical.timestamp_bits;
     d->physical.limits.timer_seconds = d->physical.timestamp_ns * 1e-9;

@@ -20,6 +20,7 @@ static void list_try(struct wherry_context *context, struct device_list *list)
         if (!info->usable)
             snprintf(info->reason, sizeof info->reason, "%.*s", (int)sizeof info->reason - 1,
                      device ? device->info.reason : e.text);
+        if (device) memcpy(info->device_class, device->info.device_class, sizeof info->device_class);
         wherry_device_close(device);
     }
 }

@@ -42,6 +42,9 @@ struct backend_device *device_open_handle(const struct host *host, const struct 
     int before = part_enter(host, PART_OPEN);
     struct backend_device *handle = backend->open(host, index, external, info, e);
     part_leave(host, before);
+    if (handle)
+        snprintf(info->device_class, sizeof info->device_class, "%s",
+                 device_class_name(backend->limits(handle)->class));
     return handle;
 }
 
