@@ -1,5 +1,6 @@
 /* Y = layernorm(word[ids] or X, + position[positions], + type[types]), any of these, a token per team; SUM also
- * stores what the layernorm reads. Ids are trusted: the host compares them with the tables' sizes. Twin of
+ * stores what the layernorm reads. Ids are trusted: the host compares them with the tables' sizes. Where M is given,
+ * WORD has the M rows of its table that come after W_OFFSET elements, and only their tokens' rows are written. Twin of
  * shaders/embed.comp.
  *
  * LOCAL_SIZE, TEAM: as layernorm; one team without NORM. */
@@ -19,6 +20,12 @@
 #endif
 #ifndef SUM
 #define SUM 0
+#endif
+#ifndef M
+#define M 0
+#endif
+#ifndef W_OFFSET
+#define W_OFFSET 0
 #endif
 #ifndef EPSILON
 #define EPSILON 0x2b8cbcccu /* 1e-12 */
@@ -65,8 +72,11 @@ void embed(BATCH_ARGUMENT
 #if WORD
         BEGIN_OF(uint, ids);
         BEGIN(word);
-        ROW_LOAD(word, ids[row] * N);
+        const uint asked = ids[row] - W_OFFSET / N; /* wraps around where it is before them */
+        const bool here = stored && (M == 0 || asked < M);
+        ROW_LOAD(word, (M == 0 || asked < M ? asked : 0) * N);
 #else
+        const bool here = stored;
         BEGIN(x);
         ROW_LOAD(x, row * N);
 #endif
@@ -82,7 +92,7 @@ void embed(BATCH_ARGUMENT
 #endif
 #if SUM
         BEGIN_OUTPUT(sum);
-        if (stored) {
+        if (here) {
             ROW_STORE(sum, row * N);
         }
 #endif
@@ -92,7 +102,7 @@ void embed(BATCH_ARGUMENT
         row_standardize(held, as_float((uint)(EPSILON)), scratch);
         ROW_SCALE_SHIFT(gamma, beta);
 #endif
-        if (stored) {
+        if (here) {
             ROW_STORE(y, row * N);
         }
     }

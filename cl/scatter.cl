@@ -1,5 +1,6 @@
 /* Y[m] = the sum of the rows of X whose token asks for row m of a table, in ascending order of the tokens: the gradient
- * of an embedding table. A row of the table per work-group; one that nobody asks for becomes 0. COLUMN_SUMS, for tables
+ * of an embedding table, or of its M rows that come after Y_OFFSET elements. A row of the table per work-group; one that
+ * nobody asks for becomes 0. COLUMN_SUMS, for tables
  * so small that each of their rows has a large share of the tokens: a work-group sums one part of the tokens, and the
  * sums go to SUM [part][M * N] in float. Twin of shaders/scatter.comp.
  *
@@ -13,6 +14,9 @@
 
 #ifndef M
 #define M 1
+#endif
+#ifndef Y_OFFSET
+#define Y_OFFSET 0
 #endif
 #ifndef WORD
 #define WORD 0
@@ -95,7 +99,7 @@ void scatter(BATCH_ARGUMENT
             UNROLL for (uint j = 0; j < CHUNKS; j++)
             {
                 const uint token = window + j * LOCAL_SIZE + l;
-                mark |= (ASKED(min(token, end - 1)) == asked && token < end ? 1u : 0u) << j;
+                mark |= (ASKED(min(token, end - 1)) == asked + Y_OFFSET / N && token < end ? 1u : 0u) << j;
             }
             marks[l] = mark;
             barrier(CLK_LOCAL_MEM_FENCE);

@@ -1,7 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 /* Y = layernorm(word[ids] or X, + position[positions], + type[types]), any of these, a token per team; SUM also
- * stores what the layernorm reads. Ids are trusted: the host compares them with the tables' sizes. Twin of
+ * stores what the layernorm reads. Ids are trusted: the host compares them with the tables' sizes. Where M is given,
+ * WORD has the M rows of its table that come after W_OFFSET elements, and only their tokens' rows are written. Twin of
  * cl/embed.cl.
  *
  * LOCAL_SIZE, TEAM: as layernorm; one team without NORM. */
@@ -13,6 +14,8 @@ layout(constant_id = CONST_POSITION) const uint POSITION = 0;
 layout(constant_id = CONST_TYPE) const uint TYPE = 0;
 layout(constant_id = CONST_NORM) const uint NORM = 0;
 layout(constant_id = CONST_SUM) const uint SUM = 0;
+layout(constant_id = CONST_M) const uint M = 0;
+layout(constant_id = CONST_W_OFFSET) const uint W_OFFSET = 0;
 layout(constant_id = CONST_EPSILON) const uint EPSILON = 0x2b8cbcccu; /* 1e-12 */
 #include "row.glsl"
 
@@ -33,8 +36,11 @@ void main()
 {
     if (FIRST_ROW < batch[ROWS]) {
         BEGIN_ROW;
+        bool here = stored;
         if (WORD != 0) {
-            ROW_LOAD(word, ids[row] * N);
+            const uint asked = ids[row] - W_OFFSET / N; /* wraps around where it is before them */
+            here = stored && (M == 0 || asked < M);
+            ROW_LOAD(word, (M == 0 || asked < M ? asked : 0) * N);
         } else {
             ROW_LOAD(x, row * N);
         }
@@ -45,7 +51,7 @@ void main()
             ROW_ADD(type, types[row] * N);
         }
         if (SUM != 0) {
-            if (stored) {
+            if (here) {
                 ROW_STORE(sum, row * N);
             }
         }
@@ -53,7 +59,7 @@ void main()
             row_standardize(uintBitsToFloat(EPSILON));
             ROW_SCALE_SHIFT(gamma, beta);
         }
-        if (stored) {
+        if (here) {
             ROW_STORE(y, row * N);
         }
     }

@@ -1,7 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 /* Y[m] = the sum of the rows of X whose token asks for row m of a table, in ascending order of the tokens: the gradient
- * of an embedding table. A row of the table per work-group; one that nobody asks for becomes 0. COLUMN_SUMS, for tables
+ * of an embedding table, or of its M rows that come after Y_OFFSET elements. A row of the table per work-group; one that
+ * nobody asks for becomes 0. COLUMN_SUMS, for tables
  * so small that each of their rows has a large share of the tokens: a work-group sums one part of the tokens, and the
  * sums go to SUM [part][M * N] in float. Twin of cl/scatter.cl.
  *
@@ -15,6 +16,7 @@
 #include "common.glsl"
 
 layout(constant_id = CONST_M) const uint M = 1;
+layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
 layout(constant_id = CONST_WORD) const uint WORD = 0;
 layout(constant_id = CONST_POSITION) const uint POSITION = 0;
 layout(constant_id = CONST_TYPE) const uint TYPE = 0;
@@ -62,7 +64,7 @@ void main()
             UNROLL for (uint j = 0; j < CHUNKS; j++)
             {
                 const uint token = window + j * LOCAL_SIZE + l;
-                mark |= (ASKED(min(token, end - 1)) == asked && token < end ? 1u : 0u) << j;
+                mark |= (ASKED(min(token, end - 1)) == asked + Y_OFFSET / N && token < end ? 1u : 0u) << j;
             }
             marks[l] = mark;
             barrier();

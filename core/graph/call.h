@@ -34,6 +34,7 @@ struct call {
         uint8_t slot;
         bool written;
         int tensor;
+        uint64_t skipped; /* bytes of the tensor before what this call has of it (plan/pieces.h) */
     } arguments[CALL_MAX_ARGUMENTS];
     int n_arguments; /* ascending slots, slot 0 not among them */
     struct call_constant {

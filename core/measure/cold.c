@@ -175,10 +175,14 @@ static void sets_describe(const struct cold *c, int group, struct sets *sets)
 }
 
 /* As many as it takes to touch the target, at least two; fewer where memory ends, and where a set is mostly bytes that
- * are not touched (tables). */
+ * are not touched (tables), which one set alone has where no buffer holds them. */
 static uint32_t sets_wanted(const struct cold *c, const struct sets *sets)
 {
     uint64_t n = c->target / (sets->touched ? sets->touched : 1) + 1, most = memory_most(c);
+    for (int i = 0; i < sets->n_copies; i++) {
+        int tensor = sets->copies[i].tensor;
+        if (tensor != TENSOR_SCRATCH && c->session->memory.of[tensor].piece_bytes) return 1; /* in several buffers */
+    }
     n = n < 2 ? 2 : n > MOST_SETS ? MOST_SETS : n;
     uint64_t enough = sets->bytes < 2 * c->target ? 4 * c->target : 2 * sets->bytes;
     if (most > enough) most = enough;

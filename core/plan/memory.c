@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/round.h"
+#include "plan/pieces.h"
 
 /* Groups between which an activation lives; first > last: never. */
 struct life {
@@ -72,6 +73,25 @@ static bool read_by_any(const struct memory_request *r, int tensor)
     return false;
 }
 
+/* A table that no block holds, in blocks of its own. False in *done: it is none. */
+static bool place_pieces(const struct memory_request *r, struct memory_plan *plan, enum memory_kind kind, int tensor,
+                         bool *done, struct error *e)
+{
+    const struct graph *g = r->graph;
+    uint64_t piece = table_piece_bytes(g, &r->limits, tensor, r->storage, r->max_tensor_bytes, r->max_block_bytes);
+    uint64_t bytes = tensor_elements(g, &r->limits, tensor) * tensor_element_bytes(g, tensor, r->storage);
+    *done = piece > 0;
+    if (!piece) return true;
+    bytes = round_up(bytes, MEMORY_ALIGNMENT);
+    plan->of[tensor] = (struct placement){.block = plan->n_blocks, .bytes = bytes, .piece_bytes = piece};
+    for (uint64_t at = 0; at < bytes; at += piece) {
+        int block = block_add(plan, kind, e);
+        if (block < 0) return false;
+        plan->blocks[block].bytes = bytes - at > piece ? piece : round_up(bytes - at + r->guard, MEMORY_ROUND);
+    }
+    return true;
+}
+
 /* Weights and batch tensors: back to back. Weights that no group reads have no memory. */
 static bool place_fixed(const struct memory_request *r, struct memory_plan *plan, enum memory_kind kind,
                         enum tensor_role role, uint64_t start, struct error *e)
@@ -80,9 +100,12 @@ static bool place_fixed(const struct memory_request *r, struct memory_plan *plan
     int block = block_add(plan, kind, e);
     if (block < 0) return false;
     uint64_t at = start;
+    bool done;
     for (int t = 0; t < g->n_tensors; t++) {
         if (g->tensors[t].role != role || g->tensors[t].parent >= 0) continue;
         if (role == TENSOR_WEIGHT && !read_by_any(r, t)) continue;
+        TRY(place_pieces(r, plan, kind, t, &done, e));
+        if (done) continue;
         uint64_t bytes =
             round_up(tensor_elements(g, &r->limits, t) * tensor_element_bytes(g, t, r->storage), MEMORY_ALIGNMENT);
         TRY(fits(r, g->tensors[t].name, bytes, e));
@@ -91,7 +114,7 @@ static bool place_fixed(const struct memory_request *r, struct memory_plan *plan
             if ((block = block_add(plan, kind, e)) < 0) return false;
             at = 0;
         }
-        plan->of[t] = (struct placement){block, at, bytes};
+        plan->of[t] = (struct placement){.block = block, .offset = at, .bytes = bytes};
         at += bytes;
     }
     plan->blocks[block].bytes = round_up(at ? at : MEMORY_ROUND, MEMORY_ROUND);
@@ -122,10 +145,13 @@ static bool place_activations(const struct memory_request *r, struct memory_plan
                               struct error *e)
 {
     const struct graph *g = r->graph;
-    int n = 0, first_block = plan->n_blocks;
+    int n = 0;
+    bool done = false;
     for (int t = 0; t < g->n_tensors + r->n_groups; t++) {
         if (lives[t].last < 0) continue;
         bool tensor = t < g->n_tensors;
+        if (tensor) TRY(place_pieces(r, plan, MEMORY_ACTIVATIONS, t, &done, e));
+        if (tensor && done) continue;
         uint64_t bytes = tensor ? tensor_extent(g, &r->limits, t) * tensor_element_bytes(g, t, r->storage)
                                 : r->scratch[t - g->n_tensors];
         plan->of[t].bytes = round_up(bytes, MEMORY_ALIGNMENT);
@@ -134,7 +160,7 @@ static bool place_activations(const struct memory_request *r, struct memory_plan
         while (at > 0 && plan->of[order[at - 1]].bytes < plan->of[t].bytes) order[at] = order[at - 1], at--;
         order[at] = t;
     }
-    for (int i = 0; i < n; i++) {
+    for (int i = 0, first_block = plan->n_blocks; i < n; i++) {
         struct placement *p = &plan->of[order[i]];
         for (int block = first_block;; block++) {
             if (block == plan->n_blocks && block_add(plan, MEMORY_ACTIVATIONS, e) < 0) return false;

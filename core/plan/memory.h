@@ -11,7 +11,18 @@ enum memory_kind { MEMORY_WEIGHTS, MEMORY_BATCH, MEMORY_ACTIVATIONS };
 struct placement {
     int block; /* -1: the tensor lives in no memory (it stays inside a kernel) */
     uint64_t offset, bytes;
+    uint64_t
+        piece_bytes; /* > 0: it fills blocks from `block` on, so many bytes of each, and its last (plan/pieces.h) */
 };
+
+/* Where byte `at` of a tensor is: a block of the plan, and an offset in it. Returns how many bytes follow there. */
+static inline uint64_t placement_find(const struct placement *p, uint64_t at, int *block, uint64_t *offset)
+{
+    uint64_t before = p->piece_bytes ? at / p->piece_bytes : 0, end = (before + 1) * p->piece_bytes;
+    *block = p->block + (int)before;
+    *offset = p->offset + at - before * p->piece_bytes;
+    return (p->piece_bytes && end < p->bytes ? end : p->bytes) - at;
+}
 
 /* One allocation. */
 struct memory_block {

@@ -8,6 +8,7 @@
 #include "base/round.h"
 #include "base/text.h"
 #include "interface/interface.h"
+#include "plan/pieces.h"
 #include "plan/variants.h"
 #include "runtime/calls.h"
 #include "runtime/output.h"
@@ -239,11 +240,49 @@ static void filter_split(const struct graph *g, const struct group *group, const
                  s->device->info.id, reason);
 }
 
+/* Calls that the tables' pieces make out of one, at most, over all groups. */
+static size_t calls_of_pieces(const struct wherry_session *s)
+{
+    const struct device_limits *d = &s->device_limits;
+    size_t more = 0;
+    for (int i = 0; i < s->n_groups; i++) {
+        const struct group *group = &s->groups[i];
+        for (int k = 0; k < group->n_reads + group->n_writes; k++) {
+            int t = k < group->n_reads ? group->reads[k] : group->writes[k - group->n_reads];
+            uint64_t piece = table_piece_bytes(&s->graph, &s->limits, t, session_storage(s), d->max_binding_bytes,
+                                               d->max_buffer_bytes);
+            uint64_t elements = piece ? tensor_elements(&s->graph, &s->limits, t) : 0;
+            if (piece) more += (size_t)(elements * session_storage(s) / piece);
+        }
+    }
+    return more;
+}
+
+/* Adds a group's calls, each as often as it has pieces. */
+static bool add_calls(struct wherry_session *s, int group, const struct call *calls, const char *const *reasons,
+                      int count, struct error *e)
+{
+    const struct device_limits *d = &s->device_limits;
+    for (int i = 0; i < count; i++) {
+        uint32_t pieces;
+        TRY(call_pieces(&s->graph, &s->limits, &calls[i], session_storage(s), d->max_binding_bytes, d->max_buffer_bytes,
+                        &pieces, e));
+        for (uint32_t piece = 0; piece < pieces; piece++) {
+            s->calls[s->n_calls] = calls[i];
+            s->reasons[s->n_calls] = reasons[i];
+            s->call_groups[s->n_calls] = group;
+            call_piece(&s->graph, &s->limits, &s->calls[s->n_calls++], session_storage(s), d->max_binding_bytes,
+                       d->max_buffer_bytes, piece);
+        }
+    }
+    return true;
+}
+
 /* Calls of all groups, back to back. */
 static bool make_calls(struct wherry_session *s, struct error *e)
 {
     const struct host *host = &s->context->host;
-    size_t most = (size_t)s->n_groups * GROUP_MAX_CALLS;
+    size_t most = (size_t)s->n_groups * GROUP_MAX_CALLS + calls_of_pieces(s);
     bool queries = false, scores = false;
     if (!(s->calls = host_alloc(host, most, sizeof *s->calls, e)) ||
         !(s->call_groups = host_alloc(host, most, sizeof *s->call_groups, e)) ||
@@ -254,9 +293,10 @@ static bool make_calls(struct wherry_session *s, struct error *e)
     for (int i = 0; i < s->n_groups; i++) {
         int count;
         if (i == forward) s->boundary = s->n_calls;
-        TRY(session_calls(s, &s->graph, &s->groups[i], NULL, &s->calls[s->n_calls], &s->reasons[s->n_calls], &count,
-                          &s->scratch[i], e));
-        for (int c = 0; c < count; c++) s->call_groups[s->n_calls++] = i;
+        struct call calls[GROUP_MAX_CALLS];
+        const char *reasons[GROUP_MAX_CALLS];
+        TRY(session_calls(s, &s->graph, &s->groups[i], NULL, calls, reasons, &count, &s->scratch[i], e));
+        TRY(add_calls(s, i, calls, reasons, count, e));
     }
     if (forward == s->n_groups) s->boundary = s->n_calls;
     for (int i = 0; i < s->n_calls; i++) {

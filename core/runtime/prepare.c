@@ -44,13 +44,16 @@ void session_step(const struct wherry_session *s, const struct call *call, int g
         if (call->arguments[i].slot == SLOT_W && !scratch && s->graph.tensors[tensor].role == TENSOR_WEIGHT)
             step->bf16 &= s->graph.tensors[tensor_owner(&s->graph, tensor)].bf16;
         const struct placement *at = scratch ? &s->memory.scratch[group] : &s->memory.of[tensor];
+        int block = at->block;
+        uint64_t offset = at->offset, bytes = at->bytes;
+        if (block >= 0) bytes = placement_find(at, call->arguments[i].skipped, &block, &offset);
         step->bindings[step->n_bindings++] =
             (struct binding){.slot = call->arguments[i].slot,
                              .written = call->arguments[i].written,
                              .words = scratch || s->graph.tensors[tensor].u32 || s->graph.tensors[tensor].f32,
-                             .buffer = at->block < 0 ? NULL : s->buffers[at->block],
-                             .offset = at->offset,
-                             .bytes = at->bytes};
+                             .buffer = block < 0 ? NULL : s->buffers[block],
+                             .offset = offset,
+                             .bytes = bytes};
     }
 }
 

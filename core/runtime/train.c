@@ -163,8 +163,15 @@ bool session_tensor_read(const struct wherry_session *s, int tensor, float *out,
     bool reordered = tensor_reordered(&s->graph, tensor, &order);
     void *storage = host_alloc(host, (size_t)t.bytes, 1, e);
     float *floats = storage && reordered ? host_alloc(host, count, sizeof *floats, e) : out;
-    bool ok = storage && floats &&
-              s->device->backend->buffer_read(s->device->handle, t.buffer, t.offset, storage, t.bytes, e);
+    bool ok = storage && floats;
+    for (uint64_t at = 0, bytes; ok && at < t.bytes; at += bytes) {
+        int block;
+        uint64_t offset;
+        bytes = placement_find(&s->memory.of[tensor], at, &block, &offset);
+        if (bytes > t.bytes - at) bytes = t.bytes - at;
+        ok = s->device->backend->buffer_read(s->device->handle, s->buffers[block], offset, (char *)storage + at, bytes,
+                                             e);
+    }
     if (ok) session_floats(s, storage, count, floats);
     if (ok && reordered) floats_from_order(&order, floats, out);
     if (reordered && storage) host_free(host, floats);

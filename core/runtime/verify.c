@@ -17,7 +17,7 @@ enum { POISON = 0xff, UNREAD = 0x5a };
 struct check {
     struct wherry_session *s;
     const struct batch_shape *shape;
-    unsigned char **blocks; /* [memory.n_blocks]: what the device has after a run */
+    unsigned char **blocks; /* [memory.n_blocks], one after the other: what the device has after a run */
     struct values values;
     double *device;      /* one tensor's values from the device */
     char reference[160]; /* where the reference itself is not finite: the first such value, "" where none is */
@@ -61,7 +61,7 @@ static bool guards_intact(const struct check *c, int tensor)
     const unsigned char *block = c->blocks[at->block];
     uint64_t used = tensor_extent(&c->s->graph, c->shape, tensor) *
                     tensor_element_bytes(&c->s->graph, tensor, session_storage(c->s));
-    for (uint64_t i = at->offset - MEMORY_ALIGNMENT; i < at->offset; i++)
+    for (uint64_t i = at->offset - MEMORY_ALIGNMENT; i < at->offset && !at->piece_bytes; i++)
         if (block[i] != POISON) return false;
     for (uint64_t i = at->offset + used; i < at->offset + at->bytes + MEMORY_ALIGNMENT; i++)
         if (block[i] != POISON) return false;
@@ -210,10 +210,12 @@ wherry_status session_verify(wherry_session *session, const wherry_batch *batch,
     size_t blocks = (size_t)session->memory.n_blocks;
     bool ok = session_batch(session, batch, &shape, e) && values_create(&session->graph, &c.values, e) &&
               (c.blocks = host_alloc(&context->host, blocks, sizeof *c.blocks, e));
-    for (size_t i = 0; ok && i < blocks; i++)
-        ok = (c.blocks[i] = host_alloc(&context->host, (size_t)session->memory.blocks[i].bytes, 1, e)) != NULL;
+    unsigned char *all = ok ? host_alloc(&context->host, (size_t)session->memory.bytes, 1, e) : NULL;
+    ok = all != NULL;
+    for (size_t i = 0, at = 0; ok && i < blocks; at += (size_t)session->memory.blocks[i++].bytes)
+        c.blocks[i] = all + at;
     if (ok) ok = device_probe(session->device, true, e) && verify(&c, wanted, replays, callback, user, summary, e);
-    for (size_t i = 0; c.blocks && i < blocks; i++) host_free(&context->host, c.blocks[i]);
+    host_free(&context->host, all);
     host_free(&context->host, c.blocks);
     host_free(&context->host, c.device);
     values_destroy(&session->graph, &c.values);

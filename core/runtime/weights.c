@@ -99,10 +99,11 @@ static bool piece_next(struct upload *u, struct piece *p, struct error *e)
         p->count = step_of(&p->order);
     }
     if (p->count > all / inner - p->first) p->count = all / inner - p->first;
+    /* A table in several blocks is in its model's order: a piece is of one of them. */
+    uint64_t left = placement_find(at, p->first * inner * size, &p->block, &p->offset);
+    if (at->piece_bytes && p->count > left / size) p->count = left / size;
     u->at += p->count;
     if (u->at * inner == all) u->tensor++, u->at = 0;
-    p->block = at->block;
-    p->offset = at->offset + p->first * inner * size;
     p->bytes = (p->count * inner * size + 3) / 4 * 4;
     return true;
 }

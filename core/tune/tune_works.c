@@ -135,6 +135,10 @@ static const char *work_refuse(const struct tune *t, struct work *w)
     bool has_call = first + w->index < s->n_calls && s->call_groups[first + w->index] == w->group;
     const char *note = s->prepared && has_call ? s->device->backend->program_note(s->program, first + w->index) : NULL;
     if (note) return note;
+    for (int i = 0; has_call && i < s->calls[first].n_arguments; i++) {
+        int tensor = s->calls[first].arguments[i].tensor;
+        if (tensor != TENSOR_SCRATCH && s->memory.of[tensor].piece_bytes) return "its table lies in several buffers";
+    }
     memcpy(again, w->calls, sizeof again);
     again[w->index] = w->bare;
     if (!choice_of(&w->calls[w->index], w->index ? &w->calls[0] : NULL, &w->usual))

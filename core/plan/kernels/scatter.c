@@ -52,7 +52,7 @@ static void count_traffic(struct count *c)
 const struct variant variant_scatter = {
     .kernel = "scatter",
     .name = "scatter",
-    .takes = {CONST_N, CONST_M, CONST_ROWS, CONST_WORD, CONST_POSITION, CONST_TYPE, CONST_COLUMN_SUMS},
+    .takes = {CONST_N, CONST_M, CONST_ROWS, CONST_WORD, CONST_POSITION, CONST_TYPE, CONST_COLUMN_SUMS, CONST_Y_OFFSET},
     .why = "128 ids at a time, a vector of the row a work-item",
     .size = size,
     .scratch_bytes = scratch_bytes,

@@ -1,0 +1,209 @@
+/* The layer over Vulkan: VK_LAYER_PATH=the folder of limits_vulkan.json, VK_INSTANCE_LAYERS=VK_LAYER_WHERRY_limits. For
+ * processes that use one driver. */
+#include <vulkan/vk_layer.h>
+#include <vulkan/vulkan.h>
+
+#include "limits.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+static PFN_vkGetInstanceProcAddr instance_below;
+static PFN_vkGetDeviceProcAddr device_below;
+static VkInstance instance;
+static PFN_vkGetPhysicalDeviceProperties properties_below;
+static PFN_vkGetPhysicalDeviceProperties2 properties2_below;
+static PFN_vkGetPhysicalDeviceFeatures2 features2_below;
+static PFN_vkCmdDispatch dispatch_below;
+static PFN_vkUpdateDescriptorSets update_below;
+static PFN_vkAllocateMemory allocate_below;
+static PFN_vkCreateComputePipelines pipelines_below;
+
+/* ---- what is reported ---- */
+
+static void lower_u32(const char *name, uint32_t *value) { *value = (uint32_t)lower(name, *value); }
+
+static void lower_limits(VkPhysicalDeviceLimits *l)
+{
+    lower_u32("local", &l->maxComputeWorkGroupInvocations);
+    for (int i = 0; i < 3; i++) {
+        lower_u32("local", &l->maxComputeWorkGroupSize[i]);
+        lower_u32("groups", &l->maxComputeWorkGroupCount[i]);
+    }
+    lower_u32("shared", &l->maxComputeSharedMemorySize);
+    lower_u32("binding", &l->maxStorageBufferRange);
+    lower_u32("slots", &l->maxPerStageDescriptorStorageBuffers);
+    l->minStorageBufferOffsetAlignment = limit("alignment", l->minStorageBufferOffsetAlignment);
+}
+
+static VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device, VkPhysicalDeviceProperties *out)
+{
+    properties_below(device, out);
+    lower_limits(&out->limits);
+}
+
+static VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2 *out)
+{
+    properties2_below(device, out);
+    lower_limits(&out->properties.limits);
+    for (VkBaseOutStructure *s = out->pNext; s; s = s->pNext) {
+        if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES) {
+            VkPhysicalDeviceMaintenance3Properties *p = (void *)s;
+            p->maxMemoryAllocationSize = lower("buffer", p->maxMemoryAllocationSize);
+        } else if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES) {
+            VkPhysicalDeviceMaintenance4Properties *p = (void *)s;
+            p->maxBufferSize = lower("buffer", p->maxBufferSize);
+        } else if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES) {
+            VkPhysicalDeviceSubgroupProperties *p = (void *)s;
+            p->subgroupSize = (uint32_t)limit("subgroup", p->subgroupSize);
+        } else if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES) {
+            VkPhysicalDeviceSubgroupSizeControlProperties *p = (void *)s;
+            p->minSubgroupSize = (uint32_t)limit("subgroup", p->minSubgroupSize);
+            p->maxSubgroupSize = (uint32_t)limit("subgroup", p->maxSubgroupSize);
+        }
+    }
+}
+
+static VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2 *out)
+{
+    features2_below(device, out);
+    for (VkBaseOutStructure *s = out->pNext; s && !limit("half", 1); s = s->pNext)
+        if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES)
+            ((VkPhysicalDevice16BitStorageFeatures *)(void *)s)->storageBuffer16BitAccess = VK_FALSE;
+}
+
+/* ---- what is held to it ---- */
+
+static VKAPI_ATTR void VKAPI_CALL dispatch(VkCommandBuffer commands, uint32_t x, uint32_t y, uint32_t z)
+{
+    hold("groups", x, "vkCmdDispatch");
+    hold("groups", y, "vkCmdDispatch");
+    hold("groups", z, "vkCmdDispatch");
+    dispatch_below(commands, x, y, z);
+}
+
+static VKAPI_ATTR void VKAPI_CALL update(VkDevice device, uint32_t n, const VkWriteDescriptorSet *writes,
+                                         uint32_t copied, const VkCopyDescriptorSet *copies)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < writes[i].descriptorCount && writes[i].pBufferInfo; k++) {
+            uint64_t alignment = limit("alignment", 1), offset = writes[i].pBufferInfo[k].offset;
+            hold("binding", writes[i].pBufferInfo[k].range, "vkUpdateDescriptorSets");
+            if (offset % alignment) hold("alignment", offset, "vkUpdateDescriptorSets: an offset");
+        }
+    update_below(device, n, writes, copied, copies);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAllocateInfo *info,
+                                               const VkAllocationCallbacks *allocator, VkDeviceMemory *out)
+{
+    if (info->allocationSize > 32 << 20) hold("buffer", info->allocationSize, "vkAllocateMemory");
+    return allocate_below(device, info, allocator, out);
+}
+
+/* Kernels have their work-group's size as constant 0. */
+static VKAPI_ATTR VkResult VKAPI_CALL pipelines(VkDevice device, VkPipelineCache cache, uint32_t n,
+                                                const VkComputePipelineCreateInfo *infos,
+                                                const VkAllocationCallbacks *allocator, VkPipeline *out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const VkSpecializationInfo *constants = infos[i].stage.pSpecializationInfo;
+        for (uint32_t k = 0; constants && k < constants->mapEntryCount; k++) {
+            uint32_t value;
+            memcpy(&value, (const char *)constants->pData + constants->pMapEntries[k].offset, sizeof value);
+            if (!constants->pMapEntries[k].constantID) hold("local", value, "vkCreateComputePipelines");
+        }
+    }
+    return pipelines_below(device, cache, n, infos, allocator, out);
+}
+
+/* ---- the layer ---- */
+
+/* The loader's link to the next layer, which each layer moves on. */
+static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info,
+                                                      const VkAllocationCallbacks *allocator, VkInstance *out)
+{
+    VkLayerInstanceCreateInfo *link = (VkLayerInstanceCreateInfo *)info->pNext;
+    while (link &&
+           !(link->sType == VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO && link->function == VK_LAYER_LINK_INFO))
+        link = (VkLayerInstanceCreateInfo *)link->pNext;
+    if (!link) return VK_ERROR_INITIALIZATION_FAILED;
+    PFN_vkGetInstanceProcAddr next = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
+    link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+    VkResult result = ((PFN_vkCreateInstance)next(NULL, "vkCreateInstance"))(info, allocator, out);
+    if (result != VK_SUCCESS) return result;
+    instance_below = next;
+    instance = *out;
+    properties_below = (PFN_vkGetPhysicalDeviceProperties)next(instance, "vkGetPhysicalDeviceProperties");
+    properties2_below = (PFN_vkGetPhysicalDeviceProperties2)next(instance, "vkGetPhysicalDeviceProperties2");
+    features2_below = (PFN_vkGetPhysicalDeviceFeatures2)next(instance, "vkGetPhysicalDeviceFeatures2");
+    return result;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+                                                    const VkAllocationCallbacks *allocator, VkDevice *out)
+{
+    VkLayerDeviceCreateInfo *link = (VkLayerDeviceCreateInfo *)info->pNext;
+    while (link &&
+           !(link->sType == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO && link->function == VK_LAYER_LINK_INFO))
+        link = (VkLayerDeviceCreateInfo *)link->pNext;
+    if (!link) return VK_ERROR_INITIALIZATION_FAILED;
+    PFN_vkGetInstanceProcAddr instance_next = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
+    device_below = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
+    link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+    VkResult result = ((PFN_vkCreateDevice)instance_next(instance, "vkCreateDevice"))(physical, info, allocator, out);
+    if (result != VK_SUCCESS) return result;
+    dispatch_below = (PFN_vkCmdDispatch)device_below(*out, "vkCmdDispatch");
+    update_below = (PFN_vkUpdateDescriptorSets)device_below(*out, "vkUpdateDescriptorSets");
+    allocate_below = (PFN_vkAllocateMemory)device_below(*out, "vkAllocateMemory");
+    pipelines_below = (PFN_vkCreateComputePipelines)device_below(*out, "vkCreateComputePipelines");
+    return VK_SUCCESS;
+}
+
+static PFN_vkVoidFunction own(const char *name);
+
+EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL limits_GetDeviceProcAddr(VkDevice device, const char *name);
+EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL limits_GetDeviceProcAddr(VkDevice device, const char *name)
+{
+    PFN_vkVoidFunction found = own(name);
+    return found ? found : device_below(device, name);
+}
+
+EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL limits_GetInstanceProcAddr(VkInstance of, const char *name);
+EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL limits_GetInstanceProcAddr(VkInstance of, const char *name)
+{
+    PFN_vkVoidFunction found = own(name);
+    if (!found && !strcmp(name, "vkGetInstanceProcAddr")) found = (PFN_vkVoidFunction)limits_GetInstanceProcAddr;
+    return found || !instance_below ? found : instance_below(of, name);
+}
+
+static PFN_vkVoidFunction own(const char *name)
+{
+    static const struct {
+        const char *name;
+        PFN_vkVoidFunction function;
+    } functions[] = {
+        {"vkGetDeviceProcAddr", (PFN_vkVoidFunction)limits_GetDeviceProcAddr},
+        {"vkCreateInstance", (PFN_vkVoidFunction)create_instance},
+        {"vkCreateDevice", (PFN_vkVoidFunction)create_device},
+        {"vkGetPhysicalDeviceProperties", (PFN_vkVoidFunction)properties},
+        {"vkGetPhysicalDeviceProperties2", (PFN_vkVoidFunction)properties2},
+        {"vkGetPhysicalDeviceFeatures2", (PFN_vkVoidFunction)features2},
+        {"vkCmdDispatch", (PFN_vkVoidFunction)dispatch},
+        {"vkUpdateDescriptorSets", (PFN_vkVoidFunction)update},
+        {"vkAllocateMemory", (PFN_vkVoidFunction)allocate},
+        {"vkCreateComputePipelines", (PFN_vkVoidFunction)pipelines},
+    };
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (!strcmp(functions[i].name, name)) return functions[i].function;
+    return NULL;
+}
+
+EXPORT VKAPI_ATTR VkResult VKAPI_CALL vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *versions)
+{
+    if (versions->loaderLayerInterfaceVersion < 2) return VK_ERROR_INITIALIZATION_FAILED;
+    versions->loaderLayerInterfaceVersion = 2;
+    versions->pfnGetInstanceProcAddr = limits_GetInstanceProcAddr;
+    versions->pfnGetDeviceProcAddr = limits_GetDeviceProcAddr;
+    versions->pfnGetPhysicalDeviceProcAddr = NULL;
+    return VK_SUCCESS;
+}
