@@ -1,0 +1,195 @@
+"""The package against what the reference libraries gave (tests/golden/heads.json), its errors, threads, and what it leaves.
+
+usage: test_wherry.py REPOSITORY, with WHERRY_LIBRARY and PYTHONPATH set, or the wheel installed
+The environment variable WHERRY_TEST_MODEL: folder of all-MiniLM-L6-v2, for what needs a real tokenizer.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import threading
+import unittest
+
+try:
+    import numpy as np
+except ModuleNotFoundError:
+    print("skipped: no numpy")
+    sys.exit(77)
+
+import wherry
+
+REPOSITORY = sys.argv.pop(1)
+GOLDEN = os.path.join(REPOSITORY, "tests", "golden")
+sys.path.insert(0, GOLDEN)
+import heads_models  # noqa: E402
+
+with open(os.path.join(GOLDEN, "heads.json"), encoding="utf-8") as file:
+    golden = json.load(file)
+folder = tempfile.TemporaryDirectory()
+DEVICE = os.environ.get("WHERRY_TEST_DEVICES", "cpu").split()[0]
+
+
+def model_of(kind, **more):
+    path = os.path.join(folder.name, kind)
+    if not os.path.isdir(path):
+        heads_models.write_model(kind, path)
+    return wherry.Model(path, device=DEVICE, **more)
+
+
+class Devices(unittest.TestCase):
+    def test_list(self):
+        found = {device.id: device for device in wherry.devices()}
+        self.assertTrue(found["reference"].usable)
+        self.assertTrue(all(device.usable != bool(device.reason) for device in found.values()))
+
+    def test_unknown(self):
+        with self.assertRaises(wherry.WherryError) as raised:
+            wherry.Model(folder.name, device="vulkan:99")
+        self.assertEqual(raised.exception.status, "no device")
+        with self.assertRaises(ValueError):
+            wherry.Model(folder.name, dtype="f64")
+
+
+class Embeddings(unittest.TestCase):
+    kind = "sentence-dense"
+
+    def setUp(self):
+        self.model = model_of(self.kind)
+        self.wanted = golden["models"][self.kind]
+        self.texts = golden["texts"]
+
+    def tearDown(self):
+        self.model.close()
+
+    def close_to(self, found, wanted):
+        np.testing.assert_allclose(found, np.array(wanted), atol=1e-4)
+
+    def test_golden(self):
+        found = self.model.encode(self.texts, prompt="")
+        self.assertEqual((found.dtype, found.shape),
+                         (np.dtype("float32"), (len(self.texts), self.model.get_sentence_embedding_dimension())))
+        self.close_to(found, self.wanted["embeddings"])
+        self.close_to(self.model.encode(self.texts[:2], prompt="query"), self.wanted["prompted"])
+        self.close_to(self.model.encode(self.texts[:2], prompt="", dim=8, normalize=True), self.wanted["cut"])
+        self.assertEqual(set(self.model.prompts), {"query", "document"})
+
+    def test_same_bits(self):
+        many = self.model.encode(self.texts * 200, prompt="", batch_tokens=300)
+        one = np.stack([self.model.encode(text, prompt="") for text in self.texts])
+        self.assertTrue((many == np.tile(one, (200, 1))).all())
+        streamed = np.stack(list(self.model.encode_iter((text for text in self.texts * 200), prompt="")))
+        self.assertTrue((many == streamed).all())
+
+    def test_empty(self):
+        self.assertEqual(self.model.encode([]).shape[0], 0)
+        self.assertEqual(list(self.model.encode_iter(iter(()))), [])
+        self.assertEqual(self.model.tokenize([]), [])
+        self.assertTrue(np.isfinite(self.model.encode("")).all())
+
+    def test_progress(self):
+        seen = []
+        self.model.encode(self.texts, progress=seen.append)
+        self.assertEqual(seen[-1], len(self.texts))
+
+    def test_refusals(self):
+        for wrong, text in (([1], "text 0 is no str but int"), (["a", None], "text 1 is no str but NoneType"),
+                            ((t for t in "ab"), "encode_iter")):
+            with self.assertRaisesRegex(TypeError, text):
+                self.model.encode(wrong)
+        for options in ({"dim": 0}, {"pairs": ["a"]}):
+            with self.assertRaises(ValueError):
+                self.model.encode(["a", "b"], **options)
+        with self.assertRaisesRegex(wherry.WherryError, "query, document"):
+            self.model.encode(["a"], prompt="passage")
+        with self.assertRaisesRegex(wherry.WherryError, "text 300 has .* tokens") as raised:
+            self.model.encode(["boat"] * 300 + ["boat " * 1000], truncate=False, prompt="")
+        self.assertEqual(raised.exception.status, "too long")
+        self.assertEqual(self.model.encode(["boat " * 1000]).shape[0], 1)
+
+    def test_generator_raises(self):
+        def texts():
+            yield from self.texts * 100
+            raise KeyError("the caller's own")
+
+        found = []
+        with self.assertRaises(KeyError):
+            for vector in self.model.encode_iter(texts(), prompt="", batch_tokens=300):
+                found.append(vector)
+        self.assertTrue(found)
+        self.close_to(self.model.encode(self.texts, prompt=""), self.wanted["embeddings"])
+        stream = self.model.encode_iter(iter(self.texts * 100), batch_tokens=300)
+        next(stream)
+        stream.close()
+        self.close_to(self.model.encode(self.texts, prompt=""), self.wanted["embeddings"])
+
+    def test_threads(self):
+        wanted, failures = self.model.encode(self.texts, prompt=""), []
+
+        def run():
+            for _ in range(5):
+                if not (self.model.encode(self.texts, prompt="") == wanted).all():
+                    failures.append("other bits")
+
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+    def test_verify_and_report(self):
+        found = self.model.verify(replays=2)
+        self.assertTrue(found.passed and found.groups > 5 and found.replays >= 2, found)
+        self.model.encode(self.texts)
+        report = self.model.report()
+        self.assertEqual(report["device"].id, DEVICE)
+        self.assertTrue(report["sessions"][0]["device_bytes"] > report["sessions"][0]["weight_bytes"] > 0)
+
+    def test_closed(self):
+        self.model.close()
+        self.model.close()
+        with self.assertRaises(ValueError):
+            self.model.encode(["a"])
+
+
+class Classes(unittest.TestCase):
+    def test_rerank(self):
+        wanted = golden["models"]["bert-rerank"]["scores"]
+        with model_of("bert-rerank") as model:
+            found = model.rerank(golden["query"], golden["texts"])
+            self.assertEqual([r.score for r in found], sorted((r.score for r in found), reverse=True))
+            for ranked in found:
+                self.assertAlmostEqual(ranked.score, wanted[ranked.index], places=4)
+                self.assertEqual(ranked.text, golden["texts"][ranked.index])
+            self.assertEqual(model.rerank(golden["query"], golden["texts"], top_k=2), found[:2])
+            self.assertEqual(model.rerank("a", []), [])
+
+    def test_classify(self):
+        wanted = golden["models"]["bert-classify"]
+        with model_of("bert-classify") as model:
+            self.assertEqual(model.labels, wanted["names"])
+            np.testing.assert_allclose(model.predict(golden["texts"]), wanted["labels"], atol=1e-4)
+            pairs = model.predict([golden["query"]] * len(golden["texts"]), golden["texts"])
+            np.testing.assert_allclose(pairs, wanted["pairs"], atol=1e-4)
+            best = [next(iter(row)) for row in model.classify(golden["texts"])]
+            self.assertEqual(best, [wanted["names"][int(np.argmax(row))] for row in wanted["labels"]])
+            with self.assertRaisesRegex(wherry.WherryError, "no reranker"):
+                model.rerank("a", ["b"])
+
+
+class Real(unittest.TestCase):
+    def test_model(self):
+        path = os.environ.get("WHERRY_TEST_MODEL")
+        if not path:
+            self.skipTest("WHERRY_TEST_MODEL does not name the folder of all-MiniLM-L6-v2")
+        with wherry.Model(path, device=DEVICE) as model:
+            self.assertEqual(list(model.tokenize("hello world")), [101, 7592, 2088, 102])
+            self.assertEqual([len(t) for t in model.tokenize(["a"] * 600)], [3] * 600)
+            a, b, c = model.encode(["A boat crosses the river.", "A ferry goes over the water.", "Prices rose."])
+            self.assertAlmostEqual(float(a @ a), 1, places=5)
+            self.assertGreater(float(a @ b), float(a @ c) + 0.3)
+
+
+if __name__ == "__main__":
+    unittest.main()
