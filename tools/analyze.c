@@ -25,6 +25,7 @@ static int describe_model(struct analysis *a)
         a->config = a->tool.model_info.config;
         a->desc.pool = a->tool.model_info.pool;
         a->desc.normalize = a->tool.model_info.normalize;
+        if (a->tool.model_info.words && !options->training) a->desc.output = WHERRY_OUTPUT_WORDS;
     } else if (wherry_model_config_named(a->tool.context, config, &a->config)) {
         tool_error(&a->tool, WHERRY_STATUS_INVALID_ARGUMENT, NULL);
         return EXIT_USAGE;

@@ -80,7 +80,7 @@ static void print_table(const struct found *found, size_t count, struct output *
         table_cell(&table, "%u x %u, %u heads", config->layers, config->hidden, config->heads);
         table_cell(&table, "%.1f M", (double)info->parameters / 1e6);
         table_cell(&table, "%u", info->max_tokens);
-        table_cell(&table, "%s%s", pool_name(info->pool), info->normalize ? ", length 1" : "");
+        table_cell(&table, "%s%s", info->words ? "words" : pool_name(info->pool), info->normalize ? ", length 1" : "");
         table_cell(&table, "%s", info->has_tokenizer ? info->tokenizer : "none");
         if (config->labels)
             table_cell(&table, "%u %s", config->labels, head_name(config->head));
@@ -111,17 +111,17 @@ static json_t *found_json(const struct found *found)
     json_t *json = need(json_pack("{s:o, s:b, s:o}", "folder", text_json(found->folder), "runs", !found->status,
                                   "reason", found->status ? text_json(found->reason) : json_null()));
     if (found->status) return json;
-    json_t *more = need(
-        json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:o, s:s, s:I, s:b, s:b, s:o, s:o}",
-                  "architecture", text_json(info->architecture), "layers", (json_int_t)config->layers, "hidden",
-                  (json_int_t)config->hidden, "heads", (json_int_t)config->heads, "feed_forward",
-                  (json_int_t)config->feed_forward, "vocabulary", (json_int_t)config->vocabulary, "positions",
-                  (json_int_t)config->positions, "parameters", (json_int_t)info->parameters, "weight_file_bytes",
-                  (json_int_t)info->weight_file_bytes, "max_tokens", (json_int_t)info->max_tokens, "pool",
-                  pool_name(info->pool), "normalize", (int)info->normalize, "tokenizer",
-                  info->has_tokenizer ? text_json(info->tokenizer) : json_null(), "head", head_name(config->head),
-                  "labels", (json_int_t)config->labels, "token_weights", (int)info->token_weights, "token_vectors",
-                  (int)info->token_vectors, "f32", plan_json(&found->plans[0]), "f16", plan_json(&found->plans[1])));
+    json_t *more = need(json_pack(
+        "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:o, s:s, s:I, s:b, s:b, s:b, s:o, s:o}",
+        "architecture", text_json(info->architecture), "layers", (json_int_t)config->layers, "hidden",
+        (json_int_t)config->hidden, "heads", (json_int_t)config->heads, "feed_forward",
+        (json_int_t)config->feed_forward, "vocabulary", (json_int_t)config->vocabulary, "positions",
+        (json_int_t)config->positions, "parameters", (json_int_t)info->parameters, "weight_file_bytes",
+        (json_int_t)info->weight_file_bytes, "max_tokens", (json_int_t)info->max_tokens, "pool", pool_name(info->pool),
+        "normalize", (int)info->normalize, "tokenizer", info->has_tokenizer ? text_json(info->tokenizer) : json_null(),
+        "head", head_name(config->head), "labels", (json_int_t)config->labels, "token_weights",
+        (int)info->token_weights, "token_vectors", (int)info->token_vectors, "words", (int)info->words, "f32",
+        plan_json(&found->plans[0]), "f16", plan_json(&found->plans[1])));
     json_object_update(json, more);
     json_decref(more);
     return json;

@@ -139,6 +139,21 @@ static bool make_groups(struct wherry_analysis *a, const wherry_analysis_desc *d
     return ok;
 }
 
+/* Whether the configuration has the output's head. */
+static bool output_check(const wherry_analysis_desc *desc, struct error *e)
+{
+    static const wherry_head heads[] = {[WHERRY_OUTPUT_CLASSES] = WHERRY_HEAD_SEQUENCE,
+                                        [WHERRY_OUTPUT_TOKEN_CLASSES] = WHERRY_HEAD_TOKENS,
+                                        [WHERRY_OUTPUT_VOCABULARY] = WHERRY_HEAD_VOCABULARY,
+                                        [WHERRY_OUTPUT_WORDS] = WHERRY_HEAD_VOCABULARY};
+    if (!desc->output) return true;
+    if ((unsigned)desc->output > WHERRY_OUTPUT_WORDS || !heads[desc->output] ||
+        heads[desc->output] != desc->config->head)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "output %d is not of the configuration's head",
+                    (int)desc->output);
+    return true;
+}
+
 static bool analyze(struct wherry_analysis *a, const wherry_analysis_desc *desc, struct error *e)
 {
     const struct host *host = &a->context->host;
@@ -147,9 +162,12 @@ static bool analyze(struct wherry_analysis *a, const wherry_analysis_desc *desc,
     bool automatic = desc->fuse && !strcmp(desc->fuse, "auto");
     const char *name = desc->plan ? desc->plan : automatic ? "unfused" : "flash";
     if (desc->layer_only) config.layers = 1;
+    bool embeds = !desc->layer_only && !desc->output;
+    TRY(output_check(desc, e));
     struct graph_options options = {.config = &config,
-                                    .pool = desc->pool && !desc->layer_only ? desc->pool : WHERRY_POOL_NONE,
-                                    .normalize = desc->normalize && !desc->layer_only,
+                                    .output = desc->layer_only ? WHERRY_OUTPUT_EMBEDDING : desc->output,
+                                    .pool = desc->pool && embeds ? desc->pool : WHERRY_POOL_NONE,
+                                    .normalize = desc->normalize && embeds,
                                     .stack = desc->layer_only,
                                     .training = training != NULL,
                                     .dropout = training ? training->dropout : 0,

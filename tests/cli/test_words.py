@@ -64,6 +64,11 @@ def check_forms(model, wanted, texts, folder):
     assert len(pooled.split()) == heads_models.HIDDEN
     vectors = embed(model, "-d", "cpu", "--output-type", "tokens", text=texts[0] + "\n")[0]
     assert len(vectors["embedding"]) == vectors["tokens"]
+    found = json.loads(run("models", model, "--json"))["models"][0]
+    assert found["words"] and found["runs"], found
+    for plan, name in (("flash", "words"), ("unfused", "vocabulary_weight")):
+        assert name in run("analyze", "-m", model, "--plan", plan), "the vocabulary is not counted"
+    run("verify", "-m", model, "-d", "cpu")
     run("embed", "-m", model, "-d", "cpu", "--dim", "8", text="a\n", code=2, says="leave them out for weights of words")
 
 

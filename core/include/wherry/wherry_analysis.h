@@ -51,6 +51,7 @@ typedef struct wherry_analysis_desc {
      * every layer. "auto" instead: groups by the rule of Ivanov et al. on iteration spaces, of the operators of the
      * plan's graph (of "unfused" when plan is NULL). */
     const char *fuse, *split;
+    wherry_output output; /* of config's head instead of an embedding: CLASSES, TOKEN_CLASSES, VOCABULARY or WORDS */
 } wherry_analysis_desc;
 
 /* Needs no device: counts flop and bytes of every operator and group. */
