@@ -4,7 +4,8 @@
 # data/compilers.json: fails on a spill that no exception explains, on fewer resident sub-groups, on 10 % more registers.
 #   --quick    a few sizes on Debian's own RADV, about a minute: what the test suite runs
 #   --update   writes the table anew for these devices instead
-#   DEVICE     of those below (default: all that can be made here)
+#   DEVICE     of those below, or a target of wherry prepare (amd-gfx1100, intel-bmg, apple-m1, ...), for which compilers
+#              are run that need no driver (scripts/compilers_offline.py); default: all that can be made here
 #   BUILD        folder of the build (default: build/release)
 #   OUT          folder for results, made if missing (default: build/compilers)
 #   WHERRY_ROOT  folder with newer drivers; without it there are Debian's alone
@@ -19,16 +20,19 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-build/release} out=${OUT:-build/compilers} root=${WHERRY_ROOT:-}
 table=data/compilers.json
 null_icd=$(compgen -G '/usr/share/vulkan/icd.d/radeon_icd*.json' | head -n 1 || true)
-quick=no action=compare devices=()
+quick=no action=compare devices=() targets=
 for word; do
     case $word in
-    --quick) quick=yes ;; --update) action=merge ;; -*) sed -n '2,/^set/{/^set/d;s/^# \?//p}' "$0" >&2; exit 2 ;; *) devices+=("$word") ;;
+    --quick) quick=yes ;; --update) action=merge ;; -*) sed -n '2,/^set/{/^set/d;s/^# \?//p}' "$0" >&2; exit 2 ;;
+    amd-* | intel-* | apple-*) targets=$targets${targets:+,}$word ;; *) devices+=("$word") ;;
     esac
 done
 nulls=(null:polaris12 null:vega10 null:navi10 null:navi21 null:gfx1100)
 shims=(amd:polaris12 amd:vega10 amd:navi10 amd:navi21 amd:navi33 amd:navi31 amd:phoenix amd:gfx1201 adreno:660 adreno:740
     adreno:830 nvk:172 apple)
-if [ ${#devices[@]} -eq 0 ]; then
+offline=no # compilers that need no driver, of targets: those that are named, or in a whole run all
+if [ -n "$targets" ] || { [ ${#devices[@]} -eq 0 ] && [ "$quick" = no ]; }; then offline=yes; fi
+if [ ${#devices[@]} -eq 0 ] && [ -z "$targets" ]; then
     devices=("${nulls[@]}")
     if [ "$quick" = yes ]; then devices=(null:vega10 null:navi21 null:gfx1100); elif [ -n "$root" ]; then devices+=("${shims[@]}"); fi
 fi
@@ -86,6 +90,16 @@ for device in "${devices[@]}"; do
         done
     done
 done
+if [ "$offline" = yes ]; then
+    for shape in "768 12" "768 6"; do
+        read -r hidden heads <<<"$shape"
+        status=0
+        python3 scripts/compilers_offline.py --wherry "$build/wherry" ${root:+--root "$root"} ${targets:+--targets "$targets"} \
+            -o "$out/offline-${shape/ /x}.rows.json" -- --config bert-base --hidden "$hidden" --heads "$heads" --layers 1 --train \
+            --dtype all --batch 4 --seq 512 || status=$?
+        if [ "$status" -ne 77 ]; then tested=$((tested + 1)); fi
+    done
+fi
 for rows in "$out"/*.rows.json; do [ ! -e "$rows" ] || [ "$quick" = yes ] || results+=("$rows"); done
 if [ "$tested" -eq 0 ]; then
     echo "SKIPPED: no compiler of a GPU that is not here: mesa-vulkan-drivers has RADV's null hardware up to 25.0"

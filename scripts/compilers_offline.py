@@ -10,10 +10,13 @@ would build there are written (wherry prepare --dump --target) and compiled:
            rocm-device-libs: registers, spills, shared memory, waves of a SIMD unit
   intel-*  OpenCL C by ocloc: registers of a thread, spills, shared memory
   apple-*  SPIR-V, its constants set by spirv-opt, to Metal's language by spirv-cross (SPIRV_CROSS), and that, read as
-           C++ for OpenCL behind tests/metal.h, through clang-19's front end: no statistics, but that it is a program
+           C++ for OpenCL behind tests/metal, through clang-19's front end: no statistics, but that it is a program
+
+Rows are those of data/compilers.json (scripts/compilers.sh), one for each program.
 
 DIR is a root folder with newer packages whose DIR/run runs a command in it: ocloc is taken from there where it is not
-on the PATH. Exit status 77: no compiler is here for any of the targets; 1: one refused a program.
+on the PATH. Exit status 77: no compiler is here for any of the targets; 1: one refused a program, or, with
+--no-spills, a program's registers do not hold what it computes with.
 """
 import argparse
 import concurrent.futures
@@ -43,6 +46,10 @@ SIZES = {"LOCAL_SIZE", "TILE_M", "TILE_N", "TILE_K", "THREAD_M", "THREAD_N", "PA
 
 class Missing(Exception):
     """A compiler is not here: the text says which, and what to install."""
+
+
+class Unable(Exception):
+    """What a compiler of this version is known not to do."""
 
 
 class Refused(Exception):
@@ -193,16 +200,24 @@ class Metal:
         self.compiler = f"spirv-cross {version_of(['dpkg-query', '-W', 'spirv-cross'], r'[+.]([0-9.]+-[0-9]+)')}"
 
     def compile(self, folder, program, scratch):
-        fixed, text = (os.path.join(scratch, program["hash"] + end) for end in (".spv", ".metal"))
+        fixed, text = (os.path.join(scratch, f"metal-{program['hash']}{end}") for end in (".spv", ".metal"))
         with open(os.path.join(folder, program["constants"]), encoding="utf-8") as file:
             constants = file.read().strip()
-        output_of(["spirv-opt", "--set-spec-const-default-value=" + constants, "--freeze-spec-const",
-                   os.path.join(folder, program["file"]), "-o", fixed])
-        output_of([SPIRV_CROSS, "--msl", "--msl-version", "30000", fixed, "--output", text])
-        output_of([CLANG, "-x", "clcpp", "-cl-std=clc++2021", "--target=spir64", "-fsyntax-only", "-w", "-Xclang",
-                   "-finclude-default-header", "-I", os.path.join(HERE, "..", "tests", "metal"), text])
+        try:
+            output_of(["spirv-opt", "--set-spec-const-default-value=" + constants, "--freeze-spec-const",
+                       "--fold-spec-const-op-composite", "--eliminate-dead-const",
+                       os.path.join(folder, program["file"]), "-o", fixed])
+            output_of([SPIRV_CROSS, "--msl", "--msl-version", "30000", fixed, "--output", text])
+        except Refused as why:
+            if "_coopmat" in program["kernel"]:
+                raise Unable(f"{self.compiler} and its spirv-opt know no cooperative matrices") from why
+            raise
+        # Metal's literals are of single precision.
+        output_of([CLANG, "-x", "clcpp", "-cl-std=clc++2021", "--target=spir64", "-fsyntax-only", "-w",
+                   "-cl-single-precision-constant", "-Xclang", "-finclude-default-header", "-Xclang",
+                   "-cl-ext=+cl_khr_fp16", "-I", os.path.join(HERE, "..", "tests", "metal"), text])
         with open(text, encoding="utf-8") as file:
-            row = {"text_bytes": len(file.read())}
+            row = {"translated_bytes": len(file.read())}
         os.remove(fixed)
         os.remove(text)
         return row
@@ -234,6 +249,8 @@ def compile_one(job):
     row |= parted(folder, program)
     try:
         return row | compiler.compile(folder, program, scratch)
+    except Unable as why:
+        return row | {"unable": str(why)}
     except (Refused, subprocess.TimeoutExpired) as why:
         return row | {"failed": str(why)}
 
@@ -245,6 +262,7 @@ def main():
     parser.add_argument("--root", help="a root folder with newer packages and a command `run`")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--kernels", help="only these kernels, with commas between them")
+    parser.add_argument("--no-spills", action="store_true", help="a kernel that spills is a failure")
     parser.add_argument("-o", "--output", help="where the rows go (default: standard output)")
     parser.add_argument("prepare", nargs="*", help="options of `wherry prepare`")
     a = parser.parse_args()
@@ -274,12 +292,20 @@ def main():
             jobs += [(target, compiler, folder, program, scratch) for program in programs]
         with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
             rows = list(pool.map(compile_one, jobs))
+    for why in sorted({f"{row['device']}: {row['kernel']}: {row['unable']}" for row in rows if "unable" in row}):
+        print(why, file=sys.stderr)
+    rows = [row for row in rows if "unable" not in row]
     text = json.dumps({"rows": rows}, indent=1) + "\n"
     if a.output:
         with open(a.output, "w", encoding="utf-8") as file:
             file.write(text)
     else:
         sys.stdout.write(text)
+    if a.no_spills:
+        for row in rows:
+            if row.get("spilled"):
+                row["failed"] = (f"{row['spilled']} bytes of each work-item spill out of {row['registers']} registers: "
+                                 "see core/plan/class_sizes.c and docs/tuning.md, Classes of devices")
     refused = [row for row in rows if "failed" in row]
     for row in refused:
         print(f"{row['device']}: {row['kernel']} ({row['dtype']}, {row['sizes']}): {row['failed']}", file=sys.stderr)

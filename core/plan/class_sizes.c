@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define AMD_RDNA (CLASS_BIT(CLASS_AMD_RDNA) | CLASS_BIT(CLASS_AMD_RDNA3) | CLASS_BIT(CLASS_AMD_RDNA4))
+#define AMD_RDNA3 (CLASS_BIT(CLASS_AMD_RDNA3) | CLASS_BIT(CLASS_AMD_RDNA4))
 #define AMD_64 (CLASS_BIT(CLASS_AMD_GCN) | CLASS_BIT(CLASS_AMD_CDNA))
 #define INTEL (CLASS_BIT(CLASS_INTEL_XE_LP) | CLASS_BIT(CLASS_INTEL_XE_HPG) | CLASS_BIT(CLASS_INTEL_XE2))
 
@@ -27,13 +27,15 @@
     }
 
 static const struct class_row rows[] = {
-    ATTENTION(AMD_RDNA, "predicted for RDNA from occupancy 8 of 16 without spills, in place of 3"),
+    ATTENTION(AMD_RDNA3, "predicted for RDNA3 and RDNA4 from occupancy 8 of 16 without spills, in place of 3"),
+    ATTENTION(CLASS_BIT(CLASS_AMD_RDNA), "predicted for RDNA from occupancy 5 of 16 without spills"),
     ATTENTION(AMD_64, "predicted for GCN and CDNA from registers: none spills"),
     ATTENTION(INTEL, "predicted for Intel's GPUs from registers and shared memory: two groups fit 64 KiB"),
     ATTENTION(CLASS_BIT(CLASS_APPLE), "predicted for Apple's GPUs from 640 resident threads, in place of 384"),
     ATTENTION(CLASS_BIT(CLASS_ADRENO), "predicted for Adreno from 4 waves, in place of 2"),
     ATTENTION(CLASS_BIT(CLASS_MALI), "predicted for Mali from registers: half as many of a work-item"),
-    ATTENTION_BACKWARD(AMD_RDNA, "predicted for RDNA from occupancy 8 of 16 without spills, in place of 3"),
+    ATTENTION_BACKWARD(AMD_RDNA3, "predicted for RDNA3 and RDNA4 from occupancy 8 of 16 without spills, in place of 3"),
+    ATTENTION_BACKWARD(CLASS_BIT(CLASS_AMD_RDNA), "predicted for RDNA from occupancy 5 of 16 without spills"),
     ATTENTION_BACKWARD(AMD_64, "predicted for GCN and CDNA from registers: none spills"),
     ATTENTION_BACKWARD(INTEL, "predicted for Intel's GPUs from registers: none spills with heads of up to 64"),
     ATTENTION_BACKWARD(CLASS_BIT(CLASS_APPLE),
@@ -49,6 +51,10 @@ static const struct class_row rows[] = {
             "predicted for Adreno from 8 waves with tiles of 64 x 64, in place of 4"),
     PRODUCT(CLASS_BIT(CLASS_MALI), 64, 64, 16, "predicted for Mali as for Adreno: few registers of a work-item"),
     {.kernel = "layernorm_backward",
+     .classes = CLASS_BIT(CLASS_INTEL_XE2),
+     .part_rows = 1,
+     .why = "predicted for Xe2 from registers: two rows at a time spill on Panther Lake"},
+    {.kernel = "layernorm_backward",
      .classes = CLASS_BIT(CLASS_AMD_GCN),
      .part_rows = 1,
      .why = "predicted for GCN from occupancy 4 of 10 with a row at a time, in place of 2"},
@@ -56,11 +62,10 @@ static const struct class_row rows[] = {
 
 const struct class_row *class_row(const char *kernel, const struct device_limits *limits)
 {
-    enum device_api api = limits->identity ? limits->identity->api : DEVICE_API_NONE;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct class_row *row = &rows[i];
-        if (row->classes & CLASS_BIT(limits->class) && (!row->api || row->api == api) &&
-            row->local <= limits->max_local_size && !strcmp(row->kernel, kernel))
+        if (row->classes & CLASS_BIT(limits->class) && row->local <= limits->max_local_size &&
+            !strcmp(row->kernel, kernel))
             return row;
     }
     return NULL;

@@ -10,7 +10,6 @@
 struct class_row {
     const char *kernel;
     uint32_t classes;            /* CLASS_BIT of each */
-    enum device_api api;         /* NONE: either */
     uint32_t most_m, most_n;     /* of a product's tiles the largest */
     uint32_t thread_m, thread_n; /* of a work-item */
     uint32_t tile_k, tile_v;     /* of a stage */
