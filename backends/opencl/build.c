@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/guard.h"
 #include "backends/quirks.h"
+#include "base/index.h"
 #include "base/parts.h"
 #include "base/platform.h"
 #include "base/text.h"
@@ -95,11 +97,21 @@ static void build_from_source(struct backend_device *device, struct kernel_build
 {
     const char *text = (const char *)b->source.data;
     size_t size = b->source.size;
+    const bool guarded = b->key && device->limits.quirks & QUIRK_COMPILE_GUARDED; /* then one thread compiles */
+    const uint64_t key = guarded ? hash_text(HASH_START, b->key) : 0;
+    char path[800];
+    if (guarded && !guard_begin(device->host, b->kernel, key, path)) {
+        struct error ignored;
+        b->failed = "the guard";
+        b->crashed = host_strdup(device->host, path, &ignored);
+        return;
+    }
     b->failed = "clCreateProgramWithSource";
     b->program = clCreateProgramWithSource(device->context, 1, &text, &size, &b->code);
     if (!b->program) return;
     b->failed = "clBuildProgram";
     b->code = clBuildProgram(b->program, 1, &device->id, b->options, NULL, NULL);
+    if (guarded) guard_end(device->host, key);
     if (b->code) return;
     b->failed = NULL;
     read_usage(device, b);
@@ -109,6 +121,8 @@ static void build_item(size_t item, void *user)
 {
     struct batch *batch = user;
     struct kernel_build *b = batch->pending[batch->first + item];
+    for (size_t i = 0; i < item; i++)
+        if (batch->pending[batch->first + i]->crashed) return;
     if (!opencl_build_load(batch->device, b)) build_from_source(batch->device, b);
 }
 
@@ -129,6 +143,7 @@ static void build_patched_item(size_t item, void *user)
 /* The first lines of the compiler's log, where the cause stands. */
 static bool fail_build(struct backend_device *device, const struct kernel_build *b, struct error *e)
 {
+    if (b->crashed) return guard_fail(b->kernel, b->crashed, e);
     opencl_fail(e, b->code, "%s of the kernel %s (%s)", b->failed, b->kernel, b->options);
     if (e->status != WHERRY_STATUS_COMPILE_FAILED) return false;
     size_t size = 0;
@@ -151,6 +166,7 @@ static void build_destroy(struct backend_device *device, struct kernel_build *b)
     if (b->program) clReleaseProgram(b->program);
     opencl_build_forget(device, b);
     host_free(device->host, b->options);
+    host_free(device->host, b->crashed);
     host_free(device->host, b->key);
     host_free(device->host, b);
 }
@@ -231,7 +247,8 @@ static bool builds_run_chunks(struct backend_device *device, size_t first, size_
                               void *user, struct error *e)
 {
     enum { CHUNK = 16 };
-    size_t count = device->n_builds - first, threads = device->limits.quirks & QUIRK_ONE_COMPILER ? 1 : 0;
+    size_t count = device->n_builds - first,
+           threads = device->limits.quirks & (QUIRK_ONE_COMPILER | QUIRK_COMPILE_GUARDED) ? 1 : 0;
     if (missing && progress && !progress("compile", 0, missing, user))
         return fail(e, WHERRY_STATUS_CANCELLED, "cancelled before kernels were compiled");
     for (size_t done = 0; done < count; done += CHUNK) {
@@ -241,7 +258,7 @@ static bool builds_run_chunks(struct backend_device *device, size_t first, size_
             return fail(e, WHERRY_STATUS_CANCELLED, "cancelled while kernels were compiled");
         }
         for (size_t i = 0; i < n; i++) opencl_build_read(device, device->builds[first + done + i]);
-        parallel_for(n, threads, build_item, &batch);
+        parallel_for(n, threads, build_item, &batch); /* of a guarded one the first that is refused is the last */
         for (size_t i = 0; i < n; i++) {
             struct kernel_build *b = device->builds[first + done + i];
             opencl_build_forget(device, b);

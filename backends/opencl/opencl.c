@@ -144,6 +144,11 @@ static void find_quirks(struct backend_device *device)
     if (device->limits.quirks & QUIRK_NO_16_BIT) device->limits.f16 = device->limits.f16_arithmetic = false;
     device->keeps_kernels = device->limits.quirks & QUIRK_KEEPS_KERNELS && !(cache && !strcmp(cache, "0"));
     device->one_buffer = device->limits.nvidia_sm;
+    if (device->limits.quirks & QUIRK_COMPILE_GUARDED) {
+        device->clblast = CLBLAST_REFUSED;
+        snprintf(device->clblast_note, sizeof device->clblast_note,
+                 "the driver's compiler may end the process, and nothing guards CLBlast's kernels");
+    }
 }
 
 static bool device_fill(struct backend_device *device, size_t index, const void *external, wherry_device_info *info,

@@ -40,6 +40,7 @@ struct kernel_build {
     uint32_t registers, spilled; /* of a work-item; bytes that did not fit them. 0: unknown or none */
     bool ready, ready_large;     /* has been launched once, and on a large grid: the driver has nothing left to do */
     const char *failed;          /* the name of the call that failed, NULL: none */
+    char *crashed;               /* where `failed` is the guard: the file that says so */
     cl_int code;                 /* its result */
 };
 

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/guard.h"
 #include "backends/occupancy.h"
+#include "backends/quirks.h"
 #include "base/index.h"
 #include "base/parts.h"
 #include "base/platform.h"
@@ -78,9 +80,21 @@ struct job {
     struct backend_device *d;
     struct pipeline pipeline;
     VkResult result;
-    bool told, hit; /* by the driver's feedback */
-    bool asked;     /* it is made to be asked for what it takes */
+    bool told, hit;    /* by the driver's feedback */
+    bool asked;        /* it is made to be asked for what it takes */
+    char crashed[800]; /* the file of the guard that says so; "": it does not */
 };
+
+/* 0: compiled without a guard. */
+static uint64_t guard_key(const struct backend_device *d, const struct kernel_program *program)
+{
+    const struct physical *p = &d->physical;
+    const uint64_t program_hash = kernel_program_hash(program);
+    if (!(p->limits.quirks & QUIRK_COMPILE_GUARDED)) return 0;
+    uint64_t hash = hash_bytes(HASH_START, &program_hash, sizeof program_hash);
+    hash = hash_bytes(hash, &p->device, sizeof p->device);
+    return hash_bytes(hash_text(hash, p->info.driver), p->cache_uuid, sizeof p->cache_uuid) | 1;
+}
 
 static void job_run(struct job *job)
 {
@@ -90,6 +104,12 @@ static void job_run(struct job *job)
     struct kernel_program program;
     vulkan_kernel(p->kernel, &kernel);
     vulkan_program(&d->physical.limits, d->physical.size_chosen, &kernel, p->constants, p->n_constants, &program);
+    const uint64_t guarded = guard_key(d, &program);
+    if (guarded && !guard_begin(d->host, kernel.name, guarded, job->crashed)) {
+        job->result = VK_ERROR_UNKNOWN;
+        return;
+    }
+    job->crashed[0] = 0;
     VkShaderModuleCreateInfo module_info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
         .codeSize = kernel.size,
@@ -136,6 +156,7 @@ static void job_run(struct job *job)
         .basePipelineIndex = -1,
     };
     job->result = d->vk.CreateComputePipelines(d->handle, d->pipelines.cache, 1, &info, NULL, &p->handle);
+    if (guarded) guard_end(d->host, guarded);
     if (job->result != VK_SUCCESS) p->handle = VK_NULL_HANDLE;
     if (p->handle && job->asked) {
         statistics_read(d, p->handle, &p->usage);
@@ -231,6 +252,8 @@ static bool jobs_take(struct backend_device *d, struct job *jobs, int first, int
             store->list[store->count++] = job->pipeline;
             device_name(d, VK_OBJECT_TYPE_PIPELINE, (uint64_t)job->pipeline.handle, kernel.name);
             ok = ok && keys_add(d, job->pipeline.key, e);
+        } else if (ok && job->crashed[0]) {
+            ok = guard_fail(kernel.name, job->crashed, e);
         } else if (ok) {
             if (job->result == VK_ERROR_DEVICE_LOST) d->lost = true;
             ok = fail_result(e, job->result, "%s: compiling kernel \"%s\" (%s)", d->physical.info.name, kernel.name,
@@ -246,6 +269,7 @@ static bool jobs_run_rounds(struct backend_device *d, struct job *jobs, int n, s
                             void *user, struct program_info *info, struct error *e)
 {
     const int round = 16;
+    const bool guarded = d->physical.limits.quirks & QUIRK_COMPILE_GUARDED;
     if (missing && progress && !progress("compile", 0, missing, user))
         return fail(e, WHERRY_STATUS_CANCELLED, "cancelled before kernels were compiled");
     for (int first = 0; first < n; first += round) {
@@ -255,7 +279,11 @@ static bool jobs_run_rounds(struct backend_device *d, struct job *jobs, int n, s
             return fail(e, WHERRY_STATUS_CANCELLED, "cancelled after %d of %d kernels", first, n);
         }
         int end = first + round < n ? first + round : n;
-        parallel_for((size_t)(end - first), 0, job_run_nth, jobs + first);
+        if (!guarded) parallel_for((size_t)(end - first), 0, job_run_nth, jobs + first);
+        for (int i = first; guarded && i < end; i++) {
+            job_run(&jobs[i]);
+            if (jobs[i].crashed[0]) end = i + 1; /* and none of the others is tried */
+        }
         TRY(jobs_take(d, jobs, first, end, info, e));
     }
     if (progress && !progress("kernels", (size_t)n, (size_t)n, user)) {

@@ -2,6 +2,7 @@
 #include "base/platform_system.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_THREADS = 256 };
@@ -87,6 +88,8 @@ bool cache_write(const char *path, const void *data, size_t size, struct error *
 {
     return make_folder_of(path, e) && system_write_cached(path, data, size, e);
 }
+
+void cache_remove(const char *path) { remove(path); }
 
 bool cache_append(const char *path, const void *data, size_t size, struct error *e)
 {

@@ -61,6 +61,15 @@ bool cache_write(const char *path, const void *data, size_t size, struct error *
 /* Adds to the end of a file, and returns when the disk has it. */
 bool cache_append(const char *path, const void *data, size_t size, struct error *e);
 
+/* Where it is there no more, or can't be taken away, nothing is said. */
+void cache_remove(const char *path);
+
+/* ---- processes ---- */
+
+uint64_t process_number(void);
+/* Whether a process of this number runs; on doubt it does. */
+bool process_runs(uint64_t number);
+
 /* ---- libraries ---- */
 
 typedef void (*library_function)(void);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -409,6 +410,15 @@ library_function library_find(const char *const *names, const char *symbol)
         return function;
     }
     return NULL;
+}
+
+/* ---- processes ---- */
+
+uint64_t process_number(void) { return (uint64_t)getpid(); }
+
+bool process_runs(uint64_t number)
+{
+    return number && number <= INT32_MAX && (kill((pid_t)number, 0) == 0 || errno != ESRCH);
 }
 
 #endif

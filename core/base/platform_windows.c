@@ -315,4 +315,17 @@ library_function library_find(const char *const *names, const char *symbol)
     return NULL;
 }
 
+/* ---- processes ---- */
+
+uint64_t process_number(void) { return GetCurrentProcessId(); }
+
+bool process_runs(uint64_t number)
+{
+    HANDLE process = OpenProcess(SYNCHRONIZE, FALSE, (DWORD)number);
+    if (!process) return GetLastError() == ERROR_ACCESS_DENIED;
+    bool runs = WaitForSingleObject(process, 0) == WAIT_TIMEOUT;
+    CloseHandle(process);
+    return runs;
+}
+
 #endif

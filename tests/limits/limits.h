@@ -8,10 +8,14 @@
  *   alignment  of an argument's offset (Vulkan)
  *   slots      storage buffers of a shader (Vulkan)
  *   subgroup   work-items of a sub-group, the only size (Vulkan)
- *   half       0: 16-bit floats are not stored (Vulkan) */
+ *   half       0: 16-bit floats are not stored (Vulkan)
+ *   crash      1: whatever is compiled ends the process
+ *   gpu        1: the device is a GPU
+ * "held-groups=0" and the like: calls are held to this one, which is not reported. */
 #ifndef WHERRY_TESTS_LIMITS_H
 #define WHERRY_TESTS_LIMITS_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -36,11 +40,18 @@ static inline uint64_t lower(const char *name, uint64_t value)
 
 static inline void hold(const char *name, uint64_t value, const char *call)
 {
-    uint64_t most = limit(name, UINT64_MAX);
+    char held[64];
+    snprintf(held, sizeof held, "held-%s", name);
+    uint64_t most = limit(held, limit(name, UINT64_MAX));
     if (value <= most) return;
     fprintf(stderr, "limits: %s: %s of %llu, the limit is %llu\n", call, name, (unsigned long long)value,
             (unsigned long long)most);
     abort();
+}
+
+static inline void crash(void)
+{
+    if (limit("crash", 0)) raise(SIGKILL);
 }
 
 #endif

@@ -13,6 +13,9 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
     cl_int code = below->clGetDeviceInfo(device, what, size, to, used);
     if (code || !to) return code;
     switch (what) {
+    case CL_DEVICE_TYPE:
+        if (limit("gpu", 0)) *(cl_device_type *)to = CL_DEVICE_TYPE_GPU;
+        break;
     case CL_DEVICE_MAX_WORK_GROUP_SIZE:
         *(size_t *)to = (size_t)lower("local", *(size_t *)to);
         break;
@@ -55,6 +58,13 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
     return below->clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, n, list, event);
 }
 
+static cl_int CL_API_CALL build(cl_program program, cl_uint n, const cl_device_id *devices, const char *options,
+                                void(CL_CALLBACK *done)(cl_program, void *), void *user)
+{
+    crash();
+    return below->clBuildProgram(program, n, devices, options, done, user);
+}
+
 CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t size, void *to, size_t *used)
 {
     const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
@@ -75,6 +85,7 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_icd_dispat
     below = target;
     memcpy(&table, target, (entries < pointers ? entries : pointers) * sizeof(void *));
     table.clGetDeviceInfo = device_info;
+    table.clBuildProgram = build;
     table.clCreateBuffer = create_buffer;
     table.clEnqueueNDRangeKernel = launch;
     *given = (cl_uint)(entries < pointers ? entries : pointers);

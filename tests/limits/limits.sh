@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Devices with lower limits, made of those that there are by layers that hold calls to them (tests/limits/limits.h), and
+# what drivers' environment can set: the groups of a training layer and of a table of words agree with their references
+# under each. With `gpu` the device says that it is a GPU, so that sizes are a GPU's.
+# WHERRY: the command. PIECES: test_pieces. LIMITS_OPENCL: the OpenCL layer. LIMITS_VULKAN: the folder of the Vulkan
+# layer's manifest.
+set -u
+here=$(cd "$(dirname "$0")/../cli" && pwd)
+wherry=${WHERRY:?set WHERRY to the command}
+python=${PYTHON:-python3}
+# shellcheck source=tests/cli/expect.sh
+. "$here/expect.sh"
+if [ -n "${LIMITS_OPENCL:-}" ]; then export OPENCL_LAYERS=$LIMITS_OPENCL; fi
+if [ -n "${LIMITS_VULKAN:-}" ]; then export VK_LAYER_PATH=$LIMITS_VULKAN VK_INSTANCE_LAYERS=VK_LAYER_WHERRY_limits; fi
+cache=(--cache "${WHERRY_TEST_CACHE:-$work}/limits")
+usable() { # ID: whether `devices` says so
+    "$wherry" devices --json >"$work/out" 2>/dev/null &&
+        json "any(x['id'] == '$1' and x['usable'] for x in d['devices'])" >/dev/null 2>&1
+}
+layer() { # DEVICE DTYPE LIMITS
+    WHERRY_LIMITS=$3 expect 0 '' "$wherry" verify layer --quiet --config minilm-l6 --hidden 48 --heads 2 --feed-forward 72 \
+        --batch 2 --seq 33 --dtype "$2" --replays 1 --device "$1" "${cache[@]}"
+}
+tested=0
+vulkan=vulkan:0 opencl=opencl:0
+if [ -n "${LIMITS_VULKAN:-}" ] && usable $vulkan; then
+    tested=$((tested + 1))
+    # The smallest that Vulkan's specification allows, and a phone's.
+    layer $vulkan f32 gpu=1,local=128,shared=16384,groups=65535,alignment=256,binding=134217728
+    # Sub-groups that the driver says it has (waves of 64 and 128, warps of 32), and that it has (4 and 16).
+    layer $vulkan f16 gpu=1,local=256,shared=32768,groups=65535,alignment=256,subgroup=64
+    LP_NATIVE_VECTOR_WIDTH=128 layer $vulkan f16 gpu=1,local=128,subgroup=128
+    LP_NATIVE_VECTOR_WIDTH=512 layer $vulkan f32 gpu=1,subgroup=32
+    # No 16-bit floats: the default type is f32 there, and f16 is refused.
+    WHERRY_LIMITS=gpu=1,half=0 expect 0 '' "$wherry" verify layer --quiet --config minilm-l6 --hidden 48 --heads 2 \
+        --feed-forward 72 --batch 2 --seq 33 --replays 1 --device $vulkan "${cache[@]}"
+    check has ' f32 '
+    WHERRY_LIMITS=half=0 expect 4 'does not store 16-bit floats: use f32' "$wherry" verify layer --quiet \
+        --config minilm-l6 --dtype f16 --device $vulkan "${cache[@]}"
+    WHERRY_QUIRKS=no-16-bit expect 4 'does not store 16-bit floats: use f32' "$wherry" verify layer --quiet \
+        --config minilm-l6 --dtype f16 --device $vulkan "${cache[@]}"
+    # Kernels need 16 arguments.
+    WHERRY_LIMITS=slots=8 expect 0 '' "$wherry" devices
+    check has "^$vulkan can't be used: a shader may use only 8 storage buffers, and kernels need 16"
+    if [ -n "${PIECES:-}" ]; then
+        WHERRY_TEST_DEVICES=$vulkan WHERRY_LIMITS=binding=150000 check "$PIECES"
+    fi
+    # What is switched on for a driver that is known.
+    WHERRY_QUIRKS=check-all,no-uuid layer $vulkan f32 ''
+fi
+if [ -n "${LIMITS_OPENCL:-}" ] && usable $opencl; then
+    tested=$((tested + 1))
+    layer $opencl f16 gpu=1,local=128,shared=16384,groups=65535
+    if [ -n "${PIECES:-}" ]; then WHERRY_TEST_DEVICES=$opencl WHERRY_LIMITS=buffer=150000 check "$PIECES"; fi
+    WHERRY_QUIRKS=no-group-attribute,flush-often,check-all layer $opencl f32 ''
+fi
+# A compiler that ends the process does so once; what it was at is not compiled again until its file is removed.
+guarded() { # DEVICE
+    local run=("$wherry" verify layer --quiet --config minilm-l6 --hidden 48 --heads 2 --feed-forward 72 --batch 1 --seq 8
+        --replays 1 --device "$1" --cache "$work/guard-$1")
+    export WHERRY_QUIRKS=compile-guarded
+    WHERRY_LIMITS=crash=1 expect 137 '' "${run[@]}" 2>/dev/null
+    check test "$(find "$work/guard-$1" -name 'compiling-*.txt' | wc -l)" -eq 1
+    expect 4 "the driver's compiler ended an earlier process while it compiled the kernel .* remove .*compiling-" "${run[@]}"
+    check rm "$work/guard-$1"/compiling-*.txt
+    unset WHERRY_QUIRKS
+}
+if [ -n "${LIMITS_VULKAN:-}" ] && usable $vulkan; then guarded $vulkan; fi
+if [ -n "${LIMITS_OPENCL:-}" ] && usable $opencl; then guarded $opencl; fi
+# A call beyond a limit ends the process: the layers hold what they report.
+if [ -n "${LIMITS_VULKAN:-}" ] && usable $vulkan; then
+    WHERRY_LIMITS=held-groups=0 expect 134 'limits: vkCmdDispatch: groups of ' "$wherry" verify layer --quiet \
+        --config minilm-l6 --hidden 48 --heads 2 --batch 1 --seq 8 --device $vulkan "${cache[@]}"
+fi
+printf '%d checks passed, %d failed, on %d devices\n' "$passed" "$failed" "$tested"
+[ "$failed" -eq 0 ] || exit 1
+[ "$tested" -gt 0 ] || exit 77
