@@ -48,7 +48,7 @@ OUTPUT(SLOT_Y, y);
 #define BY_COLUMNS gl_CooperativeMatrixLayoutColumnMajor
 
 /* Matrices along the channels, as they are summed over and as they are columns of a result, and along a step's TILE_N.
- * MATRIX_N equals MATRIX_K, because what was a result becomes an operand. */
+ */
 #define DEEP (HEAD_DIM / MATRIX_K)
 #define WIDE (HEAD_DIM / MATRIX_N)
 #define STEP (TILE_N / MATRIX_N)

@@ -77,6 +77,7 @@ static void test_table(void **state)
                                    .coopmat_n = 16,
                                    .coopmat_k = 16,
                                    .coopmat_subgroup = 32,
+                                   .coopmat_f16_sums = true,
                                    .coopmat2 = true};
     for (int form = GEMM_NT; form <= GEMM_TN; form++)
         for (int r = 0; r < RUNG_COUNT; r++) {
@@ -185,6 +186,7 @@ static void test_attention_matrices(void **state)
                                    .coopmat_n = 16,
                                    .coopmat_k = 16,
                                    .coopmat_subgroup = 32,
+                                   .coopmat_f16_sums = true,
                                    .coopmat2 = true};
     static const struct {
         uint64_t rows;
@@ -287,6 +289,7 @@ static void test_unknown_constants(void **state)
                                       .coopmat_n = 16,
                                       .coopmat_k = 16,
                                       .coopmat_subgroup = 32,
+                                      .coopmat_f16_sums = true,
                                       .coopmat2 = true};
     const struct variant *v;
     for (size_t i = 0; (v = variant_at(i)) != NULL; i++) {

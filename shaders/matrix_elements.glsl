@@ -1,0 +1,85 @@
+/* What kernels do with the elements of a matrix of sums, by NV_cooperative_matrix2 (COOPMAT2) or by KHR_cooperative_matrix
+ * alone, and how such a matrix becomes an operand. Included after MATRIX_*; before it a kernel defines OPERANDS, the
+ * matrices that a sub-group makes operands of at once, for each M rows.
+ *
+ * EACH, EACH2: m = f(row, column, m, ...) of every element; EACH_OF, EACH_OF2: with that of another matrix. REDUCE_ROWS:
+ * every element becomes what f makes of its row.
+ * STRIP: columns that become operands at once. Matrix `column` of a strip is put into slot `slot` (or operands[at]) by
+ * PUT_OPERAND; after OPERANDS_PUT, TAKE_OPERAND takes that of the strip's k-th MATRIX_K columns. Of strips in turn, `half` is
+ * 0 and 1 in turn. */
+#ifdef COOPMAT2
+#define EACH(m, f, a) coopMatPerElementNV(m, m, f, a)
+#define EACH2(m, f, a, b) coopMatPerElementNV(m, m, f, a, b)
+#define EACH_OF(m, f, other) coopMatPerElementNV(m, m, f, other)
+#define EACH_OF2(m, f, other, a) coopMatPerElementNV(m, m, f, other, a)
+#define REDUCE_ROWS(m, f) coopMatReduceNV(m, m, gl_CooperativeMatrixReduceRowNV, f)
+#define STRIP MATRIX_N
+#define PUT_OPERAND(operands, at, slot, column, half, m) operands[at] = MATRIX_A(m)
+#define OPERANDS_PUT
+#define TAKE_OPERAND(operand, slot, k, half)
+#define FIND_PLACES
+#else
+/* Which invocation has which element is not said, but can be seen: in a matrix that was loaded from its elements' places.
+ * All matrices of a type are distributed alike. As numbers from 2^23 on places are exact floats. */
+MATRIX_C places;
+#define PLACE_ROW(e) (floatBitsToUint(places[e]) >> 8 & 0xffu)
+#define PLACE_COLUMN(e) (floatBitsToUint(places[e]) & 0xffu)
+#define PLACE_AT(row, column) (0x4b000000u | (row) << 8 | (column))
+
+#define EACH(m, f, a)                                                                                                  \
+    UNROLL for (uint e = 0; e < places.length(); e++) m[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m[e], a)
+#define EACH2(m, f, a, b)                                                                                              \
+    UNROLL for (uint e = 0; e < places.length(); e++) m[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m[e], a, b)
+#define EACH_OF(m, f, other)                                                                                           \
+    UNROLL for (uint e = 0; e < places.length(); e++) m[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m[e], other[e])
+#define EACH_OF2(m, f, other, a)                                                                                       \
+    UNROLL for (uint e = 0; e < places.length(); e++) m[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m[e], other[e], a)
+
+/* A sub-group's own memory, twice M rows of a strip of each operand, 16 bytes further apart. */
+#define STRIP (MATRIX_N > MATRIX_K ? MATRIX_N : MATRIX_K)
+#define STAGING_ROW (OPERANDS * STRIP / VECTOR + 1)
+#define STAGING_HALF (MATRIX_M * STAGING_ROW)
+shared uvec4 staging[LOCAL_SIZE / SUBGROUP * 2 * STAGING_HALF];
+#define STAGING (gl_SubgroupID * 2 * STAGING_HALF)
+#define STAGING_AT(slot, half) (STAGING + (half)*STAGING_HALF + (slot)*STRIP / VECTOR)
+
+#define PUT_OPERAND(operands, at, slot, column, half, m)                                                               \
+    coopMatStore(MATRIX_Y(m), staging, STAGING_AT(slot, half) + (column)*MATRIX_N / VECTOR, STAGING_ROW, BY_ROWS)
+#define OPERANDS_PUT subgroupBarrier()
+#define TAKE_OPERAND(operand, slot, k, half)                                                                           \
+    coopMatLoad(operand, staging, STAGING_AT(slot, half) + (k)*MATRIX_K / VECTOR, STAGING_ROW, BY_ROWS)
+
+/* A matrix of floats in that memory, a row after the other. */
+#define FLOATS_ROW (MATRIX_N / 4)
+
+#define REDUCE_ROWS(m, f)                                                                                              \
+    {                                                                                                                  \
+        subgroupBarrier(); /* nobody reads the memory any more */                                                      \
+        coopMatStore(m, staging, STAGING, FLOATS_ROW, BY_ROWS);                                                        \
+        subgroupBarrier();                                                                                             \
+        for (uint row = gl_SubgroupInvocationID; row < MATRIX_M; row += SUBGROUP) {                                    \
+            vec4 all = uintBitsToFloat(staging[STAGING + row * FLOATS_ROW]);                                           \
+            for (uint c = 1; c < FLOATS_ROW; c++) {                                                                    \
+                const vec4 next = uintBitsToFloat(staging[STAGING + row * FLOATS_ROW + c]);                            \
+                all = vec4(f(all.x, next.x), f(all.y, next.y), f(all.z, next.z), f(all.w, next.w));                    \
+            }                                                                                                          \
+            staging[STAGING + row * FLOATS_ROW].x = floatBitsToUint(f(f(all.x, all.y), f(all.z, all.w)));              \
+        }                                                                                                              \
+        subgroupBarrier();                                                                                             \
+        UNROLL for (uint e = 0; e < places.length(); e++)                                                              \
+            m[e] = uintBitsToFloat(staging[STAGING + PLACE_ROW(e) * FLOATS_ROW].x);                                    \
+        subgroupBarrier();                                                                                             \
+    }
+
+void find_places()
+{
+    for (uint i = gl_SubgroupInvocationID; i < MATRIX_M * FLOATS_ROW; i += SUBGROUP) {
+        const uint at = PLACE_AT(i / FLOATS_ROW, i % FLOATS_ROW * 4);
+        staging[STAGING + i] = uvec4(at, at + 1, at + 2, at + 3);
+    }
+    subgroupBarrier();
+    coopMatLoad(places, staging, STAGING, FLOATS_ROW, BY_ROWS);
+    subgroupBarrier();
+}
+#define FIND_PLACES find_places()
+#endif
