@@ -11,6 +11,7 @@
 struct backend_device; /* each backend's own */
 struct program;        /* likewise: a recorded schedule */
 struct count;
+struct kernel_program;
 
 struct transfer {
     struct buffer *buffer;
@@ -93,6 +94,11 @@ struct backend {
     const char *(*program_note)(const struct program *program, int step);
     void (*program_usage)(const struct backend_device *device, const struct program *program, int step,
                           struct kernel_usage *out);
+    /* What the device's compiler is given for a step, of which nothing but kernel, call and type is looked at
+     * (backends/kernel_program.h); `one_buffer`: all its arguments are parts of one buffer. NULL: kernels are the host's
+     * own code. */
+    bool (*program_text)(const struct backend_device *device, const struct step *step, bool one_buffer,
+                         struct kernel_program *out, struct error *e);
     /* Adds to *count (plan/traffic_model.h) what a step's kernel moves, where kernels are not those of the plan's
      * table; false: nobody has counted this one. NULL: the table's rules are these kernels'. */
     bool (*program_traffic)(const struct backend_device *device, const struct program *program, int step,

@@ -20,7 +20,7 @@ ORDER = [
     ["core/graph"],
     ["core/model", "core/plan"],
     ["backends"],
-    ["backends/opencl", "backends/vulkan", "backends/cpu", "backends/reference"],
+    ["backends/opencl", "backends/vulkan", "backends/cpu", "backends/reference", "backends/target"],
     ["core/runtime"],
     ["core/analysis"],
     ["core/measure"],

@@ -11,7 +11,7 @@ int bench_layer_command(const struct options *options)
     struct layer layer = {.batch = {.tokens = 0}};
     if (!bench_run_asked(options)) return EXIT_USAGE;
     int code = tool_open_context(&tool, options);
-    if (!code) code = layer_open(&tool, usual, sizeof usual / sizeof *usual, &layer);
+    if (!code) code = layer_open(&tool, true, usual, sizeof usual / sizeof *usual, &layer);
     if (!code) code = tool_open_device(&tool);
     if (!code) {
         struct bench_run run = {.tool = &tool,

@@ -236,6 +236,20 @@ const struct command commands[] = {
      "  wherry tune layer --config bert-large --batch 8 --seq 512\n"
      "  wherry tune layer --config bert-large --batch 96 --seq 128 --device opencl:0\n",
      tune_layer_command},
+    {"prepare", PREPARE, "", "compile a model's kernels, and tell what they take",
+     "Compiles what sessions of this model and of batches up to --batch sequences of --seq\n"
+     "tokens (or --lengths) run, so that the cache folder has it when they start, and\n"
+     "prints for each kernel what it takes of a multiprocessor, as far as the driver says:\n"
+     "registers, bytes that spill out of them, shared memory, how many sub-groups (waves)\n"
+     "are resident at a time, bytes of code.\n"
+     "\n"
+     "With --dump nothing is compiled: every distinct program is written to a folder as\n"
+     "the driver would be given it, for offline compilers. Together with --target the\n"
+     "device need not be here.\n",
+     "  wherry prepare --model all-MiniLM-L6-v2\n"
+     "  wherry prepare --config bert-large --train --device vulkan:0 --json\n"
+     "  wherry prepare --config bert-base --plan all --dtype all --target intel-bmg --dump bmg\n",
+     prepare_command},
     {"report", REPORT, "FILE...", "write or check stored records",
      "Reads records (wherry bench, wherry bench layer, wherry roof with --json) and writes\n"
      "them, several as one, in any format: tables on a terminal, Markdown, CSV with a line\n"

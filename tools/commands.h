@@ -28,13 +28,14 @@ enum {
     FILL = 1048576,
     TEXTS = EMBED | RERANK | CLASSIFY | FILL,
     MODELS = 2097152,
+    PREPARE = 4194304,
     BENCHES = BENCH | BENCH_LAYER,
     PIECES = BENCH_GEMM | BENCH_ATTENTION | BENCH_NORM,
     RECORDS = ROOF | BENCHES | LATENCY | REPORT,
     TUNES = TUNE | TUNE_LAYER,
     LAYER = BENCH_LAYER | VERIFY_LAYER | TUNE_LAYER,
     SESSIONS = TEXTS | BENCH | LATENCY | VERIFY | DEMO | LAYER | TUNE,
-    EVERY = DEVICES | MODELS | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES
+    EVERY = DEVICES | MODELS | PREPARE | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES
 };
 
 struct command {
@@ -64,6 +65,7 @@ int roof_command(const struct options *options);
 int bench_command(const struct options *options);
 int bench_latency_command(const struct options *options);
 int bench_layer_command(const struct options *options);
+int prepare_command(const struct options *options);
 int tune_command(const struct options *options);
 int tune_layer_command(const struct options *options);
 int bench_gemm_command(const struct options *options);

@@ -13,7 +13,15 @@ static void choose(uint32_t *value, uint32_t option)
 }
 
 /* A stack has no embeddings, so that their tables are as small as they can be. */
-static int open_config(struct tool *tool, uint32_t longest)
+static void reduce_embeddings(wherry_model_config *config, uint32_t longest)
+{
+    config->vocabulary = config->token_types = 1;
+    config->positions = longest;
+    config->position_offset = config->embedding = 0;
+    config->pooler = false;
+}
+
+static int open_config(struct tool *tool, bool stack, uint32_t longest)
 {
     const struct options *options = tool->options;
     wherry_model_config config = {.struct_size = sizeof config};
@@ -21,23 +29,21 @@ static int open_config(struct tool *tool, uint32_t longest)
         tool_error(tool, WHERRY_STATUS_INVALID_ARGUMENT, NULL);
         return EXIT_USAGE;
     }
-    config.layers = options->layers ? options->layers : 1;
+    if (stack || options->layers) config.layers = options->layers ? options->layers : 1;
     choose(&config.hidden, options->hidden);
     choose(&config.heads, options->heads);
     choose(&config.feed_forward, options->feed_forward);
-    config.activation = options->activation ? (wherry_activation)(options->activation - 1) : WHERRY_ACTIVATION_RELU;
+    if (stack || options->activation)
+        config.activation = options->activation ? (wherry_activation)(options->activation - 1) : WHERRY_ACTIVATION_RELU;
     config.pre_layernorm = options->pre_layernorm;
-    config.vocabulary = config.token_types = 1;
-    config.positions = longest;
-    config.position_offset = config.embedding = 0;
-    config.pooler = false;
+    if (stack) reduce_embeddings(&config, longest);
     return tool_open_random(tool, &config);
 }
 
-static int open_model(struct tool *tool, uint32_t longest)
+static int open_model(struct tool *tool, bool stack, uint32_t longest)
 {
     const struct options *options = tool->options;
-    if (options->config && !options->model) return open_config(tool, longest);
+    if (options->config && !options->model) return open_config(tool, stack, longest);
     if (options->model && (options->layers || options->hidden || options->heads || options->feed_forward ||
                            options->activation || options->pre_layernorm))
         return complain(EXIT_USAGE, "--layers, --hidden, --heads, --feed-forward, --activation and --pre-layernorm "
@@ -58,7 +64,7 @@ static uint32_t *choose_lengths(const struct options *options, const uint32_t *u
     return lengths;
 }
 
-int layer_open(struct tool *tool, const uint32_t *usual, uint32_t count, struct layer *layer)
+int layer_open(struct tool *tool, bool stack, const uint32_t *usual, uint32_t count, struct layer *layer)
 {
     const struct options *options = tool->options;
     if (options->lengths.count && (options->batch || options->seq))
@@ -66,11 +72,11 @@ int layer_open(struct tool *tool, const uint32_t *usual, uint32_t count, struct 
     layer->training = (wherry_training_desc){.struct_size = sizeof layer->training,
                                              .dropout = options->dropout >= 0 ? (float)options->dropout : 0.1f,
                                              .save = (wherry_save)options->save,
-                                             .stack = true,
+                                             .stack = stack,
                                              .qkv_products = options->qkv_products};
     uint32_t longest = 0, *lengths = choose_lengths(options, usual, &count);
     for (uint32_t s = 0; s < count; s++) longest = lengths[s] > longest ? lengths[s] : longest;
-    int code = open_model(tool, longest);
+    int code = open_model(tool, stack, longest);
     uint32_t limit = tool->model_info.max_tokens;
     for (uint32_t s = 0; !options->lengths.count && !options->seq && s < count; s++)
         if (lengths[s] > limit) lengths[s] = limit;

@@ -37,7 +37,7 @@ struct options {
     int save; /* wherry_save */
     int kernels;
     int data;
-    const char *only, *tuning;
+    const char *only, *tuning, *dump, *target;
     const char *orders;    /* --layouts of a session */
     double peak_bandwidth; /* GB/s */
     int report_format, caches, roof, sessions;
@@ -54,7 +54,7 @@ struct options {
     struct number_list lengths, clients;
     bool normalize, no_normalize, truncate, pairs, with_text;
     bool training, inference, layer, encoder, all, dot, explain, paper, layouts, pre_layernorm;
-    bool fresh, no_layouts, all_candidates, latency, timings, tokens;
+    bool train, fresh, no_layouts, all_candidates, latency, timings, tokens;
     bool json, quiet, verbose, help, check, wide;
     const char *file; /* the operand, or the first */
     const char *files[FILES_MAX];

@@ -282,6 +282,6 @@ int tune_layer_command(const struct options *options)
     static const uint32_t usual[] = {512, 512, 512, 512, 512, 512, 512, 512}; /* as bench layer */
     struct tuning_tool t = {.of = &t.layer.batch, .training = &t.layer.training};
     int code = tool_open_context(&t.tool, options);
-    if (!code) code = layer_open(&t.tool, usual, sizeof usual / sizeof *usual, &t.layer);
+    if (!code) code = layer_open(&t.tool, true, usual, sizeof usual / sizeof *usual, &t.layer);
     return finish(&t, code);
 }

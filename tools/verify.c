@@ -221,6 +221,6 @@ int verify_layer_command(const struct options *options)
 {
     struct verification v = {.checked = &v.layer.batch, .training = &v.layer.training};
     int code = tool_open_context(&v.tool, options);
-    if (!code) code = layer_open(&v.tool, usual, sizeof usual / sizeof *usual, &v.layer);
+    if (!code) code = layer_open(&v.tool, true, usual, sizeof usual / sizeof *usual, &v.layer);
     return finish(&v, code);
 }

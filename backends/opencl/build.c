@@ -15,39 +15,18 @@
 
 /* ---- the compiler's options ---- */
 
-/* NVIDIA's compiler then says in its log what a kernel takes of a multiprocessor. */
-#define VERBOSE "-cl-nv-verbose"
-
-enum { OPTIONS_BYTES = 96 + CALL_MAX_CONSTANTS * 32 };
-
-/* Unsigned values, as the kernels' and GLSL's: a float's bits may have the highest one set. No option may let the
- * compiler change sums (-cl-mad-enable and the like): kernels say fma() where they mean it. -w, because PoCL counts
- * warnings on stderr. */
-static bool write_options(const struct backend_device *device, const struct step *step, char *text, size_t size,
-                          struct error *e)
+static bool step_program(const struct backend_device *device, const struct step *step, bool one_buffer,
+                         struct kernel_program *out, struct error *e)
 {
-    bool unoptimized = device->host->unoptimized && !device->optimizes_only, nvidia = device->limits.nvidia_sm;
-    struct text_writer options = text_begin(text, size);
-    text_add(&options, "-cl-std=CL1.2 -w %s%s-D F16=%d", unoptimized ? "-cl-opt-disable " : "",
-             nvidia ? VERBOSE " " : "", step->f16 ? 1 : 0);
-    if (opencl_whole(device, step)) text_add(&options, " -D ONE_BUFFER=1");
-    for (int i = 0; i < step->call->n_constants; i++) {
-        const struct call_constant *c = &step->call->constants[i];
-        if (c->id >= CONST_COUNT || !constants[c->id].name) {
-            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: there is no kernel constant number %u", step->name,
-                        (unsigned)c->id);
-        }
-        text_add(&options, " -D %s=%" PRIu32 "u", constants[c->id].name, c->value);
-    }
-    return !options.cut || fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: more kernel constants than fit", step->name);
+    const struct opencl_form form = {.unoptimized = device->host->unoptimized && !device->optimizes_only,
+                                     .one_buffer = one_buffer};
+    return opencl_program(&device->limits, &form, step, out, e);
 }
 
-bool opencl_kernel_find(const char *name, struct embedded_kernel *out)
+bool opencl_program_text(const struct backend_device *device, const struct step *step, bool one_buffer,
+                         struct kernel_program *out, struct error *e)
 {
-    for (size_t i = 0; opencl_kernel(i, out); i++) {
-        if (!strcmp(out->name, name)) return true;
-    }
-    return false;
+    return step_program(device, step, one_buffer && device->one_buffer && !step->call->n_maps, out, e);
 }
 
 /* ---- what a kernel takes of a multiprocessor ---- */
@@ -136,7 +115,7 @@ static void build_patched_item(size_t item, void *user)
     struct batch *batch = user;
     struct kernel_build *b = batch->pending[batch->first + item];
     if (!b->patched) return;
-    b->code = clBuildProgram(b->program, 1, &batch->device->id, VERBOSE, NULL, NULL);
+    b->code = clBuildProgram(b->program, 1, &batch->device->id, OPENCL_VERBOSE, NULL, NULL);
     if (b->code)
         b->failed = "clBuildProgram of patched PTX";
     else
@@ -234,17 +213,12 @@ static bool builds_list(struct backend_device *device, const struct schedule *sc
 {
     for (int i = 0; i < schedule->n_steps; i++) {
         const struct step *step = &schedule->steps[i];
-        char options[OPTIONS_BYTES];
-        struct embedded_kernel source;
+        struct kernel_program program;
         builds[i] = NULL;
         if (!wanted[i]) continue;
-        if (!opencl_kernel_find(step->kernel, &source)) {
-            return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: this build has no OpenCL kernel \"%s\"", step->name,
-                        step->kernel);
-        }
-        TRY(write_options(device, step, options, sizeof options, e));
-        builds[i] = build_find(device, source.name, options);
-        if (!builds[i]) builds[i] = build_add(device, options, &source, e);
+        TRY(step_program(device, step, opencl_whole(device, step) != NULL, &program, e));
+        builds[i] = build_find(device, program.kernel.name, program.options);
+        if (!builds[i]) builds[i] = build_add(device, program.options, &program.kernel, e);
         if (!builds[i]) return false;
     }
     return true;

@@ -229,4 +229,5 @@ const struct backend backend_opencl = {
     .program_run = opencl_program_run,
     .program_note = opencl_program_note,
     .program_usage = opencl_program_usage,
+    .program_text = opencl_program_text,
 };

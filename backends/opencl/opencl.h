@@ -14,7 +14,7 @@
 #endif
 
 #include "backends/backend.h"
-#include "backends/kernels.h"
+#include "backends/kernel_program.h"
 #include "interface/tensor_maps.h"
 
 struct buffer {
@@ -103,7 +103,9 @@ bool opencl_device_identity(cl_device_id id, char *text, size_t size, struct err
 
 /* ---- build.c ---- */
 
-bool opencl_kernel_find(const char *name, struct embedded_kernel *out);
+/* As the contract (backend.h) says. */
+bool opencl_program_text(const struct backend_device *device, const struct step *step, bool one_buffer,
+                         struct kernel_program *out, struct error *e);
 /* Builds the kernels of all steps whose wanted[step] is true that the device has not built yet: from the cache where it
  * has them, in parallel. builds[step] gets the step's. `compiled` counts those made from source; `kernels` all distinct
  * ones. */

@@ -19,7 +19,7 @@ static bool vulkan_supports(struct backend_device *d, const struct call *call, b
         snprintf(reason, reason_size, "%s lacks 16-bit storage (storageBuffer16BitAccess)", d->physical.info.name);
         return false;
     }
-    if (!kernel_find(call->kernel, f16, &index)) {
+    if (!vulkan_kernel_find(call->kernel, f16, &index)) {
         snprintf(reason, reason_size, "this build has no Vulkan kernel \"%s\" for %s", call->kernel,
                  f16 ? "f16" : "f32");
         return false;
@@ -76,4 +76,5 @@ const struct backend backend_vulkan = {
     .program_run = vulkan_program_run,
     .program_note = vulkan_program_note,
     .program_usage = vulkan_program_usage,
+    .program_text = vulkan_program_text,
 };

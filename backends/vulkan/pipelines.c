@@ -28,18 +28,6 @@ static uint64_t kernels_hash(void)
 
 uint64_t vulkan_kernels(const struct backend_device *d) { return d->pipelines.kernels; }
 
-bool kernel_find(const char *name, bool f16, size_t *index)
-{
-    struct embedded_kernel kernel;
-    for (size_t i = 0; vulkan_kernel(i, &kernel); i++) {
-        if (kernel.f16 == f16 && !strcmp(kernel.name, name)) {
-            *index = i;
-            return true;
-        }
-    }
-    return false;
-}
-
 static struct pipeline pipeline_describe(size_t kernel, const struct call *call)
 {
     struct pipeline p = {.kernel = kernel, .n_constants = call->n_constants};
@@ -114,19 +102,14 @@ static void usage_read(struct backend_device *d, struct pipeline *p)
     }
 }
 
-static void specialize(VkSpecializationMapEntry *entries, uint32_t *values, uint32_t *n, uint32_t id, uint32_t value)
-{
-    values[*n] = value;
-    entries[*n] = (VkSpecializationMapEntry){id, *n * (uint32_t)sizeof value, sizeof value};
-    ++*n;
-}
-
 static void job_run(struct job *job)
 {
     struct backend_device *d = job->d;
     struct pipeline *p = &job->pipeline;
     struct embedded_kernel kernel;
+    struct kernel_program program;
     vulkan_kernel(p->kernel, &kernel);
+    vulkan_program(&d->physical.limits, d->physical.size_chosen, &kernel, p->constants, p->n_constants, &program);
     VkShaderModuleCreateInfo module_info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
         .codeSize = kernel.size,
@@ -137,11 +120,13 @@ static void job_run(struct job *job)
     if (job->result != VK_SUCCESS) return;
 
     VkSpecializationMapEntry entries[CALL_MAX_CONSTANTS + 1];
-    uint32_t values[CALL_MAX_CONSTANTS + 1], n = 0;
-    for (int i = 0; i < p->n_constants; i++) specialize(entries, values, &n, p->constants[i].id, p->constants[i].value);
-    specialize(entries, values, &n, CONST_CPU, d->physical.limits.cpu);
-    const VkSpecializationInfo constants = {
-        .mapEntryCount = n, .pMapEntries = entries, .dataSize = n * sizeof *values, .pData = values};
+    for (int i = 0; i < program.n_constants; i++)
+        entries[i] =
+            (VkSpecializationMapEntry){program.ids[i], (uint32_t)(i * sizeof *program.values), sizeof *program.values};
+    const VkSpecializationInfo constants = {.mapEntryCount = (uint32_t)program.n_constants,
+                                            .pMapEntries = entries,
+                                            .dataSize = (size_t)program.n_constants * sizeof *program.values,
+                                            .pData = program.values};
     VkPipelineCreationFeedback whole = {0}, stage = {0};
     VkPipelineCreationFeedbackCreateInfo feedback = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO,
@@ -151,7 +136,7 @@ static void job_run(struct job *job)
     };
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
-        .requiredSubgroupSize = d->physical.limits.coopmat_subgroup,
+        .requiredSubgroupSize = program.subgroup_size,
     };
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
@@ -160,8 +145,8 @@ static void job_run(struct job *job)
         .stage =
             {
                 .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                .pNext = kernel.matrices && d->physical.size_chosen ? &subgroup : NULL,
-                .flags = kernel.matrices ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
+                .pNext = program.subgroup_size ? &subgroup : NULL,
+                .flags = program.full_subgroups ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
                 .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                 .module = module,
                 .pName = "main",
@@ -216,6 +201,13 @@ static bool keys_add(struct backend_device *d, uint64_t key, struct error *e)
     return true;
 }
 
+static bool step_kernel(const struct step *step, size_t *index, struct error *e)
+{
+    return vulkan_kernel_find(step->kernel, step->f16, index) ||
+           fail(e, WHERRY_STATUS_UNSUPPORTED, "Vulkan: %s: this build has no kernel \"%s\" for %s", step->name,
+                step->kernel, step->f16 ? "f16" : "f32");
+}
+
 /* The distinct pipelines that the store lacks, as jobs. */
 static bool jobs_collect(struct backend_device *d, const struct schedule *schedule, int *of_step, struct job *jobs,
                          int *n_jobs, struct error *e)
@@ -225,10 +217,7 @@ static bool jobs_collect(struct backend_device *d, const struct schedule *schedu
     for (int s = 0; s < schedule->n_steps; s++) {
         const struct step *step = &schedule->steps[s];
         size_t kernel;
-        if (!kernel_find(step->kernel, step->f16, &kernel)) {
-            return fail(e, WHERRY_STATUS_UNSUPPORTED, "Vulkan: %s: this build has no kernel \"%s\" for %s", step->name,
-                        step->kernel, step->f16 ? "f16" : "f32");
-        }
+        TRY(step_kernel(step, &kernel, e));
         struct pipeline wanted = pipeline_describe(kernel, step->call);
         int i = 0;
         while (i < store->count && !pipeline_equal(&store->list[i], &wanted)) i++;
@@ -322,6 +311,19 @@ static uint32_t distinct_count(const int *of_step, int n)
         count += first == i;
     }
     return count;
+}
+
+bool vulkan_program_text(const struct backend_device *d, const struct step *step, bool one_buffer,
+                         struct kernel_program *out, struct error *e)
+{
+    size_t index;
+    struct embedded_kernel kernel;
+    (void)one_buffer;
+    TRY(step_kernel(step, &index, e));
+    vulkan_kernel(index, &kernel);
+    vulkan_program(&d->physical.limits, d->physical.size_chosen, &kernel, step->call->constants,
+                   step->call->n_constants, out);
+    return true;
 }
 
 bool pipelines_make(struct backend_device *d, const struct schedule *schedule, int *of_step, wherry_progress progress,

@@ -7,7 +7,7 @@
 #include <vulkan/vulkan.h>
 
 #include "backends/backend.h"
-#include "backends/kernels.h"
+#include "backends/kernel_program.h"
 #include "extensions.h"
 #include "interface/interface.h"
 #include "wherry/wherry_vulkan.h"
@@ -240,8 +240,8 @@ bool pipelines_make(struct backend_device *d, const struct schedule *schedule, i
                     void *user, struct program_info *info, struct error *e);
 /* A hash of all embedded kernels. */
 uint64_t vulkan_kernels(const struct backend_device *d);
-/* Index of an embedded kernel; false where there is none. */
-bool kernel_find(const char *name, bool f16, size_t *index);
+bool vulkan_program_text(const struct backend_device *d, const struct step *step, bool one_buffer,
+                         struct kernel_program *out, struct error *e);
 
 /* ---- device.c: logical devices ---- */
 

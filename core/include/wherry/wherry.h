@@ -122,6 +122,8 @@ typedef struct wherry_device_info {
     wherry_device_type type;
     bool usable;
     char reason[256];      /* why it is not usable; "" when it is */
+    bool compiles_only;    /* not usable, but sessions can be prepared on it, to compile what they run
+                              (wherry_compile.h) */
     uint64_t memory_bytes; /* device-local memory */
 } wherry_device_info;
 
