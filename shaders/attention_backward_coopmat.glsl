@@ -250,11 +250,12 @@ uint first, length, head, x_at, w_at, v_at, gradient_at;
         MULTIPLY_DEEP(score, change, key, value, x_tile, gradient_tile, j, BLOCKS);                                    \
         UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                       \
         {                                                                                                              \
-            if (RELATIVE > 0)                                                                                          \
+            if (RELATIVE > 0) {                                                                                        \
                 EACH2(score[r], column_weight_biased, at,                                                              \
                       int(key0 + own + r * MATRIX_M) - int(query0 + j * MATRIX_N));                                    \
-            else                                                                                                       \
+            } else {                                                                                                   \
                 EACH(score[r], column_weight, at);                                                                     \
+            }                                                                                                          \
             if (DROPOUT > 0) EACH2(change[r], column_drop, kept, r * MATRIX_M);                                        \
             EACH_OF2(change[r], column_change, score[r], at);                                                          \
             if (DROPOUT > 0) EACH2(score[r], column_drop, kept, r * MATRIX_M);                                         \
@@ -318,18 +319,10 @@ void keys_and_values(const uint key0)
                 if (DROPOUT > 0) DRAW_COLUMNS(next);
             }
             MATRIX_A weights[BLOCKS], changes[BLOCKS];
-#ifdef AHEAD
-            CHANGE_COLUMNS(half_step * STRIPS)
-#endif
             UNROLL
             for (uint strip = half_step * STRIPS; strip < (half_step + 1) * STRIPS; strip++) {
-#ifndef AHEAD
                 CHANGE_COLUMNS(strip)
-#endif
                 OPERANDS_PUT;
-#ifdef AHEAD
-                if (strip + 1 < (half_step + 1) * STRIPS) CHANGE_COLUMNS(strip + 1)
-#endif
                 UNROLL
                 for (uint k = 0; k < STRIP / MATRIX_K; k++) {
                     UNROLL
@@ -366,10 +359,11 @@ void keys_and_values(const uint key0)
         {                                                                                                              \
             const uint at = own + r * MATRIX_M;                                                                        \
             const int apart = int(first_key) - int(query0 + at);                                                       \
-            if (RELATIVE > 0)                                                                                          \
+            if (RELATIVE > 0) {                                                                                        \
                 EACH2(score[r], row_weight_biased, at, apart);                                                         \
-            else                                                                                                       \
+            } else {                                                                                                   \
                 EACH(score[r], row_weight, at);                                                                        \
+            }                                                                                                          \
             if (DROPOUT > 0)                                                                                           \
                 EACH2(change[r], row_drop, words + j * MATRIX_N / 32 * QUERY_SUBGROUP_ROWS + r * MATRIX_M,             \
                       j * MATRIX_N % 32);                                                                              \
@@ -438,18 +432,10 @@ void queries(const uint query0)
                 if (DROPOUT > 0) DRAW_ROWS(next);
             }
             MATRIX_A changes[QUERY_BLOCKS];
-#ifdef AHEAD
-            CHANGE_ROWS(half_step * STRIPS)
-#endif
             UNROLL
             for (uint strip = half_step * STRIPS; strip < (half_step + 1) * STRIPS; strip++) {
-#ifndef AHEAD
                 CHANGE_ROWS(strip)
-#endif
                 OPERANDS_PUT;
-#ifdef AHEAD
-                if (strip + 1 < (half_step + 1) * STRIPS) CHANGE_ROWS(strip + 1)
-#endif
                 UNROLL
                 for (uint k = 0; k < STRIP / MATRIX_K; k++) {
                     UNROLL

@@ -77,29 +77,72 @@ float weight(const in uint row, const in uint column, const in float s, const in
     return exp2(fma(s, uintBitsToFloat(SCALE) * LOG2E, base));
 }
 
-float larger_of(const in uint row, const in uint column, const in float a, const in float b) { return max(a, b); }
-
 float drop(const in uint row, const in uint column, const in float e, const in uint words, const in uint key)
 {
     return is_kept(keep_tile[words + row], key + column) ? e : 0.0;
 }
 
-/* The weights of a strip of keys, on their way to become operands. */
-#define STRIPS (TILE_N / STRIP)
+/* Strips of half a step. */
+#define STRIPS (TILE_N / 2 / STRIP)
+
+/* The weights of a strip of keys, on their way to become operands: after all that wants a row's maximum, for that goes
+ * through the same memory. */
+#define STRIP_MATRICES (STRIP / MATRIX_N)
+#define SCORE(r, n) score[(r)*STRIP_MATRICES + (n)]
 #define WEIGH(strip)                                                                                                   \
     {                                                                                                                  \
-        UNROLL for (uint n = 0; n < STRIP / MATRIX_N; n++)                                                             \
+        MATRIX_C score[BLOCKS * STRIP_MATRICES];                                                                       \
+        UNROLL for (uint n = 0; n < STRIP_MATRICES; n++)                                                               \
         {                                                                                                              \
-            const uint j = (strip)*STRIP / MATRIX_N + n;                                                               \
+            const uint j = (strip)*STRIP_MATRICES + n;                                                                 \
+            UNROLL for (uint r = 0; r < BLOCKS; r++) SCORE(r, n) = MATRIX_C(0.0);                                      \
+            UNROLL for (uint k = 0; k < DEEP; k++)                                                                     \
+            {                                                                                                          \
+                MATRIX_B key;                                                                                          \
+                coopMatLoad(key, tiles, key_tile + j * MATRIX_N * ROW + k * MATRIX_K / VECTOR, ROW, BY_COLUMNS);       \
+                UNROLL for (uint r = 0; r < BLOCKS; r++)                                                               \
+                    SCORE(r, n) = coopMatMulAdd(query[r * DEEP + k], key, SCORE(r, n));                                \
+            }                                                                                                          \
             UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                   \
             {                                                                                                          \
-                EACH_OF(score[r * STEP + j], weight, base[r]);                                                         \
-                total[r] += score[r * STEP + j];                                                                       \
-                if (DROPOUT > 0)                                                                                       \
-                    EACH2(score[r * STEP + j], drop, j * MATRIX_N / 32 * TILE_M + own + r * MATRIX_M,                  \
-                          j * MATRIX_N % 32);                                                                          \
-                PUT_OPERAND(weights, r, r, n, (strip) % 2, score[r * STEP + j]);                                       \
+                if (RELATIVE > 0)                                                                                      \
+                    EACH(SCORE(r, n), biased, int(key0 + j * MATRIX_N) - int(row0 + own + r * MATRIX_M));              \
+                if (keys < (j + 1) * MATRIX_N)                                                                         \
+                    EACH(SCORE(r, n), mask, keys > j * MATRIX_N ? keys - j * MATRIX_N : 0);                            \
+                LIMIT_GROWTH(SCORE(r, n), r)                                                                           \
             }                                                                                                          \
+        }                                                                                                              \
+        UNROLL for (uint n = 0; n < STRIP_MATRICES; n++)                                                               \
+        {                                                                                                              \
+            const uint j = (strip)*STRIP_MATRICES + n;                                                                 \
+            UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                   \
+            {                                                                                                          \
+                EACH_OF(SCORE(r, n), weight, base[r]);                                                                 \
+                total[r] += SCORE(r, n);                                                                               \
+                if (DROPOUT > 0)                                                                                       \
+                    EACH2(SCORE(r, n), drop, j * MATRIX_N / 32 * TILE_M + own + r * MATRIX_M, j * MATRIX_N % 32);      \
+                PUT_OPERAND(weights, r, r, n, (strip) % 2, SCORE(r, n));                                               \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+/* Has a score of these grown by too much? */
+#define LIMIT_GROWTH(scores, r)                                                                                        \
+    {                                                                                                                  \
+        MATRIX_C before = base[r], most = scores;                                                                      \
+        bool grown = false;                                                                                            \
+        UNROLL for (uint i = 0; i < most.length(); i++) grown = grown || fma(most[i], scale, before[i]) > SLACK;       \
+        if (subgroupAny(grown)) {                                                                                      \
+            MATRIX_C shrink;                                                                                           \
+            REDUCE_ROWS(most, larger);                                                                                 \
+            UNROLL for (uint i = 0; i < most.length(); i++)                                                            \
+            {                                                                                                          \
+                most[i] = min(before[i], -most[i] * scale);                                                            \
+                shrink[i] = exp2(most[i] - before[i]);                                                                 \
+            }                                                                                                          \
+            base[r] = most;                                                                                            \
+            total[r] = total[r] * shrink;                                                                              \
+            UNROLL for (uint c = 0; c < WIDE; c++) sum[r * WIDE + c] = sum[r * WIDE + c] * shrink;                     \
         }                                                                                                              \
     }
 
@@ -143,7 +186,7 @@ void attend(const uint sequence, const uint row0, const uint head)
         KEEP(drawn);
     }
 
-    MATRIX_C score[BLOCKS * STEP], sum[BLOCKS * WIDE], total[BLOCKS], base[BLOCKS];
+    MATRIX_C sum[BLOCKS * WIDE], total[BLOCKS], base[BLOCKS];
     UNROLL
     for (uint i = 0; i < BLOCKS * WIDE; i++) sum[i] = MATRIX_C(0.0);
     UNROLL
@@ -159,91 +202,36 @@ void attend(const uint sequence, const uint row0, const uint head)
         stage = 2 * TILE - stage;
         barrier(); /* this step is there, and nobody reads the one before */
 
-        /* ---- scores ---- */
-        FETCH_ROWS(held, w, w_at, W_STRIDE, key0 + TILE_N, last, TILE_N);
         UNROLL
-        for (uint i = 0; i < BLOCKS * STEP; i++) score[i] = MATRIX_C(0.0);
-        UNROLL
-        for (uint k = 0; k < DEEP; k++) {
-            UNROLL
-            for (uint j = 0; j < STEP; j++) {
-                MATRIX_B key;
-                coopMatLoad(key, tiles, key_tile + j * MATRIX_N * ROW + k * MATRIX_K / VECTOR, ROW, BY_COLUMNS);
-                UNROLL
-                for (uint r = 0; r < BLOCKS; r++)
-                    score[r * STEP + j] = coopMatMulAdd(query[r * DEEP + k], key, score[r * STEP + j]);
+        for (uint half_step = 0; half_step < 2; half_step++) {
+            if (half_step == 0) {
+                FETCH_ROWS(held, w, w_at, W_STRIDE, key0 + TILE_N, last, TILE_N);
+            } else {
+                FETCH_ROWS(held, v, v_at, V_STRIDE, key0 + TILE_N, last, TILE_N);
+                if (DROPOUT > 0) DRAW(drawn, key0 + TILE_N);
             }
-        }
-        PLACE_ROWS(stage, held, TILE_N);
-        FETCH_ROWS(held, v, v_at, V_STRIDE, key0 + TILE_N, last, TILE_N);
-        if (DROPOUT > 0) DRAW(drawn, key0 + TILE_N);
-
-        if (RELATIVE > 0) {
+            MATRIX_A weights[BLOCKS];
             UNROLL
-            for (uint i = 0; i < BLOCKS * STEP; i++)
-                EACH(score[i], biased,
-                     int(key0 + i % STEP * MATRIX_N) - int(row0 + own + i / STEP * MATRIX_M));
-        }
-
-        /* ---- has a score grown by too much? keys beyond the sequence are no keys ---- */
-        if (keys < TILE_N) {
-            UNROLL
-            for (uint j = 0; j < STEP; j++) {
-                const uint there = keys > j * MATRIX_N ? keys - j * MATRIX_N : 0;
+            for (uint strip = half_step * STRIPS; strip < (half_step + 1) * STRIPS; strip++) {
+                WEIGH(strip)
+                OPERANDS_PUT;
                 UNROLL
-                for (uint r = 0; r < BLOCKS; r++) EACH(score[r * STEP + j], mask, there);
-            }
-        }
-        UNROLL
-        for (uint r = 0; r < BLOCKS; r++) {
-            MATRIX_C most = score[r * STEP];
-            UNROLL
-            for (uint j = 1; j < STEP; j++) EACH_OF(most, larger_of, score[r * STEP + j]);
-            bool grown = false;
-            UNROLL
-            for (uint i = 0; i < most.length(); i++) grown = grown || fma(most[i], scale, base[r][i]) > SLACK;
-            if (subgroupAny(grown)) {
-                REDUCE_ROWS(most, larger);
-                UNROLL
-                for (uint i = 0; i < most.length(); i++) {
-                    const float now = min(base[r][i], -most[i] * scale);
-                    const float shrink = exp2(now - base[r][i]);
-                    base[r][i] = now;
-                    total[r][i] *= shrink;
+                for (uint k = 0; k < STRIP / MATRIX_K; k++) {
                     UNROLL
-                    for (uint c = 0; c < WIDE; c++) sum[r * WIDE + c][i] *= shrink;
+                    for (uint r = 0; r < BLOCKS; r++) TAKE_OPERAND(weights[r], r, k, strip % 2);
+                    UNROLL
+                    for (uint c = 0; c < WIDE; c++) {
+                        MATRIX_B value;
+                        coopMatLoad(value, tiles,
+                                    value_tile + (strip * STRIP + k * MATRIX_K) * ROW + c * MATRIX_N / VECTOR, ROW,
+                                    BY_ROWS);
+                        UNROLL
+                        for (uint r = 0; r < BLOCKS; r++)
+                            sum[r * WIDE + c] = coopMatMulAdd(weights[r], value, sum[r * WIDE + c]);
+                    }
                 }
             }
-        }
-
-        /* ---- weights times values ---- */
-        MATRIX_A weights[BLOCKS];
-#ifdef AHEAD
-        WEIGH(0u)
-#endif
-        UNROLL
-        for (uint strip = 0; strip < STRIPS; strip++) {
-#ifndef AHEAD
-            WEIGH(strip)
-#endif
-            OPERANDS_PUT;
-#ifdef AHEAD
-            if (strip + 1 < STRIPS) WEIGH(strip + 1)
-#endif
-            UNROLL
-            for (uint k = 0; k < STRIP / MATRIX_K; k++) {
-                UNROLL
-                for (uint r = 0; r < BLOCKS; r++) TAKE_OPERAND(weights[r], r, k, strip % 2);
-                UNROLL
-                for (uint c = 0; c < WIDE; c++) {
-                    MATRIX_B value;
-                    coopMatLoad(value, tiles, value_tile + (strip * STRIP + k * MATRIX_K) * ROW + c * MATRIX_N / VECTOR,
-                                ROW, BY_ROWS);
-                    UNROLL
-                    for (uint r = 0; r < BLOCKS; r++)
-                        sum[r * WIDE + c] = coopMatMulAdd(weights[r], value, sum[r * WIDE + c]);
-                }
-            }
+            if (half_step == 0) PLACE_ROWS(stage, held, TILE_N);
         }
         PLACE_ROWS(stage + TILE, held, TILE_N);
         if (DROPOUT > 0) {
@@ -271,14 +259,11 @@ void attend(const uint sequence, const uint row0, const uint head)
     }
     UNROLL
     for (uint r = 0; r < BLOCKS; r++) {
+        const MATRIX_C factor = MATRIX_C(DROPOUT > 0 ? DROPOUT_SCALE : 1.0) / total[r];
         UNROLL
-        for (uint c = 0; c < WIDE; c++) {
-            UNROLL
-            for (uint i = 0; i < total[r].length(); i++)
-                sum[r * WIDE + c][i] *= (DROPOUT > 0 ? DROPOUT_SCALE : 1.0) / total[r][i];
-            coopMatStore(MATRIX_Y(sum[r * WIDE + c]), tiles, (own + r * MATRIX_M) * ROW + c * MATRIX_N / VECTOR, ROW,
-                         BY_ROWS);
-        }
+        for (uint c = 0; c < WIDE; c++)
+            coopMatStore(MATRIX_Y(sum[r * WIDE + c] * factor), tiles,
+                         (own + r * MATRIX_M) * ROW + c * MATRIX_N / VECTOR, ROW, BY_ROWS);
     }
     barrier();
     STORE_ROWS(y, y_at, Y_STRIDE, rows, 0, TILE_M);

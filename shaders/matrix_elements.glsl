@@ -27,13 +27,31 @@ MATRIX_C places;
 #define PLACE_AT(row, column) (0x4b000000u | (row) << 8 | (column))
 
 #define EACH(m, f, a)                                                                                                  \
-    UNROLL for (uint e = 0; e < places.length(); e++) m[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m[e], a)
+    {                                                                                                                  \
+        MATRIX_C m_ = m;                                                                                               \
+        UNROLL for (uint e = 0; e < places.length(); e++) m_[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m_[e], a);          \
+        m = m_;                                                                                                        \
+    }
 #define EACH2(m, f, a, b)                                                                                              \
-    UNROLL for (uint e = 0; e < places.length(); e++) m[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m[e], a, b)
+    {                                                                                                                  \
+        MATRIX_C m_ = m;                                                                                               \
+        UNROLL for (uint e = 0; e < places.length(); e++) m_[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m_[e], a, b);       \
+        m = m_;                                                                                                        \
+    }
 #define EACH_OF(m, f, other)                                                                                           \
-    UNROLL for (uint e = 0; e < places.length(); e++) m[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m[e], other[e])
+    {                                                                                                                  \
+        MATRIX_C m_ = m;                                                                                               \
+        const MATRIX_C other_ = other;                                                                                 \
+        UNROLL for (uint e = 0; e < places.length(); e++) m_[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m_[e], other_[e]);  \
+        m = m_;                                                                                                        \
+    }
 #define EACH_OF2(m, f, other, a)                                                                                       \
-    UNROLL for (uint e = 0; e < places.length(); e++) m[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m[e], other[e], a)
+    {                                                                                                                  \
+        MATRIX_C m_ = m;                                                                                               \
+        const MATRIX_C other_ = other;                                                                                 \
+        UNROLL for (uint e = 0; e < places.length(); e++) m_[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m_[e], other_[e], a);\
+        m = m_;                                                                                                        \
+    }
 
 /* A sub-group's own memory, twice M rows of a strip of each operand, 16 bytes further apart. */
 #define STRIP (MATRIX_N > MATRIX_K ? MATRIX_N : MATRIX_K)

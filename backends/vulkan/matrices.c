@@ -30,8 +30,15 @@ static void features_chain(struct matrix_features *f, bool more)
     };
 }
 
+/* Sub-groups that suit a vendor's matrices, where a driver has several sizes. AMD: of RDNA3 and RDNA4 compiled by Mesa
+ * 26 (RADV), attention spills 15 to 86 of its registers in sub-groups of 32, and none in those of 64. */
+static const struct {
+    uint32_t vendor, size;
+} preferred[] = {{0x1002, 64}};
+
 /* Whether all pipelines can have sub-groups of one known size, and which. A pipeline is told where a driver has
- * several; then it is the one that the driver takes by itself, for no query says which of them a shape needs. */
+ * several; then it is the preferred one or the one that the driver takes by itself, for no query says which of them a
+ * shape needs. */
 static bool subgroup_choose(const struct instance *instance, struct physical *p)
 {
     VkPhysicalDeviceSubgroupProperties usual = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
@@ -45,6 +52,10 @@ static bool subgroup_choose(const struct instance *instance, struct physical *p)
     if (!(matrices.cooperativeMatrixSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT)) return false;
     p->limits.coopmat_subgroup = usual.subgroupSize;
     p->size_chosen = sizes.minSubgroupSize != sizes.maxSubgroupSize;
+    for (size_t i = 0; i < sizeof preferred / sizeof *preferred; i++)
+        if (p->vendor == preferred[i].vendor && preferred[i].size >= sizes.minSubgroupSize &&
+            preferred[i].size <= sizes.maxSubgroupSize)
+            p->limits.coopmat_subgroup = preferred[i].size;
     return !p->size_chosen || sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT;
 }
 
@@ -67,9 +78,7 @@ static bool shape_has_f16_sums(const VkCooperativeMatrixPropertiesKHR *shapes, u
     return false;
 }
 
-/* Those with sums of 16 bits, too, without which there is no attention; of them the largest, which makes the most of
- * each element that is loaded. */
-static void shape_choose(const VkCooperativeMatrixPropertiesKHR *shapes, uint32_t count, struct device_limits *limits)
+void matrices_choose(const VkCooperativeMatrixPropertiesKHR *shapes, uint32_t count, struct device_limits *limits)
 {
     uint64_t most = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -95,7 +104,7 @@ static bool shapes_look(const struct host *host, const struct instance *instance
     if (!shapes) return false;
     for (uint32_t i = 0; i < count; i++) shapes[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
     r = instance->vk.GetPhysicalDeviceCooperativeMatrixPropertiesKHR(p->handle, &count, shapes);
-    if (r >= 0) shape_choose(shapes, count, &p->limits);
+    if (r >= 0) matrices_choose(shapes, count, &p->limits);
     host_free(host, shapes);
     return true;
 }
@@ -105,6 +114,17 @@ static bool more_wanted(void)
 {
     const char *said = getenv("WHERRY_COOPMAT2");
     return !said || strcmp(said, "off") != 0;
+}
+
+/* Whether it was seen on such devices that matrices are faster than what they stand for: on GPUs of NVIDIA by its own
+ * driver (docs/performance.md). */
+static bool measured(const struct instance *instance, const struct physical *p)
+{
+    VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                              .pNext = &driver};
+    instance->vk.GetPhysicalDeviceProperties2(p->handle, &properties);
+    return driver.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
 }
 
 bool matrices_describe(const struct host *host, const struct instance *instance, struct physical *p,
@@ -127,6 +147,7 @@ bool matrices_describe(const struct host *host, const struct instance *instance,
         return true;
     TRY(shapes_look(host, instance, p, e));
     if (p->limits.coopmat_m) p->limits.rungs |= RUNG_BIT(RUNG_COOPMAT);
+    if (p->limits.coopmat_m && !measured(instance, p)) p->limits.rungs_unmeasured |= RUNG_BIT(RUNG_COOPMAT);
     p->limits.coopmat2 = more && p->limits.coopmat_m && has.more.cooperativeMatrixPerElementOperations &&
                          has.more.cooperativeMatrixReductions && has.more.cooperativeMatrixConversions;
     return true;

@@ -23,6 +23,7 @@ struct device_limits {
     uint32_t nvidia_sm;                  /* compute capability * 10 (90: Hopper), 0 elsewhere */
     uint32_t compute_units;              /* multiprocessors, 0 where unknown */
     uint32_t rungs;                      /* RUNG_BIT of what computes products here (plan/variants.h) */
+    uint32_t rungs_unmeasured;           /* of them those that nobody has seen to be faster on such devices */
     /* Sessions of at most so many rows that take one of these rungs gain from their memory being one buffer, of which
      * all arguments are parts (buffer_part in backends/backend.h). 0: none does. */
     uint32_t one_buffer_rows, one_buffer_rungs;

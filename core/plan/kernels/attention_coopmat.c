@@ -44,10 +44,11 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
 
 static bool fits_elements(const struct call *call, const struct sizes *s, const char **reason)
 {
+    if (!fits(call, s, reason)) return false;
     if (!s->limits->coopmat2) return variant_refuse(reason, "the device lacks VK_NV_cooperative_matrix2");
     if (s->limits->coopmat_n != s->limits->coopmat_k)
         return variant_refuse(reason, "the shape of the device's matrices does not let a result become an operand");
-    return fits(call, s, reason);
+    return true;
 }
 
 static void set_sizes(struct call *call, const struct sizes *s, uint32_t owned)
@@ -55,7 +56,7 @@ static void set_sizes(struct call *call, const struct sizes *s, uint32_t owned)
     const struct device_limits *limits = s->limits;
     call_set(call, CONST_LOCAL_SIZE, items(limits));
     call_set(call, CONST_TILE_M, owned * tile_queries(limits));
-    call_set(call, CONST_TILE_N, limits->shared_bytes < 49152 ? STEP_LEAST : 2 * STEP_LEAST);
+    call_set(call, CONST_TILE_N, limits->cpu || limits->shared_bytes < 49152 ? STEP_LEAST : 2 * STEP_LEAST);
     call_set(call, CONST_TILE_K, call_get(call, CONST_HEAD_DIM, 1));
     call_set(call, CONST_BLOCKS, owned);
     call_set(call, CONST_MATRIX_M, limits->coopmat_m);
