@@ -9,7 +9,7 @@
  * queries and walks over the keys: the scores are made twice, but nothing is added up in memory or between groups, so
  * the order of every sum is that of its own sequence. PARTS groups share the keys' and the queries' tiles of a
  * sequence's head, one after the other. A subgroup owns BLOCKS times MATRIX_M of the keys, or its share of the queries;
- * its operands and sums stay in its registers, and a result becomes an operand by conversion. What it walks over is
+ * its operands and sums stay in its registers. What it walks over is
  * twice in shared memory: one step is multiplied while the next one arrives.
  *
  * RELATIVE: the scores' gradients are added up by distance, too, by the first part, which then has all tiles of queries

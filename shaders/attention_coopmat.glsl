@@ -3,11 +3,12 @@
  *
  * One work-group per TILE_M queries and head walks over the keys of the sequence in steps of TILE_N, whose keys and
  * values it keeps twice in shared memory: one step is multiplied while the next one arrives. A subgroup owns BLOCKS
- * times MATRIX_M queries: their scores, weights and sums never leave its registers, since a result becomes an operand
- * by conversion. The largest score of a row is carried on and what was summed before is rescaled, but only where it
- * grew by so much that a weight could leave the range of 16 bits: a sum relative to an older maximum is as exact. Only
- * then is the largest score of a row looked for. Steps begin at the sequence's first key: the result depends on its own
- * sequence alone. Dropout has its place at the weights, after their total.
+ * times MATRIX_M queries: their scores, weights and sums never leave its registers but to become operands
+ * (matrix_elements.glsl). It takes a strip of keys after the other. The largest score of a row is carried on and what
+ * was summed before is rescaled, but only where it grew by so much that a weight could leave the range of 16 bits: a
+ * sum relative to an older maximum is as exact. Only then is the largest score of a row looked for. Steps begin at the
+ * sequence's first key: the result depends on its own sequence alone. Dropout has its place at the weights, after
+ * their total.
  *
  * A group has ENTRIES entries of the query tile table, as many as there are for TILE_M queries: where sequences are
  * that long, one of them begins a tile of its own. */
@@ -77,6 +78,8 @@ float weight(const in uint row, const in uint column, const in float s, const in
     return exp2(fma(s, uintBitsToFloat(SCALE) * LOG2E, base));
 }
 
+float larger_of(const in uint row, const in uint column, const in float a, const in float b) { return max(a, b); }
+
 float drop(const in uint row, const in uint column, const in float e, const in uint words, const in uint key)
 {
     return is_kept(keep_tile[words + row], key + column) ? e : 0.0;
@@ -84,11 +87,46 @@ float drop(const in uint row, const in uint column, const in float e, const in u
 
 /* Strips of half a step. */
 #define STRIPS (TILE_N / 2 / STRIP)
-
-/* The weights of a strip of keys, on their way to become operands: after all that wants a row's maximum, for that goes
- * through the same memory. */
 #define STRIP_MATRICES (STRIP / MATRIX_N)
 #define SCORE(r, n) score[(r)*STRIP_MATRICES + (n)]
+
+/* Has a score grown by too much? Then the weights are relative to the largest of its row, and so is what was summed
+ * before. Of all blocks at once: where a block had a branch of its own, NVIDIA's compiler spilled all matrices that
+ * live across it. */
+#define LIMIT_GROWTH(score)                                                                                            \
+    {                                                                                                                  \
+        MATRIX_C most[BLOCKS], shrink[BLOCKS];                                                                         \
+        bool grown = false;                                                                                            \
+        UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                       \
+        {                                                                                                              \
+            most[r] = SCORE(r, 0);                                                                                     \
+            UNROLL for (uint n = 1; n < STRIP_MATRICES; n++) EACH_OF(most[r], larger_of, SCORE(r, n));                 \
+            const MATRIX_C now = most[r], before = base[r];                                                            \
+            UNROLL for (uint i = 0; i < now.length(); i++) grown = grown || fma(now[i], scale, before[i]) > SLACK;     \
+        }                                                                                                              \
+        if (subgroupAny(grown)) {                                                                                      \
+            REDUCE_ROWS(most, larger);                                                                                 \
+            UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                   \
+            {                                                                                                          \
+                const MATRIX_C before = base[r];                                                                       \
+                MATRIX_C now = most[r], less;                                                                          \
+                UNROLL for (uint i = 0; i < now.length(); i++)                                                         \
+                {                                                                                                      \
+                    now[i] = min(before[i], -now[i] * scale);                                                          \
+                    less[i] = exp2(now[i] - before[i]);                                                                \
+                }                                                                                                      \
+                base[r] = now;                                                                                         \
+                shrink[r] = less;                                                                                      \
+            }                                                                                                          \
+            UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                   \
+            {                                                                                                          \
+                total[r] = total[r] * shrink[r];                                                                       \
+                UNROLL for (uint c = 0; c < WIDE; c++) sum[r * WIDE + c] = sum[r * WIDE + c] * shrink[r];              \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+/* The weights of a strip of keys, on their way to become operands; keys beyond the sequence are no keys. */
 #define WEIGH(strip)                                                                                                   \
     {                                                                                                                  \
         MATRIX_C score[BLOCKS * STRIP_MATRICES];                                                                       \
@@ -109,9 +147,9 @@ float drop(const in uint row, const in uint column, const in float e, const in u
                     EACH(SCORE(r, n), biased, int(key0 + j * MATRIX_N) - int(row0 + own + r * MATRIX_M));              \
                 if (keys < (j + 1) * MATRIX_N)                                                                         \
                     EACH(SCORE(r, n), mask, keys > j * MATRIX_N ? keys - j * MATRIX_N : 0);                            \
-                LIMIT_GROWTH(SCORE(r, n), r)                                                                           \
             }                                                                                                          \
         }                                                                                                              \
+        LIMIT_GROWTH(score)                                                                                            \
         UNROLL for (uint n = 0; n < STRIP_MATRICES; n++)                                                               \
         {                                                                                                              \
             const uint j = (strip)*STRIP_MATRICES + n;                                                                 \
@@ -123,26 +161,6 @@ float drop(const in uint row, const in uint column, const in float e, const in u
                     EACH2(SCORE(r, n), drop, j * MATRIX_N / 32 * TILE_M + own + r * MATRIX_M, j * MATRIX_N % 32);      \
                 PUT_OPERAND(weights, r, r, n, (strip) % 2, SCORE(r, n));                                               \
             }                                                                                                          \
-        }                                                                                                              \
-    }
-
-/* Has a score of these grown by too much? */
-#define LIMIT_GROWTH(scores, r)                                                                                        \
-    {                                                                                                                  \
-        MATRIX_C before = base[r], most = scores;                                                                      \
-        bool grown = false;                                                                                            \
-        UNROLL for (uint i = 0; i < most.length(); i++) grown = grown || fma(most[i], scale, before[i]) > SLACK;       \
-        if (subgroupAny(grown)) {                                                                                      \
-            MATRIX_C shrink;                                                                                           \
-            REDUCE_ROWS(most, larger);                                                                                 \
-            UNROLL for (uint i = 0; i < most.length(); i++)                                                            \
-            {                                                                                                          \
-                most[i] = min(before[i], -most[i] * scale);                                                            \
-                shrink[i] = exp2(most[i] - before[i]);                                                                 \
-            }                                                                                                          \
-            base[r] = most;                                                                                            \
-            total[r] = total[r] * shrink;                                                                              \
-            UNROLL for (uint c = 0; c < WIDE; c++) sum[r * WIDE + c] = sum[r * WIDE + c] * shrink;                     \
         }                                                                                                              \
     }
 
@@ -242,14 +260,14 @@ void attend(const uint sequence, const uint row0, const uint head)
 
     /* ---- the rows' totals, and the mean that they make of the sums ---- */
     barrier(); /* the tiles' memory is free */
-    UNROLL
-    for (uint r = 0; r < BLOCKS; r++) REDUCE_ROWS(total[r], added);
+    REDUCE_ROWS(total, added);
     if (LSE == LSE_WRITE) {
         UNROLL
         for (uint r = 0; r < BLOCKS; r++) {
+            const MATRIX_C all = total[r], largest = base[r];
             MATRIX_C logarithm;
             UNROLL
-            for (uint i = 0; i < logarithm.length(); i++) logarithm[i] = (log2(total[r][i]) - base[r][i]) * LN2;
+            for (uint i = 0; i < logarithm.length(); i++) logarithm[i] = (log2(all[i]) - largest[i]) * LN2;
             coopMatStore(logarithm, tiles, (own + r * MATRIX_M) * MATRIX_N / 4, MATRIX_N / 4, BY_ROWS);
         }
         barrier();

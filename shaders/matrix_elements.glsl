@@ -3,7 +3,7 @@
  * matrices that a sub-group makes operands of at once, for each M rows.
  *
  * EACH, EACH2: m = f(row, column, m, ...) of every element; EACH_OF, EACH_OF2: with that of another matrix. REDUCE_ROWS:
- * every element becomes what f makes of its row.
+ * every element of BLOCKS matrices becomes what f makes of its row.
  * STRIP: columns that become operands at once. Matrix `column` of a strip is put into slot `slot` (or operands[at]) by
  * PUT_OPERAND; after OPERANDS_PUT, TAKE_OPERAND takes that of the strip's k-th MATRIX_K columns. Of strips in turn, `half` is
  * 0 and 1 in turn. */
@@ -12,7 +12,8 @@
 #define EACH2(m, f, a, b) coopMatPerElementNV(m, m, f, a, b)
 #define EACH_OF(m, f, other) coopMatPerElementNV(m, m, f, other)
 #define EACH_OF2(m, f, other, a) coopMatPerElementNV(m, m, f, other, a)
-#define REDUCE_ROWS(m, f) coopMatReduceNV(m, m, gl_CooperativeMatrixReduceRowNV, f)
+#define REDUCE_ROWS(ms, f)                                                                                             \
+    UNROLL for (uint r = 0; r < BLOCKS; r++) coopMatReduceNV(ms[r], ms[r], gl_CooperativeMatrixReduceRowNV, f)
 #define STRIP MATRIX_N
 #define PUT_OPERAND(operands, at, slot, column, half, m) operands[at] = MATRIX_A(m)
 #define OPERANDS_PUT
@@ -67,33 +68,52 @@ shared uvec4 staging[LOCAL_SIZE / SUBGROUP * 2 * STAGING_HALF];
 #define TAKE_OPERAND(operand, slot, k, half)                                                                           \
     coopMatLoad(operand, staging, STAGING_AT(slot, half) + (k)*MATRIX_K / VECTOR, STAGING_ROW, BY_ROWS)
 
-/* A matrix of floats in that memory, a row after the other. */
-#define FLOATS_ROW (MATRIX_N / 4)
+/* Matrices of floats in that memory, below each other. The rows are a work-item's each, one or none where they are no
+ * more than work-items. */
+#define FLOATS (MATRIX_N / 4)
+#define FLOATS_ROW (FLOATS + 1)
+#define FLOATS_ROWS (BLOCKS * MATRIX_M)
 
-#define REDUCE_ROWS(m, f)                                                                                              \
+#define REDUCE_ROWS(ms, f)                                                                                             \
     {                                                                                                                  \
         subgroupBarrier(); /* nobody reads the memory any more */                                                      \
-        coopMatStore(m, staging, STAGING, FLOATS_ROW, BY_ROWS);                                                        \
+        UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                       \
+            coopMatStore(ms[r], staging, STAGING + r * MATRIX_M * FLOATS_ROW, FLOATS_ROW, BY_ROWS);                    \
         subgroupBarrier();                                                                                             \
-        for (uint row = gl_SubgroupInvocationID; row < MATRIX_M; row += SUBGROUP) {                                    \
-            vec4 all = uintBitsToFloat(staging[STAGING + row * FLOATS_ROW]);                                           \
-            for (uint c = 1; c < FLOATS_ROW; c++) {                                                                    \
-                const vec4 next = uintBitsToFloat(staging[STAGING + row * FLOATS_ROW + c]);                            \
-                all = vec4(f(all.x, next.x), f(all.y, next.y), f(all.z, next.z), f(all.w, next.w));                    \
-            }                                                                                                          \
-            staging[STAGING + row * FLOATS_ROW].x = floatBitsToUint(f(f(all.x, all.y), f(all.z, all.w)));              \
+        if (FLOATS_ROWS % SUBGROUP == 0) {                                                                             \
+            UNROLL for (uint row = 0; row < FLOATS_ROWS; row += SUBGROUP)                                              \
+                REDUCE_ROW(row + gl_SubgroupInvocationID, f);                                                          \
+        } else {                                                                                                       \
+            for (uint row = gl_SubgroupInvocationID; row < FLOATS_ROWS; row += SUBGROUP) REDUCE_ROW(row, f);           \
         }                                                                                                              \
         subgroupBarrier();                                                                                             \
-        UNROLL for (uint e = 0; e < places.length(); e++)                                                              \
-            m[e] = uintBitsToFloat(staging[STAGING + PLACE_ROW(e) * FLOATS_ROW].x);                                    \
+        UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                       \
+        {                                                                                                              \
+            MATRIX_C reduced;                                                                                          \
+            UNROLL for (uint e = 0; e < places.length(); e++)                                                          \
+                reduced[e] = uintBitsToFloat(staging[STAGING + (r * MATRIX_M + PLACE_ROW(e)) * FLOATS_ROW].x);         \
+            ms[r] = reduced;                                                                                           \
+        }                                                                                                              \
         subgroupBarrier();                                                                                             \
+    }
+
+#define REDUCE_ROW(row, f)                                                                                             \
+    {                                                                                                                  \
+        const uint at = STAGING + (row)*FLOATS_ROW;                                                                    \
+        vec4 all = uintBitsToFloat(staging[at]);                                                                       \
+        UNROLL for (uint c = 1; c < FLOATS; c++)                                                                       \
+        {                                                                                                              \
+            const vec4 next = uintBitsToFloat(staging[at + c]);                                                        \
+            all = vec4(f(all.x, next.x), f(all.y, next.y), f(all.z, next.z), f(all.w, next.w));                        \
+        }                                                                                                              \
+        staging[at].x = floatBitsToUint(f(f(all.x, all.y), f(all.z, all.w)));                                          \
     }
 
 void find_places()
 {
-    for (uint i = gl_SubgroupInvocationID; i < MATRIX_M * FLOATS_ROW; i += SUBGROUP) {
-        const uint at = PLACE_AT(i / FLOATS_ROW, i % FLOATS_ROW * 4);
-        staging[STAGING + i] = uvec4(at, at + 1, at + 2, at + 3);
+    for (uint i = gl_SubgroupInvocationID; i < MATRIX_M * FLOATS; i += SUBGROUP) {
+        const uint place = PLACE_AT(i / FLOATS, i % FLOATS * 4);
+        staging[STAGING + i / FLOATS * FLOATS_ROW + i % FLOATS] = uvec4(place, place + 1, place + 2, place + 3);
     }
     subgroupBarrier();
     coopMatLoad(places, staging, STAGING, FLOATS_ROW, BY_ROWS);
