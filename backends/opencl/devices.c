@@ -182,6 +182,19 @@ void opencl_device_describe(cl_device_id id, wherry_device_info *info)
     info->usable = !info->reason[0];
 }
 
+void opencl_device_identify(cl_device_id id, struct device_identity *identity)
+{
+    struct asked asked = {.id = id}, *q = &asked;
+    char platform_name[100] = "", driver[150];
+    cl_platform_id platform = platform_of(q);
+    if (platform) ask_platform(q, platform, CL_PLATFORM_NAME, platform_name, sizeof platform_name);
+    ask_text(q, CL_DRIVER_VERSION, driver, sizeof driver);
+    *identity = (struct device_identity){.api = DEVICE_API_OPENCL, .vendor_id = ask_uint(q, CL_DEVICE_VENDOR_ID, 0)};
+    ask_text(q, CL_DEVICE_NAME, identity->name, sizeof identity->name);
+    snprintf(identity->driver_text, sizeof identity->driver_text, "%s %s", platform_name, driver);
+    identity_versions(identity, driver, 0);
+}
+
 bool opencl_device_limits(cl_device_id id, struct device_limits *limits, struct error *e)
 {
     struct asked asked = {.id = id}, *q = &asked;

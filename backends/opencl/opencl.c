@@ -165,6 +165,9 @@ static bool device_fill(struct backend_device *device, size_t index, const void 
     TRY(opencl_device_limits(device->id, &device->limits, e));
     if (device->profiling_queue) device->limits.timer = "event";
     TRY(opencl_device_identity(device->id, device->identity, sizeof device->identity, e));
+    opencl_device_identify(device->id, &device->described);
+    device->limits.identity = &device->described;
+    device->limits.class = device_class_of(&device->limits);
     find_quirks(device);
     return true;
 }

@@ -54,6 +54,7 @@ struct backend_device {
     struct device_limits limits;
     uint64_t allocated;
     char identity[1024]; /* device, driver and platform: what compiled kernels depend on */
+    struct device_identity described;
     struct kernel_build **builds;
     size_t n_builds;
     size_t build_threads; /* that the driver's compiler bears, 0: any number */
@@ -97,6 +98,7 @@ bool opencl_enumerate(const struct host *host, wherry_device_info **list, size_t
 bool opencl_device_find(const struct host *host, size_t index, cl_device_id *out, wherry_device_info *info,
                         struct error *e);
 void opencl_device_describe(cl_device_id id, wherry_device_info *info);
+void opencl_device_identify(cl_device_id id, struct device_identity *identity);
 bool opencl_device_limits(cl_device_id id, struct device_limits *limits, struct error *e);
 /* The text that names device, driver and platform. Both fail where the driver fails to answer. */
 bool opencl_device_identity(cl_device_id id, char *text, size_t size, struct error *e);
@@ -211,7 +213,7 @@ struct program *opencl_program_create(struct backend_device *device, const struc
 void opencl_program_destroy(struct backend_device *device, struct program *program);
 bool opencl_program_run(struct backend_device *device, struct program *program, const struct run *run, struct error *e);
 const char *opencl_program_note(const struct program *program, int step);
-void opencl_program_usage(const struct backend_device *device, const struct program *program, int step,
+void opencl_program_usage(struct backend_device *device, const struct program *program, int step,
                           struct kernel_usage *out);
 
 #endif

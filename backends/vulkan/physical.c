@@ -88,6 +88,9 @@ static void describe_basics(struct physical *p, const VkPhysicalDeviceProperties
     p->vendor = properties->vendorID;
     p->device = properties->deviceID;
     p->driver_version = properties->driverVersion;
+    p->identity = (struct device_identity){
+        .api = DEVICE_API_VULKAN, .vendor_id = properties->vendorID, .device_id = properties->deviceID};
+    snprintf(p->identity.name, sizeof p->identity.name, "%s", properties->deviceName);
     memcpy(p->cache_uuid, properties->pipelineCacheUUID, sizeof p->cache_uuid);
     for (uint32_t i = 0; i < p->memory.memoryHeapCount; i++) {
         const VkMemoryHeap *heap = &p->memory.memoryHeaps[i];
@@ -149,10 +152,13 @@ static void describe_more(const struct instance *instance, struct physical *p, c
     instance->vk.GetPhysicalDeviceProperties2(p->handle, &properties);
 
     memcpy(p->info.uuid, id.deviceUUID, sizeof p->info.uuid);
+    p->identity.driver_id = driver.driverID;
     if (driver.driverName[0]) {
         snprintf(p->info.driver, sizeof p->info.driver, "%.120s%s%.120s", driver.driverName,
                  driver.driverInfo[0] ? " " : "", driver.driverInfo);
     }
+    snprintf(p->identity.driver_text, sizeof p->identity.driver_text, "%s", p->info.driver);
+    identity_versions(&p->identity, driver.driverInfo, p->driver_version);
     p->limits.subgroup_min = sizes.minSubgroupSize ? sizes.minSubgroupSize : subgroup.subgroupSize;
     p->limits.subgroup_max = sizes.maxSubgroupSize ? sizes.maxSubgroupSize : subgroup.subgroupSize;
     p->limits.max_buffer_bytes = min_u64(allocation.maxMemoryAllocationSize, p->info.memory_bytes);

@@ -6,24 +6,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plan/device_class.h"
+#include "plan/device_identity.h"
+
 /* Where a device does not say how many multiprocessors it has, and in what was measured once for all GPUs: those of an
  * H100 or H200. */
 enum { LARGE_GPU_UNITS = 132 };
 
 struct device_limits {
-    bool f16;                            /* stores and loads 16-bit floats */
-    bool bf16;                           /* multiplies in bf16: products whose weights are stored so */
-    bool cpu;                            /* runs on the host's cores */
-    uint32_t subgroup_min, subgroup_max; /* 1 where unknown */
-    size_t shared_bytes;                 /* of one work-group */
-    uint32_t max_local_size;             /* work-items of one work-group */
-    uint64_t max_buffer_bytes;           /* one allocation */
-    uint64_t max_binding_bytes;          /* one argument */
-    uint64_t memory_bytes;               /* of the device */
-    uint32_t nvidia_sm;                  /* compute capability * 10 (90: Hopper), 0 elsewhere */
-    uint32_t compute_units;              /* multiprocessors, 0 where unknown */
-    uint32_t rungs;                      /* RUNG_BIT of what computes products here (plan/variants.h) */
-    uint32_t rungs_unmeasured;           /* of them those that nobody has seen to be faster on such devices */
+    const struct device_identity *identity; /* the device's, which outlives what is planned for it; NULL: of the host */
+    enum device_class class;                /* by which sizes are chosen (plan/class_sizes.h) */
+    bool f16;                               /* stores and loads 16-bit floats */
+    bool bf16;                              /* multiplies in bf16: products whose weights are stored so */
+    bool cpu;                               /* runs on the host's cores */
+    uint32_t subgroup_min, subgroup_max;    /* 1 where unknown */
+    size_t shared_bytes;                    /* of one work-group */
+    uint32_t max_local_size;                /* work-items of one work-group */
+    uint64_t max_buffer_bytes;              /* one allocation */
+    uint64_t max_binding_bytes;             /* one argument */
+    uint64_t memory_bytes;                  /* of the device */
+    uint32_t nvidia_sm;                     /* compute capability * 10 (90: Hopper), 0 elsewhere */
+    uint32_t compute_units;                 /* multiprocessors, 0 where unknown */
+    uint32_t rungs;                         /* RUNG_BIT of what computes products here (plan/variants.h) */
+    uint32_t rungs_unmeasured;              /* of them those that nobody has seen to be faster on such devices */
     /* Sessions of at most so many rows that take one of these rungs gain from their memory being one buffer, of which
      * all arguments are parts (buffer_part in backends/backend.h). 0: none does. */
     uint32_t one_buffer_rows, one_buffer_rungs;

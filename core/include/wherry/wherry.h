@@ -125,6 +125,8 @@ typedef struct wherry_device_info {
     bool compiles_only;    /* not usable, but sessions can be prepared on it, to compile what they run
                               (wherry_compile.h) */
     uint64_t memory_bytes; /* device-local memory */
+    char device_class[24]; /* by which sizes are chosen: "amd-rdna3", "generic", ...; "" of a device that does not open
+                              (docs/tuning.md) */
 } wherry_device_info;
 
 typedef struct wherry_device wherry_device;
