@@ -63,14 +63,19 @@ for device in "${devices[@]}"; do
     for shape in "${shapes[@]}"; do
         for phase in "${phases[@]}"; do
             for rung in auto tiled; do
-                [ "$quick" = no ] || [ "$rung" = auto ] || continue
-                file=$out/${device/:/-}-${shape/ /x}${phase//[^a-z]/}-$rung.json
-                # The stock driver of the quick run has no matrices; elsewhere f16 also without them.
+                name=$out/${device/:/-}-${shape/ /x}${phase//[^a-z]/}
+                file=$name-$rung.json
                 read -r hidden heads <<<"$shape"
-                case $rung in auto) dtype=all ;; *) dtype=f16 ;; esac
+                case $rung in
+                auto) dtype=all ;;
+                *) # where auto took matrices, also without them
+                    grep -qs _coopmat "$name-auto.json" || continue
+                    dtype=f16
+                    ;;
+                esac
                 # shellcheck disable=SC2086 # words
                 if on "$device" timeout 600 "$build/wherry" prepare --config bert-base --hidden "$hidden" --heads "$heads" \
-                    $phase --plan all --dtype "$dtype" --kernels "$rung" --batch 8 --seq 512 --device vulkan:0 --cache "" \
+                    $phase --plan all --dtype "$dtype" --kernels "$rung" --batch 4 --seq 512 --device vulkan:0 --cache "" \
                     --quiet --json -o "$file" </dev/null; then
                     results+=("$device=$file")
                 else

@@ -5,12 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/occupancy.h"
 #include "base/index.h"
 #include "base/parts.h"
 #include "base/platform.h"
 #include "base/text.h"
 #include "interface/interface.h"
 #include "interface/roof.h"
+#include "plan/device_class.h"
 
 /* ---- keys ---- */
 
@@ -312,6 +314,17 @@ static bool least_describe(struct backend_device *d, struct job *job)
     return true;
 }
 
+/* NVIDIA's driver tells no waves. Of the other generations there are chips of several kinds. */
+static void waves_count(const struct backend_device *d, struct pipeline *p)
+{
+    const enum device_class class = device_class_of(&d->physical.limits);
+    uint32_t sm = class == CLASS_NVIDIA_HOPPER ? 90 : class == CLASS_NVIDIA_ADA ? 89 : 0, local = 0;
+    for (int i = 0; i < p->n_constants; i++)
+        if (p->constants[i].id == CONST_LOCAL_SIZE) local = p->constants[i].value;
+    if (sm && !p->usage.waves)
+        p->usage.waves = nvidia_waves(sm, p->usage.registers, p->usage.shared, local, &p->usage.waves_most);
+}
+
 /* A pipeline that can't be made this once stays unknown. */
 static void usage_ask(struct backend_device *d)
 {
@@ -339,8 +352,10 @@ static void usage_ask(struct backend_device *d)
     }
     for (int i = 0; i < store->count; i++)
         if (store->list[i].usage.waves > store->waves_most) store->waves_most = store->list[i].usage.waves;
-    for (int i = 0; i < store->count; i++)
+    for (int i = 0; i < store->count; i++) {
         if (store->list[i].usage.waves) store->list[i].usage.waves_most = store->waves_most;
+        waves_count(d, &store->list[i]);
+    }
     host_free(d->host, jobs);
 }
 

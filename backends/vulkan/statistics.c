@@ -13,6 +13,7 @@ struct statistic {
     enum field field;
     uint8_t times, by;
     bool of_subgroup;
+    bool low_half; /* what is above its 32 bits is something else */
 };
 
 enum { STATISTICS_MOST = 8 };
@@ -59,10 +60,10 @@ static const struct driver {
       {"Spill Count", SPILLED, 4, 1, false},
       {"Scratch Memory Size", SPILLED, 1, 1, true},
       {"Workgroup Memory Size", SHARED, 1, 1, false}}},
-    /* NVIDIA's own driver */
+    /* NVIDIA's own driver, seen with 580.159 on an H200: local memory was 16 * 2^32 of kernels that have none */
     {"Register Count",
      {{"Register Count", REGISTERS, 1, 1, false},
-      {"Local Memory Size", SPILLED, 1, 1, false},
+      {"Local Memory Size", SPILLED, 1, 1, false, true},
       {"Shared Memory Size", SHARED, 1, 1, false},
       {"Binary Size", CODE, 1, 1, false}}},
 };
@@ -93,7 +94,8 @@ void statistics_translate(const VkPipelineExecutableStatisticKHR *list, uint32_t
             if (!is_whole(&list[i]) || strncmp(list[i].name, s->name, sizeof list[i].name)) continue;
             if (s->of_subgroup && !subgroup) continue;
             uint64_t by = s->by * (uint64_t)(s->of_subgroup ? subgroup : 1),
-                     value = (list[i].value.u64 * s->times + by - 1) / by;
+                     told = s->low_half ? (uint32_t)list[i].value.u64 : list[i].value.u64,
+                     value = (told * s->times + by - 1) / by;
             if (value > fields[s->field]) fields[s->field] = value;
         }
     for (int f = 0; f < FIELDS; f++)
