@@ -21,7 +21,7 @@ bool small_begin(const struct wherry_session *of, struct wherry_session *s, cons
 {
     orders_text(&of->layout, layouts);
     *desc = *of_desc;
-    desc->dtype = WHERRY_DTYPE_F16;
+    desc->dtype = session_dtype(of);
     desc->keep_intermediates = keep;
     desc->layouts = layouts;
     desc->only = NULL;

@@ -7,8 +7,9 @@
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
 
-/* Keys of a step at least, and channels of a head at most. */
-enum { STEP_LEAST = 32, HEAD_MOST = 128 };
+/* Keys of a step at least, and channels of a head at most: the build for NV_cooperative_matrix2 was measured up to 64.
+ */
+enum { STEP_LEAST = 32, HEAD_MOST = 128, ELEMENTS_HEAD_MOST = 64 };
 
 /* Work-items of a group, whatever its rows: a sub-group for each matrix of one entry of the query tile table. */
 static uint32_t items(const struct device_limits *limits)
@@ -48,6 +49,8 @@ static bool fits_elements(const struct call *call, const struct sizes *s, const 
     if (!s->limits->coopmat2) return variant_refuse(reason, "the device lacks VK_NV_cooperative_matrix2");
     if (s->limits->coopmat_n != s->limits->coopmat_k)
         return variant_refuse(reason, "the shape of the device's matrices does not let a result become an operand");
+    if (call_get(call, CONST_HEAD_DIM, 1) > ELEMENTS_HEAD_MOST)
+        return variant_refuse(reason, "a head has too many channels");
     return true;
 }
 
