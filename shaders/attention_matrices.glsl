@@ -47,11 +47,9 @@ OUTPUT(SLOT_Y, y);
 #define BY_ROWS gl_CooperativeMatrixLayoutRowMajor
 #define BY_COLUMNS gl_CooperativeMatrixLayoutColumnMajor
 
-/* Matrices along the channels, as they are summed over and as they are columns of a result, and along a step's TILE_N.
- * MATRIX_N equals MATRIX_K, because what was a result becomes an operand. */
+/* Matrices along the channels, as they are summed over and as they are columns of a result. */
 #define DEEP (HEAD_DIM / MATRIX_K)
 #define WIDE (HEAD_DIM / MATRIX_N)
-#define STEP (TILE_N / MATRIX_N)
 #define SUBGROUP_ROWS (BLOCKS * MATRIX_M)
 
 /* 16-byte vectors of a row in memory, and from one row to the next in shared memory. */

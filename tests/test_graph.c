@@ -900,6 +900,7 @@ static void test_shared_memory(void **state)
                                                              .coopmat_n = bytes > 32768 ? 16 : 8,
                                                              .coopmat_k = 16,
                                                              .coopmat_subgroup = bytes > 32768 ? 32 : 16,
+                                                             .coopmat_f16_sums = true,
                                                              .coopmat2 = true};
                             struct call product = calls[k];
                             call_tiles(&product, k ? &calls[0] : NULL, &matrices, f16, 4096, 512);

@@ -60,6 +60,7 @@ static const struct shape shapes[] = {
     {"head-40", 80, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_POOLER, 1, {130, 3}},
     {"head-64", 128, 2, 256, WHERRY_ACTIVATION_GELU_TANH, false, WHERRY_POOL_MEAN, 1, {63, 129, 64}},
     {"head-72", 72, 1, 40, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_NONE, 1, {100}},
+    {"head-80", 160, 2, 96, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, 1, {70, 33}},
     {"head-96", 192, 2, 384, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_CLS, -1, {66, 31}},
     {"head-120", 120, 1, 96, WHERRY_ACTIVATION_RELU, true, WHERRY_POOL_MAX, 1, {90, 2}, 2},
     {"head-128", 256, 2, 264, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {70, 128}},

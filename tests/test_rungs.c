@@ -77,6 +77,7 @@ static void test_table(void **state)
                                    .coopmat_n = 16,
                                    .coopmat_k = 16,
                                    .coopmat_subgroup = 32,
+                                   .coopmat_f16_sums = true,
                                    .coopmat2 = true};
     for (int form = GEMM_NT; form <= GEMM_TN; form++)
         for (int r = 0; r < RUNG_COUNT; r++) {
@@ -185,6 +186,7 @@ static void test_attention_matrices(void **state)
                                    .coopmat_n = 16,
                                    .coopmat_k = 16,
                                    .coopmat_subgroup = 32,
+                                   .coopmat_f16_sums = true,
                                    .coopmat2 = true};
     static const struct {
         uint64_t rows;
@@ -221,7 +223,7 @@ static void test_attention_matrices(void **state)
         assert_int_equal(call_get(&call, CONST_TILE_N, 0), 32);
         assert_in_range(call_shared_bytes(&call), 1, limits.shared_bytes);
     }
-    struct call call = attention_call(true, 16, 128, false);
+    struct call call = attention_call(true, 16, 136, false);
     call_tiles(&call, NULL, &limits, true, 16384, 512);
     assert_string_equal(call.kernel, "attention_backward"); /* too many channels */
 }
@@ -258,6 +260,77 @@ static void test_matrices_and_heads(void **state)
     }
 }
 
+/* Products and attention are made of whatever shape a driver's matrices have, within its limits. */
+static void test_any_matrices(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t m, n, k, subgroup;
+    } shapes[] = {{16, 16, 16, 32}, {16, 16, 16, 64}, {8, 16, 16, 16}, {8, 8, 16, 8},  {8, 8, 16, 16},
+                  {8, 8, 8, 8},     {16, 8, 16, 32},  {16, 8, 8, 32},  {8, 16, 8, 16}, {32, 8, 16, 64}};
+    static const uint32_t shared[] = {32768, 49152, 65536}, dims[] = {32, 64, 80, 128};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (size_t j = 0; j < 2 * sizeof shared / sizeof *shared; j++) {
+            const struct device_limits limits = {.f16 = true,
+                                                 .shared_bytes = shared[j / 2],
+                                                 .max_local_size = 1024,
+                                                 .rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_COOPMAT),
+                                                 .coopmat_m = shapes[i].m,
+                                                 .coopmat_n = shapes[i].n,
+                                                 .coopmat_k = shapes[i].k,
+                                                 .coopmat_subgroup = shapes[i].subgroup,
+                                                 .coopmat_f16_sums = true,
+                                                 .coopmat2 = j % 2};
+            bool elements = limits.coopmat2 && limits.coopmat_n == limits.coopmat_k;
+            for (size_t d = 0; d < 2 * sizeof dims / sizeof *dims; d++) {
+                bool backward = d % 2, more = elements && dims[d / 2] <= 64;
+                struct call call = attention_call(backward, 16, dims[d / 2], false);
+                call_set(&call, CONST_DROPOUT, 6554);
+                call_tiles(&call, NULL, &limits, true, 16384, 512);
+                if (shared[j / 2] < 49152 && dims[d / 2] > 64) continue; /* some do, some do not */
+                assert_string_equal(call.kernel, backward
+                                                     ? more ? "attention_backward_coopmat" : "attention_backward_khr"
+                                                 : more ? "attention_coopmat"
+                                                        : "attention_khr");
+                assert_in_range(call_shared_bytes(&call), 1, limits.shared_bytes);
+                assert_in_range(call_get(&call, CONST_LOCAL_SIZE, 0), shapes[i].subgroup, limits.max_local_size);
+                assert_int_equal(call_get(&call, CONST_LOCAL_SIZE, 0) % shapes[i].subgroup, 0);
+                /* Half a step is of whole matrices, and a sub-group of whole rows of them. */
+                assert_int_equal(call_get(&call, CONST_TILE_N, 0) / 2 % shapes[i].n, 0);
+                assert_int_equal(call_get(&call, CONST_TILE_N, 0) / 2 % shapes[i].k, 0);
+                assert_int_equal(call_get(&call, CONST_LOCAL_SIZE, 0) / shapes[i].subgroup * shapes[i].m *
+                                     call_get(&call, CONST_BLOCKS, 0),
+                                 call_get(&call, CONST_TILE_M, 0));
+            }
+            for (uint64_t rows = 32; rows <= 16384; rows *= 8)
+                for (int form = GEMM_NT; form <= GEMM_TN; form++) {
+                    struct call call = {.kernel = "gemm", .launch = LAUNCH_TILES};
+                    call_set(&call, CONST_FORM, (uint32_t)form);
+                    call_set(&call, CONST_N, 1024);
+                    call_set(&call, form == GEMM_TN ? CONST_M : CONST_K, 1024);
+                    call_tiles(&call, NULL, &limits, true, rows, 32);
+                    uint32_t m = call_get(&call, CONST_THREAD_M, 0), n = call_get(&call, CONST_THREAD_N, 0);
+                    assert_string_equal(call.kernel, "gemm_coopmat");
+                    assert_int_equal(m % shapes[i].m + n % shapes[i].n + call_get(&call, CONST_TILE_K, 0) % shapes[i].k,
+                                     0);
+                    assert_in_range(m * n / shapes[i].subgroup, 1, 128); /* sums of a work-item */
+                    assert_in_range(call_shared_bytes(&call), 1, limits.shared_bytes);
+                }
+        }
+    struct device_limits f32_sums = {.f16 = true,
+                                     .shared_bytes = 49152,
+                                     .max_local_size = 1024,
+                                     .rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_COOPMAT),
+                                     .coopmat_m = 16,
+                                     .coopmat_n = 16,
+                                     .coopmat_k = 16,
+                                     .coopmat_subgroup = 32};
+    struct call call = attention_call(false, 16, 64, false);
+    const char *why = call_tiles(&call, NULL, &f32_sums, true, 16384, 512);
+    assert_string_equal(call.kernel, "attention");
+    assert_non_null(strstr(why, "sums of 16 bits"));
+}
+
 /* One kernel may stand in the table for several rungs: its class is that of the first which the device has. */
 static void test_classes(void **state)
 {
@@ -287,6 +360,7 @@ static void test_unknown_constants(void **state)
                                       .coopmat_n = 16,
                                       .coopmat_k = 16,
                                       .coopmat_subgroup = 32,
+                                      .coopmat_f16_sums = true,
                                       .coopmat2 = true};
     const struct variant *v;
     for (size_t i = 0; (v = variant_at(i)) != NULL; i++) {
@@ -464,6 +538,7 @@ int main(void)
                                        cmocka_unit_test(test_attention),
                                        cmocka_unit_test(test_attention_matrices),
                                        cmocka_unit_test(test_matrices_and_heads),
+                                       cmocka_unit_test(test_any_matrices),
                                        cmocka_unit_test(test_names),
                                        cmocka_unit_test(test_same),
                                        cmocka_unit_test(test_failing_check),

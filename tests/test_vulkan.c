@@ -947,10 +947,67 @@ static void test_validation(void **state)
     assert_int_equal(counts.validation, 0);
 }
 
+/* ---- cooperative matrices ---- */
+
+#define SHAPE(m, n, k, operands, sums, saturates, whose)                                                               \
+    {                                                                                                                  \
+        .MSize = m, .NSize = n, .KSize = k, .AType = operands, .BType = operands, .CType = sums, .ResultType = sums,   \
+        .saturatingAccumulation = saturates, .scope = whose                                                            \
+    }
+#define F16 VK_COMPONENT_TYPE_FLOAT16_KHR
+#define F32 VK_COMPONENT_TYPE_FLOAT32_KHR
+#define I8 VK_COMPONENT_TYPE_SINT8_NV
+#define I32 VK_COMPONENT_TYPE_SINT32_NV
+#define SUBGROUP VK_SCOPE_SUBGROUP_KHR
+#define WORKGROUP VK_SCOPE_WORKGROUP_NV
+
+// clang-format off
+static const struct {
+    VkCooperativeMatrixPropertiesKHR shapes[6];
+    uint32_t count, m, n, k;
+    bool f16_sums;
+} drivers[] = {
+    /* NVIDIA, H200 */
+    {{SHAPE(16, 8, 8, F16, F32, 0, SUBGROUP), SHAPE(16, 16, 16, F16, F16, 0, SUBGROUP),
+      SHAPE(16, 8, 16, F16, F32, 0, SUBGROUP), SHAPE(16, 16, 16, F16, F32, 0, SUBGROUP),
+      SHAPE(16, 8, 16, F16, F16, 0, SUBGROUP), SHAPE(16, 16, 32, I8, I32, 0, SUBGROUP)}, 6, 16, 16, 16, true},
+    /* Intel */
+    {{SHAPE(8, 16, 16, F16, F32, 0, SUBGROUP), SHAPE(8, 16, 16, F16, F16, 0, SUBGROUP),
+      SHAPE(8, 16, 32, I8, I32, 0, SUBGROUP)}, 3, 8, 16, 16, true},
+    /* Sums of 32 bits alone, and beside them a smaller one with both. */
+    {{SHAPE(16, 16, 16, F16, F32, 0, SUBGROUP)}, 1, 16, 16, 16, false},
+    {{SHAPE(16, 16, 16, F16, F32, 0, SUBGROUP), SHAPE(8, 8, 8, F16, F16, 0, SUBGROUP),
+      SHAPE(8, 8, 8, F16, F32, 0, SUBGROUP)}, 3, 8, 8, 8, true},
+    /* None that a kernel is made of. */
+    {{SHAPE(16, 16, 16, F16, F16, 0, SUBGROUP), SHAPE(16, 16, 16, F16, F32, 1, SUBGROUP),
+      SHAPE(64, 64, 16, F16, F32, 0, WORKGROUP), SHAPE(16, 16, 32, I8, I32, 0, SUBGROUP),
+      SHAPE(16, 16, 16, F32, F32, 0, SUBGROUP)}, 5, 0, 0, 0, false},
+    {{{0}}, 0, 0, 0, 0, false}};
+// clang-format on
+
+/* Which of the shapes that drivers list is taken, whatever their order. */
+static void test_shapes(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < sizeof drivers / sizeof *drivers; d++)
+        for (uint32_t turn = 0; turn < 6; turn++) {
+            VkCooperativeMatrixPropertiesKHR turned[6];
+            struct device_limits limits = {0};
+            for (uint32_t i = 0; i < drivers[d].count; i++)
+                turned[(i + turn) % drivers[d].count] = drivers[d].shapes[i];
+            matrices_choose(turned, drivers[d].count, &limits);
+            assert_int_equal(limits.coopmat_m, drivers[d].m);
+            assert_int_equal(limits.coopmat_n, drivers[d].n);
+            assert_int_equal(limits.coopmat_k, drivers[d].k);
+            assert_int_equal(limits.coopmat_f16_sums, drivers[d].f16_sums);
+        }
+}
+
 int main(void)
 {
     counts.fail_at = -1;
-    const struct CMUnitTest anywhere[] = {cmocka_unit_test(test_hazards), cmocka_unit_test(test_needs)};
+    const struct CMUnitTest anywhere[] = {cmocka_unit_test(test_hazards), cmocka_unit_test(test_needs),
+                                          cmocka_unit_test(test_shapes)};
     const struct CMUnitTest on_device[] = {
         cmocka_unit_test(test_order),        cmocka_unit_test(test_ordered),    cmocka_unit_test(test_buffers),
         cmocka_unit_test(test_replay),       cmocka_unit_test(test_refusals),   cmocka_unit_test(test_f16),

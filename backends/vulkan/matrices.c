@@ -1,5 +1,6 @@
 /* Cooperative matrices: whether a device has those that kernels are made of, and what it must be opened with for them.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "backends/quirks.h"
@@ -30,8 +31,15 @@ static void features_chain(struct matrix_features *f, bool more)
     };
 }
 
+/* Sub-groups that suit a vendor's matrices, where a driver has several sizes. AMD: of RDNA3 and RDNA4 compiled by Mesa
+ * 26 (RADV), attention spills 15 to 86 of its registers in sub-groups of 32, and none in those of 64. */
+static const struct {
+    uint32_t vendor, size;
+} preferred[] = {{0x1002, 64}};
+
 /* Whether all pipelines can have sub-groups of one known size, and which. A pipeline is told where a driver has
- * several; then it is the one that the driver takes by itself, for no query says which of them a shape needs. */
+ * several; then it is the preferred one or the one that the driver takes by itself, for no query says which of them a
+ * shape needs. */
 static bool subgroup_choose(const struct instance *instance, struct physical *p)
 {
     VkPhysicalDeviceSubgroupProperties usual = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
@@ -45,12 +53,51 @@ static bool subgroup_choose(const struct instance *instance, struct physical *p)
     if (!(matrices.cooperativeMatrixSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT)) return false;
     p->limits.coopmat_subgroup = usual.subgroupSize;
     p->size_chosen = sizes.minSubgroupSize != sizes.maxSubgroupSize;
+    for (size_t i = 0; i < sizeof preferred / sizeof *preferred; i++)
+        if (p->vendor == preferred[i].vendor && preferred[i].size >= sizes.minSubgroupSize &&
+            preferred[i].size <= sizes.maxSubgroupSize)
+            p->limits.coopmat_subgroup = preferred[i].size;
     if (p->size_chosen && p->limits.quirks & QUIRK_LEAST_SUBGROUP) p->limits.coopmat_subgroup = sizes.minSubgroupSize;
     return !p->size_chosen || sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT;
 }
 
-/* The largest of the shapes: it makes the most of each element that is loaded. */
-static bool shape_choose(const struct host *host, const struct instance *instance, struct physical *p, struct error *e)
+/* Of f16 times f16 in a sub-group. */
+static bool shape_adds(const VkCooperativeMatrixPropertiesKHR *s, VkComponentTypeKHR sums)
+{
+    return s->AType == VK_COMPONENT_TYPE_FLOAT16_KHR && s->BType == VK_COMPONENT_TYPE_FLOAT16_KHR && s->CType == sums &&
+           s->ResultType == sums && s->scope == VK_SCOPE_SUBGROUP_KHR && !s->saturatingAccumulation;
+}
+
+static bool shape_has_f16_sums(const VkCooperativeMatrixPropertiesKHR *shapes, uint32_t count,
+                               const VkCooperativeMatrixPropertiesKHR *of)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const VkCooperativeMatrixPropertiesKHR *s = &shapes[i];
+        if (shape_adds(s, VK_COMPONENT_TYPE_FLOAT16_KHR) && s->MSize == of->MSize && s->NSize == of->NSize &&
+            s->KSize == of->KSize)
+            return true;
+    }
+    return false;
+}
+
+void matrices_choose(const VkCooperativeMatrixPropertiesKHR *shapes, uint32_t count, struct device_limits *limits)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const VkCooperativeMatrixPropertiesKHR *s = &shapes[i];
+        if (!shape_adds(s, VK_COMPONENT_TYPE_FLOAT32_KHR)) continue;
+        uint64_t size = (uint64_t)s->MSize * s->NSize * s->KSize;
+        bool f16_sums = shape_has_f16_sums(shapes, count, s);
+        if (most && (f16_sums != limits->coopmat_f16_sums ? !f16_sums : size <= most)) continue;
+        most = size;
+        limits->coopmat_f16_sums = f16_sums;
+        limits->coopmat_m = s->MSize;
+        limits->coopmat_n = s->NSize;
+        limits->coopmat_k = s->KSize;
+    }
+}
+
+static bool shapes_look(const struct host *host, const struct instance *instance, struct physical *p, struct error *e)
 {
     uint32_t count = 0;
     VkResult r = instance->vk.GetPhysicalDeviceCooperativeMatrixPropertiesKHR(p->handle, &count, NULL);
@@ -59,21 +106,27 @@ static bool shape_choose(const struct host *host, const struct instance *instanc
     if (!shapes) return false;
     for (uint32_t i = 0; i < count; i++) shapes[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
     r = instance->vk.GetPhysicalDeviceCooperativeMatrixPropertiesKHR(p->handle, &count, shapes);
-    uint64_t most = 0;
-    for (uint32_t i = 0; r >= 0 && i < count; i++) {
-        const VkCooperativeMatrixPropertiesKHR *s = &shapes[i];
-        uint64_t size = (uint64_t)s->MSize * s->NSize * s->KSize;
-        if (s->AType != VK_COMPONENT_TYPE_FLOAT16_KHR || s->BType != VK_COMPONENT_TYPE_FLOAT16_KHR ||
-            s->CType != VK_COMPONENT_TYPE_FLOAT32_KHR || s->ResultType != VK_COMPONENT_TYPE_FLOAT32_KHR ||
-            s->scope != VK_SCOPE_SUBGROUP_KHR || s->saturatingAccumulation || size <= most)
-            continue;
-        most = size;
-        p->limits.coopmat_m = s->MSize;
-        p->limits.coopmat_n = s->NSize;
-        p->limits.coopmat_k = s->KSize;
-    }
+    if (r >= 0) matrices_choose(shapes, count, &p->limits);
     host_free(host, shapes);
     return true;
+}
+
+/* WHERRY_COOPMAT2=off: a driver's matrices as one without VK_NV_cooperative_matrix2 has them. */
+static bool more_wanted(void)
+{
+    const char *said = getenv("WHERRY_COOPMAT2");
+    return !said || strcmp(said, "off") != 0;
+}
+
+/* Whether it was seen on such devices that matrices are faster than what they stand for: on GPUs of NVIDIA by its own
+ * driver (docs/performance.md). */
+static bool measured(const struct instance *instance, const struct physical *p)
+{
+    VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                              .pNext = &driver};
+    instance->vk.GetPhysicalDeviceProperties2(p->handle, &properties);
+    return driver.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
 }
 
 bool matrices_describe(const struct host *host, const struct instance *instance, struct physical *p,
@@ -84,7 +137,7 @@ bool matrices_describe(const struct host *host, const struct instance *instance,
         !instance->vk.GetPhysicalDeviceCooperativeMatrixPropertiesKHR ||
         !listed(extensions, n_extensions, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME))
         return true;
-    bool more = listed(extensions, n_extensions, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
+    bool more = listed(extensions, n_extensions, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME) && more_wanted();
     struct matrix_features has;
     features_chain(&has, more);
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
@@ -94,8 +147,9 @@ bool matrices_describe(const struct host *host, const struct instance *instance,
         !has.subgroups.subgroupSizeControl || !has.maintenance.maintenance4 || !has.matrices.cooperativeMatrix ||
         !subgroup_choose(instance, p))
         return true;
-    TRY(shape_choose(host, instance, p, e));
+    TRY(shapes_look(host, instance, p, e));
     if (p->limits.coopmat_m) p->limits.rungs |= RUNG_BIT(RUNG_COOPMAT);
+    if (p->limits.coopmat_m && !measured(instance, p)) p->limits.rungs_unmeasured |= RUNG_BIT(RUNG_COOPMAT);
     p->limits.coopmat2 = more && p->limits.coopmat_m && has.more.cooperativeMatrixPerElementOperations &&
                          has.more.cooperativeMatrixReductions && has.more.cooperativeMatrixConversions;
     return true;

@@ -150,6 +150,11 @@ struct physical {
 bool matrices_describe(const struct host *host, const struct instance *instance, struct physical *p,
                        const VkExtensionProperties *extensions, uint32_t n_extensions, struct error *e);
 
+/* Puts the shape of these that suits best into limits: of f16, added in f32 by a sub-group. Those with sums of 16 bits,
+ * too, without which there is no attention, come first, then the largest, which make the most of each element that is
+ * loaded. */
+void matrices_choose(const VkCooperativeMatrixPropertiesKHR *shapes, uint32_t count, struct device_limits *limits);
+
 /* What kernels made of them need, as a chain. */
 struct matrix_features {
     VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;

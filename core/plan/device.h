@@ -29,6 +29,7 @@ struct device_limits {
     uint32_t nvidia_sm;                     /* compute capability * 10 (90: Hopper), 0 elsewhere */
     uint32_t compute_units;                 /* multiprocessors, 0 where unknown */
     uint32_t rungs;                         /* RUNG_BIT of what computes products here (plan/variants.h) */
+    uint32_t rungs_unmeasured;              /* of them those that nobody has seen to be faster on such devices */
     /* Sessions of at most so many rows that take one of these rungs gain from their memory being one buffer, of which
      * all arguments are parts (buffer_part in backends/backend.h). 0: none does. */
     uint32_t one_buffer_rows, one_buffer_rungs;
@@ -36,6 +37,7 @@ struct device_limits {
     /* Shape of the cooperative matrices of a sub-group, f16 times f16 added in f32; 0: there are none. */
     uint32_t coopmat_m, coopmat_n, coopmat_k;
     uint32_t coopmat_subgroup; /* work-items of the sub-groups that such kernels run in */
+    bool coopmat_f16_sums;     /* there are matrices of sums in 16 bits of this shape, too */
     bool coopmat2;             /* their elements can be computed with, reduced and converted (NV_cooperative_matrix2) */
     const char *timer;         /* what step_seconds come from: "timestamp", "event"; NULL: there is none */
     double timer_seconds;      /* one tick, as the driver says */

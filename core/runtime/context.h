@@ -6,9 +6,9 @@
 #include "base/parts.h"
 #include "wherry/wherry_measure.h"
 
-/* What a check of a group's kernels found (runtime/rung_check.c). */
+/* What a check of a group's kernels found, or a measurement of a rung (runtime/rung_kept.h). */
 struct rung_check {
-    uint64_t id; /* of the device and the calls; 0: none */
+    uint64_t id; /* of the device and the key; 0: none */
     bool failed;
     char reason[256]; /* why */
 };

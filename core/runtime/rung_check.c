@@ -11,13 +11,11 @@
 #include "base/text.h"
 #include "runtime/plan.h"
 #include "runtime/rung_kept.h"
+#include "runtime/rung_small.h"
 #include "runtime/verify.h"
 
 /* ---- which groups ---- */
 
-/* Every kind of group that any number of layers has is in two of them: a first and a last one, and what goes from one
- * to the next. */
-enum { CHECK_LAYERS = 2, CHECK_VOCABULARY = 64 };
 /* Lengths that no tile divides. */
 enum { CHECK_TOKENS = 96, CHECK_LONGEST = 70 };
 
@@ -85,37 +83,21 @@ static bool groups_equal(const struct wherry_session *s, int group, const struct
 
 /* ---- what is known ---- */
 
-/* In this context; device ids are its. */
-static uint64_t unit_id(const struct wherry_session *s, const struct rung_key *key)
-{
-    return hash_text(hash_text(HASH_START, s->device->info.id), key->text);
-}
-
 static void fail_rungs(struct check *c, uint32_t rungs, const char *reason)
 {
     if (!c->failed) snprintf(c->reason, c->reason_size, "%s", reason);
     c->failed |= rungs;
 }
 
-static void remember(struct wherry_context *context, uint64_t id, const char *reason)
-{
-    struct rung_check *to = &context->checks[context->next_check++ % CONTEXT_RUNG_CHECKS];
-    *to = (struct rung_check){.id = id, .failed = reason != NULL};
-    if (reason) snprintf(to->reason, sizeof to->reason, "%s", reason);
-}
-
 /* True: it was passed, or it was not, which is taken note of. */
 static bool is_known(struct check *c, const struct unit *unit)
 {
-    struct wherry_context *context = c->of->context;
-    uint64_t id = unit_id(c->of, &unit->key);
-    for (int i = 0; i < CONTEXT_RUNG_CHECKS; i++) {
-        if (context->checks[i].id != id) continue;
-        if (context->checks[i].failed) fail_rungs(c, unit->rungs, context->checks[i].reason);
-        return true;
-    }
-    if (!rung_kept(&context->host, &unit->key)) return false;
-    remember(context, id, NULL);
+    const struct rung_check *known = rung_recall(c->of, &unit->key);
+    char result[RUNG_RESULT];
+    if (known && known->failed) fail_rungs(c, unit->rungs, known->reason);
+    if (known) return true;
+    if (!rung_kept(&c->of->context->host, &unit->key, result)) return false;
+    rung_remember(c->of, &unit->key, NULL);
     return true;
 }
 
@@ -145,31 +127,6 @@ static bool units_collect(struct check *c, struct error *e)
 }
 
 /* ---- its session ---- */
-
-/* Products with the vocabulary have its size. */
-static bool scores_words(const struct wherry_session *s)
-{
-    bool scores = false;
-    for (int o = 0; o < s->graph.n_ops; o++) scores |= s->graph.ops[o].role == VOCABULARY_SCORES;
-    return scores;
-}
-
-static wherry_model *model_small(struct wherry_session *of, struct error *e)
-{
-    const wherry_model_info *info = &of->model->info;
-    wherry_model_config config = info->config;
-    wherry_model *model = NULL;
-    config.struct_size = sizeof config;
-    config.positions = of->max_length + config.position_offset;
-    if (!scores_words(of)) config.vocabulary = CHECK_VOCABULARY;
-    if (config.layers > CHECK_LAYERS) config.layers = CHECK_LAYERS;
-    if (!model_random(&of->context->host, &config, 1, &model, e)) return NULL;
-    model->info.pool = info->pool;
-    model->info.normalize = info->normalize;
-    model->info.words = info->words;
-    model->modules.words = of->model->modules.words;
-    return model;
-}
 
 /* Leaves these groups; of a training session all, for what the backward pass reads must fit together. */
 static void keep_units(struct wherry_session *s, const struct check *c)
@@ -213,19 +170,10 @@ static bool units_place(struct check *c, const struct wherry_session *s, struct 
 
 static bool check_plan(struct check *c, struct wherry_session *s, const wherry_session_desc *of, struct error *e)
 {
+    wherry_session_desc desc;
     char layouts[ORDERS_TEXT];
-    wherry_session_desc desc = *of;
     bool over = false;
-    orders_text(&c->of->layout, layouts);
-    desc.dtype = session_dtype(c->of);
-    desc.keep_intermediates = true;
-    desc.layouts = layouts;
-    desc.only = NULL;
-    desc.memory_budget = 0;
-    TRY(session_begin(s, &desc, false, e));
-    s->device_limits = c->of->device_limits;
-    s->library = c->of->library;
-    s->tuning = c->of->tuning; /* lent */
+    TRY(small_begin(c->of, s, of, true, &desc, layouts, e));
     bool ok = session_cover(s, NULL, !of->only, e) && units_place(c, s, e);
     s->tuning = (struct tuning){0};
     if (ok && !of->training) keep_units(s, c);
@@ -269,9 +217,7 @@ static void check_run(struct check *c, struct wherry_session *s)
     wherry_batch batch = {.struct_size = sizeof batch, .offsets = offsets, .ids = ids};
     wherry_verify_summary summary = {.struct_size = sizeof summary};
     uint32_t tokens = (uint32_t)s->limits.tokens, length = s->limits.sequences > 1 ? 1 : s->limits.longest;
-    uint32_t words = s->model->info.config.vocabulary;
-    if (words > CHECK_VOCABULARY) words = CHECK_VOCABULARY;
-    for (uint32_t i = 0; i < tokens; i++) ids[i] = (int32_t)(i % words);
+    for (uint32_t i = 0; i < tokens; i++) ids[i] = (int32_t)(i % small_words(s->model));
     for (uint32_t end = 0; end < tokens && batch.sequences < s->limits.sequences; length = s->limits.longest) {
         end += length < tokens - end ? length : tokens - end;
         offsets[++batch.sequences] = end;
@@ -295,7 +241,7 @@ static void check_make(struct check *c, const wherry_session_desc *desc)
     struct error *e = &context->error;
     struct wherry_session *s = NULL;
     struct wherry_device *device = NULL, *own = c->of->device;
-    wherry_model *model = model_small(c->of, e);
+    wherry_model *model = small_model(c->of, e);
     bool ok = model && (s = session_new(context, own, model, e)) && check_plan(c, s, desc, e);
     if (ok && (device = own->external ? own : device_open_again(own, e))) {
         s->device = device;
@@ -310,11 +256,10 @@ static void check_make(struct check *c, const wherry_session_desc *desc)
 
 static void units_keep(const struct check *c)
 {
-    struct wherry_context *context = c->of->context;
     for (int i = 0; i < c->count; i++) {
         const struct unit *unit = &c->units[i];
-        if (unit->failed || !c->failed) remember(context, unit_id(c->of, &unit->key), unit->failed ? c->reason : NULL);
-        if (!c->failed) rung_keep(&context->host, &unit->key);
+        if (unit->failed || !c->failed) rung_remember(c->of, &unit->key, unit->failed ? c->reason : NULL);
+        if (!c->failed) rung_keep(&c->of->context->host, &unit->key, "passed");
     }
 }
 

@@ -1,4 +1,4 @@
-/* Checks of kernels that were passed: a file each, all of which follows from its key. */
+/* Checks of kernels that were passed, measurements of rungs: a file each, named by its key. */
 #include "runtime/rung_kept.h"
 
 #include <inttypes.h>
@@ -11,7 +11,10 @@
 #include "runtime/buffers.h"
 #include "runtime/tuned.h"
 
-enum { KEPT_BYTES = sizeof((struct rung_key *)0)->text + 64, KEPT_PATH = sizeof((struct host *)0)->cache_dir + 64 };
+enum {
+    KEPT_BYTES = sizeof((struct rung_key *)0)->text + RUNG_RESULT + 32,
+    KEPT_PATH = sizeof((struct host *)0)->cache_dir + 64
+};
 
 static uint64_t call_hash(uint64_t hash, const struct call *call)
 {
@@ -38,21 +41,43 @@ bool rung_key_make(const struct wherry_session *s, int group, struct rung_key *o
     return !t.cut;
 }
 
+bool rung_speed_key_make(const struct wherry_session *s, enum rung rung, struct rung_key *out)
+{
+    const struct tuning_key of = device_tuning_key(s->device);
+    struct text_writer t = text_begin(out->text, sizeof out->text);
+    text_add(&t, "wherry-speed 1\nlibrary %s\ndevice %s\ndriver %s\nkernels %016" PRIx64 "\nrung %s\n%s rows%s\n",
+             wherry_version_string(), of.device, of.driver, of.kernels, rung_name(rung),
+             s->limits.tokens <= SMALL_BATCH_ROWS ? "few" : "many", s->boundary < s->n_calls ? ", training" : "");
+    return !t.cut;
+}
+
 static void kept_path(const struct host *host, const struct rung_key *key, char path[KEPT_PATH])
 {
     snprintf(path, KEPT_PATH, "%s/check-%016" PRIx64 ".txt", host->cache_dir, hash_text(HASH_START, key->text));
 }
 
 /* The whole file: the key, the result, a checksum of both. */
-static size_t kept_text(const struct rung_key *key, char text[KEPT_BYTES])
+static size_t kept_text(const struct rung_key *key, const char *result, char text[KEPT_BYTES])
 {
     struct text_writer t = text_begin(text, KEPT_BYTES);
-    text_add(&t, "%spassed\n", key->text);
+    text_add(&t, "%s%s\n", key->text, result);
     text_add(&t, "%016" PRIx64 "\n", hash_text(HASH_START, text));
     return t.used;
 }
 
-bool rung_kept(const struct host *host, const struct rung_key *key)
+/* The word after the key. */
+static bool kept_result(const struct rung_key *key, const char *text, size_t size, char result[RUNG_RESULT])
+{
+    size_t from = strlen(key->text), length = 0;
+    if (size < from || memcmp(text, key->text, from)) return false;
+    while (from + length < size && text[from + length] != '\n') length++;
+    if (!length || length >= RUNG_RESULT) return false;
+    memcpy(result, text + from, length);
+    result[length] = 0;
+    return true;
+}
+
+bool rung_kept(const struct host *host, const struct rung_key *key, char result[RUNG_RESULT])
 {
     char path[KEPT_PATH], want[KEPT_BYTES], *have = NULL;
     struct error why;
@@ -65,18 +90,43 @@ bool rung_kept(const struct host *host, const struct rung_key *key)
         return false;
     }
     if (!exists) return false;
-    bool same = size == kept_text(key, want) && !memcmp(have, want, size);
+    bool same =
+        kept_result(key, have, size, result) && size == kept_text(key, result, want) && !memcmp(have, want, size);
     host_free(host, have);
     if (!same) host_log(host, WHERRY_LOG_WARNING, "kernels are checked again: %s is damaged", path);
     return same;
 }
 
-void rung_keep(const struct host *host, const struct rung_key *key)
+void rung_keep(const struct host *host, const struct rung_key *key, const char *result)
 {
     char path[KEPT_PATH], text[KEPT_BYTES];
     struct error why;
     if (!host->cache_dir[0]) return;
     kept_path(host, key, path);
-    if (!cache_write(path, text, kept_text(key, text), &why))
+    if (!cache_write(path, text, kept_text(key, result, text), &why))
         host_log(host, WHERRY_LOG_WARNING, "kernels will be checked again: %s", why.text);
+}
+
+/* ---- in a context ---- */
+
+/* Device ids are a context's. */
+static uint64_t check_id(const struct wherry_session *s, const struct rung_key *key)
+{
+    return hash_text(hash_text(HASH_START, s->device->info.id), key->text);
+}
+
+const struct rung_check *rung_recall(const struct wherry_session *s, const struct rung_key *key)
+{
+    uint64_t id = check_id(s, key);
+    for (int i = 0; i < CONTEXT_RUNG_CHECKS; i++)
+        if (s->context->checks[i].id == id) return &s->context->checks[i];
+    return NULL;
+}
+
+void rung_remember(struct wherry_session *s, const struct rung_key *key, const char *reason)
+{
+    struct wherry_context *context = s->context;
+    struct rung_check *to = &context->checks[context->next_check++ % CONTEXT_RUNG_CHECKS];
+    *to = (struct rung_check){.id = check_id(s, key), .failed = reason != NULL};
+    if (reason) snprintf(to->reason, sizeof to->reason, "%s", reason);
 }

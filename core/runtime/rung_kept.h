@@ -1,5 +1,6 @@
-/* Checks of kernels that were passed, kept in the cache folder, so that the next process need not repeat them. Only
- * what was passed is: a failure may have passed by then, and nothing that failed can be taken for good. */
+/* Checks of kernels that were passed, and what rungs were measured to be, kept in the cache folder, so that the next
+ * process need not repeat them. Of checks only what was passed is: a failure may have passed by then, and nothing that
+ * failed can be taken for good. And what a context knows of both. */
 #ifndef WHERRY_RUNTIME_RUNG_KEPT_H
 #define WHERRY_RUNTIME_RUNG_KEPT_H
 
@@ -14,9 +15,18 @@ struct rung_key {
 };
 
 bool rung_key_make(const struct wherry_session *s, int group, struct rung_key *out);
-/* Whether it was passed. A file that is damaged is none, and the log has a warning. */
-bool rung_kept(const struct host *host, const struct rung_key *key);
-/* Keeps that it was. What can't be kept is checked again, and the log has a warning. */
-void rung_keep(const struct host *host, const struct rung_key *key);
+/* Of the measurement of a rung: device, driver and kernels, whether the session has few rows, and whether it trains. */
+bool rung_speed_key_make(const struct wherry_session *s, enum rung rung, struct rung_key *out);
+
+enum { RUNG_RESULT = 32 };
+
+/* What was found, a word: "passed", or a number. A file that is damaged is none, and the log has a warning. */
+bool rung_kept(const struct host *host, const struct rung_key *key, char result[RUNG_RESULT]);
+/* Keeps it. What can't be kept is found out again, and the log has a warning. */
+void rung_keep(const struct host *host, const struct rung_key *key, const char *result);
+
+/* The same in this context, on this device: NULL where nothing is known; `reason`, NULL: nothing is against it. */
+const struct rung_check *rung_recall(const struct wherry_session *s, const struct rung_key *key);
+void rung_remember(struct wherry_session *s, const struct rung_key *key, const char *reason);
 
 #endif

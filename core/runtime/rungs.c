@@ -8,6 +8,7 @@
 #include "base/parts.h"
 #include "runtime/plan.h"
 #include "runtime/rung_check.h"
+#include "runtime/rung_speed.h"
 
 /* ---- what a session takes ---- */
 
@@ -74,6 +75,7 @@ bool session_rungs_check(struct wherry_session *s, const wherry_session_desc *de
     if (rungs_taken(s)) {
         int before = part_enter(&s->context->host, PART_CHECK);
         failing = rungs_failing(s, desc, reason, sizeof reason);
+        if (!failing && !named) failing = rungs_slower(s, desc, reason, sizeof reason);
         part_leave(&s->context->host, before);
     } else if (named && may) {
         failing = may;

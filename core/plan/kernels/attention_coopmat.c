@@ -1,9 +1,15 @@
-/* Attention and its backward pass on cooperative matrices whose elements can be computed with
- * (shaders/attention_coopmat.comp, attention_backward_coopmat.comp): where they run, and their tiles. */
+/* Attention and its backward pass on cooperative matrices: where they run, and their tiles. The same kernels in two
+ * builds: where matrices' elements can be computed with and results become operands in registers
+ * (shaders/attention_coopmat.comp, attention_backward_coopmat.comp), and where that goes through shared memory
+ * (shaders/attention_khr.comp, attention_backward_khr.comp). */
 #include "base/round.h"
 #include "interface/interface.h"
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
+
+/* Keys of a step at least, and channels of a head at most: the build for NV_cooperative_matrix2 was measured up to 64.
+ */
+enum { STEP_LEAST = 32, HEAD_MOST = 128, ELEMENTS_HEAD_MOST = 64 };
 
 /* Work-items of a group, whatever its rows: a sub-group for each matrix of one entry of the query tile table. */
 static uint32_t items(const struct device_limits *limits)
@@ -20,25 +26,32 @@ static uint32_t blocks(const struct sizes *s, uint64_t groups)
     return filled && s->longest > tile_queries(s->limits) ? 2 : 1;
 }
 
+/* Whether one of the two builds runs it. */
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
     const struct device_limits *limits = s->limits;
     uint32_t dim = call_get(call, CONST_HEAD_DIM, 1), table = tile_queries(limits);
-    if (!s->f16)
-        *reason = "cooperative matrices are of f16";
-    else if (!limits->coopmat2)
-        *reason = "the device lacks VK_NV_cooperative_matrix2";
-    else if (!call_get(call, CONST_ALIGNED, 0))
-        *reason = "rows do not begin on 16 bytes";
-    else if (dim % 16 || dim % limits->coopmat_n || dim > 64)
-        *reason = "a head's channels are no multiple of 16, or more than 64";
-    else if (limits->coopmat_n != limits->coopmat_k || table % limits->coopmat_m || limits->coopmat_m > 32)
-        *reason = "the shape of the device's matrices does not let a result become an operand";
-    else if (items(limits) > limits->max_local_size)
-        *reason = "the device's work-groups are too small";
-    else
-        return true;
-    return false;
+    uint32_t m = limits->coopmat_m, n = limits->coopmat_n, k = limits->coopmat_k;
+    if (!s->f16) return variant_refuse(reason, "cooperative matrices are of f16");
+    if (!call_get(call, CONST_ALIGNED, 0)) return variant_refuse(reason, "rows do not begin on 16 bytes");
+    if (!limits->coopmat_f16_sums) return variant_refuse(reason, "the device's matrices have no sums of 16 bits");
+    if (dim % n || dim % k || dim > HEAD_MOST)
+        return variant_refuse(reason, "a head's channels are not of whole matrices, or too many");
+    if (!m || n % 8 || k % 8 || STEP_LEAST / 2 % n || STEP_LEAST / 2 % k || table % m)
+        return variant_refuse(reason, "a step is not of whole matrices of the device's shape");
+    if (items(limits) > limits->max_local_size) return variant_refuse(reason, "the device's work-groups are too small");
+    return true;
+}
+
+static bool fits_elements(const struct call *call, const struct sizes *s, const char **reason)
+{
+    if (!fits(call, s, reason)) return false;
+    if (!s->limits->coopmat2) return variant_refuse(reason, "the device lacks VK_NV_cooperative_matrix2");
+    if (s->limits->coopmat_n != s->limits->coopmat_k)
+        return variant_refuse(reason, "the shape of the device's matrices does not let a result become an operand");
+    if (call_get(call, CONST_HEAD_DIM, 1) > ELEMENTS_HEAD_MOST)
+        return variant_refuse(reason, "a head has too many channels");
+    return true;
 }
 
 static void set_sizes(struct call *call, const struct sizes *s, uint32_t owned)
@@ -46,7 +59,7 @@ static void set_sizes(struct call *call, const struct sizes *s, uint32_t owned)
     const struct device_limits *limits = s->limits;
     call_set(call, CONST_LOCAL_SIZE, items(limits));
     call_set(call, CONST_TILE_M, owned * tile_queries(limits));
-    call_set(call, CONST_TILE_N, limits->shared_bytes < 49152 ? 32 : 64);
+    call_set(call, CONST_TILE_N, limits->cpu || limits->shared_bytes < 49152 ? STEP_LEAST : 2 * STEP_LEAST);
     call_set(call, CONST_TILE_K, call_get(call, CONST_HEAD_DIM, 1));
     call_set(call, CONST_BLOCKS, owned);
     call_set(call, CONST_MATRIX_M, limits->coopmat_m);
@@ -58,18 +71,24 @@ static void set_sizes(struct call *call, const struct sizes *s, uint32_t owned)
 /* Bytes of a row in shared memory. */
 static size_t row_bytes(const struct call *call) { return (call_get(call, CONST_HEAD_DIM, 1) / 8 + 1) * (size_t)16; }
 
+/* Bytes in which sub-groups make results operands (shaders/matrix_elements.glsl): `operands` matrices at once. */
+static size_t staging_bytes(const struct call *call, size_t operands)
+{
+    size_t n = call_get(call, CONST_MATRIX_N, 8), k = call_get(call, CONST_MATRIX_K, 8), strip = n > k ? n : k;
+    return call_get(call, CONST_LOCAL_SIZE, 1) / call_get(call, CONST_SUBGROUP, 1) * 2 *
+           call_get(call, CONST_MATRIX_M, 1) * (operands * strip / 8 + 1) * 16;
+}
+
 /* ---- forward ---- */
 
 /* On an H200, 32 x 16 x 512 tokens, TFLOP/s without dropout and with it: 198 and 133 with 128 rows; 190 and 131 with
  * 256; 174 and 128 in steps of 32 keys; in sub-groups that own one matrix 181 and 132 with 192 rows, 169 with 256.
  * Short heads leave little to share: 64 x 12 x 128 x 32 takes 19.8 us with one matrix (128 rows), 23.7 with two. */
-static void size(struct call *call, const struct sizes *s)
+static uint32_t forward_blocks(const struct call *call, const struct sizes *s)
 {
-    uint64_t heads = call_get(call, CONST_HEADS, 1);
-    uint32_t owned = blocks(s, divide_up(s->max_rows, 2 * (uint64_t)tile_queries(s->limits)) * heads);
-    if (!s->limits->cpu && call_get(call, CONST_HEAD_DIM, 1) <= 32) owned = 1;
-    set_sizes(call, s, owned);
-    call_set(call, CONST_ENTRIES, owned);
+    uint32_t dim = call_get(call, CONST_HEAD_DIM, 1);
+    if ((!s->limits->cpu && dim <= 32) || dim > 64) return 1;
+    return blocks(s, divide_up(s->max_rows, 2 * (uint64_t)tile_queries(s->limits)) * call_get(call, CONST_HEADS, 1));
 }
 
 /* Keys and values of two steps, or the group's queries; one bit for each weight of a step; biases by
@@ -79,6 +98,50 @@ static size_t shared_bytes(const struct call *call)
     size_t m = call_get(call, CONST_TILE_M, 1), n = call_get(call, CONST_TILE_N, 1);
     return (m > 4 * n ? m : 4 * n) * row_bytes(call) + (call_get(call, CONST_DROPOUT, 0) ? m * n / 8 : 0) +
            call_bias_bytes(call);
+}
+
+static size_t shared_bytes_khr(const struct call *call)
+{
+    return shared_bytes(call) + staging_bytes(call, call_get(call, CONST_BLOCKS, 1));
+}
+
+/* With steps, then rows, of as many as shared memory has. */
+static void size_within(struct call *call, const struct sizes *s, size_t (*bytes)(const struct call *call))
+{
+    uint32_t owned = forward_blocks(call, s);
+    set_sizes(call, s, owned);
+    if (bytes(call) > s->limits->shared_bytes) call_set(call, CONST_TILE_N, STEP_LEAST);
+    if (bytes(call) > s->limits->shared_bytes) {
+        owned = 1;
+        call_set(call, CONST_TILE_M, tile_queries(s->limits));
+        call_set(call, CONST_BLOCKS, owned);
+    }
+    call_set(call, CONST_ENTRIES, owned);
+}
+
+static void size(struct call *call, const struct sizes *s) { size_within(call, s, shared_bytes); }
+
+static void size_khr(struct call *call, const struct sizes *s) { size_within(call, s, shared_bytes_khr); }
+
+/* Whether shared memory holds it. */
+static bool fits_sized(const struct call *call, const struct sizes *s,
+                       void (*resize)(struct call *, const struct sizes *), size_t (*bytes)(const struct call *),
+                       const char **reason)
+{
+    struct call sized = *call;
+    resize(&sized, s);
+    if (bytes(&sized) <= s->limits->shared_bytes) return true;
+    return variant_refuse(reason, "the device's shared memory is too small for heads of this size");
+}
+
+static bool fits_forward(const struct call *call, const struct sizes *s, const char **reason)
+{
+    return fits_elements(call, s, reason) && fits_sized(call, s, size, shared_bytes, reason);
+}
+
+static bool fits_khr(const struct call *call, const struct sizes *s, const char **reason)
+{
+    return fits(call, s, reason) && fits_sized(call, s, size_khr, shared_bytes_khr, reason);
 }
 
 /* ---- its traffic ---- */
@@ -111,13 +174,34 @@ const struct variant variant_attention_coopmat = {
               CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
               CONST_DROPOUT, CONST_LSE, CONST_RELATIVE},
     .why = "cooperative matrices (VK_NV_cooperative_matrix2)",
-    .fits = fits,
+    .fits = fits_forward,
     .size = size,
     .shared_bytes = shared_bytes,
     .count = count_forward,
 };
 
+const struct variant variant_attention_khr = {
+    .kernel = "attention",
+    .name = "attention_khr",
+    .rung = RUNG_COOPMAT,
+    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
+              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
+              CONST_DROPOUT, CONST_LSE, CONST_RELATIVE},
+    .why = "cooperative matrices (VK_KHR_cooperative_matrix)",
+    .fits = fits_khr,
+    .size = size_khr,
+    .shared_bytes = shared_bytes_khr,
+    .count = count_forward,
+};
+
 /* ---- backward ---- */
+
+/* Matrices of queries that a sub-group owns. */
+static size_t query_blocks(const struct call *call)
+{
+    uint32_t rows = call_get(call, CONST_TILE_M, 1) / call_get(call, CONST_BLOCKS, 1); /* one for each sub-group */
+    return call_get(call, CONST_QUERY_ROWS, 1) / rows;
+}
 
 /* Both operands of two steps, or the group's own rows; statistics of the queries; dropout's bits; biases by
  * distance, sums of each sub-group, and a matrix of theirs. */
@@ -138,7 +222,7 @@ static size_t shared_bytes_backward(const struct call *call)
  * its keys and one for each of its queries: it owns one matrix of keys. On an H200, 32 x 16 x 512 tokens with dropout:
  * 153 TFLOP/s with 64 keys and 128 queries, or with 128 and 256; with one matrix of queries 143 with 128 of both, 138
  * with 192, 137 with 256. */
-static void size_backward(struct call *call, const struct sizes *s)
+static void size_backward_within(struct call *call, const struct sizes *s, size_t (*bytes)(const struct call *call))
 {
     uint32_t keys = tile_queries(s->limits);
     uint64_t tiles = divide_up(s->max_rows, keys) + divide_up(s->max_rows, 2 * (uint64_t)keys);
@@ -147,8 +231,35 @@ static void size_backward(struct call *call, const struct sizes *s)
     call_set(call, CONST_QUERY_ROWS, queries);
     bool sums = call_get(call, CONST_RELATIVE, 0); /* by distance, of all queries: a group has them all */
     call_set(call, CONST_PARTS, (uint32_t)(divide_up(s->longest, keys) + (sums ? 1 : divide_up(s->longest, queries))));
-    if (shared_bytes_backward(call) > s->limits->shared_bytes) call_set(call, CONST_TILE_N, 32);
+    if (bytes(call) > s->limits->shared_bytes) call_set(call, CONST_TILE_N, STEP_LEAST);
     call_take_away(call, SLOT_PARTIALS);
+}
+
+static void size_backward(struct call *call, const struct sizes *s)
+{
+    size_backward_within(call, s, shared_bytes_backward);
+}
+
+/* What a sub-group makes operands at once: two matrices of keys, or its queries'. */
+static size_t shared_bytes_backward_khr(const struct call *call)
+{
+    size_t keys = 2 * (size_t)call_get(call, CONST_BLOCKS, 1), queries = query_blocks(call);
+    return shared_bytes_backward(call) + staging_bytes(call, keys > queries ? keys : queries);
+}
+
+static void size_backward_khr(struct call *call, const struct sizes *s)
+{
+    size_backward_within(call, s, shared_bytes_backward_khr);
+}
+
+static bool fits_backward(const struct call *call, const struct sizes *s, const char **reason)
+{
+    return fits_elements(call, s, reason) && fits_sized(call, s, size_backward, shared_bytes_backward, reason);
+}
+
+static bool fits_backward_khr(const struct call *call, const struct sizes *s, const char **reason)
+{
+    return fits(call, s, reason) && fits_sized(call, s, size_backward_khr, shared_bytes_backward_khr, reason);
 }
 
 /* ---- its traffic ---- */
@@ -195,8 +306,22 @@ const struct variant variant_attention_backward_coopmat = {
               CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
               CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE},
     .why = "cooperative matrices (VK_NV_cooperative_matrix2)",
-    .fits = fits,
+    .fits = fits_backward,
     .size = size_backward,
     .shared_bytes = shared_bytes_backward,
+    .count = count_backward,
+};
+
+const struct variant variant_attention_backward_khr = {
+    .kernel = "attention_backward",
+    .name = "attention_backward_khr",
+    .rung = RUNG_COOPMAT,
+    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
+              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
+              CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE},
+    .why = "cooperative matrices (VK_KHR_cooperative_matrix)",
+    .fits = fits_backward_khr,
+    .size = size_backward_khr,
+    .shared_bytes = shared_bytes_backward_khr,
     .count = count_backward,
 };

@@ -32,6 +32,8 @@ static const struct tile tile_small = {64, 64, 32, 32, 32, 1, 1, 4, 0.45, 1.2};
 static const struct tile tile_cpu = {16, 16, 16, 8, 16, 1, 1, 1, 1, 1};
 
 enum { TILES = sizeof tiles / sizeof *tiles, MOST_PARTS = 16, LEAST_PART_DEPTH = 256, CPU_NORMAL_K = 64 };
+/* Of a work-item, in its registers: half of those that a GPU has for one at most. */
+enum { SUMS_MOST = 128 };
 
 static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
@@ -53,6 +55,7 @@ static bool tile_fits(const struct tile *t, const struct device_limits *limits, 
 {
     uint32_t m = limits->coopmat_m, n = limits->coopmat_n, k = limits->coopmat_k, size = limits->coopmat_subgroup;
     if (!m || !size || t->piece_m % m || t->piece_n % n || t->k / t->split % k || m % 8 || n % 8 || k % 8) return false;
+    if (t->piece_m * t->piece_n > SUMS_MOST * size) return false;
     if (size * t->split % (t->piece_n / 8) || tile_items(t, limits) > limits->max_local_size) return false;
     size_t scratch = t->normal ? tile_items(t, limits) * sizeof(float) : 0;
     return tile_bytes(t->m, t->n, t->k, t->piece_n, tile_items(t, limits) / size, t->stages, m, form) + scratch <=

@@ -1,0 +1,303 @@
+/* Attention without stored scores, on cooperative matrices: y[j][h][p] = sum over k of softmax over k of (SCALE *
+ * x[j][h] . w[k][h]) * v[k][h][p]. Stands for attention.comp, with the same arguments.
+ *
+ * One work-group per TILE_M queries and head walks over the keys of the sequence in steps of TILE_N, whose keys and
+ * values it keeps twice in shared memory: one step is multiplied while the next one arrives. A subgroup owns BLOCKS
+ * times MATRIX_M queries: their scores, weights and sums never leave its registers but to become operands
+ * (matrix_elements.glsl). It takes a strip of keys after the other. The largest score of a row is carried on and what
+ * was summed before is rescaled, but only where it grew by so much that a weight could leave the range of 16 bits: a
+ * sum relative to an older maximum is as exact. Only then is the largest score of a row looked for. Steps begin at the
+ * sequence's first key: the result depends on its own sequence alone. Dropout has its place at the weights, after
+ * their total.
+ *
+ * A group has ENTRIES entries of the query tile table, as many as there are for TILE_M queries: where sequences are
+ * that long, one of them begins a tile of its own. */
+#include "attention_matrices.glsl"
+#define BIASES
+#include "distances.glsl"
+
+layout(constant_id = CONST_Y_STRIDE) const uint Y_STRIDE = 64;
+layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
+layout(constant_id = CONST_LSE) const uint LSE = LSE_NONE;
+layout(constant_id = CONST_ENTRIES) const uint ENTRIES = 1;
+
+#define OPERANDS BLOCKS
+#include "matrix_elements.glsl"
+
+OUTPUT_OF(SLOT_LSE, float, lse);
+
+/* Far below every score, and no difference overflows. */
+#define LOWEST -1.0e30
+
+/* A weight is at most 2^8, far from the end of what 16 bits hold. */
+#define SLACK 8.0
+
+#define TILE (TILE_N * ROW)
+/* Keys and values of two steps; before them the queries, after them a matrix of logarithms a row, then the result. */
+#define OWN (TILE_M * ROW)
+shared uvec4 tiles[4 * TILE > OWN ? 4 * TILE : OWN];
+
+/* Which weights of the step are kept: subgroups draw for their own rows, which nobody else reads, a step ahead, so that
+ * it goes on beside the products. */
+#define KEEP_WORDS (TILE_N / 32)
+#define KEEP_COUNT (SUBGROUP_ROWS * KEEP_WORDS)
+#define DRAWS ((KEEP_COUNT + SUBGROUP - 1) / SUBGROUP)
+shared uint keep_tile[DROPOUT > 0 ? KEEP_WORDS * TILE_M : 1];
+
+#define DRAW(drawn, key)                                                                                               \
+    UNROLL for (uint d = 0; d < DRAWS; d++)                                                                            \
+    {                                                                                                                  \
+        const uint i = gl_SubgroupInvocationID + d * SUBGROUP;                                                         \
+        drawn[d] = keep_word(random, (first + row0 + own + i % SUBGROUP_ROWS) * HEADS + head,                          \
+                             (key) + i / SUBGROUP_ROWS * 32, 32);                                                      \
+    }
+#define KEEP(drawn)                                                                                                    \
+    UNROLL for (uint d = 0; d < DRAWS; d++)                                                                            \
+    {                                                                                                                  \
+        const uint i = gl_SubgroupInvocationID + d * SUBGROUP;                                                         \
+        if (i < KEEP_COUNT) keep_tile[i / SUBGROUP_ROWS * TILE_M + own + i % SUBGROUP_ROWS] = drawn[d];                \
+    }
+
+float mask(const in uint row, const in uint column, const in float s, const in uint keys)
+{
+    return column < keys ? s : LOWEST;
+}
+
+/* With the bias by distance; `apart`: of the matrix' first key and first query. */
+float biased(const in uint row, const in uint column, const in float s, const in int apart)
+{
+    return s + bias_of(apart + int(column) - int(row));
+}
+
+float larger(const in float a, const in float b) { return max(a, b); }
+float added(const in float a, const in float b) { return a + b; }
+
+/* The weight of a score; `base`: the largest one, scaled, negative. */
+float weight(const in uint row, const in uint column, const in float s, const in float base)
+{
+    return exp2(fma(s, uintBitsToFloat(SCALE) * LOG2E, base));
+}
+
+float larger_of(const in uint row, const in uint column, const in float a, const in float b) { return max(a, b); }
+
+float drop(const in uint row, const in uint column, const in float e, const in uint words, const in uint key)
+{
+    return is_kept(keep_tile[words + row], key + column) ? e : 0.0;
+}
+
+/* Strips of half a step. */
+#define STRIPS (TILE_N / 2 / STRIP)
+#define STRIP_MATRICES (STRIP / MATRIX_N)
+#define SCORE(r, n) score[(r)*STRIP_MATRICES + (n)]
+
+/* Has a score grown by too much? Then the weights are relative to the largest of its row, and so is what was summed
+ * before. Of all blocks at once: where a block had a branch of its own, NVIDIA's compiler spilled all matrices that
+ * live across it. */
+#define LIMIT_GROWTH(score)                                                                                            \
+    {                                                                                                                  \
+        MATRIX_C most[BLOCKS], shrink[BLOCKS];                                                                         \
+        bool grown = false;                                                                                            \
+        UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                       \
+        {                                                                                                              \
+            most[r] = SCORE(r, 0);                                                                                     \
+            UNROLL for (uint n = 1; n < STRIP_MATRICES; n++) EACH_OF(most[r], larger_of, SCORE(r, n));                 \
+            const MATRIX_C now = most[r], before = base[r];                                                            \
+            UNROLL for (uint i = 0; i < now.length(); i++) grown = grown || fma(now[i], scale, before[i]) > SLACK;     \
+        }                                                                                                              \
+        if (subgroupAny(grown)) {                                                                                      \
+            REDUCE_ROWS(most, larger);                                                                                 \
+            UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                   \
+            {                                                                                                          \
+                const MATRIX_C before = base[r];                                                                       \
+                MATRIX_C now = most[r], less;                                                                          \
+                UNROLL for (uint i = 0; i < now.length(); i++)                                                         \
+                {                                                                                                      \
+                    now[i] = min(before[i], -now[i] * scale);                                                          \
+                    less[i] = exp2(now[i] - before[i]);                                                                \
+                }                                                                                                      \
+                base[r] = now;                                                                                         \
+                shrink[r] = less;                                                                                      \
+            }                                                                                                          \
+            UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                   \
+            {                                                                                                          \
+                total[r] = total[r] * shrink[r];                                                                       \
+                UNROLL for (uint c = 0; c < WIDE; c++) sum[r * WIDE + c] = sum[r * WIDE + c] * shrink[r];              \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+/* The weights of a strip of keys, on their way to become operands; keys beyond the sequence are no keys. */
+#define WEIGH(strip)                                                                                                   \
+    {                                                                                                                  \
+        MATRIX_C score[BLOCKS * STRIP_MATRICES];                                                                       \
+        UNROLL for (uint n = 0; n < STRIP_MATRICES; n++)                                                               \
+        {                                                                                                              \
+            const uint j = (strip)*STRIP_MATRICES + n;                                                                 \
+            UNROLL for (uint r = 0; r < BLOCKS; r++) SCORE(r, n) = MATRIX_C(0.0);                                      \
+            UNROLL for (uint k = 0; k < DEEP; k++)                                                                     \
+            {                                                                                                          \
+                MATRIX_B key;                                                                                          \
+                coopMatLoad(key, tiles, key_tile + j * MATRIX_N * ROW + k * MATRIX_K / VECTOR, ROW, BY_COLUMNS);       \
+                UNROLL for (uint r = 0; r < BLOCKS; r++)                                                               \
+                    SCORE(r, n) = coopMatMulAdd(query[r * DEEP + k], key, SCORE(r, n));                                \
+            }                                                                                                          \
+            UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                   \
+            {                                                                                                          \
+                if (RELATIVE > 0)                                                                                      \
+                    EACH(SCORE(r, n), biased, int(key0 + j * MATRIX_N) - int(row0 + own + r * MATRIX_M));              \
+                if (keys < (j + 1) * MATRIX_N)                                                                         \
+                    EACH(SCORE(r, n), mask, keys > j * MATRIX_N ? keys - j * MATRIX_N : 0);                            \
+            }                                                                                                          \
+        }                                                                                                              \
+        LIMIT_GROWTH(score)                                                                                            \
+        UNROLL for (uint n = 0; n < STRIP_MATRICES; n++)                                                               \
+        {                                                                                                              \
+            const uint j = (strip)*STRIP_MATRICES + n;                                                                 \
+            UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                   \
+            {                                                                                                          \
+                EACH_OF(SCORE(r, n), weight, base[r]);                                                                 \
+                total[r] += SCORE(r, n);                                                                               \
+                if (DROPOUT > 0)                                                                                       \
+                    EACH2(SCORE(r, n), drop, j * MATRIX_N / 32 * TILE_M + own + r * MATRIX_M, j * MATRIX_N % 32);      \
+                PUT_OPERAND(weights, r, r, n, (strip) % 2, SCORE(r, n));                                               \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+/* TILE_M queries of a sequence and a head. */
+void attend(const uint sequence, const uint row0, const uint head)
+{
+    const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
+    const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
+    const uint x_at = X_OFFSET + (first + row0) * X_STRIDE + HEAD_AT(head, X_STRIDE);
+    const uint w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(head, W_STRIDE);
+    const uint v_at = V_OFFSET + first * V_STRIDE + HEAD_AT(head, V_STRIDE);
+    const uint y_at = Y_OFFSET + (first + row0) * Y_STRIDE + HEAD_AT(head, Y_STRIDE);
+    const uint rows = length - row0;
+    const float scale = uintBitsToFloat(SCALE) * LOG2E;
+    const uint own = gl_SubgroupID * SUBGROUP_ROWS; /* this subgroup's first row of the tile */
+    const uvec4 random = dropout_key();
+
+    if (RELATIVE > 0) load_biases(head, 1.0 / uintBitsToFloat(SCALE));
+    const uint last = length - 1;
+    MATRIX_A query[BLOCKS * DEEP];
+    {
+        uvec4 held[ROUNDS(TILE_M)];
+        FETCH_ROWS(held, x, x_at, X_STRIDE, 0, rows - 1, TILE_M);
+        PLACE_ROWS(0, held, TILE_M);
+    }
+    barrier();
+    UNROLL
+    for (uint i = 0; i < BLOCKS * DEEP; i++)
+        coopMatLoad(query[i], tiles, (own + i / DEEP * MATRIX_M) * ROW + i % DEEP * MATRIX_K / VECTOR, ROW, BY_ROWS);
+    barrier(); /* the queries' memory is free */
+
+    uvec4 held[ROUNDS(TILE_N)];
+    FETCH_ROWS(held, w, w_at, W_STRIDE, 0, last, TILE_N);
+    PLACE_ROWS(0, held, TILE_N);
+    FETCH_ROWS(held, v, v_at, V_STRIDE, 0, last, TILE_N);
+    PLACE_ROWS(TILE, held, TILE_N);
+
+    uint drawn[DRAWS];
+    if (DROPOUT > 0) {
+        DRAW(drawn, 0);
+        KEEP(drawn);
+    }
+
+    MATRIX_C sum[BLOCKS * WIDE], total[BLOCKS], base[BLOCKS];
+    UNROLL
+    for (uint i = 0; i < BLOCKS * WIDE; i++) sum[i] = MATRIX_C(0.0);
+    UNROLL
+    for (uint r = 0; r < BLOCKS; r++) {
+        total[r] = MATRIX_C(0.0);
+        base[r] = MATRIX_C(-LOWEST);
+    }
+
+    uint stage = 0;
+    for (uint key0 = 0; key0 < length; key0 += TILE_N) {
+        const uint keys = length - key0;
+        const uint key_tile = stage, value_tile = stage + TILE;
+        stage = 2 * TILE - stage;
+        barrier(); /* this step is there, and nobody reads the one before */
+
+        UNROLL
+        for (uint half_step = 0; half_step < 2; half_step++) {
+            if (half_step == 0) {
+                FETCH_ROWS(held, w, w_at, W_STRIDE, key0 + TILE_N, last, TILE_N);
+            } else {
+                FETCH_ROWS(held, v, v_at, V_STRIDE, key0 + TILE_N, last, TILE_N);
+                if (DROPOUT > 0) DRAW(drawn, key0 + TILE_N);
+            }
+            MATRIX_A weights[BLOCKS];
+            UNROLL
+            for (uint strip = half_step * STRIPS; strip < (half_step + 1) * STRIPS; strip++) {
+                WEIGH(strip)
+                OPERANDS_PUT;
+                UNROLL
+                for (uint k = 0; k < STRIP / MATRIX_K; k++) {
+                    UNROLL
+                    for (uint r = 0; r < BLOCKS; r++) TAKE_OPERAND(weights[r], r, k, strip % 2);
+                    UNROLL
+                    for (uint c = 0; c < WIDE; c++) {
+                        MATRIX_B value;
+                        coopMatLoad(value, tiles,
+                                    value_tile + (strip * STRIP + k * MATRIX_K) * ROW + c * MATRIX_N / VECTOR, ROW,
+                                    BY_ROWS);
+                        UNROLL
+                        for (uint r = 0; r < BLOCKS; r++)
+                            sum[r * WIDE + c] = coopMatMulAdd(weights[r], value, sum[r * WIDE + c]);
+                    }
+                }
+            }
+            if (half_step == 0) PLACE_ROWS(stage, held, TILE_N);
+        }
+        PLACE_ROWS(stage + TILE, held, TILE_N);
+        if (DROPOUT > 0) {
+            subgroupBarrier();
+            KEEP(drawn);
+        }
+    }
+
+    /* ---- the rows' totals, and the mean that they make of the sums ---- */
+    barrier(); /* the tiles' memory is free */
+    REDUCE_ROWS(total, added);
+    if (LSE == LSE_WRITE) {
+        UNROLL
+        for (uint r = 0; r < BLOCKS; r++) {
+            const MATRIX_C all = total[r], largest = base[r];
+            MATRIX_C logarithm;
+            UNROLL
+            for (uint i = 0; i < logarithm.length(); i++) logarithm[i] = (log2(all[i]) - largest[i]) * LN2;
+            coopMatStore(logarithm, tiles, (own + r * MATRIX_M) * MATRIX_N / 4, MATRIX_N / 4, BY_ROWS);
+        }
+        barrier();
+        for (uint row = local_number(); row < min(rows, TILE_M); row += LOCAL_SIZE)
+            lse[(first + row0 + row) * HEADS + head] = uintBitsToFloat(tiles[row * MATRIX_N / 4].x);
+        barrier();
+    }
+    UNROLL
+    for (uint r = 0; r < BLOCKS; r++) {
+        const MATRIX_C factor = MATRIX_C(DROPOUT > 0 ? DROPOUT_SCALE : 1.0) / total[r];
+        UNROLL
+        for (uint c = 0; c < WIDE; c++)
+            coopMatStore(MATRIX_Y(sum[r * WIDE + c] * factor), tiles,
+                         (own + r * MATRIX_M) * ROW + c * MATRIX_N / VECTOR, ROW, BY_ROWS);
+    }
+    barrier();
+    STORE_ROWS(y, y_at, Y_STRIDE, rows, 0, TILE_M);
+}
+
+void main()
+{
+    const uint entries = batch[HEADER_QUERY_TILES], groups = (entries + ENTRIES - 1) / ENTRIES;
+    const uint head = group_number() / max(groups, 1u), entry = group_number() % max(groups, 1u) * ENTRIES;
+    if (entries == 0 || head >= HEADS) return;
+    FIND_PLACES;
+    ROLLED
+    for (uint e = entry; e < min(entry + ENTRIES, entries); e++) {
+        const uint at = batch[HEADER_AT_QUERY_TILES] + e * 2;
+        if (batch[at + 1] % TILE_M != 0) continue;
+        attend(batch[at], batch[at + 1], head);
+        barrier(); /* the memory is free */
+    }
+}
