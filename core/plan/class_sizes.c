@@ -54,10 +54,6 @@ static const struct class_row rows[] = {
      .classes = CLASS_BIT(CLASS_INTEL_XE2),
      .part_rows = 1,
      .why = "predicted for Xe2 from registers: two rows at a time spill on Panther Lake"},
-    {.kernel = "layernorm_backward",
-     .classes = CLASS_BIT(CLASS_AMD_GCN),
-     .part_rows = 1,
-     .why = "predicted for GCN from occupancy 4 of 10 with a row at a time, in place of 2"},
 };
 
 const struct class_row *class_row(const char *kernel, const struct device_limits *limits)
