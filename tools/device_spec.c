@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "json_file.h"
 
 /* ---- names ---- */
@@ -24,13 +23,6 @@ static const wherry_device_spec *find_named(const char *name)
     for (size_t n = 0; (spec = wherry_device_spec_at(n)) != NULL; n++)
         if (same_word(spec->name, name)) return spec;
     return NULL;
-}
-
-static void list_names(char *text, size_t size)
-{
-    const wherry_device_spec *spec;
-    struct text_writer t = text_begin(text, size);
-    for (size_t n = 0; (spec = wherry_device_spec_at(n)) != NULL; n++) text_add(&t, "%s%s", n ? ", " : "", spec->name);
 }
 
 /* ---- a file of peaks ---- */
@@ -198,11 +190,11 @@ static int read_one(char *word, wherry_device_spec *out)
         file = fopen(word, "rb");
     }
     if (!file) {
-        char names[128];
         int reason = errno;
-        list_names(names, sizeof names);
-        return complain(EXIT_USAGE, "--device-spec %s: none of %s, and no file that can be read: %s", word, names,
-                        strerror(reason));
+        return complain(EXIT_USAGE,
+                        "--device-spec %s: none of those that wherry analyze --device-spec list names, and "
+                        "no file that can be read: %s",
+                        word, strerror(reason));
     }
     json_t *root;
     int code = json_stream_read(file, word, &json_record, 0, &root);

@@ -10,5 +10,7 @@ enum { DEVICE_SPECS_MAX = 8 };
 
 /* Reads "NAME|FILE[#N],...". Returns an exit code, and has complained when it is not EXIT_FINE. */
 int device_specs_read(const char *text, wherry_device_spec specs[DEVICE_SPECS_MAX], size_t *count);
+/* "--device-spec list": the names that there are, with their peaks. Returns an exit code. */
+int device_sheets_report(const struct options *options);
 
 #endif
