@@ -112,6 +112,16 @@ static double highest(const json_t *record, json_int_t dev, const char *prefix)
     return most;
 }
 
+void device_spec_measured(const json_t *record, json_int_t dev, wherry_device_spec *out)
+{
+    out->bandwidth = highest(record, dev, "dram.");
+    out->f32_flops = highest(record, dev, "compute.f32");
+    out->matrix_flops = highest(record, dev, "compute.matrix");
+    if (!(out->matrix_flops > 0)) out->matrix_flops = highest(record, dev, "compute."); /* no matrix unit */
+    out->cache_bandwidth = highest(record, dev, "cache.");
+    out->launch_seconds = highest(record, dev, "launch.seconds");
+}
+
 /* The device number `wanted` of the record, or its only one where that is < 0. */
 static int choose_device(const char *file, const json_t *record, json_int_t wanted, const json_t **out)
 {
@@ -142,12 +152,7 @@ static int read_record(const char *file, const json_t *record, json_int_t wanted
     snprintf(out->name, sizeof out->name, "%s", name && *name ? name : id && *id ? id : file);
     snprintf(out->source, sizeof out->source, "ceilings measured%s%s%s%s", id ? " through " : "", id ? id : "",
              utc ? ", " : "", utc ? utc : "");
-    out->bandwidth = highest(record, dev, "dram.");
-    out->f32_flops = highest(record, dev, "compute.f32");
-    out->matrix_flops = highest(record, dev, "compute.matrix");
-    if (!(out->matrix_flops > 0)) out->matrix_flops = highest(record, dev, "compute."); /* no matrix unit */
-    out->cache_bandwidth = highest(record, dev, "cache.");
-    out->launch_seconds = highest(record, dev, "launch.seconds");
+    device_spec_measured(record, dev, out);
     double bytes = json_number_value(json_object_get(json_object_get(device, "cache"), "bytes"));
     if (bytes > 0 && bytes < 1e18) out->cache_bytes = (uint64_t)bytes;
     if (!(out->bandwidth > 0))

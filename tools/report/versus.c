@@ -21,7 +21,7 @@ struct entry {
 
 static bool is_cpu(const struct record_device *device) { return strcmp(device->backend, "cpu") == 0; }
 
-static const struct record_plan *fastest_plan(const struct record *record, uint64_t dev)
+const struct record_plan *fastest_plan(const struct record *record, uint64_t dev)
 {
     const struct record_plan *best = NULL;
     for (size_t n = 0; n < record->plan_count; n++) {
@@ -32,7 +32,7 @@ static const struct record_plan *fastest_plan(const struct record *record, uint6
     return best;
 }
 
-static char *work_text(const struct record *record, const struct record_plan *plan)
+char *work_text(const struct record *record, const struct record_plan *plan)
 {
     json_t *work = need(json_deep_copy(json_object_get(record->json, "workload")));
     json_object_del(work, "dtype");
