@@ -10,12 +10,14 @@
 
 static const char head[] = "~device|<API|<type|>ms|>tokens/s|>tokens/GB|>% roof|>tokens/J|>predicted ms|>x";
 
-static const char how[] =
-    "The same work on each device, its fastest plan, by the host's clock. tokens/GB: for each gigabyte that its memory "
-    "could have moved in that time. predicted: the least by its measured ceilings and the graph's counts alone; x: how "
-    "many times that was measured. % roof: the prediction over the time of its kernels. tokens/J: by the power noted "
-    "beside the record, empty where no driver told it. A device without a time did not run this: the prediction is all "
-    "there is. Matrix units that one API's ceilings lack are those of the same device's through another.";
+static const char how[] = "The same work on each device, its fastest plan, by the host's clock.\n"
+                          "tokens/GB: for each gigabyte that its memory could have moved in that time.\n"
+                          "predicted: the least by its measured ceilings and the graph's counts alone; x:\n"
+                          "how many times that was measured. % roof: the prediction over the time of its\n"
+                          "kernels. tokens/J: by the power noted beside the record, empty where no driver\n"
+                          "told it. A device without a time did not run this: the prediction is all there\n"
+                          "is. Matrix units that one API's ceilings lack are those of the same device's\n"
+                          "through another.";
 
 enum { COLUMNS = 10, CELL = 96 };
 
