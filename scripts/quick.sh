@@ -141,6 +141,7 @@ write_power
 say "results"
 {
     printf '# %s\n\n' "$(uname -m): $(cut -d' ' -f1 "$out/chosen" | paste -sd' ')"
+    # shellcheck disable=SC2016 # Markdown
     printf 'By `scripts/gpu.sh --quick`, %s, %s, commit `%s`, %d s.\n\n' "$("$wherry" --version | head -n 1)" \
         "$(date -u +%Y-%m-%d)" "$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)" "$SECONDS"
     printf '```\n' && "$wherry" devices && printf '```\n'

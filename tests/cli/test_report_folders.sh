@@ -9,6 +9,7 @@ python=${PYTHON:-python3}
 results=${RESULTS:-$here/../../bench/results}
 # shellcheck source=tests/cli/expect.sh
 . "$here/expect.sh"
+: "${work:?}"
 
 lacks() { ! has "$1"; }
 # What the ranking of a workload says of a device: "ranked TITLE DEVICE" prints the line.
