@@ -88,12 +88,12 @@ static struct run *runs_of(const struct report *report, size_t *count)
         const struct record *record = &report->records[r];
         for (size_t d = 0; d < record->device_count; d++) {
             const struct record_device *device = &record->devices[d];
-            const struct record_plan *plan = fastest_plan(record, device->dev);
+            const struct record_plan *plan = record_fastest_plan(record, device->dev);
             if (!plan || !strcmp(device->backend, "reference")) continue;
             runs[(*count)++] = (struct run){.record = record,
                                             .device = device,
                                             .plan = plan,
-                                            .work = work_text(record, plan),
+                                            .work = record_work_text(record, plan),
                                             .watts = report->origins ? report->origins[r].watts : (double)NAN};
         }
     }
