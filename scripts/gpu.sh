@@ -34,6 +34,9 @@
 #   WHERRY_TEST_DEVICES  device ids instead of all usable GPUs
 #   WHERRY_TEST_MODEL    folder of all-MiniLM-L6-v2, without which test_golden is skipped
 #
+# gpu.sh --quick
+# Ten minutes for a laptop, CPU drivers too: verify, roof, three encodes, a layer, one folder (scripts/quick.sh).
+#
 # gpu.sh with COMMAND...
 # Runs a command (bench/counters/run.sh, say) with the loaders, libraries and drivers that are found so.
 #
@@ -41,6 +44,7 @@
 # Downloads into FOLDER the packages that a build of this machine needs elsewhere (run it where the build was made).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+[ "${1:-}" != --quick ] || exec scripts/quick.sh "${@:2}"
 
 build=${BUILD:-build/release} out=${OUT:-build/gpu} dtype=${DTYPE:-f16}
 tests=${TESTS-test_groups test_training test_encode test_golden}

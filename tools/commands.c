@@ -250,12 +250,17 @@ const struct command commands[] = {
      "  wherry prepare --config bert-large --train --device vulkan:0 --json\n"
      "  wherry prepare --config bert-base --plan all --dtype all --target intel-bmg --dump bmg\n",
      prepare_command},
-    {"report", REPORT, "FILE...", "write or check stored records",
+    {"report", REPORT, "FILE|FOLDER...", "write or check stored records",
      "Reads records (wherry bench, wherry bench layer, wherry roof with --json) and writes\n"
      "them, several as one, in any format: tables on a terminal, Markdown, CSV with a line\n"
      "for each operation, a Chrome trace for Perfetto, or one HTML page that needs nothing\n"
      "else. \"-\" is standard input. Beside a record of the device cpu it says how many times\n"
      "as fast others with the same workload are.\n"
+     "\n"
+     "A folder stands for the records in it (scripts/gpu.sh --quick leaves one); several are\n"
+     "merged, duplicates left out, and their devices ranked for each workload: by time, per\n"
+     "bandwidth, by their share of the roof, per joule where power was noted, beside what their\n"
+     "ceilings alone predict, for devices that did not run it, too.\n"
      "\n"
      "What compilers make of kernels (data/compilers.json) becomes text, Markdown or a page:\n"
      "each kernel's occupancy on each device, and what spills.\n"
@@ -270,6 +275,7 @@ const struct command commands[] = {
      "  wherry report h200-vulkan.json h200-opencl.json -o page.html\n"
      "  wherry report layer.json --format markdown\n"
      "  wherry report tuning.json -o tuning.html\n"
+     "  wherry report bench/results/nvidia-h200 build/quick -o devices.html\n"
      "  wherry report --check bench/results/*/*.json\n",
      report_command},
     {"diff", DIFF, "FILE FILE", "compare two records of the same work",

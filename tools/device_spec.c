@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "json_file.h"
 
 /* ---- names ---- */
@@ -24,13 +23,6 @@ static const wherry_device_spec *find_named(const char *name)
     for (size_t n = 0; (spec = wherry_device_spec_at(n)) != NULL; n++)
         if (same_word(spec->name, name)) return spec;
     return NULL;
-}
-
-static void list_names(char *text, size_t size)
-{
-    const wherry_device_spec *spec;
-    struct text_writer t = text_begin(text, size);
-    for (size_t n = 0; (spec = wherry_device_spec_at(n)) != NULL; n++) text_add(&t, "%s%s", n ? ", " : "", spec->name);
 }
 
 /* ---- a file of peaks ---- */
@@ -120,6 +112,16 @@ static double highest(const json_t *record, json_int_t dev, const char *prefix)
     return most;
 }
 
+void device_spec_measured(const json_t *record, json_int_t dev, wherry_device_spec *out)
+{
+    out->bandwidth = highest(record, dev, "dram.");
+    out->f32_flops = highest(record, dev, "compute.f32");
+    out->matrix_flops = highest(record, dev, "compute.matrix");
+    if (!(out->matrix_flops > 0)) out->matrix_flops = highest(record, dev, "compute."); /* no matrix unit */
+    out->cache_bandwidth = highest(record, dev, "cache.");
+    out->launch_seconds = highest(record, dev, "launch.seconds");
+}
+
 /* The device number `wanted` of the record, or its only one where that is < 0. */
 static int choose_device(const char *file, const json_t *record, json_int_t wanted, const json_t **out)
 {
@@ -150,12 +152,7 @@ static int read_record(const char *file, const json_t *record, json_int_t wanted
     snprintf(out->name, sizeof out->name, "%s", name && *name ? name : id && *id ? id : file);
     snprintf(out->source, sizeof out->source, "ceilings measured%s%s%s%s", id ? " through " : "", id ? id : "",
              utc ? ", " : "", utc ? utc : "");
-    out->bandwidth = highest(record, dev, "dram.");
-    out->f32_flops = highest(record, dev, "compute.f32");
-    out->matrix_flops = highest(record, dev, "compute.matrix");
-    if (!(out->matrix_flops > 0)) out->matrix_flops = highest(record, dev, "compute."); /* no matrix unit */
-    out->cache_bandwidth = highest(record, dev, "cache.");
-    out->launch_seconds = highest(record, dev, "launch.seconds");
+    device_spec_measured(record, dev, out);
     double bytes = json_number_value(json_object_get(json_object_get(device, "cache"), "bytes"));
     if (bytes > 0 && bytes < 1e18) out->cache_bytes = (uint64_t)bytes;
     if (!(out->bandwidth > 0))
@@ -198,11 +195,11 @@ static int read_one(char *word, wherry_device_spec *out)
         file = fopen(word, "rb");
     }
     if (!file) {
-        char names[128];
         int reason = errno;
-        list_names(names, sizeof names);
-        return complain(EXIT_USAGE, "--device-spec %s: none of %s, and no file that can be read: %s", word, names,
-                        strerror(reason));
+        return complain(EXIT_USAGE,
+                        "--device-spec %s: none of those that wherry analyze --device-spec list names, and "
+                        "no file that can be read: %s",
+                        word, strerror(reason));
     }
     json_t *root;
     int code = json_stream_read(file, word, &json_record, 0, &root);

@@ -130,8 +130,8 @@ static const struct option option_table[] = {
     {"explain", 0, ANALYZE, FLAG, AT(explain), NULL, 0, 0,
      "print every decision of --fuse auto, with what it saves or would save"},
     {"device-spec", 0, ANALYZE, TEXT, AT(device_spec), "NAME|FILE", 0, 0,
-     "predict limit times on v100, a100, h100, h200, or on the device with the peaks of this JSON file; several with "
-     "commas between them"},
+     "predict limit times on a GPU by its data sheet (h200; list: all names), or on the device with the peaks of this "
+     "JSON file; several with commas between them"},
     {"activation", 0, LAYER | PREPARE, CHOICE, AT(activation), "gelu|gelu_tanh|relu", 0, 0,
      "of the feed-forward (default: a model's own; with --config relu, as in Ivanov et al.)"},
     {"layers", 0, LAYER | PREPARE, COUNT, AT(layers), "N", 1, 1024,

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "report/check.h"
 #include "report/compilers.h"
+#include "report/folder.h"
 #include "report/write.h"
 #include "session.h"
 
@@ -16,7 +17,9 @@ static int check_files(const struct options *options)
     for (uint32_t f = 0; f < options->files_count; f++) {
         struct report report = {.count = 0};
         check.file = options->files[f];
-        if (report_load(&report, options->files[f], false)) {
+        bool fine =
+            is_folder(check.file) ? report_load_folder(&report, check.file) : report_load(&report, check.file, false);
+        if (fine) {
             for (size_t n = 0; n < report.count; n++) record_check(&report.records[n], &check);
             records += report.count;
         } else {
@@ -42,7 +45,9 @@ int report_command(const struct options *options)
     if (!report_format(options)) return EXIT_USAGE;
     struct report report = {.count = 0};
     bool fine = true;
-    for (uint32_t n = 0; n < options->files_count && fine; n++) fine = report_load(&report, options->files[n], true);
+    for (uint32_t n = 0; n < options->files_count && fine; n++)
+        fine = is_folder(options->files[n]) ? report_load_folder(&report, options->files[n])
+                                            : report_load(&report, options->files[n], true);
     int code = fine ? report_write(options, &report) : EXIT_INPUT;
     report_close(&report);
     return code;

@@ -1,41 +1,14 @@
-/* Limit times from the graph's counts and a device's peaks, with the peaks of some devices. */
+/* Limit times from the graph's counts and a device's peaks. */
 #include <math.h>
 #include <string.h>
 
+#include "analysis/device_sheets.h"
 #include "wherry/wherry_measure.h"
-
-/* Data sheets give f16 rates of sparse matrices beside those of dense ones, or instead of them: dense is meant here. No
- * data sheet gives a cache's bandwidth or the cost of a launch. */
-static const wherry_device_spec specs[] = {
-    {.name = "v100",
-     .bandwidth = 900e9,     /* V100 data sheet, SXM2 */
-     .matrix_flops = 125e12, /* V100 data sheet, SXM2, tensor cores */
-     .f32_flops = 15.7e12,   /* V100 data sheet, SXM2 */
-     .cache_bytes = 6291456, /* Volta whitepaper: 6144 KB */
-     .source = "NVIDIA V100 data sheet (SXM2); cache: Volta whitepaper"},
-    {.name = "a100",
-     .bandwidth = 2039e9,     /* A100 data sheet, 80 GB SXM (that of 40 GB: 1555) */
-     .matrix_flops = 312e12,  /* A100 data sheet, dense */
-     .f32_flops = 19.5e12,    /* A100 data sheet, without TF32 */
-     .cache_bytes = 41943040, /* Ampere whitepaper: 40 MB */
-     .source = "NVIDIA A100 data sheet (80 GB SXM); cache: Ampere whitepaper"},
-    {.name = "h100",
-     .bandwidth = 3350e9,     /* H100 data sheet, SXM */
-     .matrix_flops = 990e12,  /* H100 data sheet, SXM: 1979 with sparsity, half of it dense, 989.5 */
-     .f32_flops = 67e12,      /* H100 data sheet, SXM */
-     .cache_bytes = 52428800, /* Hopper whitepaper: 50 MB */
-     .source = "NVIDIA H100 data sheet (SXM; f16 rounded to 990); cache: Hopper whitepaper"},
-    {.name = "h200",
-     .bandwidth = 4800e9,     /* H200 data sheet, SXM */
-     .matrix_flops = 989e12,  /* H200 data sheet, SXM: 1979 with sparsity, half of it dense */
-     .f32_flops = 67e12,      /* H200 data sheet, SXM */
-     .cache_bytes = 62914560, /* as the driver reports it: 60 MB */
-     .source = "NVIDIA H200 data sheet (SXM); cache: as its driver reports"},
-};
 
 const wherry_device_spec *wherry_device_spec_at(size_t index)
 {
-    return index < sizeof specs / sizeof *specs ? &specs[index] : NULL;
+    const struct device_sheet *sheet = device_sheet_at(index);
+    return sheet ? &sheet->spec : NULL;
 }
 
 static double matrix_rate(const wherry_device_spec *spec, wherry_dtype dtype)

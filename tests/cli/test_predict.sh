@@ -34,6 +34,16 @@ expect 0 '' predict v100,a100,h100 --json
 check json '[round(p["spec"]["ridge"]["contraction"]) for p in d["predictions"]] == [139, 153, 296]'
 check json 'all(p["spec"]["launch_seconds"] is None and p["spec"]["source"] for p in d["predictions"])'
 
+# ---- what there is ----
+expect 0 '' predict list
+for line in '^v100 .* 900 ' '^rx-580 .* 8 GB' '^rx-9070-xt .* 640 .* 97.3 .* 195 ' '^m1 .* system'; do check has "$line"; done
+check narrow
+expect 0 '' predict list --json
+check json 'len(d) >= 30 and all(one["source"] and one["bandwidth"] > 0 for one in d)'
+check json 'next(one for one in d if one["name"] == "rx-580")["matrix_flops"] == 6.17e12'
+expect 0 '' predict rx-7900-xtx,arc-b580,m1,adreno-x1-85,mali-g610-mp4,bxm-4-64
+for line in 'rx-7900-xtx .* 122.8 ' 'bxm-4-64 .* 0.1014 '; do check has "$line"; done
+
 # ---- a GELU of [32, 2048, 4096] on an H100 ----
 expect 0 '' predict h100 --inference --batch 32 --seq 2048 --plan unfused
 check has '^ *13  activation  *E  *2.50  memory  *320.52 .* 0.85$'
@@ -133,7 +143,7 @@ expect 3 'no device' predict none.json
 expect 2 'no #1' predict 'good.json#1'
 
 # ---- what does not go together ----
-expect 2 'none of v100, a100, h100, h200' predict b100
+expect 2 'none of those that wherry analyze --device-spec list names' predict b100
 expect 2 'name is missing' predict h100,
 expect 2 'name is missing' predict ''
 expect 2 'at most 8' predict h100,h100,h100,h100,h100,h100,h100,h100,h100

@@ -252,7 +252,8 @@ expect 2 'a file is missing' "$wherry" report
 expect 2 'give it alone' "$wherry" report --check --json "$work/plain.json"
 expect 2 'format json, and' "$wherry" report --json --format csv "$work/plain.json"
 expect 3 "can't open .*missing" "$wherry" report "$work/missing"
-expect 3 "can't read" "$wherry" report "$work"
+mkdir "$work/empty"
+expect 3 "can't read" "$wherry" report "$work/empty"
 bad() { # PATTERN: of what is in $work/bad
     for command in 'report' 'report --check' "diff $work/plain.json"; do
         # shellcheck disable=SC2086 # several words

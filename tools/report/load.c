@@ -10,6 +10,7 @@
 #include "complain.h"
 #include "json_file.h"
 #include "options.h"
+#include "report/folder.h"
 #include "report/tuning.h"
 #include "report/validate.h"
 
@@ -84,11 +85,13 @@ static bool add_records(struct report *report, const char *path, json_t *values)
     char why[256];
     report->records =
         need(realloc(report->records, (report->count + json_array_size(values)) * sizeof *report->records));
+    report->origins =
+        need(realloc(report->origins, (report->count + json_array_size(values)) * sizeof *report->origins));
     json_array_foreach(values, n, value)
     {
         bool fits = record_read(value, &report->records[report->count], why);
         if (!value_fits(path, values, n, "record", fits, why)) return false;
-        report->count++;
+        report->origins[report->count++] = (struct origin){.file = path_copy(path), .watts = (double)NAN};
     }
     return true;
 }
@@ -116,6 +119,72 @@ static bool kind_fits(const struct report *report, const char *path, bool tuning
     return false;
 }
 
+/* ---- folders ---- */
+
+static bool is_record(const json_t *value)
+{
+    const char *schema = json_string_value(json_object_get(value, "schema"));
+    return schema && strcmp(schema, RECORD_SCHEMA) == 0;
+}
+
+/* The file of an earlier record that is the same in every figure; NULL: none. */
+static const char *earlier_file(const struct report *report, const json_t *value)
+{
+    for (size_t n = 0; n < report->count; n++)
+        if (json_equal(report->records[n].json, value)) return report->origins[n].file;
+    return NULL;
+}
+
+/* A file of a folder: as report_load, but for what is no record, and records that are there. */
+static bool load_member(struct report *report, const char *path, size_t *passed_over)
+{
+    size_t n;
+    json_t *value, *values = values_load(path), *fresh = need(json_array());
+    bool records = values && json_array_size(values) > 0;
+    if (values) json_array_foreach(values, n, value) records = records && is_record(value);
+    if (records) json_array_foreach(values, n, value)
+        {
+            const char *earlier = earlier_file(report, value);
+            if (earlier)
+                complain(0, "%s: left out: the same record as %s", path, earlier);
+            else if (json_array_append(fresh, value))
+                need(NULL);
+        }
+    else if (values)
+        ++*passed_over;
+    bool fine = values && (!json_array_size(fresh) || add_records(report, path, fresh));
+    if (fine && json_array_extend(report->values, fresh)) need(NULL);
+    json_decref(values);
+    json_decref(fresh);
+    return fine;
+}
+
+bool report_load_folder(struct report *report, const char *path)
+{
+    size_t count, before = report->count, passed_over = 0;
+    char **files = folder_files(path, ".json", &count);
+    bool fine = files != NULL;
+    if (!report->values) report->values = need(json_array()), report->first = path;
+    if (fine && report->tunings) fine = kind_fits(report, path, false);
+    report->merged = true;
+    for (size_t n = 0; n < count && fine; n++) {
+        size_t had = report->count;
+        const char *name = strrchr(files[n], '/') + 1;
+        if (strcmp(name, "power.json") == 0) continue;
+        fine = load_member(report, files[n], &passed_over);
+        if (fine && report->count > had) power_read(path, name, &report->origins[had], report->count - had);
+    }
+    folder_files_free(files, count);
+    if (fine && passed_over) complain(0, "%s: %zu JSON files that are no records passed over", path, passed_over);
+    if (fine && report->count == before)
+        complain(
+            0,
+            "%s: no record that is not there already: what wherry roof, bench and bench layer write with --json -o "
+            "is expected",
+            path);
+    return fine && report->count > before;
+}
+
 bool report_load(struct report *report, const char *path, bool or_tunings)
 {
     json_t *values = values_load(path);
@@ -134,8 +203,12 @@ bool report_load(struct report *report, const char *path, bool or_tunings)
 
 void report_close(struct report *report)
 {
-    for (size_t n = 0; n < report->count; n++) record_close(&report->records[n]);
+    for (size_t n = 0; n < report->count; n++) {
+        record_close(&report->records[n]);
+        if (report->origins) free(report->origins[n].file);
+    }
     free(report->records);
+    free(report->origins);
     json_decref(report->values);
     *report = (struct report){.count = 0};
 }

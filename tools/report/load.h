@@ -11,12 +11,21 @@ struct report {
     size_t count;
     bool tunings;
     const char *first; /* the file that said so */
+    bool merged;       /* a folder was among what was loaded: devices are ranked (report/ranking.h) */
+    struct origin {
+        char *file;
+        double watts; /* mean power of the device while it was measured; NAN: unknown */
+    } * origins;      /* of each record */
 };
 
 /* Adds the values of a file ("-": standard input), one or an array of them, each with all that its schema asks for:
  * records, or where that is said tunings (report/tuning.h), if the first is one. False, having complained, where it
  * can't be read or is something else than what is there. */
 bool report_load(struct report *report, const char *path, bool or_tunings);
+/* Adds the records among the *.json of a folder, in the order of their names. Other JSON there is named as passed over,
+ * and so is a record that is there already, from whatever file. False, having complained, where the folder or one of
+ * its files can't be read, where a record is not what its schema asks for, or where there is none. */
+bool report_load_folder(struct report *report, const char *path);
 /* Of what was loaded; it is nothing then. */
 void report_close(struct report *report);
 

@@ -10,8 +10,8 @@
 
 extern const unsigned char report_page[], tuning_page[]; /* end with a 0 */
 
-/* Where the records go, and lines before them. */
-static const char marker[] = "<!--records-->", lines_marker[] = "<!--lines-->";
+/* Where the records go, and before them lines and a section. */
+static const char marker[] = "<!--records-->", lines_marker[] = "<!--lines-->", section_marker[] = "<!--section-->\n";
 
 /* A record's text on its way through gzip and base64. JSON of figures shrinks to a quarter so, and base64 has no "<",
  * the one character that could end a <script>. */
@@ -89,12 +89,23 @@ static void write_lines(struct output *out, const char *lines)
 
 void page_write(struct output *out, json_t *records, bool tunings, const char *lines)
 {
+    page_write_with(out, records, tunings, lines, (struct page_section){NULL, NULL});
+}
+
+void page_write_with(struct output *out, json_t *records, bool tunings, const char *lines, struct page_section section)
+{
     const char *page = (const char *)(tunings ? tuning_page : report_page);
     const char *below = strstr(page, lines_marker);
     if (below) {
         output_write(out, page, (size_t)(below - page));
         write_lines(out, lines);
         page = below + sizeof lines_marker - 1;
+    }
+    const char *after = strstr(page, section_marker);
+    if (after) {
+        output_write(out, page, (size_t)(after - page));
+        if (section.write) section.write(out, section.of);
+        page = after + sizeof section_marker - 1;
     }
     const char *rest = strstr(page, marker);
     output_write(out, page, (size_t)(rest - page));

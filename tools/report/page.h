@@ -12,5 +12,11 @@
 /* `records`: an array, of tunings where that is said; it stays the caller's. `lines`: what is said below the first
  * table (report/versus.h), each ended by '\n'. */
 void page_write(struct output *out, json_t *records, bool tunings, const char *lines);
+/* The same with a section of the caller's own after the overview: `section` writes it (NULL: none) from `of`. */
+struct page_section {
+    void (*write)(struct output *out, const void *of);
+    const void *of;
+};
+void page_write_with(struct output *out, json_t *records, bool tunings, const char *lines, struct page_section section);
 
 #endif

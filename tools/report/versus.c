@@ -21,7 +21,7 @@ struct entry {
 
 static bool is_cpu(const struct record_device *device) { return strcmp(device->backend, "cpu") == 0; }
 
-static const struct record_plan *fastest_plan(const struct record *record, uint64_t dev)
+const struct record_plan *record_fastest_plan(const struct record *record, uint64_t dev)
 {
     const struct record_plan *best = NULL;
     for (size_t n = 0; n < record->plan_count; n++) {
@@ -32,7 +32,7 @@ static const struct record_plan *fastest_plan(const struct record *record, uint6
     return best;
 }
 
-static char *work_text(const struct record *record, const struct record_plan *plan)
+char *record_work_text(const struct record *record, const struct record_plan *plan)
 {
     json_t *work = need(json_deep_copy(json_object_get(record->json, "workload")));
     json_object_del(work, "dtype");
@@ -122,8 +122,8 @@ static size_t entries_fill(const struct report *report, struct entry *list, size
             for (size_t d = 0; d < report->records[r].device_count; d++) {
                 struct entry e = {.record = &report->records[r], .device = &report->records[r].devices[d]};
                 if (is_cpu(e.device) == (others > 0) || !strcmp(e.device->backend, "reference")) continue;
-                e.plan = fastest_plan(e.record, e.device->dev);
-                e.work = work_text(e.record, e.plan);
+                e.plan = record_fastest_plan(e.record, e.device->dev);
+                e.work = record_work_text(e.record, e.plan);
                 list[count++] = e;
             }
         if (!others) *cpus = count;

@@ -8,4 +8,10 @@
  * times as fast as cpu (...): ...". "" where there is none. To be freed. */
 char *versus_lines(const struct report *report);
 
+/* What a record's workload is, whatever type its values have, and which phases of the plan were measured: records with
+ * the same text did the same work. `plan` may be NULL. To be freed. */
+char *record_work_text(const struct record *record, const struct record_plan *plan);
+/* The plan of the device whose step took least; NULL: none was measured. */
+const struct record_plan *record_fastest_plan(const struct record *record, uint64_t dev);
+
 #endif

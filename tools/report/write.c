@@ -6,6 +6,7 @@
 
 #include "report/loads.h"
 #include "report/page.h"
+#include "report/ranking.h"
 #include "report/tuning.h"
 #include "report/versus.h"
 #include "session.h"
@@ -55,10 +56,13 @@ static size_t latencies(const struct report *report)
     return count;
 }
 
+static void write_ranking(struct output *out, const void *report) { ranking_html(out, report); }
+
 static void html_write(struct output *out, const struct report *report)
 {
     char *lines = versus_lines(report); /* "" of tunings */
-    page_write(out, report->values, report->tunings, lines);
+    page_write_with(out, report->values, report->tunings, lines,
+                    (struct page_section){report->merged ? write_ranking : NULL, report});
     free(lines);
 }
 
@@ -77,6 +81,7 @@ static void write_as(struct output *out, int format, const struct report *report
     case REPORT_MARKDOWN:
         tunings ? tuning_markdown(out, report->values) : markdown_write(out, report);
         loads_markdown(out, report);
+        if (report->merged) ranking_markdown(out, report);
         break;
     case REPORT_TRACE:
         trace_write(out, report);
@@ -86,6 +91,7 @@ static void write_as(struct output *out, int format, const struct report *report
         break;
     default:
         tunings ? tuning_text(out, report->values) : text_write(out, report, options);
+        if (report->merged) ranking_text(out, report);
     }
 }
 

@@ -391,10 +391,12 @@ typedef struct wherry_device_spec {
     double cache_bandwidth;
     double launch_seconds;
     uint64_t cache_bytes;
-    char source[192]; /* of the numbers */
+    char source[192];      /* of the numbers */
+    double f16_flops;      /* of everything but matrix units in f16, where a data sheet says so; nothing uses it */
+    uint64_t memory_bytes; /* the device's own; 0: unknown, or the system's */
 } wherry_device_spec;
 
-/* "v100", "a100", "h100", "h200" by their data sheets; index from 0, NULL after the last. */
+/* GPUs of several vendors by their data sheets ("h200", "rx-7900-xtx"); index from 0, NULL after the last. */
 WHERRY_API const wherry_device_spec *wherry_device_spec_at(size_t index);
 /* The intensity from which on the arithmetic is the limit, in flop per byte. */
 WHERRY_API double wherry_device_spec_ridge(const wherry_device_spec *spec, wherry_class class_, wherry_dtype dtype);
