@@ -28,13 +28,14 @@ enum {
     FILL = 1048576,
     TEXTS = EMBED | RERANK | CLASSIFY | FILL,
     MODELS = 2097152,
+    BENCH_LAYOUTS = 4194304,
     BENCHES = BENCH | BENCH_LAYER,
     PIECES = BENCH_GEMM | BENCH_ATTENTION | BENCH_NORM,
-    RECORDS = ROOF | BENCHES | LATENCY | REPORT,
+    RECORDS = ROOF | BENCHES | BENCH_LAYOUTS | LATENCY | REPORT,
     TUNES = TUNE | TUNE_LAYER,
     LAYER = BENCH_LAYER | VERIFY_LAYER | TUNE_LAYER,
     SESSIONS = TEXTS | BENCH | LATENCY | VERIFY | DEMO | LAYER | TUNE,
-    EVERY = DEVICES | MODELS | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES
+    EVERY = DEVICES | MODELS | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES | BENCH_LAYOUTS
 };
 
 struct command {
@@ -68,6 +69,7 @@ int tune_command(const struct options *options);
 int tune_layer_command(const struct options *options);
 int bench_gemm_command(const struct options *options);
 int bench_attention_command(const struct options *options);
+int bench_layouts_command(const struct options *options);
 int bench_norm_command(const struct options *options);
 int report_command(const struct options *options);
 int diff_command(const struct options *options);

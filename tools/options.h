@@ -43,7 +43,8 @@ struct options {
     int report_format, caches, roof, sessions;
     uint32_t max_tokens, batch_tokens, batch, seq, repeats, replays, nearest, seed, requests;
     uint32_t candidates, rounds, jobs, threads;
-    const char *compile_share;
+    const char *compile_share, *log;
+    uint32_t sample;
     const char *prompt, *query, *ranges;
     uint32_t dimensions, top;
     int output_type, scores, aggregation;

@@ -436,6 +436,12 @@ void wherry_layout_bench_text(const wherry_layout_bench *bench, uint64_t configu
     layout_config_text(&bench->work, &config, text, size);
 }
 
+size_t wherry_layout_bench_neighbours(const wherry_layout_bench *bench, uint64_t configuration, uint64_t *out,
+                                      size_t room)
+{
+    return configuration < bench->work.configurations ? layout_neighbours(&bench->work, configuration, out, room) : 0;
+}
+
 wherry_status wherry_layout_bench_measure(wherry_layout_bench *bench, const uint64_t *configurations, size_t count,
                                           wherry_progress progress, void *user, wherry_layout_result *results)
 {

@@ -71,6 +71,9 @@ bool layout_work_open(const struct host *host, const char *name, const char *let
                       struct layout_work *out, struct error *e);
 void layout_work_close(const struct host *host, struct layout_work *work);
 void layout_config_at(const struct layout_work *work, uint64_t index, struct layout_config *out);
+/* The numbers of those kernels' configurations that differ in one order or letter; none of a contraction's. Returns how
+ * many, at most `room`. */
+size_t layout_neighbours(const struct layout_work *work, uint64_t index, uint64_t *out, size_t room);
 /* "bji,jib,... v=i t=i", or an einsum. */
 void layout_config_text(const struct layout_work *work, const struct layout_config *config, char *text, size_t size);
 /* Whether vectors of so many elements divide the letter that they go along; they do for contractions. */

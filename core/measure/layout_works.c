@@ -257,6 +257,24 @@ void layout_config_at(const struct layout_work *work, uint64_t index, struct lay
     }
 }
 
+size_t layout_neighbours(const struct layout_work *work, uint64_t index, uint64_t *out, size_t room)
+{
+    uint64_t unit = 1;
+    size_t n = 0, digits = (size_t)work->n_orders + 2;
+    if (work->form == LAYOUT_FORMS) return 0;
+    const struct layout_form *form = &layout_forms[work->form];
+    for (size_t d = 0; d < digits; d++) {
+        uint64_t values = !d       ? strlen(form->threads)
+                          : d == 1 ? strlen(form->vector)
+                                   : factorial(strlen(work->tensors[digits - 1 - d]));
+        uint64_t own = index / unit % values;
+        for (uint64_t v = 0; v < values && n < room; v++)
+            if (v != own) out[n++] = index + v * unit - own * unit;
+        unit *= values;
+    }
+    return n;
+}
+
 void layout_config_text(const struct layout_work *work, const struct layout_config *config, char *text, size_t size)
 {
     size_t used = 0;

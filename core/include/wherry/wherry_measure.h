@@ -499,6 +499,10 @@ WHERRY_API uint64_t wherry_layout_bench_default(const wherry_layout_bench *bench
 /* "bji,jib,... v=i t=j", letters slowest first; of a contraction an einsum. "" where there is no such configuration. */
 WHERRY_API void wherry_layout_bench_text(const wherry_layout_bench *bench, uint64_t configuration, char *text,
                                          size_t size);
+/* Those that differ from one in the order of one tensor, or in the letter of vectors or of threads; of a contraction
+ * none. Returns how many, at most `room`. */
+WHERRY_API size_t wherry_layout_bench_neighbours(const wherry_layout_bench *bench, uint64_t configuration,
+                                                 uint64_t *out, size_t room);
 /* Compiles, runs, checks and times these configurations; results[n] is of configurations[n]. `progress` as for
  * wherry_session_prepare, may be NULL. */
 WHERRY_API wherry_status wherry_layout_bench_measure(wherry_layout_bench *bench, const uint64_t *configurations,
