@@ -15,7 +15,8 @@
 
 enum {
     WORKS = PAPER_KERNELS + PAPER_EINSUMS,
-    CHUNK = 32, /* configurations that are compiled together */
+    CHUNK = 16, /* configurations that are compiled together */
+    LEAST = 2,  /* of a work, however late it is */
     NEIGHBOURS = 128,
     SEARCHES = 3 /* steps from the best, or the worst, that was drawn */
 };
@@ -149,16 +150,17 @@ static void draw(struct work *w)
 
 /* ---- measuring ---- */
 
-/* Those of the list that the log lacks, until the time is up. */
-static int measure(struct work *w, const uint64_t *list, size_t count, double until)
+/* Those of the list that the log lacks, until the time is up; the first `least` of them whatever the time. */
+static int measure(struct work *w, const uint64_t *list, size_t count, size_t least, double until)
 {
     struct bench *b = w->bench;
-    for (size_t at = 0; at < count && (!at || system_seconds() < until);) {
+    for (size_t at = 0; at < count;) {
         uint64_t some[CHUNK];
         wherry_layout_result results[CHUNK];
         struct layouts_entry entries[CHUNK];
+        const bool late = system_seconds() >= until;
         size_t n = 0;
-        for (; at < count && n < CHUNK; at++)
+        for (; at < (late ? least : count) && n < CHUNK; at++)
             if (!layouts_log_find(&b->log, w->name, list[at])) some[n++] = list[at];
         if (!n) break;
         progress_show("measuring: %s, %zu of %zu, %d more after it", w->name, at - n, count, b->works - 1);
@@ -200,7 +202,7 @@ static int search(struct work *w, bool slowest)
         if (!m || m->configuration == from) break;
         from = m->configuration;
         size_t n = wherry_layout_bench_neighbours(w->runs, from, list, NEIGHBOURS);
-        int code = measure(w, list, n, w->until);
+        int code = measure(w, list, n, 0, w->until);
         if (code) return code;
     }
     return EXIT_FINE;
@@ -297,7 +299,8 @@ static int work_run(struct work *w)
     wherry_status status = wherry_layout_bench_create(b->tool.device, &desc, &w->runs);
     if (status) return tool_error(&b->tool, status, w->name);
     draw(w);
-    int code = measure(w, w->drawn, w->n_drawn, now + drawing_share * (w->until - now));
+    int code = measure(w, w->drawn, w->n_drawn, w->n_drawn < LEAST ? w->n_drawn : LEAST,
+                       now + drawing_share * (w->until - now));
     if (w->n_drawn < wherry_layout_bench_configurations(w->runs)) {
         if (!code) code = search(w, false);
         if (!code) code = search(w, true);
@@ -427,6 +430,7 @@ int bench_layouts_command(const struct options *options)
         sizes_set(&b, &b.tool.model_info.config);
         code = shipped_measure(&b, &layer);
     }
+    b.begun = system_seconds();
     if (!code) code = run(&b);
     layouts_log_close(&b.log);
     json_decref(b.list);
