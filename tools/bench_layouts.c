@@ -428,7 +428,7 @@ int bench_layouts_command(const struct options *options)
     if (!code) code = tool_open_device(&b.tool);
     if (!code) {
         sizes_set(&b, &b.tool.model_info.config);
-        code = shipped_measure(&b, &layer);
+        if (!options->no_shipped) code = shipped_measure(&b, &layer);
     }
     b.begun = system_seconds();
     if (!code) code = run(&b);

@@ -174,6 +174,8 @@ static const struct option option_table[] = {
     {"seconds", 0, BENCH_LAYOUTS, SECONDS, AT(seconds), "SECONDS", 0.001, 1e7,
      "measure no longer than about so long, every kernel and contraction as long as the others (default: until all "
      "is measured)"},
+    {"no-shipped", 0, BENCH_LAYOUTS, FLAG, AT(no_shipped), NULL, 0, 0,
+     "leave out what the plan \"paper\" takes for the same"},
     {"log", 0, BENCH_LAYOUTS, TEXT, AT(log), "FILE", 0, 0,
      "where every measurement is kept as it is made, and where a run that was stopped goes on (default: --output with "
      ".log after it; none without --output)"},

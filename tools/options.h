@@ -55,7 +55,7 @@ struct options {
     struct number_list lengths, clients;
     bool normalize, no_normalize, truncate, pairs, with_text;
     bool training, inference, layer, encoder, all, dot, explain, paper, layouts, pre_layernorm;
-    bool fresh, no_layouts, all_candidates, latency, timings, tokens;
+    bool fresh, no_layouts, no_shipped, all_candidates, latency, timings, tokens;
     bool json, quiet, verbose, help, check, wide;
     const char *file; /* the operand, or the first */
     const char *files[FILES_MAX];

@@ -26,7 +26,10 @@ function make_ranges(paper) {
         ...range("paper, V100, without tensor cores", paper.half_best_us, paper.half_worst_us)];
 }
 
-function make_entry(work) {
+/* The paper's times are of its shape alone. */
+const is_paper_shape = (sizes) => ["b", "j", "i", "h", "u"].every((letter, n) => sizes[letter] === [8, 512, 1024, 16, 4096][n]);
+
+function make_entry(work, shape) {
     const points = list(work.times).map(object).filter((time) => is_positive(time.us)).map(make_point);
     points.sort((a, b) => a.seconds - b.seconds);
     return {
@@ -45,7 +48,8 @@ function make_entry(work) {
         chosen: positive(work.shipped_us),
         shipped: format_text(work.shipped),
         orders_chosen: NONE,
-        ranges: make_ranges(object(work.paper)),
+        published: make_ranges(object(work.paper)),
+        ranges: is_paper_shape(shape) ? make_ranges(object(work.paper)) : [],
         wrong: is_number(work.wrong) ? work.wrong : 0,
         failed: is_number(work.refused) ? work.refused : 0,
     };
@@ -62,7 +66,7 @@ function make_plan(record, index) {
         device: format_text(object(device).name || object(device).id),
         api: API_NAMES[api] || api,
         workload: `${format_text(model)}, ${format_text(shape.b)} × ${format_text(shape.j)}, ${format_text(dtype)}`,
-        entries: list(record.data.works).map((work) => make_entry(object(work))),
+        entries: list(record.data.works).map((work) => make_entry(object(work), shape)),
     };
     plan.label = `${plan.device} · ${plan.api} · ${plan.workload}`;
     return plan;

@@ -4,7 +4,7 @@ const over = (upper, lower) => (is_positive(upper) && is_positive(lower) ? upper
 const time_column = (name, value, title) => ({ name, value, text: format_seconds, title });
 const ratio_column = (name, value, title) => ({ name, value, text: format_ratio, title });
 const count_column = (name, value, title) => ({ name, value, text: format_count, title });
-const range_of = (entry, n, side) => (entry.ranges[n] ? entry.ranges[n][side] : null);
+const range_of = (entry, n, side) => (entry.published[n] ? entry.published[n][side] : null);
 
 const layout_columns = () => [
     { name: "layouts of", value: (entry) => entry.name },
