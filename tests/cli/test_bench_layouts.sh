@@ -110,6 +110,14 @@ for broken in 's/"space": 36/"space": "x"/' 's/"works": \[/"works": [1,/' 's/"dr
     sed "$broken" "$work/record.json" >"$work/broken.json"
     expect 3 'broken.json' "$wherry" report "$work/broken.json"
 done
+"$python" - "$work/record.json" "$work/small.json" <<'SCRIPT'
+import json, sys
+record = json.load(open(sys.argv[1]))
+record["works"] = record["works"][:1]
+record["works"][0]["times"] = record["works"][0]["times"][:1]
+json.dump(record, open(sys.argv[2], "w"))
+SCRIPT
+check env WHERRY_TEST_SAMPLE=5 "$python" "$here/../report/mistype.py" "$wherry" "$work/small.json" "$work"
 if command -v chromium >/dev/null; then
     expect 0 '' "$wherry" report "$work/record.json" -o "$work/page.html"
     timeout 60 chromium --headless --no-sandbox --disable-gpu --virtual-time-budget=8000 --user-data-dir="$work/browser" \
