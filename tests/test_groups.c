@@ -42,7 +42,7 @@ struct shape {
     wherry_head_activation head_activation;
     uint32_t embedding;
     wherry_output vocabulary; /* of the vocabulary: scores, or weights of words */
-    bool forward;    /* it has no backward pass: training is refused */
+    bool forward;             /* it has no backward pass: training is refused */
 };
 
 // clang-format off

@@ -211,6 +211,23 @@ const struct command commands[] = {
      "one, which also keeps their sum; brln, the same without dropout. Times are as for wherry\n"
      "bench gemm.\n",
      "  wherry bench norm 65536x1024\n", bench_norm_command},
+    {"bench layouts", BENCH_LAYOUTS, "", "measure what the orders of tensors are worth on a device",
+     "Times the twelve fused kernels and 24 contractions of Ivanov et al. with their tensors in\n"
+     "other orders of letters, vectors and threads along other letters: with kernels for that\n"
+     "alone, which no session runs, at the sizes of --config. Each is compiled by itself,\n"
+     "checked against a reference in double precision, and timed right after itself (warm).\n"
+     "Beside them what the plan \"paper\" takes for the same, and what the paper published.\n"
+     "\n"
+     "The whole space has three million configurations. --sample N draws N of each from equal\n"
+     "parts of it, the model's orders among them, and goes from the best and the worst found\n"
+     "to better and worse ones that differ in one choice; --seconds ends it. What was measured\n"
+     "is kept in a log, from which a run that was stopped goes on.\n"
+     "\n"
+     "docs/layouts.md says what the kernels are and what they are not.\n",
+     "  wherry bench layouts --device opencl:0 --sample 200 -o layouts.json\n"
+     "  wherry bench layouts --only SM,AIB,qkt --batch 2 --seq 128 --sample 20\n"
+     "  wherry report layouts.json -o layouts.html\n",
+     bench_layouts_command},
     {"tune", TUNE, "", "measure which kernel sizes and orders of tensors are fastest",
      "Takes each distinct kernel call of the plan for such batches, lists the sizes that\n"
      "the kernel could have (tiles, parts, work-groups; at most 40 that the device can run\n"

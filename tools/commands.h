@@ -29,13 +29,14 @@ enum {
     TEXTS = EMBED | RERANK | CLASSIFY | FILL,
     MODELS = 2097152,
     PREPARE = 4194304,
+    BENCH_LAYOUTS = 8388608,
     BENCHES = BENCH | BENCH_LAYER,
     PIECES = BENCH_GEMM | BENCH_ATTENTION | BENCH_NORM,
-    RECORDS = ROOF | BENCHES | LATENCY | REPORT,
+    RECORDS = ROOF | BENCHES | BENCH_LAYOUTS | LATENCY | REPORT,
     TUNES = TUNE | TUNE_LAYER,
     LAYER = BENCH_LAYER | VERIFY_LAYER | TUNE_LAYER,
     SESSIONS = TEXTS | BENCH | LATENCY | VERIFY | DEMO | LAYER | TUNE,
-    EVERY = DEVICES | MODELS | PREPARE | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES
+    EVERY = DEVICES | MODELS | PREPARE | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES | BENCH_LAYOUTS
 };
 
 struct command {
@@ -70,6 +71,7 @@ int tune_command(const struct options *options);
 int tune_layer_command(const struct options *options);
 int bench_gemm_command(const struct options *options);
 int bench_attention_command(const struct options *options);
+int bench_layouts_command(const struct options *options);
 int bench_norm_command(const struct options *options);
 int report_command(const struct options *options);
 int diff_command(const struct options *options);

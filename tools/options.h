@@ -43,7 +43,8 @@ struct options {
     int report_format, caches, roof, sessions;
     uint32_t max_tokens, batch_tokens, batch, seq, repeats, replays, nearest, seed, requests;
     uint32_t candidates, rounds, jobs, threads;
-    const char *compile_share;
+    const char *compile_share, *log;
+    uint32_t sample;
     const char *prompt, *query, *ranges;
     uint32_t dimensions, top;
     int output_type, scores, aggregation;
@@ -54,7 +55,7 @@ struct options {
     struct number_list lengths, clients;
     bool normalize, no_normalize, truncate, pairs, with_text;
     bool training, inference, layer, encoder, all, dot, explain, paper, layouts, pre_layernorm;
-    bool train, fresh, no_layouts, all_candidates, latency, timings, tokens;
+    bool train, fresh, no_layouts, no_shipped, all_candidates, latency, timings, tokens;
     bool json, quiet, verbose, help, check, wide;
     const char *file; /* the operand, or the first */
     const char *files[FILES_MAX];

@@ -97,6 +97,68 @@ const struct paper_kernel paper_kernels[PAPER_KERNELS] = {
     {"BEI", "bji,bji,bji", "", NULL, 1944, ""},
 };
 
+#define PROJECTION                                                                                                     \
+    {                                                                                                                  \
+        .11, .18, .60, .85                                                                                             \
+    }
+#define OF_WEIGHT                                                                                                      \
+    {                                                                                                                  \
+        .12, .23, .59, .87                                                                                             \
+    }
+#define SCORES                                                                                                         \
+    {                                                                                                                  \
+        .14, .18, .31, .82                                                                                             \
+    }
+#define CONTEXT                                                                                                        \
+    {                                                                                                                  \
+        .12, .40, .32, .79                                                                                             \
+    }
+#define FIRST                                                                                                          \
+    {                                                                                                                  \
+        .37, 2.46, 2.32, 3.29                                                                                          \
+    }
+#define SECOND                                                                                                         \
+    {                                                                                                                  \
+        .38, .65, 2.32, 3.30                                                                                           \
+    }
+const struct paper_range paper_einsum_ranges[PAPER_EINSUMS] = {
+    {.28, .48, 1.74, 2.48},
+    {.29, .50, 1.70, 2.63},
+    {.29, .56, 1.75, 2.48},
+    {.20, .33, 1.19, 1.67},
+    {.20, .34, 1.14, 1.77},
+    {.21, .33, 1.19, 1.66},
+    PROJECTION,
+    PROJECTION,
+    OF_WEIGHT,
+    PROJECTION,
+    PROJECTION,
+    OF_WEIGHT,
+    SCORES,
+    SCORES,
+    CONTEXT,
+    CONTEXT,
+    CONTEXT,
+    CONTEXT,
+    FIRST,
+    FIRST,
+    SECOND,
+    SECOND,
+    SECOND,
+    SECOND,
+};
+const struct paper_range paper_kernel_ranges[PAPER_KERNELS] = {
+    {.065, 5.317, 0, 0}, {.402, 81.286, 0, 0}, {.101, 7.643, 0, 0},  {.176, 6.583, 0, 0},
+    {.037, 1.271, 0, 0}, {.071, 3.521, 0, 0},  {.167, 14.453, 0, 0}, {.078, 3.334, 0, 0},
+    {.014, .146, 0, 0},  {.396, 45.379, 0, 0}, {.033, .863, 0, 0},   {.034, .876, 0, 0},
+};
+const char *const paper_kernel_groups[PAPER_KERNELS] = {"aib",  "sm",   "bdrln1", "brd", "bsb",  "blnrd1",
+                                                        "bdrb", "ebsb", "baob",   "bs",  "baib", "bei"};
+const char *const paper_einsum_groups[PAPER_EINSUMS] = {
+    "qkv",     "qkv_dw",  "qkv_dx", NULL,      NULL,   NULL,        NULL,      NULL,
+    NULL,      "out",     "out_dx", "out_dw",  "qkt",  "gamma_dx1", "gamma",   "gamma_dx2",
+    "qkt_dx2", "qkt_dx1", "lin1",   "lin2_dx", "lin2", "lin1_dx",   "lin1_dw", "lin2_dw"};
+
 void paper_words(const wherry_cost *row, uint64_t tokens, double *in, double *out)
 {
     *in = (double)row->bytes_read / 2;

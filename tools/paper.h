@@ -66,6 +66,15 @@ struct paper_kernel {
 };
 extern const struct paper_kernel paper_kernels[PAPER_KERNELS];
 
+/* Times of the best and the worst layout that its figures print, in ms on a V100 in f16: 4 for contractions, on tensor
+ * cores and without them; 5 for fused kernels, which have the first pair alone (else 0). */
+struct paper_range {
+    double best, worst, half_best, half_worst;
+};
+extern const struct paper_range paper_einsum_ranges[PAPER_EINSUMS], paper_kernel_ranges[PAPER_KERNELS];
+/* The group of the plan "paper" that does the work of one of its kernels or einsums; NULL: none does by itself. */
+extern const char *const paper_kernel_groups[PAPER_KERNELS], *const paper_einsum_groups[PAPER_EINSUMS];
+
 /* Words of a row of wherry_analysis_rows, counted in f16: the paper also moves dropout's masks, which are not stored
  * here, and a layernorm's 1/std (one for each token), which is computed again here. */
 void paper_words(const wherry_cost *row, uint64_t tokens, double *in, double *out);

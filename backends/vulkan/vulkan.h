@@ -284,7 +284,7 @@ struct backend_device {
     uint64_t allocated;
     bool lost;
     bool inert; /* opened for compiling: it has no queue that takes anything, and need not have memory */
-    bool hung; /* lost while work may still be running: its objects can't be destroyed any more */
+    bool hung;  /* lost while work may still be running: its objects can't be destroyed any more */
 };
 
 bool vulkan_enumerate(const struct host *host, wherry_device_info **list, size_t *count, struct error *e);

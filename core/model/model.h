@@ -45,7 +45,7 @@ struct wherry_model {
     struct tokenizer *tokenizer;             /* NULL: none */
     struct head_modules modules;
     struct token_heads *token_heads; /* owned, NULL: none was looked for */
-    struct late *late; /* owned, NULL: nothing was read */
+    struct late *late;               /* owned, NULL: nothing was read */
     struct prompts prompts;
     struct labels *labels;     /* names of classes; owned, NULL: no names */
     struct model_files *files; /* what the parts are read from; owned, NULL: no file */

@@ -9,7 +9,8 @@
  * to the next. */
 enum { SMALL_LAYERS = 2, SMALL_VOCABULARY = 64 };
 
-/* NULL: failed. A session that weighs words of the vocabulary, which its products' sizes follow from, keeps all of it. */
+/* NULL: failed. A session that weighs words of the vocabulary, which its products' sizes follow from, keeps all of it.
+ */
 wherry_model *small_model(const struct wherry_session *of, struct error *e);
 /* Begins one that may take the same rungs, with the same sizes; `tuning` is lent, to be taken back once it is covered.
  * `desc` is what to go on with, made from what the session was; `layouts` it refers to. */

@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "device_spec.h"
 #include "report/check.h"
+#include "report/layouts.h"
 #include "report/page.h"
 #include "report/tuning.h"
 #include "report/write.h"
@@ -37,21 +38,30 @@ static void write_all(const struct report *report, bool page)
 {
     static void (*const of_records[])(struct output *, const struct report *) = {text_of_records, csv_write,
                                                                                  markdown_write, trace_write};
-    static void (*const of_tunings[])(struct output *, const json_t *) = {tuning_text, tuning_csv, tuning_markdown};
+    static void (*const of_tunings[])(struct output *, const json_t *) = {tuning_text, tuning_csv, tuning_markdown},
+                                                                    (*const of_layouts[])(struct output *,
+                                                                                          const json_t *) = {
+                                                                        layouts_text, layouts_csv, layouts_markdown};
     struct output out;
     char *text;
     size_t size;
-    for (size_t n = 0; n < (report->tunings ? 3 : 4); n++) {
+    for (size_t n = 0; n < (report->tunings || report->layouts ? 3 : 4); n++) {
         begin(&out, &text, &size);
         if (report->tunings)
             of_tunings[n](&out, report->values);
+        else if (report->layouts)
+            of_layouts[n](&out, report->values);
         else
             of_records[n](&out, report);
         end(&out, &text, &size, true);
     }
     if (!page) return;
     begin(&out, &text, &size);
-    page_write(&out, report->values, report->tunings, "");
+    page_write(&out, report->values,
+               report->tunings   ? PAGE_TUNINGS
+               : report->layouts ? PAGE_LAYOUTS
+                                 : PAGE_RECORDS,
+               "");
     end(&out, &text, &size, false);
 }
 

@@ -1,6 +1,7 @@
-/* write_page <page.html> <record.json>...: the page of these records, or tunings, for tests/page. A file may also hold
- * an array of them. */
+/* write_page <page.html> <record.json>...: the page of these records, tunings or layouts, for tests/page. A file may
+ * also hold an array of them. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "output.h"
 #include "report/page.h"
@@ -20,8 +21,11 @@ int main(int argc, char **argv)
     }
     struct output out;
     if (argc < 3 || !output_open(&out, argv[1])) return EXIT_FAILURE;
-    /* As tuning_is, without the files that judge records. */
-    page_write(&out, records, json_object_get(json_array_get(records, 0), "works") != NULL, "");
+    /* As tuning_is and layouts_is, without the files that judge records. */
+    const json_t *first = json_array_get(records, 0), *schema = json_object_get(first, "schema");
+    const bool layouts = schema && !strcmp(json_string_value(schema), "layouts-1");
+    const bool tunings = !schema && json_object_get(first, "works");
+    page_write(&out, records, layouts ? PAGE_LAYOUTS : tunings ? PAGE_TUNINGS : PAGE_RECORDS, "");
     json_decref(records);
     return output_close(&out, true) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -11,6 +11,7 @@
 #include "json_file.h"
 #include "options.h"
 #include "report/folder.h"
+#include "report/layouts.h"
 #include "report/tuning.h"
 #include "report/validate.h"
 
@@ -108,14 +109,32 @@ static bool tunings_fit(const char *path, const json_t *values)
     return true;
 }
 
-static const char *kind_name(bool tunings) { return tunings ? "tunings" : "records"; }
+static bool layouts_fit(const char *path, const json_t *values)
+{
+    size_t n;
+    const json_t *value;
+    char why[256];
+    json_array_foreach(values, n, value)
+    {
+        if (!value_fits(path, values, n, "record", layouts_validate(value, why), why)) return false;
+    }
+    return true;
+}
+
+enum kind { KIND_RECORDS, KIND_TUNINGS, KIND_LAYOUTS };
+static const char *const kind_names[] = {"records", "tunings", "layouts"};
+
+static enum kind kind_of(const struct report *report)
+{
+    return report->tunings ? KIND_TUNINGS : report->layouts ? KIND_LAYOUTS : KIND_RECORDS;
+}
 
 /* A report of nothing takes either kind; their pages and tables have nothing in common. */
-static bool kind_fits(const struct report *report, const char *path, bool tunings)
+static bool kind_fits(const struct report *report, const char *path, enum kind kind)
 {
-    if (!report->values || tunings == report->tunings) return true;
+    if (!report->values || kind == kind_of(report)) return true;
     complain(0, "%s has %s and %s has %s: a report shows one kind, so give them separately", report->first,
-             kind_name(report->tunings), path, kind_name(tunings));
+             kind_names[kind_of(report)], path, kind_names[kind]);
     return false;
 }
 
@@ -165,7 +184,7 @@ bool report_load_folder(struct report *report, const char *path)
     char **files = folder_files(path, ".json", &count);
     bool fine = files != NULL;
     if (!report->values) report->values = need(json_array()), report->first = path;
-    if (fine && report->tunings) fine = kind_fits(report, path, false);
+    fine = fine && kind_fits(report, path, KIND_RECORDS);
     report->merged = true;
     for (size_t n = 0; n < count && fine; n++) {
         size_t had = report->count;
@@ -185,16 +204,24 @@ bool report_load_folder(struct report *report, const char *path)
     return fine && report->count > before;
 }
 
-bool report_load(struct report *report, const char *path, bool or_tunings)
+bool report_load(struct report *report, const char *path, bool or_others)
 {
     json_t *values = values_load(path);
-    bool tunings = or_tunings && tuning_is(json_array_get(values, 0));
-    bool fine = values && (tunings ? tunings_fit(path, values) : add_records(report, path, values)) &&
-                kind_fits(report, path, tunings);
+    const json_t *first = json_array_get(values, 0);
+    const enum kind kind = !or_others          ? KIND_RECORDS
+                           : tuning_is(first)  ? KIND_TUNINGS
+                           : layouts_is(first) ? KIND_LAYOUTS
+                                               : KIND_RECORDS;
+    bool fine = values &&
+                (kind == KIND_TUNINGS   ? tunings_fit(path, values)
+                 : kind == KIND_LAYOUTS ? layouts_fit(path, values)
+                                        : add_records(report, path, values)) &&
+                kind_fits(report, path, kind);
     if (fine && !report->values) {
         report->values = need(json_array());
         report->first = path;
-        report->tunings = tunings;
+        report->tunings = kind == KIND_TUNINGS;
+        report->layouts = kind == KIND_LAYOUTS;
     }
     if (fine && json_array_extend(report->values, values)) need(NULL);
     json_decref(values);

@@ -4,12 +4,12 @@
 
 #include "report/model.h"
 
-/* What is shown together: records, or tunings, never both. All zero: nothing. */
+/* What is shown together: records, or tunings, or measured layouts, never two of these. All zero: nothing. */
 struct report {
     json_t *values;         /* an array */
-    struct record *records; /* of each value; none of tunings */
+    struct record *records; /* of each value; of the others none */
     size_t count;
-    bool tunings;
+    bool tunings, layouts;
     const char *first; /* the file that said so */
     bool merged;       /* a folder was among what was loaded: devices are ranked (report/ranking.h) */
     struct origin {
@@ -19,9 +19,9 @@ struct report {
 };
 
 /* Adds the values of a file ("-": standard input), one or an array of them, each with all that its schema asks for:
- * records, or where that is said tunings (report/tuning.h), if the first is one. False, having complained, where it
- * can't be read or is something else than what is there. */
-bool report_load(struct report *report, const char *path, bool or_tunings);
+ * records, or where that is said tunings (report/tuning.h) or measured layouts (report/layouts.h), if the first is one.
+ * False, having complained, where it can't be read or is something else than what is there. */
+bool report_load(struct report *report, const char *path, bool or_others);
 /* Adds the records among the *.json of a folder, in the order of their names. Other JSON there is named as passed over,
  * and so is a record that is there already, from whatever file. False, having complained, where the folder or one of
  * its files can't be read, where a record is not what its schema asks for, or where there is none. */

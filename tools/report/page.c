@@ -1,5 +1,5 @@
-/* Records, or tunings, as one HTML page: page.html or tuning.html of tools/report/page, which the build has put
- * together, with the data inside. */
+/* Records, tunings or layouts as one HTML page: page.html, tuning.html or layouts.html of tools/report/page, which the
+ * build has put together, with the data inside. */
 #include "report/page.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #define ZLIB_CONST
 #include <zlib.h>
 
-extern const unsigned char report_page[], tuning_page[]; /* end with a 0 */
+extern const unsigned char report_page[], tuning_page[], layouts_page[]; /* end with a 0 */
 
 /* Where the records go, and before them lines and a section. */
 static const char marker[] = "<!--records-->", lines_marker[] = "<!--lines-->", section_marker[] = "<!--section-->\n";
@@ -87,14 +87,17 @@ static void write_lines(struct output *out, const char *lines)
     }
 }
 
-void page_write(struct output *out, json_t *records, bool tunings, const char *lines)
+void page_write(struct output *out, json_t *records, enum page_kind kind, const char *lines)
 {
-    page_write_with(out, records, tunings, lines, (struct page_section){NULL, NULL});
+    page_write_with(out, records, kind, lines, (struct page_section){NULL, NULL});
 }
 
-void page_write_with(struct output *out, json_t *records, bool tunings, const char *lines, struct page_section section)
+void page_write_with(struct output *out, json_t *records, enum page_kind kind, const char *lines,
+                     struct page_section section)
 {
-    const char *page = (const char *)(tunings ? tuning_page : report_page);
+    const char *page = (const char *)(kind == PAGE_TUNINGS   ? tuning_page
+                                      : kind == PAGE_LAYOUTS ? layouts_page
+                                                             : report_page);
     const char *below = strstr(page, lines_marker);
     if (below) {
         output_write(out, page, (size_t)(below - page));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/layouts.h"
 #include "report/loads.h"
 #include "report/page.h"
 #include "report/ranking.h"
@@ -61,7 +62,8 @@ static void write_ranking(struct output *out, const void *report) { ranking_html
 static void html_write(struct output *out, const struct report *report)
 {
     char *lines = versus_lines(report); /* "" of tunings */
-    page_write_with(out, report->values, report->tunings, lines,
+    enum page_kind kind = report->tunings ? PAGE_TUNINGS : report->layouts ? PAGE_LAYOUTS : PAGE_RECORDS;
+    page_write_with(out, report->values, kind, lines,
                     (struct page_section){report->merged ? write_ranking : NULL, report});
     free(lines);
 }
@@ -75,11 +77,14 @@ static void write_as(struct output *out, int format, const struct report *report
         break;
     case REPORT_CSV:
         tunings                              ? tuning_csv(out, report->values)
+        : report->layouts                    ? layouts_csv(out, report->values)
         : latencies(report) == report->count ? loads_csv(out, report)
                                              : csv_write(out, report);
         break;
     case REPORT_MARKDOWN:
-        tunings ? tuning_markdown(out, report->values) : markdown_write(out, report);
+        tunings           ? tuning_markdown(out, report->values)
+        : report->layouts ? layouts_markdown(out, report->values)
+                          : markdown_write(out, report);
         loads_markdown(out, report);
         if (report->merged) ranking_markdown(out, report);
         break;
@@ -90,7 +95,9 @@ static void write_as(struct output *out, int format, const struct report *report
         html_write(out, report);
         break;
     default:
-        tunings ? tuning_text(out, report->values) : text_write(out, report, options);
+        tunings           ? tuning_text(out, report->values)
+        : report->layouts ? layouts_text(out, report->values)
+                          : text_write(out, report, options);
         if (report->merged) ranking_text(out, report);
     }
 }
@@ -101,6 +108,8 @@ static int check_kinds(int format, const struct report *report)
     size_t loads = latencies(report);
     if (report->tunings && format == REPORT_TRACE)
         return complain(EXIT_USAGE, "a tuning has no trace: nothing in it has a place in time");
+    if (report->layouts && format == REPORT_TRACE)
+        return complain(EXIT_USAGE, "measured layouts have no trace: nothing in them has a place in time");
     if (loads && format == REPORT_TRACE)
         return complain(EXIT_USAGE, "latencies have no trace: nothing in them has a place in time");
     if (loads && loads < report->count && format == REPORT_CSV)

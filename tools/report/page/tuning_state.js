@@ -10,6 +10,17 @@ const state = {
     selected: null,
 };
 
+/* What violins.js calls what it draws. */
+const VIOLIN_WORDS = {
+    entries: () => (shows_operators() ? "operators" : "kernel calls"),
+    sizes: "kernel, sizes",
+    chosen: "chosen",
+    chosen_own: "the chosen one's",
+    default_title: "with the default's orders and the table's sizes",
+    chosen_title: "with the chosen orders and sizes",
+    further: []
+};
+
 const ENTRY_STATE = ["plan", "pass", "entries"];
 
 const shown_plan = () => all_plans[state.plan];

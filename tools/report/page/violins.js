@@ -29,7 +29,7 @@ function mark_names(entry, point) {
     const is = (seconds) => seconds !== null && point.seconds === seconds;
     return [
         is(entry.best) && "best", is(entry.worst) && "worst", is(entry.default) && "the default's",
-        is(entry.chosen) && "the chosen one's"
+        is(entry.chosen) && VIOLIN_WORDS.chosen_own
     ].filter((name) => name);
 }
 
@@ -43,7 +43,7 @@ function point_content(entry, point) {
                 .join(" · ")),
         field_list([
             ["orders", point.orders || NONE],
-            ["kernel, sizes", point.sizes],
+            [VIOLIN_WORDS.sizes, point.sizes],
             [point.alone ? "time alone" : "time in the step", format_seconds(point.seconds)],
             ["interval", time_span(point)],
             ["of the best", format_ratio(point.seconds / entry.best)],
@@ -74,12 +74,19 @@ function draw_mark(group, name, y, middle, half, seconds) {
     group.append(node);
 }
 
+/* What an axis of its own has to hold: the violin, and what is drawn beside it. */
+function violin_ends(entry) {
+    const ranges = list(entry.ranges).flatMap((range) => [range.best, range.worst]);
+    const all = [entry.best, entry.worst, ...(ranges.length ? [entry.chosen, ...ranges] : [])].filter(is_positive);
+    return [Math.min(...all), Math.max(...all)];
+}
+
 /* Draws a panel and returns the points that explain themselves. */
 function draw_violin(chart, entry, box, shared) {
     const { x: left, y: top, width } = box;
     const unit = shared ? entry.best : 1;
     const [from, to] = [top + VIOLIN.height - VIOLIN.bottom, top + VIOLIN.top];
-    const axis = shared ? violin_axis(1, shared, from, to) : violin_axis(entry.best, entry.worst, from, to);
+    const axis = shared ? violin_axis(1, shared, from, to) : violin_axis(...violin_ends(entry), from, to);
     const at = (seconds) => axis(seconds / unit);
     const [plot_left, plot_right] = [left + VIOLIN.left, left + width - VIOLIN.right];
     const middle = (plot_left + plot_right) / 2;
@@ -105,7 +112,8 @@ function draw_violin(chart, entry, box, shared) {
                 tick_text(value, shared ? "×" : "s")));
     }
     const heights = entry.points.map((point) => at(point.seconds));
-    const density = density_of(heights);
+    const fair = entry.points.filter((point) => !point.searched);
+    const density = density_of((fair.length ? fair : entry.points).map((point) => at(point.seconds)));
     group.append(svg("path", { class: "violin", d: violin_path(density, middle, half) }));
     const radius = entry.points.length > 400 ? 1.2 : entry.points.length > 100 ? 1.6 : 2.1;
     /* Off the middle by a sequence that fills evenly, and is the same in every drawing. */
@@ -126,6 +134,12 @@ function draw_violin(chart, entry, box, shared) {
     });
     for (const name of ["best", "worst", "default", "chosen"])
         if (is_positive(entry[name])) draw_mark(group, name, at(entry[name]), middle, half, entry[name]);
+    const offsets = [0, 5];
+    (shared ? [] : list(entry.ranges)).forEach((range, n) => group.append(svg("path", {
+        class: "published",
+        "data-range": range.name,
+        d: `M${plot_left + 4 + offsets[n % 2]} ${at(range.best)}V${at(range.worst)}`
+    }, svg("title", null, `${range.name}: ${format_seconds(range.best)} to ${format_seconds(range.worst)}`))));
     const beside = (seconds, text) =>
         svg("text", { class: "small ink", x: plot_right + 3, y: at(seconds) + 3.5 }, text ?? format_seconds(seconds));
     group.append(beside(entry.best));
@@ -134,13 +148,13 @@ function draw_violin(chart, entry, box, shared) {
     const half_text = (sign, name, x, label) => is_number(entry[name]) &&
         group.append(svg("text", { class: "small " + name, x, y: below }, `${sign} ${format_seconds(entry[name])}`,
             svg("title", null, label)));
-    half_text("◇", "default", left + 17, "with the default's orders and the table's sizes");
-    half_text("◀", "chosen", left + 17 + (width - 22) / 2, "with the chosen orders and sizes");
+    half_text("◇", "default", left + 17, VIOLIN_WORDS.default_title);
+    half_text("◀", "chosen", left + 17 + (width - 22) / 2, VIOLIN_WORDS.chosen_title);
     chart.add(group);
     return points;
 }
 
-const violin_sign = (name) => svg("svg", { class: "swatch", viewBox: "-10 -6 21 12", "aria-hidden": "true" },
+const violin_sign = (name) => name === "published" ? svg("svg", { class: "swatch", viewBox: "-10 -6 21 12", "aria-hidden": "true" }, svg("path", { class: "published", d: "M0 -6V6" })) : svg("svg", { class: "swatch", viewBox: "-10 -6 21 12", "aria-hidden": "true" },
     name === "dot" ? svg("circle", { class: "config", cx: 0, cy: 0, r: 2.6, style: "--s: var(--soft)" }) : (() => {
         const group = svg("g");
         draw_mark(group, name, 0, 0, 6, 0);
@@ -148,7 +162,8 @@ const violin_sign = (name) => svg("svg", { class: "swatch", viewBox: "-10 -6 21 
     })());
 
 const violin_legend = () => html("ul", { class: "legend" },
-    [["dot", "a configuration"], ["best", "best and worst"], ["default", "the default"], ["chosen", "chosen"]].map(
+    [["dot", "a configuration"], ["best", "best and worst"], ["default", "the default"], ["chosen", VIOLIN_WORDS.chosen],
+        ...VIOLIN_WORDS.further].map(
         ([name, text]) => html("li", null, violin_sign(name), text)),
     class_names().map((name) => html("li", null, class_glyph(name, class_colour(name)), name)));
 
@@ -161,7 +176,7 @@ function violin_notes(entries) {
     const in_step = drawn.filter((entry) => !entry.alone).map((entry) => entry.name);
     const count = (field) => entries.reduce((sum, entry) => sum + entry[field], 0);
     return [
-        `${format_count(drawn.length)} ${shows_operators() ? "operators" : "kernel calls"}, ${
+        `${format_count(drawn.length)} ${VIOLIN_WORDS.entries()}, ${
             format_count(drawn.reduce((sum, entry) => sum + entry.points.length, 0))} times.`,
         count("wrong") > 0 && `${format_count(count("wrong"))} configurations gave wrong numbers and have no time.`,
         count("failed") > 0 && `${format_count(count("failed"))} could not run.`,
@@ -190,7 +205,7 @@ charts.set("violins", {
         const chart = make_chart(figure, width, Math.ceil(drawn.length / columns) * step,
             { left: 0, right: 0, top: 0, bottom: 0 },
             "Distribution of the times of all configurations of each " +
-                (shows_operators() ? "operator" : "kernel call"));
+                VIOLIN_WORDS.entries());
         const shared = state.range === "shared" ? largest(drawn.map((entry) => entry.worst / entry.best)) : 0;
         const points =
             drawn.flatMap((entry, n) => draw_violin(chart, entry,
