@@ -424,7 +424,7 @@ int bench_layouts_command(const struct options *options)
     for (int n = 0; n < WORKS; n++) b.shipped[n] = (double)NAN;
     int code = report_format(options) ? works_check(options) : EXIT_USAGE;
     if (!code) code = tool_open_context(&b.tool, &b.options);
-    if (!code) code = layer_open(&b.tool, usual, PAPER_BATCH, &layer);
+    if (!code) code = layer_open(&b.tool, true, usual, PAPER_BATCH, &layer);
     if (!code) code = tool_open_device(&b.tool);
     if (!code) {
         sizes_set(&b, &b.tool.model_info.config);
