@@ -162,11 +162,11 @@ static int empty(void **state)
 static void test_slower(void **state)
 {
     (void)state;
-    slow_ns[true] = 10 * MS;
+    slow_ns[true] = 40 * MS;
     expect((struct start){0}, false, CHECK + MEASURE, "times slower on this device");
     /* Now the kernels would be faster: what was found holds, in this process and others. */
     slow_ns[true] = 0;
-    slow_ns[false] = 10 * MS;
+    slow_ns[false] = 40 * MS;
     expect((struct start){.twice = true}, false, 0, "products by mma are left out: ");
     expect((struct start){.kernels = "mma"}, true, 0, NULL);
     expect((struct start){.driver = "another"}, true, CHECK + MEASURE, NULL);
@@ -177,9 +177,9 @@ static void test_slower(void **state)
 static void test_faster(void **state)
 {
     (void)state;
-    slow_ns[false] = 10 * MS;
+    slow_ns[false] = 40 * MS;
     expect((struct start){.twice = true}, true, CHECK + MEASURE, NULL);
-    slow_ns[true] = 20 * MS;
+    slow_ns[true] = 80 * MS;
     expect((struct start){0}, true, 0, NULL);
 }
 
@@ -187,7 +187,7 @@ static void test_faster(void **state)
 static void test_not_measured(void **state)
 {
     (void)state;
-    slow_ns[true] = 10 * MS;
+    slow_ns[true] = 40 * MS;
     expect((struct start){.kernels = "mma"}, true, CHECK, NULL);
     unmeasured = 0;
     expect((struct start){.tokens = 301}, true, 0, NULL);
@@ -197,7 +197,7 @@ static void test_fails(void **state)
 {
     (void)state;
     fails = true;
-    slow_ns[false] = 10 * MS;
+    slow_ns[false] = 40 * MS;
     expect((struct start){.twice = true}, false, CHECK + 2, "can't be measured: there is no room");
     fails = false;
     expect((struct start){0}, true, MEASURE, NULL);
@@ -207,7 +207,7 @@ static void test_damaged(void **state)
 {
     (void)state;
     static const char *const results[] = {"0.5\n", "-1\n", "0\n", "nan\n", "1e99\n", "passed\n", "\n", ""};
-    slow_ns[true] = 10 * MS;
+    slow_ns[true] = 40 * MS;
     expect((struct start){0}, false, CHECK + MEASURE, "times slower");
     for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
         char path[400] = "", text[4096];

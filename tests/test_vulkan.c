@@ -956,10 +956,10 @@ static void test_validation(void **state)
     }
 #define F16 VK_COMPONENT_TYPE_FLOAT16_KHR
 #define F32 VK_COMPONENT_TYPE_FLOAT32_KHR
-#define I8 VK_COMPONENT_TYPE_SINT8_NV
-#define I32 VK_COMPONENT_TYPE_SINT32_NV
+#define I8 (VkComponentTypeKHR) VK_COMPONENT_TYPE_SINT8_NV
+#define I32 (VkComponentTypeKHR) VK_COMPONENT_TYPE_SINT32_NV
 #define SUBGROUP VK_SCOPE_SUBGROUP_KHR
-#define WORKGROUP VK_SCOPE_WORKGROUP_NV
+#define WORKGROUP (VkScopeKHR) VK_SCOPE_WORKGROUP_NV
 
 // clang-format off
 static const struct {

@@ -3,7 +3,6 @@
 #include "runtime/rung_speed.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"
@@ -125,8 +124,8 @@ static bool too_slow(double ratio, char *reason, size_t reason_size)
 /* A number of its own making; another one is none. */
 static bool ratio_read(const char *text, double *ratio)
 {
-    char *end;
-    *ratio = strtod(text, &end);
+    const char *end;
+    *ratio = number_read(text, &end);
     return end != text && !*end && *ratio > 0 && *ratio < 1e9;
 }
 
