@@ -42,7 +42,8 @@ on() { # DEVICE COMMAND...: as on that GPU
     shift
     case $device in
     null:*) RADV_FORCE_FAMILY=${device#null:} VK_DRIVER_FILES=$null_icd VK_ICD_FILENAMES=$null_icd WHERRY_COMPILE_ONLY=1 "$@" ;;
-    *) "$root/vendor" "$device" env WHERRY_COMPILE_ONLY=1 "$@" ;;
+    # Without OpenCL: rusticl on a shim ends a thread of its own at the first copy, and is then waited for for ever.
+    *) "$root/vendor" "$device" env WHERRY_COMPILE_ONLY=1 OCL_ICD_VENDORS=/nonexistent "$@" ;;
     esac
 }
 available() { # DEVICE
