@@ -38,7 +38,8 @@ enum { RECORD_LOADS = 64, RECORD_IDLES = 64 };
 struct record_device {
     uint64_t dev; /* what the rest of the record calls it */
     const char *id, *name, *backend, *driver, *api, *quirks;
-    double peak_bandwidth; /* theoretical */
+    const char *device_class; /* "": not told */
+    double peak_bandwidth;    /* theoretical */
     const char *peak_source;
     double cache_bytes;
     const char *timer_kind, *timer_status, *timer_reason; /* "": not tested */

@@ -331,6 +331,7 @@ static void print_device(const struct record *record, const struct record_device
 {
     output_format(out, "%s  %.60s\n", device->id, device->name);
     if (*device->api) output_format(out, "%.60s, driver %.60s\n", device->api, device->driver);
+    if (*device->device_class) output_format(out, "sizes for the class %.40s\n", device->device_class);
     if (*device->quirks) output_format(out, "known of its driver: %.200s\n", device->quirks);
     if (is_latency(record)) return; /* by the host's clock, and nothing is set against ceilings */
     print_ceilings(record, device, out);
