@@ -37,9 +37,14 @@ struct program_info {
 
 /* What a step's kernel takes of a multiprocessor, as the driver says; 0: unknown, or none. */
 struct kernel_usage {
-    uint32_t registers; /* of a work-item */
-    uint32_t spilled;   /* bytes of a work-item that do not fit them */
-    uint32_t shared;    /* bytes of a work-group */
+    uint32_t registers;  /* of a work-item, of 32 bits */
+    uint32_t spilled;    /* bytes of a work-item that do not fit them: spills, arrays in memory */
+    uint32_t shared;     /* bytes of a work-group */
+    uint32_t waves;      /* sub-groups that are resident at a time on a multiprocessor, or on one of its SIMD units:
+                            whatever the driver counts by */
+    uint32_t waves_most; /* that there can be of any kernel */
+    uint32_t subgroup;   /* work-items of a sub-group */
+    uint32_t code;       /* bytes of instructions */
 };
 
 struct backend {
@@ -92,11 +97,13 @@ struct backend {
     bool (*program_run)(struct backend_device *device, struct program *program, const struct run *run, struct error *e);
     /* A short text about how a step is run where that is worth telling ("CLBlast"), else NULL. */
     const char *(*program_note)(const struct program *program, int step);
-    void (*program_usage)(const struct backend_device *device, const struct program *program, int step,
+    /* The first question may compile all of a program's kernels once more, where a driver does not tell it of those
+     * that it has compiled for use. */
+    void (*program_usage)(struct backend_device *device, const struct program *program, int step,
                           struct kernel_usage *out);
     /* What the device's compiler is given for a step, of which nothing but kernel, call and type is looked at
-     * (backends/kernel_program.h); `one_buffer`: all its arguments are parts of one buffer. NULL: kernels are the host's
-     * own code. */
+     * (backends/kernel_program.h); `one_buffer`: all its arguments are parts of one buffer. NULL: kernels are the
+     * host's own code. */
     bool (*program_text)(const struct backend_device *device, const struct step *step, bool one_buffer,
                          struct kernel_program *out, struct error *e);
     /* Adds to *count (plan/traffic_model.h) what a step's kernel moves, where kernels are not those of the plan's

@@ -17,7 +17,9 @@ static void print_table(const wherry_device_info *infos, size_t count, struct ou
     }
     table_print(&table, out);
     for (size_t n = 0; n < count; n++)
-        if (!infos[n].usable) output_format(out, "%s can't be used: %s\n", infos[n].id, infos[n].reason);
+        if (!infos[n].usable)
+            output_format(out, "%s %s: %s\n", infos[n].id, infos[n].compiles_only ? "compiles only" : "can't be used",
+                          infos[n].reason);
     for (size_t n = 0; n < count; n++)
         if (*infos[n].quirks) output_format(out, "%s, known of its driver: %s\n", infos[n].id, infos[n].quirks);
 }

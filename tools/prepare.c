@@ -1,5 +1,6 @@
 /* `wherry prepare`: compiles what sessions of a model run, so that the cache has it, and tells what each kernel takes;
  * or writes what would be compiled. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wherry/wherry_compile.h>
@@ -45,6 +46,103 @@ static int open_device(struct preparation *p)
     return status ? tool_error(tool, status, NULL) : EXIT_FINE;
 }
 
+/* ---- what kernels take ---- */
+
+static void number_cell(struct table *table, uint32_t number, bool known)
+{
+    if (known)
+        table_cell(table, "%u", number);
+    else
+        table_cell(table, "-");
+}
+
+/* Whoever tells registers tells spills. */
+static void kernel_row(struct table *table, const wherry_session_kernel *k)
+{
+    const wherry_kernel_use *use = &k->use;
+    table_cell(table, "%s", use->name);
+    number_cell(table, k->launches, true);
+    number_cell(table, use->registers, use->registers);
+    number_cell(table, use->spilled_bytes, use->registers || use->spilled_bytes);
+    number_cell(table, use->shared_bytes, use->shared_bytes);
+    if (use->waves && use->waves_most)
+        table_cell(table, "%u of %u", use->waves, use->waves_most);
+    else
+        number_cell(table, use->waves, use->waves);
+    number_cell(table, use->code_bytes, use->code_bytes);
+    table_cell(table, "%s", use->variant);
+}
+
+static json_t *known_json(uint32_t number, bool known) { return known ? json_integer(number) : json_null(); }
+
+static json_t *kernel_json(const wherry_session_kernel *k)
+{
+    const wherry_kernel_use *use = &k->use;
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016" PRIx64, k->hash);
+    json_t *json = need(json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "kernel", use->name, "work", k->work,
+                                  "sizes", k->sizes, "variant", use->variant, "hash", hash, "group", k->group,
+                                  "launches", (json_int_t)k->launches, "local_size", (json_int_t)k->local_size));
+    const struct {
+        const char *name;
+        uint32_t value;
+        bool known;
+    } numbers[] = {{"registers", use->registers, use->registers},
+                   {"spilled_bytes", use->spilled_bytes, use->registers || use->spilled_bytes},
+                   {"shared_bytes", use->shared_bytes, use->shared_bytes},
+                   {"waves", use->waves, use->waves},
+                   {"waves_most", use->waves_most, use->waves_most},
+                   {"subgroup_size", use->subgroup_size, use->subgroup_size},
+                   {"code_bytes", use->code_bytes, use->code_bytes}};
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
+        json_object_set_new(json, numbers[n].name, need(known_json(numbers[n].value, numbers[n].known)));
+    return json;
+}
+
+static void print_session(struct preparation *p, const wherry_session_kernel *kernels, size_t count)
+{
+    const struct tool *tool = &p->tool;
+    struct table table = {.columns = "<kernel|>launches|>registers|>spilled|>shared|>waves|>code|~sizes", .width = 120};
+    uint32_t spilling = 0;
+    output_format(&p->out, "%s %s: %u kernels, %u compiled now, %.1f s\n", tool->plan.plan,
+                  dtype_name(tool->plan.dtype), tool->prepared.kernels, tool->prepared.kernels_compiled,
+                  tool->prepared.seconds);
+    tool_notes(tool, &p->out);
+    for (size_t n = 0; n < count; n++) {
+        kernel_row(&table, &kernels[n]);
+        spilling += kernels[n].use.spilled_bytes > 0;
+    }
+    if (count) table_print(&table, &p->out);
+    if (spilling)
+        output_format(&p->out, "%u of %zu kernels spill: what does not fit their registers lies in memory\n", spilling,
+                      count);
+}
+
+static int tell_session(struct preparation *p)
+{
+    struct tool *tool = &p->tool;
+    size_t count = 0;
+    wherry_session_kernel *kernels = NULL;
+    wherry_status status = wherry_session_kernels(tool->session, NULL, &count);
+    if (!status) {
+        kernels = need(calloc(count + 1, sizeof *kernels));
+        status = wherry_session_kernels(tool->session, kernels, &count);
+    } else if (status == WHERRY_STATUS_UNSUPPORTED) {
+        status = WHERRY_STATUS_OK; /* a library's kernels, or the host's own code */
+        count = 0;
+    }
+    if (!status && p->sessions) {
+        json_t *list = need(json_array());
+        for (size_t n = 0; n < count; n++) json_array_append_new(list, kernel_json(&kernels[n]));
+        json_array_append_new(p->sessions,
+                              need(json_pack("{s:o, s:o}", "session", session_json(tool), "kernels", list)));
+    } else if (!status) {
+        print_session(p, kernels, count);
+    }
+    free(kernels);
+    return status ? tool_error(tool, status, NULL) : EXIT_FINE;
+}
+
 /* ---- sessions ---- */
 
 static int prepare_one(struct preparation *p, int plan, wherry_dtype dtype)
@@ -55,10 +153,12 @@ static int prepare_one(struct preparation *p, int plan, wherry_dtype dtype)
                                 .max_length = p->limits->longest,
                                 .dtype = dtype,
                                 .training = p->training};
-    int code = tool_plan_session(tool, plan_name(plan), desc);
+    tool->failure = WHERRY_STATUS_OK;
+    int code = tool->options->dump ? tool_plan_session(tool, plan_name(plan), desc)
+                                   : tool_open_session(tool, plan_name(plan), desc);
     if (code && tool->failure == WHERRY_STATUS_UNSUPPORTED && tool->options->dtype == DTYPE_ALL) return EXIT_FINE;
-    if (!code) code = dump_session(&p->dump, tool);
-    return code;
+    if (code) return code;
+    return tool->options->dump ? dump_session(&p->dump, tool) : tell_session(p);
 }
 
 static int prepare_all(struct preparation *p)
@@ -90,15 +190,44 @@ static int open_all(struct preparation *p)
     return code;
 }
 
+static json_t *result_json(struct preparation *p)
+{
+    const struct tool *tool = &p->tool;
+    return need(json_pack("{s:o, s:o, s:o, s:o, s:o, s:O}", "run", run_json(tool->options), "device",
+                          device_json(&tool->device_info), "model", model_json(tool), "training",
+                          p->training ? layer_json(tool, &p->layer) : json_null(), "lengths", lengths_json(p->limits),
+                          "sessions", p->sessions));
+}
+
+static int write_dump(struct preparation *p)
+{
+    int code = prepare_all(p), written = dump_end(&p->dump, &p->tool, code == EXIT_FINE);
+    return code ? code : written;
+}
+
+static int write_all(struct preparation *p)
+{
+    const struct tool *tool = &p->tool;
+    const struct options *options = tool->options;
+    if (!output_open(&p->out, options->output)) return EXIT_OUTPUT;
+    if (options->json)
+        p->sessions = need(json_array());
+    else
+        output_format(&p->out, "%s on %s (%s)%s\n", options->model ? options->model : options->config,
+                      tool->device_info.id, tool->device_info.name,
+                      tool->device_info.compiles_only ? ", which compiles only" : "");
+    int code = prepare_all(p);
+    if (!code && p->sessions) output_json(&p->out, result_json(p));
+    json_decref(p->sessions);
+    bool written = output_close(&p->out, !code);
+    return code || written ? code : EXIT_OUTPUT;
+}
+
 int prepare_command(const struct options *options)
 {
     struct preparation p = {.tool = {.options = options}};
     int code = open_all(&p);
-    if (!code) code = prepare_all(&p);
-    if (p.dump.programs) {
-        int written = dump_end(&p.dump, &p.tool, code == EXIT_FINE);
-        if (!code) code = written;
-    }
+    if (!code) code = options->dump ? write_dump(&p) : write_all(&p);
     layer_close(&p.layer);
     tool_close(&p.tool);
     return code;

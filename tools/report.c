@@ -1,6 +1,7 @@
 /* `wherry report`: stored records or tunings, written again in any format; records also checked. */
 #include "commands.h"
 #include "report/check.h"
+#include "report/compilers.h"
 #include "report/write.h"
 #include "session.h"
 
@@ -37,6 +38,7 @@ int report_command(const struct options *options)
     if (options->check && (options->json || options->report_format))
         return complain(EXIT_USAGE, "--check has a format of its own: give it alone");
     if (options->check) return check_files(options);
+    if (options->files_count == 1 && compilers_is_table(options->file)) return compilers_report(options, options->file);
     if (!report_format(options)) return EXIT_USAGE;
     struct report report = {.count = 0};
     bool fine = true;

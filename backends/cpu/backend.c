@@ -59,7 +59,8 @@ static struct backend_device *cpu_open(const struct host *host, size_t index, co
     }
     /* What of these sizes is a work-group's is nothing here, and says that no kernel is too large. Its number of cores
      * is not told, so that no result depends on it. */
-    device->limits = (struct device_limits){.cpu = true,
+    device->limits = (struct device_limits){.class = CLASS_CPU,
+                                            .cpu = true,
                                             .bf16 = device->bf16 != NULL,
                                             .subgroup_min = 1,
                                             .subgroup_max = 1,
@@ -85,7 +86,7 @@ static uint64_t cpu_kernels_hash(const struct backend_device *device)
 
 static uint64_t cpu_allocated(const struct backend_device *device) { return device->allocated; }
 
-static void cpu_program_usage(const struct backend_device *device, const struct program *program, int step,
+static void cpu_program_usage(struct backend_device *device, const struct program *program, int step,
                               struct kernel_usage *out)
 {
     (void)device, (void)program, (void)step;

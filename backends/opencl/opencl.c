@@ -166,6 +166,7 @@ static bool device_fill(struct backend_device *device, size_t index, const void 
     if (device->profiling_queue) device->limits.timer = "event";
     TRY(opencl_device_identity(device->id, device->identity, sizeof device->identity, e));
     find_quirks(device);
+    device->limits.class = device_class_of(&device->limits);
     return true;
 }
 

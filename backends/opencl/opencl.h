@@ -211,7 +211,7 @@ struct program *opencl_program_create(struct backend_device *device, const struc
 void opencl_program_destroy(struct backend_device *device, struct program *program);
 bool opencl_program_run(struct backend_device *device, struct program *program, const struct run *run, struct error *e);
 const char *opencl_program_note(const struct program *program, int step);
-void opencl_program_usage(const struct backend_device *device, const struct program *program, int step,
+void opencl_program_usage(struct backend_device *device, const struct program *program, int step,
                           struct kernel_usage *out);
 
 #endif

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "backends/occupancy.h"
 #include "backends/quirks.h"
 #include "backends/ticks.h"
 #include "base/parts.h"
@@ -99,6 +100,28 @@ static bool arguments_set(const struct step *step, cl_kernel kernel, const struc
     return true;
 }
 
+/* What is known of every driver by the standard, of NVIDIA's by its log, of Intel's by an extension. Memory of a
+ * work-item's own is what spills, and arrays; where kernels run on the host's cores, it is all that they have. */
+static void usage_read(const struct backend_device *device, const struct kernel_build *build, struct prepared *p)
+{
+    enum { KERNEL_SPILL_MEM_SIZE_INTEL = 0x4109 };
+    cl_ulong shared = 0, own = 0, spilled = 0;
+    clGetKernelWorkGroupInfo(p->kernel, device->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof shared, &shared, NULL);
+    if (!device->limits.cpu && !device->limits.nvidia_sm) {
+        if (!clGetKernelWorkGroupInfo(p->kernel, device->id, KERNEL_SPILL_MEM_SIZE_INTEL, sizeof spilled, &spilled,
+                                      NULL))
+            own = spilled;
+        else
+            clGetKernelWorkGroupInfo(p->kernel, device->id, CL_KERNEL_PRIVATE_MEM_SIZE, sizeof own, &own, NULL);
+    }
+    p->usage = (struct kernel_usage){.registers = build->registers,
+                                     .spilled = build->spilled ? build->spilled : (uint32_t)own,
+                                     .shared = (uint32_t)shared,
+                                     .subgroup = device->limits.subgroup_max > 1 ? device->limits.subgroup_max : 0};
+    p->usage.waves = nvidia_waves(device->limits.nvidia_sm, p->usage.registers, p->usage.shared, (uint32_t)p->local,
+                                  &p->usage.waves_most);
+}
+
 static bool step_prepare(struct backend_device *device, const struct step *step, const struct kernel_build *build,
                          const struct opencl_maps *maps, const struct firsts *own, struct prepared *p, struct error *e)
 {
@@ -115,9 +138,7 @@ static bool step_prepare(struct backend_device *device, const struct step *step,
                                         required, NULL);
     }
     if (code) return opencl_fail(e, code, "%s: clGetKernelWorkGroupInfo of %s", step->name, build->kernel);
-    cl_ulong shared = 0;
-    clGetKernelWorkGroupInfo(p->kernel, device->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof shared, &shared, NULL);
-    p->usage = (struct kernel_usage){build->registers, build->spilled, (uint32_t)shared};
+    usage_read(device, build, p);
     /* NVIDIA says 256 of every kernel, also of one that was compiled for more. */
     if (p->local > most && p->local != required[0]) {
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
@@ -189,6 +210,7 @@ static bool steps_prepare(struct backend_device *device, struct program *program
         if (!b) continue;
         TRY(step_prepare(device, &s->steps[i], b, &program->maps, &own, &program->steps[i], e));
         if (b->ready && (b->ready_large || !wants_large(device, &s->steps[i]))) continue;
+        if (device->host->compile_only) continue; /* a device that does not execute may fail launches */
         int before = part_enter(device->host, PART_LAUNCH);
         bool launched = launch_first(device, &s->steps[i], &program->steps[i], b, &program->maps, e);
         part_leave(device->host, before);
@@ -257,7 +279,7 @@ void opencl_program_destroy(struct backend_device *device, struct program *progr
 
 const char *opencl_program_note(const struct program *program, int step) { return program->steps[step].note; }
 
-void opencl_program_usage(const struct backend_device *device, const struct program *program, int step,
+void opencl_program_usage(struct backend_device *device, const struct program *program, int step,
                           struct kernel_usage *out)
 {
     (void)device;

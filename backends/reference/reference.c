@@ -56,7 +56,8 @@ static struct backend_device *reference_open(const struct host *host, size_t ind
     struct backend_device *device = host_alloc(host, 1, sizeof *device, e);
     if (!device) return NULL;
     device->host = host;
-    device->limits = (struct device_limits){.f16 = true,
+    device->limits = (struct device_limits){.class = CLASS_CPU,
+                                            .f16 = true,
                                             .cpu = true,
                                             .subgroup_min = 1,
                                             .subgroup_max = 1,
@@ -239,7 +240,7 @@ static const char *reference_program_note(const struct program *program, int ste
     return NULL;
 }
 
-static void reference_program_usage(const struct backend_device *device, const struct program *program, int step,
+static void reference_program_usage(struct backend_device *device, const struct program *program, int step,
                                     struct kernel_usage *out)
 {
     (void)device, (void)program, (void)step;

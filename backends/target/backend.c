@@ -13,6 +13,7 @@
 struct backend_device {
     const struct host *host;
     const struct target *target;
+    struct device_limits limits;
     bool vulkan;
 };
 
@@ -31,6 +32,8 @@ static struct backend_device *device_open(const struct host *host, size_t index,
     if (!d) return NULL;
     d->host = host;
     d->target = target;
+    d->limits = target->limits;
+    d->limits.class = device_class_of(&d->limits);
     d->vulkan = !strcmp(target->public.api, "vulkan");
     *info = (wherry_device_info){.type = target->type, .memory_bytes = target->limits.memory_bytes};
     snprintf(info->name, sizeof info->name, "%s", target->public.description);
@@ -44,7 +47,7 @@ static void device_close(struct backend_device *d)
     if (d) host_free(d->host, d);
 }
 
-static const struct device_limits *limits(const struct backend_device *d) { return &d->target->limits; }
+static const struct device_limits *limits(const struct backend_device *d) { return &d->limits; }
 
 static uint64_t kernels(const struct backend_device *d)
 {
@@ -94,7 +97,7 @@ static uint64_t allocated(const struct backend_device *d)
 /* As the backends of both APIs say it. */
 static bool supports(struct backend_device *d, const struct call *call, bool f16, char *reason, size_t reason_size)
 {
-    const struct device_limits *l = &d->target->limits;
+    const struct device_limits *l = &d->limits;
     const struct sizes sizes = {.limits = l, .f16 = f16};
     uint32_t local = call_get(call, CONST_LOCAL_SIZE, 1);
     const char *refused;
@@ -131,7 +134,7 @@ static void program_destroy(struct backend_device *d, struct program *program) {
 static bool program_text(const struct backend_device *d, const struct step *step, bool one_buffer,
                          struct kernel_program *out, struct error *e)
 {
-    const struct device_limits *l = &d->target->limits;
+    const struct device_limits *l = &d->limits;
     const struct opencl_form form = {.one_buffer = one_buffer};
     struct embedded_kernel kernel;
     size_t index;

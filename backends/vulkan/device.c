@@ -262,6 +262,19 @@ static bool queue_try(struct backend_device *d, struct error *e)
     return device_submit(d, &submit, 1, SECONDS, e) || fail_in(e, "it fails an empty submission");
 }
 
+/* What is needed to run something, or only to compile where the host wants devices that do no more. */
+static bool queue_make(struct backend_device *d, struct error *e)
+{
+    if (commands_make(d, e) && queue_try(d, e)) return true;
+    if (!d->host->compile_only || d->hung) return false;
+    host_log(d->host, WHERRY_LOG_INFO, "%s can't execute: %s", d->physical.info.name, e->text);
+    d->lost = false;
+    d->inert = true;
+    struct device_limits *limits = &d->physical.limits;
+    if (!limits->max_buffer_bytes) limits->max_buffer_bytes = limits->memory_bytes = UINT64_MAX; /* it has no memory */
+    return true;
+}
+
 struct backend_device *vulkan_open(const struct host *host, size_t index, const void *external,
                                    wherry_device_info *info, struct error *e)
 {
@@ -269,7 +282,7 @@ struct backend_device *vulkan_open(const struct host *host, size_t index, const 
     if (!d) return NULL;
     d->host = host;
     bool ok = external ? device_wrap(d, external, e) : device_pick(d, index, e) && device_make(d, e);
-    if (!ok || !layouts_make(d, e) || !commands_make(d, e) || !queue_try(d, e) || !pipelines_open(d, e)) {
+    if (!ok || !layouts_make(d, e) || !queue_make(d, e) || !pipelines_open(d, e)) {
         vulkan_close(d);
         return NULL;
     }
@@ -279,6 +292,7 @@ struct backend_device *vulkan_open(const struct host *host, size_t index, const 
         info_id(&d->physical.info, index);
     }
     d->physical.limits.identity = &d->physical.identity;
+    d->physical.limits.class = device_class_of(&d->physical.limits);
     if (d->physical.timestamp_bits) d->physical.limits.timer = "timestamp";
     d->physical.limits.timer_bits = d->physical.timestamp_bits;
     d->physical.limits.timer_seconds = d->physical.timestamp_ns * 1e-9;

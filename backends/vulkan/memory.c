@@ -166,6 +166,7 @@ struct buffer *vulkan_buffer_create(struct backend_device *d, uint64_t bytes, st
     struct buffer *b = host_alloc(d->host, 1, sizeof *b, e);
     if (!b) return NULL;
     b->bytes = bytes;
+    if (d->inert) return b;
     VkMemoryRequirements needs;
     const VkBufferUsageFlags usage =
         VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
@@ -254,6 +255,7 @@ static bool copy_wait(struct backend_device *d, VkBuffer from, uint64_t from_at,
 bool vulkan_buffer_write(struct backend_device *d, struct buffer *b, uint64_t offset, const void *data, uint64_t bytes,
                          struct error *e)
 {
+    TRY(device_executes_commands(d, e));
     TRY(transfer_ready(d, b, offset, bytes, e));
     for (uint64_t at = 0; at < bytes;) {
         uint64_t n = bytes - at < d->transfer.bytes ? bytes - at : d->transfer.bytes;
@@ -268,6 +270,7 @@ bool vulkan_buffer_write(struct backend_device *d, struct buffer *b, uint64_t of
 bool vulkan_buffer_read(struct backend_device *d, struct buffer *b, uint64_t offset, void *data, uint64_t bytes,
                         struct error *e)
 {
+    TRY(device_executes_commands(d, e));
     TRY(transfer_ready(d, b, offset, bytes, e));
     for (uint64_t at = 0; at < bytes;) {
         uint64_t n = bytes - at < d->transfer.bytes ? bytes - at : d->transfer.bytes;

@@ -6,11 +6,15 @@
 #include <string.h>
 
 #include "backends/guard.h"
+#include "backends/occupancy.h"
 #include "backends/quirks.h"
 #include "base/index.h"
 #include "base/parts.h"
 #include "base/platform.h"
 #include "base/text.h"
+#include "interface/interface.h"
+#include "interface/roof.h"
+#include "plan/device_class.h"
 
 /* ---- keys ---- */
 
@@ -77,33 +81,9 @@ struct job {
     struct pipeline pipeline;
     VkResult result;
     bool told, hit;    /* by the driver's feedback */
+    bool asked;        /* it is made to be asked for what it takes */
     char crashed[800]; /* the file of the guard that says so; "": it does not */
 };
-
-/* What a pipeline takes, under the names that NVIDIA's driver and Mesa's give it. What is not told stays 0. */
-static void usage_read(struct backend_device *d, struct pipeline *p)
-{
-    VkPipelineExecutableStatisticKHR list[32];
-    uint32_t count = sizeof list / sizeof *list;
-    VkPipelineExecutableInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, .pipeline = p->handle};
-    const struct {
-        const char *name;
-        uint32_t *to;
-    } known[] = {{"Register Count", &p->usage.registers},    {"VGPRs", &p->usage.registers},
-                 {"Local Memory Size", &p->usage.spilled},   {"Scratch size", &p->usage.spilled},
-                 {"Shared Memory Size", &p->usage.shared},   {"LDS size", &p->usage.shared},
-                 {"Workgroup Memory Size", &p->usage.shared}};
-    for (uint32_t i = 0; i < count; i++)
-        list[i] = (VkPipelineExecutableStatisticKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR};
-    if (d->vk.GetPipelineExecutableStatisticsKHR(d->handle, &info, &count, list) < 0) return;
-    for (uint32_t i = 0; i < count; i++) {
-        if (list[i].format != VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR &&
-            list[i].format != VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_INT64_KHR)
-            continue;
-        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-            if (!strcmp(list[i].name, known[k].name)) *known[k].to = (uint32_t)list[i].value.u64;
-    }
-}
 
 /* 0: compiled without a guard. */
 static uint64_t guard_key(const struct backend_device *d, const struct kernel_program *program)
@@ -161,7 +141,7 @@ static void job_run(struct job *job)
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .pNext = d->physical.feedback ? &feedback : NULL,
-        .flags = d->physical.statistics ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0,
+        .flags = job->asked ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0,
         .stage =
             {
                 .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
@@ -178,7 +158,10 @@ static void job_run(struct job *job)
     job->result = d->vk.CreateComputePipelines(d->handle, d->pipelines.cache, 1, &info, NULL, &p->handle);
     if (guarded) guard_end(d->host, guarded);
     if (job->result != VK_SUCCESS) p->handle = VK_NULL_HANDLE;
-    if (p->handle && d->physical.statistics) usage_read(d, p);
+    if (p->handle && job->asked) {
+        statistics_read(d, p->handle, &p->usage);
+        p->told = true;
+    }
     job->told = whole.flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT;
     job->hit = job->told && whole.flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT;
     d->vk.DestroyShaderModule(d->handle, module, NULL);
@@ -234,6 +217,7 @@ static bool jobs_collect(struct backend_device *d, const struct schedule *schedu
                          int *n_jobs, struct error *e)
 {
     const struct pipeline_store *store = &d->pipelines;
+    const bool asked = d->physical.statistics && d->host->compile_only;
     *n_jobs = 0;
     for (int s = 0; s < schedule->n_steps; s++) {
         const struct step *step = &schedule->steps[s];
@@ -245,7 +229,7 @@ static bool jobs_collect(struct backend_device *d, const struct schedule *schedu
         if (i == store->count) {
             int j = 0;
             while (j < *n_jobs && !pipeline_equal(&jobs[j].pipeline, &wanted)) j++;
-            if (j == *n_jobs) jobs[(*n_jobs)++] = (struct job){.d = d, .pipeline = wanted};
+            if (j == *n_jobs) jobs[(*n_jobs)++] = (struct job){.d = d, .pipeline = wanted, .asked = asked};
             i = store->count + j;
         }
         of_step[s] = i;
@@ -339,6 +323,75 @@ static uint32_t distinct_count(const int *of_step, int n)
         count += first == i;
     }
     return count;
+}
+
+/* ---- what they take ---- */
+
+/* The driver's most waves are what it gives a kernel that fills memory, of which a work-item keeps nothing. */
+static bool least_describe(struct backend_device *d, struct job *job)
+{
+    struct call call = {.kernel = "roof_memory"};
+    size_t kernel;
+    *job = (struct job){.d = d, .asked = true, .result = VK_ERROR_UNKNOWN};
+    if (!vulkan_kernel_find(call.kernel, false, &kernel)) return false;
+    call_set(&call, CONST_LOCAL_SIZE, 64);
+    call_set(&call, CONST_N, 1);
+    call_set(&call, CONST_FORM, ROOF_WRITE);
+    call_set(&call, CONST_THREAD_M, 1);
+    job->pipeline = pipeline_describe(kernel, &call);
+    return true;
+}
+
+/* NVIDIA's driver tells no waves. Of the other generations there are chips of several kinds. */
+static void waves_count(const struct backend_device *d, struct pipeline *p)
+{
+    const enum device_class class = device_class_of(&d->physical.limits);
+    uint32_t sm = class == CLASS_NVIDIA_HOPPER ? 90 : class == CLASS_NVIDIA_ADA ? 89 : 0, local = 0;
+    for (int i = 0; i < p->n_constants; i++)
+        if (p->constants[i].id == CONST_LOCAL_SIZE) local = p->constants[i].value;
+    if (sm && !p->usage.waves)
+        p->usage.waves = nvidia_waves(sm, p->usage.registers, p->usage.shared, local, &p->usage.waves_most);
+}
+
+/* A pipeline that can't be made this once stays unknown. */
+static void usage_ask(struct backend_device *d)
+{
+    struct pipeline_store *store = &d->pipelines;
+    struct error ignored;
+    int n = 0;
+    struct job *jobs = host_alloc(d->host, (size_t)store->count + 1, sizeof *jobs, &ignored);
+    if (!jobs) return;
+    if (!store->waves_most && least_describe(d, &jobs[n])) n++;
+    int least = n;
+    for (int i = 0; i < store->count; i++) {
+        if (store->list[i].told) continue;
+        jobs[n] = (struct job){.d = d, .pipeline = store->list[i], .asked = true};
+        jobs[n++].pipeline.handle = VK_NULL_HANDLE;
+    }
+    parallel_for((size_t)n, 0, job_run_nth, jobs);
+    for (int i = 0, j = least; i < store->count; i++)
+        if (!store->list[i].told) {
+            store->list[i].usage = jobs[j++].pipeline.usage;
+            store->list[i].told = true;
+        }
+    for (int j = 0; j < n; j++) {
+        if (jobs[j].pipeline.usage.waves > store->waves_most) store->waves_most = jobs[j].pipeline.usage.waves;
+        if (jobs[j].pipeline.handle) d->vk.DestroyPipeline(d->handle, jobs[j].pipeline.handle, NULL);
+    }
+    for (int i = 0; i < store->count; i++)
+        if (store->list[i].usage.waves > store->waves_most) store->waves_most = store->list[i].usage.waves;
+    for (int i = 0; i < store->count; i++) {
+        if (store->list[i].usage.waves) store->list[i].usage.waves_most = store->waves_most;
+        waves_count(d, &store->list[i]);
+    }
+    host_free(d->host, jobs);
+}
+
+const struct kernel_usage *pipelines_usage(struct backend_device *d, int index)
+{
+    struct pipeline *p = &d->pipelines.list[index];
+    if (d->physical.statistics && (!p->told || (p->usage.waves && !p->usage.waves_most))) usage_ask(d);
+    return &p->usage;
 }
 
 bool vulkan_program_text(const struct backend_device *d, const struct step *step, bool one_buffer,

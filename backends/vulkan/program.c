@@ -230,9 +230,10 @@ struct program *vulkan_program_create(struct backend_device *d, const struct sch
     if (!p) return NULL;
     p->schedule = schedule;
     p->pipelines = host_alloc(d->host, (size_t)schedule->n_steps, sizeof *p->pipelines, e);
-    if (!p->pipelines || !pipelines_make(d, schedule, p->pipelines, progress, user, info, e) ||
-        !batches_divide(d, p, e) || !sets_make(d, p, e) || !memory_make(d, p, info, e) || !barriers_make(d, p, e) ||
-        !commands_make(d, p, e)) {
+    const bool compiled = p->pipelines && pipelines_make(d, schedule, p->pipelines, progress, user, info, e);
+    if (compiled && d->inert) return p;
+    if (!compiled || !batches_divide(d, p, e) || !sets_make(d, p, e) || !memory_make(d, p, info, e) ||
+        !barriers_make(d, p, e) || !commands_make(d, p, e)) {
         vulkan_program_destroy(d, p);
         return NULL;
     }
@@ -263,7 +264,7 @@ void vulkan_program_destroy(struct backend_device *d, struct program *p)
     host_free(d->host, p);
 }
 
-void vulkan_program_usage(const struct backend_device *d, const struct program *p, int step, struct kernel_usage *out)
+void vulkan_program_usage(struct backend_device *d, const struct program *p, int step, struct kernel_usage *out)
 {
-    *out = d->pipelines.list[p->pipelines[step]].usage;
+    *out = *pipelines_usage(d, p->pipelines[step]);
 }

@@ -244,7 +244,7 @@ static void submits_fill(struct program *p, const VkCommandBuffer *recording, ui
 
 bool vulkan_program_run(struct backend_device *d, struct program *p, const struct run *run, struct error *e)
 {
-    TRY(device_check(d, e));
+    TRY(device_check(d, e) && device_executes_commands(d, e));
     bool timed = run->step_seconds;
     if (timed && !p->queries) {
         return fail_timer(e, WHERRY_TIMER_ABSENT, "Vulkan: %s has no timestamps: its steps can't be timed",

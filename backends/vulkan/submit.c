@@ -13,6 +13,15 @@ bool device_check(const struct backend_device *d, struct error *e)
                        "Vulkan: %s was lost by an earlier call; close it and open it again", d->physical.info.name);
 }
 
+bool device_executes_commands(const struct backend_device *d, struct error *e)
+{
+    if (!d->inert) return true;
+    return fail(e, WHERRY_STATUS_VERIFY_FAILED,
+                "Vulkan: %s does not execute what it is given: its queue takes nothing (a driver that only compiles): "
+                "use another device",
+                d->physical.info.name);
+}
+
 bool device_fail(struct backend_device *d, struct error *e, VkResult result, const char *what)
 {
     if (result == VK_ERROR_DEVICE_LOST) d->lost = true;
@@ -31,6 +40,7 @@ enum { NS_AWAKE = 1000000 }; /* that a run is asked about before it is waited fo
 
 bool device_submit(struct backend_device *d, const VkSubmitInfo *batches, uint32_t n, double seconds, struct error *e)
 {
+    TRY(device_executes_commands(d, e));
     VkResult r = d->vk.ResetFences(d->handle, 1, &d->fence);
     if (r != VK_SUCCESS) return device_fail(d, e, r, "vkResetFences");
     if (d->queue_lock) d->queue_lock(d->queue_user);

@@ -212,6 +212,7 @@ struct pipeline {
     size_t kernel; /* index of vulkan_kernel() */
     int n_constants;
     struct call_constant constants[CALL_MAX_CONSTANTS];
+    bool told; /* the driver was asked for what it takes: */
     struct kernel_usage usage;
 };
 
@@ -221,9 +222,10 @@ struct pipeline_store {
     int count;
     uint64_t *keys; /* of pipelines that `cache` holds, from this process and earlier ones */
     size_t n_keys;
-    uint64_t kernels; /* hash of all embedded kernels */
-    char path[800];   /* "": nothing is kept on disk */
-    bool empty;       /* the file held keys, but nothing of the driver */
+    uint64_t kernels;    /* hash of all embedded kernels */
+    uint32_t waves_most; /* the most that the driver told of any kernel, of one that takes almost nothing, too */
+    char path[800];      /* "": nothing is kept on disk */
+    bool empty;          /* the file held keys, but nothing of the driver */
     enum { FEEDBACK_UNKNOWN, FEEDBACK_TELLS, FEEDBACK_SILENT } feedback;
 };
 
@@ -239,10 +241,20 @@ void pipelines_close(struct backend_device *d);
 /* Makes a pipeline for every step: of_step[i] gets the index in the store's list. */
 bool pipelines_make(struct backend_device *d, const struct schedule *schedule, int *of_step, wherry_progress progress,
                     void *user, struct program_info *info, struct error *e);
+/* What a pipeline takes. A driver that was not told to when it compiled it is asked with another one, beside its cache,
+ * which may not keep what is compiled for that; so with all that were not asked for yet. */
+const struct kernel_usage *pipelines_usage(struct backend_device *d, int index);
 /* A hash of all embedded kernels. */
 uint64_t vulkan_kernels(const struct backend_device *d);
 bool vulkan_program_text(const struct backend_device *d, const struct step *step, bool one_buffer,
                          struct kernel_program *out, struct error *e);
+
+/* ---- statistics.c: what pipelines take ---- */
+
+void statistics_read(struct backend_device *d, VkPipeline pipeline, struct kernel_usage *out);
+/* Of what a driver told, with the work-items of a sub-group, all but waves_most. */
+void statistics_translate(const VkPipelineExecutableStatisticKHR *list, uint32_t count, uint32_t subgroup,
+                          struct kernel_usage *out);
 
 /* ---- device.c: logical devices ---- */
 
@@ -266,6 +278,7 @@ struct backend_device {
     struct pipeline_store pipelines;
     uint64_t allocated;
     bool lost;
+    bool inert; /* opened for compiling: it has no queue that takes anything, and need not have memory */
     bool hung; /* lost while work may still be running: its objects can't be destroyed any more */
 };
 
@@ -278,6 +291,8 @@ void vulkan_close(struct backend_device *d);
 
 /* Fails when an earlier call lost the device. */
 bool device_check(const struct backend_device *d, struct error *e);
+/* Fails for an inert one. */
+bool device_executes_commands(const struct backend_device *d, struct error *e);
 /* As fail_result, and remembers a lost device. */
 bool device_fail(struct backend_device *d, struct error *e, VkResult result, const char *what);
 /* Makes a "Fence" or the like. What a failed call leaves in `out` is undefined: it becomes VK_NULL_HANDLE. */
@@ -296,9 +311,7 @@ void device_name(struct backend_device *d, VkObjectType type, uint64_t handle, c
 struct program *vulkan_program_create(struct backend_device *d, const struct schedule *schedule,
                                       wherry_progress progress, void *user, struct program_info *info, struct error *e);
 void vulkan_program_destroy(struct backend_device *d, struct program *program);
-/* What the driver tells about a step's pipeline, "": nothing. */
-void vulkan_program_usage(const struct backend_device *d, const struct program *program, int step,
-                          struct kernel_usage *out);
+void vulkan_program_usage(struct backend_device *d, const struct program *program, int step, struct kernel_usage *out);
 bool vulkan_program_run(struct backend_device *d, struct program *program, const struct run *run, struct error *e);
 
 /* ---- hazards.c: where a barrier is needed ---- */

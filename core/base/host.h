@@ -18,6 +18,7 @@ struct host {
     uint32_t threads;    /* that compute on the host's cores, at most; 0: no limit */
     struct parts *parts; /* the account of where its time goes (base/parts.h), NULL: none is kept */
     bool unoptimized;    /* kernels are compiled without optimization where an API can say so */
+    bool compile_only;   /* devices that do not execute may be opened, for compiling (WHERRY_COMPILE_ONLY) */
 };
 
 /* Zeroed memory for `count` items of `size` bytes; NULL and an error when there is none (count * size is checked).

@@ -13,6 +13,7 @@
 #include "plan/variants.h"
 #include "runtime/calls.h"
 #include "runtime/encode.h"
+#include "runtime/programs.h"
 #include "runtime/train.h"
 
 static const uint32_t usual_repeats = 50;
@@ -106,20 +107,6 @@ static bool in_phase(const struct measurement *m, int group)
            m->session->groups[group].backward == (m->desc.phase == WHERRY_PHASE_BACKWARD);
 }
 
-static void describe_kernel(const struct wherry_session *s, int call, wherry_kernel_use *out)
-{
-    struct kernel_usage usage;
-    s->device->backend->program_usage(s->device->handle, s->program, call, &usage);
-    *out =
-        (wherry_kernel_use){.registers = usage.registers, .spilled_bytes = usage.spilled, .shared_bytes = usage.shared};
-    snprintf(out->name, sizeof out->name, "%s", s->calls[call].kernel);
-    if (!s->device->kernels_hash) return; /* sizes of a call are nothing to the host's kernels */
-    if (s->reasons[call])
-        snprintf(out->reason, sizeof out->reason, "%s: %s", kernel_class(out->name, s->device_limits.rungs),
-                 s->reasons[call]);
-    call_variant(&s->calls[call], out->variant);
-}
-
 static void describe_group(const struct measurement *m, int index, wherry_group_measure *out)
 {
     const struct wherry_session *s = m->session;
@@ -131,7 +118,7 @@ static void describe_group(const struct measurement *m, int index, wherry_group_
     cost_of_group(&s->graph, &m->shape, group, session_storage(s), &out->cost);
     session_traffic(s, &m->shape, index, m->desc.cache_bytes, &out->traffic);
     for (uint32_t i = 0; i < out->launches && i < WHERRY_GROUP_KERNELS; i++)
-        describe_kernel(s, first + (int)i, &out->kernels[i]);
+        session_kernel_use(s, first + (int)i, &out->kernels[i]);
     out->timer = m->timer.status;
     if (!timer_ok(m) || !in_phase(m, index)) return;
     out->warm = summary(m, (size_t)index);

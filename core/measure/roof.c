@@ -275,7 +275,7 @@ wherry_status wherry_roof_measure(wherry_device *device, const wherry_roof_desc 
     struct wherry_roof *roof = host_alloc(&context->host, 1, sizeof *roof, e);
     if (!roof) return context_status(context, false);
     roof->context = context;
-    bool ok = measure_all(device, &filled, progress, user, roof, e);
+    bool ok = device_executes(device, e) && measure_all(device, &filled, progress, user, roof, e);
     if (ok) {
         ceilings_sort(roof);
         *out = roof;

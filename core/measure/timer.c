@@ -175,6 +175,7 @@ wherry_status wherry_timer_test(wherry_device *device, wherry_timer_info *out)
         fail(e, WHERRY_STATUS_UNSUPPORTED, "the reference has no kernels to be timed");
         return context_status(context, false);
     }
+    if (!device_executes(device, e)) return context_status(context, false);
     bool ok = bench_open(&b, device, &desc, e);
     struct work *w = ok ? arithmetic_work(&b, "timer", false, 2, 64, e) : NULL;
     ok = w && works_prepare(&b, 0, e) && timer_measure(&b, w, &info, e);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plan/device_class.h"
 #include "plan/device_identity.h"
 
 /* Where a device does not say how many multiprocessors it has, and in what was measured once for all GPUs: those of an
@@ -15,6 +16,7 @@ enum { LARGE_GPU_UNITS = 132 };
 struct device_limits {
     const struct device_identity *identity; /* the device's, which outlives what is planned for it; NULL: of the host */
     uint32_t quirks;                        /* QUIRK_* of backends/quirks.h: what is known of the driver */
+    enum device_class class;                /* by which sizes are chosen (plan/class_sizes.h) */
     bool f16;                               /* stores and loads 16-bit floats */
     bool bf16;                              /* multiplies in bf16: products whose weights are stored so */
     bool cpu;                               /* runs on the host's cores */

@@ -7,6 +7,7 @@
 #include "base/round.h"
 #include "interface/interface.h"
 #include "plan/batch.h"
+#include "plan/class_sizes.h"
 #include "plan/variants.h"
 
 /* ---- what several kernels compute alike ---- */
@@ -22,7 +23,8 @@ uint64_t device_units(const struct device_limits *limits)
 static uint32_t attention_rows(const struct device_limits *limits)
 {
     bool portable = !(limits->rungs & RUNG_BIT(RUNG_COOPMAT)); /* kernels of cooperative matrices have 64 */
-    return (limits->cpu && portable) || limits->shared_bytes < 32768 ? 32 : 64;
+    bool small = limits->cpu && portable && !class_row("attention", limits);
+    return small || limits->shared_bytes < 32768 ? 32 : 64;
 }
 
 uint32_t tile_queries(const struct device_limits *limits) { return attention_rows(limits); }
@@ -31,7 +33,7 @@ uint32_t tile_scores(const struct device_limits *limits) { return attention_rows
 
 uint32_t row_size(const struct device_limits *limits, uint32_t items)
 {
-    uint32_t size = 32;
+    uint32_t size = class_least_local(limits);
     while (size < 256 && size < items && size * 2 <= limits->max_local_size) size *= 2;
     return size;
 }
@@ -145,7 +147,8 @@ const char *call_size(struct call *call, const struct sizes *s)
     const struct variant *variant = kernel_row(call->kernel);
     if (!variant) return NULL;
     variant->size(call, s);
-    return variant->why;
+    const struct class_row *row = variant->rung == RUNG_TILED ? class_row(call->kernel, s->limits) : NULL;
+    return row ? row->why : variant->why;
 }
 
 const char *call_tiles(struct call *call, const struct call *before, const struct device_limits *limits, bool f16,

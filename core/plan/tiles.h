@@ -26,8 +26,8 @@ enum { LEAST_TEAM = 8 }; /* work-items that can add up a row's values together (
 /* Multiprocessors; a large GPU's 132 where the device does not say. */
 uint64_t device_units(const struct device_limits *limits);
 
-/* A power of two from 32 to 256, not above the device's limit, near `items`: kernels whose work-items share a row, and
- * add up in the order that LOCAL_SIZE gives, are right with any. */
+/* A power of two from 32, or a larger sub-group, to 256, not above the device's limit, near `items`: kernels whose
+ * work-items share a row, and add up in the order that LOCAL_SIZE gives, are right with any. */
 uint32_t row_size(const struct device_limits *limits, uint32_t items);
 /* Sets LOCAL_SIZE to that. */
 void size_row(struct call *call, const struct sizes *s, uint32_t items);

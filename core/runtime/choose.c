@@ -166,7 +166,8 @@ static bool choose_default(struct wherry_context *context, struct device_list *l
 {
     int best = 0;
     for (size_t b = 0; b < backends_count && best < PREFERENCE_GPU; b++) {
-        TRY(device_list_add(&context->host, list, b, e));
+        if (b >= list->listed) TRY(device_list_add(&context->host, list, b, e));
+        if (b >= list->listed) list->listed = b + 1;
         for (size_t i = list->first_of[b]; i < list->end_of[b]; i++)
             if (preference(&list->infos[i]) > best) best = preference(&list->infos[i]), *chosen = i;
     }

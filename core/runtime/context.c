@@ -61,6 +61,8 @@ wherry_status wherry_context_create(const wherry_context_desc *desc, wherry_cont
     } else {
         cache_folder(host.cache_dir, sizeof host.cache_dir);
     }
+    const char *compile_only = getenv("WHERRY_COMPILE_ONLY");
+    host.compile_only = compile_only && !strcmp(compile_only, "1");
     struct error e = {0};
     struct wherry_context *context = host_alloc(&host, 1, sizeof *context, &e);
     if (!context) return WHERRY_STATUS_OUT_OF_HOST_MEMORY;

@@ -30,7 +30,8 @@ struct wherry_device {
     struct backend_device *handle;
     size_t index;          /* in the backend's order */
     bool external;         /* the application's own: it has no index */
-    bool probed;           /* device_probe passed */
+    bool probed;           /* device_probe passed, and */
+    bool copies;           /* so did its part without kernels */
     uint64_t kernels_hash; /* of the backend's; 0: it has none, it is the host itself */
     wherry_device_info info;
     wherry_timer_info timer; /* that wherry_measure found good; else its kind is "" */
@@ -43,6 +44,11 @@ struct wherry_device *device_open_again(const struct wherry_device *device, stru
  * them back: fails with WHERRY_STATUS_VERIFY_FAILED, naming the device, where they are not there. `kernels` false: it
  * is asked for copies alone, for kernels would run on whatever memory holds where those do nothing. */
 bool device_probe(struct wherry_device *device, bool kernels, struct error *e);
+/* The same of a device that was opened just now, its kernels where the host wants devices that compile only (host.h),
+ * too: one that does not execute becomes one of these there, and fails else. */
+bool device_try(struct wherry_device *device, struct error *e);
+/* Fails for a device that compiles only, before anything is run on it. */
+bool device_executes(const struct wherry_device *device, struct error *e);
 /* The status of a call that ended with ok, after its error was recorded in the context. */
 wherry_status context_status(struct wherry_context *context, bool ok);
 /* An argument error where `call` has no cache folder to keep its results in. */

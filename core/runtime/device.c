@@ -10,17 +10,18 @@
 /* Opens and closes each device: a driver that describes itself well may still have nothing to run on. */
 static void list_try(struct wherry_context *context, struct device_list *list)
 {
-    for (size_t b = 0; b < backends_count; b++) {
-        for (size_t i = list->first_of[b]; i < list->end_of[b]; i++) {
-            wherry_device_info *info = &list->infos[i], opened = *info;
-            struct error e;
-            if (!info->usable) continue;
-            size_t index = i - list->first_of[b];
-            struct backend_device *handle = device_open_handle(&context->host, backends[b], index, NULL, &opened, &e);
-            info->usable = handle != NULL;
-            if (!handle) snprintf(info->reason, sizeof info->reason, "%.*s", (int)sizeof info->reason - 1, e.text);
-            backends[b]->close(handle);
-        }
+    for (size_t i = 0; i < list->count; i++) {
+        wherry_device_info *info = &list->infos[i];
+        struct error e;
+        if (!info->usable) continue;
+        struct wherry_device *device = device_open_at(context, list, i, &e);
+        info->usable = device && device->info.usable;
+        info->compiles_only = device && device->info.compiles_only;
+        if (!info->usable)
+            snprintf(info->reason, sizeof info->reason, "%.*s", (int)sizeof info->reason - 1,
+                     device ? device->info.reason : e.text);
+        if (device) memcpy(info->device_class, device->info.device_class, sizeof info->device_class);
+        wherry_device_close(device);
     }
 }
 
@@ -40,7 +41,7 @@ wherry_status wherry_device_list(wherry_context *context, wherry_device_info *in
     return context_status(context, ok);
 }
 
-/* From the list of devices. */
+/* The device that a name means. */
 static struct wherry_device *open_chosen(struct wherry_context *context, const char *name, struct error *e)
 {
     struct device_list list = {0};
@@ -51,6 +52,25 @@ static struct wherry_device *open_chosen(struct wherry_context *context, const c
         ok = fail(e, WHERRY_STATUS_NO_DEVICE, "%s (%s) is not usable: %s", list.infos[chosen].id,
                   list.infos[chosen].name, list.infos[chosen].reason);
     if (ok) device = device_open_at(context, &list, chosen, e);
+    host_free(&context->host, list.infos);
+    return device;
+}
+
+/* The best device that executes. */
+static struct wherry_device *open_best(struct wherry_context *context, struct error *e)
+{
+    struct device_list list = {0};
+    size_t chosen = 0;
+    struct wherry_device *device = NULL;
+    while (!device && device_choose(context, &list, NULL, &chosen, e)) {
+        device = device_open_at(context, &list, chosen, e);
+        if (device ? device->info.usable : e->status != WHERRY_STATUS_VERIFY_FAILED) break;
+        host_log(&context->host, WHERRY_LOG_WARNING, "%s is passed over: %s", list.infos[chosen].id,
+                 device ? device->info.reason : e->text);
+        list.infos[chosen].usable = false;
+        wherry_device_close(device);
+        device = NULL;
+    }
     host_free(&context->host, list.infos);
     return device;
 }
@@ -68,7 +88,7 @@ wherry_status wherry_device_open(wherry_context *context, const char *name, wher
         /* One that is not there, or not usable, as the list says it. */
         listed = !device && (e->status == WHERRY_STATUS_NO_DEVICE || e->status == WHERRY_STATUS_UNSUPPORTED);
     }
-    if (listed) device = open_chosen(context, name, e);
+    if (listed) device = name && *name ? open_chosen(context, name, e) : open_best(context, e);
     if (device) *out = device;
     return context_status(context, device != NULL);
 }

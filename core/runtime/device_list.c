@@ -42,6 +42,9 @@ struct backend_device *device_open_handle(const struct host *host, const struct 
     int before = part_enter(host, PART_OPEN);
     struct backend_device *handle = backend->open(host, index, external, info, e);
     part_leave(host, before);
+    if (handle)
+        snprintf(info->device_class, sizeof info->device_class, "%s",
+                 device_class_name(backend->limits(handle)->class));
     return handle;
 }
 
@@ -63,7 +66,9 @@ static struct wherry_device *device_make(struct wherry_context *context, size_t 
     }
     device->kernels_hash = backends[b]->kernels(device->handle);
     device_show_texts(&device->info);
-    return device;
+    if (device_try(device, e)) return device;
+    wherry_device_close(device);
+    return NULL;
 }
 
 struct wherry_device *device_open_at(struct wherry_context *context, const struct device_list *list, size_t index,

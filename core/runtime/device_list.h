@@ -11,6 +11,7 @@ struct device_list {
     size_t count;
     /* By backend: its first entry, and the one after its last; both 0 where it was not listed. */
     size_t first_of[DEVICE_LIST_BACKENDS], end_of[DEVICE_LIST_BACKENDS];
+    size_t listed; /* backends, from the first on, that a search for the best device has listed */
 };
 
 /* Texts of drivers, made such that any terminal may show them. */
@@ -19,7 +20,7 @@ void device_show_texts(wherry_device_info *info);
  */
 bool device_list_add(const struct host *host, struct device_list *list, size_t backend, struct error *e);
 bool device_list_all(const struct host *host, struct device_list *list, struct error *e);
-/* Opens entry `index` of the list; NULL: failed. wherry_device_close. */
+/* Opens entry `index` of the list, and has it execute something (device_try); NULL: failed. wherry_device_close. */
 struct wherry_device *device_open_at(struct wherry_context *context, const struct device_list *list, size_t index,
                                      struct error *e);
 /* Opens device `index` of a backend's order, of which nothing but that need be known. */

@@ -114,11 +114,13 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
     uint64_t start = clock_ns();
     struct program_info made = {0};
     if (!s->prepared) {
-        if (!s->device->probed) TRY(device_probe(s->device, false, e));
-        TRY(make_memory(s, e) && session_weights(s, progress, user, e));
+        const bool executes = !s->device->info.compiles_only;
+        if (executes && !s->device->copies) TRY(device_probe(s->device, false, e));
+        TRY(make_memory(s, e));
+        if (executes) TRY(session_weights(s, progress, user, e));
         TRY(make_program(s, progress, user, &made, e));
-        /* After all that is compiled: a driver that does no more than that is useful for what it says about it. */
-        if (!s->device->probed) TRY(device_probe(s->device, true, e));
+        /* After all that is compiled, which is in the cache then. */
+        if (executes && !s->device->probed) TRY(device_probe(s->device, true, e));
         for (int i = 0; i < s->n_calls; i++) {
             const char *note = s->device->backend->program_note(s->program, i);
             if (note) TRY(session_note(s, e, "%s: %s", group_short_name(&s->groups[s->call_groups[i]]), note));

@@ -1,5 +1,6 @@
 /* Whether a device does what it is given. A driver that only compiles, or that lost its device without saying so,
  * reports success for everything, and what the host then reads is what it wrote itself some time before. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/parts.h"
@@ -122,6 +123,32 @@ bool device_probe(struct wherry_device *device, bool kernels, struct error *e)
     backend->buffer_destroy(device->handle, p.answer);
     backend->buffer_destroy(device->handle, p.header);
     part_leave(&device->context->host, before);
+    device->copies |= ok;
     device->probed |= ok && kernels;
     return ok;
+}
+
+bool device_try(struct wherry_device *device, struct error *e)
+{
+    const struct host *host = &device->context->host;
+    struct error why;
+    if (device_probe(device, host->compile_only, &why)) return true;
+    if (!host->compile_only || why.status != WHERRY_STATUS_VERIFY_FAILED) {
+        *e = why;
+        return false;
+    }
+    device->info.compiles_only = true;
+    device->info.usable = false;
+    snprintf(device->info.reason, sizeof device->info.reason, "%.*s", (int)sizeof device->info.reason - 1, why.text);
+    return true;
+}
+
+bool device_executes(const struct wherry_device *device, struct error *e)
+{
+    const wherry_device_info *info = &device->info;
+    if (!info->compiles_only) return true;
+    return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                "%s (%s) compiles only: nothing can be run on it. wherry prepare tells what its compiler makes of a "
+                "model; to run one, use another device",
+                info->id, info->name);
 }

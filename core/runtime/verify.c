@@ -203,6 +203,7 @@ wherry_status session_verify(wherry_session *session, const wherry_batch *batch,
     }
     *summary = (wherry_verify_summary){.struct_size = sizeof *summary};
     struct error *e = &context->error;
+    if (!device_executes(session->device, e)) return context_status(context, false);
     struct batch_shape shape;
     session->forward_done = false;
     struct check c = {.s = session, .shape = &shape};

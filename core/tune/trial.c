@@ -101,7 +101,7 @@ bool trial_run(const struct trials *t, struct trial *trial, double *seconds, str
     for (size_t i = 0; i < n; i++) trial->grids[i] = call_grid(trial->steps[i].call, s->f16, s->words);
     uint64_t start = clock_ns();
     const struct run run = {.grids = trial->grids, .batch = t->shape, .step_seconds = t->timer ? trial->seconds : NULL};
-    TRY(s->device->backend->program_run(s->device->handle, trial->program, &run, e));
+    TRY(device_executes(s->device, e) && s->device->backend->program_run(s->device->handle, trial->program, &run, e));
     *seconds = (double)(clock_ns() - start) * 1e-9 / t->copies;
     if (!t->timer) return true;
     double sum = 0; /* the first copy finds what is left of the submission */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <wherry/wherry.h>
+#include <wherry/wherry_compile.h>
 #include <wherry/wherry_measure.h>
 #include <wherry/wherry_opencl.h>
 #include <wherry/wherry_vulkan.h>

@@ -35,12 +35,34 @@ for device in ${WHERRY_TEST_DEVICES:-opencl:0 vulkan:0}; do
     for mode in kernels copies kernels,copies; do
         export WHERRY_NULL=$mode
         said="$device (.*) does not execute what it is given: "
-        case $mode in kernels) said="${said}its kernels do nothing" ;; *) said="${said}bytes written to it don't come back" ;; esac
-        expect 1 "$said" "${embed[@]}"
+        # What can't be copied to is noticed when it is opened, and no device to be used.
+        case $mode in
+        kernels) said="${said}its kernels do nothing" code=1 ;;
+        *) said="${said}bytes written to it don't come back" code=4 ;;
+        esac
+        expect $code "$said" "${embed[@]}"
         check test ! -e "$work/vectors"
-        expect 1 "$said" "${verify[@]}"
+        expect $code "$said" "${verify[@]}"
         check test "$(wc -l <"$work/err")" -eq 1
-        expect 1 "$said" "${layer[@]}"
+        expect $code "$said" "${layer[@]}"
+        expect 0 '' "$wherry" devices
+        [ "$mode" = kernels ] || check has "^$device can't be used: .*does not execute"
+        [ "$mode" != kernels,copies ] || continue
+        # Where devices that compile only are wanted, it is one: nothing runs on it, and it is never chosen.
+        export WHERRY_COMPILE_ONLY=1
+        expect 0 '' "$wherry" devices
+        check has "^$device compiles only: "
+        expect 0 '' "$wherry" devices --json
+        check json "any(x['id'] == '$device' and x['compiles_only'] and not x['usable'] for x in d['devices'])"
+        expect 0 '' "$wherry" prepare --quiet --model "$model" --device "$device" "${cache[@]}"
+        check has "which compiles only"
+        expect 4 "$device (.*) compiles only: " "${embed[@]}"
+        check test ! -e "$work/vectors"
+        expect 4 "$device (.*) compiles only: " "${verify[@]}"
+        expect 4 "compiles only" "$wherry" roof --quiet --only dram --device "$device" "${cache[@]}"
+        expect 0 '' "$wherry" embed --quiet --model "$model" "${cache[@]}" -o "$work/vectors" "$work/texts"
+        rm -f "$work/vectors"
+        unset WHERRY_COMPILE_ONLY
     done
     export WHERRY_NULL=queue
     expect 4 "$device" "${embed[@]}"

@@ -127,6 +127,8 @@ typedef struct wherry_device_info {
     uint64_t memory_bytes; /* device-local memory */
     char quirks[256];      /* what this library does otherwise because of what is known of the driver: names of
                               docs/devices.md, with commas; "": nothing */
+    char device_class[24]; /* by which sizes are chosen: "amd-rdna3", "generic", ...; "" of a device that does not open
+                              (docs/tuning.md) */
 } wherry_device_info;
 
 typedef struct wherry_device wherry_device;

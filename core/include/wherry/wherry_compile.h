@@ -65,6 +65,20 @@ typedef bool (*wherry_program_callback)(const wherry_program *program, void *use
  * WHERRY_STATUS_UNSUPPORTED. */
 WHERRY_API wherry_status wherry_session_programs(wherry_session *session, wherry_program_callback callback, void *user);
 
+/* One distinct program of a prepared session, and what it takes. */
+typedef struct wherry_session_kernel {
+    wherry_kernel_use use;
+    char group[64];  /* the first that runs it */
+    char work[512];  /* what it computes: "N=768 K=3072 ...", by the names of its constants */
+    char sizes[512]; /* the constants that are chosen by shape and device: "LOCAL_SIZE=256 TILE_M=128 ..." */
+    uint32_t launches, local_size;
+    uint64_t hash; /* of its wherry_program */
+} wherry_session_kernel;
+
+/* Fills at most *count entries of `kernels` (which may be NULL) and sets *count to the number there is, in the order of
+ * wherry_session_programs. A driver may compile everything once more to tell this. */
+WHERRY_API wherry_status wherry_session_kernels(wherry_session *session, wherry_session_kernel *kernels, size_t *count);
+
 #ifdef __cplusplus
 }
 #endif

@@ -146,9 +146,14 @@ typedef struct wherry_kernel_use {
     char name[32];
     char variant[64];       /* tile sizes and other choices: "128x128x16, 8x8 a work-item"; "" */
     char reason[128];       /* why this kernel and no other; "" where there is no other */
-    uint32_t registers;     /* of a work-item */
+    uint32_t registers;     /* of a work-item, of 32 bits */
     uint32_t spilled_bytes; /* of a work-item, that do not fit them */
     uint32_t shared_bytes;  /* of a work-group */
+    uint32_t waves;         /* sub-groups that are resident at a time, on a multiprocessor or one of its SIMD units, by
+                               which the driver counts */
+    uint32_t waves_most;    /* that there can be of any kernel: waves / waves_most is the occupancy */
+    uint32_t subgroup_size; /* work-items of a sub-group */
+    uint32_t code_bytes;    /* of instructions */
 } wherry_kernel_use;
 
 enum { WHERRY_GROUP_KERNELS = 2 };

@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "interface/interface.h"
 #include "plan/candidates.h"
+#include "plan/class_sizes.h"
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
 
@@ -32,6 +33,14 @@ static void set_tile(struct call *call, uint32_t rows, uint32_t columns, uint32_
     call_set(call, CONST_THREAD_M, thread);
 }
 
+/* What the device's class has in place of that. */
+static void set_class(struct call *call, const struct sizes *s)
+{
+    const struct class_row *row = class_row(call->kernel, s->limits);
+    uint32_t rows = tile_queries(s->limits);
+    if (row) set_tile(call, rows, rows, row->thread_m, rows / 4, row->tile_k, row->tile_v);
+}
+
 static bool is_wide(const struct call *call) { return call_get(call, CONST_HEAD_DIM, 1) > 64; }
 
 static bool is_roomy(const struct device_limits *limits) { return limits->shared_bytes >= 49152; }
@@ -41,6 +50,7 @@ static void size_forward(struct call *call, const struct sizes *s)
     uint32_t rows = tile_queries(s->limits);
     bool wide = is_wide(call), roomy = is_roomy(s->limits);
     set_tile(call, rows, rows, rows < 64 ? 4 : 8, rows / 4, !roomy ? 16 : wide ? 32 : 64, !roomy && wide ? 16 : 32);
+    set_class(call, s);
 }
 
 /* Keys' and values' sums of 8 rows and 128 channels would not stay in registers: there a work-item has 4. Parts give
@@ -59,6 +69,7 @@ static void size_backward(struct call *call, const struct sizes *s)
              roomy  ? 64
              : wide ? 16
                     : 32);
+    set_class(call, s);
     bool sums = call_get(call, CONST_RELATIVE, 0); /* by distance, of all keys */
     call_set(call, CONST_PARTS, s->limits->cpu || parts < 1 || sums ? 1 : (uint32_t)parts);
 }

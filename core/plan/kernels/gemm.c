@@ -1,5 +1,6 @@
 /* gemm: every product with a weight, and of two batches for a weight's gradient. */
 #include "interface/interface.h"
+#include "plan/class_sizes.h"
 #include "plan/kernels/tiled.h"
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
@@ -25,12 +26,22 @@ static const struct tile tile_cpu_small = {32, 32, 8, 8, 4, 0, 0};
 /* Of a weight's gradient, and rows of each. */
 enum { MOST_PARTS = 8, LEAST_PART_ROWS = 256 };
 
+/* Number `tile` of them; where the device's class has a largest one, that is the first. */
+static struct tile tile_at(const struct sizes *s, int tile)
+{
+    const struct class_row *row = tile ? NULL : class_row("gemm", s->limits);
+    struct tile t = tiles[tile];
+    if (!row) return t;
+    uint32_t vectors = row->tile_k ? row->tile_k / s->vector : t.vectors;
+    return (struct tile){row->most_m, row->most_n, row->thread_m, row->thread_n, vectors, t.speed, t.filled};
+}
+
 static bool tile_fits(const struct call *call, const struct sizes *s, int tile)
 {
-    const struct tile *t = &tiles[tile];
+    const struct tile t = tile_at(s, tile);
     (void)call;
-    return tile_items(t) <= s->limits->max_local_size &&
-           (size_t)(t->m + t->n) * t->vectors * s->vector * sizeof(float) <= s->limits->shared_bytes;
+    return tile_items(&t) <= s->limits->max_local_size &&
+           (size_t)(t.m + t.n) * t.vectors * s->vector * sizeof(float) <= s->limits->shared_bytes;
 }
 
 /* ---- a tile for all of the sum ---- */
@@ -38,7 +49,8 @@ static bool tile_fits(const struct call *call, const struct sizes *s, int tile)
 static uint64_t groups_of(const struct call *call, const struct sizes *s, int tile)
 {
     struct extents all = call_extents(call, s);
-    return divide_up(all.m, tiles[tile].m) * divide_up(all.n, tiles[tile].n);
+    const struct tile t = tile_at(s, tile);
+    return divide_up(all.m, t.m) * divide_up(all.n, t.n);
 }
 
 /* With fewer work-groups than a large GPU has multiprocessors the small tile is better. */
@@ -57,21 +69,24 @@ static double tile_speed(const struct tile *t, double fastest, uint64_t groups)
 
 static double tile_slowness(const struct call *call, const struct sizes *s, int tile, uint64_t parts)
 {
-    return -tile_speed(&tiles[tile], 1, groups_of(call, s, tile) * parts);
+    const struct tile t = tile_at(s, tile);
+    return -tile_speed(&t, 1, groups_of(call, s, tile) * parts);
 }
 
-static const struct tile *tile_of(const struct call *call, const struct sizes *s)
+static struct tile tile_of(const struct call *call, const struct sizes *s)
 {
     static const struct tile_search search = {TILES, 1, 0, tile_fills, tile_slowness};
     uint64_t parts;
-    if (s->limits->cpu) return call_extents(call, s).m > 32 ? &tile_cpu : &tile_cpu_small;
+    if (s->limits->cpu && !class_row("gemm", s->limits))
+        return call_extents(call, s).m > 32 ? tile_cpu : tile_cpu_small;
     int best = tile_search(&search, call, s, &parts);
-    return best < 0 ? &tile_small : &tiles[best];
+    return best < 0 ? tile_small : tile_at(s, best);
 }
 
 static void size(struct call *call, const struct sizes *s)
 {
-    tile_set(call, tile_of(call, s), s->vector);
+    const struct tile t = tile_of(call, s);
+    tile_set(call, &t, s->vector);
     call_sums_tiles(call);
 }
 
@@ -82,7 +97,8 @@ static void size(struct call *call, const struct sizes *s)
 static double divided_seconds(const struct call *call, const struct sizes *s, int tile, uint64_t parts)
 {
     struct extents all = call_extents(call, s);
-    double speed = tile_speed(&tiles[tile], 37e12, groups_of(call, s, tile) * parts);
+    const struct tile t = tile_at(s, tile);
+    double speed = tile_speed(&t, 37e12, groups_of(call, s, tile) * parts);
     return 2.0 * (double)(all.m * all.n * all.k) / speed + parts_seconds(all.m, all.n, parts);
 }
 
@@ -92,7 +108,8 @@ static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct 
     uint64_t parts;
     int best = tile_search(&search, &calls[0], s, &parts);
     if (best < 0 || parts == 1) return;
-    tile_set(&calls[0], &tiles[best], s->vector);
+    const struct tile t = tile_at(s, best);
+    tile_set(&calls[0], &t, s->vector);
     calls_split(calls, count, s->limits, rows_in_parts(s->max_rows, parts, call_get(&calls[0], CONST_TILE_K, 1)));
 }
 

@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "interface/interface.h"
 #include "plan/candidates.h"
+#include "plan/class_sizes.h"
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
 
@@ -33,7 +34,9 @@ static void size(struct call *call, const struct sizes *s)
 {
     size_row(call, s, (uint32_t)divide_up(call_get(call, CONST_N, 1), s->vector));
     uint32_t share = rows_of_part(s->limits, s->max_rows, 1);
-    call_set(call, CONST_PART_ROWS, rows_at_once(call, s->access, share));
+    const struct class_row *row = class_row(call->kernel, s->limits);
+    uint32_t at_once = rows_at_once(call, s->access, share);
+    call_set(call, CONST_PART_ROWS, row && row->part_rows < at_once ? row->part_rows : at_once);
     if (!sets_of(call) && share > 4) share = 4;
     call_set(call, CONST_PARTS, (uint32_t)divide_up(s->max_rows ? s->max_rows : 1, share));
 }

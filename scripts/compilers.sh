@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# compilers.sh [--quick] [--update] [DEVICE...]
+# Compiles all kernels for GPUs that are not here, by their drivers' real compilers, and compares what they take with
+# data/compilers.json: fails on a spill that no exception explains, on fewer resident sub-groups, on 10 % more registers.
+#   --quick    a few sizes on Debian's own RADV, about a minute: what the test suite runs
+#   --update   writes the table anew for these devices instead
+#   DEVICE     of those below, or a target of wherry prepare (amd-gfx1100, intel-bmg, apple-m1, ...), for which compilers
+#              are run that need no driver (scripts/compilers_offline.py); default: all that can be made here
+#   BUILD        folder of the build (default: build/release)
+#   OUT          folder for results, made if missing (default: build/compilers)
+#   WHERRY_ROOT  folder with newer drivers; without it there are Debian's alone
+# Stock Debian 12: RADV compiles for "null hardware", by RADV_FORCE_FAMILY (null:NAME). WHERRY_ROOT is a folder with the
+# packages of a newer suite (mesa-vulkan-drivers, mesa-drm-shim, libvulkan1) unpacked in it, and a program `vendor` which
+# runs a command in there, at /w what is the current folder, as on a GPU: amd:NAME with libamdgpu_noop_drm_shim.so and
+# AMDGPU_GPU_ID, adreno:ID with libfreedreno_noop_drm_shim.so and FD_GPU_ID, nvk:CHIPSET with libnouveau_noop_drm_shim.so
+# and NOUVEAU_CHIPSET, apple with libasahi_noop_drm_shim.so; each shim by LD_PRELOAD, its driver by VK_DRIVER_FILES.
+# Copies and kernels do nothing there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${BUILD:-build/release} out=${OUT:-build/compilers} root=${WHERRY_ROOT:-}
+table=data/compilers.json
+null_icd=$(compgen -G '/usr/share/vulkan/icd.d/radeon_icd*.json' | head -n 1 || true)
+quick=no action=compare devices=() targets=
+for word; do
+    case $word in
+    --quick) quick=yes ;; --update) action=merge ;; -*) sed -n '2,/^set/{/^set/d;s/^# \?//p}' "$0" >&2; exit 2 ;;
+    amd-* | intel-* | apple-*) targets=$targets${targets:+,}$word ;; *) devices+=("$word") ;;
+    esac
+done
+nulls=(null:polaris12 null:vega10 null:navi10 null:navi21 null:gfx1100)
+shims=(amd:polaris12 amd:vega10 amd:navi10 amd:navi21 amd:navi33 amd:navi31 amd:phoenix amd:gfx1201 adreno:660 adreno:740
+    adreno:830 nvk:172 apple)
+offline=no # compilers that need no driver, of targets: those that are named, or in a whole run all
+if [ -n "$targets" ] || { [ ${#devices[@]} -eq 0 ] && [ "$quick" = no ]; }; then offline=yes; fi
+if [ ${#devices[@]} -eq 0 ] && [ -z "$targets" ]; then
+    devices=("${nulls[@]}")
+    if [ "$quick" = yes ]; then devices=(null:vega10 null:navi21 null:gfx1100); elif [ -n "$root" ]; then devices+=("${shims[@]}"); fi
+fi
+
+on() { # DEVICE COMMAND...: as on that GPU
+    local device=$1
+    shift
+    case $device in
+    null:*) RADV_FORCE_FAMILY=${device#null:} VK_DRIVER_FILES=$null_icd VK_ICD_FILENAMES=$null_icd WHERRY_COMPILE_ONLY=1 "$@" ;;
+    *) "$root/vendor" "$device" env WHERRY_COMPILE_ONLY=1 "$@" ;;
+    esac
+}
+available() { # DEVICE
+    case $1 in null:*) [ -n "$null_icd" ] ;; *) [ -x "$root/vendor" ] ;; esac &&
+        on "$1" "$build/wherry" devices --json 2>/dev/null | python3 -c '
+import json, sys
+sys.exit(not any(d["id"] == "vulkan:0" and d["compiles_only"] for d in json.load(sys.stdin)["devices"]))'
+}
+# One encoder layer of BERT-base, its heads of 64, 32, 128 and 80 channels: hidden and heads.
+shapes=("768 12" "768 24" "768 6" "640 8")
+phases=("--layers 1" "--layers 1 --train")
+[ "$quick" = no ] || shapes=("768 12" "640 8")
+
+results=() tested=0 failed=0
+mkdir -p "$out"
+for device in "${devices[@]}"; do
+    if ! available "$device"; then
+        echo "SKIPPED: $device: no driver here compiles for it$([ -n "$root" ] || echo ' (WHERRY_ROOT is not set: see scripts/compilers.sh)')"
+        continue
+    fi
+    tested=$((tested + 1))
+    for shape in "${shapes[@]}"; do
+        for phase in "${phases[@]}"; do
+            for rung in auto tiled; do
+                name=$out/${device/:/-}-${shape/ /x}${phase//[^a-z]/}
+                file=$name-$rung.json
+                read -r hidden heads <<<"$shape"
+                case $rung in
+                auto) dtype=all ;;
+                *) # where auto took matrices, also without them
+                    grep -qs _coopmat "$name-auto.json" || continue
+                    dtype=f16
+                    ;;
+                esac
+                # shellcheck disable=SC2086 # words
+                if on "$device" timeout 600 "$build/wherry" prepare --config bert-base --hidden "$hidden" --heads "$heads" \
+                    $phase --plan all --dtype "$dtype" --kernels "$rung" --batch 4 --seq 512 --device vulkan:0 --cache "" \
+                    --quiet --json -o "$file" </dev/null; then
+                    results+=("$device=$file")
+                else
+                    echo "FAILED: $device, hidden $hidden, $heads heads, $phase, $rung"
+                    failed=$((failed + 1))
+                fi
+            done
+        done
+    done
+done
+if [ "$offline" = yes ]; then
+    for shape in "768 12" "768 6"; do
+        read -r hidden heads <<<"$shape"
+        status=0
+        python3 scripts/compilers_offline.py --wherry "$build/wherry" ${root:+--root "$root"} ${targets:+--targets "$targets"} \
+            -o "$out/offline-${shape/ /x}.rows.json" -- --config bert-base --hidden "$hidden" --heads "$heads" --layers 1 --train \
+            --dtype all --batch 4 --seq 512 || status=$?
+        if [ "$status" -ne 77 ]; then tested=$((tested + 1)); fi
+    done
+fi
+for rows in "$out"/*.rows.json; do [ ! -e "$rows" ] || [ "$quick" = yes ] || results+=("$rows"); done
+if [ "$tested" -eq 0 ]; then
+    echo "SKIPPED: no compiler of a GPU that is not here: mesa-vulkan-drivers has RADV's null hardware up to 25.0"
+    exit 77
+fi
+python3 scripts/compilers.py "$action" "$table" "${results[@]}" || failed=$((failed + 1))
+[ "$quick" = yes ] || python3 scripts/compilers.py check "$table" || failed=$((failed + 1))
+[ "$failed" -eq 0 ]
