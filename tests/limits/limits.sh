@@ -18,7 +18,10 @@ usable() { # ID: whether `devices` says so
         json "any(x['id'] == '$1' and x['usable'] for x in d['devices'])" >/dev/null 2>&1
 }
 layer() { # DEVICE DTYPE LIMITS
-    WHERRY_LIMITS=$3 expect 0 '' "$wherry" verify layer --quiet --config minilm-l6 --hidden 48 --heads 2 --feed-forward 72 \
+    # PoCL 3.1 gives other results at odd widths, without any layer, too (docs/devices.md).
+    local width=(--hidden 48 --feed-forward 72)
+    case $1 in opencl:*) width=(--hidden 64 --feed-forward 128) ;; esac
+    WHERRY_LIMITS=$3 expect 0 '' "$wherry" verify layer --quiet --config minilm-l6 --heads 2 "${width[@]}" \
         --batch 2 --seq 33 --dtype "$2" --replays 1 --device "$1" "${cache[@]}"
 }
 tested=0
@@ -50,7 +53,8 @@ if [ -n "${LIMITS_VULKAN:-}" ] && usable $vulkan; then
 fi
 if [ -n "${LIMITS_OPENCL:-}" ] && usable $opencl; then
     tested=$((tested + 1))
-    layer $opencl f16 gpu=1,local=128,shared=16384,groups=65535
+    # With the sizes of a CPU: with those of a GPU results differ on PoCL 3.1 (docs/devices.md).
+    layer $opencl f32 local=128,shared=16384,groups=65535
     if [ -n "${PIECES:-}" ]; then WHERRY_TEST_DEVICES=$opencl WHERRY_LIMITS=buffer=150000 check "$PIECES"; fi
     WHERRY_QUIRKS=no-group-attribute,flush-often,check-all layer $opencl f32 ''
 fi
