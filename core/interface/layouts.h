@@ -1,5 +1,5 @@
-/* What the host and the kernels that measure layouts (layout_rows, layout_product, layout_samples) agree on. Included by
- * C, OpenCL C and GLSL, so it holds nothing but #define lines.
+/* What the host and the kernels that measure layouts (layout_rows, layout_product, layout_samples) agree on. Included
+ * by C, OpenCL C and GLSL, so it holds nothing but #define lines.
  *
  * These kernels take the numbers of constants that other kernels know under their own names:
  *
