@@ -3,7 +3,7 @@
 #define WHERRY_TOOLS_LAYOUTS_LOG_H
 
 #include <stdio.h>
-#include <wherry/wherry_measure.h>
+#include <wherry/wherry_layouts.h>
 
 /* One line. */
 struct layouts_entry {

@@ -6,7 +6,7 @@
 #include "graph/call.h"
 #include "interface/interface.h"
 #include "interface/layouts.h"
-#include "wherry/wherry_measure.h"
+#include "wherry/wherry_layouts.h"
 
 enum {
     LAYOUT_LETTERS = 6,      /* of a work */
