@@ -398,11 +398,12 @@ typedef struct wherry_session_desc {
     bool keep_intermediates;              /* no memory is reused, so that every tensor can be verified */
     const wherry_training_desc *training; /* NULL: inference */
     /* What computes products and attention: NULL or "auto" the fastest that the device has and whose numbers pass a
-     * check there (what was not seen to be faster on such devices is timed once); "tiled" (everywhere), "coopmat" (Vulkan), "mma", "wgmma", "small_batch" (OpenCL on NVIDIA; the last:
-     * sessions of at most 256 tokens), "clblast" (OpenCL, f32), "onednn" (the device cpu, f32; loaded at run time, when
-     * the session is prepared): that one, or WHERRY_STATUS_UNSUPPORTED where the device has none or no kernel of it
-     * fits the model, or WHERRY_STATUS_VERIFY_FAILED where it gets the check wrong. Groups that it does not fit run as
-     * "tiled"; what oneDNN runs, and why it does not run a product, are notes (wherry_session_note). */
+     * check there (what was not seen to be faster on such devices is timed once); "tiled" (everywhere), "coopmat"
+     * (Vulkan), "mma", "wgmma", "small_batch" (OpenCL on NVIDIA; the last: sessions of at most 256 tokens), "clblast"
+     * (OpenCL, f32), "onednn" (the device cpu, f32; loaded at run time, when the session is prepared): that one, or
+     * WHERRY_STATUS_UNSUPPORTED where the device has none or no kernel of it fits the model, or
+     * WHERRY_STATUS_VERIFY_FAILED where it gets the check wrong. Groups that it does not fit run as "tiled"; what
+     * oneDNN runs, and why it does not run a product, are notes (wherry_session_note). */
     const char *kernels;
     /* What wherry_tune and wherry_tune_layouts chose: NULL: what is in the cache folder, where there are some for this
      * device, driver and library; "": none; else the file they are in. A file that can't be used is told in a note
