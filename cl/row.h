@@ -13,11 +13,13 @@
 
 #define STEPS ((N + ACCESS * TEAM - 1) / (ACCESS * TEAM))
 
-/* A team's row; a team after the last row repeats that one and stores nothing. For work-groups that have rows. */
+/* A team's row; a team after the last row repeats that one and stores nothing. For work-groups that have rows. Whether
+ * it stores is not asked as own_row == row: PoCL 3.1 and 7.1 then let teams after the last row store theirs, where a
+ * row's last step is not full (6.0 does not). */
 #define FIRST_ROW (group_number() * TEAMS)
 #define BEGIN_ROW                                                                                                      \
     const uint own_row = FIRST_ROW + local_number() / TEAM, row = min(own_row, batch[ROWS] - 1);                       \
-    const bool stored = own_row == row
+    const bool stored = own_row < batch[ROWS]
 
 static inline uint column_of(const uint i) { return (i * TEAM + local_number() % TEAM) * ACCESS; }
 /* Whether step i is inside the row: known to the compiler but for the last one. */

@@ -36,7 +36,7 @@
     const uint offsets = batch[HEADER_AT_OFFSETS] + sequence;                                                          \
     const uint first = batch[offsets];                                                                                 \
     const uint count = batch[offsets + 1] - first;                                                                     \
-    const uint stored = own_row == row ? count : 0;                                                                    \
+    const uint stored = own_row < SCORE_ROWS ? count : 0;                                                                \
     const uint scores = HEADS * batch[batch[HEADER_AT_SCORE_OFFSETS] + sequence];                                      \
     const uint from = scores + (row % HEADS * count + SCORE_TOKEN - first) * count;                                    \
     const bool neighbours = ALIGNED != 0 && count % VECTOR == 0;                                                       \

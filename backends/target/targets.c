@@ -80,7 +80,7 @@ const struct target *target_at(size_t index)
 #ifdef WHERRY_HAVE_VULKAN
     if (index < sizeof vulkan_targets / sizeof *vulkan_targets) return &vulkan_targets[index];
 #else
-    (void)vulkan_targets;
+    (void)vulkan_targets, (void)index;
 #endif
     return NULL;
 }

@@ -187,7 +187,8 @@ static bool product_open(const struct host *host, struct layout_work *work, cons
                 return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s has more than %d letters", work->name, LAYOUT_LETTERS);
             work->letters[n] = *l;
         }
-    for (int t = 0; t < 3; t++) snprintf(work->tensors[t], sizeof work->tensors[t], "%s", work->space.operand[t]);
+    _Static_assert(sizeof work->tensors[0] == sizeof work->space.operand[0], "letters fit");
+    for (int t = 0; t < 3; t++) memcpy(work->tensors[t], work->space.operand[t], sizeof work->tensors[t]);
     work->n_orders = 3;
     work->inputs[0] = (struct layout_tensor){0, U};
     work->inputs[1] = (struct layout_tensor){1, U};

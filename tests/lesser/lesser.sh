@@ -21,10 +21,12 @@ fail() {
     printf 'FAILED: %s\n' "$*"
     failed=1
 }
-on() { # PROCESSOR COMMAND...
-    local processor=$1
+on() { # PROCESSOR COMMAND...; what it says has been said when it returns
+    local processor=$1 status=0
     shift
-    qemu-x86_64 -cpu "$processor" "$@" 2> >(grep -v 'TCG doesn.t support' >&2)
+    qemu-x86_64 -cpu "$processor" "$@" 2>"$work/said" || status=$?
+    grep -v 'TCG doesn.t support' "$work/said" >&2
+    return $status
 }
 
 "${PYTHON:-python3}" "$here/../cli/make_model.py" "$work/model" || exit 1

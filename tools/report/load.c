@@ -169,7 +169,7 @@ static bool load_member(struct report *report, const char *path, size_t *passed_
             else if (json_array_append(fresh, value))
                 need(NULL);
         }
-    else if (values)
+    else if (values && !layouts_is(json_array_get(values, 0)) && !tuning_is(json_array_get(values, 0)))
         ++*passed_over;
     bool fine = values && (!json_array_size(fresh) || add_records(report, path, fresh));
     if (fine && json_array_extend(report->values, fresh)) need(NULL);

@@ -22,9 +22,10 @@ struct report {
  * records, or where that is said tunings (report/tuning.h) or measured layouts (report/layouts.h), if the first is one.
  * False, having complained, where it can't be read or is something else than what is there. */
 bool report_load(struct report *report, const char *path, bool or_others);
-/* Adds the records among the *.json of a folder, in the order of their names. Other JSON there is named as passed over,
- * and so is a record that is there already, from whatever file. False, having complained, where the folder or one of
- * its files can't be read, where a record is not what its schema asks for, or where there is none. */
+/* Adds the records among the *.json of a folder, in the order of their names. Tunings and measured layouts there are
+ * left alone, other JSON is named as passed over, and so is a record that is there already, from whatever file. False,
+ * having complained, where the folder or one of its files can't be read, where a record is not what its schema asks
+ * for, or where there is none. */
 bool report_load_folder(struct report *report, const char *path);
 /* Of what was loaded; it is nothing then. */
 void report_close(struct report *report);
