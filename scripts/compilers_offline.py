@@ -273,8 +273,8 @@ def main():
                                capture_output=True, text=True, check=False).stderr
         targets = re.findall(r"\b(?:amd|intel|apple)-\w+", known)
     rows, here = [], 0
-    # Beside the current folder, which a root folder's `run` sees.
-    with tempfile.TemporaryDirectory(dir=".", prefix="compilers-") as scratch:
+    # Below the current folder, which a root folder's `run` sees; of a repository, where it is no part of it.
+    with tempfile.TemporaryDirectory(dir="build" if os.path.isdir("build") else ".", prefix="compilers-") as scratch:
         jobs = []
         for target in targets:
             try:
