@@ -114,9 +114,11 @@ static bool dtype_check(const struct wherry_session *s, const wherry_session_des
     return true;
 }
 
-static struct batch_tables session_tables(const struct wherry_session *s, const struct device_limits *device)
+/* By the rungs that the session takes, as its kernels' sizes are. */
+static struct batch_tables session_tables(const struct wherry_session *s)
 {
     const wherry_model_config *config = &s->model->info.config;
+    const struct device_limits *device = &s->device_limits;
     return (struct batch_tables){tile_queries(device), tile_scores(device), config->relative_buckets,
                                  config->relative_distance};
 }
@@ -148,7 +150,6 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     options.tokens = tokens;
     s->part = desc->only != NULL;
     s->keep = desc->keep_intermediates || s->part;
-    s->tables = session_tables(s, device);
     s->device_limits = *device;
 
     TRY(session_kind(s, &options, desc->kernels, s->kind, e));
@@ -321,6 +322,7 @@ bool session_cover(struct wherry_session *s, const char *only, bool optional, st
     const struct group_filter filter = {filter_runs, filter_split, s, .optional = optional};
     s->only = only;
     s->covered_notes = s->n_notes;
+    s->tables = session_tables(s);
     TRY(groups_create(&s->graph, s->plan, &filter, &s->groups, &s->n_groups, e));
     if (s->part) TRY(groups_select(s, e));
     s->only = NULL;
@@ -330,7 +332,6 @@ bool session_cover(struct wherry_session *s, const char *only, bool optional, st
 void session_uncover(struct wherry_session *s)
 {
     const struct host *host = &s->context->host;
-    const struct device_limits *device = s->device->backend->limits(s->device->handle);
     void **memory[] = {(void **)&s->groups, (void **)&s->calls, (void **)&s->call_groups, (void **)&s->reasons,
                        (void **)&s->scratch};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
@@ -341,7 +342,6 @@ void session_uncover(struct wherry_session *s)
     s->n_groups = s->n_calls = s->boundary = 0;
     s->n_notes = s->covered_notes;
     s->splits = 0;
-    s->tables = session_tables(s, device);
 }
 
 /* ---- memory within a budget ---- */
