@@ -18,10 +18,7 @@ usable() { # ID: whether `devices` says so
         json "any(x['id'] == '$1' and x['usable'] for x in d['devices'])" >/dev/null 2>&1
 }
 layer() { # DEVICE DTYPE LIMITS
-    # PoCL 3.1 gives other results at odd widths, without any layer, too (docs/devices.md).
-    local width=(--hidden 48 --feed-forward 72)
-    case $1 in opencl:*) width=(--hidden 64 --feed-forward 128) ;; esac
-    WHERRY_LIMITS=$3 expect 0 '' "$wherry" verify layer --quiet --config minilm-l6 --heads 2 "${width[@]}" \
+    WHERRY_LIMITS=$3 expect 0 '' "$wherry" verify layer --quiet --config minilm-l6 --heads 2 --hidden 48 --feed-forward 72 \
         --batch 2 --seq 33 --dtype "$2" --replays 1 --device "$1" "${cache[@]}"
 }
 tested=0
