@@ -251,7 +251,7 @@ static void check_make(struct check *c, const wherry_session_desc *desc)
     }
     wherry_session_destroy(s); /* before the device goes */
     if (device != own) wherry_device_close(device);
-    wherry_model_close(model);
+    small_model_close(model);
 }
 
 static void units_keep(const struct check *c)

@@ -1,6 +1,8 @@
 /* Small copies of a session. */
 #include "runtime/rung_small.h"
 
+#include <string.h>
+
 /* Products with the vocabulary have its size. */
 static bool scores_words(const struct wherry_session *s)
 {
@@ -13,6 +15,28 @@ uint32_t small_words(const wherry_model *model)
 {
     uint32_t words = model->info.config.vocabulary;
     return words < SMALL_VOCABULARY ? words : SMALL_VOCABULARY;
+}
+
+/* What stands after an encoder reads what one of the same width makes: it is lent, with its weights. */
+static void lend_modules(const struct wherry_model *of, wherry_model *to)
+{
+    to->modules = of->modules;
+    memset(to->modules.paths, 0, sizeof to->modules.paths);
+    to->modules.files = NULL;
+    to->modules.opened = 0;
+    to->token_heads = of->token_heads;
+    for (int weight = WEIGHT_MODULE; weight <= WEIGHT_MODULE_LAST; weight++)
+        to->weights[0][weight][0] = of->weights[0][weight][0];
+    for (int i = 0; i < 2; i++) { /* a matrix and its bias */
+        to->weights[0][WEIGHT_SPARSE + i][0] = of->weights[0][WEIGHT_SPARSE + i][0];
+        to->weights[0][WEIGHT_COLBERT + i][0] = of->weights[0][WEIGHT_COLBERT + i][0];
+    }
+}
+
+void small_model_close(wherry_model *model)
+{
+    if (model) model->token_heads = NULL;
+    wherry_model_close(model);
 }
 
 wherry_model *small_model(const struct wherry_session *of, struct error *e)
@@ -28,7 +52,7 @@ wherry_model *small_model(const struct wherry_session *of, struct error *e)
     model->info.pool = info->pool;
     model->info.normalize = info->normalize;
     model->info.words = info->words;
-    model->modules.words = of->model->modules.words;
+    lend_modules(of->model, model);
     return model;
 }
 

@@ -12,6 +12,7 @@ enum { SMALL_LAYERS = 2, SMALL_VOCABULARY = 64 };
 /* NULL: failed. A session that weighs words of the vocabulary, which its products' sizes follow from, keeps all of it.
  */
 wherry_model *small_model(const struct wherry_session *of, struct error *e);
+void small_model_close(wherry_model *model); /* accepts NULL; before the model that it was made of */
 /* Begins one that may take the same rungs, with the same sizes; `tuning` is lent, to be taken back once it is covered.
  * `desc` is what to go on with, made from what the session was; `layouts` it refers to. */
 bool small_begin(const struct wherry_session *of, struct wherry_session *s, const wherry_session_desc *of_desc,

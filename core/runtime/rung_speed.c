@@ -108,7 +108,7 @@ static bool measure(struct wherry_session *s, const wherry_session_desc *desc, u
               (c.without = contender(s, model, desc, without, e)) && contest_hold(&c, ratio, e);
     wherry_session_destroy(c.with);
     wherry_session_destroy(c.without);
-    wherry_model_close(model);
+    small_model_close(model);
     return ok;
 }
 
