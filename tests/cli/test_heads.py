@@ -20,6 +20,7 @@ sys.path.insert(0, GOLDEN)
 import command  # noqa: E402
 import heads_models  # noqa: E402
 from command import close, run  # noqa: E402
+from heads_models import merge  # noqa: E402
 
 
 def rows(*words, text):
@@ -241,16 +242,8 @@ def check_bad(folder):
     def broken(kind, change, says, code=3, command="classify", name="config.json", within="",
                text="a\n"):
         model = os.path.join(folder, "broken")
-        shutil.rmtree(model, ignore_errors=True)
-        heads_models.write_model(kind, model)
-        path = os.path.join(model, within)
-        with open(os.path.join(path, name), encoding="utf-8") as file:
-            value = json.load(file)
-        heads_models.write_json(path, name, change(value))
+        heads_models.write_changed(kind, model, within, name, change)
         run(command, "-m", model, "-d", "cpu", text=text, code=code, says=says)
-
-    def merge(**more):
-        return lambda value: {**value, **more}
 
     one = {"0": "a", "1": "b"}
     broken("bert-classify", merge(id2label=one), "has shape [3, 32]")

@@ -6,7 +6,6 @@ usage: test_late.py WHERRY
 
 import json
 import os
-import shutil
 import sys
 import tempfile
 
@@ -15,6 +14,7 @@ sys.path.insert(0, GOLDEN)
 import command  # noqa: E402
 import heads_models  # noqa: E402
 from command import close, run  # noqa: E402
+from heads_models import merge  # noqa: E402
 
 
 def vectors(model, prompt, texts, device="cpu"):
@@ -26,16 +26,8 @@ def vectors(model, prompt, texts, device="cpu"):
 def check_bad(folder):
     def broken(kind, change, says, name, within="", prompt="document"):
         model = os.path.join(folder, "broken")
-        shutil.rmtree(model, ignore_errors=True)
-        heads_models.write_model(kind, model)
-        path = os.path.join(model, within)
-        with open(os.path.join(path, name), encoding="utf-8") as file:
-            value = json.load(file)
-        heads_models.write_json(path, name, change(value))
+        heads_models.write_changed(kind, model, within, name, change)
         run("embed", "-m", model, "-d", "cpu", "--json", "--prompt", prompt, text="a\n", code=3, says=says)
-
-    def merge(**more):
-        return lambda value: {**value, **more}
 
     sentence, pylate = "sentence_bert_config.json", "config_sentence_transformers.json"
     expansion = {"strategy": "fixed", "attend": True, "length": 10}

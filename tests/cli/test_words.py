@@ -9,7 +9,6 @@ has drivers take all models.
 import json
 import math
 import os
-import shutil
 import sys
 import tempfile
 
@@ -18,6 +17,7 @@ sys.path.insert(0, GOLDEN)
 import command  # noqa: E402
 import heads_models  # noqa: E402
 from command import close, run  # noqa: E402
+from heads_models import merge  # noqa: E402
 
 
 DRIVERS = ("splade-max", "splade-sum")  # drivers that compile for seconds take these alone
@@ -75,16 +75,8 @@ def check_forms(model, wanted, texts, folder):
 def check_bad(folder):
     def broken(kind, change, says, code=3, within="1_SpladePooling", name="config.json"):
         model = os.path.join(folder, "broken")
-        shutil.rmtree(model, ignore_errors=True)
-        heads_models.write_model(kind, model)
-        path = os.path.join(model, within)
-        with open(os.path.join(path, name), encoding="utf-8") as file:
-            value = json.load(file)
-        heads_models.write_json(path, name, change(value))
+        heads_models.write_changed(kind, model, within, name, change)
         run("embed", "-m", model, "-d", "cpu", text="a\n", code=code, says=says)
-
-    def merge(**more):
-        return lambda value: {**value, **more}
 
     broken("splade-max", merge(pooling_strategy="mean"), "pooling_strategy mean is not supported")
     broken("splade-max", merge(pooling_strategy=1), "that is no string")

@@ -508,5 +508,20 @@ def write_model(kind, folder):
         write_late(folder, kind)
 
 
+def write_changed(kind, folder, within, name, change):
+    """A model of which one JSON file is what `change` makes of it, in `folder`, anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+    write_model(kind, folder)
+    path = os.path.join(folder, within)
+    with open(os.path.join(path, name), encoding="utf-8") as file:
+        value = json.load(file)
+    write_json(path, name, change(value))
+
+
+def merge(**more):
+    """A change that sets these keys."""
+    return lambda value: {**value, **more}
+
+
 if __name__ == "__main__":
     write_model(sys.argv[1], sys.argv[2])
