@@ -68,11 +68,13 @@ def main(include):
         else:
             assert ctypes.sizeof(STRUCTURES[structure]) == int(size), (name, ctypes.sizeof(STRUCTURES[structure]), size)
         checks += 1
-    with open(os.path.join(include, "wherry", "wherry.h"), encoding="utf-8") as file:
-        header = file.read()
+    header = ""  # those that it is made of
+    for name in ("wherry.h", "wherry_verify.h"):
+        with open(os.path.join(include, "wherry", name), encoding="utf-8") as file:
+            header += file.read()
     for name in _native._FUNCTIONS:
         arguments = re.search(rf"\b{name}\(([^;]*)\);", header)
-        assert arguments, f"{name} is not in wherry.h"
+        assert arguments, f"{name} is not in the headers"
         count = 0 if arguments[1].strip() == "void" else arguments[1].count(",") + 1
         assert count == len(_native._FUNCTIONS[name][1]), (name, count)
         checks += 1

@@ -498,74 +498,11 @@ typedef struct wherry_batch {
 WHERRY_API wherry_status wherry_encode(wherry_session *session, const wherry_batch *batch, float *out,
                                        size_t out_floats);
 
-/* ---- training: a session made with a wherry_training_desc ---- */
-
-/* What dropout's random numbers depend on beside the place. */
-typedef struct wherry_step {
-    uint32_t struct_size;
-    uint32_t step;
-    uint64_t seed;
-} wherry_step;
-
-/* Forward pass; what the backward pass needs stays on the device. A stack takes float x [tokens][hidden] and of the
- * batch only the sequences' offsets (ids may be NULL); otherwise x is NULL. `step` may be NULL: seed and step 0. `out`
- * gets float [tokens][hidden] of a stack, else what wherry_encode gives; NULL: nothing is copied. */
-WHERRY_API wherry_status wherry_forward(wherry_session *session, const wherry_batch *batch, const float *x,
-                                        const wherry_step *step, float *out, size_t out_floats);
-/* Backward pass of the last wherry_forward: `gradient` is that of the loss by its output, of the same shape.
- * `x_gradient` gets the one by x [tokens][hidden] (a stack's; NULL: it is not copied). Gradients of the weights are
- * read with wherry_gradient_read; each backward pass overwrites them. In f16 the caller scales the loss so that
- * gradients neither vanish nor overflow. */
-WHERRY_API wherry_status wherry_backward(wherry_session *session, const float *gradient, size_t gradient_floats,
-                                         float *x_gradient, size_t x_gradient_floats);
-
-typedef struct wherry_gradient {
-    uint32_t struct_size; /* set by the caller */
-    char name[48];        /* of the weight: "layer.0.w_qkv" */
-    char dims[16];        /* its letters, as in wherry_cost, in the model's order whatever the session's layouts */
-    int32_t layer;        /* -1 outside the layers */
-    uint64_t elements;
-} wherry_gradient;
-
-/* Gradients by index from 0, in the order in which the backward pass makes them. */
-WHERRY_API size_t wherry_gradient_count(const wherry_session *session);
-WHERRY_API wherry_status wherry_gradient_describe(const wherry_session *session, size_t index, wherry_gradient *out);
-/* Copies one gradient of the last backward pass; `floats` is the capacity of `out`. */
-WHERRY_API wherry_status wherry_gradient_read(wherry_session *session, size_t index, float *out, size_t floats);
-
-/* ---- does this device compute it right ---- */
-
-typedef struct wherry_verify_result {
-    char name[64];
-    char kernel[32];
-    double nmse; /* sum of squared differences over sum of squares, against the double reference on the same inputs */
-    double max_error;            /* largest absolute difference */
-    double tolerance;            /* what nmse may be at most */
-    uint64_t values, not_finite; /* not_finite: NaN or infinity, the device's or the reference's */
-    bool guards_intact;          /* nothing was written outside the group's outputs */
-    bool passed;
-} wherry_verify_result;
-
-/* Called once per group. Returning false cancels. */
-typedef bool (*wherry_verify_callback)(const wherry_verify_result *result, void *user);
-
-typedef struct wherry_verify_summary {
-    uint32_t struct_size; /* set by the caller */
-    uint32_t groups, failed;
-    uint32_t replays, replays_different; /* runs of the same batch; of them, those whose bits differ from the first's */
-} wherry_verify_summary;
-
-/* A training session gets random x and loss gradient. Runs every group of the session's plan on the device and compares
- * it with the reference, at this batch's shapes; then replays the step `replays` times and compares bits. Memory is
- * filled with a pattern before each run. The session must have been created with keep_intermediates.
- * WHERRY_STATUS_VERIFY_FAILED when anything differs or the reference itself is not finite; the summary is filled all
- * the same. Before all that, the device must show that it executes anything (wherry_session_prepare). */
-WHERRY_API wherry_status wherry_verify(wherry_session *session, const wherry_batch *batch, uint32_t replays,
-                                       wherry_verify_callback callback, void *user, wherry_verify_summary *summary);
-
 #ifdef __cplusplus
 }
 #endif
 
 #include <wherry/wherry_analysis.h>
+#include <wherry/wherry_training.h>
+#include <wherry/wherry_verify.h>
 #endif
