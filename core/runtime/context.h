@@ -53,6 +53,8 @@ bool device_executes(const struct wherry_device *device, struct error *e);
 wherry_status context_status(struct wherry_context *context, bool ok);
 /* An argument error where `call` has no cache folder to keep its results in. */
 wherry_status context_needs_cache(struct wherry_context *context, const char *call);
+/* Records the error of a call that needs a tokenizer, for a model without. */
+wherry_status context_no_tokenizer(struct wherry_context *context);
 /* Records an argument error. */
 wherry_status context_invalid(struct wherry_context *context, const char *format, ...) PRINTF_LIKE(2, 3);
 

@@ -22,6 +22,11 @@ STRUCTURES = {
     "wherry_session_plan": _native.SessionPlan,
     "wherry_prepare_info": _native.PrepareInfo,
     "wherry_batch": _native.Batch,
+    "wherry_texts_desc": _native.TextsDesc,
+    "wherry_tokens": _native.TokensOut,
+    "wherry_training_desc": _native.TrainingDesc,
+    "wherry_step": _native.Step,
+    "wherry_gradient": _native.Gradient,
     "wherry_verify_result": _native.VerifyResult,
     "wherry_verify_summary": _native.VerifySummary,
 }
@@ -29,6 +34,7 @@ VALUES = {
     "WHERRY_STATUS_CANCELLED": _native.STATUS_CANCELLED,
     "WHERRY_OUTPUT_EMBEDDING": _native.OUTPUT_EMBEDDING,
     "WHERRY_OUTPUT_CLASSES": _native.OUTPUT_CLASSES,
+    "WHERRY_STATUS_TOO_LONG": _native.STATUS_TOO_LONG,
     "WHERRY_DTYPE_F32": _native.DTYPES["f32"],
     "WHERRY_DTYPE_F16": _native.DTYPES["f16"],
     "WHERRY_DTYPE_BF16": _native.DTYPES["bf16"],
@@ -69,7 +75,7 @@ def main(include):
             assert ctypes.sizeof(STRUCTURES[structure]) == int(size), (name, ctypes.sizeof(STRUCTURES[structure]), size)
         checks += 1
     header = ""  # those that it is made of
-    for name in ("wherry.h", "wherry_verify.h"):
+    for name in ("wherry.h", "wherry_texts.h", "wherry_training.h", "wherry_verify.h"):
         with open(os.path.join(include, "wherry", name), encoding="utf-8") as file:
             header += file.read()
     for name in _native._FUNCTIONS:
