@@ -69,7 +69,7 @@ def main(include):
             assert ctypes.sizeof(STRUCTURES[structure]) == int(size), (name, ctypes.sizeof(STRUCTURES[structure]), size)
         checks += 1
     header = ""  # those that it is made of
-    for name in ("wherry.h", "wherry_verify.h"):
+    for name in ("wherry.h", "wherry_model.h", "wherry_verify.h"):
         with open(os.path.join(include, "wherry", name), encoding="utf-8") as file:
             header += file.read()
     for name in _native._FUNCTIONS:
