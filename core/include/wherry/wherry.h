@@ -276,6 +276,10 @@ typedef struct wherry_session_plan {
     uint32_t struct_size; /* set by the caller */
     uint64_t device_bytes;
     uint64_t weight_bytes;
+    /* Of weight_bytes, what other sessions of the device have, too, now: the device has it once
+     * (wherry_session_create).
+     */
+    uint64_t shared_bytes;
     uint64_t activation_bytes; /* all tensors that live at the same time, and the batch */
     uint64_t saved_bytes;      /* training: of the activations, what is kept for the backward pass at these limits */
     uint32_t groups;
@@ -292,7 +296,12 @@ typedef struct wherry_session_plan {
 
 /* Plans only: nothing is allocated on the device and nothing compiled before wherry_session_prepare (or the first
  * encode). The device and the model must outlive the session. A budget too small is an error that names the largest
- * batch that fits. */
+ * batch that fits.
+ * Sessions of one device, model and type have weights that lie in the same order in common: the device has them once,
+ * from when the first of these sessions is prepared until the last one is destroyed, and the budget of a later session
+ * is for what it has besides. Weights are the session's own in training, with keep_intermediates and with `only`, and
+ * where all of a session lies in one buffer, which makes small batches faster: in f16 on NVIDIA's OpenCL, with so few
+ * max_tokens that products run as "small_batch" (256). */
 WHERRY_API wherry_status wherry_session_create(wherry_context *context, wherry_device *device,
                                                const wherry_model *model, const wherry_session_desc *desc,
                                                wherry_session **out);
