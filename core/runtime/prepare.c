@@ -92,6 +92,18 @@ static bool make_memory(struct wherry_session *s, struct error *e)
     return ok;
 }
 
+/* Whoever makes weights' memory first fills it, and others wait. */
+static bool make_filled_memory(struct wherry_session *s, bool executes, wherry_progress progress, void *user,
+                               struct error *e)
+{
+    struct mutex *lock = s->shared.wanted ? &s->device->weights.memory : NULL;
+    if (lock) mutex_enter(lock);
+    bool ok = make_memory(s, e) && (!executes || session_weights(s, progress, user, e));
+    if (ok && executes) shared_weights_set_ready(s);
+    if (lock) mutex_leave(lock);
+    return ok;
+}
+
 static bool make_program(struct wherry_session *s, wherry_progress progress, void *user, struct program_info *made,
                          struct error *e)
 {
@@ -118,8 +130,7 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
     if (!s->prepared) {
         const bool executes = !s->device->info.compiles_only;
         if (executes && !s->device->copies) TRY(device_probe(s->device, false, e));
-        TRY(make_memory(s, e));
-        if (executes) TRY(session_weights(s, progress, user, e));
+        TRY(make_filled_memory(s, executes, progress, user, e));
         TRY(make_program(s, progress, user, &made, e));
         /* After all that is compiled, which is in the cache then. */
         if (executes && !s->device->probed) TRY(device_probe(s->device, true, e));

@@ -7,6 +7,7 @@
 #include "plan/memory.h"
 #include "plan/tuning.h"
 #include "runtime/context.h"
+#include "runtime/shared_weights.h"
 
 struct wherry_session {
     struct wherry_context *context;
@@ -28,6 +29,7 @@ struct wherry_session {
     struct tuning tuning; /* sizes that were measured here; empty: the static table's */
     uint32_t max_length;
     bool f16, bf16;              /* storage; weights of products, of an else f32 session */
+    bool shares;                 /* weights with other sessions of the device */
     bool keep, part;             /* part: some groups of the plan, for measuring */
     const char *only;            /* their names, while it is created */
     char kind[LAYOUTS_TEXT];     /* session_kind */
@@ -35,6 +37,7 @@ struct wherry_session {
     struct layout_choice layout; /* the graph's */
     struct batch_tables tables;
     struct memory_plan memory;
+    struct shared_weights shared;
     uint32_t tokens_fit;        /* where the plan is over its budget: most tokens of a session that is not, 0: none */
     char (*notes)[512];         /* what differs from the plan asked for */
     int n_notes, covered_notes; /* covered_notes: of them, from before session_cover */
@@ -70,7 +73,8 @@ struct wherry_session *session_new(struct wherry_context *context, struct wherry
 /* Index of the first of a group's calls. */
 int group_first_call(const struct wherry_session *s, int group);
 double session_tolerance(const struct wherry_session *s); /* NMSE above which a device's results are wrong */
-size_t session_storage(const struct wherry_session *s);   /* bytes of an element (tensor_element_bytes) */
+/* Bytes of an element (tensor_element_bytes). */
+static inline size_t session_storage(const struct wherry_session *s) { return s->f16 ? 2 : 4; }
 wherry_dtype session_dtype(const struct wherry_session *s);
 /* Once, however many layers say the same. */
 bool session_note(struct wherry_session *s, struct error *e, const char *format, ...) PRINTF_LIKE(3, 4);

@@ -75,7 +75,7 @@ def main(include):
             assert ctypes.sizeof(STRUCTURES[structure]) == int(size), (name, ctypes.sizeof(STRUCTURES[structure]), size)
         checks += 1
     header = ""  # those that it is made of
-    for name in ("wherry.h", "wherry_texts.h", "wherry_training.h", "wherry_verify.h"):
+    for name in sorted(os.listdir(os.path.join(include, "wherry"))):
         with open(os.path.join(include, "wherry", name), encoding="utf-8") as file:
             header += file.read()
     for name in _native._FUNCTIONS:

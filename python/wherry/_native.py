@@ -60,7 +60,7 @@ class SessionDesc(Structure):
 
 class SessionPlan(Structure):
     _fields_ = [("struct_size", c_uint32), ("device_bytes", c_uint64), ("weight_bytes", c_uint64),
-                ("activation_bytes", c_uint64), ("saved_bytes", c_uint64), ("groups", c_uint32),
+                ("shared_bytes", c_uint64), ("activation_bytes", c_uint64), ("saved_bytes", c_uint64), ("groups", c_uint32),
                 ("launches", c_uint32), ("operators", c_uint32), ("splits", c_uint32), ("embedding_size", c_uint32),
                 ("dtype", c_int), ("max_tokens", c_uint32), ("max_sequences", c_uint32), ("max_length", c_uint32),
                 ("plan", c_char * 16), ("layouts", c_char * 160), ("layouts_reason", c_char * 96)]
