@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# arm64.sh [TEST...]
+# arm64.sh [root | TEST...]
 # Builds the library, the command and the tests of the device cpu for 64-bit ARM, with Debian's cross compiler, and runs
 # them under QEMU: test_cpu, test_cores, test_groups, test_encode, test_training, test_golden, and `wherry verify`; or only
 # the tests that are named. A minute and a half of processor time; no part of scripts/check.sh. The libraries come from
-# the distribution's packages for arm64, into build/arm64-root, once; the system is left alone. Exits with 77 and says why
-# where this can't be had.
+# the distribution's packages for arm64, into build/arm64-root, once ("root": nothing but that); the system is left alone.
+# Exits with 77 and says why where this can't be had.
 #   WHERRY_TEST_MODEL  folder of all-MiniLM-L6-v2, for test_golden (default: scripts/model.sh fetches it)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -77,6 +77,7 @@ mkdir -p build
 # Of Vulkan only the headers.
 missing=$(scripts/arm64_root.sh "$root" libjansson-dev libutf8proc-dev libpcre2-dev zlib1g-dev libcmocka-dev \
     ocl-icd-opencl-dev opencl-c-headers -libvulkan-dev) || unavailable "$missing"
+[ "${1:-}" != root ] || exit 0
 build
 check_registers
 # Drivers of this machine are another architecture's.

@@ -44,6 +44,10 @@ VALUES = {
 }
 
 
+COMPILER = os.environ.get("CC", "cc")  # another system's, whose programs RUN runs
+RUN = os.environ.get("RUN", "").split()
+
+
 def offsets_of_header(include):
     """Lines "structure.field offset size" of a program that includes the header."""
     lines = []
@@ -54,11 +58,11 @@ def offsets_of_header(include):
     for name in VALUES:
         lines.append(f'printf("{name} 0 %d\\n", (int){name});')
     with tempfile.TemporaryDirectory() as folder:
-        source, program = os.path.join(folder, "sizes.c"), os.path.join(folder, "sizes")
+        source, program = os.path.join(folder, "sizes.c"), os.path.join(folder, "sizes.exe")
         with open(source, "w", encoding="utf-8") as file:
             file.write("#include <stdio.h>\n#include <wherry/wherry.h>\nint main(void)\n{\n" + "\n".join(lines) + "\n}\n")
-        subprocess.run(["cc", "-I", include, source, "-o", program], check=True)
-        return subprocess.run([program], capture_output=True, check=True, text=True).stdout.splitlines()
+        subprocess.run([COMPILER, "-I", include, source, "-o", program], check=True)
+        return subprocess.run(RUN + [program], capture_output=True, check=True, text=True).stdout.splitlines()
 
 
 def main(include):
@@ -88,7 +92,7 @@ def main(include):
 
 
 if __name__ == "__main__":
-    if not shutil.which("cc"):
+    if not shutil.which(COMPILER):
         print("skipped: no C compiler")
         sys.exit(77)
     main(sys.argv[1])
