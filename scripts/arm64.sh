@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# arm64.sh [TEST...]
+# arm64.sh [root | TEST...]
 # Builds the library, the command and the tests of the device cpu for 64-bit ARM, with Debian's cross compiler, and runs
 # them under QEMU: test_cpu, test_cores, test_groups, test_encode, test_training, test_golden, and `wherry verify`; or only
 # the tests that are named. A minute and a half of processor time; no part of scripts/check.sh. The libraries come from
-# the distribution's packages for arm64, into build/arm64-root, once; the system is left alone. Exits with 77 and says why
-# where this can't be had.
+# the distribution's packages for arm64, into build/arm64-root, once ("root": nothing but that); the system is left alone.
+# Exits with 77 and says why where this can't be had.
 #   WHERRY_TEST_MODEL  folder of all-MiniLM-L6-v2, for test_golden (default: scripts/model.sh fetches it)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-source=$PWD root=$PWD/build/arm64-root work=$PWD/build/arm64-packages
+source=$PWD root=$PWD/build/arm64-root
 
 die() {
     printf 'arm64: %s\n' "$*" >&2
@@ -24,39 +24,6 @@ quietly() { # COMMAND...: the output is shown when it fails
         die "failed: $*"
     }
 }
-
-# ---- libraries ----
-
-apt_here() { # with lists, files and architecture of its own
-    (cd "$work" && apt-get -q -y -o APT::Architecture=arm64 -o APT::Architectures=arm64 \
-        -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$work/lists" \
-        -o Dir::State::status="$work/status" -o Dir::Cache="$work/cache" -o APT::Sandbox::User=root "$@") \
-        >"$work/log" 2>&1 || unavailable "apt-get $1 of arm64 packages failed: $(tail -n 1 "$work/log")"
-}
-
-make_root() {
-    local mirror package
-    rm -rf "$root" "$work"
-    mkdir -p "$root" "$work/lists/partial" "$work/cache/archives/partial"
-    # shellcheck disable=SC1091
-    . /etc/os-release
-    [ "$ID" = debian ] || unavailable "no package sources of arm64 known for $ID"
-    mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' |
-        awk -v release="$VERSION_CODENAME" '$1 == release { print $2; exit }')
-    [ -n "$mirror" ] || unavailable "apt has no package lists of $VERSION_CODENAME"
-    printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s main\n' "$mirror" "$VERSION_CODENAME" \
-        >"$work/sources.list"
-    : >"$work/status" # nothing is installed there
-    apt_here update
-    apt_here install --download-only --no-install-recommends libjansson-dev libutf8proc-dev libpcre2-dev zlib1g-dev \
-        libcmocka-dev ocl-icd-opencl-dev opencl-c-headers
-    apt_here download libvulkan-dev # for its headers alone
-    for package in "$work"/cache/archives/*.deb "$work"/*.deb; do dpkg-deb -x "$package" "$root"; done
-    rm -rf "$work"
-    touch "$root/complete"
-}
-
-# ---- programs ----
 
 build() {
     local launcher=()
@@ -101,13 +68,16 @@ run_command() {
 }
 
 case $(uname -m) in aarch64 | arm64) unavailable "this is such a machine: scripts/check.sh tests it" ;; esac
-for tool in aarch64-linux-gnu-gcc qemu-aarch64 apt-get dpkg-deb; do
+for tool in aarch64-linux-gnu-gcc qemu-aarch64; do
     command -v $tool >/dev/null 2>&1 ||
         unavailable "no $tool (Debian: gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user)"
 done
 [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || unavailable "no C library for arm64 (libc6-dev-arm64-cross)"
 mkdir -p build
-[ -e "$root/complete" ] || make_root
+# Of Vulkan only the headers.
+missing=$(scripts/arm64_root.sh "$root" libjansson-dev libutf8proc-dev libpcre2-dev zlib1g-dev libcmocka-dev \
+    ocl-icd-opencl-dev opencl-c-headers -libvulkan-dev) || unavailable "$missing"
+[ "${1:-}" != root ] || exit 0
 build
 check_registers
 # Drivers of this machine are another architecture's.

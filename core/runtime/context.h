@@ -4,6 +4,7 @@
 
 #include "backends/backend.h"
 #include "base/parts.h"
+#include "runtime/shared_weights.h"
 #include "wherry/wherry_measure.h"
 
 /* What a check of a group's kernels found, or a measurement of a rung (runtime/rung_kept.h). */
@@ -34,9 +35,12 @@ struct wherry_device {
     bool copies;           /* so did its part without kernels */
     uint64_t kernels_hash; /* of the backend's; 0: it has none, it is the host itself */
     wherry_device_info info;
-    wherry_timer_info timer; /* that wherry_measure found good; else its kind is "" */
+    struct weight_store weights; /* that sessions have in common */
+    wherry_timer_info timer;     /* that wherry_measure found good; else its kind is "" */
 };
 
+/* A device that has no handle yet, to be closed by wherry_device_close all the same. NULL: failed. */
+struct wherry_device *device_new(struct wherry_context *context, const struct backend *backend, struct error *e);
 /* Opens a device that is not external a second time: what happens to one of the two is not the other's. NULL: failed.
  */
 struct wherry_device *device_open_again(const struct wherry_device *device, struct error *e);
@@ -53,6 +57,8 @@ bool device_executes(const struct wherry_device *device, struct error *e);
 wherry_status context_status(struct wherry_context *context, bool ok);
 /* An argument error where `call` has no cache folder to keep its results in. */
 wherry_status context_needs_cache(struct wherry_context *context, const char *call);
+/* Records the error of a call that needs a tokenizer, for a model without. */
+wherry_status context_no_tokenizer(struct wherry_context *context);
 /* Records an argument error. */
 wherry_status context_invalid(struct wherry_context *context, const char *format, ...) PRINTF_LIKE(2, 3);
 

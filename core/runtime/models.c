@@ -9,10 +9,11 @@
 #include "runtime/context.h"
 #include "tokenizer/tokenizer.h"
 
-static bool no_tokenizer(struct error *e)
+wherry_status context_no_tokenizer(struct wherry_context *context)
 {
-    return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                "this model has no tokenizer: its folder needs tokenizer.json, or the older files");
+    fail(&context->error, WHERRY_STATUS_UNSUPPORTED,
+         "this model has no tokenizer: its folder needs tokenizer.json, or the older files");
+    return WHERRY_STATUS_UNSUPPORTED;
 }
 
 wherry_status wherry_model_open(wherry_context *context, const char *folder, wherry_model **out)
@@ -62,7 +63,7 @@ wherry_status wherry_model_tokens(wherry_context *context, const wherry_model *m
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!model || !callback) return context_invalid(context, "wherry_model_tokens: model or callback is NULL");
-    if (!model->tokenizer) return context_status(context, no_tokenizer(&context->error));
+    if (!model->tokenizer) return context_no_tokenizer(context);
     return context_status(context, tokenizer_tokens(&context->host, model->tokenizer, callback, user, &context->error));
 }
 
@@ -122,7 +123,7 @@ wherry_status wherry_tokenize_places(wherry_context *context, const wherry_model
     if (!model || (!text && text_bytes) || (!pair && pair_bytes) || !count)
         return context_invalid(context, "wherry_tokenize: model, text or count is NULL");
     struct error *e = &context->error;
-    if (!model->tokenizer) return context_status(context, no_tokenizer(e));
+    if (!model->tokenizer) return context_no_tokenizer(context);
     size_t room = ids ? *count : 0;
     bool ok = tokenizer_encode_places(&context->host, model->tokenizer, text ? text : "", text_bytes, pair, pair_bytes,
                                       max_tokens, ids, types, places, count, e);

@@ -7,6 +7,7 @@
 #include "base/platform.h"
 #include "interface/interface.h"
 #include "runtime/buffers.h"
+#include "runtime/submit.h"
 #include "runtime/weights.h"
 
 /* The block that holds the batch header: the first of its kind. */
@@ -76,11 +77,13 @@ static bool make_host_memory(struct wherry_session *s, struct error *e)
     if (g->input >= 0) input = (size_t)s->memory.of[g->input].bytes;
     if (g->out_gradient >= 0 && s->memory.of[g->out_gradient].bytes > input)
         input = (size_t)s->memory.of[g->out_gradient].bytes;
+    s->schedule.staged = g->input < 0 && g->out_gradient < 0; /* batches of floats are large, and waited for */
     s->schedule.max_download = output;
     s->schedule.max_upload = 4 * (words + BATCH_DATA_COUNT * tokens) + input;
     s->output_storage = host_alloc(host, output, 1, e);
     if (input) s->input_storage = s->output_storage ? host_alloc(host, input, 1, e) : NULL;
-    return s->output_storage && (!input || s->input_storage);
+    s->tickets = s->output_storage && (!input || s->input_storage) ? tickets_create(s, e) : NULL;
+    return s->tickets != NULL;
 }
 
 /* All device memory of the session, and the host's that goes with it. */
@@ -89,6 +92,18 @@ static bool make_memory(struct wherry_session *s, struct error *e)
     int before = part_enter(&s->context->host, PART_MEMORY);
     bool ok = session_make_buffers(s, false, e) && make_host_memory(s, e);
     part_leave(&s->context->host, before);
+    return ok;
+}
+
+/* Whoever makes weights' memory first fills it, and others wait. */
+static bool make_filled_memory(struct wherry_session *s, bool executes, wherry_progress progress, void *user,
+                               struct error *e)
+{
+    struct mutex *lock = s->shared.wanted ? &s->device->weights.memory : NULL;
+    if (lock) mutex_enter(lock);
+    bool ok = make_memory(s, e) && (!executes || session_weights(s, progress, user, e));
+    if (ok && executes) shared_weights_set_ready(s);
+    if (lock) mutex_leave(lock);
     return ok;
 }
 
@@ -118,8 +133,7 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
     if (!s->prepared) {
         const bool executes = !s->device->info.compiles_only;
         if (executes && !s->device->copies) TRY(device_probe(s->device, false, e));
-        TRY(make_memory(s, e));
-        if (executes) TRY(session_weights(s, progress, user, e));
+        TRY(make_filled_memory(s, executes, progress, user, e));
         TRY(make_program(s, progress, user, &made, e));
         /* After all that is compiled, which is in the cache then. */
         if (executes && !s->device->probed) TRY(device_probe(s->device, true, e));
@@ -141,6 +155,8 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
 static void prepare_undo(struct wherry_session *s)
 {
     const struct host *host = &s->context->host;
+    tickets_close(s->tickets);
+    s->tickets = NULL;
     s->device->backend->program_destroy(s->device->handle, s->program);
     session_free_buffers(s);
     void **memory[] = {(void **)&s->steps,        (void **)&s->grids,   (void **)&s->words,

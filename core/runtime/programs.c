@@ -31,8 +31,7 @@ static bool call_program(const struct wherry_session *s, int call, struct kernel
                               .f16 = s->f16,
                               .bf16 = s->bf16,
                               .call = &s->calls[call]};
-    bool one = session_one_buffer(s) && s->memory.bytes <= s->device_limits.max_buffer_bytes;
-    return s->device->backend->program_text(s->device->handle, &step, one, out, e);
+    return s->device->backend->program_text(s->device->handle, &step, session_in_one_buffer(s), out, e);
 }
 
 static void listing_free(const struct host *host, struct listing *list)

@@ -7,6 +7,7 @@
 #include "plan/memory.h"
 #include "plan/tuning.h"
 #include "runtime/context.h"
+#include "runtime/shared_weights.h"
 
 struct wherry_session {
     struct wherry_context *context;
@@ -28,6 +29,7 @@ struct wherry_session {
     struct tuning tuning; /* sizes that were measured here; empty: the static table's */
     uint32_t max_length;
     bool f16, bf16;              /* storage; weights of products, of an else f32 session */
+    bool shares;                 /* weights with other sessions of the device */
     bool keep, part;             /* part: some groups of the plan, for measuring */
     const char *only;            /* their names, while it is created */
     char kind[LAYOUTS_TEXT];     /* session_kind */
@@ -35,6 +37,7 @@ struct wherry_session {
     struct layout_choice layout; /* the graph's */
     struct batch_tables tables;
     struct memory_plan memory;
+    struct shared_weights shared;
     uint32_t tokens_fit;        /* where the plan is over its budget: most tokens of a session that is not, 0: none */
     char (*notes)[512];         /* what differs from the plan asked for */
     int n_notes, covered_notes; /* covered_notes: of them, from before session_cover */
@@ -60,8 +63,9 @@ struct wherry_session {
     void *input_storage;      /* training: what it uploads as x or as the loss gradient */
     struct batch_shape shape; /* of the last batch: the backward pass is of the last forward one */
     bool forward_done, backward_done;
-    uint32_t dimensions; /* floats that embeddings are cut to; 0: none are */
-    bool normalized;     /* embeddings have length 1, also when they were cut */
+    uint32_t dimensions;     /* floats that embeddings are cut to; 0: none are */
+    bool normalized;         /* embeddings have length 1, also when they were cut */
+    struct tickets *tickets; /* runs under way, and what waits for them (runtime/submit.h) */
 };
 
 /* One of which nothing is decided yet; wherry_session_destroy takes it however far it came. NULL: failed. */
@@ -70,8 +74,9 @@ struct wherry_session *session_new(struct wherry_context *context, struct wherry
 /* Index of the first of a group's calls. */
 int group_first_call(const struct wherry_session *s, int group);
 double session_tolerance(const struct wherry_session *s); /* NMSE above which a device's results are wrong */
-size_t session_storage(const struct wherry_session *s);   /* bytes of an element (tensor_element_bytes) */
 wherry_dtype session_dtype(const struct wherry_session *s);
+/* Bytes of an element (tensor_element_bytes). */
+static inline size_t session_storage(const struct wherry_session *s) { return s->f16 ? 2 : 4; }
 /* Once, however many layers say the same. */
 bool session_note(struct wherry_session *s, struct error *e, const char *format, ...) PRINTF_LIKE(3, 4);
 /* One that the log has already. */

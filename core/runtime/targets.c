@@ -31,14 +31,12 @@ wherry_status wherry_device_open_target(wherry_context *context, const char *nam
         fail(e, WHERRY_STATUS_NO_DEVICE, "this build has no target \"%.40s\"", name);
         return context_status(context, false);
     }
-    struct wherry_device *device = host_alloc(&context->host, 1, sizeof *device, e);
+    struct wherry_device *device = device_new(context, &backend_target, e);
     if (!device) return context_status(context, false);
-    device->context = context;
-    device->backend = &backend_target;
     device->external = true;
     device->handle = device_open_handle(&context->host, &backend_target, 0, target, &device->info, e);
     if (!device->handle) {
-        host_free(&context->host, device);
+        wherry_device_close(device);
         return context_status(context, false);
     }
     device->kernels_hash = backend_target.kernels(device->handle);
