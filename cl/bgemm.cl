@@ -142,6 +142,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(BATC
                     }
                 }
             }
+            LOOP_BARRIER;
         }
         LAST_BARRIER;
     }

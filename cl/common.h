@@ -169,6 +169,14 @@ typedef float raw_access;
  * a branch that leaves the kernel from there; with a barrier after it no branch does. */
 #define LAST_BARRIER barrier(CLK_LOCAL_MEM_FENCE)
 
+/* The last statement of a loop with barriers in it whose end depends on the work-item. PoCL 6.0 lets the first work-item
+ * decide for all about the branch before the loop's end; with a barrier after it it does not. */
+#ifdef POCL_DEVICE_ADDRESS_BITS
+#define LOOP_BARRIER barrier(CLK_LOCAL_MEM_FENCE)
+#else
+#define LOOP_BARRIER
+#endif
+
 /* Work-groups are numbered through both dimensions of the grid. */
 static inline uint group_number(void) { return get_group_id(0) + get_group_id(1) * GRID_WIDTH; }
 static inline uint local_number(void) { return get_local_id(0); }
