@@ -6,7 +6,9 @@
  * transposed, all at once, and on one shape each alone, and with weights in both orders.
  *
  *   test_groups [SHAPE...]    only these shapes, by name; the environment variable WHERRY_TEST_SHAPES does the same;
- *                             WHERRY_TEST_NAMES: only cases whose names have these words in this order ("flash f16")
+ *                             WHERRY_TEST_NAMES: only cases whose names have these words in this order ("flash f16"),
+ *                             which may end in a full stop, as the name does ("flash f16.")
+ *                             WHERRY_TEST_RUNG: products and attention on this alone, f16 in the plan flash ("coopmat")
  *   test_groups --list        the names of the shapes */
 #include "plan/variants.h"
 #include "runtime/context.h"
@@ -262,11 +264,19 @@ static void lower_rungs(const char *id, const char *rungs[RUNG_COUNT])
         if (has & RUNG_BIT(r)) rungs[n++] = rung_name((enum rung)r);
 }
 
+/* Whether WHERRY_TEST_NAMES has a case. */
+static bool has_words(const struct test_case *c)
+{
+    const char *words = getenv("WHERRY_TEST_NAMES");
+    char name[sizeof c->name + 1];
+    snprintf(name, sizeof name, "%s.", c->name);
+    return !words || strstr(name, words);
+}
+
 /* The case unless WHERRY_TEST_NAMES leaves it out: how many were added. */
 static size_t add(struct test_case *c, const char *device, const struct shape *s, size_t plan, bool f16, bool train,
                   const struct layout *layout, const char *gemm)
 {
-    const char *words = getenv("WHERRY_TEST_NAMES");
     *c = (struct test_case){.plan = plan_names[plan],
                             .dtype = f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32,
                             .shape = s,
@@ -279,7 +289,7 @@ static size_t add(struct test_case *c, const char *device, const struct shape *s
     snprintf(c->name, sizeof c->name, "%s %s %s %s%s%s%s%s%s", device, s->name, c->plan, f16 ? "f16" : "f32",
              train ? " training" : "", gemm ? " " : "", gemm ? gemm : "", layout ? " " : "",
              layout ? layout->name : "");
-    return !words || strstr(c->name, words);
+    return has_words(c);
 }
 
 /* All cases of a shape on a device, which are `n` more. */
@@ -288,6 +298,7 @@ static size_t add_shape(const char *device, const struct shape *s, int argc, str
     bool few = getenv("WHERRY_TEST_FEW"), opencl = !strncmp(device, "opencl", 6);
     bool all = !few && (argc > 1 || getenv("WHERRY_TEST_SHAPES") || support_is_gpu(context, device));
     const char *words = all ? NULL : few ? s->few : opencl ? s->opencl : s->vulkan, *rungs[RUNG_COUNT];
+    const char *rung = getenv("WHERRY_TEST_RUNG");
     size_t n = 0;
     bool host = !all && !strcmp(device, "cpu"), types = support_has_f16(context, device);
     char both[256];
@@ -303,6 +314,8 @@ static size_t add_shape(const char *device, const struct shape *s, int argc, str
             for (size_t l = 0; l <= LAYOUTS; l++) {
                 const struct layout *layout = l ? &layouts[l - 1] : NULL;
                 if (layout && !takes_layout(s, layout, host ? both : words, p, train)) continue;
+                if (rung && f16 && p == 0) n += add(&cases[n], device, s, p, f16, train, layout, rung);
+                if (rung) continue;
                 n += add(&cases[n], device, s, p, f16, train, layout, few ? "tiled" : NULL); /* not a library's */
                 /* What is forced has kernels in the plan flash. */
                 for (int r = 0; rungs[r] && !few && f16 && p == 0; r++)
