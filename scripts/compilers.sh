@@ -92,16 +92,18 @@ for device in "${devices[@]}"; do
     done
 done
 if [ "$offline" = yes ]; then
-    for shape in "768 12" "768 6"; do
-        read -r hidden heads <<<"$shape"
-        status=0
-        python3 scripts/compilers_offline.py --wherry "$build/wherry" ${root:+--root "$root"} ${targets:+--targets "$targets"} \
-            -o "$out/offline-${shape/ /x}.rows.json" -- --config bert-base --hidden "$hidden" --heads "$heads" --layers 1 --train \
-            --dtype all --batch 4 --seq 512 || status=$?
-        if [ "$status" -ne 77 ]; then tested=$((tested + 1)); fi
+    models=()
+    for shape in "${shapes[@]}"; do
+        for phase in "${phases[@]}"; do
+            # shellcheck disable=SC2206 # words
+            models+=(-- --config bert-base --hidden ${shape% *} --heads ${shape#* } $phase --plan all --dtype all --batch 4 --seq 512)
+        done
     done
+    status=0
+    python3 scripts/compilers_offline.py --wherry "$build/wherry" ${root:+--root "$root"} ${targets:+--targets "$targets"} \
+        --kept "$out/kept" -o "$out/offline.rows.json" "${models[@]}" || status=$?
+    if [ "$status" -ne 77 ]; then tested=$((tested + 1)); results+=("$out/offline.rows.json"); fi
 fi
-for rows in "$out"/*.rows.json; do [ ! -e "$rows" ] || [ "$quick" = yes ] || results+=("$rows"); done
 if [ "$tested" -eq 0 ]; then
     echo "SKIPPED: no compiler of a GPU that is not here: mesa-vulkan-drivers has RADV's null hardware up to 25.0"
     exit 77

@@ -1,25 +1,29 @@
 #!/usr/bin/env python3
 """Compiles kernels for devices that are not here, with compilers that need no driver, and tells what each takes.
 
-    compilers_offline.py --wherry BUILD/wherry [--targets amd-gfx1100,...] [--root DIR] [--jobs N] [-o FILE] -- PREPARE...
+    compilers_offline.py --wherry BUILD/wherry [--targets amd-gfx1100,...] [--root DIR] [--jobs N] [--kept DIR] [-o FILE]
+                         -- PREPARE... [-- PREPARE...]...
 
 PREPARE are options of `wherry prepare`: the model and what is trained. For each target the programs that the backend
-would build there are written (wherry prepare --dump --target) and compiled:
+would build there are written (wherry prepare --dump --target) and compiled, equal ones once:
 
   amd-*    OpenCL C by clang-19 (CLANG) with AMD's device libraries (DEVICE_LIBS), from Debian's clang-19 and
            rocm-device-libs: registers, spills, shared memory, waves of a SIMD unit
   intel-*  OpenCL C by ocloc: registers of a thread, spills, shared memory
-  apple-*  SPIR-V, its constants set by spirv-opt, to Metal's language by spirv-cross (SPIRV_CROSS), and that, read as
-           C++ for OpenCL behind tests/metal, through clang-19's front end: no statistics, but that it is a program
+  apple-*  SPIR-V, its constants set by spirv-opt, to Metal's language by spirv-cross, and that, read as C++ for
+           OpenCL behind tests/metal, through clang-19's front end: of statistics only the text's bytes, but it is a program
 
-Rows are those of data/compilers.json (scripts/compilers.sh), one for each program.
+Rows are those of data/compilers.json (scripts/compilers.sh), one for each program. --kept is a folder of what was
+compiled before, by a hash of the program, the compiler's version and what this script does with it.
 
 DIR is a root folder with newer packages whose DIR/run runs a command in it: ocloc is taken from there where it is not
-on the PATH. Exit status 77: no compiler is here for any of the targets; 1: one refused a program, or, with
+on the PATH, spirv-cross and spirv-opt where it has them. Exit status 77: no compiler is here for any of the targets; 1: one refused a program, or, with
 --no-spills, a program's registers do not hold what it computes with.
 """
 import argparse
 import concurrent.futures
+import hashlib
+import inspect
 import json
 import os
 import re
@@ -31,17 +35,12 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CLANG = os.environ.get("CLANG", "clang-19")
-SPIRV_CROSS = os.environ.get("SPIRV_CROSS", "spirv-cross")
 DEVICE_LIBS = os.environ.get("DEVICE_LIBS", "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
 
 # Of a GPU: the ISA whose small tables the device libraries have (5.2.3 knows none newer: their mathematics are the
 # same), lanes of a wave, waves that a SIMD unit can hold.
 AMD = {"gfx906": ("906", 64, 10), "gfx90a": ("90a", 64, 8), "gfx942": ("940", 64, 8), "gfx1030": ("1030", 32, 16),
        "gfx1100": ("1036", 32, 16), "gfx1201": ("1036", 32, 16)}
-# Constants that are sizes (core/plan/constants.c); the others say what is computed.
-SIZES = {"LOCAL_SIZE", "TILE_M", "TILE_N", "TILE_K", "THREAD_M", "THREAD_N", "PART_ROWS", "TILE_V", "PARTS",
-         "QUERY_ROWS", "MATRIX_M", "MATRIX_N", "MATRIX_K", "SUBGROUP", "BLOCKS", "STAGES", "WARP_M", "WARP_N",
-         "GROUPS", "TEAM", "ENTRIES"}
 
 
 class Missing(Exception):
@@ -60,7 +59,9 @@ def output_of(command, **more):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                           timeout=600, check=False, **more)
     if done.returncode:
-        raise Refused(done.stdout.strip()[-600:] or f"{command[0]} ended with status {done.returncode}")
+        said = done.stdout.strip()
+        error = re.search(r"^.*\berror\b.*$", said, re.M | re.I)
+        raise Refused(error.group(0)[:600] if error else said[-600:] or f"{command[0]} ended with status {done.returncode}")
     return done.stdout
 
 
@@ -92,9 +93,24 @@ def code_bytes(sections, prefix):
     return sum(len(data) for name, data in sections if name.startswith(prefix))
 
 
+def hash_of_files(paths):
+    sums = hashlib.sha256()
+    for path in paths:
+        with open(path, "rb") as file:
+            sums.update(file.read())
+    return sums.hexdigest()
+
+
+class Compiler:
+    """Of one target. What a result depends on beside the program is in the object's variables and its class's text."""
+
+    def identity(self):
+        return repr(sorted(vars(self).items())) + inspect.getsource(type(self))
+
+
 # ---- AMD ----
 
-class Amd:
+class Amd(Compiler):
     def __init__(self, name, _root):
         need(CLANG, "clang-19")
         if not os.path.exists(os.path.join(DEVICE_LIBS, "ocml.bc")):
@@ -102,13 +118,14 @@ class Amd:
         self.gpu = name
         self.isa, self.lanes, self.most = AMD[name]
         self.compiler = f"clang {version_of([CLANG, '--version'], r'version ([0-9.]+)')}"
+        self.libs = [os.path.join(DEVICE_LIBS, lib + ".bc") for lib in (
+            "opencl", "ocml", "ockl", f"oclc_isa_version_{self.isa}", "oclc_abi_version_500",
+            f"oclc_wavefrontsize64_{'on' if self.lanes == 64 else 'off'}", "oclc_correctly_rounded_sqrt_on",
+            "oclc_daz_opt_off", "oclc_finite_only_off", "oclc_unsafe_math_off")]
+        self.libs_hash = hash_of_files(self.libs)
 
     def command(self, source, options, out):
-        libs = ["opencl", "ocml", "ockl", f"oclc_isa_version_{self.isa}", "oclc_abi_version_500",
-                f"oclc_wavefrontsize64_{'on' if self.lanes == 64 else 'off'}", "oclc_correctly_rounded_sqrt_on",
-                "oclc_daz_opt_off", "oclc_finite_only_off", "oclc_unsafe_math_off"]
-        links = [word for lib in libs for word in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang",
-                                                   os.path.join(DEVICE_LIBS, lib + ".bc"))]
+        links = [word for lib in self.libs for word in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", lib)]
         return [CLANG, "--target=amdgcn-amd-amdhsa", "-mcpu=" + self.gpu, "-x", "cl", "-Xclang",
                 "-finclude-default-header", "-nogpulib", "-Rpass-analysis=kernel-resource-usage", "-O3", *links,
                 *options, "-c", source, "-o", out]
@@ -151,7 +168,7 @@ class Amd:
 
 # ---- Intel ----
 
-class Intel:
+class Intel(Compiler):
     def __init__(self, name, root):
         self.device = name
         self.prefix = []
@@ -193,34 +210,52 @@ class Intel:
 
 # ---- Metal ----
 
-class Metal:
-    def __init__(self, _name, _root):
-        for command, package in ((CLANG, "clang-19"), (SPIRV_CROSS, "spirv-cross"), ("spirv-opt", "spirv-tools")):
-            need(command, package)
-        self.compiler = f"spirv-cross {version_of(['dpkg-query', '-W', 'spirv-cross'], r'[+.]([0-9.]+-[0-9]+)')}"
+class Metal(Compiler):
+    HEADERS = os.path.join(HERE, "..", "tests", "metal")
+
+    def __init__(self, _name, root):
+        need(CLANG, "clang-19")
+        self.prefix = []
+        if root and not subprocess.run([os.path.join(root, "run"), "spirv-cross", "--revision"], capture_output=True,
+                                       check=False).returncode:
+            self.prefix = [os.path.join(root, "run")]
+        else:
+            need("spirv-cross", "spirv-cross")
+            need("spirv-opt", "spirv-tools")
+        asked = [*self.prefix, "dpkg-query", "-W"]
+        self.compiler = f"spirv-cross {version_of([*asked, 'spirv-cross'], r'[+.]([0-9.]+-[0-9]+)')}"
+        self.others = [output_of([*asked, "spirv-tools"]), output_of([CLANG, "--version"])]
+        self.headers = hash_of_files(os.path.join(at, name) for at, _, names in sorted(os.walk(self.HEADERS))
+                                     for name in sorted(names))
 
     def compile(self, folder, program, scratch):
-        fixed, text = (os.path.join(scratch, f"metal-{program['hash']}{end}") for end in (".spv", ".metal"))
+        fixed, text = (f"metal-{program['hash']}{end}" for end in (".spv", ".metal"))
         with open(os.path.join(folder, program["constants"]), encoding="utf-8") as file:
             constants = file.read().strip()
         try:
-            output_of(["spirv-opt", "--set-spec-const-default-value=" + constants, "--freeze-spec-const",
+            # Paths are relative: a root folder sees the current one under another name.
+            output_of([*self.prefix, "spirv-opt", "--set-spec-const-default-value=" + constants, "--freeze-spec-const",
                        "--fold-spec-const-op-composite", "--eliminate-dead-const",
-                       os.path.join(folder, program["file"]), "-o", fixed])
-            output_of([SPIRV_CROSS, "--msl", "--msl-version", "30000", fixed, "--output", text])
+                       os.path.join(os.path.relpath(folder, scratch), program["file"]), "-o", fixed], cwd=scratch)
+            output_of([*self.prefix, "spirv-cross", "--msl", "--msl-version", "30100", fixed, "--output", text],
+                      cwd=scratch)
+            self.read(text, scratch)
         except Refused as why:
-            if "_coopmat" in program["kernel"]:
-                raise Unable(f"{self.compiler} and its spirv-opt know no cooperative matrices") from why
+            if "_coopmat" in program["kernel"]: # 1.3.239 knows no matrices, 1.4.357 takes an array of them for one
+                said = re.sub(r"^.*?error: ", "", str(why))
+                raise Unable(f"{self.compiler} makes no program of cooperative matrices: {said}") from why
             raise
-        # Metal's literals are of single precision.
+        with open(os.path.join(scratch, text), encoding="utf-8") as file:
+            row = {"code_bytes": len(file.read())}
+        for name in (fixed, text):
+            os.remove(os.path.join(scratch, name))
+        return row
+
+    def read(self, text, scratch):
+        """Metal's literals are of single precision."""
         output_of([CLANG, "-x", "clcpp", "-cl-std=clc++2021", "--target=spir64", "-fsyntax-only", "-w",
                    "-cl-single-precision-constant", "-Xclang", "-finclude-default-header", "-Xclang",
-                   "-cl-ext=+cl_khr_fp16", "-I", os.path.join(HERE, "..", "tests", "metal"), text])
-        with open(text, encoding="utf-8") as file:
-            row = {"translated_bytes": len(file.read())}
-        os.remove(fixed)
-        os.remove(text)
-        return row
+                   "-cl-ext=+cl_khr_fp16", "-I", os.path.abspath(self.HEADERS), text], cwd=scratch)
 
 
 # ---- all ----
@@ -230,29 +265,80 @@ def compiler_for(target, root):
     return {"amd": Amd, "intel": Intel, "apple": Metal}[maker](name, root)
 
 
-def parted(folder, program):
-    """The constants of a program by what they are: sizes, and work."""
-    if "options" not in program:
-        with open(os.path.join(folder, program["constants"]), encoding="utf-8") as file:
-            return {"sizes": file.read().strip(), "work": ""}
-    with open(os.path.join(folder, program["options"]), encoding="utf-8") as file:
-        pairs = re.findall(r"-D (\w+)=(\d+)u", file.read())
-    return {kind: " ".join(f"{name}={value}" for name, value in pairs if (name in SIZES) == (kind == "sizes"))
-            for kind in ("sizes", "work")}
+def key_of(compiler, folder, program):
+    """Of all that a result depends on."""
+    form = program.get("options", program.get("constants"))
+    text = [compiler.identity(), hash_of_files([os.path.join(folder, program["file"]), os.path.join(folder, form)]),
+            program["function"], str(program["local_size"])]
+    return hashlib.sha256("\0".join(text).encode()).hexdigest()[:32]
 
 
-def compile_one(job):
-    target, compiler, folder, program, scratch = job
-    row = {"device": target, "api": "metal" if isinstance(compiler, Metal) else "opencl",
-           "compiler": compiler.compiler, "kernel": program["kernel"], "dtype": program["dtype"],
-           "group": program["group"], "plan": program["plan"], "hash": program["hash"]}
-    row |= parted(folder, program)
+def figures_of(job):
+    """What a compiler makes of one program; of what was compiled before, what is kept of it."""
+    compiler, folder, program, key, scratch, kept = job
+    path = kept and os.path.join(kept, key + ".json")
+    if path and os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
     try:
-        return row | compiler.compile(folder, program, scratch)
+        figures = compiler.compile(folder, program, scratch)
     except Unable as why:
-        return row | {"unable": str(why)}
+        return {"unable": str(why)}
     except (Refused, subprocess.TimeoutExpired) as why:
-        return row | {"failed": str(why)}
+        return {"failed": str(why)}
+    if path:
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(figures, file)
+        os.replace(path + ".new", path)
+    return figures
+
+
+def row_of(target, compiler, program, figures):
+    return {"device": target, "name": program["device"], "api": "metal" if isinstance(compiler, Metal) else "opencl",
+            "compiler": compiler.compiler} | {
+                k: program[k] for k in ("kernel", "dtype", "work", "sizes", "group", "plan", "hash")} | figures
+
+
+def programs_of(wherry, target, models, kernels, scratch):
+    """(folder, program) of all models' programs on a target."""
+    for n, model in enumerate(models):
+        folder = os.path.join(scratch, f"{target}-{n}")
+        subprocess.run([wherry, "prepare", *model, "--target", target, "--dump", folder], check=True)
+        with open(os.path.join(folder, "programs.json"), encoding="utf-8") as file:
+            made = json.load(file)
+        for program in made["programs"]:
+            if not kernels or program["kernel"] in kernels:
+                yield folder, program | {"device": made["device"]["name"]}
+
+
+def compile_all(a, targets, scratch):
+    """(rows, number of targets whose compiler is here)"""
+    rows, jobs, here = [], {}, 0
+    for target in targets:
+        try:
+            compiler = compiler_for(target, a.root and os.path.abspath(a.root))
+        except Missing as why:
+            print(f"{target}: skipped: {why}", file=sys.stderr)
+            continue
+        here += 1
+        for folder, program in programs_of(a.wherry, target, a.models, a.kernels and a.kernels.split(","), scratch):
+            key = key_of(compiler, folder, program)
+            jobs.setdefault(key, (compiler, folder, program, key, scratch, a.kept))
+            rows.append((target, compiler, program, key))
+    with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
+        figures = dict(zip(jobs, pool.map(figures_of, jobs.values())))
+    return [row_of(target, compiler, program, figures[key]) for target, compiler, program, key in rows], here
+
+
+def models_of(words):
+    """The options between `--` and `--`."""
+    models = [[]]
+    for word in words:
+        if word == "--":
+            models.append([])
+        else:
+            models[-1].append(word)
+    return models
 
 
 def main():
@@ -264,34 +350,22 @@ def main():
     parser.add_argument("--kernels", help="only these kernels, with commas between them")
     parser.add_argument("--no-spills", action="store_true", help="a kernel that spills is a failure")
     parser.add_argument("-o", "--output", help="where the rows go (default: standard output)")
-    parser.add_argument("prepare", nargs="*", help="options of `wherry prepare`")
-    a = parser.parse_args()
+    parser.add_argument("--kept", help="a folder of what was compiled before, made if missing")
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    a = parser.parse_args(words[:end])
+    a.models = models_of(words[end + 1:])
+    if a.kept:
+        os.makedirs(a.kept, exist_ok=True)
     if a.targets:
         targets = a.targets.split(",")
     else:
         known = subprocess.run([a.wherry, "prepare", "--target", "?", "--dump", os.devnull, "-c", "minilm-l6"],
                                capture_output=True, text=True, check=False).stderr
         targets = re.findall(r"\b(?:amd|intel|apple)-\w+", known)
-    rows, here = [], 0
     # Below the current folder, which a root folder's `run` sees; of a repository, where it is no part of it.
     with tempfile.TemporaryDirectory(dir="build" if os.path.isdir("build") else ".", prefix="compilers-") as scratch:
-        jobs = []
-        for target in targets:
-            try:
-                compiler = compiler_for(target, a.root and os.path.abspath(a.root))
-            except Missing as why:
-                print(f"{target}: skipped: {why}", file=sys.stderr)
-                continue
-            here += 1
-            folder = os.path.join(scratch, target)
-            subprocess.run([a.wherry, "prepare", *a.prepare, "--target", target, "--dump", folder], check=True)
-            with open(os.path.join(folder, "programs.json"), encoding="utf-8") as file:
-                programs = json.load(file)["programs"]
-            if a.kernels:
-                programs = [p for p in programs if p["kernel"] in a.kernels.split(",")]
-            jobs += [(target, compiler, folder, program, scratch) for program in programs]
-        with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
-            rows = list(pool.map(compile_one, jobs))
+        rows, here = compile_all(a, targets, scratch)
     for why in sorted({f"{row['device']}: {row['kernel']}: {row['unable']}" for row in rows if "unable" in row}):
         print(why, file=sys.stderr)
     rows = [row for row in rows if "unable" not in row]

@@ -101,6 +101,8 @@ static bool take_program(const wherry_program *p, void *user)
                        spirv ? "constants" : "options", form, "group", p->group, "plan", of->tool->plan.plan,
                        "launches", (json_int_t)p->launches, "local_size", (json_int_t)p->local_size));
     json_object_set_new(program, "dtype", json_string(p->f16 ? "f16" : "f32"));
+    json_object_set_new(program, "work", json_string(p->work));
+    json_object_set_new(program, "sizes", json_string(p->sizes));
     if (spirv) {
         json_object_set_new(program, "full_subgroups", json_boolean(p->full_subgroups));
         json_object_set_new(program, "subgroup_size", json_integer(p->subgroup_size));

@@ -73,14 +73,26 @@ static bool programs_of(const struct wherry_session *s, struct listing *list, st
            (list->calls = host_alloc(host, n, sizeof *list->calls, e)) && programs_list(s, list, e);
 }
 
+static void constants_text(const struct call *call, enum constant_role role, char *text, size_t size)
+{
+    struct text_writer t = text_begin(text, size);
+    for (int i = 0; i < call->n_constants; i++) {
+        const struct constant_row *row = &constants[call->constants[i].id];
+        if (row->role == role) text_add(&t, "%s%s=%" PRIu32, t.used ? " " : "", row->name, call->constants[i].value);
+    }
+}
+
 static bool tell(const struct wherry_session *s, const struct listing *list, int index,
                  wherry_program_callback callback, void *user, bool *more, struct error *e)
 {
     wherry_constant values[CALL_MAX_CONSTANTS + 1];
+    char work[512], sizes[512];
     struct kernel_program *program = list->program;
     int call = list->calls[index];
     TRY(call_program(s, call, program, e));
     for (int i = 0; i < program->n_constants; i++) values[i] = (wherry_constant){program->ids[i], program->values[i]};
+    constants_text(&s->calls[call], CONSTANT_WORK, work, sizeof work);
+    constants_text(&s->calls[call], CONSTANT_SIZE, sizes, sizeof sizes);
     const wherry_program out = {.kernel = program->kernel.name,
                                 .language = program->spirv ? WHERRY_LANGUAGE_SPIRV : WHERRY_LANGUAGE_OPENCL_C,
                                 .code = program->kernel.data,
@@ -94,7 +106,9 @@ static bool tell(const struct wherry_session *s, const struct listing *list, int
                                 .local_size = call_get(&s->calls[call], CONST_LOCAL_SIZE, 0),
                                 .group = s->groups[s->call_groups[call]].name,
                                 .launches = list->launches[index],
-                                .hash = list->hashes[index]};
+                                .hash = list->hashes[index],
+                                .work = work,
+                                .sizes = sizes};
     *more = callback(&out, user);
     return true;
 }
@@ -131,15 +145,6 @@ void session_kernel_use(const struct wherry_session *s, int call, wherry_kernel_
         snprintf(out->reason, sizeof out->reason, "%s: %s", kernel_class(out->name, s->device_limits.rungs),
                  s->reasons[call]);
     call_variant(&s->calls[call], out->variant);
-}
-
-static void constants_text(const struct call *call, enum constant_role role, char *text, size_t size)
-{
-    struct text_writer t = text_begin(text, size);
-    for (int i = 0; i < call->n_constants; i++) {
-        const struct constant_row *row = &constants[call->constants[i].id];
-        if (row->role == role) text_add(&t, "%s%s=%" PRIu32, t.used ? " " : "", row->name, call->constants[i].value);
-    }
 }
 
 wherry_status wherry_session_kernels(wherry_session *session, wherry_session_kernel *kernels, size_t *count)

@@ -55,6 +55,8 @@ typedef struct wherry_program {
     const char *group;      /* the first group of the plan that runs it */
     uint32_t launches;      /* of the plan that run it */
     uint64_t hash;          /* equal programs, equal hashes */
+    const char *work;       /* what it computes: "N=768 K=3072 ...", by the names of its constants */
+    const char *sizes;      /* the constants that are chosen by shape and device: "LOCAL_SIZE=256 TILE_M=128 ..." */
 } wherry_program;
 
 /* Called with each program; valid until it returns. Returning false ends the listing. */
