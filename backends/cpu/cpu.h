@@ -22,7 +22,7 @@ struct backend_device {
     const struct cpu_kernels *kernels; /* of the best instruction set that this processor has */
     const struct cpu_kernels *bf16;    /* of the best one that multiplies in bf16, NULL: it has none */
     size_t cache_bytes;                /* of the last cache, 0: unknown */
-    uint64_t allocated;
+    _Atomic uint64_t allocated;
     struct cpu_onednn *onednn; /* NULL: nothing has asked for it yet */
 };
 

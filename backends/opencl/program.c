@@ -254,8 +254,10 @@ struct program *opencl_program_create(struct backend_device *device, const struc
     if (program->steps) program->events = host_alloc(host, n, sizeof *program->events, e);
     bool *wanted = program->events ? host_alloc(host, n, sizeof *wanted, e) : NULL;
     struct kernel_build **builds = wanted ? host_alloc(host, n, sizeof *builds, e) : NULL;
-    bool ok = builds && program_fill(device, program, wanted, builds, progress, user, info, e) &&
-              opencl_staging_create(device, schedule, &program->staging, e);
+    mutex_enter(&device->building);
+    bool ok = builds && program_fill(device, program, wanted, builds, progress, user, info, e);
+    mutex_leave(&device->building);
+    ok = ok && opencl_staging_create(device, schedule, &program->staging, e);
     info->host_bytes = program->staging.bytes;
     host_free(host, builds);
     host_free(host, wanted);

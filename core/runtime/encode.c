@@ -249,7 +249,7 @@ wherry_status wherry_encode(wherry_session *session, const wherry_batch *batch, 
         if (status) return status;
     }
     int before = part_enter(&session->context->host, PART_RUN);
-    bool ok = encode(session, batch, out, out_floats, &session->context->error);
+    bool ok = encode(session, batch, out, out_floats, context_error(session->context));
     part_leave(&session->context->host, before);
     return context_status(session->context, ok);
 }
