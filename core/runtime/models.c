@@ -25,6 +25,18 @@ wherry_status wherry_model_open(wherry_context *context, const char *folder, whe
     return context_status(context, ok);
 }
 
+wherry_status wherry_model_open_memory(wherry_context *context, const wherry_model_files *files, wherry_model **out)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!files || !out || files->struct_size != sizeof *files)
+        return context_invalid(
+            context, "wherry_model_open_memory: files or out is NULL, or files->struct_size is not %zu", sizeof *files);
+    int before = part_enter(&context->host, PART_FILES);
+    bool ok = model_open_memory(&context->host, files, out, context_error(context));
+    part_leave(&context->host, before);
+    return context_status(context, ok);
+}
+
 wherry_status wherry_model_create_random(wherry_context *context, const wherry_model_config *config, uint64_t seed,
                                          wherry_model **out)
 {
