@@ -31,6 +31,7 @@ static void cpu_close(struct backend_device *device)
     if (!device) return;
     workers_destroy(device->workers);
     cpu_onednn_close(device);
+    mutex_free(&device->computing);
     host_free(device->host, device);
 }
 
@@ -49,6 +50,7 @@ static struct backend_device *cpu_open(const struct host *host, size_t index, co
     struct backend_device *device = host_alloc(host, 1, sizeof *device, e);
     if (!device) return NULL;
     device->host = host;
+    mutex_make(&device->computing);
     device->kernels = cpu_kernels_choose();
     device->bf16 = cpu_bf16_choose();
     device->cache_bytes = last_cache_bytes();
@@ -109,6 +111,9 @@ const struct backend backend_cpu = {
     .supports = cpu_supports,
     .program_create = cpu_program_create,
     .program_destroy = cpu_program_destroy,
+    .program_submit = cpu_program_submit,
+    .program_wait = cpu_program_wait,
+    .submit_runs = true,
     .program_run = cpu_program_run,
     .program_note = cpu_program_note,
     .program_usage = cpu_program_usage,

@@ -4,6 +4,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/step.h"
+#include "base/mutex.h"
 #include "base/platform.h"
 
 struct buffer {
@@ -18,6 +19,7 @@ enum { CPU_ALIGNMENT = 64 }; /* a line of the cache, and the widest register */
 struct backend_device {
     const struct host *host;
     struct device_limits limits;
+    struct mutex computing; /* of the workers, and what a library keeps: one program at a time */
     struct workers *workers;
     const struct cpu_kernels *kernels; /* of the best instruction set that this processor has */
     const struct cpu_kernels *bf16;    /* of the best one that multiplies in bf16, NULL: it has none */
@@ -78,6 +80,10 @@ const char *cpu_program_note(const struct program *program, int step);
 struct program *cpu_program_create(struct backend_device *device, const struct schedule *schedule,
                                    wherry_progress progress, void *user, struct program_info *info, struct error *e);
 void cpu_program_destroy(struct backend_device *device, struct program *program);
+bool cpu_program_submit(struct backend_device *device, struct program *program, const struct run *run, int slot,
+                        struct error *e);
+bool cpu_program_wait(struct backend_device *device, struct program *program, int slot, uint64_t timeout_ns, bool *done,
+                      struct error *e);
 bool cpu_program_run(struct backend_device *device, struct program *program, const struct run *run, struct error *e);
 bool cpu_program_traffic(const struct backend_device *device, const struct program *program, int step,
                          struct count *count);

@@ -281,6 +281,7 @@ struct backend_device *vulkan_open(const struct host *host, size_t index, const 
     struct backend_device *d = host_alloc(host, 1, sizeof *d, e);
     if (!d) return NULL;
     d->host = host;
+    mutex_make(&d->queueing);
     mutex_make(&d->copying);
     mutex_make(&d->building);
     bool ok = external ? device_wrap(d, external, e) : device_pick(d, index, e) && device_make(d, e);
@@ -325,6 +326,7 @@ void vulkan_close(struct backend_device *d)
     host_free(d->host, d->pipelines.keys);
     mutex_free(&d->building);
     mutex_free(&d->copying);
+    mutex_free(&d->queueing);
     host_free(d->host, d);
 }
 
