@@ -19,7 +19,8 @@ enum { CONTEXT_RUNG_CHECKS = 128 };
 /* The last failure of a thread. */
 struct thread_error {
     struct thread_error *next;
-    uintptr_t thread;
+    uintptr_t thread; /* its number: as many are kept as threads run at a time */
+    uint64_t serial;
     struct error error;
 };
 
