@@ -207,12 +207,13 @@ static void flight_fill(struct tickets *q, struct flight *f)
     struct wherry_session *s = q->session;
     struct batch_shape so_far = {0};
     struct wherry_ticket *t = waiting_take(q, &so_far), *first = t;
-    for (; t; t = q->ids ? waiting_take(q, &so_far) : NULL) list_add(&f->tickets, t);
+    for (; t; t = q->ids && !first->outside ? waiting_take(q, &so_far) : NULL) list_add(&f->tickets, t);
     wherry_batch batch = first->batch;
     if (first->next) {
         for (t = first; t; t = t->next) merge(q, t);
         batch = (wherry_batch){sizeof batch, so_far.sequences, q->offsets, q->ids, q->types, q->rows};
     }
+    f->outside = first->outside ? *first->outside : (struct outside){0};
     session_batch_fill(s, &batch, &f->shape);
     memcpy(f->offsets, batch.offsets, ((size_t)batch.sequences + 1) * sizeof *f->offsets);
     f->shape.offsets = f->offsets;
@@ -228,22 +229,73 @@ static bool flight_make(struct tickets *q, struct flight *f, struct error *e)
     return f->output != NULL;
 }
 
+/* Ids that are on the device are copied there, in the place of the host's. */
+static void ids_outside(const struct wherry_session *s, const struct flight *f, struct transfer *uploads, int *n)
+{
+    int ids = 0, at = 0;
+    while (s->graph.tensors[ids].role != TENSOR_BATCH || s->graph.tensors[ids].data != BATCH_IDS) ids++;
+    struct transfer t = session_transfer(s, &f->shape, ids, NULL);
+    t.outside = &f->outside.ids;
+    while (at < *n && (uploads[at].buffer != t.buffer || uploads[at].offset != t.offset)) at++;
+    uploads[at] = t;
+    if (at == *n) ++*n; /* after all of the host's as one */
+}
+
+static bool wide_submit(struct tickets *q, struct flight *f, int slot, struct error *e)
+{
+    struct wherry_session *s = q->session;
+    struct widen *w = q->widen;
+    w->grid = call_grid(&w->call, true, s->words);
+    f->downloads[1] = (struct transfer){
+        .buffer = w->buffer, .bytes = f->outside.result.rows * f->outside.result.row, .outside = &f->outside.result};
+    f->wide = (struct run){
+        .downloads = &f->downloads[1], .n_downloads = 1, .grids = &w->grid, .batch = &f->shape, .after = &f->outside};
+    return s->device->backend->program_submit(s->device->handle, w->program, &f->wide, slot, e);
+}
+
+/* The run's transfers: what it gives to the host, and what to the application's buffer. */
+static void transfers_fill(const struct wherry_session *s, struct flight *f, bool wide)
+{
+    const struct outside *o = &f->outside;
+    int n = 0;
+    if (f->tickets.first->out) f->downloads[n++] = session_transfer(s, &f->shape, s->graph.output, f->output);
+    if (o->result.buffer && !wide) {
+        f->downloads[n] = session_transfer(s, &f->shape, s->graph.output, NULL);
+        f->downloads[n].bytes = o->result.rows * o->result.row;
+        f->downloads[n++].outside = &o->result;
+    }
+    f->run.downloads = f->downloads;
+    f->run.n_downloads = n;
+}
+
 static bool flight_submit(struct tickets *q, struct flight *f, int slot, struct error *e)
 {
     struct wherry_session *s = q->session;
-    struct transfer uploads[SESSION_UPLOADS];
+    const struct backend *backend = s->device->backend;
+    const bool outside = f->tickets.first->outside, wide = outside && outside_widens(s, &f->outside);
+    struct transfer uploads[SESSION_UPLOADS + 1];
+    if (wide && !q->widen && !(q->widen = widen_create(s, e))) return false;
     int n = session_uploads(s, &f->shape, uploads);
+    if (f->outside.ids.buffer) ids_outside(s, f, uploads, &n);
     for (int i = 0; i < s->n_calls; i++) s->grids[i] = call_grid(&s->calls[i], s->f16, s->words);
-    f->download = session_transfer(s, &f->shape, s->graph.output, f->output);
+    f->wide = (struct run){0};
     f->run = (struct run){.uploads = uploads,
                           .n_uploads = n,
-                          .downloads = &f->download,
-                          .n_downloads = 1,
                           .grids = s->grids,
                           .batch = &f->shape,
+                          .before = outside ? &f->outside : NULL,
+                          .after = outside && !wide ? &f->outside : NULL,
                           .waits = f->tickets.last->caller_waits};
-    bool ok = device_executes(s->device, e) &&
-              s->device->backend->program_submit(s->device->handle, s->program, &f->run, slot, e);
+    transfers_fill(s, f, wide);
+    bool ok = device_executes(s->device, e) && backend->program_submit(s->device->handle, s->program, &f->run, slot, e);
+    if (ok && wide && !wide_submit(q, f, slot, e)) {
+        struct error ignored;
+        bool done;
+        f->wide = (struct run){0};
+        backend->program_wait(s->device->handle, s->program, slot, UINT64_MAX, &done, &ignored);
+        ok = false;
+    }
+    f->run.uploads = NULL;
     s->lengths_sent = s->types_sent = ok;
     return ok;
 }
@@ -289,8 +341,16 @@ static bool land(struct tickets *q, uint64_t timeout_ns)
     bool done = true;
     if (!q->n_flights) return false;
     struct flight *f = &q->flights[q->oldest];
-    bool ok = s->device->backend->program_wait(s->device->handle, s->program, q->oldest, timeout_ns, &done, &e);
+    const struct backend *backend = s->device->backend;
+    bool ok = backend->program_wait(s->device->handle, s->program, q->oldest, timeout_ns, &done, &e);
     if (!done) return false;
+    if (f->wide.grids) { /* it is done soon */
+        struct error other;
+        bool widened =
+            backend->program_wait(s->device->handle, q->widen->program, q->oldest, UINT64_MAX, &done, &other);
+        if (ok && !widened) e = other;
+        ok = ok && widened;
+    }
     q->n_flights--;
     q->oldest = q->n_flights ? (q->oldest + 1) % RUN_SLOTS : 0; /* one at a time needs one slot */
     if (!ok) s->lengths_sent = s->types_sent = false;
@@ -325,7 +385,7 @@ bool tickets_go_on(struct tickets *q, uint64_t timeout_ns)
 
 bool ticket_enter(struct tickets *q, struct wherry_ticket *t, struct error *e)
 {
-    const bool now = t->caller_waits || (!q->calling && !q->session->device->backend->submit_runs);
+    const bool now = t->caller_waits || !q->session->device->backend->submit_runs;
     t->told = !t->done;
     t->share = (struct share){.sequences = t->batch.sequences, .tokens = t->batch.offsets[t->batch.sequences]};
     bool starts = now && !q->waiting.first && q->n_flights < depth(q);
@@ -334,6 +394,7 @@ bool ticket_enter(struct tickets *q, struct wherry_ticket *t, struct error *e)
     q->n_waiting++;
     q->waiting_tokens += t->share.tokens;
     if (now) start_waiting(q);
+    t->outside = NULL;
     return true;
 }
 
@@ -363,6 +424,15 @@ void ticket_release(struct wherry_ticket *t)
         ticket_cancel(t, "");
 }
 
+bool ticket_refuse(struct wherry_ticket *t, struct error *e)
+{
+    if (!t->status) return true;
+    if (!t->told) list_remove(&t->of->untold, t);
+    t->told = true;
+    *e = t->error;
+    return false;
+}
+
 bool tickets_drain(struct tickets *q, struct error *e)
 {
     (void)e;
@@ -379,6 +449,7 @@ void tickets_close(struct tickets *q)
     while (q->waiting.first) ticket_cancel(q->waiting.first, why);
     while (q->n_flights) land(q, UINT64_MAX);
     tickets_tell(q);
+    widen_destroy(q->session, q->widen);
     q->session = NULL;
     tickets_free(q);
 }

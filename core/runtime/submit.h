@@ -3,6 +3,7 @@
 #define WHERRY_RUNTIME_SUBMIT_H
 
 #include "runtime/batches.h"
+#include "runtime/outside.h"
 #include "runtime/results.h"
 
 enum ticket_state { TICKET_WAITS, TICKET_RUNS, TICKET_DONE };
@@ -19,10 +20,11 @@ struct wherry_ticket {
     float *out;
     wherry_done done;
     void *user;
-    wherry_batch batch; /* the caller's, or what is kept of it: */
-    uint32_t *kept;     /* offsets, ids, types, rows */
-    size_t kept_words;  /* room there */
-    struct share share; /* of its run */
+    wherry_batch batch;            /* the caller's, or what is kept of it: */
+    uint32_t *kept;                /* offsets, ids, types, rows */
+    size_t kept_words;             /* room there */
+    struct share share;            /* of its run */
+    const struct outside *outside; /* until it is entered: what it has of the application\'s; NULL: nothing */
 };
 
 /* Tickets in their order. */
@@ -32,12 +34,13 @@ struct ticket_list {
 
 /* A run under way. */
 struct flight {
-    struct run run;
-    struct transfer download;
+    struct run run, wide; /* wide: of the program that makes floats of its results; no steps: there is none */
+    struct transfer downloads[2];
     struct batch_shape shape;
     uint32_t *offsets; /* [max sequences + 1] */
     void *output;      /* what it downloads */
     struct ticket_list tickets;
+    struct outside outside; /* of the application's, where it has some */
 };
 
 /* What a session has of tickets. It stays after the session, until the last of them is destroyed. */
@@ -53,6 +56,7 @@ struct tickets {
     /* What several tickets are merged in, [max sequences + 1] and [max tokens]: made when the first one waits. */
     uint32_t *offsets, *rows;
     int32_t *ids, *types;
+    struct widen *widen; /* made by the first run that wants it */
 };
 
 /* Of a session whose memory has been made. */
@@ -70,6 +74,8 @@ void ticket_retire(struct wherry_ticket *t);
 void ticket_release(struct wherry_ticket *t);
 /* Hands in a ticket whose batch and `out` are set and checked. Fails where there is no memory to keep the batch in. */
 bool ticket_enter(struct tickets *q, struct wherry_ticket *t, struct error *e);
+/* Of one that is done since it was entered: false where it failed, and then nobody is told. */
+bool ticket_refuse(struct wherry_ticket *t, struct error *e);
 /* Takes it out of whatever it is in; it is done, with this status. */
 void ticket_cancel(struct wherry_ticket *t, const char *why);
 /* Waits for the oldest run, if there is one, at most so long; takes its results, starts what waits and calls callbacks.

@@ -28,14 +28,24 @@ typedef struct wherry_ticket wherry_ticket;
 /* `status` is what wherry_ticket_wait will return; where it is not 0, wherry_last_error says why during the call. */
 typedef void (*wherry_done)(wherry_ticket *ticket, wherry_status status, void *user);
 
+struct wherry_vulkan_submit; /* wherry_vulkan.h */
+struct wherry_opencl_submit; /* wherry_opencl.h */
+
 typedef struct wherry_submit_desc {
     uint32_t struct_size;
-    /* As in wherry_encode. Written to until the ticket is done or destroyed, and belongs to the library until then. */
+    /* As in wherry_encode. Written to until the ticket is done or destroyed, and belongs to the library until then. May
+     * be NULL where the result goes to a buffer of the device's. */
     float *out;
     size_t out_floats;
     /* Called once when the ticket is done, in whatever way, but not after it was destroyed. NULL: nobody is told. */
     wherry_done done;
     void *user;
+    /* The device's own objects, of the API of the session's device: what the batch waits for and signals, where its ids
+     * come from and where its results go. NULL: none. Such a batch is handed to the device at once, in a run of its
+     * own: WHERRY_STATUS_BUSY where two runs are under way or something waits. A call that fails has neither waited for
+     * anything nor signals anything. */
+    const struct wherry_vulkan_submit *vulkan;
+    const struct wherry_opencl_submit *opencl;
 } wherry_submit_desc;
 
 /* Hands in a batch, which is copied where it has to wait. What wherry_encode would refuse is refused here, with the
