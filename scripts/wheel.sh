@@ -21,7 +21,7 @@ say "tools"
 
 say "library"
 # shellcheck disable=SC2086 # options
-cmake -G Ninja -B "$build" -DCMAKE_BUILD_TYPE=Release -DWHERRY_TESTS=OFF ${TARGET:-} >"$build.log" 2>&1 ||
+cmake -G Ninja -B "$build" -DCMAKE_BUILD_TYPE=Release -DWHERRY_TESTS=OFF -DWHERRY_PCRE2=link ${TARGET:-} >"$build.log" 2>&1 ||
     { tail -n 30 "$build.log"; exit 1; }
 cmake --build "$build" --target libwherry.so >>"$build.log" 2>&1 || { tail -n 30 "$build.log"; exit 1; }
 
