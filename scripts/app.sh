@@ -153,7 +153,7 @@ check_windows() {
         ;;
     *) die "scripts/mingw.sh: $reason" ;;
     esac
-    quietly cmake -G Ninja -B build/mingw -DCMAKE_TOOLCHAIN_FILE=cmake/mingw.cmake -DCMAKE_BUILD_TYPE=Release \
+    quietly cmake -G Ninja -B build/mingw -DCMAKE_TOOLCHAIN_FILE=cmake/toolchains/mingw-w64.cmake -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_C_FLAGS_RELEASE='-O0 -DNDEBUG' -DWHERRY_CPU_SETS=avx2 -DWHERRY_OPENCL=OFF -DWHERRY_TESTS=OFF -DWHERRY_WERROR=ON
     quietly cmake --build build/mingw
     suffix=.exe
@@ -168,7 +168,7 @@ check_windows() {
 
     flags=(-static-libgcc -static-libstdc++)
     export PKG_CONFIG_LIBDIR=$source/build/mingw-root/lib/pkgconfig
-    build_apps windows x86_64-w64-mingw32- -DCMAKE_TOOLCHAIN_FILE="$source/cmake/mingw.cmake" \
+    build_apps windows x86_64-w64-mingw32- -DCMAKE_TOOLCHAIN_FILE="$source/cmake/toolchains/mingw-w64.cmake" \
         -DCMAKE_FIND_ROOT_PATH="$prefix" -DCMAKE_EXE_LINKER_FLAGS="${flags[*]}"
     unset PKG_CONFIG_LIBDIR
     for binary in "$work"/windows/*/app_*.exe; do
