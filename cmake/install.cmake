@@ -5,14 +5,16 @@ include(CMakePackageConfigHelpers)
 
 set(cmake_folder ${CMAKE_INSTALL_LIBDIR}/cmake/wherry)
 if(TARGET wherry)
-    install(TARGETS wherry EXPORT wherry)
-    install(EXPORT wherry NAMESPACE wherry:: FILE wherryTargets.cmake DESTINATION ${cmake_folder})
+    install(TARGETS wherry EXPORT wherry RUNTIME COMPONENT library LIBRARY COMPONENT library NAMELINK_COMPONENT dev
+        ARCHIVE COMPONENT dev)
+    install(EXPORT wherry NAMESPACE wherry:: FILE wherryTargets.cmake DESTINATION ${cmake_folder} COMPONENT dev)
 endif()
-install(DIRECTORY core/include/wherry DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY core/include/wherry DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
+install(FILES examples/embed.c examples/gradients.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT dev)
 configure_package_config_file(cmake/wherryConfig.cmake.in wherryConfig.cmake INSTALL_DESTINATION ${cmake_folder})
 write_basic_package_version_file(wherryConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/wherryConfig.cmake ${PROJECT_BINARY_DIR}/wherryConfigVersion.cmake
-    DESTINATION ${cmake_folder})
+    DESTINATION ${cmake_folder} COMPONENT dev)
 
 # One of GNUInstallDirs' folders as a .pc file writes it: below ${prefix}, unless it was given as an absolute path.
 function(pc_folder folder result)
@@ -46,17 +48,27 @@ if(TARGET wherry)
     list(APPEND pc_files wherry)
 endif()
 if(TARGET wherry_static)
-    install(TARGETS wherry_static EXPORT wherry_static)
-    install(EXPORT wherry_static NAMESPACE wherry:: FILE wherryStaticTargets.cmake DESTINATION ${cmake_folder})
+    install(TARGETS wherry_static EXPORT wherry_static COMPONENT dev)
+    install(EXPORT wherry_static NAMESPACE wherry:: FILE wherryStaticTargets.cmake DESTINATION ${cmake_folder} COMPONENT dev)
     list(APPEND pc_files wherry-static)
     set(WHERRY_PC_ARCHIVE ${CMAKE_STATIC_LIBRARY_PREFIX}wherry${CMAKE_STATIC_LIBRARY_SUFFIX})
 endif()
 foreach(name IN LISTS pc_files)
     configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
-    install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 endforeach()
 
 if(WHERRY_TOOL)
-    install(TARGETS wherry_tool)
-    install(FILES docs/wherry.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
+    install(TARGETS wherry_tool COMPONENT tool)
+    install(FILES docs/wherry.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tool OPTIONAL)
 endif()
+# The server, a program and a package of its own, where the build has one.
+if(TARGET wherry_serve)
+    install(TARGETS wherry_serve COMPONENT serve)
+    install(FILES docs/wherry-serve.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT serve OPTIONAL)
+endif()
+
+# Takes away what the last cmake --install of this build wrote.
+add_custom_target(uninstall VERBATIM
+    COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake)
+include(cmake/packages.cmake)

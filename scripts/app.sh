@@ -80,12 +80,13 @@ make_expected() {
 build_alone() {
     local kind=$1 folder=$work/alone_$1 static=OFF other=ON launcher=()
     if command -v ccache >/dev/null 2>&1; then launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache); fi
-    quietly cmake -G Ninja -B "$folder" -DWHERRY_VULKAN=OFF -DWHERRY_CPU=OFF -DWHERRY_TESTS=OFF -DCMAKE_BUILD_TYPE=Debug \
+    quietly cmake -G Ninja -B "$folder" -DWHERRY_CPU=OFF -DWHERRY_TESTS=OFF -DCMAKE_BUILD_TYPE=Debug \
         -DCMAKE_C_FLAGS_DEBUG=-O0 "-D$2=OFF" "${launcher[@]}"
     quietly cmake --build "$folder"
     rm -rf "$folder/installed"
     quietly cmake --install "$folder" --prefix "$folder/installed"
     [ $kind = shared ] || static=ON other=OFF
+    [ -e "$folder/installed/lib/libwherry.so" ] || [ $kind = static ] || die "no shared library in $folder/installed"
     quietly cmake -G Ninja -S tests/app -B "$folder/app" -DCMAKE_PREFIX_PATH="$folder/installed" -DSTATIC=$static
     quietly cmake --build "$folder/app"
     "$folder/app/app_c" "$work/model" "$work/expected" "${texts[@]}" || die "failed: $folder/app/app_c"
@@ -94,6 +95,13 @@ build_alone() {
         die "the library that was not built was found in $folder/installed"
     fi
     grep -q 'not built' "$work/log" || die "no word of what was not built in $work/log"
+    # And goes again, but for what others put there.
+    mkdir -p "$folder/installed/include/others"
+    touch "$folder/installed/include/others/header.h"
+    quietly cmake --build "$folder" --target uninstall
+    [ "$(find "$folder/installed" -type f -o -type l)" = "$folder/installed/include/others/header.h" ] ||
+        die "uninstalling leaves $(find "$folder/installed" -type f -o -type l)"
+    [ ! -e "$folder/installed/include/wherry" ] || die "uninstalling leaves $folder/installed/include/wherry"
 }
 
 check_native() {
@@ -145,7 +153,7 @@ check_windows() {
         ;;
     *) die "scripts/mingw.sh: $reason" ;;
     esac
-    quietly cmake -G Ninja -B build/mingw -DCMAKE_TOOLCHAIN_FILE=cmake/mingw.cmake -DCMAKE_BUILD_TYPE=Release \
+    quietly cmake -G Ninja -B build/mingw -DCMAKE_TOOLCHAIN_FILE=cmake/toolchains/mingw-w64.cmake -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_C_FLAGS_RELEASE='-O0 -DNDEBUG' -DWHERRY_CPU_SETS=avx2 -DWHERRY_OPENCL=OFF -DWHERRY_TESTS=OFF -DWHERRY_WERROR=ON
     quietly cmake --build build/mingw
     suffix=.exe
@@ -160,7 +168,7 @@ check_windows() {
 
     flags=(-static-libgcc -static-libstdc++)
     export PKG_CONFIG_LIBDIR=$source/build/mingw-root/lib/pkgconfig
-    build_apps windows x86_64-w64-mingw32- -DCMAKE_TOOLCHAIN_FILE="$source/cmake/mingw.cmake" \
+    build_apps windows x86_64-w64-mingw32- -DCMAKE_TOOLCHAIN_FILE="$source/cmake/toolchains/mingw-w64.cmake" \
         -DCMAKE_FIND_ROOT_PATH="$prefix" -DCMAKE_EXE_LINKER_FLAGS="${flags[*]}"
     unset PKG_CONFIG_LIBDIR
     for binary in "$work"/windows/*/app_*.exe; do

@@ -29,7 +29,7 @@ build() {
     local launcher=()
     if command -v ccache >/dev/null 2>&1; then launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache); fi
     export WHERRY_SHADER_CACHE=${WHERRY_SHADER_CACHE:-$source/build/shader-cache}
-    quietly cmake -G Ninja -B build/arm64 -DCMAKE_TOOLCHAIN_FILE="$source/cmake/aarch64.cmake" -DCMAKE_BUILD_TYPE=Release \
+    quietly cmake -G Ninja -B build/arm64 -DCMAKE_TOOLCHAIN_FILE="$source/cmake/toolchains/arm64-linux.cmake" -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_C_FLAGS_RELEASE='-O1 -DNDEBUG' -DWHERRY_CLBLAST=OFF -DWHERRY_WERROR=ON "${launcher[@]}"
     quietly cmake --build build/arm64 --target wherry_tool test_{cpu,cores,groups,encode,training,golden}
 }

@@ -61,7 +61,7 @@ say "tools"
 
 say "library"
 if command -v ccache >/dev/null 2>&1; then options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache); fi
-quietly cmake -G Ninja -B "$build" -DCMAKE_BUILD_TYPE=Release -DWHERRY_TESTS=OFF -DWHERRY_TOOL=OFF "${options[@]}"
+quietly cmake -G Ninja -B "$build" -DCMAKE_BUILD_TYPE=Release -DWHERRY_TESTS=OFF -DWHERRY_PCRE2=link -DWHERRY_TOOL=OFF "${options[@]}"
 quietly cmake --build "$build" --target "$made"
 
 say "wheel"
