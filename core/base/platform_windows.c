@@ -308,14 +308,16 @@ void once_wake(void) { WakeAllConditionVariable(&once_done); }
 
 /* ---- libraries ---- */
 
-library_function library_find(const char *const *names, const char *symbol)
+void *system_library(const char *name, char *why, size_t size)
 {
-    for (; *names; names++) {
-        HMODULE library = **names ? LoadLibraryA(*names) : GetModuleHandleA(NULL);
-        FARPROC found = library ? GetProcAddress(library, symbol) : NULL;
-        if (found) return (library_function)(void *)found;
-    }
-    return NULL;
+    HMODULE library = *name ? LoadLibraryA(name) : GetModuleHandleA(NULL);
+    if (!library) snprintf(why, size, "%s: Windows' error %lu", name, (unsigned long)GetLastError());
+    return library;
+}
+
+library_function library_get(void *library, const char *symbol)
+{
+    return (library_function)(void *)GetProcAddress(library, symbol);
 }
 
 /* ---- processes ---- */
