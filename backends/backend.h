@@ -1,6 +1,7 @@
 /* The contract between the core and an API. The unit that crosses it is a fusion group made into a step
  * (plan/schedule.h): new kernels do not widen it. A backend never prints, sees no model, and changes nothing of the
- * core's. */
+ * core's. Several threads may call it for one open device at once, each for a program and buffers of its own; buffers
+ * that no program writes to may be of several. */
 #ifndef WHERRY_BACKENDS_BACKEND_H
 #define WHERRY_BACKENDS_BACKEND_H
 

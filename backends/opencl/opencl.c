@@ -41,6 +41,7 @@ static void device_free(struct backend_device *device)
     if (device->profiling_queue) clReleaseCommandQueue(device->profiling_queue);
     if (device->queue) clReleaseCommandQueue(device->queue);
     if (device->context) clReleaseContext(device->context);
+    mutex_free(&device->building);
     host_free(device->host, device);
 }
 
@@ -178,6 +179,7 @@ static struct backend_device *device_open(const struct host *host, size_t index,
     struct backend_device *device = host_alloc(host, 1, sizeof *device, e);
     if (!device) return NULL;
     device->host = host;
+    mutex_make(&device->building);
     drivers_lock();
     bool ok = device_fill(device, index, external, &found, e);
     if (!ok) device_free(device);

@@ -16,6 +16,7 @@
 
 #include "backends/backend.h"
 #include "backends/kernel_program.h"
+#include "base/mutex.h"
 #include "interface/tensor_maps.h"
 
 struct buffer {
@@ -54,8 +55,9 @@ struct backend_device {
     cl_command_queue queue;           /* in-order */
     cl_command_queue profiling_queue; /* in-order, with timestamps; NULL: the driver gives none */
     struct device_limits limits;
-    uint64_t allocated;
-    char identity[1024]; /* device, driver and platform: what compiled kernels depend on */
+    _Atomic uint64_t allocated;
+    struct mutex building; /* of the kernels below: one program at a time is made */
+    char identity[1024];   /* device, driver and platform: what compiled kernels depend on */
     struct device_identity described;
     struct kernel_build **builds;
     size_t n_builds;

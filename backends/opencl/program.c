@@ -274,8 +274,10 @@ struct program *opencl_program_create(struct backend_device *device, const struc
     if (program->steps) program->events = host_alloc(host, n, sizeof *program->events, e);
     bool *wanted = program->events ? host_alloc(host, n, sizeof *wanted, e) : NULL;
     struct kernel_build **builds = wanted ? host_alloc(host, n, sizeof *builds, e) : NULL;
-    bool ok = builds && program_fill(device, program, wanted, builds, progress, user, info, e) &&
-              slot_make(device, program, &program->slots[0], e);
+    mutex_enter(&device->building);
+    bool ok = builds && program_fill(device, program, wanted, builds, progress, user, info, e);
+    mutex_leave(&device->building);
+    ok = ok && slot_make(device, program, &program->slots[0], e);
     info->host_bytes = program->slots[0].staging.bytes;
     host_free(host, builds);
     host_free(host, wanted);

@@ -281,6 +281,9 @@ struct backend_device *vulkan_open(const struct host *host, size_t index, const 
     struct backend_device *d = host_alloc(host, 1, sizeof *d, e);
     if (!d) return NULL;
     d->host = host;
+    mutex_make(&d->queueing);
+    mutex_make(&d->copying);
+    mutex_make(&d->building);
     bool ok = external ? device_wrap(d, external, e) : device_pick(d, index, e) && device_make(d, e);
     if (!ok || !layouts_make(d, e) || !queue_make(d, e) || !pipelines_open(d, e)) {
         vulkan_close(d);
@@ -321,6 +324,9 @@ void vulkan_close(struct backend_device *d)
     if (!d->hung) instance_close(&d->instance);
     host_free(d->host, d->pipelines.list);
     host_free(d->host, d->pipelines.keys);
+    mutex_free(&d->building);
+    mutex_free(&d->copying);
+    mutex_free(&d->queueing);
     host_free(d->host, d);
 }
 

@@ -252,8 +252,8 @@ static bool copy_wait(struct backend_device *d, VkBuffer from, uint64_t from_at,
     return device_submit(d, &submit, 1, copy_seconds, e);
 }
 
-bool vulkan_buffer_write(struct backend_device *d, struct buffer *b, uint64_t offset, const void *data, uint64_t bytes,
-                         struct error *e)
+static bool copy_in(struct backend_device *d, struct buffer *b, uint64_t offset, const void *data, uint64_t bytes,
+                    struct error *e)
 {
     TRY(device_executes_commands(d, e));
     TRY(transfer_ready(d, b, offset, bytes, e));
@@ -267,8 +267,8 @@ bool vulkan_buffer_write(struct backend_device *d, struct buffer *b, uint64_t of
     return true;
 }
 
-bool vulkan_buffer_read(struct backend_device *d, struct buffer *b, uint64_t offset, void *data, uint64_t bytes,
-                        struct error *e)
+static bool copy_out(struct backend_device *d, struct buffer *b, uint64_t offset, void *data, uint64_t bytes,
+                     struct error *e)
 {
     TRY(device_executes_commands(d, e));
     TRY(transfer_ready(d, b, offset, bytes, e));
@@ -280,4 +280,22 @@ bool vulkan_buffer_read(struct backend_device *d, struct buffer *b, uint64_t off
         at += n;
     }
     return true;
+}
+
+bool vulkan_buffer_write(struct backend_device *d, struct buffer *b, uint64_t offset, const void *data, uint64_t bytes,
+                         struct error *e)
+{
+    mutex_enter(&d->copying);
+    bool ok = copy_in(d, b, offset, data, bytes, e);
+    mutex_leave(&d->copying);
+    return ok;
+}
+
+bool vulkan_buffer_read(struct backend_device *d, struct buffer *b, uint64_t offset, void *data, uint64_t bytes,
+                        struct error *e)
+{
+    mutex_enter(&d->copying);
+    bool ok = copy_out(d, b, offset, data, bytes, e);
+    mutex_leave(&d->copying);
+    return ok;
 }

@@ -299,5 +299,5 @@ void vulkan_program_destroy(struct backend_device *d, struct program *p)
 
 void vulkan_program_usage(struct backend_device *d, const struct program *p, int step, struct kernel_usage *out)
 {
-    *out = *pipelines_usage(d, p->pipelines[step]);
+    *out = pipelines_usage(d, p->pipelines[step]);
 }

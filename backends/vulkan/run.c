@@ -41,7 +41,7 @@ static void step_record(struct backend_device *d, const struct program *p, VkCom
         VkDebugUtilsLabelEXT info = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT, .pLabelName = step->name};
         d->instance.vk.CmdBeginDebugUtilsLabelEXT(commands, &info);
     }
-    VkPipeline pipeline = d->pipelines.list[p->pipelines[index]].handle;
+    VkPipeline pipeline = pipelines_handle(d, p->pipelines[index]);
     d->vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     d->vk.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, d->pipeline_layout, 0, 1, &p->sets[index], 0,
                                 NULL);

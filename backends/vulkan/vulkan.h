@@ -8,6 +8,7 @@
 
 #include "backends/backend.h"
 #include "backends/kernel_program.h"
+#include "base/mutex.h"
 #include "extensions.h"
 #include "interface/interface.h"
 #include "wherry/wherry_vulkan.h"
@@ -247,9 +248,11 @@ void pipelines_close(struct backend_device *d);
 /* Makes a pipeline for every step: of_step[i] gets the index in the store's list. */
 bool pipelines_make(struct backend_device *d, const struct schedule *schedule, int *of_step, wherry_progress progress,
                     void *user, struct program_info *info, struct error *e);
+/* The pipeline of this index. */
+VkPipeline pipelines_handle(struct backend_device *d, int index);
 /* What a pipeline takes. A driver that was not told to when it compiled it is asked with another one, beside its cache,
  * which may not keep what is compiled for that; so with all that were not asked for yet. */
-const struct kernel_usage *pipelines_usage(struct backend_device *d, int index);
+struct kernel_usage pipelines_usage(struct backend_device *d, int index);
 /* A hash of all embedded kernels. */
 uint64_t vulkan_kernels(const struct backend_device *d);
 bool vulkan_program_text(const struct backend_device *d, const struct step *step, bool one_buffer,
@@ -271,6 +274,7 @@ struct backend_device {
     VkDevice handle;
     bool external; /* the application's */
     VkQueue queue;
+    struct mutex queueing; /* of the queue */
     void (*queue_lock)(void *user);
     void (*queue_unlock)(void *user);
     void *queue_user;
@@ -278,14 +282,16 @@ struct backend_device {
     VkFence fence;
     VkCommandPool pool;
     VkCommandBuffer copy;             /* recorded anew by every buffer_write and buffer_read */
+    struct mutex copying;             /* of both */
     struct mapped transfer;           /* their staging memory, made by the first of them */
     VkDescriptorSetLayout set_layout; /* binding number = slot */
     VkPipelineLayout pipeline_layout;
     struct pipeline_store pipelines;
-    uint64_t allocated;
-    bool lost;
-    bool inert; /* opened for compiling: it has no queue that takes anything, and need not have memory */
-    bool hung;  /* lost while work may still be running: its objects can't be destroyed any more */
+    struct mutex building; /* of the pipelines' store */
+    _Atomic uint64_t allocated;
+    _Atomic bool lost;
+    bool inert;        /* opened for compiling: it has no queue that takes anything, and need not have memory */
+    _Atomic bool hung; /* lost while work may still be running: its objects can't be destroyed any more */
 };
 
 bool vulkan_enumerate(const struct host *host, wherry_device_info **list, size_t *count, struct error *e);

@@ -60,10 +60,10 @@ wherry_status wherry_session_create(wherry_context *context, wherry_device *devi
         return context_invalid(context, "wherry_session_desc.struct_size is %u, this library's is %zu",
                                desc->struct_size, sizeof *desc);
     int before = part_enter(&context->host, PART_PLAN);
-    struct wherry_session *s = session_new(context, device, model, &context->error);
+    struct wherry_session *s = session_new(context, device, model, context_error(context));
     /* What measures or verifies writes to memory as it likes, and training is to change weights. */
     if (s) s->shares = !desc->training && !desc->keep_intermediates && !desc->only;
-    bool ok = s && session_make(s, desc, true, &context->error);
+    bool ok = s && session_make(s, desc, true, context_error(context));
     part_leave(&context->host, before);
     if (ok)
         *out = s;

@@ -30,7 +30,7 @@ wherry_status wherry_device_list(wherry_context *context, wherry_device_info *in
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!count) return context_invalid(context, "wherry_device_list: count is NULL");
     struct device_list list = {0};
-    bool ok = device_list_all(&context->host, &list, &context->error);
+    bool ok = device_list_all(&context->host, &list, context_error(context));
     if (ok && infos) list_try(context, &list);
     if (ok) {
         size_t n = infos ? (*count < list.count ? *count : list.count) : 0;
@@ -79,7 +79,7 @@ wherry_status wherry_device_open(wherry_context *context, const char *name, wher
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!out) return context_invalid(context, "wherry_device_open: out is NULL");
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     struct wherry_device *device = NULL;
     size_t backend, index;
     bool numbered = device_numbered(name, &backend, &index), listed = !numbered;
@@ -114,7 +114,7 @@ static wherry_status device_wrap(wherry_context *context, const char *api, const
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!external || !out) return context_invalid(context, "wrapping a device: the descriptor or out is NULL");
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     for (size_t b = 0; b < backends_count; b++) {
         if (strcmp(backends[b]->name, api)) continue;
         struct wherry_device *device = device_new(context, backends[b], e);

@@ -54,6 +54,7 @@ struct wherry_device *device_new(struct wherry_context *context, const struct ba
     if (!device) return NULL;
     device->context = context;
     device->backend = backend;
+    mutex_make(&device->lock);
     weight_store_make(&device->weights);
     return device;
 }
@@ -99,5 +100,6 @@ void wherry_device_close(wherry_device *device)
     if (!device) return;
     device->backend->close(device->handle);
     weight_store_free(&device->weights);
+    mutex_free(&device->lock);
     host_free(&device->context->host, device);
 }

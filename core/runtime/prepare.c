@@ -132,11 +132,11 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
     struct program_info made = {0};
     if (!s->prepared) {
         const bool executes = !s->device->info.compiles_only;
-        if (executes && !s->device->copies) TRY(device_probe(s->device, false, e));
+        if (executes) TRY(device_probe_first(s->device, false, e));
         TRY(make_filled_memory(s, executes, progress, user, e));
         TRY(make_program(s, progress, user, &made, e));
         /* After all that is compiled, which is in the cache then. */
-        if (executes && !s->device->probed) TRY(device_probe(s->device, true, e));
+        if (executes) TRY(device_probe_first(s->device, true, e));
         for (int i = 0; i < s->n_calls; i++) {
             const char *note = s->device->backend->program_note(s->program, i);
             if (note) TRY(session_note(s, e, "%s: %s", group_short_name(&s->groups[s->call_groups[i]]), note));
@@ -178,7 +178,7 @@ wherry_status wherry_session_prepare(wherry_session *session, wherry_progress pr
     if (info && info->struct_size != sizeof *info)
         return context_invalid(session->context, "wherry_prepare_info.struct_size is %u, this library's is %zu",
                                info->struct_size, sizeof *info);
-    bool ok = session_prepare(session, progress, user, info, &session->context->error);
+    bool ok = session_prepare(session, progress, user, info, context_error(session->context));
     if (!ok) prepare_undo(session);
     return context_status(session->context, ok);
 }

@@ -103,7 +103,7 @@ wherry_status wherry_session_programs(wherry_session *session, wherry_program_ca
 {
     if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct wherry_context *context = session->context;
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     struct listing list;
     if (!callback) return context_invalid(context, "wherry_session_programs: callback is NULL");
     bool ok = programs_of(session, &list, e), more = true;
@@ -146,7 +146,7 @@ wherry_status wherry_session_kernels(wherry_session *session, wherry_session_ker
 {
     if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct wherry_context *context = session->context;
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     size_t room = kernels && count ? *count : 0;
     struct listing list;
     if (!count) return context_invalid(context, "wherry_session_kernels: count is NULL");

@@ -306,7 +306,7 @@ void tickets_tell(struct tickets *q)
     q->calling = true;
     for (struct wherry_ticket *t; (t = list_take(&q->untold));) {
         t->told = true;
-        if (t->status) q->context->error = t->error;
+        if (t->status) *context_error(q->context) = t->error;
         bool ownerless = t->ownerless;
         t->done(t, t->status, t->user);
         if (ownerless) ticket_retire(t);

@@ -25,7 +25,7 @@ wherry_status wherry_device_open_target(wherry_context *context, const char *nam
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!name || !out) return context_invalid(context, "wherry_device_open_target: name or out is NULL");
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     const struct target *target = find(name);
     if (!target) {
         fail(e, WHERRY_STATUS_NO_DEVICE, "this build has no target \"%.40s\"", name);

@@ -226,7 +226,7 @@ wherry_status wherry_tokenize_texts(wherry_context *context, const wherry_model 
         if (c.desc.form->max_tokens && (!c.cut || c.desc.form->max_tokens < c.cut)) c.cut = c.desc.form->max_tokens;
     }
     wherry_tokens made = {.struct_size = sizeof made};
-    bool ok = tokenize_all(&c, count, &made, &context->error);
+    bool ok = tokenize_all(&c, count, &made, context_error(context));
     shares_free(&c);
     if (!ok) {
         release(&context->host, &made);

@@ -63,7 +63,7 @@ wherry_status wherry_encode_submit(wherry_session *session, const wherry_batch *
     if (status) return status;
     wherry_ticket *ticket = NULL;
     int before = part_enter(&context->host, PART_RUN);
-    bool ok = submit(session, batch, desc, out ? &ticket : NULL, &context->error);
+    bool ok = submit(session, batch, desc, out ? &ticket : NULL, context_error(context));
     if (ok && out) *out = ticket;
     tickets_tell(session->tickets);
     part_leave(&context->host, before);
@@ -106,10 +106,10 @@ static wherry_status ticket_wait(wherry_ticket *ticket, uint64_t timeout_ns, con
         tickets_tell(q);
     part_leave(&context->host, before);
     if (ticket->state != TICKET_DONE) {
-        fail(&context->error, WHERRY_STATUS_TIMEOUT, "the ticket's batch is not done yet");
+        fail(context_error(context), WHERRY_STATUS_TIMEOUT, "the ticket's batch is not done yet");
         return WHERRY_STATUS_TIMEOUT;
     }
-    if (ticket->status) context->error = ticket->error;
+    if (ticket->status) *context_error(context) = ticket->error;
     return ticket->status;
 }
 
@@ -164,7 +164,7 @@ wherry_status wherry_encode(wherry_session *session, const wherry_batch *batch, 
     if (session->tickets->calling)
         return context_invalid(context, "wherry_encode is called from a callback, where nothing goes on");
     int before = part_enter(&context->host, PART_RUN);
-    bool ok = encode(session, batch, out, out_floats, &context->error);
+    bool ok = encode(session, batch, out, out_floats, context_error(context));
     part_leave(&context->host, before);
     return context_status(context, ok);
 }

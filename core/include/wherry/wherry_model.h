@@ -105,6 +105,30 @@ typedef struct wherry_model_info {
  * by wherry_session_prepare. They may be replaced (renamed over) or deleted meanwhile; one that was shortened,
  * lengthened or written to is an error there (WHERRY_STATUS_IO): open the model again. */
 WHERRY_API wherry_status wherry_model_open(wherry_context *context, const char *folder, wherry_model **out);
+/* A file of a model, by its path in the folder: "config.json", "1_Pooling/config.json". */
+typedef struct wherry_model_file {
+    const char *name;
+    const void *data;
+    uint64_t bytes;
+} wherry_model_file;
+/* A model's files that are in no folder of the system: blocks of memory, as of a packed resource or a mapped asset, or
+ * whatever callbacks read; where both are given a name is looked for among the blocks first. */
+typedef struct wherry_model_files {
+    uint32_t struct_size;
+    const wherry_model_file *files; /* [count] */
+    size_t count;
+    /* Both or neither. find says whether there is a file of this name, and its size; read gives all of so many bytes
+     * from `offset` on, which the file has, or returns false. Names are as above, with "/" between folders. */
+    bool (*find)(const char *name, uint64_t *bytes, void *user);
+    bool (*read)(const char *name, uint64_t offset, void *to, size_t bytes, void *user);
+    void *user;
+} wherry_model_files;
+/* Opens a model of such files, as wherry_model_open does a folder. The names are copied. What `data` points to stays
+ * where it is, unchanged, and the callbacks stay callable, until the model is closed: weights are read by
+ * wherry_session_prepare, from blocks without a copy, by callbacks from several threads at once. Messages name files
+ * as "memory/config.json". */
+WHERRY_API wherry_status wherry_model_open_memory(wherry_context *context, const wherry_model_files *files,
+                                                  wherry_model **out);
 /* A model of that shape with random weights from `seed`: for benchmarks and tests. No tokenizer. */
 WHERRY_API wherry_status wherry_model_create_random(wherry_context *context, const wherry_model_config *config,
                                                     uint64_t seed, wherry_model **out);
