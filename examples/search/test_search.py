@@ -33,7 +33,7 @@ class Search:
 
     def run(self, *words, code=0, folder=None):
         done = subprocess.run([*self.words, *words, folder or self.folder], capture_output=True, timeout=300)
-        assert done.returncode == code, (words, done)
+        assert code is None or done.returncode == code, (words, done)
         return done.stdout.decode(), done.stderr.decode()
 
     def query(self, text):
@@ -54,6 +54,8 @@ def write(folder, name, text):
 
 def test_index(search):
     """Each file once; again only those that were changed; none that is gone."""
+    if os.path.exists(search.kept):
+        os.remove(search.kept)
     _, told = search.run("--index")
     assert "4 passages of 4 files, 4 of them read now" in told, told  # the binary one has none
     assert os.listdir(search.folder).count(".search-index") == 1 and not os.stat(search.kept).st_mode & 0o077
@@ -104,7 +106,9 @@ def test_refusals(search):
 
 
 def test_ui(search):
-    write(search.folder, "boats.txt", TEXTS["boats.txt"])
+    for name, text in {**TEXTS, "evil\x1b[2J.txt": HOSTILE}.items():
+        write(search.folder, name, text)
+    search.run("--index")
     ui = search.ui()
     try:
         ui.until(lambda lines: lines[0].startswith(" search") and "passages of 5 files" in lines[0])
@@ -169,7 +173,13 @@ def main():
             folder = os.path.join(work, device.replace(":", ""))
             for name, text in TEXTS.items():
                 write(folder, name, text)
-            for test in (test_index, test_hostile, test_damaged, test_ui, test_ui_while_reading, test_refusals):
+            if device == "lent" and "no Vulkan device to lend" in Search(program, model, device, folder).run("--index", code=None)[1]:
+                print("lent: skipped, there is no Vulkan device to lend")
+                continue
+            # Each start takes a second and more on a CPU driver.
+            tests = (test_index, test_ui) if device == "lent" else (test_index, test_hostile, test_damaged, test_ui,
+                                                                    test_ui_while_reading, test_refusals)
+            for test in tests:
                 start = time.monotonic()
                 test(Search(program, model, device, folder))
                 print(f"{device}: {test.__name__} passed in {time.monotonic() - start:.1f} s", flush=True)
