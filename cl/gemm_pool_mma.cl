@@ -82,45 +82,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_pool_
         __global const storage *x_from = x + (first + x_row) * K + x_chunk * 8;
         float sum[FRAGMENTS_M * FRAGMENTS_N * 4];
         UNROLL for (uint i = 0; i < FRAGMENTS_M * FRAGMENTS_N * 4; i++) sum[i] = 0.0f;
-        UNROLL for (uint s = 0; s < STAGES - 1; s++)
-        {
-            FETCH_STAGE(base + s * STAGE_BYTES, s * TILE_K);
-            copy_commit();
-        }
-        COPY_WAIT(STAGES - 2);
-        barrier(CLK_LOCAL_MEM_FENCE);
-
-        uint4 a[2][FRAGMENTS_M], b[2][PAIRS_N];
-        uint at = base, free = base + (STAGES - 1) * STAGE_BYTES;
-        load_fragments(a[0], b[0], at + x_fragments, at + w_fragments, 0);
-        ROLLED for (uint k_tile = 0; k_tile < k_tiles; k_tile++)
-        {
-            UNROLL for (uint step = 0; step < STEPS; step++)
-            {
-                if (step == STEPS - 1) {
-                    COPY_WAIT(STAGES - 2);
-                    barrier(CLK_LOCAL_MEM_FENCE); /* the next stage is there, and nobody reads this one any more */
-                    at = at + STAGE_BYTES == base + STAGES * STAGE_BYTES ? base : at + STAGE_BYTES;
-                }
-                load_fragments(a[(step + 1) % 2], b[(step + 1) % 2], at + x_fragments, at + w_fragments,
-                               (step + 1) % STEPS);
-                if (step == 0) {
-                    FETCH_STAGE(free, (k_tile + STAGES - 1) * TILE_K); /* after the last one zeros, without a branch */
-                    copy_commit();
-                    free = free + STAGE_BYTES == base + STAGES * STAGE_BYTES ? base : free + STAGE_BYTES;
-                }
-                UNROLL for (uint i = 0; i < FRAGMENTS_M; i++)
-                {
-                    UNROLL for (uint j = 0; j < PAIRS_N; j++)
-                    {
-                        const uint4 pair = b[step % 2][j];
-                        multiply_add(sum + (i * FRAGMENTS_N + 2 * j) * 4, a[step % 2][i], pair.x, pair.y);
-                        multiply_add(sum + (i * FRAGMENTS_N + 2 * j + 1) * 4, a[step % 2][i], pair.z, pair.w);
-                    }
-                }
-            }
-        }
-        COPY_WAIT(0);
+        MULTIPLY_STAGES(sum, base, x_fragments, w_fragments, k_tiles);
         barrier(CLK_LOCAL_MEM_FENCE); /* the next tokens' stages go where these were */
 
         /* The largest is looked for among the sums: bias and activation rise with them. */

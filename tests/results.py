@@ -14,6 +14,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench", "
 HOST_TABLE = os.path.join(ROOT, "..", "peers", "cpu_table.py")
 CHECKS = {  # schema: what derives again what is written of such a record
     "rl-1": lambda wherry: [wherry, "report", "--check"],
+    "layouts-1": lambda wherry: [wherry, "report", "--check"],
     "wherry-cpu-peers-1": lambda _: [sys.executable, HOST_TABLE, "--check"],
 }
 

@@ -4,17 +4,16 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "bench_layouts.h"
 #include "commands.h"
+#include "compile_jobs.h"
 #include "layer.h"
-#include "layouts_log.h"
-#include "paper.h"
 #include "report/fields.h"
 #include "report/layouts.h"
 #include "report/write.h"
 #include "system.h"
 
 enum {
-    WORKS = PAPER_KERNELS + PAPER_EINSUMS,
     CHUNK = 16, /* configurations that are compiled together */
     LEAST = 2,  /* of a work, however late it is */
     NEIGHBOURS = 128,
@@ -22,70 +21,6 @@ enum {
 };
 
 static const double drawing_share = 0.7; /* of a work's time, where that is limited; the rest is for searching */
-
-struct bench {
-    struct tool tool;
-    struct options options; /* with what nobody said filled in */
-    struct layouts_log log;
-    uint32_t sizes[16]; /* of paper_letters */
-    double begun;
-    int works;             /* that are left to do */
-    double shipped[WORKS]; /* seconds, NAN: not measured */
-    char shipped_by[WORKS][64];
-    json_t *list;
-};
-
-/* One kernel or contraction. */
-struct work {
-    struct bench *bench;
-    int number;
-    const char *name;  /* the paper's */
-    const char *takes; /* what wherry_layout_bench_desc calls it */
-    wherry_layout_bench *runs;
-    uint64_t *drawn;
-    size_t n_drawn;
-    double until; /* of system_seconds() */
-};
-
-static bool show_progress(const char *what, size_t done, size_t total, void *user)
-{
-    (void)what, (void)done, (void)total, (void)user;
-    return !system_stopped();
-}
-
-/* ---- which ---- */
-
-static const char *work_name(int n)
-{
-    return n < PAPER_KERNELS ? paper_kernels[n].name : paper_einsums[n - PAPER_KERNELS].name;
-}
-
-static bool name_is(const char *text, size_t length, const char *name)
-{
-    return strlen(name) == length && strncmp(text, name, length) == 0;
-}
-
-static bool work_wanted(const struct options *options, int n)
-{
-    if (!options->only) return true;
-    for (const char *at = options->only; *at; at += strcspn(at, ",") + (strchr(at, ',') != NULL))
-        if (name_is(at, strcspn(at, ","), work_name(n))) return true;
-    return false;
-}
-
-static int works_check(const struct options *options)
-{
-    for (const char *at = options->only ? options->only : ""; *at; at += strcspn(at, ",") + (strchr(at, ',') != NULL)) {
-        int n = 0;
-        while (n < WORKS && !name_is(at, strcspn(at, ","), work_name(n))) n++;
-        if (n < WORKS) continue;
-        char names[512];
-        struct text_writer writer = text_begin(names, sizeof names);
-        for (n = 0; n < WORKS; n++) text_add(&writer, "%s%s", n ? ", " : "", work_name(n));
-        return complain(EXIT_USAGE, "--only: there is no \"%.*s\"; there are %s", (int)strcspn(at, ","), at, names);
-    }
-    return EXIT_FINE;
-}
 
 /* The letters' sizes: j and k are the sequence's length, p a head's width. */
 static void sizes_set(struct bench *b, const wherry_model_config *config)
@@ -108,46 +43,6 @@ static void sizes_set(struct bench *b, const wherry_model_config *config)
         b->sizes[strchr(paper_letters, known[n].letter) - paper_letters] = known[n].size;
 }
 
-/* ---- what is drawn ---- */
-
-static uint64_t next_random(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return *state >> 16;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* One of each of N equal parts of the space, the model's order first, the rest shuffled: whenever time is up, what was
- * measured is from everywhere. The same for the same seed. */
-static void draw(struct work *w)
-{
-    const struct options *options = &w->bench->options;
-    const uint64_t count = wherry_layout_bench_configurations(w->runs), usual = wherry_layout_bench_default(w->runs);
-    const uint64_t parts = options->sample && options->sample < count ? options->sample : count;
-    uint64_t state = layouts_hash(options->seed ? options->seed : 1, w->name, strlen(w->name));
-    size_t n = 1;
-    w->drawn = need(malloc((size_t)(parts + 1) * sizeof *w->drawn));
-    w->drawn[0] = usual;
-    for (uint64_t part = 0; part < parts; part++) {
-        uint64_t low = part * (count / parts) + (part < count % parts ? part : count % parts);
-        uint64_t size = count / parts + (part < count % parts);
-        uint64_t index = low + next_random(&state) % size;
-        if (index != usual && n < parts) w->drawn[n++] = index;
-    }
-    for (size_t at = n; at > 2; at--) {
-        size_t with = 1 + (size_t)(next_random(&state) % (at - 1));
-        uint64_t moved = w->drawn[at - 1];
-        w->drawn[at - 1] = w->drawn[with];
-        w->drawn[with] = moved;
-    }
-    w->n_drawn = n;
-}
-
 /* ---- measuring ---- */
 
 /* Those of the list that the log lacks, until the time is up; the first `least` of them whatever the time. */
@@ -164,7 +59,7 @@ static int measure(struct work *w, const uint64_t *list, size_t count, size_t le
             if (!layouts_log_find(&b->log, w->name, list[at])) some[n++] = list[at];
         if (!n) break;
         progress_show("measuring: %s, %zu of %zu, %d more after it", w->name, at - n, count, b->works - 1);
-        wherry_status status = wherry_layout_bench_measure(w->runs, some, n, show_progress, NULL, results);
+        wherry_status status = wherry_layout_bench_measure(w->runs, some, n, layouts_progress, NULL, results);
         if (system_stopped()) return complain(EXIT_STOPPED, "interrupted");
         if (status) return tool_error(&b->tool, status, w->name);
         for (size_t i = 0; i < n; i++) {
@@ -212,6 +107,12 @@ static int search(struct work *w, bool slowest)
 
 static json_t *us_json(double seconds) { return number_json(seconds * 1e6); }
 
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
 static bool was_drawn(const struct work *w, uint64_t index)
 {
     return bsearch(&index, w->drawn, w->n_drawn, sizeof index, by_number) != NULL;
@@ -245,39 +146,24 @@ static json_t *times_json(const struct work *w, size_t counts[3])
     return times;
 }
 
-static json_t *paper_range_json(int n)
-{
-    const bool kernel = n < PAPER_KERNELS;
-    const struct paper_range *r = kernel ? &paper_kernel_ranges[n] : &paper_einsum_ranges[n - PAPER_KERNELS];
-    json_t *range =
-        need(json_pack("{s:o, s:o}", "best_us", number_json(r->best * 1e3), "worst_us", number_json(r->worst * 1e3)));
-    json_object_set_new(range, "figure", json_string(kernel ? "5" : "4, tensor cores"));
-    if (!kernel) {
-        json_object_set_new(range, "half_best_us", number_json(r->half_best * 1e3));
-        json_object_set_new(range, "half_worst_us", number_json(r->half_worst * 1e3));
-    }
-    return range;
-}
-
 static void collect(struct work *w)
 {
     const struct bench *b = w->bench;
     const struct layouts_entry *best = extreme(w, false), *worst = extreme(w, true);
     const struct layouts_entry *usual = layouts_log_find(&b->log, w->name, wherry_layout_bench_default(w->runs));
-    const bool kernel = w->number < PAPER_KERNELS;
     size_t counts[3] = {0};
     qsort(w->drawn, w->n_drawn, sizeof *w->drawn, by_number);
     json_t *times = times_json(w, counts);
     const double usual_seconds =
         usual && usual->result.verdict == WHERRY_LAYOUT_RIGHT ? usual->result.time.median : (double)NAN;
-    json_t *one = need(
-        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "name", w->name, "kind",
-                  kernel ? "kernel" : "contraction", "tensors", kernel ? paper_kernels[w->number].tensors : w->takes,
-                  "space", (json_int_t)wherry_layout_bench_configurations(w->runs), "measured", (json_int_t)counts[0],
-                  "wrong", (json_int_t)counts[1], "refused", (json_int_t)counts[2], "best_us",
-                  us_json(best ? best->result.time.median : (double)NAN), "worst_us",
-                  us_json(worst ? worst->result.time.median : (double)NAN), "default_us", us_json(usual_seconds),
-                  "shipped_us", us_json(b->shipped[w->number]), "paper", paper_range_json(w->number), "times", times));
+    json_t *one =
+        need(json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "name", w->name, "space",
+                       (json_int_t)wherry_layout_bench_configurations(w->runs), "measured", (json_int_t)counts[0],
+                       "wrong", (json_int_t)counts[1], "refused", (json_int_t)counts[2], "best_us",
+                       us_json(best ? best->result.time.median : (double)NAN), "worst_us",
+                       us_json(worst ? worst->result.time.median : (double)NAN), "default_us", us_json(usual_seconds),
+                       "shipped_us", us_json(b->shipped[w->number]), "times", times));
+    json_object_update_new(one, layouts_paper_json(w->number));
     if (*b->shipped_by[w->number]) json_object_set_new(one, "shipped", text_json(b->shipped_by[w->number]));
     json_array_append_new(b->list, one);
 }
@@ -288,17 +174,8 @@ static int work_run(struct work *w)
 {
     struct bench *b = w->bench;
     const double now = system_seconds();
-    const wherry_layout_bench_desc desc = {.struct_size = sizeof desc,
-                                           .name = w->takes,
-                                           .letters = paper_letters,
-                                           .sizes = b->sizes,
-                                           .dtype = (wherry_dtype)b->options.dtype,
-                                           .repeats = b->options.repeats};
     const double left = b->options.seconds > 0 ? b->begun + b->options.seconds - now : 1e9;
     w->until = now + fmax(left, 0) / b->works;
-    wherry_status status = wherry_layout_bench_create(b->tool.device, &desc, &w->runs);
-    if (status) return tool_error(&b->tool, status, w->name);
-    draw(w);
     int code = measure(w, w->drawn, w->n_drawn, w->n_drawn < LEAST ? w->n_drawn : LEAST,
                        now + drawing_share * (w->until - now));
     if (w->n_drawn < wherry_layout_bench_configurations(w->runs)) {
@@ -312,15 +189,14 @@ static int work_run(struct work *w)
 static int works_run(struct bench *b)
 {
     int code = EXIT_FINE;
-    for (int n = 0; n < WORKS; n++) b->works += work_wanted(&b->options, n);
+    for (int n = 0; n < LAYOUT_WORKS; n++) b->works += layouts_work_wanted(&b->options, n);
     progress_start(&b->options);
-    for (int n = 0; n < WORKS && !code; n++) {
-        if (!work_wanted(&b->options, n)) continue;
-        struct work w = {.bench = b, .number = n, .name = work_name(n)};
-        w.takes = n < PAPER_KERNELS ? w.name : paper_einsums[n - PAPER_KERNELS].einsum;
-        code = work_run(&w);
-        wherry_layout_bench_destroy(w.runs);
-        free(w.drawn);
+    for (int n = 0; n < LAYOUT_WORKS && !code; n++) {
+        if (!layouts_work_wanted(&b->options, n)) continue;
+        struct work w;
+        code = layouts_work_open(b, n, &w);
+        if (!code) code = work_run(&w);
+        layouts_work_close(&w);
         b->works--;
     }
     progress_end();
@@ -331,7 +207,7 @@ static int works_run(struct bench *b)
 
 static void shipped_take(struct bench *b, const wherry_group_measure *g)
 {
-    for (int n = 0; n < WORKS; n++) {
+    for (int n = 0; n < LAYOUT_WORKS; n++) {
         const char *group = n < PAPER_KERNELS ? paper_kernel_groups[n] : paper_einsum_groups[n - PAPER_KERNELS];
         const char *name = strrchr(g->cost.name, '.');
         if (!group || !g->warm.n || strcmp(name ? name + 1 : g->cost.name, group)) continue;
@@ -403,7 +279,11 @@ static int run(struct bench *b)
         log = path;
     }
     key_write(b, key, sizeof key);
-    int code = layouts_log_open(&b->log, log, key);
+    uint32_t share, shares;
+    int code = compile_share(options, &share, &shares);
+    if (!code) code = layouts_log_open(&b->log, log, key);
+    if (!code && shares) return layouts_share_compile(b, share, shares);
+    if (!code) code = layouts_compile_ahead(b);
     if (!code) code = works_run(b);
     if (code) return code;
     json_t *values = need(json_pack("[o]", record_json(b)));
@@ -421,17 +301,18 @@ int bench_layouts_command(const struct options *options)
                                          PAPER_LENGTH, PAPER_LENGTH, PAPER_LENGTH, PAPER_LENGTH};
     b = (struct bench){.options = *options, .begun = system_seconds(), .list = need(json_array())};
     if (!b.options.config) b.options.config = "bert-large";
-    for (int n = 0; n < WORKS; n++) b.shipped[n] = (double)NAN;
-    int code = report_format(options) ? works_check(options) : EXIT_USAGE;
+    for (int n = 0; n < LAYOUT_WORKS; n++) b.shipped[n] = (double)NAN;
+    int code = report_format(options) ? layouts_works_check(options) : EXIT_USAGE;
     if (!code) code = tool_open_context(&b.tool, &b.options);
     if (!code) code = layer_open(&b.tool, true, usual, PAPER_BATCH, &layer);
     if (!code) code = tool_open_device(&b.tool);
     if (!code) {
         sizes_set(&b, &b.tool.model_info.config);
-        if (!options->no_shipped) code = shipped_measure(&b, &layer);
+        if (!options->no_shipped && !options->compile_share) code = shipped_measure(&b, &layer);
     }
     b.begun = system_seconds();
     if (!code) code = run(&b);
+    if (code != EXIT_STOPPED) layouts_ahead_remove(&b);
     layouts_log_close(&b.log);
     json_decref(b.list);
     layer_close(&layer);

@@ -222,10 +222,10 @@ static const struct option option_table[] = {
     {"fresh", 0, TUNES, FLAG, AT(fresh), NULL, 0, 0, "measure again what an earlier tuning measured"},
     {"all-candidates", 0, TUNES, FLAG, AT(all_candidates), NULL, 0, 0,
      "measure also those that the bound rules out: whether the best is among them"},
-    {"jobs", 0, TUNES, COUNT, AT(jobs), "N", 1, 256,
+    {"jobs", 0, TUNES | BENCH_LAYOUTS, COUNT, AT(jobs), "N", 1, 256,
      "processes that compile before anything is measured, through OpenCL (default: on a GPU one for each core, at most "
      "16, else 1)"},
-    {"compile-share", 0, TUNES, TEXT, AT(compile_share), "K/N", 0, 0,
+    {"compile-share", 0, TUNES | BENCH_LAYOUTS, TEXT, AT(compile_share), "K/N", 0, 0,
      "measure nothing, compile the K-th of N shares of what would be: what --jobs starts N times"},
     {"no-layouts", 0, TUNES, FLAG, AT(no_layouts), NULL, 0, 0, "choose sizes alone, for the model's orders of tensors"},
     {"tuning", 0, (SESSIONS | PIECES | PREPARE) & ~TUNES, TEXT, AT(tuning), "FILE", 0, 0,

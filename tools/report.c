@@ -6,6 +6,14 @@
 #include "report/write.h"
 #include "session.h"
 
+static size_t layouts_check_all(const json_t *values, struct check *check)
+{
+    size_t n;
+    json_t *value;
+    json_array_foreach(values, n, value) layouts_check(value, check);
+    return json_array_size(values);
+}
+
 /* Goes on after a file that can't be read, so that one message names each. */
 static int check_files(const struct options *options)
 {
@@ -18,9 +26,16 @@ static int check_files(const struct options *options)
         struct report report = {.count = 0};
         check.file = options->files[f];
         bool fine =
-            is_folder(check.file) ? report_load_folder(&report, check.file) : report_load(&report, check.file, false);
+            is_folder(check.file) ? report_load_folder(&report, check.file) : report_load(&report, check.file, true);
+        if (fine && report.tunings)
+            fine =
+                (complain(
+                     0, "%s: a tuning, as wherry tune --json writes it, and no record: it has nothing that is derived",
+                     check.file),
+                 false);
         if (fine) {
             for (size_t n = 0; n < report.count; n++) record_check(&report.records[n], &check);
+            if (report.layouts) records += layouts_check_all(report.values, &check);
             records += report.count;
         } else {
             code = EXIT_INPUT;

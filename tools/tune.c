@@ -1,12 +1,13 @@
 /* `wherry tune` and `wherry tune layer`: which sizes of each kernel call are the fastest on this device. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench_run.h"
 #include "commands.h"
+#include "compile_jobs.h"
 #include "layer.h"
 #include "system.h"
-#include "tune_jobs.h"
 #include "tune_layouts.h"
 
 struct tuning_tool {
@@ -192,7 +193,7 @@ static int tune_plan(struct tuning_tool *t, const char *plan)
                              .all = options->all_candidates};
     wherry_tune_summary summary = {.struct_size = sizeof summary};
     double start = system_seconds();
-    int code = tune_parse_share(options, &desc);
+    int code = compile_share(options, &desc.share, &desc.shares);
     if (code) return code;
     t->start = 0;
     t->plan = plan;
@@ -257,10 +258,19 @@ static int write_all(struct tuning_tool *t)
     return code;
 }
 
+/* What is going to be tried, compiled by several processes. */
+static int compile_ahead(const struct tuning_tool *t)
+{
+    const struct compile_jobs desc = {.what = "the tuning", .until = INFINITY};
+    uint32_t jobs;
+    int code = compile_jobs_count(&t->tool, &jobs);
+    return code || jobs < 2 ? code : compile_jobs_run(&t->tool, jobs, &desc);
+}
+
 static int finish(struct tuning_tool *t, int code)
 {
     if (!code) code = tool_open_device(&t->tool);
-    if (!code && !t->tool.options->compile_share) code = tune_jobs(&t->tool);
+    if (!code && !t->tool.options->compile_share) code = compile_ahead(t);
     if (!code) code = t->tool.options->compile_share ? tune_plans(t) : write_all(t);
     random_batch_destroy(&t->batch);
     layer_close(&t->layer);

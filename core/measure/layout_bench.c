@@ -42,12 +42,12 @@ struct wherry_layout_bench {
     struct wherry_context *context;
     const struct backend *backend;
     size_t index;
-    struct host host; /* the context's, without a folder for compiled kernels */
+    struct host host; /* the context's, with another folder for compiled kernels, or none */
     struct backend_device *handle;
     wherry_device_info info;
     const struct device_limits *limits;
     struct layout_work work;
-    bool f16;
+    bool f16, compile_only; /* the latter: `handle` is of the device given */
     uint32_t repeats, n_samples, programs;
     uint64_t input_at[LAYOUT_TENSORS], output_at[LAYOUT_TENSORS]; /* elements */
     uint64_t input_elements, output_elements;
@@ -119,6 +119,7 @@ static bool memory_make(struct wherry_layout_bench *b, struct error *e)
     for (int n = 0; n < b->work.n_inputs; n++) header[LAYOUT_INPUTS + n] = (uint32_t)b->input_at[n];
     for (int n = 0; n < b->work.n_outputs; n++) header[LAYOUT_OUTPUTS + n] = (uint32_t)b->output_at[n];
     TRY((b->header = backend->buffer_create(b->handle, sizeof header, e)) != NULL);
+    if (b->compile_only) return true;
     TRY((b->inputs = backend->buffer_create(b->handle, b->input_elements * element_bytes(b), e)) != NULL);
     TRY((b->outputs = backend->buffer_create(b->handle, b->output_elements * element_bytes(b), e)) != NULL);
     TRY((b->positions = backend->buffer_create(b->handle, AT_ONCE * LAYOUT_SLOT_WORDS * 4, e)) != NULL);
@@ -138,7 +139,7 @@ static void device_leave(struct wherry_layout_bench *b)
         if (*buffers[i]) b->backend->buffer_destroy(b->handle, *buffers[i]);
         *buffers[i] = NULL;
     }
-    if (b->handle) b->backend->close(b->handle);
+    if (b->handle && !b->compile_only) b->backend->close(b->handle);
     b->handle = NULL;
 }
 
@@ -148,6 +149,15 @@ static bool device_enter(struct wherry_layout_bench *b, struct error *e)
     if (!(b->handle = b->backend->open(&b->host, b->index, NULL, &b->info, e))) return false;
     b->limits = b->backend->limits(b->handle);
     return memory_fits(b, e) && memory_make(b, e);
+}
+
+/* The device given, whose memory nothing is put into. */
+static bool device_borrow(struct wherry_layout_bench *b, const struct wherry_device *device, struct error *e)
+{
+    b->handle = device->handle;
+    b->info = device->info;
+    b->limits = b->backend->limits(b->handle);
+    return memory_make(b, e);
 }
 
 /* ---- trials ---- */
@@ -204,6 +214,17 @@ static void work_step(const struct wherry_layout_bench *b, const struct trial *t
     step->n_bindings = 3;
 }
 
+/* Nothing is run: any memory does, and where the first argument has no room for a batch no backend launches a kernel to
+ * see it run. */
+static void stand_in(const struct wherry_layout_bench *b, struct step *step)
+{
+    for (int n = 0; n < step->n_bindings; n++) {
+        step->bindings[n].buffer = b->header;
+        step->bindings[n].offset = 0;
+        step->bindings[n].bytes = 4;
+    }
+}
+
 static bool trial_make(struct wherry_layout_bench *b, size_t n, uint64_t index, size_t result, struct error *e)
 {
     struct trial *t = &b->trials[n];
@@ -223,9 +244,10 @@ static bool trial_make(struct wherry_layout_bench *b, size_t n, uint64_t index, 
             samples_step(b, n, s == GATHER, step);
         else
             work_step(b, t, step);
+        if (b->compile_only) stand_in(b, step);
     }
-    return b->backend->buffer_write(b->handle, b->positions, n * LAYOUT_SLOT_WORDS * 4, t->positions,
-                                    sizeof t->positions, e);
+    return b->compile_only || b->backend->buffer_write(b->handle, b->positions, n * LAYOUT_SLOT_WORDS * 4, t->positions,
+                                                       sizeof t->positions, e);
 }
 
 /* ---- checking ---- */
@@ -313,7 +335,7 @@ static bool batch_measure(struct wherry_layout_bench *b, size_t n, wherry_progre
     struct schedule schedule = {.steps = b->steps, .n_steps = (int)(n * STEPS), .ordered = true};
     schedule.library = LIBRARY_REFUSED;
     struct program *program = b->backend->program_create(b->handle, &schedule, progress, user, &info, e);
-    bool ok = program && trials_run(b, program, n, results, e);
+    bool ok = program && (b->compile_only || trials_run(b, program, n, results, e));
     b->backend->program_destroy(b->handle, program);
     b->programs++;
     return ok;
@@ -324,7 +346,7 @@ static bool measure(struct wherry_layout_bench *b, const uint64_t *configuration
 {
     for (size_t at = 0; at < count;) {
         size_t n = 0;
-        if (b->programs >= LIVES) {
+        if (b->programs >= LIVES && !b->compile_only) {
             device_leave(b);
             TRY(device_enter(b, e));
         }
@@ -336,7 +358,7 @@ static bool measure(struct wherry_layout_bench *b, const uint64_t *configuration
             layout_config_at(&b->work, configurations[at], &config);
             if (layout_config_fits(&b->work, &config, b->f16 ? 8 : 4)) {
                 TRY(trial_make(b, n++, configurations[at], at, e));
-            } else {
+            } else if (!b->compile_only) {
                 results[at] = (wherry_layout_result){.verdict = WHERRY_LAYOUT_REFUSED};
                 snprintf(results[at].text, sizeof results[at].text, "vectors do not divide the letter %c",
                          b->work.letters[config.vector]);
@@ -365,7 +387,10 @@ static bool bench_open(struct wherry_layout_bench *b, const struct wherry_device
 {
     const struct device_limits *limits = device->backend->limits(device->handle);
     b->host = device->context->host;
-    b->host.cache_dir[0] = 0;
+    if (snprintf(b->host.cache_dir, sizeof b->host.cache_dir, "%s", desc->cache ? desc->cache : "") >=
+        (int)sizeof b->host.cache_dir)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the cache folder's path is too long");
+    b->compile_only = desc->compile_only;
     b->backend = device->backend;
     b->index = device->index;
     b->f16 = desc->dtype ? desc->dtype == WHERRY_DTYPE_F16 : limits->f16;
@@ -383,7 +408,7 @@ static bool bench_open(struct wherry_layout_bench *b, const struct wherry_device
     b->steps = b->trials ? host_alloc(&b->host, AT_ONCE * STEPS, sizeof *b->steps, e) : NULL;
     b->grids = b->steps ? host_alloc(&b->host, AT_ONCE * STEPS, sizeof *b->grids, e) : NULL;
     b->seconds = b->grids ? host_alloc(&b->host, AT_ONCE * STEPS, sizeof *b->seconds, e) : NULL;
-    return b->seconds && device_enter(b, e);
+    return b->seconds && (b->compile_only ? device_borrow(b, device, e) : device_enter(b, e));
 }
 
 wherry_status wherry_layout_bench_create(wherry_device *device, const wherry_layout_bench_desc *desc,

@@ -68,6 +68,20 @@ cp "$work/kept" "$work/copy"
 expect 0 '' measure --only BAOB --log "$work/kept" -o "$work/again.json" # nothing is left to measure
 check cmp "$work/kept" "$work/copy"
 
+# ---- compiled by other processes first ----
+if "$wherry" devices --json | grep -q '"opencl:0"'; then
+    measure_there() { measure --device opencl:0 --only BAOB --sample 5 "$@"; }
+    expect 0 '' measure_there --quiet --compile-share 1/2 --cache "$work/share" -o "$work/shared.json"
+    check test ! -e "$work/shared.json"
+    check test -n "$(find "$work/share" -name 'opencl-layout_rows-*')"
+    expect 0 '' measure_there --jobs 2 -o "$work/jobs.json"
+    check test ! -e "$work/jobs.json.log.kernels"
+    check test "$(grep -c '^BAOB' "$work/jobs.json.log")" -ge 5
+    expect 0 'one process compiles' measure_there --jobs 2
+fi
+if [ "${device%%:*}" = vulkan ]; then expect 2 'is no OpenCL device' measure --only BAOB --sample 1 --jobs 2; fi
+expect 2 'must be K/N' measure --only BAOB --sample 1 --compile-share 3/2
+
 # ---- logs that are not its own, or damaged ----
 expect 3 'is no log of these measurements' measure --only BAOB --repeats 2 --log "$work/kept"
 check cmp "$work/kept" "$work/copy"
@@ -110,6 +124,34 @@ for broken in 's/"space": 36/"space": "x"/' 's/"works": \[/"works": [1,/' 's/"dr
     sed "$broken" "$work/record.json" >"$work/broken.json"
     expect 3 'broken.json' "$wherry" report "$work/broken.json"
 done
+# ---- what is derived, derived again ----
+expect 0 '' "$wherry" report --check "$work/record.json" "$work/other.json"
+check has '^2 records, .* 0 wrong$'
+doctored() { # PATTERN CODE: what --check says of a record that Python changed
+    "$python" - "$work/record.json" "$work/doctored.json" "$2" <<'SCRIPT'
+import json, sys
+record = json.load(open(sys.argv[1]))
+work = record["works"][0]
+times = work["times"]
+exec(sys.argv[3])
+json.dump(record, open(sys.argv[2], "w"))
+SCRIPT
+    expect 1 '' "$wherry" report --check "$work/doctored.json"
+    check has "$1"
+}
+doctored 'layouts of BAOB: best_us: stored' 'work["best_us"] *= 2'
+doctored 'layouts of BAOB: worst_us: stored' 'times.remove(max(times, key=lambda time: time["us"])); work["measured"] -= 1'
+doctored 'layouts of BAOB: default_us: stored' 'del next(time for time in times if time.get("default"))["default"]'
+doctored 'layouts of BAOB: measured: stored' 'work["measured"] += 1'
+doctored 'layouts of BAOB: wrong: stored 1' 'work["wrong"] = 1'
+doctored 'layouts of BAOB: paper: best_us: stored 15, derived 14' 'work["paper"]["best_us"] = 15'
+doctored 'no such kernel or contraction' 'work["name"] = "BOAB"'
+doctored 'a configuration is there twice' 'times[1]["number"] = times[0]["number"]'
+doctored 'the space has no such number' 'times[1]["number"] = 36'
+doctored 'outside its interval' 'times[1]["low_us"] = times[1]["us"] * 1.5'
+doctored 'more are drawn than the sample has' 'record["sample"] = 1; [time.update(drawn=True) for time in times]'
+doctored 'more were looked at than the space has' 'work["refused"] = 35'
+doctored 'neither a time nor what is wrong' 'times[1]["wrong"] = "x"'
 "$python" - "$work/record.json" "$work/small.json" <<'SCRIPT'
 import json, sys
 record = json.load(open(sys.argv[1]))

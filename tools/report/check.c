@@ -33,7 +33,7 @@ static void wrong_value(struct check *check, const char *path, const json_t *sto
                   value_text(derived, b));
 }
 
-static void wrong(struct check *check, const char *path, const char *why)
+void check_wrong(struct check *check, const char *path, const char *why)
 {
     check->wrong++;
     output_format(check->out, "%s: %s: %s\n", check->file, path, why);
@@ -64,8 +64,6 @@ static void name_entry(const char *list, const json_t *entry, size_t n, char pat
 
 /* ---- stored against derived ---- */
 
-static void compare(struct check *check, const char *path, const json_t *stored, const json_t *derived);
-
 static void compare_objects(struct check *check, const char *path, const json_t *stored, const json_t *derived)
 {
     const char *key;
@@ -75,7 +73,7 @@ static void compare_objects(struct check *check, const char *path, const json_t 
         char below[PATH_SIZE];
         if (!*path && strcmp(key, "warnings") == 0) continue; /* a set, with texts for readers */
         snprintf(below, sizeof below, "%s%s%.60s", path, *path ? ": " : "", key);
-        compare(check, below, json_object_get(stored, key), value);
+        check_compare(check, below, json_object_get(stored, key), value);
     }
 }
 
@@ -91,11 +89,11 @@ static void compare_arrays(struct check *check, const char *path, const json_t *
     {
         char below[PATH_SIZE];
         name_entry(path, value, n, below);
-        compare(check, below, json_array_get(stored, n), value);
+        check_compare(check, below, json_array_get(stored, n), value);
     }
 }
 
-static void compare(struct check *check, const char *path, const json_t *stored, const json_t *derived)
+void check_compare(struct check *check, const char *path, const json_t *stored, const json_t *derived)
 {
     if (json_is_number(derived) && json_is_number(stored)) {
         double a = json_number_value(stored), b = json_number_value(derived);
@@ -142,7 +140,7 @@ static void check_more(const struct record *record, const struct keys *here, con
         struct key key = warning_key(warning);
         if (!warning_is_derived(warning) || keys_like(there, key) >= keys_like(here, key)) continue;
         warning_path(warning, path);
-        wrong(check, path, what);
+        check_wrong(check, path, what);
     }
 }
 
@@ -163,7 +161,7 @@ static void check_derived(const struct record *record, struct check *check)
     record_open(copy, &again);
     record_derive(&again);
     record_write(&again);
-    compare(check, "", record->json, copy);
+    check_compare(check, "", record->json, copy);
     check_warnings(record, &again, check);
     record_close(&again);
     json_decref(copy);
@@ -186,8 +184,8 @@ static void check_time(const struct record *record, const char *list, size_t n, 
     check->numbers++;
     if (!(in_order(time->min, time->p05) && in_order(time->p05, time->median) && in_order(time->median, time->p95) &&
           in_order(time->ci_low, time->median) && in_order(time->median, time->ci_high)))
-        wrong(check, path, "min, p05, median, p95 and the interval are not in order");
-    if (time->n < 1 || !(time->median > 0)) wrong(check, path, "a time that was not measured");
+        check_wrong(check, path, "min, p05, median, p95 and the interval are not in order");
+    if (time->n < 1 || !(time->median > 0)) check_wrong(check, path, "a time that was not measured");
 }
 
 static void check_times(const struct record *record, struct check *check)
@@ -212,9 +210,9 @@ static void check_workload(const struct record *record, struct check *check)
     if (!record->workload.has_lengths) return;
     for (size_t n = 0; n < record->workload.length_count; n++) tokens += record->workload.lengths[n];
     check->numbers += 2;
-    if (record->workload.tokens != tokens) wrong(check, "workload: tokens", "not the sum of the lengths");
+    if (record->workload.tokens != tokens) check_wrong(check, "workload: tokens", "not the sum of the lengths");
     if (record->workload.sequences != (double)record->workload.length_count)
-        wrong(check, "workload: sequences", "not the number of lengths");
+        check_wrong(check, "workload: sequences", "not the number of lengths");
 }
 
 static void check_plan(const struct record_plan *plan, struct check *check)
@@ -226,13 +224,13 @@ static void check_plan(const struct record_plan *plan, struct check *check)
         launches += (double)op->launches;
         if (strcmp(op->store, plan->dtype) == 0) continue;
         name_op(op->id, op->plan, path);
-        wrong(check, path, "another storage type than the plan's");
+        check_wrong(check, path, "another storage type than the plan's");
     }
     name_plan(plan->name, path);
     check->numbers += 2;
-    if (plan->op_count > plan->groups) wrong(check, path, "more operations than groups");
+    if (plan->op_count > plan->groups) check_wrong(check, path, "more operations than groups");
     if (plan->op_count == plan->groups && launches != (double)plan->launches)
-        wrong(check, path, "launches are not the sum of its operations'");
+        check_wrong(check, path, "launches are not the sum of its operations'");
 }
 
 /* A time by a timer that lies yields no bandwidth, not even a plausible one. */
@@ -243,7 +241,7 @@ static void check_timer(const struct record *record, const struct record_op *op,
     bool trusted = !*status || strcmp(status, "ok") == 0;
     if ((trusted && op->timer_ok) || !time_known(&op->modes[WARM].time)) return;
     name_op(op->id, op->plan, path);
-    wrong(check, path, "has a warm time, and the timer is not to be trusted");
+    check_wrong(check, path, "has a warm time, and the timer is not to be trusted");
 }
 
 static void check_load(const struct record_load *load, struct check *check)
@@ -252,7 +250,7 @@ static void check_load(const struct record_load *load, struct check *check)
     const char *why = load_contradiction(load);
     check->numbers += 4; /* count, least, most and sum of the histogram */
     snprintf(path, PATH_SIZE, "load of %.0f clients", (double)load->clients);
-    if (why) wrong(check, path, why);
+    if (why) check_wrong(check, path, why);
 }
 
 void record_check(const struct record *record, struct check *check)
@@ -264,5 +262,5 @@ void record_check(const struct record *record, struct check *check)
     for (size_t n = 0; n < record->op_count; n++) check_timer(record, &record->ops[n], check);
     for (size_t n = 0; n < record->load_count; n++) check_load(&record->loads[n], check);
     for (size_t n = 0; n < record->idle_count; n++)
-        if (!(record->idles[n].seconds > 0)) wrong(check, "idle", "a time that was not measured");
+        if (!(record->idles[n].seconds > 0)) check_wrong(check, "idle", "a time that was not measured");
 }

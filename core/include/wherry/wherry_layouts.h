@@ -23,6 +23,10 @@ typedef struct wherry_layout_bench_desc {
     wherry_dtype dtype;    /* F32 or F16, of all tensors; sums are in f32. 0: F16 where the device stores it */
     uint32_t repeats;      /* measured runs of a configuration at most, to 64; 0: 5. Slow ones have fewer */
     bool any_orders;       /* of a contraction all triples of orders, not those alone that are one GEMM */
+    const char *cache;     /* a folder that compiled kernels come from and go to; NULL: nothing is kept */
+    bool compile_only; /* nothing is run: wherry_layout_bench_measure compiles into the cache folder of the device's own
+                          context, and leaves `results` alone. For processes that compile side by side before one of
+                          them measures with that folder as its `cache`. */
 } wherry_layout_bench_desc;
 
 typedef enum wherry_layout_verdict {
@@ -37,8 +41,9 @@ typedef struct wherry_layout_result {
     char text[120];   /* what is wrong */
 } wherry_layout_result;
 
-/* Takes device memory for the tensors, and a device of its own beside the one given, with nothing kept on disk. Fails
- * with WHERRY_STATUS_UNSUPPORTED where the device has no kernels for it, no timer, or too small buffers. */
+/* Takes device memory for the tensors, and a device of its own beside the one given, with nothing kept on disk but in
+ * `cache`; compile_only neither. Fails with WHERRY_STATUS_UNSUPPORTED where the device has no kernels for it, no timer,
+ * or too small buffers. */
 WHERRY_API wherry_status wherry_layout_bench_create(wherry_device *device, const wherry_layout_bench_desc *desc,
                                                     wherry_layout_bench **out);
 WHERRY_API void wherry_layout_bench_destroy(wherry_layout_bench *bench); /* accepts NULL */
