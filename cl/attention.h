@@ -130,6 +130,15 @@ INLINE void load_columns(__local float4 *tile, __global const storage *from, con
     }
 }
 
+/* Whether a block of columns is loaded. Those beyond the last column are not read. PoCL 3.1 has to be told so: a branch
+ * that depends on nothing but the work-item is decided before the loops, stands right behind a barrier then, and is
+ * taken as one work-item has it. */
+#ifdef POCL_DEVICE_ADDRESS_BITS
+#define CHANNELS_NEEDED(column, count) ((column) < (count))
+#else
+#define CHANNELS_NEEDED(column, count) true
+#endif
+
 /* All channels of TILE_V columns: [column][channel]. */
 #define LOAD_CHANNELS(tile, tile_at, name, at, stride, count) load_channels((tile) + (tile_at), name, at, stride, count)
 
@@ -141,7 +150,7 @@ INLINE void load_channels(__local float4 *tile, __global const storage *from, co
         const uint block = local_number() + b * LOCAL_SIZE;
         const uint column = block / VECTORS_V * 4;
         const uint p = block % VECTORS_V * VECTOR;
-        if (block < BLOCKS_V) {
+        if (block < BLOCKS_V && CHANNELS_NEEDED(column, count)) {
             __global const storage *begin = from + (at + column * stride + p);
             uint4 raw[4];
             UNROLL
