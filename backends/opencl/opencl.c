@@ -177,6 +177,7 @@ static struct backend_device *device_open(const struct host *host, size_t index,
     struct backend_device *device = host_alloc(host, 1, sizeof *device, e);
     if (!device) return NULL;
     device->host = host;
+    if (!external) snprintf(device->listed, sizeof device->listed, "opencl:%zu", index);
     drivers_lock();
     bool ok = device_fill(device, index, external, &found, e);
     if (!ok) device_free(device);
@@ -231,4 +232,5 @@ const struct backend backend_opencl = {
     .program_note = opencl_program_note,
     .program_usage = opencl_program_usage,
     .program_text = opencl_program_text,
+    .compile = opencl_compile,
 };

@@ -281,6 +281,7 @@ struct backend_device *vulkan_open(const struct host *host, size_t index, const 
     struct backend_device *d = host_alloc(host, 1, sizeof *d, e);
     if (!d) return NULL;
     d->host = host;
+    if (!external) snprintf(d->listed, sizeof d->listed, "vulkan:%zu", index);
     bool ok = external ? device_wrap(d, external, e) : device_pick(d, index, e) && device_make(d, e);
     if (!ok || !layouts_make(d, e) || !queue_make(d, e) || !pipelines_open(d, e)) {
         vulkan_close(d);
