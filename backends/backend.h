@@ -13,6 +13,7 @@ struct backend_device; /* each backend's own */
 struct program;        /* likewise: a recorded schedule */
 struct count;
 struct kernel_program;
+struct apart_program;
 
 /* Rows in a buffer of the application's, in the API that the backend speaks. */
 struct outside_rows {
@@ -154,6 +155,10 @@ struct backend {
      * host's own code. */
     bool (*program_text)(const struct backend_device *device, const struct step *step, bool one_buffer,
                          struct kernel_program *out, struct error *e);
+    /* In a process apart (backends/apart.h): compiles these into the cache and tells of each. What the driver refuses, and
+     * what the guard does, is left out. Fails where `driver`, a hash, is not this device's. NULL: nothing is compiled. */
+    bool (*compile)(struct backend_device *device, uint64_t driver, const struct apart_program *programs, size_t count,
+                    struct error *e);
     /* Adds to *count (plan/traffic_model.h) what a step's kernel moves, where kernels are not those of the plan's
      * table; false: nobody has counted this one. NULL: the table's rules are these kernels'. */
     bool (*program_traffic)(const struct backend_device *device, const struct program *program, int step,

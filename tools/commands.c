@@ -267,6 +267,12 @@ const struct command commands[] = {
      "  wherry prepare --config bert-large --train --device vulkan:0 --json\n"
      "  wherry prepare --config bert-base --plan all --dtype all --target intel-bmg --dump bmg\n",
      prepare_command},
+    {"compile", COMPILE, "FILE", "compile what another process lists",
+     "What the other commands start, and programs whose wherry_context_desc.compiler names\n"
+     "this one: compiles the kernels that FILE lists, which such a program wrote to its\n"
+     "cache folder, into that folder, and writes a line for each. A driver's compiler that\n"
+     "crashes ends this process alone; the next is started for the rest.\n",
+     "  wherry compile ~/.cache/wherry/apart-1-2.txt\n", compile_command},
     {"report", REPORT, "FILE|FOLDER...", "write or check stored records",
      "Reads records (wherry bench, wherry bench layer, wherry roof with --json) and writes\n"
      "them, several as one, in any format: tables on a terminal, Markdown, CSV with a line\n"

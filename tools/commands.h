@@ -30,6 +30,7 @@ enum {
     MODELS = 2097152,
     PREPARE = 4194304,
     BENCH_LAYOUTS = 8388608,
+    COMPILE = 16777216,
     BENCHES = BENCH | BENCH_LAYER,
     PIECES = BENCH_GEMM | BENCH_ATTENTION | BENCH_NORM,
     RECORDS = ROOF | BENCHES | BENCH_LAYOUTS | LATENCY | REPORT,
@@ -67,6 +68,7 @@ int bench_command(const struct options *options);
 int bench_latency_command(const struct options *options);
 int bench_layer_command(const struct options *options);
 int prepare_command(const struct options *options);
+int compile_command(const struct options *options);
 int tune_command(const struct options *options);
 int tune_layer_command(const struct options *options);
 int bench_gemm_command(const struct options *options);

@@ -237,7 +237,7 @@ static const struct option option_table[] = {
     {"nearest", 0, DEMO, COUNT, AT(nearest), "N", 1, 1000, "sentences to show with their nearest (default 6)"},
     {"memory-budget", 0, SESSIONS | PIECES | PREPARE, SIZE, AT(memory_budget), "BYTES", 1, 1.8e19,
      "device memory to stay within; K, M, G, T after the number are powers of 1024 (default: what there is)"},
-    {"cache", 0, SESSIONS | PIECES | ROOF | BENCH_LAYOUTS | PREPARE, TEXT, AT(cache), "DIR", 0, 0,
+    {"cache", 0, SESSIONS | PIECES | ROOF | BENCH_LAYOUTS | PREPARE | COMPILE, TEXT, AT(cache), "DIR", 0, 0,
      "folder of compiled kernels; \"\" keeps none (default: the user's cache folder)"},
     {"json", 'j', RECORDS, FLAG, AT(json), NULL, 0, 0, "the same as --format json"},
     {"json", 'j', EVERY & ~(TEXTS | DEMO | RECORDS), FLAG, AT(json), NULL, 0, 0, "write JSON instead of tables"},

@@ -64,6 +64,21 @@ int tool_failed(struct tool *tool, wherry_status status)
 
 /* ---- context, device, model ---- */
 
+/* Kernels that may end their process are compiled by another of this program. */
+static const char *compiler(const struct options *options)
+{
+    const char *named = getenv("WHERRY_COMPILER");
+    if (options->command->bit & COMPILE || (named && !strcmp(named, "none"))) return NULL;
+    return named ? named : "";
+}
+
+static uint32_t compile_seconds(void)
+{
+    const char *named = getenv("WHERRY_COMPILE_SECONDS");
+    unsigned long seconds = named ? strtoul(named, NULL, 10) : 0;
+    return seconds <= 86400 ? (uint32_t)seconds : 86400;
+}
+
 static wherry_context_desc context_desc(const struct options *options)
 {
     return (wherry_context_desc){.struct_size = sizeof(wherry_context_desc),
@@ -71,7 +86,9 @@ static wherry_context_desc context_desc(const struct options *options)
                                  .user = (void *)options,
                                  .cache_dir = options->cache,
                                  .threads = options->threads,
-                                 .timed = options->timings};
+                                 .timed = options->timings,
+                                 .compiler = compiler(options),
+                                 .compile_seconds = compile_seconds()};
 }
 
 int tool_open_context(struct tool *tool, const struct options *options)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/apart.h"
 #include "backends/guard.h"
 #include "backends/quirks.h"
 #include "base/index.h"
@@ -60,10 +61,13 @@ static void read_usage(const struct backend_device *device, struct kernel_build 
 
 /* ---- one build; called from several threads, so it allocates nothing from the host ---- */
 
+enum guarding { UNGUARDED, GUARDED, GUARDED_ALONE };
+
 struct batch {
     struct backend_device *device;
     struct kernel_build **pending;
     size_t first; /* item 0 of the running parallel_for */
+    enum guarding guarding;
 };
 
 /* Room after a binary for what a patch adds. */
@@ -93,37 +97,59 @@ static void patch(struct backend_device *device, struct kernel_build *b)
     host_free(device->host, data);
 }
 
-static void build_from_source(struct backend_device *device, struct kernel_build *b)
+static uint64_t guard_key(const struct kernel_build *b) { return b->key ? hash_text(HASH_START, b->key) : 0; }
+
+static void build_from_source(struct backend_device *device, struct kernel_build *b, enum guarding guarding)
 {
     const char *text = (const char *)b->source.data;
     size_t size = b->source.size;
-    const bool guarded = b->key && device->limits.quirks & QUIRK_COMPILE_GUARDED; /* then one thread compiles */
-    const uint64_t key = guarded ? hash_text(HASH_START, b->key) : 0;
-    char path[800];
-    if (guarded && !guard_begin(device->host, b->kernel, key, path)) {
-        struct error ignored;
-        b->failed = "the guard";
-        b->crashed = host_strdup(device->host, path, &ignored);
-        return;
-    }
+    const uint64_t key = guarding ? guard_key(b) : 0;
     b->failed = "clCreateProgramWithSource";
     b->program = clCreateProgramWithSource(device->context, 1, &text, &size, &b->code);
     if (!b->program) return;
     b->failed = "clBuildProgram";
+    if (key) guard_begin(device->host, b->kernel, key, guarding == GUARDED_ALONE);
     b->code = clBuildProgram(b->program, 1, &device->id, b->options, NULL, NULL);
-    if (guarded) guard_end(device->host, key);
+    if (key) guard_end(device->host, key);
     if (b->code) return;
     b->failed = NULL;
     read_usage(device, b);
+}
+
+static void build_one(struct backend_device *device, struct kernel_build *b, enum guarding guarding)
+{
+    if (!opencl_build_load(device, b)) build_from_source(device, b, guarding);
+    apart_tell(device->host, b->kernel);
 }
 
 static void build_item(size_t item, void *user)
 {
     struct batch *batch = user;
     struct kernel_build *b = batch->pending[batch->first + item];
-    for (size_t i = 0; i < item; i++)
-        if (batch->pending[batch->first + i]->crashed) return;
-    if (!opencl_build_load(batch->device, b)) build_from_source(batch->device, b);
+    if (!b->tried) build_one(batch->device, b, batch->guarding);
+}
+
+/* What a process that ended was at, one after the other. False: it was at one alone, which is not compiled, nor are
+ * others that whoever needs it needs, too. */
+static bool build_suspects(struct batch *batch, size_t n)
+{
+    const struct host *host = batch->device->host;
+    for (size_t i = 0; batch->guarding && i < n; i++) {
+        struct kernel_build *b = batch->pending[batch->first + i];
+        char path[800];
+        struct error ignored;
+        enum guard_state state = b->key ? guard_state(host, guard_key(b), path) : GUARD_FREE;
+        if (state == GUARD_REFUSED) {
+            b->failed = "the guard";
+            b->crashed = host_strdup(host, path, &ignored);
+            b->tried = true;
+            return false;
+        } else if (state == GUARD_SUSPECT || batch->guarding == GUARDED_ALONE) {
+            b->tried = true;
+            build_one(batch->device, b, GUARDED_ALONE);
+        }
+    }
+    return true;
 }
 
 static void build_patched_item(size_t item, void *user)
@@ -242,23 +268,22 @@ static bool builds_list(struct backend_device *device, const struct schedule *sc
     return true;
 }
 
-/* In chunks, so that the caller hears of progress and may cancel; most machines' cores all have work in each. */
-static bool builds_run_chunks(struct backend_device *device, size_t first, size_t missing, wherry_progress progress,
-                              void *user, struct error *e)
+/* In chunks, so that the caller hears of progress and may cancel; most machines' cores all have work in each. For
+ * another process one that fails is left out. */
+static bool builds_run_chunks(struct backend_device *device, size_t first, enum guarding guarding,
+                              wherry_progress progress, void *user, struct error *e)
 {
     enum { CHUNK = 16 };
-    size_t count = device->n_builds - first,
-           threads = device->limits.quirks & (QUIRK_ONE_COMPILER | QUIRK_COMPILE_GUARDED) ? 1 : 0;
-    if (missing && progress && !progress("compile", 0, missing, user))
-        return fail(e, WHERRY_STATUS_CANCELLED, "cancelled before kernels were compiled");
+    size_t count = device->n_builds - first, threads = device->limits.quirks & QUIRK_ONE_COMPILER ? 1 : 0;
     for (size_t done = 0; done < count; done += CHUNK) {
-        struct batch batch = {device, device->builds, first + done};
+        struct batch batch = {device, device->builds, first + done, guarding};
         size_t n = count - done < CHUNK ? count - done : CHUNK;
         if (progress && !progress(device->builds[first + done]->kernel, done, count, user)) {
             return fail(e, WHERRY_STATUS_CANCELLED, "cancelled while kernels were compiled");
         }
         for (size_t i = 0; i < n; i++) opencl_build_read(device, device->builds[first + done + i]);
-        parallel_for(n, threads, build_item, &batch); /* of a guarded one the first that is refused is the last */
+        bool go_on = build_suspects(&batch, n);
+        if (go_on) parallel_for(n, threads, build_item, &batch);
         for (size_t i = 0; i < n; i++) {
             struct kernel_build *b = device->builds[first + done + i];
             opencl_build_forget(device, b);
@@ -269,9 +294,11 @@ static bool builds_run_chunks(struct backend_device *device, size_t first, size_
         }
         parallel_for(n, threads, build_patched_item, &batch);
         for (size_t i = 0; i < n; i++) {
-            const struct kernel_build *b = device->builds[first + done + i];
-            if (b->failed) return fail_build(device, b, e);
+            struct kernel_build *b = device->builds[first + done + i];
+            if (b->failed && !device->host->teller) return fail_build(device, b, e);
+            if (!b->failed && b->program && device->host->teller) opencl_build_store(device, b);
         }
+        if (!go_on) return true;
     }
     if (progress && !progress("kernels", count, count, user)) {
         return fail(e, WHERRY_STATUS_CANCELLED, "cancelled after kernels were compiled");
@@ -279,15 +306,75 @@ static bool builds_run_chunks(struct backend_device *device, size_t first, size_
     return true;
 }
 
+/* Of device, driver and version. */
+static uint64_t driver_hash(const struct backend_device *device) { return hash_text(HASH_START, device->identity); }
+
+static struct apart apart_of(const struct backend_device *device)
+{
+    return (struct apart){.host = device->host,
+                          .device = device->listed,
+                          .driver = driver_hash(device),
+                          .always = device->limits.quirks & QUIRK_COMPILE_GUARDED};
+}
+
+/* Those that the cache lacks. */
+static bool missing_list(const struct backend_device *device, size_t first, struct apart_program **list, size_t *count,
+                         struct error *e)
+{
+    *count = 0;
+    *list = host_alloc(device->host, device->n_builds - first, sizeof **list, e);
+    if (!*list) return false;
+    for (size_t i = first; i < device->n_builds; i++) {
+        const struct kernel_build *b = device->builds[i];
+        if (opencl_build_is_kept(b)) continue;
+        struct apart_program *out = &(*list)[(*count)++];
+        snprintf(out->kernel, sizeof out->kernel, "%s", b->kernel);
+        out->code = hash_bytes(HASH_START, b->source.data, b->source.size);
+        out->form = b->options;
+    }
+    return true;
+}
+
+static bool builds_run_all(struct backend_device *device, size_t first, wherry_progress progress, void *user,
+                           struct error *e)
+{
+    struct apart_program *missing = NULL;
+    size_t count;
+    const struct apart apart = apart_of(device);
+    TRY(missing_list(device, first, &missing, &count, e));
+    bool ok = !count || !progress || progress("compile", 0, count, user) ||
+              fail(e, WHERRY_STATUS_CANCELLED, "cancelled before kernels were compiled");
+    int before = part_enter(device->host, count ? PART_BUILD : PART_LOAD);
+    enum apart_way way = ok ? apart_compile(&apart, missing, count, progress, user, e) : APART_FAILED;
+    enum guarding guarding = way == APART_PLAIN ? UNGUARDED : apart.always ? GUARDED_ALONE : GUARDED;
+    ok = way != APART_FAILED && builds_run_chunks(device, first, guarding, progress, user, e);
+    if (ok && guarding && !device->host->teller) apart_learn(&apart, missing, count);
+    part_leave(device->host, before);
+    host_free(device->host, missing);
+    return ok;
+}
+
 static bool builds_run(struct backend_device *device, size_t first, wherry_progress progress, void *user,
                        struct error *e)
 {
-    size_t missing = 0;
-    if (first == device->n_builds) return true;
-    for (size_t i = first; i < device->n_builds; i++) missing += !opencl_build_is_kept(device->builds[i]);
-    int before = part_enter(device->host, missing ? PART_BUILD : PART_LOAD);
-    bool ok = builds_run_chunks(device, first, missing, progress, user, e);
-    part_leave(device->host, before);
+    return first == device->n_builds || builds_run_all(device, first, progress, user, e);
+}
+
+bool opencl_compile(struct backend_device *device, uint64_t driver, const struct apart_program *programs, size_t count,
+                    struct error *e)
+{
+    size_t first = device->n_builds;
+    if (driver != driver_hash(device))
+        return fail(e, WHERRY_STATUS_NO_DEVICE, "%s is not the device that kernels are to be compiled for: %s",
+                    device->listed, device->described.name);
+    for (size_t i = 0; i < count; i++) {
+        struct embedded_kernel source;
+        if (opencl_kernel_find(programs[i].kernel, &source) && !build_find(device, source.name, programs[i].form) &&
+            !build_add(device, programs[i].form, &source, e))
+            return false;
+    }
+    bool ok = builds_run(device, first, NULL, NULL, e);
+    drop_failed(device, first);
     return ok;
 }
 

@@ -180,6 +180,7 @@ static struct backend_device *device_open(const struct host *host, size_t index,
     if (!device) return NULL;
     device->host = host;
     mutex_make(&device->building);
+    if (!external) snprintf(device->listed, sizeof device->listed, "opencl:%zu", index);
     drivers_lock();
     bool ok = device_fill(device, index, external, &found, e);
     if (!ok) device_free(device);
@@ -237,4 +238,5 @@ const struct backend backend_opencl = {
     .program_note = opencl_program_note,
     .program_usage = opencl_program_usage,
     .program_text = opencl_program_text,
+    .compile = opencl_compile,
 };

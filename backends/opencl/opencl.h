@@ -39,6 +39,7 @@ struct kernel_build {
     size_t file_bytes;
     bool cached;                 /* is in the cache */
     bool patched;                /* made of patched PTX */
+    bool tried;                  /* compiled alone, before others */
     uint32_t registers, spilled; /* of a work-item; bytes that did not fit them. 0: unknown or none */
     bool ready, ready_large;     /* has been launched once, and on a large grid: the driver has nothing left to do */
     const char *failed;          /* the name of the call that failed, NULL: none */
@@ -51,6 +52,7 @@ enum clblast_state { CLBLAST_UNTRIED, CLBLAST_WORKS, CLBLAST_REFUSED };
 struct backend_device {
     const struct host *host;
     cl_device_id id;
+    char listed[32]; /* "opencl:0"; "": the application's own */
     cl_context context;
     cl_command_queue queue;           /* in-order */
     cl_command_queue profiling_queue; /* in-order, with timestamps; NULL: the driver gives none */
@@ -116,6 +118,9 @@ bool opencl_builds_create(struct backend_device *device, const struct schedule *
                           struct kernel_build **builds, wherry_progress progress, void *user, uint32_t *kernels,
                           uint32_t *compiled, struct error *e);
 void opencl_builds_destroy(struct backend_device *device);
+/* As the contract (backend.h) says. */
+bool opencl_compile(struct backend_device *device, uint64_t driver, const struct apart_program *programs, size_t count,
+                    struct error *e);
 
 /* A kernel that takes no constants, built if it was not; the device keeps it. */
 struct kernel_build *opencl_build_named(struct backend_device *device, const char *kernel, struct error *e);

@@ -80,4 +80,5 @@ const struct backend backend_vulkan = {
     .program_note = vulkan_program_note,
     .program_usage = vulkan_program_usage,
     .program_text = vulkan_program_text,
+    .compile = vulkan_compile,
 };

@@ -284,6 +284,7 @@ struct backend_device *vulkan_open(const struct host *host, size_t index, const 
     mutex_make(&d->queueing);
     mutex_make(&d->copying);
     mutex_make(&d->building);
+    if (!external) snprintf(d->listed, sizeof d->listed, "vulkan:%zu", index);
     bool ok = external ? device_wrap(d, external, e) : device_pick(d, index, e) && device_make(d, e);
     if (!ok || !layouts_make(d, e) || !queue_make(d, e) || !pipelines_open(d, e)) {
         vulkan_close(d);

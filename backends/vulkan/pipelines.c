@@ -1,5 +1,5 @@
 /* Makes pipelines in parallel; what the driver compiled is kept on disk (pipeline_cache.c). */
-#include "vulkan.h"
+#include "jobs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,18 +34,18 @@ static uint64_t kernels_hash(void)
 
 uint64_t vulkan_kernels(const struct backend_device *d) { return d->pipelines.kernels; }
 
-static struct pipeline pipeline_describe(size_t kernel, const struct call *call)
+struct pipeline pipeline_describe(size_t kernel, const struct call_constant *constants, int n_constants)
 {
-    struct pipeline p = {.kernel = kernel, .n_constants = call->n_constants};
+    struct pipeline p = {.kernel = kernel, .n_constants = n_constants};
     struct embedded_kernel embedded;
     vulkan_kernel(kernel, &embedded);
     unsigned char f16 = embedded.f16;
     p.key = hash_bytes(HASH_START, embedded.name, strlen(embedded.name) + 1);
     p.key = hash_bytes(p.key, &f16, 1);
-    for (int i = 0; i < call->n_constants; i++) {
-        p.constants[i] = call->constants[i];
-        p.key = hash_bytes(p.key, &call->constants[i].id, sizeof call->constants[i].id);
-        p.key = hash_bytes(p.key, &call->constants[i].value, sizeof call->constants[i].value);
+    for (int i = 0; i < n_constants; i++) {
+        p.constants[i] = constants[i];
+        p.key = hash_bytes(p.key, &constants[i].id, sizeof constants[i].id);
+        p.key = hash_bytes(p.key, &constants[i].value, sizeof constants[i].value);
     }
     return p;
 }
@@ -76,26 +76,6 @@ void pipelines_close(struct backend_device *d)
 
 /* ---- making pipelines ---- */
 
-struct job {
-    struct backend_device *d;
-    struct pipeline pipeline;
-    VkResult result;
-    bool told, hit;    /* by the driver's feedback */
-    bool asked;        /* it is made to be asked for what it takes */
-    char crashed[800]; /* the file of the guard that says so; "": it does not */
-};
-
-/* 0: compiled without a guard. */
-static uint64_t guard_key(const struct backend_device *d, const struct kernel_program *program)
-{
-    const struct physical *p = &d->physical;
-    const uint64_t program_hash = kernel_program_hash(program);
-    if (!(p->limits.quirks & QUIRK_COMPILE_GUARDED)) return 0;
-    uint64_t hash = hash_bytes(HASH_START, &program_hash, sizeof program_hash);
-    hash = hash_bytes(hash, &p->device, sizeof p->device);
-    return hash_bytes(hash_text(hash, p->info.driver), p->cache_uuid, sizeof p->cache_uuid) | 1;
-}
-
 static void job_run(struct job *job)
 {
     struct backend_device *d = job->d;
@@ -104,12 +84,7 @@ static void job_run(struct job *job)
     struct kernel_program program;
     vulkan_kernel(p->kernel, &kernel);
     vulkan_program(&d->physical.limits, d->physical.size_chosen, &kernel, p->constants, p->n_constants, &program);
-    const uint64_t guarded = guard_key(d, &program);
-    if (guarded && !guard_begin(d->host, kernel.name, guarded, job->crashed)) {
-        job->result = VK_ERROR_UNKNOWN;
-        return;
-    }
-    job->crashed[0] = 0;
+    const uint64_t guarded = job->guarding ? job_guard_key(job) : 0;
     VkShaderModuleCreateInfo module_info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
         .codeSize = kernel.size,
@@ -155,6 +130,7 @@ static void job_run(struct job *job)
         .layout = d->pipeline_layout,
         .basePipelineIndex = -1,
     };
+    if (guarded) guard_begin(d->host, kernel.name, guarded, job->guarding == GUARDED_ALONE);
     job->result = d->vk.CreateComputePipelines(d->handle, d->pipelines.cache, 1, &info, NULL, &p->handle);
     if (guarded) guard_end(d->host, guarded);
     if (job->result != VK_SUCCESS) p->handle = VK_NULL_HANDLE;
@@ -167,7 +143,19 @@ static void job_run(struct job *job)
     d->vk.DestroyShaderModule(d->handle, module, NULL);
 }
 
-static void job_run_nth(size_t item, void *user) { job_run((struct job *)user + item); }
+static void job_make(struct job *job)
+{
+    struct embedded_kernel kernel;
+    vulkan_kernel(job->pipeline.kernel, &kernel);
+    job_run(job);
+    apart_tell(job->d->host, kernel.name);
+}
+
+static void job_run_nth(size_t item, void *user)
+{
+    struct job *job = (struct job *)user + item;
+    if (!job->tried) job_make(job);
+}
 
 /* Whether to believe this driver's feedback where it calls a pipeline of the cache new. Not from a driver that stored
  * nothing (lavapipe: it compiles at the first dispatch, and keeps that elsewhere), and not from one that never speaks
@@ -223,7 +211,7 @@ static bool jobs_collect(struct backend_device *d, const struct schedule *schedu
         const struct step *step = &schedule->steps[s];
         size_t kernel;
         TRY(step_kernel(step, &kernel, e));
-        struct pipeline wanted = pipeline_describe(kernel, step->call);
+        struct pipeline wanted = pipeline_describe(kernel, step->call->constants, step->call->n_constants);
         int i = 0;
         while (i < store->count && !pipeline_equal(&store->list[i], &wanted)) i++;
         if (i == store->count) {
@@ -252,6 +240,8 @@ static bool jobs_take(struct backend_device *d, struct job *jobs, int first, int
             store->list[store->count++] = job->pipeline;
             device_name(d, VK_OBJECT_TYPE_PIPELINE, (uint64_t)job->pipeline.handle, kernel.name);
             ok = ok && keys_add(d, job->pipeline.key, e);
+        } else if (d->host->teller && job->result != VK_ERROR_DEVICE_LOST) {
+            continue; /* whoever runs it hears of it */
         } else if (ok && job->crashed[0]) {
             ok = guard_fail(kernel.name, job->crashed, e);
         } else if (ok) {
@@ -264,12 +254,20 @@ static bool jobs_take(struct backend_device *d, struct job *jobs, int first, int
     return ok;
 }
 
+/* What was made is kept, and the one that is refused fails. */
+static bool round_refused(struct backend_device *d, struct job *jobs, int first, int refused, struct program_info *info,
+                          struct error *e)
+{
+    for (int i = first; i < refused; i++)
+        if (jobs[i].tried) TRY(jobs_take(d, jobs, i, i + 1, info, e));
+    return jobs_take(d, jobs, refused, refused + 1, info, e);
+}
+
 /* Rounds, so that the caller hears of progress and can cancel; wide enough to keep many cores busy. */
 static bool jobs_run_rounds(struct backend_device *d, struct job *jobs, int n, size_t missing, wherry_progress progress,
                             void *user, struct program_info *info, struct error *e)
 {
     const int round = 16;
-    const bool guarded = d->physical.limits.quirks & QUIRK_COMPILE_GUARDED;
     if (missing && progress && !progress("compile", 0, missing, user))
         return fail(e, WHERRY_STATUS_CANCELLED, "cancelled before kernels were compiled");
     for (int first = 0; first < n; first += round) {
@@ -279,11 +277,9 @@ static bool jobs_run_rounds(struct backend_device *d, struct job *jobs, int n, s
             return fail(e, WHERRY_STATUS_CANCELLED, "cancelled after %d of %d kernels", first, n);
         }
         int end = first + round < n ? first + round : n;
-        if (!guarded) parallel_for((size_t)(end - first), 0, job_run_nth, jobs + first);
-        for (int i = first; guarded && i < end; i++) {
-            job_run(&jobs[i]);
-            if (jobs[i].crashed[0]) end = i + 1; /* and none of the others is tried */
-        }
+        int refused = jobs_suspects(jobs, first, end, job_make);
+        if (refused < end) return d->host->teller || round_refused(d, jobs, first, refused, info, e);
+        parallel_for((size_t)(end - first), 0, job_run_nth, jobs + first);
         TRY(jobs_take(d, jobs, first, end, info, e));
     }
     if (progress && !progress("kernels", (size_t)n, (size_t)n, user)) {
@@ -299,8 +295,8 @@ static size_t jobs_missing(const struct backend_device *d, const struct job *job
     return missing;
 }
 
-static bool jobs_run(struct backend_device *d, struct job *jobs, int n, wherry_progress progress, void *user,
-                     struct program_info *info, struct error *e)
+bool jobs_run(struct backend_device *d, struct job *jobs, int n, wherry_progress progress, void *user,
+              struct program_info *info, struct error *e)
 {
     if (!n) return true;
     size_t missing = jobs_missing(d, jobs, n);
@@ -309,7 +305,9 @@ static bool jobs_run(struct backend_device *d, struct job *jobs, int n, wherry_p
         missing = jobs_missing(d, jobs, n);
     }
     int before = part_enter(d->host, missing ? PART_BUILD : PART_LOAD);
-    bool ok = jobs_run_rounds(d, jobs, n, missing, progress, user, info, e);
+    bool ok = (!missing || jobs_apart(d, jobs, n, progress, user, e)) &&
+              jobs_run_rounds(d, jobs, n, missing, progress, user, info, e);
+    if (ok) jobs_learn(d, jobs, n);
     part_leave(d->host, before);
     return ok;
 }
@@ -338,7 +336,7 @@ static bool least_describe(struct backend_device *d, struct job *job)
     call_set(&call, CONST_N, 1);
     call_set(&call, CONST_FORM, ROOF_WRITE);
     call_set(&call, CONST_THREAD_M, 1);
-    job->pipeline = pipeline_describe(kernel, &call);
+    job->pipeline = pipeline_describe(kernel, call.constants, call.n_constants);
     return true;
 }
 

@@ -106,7 +106,8 @@ struct device_functions {
 
 struct instance {
     VkInstance handle;
-    bool external; /* the application's */
+    bool external;   /* the application's */
+    char listed[32]; /* "vulkan:0"; "": the application's */
     PFN_vkGetInstanceProcAddr get;
     uint32_t api; /* what the instance was made for */
     VkDebugUtilsMessengerEXT messenger;
@@ -258,6 +259,10 @@ uint64_t vulkan_kernels(const struct backend_device *d);
 bool vulkan_program_text(const struct backend_device *d, const struct step *step, bool one_buffer,
                          struct kernel_program *out, struct error *e);
 
+/* In a process apart, as the contract (backend.h) says. jobs.c has it. */
+bool vulkan_compile(struct backend_device *d, uint64_t driver, const struct apart_program *programs, size_t count,
+                    struct error *e);
+
 /* ---- statistics.c: what pipelines take ---- */
 
 void statistics_read(struct backend_device *d, VkPipeline pipeline, struct kernel_usage *out);
@@ -272,7 +277,8 @@ struct backend_device {
     struct instance instance;
     struct physical physical;
     VkDevice handle;
-    bool external; /* the application's */
+    bool external;   /* the application's */
+    char listed[32]; /* "vulkan:0"; "": the application's */
     VkQueue queue;
     struct mutex queueing; /* of the queue */
     void (*queue_lock)(void *user);

@@ -9,6 +9,7 @@
 
 struct parts;
 struct file_source; /* base/source.h */
+struct apart_teller;
 
 struct host {
     void *(*alloc)(size_t size, void *user);
@@ -20,6 +21,9 @@ struct host {
     uint32_t threads;                /* that compute on the host's cores, at most; 0: no limit */
     struct parts *parts;             /* the account of where its time goes (base/parts.h), NULL: none is kept */
     bool unoptimized;                /* kernels are compiled without optimization where an API can say so */
+    char compiler[512];       /* the program that compiles what may end the process (backends/apart.h); "": none */
+    uint32_t compile_seconds; /* that it may take for one kernel */
+    const struct apart_teller *teller; /* in that program; else NULL */
     bool compile_only; /* devices that do not execute may be opened, for compiling (WHERRY_COMPILE_ONLY) */
 };
 

@@ -73,6 +73,20 @@ void cache_remove(const char *path);
 uint64_t process_number(void);
 /* Whether a process of this number runs; on doubt it does. */
 bool process_runs(uint64_t number);
+/* The path of the program that this process runs; "": the system does not tell. */
+void process_path(char *path, size_t size);
+
+/* A program that was started. What it writes to standard output and standard error is read here; it has no input. */
+struct child {
+    intptr_t process, output; /* the platform's */
+};
+/* `arguments` ends with NULL and begins with the program's path. */
+bool process_start(const char *const *arguments, struct child *child, struct error *e);
+/* Bytes of what it wrote, of which there may be more; 0: it has closed its output, as whoever ends does; -1: nothing
+ * came in this time. */
+int process_read(const struct child *child, char *text, size_t size, uint32_t milliseconds);
+/* Waits until it has ended, `stop`: after ending it. `how`: "signal 11", "exit status 1". */
+void process_finish(struct child *child, bool stop, char how[64]);
 
 /* ---- libraries ---- */
 

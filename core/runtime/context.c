@@ -8,6 +8,8 @@
 
 #include "base/platform.h"
 
+enum { COMPILE_SECONDS = 120 };
+
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 
@@ -54,6 +56,10 @@ wherry_status wherry_context_create(const wherry_context_desc *desc, wherry_cont
         host.user = desc->user;
         host.unoptimized = desc->unoptimized;
         host.threads = desc->threads;
+        host.compile_seconds = desc->compile_seconds ? desc->compile_seconds : COMPILE_SECONDS;
+        if (desc->compiler && strlen(desc->compiler) >= sizeof host.compiler) return WHERRY_STATUS_INVALID_ARGUMENT;
+        if (desc->compiler && *desc->compiler) snprintf(host.compiler, sizeof host.compiler, "%s", desc->compiler);
+        if (desc->compiler && !*desc->compiler) process_path(host.compiler, sizeof host.compiler);
     }
     if (desc && desc->cache_dir) {
         if (strlen(desc->cache_dir) >= sizeof host.cache_dir) return WHERRY_STATUS_INVALID_ARGUMENT;

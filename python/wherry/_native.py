@@ -22,7 +22,7 @@ HEADS = ("none", "sequence", "tokens", "vocabulary")
 class ContextDesc(Structure):
     _fields_ = [("struct_size", c_uint32), ("alloc", c_void_p), ("free", c_void_p), ("log", c_void_p),
                 ("user", c_void_p), ("cache_dir", c_char_p), ("unoptimized", c_bool), ("threads", c_uint32),
-                ("timed", c_bool)]
+                ("timed", c_bool), ("compiler", c_char_p), ("compile_seconds", c_uint32)]
 
 
 class DeviceInfo(Structure):

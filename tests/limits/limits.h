@@ -9,7 +9,8 @@
  *   slots      storage buffers of a shader (Vulkan)
  *   subgroup   work-items of a sub-group, the only size (Vulkan)
  *   half       0: 16-bit floats are not stored (Vulkan)
- *   crash      1: whatever is compiled ends the process
+ *   crash      1: whatever is compiled ends the process; else a kernel whose code has so many bytes does
+ *   hang       compiling a kernel whose code has so many bytes does not come to an end
  *   gpu        1: the device is a GPU
  * "held-groups=0" and the like: calls are held to this one, which is not reported. */
 #ifndef WHERRY_TESTS_LIMITS_H
@@ -21,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The limit of this name; `otherwise`: it is not lowered. */
 static inline uint64_t limit(const char *name, uint64_t otherwise)
@@ -49,9 +51,12 @@ static inline void hold(const char *name, uint64_t value, const char *call)
     abort();
 }
 
-static inline void crash(void)
+/* `bytes`: of the kernel's code. */
+static inline void compile(uint64_t bytes)
 {
-    if (limit("crash", 0)) raise(SIGKILL);
+    uint64_t crash = limit("crash", 0);
+    if (crash && (crash == 1 || crash == bytes)) raise(SIGKILL);
+    while (bytes && limit("hang", 0) == bytes) pause();
 }
 
 #endif

@@ -55,18 +55,60 @@ if [ -n "${LIMITS_OPENCL:-}" ] && usable $opencl; then
     if [ -n "${PIECES:-}" ]; then WHERRY_TEST_DEVICES=$opencl WHERRY_LIMITS=buffer=150000 check "$PIECES"; fi
     WHERRY_QUIRKS=no-group-attribute,flush-often,check-all layer $opencl f32 ''
 fi
-# A compiler that ends the process does so once; what it was at is not compiled again until its file is removed.
-guarded() { # DEVICE
-    local run=("$wherry" verify layer --quiet --config minilm-l6 --hidden 48 --heads 2 --feed-forward 72 --batch 1 --seq 8
-        --replays 1 --device "$1" --cache "$work/guard-$1")
-    export WHERRY_QUIRKS=compile-guarded
-    WHERRY_LIMITS=crash=1 expect 137 '' "${run[@]}" 2>/dev/null
-    check test "$(find "$work/guard-$1" -name 'compiling-*.txt' | wc -l)" -eq 1
-    expect 4 "the driver's compiler ended an earlier process while it compiled the kernel .* remove .*compiling-" "${run[@]}"
-    check rm "$work/guard-$1"/compiling-*.txt
-    unset WHERRY_QUIRKS
+# Compilers that end their process, or stand still, at one kernel, told by the bytes of its code.
+code_bytes() { # DEVICE KERNEL
+    WHERRY_LIMITS=gpu=1 "$wherry" prepare --quiet --config minilm-l6 --hidden 64 --heads 2 --dtype f16 --batch 1 --seq 8 \
+        --device "$1" --dump "$work/code-$1" 2>/dev/null
+    for file in "$work/code-$1/$2"*.cl "$work/code-$1/$2"*.spv; do [ ! -e "$file" ] || wc -c <"$file"; done
+    rm -rf "$work/code-$1"
 }
-if [ -n "${LIMITS_VULKAN:-}" ] && usable $vulkan; then guarded $vulkan; fi
+refused="the driver's compiler ended an earlier process, or stood still, at the kernel"
+guarded() { # DEVICE
+    local folder=$work/guard-$1 at
+    local run=("$wherry" verify layer --quiet --config minilm-l6 --hidden 64 --heads 2 --feed-forward 72 --batch 1 --seq 8
+        --replays 1 --dtype f16 --device "$1" --cache "$folder")
+    at=$(code_bytes "$1" attention)
+    # Of a driver that is known for it, in this process: once, and what it was at is not compiled again.
+    export WHERRY_COMPILER=none WHERRY_QUIRKS=compile-guarded
+    WHERRY_LIMITS=crash=1 expect 137 '' "${run[@]}" 2>/dev/null
+    check test "$(find "$folder" -name 'compiling-*.txt' | wc -l)" -eq 1
+    expect 4 "$refused .* remove .*compiling-" "${run[@]}"
+    unset WHERRY_QUIRKS
+    rm -rf "$folder"
+    # Of any driver that is new here: once among others, which are told from it the second time.
+    WHERRY_LIMITS=gpu=1,crash=$at expect 137 '' "${run[@]}" 2>/dev/null
+    WHERRY_LIMITS=gpu=1,crash=$at expect 137 '' "${run[@]}" 2>/dev/null
+    WHERRY_LIMITS=gpu=1,crash=$at expect 4 "$refused attention" "${run[@]}"
+    check test "$(cat "$folder"/compiling-*.txt | grep -c ' alone')" -eq 1
+    rm -rf "$folder"
+    # In a process apart: this one lives on, and says at what.
+    unset WHERRY_COMPILER
+    WHERRY_LIMITS=gpu=1,crash=$at expect 4 "$refused attention" "${run[@]}"
+    check test "$(cat "$folder"/compiling-*.txt | grep -c ' alone')" -eq 1
+    rm -rf "$folder"
+}
+stands_still() { # DEVICE
+    local at
+    at=$(code_bytes "$1" attention)
+    WHERRY_COMPILE_SECONDS=3 WHERRY_LIMITS=gpu=1,hang=$at expect 4 "$refused attention" "$wherry" verify layer \
+        --config minilm-l6 --hidden 64 --heads 2 --batch 1 --seq 8 --dtype f16 --device "$1" --cache "$work/still-$1"
+    check grep -q 'the process that compiles kernels did not come to its end: it stood still for 3 s' "$work/err"
+}
+# Where the kernel is of matrices, what else there is takes its place.
+left_out() { # DEVICE
+    local at
+    at=$(code_bytes "$1" gemm_coopmat)
+    [ -n "$at" ] || return 0
+    WHERRY_LIMITS=gpu=1,crash=$at expect 0 "products by coopmat are left out: .* at the kernel gemm_coopmat" "$wherry" \
+        verify layer --config minilm-l6 --hidden 64 --heads 2 --feed-forward 72 --batch 1 --seq 8 --replays 1 \
+        --dtype f16 --device "$1" --cache "$work/left-$1"
+    check has ', 0 failed'
+}
+if [ -n "${LIMITS_VULKAN:-}" ] && usable $vulkan; then
+    guarded $vulkan
+    stands_still $vulkan
+    left_out $vulkan
+fi
 if [ -n "${LIMITS_OPENCL:-}" ] && usable $opencl; then guarded $opencl; fi
 # A call beyond a limit ends the process: the layers hold what they report.
 if [ -n "${LIMITS_VULKAN:-}" ] && usable $vulkan; then

@@ -61,7 +61,9 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
 static cl_int CL_API_CALL build(cl_program program, cl_uint n, const cl_device_id *devices, const char *options,
                                 void(CL_CALLBACK *done)(cl_program, void *), void *user)
 {
-    crash();
+    size_t bytes = 1;
+    below->clGetProgramInfo(program, CL_PROGRAM_SOURCE, 0, NULL, &bytes);
+    compile(bytes - 1); /* the text's end is counted */
     return below->clBuildProgram(program, n, devices, options, done, user);
 }
 

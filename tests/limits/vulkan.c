@@ -1,5 +1,6 @@
 /* The layer over Vulkan: VK_LAYER_PATH=the folder of limits_vulkan.json, VK_INSTANCE_LAYERS=VK_LAYER_WHERRY_limits. For
  * processes that use one driver. */
+#include <stdatomic.h>
 #include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
 
@@ -17,6 +18,7 @@ static PFN_vkCmdDispatch dispatch_below;
 static PFN_vkUpdateDescriptorSets update_below;
 static PFN_vkAllocateMemory allocate_below;
 static PFN_vkCreateComputePipelines pipelines_below;
+static PFN_vkCreateShaderModule module_below;
 
 /* ---- what is reported ---- */
 
@@ -101,13 +103,39 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAl
     return allocate_below(device, info, allocator, out);
 }
 
+/* The last modules and the bytes of their code, which pipelines are made of right after. */
+enum { MODULES = 256 };
+static struct {
+    VkShaderModule module;
+    uint64_t bytes;
+} modules[MODULES];
+static atomic_uint n_modules;
+
+static VKAPI_ATTR VkResult VKAPI_CALL module(VkDevice device, const VkShaderModuleCreateInfo *info,
+                                             const VkAllocationCallbacks *allocator, VkShaderModule *out)
+{
+    VkResult result = module_below(device, info, allocator, out);
+    unsigned at = atomic_fetch_add(&n_modules, 1) % MODULES;
+    modules[at].bytes = info->codeSize;
+    modules[at].module = result == VK_SUCCESS ? *out : VK_NULL_HANDLE;
+    return result;
+}
+
+/* The last one of this name: a driver may give it to another after it was destroyed. */
+static uint64_t module_bytes(VkShaderModule of)
+{
+    for (unsigned made = atomic_load(&n_modules), back = 1; back <= made && back <= MODULES; back++)
+        if (modules[(made - back) % MODULES].module == of) return modules[(made - back) % MODULES].bytes;
+    return 0;
+}
+
 /* Kernels have their work-group's size as constant 0. */
 static VKAPI_ATTR VkResult VKAPI_CALL pipelines(VkDevice device, VkPipelineCache cache, uint32_t n,
                                                 const VkComputePipelineCreateInfo *infos,
                                                 const VkAllocationCallbacks *allocator, VkPipeline *out)
 {
-    crash();
     for (uint32_t i = 0; i < n; i++) {
+        compile(module_bytes(infos[i].stage.module));
         const VkSpecializationInfo *constants = infos[i].stage.pSpecializationInfo;
         for (uint32_t k = 0; constants && k < constants->mapEntryCount; k++) {
             uint32_t value;
@@ -157,6 +185,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, c
     dispatch_below = (PFN_vkCmdDispatch)device_below(*out, "vkCmdDispatch");
     update_below = (PFN_vkUpdateDescriptorSets)device_below(*out, "vkUpdateDescriptorSets");
     allocate_below = (PFN_vkAllocateMemory)device_below(*out, "vkAllocateMemory");
+    module_below = (PFN_vkCreateShaderModule)device_below(*out, "vkCreateShaderModule");
     pipelines_below = (PFN_vkCreateComputePipelines)device_below(*out, "vkCreateComputePipelines");
     return VK_SUCCESS;
 }
@@ -194,6 +223,7 @@ static PFN_vkVoidFunction own(const char *name)
         {"vkUpdateDescriptorSets", (PFN_vkVoidFunction)update},
         {"vkAllocateMemory", (PFN_vkVoidFunction)allocate},
         {"vkCreateComputePipelines", (PFN_vkVoidFunction)pipelines},
+        {"vkCreateShaderModule", (PFN_vkVoidFunction)module},
     };
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (!strcmp(functions[i].name, name)) return functions[i].function;

@@ -94,6 +94,16 @@ typedef struct wherry_context_desc {
     uint32_t threads;
     /* The context keeps account of where its time goes, for wherry_context_parts (wherry_measure.h). */
     bool timed;
+    /* A program that compiles kernels in a process of its own where the driver's compiler might end this one: those
+     * that a driver of this version has not compiled yet, as the cache folder remembers, and all of drivers that are
+     * known to crash. It is started as `PROGRAM compile FILE --cache FOLDER`, as the command wherry can be, or any
+     * program that hands these to wherry_compile_list (wherry_compile.h); "": this process's own. What it crashes in is
+     * left out, as are kernels whose check fails. NULL, and without a cache folder: kernels are compiled in this
+     * process, those that are new to the driver after a note in the cache, so that what ended a process is found by the
+     * next. */
+    const char *compiler;
+    /* That it may take for one kernel before it is ended, in seconds. 0: 120. */
+    uint32_t compile_seconds;
 } wherry_context_desc;
 
 /* desc may be NULL: malloc, no log, the platform's cache folder. */

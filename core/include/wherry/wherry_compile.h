@@ -81,6 +81,17 @@ typedef struct wherry_session_kernel {
  * wherry_session_programs. A driver may compile everything once more to tell this. */
 WHERRY_API wherry_status wherry_session_kernels(wherry_session *session, wherry_session_kernel *kernels, size_t *count);
 
+/* ---- in a process apart ---- */
+
+/* Called with a line of text that belongs on standard output at once, its end included; from several threads. */
+typedef void (*wherry_line_callback)(const char *line, void *user);
+
+/* For the program that wherry_context_desc.compiler names: compiles what is listed in `path`, a file that the process
+ * which started it wrote to the context's cache folder, and puts it there. The process that waits for it reads the
+ * lines. Programs that the driver refuses are no failure: whoever runs them hears of it. */
+WHERRY_API wherry_status wherry_compile_list(wherry_context *context, const char *path, wherry_line_callback write,
+                                             void *user);
+
 #ifdef __cplusplus
 }
 #endif
