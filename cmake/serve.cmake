@@ -21,9 +21,14 @@ target_compile_definitions(serve_objects PUBLIC _DEFAULT_SOURCE $<$<TARGET_EXIST
 set(serve_shared tools/complain.c tools/names.c tools/plain_text.c tools/processor.c tools/sparse.c tools/system.c tools/tokenize.c
     core/base/json.c core/base/number.c core/base/platform_cores.c core/base/platform_locale.c core/base/utf8.c)
 list(TRANSFORM serve_shared PREPEND ${PROJECT_SOURCE_DIR}/)
-add_executable(wherry_serve tools/serve/main.c ${serve_shared} $<TARGET_OBJECTS:serve_objects>)
+# What the program is linked with besides its own files; tests have another with files of theirs.
+function(wherry_serve_program program)
+    target_sources(${program} PRIVATE ${serve_shared})
+    target_include_directories(${program} PRIVATE $<TARGET_PROPERTY:serve_objects,INCLUDE_DIRECTORIES>)
+    target_link_libraries(${program} PRIVATE $<IF:$<TARGET_EXISTS:wherry_static>,wherry_static,wherry>
+        PkgConfig::JANSSON PkgConfig::MICROHTTPD Threads::Threads m)
+    target_compile_definitions(${program} PRIVATE _DEFAULT_SOURCE $<$<TARGET_EXISTS:wherry_static>:WHERRY_STATIC>)
+endfunction()
+add_executable(wherry_serve tools/serve/main.c $<TARGET_OBJECTS:serve_objects>)
 set_target_properties(wherry_serve PROPERTIES OUTPUT_NAME wherry-serve)
-target_include_directories(wherry_serve PRIVATE $<TARGET_PROPERTY:serve_objects,INCLUDE_DIRECTORIES>)
-target_link_libraries(wherry_serve PRIVATE $<IF:$<TARGET_EXISTS:wherry_static>,wherry_static,wherry>
-    PkgConfig::JANSSON PkgConfig::MICROHTTPD Threads::Threads m)
-target_compile_definitions(wherry_serve PRIVATE _DEFAULT_SOURCE $<$<TARGET_EXISTS:wherry_static>:WHERRY_STATIC>)
+wherry_serve_program(wherry_serve)

@@ -54,8 +54,8 @@ struct call {
     void *connection;
     int socket;
     struct bytes body;
-    bool discard; /* the body is read and not kept */
-    size_t discarded;
+    bool discard;              /* the body is read and not kept */
+    size_t discarded, counted; /* of the body: not kept; among all that are being received */
 
     enum task task;
     enum dialect dialect;

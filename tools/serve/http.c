@@ -39,7 +39,7 @@ struct http {
     char address[ADDRESS];
     pthread_mutex_t mutex; /* of peers and keys */
     struct peer *peers;
-    char *const *keys;
+    char *keys[KEYS_MOST];
     uint32_t keys_count;
     atomic_size_t bodies;
 };
@@ -108,11 +108,18 @@ void http_watch(struct http *http)
 
 /* ---- keys ---- */
 
+static void drop_keys(struct http *http)
+{
+    for (uint32_t k = 0; k < http->keys_count; k++) free(http->keys[k]);
+    http->keys_count = 0;
+}
+
 void http_keys(struct http *http, char *const *keys, uint32_t count)
 {
     pthread_mutex_lock(&http->mutex);
-    http->keys = keys;
-    http->keys_count = count;
+    drop_keys(http);
+    for (; http->keys_count < count; http->keys_count++)
+        http->keys[http->keys_count] = need(strdup(keys[http->keys_count]));
     pthread_mutex_unlock(&http->mutex);
 }
 
@@ -257,10 +264,16 @@ static enum MHD_Result begin(struct http *http, struct MHD_Connection *connectio
     return MHD_YES;
 }
 
+static void drop_count(struct http *http, struct call *call)
+{
+    atomic_fetch_sub(&http->bodies, call->counted);
+    call->counted = 0;
+}
+
 static enum MHD_Result take_body(struct http *http, struct call *call, const char *data, size_t size)
 {
     if (!call->discard && call->body.used + size > http->settings->payload) {
-        atomic_fetch_sub(&http->bodies, call->body.used);
+        drop_count(http, call);
         bytes_free(&call->body);
         refuse_size(http, call);
     }
@@ -269,6 +282,7 @@ static enum MHD_Result take_body(struct http *http, struct call *call, const cha
         return call->discarded <= DISCARD_MOST ? MHD_YES : MHD_NO;
     }
     atomic_fetch_add(&http->bodies, size);
+    call->counted += size;
     bytes_put(&call->body, data, size);
     return MHD_YES;
 }
@@ -286,7 +300,7 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
         return code;
     }
     if (call->answered || call->discard) return send_answer(http, connection, call);
-    atomic_fetch_sub(&http->bodies, call->body.used);
+    drop_count(http, call);
     peer_phase(http, connection, WORKING, 0);
     MHD_suspend_connection(connection);
     if (server_take(http->server, call, answered)) return MHD_YES;
@@ -310,7 +324,7 @@ static void completed(void *user, struct MHD_Connection *connection, void **cont
     *context = NULL;
     peer_phase(http, connection, RECEIVING, 0);
     if (!call) return;
-    if (!call->taken) atomic_fetch_sub(&http->bodies, call->body.used);
+    drop_count(http, call);
     server_release(http->server, call);
 }
 
@@ -370,6 +384,7 @@ void http_close(struct http *http)
         MHD_stop_daemon(http->daemon);
         listen_close(http->settings);
     }
+    drop_keys(http);
     pthread_mutex_destroy(&http->mutex);
     free(http);
 }

@@ -13,7 +13,7 @@ int http_open(struct server *server, struct http **out);
 void http_close(struct http *http);
 /* Cuts connections that are too slow; to be called every second or so. */
 void http_watch(struct http *http);
-/* Keys that clients must send from now on; they live until others are set. */
+/* Keys of which clients must send one from now on, copied; none: they need none. */
 void http_keys(struct http *http, char *const *keys, uint32_t count);
 /* "http://127.0.0.1:3000", or "unix:/path". */
 const char *http_address(const struct http *http);

@@ -14,7 +14,7 @@
 struct program {
     int argc;
     char **argv;
-    struct settings settings, keys; /* keys: read again */
+    struct settings settings;
     struct server *server;
     struct http *http;
     sigset_t signals;
@@ -54,19 +54,14 @@ static void reload(struct program *p)
 {
     struct settings fresh;
     if (settings_read(p->argc, p->argv, &fresh)) {
-        settings_free(&fresh);
         complain(0, "nothing was read again: the old keys and models stay");
-        return;
-    }
-    if (server_reload(p->server)) {
+    } else if (server_reload(p->server)) {
         http_keys(p->http, fresh.keys, fresh.keys_count);
-        settings_free(&p->keys);
-        p->keys = fresh;
         if (!p->settings.quiet) complain(0, "the models were read again");
     } else {
-        settings_free(&fresh);
-        complain(0, "the models could not be read again: the old ones stay");
+        complain(0, "the models could not be read again: the old ones stay, and the old keys");
     }
+    settings_free(&fresh);
 }
 
 /* A device that was lost may need a while. */
@@ -144,6 +139,5 @@ int main(int argc, char **argv)
         server_close(p.server);
     }
     settings_free(&p.settings);
-    settings_free(&p.keys);
     return code;
 }

@@ -131,7 +131,7 @@ static int open_model(struct models *m, struct served *s)
                         "--max-tokens too",
                         m->batch_tokens, s->folder, s->max_length);
     if (s->max_length > m->batch_tokens) m->batch_tokens = s->max_length;
-    s->vocabulary = vocabulary_read(m->context, s->model, &s->info, &status);
+    s->vocabulary = vocabulary_open(m->context, s->model, &s->info, &status);
     return status ? say_why(m, status, s->folder, EXIT_INPUT) : EXIT_FINE;
 }
 
@@ -292,7 +292,7 @@ void models_close(struct models *m)
     for (uint32_t i = 0; i < m->count; i++) {
         struct served *s = &m->of[i];
         for (int k = 0; k < LANES; k++) wherry_session_destroy(s->lanes[k].session);
-        vocabulary_free(s->vocabulary);
+        vocabulary_close(s->vocabulary);
         wherry_model_close(s->model);
     }
     wherry_device_close(m->device);

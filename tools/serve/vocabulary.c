@@ -7,6 +7,8 @@
 
 #include "complain.h"
 
+enum { NAMED = 5, FRAME = 8, SPECIAL = NAMED + FRAME, UNKNOWN = 3 };
+
 struct word {
     char *text; /* NULL: none has this id */
     size_t bytes;
@@ -15,8 +17,8 @@ struct word {
 struct vocabulary {
     struct word *words;
     uint32_t count;
-    int32_t special[5];
-    bool pieces, marks; /* words begin with U+2581; others are joined to them by "##" */
+    int32_t special[SPECIAL]; /* -1: none */
+    bool pieces, marks;       /* words begin with U+2581; others are joined to them by "##" */
 };
 
 static const char begin_mark[] = "\xE2\x96\x81";
@@ -36,13 +38,26 @@ static void name_special(struct vocabulary *v)
 {
     static const char *const names[] = {"[CLS]", "[SEP]", "[PAD]", "[UNK]", "[MASK]"};
     static const char *const other[] = {"<s>", "</s>", "<pad>", "<unk>", "<mask>"};
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < NAMED; i++) {
         const char *name = v->marks ? names[i] : other[i];
         if (v->special[i] >= 0) keep(v->special[i], name, strlen(name), v);
     }
 }
 
-struct vocabulary *vocabulary_read(wherry_context *context, const wherry_model *model, const wherry_model_info *info,
+/* What stands around a pair of empty texts is special, too, whether files name it or not. */
+static wherry_status find_frame(wherry_context *context, const wherry_model *model, struct vocabulary *v)
+{
+    int32_t ids[FRAME], types[FRAME];
+    wherry_token_place places[FRAME];
+    size_t count = FRAME;
+    for (int i = NAMED; i < SPECIAL; i++) v->special[i] = -1;
+    wherry_status status = wherry_tokenize_places(context, model, "", 0, "", 0, 0, ids, types, places, &count);
+    for (size_t i = 0; !status && i < count && i < FRAME; i++)
+        if (places[i].text < 0) v->special[NAMED + i] = ids[i];
+    return status;
+}
+
+struct vocabulary *vocabulary_open(wherry_context *context, const wherry_model *model, const wherry_model_info *info,
                                    wherry_status *status)
 {
     *status = WHERRY_STATUS_OK;
@@ -56,15 +71,16 @@ struct vocabulary *vocabulary_read(wherry_context *context, const wherry_model *
                                info->mask_token};
     memcpy(v->special, special, sizeof special);
     *status = wherry_model_tokens(context, model, keep, v);
+    if (!*status) *status = find_frame(context, model, v);
     if (!*status) {
         name_special(v);
         return v;
     }
-    vocabulary_free(v);
+    vocabulary_close(v);
     return NULL;
 }
 
-void vocabulary_free(struct vocabulary *v)
+void vocabulary_close(struct vocabulary *v)
 {
     if (!v) return;
     for (uint32_t i = 0; i < v->count; i++) free(v->words[i].text);
@@ -88,8 +104,8 @@ void vocabulary_write(const struct vocabulary *v, int32_t id, struct bytes *out)
 
 static bool is_special(const struct vocabulary *v, int32_t id)
 {
-    for (int i = 0; i < 5; i++)
-        if (v->special[i] == id && id >= 0 && i != 3) return true; /* an unknown word is a word */
+    for (int i = 0; i < SPECIAL; i++)
+        if (v->special[i] == id && id >= 0 && i != UNKNOWN) return true; /* an unknown word is a word */
     return false;
 }
 

@@ -8,9 +8,9 @@
 
 struct vocabulary;
 /* NULL: the model has no tokenizer, or (in *status) why it can't be read. */
-struct vocabulary *vocabulary_read(wherry_context *context, const wherry_model *model, const wherry_model_info *info,
+struct vocabulary *vocabulary_open(wherry_context *context, const wherry_model *model, const wherry_model_info *info,
                                    wherry_status *status);
-void vocabulary_free(struct vocabulary *vocabulary); /* accepts NULL */
+void vocabulary_close(struct vocabulary *vocabulary); /* accepts NULL */
 /* The token as the vocabulary has it, as a JSON string. */
 void vocabulary_write(const struct vocabulary *vocabulary, int32_t id, struct bytes *out);
 /* The text that the tokens spell, as a JSON string. A character that several tokens spell bytes of (RoBERTa's) is
