@@ -27,7 +27,10 @@ struct run {
     double *step_seconds; /* [n_steps], NULL: no timestamps. Device time of each step; a timer that runs backwards or
                              stands still fails the run (fail_timer) */
     int first, end; /* the steps of this run: each is 0, the schedule's boundary or n_steps. `end` 0: to the last */
+    bool waits;     /* the caller does nothing else until it is done: submitting it may be waiting for it */
 };
+
+enum { RUN_SLOTS = 2 }; /* runs of one program that may be under way at a time */
 
 struct program_info {
     uint32_t kernels;    /* distinct ones */
@@ -93,7 +96,21 @@ struct backend {
                                       wherry_progress progress, void *user, struct program_info *info, struct error *e);
     void (*program_destroy)(struct backend_device *device,
                             struct program *program); /* accepts NULL and half-built ones */
-    /* Uploads, all steps in order, downloads; returns when the downloads are there. Allocates and compiles nothing. */
+    /* Starts a run: uploads, all steps in order, downloads. Runs of a program are done in the order of their
+     * submissions. `slot`, below RUN_SLOTS, is the host's memory that it goes through, and free: what was submitted
+     * there before has been waited for. Slot 0 is made with the program, another one by the first run that uses it;
+     * else this allocates and compiles nothing. Until it has been waited for, *run, its list of downloads and what that
+     * points to stay as they are; what uploads point to, too, unless the schedule's `staged` is set. A run that could
+     * not be submitted is not under way, and its slot is free. */
+    bool (*program_submit)(struct backend_device *device, struct program *program, const struct run *run, int slot,
+                           struct error *e);
+    /* Waits for what was submitted there, at most so long (UINT64_MAX: for ever). *done: its downloads are there, and
+     * the slot is free; so it is after a failure. */
+    bool (*program_wait)(struct backend_device *device, struct program *program, int slot, uint64_t timeout_ns,
+                         bool *done, struct error *e);
+    /* program_submit returns when the run is done. */
+    bool submit_runs;
+    /* Both, in slot 0. The only way to times of steps. */
     bool (*program_run)(struct backend_device *device, struct program *program, const struct run *run, struct error *e);
     /* A short text about how a step is run where that is worth telling ("CLBlast"), else NULL. */
     const char *(*program_note)(const struct program *program, int step);

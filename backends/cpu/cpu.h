@@ -78,6 +78,10 @@ const char *cpu_program_note(const struct program *program, int step);
 struct program *cpu_program_create(struct backend_device *device, const struct schedule *schedule,
                                    wherry_progress progress, void *user, struct program_info *info, struct error *e);
 void cpu_program_destroy(struct backend_device *device, struct program *program);
+bool cpu_program_submit(struct backend_device *device, struct program *program, const struct run *run, int slot,
+                        struct error *e);
+bool cpu_program_wait(struct backend_device *device, struct program *program, int slot, uint64_t timeout_ns, bool *done,
+                      struct error *e);
 bool cpu_program_run(struct backend_device *device, struct program *program, const struct run *run, struct error *e);
 bool cpu_program_traffic(const struct backend_device *device, const struct program *program, int step,
                          struct count *count);

@@ -170,8 +170,8 @@ struct opencl_staging {
     size_t bytes, used;
 };
 
-/* For transfers of up to a megabyte in each direction. What is made is destroyed by the caller, also after a failure.
- */
+/* For transfers of up to a megabyte in each direction, and all uploads of schedules that want them staged. What is made
+ * is destroyed by the caller, also after a failure. */
 bool opencl_staging_create(struct backend_device *device, const struct schedule *schedule, struct opencl_staging *s,
                            struct error *e);
 void opencl_staging_destroy(struct backend_device *device, struct opencl_staging *s);
@@ -209,6 +209,10 @@ void opencl_gemm_close(struct backend_device *device);
 struct program *opencl_program_create(struct backend_device *device, const struct schedule *schedule,
                                       wherry_progress progress, void *user, struct program_info *info, struct error *e);
 void opencl_program_destroy(struct backend_device *device, struct program *program);
+bool opencl_program_submit(struct backend_device *device, struct program *program, const struct run *run, int slot,
+                           struct error *e);
+bool opencl_program_wait(struct backend_device *device, struct program *program, int slot, uint64_t timeout_ns,
+                         bool *done, struct error *e);
 bool opencl_program_run(struct backend_device *device, struct program *program, const struct run *run, struct error *e);
 const char *opencl_program_note(const struct program *program, int step);
 void opencl_program_usage(struct backend_device *device, const struct program *program, int step,

@@ -12,7 +12,8 @@ enum { STAGED_MOST = 1 << 20 };
 bool opencl_staging_create(struct backend_device *device, const struct schedule *schedule, struct opencl_staging *s,
                            struct error *e)
 {
-    size_t upload = schedule->max_upload < STAGED_MOST ? schedule->max_upload : STAGED_MOST,
+    bool all = schedule->staged || schedule->max_upload < STAGED_MOST;
+    size_t upload = all ? schedule->max_upload : STAGED_MOST,
            download = schedule->max_download < STAGED_MOST ? schedule->max_download : STAGED_MOST;
     cl_int code;
     if (!upload && !download) return true;

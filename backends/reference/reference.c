@@ -234,6 +234,21 @@ static bool reference_program_run(struct backend_device *device, struct program 
     return true;
 }
 
+static bool reference_program_submit(struct backend_device *device, struct program *program, const struct run *run,
+                                     int slot, struct error *e)
+{
+    (void)slot;
+    return reference_program_run(device, program, run, e);
+}
+
+static bool reference_program_wait(struct backend_device *device, struct program *program, int slot,
+                                   uint64_t timeout_ns, bool *done, struct error *e)
+{
+    (void)device, (void)program, (void)slot, (void)timeout_ns, (void)e;
+    *done = true;
+    return true;
+}
+
 static const char *reference_program_note(const struct program *program, int step)
 {
     (void)program, (void)step;
@@ -276,6 +291,9 @@ const struct backend backend_reference = {
     .supports = reference_supports,
     .program_create = reference_program_create,
     .program_destroy = reference_program_destroy,
+    .program_submit = reference_program_submit,
+    .program_wait = reference_program_wait,
+    .submit_runs = true,
     .program_run = reference_program_run,
     .program_note = reference_program_note,
     .program_usage = reference_program_usage,

@@ -134,19 +134,23 @@ static bool sets_make(struct backend_device *d, struct program *p, struct error 
 
 /* ---- memory ---- */
 
-static bool memory_make(struct backend_device *d, struct program *p, struct program_info *info, struct error *e)
+static bool staging_make(struct backend_device *d, const struct schedule *schedule, struct slot *slot, struct error *e)
 {
     const VkMemoryPropertyFlags cached = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-    const struct schedule *schedule = p->schedule;
     if (schedule->max_upload) {
         TRY(mapped_create(d, schedule->max_upload, VK_BUFFER_USAGE_TRANSFER_SRC_BIT, cached, "upload memory",
-                          &p->upload, e));
+                          &slot->upload, e));
     }
     if (schedule->max_download) {
         TRY(mapped_create(d, schedule->max_download, VK_BUFFER_USAGE_TRANSFER_DST_BIT, cached, "download memory",
-                          &p->download, e));
+                          &slot->download, e));
     }
-    info->host_bytes = p->upload.bytes + p->download.bytes;
+    return true;
+}
+
+static bool queries_make(struct backend_device *d, struct program *p, struct error *e)
+{
+    const struct schedule *schedule = p->schedule;
     if (!d->physical.timestamp_bits) return true;
     VkQueryPoolCreateInfo queries = {
         .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
@@ -191,28 +195,60 @@ static bool commands_allocate(struct backend_device *d, struct program *p, VkCom
     return r == VK_SUCCESS || device_fail(d, e, r, "vkAllocateCommandBuffers");
 }
 
+/* A failure leaves nothing of it. */
 static bool recording_make(struct backend_device *d, struct program *p, struct recording *recording, struct error *e)
 {
-    return (recording->batches = host_alloc(d->host, p->n_batches, sizeof *recording->batches, e)) &&
-           (recording->grids = host_alloc(d->host, (size_t)p->schedule->n_steps, sizeof *recording->grids, e)) &&
-           commands_allocate(d, p, recording->batches, p->n_batches, e);
+    recording->batches = host_alloc(d->host, p->n_batches, sizeof *recording->batches, e);
+    recording->grids =
+        recording->batches ? host_alloc(d->host, (size_t)p->schedule->n_steps, sizeof *recording->grids, e) : NULL;
+    if (recording->grids && commands_allocate(d, p, recording->batches, p->n_batches, e)) return true;
+    host_free(d->host, recording->batches);
+    host_free(d->host, recording->grids);
+    *recording = (struct recording){0};
+    return false;
 }
 
-static bool commands_make(struct backend_device *d, struct program *p, struct error *e)
+static bool pool_make(struct backend_device *d, struct program *p, struct error *e)
 {
     VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
         .queueFamilyIndex = d->physical.queue_family,
     };
-    TRY(DEVICE_CREATE(d, CommandPool, &pool, &p->pool, e));
-    TRY(commands_allocate(d, p, &p->uploads.commands, 1, e));
-    TRY(commands_allocate(d, p, &p->downloads.commands, 1, e));
-    p->uploads.n = p->downloads.n = -1;
-    if (!(p->commands = host_alloc(d->host, (size_t)p->n_batches + 2, sizeof *p->commands, e)) ||
-        !(p->submits = host_alloc(d->host, p->n_batches, sizeof *p->submits, e)))
+    return DEVICE_CREATE(d, CommandPool, &pool, &p->pool, e);
+}
+
+/* A slot that was made in part, is made anew with the next try: nothing is made twice. */
+bool slot_make(struct backend_device *d, struct program *p, struct slot *slot, struct error *e)
+{
+    if (slot->made) return true;
+    const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    if (!slot->upload.memory && !slot->download.memory && !staging_make(d, p->schedule, slot, e)) {
+        mapped_destroy(d, &slot->upload);
+        mapped_destroy(d, &slot->download);
         return false;
-    return recording_make(d, p, &p->plain, e) && (!p->queries || recording_make(d, p, &p->timed, e));
+    }
+    if (!slot->fence) TRY(DEVICE_CREATE(d, Fence, &fence, &slot->fence, e));
+    if (!slot->uploads.commands) TRY(commands_allocate(d, p, &slot->uploads.commands, 1, e));
+    if (!slot->downloads.commands) TRY(commands_allocate(d, p, &slot->downloads.commands, 1, e));
+    slot->uploads.n = slot->downloads.n = -1;
+    if (!slot->commands) slot->commands = host_alloc(d->host, (size_t)p->n_batches + 2, sizeof *slot->commands, e);
+    if (slot->commands && !slot->submits) slot->submits = host_alloc(d->host, p->n_batches, sizeof *slot->submits, e);
+    slot->made = slot->submits && recording_make(d, p, &slot->plain, e);
+    return slot->made;
+}
+
+static void slot_destroy(struct backend_device *d, struct slot *slot)
+{
+    if (!d->hung) {
+        if (slot->fence) d->vk.DestroyFence(d->handle, slot->fence, NULL);
+        mapped_destroy(d, &slot->upload);
+        mapped_destroy(d, &slot->download);
+    }
+    host_free(d->host, slot->plain.batches);
+    host_free(d->host, slot->plain.grids);
+    host_free(d->host, slot->commands);
+    host_free(d->host, slot->submits);
 }
 
 /* ---- life ---- */
@@ -232,11 +268,13 @@ struct program *vulkan_program_create(struct backend_device *d, const struct sch
     p->pipelines = host_alloc(d->host, (size_t)schedule->n_steps, sizeof *p->pipelines, e);
     const bool compiled = p->pipelines && pipelines_make(d, schedule, p->pipelines, progress, user, info, e);
     if (compiled && d->inert) return p;
-    if (!compiled || !batches_divide(d, p, e) || !sets_make(d, p, e) || !memory_make(d, p, info, e) ||
-        !barriers_make(d, p, e) || !commands_make(d, p, e)) {
+    if (!compiled || !batches_divide(d, p, e) || !sets_make(d, p, e) || !queries_make(d, p, e) ||
+        !barriers_make(d, p, e) || !pool_make(d, p, e) || !slot_make(d, p, &p->slots[0], e) ||
+        (p->queries && !recording_make(d, p, &p->timed, e))) {
         vulkan_program_destroy(d, p);
         return NULL;
     }
+    info->host_bytes = p->slots[0].upload.bytes + p->slots[0].download.bytes;
     return p;
 }
 
@@ -247,16 +285,11 @@ void vulkan_program_destroy(struct backend_device *d, struct program *p)
         if (p->pool) d->vk.DestroyCommandPool(d->handle, p->pool, NULL);
         if (p->queries) d->vk.DestroyQueryPool(d->handle, p->queries, NULL);
         if (p->descriptors) d->vk.DestroyDescriptorPool(d->handle, p->descriptors, NULL);
-        mapped_destroy(d, &p->upload);
-        mapped_destroy(d, &p->download);
     }
-    host_free(d->host, p->plain.batches);
-    host_free(d->host, p->plain.grids);
+    for (int i = 0; i < RUN_SLOTS; i++) slot_destroy(d, &p->slots[i]);
     host_free(d->host, p->timed.batches);
     host_free(d->host, p->timed.grids);
     host_free(d->host, p->barriers);
-    host_free(d->host, p->commands);
-    host_free(d->host, p->submits);
     host_free(d->host, p->ticks);
     host_free(d->host, p->first);
     host_free(d->host, p->sets);

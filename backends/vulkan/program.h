@@ -21,9 +21,24 @@ struct recording {
     bool made;
 };
 
-/* The steps are recorded twice, without and with timestamps, and again when a run has other numbers of work-groups, so
- * that a run like the one before records nothing. A recording consists of batches that are submitted separately, each
- * short enough for a driver's watchdog. */
+/* What a run under way has to itself: the host's memory that its transfers go through, and its command buffers, which
+ * a run like the one before in this slot does not record again. */
+struct slot {
+    bool made;
+    const struct run *run; /* that is under way, NULL: none */
+    uint32_t from, end;    /* its batches */
+    uint64_t started;      /* by clock_ns() */
+    VkFence fence;
+    struct mapped upload, download;
+    struct copies uploads, downloads;
+    struct recording plain;
+    VkCommandBuffer *commands; /* [n_batches + 2]: those of one run, with upload and download */
+    VkSubmitInfo *submits;     /* [n_batches] */
+};
+
+/* The steps are recorded for each slot, and once with timestamps, and again when a run has other numbers of
+ * work-groups. A recording consists of batches that are submitted separately, each short enough for a driver's
+ * watchdog. */
 struct program {
     const struct schedule *schedule;
     int *pipelines; /* [n_steps] */
@@ -31,17 +46,18 @@ struct program {
     VkDescriptorSet *sets; /* [n_steps] */
     int *first;            /* [n_batches + 1]: the first step of each batch */
     uint32_t n_batches;
-    bool *barriers; /* [n_steps]: a barrier before the step */
-    struct mapped upload, download;
+    bool *barriers;      /* [n_steps]: a barrier before the step */
     VkQueryPool queries; /* one timestamp before each batch, one after each step; none where the queue has none */
     uint64_t *ticks;     /* [n_steps + n_batches] */
     VkCommandPool pool;
-    struct copies uploads, downloads;
-    struct recording plain, timed;
-    VkCommandBuffer *commands; /* [n_batches + 2]: those of one run, with upload and download */
-    VkSubmitInfo *submits;     /* [n_batches] */
-    double seconds;            /* that a run may take */
+    struct slot slots[RUN_SLOTS];
+    struct recording timed; /* of slot 0 */
+    double seconds;         /* that a run may take */
 };
+
+/* Makes the slot's memory and command buffers where they are not made yet. What a failure leaves, the program's end
+ * destroys. */
+bool slot_make(struct backend_device *d, struct program *p, struct slot *slot, struct error *e);
 
 /* The timestamp before a batch's first step. Those after its steps follow; so a step's time includes the barrier
  * before it. */

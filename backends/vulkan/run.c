@@ -1,11 +1,12 @@
-/* Runs a program: its steps and transfers as they are recorded into command buffers, and their replay: upload, steps,
- * download in one submission. */
+/* Runs a program: its steps and transfers as they are recorded into command buffers, their submission (upload, steps,
+ * download at once), and what waits for it. */
 #include "program.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "backends/ticks.h"
+#include "base/platform.h"
 #include "wherry/wherry_measure.h"
 
 /* ---- recording ---- */
@@ -136,18 +137,18 @@ static void copies_keep(struct copies *copies, const struct transfer *list, int 
     if (copies->n > 0) memcpy(copies->list, list, (size_t)n * sizeof *list);
 }
 
-static bool upload_record(struct backend_device *d, struct program *p, const struct run *run, struct error *e)
+static bool upload_record(struct backend_device *d, struct slot *slot, const struct run *run, struct error *e)
 {
-    VkCommandBuffer commands = p->uploads.commands;
+    VkCommandBuffer commands = slot->uploads.commands;
     uint64_t at = 0;
-    if (copies_same(&p->uploads, run->uploads, run->n_uploads)) return true;
-    p->uploads.n = -1;
+    if (copies_same(&slot->uploads, run->uploads, run->n_uploads)) return true;
+    slot->uploads.n = -1;
     TRY(commands_begin(d, commands, e));
     for (int i = 0; i < run->n_uploads; i++) {
         const struct transfer *t = &run->uploads[i];
         if (!t->bytes) continue;
         VkBufferCopy region = {.srcOffset = at, .dstOffset = t->offset, .size = t->bytes};
-        d->vk.CmdCopyBuffer(commands, p->upload.handle, t->buffer->handle, 1, &region);
+        d->vk.CmdCopyBuffer(commands, slot->upload.handle, t->buffer->handle, 1, &region);
         at += t->bytes;
     }
     if (at) {
@@ -155,17 +156,17 @@ static bool upload_record(struct backend_device *d, struct program *p, const str
                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     }
     TRY(commands_end(d, commands, e));
-    copies_keep(&p->uploads, run->uploads, run->n_uploads);
+    copies_keep(&slot->uploads, run->uploads, run->n_uploads);
     return true;
 }
 
 /* The last barrier also makes all that the steps wrote visible to the next submission. */
-static bool download_record(struct backend_device *d, struct program *p, const struct run *run, struct error *e)
+static bool download_record(struct backend_device *d, struct slot *slot, const struct run *run, struct error *e)
 {
-    VkCommandBuffer commands = p->downloads.commands;
+    VkCommandBuffer commands = slot->downloads.commands;
     uint64_t at = 0;
-    if (copies_same(&p->downloads, run->downloads, run->n_downloads)) return true;
-    p->downloads.n = -1;
+    if (copies_same(&slot->downloads, run->downloads, run->n_downloads)) return true;
+    slot->downloads.n = -1;
     TRY(commands_begin(d, commands, e));
     for (int i = 0; i < run->n_downloads; i++) {
         const struct transfer *t = &run->downloads[i];
@@ -175,7 +176,7 @@ static bool download_record(struct backend_device *d, struct program *p, const s
                     VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT);
         }
         VkBufferCopy region = {.srcOffset = t->offset, .dstOffset = at, .size = t->bytes};
-        d->vk.CmdCopyBuffer(commands, t->buffer->handle, p->download.handle, 1, &region);
+        d->vk.CmdCopyBuffer(commands, t->buffer->handle, slot->download.handle, 1, &region);
         at += t->bytes;
     }
     barrier(d, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
@@ -184,7 +185,7 @@ static bool download_record(struct backend_device *d, struct program *p, const s
             VK_ACCESS_HOST_READ_BIT | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
                 VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     TRY(commands_end(d, commands, e));
-    copies_keep(&p->downloads, run->downloads, run->n_downloads);
+    copies_keep(&slot->downloads, run->downloads, run->n_downloads);
     return true;
 }
 
@@ -226,57 +227,89 @@ static bool batch_find(const struct program *p, int step, uint32_t *batch, struc
 }
 
 /* One submission per batch; the transfers ride with the first and the last. */
-static void submits_fill(struct program *p, const VkCommandBuffer *recording, uint32_t from, uint32_t end)
+static void submits_fill(struct slot *slot, const VkCommandBuffer *recording)
 {
-    uint32_t n = end - from;
-    p->commands[0] = p->uploads.commands;
-    memcpy(p->commands + 1, recording + from, n * sizeof *recording);
-    p->commands[1 + n] = p->downloads.commands;
+    uint32_t n = slot->end - slot->from;
+    slot->commands[0] = slot->uploads.commands;
+    memcpy(slot->commands + 1, recording + slot->from, n * sizeof *recording);
+    slot->commands[1 + n] = slot->downloads.commands;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t first = i ? 1 + i : 0, last = i + 1 < n ? 2 + i : n + 2;
-        p->submits[i] = (VkSubmitInfo){
+        slot->submits[i] = (VkSubmitInfo){
             .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
             .commandBufferCount = last - first,
-            .pCommandBuffers = p->commands + first,
+            .pCommandBuffers = slot->commands + first,
         };
     }
 }
 
-bool vulkan_program_run(struct backend_device *d, struct program *p, const struct run *run, struct error *e)
+static bool run_check(struct backend_device *d, const struct program *p, struct slot *slot, const struct run *run,
+                      struct error *e)
 {
-    TRY(device_check(d, e) && device_executes_commands(d, e));
-    bool timed = run->step_seconds;
-    if (timed && !p->queries) {
+    if (run->step_seconds && !p->queries) {
         return fail_timer(e, WHERRY_TIMER_ABSENT, "Vulkan: %s has no timestamps: its steps can't be timed",
                           d->physical.info.name);
     }
-    TRY(transfers_check(run->uploads, run->n_uploads, &p->upload, "upload", e));
-    TRY(transfers_check(run->downloads, run->n_downloads, &p->download, "download", e));
+    TRY(transfers_check(run->uploads, run->n_uploads, &slot->upload, "upload", e));
+    TRY(transfers_check(run->downloads, run->n_downloads, &slot->download, "download", e));
     TRY(grids_check(d, p, run->grids, e));
-    uint32_t from, end;
-    TRY(batch_find(p, run->first, &from, e) && batch_find(p, run->end ? run->end : p->schedule->n_steps, &end, e));
-    if (from >= end) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "Vulkan: a run of no steps");
+    TRY(batch_find(p, run->first, &slot->from, e) &&
+        batch_find(p, run->end ? run->end : p->schedule->n_steps, &slot->end, e));
+    return slot->from < slot->end || fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "Vulkan: a run of no steps");
+}
 
-    struct recording *recording = timed ? &p->timed : &p->plain;
+bool vulkan_program_submit(struct backend_device *d, struct program *p, const struct run *run, int index,
+                           struct error *e)
+{
+    TRY(device_check(d, e) && device_executes_commands(d, e));
+    struct slot *slot = &p->slots[index];
+    TRY(slot_make(d, p, slot, e));
+    TRY(run_check(d, p, slot, run, e));
+    struct recording *recording = run->step_seconds ? &p->timed : &slot->plain;
     TRY(steps_record(d, p, recording, run->grids, e));
-    char *to = p->upload.data;
+    char *to = slot->upload.data;
     for (int i = 0; i < run->n_uploads; i++) {
         if (!run->uploads[i].bytes) continue;
         memcpy(to, run->uploads[i].host, (size_t)run->uploads[i].bytes);
         to += run->uploads[i].bytes;
     }
-    TRY(mapped_flush(d, &p->upload, e));
-    TRY(upload_record(d, p, run, e));
-    TRY(download_record(d, p, run, e));
-    submits_fill(p, recording->batches, from, end);
-    TRY(device_submit(d, p->submits, end - from, p->seconds, e));
+    TRY(mapped_flush(d, &slot->upload, e));
+    TRY(upload_record(d, slot, run, e));
+    TRY(download_record(d, slot, run, e));
+    submits_fill(slot, recording->batches);
+    TRY(device_queue(d, slot->submits, slot->end - slot->from, slot->fence, e));
+    slot->run = run;
+    slot->started = clock_ns();
+    return true;
+}
 
-    TRY(mapped_invalidate(d, &p->download, e));
-    const char *data = p->download.data;
+bool vulkan_program_wait(struct backend_device *d, struct program *p, int index, uint64_t timeout_ns, bool *done,
+                         struct error *e)
+{
+    struct slot *slot = &p->slots[index];
+    const struct run *run = slot->run;
+    /* Those before it, in the other slots, take their time, too. */
+    const struct patience patience = {slot->started, RUN_SLOTS * p->seconds};
+    *done = true;
+    if (!run) return true;
+    slot->run = NULL;
+    TRY(device_check(d, e) && device_await(d, slot->fence, &patience, timeout_ns, done, e));
+    if (!*done) {
+        slot->run = run;
+        return true;
+    }
+    TRY(mapped_invalidate(d, &slot->download, e));
+    const char *data = slot->download.data;
     for (int i = 0; i < run->n_downloads; i++) {
         if (!run->downloads[i].bytes) continue;
         memcpy(run->downloads[i].host, data, (size_t)run->downloads[i].bytes);
         data += run->downloads[i].bytes;
     }
-    return !timed || timestamps_read(d, p, from, end, run, e);
+    return !run->step_seconds || timestamps_read(d, p, slot->from, slot->end, run, e);
+}
+
+bool vulkan_program_run(struct backend_device *d, struct program *p, const struct run *run, struct error *e)
+{
+    bool done;
+    return vulkan_program_submit(d, p, run, 0, e) && vulkan_program_wait(d, p, 0, UINT64_MAX, &done, e);
 }

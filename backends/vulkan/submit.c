@@ -38,24 +38,40 @@ bool device_created(struct backend_device *d, VkResult result, void *handle, siz
 
 enum { NS_AWAKE = 1000000 }; /* that a run is asked about before it is waited for */
 
-bool device_submit(struct backend_device *d, const VkSubmitInfo *batches, uint32_t n, double seconds, struct error *e)
+bool device_queue(struct backend_device *d, const VkSubmitInfo *batches, uint32_t n, VkFence fence, struct error *e)
 {
-    TRY(device_executes_commands(d, e));
-    VkResult r = d->vk.ResetFences(d->handle, 1, &d->fence);
+    VkResult r = d->vk.ResetFences(d->handle, 1, &fence);
     if (r != VK_SUCCESS) return device_fail(d, e, r, "vkResetFences");
     if (d->queue_lock) d->queue_lock(d->queue_user);
-    r = d->vk.QueueSubmit(d->queue, n, batches, d->fence);
+    r = d->vk.QueueSubmit(d->queue, n, batches, fence);
     if (d->queue_unlock) d->queue_unlock(d->queue_user);
-    if (r != VK_SUCCESS) return device_fail(d, e, r, "vkQueueSubmit");
-    uint64_t ns = seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
+    return r == VK_SUCCESS || device_fail(d, e, r, "vkQueueSubmit");
+}
+
+/* Sums that stop at the largest number. */
+static uint64_t later(uint64_t time, uint64_t ns) { return time < UINT64_MAX - ns ? time + ns : UINT64_MAX; }
+
+bool device_await(struct backend_device *d, VkFence fence, const struct patience *patience, uint64_t timeout_ns,
+                  bool *done, struct error *e)
+{
+    const double seconds = patience->seconds;
+    const uint64_t now = clock_ns(),
+                   hung = later(patience->since, seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_MAX),
+                   asked = later(now, timeout_ns), end = asked < hung ? asked : hung;
     /* A thread that sleeps comes back later than a short run is done. A CPU's driver needs the core itself. */
-    const uint64_t awake_until = clock_ns() + (d->physical.info.type == WHERRY_DEVICE_CPU ? 0 : NS_AWAKE);
-    r = VK_NOT_READY;
-    while (r == VK_NOT_READY && clock_ns() < awake_until) r = d->vk.GetFenceStatus(d->handle, d->fence);
-    if (r == VK_NOT_READY) r = d->vk.WaitForFences(d->handle, 1, &d->fence, VK_TRUE, ns);
+    const uint64_t awake = later(now, d->physical.info.type == WHERRY_DEVICE_CPU ? 0 : NS_AWAKE);
+    VkResult r = timeout_ns ? VK_NOT_READY : d->vk.GetFenceStatus(d->handle, fence);
+    uint64_t clock = now;
+    while (r == VK_NOT_READY && clock < awake && clock < end) {
+        r = d->vk.GetFenceStatus(d->handle, fence);
+        clock = clock_ns();
+    }
+    if (r == VK_NOT_READY && clock < end) r = d->vk.WaitForFences(d->handle, 1, &fence, VK_TRUE, end - clock);
+    *done = r != VK_NOT_READY && r != VK_TIMEOUT;
     if (r == VK_SUCCESS) return true;
-    if (r == VK_TIMEOUT) {
-        d->lost = d->hung = true;
+    if (!*done && asked < hung) return true;
+    if (!*done) {
+        *done = d->lost = d->hung = true;
         return fail_native(e, WHERRY_STATUS_DEVICE_LOST, r,
                            "Vulkan: %s did not finish within %s seconds and is taken for hung; restart the program, "
                            "or use smaller limits",
@@ -64,6 +80,14 @@ bool device_submit(struct backend_device *d, const VkSubmitInfo *batches, uint32
     /* Other failures leave it open whether the work still runs. */
     if (r != VK_ERROR_DEVICE_LOST) d->lost = d->hung = true;
     return device_fail(d, e, r, "waiting for a fence");
+}
+
+bool device_submit(struct backend_device *d, const VkSubmitInfo *batches, uint32_t n, double seconds, struct error *e)
+{
+    bool done;
+    TRY(device_executes_commands(d, e) && device_queue(d, batches, n, d->fence, e));
+    const struct patience patience = {clock_ns(), seconds};
+    return device_await(d, d->fence, &patience, UINT64_MAX, &done, e);
 }
 
 void device_name(struct backend_device *d, VkObjectType type, uint64_t handle, const char *name)

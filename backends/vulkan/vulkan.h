@@ -306,6 +306,17 @@ bool device_fail(struct backend_device *d, struct error *e, VkResult result, con
                    "vkCreate" #kind, (e))
 bool device_created(struct backend_device *d, VkResult result, void *handle, size_t size, const char *what,
                     struct error *e);
+/* Submits; the only place where the queue is given anything. Resets the fence, which is then signaled when all is done.
+ */
+bool device_queue(struct backend_device *d, const VkSubmitInfo *batches, uint32_t n, VkFence fence, struct error *e);
+/* After so long a device is taken for hung. */
+struct patience {
+    uint64_t since; /* by clock_ns() */
+    double seconds;
+};
+/* Waits for a fence at most so long; *done false: it is not there yet, which is no failure. */
+bool device_await(struct backend_device *d, VkFence fence, const struct patience *patience, uint64_t timeout_ns,
+                  bool *done, struct error *e);
 /* Submits and waits until all is done, at most `seconds`. */
 bool device_submit(struct backend_device *d, const VkSubmitInfo *batches, uint32_t n, double seconds, struct error *e);
 /* Gives an object the name that tools and validation messages show. */
@@ -317,6 +328,10 @@ struct program *vulkan_program_create(struct backend_device *d, const struct sch
                                       wherry_progress progress, void *user, struct program_info *info, struct error *e);
 void vulkan_program_destroy(struct backend_device *d, struct program *program);
 void vulkan_program_usage(struct backend_device *d, const struct program *program, int step, struct kernel_usage *out);
+bool vulkan_program_submit(struct backend_device *d, struct program *program, const struct run *run, int slot,
+                           struct error *e);
+bool vulkan_program_wait(struct backend_device *d, struct program *program, int slot, uint64_t timeout_ns, bool *done,
+                         struct error *e);
 bool vulkan_program_run(struct backend_device *d, struct program *program, const struct run *run, struct error *e);
 
 /* ---- hazards.c: where a barrier is needed ---- */

@@ -77,6 +77,8 @@ const char *wherry_status_name(wherry_status status)
         [WHERRY_STATUS_TOO_LONG] = "too long",
         [WHERRY_STATUS_VERIFY_FAILED] = "verify failed",
         [WHERRY_STATUS_CANCELLED] = "cancelled",
+        [WHERRY_STATUS_BUSY] = "busy",
+        [WHERRY_STATUS_TIMEOUT] = "timeout",
     };
     size_t n = sizeof names / sizeof *names;
     return (size_t)status < n && names[status] ? names[status] : "unknown status";

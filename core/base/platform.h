@@ -87,6 +87,9 @@ uint64_t processor_ns(void);
 
 /* ---- threads ---- */
 
+/* The calling thread sleeps for about so long, or longer. */
+void sleep_ns(uint64_t ns);
+
 /* Cores that this process may be run on, at least 1: those of its affinity, and on Linux no more than the quotas of its
  * control groups give it time for. */
 size_t core_count(void);

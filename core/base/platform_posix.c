@@ -339,6 +339,12 @@ uint64_t clock_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+void sleep_ns(uint64_t ns)
+{
+    const struct timespec time = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    nanosleep(&time, NULL);
+}
+
 uint64_t processor_ns(void)
 {
     struct timespec t = {0};

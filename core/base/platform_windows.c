@@ -254,6 +254,9 @@ uint64_t clock_ns(void)
     return t / r * 1000000000u + t % r * 1000000000u / r;
 }
 
+/* In milliseconds, of which it takes one at least. */
+void sleep_ns(uint64_t ns) { Sleep((DWORD)((ns + 999999) / 1000000)); }
+
 static uint64_t file_time_ns(FILETIME time) { return ((uint64_t)time.dwHighDateTime << 32 | time.dwLowDateTime) * 100; }
 
 uint64_t processor_ns(void)

@@ -7,6 +7,7 @@
 #include "base/platform.h"
 #include "interface/interface.h"
 #include "runtime/buffers.h"
+#include "runtime/submit.h"
 #include "runtime/weights.h"
 
 /* The block that holds the batch header: the first of its kind. */
@@ -76,11 +77,13 @@ static bool make_host_memory(struct wherry_session *s, struct error *e)
     if (g->input >= 0) input = (size_t)s->memory.of[g->input].bytes;
     if (g->out_gradient >= 0 && s->memory.of[g->out_gradient].bytes > input)
         input = (size_t)s->memory.of[g->out_gradient].bytes;
+    s->schedule.staged = g->input < 0 && g->out_gradient < 0; /* batches of floats are large, and waited for */
     s->schedule.max_download = output;
     s->schedule.max_upload = 4 * (words + BATCH_DATA_COUNT * tokens) + input;
     s->output_storage = host_alloc(host, output, 1, e);
     if (input) s->input_storage = s->output_storage ? host_alloc(host, input, 1, e) : NULL;
-    return s->output_storage && (!input || s->input_storage);
+    s->tickets = s->output_storage && (!input || s->input_storage) ? tickets_create(s, e) : NULL;
+    return s->tickets != NULL;
 }
 
 /* All device memory of the session, and the host's that goes with it. */
@@ -141,6 +144,8 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
 static void prepare_undo(struct wherry_session *s)
 {
     const struct host *host = &s->context->host;
+    tickets_close(s->tickets);
+    s->tickets = NULL;
     s->device->backend->program_destroy(s->device->handle, s->program);
     session_free_buffers(s);
     void **memory[] = {(void **)&s->steps,        (void **)&s->grids,   (void **)&s->words,

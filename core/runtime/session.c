@@ -7,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "runtime/buffers.h"
+#include "runtime/submit.h"
 
 struct wherry_session *session_new(struct wherry_context *context, struct wherry_device *device,
                                    const struct wherry_model *model, struct error *e)
@@ -27,8 +28,6 @@ wherry_dtype session_dtype(const struct wherry_session *s)
 {
     return s->bf16 ? WHERRY_DTYPE_BF16 : s->f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;
 }
-
-size_t session_storage(const struct wherry_session *s) { return s->f16 ? 2 : 4; }
 
 bool session_note_logged(struct wherry_session *s, const char *note, struct error *e)
 {
@@ -71,6 +70,7 @@ void wherry_session_destroy(wherry_session *session)
     if (!session) return;
     const struct host *host = &session->context->host;
     const struct backend *backend = session->device->backend;
+    tickets_close(session->tickets);
     backend->program_destroy(session->device->handle, session->program);
     session_free_buffers(session);
     host_free(host, session->steps);

@@ -60,8 +60,9 @@ struct wherry_session {
     void *input_storage;      /* training: what it uploads as x or as the loss gradient */
     struct batch_shape shape; /* of the last batch: the backward pass is of the last forward one */
     bool forward_done, backward_done;
-    uint32_t dimensions; /* floats that embeddings are cut to; 0: none are */
-    bool normalized;     /* embeddings have length 1, also when they were cut */
+    uint32_t dimensions;     /* floats that embeddings are cut to; 0: none are */
+    bool normalized;         /* embeddings have length 1, also when they were cut */
+    struct tickets *tickets; /* runs under way, and what waits for them (runtime/submit.h) */
 };
 
 /* One of which nothing is decided yet; wherry_session_destroy takes it however far it came. NULL: failed. */
@@ -70,8 +71,9 @@ struct wherry_session *session_new(struct wherry_context *context, struct wherry
 /* Index of the first of a group's calls. */
 int group_first_call(const struct wherry_session *s, int group);
 double session_tolerance(const struct wherry_session *s); /* NMSE above which a device's results are wrong */
-size_t session_storage(const struct wherry_session *s);   /* bytes of an element (tensor_element_bytes) */
 wherry_dtype session_dtype(const struct wherry_session *s);
+/* Bytes of an element (tensor_element_bytes). */
+static inline size_t session_storage(const struct wherry_session *s) { return s->f16 ? 2 : 4; }
 /* Once, however many layers say the same. */
 bool session_note(struct wherry_session *s, struct error *e, const char *format, ...) PRINTF_LIKE(3, 4);
 /* One that the log has already. */

@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "base/number.h"
 #include "runtime/encode.h"
+#include "runtime/results.h"
 
 enum { PIECE_ELEMENTS = 1 << 22 }; /* 32-bit ones: what is random at a time */
 

@@ -55,7 +55,9 @@ typedef enum wherry_status {
     WHERRY_STATUS_BAD_FORMAT, /* a model file that is truncated, contradicts itself, or is hostile */
     WHERRY_STATUS_TOO_LONG,   /* a text or batch over the session's limits */
     WHERRY_STATUS_VERIFY_FAILED,
-    WHERRY_STATUS_CANCELLED
+    WHERRY_STATUS_CANCELLED,
+    WHERRY_STATUS_BUSY,   /* too much waits already: take results first */
+    WHERRY_STATUS_TIMEOUT /* not done yet */
 } wherry_status;
 
 /* "WHERRY_STATUS_..." without the prefix, in lower case with spaces: "invalid argument". Never NULL. */
@@ -503,6 +505,7 @@ WHERRY_API wherry_status wherry_encode(wherry_session *session, const wherry_bat
 #endif
 
 #include <wherry/wherry_analysis.h>
+#include <wherry/wherry_async.h>
 #include <wherry/wherry_training.h>
 #include <wherry/wherry_verify.h>
 #endif

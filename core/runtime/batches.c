@@ -1,0 +1,157 @@
+/* The host's side of a batch: what is checked of it, the lists and tables that follow from it, and which of them the
+ * device does not have yet. */
+#include "runtime/batches.h"
+
+#include <string.h>
+
+#include "interface/interface.h"
+
+bool session_batch_check(const struct wherry_session *s, const wherry_batch *b, struct error *e)
+{
+    const wherry_model_config *config = &s->model->info.config;
+    if (b->struct_size != sizeof *b)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_batch.struct_size is %u, this library's is %zu",
+                    b->struct_size, sizeof *b);
+    bool ids = s->graph.input < 0; /* a stack takes floats */
+    if (!b->sequences || !b->offsets || (ids && !b->ids))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "an empty batch: it needs a sequence, offsets and ids");
+    if (b->sequences > s->limits.sequences)
+        return fail(e, WHERRY_STATUS_TOO_LONG, "%u sequences in a batch: this session takes %u (max_sequences)",
+                    b->sequences, s->limits.sequences);
+    if (b->offsets[0]) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "offsets[0] is %u, not 0", b->offsets[0]);
+    for (uint32_t i = 0; i < b->sequences; i++) {
+        if (b->offsets[i + 1] <= b->offsets[i])
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "sequence %u has no tokens: offsets go from %u to %u", i,
+                        b->offsets[i], b->offsets[i + 1]);
+        if (b->offsets[i + 1] - b->offsets[i] > s->max_length)
+            return fail(e, WHERRY_STATUS_TOO_LONG, "sequence %u has %u tokens: this session takes %u (max_length)", i,
+                        b->offsets[i + 1] - b->offsets[i], s->max_length);
+    }
+    for (uint32_t i = 0; b->rows && i < b->sequences; i++)
+        if (b->rows[i] >= b->offsets[i + 1] - b->offsets[i])
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "row %u of sequence %u: it has %u tokens", b->rows[i], i,
+                        b->offsets[i + 1] - b->offsets[i]);
+    uint32_t tokens = b->offsets[b->sequences];
+    if (tokens > s->limits.tokens)
+        return fail(e, WHERRY_STATUS_TOO_LONG, "%u tokens in a batch: this session takes %llu (max_tokens)", tokens,
+                    (unsigned long long)s->limits.tokens);
+    for (uint32_t t = 0; ids && t < tokens; t++) {
+        if (b->ids[t] < 0 || (uint32_t)b->ids[t] >= config->vocabulary)
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "token %u has the id %d: the vocabulary has %u", t,
+                        (int)b->ids[t], config->vocabulary);
+        if (b->types && b->types[t] && (b->types[t] < 0 || (uint32_t)b->types[t] >= config->token_types))
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "token %u has the type %d: this model has %u", t,
+                        (int)b->types[t], config->token_types);
+    }
+    return true;
+}
+
+/* A sequence's positions; false: they are those that were there. Padding tokens are not counted. */
+static bool fill_positions(const wherry_model_config *config, const int32_t *ids, uint32_t length, uint32_t *positions)
+{
+    uint32_t next = config->position_offset, others = 0;
+    for (uint32_t t = 0; t < length; t++) {
+        bool padding = config->position_offset && ids && (uint32_t)ids[t] == config->position_offset - 1;
+        uint32_t position = padding ? config->position_offset - 1 : next++;
+        others |= positions[t] ^ position;
+        positions[t] = position;
+    }
+    return others != 0;
+}
+
+/* Finds out, too, whether lengths, positions and types are those of the batch before: then what follows from them is on
+ * the device. */
+void session_batch_fill(struct wherry_session *s, const wherry_batch *batch, struct batch_shape *shape)
+{
+    uint32_t tokens = batch->offsets[batch->sequences], most = (uint32_t)s->limits.tokens, others = 0;
+    uint32_t *ids = s->batch_u32 + BATCH_IDS * most, *positions = s->batch_u32 + BATCH_POSITIONS * most,
+             *types = s->batch_u32 + BATCH_TYPES * most;
+    bool moved = false;
+    size_t bytes = ((size_t)batch->sequences + 1) * sizeof *s->offsets;
+    const wherry_model_config *config = &s->model->info.config;
+    bool same = s->sequences == batch->sequences && !memcmp(s->offsets, batch->offsets, bytes);
+    *shape = (struct batch_shape){.sequences = batch->sequences, .offsets = s->offsets, .tokens = tokens};
+    memcpy(s->offsets, batch->offsets, bytes);
+    s->sequences = batch->sequences;
+    for (uint32_t i = 0; i < batch->sequences; i++) {
+        uint32_t length = batch->offsets[i + 1] - batch->offsets[i];
+        shape->pairs += (uint64_t)length * length;
+        shape->longest = length > shape->longest ? length : shape->longest;
+        if (same && !config->position_offset) continue; /* then they follow from the lengths */
+        const int32_t *of = batch->ids ? batch->ids + batch->offsets[i] : NULL;
+        moved |= fill_positions(config, of, length, positions + batch->offsets[i]);
+    }
+    same &= !moved;
+    for (uint32_t t = 0; t < tokens; t++) {
+        uint32_t type = batch->types ? (uint32_t)batch->types[t] : 0;
+        ids[t] = batch->ids ? (uint32_t)batch->ids[t] : 0;
+        others |= types[t] ^ type;
+        types[t] = type;
+    }
+    uint32_t *rows = s->batch_u32 + BATCH_ROWS * most;
+    for (uint32_t i = 0; i < batch->sequences; i++) rows[i] = batch->rows ? batch->rows[i] : 0;
+    s->lengths_sent &= same;
+    s->types_sent &= same && !others;
+}
+
+bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct batch_shape *shape, struct error *e)
+{
+    TRY(session_batch_check(s, batch, e));
+    session_batch_fill(s, batch, shape);
+    return true;
+}
+
+/* The header and the tables after it; of a batch whose tables the device has, the header if it is another one. */
+static struct transfer tables_upload(struct wherry_session *s, const struct batch_shape *shape)
+{
+    const uint32_t step[] = {(uint32_t)s->seed, (uint32_t)(s->seed >> 32), s->step};
+    bool sent = s->lengths_sent && !s->whole;
+    size_t words = sent ? HEADER_WORDS : batch_fill(&s->tables, shape, s->words);
+    if (sent && s->words[HEADER_SEED] == step[0] && s->words[HEADER_SEED + 1] == step[1] &&
+        s->words[HEADER_STEP] == step[2])
+        words = 0;
+    s->words[HEADER_SEED] = step[0];
+    s->words[HEADER_SEED + 1] = step[1];
+    s->words[HEADER_STEP] = step[2];
+    return (struct transfer){s->steps[0].bindings[0].buffer, 0, 4 * words, s->words};
+}
+
+static size_t list_bytes(const struct batch_shape *shape, enum batch_data data)
+{
+    return 4 * (data == BATCH_ROWS ? (size_t)shape->sequences : (size_t)shape->tokens);
+}
+
+/* The batch's header and tables, and its lists: what the device does not have yet, and the ids. */
+int session_uploads(struct wherry_session *s, const struct batch_shape *shape, struct transfer uploads[SESSION_UPLOADS])
+{
+    const struct graph *g = &s->graph;
+    const bool sent[BATCH_DATA_COUNT] = {[BATCH_POSITIONS] = s->lengths_sent, [BATCH_TYPES] = s->types_sent};
+    int n = 0;
+    struct transfer *first = &uploads[n];
+    *first = tables_upload(s, shape);
+    n += first->bytes > 0;
+    for (int t = 0; t < g->n_tensors; t++) {
+        if (g->tensors[t].role != TENSOR_BATCH || (sent[g->tensors[t].data] && !s->whole)) continue;
+        size_t bytes = list_bytes(shape, g->tensors[t].data);
+        if (s->whole) { /* where the host's part counts, all of it is one upload, what lies between included */
+            uint64_t end = s->memory.of[t].offset + bytes;
+            memcpy((char *)s->words + s->memory.of[t].offset, s->batch_u32 + g->tensors[t].data * s->limits.tokens,
+                   bytes);
+            first->bytes = end > first->bytes ? end : first->bytes;
+            continue;
+        }
+        uploads[n++] = (struct transfer){s->buffers[s->memory.of[t].block], s->memory.of[t].offset, bytes,
+                                         s->batch_u32 + g->tensors[t].data * s->limits.tokens};
+    }
+    return n;
+}
+
+struct transfer session_transfer(const struct wherry_session *s, const struct batch_shape *shape, int tensor,
+                                 void *storage)
+{
+    const struct placement *at = &s->memory.of[tensor];
+    uint64_t bytes =
+        (tensor_extent(&s->graph, shape, tensor) * tensor_element_bytes(&s->graph, tensor, session_storage(s)) + 3) /
+        4 * 4;
+    return (struct transfer){s->buffers[at->block], at->offset, bytes, storage};
+}

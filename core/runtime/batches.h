@@ -1,0 +1,23 @@
+/* The host's side of a batch. */
+#ifndef WHERRY_RUNTIME_BATCHES_H
+#define WHERRY_RUNTIME_BATCHES_H
+
+#include "runtime/session.h"
+
+/* Against the session's limits. */
+bool session_batch_check(const struct wherry_session *s, const wherry_batch *batch, struct error *e);
+/* Fills `shape` (with offsets kept by the session) and the host's side of the batch buffer with one that was checked.
+ */
+void session_batch_fill(struct wherry_session *s, const wherry_batch *batch, struct batch_shape *shape);
+/* Both. */
+bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct batch_shape *shape, struct error *e);
+
+enum { SESSION_UPLOADS = 1 + BATCH_DATA_COUNT };
+/* What of the batch that was filled in the device does not have yet; their number. */
+int session_uploads(struct wherry_session *s, const struct batch_shape *shape,
+                    struct transfer uploads[SESSION_UPLOADS]);
+/* The copy of a tensor, as long as it is in this batch, to or from `storage`. */
+struct transfer session_transfer(const struct wherry_session *s, const struct batch_shape *shape, int tensor,
+                                 void *storage);
+
+#endif
