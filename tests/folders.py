@@ -26,6 +26,7 @@ ORDER = [
     ["core/measure"],
     ["core/tune"],
     ["tools"],
+    ["tools/serve"],
 ]
 RANK = {folder: rank for rank, folders in enumerate(ORDER) for folder in folders}
 # The one list of backends names those that this build has.

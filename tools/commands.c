@@ -85,6 +85,14 @@ const struct command commands[] = {
      "  echo 'The [MASK] rows a boat.' | wherry fill --model bert-base-uncased\n"
      "  wherry fill -m roberta-base --top 3 --json texts.txt\n",
      fill_command},
+    {"serve", SERVE, "", "answer requests over HTTP",
+     "Starts wherry-serve, a program of its own, which lies beside this one or in PATH:\n"
+     "the routes of text-embeddings-inference, OpenAI's /v1/embeddings, Cohere's and\n"
+     "Jina's /v1/rerank. Its options are listed by wherry serve --help; docs/serving.md\n"
+     "is its guide.\n",
+     "  wherry serve --model all-MiniLM-L6-v2 --port 8080\n"
+     "  wherry serve -m bge-m3 -m rank=bge-reranker-base --socket /run/wherry.sock\n",
+     NULL},
     {"analyze", ANALYZE, "", "count flop and bytes of operators and fusion groups",
      "Needs no device. Prints the operators (with their row in the table of Ivanov et al.,\n"
      "\"Data Movement Is All You Need\"), the groups that a plan fuses them into, and the\n"

@@ -7,7 +7,7 @@
 #include "commands.h"
 #include "quantize.h"
 #include "session.h"
-#include "sparse.h"
+#include "sparse_write.h"
 #include "system.h"
 #include "text_run.h"
 

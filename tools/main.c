@@ -5,6 +5,7 @@
 #include "inputs.h"
 #include "names.h"
 #include "options.h"
+#include "serve_start.h"
 #include "session.h"
 #include "system.h"
 
@@ -47,7 +48,7 @@ int main(int argc, char **argv)
         return complain(
             EXIT_USAGE,
             "a command is missing: devices, models, embed, rerank, classify, fill, analyze, roof, bench, tune, "
-            "report, verify or demo; see wherry --help");
+            "report, verify, serve or demo; see wherry --help");
     const char *word = argv[1];
     int words;
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return print_help(NULL);
@@ -59,6 +60,10 @@ int main(int argc, char **argv)
     }
     const struct command *command = command_find(argc - 1, argv + 1, &words);
     if (!command) return unknown_command(word);
+    if (command->bit == SERVE) { /* its options are the other program's */
+        argv[1] = argv[0];
+        return serve_start(argv + 1);
+    }
     struct options options;
     if (!options_parse(command, argc - 1 - words, argv + 1 + words, &options)) return EXIT_USAGE;
     if (options.help) return print_help(command);

@@ -405,8 +405,13 @@ static const char exit_text[] =
 void help_print(const struct command *command, struct output *out)
 {
     if (command) {
-        output_format(out, "Usage: wherry %s [options]%s%s\n\n%s\nOptions:\n", command->name,
-                      *command->operand ? " " : "", command->operand, command->text);
+        output_format(out, "Usage: wherry %s [options]%s%s\n\n%s\n", command->name, *command->operand ? " " : "",
+                      command->operand, command->text);
+        if (!command->run) { /* another program's: it explains its options */
+            output_format(out, "Examples:\n%s", command->examples);
+            return;
+        }
+        output_text(out, "Options:\n");
         for (size_t n = 0; n < option_count; n++)
             if (option_table[n].commands & command->bit) print_option(&option_table[n], out);
         output_format(out, "\nValues follow as --option VALUE or --option=VALUE; \"--\" ends the options.\n\n%s\n",

@@ -11,6 +11,7 @@
 
 #include "base/printf_like.h"
 #include "complain.h"
+#include "plain_text.h"
 
 struct output {
     FILE *file;
@@ -37,18 +38,10 @@ bool output_ok(const struct output *out);
  * and returns false then. Call exactly once for each successful open. */
 bool output_close(struct output *out, bool keep);
 
-/* ---- numbers and texts ---- */
+/* ---- JSON ---- */
 
-enum { NUMBER_SIZE = 32 };
-/* As few digits, 6 to 9, as are sure to read back as the same float; returns the length. Independent of the locale. */
-size_t format_float(float value, char text[NUMBER_SIZE]);
-/* "1.23 GB", decimal units. */
-const char *format_bytes(double bytes, char text[NUMBER_SIZE]);
 /* A JSON string in quotes; invalid UTF-8 becomes U+FFFD. */
 void output_json_string(struct output *out, const char *text, size_t bytes);
-/* Copies valid UTF-8, U+FFFD in place of what is not; `to` has room for 3 * bytes. Returns the length. */
-size_t repair_utf8(const char *text, size_t bytes, char *to);
-
 /* Writes and releases the value. */
 void output_json(struct output *out, json_t *value);
 

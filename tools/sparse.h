@@ -2,7 +2,7 @@
 #ifndef WHERRY_TOOLS_SPARSE_H
 #define WHERRY_TOOLS_SPARSE_H
 
-#include "token_names.h"
+#include <wherry/wherry.h>
 
 struct sparse_word {
     uint32_t id;
@@ -22,9 +22,5 @@ struct sparse_words sparse_of_row(const float *weights, uint32_t vocabulary);
 struct sparse_words sparse_of_tokens(const wherry_model_info *info, const int32_t *ids, const float *weights,
                                      uint32_t tokens);
 void sparse_free(struct sparse_words *words);
-/* Two keys of a JSON object: "weights", by id, and "words", the strongest first. */
-void sparse_write_json(struct output *out, const struct token_names *names, const struct sparse_words *words);
-/* A line: each word, a space and its weight, the strongest first, with tabs between. */
-void sparse_write_text(struct output *out, const struct token_names *names, const struct sparse_words *words);
 
 #endif
