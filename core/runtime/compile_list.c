@@ -39,7 +39,7 @@ static bool read_program(char *line, struct apart_program *out)
 
 static bool read_list(struct wherry_context *context, char *text, const char *path, struct compile_list *list)
 {
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     const char *magic = next_line(&text), *device = next_line(&text), *driver = next_line(&text);
     size_t room = 0;
     if (!driver || strcmp(magic, APART_MAGIC) || strlen(device) >= sizeof list->device)
@@ -72,7 +72,7 @@ static const struct backend *backend_of(const char *id, size_t *index)
 
 static bool compile_list(struct wherry_context *context, const struct compile_list *list)
 {
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     wherry_device_info info = {0};
     size_t index;
     const struct backend *backend = backend_of(list->device, &index);
@@ -87,7 +87,7 @@ wherry_status wherry_compile_list(wherry_context *context, const char *path, whe
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct compile_list list = {.count = 0};
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     char *text = NULL;
     size_t size = 0;
     bool exists = false;
