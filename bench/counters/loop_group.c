@@ -64,7 +64,7 @@ static bool add_set(const char *plan, const wherry_batch *batch)
                                       .training = &training};
     wherry_session **s = &loop.sets[loop.n_sets];
     struct batch_shape *shape = &loop.shapes[loop.n_sets];
-    struct error *e = &loop.context->error;
+    struct error *e = context_error(loop.context);
     if (wherry_session_create(loop.context, loop.device, loop.model, &desc, s)) return false;
     loop.n_sets++;
     return !wherry_session_prepare(*s, NULL, NULL, NULL) && session_batch(*s, batch, shape, e) &&
@@ -178,7 +178,7 @@ static bool part_run(int set, const struct part *part, struct error *e)
 static bool loop_group(const char *name, bool wait)
 {
     struct part parts[MOST_SETS] = {0};
-    struct error *e = &loop.context->error;
+    struct error *e = context_error(loop.context);
     char line[256];
     int group = group_find(loop.sets[0], name);
     if (group < 0) return give_up(name, "no such group (\"list\" prints them)"), false;
