@@ -558,6 +558,62 @@ static void test_failures(void **state)
     }
 }
 
+/* ---- a lost device ---- */
+
+static bool loses;
+
+static bool wait_lost(struct backend_device *device, struct program *program, int slot, uint64_t timeout_ns, bool *done,
+                      struct error *e)
+{
+    if (!honest->program_wait(device, program, slot, timeout_ns, done, e) || !*done || !loses) return true;
+    loses = false;
+    return (fail)(e, WHERRY_STATUS_DEVICE_LOST, "the driver says so");
+}
+
+/* All of it refuses, and a device that is opened again works. */
+static void test_lost(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < n_devices; d++) {
+        struct setup s;
+        wherry_ticket *tickets[TEXTS], *none = NULL;
+        setup_make(&s, d, (wherry_session_desc){.max_tokens = 100});
+        struct backend face = *s.device->backend;
+        honest = s.device->backend;
+        face.program_wait = wait_lost;
+        s.device->backend = &face;
+        loses = true;
+        for (size_t i = 0; i < TEXTS; i++) submit(&s, i, NULL, NULL, &tickets[i]);
+        wherry_status status = wherry_ticket_wait(tickets[TEXTS - 1], UINT64_MAX);
+        expect(&s, status, WHERRY_STATUS_DEVICE_LOST, "close it and open it again");
+        for (size_t i = 0; i < TEXTS; i++) {
+            status = wherry_ticket_poll(tickets[i]);
+            assert_true(status == WHERRY_STATUS_DEVICE_LOST || (!status && i)); /* of runs that were under way, too */
+            wherry_ticket_destroy(tickets[i]);
+        }
+        struct text *t = &s.texts[0];
+        const wherry_submit_desc desc = {.struct_size = sizeof desc, .out = t->out, .out_floats = t->floats};
+        expect(&s, wherry_encode(s.session, &t->batch, t->out, t->floats), WHERRY_STATUS_DEVICE_LOST, "was lost by");
+        if (!wherry_encode_submit(s.session, &t->batch, &desc, &none))
+            expect(&s, wherry_ticket_wait(none, UINT64_MAX), WHERRY_STATUS_DEVICE_LOST, "was lost by");
+        wherry_ticket_destroy(none);
+        wherry_session_destroy(s.session);
+        const wherry_session_desc again = {
+            .struct_size = sizeof again, .max_tokens = MOST_TOKENS, .kernels = support_kernels(s.name)};
+        s.session = NULL;
+        if (!wherry_session_create(s.context, s.device, s.model, &again, &s.session))
+            expect(&s, wherry_session_prepare(s.session, NULL, NULL, NULL), WHERRY_STATUS_DEVICE_LOST, "was lost by");
+        wherry_session_destroy(s.session);
+        s.device->backend = honest;
+        wherry_device_close(s.device);
+        OK(s.context, wherry_device_open(s.context, s.name, &s.device));
+        OK(s.context, wherry_session_create(s.context, s.device, s.model, &again, &s.session));
+        OK(s.context, wherry_encode(s.session, &t->batch, t->out, t->floats));
+        check_result(&s, 0);
+        setup_free(&s);
+    }
+}
+
 /* ---- portions ---- */
 
 /* A bound that no kernel keeps: each call of the plan is a submission of its own, and the bits are the same. */
@@ -633,7 +689,7 @@ int main(void)
         cmocka_unit_test(test_callbacks), cmocka_unit_test(test_destroyed_untold),
         cmocka_unit_test(test_timeouts),  cmocka_unit_test(test_busy),
         cmocka_unit_test(test_bad_input), cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_portions),
+        cmocka_unit_test(test_portions),  cmocka_unit_test(test_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

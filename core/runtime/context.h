@@ -32,6 +32,7 @@ struct wherry_device {
     bool external;         /* the application's own: it has no index */
     bool probed;           /* device_probe passed, and */
     bool copies;           /* so did its part without kernels */
+    _Atomic bool lost;     /* a run ended so: nothing more is run on it */
     uint64_t kernels_hash; /* of the backend's; 0: it has none, it is the host itself */
     wherry_device_info info;
     wherry_timer_info timer; /* that wherry_measure found good; else its kind is "" */
@@ -47,7 +48,9 @@ bool device_probe(struct wherry_device *device, bool kernels, struct error *e);
 /* The same of a device that was opened just now, its kernels where the host wants devices that compile only (host.h),
  * too: one that does not execute becomes one of these there, and fails else. */
 bool device_try(struct wherry_device *device, struct error *e);
-/* Fails for a device that compiles only, before anything is run on it. */
+/* After a run that failed: of what it is lost by, every later call is to be told. */
+void device_failed(struct wherry_device *device, const struct error *e);
+/* Fails for a device that compiles only, or is lost, before anything is run on it. */
 bool device_executes(const struct wherry_device *device, struct error *e);
 /* The status of a call that ended with ok, after its error was recorded in the context. */
 wherry_status context_status(struct wherry_context *context, bool ok);

@@ -143,6 +143,7 @@ static bool portion_submit(struct tickets *q, struct flight *f, int slot, struct
         backend->program_wait(s->device->handle, s->program, slot, UINT64_MAX, &done, &ignored);
         ok = false;
     }
+    if (!ok) device_failed(s->device, e);
     s->lengths_sent = s->types_sent = ok;
     f->started = s->portions ? clock_ns() : 0;
     f->watched = f->paused = false;
@@ -227,6 +228,7 @@ bool flight_await(struct tickets *q, struct flight *f, int slot, uint64_t timeou
     const struct backend *backend = s->device->backend;
     bool ok = s->portions ? portions_await(q, f, slot, timeout_ns, done, e)
                           : backend->program_wait(s->device->handle, s->program, slot, timeout_ns, done, e);
+    if (!ok) device_failed(s->device, e);
     if (!*done || !f->wide.grids) return ok;
     struct error other; /* it is done soon */
     bool widened = backend->program_wait(s->device->handle, q->widen->program, slot, UINT64_MAX, done, &other);

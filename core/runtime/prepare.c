@@ -122,6 +122,7 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
     struct program_info made = {0};
     if (!s->prepared) {
         const bool executes = !s->device->info.compiles_only;
+        if (executes) TRY(device_executes(s->device, e));
         if (executes && !s->device->copies) TRY(device_probe(s->device, false, e));
         TRY(make_memory(s, e));
         if (executes) TRY(session_weights(s, progress, user, e));
