@@ -53,7 +53,8 @@ struct run {
     const struct batch_shape *batch;
     double *step_seconds; /* [n_steps], NULL: no timestamps. Device time of each step; a timer that runs backwards or
                              stands still fails the run (fail_timer) */
-    int first, end; /* the steps of this run: each is 0, the schedule's boundary or n_steps. `end` 0: to the last */
+    int first, end; /* the steps of this run: each is 0, the schedule's boundary or n_steps, or in one that is divided
+                       any. `end` 0: to the last */
     const struct outside *before, *after; /* whose `before` is waited for, and whose `after` and `event` tell the end;
                                              NULL: none */
     bool waits; /* the caller does nothing else until it is done: submitting it may be waiting for it */

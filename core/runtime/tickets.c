@@ -55,7 +55,7 @@ static bool submit(struct wherry_session *s, const wherry_batch *batch, const wh
     struct outside outside = {0};
     TRY(submit_check(s, batch, desc, &outside, e));
     const bool has_outside = desc->vulkan || desc->opencl;
-    if (q->n_flights == RUN_SLOTS && !q->calling) tickets_go_on(q, 0);
+    if (q->n_flights && !q->calling) tickets_go_on(q, 0);
     if (has_outside) TRY(starts_now(q, e));
     struct wherry_ticket *t = ticket_new(q, batch->offsets[batch->sequences], e);
     if (!t) return false;

@@ -2,10 +2,10 @@
  * else. Part of wherry.h.
  *
  * - Tickets of a session are done in the order in which they were submitted, but for those that are cancelled or fail
- *   at once. Up to two runs of a session are under way on the device, so that it goes on with the second while the host
- *   takes the results of the first and fills in the next. What waits behind them is merged, several tickets in one run,
- *   up to the session's limits; results do not depend on it, bit for bit. The ticket of a batch that was under way, or
- *   was merged, when its run failed, fails with it.
+ *   at once. What is submitted while a run is under way waits, and is merged with what else waits, up to the session's
+ *   limits; results do not depend on it, bit for bit. A second run begins behind the first where half of what the
+ * session takes at a time waits, so that the device goes on with it while the host takes the results of the first and
+ * fills in the next; else when the first is done. A ticket whose run failed fails with all that were in it.
  * - The library has no thread of its own that would go on with it: wherry_encode_submit, wherry_ticket_poll,
  *   wherry_ticket_wait and wherry_encode hand the device what waits and take what is there. A caller with nothing else
  *   to do waits; one with a loop polls any one of its tickets there, which goes on with all of the session's. The
