@@ -9,8 +9,9 @@
  * - Handles are opaque. Every destroy function accepts NULL.
  * - A descriptor begins with `struct_size = sizeof(the descriptor)`; any other field left zero means "the default".
  * - Strings are UTF-8. Sizes are size_t, in bytes unless a comment gives another unit; token ids are int32_t.
- * - A context and what was created from it belong to one thread at a time. A model is immutable once opened, and
- * sessions of several contexts may read it at the same time.
+ * - A context, a device and a model may be used by several threads at once, a session and its tickets by one at a
+ * time. Each thread has its own last error. A model is immutable once opened, and sessions of several contexts may read
+ * it. What measures and tunes wants the device for itself. docs/threads.md has the whole table.
  */
 #ifndef WHERRY_WHERRY_H
 #define WHERRY_WHERRY_H
@@ -77,7 +78,7 @@ typedef enum wherry_log_level {
 typedef struct wherry_context_desc {
     uint32_t struct_size;
     /* Both or neither. alloc returns memory aligned like malloc's, or NULL. Libraries below (drivers, jansson) keep
-     * their own allocators. */
+     * their own allocators. These and log are called by several threads at once where several use the context. */
     void *(*alloc)(size_t size, void *user);
     void (*free)(void *pointer, void *user);
     void (*log)(wherry_log_level level, const char *text, void *user);
@@ -100,7 +101,8 @@ typedef struct wherry_context_desc {
 WHERRY_API wherry_status wherry_context_create(const wherry_context_desc *desc, wherry_context **out);
 /* Destroy everything created from the context first. */
 WHERRY_API void wherry_context_destroy(wherry_context *context);
-/* The sentence that belongs to the context's last failed call; "" before the first. Valid until the next call. */
+/* The sentence that belongs to the calling thread's last failed call in this context; "" before the first. Valid until
+ * the thread's next call. */
 WHERRY_API const char *wherry_last_error(const wherry_context *context);
 /* The driver's own code of that failure (a VkResult or cl_int), 0 where no driver was involved. */
 WHERRY_API int wherry_last_native_error(const wherry_context *context);
