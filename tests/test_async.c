@@ -452,7 +452,7 @@ static void test_timeouts(void **state)
 static void test_busy(void **state)
 {
     (void)state;
-    enum { MANY = WHERRY_TICKETS_MAX + 8 };
+    enum { MANY = WHERRY_TICKETS_MAX + 160 }; /* and what two runs take */
     for (size_t d = 0; d < n_devices; d++) {
         struct setup s;
         static wherry_ticket *tickets[MANY];
@@ -471,7 +471,7 @@ static void test_busy(void **state)
             status = wherry_encode_submit(s.session, &s.texts[0].batch, &desc, &tickets[n]); /* of one token */
         }
         expect(&s, status, WHERRY_STATUS_BUSY, "tickets with");
-        assert_in_range(n, WHERRY_TICKETS_MAX, WHERRY_TICKETS_MAX + 2);
+        assert_in_range(n, WHERRY_TICKETS_MAX, MANY - 1);
         for (size_t i = n; i-- > 0;) {
             OK(s.context, wherry_ticket_wait(tickets[i], UINT64_MAX));
             assert_memory_equal(outs[i], s.texts[0].expected, sizeof outs[i]);
@@ -558,6 +558,125 @@ static void test_failures(void **state)
     }
 }
 
+/* ---- a lost device ---- */
+
+static bool loses;
+
+static bool wait_lost(struct backend_device *device, struct program *program, int slot, uint64_t timeout_ns, bool *done,
+                      struct error *e)
+{
+    if (!honest->program_wait(device, program, slot, timeout_ns, done, e) || !*done || !loses) return true;
+    loses = false;
+    return (fail)(e, WHERRY_STATUS_DEVICE_LOST, "the driver says so");
+}
+
+/* All of it refuses, and a device that is opened again works. */
+static void test_lost(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < n_devices; d++) {
+        struct setup s;
+        wherry_ticket *tickets[TEXTS], *none = NULL;
+        setup_make(&s, d, (wherry_session_desc){.max_tokens = 100});
+        struct backend face = *s.device->backend;
+        honest = s.device->backend;
+        face.program_wait = wait_lost;
+        s.device->backend = &face;
+        loses = true;
+        for (size_t i = 0; i < TEXTS; i++) submit(&s, i, NULL, NULL, &tickets[i]);
+        wherry_status status = wherry_ticket_wait(tickets[TEXTS - 1], UINT64_MAX);
+        expect(&s, status, WHERRY_STATUS_DEVICE_LOST, "close it and open it again");
+        for (size_t i = 0; i < TEXTS; i++) {
+            status = wherry_ticket_poll(tickets[i]);
+            assert_true(status == WHERRY_STATUS_DEVICE_LOST || (!status && i)); /* of runs that were under way, too */
+            wherry_ticket_destroy(tickets[i]);
+        }
+        struct text *t = &s.texts[0];
+        const wherry_submit_desc desc = {.struct_size = sizeof desc, .out = t->out, .out_floats = t->floats};
+        expect(&s, wherry_encode(s.session, &t->batch, t->out, t->floats), WHERRY_STATUS_DEVICE_LOST, "was lost by");
+        if (!wherry_encode_submit(s.session, &t->batch, &desc, &none))
+            expect(&s, wherry_ticket_wait(none, UINT64_MAX), WHERRY_STATUS_DEVICE_LOST, "was lost by");
+        wherry_ticket_destroy(none);
+        wherry_session_destroy(s.session);
+        const wherry_session_desc again = {
+            .struct_size = sizeof again, .max_tokens = MOST_TOKENS, .kernels = support_kernels(s.name)};
+        s.session = NULL;
+        if (!wherry_session_create(s.context, s.device, s.model, &again, &s.session))
+            expect(&s, wherry_session_prepare(s.session, NULL, NULL, NULL), WHERRY_STATUS_DEVICE_LOST, "was lost by");
+        wherry_session_destroy(s.session);
+        s.device->backend = honest;
+        wherry_device_close(s.device);
+        OK(s.context, wherry_device_open(s.context, s.name, &s.device));
+        OK(s.context, wherry_session_create(s.context, s.device, s.model, &again, &s.session));
+        OK(s.context, wherry_encode(s.session, &t->batch, t->out, t->floats));
+        check_result(&s, 0);
+        setup_free(&s);
+    }
+}
+
+/* ---- portions ---- */
+
+/* A bound that no kernel keeps: each call of the plan is a submission of its own, and the bits are the same. */
+static int submitted_to; /* the last run's `end` */
+
+static bool submit_portion(struct backend_device *device, struct program *program, const struct run *run, int slot,
+                           struct error *e)
+{
+    runs++;
+    if (run->first) assert_int_equal(run->first, submitted_to); /* 0: another encode begins */
+    submitted_to = run->end;
+    return honest->program_submit(device, program, run, slot, e);
+}
+
+static void test_portions(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < n_devices; d++) {
+        struct setup s;
+        wherry_ticket *tickets[TEXTS];
+        setup_make(&s, d, (wherry_session_desc){.max_tokens = 100, .max_submit_ms = 1e-6, .pause_us = 10});
+        const int calls = s.session->n_calls;
+        struct backend face = *s.device->backend;
+        honest = s.device->backend;
+        face.program_submit = submit_portion;
+        s.device->backend = &face;
+        for (size_t i = 0; i < 8; i++) {
+            struct text *t = &s.texts[i];
+            runs = 0;
+            OK(s.context, wherry_encode(s.session, &t->batch, t->out, t->floats));
+            check_result(&s, i);
+            assert_int_equal(runs, calls);
+        }
+        /* Polled for, a call submits one at most. */
+        size_t polls = 0;
+        runs = 0;
+        submit(&s, 3, NULL, NULL, &tickets[0]);
+        for (wherry_status status = WHERRY_STATUS_TIMEOUT; status == WHERRY_STATUS_TIMEOUT; polls++) {
+            size_t before = runs;
+            status = wherry_ticket_poll(tickets[0]);
+            assert_in_range(runs - before, 0, 1);
+        }
+        assert_true(polls >= (size_t)calls);
+        check_result(&s, 3);
+        wherry_ticket_destroy(tickets[0]);
+        /* Cancelled, it goes no further than the portion that is under way. */
+        submit(&s, 3, NULL, NULL, &tickets[0]);
+        runs = 0;
+        while (runs < 2) assert_int_equal(wherry_ticket_poll(tickets[0]), WHERRY_STATUS_TIMEOUT);
+        size_t at = runs;
+        OK(s.context, wherry_ticket_cancel(tickets[0]));
+        submit(&s, 4, NULL, NULL, &tickets[1]);
+        OK(s.context, wherry_ticket_wait(tickets[1], UINT64_MAX));
+        check_result(&s, 4);
+        check_untouched(&s, 3);
+        assert_in_range(runs, at + (size_t)calls, at + (size_t)calls + 1);
+        wherry_ticket_destroy(tickets[0]);
+        wherry_ticket_destroy(tickets[1]);
+        s.device->backend = honest;
+        setup_free(&s);
+    }
+}
+
 int main(void)
 {
     wherry_context *context = support_context(NULL, devices, &n_devices);
@@ -570,6 +689,7 @@ int main(void)
         cmocka_unit_test(test_callbacks), cmocka_unit_test(test_destroyed_untold),
         cmocka_unit_test(test_timeouts),  cmocka_unit_test(test_busy),
         cmocka_unit_test(test_bad_input), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_portions),  cmocka_unit_test(test_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,6 +44,7 @@ struct wherry_device {
     struct mutex lock;     /* of the next two */
     bool probed;           /* device_probe passed, and */
     bool copies;           /* so did its part without kernels */
+    _Atomic bool lost;     /* a run ended so: nothing more is run on it */
     uint64_t kernels_hash; /* of the backend's; 0: it has none, it is the host itself */
     wherry_device_info info;
     struct weight_store weights; /* that sessions have in common */
@@ -65,7 +66,9 @@ bool device_probe_first(struct wherry_device *device, bool kernels, struct error
 /* The same of a device that was opened just now, its kernels where the host wants devices that compile only (host.h),
  * too: one that does not execute becomes one of these there, and fails else. */
 bool device_try(struct wherry_device *device, struct error *e);
-/* Fails for a device that compiles only, before anything is run on it. */
+/* After a run that failed: of what it is lost by, every later call is to be told. */
+void device_failed(struct wherry_device *device, const struct error *e);
+/* Fails for a device that compiles only, or is lost, before anything is run on it. */
 bool device_executes(const struct wherry_device *device, struct error *e);
 /* Where the calling thread's failures are recorded. Never NULL, and the same for as long as the thread runs. */
 struct error *context_error(struct wherry_context *context);

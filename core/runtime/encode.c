@@ -22,6 +22,7 @@ bool session_run(struct wherry_session *s, const struct batch_shape *shape, wher
                             .first = phase == WHERRY_PHASE_BACKWARD ? s->boundary : 0,
                             .end = phase == WHERRY_PHASE_FORWARD ? s->boundary : 0};
     bool ok = device_executes(s->device, e) && s->device->backend->program_run(s->device->handle, s->program, &run, e);
+    if (!ok) device_failed(s->device, e);
     s->lengths_sent = s->types_sent = ok;
     return ok;
 }

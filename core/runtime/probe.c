@@ -159,8 +159,17 @@ bool device_try(struct wherry_device *device, struct error *e)
     return true;
 }
 
+void device_failed(struct wherry_device *device, const struct error *e)
+{
+    if (e->status == WHERRY_STATUS_DEVICE_LOST) device->lost = true;
+}
+
 bool device_executes(const struct wherry_device *device, struct error *e)
 {
+    if (device->lost)
+        return fail(e, WHERRY_STATUS_DEVICE_LOST,
+                    "%s was lost by an earlier call: destroy what was made on it, close it and open it again",
+                    device->info.name);
     const wherry_device_info *info = &device->info;
     if (!info->compiles_only) return true;
     return fail(e, WHERRY_STATUS_UNSUPPORTED,
