@@ -48,6 +48,7 @@ struct wherry_device {
     uint64_t kernels_hash; /* of the backend's; 0: it has none, it is the host itself */
     wherry_device_info info;
     struct weight_store weights; /* that sessions have in common */
+    uint64_t memory_limit;       /* bytes, 0: none; with weights.memory */
     wherry_timer_info timer;     /* that wherry_measure found good; else its kind is "" */
 };
 

@@ -9,8 +9,9 @@
  * - Handles are opaque. Every destroy function accepts NULL.
  * - A descriptor begins with `struct_size = sizeof(the descriptor)`; any other field left zero means "the default".
  * - Strings are UTF-8. Sizes are size_t, in bytes unless a comment gives another unit; token ids are int32_t.
- * - A context and what was created from it belong to one thread at a time. A model is immutable once opened, and
- * sessions of several contexts may read it at the same time.
+ * - A context, a device and a model may be used by several threads at once, a session and its tickets by one at a
+ * time. Each thread has its own last error. A model is immutable once opened, and sessions of several contexts may read
+ * it. What measures and tunes wants the device for itself. docs/threads.md has the whole table.
  */
 #ifndef WHERRY_WHERRY_H
 #define WHERRY_WHERRY_H
@@ -77,7 +78,7 @@ typedef enum wherry_log_level {
 typedef struct wherry_context_desc {
     uint32_t struct_size;
     /* Both or neither. alloc returns memory aligned like malloc's, or NULL. Libraries below (drivers, jansson) keep
-     * their own allocators. */
+     * their own allocators. These and log are called by several threads at once where several use the context. */
     void *(*alloc)(size_t size, void *user);
     void (*free)(void *pointer, void *user);
     void (*log)(wherry_log_level level, const char *text, void *user);
@@ -110,7 +111,8 @@ typedef struct wherry_context_desc {
 WHERRY_API wherry_status wherry_context_create(const wherry_context_desc *desc, wherry_context **out);
 /* Destroy everything created from the context first. */
 WHERRY_API void wherry_context_destroy(wherry_context *context);
-/* The sentence that belongs to the context's last failed call; "" before the first. Valid until the next call. */
+/* The sentence that belongs to the calling thread's last failed call in this context; "" before the first. Valid until
+ * the thread's next call. */
 WHERRY_API const char *wherry_last_error(const wherry_context *context);
 /* The driver's own code of that failure (a VkResult or cl_int), 0 where no driver was involved. */
 WHERRY_API int wherry_last_native_error(const wherry_context *context);
@@ -170,6 +172,21 @@ typedef struct wherry_device_limits {
 } wherry_device_limits;
 
 WHERRY_API wherry_status wherry_device_query(const wherry_device *device, wherry_device_limits *out);
+
+/* Bytes. What sessions hold beside their buffers (recordings, staging memory) is the driver's and not counted. */
+typedef struct wherry_device_memory_info {
+    uint32_t struct_size;   /* set by the caller */
+    uint64_t used_bytes;    /* of this device's sessions that are prepared; weights that they share counted once */
+    uint64_t limit_bytes;   /* wherry_device_limit_memory; 0: none */
+    uint64_t budget_bytes;  /* that the driver gives this process now (VK_EXT_memory_budget); 0: it does not tell */
+    uint64_t process_bytes; /* of these, what the process uses, by whatever means */
+} wherry_device_memory_info;
+WHERRY_API wherry_status wherry_device_memory(wherry_device *device, wherry_device_memory_info *out);
+/* From now on sessions of the device are prepared only while all their buffers together have at most so many bytes; 0:
+ * no limit. Those that are prepared stay so: wherry_session_release gives back what they have. A session that does not
+ * fit beside the others, or within the driver's budget, is WHERRY_STATUS_OUT_OF_DEVICE_MEMORY when it is prepared: the
+ * message has what it needs, what is in use, and the limit. */
+WHERRY_API wherry_status wherry_device_limit_memory(wherry_device *device, uint64_t bytes);
 
 #ifdef __cplusplus
 }
@@ -350,6 +367,11 @@ typedef bool (*wherry_progress)(const char *what, size_t done, size_t total, voi
  * is compiled then, and in the cache). */
 WHERRY_API wherry_status wherry_session_prepare(wherry_session *session, wherry_progress progress, void *user,
                                                 wherry_prepare_info *info);
+
+/* Gives back the session's device memory, and the host's that goes with it; weights that other sessions share stay
+ * theirs. The session keeps its plan: the next wherry_session_prepare, or encode, prepares it again, from the kernels'
+ * cache. Tickets that are not done are cancelled. Of training, what the last passes left is gone. */
+WHERRY_API wherry_status wherry_session_release(wherry_session *session);
 
 /* Sequences that are packed back to back: no padding. */
 typedef struct wherry_batch {

@@ -20,7 +20,7 @@ typedef struct wherry_opencl_device_desc {
 /* A device that works in the application's context. The context and the queue are retained until wherry_device_close().
  *
  * Work is enqueued on the given queue, after what the application has enqueued there, and has finished when a call
- * returns; the thread rule of wherry.h includes calls of the application that change the queue. wherry_measure() makes
+ * returns. Several threads may enqueue at once, the application's among them. wherry_measure() makes
  * a second queue in the same context, because timestamps are a property of a queue.
  *
  * Where the library was built with CLBlast and a session uses it (wherry_session_note() says so), CLBlast's parameters
