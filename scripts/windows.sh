@@ -35,7 +35,7 @@ build_all() { # TEST...
     [ $status = 0 ] || die "scripts/mingw.sh: $reason"
     if command -v ccache >/dev/null 2>&1; then launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache); fi
     quietly cmake -G Ninja -B "$build" -DCMAKE_TOOLCHAIN_FILE="$source/cmake/toolchains/mingw-w64.cmake" \
-        -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE='-O1 -DNDEBUG' -DWHERRY_CPU_SETS=avx2 -DWHERRY_WERROR=ON "${launcher[@]}"
+        -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE='-O1 -DNDEBUG' -DWHERRY_WERROR=ON "${launcher[@]}"
     for name in "$@"; do targets+=("test_$name"); done
     quietly cmake --build "$build" --target wherry_tool wherry wherry_static "${targets[@]}"
 }
