@@ -68,8 +68,9 @@ run_test() { # NAME DEVICES
     0) tr -d '\r' <"$log" | grep '^\[  PASSED' | tail -n 1 ;;
     77) printf 'SKIPPED: %s\n' "$(tail -n 1 "$log" | tr -d '\r')" ;;
     *)
-        tail -n 40 "$log"
-        die "test_$1 failed, exit $status ($log)"
+        printf 'FAILED, exit %s (%s)\n' "$status" "$log"
+        tr -d '\r' <"$log" | grep -B 4 -A 3 'ERROR' | head -n 30
+        failed="$failed test_$1"
         ;;
     esac
 }
@@ -82,7 +83,7 @@ fi
 [ $# != 0 ] || set -- $tests
 build_all "$@"
 start_wine
-opencl=no
+opencl=no failed=
 if (cd "$build" && wine wherry.exe devices) >build/windows.log && grep -q '^opencl:0' build/windows.log &&
     ! grep -q "^opencl:0 can't" build/windows.log; then opencl=yes; fi
 for name in "$@"; do
@@ -91,5 +92,6 @@ for name in "$@"; do
     yes:*" $name "*) run_test "$name" opencl:0 ;;
     esac
 done
+[ -z "$failed" ] || die "failed:$failed"
 [ $opencl = yes ] || printf 'SKIPPED: OpenCL on Windows: no driver behind OpenCL.dll of Wine\n'
 printf 'windows: passed, under %s\n' "$(wine --version)"

@@ -31,6 +31,18 @@ static inline char *mkdtemp(char *path)
 /* Folders, too. */
 static inline int posix_remove(const char *path) { return _unlink(path) && _rmdir(path); }
 
+/* Of a shell's commands the one that tests give: rm -rf FOLDER. */
+static inline int posix_system(const char *command)
+{
+    char text[512];
+    if (strncmp(command, "rm -rf ", 7)) return -1;
+    int n = snprintf(text, sizeof text, "rmdir /s /q \"%s\"", command + 7);
+    if (n < 0 || (size_t)n >= sizeof text) return -1;
+    for (char *c = text + strlen("rmdir /s /q "); *c; c++)
+        if (*c == '/') *c = '\\';
+    return system(text);
+}
+
 static inline int setenv(const char *name, const char *value, int replace)
 {
     return !replace && getenv(name) ? 0 : _putenv_s(name, value);
@@ -50,6 +62,7 @@ static inline ssize_t pwrite(int file, const void *from, size_t size, long long 
 }
 
 #define mkdir(path, mode) _mkdir(path)
+#define system(command) posix_system(command)
 #define remove(path) posix_remove(path)
 
 /* Where temporary folders are made, without TMPDIR, which Wine itself would take: where the test was started. */
