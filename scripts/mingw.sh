@@ -59,7 +59,7 @@ build() { # FOLDER OPTION...
     build "$work"/jansson-* -DJANSSON_BUILD_DOCS=OFF -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF
     build "$work"/utf8proc-*
     build "$work"/pcre2-* -DPCRE2_BUILD_TESTS=OFF -DPCRE2_BUILD_PCRE2GREP=OFF -DPCRE2_SUPPORT_JIT=ON -DPCRE2_STATIC_PIC=ON
-    build "$work"/cmocka-* -DBUILD_SHARED_LIBS=OFF -DWITH_EXAMPLES=OFF -DUNIT_TESTING=OFF
+    build "$work"/cmocka-* -DCMAKE_SHARED_LINKER_FLAGS=-static-libgcc -DWITH_EXAMPLES=OFF -DUNIT_TESTING=OFF
 } >"$work/log" 2>&1 || {
     tail -n 40 "$work/log"
     exit 1

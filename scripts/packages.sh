@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # packages.sh [build] [root]
-# build: makes Debian's packages, a .tar.gz and a .zip in build/packages/out, and holds them against lintian and
-# tests/packages (what is in them). root: makes a clean root folder of Debian 12 (build/packages/minbase.tar, once), where
+# build: makes Debian's packages, a .tar.gz and a .zip in build/packages/out, and looks at what they say that they need; lintian
+# looks, too. root: makes a clean root folder of Debian 12 (build/packages/minbase.tar, once), where
 # there is no driver and no loader, installs the packages there, lists devices, compiles the example of libwherry-dev and runs
 # it; likewise from the .tar.gz. Both without a part. As root, on Debian 12: a root folder is changed to, nothing is mounted.
 # Prints "SKIPPED: reason" and exits with 77 where this can't be done.

@@ -40,7 +40,7 @@ static void functions_open(void)
     void *front = opencl_functions_named() ? NULL : library_open(NULL, process, first, ignored, sizeof ignored);
     if (!library) {
         snprintf(functions_missing, sizeof functions_missing,
-                 "no library; install it (Debian, Ubuntu: ocl-icd-libopencl1) and a driver. Tried: %s", why);
+                 "no library; " LIBRARY_FROM("ocl-icd-libopencl1") ". Tried: %s", why);
         return;
     }
 #define LOAD(name)                                                                                                     \

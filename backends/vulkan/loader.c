@@ -106,8 +106,7 @@ static PFN_vkGetInstanceProcAddr loader_get(struct error *e)
 {
     run_once(&loader_once, loader_load);
     if (loader_function) return loader_function;
-    fail(e, WHERRY_STATUS_NO_DEVICE,
-         "Vulkan: no loader; install it (Debian, Ubuntu: libvulkan1) and a driver. Tried: %s", loader_missing);
+    fail(e, WHERRY_STATUS_NO_DEVICE, "Vulkan: no loader; " LIBRARY_FROM("libvulkan1") ". Tried: %s", loader_missing);
     return NULL;
 }
 

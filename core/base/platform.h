@@ -100,6 +100,12 @@ void *library_open(const char *variable, const char *const *names, const char *s
 library_function library_get(void *library, const char *symbol);
 /* Both at once. */
 library_function library_find(const char *const *names, const char *symbol);
+/* How a driver's library comes to a machine; `debian`: the package that has it there. For messages. */
+#if defined(_WIN32) || defined(__APPLE__) || defined(__ANDROID__)
+#define LIBRARY_FROM(debian) "it comes with a driver"
+#else
+#define LIBRARY_FROM(debian) "install it (Debian, Ubuntu: " debian ") and a driver"
+#endif
 
 /* ---- clock ---- */
 
