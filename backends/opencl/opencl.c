@@ -232,6 +232,7 @@ const struct backend backend_opencl = {
     .program_destroy = opencl_program_destroy,
     .program_submit = opencl_program_submit,
     .program_wait = opencl_program_wait,
+    .outside = opencl_outside,
     .program_run = opencl_program_run,
     .program_note = opencl_program_note,
     .program_usage = opencl_program_usage,

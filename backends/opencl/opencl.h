@@ -181,6 +181,13 @@ void opencl_staging_destroy(struct backend_device *device, struct opencl_staging
 /* A piece of it until `used` is set back, NULL: not that much is left. */
 void *opencl_staging_take(struct opencl_staging *s, uint64_t bytes);
 
+/* ---- outside.c: objects of the application's ---- */
+
+bool opencl_outside(struct backend_device *device, const void *desc, struct outside *out, struct error *e);
+/* Enqueue: what comes after it begins when they are done; the copy of rows from or to a buffer. */
+bool opencl_outside_wait(cl_command_queue queue, const struct outside *outside, struct error *e);
+bool opencl_outside_copy(cl_command_queue queue, const struct transfer *t, bool upload, struct error *e);
+
 /* ---- ptx.c ---- */
 
 /* Whether the kernel has instructions that only a patched program runs. */

@@ -75,6 +75,7 @@ const struct backend backend_vulkan = {
     .program_destroy = vulkan_program_destroy,
     .program_submit = vulkan_program_submit,
     .program_wait = vulkan_program_wait,
+    .outside = vulkan_outside,
     .program_run = vulkan_program_run,
     .program_note = vulkan_program_note,
     .program_usage = vulkan_program_usage,

@@ -341,6 +341,10 @@ bool vulkan_program_wait(struct backend_device *d, struct program *program, int 
                          struct error *e);
 bool vulkan_program_run(struct backend_device *d, struct program *program, const struct run *run, struct error *e);
 
+/* ---- outside.c: objects of the application's ---- */
+
+bool vulkan_outside(struct backend_device *d, const void *desc, struct outside *out, struct error *e);
+
 /* ---- hazards.c: where a barrier is needed ---- */
 
 struct access {

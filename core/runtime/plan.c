@@ -133,6 +133,10 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     TRY(kernels_check(desc->kernels, e));
     TRY(output_resolve(s->model, desc, &options, e));
     s->dimensions = output_dimensions(desc, info);
+    if (!(desc->max_submit_ms >= 0 && desc->max_submit_ms <= 1e9))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "max_submit_ms is no number of milliseconds from 0 to 1e9");
+    s->max_submit_seconds = 1e-3 * desc->max_submit_ms;
+    s->pause_ns = 1000 * (uint64_t)desc->pause_us;
     s->normalized = options.normalize;
     TRY(resolve_training(desc->training, s->plan->name, &options, e));
     if (options.stack) output_of_stack(&options);

@@ -7,6 +7,7 @@
 #include "base/platform.h"
 #include "interface/interface.h"
 #include "runtime/buffers.h"
+#include "runtime/portions.h"
 #include "runtime/submit.h"
 #include "runtime/weights.h"
 
@@ -117,6 +118,7 @@ static bool make_program(struct wherry_session *s, wherry_progress progress, voi
     s->schedule.n_steps = s->n_calls;
     s->schedule.boundary = s->boundary < s->n_calls ? s->boundary : 0;
     s->schedule.library = s->library;
+    s->schedule.divided = s->max_submit_seconds > 0;
     s->schedule.graph = &s->graph;
     s->schedule.groups = s->groups;
     int before = part_enter(host, PART_RECORD);
@@ -141,6 +143,7 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
             const char *note = s->device->backend->program_note(s->program, i);
             if (note) TRY(session_note(s, e, "%s: %s", group_short_name(&s->groups[s->call_groups[i]]), note));
         }
+        if (executes) TRY(portions_create(s, e));
         s->prepared = true;
     }
     if (info) {
@@ -156,6 +159,7 @@ static void prepare_undo(struct wherry_session *s)
 {
     const struct host *host = &s->context->host;
     tickets_close(s->tickets);
+    portions_destroy(s);
     s->tickets = NULL;
     s->device->backend->program_destroy(s->device->handle, s->program);
     session_free_buffers(s);

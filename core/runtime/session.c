@@ -7,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "runtime/buffers.h"
+#include "runtime/portions.h"
 #include "runtime/submit.h"
 
 struct wherry_session *session_new(struct wherry_context *context, struct wherry_device *device,
@@ -71,6 +72,7 @@ void wherry_session_destroy(wherry_session *session)
     const struct host *host = &session->context->host;
     const struct backend *backend = session->device->backend;
     tickets_close(session->tickets);
+    portions_destroy(session);
     backend->program_destroy(session->device->handle, session->program);
     session_free_buffers(session);
     host_free(host, session->steps);

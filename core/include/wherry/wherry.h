@@ -272,6 +272,14 @@ typedef struct wherry_session_desc {
     /* Embeddings are cut to their first so many floats, and have length 1 again where they are normalized; 0: as the
      * model's files say, mostly all. */
     uint32_t dimensions;
+    /* Good company, for applications that draw on the same device: no submission takes it longer than so many
+     * milliseconds, as far as was seen so far: an encode is given to it in portions, of one kernel at least, each after
+     * the one before is done and pause_us microseconds have passed. Such sessions run a small batch when they are
+     * prepared, which tells how long each kernel takes, and have one encode under way at a time; where tickets are
+     * polled for, a call submits one portion at most; of an encode whose tickets are all cancelled no further one is
+     * submitted. 0: an encode is one submission. Not for training. */
+    double max_submit_ms;
+    uint32_t pause_us;
 } wherry_session_desc;
 
 typedef struct wherry_session_plan {
