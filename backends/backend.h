@@ -115,6 +115,9 @@ struct backend {
     /* Bytes of all live buffers as allocated. */
     uint64_t (*allocated)(const struct backend_device *device);
 
+    /* What memory the driver gives this process now, all of it and what is in use; false, NULL: it does not tell. */
+    bool (*budget)(struct backend_device *device, uint64_t *bytes, uint64_t *used);
+
     /* Whether this device runs the call at these sizes; when not, `reason` says why. */
     bool (*supports)(struct backend_device *device, const struct call *call, bool f16, char *reason,
                      size_t reason_size);

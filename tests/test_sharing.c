@@ -261,12 +261,222 @@ static void test_cancelled(void **state)
     }
 }
 
+/* ---- memory that is given back, and bounds of it ---- */
+
+static wherry_device_memory_info memory_of(const struct setup *s)
+{
+    wherry_device_memory_info info = {.struct_size = sizeof info};
+    OK(wherry_device_memory(s->device, &info));
+    return info;
+}
+
+/* A released session has nothing on the device, and gives the same afterwards, by itself. */
+static void test_release(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < n_devices; d++) {
+        struct setup s = setup_make(devices[d]);
+        float want[SEQUENCES * HIDDEN], got[SEQUENCES * HIDDEN];
+        uint64_t before = memory_of(&s).used_bytes;
+        wherry_session *a = session_make(&s, (wherry_session_desc){0}), *b = session_make(&s, (wherry_session_desc){0});
+        OK(wherry_session_release(a)); /* which has nothing */
+        encode(a, want);
+        uint64_t one = memory_of(&s).used_bytes;
+        encode(b, got);
+        uint64_t two = memory_of(&s).used_bytes;
+        OK(wherry_session_release(a));
+        assert_int_equal(memory_of(&s).used_bytes, one);
+        assert_true(one < two && two - one < plan_of(a).weight_bytes);
+        encode(b, got);
+        assert_memory_equal(got, want, sizeof got);
+        OK(wherry_session_release(b));
+        assert_int_equal(memory_of(&s).used_bytes, before);
+        encode(a, got);
+        assert_memory_equal(got, want, sizeof got);
+        OK(wherry_session_prepare(b, NULL, NULL, NULL));
+        assert_int_equal(memory_of(&s).used_bytes, two);
+        OK(wherry_session_release(b));
+        wherry_session_destroy(b);
+        wherry_session_destroy(a);
+        setup_free(&s);
+    }
+    assert_int_equal(wherry_session_release(NULL), WHERRY_STATUS_INVALID_ARGUMENT);
+}
+
+/* A training session's passes begin again. */
+static void test_release_training(void **state)
+{
+    (void)state;
+    const wherry_training_desc training = {.struct_size = sizeof training};
+    if (strchr(devices[0], ':')) return; /* a driver, which would compile for long; it is not the device's matter */
+    struct setup s = setup_make(devices[0]);
+    wherry_session *a = session_make(&s, (wherry_session_desc){.training = &training});
+    const uint32_t lengths[] = {9, 40, 2, 0};
+    wherry_batch batch = support_batch(lengths, VOCABULARY, 2, 5);
+    float out[SEQUENCES * HIDDEN], again[SEQUENCES * HIDDEN];
+    OK(wherry_forward(a, &batch, NULL, NULL, out, SEQUENCES * HIDDEN));
+    OK(wherry_session_release(a));
+    assert_int_equal(wherry_backward(a, out, SEQUENCES * HIDDEN, NULL, 0), WHERRY_STATUS_INVALID_ARGUMENT);
+    assert_int_equal(wherry_gradient_read(a, 0, out, SEQUENCES * HIDDEN), WHERRY_STATUS_INVALID_ARGUMENT);
+    OK(wherry_forward(a, &batch, NULL, NULL, again, SEQUENCES * HIDDEN));
+    assert_memory_equal(out, again, sizeof out);
+    OK(wherry_backward(a, out, SEQUENCES * HIDDEN, NULL, 0));
+    support_batch_free(&batch);
+    wherry_session_destroy(a);
+    setup_free(&s);
+}
+
+static void expect_no_room(wherry_session *session, const char *const says[])
+{
+    assert_int_equal(wherry_session_prepare(session, NULL, NULL, NULL), WHERRY_STATUS_OUT_OF_DEVICE_MEMORY);
+    for (; *says; says++)
+        if (!strstr(wherry_last_error(context), *says)) fail_msg("no \"%s\" in %s", *says, wherry_last_error(context));
+}
+
+/* What does not fit says so with the numbers, before anything is made; what is there goes on. */
+static void test_limit(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < n_devices; d++) {
+        struct setup s = setup_make(devices[d]);
+        float want[SEQUENCES * HIDDEN], got[SEQUENCES * HIDDEN];
+        wherry_session *a = session_make(&s, (wherry_session_desc){0}),
+                       *b = session_make(&s, (wherry_session_desc){.max_tokens = TOKENS / 2});
+        encode(a, want);
+        wherry_session_plan plan = plan_of(b);
+        char limit[64], needs[64], used[64];
+        uint64_t has = memory_of(&s).used_bytes, more = plan.device_bytes - plan.weight_bytes;
+        OK(wherry_device_limit_memory(s.device, has + more - 1));
+        assert_int_equal(memory_of(&s).limit_bytes, has + more - 1);
+        snprintf(limit, sizeof limit, "the limit is %llu", (unsigned long long)(has + more - 1));
+        snprintf(needs, sizeof needs, "needs %llu bytes", (unsigned long long)more);
+        snprintf(used, sizeof used, "beside %llu in use", (unsigned long long)has);
+        expect_no_room(b, (const char *const[]){needs, used, limit, "wherry_session_release", NULL});
+        assert_int_equal(memory_of(&s).used_bytes, has);
+        encode(a, got); /* also below the limit that it has outgrown */
+        OK(wherry_device_limit_memory(s.device, 1));
+        encode(a, got);
+        assert_memory_equal(want, got, sizeof got);
+        OK(wherry_device_limit_memory(s.device, has + more));
+        encode(b, got);
+        assert_memory_equal(want, got, sizeof got);
+        OK(wherry_device_limit_memory(s.device, has + more - 1));
+        OK(wherry_session_release(a));
+        OK(wherry_session_release(b));
+        encode(b, got);
+        assert_memory_equal(want, got, sizeof got);
+        wherry_session_destroy(a);
+        wherry_session_destroy(b);
+        setup_free(&s);
+    }
+}
+
+static uint64_t driver_gives, driver_used;
+
+static bool fake_budget(struct backend_device *device, uint64_t *bytes, uint64_t *in_use)
+{
+    (void)device;
+    *bytes = driver_gives;
+    *in_use = driver_used;
+    return true;
+}
+
+/* The driver's word changes while sessions are there. */
+static void test_driver_budget(void **state)
+{
+    (void)state;
+    struct setup s = setup_make(devices[0]);
+    setup_count(&s);
+    s.counting.budget = fake_budget;
+    float out[SEQUENCES * HIDDEN];
+    wherry_session *a = session_make(&s, (wherry_session_desc){0});
+    driver_gives = plan_of(a).device_bytes + 1000;
+    driver_used = 1000;
+    encode(a, out);
+    OK(wherry_session_release(a));
+    driver_gives = 5000;
+    assert_true(memory_of(&s).budget_bytes == 5000 && memory_of(&s).process_bytes == 1000);
+    expect_no_room(a,
+                   (const char *const[]){"of the 5000 that the driver gives this process now 1000 are in use", NULL});
+    driver_used = 6000; /* more than it gives by now */
+    expect_no_room(a, (const char *const[]){"now 6000 are in use", NULL});
+    driver_gives = UINT64_MAX;
+    encode(a, out);
+    wherry_session_destroy(a);
+    setup_free(&s);
+    assert_int_equal(wherry_device_memory(NULL, NULL), WHERRY_STATUS_INVALID_ARGUMENT);
+    assert_int_equal(wherry_device_limit_memory(NULL, 0), WHERRY_STATUS_INVALID_ARGUMENT);
+}
+
+/* Of batches of random lengths nothing stays, on the device or the host (scripts/flat.sh runs many more). */
+static size_t live;
+
+static void *count_alloc(size_t size, void *user)
+{
+    (void)user;
+    live++;
+    return malloc(size);
+}
+
+static void count_free(void *pointer, void *user)
+{
+    (void)user;
+    live--;
+    free(pointer);
+}
+
+static void test_flat(void **state)
+{
+    (void)state;
+    const char *given = getenv("WHERRY_TEST_BATCHES");
+    const unsigned long batches = given ? strtoul(given, NULL, 10) : 100;
+    wherry_context *before = context;
+    const wherry_context_desc desc = {.struct_size = sizeof desc,
+                                      .alloc = count_alloc,
+                                      .free = count_free,
+                                      .cache_dir = getenv("WHERRY_TEST_CACHE"),
+                                      .unoptimized =
+                                          support_unoptimized(context, (const char(*)[64])devices, n_devices)};
+    OK(wherry_context_create(&desc, &context));
+    for (size_t d = 0; d < n_devices; d++) {
+        struct setup s = setup_make(devices[d]);
+        wherry_session *session = session_make(&s, (wherry_session_desc){.max_sequences = SEQUENCES});
+        float out[SEQUENCES * HIDDEN];
+        uint64_t seed = 1;
+        encode(session, out);
+        const size_t live_before = live;
+        const uint64_t used = memory_of(&s).used_bytes;
+        for (unsigned long i = 0; i < batches; i++) {
+            uint32_t lengths[SEQUENCES + 1] = {0}, n = 1 + support_random(&seed) % SEQUENCES;
+            for (uint32_t k = 0; k < n; k++) lengths[k] = 1 + support_random(&seed) % (TOKENS / SEQUENCES - 10);
+            wherry_batch batch = support_batch(lengths, VOCABULARY, 2, seed);
+            OK(wherry_encode(session, &batch, out, SEQUENCES * HIDDEN));
+            support_batch_free(&batch);
+        }
+        assert_int_equal(live, live_before);
+        assert_int_equal(memory_of(&s).used_bytes, used);
+        wherry_session_destroy(session);
+        setup_free(&s);
+    }
+    wherry_context_destroy(context);
+    assert_int_equal(live, 0);
+    context = before;
+}
+
 int main(void)
 {
     if (!(context = support_context(NULL, devices, &n_devices))) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_sessions), cmocka_unit_test(test_parts),     cmocka_unit_test(test_own),
-        cmocka_unit_test(test_budget),       cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_two_sessions),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_own),
+        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_release),
+        cmocka_unit_test(test_release_training),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_driver_budget),
+        cmocka_unit_test(test_flat),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     wherry_context_destroy(context);

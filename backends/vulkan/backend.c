@@ -70,6 +70,7 @@ const struct backend backend_vulkan = {
     .buffer_write = vulkan_buffer_write,
     .buffer_read = vulkan_buffer_read,
     .allocated = vulkan_allocated,
+    .budget = vulkan_budget,
     .supports = vulkan_supports,
     .program_create = vulkan_program_create,
     .program_destroy = vulkan_program_destroy,

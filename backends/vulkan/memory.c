@@ -202,6 +202,26 @@ void vulkan_buffer_destroy(struct backend_device *d, struct buffer *b)
     host_free(d->host, b);
 }
 
+/* Of the heap that buffers come from: the largest one of the device's own. */
+bool vulkan_budget(struct backend_device *d, uint64_t *bytes, uint64_t *used)
+{
+    const VkPhysicalDeviceMemoryProperties *memory = &d->physical.memory;
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+                                                    .pNext = &budget};
+    uint32_t best = VK_MAX_MEMORY_HEAPS;
+    for (uint32_t i = 0; i < memory->memoryHeapCount; i++)
+        if (memory->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT &&
+            (best == VK_MAX_MEMORY_HEAPS || memory->memoryHeaps[i].size > memory->memoryHeaps[best].size))
+            best = i;
+    if (!d->physical.budget || d->inert || best == VK_MAX_MEMORY_HEAPS) return false;
+    d->instance.vk.GetPhysicalDeviceMemoryProperties2(d->physical.handle, &properties);
+    *bytes = budget.heapBudget[best];
+    *used = budget.heapUsage[best];
+    return *bytes > 0; /* 0: a driver that has nothing to say */
+}
+
 /* ---- blocking copies ---- */
 
 static bool transfer_ready(struct backend_device *d, const struct buffer *b, uint64_t offset, uint64_t bytes,

@@ -34,7 +34,9 @@
     X(CmdEndDebugUtilsLabelEXT)
 
 /* NULL where a driver lacks the extension. */
-#define OPTIONAL_INSTANCE_FUNCTIONS(X) X(GetPhysicalDeviceCooperativeMatrixPropertiesKHR)
+#define OPTIONAL_INSTANCE_FUNCTIONS(X)                                                                                 \
+    X(GetPhysicalDeviceCooperativeMatrixPropertiesKHR)                                                                 \
+    X(GetPhysicalDeviceMemoryProperties2)
 #define OPTIONAL_DEVICE_FUNCTIONS(X)                                                                                   \
     X(GetPipelineExecutablePropertiesKHR)                                                                              \
     X(GetPipelineExecutableStatisticsKHR)
@@ -138,6 +140,7 @@ struct physical {
     bool portability; /* VK_KHR_portability_subset is there, and must then be enabled */
     bool feedback;    /* pipelines can tell whether they came from the cache */
     bool statistics;  /* pipelines can tell what they take: registers, shared memory, ... */
+    bool budget;      /* the driver tells how much memory a process may have */
     bool size_chosen; /* a pipeline's sub-groups must be told their size */
     VkPhysicalDeviceMemoryProperties memory;
     /* What compiled pipelines depend on. */
@@ -206,6 +209,7 @@ bool mapped_invalidate(struct backend_device *d, const struct mapped *mapped, st
 
 struct buffer *vulkan_buffer_create(struct backend_device *d, uint64_t bytes, struct error *e);
 void vulkan_buffer_destroy(struct backend_device *d, struct buffer *buffer);
+bool vulkan_budget(struct backend_device *d, uint64_t *bytes, uint64_t *used);
 bool vulkan_buffer_write(struct backend_device *d, struct buffer *buffer, uint64_t offset, const void *data,
                          uint64_t bytes, struct error *e);
 bool vulkan_buffer_read(struct backend_device *d, struct buffer *buffer, uint64_t offset, void *data, uint64_t bytes,

@@ -24,3 +24,11 @@ uintptr_t thread_number(void)
     static _Thread_local char own;
     return (uintptr_t)&own;
 }
+
+uint64_t thread_serial(void)
+{
+    static shared_counter last;
+    static _Thread_local uint64_t own;
+    if (!own) own = counter_next(&last) + 1;
+    return own;
+}

@@ -68,6 +68,7 @@ wherry_status wherry_context_create(const wherry_context_desc *desc, wherry_cont
     if (!context) return WHERRY_STATUS_OUT_OF_HOST_MEMORY;
     context->host = host;
     context->errors.thread = thread_number();
+    context->errors.serial = thread_serial();
     mutex_make(&context->lock);
     if (desc && desc->timed) {
         context->host.parts = &context->parts;
@@ -97,6 +98,10 @@ static struct thread_error *error_find(struct wherry_context *context, uintptr_t
     mutex_enter(&context->lock);
     while (found && found->thread != thread) found = found->next;
     mutex_leave(&context->lock);
+    if (found && found->serial != thread_serial()) { /* of one that has ended */
+        found->error = (struct error){0};
+        found->serial = thread_serial();
+    }
     return found;
 }
 
@@ -108,6 +113,7 @@ struct error *context_error(struct wherry_context *context)
     if (own) return &own->error;
     if (!(own = host_alloc(&context->host, 1, sizeof *own, &no_memory))) return &context->spare.error;
     own->thread = thread;
+    own->serial = thread_serial();
     mutex_enter(&context->lock);
     own->next = context->errors.next;
     context->errors.next = own;

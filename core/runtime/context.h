@@ -19,7 +19,8 @@ enum { CONTEXT_RUNG_CHECKS = 128 };
 /* The last failure of a thread. */
 struct thread_error {
     struct thread_error *next;
-    uintptr_t thread;
+    uintptr_t thread; /* its number: as many are kept as threads run at a time */
+    uint64_t serial;
     struct error error;
 };
 
@@ -46,6 +47,7 @@ struct wherry_device {
     uint64_t kernels_hash; /* of the backend's; 0: it has none, it is the host itself */
     wherry_device_info info;
     struct weight_store weights; /* that sessions have in common */
+    uint64_t memory_limit;       /* bytes, 0: none; with weights.memory */
     wherry_timer_info timer;     /* that wherry_measure found good; else its kind is "" */
 };
 

@@ -7,6 +7,7 @@
 #include "base/platform.h"
 #include "interface/interface.h"
 #include "runtime/buffers.h"
+#include "runtime/device_memory.h"
 #include "runtime/portions.h"
 #include "runtime/submit.h"
 #include "runtime/weights.h"
@@ -87,24 +88,24 @@ static bool make_host_memory(struct wherry_session *s, struct error *e)
     return s->tickets != NULL;
 }
 
-/* All device memory of the session, and the host's that goes with it. */
+/* All device memory of the session, and the host's that goes with it. Where there is no room for all of it nothing is
+ * made: a driver may give some, and move others' memory away for it. */
 static bool make_memory(struct wherry_session *s, struct error *e)
 {
     int before = part_enter(&s->context->host, PART_MEMORY);
-    bool ok = session_make_buffers(s, false, e) && make_host_memory(s, e);
+    bool ok = device_has_room(s, e) && session_make_buffers(s, false, e) && make_host_memory(s, e);
     part_leave(&s->context->host, before);
     return ok;
 }
 
-/* Whoever makes weights' memory first fills it, and others wait. */
+/* One session of a device at a time: whoever makes weights' memory first fills it, and others wait. */
 static bool make_filled_memory(struct wherry_session *s, bool executes, wherry_progress progress, void *user,
                                struct error *e)
 {
-    struct mutex *lock = s->shared.wanted ? &s->device->weights.memory : NULL;
-    if (lock) mutex_enter(lock);
+    mutex_enter(&s->device->weights.memory);
     bool ok = make_memory(s, e) && (!executes || session_weights(s, progress, user, e));
     if (ok && executes) shared_weights_set_ready(s);
-    if (lock) mutex_leave(lock);
+    mutex_leave(&s->device->weights.memory);
     return ok;
 }
 
@@ -185,4 +186,14 @@ wherry_status wherry_session_prepare(wherry_session *session, wherry_progress pr
     bool ok = session_prepare(session, progress, user, info, context_error(session->context));
     if (!ok) prepare_undo(session);
     return context_status(session->context, ok);
+}
+
+wherry_status wherry_session_release(wherry_session *session)
+{
+    if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (session->tickets && session->tickets->calling)
+        return context_invalid(session->context, "wherry_session_release is called from a callback of the session's");
+    prepare_undo(session);
+    session->prepared = session->forward_done = session->backward_done = false;
+    return WHERRY_STATUS_OK;
 }

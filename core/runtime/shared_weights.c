@@ -351,6 +351,23 @@ void shared_weights_set_ready(struct wherry_session *s)
 
 /* ---- how much ---- */
 
+static uint64_t arena_bytes(const struct weight_arena *arena)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; arena && i < arena->n_blocks; i++) bytes += arena->blocks[i].bytes;
+    return bytes;
+}
+
+uint64_t shared_weights_missing(const struct wherry_session *s)
+{
+    uint64_t bytes = 0;
+    const struct weight_arena *arena;
+    for (int i = 0; (arena = arena_at(s, i)); i++) bytes += arena->buffers ? 0 : arena_bytes(arena);
+    return bytes;
+}
+
+uint64_t shared_weights_own(const struct wherry_session *s) { return arena_bytes(s->shared.own); }
+
 uint64_t shared_weights_bytes(const struct wherry_session *s)
 {
     const struct shared_weights *w = &s->shared;

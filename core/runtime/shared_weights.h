@@ -52,6 +52,9 @@ struct buffer *shared_weights_buffer(const struct wherry_session *s, int block);
 bool shared_weights_ready(const struct wherry_session *s, int block);
 void shared_weights_set_ready(struct wherry_session *s);
 
+/* Bytes of buffers that shared_weights_hold would make, with `memory` held; and of the session's own arena. */
+uint64_t shared_weights_missing(const struct wherry_session *s);
+uint64_t shared_weights_own(const struct wherry_session *s);
 /* Bytes of the session's weights that other sessions have, too. */
 uint64_t shared_weights_bytes(const struct wherry_session *s);
 

@@ -161,6 +161,21 @@ typedef struct wherry_device_limits {
 
 WHERRY_API wherry_status wherry_device_query(const wherry_device *device, wherry_device_limits *out);
 
+/* Bytes. What sessions hold beside their buffers (recordings, staging memory) is the driver's and not counted. */
+typedef struct wherry_device_memory_info {
+    uint32_t struct_size;   /* set by the caller */
+    uint64_t used_bytes;    /* of this device's sessions that are prepared; weights that they share counted once */
+    uint64_t limit_bytes;   /* wherry_device_limit_memory; 0: none */
+    uint64_t budget_bytes;  /* that the driver gives this process now (VK_EXT_memory_budget); 0: it does not tell */
+    uint64_t process_bytes; /* of these, what the process uses, by whatever means */
+} wherry_device_memory_info;
+WHERRY_API wherry_status wherry_device_memory(wherry_device *device, wherry_device_memory_info *out);
+/* From now on sessions of the device are prepared only while all their buffers together have at most so many bytes; 0:
+ * no limit. Those that are prepared stay so: wherry_session_release gives back what they have. A session that does not
+ * fit beside the others, or within the driver's budget, is WHERRY_STATUS_OUT_OF_DEVICE_MEMORY when it is prepared: the
+ * message has what it needs, what is in use, and the limit. */
+WHERRY_API wherry_status wherry_device_limit_memory(wherry_device *device, uint64_t bytes);
+
 #ifdef __cplusplus
 }
 #endif
@@ -340,6 +355,11 @@ typedef bool (*wherry_progress)(const char *what, size_t done, size_t total, voi
  * is compiled then, and in the cache). */
 WHERRY_API wherry_status wherry_session_prepare(wherry_session *session, wherry_progress progress, void *user,
                                                 wherry_prepare_info *info);
+
+/* Gives back the session's device memory, and the host's that goes with it; weights that other sessions share stay
+ * theirs. The session keeps its plan: the next wherry_session_prepare, or encode, prepares it again, from the kernels'
+ * cache. Tickets that are not done are cancelled. Of training, what the last passes left is gone. */
+WHERRY_API wherry_status wherry_session_release(wherry_session *session);
 
 /* Sequences that are packed back to back: no padding. */
 typedef struct wherry_batch {
