@@ -161,9 +161,7 @@ check_windows() {
         ;;
     *) die "scripts/mingw.sh: $reason" ;;
     esac
-    quietly cmake -G Ninja -B build/mingw -DCMAKE_TOOLCHAIN_FILE=cmake/mingw.cmake -DCMAKE_BUILD_TYPE=Release \
-        -DCMAKE_C_FLAGS_RELEASE='-O0 -DNDEBUG' -DWHERRY_CPU_SETS=avx2 -DWHERRY_OPENCL=OFF -DWHERRY_TESTS=OFF -DWHERRY_WERROR=ON
-    quietly cmake --build build/mingw
+    scripts/windows.sh --build || die "the build for Windows failed"
     suffix=.exe
     install_moved build/mingw
     tests/app/names.sh x86_64-w64-mingw32-nm core/include/wherry "$prefix/lib/libwherry.a"
@@ -176,7 +174,7 @@ check_windows() {
 
     flags=(-static-libgcc -static-libstdc++)
     export PKG_CONFIG_LIBDIR=$source/build/mingw-root/lib/pkgconfig
-    build_apps windows x86_64-w64-mingw32- -DCMAKE_TOOLCHAIN_FILE="$source/cmake/mingw.cmake" \
+    build_apps windows x86_64-w64-mingw32- -DCMAKE_TOOLCHAIN_FILE="$source/cmake/toolchains/mingw-w64.cmake" \
         -DCMAKE_FIND_ROOT_PATH="$prefix" -DCMAKE_EXE_LINKER_FLAGS="${flags[*]}"
     unset PKG_CONFIG_LIBDIR
     for binary in "$work"/windows/*/app_*.exe; do
@@ -218,6 +216,7 @@ run_windows() {
         die "wherry.exe failed with names in UTF-8"
     diff <(tr -d '\r' <"$work/ж-é.out" | tr ' ' '\n') <(tr ' ' '\n' <"$work/expected") >/dev/null ||
         die "wherry.exe's embeddings are not those of the native build"
+    scripts/windows.sh cpu heads || die "tests on Windows failed"
     printf 'app: windows passed, under %s\n' "$(wine --version)"
 }
 

@@ -38,14 +38,14 @@ arm64)
         command -v $tool >/dev/null 2>&1 || unavailable "no $tool (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user)"
     done
     reason=$(scripts/arm64.sh root) || unavailable "$reason"
-    options=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/aarch64.cmake")
+    options=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/toolchains/arm64-linux.cmake")
     platform=linux_aarch64
     # Where auditwheel looks for the libraries that it puts into the wheel.
     export LD_LIBRARY_PATH=$root/usr/lib/aarch64-linux-gnu:$root/lib/aarch64-linux-gnu
     ;;
 windows)
     reason=$(scripts/mingw.sh) || unavailable "$reason"
-    options=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/mingw.cmake" -DWHERRY_OPENCL=OFF -DCMAKE_SHARED_LINKER_FLAGS=-static-libgcc)
+    options=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/toolchains/mingw-w64.cmake" -DCMAKE_SHARED_LINKER_FLAGS=-static-libgcc)
     library=libwherry.dll made=libwherry.dll platform=win_amd64
     ;;
 *) die "unknown target '$target'; there are native, arm64, windows" ;;

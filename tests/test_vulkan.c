@@ -234,6 +234,13 @@ static void test_hazards(void **state)
     }
 }
 
+static bool listed(const char *const *names, const char *name)
+{
+    for (; *names; names++)
+        if (!strcmp(*names, name)) return true;
+    return false;
+}
+
 static void test_needs(void **state)
 {
     (void)state;
@@ -245,6 +252,9 @@ static void test_needs(void **state)
     assert_int_equal(needs.api_version, VK_API_VERSION_1_1);
     assert_null(needs.required_device_extensions[0]);
     assert_string_equal(needs.optional_features[0], "storageBuffer16BitAccess");
+    /* What an application on MoltenVK can't do without. */
+    assert_true(listed(needs.optional_device_extensions, "VK_KHR_portability_subset"));
+    assert_true(listed(needs.optional_instance_extensions, "VK_KHR_portability_enumeration"));
 }
 
 /* ---- tests on a device ---- */

@@ -336,8 +336,10 @@ wherry_status wherry_vulkan_query_needs(wherry_vulkan_needs *out)
 {
     static const char *const none[] = {NULL};
     static const char *const device_extensions[] = {VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME,
-                                                    VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME, NULL};
-    static const char *const instance_extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, NULL};
+                                                    VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME,
+                                                    "VK_KHR_portability_subset", NULL};
+    static const char *const instance_extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME,
+                                                      VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME, NULL};
     static const char *const features[] = {
         "storageBuffer16BitAccess", "cooperativeMatrix",    "shaderFloat16", "vulkanMemoryModel",
         "subgroupSizeControl",      "computeFullSubgroups", "maintenance4",  NULL};

@@ -46,9 +46,13 @@ bool folder_make(const char *path, struct error *e);
  * path, owner, mode and remedy. On Windows a file may not be a link; who else may write is for the folder's access list
  * to say: one below %LOCALAPPDATA% is the user's alone. */
 
-/* The user's cache folder for this library ("$XDG_CACHE_HOME/wherry", "~/.cache/wherry", "%LOCALAPPDATA%\wherry"); ""
- * where there is none. */
+/* The user's cache folder for this library ("$XDG_CACHE_HOME/wherry", "~/.cache/wherry", on macOS
+ * "~/Library/Caches/wherry", on Windows "%LOCALAPPDATA%\wherry"); "" where there is none. */
 void cache_folder(char *path, size_t size);
+#ifndef _WIN32
+/* The same by these values of XDG_CACHE_HOME and HOME, either NULL; `apple`: on macOS. */
+void cache_folder_of(const char *cache, const char *home, bool apple, char *path, size_t size);
+#endif
 /* Whether files in this folder can be trusted; in one that is missing, they can: it is made when it is needed. */
 bool cache_check(const char *folder, struct error *e);
 /* As file_read. A file that is absent is no error: then *exists is false, and nothing else is set. */

@@ -41,7 +41,10 @@ typedef wherry_vulkan_function(WHERRY_VULKAN_CALL *wherry_vulkan_get_function)(V
 typedef struct wherry_vulkan_needs {
     uint32_t struct_size; /* set by the caller */
     uint32_t api_version; /* least version of instance and device, in Vulkan's encoding */
-    /* Each list ends with NULL. Extensions by their full names, features by the names of their members. */
+    /* Each list ends with NULL. Extensions by their full names, features by the names of their members. Among the
+     * optional ones are those of MoltenVK: Vulkan wants VK_KHR_portability_subset enabled on every device that lists
+     * it, and lists such devices only to instances with VK_KHR_portability_enumeration and its flag
+     * VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR. */
     const char *const *required_device_extensions;
     const char *const *optional_device_extensions;
     const char *const *optional_instance_extensions;
