@@ -2,9 +2,9 @@
 # arm64.sh [root | TEST...]
 # Builds the libraries, the command and tests for 64-bit ARM, with Debian's cross compiler, and runs them under QEMU: those of
 # the device cpu, of the system's calls, of files, numbers and tokenizers ($tests below), `wherry devices` and `wherry
-# verify`; or only the tests that are named. Minutes; no part of scripts/check.sh. The libraries come from the
-# distribution's packages for arm64, into build/arm64-root, once ("root": nothing but that); the system is left alone.
-# Exits with 77 and says why where this can't be had.
+# verify`; or only the tests that are named. Minutes; no part of scripts/check.sh. The libraries come from
+# the distribution's packages for arm64, into build/arm64-root, once ("root": nothing but that); the system is left
+# alone. Exits with 77 and says why where this can't be had.
 #   WHERRY_TEST_MODEL  folder of all-MiniLM-L6-v2, for test_golden (default: scripts/model.sh fetches it)
 set -euo pipefail
 cd "$(dirname "$0")/.."

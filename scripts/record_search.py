@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "examples", "search"))
 from terminal import Program  # noqa: E402
 
-ROWS, COLUMNS = 19, 96
+ROWS, COLUMNS = 15, 92
 CELL, LINE, MARGIN = 8.0, 18, 12
 KEY_SECONDS, READ_SECONDS = 0.11, 2.2
 TOUCHED = ("training.md", "security.md")

@@ -15,7 +15,7 @@
 #include "memory.h"
 #include "vulkan.h"
 
-enum { TICKETS = 16, SEQUENCES = 256, QUERY_TOKENS = 128, LENGTH = 512, FOUND = 50 };
+enum { TICKETS = 16, SEQUENCES = 256, QUERY_TOKENS = 128, LENGTH = 512, SUBMIT_MS = 8, FOUND = 50 };
 
 /* Some passages of a file, whose vectors the device writes where they belong. */
 struct job {
@@ -97,7 +97,10 @@ static bool open_sessions(struct engine *e, const wherry_model_info *model, engi
     const uint32_t longest = model->max_tokens < LENGTH ? model->max_tokens : LENGTH;
     wherry_session_desc desc = {.struct_size = sizeof desc, .normalize = 1, .max_length = longest};
     desc.max_tokens = host ? LENGTH : 8 * LENGTH;
+    /* Somebody looks at what the same GPU draws, and a query is to be answered between two portions of files. */
+    desc.max_submit_ms = host ? 0 : SUBMIT_MS;
     if (wherry_session_create(e->context, e->device, e->model, &desc, &e->files)) return complain(e, "no session");
+    desc.max_submit_ms = 0;
     desc.max_tokens = desc.max_length = longest < QUERY_TOKENS ? longest : QUERY_TOKENS;
     if (wherry_session_create(e->context, e->device, e->model, &desc, &e->queries)) return complain(e, "no session");
     if (wherry_session_prepare(e->queries, waiting, user, NULL) ||
@@ -177,7 +180,10 @@ static bool next_file(struct engine *e)
         wherry_tokens_free(e->context, &e->tokens);
         wherry_status status = wherry_tokenize_texts(e->context, e->model, texts, entry->count, &desc, &e->tokens);
         free(texts);
-        if (status || e->tokens.failed) continue; /* such a file is left out */
+        if (status || e->tokens.failed) {
+            entry->count = 0; /* such a file is left out */
+            continue;
+        }
         e->entry = e->next_entry++;
         e->next_passage = 0;
         return true;

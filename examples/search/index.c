@@ -259,13 +259,18 @@ void index_close(struct index *index)
 
 static bool entry_done(const struct entry *e) { return e->read && e->done == e->count; }
 
+static bool put(FILE *file, const void *data, size_t size, size_t count)
+{
+    return !count || fwrite(data, size, count, file) == count;
+}
+
 static bool write_all(const struct index *index, FILE *file)
 {
     struct header h = {.order = 1, .dimensions = index->dimensions};
     memcpy(h.magic, magic, sizeof magic);
     memcpy(h.model, index->model, sizeof h.model);
     for (size_t i = 0; i < index->count; i++) h.entries += entry_done(&index->entries[i]);
-    bool ok = fwrite(&h, sizeof h, 1, file) == 1;
+    bool ok = put(file, &h, sizeof h, 1);
     for (size_t i = 0; ok && i < index->count; i++) {
         const struct entry *e = &index->entries[i];
         if (!entry_done(e)) continue;
@@ -275,9 +280,8 @@ static bool write_all(const struct index *index, FILE *file)
                                  .path_bytes = (uint32_t)strlen(e->path),
                                  .count = e->count};
         size_t floats = (size_t)e->count * index->dimensions;
-        ok = fwrite(&r, sizeof r, 1, file) == 1 && fwrite(e->path, 1, r.path_bytes, file) == r.path_bytes &&
-             fwrite(e->passages, sizeof *e->passages, e->count, file) == e->count &&
-             fwrite(e->vectors, sizeof *e->vectors, floats, file) == floats;
+        ok = put(file, &r, sizeof r, 1) && put(file, e->path, 1, r.path_bytes) &&
+             put(file, e->passages, sizeof *e->passages, e->count) && put(file, e->vectors, sizeof *e->vectors, floats);
     }
     return ok && fflush(file) == 0 && fsync(fileno(file)) == 0;
 }

@@ -16,21 +16,47 @@
 #include "memory.h"
 
 static struct termios before;
-static volatile sig_atomic_t opened, resized, ended;
+static bool opened;
+static FILE *messages;
+static int errors = -1; /* where stderr leads else */
+static volatile sig_atomic_t resized, ended;
 
 static void put(const char *text, size_t bytes)
 {
     for (ssize_t n; bytes && (n = write(STDOUT_FILENO, text, bytes)) > 0; text += n) bytes -= (size_t)n;
 }
 
-/* Only what a signal's handler may call. */
+/* What somebody says on stderr would be lost in the middle of a frame: it waits in a file. */
+static void hold_messages(void)
+{
+    messages = tmpfile();
+    errors = messages ? dup(STDERR_FILENO) : -1;
+    if (errors >= 0) dup2(fileno(messages), STDERR_FILENO);
+}
+
+static void show_messages(void)
+{
+    char text[512];
+    if (errors >= 0) {
+        fflush(stderr);
+        dup2(errors, STDERR_FILENO);
+        close(errors);
+        rewind(messages);
+        for (size_t n; (n = fread(text, 1, sizeof text, messages)) > 0;) fwrite(text, 1, n, stderr);
+    }
+    if (messages) fclose(messages);
+    messages = NULL;
+    errors = -1;
+}
+
 static void restore(void)
 {
     static const char leave[] = "\x1b[0m\x1b[?1049l";
     if (!opened) return;
-    opened = 0;
+    opened = false;
     put(leave, sizeof leave - 1);
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+    show_messages();
 }
 
 static void on_signal(int number)
@@ -52,7 +78,8 @@ bool screen_open(struct screen *screen)
     raw.c_cc[VMIN] = 0;
     raw.c_cc[VTIME] = 0;
     if (tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw)) return false;
-    opened = 1;
+    opened = true;
+    hold_messages();
     atexit(restore);
     const struct sigaction action = {.sa_handler = on_signal};
     static const int numbers[] = {SIGWINCH, SIGTERM, SIGHUP};

@@ -15,7 +15,7 @@ struct screen {
 };
 
 /* False: standard input and output are no terminal. What the terminal was like comes back at screen_close, at exit and
- * when a signal ends the program. */
+ * when a signal ends the program; until then what is written to stderr waits. */
 bool screen_open(struct screen *screen);
 void screen_close(struct screen *screen);
 /* The next key, waiting so many milliseconds for it, -1: until there is one. KEY_TEXT: text[0..] are its bytes, with a

@@ -103,6 +103,12 @@ def test_refusals(search):
     assert "terminal" in search.run(code=2)[1]
     search.words[2:3] = ["/no-such-model"]
     assert "no-such-model" in search.run("--index", code=1)[1]
+    ui = search.ui()  # what is wrong is seen when the screen is the terminal's own again
+    try:
+        assert ui.end() == 1 and not ui.screen.alternate
+        assert "no-such-model" in "".join(ui.screen.lines()), ui.screen.lines()
+    finally:
+        ui.close()
 
 
 def test_ui(search):

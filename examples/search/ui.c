@@ -149,7 +149,6 @@ int ui_run(const char *folder, const char *model, const char *device)
         return 2;
     }
     draw(&ui);
-    /* What is said meanwhile is seen when the screen is the terminal's own again. */
     ui.engine = engine_open(folder, model, device, while_opening, &ui);
     ui.changed = ui.engine && ui.bytes;
     bool ok = ui.engine && loop(&ui);

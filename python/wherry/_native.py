@@ -89,7 +89,7 @@ class VerifySummary(Structure):
 
 class SubmitDesc(Structure):
     _fields_ = [("struct_size", c_uint32), ("out", c_void_p), ("out_floats", c_size_t), ("done", c_void_p),
-                ("user", c_void_p)]
+                ("user", c_void_p), ("vulkan", c_void_p), ("opencl", c_void_p)]
 
 
 class TextsDesc(Structure):

@@ -179,7 +179,8 @@ class Model:
         single, texts, pairs = _listed(texts, pairs)
         if not texts:
             return np.empty((0, dim or self.get_sentence_embedding_dimension()), dtype=np.float32)
-        session, found = self._start(_native.OUTPUT_EMBEDDING, texts, pairs, prompt, dim, normalize, batch_tokens, truncate)
+        session, found = self._start(_native.OUTPUT_EMBEDDING, texts, pairs, prompt, dim, normalize, batch_tokens,
+                                     truncate)
         out = self._all(session, found, len(texts), progress)
         return out[0] if single else out
 
@@ -196,7 +197,8 @@ class Model:
                     truncate: bool = True) -> Iterator[np.ndarray]:
         """The same of any iterable, one embedding after the other while it is read: float32 [dimensions] each. What the
         iterable raises is raised after the embeddings of what it gave before. Other calls may come in between."""
-        session, found = self._start(_native.OUTPUT_EMBEDDING, texts, None, prompt, dim, normalize, batch_tokens, truncate)
+        session, found = self._start(_native.OUTPUT_EMBEDDING, texts, None, prompt, dim, normalize, batch_tokens,
+                                     truncate)
         for out in self._runs(session, found, None):
             yield from out
 
@@ -282,12 +284,10 @@ class Model:
 
     def report(self) -> dict[str, Any]:
         """What runs where, and what it takes: library, architecture, parameters, device, and for each session that this
-        model has had use for its plan, dtype, kernels, bytes of the device, tokens of a batch, and notes."""
+        model has had use for its plan, dtype, kernels, bytes of the device (of weight_bytes, shared_bytes are other
+        sessions', too), tokens of a batch, and notes."""
         with self._lock:
-            sessions = [{"plan": s.plan.plan.decode(), "dtype": _native.DTYPE_NAMES.get(s.plan.dtype, "?"),
-                         "kernels": s.plan.launches, "device_bytes": s.plan.device_bytes,
-                         "weight_bytes": s.plan.weight_bytes, "max_tokens": s.plan.max_tokens, "notes": s.notes()}
-                        for s in self._sessions.values()]
+            sessions = [s.report() for s in self._sessions.values()]
         return {"library": _library.wherry_version_string().decode(), "architecture": self.architecture,
                 "parameters": self._info.parameters, "device": self.device, "sessions": sessions}
 
@@ -374,7 +374,8 @@ class Model:
                     tokens, failure = None, raised
                 if tokens is not None:
                     end = at + len(tokens.lengths)
-                    rows = np.empty((end - at, session.plan.embedding_size), dtype=np.float32) if out is None else out[at:end]
+                    shape = (end - at, session.plan.embedding_size)
+                    rows = np.empty(shape, dtype=np.float32) if out is None else out[at:end]
                     at = end
                     with self._lock:
                         under_way.append(session.submit(tokens, rows))

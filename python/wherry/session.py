@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Event
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,8 +66,18 @@ class Session:
         self.tickets: set[Ticket] = set()
         context.check(_library.wherry_session_create(context.handle, device, model, ctypes.byref(desc),
                                                      ctypes.byref(self.handle)))
-        self.plan = _native.SessionPlan(struct_size=ctypes.sizeof(_native.SessionPlan))
-        context.check(_library.wherry_session_query(self.handle, ctypes.byref(self.plan)))
+        self.plan = self._query()
+
+    def _query(self) -> _native.SessionPlan:
+        plan = _native.SessionPlan(struct_size=ctypes.sizeof(_native.SessionPlan))
+        self.context.check(_library.wherry_session_query(self.handle, ctypes.byref(plan)))
+        return plan
+
+    def report(self) -> dict[str, Any]:
+        plan = self._query()  # anew: what is shared depends on who else is there
+        return {"plan": plan.plan.decode(), "dtype": _native.DTYPE_NAMES.get(plan.dtype, "?"), "kernels": plan.launches,
+                "device_bytes": plan.device_bytes, "weight_bytes": plan.weight_bytes, "shared_bytes": plan.shared_bytes,
+                "max_tokens": plan.max_tokens, "notes": self.notes()}
 
     def prepare(self) -> None:
         """Compiles what is not in the cache, which may take minutes: in another thread, so that this one can be
@@ -96,7 +106,8 @@ class Session:
         if not self.handle:
             raise ValueError("the model is closed")
         batch, offsets = batch_of(tokens)
-        desc = _native.SubmitDesc(struct_size=ctypes.sizeof(_native.SubmitDesc), out=out.ctypes.data, out_floats=out.size)
+        desc = _native.SubmitDesc(struct_size=ctypes.sizeof(_native.SubmitDesc), out=out.ctypes.data,
+                                  out_floats=out.size)
         handle = ctypes.c_void_p()
         self.context.check(_library.wherry_encode_submit(self.handle, ctypes.byref(batch), ctypes.byref(desc),
                                                          ctypes.byref(handle)))
