@@ -13,6 +13,8 @@ build_needs="
 model_needs="python3:python3 -:ca-certificates"
 check_needs="g++:g++ -:vulkan-validationlayers spirv-val:spirv-tools python3:python3
     -:python3-jsonschema"
+# What wherry-serve is built with; the build leaves that program out where it is not there.
+build_wants="-:libmicrohttpd-dev"
 # Not in every release: check.sh says so where it has to do without.
 check_wants="ccache:ccache clang-19:clang-19 spirv-cross:spirv-cross -:rocm-device-libs clang-format-14:clang-format-14 clang-14:clang-14
     -:libclang-rt-14-dev oclgrind:oclgrind -:liboclgrind-dev -:libdnnl-dev
@@ -67,7 +69,7 @@ if command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null 2>&1; 
 needs='' wants=''
 for what in "${@:-build}"; do
     case $what in
-    build) needs="$needs $build_needs" ;;
+    build) needs="$needs $build_needs" wants="$wants $build_wants" ;;
     model)
         needs="$needs $model_needs"
         python3 -m pip --version >/dev/null 2>&1 || needs="$needs -:python3-pip"
