@@ -6,10 +6,10 @@ The environment variable WHERRY_TEST_DEVICES names another device than cpu.
 """
 
 import base64
-import http.client
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import socket
@@ -597,6 +597,12 @@ def starts(folder):
             (["-m", good, *ON, "--host", "256.1.1.1.1"], 4, "--host")):
         done = subprocess.run([WHERRY, "serve", *words], capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == code and says in done.stderr, (words, done)
+    help_text = subprocess.run([WHERRY, "serve", "--help"], capture_output=True, text=True, check=True).stdout
+    assert all(len(line) <= 90 for line in help_text.splitlines())
+    with open(os.path.join(HERE, "..", "..", "docs", "wherry-serve.1"), encoding="utf-8") as file:
+        manual = file.read().replace("\\", "")
+    named = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", help_text, re.M)
+    assert len(named) > 20 and all(name in manual for name in named), named
     with Server(WHERRY, "serve", "-m", good, *ON) as server:
         server.get("/health")
         server.stop(signal.SIGINT)
