@@ -13,14 +13,14 @@ build_needs="
 model_needs="python3:python3 -:ca-certificates"
 check_needs="g++:g++ -:vulkan-validationlayers spirv-val:spirv-tools python3:python3
     -:python3-jsonschema"
-# What wherry-serve is built with; the build leaves that program out where it is not there.
-build_wants="-:libmicrohttpd-dev"
 # Not in every release: check.sh says so where it has to do without.
 check_wants="ccache:ccache clang-19:clang-19 spirv-cross:spirv-cross -:rocm-device-libs clang-format-14:clang-format-14 clang-14:clang-14
     -:libclang-rt-14-dev oclgrind:oclgrind -:liboclgrind-dev -:libdnnl-dev
     chromium:chromium chromedriver:chromium-driver -:python3-selenium -:python3-numpy
     x86_64-w64-mingw32-gcc:gcc-mingw-w64-x86-64-win32 x86_64-w64-mingw32-g++:g++-mingw-w64-x86-64-win32
     -:libz-mingw-w64-dev wine:wine -:wine64 qemu-x86_64:qemu-user"
+# The build does without, and leaves wherry-serve out.
+build_wants="-:libmicrohttpd-dev"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 

@@ -38,7 +38,7 @@ static struct helper *helper_create(struct ahead *ahead)
 {
     const wherry_context_desc desc = {.struct_size = sizeof desc};
     struct helper *h = need(calloc(1, sizeof *h));
-    size_t length = ahead->form.tokens.max_length;
+    size_t length = ahead->form.max_length;
     h->ahead = ahead;
     if (wherry_context_create(&desc, &h->context)) {
         free(h);
@@ -133,6 +133,16 @@ static void read_block(struct ahead *ahead, struct text_source *source)
 
 /* ---- tokenized ---- */
 
+static char *joined(const char *prompt, const struct text *text, size_t *bytes)
+{
+    size_t before = strlen(prompt);
+    char *all = need(malloc(before + text->text_bytes + 1));
+    memcpy(all, prompt, before);
+    memcpy(all + before, text->text, text->text_bytes);
+    *bytes = before + text->text_bytes;
+    return all;
+}
+
 static void *copy_of(const void *from, size_t bytes)
 {
     void *to = need(malloc(bytes ? bytes : 1));
@@ -140,15 +150,34 @@ static void *copy_of(const void *from, size_t bytes)
     return to;
 }
 
+/* With the query before it or the prompt in front of it. */
 static void tokenize(const struct helper *h, struct ahead_text *t)
 {
-    const struct token_form *form = &h->ahead->form.tokens;
-    const struct token_room room = {h->ids, h->types, h->places};
-    t->status = tokenize_text(h->context, h->ahead->tool->model, form, &t->text, &room, &t->count);
+    const struct ahead_form *form = &h->ahead->form;
+    const char *first = t->text.text, *second = t->text.pair;
+    size_t first_bytes = t->text.text_bytes, second_bytes = t->text.pair_bytes;
+    char *prompted = NULL;
+    if (form->query) {
+        second = first, second_bytes = first_bytes;
+        first = form->query, first_bytes = strlen(first);
+    } else if (form->prompt && *form->prompt) {
+        first = prompted = joined(form->prompt, &t->text, &first_bytes);
+    }
+    const wherry_text_form *taken = &form->taken;
+    uint32_t most = form->truncate ? form->max_length : 0;
+    if (taken->max_tokens && (!most || taken->max_tokens < most)) most = taken->max_tokens;
+    t->count = form->max_length;
+    t->status = wherry_tokenize_places(h->context, h->ahead->tool->model, first, first_bytes, second, second_bytes,
+                                       most, h->ids, h->types, h->places, &t->count);
+    free(prompted);
     if (t->status) {
         const char *problem = wherry_last_error(h->context);
         t->problem = copy_of(problem, strlen(problem) + 1);
         return;
+    }
+    for (; t->count < taken->least_tokens && t->count < form->max_length; t->count++) {
+        h->ids[t->count] = taken->added_token;
+        h->types[t->count] = 0;
     }
     size_t kept = t->count < form->max_length ? t->count : form->max_length;
     t->ids = copy_of(h->ids, kept * sizeof *h->ids);

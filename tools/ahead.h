@@ -4,7 +4,6 @@
 
 #include "session.h"
 #include "text_source.h"
-#include "tokenize.h"
 
 struct ahead_text {
     struct text text; /* its parts are in the block's memory, until the next block is read */
@@ -19,10 +18,12 @@ struct ahead_text {
 struct ahead;
 /* How the texts become tokens; the same as a batch's of this name. */
 struct ahead_form {
-    struct token_form tokens;
-    bool keep_places;
-    size_t block_bytes; /* of text that are read ahead, about */
-    uint32_t threads;   /* at most; 0: as many as there are cores */
+    uint32_t max_length;
+    bool truncate, keep_places;
+    const char *prompt, *query;
+    wherry_text_form taken; /* what the prompt makes of texts */
+    size_t block_bytes;     /* of text that are read ahead, about */
+    uint32_t threads;       /* at most; 0: as many as there are cores */
 };
 
 /* Complains and returns an exit code. Destroying accepts NULL. */

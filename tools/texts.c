@@ -67,13 +67,12 @@ static char *copy_bytes(const char *text, size_t bytes)
 static int open_ahead(struct text_batch *batch, struct tool *tool)
 {
     enum { BYTES_OF_TOKEN = 4 }; /* about: a block is what a batch takes */
-    const struct ahead_form form = {.tokens = {.max_length = batch->max_length,
-                                               .truncate = batch->truncate,
-                                               .prompt = batch->prompt,
-                                               .query = batch->query,
-                                               .query_bytes = batch->query ? strlen(batch->query) : 0,
-                                               .taken = batch->taken},
+    const struct ahead_form form = {.max_length = batch->max_length,
+                                    .truncate = batch->truncate,
                                     .keep_places = batch->keep_places,
+                                    .prompt = batch->prompt,
+                                    .taken = batch->taken,
+                                    .query = batch->query,
                                     .block_bytes = (size_t)batch->max_tokens * BYTES_OF_TOKEN,
                                     .threads = tool->options->threads};
     return batch->ahead ? EXIT_FINE : ahead_create(tool, &form, &batch->ahead);
