@@ -1,5 +1,9 @@
 # wherry-serve: a program of its own, so that neither the library nor the command needs an HTTP library.
 
+set(WHERRY_SERVE AUTO CACHE STRING "Build wherry-serve, which answers over HTTP: ON, OFF, or AUTO, where libmicrohttpd is there")
+if(NOT WHERRY_TOOL OR WHERRY_SERVE STREQUAL "OFF")
+    return()
+endif()
 if(UNIX)
     pkg_check_modules(MICROHTTPD IMPORTED_TARGET libmicrohttpd>=0.9.71)
 endif()
