@@ -1,5 +1,9 @@
 # wherry-serve: a program of its own, so that neither the library nor the command needs an HTTP library.
 
+set(WHERRY_SERVE AUTO CACHE STRING "Build wherry-serve, which answers over HTTP: ON, OFF, or AUTO, where libmicrohttpd is there")
+if(NOT WHERRY_TOOL OR WHERRY_SERVE STREQUAL "OFF")
+    return()
+endif()
 if(UNIX)
     pkg_check_modules(MICROHTTPD IMPORTED_TARGET libmicrohttpd>=0.9.71)
 endif()
@@ -18,7 +22,7 @@ add_library(serve_objects OBJECT EXCLUDE_FROM_ALL ${serve_sources})
 target_include_directories(serve_objects PUBLIC tools/serve tools core core/include)
 target_link_libraries(serve_objects PUBLIC PkgConfig::JANSSON PkgConfig::MICROHTTPD Threads::Threads)
 target_compile_definitions(serve_objects PUBLIC _DEFAULT_SOURCE $<$<TARGET_EXISTS:wherry_static>:WHERRY_STATIC>)
-set(serve_shared tools/complain.c tools/names.c tools/plain_text.c tools/processor.c tools/sparse.c tools/system.c tools/tokenize.c
+set(serve_shared tools/complain.c tools/names.c tools/plain_text.c tools/processor.c tools/sparse.c tools/system.c
     core/base/json.c core/base/number.c core/base/platform_cores.c core/base/platform_locale.c core/base/utf8.c)
 list(TRANSFORM serve_shared PREPEND ${PROJECT_SOURCE_DIR}/)
 # What the program is linked with besides its own files; tests have another with files of theirs.

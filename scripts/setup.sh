@@ -20,6 +20,8 @@ check_wants="ccache:ccache clang-19:clang-19 spirv-cross:spirv-cross -:rocm-devi
     chromium:chromium chromedriver:chromium-driver -:python3-selenium -:python3-numpy
     x86_64-w64-mingw32-gcc:gcc-mingw-w64-x86-64-win32 x86_64-w64-mingw32-g++:g++-mingw-w64-x86-64-win32
     -:libz-mingw-w64-dev wine:wine -:wine64 qemu-x86_64:qemu-user"
+# The build does without, and leaves wherry-serve out.
+build_wants="-:libmicrohttpd-dev"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -68,7 +70,7 @@ if command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null 2>&1; 
 needs='' wants=''
 for what in "${@:-build}"; do
     case $what in
-    build) needs="$needs $build_needs" ;;
+    build) needs="$needs $build_needs" wants="$wants $build_wants" ;;
     model)
         needs="$needs $model_needs"
         python3 -m pip --version >/dev/null 2>&1 || needs="$needs -:python3-pip"

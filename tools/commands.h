@@ -17,6 +17,7 @@ enum {
     ROOF = 256,
     REPORT = 1024,
     DIFF = 2048,
+    SERVE = 33554432, /* of no option: they are wherry-serve's */
     TUNE = 32768,
     TUNE_LAYER = 65536,
     BENCH_GEMM = 4096,
@@ -31,7 +32,6 @@ enum {
     PREPARE = 4194304,
     BENCH_LAYOUTS = 8388608,
     COMPILE = 16777216,
-    SERVE = 33554432, /* of no option: they are wherry-serve's */
     BENCHES = BENCH | BENCH_LAYER,
     PIECES = BENCH_GEMM | BENCH_ATTENTION | BENCH_NORM,
     RECORDS = ROOF | BENCHES | BENCH_LAYOUTS | LATENCY | REPORT,

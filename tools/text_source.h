@@ -6,7 +6,13 @@
 
 #include "jsonl.h"
 #include "options.h"
-#include "tokenize.h"
+
+struct text {
+    const char *text, *pair; /* pair NULL: none. Valid until the next text is read */
+    size_t text_bytes, pair_bytes;
+    const char *id; /* JSON as the input has it, NULL: none */
+    uint64_t line;  /* from 1 */
+};
 
 struct text_source {
     FILE *file;

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <wherry/wherry.h>
+#include <wherry/wherry_async.h>
 
-wherry_status __real_wherry_encode(wherry_session *session, const wherry_batch *batch, float *out, size_t out_floats);
-wherry_status __wrap_wherry_encode(wherry_session *session, const wherry_batch *batch, float *out, size_t out_floats);
+wherry_status __real_wherry_encode_submit(wherry_session *session, const wherry_batch *batch,
+                                          const wherry_submit_desc *desc, wherry_ticket **out);
+wherry_status __wrap_wherry_encode_submit(wherry_session *session, const wherry_batch *batch,
+                                          const wherry_submit_desc *desc, wherry_ticket **out);
 
 static wherry_status asked(void)
 {
@@ -26,8 +28,9 @@ static wherry_status asked(void)
     return !strcmp(what, "fail") ? WHERRY_STATUS_OUT_OF_DEVICE_MEMORY : WHERRY_STATUS_OK;
 }
 
-wherry_status __wrap_wherry_encode(wherry_session *session, const wherry_batch *batch, float *out, size_t out_floats)
+wherry_status __wrap_wherry_encode_submit(wherry_session *session, const wherry_batch *batch,
+                                          const wherry_submit_desc *desc, wherry_ticket **out)
 {
     wherry_status status = asked();
-    return status ? status : __real_wherry_encode(session, batch, out, out_floats);
+    return status ? status : __real_wherry_encode_submit(session, batch, desc, out);
 }

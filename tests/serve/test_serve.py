@@ -2,13 +2,14 @@
 in company, floods, slow and vanished clients, signals, a device that is lost.
 
 usage: test_serve.py WHERRY WHERRY_SERVE HOOKED_SERVE|- [PART...]     HOOKED_SERVE: with hook.c in it
+The environment variable WHERRY_TEST_DEVICES names another device than cpu.
 """
 
 import base64
-import http.client
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import socket
@@ -26,7 +27,8 @@ from client import Server  # noqa: E402
 
 WHERRY, SERVE, HOOKED = sys.argv[1:4]
 TEXTS = ["the boat", "water, water!", "a", "the river 12", "b c d e f g h", "?", "boat the boat the boat", "one two three"]
-CPU = ("--device", "cpu", "--threads", "1")
+DEVICE = os.environ.get("WHERRY_TEST_DEVICES", "cpu").split()[0]
+ON = ("--device", DEVICE, *(("--threads", "1") if DEVICE == "cpu" else ()))
 
 
 def f32(value):
@@ -42,7 +44,7 @@ def close(a, b, most=1e-5):
 
 
 def wherry(*words, text=""):
-    return subprocess.run([WHERRY, *words, *CPU], input=text.encode(), capture_output=True, check=True).stdout.decode()
+    return subprocess.run([WHERRY, *words, *ON], input=text.encode(), capture_output=True, check=True).stdout.decode()
 
 
 def embedded(model, texts, *more):
@@ -176,7 +178,7 @@ def check_pages(server):
                  "max_input_length", "max_batch_tokens", "max_batch_requests", "max_client_batch_size", "auto_truncate",
                  "tokenization_workers", "version", "sha", "docker_label"):
         assert name in info, name
-    assert info["model_type"] == {"embedding": {"pooling": "mean"}} and info["device"]["id"] == "cpu"
+    assert info["model_type"] == {"embedding": {"pooling": "mean"}} and info["device"]["id"] == DEVICE
     types = [m["model_type"] for m in info["models"]]
     assert types[1]["reranker"] == {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}} and "classifier" in types[2]
     assert info["sessions"][0]["device_bytes"] > info["sessions"][0]["weight_bytes"] > 0
@@ -197,7 +199,7 @@ def check_pages(server):
 def routes(folder):
     options = ["-m", "embed=" + model(folder, "sentence-dense"), "-m", "rank=" + model(folder, "bert-rerank"),
                "-m", "class=" + model(folder, "bert-classify"), "-m", "words=" + model(folder, "splade-max")]
-    with Server(SERVE, *options, *CPU, "--prompt", "") as server:
+    with Server(SERVE, *options, *ON, "--prompt", "") as server:
         want = check_embeddings(server, folder)
         check_openai(server, want)
         check_scores(server, folder)
@@ -212,13 +214,13 @@ def routes(folder):
 
 def natural(folder):
     """POST / is what the model is for; other kinds of tokenizers; TCP by IPv6's or another name is the system's."""
-    with Server(SERVE, "-m", model(folder, "bert-rerank"), *CPU) as server:
+    with Server(SERVE, "-m", model(folder, "bert-rerank"), *ON) as server:
         ranks = server.post("/", {"query": "a", "texts": ["b", "the boat"]})
         assert {row["index"] for row in ranks} == {0, 1}
         assert server.post("/", {"inputs": [["a", "b"]]})[0][0]["label"] == "LABEL_0"
         server.post("/embed", {"inputs": "a"}, 424, "model is not an embedding model")
         assert server.post("/rerank", {"query": "a", "documents": ["b"], "model": "rerank-v3"})["model"] == "bert-rerank"
-    with Server(SERVE, "-m", model(folder, "m3-f32"), *CPU) as server:
+    with Server(SERVE, "-m", model(folder, "m3-f32"), *ON) as server:
         path = model(folder, "m3-f32")
         assert bits(server.post("/", {"inputs": TEXTS[:2]})) == bits(embedded(path, TEXTS[:2], "--normalize"))
         found = server.post("/embed_sparse", {"inputs": "the boat"})
@@ -396,7 +398,7 @@ def hooked(folder):
             file.write(text)
         os.rename(hook + ".new", hook)
 
-    options = ["-m", model(folder, "sentence-dense"), *CPU, "--prompt", ""]
+    options = ["-m", model(folder, "sentence-dense"), *ON, "--prompt", ""]
     with Server(HOOKED, *options, "--max-concurrent-requests", "4", "--timeout", "20", hook=hook) as server:
         want = server.post("/embed", {"inputs": "the boat"})
         say("slow 0.6")
@@ -419,7 +421,9 @@ def hooked(folder):
         say("slow 1.2")
         run_all([lambda: server.post("/embed", {"inputs": "a"}), lambda: late(server)])
         os.remove(hook)
-        server.get("/health")
+        server.post("/embed", {"inputs": "a"})
+        time.sleep(0.6)
+        server.get("/health")  # nothing ran since
     assert not os.path.exists(hook)
 
 
@@ -525,7 +529,7 @@ def reload(folder):
         with open(keys, "w", encoding="ascii") as file:
             file.writelines(line + "\n" for line in lines)
     write_keys("first", "second")
-    with Server(SERVE, "-m", "m=" + link, *CPU, "--prompt", "", "--api-key-file", keys) as server:
+    with Server(SERVE, "-m", "m=" + link, *ON, "--prompt", "", "--api-key-file", keys) as server:
         def ask(key="first", status=200):
             return server.post("/embed", {"inputs": "the boat"}, status, Authorization="Bearer " + key)
 
@@ -562,7 +566,7 @@ def reload(folder):
 
 def sockets(folder):
     path = os.path.join(folder, "socket")
-    options = ["-m", model(folder, "sentence-dense"), *CPU, "--socket", path]
+    options = ["-m", model(folder, "sentence-dense"), *ON, "--socket", path]
     with Server(SERVE, *options) as server:
         want = server.post("/embed", {"inputs": "a"})
         done = subprocess.run([SERVE, *options], capture_output=True, text=True, check=False)
@@ -586,14 +590,20 @@ def starts(folder):
             (["-m", good, "--port", "70000"], 2, "from 0 to 65535"), (["-m", good, "--port"], 2, "needs a value"),
             (["-m", good, "extra"], 2, "no option extra"), (["-m", good, "-m", good], 2, "two models have the name"),
             (["-m", good, "--api-key", "a b"], 2, "no header can have"), (["-m", good, "--api-key-file", "/nonexistent"], 2, "can't read"),
-            (["-m", "/nonexistent", *CPU], 3, "/nonexistent"), (["-m", good, "--device", "nothing"], 4, "nothing"),
-            (["-m", good, *CPU, "--max-batch-tokens", "32"], 2, "less than the longest text"),
-            (["-m", good, *CPU, "--prompt", "nothing"], 3, "nothing"), (["-m", good, *CPU, "--dtype", "f8"], 2, "f32|f16|bf16"),
-            (["-m", model(folder, "bert-entities"), *CPU], 3, "classes of tokens"),
-            (["-m", good, *CPU, "--host", "256.1.1.1.1"], 4, "--host")):
+            (["-m", "/nonexistent", *ON], 3, "/nonexistent"), (["-m", good, "--device", "nothing"], 4, "nothing"),
+            (["-m", good, *ON, "--max-batch-tokens", "32"], 2, "less than the longest text"),
+            (["-m", good, *ON, "--prompt", "nothing"], 3, "nothing"), (["-m", good, *ON, "--dtype", "f8"], 2, "f32|f16|bf16"),
+            (["-m", model(folder, "bert-entities"), *ON], 3, "classes of tokens"),
+            (["-m", good, *ON, "--host", "256.1.1.1.1"], 4, "--host")):
         done = subprocess.run([WHERRY, "serve", *words], capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == code and says in done.stderr, (words, done)
-    with Server(WHERRY, "serve", "-m", good, *CPU) as server:
+    help_text = subprocess.run([WHERRY, "serve", "--help"], capture_output=True, text=True, check=True).stdout
+    assert all(len(line) <= 90 for line in help_text.splitlines())
+    with open(os.path.join(HERE, "..", "..", "docs", "wherry-serve.1"), encoding="utf-8") as file:
+        manual = file.read().replace("\\", "")
+    named = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", help_text, re.M)
+    assert len(named) > 20 and all(name in manual for name in named), named
+    with Server(WHERRY, "serve", "-m", good, *ON) as server:
         server.get("/health")
         server.stop(signal.SIGINT)
     alone = os.path.join(folder, "alone")

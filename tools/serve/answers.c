@@ -176,7 +176,7 @@ static void write_predictions(struct call *call)
 
 static void write_rank(const struct call *call, const struct ranked *of, struct bytes *out)
 {
-    const struct text *text = &call->items[of->index].text;
+    const struct passage *text = &call->items[of->index].text;
     bool tei = call->dialect == DIALECT_TEI;
     bytes_format(out, "{\"index\":%u,\"%s\":", of->index, tei ? "score" : "relevance_score");
     bytes_float(out, of->score);

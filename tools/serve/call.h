@@ -37,7 +37,7 @@ struct call;
 struct item {
     struct call *call;
     struct item *next; /* in the queue */
-    struct text text;
+    struct passage text;
     const json_t *given; /* ids instead of a text, NULL: none */
     int32_t *ids, *types;
     uint32_t count;

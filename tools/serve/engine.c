@@ -2,25 +2,20 @@
 #include "engine.h"
 
 #include <errno.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/text.h"
+#include "batch.h"
 #include "clock.h"
 #include "complain.h"
 #include "options.h"
 
-struct batch {
-    struct item **items;
-    uint32_t count, tokens;
-    int32_t *ids, *types;
-    uint32_t *offsets;
-    float *out;
-    size_t out_floats;
-};
+/* Two batches are under way on a device, so that it goes on with the second while the host takes the first one's
+ * results. While one runs, the thread looks for another this often. */
+enum { FLIGHT = 2, LOOK_NS = 50000 };
 
 struct engine {
     struct models *models;
@@ -35,8 +30,10 @@ struct engine {
     bool stop, lost;
     double began; /* the batch that runs; 0: none */
     /* The thread's own. */
-    struct batch batch;
-    uint64_t number; /* of batches */
+    struct batch batches[FLIGHT];
+    uint32_t first, running; /* a ring: the oldest that runs, and how many do */
+    uint64_t number;         /* of batches */
+    double ended;            /* when the last one did */
 };
 
 /* ---- taking ---- */
@@ -71,6 +68,7 @@ static struct item *pop(struct engine *e, struct lane *lane)
 {
     struct item *item = lane->first;
     lane->first = item->next;
+    lane->tokens -= item->count;
     if (!lane->first) lane->last = NULL;
     e->waiting--;
     return item;
@@ -89,11 +87,11 @@ static struct lane *oldest(struct engine *e)
 }
 
 /* Fills the batch from the lane; returns those that will not run, linked. */
-static struct item *take(struct engine *e, struct lane *lane)
+static struct item *take(struct engine *e, struct lane *lane, struct batch *b)
 {
-    struct batch *b = &e->batch;
     struct item *dropped = NULL;
     uint32_t most = lane->session ? lane->plan.max_sequences : 1; /* opened for the first, at the next turn for more */
+    b->lane = lane;
     b->count = b->tokens = 0;
     e->number++;
     while (lane->first && b->count < most) {
@@ -111,57 +109,18 @@ static struct item *take(struct engine *e, struct lane *lane)
     return dropped;
 }
 
+/* Whether what waits is to run now. Where a batch runs already, the next one begins behind it once it is half as large,
+ * so that it is not one of the few that came first. Devices of the host's cores compute in this thread: no second one
+ * gains by that. */
+static bool is_time(const struct engine *e, const struct lane *lane)
+{
+    if (!e->running) return true;
+    const char *id = e->models->device_info.id;
+    bool host = !strcmp(id, "cpu") || !strcmp(id, "reference");
+    return !host && e->running < FLIGHT && 2 * lane->tokens >= e->batches[e->first].tokens;
+}
+
 /* ---- running ---- */
-
-static void pack(struct batch *b)
-{
-    uint32_t at = 0;
-    b->offsets[0] = 0;
-    for (uint32_t i = 0; i < b->count; i++) {
-        const struct item *item = b->items[i];
-        memcpy(b->ids + at, item->ids, item->count * sizeof *b->ids);
-        if (item->types)
-            memcpy(b->types + at, item->types, item->count * sizeof *b->types);
-        else
-            memset(b->types + at, 0, item->count * sizeof *b->types);
-        b->offsets[i + 1] = at += item->count;
-    }
-}
-
-static bool is_finite(const float *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!isfinite(values[i])) return false;
-    return true;
-}
-
-static size_t index_in_call(const struct item *item) { return (size_t)(item - item->call->items); }
-
-/* Results to their items; where some are no numbers, those say so. */
-static void hand_out(struct engine *e, const struct lane *lane, bool check)
-{
-    const float *from = e->batch.out;
-    for (uint32_t i = 0; i < e->batch.count; i++) {
-        struct item *item = e->batch.items[i];
-        item->width = lane->plan.embedding_size;
-        item->rows = lane->per_token ? item->count : 1;
-        size_t floats = (size_t)item->rows * item->width;
-        if (check && !is_finite(from, floats)) {
-            call_fail(item->call, 424, ERROR_BACKEND, FAILED_INFERENCE,
-                      "text %zu: the result is not finite; wherry verify tells whether the device computes right",
-                      index_in_call(item));
-        } else {
-            item->values = need(malloc(floats * sizeof *item->values));
-            memcpy(item->values, from, floats * sizeof *item->values);
-        }
-        from += floats;
-    }
-}
-
-static void fail_batch(struct engine *e, unsigned status, enum error_type type, enum failure failure, const char *why)
-{
-    for (uint32_t i = 0; i < e->batch.count; i++) call_fail(e->batch.items[i]->call, status, type, failure, "%s", why);
-}
 
 static void lose(struct engine *e, const char *why)
 {
@@ -174,22 +133,50 @@ static void lose(struct engine *e, const char *why)
     if (first) e->on_lost(e->user);
 }
 
-static void fail_status(struct engine *e, wherry_status status)
+static void fail_status(struct engine *e, struct batch *b, wherry_status status)
 {
     const char *why = wherry_last_error(e->models->context);
     if (!*why) why = wherry_status_name(status);
     if (status == WHERRY_STATUS_DEVICE_LOST) {
         lose(e, why);
-        fail_batch(e, 503, ERROR_UNHEALTHY, FAILED_UNHEALTHY, "the device was lost; it is being opened again");
+        batch_fail(b, 503, ERROR_UNHEALTHY, FAILED_UNHEALTHY, "the device was lost; it is being opened again");
     } else {
         complain(0, "a batch failed: %s", why);
-        fail_batch(e, 424, ERROR_BACKEND, FAILED_INFERENCE, why);
+        batch_fail(b, 424, ERROR_BACKEND, FAILED_INFERENCE, why);
     }
+    batch_finish(b);
 }
 
-static void note_times(struct engine *e, double start, double end, const struct lane *lane)
+static wherry_status open_lane(struct engine *e, struct lane *lane)
 {
-    const struct batch *b = &e->batch;
+    wherry_status status = models_open_lane(e->models, lane);
+    pthread_mutex_lock(&e->mutex);
+    lane->open = !status;
+    pthread_mutex_unlock(&e->mutex);
+    return status;
+}
+
+static void begin(struct engine *e, struct batch *b)
+{
+    wherry_status status = b->lane->session ? WHERRY_STATUS_OK : open_lane(e, b->lane);
+    if (!status) {
+        const wherry_batch view = batch_pack(b, e->models->batch_tokens);
+        const wherry_submit_desc desc = {.struct_size = sizeof desc, .out = b->out, .out_floats = b->out_floats};
+        b->submitted = clock_now();
+        status = wherry_encode_submit(b->lane->session, &view, &desc, &b->ticket);
+    }
+    if (status)
+        fail_status(e, b, status);
+    else
+        e->running++;
+}
+
+/* A batch has the device from when the one before it ended. */
+static void note_times(struct engine *e, const struct batch *b, double end)
+{
+    const struct lane *lane = b->lane;
+    double start = b->submitted > e->ended ? b->submitted : e->ended;
+    e->ended = end;
     for (uint32_t i = 0; i < b->count; i++) {
         struct item *item = b->items[i];
         item->call->queueing += start - item->queued;
@@ -204,90 +191,69 @@ static void note_times(struct engine *e, double start, double end, const struct 
         complain(0, "%s: %u texts, %u tokens in %.2f ms", lane->model->name, b->count, b->tokens, 1e3 * (end - start));
 }
 
-static wherry_status open_lane(struct engine *e, struct lane *lane)
+/* The oldest batch that runs, if it ends now: while there is room for another, it is not waited for long. */
+static void end_oldest(struct engine *e)
 {
-    wherry_status status = models_open_lane(e->models, lane);
-    pthread_mutex_lock(&e->mutex);
-    lane->open = !status;
-    pthread_mutex_unlock(&e->mutex);
-    return status;
-}
-
-static void run(struct engine *e, struct lane *lane)
-{
-    struct batch *b = &e->batch;
-    wherry_status status = lane->session ? WHERRY_STATUS_OK : open_lane(e, lane);
-    if (status) {
-        fail_status(e, status);
-        return;
+    struct batch *b = &e->batches[e->first];
+    wherry_status status = wherry_ticket_wait(b->ticket, e->running < FLIGHT ? LOOK_NS : UINT64_MAX);
+    if (status == WHERRY_STATUS_TIMEOUT) return;
+    note_times(e, b, clock_now());
+    e->first = (e->first + 1) % FLIGHT;
+    e->running--;
+    if (status && status != WHERRY_STATUS_VERIFY_FAILED) {
+        fail_status(e, b, status);
+    } else {
+        batch_hand_out(b, status == WHERRY_STATUS_VERIFY_FAILED);
+        batch_finish(b);
     }
-    size_t rows = lane->per_token ? e->models->batch_tokens : lane->plan.max_sequences;
-    if (rows * lane->plan.embedding_size > b->out_floats) {
-        b->out_floats = rows * lane->plan.embedding_size;
-        b->out = need(realloc(b->out, b->out_floats * sizeof *b->out));
-    }
-    pack(b);
-    const wherry_batch view = {
-        .struct_size = sizeof view, .sequences = b->count, .offsets = b->offsets, .ids = b->ids, .types = b->types};
-    double start = clock_now();
-    status = wherry_encode(lane->session, &view, b->out, b->out_floats);
-    note_times(e, start, clock_now(), lane);
-    if (status && status != WHERRY_STATUS_VERIFY_FAILED)
-        fail_status(e, status);
-    else
-        hand_out(e, lane, status == WHERRY_STATUS_VERIFY_FAILED);
+    wherry_ticket_destroy(b->ticket);
+    b->ticket = NULL;
 }
 
 /* ---- the thread ---- */
 
-static void finish(struct item *dropped, struct batch *b)
+static void drop(struct item *dropped)
 {
     while (dropped) {
         struct item *item = dropped;
         dropped = item->next;
         call_item_done(item);
     }
-    for (uint32_t i = 0; i < b->count; i++) call_item_done(b->items[i]);
 }
 
 static void *dispatch(void *user)
 {
     struct engine *e = user;
-    pthread_mutex_lock(&e->mutex);
     for (;;) {
         struct lane *lane;
-        while (!(lane = oldest(e)) && !e->stop) pthread_cond_wait(&e->work, &e->mutex);
-        if (!lane) break;
-        struct item *dropped = take(e, lane);
-        e->began = e->batch.count ? clock_now() : 0;
-        pthread_mutex_unlock(&e->mutex);
-        if (e->batch.count) run(e, lane);
-        finish(dropped, &e->batch);
+        struct item *dropped = NULL;
+        struct batch *b = NULL;
         pthread_mutex_lock(&e->mutex);
-        e->began = 0;
+        while (!(lane = oldest(e)) && !e->running && !e->stop) {
+            e->began = 0;
+            pthread_cond_wait(&e->work, &e->mutex);
+        }
+        if (lane && is_time(e, lane)) {
+            b = &e->batches[(e->first + e->running) % FLIGHT];
+            dropped = take(e, lane, b);
+        }
+        if (!e->running) e->began = b && b->count ? clock_now() : 0;
+        if (e->running) e->began = e->batches[e->first].submitted;
+        bool over = !lane && !e->running;
+        pthread_mutex_unlock(&e->mutex);
+        if (over) return NULL;
+        if (b && b->count) begin(e, b);
+        drop(dropped);
+        if (!b && e->running) end_oldest(e);
     }
-    pthread_mutex_unlock(&e->mutex);
-    return NULL;
 }
 
 /* ---- made and given back ---- */
 
-static void batch_create(struct batch *b, uint32_t tokens)
-{
-    b->items = need(malloc((size_t)tokens * sizeof *b->items));
-    b->ids = need(malloc((size_t)tokens * sizeof *b->ids));
-    b->types = need(malloc((size_t)tokens * sizeof *b->types));
-    b->offsets = need(malloc(((size_t)tokens + 1) * sizeof *b->offsets));
-}
-
 static void destroy(struct engine *e)
 {
     models_close(e->models);
-    free(e->batch.items);
-    free(e->batch.ids);
-    free(e->batch.types);
-    free(e->batch.offsets);
-    free(e->batch.out);
+    for (int b = 0; b < FLIGHT; b++) batch_destroy(&e->batches[b]);
     pthread_cond_destroy(&e->work);
     pthread_cond_destroy(&e->idle);
     pthread_mutex_destroy(&e->mutex);
@@ -306,7 +272,7 @@ int engine_open(const struct settings *settings, struct metrics *metrics, void (
     e->settings = settings;
     e->on_lost = lost;
     e->user = user;
-    batch_create(&e->batch, models->batch_tokens);
+    for (int b = 0; b < FLIGHT; b++) batch_create(&e->batches[b], models->batch_tokens);
     pthread_mutex_init(&e->mutex, NULL);
     pthread_cond_init(&e->work, NULL);
     pthread_cond_init(&e->idle, NULL);
@@ -366,6 +332,7 @@ void engine_queue(struct engine *e, struct call *call, enum lane_kind kind)
         else
             lane->first = item;
         lane->last = item;
+        lane->tokens += item->count;
     }
     e->waiting += call->count;
     pthread_cond_signal(&e->work);

@@ -37,7 +37,10 @@ struct http {
     const struct settings *settings;
     struct MHD_Daemon *daemon;
     char address[ADDRESS];
-    pthread_mutex_t mutex; /* of peers and keys */
+    pthread_t watcher;
+    bool watched, stop;
+    pthread_cond_t stopped;
+    pthread_mutex_t mutex; /* of stop, peers and keys */
     struct peer *peers;
     char *keys[KEYS_MOST];
     uint32_t keys_count;
@@ -91,11 +94,10 @@ static void peer_phase(struct http *http, struct MHD_Connection *connection, enu
     pthread_mutex_unlock(&http->mutex);
 }
 
-/* Its socket is still its own: who closes it takes it from the list before. */
-void http_watch(struct http *http)
+/* Cuts what is too slow. A peer's socket is still its own: who closes it takes it from the list before. */
+static void cut_slow(struct http *http)
 {
     double now = clock_now(), timeout = http->settings->timeout;
-    pthread_mutex_lock(&http->mutex);
     for (struct peer *peer = http->peers; peer; peer = peer->next) {
         if (peer->phase == WORKING || peer->cut || now - peer->since < timeout + (double)peer->bytes / LEAST_RATE)
             continue;
@@ -103,7 +105,30 @@ void http_watch(struct http *http)
         shutdown(peer->socket, SHUT_RDWR);
         metrics_count(server_metrics(http->server), COUNT_CONNECTIONS_CUT, 1);
     }
+}
+
+static void *watch(void *user)
+{
+    struct http *http = user;
+    double pause = http->settings->timeout < 4 ? http->settings->timeout / 4 : 1;
+    pthread_mutex_lock(&http->mutex);
+    while (!http->stop) {
+        struct timespec end = clock_later(pause);
+        pthread_cond_timedwait(&http->stopped, &http->mutex, &end);
+        cut_slow(http);
+    }
     pthread_mutex_unlock(&http->mutex);
+    return NULL;
+}
+
+static void end_watch(struct http *http)
+{
+    if (!http->watched) return;
+    pthread_mutex_lock(&http->mutex);
+    http->stop = true;
+    pthread_cond_signal(&http->stopped);
+    pthread_mutex_unlock(&http->mutex);
+    pthread_join(http->watcher, NULL);
 }
 
 /* ---- keys ---- */
@@ -361,6 +386,10 @@ int http_open(struct server *server, struct http **out)
     http->server = server;
     http->settings = settings;
     pthread_mutex_init(&http->mutex, NULL);
+    pthread_cond_init(&http->stopped, NULL);
+    http->watched = !pthread_create(&http->watcher, NULL, watch, http);
+    *out = http;
+    if (!http->watched) return complain(EXIT_DEVICE, "the system has no thread left");
     http_keys(http, settings->keys, settings->keys_count);
     unsigned connections = connections_most(settings), threads = settings->http_threads;
     if (connections < threads) connections = threads;
@@ -373,18 +402,19 @@ int http_open(struct server *server, struct http **out)
             (unsigned)settings->timeout + 1, MHD_OPTION_NOTIFY_COMPLETED, completed, http, MHD_OPTION_NOTIFY_CONNECTION,
             peer_notice, http, MHD_OPTION_URI_LOG_CALLBACK, request_line, http, MHD_OPTION_END);
     if (file >= 0 && !http->daemon) complain(0, "libmicrohttpd %s could not start", MHD_get_version());
-    *out = http;
     return http->daemon ? EXIT_FINE : EXIT_DEVICE;
 }
 
 void http_close(struct http *http)
 {
     if (!http) return;
+    end_watch(http);
     if (http->daemon) {
         MHD_stop_daemon(http->daemon);
         listen_close(http->settings);
     }
     drop_keys(http);
+    pthread_cond_destroy(&http->stopped);
     pthread_mutex_destroy(&http->mutex);
     free(http);
 }

@@ -11,8 +11,6 @@ struct http;
 int http_open(struct server *server, struct http **out);
 /* Closes what is open; no call may be in work. Accepts NULL. */
 void http_close(struct http *http);
-/* Cuts connections that are too slow; to be called every second or so. */
-void http_watch(struct http *http);
 /* Keys of which clients must send one from now on, copied; none: they need none. */
 void http_keys(struct http *http, char *const *keys, uint32_t count);
 /* "http://127.0.0.1:3000", or "unix:/path". */

@@ -81,12 +81,11 @@ static void answer(struct program *p)
 {
     double again = 0, pause = 0; /* when to try to open the device again; 0: it is open */
     for (;;) {
-        unsigned events = server_wait(p->server, p->settings.timeout < 4 ? p->settings.timeout / 4 : 1);
+        unsigned events = server_wait(p->server, again > 0 ? 0.1 : 3600);
         if (events & EVENT_STOP) return;
         if (events & EVENT_RELOAD) reload(p);
         if (events & EVENT_LOST) again = clock_now(), pause = 0;
         if (again > 0 && clock_now() >= again) reopen(p, &again, &pause);
-        http_watch(p->http);
     }
 }
 
@@ -96,10 +95,7 @@ static void drain(struct program *p)
     double end = clock_now() + p->settings.timeout;
     server_stop(p->server);
     if (!p->settings.quiet) complain(0, "stopping: %u requests are to be answered", server_calls(p->server));
-    while (server_calls(p->server) && clock_now() < end) {
-        server_wait(p->server, 0.02);
-        http_watch(p->http);
-    }
+    while (server_calls(p->server) && clock_now() < end) server_wait(p->server, 0.02);
     if (!server_calls(p->server)) return;
     complain(0, "%u requests were not answered within %g s", server_calls(p->server), p->settings.timeout);
     _exit(EXIT_DEVICE);

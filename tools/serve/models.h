@@ -18,7 +18,8 @@ struct lane {
     bool per_token;
     double bytes_once, bytes_token; /* what a batch moves, about: once + token * tokens. 0: not known */
     bool open;                      /* for other threads, under the engine's lock */
-    struct item *first, *last;      /* what waits */
+    struct item *first, *last;      /* what waits, under that lock, too */
+    uint32_t tokens;                /* of it */
 };
 
 struct served {

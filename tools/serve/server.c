@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "answers.h"
 #include "clock.h"
@@ -277,11 +276,7 @@ void server_tell(struct server *s, enum event event)
 
 unsigned server_wait(struct server *s, double seconds)
 {
-    struct timespec end;
-    clock_gettime(CLOCK_REALTIME, &end);
-    double at = (double)end.tv_nsec * 1e-9 + seconds;
-    end.tv_sec += (time_t)at;
-    end.tv_nsec = (long)(1e9 * (at - (double)(time_t)at));
+    const struct timespec end = clock_later(seconds);
     pthread_mutex_lock(&s->mutex);
     int code = 0;
     while (!s->events && !code) code = pthread_cond_timedwait(&s->told, &s->mutex, &end);

@@ -6,7 +6,7 @@
 
 #include "complain.h"
 
-static char *joined(const char *prompt, const struct text *text, size_t *bytes)
+static char *joined(const char *prompt, const struct passage *text, size_t *bytes)
 {
     size_t before = strlen(prompt);
     char *all = need(malloc(before + text->text_bytes + 1));
@@ -17,7 +17,7 @@ static char *joined(const char *prompt, const struct text *text, size_t *bytes)
 }
 
 wherry_status tokenize_text(wherry_context *context, const wherry_model *model, const struct token_form *form,
-                            const struct text *text, const struct token_room *room, size_t *count)
+                            const struct passage *text, const struct token_room *room, size_t *count)
 {
     const char *first = text->text, *second = text->pair;
     size_t first_bytes = text->text_bytes, second_bytes = text->pair_bytes, found = form->max_length;

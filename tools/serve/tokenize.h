@@ -1,15 +1,14 @@
 /* How a text becomes the tokens that are encoded: with the prompt in front of it, or as the second one of a pair. */
-#ifndef WHERRY_TOOLS_TOKENIZE_H
-#define WHERRY_TOOLS_TOKENIZE_H
+#ifndef WHERRY_SERVE_TOKENIZE_H
+#define WHERRY_SERVE_TOKENIZE_H
 
+#include <stddef.h>
 #include <wherry/wherry.h>
 
-/* A text, and its pair where it has one. Its line and its id are its source's. */
-struct text {
+/* A text, and its pair where it has one. */
+struct passage {
     const char *text, *pair; /* pair NULL: none */
     size_t text_bytes, pair_bytes;
-    const char *id; /* JSON as the input has it, NULL: none */
-    uint64_t line;  /* from 1 */
 };
 
 struct token_form {
@@ -29,6 +28,6 @@ struct token_room {
 
 /* *count: how many tokens there are, which may be more than there is room for. Else as wherry_tokenize_places. */
 wherry_status tokenize_text(wherry_context *context, const wherry_model *model, const struct token_form *form,
-                            const struct text *text, const struct token_room *room, size_t *count);
+                            const struct passage *text, const struct token_room *room, size_t *count);
 
 #endif
