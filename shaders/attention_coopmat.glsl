@@ -4,11 +4,11 @@
  * One work-group per TILE_M queries and head walks over the keys of the sequence in steps of TILE_N, whose keys and
  * values it keeps twice in shared memory: one step is multiplied while the next one arrives. A subgroup owns BLOCKS
  * times MATRIX_M queries: their scores, weights and sums never leave its registers but to become operands
- * (matrix_elements.glsl). It takes a strip of keys after the other. The largest score of a row is carried on and what
- * was summed before is rescaled, but only where it grew by so much that a weight could leave the range of 16 bits: a
- * sum relative to an older maximum is as exact. Only then is the largest score of a row looked for. Steps begin at the
- * sequence's first key: the result depends on its own sequence alone. Dropout has its place at the weights, after
- * their total.
+ * (matrix_elements.glsl). It takes a strip of keys after the other. Scores are relative to the largest of their row so
+ * far, which they start from when they are summed, and what was summed before is rescaled, but only where it grew by so
+ * much that a weight could leave the range of 16 bits: a sum relative to an older maximum is as exact. Only then is the
+ * largest score of a row looked for. Steps begin at the sequence's first key: the result depends on its own sequence
+ * alone. Dropout has its place at the weights, after their total.
  *
  * A group has ENTRIES entries of the query tile table, as many as there are for TILE_M queries: where sequences are
  * that long, one of them begins a tile of its own. */
@@ -20,8 +20,11 @@ layout(constant_id = CONST_Y_STRIDE) const uint Y_STRIDE = 64;
 layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
 layout(constant_id = CONST_LSE) const uint LSE = LSE_NONE;
 layout(constant_id = CONST_ENTRIES) const uint ENTRIES = 1;
+layout(constant_id = CONST_TILE_V) const uint TILE_V = 16; /* keys of a strip, by KHR_cooperative_matrix alone */
 
 #define OPERANDS BLOCKS
+#define STRIP_KEYS TILE_V
+#define PLACES_LATE (HEAD_DIM > 64)
 #include "matrix_elements.glsl"
 
 OUTPUT_OF(SLOT_LSE, float, lse);
@@ -37,8 +40,38 @@ OUTPUT_OF(SLOT_LSE, float, lse);
 #define OWN (TILE_M * ROW)
 shared uvec4 tiles[4 * TILE > OWN ? 4 * TILE : OWN];
 
-/* Which weights of the step are kept: subgroups draw for their own rows, which nobody else reads, a step ahead, so that
- * it goes on beside the products. */
+float mask(const in uint row, const in uint column, const in float s, const in uint keys)
+{
+    return column < keys ? s : LOWEST;
+}
+
+/* With the bias by distance; `apart`: of the matrix' first key and first query. */
+float biased(const in uint row, const in uint column, const in float s, const in int apart)
+{
+    return s + bias_of(apart + int(column) - int(row));
+}
+
+float larger(const in float a, const in float b) { return max(a, b); }
+float added(const in float a, const in float b) { return a + b; }
+
+/* The weight of a score that is relative to its row's largest. */
+float weight(const in uint row, const in uint column, const in float s, const in float scale)
+{
+    return exp2(s * scale);
+}
+
+float larger_of(const in uint row, const in uint column, const in float a, const in float b) { return max(a, b); }
+
+/* Strips of half a step. */
+#define STRIPS (TILE_N / 2 / STRIP)
+#define STRIP_MATRICES (STRIP / MATRIX_N)
+#define SCORE(r, n) score[(r)*STRIP_MATRICES + (n)]
+
+/* ---- dropout ----
+ * Which weights of a strip are kept. A draw is for eight keys of a row. */
+#ifdef COOPMAT2
+/* Of a step, from shared memory: subgroups draw for their own rows, which nobody else reads, a step ahead, so that it
+ * goes on beside the products. */
 #define KEEP_WORDS (TILE_N / 32)
 #define KEEP_COUNT (SUBGROUP_ROWS * KEEP_WORDS)
 #define DRAWS ((KEEP_COUNT + SUBGROUP - 1) / SUBGROUP)
@@ -58,82 +91,78 @@ shared uint keep_tile[DROPOUT > 0 ? KEEP_WORDS * TILE_M : 1];
         if (i < KEEP_COUNT) keep_tile[i / SUBGROUP_ROWS * TILE_M + own + i % SUBGROUP_ROWS] = drawn[d];                \
     }
 
-float mask(const in uint row, const in uint column, const in float s, const in uint keys)
-{
-    return column < keys ? s : LOWEST;
-}
-
-/* With the bias by distance; `apart`: of the matrix' first key and first query. */
-float biased(const in uint row, const in uint column, const in float s, const in int apart)
-{
-    return s + bias_of(apart + int(column) - int(row));
-}
-
-float larger(const in float a, const in float b) { return max(a, b); }
-float added(const in float a, const in float b) { return a + b; }
-
-/* The weight of a score; `base`: the largest one, scaled, negative. */
-float weight(const in uint row, const in uint column, const in float s, const in float base)
-{
-    return exp2(fma(s, uintBitsToFloat(SCALE) * LOG2E, base));
-}
-
-float larger_of(const in uint row, const in uint column, const in float a, const in float b) { return max(a, b); }
-
 float drop(const in uint row, const in uint column, const in float e, const in uint words, const in uint key)
 {
     return is_kept(keep_tile[words + row], key + column) ? e : 0.0;
 }
-
-/* Strips of half a step. */
-#define STRIPS (TILE_N / 2 / STRIP)
-#define STRIP_MATRICES (STRIP / MATRIX_N)
-#define SCORE(r, n) score[(r)*STRIP_MATRICES + (n)]
-
-/* Has a score grown by too much? Then the weights are relative to the largest of its row, and so is what was summed
- * before. Of all blocks at once: where a block had a branch of its own, NVIDIA's compiler spilled all matrices that
- * live across it. */
-#define LIMIT_GROWTH(score)                                                                                            \
-    {                                                                                                                  \
-        MATRIX_C most[BLOCKS], shrink[BLOCKS];                                                                         \
-        bool grown = false;                                                                                            \
-        UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                       \
+#define DROP_WEIGHTS(m, r, j)                                                                                          \
+    if (DROPOUT > 0) EACH2(m, drop, (j)*MATRIX_N / 32 * TILE_M + own + (r)*MATRIX_M, (j)*MATRIX_N % 32)
+#define DRAW_FIRST                                                                                                     \
+    uint drawn[DRAWS];                                                                                                 \
+    if (DROPOUT > 0) {                                                                                                 \
+        DRAW(drawn, 0);                                                                                                \
+        KEEP(drawn);                                                                                                   \
+    }
+#define DRAW_NEXT                                                                                                      \
+    if (DROPOUT > 0) DRAW(drawn, key0 + TILE_N)
+#define KEEP_NEXT                                                                                                      \
+    if (DROPOUT > 0) {                                                                                                 \
+        subgroupBarrier();                                                                                             \
+        KEEP(drawn);                                                                                                   \
+    }
+#define DRAW_STRIP(strip)
+#define DROP_STRIP(strip)
+#else
+/* Of a strip: a work-item draws for eight weights beside each other in the memory in which they become operands, and
+ * takes away there what is not kept. So nobody asks where an element lies. */
+#define STRIP_VECTORS (BLOCKS * MATRIX_M * STRIP / VECTOR)
+#define DRAWS ((STRIP_VECTORS + SUBGROUP - 1) / SUBGROUP)
+#define DROP_WEIGHTS(m, r, j)
+#define DRAW_FIRST uvec4 kept[DRAWS]
+#define DRAW_NEXT
+#define KEEP_NEXT
+#define DRAW_STRIP(strip)                                                                                              \
+    if (DROPOUT > 0) {                                                                                                 \
+        UNROLL for (uint d = 0; d < DRAWS; d++)                                                                        \
         {                                                                                                              \
-            most[r] = SCORE(r, 0);                                                                                     \
-            UNROLL for (uint n = 1; n < STRIP_MATRICES; n++) EACH_OF(most[r], larger_of, SCORE(r, n));                 \
-            const MATRIX_C now = most[r], before = base[r];                                                            \
-            UNROLL for (uint i = 0; i < now.length(); i++) grown = grown || fma(now[i], scale, before[i]) > SLACK;     \
-        }                                                                                                              \
-        if (subgroupAny(grown)) {                                                                                      \
-            REDUCE_ROWS(most, larger);                                                                                 \
-            UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                   \
-            {                                                                                                          \
-                const MATRIX_C before = base[r];                                                                       \
-                MATRIX_C now = most[r], less;                                                                          \
-                UNROLL for (uint i = 0; i < now.length(); i++)                                                         \
-                {                                                                                                      \
-                    now[i] = min(before[i], -now[i] * scale);                                                          \
-                    less[i] = exp2(now[i] - before[i]);                                                                \
-                }                                                                                                      \
-                base[r] = now;                                                                                         \
-                shrink[r] = less;                                                                                      \
-            }                                                                                                          \
-            UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                   \
-            {                                                                                                          \
-                total[r] = total[r] * shrink[r];                                                                       \
-                UNROLL for (uint c = 0; c < WIDE; c++) sum[r * WIDE + c] = sum[r * WIDE + c] * shrink[r];              \
-            }                                                                                                          \
+            const uint i = gl_SubgroupInvocationID + d * SUBGROUP, octet = i / MATRIX_M;                               \
+            const uint row = row0 + own + octet / (STRIP / VECTOR) * MATRIX_M + i % MATRIX_M;                          \
+            const uvec4 words = dropout_words_keyed(random, (first + row) * HEADS + head,                              \
+                                                    key0 + (strip)*STRIP + octet % (STRIP / VECTOR) * VECTOR);         \
+            kept[d] = uvec4(keep_of_word(words.x), keep_of_word(words.y), keep_of_word(words.z),                       \
+                            keep_of_word(words.w));                                                                    \
         }                                                                                                              \
     }
+#define DROP_STRIP(strip)                                                                                              \
+    if (DROPOUT > 0) {                                                                                                 \
+        UNROLL for (uint d = 0; d < DRAWS; d++)                                                                        \
+        {                                                                                                              \
+            const uint i = gl_SubgroupInvocationID + d * SUBGROUP;                                                     \
+            const uint at = STAGING_AT(0, (strip) % 2) + i % MATRIX_M * STAGING_ROW + i / MATRIX_M;                    \
+            if (i < STRIP_VECTORS) staging[at] &= (kept[d] >> 15) * 0xffffu;                                           \
+        }                                                                                                              \
+        OPERANDS_PUT;                                                                                                  \
+    }
+#endif
 
-/* The weights of a strip of keys, on their way to become operands; keys beyond the sequence are no keys. */
-#define WEIGH(strip)                                                                                                   \
+/* The scores of the next strip are computed while the weights of this one are on their way to become operands, within a
+ * step. */
+#ifdef COOPMAT2
+#define AHEAD true
+#else
+#define AHEAD (DROPOUT == 0 || BLOCKS == 1 || HEAD_DIM < 64) /* where it costs no registers that are not there */
+#endif
+
+/* Weights are added up as products with a matrix of ones. With dropout operands are what is left of them. */
+#define BY_PRODUCTS (DROPOUT == 0)
+
+/* The scores of a strip of keys, relative to the largest of their rows so far; keys beyond the sequence are no keys. */
+#define SCORES(strip)                                                                                                  \
     {                                                                                                                  \
-        MATRIX_C score[BLOCKS * STRIP_MATRICES];                                                                       \
         UNROLL for (uint n = 0; n < STRIP_MATRICES; n++)                                                               \
         {                                                                                                              \
             const uint j = (strip)*STRIP_MATRICES + n;                                                                 \
-            UNROLL for (uint r = 0; r < BLOCKS; r++) SCORE(r, n) = MATRIX_C(0.0);                                      \
+            UNROLL for (uint r = 0; r < BLOCKS; r++) SCORE(r, n) = base[r];                                            \
             UNROLL for (uint k = 0; k < DEEP; k++)                                                                     \
             {                                                                                                          \
                 MATRIX_B key;                                                                                          \
@@ -149,16 +178,53 @@ float drop(const in uint row, const in uint column, const in float e, const in u
                     EACH(SCORE(r, n), mask, keys > j * MATRIX_N ? keys - j * MATRIX_N : 0);                            \
             }                                                                                                          \
         }                                                                                                              \
-        LIMIT_GROWTH(score)                                                                                            \
-        UNROLL for (uint n = 0; n < STRIP_MATRICES; n++)                                                               \
+    }
+
+/* Has a score grown by too much? Then they become relative to the largest of their row, and so does what was summed
+ * before. `opens`: there is nothing yet that they are relative to. Of all blocks at once: where a block had a branch of
+ * its own, NVIDIA's compiler spilled all matrices that live across it. */
+#define LIMIT_GROWTH(opens)                                                                                            \
+    {                                                                                                                  \
+        float top = LOWEST;                                                                                            \
+        UNROLL for (uint i = 0; i < BLOCKS * STRIP_MATRICES; i++)                                                      \
         {                                                                                                              \
-            const uint j = (strip)*STRIP_MATRICES + n;                                                                 \
+            const MATRIX_C now = score[i];                                                                             \
+            UNROLL for (uint e = 0; e < now.length(); e++) top = max(top, now[e]);                                     \
+        }                                                                                                              \
+        if (subgroupAny(top > SLACK / scale || (opens))) {                                                             \
+            MATRIX_C most[BLOCKS];                                                                                     \
             UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                   \
             {                                                                                                          \
-                EACH_OF(SCORE(r, n), weight, base[r]);                                                                 \
-                total[r] += SCORE(r, n);                                                                               \
-                if (DROPOUT > 0)                                                                                       \
-                    EACH2(SCORE(r, n), drop, j * MATRIX_N / 32 * TILE_M + own + r * MATRIX_M, j * MATRIX_N % 32);      \
+                most[r] = SCORE(r, 0);                                                                                 \
+                UNROLL for (uint n = 1; n < STRIP_MATRICES; n++) EACH_OF(most[r], larger_of, SCORE(r, n));             \
+            }                                                                                                          \
+            REDUCE_ROWS(most, larger);                                                                                 \
+            UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                   \
+            {                                                                                                          \
+                MATRIX_C up = most[r], less;                                                                           \
+                UNROLL for (uint e = 0; e < up.length(); e++)                                                          \
+                {                                                                                                      \
+                    less[e] = exp2(-max(up[e], 0.0) * scale);                                                          \
+                    up[e] = (opens) ? up[e] : max(up[e], 0.0);                                                         \
+                }                                                                                                      \
+                base[r] = base[r] - up;                                                                                \
+                total[r] = total[r] * less;                                                                            \
+                UNROLL for (uint n = 0; n < STRIP_MATRICES; n++) SCORE(r, n) = SCORE(r, n) - up;                       \
+                UNROLL for (uint c = 0; c < WIDE; c++) sum[r * WIDE + c] = sum[r * WIDE + c] * less;                   \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+/* The weights of a strip's scores, on their way to become operands. */
+#define WEIGH(strip)                                                                                                   \
+    {                                                                                                                  \
+        UNROLL for (uint n = 0; n < STRIP_MATRICES; n++)                                                               \
+        {                                                                                                              \
+            UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                   \
+            {                                                                                                          \
+                EACH(SCORE(r, n), weight, scale);                                                                      \
+                if (!BY_PRODUCTS) total[r] += SCORE(r, n);                                                             \
+                DROP_WEIGHTS(SCORE(r, n), r, (strip)*STRIP_MATRICES + n);                                              \
                 PUT_OPERAND(weights, r, r, n, (strip) % 2, SCORE(r, n));                                               \
             }                                                                                                          \
         }                                                                                                              \
@@ -198,11 +264,7 @@ void attend(const uint sequence, const uint row0, const uint head)
     FETCH_ROWS(held, v, v_at, V_STRIDE, 0, last, TILE_N);
     PLACE_ROWS(TILE, held, TILE_N);
 
-    uint drawn[DRAWS];
-    if (DROPOUT > 0) {
-        DRAW(drawn, 0);
-        KEEP(drawn);
-    }
+    DRAW_FIRST;
 
     MATRIX_C sum[BLOCKS * WIDE], total[BLOCKS], base[BLOCKS];
     UNROLL
@@ -210,7 +272,7 @@ void attend(const uint sequence, const uint row0, const uint head)
     UNROLL
     for (uint r = 0; r < BLOCKS; r++) {
         total[r] = MATRIX_C(0.0);
-        base[r] = MATRIX_C(-LOWEST);
+        base[r] = MATRIX_C(0.0);
     }
 
     uint stage = 0;
@@ -220,23 +282,32 @@ void attend(const uint sequence, const uint row0, const uint head)
         stage = 2 * TILE - stage;
         barrier(); /* this step is there, and nobody reads the one before */
 
+        MATRIX_C score[BLOCKS * STRIP_MATRICES];
         UNROLL
         for (uint half_step = 0; half_step < 2; half_step++) {
             if (half_step == 0) {
                 FETCH_ROWS(held, w, w_at, W_STRIDE, key0 + TILE_N, last, TILE_N);
             } else {
                 FETCH_ROWS(held, v, v_at, V_STRIDE, key0 + TILE_N, last, TILE_N);
-                if (DROPOUT > 0) DRAW(drawn, key0 + TILE_N);
+                DRAW_NEXT;
             }
             MATRIX_A weights[BLOCKS];
             UNROLL
             for (uint strip = half_step * STRIPS; strip < (half_step + 1) * STRIPS; strip++) {
+                DRAW_STRIP(strip);
+                if (!AHEAD || strip == 0) SCORES(strip)
+                LIMIT_GROWTH(key0 == 0 && strip == 0)
                 WEIGH(strip)
+                if (AHEAD && strip + 1 < 2 * STRIPS) SCORES(strip + 1)
                 OPERANDS_PUT;
+                DROP_STRIP(strip);
                 UNROLL
                 for (uint k = 0; k < STRIP / MATRIX_K; k++) {
                     UNROLL
-                    for (uint r = 0; r < BLOCKS; r++) TAKE_OPERAND(weights[r], r, k, strip % 2);
+                    for (uint r = 0; r < BLOCKS; r++) {
+                        TAKE_OPERAND(weights[r], r, k, strip % 2);
+                        if (BY_PRODUCTS) total[r] = coopMatMulAdd(weights[r], MATRIX_B(1.0), total[r]);
+                    }
                     UNROLL
                     for (uint c = 0; c < WIDE; c++) {
                         MATRIX_B value;
@@ -252,22 +323,19 @@ void attend(const uint sequence, const uint row0, const uint head)
             if (half_step == 0) PLACE_ROWS(stage, held, TILE_N);
         }
         PLACE_ROWS(stage + TILE, held, TILE_N);
-        if (DROPOUT > 0) {
-            subgroupBarrier();
-            KEEP(drawn);
-        }
+        KEEP_NEXT;
     }
 
     /* ---- the rows' totals, and the mean that they make of the sums ---- */
     barrier(); /* the tiles' memory is free */
-    REDUCE_ROWS(total, added);
+    if (!BY_PRODUCTS) REDUCE_ROWS(total, added);
     if (LSE == LSE_WRITE) {
         UNROLL
         for (uint r = 0; r < BLOCKS; r++) {
             const MATRIX_C all = total[r], largest = base[r];
             MATRIX_C logarithm;
             UNROLL
-            for (uint i = 0; i < logarithm.length(); i++) logarithm[i] = (log2(all[i]) - largest[i]) * LN2;
+            for (uint i = 0; i < logarithm.length(); i++) logarithm[i] = log2(all[i]) * LN2 - largest[i] * uintBitsToFloat(SCALE);
             coopMatStore(logarithm, tiles, (own + r * MATRIX_M) * MATRIX_N / 4, MATRIX_N / 4, BY_ROWS);
         }
         barrier();

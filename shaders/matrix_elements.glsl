@@ -1,6 +1,8 @@
 /* What kernels do with the elements of a matrix of sums, by NV_cooperative_matrix2 (COOPMAT2) or by KHR_cooperative_matrix
  * alone, and how such a matrix becomes an operand. Included after MATRIX_*; before it a kernel defines OPERANDS, the
- * matrices that a sub-group makes operands of at once, for each M rows.
+ * matrices that a sub-group makes operands of at once, for each M rows; it may define STRIP_KEYS, the columns of a strip
+ * where that is more than a matrix, and PLACES_LATE, whether places are loaded where they are asked for: for kernels that
+ * ask for them at few elements and have no registers to spare.
  *
  * EACH, EACH2: m = f(row, column, m, ...) of every element; EACH_OF, EACH_OF2: with that of another matrix. REDUCE_ROWS:
  * every element of BLOCKS matrices becomes what f makes of its row.
@@ -22,25 +24,36 @@
 #else
 /* Which invocation has which element is not said, but can be seen: in a matrix that was loaded from its elements' places.
  * All matrices of a type are distributed alike. As numbers from 2^23 on places are exact floats. */
+#ifndef PLACES_LATE
+#define PLACES_LATE false
+#endif
 MATRIX_C places;
-#define PLACE_ROW(e) (floatBitsToUint(places[e]) >> 8 & 0xffu)
-#define PLACE_COLUMN(e) (floatBitsToUint(places[e]) & 0xffu)
+#define PLACES_ROW (MATRIX_N / 4 + 1)
+shared uvec4 place_tile[PLACES_LATE ? MATRIX_M * PLACES_ROW : 1];
+#define BEGIN_PLACES                                                                                                   \
+    MATRIX_C at_ = places;                                                                                             \
+    if (PLACES_LATE) coopMatLoad(at_, place_tile, 0, PLACES_ROW, BY_ROWS)
+#define PLACE_ROW(e) (floatBitsToUint(at_[e]) >> 8 & 0xffu)
+#define PLACE_COLUMN(e) (floatBitsToUint(at_[e]) & 0xffu)
 #define PLACE_AT(row, column) (0x4b000000u | (row) << 8 | (column))
 
 #define EACH(m, f, a)                                                                                                  \
     {                                                                                                                  \
+        BEGIN_PLACES;                                                                                                  \
         MATRIX_C m_ = m;                                                                                               \
         UNROLL for (uint e = 0; e < places.length(); e++) m_[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m_[e], a);          \
         m = m_;                                                                                                        \
     }
 #define EACH2(m, f, a, b)                                                                                              \
     {                                                                                                                  \
+        BEGIN_PLACES;                                                                                                  \
         MATRIX_C m_ = m;                                                                                               \
         UNROLL for (uint e = 0; e < places.length(); e++) m_[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m_[e], a, b);       \
         m = m_;                                                                                                        \
     }
 #define EACH_OF(m, f, other)                                                                                           \
     {                                                                                                                  \
+        BEGIN_PLACES;                                                                                                  \
         MATRIX_C m_ = m;                                                                                               \
         const MATRIX_C other_ = other;                                                                                 \
         UNROLL for (uint e = 0; e < places.length(); e++) m_[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m_[e], other_[e]);  \
@@ -48,6 +61,7 @@ MATRIX_C places;
     }
 #define EACH_OF2(m, f, other, a)                                                                                       \
     {                                                                                                                  \
+        BEGIN_PLACES;                                                                                                  \
         MATRIX_C m_ = m;                                                                                               \
         const MATRIX_C other_ = other;                                                                                 \
         UNROLL for (uint e = 0; e < places.length(); e++) m_[e] = f(PLACE_ROW(e), PLACE_COLUMN(e), m_[e], other_[e], a);\
@@ -55,7 +69,11 @@ MATRIX_C places;
     }
 
 /* A sub-group's own memory, twice M rows of a strip of each operand, 16 bytes further apart. */
-#define STRIP (MATRIX_N > MATRIX_K ? MATRIX_N : MATRIX_K)
+#define STRIP_LEAST (MATRIX_N > MATRIX_K ? MATRIX_N : MATRIX_K)
+#ifndef STRIP_KEYS
+#define STRIP_KEYS STRIP_LEAST
+#endif
+#define STRIP (STRIP_KEYS > STRIP_LEAST ? STRIP_KEYS : STRIP_LEAST)
 #define STAGING_ROW (OPERANDS * STRIP / VECTOR + 1)
 #define STAGING_HALF (MATRIX_M * STAGING_ROW)
 shared uvec4 staging[LOCAL_SIZE / SUBGROUP * 2 * STAGING_HALF];
@@ -89,6 +107,7 @@ shared uvec4 staging[LOCAL_SIZE / SUBGROUP * 2 * STAGING_HALF];
         subgroupBarrier();                                                                                             \
         UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                       \
         {                                                                                                              \
+            BEGIN_PLACES;                                                                                              \
             MATRIX_C reduced;                                                                                          \
             UNROLL for (uint e = 0; e < places.length(); e++)                                                          \
                 reduced[e] = uintBitsToFloat(staging[STAGING + (r * MATRIX_M + PLACE_ROW(e)) * FLOATS_ROW].x);         \
@@ -109,12 +128,24 @@ shared uvec4 staging[LOCAL_SIZE / SUBGROUP * 2 * STAGING_HALF];
         staging[at].x = floatBitsToUint(f(f(all.x, all.y), f(all.z, all.w)));                                          \
     }
 
+/* Quad i of a matrix of places. */
+uvec4 places_of(const uint i)
+{
+    const uint place = PLACE_AT(i / (MATRIX_N / 4), i % (MATRIX_N / 4) * 4);
+    return uvec4(place, place + 1, place + 2, place + 3);
+}
+
 void find_places()
 {
-    for (uint i = gl_SubgroupInvocationID; i < MATRIX_M * FLOATS; i += SUBGROUP) {
-        const uint place = PLACE_AT(i / FLOATS, i % FLOATS * 4);
-        staging[STAGING + i / FLOATS * FLOATS_ROW + i % FLOATS] = uvec4(place, place + 1, place + 2, place + 3);
+    const uint quads = MATRIX_N / 4;
+    if (PLACES_LATE) {
+        for (uint i = local_number(); i < MATRIX_M * quads; i += LOCAL_SIZE)
+            place_tile[i / quads * PLACES_ROW + i % quads] = places_of(i);
+        barrier();
+        return;
     }
+    for (uint i = gl_SubgroupInvocationID; i < MATRIX_M * quads; i += SUBGROUP)
+        staging[STAGING + i / quads * FLOATS_ROW + i % quads] = places_of(i);
     subgroupBarrier();
     coopMatLoad(places, staging, STAGING, FLOATS_ROW, BY_ROWS);
     subgroupBarrier();

@@ -132,6 +132,42 @@ static void test_attention_matrices(void **state)
     assert_string_equal(call.kernel, "attention_backward"); /* too many channels */
 }
 
+/* By KHR_cooperative_matrix alone heads of few channels share what is read in longer sequences. */
+static void test_short_heads(void **state)
+{
+    (void)state;
+    struct device_limits limits = {.f16 = true,
+                                   .max_local_size = 1024,
+                                   .rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_COOPMAT),
+                                   .coopmat_m = 16,
+                                   .coopmat_n = 16,
+                                   .coopmat_k = 16,
+                                   .coopmat_subgroup = 32,
+                                   .coopmat_f16_sums = true};
+    static const struct {
+        uint64_t rows;
+        uint32_t shared, dim, longest, blocks, strip;
+        bool cpu, wide;
+    } cases[] = {{16384, 49152, 32, 512, 2, 32, false}, {16384, 49152, 32, 129, 2, 32, false},
+                 {16384, 49152, 32, 128, 1, 16, false}, {16384, 49152, 16, 512, 2, 32, false},
+                 {512, 49152, 32, 512, 1, 16, false}, /* a GPU would not be filled */
+                 {16384, 49152, 64, 512, 2, 16, false}, {16384, 49152, 64, 65, 2, 16, false},
+                 {16384, 49152, 64, 64, 1, 16, false},  {16384, 49152, 80, 512, 1, 16, false},
+                 {16384, 32768, 32, 512, 2, 16, false}, /* steps of 32 keys have no strips of as many */
+                 {16384, 49152, 32, 100, 2, 16, true},  {16384, 49152, 32, 512, 1, 16, false, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct call call = attention_call(false, 16, cases[i].dim, false);
+        limits.shared_bytes = cases[i].shared;
+        limits.cpu = cases[i].cpu;
+        limits.coopmat_subgroup = cases[i].wide ? 64 : 32;
+        call_tiles(&call, NULL, &limits, true, cases[i].rows, cases[i].longest);
+        assert_string_equal(call.kernel, "attention_khr");
+        assert_int_equal(call_get(&call, CONST_BLOCKS, 0), cases[i].blocks);
+        assert_int_equal(call_get(&call, CONST_TILE_V, 0), cases[i].strip);
+        assert_in_range(call_shared_bytes(&call), 1, limits.shared_bytes);
+    }
+}
+
 /* Products of cooperative matrices sum over the heads of their result where a sub-group's piece has whole ones. */
 static void test_matrices_and_heads(void **state)
 {
@@ -202,6 +238,11 @@ static void test_any_matrices(void **state)
                 /* Half a step is of whole matrices, and a sub-group of whole rows of them. */
                 assert_int_equal(call_get(&call, CONST_TILE_N, 0) / 2 % shapes[i].n, 0);
                 assert_int_equal(call_get(&call, CONST_TILE_N, 0) / 2 % shapes[i].k, 0);
+                if (!backward && !more) {
+                    uint32_t strip = call_get(&call, CONST_TILE_V, 0);
+                    assert_true(strip && strip % shapes[i].n == 0 && strip % shapes[i].k == 0);
+                    assert_int_equal(call_get(&call, CONST_TILE_N, 0) / 2 % strip, 0);
+                }
                 assert_int_equal(call_get(&call, CONST_LOCAL_SIZE, 0) / shapes[i].subgroup * shapes[i].m *
                                      call_get(&call, CONST_BLOCKS, 0),
                                  call_get(&call, CONST_TILE_M, 0));
@@ -238,7 +279,8 @@ static void test_any_matrices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention), cmocka_unit_test(test_attention_matrices),
-                                       cmocka_unit_test(test_matrices_and_heads), cmocka_unit_test(test_any_matrices)};
+                                       cmocka_unit_test(test_short_heads), cmocka_unit_test(test_matrices_and_heads),
+                                       cmocka_unit_test(test_any_matrices)};
     cmocka_set_message_output(CM_OUTPUT_STDOUT);
     return cmocka_run_group_tests_name("matrix_units", tests, NULL, NULL);
 }

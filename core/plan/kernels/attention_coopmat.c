@@ -71,10 +71,18 @@ static void set_sizes(struct call *call, const struct sizes *s, uint32_t owned)
 /* Bytes of a row in shared memory. */
 static size_t row_bytes(const struct call *call) { return (call_get(call, CONST_HEAD_DIM, 1) / 8 + 1) * (size_t)16; }
 
+/* Keys that become operands at once by KHR_cooperative_matrix alone: as many as a matrix has, or TILE_V. */
+static uint32_t strip_keys(const struct call *call)
+{
+    uint32_t n = call_get(call, CONST_MATRIX_N, 8), k = call_get(call, CONST_MATRIX_K, 8),
+             chosen = call_get(call, CONST_TILE_V, 0), least = n > k ? n : k;
+    return chosen > least ? chosen : least;
+}
+
 /* Bytes in which sub-groups make results operands (shaders/matrix_elements.glsl): `operands` matrices at once. */
 static size_t staging_bytes(const struct call *call, size_t operands)
 {
-    size_t n = call_get(call, CONST_MATRIX_N, 8), k = call_get(call, CONST_MATRIX_K, 8), strip = n > k ? n : k;
+    size_t strip = strip_keys(call);
     return call_get(call, CONST_LOCAL_SIZE, 1) / call_get(call, CONST_SUBGROUP, 1) * 2 *
            call_get(call, CONST_MATRIX_M, 1) * (operands * strip / 8 + 1) * 16;
 }
@@ -83,12 +91,16 @@ static size_t staging_bytes(const struct call *call, size_t operands)
 
 /* On an H200, 32 x 16 x 512 tokens, TFLOP/s without dropout and with it: 198 and 133 with 128 rows; 190 and 131 with
  * 256; 174 and 128 in steps of 32 keys; in sub-groups that own one matrix 181 and 132 with 192 rows, 169 with 256.
- * Short heads leave little to share: 64 x 12 x 128 x 32 takes 19.8 us with one matrix (128 rows), 23.7 with two. */
-static uint32_t forward_blocks(const struct call *call, const struct sizes *s)
+ * Short heads leave little to share: 64 x 12 x 128 x 32 takes 19.8 us with one matrix (128 rows), 23.7 with two. By
+ * KHR_cooperative_matrix alone, where each matrix waits for shared memory, they do in sequences of more than two
+ * entries: heads of 32, 512 tokens, 127 and 91 with two and strips of 32 keys, 121 and 86 of 16, 100 and 81 with one;
+ * 256 tokens 106 and 78, 102 and 73, 85 and 70; 128 tokens 70 and 49, 67 and 47, 74 and 56. */
+static uint32_t forward_blocks(const struct call *call, const struct sizes *s, bool elements)
 {
-    uint32_t dim = call_get(call, CONST_HEAD_DIM, 1);
-    if ((!s->limits->cpu && dim <= 32) || dim > 64) return 1;
-    return blocks(s, divide_up(s->max_rows, 2 * (uint64_t)tile_queries(s->limits)) * call_get(call, CONST_HEADS, 1));
+    uint32_t dim = call_get(call, CONST_HEAD_DIM, 1), table = tile_queries(s->limits);
+    bool sharing = !elements && s->limits->coopmat_subgroup == 32 && s->longest > 2 * table;
+    if (dim > 64 || (!s->limits->cpu && dim <= 32 && !sharing)) return 1;
+    return blocks(s, divide_up(s->max_rows, 2 * (uint64_t)table) * call_get(call, CONST_HEADS, 1));
 }
 
 /* Keys and values of two steps, or the group's queries; one bit for each weight of a step; biases by
@@ -100,15 +112,22 @@ static size_t shared_bytes(const struct call *call)
            call_bias_bytes(call);
 }
 
+/* Keys and values or queries; what sub-groups make operands, where dropout is done, too; the places of a matrix'
+ * elements, where they are not in registers; biases by distance. */
 static size_t shared_bytes_khr(const struct call *call)
 {
-    return shared_bytes(call) + staging_bytes(call, call_get(call, CONST_BLOCKS, 1));
+    size_t m = call_get(call, CONST_TILE_M, 1), n = call_get(call, CONST_TILE_N, 1);
+    size_t places = call_get(call, CONST_HEAD_DIM, 1) > 64
+                        ? call_get(call, CONST_MATRIX_M, 8) * (call_get(call, CONST_MATRIX_N, 8) / 4 + (size_t)1) * 16
+                        : 0;
+    return (m > 4 * n ? m : 4 * n) * row_bytes(call) + staging_bytes(call, call_get(call, CONST_BLOCKS, 1)) + places +
+           call_bias_bytes(call);
 }
 
 /* With steps, then rows, of as many as shared memory has. */
-static void size_within(struct call *call, const struct sizes *s, size_t (*bytes)(const struct call *call))
+static void size_within(struct call *call, const struct sizes *s, uint32_t owned,
+                        size_t (*bytes)(const struct call *call))
 {
-    uint32_t owned = forward_blocks(call, s);
     set_sizes(call, s, owned);
     if (bytes(call) > s->limits->shared_bytes) call_set(call, CONST_TILE_N, STEP_LEAST);
     if (bytes(call) > s->limits->shared_bytes) {
@@ -119,9 +138,25 @@ static void size_within(struct call *call, const struct sizes *s, size_t (*bytes
     call_set(call, CONST_ENTRIES, owned);
 }
 
-static void size(struct call *call, const struct sizes *s) { size_within(call, s, shared_bytes); }
+static void size(struct call *call, const struct sizes *s)
+{
+    size_within(call, s, forward_blocks(call, s, true), shared_bytes);
+}
 
-static void size_khr(struct call *call, const struct sizes *s) { size_within(call, s, shared_bytes_khr); }
+/* Strips of two matrices where two share a head of few channels and there is room. */
+static void size_khr(struct call *call, const struct sizes *s)
+{
+    enum { LONG_STRIP = 32 };
+    uint32_t n = call_get(call, CONST_MATRIX_N, s->limits->coopmat_n), k = s->limits->coopmat_k;
+    size_within(call, s, forward_blocks(call, s, false), shared_bytes_khr);
+    call_set(call, CONST_TILE_V, strip_keys(call));
+    if (s->limits->cpu || call_get(call, CONST_BLOCKS, 1) < 2 || call_get(call, CONST_HEAD_DIM, 1) > 32 ||
+        call_get(call, CONST_TILE_N, 0) / 2 % LONG_STRIP || LONG_STRIP % n || LONG_STRIP % k)
+        return;
+    struct call longer = *call;
+    call_set(&longer, CONST_TILE_V, LONG_STRIP);
+    if (shared_bytes_khr(&longer) <= s->limits->shared_bytes) *call = longer;
+}
 
 /* Whether shared memory holds it. */
 static bool fits_sized(const struct call *call, const struct sizes *s,
