@@ -29,7 +29,7 @@ def cell(folder, driver, suite):
     status_file = folder / f"{driver}.{suite}.status"
     if not status_file.exists():
         return ""
-    status, seconds, _ = status_file.read_text().split()
+    status, seconds, _, _ = status_file.read_text().split()
     status = int(status)
     text = (folder / f"{driver}.{suite}.log").read_text(errors="replace")
     lines = [line for line in text.splitlines() if line.strip()]
@@ -74,17 +74,18 @@ def table(folder):
              "seconds of wall time on whatever else the machine did, and no measure of a driver. An empty cell was not "
              "run, and an *unfinished* one was ended by the time it was given: that is neither a pass nor a failure.",
              "", f"`test_groups`: {groups.read_text().strip()}. `test_training`: {training.read_text().strip()}. "
-             "`verify-bert`: random weights, sequences of 17 and 5 tokens. Of " +
-             (folder / "version.txt").read_text().strip() + ".", "",
-             "| driver | what it says it is | date | " + " | ".join(suites) + " |",
-             "|---|---|---" + "|---" * len(suites) + "|"]
+             "`verify-bert`: random weights, sequences of 17 and 5 tokens.", "",
+             "| driver | what it says it is | date | of commit | " + " | ".join(suites) + " |",
+             "|---|---|---|---" + "|---" * len(suites) + "|"]
     for driver in drivers:
         device = device_of(folder, driver)
-        dates = sorted(path.read_text().split()[2] for path in folder.glob(f"{driver}.*.status"))
-        if not dates:
+        runs = [path.read_text().split() for path in folder.glob(f"{driver}.*.status")]
+        if not runs:
             continue
+        date, commits = max(run[2] for run in runs), ", ".join(sorted({run[3] for run in runs}))
         cells = [escape(cell(folder, driver, suite)) for suite in suites]
-        lines.append(f"| {driver} | {escape(device['driver'])}, {device['api']} | {dates[-1]} | " + " | ".join(cells) + " |")
+        lines.append(f"| {driver} | {escape(device['driver'])}, {device['api']} | {date} | {commits} | " +
+                     " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -16,7 +16,6 @@ for old in work.glob("*"):
 device = {"devices": [{"id": "cpu", "driver": "no"}, {"id": "opencl:0", "driver": "Made | up 1.2", "api": "OpenCL 3.0"}]}
 (work / "madeup.devices.json").write_text(json.dumps(device))
 (work / "groups.txt").write_text("shapes tiny\n")
-(work / "version.txt").write_text("wherry 0.0\n")
 (work / "training.txt").write_text("model-mean\n")
 RAN = "[==========] %d test(s) run.\n"
 LOGS = {
@@ -29,11 +28,11 @@ LOGS = {
 }
 for suite, (status, seconds, log, _) in LOGS.items():
     (work / f"madeup.{suite}.log").write_text(log)
-    (work / f"madeup.{suite}.status").write_text(f"{status} {seconds} 2026-01-02\n")
+    (work / f"madeup.{suite}.status").write_text(f"{status} {seconds} 2026-01-02 12ab\n")
 
 table = subprocess.run([sys.executable, here / "drivers.py", work], check=True, capture_output=True, text=True).stdout
 row = next(line for line in table.splitlines() if line.startswith("| madeup |"))
-expected = "| madeup | Made \\| up 1.2, OpenCL 3.0 | 2026-01-02 | " + " | ".join(one[3] for one in LOGS.values()) + " |"
+expected = "| madeup | Made \\| up 1.2, OpenCL 3.0 | 2026-01-02 | 12ab | " + " | ".join(one[3] for one in LOGS.values()) + " |"
 assert row == expected, f"\n{row}\n{expected}"
 
 committed = (here / "drivers.md").read_text().splitlines()
