@@ -110,7 +110,7 @@ static const struct quirk table[] = {
      .driver = "Portable Computing Language ",
      .versions = "6..",
      .switches = QUIRK_OPTIMIZES_ONLY,
-     .reason = "6.0 with LLVM 19 ends the process for some kernels when it is told not to optimize: an assertion about "
+     .reason = "6.0 with LLVM 18 ends the process for some kernels when it is told not to optimize: an assertion about "
                "local memory that is not used, or \"Instruction Combining did not reach a fixpoint\"",
      .source = "seen with Debian 13's"},
 };

@@ -130,13 +130,13 @@ INLINE void load_columns(__local float4 *tile, __global const storage *from, con
     }
 }
 
-/* Whether a block of columns is loaded. Those beyond the last column are not read. PoCL 3.1 has to be told so: a branch
- * that depends on nothing but the work-item is decided before the loops, stands right behind a barrier then, and is
- * taken as one work-item has it. */
+/* The block of columns and channels that a work-item loads. PoCL 3.1 takes a branch that depends on nothing but the
+ * work-item, so that it is decided before the loops, as one work-item has it: where blocks are fewer than work-items,
+ * there is no such branch, and several work-items load one block. */
 #ifdef POCL_DEVICE_ADDRESS_BITS
-#define CHANNELS_NEEDED(column, count) ((column) < (count))
+#define CHANNEL_BLOCK(n) ((n) % BLOCKS_V)
 #else
-#define CHANNELS_NEEDED(column, count) true
+#define CHANNEL_BLOCK(n) (n)
 #endif
 
 /* All channels of TILE_V columns: [column][channel]. */
@@ -147,10 +147,10 @@ INLINE void load_channels(__local float4 *tile, __global const storage *from, co
 {
     UNROLL
     for (uint b = 0; b < ROUNDS(BLOCKS_V); b++) {
-        const uint block = local_number() + b * LOCAL_SIZE;
+        const uint block = CHANNEL_BLOCK(local_number() + b * LOCAL_SIZE);
         const uint column = block / VECTORS_V * 4;
         const uint p = block % VECTORS_V * VECTOR;
-        if (block < BLOCKS_V && CHANNELS_NEEDED(column, count)) {
+        if (block < BLOCKS_V) {
             __global const storage *begin = from + (at + column * stride + p);
             uint4 raw[4];
             UNROLL

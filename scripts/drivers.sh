@@ -9,6 +9,7 @@
 #   OUT      folder for logs; those of drivers and suites that are not run again stay (default: build/drivers)
 #   ROOTS    NAME=FOLDER ...: folders whose `root` is the root of a newer Debian, made by debootstrap with
 #            mesa-vulkan-drivers, pocl-opencl-icd, ocl-icd-libopencl1, libvulkan1, and mesa-opencl-icd for rusticl.
+#            (rusticl of Mesa 26 needs another libclc than LLVM 22's: docs/vendors.md.)
 #            Wherry's own libraries come from this machine. Needs root; nothing is written there (default: newest=DIR
 #            where WHERRY_ROOT=DIR is set)
 #   INTEL    folder into which Intel's runtime was unpacked (the package intel-opencl-rt, with tbb and umf beside it)
@@ -152,7 +153,7 @@ run_suite() { # DRIVER SUITE
     else
         timeout "$limit" "${run[@]}" "${command[@]}" >"$log" 2>&1 || status=$?
     fi
-    printf '%s %s %s\n' "$status" "$((SECONDS - start))" "$(date -u +%Y-%m-%d)" >"$out/$1.$2.status"
+    printf '%s %s %s %s\n' "$status" "$((SECONDS - start))" "$(date -u +%Y-%m-%d)" "$commit" >"$out/$1.$2.status"
     printf '%s\n' "$1 $2: status $status, $((SECONDS - start)) s: $(tail -n 1 "$log")"
 }
 
@@ -190,7 +191,7 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd) build=$(cd "$build" && pwd)
 pack_libraries
 printf '%s\n' "shapes ${shapes}${names:+ (of these, combinations with \"$names\" in their names)}" >"$out/groups.txt"
-"$build/wherry" --version >"$out/version.txt"
+commit=$("$build/wherry" --version | sed -n 's/.*commit \([^)]*\)).*/\1/p')
 printf '%s\n' "$training" >"$out/training.txt"
 if [ $# -eq 0 ]; then
     set -- pocl-debian lavapipe-debian oclgrind intel

@@ -2,7 +2,8 @@
 """drivers.py FOLDER [--write FILE]
 
 The table of drivers by suites (tests/drivers.md) from the logs of scripts/drivers.sh: what passed, failed and was
-skipped, by the programs' own last lines, with seconds. A log that says nothing is no pass."""
+skipped, by the programs' own last lines, with seconds. A log that says nothing is no pass. With --write, cells that the folder
+has no log of stay as FILE has them, but for suites of which the folder ran another part."""
 
 import argparse
 import json
@@ -29,7 +30,7 @@ def cell(folder, driver, suite):
     status_file = folder / f"{driver}.{suite}.status"
     if not status_file.exists():
         return ""
-    status, seconds, _ = status_file.read_text().split()
+    status, seconds, _, _ = status_file.read_text().split()
     status = int(status)
     text = (folder / f"{driver}.{suite}.log").read_text(errors="replace")
     lines = [line for line in text.splitlines() if line.strip()]
@@ -63,29 +64,59 @@ def escape(text):
     return text.replace("|", "\\|")
 
 
-def table(folder):
-    drivers = sorted(path.name[: -len(".devices.json")] for path in folder.glob("*.devices.json"))
-    suites = [s for s in SUITES if any((folder / f"{d}.{s}.status").exists() for d in drivers)]
-    if not drivers or not suites:
+def parts(folder):
+    """What is run of the suites that have parts, in the table's words."""
+    return {suite: f"`test_{suite}`: {(folder / f'{suite}.txt').read_text().strip()}." for suite in ("groups", "training")}
+
+
+def read_table(text):
+    """Rows of a table by driver: its cells by column."""
+    rows, columns = {}, []
+    for line in text.splitlines():
+        if not line.startswith("| "):
+            continue
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if cells[0] == "driver":
+            columns = cells
+        else:
+            rows[cells[0]] = dict(zip(columns, cells))
+    return rows
+
+
+def row_of(folder, driver, kept):
+    """The driver's row: what the folder has logs of, else what the table had."""
+    runs = {path.name.split(".")[-2]: path.read_text().split() for path in folder.glob(f"{driver}.*.status")}
+    row = {suite: kept.get(suite, "") for suite in SUITES}
+    stays = any(row[suite] for suite in SUITES if suite not in runs)
+    commits, dates = {run[3] for run in runs.values()}, {run[2] for run in runs.values()}
+    if stays:
+        commits |= set(kept["of commit"].split(", "))
+        dates.add(kept["date"])
+    row |= {suite: escape(cell(folder, driver, suite)) for suite in runs}
+    says = kept.get("what it says it is", "")
+    if runs:
+        device = device_of(folder, driver)
+        says = f"{escape(device['driver'])}, {device['api']}"
+    return [driver, says, max(dates, default=""), ", ".join(sorted(commits))] + [row[suite] for suite in SUITES]
+
+
+def table(folder, old=""):
+    kept, said = read_table(old), parts(folder)
+    for cells in kept.values():
+        cells |= {suite: "" for suite, words in said.items() if words not in old}
+    drivers = {path.name[: -len(".devices.json")] for path in folder.glob("*.devices.json")}
+    rows = [row_of(folder, driver, kept.get(driver, {})) for driver in sorted(drivers | set(kept))]
+    rows = [row for row in rows if any(row[4:])]
+    if not rows:
         sys.exit(f"drivers: no results in {folder}")
-    groups, training = (folder / f"{name}.txt" for name in ("groups", "training"))
     lines = ["# Software drivers by suites", "",
              "Written by `scripts/drivers.sh` from its logs. Each driver was alone on the loader; counts are of cases, "
              "seconds of wall time on whatever else the machine did, and no measure of a driver. An empty cell was not "
              "run, and an *unfinished* one was ended by the time it was given: that is neither a pass nor a failure.",
-             "", f"`test_groups`: {groups.read_text().strip()}. `test_training`: {training.read_text().strip()}. "
-             "`verify-bert`: random weights, sequences of 17 and 5 tokens. Of " +
-             (folder / "version.txt").read_text().strip() + ".", "",
-             "| driver | what it says it is | date | " + " | ".join(suites) + " |",
-             "|---|---|---" + "|---" * len(suites) + "|"]
-    for driver in drivers:
-        device = device_of(folder, driver)
-        dates = sorted(path.read_text().split()[2] for path in folder.glob(f"{driver}.*.status"))
-        if not dates:
-            continue
-        cells = [escape(cell(folder, driver, suite)) for suite in suites]
-        lines.append(f"| {driver} | {escape(device['driver'])}, {device['api']} | {dates[-1]} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+             "", " ".join(said.values()) + " `verify-bert`: random weights, sequences of 17 and 5 tokens.", "",
+             "| driver | what it says it is | date | of commit | " + " | ".join(SUITES) + " |",
+             "|---|---|---|---" + "|---" * len(SUITES) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
 
 def main():
@@ -93,7 +124,8 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()
-    text = table(options.folder)
+    old = options.write.read_text() if options.write and options.write.exists() else ""
+    text = table(options.folder, old)
     if options.write:
         options.write.write_text(text)
     else:

@@ -16,7 +16,6 @@ for old in work.glob("*"):
 device = {"devices": [{"id": "cpu", "driver": "no"}, {"id": "opencl:0", "driver": "Made | up 1.2", "api": "OpenCL 3.0"}]}
 (work / "madeup.devices.json").write_text(json.dumps(device))
 (work / "groups.txt").write_text("shapes tiny\n")
-(work / "version.txt").write_text("wherry 0.0\n")
 (work / "training.txt").write_text("model-mean\n")
 RAN = "[==========] %d test(s) run.\n"
 LOGS = {
@@ -29,12 +28,24 @@ LOGS = {
 }
 for suite, (status, seconds, log, _) in LOGS.items():
     (work / f"madeup.{suite}.log").write_text(log)
-    (work / f"madeup.{suite}.status").write_text(f"{status} {seconds} 2026-01-02\n")
+    (work / f"madeup.{suite}.status").write_text(f"{status} {seconds} 2026-01-02 12ab\n")
 
 table = subprocess.run([sys.executable, here / "drivers.py", work], check=True, capture_output=True, text=True).stdout
 row = next(line for line in table.splitlines() if line.startswith("| madeup |"))
-expected = "| madeup | Made \\| up 1.2, OpenCL 3.0 | 2026-01-02 | " + " | ".join(one[3] for one in LOGS.values()) + " |"
+expected = "| madeup | Made \\| up 1.2, OpenCL 3.0 | 2026-01-02 | 12ab | " + " | ".join(one[3] for one in LOGS.values()) + " |"
 assert row == expected, f"\n{row}\n{expected}"
+
+# Cells without logs stay as the file has them, but for a suite of which another part ran.
+(work / "madeup.encode.status").unlink()
+file = work / "table.md"
+file.write_text(table.replace("12ab", "99cd").replace("| madeup |", "| gone |") +
+                row.replace("12ab", "99cd").replace("5 passed", "6 passed") + "\n")
+(work / "groups.txt").write_text("shapes odd\n")
+(work / "madeup.groups.status").unlink()
+subprocess.run([sys.executable, here / "drivers.py", work, "--write", file], check=True)
+kept = {line.split(" ")[1]: line.split(" | ") for line in file.read_text().splitlines() if line.startswith("| ")}
+assert kept["madeup"][3] == "12ab, 99cd" and kept["madeup"][4] == "" and kept["madeup"][5].startswith("6 passed"), kept
+assert kept["gone"][3] == "99cd" and kept["gone"][5].startswith("5 passed") and len(kept["gone"]) == len(kept["madeup"]), kept
 
 committed = (here / "drivers.md").read_text().splitlines()
 rows = [line for line in committed if line.startswith("| ") and not line.startswith("| driver ")]

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "backends/kernel_program.h"
 #include "backends/quirks.h"
 
 #include <setjmp.h>
@@ -176,6 +177,29 @@ static const struct known devices[][2] = {
      {NULL, CL, 0, 0, 0, "Portable Computing Language", "5.1", "cpu-skylake-avx512"}},
 };
 
+/* What each does. */
+static const struct {
+    const char *quirk;
+    uint32_t switches;
+} done[] = {
+    {"amd-matrices", QUIRK_NO_MATRICES},
+    {"amdvlk-matrices", QUIRK_NO_MATRICES},
+    {"alchemist-matrices", QUIRK_NO_MATRICES},
+    {"intel-windows-8509", QUIRK_NO_MATRICES | QUIRK_COMPILE_GUARDED},
+    {"intel-subgroups", QUIRK_LEAST_SUBGROUP},
+    {"moltenvk-uuid", QUIRK_NO_UUID},
+    {"turnip-full-subgroups", QUIRK_NO_FULL_SUBGROUPS},
+    {"adreno-e031-38", QUIRK_CHECK_ALL},
+    {"adreno-e17", QUIRK_COMPILE_GUARDED},
+    {"adreno-700-e031-41", QUIRK_COMPILE_GUARDED},
+    {"adreno-600-700", QUIRK_CHECK_ALL},
+    {"adreno-before-512", QUIRK_NO_GROUP_ATTRIBUTE},
+    {"mali-flush", QUIRK_FLUSH_OFTEN},
+    {"oclgrind-compiler", QUIRK_ONE_COMPILER},
+    {"pocl-launches", QUIRK_COMPILES_TWICE | QUIRK_KEEPS_KERNELS},
+    {"pocl-6-optimizer", QUIRK_OPTIMIZES_ONLY},
+};
+
 static bool has(const struct known *k, const char *quirk)
 {
     const struct device_identity d = identify(k);
@@ -197,9 +221,12 @@ static void tells_devices_apart(void **state)
     }
     for (const struct quirk *q; (q = quirk_at(rows)); rows++) {
         size_t i = 0;
+        if (rows == n) fail_msg("no device of this test has %s", q->name);
         while (i < n && strcmp(devices[i][0].quirk, q->name)) i++;
         if (i == n) fail_msg("no device of this test has %s", q->name);
-        assert_true(q->switches && q->reason && q->source);
+        assert_true(q->reason && q->source);
+        assert_string_equal(done[rows].quirk, q->name); /* in the table's order */
+        assert_int_equal(done[rows].switches, q->switches);
     }
     assert_int_equal(rows, n);
 }
@@ -235,13 +262,41 @@ static void obeys_the_environment(void **state)
     for (uint32_t bit = 1; bit <= QUIRK_COMPILE_GUARDED; bit <<= 1) assert_non_null(quirk_switch_name(bit));
 }
 
+/* What switches change of what compilers are given. Others are seen on devices: tests/limits/limits.sh. */
+static void changes_programs(void **state)
+{
+    (void)state;
+    const struct device_limits plain = {.coopmat_subgroup = 8}, full = {.quirks = QUIRK_NO_FULL_SUBGROUPS},
+                               declares = {.quirks = QUIRK_NO_GROUP_ATTRIBUTE};
+    const struct embedded_kernel kernel = {.name = "made up", .matrices = true}, portable = {.name = "made up"};
+    struct kernel_program out;
+    vulkan_program(&plain, true, &kernel, NULL, 0, &out);
+    assert_true(out.full_subgroups);
+    assert_int_equal(out.subgroup_size, 8);
+    vulkan_program(&full, false, &kernel, NULL, 0, &out);
+    assert_false(out.full_subgroups);
+    vulkan_program(&plain, true, &portable, NULL, 0, &out);
+    assert_false(out.full_subgroups);
+    assert_int_equal(out.subgroup_size, 0);
+    struct embedded_kernel map;
+    if (!opencl_kernel_find("map", &map)) return; /* a build without OpenCL */
+    const struct call call = {.kernel = "map"};
+    const struct step step = {.name = "made up", .kernel = "map", .call = &call};
+    const struct opencl_form form = {.unoptimized = false};
+    struct error e = {0};
+    assert_true(opencl_program(&plain, &form, &step, &out, &e));
+    assert_null(strstr(out.options, "GROUP_ATTRIBUTE"));
+    assert_true(opencl_program(&declares, &form, &step, &out, &e));
+    assert_non_null(strstr(out.options, "-D GROUP_ATTRIBUTE=0"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_versions),        cmocka_unit_test(unpacks_versions),
         cmocka_unit_test(compares_versions),     cmocka_unit_test(reads_compilers),
         cmocka_unit_test(tells_devices_apart),   cmocka_unit_test(knows_no_quirks_of_the_host),
-        cmocka_unit_test(obeys_the_environment),
+        cmocka_unit_test(obeys_the_environment), cmocka_unit_test(changes_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
