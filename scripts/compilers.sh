@@ -2,7 +2,7 @@
 # compilers.sh [--quick] [--update] [DEVICE...]
 # Compiles all kernels for GPUs that are not here, by their drivers' real compilers, and compares what they take with
 # data/compilers.json: fails on a spill that no exception explains, on fewer resident sub-groups, on 10 % more registers.
-#   --quick    a few sizes on Debian's own RADV, about a minute: what the test suite runs
+#   --quick    a few sizes on Debian's own RADV, about a minute: what the test suite runs; of targets what spills first
 #   --update   writes the table anew for these devices instead
 #   DEVICE     of those below, or a target of wherry prepare (amd-gfx1100, intel-bmg, apple-m1, ...), for which compilers
 #              are run that need no driver (scripts/compilers_offline.py); default: all that can be made here
@@ -99,6 +99,10 @@ if [ "$offline" = yes ]; then
             models+=(-- --config bert-base --hidden ${shape% *} --heads ${shape#* } $phase --plan all --dtype all --batch 4 --seq 512)
         done
     done
+    if [ "$quick" = yes ]; then
+        models=(--kernels attention,attention_backward,layernorm_backward -- --config bert-base --layers 1 --train --dtype f16
+            --batch 4 --seq 512)
+    fi
     status=0
     python3 scripts/compilers_offline.py --wherry "$build/wherry" ${root:+--root "$root"} ${targets:+--targets "$targets"} \
         --kept "$out/kept" -o "$out/offline.rows.json" "${models[@]}" || status=$?

@@ -13,8 +13,7 @@
 
 /* ---- the guard ---- */
 
-/* Of device, driver and version. */
-static uint64_t driver_hash(const struct backend_device *d)
+uint64_t jobs_driver(const struct backend_device *d)
 {
     const struct physical *p = &d->physical;
     uint64_t hash = hash_bytes(HASH_START, &p->device, sizeof p->device);
@@ -30,7 +29,7 @@ uint64_t job_guard_key(const struct job *job)
     vulkan_kernel(p->kernel, &kernel);
     vulkan_program(&job->d->physical.limits, job->d->physical.size_chosen, &kernel, p->constants, p->n_constants,
                    &program);
-    const uint64_t driver = driver_hash(job->d), made = kernel_program_hash(&program);
+    const uint64_t driver = jobs_driver(job->d), made = kernel_program_hash(&program);
     return hash_bytes(hash_bytes(HASH_START, &made, sizeof made), &driver, sizeof driver) | 1;
 }
 
@@ -61,7 +60,7 @@ static struct apart apart_of(const struct backend_device *d)
 {
     return (struct apart){.host = d->host,
                           .device = d->listed,
-                          .driver = driver_hash(d),
+                          .driver = jobs_driver(d),
                           .always = d->physical.limits.quirks & QUIRK_COMPILE_GUARDED};
 }
 
@@ -73,22 +72,6 @@ static void form_write(const struct pipeline *p, char text[FORM_BYTES])
     struct text_writer t = text_begin(text, FORM_BYTES);
     for (int i = 0; i < p->n_constants; i++)
         text_add(&t, "%s%u:%" PRIu32, i ? " " : "", (unsigned)p->constants[i].id, p->constants[i].value);
-}
-
-static bool form_read(const char *text, struct call_constant *constants, int *count)
-{
-    for (*count = 0; *text; (*count)++) {
-        char *end, *rest;
-        unsigned long id = strtoul(text, &end, 10);
-        if (*count == CALL_MAX_CONSTANTS || end == text || *end != ':' || id > UINT8_MAX) return false;
-        unsigned long long value = strtoull(end + 1, &rest, 10);
-        if (rest == end + 1 || value > UINT32_MAX) return false;
-        constants[*count].id = (uint8_t)id;
-        constants[*count].value = (uint32_t)value;
-        text = *rest == ' ' ? rest + 1 : rest;
-        if (*rest && *rest != ' ') return false;
-    }
-    return true;
 }
 
 static void program_write(const struct job *job, char *form, struct apart_program *out)
@@ -148,42 +131,4 @@ void jobs_learn(struct backend_device *d, const struct job *jobs, int n)
     apart_learn(&apart, programs, count);
     host_free(d->host, programs);
     host_free(d->host, forms);
-}
-
-/* "gemm:f16 12:256 ..." as a job. False: this build has no such kernel, or it can't be read. */
-static bool job_read(struct backend_device *d, const struct apart_program *program, struct job *job)
-{
-    char name[sizeof program->kernel];
-    struct call_constant constants[CALL_MAX_CONSTANTS];
-    int n = 0;
-    size_t kernel;
-    memcpy(name, program->kernel, sizeof name);
-    char *colon = strchr(name, ':');
-    if (!colon) return false;
-    *colon = 0;
-    if (!vulkan_kernel_find(name, !strcmp(colon + 1, "f16"), &kernel) || !form_read(program->form, constants, &n))
-        return false;
-    *job = (struct job){.d = d, .pipeline = pipeline_describe(kernel, constants, n)};
-    return true;
-}
-
-bool vulkan_compile(struct backend_device *d, uint64_t driver, const struct apart_program *programs, size_t count,
-                    struct error *e)
-{
-    struct pipeline_store *store = &d->pipelines;
-    struct program_info info = {0};
-    int n = 0;
-    if (driver != driver_hash(d))
-        return fail(e, WHERRY_STATUS_NO_DEVICE, "%s is not the device that kernels are to be compiled for: %s",
-                    d->listed, d->physical.info.name);
-    struct job *jobs = host_alloc(d->host, count, sizeof *jobs, e);
-    struct pipeline *grown =
-        jobs ? host_grow(d->host, store->list, (size_t)store->count, (size_t)store->count + count, sizeof *grown, e)
-             : NULL;
-    if (grown) store->list = grown;
-    for (size_t i = 0; grown && i < count; i++) n += job_read(d, &programs[i], &jobs[n]);
-    bool ok = grown && jobs_run(d, jobs, n, NULL, NULL, &info, e);
-    if (ok) pipeline_cache_save(d);
-    host_free(d->host, jobs);
-    return ok;
 }

@@ -27,6 +27,8 @@ bool jobs_run(struct backend_device *d, struct job *jobs, int n, wherry_progress
 
 /* ---- jobs.c ---- */
 
+/* A hash of device, driver and version. */
+uint64_t jobs_driver(const struct backend_device *d);
 /* Of the driver's input; never 0. */
 uint64_t job_guard_key(const struct job *job);
 /* Whether the jobs that the store lacks are made apart, and how the others are to be guarded. */

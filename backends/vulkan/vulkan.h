@@ -263,7 +263,7 @@ uint64_t vulkan_kernels(const struct backend_device *d);
 bool vulkan_program_text(const struct backend_device *d, const struct step *step, bool one_buffer,
                          struct kernel_program *out, struct error *e);
 
-/* In a process apart, as the contract (backend.h) says. jobs.c has it. */
+/* In a process apart, as the contract (backend.h) says. compile.c has it. */
 bool vulkan_compile(struct backend_device *d, uint64_t driver, const struct apart_program *programs, size_t count,
                     struct error *e);
 

@@ -49,7 +49,8 @@ void size_row(struct call *call, const struct sizes *s, uint32_t items)
 void size_team(struct call *call, const struct sizes *s)
 {
     uint32_t items = call_get(call, CONST_N, 1) / (4 * s->vector), team = LEAST_TEAM;
-    size_row(call, s, items);
+    const struct class_row *row = class_row(call->kernel, s->limits);
+    size_row(call, s, row && items < row->local ? row->local : items);
     while (team < items) team *= 2;
     if (team < 32) call_set(call, CONST_LOCAL_SIZE, row_size(s->limits, 64));
     call_set(call, CONST_TEAM, team < 32 ? team : call_get(call, CONST_LOCAL_SIZE, 1));

@@ -107,6 +107,11 @@ def committed(folder):
     expect("it has 12 devices at least", len(used) >= 12, str(used))
     expect("each with kernels", min(used.values()) > 20, str(used))
     expect("12 GPUs with all of them", sum(n > 100 for n in used.values()) >= 12, str(used))
+    targets = {d for d in used if used[d] > 100 and d.startswith(("amd-", "intel-"))}
+    expect("six of AMD's and six of Intel's without a driver", len(targets) >= 12, str(sorted(targets)))
+    expect("whose compilers tell spills", all(f[1] is not None for of in table["kernels"].values() for d, f in of.items()
+                                              if d in targets))
+    expect("Metal translates them", used.get("apple-m1", 0) > 100, str(used.get("apple-m1")))
     doctored = copy.deepcopy(table)
     name = next(n for n, of in doctored["kernels"].items() if n.startswith("gemm f16") and "null:gfx1100" in of)
     doctored["kernels"][name]["null:gfx1100"][1] = 64
@@ -129,6 +134,7 @@ def reports(folder):
     expect("the page is written", done.returncode == 0, done.stderr)
     expect("and loads nothing", "http:" not in text and "https:" not in text and "<script" not in text and "src=" not in text)
     table = json.load(open(table_path, encoding="utf-8"))
+    expect("a kernel of which nothing else is known compiles", ">compiles</td>" in text)
     expect("it has all devices", all('">%s</th>' % d in text for d in table["devices"]))
     spills = sum(f[1] not in (None, 0) for of in table["kernels"].values() for f in of.values())
     expect("it marks every spill", text.count(' spill"') >= spills or not spills, "%d" % spills)

@@ -171,6 +171,8 @@ static const char *made_text(const struct made *made, char text[NUMBER_SIZE])
     int spilled = (int)made->spilled;
     if (!made->any)
         snprintf(text, NUMBER_SIZE, "-");
+    else if (made->occupancy < 0 && !made->registers)
+        snprintf(text, NUMBER_SIZE, "compiles");
     else if (made->occupancy < 0)
         snprintf(text, NUMBER_SIZE, "%.0f regs%s", made->registers, spilled ? ", spills" : "");
     else if (spilled)
@@ -204,7 +206,7 @@ static void write_counts(struct output *out, const json_t *table)
 
 static const char words[] =
     "Occupancy: resident sub-groups of those that a multiprocessor holds, of the kernel's sizes the one with the "
-    "fewest; bytes behind it spill.";
+    "fewest; bytes behind it spill. \"compiles\": nothing else is known.";
 
 static void write_tables(struct output *out, const json_t *table, bool markdown)
 {

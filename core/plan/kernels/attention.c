@@ -171,6 +171,7 @@ static void add_tiles(struct choices *list, const struct call *sized, uint32_t m
 static void candidates_forward(const struct call *sized, const struct sizes *s, struct choices *list)
 {
     (void)s;
+    choices_add(list, sized); /* a class may have stages of its own */
     for (uint32_t n = 32; n <= 64; n *= 2) add_tiles(list, sized, call_get(sized, CONST_TILE_M, 1), n);
 }
 

@@ -1,5 +1,6 @@
 /* bgemm: the products of stored scores, one for each sequence and head. */
 #include "interface/interface.h"
+#include "plan/class_sizes.h"
 #include "plan/kernels/tiled.h"
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
@@ -14,7 +15,9 @@ static void size(struct call *call, const struct sizes *s)
 {
     uint32_t rows = tile_scores(s->limits);
     bool narrow = !makes_scores(call) && call_get(call, CONST_HEAD_DIM, 1) <= 32;
-    tile_set(call, &(struct tile){rows, narrow ? 32 : rows, rows / 8, 4, 4, 0, 0}, s->vector);
+    const struct class_row *row = class_row(call->kernel, s->limits);
+    uint32_t thread_m = row && s->f16 ? row->thread_m : rows / 8;
+    tile_set(call, &(struct tile){rows, narrow ? 32 : rows, thread_m, 4, 4, 0, 0}, s->vector);
 }
 
 /* The batch's tables give the rows, of scores the columns, too. */
