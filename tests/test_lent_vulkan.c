@@ -497,8 +497,8 @@ static void test_frames(void **state)
     (void)state;
     enum { TRIES = 5 };
     const double bound = 5;
-    static const uint32_t lengths[] = {120, 120, 120, 120, 120, 120, 120, 120, 120, 120, 120, 120, 120,
-                                       120, 120, 120, 120, 120, 120, 120, 120, 120, 120, 120, 0};
+    static const uint32_t lengths[] = {120, 120, 120, 120, 120, 120, 120, 120, 120, 120,
+                                       120, 120, 120, 120, 120, 120, 120, 120, 0};
     static float whole_out[64 * HIDDEN], bounded_out[64 * HIDDEN];
     const wherry_model_config config = {.struct_size = sizeof config,
                                         .layers = 12,
