@@ -1,6 +1,6 @@
 /* tickets: what several batches under way are worth (wherry_async.h).
  *
- *   tickets DEVICE CONFIG DTYPE BATCHxLENGTH[,...] SECONDS [SESSION_TOKENS]
+ *   tickets DEVICE CONFIG DTYPE BATCHxLENGTH[,...] SECONDS [SESSION_TOKENS [MAX_SUBMIT_MS]]
  *
  * DEVICE as wherry_device_open takes it; CONFIG a named shape, with random weights; DTYPE f32, f16 or default. Prints a
  * line of JSON for each batch and each way of encoding it:
@@ -34,6 +34,7 @@ struct bench {
     float *out; /* of IN_FLIGHT_MOST batches */
     size_t floats;
     double seconds, host, measured; /* measured: by the device's timer */
+    double max_submit_ms;           /* of all sessions (wherry_session_desc) */
 };
 
 static double now(void)
@@ -76,7 +77,8 @@ static void session_open(struct bench *b, uint32_t tokens)
                                       .max_tokens = tokens,
                                       .max_sequences = tokens / b->length,
                                       .max_length = b->length,
-                                      .dtype = b->dtype};
+                                      .dtype = b->dtype,
+                                      .max_submit_ms = b->max_submit_ms};
     check(b, wherry_session_create(b->context, b->device, b->model, &desc, &b->session), "wherry_session_create");
     check(b, wherry_session_prepare(b->session, NULL, NULL, NULL), "wherry_session_prepare");
 }
@@ -172,13 +174,15 @@ int main(int argc, char **argv)
 {
     struct bench b = {.config = {.struct_size = sizeof b.config}};
     if (argc < 6) {
-        fprintf(stderr, "usage: tickets DEVICE CONFIG f32|f16|default BATCHxLENGTH[,...] SECONDS [SESSION_TOKENS]\n");
+        fprintf(stderr, "usage: tickets DEVICE CONFIG f32|f16|default BATCHxLENGTH[,...] SECONDS [SESSION_TOKENS "
+                        "[MAX_SUBMIT_MS]]\n");
         return 2;
     }
     b.dtype = !strcmp(argv[3], "f16")   ? WHERRY_DTYPE_F16
               : !strcmp(argv[3], "f32") ? WHERRY_DTYPE_F32
                                         : WHERRY_DTYPE_DEFAULT;
     b.seconds = atof(argv[5]);
+    b.max_submit_ms = argc > 7 ? atof(argv[7]) : 0;
     if (wherry_context_create(NULL, &b.context)) return 1;
     check(&b, wherry_device_open(b.context, argv[1], &b.device), "wherry_device_open");
     check(&b, wherry_model_config_named(b.context, argv[2], &b.config), "wherry_model_config_named");

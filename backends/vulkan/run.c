@@ -357,6 +357,7 @@ bool vulkan_program_submit(struct backend_device *d, struct program *p, const st
     TRY(device_queue(d, slot->submits, slot->end - slot->from, slot->fence, e));
     slot->run = run;
     slot->started = clock_ns();
+    if (run->before && run->before->n_before) d->held++;
     return true;
 }
 
@@ -369,12 +370,14 @@ bool vulkan_program_wait(struct backend_device *d, struct program *p, int index,
     const struct patience patience = {slot->started, RUN_SLOTS * p->seconds};
     *done = true;
     if (!run) return true;
+    bool ok = device_check(d, e) && device_await(d, slot->fence, &patience, timeout_ns, done, e);
+    if (ok && !*done) return true;
     slot->run = NULL;
-    TRY(device_check(d, e) && device_await(d, slot->fence, &patience, timeout_ns, done, e));
-    if (!*done) {
-        slot->run = run;
-        return true;
+    if (run->before && run->before->n_before) {
+        d->held_end = clock_ns();
+        d->held--;
     }
+    if (!ok) return false;
     TRY(mapped_invalidate(d, &slot->download, e));
     const char *data = slot->download.data;
     for (int i = 0; i < run->n_downloads; i++) {

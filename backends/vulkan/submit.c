@@ -56,9 +56,9 @@ static uint64_t later(uint64_t time, uint64_t ns) { return time < UINT64_MAX - n
 bool device_await(struct backend_device *d, VkFence fence, const struct patience *patience, uint64_t timeout_ns,
                   bool *done, struct error *e)
 {
-    const double seconds = patience->seconds;
-    const uint64_t now = clock_ns(),
-                   hung = later(patience->since, seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_MAX),
+    const double seconds = d->held ? 1e9 : patience->seconds;
+    const uint64_t now = clock_ns(), since = patience->since > d->held_end ? patience->since : d->held_end,
+                   hung = later(since, seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_MAX),
                    asked = later(now, timeout_ns), end = asked < hung ? asked : hung;
     /* A thread that sleeps comes back later than a short run is done. A CPU's driver needs the core itself. */
     const uint64_t awake = later(now, d->physical.info.type == WHERRY_DEVICE_CPU ? 0 : NS_AWAKE);

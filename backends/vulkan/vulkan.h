@@ -293,8 +293,10 @@ struct backend_device {
     struct mutex building; /* of the pipelines' store */
     _Atomic uint64_t allocated;
     _Atomic bool lost;
-    bool inert;        /* opened for compiling: it has no queue that takes anything, and need not have memory */
-    _Atomic bool hung; /* lost while work may still be running: its objects can't be destroyed any more */
+    bool inert;       /* opened for compiling: it has no queue that takes anything, and need not have memory */
+    _Atomic int held; /* runs under way that wait for semaphores of the application's, for as long as that takes */
+    _Atomic uint64_t held_end; /* by clock_ns(): when there was one last */
+    _Atomic bool hung;         /* lost while work may still be running: its objects can't be destroyed any more */
 };
 
 bool vulkan_enumerate(const struct host *host, wherry_device_info **list, size_t *count, struct error *e);

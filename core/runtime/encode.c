@@ -7,7 +7,7 @@ bool session_run(struct wherry_session *s, const struct batch_shape *shape, wher
                  int download, double *step_seconds, struct error *e)
 {
     struct transfer uploads[SESSION_UPLOADS + 1], downloads[1];
-    TRY(tickets_drain(s->tickets, e));
+    tickets_drain(s->tickets);
     int n = session_uploads(s, shape, uploads);
     for (int i = 0; i < s->n_calls; i++) s->grids[i] = call_grid(&s->calls[i], s->f16, s->words);
     if (upload >= 0) uploads[n++] = session_transfer(s, shape, upload, s->input_storage);

@@ -144,7 +144,7 @@ static bool portion_submit(struct tickets *q, struct flight *f, int slot, struct
         ok = false;
     }
     if (!ok) device_failed(s->device, e);
-    s->lengths_sent = s->types_sent = ok;
+    if (first || !ok) s->lengths_sent = s->types_sent = ok;
     f->started = s->portions ? clock_ns() : 0;
     f->watched = f->paused = false;
     f->from = f->next;
@@ -175,7 +175,7 @@ static bool portion_await(struct tickets *q, struct flight *f, int slot, uint64_
     if (s->portions && timeout_ns) {
         TRY(backend->program_wait(s->device->handle, s->program, slot, 0, done, e));
         if (*done) return true;
-        f->watched = true;
+        f->watched = !f->external; /* which may wait for others */
     }
     TRY(backend->program_wait(s->device->handle, s->program, slot, timeout_ns, done, e));
     if (*done && f->watched) portion_learn(s, &f->shape, f->from, f->next, 1e-9 * (double)(clock_ns() - f->started));

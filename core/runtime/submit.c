@@ -237,9 +237,16 @@ bool ticket_enter(struct tickets *q, struct wherry_ticket *t, struct error *e)
     list_add(&q->waiting, t);
     waiting_count(q, t, true);
     if (now) start_waiting(q);
+    if (t->outside && t->state == TICKET_WAITS) {
+        list_remove(&q->waiting, t);
+        waiting_count(q, t, false);
+        return fail(e, WHERRY_STATUS_OUT_OF_HOST_MEMORY, "out of host memory for a second run under way");
+    }
     t->outside = NULL;
     return true;
 }
+
+bool tickets_start_now(const struct tickets *q) { return !q->waiting.first && q->n_flights < depth(q); }
 
 void ticket_cancel(struct wherry_ticket *t, const char *why)
 {
@@ -275,11 +282,9 @@ bool ticket_refuse(struct wherry_ticket *t, struct error *e)
     return false;
 }
 
-bool tickets_drain(struct tickets *q, struct error *e)
+void tickets_drain(struct tickets *q)
 {
-    (void)e;
     while (q->n_flights) land(q, UINT64_MAX);
-    return true;
 }
 
 void tickets_close(struct tickets *q)

@@ -9,7 +9,7 @@ struct tickets *tickets_create(struct wherry_session *s, struct error *e);
 /* The end of the session: what is under way is waited for, what is not done is cancelled, and told. Accepts NULL. */
 void tickets_close(struct tickets *q);
 /* Waits for all that is under way, and starts nothing: whatever else the session is to do comes after it. */
-bool tickets_drain(struct tickets *q, struct error *e);
+void tickets_drain(struct tickets *q);
 
 /* One that is not in any list; fails with WHERRY_STATUS_BUSY where enough wait. */
 struct wherry_ticket *ticket_new(struct tickets *q, uint32_t tokens, struct error *e);
@@ -19,6 +19,8 @@ void ticket_retire(struct wherry_ticket *t);
 void ticket_release(struct wherry_ticket *t);
 /* Hands in a ticket whose batch and `out` are set and checked. Fails where there is no memory to keep the batch in. */
 bool ticket_enter(struct tickets *q, struct wherry_ticket *t, struct error *e);
+/* Whether a ticket that is entered now is handed to the device. */
+bool tickets_start_now(const struct tickets *q);
 /* Of one that is done since it was entered: false where it failed, and then nobody is told. */
 bool ticket_refuse(struct wherry_ticket *t, struct error *e);
 /* Takes it out of whatever it is in; it is done, with this status. */

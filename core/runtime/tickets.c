@@ -42,10 +42,11 @@ static bool submit_check(struct wherry_session *s, const wherry_batch *batch, co
 /* What has something of the application's is handed to the device now or not at all. */
 static bool starts_now(struct tickets *q, struct error *e)
 {
-    if (!q->waiting.first && q->n_flights < RUN_SLOTS) return true;
-    return fail(e, WHERRY_STATUS_BUSY,
-                "two runs are under way, or tickets wait: a batch with objects of the application's "
-                "would have to wait, which it can't");
+    if (tickets_start_now(q)) return true;
+    return fail(
+        e, WHERRY_STATUS_BUSY,
+        "as many runs as there can be are under way, or tickets wait: a batch with objects of the application's "
+        "would have to wait, which it can't");
 }
 
 static bool submit(struct wherry_session *s, const wherry_batch *batch, const wherry_submit_desc *desc,
@@ -55,7 +56,7 @@ static bool submit(struct wherry_session *s, const wherry_batch *batch, const wh
     struct outside outside = {0};
     TRY(submit_check(s, batch, desc, &outside, e));
     const bool has_outside = desc->vulkan || desc->opencl;
-    if (q->n_flights && !q->calling) tickets_go_on(q, 0);
+    if (q->n_flights && !q->calling && !s->device->backend->submit_runs) tickets_go_on(q, 0);
     if (has_outside) TRY(starts_now(q, e));
     struct wherry_ticket *t = ticket_new(q, batch->offsets[batch->sequences], e);
     if (!t) return false;
@@ -92,9 +93,11 @@ wherry_status wherry_encode_submit(wherry_session *session, const wherry_batch *
     if (status) return status;
     wherry_ticket *ticket = NULL;
     int before = part_enter(&context->host, PART_RUN);
-    bool ok = submit(session, batch, desc, out ? &ticket : NULL, context_error(context));
+    struct error e;
+    bool ok = submit(session, batch, desc, out ? &ticket : NULL, &e);
     if (ok && out) *out = ticket;
-    tickets_tell(session->tickets);
+    tickets_tell(session->tickets); /* whose errors are not this call's */
+    if (!ok) *context_error(context) = e;
     part_leave(&context->host, before);
     return context_status(context, ok);
 }
@@ -132,7 +135,7 @@ static wherry_status ticket_wait(wherry_ticket *ticket, uint64_t timeout_ns, con
     if (ticket->state != TICKET_DONE)
         ticket_await(ticket, timeout_ns);
     else if (q->session)
-        tickets_tell(q);
+        tickets_go_on(q, 0); /* with the others */
     part_leave(&context->host, before);
     if (ticket->state != TICKET_DONE) {
         fail(context_error(context), WHERRY_STATUS_TIMEOUT, "the ticket's batch is not done yet");

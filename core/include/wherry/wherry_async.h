@@ -12,7 +12,8 @@
  *   devices "cpu" and "reference" compute inside these calls, but not in wherry_encode_submit.
  * - Callbacks are called inside these calls, by the thread that made the call, in the order in which tickets are done,
  *   after what waits was handed to the device. A callback may submit to its session and destroy its ticket, but
- *   not the session; waiting, polling, cancelling and encoding there is WHERRY_STATUS_INVALID_ARGUMENT.
+ *   not one that is being waited for, nor the session; waiting, polling, cancelling and encoding there is
+ * WHERRY_STATUS_INVALID_ARGUMENT.
  * - A session and its tickets belong to one thread at a time. */
 #ifndef WHERRY_WHERRY_ASYNC_H
 #define WHERRY_WHERRY_ASYNC_H
