@@ -23,8 +23,8 @@ static bool read_map(const struct file_reader *r, json_t **map)
 {
     bool has = false;
     TRY(folder_has(r->part.host, r->folder, "special_tokens_map.json", &has, r->part.e));
-    return !has || json_file_read(r->part.host, r->folder, "special_tokens_map.json", &json_tokenizer_config, 0,
-                                        map, r->part.e);
+    return !has || json_file_read(r->part.host, r->folder, "special_tokens_map.json", &json_tokenizer_config, 0, map,
+                                  r->part.e);
 }
 
 /* Other files than these could name tokens: they must not be forgotten. */
