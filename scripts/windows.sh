@@ -11,7 +11,7 @@ tests="classes cpu cpu_bf16 device_sheets dropout encode fusion gradients graph 
     matrix_units messages model number orders paper parts pieces predict processor quirks roofline rung_speed rungs selection
     statistics text torch_file traffic_model verify vulkan weights wgmma bpe tokenizer tokenizer_parts"
 measured=" bpe tokenizer tokenizer_parts " # which hold processor time against a bound, as Wine tells it on a busy machine: tried again
-on_drivers=" encode heads dropout pieces rungs "
+on_drivers=" dropout pieces rungs "
 
 die() {
     printf 'windows: %s\n' "$*" >&2

@@ -16,7 +16,12 @@ static bool fail_system(struct error *e, const char *what, const char *path, DWO
     while (length && (text[length - 1] == '\n' || text[length - 1] == '\r' || text[length - 1] == '.')) {
         text[--length] = 0;
     }
-    return fail(e, WHERRY_STATUS_IO, "%s %s failed: %s (system error %lu)", what, path, text, (unsigned long)code);
+    const char *remedy = code == ERROR_FILE_NOT_FOUND || code == ERROR_PATH_NOT_FOUND ? " (check the path)"
+                         : code == ERROR_ACCESS_DENIED                                ? " (check the permissions)"
+                         : code == ERROR_DISK_FULL                                    ? " (make room and try again)"
+                                                                                      : "";
+    return fail(e, WHERRY_STATUS_IO, "%s %s failed: %s (system error %lu)%s", what, path, text, (unsigned long)code,
+                remedy);
 }
 
 static bool path_wide(const char *path, wchar_t *wide, size_t count, struct error *e)
