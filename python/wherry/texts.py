@@ -55,7 +55,7 @@ class _Block:
             self.memory.append(self._put(2, *_joined(pairs)))
 
     def _put(self, column: int, data: bytes, ends: np.ndarray) -> bytes:
-        address = ctypes.cast(data, ctypes.c_void_p).value or 0
+        address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
         self.table[:, column] = ends[:-1] + np.uintp(address)
         self.table[:, column + 1] = np.diff(ends)
         return data
@@ -147,6 +147,7 @@ class Tokenizer:
                     pending.append(self._submit(_Block(taken.texts, taken.pairs, first), prompt, most, limit))
                     first += len(taken.texts)
             if not pending:
+                assert failure is not None
                 break
             tokens, problem = pending.popleft().result()
             if len(tokens.lengths):

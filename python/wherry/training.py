@@ -69,7 +69,7 @@ class Layers:
             return
         config = _native.ModelConfig(struct_size=ctypes.sizeof(_native.ModelConfig))
         check(_library.wherry_model_config_named(context, os.fsencode(os.fspath(model)), ctypes.byref(config)))
-        fields = {name for name, _ in _native.ModelConfig._fields_} - {"struct_size"}
+        fields = {field[0] for field in _native.ModelConfig._fields_} - {"struct_size"}
         for name, value in shape.items():
             if name not in fields:
                 raise TypeError(f"a shape has no {name!r}, but {', '.join(sorted(fields))}")
