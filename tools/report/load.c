@@ -97,26 +97,16 @@ static bool add_records(struct report *report, const char *path, json_t *values)
     return true;
 }
 
-static bool tunings_fit(const char *path, const json_t *values)
+/* Of files that are validated here alone. */
+static bool values_fit(const char *path, const json_t *values, const char *name,
+                       bool (*validate)(const json_t *value, char why[256]))
 {
     size_t n;
     const json_t *value;
     char why[256];
     json_array_foreach(values, n, value)
     {
-        if (!value_fits(path, values, n, "tuning", tuning_validate(value, why), why)) return false;
-    }
-    return true;
-}
-
-static bool layouts_fit(const char *path, const json_t *values)
-{
-    size_t n;
-    const json_t *value;
-    char why[256];
-    json_array_foreach(values, n, value)
-    {
-        if (!value_fits(path, values, n, "record", layouts_validate(value, why), why)) return false;
+        if (!value_fits(path, values, n, name, validate(value, why), why)) return false;
     }
     return true;
 }
@@ -213,8 +203,8 @@ bool report_load(struct report *report, const char *path, bool or_others)
                            : layouts_is(first) ? KIND_LAYOUTS
                                                : KIND_RECORDS;
     bool fine = values &&
-                (kind == KIND_TUNINGS   ? tunings_fit(path, values)
-                 : kind == KIND_LAYOUTS ? layouts_fit(path, values)
+                (kind == KIND_TUNINGS   ? values_fit(path, values, "tuning", tuning_validate)
+                 : kind == KIND_LAYOUTS ? values_fit(path, values, "record", layouts_validate)
                                         : add_records(report, path, values)) &&
                 kind_fits(report, path, kind);
     if (fine && !report->values) {
