@@ -325,8 +325,9 @@ static bool missing_list(const struct backend_device *device, size_t first, stru
     *list = host_alloc(device->host, device->n_builds - first, sizeof **list, e);
     if (!*list) return false;
     for (size_t i = first; i < device->n_builds; i++) {
-        const struct kernel_build *b = device->builds[i];
-        if (opencl_build_is_kept(b)) continue;
+        struct kernel_build *b = device->builds[i];
+        b->apart = !opencl_build_is_kept(b);
+        if (!b->apart) continue;
         struct apart_program *out = &(*list)[(*count)++];
         snprintf(out->kernel, sizeof out->kernel, "%s", b->kernel);
         out->code = hash_bytes(HASH_START, b->source.data, b->source.size);
@@ -346,6 +347,7 @@ static bool builds_run_all(struct backend_device *device, size_t first, wherry_p
               fail(e, WHERRY_STATUS_CANCELLED, "cancelled before kernels were compiled");
     int before = part_enter(device->host, count ? PART_BUILD : PART_LOAD);
     enum apart_way way = ok ? apart_compile(&apart, missing, count, progress, user, e) : APART_FAILED;
+    for (size_t i = first; i < device->n_builds; i++) device->builds[i]->apart &= way == APART_COMPILED;
     enum guarding guarding = way == APART_PLAIN ? UNGUARDED : apart.always ? GUARDED_ALONE : GUARDED;
     ok = way != APART_FAILED && builds_run_chunks(device, first, guarding, progress, user, e);
     if (ok && guarding && !device->host->teller) apart_learn(&apart, missing, count);
@@ -414,6 +416,7 @@ bool opencl_builds_create(struct backend_device *device, const struct schedule *
         for (int j = 0; j < i && !seen; j++) seen = builds[j] == builds[i];
         *kernels += !seen;
     }
-    for (size_t i = first; i < device->n_builds; i++) *compiled += !device->builds[i]->cached;
+    for (size_t i = first; i < device->n_builds; i++)
+        *compiled += !device->builds[i]->cached || device->builds[i]->apart;
     return true;
 }

@@ -40,6 +40,7 @@ struct kernel_build {
     bool cached;                 /* is in the cache */
     bool patched;                /* made of patched PTX */
     bool tried;                  /* compiled alone, before others */
+    bool apart;                  /* compiled by another process, for this one */
     uint32_t registers, spilled; /* of a work-item; bytes that did not fit them. 0: unknown or none */
     bool ready, ready_large;     /* has been launched once, and on a large grid: the driver has nothing left to do */
     const char *failed;          /* the name of the call that failed, NULL: none */

@@ -114,8 +114,10 @@ bool jobs_apart(struct backend_device *d, struct job *jobs, int n, wherry_progre
     host_free(d->host, programs);
     host_free(d->host, forms);
     if (way == APART_FAILED) return false;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        jobs[i].apart = way == APART_COMPILED && !key_known(&d->pipelines, jobs[i].pipeline.key);
         jobs[i].guarding = way == APART_PLAIN ? UNGUARDED : apart.always ? GUARDED_ALONE : GUARDED;
+    }
     return way != APART_COMPILED || pipeline_cache_refresh(d, e);
 }
 

@@ -14,6 +14,7 @@ struct job {
     bool told, hit; /* by the driver's feedback */
     bool asked;     /* it is made to be asked for what it takes */
     bool tried;     /* made, or refused, before those that are made at the same time */
+    bool apart;     /* made by another process, for this one */
     enum guarding guarding;
     char crashed[800]; /* the file of the guard that says so; "": it does not */
 };

@@ -177,6 +177,7 @@ static bool feedback_tells(struct backend_device *d, const struct pipeline *made
 /* The driver's word, where it has one; else the list of keys that was stored with the driver's data. */
 static bool job_compiled(const struct job *job)
 {
+    if (job->apart) return true;
     if (job->hit) return false;
     if (!key_known(&job->d->pipelines, job->pipeline.key)) return true;
     return job->told && feedback_tells(job->d, &job->pipeline);
