@@ -1,6 +1,7 @@
 /* The contract between the core and an API. The unit that crosses it is a fusion group made into a step
  * (plan/schedule.h): new kernels do not widen it. A backend never prints, sees no model, and changes nothing of the
- * core's. */
+ * core's. Several threads may call it for one open device at once, each for a program and buffers of its own; buffers
+ * that no program writes to may be of several. */
 #ifndef WHERRY_BACKENDS_BACKEND_H
 #define WHERRY_BACKENDS_BACKEND_H
 
@@ -13,10 +14,35 @@ struct program;        /* likewise: a recorded schedule */
 struct count;
 struct kernel_program;
 
+/* Rows in a buffer of the application's, in the API that the backend speaks. */
+struct outside_rows {
+    uint64_t buffer;            /* VkBuffer, cl_mem; 0: none */
+    uint64_t offset, row, step; /* bytes, multiples of 4: before the first, of each, and from one to the next */
+    uint64_t rows;
+};
+
 struct transfer {
     struct buffer *buffer;
-    uint64_t offset, bytes; /* multiples of 4 */
-    void *host;             /* read by uploads, written by downloads */
+    uint64_t offset, bytes;             /* multiples of 4 */
+    void *host;                         /* read by uploads, written by downloads */
+    const struct outside_rows *outside; /* instead of `host`, where they lie side by side in `buffer`; NULL: `host` */
+};
+
+/* VkSemaphore and the value of a timeline (0: it is a binary one), cl_event. */
+struct outside_sync {
+    uint64_t handle, value;
+};
+
+enum { OUTSIDE_SYNCS = 8 };
+
+/* The application's own objects, of one run. */
+struct outside {
+    struct outside_sync before[OUTSIDE_SYNCS], after[OUTSIDE_SYNCS]; /* that it waits for and signals */
+    int n_before, n_after;
+    void **event;                     /* gets an event of its end; NULL: none is wanted */
+    struct outside_rows ids, result;  /* a `step` of 0, and no rows: that follows from the batch */
+    uint64_t ids_bytes, result_bytes; /* behind `offset` */
+    wherry_dtype result_type;
 };
 
 struct run {
@@ -26,8 +52,11 @@ struct run {
     const struct batch_shape *batch;
     double *step_seconds; /* [n_steps], NULL: no timestamps. Device time of each step; a timer that runs backwards or
                              stands still fails the run (fail_timer) */
-    int first, end; /* the steps of this run: each is 0, the schedule's boundary or n_steps. `end` 0: to the last */
-    bool waits;     /* the caller does nothing else until it is done: submitting it may be waiting for it */
+    int first, end; /* the steps of this run: each is 0, the schedule's boundary or n_steps, or in one that is divided
+                       any. `end` 0: to the last */
+    const struct outside *before, *after; /* whose `before` is waited for, and whose `after` and `event` tell the end;
+                                             NULL: none */
+    bool waits; /* the caller does nothing else until it is done: submitting it may be waiting for it */
 };
 
 enum { RUN_SLOTS = 2 }; /* runs of one program that may be under way at a time */
@@ -86,6 +115,9 @@ struct backend {
     /* Bytes of all live buffers as allocated. */
     uint64_t (*allocated)(const struct backend_device *device);
 
+    /* What memory the driver gives this process now, all of it and what is in use; false, NULL: it does not tell. */
+    bool (*budget)(struct backend_device *device, uint64_t *bytes, uint64_t *used);
+
     /* Whether this device runs the call at these sizes; when not, `reason` says why. */
     bool (*supports)(struct backend_device *device, const struct call *call, bool f16, char *reason,
                      size_t reason_size);
@@ -108,6 +140,9 @@ struct backend {
      * the slot is free; so it is after a failure. */
     bool (*program_wait)(struct backend_device *device, struct program *program, int slot, uint64_t timeout_ns,
                          bool *done, struct error *e);
+    /* Takes over and checks what an application hands in with a batch: a wherry_vulkan_submit or wherry_opencl_submit.
+     * NULL: the device has no objects of an application's. */
+    bool (*outside)(struct backend_device *device, const void *desc, struct outside *out, struct error *e);
     /* program_submit returns when the run is done. */
     bool submit_runs;
     /* Both, in slot 0. The only way to times of steps. */

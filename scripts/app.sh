@@ -76,6 +76,34 @@ make_expected() {
     build/release/wherry embed --quiet --device reference --model "$work/model" "$work/texts" >"$work/expected"
 }
 
+# build_alone KIND OPTION: a build without the other library, installed: an application finds this one, and is told of the other.
+build_alone() {
+    local kind=$1 folder=$work/alone_$1 static=OFF other=ON launcher=()
+    if command -v ccache >/dev/null 2>&1; then launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache); fi
+    quietly cmake -G Ninja -B "$folder" -DWHERRY_CPU=OFF -DWHERRY_TESTS=OFF -DCMAKE_BUILD_TYPE=Debug \
+        -DCMAKE_C_FLAGS_DEBUG=-O0 "-D$2=OFF" "${launcher[@]}"
+    quietly cmake --build "$folder"
+    rm -rf "$folder/installed"
+    quietly cmake --install "$folder" --prefix "$folder/installed"
+    [ $kind = shared ] || static=ON other=OFF
+    [ -e "$folder/installed/lib/libwherry.so" ] || [ $kind = static ] || die "no shared library in $folder/installed"
+    quietly cmake -G Ninja -S tests/app -B "$folder/app" -DCMAKE_PREFIX_PATH="$folder/installed" -DSTATIC=$static
+    quietly cmake --build "$folder/app"
+    "$folder/app/app_c" "$work/model" "$work/expected" "${texts[@]}" || die "failed: $folder/app/app_c"
+    LD_LIBRARY_PATH=$folder/installed/lib "$folder/installed/bin/wherry" devices >/dev/null || die "$kind alone: wherry devices failed"
+    if cmake -G Ninja -S tests/app -B "$folder/other" -DCMAKE_PREFIX_PATH="$folder/installed" -DSTATIC=$other >"$work/log" 2>&1; then
+        die "the library that was not built was found in $folder/installed"
+    fi
+    grep -q 'not built' "$work/log" || die "no word of what was not built in $work/log"
+    # And goes again, but for what others put there.
+    mkdir -p "$folder/installed/include/others"
+    touch "$folder/installed/include/others/header.h"
+    quietly cmake --build "$folder" --target uninstall
+    [ "$(find "$folder/installed" -type f -o -type l)" = "$folder/installed/include/others/header.h" ] ||
+        die "uninstalling leaves $(find "$folder/installed" -type f -o -type l)"
+    [ ! -e "$folder/installed/include/wherry" ] || die "uninstalling leaves $folder/installed/include/wherry"
+}
+
 check_native() {
     local app binary
     suffix=
@@ -93,12 +121,23 @@ check_native() {
         done
     done
 
+    # An application by itself.
+    quietly cmake -G Ninja -S examples/search -B "$work/native/search" -DCMAKE_PREFIX_PATH="$prefix"
+    quietly cmake --build "$work/native/search"
+    mkdir -p "$work/native/texts"
+    printf '%s\n' "${texts[1]}" >"$work/native/texts/one.txt"
+    quietly "$work/native/search/search" --device reference --model "$work/model" --query "${texts[1]}" "$work/native/texts"
+    grep -q '^1.000 one.txt:1 ' "$work/log" || die "examples/search does not find a text ($work/log)"
+
     # What static users miss is said, and shared users need nothing of it.
     if PKG_CONFIG_LIBDIR=/nonexistent PKG_CONFIG_PATH='' cmake -G Ninja -S tests/app -B "$work/native/missing" \
         -DCMAKE_PREFIX_PATH="$prefix" -DSTATIC=ON >"$work/log" 2>&1; then
         die "wherry::static was found without jansson"
     fi
     grep -q 'wherry::static needs what was not found: jansson' "$work/log" || die "no word of jansson in $work/log"
+
+    build_alone shared WHERRY_STATIC_LIBRARY
+    build_alone static WHERRY_SHARED_LIBRARY
 
     # Folders given as absolute paths.
     quietly cmake -G Ninja -B "$work/absolute" -DWHERRY_VULKAN=OFF -DWHERRY_OPENCL=OFF -DWHERRY_TESTS=OFF \
@@ -122,9 +161,7 @@ check_windows() {
         ;;
     *) die "scripts/mingw.sh: $reason" ;;
     esac
-    quietly cmake -G Ninja -B build/mingw -DCMAKE_TOOLCHAIN_FILE=cmake/mingw.cmake -DCMAKE_BUILD_TYPE=Release \
-        -DCMAKE_C_FLAGS_RELEASE='-O0 -DNDEBUG' -DWHERRY_CPU_SETS=avx2 -DWHERRY_OPENCL=OFF -DWHERRY_TESTS=OFF -DWHERRY_WERROR=ON
-    quietly cmake --build build/mingw
+    scripts/windows.sh --build || die "the build for Windows failed"
     suffix=.exe
     install_moved build/mingw
     tests/app/names.sh x86_64-w64-mingw32-nm core/include/wherry "$prefix/lib/libwherry.a"
@@ -137,7 +174,7 @@ check_windows() {
 
     flags=(-static-libgcc -static-libstdc++)
     export PKG_CONFIG_LIBDIR=$source/build/mingw-root/lib/pkgconfig
-    build_apps windows x86_64-w64-mingw32- -DCMAKE_TOOLCHAIN_FILE="$source/cmake/mingw.cmake" \
+    build_apps windows x86_64-w64-mingw32- -DCMAKE_TOOLCHAIN_FILE="$source/cmake/toolchains/mingw-w64.cmake" \
         -DCMAKE_FIND_ROOT_PATH="$prefix" -DCMAKE_EXE_LINKER_FLAGS="${flags[*]}"
     unset PKG_CONFIG_LIBDIR
     for binary in "$work"/windows/*/app_*.exe; do
@@ -179,6 +216,7 @@ run_windows() {
         die "wherry.exe failed with names in UTF-8"
     diff <(tr -d '\r' <"$work/ж-é.out" | tr ' ' '\n') <(tr ' ' '\n' <"$work/expected") >/dev/null ||
         die "wherry.exe's embeddings are not those of the native build"
+    scripts/windows.sh cpu heads || die "tests on Windows failed"
     printf 'app: windows passed, under %s\n' "$(wine --version)"
 }
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# arm64.sh [TEST...]
-# Builds the library, the command and the tests of the device cpu for 64-bit ARM, with Debian's cross compiler, and runs
-# them under QEMU: test_cpu, test_cores, test_groups, test_encode, test_training, test_golden, and `wherry verify`; or only
-# the tests that are named. A minute and a half of processor time; no part of scripts/check.sh. The libraries come from
-# the distribution's packages for arm64, into build/arm64-root, once; the system is left alone. Exits with 77 and says why
-# where this can't be had.
+# arm64.sh [root | TEST...]
+# Builds the libraries, the command and tests for 64-bit ARM, with Debian's cross compiler, and runs them under QEMU: those of
+# the device cpu, of the system's calls, of files, numbers and tokenizers ($tests below), `wherry devices` and `wherry
+# verify`; or only the tests that are named. Minutes; no part of scripts/check.sh. The libraries come from
+# the distribution's packages for arm64, into build/arm64-root, once ("root": nothing but that); the system is left
+# alone. Exits with 77 and says why where this can't be had.
 #   WHERRY_TEST_MODEL  folder of all-MiniLM-L6-v2, for test_golden (default: scripts/model.sh fetches it)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-source=$PWD root=$PWD/build/arm64-root work=$PWD/build/arm64-packages
+source=$PWD root=$PWD/build/arm64-root
 
 die() {
     printf 'arm64: %s\n' "$*" >&2
@@ -25,46 +25,17 @@ quietly() { # COMMAND...: the output is shown when it fails
     }
 }
 
-# ---- libraries ----
-
-apt_here() { # with lists, files and architecture of its own
-    (cd "$work" && apt-get -q -y -o APT::Architecture=arm64 -o APT::Architectures=arm64 \
-        -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$work/lists" \
-        -o Dir::State::status="$work/status" -o Dir::Cache="$work/cache" -o APT::Sandbox::User=root "$@") \
-        >"$work/log" 2>&1 || unavailable "apt-get $1 of arm64 packages failed: $(tail -n 1 "$work/log")"
-}
-
-make_root() {
-    local mirror package
-    rm -rf "$root" "$work"
-    mkdir -p "$root" "$work/lists/partial" "$work/cache/archives/partial"
-    # shellcheck disable=SC1091
-    . /etc/os-release
-    [ "$ID" = debian ] || unavailable "no package sources of arm64 known for $ID"
-    mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' |
-        awk -v release="$VERSION_CODENAME" '$1 == release { print $2; exit }')
-    [ -n "$mirror" ] || unavailable "apt has no package lists of $VERSION_CODENAME"
-    printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s main\n' "$mirror" "$VERSION_CODENAME" \
-        >"$work/sources.list"
-    : >"$work/status" # nothing is installed there
-    apt_here update
-    apt_here install --download-only --no-install-recommends libjansson-dev libutf8proc-dev libpcre2-dev zlib1g-dev \
-        libcmocka-dev ocl-icd-opencl-dev opencl-c-headers
-    apt_here download libvulkan-dev # for its headers alone
-    for package in "$work"/cache/archives/*.deb "$work"/*.deb; do dpkg-deb -x "$package" "$root"; done
-    rm -rf "$work"
-    touch "$root/complete"
-}
-
-# ---- programs ----
+tests="cpu cores groups encode training golden platform json number parts safetensors weights weight_files model text tokenizer
+    tokenizer_parts bpe heads graph predict"
 
 build() {
     local launcher=()
     if command -v ccache >/dev/null 2>&1; then launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache); fi
     export WHERRY_SHADER_CACHE=${WHERRY_SHADER_CACHE:-$source/build/shader-cache}
-    quietly cmake -G Ninja -B build/arm64 -DCMAKE_TOOLCHAIN_FILE="$source/cmake/aarch64.cmake" -DCMAKE_BUILD_TYPE=Release \
-        -DCMAKE_C_FLAGS_RELEASE='-O1 -DNDEBUG' -DWHERRY_CLBLAST=OFF -DWHERRY_WERROR=ON "${launcher[@]}"
-    quietly cmake --build build/arm64 --target wherry_tool test_{cpu,cores,groups,encode,training,golden}
+    quietly cmake -G Ninja -B build/arm64 -DCMAKE_TOOLCHAIN_FILE="$source/cmake/toolchains/arm64-linux.cmake" -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_C_FLAGS_RELEASE='-O1 -DNDEBUG' -DWHERRY_WERROR=ON "${launcher[@]}"
+    # shellcheck disable=SC2046,SC2086 # lists of words
+    quietly cmake --build build/arm64 --target wherry_tool libwherry.so $(printf 'test_%s ' $tests)
 }
 
 # Sums of a product's tile stay in registers: none of the loops with 24 multiplications has vectors on the stack.
@@ -95,19 +66,25 @@ run_command() {
     local listed
     listed=$(emulate build/arm64/wherry devices)
     grep -q '^cpu  *host processor (neon,' <<<"$listed" || die "wherry devices: $listed"
+    listed=$(WHERRY_OPENCL_LIBRARY=libnothing.so WHERRY_VULKAN_LIBRARY=libnothing.so emulate build/arm64/wherry devices)
+    [ "$(grep -c 'Tried: libnothing.so: cannot open shared object file' <<<"$listed")" = 2 ] || die "wherry devices: $listed"
+    tests/app/symbols.sh build/arm64/libwherry.so tests/symbols.txt
     quietly emulate build/arm64/wherry verify --config minilm-l6 --lengths 1,17,5 --replays 1
     grep -F 'on cpu (host processor (neon,' build/arm64.log || die "wherry verify took another device (build/arm64.log)"
     tail -n 1 build/arm64.log
 }
 
 case $(uname -m) in aarch64 | arm64) unavailable "this is such a machine: scripts/check.sh tests it" ;; esac
-for tool in aarch64-linux-gnu-gcc qemu-aarch64 apt-get dpkg-deb; do
+for tool in aarch64-linux-gnu-gcc qemu-aarch64; do
     command -v $tool >/dev/null 2>&1 ||
         unavailable "no $tool (Debian: gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user)"
 done
 [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || unavailable "no C library for arm64 (libc6-dev-arm64-cross)"
 mkdir -p build
-[ -e "$root/complete" ] || make_root
+# Of Vulkan only the headers.
+missing=$(scripts/arm64_root.sh "$root" libjansson-dev libutf8proc-dev libpcre2-dev zlib1g-dev libcmocka-dev \
+    ocl-icd-opencl-dev opencl-c-headers -libvulkan-dev) || unavailable "$missing"
+[ "${1:-}" != root ] || exit 0
 build
 check_registers
 # Drivers of this machine are another architecture's.
@@ -117,7 +94,8 @@ if [ -z "${WHERRY_TEST_MODEL:-}" ]; then WHERRY_TEST_MODEL=$(scripts/model.sh) |
 export WHERRY_TEST_MODEL
 if [ $# = 0 ]; then
     run_command
-    set -- test_cpu test_cores test_groups test_encode test_training test_golden
+    # shellcheck disable=SC2046,SC2086
+    set -- $(printf 'test_%s ' $tests)
 fi
 for name in "$@"; do run_test "$name"; done
 printf 'arm64: passed, under %s\n' "$(qemu-aarch64 --version | head -n 1)"

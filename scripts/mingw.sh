@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # mingw.sh
 # Puts what a build for Windows needs into build/mingw-root, once: jansson, utf8proc and PCRE2 from the distribution's
-# sources, compiled with mingw-w64 as static libraries, mingw's zlib, and the headers of Vulkan. Exits with 77 and says
+# sources, compiled with mingw-w64 as static libraries, mingw's zlib, cmocka for the tests, and the headers of Vulkan and OpenCL. Exits with 77 and says
 # why where this can't be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,6 +18,7 @@ for tool in gcc g++ windres objcopy; do
 done
 [ -e /usr/$triple/lib/libz.a ] || unavailable "no zlib for mingw (libz-mingw-w64-dev)"
 [ -e /usr/include/vulkan/vulkan.h ] || unavailable "no headers of Vulkan (libvulkan-dev)"
+[ -e /usr/include/CL/cl.h ] || unavailable "no headers of OpenCL (opencl-headers)"
 command -v apt-get >/dev/null 2>&1 || unavailable "no apt-get to fetch the sources of jansson, utf8proc and PCRE2 with"
 
 # The sources' package lists and files stay in this folder, the system's own are left alone.
@@ -44,13 +45,13 @@ apt_source() {
         unavailable "apt-get $1 of sources failed: $(tail -n 1 "$work/log")"
 }
 apt_source update
-apt_source source --download-only --tar-only jansson utf8proc pcre2
+apt_source source --download-only --tar-only jansson utf8proc pcre2 cmocka
 for archive in "$work"/*.orig.tar.*; do tar -xf "$archive" -C "$work"; done
 
 build() { # FOLDER OPTION...
     local source=$1
     shift
-    cmake -G Ninja -S "$source" -B "$source/build" -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/mingw.cmake" -DCMAKE_BUILD_TYPE=Release \
+    cmake -G Ninja -S "$source" -B "$source/build" -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/toolchains/mingw-w64.cmake" -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_INSTALL_PREFIX="$root" -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POLICY_VERSION_MINIMUM=3.5 "$@" &&
         cmake --build "$source/build" && cmake --install "$source/build"
 }
@@ -58,6 +59,7 @@ build() { # FOLDER OPTION...
     build "$work"/jansson-* -DJANSSON_BUILD_DOCS=OFF -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF
     build "$work"/utf8proc-*
     build "$work"/pcre2-* -DPCRE2_BUILD_TESTS=OFF -DPCRE2_BUILD_PCRE2GREP=OFF -DPCRE2_SUPPORT_JIT=ON -DPCRE2_STATIC_PIC=ON
+    build "$work"/cmocka-* -DCMAKE_SHARED_LINKER_FLAGS=-static-libgcc -DWITH_EXAMPLES=OFF -DUNIT_TESTING=OFF
 } >"$work/log" 2>&1 || {
     tail -n 40 "$work/log"
     exit 1
@@ -69,6 +71,7 @@ grep -q DPCRE2_STATIC "$root/lib/pkgconfig/libpcre2-8.pc" ||
 ln -s /usr/$triple/lib/libz.a "$root/lib/libz.a" # without the import library beside it
 printf 'Name: zlib\nDescription: static\nVersion: 1\nLibs: -L%s/lib -lz\n' "$root" >"$root/lib/pkgconfig/zlib.pc"
 ln -s /usr/include/vulkan "$root/include/vulkan"
+ln -s /usr/include/CL "$root/include/CL"
 [ ! -d /usr/include/vk_video ] || ln -s /usr/include/vk_video "$root/include/vk_video"
 rm -rf "$work"
 touch "$root/complete"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# setup.sh [build] [model] [check]
-# Installs what is missing for building and running (build, the default), for fetching the demo's model (model), and for
-# scripts/check.sh (check). Debian 12 or 13, Ubuntu 24.04; as root or through sudo. What is there already is left alone.
+# setup.sh [build] [model] [check] [packages]
+# Installs what is missing for building and running (build, the default), for fetching the demo's model (model), for
+# scripts/check.sh (check), and for scripts/packages.sh (packages). Debian 12 or 13, Ubuntu 24.04; as root or through sudo. What is there already is left alone.
 set -eu
 
 # "what to look for:package": a command on the PATH, or, for "-", the package itself.
@@ -9,10 +9,11 @@ build_needs="
     gcc:gcc -:libc6-dev cmake:cmake ninja:ninja-build pkg-config:pkgconf
     -:libjansson-dev -:libutf8proc-dev -:libpcre2-dev -:zlib1g-dev -:libcmocka-dev
     glslc:glslc -:libvulkan-dev -:mesa-vulkan-drivers
-    -:opencl-headers -:ocl-icd-opencl-dev -:libclblast-dev -:pocl-opencl-icd"
+    -:opencl-headers -:ocl-icd-libopencl1 -:libclblast-dev -:pocl-opencl-icd"
 model_needs="python3:python3 -:ca-certificates"
-check_needs="g++:g++ -:vulkan-validationlayers spirv-val:spirv-tools python3:python3
+check_needs="g++:g++ -:ocl-icd-opencl-dev -:vulkan-validationlayers spirv-val:spirv-tools python3:python3
     -:python3-jsonschema"
+packages_needs="dpkg-shlibdeps:dpkg-dev lintian:lintian debootstrap:debootstrap"
 # Not in every release: check.sh says so where it has to do without.
 check_wants="ccache:ccache clang-19:clang-19 spirv-cross:spirv-cross -:rocm-device-libs clang-format-14:clang-format-14 clang-14:clang-14
     -:libclang-rt-14-dev oclgrind:oclgrind -:liboclgrind-dev -:libdnnl-dev
@@ -74,9 +75,10 @@ for what in "${@:-build}"; do
         needs="$needs $model_needs"
         python3 -m pip --version >/dev/null 2>&1 || needs="$needs -:python3-pip"
         ;;
+    packages) needs="$needs $packages_needs" ;;
     check) needs="$needs $check_needs" wants="$wants $check_wants" ;;
     *)
-        say "unknown part '$what'; parts are build, model, check"
+        say "unknown part '$what'; parts are build, model, check, packages"
         exit 2
         ;;
     esac

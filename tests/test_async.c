@@ -452,7 +452,7 @@ static void test_timeouts(void **state)
 static void test_busy(void **state)
 {
     (void)state;
-    enum { MANY = WHERRY_TICKETS_MAX + 8 };
+    enum { MANY = WHERRY_TICKETS_MAX + 160 }; /* and what two runs take */
     for (size_t d = 0; d < n_devices; d++) {
         struct setup s;
         static wherry_ticket *tickets[MANY];
@@ -471,7 +471,7 @@ static void test_busy(void **state)
             status = wherry_encode_submit(s.session, &s.texts[0].batch, &desc, &tickets[n]); /* of one token */
         }
         expect(&s, status, WHERRY_STATUS_BUSY, "tickets with");
-        assert_in_range(n, WHERRY_TICKETS_MAX, WHERRY_TICKETS_MAX + 2);
+        assert_in_range(n, WHERRY_TICKETS_MAX, MANY - 1);
         for (size_t i = n; i-- > 0;) {
             OK(s.context, wherry_ticket_wait(tickets[i], UINT64_MAX));
             assert_memory_equal(outs[i], s.texts[0].expected, sizeof outs[i]);
@@ -558,6 +558,69 @@ static void test_failures(void **state)
     }
 }
 
+/* ---- portions ---- */
+
+/* A bound that no kernel keeps: each call of the plan is a submission of its own, and the bits are the same. */
+static int submitted_to; /* the last run's `end` */
+
+static bool submit_portion(struct backend_device *device, struct program *program, const struct run *run, int slot,
+                           struct error *e)
+{
+    runs++;
+    if (run->first) assert_int_equal(run->first, submitted_to); /* 0: another encode begins */
+    submitted_to = run->end;
+    return honest->program_submit(device, program, run, slot, e);
+}
+
+static void test_portions(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < n_devices; d++) {
+        struct setup s;
+        wherry_ticket *tickets[TEXTS];
+        setup_make(&s, d, (wherry_session_desc){.max_tokens = 100, .max_submit_ms = 1e-6, .pause_us = 10});
+        const int calls = s.session->n_calls;
+        struct backend face = *s.device->backend;
+        honest = s.device->backend;
+        face.program_submit = submit_portion;
+        s.device->backend = &face;
+        for (size_t i = 0; i < 8; i++) {
+            struct text *t = &s.texts[i];
+            runs = 0;
+            OK(s.context, wherry_encode(s.session, &t->batch, t->out, t->floats));
+            check_result(&s, i);
+            assert_int_equal(runs, calls);
+        }
+        /* Polled for, a call submits one at most. */
+        size_t polls = 0;
+        runs = 0;
+        submit(&s, 3, NULL, NULL, &tickets[0]);
+        for (wherry_status status = WHERRY_STATUS_TIMEOUT; status == WHERRY_STATUS_TIMEOUT; polls++) {
+            size_t before = runs;
+            status = wherry_ticket_poll(tickets[0]);
+            assert_in_range(runs - before, 0, 1);
+        }
+        assert_true(polls >= (size_t)calls);
+        check_result(&s, 3);
+        wherry_ticket_destroy(tickets[0]);
+        /* Cancelled, it goes no further than the portion that is under way. */
+        submit(&s, 3, NULL, NULL, &tickets[0]);
+        runs = 0;
+        while (runs < 2) assert_int_equal(wherry_ticket_poll(tickets[0]), WHERRY_STATUS_TIMEOUT);
+        size_t at = runs;
+        OK(s.context, wherry_ticket_cancel(tickets[0]));
+        submit(&s, 4, NULL, NULL, &tickets[1]);
+        OK(s.context, wherry_ticket_wait(tickets[1], UINT64_MAX));
+        check_result(&s, 4);
+        check_untouched(&s, 3);
+        assert_in_range(runs, at + (size_t)calls, at + (size_t)calls + 1);
+        wherry_ticket_destroy(tickets[0]);
+        wherry_ticket_destroy(tickets[1]);
+        s.device->backend = honest;
+        setup_free(&s);
+    }
+}
+
 int main(void)
 {
     wherry_context *context = support_context(NULL, devices, &n_devices);
@@ -570,6 +633,7 @@ int main(void)
         cmocka_unit_test(test_callbacks), cmocka_unit_test(test_destroyed_untold),
         cmocka_unit_test(test_timeouts),  cmocka_unit_test(test_busy),
         cmocka_unit_test(test_bad_input), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_portions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -583,7 +583,7 @@ static void test_not_finite(void **state)
         for (int i = 0; i < 64; i++) infinite[i] = half_from_float(INFINITY);
         const struct placement *at = &s.session->memory.of[gamma];
         assert_true(s.device->backend->buffer_write(s.device->handle, s.session->buffers[at->block], at->offset,
-                                                    infinite, sizeof infinite, &s.context->error));
+                                                    infinite, sizeof infinite, context_error(s.context)));
         const uint32_t lengths[] = {4, 0};
         wherry_batch batch = support_batch(lengths, 97, 2, 1);
         float out[64];

@@ -697,7 +697,7 @@ static void test_products(void **state)
     product_make(d, &p, x, w);
     p.program = B->program_create(d, &p.schedule, NULL, NULL, &info, &e);
     assert_non_null(p.program);
-    assert_int_equal(strncmp(B->program_note(p.program, 0), "CLBlast ", 8), 0);
+    assert_int_equal(strncmp(B->program_note(p.program, 0), "CLBlast, ", 9), 0);
     assert_int_equal(info.kernels, 1);
     assert_int_equal(info.compiled, 1);
     assert_int_equal(B->allocated(d), p.batch->bytes + p.x->bytes + p.w->bytes + p.y->bytes);

@@ -454,7 +454,11 @@ static void finds_cache_folder(void **state)
     assert_string_equal(small, "");
     setenv("XDG_CACHE_HOME", "relative", 1); /* the standard says: to be ignored */
     cache_folder(path, sizeof path);
+#ifdef __APPLE__
+    assert_string_equal(path, "/h/Library/Caches/wherry");
+#else
     assert_string_equal(path, "/h/.cache/wherry");
+#endif
     unsetenv("XDG_CACHE_HOME");
     unsetenv("HOME");
     cache_folder(path, sizeof path);
@@ -463,6 +467,31 @@ static void finds_cache_folder(void **state)
     if (cache) setenv("XDG_CACHE_HOME", cache, 1);
     free(home);
     free(cache);
+}
+
+static void finds_cache_folder_of(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *cache, *home;
+        bool apple;
+        const char *folder;
+    } cases[] = {
+        {NULL, "/h", false, "/h/.cache/wherry"},
+        {NULL, "/h", true, "/h/Library/Caches/wherry"},
+        {"/c", "/h", true, "/c/wherry"},
+        {"c", "/h", true, "/h/Library/Caches/wherry"},
+        {"", "/h", true, "/h/Library/Caches/wherry"},
+        {NULL, "h", true, ""},
+        {NULL, "", false, ""},
+        {NULL, NULL, true, ""},
+        {NULL, "/a-home-too-long-for-the-path-that-is-asked-for", true, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[32] = "x";
+        cache_folder_of(cases[i].cache, cases[i].home, cases[i].apple, path, sizeof path);
+        assert_string_equal(path, cases[i].folder);
+    }
 }
 
 static void count_visit(size_t item, void *user) { atomic_fetch_add((atomic_int *)user + item, 1); }
@@ -706,6 +735,7 @@ int main(void)
         cmocka_unit_test(keeps_cache_private),
         cmocka_unit_test(follows_no_link_in_cache),
         cmocka_unit_test(finds_cache_folder),
+        cmocka_unit_test(finds_cache_folder_of),
         cmocka_unit_test(keeps_a_team),
         cmocka_unit_test(reads_quotas),
 #ifdef __linux__

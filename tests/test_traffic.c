@@ -303,7 +303,7 @@ static void test_one(void **state)
     EXPECT_OK(wherry_session_create(context, device, model, &desc, &session));
     EXPECT_OK(wherry_session_prepare(session, NULL, NULL, NULL));
     struct batch_shape shape;
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     bool ok = session_batch(session, &batch, &shape, e) && session_random_inputs(session, &shape, e) &&
               session_run(session, &shape, WHERRY_PHASE_ALL, -1, -1, NULL, e);
     if (!ok) fail_msg("%s: %s", c->name, e->text);

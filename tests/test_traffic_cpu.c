@@ -314,7 +314,7 @@ static wherry_context *context;
 static void check_session(const struct test_case *c, wherry_session *session, const wherry_batch *batch)
 {
     struct batch_shape shape;
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     uint32_t failed = 0;
     bool ok = session_batch(session, batch, &shape, e) && session_random_inputs(session, &shape, e) &&
               session_run(session, &shape, WHERRY_PHASE_ALL, -1, -1, NULL, e);

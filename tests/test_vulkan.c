@@ -234,6 +234,13 @@ static void test_hazards(void **state)
     }
 }
 
+static bool listed(const char *const *names, const char *name)
+{
+    for (; *names; names++)
+        if (!strcmp(*names, name)) return true;
+    return false;
+}
+
 static void test_needs(void **state)
 {
     (void)state;
@@ -245,6 +252,9 @@ static void test_needs(void **state)
     assert_int_equal(needs.api_version, VK_API_VERSION_1_1);
     assert_null(needs.required_device_extensions[0]);
     assert_string_equal(needs.optional_features[0], "storageBuffer16BitAccess");
+    /* What an application on MoltenVK can't do without. */
+    assert_true(listed(needs.optional_device_extensions, "VK_KHR_portability_subset"));
+    assert_true(listed(needs.optional_instance_extensions, "VK_KHR_portability_enumeration"));
 }
 
 /* ---- tests on a device ---- */
@@ -304,6 +314,37 @@ static void test_buffers(void **state)
     backend_vulkan.close(d);
     backend_vulkan.close(NULL);
     assert_int_equal(counts.live, 0);
+}
+
+static VkDeviceSize heap_gives;
+static PFN_vkGetPhysicalDeviceMemoryProperties2 real_heaps;
+
+static void VKAPI_CALL heaps_fake(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties2 *out)
+{
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT *budget = out->pNext;
+    if (real_heaps) real_heaps(device, out);
+    assert_int_equal(budget->sType, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT);
+    for (uint32_t i = 0; i < VK_MAX_MEMORY_HEAPS; i++) budget->heapBudget[i] = heap_gives, budget->heapUsage[i] = 77;
+}
+
+/* What the driver says of its heaps now, where it says anything. */
+static void test_heap_budget(void **state)
+{
+    (void)state;
+    struct backend_device *d = open_device();
+    uint64_t bytes = 0, used = 0;
+    if (backend_vulkan.budget(d, &bytes, &used)) assert_true(bytes > 0);
+    real_heaps = d->physical.budget ? d->instance.vk.GetPhysicalDeviceMemoryProperties2 : NULL;
+    d->instance.vk.GetPhysicalDeviceMemoryProperties2 = heaps_fake;
+    d->physical.budget = true;
+    heap_gives = 1234;
+    assert_true(backend_vulkan.budget(d, &bytes, &used));
+    assert_true(bytes == 1234 && used == 77);
+    heap_gives = 0;
+    assert_false(backend_vulkan.budget(d, &bytes, &used));
+    d->physical.budget = false;
+    assert_false(backend_vulkan.budget(d, &bytes, &used));
+    backend_vulkan.close(d);
 }
 
 static uint32_t barriers;
@@ -1009,11 +1050,12 @@ int main(void)
     const struct CMUnitTest anywhere[] = {cmocka_unit_test(test_hazards), cmocka_unit_test(test_needs),
                                           cmocka_unit_test(test_shapes)};
     const struct CMUnitTest on_device[] = {
-        cmocka_unit_test(test_order),        cmocka_unit_test(test_ordered),    cmocka_unit_test(test_buffers),
-        cmocka_unit_test(test_replay),       cmocka_unit_test(test_refusals),   cmocka_unit_test(test_f16),
-        cmocka_unit_test(test_kernels),      cmocka_unit_test(test_threads),    cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_cache_shared), cmocka_unit_test(test_faults),     cmocka_unit_test(test_host_memory),
-        cmocka_unit_test(test_external),     cmocka_unit_test(test_validation), cmocka_unit_test(test_undefined),
+        cmocka_unit_test(test_order),       cmocka_unit_test(test_ordered),      cmocka_unit_test(test_heap_budget),
+        cmocka_unit_test(test_buffers),     cmocka_unit_test(test_replay),       cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_f16),         cmocka_unit_test(test_kernels),      cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_cache),       cmocka_unit_test(test_cache_shared), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_host_memory), cmocka_unit_test(test_external),     cmocka_unit_test(test_validation),
+        cmocka_unit_test(test_undefined),
     };
     int failed = cmocka_run_group_tests(anywhere, NULL, NULL);
     wherry_device_info *list = NULL;

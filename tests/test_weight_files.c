@@ -117,7 +117,8 @@ static void write_at(const char *path, off_t offset, const void *bytes, size_t s
     assert_int_equal(close(file), 0);
 }
 
-/* A session that is ready goes on; another one of the same model is an error, never a signal. */
+/* A session that is ready goes on, and one that has the same weights needs the file no more; another one of the same
+ * model is an error, never a signal. */
 static void survives_truncation(void **state)
 {
     (void)state;
@@ -133,10 +134,14 @@ static void survives_truncation(void **state)
             char *now = files_format("and has %d now: open the model again", (int)left);
             for (int l = 0; l < 2; l++)
                 for (wherry_dtype dtype = WHERRY_DTYPE_F32; dtype <= WHERRY_DTYPE_F16; dtype++)
-                    expect_prepare(&m, dtype, layouts[l], WHERRY_STATUS_IO, (const char *const[]){m.path, now, NULL});
+                    if (l || dtype != WHERRY_DTYPE_F32)
+                        expect_prepare(&m, dtype, layouts[l], WHERRY_STATUS_IO,
+                                       (const char *const[]){m.path, now, NULL});
+            expect_prepare(&m, WHERRY_DTYPE_F32, "", WHERRY_STATUS_OK, NULL);
             encode(&m, ready, after);
             assert_memory_equal(before, after, sizeof before);
             wherry_session_destroy(ready);
+            expect_prepare(&m, WHERRY_DTYPE_F32, "", WHERRY_STATUS_IO, (const char *const[]){m.path, now, NULL});
             free(now);
             model_end(&m);
         }

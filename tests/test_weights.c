@@ -26,7 +26,8 @@ static void convert(const void *values, enum weight_type type, uint64_t first, u
     bool ok = weight_convert(&part, first, count, as, raw, out, &e);
     if (ok != !says || (says && !strstr(e.text, says))) fail_msg("\"%s\" is not \"%s\"", e.text, says ? says : "");
     if (says)
-        assert_int_equal(e.status, isfinite(atof(says + 6)) ? WHERRY_STATUS_UNSUPPORTED : WHERRY_STATUS_BAD_FORMAT);
+        assert_int_equal(e.status, strstr(says, "nan") || strstr(says, "inf") ? WHERRY_STATUS_BAD_FORMAT
+                                                                              : WHERRY_STATUS_UNSUPPORTED);
 }
 
 static void converts(void **state)

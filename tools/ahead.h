@@ -9,10 +9,10 @@ struct ahead_text {
     struct text text; /* its parts are in the block's memory, until the next block is read */
     char *memory;     /* what they point into */
     wherry_status status;
-    char *problem; /* with a status: what the library said */
-    size_t count;  /* tokens; more than the limit: only their number */
-    int32_t *ids, *types;
-    wherry_token_place *places; /* where they are asked for */
+    const char *problem; /* with a status: what the library said */
+    size_t count;        /* tokens; with WHERRY_STATUS_TOO_LONG: only their number */
+    const int32_t *ids, *types;
+    const wherry_token_place *places; /* where they are asked for */
 };
 
 struct ahead;

@@ -101,17 +101,17 @@ static int check_text(const struct text_batch *batch, struct tool *tool, const c
     unsigned long long line = t->text.line;
     if (batch->query && t->text.pair)
         return complain(EXIT_INPUT, "%s, line %llu: a pair, and the query is the other text of each", name, line);
+    if (t->status == WHERRY_STATUS_TOO_LONG && t->count > batch->max_length)
+        return complain(EXIT_INPUT, "%s, line %llu: %zu tokens, and the limit is %u; cut such texts with --truncate",
+                        name, line, t->count, batch->max_length);
     if (t->status) {
         complain(0, "%.*s, line %llu: %s", PATH_SHOWN, name, line, t->problem);
         return tool_failed(tool, t->status);
     }
-    for (size_t n = 0; n < t->count && n < batch->max_length; n++)
+    for (size_t n = 0; n < t->count; n++)
         if (t->types[n] > 0 && (uint32_t)t->types[n] >= types)
             return complain(EXIT_INPUT, "%s, line %llu: a pair, and this model has %u token type%s: it takes one text",
                             name, line, types, types == 1 ? "" : "s");
-    if (t->count > batch->max_length)
-        return complain(EXIT_INPUT, "%s, line %llu: %zu tokens, and the limit is %u; cut such texts with --truncate",
-                        name, line, t->count, batch->max_length);
     return EXIT_FINE;
 }
 

@@ -31,6 +31,7 @@ static void cpu_close(struct backend_device *device)
     if (!device) return;
     workers_destroy(device->workers);
     cpu_onednn_close(device);
+    mutex_free(&device->computing);
     host_free(device->host, device);
 }
 
@@ -49,6 +50,7 @@ static struct backend_device *cpu_open(const struct host *host, size_t index, co
     struct backend_device *device = host_alloc(host, 1, sizeof *device, e);
     if (!device) return NULL;
     device->host = host;
+    mutex_make(&device->computing);
     device->kernels = cpu_kernels_choose();
     device->bf16 = cpu_bf16_choose();
     device->cache_bytes = last_cache_bytes();

@@ -4,6 +4,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/step.h"
+#include "base/mutex.h"
 #include "base/platform.h"
 
 struct buffer {
@@ -18,11 +19,12 @@ enum { CPU_ALIGNMENT = 64 }; /* a line of the cache, and the widest register */
 struct backend_device {
     const struct host *host;
     struct device_limits limits;
+    struct mutex computing; /* of the workers, and what a library keeps: one program at a time */
     struct workers *workers;
     const struct cpu_kernels *kernels; /* of the best instruction set that this processor has */
     const struct cpu_kernels *bf16;    /* of the best one that multiplies in bf16, NULL: it has none */
     size_t cache_bytes;                /* of the last cache, 0: unknown */
-    uint64_t allocated;
+    _Atomic uint64_t allocated;
     struct cpu_onednn *onednn; /* NULL: nothing has asked for it yet */
 };
 

@@ -125,10 +125,12 @@ struct program *cpu_program_create(struct backend_device *device, const struct s
     if (!p) return NULL;
     p->schedule = schedule;
     bool ok = (p->steps = host_alloc(device->host, (size_t)schedule->n_steps, sizeof *p->steps, e)) != NULL;
+    mutex_enter(&device->computing);
     for (int i = 0; ok && i < schedule->n_steps; i++)
         ok = cpu_step_resolve(device, &schedule->steps[i], &p->steps[i], e) &&
              (schedule->library != LIBRARY_WANTED ||
               cpu_onednn_take(device, &schedule->steps[i], is_weight(schedule, i), &p->steps[i], e));
+    mutex_leave(&device->computing);
     ok = ok && packs_create(device, p, info, e) && scratch_create(device, p, info, e);
     if (ok) {
         info->kernels = kernels_count(p);
@@ -141,7 +143,9 @@ struct program *cpu_program_create(struct backend_device *device, const struct s
 void cpu_program_destroy(struct backend_device *device, struct program *p)
 {
     if (!p) return;
+    mutex_enter(&device->computing);
     for (int i = 0; p->steps && i < p->schedule->n_steps; i++) cpu_onednn_release(device, &p->steps[i]);
+    mutex_leave(&device->computing);
     for (int i = 0; i < p->n_packs; i++) host_free(device->host, p->packs[i].memory);
     for (size_t t = 0; p->memory && t < workers_count(device->workers); t++) host_free(device->host, p->memory[t]);
     void *memory[] = {p->steps, p->packs, p->scratch, (void *)p->memory};
@@ -200,7 +204,7 @@ static void mark_written(const struct running *r)
             if (schedule->steps[i].bindings[k].written) schedule->steps[i].bindings[k].buffer->written++;
 }
 
-bool cpu_program_run(struct backend_device *device, struct program *p, const struct run *run, struct error *e)
+static bool run_alone(struct backend_device *device, struct program *p, const struct run *run, struct error *e)
 {
     struct running r = {device->workers, p, run, run->first, run->end ? run->end : p->schedule->n_steps};
     for (int i = 0; i < run->n_uploads; i++) {
@@ -217,6 +221,15 @@ bool cpu_program_run(struct backend_device *device, struct program *p, const str
         TRY(cpu_buffer_read(device, t->buffer, t->offset, t->host, t->bytes, e));
     }
     return true;
+}
+
+/* All cores compute one run at a time. */
+bool cpu_program_run(struct backend_device *device, struct program *p, const struct run *run, struct error *e)
+{
+    mutex_enter(&device->computing);
+    bool ok = run_alone(device, p, run, e);
+    mutex_leave(&device->computing);
+    return ok;
 }
 
 /* Whoever submits computes: there is nobody else. */

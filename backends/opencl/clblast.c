@@ -1,4 +1,5 @@
-/* Plain fp32 matrix products through CLBlast, where it was built in and passes a check on the device. */
+/* Plain fp32 matrix products through CLBlast, where the build has its header, the machine the library, and it passes a
+ * check on the device. */
 #include "opencl.h"
 
 #include <stdint.h>
@@ -30,13 +31,69 @@ void opencl_gemm_close(struct backend_device *device) { (void)device; }
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/platform.h"
 #include "interface/interface.h"
 
-#define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
-#define VERSION_TEXT TEXT(CLBLAST_VERSION_MAJOR) "." TEXT(CLBLAST_VERSION_MINOR) "." TEXT(CLBLAST_VERSION_PATCH)
+/* ---- the library: opened by the first session that may use it, as OpenCL's is (functions.h) ---- */
+
+#define CLBLAST_FUNCTIONS(X)                                                                                           \
+    X(CLBlastSgemm)                                                                                                    \
+    X(CLBlastSGemmTempBufferSize)                                                                                      \
+    X(CLBlastOverrideParameters)                                                                                       \
+    X(CLBlastClearCache)
+
+#define FUNCTION(name) __typeof__(&name) name;
+static struct {
+    CLBLAST_FUNCTIONS(FUNCTION)
+} functions;
+#undef FUNCTION
+
+#define CLBlastSgemm functions.CLBlastSgemm
+#define CLBlastSGemmTempBufferSize functions.CLBlastSGemmTempBufferSize
+#define CLBlastOverrideParameters functions.CLBlastOverrideParameters
+#define CLBlastClearCache functions.CLBlastClearCache
+
+static struct once library_once = ONCE_INIT;
+static char library_missing[300];
+
+static void library_load(void)
+{
+    static const char *const names[] = {
+#if defined(_WIN32)
+        "clblast.dll",
+        "libclblast.dll",
+#elif defined(__APPLE__)
+        "libclblast.1.dylib",
+        "libclblast.dylib",
+#else
+        "libclblast.so.1",
+        "libclblast.so",
+#endif
+        NULL,
+    };
+    const char *variable = "WHERRY_CLBLAST_LIBRARY", *named = getenv(variable), *missing = NULL;
+    if (opencl_functions_named() && !(named && *named)) {
+        snprintf(library_missing, sizeof library_missing,
+                 "it calls the system's OpenCL library, and WHERRY_OPENCL_LIBRARY names another one");
+        return;
+    }
+    void *library = library_open(variable, names, "CLBlastSgemm", library_missing, sizeof library_missing);
+    if (!library) return;
+#define LOAD(name)                                                                                                     \
+    if (!(name = (__typeof__(name))library_get(library, #name))) missing = #name;
+    CLBLAST_FUNCTIONS(LOAD)
+#undef LOAD
+    if (missing) snprintf(library_missing, sizeof library_missing, "the library has no %s", missing);
+}
+
+static bool library_found(struct error *e)
+{
+    run_once(&library_once, library_load);
+    return !library_missing[0] || fail(e, WHERRY_STATUS_UNSUPPORTED, "%s", library_missing);
+}
 
 /* CLBlast keeps its compiled kernels, and with them OpenCL contexts, in caches of the process that only
  * CLBlastClearCache() empties. So that contexts don't pile up, the last device that used it does so. */
@@ -184,17 +241,17 @@ bool opencl_gemm_prepare(struct backend_device *device, const struct step *step,
     /* Measured on an H200, 16384 x 3072 x 768: 17 TFLOP/s, our kernel 35; CLBlast has no tuning for new NVIDIA chips.
      */
     if (device->limits.nvidia_sm && library != LIBRARY_WANTED) {
-        *note = "own kernel, because CLBlast " VERSION_TEXT " is slower on NVIDIA GPUs";
+        *note = "own kernel, because CLBlast is slower on NVIDIA GPUs";
         return false;
     }
     if (device->clblast == CLBLAST_UNTRIED) {
         struct error e;
         atomic_fetch_add(&users, 1);
-        device->clblast = check_device(device, &e) ? CLBLAST_WORKS : CLBLAST_REFUSED;
+        device->clblast = library_found(&e) && check_device(device, &e) ? CLBLAST_WORKS : CLBLAST_REFUSED;
         *compiled = 1;
         if (device->clblast == CLBLAST_REFUSED) {
             snprintf(device->clblast_note, sizeof device->clblast_note,
-                     "own kernel, because CLBlast " VERSION_TEXT " is not usable here: %.150s", e.text);
+                     "own kernel, because CLBlast is not usable here: %.150s", e.text);
             host_log(device->host, WHERRY_LOG_WARNING, "%s", device->clblast_note);
         }
     }
@@ -223,7 +280,7 @@ bool opencl_gemm_prepare(struct backend_device *device, const struct step *step,
         .k = call_get(step->call, CONST_K, 0),
         .rows = call_get(step->call, CONST_ROWS, HEADER_TOKENS),
     };
-    *note = "CLBlast " VERSION_TEXT ", which builds its own kernels in every process";
+    *note = "CLBlast, which builds its own kernels in every process";
     return true;
 }
 
@@ -242,7 +299,7 @@ void opencl_gemm_close(struct backend_device *device)
 {
     if (device->clblast == CLBLAST_UNTRIED) return;
     device->clblast = CLBLAST_UNTRIED;
-    if (atomic_fetch_sub(&users, 1) == 1) CLBlastClearCache();
+    if (atomic_fetch_sub(&users, 1) == 1 && CLBlastClearCache) CLBlastClearCache();
 }
 
 #endif

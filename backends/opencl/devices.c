@@ -346,6 +346,16 @@ static bool append_failure(const struct host *host, struct listing *list, cl_pla
     return true;
 }
 
+/* So is that there is no OpenCL here. */
+static bool append_missing(const struct host *host, struct listing *list, const char *text, struct error *e)
+{
+    struct listed *d = append(host, list, e);
+    if (!d) return false;
+    d->info = (wherry_device_info){.id = "opencl:0", .name = "OpenCL", .api = "OpenCL"};
+    snprintf(d->info.reason, sizeof d->info.reason, "%.*s", (int)sizeof d->info.reason - 1, text);
+    return true;
+}
+
 static bool append_platform(const struct host *host, struct listing *list, cl_platform_id platform, struct error *e)
 {
     cl_uint count = 0;
@@ -376,6 +386,12 @@ static bool list_create(const struct host *host, struct listing *list, struct er
     *list = (struct listing){0};
     cl_platform_id platforms[MAX_PLATFORMS];
     cl_uint count = 0;
+    struct error missing = {0};
+    if (!opencl_functions_load(&missing)) {
+        if (append_missing(host, list, missing.text, e)) return true;
+        host_free(host, list->devices);
+        return false;
+    }
     cl_int code = clGetPlatformIDs(MAX_PLATFORMS, platforms, &count);
     bool ok = true;
     if (code == PLATFORM_NOT_FOUND) return true;
@@ -417,6 +433,7 @@ bool opencl_device_find(const struct host *host, size_t index, cl_device_id *out
                         struct error *e)
 {
     struct listing found;
+    TRY(opencl_functions_load(e));
     TRY(list_create(host, &found, e));
     bool ok = true;
     if (index >= found.count) {

@@ -41,6 +41,7 @@ static void device_free(struct backend_device *device)
     if (device->profiling_queue) clReleaseCommandQueue(device->profiling_queue);
     if (device->queue) clReleaseCommandQueue(device->queue);
     if (device->context) clReleaseContext(device->context);
+    mutex_free(&device->building);
     host_free(device->host, device);
 }
 
@@ -106,6 +107,7 @@ static bool open_external(struct backend_device *device, const wherry_opencl_dev
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "an OpenCL device is wrapped by its context and its device, with struct_size set");
     }
+    TRY(opencl_functions_load(e));
     TRY(context_has_device(desc->context, desc->device, &has, e));
     if (!has) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the given OpenCL device is not of the given context");
@@ -177,6 +179,7 @@ static struct backend_device *device_open(const struct host *host, size_t index,
     struct backend_device *device = host_alloc(host, 1, sizeof *device, e);
     if (!device) return NULL;
     device->host = host;
+    mutex_make(&device->building);
     drivers_lock();
     bool ok = device_fill(device, index, external, &found, e);
     if (!ok) device_free(device);
@@ -229,6 +232,7 @@ const struct backend backend_opencl = {
     .program_destroy = opencl_program_destroy,
     .program_submit = opencl_program_submit,
     .program_wait = opencl_program_wait,
+    .outside = opencl_outside,
     .program_run = opencl_program_run,
     .program_note = opencl_program_note,
     .program_usage = opencl_program_usage,

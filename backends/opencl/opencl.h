@@ -12,9 +12,11 @@
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
 #endif
+#include "functions.h"
 
 #include "backends/backend.h"
 #include "backends/kernel_program.h"
+#include "base/mutex.h"
 #include "interface/tensor_maps.h"
 
 struct buffer {
@@ -53,8 +55,9 @@ struct backend_device {
     cl_command_queue queue;           /* in-order */
     cl_command_queue profiling_queue; /* in-order, with timestamps; NULL: the driver gives none */
     struct device_limits limits;
-    uint64_t allocated;
-    char identity[1024]; /* device, driver and platform: what compiled kernels depend on */
+    _Atomic uint64_t allocated;
+    struct mutex building; /* of the kernels below: one program at a time is made */
+    char identity[1024];   /* device, driver and platform: what compiled kernels depend on */
     struct device_identity described;
     struct kernel_build **builds;
     size_t n_builds;
@@ -177,6 +180,13 @@ bool opencl_staging_create(struct backend_device *device, const struct schedule 
 void opencl_staging_destroy(struct backend_device *device, struct opencl_staging *s);
 /* A piece of it until `used` is set back, NULL: not that much is left. */
 void *opencl_staging_take(struct opencl_staging *s, uint64_t bytes);
+
+/* ---- outside.c: objects of the application's ---- */
+
+bool opencl_outside(struct backend_device *device, const void *desc, struct outside *out, struct error *e);
+/* Enqueue: what comes after it begins when they are done; the copy of rows from or to a buffer. */
+bool opencl_outside_wait(cl_command_queue queue, const struct outside *outside, struct error *e);
+bool opencl_outside_copy(cl_command_queue queue, const struct transfer *t, bool upload, struct error *e);
 
 /* ---- ptx.c ---- */
 

@@ -274,8 +274,10 @@ struct program *opencl_program_create(struct backend_device *device, const struc
     if (program->steps) program->events = host_alloc(host, n, sizeof *program->events, e);
     bool *wanted = program->events ? host_alloc(host, n, sizeof *wanted, e) : NULL;
     struct kernel_build **builds = wanted ? host_alloc(host, n, sizeof *builds, e) : NULL;
-    bool ok = builds && program_fill(device, program, wanted, builds, progress, user, info, e) &&
-              slot_make(device, program, &program->slots[0], e);
+    mutex_enter(&device->building);
+    bool ok = builds && program_fill(device, program, wanted, builds, progress, user, info, e);
+    mutex_leave(&device->building);
+    ok = ok && slot_make(device, program, &program->slots[0], e);
     info->host_bytes = program->slots[0].staging.bytes;
     host_free(host, builds);
     host_free(host, wanted);
@@ -332,6 +334,10 @@ static bool uploads_enqueue(struct slot *slot, const struct run *run, cl_command
         const struct transfer *t = &run->uploads[i];
         TRY(opencl_range(t->buffer, t->offset, t->bytes, "an upload", e));
         if (!t->bytes) continue;
+        if (t->outside) {
+            TRY(opencl_outside_copy(queue, t, true, e));
+            continue;
+        }
         void *staged = opencl_staging_take(&slot->staging, t->bytes);
         if (staged) memcpy(staged, t->host, (size_t)t->bytes);
         cl_int code = clEnqueueWriteBuffer(queue, t->buffer->memory, CL_FALSE, (size_t)(t->buffer->at + t->offset),
@@ -351,6 +357,10 @@ static bool downloads_enqueue(struct slot *slot, const struct run *run, cl_comma
         const struct transfer *t = &run->downloads[i];
         TRY(opencl_range(t->buffer, t->offset, t->bytes, "a download", e));
         if (!t->bytes) continue;
+        if (t->outside) {
+            TRY(opencl_outside_copy(queue, t, false, e));
+            continue;
+        }
         bool last = i == run->n_downloads - 1, block = last && run->waits;
         void *staged = i < DOWNLOADS_STAGED ? opencl_staging_take(&slot->staging, t->bytes) : NULL;
         if (staged) slot->staged[i] = staged;
@@ -372,6 +382,7 @@ static bool enqueue_all(struct backend_device *device, struct program *program, 
     const bool nvidia = device->limits.nvidia_sm;
     enum { FLUSH_EVERY = 8, FLUSH_OFTEN = 2 };
     const int every = device->limits.quirks & QUIRK_FLUSH_OFTEN ? FLUSH_OFTEN : FLUSH_EVERY;
+    if (run->before) TRY(opencl_outside_wait(queue, run->before, e));
     TRY(uploads_enqueue(slot, run, queue, e));
     TRY(opencl_maps_update(device, &program->maps, run->batch, queue, e));
     int end = run->end ? run->end : program->schedule->n_steps;
@@ -385,6 +396,10 @@ static bool enqueue_all(struct backend_device *device, struct program *program, 
     if (run->waits) return true;
     cl_int code = slot->done ? CL_SUCCESS : clEnqueueMarkerWithWaitList(queue, 0, NULL, &slot->done);
     if (!code) code = clFlush(queue);
+    if (!code && run->after && run->after->event) {
+        code = clRetainEvent(slot->done);
+        if (!code) *run->after->event = slot->done;
+    }
     return !code || opencl_fail_running(e, code, "the end of a run");
 }
 

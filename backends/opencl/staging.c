@@ -9,6 +9,11 @@
 /* What is larger goes from where it is: measured were batches of ids and embeddings. */
 enum { STAGED_MOST = 1 << 20 };
 
+static cl_command_queue mapping_queue(const struct backend_device *device)
+{
+    return device->profiling_queue ? device->profiling_queue : device->queue;
+}
+
 bool opencl_staging_create(struct backend_device *device, const struct schedule *schedule, struct opencl_staging *s,
                            struct error *e)
 {
@@ -20,8 +25,9 @@ bool opencl_staging_create(struct backend_device *device, const struct schedule 
     s->bytes = upload + download;
     s->memory = clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, s->bytes, NULL, &code);
     if (!code) {
-        s->host = clEnqueueMapBuffer(device->queue, s->memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, s->bytes, 0,
-                                     NULL, NULL, &code);
+        /* Not in the queue of runs: one that is under way there may wait for the application. */
+        s->host = clEnqueueMapBuffer(mapping_queue(device), s->memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, s->bytes,
+                                     0, NULL, NULL, &code);
     }
     return !code || opencl_fail(e, code, "%zu bytes of pinned memory for transfers", s->bytes);
 }
@@ -29,8 +35,8 @@ bool opencl_staging_create(struct backend_device *device, const struct schedule 
 void opencl_staging_destroy(struct backend_device *device, struct opencl_staging *s)
 {
     if (s->host) {
-        clEnqueueUnmapMemObject(device->queue, s->memory, s->host, 0, NULL, NULL);
-        clFinish(device->queue);
+        clEnqueueUnmapMemObject(mapping_queue(device), s->memory, s->host, 0, NULL, NULL);
+        clFinish(mapping_queue(device));
     }
     if (s->memory) clReleaseMemObject(s->memory);
     *s = (struct opencl_staging){0};

@@ -17,7 +17,7 @@ struct buffer {
 struct backend_device {
     const struct host *host;
     struct device_limits limits;
-    uint64_t allocated;
+    _Atomic uint64_t allocated;
 };
 
 struct program {

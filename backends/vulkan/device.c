@@ -45,7 +45,7 @@ bool vulkan_enumerate(const struct host *host, wherry_device_info **list, size_t
         *e = cause;
         return false;
     }
-    if (!ok && cause.status == WHERRY_STATUS_NO_DEVICE) {
+    if (!ok && cause.status == WHERRY_STATUS_NO_DEVICE && vulkan_has_loader()) {
         host_log(host, WHERRY_LOG_INFO, "%s", cause.text);
         return true;
     }
@@ -281,6 +281,9 @@ struct backend_device *vulkan_open(const struct host *host, size_t index, const 
     struct backend_device *d = host_alloc(host, 1, sizeof *d, e);
     if (!d) return NULL;
     d->host = host;
+    mutex_make(&d->queueing);
+    mutex_make(&d->copying);
+    mutex_make(&d->building);
     bool ok = external ? device_wrap(d, external, e) : device_pick(d, index, e) && device_make(d, e);
     if (!ok || !layouts_make(d, e) || !queue_make(d, e) || !pipelines_open(d, e)) {
         vulkan_close(d);
@@ -321,6 +324,9 @@ void vulkan_close(struct backend_device *d)
     if (!d->hung) instance_close(&d->instance);
     host_free(d->host, d->pipelines.list);
     host_free(d->host, d->pipelines.keys);
+    mutex_free(&d->building);
+    mutex_free(&d->copying);
+    mutex_free(&d->queueing);
     host_free(d->host, d);
 }
 
@@ -330,8 +336,10 @@ wherry_status wherry_vulkan_query_needs(wherry_vulkan_needs *out)
 {
     static const char *const none[] = {NULL};
     static const char *const device_extensions[] = {VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME,
-                                                    VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME, NULL};
-    static const char *const instance_extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, NULL};
+                                                    VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME,
+                                                    "VK_KHR_portability_subset", NULL};
+    static const char *const instance_extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME,
+                                                      VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME, NULL};
     static const char *const features[] = {
         "storageBuffer16BitAccess", "cooperativeMatrix",    "shaderFloat16", "vulkanMemoryModel",
         "subgroupSizeControl",      "computeFullSubgroups", "maintenance4",  NULL};

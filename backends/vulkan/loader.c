@@ -73,6 +73,7 @@ bool fail_result(struct error *e, VkResult result, const char *what, ...)
 
 static struct once loader_once = ONCE_INIT;
 static PFN_vkGetInstanceProcAddr loader_function;
+static char loader_missing[600];
 
 /* Not through volk, whose functions of instances are global: docs/design.md has the reasons. */
 static void loader_load(void)
@@ -90,7 +91,15 @@ static void loader_load(void)
 #endif
         NULL
     };
-    loader_function = (PFN_vkGetInstanceProcAddr)library_find(names, "vkGetInstanceProcAddr");
+    const char *symbol = "vkGetInstanceProcAddr";
+    void *library = library_open("WHERRY_VULKAN_LIBRARY", names, symbol, loader_missing, sizeof loader_missing);
+    if (library) loader_function = (PFN_vkGetInstanceProcAddr)library_get(library, symbol);
+}
+
+bool vulkan_has_loader(void)
+{
+    run_once(&loader_once, loader_load);
+    return loader_function;
 }
 
 static PFN_vkGetInstanceProcAddr loader_get(struct error *e)
@@ -98,7 +107,7 @@ static PFN_vkGetInstanceProcAddr loader_get(struct error *e)
     run_once(&loader_once, loader_load);
     if (loader_function) return loader_function;
     fail(e, WHERRY_STATUS_NO_DEVICE,
-         "Vulkan: the loader was not found; install it (Debian, Ubuntu: libvulkan1) and a driver");
+         "Vulkan: no loader; install it (Debian, Ubuntu: libvulkan1) and a driver. Tried: %s", loader_missing);
     return NULL;
 }
 

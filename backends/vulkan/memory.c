@@ -202,6 +202,26 @@ void vulkan_buffer_destroy(struct backend_device *d, struct buffer *b)
     host_free(d->host, b);
 }
 
+/* Of the heap that buffers come from: the largest one of the device's own. */
+bool vulkan_budget(struct backend_device *d, uint64_t *bytes, uint64_t *used)
+{
+    const VkPhysicalDeviceMemoryProperties *memory = &d->physical.memory;
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+                                                    .pNext = &budget};
+    uint32_t best = VK_MAX_MEMORY_HEAPS;
+    for (uint32_t i = 0; i < memory->memoryHeapCount; i++)
+        if (memory->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT &&
+            (best == VK_MAX_MEMORY_HEAPS || memory->memoryHeaps[i].size > memory->memoryHeaps[best].size))
+            best = i;
+    if (!d->physical.budget || d->inert || best == VK_MAX_MEMORY_HEAPS) return false;
+    d->instance.vk.GetPhysicalDeviceMemoryProperties2(d->physical.handle, &properties);
+    *bytes = budget.heapBudget[best];
+    *used = budget.heapUsage[best];
+    return *bytes > 0; /* 0: a driver that has nothing to say */
+}
+
 /* ---- blocking copies ---- */
 
 static bool transfer_ready(struct backend_device *d, const struct buffer *b, uint64_t offset, uint64_t bytes,
@@ -252,8 +272,8 @@ static bool copy_wait(struct backend_device *d, VkBuffer from, uint64_t from_at,
     return device_submit(d, &submit, 1, copy_seconds, e);
 }
 
-bool vulkan_buffer_write(struct backend_device *d, struct buffer *b, uint64_t offset, const void *data, uint64_t bytes,
-                         struct error *e)
+static bool copy_in(struct backend_device *d, struct buffer *b, uint64_t offset, const void *data, uint64_t bytes,
+                    struct error *e)
 {
     TRY(device_executes_commands(d, e));
     TRY(transfer_ready(d, b, offset, bytes, e));
@@ -267,8 +287,8 @@ bool vulkan_buffer_write(struct backend_device *d, struct buffer *b, uint64_t of
     return true;
 }
 
-bool vulkan_buffer_read(struct backend_device *d, struct buffer *b, uint64_t offset, void *data, uint64_t bytes,
-                        struct error *e)
+static bool copy_out(struct backend_device *d, struct buffer *b, uint64_t offset, void *data, uint64_t bytes,
+                     struct error *e)
 {
     TRY(device_executes_commands(d, e));
     TRY(transfer_ready(d, b, offset, bytes, e));
@@ -280,4 +300,22 @@ bool vulkan_buffer_read(struct backend_device *d, struct buffer *b, uint64_t off
         at += n;
     }
     return true;
+}
+
+bool vulkan_buffer_write(struct backend_device *d, struct buffer *b, uint64_t offset, const void *data, uint64_t bytes,
+                         struct error *e)
+{
+    mutex_enter(&d->copying);
+    bool ok = copy_in(d, b, offset, data, bytes, e);
+    mutex_leave(&d->copying);
+    return ok;
+}
+
+bool vulkan_buffer_read(struct backend_device *d, struct buffer *b, uint64_t offset, void *data, uint64_t bytes,
+                        struct error *e)
+{
+    mutex_enter(&d->copying);
+    bool ok = copy_out(d, b, offset, data, bytes, e);
+    mutex_leave(&d->copying);
+    return ok;
 }

@@ -221,6 +221,8 @@ bool physical_describe(const struct host *host, const struct instance *instance,
     describe_more(instance, p, extensions, n_extensions);
     describe_quirks(p);
     p->portability = extension_present(extensions, n_extensions, "VK_KHR_portability_subset");
+    p->budget = instance->vk.GetPhysicalDeviceMemoryProperties2 &&
+                extension_present(extensions, n_extensions, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     p->feedback = p->api >= VK_API_VERSION_1_3 ||
                   extension_present(extensions, n_extensions, VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME);
     bool ok = matrices_describe(host, instance, p, extensions, n_extensions, e);

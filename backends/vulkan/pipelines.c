@@ -387,11 +387,22 @@ static void usage_ask(struct backend_device *d)
     host_free(d->host, jobs);
 }
 
-const struct kernel_usage *pipelines_usage(struct backend_device *d, int index)
+VkPipeline pipelines_handle(struct backend_device *d, int index)
 {
-    struct pipeline *p = &d->pipelines.list[index];
+    mutex_enter(&d->building);
+    VkPipeline handle = d->pipelines.list[index].handle;
+    mutex_leave(&d->building);
+    return handle;
+}
+
+struct kernel_usage pipelines_usage(struct backend_device *d, int index)
+{
+    mutex_enter(&d->building);
+    const struct pipeline *p = &d->pipelines.list[index];
     if (d->physical.statistics && (!p->told || (p->usage.waves && !p->usage.waves_most))) usage_ask(d);
-    return &p->usage;
+    struct kernel_usage usage = p->usage;
+    mutex_leave(&d->building);
+    return usage;
 }
 
 bool vulkan_program_text(const struct backend_device *d, const struct step *step, bool one_buffer,
@@ -407,8 +418,8 @@ bool vulkan_program_text(const struct backend_device *d, const struct step *step
     return true;
 }
 
-bool pipelines_make(struct backend_device *d, const struct schedule *schedule, int *of_step, wherry_progress progress,
-                    void *user, struct program_info *info, struct error *e)
+static bool make_all(struct backend_device *d, const struct schedule *schedule, int *of_step, wherry_progress progress,
+                     void *user, struct program_info *info, struct error *e)
 {
     struct pipeline_store *store = &d->pipelines;
     int n = 0;
@@ -429,5 +440,14 @@ bool pipelines_make(struct backend_device *d, const struct schedule *schedule, i
     /* Also after a failure: what was compiled until then is worth keeping. */
     if (info->compiled || store->n_keys > known) pipeline_cache_save(d);
     host_free(d->host, jobs);
+    return ok;
+}
+
+bool pipelines_make(struct backend_device *d, const struct schedule *schedule, int *of_step, wherry_progress progress,
+                    void *user, struct program_info *info, struct error *e)
+{
+    mutex_enter(&d->building);
+    bool ok = make_all(d, schedule, of_step, progress, user, info, e);
+    mutex_leave(&d->building);
     return ok;
 }

@@ -40,7 +40,7 @@ static bool batches_divide(struct backend_device *d, struct program *p, struct e
     p->first = host_alloc(d->host, (size_t)schedule->n_steps + 1, sizeof *p->first, e);
     if (!p->first) return false;
     for (int i = 0; i < schedule->n_steps; i++) {
-        if (!i || i == schedule->boundary || flops + schedule->steps[i].flops > limit) {
+        if (!i || schedule->divided || i == schedule->boundary || flops + schedule->steps[i].flops > limit) {
             p->first[p->n_batches++] = i;
             flops = 0;
         }
@@ -299,5 +299,5 @@ void vulkan_program_destroy(struct backend_device *d, struct program *p)
 
 void vulkan_program_usage(struct backend_device *d, const struct program *p, int step, struct kernel_usage *out)
 {
-    *out = *pipelines_usage(d, p->pipelines[step]);
+    *out = pipelines_usage(d, p->pipelines[step]);
 }

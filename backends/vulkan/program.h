@@ -21,6 +21,14 @@ struct recording {
     bool made;
 };
 
+/* The semaphores of a submission, of the application's. */
+struct outside_link {
+    VkSemaphore waits[OUTSIDE_SYNCS], signals[OUTSIDE_SYNCS];
+    uint64_t wait_values[OUTSIDE_SYNCS], signal_values[OUTSIDE_SYNCS];
+    VkPipelineStageFlags stages[OUTSIDE_SYNCS];
+    VkTimelineSemaphoreSubmitInfo values;
+};
+
 /* What a run under way has to itself: the host's memory that its transfers go through, and its command buffers, which
  * a run like the one before in this slot does not record again. */
 struct slot {
@@ -34,6 +42,7 @@ struct slot {
     struct recording plain;
     VkCommandBuffer *commands; /* [n_batches + 2]: those of one run, with upload and download */
     VkSubmitInfo *submits;     /* [n_batches] */
+    struct outside_link first, last;
 };
 
 /* The steps are recorded for each slot, and once with timestamps, and again when a run has other numbers of

@@ -41,7 +41,7 @@ static void step_record(struct backend_device *d, const struct program *p, VkCom
         VkDebugUtilsLabelEXT info = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT, .pLabelName = step->name};
         d->instance.vk.CmdBeginDebugUtilsLabelEXT(commands, &info);
     }
-    VkPipeline pipeline = d->pipelines.list[p->pipelines[index]].handle;
+    VkPipeline pipeline = pipelines_handle(d, p->pipelines[index]);
     d->vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     d->vk.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, d->pipeline_layout, 0, 1, &p->sets[index], 0,
                                 NULL);
@@ -96,6 +96,7 @@ static bool transfers_check(const struct transfer *list, int n, const struct map
                         "Vulkan: %s %d: %" PRIu64 " bytes at %" PRIu64 " lie outside a buffer of %" PRIu64 " bytes",
                         what, i, t->bytes, t->offset, t->buffer->bytes);
         }
+        if (t->outside) continue;
         if (t->bytes > memory->bytes - total) {
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                         "Vulkan: the %ss of a run are more than the %" PRIu64 " bytes of its schedule", what,
@@ -126,7 +127,7 @@ static bool copies_same(const struct copies *copies, const struct transfer *list
     bool same = copies->n == n;
     for (int i = 0; i < n && same; i++) {
         const struct transfer *a = &copies->list[i], *b = &list[i];
-        same = a->buffer == b->buffer && a->offset == b->offset && a->bytes == b->bytes;
+        same = !b->outside && a->buffer == b->buffer && a->offset == b->offset && a->bytes == b->bytes;
     }
     return same;
 }
@@ -135,23 +136,51 @@ static void copies_keep(struct copies *copies, const struct transfer *list, int 
 {
     copies->n = n <= TRANSFERS_KEPT ? n : -1;
     if (copies->n > 0) memcpy(copies->list, list, (size_t)n * sizeof *list);
+    for (int i = 0; i < n; i++)
+        if (list[i].outside) copies->n = -1;
+}
+
+/* Rows in a buffer of the application's and side by side in ours, one way or the other. */
+static void outside_record(struct backend_device *d, VkCommandBuffer commands, const struct transfer *t, bool upload)
+{
+    enum { REGIONS = 64 };
+    const struct outside_rows *o = t->outside;
+    const bool whole = o->step == o->row;
+    const uint64_t rows = whole ? 1 : o->rows, bytes = whole ? t->bytes : o->row;
+    VkBufferCopy regions[REGIONS];
+    for (uint64_t r = 0; r < rows;) {
+        uint32_t n = 0;
+        for (; n < REGIONS && r < rows; n++, r++) {
+            const uint64_t there = o->offset + r * o->step, here = t->offset + r * o->row;
+            regions[n] = (VkBufferCopy){upload ? there : here, upload ? here : there, bytes};
+        }
+        VkBuffer other = (VkBuffer)o->buffer;
+        d->vk.CmdCopyBuffer(commands, upload ? other : t->buffer->handle, upload ? t->buffer->handle : other, n,
+                            regions);
+    }
 }
 
 static bool upload_record(struct backend_device *d, struct slot *slot, const struct run *run, struct error *e)
 {
     VkCommandBuffer commands = slot->uploads.commands;
     uint64_t at = 0;
+    bool any = false;
     if (copies_same(&slot->uploads, run->uploads, run->n_uploads)) return true;
     slot->uploads.n = -1;
     TRY(commands_begin(d, commands, e));
     for (int i = 0; i < run->n_uploads; i++) {
         const struct transfer *t = &run->uploads[i];
         if (!t->bytes) continue;
+        any = true;
+        if (t->outside) {
+            outside_record(d, commands, t, true);
+            continue;
+        }
         VkBufferCopy region = {.srcOffset = at, .dstOffset = t->offset, .size = t->bytes};
         d->vk.CmdCopyBuffer(commands, slot->upload.handle, t->buffer->handle, 1, &region);
         at += t->bytes;
     }
-    if (at) {
+    if (any) {
         barrier(d, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     }
@@ -165,15 +194,21 @@ static bool download_record(struct backend_device *d, struct slot *slot, const s
 {
     VkCommandBuffer commands = slot->downloads.commands;
     uint64_t at = 0;
+    bool any = false;
     if (copies_same(&slot->downloads, run->downloads, run->n_downloads)) return true;
     slot->downloads.n = -1;
     TRY(commands_begin(d, commands, e));
     for (int i = 0; i < run->n_downloads; i++) {
         const struct transfer *t = &run->downloads[i];
         if (!t->bytes) continue;
-        if (!at) {
+        if (!any) {
             barrier(d, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                     VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT);
+        }
+        any = true;
+        if (t->outside) {
+            outside_record(d, commands, t, false);
+            continue;
         }
         VkBufferCopy region = {.srcOffset = t->offset, .dstOffset = at, .size = t->bytes};
         d->vk.CmdCopyBuffer(commands, t->buffer->handle, slot->download.handle, 1, &region);
@@ -243,6 +278,47 @@ static void submits_fill(struct slot *slot, const VkCommandBuffer *recording)
     }
 }
 
+/* Values are told where there is a timeline among them: a device that has none need not know of them. */
+static void link_values(struct outside_link *link, VkSubmitInfo *submit)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < submit->waitSemaphoreCount; i++) any |= link->wait_values[i] != 0;
+    for (uint32_t i = 0; i < submit->signalSemaphoreCount; i++) any |= link->signal_values[i] != 0;
+    if (!any) return;
+    link->values = (VkTimelineSemaphoreSubmitInfo){
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .waitSemaphoreValueCount = submit->waitSemaphoreCount,
+        .pWaitSemaphoreValues = link->wait_values,
+        .signalSemaphoreValueCount = submit->signalSemaphoreCount,
+        .pSignalSemaphoreValues = link->signal_values,
+    };
+    submit->pNext = &link->values;
+}
+
+/* The application's semaphores: the first submission waits for what is before the run, the last one signals. */
+static void submits_link(struct slot *slot, const struct run *run)
+{
+    const uint32_t n = slot->end - slot->from;
+    VkSubmitInfo *first = &slot->submits[0], *last = &slot->submits[n - 1];
+    struct outside_link *end = n > 1 ? &slot->last : &slot->first;
+    for (int i = 0; run->before && i < run->before->n_before; i++) {
+        slot->first.waits[i] = (VkSemaphore)run->before->before[i].handle;
+        slot->first.wait_values[i] = run->before->before[i].value;
+        slot->first.stages[i] = VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+        first->waitSemaphoreCount++;
+    }
+    for (int i = 0; run->after && i < run->after->n_after; i++) {
+        end->signals[i] = (VkSemaphore)run->after->after[i].handle;
+        end->signal_values[i] = run->after->after[i].value;
+        last->signalSemaphoreCount++;
+    }
+    first->pWaitSemaphores = slot->first.waits;
+    first->pWaitDstStageMask = slot->first.stages;
+    last->pSignalSemaphores = end->signals;
+    link_values(&slot->first, first);
+    if (n > 1) link_values(&slot->last, last);
+}
+
 static bool run_check(struct backend_device *d, const struct program *p, struct slot *slot, const struct run *run,
                       struct error *e)
 {
@@ -269,7 +345,7 @@ bool vulkan_program_submit(struct backend_device *d, struct program *p, const st
     TRY(steps_record(d, p, recording, run->grids, e));
     char *to = slot->upload.data;
     for (int i = 0; i < run->n_uploads; i++) {
-        if (!run->uploads[i].bytes) continue;
+        if (!run->uploads[i].bytes || run->uploads[i].outside) continue;
         memcpy(to, run->uploads[i].host, (size_t)run->uploads[i].bytes);
         to += run->uploads[i].bytes;
     }
@@ -277,6 +353,7 @@ bool vulkan_program_submit(struct backend_device *d, struct program *p, const st
     TRY(upload_record(d, slot, run, e));
     TRY(download_record(d, slot, run, e));
     submits_fill(slot, recording->batches);
+    if (run->before || run->after) submits_link(slot, run);
     TRY(device_queue(d, slot->submits, slot->end - slot->from, slot->fence, e));
     slot->run = run;
     slot->started = clock_ns();
@@ -301,7 +378,7 @@ bool vulkan_program_wait(struct backend_device *d, struct program *p, int index,
     TRY(mapped_invalidate(d, &slot->download, e));
     const char *data = slot->download.data;
     for (int i = 0; i < run->n_downloads; i++) {
-        if (!run->downloads[i].bytes) continue;
+        if (!run->downloads[i].bytes || run->downloads[i].outside) continue;
         memcpy(run->downloads[i].host, data, (size_t)run->downloads[i].bytes);
         data += run->downloads[i].bytes;
     }

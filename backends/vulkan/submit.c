@@ -42,9 +42,11 @@ bool device_queue(struct backend_device *d, const VkSubmitInfo *batches, uint32_
 {
     VkResult r = d->vk.ResetFences(d->handle, 1, &fence);
     if (r != VK_SUCCESS) return device_fail(d, e, r, "vkResetFences");
+    mutex_enter(&d->queueing);
     if (d->queue_lock) d->queue_lock(d->queue_user);
     r = d->vk.QueueSubmit(d->queue, n, batches, fence);
     if (d->queue_unlock) d->queue_unlock(d->queue_user);
+    mutex_leave(&d->queueing);
     return r == VK_SUCCESS || device_fail(d, e, r, "vkQueueSubmit");
 }
 

@@ -8,6 +8,7 @@
 
 #include "backends/backend.h"
 #include "backends/kernel_program.h"
+#include "base/mutex.h"
 #include "extensions.h"
 #include "interface/interface.h"
 #include "wherry/wherry_vulkan.h"
@@ -33,7 +34,9 @@
     X(CmdEndDebugUtilsLabelEXT)
 
 /* NULL where a driver lacks the extension. */
-#define OPTIONAL_INSTANCE_FUNCTIONS(X) X(GetPhysicalDeviceCooperativeMatrixPropertiesKHR)
+#define OPTIONAL_INSTANCE_FUNCTIONS(X)                                                                                 \
+    X(GetPhysicalDeviceCooperativeMatrixPropertiesKHR)                                                                 \
+    X(GetPhysicalDeviceMemoryProperties2)
 #define OPTIONAL_DEVICE_FUNCTIONS(X)                                                                                   \
     X(GetPipelineExecutablePropertiesKHR)                                                                              \
     X(GetPipelineExecutableStatisticsKHR)
@@ -113,6 +116,7 @@ struct instance {
 };
 
 /* Fails with WHERRY_STATUS_NO_DEVICE where this system has no loader or no driver. */
+bool vulkan_has_loader(void); /* what no loader is missed by: an instance says where it was looked for */
 bool instance_open(const struct host *host, struct instance *out, struct error *e);
 bool instance_wrap(const wherry_vulkan_desc *desc, struct instance *out, struct error *e);
 void instance_close(struct instance *instance); /* accepts a zeroed or half-opened one */
@@ -136,6 +140,7 @@ struct physical {
     bool portability; /* VK_KHR_portability_subset is there, and must then be enabled */
     bool feedback;    /* pipelines can tell whether they came from the cache */
     bool statistics;  /* pipelines can tell what they take: registers, shared memory, ... */
+    bool budget;      /* the driver tells how much memory a process may have */
     bool size_chosen; /* a pipeline's sub-groups must be told their size */
     VkPhysicalDeviceMemoryProperties memory;
     /* What compiled pipelines depend on. */
@@ -204,6 +209,7 @@ bool mapped_invalidate(struct backend_device *d, const struct mapped *mapped, st
 
 struct buffer *vulkan_buffer_create(struct backend_device *d, uint64_t bytes, struct error *e);
 void vulkan_buffer_destroy(struct backend_device *d, struct buffer *buffer);
+bool vulkan_budget(struct backend_device *d, uint64_t *bytes, uint64_t *used);
 bool vulkan_buffer_write(struct backend_device *d, struct buffer *buffer, uint64_t offset, const void *data,
                          uint64_t bytes, struct error *e);
 bool vulkan_buffer_read(struct backend_device *d, struct buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
@@ -246,9 +252,11 @@ void pipelines_close(struct backend_device *d);
 /* Makes a pipeline for every step: of_step[i] gets the index in the store's list. */
 bool pipelines_make(struct backend_device *d, const struct schedule *schedule, int *of_step, wherry_progress progress,
                     void *user, struct program_info *info, struct error *e);
+/* The pipeline of this index. */
+VkPipeline pipelines_handle(struct backend_device *d, int index);
 /* What a pipeline takes. A driver that was not told to when it compiled it is asked with another one, beside its cache,
  * which may not keep what is compiled for that; so with all that were not asked for yet. */
-const struct kernel_usage *pipelines_usage(struct backend_device *d, int index);
+struct kernel_usage pipelines_usage(struct backend_device *d, int index);
 /* A hash of all embedded kernels. */
 uint64_t vulkan_kernels(const struct backend_device *d);
 bool vulkan_program_text(const struct backend_device *d, const struct step *step, bool one_buffer,
@@ -270,6 +278,7 @@ struct backend_device {
     VkDevice handle;
     bool external; /* the application's */
     VkQueue queue;
+    struct mutex queueing; /* of the queue */
     void (*queue_lock)(void *user);
     void (*queue_unlock)(void *user);
     void *queue_user;
@@ -277,14 +286,16 @@ struct backend_device {
     VkFence fence;
     VkCommandPool pool;
     VkCommandBuffer copy;             /* recorded anew by every buffer_write and buffer_read */
+    struct mutex copying;             /* of both */
     struct mapped transfer;           /* their staging memory, made by the first of them */
     VkDescriptorSetLayout set_layout; /* binding number = slot */
     VkPipelineLayout pipeline_layout;
     struct pipeline_store pipelines;
-    uint64_t allocated;
-    bool lost;
-    bool inert; /* opened for compiling: it has no queue that takes anything, and need not have memory */
-    bool hung;  /* lost while work may still be running: its objects can't be destroyed any more */
+    struct mutex building; /* of the pipelines' store */
+    _Atomic uint64_t allocated;
+    _Atomic bool lost;
+    bool inert;        /* opened for compiling: it has no queue that takes anything, and need not have memory */
+    _Atomic bool hung; /* lost while work may still be running: its objects can't be destroyed any more */
 };
 
 bool vulkan_enumerate(const struct host *host, wherry_device_info **list, size_t *count, struct error *e);
@@ -333,6 +344,10 @@ bool vulkan_program_submit(struct backend_device *d, struct program *program, co
 bool vulkan_program_wait(struct backend_device *d, struct program *program, int slot, uint64_t timeout_ns, bool *done,
                          struct error *e);
 bool vulkan_program_run(struct backend_device *d, struct program *program, const struct run *run, struct error *e);
+
+/* ---- outside.c: objects of the application's ---- */
+
+bool vulkan_outside(struct backend_device *d, const void *desc, struct outside *out, struct error *e);
 
 /* ---- hazards.c: where a barrier is needed ---- */
 

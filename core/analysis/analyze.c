@@ -216,10 +216,10 @@ wherry_status wherry_analyze(wherry_context *context, const wherry_analysis_desc
         desc->config->struct_size != sizeof *desc->config ||
         (desc->training && desc->training->struct_size != sizeof *desc->training))
         return context_invalid(context, "wherry_analyze: desc, out or desc->config is NULL, or a struct_size is wrong");
-    struct wherry_analysis *a = host_alloc(&context->host, 1, sizeof *a, &context->error);
+    struct wherry_analysis *a = host_alloc(&context->host, 1, sizeof *a, context_error(context));
     if (!a) return context_status(context, false);
     a->context = context;
-    bool ok = analyze(a, desc, &context->error);
+    bool ok = analyze(a, desc, context_error(context));
     if (ok)
         *out = a;
     else
@@ -325,7 +325,7 @@ wherry_status wherry_product_layouts_count(wherry_context *context, const char *
     if (!einsum || !letters || !sizes || !out)
         return context_invalid(context, "wherry_product_layouts_count: einsum, letters, sizes or out is NULL");
     for (size_t n = 0; letters[n]; n++) dims.of[letters[n] & 127] = sizes[n];
-    if (!layout_space_create(einsum, &dims, &space, &context->error)) return context_status(context, false);
+    if (!layout_space_create(einsum, &dims, &space, context_error(context))) return context_status(context, false);
     layout_space_count(&space, stack, out);
     return context_status(context, true);
 }
@@ -337,7 +337,7 @@ wherry_status wherry_kernel_layouts_count(wherry_context *context, const char *t
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!tensors || !reduced || !out)
         return context_invalid(context, "wherry_kernel_layouts_count: tensors, reduced or out is NULL");
-    bool ok = layout_kernel_read(tensors, reduced, only, &kernel, &context->error);
+    bool ok = layout_kernel_read(tensors, reduced, only, &kernel, context_error(context));
     if (ok) describe_kernel(&kernel, out);
     return context_status(context, ok);
 }

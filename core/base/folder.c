@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/platform.h"
+#include "base/source.h"
 
 const struct json_limits json_config = {.bytes = (size_t)4 << 20, .values = 1 << 18, .depth = 64};
 const struct json_limits json_index = {.bytes = (size_t)16 << 20, .values = 1 << 18, .depth = 64};
@@ -21,22 +21,11 @@ char *path_join(const struct host *host, const char *folder, const char *name, s
     return path;
 }
 
-bool path_is_inside(const char *name)
-{
-    if (*name == '/' || *name == '\\' || strchr(name, ':')) return false;
-    while (*name) {
-        size_t n = strcspn(name, "/\\");
-        if (n == 2 && name[0] == '.' && name[1] == '.') return false;
-        name += n + (name[n] != 0);
-    }
-    return true;
-}
-
 bool folder_has(const struct host *host, const char *folder, const char *name, bool *has, struct error *e)
 {
     char *path = path_join(host, folder, name, e);
     if (!path) return false;
-    bool ok = file_exists(path, has, e);
+    bool ok = source_exists(host, path, has, e);
     host_free(host, path);
     return ok;
 }
@@ -67,7 +56,7 @@ bool json_file_read(const struct host *host, const char *folder, const char *nam
 {
     char *path = path_join(host, folder, name, e), *text = NULL;
     size_t size = 0;
-    bool ok = path && file_read(host, path, limits->bytes, &text, &size, e) &&
+    bool ok = path && source_read_all(host, path, limits->bytes, &text, &size, e) &&
               json_parse(path, text, size, limits, flags, out, e);
     host_free(host, text);
     host_free(host, path);

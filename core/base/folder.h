@@ -7,9 +7,6 @@
 
 /* "folder/name"; `name` "" gives the folder itself. From `host`, to be freed. */
 char *path_join(const struct host *host, const char *folder, const char *name, struct error *e);
-/* Whether a path that a model's file gives is relative and has no "..": what it names lies inside the folder (or where
- * a link in the folder leads, as in Hugging Face's cache). */
-bool path_is_inside(const char *name);
 /* Whether there is folder/name; an error as of file_exists. */
 bool folder_has(const struct host *host, const char *folder, const char *name, bool *has, struct error *e);
 /* What the files of a model may have, each several times what the largest published ones have: a configuration some

@@ -8,17 +8,19 @@
 #include "base/error.h"
 
 struct parts;
+struct file_source; /* base/source.h */
 
 struct host {
     void *(*alloc)(size_t size, void *user);
     void (*free)(void *pointer, void *user);
     void (*log)(wherry_log_level level, const char *text, void *user); /* may be NULL */
     void *user;
-    char cache_dir[512]; /* "": nothing is cached */
-    uint32_t threads;    /* that compute on the host's cores, at most; 0: no limit */
-    struct parts *parts; /* the account of where its time goes (base/parts.h), NULL: none is kept */
-    bool unoptimized;    /* kernels are compiled without optimization where an API can say so */
-    bool compile_only;   /* devices that do not execute may be opened, for compiling (WHERRY_COMPILE_ONLY) */
+    char cache_dir[512];             /* "": nothing is cached */
+    const struct file_source *files; /* that a model is read from, NULL: the system's folders */
+    uint32_t threads;                /* that compute on the host's cores, at most; 0: no limit */
+    struct parts *parts;             /* the account of where its time goes (base/parts.h), NULL: none is kept */
+    bool unoptimized;                /* kernels are compiled without optimization where an API can say so */
+    bool compile_only; /* devices that do not execute may be opened, for compiling (WHERRY_COMPILE_ONLY) */
 };
 
 /* Zeroed memory for `count` items of `size` bytes; NULL and an error when there is none (count * size is checked).

@@ -5,7 +5,8 @@
 
 void parts_begin(struct parts *parts)
 {
-    *parts = (struct parts){.now = PART_REST, .wall = clock_ns(), .processor = processor_ns()};
+    *parts =
+        (struct parts){.thread = thread_number(), .now = PART_REST, .wall = clock_ns(), .processor = processor_ns()};
     parts->processor_before = parts->processor;
 }
 

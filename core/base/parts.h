@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/host.h"
+#include "base/mutex.h"
 
 /* In the order in which a start has them; runtime/parts.c has their names. Times exclude each other: a part that is
  * entered inside another one takes over the clock. But what happens inside a check of kernels (compiling for it,
@@ -31,13 +32,14 @@ enum {
 };
 
 struct parts {
+    uintptr_t thread; /* whose time it is */
     int now;
     uint64_t wall, processor; /* when the clock began to run for `now` */
     uint64_t wall_ns[PARTS_MAX], processor_ns[PARTS_MAX];
     uint64_t processor_before; /* what the process had used when the account began */
 };
 
-/* Begins with PART_REST. */
+/* Begins with PART_REST; the account is the calling thread's. */
 void parts_begin(struct parts *parts);
 /* Brings the account up to now. */
 void parts_update(struct parts *parts);
@@ -46,7 +48,7 @@ void parts_switch(struct parts *parts, int part);
 /* From now on the time is this part's; returns whose it was, for part_leave. */
 static inline int part_enter(const struct host *host, int part)
 {
-    if (!host->parts) return PART_REST;
+    if (!host->parts || host->parts->thread != thread_number()) return PART_REST;
     int before = host->parts->now;
     if (before != PART_CHECK) parts_switch(host->parts, part);
     return before;
@@ -54,7 +56,7 @@ static inline int part_enter(const struct host *host, int part)
 
 static inline void part_leave(const struct host *host, int before)
 {
-    if (host->parts) parts_switch(host->parts, before);
+    if (host->parts && host->parts->thread == thread_number()) parts_switch(host->parts, before);
 }
 
 #endif

@@ -3,7 +3,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/text.h"
 
 enum { MAX_THREADS = 256 };
 
@@ -51,6 +54,33 @@ bool cache_read(const struct host *host, const char *path, size_t max_bytes, boo
     uint64_t bytes;
     TRY(system_open_cached(path, exists, &file, &bytes, e));
     return !*exists || read_open(host, file, path, bytes, max_bytes, data, size, e);
+}
+
+/* ---- libraries ---- */
+
+void *library_open(const char *variable, const char *const *names, const char *symbol, char *why, size_t size)
+{
+    const char *const chosen[] = {variable ? getenv(variable) : NULL, NULL};
+    if (chosen[0] && *chosen[0]) names = chosen;
+    struct text_writer said = text_begin(why, size);
+    for (size_t n = 0; names[n]; n++) {
+        char one[256];
+        void *library = system_library(names[n], one, sizeof one);
+        if (library && library_get(library, symbol)) {
+            *why = 0;
+            return library;
+        }
+        if (library) snprintf(one, sizeof one, "%s has no %s", names[n], symbol);
+        if (*names[n]) text_add(&said, "%s%s", said.used ? "; " : "", one);
+    }
+    return NULL;
+}
+
+library_function library_find(const char *const *names, const char *symbol)
+{
+    char why[1];
+    void *library = library_open(NULL, names, symbol, why, sizeof why);
+    return library ? library_get(library, symbol) : NULL;
 }
 
 bool folder_make(const char *path, struct error *e)

@@ -46,9 +46,13 @@ bool folder_make(const char *path, struct error *e);
  * path, owner, mode and remedy. On Windows a file may not be a link; who else may write is for the folder's access list
  * to say: one below %LOCALAPPDATA% is the user's alone. */
 
-/* The user's cache folder for this library ("$XDG_CACHE_HOME/wherry", "~/.cache/wherry", "%LOCALAPPDATA%\wherry"); ""
- * where there is none. */
+/* The user's cache folder for this library ("$XDG_CACHE_HOME/wherry", "~/.cache/wherry", on macOS
+ * "~/Library/Caches/wherry", on Windows "%LOCALAPPDATA%\wherry"); "" where there is none. */
 void cache_folder(char *path, size_t size);
+#ifndef _WIN32
+/* The same by these values of XDG_CACHE_HOME and HOME, either NULL; `apple`: on macOS. */
+void cache_folder_of(const char *cache, const char *home, bool apple, char *path, size_t size);
+#endif
 /* Whether files in this folder can be trusted; in one that is missing, they can: it is made when it is needed. */
 bool cache_check(const char *folder, struct error *e);
 /* As file_read. A file that is absent is no error: then *exists is false, and nothing else is set. */
@@ -73,9 +77,14 @@ bool process_runs(uint64_t number);
 /* ---- libraries ---- */
 
 typedef void (*library_function)(void);
-/* Function `symbol` of the first of the NULL-terminated `names` that the system's library search finds and that has it;
- * NULL when none is there. "" is the process: what it was linked with. The library stays loaded for good: drivers do
- * not like being unloaded. */
+/* The first of the NULL-terminated `names` that the system's library search finds and that has a function `symbol`;
+ * NULL when none is there, then `why` has each name with what the system says of it, else "". "" is the process: what
+ * it was linked with. Where the environment variable `variable` (NULL: none) has a text, that is the only name. The
+ * library stays loaded for good: drivers do not like being unloaded. */
+void *library_open(const char *variable, const char *const *names, const char *symbol, char *why, size_t size);
+/* A function of such a library; NULL: it has none of this name. */
+library_function library_get(void *library, const char *symbol);
+/* Both at once. */
 library_function library_find(const char *const *names, const char *symbol);
 
 /* ---- clock ---- */

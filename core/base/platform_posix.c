@@ -158,17 +158,26 @@ bool path_is_root(const char *path) { return !*path; }
 
 /* ---- the cache ---- */
 
-void cache_folder(char *path, size_t size)
+void cache_folder_of(const char *cache, const char *home, bool apple, char *path, size_t size)
 {
-    if (!size) return;
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int n = -1;
+    if (!size) return;
     if (cache && *cache == '/') {
         n = snprintf(path, size, "%s/wherry", cache);
     } else if (home && *home == '/') {
-        n = snprintf(path, size, "%s/.cache/wherry", home);
+        n = snprintf(path, size, "%s/%s/wherry", home, apple ? "Library/Caches" : ".cache");
     }
     if (n < 0 || (size_t)n >= size) *path = 0;
+}
+
+void cache_folder(char *path, size_t size)
+{
+#ifdef __APPLE__
+    bool apple = true;
+#else
+    bool apple = false;
+#endif
+    cache_folder_of(getenv("XDG_CACHE_HOME"), getenv("HOME"), apple, path, size);
 }
 
 static const char remedy_else[] = "or use another cache folder (--cache, cache_dir)";
@@ -405,17 +414,22 @@ void once_wake(void) { pthread_cond_broadcast(&once_done); }
 
 /* ---- libraries ---- */
 
-library_function library_find(const char *const *names, const char *symbol)
+void *system_library(const char *name, char *why, size_t size)
 {
-    for (; *names; names++) {
-        void *library = dlopen(**names ? *names : NULL, RTLD_NOW | RTLD_LOCAL),
-             *found = library ? dlsym(library, symbol) : NULL;
-        library_function function;
-        if (!found) continue;
-        memcpy(&function, &found, sizeof function); /* POSIX promises that the two kinds of pointer are alike */
-        return function;
-    }
+    void *library = dlopen(*name ? name : NULL, RTLD_NOW | RTLD_LOCAL);
+    if (library) return library;
+    const char *said = dlerror();
+    snprintf(why, size, "%s", said ? said : "it can't be loaded");
     return NULL;
+}
+
+library_function library_get(void *library, const char *symbol)
+{
+    library_function function;
+    void *found = dlsym(library, symbol);
+    if (!found) return NULL;
+    memcpy(&function, &found, sizeof function); /* POSIX promises that the two kinds of pointer are alike */
+    return function;
 }
 
 /* ---- processes ---- */

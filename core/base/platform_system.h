@@ -71,6 +71,9 @@ void lock_leave(system_lock *lock);
 void condition_wait(system_condition *condition, system_lock *lock);
 void condition_wake(system_condition *condition); /* all who wait */
 
+/* library_open of one name. NULL: there is none, and `why` is what the system says. */
+void *system_library(const char *name, char *why, size_t size);
+
 /* One lock and one condition for all of run_once. */
 void once_enter(void);
 void once_leave(void);

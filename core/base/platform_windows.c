@@ -46,7 +46,13 @@ bool system_open_read(const char *path, system_file *file, uint64_t *size, struc
     wchar_t wide[PATH_BYTES];
     TRY(path_wide(path, wide, PATH_BYTES, e));
     *file = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL);
-    if (*file == INVALID_HANDLE_VALUE) return fail_system(e, "opening", path, GetLastError());
+    if (*file == INVALID_HANDLE_VALUE) {
+        DWORD code = GetLastError(), attributes = GetFileAttributesW(wide);
+        /* Of a folder Windows says that access is denied. */
+        if (attributes != INVALID_FILE_ATTRIBUTES && attributes & FILE_ATTRIBUTE_DIRECTORY)
+            return fail(e, WHERRY_STATUS_IO, "%.600s is not a regular file: give the path of a file", path);
+        return fail_system(e, "opening", path, code);
+    }
     return ask_size(*file, path, size, e);
 }
 
@@ -308,14 +314,16 @@ void once_wake(void) { WakeAllConditionVariable(&once_done); }
 
 /* ---- libraries ---- */
 
-library_function library_find(const char *const *names, const char *symbol)
+void *system_library(const char *name, char *why, size_t size)
 {
-    for (; *names; names++) {
-        HMODULE library = **names ? LoadLibraryA(*names) : GetModuleHandleA(NULL);
-        FARPROC found = library ? GetProcAddress(library, symbol) : NULL;
-        if (found) return (library_function)(void *)found;
-    }
-    return NULL;
+    HMODULE library = *name ? LoadLibraryA(name) : GetModuleHandleA(NULL);
+    if (!library) snprintf(why, size, "%s: Windows' error %lu", name, (unsigned long)GetLastError());
+    return library;
+}
+
+library_function library_get(void *library, const char *symbol)
+{
+    return (library_function)(void *)GetProcAddress(library, symbol);
 }
 
 /* ---- processes ---- */

@@ -65,6 +65,8 @@ bool groups_create(const struct graph *g, const struct plan *plan, const struct 
 void group_complete(const struct graph *g, struct group *out);
 /* Whether the tensor is made inside and used outside. */
 bool group_writes(const struct group *group, int tensor);
+/* Whether any of them reads the tensor, or a slice of it. */
+bool groups_read(const struct graph *g, const struct group *groups, int count, int tensor);
 /* The group of one operator, which runs alone. */
 void group_single(const struct graph *g, int op, struct group *out);
 /* The group's name without its layer: "qkv". */

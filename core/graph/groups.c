@@ -48,6 +48,14 @@ bool group_writes(const struct group *group, int tensor)
     return false;
 }
 
+bool groups_read(const struct graph *g, const struct group *groups, int count, int tensor)
+{
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < groups[i].n_reads; k++)
+            if (tensor_owner(g, groups[i].reads[k]) == tensor) return true;
+    return false;
+}
+
 void group_complete(const struct graph *g, struct group *out)
 {
     out->layer = g->ops[out->ops[0]].layer;

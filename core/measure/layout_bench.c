@@ -391,7 +391,7 @@ wherry_status wherry_layout_bench_create(wherry_device *device, const wherry_lay
 {
     if (!device) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct wherry_context *context = device->context;
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     if (!out || !desc || desc->struct_size != sizeof *desc || !desc->name || !desc->letters || !desc->sizes)
         return context_invalid(context, "wherry_layout_bench_create: out or desc is NULL, or has another size or no "
                                         "name, letters and sizes");
@@ -446,5 +446,6 @@ wherry_status wherry_layout_bench_measure(wherry_layout_bench *bench, const uint
                                           wherry_progress progress, void *user, wherry_layout_result *results)
 {
     struct wherry_context *context = bench->context;
-    return context_status(context, measure(bench, configurations, count, progress, user, results, &context->error));
+    return context_status(context,
+                          measure(bench, configurations, count, progress, user, results, context_error(context)));
 }

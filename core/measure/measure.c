@@ -211,7 +211,7 @@ static wherry_status check(const wherry_session *session, const wherry_measure_d
     if (!(desc->warm_seconds >= 0) || !isfinite(desc->warm_seconds))
         return context_invalid(context, "wherry_measure: %s seconds to warm up", NUMBER("%g", desc->warm_seconds));
     if ((desc->cold || desc->alone) && is_reference(session)) {
-        fail(&context->error, WHERRY_STATUS_UNSUPPORTED,
+        fail(context_error(context), WHERRY_STATUS_UNSUPPORTED,
              "wherry_measure: the reference has no kernels, so that there are no times of groups alone");
         return context_status(context, false);
     }
@@ -240,7 +240,7 @@ wherry_status wherry_measure(wherry_session *session, const wherry_batch *batch,
     if (!m.desc.cache_bytes) m.desc.cache_bytes = usual_cache_bytes;
     m.first = desc->phase == WHERRY_PHASE_BACKWARD ? session->boundary : 0;
     m.end = desc->phase == WHERRY_PHASE_FORWARD ? session->boundary : session->n_calls;
-    bool ok = measure(&m, batch, groups, groups ? *count : 0, step, &context->error);
+    bool ok = measure(&m, batch, groups, groups ? *count : 0, step, context_error(context));
     if (ok) *count = (size_t)session->n_groups;
     host_free(&context->host, m.samples);
     host_free(&context->host, m.firsts);

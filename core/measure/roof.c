@@ -264,7 +264,7 @@ wherry_status wherry_roof_measure(wherry_device *device, const wherry_roof_desc 
 {
     if (!device) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct wherry_context *context = device->context;
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     wherry_roof_desc filled;
     if (!out) return context_invalid(context, "wherry_roof_measure: out is NULL");
     if (!check_desc(desc, &filled, e)) return context_status(context, false);

@@ -166,7 +166,7 @@ wherry_status wherry_timer_test(wherry_device *device, wherry_timer_info *out)
 {
     if (!device) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct wherry_context *context = device->context;
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     const wherry_roof_desc desc = {.struct_size = sizeof desc, .dram_bytes = 1};
     wherry_timer_info info;
     struct bench b;

@@ -6,6 +6,7 @@
 
 #include "base/folder.h"
 #include "base/parts.h"
+#include "base/source.h"
 #include "model/architecture.h"
 #include "model/config.h"
 #include "model/head.h"
@@ -92,6 +93,7 @@ void model_close(struct wherry_model *model)
     late_free(&host, model->late);
     prompts_free(&host, &model->prompts);
     files_close(&host, model->files);
+    file_source_destroy(&host, model->source);
     host_free(&host, model->memory);
     host_free(&host, model->weights);
     host_free(&host, model);
@@ -319,7 +321,7 @@ static bool weights_find(struct wherry_model *model, struct error *e)
             }
         }
     }
-    for (size_t i = 0; i < files->count; i++) model->info.weight_file_bytes += files->shards[i]->file.opened.bytes;
+    for (size_t i = 0; i < files->count; i++) model->info.weight_file_bytes += files->shards[i]->file.file.bytes;
     return true;
 }
 
@@ -422,4 +424,18 @@ bool model_open(const struct host *host, const char *folder, struct wherry_model
     }
     *out = model;
     return true;
+}
+
+bool model_open_memory(const struct host *host, const wherry_model_files *files, struct wherry_model **out,
+                       struct error *e)
+{
+    struct host from = *host;
+    struct file_source *source = file_source_create(host, files, e);
+    from.files = source;
+    if (source && model_open(&from, SOURCE_ROOT, out, e)) {
+        (*out)->source = source;
+        return true;
+    }
+    file_source_destroy(host, source);
+    return false;
 }

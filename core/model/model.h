@@ -47,9 +47,10 @@ struct wherry_model {
     struct token_heads *token_heads; /* owned, NULL: none was looked for */
     struct late *late;               /* owned, NULL: nothing was read */
     struct prompts prompts;
-    struct labels *labels;     /* names of classes; owned, NULL: no names */
-    struct model_files *files; /* what the parts are read from; owned, NULL: no file */
-    void *memory;              /* the same for random weights; owned */
+    struct labels *labels;      /* names of classes; owned, NULL: no names */
+    struct file_source *source; /* that host.files is; owned, NULL: folders */
+    struct model_files *files;  /* what the parts are read from; owned, NULL: no file */
+    void *memory;               /* the same for random weights; owned */
     /* Parts of weight w of layer l at [l + 1][w][part] (layer -1 first): three parts for QKV and its bias, one
      * elsewhere, zeroed ones where the model has none. */
     struct weight_part (*weights)[WEIGHT_COUNT][3];
@@ -74,6 +75,8 @@ void floats_from_order(const struct matrix_order *order, const float *from, floa
 
 /* See wherry_model_open and wherry_model_create_random. */
 bool model_open(const struct host *host, const char *folder, struct wherry_model **out, struct error *e);
+bool model_open_memory(const struct host *host, const wherry_model_files *files, struct wherry_model **out,
+                       struct error *e);
 bool model_random(const struct host *host, const wherry_model_config *config, uint64_t seed, struct wherry_model **out,
                   struct error *e);
 void model_close(struct wherry_model *model); /* accepts NULL and half-made ones */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/folder.h"
+#include "base/source.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
 
@@ -362,7 +363,7 @@ bool modules_weights(struct wherry_model *model, struct error *e)
     if (!(after->files = host_alloc(&model->host, MODULES_MOST, sizeof *after->files, e))) return false;
     for (uint32_t i = 0; i < after->count; i++) {
         TRY(layer_weights(model, i, width, e));
-        model->info.weight_file_bytes += after->files[i].opened.bytes;
+        model->info.weight_file_bytes += after->files[i].file.bytes;
         width = after->list[i].width;
     }
     return true;

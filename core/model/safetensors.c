@@ -265,37 +265,15 @@ bool safetensors_parse(const struct host *host, const void *data, size_t size, s
 
 /* ---- files ---- */
 
-/* Bytes that must be there: whoever opened the file knows its size. */
-static bool read_whole(const struct safetensors *file, uint64_t offset, size_t bytes, void *to, struct error *e)
-{
-    size_t got;
-    struct file_stamp now;
-    TRY(file_read_at(&file->file, file->path, offset, to, bytes, &got, e));
-    TRY(file_stamp(&file->file, file->path, &now, e)); /* after the read: what was read is of before the change */
-    if (now.bytes != file->opened.bytes) {
-        return fail(e, WHERRY_STATUS_IO,
-                    "%.600s had %" PRIu64 " bytes when it was opened and has %" PRIu64 " now: open the model again",
-                    file->path, file->opened.bytes, now.bytes);
-    }
-    if (now.modified != file->opened.modified) {
-        return fail(e, WHERRY_STATUS_IO, "%.600s was written to since it was opened: open the model again", file->path);
-    }
-    if (got == bytes) return true;
-    return fail(e, WHERRY_STATUS_IO,
-                "%.600s gave %zu of %zu bytes at byte %" PRIu64 ": check the disk or the network, and try again",
-                file->path, got, bytes, offset);
-}
-
 static bool open_header(const struct host *host, struct safetensors *file, struct error *e)
 {
     unsigned char length[LENGTH_BYTES];
-    TRY(file_open(file->path, &file->file, e));
-    TRY(file_stamp(&file->file, file->path, &file->opened, e));
-    uint64_t size = file->opened.bytes;
-    TRY(read_whole(file, 0, size < LENGTH_BYTES ? (size_t)size : LENGTH_BYTES, length, e));
+    TRY(source_open(host, file->path, &file->file, e));
+    uint64_t size = file->file.bytes;
+    TRY(source_read(&file->file, file->path, 0, length, size < LENGTH_BYTES ? (size_t)size : LENGTH_BYTES, e));
     if (!check_length(length, size, &file->header_bytes, e)) return fail_in(e, file->path);
     char *text = host_alloc(host, (size_t)file->header_bytes, 1, e);
-    bool ok = text && read_whole(file, LENGTH_BYTES, (size_t)file->header_bytes, text, e);
+    bool ok = text && source_read(&file->file, file->path, LENGTH_BYTES, text, (size_t)file->header_bytes, e);
     if (ok && !parse(host, text, size, file, e)) ok = fail_in(e, file->path);
     host_free(host, text);
     return ok;
@@ -314,7 +292,7 @@ bool safetensors_open(const struct host *host, const char *path, struct safetens
 
 void safetensors_close(const struct host *host, struct safetensors *file)
 {
-    file_close(&file->file);
+    source_close(host, &file->file);
     host_free(host, file->by_name);
     host_free(host, file->tensors);
     host_free(host, file->names);
@@ -332,5 +310,10 @@ const struct safetensors_tensor *safetensors_find(const struct safetensors *file
 bool safetensors_read(const struct safetensors *file, const struct safetensors_tensor *tensor, uint64_t first,
                       size_t bytes, void *to, struct error *e)
 {
-    return read_whole(file, tensor->offset + first, bytes, to, e);
+    return source_read(&file->file, file->path, tensor->offset + first, to, bytes, e);
+}
+
+const void *safetensors_in_memory(const struct safetensors *file, const struct safetensors_tensor *tensor)
+{
+    return file->file.data ? file->file.data + tensor->offset : NULL;
 }

@@ -2,7 +2,7 @@
 #ifndef WHERRY_MODEL_SAFETENSORS_H
 #define WHERRY_MODEL_SAFETENSORS_H
 
-#include "base/platform.h"
+#include "base/source.h"
 
 /* The format allows headers of 100 MB. Headers of published models have some 130 bytes and 8 JSON values a tensor; the
  * largest models of all have 100,000 tensors in more than a hundred files, encoders some hundreds in one or two. */
@@ -23,8 +23,7 @@ struct safetensors_tensor {
 
 struct safetensors {
     char *path;
-    struct file file;
-    struct file_stamp opened; /* as it was when its header was read */
+    struct source_file file;
     char *names;
     uint64_t header_bytes;
     struct safetensors_tensor *tensors; /* in the order of the file's bytes */
@@ -46,6 +45,8 @@ const struct safetensors_tensor *safetensors_find(const struct safetensors *file
  * opened: shorter, longer, or written to. Several threads may read one file at once. */
 bool safetensors_read(const struct safetensors *file, const struct safetensors_tensor *tensor, uint64_t first,
                       size_t bytes, void *to, struct error *e);
+/* All of the tensor, where it is in memory already; NULL: it is read. */
+const void *safetensors_in_memory(const struct safetensors *file, const struct safetensors_tensor *tensor);
 /* "[30522, 384]" for messages. */
 void safetensors_shape_text(const uint64_t *shape, int rank, char *text, size_t size);
 

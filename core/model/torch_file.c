@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/platform.h"
+#include "base/source.h"
 
 #define DAMAGED ": the file is damaged, get it again"
 #define CONVERT ": save the tensors as safetensors (in Python: safetensors.torch.save_file(torch.load(path), new_path))"
@@ -441,11 +441,25 @@ bool torch_file_parse(const void *bytes, size_t size, struct torch_file *out, st
     return true;
 }
 
+/* One that is a block of the application's is parsed where it lies. */
+static bool open_block(const struct host *host, const char *path, struct torch_file *out, bool *block, struct error *e)
+{
+    struct source_file file;
+    TRY(source_open(host, path, &file, e));
+    *block = file.data && file.bytes <= TORCH_FILE_MOST;
+    bool ok = !*block || torch_file_parse(file.data, (size_t)file.bytes, out, e) || fail_in(e, path);
+    source_close(host, &file);
+    return ok;
+}
+
 bool torch_file_open(const struct host *host, const char *path, struct torch_file *out, struct error *e)
 {
     char *bytes;
     size_t size;
-    TRY(file_read(host, path, TORCH_FILE_MOST, &bytes, &size, e));
+    bool block = false;
+    if (host->files) TRY(open_block(host, path, out, &block, e));
+    if (block) return true;
+    TRY(source_read_all(host, path, TORCH_FILE_MOST, &bytes, &size, e));
     if (!torch_file_parse(bytes, size, out, e)) {
         fail_in(e, path);
         host_free(host, bytes);

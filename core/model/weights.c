@@ -119,6 +119,7 @@ bool weight_part_check(const struct safetensors *file, const struct safetensors_
     }
     out->file = file;
     out->tensor = t;
+    out->memory = safetensors_in_memory(file, t);
     out->elements = 1;
     for (int i = 0; i < rank; i++) out->elements *= shape[i];
     return true;

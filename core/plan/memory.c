@@ -65,14 +65,6 @@ static bool fits(const struct memory_request *r, const char *name, uint64_t byte
         (unsigned long long)r->max_block_bytes);
 }
 
-static bool read_by_any(const struct memory_request *r, int tensor)
-{
-    for (int i = 0; i < r->n_groups; i++)
-        for (int k = 0; k < r->groups[i].n_reads; k++)
-            if (tensor_owner(r->graph, r->groups[i].reads[k]) == tensor) return true;
-    return false;
-}
-
 /* A table that no block holds, in blocks of its own. False in *done: it is none. */
 static bool place_pieces(const struct memory_request *r, struct memory_plan *plan, enum memory_kind kind, int tensor,
                          bool *done, struct error *e)
@@ -103,7 +95,8 @@ static bool place_fixed(const struct memory_request *r, struct memory_plan *plan
     bool done;
     for (int t = 0; t < g->n_tensors; t++) {
         if (g->tensors[t].role != role || g->tensors[t].parent >= 0) continue;
-        if (role == TENSOR_WEIGHT && !read_by_any(r, t)) continue;
+        if (role == TENSOR_WEIGHT && !groups_read(g, r->groups, r->n_groups, t)) continue;
+        if (plan->of[t].block >= 0) continue; /* given */
         TRY(place_pieces(r, plan, kind, t, &done, e));
         if (done) continue;
         uint64_t bytes =
@@ -118,6 +111,25 @@ static bool place_fixed(const struct memory_request *r, struct memory_plan *plan
         at += bytes;
     }
     plan->blocks[block].bytes = round_up(at ? at : MEMORY_ROUND, MEMORY_ROUND);
+    if (!at && role == TENSOR_WEIGHT && plan->n_given && block == plan->n_blocks - 1) plan->n_blocks--;
+    return true;
+}
+
+/* The others' blocks are the first ones. */
+static bool place_given(const struct memory_request *r, struct memory_plan *plan, struct error *e)
+{
+    const struct memory_given *given = r->given;
+    for (int i = 0; given && i < given->n_blocks; i++) {
+        int block = block_add(plan, MEMORY_WEIGHTS, e);
+        if (block < 0) return false;
+        plan->blocks[block].bytes = given->blocks[i].bytes;
+    }
+    plan->n_given = plan->n_blocks;
+    for (int t = 0; given && t < r->graph->n_tensors; t++) {
+        if (given->of[t].block < 0) continue;
+        plan->of[t] = given->of[t];
+        plan->given_bytes += given->of[t].bytes;
+    }
     return true;
 }
 
@@ -191,14 +203,14 @@ bool memory_plan_create(const struct host *host, const struct memory_request *re
         for (size_t t = 0; t < n; t++) out->of[t].block = -1;
         out->scratch = out->of + g->n_tensors;
         lives_find(request, lives);
-        ok = place_fixed(request, out, MEMORY_WEIGHTS, TENSOR_WEIGHT, 0, e) &&
+        ok = place_given(request, out, e) && place_fixed(request, out, MEMORY_WEIGHTS, TENSOR_WEIGHT, 0, e) &&
              place_fixed(request, out, MEMORY_BATCH, TENSOR_BATCH, round_up(request->tables_bytes, MEMORY_ALIGNMENT),
                          e) &&
              place_activations(request, out, lives, order, e);
     }
     for (int t = 0; ok && t < g->n_tensors; t++)
         if (g->tensors[t].parent >= 0) out->of[t] = out->of[g->tensors[t].parent];
-    for (int i = 0; ok && i < out->n_blocks; i++) {
+    for (int i = out->n_given; ok && i < out->n_blocks; i++) {
         out->bytes_of[out->blocks[i].kind] += out->blocks[i].bytes;
         out->bytes += out->blocks[i].bytes;
     }

@@ -30,14 +30,23 @@ struct memory_block {
     uint64_t bytes; /* a multiple of MEMORY_ROUND */
 };
 
+/* Weights that lie in memory already. */
+struct memory_given {
+    const struct placement *of; /* [n_tensors], in `blocks`; block -1: not there */
+    const struct memory_block *blocks;
+    int n_blocks;
+};
+
 struct memory_plan {
     const struct host *host;
+    int n_given;               /* the first blocks, which others have */
     struct placement *of;      /* [n_tensors]; slices have their parent's */
     struct placement *scratch; /* [n_groups]: what a group's first kernel tells its second */
     struct memory_block *blocks;
     int n_blocks;
-    uint64_t bytes_of[3]; /* by enum memory_kind */
-    uint64_t bytes;       /* all blocks */
+    uint64_t bytes_of[3]; /* by enum memory_kind; without those of others */
+    uint64_t bytes;       /* all blocks but those of others */
+    uint64_t given_bytes; /* of tensors in these */
 };
 
 struct memory_request {
@@ -48,9 +57,10 @@ struct memory_request {
     size_t storage;            /* bytes of an element */
     const uint64_t *scratch;   /* [n_groups] bytes, NULL: no group needs any */
     uint64_t max_block_bytes, max_tensor_bytes;
-    bool keep;             /* every tensor has memory of its own */
-    uint64_t guard;        /* bytes left free before and after every activation, a multiple of MEMORY_ALIGNMENT */
-    uint64_t tables_bytes; /* room for the batch header and its tables, first in the batch block */
+    bool keep;      /* every tensor has memory of its own */
+    uint64_t guard; /* bytes left free before and after every activation, a multiple of MEMORY_ALIGNMENT */
+    const struct memory_given *given; /* NULL: nothing is */
+    uint64_t tables_bytes;            /* room for the batch header and its tables, first in the batch block */
 };
 
 bool memory_plan_create(const struct host *host, const struct memory_request *request, struct memory_plan *out,

@@ -45,6 +45,7 @@ struct schedule {
     const struct graph *graph; /* with groups: what the reference backend runs */
     const struct group *groups;
     size_t max_upload, max_download; /* bytes that one run moves at most in each direction */
+    bool divided;                    /* a run may begin and end at any step */
     bool staged; /* what a run uploads is copied when it is submitted, so that the next one may be filled in */
 };
 

@@ -6,13 +6,13 @@
 
 #include "interface/interface.h"
 
-bool session_batch_check(const struct wherry_session *s, const wherry_batch *b, struct error *e)
+bool session_batch_check(const struct wherry_session *s, const wherry_batch *b, bool has_ids, struct error *e)
 {
     const wherry_model_config *config = &s->model->info.config;
     if (b->struct_size != sizeof *b)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_batch.struct_size is %u, this library's is %zu",
                     b->struct_size, sizeof *b);
-    bool ids = s->graph.input < 0; /* a stack takes floats */
+    bool ids = has_ids && s->graph.input < 0; /* a stack takes floats */
     if (!b->sequences || !b->offsets || (ids && !b->ids))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "an empty batch: it needs a sequence, offsets and ids");
     if (b->sequences > s->limits.sequences)
@@ -35,8 +35,8 @@ bool session_batch_check(const struct wherry_session *s, const wherry_batch *b, 
     if (tokens > s->limits.tokens)
         return fail(e, WHERRY_STATUS_TOO_LONG, "%u tokens in a batch: this session takes %llu (max_tokens)", tokens,
                     (unsigned long long)s->limits.tokens);
-    for (uint32_t t = 0; ids && t < tokens; t++) {
-        if (b->ids[t] < 0 || (uint32_t)b->ids[t] >= config->vocabulary)
+    for (uint32_t t = 0; t < tokens; t++) {
+        if (ids && (b->ids[t] < 0 || (uint32_t)b->ids[t] >= config->vocabulary))
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "token %u has the id %d: the vocabulary has %u", t,
                         (int)b->ids[t], config->vocabulary);
         if (b->types && b->types[t] && (b->types[t] < 0 || (uint32_t)b->types[t] >= config->token_types))
@@ -96,7 +96,7 @@ void session_batch_fill(struct wherry_session *s, const wherry_batch *batch, str
 
 bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct batch_shape *shape, struct error *e)
 {
-    TRY(session_batch_check(s, batch, e));
+    TRY(session_batch_check(s, batch, true, e));
     session_batch_fill(s, batch, shape);
     return true;
 }

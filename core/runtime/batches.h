@@ -4,8 +4,8 @@
 
 #include "runtime/session.h"
 
-/* Against the session's limits. */
-bool session_batch_check(const struct wherry_session *s, const wherry_batch *batch, struct error *e);
+/* Against the session's limits. `has_ids` false: its ids are on the device already. */
+bool session_batch_check(const struct wherry_session *s, const wherry_batch *batch, bool has_ids, struct error *e);
 /* Fills `shape` (with offsets kept by the session) and the host's side of the batch buffer with one that was checked.
  */
 void session_batch_fill(struct wherry_session *s, const wherry_batch *batch, struct batch_shape *shape);

@@ -67,6 +67,9 @@ wherry_status wherry_context_create(const wherry_context_desc *desc, wherry_cont
     struct wherry_context *context = host_alloc(&host, 1, sizeof *context, &e);
     if (!context) return WHERRY_STATUS_OUT_OF_HOST_MEMORY;
     context->host = host;
+    context->errors.thread = thread_number();
+    context->errors.serial = thread_serial();
+    mutex_make(&context->lock);
     if (desc && desc->timed) {
         context->host.parts = &context->parts;
         parts_begin(&context->parts);
@@ -80,16 +83,61 @@ void wherry_context_destroy(wherry_context *context)
 {
     if (!context) return;
     struct host host = context->host;
+    for (struct thread_error *error = context->errors.next, *next; error; error = next) {
+        next = error->next;
+        host_free(&host, error);
+    }
+    mutex_free(&context->lock);
     host_free(&host, context);
 }
 
-const char *wherry_last_error(const wherry_context *context) { return context ? context->error.text : "no context"; }
+/* NULL: the thread has none. */
+static struct thread_error *error_find(struct wherry_context *context, uintptr_t thread)
+{
+    struct thread_error *found = &context->errors;
+    mutex_enter(&context->lock);
+    while (found && found->thread != thread) found = found->next;
+    mutex_leave(&context->lock);
+    if (found && found->serial != thread_serial()) { /* of one that has ended */
+        found->error = (struct error){0};
+        found->serial = thread_serial();
+    }
+    return found;
+}
 
-int wherry_last_native_error(const wherry_context *context) { return context ? context->error.native : 0; }
+struct error *context_error(struct wherry_context *context)
+{
+    const uintptr_t thread = thread_number();
+    struct thread_error *own = error_find(context, thread);
+    struct error no_memory;
+    if (own) return &own->error;
+    if (!(own = host_alloc(&context->host, 1, sizeof *own, &no_memory))) return &context->spare.error;
+    own->thread = thread;
+    own->serial = thread_serial();
+    mutex_enter(&context->lock);
+    own->next = context->errors.next;
+    context->errors.next = own;
+    mutex_leave(&context->lock);
+    return &own->error;
+}
+
+static const struct error *last_error(const wherry_context *context)
+{
+    struct wherry_context *locked = (struct wherry_context *)context; /* nothing but its lock changes */
+    const struct thread_error *own = error_find(locked, thread_number());
+    return own ? &own->error : &context->spare.error;
+}
+
+const char *wherry_last_error(const wherry_context *context)
+{
+    return context ? last_error(context)->text : "no context";
+}
+
+int wherry_last_native_error(const wherry_context *context) { return context ? last_error(context)->native : 0; }
 
 wherry_status context_status(struct wherry_context *context, bool ok)
 {
-    return ok ? WHERRY_STATUS_OK : context->error.status;
+    return ok ? WHERRY_STATUS_OK : context_error(context)->status;
 }
 
 wherry_status context_needs_cache(struct wherry_context *context, const char *call)
@@ -97,7 +145,7 @@ wherry_status context_needs_cache(struct wherry_context *context, const char *ca
     if (context->host.cache_dir[0]) return WHERRY_STATUS_OK;
     const struct error *why = &context->uncached;
     if (why->text[0]) {
-        fail(&context->error, why->status, "%s needs a cache folder; %s", call, why->text);
+        fail(context_error(context), why->status, "%s needs a cache folder; %s", call, why->text);
         return why->status;
     }
     return context_invalid(context, "%s needs a cache folder (wherry_context_desc.cache_dir)", call);
@@ -107,7 +155,7 @@ wherry_status context_invalid(struct wherry_context *context, const char *format
 {
     va_list ap;
     va_start(ap, format);
-    fail_list(&context->error, WHERRY_STATUS_INVALID_ARGUMENT, format, ap);
+    fail_list(context_error(context), WHERRY_STATUS_INVALID_ARGUMENT, format, ap);
     va_end(ap);
     return WHERRY_STATUS_INVALID_ARGUMENT;
 }

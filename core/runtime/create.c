@@ -15,9 +15,20 @@ static uint32_t tokens_fit(struct wherry_session *s, const wherry_session_desc *
     of_smaller.max_tokens = tokens;
     if (!tokens || tokens == s->limits.tokens || !(smaller = session_new(s->context, s->device, s->model, &e)))
         return 0;
+    smaller->shares = s->shares;
     if (!session_make(smaller, &of_smaller, false, &e)) tokens = smaller->tokens_fit;
     wherry_session_destroy(smaller);
     return tokens;
+}
+
+/* Others find its weights from now on. Where they had some of them meanwhile, it is planned with these. */
+static bool session_share(struct wherry_session *s, const wherry_session_desc *desc, struct error *e)
+{
+    for (bool again, over;;) {
+        TRY(shared_weights_publish(s, &again, e));
+        if (!again) return true;
+        if (!session_place(s, desc, &over, e)) return over && session_remedy(0, e);
+    }
 }
 
 /* Within its budget first: a check compiles. */
@@ -34,7 +45,7 @@ static bool session_make(struct wherry_session *s, const wherry_session_desc *de
         }
         if (checked) TRY(session_rungs_check(s, desc, &hold, e));
     } while (!hold);
-    return session_finish(s, e);
+    return session_finish(s, e) && (!checked || session_share(s, desc, e));
 }
 
 wherry_status wherry_session_create(wherry_context *context, wherry_device *device, const wherry_model *model,
@@ -49,8 +60,10 @@ wherry_status wherry_session_create(wherry_context *context, wherry_device *devi
         return context_invalid(context, "wherry_session_desc.struct_size is %u, this library's is %zu",
                                desc->struct_size, sizeof *desc);
     int before = part_enter(&context->host, PART_PLAN);
-    struct wherry_session *s = session_new(context, device, model, &context->error);
-    bool ok = s && session_make(s, desc, true, &context->error);
+    struct wherry_session *s = session_new(context, device, model, context_error(context));
+    /* What measures or verifies writes to memory as it likes, and training is to change weights. */
+    if (s) s->shares = !desc->training && !desc->keep_intermediates && !desc->only;
+    bool ok = s && session_make(s, desc, true, context_error(context));
     part_leave(&context->host, before);
     if (ok)
         *out = s;

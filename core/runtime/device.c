@@ -30,7 +30,7 @@ wherry_status wherry_device_list(wherry_context *context, wherry_device_info *in
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!count) return context_invalid(context, "wherry_device_list: count is NULL");
     struct device_list list = {0};
-    bool ok = device_list_all(&context->host, &list, &context->error);
+    bool ok = device_list_all(&context->host, &list, context_error(context));
     if (ok && infos) list_try(context, &list);
     if (ok) {
         size_t n = infos ? (*count < list.count ? *count : list.count) : 0;
@@ -79,7 +79,7 @@ wherry_status wherry_device_open(wherry_context *context, const char *name, wher
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!out) return context_invalid(context, "wherry_device_open: out is NULL");
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     struct wherry_device *device = NULL;
     size_t backend, index;
     bool numbered = device_numbered(name, &backend, &index), listed = !numbered;
@@ -95,13 +95,17 @@ wherry_status wherry_device_open(wherry_context *context, const char *name, wher
 
 struct wherry_device *device_open_again(const struct wherry_device *device, struct error *e)
 {
-    const struct host *host = &device->context->host;
-    struct wherry_device *again = host_alloc(host, 1, sizeof *again, e);
+    struct wherry_device *again = device_new(device->context, device->backend, e);
     if (!again) return NULL;
-    *again = *device;
-    again->handle = device_open_handle(host, device->backend, device->index, NULL, &again->info, e);
+    again->index = device->index;
+    again->probed = device->probed;
+    again->copies = device->copies;
+    again->kernels_hash = device->kernels_hash;
+    again->info = device->info;
+    again->timer = device->timer;
+    again->handle = device_open_handle(&device->context->host, device->backend, device->index, NULL, &again->info, e);
     if (again->handle) return again;
-    host_free(host, again);
+    wherry_device_close(again);
     return NULL;
 }
 
@@ -110,13 +114,11 @@ static wherry_status device_wrap(wherry_context *context, const char *api, const
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!external || !out) return context_invalid(context, "wrapping a device: the descriptor or out is NULL");
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     for (size_t b = 0; b < backends_count; b++) {
         if (strcmp(backends[b]->name, api)) continue;
-        struct wherry_device *device = host_alloc(&context->host, 1, sizeof *device, e);
+        struct wherry_device *device = device_new(context, backends[b], e);
         if (!device) return context_status(context, false);
-        device->context = context;
-        device->backend = backends[b];
         device->external = true;
         device->handle = device_open_handle(&context->host, backends[b], 0, external, &device->info, e);
         if (device->handle) {
@@ -126,7 +128,7 @@ static wherry_status device_wrap(wherry_context *context, const char *api, const
             *out = device;
             return WHERRY_STATUS_OK;
         }
-        host_free(&context->host, device);
+        wherry_device_close(device);
         return context_status(context, false);
     }
     fail(e, WHERRY_STATUS_UNSUPPORTED, "this build has no %s backend: build with -DWHERRY_%s=ON", api,

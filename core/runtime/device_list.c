@@ -48,20 +48,29 @@ struct backend_device *device_open_handle(const struct host *host, const struct 
     return handle;
 }
 
-/* `info`: what is known of it already. */
-static struct wherry_device *device_make(struct wherry_context *context, size_t b, size_t index,
-                                         const wherry_device_info *info, struct error *e)
+struct wherry_device *device_new(struct wherry_context *context, const struct backend *backend, struct error *e)
 {
     struct wherry_device *device = host_alloc(&context->host, 1, sizeof *device, e);
     if (!device) return NULL;
     device->context = context;
-    device->backend = backends[b];
+    device->backend = backend;
+    mutex_make(&device->lock);
+    weight_store_make(&device->weights);
+    return device;
+}
+
+/* `info`: what is known of it already. */
+static struct wherry_device *device_make(struct wherry_context *context, size_t b, size_t index,
+                                         const wherry_device_info *info, struct error *e)
+{
+    struct wherry_device *device = device_new(context, backends[b], e);
+    if (!device) return NULL;
     device->info = *info;
     device->index = index;
     device->handle = device_open_handle(&context->host, backends[b], index, NULL, &device->info, e);
     if (!device->handle) {
         fail_in(e, info->id);
-        host_free(&context->host, device);
+        wherry_device_close(device);
         return NULL;
     }
     device->kernels_hash = backends[b]->kernels(device->handle);
@@ -90,5 +99,7 @@ void wherry_device_close(wherry_device *device)
 {
     if (!device) return;
     device->backend->close(device->handle);
+    weight_store_free(&device->weights);
+    mutex_free(&device->lock);
     host_free(&device->context->host, device);
 }

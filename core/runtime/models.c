@@ -9,10 +9,11 @@
 #include "runtime/context.h"
 #include "tokenizer/tokenizer.h"
 
-static bool no_tokenizer(struct error *e)
+wherry_status context_no_tokenizer(struct wherry_context *context)
 {
-    return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                "this model has no tokenizer: its folder needs tokenizer.json, or the older files");
+    fail(context_error(context), WHERRY_STATUS_UNSUPPORTED,
+         "this model has no tokenizer: its folder needs tokenizer.json, or the older files");
+    return WHERRY_STATUS_UNSUPPORTED;
 }
 
 wherry_status wherry_model_open(wherry_context *context, const char *folder, wherry_model **out)
@@ -20,7 +21,19 @@ wherry_status wherry_model_open(wherry_context *context, const char *folder, whe
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!folder || !out) return context_invalid(context, "wherry_model_open: folder or out is NULL");
     int before = part_enter(&context->host, PART_FILES);
-    bool ok = model_open(&context->host, folder, out, &context->error);
+    bool ok = model_open(&context->host, folder, out, context_error(context));
+    part_leave(&context->host, before);
+    return context_status(context, ok);
+}
+
+wherry_status wherry_model_open_memory(wherry_context *context, const wherry_model_files *files, wherry_model **out)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!files || !out || files->struct_size != sizeof *files)
+        return context_invalid(
+            context, "wherry_model_open_memory: files or out is NULL, or files->struct_size is not %zu", sizeof *files);
+    int before = part_enter(&context->host, PART_FILES);
+    bool ok = model_open_memory(&context->host, files, out, context_error(context));
     part_leave(&context->host, before);
     return context_status(context, ok);
 }
@@ -33,14 +46,14 @@ wherry_status wherry_model_create_random(wherry_context *context, const wherry_m
         return context_invalid(context,
                                "wherry_model_create_random: config or out is NULL, or config->struct_size is not %zu",
                                sizeof *config);
-    return context_status(context, model_random(&context->host, config, seed, out, &context->error));
+    return context_status(context, model_random(&context->host, config, seed, out, context_error(context)));
 }
 
 wherry_status wherry_model_config_named(wherry_context *context, const char *name, wherry_model_config *out)
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!name || !out) return context_invalid(context, "wherry_model_config_named: name or out is NULL");
-    return context_status(context, architecture_shape(name, out, &context->error));
+    return context_status(context, architecture_shape(name, out, context_error(context)));
 }
 
 wherry_status wherry_model_describe(const wherry_model *model, wherry_model_info *out)
@@ -62,8 +75,9 @@ wherry_status wherry_model_tokens(wherry_context *context, const wherry_model *m
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!model || !callback) return context_invalid(context, "wherry_model_tokens: model or callback is NULL");
-    if (!model->tokenizer) return context_status(context, no_tokenizer(&context->error));
-    return context_status(context, tokenizer_tokens(&context->host, model->tokenizer, callback, user, &context->error));
+    if (!model->tokenizer) return context_no_tokenizer(context);
+    return context_status(context,
+                          tokenizer_tokens(&context->host, model->tokenizer, callback, user, context_error(context)));
 }
 
 const char *wherry_model_prompt_name(const wherry_model *model, uint32_t index)
@@ -76,7 +90,7 @@ wherry_status wherry_model_prompt(wherry_context *context, const wherry_model *m
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!model || !out) return context_invalid(context, "wherry_model_prompt: model or out is NULL");
-    return context_status(context, prompts_find(&model->prompts, name, out, &context->error));
+    return context_status(context, prompts_find(&model->prompts, name, out, context_error(context)));
 }
 
 wherry_status wherry_model_text_form(wherry_context *context, const wherry_model *model, const char *name,
@@ -86,7 +100,7 @@ wherry_status wherry_model_text_form(wherry_context *context, const wherry_model
     if (!model || !out || out->struct_size != sizeof *out)
         return context_invalid(context, "wherry_model_text_form: model or out is NULL, or out->struct_size is not %zu",
                                sizeof *out);
-    return context_status(context, late_form(model, name, out, &context->error));
+    return context_status(context, late_form(model, name, out, context_error(context)));
 }
 
 /* The largest logit is subtracted first, so that nothing overflows. */
@@ -121,8 +135,8 @@ wherry_status wherry_tokenize_places(wherry_context *context, const wherry_model
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!model || (!text && text_bytes) || (!pair && pair_bytes) || !count)
         return context_invalid(context, "wherry_tokenize: model, text or count is NULL");
-    struct error *e = &context->error;
-    if (!model->tokenizer) return context_status(context, no_tokenizer(e));
+    struct error *e = context_error(context);
+    if (!model->tokenizer) return context_no_tokenizer(context);
     size_t room = ids ? *count : 0;
     bool ok = tokenizer_encode_places(&context->host, model->tokenizer, text ? text : "", text_bytes, pair, pair_bytes,
                                       max_tokens, ids, types, places, count, e);

@@ -10,6 +10,7 @@
 #include "interface/interface.h"
 #include "plan/pieces.h"
 #include "plan/variants.h"
+#include "runtime/buffers.h"
 #include "runtime/calls.h"
 #include "runtime/output.h"
 #include "runtime/tuned.h"
@@ -132,6 +133,10 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     TRY(kernels_check(desc->kernels, e));
     TRY(output_resolve(s->model, desc, &options, e));
     s->dimensions = output_dimensions(desc, info);
+    if (!(desc->max_submit_ms >= 0 && desc->max_submit_ms <= 1e9))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "max_submit_ms is no number of milliseconds from 0 to 1e9");
+    s->max_submit_seconds = 1e-3 * desc->max_submit_ms;
+    s->pause_ns = 1000 * (uint64_t)desc->pause_us;
     s->normalized = options.normalize;
     TRY(resolve_training(desc->training, s->plan->name, &options, e));
     if (options.stack) output_of_stack(&options);
@@ -359,6 +364,7 @@ static bool plan_memory(struct wherry_session *s, const struct batch_shape *limi
                                                        .scratch = s->scratch,
                                                        .max_block_bytes = device->max_buffer_bytes,
                                                        .max_tensor_bytes = device->max_binding_bytes,
+                                                       .given = s->shared.of ? &s->shared.given : NULL,
                                                        .keep = s->keep,
                                                        .guard = s->keep ? MEMORY_ALIGNMENT : 0,
                                                        .tables_bytes = 4 * batch_words_most(&s->tables, limits)},
@@ -392,19 +398,33 @@ uint32_t session_tokens_within(struct wherry_session *s, const wherry_session_de
     return low;
 }
 
+/* With what other sessions have there, unless all memory is one buffer, which has nothing of others'. */
+static bool plan_with_shared(struct wherry_session *s, struct error *e)
+{
+    memory_plan_destroy(&s->memory);
+    s->shared.wanted = s->shares && !session_one_buffer(s);
+    TRY(shared_weights_find(s, e) && plan_memory(s, &s->limits, &s->memory, e));
+    if (!s->shares || s->shared.wanted || session_in_one_buffer(s)) return true;
+    memory_plan_destroy(&s->memory);
+    s->shared.wanted = true;
+    return shared_weights_find(s, e) && plan_memory(s, &s->limits, &s->memory, e);
+}
+
 bool session_place(struct wherry_session *s, const wherry_session_desc *desc, bool *over, struct error *e)
 {
     uint64_t budget = budget_of(s, desc);
-    if (!plan_memory(s, &s->limits, &s->memory, e)) {
+    *over = false;
+    if (!plan_with_shared(s, e)) {
         struct error cause = *e;
         *over = cause.status == WHERRY_STATUS_OUT_OF_DEVICE_MEMORY;
         return *over && fail(e, cause.status, "%.600s;", cause.text);
     }
     *over = s->memory.bytes > budget;
-    return !*over ||
-           fail(e, WHERRY_STATUS_OUT_OF_DEVICE_MEMORY,
-                "batches of %llu tokens need %llu bytes of device memory, the budget is %llu:",
-                (unsigned long long)s->limits.tokens, (unsigned long long)s->memory.bytes, (unsigned long long)budget);
+    return !*over || fail(e, WHERRY_STATUS_OUT_OF_DEVICE_MEMORY,
+                          "batches of %llu tokens need %llu bytes of device memory%s, the budget is %llu:",
+                          (unsigned long long)s->limits.tokens, (unsigned long long)s->memory.bytes,
+                          s->memory.given_bytes ? " beside the weights that other sessions have" : "",
+                          (unsigned long long)budget);
 }
 
 void session_shrink(struct wherry_session *s, uint32_t tokens, uint32_t longest)

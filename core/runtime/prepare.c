@@ -7,6 +7,8 @@
 #include "base/platform.h"
 #include "interface/interface.h"
 #include "runtime/buffers.h"
+#include "runtime/device_memory.h"
+#include "runtime/portions.h"
 #include "runtime/submit.h"
 #include "runtime/weights.h"
 
@@ -86,12 +88,24 @@ static bool make_host_memory(struct wherry_session *s, struct error *e)
     return s->tickets != NULL;
 }
 
-/* All device memory of the session, and the host's that goes with it. */
+/* All device memory of the session, and the host's that goes with it. Where there is no room for all of it nothing is
+ * made: a driver may give some, and move others' memory away for it. */
 static bool make_memory(struct wherry_session *s, struct error *e)
 {
     int before = part_enter(&s->context->host, PART_MEMORY);
-    bool ok = session_make_buffers(s, false, e) && make_host_memory(s, e);
+    bool ok = device_has_room(s, e) && session_make_buffers(s, false, e) && make_host_memory(s, e);
     part_leave(&s->context->host, before);
+    return ok;
+}
+
+/* One session of a device at a time: whoever makes weights' memory first fills it, and others wait. */
+static bool make_filled_memory(struct wherry_session *s, bool executes, wherry_progress progress, void *user,
+                               struct error *e)
+{
+    mutex_enter(&s->device->weights.memory);
+    bool ok = make_memory(s, e) && (!executes || session_weights(s, progress, user, e));
+    if (ok && executes) shared_weights_set_ready(s);
+    mutex_leave(&s->device->weights.memory);
     return ok;
 }
 
@@ -105,6 +119,7 @@ static bool make_program(struct wherry_session *s, wherry_progress progress, voi
     s->schedule.n_steps = s->n_calls;
     s->schedule.boundary = s->boundary < s->n_calls ? s->boundary : 0;
     s->schedule.library = s->library;
+    s->schedule.divided = s->max_submit_seconds > 0;
     s->schedule.graph = &s->graph;
     s->schedule.groups = s->groups;
     int before = part_enter(host, PART_RECORD);
@@ -120,16 +135,16 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
     struct program_info made = {0};
     if (!s->prepared) {
         const bool executes = !s->device->info.compiles_only;
-        if (executes && !s->device->copies) TRY(device_probe(s->device, false, e));
-        TRY(make_memory(s, e));
-        if (executes) TRY(session_weights(s, progress, user, e));
+        if (executes) TRY(device_probe_first(s->device, false, e));
+        TRY(make_filled_memory(s, executes, progress, user, e));
         TRY(make_program(s, progress, user, &made, e));
         /* After all that is compiled, which is in the cache then. */
-        if (executes && !s->device->probed) TRY(device_probe(s->device, true, e));
+        if (executes) TRY(device_probe_first(s->device, true, e));
         for (int i = 0; i < s->n_calls; i++) {
             const char *note = s->device->backend->program_note(s->program, i);
             if (note) TRY(session_note(s, e, "%s: %s", group_short_name(&s->groups[s->call_groups[i]]), note));
         }
+        if (executes) TRY(portions_create(s, e));
         s->prepared = true;
     }
     if (info) {
@@ -145,6 +160,7 @@ static void prepare_undo(struct wherry_session *s)
 {
     const struct host *host = &s->context->host;
     tickets_close(s->tickets);
+    portions_destroy(s);
     s->tickets = NULL;
     s->device->backend->program_destroy(s->device->handle, s->program);
     session_free_buffers(s);
@@ -167,7 +183,17 @@ wherry_status wherry_session_prepare(wherry_session *session, wherry_progress pr
     if (info && info->struct_size != sizeof *info)
         return context_invalid(session->context, "wherry_prepare_info.struct_size is %u, this library's is %zu",
                                info->struct_size, sizeof *info);
-    bool ok = session_prepare(session, progress, user, info, &session->context->error);
+    bool ok = session_prepare(session, progress, user, info, context_error(session->context));
     if (!ok) prepare_undo(session);
     return context_status(session->context, ok);
+}
+
+wherry_status wherry_session_release(wherry_session *session)
+{
+    if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (session->tickets && session->tickets->calling)
+        return context_invalid(session->context, "wherry_session_release is called from a callback of the session's");
+    prepare_undo(session);
+    session->prepared = session->forward_done = session->backward_done = false;
+    return WHERRY_STATUS_OK;
 }

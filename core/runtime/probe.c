@@ -110,7 +110,7 @@ static bool check_kernels(struct probe *p, struct error *e)
     return ok;
 }
 
-bool device_probe(struct wherry_device *device, bool kernels, struct error *e)
+static bool probe(struct wherry_device *device, bool kernels, struct error *e)
 {
     const struct backend *backend = device->backend;
     struct probe p = {.device = device};
@@ -125,6 +125,22 @@ bool device_probe(struct wherry_device *device, bool kernels, struct error *e)
     part_leave(&device->context->host, before);
     device->copies |= ok;
     device->probed |= ok && kernels;
+    return ok;
+}
+
+bool device_probe(struct wherry_device *device, bool kernels, struct error *e)
+{
+    mutex_enter(&device->lock);
+    bool ok = probe(device, kernels, e);
+    mutex_leave(&device->lock);
+    return ok;
+}
+
+bool device_probe_first(struct wherry_device *device, bool kernels, struct error *e)
+{
+    mutex_enter(&device->lock);
+    bool ok = (kernels ? device->probed : device->copies) || probe(device, kernels, e);
+    mutex_leave(&device->lock);
     return ok;
 }
 

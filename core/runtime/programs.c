@@ -31,8 +31,7 @@ static bool call_program(const struct wherry_session *s, int call, struct kernel
                               .f16 = s->f16,
                               .bf16 = s->bf16,
                               .call = &s->calls[call]};
-    bool one = session_one_buffer(s) && s->memory.bytes <= s->device_limits.max_buffer_bytes;
-    return s->device->backend->program_text(s->device->handle, &step, one, out, e);
+    return s->device->backend->program_text(s->device->handle, &step, session_in_one_buffer(s), out, e);
 }
 
 static void listing_free(const struct host *host, struct listing *list)
@@ -104,7 +103,7 @@ wherry_status wherry_session_programs(wherry_session *session, wherry_program_ca
 {
     if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct wherry_context *context = session->context;
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     struct listing list;
     if (!callback) return context_invalid(context, "wherry_session_programs: callback is NULL");
     bool ok = programs_of(session, &list, e), more = true;
@@ -147,7 +146,7 @@ wherry_status wherry_session_kernels(wherry_session *session, wherry_session_ker
 {
     if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct wherry_context *context = session->context;
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     size_t room = kernels && count ? *count : 0;
     struct listing list;
     if (!count) return context_invalid(context, "wherry_session_kernels: count is NULL");

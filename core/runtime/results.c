@@ -17,8 +17,7 @@ void session_floats(const struct wherry_session *s, const void *storage, size_t 
         memcpy(out, storage, count * sizeof *out);
 }
 
-/* A row of the output is a token's, not a sequence's. */
-static bool rows_are_tokens(const struct wherry_session *s)
+bool session_rows_are_tokens(const struct wherry_session *s)
 {
     const uint32_t offsets[] = {0, 2};
     const struct batch_shape two = {1, offsets, 2, 4, 2};
@@ -27,7 +26,7 @@ static bool rows_are_tokens(const struct wherry_session *s)
 
 size_t session_rows(const struct wherry_session *s, const struct share *share)
 {
-    return rows_are_tokens(s) ? share->tokens : share->sequences;
+    return session_rows_are_tokens(s) ? share->tokens : share->sequences;
 }
 
 size_t session_row_floats(const struct wherry_session *s)
@@ -40,7 +39,7 @@ static bool fail_not_finite(const struct wherry_session *s, const struct share *
 {
     size_t sequence = row;
     char token[48] = "";
-    if (rows_are_tokens(s)) {
+    if (session_rows_are_tokens(s)) {
         const uint32_t *offsets = share->offsets + share->first_sequence;
         for (sequence = 0; offsets[sequence + 1] - share->first_token <= row;) sequence++;
         snprintf(token, sizeof token, ", token %zu of it", row - (offsets[sequence] - share->first_token));
@@ -73,7 +72,8 @@ bool session_results(const struct wherry_session *s, const void *storage, const 
                      struct error *e)
 {
     size_t length = tensor_row_length(&s->graph, s->graph.output), of_row = session_row_floats(s);
-    size_t first = rows_are_tokens(s) ? share->first_token : share->first_sequence, rows = session_rows(s, share);
+    size_t first = session_rows_are_tokens(s) ? share->first_token : share->first_sequence,
+           rows = session_rows(s, share);
     if (s->dimensions)
         for (size_t r = 0; r < rows; r++) cut_row(s, storage, first + r, length, out + r * of_row);
     else

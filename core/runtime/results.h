@@ -11,6 +11,8 @@ struct share {
     const uint32_t *offsets; /* the batch's */
 };
 
+/* A row of the output is a token's, not a sequence's. */
+bool session_rows_are_tokens(const struct wherry_session *s);
 /* Rows of the output and floats of each, of these sequences. */
 size_t session_rows(const struct wherry_session *s, const struct share *share);
 size_t session_row_floats(const struct wherry_session *s);

@@ -92,9 +92,10 @@ static void fail_rungs(struct check *c, uint32_t rungs, const char *reason)
 /* True: it was passed, or it was not, which is taken note of. */
 static bool is_known(struct check *c, const struct unit *unit)
 {
-    const struct rung_check *known = rung_recall(c->of, &unit->key);
+    struct rung_check check;
+    const bool known = rung_recall(c->of, &unit->key, &check);
     char result[RUNG_RESULT];
-    if (known && known->failed) fail_rungs(c, unit->rungs, known->reason);
+    if (known && check.failed) fail_rungs(c, unit->rungs, check.reason);
     if (known) return true;
     if (!rung_kept(&c->of->context->host, &unit->key, result)) return false;
     rung_remember(c->of, &unit->key, NULL);
@@ -222,14 +223,14 @@ static void check_run(struct check *c, struct wherry_session *s)
         end += length < tokens - end ? length : tokens - end;
         offsets[++batch.sequences] = end;
     }
-    bool *wanted = host_alloc(&s->context->host, (size_t)s->n_groups, sizeof *wanted, &s->context->error);
+    bool *wanted = host_alloc(&s->context->host, (size_t)s->n_groups, sizeof *wanted, context_error(s->context));
     wherry_status status = WHERRY_STATUS_OUT_OF_HOST_MEMORY;
     for (int i = 0; wanted && i < c->count; i++) wanted[c->units[i].place] = true;
     if (wanted) status = session_verify(s, &batch, wanted, 0, judge, c, &summary);
     host_free(&s->context->host, wanted);
     bool compared = summary.groups == (uint32_t)c->count;
     if (compared && (!status || status == WHERRY_STATUS_VERIFY_FAILED)) return;
-    fail_highest(c, "its check can't run", &s->context->error);
+    fail_highest(c, "its check can't run", context_error(s->context));
 }
 
 /* What a kernel that faults takes down with it is not the session's. An application's device can't be opened again;
@@ -238,7 +239,7 @@ static void check_make(struct check *c, const wherry_session_desc *desc)
 {
     static const char failed[] = "its check can't be made";
     struct wherry_context *context = c->of->context;
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     struct wherry_session *s = NULL;
     struct wherry_device *device = NULL, *own = c->of->device;
     wherry_model *model = small_model(c->of, e);
@@ -268,16 +269,16 @@ uint32_t rungs_failing(struct wherry_session *s, const wherry_session_desc *desc
 {
     struct wherry_context *context = s->context;
     struct check c = {.of = s, .reason = reason, .reason_size = reason_size};
-    struct error before = context->error;
-    if (!units_collect(&c, &context->error)) {
+    struct error *e = context_error(context), before = *e;
+    if (!units_collect(&c, e)) {
         char why[256];
-        snprintf(why, sizeof why, "its check can't be made: %.180s", context->error.text);
+        snprintf(why, sizeof why, "its check can't be made: %.180s", e->text);
         fail_rungs(&c, rungs_taken(s), why);
     } else if (c.count && !c.failed) {
         check_make(&c, desc);
         units_keep(&c);
     }
     host_free(&context->host, c.units);
-    context->error = before;
+    *e = before;
     return c.failed;
 }

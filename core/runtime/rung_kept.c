@@ -115,18 +115,23 @@ static uint64_t check_id(const struct wherry_session *s, const struct rung_key *
     return hash_text(hash_text(HASH_START, s->device->info.id), key->text);
 }
 
-const struct rung_check *rung_recall(const struct wherry_session *s, const struct rung_key *key)
+bool rung_recall(const struct wherry_session *s, const struct rung_key *key, struct rung_check *out)
 {
-    uint64_t id = check_id(s, key);
-    for (int i = 0; i < CONTEXT_RUNG_CHECKS; i++)
-        if (s->context->checks[i].id == id) return &s->context->checks[i];
-    return NULL;
+    const uint64_t id = check_id(s, key);
+    bool found = false;
+    mutex_enter(&s->context->lock);
+    for (int i = 0; i < CONTEXT_RUNG_CHECKS && !found; i++)
+        if ((found = s->context->checks[i].id == id)) *out = s->context->checks[i];
+    mutex_leave(&s->context->lock);
+    return found;
 }
 
 void rung_remember(struct wherry_session *s, const struct rung_key *key, const char *reason)
 {
     struct wherry_context *context = s->context;
-    struct rung_check *to = &context->checks[context->next_check++ % CONTEXT_RUNG_CHECKS];
-    *to = (struct rung_check){.id = check_id(s, key), .failed = reason != NULL};
-    if (reason) snprintf(to->reason, sizeof to->reason, "%s", reason);
+    struct rung_check check = {.id = check_id(s, key), .failed = reason != NULL};
+    if (reason) snprintf(check.reason, sizeof check.reason, "%s", reason);
+    mutex_enter(&context->lock);
+    context->checks[context->next_check++ % CONTEXT_RUNG_CHECKS] = check;
+    mutex_leave(&context->lock);
 }

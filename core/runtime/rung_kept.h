@@ -25,8 +25,8 @@ bool rung_kept(const struct host *host, const struct rung_key *key, char result[
 /* Keeps it. What can't be kept is found out again, and the log has a warning. */
 void rung_keep(const struct host *host, const struct rung_key *key, const char *result);
 
-/* The same in this context, on this device: NULL where nothing is known; `reason`, NULL: nothing is against it. */
-const struct rung_check *rung_recall(const struct wherry_session *s, const struct rung_key *key);
+/* The same in this context, on this device: false where nothing is known; `reason`, NULL: nothing is against it. */
+bool rung_recall(const struct wherry_session *s, const struct rung_key *key, struct rung_check *out);
 void rung_remember(struct wherry_session *s, const struct rung_key *key, const char *reason);
 
 #endif

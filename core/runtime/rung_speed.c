@@ -141,16 +141,16 @@ static bool rung_slower(struct wherry_session *s, const wherry_session_desc *des
         snprintf(reason, reason_size, "the names of the device and its driver are too long for a key");
         return true;
     }
-    const struct rung_check *known = rung_recall(s, &key);
-    if (known) {
-        if (known->failed) snprintf(reason, reason_size, "%s", known->reason);
-        return known->failed;
+    struct rung_check known;
+    if (rung_recall(s, &key, &known)) {
+        if (known.failed) snprintf(reason, reason_size, "%s", known.reason);
+        return known.failed;
     }
     if (!rung_kept(&context->host, &key, result) || !ratio_read(result, &ratio)) {
-        struct error before = context->error;
-        bool ok = measure(s, desc, RUNG_BIT(rung), &ratio, &context->error);
-        if (!ok) snprintf(reason, reason_size, "its speed can't be measured: %.180s", context->error.text);
-        context->error = before;
+        struct error *e = context_error(context), before = *e;
+        bool ok = measure(s, desc, RUNG_BIT(rung), &ratio, e);
+        if (!ok) snprintf(reason, reason_size, "its speed can't be measured: %.180s", e->text);
+        *e = before;
         if (!ok) return true;
         snprintf(result, sizeof result, "%s", NUMBER("%.4g", ratio));
         rung_keep(&context->host, &key, result);

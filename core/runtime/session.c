@@ -7,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "runtime/buffers.h"
+#include "runtime/portions.h"
 #include "runtime/submit.h"
 
 struct wherry_session *session_new(struct wherry_context *context, struct wherry_device *device,
@@ -71,6 +72,7 @@ void wherry_session_destroy(wherry_session *session)
     const struct host *host = &session->context->host;
     const struct backend *backend = session->device->backend;
     tickets_close(session->tickets);
+    portions_destroy(session);
     backend->program_destroy(session->device->handle, session->program);
     session_free_buffers(session);
     host_free(host, session->steps);
@@ -87,6 +89,7 @@ void wherry_session_destroy(wherry_session *session)
     host_free(host, session->scratch);
     host_free(host, session->groups);
     tuning_free(host, &session->tuning);
+    shared_weights_leave(session);
     memory_plan_destroy(&session->memory);
     graph_destroy(&session->graph);
     host_free(host, session);
@@ -97,8 +100,9 @@ wherry_status wherry_session_query(const wherry_session *session, wherry_session
     if (!session || !out || out->struct_size != sizeof *out) return WHERRY_STATUS_INVALID_ARGUMENT;
     *out = (wherry_session_plan){
         .struct_size = sizeof *out,
-        .device_bytes = session->memory.bytes,
-        .weight_bytes = session->memory.bytes_of[MEMORY_WEIGHTS],
+        .device_bytes = session->memory.bytes + session->memory.given_bytes,
+        .weight_bytes = session->memory.bytes_of[MEMORY_WEIGHTS] + session->memory.given_bytes,
+        .shared_bytes = shared_weights_bytes(session),
         .activation_bytes = session->memory.bytes_of[MEMORY_ACTIVATIONS] + session->memory.bytes_of[MEMORY_BATCH],
         .saved_bytes = groups_saved_bytes(&session->graph, &session->limits, session->groups, session->n_groups,
                                           session_storage(session)),

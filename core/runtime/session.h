@@ -7,6 +7,7 @@
 #include "plan/memory.h"
 #include "plan/tuning.h"
 #include "runtime/context.h"
+#include "runtime/shared_weights.h"
 
 struct wherry_session {
     struct wherry_context *context;
@@ -28,6 +29,7 @@ struct wherry_session {
     struct tuning tuning; /* sizes that were measured here; empty: the static table's */
     uint32_t max_length;
     bool f16, bf16;              /* storage; weights of products, of an else f32 session */
+    bool shares;                 /* weights with other sessions of the device */
     bool keep, part;             /* part: some groups of the plan, for measuring */
     const char *only;            /* their names, while it is created */
     char kind[LAYOUTS_TEXT];     /* session_kind */
@@ -35,6 +37,7 @@ struct wherry_session {
     struct layout_choice layout; /* the graph's */
     struct batch_tables tables;
     struct memory_plan memory;
+    struct shared_weights shared;
     uint32_t tokens_fit;        /* where the plan is over its budget: most tokens of a session that is not, 0: none */
     char (*notes)[512];         /* what differs from the plan asked for */
     int n_notes, covered_notes; /* covered_notes: of them, from before session_cover */
@@ -60,9 +63,12 @@ struct wherry_session {
     void *input_storage;      /* training: what it uploads as x or as the loss gradient */
     struct batch_shape shape; /* of the last batch: the backward pass is of the last forward one */
     bool forward_done, backward_done;
-    uint32_t dimensions;     /* floats that embeddings are cut to; 0: none are */
-    bool normalized;         /* embeddings have length 1, also when they were cut */
-    struct tickets *tickets; /* runs under way, and what waits for them (runtime/submit.h) */
+    uint32_t dimensions;       /* floats that embeddings are cut to; 0: none are */
+    bool normalized;           /* embeddings have length 1, also when they were cut */
+    struct tickets *tickets;   /* runs under way, and what waits for them (runtime/submit.h) */
+    double max_submit_seconds; /* that one submission may take; 0: there is no bound */
+    uint64_t pause_ns;         /* between two */
+    struct portions *portions; /* with a bound: what is submitted at a time (runtime/portions.h) */
 };
 
 /* One of which nothing is decided yet; wherry_session_destroy takes it however far it came. NULL: failed. */

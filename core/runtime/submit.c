@@ -4,37 +4,6 @@
 
 #include <string.h>
 
-/* ---- lists ---- */
-
-static void list_add(struct ticket_list *list, struct wherry_ticket *t)
-{
-    t->next = NULL;
-    if (list->last)
-        list->last->next = t;
-    else
-        list->first = t;
-    list->last = t;
-}
-
-static struct wherry_ticket *list_take(struct ticket_list *list)
-{
-    struct wherry_ticket *t = list->first;
-    if (!t) return NULL;
-    list->first = t->next;
-    if (!list->first) list->last = NULL;
-    return t;
-}
-
-static bool list_remove(struct ticket_list *list, struct wherry_ticket *t)
-{
-    struct wherry_ticket *before = NULL, *at = list->first;
-    for (; at && at != t; at = at->next) before = at;
-    if (!at) return false;
-    *(before ? &before->next : &list->first) = t->next;
-    if (list->last == t) list->last = before;
-    return true;
-}
-
 /* ---- life ---- */
 
 struct tickets *tickets_create(struct wherry_session *s, struct error *e)
@@ -168,86 +137,6 @@ static bool merging_make(struct tickets *q, struct error *e)
 
 /* ---- starting ---- */
 
-/* The next waiting ticket, if it fits behind those of the flight. */
-static struct wherry_ticket *waiting_take(struct tickets *q, struct batch_shape *so_far)
-{
-    struct wherry_ticket *t = q->waiting.first;
-    const struct batch_shape *limits = &q->session->limits;
-    if (!t || so_far->tokens + t->share.tokens > limits->tokens ||
-        (uint64_t)so_far->sequences + t->share.sequences > limits->sequences)
-        return NULL;
-    list_take(&q->waiting);
-    q->n_waiting--;
-    q->waiting_tokens -= t->share.tokens;
-    t->share.first_sequence = so_far->sequences;
-    t->share.first_token = (uint32_t)so_far->tokens;
-    so_far->sequences += t->share.sequences;
-    so_far->tokens += t->share.tokens;
-    t->state = TICKET_RUNS;
-    return t;
-}
-
-/* Behind what is there. */
-static void merge(struct tickets *q, const struct wherry_ticket *t)
-{
-    const wherry_batch *b = &t->batch;
-    const uint32_t sequence = t->share.first_sequence, token = t->share.first_token;
-    for (uint32_t i = 0; i <= b->sequences; i++) q->offsets[sequence + i] = token + b->offsets[i];
-    for (uint32_t i = 0; i < b->sequences; i++) q->rows[sequence + i] = b->rows ? b->rows[i] : 0;
-    if (b->ids) memcpy(q->ids + token, b->ids, t->share.tokens * sizeof *b->ids);
-    if (b->types)
-        memcpy(q->types + token, b->types, t->share.tokens * sizeof *b->types);
-    else
-        memset(q->types + token, 0, t->share.tokens * sizeof *q->types);
-}
-
-/* Takes what fits of what waits, and fills the session's side of the batch with it. */
-static void flight_fill(struct tickets *q, struct flight *f)
-{
-    struct wherry_session *s = q->session;
-    struct batch_shape so_far = {0};
-    struct wherry_ticket *t = waiting_take(q, &so_far), *first = t;
-    for (; t; t = q->ids ? waiting_take(q, &so_far) : NULL) list_add(&f->tickets, t);
-    wherry_batch batch = first->batch;
-    if (first->next) {
-        for (t = first; t; t = t->next) merge(q, t);
-        batch = (wherry_batch){sizeof batch, so_far.sequences, q->offsets, q->ids, q->types, q->rows};
-    }
-    session_batch_fill(s, &batch, &f->shape);
-    memcpy(f->offsets, batch.offsets, ((size_t)batch.sequences + 1) * sizeof *f->offsets);
-    f->shape.offsets = f->offsets;
-    for (t = first; t; t = t->next) t->share.offsets = f->offsets;
-}
-
-static bool flight_make(struct tickets *q, struct flight *f, struct error *e)
-{
-    const struct host *host = &q->context->host;
-    const struct wherry_session *s = q->session;
-    if (!f->offsets) f->offsets = host_alloc(host, (size_t)s->limits.sequences + 1, sizeof *f->offsets, e);
-    if (f->offsets && !f->output) f->output = host_alloc_unset(host, s->schedule.max_download, 1, e);
-    return f->output != NULL;
-}
-
-static bool flight_submit(struct tickets *q, struct flight *f, int slot, struct error *e)
-{
-    struct wherry_session *s = q->session;
-    struct transfer uploads[SESSION_UPLOADS];
-    int n = session_uploads(s, &f->shape, uploads);
-    for (int i = 0; i < s->n_calls; i++) s->grids[i] = call_grid(&s->calls[i], s->f16, s->words);
-    f->download = session_transfer(s, &f->shape, s->graph.output, f->output);
-    f->run = (struct run){.uploads = uploads,
-                          .n_uploads = n,
-                          .downloads = &f->download,
-                          .n_downloads = 1,
-                          .grids = s->grids,
-                          .batch = &f->shape,
-                          .waits = f->tickets.last->caller_waits};
-    bool ok = device_executes(s->device, e) &&
-              s->device->backend->program_submit(s->device->handle, s->program, &f->run, slot, e);
-    s->lengths_sent = s->types_sent = ok;
-    return ok;
-}
-
 /* Gives each its results, or the error. */
 static void flight_end(struct tickets *q, struct flight *f, const struct error *failed)
 {
@@ -263,18 +152,33 @@ static void flight_end(struct tickets *q, struct flight *f, const struct error *
 }
 
 /* Runs that are under way at a time. */
-static int depth(const struct tickets *q) { return q->session->device->backend->submit_runs ? 1 : RUN_SLOTS; }
+static int depth(const struct tickets *q)
+{
+    return q->session->device->backend->submit_runs || q->session->portions ? 1 : RUN_SLOTS;
+}
+
+/* Whether what waits, with `more`, is to be started. A second run of a few tickets would be done hardly sooner, and
+ * take a place from those that come meanwhile: it begins behind the first where there is half a run's work, or somebody
+ * else's objects that can't wait. */
+static bool worth_starting(const struct tickets *q, const struct wherry_ticket *first, const struct wherry_ticket *more)
+{
+    const struct batch_shape *limits = &q->session->limits;
+    if (!q->n_flights) return true;
+    if (q->n_flights >= depth(q)) return false;
+    if (first->outside) return true;
+    size_t tokens = q->waiting_tokens + (more ? more->share.tokens : 0),
+           sequences = q->waiting_sequences + (more ? more->share.sequences : 0);
+    return 2 * tokens >= limits->tokens || 2 * sequences >= limits->sequences;
+}
 
 static void start_waiting(struct tickets *q)
 {
-    while (q->waiting.first && q->n_flights < depth(q)) {
+    while (q->waiting.first && worth_starting(q, q->waiting.first, NULL)) {
         int slot = (q->oldest + q->n_flights) % RUN_SLOTS;
         struct flight *f = &q->flights[slot];
         struct error e;
-        bool made = flight_make(q, f, &e);
-        if (!made && q->n_flights) return; /* one slot has to do */
-        flight_fill(q, f);
-        if (flight_submit(q, f, slot, &e))
+        if (!flight_make(q, f, &e)) return; /* one slot has to do, which has its memory since it was prepared */
+        if (flight_start(q, f, slot, &e))
             q->n_flights++;
         else
             flight_end(q, f, &e);
@@ -289,7 +193,7 @@ static bool land(struct tickets *q, uint64_t timeout_ns)
     bool done = true;
     if (!q->n_flights) return false;
     struct flight *f = &q->flights[q->oldest];
-    bool ok = s->device->backend->program_wait(s->device->handle, s->program, q->oldest, timeout_ns, &done, &e);
+    bool ok = flight_await(q, f, q->oldest, timeout_ns, &done, &e);
     if (!done) return false;
     q->n_flights--;
     q->oldest = q->n_flights ? (q->oldest + 1) % RUN_SLOTS : 0; /* one at a time needs one slot */
@@ -306,7 +210,7 @@ void tickets_tell(struct tickets *q)
     q->calling = true;
     for (struct wherry_ticket *t; (t = list_take(&q->untold));) {
         t->told = true;
-        if (t->status) q->context->error = t->error;
+        if (t->status) *context_error(q->context) = t->error;
         bool ownerless = t->ownerless;
         t->done(t, t->status, t->user);
         if (ownerless) ticket_retire(t);
@@ -325,15 +229,15 @@ bool tickets_go_on(struct tickets *q, uint64_t timeout_ns)
 
 bool ticket_enter(struct tickets *q, struct wherry_ticket *t, struct error *e)
 {
-    const bool now = t->caller_waits || (!q->calling && !q->session->device->backend->submit_runs);
+    const bool now = t->caller_waits || !q->session->device->backend->submit_runs;
     t->told = !t->done;
     t->share = (struct share){.sequences = t->batch.sequences, .tokens = t->batch.offsets[t->batch.sequences]};
-    bool starts = now && !q->waiting.first && q->n_flights < depth(q);
+    bool starts = now && !q->waiting.first && worth_starting(q, t, t);
     if (!starts) TRY(merging_make(q, e) && (t->caller_waits || ticket_keep(t, e)));
     list_add(&q->waiting, t);
-    q->n_waiting++;
-    q->waiting_tokens += t->share.tokens;
+    waiting_count(q, t, true);
     if (now) start_waiting(q);
+    t->outside = NULL;
     return true;
 }
 
@@ -342,8 +246,7 @@ void ticket_cancel(struct wherry_ticket *t, const char *why)
     struct tickets *q = t->of;
     struct error e;
     if (t->state == TICKET_WAITS && list_remove(&q->waiting, t)) {
-        q->n_waiting--;
-        q->waiting_tokens -= t->share.tokens;
+        waiting_count(q, t, false);
     }
     for (int i = 0; t->state == TICKET_RUNS && i < RUN_SLOTS; i++) list_remove(&q->flights[i].tickets, t);
     fail(&e, WHERRY_STATUS_CANCELLED, "%s", why);
@@ -363,6 +266,15 @@ void ticket_release(struct wherry_ticket *t)
         ticket_cancel(t, "");
 }
 
+bool ticket_refuse(struct wherry_ticket *t, struct error *e)
+{
+    if (!t->status) return true;
+    if (!t->told) list_remove(&t->of->untold, t);
+    t->told = true;
+    *e = t->error;
+    return false;
+}
+
 bool tickets_drain(struct tickets *q, struct error *e)
 {
     (void)e;
@@ -379,6 +291,7 @@ void tickets_close(struct tickets *q)
     while (q->waiting.first) ticket_cancel(q->waiting.first, why);
     while (q->n_flights) land(q, UINT64_MAX);
     tickets_tell(q);
+    widen_destroy(q->session, q->widen);
     q->session = NULL;
     tickets_free(q);
 }

@@ -25,20 +25,18 @@ wherry_status wherry_device_open_target(wherry_context *context, const char *nam
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!name || !out) return context_invalid(context, "wherry_device_open_target: name or out is NULL");
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     const struct target *target = find(name);
     if (!target) {
         fail(e, WHERRY_STATUS_NO_DEVICE, "this build has no target \"%.40s\"", name);
         return context_status(context, false);
     }
-    struct wherry_device *device = host_alloc(&context->host, 1, sizeof *device, e);
+    struct wherry_device *device = device_new(context, &backend_target, e);
     if (!device) return context_status(context, false);
-    device->context = context;
-    device->backend = &backend_target;
     device->external = true;
     device->handle = device_open_handle(&context->host, &backend_target, 0, target, &device->info, e);
     if (!device->handle) {
-        host_free(&context->host, device);
+        wherry_device_close(device);
         return context_status(context, false);
     }
     device->kernels_hash = backend_target.kernels(device->handle);

@@ -16,7 +16,6 @@ static wherry_status ready(wherry_session *s, const char *call)
 
 static bool fits(const struct wherry_session *s, const wherry_batch *batch, size_t out_floats, struct error *e)
 {
-    TRY(session_batch_check(s, batch, e));
     const struct share all = {.sequences = batch->sequences, .tokens = batch->offsets[batch->sequences]};
     size_t count = session_rows(s, &all) * session_row_floats(s);
     if (out_floats >= count) return true;
@@ -25,20 +24,51 @@ static bool fits(const struct wherry_session *s, const wherry_batch *batch, size
 
 /* ---- submitting ---- */
 
+/* Whatever is wrong with the batch and where its results go. */
+static bool submit_check(struct wherry_session *s, const wherry_batch *batch, const wherry_submit_desc *desc,
+                         struct outside *outside, struct error *e)
+{
+    if (desc->vulkan || desc->opencl) {
+        TRY(session_batch_check(s, batch, false, e) && session_outside(s, desc, batch, outside, e));
+        if (!outside->ids.buffer) TRY(session_batch_check(s, batch, true, e));
+    } else {
+        TRY(session_batch_check(s, batch, true, e));
+    }
+    if (desc->out) return fits(s, batch, desc->out_floats, e);
+    return outside->result.buffer || fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                                          "wherry_encode_submit: there is no `out` for the result, and no buffer");
+}
+
+/* What has something of the application's is handed to the device now or not at all. */
+static bool starts_now(struct tickets *q, struct error *e)
+{
+    if (!q->waiting.first && q->n_flights < RUN_SLOTS) return true;
+    return fail(e, WHERRY_STATUS_BUSY,
+                "two runs are under way, or tickets wait: a batch with objects of the application's "
+                "would have to wait, which it can't");
+}
+
 static bool submit(struct wherry_session *s, const wherry_batch *batch, const wherry_submit_desc *desc,
                    wherry_ticket **out, struct error *e)
 {
     struct tickets *q = s->tickets;
-    TRY(fits(s, batch, desc->out_floats, e));
-    if (q->n_flights == RUN_SLOTS && !q->calling) tickets_go_on(q, 0);
+    struct outside outside = {0};
+    TRY(submit_check(s, batch, desc, &outside, e));
+    const bool has_outside = desc->vulkan || desc->opencl;
+    if (q->n_flights && !q->calling) tickets_go_on(q, 0);
+    if (has_outside) TRY(starts_now(q, e));
     struct wherry_ticket *t = ticket_new(q, batch->offsets[batch->sequences], e);
     if (!t) return false;
     t->batch = *batch;
+    if (outside.ids.buffer) t->batch.ids = NULL;
+    if (has_outside) t->outside = &outside;
     t->out = desc->out;
     t->done = desc->done;
     t->user = desc->user;
     t->ownerless = !out;
-    if (!ticket_enter(q, t, e)) {
+    bool entered = ticket_enter(q, t, e);
+    if (has_outside && entered && t->state == TICKET_DONE) entered = ticket_refuse(t, e);
+    if (!entered) {
         ticket_retire(t);
         return false;
     }
@@ -55,7 +85,6 @@ wherry_status wherry_encode_submit(wherry_session *session, const wherry_batch *
     if (desc->struct_size != sizeof *desc)
         return context_invalid(context, "wherry_submit_desc.struct_size is %u, this library's is %zu",
                                desc->struct_size, sizeof *desc);
-    if (!desc->out) return context_invalid(context, "wherry_encode_submit: there is no `out` for the result");
     if (!out && !desc->done)
         return context_invalid(context, "wherry_encode_submit: neither a ticket nor a callback is wanted: nobody would "
                                         "know when the result is there");
@@ -63,7 +92,7 @@ wherry_status wherry_encode_submit(wherry_session *session, const wherry_batch *
     if (status) return status;
     wherry_ticket *ticket = NULL;
     int before = part_enter(&context->host, PART_RUN);
-    bool ok = submit(session, batch, desc, out ? &ticket : NULL, &context->error);
+    bool ok = submit(session, batch, desc, out ? &ticket : NULL, context_error(context));
     if (ok && out) *out = ticket;
     tickets_tell(session->tickets);
     part_leave(&context->host, before);
@@ -106,10 +135,10 @@ static wherry_status ticket_wait(wherry_ticket *ticket, uint64_t timeout_ns, con
         tickets_tell(q);
     part_leave(&context->host, before);
     if (ticket->state != TICKET_DONE) {
-        fail(&context->error, WHERRY_STATUS_TIMEOUT, "the ticket's batch is not done yet");
+        fail(context_error(context), WHERRY_STATUS_TIMEOUT, "the ticket's batch is not done yet");
         return WHERRY_STATUS_TIMEOUT;
     }
-    if (ticket->status) context->error = ticket->error;
+    if (ticket->status) *context_error(context) = ticket->error;
     return ticket->status;
 }
 
@@ -146,7 +175,7 @@ void wherry_ticket_destroy(wherry_ticket *ticket)
 static bool encode(struct wherry_session *s, const wherry_batch *batch, float *out, size_t out_floats, struct error *e)
 {
     struct wherry_ticket ticket = {.of = s->tickets, .caller_waits = true, .out = out};
-    TRY(fits(s, batch, out_floats, e));
+    TRY(session_batch_check(s, batch, true, e) && fits(s, batch, out_floats, e));
     ticket.batch = *batch;
     TRY(ticket_enter(s->tickets, &ticket, e));
     ticket_await(&ticket, UINT64_MAX);
@@ -164,7 +193,7 @@ wherry_status wherry_encode(wherry_session *session, const wherry_batch *batch, 
     if (session->tickets->calling)
         return context_invalid(context, "wherry_encode is called from a callback, where nothing goes on");
     int before = part_enter(&context->host, PART_RUN);
-    bool ok = encode(session, batch, out, out_floats, &context->error);
+    bool ok = encode(session, batch, out, out_floats, context_error(context));
     part_leave(&context->host, before);
     return context_status(context, ok);
 }

@@ -111,7 +111,7 @@ wherry_status wherry_forward(wherry_session *session, const wherry_batch *batch,
     struct wherry_context *context = session->context;
     if (!batch || (step && step->struct_size != sizeof *step))
         return context_invalid(context, "wherry_forward: batch is NULL, or step->struct_size is not %zu", sizeof *step);
-    return context_status(context, forward(session, batch, x, step, out, out_floats, &context->error));
+    return context_status(context, forward(session, batch, x, step, out, out_floats, context_error(context)));
 }
 
 wherry_status wherry_backward(wherry_session *session, const float *gradient, size_t gradient_floats, float *x_gradient,
@@ -121,8 +121,8 @@ wherry_status wherry_backward(wherry_session *session, const float *gradient, si
     if (status) return status;
     struct wherry_context *context = session->context;
     if (!gradient) return context_invalid(context, "wherry_backward: gradient is NULL");
-    return context_status(context,
-                          backward(session, gradient, gradient_floats, x_gradient, x_gradient_floats, &context->error));
+    return context_status(
+        context, backward(session, gradient, gradient_floats, x_gradient, x_gradient_floats, context_error(context)));
 }
 
 /* The tensor that is gradient number `index`, -1: there are fewer. */
@@ -189,8 +189,9 @@ wherry_status wherry_gradient_read(wherry_session *session, size_t index, float 
     if (!out || !session->backward_done)
         return context_invalid(context, "wherry_gradient_read: out is NULL, or there was no backward pass");
     size_t count = (size_t)tensor_elements(&session->graph, &session->limits, tensor);
-    if (!fits("wherry_gradient_read: out", floats, count, &context->error)) return context_status(context, false);
-    return context_status(context, session_tensor_read(session, tensor, out, count, &context->error));
+    if (!fits("wherry_gradient_read: out", floats, count, context_error(context)))
+        return context_status(context, false);
+    return context_status(context, session_tensor_read(session, tensor, out, count, context_error(context)));
 }
 
 /* ---- for measuring and verify ---- */

@@ -202,7 +202,7 @@ wherry_status session_verify(wherry_session *session, const wherry_batch *batch,
         if (status) return status;
     }
     *summary = (wherry_verify_summary){.struct_size = sizeof *summary};
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     if (!device_executes(session->device, e)) return context_status(context, false);
     struct batch_shape shape;
     session->forward_done = false;

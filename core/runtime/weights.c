@@ -58,7 +58,8 @@ struct upload {
 static bool is_uploaded(const struct wherry_session *s, int t)
 {
     const struct tensor *tensor = &s->graph.tensors[t];
-    return tensor->role == TENSOR_WEIGHT && tensor->parent < 0 && s->memory.of[t].block >= 0;
+    return tensor->role == TENSOR_WEIGHT && tensor->parent < 0 && s->memory.of[t].block >= 0 &&
+           !shared_weights_ready(s, s->memory.of[t].block);
 }
 
 static uint64_t outer_of(const struct matrix_order *order) { return order->transposed ? order->columns : order->rows; }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "base/platform.h"
+#include "base/source.h"
 #include "base/utf8.h"
 
 struct span {
@@ -262,7 +262,7 @@ bool json_words_read(const struct host *host, const char *folder, const char *na
     char *path = path_join(host, folder, name, e), *rest = NULL, why[JSON_WHY];
     size_t size = 0, rest_size = 0;
     *words = (struct json_words){0};
-    bool read = path && file_read(host, path, limits->bytes, &words->text, &size, e);
+    bool read = path && source_read_all(host, path, limits->bytes, &words->text, &size, e);
     host_free(host, path);
     if (!read) return false;
     if ((rest = words_cut(host, words->text, size, limits, words, &rest_size)) != NULL) {

@@ -2,7 +2,7 @@
  * special_tokens_map.json where they are. */
 #include <string.h>
 
-#include "base/platform.h"
+#include "base/source.h"
 #include "tokenizer/bpe_model.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/roberta_files.h"
@@ -23,8 +23,8 @@ static bool read_map(const struct file_reader *r, json_t **map)
 {
     bool has = false;
     TRY(folder_has(r->part.host, r->folder, "special_tokens_map.json", &has, r->part.e));
-    return !has || json_file_read(r->part.host, r->folder, "special_tokens_map.json", &json_tokenizer_config, 0, map,
-                                  r->part.e);
+    return !has || json_file_read(r->part.host, r->folder, "special_tokens_map.json", &json_tokenizer_config, 0,
+                                        map, r->part.e);
 }
 
 /* Other files than these could name tokens: they must not be forgotten. */
@@ -103,7 +103,7 @@ static bool read_model(struct file_reader *r)
     struct words words = {.count = 0};
     char *path = path_join(r->part.host, r->folder, "merges.txt", r->part.e), *text = NULL;
     size_t size = 0;
-    bool ok = path && file_read(r->part.host, path, merges_max_bytes, &text, &size, r->part.e) &&
+    bool ok = path && source_read_all(r->part.host, path, merges_max_bytes, &text, &size, r->part.e) &&
               read_words(r, &words) && make_model(r, text, size, &words);
     words_free(r->part.host, &words);
     host_free(r->part.host, text);

@@ -3,10 +3,8 @@
 
 #include <string.h>
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include "base/utf8.h"
+#include "tokenizer/pcre2_functions.h"
 #include "tokenizer/regex_translate.h"
 
 enum {
@@ -73,6 +71,10 @@ bool regex_open(const struct host *host, const char *pattern, size_t bytes, stru
     struct regex *regex = host_alloc(host, 1, sizeof *regex, e);
     *out = NULL;
     if (!regex) return false;
+    if (!pcre2_functions_load(e)) {
+        host_free(host, regex);
+        return false;
+    }
     regex->host = *host;
     regex->general = pcre2_general_context_create(pcre_alloc, pcre_free, &regex->host);
     bool ok = regex->general || fail_memory(e);

@@ -2,7 +2,7 @@
  * Unigram's, whatever the name, and its first pieces are others than in the model. */
 #include <string.h>
 
-#include "base/platform.h"
+#include "base/source.h"
 #include "tokenizer/normalize_precompiled.h"
 #include "tokenizer/pre_metaspace.h"
 #include "tokenizer/roberta_files.h"
@@ -138,7 +138,7 @@ bool read_sentencepiece(struct file_reader *r)
     if (!read_specials(r, form, specials)) return file_fail(r, "tokenizer_config.json");
     char *path = path_join(r->part.host, r->folder, name, r->part.e), *data = NULL;
     size_t size = 0;
-    bool got = path && file_read(r->part.host, path, file_max_bytes, &data, &size, r->part.e);
+    bool got = path && source_read_all(r->part.host, path, file_max_bytes, &data, &size, r->part.e);
     bool ok = got && sentencepiece_parse(&r->part, (const unsigned char *)data, size, &model) &&
               make_model(r, form, &model, specials) && make_parts(r, &model, specials);
     if (got && !ok) file_fail(r, name);

@@ -1,7 +1,7 @@
 /* BERT's tokenizer from its older files: vocab.txt, and tokenizer_config.json where there is one. */
 #include <string.h>
 
-#include "base/platform.h"
+#include "base/source.h"
 #include "tokenizer/tokenizer_files.h"
 #include "tokenizer/word_piece.h"
 
@@ -87,7 +87,7 @@ bool read_vocabulary(struct file_reader *r)
     if (!make_normalizer(r) || !read_config_added(r, specials)) return file_fail(r, "tokenizer_config.json");
     char *path = path_join(&t->host, r->folder, "vocab.txt", r->part.e), *data = NULL;
     size_t size = 0;
-    bool got = path && file_read(&t->host, path, vocabulary_max_bytes, &data, &size, r->part.e);
+    bool got = path && source_read_all(&t->host, path, vocabulary_max_bytes, &data, &size, r->part.e);
     bool ok = got && make_model(r, data, size, specials);
     if (got && !ok) file_fail(r, "vocab.txt");
     host_free(&t->host, data);

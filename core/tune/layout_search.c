@@ -440,7 +440,7 @@ static wherry_status check(wherry_context *context, wherry_device *device, const
     wherry_status status = context_needs_cache(context, "wherry_tune_layouts");
     if (status) return status;
     if (device->kernels_hash) return WHERRY_STATUS_OK;
-    fail(&context->error, WHERRY_STATUS_UNSUPPORTED,
+    fail(context_error(context), WHERRY_STATUS_UNSUPPORTED,
          "wherry_tune_layouts: kernels of the device %s take no sizes, so that there is nothing to choose",
          device->info.id);
     return context_status(context, false);
@@ -452,7 +452,7 @@ wherry_status wherry_tune_layouts(wherry_context *context, wherry_device *device
                                   void *user, wherry_tune_summary *summary, wherry_layouts_chosen *out)
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
-    struct error *e = &context->error, failed = {0};
+    struct error *e = context_error(context), failed = {0};
     wherry_status status = check(context, device, model, session, batch, desc, summary, out);
     struct layout_search *a = status ? NULL : host_alloc(&context->host, 1, sizeof *a, e);
     if (status || !a) return status ? status : context_status(context, false);

@@ -21,7 +21,7 @@ bool space_session(const struct space *s, const char *layouts, bool tuned, bool 
     desc.tuning = tuned ? NULL : "";
     desc.keep_intermediates = keep;
     if (!wherry_session_create(s->context, s->device, s->model, &desc, out)) return true;
-    *e = s->context->error;
+    *e = *context_error(s->context);
     return false;
 }
 

@@ -394,7 +394,7 @@ static wherry_status check(wherry_session *s, const wherry_batch *batch, const w
             context, "wherry_tune: batch or summary is NULL, or a struct_size is not %zu (summary), %zu (desc)",
             sizeof *summary, sizeof *desc);
     if (!s->device->kernels_hash) {
-        fail(&context->error, WHERRY_STATUS_UNSUPPORTED,
+        fail(context_error(context), WHERRY_STATUS_UNSUPPORTED,
              "wherry_tune: kernels of the device %s take no sizes, so that there is nothing to choose",
              s->device->info.id);
         return context_status(context, false);
@@ -411,7 +411,7 @@ wherry_status wherry_tune(wherry_session *session, const wherry_batch *batch, co
 {
     if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct wherry_context *context = session->context;
-    struct error *e = &context->error;
+    struct error *e = context_error(context);
     bool share = desc && desc->struct_size == sizeof *desc && desc->shares;
     wherry_status status = check(session, batch, desc, summary);
     if (!status && !share && !session->prepared) status = wherry_session_prepare(session, NULL, NULL, NULL);

@@ -22,6 +22,12 @@ STRUCTURES = {
     "wherry_session_plan": _native.SessionPlan,
     "wherry_prepare_info": _native.PrepareInfo,
     "wherry_batch": _native.Batch,
+    "wherry_submit_desc": _native.SubmitDesc,
+    "wherry_texts_desc": _native.TextsDesc,
+    "wherry_tokens": _native.TokensOut,
+    "wherry_training_desc": _native.TrainingDesc,
+    "wherry_step": _native.Step,
+    "wherry_gradient": _native.Gradient,
     "wherry_verify_result": _native.VerifyResult,
     "wherry_verify_summary": _native.VerifySummary,
 }
@@ -29,6 +35,7 @@ VALUES = {
     "WHERRY_STATUS_CANCELLED": _native.STATUS_CANCELLED,
     "WHERRY_OUTPUT_EMBEDDING": _native.OUTPUT_EMBEDDING,
     "WHERRY_OUTPUT_CLASSES": _native.OUTPUT_CLASSES,
+    "WHERRY_STATUS_TOO_LONG": _native.STATUS_TOO_LONG,
     "WHERRY_DTYPE_F32": _native.DTYPES["f32"],
     "WHERRY_DTYPE_F16": _native.DTYPES["f16"],
     "WHERRY_DTYPE_BF16": _native.DTYPES["bf16"],
@@ -36,6 +43,10 @@ VALUES = {
     "WHERRY_HEAD_SEQUENCE": _native.HEADS.index("sequence"),
     "WHERRY_HEAD_VOCABULARY": _native.HEADS.index("vocabulary"),
 }
+
+
+COMPILER = os.environ.get("CC", "cc")  # another system's, whose programs RUN runs
+RUN = os.environ.get("RUN", "").split()
 
 
 def offsets_of_header(include):
@@ -48,11 +59,11 @@ def offsets_of_header(include):
     for name in VALUES:
         lines.append(f'printf("{name} 0 %d\\n", (int){name});')
     with tempfile.TemporaryDirectory() as folder:
-        source, program = os.path.join(folder, "sizes.c"), os.path.join(folder, "sizes")
+        source, program = os.path.join(folder, "sizes.c"), os.path.join(folder, "sizes.exe")
         with open(source, "w", encoding="utf-8") as file:
-            file.write("#include <stdio.h>\n#include <wherry/wherry.h>\nint main(void)\n{\n" + "\n".join(lines) + "\n}\n")
-        subprocess.run(["cc", "-I", include, source, "-o", program], check=True)
-        return subprocess.run([program], capture_output=True, check=True, text=True).stdout.splitlines()
+            file.write("#include <stdio.h>\n#include <wherry/wherry.h>\n#include <wherry/wherry_async.h>\nint main(void)\n{\n" + "\n".join(lines) + "\n}\n")
+        subprocess.run([COMPILER, "-I", include, source, "-o", program], check=True)
+        return subprocess.run(RUN + [program], capture_output=True, check=True, text=True).stdout.splitlines()
 
 
 def main(include):
@@ -69,7 +80,7 @@ def main(include):
             assert ctypes.sizeof(STRUCTURES[structure]) == int(size), (name, ctypes.sizeof(STRUCTURES[structure]), size)
         checks += 1
     header = ""  # those that it is made of
-    for name in ("wherry.h", "wherry_verify.h"):
+    for name in sorted(os.listdir(os.path.join(include, "wherry"))):
         with open(os.path.join(include, "wherry", name), encoding="utf-8") as file:
             header += file.read()
     for name in _native._FUNCTIONS:
@@ -82,7 +93,7 @@ def main(include):
 
 
 if __name__ == "__main__":
-    if not shutil.which("cc"):
+    if not shutil.which(COMPILER):
         print("skipped: no C compiler")
         sys.exit(77)
     main(sys.argv[1])

@@ -4,11 +4,14 @@ usage: test_wherry.py REPOSITORY, with WHERRY_LIBRARY and PYTHONPATH set, or the
 The environment variable WHERRY_TEST_MODEL: folder of all-MiniLM-L6-v2, for what needs a real tokenizer.
 """
 
+import _thread
+import gc
 import json
 import os
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 try:
@@ -97,9 +100,14 @@ class Embeddings(unittest.TestCase):
                             ((t for t in "ab"), "encode_iter")):
             with self.assertRaisesRegex(TypeError, text):
                 self.model.encode(wrong)
-        for options in ({"dim": 0}, {"pairs": ["a"]}):
+        for options in ({"dim": 0}, {"dim": -1}, {"batch_tokens": 0}, {"pairs": ["a"]}):
             with self.assertRaises(ValueError):
                 self.model.encode(["a", "b"], **options)
+        for pairs, text in (("ab", "one str"), (["a", 7], "the pair of text 1 is no str but int")):
+            with self.assertRaisesRegex(TypeError, text):
+                self.model.encode(["a", "b"], pairs=pairs)
+        with self.assertRaises(wherry.WherryError):
+            self.model.encode(["a"], dim=10**6)
         with self.assertRaisesRegex(wherry.WherryError, "query, document"):
             self.model.encode(["a"], prompt="passage")
         with self.assertRaisesRegex(wherry.WherryError, "text 300 has .* tokens") as raised:
@@ -122,6 +130,82 @@ class Embeddings(unittest.TestCase):
         next(stream)
         stream.close()
         self.close_to(self.model.encode(self.texts, prompt=""), self.wanted["embeddings"])
+
+    def test_bad_text_in_the_middle(self):
+        """Those before it come first, whatever block it is in."""
+        for at in (0, 1, 255, 256, 5000):
+            texts = ["boat"] * at + [b"bytes"] + ["boat"] * 10
+            stream, found = self.model.encode_iter(iter(texts), prompt=""), 0
+            with self.assertRaisesRegex(TypeError, f"text {at} is no str but bytes"):
+                for _ in stream:
+                    found += 1
+            self.assertEqual(found, at)
+
+    def test_interrupt(self):
+        """Ctrl-C ends a long call within a batch, and the model can be used again."""
+        texts, batch = ["the boat on the water"] * 200000, 64
+        timer = threading.Timer(0.3, _thread.interrupt_main)
+        done = []
+        with self.assertRaises(KeyboardInterrupt):
+            timer.start()
+            start = time.monotonic()
+            self.model.encode(texts, prompt="", batch_tokens=batch, progress=done.append)
+        self.assertLess(done[-1] if done else 0, len(texts))
+        self.assertLess(time.monotonic() - start, 30)
+        self.close_to(self.model.encode(self.texts, prompt=""), self.wanted["embeddings"])
+
+    def test_open_streams(self):
+        """A stream that nobody reads on keeps nobody waiting: not other threads, not close, not the collector."""
+        streams = [self.model.encode_iter(iter(self.texts * 200), prompt="", batch_tokens=300) for _ in range(3)]
+        first = [next(stream) for stream in streams]
+        found = []
+        thread = threading.Thread(target=lambda: found.append(self.model.encode(self.texts, prompt="")))
+        thread.start()
+        thread.join(60)
+        self.assertTrue(found and all((found[0][0] == one).all() for one in first))
+        del streams[0]
+        thread = threading.Thread(target=gc.collect)
+        thread.start()
+        thread.join()
+        self.assertTrue((next(streams[0]) == found[0][1]).all())
+        self.model.close()
+        with self.assertRaisesRegex(ValueError, "closed"):
+            list(streams[0])
+
+    def test_close_while_encoding(self):
+        outcomes = []
+
+        def run():
+            try:
+                outcomes.append(len(self.model.encode(self.texts * 5000, prompt="", batch_tokens=300)))
+            except ValueError as closed:
+                outcomes.append(str(closed))
+
+        threads = [threading.Thread(target=run) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.2)
+        self.model.close()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(outcomes), 3)
+        self.assertLessEqual(set(outcomes), {len(self.texts) * 5000, "the model is closed"})
+
+    def test_names(self):
+        """Those of sentence-transformers."""
+        query, document = self.model.encode_query(self.texts), self.model.encode_document(self.texts)
+        self.assertTrue((query == self.model.encode(self.texts, prompt="query")).all())
+        self.assertTrue((document == self.model.encode(self.texts, prompt="document")).all())
+        cosines = self.model.similarity(query, document[:2])
+        self.assertEqual(cosines.shape, (len(self.texts), 2))
+        a, b = query[1].astype(float), document[0].astype(float)
+        self.assertAlmostEqual(float(cosines[1, 0]), a @ b / np.sqrt((a @ a) * (b @ b)), places=5)
+        self.assertEqual(self.model.max_seq_length, self.model.max_tokens)
+
+    def test_surrogates(self):
+        """Half a pair is the character that stands for what can't be read, as the library has it."""
+        found = self.model.tokenize(["a \ud800 b", "a \ufffd\ufffd\ufffd b", "a \ud800 b é" * 300])
+        self.assertEqual(list(found[0]), list(found[1]))
 
     def test_threads(self):
         wanted, failures = self.model.encode(self.texts, prompt=""), []
@@ -176,6 +260,47 @@ class Classes(unittest.TestCase):
             self.assertEqual(best, [wanted["names"][int(np.argmax(row))] for row in wanted["labels"]])
             with self.assertRaisesRegex(wherry.WherryError, "no reranker"):
                 model.rerank("a", ["b"])
+
+
+class Training(unittest.TestCase):
+    def test_gradients(self):
+        """Against the loss itself: half the mean of the squared outputs, moved along its own gradient."""
+        with wherry.Layers("minilm-l6", device=DEVICE, layers=1, hidden=32, heads=4, feed_forward=64, max_tokens=12,
+                           dropout=0.1) as layers:
+            x = np.random.default_rng(1).standard_normal((12, 32), dtype=np.float32)
+            step = {"lengths": [7, 5], "step": 3, "seed": 42}
+
+            def loss(x):
+                return float(np.square(layers.forward(x, **step).astype(float)).sum() / 2)
+
+            y = layers.forward(x, **step)
+            self.assertFalse((y == layers.forward(x, [7, 5], step=4, seed=42)).all())
+            self.assertTrue((y == layers.forward(x, **step)).all())
+            dx = layers.backward(y)
+            gradients = layers.gradients()
+            width = 0.01 / float(np.linalg.norm(dx))
+            slope = (loss(x + width * dx) - loss(x - width * dx)) / (2 * width)
+            self.assertAlmostEqual(slope / float(np.square(dx).sum()), 1, places=2)
+            self.assertEqual(gradients["layer.0.w_qkv"].shape, (3, 4, 8, 32))
+            self.assertEqual(gradients["layer.0.w_lin1"].shape, (64, 32))
+            self.assertTrue(all(np.isfinite(g).all() and g.any() for g in gradients.values()))
+
+    def test_refusals(self):
+        with self.assertRaises(wherry.WherryError):
+            wherry.Layers("no-such-shape", device=DEVICE)
+        with self.assertRaises(TypeError):
+            wherry.Layers("minilm-l6", device=DEVICE, layer=1)
+        with self.assertRaises(ValueError):
+            wherry.Layers("minilm-l6", device=DEVICE, dtype="bf16")
+        layers = wherry.Layers("minilm-l6", device=DEVICE, layers=1, hidden=32, heads=4, feed_forward=64, max_tokens=12)
+        with self.assertRaises(ValueError):
+            layers.forward(np.zeros((12, 31)), [12])
+        with self.assertRaises(wherry.WherryError):
+            layers.backward(np.zeros((0, 32)))
+        layers.close()
+        layers.close()
+        with self.assertRaises(ValueError):
+            layers.forward(np.zeros((12, 32)), [12])
 
 
 class Real(unittest.TestCase):

@@ -11,6 +11,7 @@ from . import _native
 from .devices import Device, devices
 from .errors import WherryError
 from .model import Model, Ranked, Verified
+from .training import Layers
 
 __version__ = _native.library.wherry_version_string().decode()
-__all__ = ["Device", "Model", "Ranked", "Verified", "WherryError", "devices"]
+__all__ = ["Device", "Layers", "Model", "Ranked", "Verified", "WherryError", "devices"]

@@ -10,12 +10,12 @@ import sys
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_size_t,
                     c_uint8, c_uint32, c_uint64, c_void_p)
 
-STATUS_OK, STATUS_CANCELLED = 0, 12
+STATUS_OK, STATUS_TOO_LONG, STATUS_CANCELLED = 0, 10, 12
 OUTPUT_EMBEDDING, OUTPUT_CLASSES = 0, 1
 DTYPES = {None: 0, "f32": 1, "f16": 2, "bf16": 3}
 DTYPE_NAMES = {1: "f32", 2: "f16", 3: "bf16"}
 DEVICE_TYPES = ("other", "GPU", "integrated GPU", "virtual GPU", "CPU")
-POOL_NONE = 5
+FOR_EVER = 2**64 - 1  # nanoseconds
 HEADS = ("none", "sequence", "tokens", "vocabulary")
 
 
@@ -55,12 +55,12 @@ class SessionDesc(Structure):
                 ("max_length", c_uint32), ("dtype", c_int), ("plan", c_char_p), ("pool", c_int), ("normalize", c_int),
                 ("memory_budget", c_uint64), ("keep_intermediates", c_bool), ("training", c_void_p),
                 ("kernels", c_char_p), ("tuning", c_char_p), ("only", c_char_p), ("layouts", c_char_p),
-                ("output", c_int), ("dimensions", c_uint32)]
+                ("output", c_int), ("dimensions", c_uint32), ("max_submit_ms", c_double), ("pause_us", c_uint32)]
 
 
 class SessionPlan(Structure):
     _fields_ = [("struct_size", c_uint32), ("device_bytes", c_uint64), ("weight_bytes", c_uint64),
-                ("activation_bytes", c_uint64), ("saved_bytes", c_uint64), ("groups", c_uint32),
+                ("shared_bytes", c_uint64), ("activation_bytes", c_uint64), ("saved_bytes", c_uint64), ("groups", c_uint32),
                 ("launches", c_uint32), ("operators", c_uint32), ("splits", c_uint32), ("embedding_size", c_uint32),
                 ("dtype", c_int), ("max_tokens", c_uint32), ("max_sequences", c_uint32), ("max_length", c_uint32),
                 ("plan", c_char * 16), ("layouts", c_char * 160), ("layouts_reason", c_char * 96)]
@@ -87,6 +87,37 @@ class VerifySummary(Structure):
                 ("replays_different", c_uint32)]
 
 
+class SubmitDesc(Structure):
+    _fields_ = [("struct_size", c_uint32), ("out", c_void_p), ("out_floats", c_size_t), ("done", c_void_p),
+                ("user", c_void_p), ("vulkan", c_void_p), ("opencl", c_void_p)]
+
+
+class TextsDesc(Structure):
+    _fields_ = [("struct_size", c_uint32), ("max_tokens", c_uint32), ("limit", c_uint32), ("threads", c_uint32),
+                ("prompt", c_char_p), ("form", c_void_p), ("places", c_bool)]
+
+
+class TokensOut(Structure):
+    _fields_ = [("struct_size", c_uint32), ("texts", c_size_t), ("offsets", POINTER(c_uint32)),
+                ("ids", POINTER(c_int32)), ("types", POINTER(c_int32)), ("places", c_void_p), ("threads", c_uint32),
+                ("failed", c_int), ("failed_tokens", c_uint64), ("problem", c_char * 512)]
+
+
+class TrainingDesc(Structure):
+    _fields_ = [("struct_size", c_uint32), ("dropout", c_float), ("save", c_int), ("stack", c_bool),
+                ("qkv_products", c_uint32)]
+
+
+class Step(Structure):
+    _fields_ = [("struct_size", c_uint32), ("step", c_uint32), ("seed", c_uint64)]
+
+
+class Gradient(Structure):
+    _fields_ = [("struct_size", c_uint32), ("name", c_char * 48), ("dims", c_char * 16), ("layer", c_int32),
+                ("elements", c_uint64)]
+
+
+ProgressCallback = CFUNCTYPE(c_bool, c_char_p, c_size_t, c_size_t, c_void_p)
 VerifyCallback = CFUNCTYPE(c_bool, POINTER(VerifyResult), c_void_p)
 
 _STATUS, _HANDLE = c_int, c_void_p
@@ -107,14 +138,23 @@ _FUNCTIONS = {
     "wherry_model_prompt_name": (c_char_p, [_HANDLE, c_uint32]),
     "wherry_model_prompt": (_STATUS, [_HANDLE, _HANDLE, c_char_p, POINTER(c_char_p)]),
     "wherry_scores_apply": (None, [c_int, c_void_p, c_size_t, c_size_t]),
-    "wherry_tokenize": (_STATUS, [_HANDLE, _HANDLE, c_char_p, c_size_t, c_char_p, c_size_t, c_size_t,
-                                  c_void_p, c_void_p, POINTER(c_size_t)]),
+    "wherry_model_config_named": (_STATUS, [_HANDLE, c_char_p, POINTER(ModelConfig)]),
+    "wherry_model_create_random": (_STATUS, [_HANDLE, POINTER(ModelConfig), c_uint64, POINTER(_HANDLE)]),
+    "wherry_tokenize_texts": (_STATUS, [_HANDLE, _HANDLE, c_void_p, c_size_t, POINTER(TextsDesc), POINTER(TokensOut)]),
+    "wherry_tokens_free": (None, [_HANDLE, POINTER(TokensOut)]),
     "wherry_session_create": (_STATUS, [_HANDLE, _HANDLE, _HANDLE, POINTER(SessionDesc), POINTER(_HANDLE)]),
     "wherry_session_destroy": (None, [_HANDLE]),
     "wherry_session_query": (_STATUS, [_HANDLE, POINTER(SessionPlan)]),
     "wherry_session_note": (c_char_p, [_HANDLE, c_size_t]),
-    "wherry_session_prepare": (_STATUS, [_HANDLE, c_void_p, c_void_p, POINTER(PrepareInfo)]),
-    "wherry_encode": (_STATUS, [_HANDLE, POINTER(Batch), c_void_p, c_size_t]),
+    "wherry_session_prepare": (_STATUS, [_HANDLE, ProgressCallback, c_void_p, POINTER(PrepareInfo)]),
+    "wherry_encode_submit": (_STATUS, [_HANDLE, POINTER(Batch), POINTER(SubmitDesc), POINTER(_HANDLE)]),
+    "wherry_ticket_wait": (_STATUS, [_HANDLE, c_uint64]),
+    "wherry_ticket_destroy": (None, [_HANDLE]),
+    "wherry_forward": (_STATUS, [_HANDLE, POINTER(Batch), c_void_p, POINTER(Step), c_void_p, c_size_t]),
+    "wherry_backward": (_STATUS, [_HANDLE, c_void_p, c_size_t, c_void_p, c_size_t]),
+    "wherry_gradient_count": (c_size_t, [_HANDLE]),
+    "wherry_gradient_describe": (_STATUS, [_HANDLE, c_size_t, POINTER(Gradient)]),
+    "wherry_gradient_read": (_STATUS, [_HANDLE, c_size_t, c_void_p, c_size_t]),
     "wherry_verify": (_STATUS, [_HANDLE, POINTER(Batch), c_uint32, VerifyCallback, c_void_p, POINTER(VerifySummary)]),
 }
 

@@ -1,5 +1,7 @@
 """The devices of this machine."""
 
+from __future__ import annotations
+
 import ctypes
 from dataclasses import dataclass
 
@@ -23,8 +25,8 @@ class Device:
     memory: int
 
 
-def device_of(info):
-    def text(value):
+def device_of(info: _native.DeviceInfo) -> Device:
+    def text(value: bytes) -> str:
         return value.decode("utf-8", "replace")
 
     kinds = _native.DEVICE_TYPES
@@ -33,7 +35,7 @@ def device_of(info):
                   info.memory_bytes)
 
 
-def devices():
+def devices() -> list[Device]:
     """All devices: Vulkan's, OpenCL's, the host's cores ("cpu"), the reference. A list of Device."""
     context = Context()
     try:

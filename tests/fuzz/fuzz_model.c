@@ -17,6 +17,38 @@ static void use(const struct wherry_model *model)
     CHECK(model->info.max_tokens && model->info.max_tokens <= config->positions);
 }
 
+/* The same files by callbacks, which read them from the folder. */
+static bool find(const char *name, uint64_t *bytes, void *user)
+{
+    struct stat st;
+    (void)user;
+    if (stat(fuzz_path(name), &st) || !S_ISREG(st.st_mode)) return false;
+    *bytes = (uint64_t)st.st_size;
+    return true;
+}
+
+static bool read_bytes(const char *name, uint64_t offset, void *to, size_t bytes, void *user)
+{
+    (void)user;
+    FILE *file = fopen(fuzz_path(name), "rb");
+    bool ok = file && !fseeko(file, (off_t)offset, SEEK_SET) && fread(to, 1, bytes, file) == bytes;
+    if (file) fclose(file);
+    return ok;
+}
+
+static void open_given(void)
+{
+    const wherry_model_files files = {.struct_size = sizeof files, .find = find, .read = read_bytes};
+    struct wherry_model *model = NULL;
+    struct error e = {0};
+    if (model_open_memory(&fuzz_host, &files, &model, &e)) {
+        use(model);
+        model_close(model);
+    } else {
+        fuzz_failed(&e);
+    }
+}
+
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
     return fuzz_mutate_part(data, size, max_size, seed);
@@ -46,6 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         fuzz_failed(&e);
     }
+    open_given();
     CHECK(fuzz_blocks == before);
     return 0;
 }

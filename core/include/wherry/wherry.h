@@ -161,174 +161,30 @@ typedef struct wherry_device_limits {
 
 WHERRY_API wherry_status wherry_device_query(const wherry_device *device, wherry_device_limits *out);
 
-/* ---- models ---- */
+/* Bytes. What sessions hold beside their buffers (recordings, staging memory) is the driver's and not counted. */
+typedef struct wherry_device_memory_info {
+    uint32_t struct_size;   /* set by the caller */
+    uint64_t used_bytes;    /* of this device's sessions that are prepared; weights that they share counted once */
+    uint64_t limit_bytes;   /* wherry_device_limit_memory; 0: none */
+    uint64_t budget_bytes;  /* that the driver gives this process now (VK_EXT_memory_budget); 0: it does not tell */
+    uint64_t process_bytes; /* of these, what the process uses, by whatever means */
+} wherry_device_memory_info;
+WHERRY_API wherry_status wherry_device_memory(wherry_device *device, wherry_device_memory_info *out);
+/* From now on sessions of the device are prepared only while all their buffers together have at most so many bytes; 0:
+ * no limit. Those that are prepared stay so: wherry_session_release gives back what they have. A session that does not
+ * fit beside the others, or within the driver's budget, is WHERRY_STATUS_OUT_OF_DEVICE_MEMORY when it is prepared: the
+ * message has what it needs, what is in use, and the limit. */
+WHERRY_API wherry_status wherry_device_limit_memory(wherry_device *device, uint64_t bytes);
 
-typedef struct wherry_model wherry_model;
+#ifdef __cplusplus
+}
+#endif
 
-typedef enum wherry_pool {
-    WHERRY_POOL_DEFAULT = 0, /* what the model's own files say; mean where they say nothing */
-    WHERRY_POOL_MEAN,
-    WHERRY_POOL_CLS,
-    WHERRY_POOL_MAX,
-    WHERRY_POOL_POOLER,        /* BERT's pooler: tanh(W * first token + b); needs its weights */
-    WHERRY_POOL_NONE,          /* one vector per token */
-    WHERRY_POOL_LAST,          /* the last token */
-    WHERRY_POOL_MEAN_SQRT,     /* the sum, divided by the root of the number of tokens */
-    WHERRY_POOL_WEIGHTED_MEAN, /* token t, from 0, counts t + 1 times */
-    WHERRY_POOL_COMBINED       /* several side by side, as the model's files say */
-} wherry_pool;
+#include <wherry/wherry_model.h>
 
-typedef enum wherry_activation {
-    WHERRY_ACTIVATION_GELU = 0, /* by erf */
-    WHERRY_ACTIVATION_GELU_TANH,
-    WHERRY_ACTIVATION_RELU
-} wherry_activation;
-
-/* What stands on the layers. */
-typedef enum wherry_head {
-    WHERRY_HEAD_NONE = 0,
-    WHERRY_HEAD_SEQUENCE,  /* classes of a text or a pair, from its first token: a dense layer, then the classifier */
-    WHERRY_HEAD_TOKENS,    /* classes of each token: the classifier alone */
-    WHERRY_HEAD_VOCABULARY /* scores of the vocabulary for a token: a dense layer, a layernorm, the word table */
-} wherry_head;
-
-/* Of a head's dense layer. */
-typedef enum wherry_head_activation {
-    WHERRY_HEAD_PLAIN = 0, /* there is no dense layer: the classifier reads the token's row */
-    WHERRY_HEAD_TANH,
-    WHERRY_HEAD_RELU,
-    WHERRY_HEAD_GELU, /* by erf */
-    WHERRY_HEAD_GELU_TANH
-} wherry_head_activation;
-
-/* What an encoder is, without its weights. */
-typedef struct wherry_model_config {
-    uint32_t struct_size;
-    uint32_t layers, hidden, heads, feed_forward;
-    uint32_t vocabulary, positions, token_types;
-    wherry_activation activation;
-    bool pre_layernorm; /* false: post-LN, as in BERT */
-    bool pooler;        /* BERT's pooler is there */
-    float epsilon;      /* of every layernorm; 0: 1e-12 */
-    /* The row of the table of positions that the first token has. A token that is the padding token, whose id is one
-     * less, has that row and counts for none. A sequence has at most positions - position_offset tokens. */
-    uint32_t position_offset;
-    uint32_t embedding; /* columns of the embeddings' tables and of their layernorm, which a product then makes `hidden`
-                           of; 0: hidden, and no product */
-    /* MPNet: scores get a bias by how far the key is from the query. Rows of its table, half of them for keys after the
-     * query, and the distance from which on all keys share a row; 0: there is none. */
-    uint32_t relative_buckets, relative_distance;
-    wherry_head head;
-    uint32_t labels; /* classes: of WHERRY_HEAD_SEQUENCE and WHERRY_HEAD_TOKENS at least 1, else 0 */
-    wherry_head_activation head_activation;
-    bool untied; /* WHERRY_HEAD_VOCABULARY: its scores are products with a matrix of its own, not with the word table */
-} wherry_model_config;
-
-/* What makes scores of a classifier's logits. */
-typedef enum wherry_scores {
-    WHERRY_SCORES_IDENTITY = 0,
-    WHERRY_SCORES_SIGMOID, /* each label for itself */
-    WHERRY_SCORES_SOFTMAX  /* over a row's labels */
-} wherry_scores;
-
-typedef struct wherry_model_info {
-    uint32_t struct_size; /* set by the caller */
-    wherry_model_config config;
-    char architecture[64];
-    wherry_pool pool;    /* the model's own */
-    bool normalize;      /* the model's own: embeddings have length 1 */
-    uint32_t max_tokens; /* longest sequence, special tokens included */
-    uint64_t parameters;
-    uint64_t weight_file_bytes;
-    bool has_tokenizer;
-    wherry_scores scores; /* what the model's files want to be made of its logits: wherry_scores_apply */
-    uint32_t prompts;     /* named texts that the files want before others: wherry_model_prompt_name */
-    int32_t mask_token;   /* the id of what WHERRY_OUTPUT_VOCABULARY is asked about; -1: the tokenizer has none */
-    uint32_t dimensions;  /* to which the files cut embeddings (truncate_dim); 0: none */
-    char tokenizer[24];   /* what it is of: "WordPiece", "Unigram", "BPE"; "": there is none */
-    /* Ids, as the files name them; -1: the tokenizer has none. */
-    int32_t cls_token, eos_token, pad_token, unknown_token;
-    /* The folder has a file for WHERRY_OUTPUT_SPARSE, for WHERRY_OUTPUT_TOKEN_VECTORS; whether it can be read, and why
-     * not, a session for that output says. */
-    bool token_weights, token_vectors;
-    bool words; /* the files make WHERRY_OUTPUT_WORDS of texts: what a session gives that names no output and no pool */
-} wherry_model_info;
-
-/* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), the
- * tokenizer's files, and sentence-transformers' modules.json where it exists. Files of weights stay open, and are read
- * by wherry_session_prepare. They may be replaced (renamed over) or deleted meanwhile; one that was shortened,
- * lengthened or written to is an error there (WHERRY_STATUS_IO): open the model again. */
-WHERRY_API wherry_status wherry_model_open(wherry_context *context, const char *folder, wherry_model **out);
-/* A model of that shape with random weights from `seed`: for benchmarks and tests. No tokenizer. */
-WHERRY_API wherry_status wherry_model_create_random(wherry_context *context, const wherry_model_config *config,
-                                                    uint64_t seed, wherry_model **out);
-/* One of the named shapes, such as "minilm-l6", "bert-base" or "xlmr-large"; fails on another name, listing them. */
-WHERRY_API wherry_status wherry_model_config_named(wherry_context *context, const char *name, wherry_model_config *out);
-WHERRY_API wherry_status wherry_model_describe(const wherry_model *model, wherry_model_info *out);
-WHERRY_API void wherry_model_close(wherry_model *model);
-
-/* The name of label `index`, as the model's files have it ("LABEL_0" where they have none); NULL past the last. Valid
- * until the model is closed. */
-WHERRY_API const char *wherry_model_label(const wherry_model *model, uint32_t index);
-/* Called with a token of the vocabulary, as UTF-8 with the tokenizer's own marks ("##ing"); one that spells bytes, as
- * RoBERTa's do, as the text that they are, with U+FFFD for half a character. `text` has no NUL after it, and may have
- * one in it. Returning false ends it. */
-typedef bool (*wherry_token_callback)(int32_t id, const char *text, size_t bytes, void *user);
-/* All tokens of the model's tokenizer but added ones, in no order. */
-WHERRY_API wherry_status wherry_model_tokens(wherry_context *context, const wherry_model *model,
-                                             wherry_token_callback callback, void *user);
-/* Makes scores of `rows` rows of `labels` logits, in place. */
-WHERRY_API void wherry_scores_apply(wherry_scores scores, float *logits, size_t rows, size_t labels);
-/* The name of prompt `index`; NULL past the last. */
-WHERRY_API const char *wherry_model_prompt_name(const wherry_model *model, uint32_t index);
-/* The text that is put in front of others before they are tokenized. `name` NULL: the one that the files use where
- * none is asked for, "" where there is none such. WHERRY_STATUS_INVALID_ARGUMENT for another name than the files have:
- * the message lists these. WHERRY_STATUS_UNSUPPORTED where the model's pooling leaves the prompt's tokens out
- * (include_prompt false). */
-WHERRY_API wherry_status wherry_model_prompt(wherry_context *context, const wherry_model *model, const char *name,
-                                             const char **out);
-
-/* How a text is taken that has a prompt: what late interaction (ColBERT) makes of queries and documents. */
-typedef struct wherry_text_form {
-    uint32_t struct_size;  /* set by the caller */
-    uint32_t max_tokens;   /* it is cut to, with its special tokens and the prompt; 0: the model's limit */
-    uint32_t least_tokens; /* it has, by added_token after its last one; 0: none is added */
-    int32_t added_token;
-    const int32_t *left_out; /* ids whose vectors do not count; valid until the model is closed */
-    size_t left_out_count;
-} wherry_text_form;
-/* By the prompt's name: "query" and "document" mean something to models of token vectors, all others (and NULL) are
- * documents without a length. WHERRY_STATUS_UNSUPPORTED where a model's queries are expanded with tokens that no other
- * sees, and where the mark in front of texts is no token of its tokenizer's. */
-WHERRY_API wherry_status wherry_model_text_form(wherry_context *context, const wherry_model *model, const char *name,
-                                                wherry_text_form *out);
-
-/* Token ids of a text, special tokens included, as the model's tokenizer files say. `pair` may be NULL; `types`, which
- * may be NULL, tell the two apart where the model does (they are 0 where it has no types). max_tokens > 0 cuts the
- * sequence as Hugging Face's "longest_first" does, on the side that the files name, special tokens kept; 0 cuts
- * nothing. Writes at most *count tokens and sets *count to the number there is: call with ids NULL to learn it. Lengths
- * are in bytes. Invalid UTF-8 is replaced by U+FFFD. Fails with WHERRY_STATUS_UNSUPPORTED for a model without a
- * tokenizer. */
-WHERRY_API wherry_status wherry_tokenize(wherry_context *context, const wherry_model *model, const char *text,
-                                         size_t text_bytes, const char *pair, size_t pair_bytes, size_t max_tokens,
-                                         int32_t *ids, int32_t *types, size_t *count);
-
-/* Where a token comes from. */
-typedef struct wherry_token_place {
-    int32_t text;                          /* 0: the text, 1: its pair, -1: a special token, which comes from neither */
-    size_t first, end;                     /* bytes of that text: [first, end) */
-    size_t first_character, end_character; /* the same in characters (Unicode scalar values), as Hugging Face counts */
-    int32_t
-        continues; /* 1: it continues a word ("##" of WordPiece), 0: it begins one, -1: the model has no such tokens */
-} wherry_token_place;
-
-/* The same with the place of each token; `types` and `places` may be NULL. A token that a normalizer made of nothing
- * has the place of what is next to it; white space before a word belongs to a token's place where the reference says
- * so. */
-WHERRY_API wherry_status wherry_tokenize_places(wherry_context *context, const wherry_model *model, const char *text,
-                                                size_t text_bytes, const char *pair, size_t pair_bytes,
-                                                size_t max_tokens, int32_t *ids, int32_t *types,
-                                                wherry_token_place *places, size_t *count);
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* ---- sessions: a model on a device, for batches up to a limit ---- */
 
@@ -431,12 +287,24 @@ typedef struct wherry_session_desc {
     /* Embeddings are cut to their first so many floats, and have length 1 again where they are normalized; 0: as the
      * model's files say, mostly all. */
     uint32_t dimensions;
+    /* Good company, for applications that draw on the same device: no submission takes it longer than so many
+     * milliseconds, as far as was seen so far: an encode is given to it in portions, of one kernel at least, each after
+     * the one before is done and pause_us microseconds have passed. Such sessions run a small batch when they are
+     * prepared, which tells how long each kernel takes, and have one encode under way at a time; where tickets are
+     * polled for, a call submits one portion at most; of an encode whose tickets are all cancelled no further one is
+     * submitted. 0: an encode is one submission. Not for training. */
+    double max_submit_ms;
+    uint32_t pause_us;
 } wherry_session_desc;
 
 typedef struct wherry_session_plan {
     uint32_t struct_size; /* set by the caller */
     uint64_t device_bytes;
     uint64_t weight_bytes;
+    /* Of weight_bytes, what other sessions of the device have, too, now: the device has it once
+     * (wherry_session_create).
+     */
+    uint64_t shared_bytes;
     uint64_t activation_bytes; /* all tensors that live at the same time, and the batch */
     uint64_t saved_bytes;      /* training: of the activations, what is kept for the backward pass at these limits */
     uint32_t groups;
@@ -453,7 +321,12 @@ typedef struct wherry_session_plan {
 
 /* Plans only: nothing is allocated on the device and nothing compiled before wherry_session_prepare (or the first
  * encode). The device and the model must outlive the session. A budget too small is an error that names the largest
- * batch that fits. */
+ * batch that fits.
+ * Sessions of one device, model and type have weights that lie in the same order in common: the device has them once,
+ * from when the first of these sessions is prepared until the last one is destroyed, and the budget of a later session
+ * is for what it has besides. Weights are the session's own in training, with keep_intermediates and with `only`, and
+ * where all of a session lies in one buffer, which makes small batches faster: in f16 on NVIDIA's OpenCL, with so few
+ * max_tokens that products run as "small_batch" (256). */
 WHERRY_API wherry_status wherry_session_create(wherry_context *context, wherry_device *device,
                                                const wherry_model *model, const wherry_session_desc *desc,
                                                wherry_session **out);
@@ -483,6 +356,11 @@ typedef bool (*wherry_progress)(const char *what, size_t done, size_t total, voi
 WHERRY_API wherry_status wherry_session_prepare(wherry_session *session, wherry_progress progress, void *user,
                                                 wherry_prepare_info *info);
 
+/* Gives back the session's device memory, and the host's that goes with it; weights that other sessions share stay
+ * theirs. The session keeps its plan: the next wherry_session_prepare, or encode, prepares it again, from the kernels'
+ * cache. Tickets that are not done are cancelled. Of training, what the last passes left is gone. */
+WHERRY_API wherry_status wherry_session_release(wherry_session *session);
+
 /* Sequences that are packed back to back: no padding. */
 typedef struct wherry_batch {
     uint32_t struct_size;
@@ -506,6 +384,7 @@ WHERRY_API wherry_status wherry_encode(wherry_session *session, const wherry_bat
 
 #include <wherry/wherry_analysis.h>
 #include <wherry/wherry_async.h>
+#include <wherry/wherry_texts.h>
 #include <wherry/wherry_training.h>
 #include <wherry/wherry_verify.h>
 #endif

@@ -2,10 +2,10 @@
  * else. Part of wherry.h.
  *
  * - Tickets of a session are done in the order in which they were submitted, but for those that are cancelled or fail
- *   at once. Up to two runs of a session are under way on the device, so that it goes on with the second while the host
- *   takes the results of the first and fills in the next. What waits behind them is merged, several tickets in one run,
- *   up to the session's limits; results do not depend on it, bit for bit. The ticket of a batch that was under way, or
- *   was merged, when its run failed, fails with it.
+ *   at once. What is submitted while a run is under way waits, and is merged with what else waits, up to the session's
+ *   limits; results do not depend on it, bit for bit. A second run begins behind the first where half of what the
+ * session takes at a time waits, so that the device goes on with it while the host takes the results of the first and
+ * fills in the next; else when the first is done. A ticket whose run failed fails with all that were in it.
  * - The library has no thread of its own that would go on with it: wherry_encode_submit, wherry_ticket_poll,
  *   wherry_ticket_wait and wherry_encode hand the device what waits and take what is there. A caller with nothing else
  *   to do waits; one with a loop polls any one of its tickets there, which goes on with all of the session's. The
@@ -28,14 +28,24 @@ typedef struct wherry_ticket wherry_ticket;
 /* `status` is what wherry_ticket_wait will return; where it is not 0, wherry_last_error says why during the call. */
 typedef void (*wherry_done)(wherry_ticket *ticket, wherry_status status, void *user);
 
+struct wherry_vulkan_submit; /* wherry_vulkan.h */
+struct wherry_opencl_submit; /* wherry_opencl.h */
+
 typedef struct wherry_submit_desc {
     uint32_t struct_size;
-    /* As in wherry_encode. Written to until the ticket is done or destroyed, and belongs to the library until then. */
+    /* As in wherry_encode. Written to until the ticket is done or destroyed, and belongs to the library until then. May
+     * be NULL where the result goes to a buffer of the device's. */
     float *out;
     size_t out_floats;
     /* Called once when the ticket is done, in whatever way, but not after it was destroyed. NULL: nobody is told. */
     wherry_done done;
     void *user;
+    /* The device's own objects, of the API of the session's device: what the batch waits for and signals, where its ids
+     * come from and where its results go. NULL: none. Such a batch is handed to the device at once, in a run of its
+     * own: WHERRY_STATUS_BUSY where two runs are under way or something waits. A call that fails has neither waited for
+     * anything nor signals anything. */
+    const struct wherry_vulkan_submit *vulkan;
+    const struct wherry_opencl_submit *opencl;
 } wherry_submit_desc;
 
 /* Hands in a batch, which is copied where it has to wait. What wherry_encode would refuse is refused here, with the

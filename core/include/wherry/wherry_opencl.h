@@ -31,6 +31,26 @@ typedef struct wherry_opencl_device_desc {
 WHERRY_API wherry_status wherry_device_wrap_opencl(wherry_context *context, const wherry_opencl_device_desc *desc,
                                                    wherry_device **out);
 
+/* ---- the device's own objects, for wherry_submit_desc.opencl ---- */
+
+typedef struct wherry_opencl_buffer {
+    void *memory;    /* cl_mem, a buffer of the device's context; NULL: none */
+    uint64_t offset; /* bytes before what is meant: a multiple of 4 */
+} wherry_opencl_buffer;
+
+enum { WHERRY_OPENCL_EVENTS = 8 };
+
+typedef struct wherry_opencl_submit {
+    uint32_t struct_size;
+    uint32_t wait_count;      /* at most WHERRY_OPENCL_EVENTS */
+    void *const *waits;       /* cl_event: waited for before anything of the batch runs */
+    void **event;             /* gets a cl_event of the batch's end, which the caller releases; NULL: none */
+    wherry_opencl_buffer ids; /* as in wherry_vulkan_submit */
+    wherry_opencl_buffer result;
+    uint64_t result_stride;
+    wherry_dtype result_type;
+} wherry_opencl_submit;
+
 #ifdef __cplusplus
 }
 #endif

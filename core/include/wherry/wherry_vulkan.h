@@ -14,6 +14,14 @@ typedef struct VkInstance_T *VkInstance;
 typedef struct VkPhysicalDevice_T *VkPhysicalDevice;
 typedef struct VkDevice_T *VkDevice;
 typedef struct VkQueue_T *VkQueue;
+#if defined(__LP64__) || defined(_WIN64) || (defined(__x86_64__) && !defined(__ILP32__)) || defined(_M_X64) ||         \
+    defined(__ia64) || defined(_M_IA64) || defined(__aarch64__) || defined(__powerpc64__) ||                           \
+    (defined(__riscv) && __riscv_xlen == 64)
+typedef struct VkBuffer_T *VkBuffer;
+typedef struct VkSemaphore_T *VkSemaphore;
+#else
+typedef uint64_t VkBuffer, VkSemaphore;
+#endif
 #endif
 
 /* The calling convention of Vulkan (VKAPI_PTR). */
@@ -33,7 +41,10 @@ typedef wherry_vulkan_function(WHERRY_VULKAN_CALL *wherry_vulkan_get_function)(V
 typedef struct wherry_vulkan_needs {
     uint32_t struct_size; /* set by the caller */
     uint32_t api_version; /* least version of instance and device, in Vulkan's encoding */
-    /* Each list ends with NULL. Extensions by their full names, features by the names of their members. */
+    /* Each list ends with NULL. Extensions by their full names, features by the names of their members. Among the
+     * optional ones are those of MoltenVK: Vulkan wants VK_KHR_portability_subset enabled on every device that lists
+     * it, and lists such devices only to instances with VK_KHR_portability_enumeration and its flag
+     * VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR. */
     const char *const *required_device_extensions;
     const char *const *optional_device_extensions;
     const char *const *optional_instance_extensions;
@@ -74,6 +85,44 @@ typedef struct wherry_vulkan_desc {
  * that destroys none of them. Memory comes from the device like any other user's. */
 WHERRY_API wherry_status wherry_device_wrap_vulkan(wherry_context *context, const wherry_vulkan_desc *desc,
                                                    wherry_device **out);
+
+/* ---- the device's own objects, for wherry_submit_desc.vulkan ---- */
+
+typedef struct wherry_vulkan_semaphore {
+    VkSemaphore semaphore;
+    uint64_t value; /* of a timeline semaphore, which the device was created for; 0: it is a binary one */
+} wherry_vulkan_semaphore;
+
+/* Of the session's device, either shared between queue families or owned by that of its queue. */
+typedef struct wherry_vulkan_buffer {
+    VkBuffer buffer; /* 0: none */
+    VkDevice device; /* that it was created with, */
+    uint64_t bytes;  /* its whole size */
+    uint32_t usage;  /* and its usage flags */
+    uint64_t offset; /* bytes before what is meant: a multiple of 4 */
+} wherry_vulkan_buffer;
+
+enum { WHERRY_VULKAN_SEMAPHORES = 8 };
+
+typedef struct wherry_vulkan_submit {
+    uint32_t struct_size;
+    /* At most WHERRY_VULKAN_SEMAPHORES of each. What is waited for is waited for before anything of the batch runs;
+     * what is signaled is signaled when the results are in their buffers, also of a ticket that was cancelled or
+     * destroyed meanwhile. */
+    uint32_t wait_count, signal_count;
+    const wherry_vulkan_semaphore *waits, *signals;
+    /* [tokens] of 32 bits, instead of wherry_batch.ids; TRANSFER_SRC. The host never sees them: each has to be below
+     * the model's vocabulary, or what is computed is not defined, and none may be the padding token of a model with a
+     * position_offset. */
+    wherry_vulkan_buffer ids;
+    /* The result's rows, as wherry_encode has them; TRANSFER_DST. Nobody looks whether they are finite. */
+    wherry_vulkan_buffer result;
+    uint64_t result_stride; /* bytes from one row to the next, a multiple of 4; 0: they lie side by side */
+    /* 0: f32, which a session of f16 makes of its results: the first that does waits for what is under way, compiles a
+     * small kernel and makes a buffer of the largest result's size on the device. WHERRY_DTYPE_F16: as such sessions
+     * have them, rows of an even number of floats. */
+    wherry_dtype result_type;
+} wherry_vulkan_submit;
 
 #ifdef __cplusplus
 }

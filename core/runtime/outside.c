@@ -1,0 +1,134 @@
+/* What an application hands in of its own with a batch: whether it fits the session and the batch; and 16-bit results
+ * made floats on the device. */
+#include "runtime/outside.h"
+
+#include <string.h>
+
+#include "interface/interface.h"
+#include "runtime/results.h"
+
+/* ---- what is asked for ---- */
+
+static bool ids_fit(struct outside *o, uint64_t tokens, struct error *e)
+{
+    if (!o->ids.buffer) return true;
+    o->ids.row = o->ids.step = 4 * tokens;
+    o->ids.rows = 1;
+    return o->ids_bytes >= o->ids.row ||
+           fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                "the buffer of ids has %llu bytes from its offset on: %llu tokens take %llu",
+                (unsigned long long)o->ids_bytes, (unsigned long long)tokens, (unsigned long long)o->ids.row);
+}
+
+static bool type_fits(const struct wherry_session *s, struct outside *o, struct error *e)
+{
+    if (!o->result_type) o->result_type = WHERRY_DTYPE_F32;
+    if (o->result_type != WHERRY_DTYPE_F32 && o->result_type != WHERRY_DTYPE_F16)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "results in a buffer are f32 or f16, not type %d",
+                    (int)o->result_type);
+    if (o->result_type == WHERRY_DTYPE_F16 && !s->f16)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "this session stores f32, and so are its results in a buffer: ask for "
+                    "f32, or create the session with WHERRY_DTYPE_F16");
+    if (s->dimensions)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "embeddings are cut to %u dimensions by the host: give `out` for them, or "
+                    "create a session that does not cut",
+                    (unsigned)s->dimensions);
+    if (o->result_type == WHERRY_DTYPE_F16 && session_row_floats(s) % 2)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "rows of %zu 16-bit floats are no whole words: ask for f32",
+                    session_row_floats(s));
+    return true;
+}
+
+static bool result_fits(const struct wherry_session *s, struct outside *o, uint64_t rows, struct error *e)
+{
+    if (!o->result.buffer) return true;
+    TRY(type_fits(s, o, e));
+    struct outside_rows *r = &o->result;
+    r->row = session_row_floats(s) * (o->result_type == WHERRY_DTYPE_F32 ? 4 : 2);
+    r->rows = rows;
+    if (!r->step) r->step = r->row;
+    if (r->step < r->row || r->step % 4)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "a stride of %llu bytes: rows of the result have %llu, and begin at "
+                    "multiples of 4",
+                    (unsigned long long)r->step, (unsigned long long)r->row);
+    if (r->row <= o->result_bytes && rows - 1 <= (o->result_bytes - r->row) / r->step) return true;
+    return fail(
+        e, WHERRY_STATUS_INVALID_ARGUMENT,
+        "the buffer of results has %llu bytes from its offset on: %llu rows of %llu bytes, %llu apart, do not fit",
+        (unsigned long long)o->result_bytes, (unsigned long long)rows, (unsigned long long)r->row,
+        (unsigned long long)r->step);
+}
+
+bool session_outside(const struct wherry_session *s, const wherry_submit_desc *desc, const wherry_batch *batch,
+                     struct outside *out, struct error *e)
+{
+    const struct backend *backend = s->device->backend;
+    const bool vulkan = !strcmp(backend->name, "vulkan");
+    if (!backend->outside)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "the device %s has no buffers, semaphores or events of an application's", s->device->info.id);
+    if (vulkan ? desc->opencl != NULL : desc->vulkan != NULL)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the session's device is %s: objects of %s can't be used there",
+                    s->device->info.id, vulkan ? "OpenCL" : "Vulkan");
+    TRY(backend->outside(s->device->handle, vulkan ? (const void *)desc->vulkan : desc->opencl, out, e));
+    const struct share all = {.sequences = batch->sequences, .tokens = batch->offsets[batch->sequences]};
+    return ids_fit(out, all.tokens, e) && result_fits(s, out, session_rows(s, &all), e);
+}
+
+bool outside_widens(const struct wherry_session *s, const struct outside *outside)
+{
+    return outside->result.buffer && s->f16 && outside->result_type == WHERRY_DTYPE_F32;
+}
+
+/* ---- floats ---- */
+
+static bool widen_fill(const struct wherry_session *s, struct widen *w, struct error *e)
+{
+    enum { LOCAL = 128 };
+    const struct backend *backend = s->device->backend;
+    const struct placement *at = &s->memory.of[s->graph.output];
+    const struct share limits = {.sequences = s->limits.sequences, .tokens = (uint32_t)s->limits.tokens};
+    const uint64_t floats = (uint64_t)session_rows(s, &limits) * tensor_row_length(&s->graph, s->graph.output);
+    struct program_info info;
+    char reason[256];
+    w->call = (struct call){.kernel = "widen", .launch = LAUNCH_ELEMENTS};
+    call_set(&w->call, CONST_LOCAL_SIZE, LOCAL);
+    call_set(&w->call, CONST_N, tensor_row_length(&s->graph, s->graph.output));
+    call_set(&w->call, CONST_ROWS, session_rows_are_tokens(s) ? HEADER_TOKENS : HEADER_SEQUENCES);
+    if (!backend->supports(s->device->handle, &w->call, true, reason, sizeof reason))
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "results can't be made f32 on the device: %s", reason);
+    if (!(w->buffer = backend->buffer_create(s->device->handle, 4 * floats, e))) return false;
+    w->step = (struct step){
+        .name = "widen",
+        .kernel = w->call.kernel,
+        .launch = w->call.launch,
+        .f16 = true,
+        .call = &w->call,
+        .flops = (double)floats,
+        .n_bindings = 3,
+        .bindings = {s->steps[0].bindings[0],
+                     {.slot = SLOT_X, .buffer = s->buffers[at->block], .offset = at->offset, .bytes = at->bytes},
+                     {.slot = SLOT_Y, .written = true, .words = true, .buffer = w->buffer, .bytes = 4 * floats}}};
+    w->schedule = (struct schedule){.steps = &w->step, .n_steps = 1};
+    w->program = backend->program_create(s->device->handle, &w->schedule, NULL, NULL, &info, e);
+    return w->program != NULL;
+}
+
+struct widen *widen_create(const struct wherry_session *s, struct error *e)
+{
+    struct widen *w = host_alloc(&s->context->host, 1, sizeof *w, e);
+    if (!w || widen_fill(s, w, e)) return w;
+    widen_destroy(s, w);
+    return NULL;
+}
+
+void widen_destroy(const struct wherry_session *s, struct widen *w)
+{
+    if (!w) return;
+    s->device->backend->program_destroy(s->device->handle, w->program);
+    s->device->backend->buffer_destroy(s->device->handle, w->buffer);
+    host_free(&s->context->host, w);
+}
