@@ -230,6 +230,11 @@ def natural(folder):
         assert close(cosines, [1])
         ids = [t["id"] for t in server.post("/tokenize", {"inputs": "the boat"})[0]]
         assert server.post("/decode", {"ids": ids})[0].strip() == "the boat"
+    broken = os.path.join(folder, "broken")
+    subprocess.run([sys.executable, os.path.join(HERE, "..", "cli", "make_model.py"), broken,
+                    "encoder.layer.1.output.LayerNorm.weight", "all", "3e38"], check=True)
+    with Server(SERVE, "-m", broken, *ON) as server:
+        server.post("/embed", {"inputs": ["a", "the boat"]}, 424, "text 0: the result is not finite")
     with Server(SERVE, "-m", model(folder, "sentence-bytes"), "--device", "reference", "--max-tokens", "8",
                 "--auto-truncate", "--prompt", "") as server:
         ids = [t["id"] for t in server.post("/tokenize", {"inputs": "the boat"})[0]]

@@ -9,7 +9,6 @@
 
 #include "bytes.h"
 #include "metrics.h"
-#include "tokenize.h"
 
 /* What a request wants of the model. */
 enum task {
@@ -32,6 +31,12 @@ enum error_type { ERROR_UNHEALTHY, ERROR_BACKEND, ERROR_OVERLOADED, ERROR_VALIDA
 enum direction { TRUNCATE_AS_FILES, TRUNCATE_RIGHT, TRUNCATE_LEFT };
 
 struct call;
+
+/* A text, and its pair where it has one. */
+struct passage {
+    const char *text, *pair; /* pair NULL: none */
+    size_t text_bytes, pair_bytes;
+};
 
 /* One text, or one pair. */
 struct item {

@@ -1,6 +1,7 @@
 /* wherry-serve: answers requests over HTTP until it is told to stop. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ struct program {
     struct server *server;
     struct http *http;
     sigset_t signals;
+    atomic_bool ready, ended; /* what is told is heard; nobody has to listen any more */
 };
 
 /* ---- signals ---- */
@@ -29,8 +31,10 @@ static void *listen_signals(void *user)
     bool stopping = false;
     for (int signal_number;;) {
         if (sigwait(&p->signals, &signal_number)) continue;
-        if (signal_number == SIGUSR1) return NULL; /* the program ends */
-        if (signal_number != SIGHUP && stopping) _exit(EXIT_STOPPED);
+        if (signal_number == SIGUSR1 && atomic_load(&p->ended)) return NULL;
+        if (signal_number == SIGUSR1) continue;
+        if (signal_number == SIGHUP && !atomic_load(&p->ready)) continue;
+        if (signal_number != SIGHUP && (stopping || !atomic_load(&p->ready))) _exit(EXIT_STOPPED);
         stopping |= signal_number != SIGHUP;
         server_tell(p->server, signal_number == SIGHUP ? EVENT_RELOAD : EVENT_STOP);
     }
@@ -107,17 +111,20 @@ static int serve(struct program *p)
 {
     pthread_t signals;
     block_signals(p);
+    if (pthread_create(&signals, NULL, listen_signals, p))
+        return complain(EXIT_DEVICE, "the system has no thread left");
     int code = server_open(&p->settings, &p->server);
     if (!code) code = http_open(p->server, &p->http);
-    if (!code && pthread_create(&signals, NULL, listen_signals, p))
-        code = complain(EXIT_DEVICE, "the system has no thread left");
-    if (code) return code;
-    if (!p->settings.quiet) complain(0, "listening on %s", http_address(p->http));
-    answer(p);
-    drain(p);
+    if (!code) {
+        atomic_store(&p->ready, true);
+        if (!p->settings.quiet) complain(0, "listening on %s", http_address(p->http));
+        answer(p);
+        drain(p);
+    }
+    atomic_store(&p->ended, true);
     pthread_kill(signals, SIGUSR1);
     pthread_join(signals, NULL);
-    return EXIT_FINE;
+    return code;
 }
 
 int main(int argc, char **argv)

@@ -28,15 +28,6 @@ struct pool {
 
 enum { THREADS_MOST = 256 };
 
-void worker_room(struct worker *w, size_t tokens)
-{
-    if (w->tokens >= tokens) return;
-    w->room.ids = need(realloc(w->room.ids, tokens * sizeof *w->room.ids));
-    w->room.types = need(realloc(w->room.types, tokens * sizeof *w->room.types));
-    w->room.places = need(realloc(w->room.places, tokens * sizeof *w->room.places));
-    w->tokens = tokens;
-}
-
 static struct job *take(struct pool *pool)
 {
     struct queue *queue = pool->urgent.first ? &pool->urgent : &pool->rest;
@@ -50,7 +41,7 @@ static struct job *take(struct pool *pool)
 static void *work(void *user)
 {
     struct pool *pool = user;
-    struct worker worker = {.tokens = 0};
+    struct worker worker = {.context = NULL};
     const wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = ""};
     if (wherry_context_create(&desc, &worker.context)) need(NULL);
     pthread_mutex_lock(&pool->mutex);
@@ -65,9 +56,6 @@ static void *work(void *user)
     }
     pthread_mutex_unlock(&pool->mutex);
     wherry_context_destroy(worker.context);
-    free(worker.room.ids);
-    free(worker.room.types);
-    free(worker.room.places);
     return NULL;
 }
 

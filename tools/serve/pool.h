@@ -6,17 +6,10 @@
 #include <stdint.h>
 #include <wherry/wherry.h>
 
-#include "tokenize.h"
-
 /* A thread's own. */
 struct worker {
     wherry_context *context; /* contexts belong to one thread at a time */
-    struct token_room room;  /* for so many tokens */
-    size_t tokens;
 };
-
-/* Its room is for at least so many tokens after this. */
-void worker_room(struct worker *worker, size_t tokens);
 
 struct pool;
 /* threads 0: one for each core. Complains and returns NULL where there is none. */

@@ -3,9 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <wherry/wherry_texts.h>
 
 #include "complain.h"
 #include "vocabulary.h"
+
+#define WHOLE INT32_MAX /* a text has no more tokens than that */
 
 static size_t index_of(const struct item *item) { return (size_t)(item - item->call->items); }
 
@@ -59,69 +62,54 @@ static bool take_given(struct item *item)
 
 /* ---- texts ---- */
 
-static struct token_form form_of(const struct call *call, uint32_t most, bool truncate)
-{
-    return (struct token_form){.max_length = most,
-                               .truncate = truncate,
-                               .prompt = call->prompt,
-                               .query = call->query,
-                               .query_bytes = call->query_bytes,
-                               .taken = call->form};
-}
-
-/* All of a text's tokens, however many there are, in the worker's room. */
-static wherry_status tokenize_whole(struct worker *w, const struct item *item, size_t *count)
+/* The item's tokens, by this thread alone, with their places. `cut`: to the model's longest. More than `limit` are
+ * WHERRY_STATUS_TOO_LONG. The result is freed by wherry_tokens_free in any case. */
+static wherry_status tokenize(struct worker *w, const struct item *item, bool cut, uint32_t limit, wherry_tokens *out)
 {
     const struct call *call = item->call;
-    size_t most = call->model->max_length;
-    for (;;) {
-        worker_room(w, most);
-        struct token_form form = form_of(call, (uint32_t)most, false);
-        wherry_status status = tokenize_text(w->context, call->model->model, &form, &item->text, &w->room, count);
-        if (status || *count <= most) return status;
-        most = *count;
-    }
+    const struct passage *p = &item->text;
+    const wherry_texts_desc desc = {.struct_size = sizeof desc,
+                                    .max_tokens = cut ? call->model->max_length : 0,
+                                    .limit = limit,
+                                    .threads = 1,
+                                    .prompt = call->query ? NULL : call->prompt,
+                                    .form = &call->form,
+                                    .places = true};
+    const wherry_text text = call->query ? (wherry_text){call->query, call->query_bytes, p->text, p->text_bytes}
+                                         : (wherry_text){p->text, p->text_bytes, p->pair, p->pair_bytes};
+    *out = (wherry_tokens){.struct_size = sizeof *out};
+    wherry_status status = wherry_tokenize_texts(w->context, call->model->model, &text, 1, &desc, out);
+    return status ? status : out->failed;
+}
+
+static bool refuse_failed(const struct worker *w, const struct item *item, wherry_status status, const wherry_tokens *t)
+{
+    if (status == WHERRY_STATUS_TOO_LONG && t->failed == status) return refuse_length(item, (size_t)t->failed_tokens);
+    return refuse(item, t->failed ? t->problem : wherry_last_error(w->context));
 }
 
 /* Takes tokens of texts away, one after the other from the longer text, at the end that is asked for, until as many are
- * left as may be. Special tokens stay. */
-static size_t cut(const struct token_room *room, size_t count, size_t most, bool left)
+ * left as may be. Special tokens stay. Returns how many are left. */
+static size_t cut(const wherry_tokens *t, size_t count, size_t most, bool left)
 {
-    size_t texts[2] = {0, 0}, leave[2], kept = 0, seen[2] = {0, 0}, over = count - most;
+    size_t texts[2] = {0, 0}, leave[2], kept = 0, seen[2] = {0, 0};
     for (size_t i = 0; i < count; i++)
-        if (room->places[i].text >= 0) texts[room->places[i].text]++;
+        if (t->places[i].text >= 0) texts[t->places[i].text]++;
     leave[0] = texts[0], leave[1] = texts[1];
-    for (; over && (leave[0] || leave[1]); over--) leave[leave[1] >= leave[0] && leave[1] ? 1 : 0]--;
+    for (size_t over = count - most; over && (leave[0] || leave[1]); over--)
+        leave[leave[1] >= leave[0] && leave[1] ? 1 : 0]--;
     for (size_t i = 0; i < count; i++) {
-        int32_t text = room->places[i].text;
+        int32_t text = t->places[i].text;
         bool keep = text < 0;
         if (!keep) {
             size_t at = seen[text]++;
             keep = left ? at >= texts[text] - leave[text] : at < leave[text];
         }
         if (!keep) continue;
-        room->ids[kept] = room->ids[i];
-        room->types[kept] = room->types[i];
-        room->places[kept++] = room->places[i];
+        t->ids[kept] = t->ids[i];
+        t->types[kept++] = t->types[i];
     }
     return kept;
-}
-
-static bool tokenize_item(struct worker *w, const struct item *item, size_t *count)
-{
-    const struct call *call = item->call;
-    uint32_t most = call->model->max_length;
-    wherry_status status;
-    if (call->truncate && call->direction != TRUNCATE_AS_FILES) {
-        status = tokenize_whole(w, item, count);
-        if (!status && *count > most) *count = cut(&w->room, *count, most, call->direction == TRUNCATE_LEFT);
-    } else {
-        worker_room(w, most);
-        struct token_form form = form_of(call, most, call->truncate);
-        status = tokenize_text(w->context, call->model->model, &form, &item->text, &w->room, count);
-    }
-    if (status) return refuse(item, wherry_last_error(w->context));
-    return *count <= most || refuse_length(item, *count);
 }
 
 static void *copy_of(const void *from, size_t bytes)
@@ -131,49 +119,72 @@ static void *copy_of(const void *from, size_t bytes)
     return to;
 }
 
-bool tokens_make(struct worker *w, struct item *item)
+static bool take_tokens(struct item *item, const wherry_tokens *t)
 {
-    size_t count;
-    uint32_t types = item->call->model->info.config.token_types;
-    if (item->given) return take_given(item);
-    if (!tokenize_item(w, item, &count)) return false;
+    const struct call *call = item->call;
+    uint32_t most = call->model->max_length, types = call->model->info.config.token_types;
+    size_t count = t->offsets[1];
+    if (count > most) count = cut(t, count, most, call->direction == TRUNCATE_LEFT);
+    if (count > most) return refuse_length(item, count);
     for (size_t i = 0; i < count; i++)
-        if (w->room.types[i] > 0 && (uint32_t)w->room.types[i] >= types)
+        if (t->types[i] > 0 && (uint32_t)t->types[i] >= types)
             return refuse(item, "a pair, and this model has one token type: it takes one text");
     if (!count) return refuse(item, "no tokens are left of it");
-    item->ids = copy_of(w->room.ids, count * sizeof *item->ids);
-    item->types = copy_of(w->room.types, count * sizeof *item->types);
+    item->ids = copy_of(t->ids, count * sizeof *item->ids);
+    item->types = copy_of(t->types, count * sizeof *item->types);
     item->count = (uint32_t)count;
     return true;
 }
 
+bool tokens_make(struct worker *w, struct item *item)
+{
+    const struct call *call = item->call;
+    bool own = call->truncate && call->direction != TRUNCATE_AS_FILES; /* not at the end that the files say */
+    wherry_tokens t;
+    if (item->given) return take_given(item);
+    wherry_status status = tokenize(w, item, call->truncate && !own, own ? WHOLE : call->model->max_length, &t);
+    bool fine = status ? refuse_failed(w, item, status, &t) : take_tokens(item, &t);
+    wherry_tokens_free(w->context, &t);
+    return fine;
+}
+
 /* ---- /tokenize ---- */
+
+static void write_token(const struct item *item, int32_t id, const wherry_token_place *place, struct bytes *out)
+{
+    const struct call *call = item->call;
+    size_t before = call->prompt ? strlen(call->prompt) : 0;
+    bool special = place->text < 0;
+    bytes_format(out, "{\"id\":%d,\"text\":", (int)id);
+    /* What stands in the prompt has its token's name: it is no part of the text. */
+    if (special || place->first < before)
+        vocabulary_write(call->model->vocabulary, id, out);
+    else
+        bytes_quoted(out, item->text.text + place->first - before, place->end - place->first);
+    if (special)
+        bytes_text(out, ",\"special\":true,\"start\":null,\"stop\":null}");
+    else
+        bytes_format(out, ",\"special\":false,\"start\":%zu,\"stop\":%zu}", place->first_character,
+                     place->end_character);
+}
 
 bool tokens_write(struct worker *w, const struct item *item, struct bytes *out)
 {
-    const struct call *call = item->call;
-    size_t count, before = call->prompt ? strlen(call->prompt) : 0;
+    wherry_tokens t;
+    wherry_status status = tokenize(w, item, false, WHOLE, &t);
     bool some = false;
-    wherry_status status = tokenize_whole(w, item, &count);
-    if (status) return refuse(item, wherry_last_error(w->context));
-    bytes_text(out, "[");
-    for (size_t i = 0; i < count; i++) {
-        const wherry_token_place *place = &w->room.places[i];
-        bool special = place->text < 0;
-        if (special && !call->add_special) continue;
-        bytes_format(out, "%s{\"id\":%d,\"text\":", some ? "," : "", (int)w->room.ids[i]);
-        some = true;
-        /* What stands in the prompt has its token's name: it is no part of the text. */
-        if (special || place->first < before)
-            vocabulary_write(call->model->vocabulary, w->room.ids[i], out);
-        else
-            bytes_quoted(out, item->text.text + place->first - before, place->end - place->first);
-        if (special)
-            bytes_text(out, ",\"special\":true,\"start\":null,\"stop\":null}");
-        else
-            bytes_format(out, ",\"special\":false,\"start\":%zu,\"stop\":%zu}", place->first_character,
-                         place->end_character);
+    if (status) {
+        refuse_failed(w, item, status, &t);
+    } else {
+        bytes_text(out, "[");
+        for (uint32_t i = 0; i < t.offsets[1]; i++) {
+            if (t.places[i].text < 0 && !item->call->add_special) continue;
+            if (some) bytes_text(out, ",");
+            write_token(item, t.ids[i], &t.places[i], out);
+            some = true;
+        }
+        bytes_text(out, "]");
     }
-    bytes_text(out, "]");
-    return true;
+    wherry_tokens_free(w->context, &t);
+    return !status;
 }
