@@ -80,7 +80,7 @@ static bool listen_to(struct listener *l, const char *path, char how[96], struct
         if (got > 0) {
             take_text(l, text, got);
             heard = clock_ns();
-        } else if (l->progress && !l->progress("compile", l->done, l->count, l->user)) {
+        } else if (l->progress && !l->progress("waiting for the compiler", l->done, l->count, l->user)) {
             l->cancelled = true;
         }
         still = clock_ns() - heard > limit;
@@ -155,8 +155,10 @@ void apart_learn(const struct apart *apart, const struct apart_program *programs
     if (!apart->host->cache_dir[0] || !count) return;
     known_path(apart, path);
     list_unknown(apart, programs, count, &lines);
-    if (lines.used && !lines.cut && !cache_append(path, text, lines.used, &e))
-        host_log(apart->host, WHERRY_LOG_WARNING, "what was compiled is not kept in mind: %s", e.text);
+    if (!lines.used || lines.cut || cache_append(path, text, lines.used, &e)) return;
+    cache_remove(path); /* a link, say, which would stay one */
+    if (!cache_append(path, text, lines.used, &e)) /* the kernels' own cache warns of the folder */
+        host_log(apart->host, WHERRY_LOG_INFO, "what was compiled is not kept in mind: %s", e.text);
 }
 
 /* ---- all ---- */

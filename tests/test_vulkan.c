@@ -659,7 +659,8 @@ static void cache_path(char *path, size_t size)
     int files = 0;
     DIR *dir = opendir(folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (entry->d_name[0] == '.') continue;
+        /* What is known of the compiler is no kernel (backends/apart.h). */
+        if (entry->d_name[0] == '.' || !strncmp(entry->d_name, "compiled-", 9)) continue;
         snprintf(path, size, "%s/%s", folder, entry->d_name);
         files++;
     }
