@@ -156,7 +156,7 @@ void apart_learn(const struct apart *apart, const struct apart_program *programs
     known_path(apart, path);
     list_unknown(apart, programs, count, &lines);
     if (!lines.used || lines.cut || cache_append(path, text, lines.used, &e)) return;
-    cache_remove(path); /* a link, say, which would stay one */
+    cache_remove(path);                            /* a link, say, which would stay one */
     if (!cache_append(path, text, lines.used, &e)) /* the kernels' own cache warns of the folder */
         host_log(apart->host, WHERRY_LOG_INFO, "what was compiled is not kept in mind: %s", e.text);
 }

@@ -159,8 +159,9 @@ struct backend {
      * host's own code. */
     bool (*program_text)(const struct backend_device *device, const struct step *step, bool one_buffer,
                          struct kernel_program *out, struct error *e);
-    /* In a process apart (backends/apart.h): compiles these into the cache and tells of each. What the driver refuses, and
-     * what the guard does, is left out. Fails where `driver`, a hash, is not this device's. NULL: nothing is compiled. */
+    /* In a process apart (backends/apart.h): compiles these into the cache and tells of each. What the driver refuses,
+     * and what the guard does, is left out. Fails where `driver`, a hash, is not this device's. NULL: nothing is
+     * compiled. */
     bool (*compile)(struct backend_device *device, uint64_t driver, const struct apart_program *programs, size_t count,
                     struct error *e);
     /* Adds to *count (plan/traffic_model.h) what a step's kernel moves, where kernels are not those of the plan's

@@ -15,8 +15,8 @@ struct compile_jobs {
 int compile_share(const struct options *options, uint32_t *share, uint32_t *shares);
 /* How many processes --jobs says, or what is usual on the device; 1: this one compiles. An exit code. */
 int compile_jobs_count(const struct tool *tool, uint32_t *jobs);
-/* Starts so many processes of this command, each with its share, and waits for them; an exit code. What one of them does
- * not compile is compiled when it is run. */
+/* Starts so many processes of this command, each with its share, and waits for them; an exit code. What one of them
+ * does not compile is compiled when it is run. */
 int compile_jobs_run(const struct tool *tool, uint32_t jobs, const struct compile_jobs *desc);
 
 #endif
