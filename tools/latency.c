@@ -36,7 +36,8 @@ struct client {
     size_t next; /* request */
     double begin, end, waited;
     wherry_status status; /* of the call that failed */
-    struct tool *failed;  /* whose context knows why */
+    struct tool *failed;  /* whose call it was */
+    char problem[1024];   /* what its context said, in the client's thread */
 };
 
 /* ---- texts ---- */
@@ -180,10 +181,11 @@ static bool call_failed(struct client *client, struct tool *tool, wherry_status 
     if (!status) return false;
     client->status = status;
     client->failed = tool;
+    snprintf(client->problem, sizeof client->problem, "%s", wherry_last_error(tool->context));
     return true;
 }
 
-/* Where another client failed, the shared context keeps what it says of that. */
+/* Nothing once another client has failed. */
 static bool encode(struct client *client, const wherry_batch *batch)
 {
     const struct latency *l = client->run->latency;
@@ -226,7 +228,7 @@ static bool answer(struct client *client)
 
 static int complain_failed(const struct client *client)
 {
-    int code = tool_error(client->failed, client->status, NULL);
+    int code = tool_error_text(client->failed, client->problem, client->status, NULL);
     return client->status == WHERRY_STATUS_VERIFY_FAILED ? EXIT_DEVICE : code;
 }
 

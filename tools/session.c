@@ -42,7 +42,7 @@ static int status_exit(wherry_status status)
     }
 }
 
-static int failed_with(struct tool *tool, const char *text, wherry_status status, const char *what)
+int tool_error_text(struct tool *tool, const char *text, wherry_status status, const char *what)
 {
     tool->failure = status;
     if (status == WHERRY_STATUS_CANCELLED) return complain(EXIT_STOPPED, "interrupted");
@@ -52,7 +52,7 @@ static int failed_with(struct tool *tool, const char *text, wherry_status status
 
 int tool_error(struct tool *tool, wherry_status status, const char *what)
 {
-    return failed_with(tool, tool->context ? wherry_last_error(tool->context) : "", status, what);
+    return tool_error_text(tool, tool->context ? wherry_last_error(tool->context) : "", status, what);
 }
 
 int tool_failed(struct tool *tool, wherry_status status)
@@ -130,7 +130,7 @@ static int describe_model(struct tool *tool, const char *problem, wherry_status 
     tool->model_info.config.struct_size = sizeof tool->model_info.config;
     if (!status) status = wherry_model_describe(tool->model, &tool->model_info);
     if (!status) return EXIT_FINE;
-    failed_with(tool, problem, status, NULL);
+    tool_error_text(tool, problem, status, NULL);
     return status == WHERRY_STATUS_OUT_OF_HOST_MEMORY ? EXIT_DEVICE : EXIT_INPUT;
 }
 
@@ -165,16 +165,22 @@ int tool_open_model(struct tool *tool)
 /* ---- both at once ---- */
 
 struct reader {
-    wherry_context *context;
+    wherry_context_desc desc;
+    wherry_context *context; /* the thread's that reads, as errors and the account of time are */
     const char *folder;
     wherry_model *model;
     wherry_status status;
-    char problem[1024]; /* errors are a thread's own */
+    char problem[1024];
 };
 
 static void read_model(void *user)
 {
     struct reader *r = user;
+    r->status = wherry_context_create(&r->desc, &r->context);
+    if (r->status) {
+        snprintf(r->problem, sizeof r->problem, "can't start");
+        return;
+    }
     r->status = wherry_model_open(r->context, r->folder, &r->model);
     if (r->status) snprintf(r->problem, sizeof r->problem, "%s", wherry_last_error(r->context));
 }
@@ -188,13 +194,12 @@ int tool_open_model_and_device(struct tool *tool)
         return code ? code : tool_open_device(tool);
     }
     desc.cache_dir = ""; /* it needs none, and the other context has said what is wrong with it */
-    wherry_status status = wherry_context_create(&desc, &tool->model_context);
-    if (status) return tool_error(tool, status, "can't start");
-    struct reader reader = {.context = tool->model_context, .folder = options->model};
+    struct reader reader = {.desc = desc, .folder = options->model};
     struct task *task = task_start(read_model, &reader);
     if (!task) read_model(&reader);
-    status = wherry_device_open(tool->context, options->device, &tool->device);
+    wherry_status status = wherry_device_open(tool->context, options->device, &tool->device);
     task_join(task);
+    tool->model_context = reader.context;
     tool->model = reader.model;
     int code = describe_model(tool, reader.problem, reader.status);
     return code ? code : describe_device(tool, status);

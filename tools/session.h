@@ -44,6 +44,8 @@ void tool_close(struct tool *tool);
 /* Complains with the context's last error, "<what>: " before it where `what` is not NULL; the exit code for `status`.
  */
 int tool_error(struct tool *tool, wherry_status status, const char *what);
+/* Of a call in another thread, which kept the text: errors are a thread's own. */
+int tool_error_text(struct tool *tool, const char *text, wherry_status status, const char *what);
 /* The exit code of what went wrong in another context, and was said. */
 int tool_failed(struct tool *tool, wherry_status status);
 

@@ -47,9 +47,7 @@ wherry_status wherry_context_parts(wherry_context *context, wherry_part *out, si
     if (!parts) return context_invalid(context, "wherry_context_parts: the context was not made with `timed`");
     size_t room = out ? *count : 0;
     *count = 0;
-    if (parts->thread != thread_number())
-        return context_invalid(context, "wherry_context_parts: the account is of the thread that made the context");
-    parts_update(parts);
+    if (parts->thread == thread_number()) parts_update(parts);
     add(out, room, count, "", "before the context", parts->processor_before, parts->processor_before);
     for (size_t b = 0; b < backends_count; b++)
         add(out, room, count, "list ", backends[b]->name, parts->wall_ns[PART_LIST + b],

@@ -30,10 +30,11 @@ typedef struct wherry_part {
     double processor_seconds; /* of all the process' threads, drivers' among them */
 } wherry_part;
 
-/* What a context that was made with `timed` has spent so far in the thread that made it, which alone may ask, by parts
- * that exclude each other, in the order of a start: listing each API's devices, opening, model, plan, kernels, weights,
+/* What a context that was made with `timed` has spent so far in the thread that made it, by parts that exclude each
+ * other, in the order of a start: listing each API's devices, opening, model, plan, kernels, weights,
  * runs, and the rest, which is the caller's own time, too. First of all what the process had used of the processor
- * before the context was made, for which no clock ran: both its times are that. Fills at most *count entries of `out`
+ * before the context was made, for which no clock ran: both its times are that. Another thread may ask once that one is
+ * in no call; it sees the account as the last change of parts left it. Fills at most *count entries of `out`
  * (which may be NULL) and sets *count to the number there is. */
 WHERRY_API wherry_status wherry_context_parts(wherry_context *context, wherry_part *out, size_t *count);
 
