@@ -1,43 +1,14 @@
-/* A schedule as a list of kernels with their arguments set, and its replay on an in-order queue. */
-#include "opencl.h"
+/* A schedule as a list of kernels with their arguments set. */
+#include "program.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "backends/occupancy.h"
 #include "backends/quirks.h"
-#include "backends/ticks.h"
 #include "base/parts.h"
 #include "base/platform.h"
 #include "interface/interface.h"
-#include "wherry/wherry_measure.h"
-
-struct prepared {
-    cl_kernel kernel; /* NULL: a product of CLBlast's */
-    size_t local;
-    struct kernel_usage usage;
-    struct opencl_gemm gemm;
-    const char *note; /* NULL: none */
-};
-
-enum { DOWNLOADS_STAGED = 4 }; /* of a run; more go to where they are wanted */
-
-/* What a run under way has to itself. */
-struct slot {
-    bool made;
-    struct opencl_staging staging;
-    const struct run *run; /* that is under way, NULL: none */
-    cl_event done;         /* of its last command; NULL: it has been waited for already */
-    const void *staged[DOWNLOADS_STAGED];
-};
-
-struct program {
-    const struct schedule *schedule;
-    struct opencl_maps maps;
-    struct slot slots[RUN_SLOTS];
-    struct prepared *steps; /* [n_steps] */
-    cl_event *events;       /* [n_steps]: of the run in progress, when it is timed */
-};
 
 /* ---- making ---- */
 
@@ -169,7 +140,7 @@ static bool step_prepare(struct backend_device *device, const struct step *step,
 
 enum { EMPTY_WORDS = HEADER_WORDS + 8, LARGE_GRID = 65536 };
 
-static bool launch(cl_command_queue queue, const struct prepared *p, const char *kernel, const struct grid *grid,
+bool opencl_launch(cl_command_queue queue, const struct prepared *p, const char *kernel, const struct grid *grid,
                    cl_event *event, struct error *e)
 {
     size_t local[3] = {p->local, 1, 1}, global[3] = {grid->x * p->local, grid->y, grid->z};
@@ -198,8 +169,8 @@ static bool launch_first(struct backend_device *device, const struct step *step,
     struct grid small = {1, 1, 1}, large = {(uint32_t)(LARGE_GRID / p->local + 1), 1, 1};
     bool is_large = wants_large(device, step);
     bool ok = (!step->call->n_maps || opencl_maps_make(maps, queue, e)) &&
-              (b->ready || launch(queue, p, step->kernel, &small, NULL, e)) &&
-              (!is_large || launch(queue, p, step->kernel, &large, NULL, e));
+              (b->ready || opencl_launch(queue, p, step->kernel, &small, NULL, e)) &&
+              (!is_large || opencl_launch(queue, p, step->kernel, &large, NULL, e));
     code = clFinish(queue);
     if (ok && code) ok = opencl_fail_running(e, code, "clFinish after the first launch of %s", step->kernel);
     code = clEnqueueWriteBuffer(queue, memory, CL_TRUE, at, sizeof saved, saved, 0, NULL, NULL);
@@ -253,7 +224,7 @@ static bool program_fill(struct backend_device *device, struct program *program,
     return steps_prepare(device, program, builds, e);
 }
 
-static bool slot_make(struct backend_device *device, struct program *program, struct slot *slot, struct error *e)
+bool opencl_slot_make(struct backend_device *device, struct program *program, struct slot *slot, struct error *e)
 {
     if (slot->made) return true;
     slot->made = opencl_staging_create(device, program->schedule, &slot->staging, e);
@@ -277,7 +248,7 @@ struct program *opencl_program_create(struct backend_device *device, const struc
     mutex_enter(&device->building);
     bool ok = builds && program_fill(device, program, wanted, builds, progress, user, info, e);
     mutex_leave(&device->building);
-    ok = ok && slot_make(device, program, &program->slots[0], e);
+    ok = ok && opencl_slot_make(device, program, &program->slots[0], e);
     info->host_bytes = program->slots[0].staging.bytes;
     host_free(host, builds);
     host_free(host, wanted);
@@ -309,233 +280,4 @@ void opencl_program_usage(struct backend_device *device, const struct program *p
 {
     (void)device;
     *out = program->steps[step].usage;
-}
-
-/* ---- running ---- */
-
-static bool step_run(const struct program *program, int i, const struct run *run, cl_command_queue queue,
-                     struct error *e)
-{
-    const struct step *step = &program->schedule->steps[i];
-    const struct prepared *p = &program->steps[i];
-    const struct grid *grid = &run->grids[i];
-    cl_event *event = run->step_seconds ? &program->events[i] : NULL;
-    if (!grid->x || !grid->y || !grid->z) return true;
-    if (p->kernel) return launch(queue, p, step->kernel, grid, event, e) || fail_in(e, step->name);
-    uint64_t rows = p->gemm.rows == HEADER_SEQUENCES ? run->batch->sequences : run->batch->tokens;
-    if (!rows) return true;
-    return opencl_gemm_run(&p->gemm, (size_t)rows, queue, event, e) || fail_in(e, step->name);
-}
-
-static bool uploads_enqueue(struct slot *slot, const struct run *run, cl_command_queue queue, struct error *e)
-{
-    slot->staging.used = 0;
-    for (int i = 0; i < run->n_uploads; i++) {
-        const struct transfer *t = &run->uploads[i];
-        TRY(opencl_range(t->buffer, t->offset, t->bytes, "an upload", e));
-        if (!t->bytes) continue;
-        if (t->outside) {
-            TRY(opencl_outside_copy(queue, t, true, e));
-            continue;
-        }
-        void *staged = opencl_staging_take(&slot->staging, t->bytes);
-        if (staged) memcpy(staged, t->host, (size_t)t->bytes);
-        cl_int code = clEnqueueWriteBuffer(queue, t->buffer->memory, CL_FALSE, (size_t)(t->buffer->at + t->offset),
-                                           (size_t)t->bytes, staged ? staged : t->host, 0, NULL, NULL);
-        if (code) return opencl_fail_running(e, code, "clEnqueueWriteBuffer of %" PRIu64 " bytes", t->bytes);
-    }
-    return true;
-}
-
-/* The last download of a run whose caller waits is waited for, and with it all before: on an H200 that is 20 us sooner
- * than clFinish after it. */
-static bool downloads_enqueue(struct slot *slot, const struct run *run, cl_command_queue queue, bool *waited,
-                              struct error *e)
-{
-    memset(slot->staged, 0, sizeof slot->staged);
-    for (int i = 0; i < run->n_downloads; i++) {
-        const struct transfer *t = &run->downloads[i];
-        TRY(opencl_range(t->buffer, t->offset, t->bytes, "a download", e));
-        if (!t->bytes) continue;
-        if (t->outside) {
-            TRY(opencl_outside_copy(queue, t, false, e));
-            continue;
-        }
-        bool last = i == run->n_downloads - 1, block = last && run->waits;
-        void *staged = i < DOWNLOADS_STAGED ? opencl_staging_take(&slot->staging, t->bytes) : NULL;
-        if (staged) slot->staged[i] = staged;
-        cl_int code = clEnqueueReadBuffer(queue, t->buffer->memory, block ? CL_TRUE : CL_FALSE,
-                                          (size_t)(t->buffer->at + t->offset), (size_t)t->bytes,
-                                          staged ? staged : t->host, 0, NULL, last && !block ? &slot->done : NULL);
-        if (code) return opencl_fail_running(e, code, "clEnqueueReadBuffer of %" PRIu64 " bytes", t->bytes);
-        *waited = block;
-    }
-    return true;
-}
-
-/* Flushes let the device start while the rest is being enqueued; NVIDIA's driver starts at once, and takes 1.3 us for
- * each flush. */
-static bool enqueue_all(struct backend_device *device, struct program *program, struct slot *slot,
-                        cl_command_queue queue, bool *waited, struct error *e)
-{
-    const struct run *run = slot->run;
-    const bool nvidia = device->limits.nvidia_sm;
-    enum { FLUSH_EVERY = 8, FLUSH_OFTEN = 2 };
-    const int every = device->limits.quirks & QUIRK_FLUSH_OFTEN ? FLUSH_OFTEN : FLUSH_EVERY;
-    if (run->before) TRY(opencl_outside_wait(queue, run->before, e));
-    TRY(uploads_enqueue(slot, run, queue, e));
-    TRY(opencl_maps_update(device, &program->maps, run->batch, queue, e));
-    int end = run->end ? run->end : program->schedule->n_steps;
-    for (int i = run->first; i < end; i++) {
-        TRY(step_run(program, i, run, queue, e));
-        if (nvidia || i % every) continue;
-        cl_int code = clFlush(queue);
-        if (code) return opencl_fail_running(e, code, "clFlush");
-    }
-    TRY(downloads_enqueue(slot, run, queue, waited, e));
-    if (run->waits) return true;
-    cl_int code = slot->done ? CL_SUCCESS : clEnqueueMarkerWithWaitList(queue, 0, NULL, &slot->done);
-    if (!code) code = clFlush(queue);
-    if (!code && run->after && run->after->event) {
-        code = clRetainEvent(slot->done);
-        if (!code) *run->after->event = slot->done;
-    }
-    return !code || opencl_fail_running(e, code, "the end of a run");
-}
-
-/* A timer that runs backwards or stands still gives an error, never a number. */
-static bool read_times(const struct backend_device *device, const struct program *program, const struct run *run,
-                       struct error *e)
-{
-    int last = run->end ? run->end : program->schedule->n_steps;
-    double *seconds = run->step_seconds;
-    bool any = false, moved = false;
-    for (int i = run->first; i < last; i++) {
-        cl_ulong start = 0, end = 0;
-        seconds[i] = 0.0;
-        if (!program->events[i]) continue;
-        cl_int code =
-            clGetEventProfilingInfo(program->events[i], CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
-        if (!code) {
-            code = clGetEventProfilingInfo(program->events[i], CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
-        }
-        if (code) return opencl_fail(e, code, "clGetEventProfilingInfo");
-        uint64_t ticks;
-        if (!ticks_elapsed(start, end, device->limits.timer_bits, &ticks)) {
-            return fail_timer(e, WHERRY_TIMER_BACKWARDS,
-                              "%s: the driver's timer runs backwards (start %" PRIu64 ", end %" PRIu64
-                              " ns): times of single kernels can't be had on this device",
-                              program->schedule->steps[i].name, (uint64_t)start, (uint64_t)end);
-        }
-        any = true;
-        moved = moved || ticks;
-        seconds[i] = (double)ticks * 1e-9;
-    }
-    if (any && !moved) {
-        return fail_timer(e, WHERRY_TIMER_STUCK,
-                          "the driver's timer stands still: times of single kernels can't be had on this device");
-    }
-    return true;
-}
-
-/* The queue with timestamps, where they are wanted. */
-static bool queue_choose(struct backend_device *device, const struct run *run, cl_command_queue *queue, struct error *e)
-{
-    *queue = device->queue;
-    if (!run->step_seconds) return true;
-    /* The application may have enqueued work on its own queue, which is not the one with timestamps. */
-    cl_int code = clFinish(*queue);
-    if (code) return opencl_fail_running(e, code, "clFinish");
-    *queue = device->profiling_queue;
-    if (*queue) return true;
-    return fail_timer(e, WHERRY_TIMER_ABSENT,
-                      "the driver gives no queue with timestamps, so that single "
-                      "kernels can't be timed on this device");
-}
-
-static void done_release(struct slot *slot)
-{
-    if (slot->done) clReleaseEvent(slot->done);
-    slot->done = NULL;
-}
-
-/* Runs with times wait. */
-bool opencl_program_submit(struct backend_device *device, struct program *program, const struct run *run, int index,
-                           struct error *e)
-{
-    struct slot *slot = &program->slots[index];
-    cl_command_queue queue;
-    TRY(slot_make(device, program, slot, e) && queue_choose(device, run, &queue, e));
-    slot->run = run;
-    bool waited = false, ok = enqueue_all(device, program, slot, queue, &waited, e);
-    /* Also after a failure: what is under way uses the caller's memory. */
-    cl_int code = ok && (waited || !run->waits) ? CL_SUCCESS : clFinish(queue);
-    if (ok && code) ok = opencl_fail_running(e, code, "clFinish");
-    if (ok) return true;
-    opencl_maps_forget(&program->maps);
-    done_release(slot);
-    slot->run = NULL;
-    return false;
-}
-
-static bool event_done(cl_event event, bool *done, struct error *e)
-{
-    cl_int state = CL_QUEUED;
-    cl_int code = clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-    if (!code && state < 0) code = state;
-    *done = code || state == CL_COMPLETE;
-    return !code || opencl_fail_running(e, code, "a run");
-}
-
-/* OpenCL waits for ever or not at all. */
-static bool event_await(cl_event event, uint64_t timeout_ns, bool *done, struct error *e)
-{
-    enum { PAUSE_NS = 20000 };
-    const uint64_t start = clock_ns();
-    if (timeout_ns == UINT64_MAX) clWaitForEvents(1, &event); /* what it fails with, the event's state says */
-    TRY(event_done(event, done, e));
-    while (!*done && clock_ns() - start < timeout_ns) {
-        sleep_ns(PAUSE_NS);
-        TRY(event_done(event, done, e));
-    }
-    return true;
-}
-
-/* All that a run with times leaves. */
-static bool times_take(struct backend_device *device, struct program *program, const struct run *run, bool ok,
-                       struct error *e)
-{
-    ok = ok && read_times(device, program, run, e);
-    for (int i = 0; i < program->schedule->n_steps; i++) {
-        if (program->events[i]) clReleaseEvent(program->events[i]);
-        program->events[i] = NULL;
-    }
-    return ok;
-}
-
-bool opencl_program_wait(struct backend_device *device, struct program *program, int index, uint64_t timeout_ns,
-                         bool *done, struct error *e)
-{
-    struct slot *slot = &program->slots[index];
-    const struct run *run = slot->run;
-    *done = true;
-    if (!run) return true;
-    bool ok = !slot->done || event_await(slot->done, timeout_ns, done, e);
-    if (!*done) return true;
-    done_release(slot);
-    slot->run = NULL;
-    if (!ok) opencl_maps_forget(&program->maps);
-    for (int i = 0; ok && i < run->n_downloads && i < DOWNLOADS_STAGED; i++)
-        if (slot->staged[i]) memcpy(run->downloads[i].host, slot->staged[i], (size_t)run->downloads[i].bytes);
-    return run->step_seconds ? times_take(device, program, run, ok, e) : ok;
-}
-
-bool opencl_program_run(struct backend_device *device, struct program *program, const struct run *run, struct error *e)
-{
-    struct run waits = *run;
-    bool done;
-    waits.waits = true;
-    if (opencl_program_submit(device, program, &waits, 0, e))
-        return opencl_program_wait(device, program, 0, UINT64_MAX, &done, e);
-    return run->step_seconds && times_take(device, program, run, false, e);
 }
