@@ -168,6 +168,8 @@ check_windows() {
     exports "$prefix/bin/libwherry.dll" | sort >"$work/exports"
     x86_64-w64-mingw32-nm -g --defined-only "$prefix/lib/libwherry.a" | awk 'NF == 3 { print $3 }' | sort |
         diff "$work/exports" - || die "libwherry.dll exports something else than libwherry.a has"
+    imports=$(x86_64-w64-mingw32-objdump -p "$prefix/bin/libwherry.dll" | sed -n 's/.*DLL Name: \(lib.*\)/\1/p')
+    [ -z "$imports" ] || die "libwherry.dll loads $imports, which Windows lacks"
     exported=$(exports "$prefix/bin/wherry.exe")
     [ -z "$exported" ] || die "wherry.exe exports $exported"
     if strings "$prefix/lib/libwherry.dll.a" | grep -q 'wherry\.exe'; then die "the import library is the command's"; fi

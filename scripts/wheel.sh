@@ -46,7 +46,7 @@ arm64)
     ;;
 windows)
     reason=$(scripts/mingw.sh) || unavailable "$reason"
-    options=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/toolchains/mingw-w64.cmake" -DCMAKE_SHARED_LINKER_FLAGS=-static-libgcc)
+    options=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/toolchains/mingw-w64.cmake")
     library=libwherry.dll made=libwherry.dll platform=win_amd64
     ;;
 *) die "unknown target '$target'; there are native, arm64, windows" ;;
