@@ -33,8 +33,7 @@
 #define SLOT_PARTIALS                                                                                                  \
     12 /* float [parts][sets][N]: sums over the rows of one part, for the kernel "reduce"; of attention's backward     \
           pass [parts][tokens][HEADS * HEAD_DIM] */
-#define SLOT_EXTRA 13 /* a third output, or a further operand; of losses float [rows][targets + 1]: targets, a weight  \
-                       */
+#define SLOT_EXTRA 13   /* a third output, or a further operand; of losses float [rows][targets + 1] */
 #define SLOT_RELATIVE 9 /* [buckets][HEADS]: what is added to a score after SCALE, by the distance of its key */
 #define SLOT_DISTANCES                                                                                                 \
     7 /* float [tokens][2][HEADS]: sums of scores' gradients by distance; a sequence of length l has those of          \
