@@ -26,6 +26,11 @@
     ROW(delta)                                                                                                         \
     ROW(scatter)                                                                                                       \
     ROW(transpose)                                                                                                     \
+    ROW(take)                                                                                                          \
+    ROW(pairs)                                                                                                         \
+    ROW(loss)                                                                                                          \
+    ROW(loss_sum)                                                                                                      \
+    ROW(loss_backward)                                                                                                 \
     ROW(roof_memory)                                                                                                   \
     ROW(roof_arithmetic)
 
