@@ -176,6 +176,34 @@ static void test_chain(void **state)
     }
 }
 
+/* Ids that are none of the vocabulary are taken for 0, whatever they are. */
+static void test_unknown_ids(void **state)
+{
+    (void)state;
+    static const int32_t unknown[] = {VOCABULARY, -1, INT32_MAX, INT32_MIN};
+    int32_t ids[MOST_TOKENS];
+    wherry_ticket *ticket;
+    session_open(WHERRY_DTYPE_DEFAULT);
+    const uint32_t tokens = batch.offsets[batch.sequences];
+    wherry_batch known = batch, without = batch;
+    memcpy(ids, batch.ids, tokens * sizeof *ids);
+    for (int i = 0; i < 4; i++) ids[7 * i] = 0;
+    ids[tokens - 1] = VOCABULARY - 1;
+    known.ids = ids;
+    without.ids = NULL;
+    OK(wherry_encode(session, &known, expected, 8 * HIDDEN));
+    for (int i = 0; i < 4; i++) ids[7 * i] = unknown[i];
+    CL(clEnqueueWriteBuffer(app.queue, app.ids, CL_TRUE, 0, tokens * sizeof *ids, ids, 0, NULL, NULL));
+    const wherry_opencl_submit objects = {.struct_size = sizeof objects, .ids = {app.ids, 0}};
+    const wherry_submit_desc desc = {
+        .struct_size = sizeof desc, .out = out, .out_floats = 8 * HIDDEN, .opencl = &objects};
+    OK(wherry_encode_submit(session, &without, &desc, &ticket));
+    OK(wherry_ticket_wait(ticket, UINT64_MAX));
+    assert_memory_equal(out, expected, batch.sequences * HIDDEN * sizeof *out);
+    wherry_ticket_destroy(ticket);
+    wherry_session_destroy(session);
+}
+
 /* What waits for an event is not done before it, nor is what is behind it. */
 static void test_held(void **state)
 {
@@ -204,6 +232,54 @@ static void test_held(void **state)
     wherry_ticket_destroy(behind);
     wherry_session_destroy(session);
     clReleaseEvent(gate);
+}
+
+/* Runs in flight whose transfers go by a second queue: the same bits, also of those that are waited for, are behind one
+ * that is held, or are under way when the session goes. */
+static void test_copy_queue(void **state)
+{
+    (void)state;
+    enum { TICKETS = 9 };
+    static float got[TICKETS][8 * HIDDEN];
+    cl_int code;
+    cl_command_queue queues[2];
+    for (int i = 0; i < 2; i++) queues[i] = clCreateCommandQueue(app.context, app.id, 0, &code);
+    CL(code);
+    const wherry_opencl_device_desc desc = {.struct_size = sizeof desc,
+                                            .context = app.context,
+                                            .device = app.id,
+                                            .queue = queues[0],
+                                            .copy_queue = queues[1]};
+    wherry_device *only = device;
+    OK(wherry_device_wrap_opencl(context, &desc, &device));
+    session_open(WHERRY_DTYPE_DEFAULT);
+    wherry_ticket *tickets[TICKETS];
+    for (int round = 0; round < 3; round++) {
+        cl_event gate = clCreateUserEvent(app.context, &code);
+        CL(code);
+        void *waits[] = {gate};
+        const wherry_opencl_submit objects = {.struct_size = sizeof objects, .wait_count = 1, .waits = waits};
+        for (int i = 0; i < TICKETS; i++) {
+            const wherry_submit_desc to = {.struct_size = sizeof to,
+                                           .out = got[i],
+                                           .out_floats = 8 * HIDDEN,
+                                           .opencl = round == 1 && !i ? &objects : NULL};
+            memset(got[i], 0, sizeof got[i]);
+            OK(wherry_encode_submit(session, &batch, &to, &tickets[i]));
+        }
+        CL(clSetUserEventStatus(gate, CL_COMPLETE));
+        for (int i = 0; i < TICKETS && round < 2; i++) {
+            OK(wherry_ticket_wait(tickets[i], UINT64_MAX));
+            assert_memory_equal(got[i], expected, batch.sequences * HIDDEN * sizeof *out);
+            wherry_ticket_destroy(tickets[i]);
+        }
+        clReleaseEvent(gate);
+    }
+    wherry_session_destroy(session);
+    for (int i = 0; i < TICKETS; i++) wherry_ticket_destroy(tickets[i]);
+    wherry_device_close(device);
+    device = only;
+    for (int i = 0; i < 2; i++) clReleaseCommandQueue(queues[i]);
 }
 
 static void refused(const wherry_opencl_submit *objects, wherry_status want, const char *part)
@@ -269,9 +345,8 @@ int main(void)
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_held),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_chain),      cmocka_unit_test(test_unknown_ids), cmocka_unit_test(test_held),
+        cmocka_unit_test(test_copy_queue), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

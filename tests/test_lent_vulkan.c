@@ -343,6 +343,36 @@ static void test_chain(void **state)
     assert_true(locks > 0);
 }
 
+/* Ids that are none of the vocabulary are taken for 0, whatever they are. */
+static void test_unknown_ids(void **state)
+{
+    (void)state;
+    static const int32_t unknown[] = {VOCABULARY, -1, INT32_MAX, INT32_MIN};
+    int32_t ids[MOST_TOKENS];
+    wherry_ticket *ticket;
+    for (wherry_dtype dtype = WHERRY_DTYPE_F32; dtype <= WHERRY_DTYPE_F16; dtype++) {
+        session_open(dtype);
+        const uint32_t tokens = batch.offsets[batch.sequences];
+        wherry_batch known = batch, without = batch;
+        memcpy(ids, batch.ids, tokens * sizeof *ids);
+        for (int i = 0; i < 4; i++) ids[7 * i] = 0;
+        ids[tokens - 1] = VOCABULARY - 1;
+        known.ids = ids;
+        without.ids = NULL;
+        OK(wherry_encode(session, &known, expected, 8 * HIDDEN));
+        for (int i = 0; i < 4; i++) ids[7 * i] = unknown[i];
+        memcpy(app.ids.data, ids, tokens * sizeof *ids);
+        const wherry_vulkan_submit objects = {.struct_size = sizeof objects, .ids = described(&app.ids, 0)};
+        const wherry_submit_desc desc = {
+            .struct_size = sizeof desc, .out = out, .out_floats = 8 * HIDDEN, .vulkan = &objects};
+        OK(wherry_encode_submit(session, &without, &desc, &ticket));
+        OK(wherry_ticket_wait(ticket, UINT64_MAX));
+        assert_memory_equal(out, expected, batch.sequences * HIDDEN * sizeof *out);
+        wherry_ticket_destroy(ticket);
+        wherry_session_destroy(session);
+    }
+}
+
 /* What waits for a semaphore is not done before it is signaled; what is behind it is done after it; and what was
  * cancelled signals. */
 static void test_held(void **state)
@@ -550,10 +580,8 @@ int main(void)
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_held),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_chain),   cmocka_unit_test(test_unknown_ids), cmocka_unit_test(test_held),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_frames),
     };
     int failed = cmocka_run_group_tests(tests, open_all, close_all);
     vk_DestroyDevice(app.device, NULL);

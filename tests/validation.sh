@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # validation.sh TEST
-# Runs a test program under Vulkan's validation layers, core and synchronization. Their messages come to standard output:
+# Runs a test program under Vulkan's validation layers, core and synchronization, above those of VK_INSTANCE_LAYERS. Their messages come to standard output:
 # the one that says that they are active must be there, and no other.
 set -u
 
@@ -13,7 +13,7 @@ khronos_validation.log_filename = stdout
 khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
 khronos_validation.validate_sync = true
 SETTINGS
-VK_LAYER_SETTINGS_PATH="$folder/vk_layer_settings.txt" VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation \
+VK_LAYER_SETTINGS_PATH="$folder/vk_layer_settings.txt" VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation${VK_INSTANCE_LAYERS:+:$VK_INSTANCE_LAYERS} \
     "$@" >"$folder/log" 2>&1
 status=$?
 fail() {

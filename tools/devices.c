@@ -22,6 +22,8 @@ static void print_table(const wherry_device_info *infos, size_t count, struct ou
                           infos[n].reason);
     for (size_t n = 0; n < count; n++)
         if (*infos[n].quirks) output_format(out, "%s, known of its driver: %s\n", infos[n].id, infos[n].quirks);
+    for (size_t n = 0; n < count; n++)
+        if (*infos[n].priority) output_format(out, "%s, its priority: %s\n", infos[n].id, infos[n].priority);
 }
 
 int devices_command(const struct options *options)

@@ -30,6 +30,9 @@ static const struct option option_table[] = {
      "cores that the process may use)"},
     {"threads", 0, (SESSIONS | PIECES | ROOF) & ~TUNES & ~TEXTS, COUNT, AT(threads), "N", 1, 256,
      "of the device cpu, at most; results are the same (default: all cores that the process may use)"},
+    {"low-priority", 0, SESSIONS | DEVICES, FLAG, AT(low_priority), NULL, 0, 0,
+     "of the device's queue where the driver has that, so that other programs' work goes first (wherry devices "
+     "--low-priority tells which have)"},
     {"plan", 'p', TEXTS | DEMO | LATENCY, PLAN, AT(plan), PLAN_CHOICES, 0, 0,
      "fusion plan (default flash), or flash with what wherry tune chose, from a file of its (as --tuning FILE)"},
     {"plan", 'p', BENCH | VERIFY | PREPARE | (LAYER & ~TUNES), PLAN, AT(plan), PLAN_CHOICES "|all", 0, 0,

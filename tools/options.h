@@ -56,6 +56,7 @@ struct options {
     bool normalize, no_normalize, truncate, pairs, with_text;
     bool training, inference, layer, encoder, all, dot, explain, paper, layouts, pre_layernorm;
     bool train, fresh, no_layouts, no_shipped, all_candidates, latency, timings, tokens;
+    bool low_priority;
     bool json, quiet, verbose, help, check, wide;
     const char *file; /* the operand, or the first */
     const char *files[FILES_MAX];

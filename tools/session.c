@@ -85,6 +85,7 @@ static wherry_context_desc context_desc(const struct options *options)
                                  .user = (void *)options,
                                  .cache_dir = options->cache,
                                  .threads = options->threads,
+                                 .low_priority = options->low_priority,
                                  .timed = options->timings,
                                  .compiler = compiler(options),
                                  .compile_seconds = compile_seconds()};
@@ -311,13 +312,13 @@ json_t *device_json(const wherry_device_info *info)
     struct text_writer digits = text_begin(uuid, sizeof uuid);
     for (size_t n = 0; n < sizeof info->uuid; n++) any |= info->uuid[n] != 0;
     text_hex(&digits, info->uuid, sizeof info->uuid);
-    return need(json_pack("{s:o, s:o, s:o, s:o, s:s, s:o, s:b, s:b, s:o, s:I, s:s, s:o}", "id", text_json(info->id),
-                          "name", text_json(info->name), "driver", text_json(info->driver), "api", text_json(info->api),
-                          "type", device_type_name(info->type), "uuid", any ? json_string(uuid) : json_null(), "usable",
-                          info->usable, "compiles_only", info->compiles_only, "reason",
-                          info->usable ? json_null() : text_json(info->reason), "memory_bytes",
-                          (json_int_t)info->memory_bytes, "class", info->device_class, "quirks",
-                          text_json(info->quirks)));
+    return need(json_pack("{s:o, s:o, s:o, s:o, s:s, s:o, s:b, s:b, s:o, s:I, s:s, s:o, s:o*}", "id",
+                          text_json(info->id), "name", text_json(info->name), "driver", text_json(info->driver), "api",
+                          text_json(info->api), "type", device_type_name(info->type), "uuid",
+                          any ? json_string(uuid) : json_null(), "usable", info->usable, "compiles_only",
+                          info->compiles_only, "reason", info->usable ? json_null() : text_json(info->reason),
+                          "memory_bytes", (json_int_t)info->memory_bytes, "class", info->device_class, "quirks",
+                          text_json(info->quirks), "priority", *info->priority ? text_json(info->priority) : NULL));
 }
 
 json_t *model_json(const struct tool *tool)

@@ -244,6 +244,15 @@ bool opencl_device_limits(cl_device_id id, struct device_limits *limits, struct 
     return !q->failed || opencl_fail(e, q->failed, "clGetDeviceInfo for the device's limits");
 }
 
+bool opencl_device_has_priorities(cl_device_id id)
+{
+    struct asked asked = {.id = id}, *q = &asked;
+    unsigned major = 0;
+    char version[128];
+    ask_text(q, CL_DEVICE_VERSION, version, sizeof version);
+    return sscanf(version, "OpenCL %u.", &major) == 1 && major >= 2 && has_extension(q, "cl_khr_priority_hints");
+}
+
 bool opencl_device_identity(cl_device_id id, char *text, size_t size, struct error *e)
 {
     struct asked asked = {.id = id}, *q = &asked;

@@ -49,6 +49,9 @@ static void functions_open(void)
     if (!name) missing = #name;
     OPENCL_FUNCTIONS(LOAD)
 #undef LOAD
+    static const char queue[] = "clCreateCommandQueueWithProperties";
+    void *later = front ? library_get(front, queue) : NULL;
+    opencl_functions.create_queue = (opencl_queue_function)(later ? later : library_get(library, queue));
     functions_found = !missing;
     if (missing) {
         snprintf(functions_missing, sizeof functions_missing,

@@ -61,10 +61,15 @@
     X(clRetainEvent)                                                                                                   \
     X(clReleaseEvent)
 
+/* clCreateCommandQueueWithProperties, of OpenCL 2.0, which Apple's header lacks. */
+typedef cl_command_queue(CL_API_CALL *opencl_queue_function)(cl_context context, cl_device_id device,
+                                                             const cl_ulong *properties, cl_int *code);
+
 /* __typeof__: GCC, clang, and MSVC from 19.39 (Visual Studio 2022 17.9) on. */
 #define OPENCL_FUNCTION(name) __typeof__(&name) name;
 struct opencl_functions {
     OPENCL_FUNCTIONS(OPENCL_FUNCTION)
+    opencl_queue_function create_queue; /* NULL where the library lacks it; only for devices of OpenCL 2.0 */
 };
 #undef OPENCL_FUNCTION
 

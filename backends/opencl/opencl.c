@@ -39,6 +39,7 @@ static void device_free(struct backend_device *device)
     opencl_gemm_close(device);
     opencl_builds_destroy(device);
     if (device->profiling_queue) clReleaseCommandQueue(device->profiling_queue);
+    if (device->copy_queue) clReleaseCommandQueue(device->copy_queue);
     if (device->queue) clReleaseCommandQueue(device->queue);
     if (device->context) clReleaseContext(device->context);
     mutex_free(&device->building);
@@ -53,11 +54,32 @@ static void device_close(struct backend_device *device)
     drivers_unlock();
 }
 
-static bool queue_create(struct backend_device *device, struct error *e)
+/* A queue of the library's own: of low priority where that is wanted and to be had. */
+static cl_command_queue queue_make(const struct backend_device *device, cl_command_queue_properties properties,
+                                   bool *low, cl_int *code)
+{
+    enum { QUEUE_PRIORITY = 0x1096, PRIORITY_LOW = 1 << 2 }; /* of cl_khr_priority_hints, which older headers lack */
+    const cl_ulong wanted[] = {CL_QUEUE_PROPERTIES, properties, QUEUE_PRIORITY, PRIORITY_LOW, 0};
+    cl_command_queue queue = NULL;
+    if (device->host->low_priority && opencl_functions.create_queue && opencl_device_has_priorities(device->id))
+        queue = opencl_functions.create_queue(device->context, device->id, wanted, code);
+    *low = queue != NULL;
+    return queue ? queue : clCreateCommandQueue(device->context, device->id, properties, code);
+}
+
+static bool queue_create(struct backend_device *device, wherry_device_info *info, struct error *e)
 {
     cl_int code;
-    device->queue = clCreateCommandQueue(device->context, device->id, 0, &code);
-    return device->queue || opencl_fail(e, code, "clCreateCommandQueue");
+    bool low;
+    device->queue = queue_make(device, 0, &low, &code);
+    if (!device->queue) return opencl_fail(e, code, "clCreateCommandQueue");
+    if (device->host->low_priority)
+        snprintf(info->priority, sizeof info->priority, "%s",
+                 low ? "low (cl_khr_priority_hints)"
+                 : opencl_device_has_priorities(device->id)
+                     ? "the driver's usual one: it refuses low priority by cl_khr_priority_hints"
+                     : "the driver's usual one: it does not list cl_khr_priority_hints");
+    return true;
 }
 
 static bool open_listed(struct backend_device *device, size_t index, wherry_device_info *info, struct error *e)
@@ -66,7 +88,7 @@ static bool open_listed(struct backend_device *device, size_t index, wherry_devi
     TRY(opencl_device_find(device->host, index, &device->id, info, e));
     device->context = clCreateContext(NULL, 1, &device->id, NULL, NULL, &code);
     if (!device->context) return opencl_fail(e, code, "clCreateContext for %s (%s)", info->id, info->name);
-    return queue_create(device, e);
+    return queue_create(device, info, e);
 }
 
 static bool context_has_device(cl_context context, cl_device_id id, bool *has, struct error *e)
@@ -99,11 +121,22 @@ static bool check_queue(cl_command_queue queue, cl_context context, cl_device_id
     return true;
 }
 
-static bool open_external(struct backend_device *device, const wherry_opencl_device_desc *desc,
+static bool queue_retain(cl_command_queue queue, cl_command_queue *out, struct error *e)
+{
+    cl_int code = clRetainCommandQueue(queue);
+    if (code) return opencl_fail(e, code, "clRetainCommandQueue");
+    *out = queue;
+    return true;
+}
+
+static bool open_external(struct backend_device *device, const wherry_opencl_device_desc *given,
                           wherry_device_info *info, struct error *e)
 {
     bool has = false;
-    if (desc->struct_size < sizeof *desc || !desc->context || !desc->device) {
+    const size_t least = offsetof(wherry_opencl_device_desc, copy_queue), size = given->struct_size;
+    wherry_opencl_device_desc taken = {0}, *desc = &taken; /* members that the application does not know are 0 */
+    if (size >= least) memcpy(desc, given, size < sizeof *desc ? size : sizeof *desc);
+    if (!desc->context || !desc->device) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "an OpenCL device is wrapped by its context and its device, with struct_size set");
     }
@@ -113,6 +146,7 @@ static bool open_external(struct backend_device *device, const wherry_opencl_dev
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the given OpenCL device is not of the given context");
     }
     if (desc->queue) TRY(check_queue(desc->queue, desc->context, desc->device, e));
+    if (desc->copy_queue) TRY(check_queue(desc->copy_queue, desc->context, desc->device, e));
     memset(info, 0, sizeof *info);
     snprintf(info->id, sizeof info->id, "opencl:external");
     opencl_device_describe(desc->device, info);
@@ -121,10 +155,11 @@ static bool open_external(struct backend_device *device, const wherry_opencl_dev
     cl_int code = clRetainContext(desc->context);
     if (code) return opencl_fail(e, code, "clRetainContext");
     device->context = desc->context;
-    if (!desc->queue) return queue_create(device, e);
-    code = clRetainCommandQueue(desc->queue);
-    if (code) return opencl_fail(e, code, "clRetainCommandQueue");
-    device->queue = desc->queue;
+    if (desc->copy_queue) TRY(queue_retain(desc->copy_queue, &device->copy_queue, e));
+    if (!desc->queue) return queue_create(device, info, e);
+    TRY(queue_retain(desc->queue, &device->queue, e));
+    if (device->host->low_priority)
+        snprintf(info->priority, sizeof info->priority, "the application's: it made the queue");
     return true;
 }
 
@@ -158,7 +193,8 @@ static bool device_fill(struct backend_device *device, size_t index, const void 
 {
     TRY(external ? open_external(device, external, info, e) : open_listed(device, index, info, e));
     cl_int code;
-    device->profiling_queue = clCreateCommandQueue(device->context, device->id, CL_QUEUE_PROFILING_ENABLE, &code);
+    bool low;
+    device->profiling_queue = queue_make(device, CL_QUEUE_PROFILING_ENABLE, &low, &code);
     if (!device->profiling_queue) {
         host_log(device->host, WHERRY_LOG_WARNING, "%s: no queue with timestamps: %s", info->name,
                  opencl_error_name(code));

@@ -3,7 +3,7 @@
 #define WHERRY_BACKENDS_OPENCL_OPENCL_H
 
 #ifndef CL_TARGET_OPENCL_VERSION
-#define CL_TARGET_OPENCL_VERSION 300 /* for names of queries; only functions of 1.2 are called */
+#define CL_TARGET_OPENCL_VERSION 300 /* for names of queries; functions.h has what is called */
 #endif
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #ifdef __APPLE__
@@ -56,6 +56,8 @@ struct backend_device {
     char listed[32]; /* "opencl:0"; "": the application's own */
     cl_context context;
     cl_command_queue queue;           /* in-order */
+    cl_command_queue copy_queue;      /* in-order, the application's for transfers; NULL: none */
+    _Atomic int held;                 /* runs under way that wait for events of the application's */
     cl_command_queue profiling_queue; /* in-order, with timestamps; NULL: the driver gives none */
     struct device_limits limits;
     _Atomic uint64_t allocated;
@@ -103,6 +105,8 @@ bool opencl_device_find(const struct host *host, size_t index, cl_device_id *out
                         struct error *e);
 void opencl_device_describe(cl_device_id id, wherry_device_info *info);
 void opencl_device_identify(cl_device_id id, struct device_identity *identity);
+/* Whether the driver makes queues of low priority (cl_khr_priority_hints), by a function of OpenCL 2.0. */
+bool opencl_device_has_priorities(cl_device_id id);
 bool opencl_device_limits(cl_device_id id, struct device_limits *limits, struct error *e);
 /* The text that names device, driver and platform. Both fail where the driver fails to answer. */
 bool opencl_device_identity(cl_device_id id, char *text, size_t size, struct error *e);

@@ -267,6 +267,7 @@ void opencl_program_destroy(struct backend_device *device, struct program *progr
     for (int i = 0; i < RUN_SLOTS; i++) {
         if (program->slots[i].done) clReleaseEvent(program->slots[i].done);
         opencl_staging_destroy(device, &program->slots[i].staging);
+        opencl_crossing_destroy(&program->slots[i].crossing);
     }
     host_free(device->host, program->steps);
     host_free(device->host, program->events);

@@ -79,7 +79,7 @@ static bool enqueue_all(struct backend_device *device, struct program *program, 
     enum { FLUSH_EVERY = 8, FLUSH_OFTEN = 2 };
     const int every = device->limits.quirks & QUIRK_FLUSH_OFTEN ? FLUSH_OFTEN : FLUSH_EVERY;
     if (run->before) TRY(opencl_outside_wait(queue, run->before, e));
-    TRY(uploads_enqueue(slot, run, queue, e));
+    TRY(slot->crossing.used ? opencl_crossing_uploads(device, slot, run, e) : uploads_enqueue(slot, run, queue, e));
     TRY(opencl_maps_update(device, &program->maps, run->batch, queue, e));
     int end = run->end ? run->end : program->schedule->n_steps;
     for (int i = run->first; i < end; i++) {
@@ -88,6 +88,7 @@ static bool enqueue_all(struct backend_device *device, struct program *program, 
         cl_int code = clFlush(queue);
         if (code) return opencl_fail_running(e, code, "clFlush");
     }
+    if (slot->crossing.used) return opencl_crossing_downloads(device, slot, run, e);
     TRY(downloads_enqueue(slot, run, queue, waited, e));
     if (run->waits) return true;
     cl_int code = slot->done ? CL_SUCCESS : clEnqueueMarkerWithWaitList(queue, 0, NULL, &slot->done);
@@ -149,10 +150,24 @@ static bool queue_choose(struct backend_device *device, const struct run *run, c
                       "kernels can't be timed on this device");
 }
 
-static void done_release(struct slot *slot)
+/* The end of what the slot had under way. */
+static void slot_leave(struct backend_device *device, struct slot *slot)
 {
     if (slot->done) clReleaseEvent(slot->done);
-    slot->done = NULL;
+    if (slot->crossing.computed) clReleaseEvent(slot->crossing.computed);
+    if (slot->run->before && slot->run->before->n_before) device->held--;
+    slot->done = slot->crossing.computed = NULL;
+    slot->crossing.used = slot->crossing.pending = false;
+    slot->run = NULL;
+}
+
+/* Of the runs before: the other queue is given their downloads behind the next one's upload. What can't be enqueued is
+ * tried again by whoever waits for it. */
+static void downloads_pending(struct backend_device *device, struct program *program, const struct slot *but)
+{
+    struct error ignored;
+    for (int i = 0; i < RUN_SLOTS; i++)
+        if (&program->slots[i] != but) opencl_crossing_finish(device, &program->slots[i], &ignored);
 }
 
 /* Runs with times wait. */
@@ -162,15 +177,20 @@ bool opencl_program_submit(struct backend_device *device, struct program *progra
     struct slot *slot = &program->slots[index];
     cl_command_queue queue;
     TRY(opencl_slot_make(device, program, slot, e) && queue_choose(device, run, &queue, e));
+    const bool crosses = opencl_crosses(device, run);
+    if (crosses) TRY(opencl_crossing_make(device, program->schedule, &slot->crossing, e));
     slot->run = run;
+    slot->crossing.used = crosses;
+    if (run->before && run->before->n_before) device->held++;
     bool waited = false, ok = enqueue_all(device, program, slot, queue, &waited, e);
     /* Also after a failure: what is under way uses the caller's memory. */
     cl_int code = ok && (waited || !run->waits) ? CL_SUCCESS : clFinish(queue);
     if (ok && code) ok = opencl_fail_running(e, code, "clFinish");
+    if (!ok && crosses) clFinish(device->copy_queue);
+    downloads_pending(device, program, slot);
     if (ok) return true;
     opencl_maps_forget(&program->maps);
-    done_release(slot);
-    slot->run = NULL;
+    slot_leave(device, slot);
     return false;
 }
 
@@ -216,10 +236,10 @@ bool opencl_program_wait(struct backend_device *device, struct program *program,
     const struct run *run = slot->run;
     *done = true;
     if (!run) return true;
-    bool ok = !slot->done || event_await(slot->done, timeout_ns, done, e);
+    bool ok = opencl_crossing_finish(device, slot, e) && (!slot->done || event_await(slot->done, timeout_ns, done, e));
     if (!*done) return true;
-    done_release(slot);
-    slot->run = NULL;
+    if (!ok && slot->crossing.used) clFinish(device->copy_queue);
+    slot_leave(device, slot);
     if (!ok) opencl_maps_forget(&program->maps);
     for (int i = 0; ok && i < run->n_downloads && i < DOWNLOADS_STAGED; i++)
         if (slot->staged[i]) memcpy(run->downloads[i].host, slot->staged[i], (size_t)run->downloads[i].bytes);

@@ -97,10 +97,51 @@ static bool device_pick(struct backend_device *d, size_t index, struct error *e)
     return true;
 }
 
+/* Says by what the queue is of low priority, or that it is not. */
+static void priority_tell(struct backend_device *d, bool low)
+{
+    wherry_device_info *info = &d->physical.info;
+    const char *by = d->physical.priorities;
+    if (d->external)
+        snprintf(info->priority, sizeof info->priority, "the application's: it made the queue");
+    else if (low)
+        snprintf(info->priority, sizeof info->priority, "low (%s)", by);
+    else
+        snprintf(info->priority, sizeof info->priority, "the driver's usual one: %s%s",
+                 by ? "it refuses low priority by " : "it lists neither VK_KHR_global_priority nor the EXT",
+                 by ? by : "");
+}
+
+/* With low priority as far as the driver takes it: a priority of 0 is heeded among queues of one VkDevice, the
+ * extension's among all processes' ones. */
+static VkResult device_create(struct backend_device *d, VkDeviceCreateInfo *info, VkDeviceQueueCreateInfo *queue,
+                              const char **extensions)
+{
+    static const float normal = 1.0f, low = 0.0f;
+    const struct physical *p = &d->physical;
+    VkDeviceQueueGlobalPriorityCreateInfoKHR global = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_GLOBAL_PRIORITY_CREATE_INFO_KHR,
+        .globalPriority = VK_QUEUE_GLOBAL_PRIORITY_LOW_KHR,
+    };
+    VkResult r = VK_ERROR_FEATURE_NOT_PRESENT;
+    queue->pQueuePriorities = d->host->low_priority ? &low : &normal;
+    if (d->host->low_priority && p->priorities) {
+        queue->pNext = &global;
+        extensions[info->enabledExtensionCount++] = p->priorities;
+        r = d->instance.vk.CreateDevice(p->handle, info, NULL, &d->handle);
+        queue->pNext = NULL;
+        info->enabledExtensionCount--;
+    }
+    const bool made = r == VK_SUCCESS;
+    if (!made) r = d->instance.vk.CreateDevice(p->handle, info, NULL, &d->handle);
+    if (d->host->low_priority) priority_tell(d, made);
+    return r;
+}
+
 static bool device_make(struct backend_device *d, struct error *e)
 {
     const struct physical *p = &d->physical;
-    const char *extensions[4 + MATRIX_EXTENSIONS];
+    const char *extensions[5 + MATRIX_EXTENSIONS];
     uint32_t n = 0;
     if (p->portability) extensions[n++] = "VK_KHR_portability_subset";
     if (p->feedback && p->api < VK_API_VERSION_1_3) {
@@ -108,12 +149,10 @@ static bool device_make(struct backend_device *d, struct error *e)
     }
     if (p->limits.f16_arithmetic && p->api < VK_API_VERSION_1_2)
         extensions[n++] = VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME;
-    float priority = 1.0f;
     VkDeviceQueueCreateInfo queue = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
         .queueFamilyIndex = p->queue_family,
         .queueCount = 1,
-        .pQueuePriorities = &priority,
     };
     VkPhysicalDevice16BitStorageFeatures half = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
@@ -140,7 +179,7 @@ static bool device_make(struct backend_device *d, struct error *e)
         .ppEnabledExtensionNames = extensions,
     };
     matrices_enable(p, &matrices, &info, extensions);
-    VkResult r = d->instance.vk.CreateDevice(p->handle, &info, NULL, &d->handle);
+    VkResult r = device_create(d, &info, &queue, extensions);
     if (r != VK_SUCCESS) {
         d->handle = VK_NULL_HANDLE;
         return fail_result(e, r, "opening %s", p->info.name);
@@ -150,13 +189,17 @@ static bool device_make(struct backend_device *d, struct error *e)
     return true;
 }
 
-static bool device_wrap(struct backend_device *d, const wherry_vulkan_desc *desc, struct error *e)
+/* What the application gave, and 0 of the members that it does not know. */
+static bool desc_take(const wherry_vulkan_desc *given, wherry_vulkan_desc *desc, struct error *e)
 {
-    if (desc->struct_size < sizeof *desc) {
+    const size_t least = offsetof(wherry_vulkan_desc, transfer_queue), size = given->struct_size;
+    if (size < least) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                    "wherry_vulkan_desc: struct_size is %u, must be sizeof(wherry_vulkan_desc), %zu",
-                    (unsigned)desc->struct_size, sizeof *desc);
+                    "wherry_vulkan_desc: struct_size is %u, must be sizeof(wherry_vulkan_desc), %zu", (unsigned)size,
+                    sizeof *desc);
     }
+    *desc = (wherry_vulkan_desc){0};
+    memcpy(desc, given, size < sizeof *desc ? size : sizeof *desc);
     if (!desc->instance || !desc->physical_device || !desc->device || !desc->queue) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "wherry_vulkan_desc: instance, physical_device, device and queue must all be given");
@@ -168,6 +211,13 @@ static bool device_wrap(struct backend_device *d, const wherry_vulkan_desc *desc
     if (desc->device_extension_count && !desc->device_extensions) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_vulkan_desc: device_extensions is NULL");
     }
+    return true;
+}
+
+static bool device_wrap(struct backend_device *d, const wherry_vulkan_desc *given, struct error *e)
+{
+    wherry_vulkan_desc taken, *desc = &taken;
+    TRY(desc_take(given, desc, e));
     struct physical *p = &d->physical;
     d->external = true;
     TRY(instance_wrap(desc, &d->instance, e));
@@ -176,6 +226,7 @@ static bool device_wrap(struct backend_device *d, const wherry_vulkan_desc *desc
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "Vulkan: %s can't be used: %s", p->info.name, p->info.reason);
     }
     TRY(physical_use_family(d->host, &d->instance, p, desc->queue_family, e));
+    if (desc->transfer_queue) TRY(physical_family_copies(d->host, &d->instance, p, desc->transfer_queue_family, e));
     /* The device may do more than it was made for. */
     p->limits.f16 = p->limits.f16 && desc->storage_buffer_16bit_access;
     p->statistics = false;
@@ -191,9 +242,12 @@ static bool device_wrap(struct backend_device *d, const wherry_vulkan_desc *desc
     }
     d->handle = desc->device;
     d->queue = desc->queue;
+    d->transfer_queue = desc->transfer_queue;
+    d->transfer_family = desc->transfer_queue ? desc->transfer_queue_family : desc->queue_family;
     d->queue_lock = desc->queue_lock;
     d->queue_unlock = desc->queue_unlock;
     d->queue_user = desc->user;
+    if (d->host->low_priority) priority_tell(d, false);
     return functions_load(d, e);
 }
 

@@ -42,14 +42,20 @@ static uint32_t type_find(const struct physical *p, uint64_t bytes, uint32_t all
     return best;
 }
 
-static bool handle_make(struct backend_device *d, uint64_t bytes, VkBufferUsageFlags usage, VkBuffer *handle,
-                        VkMemoryRequirements *needs, const char *what, struct error *e)
+/* What both queues use is shared by their families, where these are two: a queue's commands then follow those of the
+ * other one behind a semaphore alone. */
+static bool handle_make(struct backend_device *d, uint64_t bytes, VkBufferUsageFlags usage, bool shared,
+                        VkBuffer *handle, VkMemoryRequirements *needs, const char *what, struct error *e)
 {
+    const uint32_t families[] = {d->physical.queue_family, d->transfer_family};
+    const bool two = shared && d->transfer_queue && families[0] != families[1];
     VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = bytes,
         .usage = usage,
-        .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
+        .sharingMode = two ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
+        .queueFamilyIndexCount = two ? 2 : 0,
+        .pQueueFamilyIndices = families,
     };
     VkResult r = d->vk.CreateBuffer(d->handle, &info, NULL, handle);
     if (r != VK_SUCCESS) {
@@ -80,7 +86,7 @@ bool mapped_create(struct backend_device *d, uint64_t bytes, VkBufferUsageFlags 
 {
     *out = (struct mapped){.bytes = bytes};
     VkMemoryRequirements needs;
-    TRY(handle_make(d, bytes, usage, &out->handle, &needs, what, e));
+    TRY(handle_make(d, bytes, usage, true, &out->handle, &needs, what, e));
     uint32_t allowed = needs.memoryTypeBits;
     VkResult r = VK_ERROR_OUT_OF_HOST_MEMORY;
     while (!out->memory) {
@@ -154,7 +160,7 @@ static VkResult buffer_allocate(struct backend_device *d, const VkMemoryRequirem
     }
 }
 
-struct buffer *vulkan_buffer_create(struct backend_device *d, uint64_t bytes, struct error *e)
+struct buffer *buffer_make(struct backend_device *d, uint64_t bytes, bool shared, struct error *e)
 {
     if (!device_check(d, e)) return NULL;
     if (!bytes || bytes > d->physical.limits.max_buffer_bytes) {
@@ -170,7 +176,7 @@ struct buffer *vulkan_buffer_create(struct backend_device *d, uint64_t bytes, st
     VkMemoryRequirements needs;
     const VkBufferUsageFlags usage =
         VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
-    if (!handle_make(d, bytes, usage, &b->handle, &needs, "a buffer", e)) {
+    if (!handle_make(d, bytes, usage, shared, &b->handle, &needs, "a buffer", e)) {
         vulkan_buffer_destroy(d, b);
         return NULL;
     }
@@ -191,6 +197,11 @@ struct buffer *vulkan_buffer_create(struct backend_device *d, uint64_t bytes, st
     snprintf(name, sizeof name, "buffer of %" PRIu64 " bytes", bytes);
     device_name(d, VK_OBJECT_TYPE_BUFFER, (uint64_t)b->handle, name);
     return b;
+}
+
+struct buffer *vulkan_buffer_create(struct backend_device *d, uint64_t bytes, struct error *e)
+{
+    return buffer_make(d, bytes, false, e);
 }
 
 void vulkan_buffer_destroy(struct backend_device *d, struct buffer *b)

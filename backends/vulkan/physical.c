@@ -45,6 +45,19 @@ bool physical_use_family(const struct host *host, const struct instance *instanc
                 (unsigned)family, p->info.name);
 }
 
+bool physical_family_copies(const struct host *host, const struct instance *instance, const struct physical *p,
+                            uint32_t family, struct error *e)
+{
+    const VkQueueFlags copying = VK_QUEUE_TRANSFER_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
+    uint32_t count;
+    VkQueueFamilyProperties *families = families_list(host, instance, p->handle, &count, e);
+    if (!families) return false;
+    bool copies = family < count && families[family].queueCount && families[family].queueFlags & copying;
+    host_free(host, families);
+    return copies || fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "Vulkan: queue family %u of %s has no queue that copies",
+                          (unsigned)family, p->info.name);
+}
+
 /* ---- one device ---- */
 
 static bool extension_present(const VkExtensionProperties *list, uint32_t count, const char *name)
@@ -221,6 +234,10 @@ bool physical_describe(const struct host *host, const struct instance *instance,
     describe_more(instance, p, extensions, n_extensions);
     describe_quirks(p);
     p->portability = extension_present(extensions, n_extensions, "VK_KHR_portability_subset");
+    static const char *const priorities[] = {VK_KHR_GLOBAL_PRIORITY_EXTENSION_NAME,
+                                             VK_EXT_GLOBAL_PRIORITY_EXTENSION_NAME};
+    for (size_t i = 0; !p->priorities && i < sizeof priorities / sizeof *priorities; i++)
+        if (extension_present(extensions, n_extensions, priorities[i])) p->priorities = priorities[i];
     p->budget = instance->vk.GetPhysicalDeviceMemoryProperties2 &&
                 extension_present(extensions, n_extensions, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     p->feedback = p->api >= VK_API_VERSION_1_3 ||

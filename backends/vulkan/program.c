@@ -245,6 +245,7 @@ static void slot_destroy(struct backend_device *d, struct slot *slot)
         mapped_destroy(d, &slot->upload);
         mapped_destroy(d, &slot->download);
     }
+    crossing_destroy(d, slot);
     host_free(d->host, slot->plain.batches);
     host_free(d->host, slot->plain.grids);
     host_free(d->host, slot->commands);
@@ -283,6 +284,7 @@ void vulkan_program_destroy(struct backend_device *d, struct program *p)
     if (!p) return;
     if (!d->hung) {
         if (p->pool) d->vk.DestroyCommandPool(d->handle, p->pool, NULL);
+        if (p->transfer_pool) d->vk.DestroyCommandPool(d->handle, p->transfer_pool, NULL);
         if (p->queries) d->vk.DestroyQueryPool(d->handle, p->queries, NULL);
         if (p->descriptors) d->vk.DestroyDescriptorPool(d->handle, p->descriptors, NULL);
     }

@@ -122,9 +122,9 @@ static bool grids_check(const struct backend_device *d, const struct program *p,
     return true;
 }
 
-static bool copies_same(const struct copies *copies, const struct transfer *list, int n)
+static bool copies_same(const struct copies *copies, const struct transfer *list, int n, bool crosses)
 {
-    bool same = copies->n == n;
+    bool same = copies->n == n && copies->crosses == crosses;
     for (int i = 0; i < n && same; i++) {
         const struct transfer *a = &copies->list[i], *b = &list[i];
         same = !b->outside && a->buffer == b->buffer && a->offset == b->offset && a->bytes == b->bytes;
@@ -132,8 +132,9 @@ static bool copies_same(const struct copies *copies, const struct transfer *list
     return same;
 }
 
-static void copies_keep(struct copies *copies, const struct transfer *list, int n)
+static void copies_keep(struct copies *copies, const struct transfer *list, int n, bool crosses)
 {
+    copies->crosses = crosses;
     copies->n = n <= TRANSFERS_KEPT ? n : -1;
     if (copies->n > 0) memcpy(copies->list, list, (size_t)n * sizeof *list);
     for (int i = 0; i < n; i++)
@@ -160,12 +161,15 @@ static void outside_record(struct backend_device *d, VkCommandBuffer commands, c
     }
 }
 
-static bool upload_record(struct backend_device *d, struct slot *slot, const struct run *run, struct error *e)
+static bool upload_record(struct backend_device *d, struct slot *slot, const struct run *run, bool crosses,
+                          struct error *e)
 {
+    const struct buffer *across = slot->crossing.upload;
+    VkBuffer from = crosses && across ? across->handle : slot->upload.handle;
     VkCommandBuffer commands = slot->uploads.commands;
     uint64_t at = 0;
     bool any = false;
-    if (copies_same(&slot->uploads, run->uploads, run->n_uploads)) return true;
+    if (copies_same(&slot->uploads, run->uploads, run->n_uploads, crosses)) return true;
     slot->uploads.n = -1;
     TRY(commands_begin(d, commands, e));
     for (int i = 0; i < run->n_uploads; i++) {
@@ -177,7 +181,7 @@ static bool upload_record(struct backend_device *d, struct slot *slot, const str
             continue;
         }
         VkBufferCopy region = {.srcOffset = at, .dstOffset = t->offset, .size = t->bytes};
-        d->vk.CmdCopyBuffer(commands, slot->upload.handle, t->buffer->handle, 1, &region);
+        d->vk.CmdCopyBuffer(commands, from, t->buffer->handle, 1, &region);
         at += t->bytes;
     }
     if (any) {
@@ -185,17 +189,20 @@ static bool upload_record(struct backend_device *d, struct slot *slot, const str
                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     }
     TRY(commands_end(d, commands, e));
-    copies_keep(&slot->uploads, run->uploads, run->n_uploads);
+    copies_keep(&slot->uploads, run->uploads, run->n_uploads, crosses);
     return true;
 }
 
 /* The last barrier also makes all that the steps wrote visible to the next submission. */
-static bool download_record(struct backend_device *d, struct slot *slot, const struct run *run, struct error *e)
+static bool download_record(struct backend_device *d, struct slot *slot, const struct run *run, bool crosses,
+                            struct error *e)
 {
+    const struct buffer *across = slot->crossing.download;
+    VkBuffer to = crosses && across ? across->handle : slot->download.handle;
     VkCommandBuffer commands = slot->downloads.commands;
     uint64_t at = 0;
     bool any = false;
-    if (copies_same(&slot->downloads, run->downloads, run->n_downloads)) return true;
+    if (copies_same(&slot->downloads, run->downloads, run->n_downloads, crosses)) return true;
     slot->downloads.n = -1;
     TRY(commands_begin(d, commands, e));
     for (int i = 0; i < run->n_downloads; i++) {
@@ -211,7 +218,7 @@ static bool download_record(struct backend_device *d, struct slot *slot, const s
             continue;
         }
         VkBufferCopy region = {.srcOffset = t->offset, .dstOffset = at, .size = t->bytes};
-        d->vk.CmdCopyBuffer(commands, t->buffer->handle, slot->download.handle, 1, &region);
+        d->vk.CmdCopyBuffer(commands, t->buffer->handle, to, 1, &region);
         at += t->bytes;
     }
     barrier(d, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
@@ -220,7 +227,7 @@ static bool download_record(struct backend_device *d, struct slot *slot, const s
             VK_ACCESS_HOST_READ_BIT | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
                 VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     TRY(commands_end(d, commands, e));
-    copies_keep(&slot->downloads, run->downloads, run->n_downloads);
+    copies_keep(&slot->downloads, run->downloads, run->n_downloads, crosses);
     return true;
 }
 
@@ -334,12 +341,23 @@ static bool run_check(struct backend_device *d, const struct program *p, struct 
     return slot->from < slot->end || fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "Vulkan: a run of no steps");
 }
 
+/* Those of the runs before: the other queue is given them behind the next one's upload. One that can't be submitted is
+ * tried again by whoever waits for it. */
+static void downloads_pending(struct backend_device *d, struct program *p, const struct slot *but)
+{
+    struct error ignored;
+    for (int i = 0; i < RUN_SLOTS; i++)
+        if (&p->slots[i] != but) crossing_download(d, &p->slots[i], &ignored);
+}
+
 bool vulkan_program_submit(struct backend_device *d, struct program *p, const struct run *run, int index,
                            struct error *e)
 {
     TRY(device_check(d, e) && device_executes_commands(d, e));
     struct slot *slot = &p->slots[index];
+    const bool crosses = crossing_takes(d, run);
     TRY(slot_make(d, p, slot, e));
+    TRY(!crosses || crossing_make(d, p, slot, e));
     TRY(run_check(d, p, slot, run, e));
     struct recording *recording = run->step_seconds ? &p->timed : &slot->plain;
     TRY(steps_record(d, p, recording, run->grids, e));
@@ -350,11 +368,13 @@ bool vulkan_program_submit(struct backend_device *d, struct program *p, const st
         to += run->uploads[i].bytes;
     }
     TRY(mapped_flush(d, &slot->upload, e));
-    TRY(upload_record(d, slot, run, e));
-    TRY(download_record(d, slot, run, e));
+    TRY(upload_record(d, slot, run, crosses, e));
+    TRY(download_record(d, slot, run, crosses, e));
     submits_fill(slot, recording->batches);
     if (run->before || run->after) submits_link(slot, run);
-    TRY(device_queue(d, slot->submits, slot->end - slot->from, slot->fence, e));
+    TRY(crosses ? crossing_submit(d, slot, run, e)
+                : device_queue(d, d->queue, slot->submits, slot->end - slot->from, slot->fence, e));
+    downloads_pending(d, p, slot);
     slot->run = run;
     slot->started = clock_ns();
     if (run->before && run->before->n_before) d->held++;
@@ -370,7 +390,8 @@ bool vulkan_program_wait(struct backend_device *d, struct program *p, int index,
     const struct patience patience = {slot->started, RUN_SLOTS * p->seconds};
     *done = true;
     if (!run) return true;
-    bool ok = device_check(d, e) && device_await(d, slot->fence, &patience, timeout_ns, done, e);
+    bool ok = device_check(d, e) && crossing_download(d, slot, e) &&
+              device_await(d, slot->fence, &patience, timeout_ns, done, e);
     if (ok && !*done) return true;
     slot->run = NULL;
     if (run->before && run->before->n_before) {

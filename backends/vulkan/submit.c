@@ -38,13 +38,14 @@ bool device_created(struct backend_device *d, VkResult result, void *handle, siz
 
 enum { NS_AWAKE = 1000000 }; /* that a run is asked about before it is waited for */
 
-bool device_queue(struct backend_device *d, const VkSubmitInfo *batches, uint32_t n, VkFence fence, struct error *e)
+bool device_queue(struct backend_device *d, VkQueue queue, const VkSubmitInfo *batches, uint32_t n, VkFence fence,
+                  struct error *e)
 {
-    VkResult r = d->vk.ResetFences(d->handle, 1, &fence);
+    VkResult r = fence ? d->vk.ResetFences(d->handle, 1, &fence) : VK_SUCCESS;
     if (r != VK_SUCCESS) return device_fail(d, e, r, "vkResetFences");
     mutex_enter(&d->queueing);
     if (d->queue_lock) d->queue_lock(d->queue_user);
-    r = d->vk.QueueSubmit(d->queue, n, batches, fence);
+    r = d->vk.QueueSubmit(queue, n, batches, fence);
     if (d->queue_unlock) d->queue_unlock(d->queue_user);
     mutex_leave(&d->queueing);
     return r == VK_SUCCESS || device_fail(d, e, r, "vkQueueSubmit");
@@ -87,7 +88,7 @@ bool device_await(struct backend_device *d, VkFence fence, const struct patience
 bool device_submit(struct backend_device *d, const VkSubmitInfo *batches, uint32_t n, double seconds, struct error *e)
 {
     bool done;
-    TRY(device_executes_commands(d, e) && device_queue(d, batches, n, d->fence, e));
+    TRY(device_executes_commands(d, e) && device_queue(d, d->queue, batches, n, d->fence, e));
     const struct patience patience = {clock_ns(), seconds};
     return device_await(d, d->fence, &patience, UINT64_MAX, &done, e);
 }

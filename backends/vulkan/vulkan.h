@@ -45,6 +45,8 @@
     X(DestroyDevice)                                                                                                   \
     X(GetDeviceQueue)                                                                                                  \
     X(QueueSubmit)                                                                                                     \
+    X(CreateSemaphore)                                                                                                 \
+    X(DestroySemaphore)                                                                                                \
     X(CreateFence)                                                                                                     \
     X(DestroyFence)                                                                                                    \
     X(ResetFences)                                                                                                     \
@@ -138,11 +140,12 @@ struct physical {
     uint32_t timestamp_bits; /* 0: the queue has no timestamps */
     double timestamp_ns;     /* one tick */
     uint32_t max_groups[3];
-    bool portability; /* VK_KHR_portability_subset is there, and must then be enabled */
-    bool feedback;    /* pipelines can tell whether they came from the cache */
-    bool statistics;  /* pipelines can tell what they take: registers, shared memory, ... */
-    bool budget;      /* the driver tells how much memory a process may have */
-    bool size_chosen; /* a pipeline's sub-groups must be told their size */
+    bool portability;       /* VK_KHR_portability_subset is there, and must then be enabled */
+    bool feedback;          /* pipelines can tell whether they came from the cache */
+    bool statistics;        /* pipelines can tell what they take: registers, shared memory, ... */
+    const char *priorities; /* the extension by which queues have a priority among all processes', NULL: none */
+    bool budget;            /* the driver tells how much memory a process may have */
+    bool size_chosen;       /* a pipeline's sub-groups must be told their size */
     VkPhysicalDeviceMemoryProperties memory;
     /* What compiled pipelines depend on. */
     uint32_t vendor, device, driver_version;
@@ -180,6 +183,9 @@ bool physical_list(const struct host *host, const struct instance *instance, str
 /* Fills in one device; not usable ones get their reason. */
 bool physical_describe(const struct host *host, const struct instance *instance, VkPhysicalDevice handle,
                        struct physical *out, struct error *e);
+/* False where that family has no queues that copy. */
+bool physical_family_copies(const struct host *host, const struct instance *instance, const struct physical *p,
+                            uint32_t family, struct error *e);
 /* Fills in queue_family's timestamps; false when that family does not compute. */
 bool physical_use_family(const struct host *host, const struct instance *instance, struct physical *p, uint32_t family,
                          struct error *e);
@@ -208,6 +214,8 @@ void mapped_destroy(struct backend_device *d, struct mapped *mapped); /* accepts
 bool mapped_flush(struct backend_device *d, const struct mapped *mapped, struct error *e);
 bool mapped_invalidate(struct backend_device *d, const struct mapped *mapped, struct error *e);
 
+/* `shared`: by the families of both queues. */
+struct buffer *buffer_make(struct backend_device *d, uint64_t bytes, bool shared, struct error *e);
 struct buffer *vulkan_buffer_create(struct backend_device *d, uint64_t bytes, struct error *e);
 void vulkan_buffer_destroy(struct backend_device *d, struct buffer *buffer);
 bool vulkan_budget(struct backend_device *d, uint64_t *bytes, uint64_t *used);
@@ -284,7 +292,9 @@ struct backend_device {
     bool external;   /* the application's */
     char listed[32]; /* "vulkan:0"; "": the application's */
     VkQueue queue;
-    struct mutex queueing; /* of the queue */
+    VkQueue transfer_queue;   /* for transfers beside it, NULL: none */
+    uint32_t transfer_family; /* its family, and that of `queue` where there is none */
+    struct mutex queueing;    /* of both */
     void (*queue_lock)(void *user);
     void (*queue_unlock)(void *user);
     void *queue_user;
@@ -325,9 +335,10 @@ bool device_fail(struct backend_device *d, struct error *e, VkResult result, con
                    "vkCreate" #kind, (e))
 bool device_created(struct backend_device *d, VkResult result, void *handle, size_t size, const char *what,
                     struct error *e);
-/* Submits; the only place where the queue is given anything. Resets the fence, which is then signaled when all is done.
- */
-bool device_queue(struct backend_device *d, const VkSubmitInfo *batches, uint32_t n, VkFence fence, struct error *e);
+/* Submits; the only place where a queue is given anything. Resets the fence, which is then signaled when all is done;
+ * VK_NULL_HANDLE: none. */
+bool device_queue(struct backend_device *d, VkQueue queue, const VkSubmitInfo *batches, uint32_t n, VkFence fence,
+                  struct error *e);
 /* After so long a device is taken for hung. */
 struct patience {
     uint64_t since; /* by clock_ns() */

@@ -24,6 +24,7 @@ struct host {
     char compiler[512];       /* the program that compiles what may end the process (backends/apart.h); "": none */
     uint32_t compile_seconds; /* that it may take for one kernel */
     const struct apart_teller *teller; /* in that program; else NULL */
+    bool low_priority;                 /* queues are made with low priority */
     bool compile_only; /* devices that do not execute may be opened, for compiling (WHERRY_COMPILE_ONLY) */
 };
 

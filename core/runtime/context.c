@@ -56,6 +56,7 @@ wherry_status wherry_context_create(const wherry_context_desc *desc, wherry_cont
         host.user = desc->user;
         host.unoptimized = desc->unoptimized;
         host.threads = desc->threads;
+        host.low_priority = desc->low_priority;
         host.compile_seconds = desc->compile_seconds ? desc->compile_seconds : COMPILE_SECONDS;
         if (desc->compiler && strlen(desc->compiler) >= sizeof host.compiler) return WHERRY_STATUS_INVALID_ARGUMENT;
         if (desc->compiler && *desc->compiler) snprintf(host.compiler, sizeof host.compiler, "%s", desc->compiler);

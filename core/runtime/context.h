@@ -66,6 +66,10 @@ bool device_probe_first(struct wherry_device *device, bool kernels, struct error
 /* The same of a device that was opened just now, its kernels where the host wants devices that compile only (host.h),
  * too: one that does not execute becomes one of these there, and fails else. */
 bool device_try(struct wherry_device *device, struct error *e);
+/* Where low priority was asked for, and the device has none: a sentence that says so, and why. */
+bool device_priority_note(const struct wherry_device *device, char *note, size_t size);
+/* Logs it. */
+void device_priority_tell(const struct wherry_device *device);
 /* After a run that failed: of what it is lost by, every later call is to be told. */
 void device_failed(struct wherry_device *device, const struct error *e);
 /* Fails for a device that compiles only, or is lost, before anything is run on it. */

@@ -21,6 +21,7 @@ static void list_try(struct wherry_context *context, struct device_list *list)
             snprintf(info->reason, sizeof info->reason, "%.*s", (int)sizeof info->reason - 1,
                      device ? device->info.reason : e.text);
         if (device) memcpy(info->device_class, device->info.device_class, sizeof info->device_class);
+        if (device) memcpy(info->priority, device->info.priority, sizeof info->priority);
         wherry_device_close(device);
     }
 }
@@ -89,7 +90,7 @@ wherry_status wherry_device_open(wherry_context *context, const char *name, wher
         listed = !device && (e->status == WHERRY_STATUS_NO_DEVICE || e->status == WHERRY_STATUS_UNSUPPORTED);
     }
     if (listed) device = name && *name ? open_chosen(context, name, e) : open_best(context, e);
-    if (device) *out = device;
+    if (device) device_priority_tell(*out = device);
     return context_status(context, device != NULL);
 }
 
@@ -125,7 +126,7 @@ static wherry_status device_wrap(wherry_context *context, const char *api, const
             device->kernels_hash = backends[b]->kernels(device->handle);
             device_show_texts(&device->info);
             snprintf(device->info.id, sizeof device->info.id, "%s:external", api);
-            *out = device;
+            device_priority_tell(*out = device);
             return WHERRY_STATUS_OK;
         }
         wherry_device_close(device);

@@ -2,6 +2,7 @@
 #include "runtime/device_list.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/utf8.h"
 #include "runtime/context.h"
@@ -42,10 +43,27 @@ struct backend_device *device_open_handle(const struct host *host, const struct 
     int before = part_enter(host, PART_OPEN);
     struct backend_device *handle = backend->open(host, index, external, info, e);
     part_leave(host, before);
+    if (handle && host->low_priority && !*info->priority)
+        snprintf(info->priority, sizeof info->priority, "the process's own: its threads compute, in no queue");
     if (handle)
         snprintf(info->device_class, sizeof info->device_class, "%s",
                  device_class_name(backend->limits(handle)->class));
     return handle;
+}
+
+bool device_priority_note(const struct wherry_device *device, char *note, size_t size)
+{
+    const wherry_device_info *info = &device->info;
+    if (!device->context->host.low_priority || !strncmp(info->priority, "low", 3)) return false;
+    snprintf(note, size, "%s is not of low priority, as was asked for: its priority is %s", info->id, info->priority);
+    return true;
+}
+
+void device_priority_tell(const struct wherry_device *device)
+{
+    char note[400];
+    if (device_priority_note(device, note, sizeof note))
+        host_log(&device->context->host, WHERRY_LOG_WARNING, "%s", note);
 }
 
 struct wherry_device *device_new(struct wherry_context *context, const struct backend *backend, struct error *e)

@@ -71,19 +71,48 @@ bool flight_make(struct tickets *q, struct flight *f, struct error *e)
 /* Ids that are on the device are copied there, in the place of the host's. */
 static void ids_outside(const struct wherry_session *s, const struct flight *f, struct transfer *uploads, int *n)
 {
-    int ids = 0, at = 0;
-    while (s->graph.tensors[ids].role != TENSOR_BATCH || s->graph.tensors[ids].data != BATCH_IDS) ids++;
-    struct transfer t = session_transfer(s, &f->shape, ids, NULL);
+    int at = 0;
+    struct transfer t = session_transfer(s, &f->shape, session_ids(s), NULL);
     t.outside = &f->outside.ids;
     while (at < *n && (uploads[at].buffer != t.buffer || uploads[at].offset != t.offset)) at++;
     uploads[at] = t;
     if (at == *n) ++*n; /* after all of the host's as one */
 }
 
+/* The run's uploads and what it waits for, in front of it: ids that are none of the vocabulary are made 0. */
+static bool known_submit(struct tickets *q, struct flight *f, int slot, struct error *e)
+{
+    struct wherry_session *s = q->session;
+    struct aside *a = q->known_ids;
+    a->grid = call_grid(&a->call, s->f16, s->words);
+    f->known = f->run;
+    f->known.grids = &a->grid;
+    f->known.first = f->known.end = 0;
+    f->known.waits = false;
+    f->known.after = NULL;
+    f->run.before = NULL;
+    f->run.uploads = NULL;
+    f->run.n_uploads = 0;
+    bool ok = s->device->backend->program_submit(s->device->handle, a->program, &f->known, slot, e);
+    f->known.uploads = NULL;
+    if (!ok) f->known.grids = NULL;
+    return ok;
+}
+
+/* Waits for a run beside the session's that is under way, which it is not for long. */
+static bool aside_await(const struct tickets *q, const struct aside *a, struct run *run, int slot, struct error *e)
+{
+    const struct wherry_device *device = q->session->device;
+    bool done;
+    if (!run->grids) return true;
+    *run = (struct run){0};
+    return device->backend->program_wait(device->handle, a->program, slot, UINT64_MAX, &done, e);
+}
+
 static bool wide_submit(struct tickets *q, struct flight *f, int slot, struct error *e)
 {
     struct wherry_session *s = q->session;
-    struct widen *w = q->widen;
+    struct aside *w = q->widen;
     w->grid = call_grid(&w->call, true, s->words);
     f->downloads[1] = (struct transfer){
         .buffer = w->buffer, .bytes = f->outside.result.rows * f->outside.result.row, .outside = &f->outside.result};
@@ -133,8 +162,9 @@ static bool portion_submit(struct tickets *q, struct flight *f, int slot, struct
         f->run.uploads = uploads;
         for (int i = 0; i < s->n_calls; i++) s->grids[i] = call_grid(&s->calls[i], s->f16, s->words);
     }
+    bool ok = device_executes(s->device, e) && (!first || !f->outside.ids.buffer || known_submit(q, f, slot, e));
     if (last) downloads_fill(s, f, wide);
-    bool ok = device_executes(s->device, e) && backend->program_submit(s->device->handle, s->program, &f->run, slot, e);
+    ok = ok && backend->program_submit(s->device->handle, s->program, &f->run, slot, e);
     f->run.uploads = NULL;
     if (ok && last && wide && !wide_submit(q, f, slot, e)) {
         struct error ignored;
@@ -143,7 +173,11 @@ static bool portion_submit(struct tickets *q, struct flight *f, int slot, struct
         backend->program_wait(s->device->handle, s->program, slot, UINT64_MAX, &done, &ignored);
         ok = false;
     }
-    if (!ok) device_failed(s->device, e);
+    if (!ok) {
+        struct error ignored;
+        aside_await(q, q->known_ids, &f->known, slot, &ignored);
+        device_failed(s->device, e);
+    }
     if (first || !ok) s->lengths_sent = s->types_sent = ok;
     f->started = s->portions ? clock_ns() : 0;
     f->watched = f->paused = false;
@@ -157,9 +191,10 @@ bool flight_start(struct tickets *q, struct flight *f, int slot, struct error *e
     struct wherry_session *s = q->session;
     flight_fill(q, f);
     f->external = f->tickets.first->outside != NULL;
-    f->wide = (struct run){0};
+    f->known = f->wide = (struct run){0};
     f->next = 0;
-    if (f->external && outside_widens(s, &f->outside) && !q->widen && !(q->widen = widen_create(s, e))) {
+    if ((f->outside.ids.buffer && !q->known_ids && !(q->known_ids = aside_known_ids(s, e))) ||
+        (f->external && outside_widens(s, &f->outside) && !q->widen && !(q->widen = aside_widen(s, e)))) {
         s->lengths_sent = s->types_sent = false;
         return false;
     }
@@ -229,10 +264,10 @@ bool flight_await(struct tickets *q, struct flight *f, int slot, uint64_t timeou
     bool ok = s->portions ? portions_await(q, f, slot, timeout_ns, done, e)
                           : backend->program_wait(s->device->handle, s->program, slot, timeout_ns, done, e);
     if (!ok) device_failed(s->device, e);
-    if (!*done || !f->wide.grids) return ok;
-    struct error other; /* it is done soon */
-    bool widened = backend->program_wait(s->device->handle, q->widen->program, slot, UINT64_MAX, done, &other);
-    *done = true;
-    if (ok && !widened) *e = other;
-    return ok && widened;
+    if (!*done) return ok;
+    struct error other;
+    bool aside = aside_await(q, q->known_ids, &f->known, slot, &other);
+    aside = aside_await(q, q->widen, &f->wide, slot, &other) && aside;
+    if (ok && !aside) *e = other;
+    return ok && aside;
 }

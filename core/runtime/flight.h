@@ -34,7 +34,9 @@ struct ticket_list {
 
 /* A run under way. */
 struct flight {
-    struct run run, wide; /* wide: of the program that makes floats of its results; no steps: there is none */
+    /* Of the programs beside the session's (runtime/outside.h): `known` looks at ids, `wide` makes floats of results.
+     * Without grids: there is none. */
+    struct run run, known, wide;
     struct transfer downloads[2];
     struct batch_shape shape;
     uint32_t *offsets; /* [max sequences + 1] */
@@ -63,7 +65,7 @@ struct tickets {
     /* What several tickets are merged in, [max sequences + 1] and [max tokens]: made when the first one waits. */
     uint32_t *offsets, *rows;
     int32_t *ids, *types;
-    struct widen *widen; /* made by the first run that wants it */
+    struct aside *known_ids, *widen; /* made by the first run that wants it */
 };
 
 static inline void list_add(struct ticket_list *list, struct wherry_ticket *t)

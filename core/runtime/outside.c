@@ -83,52 +83,94 @@ bool outside_widens(const struct wherry_session *s, const struct outside *outsid
     return outside->result.buffer && s->f16 && outside->result_type == WHERRY_DTYPE_F32;
 }
 
-/* ---- floats ---- */
+/* ---- what is run beside the session's program ---- */
 
-static bool widen_fill(const struct wherry_session *s, struct widen *w, struct error *e)
+enum { LOCAL = 128 };
+
+static bool aside_make(const struct wherry_session *s, struct aside *a, const char *what, struct error *e)
 {
-    enum { LOCAL = 128 };
     const struct backend *backend = s->device->backend;
+    struct program_info info;
+    char reason[256];
+    if (!backend->supports(s->device->handle, &a->call, s->f16, reason, sizeof reason))
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s can't be done on the device: %s", what, reason);
+    a->step.name = a->step.kernel = a->call.kernel;
+    a->step.launch = a->call.launch;
+    a->step.f16 = s->f16;
+    a->step.call = &a->call;
+    a->schedule.steps = &a->step;
+    a->schedule.n_steps = 1;
+    a->program = backend->program_create(s->device->handle, &a->schedule, NULL, NULL, &info, e);
+    return a->program != NULL;
+}
+
+static bool widen_fill(const struct wherry_session *s, struct aside *a, struct error *e)
+{
     const struct placement *at = &s->memory.of[s->graph.output];
     const struct share limits = {.sequences = s->limits.sequences, .tokens = (uint32_t)s->limits.tokens};
     const uint64_t floats = (uint64_t)session_rows(s, &limits) * tensor_row_length(&s->graph, s->graph.output);
-    struct program_info info;
-    char reason[256];
-    w->call = (struct call){.kernel = "widen", .launch = LAUNCH_ELEMENTS};
-    call_set(&w->call, CONST_LOCAL_SIZE, LOCAL);
-    call_set(&w->call, CONST_N, tensor_row_length(&s->graph, s->graph.output));
-    call_set(&w->call, CONST_ROWS, session_rows_are_tokens(s) ? HEADER_TOKENS : HEADER_SEQUENCES);
-    if (!backend->supports(s->device->handle, &w->call, true, reason, sizeof reason))
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "results can't be made f32 on the device: %s", reason);
-    if (!(w->buffer = backend->buffer_create(s->device->handle, 4 * floats, e))) return false;
-    w->step = (struct step){
-        .name = "widen",
-        .kernel = w->call.kernel,
-        .launch = w->call.launch,
-        .f16 = true,
-        .call = &w->call,
+    a->call = (struct call){.kernel = "widen", .launch = LAUNCH_ELEMENTS};
+    call_set(&a->call, CONST_LOCAL_SIZE, LOCAL);
+    call_set(&a->call, CONST_N, tensor_row_length(&s->graph, s->graph.output));
+    call_set(&a->call, CONST_ROWS, session_rows_are_tokens(s) ? HEADER_TOKENS : HEADER_SEQUENCES);
+    if (!(a->buffer = s->device->backend->buffer_create(s->device->handle, 4 * floats, e))) return false;
+    a->step = (struct step){
         .flops = (double)floats,
         .n_bindings = 3,
         .bindings = {s->steps[0].bindings[0],
                      {.slot = SLOT_X, .buffer = s->buffers[at->block], .offset = at->offset, .bytes = at->bytes},
-                     {.slot = SLOT_Y, .written = true, .words = true, .buffer = w->buffer, .bytes = 4 * floats}}};
-    w->schedule = (struct schedule){.steps = &w->step, .n_steps = 1};
-    w->program = backend->program_create(s->device->handle, &w->schedule, NULL, NULL, &info, e);
-    return w->program != NULL;
+                     {.slot = SLOT_Y, .written = true, .words = true, .buffer = a->buffer, .bytes = 4 * floats}}};
+    return aside_make(s, a, "making results f32", e);
 }
 
-struct widen *widen_create(const struct wherry_session *s, struct error *e)
+int session_ids(const struct wherry_session *s)
 {
-    struct widen *w = host_alloc(&s->context->host, 1, sizeof *w, e);
-    if (!w || widen_fill(s, w, e)) return w;
-    widen_destroy(s, w);
+    int ids = 0;
+    while (s->graph.tensors[ids].role != TENSOR_BATCH || s->graph.tensors[ids].data != BATCH_IDS) ids++;
+    return ids;
+}
+
+static bool known_ids_fill(const struct wherry_session *s, struct aside *a, struct error *e)
+{
+    const struct placement *at = &s->memory.of[session_ids(s)];
+    a->call = (struct call){.kernel = "known_ids", .launch = LAUNCH_ELEMENTS};
+    call_set(&a->call, CONST_LOCAL_SIZE, LOCAL);
+    call_set(&a->call, CONST_M, s->graph.dims.of['v']);
+    call_set(&a->call, CONST_ROWS, HEADER_TOKENS);
+    a->schedule = (struct schedule){.max_upload = s->schedule.max_upload, .staged = s->schedule.staged};
+    a->step = (struct step){.flops = (double)s->limits.tokens,
+                            .n_bindings = 2,
+                            .bindings = {s->steps[0].bindings[0],
+                                         {.slot = SLOT_Y,
+                                          .written = true,
+                                          .words = true,
+                                          .buffer = s->buffers[at->block],
+                                          .offset = at->offset,
+                                          .bytes = at->bytes}}};
+    return aside_make(s, a, "looking at the ids of a buffer", e);
+}
+
+static struct aside *aside_create(const struct wherry_session *s,
+                                  bool (*fill)(const struct wherry_session *, struct aside *, struct error *),
+                                  struct error *e)
+{
+    struct aside *a = host_alloc(&s->context->host, 1, sizeof *a, e);
+    if (!a || fill(s, a, e)) return a;
+    aside_destroy(s, a);
     return NULL;
 }
 
-void widen_destroy(const struct wherry_session *s, struct widen *w)
+struct aside *aside_widen(const struct wherry_session *s, struct error *e) { return aside_create(s, widen_fill, e); }
+
+struct aside *aside_known_ids(const struct wherry_session *s, struct error *e)
 {
-    if (!w) return;
-    s->device->backend->program_destroy(s->device->handle, w->program);
-    s->device->backend->buffer_destroy(s->device->handle, w->buffer);
-    host_free(&s->context->host, w);
+    return aside_create(s, known_ids_fill, e);
+}
+
+void aside_destroy(const struct wherry_session *s, struct aside *a)
+{
+    if (!a) return;
+    s->device->backend->program_destroy(s->device->handle, a->program);
+    s->device->backend->buffer_destroy(s->device->handle, a->buffer);
+    host_free(&s->context->host, a);
 }

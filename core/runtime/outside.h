@@ -1,4 +1,5 @@
-/* An application's own objects with a batch, and the kernel that makes floats of 16-bit results for its buffer. */
+/* An application's own objects with a batch, and what is run for them beside the session's program: a kernel that looks
+ * at the ids of its buffer, and one that makes floats of 16-bit results. */
 #ifndef WHERRY_RUNTIME_OUTSIDE_H
 #define WHERRY_RUNTIME_OUTSIDE_H
 
@@ -11,9 +12,12 @@ bool session_outside(const struct wherry_session *s, const wherry_submit_desc *d
 /* Whether results have to be made floats of on the device. */
 bool outside_widens(const struct wherry_session *s, const struct outside *outside);
 
-/* A program of one step behind the session's own. */
-struct widen {
-    struct buffer *buffer; /* the output as floats */
+/* The tensor of the batch's token ids. */
+int session_ids(const struct wherry_session *s);
+
+/* A program of one step before or behind the session's own. */
+struct aside {
+    struct buffer *buffer; /* its own, NULL: none */
     struct call call;
     struct step step;
     struct schedule schedule;
@@ -21,8 +25,10 @@ struct widen {
     struct program *program;
 };
 
-/* NULL: failed. */
-struct widen *widen_create(const struct wherry_session *s, struct error *e);
-void widen_destroy(const struct wherry_session *s, struct widen *w); /* accepts NULL */
+/* Behind: the output as floats, in its buffer. NULL: failed. */
+struct aside *aside_widen(const struct wherry_session *s, struct error *e);
+/* Before, with the session's uploads: ids that are none of the vocabulary become 0. NULL: failed. */
+struct aside *aside_known_ids(const struct wherry_session *s, struct error *e);
+void aside_destroy(const struct wherry_session *s, struct aside *a); /* accepts NULL */
 
 #endif

@@ -471,7 +471,9 @@ static bool indices_fit(const struct wherry_session *s, struct error *e)
 bool session_finish(struct wherry_session *s, struct error *e)
 {
     TRY(indices_fit(s, e));
-    /* The context has logged it. */
+    char note[400];
+    /* These are logged already: by the device's opening, and the context's. */
+    if (device_priority_note(s->device, note, sizeof note)) TRY(session_note_logged(s, note, e));
     return !s->context->uncached.text[0] || !s->device->kernels_hash ||
            session_note_logged(s, s->context->uncached.text, e);
 }

@@ -296,7 +296,8 @@ void tickets_close(struct tickets *q)
     while (q->waiting.first) ticket_cancel(q->waiting.first, why);
     while (q->n_flights) land(q, UINT64_MAX);
     tickets_tell(q);
-    widen_destroy(q->session, q->widen);
+    aside_destroy(q->session, q->known_ids);
+    aside_destroy(q->session, q->widen);
     q->session = NULL;
     tickets_free(q);
 }

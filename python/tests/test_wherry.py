@@ -77,6 +77,13 @@ class Embeddings(unittest.TestCase):
         self.close_to(self.model.encode(self.texts[:2], prompt="", dim=8, normalize=True), self.wanted["cut"])
         self.assertEqual(set(self.model.prompts), {"query", "document"})
 
+    def test_low_priority(self):
+        """What the device has of it is told, and where it was not asked for nothing is."""
+        with model_of(self.kind, low_priority=True) as low:
+            self.assertTrue(low.device.priority)
+            np.testing.assert_array_equal(low.encode(self.texts), self.model.encode(self.texts))
+        self.assertEqual(self.model.device.priority, "")
+
     def test_same_bits(self):
         many = self.model.encode(self.texts * 200, prompt="", batch_tokens=300)
         one = np.stack([self.model.encode(text, prompt="") for text in self.texts])

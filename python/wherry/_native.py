@@ -22,14 +22,14 @@ HEADS = ("none", "sequence", "tokens", "vocabulary")
 class ContextDesc(Structure):
     _fields_ = [("struct_size", c_uint32), ("alloc", c_void_p), ("free", c_void_p), ("log", c_void_p),
                 ("user", c_void_p), ("cache_dir", c_char_p), ("unoptimized", c_bool), ("threads", c_uint32),
-                ("timed", c_bool), ("compiler", c_char_p), ("compile_seconds", c_uint32)]
+                ("timed", c_bool), ("compiler", c_char_p), ("compile_seconds", c_uint32), ("low_priority", c_bool)]
 
 
 class DeviceInfo(Structure):
     _fields_ = [("id", c_char * 32), ("name", c_char * 256), ("driver", c_char * 256), ("api", c_char * 64),
                 ("uuid", c_uint8 * 16), ("type", c_int), ("usable", c_bool), ("reason", c_char * 256),
                 ("compiles_only", c_bool), ("memory_bytes", c_uint64), ("quirks", c_char * 256),
-                ("device_class", c_char * 24)]
+                ("device_class", c_char * 24), ("priority", c_char * 160)]
 
 
 class ModelConfig(Structure):

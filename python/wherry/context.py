@@ -13,8 +13,10 @@ _library = _native.library
 
 
 class Context:
-    def __init__(self, threads: int = 0, cache_dir: Union[str, os.PathLike, None] = None):
+    def __init__(self, threads: int = 0, cache_dir: Union[str, os.PathLike, None] = None,
+                 low_priority: bool = False):
         desc = _native.ContextDesc(struct_size=ctypes.sizeof(_native.ContextDesc), threads=threads or 0,
+                                   low_priority=low_priority,
                                    cache_dir=None if cache_dir is None else os.fsencode(cache_dir))
         self.handle = ctypes.c_void_p()
         status = _library.wherry_context_create(ctypes.byref(desc), ctypes.byref(self.handle))

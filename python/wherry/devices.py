@@ -13,7 +13,10 @@ _library = _native.library
 
 @dataclass(frozen=True)
 class Device:
-    """One device through one API. `reason` says why it is not usable, "" where it is; `memory` in bytes."""
+    """One device through one API. `reason` says why it is not usable, "" where it is; `memory` in bytes.
+
+    `priority`: "" but where low priority was asked for; then it begins with "low", or says why the device has none.
+    """
 
     id: str
     name: str
@@ -23,6 +26,7 @@ class Device:
     usable: bool
     reason: str
     memory: int
+    priority: str = ""
 
 
 def device_of(info: _native.DeviceInfo) -> Device:
@@ -32,7 +36,7 @@ def device_of(info: _native.DeviceInfo) -> Device:
     kinds = _native.DEVICE_TYPES
     return Device(text(info.id), text(info.name), text(info.driver), text(info.api),
                   kinds[info.type] if 0 <= info.type < len(kinds) else kinds[0], info.usable, text(info.reason),
-                  info.memory_bytes)
+                  info.memory_bytes, text(info.priority))
 
 
 def devices() -> list[Device]:

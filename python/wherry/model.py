@@ -90,14 +90,16 @@ class Model:
 
     path: the folder. device: an id of wherry.devices(), a UUID or a part of one name; None: the first GPU, else the
     host's cores. dtype: "f32", "f16" or "bf16"; None: f16 on a GPU, else f32. threads: of the host's cores, at most;
-    0: all. cache_dir: for compiled kernels; None: the user's, "": none.
+    0: all. cache_dir: for compiled kernels; None: the user's, "": none. low_priority: of the device's queue, so that
+    other programs' work goes first; `device.priority` says whether the device has that.
 
     Raises WherryError where the folder or the device can't be used. Several threads may share a model: their batches
     take turns. Close it, or use it in a `with`; calls of a closed model raise ValueError.
     """
 
     def __init__(self, path: Union[str, os.PathLike], device: Optional[str] = None, dtype: Optional[str] = None, *,
-                 threads: int = 0, cache_dir: Union[str, os.PathLike, None] = None):
+                 threads: int = 0, cache_dir: Union[str, os.PathLike, None] = None,
+                 low_priority: bool = False):
         if dtype not in _native.DTYPES:
             raise ValueError(f"dtype is {dtype!r}: there are {', '.join(repr(d) for d in _native.DTYPES)}")
         self._dtype = _native.DTYPES[dtype]
@@ -105,7 +107,7 @@ class Model:
         self._sessions: dict[SessionKey, Session] = {}
         self._tokenizer: Optional[Tokenizer] = None
         self._handle, self._device_handle = ctypes.c_void_p(), ctypes.c_void_p()
-        self._context = Context(threads, cache_dir)
+        self._context = Context(threads, cache_dir, low_priority)
         try:
             check, context = self._context.check, self._context.handle
             check(_library.wherry_device_open(context, None if device is None else str(device).encode(),

@@ -12,6 +12,8 @@
  *   crash      1: whatever is compiled ends the process; else a kernel whose code has so many bytes does
  *   hang       compiling a kernel whose code has so many bytes does not come to an end
  *   gpu        1: the device is a GPU
+ *   priority   1: queues of low priority are an extension's, 2: which refuses to make one
+ *   families   that the device has: there is one more then, with one queue, which only copies (Vulkan)
  * "held-groups=0" and the like: calls are held to this one, which is not reported. */
 #ifndef WHERRY_TESTS_LIMITS_H
 #define WHERRY_TESTS_LIMITS_H

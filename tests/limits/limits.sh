@@ -45,6 +45,14 @@ if [ -n "${LIMITS_VULKAN:-}" ] && usable $vulkan; then
     # Kernels need 16 arguments.
     WHERRY_LIMITS=slots=8 expect 0 '' "$wherry" devices
     check has "^$vulkan can't be used: a shader may use only 8 storage buffers, and kernels need 16"
+    # A queue of low priority: where the driver has that, refuses it, and has none of it, which is said and no failure.
+    WHERRY_LIMITS=priority=1 expect 0 '' "$wherry" devices --low-priority
+    check has "^$vulkan, its priority: low (VK_KHR_global_priority)"
+    WHERRY_LIMITS=priority=2 expect 0 '' "$wherry" devices --low-priority
+    check has "^$vulkan, its priority: the driver's usual one: it refuses low priority by VK_KHR_global_priority"
+    expect 0 "vulkan:0 is not of low priority, as was asked for: .* lists neither VK_KHR_global_priority" "$wherry" \
+        verify layer --config minilm-l6 --hidden 48 --heads 2 --feed-forward 72 --batch 1 --seq 8 --replays 1 \
+        --low-priority --device $vulkan "${cache[@]}"
     if [ -n "${PIECES:-}" ]; then
         WHERRY_TEST_DEVICES=$vulkan WHERRY_LIMITS=binding=150000 check "$PIECES"
     fi
@@ -56,6 +64,11 @@ if [ -n "${LIMITS_OPENCL:-}" ] && usable $opencl; then
     # The driver says how much shared memory a kernel has: the layer holds kernels to it.
     layer $opencl f16 gpu=1,local=128,shared=16384,groups=65535
     layer $opencl f32 gpu=1,local=256,shared=32768
+    WHERRY_LIMITS=priority=1 expect 0 '' "$wherry" devices --low-priority
+    check has "^$opencl, its priority: low (cl_khr_priority_hints)"
+    check has "^cpu, its priority: the process's own"
+    WHERRY_LIMITS=priority=2 expect 0 '' "$wherry" devices --low-priority
+    check has "^$opencl, its priority: the driver's usual one: it refuses low priority"
     if [ -n "${PIECES:-}" ]; then WHERRY_TEST_DEVICES=$opencl WHERRY_LIMITS=buffer=150000 check "$PIECES"; fi
     WHERRY_QUIRKS=no-group-attribute,flush-often,check-all layer $opencl f32 ''
 fi

@@ -10,7 +10,15 @@ static cl_icd_dispatch table;
 
 static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t size, void *to, size_t *used)
 {
-    cl_int code = below->clGetDeviceInfo(device, what, size, to, used);
+    static const char priorities[] = " cl_khr_priority_hints";
+    size_t whole = 0;
+    cl_int code = below->clGetDeviceInfo(device, what, size, to, &whole);
+    if (!code && what == CL_DEVICE_EXTENSIONS && limit("priority", 0)) {
+        if (to && whole - 1 + sizeof priorities > size) return CL_INVALID_VALUE;
+        if (to) memcpy((char *)to + whole - 1, priorities, sizeof priorities);
+        whole += sizeof priorities - 1;
+    }
+    if (used) *used = whole;
     if (code || !to) return code;
     switch (what) {
     case CL_DEVICE_TYPE:
@@ -32,6 +40,27 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
         break;
     }
     return code;
+}
+
+/* Of the properties the driver gets all but the priority. */
+static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id device,
+                                                 const cl_queue_properties *properties, cl_int *code)
+{
+    enum { PRIORITY = 0x1096, LOW = 4 };
+    cl_queue_properties given[16];
+    size_t n = 0;
+    for (size_t i = 0; properties && properties[i] && n < 14; i += 2) {
+        const bool own = limit("priority", 0) && properties[i] == PRIORITY;
+        if (own && (properties[i + 1] != LOW || limit("priority", 0) == 2)) {
+            if (code) *code = CL_INVALID_QUEUE_PROPERTIES;
+            return NULL;
+        }
+        if (own) continue;
+        given[n++] = properties[i];
+        given[n++] = properties[i + 1];
+    }
+    given[n] = 0;
+    return below->clCreateCommandQueueWithProperties(context, device, given, code);
 }
 
 static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code)
@@ -89,6 +118,7 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_icd_dispat
     table.clGetDeviceInfo = device_info;
     table.clBuildProgram = build;
     table.clCreateBuffer = create_buffer;
+    table.clCreateCommandQueueWithProperties = create_queue;
     table.clEnqueueNDRangeKernel = launch;
     *given = (cl_uint)(entries < pointers ? entries : pointers);
     *layer = &table;

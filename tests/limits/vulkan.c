@@ -74,6 +74,113 @@ static VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalD
             ((VkPhysicalDevice16BitStorageFeatures *)(void *)s)->storageBuffer16BitAccess = VK_FALSE;
 }
 
+/* ---- queues of low priority: an extension that the driver need not have ---- */
+
+static PFN_vkEnumerateDeviceExtensionProperties extensions_below;
+
+static VKAPI_ATTR VkResult VKAPI_CALL extensions(VkPhysicalDevice device, const char *layer, uint32_t *count,
+                                                 VkExtensionProperties *out)
+{
+    const uint32_t room = *count;
+    VkResult result = extensions_below(device, layer, count, out);
+    if (layer || !limit("priority", 0) || result != VK_SUCCESS || (out && room <= *count)) return result;
+    if (out) out[*count] = (VkExtensionProperties){VK_KHR_GLOBAL_PRIORITY_EXTENSION_NAME, 1};
+    ++*count;
+    return result;
+}
+
+/* What the driver is to be asked for without it. False: it was not asked for as it has to be, or is refused. */
+static bool priority_take(VkDeviceCreateInfo *info, const char **names, VkDeviceQueueCreateInfo *queues)
+{
+    bool asked = false, low = false;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < info->enabledExtensionCount; i++) {
+        const bool own = !strcmp(info->ppEnabledExtensionNames[i], VK_KHR_GLOBAL_PRIORITY_EXTENSION_NAME);
+        asked = asked || own;
+        if (!own) names[n++] = info->ppEnabledExtensionNames[i];
+    }
+    for (uint32_t i = 0; i < info->queueCreateInfoCount; i++) {
+        const VkDeviceQueueGlobalPriorityCreateInfoKHR *global = queues[i].pNext;
+        low = low || (global && global->globalPriority == VK_QUEUE_GLOBAL_PRIORITY_LOW_KHR);
+        queues[i].pNext = NULL;
+    }
+    info->enabledExtensionCount = n;
+    info->ppEnabledExtensionNames = names;
+    return asked == low && !(asked && limit("priority", 0) == 2);
+}
+
+/* ---- a family more: its queue is the driver's first one, by another handle ---- */
+
+static PFN_vkGetPhysicalDeviceQueueFamilyProperties families_below;
+static PFN_vkGetPhysicalDeviceQueueFamilyProperties2 families2_below;
+static PFN_vkGetDeviceQueue queue_below;
+static PFN_vkQueueSubmit submit_below;
+static PFN_vkQueueWaitIdle idle_below;
+static PFN_vkCreateCommandPool pool_below;
+static PFN_vkCreateBuffer buffer_below;
+
+static struct {
+    void *dispatch; /* the loader's, which comes first in every handle of this kind */
+    VkQueue real;
+} copier;
+
+static bool is_more(uint32_t family) { return limit("families", 0) && family == (uint32_t)limit("families", 0); }
+static VkQueue real(VkQueue queue) { return queue == (VkQueue)(void *)&copier ? copier.real : queue; }
+
+static VKAPI_ATTR void VKAPI_CALL families2(VkPhysicalDevice device, uint32_t *count, VkQueueFamilyProperties2 *out)
+{
+    const uint32_t room = *count;
+    families2_below(device, count, out);
+    if (!limit("families", 0) || (out && room <= *count)) return;
+    if (out)
+        out[*count].queueFamilyProperties = (VkQueueFamilyProperties){
+            .queueFlags = VK_QUEUE_TRANSFER_BIT, .queueCount = 1, .minImageTransferGranularity = {1, 1, 1}};
+    ++*count;
+}
+
+static VKAPI_ATTR void VKAPI_CALL families(VkPhysicalDevice device, uint32_t *count, VkQueueFamilyProperties *out)
+{
+    const uint32_t room = *count;
+    families_below(device, count, out);
+    if (!limit("families", 0) || (out && room <= *count)) return;
+    if (out)
+        out[*count] = (VkQueueFamilyProperties){
+            .queueFlags = VK_QUEUE_TRANSFER_BIT, .queueCount = 1, .minImageTransferGranularity = {1, 1, 1}};
+    ++*count;
+}
+
+static VKAPI_ATTR void VKAPI_CALL queue_get(VkDevice device, uint32_t family, uint32_t index, VkQueue *out)
+{
+    queue_below(device, is_more(family) ? 0 : family, index, out);
+    if (!is_more(family)) return;
+    copier.dispatch = *(void **)(void *)*out;
+    copier.real = *out;
+    *out = (VkQueue)(void *)&copier;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t n, const VkSubmitInfo *list, VkFence fence)
+{
+    return submit_below(real(queue), n, list, fence);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL idle(VkQueue queue) { return idle_below(real(queue)); }
+
+static VKAPI_ATTR VkResult VKAPI_CALL pool(VkDevice device, const VkCommandPoolCreateInfo *info,
+                                           const VkAllocationCallbacks *allocator, VkCommandPool *out)
+{
+    VkCommandPoolCreateInfo changed = *info;
+    if (is_more(info->queueFamilyIndex)) changed.queueFamilyIndex = 0;
+    return pool_below(device, &changed, allocator, out);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL buffer(VkDevice device, const VkBufferCreateInfo *info,
+                                             const VkAllocationCallbacks *allocator, VkBuffer *out)
+{
+    VkBufferCreateInfo changed = *info;
+    if (limit("families", 0)) changed.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
+    return buffer_below(device, &changed, allocator, out);
+}
+
 /* ---- what is held to it ---- */
 
 static VKAPI_ATTR void VKAPI_CALL dispatch(VkCommandBuffer commands, uint32_t x, uint32_t y, uint32_t z)
@@ -166,6 +273,11 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo
     properties_below = (PFN_vkGetPhysicalDeviceProperties)next(instance, "vkGetPhysicalDeviceProperties");
     properties2_below = (PFN_vkGetPhysicalDeviceProperties2)next(instance, "vkGetPhysicalDeviceProperties2");
     features2_below = (PFN_vkGetPhysicalDeviceFeatures2)next(instance, "vkGetPhysicalDeviceFeatures2");
+    extensions_below = (PFN_vkEnumerateDeviceExtensionProperties)next(instance, "vkEnumerateDeviceExtensionProperties");
+    families_below =
+        (PFN_vkGetPhysicalDeviceQueueFamilyProperties)next(instance, "vkGetPhysicalDeviceQueueFamilyProperties");
+    families2_below =
+        (PFN_vkGetPhysicalDeviceQueueFamilyProperties2)next(instance, "vkGetPhysicalDeviceQueueFamilyProperties2");
     return result;
 }
 
@@ -180,13 +292,28 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, c
     PFN_vkGetInstanceProcAddr instance_next = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
     device_below = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
     link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-    VkResult result = ((PFN_vkCreateDevice)instance_next(instance, "vkCreateDevice"))(physical, info, allocator, out);
+    VkDeviceQueueCreateInfo queues[8];
+    VkDeviceCreateInfo changed = *info;
+    changed.queueCreateInfoCount = 0;
+    changed.pQueueCreateInfos = queues;
+    for (uint32_t i = 0; i < info->queueCreateInfoCount && i < 8; i++)
+        if (!is_more(info->pQueueCreateInfos[i].queueFamilyIndex))
+            queues[changed.queueCreateInfoCount++] = info->pQueueCreateInfos[i];
+    const char *names[64];
+    if (limit("priority", 0) && !priority_take(&changed, names, queues)) return VK_ERROR_NOT_PERMITTED_KHR;
+    VkResult result =
+        ((PFN_vkCreateDevice)instance_next(instance, "vkCreateDevice"))(physical, &changed, allocator, out);
     if (result != VK_SUCCESS) return result;
     dispatch_below = (PFN_vkCmdDispatch)device_below(*out, "vkCmdDispatch");
     update_below = (PFN_vkUpdateDescriptorSets)device_below(*out, "vkUpdateDescriptorSets");
     allocate_below = (PFN_vkAllocateMemory)device_below(*out, "vkAllocateMemory");
     module_below = (PFN_vkCreateShaderModule)device_below(*out, "vkCreateShaderModule");
     pipelines_below = (PFN_vkCreateComputePipelines)device_below(*out, "vkCreateComputePipelines");
+    queue_below = (PFN_vkGetDeviceQueue)device_below(*out, "vkGetDeviceQueue");
+    submit_below = (PFN_vkQueueSubmit)device_below(*out, "vkQueueSubmit");
+    idle_below = (PFN_vkQueueWaitIdle)device_below(*out, "vkQueueWaitIdle");
+    pool_below = (PFN_vkCreateCommandPool)device_below(*out, "vkCreateCommandPool");
+    buffer_below = (PFN_vkCreateBuffer)device_below(*out, "vkCreateBuffer");
     return VK_SUCCESS;
 }
 
@@ -219,6 +346,14 @@ static PFN_vkVoidFunction own(const char *name)
         {"vkGetPhysicalDeviceProperties", (PFN_vkVoidFunction)properties},
         {"vkGetPhysicalDeviceProperties2", (PFN_vkVoidFunction)properties2},
         {"vkGetPhysicalDeviceFeatures2", (PFN_vkVoidFunction)features2},
+        {"vkEnumerateDeviceExtensionProperties", (PFN_vkVoidFunction)extensions},
+        {"vkGetPhysicalDeviceQueueFamilyProperties", (PFN_vkVoidFunction)families},
+        {"vkGetPhysicalDeviceQueueFamilyProperties2", (PFN_vkVoidFunction)families2},
+        {"vkGetDeviceQueue", (PFN_vkVoidFunction)queue_get},
+        {"vkQueueSubmit", (PFN_vkVoidFunction)submit},
+        {"vkQueueWaitIdle", (PFN_vkVoidFunction)idle},
+        {"vkCreateCommandPool", (PFN_vkVoidFunction)pool},
+        {"vkCreateBuffer", (PFN_vkVoidFunction)buffer},
         {"vkCmdDispatch", (PFN_vkVoidFunction)dispatch},
         {"vkUpdateDescriptorSets", (PFN_vkVoidFunction)update},
         {"vkAllocateMemory", (PFN_vkVoidFunction)allocate},

@@ -39,7 +39,8 @@ static int open_device(struct models *m)
                                       .log = log_line,
                                       .user = (void *)settings,
                                       .cache_dir = settings->cache,
-                                      .threads = settings->threads};
+                                      .threads = settings->threads,
+                                      .low_priority = settings->low_priority};
     wherry_status status = wherry_context_create(&desc, &m->context);
     if (status) return say_why(m, status, "can't start", EXIT_DEVICE);
     status = wherry_device_open(m->context, settings->device, &m->device);

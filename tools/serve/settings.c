@@ -38,6 +38,8 @@ static const struct setting table[] = {
     {"socket", 0, WORD, AT(socket), 0, 0, "PATH", "listen on a Unix socket instead; its mode is by the umask"},
     {"device", 'd', WORD, AT(device), 0, 0, "NAME",
      "as wherry devices lists them (default: the first GPU, else cpu, the host's cores)"},
+    {"low-priority", 0, FLAG, AT(low_priority), 0, 0, NULL,
+     "of the device's queue where the driver has that, so that other programs' work goes first"},
     {"dtype", 't', DTYPE, AT(dtype), 0, 0, "f32|f16|bf16",
      "storage type (default: f16 on a GPU that stores it, else f32)"},
     {"pool", 0, POOL, AT(pool), 0, 0, POOL_CHOICES, "how token vectors become a text's (default: the model's own)"},

@@ -30,6 +30,7 @@ struct settings {
     size_t payload;
     double timeout;
     uint32_t workers, http_threads, threads; /* workers 0: as many as there are cores */
+    bool low_priority;
     bool truncate, quiet, verbose, roof, help, version;
     char *keys[KEYS_MOST]; /* clients must send one of them where there are any */
     uint32_t keys_count;

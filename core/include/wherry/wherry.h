@@ -105,6 +105,11 @@ typedef struct wherry_context_desc {
     const char *compiler;
     /* That it may take for one kernel before it is ended, in seconds. 0: 120. */
     uint32_t compile_seconds;
+    /* Queues that the library makes are of low priority where the driver has that (VK_KHR_global_priority or its EXT,
+     * cl_khr_priority_hints), so that an application's own work and other programs' go first. What a device has,
+     * wherry_device_info.priority says; of one that has none a warning is logged, and its sessions have it as a note.
+     * Queues that an application lends keep their own. */
+    bool low_priority;
 } wherry_context_desc;
 
 /* desc may be NULL: malloc, no log, the platform's cache folder. */
@@ -143,6 +148,8 @@ typedef struct wherry_device_info {
                               docs/devices.md, with commas; "": nothing */
     char device_class[24]; /* by which sizes are chosen: "amd-rdna3", "generic", ...; "" of a device that does not open
                               (docs/tuning.md) */
+    char priority[160];    /* of an opened device of a context with low_priority: begins with "low" where its queue has
+                              that, and says by what; else why not. "" elsewhere */
 } wherry_device_info;
 
 typedef struct wherry_device wherry_device;

@@ -15,9 +15,14 @@ typedef struct wherry_opencl_device_desc {
     void *context; /* cl_context */
     void *device;  /* cl_device_id: one of the context's devices, OpenCL 1.2 or later with a compiler */
     void *queue;   /* cl_command_queue: in-order, of this context and device; NULL: one is made */
+    /* cl_command_queue: a second one of the same kind, NULL: none. Runs that are not waited for (wherry_encode_submit)
+     * have their uploads and downloads there, beside what `queue` computes. It takes memory of the device for what two
+     * runs of each session transfer. Batches with objects of the application's have all of theirs on `queue`. */
+    void *copy_queue;
 } wherry_opencl_device_desc;
 
-/* A device that works in the application's context. The context and the queue are retained until wherry_device_close().
+/* A device that works in the application's context. The context and the queues are retained until
+ * wherry_device_close().
  *
  * Work is enqueued on the given queue, after what the application has enqueued there, and has finished when a call
  * returns. Several threads may enqueue at once, the application's among them. wherry_measure() makes

@@ -75,10 +75,15 @@ typedef struct wherry_vulkan_desc {
     /* Device extensions that were enabled; those not wanted here are ignored. */
     const char *const *device_extensions;
     size_t device_extension_count;
-    /* Called around every submission, for a queue that other threads use too. Both or neither. */
+    /* Called around every submission, to either queue, where other threads use them too. Both or neither. */
     void (*queue_lock)(void *user);
     void (*queue_unlock)(void *user);
     void *user;
+    /* A second queue, of any family: runs that are not waited for (wherry_encode_submit) have their uploads and
+     * downloads there, beside what `queue` computes. It takes memory of the device for what two runs of each session
+     * transfer. Batches with objects of the application's have all of theirs on `queue`. NULL: none. */
+    VkQueue transfer_queue;
+    uint32_t transfer_queue_family;
 } wherry_vulkan_desc;
 
 /* Wraps the application's device. Its handles stay the application's: they must outlive the wherry_device, and closing
@@ -111,9 +116,9 @@ typedef struct wherry_vulkan_submit {
      * destroyed meanwhile. */
     uint32_t wait_count, signal_count;
     const wherry_vulkan_semaphore *waits, *signals;
-    /* [tokens] of 32 bits, instead of wherry_batch.ids; TRANSFER_SRC. The host never sees them: each has to be below
-     * the model's vocabulary, or what is computed is not defined, and none may be the padding token of a model with a
-     * position_offset. */
+    /* [tokens] of 32 bits, instead of wherry_batch.ids; TRANSFER_SRC. The host never sees them: one that is none of
+     * the model's vocabulary, negative or too large, is taken for 0, and nobody is told. None may be the padding token
+     * of a model with a position_offset. */
     wherry_vulkan_buffer ids;
     /* The result's rows, as wherry_encode has them; TRANSFER_DST. Nobody looks whether they are finite. */
     wherry_vulkan_buffer result;
