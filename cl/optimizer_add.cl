@@ -35,9 +35,9 @@ void optimizer_add(BATCH_ARGUMENT
     __local float scratch[REDUCE_WORDS];
     const uint chunk = group_number();
     if (batch[OPTIMIZER_ACTIVE] != 0 && chunk < chunks[0]) {
-        const uint entry = OPTIMIZER_TABLE + chunk * OPTIMIZER_ENTRY;
-        const uint to = chunks[entry + OPTIMIZER_AT], from = chunks[entry + OPTIMIZER_GRADIENT];
-        const uint count = chunks[entry + OPTIMIZER_COUNT], mode = batch[OPTIMIZER_MODE];
+        const uint entry = OPTIMIZER_TABLE + chunk * CHUNK_WORDS;
+        const uint to = chunks[entry + CHUNK_AT], from = chunks[entry + CHUNK_GRADIENT];
+        const uint count = chunks[entry + CHUNK_COUNT], mode = batch[OPTIMIZER_MODE];
         const float factor = as_float(batch[OPTIMIZER_FACTOR]);
         float4 squares = 0.0f;
         for (uint i = 4 * local_number(); i < count / 4 * 4; i += 4 * LOCAL_SIZE) {

@@ -32,9 +32,9 @@ void main()
 {
     const uint chunk = group_number();
     if (batch[OPTIMIZER_ACTIVE] != 0 && chunk < chunks[0]) {
-        const uint entry = OPTIMIZER_TABLE + chunk * OPTIMIZER_ENTRY;
-        const uint to = chunks[entry + OPTIMIZER_AT], from = chunks[entry + OPTIMIZER_GRADIENT];
-        const uint count = chunks[entry + OPTIMIZER_COUNT], mode = batch[OPTIMIZER_MODE];
+        const uint entry = OPTIMIZER_TABLE + chunk * CHUNK_WORDS;
+        const uint to = chunks[entry + CHUNK_AT], from = chunks[entry + CHUNK_GRADIENT];
+        const uint count = chunks[entry + CHUNK_COUNT], mode = batch[OPTIMIZER_MODE];
         const float factor = uintBitsToFloat(batch[OPTIMIZER_FACTOR]);
         vec4 squares = vec4(0.0);
         for (uint i = 4 * local_number(); i < count / 4 * 4; i += 4 * LOCAL_SIZE) {

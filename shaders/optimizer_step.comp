@@ -73,10 +73,10 @@ void main()
     vec4 weights = vec4(0.0), changes = vec4(0.0);
     const uint chunk = group_number();
     if (batch[OPTIMIZER_ACTIVE] != 0 && chunk < chunks[0]) {
-        const uint entry = OPTIMIZER_TABLE + chunk * OPTIMIZER_ENTRY;
-        const uint at = chunks[entry + OPTIMIZER_AT], weight_at = chunks[entry + OPTIMIZER_WEIGHT];
-        const uint count = chunks[entry + OPTIMIZER_COUNT],
-                   rates = OPTIMIZER_RATES + 2 * chunks[entry + OPTIMIZER_TENSOR];
+        const uint entry = OPTIMIZER_TABLE + chunk * CHUNK_WORDS;
+        const uint at = chunks[entry + CHUNK_AT], weight_at = chunks[entry + CHUNK_WEIGHT];
+        const uint count = chunks[entry + CHUNK_COUNT],
+                   rates = OPTIMIZER_RATES + 2 * chunks[entry + CHUNK_TENSOR];
         const float rate = uintBitsToFloat(batch[rates]), decay = uintBitsToFloat(batch[rates + 1]);
 #if F16
         const uint p_at = at;

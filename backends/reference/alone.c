@@ -21,12 +21,12 @@ static double word_value(const struct alone_step *s, uint32_t word)
 
 static struct chunk chunk_read(const struct alone_step *s, uint32_t number)
 {
-    const uint32_t *entry = (const uint32_t *)s->at[SLOT_IDS] + OPTIMIZER_TABLE + number * OPTIMIZER_ENTRY;
-    const uint32_t rates = OPTIMIZER_RATES + 2 * entry[OPTIMIZER_TENSOR];
-    return (struct chunk){.at = entry[OPTIMIZER_AT],
-                          .gradient = entry[OPTIMIZER_GRADIENT],
-                          .weight = entry[OPTIMIZER_WEIGHT],
-                          .count = entry[OPTIMIZER_COUNT],
+    const uint32_t *entry = (const uint32_t *)s->at[SLOT_IDS] + OPTIMIZER_TABLE + number * CHUNK_WORDS;
+    const uint32_t rates = OPTIMIZER_RATES + 2 * entry[CHUNK_TENSOR];
+    return (struct chunk){.at = entry[CHUNK_AT],
+                          .gradient = entry[CHUNK_GRADIENT],
+                          .weight = entry[CHUNK_WEIGHT],
+                          .count = entry[CHUNK_COUNT],
                           .rate = word_value(s, rates),
                           .decay = word_value(s, rates + 1)};
 }

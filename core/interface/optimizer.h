@@ -35,11 +35,11 @@
 
 /* The table of a launch, uint in SLOT_IDS: the number of chunks, then of each: */
 #define OPTIMIZER_TABLE 1
-#define OPTIMIZER_AT 0       /* its first element in what the optimizer keeps */
-#define OPTIMIZER_GRADIENT 1 /* in the gradients */
-#define OPTIMIZER_WEIGHT 2   /* in the weights */
-#define OPTIMIZER_COUNT 3    /* elements */
-#define OPTIMIZER_TENSOR 4   /* its rates */
-#define OPTIMIZER_ENTRY 5
+#define CHUNK_AT 0       /* its first element in what the optimizer keeps */
+#define CHUNK_GRADIENT 1 /* in the gradients */
+#define CHUNK_WEIGHT 2   /* in the weights */
+#define CHUNK_COUNT 3    /* elements */
+#define CHUNK_TENSOR 4   /* its rates */
+#define CHUNK_WORDS 5
 
 #endif

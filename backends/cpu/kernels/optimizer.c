@@ -18,12 +18,12 @@ static float word_float(const struct cpu_step *s, size_t word)
 
 static struct chunk chunk_read(const struct cpu_step *s, size_t item)
 {
-    const uint32_t *entry = (const uint32_t *)s->at[SLOT_IDS] + OPTIMIZER_TABLE + item * OPTIMIZER_ENTRY;
-    size_t rates = OPTIMIZER_RATES + 2 * (size_t)entry[OPTIMIZER_TENSOR];
-    return (struct chunk){.at = entry[OPTIMIZER_AT],
-                          .gradient = entry[OPTIMIZER_GRADIENT],
-                          .weight = entry[OPTIMIZER_WEIGHT],
-                          .count = entry[OPTIMIZER_COUNT],
+    const uint32_t *entry = (const uint32_t *)s->at[SLOT_IDS] + OPTIMIZER_TABLE + item * CHUNK_WORDS;
+    size_t rates = OPTIMIZER_RATES + 2 * (size_t)entry[CHUNK_TENSOR];
+    return (struct chunk){.at = entry[CHUNK_AT],
+                          .gradient = entry[CHUNK_GRADIENT],
+                          .weight = entry[CHUNK_WEIGHT],
+                          .count = entry[CHUNK_COUNT],
                           .rate = word_float(s, rates),
                           .decay = word_float(s, rates + 1)};
 }
