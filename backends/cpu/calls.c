@@ -63,6 +63,8 @@ static const struct knowledge knowledge[] = {
     {"loss_sum", KNOWS(CONST_M, CONST_ROWS, CONST_FORM, CONST_RESIDUAL, CONST_LSE), {SLOT_X, SLOT_Y}},
     {"loss_backward", KNOWS(CONST_N, CONST_ROWS, CONST_FORM, CONST_RUNTIME, CONST_SETS),
      {SLOT_X, SLOT_SAVED, SLOT_EXTRA, SLOT_Y}},
+    {"optimizer_add", {0}, 0, {SLOT_X, SLOT_IDS, SLOT_GRADIENT, SLOT_PARTIALS}},
+    {"optimizer_step", KNOWS(CONST_FORM), {SLOT_W, SLOT_IDS, SLOT_GRADIENT}},
     {"roof_memory", KNOWS(CONST_N, CONST_FORM, CONST_BATCHED), {SLOT_Y}},
     {"roof_arithmetic", KNOWS(CONST_N, CONST_FORM), {SLOT_Y}},
     {"roof_matrix", KNOWS(CONST_N), {SLOT_Y}},

@@ -31,6 +31,8 @@
     ROW(loss)                                                                                                          \
     ROW(loss_sum)                                                                                                      \
     ROW(loss_backward)                                                                                                 \
+    ROW(optimizer_add)                                                                                                 \
+    ROW(optimizer_step)                                                                                                \
     ROW(roof_memory)                                                                                                   \
     ROW(roof_arithmetic)
 
