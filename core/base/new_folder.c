@@ -105,7 +105,7 @@ static bool sync_entry(const char *name, bool is_folder, uint64_t bytes, void *u
 static bool sync_tree(const struct host *host, const char *path, struct error *e)
 {
     struct tree tree = {host, path};
-    return folder_each(path, sync_entry, &tree, e) && folder_sync(path, e);
+    return folder_list(path, sync_entry, &tree, e) && folder_sync(path, e);
 }
 
 bool new_folder_end(struct new_folder *folder, bool ok, struct error *e)

@@ -50,7 +50,7 @@ bool folder_create(const char *path, struct error *e);
 /* Calls `each` with the name of everything in a folder but "." and "..", in no order; what a link points to counts as
  * being there. `each` returning false ends it, and is what it returns. */
 typedef bool (*folder_callback)(const char *name, bool is_folder, uint64_t bytes, void *user, struct error *e);
-bool folder_each(const char *path, folder_callback each, void *user, struct error *e);
+bool folder_list(const char *path, folder_callback each, void *user, struct error *e);
 /* Whether nothing is at the path but, at most, an empty folder. */
 bool folder_is_free(const char *path, bool *is_free, struct error *e);
 /* Returns when the disk has the folder's list of files. */

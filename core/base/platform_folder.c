@@ -41,7 +41,7 @@ bool folder_create(const char *path, struct error *e)
     return CreateDirectoryW(wide, NULL) || fail_system(e, "making the folder", path, GetLastError());
 }
 
-bool folder_each(const char *path, folder_callback each, void *user, struct error *e)
+bool folder_list(const char *path, folder_callback each, void *user, struct error *e)
 {
     char pattern[PATH_BYTES], name[PATH_BYTES];
     wchar_t wide[PATH_BYTES];
@@ -148,7 +148,7 @@ bool folder_create(const char *path, struct error *e)
     return !mkdir(path, 0777) || fail_system(e, "making the folder", path, errno);
 }
 
-bool folder_each(const char *path, folder_callback each, void *user, struct error *e)
+bool folder_list(const char *path, folder_callback each, void *user, struct error *e)
 {
     DIR *list = opendir(path);
     if (!list) return fail_system(e, "reading the folder", path, errno);
@@ -228,7 +228,7 @@ bool folder_is_free(const char *path, bool *is_free, struct error *e)
     bool exists, is_folder;
     TRY(folder_there(path, &exists, &is_folder, e));
     *is_free = !exists || is_folder;
-    return !exists || !is_folder || folder_each(path, not_empty, is_free, e);
+    return !exists || !is_folder || folder_list(path, not_empty, is_free, e);
 }
 
 static bool remove_entry(const char *name, bool is_folder, uint64_t bytes, void *user, struct error *e)
@@ -247,6 +247,6 @@ static bool remove_entry(const char *name, bool is_folder, uint64_t bytes, void 
 void folder_remove(const char *path)
 {
     struct error ignored;
-    folder_each(path, remove_entry, (void *)path, &ignored);
+    folder_list(path, remove_entry, (void *)path, &ignored);
     remove_one(path, true);
 }
