@@ -56,6 +56,8 @@ static const struct knowledge knowledge[] = {
     {"distance_dw", KNOWS(CONST_HEADS, CONST_RELATIVE, CONST_M, CONST_RESIDUAL), {SLOT_DISTANCES, SLOT_Y}},
     {"scatter", KNOWS(CONST_N, CONST_M, CONST_ROWS, CONST_WORD, CONST_POSITION, CONST_TYPE, CONST_COLUMN_SUMS), {SLOT_X}},
     {"transpose", KNOWS(CONST_M, CONST_N, CONST_RUNTIME), {SLOT_X, SLOT_Y}},
+    {"optimizer_add", {0}, 0, {SLOT_X, SLOT_IDS, SLOT_GRADIENT, SLOT_PARTIALS}},
+    {"optimizer_step", KNOWS(CONST_FORM), {SLOT_W, SLOT_IDS, SLOT_GRADIENT}},
     {"roof_memory", KNOWS(CONST_N, CONST_FORM, CONST_BATCHED), {SLOT_Y}},
     {"roof_arithmetic", KNOWS(CONST_N, CONST_FORM), {SLOT_Y}},
     {"roof_matrix", KNOWS(CONST_N), {SLOT_Y}},

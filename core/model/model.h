@@ -71,8 +71,9 @@ bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t ele
 enum { ORDER_STRIP = 32 };
 bool weight_convert_order(const struct weight_part *parts, const struct matrix_order *order, uint64_t first,
                           uint64_t count, enum weight_type as, void *raw, void *strip, void *out, struct error *e);
-/* The whole of it back. */
+/* The whole of it back, and there. */
 void floats_from_order(const struct matrix_order *order, const float *from, float *to);
+void floats_to_order(const struct matrix_order *order, const float *from, float *to);
 
 /* See wherry_model_open and wherry_model_create_random. */
 bool model_open(const struct host *host, const char *folder, struct wherry_model **out, struct error *e);

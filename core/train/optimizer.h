@@ -78,9 +78,9 @@ enum optimizer_part {
 
 struct optimizer;
 
-/* The session was created for training from ids (not one of shared weights, nor a part of a plan) and is prepared here
- * where it was not; it and the model outlive the optimizer. Masters are the model's weights, read anew from its files;
- * moments are 0. NULL: failed. */
+/* The session was created for training, and is prepared here where it was not; it and the model outlive the optimizer,
+ * and it has one optimizer while it lives. Masters are the model's weights (in f16 read anew from its files, not
+ * rounded); moments are 0. NULL: failed. */
 struct optimizer *optimizer_create(struct wherry_session *session, const struct optimizer_options *options,
                                    struct error *e);
 void optimizer_destroy(struct optimizer *optimizer); /* accepts NULL; the session keeps the weights */
@@ -102,7 +102,8 @@ void optimizer_clear(struct optimizer *optimizer);
  * nor a FIRST without momentum, and a GRADIENT is there from the first optimizer_accumulate to the step. */
 bool optimizer_has(const struct optimizer *optimizer, enum optimizer_part part, size_t index);
 /* All `count` values of a part, in the order of the model's files, to or from float32 on the host. Writing MASTER
- * writes the session's weight, too. A frozen MASTER is read from the model, and can't be written. */
+ * writes the session's weight, too; GRADIENT may be written before anything was accumulated, and is 0 elsewhere
+ * then. A frozen MASTER is read from the model, and can't be written. */
 bool optimizer_tensor_read(struct optimizer *optimizer, enum optimizer_part part, size_t index, float *values,
                            size_t count, struct error *e);
 bool optimizer_tensor_write(struct optimizer *optimizer, enum optimizer_part part, size_t index, const float *values,

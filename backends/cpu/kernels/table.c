@@ -26,6 +26,8 @@
     ROW(delta)                                                                                                         \
     ROW(scatter)                                                                                                       \
     ROW(transpose)                                                                                                     \
+    ROW(optimizer_add)                                                                                                 \
+    ROW(optimizer_step)                                                                                                \
     ROW(roof_memory)                                                                                                   \
     ROW(roof_arithmetic)
 
