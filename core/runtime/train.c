@@ -282,9 +282,25 @@ static bool part_random_inputs(struct wherry_session *s, const struct batch_shap
     return ok;
 }
 
+/* From 0 to below 1, so that what targets name is there: the first class. */
+static bool loss_random_inputs(struct wherry_session *s, const struct batch_shape *shape, struct error *e)
+{
+    for (int t = 0; t < s->graph.n_tensors; t++) {
+        float *values = s->input_storage;
+        size_t count = (size_t)tensor_elements(&s->graph, shape, t);
+        if (!s->graph.tensors[t].input) continue;
+        fill_random(values, false, count, 0.28f, 2u + (uint64_t)t);
+        for (size_t i = 0; i < count; i++) values[i] += t == s->graph.input ? 0.0f : 0.5f;
+        struct transfer to = session_transfer(s, shape, t, values);
+        TRY(s->device->backend->buffer_write(s->device->handle, to.buffer, to.offset, to.host, to.bytes, e));
+    }
+    return true;
+}
+
 bool session_random_inputs(struct wherry_session *s, const struct batch_shape *shape, struct error *e)
 {
     if (s->part) return part_random_inputs(s, shape, e);
+    if (s->graph.loss) return loss_random_inputs(s, shape, e);
     const int tensors[] = {s->graph.input, s->graph.out_gradient};
     for (int i = 0; i < 2; i++) {
         if (tensors[i] < 0) continue;

@@ -4,31 +4,17 @@
  *
  * An example has `columns` rows. Rows are given column by column: those of all examples' first column (the anchors),
  * then those of the second (the positives), then the first negatives, and so on: row r is of example r % examples.
- * Everything is computed in 32-bit floats, and every sum has a fixed order. */
+ * Everything is computed in 32-bit floats, and every sum has a fixed order.
+ *
+ * Forms are sentence-transformers' and PyTorch's. A row of length 0 has the cosine 0
+ * and the length 1e-12, with COSINE, too, where torch.cosine_similarity has 1e-8. */
 #ifndef WHERRY_TRAIN_LOSS_H
 #define WHERRY_TRAIN_LOSS_H
 
+#include "graph/loss.h"
 #include "runtime/context.h"
 
-/* cos: of two rows; an average is over examples unless something else is said. */
-enum loss_kind {
-    LOSS_CONTRASTIVE, /* columns >= 2. Cross-entropy of scale * cos(anchor, candidate) over all candidates of the batch
-                         (all positives, then all negatives), of which an anchor's own positive is the right one */
-    LOSS_COSENT,      /* columns 2, a value each: log(1 + sum of exp(scale * (cos i - cos j))) over pairs of examples
-                         with value i < value j */
-    LOSS_COSINE,      /* columns 2, a value each: the average of (cos - value)^2 */
-    LOSS_VECTORS,     /* columns 1, row_length values each: the average over all elements of (row - value)^2 */
-    LOSS_MARGIN,      /* columns 3 (query, positive, negative), a value each: the average of
-                         (query . positive - query . negative - value)^2 */
-    LOSS_CLASSES,     /* columns 1, a label each: cross-entropy, an average weighted by the labels' class weights */
-    LOSS_BINARY,      /* columns 1, row_length values of 0 to 1 each: the average over all elements of
-                         -(positive_weight * value * log sigmoid(x) + (1 - value) * log(1 - sigmoid(x))) */
-    LOSS_REGRESSION,  /* as VECTORS, of scores: no dimensions */
-    LOSS_KINDS
-};
-
 enum { LOSS_IGNORED = -100 }; /* a label: such a row counts nowhere */
-enum { LOSS_DIMENSIONS_MOST = 8 };
 
 struct loss_options {
     enum loss_kind kind;
@@ -43,6 +29,7 @@ struct loss_options {
     uint32_t n_dimensions;
     const float *class_weights; /* CLASSES: [row_length], NULL: 1 each */
     float positive_weight;      /* BINARY; 0: 1 */
+    bool keep;                  /* every tensor is there after a run, with zones around it: for loss_session */
 };
 
 /* What the rows should be; `count` of labels or of values, whichever the kind takes. The other is NULL. */
@@ -70,5 +57,7 @@ struct loss *loss_create(struct wherry_device *device, const struct loss_options
 bool loss_run(struct loss *loss, const float *rows, size_t n, const struct loss_targets *targets, float gradient_scale,
               double *value, float *d_rows, struct error *e);
 void loss_destroy(struct loss *loss); /* accepts NULL */
+/* What runs it: its graph, groups, plan and notes, for reports and wherry_verify. */
+struct wherry_session *loss_session(const struct loss *loss);
 
 #endif

@@ -28,6 +28,11 @@
     ROW(transpose)                                                                                                     \
     ROW(optimizer_add)                                                                                                 \
     ROW(optimizer_step)                                                                                                \
+    ROW(take)                                                                                                          \
+    ROW(pairs)                                                                                                         \
+    ROW(loss)                                                                                                          \
+    ROW(loss_sum)                                                                                                      \
+    ROW(loss_backward)                                                                                                 \
     ROW(roof_memory)                                                                                                   \
     ROW(roof_arithmetic)
 
