@@ -33,6 +33,14 @@ static size_t chunks(const struct cpu_step *s)
     return s->batch[OPTIMIZER_ACTIVE] ? ((const uint32_t *)s->at[SLOT_IDS])[0] : 0;
 }
 
+/* Of what ends anywhere: behind it is whatever memory holds. */
+static float square_sum(const float *x, size_t count)
+{
+    const size_t whole = count / LANES * LANES;
+    const vec last = whole < count ? v_load_at(x, whole, count) : v_zero();
+    return row_dot(x, x, whole) + v_sum(last * last);
+}
+
 static void add_run(const struct cpu_step *s, size_t item, float *scratch)
 {
     (void)scratch;
@@ -43,7 +51,7 @@ static void add_run(const struct cpu_step *s, size_t item, float *scratch)
         for (size_t i = 0; i < c.count; i++) g[i] = factor * x[i];
     if (s->batch[OPTIMIZER_MODE] == OPTIMIZER_ADD)
         for (size_t i = 0; i < c.count; i++) g[i] += factor * x[i];
-    s->at[SLOT_PARTIALS][item] = row_dot(g, g, c.count);
+    s->at[SLOT_PARTIALS][item] = square_sum(g, c.count);
 }
 
 /* The words that a step's formula has, by their names in interface/optimizer.h. */
@@ -120,8 +128,8 @@ static void step_run(const struct cpu_step *s, size_t item, float *scratch)
         break;
     case OPTIMIZER_FORM_LAMB:
         lamb(&w, &c, g, p, m, v);
-        s->at[SLOT_PARTIALS][2 * item] = row_dot(p, p, c.count);
-        s->at[SLOT_PARTIALS][2 * item + 1] = row_dot(g, g, c.count);
+        s->at[SLOT_PARTIALS][2 * item] = square_sum(p, c.count);
+        s->at[SLOT_PARTIALS][2 * item + 1] = square_sum(g, c.count);
         break;
     default:
         change(&c, g, p);
