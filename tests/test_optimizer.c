@@ -111,34 +111,42 @@ static double golden_compare(const struct fixture *f, struct safetensors *file, 
     return worst;
 }
 
-static void golden_run(const struct setup *setup, const struct golden_case *c)
+static void golden_case_run(const struct fixture *f, struct safetensors *file, const struct golden_case *c,
+                            const char *what)
+{
+    double norms[STEPS], worst = 0;
+    size_t count;
+    struct optimizer *o = steps_run(f, c, norms);
+    float *golden = golden_values(file, c->name, "norms", &count);
+    assert_int_equal(count, STEPS);
+    for (int i = 0; i < STEPS; i++) assert_true(fabs(norms[i] - (double)golden[i]) <= 1e-6 * (double)golden[i]);
+    free(golden);
+    for (size_t n = 0; n < f->n; n++) {
+        float *values = malloc(f->counts[n] * sizeof *values);
+        EXPECT_TRUE(optimizer_tensor_read(o, OPTIMIZER_MASTER, n, values, f->counts[n], &e));
+        check_stored(f, n, values);
+        double off = n == FROZEN ? 0 : golden_compare(f, file, c->name, n, values);
+        if (!(off <= worst)) worst = off;
+        if (!(off <= 1e-6)) fail_msg("%s, %s, %s: off by %g", what, c->name, f->names[n], off);
+        free(values);
+    }
+    print_message("%s, %s: off by %.2g\n", what, c->name, worst);
+    optimizer_destroy(o);
+}
+
+/* Cases from `first` to, and without, `end`, one after the other in one session: each begins by writing all weights. */
+static void golden_run(const struct setup *setup, size_t first, size_t end)
 {
     struct fixture f;
     struct safetensors file;
     struct error why = {0};
-    char path[1024];
-    double norms[STEPS], worst = 0;
-    size_t count;
+    char path[1024], what[160];
     snprintf(path, sizeof path, "%s/../golden/optimizer.safetensors", TEST_DATA);
+    snprintf(what, sizeof what, "%s%s %s", setup->device, setup->f16 ? " f16" : "",
+             setup->layouts ? setup->layouts : "");
     if (!safetensors_open(&support_host, path, &file, &why)) fail_msg("%s", why.text);
     fixture_open(setup, &f);
-    struct optimizer *o = steps_run(&f, c, norms);
-    float *golden = golden_values(&file, c->name, "norms", &count);
-    assert_int_equal(count, STEPS);
-    for (int i = 0; i < STEPS; i++) assert_true(fabs(norms[i] - (double)golden[i]) <= 1e-6 * (double)golden[i]);
-    free(golden);
-    for (size_t n = 0; n < f.n; n++) {
-        float *values = malloc(f.counts[n] * sizeof *values);
-        EXPECT_TRUE(optimizer_tensor_read(o, OPTIMIZER_MASTER, n, values, f.counts[n], &e));
-        check_stored(&f, n, values);
-        double off = n == FROZEN ? 0 : golden_compare(&f, &file, c->name, n, values);
-        if (!(off <= worst)) worst = off;
-        if (!(off <= 1e-6)) fail_msg("%s, %s, %s: off by %g", setup->device, c->name, f.names[n], off);
-        free(values);
-    }
-    print_message("%s %s%s%s: off by %.2g\n", setup->device, c->name, setup->f16 ? " f16" : "",
-                  setup->layouts ? " reordered" : "", worst);
-    optimizer_destroy(o);
+    for (size_t c = first; c < end; c++) golden_case_run(&f, &file, &cases[c], what);
     fixture_close(&f);
     safetensors_close(&support_host, &file);
 }
@@ -146,49 +154,54 @@ static void golden_run(const struct setup *setup, const struct golden_case *c)
 static void test_golden(void **state)
 {
     (void)state;
-    for (size_t d = 0; d < n_devices; d++)
-        for (size_t c = 0; c < CASES; c++) golden_run(&(struct setup){devices[d], .training = true}, &cases[c]);
+    for (size_t d = 0; d < n_devices; d++) golden_run(&(struct setup){devices[d], .training = true}, 0, CASES);
 }
 
-static void test_golden_f16_and_orders(void **state)
+static void test_golden_f16(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < n_devices; d++)
+        if (support_has_f16(context, devices[d]))
+            golden_run(&(struct setup){devices[d], .f16 = true, .training = true}, 0, CASES);
+}
+
+static void test_golden_orders(void **state)
 {
     static const char layouts[] = "w_qkv=iqhp,w_out=hpi,w_lin1=iu+ui,w_lin2=ui";
     (void)state;
     for (size_t d = 0; d < n_devices; d++) {
-        if (support_has_f16(context, devices[d]))
-            for (size_t c = 0; c < CASES; c++)
-                golden_run(&(struct setup){devices[d], .f16 = true, .training = true}, &cases[c]);
-        golden_run(&(struct setup){devices[d], layouts, .training = true}, &cases[0]);
-        golden_run(&(struct setup){devices[d], "qkv=bjhqp,w_qkv=hqpi", .training = true}, &cases[1]);
+        golden_run(&(struct setup){devices[d], layouts, .training = true}, 0, 2);
+        golden_run(&(struct setup){devices[d], "qkv=bjhqp,w_qkv=hqpi", .training = true}, 1, 2);
     }
 }
 
 /* ---- the same bits ---- */
 
-static uint64_t steps_hash(const char *device, const struct golden_case *c, uint64_t most_bytes)
+static uint64_t steps_hash(const struct fixture *f, const struct golden_case *c)
 {
-    struct fixture f;
-    fixture_open(&(struct setup){device, .training = true}, &f);
-    EXPECT_OK(wherry_session_prepare(f.session, NULL, NULL, NULL));
-    struct device_limits *limits = (void *)(uintptr_t)f.device->backend->limits(f.device->handle);
-    if (most_bytes) limits->max_binding_bytes = limits->max_buffer_bytes = most_bytes;
-    struct optimizer *o = steps_run(&f, c, NULL);
-    uint64_t hash = bits_hash(&f, o);
+    struct optimizer *o = steps_run(f, c, NULL);
+    uint64_t hash = bits_hash(f, o);
     optimizer_destroy(o);
-    fixture_close(&f);
     return hash;
 }
 
+/* Also where a buffer and an argument hold one chunk, so that there are several of each. */
 static void test_bits(void **state)
 {
     (void)state;
-    for (size_t d = 0; d < n_devices; d++)
+    for (size_t d = 0; d < n_devices; d++) {
+        struct fixture f;
+        uint64_t hashes[2];
+        fixture_open(&(struct setup){devices[d], .training = true}, &f);
         for (size_t c = 0; c < 2; c++) {
-            uint64_t hash = steps_hash(devices[d], &cases[c], 0);
-            assert_true(hash == steps_hash(devices[d], &cases[c], 0));
-            /* A buffer and an argument hold one chunk: several of each. */
-            assert_true(hash == steps_hash(devices[d], &cases[c], 8192 * sizeof(float)));
+            hashes[c] = steps_hash(&f, &cases[c]);
+            assert_true(hashes[c] == steps_hash(&f, &cases[c]));
         }
+        struct device_limits *limits = (void *)(uintptr_t)f.device->backend->limits(f.device->handle);
+        limits->max_binding_bytes = limits->max_buffer_bytes = 8192 * sizeof(float);
+        for (size_t c = 0; c < 2; c++) assert_true(hashes[c] == steps_hash(&f, &cases[c]));
+        fixture_close(&f);
+    }
 }
 
 /* ---- what is refused, and bytes ---- */
@@ -253,9 +266,8 @@ static void list(void)
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_f16_and_orders),
-        cmocka_unit_test(test_bits),   cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_f16), cmocka_unit_test(test_golden_orders),
+        cmocka_unit_test(test_bits),   cmocka_unit_test(test_refused),    cmocka_unit_test(test_bytes),
     };
     if (argc > 1 && !strcmp(argv[1], "list")) {
         if (open_context(NULL)) return 1;

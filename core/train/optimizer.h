@@ -112,7 +112,9 @@ struct optimizer_state optimizer_state_get(const struct optimizer *optimizer);
 void optimizer_state_set(struct optimizer *optimizer, const struct optimizer_state *state);
 
 /* Bytes of device memory that it has, beside the session's; and those that one accumulation and one step move, each
- * element of each tensor once for each time that a kernel reads or writes it. */
+ * element of each tensor once for each time that a kernel reads or writes it. Of a parameter in f32: accumulate 8 (4
+ * more where something was accumulated before), AdamW's step 28, LAMB's 40, SGD's 20 with momentum and 12 without; in
+ * f16 accumulate 6, and 2 more in the step. */
 struct optimizer_bytes {
     uint64_t memory, accumulate, step;
 };
