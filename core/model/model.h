@@ -49,6 +49,7 @@ struct wherry_model {
     struct prompts prompts;
     struct labels *labels;      /* names of classes; owned, NULL: no names */
     struct file_source *source; /* that host.files is; owned, NULL: folders */
+    char *folder;               /* that it was opened from; owned, NULL: random weights */
     struct model_files *files;  /* what the parts are read from; owned, NULL: no file */
     void *memory;               /* the same for random weights; owned */
     /* Parts of weight w of layer l at [l + 1][w][part] (layer -1 first): three parts for QKV and its bias, one

@@ -404,6 +404,7 @@ WHERRY_API wherry_status wherry_encode(wherry_session *session, const wherry_bat
 #include <wherry/wherry_analysis.h>
 #include <wherry/wherry_async.h>
 #include <wherry/wherry_texts.h>
+#include <wherry/wherry_train.h>
 #include <wherry/wherry_training.h>
 #include <wherry/wherry_verify.h>
 #endif

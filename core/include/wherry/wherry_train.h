@@ -1,0 +1,213 @@
+/* Trainers: a model on a device with a loss and an optimizer, which changes its weights. Part of wherry.h, whose rules
+ * hold here. A loss of the caller's own goes with wherry_forward and wherry_backward instead (wherry_training.h).
+ */
+#ifndef WHERRY_TRAIN_H
+#define WHERRY_TRAIN_H
+
+#include <wherry/wherry.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- what is minimized ---- */
+
+/* "Rows" are those of the session's output, of all batches of a step one after the other. A loss over examples of c
+ * columns has the rows of the first column first, for all examples, then those of the second, and so on: n anchors, n
+ * positives, n first negatives, ... Every loss is a mean. */
+typedef enum wherry_loss {
+    /* Embeddings; columns: anchor, positive, further negatives. Cross-entropy of scale * cosine over all columns but
+     * the anchors', with the anchor's own positive as the class: "multiple negatives ranking", InfoNCE. No targets. */
+    WHERRY_LOSS_CONTRASTIVE = 1,
+    /* Embeddings; 2 columns, and a score for each pair: log(1 + sum of exp(scale * (cos_j - cos_i))) over the pairs i
+     * whose score is higher than that of pair j. */
+    WHERRY_LOSS_COSENT,
+    WHERRY_LOSS_COSINE, /* embeddings; 2 columns, and a score for each pair: squared error of the cosine */
+    /* Embeddings; 1 column, and a vector for each row, of the same length: squared error, mean over all floats. */
+    WHERRY_LOSS_VECTORS,
+    /* Embeddings; 3 columns (query, positive, negative), and a number for each example: squared error of the difference
+     * of the two dot products. */
+    WHERRY_LOSS_MARGIN,
+    /* Class scores, of texts or of tokens; a label for each row: softmax and cross-entropy. Label -100: the row counts
+     * for nothing. With class_weights the mean is weighted as PyTorch's. */
+    WHERRY_LOSS_CLASSES,
+    WHERRY_LOSS_BINARY,     /* class scores; a number from 0 to 1 for each score: sigmoid and binary cross-entropy */
+    WHERRY_LOSS_REGRESSION, /* class scores; a number for each score: squared error */
+    /* Scores of the vocabulary of masked tokens; a label (token id) for each token of the batches, -100: it is not
+     * masked. */
+    WHERRY_LOSS_MASKED
+} wherry_loss;
+
+typedef struct wherry_loss_desc {
+    uint32_t struct_size;
+    wherry_loss loss;
+    float scale;                /* CONTRASTIVE, COSENT; 0: 20 */
+    bool symmetric;             /* CONTRASTIVE: the mean with the same loss from positives to anchors */
+    uint32_t columns;           /* CONTRASTIVE: at least 2, 0: 2; the others have theirs */
+    const float *class_weights; /* CLASSES: [labels], NULL: all 1 */
+    float positive_weight;      /* BINARY: factor of the positive part; 0: 1 */
+    /* Losses of embeddings at several leading lengths, summed with weights ("Matryoshka"): the cut embedding is taken
+     * as it is, so cosines are those of the cut one. [n_dimensions], 0: the whole embedding alone. */
+    const uint32_t *dimensions;
+    const float *dimension_weights; /* [n_dimensions], NULL: all 1 */
+    uint32_t n_dimensions;
+} wherry_loss_desc;
+
+/* ---- how ---- */
+
+typedef enum wherry_optimizer {
+    WHERRY_OPTIMIZER_ADAMW = 0, /* as PyTorch's: decoupled decay, bias correction */
+    WHERRY_OPTIMIZER_LAMB,
+    WHERRY_OPTIMIZER_SGD /* with momentum, as PyTorch's */
+} wherry_optimizer;
+
+/* The rate of step k, from 0: during warm-up rate * k / warmup_steps, as transformers has it; then */
+typedef enum wherry_schedule {
+    WHERRY_SCHEDULE_LINEAR = 0, /* down to 0 at total_steps */
+    WHERRY_SCHEDULE_COSINE,     /* half a cosine down to 0 at total_steps */
+    WHERRY_SCHEDULE_CONSTANT    /* the rate */
+} wherry_schedule;
+
+typedef struct wherry_optimizer_desc {
+    uint32_t struct_size;
+    wherry_optimizer kind;
+    float learning_rate; /* required, over 0 */
+    float beta1, beta2;  /* ADAMW, LAMB; 0: 0.9 and 0.999 */
+    float epsilon;       /* ADAMW, LAMB; 0: 1e-8, of LAMB 1e-6 */
+    float weight_decay;
+    float momentum;   /* SGD */
+    float max_norm;   /* gradients are scaled so that their norm over all weights is at most this; 0: they are not */
+    float loss_scale; /* f16: the first one, a power of two; 0: 65536. It doubles after 2000 steps and halves where
+                         a gradient is not finite */
+    bool decay_all;   /* false: biases and layernorms do not decay */
+    /* The rate of a layer is this times that of the layer above, of the embeddings this times that of the first layer;
+     * heads have the whole rate. 0: 1. */
+    float layer_decay;
+    wherry_schedule schedule;
+    uint64_t warmup_steps;
+    uint64_t total_steps; /* 0: only with CONSTANT */
+    /* Weights that do not change: patterns of their names in the model's files, with or without the family's prefix
+     * ("bert."), "*" standing for any text and "?" for a character: "embeddings.*", "encoder.layer.0.*". One that fits
+     * no weight is an error. Query, key and value of a layer are one weight here: all three or none. */
+    const char *const *frozen;
+    size_t n_frozen;
+} wherry_optimizer_desc;
+
+typedef struct wherry_trainer_desc {
+    uint32_t struct_size;
+    const wherry_loss_desc *loss;
+    const wherry_optimizer_desc *optimizer;
+    uint64_t seed; /* dropout's */
+    /* Of losses whose rows know each other, of a step over all its batches (the device has matrices of so many rows
+     * squared); others take each batch by itself. 0: what one batch may have, at most 1024. */
+    uint32_t max_rows;
+} wherry_trainer_desc;
+
+typedef struct wherry_trainer wherry_trainer;
+
+/* Makes the session to train with, of `session`, which may name everything but `only` and keep_intermediates;
+ * session.training NULL: that of zeros, without dropout. Losses of embeddings normalize by themselves where they need
+ * it. The descriptors are copied; context, device and model must outlive the trainer. The model stays what it is: the
+ * trainer has weights of its own, on the device, in f32 (and in f16 for the kernels of f16 sessions). */
+WHERRY_API wherry_status wherry_trainer_create(wherry_context *context, wherry_device *device,
+                                               const wherry_model *model, const wherry_session_desc *session,
+                                               const wherry_trainer_desc *desc, wherry_trainer **out);
+WHERRY_API void wherry_trainer_destroy(wherry_trainer *trainer);
+/* The session that trains, for wherry_session_query, wherry_session_note and wherry_gradient_read: the trainer's. Its
+ * max_tokens and max_sequences are the limits of each batch of a step. */
+WHERRY_API wherry_session *wherry_trainer_session(wherry_trainer *trainer);
+/* Floats in a row of the output. */
+WHERRY_API size_t wherry_trainer_row_floats(const wherry_trainer *trainer);
+
+/* ---- steps ---- */
+
+typedef struct wherry_targets {
+    uint32_t struct_size;
+    const int32_t *labels; /* CLASSES, MASKED */
+    const float *values;   /* all others but CONTRASTIVE */
+    size_t count;          /* of labels, or of floats in values; another number than the batches need is an error */
+} wherry_targets;
+
+typedef struct wherry_step_result {
+    uint32_t struct_size; /* set by the caller */
+    bool skipped; /* f16: a gradient was not finite: no weight has changed, and the loss scale is half of what it was */
+    uint64_t step; /* the step's number, from 0 */
+    double loss;
+    double gradient_norm; /* over all weights that change, before it is limited; of a skipped step not finite */
+    double learning_rate; /* that the step had */
+    double loss_scale;    /* that the step had; 1 in f32 */
+} wherry_step_result;
+
+/* Forward and backward passes of all batches, and one change of the weights by the gradient of their loss together.
+ * Losses whose rows know each other (CONTRASTIVE, COSENT, and those of several columns) with several batches run the
+ * forward passes twice, first for the embeddings, then with each batch's part of the loss' gradient ("GradCache"); so
+ * an example's columns need not be in one batch, and memory does not bound the step. Other losses have their gradients
+ * added up. `targets` may be NULL where the loss has none.
+ * Dropout depends on the seed, the step's number and the batch's number in the step.
+ * A loss that is not finite in f32 is WHERRY_STATUS_VERIFY_FAILED with the step in its message, as is a gradient: no
+ * weight has changed then. */
+WHERRY_API wherry_status wherry_trainer_step(wherry_trainer *trainer, const wherry_batch *batches, size_t n_batches,
+                                             const wherry_targets *targets, wherry_step_result *out);
+/* The loss of these, without dropout; nothing changes. `rows` (NULL: not wanted) gets the output's rows, `row_floats`
+ * being its capacity in floats. */
+WHERRY_API wherry_status wherry_trainer_evaluate(wherry_trainer *trainer, const wherry_batch *batches, size_t n_batches,
+                                                 const wherry_targets *targets, double *loss, float *rows,
+                                                 size_t row_floats);
+/* wherry_encode with the weights as they are now: the output's rows of one batch, without dropout. The session for it
+ * is made at the first call, with weights in memory of their own. */
+WHERRY_API wherry_status wherry_trainer_encode(wherry_trainer *trainer, const wherry_batch *batch, float *out,
+                                               size_t out_floats);
+/* Steps that were made, those that were skipped included: the next one's number. */
+WHERRY_API uint64_t wherry_trainer_steps(const wherry_trainer *trainer);
+
+/* Whether this device computes the gradients right: every group of forward and backward pass against the reference, at
+ * this batch's shapes and with the model's weights as it was opened with, and the same bits again. `batch` NULL: a
+ * small one of the library's. WHERRY_STATUS_VERIFY_FAILED with what differs where it does not. */
+WHERRY_API wherry_status wherry_trainer_check(wherry_trainer *trainer, const wherry_batch *batch);
+
+/* ---- weights ---- */
+
+/* A weight as the model's files have it. */
+typedef struct wherry_weight {
+    uint32_t struct_size; /* set by the caller */
+    int32_t layer;        /* -1 outside the layers */
+    char name[160];       /* "bert.encoder.layer.0.attention.self.query.weight" */
+    uint64_t shape[2];    /* row-major; of a vector the second is 0 */
+    uint64_t elements;
+    size_t gradient; /* the index of the gradient that it is in, or is a part of (wherry_gradient_describe) */
+    bool frozen, decays;
+    float rate; /* factor of the learning rate */
+} wherry_weight;
+
+/* Those that the session has gradients of, by index from 0. */
+WHERRY_API size_t wherry_trainer_weight_count(const wherry_trainer *trainer);
+WHERRY_API wherry_status wherry_trainer_weight_describe(const wherry_trainer *trainer, size_t index,
+                                                        wherry_weight *out);
+/* As they are now, in f32; `floats` is the capacity, or the number, which must be the weight's. */
+WHERRY_API wherry_status wherry_trainer_weight_read(wherry_trainer *trainer, size_t index, float *out, size_t floats);
+WHERRY_API wherry_status wherry_trainer_weight_write(wherry_trainer *trainer, size_t index, const float *values,
+                                                     size_t floats);
+
+/* ---- folders ---- */
+
+/* Writes a model folder that wherry_model_open, transformers and sentence-transformers open: the weights in f32 under
+ * the names of the model's files, and beside them the small files of the folder that the model was opened from. It is
+ * written under another name beside it, synced and renamed, so that it is there whole or not at all. `folder` must not
+ * exist, or be empty. */
+WHERRY_API wherry_status wherry_trainer_save(wherry_trainer *trainer, const char *folder);
+/* The same, and what wherry_trainer_load_state needs to go on: moments, loss scale, numbers of steps, and `bytes` of
+ * the caller's (the place in the data), which are kept as they are. */
+WHERRY_API wherry_status wherry_trainer_save_state(wherry_trainer *trainer, const char *folder, const void *data,
+                                                   size_t bytes);
+/* Takes weights and state from such a folder, written by a trainer of the same model, loss, optimizer and seed: another
+ * is WHERRY_STATUS_INVALID_ARGUMENT, whose message has what differs. Steps from here on have the same bits as if the
+ * trainer had not been interrupted. *bytes is the capacity of `data`, and set to the number there is; where `data` is
+ * NULL nothing else is done: to learn it. */
+WHERRY_API wherry_status wherry_trainer_load_state(wherry_trainer *trainer, const char *folder, void *data,
+                                                   size_t *bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
