@@ -69,16 +69,11 @@ static void add_labels(const struct wherry_model *model, json_t *to, bool *ok)
     add(to, "label2id", numbers, ok);
 }
 
-/* The double with the fewest digits that is this float: 1e-12, not 9.999999960041972e-13. */
+/* A double with few digits, where it is this float: 1e-12, not 9.999999960041972e-13. */
 static double plain(float value)
 {
-    static const char *const formats[] = {"%.1g", "%.2g", "%.3g", "%.4g", "%.5g", "%.6g", "%.7g", "%.8g"};
-    char text[NUMBER_TEXT];
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        double read = number_read(number_text(text, formats[i], (double)value), NULL);
-        if ((float)read == value) return read;
-    }
-    return (double)value;
+    double few = number_read(NUMBER("%.6g", (double)value), NULL);
+    return (float)few == value ? few : (double)value;
 }
 
 static json_t *config_make(const struct wherry_model *model, const struct architecture *a, const struct family *family)
