@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "model/head.h"
 #include "model/tensor_names.h"
 
@@ -68,17 +69,11 @@ static void add_labels(const struct wherry_model *model, json_t *to, bool *ok)
     add(to, "label2id", numbers, ok);
 }
 
-/* So much of it as a double that prints as the float that it is: 1e-12, not 9.999999960041972e-13. */
+/* A double with few digits, where it is this float: 1e-12, not 9.999999960041972e-13. */
 static double plain(float value)
 {
-    char text[32];
-    snprintf(text, sizeof text, "%.9g", (double)value);
-    for (int digits = 1; digits < 9; digits++) {
-        char shorter[32];
-        snprintf(shorter, sizeof shorter, "%.*g", digits, (double)value);
-        if (strtof(shorter, NULL) == value) return strtod(shorter, NULL);
-    }
-    return strtod(text, NULL);
+    double few = number_read(NUMBER("%.6g", (double)value), NULL);
+    return (float)few == value ? few : (double)value;
 }
 
 static json_t *config_make(const struct wherry_model *model, const struct architecture *a, const struct family *family)
