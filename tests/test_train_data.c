@@ -311,7 +311,7 @@ static void test_contrastive(void **state)
     (void)state;
     open_pairs(&lines);
     for (int by_tokens = 0; by_tokens < 2; by_tokens++) {
-        const struct batches_desc desc = by_tokens ? desc_of(0, 50) : desc_of(6, 0);
+        const struct batches_desc desc = by_tokens ? desc_of(1000, 50) : desc_of(6, 0);
         bool seen[2][PAIRS] = {{false}};
         uint64_t steps[2] = {0, 0};
         batches_open(&batches, &desc, &lines, &form);
@@ -391,7 +391,7 @@ static void test_bad_batches(void **state)
     listen();
     for (int n = 0; n < 4; n++) {
         desc.truncate = n >= 2;
-        if (n == 3) desc = desc_of(0, 12), desc.truncate = true;
+        if (n == 3) desc = desc_of(1000, 12), desc.truncate = true;
         batches_open(&batches, &desc, &lines, &form);
         assert_int_equal(batches_next(&batches, &batch), n == 2 ? EXIT_FINE : EXIT_INPUT);
         train_batch_free(&batch);

@@ -50,7 +50,7 @@ void batches_close(struct batches *batches)
 
 enum outcome { TAKEN, PUT_OFF, FULL };
 
-static bool full(const struct batches *b) { return b->desc.examples && b->fill->examples == b->desc.examples; }
+static bool full(const struct batches *b) { return b->fill->examples == b->desc.examples; }
 
 static int over_budget(const struct batches *b, uint64_t number, uint32_t tokens)
 {
@@ -102,7 +102,7 @@ static int try_example(struct batches *b, uint64_t number, enum outcome *outcome
     if (!example_read(&b->example, b->form, line, bytes)) return lines_complain(b->lines, number, b->example.problem);
     *outcome = PUT_OFF;
     if (!texts_are_new(b)) return EXIT_FINE;
-    if (!b->counting || !b->desc.examples) code = token_list_add(tokens, b, number);
+    if (!b->counting || b->desc.tokens) code = token_list_add(tokens, b, number);
     if (code) return code;
     *outcome = FULL;
     if (b->desc.tokens && tokens->tokens > b->desc.tokens) {

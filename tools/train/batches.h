@@ -13,8 +13,8 @@ struct batches_desc {
     const wherry_model *model;
     const wherry_model_info *info;
     uint64_t seed;
-    uint32_t examples;   /* in a batch; 0: by tokens */
-    uint32_t tokens;     /* in a batch, at most; an example that has more alone is an error */
+    uint32_t examples;   /* in a batch, at most */
+    uint32_t tokens;     /* the same, of tokens; an example that has more alone is an error. 0: no limit */
     uint32_t max_length; /* of a text, in tokens */
     bool truncate;       /* longer ones are cut; else they are errors */
     bool in_order;       /* as the files have them, for evaluation; no example is put off */

@@ -186,7 +186,7 @@ static bool take_several(struct example *e, const struct example_form *form, con
     if (form->labels == 1 && json_is_number(value)) return number_of(e, json_number_value(value), e->values);
     size_t count = json_is_array(value) ? json_array_size(value) : 1;
     for (size_t n = 0; n < count; n++) {
-        int32_t label;
+        int32_t label = IGNORED;
         if (!label_of(e, form, json_is_array(value) ? json_array_get(value, n) : value, &label)) return false;
         if (label >= 0) e->values[label] = 1;
     }
