@@ -22,6 +22,7 @@ ORDER = [
     ["backends"],
     ["backends/opencl", "backends/vulkan", "backends/cpu", "backends/reference", "backends/target"],
     ["core/runtime"],
+    ["core/train"],
     ["core/analysis"],
     ["core/measure"],
     ["core/tune"],

@@ -126,7 +126,8 @@ static void check_rules(bool (*kernel)(size_t, struct embedded_kernel *))
     struct embedded_kernel embedded;
     for (size_t i = 0; kernel(i, &embedded); i++) {
         bool alone = !strncmp(embedded.name, "roof_", 5) || !strncmp(embedded.name, "tensor_", 7) ||
-                     !strncmp(embedded.name, "layout_", 7) || !strcmp(embedded.name, "widen");
+                     !strncmp(embedded.name, "layout_", 7) || !strncmp(embedded.name, "optimizer_", 10) ||
+                     !strcmp(embedded.name, "widen");
         if (traffic_has(embedded.name) == alone)
             fail_msg("%s: %s", embedded.name,
                      alone ? "a rule for what no group runs" : "no traffic model in core/plan");

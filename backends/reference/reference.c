@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backends/backend.h"
+#include "alone.h"
 #include "base/platform.h"
 #include "graph/values.h"
 #include "interface/interface.h"
@@ -134,7 +134,7 @@ static bool reference_supports(struct backend_device *device, const struct call 
 static void reference_program_destroy(struct backend_device *device, struct program *program)
 {
     if (!program) return;
-    values_destroy(program->schedule->graph, &program->values);
+    if (program->schedule->graph) values_destroy(program->schedule->graph, &program->values);
     host_free(device->host, program);
 }
 
@@ -147,7 +147,14 @@ static struct program *reference_program_create(struct backend_device *device, c
     struct program *program = host_alloc(device->host, 1, sizeof *program, e);
     if (!program) return NULL;
     program->schedule = schedule;
-    if (values_create(schedule->graph, &program->values, e)) return program;
+    for (int i = 0; !schedule->graph && i < schedule->n_steps; i++)
+        if (!alone_find(schedule->steps[i].kernel)) {
+            fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: the reference has no definition of the kernel %s",
+                 schedule->steps[i].name, schedule->steps[i].kernel);
+            host_free(device->host, program);
+            return NULL;
+        }
+    if (!schedule->graph || values_create(schedule->graph, &program->values, e)) return program;
     reference_program_destroy(device, program);
     return NULL;
 }
@@ -211,6 +218,15 @@ static bool group_run(struct program *program, const struct step *steps, int n_s
     return true;
 }
 
+/* Of a schedule without a graph. */
+static void step_run_alone(const struct step *step)
+{
+    struct alone_step s = {.step = step};
+    for (int i = 0; i < step->n_bindings; i++)
+        s.at[step->bindings[i].slot] = step->bindings[i].buffer->data + step->bindings[i].offset;
+    alone_find(step->kernel)(&s);
+}
+
 static bool reference_program_run(struct backend_device *device, struct program *program, const struct run *run,
                                   struct error *e)
 {
@@ -222,8 +238,11 @@ static bool reference_program_run(struct backend_device *device, struct program 
         const struct step *steps = &program->schedule->steps[i];
         uint64_t start = clock_ns();
         int n = 1;
-        while (i + n < end && steps[n].group == steps->group) n++;
-        TRY(group_run(program, steps, n, run, e));
+        while (program->schedule->graph && i + n < end && steps[n].group == steps->group) n++;
+        if (program->schedule->graph)
+            TRY(group_run(program, steps, n, run, e));
+        else
+            step_run_alone(steps);
         for (int k = 0; run->step_seconds && k < n; k++) run->step_seconds[i + k] = 0;
         if (run->step_seconds) run->step_seconds[i] = (double)(clock_ns() - start) * 1e-9;
         i += n - 1;

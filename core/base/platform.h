@@ -38,6 +38,28 @@ bool file_read(const struct host *host, const char *path, size_t max_bytes, char
 /* Makes the folder and its parents where they are missing; what is made is open to this user alone. */
 bool folder_make(const char *path, struct error *e);
 
+/* ---- folders of results: files and folders that anybody may read whom the user's umask lets ---- */
+
+/* A new file, which must not be there yet, to be given back by file_close. */
+bool file_create(const char *path, struct file *out, struct error *e);
+bool file_write(const struct file *file, const char *path, const void *data, size_t size, struct error *e);
+/* Returns when the disk has what was written. */
+bool file_sync(const struct file *file, const char *path, struct error *e);
+/* A new folder in one that is there. */
+bool folder_create(const char *path, struct error *e);
+/* Calls `each` with the name of everything in a folder but "." and "..", in no order; what a link points to counts as
+ * being there. `each` returning false ends it, and is what it returns. */
+typedef bool (*folder_callback)(const char *name, bool is_folder, uint64_t bytes, void *user, struct error *e);
+bool folder_list(const char *path, folder_callback each, void *user, struct error *e);
+/* Whether nothing is at the path but, at most, an empty folder. */
+bool folder_is_free(const char *path, bool *is_free, struct error *e);
+/* Returns when the disk has the folder's list of files. */
+bool folder_sync(const char *path, struct error *e);
+/* Gives a folder another name, which is free, beside its own, and syncs the folder that both are in. */
+bool folder_rename(const char *from, const char *to, struct error *e);
+/* Removes a folder with all that is in it, as far as it can; links are removed, not followed. */
+void folder_remove(const char *path);
+
 /* ---- the cache: files that this library wrote and takes on trust ----
  *
  * Whoever writes a compiled kernel decides what the device runs, so files of the cache have to be this user's. On POSIX

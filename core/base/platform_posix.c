@@ -17,7 +17,7 @@
 
 /* ---- files ---- */
 
-static bool fail_system(struct error *e, const char *what, const char *path, int code)
+bool fail_system(struct error *e, const char *what, const char *path, int code)
 {
     char text[128] = "";
     if (strerror_r(code, text, sizeof text)) snprintf(text, sizeof text, "system error %d", code);

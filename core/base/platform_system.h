@@ -1,5 +1,5 @@
 /* What platform.c is built on: platform_posix.c and platform_windows.c each have it. Includes the system's own headers,
- * so that only those three files include it, and include it first. */
+ * so that only platform*.c include it, and include it first. */
 #ifndef WHERRY_BASE_PLATFORM_SYSTEM_H
 #define WHERRY_BASE_PLATFORM_SYSTEM_H
 
@@ -34,6 +34,14 @@ typedef void *(*thread_function)(void *);
 #endif
 
 #include "base/platform.h"
+
+#ifdef _WIN32
+/* The system's own text for a code, with what to do about it. Always false. */
+bool fail_system(struct error *e, const char *what, const char *path, DWORD code);
+bool path_wide(const char *path, wchar_t *wide, size_t count, struct error *e);
+#else
+bool fail_system(struct error *e, const char *what, const char *path, int code);
+#endif
 
 enum { PATH_BYTES = 4096, READ_CHUNK = 1 << 30 };
 

@@ -8,7 +8,7 @@
 
 /* ---- files ---- */
 
-static bool fail_system(struct error *e, const char *what, const char *path, DWORD code)
+bool fail_system(struct error *e, const char *what, const char *path, DWORD code)
 {
     char text[256] = "";
     DWORD length = FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code, 0, text,
@@ -24,7 +24,7 @@ static bool fail_system(struct error *e, const char *what, const char *path, DWO
                 remedy);
 }
 
-static bool path_wide(const char *path, wchar_t *wide, size_t count, struct error *e)
+bool path_wide(const char *path, wchar_t *wide, size_t count, struct error *e)
 {
     if (!MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, (int)count)) {
         return fail(e, WHERRY_STATUS_IO, "the path %.200s is not valid UTF-8 or longer than %zu characters", path,

@@ -80,7 +80,7 @@ static int target(struct backward *w, const struct op *o, int tensor)
 
 /* Appends an operator of the backward pass that belongs to o; unused inputs are -1. */
 static void emit(struct backward *w, const struct op *o, const char *suffix, int pass, const struct op_kind *kind,
-                 const int out[OP_MAX_OUT], const int in[OP_MAX_IN])
+                 const int out[OP_MAX_OUT], const int in[OP_ROW_IN])
 {
     struct op d = *o;
     char name[sizeof d.name];
@@ -91,7 +91,7 @@ static void emit(struct backward *w, const struct op *o, const char *suffix, int
     d.kind = kind;
     d.role = o->role + (enum role)pass;
     memcpy(d.out, out, sizeof d.out);
-    memcpy(d.in, in, sizeof d.in);
+    for (int i = 0; i < OP_MAX_IN; i++) d.in[i] = i < OP_ROW_IN ? in[i] : -1;
     d.einsum[0] = 0;
     d.paper_row = !o->row || pass > DX_FIRST ? 0 : o->row->paper[pass == DW ? 2 : 1];
     d.row = NULL;
@@ -312,10 +312,39 @@ static void derive_rows(struct backward *w, const struct op *o, const struct op_
     if (ids) give(w, o, o->in[0], d);
 }
 
+/* ---- losses (loss.c) ---- */
+
+/* A part of a tensor: beside zeros, added to what others gave before. */
+static void derive_take(struct backward *w, const struct op *o)
+{
+    int x = o->in[0], before = w->gradient[x], d = gradient_of(w, o->out[0]);
+    int whole = --w->readers[x] ? part_make(w, o, "_dx", x) : gradient_make(w, x);
+    emit_one(w, o, "_dx", DX, &kind_take_dx, whole, d, before, -1);
+    w->gradient[x] = whole;
+}
+
+/* Each row's loss counts as it is, weighted already: one number is the gradient by all of them. */
+static void derive_loss_sum(struct backward *w, const struct op *o)
+{
+    int d = gradient_of(w, o->out[0]);
+    give(w, o, o->in[0], d);
+    if (o->in[1] >= 0) give(w, o, o->in[1], d);
+}
+
+/* Reads what it was the loss of, its targets, and the logarithm that it, or the sum after it, left. */
+static void derive_loss(struct backward *w, const struct op *o, const struct op_kind *kind)
+{
+    int dx = target(w, o, o->in[0]);
+    emit_one(w, o, "_dx", DX, kind, dx, gradient_of(w, o->out[0]), w->saved[o->in[0]], o->in[1]);
+    if (!w->b->ok) return;
+    w->b->g->ops[w->b->g->n_ops - 1].in[OP_ROW_IN] = o->out[1] >= 0 ? o->out[1] : o[1].out[1];
+    give(w, o, o->in[0], dx);
+}
+
 /* ---- the gradients of each kind ---- */
 
-/* What an operator's gradient reads of the forward pass: nothing, what it read, or what it made. */
-enum saved { READS_NOTHING, READS_INPUT, READS_OUTPUT };
+/* What an operator's gradient reads of the forward pass: nothing, what it read, what it made, or all that it read. */
+enum saved { READS_NOTHING, READS_INPUT, READS_OUTPUT, READS_TARGETS };
 
 static const struct rule {
     const struct op_kind *kind;
@@ -340,6 +369,14 @@ static const struct rule {
     {&kind_pool_mean, .dx = &kind_pool_mean_dx},
     {&kind_pool_cls, .dx = &kind_pool_cls_dx},
     {&kind_pool_max, .dx = &kind_pool_max_dx, .saved = READS_INPUT},
+    {&kind_take, .derive = derive_take},
+    {&kind_pairs, .dx = &kind_pairs_dx, .saved = READS_INPUT},
+    {&kind_cross_entropy, .dx = &kind_cross_entropy_dx, .saved = READS_TARGETS},
+    {&kind_squared, .dx = &kind_squared_dx, .saved = READS_TARGETS},
+    {&kind_binary, .dx = &kind_binary_dx, .saved = READS_TARGETS},
+    {&kind_cosent, .dx = &kind_cosent_dx, .saved = READS_TARGETS},
+    {&kind_loss_sum, .derive = derive_loss_sum},
+    {&kind_cosent_sum, .derive = derive_loss_sum},
     {&kind_gather, .rows = &kind_scatter_word, .ids = 0},
     {&kind_gather_position, .rows = &kind_scatter_position, .ids = 1},
     {&kind_gather_type, .rows = &kind_scatter_type, .ids = 1},
@@ -360,6 +397,8 @@ static void derive(struct backward *w, const struct op *o)
         rule->derive(w, o);
     else if (rule->rows)
         derive_rows(w, o, rule->rows, rule->ids);
+    else if (rule->saved == READS_TARGETS)
+        derive_loss(w, o, rule->dx);
     else
         derive_map(w, o, rule->dx,
                    rule->saved == READS_INPUT    ? w->saved[o->in[0]]

@@ -118,9 +118,9 @@ struct op op_recomputed(const struct op *o, int out)
 }
 
 int builder_plain(struct builder *b, const char *name, enum role role, const struct op_kind *kind, int out,
-                  const int in[OP_MAX_IN], const char *einsum)
+                  const int in[OP_ROW_IN], const char *einsum)
 {
-    struct op o = {.kind = kind, .role = role, .layer = -1, .out = {out, -1}, .in = {in[0], in[1], in[2]}};
+    struct op o = {.kind = kind, .role = role, .layer = -1, .out = {out, -1}, .in = {in[0], in[1], in[2], -1}};
     snprintf(o.name, sizeof o.name, "%s", name);
     snprintf(o.einsum, sizeof o.einsum, "%s", einsum ? einsum : "");
     if (kind == &kind_layernorm) o.attribute = b->options->config->epsilon;
@@ -173,7 +173,7 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
                        .paper_row = row->paper[0]};
         snprintf(o.name, sizeof o.name, "layer.%d.%s", layer, row->name);
         snprintf(o.einsum, sizeof o.einsum, "%s", row->einsum ? row->einsum : "");
-        for (int k = 0; k < OP_MAX_IN; k++) o.in[k] = builder_layer_tensor(b, layer, row->in[k]);
+        for (int k = 0; k < OP_MAX_IN; k++) o.in[k] = k < OP_ROW_IN ? builder_layer_tensor(b, layer, row->in[k]) : -1;
         if (o.kind == &kind_layernorm) o.attribute = config->epsilon;
         if (o.kind == &kind_softmax || o.kind == &kind_scores_bias)
             o.attribute = (float)(1 / sqrt((double)b->g->dims.of['p']));

@@ -79,7 +79,7 @@ struct op_row {
     enum role role;
     const struct op_kind *kind; /* NULL: the model's activation */
     int out[OP_MAX_OUT];        /* the second one NONE by being 0: nothing makes X a second output */
-    int in[OP_MAX_IN];
+    int in[OP_ROW_IN];
     const char *einsum;
     /* Rows of the paper's table: the operator, the gradient of what it reads first, that of what it reads second (a
      * weight, a bias, a product's other operand); of layernorm the second is that of its weights. 0: none. */
@@ -106,7 +106,7 @@ int builder_named(struct builder *b, const char *name, struct tensor t);
 int builder_value(struct builder *b, const char *name, const char *dims);
 /* An operator outside the layers; returns what it makes. Unused inputs are -1. */
 int builder_plain(struct builder *b, const char *name, enum role role, const struct op_kind *kind, int out,
-                  const int in[OP_MAX_IN], const char *einsum);
+                  const int in[OP_ROW_IN], const char *einsum);
 /* Dims of a weight in the order of the options, or with `other` in the transposed one. */
 const char *builder_weight_dims(const struct builder *b, enum weight weight, bool other);
 /* The graph's tensor of this row of the layer's table, made when it is first asked for; -1 for NONE. */

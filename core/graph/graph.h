@@ -6,6 +6,7 @@
  * embedding tables' width where that is not i, d rows of a bias by distance, z the two distances (before and after)
  * that a token adds to its sequence's, c classes, n poolings side by side, f, g, l, w outputs of modules after the
  * pooling. Sequences of a batch have different lengths: "bj" together count the tokens and "bjk" the sum of length^2.
+ * Losses have letters of their own (loss.h).
  */
 #ifndef WHERRY_GRAPH_GRAPH_H
 #define WHERRY_GRAPH_GRAPH_H
@@ -13,7 +14,7 @@
 #include "base/host.h"
 #include "graph/orders.h"
 
-enum { OP_MAX_IN = 3, OP_MAX_OUT = 2 };
+enum { OP_MAX_IN = 4, OP_ROW_IN = 3, OP_MAX_OUT = 2 }; /* OP_ROW_IN: of all but the gradients of losses */
 
 /* ---- sizes ---- */
 
@@ -174,6 +175,7 @@ enum role {
     MODULE_NORM,
     MODULE_DENSE, /* of dense layer number k at + 3 * k: the product, its bias, its activation */
     MODULE_DENSE_LAST = MODULE_DENSE + 3 * MODULES_MOST - 1,
+    LOSS, /* every operator of a loss (loss.c) */
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
@@ -264,6 +266,7 @@ struct op {
     char einsum[24];          /* contractions: letters of in[0], in[1] -> out; else "" */
     float attribute;          /* layernorm: epsilon; softmax, and a bias before it: scale */
     float dropout;            /* dropout: probability */
+    uint32_t column, columns; /* losses: of an example's rows, the first one that is read, and how many are */
     int site;                 /* dropout: DROPOUT_* (kernel/random.h) */
     int paper_row;            /* row of Table III of Ivanov et al., 0: none. Two operators may share one */
     const struct op_row *row; /* that it was made of in a layer's forward pass (graph/builder.h), else NULL */
@@ -285,6 +288,8 @@ struct graph {
     uint32_t channel_stride;    /* of tensors in channel-major order: from one to the next, 0: there are none */
     bool pre_layernorm;
     bool save_all; /* training: what the forward pass writes stays until the end */
+    bool loss;     /* a loss: all inputs are copied before a run, the gradient of the output, too, and its value and the
+                      gradient of its input after it */
 };
 
 struct graph_options {

@@ -5,7 +5,7 @@
 
 /* An operator and the tensor that it makes. */
 static int add(struct builder *b, const char *name, enum role role, const struct op_kind *kind, const char *made,
-               const char *dims, const int in[OP_MAX_IN], const char *einsum)
+               const char *dims, const int in[OP_ROW_IN], const char *einsum)
 {
     return builder_plain(b, name, role, kind, builder_value(b, made, dims), in, einsum);
 }

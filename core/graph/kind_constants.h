@@ -50,5 +50,20 @@ CONSTANTS(constants_relu_slope);
 CONSTANTS(constants_gelu_dx);
 CONSTANTS(constants_gelu_tanh_dx);
 CONSTANTS(constants_tanh_dx);
+/* Of losses (loss_constants.c). */
+CONSTANTS(constants_take);
+CONSTANTS(constants_take_dx);
+CONSTANTS(constants_pairs);
+CONSTANTS(constants_pairs_dx);
+CONSTANTS(constants_cross_entropy);
+CONSTANTS(constants_squared);
+CONSTANTS(constants_binary);
+CONSTANTS(constants_cosent);
+CONSTANTS(constants_loss_sum);
+CONSTANTS(constants_cosent_sum);
+CONSTANTS(constants_cross_entropy_dx);
+CONSTANTS(constants_squared_dx);
+CONSTANTS(constants_binary_dx);
+CONSTANTS(constants_cosent_dx);
 
 #endif

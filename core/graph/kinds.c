@@ -62,5 +62,21 @@ const struct op_kind
     kind_pool_mean_dx      = {"pool_mean_dx", "pool_backward",      LAUNCH_ROWS,       ELEMENTWISE,   1,  reference_pool_mean_dx,      constants_pool_mean,         {SLOT_X}},
     kind_pool_cls_dx       = {"pool_cls_dx",  "pool_backward",      LAUNCH_ROWS,       ELEMENTWISE,   0,  reference_pool_row_dx,       constants_pool_cls,          {SLOT_X}},
     kind_pool_max_dx       = {"pool_max_dx",  "pool_backward",      LAUNCH_ROWS,       NORMALIZATION, 1,  reference_pool_row_dx,       constants_pool_max_dx,       {SLOT_X, SLOT_SAVED}},
-    kind_normalize_dx      = {"normalize_dx", "pool_backward",      LAUNCH_ROWS,       NORMALIZATION, 6,  reference_normalize_dx,      constants_normalize,         {SLOT_X, SLOT_SAVED}};
+    kind_normalize_dx      = {"normalize_dx", "pool_backward",      LAUNCH_ROWS,       NORMALIZATION, 6,  reference_normalize_dx,      constants_normalize,         {SLOT_X, SLOT_SAVED}},
+
+    /* of losses */
+    kind_take              = {"take",         "take",               LAUNCH_ROWS,       ELEMENTWISE,   0,  reference_take,              constants_take,              {SLOT_X},                                .reads_output_size = true},
+    kind_take_dx           = {"take_dx",      "take",               LAUNCH_ROWS,       ELEMENTWISE,   0,  reference_take_dx,           constants_take_dx,           {SLOT_X, SLOT_RESIDUAL}},
+    kind_pairs             = {"pairs",        "pairs",              LAUNCH_ROWS,       NORMALIZATION, 2,  reference_pairs,             constants_pairs,             {SLOT_X},                                .flops_on_input = true},
+    kind_pairs_dx          = {"pairs_dx",     "pairs",              LAUNCH_ROWS,       ELEMENTWISE,   1,  reference_pairs_dx,          constants_pairs_dx,          {SLOT_X, SLOT_SAVED}},
+    kind_cross_entropy     = {"cross_entropy","loss",               LAUNCH_ROWS,       NORMALIZATION, 5,  reference_cross_entropy,     constants_cross_entropy,     {SLOT_X, SLOT_EXTRA},                    .out_slot = {0, SLOT_LSE}, .flops_on_input = true},
+    kind_squared           = {"squared",      "loss",               LAUNCH_ROWS,       NORMALIZATION, 3,  reference_squared,           constants_squared,           {SLOT_X, SLOT_EXTRA},                    .flops_on_input = true},
+    kind_binary            = {"binary",       "loss",               LAUNCH_ROWS,       NORMALIZATION, 12, reference_binary,            constants_binary,            {SLOT_X, SLOT_EXTRA},                    .flops_on_input = true},
+    kind_cosent            = {"cosent",       "loss",               LAUNCH_ROWS,       NORMALIZATION, 5,  reference_cosent,            constants_cosent,            {SLOT_X, SLOT_EXTRA},                    .flops_on_input = true},
+    kind_loss_sum          = {"loss_sum",     "loss_sum",           LAUNCH_TABLE,      NORMALIZATION, 1,  reference_loss_sum,          constants_loss_sum,          {SLOT_X, SLOT_RESIDUAL},                 .flops_on_input = true},
+    kind_cosent_sum        = {"cosent_sum",   "loss_sum",           LAUNCH_TABLE,      NORMALIZATION, 5,  reference_cosent_sum,        constants_cosent_sum,        {SLOT_X, SLOT_RESIDUAL, SLOT_EXTRA},     .out_slot = {0, SLOT_LSE}, .flops_on_input = true},
+    kind_cross_entropy_dx  = {"cross_entropy_dx","loss_backward",   LAUNCH_ROWS,       ELEMENTWISE,   4,  reference_cross_entropy_dx,  constants_cross_entropy_dx,  {SLOT_X, SLOT_SAVED, SLOT_EXTRA, SLOT_LSE}},
+    kind_squared_dx        = {"squared_dx",   "loss_backward",      LAUNCH_ROWS,       ELEMENTWISE,   2,  reference_squared_dx,        constants_squared_dx,        {SLOT_X, SLOT_SAVED, SLOT_EXTRA}},
+    kind_binary_dx         = {"binary_dx",    "loss_backward",      LAUNCH_ROWS,       ELEMENTWISE,   10, reference_binary_dx,         constants_binary_dx,         {SLOT_X, SLOT_SAVED, SLOT_EXTRA}},
+    kind_cosent_dx         = {"cosent_dx",    "loss_backward",      LAUNCH_ROWS,       NORMALIZATION, 5,  reference_cosent_dx,         constants_cosent_dx,         {SLOT_X, SLOT_SAVED, SLOT_EXTRA, SLOT_LSE}};
 /* clang-format on */

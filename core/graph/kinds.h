@@ -55,6 +55,13 @@ extern const struct op_kind kind_scatter_word, kind_scatter_position, kind_scatt
 extern const struct op_kind kind_transpose; /* a weight in its other order */
 extern const struct op_kind kind_pool_mean_dx, kind_pool_cls_dx, kind_pool_max_dx, kind_normalize_dx;
 
+/* Of losses (loss.c); each may be the last but for its sum. */
+extern const struct op_kind kind_take, kind_take_dx;   /* some of each example's rows, cut; they go back beside zeros */
+extern const struct op_kind kind_pairs, kind_pairs_dx; /* products of an example's rows */
+extern const struct op_kind kind_cross_entropy, kind_squared, kind_binary, kind_cosent; /* a row's loss, weighted */
+extern const struct op_kind kind_cross_entropy_dx, kind_squared_dx, kind_binary_dx, kind_cosent_dx;
+extern const struct op_kind kind_loss_sum, kind_cosent_sum; /* of all rows, and of the losses before */
+
 /* Whether a weight's gradient is of a transposed weight, so that what the operator's second input gives are its rows:
  * it is computed with the operands exchanged. */
 bool op_exchanged(const struct graph *g, const struct op *o);

@@ -47,6 +47,21 @@ REFERENCE(reference_pool_sqrt);
 REFERENCE(reference_pool_weighted);
 REFERENCE(reference_pool_max);
 REFERENCE(reference_normalize);
+/* Of losses (loss_references.c). */
+REFERENCE(reference_take);
+REFERENCE(reference_take_dx);
+REFERENCE(reference_pairs);
+REFERENCE(reference_pairs_dx);
+REFERENCE(reference_cross_entropy);
+REFERENCE(reference_squared);
+REFERENCE(reference_binary);
+REFERENCE(reference_cosent);
+REFERENCE(reference_loss_sum);
+REFERENCE(reference_cosent_sum);
+REFERENCE(reference_cross_entropy_dx);
+REFERENCE(reference_squared_dx);
+REFERENCE(reference_binary_dx);
+REFERENCE(reference_cosent_dx);
 REFERENCE(einsum_reference); /* any einsum of two operands (einsum.c) */
 
 #endif

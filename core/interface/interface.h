@@ -33,7 +33,7 @@
 #define SLOT_PARTIALS                                                                                                  \
     12 /* float [parts][sets][N]: sums over the rows of one part, for the kernel "reduce"; of attention's backward     \
           pass [parts][tokens][HEADS * HEAD_DIM] */
-#define SLOT_EXTRA 13   /* a third output, or a further operand */
+#define SLOT_EXTRA 13   /* a third output, or a further operand; of losses float [rows][targets + 1] */
 #define SLOT_RELATIVE 9 /* [buckets][HEADS]: what is added to a score after SCALE, by the distance of its key */
 #define SLOT_DISTANCES                                                                                                 \
     7 /* float [tokens][2][HEADS]: sums of scores' gradients by distance; a sequence of length l has those of          \
@@ -54,7 +54,7 @@
 #define CONST_SUM                                                                                                      \
     9 /* 1: also write what the layernorm reads to SLOT_SUM; a weight's gradient: the sums of x over the rows */
 #define CONST_WORD 10      /* 1: x = SLOT_WORD[ids] (else x = SLOT_X) */
-#define CONST_POSITION 11  /* 1: + SLOT_POSITION[positions] */
+#define CONST_POSITION 11  /* 1: + SLOT_POSITION[positions]; take: the first of an example's rows that is taken */
 #define CONST_TYPE 12      /* 1: + SLOT_TYPE[types] */
 #define CONST_POOL 13      /* POOL_* */
 #define CONST_NORMALIZE 14 /* 1: divide by the L2 norm */
@@ -76,7 +76,7 @@
 #define CONST_THREAD_M 30 /* outputs per work-item */
 #define CONST_THREAD_N 31
 #define CONST_ALIGNED 32 /* 1: every row of every operand starts on 16 bytes, so that 16-byte accesses are allowed */
-#define CONST_FORM 33    /* gemm: GEMM_*; roof_*: ROOF_* (kernel/roof.h) */
+#define CONST_FORM 33    /* gemm: GEMM_*; roof_*: ROOF_* (kernel/roof.h); take, pairs: OF_*; loss*: FORM_* */
 #define CONST_M 34       /* rows of the output that are a size of the model, 0: of ROWS */
 #define CONST_DROPOUT 35 /* threshold: an element is dropped when its 16 random bits are below it; 0: none */
 #define CONST_DERIVATIVE                                                                                               \
@@ -84,9 +84,11 @@
           RELU that or what came out of it, for TANH what came out */
 #define CONST_COLUMN_SUMS 37 /* sums over rows to SLOT_PARTIALS; see the kernels that have it */
 #define CONST_PART_ROWS 38   /* rows of one part; where there are PARTS, of one turn of a part */
-#define CONST_SETS 39        /* vectors of N in one part */
-#define CONST_LSE 40         /* LSE_* */
-#define CONST_SOFTMAX 41     /* 0: softmax does dropout alone */
+#define CONST_SETS                                                                                                     \
+    39               /* vectors of N in one part; take, pairs: rows of an example, 0: all; loss, loss_backward with    \
+                        RUNTIME_N: the columns over the number of rows */
+#define CONST_LSE 40 /* LSE_* */
+#define CONST_SOFTMAX 41 /* 0: softmax does dropout alone */
 #define CONST_DELTA                                                                                                    \
     42 /* 1: softmax_backward reads SLOT_DELTA instead of summing; gemm writes it: the sums over a head's HEAD_DIM     \
           columns of its result times SLOT_SAVED */
@@ -151,6 +153,16 @@
 #define RUNTIME_N 2
 #define RUNTIME_K 3
 #define RUNTIME_NONE 4 /* transpose: both sizes are the model's */
+
+/* take, pairs */
+#define OF_FORWARD 0
+#define OF_BACKWARD 1
+
+/* What a row's loss is, x being what the targets are for. */
+#define FORM_CROSS_ENTROPY 0 /* of SCALE * x; one target, the number of the right column */
+#define FORM_SQUARED 1       /* a target for each column: the sum of (x - t)^2 */
+#define FORM_BINARY 2        /* likewise: of -(SCALE t log(sigmoid x) + (1 - t) log(1 - sigmoid x)) */
+#define FORM_COSENT 3        /* one column and target: ln of the sum of exp(SCALE (x - x')) over rows with t' > t */
 
 #define LSE_NONE 0
 #define LSE_WRITE 1

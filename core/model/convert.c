@@ -164,16 +164,32 @@ static void strip_turn32(const float *from, size_t rows, size_t columns, float *
         for (size_t r = 0; r < rows; r++) to[c * stride + r] = from[r * columns + c];
 }
 
-void floats_from_order(const struct matrix_order *order, const float *from, float *to)
+/* Between the order here and that of the model's files; to the order here with `to_here`. */
+static void order_walk(const struct matrix_order *order, bool to_here, const float *from, float *to)
 {
     size_t rows = (size_t)order->rows, columns = (size_t)order->columns;
     for (size_t r0 = 0; r0 < rows; r0 += ORDER_STRIP) {
         size_t end = r0 + ORDER_STRIP < rows ? r0 + ORDER_STRIP : rows;
-        for (size_t r = r0; r < end && !order->transposed; r++)
-            memcpy(to + matrix_order_row(order, r) * columns, from + r * columns, columns * sizeof *to);
+        for (size_t r = r0; r < end && !order->transposed; r++) {
+            size_t here = r * columns, file = (size_t)matrix_order_row(order, r) * columns;
+            memcpy(to + (to_here ? here : file), from + (to_here ? file : here), columns * sizeof *to);
+        }
         for (size_t c = 0; c < columns && order->transposed; c++)
-            for (size_t r = r0; r < end; r++) to[matrix_order_row(order, r) * columns + c] = from[c * rows + r];
+            for (size_t r = r0; r < end; r++) {
+                size_t here = c * rows + r, file = (size_t)matrix_order_row(order, r) * columns + c;
+                to[to_here ? here : file] = from[to_here ? file : here];
+            }
     }
+}
+
+void floats_from_order(const struct matrix_order *order, const float *from, float *to)
+{
+    order_walk(order, false, from, to);
+}
+
+void floats_to_order(const struct matrix_order *order, const float *from, float *to)
+{
+    order_walk(order, true, from, to);
 }
 
 /* `count` columns of some rows. Parts are whole rows, and all alike. Where rows are taken whole, those that lie one

@@ -11,9 +11,11 @@
 #include "model/config.h"
 #include "model/head.h"
 #include "model/late.h"
+#include "model/model_files.h"
 #include "model/modules.h"
 #include "model/safetensors.h"
 #include "model/special_tokens.h"
+#include "model/tensor_names.h"
 #include "model/token_heads.h"
 #include "model/weights.h"
 #include "tokenizer/tokenizer.h"
@@ -24,20 +26,6 @@ enum { MAX_SHARDS = 128 };
  * lot.
  */
 enum { MAX_HEADERS = SAFETENSORS_MAX_HEADER };
-
-struct shard {
-    char *name; /* as the index gives it */
-    struct safetensors file;
-};
-
-struct model_files {
-    char *folder;
-    json_t *index;         /* model.safetensors.index.json, NULL: one file */
-    struct shard **shards; /* [count] of MAX_SHARDS; parts point into them */
-    size_t count;
-    uint64_t header_bytes; /* of all shards */
-    const char *prefix;    /* of every tensor's name, one of the architecture's */
-};
 
 /* ---- any model ---- */
 
@@ -93,6 +81,7 @@ void model_close(struct wherry_model *model)
     late_free(&host, model->late);
     prompts_free(&host, &model->prompts);
     files_close(&host, model->files);
+    host_free(&host, model->folder);
     file_source_destroy(&host, model->source);
     host_free(&host, model->memory);
     host_free(&host, model->weights);
@@ -208,58 +197,24 @@ static bool files_begin(const struct host *host, struct model_files *files, stru
 
 /* ---- weights ---- */
 
-/* A head's module, which has no prefix; NULL: it is the encoder's. */
-static const char *head_module(const struct wherry_model *model, enum weight weight)
-{
-    const struct architecture *a = model->architecture;
-    bool texts = model->info.config.head == WHERRY_HEAD_SEQUENCE;
-    switch (weight) {
-    case WEIGHT_POOLER:
-    case WEIGHT_POOLER_BIAS:
-        return texts ? a->head.dense : NULL;
-    case WEIGHT_CLASSIFIER:
-    case WEIGHT_CLASSIFIER_BIAS:
-        return texts && a->head.out ? a->head.out : a->modules[weight][0];
-    default:
-        return weight >= WEIGHT_VOCABULARY_DENSE && weight <= WEIGHT_VOCABULARY_TABLE ? a->modules[weight][0] : NULL;
-    }
-}
-
-/* "bert.encoder.layer.3.output.LayerNorm.gamma"; `old` are the names of files converted from TensorFlow. */
-static void weight_name(const struct wherry_model *model, const struct weight_rule *rule, int layer, int part, bool old,
-                        char *name, size_t size)
-{
-    static const char *const suffixes[2][4] = {
-        {[WEIGHT_MATRIX] = "weight", [WEIGHT_BIAS] = "bias", [WEIGHT_GAMMA] = "weight", [WEIGHT_BETA] = "bias"},
-        {[WEIGHT_MATRIX] = "weight", [WEIGHT_BIAS] = "bias", [WEIGHT_GAMMA] = "gamma", [WEIGHT_BETA] = "beta"},
-    };
-    const struct architecture *a = model->architecture;
-    const char *suffix = suffixes[old][rule->kind], *head = head_module(model, rule->weight);
-    char within[40] = "";
-    if (layer >= 0) snprintf(within, sizeof within, "%s%d.", a->layer, layer);
-    if (head)
-        snprintf(name, size, "%s.%s", head, suffix);
-    else
-        snprintf(name, size, "%s%s%s.%s", model->files->prefix, within, a->modules[rule->weight][part], suffix);
-}
-
 static bool part_find(struct wherry_model *model, const struct weight_rule *rule, int layer, int part, struct error *e)
 {
     struct model_files *files = model->files;
+    const struct architecture *a = model->architecture;
     const struct safetensors_tensor *tensor = NULL;
     const struct safetensors *file = NULL;
-    char name[160];
+    char name[TENSOR_NAME];
     /* The bias beside a matrix of its own is that one's, where the file has it. */
     if (rule->weight == WEIGHT_VOCABULARY_BIAS && model->info.config.untied) {
-        snprintf(name, sizeof name, "%s.bias", model->architecture->modules[WEIGHT_VOCABULARY_TABLE][0]);
+        snprintf(name, sizeof name, "%s.bias", a->modules[WEIGHT_VOCABULARY_TABLE][0]);
         TRY(files_find(&model->host, files, name, &file, &tensor, e));
     }
     for (int old = 0; old < 2 && !tensor; old++) {
-        weight_name(model, rule, layer, part, old, name, sizeof name);
+        weight_name(a, &model->info.config, files->prefix, rule, layer, part, old, name, sizeof name);
         TRY(files_find(&model->host, files, name, &file, &tensor, e));
     }
     if (!tensor) {
-        weight_name(model, rule, layer, part, false, name, sizeof name);
+        weight_name(a, &model->info.config, files->prefix, rule, layer, part, false, name, sizeof name);
         return fail(e, WHERRY_STATUS_BAD_FORMAT,
                     "%.600s has no tensor %s, which config.json asks for: the files belong to different models or are "
                     "incomplete, get them again",
@@ -410,7 +365,8 @@ bool model_open(const struct host *host, const char *folder, struct wherry_model
     struct wherry_model *model = NULL;
     if (!*folder) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the model's folder is an empty path: give a folder");
     TRY(modules_read(host, folder, &modules, e));
-    bool ok = open_encoder(host, &modules, &model, e) && late_read(model, folder, modules.encoder, modules.mask, e) &&
+    bool ok = open_encoder(host, &modules, &model, e) && (model->folder = host_strdup(host, folder, e)) &&
+              late_read(model, folder, modules.encoder, modules.mask, e) &&
               prompts_read(host, folder, (const char *const *)model->late->marks, &model->prompts, e);
     if (ok) {
         model->prompts.excluded = modules.excludes_prompt;

@@ -49,6 +49,7 @@ struct wherry_model {
     struct prompts prompts;
     struct labels *labels;      /* names of classes; owned, NULL: no names */
     struct file_source *source; /* that host.files is; owned, NULL: folders */
+    char *folder;               /* that it was opened from; owned, NULL: random weights */
     struct model_files *files;  /* what the parts are read from; owned, NULL: no file */
     void *memory;               /* the same for random weights; owned */
     /* Parts of weight w of layer l at [l + 1][w][part] (layer -1 first): three parts for QKV and its bias, one
@@ -70,8 +71,9 @@ bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t ele
 enum { ORDER_STRIP = 32 };
 bool weight_convert_order(const struct weight_part *parts, const struct matrix_order *order, uint64_t first,
                           uint64_t count, enum weight_type as, void *raw, void *strip, void *out, struct error *e);
-/* The whole of it back. */
+/* The whole of it back, and there. */
 void floats_from_order(const struct matrix_order *order, const float *from, float *to);
+void floats_to_order(const struct matrix_order *order, const float *from, float *to);
 
 /* See wherry_model_open and wherry_model_create_random. */
 bool model_open(const struct host *host, const char *folder, struct wherry_model **out, struct error *e);

@@ -30,7 +30,7 @@ static void lives_find(const struct memory_request *r, struct life *lives)
             int t = tensor_owner(g, r->groups[i].reads[k]);
             if (g->tensors[t].role != TENSOR_VALUE) continue;
             live_during(&lives[t], i);
-            if (g->tensors[t].input) live_during(&lives[t], t == g->out_gradient ? backward : 0);
+            if (g->tensors[t].input) live_during(&lives[t], t == g->out_gradient && !g->loss ? backward : 0);
         }
         if (r->scratch && r->scratch[i]) lives[g->n_tensors + i] = (struct life){i, i};
     }

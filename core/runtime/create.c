@@ -1,4 +1,6 @@
 /* Creates sessions: their plan, of the rungs that pass their checks. */
+#include "runtime/create.h"
+
 #include "runtime/plan.h"
 #include "runtime/rungs.h"
 
@@ -48,6 +50,22 @@ static bool session_make(struct wherry_session *s, const wherry_session_desc *de
     return session_finish(s, e) && (!checked || session_share(s, desc, e));
 }
 
+bool session_create(struct wherry_context *context, struct wherry_device *device, const struct wherry_model *model,
+                    const wherry_session_desc *desc, bool shares, struct wherry_session **out, struct error *e)
+{
+    int before = part_enter(&context->host, PART_PLAN);
+    struct wherry_session *s = session_new(context, device, model, e);
+    /* What measures or verifies writes to memory as it likes, and training changes weights. */
+    if (s) s->shares = shares && !desc->training && !desc->keep_intermediates && !desc->only;
+    bool ok = s && session_make(s, desc, true, e);
+    part_leave(&context->host, before);
+    if (ok)
+        *out = s;
+    else
+        wherry_session_destroy(s);
+    return ok;
+}
+
 wherry_status wherry_session_create(wherry_context *context, wherry_device *device, const wherry_model *model,
                                     const wherry_session_desc *desc, wherry_session **out)
 {
@@ -59,15 +77,5 @@ wherry_status wherry_session_create(wherry_context *context, wherry_device *devi
     if (desc->struct_size != sizeof *desc)
         return context_invalid(context, "wherry_session_desc.struct_size is %u, this library's is %zu",
                                desc->struct_size, sizeof *desc);
-    int before = part_enter(&context->host, PART_PLAN);
-    struct wherry_session *s = session_new(context, device, model, context_error(context));
-    /* What measures or verifies writes to memory as it likes, and training is to change weights. */
-    if (s) s->shares = !desc->training && !desc->keep_intermediates && !desc->only;
-    bool ok = s && session_make(s, desc, true, context_error(context));
-    part_leave(&context->host, before);
-    if (ok)
-        *out = s;
-    else
-        wherry_session_destroy(s);
-    return context_status(context, ok);
+    return context_status(context, session_create(context, device, model, desc, true, out, context_error(context)));
 }

@@ -11,25 +11,30 @@ static bool budget(const struct wherry_device *device, uint64_t *most, uint64_t 
 
 static bool fits(uint64_t bytes, uint64_t in_use, uint64_t most) { return in_use <= most && bytes <= most - in_use; }
 
-bool device_has_room(const struct wherry_session *s, struct error *e)
+bool device_has_bytes(const struct wherry_device *device, uint64_t bytes, const char *what, struct error *e)
 {
-    const struct wherry_device *device = s->device;
-    const uint64_t bytes = shared_weights_missing(s) + s->memory.bytes - shared_weights_own(s), has = used(device);
+    const uint64_t has = used(device);
     uint64_t most, in_use;
     if (device->memory_limit && !fits(bytes, has, device->memory_limit))
         return fail(e, WHERRY_STATUS_OUT_OF_DEVICE_MEMORY,
-                    "%s: the session needs %llu bytes of device memory beside %llu in use, and the limit is %llu "
+                    "%s: %s needs %llu bytes of device memory beside %llu in use, and the limit is %llu "
                     "(wherry_device_limit_memory): release other sessions (wherry_session_release), or use a smaller "
                     "batch",
-                    device->info.id, (unsigned long long)bytes, (unsigned long long)has,
+                    device->info.id, what, (unsigned long long)bytes, (unsigned long long)has,
                     (unsigned long long)device->memory_limit);
     if (!budget(device, &most, &in_use) || fits(bytes, in_use, most)) return true;
     return fail(e, WHERRY_STATUS_OUT_OF_DEVICE_MEMORY,
-                "%s: the session needs %llu bytes of device memory, and of the %llu that the driver gives this process "
+                "%s: %s needs %llu bytes of device memory, and of the %llu that the driver gives this process "
                 "now %llu are in use, %llu of them by sessions: release some (wherry_session_release), or use a "
                 "smaller batch",
-                device->info.id, (unsigned long long)bytes, (unsigned long long)most, (unsigned long long)in_use,
+                device->info.id, what, (unsigned long long)bytes, (unsigned long long)most, (unsigned long long)in_use,
                 (unsigned long long)has);
+}
+
+bool device_has_room(const struct wherry_session *s, struct error *e)
+{
+    return device_has_bytes(s->device, shared_weights_missing(s) + s->memory.bytes - shared_weights_own(s),
+                            "the session", e);
 }
 
 wherry_status wherry_device_memory(wherry_device *device, wherry_device_memory_info *out)

@@ -79,6 +79,10 @@ static bool make_host_memory(struct wherry_session *s, struct error *e)
     if (g->input >= 0) input = (size_t)s->memory.of[g->input].bytes;
     if (g->out_gradient >= 0 && s->memory.of[g->out_gradient].bytes > input)
         input = (size_t)s->memory.of[g->out_gradient].bytes;
+    for (int t = 0; g->loss && t < g->n_tensors; t++) {
+        if (g->tensors[t].input) input += (size_t)s->memory.of[t].bytes;
+        if (g->tensors[t].output) output += (size_t)s->memory.of[t].bytes;
+    }
     s->schedule.staged = g->input < 0 && g->out_gradient < 0; /* batches of floats are large, and waited for */
     s->schedule.max_download = output;
     s->schedule.max_upload = 4 * (words + BATCH_DATA_COUNT * tokens) + input;

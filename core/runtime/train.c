@@ -13,11 +13,12 @@ enum { PIECE_ELEMENTS = 1 << 22 }; /* 32-bit ones: what is random at a time */
 
 /* ---- floats in and out ---- */
 
+/* To memory of the session's storage type, whose bytes are a multiple of 4. */
 static bool storage_from_floats(const struct wherry_session *s, const float *from, size_t count, const char *what,
-                                struct error *e)
+                                void *to, struct error *e)
 {
-    float *f32 = s->input_storage;
-    uint16_t *half = s->input_storage;
+    float *f32 = to;
+    uint16_t *half = to;
     for (size_t i = 0; i < count; i++) {
         if (!isfinite(from[i]) || (s->f16 && fabsf(from[i]) >= 65520))
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: value %zu is %s, which %s can't hold", what, i,
@@ -61,7 +62,9 @@ static bool forward(struct wherry_session *s, const wherry_batch *batch, const f
     s->step = step ? step->step : 0;
     if ((x != NULL) != (g->input >= 0))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_forward: x is for stacks, and they need it");
-    if (x) TRY(storage_from_floats(s, x, (size_t)tensor_elements(g, &s->shape, g->input), "wherry_forward: x", e));
+    if (x)
+        TRY(storage_from_floats(s, x, (size_t)tensor_elements(g, &s->shape, g->input), "wherry_forward: x",
+                                s->input_storage, e));
     size_t count = (size_t)tensor_elements(g, &s->shape, g->output);
     if (out) TRY(fits("wherry_forward: out", out_floats, count, e));
     TRY(session_run(s, &s->shape, WHERRY_PHASE_FORWARD, g->input, out ? g->output : -1, NULL, e));
@@ -83,7 +86,7 @@ static bool backward(struct wherry_session *s, const float *gradient, size_t gra
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_backward: only a stack has an x");
     size_t x_count = x_gradient ? (size_t)tensor_elements(g, &s->shape, g->in_gradient) : 0;
     TRY(fits("wherry_backward: x_gradient", x_gradient_floats, x_count, e));
-    TRY(storage_from_floats(s, gradient, count, "wherry_backward: gradient", e));
+    TRY(storage_from_floats(s, gradient, count, "wherry_backward: gradient", s->input_storage, e));
     /* What only the forward pass kept is gone when it begins: its memory is used again. */
     s->forward_done = false;
     TRY(session_run(s, &s->shape, WHERRY_PHASE_BACKWARD, g->out_gradient, x_gradient ? g->in_gradient : -1, NULL, e));
@@ -125,8 +128,7 @@ wherry_status wherry_backward(wherry_session *session, const float *gradient, si
         context, backward(session, gradient, gradient_floats, x_gradient, x_gradient_floats, context_error(context)));
 }
 
-/* The tensor that is gradient number `index`, -1: there are fewer. */
-static int gradient_tensor(const struct wherry_session *s, size_t index)
+int session_gradient(const struct wherry_session *s, size_t index)
 {
     size_t n = 0;
     for (int t = 0; t < s->graph.n_tensors; t++)
@@ -137,14 +139,14 @@ static int gradient_tensor(const struct wherry_session *s, size_t index)
 size_t wherry_gradient_count(const wherry_session *session)
 {
     size_t n = 0;
-    while (session && gradient_tensor(session, n) >= 0) n++;
+    while (session && session_gradient(session, n) >= 0) n++;
     return n;
 }
 
 wherry_status wherry_gradient_describe(const wherry_session *session, size_t index, wherry_gradient *out)
 {
     if (!session || !out || out->struct_size != sizeof *out) return WHERRY_STATUS_INVALID_ARGUMENT;
-    int tensor = gradient_tensor(session, index);
+    int tensor = session_gradient(session, index);
     if (tensor < 0) return WHERRY_STATUS_INVALID_ARGUMENT;
     const struct tensor *weight = &session->graph.tensors[session->graph.tensors[tensor].gradient_of];
     const char *dims = weight->model_dims ? weight->model_dims : weight->dims;
@@ -156,6 +158,24 @@ wherry_status wherry_gradient_describe(const wherry_session *session, size_t ind
     return WHERRY_STATUS_OK;
 }
 
+/* Between a tensor's memory and `storage`, block by block. */
+static bool tensor_copy(const struct wherry_session *s, int tensor, bool write, void *storage, uint64_t all,
+                        struct error *e)
+{
+    const struct backend *backend = s->device->backend;
+    bool ok = true;
+    for (uint64_t at = 0, bytes; ok && at < all; at += bytes) {
+        int block;
+        uint64_t offset;
+        void *part = (char *)storage + at;
+        bytes = placement_find(&s->memory.of[tensor], at, &block, &offset);
+        if (bytes > all - at) bytes = all - at;
+        ok = write ? backend->buffer_write(s->device->handle, s->buffers[block], offset, part, bytes, e)
+                   : backend->buffer_read(s->device->handle, s->buffers[block], offset, part, bytes, e);
+    }
+    return ok;
+}
+
 bool session_tensor_read(const struct wherry_session *s, int tensor, float *out, size_t count, struct error *e)
 {
     const struct host *host = &s->context->host;
@@ -164,18 +184,28 @@ bool session_tensor_read(const struct wherry_session *s, int tensor, float *out,
     bool reordered = tensor_reordered(&s->graph, tensor, &order);
     void *storage = host_alloc(host, (size_t)t.bytes, 1, e);
     float *floats = storage && reordered ? host_alloc(host, count, sizeof *floats, e) : out;
-    bool ok = storage && floats;
-    for (uint64_t at = 0, bytes; ok && at < t.bytes; at += bytes) {
-        int block;
-        uint64_t offset;
-        bytes = placement_find(&s->memory.of[tensor], at, &block, &offset);
-        if (bytes > t.bytes - at) bytes = t.bytes - at;
-        ok = s->device->backend->buffer_read(s->device->handle, s->buffers[block], offset, (char *)storage + at, bytes,
-                                             e);
-    }
+    bool ok = storage && floats && tensor_copy(s, tensor, false, storage, t.bytes, e);
     if (ok) session_floats(s, storage, count, floats);
     if (ok && reordered) floats_from_order(&order, floats, out);
     if (reordered && storage) host_free(host, floats);
+    host_free(host, storage);
+    return ok;
+}
+
+bool session_tensor_write(const struct wherry_session *s, int tensor, const float *values, struct error *e)
+{
+    const struct host *host = &s->context->host;
+    const struct transfer t = session_transfer(s, &s->limits, tensor, NULL);
+    const size_t count = (size_t)tensor_elements(&s->graph, &s->limits, tensor);
+    struct matrix_order order;
+    bool reordered = tensor_reordered(&s->graph, tensor, &order);
+    void *storage = host_alloc(host, (size_t)t.bytes, 1, e);
+    float *turned = storage && reordered ? host_alloc(host, count, sizeof *turned, e) : NULL;
+    bool ok = storage && (turned || !reordered);
+    if (ok && reordered) floats_to_order(&order, values, turned);
+    ok = ok && storage_from_floats(s, reordered ? turned : values, count, s->graph.tensors[tensor].name, storage, e) &&
+         tensor_copy(s, tensor, true, storage, t.bytes, e);
+    host_free(host, turned);
     host_free(host, storage);
     return ok;
 }
@@ -184,7 +214,7 @@ wherry_status wherry_gradient_read(wherry_session *session, size_t index, float 
 {
     if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct wherry_context *context = session->context;
-    int tensor = gradient_tensor(session, index);
+    int tensor = session_gradient(session, index);
     if (tensor < 0) return context_invalid(context, "wherry_gradient_read: there is no gradient number %zu", index);
     if (!out || !session->backward_done)
         return context_invalid(context, "wherry_gradient_read: out is NULL, or there was no backward pass");
@@ -252,9 +282,25 @@ static bool part_random_inputs(struct wherry_session *s, const struct batch_shap
     return ok;
 }
 
+/* From 0 to below 1, so that what targets name is there: the first class. */
+static bool loss_random_inputs(struct wherry_session *s, const struct batch_shape *shape, struct error *e)
+{
+    for (int t = 0; t < s->graph.n_tensors; t++) {
+        float *values = s->input_storage;
+        size_t count = (size_t)tensor_elements(&s->graph, shape, t);
+        if (!s->graph.tensors[t].input) continue;
+        fill_random(values, false, count, 0.28f, 2u + (uint64_t)t);
+        for (size_t i = 0; i < count; i++) values[i] += t == s->graph.input ? 0.0f : 0.5f;
+        struct transfer to = session_transfer(s, shape, t, values);
+        TRY(s->device->backend->buffer_write(s->device->handle, to.buffer, to.offset, to.host, to.bytes, e));
+    }
+    return true;
+}
+
 bool session_random_inputs(struct wherry_session *s, const struct batch_shape *shape, struct error *e)
 {
     if (s->part) return part_random_inputs(s, shape, e);
+    if (s->graph.loss) return loss_random_inputs(s, shape, e);
     const int tensors[] = {s->graph.input, s->graph.out_gradient};
     for (int i = 0; i < 2; i++) {
         if (tensors[i] < 0) continue;

@@ -6,6 +6,12 @@
 
 /* The first `count` values of a tensor, in the order of the model's files, however it lies. */
 bool session_tensor_read(const struct wherry_session *s, int tensor, float *out, size_t count, struct error *e);
+/* All values of a weight, in the same order, to where it lies. No run is under way, and the weight is no other
+ * session's.
+ */
+bool session_tensor_write(const struct wherry_session *s, int tensor, const float *values, struct error *e);
+/* The tensor that is gradient number `index` of wherry_gradient_read, -1: there are fewer. */
+int session_gradient(const struct wherry_session *s, size_t index);
 /* For measuring and verify: random values in training's x and loss gradient; in a part of a plan in everything that its
  * groups read and none before them makes. */
 bool session_random_inputs(struct wherry_session *s, const struct batch_shape *shape, struct error *e);

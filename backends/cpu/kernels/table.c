@@ -26,6 +26,13 @@
     ROW(delta)                                                                                                         \
     ROW(scatter)                                                                                                       \
     ROW(transpose)                                                                                                     \
+    ROW(optimizer_add)                                                                                                 \
+    ROW(optimizer_step)                                                                                                \
+    ROW(take)                                                                                                          \
+    ROW(pairs)                                                                                                         \
+    ROW(loss)                                                                                                          \
+    ROW(loss_sum)                                                                                                      \
+    ROW(loss_backward)                                                                                                 \
     ROW(roof_memory)                                                                                                   \
     ROW(roof_arithmetic)
 

@@ -75,10 +75,11 @@ typedef struct wherry_optimizer_desc {
     float beta1, beta2;  /* ADAMW, LAMB; 0: 0.9 and 0.999 */
     float epsilon;       /* ADAMW, LAMB; 0: 1e-8, of LAMB 1e-6 */
     float weight_decay;
-    float momentum;  /* SGD */
-    float max_norm;  /* gradients are scaled so that their norm over all weights is at most this; 0: they are not */
-    float max_scale; /* f16: the largest loss scale; 0: 65536. It is also the first one */
-    bool decay_all;  /* false: biases and layernorms do not decay */
+    float momentum;   /* SGD */
+    float max_norm;   /* gradients are scaled so that their norm over all weights is at most this; 0: they are not */
+    float loss_scale; /* f16: the first one, a power of two; 0: 65536. It doubles after 2000 steps and halves where
+                         a gradient is not finite */
+    bool decay_all;   /* false: biases and layernorms do not decay */
     /* The rate of a layer is this times that of the layer above, of the embeddings this times that of the first layer;
      * heads have the whole rate. 0: 1. */
     float layer_decay;
@@ -96,8 +97,10 @@ typedef struct wherry_trainer_desc {
     uint32_t struct_size;
     const wherry_loss_desc *loss;
     const wherry_optimizer_desc *optimizer;
-    uint64_t seed;     /* dropout's */
-    uint32_t max_rows; /* of a step, over all its batches; 0: the session's */
+    uint64_t seed; /* dropout's */
+    /* Of losses whose rows know each other, of a step over all its batches (the device has matrices of so many rows
+     * squared); others take each batch by itself. 0: what one batch may have, at most 1024. */
+    uint32_t max_rows;
 } wherry_trainer_desc;
 
 typedef struct wherry_trainer wherry_trainer;

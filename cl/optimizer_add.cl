@@ -1,0 +1,65 @@
+/* Adds the gradients of all tensors to what is accumulated, GRADIENT, and tells the sums of its squares: a work-group has
+ * a chunk, whose sum is the one of its number in PARTIALS. Twin of shaders/optimizer_add.comp.
+ *
+ * A work-item moves 4 elements at a time, LOCAL_SIZE times 4 after the ones before, so that the order of a sum follows
+ * from LOCAL_SIZE. Any power of two is right. */
+#include "common.h"
+#include "optimizer.h"
+
+/* Four elements; `at` is a multiple of 4. */
+static inline float4 load_quad(__global const storage *x, const uint at)
+{
+#if F16
+    const uint2 raw = *(__global const uint2 *)(x + at);
+    return vload_half4(0, (const half *)&raw);
+#else
+    return *(__global const float4 *)(x + at);
+#endif
+}
+
+/* clang-format off */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
+void optimizer_add(BATCH_ARGUMENT
+    , INPUT(x)
+    , INPUT_OF(uint, chunks)
+    , OUTPUT_OF(float, gradient)
+    , OUTPUT_OF(float, partials)
+)
+/* clang-format on */
+{
+    BEGIN_OF(uint, batch);
+    BEGIN(x);
+    BEGIN_OF(uint, chunks);
+    BEGIN_OUTPUT_OF(float, gradient);
+    BEGIN_OUTPUT_OF(float, partials);
+    __local float scratch[REDUCE_WORDS];
+    const uint chunk = group_number();
+    if (batch[OPTIMIZER_ACTIVE] != 0 && chunk < chunks[0]) {
+        const uint entry = OPTIMIZER_TABLE + chunk * CHUNK_WORDS;
+        const uint to = chunks[entry + CHUNK_AT], from = chunks[entry + CHUNK_GRADIENT];
+        const uint count = chunks[entry + CHUNK_COUNT], mode = batch[OPTIMIZER_MODE];
+        const float factor = as_float(batch[OPTIMIZER_FACTOR]);
+        float4 squares = 0.0f;
+        for (uint i = 4 * local_number(); i < count / 4 * 4; i += 4 * LOCAL_SIZE) {
+            __global float4 *quad = (__global float4 *)(gradient + to + i);
+            float4 g = mode != OPTIMIZER_SET ? *quad : 0.0f;
+            if (mode != OPTIMIZER_KEEP) {
+                g = fma(load_quad(x, from + i), factor, g);
+                *quad = g;
+            }
+            squares = fma(g, g, squares);
+        }
+        const uint last = count / 4 * 4 + local_number();
+        if (last < count) {
+            float g = mode != OPTIMIZER_SET ? gradient[to + last] : 0.0f;
+            if (mode != OPTIMIZER_KEEP) {
+                g = fma(LOAD(x, from + last), factor, g);
+                gradient[to + last] = g;
+            }
+            squares.x = fma(g, g, squares.x);
+        }
+        const float sum = group_sum((squares.x + squares.y) + (squares.z + squares.w), scratch);
+        if (local_number() == 0) partials[chunk] = sum;
+        LAST_BARRIER;
+    }
+}

@@ -1,0 +1,167 @@
+/* Changes the weights of all tensors by what their gradients add up to, GRADIENT: FORM says how, core/train/optimizer.h
+ * with which formula. A work-group has a chunk. In f16 the weights that are computed with are SAVED, floats, and W is
+ * what is rounded of them; in f32 they are W. DELTA and EXTRA are the first and the second moment. LAMB leaves u in
+ * GRADIENT and its chunk's sums, of p^2 and of u^2, in PARTIALS. Twin of shaders/optimizer_step.comp.
+ *
+ * A work-item moves 4 elements at a time, LOCAL_SIZE times 4 after the ones before, so that the order of a sum follows
+ * from LOCAL_SIZE. Any power of two is right. */
+#include "common.h"
+#include "optimizer.h"
+
+#ifndef FORM
+#define FORM OPTIMIZER_FORM_ADAMW
+#endif
+
+#define HAS_SECOND (FORM == OPTIMIZER_FORM_ADAMW || FORM == OPTIMIZER_FORM_LAMB)
+#define HAS_FIRST (HAS_SECOND || FORM == OPTIMIZER_FORM_MOMENTUM)
+#define HAS_SUMS (FORM == OPTIMIZER_FORM_LAMB)
+
+/* Four elements of each, or one and three that are nothing. */
+struct quads {
+    float4 p, m, v, g;
+};
+
+static inline void step(struct quads *q, __global const uint *batch, const float rate, const float decay)
+{
+    const float first_old = as_float(batch[OPTIMIZER_FIRST_OLD]), first_new = as_float(batch[OPTIMIZER_FIRST_NEW]);
+    const float second_old = as_float(batch[OPTIMIZER_SECOND_OLD]), second_new = as_float(batch[OPTIMIZER_SECOND_NEW]);
+    const float first_scale = as_float(batch[OPTIMIZER_FIRST_SCALE]);
+    const float second_scale = as_float(batch[OPTIMIZER_SECOND_SCALE]), epsilon = as_float(batch[OPTIMIZER_EPSILON]);
+#if FORM != OPTIMIZER_FORM_CHANGE
+    q->g *= as_float(batch[OPTIMIZER_FACTOR]);
+#endif
+#if HAS_SECOND
+    q->m = fma(q->g - q->m, first_new, q->m);
+    q->v = fma(q->g * q->g, second_new, q->v * second_old);
+#endif
+#if FORM == OPTIMIZER_FORM_ADAMW
+    q->p = q->p * decay - rate * (q->m / (sqrt(q->v) * second_scale + epsilon));
+#elif FORM == OPTIMIZER_FORM_LAMB
+    q->g = fma(q->p, decay, q->m * first_scale / (sqrt(q->v * second_scale) + epsilon));
+#elif FORM == OPTIMIZER_FORM_MOMENTUM
+    q->m = fma(q->m, first_old, fma(q->p, decay, q->g));
+    q->p = fma(q->m, -rate, q->p);
+#elif FORM == OPTIMIZER_FORM_PLAIN
+    q->p = fma(fma(q->p, decay, q->g), -rate, q->p);
+#else
+    q->p = fma(q->g, -rate, q->p);
+#endif
+}
+
+/* clang-format off */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
+void optimizer_step(BATCH_ARGUMENT
+    , OUTPUT(w)
+    , INPUT_OF(uint, chunks)
+#if F16
+    , OUTPUT_OF(float, saved)
+#endif
+#if HAS_FIRST
+    , OUTPUT_OF(float, first)
+#endif
+    , OUTPUT_OF(float, gradient)
+#if HAS_SUMS
+    , OUTPUT_OF(float, partials)
+#endif
+#if HAS_SECOND
+    , OUTPUT_OF(float, second)
+#endif
+)
+/* clang-format on */
+{
+    BEGIN_OF(uint, batch);
+    BEGIN_OUTPUT(w);
+    BEGIN_OF(uint, chunks);
+#if F16
+    BEGIN_OUTPUT_OF(float, saved);
+#endif
+#if HAS_FIRST
+    BEGIN_OUTPUT_OF(float, first);
+#endif
+    BEGIN_OUTPUT_OF(float, gradient);
+#if HAS_SUMS
+    BEGIN_OUTPUT_OF(float, partials);
+    __local float scratch[REDUCE_WORDS];
+    float4 weights = 0.0f, changes = 0.0f;
+#endif
+#if HAS_SECOND
+    BEGIN_OUTPUT_OF(float, second);
+#endif
+    const uint chunk = group_number();
+    if (batch[OPTIMIZER_ACTIVE] != 0 && chunk < chunks[0]) {
+        const uint entry = OPTIMIZER_TABLE + chunk * CHUNK_WORDS;
+        const uint at = chunks[entry + CHUNK_AT], weight_at = chunks[entry + CHUNK_WEIGHT];
+        const uint count = chunks[entry + CHUNK_COUNT], rates = OPTIMIZER_RATES + 2 * chunks[entry + CHUNK_TENSOR];
+        const float rate = as_float(batch[rates]), decay = as_float(batch[rates + 1]);
+#if F16
+        __global float *p = saved + at;
+#else
+        __global float *p = w + weight_at;
+#endif
+        for (uint i = 4 * local_number(); i < count / 4 * 4; i += 4 * LOCAL_SIZE) {
+            struct quads q = {.p = *(__global float4 *)(p + i), .g = *(__global float4 *)(gradient + at + i)};
+#if HAS_FIRST
+            q.m = *(__global float4 *)(first + at + i);
+#endif
+#if HAS_SECOND
+            q.v = *(__global float4 *)(second + at + i);
+#endif
+            step(&q, batch, rate, decay);
+#if HAS_FIRST
+            *(__global float4 *)(first + at + i) = q.m;
+#endif
+#if HAS_SECOND
+            *(__global float4 *)(second + at + i) = q.v;
+#endif
+#if HAS_SUMS
+            *(__global float4 *)(gradient + at + i) = q.g;
+            weights = fma(q.p, q.p, weights);
+            changes = fma(q.g, q.g, changes);
+#else
+            *(__global float4 *)(p + i) = q.p;
+#if F16
+            uint2 raw;
+            vstore_half4_rte(q.p, 0, (half *)&raw);
+            *(__global uint2 *)(w + weight_at + i) = raw;
+#endif
+#endif
+        }
+        const uint last = count / 4 * 4 + local_number();
+        if (last < count) {
+            struct quads q = {.p = (float4)(p[last], 0.0f, 0.0f, 0.0f),
+                              .g = (float4)(gradient[at + last], 0.0f, 0.0f, 0.0f)};
+#if HAS_FIRST
+            q.m = (float4)(first[at + last], 0.0f, 0.0f, 0.0f);
+#endif
+#if HAS_SECOND
+            q.v = (float4)(second[at + last], 0.0f, 0.0f, 0.0f);
+#endif
+            step(&q, batch, rate, decay);
+#if HAS_FIRST
+            first[at + last] = q.m.x;
+#endif
+#if HAS_SECOND
+            second[at + last] = q.v.x;
+#endif
+#if HAS_SUMS
+            gradient[at + last] = q.g.x;
+            weights.x = fma(q.p.x, q.p.x, weights.x);
+            changes.x = fma(q.g.x, q.g.x, changes.x);
+#else
+            p[last] = q.p.x;
+#if F16
+            STORE(w, weight_at + last, q.p.x);
+#endif
+#endif
+        }
+#if HAS_SUMS
+        const float weight_sum = group_sum((weights.x + weights.y) + (weights.z + weights.w), scratch);
+        const float change_sum = group_sum((changes.x + changes.y) + (changes.z + changes.w), scratch);
+        if (local_number() == 0) {
+            partials[2 * chunk] = weight_sum;
+            partials[2 * chunk + 1] = change_sum;
+        }
+        LAST_BARRIER;
+#endif
+    }
+}

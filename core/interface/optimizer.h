@@ -1,0 +1,45 @@
+/* What the host and the kernels of optimizers agree on: optimizer_add and optimizer_step. Included by C, OpenCL C and
+ * GLSL, so it holds nothing but #define lines. */
+#ifndef WHERRY_KERNEL_OPTIMIZER_H
+#define WHERRY_KERNEL_OPTIMIZER_H
+
+/* Elements of a tensor that a work-group has: a multiple of 4. A tensor's last chunk may have fewer. */
+#define OPTIMIZER_CHUNK 8192
+
+/* CONST_FORM of optimizer_step; see core/train/optimizer.h. */
+#define OPTIMIZER_FORM_ADAMW 0
+#define OPTIMIZER_FORM_MOMENTUM 1
+#define OPTIMIZER_FORM_PLAIN 2  /* no moments */
+#define OPTIMIZER_FORM_LAMB 3   /* u in the gradient's place, and sums of p^2 and u^2 */
+#define OPTIMIZER_FORM_CHANGE 4 /* p = p - rate u */
+
+/* optimizer_add: what becomes of what is accumulated. All of them tell the sums of its squares. */
+#define OPTIMIZER_KEEP 0
+#define OPTIMIZER_SET 1 /* = weight * gradient */
+#define OPTIMIZER_ADD 2 /* += weight * gradient */
+
+/* The batch buffer's words; those from FACTOR on are floats. */
+#define OPTIMIZER_ACTIVE 0 /* 0: nothing is done, as with the batch of nothing at a kernel's first launch */
+#define OPTIMIZER_MODE 1
+#define OPTIMIZER_FACTOR 2     /* gradients': the weight, or how they are clipped */
+#define OPTIMIZER_FIRST_OLD 3  /* beta1, momentum */
+#define OPTIMIZER_FIRST_NEW 4  /* 1 - beta1 */
+#define OPTIMIZER_SECOND_OLD 5 /* beta2 */
+#define OPTIMIZER_SECOND_NEW 6 /* 1 - beta2 */
+#define OPTIMIZER_EPSILON 7
+#define OPTIMIZER_FIRST_SCALE 8  /* LAMB: m's bias correction */
+#define OPTIMIZER_SECOND_SCALE 9 /* v's; ADAMW: that of its root */
+/* From here on two of each tensor: its rate (ADAMW: with m's bias correction), and its decay (ADAMW: what p is
+ * multiplied with). */
+#define OPTIMIZER_RATES 32
+
+/* The table of a launch, uint in SLOT_IDS: the number of chunks, then of each: */
+#define OPTIMIZER_TABLE 1
+#define CHUNK_AT 0       /* its first element in what the optimizer keeps */
+#define CHUNK_GRADIENT 1 /* in the gradients */
+#define CHUNK_WEIGHT 2   /* in the weights */
+#define CHUNK_COUNT 3    /* elements */
+#define CHUNK_TENSOR 4   /* its rates */
+#define CHUNK_WORDS 5
+
+#endif

@@ -1,0 +1,72 @@
+/* What an optimizer keeps on the device: where each tensor's parameters lie in it, in the session's gradients and in
+ * its weights, and which launches of a kernel reach all of them. */
+#ifndef WHERRY_TRAIN_ARENA_H
+#define WHERRY_TRAIN_ARENA_H
+
+#include "runtime/session.h"
+
+/* Buffers of a shard, float for each element. Those that the optimizer has no use for are NULL. */
+enum arena_part { ARENA_GRADIENT, ARENA_MASTER, ARENA_FIRST, ARENA_SECOND, ARENA_PARTS };
+
+/* Of a trained tensor: elements that lie together in all that they are in. */
+struct segment {
+    size_t tensor;         /* its number among the gradients */
+    uint32_t rates;        /* and among those that are trained */
+    uint64_t first, count; /* elements, in the order in which the session keeps the tensor */
+    int shard;
+    uint64_t at; /* its first element in the shard: a multiple of SEGMENT_ROUND */
+    int gradient_block, weight_block;
+    uint64_t gradient_offset, weight_offset; /* bytes in these blocks of the session's plan */
+};
+enum { SEGMENT_ROUND = 64 };
+
+/* What one buffer, or one argument of a kernel, can hold of the arena. */
+struct shard {
+    uint64_t elements;
+    struct buffer *parts[ARENA_PARTS];
+};
+
+/* A part of a buffer, in bytes. */
+struct range {
+    uint64_t begin, end;
+};
+
+/* Segments one after the other that one launch of a kernel reaches. */
+struct launch_range {
+    int first, end; /* segments */
+    struct range state, gradients, weights;
+    uint32_t chunks;
+    struct range table;    /* of `tables` */
+    struct range partials; /* of `partials`: two floats a chunk, of which some kernels use one */
+};
+
+struct arena {
+    struct segment *segments; /* [n_segments], by tensor and `first` */
+    int n_segments;
+    struct shard *shards; /* [n_shards] */
+    int n_shards;
+    struct launch_range *launches; /* [n_launches] */
+    int n_launches;
+    uint32_t trained;    /* tensors */
+    uint64_t parameters; /* of these */
+    struct buffer *tables, *partials;
+    uint64_t tables_bytes, partials_bytes;
+};
+
+/* Plans it: trains[n] says whether the weight of gradient n is. No memory of the device is made. */
+bool arena_plan(const struct wherry_session *s, const bool *trains, size_t count, struct arena *out, struct error *e);
+/* Makes its buffers; of the shards those of `parts`, bits 1 << ARENA_*. Moments are 0, the rest is not initialised. */
+bool arena_make(const struct wherry_session *s, uint32_t parts, struct arena *arena, struct error *e);
+void arena_free(const struct wherry_session *s, struct arena *arena); /* accepts a zeroed one */
+/* Bytes of all buffers with these parts. */
+uint64_t arena_bytes(const struct arena *arena, uint32_t parts);
+
+/* All values of a tensor, in the order of the model's files. */
+bool arena_read(const struct wherry_session *s, const struct arena *arena, enum arena_part part, size_t tensor,
+                float *values, struct error *e);
+bool arena_write(const struct wherry_session *s, const struct arena *arena, enum arena_part part, size_t tensor,
+                 const float *values, struct error *e);
+/* Makes all of a part 0. */
+bool arena_clear(const struct wherry_session *s, const struct arena *arena, enum arena_part part, struct error *e);
+
+#endif

@@ -1,0 +1,71 @@
+/* What the model gives as it is now, without dropout. */
+#include <stdio.h>
+#include <string.h>
+
+#include "train/trainer.h"
+
+static bool encode(struct wherry_trainer *t, const wherry_batch *batches, size_t batch, float *rows, size_t count,
+                   struct error *e)
+{
+    char where[64];
+    if (!wherry_encode(t->view.session, &batches[batch], rows, count * t->row_floats)) return true;
+    snprintf(where, sizeof where, "batch %zu", batch);
+    return fail_in(e, where);
+}
+
+/* The mean over batches whose rows do not know each other, each batch's counting as many rows as it has. */
+static bool losses_add(struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches, size_t rows,
+                       const wherry_targets *targets, double *loss, struct error *e)
+{
+    double all = trainer_share(t, targets, 0, rows), sum = 0;
+    if (!(all > 0)) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "no row has a label that counts");
+    for (size_t b = 0, first = 0, n; b < n_batches; b++, first += n) {
+        n = trainer_batch_rows(t, &batches[b]);
+        double one, share = trainer_share(t, targets, first, n) / all;
+        if (!(share > 0)) continue;
+        TRY(trainer_loss(t, t->rows + first * t->row_floats, first, n, targets, 1, &one, NULL, e));
+        sum += share * one;
+    }
+    *loss = sum;
+    return true;
+}
+
+static bool evaluate(struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches,
+                     const wherry_targets *targets, double *loss, float *out, size_t out_floats, struct error *e)
+{
+    size_t rows;
+    double value;
+    TRY(trainer_input_check(t, batches, n_batches, targets, &rows, e));
+    if (out && out_floats < rows * t->row_floats)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "room for %zu floats, the batches give %zu", out_floats,
+                    rows * t->row_floats);
+    TRY(view_session(t, e) && trainer_rows_room(t, rows, e));
+    for (size_t b = 0, first = 0, n; b < n_batches; b++, first += n) {
+        n = trainer_batch_rows(t, &batches[b]);
+        TRY(encode(t, batches, b, t->rows + first * t->row_floats, n, e));
+    }
+    TRY(t->coupled ? trainer_loss(t, t->rows, 0, rows, targets, 1, &value, NULL, e)
+                   : losses_add(t, batches, n_batches, rows, targets, &value, e));
+    if (out) memcpy(out, t->rows, rows * t->row_floats * sizeof *out);
+    *loss = value;
+    return true;
+}
+
+wherry_status wherry_trainer_evaluate(wherry_trainer *trainer, const wherry_batch *batches, size_t n_batches,
+                                      const wherry_targets *targets, double *loss, float *rows, size_t row_floats)
+{
+    if (!trainer) return WHERRY_STATUS_INVALID_ARGUMENT;
+    struct wherry_context *context = trainer->context;
+    if (!loss) return context_invalid(context, "wherry_trainer_evaluate: loss is NULL");
+    struct error *e = context_error(context);
+    bool ok = evaluate(trainer, batches, n_batches, targets, loss, rows, row_floats, e);
+    return context_status(context, ok || fail_in(e, "evaluation"));
+}
+
+wherry_status wherry_trainer_encode(wherry_trainer *trainer, const wherry_batch *batch, float *out, size_t out_floats)
+{
+    if (!trainer) return WHERRY_STATUS_INVALID_ARGUMENT;
+    struct wherry_context *context = trainer->context;
+    if (!view_session(trainer, context_error(context))) return context_status(context, false);
+    return wherry_encode(trainer->view.session, batch, out, out_floats);
+}

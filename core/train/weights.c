@@ -1,0 +1,78 @@
+/* A trainer's weights by their names: described, read, written. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "train/trainer.h"
+
+size_t wherry_trainer_weight_count(const wherry_trainer *trainer) { return trainer ? trainer->weights.count : 0; }
+
+wherry_status wherry_trainer_weight_describe(const wherry_trainer *trainer, size_t index, wherry_weight *out)
+{
+    if (!trainer || !out || out->struct_size != sizeof *out || index >= trainer->weights.count)
+        return WHERRY_STATUS_INVALID_ARGUMENT;
+    *out = trainer->weights.of[index].info;
+    return WHERRY_STATUS_OK;
+}
+
+static bool index_check(const struct wherry_trainer *t, const char *call, size_t index, const void *values,
+                        struct error *e)
+{
+    return (values && index < t->weights.count) ||
+           fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: weight %zu of %zu, or no memory", call, index,
+                t->weights.count);
+}
+
+static bool weight_read(struct wherry_trainer *t, size_t index, float *out, size_t floats, struct error *e)
+{
+    TRY(index_check(t, "wherry_trainer_weight_read", index, out, e));
+    const struct trained_weight *w = &t->weights.of[index];
+    if (floats < w->info.elements)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s has %" PRIu64 " values and there is room for %zu",
+                    w->info.name, w->info.elements, floats);
+    TRY(view_refresh(t, e));
+    void *raw = host_alloc_unset(&t->context->host, WEIGHT_RAW_BYTES, 1, e);
+    const struct weight_part *part = &t->view.model->weights[w->layer + 1][w->weight][w->part];
+    bool ok = raw && weight_convert(part, 0, part->elements, WEIGHT_TYPE_F32, raw, out, e);
+    host_free(&t->context->host, raw);
+    return ok;
+}
+
+wherry_status wherry_trainer_weight_read(wherry_trainer *trainer, size_t index, float *out, size_t floats)
+{
+    if (!trainer) return WHERRY_STATUS_INVALID_ARGUMENT;
+    struct error *e = context_error(trainer->context);
+    return context_status(trainer->context, weight_read(trainer, index, out, floats, e));
+}
+
+/* The whole of what it is a part of goes to the device. */
+static bool weight_write(struct wherry_trainer *t, size_t index, const float *values, size_t floats, struct error *e)
+{
+    TRY(index_check(t, "wherry_trainer_weight_write", index, values, e));
+    const struct trained_weight *w = &t->weights.of[index];
+    if (floats != w->info.elements)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s has %" PRIu64 " values, and %zu are given", w->info.name,
+                    w->info.elements, floats);
+    if (w->info.frozen)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s is frozen: it keeps the model's values", w->info.name);
+    for (size_t i = 0; i < floats; i++)
+        if (!isfinite(values[i]) || (t->session->f16 && fabsf(values[i]) >= 65520))
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: value %zu is %s, which the session's type can't hold",
+                        w->info.name, i, NUMBER("%g", (double)values[i]));
+    size_t n = (size_t)t->weights.elements[w->info.gradient];
+    float *all = host_alloc_unset(&t->context->host, n, sizeof *all, e);
+    bool ok = all && optimizer_tensor_read(t->optimizer, OPTIMIZER_MASTER, w->info.gradient, all, n, e);
+    if (ok) memcpy(all + w->first, values, floats * sizeof *all);
+    ok = ok && optimizer_tensor_write(t->optimizer, OPTIMIZER_MASTER, w->info.gradient, all, n, e);
+    host_free(&t->context->host, all);
+    view_stale(t);
+    return ok;
+}
+
+wherry_status wherry_trainer_weight_write(wherry_trainer *trainer, size_t index, const float *values, size_t floats)
+{
+    if (!trainer) return WHERRY_STATUS_INVALID_ARGUMENT;
+    struct error *e = context_error(trainer->context);
+    return context_status(trainer->context, weight_write(trainer, index, values, floats, e));
+}

@@ -1,0 +1,63 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+/* Adds the gradients of all tensors to what is accumulated, GRADIENT, and tells the sums of its squares: a work-group
+ * has a chunk, whose sum is the one of its number in PARTIALS. Twin of cl/optimizer_add.cl.
+ *
+ * A work-item moves 4 elements at a time, LOCAL_SIZE times 4 after the ones before, so that the order of a sum follows
+ * from LOCAL_SIZE. Any power of two is right. */
+#define REDUCE
+#include "common.glsl"
+#include "optimizer.h"
+
+INPUT_OF(SLOT_BATCH, uint, batch);
+INPUT(SLOT_X, x);
+layout(set = 0, binding = SLOT_X) restrict readonly buffer x_quadruples { uvec2 x_halves[]; };
+INPUT_OF(SLOT_IDS, uint, chunks);
+layout(set = 0, binding = SLOT_GRADIENT) restrict buffer gradient_elements { float gradient[]; };
+layout(set = 0, binding = SLOT_GRADIENT) restrict buffer gradient_vectors { vec4 gradient_quads[]; };
+OUTPUT_OF(SLOT_PARTIALS, float, partials);
+
+/* Four elements; `at` is a multiple of 4. */
+vec4 load_quad(const uint at)
+{
+#if F16
+    const uvec2 raw = x_halves[at / 4];
+    return vec4(unpackHalf2x16(raw.x), unpackHalf2x16(raw.y));
+#else
+    return uintBitsToFloat(x_wide[at / 4]);
+#endif
+}
+
+void main()
+{
+    const uint chunk = group_number();
+    if (batch[OPTIMIZER_ACTIVE] != 0 && chunk < chunks[0]) {
+        const uint entry = OPTIMIZER_TABLE + chunk * CHUNK_WORDS;
+        const uint to = chunks[entry + CHUNK_AT], from = chunks[entry + CHUNK_GRADIENT];
+        const uint count = chunks[entry + CHUNK_COUNT], mode = batch[OPTIMIZER_MODE];
+        const float factor = uintBitsToFloat(batch[OPTIMIZER_FACTOR]);
+        vec4 squares = vec4(0.0);
+        for (uint i = 4 * local_number(); i < count / 4 * 4; i += 4 * LOCAL_SIZE) {
+            const uint quad = (to + i) / 4;
+            vec4 g = vec4(0.0);
+            if (mode != OPTIMIZER_SET) g = gradient_quads[quad];
+            if (mode != OPTIMIZER_KEEP) {
+                g = fma(load_quad(from + i), vec4(factor), g);
+                gradient_quads[quad] = g;
+            }
+            squares = fma(g, g, squares);
+        }
+        const uint last = count / 4 * 4 + local_number();
+        if (last < count) {
+            float g = 0.0;
+            if (mode != OPTIMIZER_SET) g = gradient[to + last];
+            if (mode != OPTIMIZER_KEEP) {
+                g = fma(LOAD(x, from + last), factor, g);
+                gradient[to + last] = g;
+            }
+            squares.x = fma(g, g, squares.x);
+        }
+        const float sum = group_sum((squares.x + squares.y) + (squares.z + squares.w));
+        if (local_number() == 0) partials[chunk] = sum;
+    }
+}

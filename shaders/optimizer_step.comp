@@ -1,0 +1,134 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+/* Changes the weights of all tensors by what their gradients add up to, GRADIENT: FORM says how, core/train/optimizer.h
+ * with which formula. A work-group has a chunk. In f16 the weights that are computed with are SAVED, floats, and W is
+ * what is rounded of them; in f32 they are W. DELTA and EXTRA are the first and the second moment. LAMB leaves u in
+ * GRADIENT and its chunk's sums, of p^2 and of u^2, in PARTIALS. Twin of cl/optimizer_step.cl.
+ *
+ * A work-item moves 4 elements at a time, LOCAL_SIZE times 4 after the ones before, so that the order of a sum follows
+ * from LOCAL_SIZE. Any power of two is right. */
+#define REDUCE
+#include "common.glsl"
+#include "optimizer.h"
+
+layout(constant_id = CONST_FORM) const uint FORM = OPTIMIZER_FORM_ADAMW;
+
+const bool HAS_SECOND = FORM == OPTIMIZER_FORM_ADAMW || FORM == OPTIMIZER_FORM_LAMB;
+const bool HAS_FIRST = HAS_SECOND || FORM == OPTIMIZER_FORM_MOMENTUM;
+const bool HAS_SUMS = FORM == OPTIMIZER_FORM_LAMB;
+
+#define IN_PLACE(slot, name)                                                                                           \
+    layout(set = 0, binding = slot) restrict buffer name##_elements { float name[]; };                                 \
+    layout(set = 0, binding = slot) restrict buffer name##_vectors { vec4 name##_quads[]; }
+
+INPUT_OF(SLOT_BATCH, uint, batch);
+#if F16
+OUTPUT(SLOT_W, w);
+layout(set = 0, binding = SLOT_W) restrict writeonly buffer w_quadruples { uvec2 w_halves[]; };
+IN_PLACE(SLOT_SAVED, p);
+#else
+IN_PLACE(SLOT_W, p);
+#endif
+INPUT_OF(SLOT_IDS, uint, chunks);
+IN_PLACE(SLOT_DELTA, first);
+IN_PLACE(SLOT_GRADIENT, gradient);
+OUTPUT_OF(SLOT_PARTIALS, float, partials);
+IN_PLACE(SLOT_EXTRA, second);
+
+/* Four elements of each, or one and three that are nothing. */
+struct quads {
+    vec4 p, m, v, g;
+};
+
+void step_quads(inout quads q, const float rate, const float decay)
+{
+    const float first_old = uintBitsToFloat(batch[OPTIMIZER_FIRST_OLD]);
+    const float first_new = uintBitsToFloat(batch[OPTIMIZER_FIRST_NEW]);
+    const float second_old = uintBitsToFloat(batch[OPTIMIZER_SECOND_OLD]);
+    const float second_new = uintBitsToFloat(batch[OPTIMIZER_SECOND_NEW]);
+    const float first_scale = uintBitsToFloat(batch[OPTIMIZER_FIRST_SCALE]);
+    const float second_scale = uintBitsToFloat(batch[OPTIMIZER_SECOND_SCALE]);
+    const float epsilon = uintBitsToFloat(batch[OPTIMIZER_EPSILON]);
+    if (FORM != OPTIMIZER_FORM_CHANGE) q.g *= uintBitsToFloat(batch[OPTIMIZER_FACTOR]);
+    if (HAS_SECOND) {
+        q.m = fma(q.g - q.m, vec4(first_new), q.m);
+        q.v = fma(q.g * q.g, vec4(second_new), q.v * second_old);
+    }
+    if (FORM == OPTIMIZER_FORM_ADAMW) {
+        q.p = q.p * decay - rate * (q.m / (sqrt(q.v) * second_scale + epsilon));
+    } else if (FORM == OPTIMIZER_FORM_LAMB) {
+        q.g = fma(q.p, vec4(decay), q.m * first_scale / (sqrt(q.v * second_scale) + epsilon));
+    } else if (FORM == OPTIMIZER_FORM_MOMENTUM) {
+        q.m = fma(q.m, vec4(first_old), fma(q.p, vec4(decay), q.g));
+        q.p = fma(q.m, vec4(-rate), q.p);
+    } else if (FORM == OPTIMIZER_FORM_PLAIN) {
+        q.p = fma(fma(q.p, vec4(decay), q.g), vec4(-rate), q.p);
+    } else {
+        q.p = fma(q.g, vec4(-rate), q.p);
+    }
+}
+
+void main()
+{
+    vec4 weights = vec4(0.0), changes = vec4(0.0);
+    const uint chunk = group_number();
+    if (batch[OPTIMIZER_ACTIVE] != 0 && chunk < chunks[0]) {
+        const uint entry = OPTIMIZER_TABLE + chunk * CHUNK_WORDS;
+        const uint at = chunks[entry + CHUNK_AT], weight_at = chunks[entry + CHUNK_WEIGHT];
+        const uint count = chunks[entry + CHUNK_COUNT],
+                   rates = OPTIMIZER_RATES + 2 * chunks[entry + CHUNK_TENSOR];
+        const float rate = uintBitsToFloat(batch[rates]), decay = uintBitsToFloat(batch[rates + 1]);
+#if F16
+        const uint p_at = at;
+#else
+        const uint p_at = weight_at;
+#endif
+        for (uint i = 4 * local_number(); i < count / 4 * 4; i += 4 * LOCAL_SIZE) {
+            const uint quad = (at + i) / 4;
+            quads q = quads(p_quads[(p_at + i) / 4], vec4(0.0), vec4(0.0), gradient_quads[quad]);
+            if (HAS_FIRST) q.m = first_quads[quad];
+            if (HAS_SECOND) q.v = second_quads[quad];
+            step_quads(q, rate, decay);
+            if (HAS_FIRST) first_quads[quad] = q.m;
+            if (HAS_SECOND) second_quads[quad] = q.v;
+            if (HAS_SUMS) {
+                gradient_quads[quad] = q.g;
+                weights = fma(q.p, q.p, weights);
+                changes = fma(q.g, q.g, changes);
+            } else {
+                p_quads[(p_at + i) / 4] = q.p;
+#if F16
+                w_halves[(weight_at + i) / 4] = uvec2(packHalf2x16(q.p.xy), packHalf2x16(q.p.zw));
+#endif
+            }
+        }
+        const uint last = count / 4 * 4 + local_number();
+        if (last < count) {
+            quads q = quads(vec4(p[p_at + last], 0.0, 0.0, 0.0), vec4(0.0), vec4(0.0),
+                            vec4(gradient[at + last], 0.0, 0.0, 0.0));
+            if (HAS_FIRST) q.m.x = first[at + last];
+            if (HAS_SECOND) q.v.x = second[at + last];
+            step_quads(q, rate, decay);
+            if (HAS_FIRST) first[at + last] = q.m.x;
+            if (HAS_SECOND) second[at + last] = q.v.x;
+            if (HAS_SUMS) {
+                gradient[at + last] = q.g.x;
+                weights.x = fma(q.p.x, q.p.x, weights.x);
+                changes.x = fma(q.g.x, q.g.x, changes.x);
+            } else {
+                p[p_at + last] = q.p.x;
+#if F16
+                STORE(w, weight_at + last, q.p.x);
+#endif
+            }
+        }
+        if (HAS_SUMS) {
+            const float weight_sum = group_sum((weights.x + weights.y) + (weights.z + weights.w));
+            const float change_sum = group_sum((changes.x + changes.y) + (changes.z + changes.w));
+            if (local_number() == 0) {
+                partials[2 * chunk] = weight_sum;
+                partials[2 * chunk + 1] = change_sum;
+            }
+        }
+    }
+}
