@@ -85,7 +85,6 @@ const struct command commands[] = {
      "  echo 'The [MASK] rows a boat.' | wherry fill --model bert-base-uncased\n"
      "  wherry fill -m roberta-base --top 3 --json texts.txt\n",
      fill_command},
-#ifdef WHERRY_TRAINER
     {"train", TRAIN, "[FILE...]", "train a model on examples",
      "Trains all weights of a model on the examples of --data, and writes the trained model to\n"
      "--out, a folder that the other commands, transformers and sentence-transformers open.\n"
@@ -114,7 +113,6 @@ const struct command commands[] = {
      "      16384 --steps 10000 --lr 1e-4 --log log.jsonl -o adapted\n"
      "  wherry train -m sentiment --task classify --data a.jsonl b.jsonl --epochs 3 -o mine\n",
      train_command},
-#endif
     {"serve", SERVE, "", "answer requests over HTTP",
      "Starts wherry-serve, a program of its own, which lies beside this one or in PATH:\n"
      "the routes of text-embeddings-inference, OpenAI's /v1/embeddings, Cohere's and\n"
