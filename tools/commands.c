@@ -85,6 +85,34 @@ const struct command commands[] = {
      "  echo 'The [MASK] rows a boat.' | wherry fill --model bert-base-uncased\n"
      "  wherry fill -m roberta-base --top 3 --json texts.txt\n",
      fill_command},
+    {"train", TRAIN, "[FILE...]", "train a model on examples",
+     "Trains all weights of a model on the examples of --data, and writes the trained model to\n"
+     "--out, a folder that the other commands, transformers and sentence-transformers open.\n"
+     "\n"
+     "Data is JSONL, an object a line, or plain lines with tabs between columns, the label\n"
+     "last. contrastive: an anchor, its positive and perhaps negatives, in fields of any name,\n"
+     "in this order. scored: two texts and \"score\". classify: \"text\" (or two texts) and\n"
+     "\"label\", a number or a name of the model's; --loss binary takes \"labels\", any number\n"
+     "of them. regress: \"text\" and \"score\". tokens: \"tokens\", words, and \"labels\", one for\n"
+     "each. mlm: \"text\", or the line. Label -100 does not count. Files may be larger than\n"
+     "memory. With --epochs all lines are read before the first step, so that a wrong one\n"
+     "is found then.\n"
+     "\n"
+     "The examples' order is drawn for each epoch. No text is in a contrastive batch twice:\n"
+     "its examples wait for the next one. Before the first step the device's gradients are\n"
+     "compared with the reference's.\n"
+     "\n"
+     "Evaluation on --dev tells the loss, and recall@1 and @10 (contrastive: of the anchor's\n"
+     "positive among all), Spearman's correlation (scored, regress) or accuracy.\n"
+     "\n"
+     "A run that was stopped, by Ctrl-C or a crash, goes on from its last checkpoint when\n"
+     "the same command is given again, and ends with the same bits as one that was not.\n",
+     "  wherry train --model all-MiniLM-L6-v2 --task contrastive --data pairs.jsonl \\\n"
+     "      --dev held-out.jsonl --out my-model\n"
+     "  wherry train -m bert-base-uncased --task mlm --data *.txt --truncate --batch-tokens \\\n"
+     "      16384 --steps 10000 --lr 1e-4 --log log.jsonl -o adapted\n"
+     "  wherry train -m sentiment --task classify --data a.jsonl b.jsonl --epochs 3 -o mine\n",
+     train_command},
     {"serve", SERVE, "", "answer requests over HTTP",
      "Starts wherry-serve, a program of its own, which lies beside this one or in PATH:\n"
      "the routes of text-embeddings-inference, OpenAI's /v1/embeddings, Cohere's and\n"

@@ -32,12 +32,13 @@ enum {
     PREPARE = 4194304,
     BENCH_LAYOUTS = 8388608,
     COMPILE = 16777216,
+    TRAIN = 67108864,
     BENCHES = BENCH | BENCH_LAYER,
     PIECES = BENCH_GEMM | BENCH_ATTENTION | BENCH_NORM,
     RECORDS = ROOF | BENCHES | BENCH_LAYOUTS | LATENCY | REPORT,
     TUNES = TUNE | TUNE_LAYER,
     LAYER = BENCH_LAYER | VERIFY_LAYER | TUNE_LAYER,
-    SESSIONS = TEXTS | BENCH | LATENCY | VERIFY | DEMO | LAYER | TUNE,
+    SESSIONS = TEXTS | BENCH | LATENCY | VERIFY | DEMO | LAYER | TUNE | TRAIN,
     EVERY = DEVICES | MODELS | PREPARE | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES | BENCH_LAYOUTS
 };
 
@@ -63,6 +64,7 @@ int embed_command(const struct options *options);
 int rerank_command(const struct options *options);
 int classify_command(const struct options *options);
 int fill_command(const struct options *options);
+int train_command(const struct options *options);
 int analyze_command(const struct options *options);
 int roof_command(const struct options *options);
 int bench_command(const struct options *options);

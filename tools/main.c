@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     if (argc < 2)
         return complain(
             EXIT_USAGE,
-            "a command is missing: devices, models, embed, rerank, classify, fill, analyze, roof, bench, tune, "
+            "a command is missing: devices, models, embed, rerank, classify, fill, train, analyze, roof, bench, tune, "
             "report, verify, serve or demo; see wherry --help");
     const char *word = argv[1];
     int words;

@@ -118,6 +118,10 @@ bool option_set(const struct option *o, const char *text, struct options *out)
         return parse_real(o, text, member);
     case LIST:
         return parse_list(o, text, member);
+    case FILES:
+        if (out->files_count == FILES_MAX) return complain(0, "--%s takes at most %d files", o->name, FILES_MAX), false;
+        out->files[out->files_count++] = text;
+        return true;
     case COUNT:
         if (!parse_number(text, &end, o->low, o->high, &value) || *end) {
             complain(0, "--%s %s: must be a whole number from %.0f to %.0f", o->name, text, o->low, o->high);

@@ -4,7 +4,7 @@
 
 #include "options.h"
 
-enum option_kind { FLAG, TEXT, CHOICE, PLAN, COUNT, SIZE, SECONDS, NUMBER, LIST };
+enum option_kind { FLAG, TEXT, CHOICE, PLAN, COUNT, SIZE, SECONDS, NUMBER, LIST, FILES };
 
 struct option {
     const char *name;
@@ -16,6 +16,9 @@ struct option {
     double low, high;   /* of numbers */
     const char *help;
 };
+
+extern const struct option option_table[];
+extern const size_t option_count;
 
 /* Reads `text` into the option's place in `out`; complains and returns false where it is no such value. */
 bool option_set(const struct option *o, const char *text, struct options *out);

@@ -52,6 +52,12 @@ struct options {
     uint64_t memory_budget;
     double warm, dropout, threshold, idle; /* < 0: nothing was said */
     double seconds;
+    /* wherry train; of numbers, < 0: nothing was said, or 0 where that is no value */
+    const char *dev, *out, *columns, *freeze;
+    int task, loss, optimizer, schedule;
+    uint32_t run_tokens, epochs, steps, eval_every, save_every;
+    double learning_rate, warmup, weight_decay, momentum, max_norm, layer_decay, scale, masked;
+    bool symmetric, whole_words, no_check;
     struct number_list lengths, clients;
     bool normalize, no_normalize, truncate, pairs, with_text;
     bool training, inference, layer, encoder, all, dot, explain, paper, layouts, pre_layernorm;

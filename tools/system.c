@@ -12,7 +12,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-static volatile sig_atomic_t stopped, noticed;
+static volatile sig_atomic_t stopped, noticed, patient;
+
+void system_stop_waits(bool waits) { patient = waits; }
 
 /* ---- temporary files ---- */
 
@@ -78,7 +80,7 @@ static void stop(int number)
         stopped = 1;
         signal(number, stop);
         Sleep(1000);
-        if (noticed) return;
+        if (noticed || patient) return;
     }
     temporaries_remove();
     _exit(128 + number);
@@ -290,7 +292,7 @@ static void stop(int number)
 {
     if (stopped) end_by(number);
     stopped = number;
-    alarm(1);
+    if (!patient) alarm(1);
 }
 
 static void stop_late(int number)

@@ -13,6 +13,9 @@ void system_init(void);
 /* Whether the user asked to stop. Whoever asks in time ends the command in order; where nobody asks within a second, as
  * while a driver compiles, the process ends by the signal, without the temporary files. */
 bool system_stopped(void);
+/* While it waits, the process does not end by itself: for work with an end of its own that takes longer than a second.
+ */
+void system_stop_waits(bool waits);
 /* Files that go when the process ends by a signal or by exit(); `path` lives until it is taken from the list, and a few
  * fit. */
 void system_temporary_add(const char *path);

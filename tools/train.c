@@ -1,0 +1,260 @@
+/* `wherry train`: trains a model on examples, from the first step or from the last checkpoint. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "commands.h"
+#include "system.h"
+#include "threads.h"
+#include "train/checkpoints.h"
+#include "train/log.h"
+
+/* ---- opening ---- */
+
+static int open_data(struct train_run *run)
+{
+    const struct options *options = run->options;
+    int code = setup_data(&run->setup, &run->tool);
+    if (!code) code = lines_open(&run->lines, options->files, options->files_count);
+    if (!code && options->dev) code = lines_open(&run->dev_lines, &options->dev, 1);
+    if (!code) code = setup_trainer(&run->setup, &run->tool, &run->lines);
+    if (!code) batches_open(&run->batches, &run->setup.batches, &run->lines, &run->setup.form);
+    return code;
+}
+
+/* What the parts of a run describe is the trainer's session; it stays the trainer's. */
+static int open_trainer(struct train_run *run)
+{
+    struct tool *tool = &run->tool;
+    wherry_status status = wherry_trainer_create(tool->context, tool->device, tool->model, &run->setup.session,
+                                                 &run->setup.trainer, &run->trainer);
+    if (status) return tool_error(tool, status, NULL);
+    run->settings = setup_json(&run->setup, run->options, &run->lines);
+    return EXIT_FINE;
+}
+
+static int open_run(struct train_run *run, const struct options *options, bool *done)
+{
+    *run = (struct train_run){.options = options};
+    int code = setup_check(options);
+    if (!code) code = tool_open_context(&run->tool, options);
+    if (!code) code = checkpoints_begin(run, done);
+    if (code || *done) return code;
+    code = tool_open_model_and_device(&run->tool);
+    if (!code) code = open_data(run);
+    if (!code) code = open_trainer(run);
+    return code;
+}
+
+static void close_run(struct train_run *run)
+{
+    if (run->log) fclose(run->log);
+    wherry_trainer_destroy(run->trainer);
+    train_batch_free(&run->batch);
+    parts_free(&run->parts);
+    position_free(&run->position);
+    batches_close(&run->batches);
+    lines_close(&run->lines);
+    lines_close(&run->dev_lines);
+    setup_close(&run->setup);
+    json_decref(run->settings);
+    tool_close(&run->tool);
+}
+
+/* ---- telling ---- */
+
+static void tell_begin(const struct train_run *run)
+{
+    const struct train_setup *s = &run->setup;
+    if (run->options->quiet) return;
+    complain(0, "note: %llu examples, %llu steps (%llu of warm-up), %llu parameters, on %s",
+             (unsigned long long)run->lines.count, (unsigned long long)s->steps, (unsigned long long)s->warmup,
+             (unsigned long long)run->tool.model_info.parameters, run->tool.device_info.id);
+}
+
+static const char *time_left(double seconds, char text[32])
+{
+    if (seconds < 100)
+        snprintf(text, 32, "%.0f s", seconds);
+    else if (seconds < 6000)
+        snprintf(text, 32, "%.0f min", seconds / 60);
+    else
+        snprintf(text, 32, "%.1f h", seconds / 3600);
+    return text;
+}
+
+static void tell_evaluation(const struct train_run *run, const struct evaluation *e)
+{
+    printf("step %llu: loss %.6f", (unsigned long long)run->step, e->loss);
+    for (int n = 0; n < e->n_scores; n++) printf(", %s %.4f", e->scores[n].name, e->scores[n].value);
+    printf("\n");
+    fflush(stdout);
+}
+
+/* ---- steps ---- */
+
+/* The next batch, read and tokenized while the device has the one before it. */
+struct reading {
+    struct batches *batches;
+    struct train_batch batch;
+    struct task *task;
+    int code;
+};
+
+static void read_batch(void *user)
+{
+    struct reading *r = user;
+    r->code = batches_next(r->batches, &r->batch);
+}
+
+static void reading_start(struct reading *r)
+{
+    r->task = task_start(read_batch, r);
+    if (!r->task) read_batch(r);
+}
+
+static int reading_take(struct reading *r, struct train_batch *out)
+{
+    task_join(r->task);
+    r->task = NULL;
+    train_batch_free(out);
+    *out = r->batch;
+    r->batch = (struct train_batch){.examples = 0};
+    return r->code;
+}
+
+static void reading_end(struct reading *r)
+{
+    task_join(r->task);
+    train_batch_free(&r->batch);
+}
+
+static int step_failed(struct train_run *run, wherry_status status)
+{
+    char where[160];
+    snprintf(where, sizeof where,
+             "step %llu (%u examples, %u tokens, at most %u at a time); the last checkpoint is of step "
+             "%llu",
+             (unsigned long long)run->step + 1, run->batch.examples, run->batch.tokens, run->parts.longest,
+             (unsigned long long)run->saved);
+    int code = tool_error(&run->tool, status, where);
+    return status == WHERRY_STATUS_VERIFY_FAILED ? EXIT_DEVICE : code;
+}
+
+static int make_step(struct train_run *run, wherry_step_result *result)
+{
+    const struct train_batch *b = &run->batch;
+    const wherry_targets targets = {.struct_size = sizeof targets,
+                                    .labels = b->labels,
+                                    .values = b->values,
+                                    .count = b->labels ? b->n_labels : b->n_values};
+    *result = (wherry_step_result){.struct_size = sizeof *result};
+    parts_of(&run->parts, b, run->setup.run_tokens, run->setup.run_sequences);
+    wherry_status status = wherry_trainer_step(run->trainer, run->parts.batches, run->parts.count,
+                                               targets.count ? &targets : NULL, result);
+    if (status) return step_failed(run, status);
+    run->step++;
+    run->tokens += b->tokens;
+    position_free(&run->position);
+    position_copy(&run->position, &b->after);
+    return EXIT_FINE;
+}
+
+static bool is_time(uint64_t step, uint64_t every, uint64_t steps)
+{
+    if (!every) every = (steps + 9) / 10;
+    return step % every == 0 || step == steps;
+}
+
+static int evaluate_now(struct train_run *run)
+{
+    struct evaluation evaluation;
+    progress_show("step %llu: evaluation", (unsigned long long)run->step);
+    int code = evaluate(run, &evaluation);
+    if (code) return code;
+    progress_end();
+    tell_evaluation(run, &evaluation);
+    progress_start(run->options);
+    return train_log_evaluation(run, &evaluation);
+}
+
+/* What is due after a step. */
+static int after_step(struct train_run *run)
+{
+    const struct options *options = run->options;
+    uint64_t steps = run->setup.steps;
+    bool stopped = system_stopped();
+    int code = EXIT_FINE;
+    if (!stopped && run->dev_lines.count && is_time(run->step, options->eval_every, steps)) code = evaluate_now(run);
+    stopped = stopped || code == EXIT_STOPPED;
+    if (code && !stopped) return code;
+    if (stopped || (run->step < steps && is_time(run->step, options->save_every, steps))) code = checkpoints_save(run);
+    if (code || !stopped) return code;
+    return complain(EXIT_STOPPED, "interrupted after step %llu of %llu; the same command goes on from there",
+                    (unsigned long long)run->step, (unsigned long long)steps);
+}
+
+static int run_steps(struct train_run *run)
+{
+    struct reading reading = {.batches = &run->batches};
+    wherry_step_result result;
+    double begin = system_seconds(), last = begin, mean = NAN;
+    uint64_t first = run->step, steps = run->setup.steps, tokens = run->tokens;
+    char left[32];
+    int code = EXIT_FINE;
+    if (run->step < steps) reading_start(&reading);
+    while (!code && run->step < steps) {
+        code = reading_take(&reading, &run->batch);
+        if (code) break;
+        if (run->step + 1 < steps) reading_start(&reading);
+        code = make_step(run, &result);
+        if (code) break;
+        double now = system_seconds(), each = (now - begin) / (double)(run->step - first);
+        mean = isnan(mean) ? result.loss : 0.9 * mean + 0.1 * result.loss;
+        code = train_log_step(run, &result, now - last);
+        last = now;
+        progress_show("step %llu of %llu, loss %.4f, %.0f tokens/s, %s left", (unsigned long long)run->step,
+                      (unsigned long long)steps, mean, (double)(run->tokens - tokens) / (now - begin),
+                      time_left(each * (double)(steps - run->step), left));
+        if (!code) code = after_step(run);
+    }
+    reading_end(&reading);
+    return code;
+}
+
+static int check_gradients(struct train_run *run)
+{
+    if (run->options->no_check || run->step) return EXIT_FINE;
+    progress_show("comparing gradients with the reference's");
+    wherry_status status = wherry_trainer_check(run->trainer, NULL);
+    return status ? tool_error(&run->tool, status,
+                               "this device does not compute the model's gradients right (--no-check "
+                               "begins all the same)")
+                  : EXIT_FINE;
+}
+
+static int train(struct train_run *run)
+{
+    int code = checkpoints_resume(run);
+    if (!code) code = train_log_open(run);
+    if (code) return code;
+    tell_begin(run);
+    system_stop_waits(true);
+    progress_start(run->options);
+    code = check_gradients(run);
+    if (!code && !run->step && run->dev_lines.count) code = evaluate_now(run);
+    if (!code) code = run_steps(run);
+    progress_end();
+    if (!code) code = checkpoints_finish(run);
+    int closed = train_log_close(run);
+    return code ? code : closed;
+}
+
+int train_command(const struct options *options)
+{
+    struct train_run run;
+    bool done = false;
+    int code = open_run(&run, options, &done);
+    if (!code && !done) code = train(&run);
+    close_run(&run);
+    return code;
+}
