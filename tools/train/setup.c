@@ -293,6 +293,22 @@ void setup_close(struct train_setup *s)
     s->frozen = NULL;
 }
 
+/* What steps depend on beside the data. */
+static json_t *how_json(const struct train_setup *s)
+{
+    const wherry_optimizer_desc *o = &s->optimizer;
+    json_t *frozen = need(json_array()), *dimensions = need(json_array());
+    for (size_t n = 0; n < o->n_frozen; n++) json_array_append_new(frozen, need(json_string(o->frozen[n])));
+    for (uint32_t n = 0; n < s->loss.n_dimensions; n++)
+        json_array_append_new(dimensions, need(json_integer(s->loss.dimensions[n])));
+    return need(json_pack("{s:i, s:f, s:b, s:o, s:i, s:f, s:f, s:f, s:f, s:f, s:i, s:I, s:o, s:f}", "loss",
+                          (int)s->loss.loss, "scale", s->loss.scale, "symmetric", s->loss.symmetric, "dims", dimensions,
+                          "optimizer", (int)o->kind, "lr", o->learning_rate, "weight_decay", o->weight_decay,
+                          "momentum", o->momentum, "max_norm", o->max_norm, "layer_decay", o->layer_decay, "schedule",
+                          (int)o->schedule, "warmup", (json_int_t)o->warmup_steps, "freeze", frozen, "dropout",
+                          s->training.dropout));
+}
+
 json_t *setup_json(const struct train_setup *s, const struct options *options, const struct lines *lines)
 {
     char hash[20];
@@ -300,11 +316,15 @@ json_t *setup_json(const struct train_setup *s, const struct options *options, c
     for (uint32_t n = 0; s->form.jsonl && n < s->form.columns; n++)
         json_array_append_new(columns, need(json_string(s->form.names[n])));
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)lines_hash(lines));
-    return need(json_pack("{s:s, s:I, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:b, s:f, s:b, s:I}", "task",
-                          choice_name(TASK_CHOICES, options->task), "lines", (json_int_t)lines->count, "data", hash,
-                          "columns", columns, "batch", (json_int_t)s->batches.examples, "batch_tokens",
-                          (json_int_t)s->batches.tokens, "run_tokens", (json_int_t)s->run_tokens, "run_sequences",
-                          (json_int_t)s->run_sequences, "max_tokens", (json_int_t)s->batches.max_length, "truncate",
-                          s->batches.truncate, "masked", s->batches.masked, "whole_words", s->batches.whole_words,
-                          "steps", (json_int_t)s->steps));
+    json_t *how = how_json(s);
+    json_t *whole =
+        json_pack("{s:s, s:I, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:b, s:f, s:b, s:I}", "task",
+                  choice_name(TASK_CHOICES, options->task), "lines", (json_int_t)lines->count, "data", hash, "columns",
+                  columns, "batch", (json_int_t)s->batches.examples, "batch_tokens", (json_int_t)s->batches.tokens,
+                  "run_tokens", (json_int_t)s->run_tokens, "run_sequences", (json_int_t)s->run_sequences, "max_tokens",
+                  (json_int_t)s->batches.max_length, "truncate", s->batches.truncate, "masked", s->batches.masked,
+                  "whole_words", s->batches.whole_words, "steps", (json_int_t)s->steps);
+    if (need(whole)) json_object_update(whole, how);
+    json_decref(how);
+    return whole;
 }
