@@ -59,18 +59,19 @@ for name in ("64", "48"):
 # ---- killed, stopped, gone on with: the same bits ----
 long=("${train[@]}" "${pairs[@]}" --steps 300 --save-every 10)
 expect 0 '' "${long[@]}" --out whole
+kept() { [ -n "$(find "$1" -maxdepth 1 -name 'step-*' ! -name '*.unfinished' 2>/dev/null)" ]; }
 set -m
 for signal in KILL INT; do
     "${long[@]}" --out cut_$signal 2>err &
     process=$!
     for ((tries = 0; tries < 3000; tries++)); do
-        if [ -e cut_$signal.checkpoints/step-20 ] || ! kill -0 $process 2>/dev/null; then break; fi
+        if kept cut_$signal.checkpoints || ! kill -0 $process 2>/dev/null; then break; fi
         sleep 0.02
     done
     kill -$signal $process 2>/dev/null
     wait $process
     check test ! -e cut_$signal
-    check compgen -G "cut_$signal.checkpoints/step-*"
+    check kept cut_$signal.checkpoints
     expect 3 '"lr" was' "${long[@]}" --lr 1e-3 --out cut_$signal
     expect 0 '' "${long[@]}" --out cut_$signal
     check cmp whole/model.safetensors cut_$signal/model.safetensors
