@@ -571,7 +571,7 @@ static void test_f16(void **state)
 static void test_kernels(void **state)
 {
     (void)state;
-    enum { MAX = 64 };
+    enum { MAX = 256 };
     struct backend_device *d = open_device();
     struct work *w = work_make();
     struct step *steps = calloc(MAX, sizeof *steps);
