@@ -162,11 +162,11 @@ static int empty(void **state)
 static void test_slower(void **state)
 {
     (void)state;
-    slow_ns[true] = 40 * MS;
+    slow_ns[true] = 160 * MS;
     expect((struct start){0}, false, CHECK + MEASURE, "times slower on this device");
     /* Now the kernels would be faster: what was found holds, in this process and others. */
     slow_ns[true] = 0;
-    slow_ns[false] = 40 * MS;
+    slow_ns[false] = 160 * MS;
     expect((struct start){.twice = true}, false, 0, "products by mma are left out: ");
     expect((struct start){.kernels = "mma"}, true, 0, NULL);
     expect((struct start){.driver = "another"}, true, CHECK + MEASURE, NULL);
@@ -177,9 +177,9 @@ static void test_slower(void **state)
 static void test_faster(void **state)
 {
     (void)state;
-    slow_ns[false] = 40 * MS;
+    slow_ns[false] = 160 * MS;
     expect((struct start){.twice = true}, true, CHECK + MEASURE, NULL);
-    slow_ns[true] = 80 * MS;
+    slow_ns[true] = 320 * MS;
     expect((struct start){0}, true, 0, NULL);
 }
 

@@ -36,6 +36,26 @@ const struct architecture *architecture_find(const char *type, const char *name,
     return NULL;
 }
 
+/* Whether it has the weights that such a shape wants, and no other. */
+static bool fits(const struct architecture *a, const wherry_model_config *c)
+{
+    bool relative = a->modules[WEIGHT_RELATIVE][0], projected = a->modules[WEIGHT_PROJECT][0],
+         types = a->modules[WEIGHT_TYPE][0];
+    if (relative || c->relative_buckets) return relative && c->relative_buckets;
+    return (a->padding != NULL) == (c->position_offset > 0) && projected == (c->embedding > 0) &&
+           types == (c->token_types > 0);
+}
+
+const struct architecture *architecture_of_shape(const wherry_model_config *config, const struct family **family)
+{
+    for (size_t a = 0; a < ARCHITECTURES; a++) {
+        if (!fits(architectures[a], config)) continue;
+        *family = architectures[a]->families;
+        return architectures[a];
+    }
+    return NULL;
+}
+
 void architecture_types(char *text, size_t size)
 {
     struct text_writer t = text_begin(text, size);

@@ -63,6 +63,8 @@ struct architecture {
 /* The one of this model_type and class, of which one may be NULL; NULL: none. *family: which of its families. Without
  * a model_type the class must be one that the family is known to have. */
 const struct architecture *architecture_find(const char *type, const char *name, const struct family **family);
+/* Of a model of random weights: the first that has such a shape, NULL: none. *family: its first. */
+const struct architecture *architecture_of_shape(const wherry_model_config *config, const struct family **family);
 /* The model types that are supported, with commas between them. */
 void architecture_types(char *text, size_t size);
 /* The config of a named shape; false, with the list of names: there is none. */

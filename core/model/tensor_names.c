@@ -43,19 +43,10 @@ void weight_name(const struct architecture *a, const wherry_model_config *config
 
 /* ---- models ---- */
 
-/* The family of models that have such a shape, by its model_type. */
-static const char *type_of(const wherry_model_config *config)
-{
-    if (config->relative_buckets) return "mpnet";
-    if (config->position_offset) return "roberta";
-    if (config->embedding) return "electra";
-    return config->token_types ? "bert" : "distilbert";
-}
-
 const struct architecture *model_architecture(const struct wherry_model *model, const struct family **family)
 {
     if (!model->architecture)
-        return model->info.config.pre_layernorm ? NULL : architecture_find(type_of(&model->info.config), NULL, family);
+        return model->info.config.pre_layernorm ? NULL : architecture_of_shape(&model->info.config, family);
     if (!architecture_find(NULL, model->info.architecture, family)) *family = model->architecture->families;
     return model->architecture;
 }
