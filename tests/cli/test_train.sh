@@ -77,6 +77,15 @@ for signal in KILL INT; do
     check cmp whole/model.safetensors cut_$signal/model.safetensors
 done
 set +m
+# What somebody else put into a folder stays, and checkpoints beside it.
+mkdir -p filled filled.checkpoints/step-000000010
+touch filled/mine filled.checkpoints/step-000000010/kept
+expect 5 'filled is not empty, and has no model' "${long[@]}" --out filled
+check test -e filled.checkpoints/step-000000010/kept
+mkdir -p others.checkpoints
+touch others.checkpoints/mine
+expect 0 '' "${train[@]}" "${pairs[@]}" --steps 2 --save-every 1 --out others
+check test "$(ls others.checkpoints)" = mine
 
 # ---- bad input: what, where, and nothing is written ----
 bad() { # CODE PATTERN OPTION...

@@ -77,11 +77,17 @@ struct found {
     uint64_t limit;        /* those before it are taken away */
 };
 
-/* The step that a checkpoint's name has, plus 1; 0: it is none, or an unfinished one. */
-static uint64_t step_of(const char *path)
+static const char *name_in(const char *path)
 {
     const char *name = path + strlen(path);
     while (name > path && !strchr("/\\", name[-1])) name--;
+    return name;
+}
+
+/* The step that a checkpoint's name has, plus 1; 0: it is none, or an unfinished one. */
+static uint64_t step_of(const char *path)
+{
+    const char *name = name_in(path);
     char *end;
     if (strncmp(name, "step-", 5) || strlen(name) < 5 + STEP_DIGITS ||
         strspn(name + 5, "0123456789") != strlen(name + 5))
@@ -102,11 +108,11 @@ static void look(const char *path, void *user)
     }
 }
 
-/* Unfinished ones go, too. */
+/* Unfinished ones go, too; what else lies there is not ours. */
 static void remove_old(const char *path, void *user)
 {
     const struct found *found = user;
-    if (step_of(path) < found->limit) remove_all(path, NULL);
+    if (!strncmp(name_in(path), "step-", 5) && step_of(path) < found->limit) remove_all(path, NULL);
 }
 
 /* ---- begin and end ---- */
@@ -119,9 +125,18 @@ int checkpoints_begin(struct train_run *run, bool *done)
     int code = EXIT_FINE, error = system_writable(out);
     *done = false;
     if (has_any(out) && there) {
-        *done = true;
-        remove_all(folder, NULL);
-        if (!run->options->quiet) complain(0, "note: this training has ended: its model is in %s", out);
+        /* Ended between its last two steps, or somebody else filled the folder: which is not for us to tell. */
+        char *model = joined(out, "/model.safetensors", "");
+        struct stat file;
+        *done = !stat(model, &file);
+        free(model);
+        if (*done && !run->options->quiet)
+            complain(0, "note: this training has ended: its model is in %s; %s may be removed", out, folder);
+        if (!*done)
+            code = complain(EXIT_OUTPUT,
+                            "%s is not empty, and has no model of the training that %s is of: empty it, and the same "
+                            "command goes on",
+                            out, folder);
     } else if (has_any(out)) {
         code = complain(EXIT_OUTPUT, "%s is not empty: a trained model goes to a new folder, or an empty one", out);
     } else if (error && error != EISDIR) {
@@ -144,7 +159,9 @@ int checkpoints_finish(struct train_run *run)
     wherry_status status = wherry_trainer_save(run->trainer, run->options->out);
     if (status) return output_error(run, status, "the model can't be written; its checkpoint is kept");
     char *folder = folder_of_checkpoints(run->options);
-    remove_all(folder, NULL);
+    struct found found = {.limit = UINT64_MAX};
+    system_list(folder, remove_old, &found);
+    remove_folder(folder); /* where nothing of others is in it */
     free(folder);
     return EXIT_FINE;
 }
