@@ -58,6 +58,7 @@ struct run {
     const struct outside *before, *after; /* whose `before` is waited for, and whose `after` and `event` tell the end;
                                              NULL: none */
     bool waits; /* the caller does nothing else until it is done: submitting it may be waiting for it */
+    bool near;  /* its transfers are small, and go by the queue that computes whatever other one there is */
 };
 
 enum { RUN_SLOTS = 2 }; /* runs of one program that may be under way at a time */
@@ -133,7 +134,7 @@ struct backend {
      * submissions. `slot`, below RUN_SLOTS, is the host's memory that it goes through, and free: what was submitted
      * there before has been waited for. Slot 0 is made with the program, another one by the first run that uses it;
      * else this allocates and compiles nothing. Until it has been waited for, *run, its list of downloads and what that
-     * points to stay as they are; what uploads point to, too, unless the schedule's `staged` is set. A run that could
+     * points to stay as they are; what uploads point to, too, but for the schedule's `staged` bytes. A run that could
      * not be submitted is not under way, and its slot is free. */
     bool (*program_submit)(struct backend_device *device, struct program *program, const struct run *run, int slot,
                            struct error *e);

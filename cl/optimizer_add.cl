@@ -1,10 +1,15 @@
 /* Adds the gradients of all tensors to what is accumulated, GRADIENT, and tells the sums of its squares: a work-group has
- * a chunk, whose sum is the one of its number in PARTIALS. Twin of shaders/optimizer_add.comp.
+ * a chunk, whose sum is the first of two in its place in PARTIALS. FORM OPTIMIZER_DIRECT: nothing is accumulated, the
+ * sums are of the gradients themselves. Twin of shaders/optimizer_add.comp.
  *
  * A work-item moves 4 elements at a time, LOCAL_SIZE times 4 after the ones before, so that the order of a sum follows
  * from LOCAL_SIZE. Any power of two is right. */
 #include "common.h"
 #include "optimizer.h"
+
+#ifndef FORM
+#define FORM 0
+#endif
 
 /* Four elements; `at` is a multiple of 4. */
 static inline float4 load_quad(__global const storage *x, const uint at)
@@ -22,7 +27,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
 void optimizer_add(BATCH_ARGUMENT
     , INPUT(x)
     , INPUT_OF(uint, chunks)
+#if FORM != OPTIMIZER_DIRECT
     , OUTPUT_OF(float, gradient)
+#endif
     , OUTPUT_OF(float, partials)
 )
 /* clang-format on */
@@ -30,7 +37,9 @@ void optimizer_add(BATCH_ARGUMENT
     BEGIN_OF(uint, batch);
     BEGIN(x);
     BEGIN_OF(uint, chunks);
+#if FORM != OPTIMIZER_DIRECT
     BEGIN_OUTPUT_OF(float, gradient);
+#endif
     BEGIN_OUTPUT_OF(float, partials);
     __local float scratch[REDUCE_WORDS];
     const uint chunk = group_number();
@@ -41,25 +50,36 @@ void optimizer_add(BATCH_ARGUMENT
         const float factor = as_float(batch[OPTIMIZER_FACTOR]);
         float4 squares = 0.0f;
         for (uint i = 4 * local_number(); i < count / 4 * 4; i += 4 * LOCAL_SIZE) {
+#if FORM == OPTIMIZER_DIRECT
+            const float4 g = load_quad(x, from + i) * factor;
+#else
             __global float4 *quad = (__global float4 *)(gradient + to + i);
             float4 g = mode != OPTIMIZER_SET ? *quad : 0.0f;
             if (mode != OPTIMIZER_KEEP) {
                 g = fma(load_quad(x, from + i), factor, g);
                 *quad = g;
             }
+#endif
             squares = fma(g, g, squares);
         }
         const uint last = count / 4 * 4 + local_number();
         if (last < count) {
+#if FORM == OPTIMIZER_DIRECT
+            const float g = LOAD(x, from + last) * factor;
+#else
             float g = mode != OPTIMIZER_SET ? gradient[to + last] : 0.0f;
             if (mode != OPTIMIZER_KEEP) {
                 g = fma(LOAD(x, from + last), factor, g);
                 gradient[to + last] = g;
             }
+#endif
             squares.x = fma(g, g, squares.x);
         }
         const float sum = group_sum((squares.x + squares.y) + (squares.z + squares.w), scratch);
-        if (local_number() == 0) partials[chunk] = sum;
+        if (local_number() == 0) {
+            partials[2 * chunk] = sum;
+            partials[2 * chunk + 1] = 0.0f;
+        }
         LAST_BARRIER;
     }
 }

@@ -1,7 +1,8 @@
 /* Changes the weights of all tensors by what their gradients add up to, GRADIENT: FORM says how, core/train/optimizer.h
  * with which formula. A work-group has a chunk. In f16 the weights that are computed with are SAVED, floats, and W is
  * what is rounded of them; in f32 they are W. DELTA and EXTRA are the first and the second moment. LAMB leaves u in
- * GRADIENT and its chunk's sums, of p^2 and of u^2, in PARTIALS. Twin of shaders/optimizer_step.comp.
+ * GRADIENT and its chunk's sums, of p^2 and of u^2, in PARTIALS. With OPTIMIZER_DIRECT gradients are the session's, X.
+ * What optimizer_sum found is the VERDICT. Twin of shaders/optimizer_step.comp.
  *
  * A work-item moves 4 elements at a time, LOCAL_SIZE times 4 after the ones before, so that the order of a sum follows
  * from LOCAL_SIZE. Any power of two is right. */
@@ -12,36 +13,52 @@
 #define FORM OPTIMIZER_FORM_ADAMW
 #endif
 
-#define HAS_SECOND (FORM == OPTIMIZER_FORM_ADAMW || FORM == OPTIMIZER_FORM_LAMB)
-#define HAS_FIRST (HAS_SECOND || FORM == OPTIMIZER_FORM_MOMENTUM)
-#define HAS_SUMS (FORM == OPTIMIZER_FORM_LAMB)
+#define DIRECT (FORM >= OPTIMIZER_DIRECT)
+#define RULE (FORM % OPTIMIZER_DIRECT)
+#define HAS_SECOND (RULE == OPTIMIZER_FORM_ADAMW || RULE == OPTIMIZER_FORM_LAMB)
+#define HAS_FIRST (HAS_SECOND || RULE == OPTIMIZER_FORM_MOMENTUM)
+#define HAS_SUMS (RULE == OPTIMIZER_FORM_LAMB)
+#define HAS_GRADIENT (!DIRECT || HAS_SUMS)
 
 /* Four elements of each, or one and three that are nothing. */
 struct quads {
     float4 p, m, v, g;
 };
 
-static inline void step(struct quads *q, __global const uint *batch, const float rate, const float decay)
+#if DIRECT
+static inline float4 load_quad(__global const storage *x, const uint at)
+{
+#if F16
+    const uint2 raw = *(__global const uint2 *)(x + at);
+    return vload_half4(0, (const half *)&raw);
+#else
+    return *(__global const float4 *)(x + at);
+#endif
+}
+#endif
+
+static inline void step(struct quads *q, __global const uint *batch, const float clip, const float rate,
+                        const float decay)
 {
     const float first_old = as_float(batch[OPTIMIZER_FIRST_OLD]), first_new = as_float(batch[OPTIMIZER_FIRST_NEW]);
     const float second_old = as_float(batch[OPTIMIZER_SECOND_OLD]), second_new = as_float(batch[OPTIMIZER_SECOND_NEW]);
     const float first_scale = as_float(batch[OPTIMIZER_FIRST_SCALE]);
     const float second_scale = as_float(batch[OPTIMIZER_SECOND_SCALE]), epsilon = as_float(batch[OPTIMIZER_EPSILON]);
-#if FORM != OPTIMIZER_FORM_CHANGE
-    q->g *= as_float(batch[OPTIMIZER_FACTOR]);
+#if RULE != OPTIMIZER_FORM_CHANGE
+    q->g = q->g * as_float(batch[OPTIMIZER_FACTOR]) * clip;
 #endif
 #if HAS_SECOND
     q->m = fma(q->g - q->m, first_new, q->m);
     q->v = fma(q->g * q->g, second_new, q->v * second_old);
 #endif
-#if FORM == OPTIMIZER_FORM_ADAMW
+#if RULE == OPTIMIZER_FORM_ADAMW
     q->p = q->p * decay - rate * (q->m / (sqrt(q->v) * second_scale + epsilon));
-#elif FORM == OPTIMIZER_FORM_LAMB
+#elif RULE == OPTIMIZER_FORM_LAMB
     q->g = fma(q->p, decay, q->m * first_scale / (sqrt(q->v * second_scale) + epsilon));
-#elif FORM == OPTIMIZER_FORM_MOMENTUM
+#elif RULE == OPTIMIZER_FORM_MOMENTUM
     q->m = fma(q->m, first_old, fma(q->p, decay, q->g));
     q->p = fma(q->m, -rate, q->p);
-#elif FORM == OPTIMIZER_FORM_PLAIN
+#elif RULE == OPTIMIZER_FORM_PLAIN
     q->p = fma(fma(q->p, decay, q->g), -rate, q->p);
 #else
     q->p = fma(q->g, -rate, q->p);
@@ -51,7 +68,11 @@ static inline void step(struct quads *q, __global const uint *batch, const float
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
 void optimizer_step(BATCH_ARGUMENT
+#if DIRECT
+    , INPUT(x)
+#endif
     , OUTPUT(w)
+    , INPUT_OF(float, verdict)
     , INPUT_OF(uint, chunks)
 #if F16
     , OUTPUT_OF(float, saved)
@@ -59,7 +80,9 @@ void optimizer_step(BATCH_ARGUMENT
 #if HAS_FIRST
     , OUTPUT_OF(float, first)
 #endif
+#if HAS_GRADIENT
     , OUTPUT_OF(float, gradient)
+#endif
 #if HAS_SUMS
     , OUTPUT_OF(float, partials)
 #endif
@@ -70,7 +93,11 @@ void optimizer_step(BATCH_ARGUMENT
 /* clang-format on */
 {
     BEGIN_OF(uint, batch);
+#if DIRECT
+    BEGIN(x);
+#endif
     BEGIN_OUTPUT(w);
+    BEGIN_OF(float, verdict);
     BEGIN_OF(uint, chunks);
 #if F16
     BEGIN_OUTPUT_OF(float, saved);
@@ -78,7 +105,9 @@ void optimizer_step(BATCH_ARGUMENT
 #if HAS_FIRST
     BEGIN_OUTPUT_OF(float, first);
 #endif
+#if HAS_GRADIENT
     BEGIN_OUTPUT_OF(float, gradient);
+#endif
 #if HAS_SUMS
     BEGIN_OUTPUT_OF(float, partials);
     __local float scratch[REDUCE_WORDS];
@@ -88,25 +117,38 @@ void optimizer_step(BATCH_ARGUMENT
     BEGIN_OUTPUT_OF(float, second);
 #endif
     const uint chunk = group_number();
-    if (batch[OPTIMIZER_ACTIVE] != 0 && chunk < chunks[0]) {
+    if (batch[OPTIMIZER_ACTIVE] != 0 && verdict[VERDICT_FINITE] != 0.0f && chunk < chunks[0]) {
         const uint entry = OPTIMIZER_TABLE + chunk * CHUNK_WORDS;
         const uint at = chunks[entry + CHUNK_AT], weight_at = chunks[entry + CHUNK_WEIGHT];
-        const uint count = chunks[entry + CHUNK_COUNT], rates = OPTIMIZER_RATES + 2 * chunks[entry + CHUNK_TENSOR];
-        const float rate = as_float(batch[rates]), decay = as_float(batch[rates + 1]);
+        const uint count = chunks[entry + CHUNK_COUNT], tensor = chunks[entry + CHUNK_TENSOR];
+        const float decay = as_float(batch[OPTIMIZER_RATES + 2 * tensor + 1]), clip = verdict[VERDICT_CLIP];
+#if RULE == OPTIMIZER_FORM_CHANGE
+        const float rate = as_float(batch[OPTIMIZER_RATES + 2 * tensor]) * verdict[VERDICT_RATIOS + tensor];
+#else
+        const float rate = as_float(batch[OPTIMIZER_RATES + 2 * tensor]);
+#endif
+#if DIRECT
+        const uint from = chunks[entry + CHUNK_GRADIENT];
+#endif
 #if F16
         __global float *p = saved + at;
 #else
         __global float *p = w + weight_at;
 #endif
         for (uint i = 4 * local_number(); i < count / 4 * 4; i += 4 * LOCAL_SIZE) {
-            struct quads q = {.p = *(__global float4 *)(p + i), .g = *(__global float4 *)(gradient + at + i)};
+            struct quads q = {.p = *(__global float4 *)(p + i)};
+#if DIRECT
+            q.g = load_quad(x, from + i);
+#else
+            q.g = *(__global float4 *)(gradient + at + i);
+#endif
 #if HAS_FIRST
             q.m = *(__global float4 *)(first + at + i);
 #endif
 #if HAS_SECOND
             q.v = *(__global float4 *)(second + at + i);
 #endif
-            step(&q, batch, rate, decay);
+            step(&q, batch, clip, rate, decay);
 #if HAS_FIRST
             *(__global float4 *)(first + at + i) = q.m;
 #endif
@@ -128,15 +170,19 @@ void optimizer_step(BATCH_ARGUMENT
         }
         const uint last = count / 4 * 4 + local_number();
         if (last < count) {
-            struct quads q = {.p = (float4)(p[last], 0.0f, 0.0f, 0.0f),
-                              .g = (float4)(gradient[at + last], 0.0f, 0.0f, 0.0f)};
+            struct quads q = {.p = (float4)(p[last], 0.0f, 0.0f, 0.0f)};
+#if DIRECT
+            q.g = (float4)(LOAD(x, from + last), 0.0f, 0.0f, 0.0f);
+#else
+            q.g = (float4)(gradient[at + last], 0.0f, 0.0f, 0.0f);
+#endif
 #if HAS_FIRST
             q.m = (float4)(first[at + last], 0.0f, 0.0f, 0.0f);
 #endif
 #if HAS_SECOND
             q.v = (float4)(second[at + last], 0.0f, 0.0f, 0.0f);
 #endif
-            step(&q, batch, rate, decay);
+            step(&q, batch, clip, rate, decay);
 #if HAS_FIRST
             first[at + last] = q.m.x;
 #endif

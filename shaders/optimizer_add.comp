@@ -1,13 +1,16 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 /* Adds the gradients of all tensors to what is accumulated, GRADIENT, and tells the sums of its squares: a work-group
- * has a chunk, whose sum is the one of its number in PARTIALS. Twin of cl/optimizer_add.cl.
+ * has a chunk, whose sum is the first of two in its place in PARTIALS. FORM OPTIMIZER_DIRECT: nothing is accumulated, the
+ * sums are of the gradients themselves. Twin of cl/optimizer_add.cl.
  *
  * A work-item moves 4 elements at a time, LOCAL_SIZE times 4 after the ones before, so that the order of a sum follows
  * from LOCAL_SIZE. Any power of two is right. */
 #define REDUCE
 #include "common.glsl"
 #include "optimizer.h"
+
+layout(constant_id = CONST_FORM) const uint FORM = 0;
 
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT(SLOT_X, x);
@@ -40,24 +43,35 @@ void main()
         for (uint i = 4 * local_number(); i < count / 4 * 4; i += 4 * LOCAL_SIZE) {
             const uint quad = (to + i) / 4;
             vec4 g = vec4(0.0);
-            if (mode != OPTIMIZER_SET) g = gradient_quads[quad];
-            if (mode != OPTIMIZER_KEEP) {
-                g = fma(load_quad(from + i), vec4(factor), g);
-                gradient_quads[quad] = g;
+            if (FORM == OPTIMIZER_DIRECT) {
+                g = load_quad(from + i) * factor;
+            } else {
+                if (mode != OPTIMIZER_SET) g = gradient_quads[quad];
+                if (mode != OPTIMIZER_KEEP) {
+                    g = fma(load_quad(from + i), vec4(factor), g);
+                    gradient_quads[quad] = g;
+                }
             }
             squares = fma(g, g, squares);
         }
         const uint last = count / 4 * 4 + local_number();
         if (last < count) {
             float g = 0.0;
-            if (mode != OPTIMIZER_SET) g = gradient[to + last];
-            if (mode != OPTIMIZER_KEEP) {
-                g = fma(LOAD(x, from + last), factor, g);
-                gradient[to + last] = g;
+            if (FORM == OPTIMIZER_DIRECT) {
+                g = LOAD(x, from + last) * factor;
+            } else {
+                if (mode != OPTIMIZER_SET) g = gradient[to + last];
+                if (mode != OPTIMIZER_KEEP) {
+                    g = fma(LOAD(x, from + last), factor, g);
+                    gradient[to + last] = g;
+                }
             }
             squares.x = fma(g, g, squares.x);
         }
         const float sum = group_sum((squares.x + squares.y) + (squares.z + squares.w));
-        if (local_number() == 0) partials[chunk] = sum;
+        if (local_number() == 0) {
+            partials[2 * chunk] = sum;
+            partials[2 * chunk + 1] = 0.0;
+        }
     }
 }

@@ -3,7 +3,8 @@
 /* Changes the weights of all tensors by what their gradients add up to, GRADIENT: FORM says how, core/train/optimizer.h
  * with which formula. A work-group has a chunk. In f16 the weights that are computed with are SAVED, floats, and W is
  * what is rounded of them; in f32 they are W. DELTA and EXTRA are the first and the second moment. LAMB leaves u in
- * GRADIENT and its chunk's sums, of p^2 and of u^2, in PARTIALS. Twin of cl/optimizer_step.cl.
+ * GRADIENT and its chunk's sums, of p^2 and of u^2, in PARTIALS. With OPTIMIZER_DIRECT gradients are the session's, X.
+ * What optimizer_sum found is the VERDICT. Twin of cl/optimizer_step.cl.
  *
  * A work-item moves 4 elements at a time, LOCAL_SIZE times 4 after the ones before, so that the order of a sum follows
  * from LOCAL_SIZE. Any power of two is right. */
@@ -13,15 +14,20 @@
 
 layout(constant_id = CONST_FORM) const uint FORM = OPTIMIZER_FORM_ADAMW;
 
-const bool HAS_SECOND = FORM == OPTIMIZER_FORM_ADAMW || FORM == OPTIMIZER_FORM_LAMB;
-const bool HAS_FIRST = HAS_SECOND || FORM == OPTIMIZER_FORM_MOMENTUM;
-const bool HAS_SUMS = FORM == OPTIMIZER_FORM_LAMB;
+const bool DIRECT = FORM >= OPTIMIZER_DIRECT;
+const uint RULE = FORM % OPTIMIZER_DIRECT;
+const bool HAS_SECOND = RULE == OPTIMIZER_FORM_ADAMW || RULE == OPTIMIZER_FORM_LAMB;
+const bool HAS_FIRST = HAS_SECOND || RULE == OPTIMIZER_FORM_MOMENTUM;
+const bool HAS_SUMS = RULE == OPTIMIZER_FORM_LAMB;
 
 #define IN_PLACE(slot, name)                                                                                           \
     layout(set = 0, binding = slot) restrict buffer name##_elements { float name[]; };                                 \
     layout(set = 0, binding = slot) restrict buffer name##_vectors { vec4 name##_quads[]; }
 
 INPUT_OF(SLOT_BATCH, uint, batch);
+INPUT(SLOT_X, x);
+layout(set = 0, binding = SLOT_X) restrict readonly buffer x_quadruples { uvec2 x_halves[]; };
+INPUT_OF(SLOT_BIAS, float, verdict);
 #if F16
 OUTPUT(SLOT_W, w);
 layout(set = 0, binding = SLOT_W) restrict writeonly buffer w_quadruples { uvec2 w_halves[]; };
@@ -40,7 +46,18 @@ struct quads {
     vec4 p, m, v, g;
 };
 
-void step_quads(inout quads q, const float rate, const float decay)
+/* `at` is a multiple of 4. */
+vec4 load_quad(const uint at)
+{
+#if F16
+    const uvec2 raw = x_halves[at / 4];
+    return vec4(unpackHalf2x16(raw.x), unpackHalf2x16(raw.y));
+#else
+    return uintBitsToFloat(x_wide[at / 4]);
+#endif
+}
+
+void step_quads(inout quads q, const float clip, const float rate, const float decay)
 {
     const float first_old = uintBitsToFloat(batch[OPTIMIZER_FIRST_OLD]);
     const float first_new = uintBitsToFloat(batch[OPTIMIZER_FIRST_NEW]);
@@ -49,19 +66,19 @@ void step_quads(inout quads q, const float rate, const float decay)
     const float first_scale = uintBitsToFloat(batch[OPTIMIZER_FIRST_SCALE]);
     const float second_scale = uintBitsToFloat(batch[OPTIMIZER_SECOND_SCALE]);
     const float epsilon = uintBitsToFloat(batch[OPTIMIZER_EPSILON]);
-    if (FORM != OPTIMIZER_FORM_CHANGE) q.g *= uintBitsToFloat(batch[OPTIMIZER_FACTOR]);
+    if (RULE != OPTIMIZER_FORM_CHANGE) q.g = q.g * uintBitsToFloat(batch[OPTIMIZER_FACTOR]) * clip;
     if (HAS_SECOND) {
         q.m = fma(q.g - q.m, vec4(first_new), q.m);
         q.v = fma(q.g * q.g, vec4(second_new), q.v * second_old);
     }
-    if (FORM == OPTIMIZER_FORM_ADAMW) {
+    if (RULE == OPTIMIZER_FORM_ADAMW) {
         q.p = q.p * decay - rate * (q.m / (sqrt(q.v) * second_scale + epsilon));
-    } else if (FORM == OPTIMIZER_FORM_LAMB) {
+    } else if (RULE == OPTIMIZER_FORM_LAMB) {
         q.g = fma(q.p, vec4(decay), q.m * first_scale / (sqrt(q.v * second_scale) + epsilon));
-    } else if (FORM == OPTIMIZER_FORM_MOMENTUM) {
+    } else if (RULE == OPTIMIZER_FORM_MOMENTUM) {
         q.m = fma(q.m, vec4(first_old), fma(q.p, vec4(decay), q.g));
         q.p = fma(q.m, vec4(-rate), q.p);
-    } else if (FORM == OPTIMIZER_FORM_PLAIN) {
+    } else if (RULE == OPTIMIZER_FORM_PLAIN) {
         q.p = fma(fma(q.p, vec4(decay), q.g), vec4(-rate), q.p);
     } else {
         q.p = fma(q.g, vec4(-rate), q.p);
@@ -72,12 +89,14 @@ void main()
 {
     vec4 weights = vec4(0.0), changes = vec4(0.0);
     const uint chunk = group_number();
-    if (batch[OPTIMIZER_ACTIVE] != 0 && chunk < chunks[0]) {
+    if (batch[OPTIMIZER_ACTIVE] != 0 && verdict[VERDICT_FINITE] != 0.0 && chunk < chunks[0]) {
         const uint entry = OPTIMIZER_TABLE + chunk * CHUNK_WORDS;
         const uint at = chunks[entry + CHUNK_AT], weight_at = chunks[entry + CHUNK_WEIGHT];
-        const uint count = chunks[entry + CHUNK_COUNT],
-                   rates = OPTIMIZER_RATES + 2 * chunks[entry + CHUNK_TENSOR];
-        const float rate = uintBitsToFloat(batch[rates]), decay = uintBitsToFloat(batch[rates + 1]);
+        const uint count = chunks[entry + CHUNK_COUNT], tensor = chunks[entry + CHUNK_TENSOR];
+        const uint from = chunks[entry + CHUNK_GRADIENT];
+        const float decay = uintBitsToFloat(batch[OPTIMIZER_RATES + 2 * tensor + 1]), clip = verdict[VERDICT_CLIP];
+        float rate = uintBitsToFloat(batch[OPTIMIZER_RATES + 2 * tensor]);
+        if (RULE == OPTIMIZER_FORM_CHANGE) rate *= verdict[VERDICT_RATIOS + tensor];
 #if F16
         const uint p_at = at;
 #else
@@ -85,10 +104,15 @@ void main()
 #endif
         for (uint i = 4 * local_number(); i < count / 4 * 4; i += 4 * LOCAL_SIZE) {
             const uint quad = (at + i) / 4;
-            quads q = quads(p_quads[(p_at + i) / 4], vec4(0.0), vec4(0.0), gradient_quads[quad]);
+            quads q = quads(p_quads[(p_at + i) / 4], vec4(0.0), vec4(0.0), vec4(0.0));
+            if (DIRECT) {
+                q.g = load_quad(from + i);
+            } else {
+                q.g = gradient_quads[quad];
+            }
             if (HAS_FIRST) q.m = first_quads[quad];
             if (HAS_SECOND) q.v = second_quads[quad];
-            step_quads(q, rate, decay);
+            step_quads(q, clip, rate, decay);
             if (HAS_FIRST) first_quads[quad] = q.m;
             if (HAS_SECOND) second_quads[quad] = q.v;
             if (HAS_SUMS) {
@@ -104,11 +128,15 @@ void main()
         }
         const uint last = count / 4 * 4 + local_number();
         if (last < count) {
-            quads q = quads(vec4(p[p_at + last], 0.0, 0.0, 0.0), vec4(0.0), vec4(0.0),
-                            vec4(gradient[at + last], 0.0, 0.0, 0.0));
+            quads q = quads(vec4(p[p_at + last], 0.0, 0.0, 0.0), vec4(0.0), vec4(0.0), vec4(0.0));
+            if (DIRECT) {
+                q.g.x = LOAD(x, from + last);
+            } else {
+                q.g.x = gradient[at + last];
+            }
             if (HAS_FIRST) q.m.x = first[at + last];
             if (HAS_SECOND) q.v.x = second[at + last];
-            step_quads(q, rate, decay);
+            step_quads(q, clip, rate, decay);
             if (HAS_FIRST) first[at + last] = q.m.x;
             if (HAS_SECOND) second[at + last] = q.v.x;
             if (HAS_SUMS) {

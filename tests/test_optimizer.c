@@ -250,7 +250,12 @@ static void test_bytes(void **state)
     assert_int_equal(optimizer_parameters(o), all);
     assert_int_equal(bytes.step, 30 * all);
     assert_int_equal(bytes.accumulate, 6 * all);
-    assert_true(bytes.memory >= 16 * all && bytes.memory < 20 * all + 20000);
+    assert_int_equal(bytes.direct, 30 * all);
+    assert_true(bytes.memory >= 12 * all && bytes.memory < 16 * all + 20000);
+    float *gradient = gradient_values(&f, FROZEN + 1, 0);
+    EXPECT_TRUE(optimizer_tensor_write(o, OPTIMIZER_GRADIENT, FROZEN + 1, gradient, f.counts[FROZEN + 1], &e));
+    assert_true(optimizer_bytes(o).memory >= bytes.memory + 4 * all);
+    free(gradient);
     optimizer_destroy(o);
     fixture_close(&f);
 }

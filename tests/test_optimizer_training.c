@@ -61,22 +61,30 @@ static void check_first_step(const struct fixture *f, struct optimizer *o, float
     }
 }
 
-static struct optimizer *simple_optimizer(const struct fixture *f, double loss_scale, uint32_t clean_steps)
+static struct optimizer *optimizer_of(const struct fixture *f, enum optimizer_kind kind, double loss_scale,
+                                      uint32_t clean_steps)
 {
     struct optimizer_tensor tensors[TENSORS_MOST];
     struct optimizer *o;
     for (size_t n = 0; n < f->n; n++) tensors[n] = (struct optimizer_tensor){.decays = true, .rate_factor = 1};
-    const struct optimizer_options options = {.kind = OPTIMIZER_ADAMW,
+    const struct optimizer_options options = {.kind = kind,
                                               .beta1 = 0.9,
                                               .beta2 = 0.999,
                                               .epsilon = 1e-3,
                                               .weight_decay = 0.1,
+                                              .momentum = 0.9,
+                                              .max_norm = kind == OPTIMIZER_SGD ? 0.5 : 0,
                                               .tensors = tensors,
                                               .count = f->n,
                                               .loss_scale = loss_scale,
                                               .clean_steps = clean_steps};
     EXPECT_TRUE((o = optimizer_create(f->session, &options, &e)) != NULL);
     return o;
+}
+
+static struct optimizer *simple_optimizer(const struct fixture *f, double loss_scale, uint32_t clean_steps)
+{
+    return optimizer_of(f, OPTIMIZER_ADAMW, loss_scale, clean_steps);
 }
 
 static float **masters_read(const struct fixture *f, struct optimizer *o)
@@ -147,6 +155,41 @@ static void test_train(void **state)
         }
 }
 
+/* Two steps, of gradients that are accumulated or left where they are. */
+static uint64_t one_by_one(const struct setup *setup, enum optimizer_kind kind, bool direct)
+{
+    struct fixture f;
+    struct optimizer_result result;
+    fixture_open(setup, &f);
+    struct optimizer *o = optimizer_of(&f, kind, 64, 0);
+    for (int step = 1; step <= 2; step++) {
+        backward(f.session, step, optimizer_scale(o));
+        EXPECT_TRUE((direct ? optimizer_direct : optimizer_accumulate)(o, 0.75, &e));
+        EXPECT_TRUE(optimizer_step_begin(o, 0.01, &e));
+        assert_false(optimizer_step_begin(o, 0.01, &(struct error){0}));
+        EXPECT_TRUE(optimizer_step_end(o, &result, &e));
+        assert_true(!result.skipped && result.norm > 0);
+    }
+    const uint64_t hash = bits_hash(&f, o);
+    optimizer_destroy(o);
+    fixture_close(&f);
+    return hash;
+}
+
+static void test_direct(void **state)
+{
+    static const enum optimizer_kind kinds[] = {OPTIMIZER_ADAMW, OPTIMIZER_LAMB, OPTIMIZER_SGD};
+    (void)state;
+    for (size_t d = 0; d < n_devices; d++)
+        for (int i = 0; i < 6; i++) {
+            const struct setup setup = {devices[d], .f16 = i >= 3, .training = true};
+            if (setup.f16 && !support_has_f16(context, devices[d])) continue;
+            if (one_by_one(&setup, kinds[i % 3], false) != one_by_one(&setup, kinds[i % 3], true))
+                fail_msg("%s%s, kind %d: other bits of gradients that are not accumulated", devices[d],
+                         setup.f16 ? " f16" : "", i % 3);
+        }
+}
+
 /* A gradient that 16 bits can't hold, or one that the caller says so of: the scale halves, and nothing else happens. */
 static void test_overflow(void **state)
 {
@@ -208,7 +251,7 @@ static void test_others(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(test_train), cmocka_unit_test(test_overflow),
-                                              cmocka_unit_test(test_others)};
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(test_train), cmocka_unit_test(test_direct),
+                                              cmocka_unit_test(test_overflow), cmocka_unit_test(test_others)};
     return cmocka_run_group_tests(tests, open_context, close_context);
 }

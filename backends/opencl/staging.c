@@ -17,8 +17,8 @@ static cl_command_queue mapping_queue(const struct backend_device *device)
 bool opencl_staging_create(struct backend_device *device, const struct schedule *schedule, struct opencl_staging *s,
                            struct error *e)
 {
-    bool all = schedule->staged || schedule->max_upload < STAGED_MOST;
-    size_t upload = all ? schedule->max_upload : STAGED_MOST,
+    size_t least = schedule->max_upload < STAGED_MOST ? schedule->max_upload : STAGED_MOST,
+           upload = schedule->staged > least ? schedule->staged : least,
            download = schedule->max_download < STAGED_MOST ? schedule->max_download : STAGED_MOST;
     cl_int code;
     if (!upload && !download) return true;

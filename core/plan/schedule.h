@@ -46,7 +46,8 @@ struct schedule {
     const struct group *groups;
     size_t max_upload, max_download; /* bytes that one run moves at most in each direction */
     bool divided;                    /* a run may begin and end at any step */
-    bool staged; /* what a run uploads is copied when it is submitted, so that the next one may be filled in */
+    size_t staged; /* bytes of the first uploads of a run, which are copied when it is submitted, so that the next one
+                      may be filled in */
 };
 
 #endif

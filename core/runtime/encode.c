@@ -1,5 +1,8 @@
-/* Runs of a prepared session that are waited for: all but encodes, which are tickets (tickets.h). */
+/* Runs of a prepared session: those that are waited for, but for encodes, which are tickets (tickets.h), and passes of
+ * training that follow each other. */
 #include "runtime/encode.h"
+
+#include <string.h>
 
 #include "runtime/submit.h"
 
@@ -8,6 +11,7 @@ bool session_run(struct wherry_session *s, const struct batch_shape *shape, wher
 {
     struct transfer uploads[SESSION_UPLOADS + 1], downloads[1];
     tickets_drain(s->tickets);
+    TRY(session_passes_wait(s, e));
     int n = session_uploads(s, shape, uploads);
     for (int i = 0; i < s->n_calls; i++) s->grids[i] = call_grid(&s->calls[i], s->f16, s->words);
     if (upload >= 0) uploads[n++] = session_transfer(s, shape, upload, s->input_storage);
@@ -25,4 +29,57 @@ bool session_run(struct wherry_session *s, const struct batch_shape *shape, wher
     if (!ok) device_failed(s->device, e);
     s->lengths_sent = s->types_sent = ok;
     return ok;
+}
+
+/* ---- passes that are not waited for ---- */
+
+bool session_submit(struct wherry_session *s, int slot, const struct batch_shape *shape, const struct run *run,
+                    struct error *e)
+{
+    const size_t offsets = (size_t)s->limits.sequences + 1;
+    struct batch_shape kept = *shape;
+    struct run own = *run;
+    if (!s->pass_offsets[slot] && !(s->pass_offsets[slot] = host_alloc(&s->context->host, offsets, 4, e))) return false;
+    TRY(pass_wait(s->device, s->program, slot, &s->passes[slot], e)); /* whose offsets these are */
+    memcpy(s->pass_offsets[slot], shape->offsets, ((size_t)shape->sequences + 1) * sizeof *shape->offsets);
+    kept.offsets = s->pass_offsets[slot];
+    own.batch = &kept;
+    own.grids = s->grids;
+    for (int i = 0; i < s->n_calls; i++) s->grids[i] = call_grid(&s->calls[i], s->f16, s->words);
+    bool ok = pass_submit(s->device, s->program, slot, &s->passes[slot], &own, e);
+    s->lengths_sent = s->types_sent = ok;
+    return ok;
+}
+
+bool session_pass(struct wherry_session *s, wherry_phase phase, struct error *e)
+{
+    const bool backward = phase == WHERRY_PHASE_BACKWARD;
+    struct transfer uploads[SESSION_UPLOADS];
+    tickets_drain(s->tickets);
+    int n = session_uploads(s, &s->shape, uploads);
+    const struct run run = {.uploads = uploads,
+                            .n_uploads = n,
+                            .first = backward ? s->boundary : 0,
+                            .end = backward ? s->n_calls : s->boundary};
+    return session_submit(s, backward, &s->shape, &run, e);
+}
+
+bool session_passes_wait(struct wherry_session *s, struct error *e)
+{
+    struct error other;
+    bool ok = true;
+    for (int slot = 0; slot < RUN_SLOTS; slot++)
+        ok = pass_wait(s->device, s->program, slot, &s->passes[slot], ok ? e : &other) && ok;
+    if (!ok) s->lengths_sent = s->types_sent = false;
+    return ok;
+}
+
+void session_passes_leave(struct wherry_session *s)
+{
+    struct error ignored;
+    session_passes_wait(s, &ignored);
+    for (int slot = 0; slot < RUN_SLOTS; slot++) {
+        host_free(&s->context->host, s->pass_offsets[slot]);
+        s->pass_offsets[slot] = NULL;
+    }
 }

@@ -10,4 +10,16 @@
 bool session_run(struct wherry_session *s, const struct batch_shape *shape, wherry_phase phase, int upload,
                  int download, double *step_seconds, struct error *e);
 
+/* Submits a run of this batch in a slot, whatever is under way in the others, and does not wait; grids and batch of
+ * *run are filled in here. */
+bool session_submit(struct wherry_session *s, int slot, const struct batch_shape *shape, const struct run *run,
+                    struct error *e);
+/* A phase of the training step of the batch that session_batch filled in, to be followed by others on the device's
+ * queue: its floats stay where they are, and nobody waits. */
+bool session_pass(struct wherry_session *s, wherry_phase phase, struct error *e);
+/* Waits for the passes that are under way; the first failure of them. */
+bool session_passes_wait(struct wherry_session *s, struct error *e);
+/* The end of the session's memory: waits, too. */
+void session_passes_leave(struct wherry_session *s);
+
 #endif

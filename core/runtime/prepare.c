@@ -8,6 +8,7 @@
 #include "interface/interface.h"
 #include "runtime/buffers.h"
 #include "runtime/device_memory.h"
+#include "runtime/encode.h"
 #include "runtime/portions.h"
 #include "runtime/submit.h"
 #include "runtime/weights.h"
@@ -73,7 +74,7 @@ static bool make_host_memory(struct wherry_session *s, struct error *e)
     if (!s->offsets) return false;
     const struct graph *g = &s->graph;
     /* A part of a plan may have neither: 1 */
-    size_t output = (size_t)s->memory.of[g->output].bytes + 1, input = 0;
+    size_t output = (size_t)s->memory.of[g->output].bytes + 1, input = 0, targets = 0;
     if (g->in_gradient >= 0 && s->memory.of[g->in_gradient].bytes > output)
         output = (size_t)s->memory.of[g->in_gradient].bytes;
     if (g->input >= 0) input = (size_t)s->memory.of[g->input].bytes;
@@ -81,10 +82,12 @@ static bool make_host_memory(struct wherry_session *s, struct error *e)
         input = (size_t)s->memory.of[g->out_gradient].bytes;
     for (int t = 0; g->loss && t < g->n_tensors; t++) {
         if (g->tensors[t].input) input += (size_t)s->memory.of[t].bytes;
+        if (g->tensors[t].input && t != g->input) targets += (size_t)s->memory.of[t].bytes;
         if (g->tensors[t].output) output += (size_t)s->memory.of[t].bytes;
     }
-    s->schedule.staged = g->input < 0 && g->out_gradient < 0; /* batches of floats are large, and waited for */
     s->schedule.max_download = output;
+    /* Batches of floats are large, and waited for. */
+    s->schedule.staged = 4 * (words + BATCH_DATA_COUNT * tokens) + targets;
     s->schedule.max_upload = 4 * (words + BATCH_DATA_COUNT * tokens) + input;
     s->output_storage = host_alloc(host, output, 1, e);
     if (input) s->input_storage = s->output_storage ? host_alloc(host, input, 1, e) : NULL;
@@ -163,6 +166,7 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
 static void prepare_undo(struct wherry_session *s)
 {
     const struct host *host = &s->context->host;
+    session_passes_leave(s);
     tickets_close(s->tickets);
     portions_destroy(s);
     s->tickets = NULL;

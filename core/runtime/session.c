@@ -7,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "runtime/buffers.h"
+#include "runtime/encode.h"
 #include "runtime/portions.h"
 #include "runtime/submit.h"
 
@@ -71,6 +72,7 @@ void wherry_session_destroy(wherry_session *session)
     if (!session) return;
     const struct host *host = &session->context->host;
     const struct backend *backend = session->device->backend;
+    session_passes_leave(session);
     tickets_close(session->tickets);
     portions_destroy(session);
     backend->program_destroy(session->device->handle, session->program);

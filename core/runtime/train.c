@@ -94,6 +94,27 @@ static bool backward(struct wherry_session *s, const float *gradient, size_t gra
     return !x_gradient || take_output(s, "the gradient of x", x_count, x_gradient, e);
 }
 
+/* ---- the same, to be followed by others ---- */
+
+bool session_forward(struct wherry_session *s, const wherry_batch *batch, const wherry_step *step, struct error *e)
+{
+    s->forward_done = false;
+    TRY(session_batch(s, batch, &s->shape, e));
+    s->seed = step ? step->seed : 0;
+    s->step = step ? step->step : 0;
+    TRY(session_pass(s, WHERRY_PHASE_FORWARD, e));
+    s->forward_done = true;
+    return true;
+}
+
+bool session_backward(struct wherry_session *s, struct error *e)
+{
+    s->forward_done = false;
+    TRY(session_pass(s, WHERRY_PHASE_BACKWARD, e));
+    s->backward_done = true;
+    return true;
+}
+
 /* ---- public calls ---- */
 
 static wherry_status ready(wherry_session *session, const char *call)

@@ -132,6 +132,9 @@ static bool launches_make(const struct wherry_session *s, struct arena *a, struc
         a->tables_bytes = l->table.end;
         a->partials_bytes = l->partials.end;
     }
+    const uint64_t flags = round_up(2 * 4 * HANDOVER_GROUPS, MEMORY_ALIGNMENT);
+    a->flags = (struct range){a->partials_bytes, a->partials_bytes + flags};
+    a->partials_bytes = a->flags.end;
     return true;
 }
 
@@ -183,20 +186,38 @@ uint64_t arena_bytes(const struct arena *a, uint32_t parts)
     return 4 * elements * n + a->tables_bytes + a->partials_bytes;
 }
 
+static bool parts_make(const struct wherry_session *s, uint32_t parts, struct arena *a, struct error *e)
+{
+    const struct backend *backend = s->device->backend;
+    for (int i = 0; i < a->n_shards; i++)
+        for (int part = 0; part < ARENA_PARTS; part++) {
+            struct shard *shard = &a->shards[i];
+            if (!(parts >> part & 1) || shard->parts[part]) continue;
+            TRY((shard->parts[part] = backend->buffer_create(s->device->handle, 4 * shard->elements, e)) != NULL);
+        }
+    return true;
+}
+
 static bool buffers_make(const struct wherry_session *s, uint32_t parts, struct arena *a, struct error *e)
 {
     const struct backend *backend = s->device->backend;
     struct backend_device *device = s->device->handle;
-    TRY(device_has_bytes(s->device, arena_bytes(a, parts), "the optimizer", e));
-    for (int i = 0; i < a->n_shards; i++)
-        for (int part = 0; part < ARENA_PARTS; part++) {
-            struct shard *shard = &a->shards[i];
-            if (!(parts >> part & 1)) continue;
-            TRY((shard->parts[part] = backend->buffer_create(device, 4 * shard->elements, e)) != NULL);
-        }
+    TRY(device_has_bytes(s->device, arena_bytes(a, parts), "the optimizer", e) && parts_make(s, parts, a, e));
     TRY((a->tables = backend->buffer_create(device, a->tables_bytes, e)) != NULL);
     TRY((a->partials = backend->buffer_create(device, a->partials_bytes, e)) != NULL);
     return true;
+}
+
+static bool zeros_write(const struct wherry_session *s, struct buffer *buffer, uint64_t bytes, struct error *e)
+{
+    enum { PIECE = 1 << 20 };
+    void *zeros = host_alloc(&s->context->host, PIECE, 1, e);
+    bool ok = zeros != NULL;
+    for (uint64_t at = 0; ok && at < bytes; at += PIECE)
+        ok = s->device->backend->buffer_write(s->device->handle, buffer, at, zeros,
+                                              bytes - at < PIECE ? bytes - at : PIECE, e);
+    host_free(&s->context->host, zeros);
+    return ok;
 }
 
 bool arena_make(const struct wherry_session *s, uint32_t parts, struct arena *a, struct error *e)
@@ -204,7 +225,19 @@ bool arena_make(const struct wherry_session *s, uint32_t parts, struct arena *a,
     mutex_enter(&s->device->weights.memory);
     bool ok = buffers_make(s, parts, a, e);
     mutex_leave(&s->device->weights.memory);
-    return ok && tables_write(s, a, e) && arena_clear(s, a, ARENA_FIRST, e) && arena_clear(s, a, ARENA_SECOND, e);
+    return ok && tables_write(s, a, e) && zeros_write(s, a->partials, a->partials_bytes, e) &&
+           arena_clear(s, a, ARENA_FIRST, e) && arena_clear(s, a, ARENA_SECOND, e);
+}
+
+bool arena_add(const struct wherry_session *s, enum arena_part part, struct arena *a, struct error *e)
+{
+    uint64_t elements = 0;
+    for (int i = 0; i < a->n_shards; i++) elements += a->shards[i].elements;
+    mutex_enter(&s->device->weights.memory);
+    bool ok = device_has_bytes(s->device, 4 * elements, "the optimizer's accumulated gradients", e) &&
+              parts_make(s, 1u << part, a, e);
+    mutex_leave(&s->device->weights.memory);
+    return ok;
 }
 
 void arena_free(const struct wherry_session *s, struct arena *a)
@@ -278,16 +311,9 @@ bool arena_write(const struct wherry_session *s, const struct arena *a, enum are
 
 bool arena_clear(const struct wherry_session *s, const struct arena *a, enum arena_part part, struct error *e)
 {
-    enum { PIECE = 1 << 20 };
-    void *zeros = host_alloc(&s->context->host, PIECE, 1, e);
-    bool ok = zeros != NULL;
-    for (int i = 0; ok && i < a->n_shards; i++) {
+    for (int i = 0; i < a->n_shards; i++) {
         const struct shard *shard = &a->shards[i];
-        const uint64_t all = shard->parts[part] ? 4 * shard->elements : 0;
-        for (uint64_t at = 0; ok && at < all; at += PIECE)
-            ok = s->device->backend->buffer_write(s->device->handle, shard->parts[part], at, zeros,
-                                                  all - at < PIECE ? all - at : PIECE, e);
+        if (shard->parts[part]) TRY(zeros_write(s, shard->parts[part], 4 * shard->elements, e));
     }
-    host_free(&s->context->host, zeros);
-    return ok;
+    return true;
 }

@@ -37,7 +37,7 @@ struct launch_range {
     struct range state, gradients, weights;
     uint32_t chunks;
     struct range table;    /* of `tables` */
-    struct range partials; /* of `partials`: two floats a chunk, of which some kernels use one */
+    struct range partials; /* of `partials`: two floats a chunk; between those of launches are zeros */
 };
 
 struct arena {
@@ -51,12 +51,15 @@ struct arena {
     uint64_t parameters; /* of these */
     struct buffer *tables, *partials;
     uint64_t tables_bytes, partials_bytes;
+    struct range flags; /* of `partials`, the last: handover.h */
 };
 
 /* Plans it: trains[n] says whether the weight of gradient n is. No memory of the device is made. */
 bool arena_plan(const struct wherry_session *s, const bool *trains, size_t count, struct arena *out, struct error *e);
 /* Makes its buffers; of the shards those of `parts`, bits 1 << ARENA_*. Moments are 0, the rest is not initialised. */
 bool arena_make(const struct wherry_session *s, uint32_t parts, struct arena *arena, struct error *e);
+/* Makes those of one part more. */
+bool arena_add(const struct wherry_session *s, enum arena_part part, struct arena *arena, struct error *e);
 void arena_free(const struct wherry_session *s, struct arena *arena); /* accepts a zeroed one */
 /* Bytes of all buffers with these parts. */
 uint64_t arena_bytes(const struct arena *arena, uint32_t parts);

@@ -13,6 +13,13 @@ static bool encode(struct wherry_trainer *t, const wherry_batch *batches, size_t
     return fail_in(e, where);
 }
 
+static bool loss_of(struct wherry_trainer *t, size_t first, size_t n, const wherry_targets *targets, double *loss,
+                    struct error *e)
+{
+    const struct loss_targets part = trainer_targets(t, targets, first, n);
+    return loss_run(t->loss, t->rows + first * t->row_floats, n, &part, 1, loss, NULL, e);
+}
+
 /* The mean over batches whose rows do not know each other, each batch's counting as many rows as it has. */
 static bool losses_add(struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches, size_t rows,
                        const wherry_targets *targets, double *loss, struct error *e)
@@ -23,7 +30,7 @@ static bool losses_add(struct wherry_trainer *t, const wherry_batch *batches, si
         n = trainer_batch_rows(t, &batches[b]);
         double one, share = trainer_share(t, targets, first, n) / all;
         if (!(share > 0)) continue;
-        TRY(trainer_loss(t, t->rows + first * t->row_floats, first, n, targets, 1, &one, NULL, e));
+        TRY(loss_of(t, first, n, targets, &one, e));
         sum += share * one;
     }
     *loss = sum;
@@ -44,7 +51,7 @@ static bool evaluate(struct wherry_trainer *t, const wherry_batch *batches, size
         n = trainer_batch_rows(t, &batches[b]);
         TRY(encode(t, batches, b, t->rows + first * t->row_floats, n, e));
     }
-    TRY(t->coupled ? trainer_loss(t, t->rows, 0, rows, targets, 1, &value, NULL, e)
+    TRY(t->coupled ? loss_of(t, 0, rows, targets, &value, e)
                    : losses_add(t, batches, n_batches, rows, targets, &value, e));
     if (out) memcpy(out, t->rows, rows * t->row_floats * sizeof *out);
     *loss = value;

@@ -26,6 +26,8 @@ struct loss {
     int targets[LOSS_DIMENSIONS_MOST];    /* tensors */
     float *storage[LOSS_DIMENSIONS_MOST]; /* [examples][targets + 1]: what they hold in a run */
     uint32_t *offsets;                    /* [examples + 1] */
+    float values[LOSS_UNDER_WAY];         /* of runs under way, by slot */
+    int oldest, under_way;                /* slots */
 };
 
 /* ---- kinds ---- */
@@ -317,7 +319,7 @@ static bool fill_targets(const struct loss *l, uint32_t part, const struct loss_
 
 /* ---- running ---- */
 
-static bool check_rows(const struct loss *l, const float *rows, size_t n, float scale, struct error *e)
+static bool check_count(const struct loss *l, size_t n, float scale, struct error *e)
 {
     size_t most = (size_t)l->examples * l->columns;
     if (!n || n % l->columns)
@@ -329,6 +331,11 @@ static bool check_rows(const struct loss *l, const float *rows, size_t n, float 
         return fail(e, WHERRY_STATUS_TOO_LONG, "the loss %s of %zu rows: it was made for %zu", name_of(l), n, most);
     if (!isfinite(scale) || scale == 0)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "gradients scaled by %s", NUMBER("%g", (double)scale));
+    return true;
+}
+
+static bool check_rows(const struct loss *l, const float *rows, size_t n, struct error *e)
+{
     for (size_t i = 0; i < n * l->length; i++)
         if (!isfinite(rows[i]))
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
@@ -338,20 +345,32 @@ static bool check_rows(const struct loss *l, const float *rows, size_t n, float 
     return true;
 }
 
+enum { UPLOADS = SESSION_UPLOADS + 2 + LOSS_DIMENSIONS_MOST };
+
+/* All but the rows: their number. */
+static int uploads_fill(struct loss *l, size_t examples, float *scale, struct batch_shape *shape,
+                        struct transfer uploads[UPLOADS])
+{
+    struct wherry_session *s = l->session;
+    const wherry_batch batch = {.struct_size = sizeof batch, .sequences = (uint32_t)examples, .offsets = l->offsets};
+    session_batch_fill(s, &batch, shape);
+    int n = session_uploads(s, shape, uploads);
+    uploads[n++] = session_transfer(s, shape, s->graph.out_gradient, scale);
+    for (uint32_t k = 0; k < l->parts; k++) uploads[n++] = session_transfer(s, shape, l->targets[k], l->storage[k]);
+    return n;
+}
+
 static bool run(struct loss *l, const float *rows, size_t examples, float scale, float *value, float *d_rows,
                 struct error *e)
 {
     struct wherry_session *s = l->session;
     const struct graph *g = &s->graph;
-    const wherry_batch batch = {.struct_size = sizeof batch, .sequences = (uint32_t)examples, .offsets = l->offsets};
-    struct transfer uploads[SESSION_UPLOADS + 2 + LOSS_DIMENSIONS_MOST], downloads[2];
+    struct transfer uploads[UPLOADS], downloads[2];
     struct batch_shape shape;
-    session_batch_fill(s, &batch, &shape);
-    int n = session_uploads(s, &shape, uploads);
+    TRY(session_passes_wait(s, e));
+    int n = uploads_fill(l, examples, &scale, &shape, uploads);
     for (int i = 0; i < s->n_calls; i++) s->grids[i] = call_grid(&s->calls[i], s->f16, s->words);
     uploads[n++] = session_transfer(s, &shape, g->input, (void *)(uintptr_t)rows); /* it is read alone */
-    uploads[n++] = session_transfer(s, &shape, g->out_gradient, &scale);
-    for (uint32_t k = 0; k < l->parts; k++) uploads[n++] = session_transfer(s, &shape, l->targets[k], l->storage[k]);
     downloads[0] = session_transfer(s, &shape, g->output, value);
     if (d_rows) downloads[1] = session_transfer(s, &shape, g->in_gradient, d_rows);
     const struct run one = {.uploads = uploads,
@@ -367,16 +386,55 @@ static bool run(struct loss *l, const float *rows, size_t examples, float scale,
     return ok;
 }
 
+static bool targets_take(struct loss *loss, const struct loss_targets *targets, size_t examples, struct error *e)
+{
+    static const struct loss_targets none;
+    if (!targets) targets = &none;
+    TRY(check_targets(loss, targets, examples, e));
+    for (uint32_t k = 0; k < loss->parts; k++) TRY(fill_targets(loss, k, targets, examples, e));
+    return true;
+}
+
 bool loss_run(struct loss *loss, const float *rows, size_t n, const struct loss_targets *targets, float gradient_scale,
               double *value, float *d_rows, struct error *e)
 {
-    static const struct loss_targets none;
     float made;
     size_t examples = n / loss->columns;
-    if (!targets) targets = &none;
-    TRY(check_rows(loss, rows, n, gradient_scale, e) && check_targets(loss, targets, examples, e));
-    for (uint32_t k = 0; k < loss->parts; k++) TRY(fill_targets(loss, k, targets, examples, e));
+    TRY(check_count(loss, n, gradient_scale, e) && check_rows(loss, rows, n, e));
+    TRY(targets_take(loss, targets, examples, e));
     TRY(run(loss, rows, examples, gradient_scale, &made, d_rows, e));
     *value = (double)made;
     return true;
 }
+
+bool loss_submit(struct loss *loss, size_t n, const struct loss_targets *targets, float gradient_scale, struct error *e)
+{
+    struct wherry_session *s = loss->session;
+    const size_t examples = n / loss->columns;
+    const int slot = (loss->oldest + loss->under_way) % LOSS_UNDER_WAY;
+    struct transfer uploads[UPLOADS], download;
+    struct batch_shape shape;
+    TRY(check_count(loss, n, gradient_scale, e) && targets_take(loss, targets, examples, e));
+    const int uploaded = uploads_fill(loss, examples, &gradient_scale, &shape, uploads);
+    download = session_transfer(s, &shape, s->graph.output, &loss->values[slot]);
+    const struct run run = {.uploads = uploads, .n_uploads = uploaded, .downloads = &download, .n_downloads = 1};
+    TRY(session_submit(s, slot, &shape, &run, e));
+    loss->under_way++;
+    return true;
+}
+
+bool loss_wait(struct loss *loss, double *value, struct error *e)
+{
+    struct wherry_session *s = loss->session;
+    const int slot = loss->oldest;
+    loss->oldest = (slot + 1) % LOSS_UNDER_WAY;
+    loss->under_way--;
+    TRY(pass_wait(s->device, s->program, slot, &s->passes[slot], e));
+    *value = (double)loss->values[slot];
+    return true;
+}
+
+int loss_under_way(const struct loss *loss) { return loss->under_way; }
+int loss_rows(const struct loss *loss) { return loss->session->graph.input; }
+int loss_gradients(const struct loss *loss) { return loss->session->graph.in_gradient; }
+int loss_value(const struct loss *loss) { return loss->session->graph.output; }

@@ -56,6 +56,20 @@ struct loss *loss_create(struct wherry_device *device, const struct loss_options
  * one than the rows'. A loss that is not finite is given as it is. */
 bool loss_run(struct loss *loss, const float *rows, size_t n, const struct loss_targets *targets, float gradient_scale,
               double *value, float *d_rows, struct error *e);
+/* The same of rows that are on the device, in the place of loss_rows: submitted behind what is under way there, and not
+ * waited for; the gradients are where loss_gradients says. Targets are the caller's again. Where LOSS_UNDER_WAY are
+ * under way, loss_wait comes before the next one. A row that is not finite makes the loss one that is not. */
+enum { LOSS_UNDER_WAY = RUN_SLOTS };
+bool loss_submit(struct loss *loss, size_t n, const struct loss_targets *targets, float gradient_scale,
+                 struct error *e);
+/* Waits for the oldest that is under way, and gives its loss. */
+bool loss_wait(struct loss *loss, double *value, struct error *e);
+/* How many are. */
+int loss_under_way(const struct loss *loss);
+/* Tensors of loss_session: rows, their gradients, float [max_rows][row_length] both, and the number. */
+int loss_rows(const struct loss *loss);
+int loss_gradients(const struct loss *loss);
+int loss_value(const struct loss *loss);
 void loss_destroy(struct loss *loss); /* accepts NULL */
 /* What runs it: its graph, groups, plan and notes, for reports and wherry_verify. */
 struct wherry_session *loss_session(const struct loss *loss);

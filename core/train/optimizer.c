@@ -1,11 +1,11 @@
-/* Optimizers: what is asked for, what is accumulated, and the step, whose scalars the host computes in double. */
+/* Optimizers: what is asked for, what is accumulated, and the step: the host computes in double what does not depend on
+ * the gradients, and the device the rest. */
 #include "train/optimizer.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/number.h"
-#include "interface/optimizer.h"
 #include "runtime/train.h"
 #include "train/state.h"
 
@@ -64,8 +64,9 @@ static bool options_check(const struct wherry_session *s, const struct optimizer
 static uint32_t parts_of(const struct optimizer *o)
 {
     const bool moments = o->options.kind != OPTIMIZER_SGD;
-    return 1u << ARENA_GRADIENT | (o->session->f16 ? 1u << ARENA_MASTER : 0u) |
-           (moments || o->options.momentum > 0 ? 1u << ARENA_FIRST : 0u) | (moments ? 1u << ARENA_SECOND : 0u);
+    return (o->options.kind == OPTIMIZER_LAMB ? 1u << ARENA_GRADIENT : 0u) |
+           (o->session->f16 ? 1u << ARENA_MASTER : 0u) | (moments || o->options.momentum > 0 ? 1u << ARENA_FIRST : 0u) |
+           (moments ? 1u << ARENA_SECOND : 0u);
 }
 
 static bool plan(struct optimizer *o, struct error *e)
@@ -129,57 +130,65 @@ static void set_float(struct optimizer *o, uint32_t word, double value)
     memcpy(&o->words[word], &narrow, sizeof narrow);
 }
 
-static bool add(struct optimizer *o, uint32_t mode, double factor, struct error *e)
+bool optimizer_accumulator(struct optimizer *o, struct error *e)
 {
-    memset(o->words, 0, (size_t)o->header_bytes);
-    o->words[OPTIMIZER_ACTIVE] = 1;
-    o->words[OPTIMIZER_MODE] = mode;
-    set_float(o, OPTIMIZER_FACTOR, factor);
-    o->summed = optimizer_run(o, PASS_ADD, e);
-    return o->summed;
+    if (!(o->parts >> ARENA_GRADIENT & 1)) TRY(arena_add(o->session, ARENA_GRADIENT, &o->arena, e));
+    o->parts |= 1u << ARENA_GRADIENT;
+    return optimizer_way_create(o, WAY_ACCUMULATED, e);
 }
 
-bool optimizer_accumulate(struct optimizer *o, double weight, struct error *e)
+static bool gradients_check(const struct optimizer *o, double weight, struct error *e)
 {
     const struct wherry_session *s = o->session;
     if (!s->backward_done || s->forward_done)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "optimizer: gradients are there after a backward pass, until the next forward pass");
-    if (!isfinite(weight))
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "optimizer: gradients' weight is %s", NUMBER("%g", weight));
-    TRY(add(o, o->accumulated ? OPTIMIZER_ADD : OPTIMIZER_SET, weight / o->state.scale, e));
-    o->accumulated = true;
+    return isfinite(weight) ||
+           fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "optimizer: gradients' weight is %s", NUMBER("%g", weight));
+}
+
+bool optimizer_accumulate(struct optimizer *o, double weight, struct error *e)
+{
+    TRY(gradients_check(o, weight, e) && optimizer_accumulator(o, e));
+    memset(o->words, 0, (size_t)o->header_bytes);
+    o->words[OPTIMIZER_ACTIVE] = 1;
+    o->words[OPTIMIZER_MODE] = o->accumulated ? OPTIMIZER_ADD : OPTIMIZER_SET;
+    set_float(o, OPTIMIZER_FACTOR, weight / o->state.scale);
+    TRY(optimizer_submit(o, WAY_ACCUMULATED, 0, PHASE_ADD, PHASE_ADD, true, e));
+    o->accumulated = o->summed = true;
+    return true;
+}
+
+bool optimizer_direct(struct optimizer *o, double weight, struct error *e)
+{
+    TRY(gradients_check(o, weight, e));
+    if (o->accumulated)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "optimizer: something is accumulated already, to which gradients are to be added");
+    o->direct = true;
+    o->weight = weight;
     return true;
 }
 
 void optimizer_overflow(struct optimizer *o) { o->overflow = true; }
 
-void optimizer_clear(struct optimizer *o) { o->accumulated = o->summed = o->overflow = false; }
+void optimizer_clear(struct optimizer *o)
+{
+    struct error ignored;
+    for (int way = 0; way < WAYS && o->begun; way++)
+        pass_wait(o->session->device, o->ways[way].program, 0, &o->ways[way].passes[0], &ignored);
+    o->accumulated = o->summed = o->direct = o->overflow = o->begun = false;
+}
 
 /* ---- the step ---- */
 
-/* The norm of all gradients together. */
-static bool norm_read(struct optimizer *o, double *norm, struct error *e)
-{
-    double sum = 0;
-    if (!o->summed) TRY(add(o, OPTIMIZER_KEEP, 0, e));
-    TRY(optimizer_read_partials(o, e));
-    for (int i = 0; i < o->arena.n_launches; i++) {
-        const struct launch_range *l = &o->arena.launches[i];
-        for (uint32_t chunk = 0; chunk < l->chunks; chunk++) sum += (double)o->partials[optimizer_partial(l) + chunk];
-    }
-    *norm = sqrt(sum);
-    return true;
-}
-
-/* A rate and a decay for each trained tensor, in the words of the pass. */
-static void set_rates(struct optimizer *o, enum pass pass, double rate, double correction)
+/* A rate and a decay for each trained tensor. */
+static void set_rates(struct optimizer *o, double rate, double correction)
 {
     for (size_t n = 0, i = 0; n < o->options.count; n++) {
         const struct optimizer_tensor *t = &o->tensors[n];
         if (t->frozen) continue;
         double own = rate * (double)t->rate_factor, decay = t->decays ? o->options.weight_decay : 0;
-        if (pass == PASS_CHANGE) own *= o->ratios[i];
         if (o->options.kind == OPTIMIZER_ADAMW) decay = 1 - own * decay;
         set_float(o, (uint32_t)(OPTIMIZER_RATES + 2 * i), own / correction);
         set_float(o, (uint32_t)(OPTIMIZER_RATES + 2 * i + 1), decay);
@@ -187,7 +196,8 @@ static void set_rates(struct optimizer *o, enum pass pass, double rate, double c
     }
 }
 
-static bool run_step(struct optimizer *o, double rate, double clip, struct error *e)
+/* The header of all phases. */
+static void words_fill(struct optimizer *o, double rate)
 {
     const struct optimizer_options *p = &o->options;
     const bool adamw = p->kind == OPTIMIZER_ADAMW;
@@ -195,7 +205,11 @@ static bool run_step(struct optimizer *o, double rate, double clip, struct error
     const double first = 1 - pow(p->beta1, t), second = 1 - pow(p->beta2, t);
     memset(o->words, 0, (size_t)o->header_bytes);
     o->words[OPTIMIZER_ACTIVE] = 1;
-    set_float(o, OPTIMIZER_FACTOR, clip);
+    o->words[OPTIMIZER_MODE] = OPTIMIZER_KEEP;
+    o->words[OPTIMIZER_SUMS] = (uint32_t)(o->arena.partials_bytes / 4);
+    o->words[OPTIMIZER_TENSORS] = o->arena.trained;
+    set_float(o, OPTIMIZER_FACTOR, o->direct ? o->weight / o->state.scale : 1);
+    set_float(o, OPTIMIZER_MAX_NORM, p->max_norm);
     set_float(o, OPTIMIZER_FIRST_OLD, p->kind == OPTIMIZER_SGD ? p->momentum : p->beta1);
     set_float(o, OPTIMIZER_FIRST_NEW, 1 - p->beta1);
     set_float(o, OPTIMIZER_SECOND_OLD, p->beta2);
@@ -203,36 +217,26 @@ static bool run_step(struct optimizer *o, double rate, double clip, struct error
     set_float(o, OPTIMIZER_EPSILON, p->epsilon);
     set_float(o, OPTIMIZER_FIRST_SCALE, 1 / first);
     set_float(o, OPTIMIZER_SECOND_SCALE, adamw ? 1 / sqrt(second) : 1 / second);
-    set_rates(o, PASS_STEP, rate, adamw ? first : 1);
-    return optimizer_run(o, PASS_STEP, e);
+    set_rates(o, rate, adamw ? first : 1);
 }
 
-/* LAMB's q of each tensor, of the sums that its first kernel left. */
-static void ratios_fill(struct optimizer *o)
+bool optimizer_step_begin(struct optimizer *o, double learning_rate, struct error *e)
 {
-    const struct arena *a = &o->arena;
-    double weights = 0, changes = 0;
-    for (int i = 0; i < a->n_launches; i++) {
-        const float *sums = o->partials + optimizer_partial(&a->launches[i]);
-        for (int k = a->launches[i].first; k < a->launches[i].end; k++) {
-            const struct segment *segment = &a->segments[k];
-            if (!segment->first) weights = changes = 0;
-            for (uint64_t at = 0; at < segment->count; at += OPTIMIZER_CHUNK, sums += 2) {
-                weights += (double)sums[0];
-                changes += (double)sums[1];
-            }
-            bool adapts = o->tensors[segment->tensor].decays && weights > 0 && changes > 0;
-            o->ratios[segment->rates] = adapts ? sqrt(weights) / sqrt(changes) : 1;
-        }
+    const enum way way = o->direct ? WAY_DIRECT : WAY_ACCUMULATED;
+    if (!(learning_rate >= 0 && learning_rate < INFINITY))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "optimizer: the learning rate is %s",
+                    NUMBER("%g", learning_rate));
+    if (!o->accumulated && !o->direct && !o->overflow)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "optimizer: there is no gradient to step by");
+    if (o->begun) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "optimizer: a step is under way already");
+    if (!o->overflow) {
+        words_fill(o, learning_rate);
+        TRY(optimizer_submit(o, way, 0, o->direct || !o->summed ? PHASE_ADD : PHASE_NORM, PHASE_NORM, true, e));
+        o->begun = true;
+        TRY(optimizer_submit(o, way, 1, PHASE_STEP, PHASE_CHANGE, false, e));
     }
-}
-
-static bool run_change(struct optimizer *o, double rate, struct error *e)
-{
-    TRY(optimizer_read_partials(o, e));
-    ratios_fill(o);
-    set_rates(o, PASS_CHANGE, rate, 1);
-    return optimizer_run(o, PASS_CHANGE, e);
+    o->begun = true;
+    return true;
 }
 
 /* Half the scale, or twice as much after enough clean steps. Without one it stays at 1. */
@@ -247,27 +251,26 @@ static void scale_update(struct optimizer *o, bool skipped)
     state->clean = 0;
 }
 
-bool optimizer_step(struct optimizer *o, double learning_rate, struct optimizer_result *out, struct error *e)
+bool optimizer_step_end(struct optimizer *o, struct optimizer_result *out, struct error *e)
 {
-    const double most = o->options.max_norm;
+    struct way_program *w = &o->ways[o->direct ? WAY_DIRECT : WAY_ACCUMULATED];
     double norm = INFINITY;
-    if (!(learning_rate >= 0 && learning_rate < INFINITY))
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "optimizer: the learning rate is %s",
-                    NUMBER("%g", learning_rate));
-    if (!o->accumulated && !o->overflow)
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "optimizer: there is no gradient to step by");
-    if (!o->overflow) TRY(norm_read(o, &norm, e));
-    const bool skipped = !isfinite(norm);
-    const double clip = most > 0 ? fmin(1, most / (norm + 1e-6)) : 1;
-    if (!skipped) {
-        TRY(run_step(o, learning_rate, clip, e));
-        if (o->options.kind == OPTIMIZER_LAMB) TRY(run_change(o, learning_rate, e));
-        o->state.step++;
+    if (!o->begun) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "optimizer: no step is under way");
+    if (!o->overflow) {
+        TRY(pass_wait(o->session->device, w->program, 0, &w->passes[0], e));
+        norm = (double)o->told[VERDICT_NORM];
     }
+    const bool skipped = o->overflow || !(o->told[VERDICT_FINITE] > 0);
+    o->state.step += !skipped;
     scale_update(o, skipped);
     optimizer_clear(o);
     *out = (struct optimizer_result){.norm = norm, .scale = o->state.scale, .skipped = skipped, .step = o->state.step};
     return true;
+}
+
+bool optimizer_step(struct optimizer *o, double learning_rate, struct optimizer_result *out, struct error *e)
+{
+    return optimizer_step_begin(o, learning_rate, e) && optimizer_step_end(o, out, e);
 }
 
 /* ---- bytes ---- */
@@ -283,7 +286,9 @@ struct optimizer_bytes optimizer_bytes(const struct optimizer *o)
                             : o->options.kind == OPTIMIZER_LAMB ? lamb
                             : o->options.momentum > 0           ? momentum
                                                                 : plain;
-    return (struct optimizer_bytes){.memory = arena_bytes(&o->arena, o->parts) + o->header_bytes,
+    return (struct optimizer_bytes){.memory = arena_bytes(&o->arena, o->parts) + o->header_bytes + o->verdict_bytes +
+                                              o->table_bytes,
                                     .accumulate = n * (storage + sizeof(float)),
-                                    .step = n * (floats * sizeof(float) + copy)};
+                                    .step = n * (floats * sizeof(float) + copy),
+                                    .direct = n * (2 * storage + (floats - 1) * sizeof(float) + copy)};
 }

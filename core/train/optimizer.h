@@ -19,10 +19,11 @@
  *                                 q is 1 where one of the norms is 0, and of tensors that do not decay
  *                                 (so do its authors' code and NVIDIA's apex); the identity stands for phi.
  *
- * Sums of squares have a fixed order: in float in a stretch of OPTIMIZER_CHUNK elements of a tensor, in double over
- * those. The same gradients give the same bits on the same device.
+ * Sums of squares have a fixed order: in float in a stretch of OPTIMIZER_CHUNK elements of a tensor, and over those.
+ * The same gradients give the same bits on the same device.
  *
- * Not for several threads at once, and never while the session runs. */
+ * What is accumulated and the step are submitted to the device's queue, behind the session's passes, and not waited
+ * for: the device finds the norm, clips, and skips the step by itself. Not for several threads at once. */
 #ifndef WHERRY_TRAIN_OPTIMIZER_H
 #define WHERRY_TRAIN_OPTIMIZER_H
 
@@ -88,14 +89,21 @@ void optimizer_destroy(struct optimizer *optimizer); /* accepts NULL; the sessio
 /* What the gradient of the output is to be multiplied with before wherry_backward; 1 in f32. */
 double optimizer_scale(const struct optimizer *optimizer);
 /* Adds the session's gradients, divided by optimizer_scale, times `weight` to what is accumulated: after each backward
- * pass. */
+ * pass. The memory for it is made with the first. */
 bool optimizer_accumulate(struct optimizer *optimizer, double weight, struct error *e);
+/* The same where one backward pass makes a step: nothing is accumulated, and the next step reads the session's own
+ * gradients, before its next forward pass. The bits are those of optimizer_accumulate. */
+bool optimizer_direct(struct optimizer *optimizer, double weight, struct error *e);
 /* The next step is to be skipped as if a gradient were not finite: for a loss, or a scaled gradient of the output, that
  * a 16-bit float can't hold. */
 void optimizer_overflow(struct optimizer *optimizer);
-/* Changes the weights by what is accumulated, which is empty afterwards. Fails where nothing is. */
+/* Changes the weights by what is accumulated, which is empty afterwards. Fails where nothing is. It waits for the norm;
+ * what changes the weights may still be under way, before all that is done with them later. */
 bool optimizer_step(struct optimizer *optimizer, double learning_rate, struct optimizer_result *out, struct error *e);
-/* Drops what is accumulated. */
+/* The same in two: the first submits all of it and waits for nothing. */
+bool optimizer_step_begin(struct optimizer *optimizer, double learning_rate, struct error *e);
+bool optimizer_step_end(struct optimizer *optimizer, struct optimizer_result *out, struct error *e);
+/* Drops what is accumulated, and waits for a step that was begun, whatever becomes of it. */
 void optimizer_clear(struct optimizer *optimizer);
 
 /* Whether there is such a part of gradient `index`: frozen tensors have a MASTER alone, nothing has a SECOND with SGD,
@@ -111,12 +119,13 @@ bool optimizer_tensor_write(struct optimizer *optimizer, enum optimizer_part par
 struct optimizer_state optimizer_state_get(const struct optimizer *optimizer);
 void optimizer_state_set(struct optimizer *optimizer, const struct optimizer_state *state);
 
-/* Bytes of device memory that it has, beside the session's; and those that one accumulation and one step move, each
+/* Bytes of device memory that it has now, beside the session's; and those that one accumulation and one step move, each
  * element of each tensor once for each time that a kernel reads or writes it. Of a parameter in f32: accumulate 8 (4
  * more where something was accumulated before), AdamW's step 28, LAMB's 40, SGD's 20 with momentum and 12 without; in
- * f16 accumulate 6, and 2 more in the step. */
+ * f16 accumulate 6, and 2 more in the step. `direct` is all of a step after optimizer_direct: in f32 4, in f16 2 more
+ * than the step, of which it reads 2 less. */
 struct optimizer_bytes {
-    uint64_t memory, accumulate, step;
+    uint64_t memory, accumulate, step, direct;
 };
 struct optimizer_bytes optimizer_bytes(const struct optimizer *optimizer);
 /* Parameters that are trained. */

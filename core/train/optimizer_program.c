@@ -1,9 +1,8 @@
-/* An optimizer's program: its kernels' calls, a step for each launch, and runs of one pass. */
+/* An optimizer's programs: their kernels' calls, a step for each launch, and runs of some of their phases. */
 #include <string.h>
 
 #include "base/round.h"
 #include "interface/interface.h"
-#include "interface/optimizer.h"
 #include "train/state.h"
 
 /* ---- calls ---- */
@@ -20,22 +19,28 @@ static uint32_t form_of(const struct optimizer *o)
     }
 }
 
-static bool calls_make(struct optimizer *o, struct error *e)
+static bool lamb(const struct optimizer *o) { return o->options.kind == OPTIMIZER_LAMB; }
+
+static bool sums(enum phase phase) { return phase == PHASE_NORM || phase == PHASE_RATIOS; }
+
+static bool calls_make(struct optimizer *o, enum way way, struct error *e)
 {
     const struct wherry_session *s = o->session;
     const struct backend *backend = s->device->backend;
     const struct device_limits *limits = backend->limits(s->device->handle);
-    const uint32_t forms[PASSES] = {0, form_of(o), OPTIMIZER_FORM_CHANGE};
+    const uint32_t direct = way == WAY_DIRECT ? OPTIMIZER_DIRECT : 0;
+    const uint32_t forms[PHASES] = {direct, OPTIMIZER_SUM_NORM, form_of(o) | direct, OPTIMIZER_SUM_RATIOS,
+                                    OPTIMIZER_FORM_CHANGE};
+    static const char *const kernels[PHASES] = {"optimizer_add", "optimizer_sum", "optimizer_step", "optimizer_sum",
+                                                "optimizer_step"};
     uint32_t local = limits->cpu ? 64 : 256;
     while (local > limits->max_local_size) local /= 2;
-    o->n_passes = o->options.kind == OPTIMIZER_LAMB ? PASSES : PASS_CHANGE;
-    for (int pass = 0; pass < o->n_passes; pass++) {
-        struct call *call = &o->calls[pass];
+    for (int phase = 0; phase < PHASES; phase++) {
+        struct call *call = &o->ways[way].calls[phase];
         char reason[256];
-        *call =
-            (struct call){.kernel = pass == PASS_ADD ? "optimizer_add" : "optimizer_step", .launch = LAUNCH_ELEMENTS};
+        *call = (struct call){.kernel = kernels[phase], .launch = LAUNCH_ELEMENTS};
         call_set(call, CONST_LOCAL_SIZE, local);
-        if (pass != PASS_ADD) call_set(call, CONST_FORM, forms[pass]);
+        call_set(call, CONST_FORM, forms[phase]);
         if (!backend->supports(s->device->handle, call, s->f16, reason, sizeof reason))
             return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s can't change weights: %s", s->device->info.id, reason);
     }
@@ -54,96 +59,179 @@ static void bind(struct step *step, uint8_t slot, bool words, bool written, stru
                                                           .bytes = range.end - range.begin};
 }
 
+static void step_begin(struct optimizer *o, enum way way, enum phase phase, uint32_t groups, double flops,
+                       struct step *step)
+{
+    const struct call *call = &o->ways[way].calls[phase];
+    static const char *const names[PHASES] = {"accumulate", "norm", "step", "ratios", "step"};
+    *step = (struct step){.name = names[phase],
+                          .kernel = call->kernel,
+                          .launch = LAUNCH_ELEMENTS,
+                          .f16 = o->session->f16,
+                          .call = call,
+                          .group = phase,
+                          .flops = flops,
+                          .items_most = (uint64_t)groups * call_get(call, CONST_LOCAL_SIZE, 1)};
+    bind(step, SLOT_BATCH, true, false, o->header, (struct range){0, o->header_bytes});
+}
+
 /* Ascending slots. */
-static void step_fill(struct optimizer *o, enum pass pass, const struct launch_range *l, struct step *step)
+static void launch_fill(struct optimizer *o, enum way way, enum phase phase, const struct launch_range *l,
+                        struct step *step)
 {
     const struct wherry_session *s = o->session;
     const struct segment *first = &o->arena.segments[l->first];
     const struct shard *shard = &o->arena.shards[first->shard];
-    const bool changes = pass != PASS_ADD, moments = pass == PASS_STEP,
-               lamb = moments && o->options.kind == OPTIMIZER_LAMB;
-    *step = (struct step){.name = changes ? "step" : "accumulate",
-                          .kernel = o->calls[pass].kernel,
-                          .launch = LAUNCH_ELEMENTS,
-                          .f16 = s->f16,
-                          .call = &o->calls[pass],
-                          .group = pass,
-                          .flops = 40.0 * (double)(l->state.end - l->state.begin), /* as of roof_memory */
-                          .items_most = (uint64_t)l->chunks * call_get(&o->calls[pass], CONST_LOCAL_SIZE, 1)};
-    bind(step, SLOT_BATCH, true, false, o->header, (struct range){0, o->header_bytes});
-    if (!changes) bind(step, SLOT_X, false, false, s->buffers[first->gradient_block], l->gradients);
-    if (changes) bind(step, SLOT_W, false, !lamb, s->buffers[first->weight_block], l->weights);
+    const bool adds = phase == PHASE_ADD, moments = phase == PHASE_STEP, direct = way == WAY_DIRECT;
+    const bool leaves_u = moments && lamb(o);
+    step_begin(o, way, phase, l->chunks, 40.0 * (double)(l->state.end - l->state.begin), step); /* as of roof_memory */
+    if (adds || (moments && direct)) bind(step, SLOT_X, false, false, s->buffers[first->gradient_block], l->gradients);
+    if (!adds) bind(step, SLOT_W, false, !leaves_u, s->buffers[first->weight_block], l->weights);
+    if (!adds) bind(step, SLOT_BIAS, true, false, o->verdict, (struct range){0, o->verdict_bytes});
     bind(step, SLOT_IDS, true, false, o->arena.tables, l->table);
-    if (changes && s->f16) bind(step, SLOT_SAVED, true, !lamb, shard->parts[ARENA_MASTER], l->state);
+    if (!adds && s->f16) bind(step, SLOT_SAVED, true, !leaves_u, shard->parts[ARENA_MASTER], l->state);
     if (moments && shard->parts[ARENA_FIRST]) bind(step, SLOT_DELTA, true, true, shard->parts[ARENA_FIRST], l->state);
-    bind(step, SLOT_GRADIENT, true, !changes || lamb, shard->parts[ARENA_GRADIENT], l->state);
-    if (!changes || lamb) bind(step, SLOT_PARTIALS, true, true, o->arena.partials, l->partials);
+    if (!direct || (!adds && lamb(o)))
+        bind(step, SLOT_GRADIENT, true, adds || leaves_u, shard->parts[ARENA_GRADIENT], l->state);
+    if (adds || leaves_u) bind(step, SLOT_PARTIALS, true, true, o->arena.partials, l->partials);
     if (moments && shard->parts[ARENA_SECOND]) bind(step, SLOT_EXTRA, true, true, shard->parts[ARENA_SECOND], l->state);
 }
 
-static struct grid chunks_grid(uint32_t chunks)
+static void sums_fill(struct optimizer *o, enum way way, enum phase phase, uint32_t groups, struct step *step)
 {
-    return (struct grid){chunks < GRID_WIDTH ? chunks : GRID_WIDTH, (uint32_t)divide_up(chunks, GRID_WIDTH), 1};
+    step_begin(o, way, phase, groups, (double)o->arena.partials_bytes, step);
+    if (phase == PHASE_RATIOS) bind(step, SLOT_IDS, true, false, o->tensors_table, (struct range){0, o->table_bytes});
+    bind(step, SLOT_PARTIALS, true, false, o->arena.partials, (struct range){0, o->arena.partials_bytes});
+    bind(step, SLOT_Y, true, true, o->verdict, (struct range){0, o->verdict_bytes});
+}
+
+static struct grid groups_grid(uint32_t groups)
+{
+    return (struct grid){groups < GRID_WIDTH ? groups : GRID_WIDTH, (uint32_t)divide_up(groups, GRID_WIDTH), 1};
+}
+
+static void steps_fill(struct optimizer *o, enum way way)
+{
+    struct way_program *w = &o->ways[way];
+    int n = 0;
+    for (int phase = 0; phase < PHASES; phase++) {
+        w->first[phase] = n;
+        if (phase > PHASE_STEP && !lamb(o)) continue;
+        if (sums(phase)) {
+            const uint32_t groups = phase == PHASE_NORM ? 1 : o->arena.trained;
+            w->grids[n] = groups_grid(groups);
+            sums_fill(o, way, phase, groups, &w->steps[n++]);
+            continue;
+        }
+        for (int i = 0; i < o->arena.n_launches; i++) {
+            w->grids[n] = groups_grid(o->arena.launches[i].chunks);
+            launch_fill(o, way, phase, &o->arena.launches[i], &w->steps[n++]);
+        }
+    }
+    w->first[PHASES] = n;
+}
+
+bool optimizer_way_create(struct optimizer *o, enum way way, struct error *e)
+{
+    const struct wherry_session *s = o->session;
+    const struct host *host = &s->context->host;
+    struct way_program *w = &o->ways[way];
+    const size_t most = (size_t)o->arena.n_launches * PHASES + PHASES;
+    struct program_info info;
+    if (w->program) return true;
+    TRY(calls_make(o, way, e));
+    if (!w->steps && !(w->steps = host_alloc(host, most, sizeof *w->steps, e))) return false;
+    if (!w->grids && !(w->grids = host_alloc(host, most, sizeof *w->grids, e))) return false;
+    steps_fill(o, way);
+    w->schedule = (struct schedule){.steps = w->steps,
+                                    .n_steps = w->first[PHASES],
+                                    .max_upload = (size_t)o->header_bytes,
+                                    .staged = (size_t)o->header_bytes,
+                                    .max_download = sizeof o->told,
+                                    .divided = true};
+    w->program = s->device->backend->program_create(s->device->handle, &w->schedule, NULL, NULL, &info, e);
+    return w->program != NULL;
+}
+
+/* ---- what the programs read ---- */
+
+static struct buffer *buffer_of(struct optimizer *o, uint64_t bytes, const void *values, struct error *e)
+{
+    const struct wherry_device *device = o->session->device;
+    struct buffer *buffer = device->backend->buffer_create(device->handle, bytes, e);
+    if (!buffer || device->backend->buffer_write(device->handle, buffer, 0, values, bytes, e)) return buffer;
+    device->backend->buffer_destroy(device->handle, buffer);
+    return NULL;
+}
+
+/* A tensor's segments follow each other, and so do their chunks but for zeros between launches. */
+static void ratios_fill(const struct optimizer *o, uint32_t *table)
+{
+    const struct arena *a = &o->arena;
+    for (int i = 0; i < a->n_launches; i++) {
+        uint32_t at = (uint32_t)(a->launches[i].partials.begin / 4);
+        for (int k = a->launches[i].first; k < a->launches[i].end; k++) {
+            const struct segment *segment = &a->segments[k];
+            uint32_t *entry = table + RATIO_WORDS * (size_t)segment->rates;
+            if (!segment->first) entry[RATIO_BEGIN] = at;
+            at += 2 * (uint32_t)divide_up(segment->count, OPTIMIZER_CHUNK);
+            entry[RATIO_END] = at;
+            entry[RATIO_ADAPTS] = o->tensors[segment->tensor].decays;
+        }
+    }
 }
 
 bool optimizer_program_create(struct optimizer *o, struct error *e)
 {
-    const struct wherry_session *s = o->session;
-    const struct host *host = &s->context->host;
-    const struct backend *backend = s->device->backend;
-    const size_t launches = (size_t)o->arena.n_launches, n = launches * PASSES;
-    struct program_info info;
-    TRY(calls_make(o, e));
-    o->header_bytes = round_up(4 * (OPTIMIZER_RATES + 2 * (uint64_t)o->arena.trained), MEMORY_ALIGNMENT);
-    if (!(o->words = host_alloc(host, (size_t)o->header_bytes, 1, e)) ||
-        !(o->partials = host_alloc(host, (size_t)o->arena.partials_bytes, 1, e)) ||
-        !(o->ratios = host_alloc(host, o->arena.trained, sizeof *o->ratios, e)) ||
-        !(o->steps = host_alloc(host, n, sizeof *o->steps, e)) ||
-        !(o->grids = host_alloc(host, n, sizeof *o->grids, e)) ||
-        !(o->header = backend->buffer_create(s->device->handle, o->header_bytes, e)))
-        return false;
-    TRY(backend->buffer_write(s->device->handle, o->header, 0, o->words, o->header_bytes, e)); /* not active */
-    for (int pass = 0; pass < o->n_passes; pass++)
-        for (size_t i = 0; i < launches; i++) {
-            step_fill(o, pass, &o->arena.launches[i], &o->steps[(size_t)pass * launches + i]);
-            o->grids[(size_t)pass * launches + i] = chunks_grid(o->arena.launches[i].chunks);
-        }
-    o->schedule = (struct schedule){.steps = o->steps,
-                                    .n_steps = o->n_passes * o->arena.n_launches,
-                                    .max_upload = (size_t)o->header_bytes,
-                                    .divided = true};
-    o->program = backend->program_create(s->device->handle, &o->schedule, NULL, NULL, &info, e);
-    return o->program != NULL;
+    const struct host *host = &o->session->context->host;
+    const uint64_t trained = o->arena.trained;
+    o->header_bytes = round_up(4 * (OPTIMIZER_RATES + 2 * trained), MEMORY_ALIGNMENT);
+    o->verdict_bytes = round_up(4 * (VERDICT_RATIOS + trained), MEMORY_ALIGNMENT);
+    o->table_bytes = round_up(4 * RATIO_WORDS * trained, MEMORY_ALIGNMENT);
+    uint32_t *table = host_alloc(host, (size_t)o->table_bytes, 1, e);
+    o->words = table ? host_alloc(host, (size_t)o->header_bytes, 1, e) : NULL;
+    /* Not active, and nothing finite. */
+    bool ok = o->words && (o->header = buffer_of(o, o->header_bytes, o->words, e)) &&
+              (o->verdict = buffer_of(o, o->verdict_bytes, table, e));
+    if (ok) ratios_fill(o, table);
+    ok = ok && (o->tensors_table = buffer_of(o, o->table_bytes, table, e));
+    host_free(host, table);
+    return ok && optimizer_way_create(o, WAY_DIRECT, e);
 }
 
 void optimizer_program_destroy(struct optimizer *o)
 {
     const struct wherry_session *s = o->session;
     const struct host *host = &s->context->host;
-    void *memory[] = {o->words, o->partials, o->ratios, o->steps, o->grids};
-    s->device->backend->program_destroy(s->device->handle, o->program);
-    s->device->backend->buffer_destroy(s->device->handle, o->header);
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) host_free(host, memory[i]);
+    const struct backend *backend = s->device->backend;
+    struct error ignored;
+    for (int way = 0; way < WAYS; way++) {
+        struct way_program *w = &o->ways[way];
+        for (int slot = 0; slot < RUN_SLOTS; slot++) pass_wait(s->device, w->program, slot, &w->passes[slot], &ignored);
+        backend->program_destroy(s->device->handle, w->program);
+        host_free(host, w->steps);
+        host_free(host, w->grids);
+    }
+    backend->buffer_destroy(s->device->handle, o->header);
+    backend->buffer_destroy(s->device->handle, o->verdict);
+    backend->buffer_destroy(s->device->handle, o->tensors_table);
+    host_free(host, o->words);
 }
 
 /* ---- runs ---- */
 
-bool optimizer_run(struct optimizer *o, enum pass pass, struct error *e)
+bool optimizer_submit(struct optimizer *o, enum way way, int slot, enum phase from, enum phase last, bool words,
+                      struct error *e)
 {
-    struct wherry_device *device = o->session->device;
+    struct way_program *w = &o->ways[way];
     const struct transfer upload = {.buffer = o->header, .bytes = o->header_bytes, .host = o->words};
+    const struct transfer download = {.buffer = o->verdict, .bytes = sizeof o->told, .host = o->told};
     const struct run run = {.uploads = &upload,
-                            .n_uploads = 1,
-                            .grids = o->grids,
-                            .first = (int)pass * o->arena.n_launches,
-                            .end = ((int)pass + 1) * o->arena.n_launches};
-    bool ok = device_executes(device, e) && device->backend->program_run(device->handle, o->program, &run, e);
-    if (!ok) device_failed(device, e);
-    return ok;
-}
-
-bool optimizer_read_partials(struct optimizer *o, struct error *e)
-{
-    struct wherry_device *device = o->session->device;
-    return device->backend->buffer_read(device->handle, o->arena.partials, 0, o->partials, o->arena.partials_bytes, e);
+                            .n_uploads = words,
+                            .downloads = &download,
+                            .n_downloads = last == PHASE_NORM,
+                            .grids = w->grids,
+                            .first = w->first[from],
+                            .end = w->first[last + 1]};
+    return pass_submit(o->session->device, w->program, slot, &w->passes[slot], &run, e);
 }

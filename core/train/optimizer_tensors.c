@@ -86,6 +86,7 @@ bool optimizer_tensor_read(struct optimizer *o, enum optimizer_part part, size_t
 /* What is written before anything was accumulated is added to nothing. */
 static bool gradient_begin(struct optimizer *o, struct error *e)
 {
+    TRY(optimizer_accumulator(o, e));
     if (!o->accumulated) TRY(arena_clear(o->session, &o->arena, ARENA_GRADIENT, e));
     o->accumulated = true;
     o->summed = false;

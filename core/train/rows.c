@@ -61,24 +61,21 @@ bool trainer_rows_room(struct wherry_trainer *t, size_t rows, struct error *e)
     const struct host *host = &t->context->host;
     if (rows <= t->rows_room) return true;
     host_free(host, t->rows);
-    host_free(host, t->d_rows);
     t->rows_room = 0;
-    t->d_rows = NULL;
     t->rows = host_alloc_unset(host, rows, t->row_floats * sizeof *t->rows, e);
-    if (t->rows) t->d_rows = host_alloc_unset(host, rows, t->row_floats * sizeof *t->d_rows, e);
-    if (!t->d_rows) return false;
+    if (!t->rows) return false;
     t->rows_room = rows;
     return true;
 }
 
-bool trainer_loss(struct wherry_trainer *t, const float *rows, size_t first, size_t n, const wherry_targets *targets,
-                  float gradient_scale, double *value, float *d_rows, struct error *e)
+struct loss_targets trainer_targets(const struct wherry_trainer *t, const wherry_targets *targets, size_t first,
+                                    size_t n)
 {
     struct loss_targets part = {0};
     size_t before = first / t->columns * t->targets_each, count = n / t->columns * t->targets_each;
     if (targets && targets->labels) part.labels = targets->labels + before, part.count = count;
     if (targets && targets->values) part.values = targets->values + before, part.count = count;
-    return loss_run(t->loss, rows, n, &part, gradient_scale, value, d_rows, e);
+    return part;
 }
 
 double trainer_share(const struct wherry_trainer *t, const wherry_targets *targets, size_t first, size_t n)

@@ -2,12 +2,33 @@
 #ifndef WHERRY_TRAIN_STATE_H
 #define WHERRY_TRAIN_STATE_H
 
+#include "interface/optimizer.h"
+#include "runtime/pass.h"
 #include "train/arena.h"
 #include "train/optimizer.h"
 
-/* The three kernels of a launch, in the order of the program's steps: all launches of the first, then of the second,
- * then, with LAMB, of the third. */
-enum pass { PASS_ADD, PASS_STEP, PASS_CHANGE, PASSES };
+/* The order of a program's steps: a step for each launch of a kernel, but one of the sums. */
+enum phase {
+    PHASE_ADD,
+    PHASE_NORM,
+    PHASE_STEP,
+    PHASE_RATIOS, /* this and the next with LAMB alone */
+    PHASE_CHANGE,
+    PHASES
+};
+
+/* Where the gradients of a step are: what was accumulated, or the session's own. Each has its program. */
+enum way { WAY_ACCUMULATED, WAY_DIRECT, WAYS };
+
+struct way_program {
+    struct call calls[PHASES];
+    int first[PHASES + 1]; /* steps; those that the kind has not are none */
+    struct step *steps;
+    struct grid *grids;
+    struct schedule schedule;
+    struct program *program;       /* NULL: not made yet */
+    struct pass passes[RUN_SLOTS]; /* 0: up to the norm; 1: what changes weights */
+};
 
 struct optimizer {
     struct wherry_session *session;
@@ -17,31 +38,34 @@ struct optimizer {
     struct arena arena;
     uint32_t parts;           /* the arena's, bits 1 << ARENA_* */
     bool accumulated, summed; /* there is a gradient; and sums of its squares */
+    bool direct;              /* the session's gradients are to be stepped by, */
+    double weight;            /* times this */
     bool overflow;            /* the next step is skipped */
+    bool begun;               /* and under way */
 
     struct buffer *header;
     uint32_t *words; /* [header_bytes / 4]: what the next run finds there */
     uint64_t header_bytes;
-    float *partials; /* of all launches, as they were read */
-    double *ratios;  /* [trained]: LAMB's */
-    struct call calls[PASSES];
-    int n_passes;
-    struct step *steps; /* [n_passes * n_launches] */
-    struct grid *grids; /* likewise */
-    struct schedule schedule;
-    struct program *program;
+    struct buffer *verdict; /* interface/optimizer.h */
+    uint64_t verdict_bytes;
+    float told[VERDICT_WORDS]; /* its first floats, as the last step's norm left them */
+    struct buffer *tensors_table;
+    uint64_t table_bytes;
+    struct way_program ways[WAYS];
 };
 
-/* Makes the program and what it reads; the arena is there. */
+/* Makes what the programs read. The arena is there. */
 bool optimizer_program_create(struct optimizer *o, struct error *e);
+/* Makes a program where it is not made yet. */
+bool optimizer_way_create(struct optimizer *o, enum way way, struct error *e);
 void optimizer_program_destroy(struct optimizer *o);
 /* Gives the masters, where they are not the session's weights, what the model's files have. */
 bool optimizer_masters(struct optimizer *o, struct error *e);
-/* Runs all launches of a pass with the header's words. */
-bool optimizer_run(struct optimizer *o, enum pass pass, struct error *e);
-/* Reads the sums that a pass left: of each chunk number `chunk` of a launch the `sets` floats from chunk * sets on. */
-bool optimizer_read_partials(struct optimizer *o, struct error *e);
-/* The number of the float of the first chunk of launch `l` among them. */
-static inline size_t optimizer_partial(const struct launch_range *l) { return (size_t)(l->partials.begin / 4); }
+/* There is something to accumulate in. */
+bool optimizer_accumulator(struct optimizer *o, struct error *e);
+/* Submits phases `from` to `last`, behind what is under way. With PHASE_NORM the verdict's beginning is `told` when
+ * slot 0 was waited for. `words`: the header is uploaded before. */
+bool optimizer_submit(struct optimizer *o, enum way way, int slot, enum phase from, enum phase last, bool words,
+                      struct error *e);
 
 #endif

@@ -2,53 +2,68 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/number.h"
 #include "runtime/encode.h"
+#include "runtime/train.h"
 #include "train/schedule.h"
 #include "train/trainer.h"
 
-/* What a step is of. */
+/* What a step is of. Everything is submitted, batch after batch, and waited for at the end, but for losses of more
+ * batches than may be under way. */
 struct task {
     const wherry_batch *batches;
     size_t n_batches, rows;
     const wherry_targets *targets;
     double loss;
-    bool overflow; /* f16 can't hold a scaled gradient of the output */
+    double shares[LOSS_UNDER_WAY]; /* in the step's loss, of those under way, the oldest first */
+    bool given;                    /* a gradient by rows */
 };
 
 /* ---- passes of one batch ---- */
 
 /* Masks of each batch of a step are others, and those of the first one are what the seed alone gives. */
-static bool forward(struct wherry_trainer *t, const struct task *task, size_t batch, float *rows, size_t count,
-                    struct error *e)
+static bool forward(struct wherry_trainer *t, const struct task *task, size_t batch, struct error *e)
 {
     const wherry_step step = {
         .struct_size = sizeof step, .step = (uint32_t)t->step, .seed = t->seed + batch * UINT64_C(0x9e3779b97f4a7c15)};
     char where[64];
-    if (!wherry_forward(t->session, &task->batches[batch], NULL, &step, rows, rows ? count * t->row_floats : 0))
-        return true;
+    if (session_forward(t->session, &task->batches[batch], &step, e)) return true;
     snprintf(where, sizeof where, "batch %zu", batch);
     return fail_in(e, where);
 }
 
-static bool held_by_f16(const struct wherry_trainer *t, const float *values, size_t count)
-{
-    bool held = true;
-    for (size_t i = 0; t->session->f16 && i < count; i++) held &= fabsf(values[i]) < 65520;
-    return held;
-}
-
-/* And adds the gradients, times their part in the step's. */
-static bool backward(struct wherry_trainer *t, struct task *task, const float *d_rows, size_t count, double weight,
+/* And hands the gradients, times their part in the step's, to the optimizer: what is added to nothing is left where it
+ * is. */
+static bool backward(struct wherry_trainer *t, struct task *task, size_t rows, size_t at, double weight,
                      struct error *e)
 {
-    size_t floats = count * t->row_floats;
-    if (!held_by_f16(t, d_rows, floats)) {
-        task->overflow = true;
-        return true;
-    }
-    return !wherry_backward(t->session, d_rows, floats, NULL, 0) && optimizer_accumulate(t->optimizer, weight, e);
+    TRY(handover_give(t->handover, rows, at, !task->given, e) && session_backward(t->session, e));
+    task->given = true;
+    return task->n_batches > 1 ? optimizer_accumulate(t->optimizer, weight, e)
+                               : optimizer_direct(t->optimizer, weight, e);
+}
+
+/* ---- the loss ---- */
+
+static bool loss_take(struct wherry_trainer *t, struct task *task, struct error *e)
+{
+    double loss;
+    TRY(loss_wait(t->loss, &loss, e));
+    task->loss += task->shares[0] * loss;
+    memmove(task->shares, task->shares + 1, sizeof task->shares - sizeof *task->shares);
+    return true;
+}
+
+/* Of `n` rows, of which those before `first` have targets that are left out. */
+static bool loss_begin(struct wherry_trainer *t, struct task *task, size_t first, size_t n, double share,
+                       struct error *e)
+{
+    const struct loss_targets targets = trainer_targets(t, task->targets, first, n);
+    if (loss_under_way(t->loss) == LOSS_UNDER_WAY) TRY(loss_take(t, task, e));
+    task->shares[loss_under_way(t->loss)] = share;
+    return loss_submit(t->loss, n, &targets, (float)optimizer_scale(t->optimizer), e);
 }
 
 static bool loss_check(double loss, struct error *e)
@@ -64,19 +79,16 @@ static bool loss_check(double loss, struct error *e)
 /* Each batch for itself: its rows' gradients do not depend on the others'. */
 static bool batches_add(struct wherry_trainer *t, struct task *task, struct error *e)
 {
-    float scale = (float)optimizer_scale(t->optimizer);
     double all = trainer_share(t, task->targets, 0, task->rows);
     if (!(all > 0))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "no row has a label that counts: every one is %d, or of a class whose weight is 0", LOSS_IGNORED);
-    for (size_t b = 0, first = 0, n; b < task->n_batches && !task->overflow; b++, first += n) {
+    for (size_t b = 0, first = 0, n; b < task->n_batches; b++, first += n) {
         n = trainer_batch_rows(t, &task->batches[b]);
-        double loss, share = trainer_share(t, task->targets, first, n) / all;
+        double share = trainer_share(t, task->targets, first, n) / all;
         if (!(share > 0)) continue;
-        TRY(trainer_rows_room(t, n, e) && forward(t, task, b, t->rows, n, e));
-        TRY(trainer_loss(t, t->rows, first, n, task->targets, scale, &loss, t->d_rows, e) && loss_check(loss, e));
-        task->loss += share * loss;
-        TRY(backward(t, task, t->d_rows, n, share, e));
+        TRY(forward(t, task, b, e) && handover_take(t->handover, n, 0, !task->given, e));
+        TRY(loss_begin(t, task, first, n, share, e) && backward(t, task, n, 0, share, e));
     }
     return true;
 }
@@ -86,30 +98,29 @@ static bool batches_add(struct wherry_trainer *t, struct task *task, struct erro
 static bool batches_join(struct wherry_trainer *t, struct task *task, struct error *e)
 {
     size_t last = task->n_batches - 1, first = 0, n = 0;
-    TRY(trainer_rows_room(t, task->rows, e));
     for (size_t b = 0; b < task->n_batches; b++, first += n) {
         n = trainer_batch_rows(t, &task->batches[b]);
-        TRY(forward(t, task, b, t->rows + first * t->row_floats, n, e));
+        TRY(forward(t, task, b, e) && handover_take(t->handover, n, first, !b, e));
     }
-    TRY(trainer_loss(t, t->rows, 0, task->rows, task->targets, (float)optimizer_scale(t->optimizer), &task->loss,
-                     t->d_rows, e));
-    TRY(loss_check(task->loss, e));
-    TRY(backward(t, task, t->d_rows + (first - n) * t->row_floats, n, 1, e));
-    for (size_t b = first = 0; b < last && !task->overflow; b++, first += n) {
+    TRY(loss_begin(t, task, 0, task->rows, 1, e) && backward(t, task, n, first - n, 1, e));
+    for (size_t b = first = 0; b < last; b++, first += n) {
         n = trainer_batch_rows(t, &task->batches[b]);
-        TRY(forward(t, task, b, NULL, n, e) && backward(t, task, t->d_rows + first * t->row_floats, n, 1, e));
+        TRY(forward(t, task, b, e) && backward(t, task, n, first, 1, e));
     }
     return true;
 }
 
 /* ---- the step ---- */
 
-static bool change(struct wherry_trainer *t, const struct task *task, wherry_step_result *result, struct error *e)
+/* The device has left the weights as they are where a row or the loss is not finite. */
+static bool change(struct wherry_trainer *t, struct task *task, wherry_step_result *result, struct error *e)
 {
     struct optimizer_result done;
     double scale = optimizer_scale(t->optimizer), rate = schedule_rate(&t->optimizer_desc, t->step);
-    if (task->overflow) optimizer_overflow(t->optimizer);
-    TRY(optimizer_step(t->optimizer, rate, &done, e));
+    TRY(optimizer_step_begin(t->optimizer, rate, e));
+    while (loss_under_way(t->loss)) TRY(loss_take(t, task, e));
+    TRY(handover_wait(t->handover, e) && loss_check(task->loss, e));
+    TRY(optimizer_step_end(t->optimizer, &done, e) && session_passes_wait(t->session, e));
     if (done.skipped && (!t->session->f16 || scale <= 1))
         return fail(e, WHERRY_STATUS_VERIFY_FAILED,
                     "a gradient is not finite, at a loss of %s and a loss scale of %s: no weight was changed. Take the "
@@ -134,6 +145,17 @@ static bool step(struct wherry_trainer *t, struct task *task, wherry_step_result
     return change(t, task, result, e);
 }
 
+/* Waits for what is under way, whatever comes of it. */
+static void step_drop(struct wherry_trainer *t)
+{
+    struct error ignored;
+    double loss;
+    while (loss_under_way(t->loss)) loss_wait(t->loss, &loss, &ignored);
+    handover_wait(t->handover, &ignored);
+    session_passes_wait(t->session, &ignored);
+    optimizer_clear(t->optimizer);
+}
+
 wherry_status wherry_trainer_step(wherry_trainer *trainer, const wherry_batch *batches, size_t n_batches,
                                   const wherry_targets *targets, wherry_step_result *out)
 {
@@ -145,7 +167,7 @@ wherry_status wherry_trainer_step(wherry_trainer *trainer, const wherry_batch *b
     struct error *e = context_error(context);
     if (step(trainer, &task, out, e)) return WHERRY_STATUS_OK;
     char where[48];
-    optimizer_clear(trainer->optimizer);
+    step_drop(trainer);
     snprintf(where, sizeof where, "step %" PRIu64, trainer->step);
     return context_status(context, fail_in(e, where));
 }

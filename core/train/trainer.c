@@ -141,6 +141,11 @@ static bool loss_make(struct wherry_trainer *t, const wherry_trainer_desc *desc,
     return (t->loss = loss_create(t->device, &options, t->max_rows, t->row_floats, e)) != NULL;
 }
 
+static bool handover_make(struct wherry_trainer *t, struct error *e)
+{
+    return (t->handover = handover_create(t->session, t->loss, t->optimizer, e)) != NULL;
+}
+
 static bool trainer_make(struct wherry_trainer *t, const wherry_session_desc *session, const wherry_trainer_desc *desc,
                          struct error *e)
 {
@@ -151,7 +156,7 @@ static bool trainer_make(struct wherry_trainer *t, const wherry_session_desc *se
     t->row_floats = tensor_row_length(g, g->output);
     t->rows_of_tokens = strchr(g->tensors[g->output].dims, 'j') != NULL;
     return trained_weights_create(t->session, desc->optimizer, &t->weights, e) && loss_make(t, desc, e) &&
-           optimizer_make(t, e);
+           optimizer_make(t, e) && handover_make(t, e);
 }
 
 wherry_status wherry_trainer_create(wherry_context *context, wherry_device *device, const wherry_model *model,
@@ -183,6 +188,7 @@ void wherry_trainer_destroy(wherry_trainer *t)
     if (!t) return;
     const struct host *host = &t->context->host;
     view_destroy(t);
+    handover_destroy(t->handover);
     loss_destroy(t->loss);
     optimizer_destroy(t->optimizer);
     wherry_session_destroy(t->session);
@@ -190,7 +196,6 @@ void wherry_trainer_destroy(wherry_trainer *t)
     host_free(host, (void *)t->class_weights);
     for (size_t i = 0; i < sizeof t->texts / sizeof *t->texts; i++) host_free(host, t->texts[i]);
     host_free(host, t->rows);
-    host_free(host, t->d_rows);
     host_free(host, t);
 }
 

@@ -2,6 +2,7 @@
 #ifndef WHERRY_TRAIN_TRAINER_H
 #define WHERRY_TRAIN_TRAINER_H
 
+#include "train/handover.h"
 #include "train/loss.h"
 #include "train/names.h"
 #include "train/optimizer.h"
@@ -23,6 +24,7 @@ struct wherry_trainer {
     struct trained_weights weights;
     struct optimizer *optimizer;
     struct loss *loss;
+    struct handover *handover; /* between the session and the loss */
     size_t row_floats;
     bool rows_of_tokens; /* the output has a row for each token, else for each sequence */
     bool coupled;        /* a row's gradient depends on other rows of the step */
@@ -31,7 +33,7 @@ struct wherry_trainer {
     size_t max_rows;
     uint64_t step; /* the next one's number */
 
-    float *rows, *d_rows; /* [rows_room], of all batches of a step */
+    float *rows; /* [rows_room], of all batches of an evaluation */
     size_t rows_room;
 
     /* The model with the weights as they are now, on the host: what is saved, and what the session without dropout
@@ -51,9 +53,9 @@ size_t trainer_batch_rows(const struct wherry_trainer *t, const wherry_batch *ba
 bool trainer_input_check(const struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches,
                          const wherry_targets *targets, size_t *rows, struct error *e);
 bool trainer_rows_room(struct wherry_trainer *t, size_t rows, struct error *e);
-/* Runs the loss over `n` rows, of which those before `first` have targets that are left out; d_rows may be NULL. */
-bool trainer_loss(struct wherry_trainer *t, const float *rows, size_t first, size_t n, const wherry_targets *targets,
-                  float gradient_scale, double *value, float *d_rows, struct error *e);
+/* Of `n` rows, of which those before `first` have targets that are left out; `targets` may be NULL. */
+struct loss_targets trainer_targets(const struct wherry_trainer *t, const wherry_targets *targets, size_t first,
+                                    size_t n);
 /* What the rows of a batch count in the mean over all rows: the sum of their labels' weights, or their number. */
 double trainer_share(const struct wherry_trainer *t, const wherry_targets *targets, size_t first, size_t n);
 

@@ -1,11 +1,12 @@
-/* The kernels of optimizers, optimizer_add and optimizer_step (the files of those names in cl/). An item is a chunk. */
+/* The kernels of optimizers, optimizer_add, optimizer_sum and optimizer_step (the files of those names in cl/). An item
+ * is a chunk, or what a sum is of. */
 #include "interface/optimizer.h"
 #include "vector.h"
 
 #include "backends/cpu/step.h"
 
 struct chunk {
-    size_t at, gradient, weight, count;
+    size_t at, gradient, weight, count, tensor;
     float rate, decay;
 };
 
@@ -24,6 +25,7 @@ static struct chunk chunk_read(const struct cpu_step *s, size_t item)
                           .gradient = entry[CHUNK_GRADIENT],
                           .weight = entry[CHUNK_WEIGHT],
                           .count = entry[CHUNK_COUNT],
+                          .tensor = entry[CHUNK_TENSOR],
                           .rate = word_float(s, rates),
                           .decay = word_float(s, rates + 1)};
 }
@@ -41,51 +43,114 @@ static float square_sum(const float *x, size_t count)
     return row_dot(x, x, whole) + v_sum(last * last);
 }
 
+/* Of the products, each rounded as one that is accumulated. */
+static float scaled_square_sum(const float *x, float factor, size_t count)
+{
+    enum { PIECE = 256 };
+    float products[PIECE], sum = 0;
+    for (size_t first = 0; first < count; first += PIECE) {
+        const size_t n = count - first < PIECE ? count - first : PIECE;
+        for (size_t i = 0; i < n; i++) products[i] = factor * x[first + i];
+        sum += square_sum(products, n);
+    }
+    return sum;
+}
+
 static void add_run(const struct cpu_step *s, size_t item, float *scratch)
 {
     (void)scratch;
     struct chunk c = chunk_read(s, item);
     const float *x = s->at[SLOT_X] + c.gradient;
-    float *g = s->at[SLOT_GRADIENT] + c.at, factor = word_float(s, OPTIMIZER_FACTOR);
+    const float factor = word_float(s, OPTIMIZER_FACTOR);
+    float *sums = s->at[SLOT_PARTIALS] + 2 * item;
+    sums[1] = 0;
+    if (s->value[CONST_FORM] == OPTIMIZER_DIRECT) {
+        sums[0] = scaled_square_sum(x, factor, c.count);
+        return;
+    }
+    float *g = s->at[SLOT_GRADIENT] + c.at;
     if (s->batch[OPTIMIZER_MODE] == OPTIMIZER_SET)
         for (size_t i = 0; i < c.count; i++) g[i] = factor * x[i];
     if (s->batch[OPTIMIZER_MODE] == OPTIMIZER_ADD)
         for (size_t i = 0; i < c.count; i++) g[i] += factor * x[i];
-    s->at[SLOT_PARTIALS][item] = square_sum(g, c.count);
+    sums[0] = scaled_square_sum(g, 1, c.count);
 }
+
+/* ---- sums of sums ---- */
+
+static size_t sums(const struct cpu_step *s)
+{
+    return !s->batch[OPTIMIZER_ACTIVE]                  ? 0
+           : s->value[CONST_FORM] == OPTIMIZER_SUM_NORM ? 1
+                                                        : s->batch[OPTIMIZER_TENSORS];
+}
+
+static void norm_tell(const struct cpu_step *s)
+{
+    const float *partials = s->at[SLOT_PARTIALS];
+    float *verdict = s->at[SLOT_Y];
+    const double most = (double)word_float(s, OPTIMIZER_MAX_NORM);
+    double sum = 0;
+    for (size_t i = 0; i < s->batch[OPTIMIZER_SUMS]; i++) sum += (double)partials[i];
+    verdict[VERDICT_FINITE] = isfinite(sum) ? 1 : 0;
+    verdict[VERDICT_NORM] = (float)sqrt(sum);
+    verdict[VERDICT_CLIP] = most > 0 ? (float)fmin(1, most / (sqrt(sum) + 1e-6)) : 1;
+}
+
+static void sum_run(const struct cpu_step *s, size_t item, float *scratch)
+{
+    (void)scratch;
+    if (s->value[CONST_FORM] == OPTIMIZER_SUM_NORM) {
+        norm_tell(s);
+        return;
+    }
+    const uint32_t *entry = (const uint32_t *)s->at[SLOT_IDS] + RATIO_WORDS * item;
+    const float *partials = s->at[SLOT_PARTIALS];
+    double weights = 0, changes = 0;
+    for (size_t i = entry[RATIO_BEGIN]; i < entry[RATIO_END]; i += 2) {
+        weights += (double)partials[i];
+        changes += (double)partials[i + 1];
+    }
+    const bool adapts = entry[RATIO_ADAPTS] && weights > 0 && changes > 0;
+    s->at[SLOT_Y][VERDICT_RATIOS + item] = adapts ? (float)(sqrt(weights) / sqrt(changes)) : 1;
+}
+
+/* ---- the step ---- */
 
 /* The words that a step's formula has, by their names in interface/optimizer.h. */
 struct words {
-    float factor, first_old, first_new, second_old, second_new, epsilon, first_scale, second_scale;
+    float factor, clip, first_old, first_new, second_old, second_new, epsilon, first_scale, second_scale;
 };
 
 static struct words words_read(const struct cpu_step *s)
 {
-    return (struct words){word_float(s, OPTIMIZER_FACTOR),      word_float(s, OPTIMIZER_FIRST_OLD),
-                          word_float(s, OPTIMIZER_FIRST_NEW),   word_float(s, OPTIMIZER_SECOND_OLD),
-                          word_float(s, OPTIMIZER_SECOND_NEW),  word_float(s, OPTIMIZER_EPSILON),
-                          word_float(s, OPTIMIZER_FIRST_SCALE), word_float(s, OPTIMIZER_SECOND_SCALE)};
+    return (struct words){word_float(s, OPTIMIZER_FACTOR),      s->at[SLOT_BIAS][VERDICT_CLIP],
+                          word_float(s, OPTIMIZER_FIRST_OLD),   word_float(s, OPTIMIZER_FIRST_NEW),
+                          word_float(s, OPTIMIZER_SECOND_OLD),  word_float(s, OPTIMIZER_SECOND_NEW),
+                          word_float(s, OPTIMIZER_EPSILON),     word_float(s, OPTIMIZER_FIRST_SCALE),
+                          word_float(s, OPTIMIZER_SECOND_SCALE)};
 }
 
 static void adamw(const struct words *w, const struct chunk *c, const float *restrict g, float *restrict p,
                   float *restrict m, float *restrict v)
 {
     for (size_t i = 0; i < c->count; i++) {
-        float x = g[i] * w->factor;
+        float x = g[i] * w->factor * w->clip;
         m[i] += (x - m[i]) * w->first_new;
         v[i] = v[i] * w->second_old + x * x * w->second_new;
         p[i] = p[i] * c->decay - c->rate * (m[i] / (sqrtf(v[i]) * w->second_scale + w->epsilon));
     }
 }
 
-static void lamb(const struct words *w, const struct chunk *c, float *restrict g, const float *restrict p,
+/* u may be where g is. */
+static void lamb(const struct words *w, const struct chunk *c, const float *g, float *u, const float *restrict p,
                  float *restrict m, float *restrict v)
 {
     for (size_t i = 0; i < c->count; i++) {
-        float x = g[i] * w->factor;
+        float x = g[i] * w->factor * w->clip;
         m[i] += (x - m[i]) * w->first_new;
         v[i] = v[i] * w->second_old + x * x * w->second_new;
-        g[i] = m[i] * w->first_scale / (sqrtf(v[i] * w->second_scale) + w->epsilon) + c->decay * p[i];
+        u[i] = m[i] * w->first_scale / (sqrtf(v[i] * w->second_scale) + w->epsilon) + c->decay * p[i];
     }
 }
 
@@ -93,14 +158,14 @@ static void momentum(const struct words *w, const struct chunk *c, const float *
                      float *restrict m)
 {
     for (size_t i = 0; i < c->count; i++) {
-        m[i] = m[i] * w->first_old + (g[i] * w->factor + c->decay * p[i]);
+        m[i] = m[i] * w->first_old + (g[i] * w->factor * w->clip + c->decay * p[i]);
         p[i] -= c->rate * m[i];
     }
 }
 
 static void plain(const struct words *w, const struct chunk *c, const float *restrict g, float *restrict p)
 {
-    for (size_t i = 0; i < c->count; i++) p[i] -= c->rate * (g[i] * w->factor + c->decay * p[i]);
+    for (size_t i = 0; i < c->count; i++) p[i] -= c->rate * (g[i] * w->factor * w->clip + c->decay * p[i]);
 }
 
 static void change(const struct chunk *c, const float *restrict g, float *restrict p)
@@ -108,15 +173,19 @@ static void change(const struct chunk *c, const float *restrict g, float *restri
     for (size_t i = 0; i < c->count; i++) p[i] -= c->rate * g[i];
 }
 
+static size_t step_chunks(const struct cpu_step *s) { return s->at[SLOT_BIAS][VERDICT_FINITE] != 0 ? chunks(s) : 0; }
+
 static void step_run(const struct cpu_step *s, size_t item, float *scratch)
 {
     (void)scratch;
-    const struct chunk c = chunk_read(s, item);
+    struct chunk c = chunk_read(s, item);
     const struct words w = words_read(s);
-    float *p = s->at[SLOT_W] + c.weight, *g = s->at[SLOT_GRADIENT] + c.at;
+    const uint32_t form = s->value[CONST_FORM];
+    float *p = s->at[SLOT_W] + c.weight, *u = s->at[SLOT_GRADIENT] ? s->at[SLOT_GRADIENT] + c.at : NULL;
+    const float *g = form & OPTIMIZER_DIRECT ? s->at[SLOT_X] + c.gradient : u;
     float *m = s->at[SLOT_DELTA] ? s->at[SLOT_DELTA] + c.at : NULL;
     float *v = s->at[SLOT_EXTRA] ? s->at[SLOT_EXTRA] + c.at : NULL;
-    switch (s->value[CONST_FORM]) {
+    switch (form % OPTIMIZER_DIRECT) {
     case OPTIMIZER_FORM_ADAMW:
         adamw(&w, &c, g, p, m, v);
         break;
@@ -127,14 +196,17 @@ static void step_run(const struct cpu_step *s, size_t item, float *scratch)
         plain(&w, &c, g, p);
         break;
     case OPTIMIZER_FORM_LAMB:
-        lamb(&w, &c, g, p, m, v);
+        lamb(&w, &c, g, u, p, m, v);
         s->at[SLOT_PARTIALS][2 * item] = square_sum(p, c.count);
-        s->at[SLOT_PARTIALS][2 * item + 1] = square_sum(g, c.count);
+        s->at[SLOT_PARTIALS][2 * item + 1] = square_sum(u, c.count);
         break;
     default:
+        c.rate *= s->at[SLOT_BIAS][VERDICT_RATIOS + c.tensor];
         change(&c, g, p);
     }
 }
 
 const struct cpu_kernel CPU_NAME(cpu_optimizer_add) = {.name = "optimizer_add", .items = chunks, .run = add_run};
-const struct cpu_kernel CPU_NAME(cpu_optimizer_step) = {.name = "optimizer_step", .items = chunks, .run = step_run};
+const struct cpu_kernel CPU_NAME(cpu_optimizer_sum) = {.name = "optimizer_sum", .items = sums, .run = sum_run};
+const struct cpu_kernel CPU_NAME(cpu_optimizer_step) = {
+    .name = "optimizer_step", .items = step_chunks, .run = step_run};

@@ -26,7 +26,10 @@
     ROW(delta)                                                                                                         \
     ROW(scatter)                                                                                                       \
     ROW(transpose)                                                                                                     \
+    ROW(handover_take)                                                                                                 \
+    ROW(handover_give)                                                                                                 \
     ROW(optimizer_add)                                                                                                 \
+    ROW(optimizer_sum)                                                                                                 \
     ROW(optimizer_step)                                                                                                \
     ROW(take)                                                                                                          \
     ROW(pairs)                                                                                                         \
