@@ -40,10 +40,10 @@ enum { OUTSIDE_SYNCS = 8 };
 struct outside {
     struct outside_sync before[OUTSIDE_SYNCS], after[OUTSIDE_SYNCS]; /* that it waits for and signals */
     int n_before, n_after;
-    void **event;                     /* gets an event of its end; NULL: none is wanted */
-    struct outside_rows ids, result;  /* a `step` of 0, and no rows: that follows from the batch */
-    uint64_t ids_bytes, result_bytes; /* behind `offset` */
-    wherry_dtype result_type;
+    void **event;                                     /* gets an event of its end; NULL: none is wanted */
+    struct outside_rows ids, result, gradient;        /* a `step` of 0, and no rows: that follows from the batch */
+    uint64_t ids_bytes, result_bytes, gradient_bytes; /* behind `offset` */
+    wherry_dtype result_type;                         /* the gradient's, too */
 };
 
 struct run {

@@ -120,6 +120,8 @@ static void row_check(uint32_t sequence, const char *at, bool half)
         fail_msg("the row of sequence %u has other bits in the buffer", (unsigned)sequence);
 }
 
+#include "lent_training.h"
+
 /* ---- the tests ---- */
 
 /* The application writes ids in a queue of its own, Wherry encodes after that, and the application reads after that. */
@@ -338,6 +340,96 @@ static void test_refused(void **state)
     clReleaseContext(other);
 }
 
+/* An application's own loss: it reads the output from its buffer when the forward pass says so, and the backward pass
+ * waits for its gradient. */
+static void passes(wherry_dtype dtype, uint64_t stride)
+{
+    enum { RESULTS_AT = 12, GRADIENT_AT = 64 };
+    static char got[BYTES], rows[BYTES];
+    float gradient[8 * HIDDEN];
+    size_t floats;
+    const bool half = dtype == WHERRY_DTYPE_F16;
+    const wherry_step step = {.struct_size = sizeof step, .step = 1, .seed = 7};
+    float *want = training_open(dtype, gradient, &floats);
+    void *done = NULL, *ended = NULL;
+    cl_event written;
+    wherry_opencl_submit objects = {.struct_size = sizeof objects,
+                                    .event = &done,
+                                    .result = {app.results, RESULTS_AT},
+                                    .result_stride = stride,
+                                    .result_type = dtype};
+    const wherry_pass_desc desc = {.struct_size = sizeof desc, .opencl = &objects};
+    OK(wherry_forward_submit(session, &batch, &step, &desc));
+    CL(clEnqueueReadBuffer(app.queue, app.results, CL_TRUE, 0, BYTES, got, 1, (cl_event *)&done, NULL));
+    const uint64_t row = HIDDEN * (half ? 2 : 4), apart = stride ? stride : row;
+    for (uint32_t s = 0; s < batch.sequences; s++) row_check(s, got + RESULTS_AT + s * apart, half);
+    for (uint32_t s = 0; s < batch.sequences; s++)
+        for (uint32_t i = 0; i < HIDDEN; i++) {
+            uint16_t narrow = half_from_float(gradient[s * HIDDEN + i]);
+            memcpy(rows + s * apart + i * row / HIDDEN, half ? (void *)&narrow : (void *)&gradient[s * HIDDEN + i],
+                   row / HIDDEN);
+        }
+    CL(clEnqueueWriteBuffer(app.queue, app.ids, CL_FALSE, GRADIENT_AT, BYTES - GRADIENT_AT, rows, 0, NULL, &written));
+    CL(clFlush(app.queue));
+    void *waits[] = {written};
+    objects = (wherry_opencl_submit){.struct_size = sizeof objects,
+                                     .wait_count = 1,
+                                     .waits = waits,
+                                     .event = &ended,
+                                     .gradient = {app.ids, GRADIENT_AT},
+                                     .result_stride = stride,
+                                     .result_type = dtype};
+    OK(wherry_backward_submit(session, &desc));
+    CL(clWaitForEvents(1, (cl_event *)&ended));
+    OK(wherry_passes_wait(session));
+    float *have = gradients_read(&floats);
+    assert_memory_equal(have, want, floats * sizeof *have);
+    assert_int_equal(wherry_backward_submit(session, &desc), WHERRY_STATUS_INVALID_ARGUMENT); /* no forward pass */
+    free(want);
+    free(have);
+    clReleaseEvent(written);
+    clReleaseEvent(done);
+    clReleaseEvent(ended);
+    wherry_session_destroy(session);
+}
+
+static void pass_refused(const wherry_opencl_submit *objects, bool backward, wherry_status want, const char *part)
+{
+    const wherry_pass_desc desc = {.struct_size = sizeof desc, .opencl = objects};
+    wherry_status got =
+        backward ? wherry_backward_submit(session, &desc) : wherry_forward_submit(session, &batch, NULL, &desc);
+    if (got != want || !strstr(wherry_last_error(context), part))
+        fail_msg("status %s with \"%s\": wanted %s with \"%s\"", wherry_status_name(got), wherry_last_error(context),
+                 wherry_status_name(want), part);
+}
+
+static void test_passes(void **state)
+{
+    (void)state;
+    float gradient[8 * HIDDEN];
+    size_t floats;
+    passes(WHERRY_DTYPE_F32, 0);
+    passes(WHERRY_DTYPE_F32, HIDDEN * 4 + 20);
+    passes(WHERRY_DTYPE_F16, HIDDEN * 2 + 4);
+    free(training_open(WHERRY_DTYPE_F16, gradient, &floats));
+    wherry_opencl_submit objects = {.struct_size = sizeof objects, .ids = {app.ids, 0}};
+    pass_refused(&objects, false, WHERRY_STATUS_UNSUPPORTED, "ids of a training batch");
+    objects = (wherry_opencl_submit){.struct_size = sizeof objects, .result = {app.results, 0}};
+    pass_refused(&objects, false, WHERRY_STATUS_UNSUPPORTED, "stores f16");
+    objects.result_type = WHERRY_DTYPE_F16;
+    pass_refused(&objects, false, WHERRY_STATUS_OK, "");
+    pass_refused(&objects, true, WHERRY_STATUS_INVALID_ARGUMENT, "takes the buffer `gradient`");
+    objects.result.memory = NULL;
+    objects.gradient = (wherry_opencl_buffer){app.ids, BYTES - 64};
+    pass_refused(&objects, true, WHERRY_STATUS_INVALID_ARGUMENT, "do not fit");
+    objects.gradient.offset = 0;
+    pass_refused(&objects, false, WHERRY_STATUS_INVALID_ARGUMENT, "is for wherry_backward_submit");
+    wherry_session_destroy(session);
+    session_open(WHERRY_DTYPE_F32);
+    pass_refused(&objects, false, WHERRY_STATUS_INVALID_ARGUMENT, "trains from ids");
+    wherry_session_destroy(session);
+}
+
 int main(void)
 {
     if (!device_find()) {
@@ -346,7 +438,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chain),      cmocka_unit_test(test_unknown_ids), cmocka_unit_test(test_held),
-        cmocka_unit_test(test_copy_queue), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_copy_queue), cmocka_unit_test(test_refused),     cmocka_unit_test(test_passes),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -277,6 +277,8 @@ static wherry_vulkan_buffer described(const struct memory *m, uint64_t offset)
     return (wherry_vulkan_buffer){m->buffer, app.device, BYTES, m->usage, offset};
 }
 
+#include "lent_training.h"
+
 /* A row of the results in `host`, as floats. */
 static void row_check(uint32_t sequence, const char *at, bool half)
 {
@@ -341,6 +343,63 @@ static void test_chain(void **state)
         wherry_session_destroy(session);
     }
     assert_true(locks > 0);
+}
+
+/* An application's own loss: its copies wait for the forward pass, and the backward pass waits for its gradient. */
+static void passes(wherry_dtype dtype, uint64_t stride)
+{
+    enum { RESULTS_AT = 12, GRADIENT_AT = 64 };
+    float gradient[8 * HIDDEN];
+    size_t floats;
+    const bool half = dtype == WHERRY_DTYPE_F16;
+    const wherry_step step = {.struct_size = sizeof step, .step = 1, .seed = 7};
+    float *want = training_open(dtype, gradient, &floats);
+    VkSemaphore timeline = semaphore_make(true);
+    const wherry_vulkan_semaphore made = {timeline, 1}, given = {timeline, 2};
+    const uint64_t row = HIDDEN * (half ? 2 : 4), apart = stride ? stride : row;
+    wherry_vulkan_submit objects = {.struct_size = sizeof objects,
+                                    .signal_count = 1,
+                                    .signals = &made,
+                                    .result = described(&app.results, RESULTS_AT),
+                                    .result_stride = stride,
+                                    .result_type = dtype};
+    const wherry_pass_desc desc = {.struct_size = sizeof desc, .vulkan = &objects};
+    OK(wherry_forward_submit(session, &batch, &step, &desc));
+    copy(&app.results, &app.host, timeline, 1, VK_NULL_HANDLE, 0);
+    VK(vk_QueueWaitIdle(app.queue));
+    for (uint32_t s = 0; s < batch.sequences; s++) row_check(s, (char *)app.host.data + RESULTS_AT + s * apart, half);
+    for (uint32_t i = 0; i < batch.sequences * HIDDEN; i++) {
+        const uint16_t narrow = half_from_float(gradient[i]);
+        char *at = (char *)app.host.data + GRADIENT_AT + i / HIDDEN * apart + i % HIDDEN * (row / HIDDEN);
+        memcpy(at, half ? (const void *)&narrow : (const void *)&gradient[i], row / HIDDEN);
+    }
+    copy(&app.host, &app.ids, VK_NULL_HANDLE, 0, timeline, 2);
+    objects = (wherry_vulkan_submit){.struct_size = sizeof objects,
+                                     .wait_count = 1,
+                                     .waits = &given,
+                                     .gradient = described(&app.ids, GRADIENT_AT),
+                                     .result_stride = stride,
+                                     .result_type = dtype};
+    OK(wherry_backward_submit(session, &desc));
+    OK(wherry_passes_wait(session));
+    float *have = gradients_read(&floats);
+    assert_memory_equal(have, want, floats * sizeof *have);
+    objects.gradient.usage = 0;
+    OK(wherry_forward(session, &batch, NULL, &step, out, 8 * HIDDEN));
+    assert_int_equal(wherry_backward_submit(session, &desc), WHERRY_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(wherry_last_error(context), "the buffer of gradients was created with the usage"));
+    free(want);
+    free(have);
+    VK(vk_QueueWaitIdle(app.queue));
+    vk_DestroySemaphore(app.device, timeline, NULL);
+    wherry_session_destroy(session);
+}
+
+static void test_passes(void **state)
+{
+    (void)state;
+    passes(WHERRY_DTYPE_F32, HIDDEN * 4 + 20);
+    passes(WHERRY_DTYPE_F16, 0);
 }
 
 /* Ids that are none of the vocabulary are taken for 0, whatever they are. */
@@ -581,7 +640,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chain),   cmocka_unit_test(test_unknown_ids), cmocka_unit_test(test_held),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_passes),      cmocka_unit_test(test_frames),
     };
     int failed = cmocka_run_group_tests(tests, open_all, close_all);
     vk_DestroyDevice(app.device, NULL);

@@ -67,7 +67,8 @@ bool opencl_outside(struct backend_device *device, const void *desc, struct outs
     TRY(events_take(device, s, out, e));
     TRY(buffer_take(device, &s->ids, "of ids", &out->ids, &out->ids_bytes, e));
     TRY(buffer_take(device, &s->result, "of results", &out->result, &out->result_bytes, e));
-    out->result.step = s->result_stride;
+    TRY(buffer_take(device, &s->gradient, "of gradients", &out->gradient, &out->gradient_bytes, e));
+    out->result.step = out->gradient.step = s->result_stride;
     return true;
 }
 

@@ -59,7 +59,9 @@ bool vulkan_outside(struct backend_device *d, const void *desc, struct outside *
                     &out->ids, &out->ids_bytes, e));
     TRY(buffer_take(d, &s->result, "of results", VK_BUFFER_USAGE_TRANSFER_DST_BIT, "VK_BUFFER_USAGE_TRANSFER_DST_BIT",
                     &out->result, &out->result_bytes, e));
-    out->result.step = s->result_stride;
+    TRY(buffer_take(d, &s->gradient, "of gradients", VK_BUFFER_USAGE_TRANSFER_SRC_BIT,
+                    "VK_BUFFER_USAGE_TRANSFER_SRC_BIT", &out->gradient, &out->gradient_bytes, e));
+    out->result.step = out->gradient.step = s->result_stride;
     out->result_type = s->result_type;
     return true;
 }

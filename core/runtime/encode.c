@@ -51,14 +51,39 @@ bool session_submit(struct wherry_session *s, int slot, const struct batch_shape
     return ok;
 }
 
-bool session_pass(struct wherry_session *s, wherry_phase phase, struct error *e)
+/* What is the application's, of one pass, until it was waited for. */
+static const struct outside *outside_keep(struct wherry_session *s, int slot, const struct outside *outside)
+{
+    if (!outside) return NULL;
+    s->pass_outside[slot] = *outside;
+    return &s->pass_outside[slot];
+}
+
+static struct transfer outside_transfer(const struct wherry_session *s, int tensor, const struct outside_rows *rows)
+{
+    struct transfer t = session_transfer(s, &s->shape, tensor, NULL);
+    t.bytes = rows->rows * rows->row;
+    t.outside = rows;
+    return t;
+}
+
+bool session_pass(struct wherry_session *s, wherry_phase phase, const struct outside *outside, struct error *e)
 {
     const bool backward = phase == WHERRY_PHASE_BACKWARD;
-    struct transfer uploads[SESSION_UPLOADS];
+    struct transfer uploads[SESSION_UPLOADS + 1], download;
     tickets_drain(s->tickets);
+    TRY(pass_wait(s->device, s->program, backward, &s->passes[backward], e)); /* whose objects these are */
     int n = session_uploads(s, &s->shape, uploads);
+    const struct outside *kept = outside_keep(s, backward, outside);
+    const bool gives = kept && kept->result.buffer;
+    if (kept && kept->gradient.buffer) uploads[n++] = outside_transfer(s, s->graph.out_gradient, &kept->gradient);
+    if (gives) download = outside_transfer(s, s->graph.output, &kept->result);
     const struct run run = {.uploads = uploads,
                             .n_uploads = n,
+                            .downloads = gives ? &download : NULL,
+                            .n_downloads = gives,
+                            .before = kept,
+                            .after = kept,
                             .first = backward ? s->boundary : 0,
                             .end = backward ? s->n_calls : s->boundary};
     return session_submit(s, backward, &s->shape, &run, e);

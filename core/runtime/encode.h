@@ -15,8 +15,8 @@ bool session_run(struct wherry_session *s, const struct batch_shape *shape, wher
 bool session_submit(struct wherry_session *s, int slot, const struct batch_shape *shape, const struct run *run,
                     struct error *e);
 /* A phase of the training step of the batch that session_batch filled in, to be followed by others on the device's
- * queue: its floats stay where they are, and nobody waits. */
-bool session_pass(struct wherry_session *s, wherry_phase phase, struct error *e);
+ * queue: its floats stay where they are but for what `outside`, copied, says (NULL: nothing), and nobody waits. */
+bool session_pass(struct wherry_session *s, wherry_phase phase, const struct outside *outside, struct error *e);
 /* Waits for the passes that are under way; the first failure of them. */
 bool session_passes_wait(struct wherry_session *s, struct error *e);
 /* The end of the session's memory: waits, too. */

@@ -41,25 +41,25 @@ static bool type_fits(const struct wherry_session *s, struct outside *o, struct 
     return true;
 }
 
-static bool result_fits(const struct wherry_session *s, struct outside *o, uint64_t rows, struct error *e)
+/* Rows of the output, or of the gradient by it. */
+static bool rows_fit(const struct wherry_session *s, struct outside *o, struct outside_rows *r, uint64_t bytes,
+                     uint64_t rows, const char *what, struct error *e)
 {
-    if (!o->result.buffer) return true;
+    if (!r->buffer) return true;
     TRY(type_fits(s, o, e));
-    struct outside_rows *r = &o->result;
     r->row = session_row_floats(s) * (o->result_type == WHERRY_DTYPE_F32 ? 4 : 2);
     r->rows = rows;
     if (!r->step) r->step = r->row;
     if (r->step < r->row || r->step % 4)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                    "a stride of %llu bytes: rows of the result have %llu, and begin at "
+                    "a stride of %llu bytes: rows of %s have %llu, and begin at "
                     "multiples of 4",
-                    (unsigned long long)r->step, (unsigned long long)r->row);
-    if (r->row <= o->result_bytes && rows - 1 <= (o->result_bytes - r->row) / r->step) return true;
-    return fail(
-        e, WHERRY_STATUS_INVALID_ARGUMENT,
-        "the buffer of results has %llu bytes from its offset on: %llu rows of %llu bytes, %llu apart, do not fit",
-        (unsigned long long)o->result_bytes, (unsigned long long)rows, (unsigned long long)r->row,
-        (unsigned long long)r->step);
+                    (unsigned long long)r->step, what, (unsigned long long)r->row);
+    if (r->row <= bytes && rows - 1 <= (bytes - r->row) / r->step) return true;
+    return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                "the buffer of %s has %llu bytes from its offset on: %llu rows of %llu bytes, %llu apart, do not fit",
+                what, (unsigned long long)bytes, (unsigned long long)rows, (unsigned long long)r->row,
+                (unsigned long long)r->step);
 }
 
 bool session_outside(const struct wherry_session *s, const wherry_submit_desc *desc, const wherry_batch *batch,
@@ -75,7 +75,9 @@ bool session_outside(const struct wherry_session *s, const wherry_submit_desc *d
                     s->device->info.id, vulkan ? "OpenCL" : "Vulkan");
     TRY(backend->outside(s->device->handle, vulkan ? (const void *)desc->vulkan : desc->opencl, out, e));
     const struct share all = {.sequences = batch->sequences, .tokens = batch->offsets[batch->sequences]};
-    return ids_fit(out, all.tokens, e) && result_fits(s, out, session_rows(s, &all), e);
+    const uint64_t rows = session_rows(s, &all);
+    return ids_fit(out, all.tokens, e) && rows_fit(s, out, &out->result, out->result_bytes, rows, "results", e) &&
+           rows_fit(s, out, &out->gradient, out->gradient_bytes, rows, "gradients", e);
 }
 
 bool outside_widens(const struct wherry_session *s, const struct outside *outside)

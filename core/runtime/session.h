@@ -63,14 +63,15 @@ struct wherry_session {
     void *input_storage;      /* training: what it uploads as x or as the loss gradient */
     struct batch_shape shape; /* of the last batch: the backward pass is of the last forward one */
     bool forward_done, backward_done;
-    uint32_t dimensions;               /* floats that embeddings are cut to; 0: none are */
-    bool normalized;                   /* embeddings have length 1, also when they were cut */
-    struct pass passes[RUN_SLOTS];     /* of training, that are not waited for yet */
-    uint32_t *pass_offsets[RUN_SLOTS]; /* theirs; NULL: not made yet */
-    struct tickets *tickets;           /* runs under way, and what waits for them (runtime/submit.h) */
-    double max_submit_seconds;         /* that one submission may take; 0: there is no bound */
-    uint64_t pause_ns;                 /* between two */
-    struct portions *portions;         /* with a bound: what is submitted at a time (runtime/portions.h) */
+    uint32_t dimensions;                    /* floats that embeddings are cut to; 0: none are */
+    bool normalized;                        /* embeddings have length 1, also when they were cut */
+    struct pass passes[RUN_SLOTS];          /* of training, that are not waited for yet */
+    struct outside pass_outside[RUN_SLOTS]; /* and theirs of the application's */
+    uint32_t *pass_offsets[RUN_SLOTS];      /* theirs; NULL: not made yet */
+    struct tickets *tickets;                /* runs under way, and what waits for them (runtime/submit.h) */
+    double max_submit_seconds;              /* that one submission may take; 0: there is no bound */
+    uint64_t pause_ns;                      /* between two */
+    struct portions *portions;              /* with a bound: what is submitted at a time (runtime/portions.h) */
 };
 
 /* One of which nothing is decided yet; wherry_session_destroy takes it however far it came. NULL: failed. */

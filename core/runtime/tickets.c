@@ -30,6 +30,8 @@ static bool submit_check(struct wherry_session *s, const wherry_batch *batch, co
 {
     if (desc->vulkan || desc->opencl) {
         TRY(session_batch_check(s, batch, false, e) && session_outside(s, desc, batch, outside, e));
+        if (outside->gradient.buffer)
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "a buffer of gradients is for wherry_backward_submit");
         if (!outside->ids.buffer) TRY(session_batch_check(s, batch, true, e));
     } else {
         TRY(session_batch_check(s, batch, true, e));

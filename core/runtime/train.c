@@ -96,21 +96,22 @@ static bool backward(struct wherry_session *s, const float *gradient, size_t gra
 
 /* ---- the same, to be followed by others ---- */
 
-bool session_forward(struct wherry_session *s, const wherry_batch *batch, const wherry_step *step, struct error *e)
+bool session_forward(struct wherry_session *s, const wherry_batch *batch, const wherry_step *step,
+                     const struct outside *outside, struct error *e)
 {
     s->forward_done = false;
     TRY(session_batch(s, batch, &s->shape, e));
     s->seed = step ? step->seed : 0;
     s->step = step ? step->step : 0;
-    TRY(session_pass(s, WHERRY_PHASE_FORWARD, e));
+    TRY(session_pass(s, WHERRY_PHASE_FORWARD, outside, e));
     s->forward_done = true;
     return true;
 }
 
-bool session_backward(struct wherry_session *s, struct error *e)
+bool session_backward(struct wherry_session *s, const struct outside *outside, struct error *e)
 {
     s->forward_done = false;
-    TRY(session_pass(s, WHERRY_PHASE_BACKWARD, e));
+    TRY(session_pass(s, WHERRY_PHASE_BACKWARD, outside, e));
     s->backward_done = true;
     return true;
 }

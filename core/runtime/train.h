@@ -12,9 +12,10 @@ bool session_tensor_read(const struct wherry_session *s, int tensor, float *out,
 bool session_tensor_write(const struct wherry_session *s, int tensor, const float *values, struct error *e);
 /* The two passes of a prepared session that trains from ids, submitted behind what is under way; nobody waits
  * (session_passes_wait). The output stays on the device, and the gradient by it is there when the backward pass's turn
- * comes. */
-bool session_forward(struct wherry_session *s, const wherry_batch *batch, const wherry_step *step, struct error *e);
-bool session_backward(struct wherry_session *s, struct error *e);
+ * comes. `outside`: objects of the application's, copied; NULL: none. */
+bool session_forward(struct wherry_session *s, const wherry_batch *batch, const wherry_step *step,
+                     const struct outside *outside, struct error *e);
+bool session_backward(struct wherry_session *s, const struct outside *outside, struct error *e);
 /* The tensor that is gradient number `index` of wherry_gradient_read, -1: there are fewer. */
 int session_gradient(const struct wherry_session *s, size_t index);
 /* For measuring and verify: random values in training's x and loss gradient; in a part of a plan in everything that its

@@ -29,7 +29,7 @@ static bool forward(struct wherry_trainer *t, const struct task *task, size_t ba
     const wherry_step step = {
         .struct_size = sizeof step, .step = (uint32_t)t->step, .seed = t->seed + batch * UINT64_C(0x9e3779b97f4a7c15)};
     char where[64];
-    if (session_forward(t->session, &task->batches[batch], &step, e)) return true;
+    if (session_forward(t->session, &task->batches[batch], &step, NULL, e)) return true;
     snprintf(where, sizeof where, "batch %zu", batch);
     return fail_in(e, where);
 }
@@ -39,7 +39,7 @@ static bool forward(struct wherry_trainer *t, const struct task *task, size_t ba
 static bool backward(struct wherry_trainer *t, struct task *task, size_t rows, size_t at, double weight,
                      struct error *e)
 {
-    TRY(handover_give(t->handover, rows, at, !task->given, e) && session_backward(t->session, e));
+    TRY(handover_give(t->handover, rows, at, !task->given, e) && session_backward(t->session, NULL, e));
     task->given = true;
     return task->n_batches > 1 ? optimizer_accumulate(t->optimizer, weight, e)
                                : optimizer_direct(t->optimizer, weight, e);

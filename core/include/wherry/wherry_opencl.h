@@ -54,6 +54,7 @@ typedef struct wherry_opencl_submit {
     wherry_opencl_buffer result;
     uint64_t result_stride;
     wherry_dtype result_type;
+    wherry_opencl_buffer gradient;
 } wherry_opencl_submit;
 
 #ifdef __cplusplus

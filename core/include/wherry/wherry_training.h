@@ -29,6 +29,30 @@ WHERRY_API wherry_status wherry_forward(wherry_session *session, const wherry_ba
 WHERRY_API wherry_status wherry_backward(wherry_session *session, const float *gradient, size_t gradient_floats,
                                          float *x_gradient, size_t x_gradient_floats);
 
+struct wherry_vulkan_submit; /* wherry_vulkan.h */
+struct wherry_opencl_submit; /* wherry_opencl.h */
+
+/* The device's own objects, of the API of the session's device; both NULL: none. Of their members a pass has no `ids`,
+ * a forward pass no `gradient`, a backward pass no `result`. Rows are in the session's type: of f16, result_type is
+ * WHERRY_DTYPE_F16. */
+typedef struct wherry_pass_desc {
+    uint32_t struct_size;
+    const struct wherry_vulkan_submit *vulkan;
+    const struct wherry_opencl_submit *opencl;
+} wherry_pass_desc;
+
+/* The two passes of a session that trains from ids, for a loss that the application computes on the same device: handed
+ * to the device in the order of the calls, behind what waits and semaphores say, and not waited for. The forward pass
+ * writes the output to the buffer `result`, the backward pass, which is of the last forward pass, takes the gradient by
+ * it from the buffer `gradient`. Nobody looks whether rows are finite. A call that fails has neither waited for
+ * anything nor signals anything. At most one of each is under way: another one waits for it first. */
+WHERRY_API wherry_status wherry_forward_submit(wherry_session *session, const wherry_batch *batch,
+                                               const wherry_step *step, const wherry_pass_desc *desc);
+WHERRY_API wherry_status wherry_backward_submit(wherry_session *session, const wherry_pass_desc *desc);
+/* Waits for both, and tells how they ended. wherry_gradient_read and the other calls of the session come after them by
+ * themselves. */
+WHERRY_API wherry_status wherry_passes_wait(wherry_session *session);
+
 typedef struct wherry_gradient {
     uint32_t struct_size; /* set by the caller */
     char name[48];        /* of the weight: "layer.0.w_qkv" */

@@ -127,6 +127,9 @@ typedef struct wherry_vulkan_submit {
      * small kernel and makes a buffer of the largest result's size on the device. WHERRY_DTYPE_F16: as such sessions
      * have them, rows of an even number of floats. */
     wherry_dtype result_type;
+    /* Of wherry_backward_submit alone: rows of the gradient by the output, which lie as a result's do, with its stride
+     * and type; TRANSFER_SRC. */
+    wherry_vulkan_buffer gradient;
 } wherry_vulkan_submit;
 
 #ifdef __cplusplus
