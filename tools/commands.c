@@ -222,6 +222,18 @@ const struct command commands[] = {
      "  wherry bench layer --config bert-base --layers 12 --save least --json\n"
      "  wherry bench layer --config bert-large --phase backward --lengths 512,128,31\n",
      bench_layer_command},
+    {"bench train", BENCH_TRAIN, "", "measure the training of whole models",
+     "Makes training steps of a model with random weights (--config) on a batch of random\n"
+     "token ids: embeddings, all layers, head, loss, backward pass, clipping and the change\n"
+     "of the weights, as wherry train does. Prints the median time of a step as its caller\n"
+     "waits for it, tokens per second, the device's memory by what it is for, and by device\n"
+     "timestamps the time of each part and of every group, the optimizer's kernels among\n"
+     "them. The rest is as for wherry bench. --task chooses the loss: mlm predicts 15 % of the\n"
+     "tokens, contrastive takes two texts as a pair.\n",
+     "  wherry bench train --config bert-large --batch 32 --seq 512\n"
+     "  wherry bench train --config bert-base --task classify --plan all --json\n"
+     "  wherry bench train --config minilm-l6 --task contrastive --optimizer lamb\n",
+     bench_train_command},
     {"bench gemm", BENCH_GEMM, "MxNxK...", "measure single matrix products",
      "Times the products of a linear layer of these sizes as the plans have them: forward,\n"
      "[M,K] times [N,K] transposed; dx, the gradient of its input, [M,N] times [N,K]; dw,\n"

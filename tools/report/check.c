@@ -222,7 +222,7 @@ static void check_plan(const struct record_plan *plan, struct check *check)
     for (size_t n = 0; n < plan->op_count; n++) {
         const struct record_op *op = plan->ops[n];
         launches += (double)op->launches;
-        if (strcmp(op->store, plan->dtype) == 0) continue;
+        if (strcmp(op->store, plan->dtype) == 0 || op_outside(op)) continue;
         name_op(op->id, op->plan, path);
         check_wrong(check, path, "another storage type than the plan's");
     }

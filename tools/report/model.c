@@ -11,7 +11,7 @@
 #include "session.h"
 
 const char *const mode_names[MODES] = {"warm", "cold"};
-const char *const step_names[STEP_PARTS] = {"forward", "backward", "both"};
+const char *const step_names[STEP_PARTS] = {"forward", "backward", "both", "loss", "optimizer"};
 const wherry_regime regime_order[REGIMES] = {WHERRY_REGIME_COMPUTE, WHERRY_REGIME_MEMORY, WHERRY_REGIME_CACHE,
                                              WHERRY_REGIME_LAUNCH, WHERRY_REGIME_UNKNOWN};
 
@@ -297,6 +297,11 @@ bool record_has_roof(const struct record *record, uint64_t dev)
 const json_t *record_op_json(const struct record *record, const struct record_op *op)
 {
     return json_array_get(json_object_get(record->json, "ops"), (size_t)(op - record->ops));
+}
+
+bool op_outside(const struct record_op *op)
+{
+    return strcmp(op->phase, step_names[STEP_LOSS]) == 0 || strcmp(op->phase, step_names[STEP_OPTIMIZER]) == 0;
 }
 
 const char *op_kind(const struct record_op *op)

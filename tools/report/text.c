@@ -111,8 +111,8 @@ static void wide_cells(struct table *table, const struct row *row, const char *t
 
 static void print_rows(const struct record_plan *plan, enum mode mode, bool wide, struct output *out)
 {
-    const char *phases[4];
-    size_t phase_count = plan_phases(plan, phases, 4), count;
+    const char *phases[8];
+    size_t phase_count = plan_phases(plan, phases, sizeof phases / sizeof *phases), count;
     struct table table = {.columns = wide ? wide_columns : table_columns, .width = wide ? 1000 : 0};
     for (size_t p = 0; p <= phase_count; p++) {
         if (p == phase_count && phase_count == 1) break; /* the sum is there already */
@@ -368,6 +368,7 @@ static void print_workload(const struct record *record, struct output *out)
     workload_title(record, title, sizeof title);
     output_format(out, "%s\n", title);
     if (!record->workload.has_training) return;
+    if (*record->workload.task) output_format(out, "%s, ", record->workload.optimizer);
     output_format(out, "%.0f layer%s, %s, %s, dropout %g, saved: %s\n", layers, layers == 1 ? "" : "s",
                   record->workload.pre_layernorm ? "pre-LN" : "post-LN", record->workload.activation,
                   record->workload.dropout, record->workload.save);
