@@ -54,10 +54,10 @@ for device in json.load(sys.stdin)["devices"]:
 print(" ".join(sorted(first.values())))'
 }
 
-bench() { # DEVICE SHAPE OPTIONS...
-    local device=$1 model=${2%%:*} size=${2#*:}
-    "$build/wherry" bench train --config "$model" --batch "${size%x*}" --seq "${size#*x}" --task "$task" \
-        --device "$device" "${options[@]}" "${@:3}"
+command_of() { # DEVICE SHAPE OPTIONS...: into `command`
+    local model=${2%%:*} size=${2#*:}
+    command=("$build/wherry" bench train --config "$model" --batch "${size%x*}" --seq "${size#*x}" --task "$task" \
+        --device "$1" "${options[@]}" "${@:3}")
 }
 record_of() { echo "$out/train-${1//:/-}-${2//:/-}.json"; } # DEVICE SHAPE
 
@@ -70,7 +70,8 @@ if [ "$peers" != only ]; then
     say "compiling"
     for device in $devices; do
         for shape in $shapes; do
-            bench "$device" "$shape" --steps 1 --warm 0 --roof no --quiet >"$out/compile-${device//:/-}.txt" 2>&1 || true
+            command_of "$device" "$shape" --steps 1 --warm 0 --roof no --quiet
+            "${command[@]}" >"$out/compile-${device//:/-}.txt" 2>&1 || true
         done &
     done
     wait
@@ -79,11 +80,8 @@ if [ "$peers" != only ]; then
         [ "$shape" = "${shapes%% *}" ] || roof=no
         for device in $devices; do
             say "$shape, $device"
-            export -f bench
-            limited env build="$build" task="$task" device="$device" shape="$shape" steps="$steps" roof="$roof" \
-                OPTIONS="${OPTIONS:-}" out="$(record_of "$device" "$shape")" bash -c '
-                    read -r -a options <<<"$OPTIONS"
-                    bench "$device" "$shape" --steps "$steps" --roof "$roof" --quiet --json -o "$out"'
+            command_of "$device" "$shape" --steps "$steps" --roof "$roof" --quiet --json -o "$(record_of "$device" "$shape")"
+            limited "${command[@]}"
         done
     done
 fi

@@ -12,11 +12,19 @@ static const double masked_usual = 0.15;
 
 static int task_of(const struct options *options) { return options->task ? options->task : TASK_MLM; }
 
-const char *train_task_name(const struct options *options) { return choice_name(TASK_CHOICES, task_of(options)); }
+/* Of a choice there is one name at a time. */
+const char *train_task_name(const struct options *options)
+{
+    static const char *const names[] = {
+        [TASK_CONTRASTIVE] = "contrastive", [TASK_SCORED] = "scored", [TASK_CLASSIFY] = "classify",
+        [TASK_REGRESS] = "regress",         [TASK_TOKENS] = "tokens", [TASK_MLM] = "mlm"};
+    return names[task_of(options)];
+}
 
 const char *train_optimizer_name(const struct options *options)
 {
-    return choice_name(OPTIMIZER_CHOICES, options->optimizer ? options->optimizer : 1);
+    static const char *const names[] = {"adamw", "adamw", "lamb", "sgd"};
+    return names[options->optimizer];
 }
 
 /* ---- the model ---- */
@@ -181,28 +189,19 @@ json_t *train_work_json(const struct tool *tool, const struct train_work *work)
                           save_name(work->training.save)));
 }
 
-void train_memory_rows(const wherry_train_memory *m, struct train_memory_row rows[TRAIN_MEMORY_ROWS])
+void train_memory_rows(const wherry_train_memory *m, uint64_t bytes[MEMORY_ROWS])
 {
-    const struct train_memory_row list[TRAIN_MEMORY_ROWS] = {
-        {"weights", "weights that kernels read", m->weights},
-        {"masters", "weights in f32 beside them", m->masters},
-        {"moments", "the optimizer's moments, f32", m->moments},
-        {"gradients", "gradients of a batch", m->gradients},
-        {"accumulated", "gradients of a step, f32", m->accumulated},
-        {"saved", "kept for the backward pass", m->saved},
-        {"workspace", "what else lives at a time", m->workspace},
-        {"loss", "rows, targets and the loss", m->loss},
-        {"tables", "the optimizer's tables", m->tables},
-        {"total", "in all", m->total}};
-    for (int n = 0; n < TRAIN_MEMORY_ROWS; n++) rows[n] = list[n];
+    const uint64_t list[MEMORY_ROWS] = {m->weights, m->masters,   m->moments, m->gradients, m->accumulated,
+                                        m->saved,   m->workspace, m->loss,    m->tables,    m->total};
+    for (int n = 0; n < MEMORY_ROWS; n++) bytes[n] = list[n];
 }
 
 json_t *train_memory_json(const wherry_train_memory *memory)
 {
-    struct train_memory_row rows[TRAIN_MEMORY_ROWS];
+    uint64_t bytes[MEMORY_ROWS];
     json_t *value = need(json_object());
-    train_memory_rows(memory, rows);
-    for (int n = 0; n < TRAIN_MEMORY_ROWS; n++)
-        json_object_set_new(value, rows[n].name, json_integer((json_int_t)rows[n].bytes));
+    train_memory_rows(memory, bytes);
+    for (int n = 0; n < MEMORY_ROWS; n++)
+        json_object_set_new(value, memory_rows[n].name, json_integer((json_int_t)bytes[n]));
     return value;
 }

@@ -4,6 +4,7 @@
 
 #include <wherry/wherry_measure.h>
 
+#include "report/model.h"
 #include "session.h"
 
 /* A half-opened one may be closed. */
@@ -29,14 +30,8 @@ json_t *train_work_json(const struct tool *tool, const struct train_work *work);
 const char *train_task_name(const struct options *options);
 const char *train_optimizer_name(const struct options *options);
 
-/* Bytes, by what they are for, in the order of wherry_train_memory. */
-struct train_memory_row {
-    const char *name, *text;
-    uint64_t bytes;
-};
-enum { TRAIN_MEMORY_ROWS = 10 };
-/* The last is the total. */
-void train_memory_rows(const wherry_train_memory *memory, struct train_memory_row rows[TRAIN_MEMORY_ROWS]);
+/* By report/model.h's memory_rows. */
+void train_memory_rows(const wherry_train_memory *memory, uint64_t bytes[MEMORY_ROWS]);
 json_t *train_memory_json(const wherry_train_memory *memory);
 extern const char *const train_part_names[WHERRY_TRAIN_PARTS];
 

@@ -17,7 +17,9 @@ void trainer_memory(const struct wherry_trainer *t, wherry_train_memory *out)
     const struct optimizer *o = t->optimizer;
     wherry_session_plan plan = {.struct_size = sizeof plan};
     wherry_session_query(s, &plan);
-    const uint64_t gradients = gradient_bytes(s), held = gradients + plan.saved_bytes;
+    const uint64_t gradients = gradient_bytes(s), others = plan.activation_bytes - gradients;
+    /* Gradients may lie where something was kept for their making. */
+    const uint64_t saved = plan.saved_bytes < others ? plan.saved_bytes : others;
     const uint64_t tables = arena_bytes(&o->arena, 0), each = arena_bytes(&o->arena, 1) - tables;
     const bool first = o->parts >> ARENA_FIRST & 1u, second = o->parts >> ARENA_SECOND & 1u;
     *out = (wherry_train_memory){.struct_size = sizeof *out,
@@ -26,8 +28,8 @@ void trainer_memory(const struct wherry_trainer *t, wherry_train_memory *out)
                                  .moments = each * ((uint64_t)first + (uint64_t)second),
                                  .gradients = gradients,
                                  .accumulated = each,
-                                 .saved = plan.saved_bytes,
-                                 .workspace = plan.activation_bytes > held ? plan.activation_bytes - held : 0,
+                                 .saved = saved,
+                                 .workspace = others - saved,
                                  .loss = loss_session(t->loss)->memory.bytes,
                                  .tables = tables + o->header_bytes};
     out->total = plan.device_bytes + out->loss + optimizer_bytes(o).memory;

@@ -28,6 +28,13 @@ extern const wherry_regime regime_order[REGIMES];
 enum { STEP_FORWARD, STEP_BACKWARD, STEP_BOTH, STEP_LOSS, STEP_OPTIMIZER, STEP_PARTS };
 extern const char *const step_names[STEP_PARTS];
 
+/* What the memory of a whole model's training is for, as they are listed; the last is the total. */
+enum { MEMORY_ROWS = 10 };
+struct memory_row {
+    const char *name, *text;
+};
+extern const struct memory_row memory_rows[MEMORY_ROWS];
+
 /* The percentiles of a load. */
 enum { LOAD_P50, LOAD_P90, LOAD_P99, LOAD_P999, LOAD_PERCENTILES };
 extern const unsigned load_per_mille[LOAD_PERCENTILES];
@@ -112,6 +119,8 @@ struct record_plan {
     double gap_seconds, limit_seconds, headroom;
     bool has_steps;
     struct record_step steps[STEP_PARTS];
+    bool has_memory;
+    double memory[MEMORY_ROWS]; /* bytes */
     struct record_class *classes;
     size_t class_count;
     bool has_regimes;

@@ -149,6 +149,19 @@ static void print_steps(const struct record *record, const struct record_plan *p
     output_text(out, "\n");
 }
 
+static void print_memory(const struct record_plan *plan, struct output *out)
+{
+    struct table table = {.columns = "<memory|>MB|>%"};
+    if (!plan->has_memory) return;
+    for (size_t n = 0; n < MEMORY_ROWS; n++) {
+        table_cell(&table, "%s", memory_rows[n].text);
+        table_cell(&table, "%.1f", plan->memory[n] / 1e6);
+        table_cell(&table, "%.1f", 100 * plan->memory[n] / plan->memory[MEMORY_ROWS - 1]);
+    }
+    table_print(&table, out);
+    output_text(out, "\n");
+}
+
 /* "classes |####==--|  T 63 %, S 25 %, E 12 %" */
 static void print_classes(const struct record_plan *plan, struct output *out)
 {
@@ -269,6 +282,7 @@ static void print_plan(const struct record *record, const struct record_plan *pl
     if (*plan->layouts) output_format(out, "layouts: %s\n", plan->layouts);
     for (size_t n = 0; n < plan->note_count; n++) output_format(out, "note: %s\n", plan->notes[n]);
     print_steps(record, plan, out);
+    print_memory(plan, out);
     bool warm = plan_measured(plan, WARM), cold = plan_measured(plan, COLD);
     if (warm) print_rows(plan, WARM, wide, out);
     if (cold && (wide || !warm)) {

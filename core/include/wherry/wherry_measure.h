@@ -200,7 +200,7 @@ typedef struct wherry_train_memory {
     uint64_t moments;     /* of the optimizer */
     uint64_t gradients;   /* of one batch, in the session's type */
     uint64_t accumulated; /* of a step, in f32 */
-    uint64_t saved;       /* at most: what the forward pass keeps for the backward pass */
+    uint64_t saved;       /* what the forward pass keeps for the backward pass, unless gradients lie there later */
     uint64_t workspace;   /* what else lives at the same time, at most, and the batch */
     uint64_t loss;        /* rows, targets and what is computed of them */
     uint64_t tables;      /* the optimizer's: where tensors lie, sums of their squares */
