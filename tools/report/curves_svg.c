@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "report/curves.h"
-#include "report/format.h"
 
 enum {
     WIDTH = 760,
@@ -151,15 +150,14 @@ static void draw_log(struct output *out, const struct chart *c, size_t n)
 static void draw_axes(struct output *out, const struct chart *c)
 {
     double tick = tick_of(c->high - c->low, 4), step = fmax(1, tick_of(c->steps, 8));
-    char text[NUMBER_SIZE];
-    output_format(out, "<text x=\"%d\" y=\"%.1f\" class=\"ink\" font-weight=\"600\">%s</text>\n", LEFT, c->top + 16,
+    output_format(out, "<text x=\"%d\" y=\"%.1f\" class=\"strong\" font-weight=\"600\">%s</text>\n", LEFT, c->top + 16,
                   titles[c->kind]);
     for (double n = ceil(c->low / tick); n * tick <= c->high * (1 + 1e-9) + 1e-300; n++) {
         double y = y_of(c, n * tick);
         output_format(out,
                       "<path class=\"grid\" stroke=\"currentColor\" stroke-opacity=\"0.15\" d=\"M%d %.1fH%d\"/>"
-                      "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-                      LEFT, y, WIDTH - RIGHT, LEFT - 6, y + 4, format_short(n * tick, text));
+                      "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n",
+                      LEFT, y, WIDTH - RIGHT, LEFT - 6, y + 4, n * tick);
     }
     for (double at = 0; at <= c->steps * (1 + 1e-9); at += step)
         output_format(out,
