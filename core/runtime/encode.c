@@ -18,7 +18,7 @@ bool session_run(struct wherry_session *s, const struct batch_shape *shape, wher
                             .n_downloads = download >= 0,
                             .grids = s->grids,
                             .batch = shape,
-                            .step_seconds = step_seconds,
+                            .step_seconds = step_seconds ? step_seconds : s->timed,
                             .first = phase == WHERRY_PHASE_BACKWARD ? s->boundary : 0,
                             .end = phase == WHERRY_PHASE_FORWARD ? s->boundary : 0};
     bool ok = device_executes(s->device, e) && s->device->backend->program_run(s->device->handle, s->program, &run, e);

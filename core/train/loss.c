@@ -173,7 +173,7 @@ static bool plan(struct loss *l, struct error *e)
         struct error cause = *e;
         return over && fail(e, cause.status, "the loss %s: %.600s use fewer examples", name_of(l), cause.text);
     }
-    return session_finish(s, e) && session_prepare(s, NULL, NULL, NULL, e);
+    return session_finish(s, e) && (o->planned || session_prepare(s, NULL, NULL, NULL, e));
 }
 
 static uint32_t row_targets(const struct loss *l, uint32_t part)
@@ -345,21 +345,22 @@ static bool run(struct loss *l, const float *rows, size_t examples, float scale,
     const struct graph *g = &s->graph;
     const wherry_batch batch = {.struct_size = sizeof batch, .sequences = (uint32_t)examples, .offsets = l->offsets};
     struct transfer uploads[SESSION_UPLOADS + 2 + LOSS_DIMENSIONS_MOST], downloads[2];
-    struct batch_shape shape;
-    session_batch_fill(s, &batch, &shape);
-    int n = session_uploads(s, &shape, uploads);
+    struct batch_shape *shape = &s->shape;
+    session_batch_fill(s, &batch, shape);
+    int n = session_uploads(s, shape, uploads);
     for (int i = 0; i < s->n_calls; i++) s->grids[i] = call_grid(&s->calls[i], s->f16, s->words);
-    uploads[n++] = session_transfer(s, &shape, g->input, (void *)(uintptr_t)rows); /* it is read alone */
-    uploads[n++] = session_transfer(s, &shape, g->out_gradient, &scale);
-    for (uint32_t k = 0; k < l->parts; k++) uploads[n++] = session_transfer(s, &shape, l->targets[k], l->storage[k]);
-    downloads[0] = session_transfer(s, &shape, g->output, value);
-    if (d_rows) downloads[1] = session_transfer(s, &shape, g->in_gradient, d_rows);
+    uploads[n++] = session_transfer(s, shape, g->input, (void *)(uintptr_t)rows); /* it is read alone */
+    uploads[n++] = session_transfer(s, shape, g->out_gradient, &scale);
+    for (uint32_t k = 0; k < l->parts; k++) uploads[n++] = session_transfer(s, shape, l->targets[k], l->storage[k]);
+    downloads[0] = session_transfer(s, shape, g->output, value);
+    if (d_rows) downloads[1] = session_transfer(s, shape, g->in_gradient, d_rows);
     const struct run one = {.uploads = uploads,
                             .n_uploads = n,
                             .downloads = downloads,
                             .n_downloads = d_rows ? 2 : 1,
                             .grids = s->grids,
-                            .batch = &shape,
+                            .batch = shape,
+                            .step_seconds = s->timed,
                             .end = d_rows ? 0 : s->boundary};
     bool ok = device_executes(s->device, e) && s->device->backend->program_run(s->device->handle, s->program, &one, e);
     if (!ok) device_failed(s->device, e);

@@ -80,7 +80,10 @@ static bool plan(struct optimizer *o, struct error *e)
     for (size_t n = 0; trains && n < count; n++) trains[n] = !o->tensors[n].frozen;
     bool ok = trains && arena_plan(o->session, trains, count, &o->arena, e);
     host_free(host, trains);
-    return ok && arena_make(o->session, o->parts, &o->arena, e) && optimizer_program_create(o, e);
+    if (!ok) return false;
+    o->header_bytes = optimizer_header_bytes(o);
+    return o->options.planned || (arena_make(o->session, o->parts, &o->arena, e) && optimizer_program_create(o, e) &&
+                                  optimizer_masters(o, e));
 }
 
 static bool prepare(struct wherry_session *s, struct error *e)
@@ -94,14 +97,14 @@ static bool prepare(struct wherry_session *s, struct error *e)
 struct optimizer *optimizer_create(struct wherry_session *session, const struct optimizer_options *options,
                                    struct error *e)
 {
-    if (!options_check(session, options, e) || !prepare(session, e)) return NULL;
+    if (!options_check(session, options, e) || !(options->planned || prepare(session, e))) return NULL;
     struct optimizer *o = host_alloc(&session->context->host, 1, sizeof *o, e);
     if (!o) return NULL;
     o->session = session;
     o->options = *options;
     o->state.scale = !session->f16 ? 1 : options->loss_scale > 0 ? options->loss_scale : FIRST_SCALE;
     if (!o->options.clean_steps) o->options.clean_steps = CLEAN_STEPS;
-    if (plan(o, e) && optimizer_masters(o, e)) return o;
+    if (plan(o, e)) return o;
     optimizer_destroy(o);
     return NULL;
 }
@@ -270,20 +273,68 @@ bool optimizer_step(struct optimizer *o, double learning_rate, struct optimizer_
     return true;
 }
 
-/* ---- bytes ---- */
+/* ---- what it takes ---- */
 
-/* Of each parameter, in floats: `accumulate` reads nothing of what was accumulated before. */
+static uint64_t moment_floats(const struct optimizer *o)
+{
+    return (o->parts >> ARENA_FIRST & 1u) + (o->parts >> ARENA_SECOND & 1u);
+}
+
+static bool add_work(const struct optimizer *o, struct optimizer_work *out)
+{
+    const uint64_t n = o->arena.parameters;
+    *out = (struct optimizer_work){.name = "accumulate",
+                                   .kernel = "optimizer_add",
+                                   .read = n * session_storage(o->session),
+                                   .written = n * sizeof(float),
+                                   .flops = 3 * (double)n};
+    return true;
+}
+
+/* Reads gradient, weight and moments; LAMB writes u where the gradient was, the others the weight. Square roots and
+ * divisions count as one. */
+static bool step_work(const struct optimizer *o, struct optimizer_work *out)
+{
+    static const double adamw = 14, lamb = 18, momentum = 7, plain = 5;
+    const uint64_t n = o->arena.parameters, floats = 1 + moment_floats(o);
+    const bool lambs = o->options.kind == OPTIMIZER_LAMB;
+    *out = (struct optimizer_work){.name = "step",
+                                   .kernel = "optimizer_step",
+                                   .read = n * (floats + 1) * sizeof(float),
+                                   .written = n * (floats * sizeof(float) + (o->session->f16 && !lambs ? 2 : 0)),
+                                   .flops = (double)n * (o->options.kind == OPTIMIZER_ADAMW ? adamw
+                                                         : lambs                            ? lamb
+                                                         : floats > 1                       ? momentum
+                                                                                            : plain)};
+    return true;
+}
+
+static bool change_work(const struct optimizer *o, struct optimizer_work *out)
+{
+    const uint64_t n = o->arena.parameters;
+    if (o->options.kind != OPTIMIZER_LAMB) return false;
+    *out = (struct optimizer_work){.name = "change",
+                                   .kernel = "optimizer_step",
+                                   .read = n * 2 * sizeof(float),
+                                   .written = n * (sizeof(float) + (o->session->f16 ? 2 : 0)),
+                                   .flops = 2 * (double)n};
+    return true;
+}
+
+bool optimizer_work(const struct optimizer *o, int index, struct optimizer_work *out)
+{
+    static bool (*const works[PASSES])(const struct optimizer *, struct optimizer_work *) = {
+        [PASS_ADD] = add_work, [PASS_STEP] = step_work, [PASS_CHANGE] = change_work};
+    if (index < 0 || index >= PASSES || !works[index](o, out)) return false;
+    out->launches = (uint32_t)o->arena.n_launches;
+    return true;
+}
+
 struct optimizer_bytes optimizer_bytes(const struct optimizer *o)
 {
-    const uint64_t n = o->arena.parameters, storage = session_storage(o->session), copy = o->session->f16 ? storage : 0;
-    /* What a step reads and writes: ADAMW g, p, m, v and p, m, v; with momentum g, p, m and p, m; LAMB g, p, m, v and
-     * u, m, v, then u, p and p. */
-    static const uint64_t adamw = 7, lamb = 10, momentum = 5, plain = 3;
-    const uint64_t floats = o->options.kind == OPTIMIZER_ADAMW  ? adamw
-                            : o->options.kind == OPTIMIZER_LAMB ? lamb
-                            : o->options.momentum > 0           ? momentum
-                                                                : plain;
-    return (struct optimizer_bytes){.memory = arena_bytes(&o->arena, o->parts) + o->header_bytes,
-                                    .accumulate = n * (storage + sizeof(float)),
-                                    .step = n * (floats * sizeof(float) + copy)};
+    struct optimizer_bytes bytes = {.memory = arena_bytes(&o->arena, o->parts) + o->header_bytes};
+    struct optimizer_work work;
+    for (int i = 0; optimizer_work(o, i, &work); i++)
+        *(i == PASS_ADD ? &bytes.accumulate : &bytes.step) += work.read + work.written;
+    return bytes;
 }

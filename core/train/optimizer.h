@@ -50,6 +50,7 @@ struct optimizer_options {
     /* In a session of f16 the caller multiplies the gradient that it gives wherry_backward with optimizer_scale. */
     double loss_scale;    /* the first one, a power of two; 0: 65536. f32: it is 1 and stays */
     uint32_t clean_steps; /* after which the scale doubles; 0: 2000 */
+    bool planned;         /* its plan alone, to ask what it takes: the session is not prepared, and it can't step */
 };
 
 /* What a step did. */
@@ -119,6 +120,15 @@ struct optimizer_bytes {
     uint64_t memory, accumulate, step;
 };
 struct optimizer_bytes optimizer_bytes(const struct optimizer *optimizer);
+/* What one of its kernels does in a step, over all launches of it. */
+struct optimizer_work {
+    const char *name, *kernel; /* "accumulate", "step"; LAMB: "change", too */
+    uint64_t read, written;    /* bytes, each element of each tensor once */
+    double flops;
+    uint32_t launches;
+};
+/* Number `index` from 0, in the order in which they run; false: there are no more. */
+bool optimizer_work(const struct optimizer *optimizer, int index, struct optimizer_work *out);
 /* Parameters that are trained. */
 uint64_t optimizer_parameters(const struct optimizer *optimizer);
 

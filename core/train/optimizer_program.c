@@ -86,6 +86,11 @@ static struct grid chunks_grid(uint32_t chunks)
     return (struct grid){chunks < GRID_WIDTH ? chunks : GRID_WIDTH, (uint32_t)divide_up(chunks, GRID_WIDTH), 1};
 }
 
+uint64_t optimizer_header_bytes(const struct optimizer *o)
+{
+    return round_up(4 * (OPTIMIZER_RATES + 2 * (uint64_t)o->arena.trained), MEMORY_ALIGNMENT);
+}
+
 bool optimizer_program_create(struct optimizer *o, struct error *e)
 {
     const struct wherry_session *s = o->session;
@@ -94,7 +99,6 @@ bool optimizer_program_create(struct optimizer *o, struct error *e)
     const size_t launches = (size_t)o->arena.n_launches, n = launches * PASSES;
     struct program_info info;
     TRY(calls_make(o, e));
-    o->header_bytes = round_up(4 * (OPTIMIZER_RATES + 2 * (uint64_t)o->arena.trained), MEMORY_ALIGNMENT);
     if (!(o->words = host_alloc(host, (size_t)o->header_bytes, 1, e)) ||
         !(o->partials = host_alloc(host, (size_t)o->arena.partials_bytes, 1, e)) ||
         !(o->ratios = host_alloc(host, o->arena.trained, sizeof *o->ratios, e)) ||
@@ -135,6 +139,7 @@ bool optimizer_run(struct optimizer *o, enum pass pass, struct error *e)
     const struct run run = {.uploads = &upload,
                             .n_uploads = 1,
                             .grids = o->grids,
+                            .step_seconds = o->timed,
                             .first = (int)pass * o->arena.n_launches,
                             .end = ((int)pass + 1) * o->arena.n_launches};
     bool ok = device_executes(device, e) && device->backend->program_run(device->handle, o->program, &run, e);

@@ -30,8 +30,11 @@ struct optimizer {
     struct grid *grids; /* likewise */
     struct schedule schedule;
     struct program *program;
+    double *timed; /* [schedule.n_steps], measuring: runs are timed, and a launch's seconds are put there; NULL: not */
 };
 
+/* Bytes of the header. */
+uint64_t optimizer_header_bytes(const struct optimizer *o);
 /* Makes the program and what it reads; the arena is there. */
 bool optimizer_program_create(struct optimizer *o, struct error *e);
 void optimizer_program_destroy(struct optimizer *o);
