@@ -94,10 +94,10 @@ bool optimizer_program_create(struct optimizer *o, struct error *e)
     const size_t launches = (size_t)o->arena.n_launches, n = launches * PASSES;
     struct program_info info;
     TRY(calls_make(o, e));
-    o->header_bytes = round_up(4 * (OPTIMIZER_RATES + 2 * (uint64_t)o->arena.trained), MEMORY_ALIGNMENT);
+    o->header_bytes = round_up(4 * (OPTIMIZER_RATES + 2 * (uint64_t)o->arena.n_rates), MEMORY_ALIGNMENT);
     if (!(o->words = host_alloc(host, (size_t)o->header_bytes, 1, e)) ||
         !(o->partials = host_alloc(host, (size_t)o->arena.partials_bytes, 1, e)) ||
-        !(o->ratios = host_alloc(host, o->arena.trained, sizeof *o->ratios, e)) ||
+        !(o->sums = host_alloc(host, o->arena.n_rates, sizeof *o->sums, e)) ||
         !(o->steps = host_alloc(host, n, sizeof *o->steps, e)) ||
         !(o->grids = host_alloc(host, n, sizeof *o->grids, e)) ||
         !(o->header = backend->buffer_create(s->device->handle, o->header_bytes, e)))
@@ -120,7 +120,7 @@ void optimizer_program_destroy(struct optimizer *o)
 {
     const struct wherry_session *s = o->session;
     const struct host *host = &s->context->host;
-    void *memory[] = {o->words, o->partials, o->ratios, o->steps, o->grids};
+    void *memory[] = {o->words, o->partials, o->sums, o->steps, o->grids};
     s->device->backend->program_destroy(s->device->handle, o->program);
     s->device->backend->buffer_destroy(s->device->handle, o->header);
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) host_free(host, memory[i]);

@@ -8,9 +8,9 @@ Usage: make_trained.py           writes trained/ beside this script
 trained/vectors, trained/scores   the two models before: an encoder, and one with a classifier of three classes
 trained/runs.safetensors          little-endian; of each loss
   LOSS/offsets, ids, labels or values   as in make_trainer.py
+  LOSS/float32                          the most of all optimizers
   LOSS/KIND/loss, norm, rate            likewise, with the optimizer KIND
   LOSS/KIND/after/NAME                  likewise
-  LOSS/KIND/float32                     likewise
 """
 import sys
 from pathlib import Path
@@ -45,6 +45,7 @@ def make_runs(name, number):
     loss = {**LOSSES[name], "shape": SHAPE}
     batches = make_batches(loss, np.random.default_rng(number))
     tensors = {name + "/" + key: value for key, value in sequences_and_targets(loss, batches).items()}
+    most = np.zeros(2)
     for kind, optimizer in OPTIMIZERS.items():
         case = {**loss, **optimizer}
         run, after = train(case, batches, torch.float64)
@@ -52,9 +53,10 @@ def make_runs(name, number):
         print("%-12s %-6s loss %.6f to %.6f, least %.3g, norm %.3g, float32 differs by %.2g and %.2g" % (
             name, kind, run["loss"][0], run["loss"][-1], min(run["loss"]), max(run["norm"]), *far), flush=True)
         begin = "%s/%s/" % (name, kind)
-        tensors[begin + "float32"] = np.array(far)
+        most = np.maximum(most, far)
         tensors.update({begin + key: np.array(run[key]) for key in run})
         tensors.update({begin + "after/" + key: value.astype(np.float32) for key, value in after.items()})
+    tensors[name + "/float32"] = most
     return tensors
 
 
