@@ -114,8 +114,13 @@ def main():
                 how = kill(training, process, None if count % 2 else chooser.uniform(0, 0.7 * took))
                 if how:
                     killed[how] += 1
-                    if os.path.exists(training.out) and os.listdir(training.out) and training.model() != model:
+                    if not os.path.exists(training.out):
+                        continue
+                    # Killed after its last step; what lies there is whole then.
+                    if training.model() != model:
                         sys.exit("%s: killed, it left a model that is another" % training.out)
+                    ended += 1
+                    training = Training(work, "cut%d" % ended)
                     continue
             elif end(process):
                 sys.exit("somebody else killed it")
