@@ -29,7 +29,7 @@
 #define OPTIMIZER_EPSILON 7
 #define OPTIMIZER_FIRST_SCALE 8  /* LAMB: m's bias correction */
 #define OPTIMIZER_SECOND_SCALE 9 /* v's; ADAMW: that of its root */
-/* From here on two of each tensor: its rate (ADAMW: with m's bias correction), and its decay (ADAMW: what p is
+/* From here on two of each tensor or part: its rate (ADAMW: with m's bias correction), and its decay (ADAMW: what p is
  * multiplied with). */
 #define OPTIMIZER_RATES 32
 

@@ -6,6 +6,7 @@
 
 #include "base/number.h"
 #include "interface/optimizer.h"
+#include "model/model.h"
 #include "runtime/train.h"
 #include "train/state.h"
 
@@ -68,6 +69,16 @@ static uint32_t parts_of(const struct optimizer *o)
            (moments || o->options.momentum > 0 ? 1u << ARENA_FIRST : 0u) | (moments ? 1u << ARENA_SECOND : 0u);
 }
 
+/* A model's files have query, key and value as tensors of their own, or as one: LAMB's ratio is of each tensor. */
+static uint32_t rates_of(const struct optimizer *o, size_t n)
+{
+    const struct graph *g = &o->session->graph;
+    const struct tensor *weight = &g->tensors[g->tensors[session_gradient(o->session, n)].gradient_of];
+    const struct weight_part *parts;
+    if (o->options.kind != OPTIMIZER_LAMB || !o->tensors[n].decays) return 1;
+    return (uint32_t)model_weight(o->session->model, weight->weight, weight->layer, &parts);
+}
+
 static bool plan(struct optimizer *o, struct error *e)
 {
     const struct host *host = &o->session->context->host;
@@ -76,10 +87,10 @@ static bool plan(struct optimizer *o, struct error *e)
     memcpy(o->tensors, o->options.tensors, count * sizeof *o->tensors);
     o->options.tensors = o->tensors;
     o->parts = parts_of(o);
-    bool *trains = host_alloc(host, count, sizeof *trains, e);
-    for (size_t n = 0; trains && n < count; n++) trains[n] = !o->tensors[n].frozen;
-    bool ok = trains && arena_plan(o->session, trains, count, &o->arena, e);
-    host_free(host, trains);
+    uint32_t *parts = host_alloc(host, count, sizeof *parts, e);
+    for (size_t n = 0; parts && n < count; n++) parts[n] = o->tensors[n].frozen ? 0 : rates_of(o, n);
+    bool ok = parts && arena_plan(o->session, parts, count, &o->arena, e);
+    host_free(host, parts);
     if (!ok) return false;
     o->header_bytes = optimizer_header_bytes(o);
     return o->options.planned || (arena_make(o->session, o->parts, &o->arena, e) && optimizer_program_create(o, e) &&
@@ -175,18 +186,17 @@ static bool norm_read(struct optimizer *o, double *norm, struct error *e)
     return true;
 }
 
-/* A rate and a decay for each trained tensor, in the words of the pass. */
+/* A rate and a decay for each trained tensor or part, in the words of the pass. */
 static void set_rates(struct optimizer *o, enum pass pass, double rate, double correction)
 {
-    for (size_t n = 0, i = 0; n < o->options.count; n++) {
-        const struct optimizer_tensor *t = &o->tensors[n];
-        if (t->frozen) continue;
+    for (int k = 0; k < o->arena.n_segments; k++) {
+        const struct segment *segment = &o->arena.segments[k];
+        const struct optimizer_tensor *t = &o->tensors[segment->tensor];
         double own = rate * (double)t->rate_factor, decay = t->decays ? o->options.weight_decay : 0;
-        if (pass == PASS_CHANGE) own *= o->ratios[i];
+        if (pass == PASS_CHANGE) own *= o->sums[segment->rates].ratio;
         if (o->options.kind == OPTIMIZER_ADAMW) decay = 1 - own * decay;
-        set_float(o, (uint32_t)(OPTIMIZER_RATES + 2 * i), own / correction);
-        set_float(o, (uint32_t)(OPTIMIZER_RATES + 2 * i + 1), decay);
-        i++;
+        set_float(o, OPTIMIZER_RATES + 2 * segment->rates, own / correction);
+        set_float(o, OPTIMIZER_RATES + 2 * segment->rates + 1, decay);
     }
 }
 
@@ -214,18 +224,18 @@ static bool run_step(struct optimizer *o, double rate, double clip, struct error
 static void ratios_fill(struct optimizer *o)
 {
     const struct arena *a = &o->arena;
-    double weights = 0, changes = 0;
+    memset(o->sums, 0, a->n_rates * sizeof *o->sums);
     for (int i = 0; i < a->n_launches; i++) {
-        const float *sums = o->partials + optimizer_partial(&a->launches[i]);
+        const float *partials = o->partials + optimizer_partial(&a->launches[i]);
         for (int k = a->launches[i].first; k < a->launches[i].end; k++) {
             const struct segment *segment = &a->segments[k];
-            if (!segment->first) weights = changes = 0;
-            for (uint64_t at = 0; at < segment->count; at += OPTIMIZER_CHUNK, sums += 2) {
-                weights += (double)sums[0];
-                changes += (double)sums[1];
+            struct lamb_sums *sums = &o->sums[segment->rates];
+            for (uint64_t at = 0; at < segment->count; at += OPTIMIZER_CHUNK, partials += 2) {
+                sums->weights += (double)partials[0];
+                sums->changes += (double)partials[1];
             }
-            bool adapts = o->tensors[segment->tensor].decays && weights > 0 && changes > 0;
-            o->ratios[segment->rates] = adapts ? sqrt(weights) / sqrt(changes) : 1;
+            bool adapts = o->tensors[segment->tensor].decays && sums->weights > 0 && sums->changes > 0;
+            sums->ratio = adapts ? sqrt(sums->weights) / sqrt(sums->changes) : 1;
         }
     }
 }

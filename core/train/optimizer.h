@@ -13,7 +13,8 @@
  *   ADAMW, as torch.optim.AdamW:  p = p (1 - r d);  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
  *                                 p = p - r / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + epsilon)
  *   SGD, as torch.optim.SGD:      g = g + d p;  m = momentum m + g;  p = p - r m    (momentum 0: there is no m)
- *   LAMB, as algorithm 2 of You et al., version 3, the moments' bias corrected, of each tensor:
+ *   LAMB, as algorithm 2 of You et al., version 3, the moments' bias corrected, of each tensor of the model's files
+ *   (query, key and value apart where these have them apart):
  *                                 m, v as AdamW's;  u = m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + epsilon) + d p
  *                                 p = p - r q u,  q = |p| / |u|
  *                                 q is 1 where one of the norms is 0, and of tensors that do not decay

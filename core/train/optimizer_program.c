@@ -88,7 +88,7 @@ static struct grid chunks_grid(uint32_t chunks)
 
 uint64_t optimizer_header_bytes(const struct optimizer *o)
 {
-    return round_up(4 * (OPTIMIZER_RATES + 2 * (uint64_t)o->arena.trained), MEMORY_ALIGNMENT);
+    return round_up(4 * (OPTIMIZER_RATES + 2 * (uint64_t)o->arena.n_rates), MEMORY_ALIGNMENT);
 }
 
 bool optimizer_program_create(struct optimizer *o, struct error *e)
@@ -101,7 +101,7 @@ bool optimizer_program_create(struct optimizer *o, struct error *e)
     TRY(calls_make(o, e));
     if (!(o->words = host_alloc(host, (size_t)o->header_bytes, 1, e)) ||
         !(o->partials = host_alloc(host, (size_t)o->arena.partials_bytes, 1, e)) ||
-        !(o->ratios = host_alloc(host, o->arena.trained, sizeof *o->ratios, e)) ||
+        !(o->sums = host_alloc(host, o->arena.n_rates, sizeof *o->sums, e)) ||
         !(o->steps = host_alloc(host, n, sizeof *o->steps, e)) ||
         !(o->grids = host_alloc(host, n, sizeof *o->grids, e)) ||
         !(o->header = backend->buffer_create(s->device->handle, o->header_bytes, e)))
@@ -124,7 +124,7 @@ void optimizer_program_destroy(struct optimizer *o)
 {
     const struct wherry_session *s = o->session;
     const struct host *host = &s->context->host;
-    void *memory[] = {o->words, o->partials, o->ratios, o->steps, o->grids};
+    void *memory[] = {o->words, o->partials, o->sums, o->steps, o->grids};
     s->device->backend->program_destroy(s->device->handle, o->program);
     s->device->backend->buffer_destroy(s->device->handle, o->header);
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) host_free(host, memory[i]);

@@ -9,6 +9,12 @@
  * then, with LAMB, of the third. */
 enum pass { PASS_ADD, PASS_STEP, PASS_CHANGE, PASSES };
 
+/* What LAMB's first kernel left of a tensor, or of its part. */
+struct lamb_sums {
+    double weights, changes; /* of squares */
+    double ratio;            /* q */
+};
+
 struct optimizer {
     struct wherry_session *session;
     struct optimizer_options options; /* with an own `tensors` */
@@ -22,8 +28,8 @@ struct optimizer {
     struct buffer *header;
     uint32_t *words; /* [header_bytes / 4]: what the next run finds there */
     uint64_t header_bytes;
-    float *partials; /* of all launches, as they were read */
-    double *ratios;  /* [trained]: LAMB's */
+    float *partials;        /* of all launches, as they were read */
+    struct lamb_sums *sums; /* [n_rates]: LAMB's */
     struct call calls[PASSES];
     int n_passes;
     struct step *steps; /* [n_passes * n_launches] */
