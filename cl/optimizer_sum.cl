@@ -42,10 +42,9 @@ void optimizer_sum(BATCH_ARGUMENT
 #else
         const uint tensor = group_number(), entry = RATIO_WORDS * tensor;
         float weights = 0.0f, changes = 0.0f;
-        for (uint i = tensors[entry + RATIO_BEGIN] + 2 * local_number(); i < tensors[entry + RATIO_END];
-             i += 2 * LOCAL_SIZE) {
-            weights += partials[i];
-            changes += partials[i + 1];
+        for (uint i = tensors[entry + RATIO_BEGIN] + local_number(); i < tensors[entry + RATIO_END]; i += LOCAL_SIZE) {
+            weights += partials[tensors[i]];
+            changes += partials[tensors[i] + 1];
         }
         weights = group_sum(weights, scratch);
         changes = group_sum(changes, scratch);

@@ -1,12 +1,11 @@
-# Puts the report's pages together: page.html (records), tuning.html (tunings), layouts.html (layouts) and compilers.html of
-# tools/report/page with the files that
-# their #include lines name, as C arrays. $<TARGET_OBJECTS:report_page> is what to link.
+# Puts the report's pages together: page.html (records), tuning.html (tunings), layouts.html (layouts),
+# curves.html (logs of trainings) and compilers.html of tools/report/page with the files that their #include lines name, as C arrays. $<TARGET_OBJECTS:report_page> is what to link.
 
 set(folder ${PROJECT_SOURCE_DIR}/tools/report/page)
 set(embed ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/page)
 file(GLOB page_parts CONFIGURE_DEPENDS ${folder}/*.html ${folder}/*.css ${folder}/*.js)
-foreach(page report=page tuning=tuning layouts=layouts compilers=compilers)
+foreach(page report=page tuning=tuning layouts=layouts curves=curves compilers=compilers)
     string(REGEX MATCH "(.*)=(.*)" _ ${page})
     set(name ${CMAKE_MATCH_1}_page)
     set(out ${PROJECT_BINARY_DIR}/page/${name}.c)

@@ -22,7 +22,7 @@ add_library(serve_objects OBJECT EXCLUDE_FROM_ALL ${serve_sources})
 target_include_directories(serve_objects PUBLIC tools/serve tools core core/include)
 target_link_libraries(serve_objects PUBLIC PkgConfig::JANSSON PkgConfig::MICROHTTPD Threads::Threads)
 target_compile_definitions(serve_objects PUBLIC _DEFAULT_SOURCE $<$<TARGET_EXISTS:wherry_static>:WHERRY_STATIC>)
-set(serve_shared tools/complain.c tools/names.c tools/plain_text.c tools/processor.c tools/sparse.c tools/system.c
+set(serve_shared tools/complain.c tools/names.c tools/plain_text.c tools/processor.c tools/sparse.c tools/system.c tools/system_stop.c
     core/base/json.c core/base/number.c core/base/platform_cores.c core/base/platform_locale.c core/base/utf8.c)
 list(TRANSFORM serve_shared PREPEND ${PROJECT_SOURCE_DIR}/)
 # What the program is linked with besides its own files; tests have another with files of theirs.

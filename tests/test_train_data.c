@@ -196,6 +196,7 @@ static void test_labels(void **state)
     assert_true(read_as(&form, "{\"text\": \"x\", \"scores\": [1, 2, 3.5]}"));
     assert_true(example.n_values == 3 && example.values[2] == 3.5f);
     form = form_of(TASK_TOKENS, true);
+    assert_true(read_as(&form, "{\"tokens\": [\"the\"], \"tags\": [2]}"));
     assert_true(read_as(&form, "{\"tokens\": [\"the\", \"boat\"], \"tags\": [2, \"boat\"]}"));
     assert_string_equal(example.texts[0].text, "the boat");
     assert_int_equal(example.word_labels[0], 2);

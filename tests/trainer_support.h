@@ -1,5 +1,5 @@
-/* Trainers for tests: runs of PyTorch (golden/make_trainer.py), and small models of random weights. Include cmocka
- * last. */
+/* Trainers for tests: runs of PyTorch (golden/make_trainer.py, make_trained.py), and small models of random weights.
+ * Include cmocka last. */
 #ifndef WHERRY_TESTS_TRAINER_SUPPORT_H
 #define WHERRY_TESTS_TRAINER_SUPPORT_H
 
@@ -13,6 +13,7 @@ enum { RUN_STEPS = 20, RUN_WARMUP = 4, ROWS_MOST = 16, BATCHES_MOST = 4 };
 
 struct run {
     char folder[512];
+    char begins[2][40]; /* of names in the file: of what goes in, and of what comes out */
     struct safetensors file;
     uint32_t *offsets; /* [steps][rows + 1] */
     int32_t *ids;
@@ -25,8 +26,13 @@ struct run {
 /* NULL: there is none of that name. */
 static inline void *run_values(const struct run *r, const char *name, size_t *bytes)
 {
-    const struct safetensors_tensor *t = safetensors_find(&r->file, name);
+    const struct safetensors_tensor *t = NULL;
     struct error e = {0};
+    for (int i = 0; i < 2 && !t; i++) {
+        char key[240];
+        snprintf(key, sizeof key, "%s%s", r->begins[i], name);
+        t = safetensors_find(&r->file, key);
+    }
     if (!t) return NULL;
     void *values = malloc((size_t)t->bytes);
     if (!safetensors_read(&r->file, t, 0, (size_t)t->bytes, values, &e)) abort();
@@ -34,18 +40,19 @@ static inline void *run_values(const struct run *r, const char *name, size_t *by
     return values;
 }
 
-static inline bool run_open(const char *name, struct run *r)
+/* What r->begins has is set. */
+static inline bool run_open_file(const char *folder, const char *file, struct run *r)
 {
     char path[600];
     struct error e = {0};
     size_t bytes = 0;
-    memset(r, 0, sizeof *r);
-    snprintf(r->folder, sizeof r->folder, "%s/../golden/trainer/%s", TEST_DATA, name);
-    snprintf(path, sizeof path, "%s/run.safetensors", r->folder);
+    snprintf(r->folder, sizeof r->folder, "%s/../golden/%s", TEST_DATA, folder);
+    snprintf(path, sizeof path, "%s/../golden/%s", TEST_DATA, file);
     if (!safetensors_open(&support_host, path, &r->file, &e)) return false;
     r->offsets = run_values(r, "offsets", &bytes);
     r->rows = bytes / 4 / RUN_STEPS - 1;
     r->ids = run_values(r, "ids", NULL);
+    bytes = 0;
     r->labels = run_values(r, "labels", &bytes);
     r->values = run_values(r, "values", r->labels ? NULL : &bytes);
     r->targets = bytes / 4 / RUN_STEPS;
@@ -53,6 +60,15 @@ static inline bool run_open(const char *name, struct run *r)
     r->norm = run_values(r, "norm", NULL);
     r->rate = run_values(r, "rate", NULL);
     return true;
+}
+
+static inline bool run_open(const char *name, struct run *r)
+{
+    char folder[100], file[120];
+    memset(r, 0, sizeof *r);
+    snprintf(folder, sizeof folder, "trainer/%s", name);
+    snprintf(file, sizeof file, "%s/run.safetensors", folder);
+    return run_open_file(folder, file, r);
 }
 
 static inline void run_close(struct run *r)

@@ -317,7 +317,8 @@ int analyze_command(const struct options *options)
     struct analysis a = {.name = NULL};
     if (options->device_spec && strcmp(options->device_spec, "list") == 0) return device_sheets_report(options);
     int code = tool_open_context(&a.tool, options);
-    if (!code) code = options->paper ? paper_report(&a.tool) : print_analysis(&a);
+    if (!code)
+        code = options->train ? train_report(&a.tool) : options->paper ? paper_report(&a.tool) : print_analysis(&a);
     for (int plan = 1; plan < PLAN_ALL; plan++) wherry_analysis_destroy(a.plans[plan]);
     tool_close(&a.tool);
     return code;

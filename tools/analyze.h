@@ -19,6 +19,8 @@ struct analysis {
 
 /* --paper: our counts beside the paper's figures. Needs the context alone; returns an exit code. */
 int paper_report(struct tool *tool);
+/* --train: memory and work of training a whole model. The context alone is open; returns an exit code. */
+int train_report(struct tool *tool);
 /* --fuse and --split: what other groups would bring. */
 int fusion_report(struct analysis *a);
 

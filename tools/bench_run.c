@@ -247,7 +247,8 @@ static struct record_bytes moved(const wherry_traffic *t, uint64_t read, uint64_
     return counted ? (struct record_bytes){(double)read, (double)written} : (struct record_bytes){NAN, NAN};
 }
 
-static json_t *group_json(const struct bench_run *b, const wherry_group_measure *g, const wherry_group_measure *cold)
+json_t *bench_group_json(const struct bench_run *b, const wherry_group_measure *g, const wherry_group_measure *cold,
+                         const char *phase)
 {
     const wherry_cost *cost = &g->cost;
     const wherry_traffic *t = &g->traffic;
@@ -259,7 +260,8 @@ static json_t *group_json(const struct bench_run *b, const wherry_group_measure 
         .id = cost->name,
         .plan = b->tool->plan.plan,
         .class_name = class_name(cost->class_),
-        .phase = !b->training     ? "encode"
+        .phase = phase            ? phase
+                 : !b->training   ? "encode"
                  : cost->backward ? "backward"
                                   : "forward",
         .layer = cost->layer < 0 ? (double)NAN : cost->layer,
@@ -316,7 +318,7 @@ static bool group_measured(const struct bench_run *b, const wherry_group_measure
 
 /* The timer's test is measuring: on a busy machine it may fail once, and not when the groups are measured. What the
  * record says of the timer is what their times were taken by. */
-static void tell_timer(struct bench_run *b, const wherry_timer_info *timer)
+void bench_tell_timer(struct bench_run *b, const wherry_timer_info *timer)
 {
     json_t *device = json_array_get(json_object_get(b->record, "devices"), 0);
     bool none = json_array_size(json_object_get(b->record, "plans")) == 0;
@@ -330,7 +332,7 @@ static int measure_plan(struct bench_run *b, const char *name)
     bool fits = true;
     int code = open_session(b, name, false);
     if (!code) code = measure_warm(b, &p);
-    if (!code) tell_timer(b, &p.steps[main_phase(b)].timer);
+    if (!code) bench_tell_timer(b, &p.steps[main_phase(b)].timer);
     json_t *plan = code ? NULL : plan_json(b, &p);
     tool_close_session(b->tool);
     if (!code && b->cold) {
@@ -342,7 +344,7 @@ static int measure_plan(struct bench_run *b, const char *name)
         for (size_t n = 0; n < p.count; n++)
             if (group_measured(b, &p.groups[n]))
                 json_array_append_new(json_object_get(b->record, "ops"),
-                                      group_json(b, &p.groups[n], p.cold ? &p.cold[n] : NULL));
+                                      bench_group_json(b, &p.groups[n], p.cold ? &p.cold[n] : NULL, NULL));
         if (!fits)
             json_array_append_new(
                 json_object_get(b->record, "warnings"),
@@ -379,7 +381,7 @@ int bench_run(struct bench_run *b, json_t *workload)
     int code = begin(b, workload);
     for (int plan = choice == PLAN_ALL ? 1 : choice; !code && plan <= (choice == PLAN_ALL ? PLAN_ALL - 1 : choice);
          plan++)
-        code = measure_plan(b, plan_name(plan));
+        code = b->measure ? b->measure(b, plan_name(plan)) : measure_plan(b, plan_name(plan));
     if (!code) code = end(b);
     wherry_roof_destroy(b->roof);
     json_decref(b->record);

@@ -11,11 +11,19 @@ struct bench_run {
     const struct random_batch *batch;
     const wherry_training_desc *training; /* NULL: encoding */
     bool cold;                            /* also every group alone, with cold caches */
-    json_t *record;                       /* its tree */
-    wherry_roof *roof;                    /* NULL: there is none */
-    uint64_t cache_bytes;                 /* by the sweep; 0: unknown */
+    /* Measures a plan into the record, as bench_plan_add and bench_group_json are for, where it is no session that
+     * encodes or trains layers; NULL: it is. Returns an exit code. */
+    int (*measure)(struct bench_run *run, const char *plan);
+    json_t *record;       /* its tree */
+    wherry_roof *roof;    /* NULL: there is none */
+    uint64_t cache_bytes; /* by the sweep; 0: unknown */
 };
 
+/* The timer that times were taken by. */
+void bench_tell_timer(struct bench_run *run, const wherry_timer_info *timer);
+/* A group as an operation of the record; `cold` may be NULL. `phase`: NULL, by the run. */
+json_t *bench_group_json(const struct bench_run *run, const wherry_group_measure *group,
+                         const wherry_group_measure *cold, const char *phase);
 /* What a group's kernels are, why, and what they take of the device. */
 json_t *kernels_json(const wherry_group_measure *group);
 /* Whether the options make sense together; complains when they don't. */

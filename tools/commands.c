@@ -146,6 +146,10 @@ const struct command commands[] = {
      "contraction and of each fused kernel can lie, how many of these are one GEMM, how\n"
      "many fit batches of different lengths. docs/layouts.md says what is counted.\n"
      "\n"
+     "--train counts a whole training step, and the memory that it takes: weights, the\n"
+     "optimizer's state, gradients, what is kept for the backward pass, what else lives at a\n"
+     "time. Bytes a parameter and a token are what other batches are told by.\n"
+     "\n"
      "--device-spec h100 predicts: from these counts and the device's peaks, the ridge\n"
      "point, and for each operator and group its intensity, whether memory, arithmetic or\n"
      "the launch limits it, and the least time it can take; what each fusion, plan and\n"
@@ -154,6 +158,7 @@ const struct command commands[] = {
      "\"cache_bytes\", \"cache_bandwidth\", \"launch_seconds\", \"name\", \"source\"; or what\n"
      "wherry roof --json wrote, whose measured ceilings are the peaks (FILE#N: device N).\n",
      "  wherry analyze --config bert-large --batch 8 --seq 512\n"
+     "  wherry analyze --config bert-large --train --batch 32 --device-spec h200\n"
      "  wherry analyze --paper\n"
      "  wherry analyze --layouts\n"
      "  wherry analyze --config bert-base --layouts --plan paper\n"
@@ -222,6 +227,18 @@ const struct command commands[] = {
      "  wherry bench layer --config bert-base --layers 12 --save least --json\n"
      "  wherry bench layer --config bert-large --phase backward --lengths 512,128,31\n",
      bench_layer_command},
+    {"bench train", BENCH_TRAIN, "", "measure the training of whole models",
+     "Makes training steps of a model with random weights (--config) on a batch of random\n"
+     "token ids: embeddings, all layers, head, loss, backward pass, clipping and the change\n"
+     "of the weights, as wherry train does. Prints the median time of a step as its caller\n"
+     "waits for it, tokens per second, the device's memory by what it is for, and by device\n"
+     "timestamps the time of each part and of every group, the optimizer's kernels among\n"
+     "them. The rest is as for wherry bench. --task chooses the loss: mlm predicts 15 % of the\n"
+     "tokens, contrastive takes two texts as a pair.\n",
+     "  wherry bench train --config bert-large --batch 32 --seq 512\n"
+     "  wherry bench train --config bert-base --task classify --plan all --json\n"
+     "  wherry bench train --config minilm-l6 --task contrastive --optimizer lamb\n",
+     bench_train_command},
     {"bench gemm", BENCH_GEMM, "MxNxK...", "measure single matrix products",
      "Times the products of a linear layer of these sizes as the plans have them: forward,\n"
      "[M,K] times [N,K] transposed; dx, the gradient of its input, [M,N] times [N,K]; dw,\n"
@@ -324,6 +341,10 @@ const struct command commands[] = {
      "What compilers make of kernels (data/compilers.json) becomes text, Markdown or a page:\n"
      "each kernel's occupancy on each device, and what spills.\n"
      "\n"
+     "Logs of wherry train (--log, *.jsonl) become curves of the loss, the learning rate and\n"
+     "the speed, several in one picture by the files' names: a page, alone or with records,\n"
+     "an .svg, tables.\n"
+     "\n"
      "Tunings (wherry tune, wherry tune layer with --json) become a table, Markdown, CSV or a\n"
      "page, too: how the times of all configurations are distributed, what was chosen, what\n"
      "that is worth. Records and tunings are not written together.\n"
@@ -333,6 +354,7 @@ const struct command commands[] = {
      "Each that differs is printed; exits with 1 when there are any.\n",
      "  wherry report h200-vulkan.json h200-opencl.json -o page.html\n"
      "  wherry report layer.json --format markdown\n"
+     "  wherry report tuned.jsonl pytorch.jsonl -o curves.html\n"
      "  wherry report tuning.json -o tuning.html\n"
      "  wherry report bench/results/nvidia-h200 build/quick -o devices.html\n"
      "  wherry report --check bench/results/*/*.json\n",

@@ -33,12 +33,13 @@ enum {
     BENCH_LAYOUTS = 8388608,
     COMPILE = 16777216,
     TRAIN = 67108864,
-    BENCHES = BENCH | BENCH_LAYER,
+    BENCH_TRAIN = 134217728,
+    BENCHES = BENCH | BENCH_LAYER | BENCH_TRAIN,
     PIECES = BENCH_GEMM | BENCH_ATTENTION | BENCH_NORM,
     RECORDS = ROOF | BENCHES | BENCH_LAYOUTS | LATENCY | REPORT,
     TUNES = TUNE | TUNE_LAYER,
     LAYER = BENCH_LAYER | VERIFY_LAYER | TUNE_LAYER,
-    SESSIONS = TEXTS | BENCH | LATENCY | VERIFY | DEMO | LAYER | TUNE | TRAIN,
+    SESSIONS = TEXTS | BENCH | LATENCY | VERIFY | DEMO | LAYER | TUNE | TRAIN | BENCH_TRAIN,
     EVERY = DEVICES | MODELS | PREPARE | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES | BENCH_LAYOUTS
 };
 
@@ -70,6 +71,7 @@ int roof_command(const struct options *options);
 int bench_command(const struct options *options);
 int bench_latency_command(const struct options *options);
 int bench_layer_command(const struct options *options);
+int bench_train_command(const struct options *options);
 int prepare_command(const struct options *options);
 int compile_command(const struct options *options);
 int tune_command(const struct options *options);

@@ -25,6 +25,11 @@ static int check_files(const struct options *options)
     for (uint32_t f = 0; f < options->files_count; f++) {
         struct report report = {.count = 0};
         check.file = options->files[f];
+        if (curves_is_log(check.file)) { /* nothing in it is derived */
+            if (!curves_load(&report.curves, check.file)) code = EXIT_INPUT;
+            report_close(&report);
+            continue;
+        }
         bool fine =
             is_folder(check.file) ? report_load_folder(&report, check.file) : report_load(&report, check.file, true);
         if (fine && report.tunings)
@@ -61,8 +66,9 @@ int report_command(const struct options *options)
     struct report report = {.count = 0};
     bool fine = true;
     for (uint32_t n = 0; n < options->files_count && fine; n++)
-        fine = is_folder(options->files[n]) ? report_load_folder(&report, options->files[n])
-                                            : report_load(&report, options->files[n], true);
+        fine = curves_is_log(options->files[n]) ? curves_load(&report.curves, options->files[n])
+               : is_folder(options->files[n])   ? report_load_folder(&report, options->files[n])
+                                                : report_load(&report, options->files[n], true);
     int code = fine ? report_write(options, &report) : EXIT_INPUT;
     report_close(&report);
     return code;

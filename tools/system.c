@@ -1,4 +1,5 @@
-/* The only file of the command that calls the operating system: clock, terminal, signals, safe replacing. */
+/* The only file of the command that calls the operating system, beside system_stop.c: clock, terminal, safe
+ * replacing. */
 #define _POSIX_C_SOURCE 200809L
 #define _XOPEN_SOURCE 700 /* realpath */
 
@@ -11,30 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-
-static volatile sig_atomic_t stopped, noticed, patient;
-
-void system_stop_waits(bool waits) { patient = waits; }
-
-/* ---- temporary files ---- */
-
-enum { TEMPORARIES = 16 };
-static const char *volatile temporaries[TEMPORARIES];
-
-void system_temporary_add(const char *path)
-{
-    for (int n = 0; n < TEMPORARIES; n++) {
-        if (temporaries[n]) continue;
-        temporaries[n] = path;
-        return;
-    }
-}
-
-void system_temporary_done(const char *path)
-{
-    for (int n = 0; n < TEMPORARIES; n++)
-        if (temporaries[n] == path) temporaries[n] = NULL;
-}
 
 static char *copy_text(const char *text)
 {
@@ -60,40 +37,6 @@ static void mix_random(unsigned char *bytes, size_t count)
 #include <io.h>
 #include <process.h>
 #include <windows.h>
-
-bool system_stopped(void)
-{
-    if (stopped) noticed = 1;
-    return stopped != 0;
-}
-
-static void temporaries_remove(void)
-{
-    for (int n = 0; n < TEMPORARIES; n++)
-        if (temporaries[n]) _unlink(temporaries[n]);
-}
-
-/* Runs in a thread of its own. */
-static void stop(int number)
-{
-    if (!stopped) {
-        stopped = 1;
-        signal(number, stop);
-        Sleep(1000);
-        if (noticed || patient) return;
-    }
-    temporaries_remove();
-    _exit(128 + number);
-}
-
-void system_init(void)
-{
-    atexit(temporaries_remove);
-    signal(SIGINT, stop);
-    signal(SIGTERM, stop);
-    _setmode(_fileno(stdin), _O_BINARY);
-    _setmode(_fileno(stdout), _O_BINARY);
-}
 
 double system_seconds(void)
 {
@@ -251,72 +194,12 @@ int system_replace(const char *from, const char *to)
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <spawn.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
-
-bool system_stopped(void)
-{
-    if (stopped && !noticed) {
-        noticed = 1;
-        alarm(0);
-    }
-    return stopped != 0;
-}
-
-static void temporaries_remove(void)
-{
-    for (int n = 0; n < TEMPORARIES; n++)
-        if (temporaries[n]) unlink(temporaries[n]);
-}
-
-/* By the signal itself, so that the caller sees it. */
-static void end_by(int number)
-{
-    struct sigaction action = {.sa_handler = SIG_DFL};
-    sigset_t set;
-    temporaries_remove();
-    sigaction(number, &action, NULL);
-    sigemptyset(&set);
-    sigaddset(&set, number);
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-    raise(number);
-}
-
-/* No call of a driver can be interrupted: the alarm ends the process where it does not come back. */
-static void stop(int number)
-{
-    if (stopped) end_by(number);
-    stopped = number;
-    if (!patient) alarm(1);
-}
-
-static void stop_late(int number)
-{
-    static const char text[] = "wherry: interrupted\n";
-    (void)number;
-    if (noticed) return;
-    ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
-    (void)written;
-    end_by((int)stopped);
-}
-
-void system_init(void)
-{
-    struct sigaction action = {.sa_handler = SIG_IGN};
-    atexit(temporaries_remove);
-    sigaction(SIGPIPE, &action, NULL);
-    action.sa_handler = stop_late;
-    sigaction(SIGALRM, &action, NULL);
-    action.sa_handler = stop;
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
-}
 
 double system_seconds(void)
 {

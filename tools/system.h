@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* A closed pipe becomes a failed write, Ctrl-C a flag (the second one ends the process at once); streams carry bytes as
- * they are. */
+/* A closed pipe becomes a failed write, Ctrl-C a flag (a second one, two seconds later or of another kind, ends the
+ * process at once); streams carry bytes as they are. */
 void system_init(void);
 /* Whether the user asked to stop. Whoever asks in time ends the command in order; where nobody asks within a second, as
  * while a driver compiles, the process ends by the signal, without the temporary files. */

@@ -101,12 +101,12 @@ static void norm_tell(const struct alone_step *s)
 
 static void ratio_tell(const struct alone_step *s, uint32_t tensor)
 {
-    const uint32_t *entry = (const uint32_t *)s->at[SLOT_IDS] + RATIO_WORDS * tensor;
+    const uint32_t *table = s->at[SLOT_IDS], *entry = table + RATIO_WORDS * tensor;
     const float *partials = s->at[SLOT_PARTIALS];
     double weights = 0, changes = 0;
-    for (uint32_t i = entry[RATIO_BEGIN]; i < entry[RATIO_END]; i += 2) {
-        weights += (double)partials[i];
-        changes += (double)partials[i + 1];
+    for (uint32_t i = entry[RATIO_BEGIN]; i < entry[RATIO_END]; i++) {
+        weights += (double)partials[table[i]];
+        changes += (double)partials[table[i] + 1];
     }
     const bool adapts = entry[RATIO_ADAPTS] && weights > 0 && changes > 0;
     ((float *)s->at[SLOT_Y])[VERDICT_RATIOS + tensor] = adapts ? (float)(sqrt(weights) / sqrt(changes)) : 1;

@@ -37,8 +37,8 @@
 #define OPTIMIZER_SECOND_SCALE 9 /* v's; ADAMW: that of its root */
 #define OPTIMIZER_MAX_NORM 10    /* 0: gradients are not clipped */
 #define OPTIMIZER_SUMS 11        /* an uint: floats of PARTIALS */
-#define OPTIMIZER_TENSORS 12     /* an uint: those that are trained */
-/* From here on two of each tensor: its rate (ADAMW: with m's bias correction), and its decay (ADAMW: what p is
+#define OPTIMIZER_TENSORS 12     /* an uint: tensors or parts that have rates */
+/* From here on two of each tensor or part: its rate (ADAMW: with m's bias correction), and its decay (ADAMW: what p is
  * multiplied with). */
 #define OPTIMIZER_RATES 32
 
@@ -55,12 +55,13 @@
 #define VERDICT_FINITE 0 /* 1; 0: nothing is changed */
 #define VERDICT_CLIP 1
 #define VERDICT_NORM 2
-#define VERDICT_RATIOS 4 /* from here on of each tensor, of LAMB */
+#define VERDICT_RATIOS 4 /* from here on of each tensor or part, of LAMB */
 #define VERDICT_WORDS VERDICT_RATIOS
 
-/* The table of LAMB's ratios, uint: of each tensor, */
+/* The table of LAMB's ratios, uint: of each tensor or part, */
 #define RATIO_WORDS 3
-#define RATIO_BEGIN 0 /* its sums in PARTIALS, in turn those of p^2 and of u^2 */
+#define RATIO_BEGIN 0 /* where in the table its chunks are: of each where in PARTIALS its sums of p^2 and of u^2 are   \
+                       */
 #define RATIO_END 1
 #define RATIO_ADAPTS 2 /* 0: its ratio is 1 */
 

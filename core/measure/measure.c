@@ -3,17 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analysis/costs.h"
 #include "base/number.h"
 #include "base/platform.h"
 #include "measure/cold.h"
+#include "measure/describe.h"
 #include "measure/statistics.h"
 #include "measure/timer.h"
-#include "plan/traffic.h"
-#include "plan/variants.h"
 #include "runtime/calls.h"
 #include "runtime/encode.h"
-#include "runtime/programs.h"
 #include "runtime/train.h"
 
 static const uint32_t usual_repeats = 50;
@@ -109,22 +106,9 @@ static bool in_phase(const struct measurement *m, int group)
 
 static void describe_group(const struct measurement *m, int index, wherry_group_measure *out)
 {
-    const struct wherry_session *s = m->session;
-    const struct group *group = &s->groups[index];
-    int first = group_first_call(s, index);
-    memset(out, 0, sizeof *out);
-    while (first + (int)out->launches < s->n_calls && s->call_groups[first + (int)out->launches] == index)
-        out->launches++;
-    cost_of_group(&s->graph, &m->shape, group, session_storage(s), &out->cost);
-    session_traffic(s, &m->shape, index, m->desc.cache_bytes, &out->traffic);
-    for (uint32_t i = 0; i < out->launches && i < WHERRY_GROUP_KERNELS; i++)
-        session_kernel_use(s, first + (int)i, &out->kernels[i]);
+    group_describe(m->session, &m->shape, index, m->desc.cache_bytes, out);
     out->timer = m->timer.status;
-    if (!timer_ok(m) || !in_phase(m, index)) return;
-    out->warm = summary(m, (size_t)index);
-    out->cost.seconds = out->warm.median;
-    out->cost.seconds_p05 = out->warm.p05;
-    out->cost.seconds_p95 = out->warm.p95;
+    if (timer_ok(m) && in_phase(m, index)) group_time_set(out, summary(m, (size_t)index));
 }
 
 /* ---- groups alone ---- */
@@ -165,26 +149,12 @@ static bool measure_groups_alone(struct measurement *m, bool again, wherry_group
 
 static bool is_reference(const struct wherry_session *s) { return !strcmp(s->device->info.id, "reference"); }
 
-/* Tested once: a timer that was found good stays so until a run shows otherwise. The reference takes its times from the
- * host's clock. */
-static bool test_timer(struct measurement *m)
-{
-    struct wherry_device *device = m->session->device;
-    if (is_reference(m->session))
-        device->timer = (wherry_timer_info){.kind = "host", .tick_seconds = 1e-9, .valid_bits = 64, .slope = 1};
-    m->timer = device->timer;
-    if (*m->timer.kind) return true;
-    if (wherry_timer_test(device, &m->timer)) return false;
-    if (timer_ok(m)) device->timer = m->timer;
-    return true;
-}
-
 static bool measure(struct measurement *m, const wherry_batch *batch, wherry_group_measure *groups, size_t count,
                     wherry_step_measure *step, struct error *e)
 {
     struct wherry_session *s = m->session;
     const size_t n = (size_t)s->n_groups, repeats = m->desc.repeats;
-    TRY(session_batch(s, batch, &m->shape, e) && test_timer(m));
+    TRY(session_batch(s, batch, &m->shape, e) && timer_of_device(s->device, &m->timer));
     s->forward_done = s->backward_done = false; /* what was kept is overwritten */
     if (!(m->samples = host_alloc(&s->context->host, (n + 2) * repeats, sizeof *m->samples, e)) ||
         !(m->firsts = host_alloc(&s->context->host, n + 2, sizeof *m->firsts, e)) ||

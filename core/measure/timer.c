@@ -183,3 +183,14 @@ wherry_status wherry_timer_test(wherry_device *device, wherry_timer_info *out)
     if (ok) *out = info;
     return context_status(context, ok);
 }
+
+bool timer_of_device(struct wherry_device *device, wherry_timer_info *out)
+{
+    if (!strcmp(device->info.id, "reference"))
+        device->timer = (wherry_timer_info){.kind = "host", .tick_seconds = 1e-9, .valid_bits = 64, .slope = 1};
+    *out = device->timer;
+    if (*out->kind) return true;
+    if (wherry_timer_test(device, out)) return false;
+    if (out->status == WHERRY_TIMER_OK) device->timer = *out;
+    return true;
+}

@@ -22,7 +22,7 @@ bool session_run(struct wherry_session *s, const struct batch_shape *shape, wher
                             .n_downloads = download >= 0,
                             .grids = s->grids,
                             .batch = shape,
-                            .step_seconds = step_seconds,
+                            .step_seconds = step_seconds ? step_seconds : s->timed,
                             .first = phase == WHERRY_PHASE_BACKWARD ? s->boundary : 0,
                             .end = phase == WHERRY_PHASE_FORWARD ? s->boundary : 0};
     bool ok = device_executes(s->device, e) && s->device->backend->program_run(s->device->handle, s->program, &run, e);
@@ -45,6 +45,7 @@ bool session_submit(struct wherry_session *s, int slot, const struct batch_shape
     kept.offsets = s->pass_offsets[slot];
     own.batch = &kept;
     own.grids = s->grids;
+    own.step_seconds = s->timed;
     for (int i = 0; i < s->n_calls; i++) s->grids[i] = call_grid(&s->calls[i], s->f16, s->words);
     bool ok = pass_submit(s->device, s->program, slot, &s->passes[slot], &own, e);
     s->lengths_sent = s->types_sent = ok;

@@ -15,11 +15,14 @@ bool pass_submit(struct wherry_device *device, struct program *program, int slot
         pass->run.batch = &pass->shape;
     }
     pass->run.near = true;
-    pass->under_way = device->backend->program_submit(device->handle, program, &pass->run, slot, e);
+    const bool timed = run->step_seconds != NULL; /* which runs that nobody waits for are not */
+    const bool ok = timed ? device->backend->program_run(device->handle, program, &pass->run, e)
+                          : device->backend->program_submit(device->handle, program, &pass->run, slot, e);
+    pass->under_way = ok && !timed;
     pass->run.uploads = NULL;
     pass->run.n_uploads = 0;
-    if (!pass->under_way) device_failed(device, e);
-    return pass->under_way;
+    if (!ok) device_failed(device, e);
+    return ok;
 }
 
 bool pass_wait(struct wherry_device *device, struct program *program, int slot, struct pass *pass, struct error *e)

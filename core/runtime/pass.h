@@ -17,7 +17,7 @@ struct pass {
 
 /* Submits a run of up to PASS_DOWNLOADS downloads, after it has waited for what is under way in that slot. Lists and
  * shape are copied; what uploads point to is the caller's again where the schedule stages it, and what the shape points
- * to, and the application's objects, stay. */
+ * to, and the application's objects, stay. One with times is waited for here. */
 bool pass_submit(struct wherry_device *device, struct program *program, int slot, struct pass *pass,
                  const struct run *run, struct error *e);
 /* Waits for it, where it is under way. */

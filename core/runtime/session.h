@@ -69,9 +69,10 @@ struct wherry_session {
     struct outside pass_outside[RUN_SLOTS]; /* and theirs of the application's */
     uint32_t *pass_offsets[RUN_SLOTS];      /* theirs; NULL: not made yet */
     struct tickets *tickets;                /* runs under way, and what waits for them (runtime/submit.h) */
-    double max_submit_seconds;              /* that one submission may take; 0: there is no bound */
-    uint64_t pause_ns;                      /* between two */
-    struct portions *portions;              /* with a bound: what is submitted at a time (runtime/portions.h) */
+    double *timed;             /* [n_calls], measuring: runs are timed, and a call's seconds are put there; NULL: not */
+    double max_submit_seconds; /* that one submission may take; 0: there is no bound */
+    uint64_t pause_ns;         /* between two */
+    struct portions *portions; /* with a bound: what is submitted at a time (runtime/portions.h) */
 };
 
 /* One of which nothing is decided yet; wherry_session_destroy takes it however far it came. NULL: failed. */

@@ -31,39 +31,55 @@ static bool segment_add(const struct wherry_session *s, struct arena *a, size_t 
     return true;
 }
 
-/* A tensor, cut where one of its blocks ends, and where it is larger than a shard. */
-static bool tensor_cut(const struct wherry_session *s, struct arena *a, size_t *room, struct segment segment,
-                       int tensor, struct error *e)
+/* Elements of one part that lie together: what follows the letter of parts in the session's order. */
+static uint64_t part_run(const struct graph *g, int tensor)
+{
+    const char *letter = strchr(g->tensors[tensor].dims, 'q');
+    uint64_t run = 1;
+    while (letter && *++letter) run *= g->dims.of[(unsigned char)*letter];
+    return run;
+}
+
+/* A tensor, cut where one of its blocks ends, where it is larger than a shard, and where another part begins. */
+static bool tensor_cut(const struct wherry_session *s, struct arena *a, size_t *room, size_t n, uint32_t parts,
+                       struct error *e)
 {
     const struct graph *g = &s->graph;
-    const int weight = g->tensors[tensor].gradient_of;
+    const int tensor = session_gradient(s, n), weight = g->tensors[tensor].gradient_of;
     const uint64_t size = session_storage(s), all = tensor_elements(g, &s->limits, tensor), most = elements_most(s);
+    const uint64_t run = parts > 1 ? part_run(g, tensor) : all;
+    struct segment segment = {.tensor = n};
     if (strcmp(g->tensors[tensor].dims, g->tensors[weight].dims) || g->tensors[tensor].f32 || g->tensors[weight].bf16 ||
         s->memory.of[tensor].block < 0 || s->memory.of[weight].block < 0)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: the weight and its gradient do not lie alike in this session",
                     g->tensors[weight].name);
+    if (run < all && run % 4) /* kernels read four elements at once */
+        return fail(
+            e, WHERRY_STATUS_UNSUPPORTED,
+            "%s: LAMB treats its %u parts apart, which begin at no multiple of 4 elements in the order %s: leave "
+            "it in the model's order",
+            g->tensors[weight].name, (unsigned)parts, g->tensors[weight].dims);
     for (segment.first = 0; segment.first < all; segment.first += segment.count) {
-        const uint64_t at = segment.first * size;
+        const uint64_t at = segment.first * size, rest = run - segment.first % run;
         uint64_t left = placement_find(&s->memory.of[tensor], at, &segment.gradient_block, &segment.gradient_offset);
         uint64_t other = placement_find(&s->memory.of[weight], at, &segment.weight_block, &segment.weight_offset);
         segment.count = (left < other ? left : other) / size;
-        if (segment.count > all - segment.first) segment.count = all - segment.first;
+        if (segment.count > rest) segment.count = rest;
         if (segment.count > most) segment.count = most;
+        segment.rates = a->n_rates + (uint32_t)(segment.first / run % parts);
         TRY(segment_add(s, a, room, &segment, e));
     }
+    a->n_rates += parts;
+    a->parameters += all;
     return true;
 }
 
-static bool segments_make(const struct wherry_session *s, const bool *trains, size_t count, struct arena *a,
+static bool segments_make(const struct wherry_session *s, const uint32_t *parts, size_t count, struct arena *a,
                           struct error *e)
 {
     size_t room = 0;
-    for (size_t n = 0; n < count; n++) {
-        const int tensor = session_gradient(s, n);
-        if (!trains[n]) continue;
-        TRY(tensor_cut(s, a, &room, (struct segment){.tensor = n, .rates = a->trained++}, tensor, e));
-        a->parameters += tensor_elements(&s->graph, &s->limits, tensor);
-    }
+    for (size_t n = 0; n < count; n++)
+        if (parts[n]) TRY(tensor_cut(s, a, &room, n, parts[n], e));
     return true;
 }
 
@@ -138,10 +154,10 @@ static bool launches_make(const struct wherry_session *s, struct arena *a, struc
     return true;
 }
 
-bool arena_plan(const struct wherry_session *s, const bool *trains, size_t count, struct arena *out, struct error *e)
+bool arena_plan(const struct wherry_session *s, const uint32_t *parts, size_t count, struct arena *out, struct error *e)
 {
     *out = (struct arena){0};
-    if (segments_make(s, trains, count, out, e) && shards_make(s, out, e) && launches_make(s, out, e)) return true;
+    if (segments_make(s, parts, count, out, e) && shards_make(s, out, e) && launches_make(s, out, e)) return true;
     arena_free(s, out);
     return false;
 }

@@ -11,7 +11,7 @@ enum arena_part { ARENA_GRADIENT, ARENA_MASTER, ARENA_FIRST, ARENA_SECOND, ARENA
 /* Of a trained tensor: elements that lie together in all that they are in. */
 struct segment {
     size_t tensor;         /* its number among the gradients */
-    uint32_t rates;        /* and among those that are trained */
+    uint32_t rates;        /* the number of its rates: of the tensor, or of its part */
     uint64_t first, count; /* elements, in the order in which the session keeps the tensor */
     int shard;
     uint64_t at; /* its first element in the shard: a multiple of SEGMENT_ROUND */
@@ -47,15 +47,17 @@ struct arena {
     int n_shards;
     struct launch_range *launches; /* [n_launches] */
     int n_launches;
-    uint32_t trained;    /* tensors */
-    uint64_t parameters; /* of these */
+    uint32_t n_rates;
+    uint64_t parameters; /* that are trained */
     struct buffer *tables, *partials;
     uint64_t tables_bytes, partials_bytes;
     struct range flags; /* of `partials`, the last: handover.h */
 };
 
-/* Plans it: trains[n] says whether the weight of gradient n is. No memory of the device is made. */
-bool arena_plan(const struct wherry_session *s, const bool *trains, size_t count, struct arena *out, struct error *e);
+/* Plans it: parts[n] is 0 where the weight of gradient n is not trained, else 1, or the number of matrices in it (of
+ * queries, keys and values) that have rates of their own. No memory of the device is made. */
+bool arena_plan(const struct wherry_session *s, const uint32_t *parts, size_t count, struct arena *out,
+                struct error *e);
 /* Makes its buffers; of the shards those of `parts`, bits 1 << ARENA_*. Moments are 0, the rest is not initialised. */
 bool arena_make(const struct wherry_session *s, uint32_t parts, struct arena *arena, struct error *e);
 /* Makes those of one part more. */

@@ -175,7 +175,7 @@ static bool plan(struct loss *l, struct error *e)
         struct error cause = *e;
         return over && fail(e, cause.status, "the loss %s: %.600s use fewer examples", name_of(l), cause.text);
     }
-    return session_finish(s, e) && session_prepare(s, NULL, NULL, NULL, e);
+    return session_finish(s, e) && (o->planned || session_prepare(s, NULL, NULL, NULL, e));
 }
 
 static uint32_t row_targets(const struct loss *l, uint32_t part)
@@ -366,19 +366,20 @@ static bool run(struct loss *l, const float *rows, size_t examples, float scale,
     struct wherry_session *s = l->session;
     const struct graph *g = &s->graph;
     struct transfer uploads[UPLOADS], downloads[2];
-    struct batch_shape shape;
+    struct batch_shape *shape = &s->shape;
     TRY(session_passes_wait(s, e));
-    int n = uploads_fill(l, examples, &scale, &shape, uploads);
+    int n = uploads_fill(l, examples, &scale, shape, uploads);
     for (int i = 0; i < s->n_calls; i++) s->grids[i] = call_grid(&s->calls[i], s->f16, s->words);
-    uploads[n++] = session_transfer(s, &shape, g->input, (void *)(uintptr_t)rows); /* it is read alone */
-    downloads[0] = session_transfer(s, &shape, g->output, value);
-    if (d_rows) downloads[1] = session_transfer(s, &shape, g->in_gradient, d_rows);
+    uploads[n++] = session_transfer(s, shape, g->input, (void *)(uintptr_t)rows); /* it is read alone */
+    downloads[0] = session_transfer(s, shape, g->output, value);
+    if (d_rows) downloads[1] = session_transfer(s, shape, g->in_gradient, d_rows);
     const struct run one = {.uploads = uploads,
                             .n_uploads = n,
                             .downloads = downloads,
                             .n_downloads = d_rows ? 2 : 1,
+                            .step_seconds = s->timed,
                             .grids = s->grids,
-                            .batch = &shape,
+                            .batch = shape,
                             .end = d_rows ? 0 : s->boundary};
     bool ok = device_executes(s->device, e) && s->device->backend->program_run(s->device->handle, s->program, &one, e);
     if (!ok) device_failed(s->device, e);
@@ -413,12 +414,11 @@ bool loss_submit(struct loss *loss, size_t n, const struct loss_targets *targets
     const size_t examples = n / loss->columns;
     const int slot = (loss->oldest + loss->under_way) % LOSS_UNDER_WAY;
     struct transfer uploads[UPLOADS], download;
-    struct batch_shape shape;
     TRY(check_count(loss, n, gradient_scale, e) && targets_take(loss, targets, examples, e));
-    const int uploaded = uploads_fill(loss, examples, &gradient_scale, &shape, uploads);
-    download = session_transfer(s, &shape, s->graph.output, &loss->values[slot]);
+    const int uploaded = uploads_fill(loss, examples, &gradient_scale, &s->shape, uploads);
+    download = session_transfer(s, &s->shape, s->graph.output, &loss->values[slot]);
     const struct run run = {.uploads = uploads, .n_uploads = uploaded, .downloads = &download, .n_downloads = 1};
-    TRY(session_submit(s, slot, &shape, &run, e));
+    TRY(session_submit(s, slot, &s->shape, &run, e));
     loss->under_way++;
     return true;
 }

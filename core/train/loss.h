@@ -29,6 +29,7 @@ struct loss_options {
     uint32_t n_dimensions;
     const float *class_weights; /* CLASSES: [row_length], NULL: 1 each */
     float positive_weight;      /* BINARY; 0: 1 */
+    bool planned;               /* its plan alone, to ask what it takes: it can't run */
     bool keep;                  /* every tensor is there after a run, with zones around it: for loss_session */
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "model/model.h"
 #include "runtime/train.h"
 #include "train/state.h"
 
@@ -69,6 +70,16 @@ static uint32_t parts_of(const struct optimizer *o)
            (moments ? 1u << ARENA_SECOND : 0u);
 }
 
+/* A model's files have query, key and value as tensors of their own, or as one: LAMB's ratio is of each tensor. */
+static uint32_t rates_of(const struct optimizer *o, size_t n)
+{
+    const struct graph *g = &o->session->graph;
+    const struct tensor *weight = &g->tensors[g->tensors[session_gradient(o->session, n)].gradient_of];
+    const struct weight_part *parts;
+    if (o->options.kind != OPTIMIZER_LAMB || !o->tensors[n].decays) return 1;
+    return (uint32_t)model_weight(o->session->model, weight->weight, weight->layer, &parts);
+}
+
 static bool plan(struct optimizer *o, struct error *e)
 {
     const struct host *host = &o->session->context->host;
@@ -77,11 +88,14 @@ static bool plan(struct optimizer *o, struct error *e)
     memcpy(o->tensors, o->options.tensors, count * sizeof *o->tensors);
     o->options.tensors = o->tensors;
     o->parts = parts_of(o);
-    bool *trains = host_alloc(host, count, sizeof *trains, e);
-    for (size_t n = 0; trains && n < count; n++) trains[n] = !o->tensors[n].frozen;
-    bool ok = trains && arena_plan(o->session, trains, count, &o->arena, e);
-    host_free(host, trains);
-    return ok && arena_make(o->session, o->parts, &o->arena, e) && optimizer_program_create(o, e);
+    uint32_t *parts = host_alloc(host, count, sizeof *parts, e);
+    for (size_t n = 0; parts && n < count; n++) parts[n] = o->tensors[n].frozen ? 0 : rates_of(o, n);
+    bool ok = parts && arena_plan(o->session, parts, count, &o->arena, e);
+    host_free(host, parts);
+    if (!ok) return false;
+    optimizer_program_plan(o);
+    return o->options.planned || (arena_make(o->session, o->parts, &o->arena, e) && optimizer_program_create(o, e) &&
+                                  optimizer_masters(o, e));
 }
 
 static bool prepare(struct wherry_session *s, struct error *e)
@@ -95,14 +109,14 @@ static bool prepare(struct wherry_session *s, struct error *e)
 struct optimizer *optimizer_create(struct wherry_session *session, const struct optimizer_options *options,
                                    struct error *e)
 {
-    if (!options_check(session, options, e) || !prepare(session, e)) return NULL;
+    if (!options_check(session, options, e) || !(options->planned || prepare(session, e))) return NULL;
     struct optimizer *o = host_alloc(&session->context->host, 1, sizeof *o, e);
     if (!o) return NULL;
     o->session = session;
     o->options = *options;
     o->state.scale = !session->f16 ? 1 : options->loss_scale > 0 ? options->loss_scale : FIRST_SCALE;
     if (!o->options.clean_steps) o->options.clean_steps = CLEAN_STEPS;
-    if (plan(o, e) && optimizer_masters(o, e)) return o;
+    if (plan(o, e)) return o;
     optimizer_destroy(o);
     return NULL;
 }
@@ -182,17 +196,16 @@ void optimizer_clear(struct optimizer *o)
 
 /* ---- the step ---- */
 
-/* A rate and a decay for each trained tensor. */
+/* A rate and a decay for each trained tensor or part. */
 static void set_rates(struct optimizer *o, double rate, double correction)
 {
-    for (size_t n = 0, i = 0; n < o->options.count; n++) {
-        const struct optimizer_tensor *t = &o->tensors[n];
-        if (t->frozen) continue;
+    for (int k = 0; k < o->arena.n_segments; k++) {
+        const struct segment *segment = &o->arena.segments[k];
+        const struct optimizer_tensor *t = &o->tensors[segment->tensor];
         double own = rate * (double)t->rate_factor, decay = t->decays ? o->options.weight_decay : 0;
         if (o->options.kind == OPTIMIZER_ADAMW) decay = 1 - own * decay;
-        set_float(o, (uint32_t)(OPTIMIZER_RATES + 2 * i), own / correction);
-        set_float(o, (uint32_t)(OPTIMIZER_RATES + 2 * i + 1), decay);
-        i++;
+        set_float(o, OPTIMIZER_RATES + 2 * segment->rates, own / correction);
+        set_float(o, OPTIMIZER_RATES + 2 * segment->rates + 1, decay);
     }
 }
 
@@ -207,7 +220,7 @@ static void words_fill(struct optimizer *o, double rate)
     o->words[OPTIMIZER_ACTIVE] = 1;
     o->words[OPTIMIZER_MODE] = OPTIMIZER_KEEP;
     o->words[OPTIMIZER_SUMS] = (uint32_t)(o->arena.partials_bytes / 4);
-    o->words[OPTIMIZER_TENSORS] = o->arena.trained;
+    o->words[OPTIMIZER_TENSORS] = o->arena.n_rates;
     set_float(o, OPTIMIZER_FACTOR, o->direct ? o->weight / o->state.scale : 1);
     set_float(o, OPTIMIZER_MAX_NORM, p->max_norm);
     set_float(o, OPTIMIZER_FIRST_OLD, p->kind == OPTIMIZER_SGD ? p->momentum : p->beta1);
@@ -271,24 +284,4 @@ bool optimizer_step_end(struct optimizer *o, struct optimizer_result *out, struc
 bool optimizer_step(struct optimizer *o, double learning_rate, struct optimizer_result *out, struct error *e)
 {
     return optimizer_step_begin(o, learning_rate, e) && optimizer_step_end(o, out, e);
-}
-
-/* ---- bytes ---- */
-
-/* Of each parameter, in floats: `accumulate` reads nothing of what was accumulated before. */
-struct optimizer_bytes optimizer_bytes(const struct optimizer *o)
-{
-    const uint64_t n = o->arena.parameters, storage = session_storage(o->session), copy = o->session->f16 ? storage : 0;
-    /* What a step reads and writes: ADAMW g, p, m, v and p, m, v; with momentum g, p, m and p, m; LAMB g, p, m, v and
-     * u, m, v, then u, p and p. */
-    static const uint64_t adamw = 7, lamb = 10, momentum = 5, plain = 3;
-    const uint64_t floats = o->options.kind == OPTIMIZER_ADAMW  ? adamw
-                            : o->options.kind == OPTIMIZER_LAMB ? lamb
-                            : o->options.momentum > 0           ? momentum
-                                                                : plain;
-    return (struct optimizer_bytes){.memory = arena_bytes(&o->arena, o->parts) + o->header_bytes + o->verdict_bytes +
-                                              o->table_bytes,
-                                    .accumulate = n * (storage + sizeof(float)),
-                                    .step = n * (floats * sizeof(float) + copy),
-                                    .direct = n * (2 * storage + (floats - 1) * sizeof(float) + copy)};
 }

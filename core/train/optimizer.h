@@ -13,7 +13,8 @@
  *   ADAMW, as torch.optim.AdamW:  p = p (1 - r d);  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
  *                                 p = p - r / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + epsilon)
  *   SGD, as torch.optim.SGD:      g = g + d p;  m = momentum m + g;  p = p - r m    (momentum 0: there is no m)
- *   LAMB, as algorithm 2 of You et al., version 3, the moments' bias corrected, of each tensor:
+ *   LAMB, as algorithm 2 of You et al., version 3, the moments' bias corrected, of each tensor of the model's files
+ *   (query, key and value apart where these have them apart):
  *                                 m, v as AdamW's;  u = m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + epsilon) + d p
  *                                 p = p - r q u,  q = |p| / |u|
  *                                 q is 1 where one of the norms is 0, and of tensors that do not decay
@@ -51,6 +52,7 @@ struct optimizer_options {
     /* In a session of f16 the caller multiplies the gradient that it gives wherry_backward with optimizer_scale. */
     double loss_scale;    /* the first one, a power of two; 0: 65536. f32: it is 1 and stays */
     uint32_t clean_steps; /* after which the scale doubles; 0: 2000 */
+    bool planned;         /* its plan alone, to ask what it takes: the session is not prepared, and it can't step */
 };
 
 /* What a step did. */
@@ -128,6 +130,15 @@ struct optimizer_bytes {
     uint64_t memory, accumulate, step, direct;
 };
 struct optimizer_bytes optimizer_bytes(const struct optimizer *optimizer);
+/* What one of its kernels does in a step after optimizer_direct, over all launches of it. */
+struct optimizer_work {
+    const char *name, *kernel; /* "squares", "norm", "step"; LAMB: "ratios" and "change", too */
+    uint64_t read, written;    /* bytes, each element of each tensor once */
+    double flops;
+    uint32_t launches, first; /* first: the number of the first of them in its program */
+};
+/* Number `index` from 0, in the order in which they run; false: there are no more. */
+bool optimizer_work(const struct optimizer *optimizer, int index, struct optimizer_work *out);
 /* Parameters that are trained. */
 uint64_t optimizer_parameters(const struct optimizer *optimizer);
 

@@ -118,7 +118,7 @@ static void steps_fill(struct optimizer *o, enum way way)
         w->first[phase] = n;
         if (phase > PHASE_STEP && !lamb(o)) continue;
         if (sums(phase)) {
-            const uint32_t groups = phase == PHASE_NORM ? 1 : o->arena.trained;
+            const uint32_t groups = phase == PHASE_NORM ? 1 : o->arena.n_rates;
             w->grids[n] = groups_grid(groups);
             sums_fill(o, way, phase, groups, &w->steps[n++]);
             continue;
@@ -164,37 +164,51 @@ static struct buffer *buffer_of(struct optimizer *o, uint64_t bytes, const void 
     return NULL;
 }
 
-/* A tensor's segments follow each other, and so do their chunks but for zeros between launches. */
+/* Chunks of the tensors and parts that have rates, those of one together. */
 static void ratios_fill(const struct optimizer *o, uint32_t *table)
 {
     const struct arena *a = &o->arena;
-    for (int i = 0; i < a->n_launches; i++) {
-        uint32_t at = (uint32_t)(a->launches[i].partials.begin / 4);
-        for (int k = a->launches[i].first; k < a->launches[i].end; k++) {
-            const struct segment *segment = &a->segments[k];
-            uint32_t *entry = table + RATIO_WORDS * (size_t)segment->rates;
-            if (!segment->first) entry[RATIO_BEGIN] = at;
-            at += 2 * (uint32_t)divide_up(segment->count, OPTIMIZER_CHUNK);
-            entry[RATIO_END] = at;
-            entry[RATIO_ADAPTS] = o->tensors[segment->tensor].decays;
+    uint32_t at = RATIO_WORDS * a->n_rates;
+    for (uint32_t rates = 0; rates < a->n_rates; rates++) {
+        uint32_t *entry = table + RATIO_WORDS * (size_t)rates;
+        entry[RATIO_BEGIN] = at;
+        for (int i = 0; i < a->n_launches; i++) {
+            uint32_t partial = (uint32_t)(a->launches[i].partials.begin / 4);
+            for (int k = a->launches[i].first; k < a->launches[i].end; k++) {
+                const struct segment *segment = &a->segments[k];
+                const uint32_t chunks = (uint32_t)divide_up(segment->count, OPTIMIZER_CHUNK);
+                for (uint32_t c = 0; segment->rates == rates && c < chunks; c++) table[at++] = partial + 2 * c;
+                if (segment->rates == rates) entry[RATIO_ADAPTS] = o->tensors[segment->tensor].decays;
+                partial += 2 * chunks;
+            }
         }
+        entry[RATIO_END] = at;
     }
+}
+
+void optimizer_program_plan(struct optimizer *o)
+{
+    const struct arena *a = &o->arena;
+    uint64_t chunks = 0;
+    for (int i = 0; i < a->n_launches; i++) chunks += a->launches[i].chunks;
+    o->header_bytes = round_up(4 * (OPTIMIZER_RATES + 2 * (uint64_t)a->n_rates), MEMORY_ALIGNMENT);
+    o->verdict_bytes = round_up(4 * (VERDICT_RATIOS + (uint64_t)a->n_rates), MEMORY_ALIGNMENT);
+    o->table_bytes = lamb(o) ? round_up(4 * (RATIO_WORDS * (uint64_t)a->n_rates + chunks), MEMORY_ALIGNMENT) : 0;
 }
 
 bool optimizer_program_create(struct optimizer *o, struct error *e)
 {
     const struct host *host = &o->session->context->host;
-    const uint64_t trained = o->arena.trained;
-    o->header_bytes = round_up(4 * (OPTIMIZER_RATES + 2 * trained), MEMORY_ALIGNMENT);
-    o->verdict_bytes = round_up(4 * (VERDICT_RATIOS + trained), MEMORY_ALIGNMENT);
-    o->table_bytes = round_up(4 * RATIO_WORDS * trained, MEMORY_ALIGNMENT);
-    uint32_t *table = host_alloc(host, (size_t)o->table_bytes, 1, e);
+    const uint64_t most = o->table_bytes > o->verdict_bytes ? o->table_bytes : o->verdict_bytes;
+    uint32_t *table = host_alloc(host, (size_t)most, 1, e);
     o->words = table ? host_alloc(host, (size_t)o->header_bytes, 1, e) : NULL;
     /* Not active, and nothing finite. */
     bool ok = o->words && (o->header = buffer_of(o, o->header_bytes, o->words, e)) &&
               (o->verdict = buffer_of(o, o->verdict_bytes, table, e));
-    if (ok) ratios_fill(o, table);
-    ok = ok && (o->tensors_table = buffer_of(o, o->table_bytes, table, e));
+    if (ok && lamb(o)) {
+        ratios_fill(o, table);
+        ok = (o->tensors_table = buffer_of(o, o->table_bytes, table, e)) != NULL;
+    }
     host_free(host, table);
     return ok && optimizer_way_create(o, WAY_DIRECT, e);
 }
@@ -231,6 +245,7 @@ bool optimizer_submit(struct optimizer *o, enum way way, int slot, enum phase fr
                             .downloads = &download,
                             .n_downloads = last == PHASE_NORM,
                             .grids = w->grids,
+                            .step_seconds = o->timed,
                             .first = w->first[from],
                             .end = w->first[last + 1]};
     return pass_submit(o->session->device, w->program, slot, &w->passes[slot], &run, e);

@@ -52,8 +52,11 @@ struct optimizer {
     struct buffer *tensors_table;
     uint64_t table_bytes;
     struct way_program ways[WAYS];
+    double *timed; /* [steps of a way], measuring: runs are timed, and a step's seconds are put there; NULL: not */
 };
 
+/* Finds the bytes of what the programs read. The arena is planned. */
+void optimizer_program_plan(struct optimizer *o);
 /* Makes what the programs read. The arena is there. */
 bool optimizer_program_create(struct optimizer *o, struct error *e);
 /* Makes a program where it is not made yet. */

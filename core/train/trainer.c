@@ -117,7 +117,8 @@ static bool optimizer_make(struct wherry_trainer *t, struct error *e)
                                               .max_norm = (double)d->max_norm,
                                               .tensors = t->weights.gradients,
                                               .count = t->weights.n_gradients,
-                                              .loss_scale = (double)d->loss_scale};
+                                              .loss_scale = (double)d->loss_scale,
+                                              .planned = t->planned};
     return (t->optimizer = optimizer_create(t->session, &options, e)) != NULL;
 }
 
@@ -132,7 +133,8 @@ static bool loss_make(struct wherry_trainer *t, const wherry_trainer_desc *desc,
                                          .dimension_weights = d->dimension_weights,
                                          .n_dimensions = d->n_dimensions,
                                          .class_weights = d->class_weights,
-                                         .positive_weight = d->positive_weight};
+                                         .positive_weight = d->positive_weight,
+                                         .planned = t->planned};
     size_t most = t->rows_of_tokens ? t->session->limits.tokens : t->session->limits.sequences;
     t->max_rows = desc->max_rows ? desc->max_rows : t->coupled && most > COUPLED_ROWS ? COUPLED_ROWS : most;
     if (!t->coupled && t->max_rows > most) t->max_rows = most; /* they are taken batch by batch */
@@ -143,6 +145,7 @@ static bool loss_make(struct wherry_trainer *t, const wherry_trainer_desc *desc,
 
 static bool handover_make(struct wherry_trainer *t, struct error *e)
 {
+    if (t->planned) return true;
     return (t->handover = handover_create(t->session, t->loss, t->optimizer, e)) != NULL;
 }
 
@@ -159,9 +162,9 @@ static bool trainer_make(struct wherry_trainer *t, const wherry_session_desc *se
            optimizer_make(t, e) && handover_make(t, e);
 }
 
-wherry_status wherry_trainer_create(wherry_context *context, wherry_device *device, const wherry_model *model,
-                                    const wherry_session_desc *session, const wherry_trainer_desc *desc,
-                                    wherry_trainer **out)
+wherry_status trainer_create(wherry_context *context, wherry_device *device, const wherry_model *model,
+                             const wherry_session_desc *session, const wherry_trainer_desc *desc, bool planned,
+                             wherry_trainer **out)
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
     if (!device || !model || !session || !desc || !out || desc->struct_size != sizeof *desc)
@@ -175,12 +178,20 @@ wherry_status wherry_trainer_create(wherry_context *context, wherry_device *devi
     t->context = context;
     t->device = device;
     t->model = model;
+    t->planned = planned;
     bool ok = trainer_make(t, session, desc, e);
     if (ok)
         *out = t;
     else
         wherry_trainer_destroy(t);
     return context_status(context, ok);
+}
+
+wherry_status wherry_trainer_create(wherry_context *context, wherry_device *device, const wherry_model *model,
+                                    const wherry_session_desc *session, const wherry_trainer_desc *desc,
+                                    wherry_trainer **out)
+{
+    return trainer_create(context, device, model, session, desc, false, out);
 }
 
 void wherry_trainer_destroy(wherry_trainer *t)

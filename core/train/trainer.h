@@ -6,6 +6,7 @@
 #include "train/loss.h"
 #include "train/names.h"
 #include "train/optimizer.h"
+#include "wherry/wherry_measure.h"
 
 struct wherry_trainer {
     struct wherry_context *context;
@@ -19,6 +20,7 @@ struct wherry_trainer {
     wherry_loss loss_kind;
     const float *class_weights; /* [labels], of loss_desc; owned, NULL: all 1 */
     uint64_t seed;
+    bool planned; /* it has plans alone, no memory and no kernels: to ask what it takes */
 
     struct wherry_session *session; /* that trains */
     struct trained_weights weights;
@@ -47,6 +49,12 @@ struct wherry_trainer {
     } view;
 };
 
+/* wherry_trainer_create; `planned`: see above. */
+wherry_status trainer_create(wherry_context *context, wherry_device *device, const wherry_model *model,
+                             const wherry_session_desc *session, const wherry_trainer_desc *desc, bool planned,
+                             wherry_trainer **out);
+/* What its memory is for, planned or made. */
+void trainer_memory(const struct wherry_trainer *t, wherry_train_memory *out);
 /* Rows of the output that a batch gives. The batch's own fields are checked by the session. */
 size_t trainer_batch_rows(const struct wherry_trainer *t, const wherry_batch *batch);
 /* Whether these are batches, rows that the loss takes, and targets for them; *rows: their number. */

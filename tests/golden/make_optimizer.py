@@ -6,7 +6,8 @@ Usage: make_optimizer.py           writes optimizer.safetensors beside this scri
        make_optimizer.py --check   compares the file with what this PyTorch says, writes nothing; exit 1 if they differ
 
 Needs torch (any build, the CPU is enough), numpy and safetensors. AdamW, SGD and the clipping are torch's own, in
-float32; LAMB, which torch lacks, is written out in float64 in the form that core/train/optimizer.h states.
+float32; LAMB, which torch lacks, is written out in float64 in the form that core/train/optimizer.h states; query, key and value,
+which lie in one tensor here, have ratios of their own.
 
 For each case C and tensor T there is C.T, the weights after the last step at the elements that `sampled` names, and
 C.norms, the norm of all gradients before each step's clipping. The frozen tensor is not there.
@@ -109,9 +110,10 @@ def run_lamb(base, decay, max_norm, beta1=0.9, beta2=0.999, epsilon=1e-6):
             first[n] = beta1 * first[n] + (1 - beta1) * g
             second[n] = beta2 * second[n] + (1 - beta2) * g * g
             u = first[n] / (1 - beta1**step) / (np.sqrt(second[n] / (1 - beta2**step)) + epsilon) + d * p
-            sizes = np.sqrt((p * p).sum()), np.sqrt((u * u).sum())
-            ratio = sizes[0] / sizes[1] if decays(n) and sizes[0] > 0 and sizes[1] > 0 else 1.0
-            weights[n] = p - rate(base, step) * factor(n) * ratio * u
+            parts = (3 if "w_qkv" in TENSORS[n][0] else 1, -1)  # query, key and value
+            sizes = [np.sqrt((x * x).reshape(parts).sum(1)) for x in (p, u)]
+            ratio = sizes[0] / sizes[1] if decays(n) and min(sizes[0].min(), sizes[1].min()) > 0 else np.ones(parts[0])
+            weights[n] = p - rate(base, step) * factor(n) * (ratio[:, None] * u.reshape(parts)).reshape(-1)
     return weights, norms
 
 

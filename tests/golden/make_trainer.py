@@ -4,8 +4,9 @@
 Usage: make_trainer.py           writes trainer/ beside this script
        make_trainer.py --check   compares trainer/ with what this PyTorch says, writes nothing; exit 1 if they differ
 
-Needs torch, transformers, safetensors and numpy. The models, the gradients and the optimizers are theirs, in float64;
-losses and schedules are written here as sentence-transformers and transformers have them. No dropout.
+Needs torch, transformers, safetensors and numpy. The models, the gradients and the optimizers but LAMB are theirs, in
+float64; losses and schedules are written here as sentence-transformers and transformers have them, LAMB as
+core/train/optimizer.h states it. No dropout. make_trained.py has what is here train with every loss and optimizer.
 
 trainer/CASE/config.json, model.safetensors   the model before
 trainer/CASE/run.safetensors                  little-endian; a step's sequences are those of all its batches
@@ -42,16 +43,18 @@ CASES = {
     "classes": dict(loss="classes", columns=1, examples=9, kind="adamw", rate=1e-3, decay=0.0, clip=1.0,
                     schedule="linear"),
 }
-EPSILON = 1e-3  # of AdamW: with less of it, gradients that are 0 but for rounding (a key's bias) change weights by the rate
+SCORES = ("classes", "binary", "regression")  # losses of a classifier's output
+EPSILON = 1e-3  # of AdamW and LAMB: with less of it, gradients that are 0 but for rounding (a key's bias) change weights by the rate
 
 
 def make_model(case, seed):
     """No weight is near 0: what is measured relative to it would be rounding alone."""
     torch.manual_seed(seed)
-    if case["loss"] == "classes":
-        model = BertForSequenceClassification(BertConfig(**SHAPE, num_labels=3))
+    shape = {**SHAPE, **case.get("shape", {})}
+    if case["loss"] in SCORES:
+        model = BertForSequenceClassification(BertConfig(**shape, num_labels=3))
     else:
-        model = BertModel(BertConfig(**SHAPE), add_pooling_layer=False)
+        model = BertModel(BertConfig(**shape), add_pooling_layer=False)
     with torch.no_grad():
         for p in model.parameters():
             if p.dim() == 1:
@@ -66,8 +69,14 @@ def make_batches(case, random):
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         ids = random.integers(1, VOCABULARY, int(offsets[-1]))
         targets = None
-        if case["loss"] == "cosent":
+        if case["loss"] in ("cosent", "cosine"):
             targets = random.random(case["examples"])
+        elif case["loss"] == "margin":
+            targets = 3 * random.standard_normal(case["examples"])
+        elif case["loss"] == "binary":
+            targets = random.integers(0, 2, 3 * case["examples"])
+        elif case["loss"] == "regression":
+            targets = random.standard_normal(3 * case["examples"])
         elif case["loss"] == "vectors":
             targets = random.standard_normal(case["examples"] * SHAPE["hidden_size"])
         elif case["loss"] == "classes":
@@ -80,31 +89,84 @@ def make_batches(case, random):
 
 
 def output_of(model, case, offsets, ids):
-    """One sequence at a time: no padding."""
-    rows = []
-    for a, b in zip(offsets[:-1], offsets[1:]):
-        x = torch.tensor(ids[a:b], dtype=torch.long)[None]
-        mask = torch.ones_like(x)
-        if case["loss"] == "classes":
-            rows.append(model(x, attention_mask=mask).logits[0])
-        else:
-            rows.append(model(x, attention_mask=mask).last_hidden_state[0].mean(0))
-    return torch.stack(rows)
+    """The sequences beside each other; what is filled up attends to nothing and counts nowhere."""
+    lengths = np.diff(offsets)
+    x = torch.zeros(len(lengths), int(lengths.max()), dtype=torch.long)
+    mask = torch.zeros_like(x)
+    for row, (a, b) in enumerate(zip(offsets[:-1], offsets[1:])):
+        x[row, : b - a] = torch.tensor(ids[a:b], dtype=torch.long)
+        mask[row, : b - a] = 1
+    if case["loss"] in SCORES:
+        return model(x, attention_mask=mask).logits
+    tokens = model(x, attention_mask=mask).last_hidden_state
+    return (tokens * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+
+
+def loss_of_vectors(case, rows, t):
+    n = case["examples"]
+    if case["loss"] == "margin":
+        query, positive, negative = rows.split(n)
+        return torch.nn.functional.mse_loss((query * positive).sum(1) - (query * negative).sum(1), t)
+    if case["loss"] == "vectors":
+        return torch.nn.functional.mse_loss(rows, t.reshape(rows.shape))
+    unit = torch.nn.functional.normalize(rows, dim=1)
+    if case["loss"] == "contrastive":
+        return torch.nn.functional.cross_entropy(20 * unit[:n] @ unit[n:].T, torch.arange(n))
+    cosines = (unit[:n] * unit[n:]).sum(1)
+    if case["loss"] == "cosine":
+        return torch.nn.functional.mse_loss(cosines, t)
+    scores = 20 * cosines
+    differences = (scores[:, None] - scores[None])[t[:, None] < t[None]]
+    return torch.logsumexp(torch.cat([torch.zeros(1, dtype=rows.dtype), differences]), 0)
 
 
 def loss_of(case, rows, targets):
-    n = case["examples"]
-    unit = torch.nn.functional.normalize(rows, dim=1) if case["loss"] != "classes" else None
-    if case["loss"] == "contrastive":
-        return torch.nn.functional.cross_entropy(20 * unit[:n] @ unit[n:].T, torch.arange(n))
-    if case["loss"] == "cosent":
-        scores = 20 * (unit[:n] * unit[n:]).sum(1)
-        t = torch.tensor(targets)
-        differences = (scores[:, None] - scores[None])[t[:, None] < t[None]]
-        return torch.logsumexp(torch.cat([torch.zeros(1, dtype=rows.dtype), differences]), 0)
-    if case["loss"] == "vectors":
-        return torch.nn.functional.mse_loss(rows, torch.tensor(targets, dtype=rows.dtype).reshape(rows.shape))
-    return torch.nn.functional.cross_entropy(rows, torch.tensor(targets, dtype=torch.long))
+    if case["loss"] == "classes":
+        weights = torch.tensor(case["class_weights"], dtype=rows.dtype) if "class_weights" in case else None
+        return torch.nn.functional.cross_entropy(rows, torch.tensor(targets, dtype=torch.long), weight=weights)
+    t = None if targets is None else torch.tensor(targets, dtype=rows.dtype)
+    if case["loss"] == "binary":
+        return torch.nn.functional.binary_cross_entropy_with_logits(
+            rows, t.reshape(rows.shape), pos_weight=torch.tensor(case.get("positive_weight", 1.0), dtype=rows.dtype))
+    if case["loss"] == "regression":
+        return torch.nn.functional.mse_loss(rows, t.reshape(rows.shape))
+    if "dimensions" not in case:
+        return loss_of_vectors(case, rows, t)
+    return sum(weight * loss_of_vectors(case, torch.nn.functional.normalize(rows[:, :width], dim=1), t)
+               for width, weight in case["dimensions"])
+
+
+class Lamb(torch.optim.Optimizer):
+    """Algorithm 2 of You et al., the moments' bias corrected, phi the identity; tensors that do not decay have the ratio
+    1."""
+
+    def __init__(self, groups, lr, eps):
+        super().__init__(groups, {"lr": lr, "eps": eps, "betas": (0.9, 0.999)})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            b1, b2 = group["betas"]
+            for p in group["params"]:
+                state, decay = self.state[p], group["weight_decay"]
+                if not state:
+                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
+                state["t"] += 1
+                state["m"].mul_(b1).add_(p.grad, alpha=1 - b1)
+                state["v"].mul_(b2).addcmul_(p.grad, p.grad, value=1 - b2)
+                u = state["m"] / (1 - b1 ** state["t"])
+                u = u / ((state["v"] / (1 - b2 ** state["t"])).sqrt() + group["eps"]) + decay * p
+                sizes = p.norm().item(), u.norm().item()
+                ratio = sizes[0] / sizes[1] if decay > 0 and sizes[0] > 0 and sizes[1] > 0 else 1.0
+                p.sub_(u, alpha=group["lr"] * ratio)
+
+
+def optimizer_of(case, groups):
+    if case["kind"] == "adamw":
+        return torch.optim.AdamW(groups, lr=case["rate"], eps=EPSILON)
+    if case["kind"] == "lamb":
+        return Lamb(groups, lr=case["rate"], eps=EPSILON)
+    return torch.optim.SGD(groups, lr=case["rate"], momentum=0.9)
 
 
 def factor(case, step):
@@ -116,14 +178,11 @@ def factor(case, step):
 
 def train(case, batches, dtype):
     model = make_model(case, 7).to(dtype).train()
-    parameters = {name: p for name, p in model.named_parameters() if "pooler" not in name or case["loss"] == "classes"}
+    parameters = {name: p for name, p in model.named_parameters() if "pooler" not in name or case["loss"] in SCORES}
     plain = [p for name, p in parameters.items() if name.endswith("bias") or "LayerNorm" in name]
     decays = [p for name, p in parameters.items() if not (name.endswith("bias") or "LayerNorm" in name)]
     groups = [{"params": decays, "weight_decay": case["decay"]}, {"params": plain, "weight_decay": 0.0}]
-    if case["kind"] == "adamw":
-        optimizer = torch.optim.AdamW(groups, lr=case["rate"], eps=EPSILON)
-    else:
-        optimizer = torch.optim.SGD(groups, lr=case["rate"], momentum=0.9)
+    optimizer = optimizer_of(case, groups)
     out = {"loss": [], "norm": [], "rate": []}
     for step, (offsets, ids, targets) in enumerate(batches):
         rate = case["rate"] * factor(case, step)
@@ -139,28 +198,46 @@ def train(case, batches, dtype):
     return out, {name: p.detach().double().numpy() for name, p in parameters.items()}
 
 
+def differences(run, after, run32, after32):
+    """The largest, relative, of a loss, and of a weight after."""
+    return [max(abs(a - b) / abs(a) for a, b in zip(run["loss"], run32["loss"])),
+            max(np.linalg.norm(after[k] - after32[k]) / np.linalg.norm(after[k]) for k in after)]
+
+
+def sequences_and_targets(case, batches):
+    tensors = {"offsets": np.stack([b[0] for b in batches]), "ids": np.concatenate([b[1] for b in batches])}
+    if batches[0][2] is not None:
+        key = "labels" if case["loss"] == "classes" else "values"
+        tensors[key] = np.stack([b[2] for b in batches]).astype(np.int32 if key == "labels" else np.float32)
+    return tensors
+
+
 def make_case(name):
     case = CASES[name]
     batches = make_batches(case, np.random.default_rng(len(name)))
     run, after = train(case, batches, torch.float64)
-    run32, after32 = train(case, batches, torch.float32)
-    far = [max(abs(a - b) / abs(a) for a, b in zip(run["loss"], run32["loss"])),
-           max(np.linalg.norm(after[k] - after32[k]) / np.linalg.norm(after[k]) for k in after)]
-    tensors = {"offsets": np.stack([b[0] for b in batches]), "ids": np.concatenate([b[1] for b in batches]),
-               "float32": np.array(far)}
+    far = differences(run, after, *train(case, batches, torch.float32))
+    tensors = {**sequences_and_targets(case, batches), "float32": np.array(far)}
     tensors.update({key: np.array(run[key]) for key in run})
-    if batches[0][2] is not None:
-        key = "labels" if case["loss"] == "classes" else "values"
-        tensors[key] = np.stack([b[2] for b in batches]).astype(np.int32 if key == "labels" else np.float32)
     tensors.update({"after/" + key: after[key].astype(np.float32) for key in after})
+    return (tensors, *model_files(case))
+
+
+def model_files(case):
     model = make_model(case, 7)
     weights = {key: value.numpy() for key, value in model.state_dict().items() if "position_ids" not in key}
-    config = {**{key: value for key, value in SHAPE.items()}, "model_type": "bert", "hidden_act": "gelu",
+    config = {**SHAPE, **case.get("shape", {}), "model_type": "bert", "hidden_act": "gelu",
               "architectures": [type(model).__name__], "layer_norm_eps": 1e-12, "dtype": "float32"}
-    if case["loss"] == "classes":
+    if case["loss"] in SCORES:
         config["id2label"] = {str(i): "class %d" % i for i in range(3)}
         config["label2id"] = {"class %d" % i: i for i in range(3)}
-    return tensors, weights, config
+    return weights, config
+
+
+def write_model(folder, weights, config):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def main():
@@ -178,9 +255,7 @@ def main():
                     print("%s: %s differs" % (name, key))
                     wrong += 1
             continue
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        (folder / name / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-        save_file(weights, folder / name / "model.safetensors", metadata={"format": "pt"})
+        write_model(folder / name, weights, config)
         save_file({key: np.ascontiguousarray(value) for key, value in tensors.items()}, folder / name / "run.safetensors")
     return bool(wrong)
 

@@ -215,6 +215,19 @@ static void check_workload(const struct record *record, struct check *check)
         check_wrong(check, "workload: sequences", "not the number of lengths");
 }
 
+/* The parts may be less than the total, for blocks have ends; not more. */
+static void check_memory(const struct record_plan *plan, const char *path, struct check *check)
+{
+    double sum = 0;
+    if (!plan->has_memory) return;
+    for (size_t n = 0; n + 1 < MEMORY_ROWS; n++) sum += plan->memory[n];
+    check->numbers += 2;
+    if (!(sum <= plan->memory[MEMORY_ROWS - 1] * (1 + tolerance)))
+        check_wrong(check, path, "the parts of the memory are more than its total");
+    if (plan->memory[MEMORY_ROWS - 1] != plan->device_bytes)
+        check_wrong(check, path, "the total of the memory is not device_bytes");
+}
+
 static void check_plan(const struct record_plan *plan, struct check *check)
 {
     char path[PATH_SIZE];
@@ -222,11 +235,12 @@ static void check_plan(const struct record_plan *plan, struct check *check)
     for (size_t n = 0; n < plan->op_count; n++) {
         const struct record_op *op = plan->ops[n];
         launches += (double)op->launches;
-        if (strcmp(op->store, plan->dtype) == 0) continue;
+        if (strcmp(op->store, plan->dtype) == 0 || op_outside(op)) continue;
         name_op(op->id, op->plan, path);
         check_wrong(check, path, "another storage type than the plan's");
     }
     name_plan(plan->name, path);
+    check_memory(plan, path, check);
     check->numbers += 2;
     if (plan->op_count > plan->groups) check_wrong(check, path, "more operations than groups");
     if (plan->op_count == plan->groups && launches != (double)plan->launches)

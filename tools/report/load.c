@@ -227,5 +227,6 @@ void report_close(struct report *report)
     free(report->records);
     free(report->origins);
     json_decref(report->values);
+    curves_close(&report->curves);
     *report = (struct report){.count = 0};
 }

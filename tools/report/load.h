@@ -2,6 +2,7 @@
 #ifndef WHERRY_TOOLS_REPORT_LOAD_H
 #define WHERRY_TOOLS_REPORT_LOAD_H
 
+#include "report/curves.h"
 #include "report/model.h"
 
 /* What is shown together: records, or tunings, or measured layouts, never two of these. All zero: nothing. */
@@ -10,8 +11,9 @@ struct report {
     struct record *records; /* of each value; of the others none */
     size_t count;
     bool tunings, layouts;
-    const char *first; /* the file that said so */
-    bool merged;       /* a folder was among what was loaded: devices are ranked (report/ranking.h) */
+    struct curves curves; /* logs of trainings, which go with records, or alone */
+    const char *first;    /* the file that said so */
+    bool merged;          /* a folder was among what was loaded: devices are ranked (report/ranking.h) */
     struct origin {
         char *file;
         double watts; /* mean power of the device while it was measured; NAN: unknown */

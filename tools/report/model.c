@@ -11,7 +11,13 @@
 #include "session.h"
 
 const char *const mode_names[MODES] = {"warm", "cold"};
-const char *const step_names[STEP_PARTS] = {"forward", "backward", "both"};
+const struct memory_row memory_rows[MEMORY_ROWS] = {
+    {"weights", "weights that kernels read"},    {"masters", "weights in f32 beside them"},
+    {"moments", "the optimizer's moments, f32"}, {"gradients", "gradients of a batch"},
+    {"accumulated", "gradients of a step, f32"}, {"saved", "kept for the backward pass"},
+    {"workspace", "what else lives at a time"},  {"loss", "rows, targets and the loss"},
+    {"tables", "the optimizer's tables"},        {"total", "in all"}};
+const char *const step_names[STEP_PARTS] = {"forward", "backward", "both", "loss", "optimizer"};
 const wherry_regime regime_order[REGIMES] = {WHERRY_REGIME_COMPUTE, WHERRY_REGIME_MEMORY, WHERRY_REGIME_CACHE,
                                              WHERRY_REGIME_LAUNCH, WHERRY_REGIME_UNKNOWN};
 
@@ -45,6 +51,8 @@ static void read_plan(const json_t *json, struct record_plan *plan)
         plan->steps[n].measured = step != NULL;
         fields_read(step, step_fields, &plan->steps[n]);
     }
+    plan->has_memory = field_get(json, "memory") != NULL;
+    for (n = 0; n < MEMORY_ROWS; n++) plan->memory[n] = field_number(field_get(json, "memory"), memory_rows[n].name);
     for (n = 0; n < REGIMES; n++) plan->regimes[n] = field_number(regimes, wherry_regime_name((wherry_regime)n));
     plan->classes =
         read_list(json_object_get(json, "by_class"), class_fields, sizeof *plan->classes, &plan->class_count);
@@ -297,6 +305,11 @@ bool record_has_roof(const struct record *record, uint64_t dev)
 const json_t *record_op_json(const struct record *record, const struct record_op *op)
 {
     return json_array_get(json_object_get(record->json, "ops"), (size_t)(op - record->ops));
+}
+
+bool op_outside(const struct record_op *op)
+{
+    return strcmp(op->phase, step_names[STEP_LOSS]) == 0 || strcmp(op->phase, step_names[STEP_OPTIMIZER]) == 0;
 }
 
 const char *op_kind(const struct record_op *op)

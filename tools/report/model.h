@@ -23,9 +23,17 @@ enum { CLASSES = WHERRY_CLASS_ELEMENTWISE + 1, REGIMES = WHERRY_REGIME_COMPUTE +
 /* As they are listed. */
 extern const wherry_regime regime_order[REGIMES];
 
-/* The parts of a training step that are timed apart, as they are listed. */
-enum { STEP_FORWARD, STEP_BACKWARD, STEP_BOTH, STEP_PARTS };
+/* The parts of a training step that are timed apart, as they are listed. Of layers the first three, of whole models all
+ * others but BOTH. */
+enum { STEP_FORWARD, STEP_BACKWARD, STEP_BOTH, STEP_LOSS, STEP_OPTIMIZER, STEP_PARTS };
 extern const char *const step_names[STEP_PARTS];
+
+/* What the memory of a whole model's training is for, as they are listed; the last is the total. */
+enum { MEMORY_ROWS = 10 };
+struct memory_row {
+    const char *name, *text;
+};
+extern const struct memory_row memory_rows[MEMORY_ROWS];
 
 /* The percentiles of a load. */
 enum { LOAD_P50, LOAD_P90, LOAD_P99, LOAD_P999, LOAD_PERCENTILES };
@@ -111,6 +119,8 @@ struct record_plan {
     double gap_seconds, limit_seconds, headroom;
     bool has_steps;
     struct record_step steps[STEP_PARTS];
+    bool has_memory;
+    double memory[MEMORY_ROWS]; /* bytes */
     struct record_class *classes;
     size_t class_count;
     bool has_regimes;
@@ -158,8 +168,9 @@ struct record {
         double layers, dropout; /* of a training */
         bool pre_layernorm;
         const char *activation, *save;
-        const char *sessions; /* of a load: "shared", "per-client" */
-        bool tokenized;       /* its requests are texts, not token ids */
+        const char *task, *optimizer; /* of whole models; "": none */
+        const char *sessions;         /* of a load: "shared", "per-client" */
+        bool tokenized;               /* its requests are texts, not token ids */
     } workload;
     const char *session_plan, *session_dtype; /* of a load */
     double session_bytes;
@@ -209,6 +220,8 @@ double record_ceiling(const struct record *record, uint64_t dev, const char *id)
 bool record_has_roof(const struct record *record, uint64_t dev);
 /* The operation in the record's tree. */
 const json_t *record_op_json(const struct record *record, const struct record_op *op);
+/* Whether it is the loss' or the optimizer's, which have types of their own. */
+bool op_outside(const struct record_op *op);
 /* The part of an operation's id after "layer.N.". */
 const char *op_kind(const struct record_op *op);
 static inline bool time_known(const wherry_time *time) { return !isnan(time->median); }

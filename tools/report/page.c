@@ -8,7 +8,7 @@
 #define ZLIB_CONST
 #include <zlib.h>
 
-extern const unsigned char report_page[], tuning_page[], layouts_page[]; /* end with a 0 */
+extern const unsigned char report_page[], tuning_page[], layouts_page[], curves_page[]; /* end with a 0 */
 
 /* Where the records go, and before them lines and a section. */
 static const char marker[] = "<!--records-->", lines_marker[] = "<!--lines-->", section_marker[] = "<!--section-->\n";
@@ -97,6 +97,7 @@ void page_write_with(struct output *out, json_t *records, enum page_kind kind, c
 {
     const char *page = (const char *)(kind == PAGE_TUNINGS   ? tuning_page
                                       : kind == PAGE_LAYOUTS ? layouts_page
+                                      : kind == PAGE_CURVES  ? curves_page
                                                              : report_page);
     const char *below = strstr(page, lines_marker);
     if (below) {

@@ -9,7 +9,7 @@
 
 #include "output.h"
 
-enum page_kind { PAGE_RECORDS, PAGE_TUNINGS, PAGE_LAYOUTS };
+enum page_kind { PAGE_RECORDS, PAGE_TUNINGS, PAGE_LAYOUTS, PAGE_CURVES };
 
 /* `records`: an array of that kind; it stays the caller's. `lines`: what is said below the first
  * table (report/versus.h), each ended by '\n'. */

@@ -40,6 +40,8 @@ static const struct field record_list[] = {
     {"workload.training.activation", '-', FIELD_TEXT, AT(workload.activation)},
     {"workload.training.dropout", '-', FIELD_NUMBER, AT(workload.dropout)},
     {"workload.training.save", '-', FIELD_TEXT, AT(workload.save)},
+    {"workload.training.task", '-', FIELD_TEXT, AT(workload.task)},
+    {"workload.training.optimizer", '-', FIELD_TEXT, AT(workload.optimizer)},
     {"workload.requests.tokenized", '-', FIELD_FLAG, AT(workload.tokenized)},
     {"workload.requests.sessions", '-', FIELD_TEXT, AT(workload.sessions)},
     {"session.plan", '-', FIELD_TEXT, AT(session_plan)},

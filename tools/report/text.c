@@ -111,8 +111,8 @@ static void wide_cells(struct table *table, const struct row *row, const char *t
 
 static void print_rows(const struct record_plan *plan, enum mode mode, bool wide, struct output *out)
 {
-    const char *phases[4];
-    size_t phase_count = plan_phases(plan, phases, 4), count;
+    const char *phases[8];
+    size_t phase_count = plan_phases(plan, phases, sizeof phases / sizeof *phases), count;
     struct table table = {.columns = wide ? wide_columns : table_columns, .width = wide ? 1000 : 0};
     for (size_t p = 0; p <= phase_count; p++) {
         if (p == phase_count && phase_count == 1) break; /* the sum is there already */
@@ -144,6 +144,19 @@ static void print_steps(const struct record *record, const struct record_plan *p
             table_cell(&table, "%.0f", record->workload.tokens / step->host_seconds);
         else
             table_cell(&table, "-");
+    }
+    table_print(&table, out);
+    output_text(out, "\n");
+}
+
+static void print_memory(const struct record_plan *plan, struct output *out)
+{
+    struct table table = {.columns = "<memory|>MB|>%"};
+    if (!plan->has_memory) return;
+    for (size_t n = 0; n < MEMORY_ROWS; n++) {
+        table_cell(&table, "%s", memory_rows[n].text);
+        table_cell(&table, "%.1f", plan->memory[n] / 1e6);
+        table_cell(&table, "%.1f", 100 * plan->memory[n] / plan->memory[MEMORY_ROWS - 1]);
     }
     table_print(&table, out);
     output_text(out, "\n");
@@ -269,6 +282,7 @@ static void print_plan(const struct record *record, const struct record_plan *pl
     if (*plan->layouts) output_format(out, "layouts: %s\n", plan->layouts);
     for (size_t n = 0; n < plan->note_count; n++) output_format(out, "note: %s\n", plan->notes[n]);
     print_steps(record, plan, out);
+    print_memory(plan, out);
     bool warm = plan_measured(plan, WARM), cold = plan_measured(plan, COLD);
     if (warm) print_rows(plan, WARM, wide, out);
     if (cold && (wide || !warm)) {
@@ -368,6 +382,7 @@ static void print_workload(const struct record *record, struct output *out)
     workload_title(record, title, sizeof title);
     output_format(out, "%s\n", title);
     if (!record->workload.has_training) return;
+    if (*record->workload.task) output_format(out, "%s, ", record->workload.optimizer);
     output_format(out, "%.0f layer%s, %s, %s, dropout %g, saved: %s\n", layers, layers == 1 ? "" : "s",
                   record->workload.pre_layernorm ? "pre-LN" : "post-LN", record->workload.activation,
                   record->workload.dropout, record->workload.save);

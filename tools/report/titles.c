@@ -55,6 +55,9 @@ void workload_title(const struct record *record, char *text, size_t size)
     if (strcmp(kind, "layer") == 0)
         snprintf(text, size, "%.*s, %.0f layer%s in training, %s", utf8_cut(model, 60), model, layers,
                  layers == 1 ? "" : "s", batch);
+    else if (strcmp(kind, "train") == 0)
+        snprintf(text, size, "%.*s, %.0f layers, training (%.*s), %s", utf8_cut(model, 60), model, layers,
+                 utf8_cut(record->workload.task, 20), record->workload.task, batch);
     else
         snprintf(text, size, "%.*s, encoding %s", utf8_cut(model, 60), model, batch);
 }

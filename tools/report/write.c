@@ -18,7 +18,8 @@ static int format_of_name(const char *name)
         const char *ending;
         enum report_format format;
     } endings[] = {{".trace.json", REPORT_TRACE}, {".json", REPORT_JSON}, {".csv", REPORT_CSV},
-                   {".md", REPORT_MARKDOWN},      {".html", REPORT_HTML}, {".htm", REPORT_HTML}};
+                   {".md", REPORT_MARKDOWN},      {".html", REPORT_HTML}, {".htm", REPORT_HTML},
+                   {".svg", REPORT_SVG}};
     size_t length = name ? strlen(name) : 0;
     for (size_t n = 0; n < sizeof endings / sizeof *endings; n++) {
         size_t own = strlen(endings[n].ending);
@@ -57,15 +58,47 @@ static size_t latencies(const struct report *report)
     return count;
 }
 
-static void write_ranking(struct output *out, const void *report) { ranking_html(out, report); }
+static void write_section(struct output *out, const void *of)
+{
+    const struct report *report = of;
+    curves_html(out, &report->curves);
+    if (report->merged) ranking_html(out, report);
+}
 
 static void html_write(struct output *out, const struct report *report)
 {
     char *lines = versus_lines(report); /* "" of tunings */
     enum page_kind kind = report->tunings ? PAGE_TUNINGS : report->layouts ? PAGE_LAYOUTS : PAGE_RECORDS;
-    page_write_with(out, report->values, kind, lines,
-                    (struct page_section){report->merged ? write_ranking : NULL, report});
+    page_write_with(out, report->values, kind, lines, (struct page_section){write_section, report});
     free(lines);
+}
+
+/* Logs alone. */
+static void curves_write(struct output *out, int format, const struct curves *curves)
+{
+    json_t *values = curves_json(curves);
+    switch (format) {
+    case REPORT_JSON:
+        json_write(out, values);
+        break;
+    case REPORT_CSV:
+        curves_csv(out, curves);
+        break;
+    case REPORT_MARKDOWN:
+        curves_markdown(out, curves);
+        break;
+    case REPORT_SVG:
+        curves_svg(out, curves);
+        break;
+    case REPORT_HTML: {
+        const struct report alone = {.curves = *curves};
+        page_write_with(out, values, PAGE_CURVES, "", (struct page_section){write_section, &alone});
+        break;
+    }
+    default:
+        curves_text(out, curves);
+    }
+    json_decref(values);
 }
 
 static void write_as(struct output *out, int format, const struct report *report, const struct options *options)
@@ -87,6 +120,7 @@ static void write_as(struct output *out, int format, const struct report *report
                           : markdown_write(out, report);
         loads_markdown(out, report);
         if (report->merged) ranking_markdown(out, report);
+        if (report->curves.count) output_text(out, "\n"), curves_markdown(out, &report->curves);
         break;
     case REPORT_TRACE:
         trace_write(out, report);
@@ -99,6 +133,7 @@ static void write_as(struct output *out, int format, const struct report *report
         : report->layouts ? layouts_text(out, report->values)
                           : text_write(out, report, options);
         if (report->merged) ranking_text(out, report);
+        if (report->curves.count) output_text(out, "\n"), curves_text(out, &report->curves);
     }
 }
 
@@ -106,6 +141,16 @@ static void write_as(struct output *out, int format, const struct report *report
 static int check_kinds(int format, const struct report *report)
 {
     size_t loads = latencies(report);
+    bool curves = report->curves.count > 0;
+    if (format == REPORT_SVG && (!curves || report->values))
+        return complain(EXIT_USAGE, "a picture is of logs of wherry train (.jsonl) alone: records, tunings and layouts "
+                                    "have pages, .html");
+    if (curves && format == REPORT_TRACE)
+        return complain(EXIT_USAGE, "logs of trainings have no trace: nothing in them has a place in time");
+    if (curves && report->values && (format == REPORT_JSON || format == REPORT_CSV))
+        return complain(EXIT_USAGE, "JSON and CSV are of records, or of logs of trainings: give them separately");
+    if (curves && report->values && (report->tunings || report->layouts))
+        return complain(EXIT_USAGE, "logs of trainings go with records, or alone: not with tunings or layouts");
     if (report->tunings && format == REPORT_TRACE)
         return complain(EXIT_USAGE, "a tuning has no trace: nothing in it has a place in time");
     if (report->layouts && format == REPORT_TRACE)
@@ -125,7 +170,10 @@ int report_write(const struct options *options, const struct report *report)
     if (code) return code;
     if (!format) return EXIT_USAGE;
     if (!output_open(&out, options->output)) return EXIT_OUTPUT;
-    write_as(&out, format, report, options);
+    if (report->values)
+        write_as(&out, format, report, options);
+    else
+        curves_write(&out, format, &report->curves);
     return output_close(&out, true) ? EXIT_FINE : EXIT_OUTPUT;
 }
 

@@ -6,8 +6,8 @@
 #include "report/load.h"
 
 /* As --format counts them. */
-enum report_format { REPORT_TEXT = 1, REPORT_JSON, REPORT_CSV, REPORT_MARKDOWN, REPORT_TRACE, REPORT_HTML };
-#define REPORT_CHOICES "text|json|csv|markdown|trace|html"
+enum report_format { REPORT_TEXT = 1, REPORT_JSON, REPORT_CSV, REPORT_MARKDOWN, REPORT_TRACE, REPORT_HTML, REPORT_SVG };
+#define REPORT_CHOICES "text|json|csv|markdown|trace|html|svg"
 
 /* --format, --json, or what the ending of --output says; 0 where these contradict each other, having complained. */
 int report_format(const struct options *options);

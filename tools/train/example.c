@@ -226,15 +226,19 @@ static const json_t *find_label(const json_t *object)
 
 /* ---- words ---- */
 
-static bool take_words(struct example *e, const struct example_form *form)
+static bool take_words(struct example *e, struct example_form *form)
 {
-    const json_t *words = json_object_get(e->object, form->columns ? form->names[0] : "tokens");
+    if (!form->columns) {
+        form->columns = 1;
+        snprintf(form->names[0], COLUMN_NAME, "tokens");
+    }
+    const json_t *words = json_object_get(e->object, form->names[0]);
     const json_t *labels = find_label(e->object);
     size_t count = json_array_size(words), bytes = 0;
-    if (!json_is_array(words)) return refuse(e, "an array \"tokens\" of words is needed");
+    if (!json_is_array(words)) return refuse(e, "an array \"%s\" of words is needed", form->names[0]);
     if (!json_is_array(labels)) return refuse(e, "an array \"labels\" (or \"tags\") is needed, one for each word");
     if (json_array_size(labels) != count) return refuse(e, "%zu words and %zu labels", count, json_array_size(labels));
-    if (!count) return refuse(e, "\"tokens\" is empty");
+    if (!count) return refuse(e, "\"%s\" is empty", form->names[0]);
     for (size_t n = 0; n < count; n++) bytes += json_string_length(json_array_get(words, n)) + 1;
     e->joined = need(malloc(bytes + 1));
     e->word_ends = need(malloc(count * sizeof *e->word_ends));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "output.h"
 #include "system.h"
 
 static int failed(const struct train_run *run)
@@ -53,27 +54,34 @@ static char *read_all(const char *path)
     return text;
 }
 
-static void copy_lines(const struct train_run *run, char *text)
+/* In the file's place at once: a run that is killed here leaves all of it, or what stays. */
+static int keep_lines(const struct train_run *run, char *text)
 {
+    struct output out;
+    if (!output_open(&out, run->options->log)) return EXIT_OUTPUT;
     for (char *line = text, *next; line && *line; line = next) {
         next = strchr(line, '\n');
-        if (next) *next++ = 0;
-        if (next && stays(line, run->step)) fprintf(run->log, "%s\n", line);
+        if (!next) break; /* cut off */
+        *next++ = 0;
+        if (!stays(line, run->step)) continue;
+        output_text(&out, line);
+        output_text(&out, "\n");
     }
+    return output_close(&out, true) ? EXIT_FINE : EXIT_OUTPUT;
 }
 
 int train_log_open(struct train_run *run)
 {
     const char *path = run->options->log;
     if (!path) return EXIT_FINE;
-    char *text = run->step ? read_all(path) : NULL;
-    run->log = fopen(path, "wb");
-    if (!run->log) {
+    if (run->step) {
+        char *text = read_all(path);
+        int code = keep_lines(run, text);
         free(text);
-        return failed(run);
+        if (code) return code;
     }
-    copy_lines(run, text);
-    free(text);
+    run->log = fopen(path, run->step ? "ab" : "wb");
+    if (!run->log) return failed(run);
     if (run->step) return EXIT_FINE;
     return write_line(run, need(json_pack("{s:o, s:o, s:o, s:o, s:O}", "run", run_json(run->options), "device",
                                           device_json(&run->tool.device_info), "model", model_json(&run->tool),

@@ -191,13 +191,14 @@ static wherry_output output_kind(int task)
                                                          : WHERRY_OUTPUT_EMBEDDING;
 }
 
+/* A class' or a number's two texts are one sequence. */
 static void describe_loss(struct train_setup *s, const struct options *options)
 {
     s->loss = (wherry_loss_desc){.struct_size = sizeof s->loss,
                                  .loss = loss_kind(options),
                                  .scale = (float)options->scale,
                                  .symmetric = options->symmetric,
-                                 .columns = s->form.columns,
+                                 .columns = options->task == TASK_CONTRASTIVE ? s->form.columns : 0,
                                  .dimensions = options->lengths.count ? options->lengths.values : NULL,
                                  .n_dimensions = options->lengths.count};
 }

@@ -104,12 +104,12 @@ static void sum_run(const struct cpu_step *s, size_t item, float *scratch)
         norm_tell(s);
         return;
     }
-    const uint32_t *entry = (const uint32_t *)s->at[SLOT_IDS] + RATIO_WORDS * item;
+    const uint32_t *table = (const uint32_t *)s->at[SLOT_IDS], *entry = table + RATIO_WORDS * item;
     const float *partials = s->at[SLOT_PARTIALS];
     double weights = 0, changes = 0;
-    for (size_t i = entry[RATIO_BEGIN]; i < entry[RATIO_END]; i += 2) {
-        weights += (double)partials[i];
-        changes += (double)partials[i + 1];
+    for (size_t i = entry[RATIO_BEGIN]; i < entry[RATIO_END]; i++) {
+        weights += (double)partials[table[i]];
+        changes += (double)partials[table[i] + 1];
     }
     const bool adapts = entry[RATIO_ADAPTS] && weights > 0 && changes > 0;
     s->at[SLOT_Y][VERDICT_RATIOS + item] = adapts ? (float)(sqrt(weights) / sqrt(changes)) : 1;

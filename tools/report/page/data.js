@@ -2,7 +2,7 @@
  */
 
 const CLASSES = ["contraction", "normalization", "elementwise"];
-const PHASES = ["encode", "forward", "backward"];
+const PHASES = ["encode", "forward", "backward", "loss", "optimizer"];
 const REGIMES = ["compute", "memory", "cache", "launch", "unknown"];
 const COLOURS = 8;
 

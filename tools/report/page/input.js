@@ -64,6 +64,9 @@ function describe_workload(workload, brief = false) {
     if (workload.kind === "layer") {
         const layers = model.layers > 1 ? model.layers + " layers" : "layer";
         parts.push((name === NONE ? "" : name + " ") + layers + (workload.training && !brief ? ", training" : ""));
+    } else if (workload.kind === "train") {
+        const training = object(workload.training);
+        parts.push((name === NONE ? "" : name + " ") + (brief ? "training" : `training (${format_text(training.task)})`));
     } else if (workload.kind) {
         parts.push((name === NONE ? "" : name + " ") + workload.kind);
     }

@@ -56,6 +56,9 @@ function movement_content(series, one, way, reference) {
             ["step against " + held, change(one.step, reference.step)],
             ["saved for the backward pass", format_bytes(one.plan.saved_bytes)],
             ["device memory", format_bytes(one.plan.device_bytes)],
+            ...Object.entries(object(one.plan.memory))
+                .filter(([name]) => name !== "total")
+                .map(([name, bytes]) => ["of it " + name, format_bytes(bytes)]),
         ]);
 }
 
