@@ -112,7 +112,7 @@ def optimizer_rate(record, plan):
     ops = [op for op in record["ops"] if (op["plan"], op["dev"], op["phase"]) == (plan["plan"], plan["dev"], "optimizer")]
     if not ops or any(not op["warm"] for op in ops):
         return None
-    moved = sum(op["bytes"]["q"]["read"] + op["bytes"]["q"]["written"] for op in ops)
+    moved = sum(op["bytes"]["q"]["r"] + op["bytes"]["q"]["w"] for op in ops)
     return moved / sum(op["warm"]["median"] for op in ops)
 
 
