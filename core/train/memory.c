@@ -30,7 +30,7 @@ void trainer_memory(const struct wherry_trainer *t, wherry_train_memory *out)
                                  .accumulated = each,
                                  .saved = saved,
                                  .workspace = others - saved,
-                                 .loss = loss_session(t->loss)->memory.bytes,
+                                 .loss = t->loss ? loss_session(t->loss)->memory.bytes : 0,
                                  .tables = tables + o->header_bytes};
     out->total = plan.device_bytes + out->loss + optimizer_bytes(o).memory;
 }
