@@ -95,7 +95,8 @@ static void costs_fill(const struct wherry_trainer *t, wherry_cost *groups, size
     size_t n = 0;
     for (int k = 0; k < 2; k++)
         for (int i = 0; of[k] && i < of[k]->n_groups; i++, n++) {
-            cost_of_group(&of[k]->graph, &of[k]->limits, &of[k]->groups[i], session_storage(of[k]), &cost);
+            const struct batch_shape shape = of[k]->limits; /* a full batch */
+            cost_of_group(&of[k]->graph, &shape, &of[k]->groups[i], session_storage(of[k]), &cost);
             if (k) name_after("loss", &cost);
             if (n < room) groups[n] = cost;
         }
