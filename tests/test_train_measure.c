@@ -3,7 +3,7 @@
 #include "runtime/session.h"
 #include "train/state.h"
 #include "train/trainer.h"
-#include "wherry/wherry_measure.h"
+#include "wherry/wherry_train_measure.h"
 
 /* A backend's run is another thing than PyTorch's. */
 #define run torch_run
