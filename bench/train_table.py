@@ -112,8 +112,15 @@ def optimizer_rate(record, plan):
     ops = [op for op in record["ops"] if (op["plan"], op["dev"], op["phase"]) == (plan["plan"], plan["dev"], "optimizer")]
     if not ops or any(not op["warm"] for op in ops):
         return None
-    moved = sum(op["bytes"]["q"]["read"] + op["bytes"]["q"]["written"] for op in ops)
+    moved = sum(op["bytes"]["q"]["r"] + op["bytes"]["q"]["w"] for op in ops)
     return moved / sum(op["warm"]["median"] for op in ops)
+
+
+def head_seconds(record, plan):
+    """Of the groups that make scores of the vocabulary and the loss of them, both passes."""
+    heads = ("labelled", "vocabulary", "entropy")
+    ops = [op for op in record["ops"] if (op["plan"], op["dev"]) == (plan["plan"], plan["dev"]) and op["id"].startswith(heads)]
+    return sum(op["warm"]["median"] for op in ops) if ops and all(op["warm"] for op in ops) else None
 
 
 def parts_table(records):
@@ -124,12 +131,14 @@ def parts_table(records):
             device = next(d["id"] for d in record["devices"] if d["dev"] == plan["dev"])
             phases, kernels = plan["phases"] or {}, plan["step"]["kernels"]
             seconds = [(phases.get(part) or {}).get("device_seconds") for part in PARTS]
+            head = head_seconds(record, plan)
             rate, copy = optimizer_rate(record, plan), copy_of(record, plan["dev"])
             rows.append([f"{name} {batch}×{seq}", f"{device}, {plan['plan']}",
                          *(number(None if s is None else 1e3 * s, "{:.2f}") for s in seconds),
                          number(1e3 * kernels["median"] if kernels else None, "{:.2f}"),
+                         number(1e3 * head if head else None, "{:.2f}"),
                          number(rate and rate / 1e9, "{:.0f}"), number(rate / copy * 100 if rate and copy else None)])
-    return table(["shape", "device", *(">" + part for part in PARTS), ">kernels, ms", ">optimizer GB/s", ">% of copy"], rows)
+    return table(["shape", "device", *(">" + part for part in PARTS), ">kernels, ms", ">of it the head", ">optimizer GB/s", ">% of copy"], rows)
 
 
 def ddp_table(peers):

@@ -76,11 +76,9 @@ if [ "$peers" != only ]; then
     done
     wait
     for shape in $shapes; do
-        roof=yes # of the first shape: ceilings are the device's
-        [ "$shape" = "${shapes%% *}" ] || roof=no
         for device in $devices; do
             say "$shape, $device"
-            command_of "$device" "$shape" --steps "$steps" --roof "$roof" --quiet --json -o "$(record_of "$device" "$shape")"
+            command_of "$device" "$shape" --steps "$steps" --roof copy --quiet --json -o "$(record_of "$device" "$shape")"
             limited "${command[@]}"
         done
     done

@@ -175,7 +175,7 @@ static void print(const struct train_analysis *a, struct output *out)
 {
     const struct tool *tool = a->tool;
     const struct options *options = tool->options;
-    output_format(out, "%s: %s, %s, %u sequences of %u tokens, %s, plan %s, %llu parameters\n\n",
+    output_format(out, "%s: %s, %s, %u sequences of %u tokens\n%s, plan %s, %llu parameters\n\n",
                   options->config ? options->config : options->model, train_task_name(options),
                   train_optimizer_name(options), a->work.batch.batch.sequences, a->work.batch.longest,
                   dtype_name(a->dtype), a->work.session.plan, (unsigned long long)tool->model_info.parameters);

@@ -69,7 +69,8 @@ static json_t *describe_device(struct bench_run *b, const wherry_roof *roof)
 
 static int begin(struct bench_run *b, json_t *workload)
 {
-    int code = measure_roof(b, NULL, &b->roof);
+    const bool copy = b->tool->options->roof == ROOF_COPY;
+    int code = measure_roof(b, copy ? "dram.copy" : NULL, &b->roof);
     /* The reference has no kernels that could run alone. */
     if (strcmp(b->tool->device_info.id, "reference") == 0) b->cold = false;
     if (code) {
@@ -100,7 +101,8 @@ static int measure_again(struct bench_run *b)
     }
     record_write(&record);
     record_close(&record);
-    int code = measure_roof(b, exceeded ? "dram,cache,compute" : "dram.copy", &again);
+    int code =
+        measure_roof(b, exceeded && b->tool->options->roof != ROOF_COPY ? "dram,cache,compute" : "dram.copy", &again);
     if (code) return code;
     if (exceeded) record_set_ceilings(b->record, b->roof, again, data_kind);
     record_set_sentinel(b->record, b->roof, again);

@@ -2,6 +2,7 @@
  * device's ceilings. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench_run.h"
 #include "commands.h"
@@ -92,7 +93,7 @@ static json_t *plan_json(const struct train_bench *b)
     for (size_t n = 0; n < b->count; n++) plan.launches += b->groups[n].launches;
     plan.device_bytes = (double)memory.total;
     for (int part = 0; part < WHERRY_TRAIN_PARTS; part++)
-        plan.steps[steps[part]] = (struct record_step){.measured = b->measure.parts[part].n > 0,
+        plan.steps[steps[part]] = (struct record_step){.measured = b->measure.groups[part] && b->measure.parts[part].n,
                                                        .host_seconds = NAN,
                                                        .device_seconds = median_or_none(&b->measure.parts[part])};
     plan_write(json, &plan);
@@ -104,8 +105,24 @@ static json_t *plan_json(const struct train_bench *b)
     return json;
 }
 
+/* Readers find operations by their names: of groups that share one the later ones get a number. */
+static void number_names(struct train_bench *b)
+{
+    for (size_t n = 1; n < b->count; n++) {
+        char *name = b->groups[n].cost.name;
+        const size_t length = strcspn(name, "#");
+        unsigned same = 1;
+        for (size_t i = 0; i < n; i++) {
+            const char *other = b->groups[i].cost.name;
+            same += strncmp(other, name, length) == 0 && (!other[length] || other[length] == '#');
+        }
+        if (same > 1) snprintf(name + length, sizeof b->groups[n].cost.name - length, "#%u", same);
+    }
+}
+
 static void add_ops(struct train_bench *b)
 {
+    number_names(b);
     json_t *ops = json_object_get(b->run.record, "ops");
     for (size_t n = 0, part = 0, end = b->measure.groups[0]; n < b->count; n++) {
         while (n >= end) end += b->measure.groups[++part];

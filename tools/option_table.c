@@ -276,8 +276,10 @@ const struct option option_table[] = {
      "within 1 %, at most four times as long"},
     {"caches", 0, BENCH | BENCH_LAYER, CHOICE, AT(caches), "warm|both", 0, 0,
      "measure groups as in the step, or also alone with cold caches (default: bench warm, bench layer both)"},
-    {"roof", 0, BENCHES, CHOICE, AT(roof), "yes|no", 0, 0,
-     "measure the device's ceilings in the same run (default yes); without them nothing is set against them"},
+    {"roof", 0, BENCHES, CHOICE, AT(roof), "yes|no|copy", 0, 0,
+     "measure the device's ceilings in the same run (default yes), or that of copies alone; without them nothing is "
+     "set "
+     "against them"},
     {"repeats", 'r', BENCH | BENCH_LAYER, COUNT, AT(repeats), "N", 1, 1000000,
      "measured runs (default 50; fewer, at least 5, where 50 would take over 10 s)"},
     {"repeats", 'r', PIECES, COUNT, AT(repeats), "N", 1, 1000000,

@@ -81,7 +81,7 @@ enum { DATA_RANDOM = 1, DATA_ZEROS };
 #define PLAN_CHOICES "flash|paper|unfused"
 #define KERNEL_CHOICES "auto|tiled|coopmat|mma|wgmma|small_batch|clblast|onednn"
 #define SESSION_CHOICES "shared|per-client"
-enum { PLAN_ALL = 4, DTYPE_ALL = 4, CACHES_BOTH = 2, ROOF_NO = 2, SESSIONS_PER_CLIENT = 2 };
+enum { PLAN_ALL = 4, DTYPE_ALL = 4, CACHES_BOTH = 2, ROOF_NO = 2, ROOF_COPY, SESSIONS_PER_CLIENT = 2 };
 #define AGGREGATION_CHOICES "none|simple|first|average|max"
 enum { AGGREGATION_NONE = 1, AGGREGATION_SIMPLE, AGGREGATION_FIRST, AGGREGATION_AVERAGE, AGGREGATION_MAX };
 #define POOL_CHOICES "mean|cls|max|pooler|none|last|mean_sqrt|weighted"

@@ -2,7 +2,7 @@
 #ifndef WHERRY_TOOLS_TRAIN_WORK_H
 #define WHERRY_TOOLS_TRAIN_WORK_H
 
-#include <wherry/wherry_measure.h>
+#include <wherry/wherry_train_measure.h>
 
 #include "report/model.h"
 #include "session.h"

@@ -35,6 +35,9 @@ struct measurement {
 
 /* ---- groups ---- */
 
+/* NULL: the loss is in the session's own graph. */
+static struct wherry_session *loss_of(const struct wherry_trainer *t) { return t->loss ? loss_session(t->loss) : NULL; }
+
 static void parts_count(const struct wherry_trainer *t, size_t parts[WHERRY_TRAIN_PARTS])
 {
     const struct wherry_session *s = t->session;
@@ -43,7 +46,7 @@ static void parts_count(const struct wherry_trainer *t, size_t parts[WHERRY_TRAI
     while (forward < (size_t)s->n_groups && !s->groups[forward].backward) forward++;
     parts[WHERRY_TRAIN_FORWARD] = forward;
     parts[WHERRY_TRAIN_BACKWARD] = (size_t)s->n_groups - forward;
-    parts[WHERRY_TRAIN_LOSS] = (size_t)loss_session(t->loss)->n_groups;
+    parts[WHERRY_TRAIN_LOSS] = loss_of(t) ? (size_t)loss_of(t)->n_groups : 0;
     parts[WHERRY_TRAIN_OPTIMIZER] = 0;
     while (optimizer_work(t->optimizer, (int)parts[WHERRY_TRAIN_OPTIMIZER], &work)) parts[WHERRY_TRAIN_OPTIMIZER]++;
 }
@@ -86,13 +89,14 @@ wherry_status wherry_trainer_memory(const wherry_trainer *trainer, wherry_train_
 
 static void costs_fill(const struct wherry_trainer *t, wherry_cost *groups, size_t room)
 {
-    const struct wherry_session *of[] = {t->session, loss_session(t->loss)};
+    const struct wherry_session *of[] = {t->session, loss_of(t)};
     struct optimizer_work work;
     wherry_cost cost;
     size_t n = 0;
     for (int k = 0; k < 2; k++)
-        for (int i = 0; i < of[k]->n_groups; i++, n++) {
-            cost_of_group(&of[k]->graph, &of[k]->limits, &of[k]->groups[i], session_storage(of[k]), &cost);
+        for (int i = 0; of[k] && i < of[k]->n_groups; i++, n++) {
+            const struct batch_shape shape = of[k]->limits; /* a full batch */
+            cost_of_group(&of[k]->graph, &shape, &of[k]->groups[i], session_storage(of[k]), &cost);
             if (k) name_after("loss", &cost);
             if (n < room) groups[n] = cost;
         }
@@ -145,14 +149,15 @@ static bool step(struct measurement *m, double *seconds, struct error *e)
 static bool step_timed(struct measurement *m, double *out, size_t stride, struct error *e)
 {
     struct wherry_trainer *t = m->trainer;
-    struct wherry_session *s = t->session, *loss = loss_session(t->loss);
+    struct wherry_session *s = t->session, *loss = loss_of(t);
     double seconds;
     if (!timer_ok(m)) return true;
     s->timed = m->once[0];
-    loss->timed = m->once[1];
+    if (loss) loss->timed = m->once[1];
     t->optimizer->timed = m->once[2];
     bool ok = step(m, &seconds, e);
-    s->timed = loss->timed = t->optimizer->timed = NULL;
+    s->timed = t->optimizer->timed = NULL;
+    if (loss) loss->timed = NULL;
     if (!ok && e->timer) {
         t->device->timer = (wherry_timer_info){0};
         timer_condemn(&m->out->timer, (wherry_timer_status)e->timer, e->text);
@@ -164,7 +169,8 @@ static bool step_timed(struct measurement *m, double *out, size_t stride, struct
     struct optimizer_work work;
     for (size_t i = 0; i < m->count + WHERRY_TRAIN_PARTS + 1; i++) out[i * stride] = 0;
     for (int i = 0; i < s->n_calls; i++) out[(size_t)s->call_groups[i] * stride] += m->once[0][i];
-    for (int i = 0; i < loss->n_calls; i++) out[(loss_first + (size_t)loss->call_groups[i]) * stride] += m->once[1][i];
+    for (int i = 0; loss && i < loss->n_calls; i++)
+        out[(loss_first + (size_t)loss->call_groups[i]) * stride] += m->once[1][i];
     for (size_t w = 0; optimizer_work(t->optimizer, (int)w, &work); w++)
         for (uint32_t i = 0; i < work.launches; i++) out[(first + w) * stride] += m->once[2][work.first + i];
     for (size_t p = 0, i = 0; p < WHERRY_TRAIN_PARTS; p++)
@@ -225,7 +231,7 @@ static void describe_optimizer(const struct measurement *m, int index, wherry_gr
 static void describe(const struct measurement *m, size_t index, wherry_group_measure *out)
 {
     const size_t loss = parts_sum(m->parts, WHERRY_TRAIN_LOSS), optimizer = parts_sum(m->parts, WHERRY_TRAIN_OPTIMIZER);
-    const struct wherry_session *s = index < loss ? m->trainer->session : loss_session(m->trainer->loss);
+    const struct wherry_session *s = index < loss ? m->trainer->session : loss_of(m->trainer);
     if (index >= optimizer)
         describe_optimizer(m, (int)(index - optimizer), out);
     else
@@ -239,13 +245,13 @@ static bool measure(struct measurement *m, wherry_group_measure *groups, size_t 
 {
     const struct wherry_trainer *t = m->trainer;
     const struct host *host = &t->context->host;
-    const struct wherry_session *s = t->session, *loss = loss_session(t->loss);
+    const struct wherry_session *s = t->session, *loss = loss_of(t);
     const size_t rows = m->count + WHERRY_TRAIN_PARTS + 2;
     TRY(timer_of_device(t->device, &m->out->timer));
     if (!(m->samples = host_alloc(host, rows * m->desc.repeats, sizeof *m->samples, e)) ||
         !(m->firsts = host_alloc(host, rows, sizeof *m->firsts, e)) ||
         !(m->once[0] = host_alloc(host, (size_t)s->n_calls, sizeof *m->once[0], e)) ||
-        !(m->once[1] = host_alloc(host, (size_t)loss->n_calls, sizeof *m->once[1], e)) ||
+        !(m->once[1] = host_alloc(host, loss ? (size_t)loss->n_calls : 1, sizeof *m->once[1], e)) ||
         !(m->once[2] =
               host_alloc(host, (size_t)t->optimizer->ways[WAY_DIRECT].schedule.n_steps, sizeof *m->once[2], e)))
         return false;

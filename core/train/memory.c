@@ -30,7 +30,7 @@ void trainer_memory(const struct wherry_trainer *t, wherry_train_memory *out)
                                  .accumulated = o->parts >> ARENA_GRADIENT & 1u ? each : 0,
                                  .saved = saved,
                                  .workspace = others - saved,
-                                 .loss = loss_session(t->loss)->memory.bytes,
+                                 .loss = t->loss ? loss_session(t->loss)->memory.bytes : 0,
                                  .tables = tables + o->header_bytes + o->verdict_bytes + o->table_bytes};
     out->total = plan.device_bytes + out->loss + optimizer_bytes(o).memory;
 }

@@ -6,7 +6,7 @@
 #include "train/loss.h"
 #include "train/names.h"
 #include "train/optimizer.h"
-#include "wherry/wherry_measure.h"
+#include "wherry/wherry_train_measure.h"
 
 struct wherry_trainer {
     struct wherry_context *context;

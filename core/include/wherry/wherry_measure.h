@@ -8,7 +8,6 @@
 #define WHERRY_MEASURE_H
 
 #include <wherry/wherry.h>
-#include <wherry/wherry_train.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -189,61 +188,6 @@ typedef struct wherry_step_measure {
 WHERRY_API wherry_status wherry_measure(wherry_session *session, const wherry_batch *batch,
                                         const wherry_measure_desc *desc, wherry_group_measure *groups, size_t *count,
                                         wherry_step_measure *step);
-
-/* ---- training of whole models ---- */
-
-/* Bytes of a device's memory that a trainer has, by what they are for. */
-typedef struct wherry_train_memory {
-    uint32_t struct_size; /* set by the caller */
-    uint64_t weights;     /* that kernels read; in f32 these are what is trained, too */
-    uint64_t masters;     /* f16: what is trained, in f32 */
-    uint64_t moments;     /* of the optimizer */
-    uint64_t gradients;   /* of one batch, in the session's type */
-    uint64_t accumulated; /* of a step, in f32 */
-    uint64_t saved;       /* what the forward pass keeps for the backward pass, unless gradients lie there later */
-    uint64_t workspace;   /* what else lives at the same time, at most, and the batch */
-    uint64_t loss;        /* rows, targets and what is computed of them */
-    uint64_t tables;      /* the optimizer's: where tensors lie, sums of their squares */
-    uint64_t total;
-} wherry_train_memory;
-
-WHERRY_API wherry_status wherry_trainer_memory(const wherry_trainer *trainer, wherry_train_memory *out);
-
-/* The parts of a training step, in the order of their groups. */
-typedef enum wherry_train_part {
-    WHERRY_TRAIN_FORWARD = 0,
-    WHERRY_TRAIN_BACKWARD,
-    WHERRY_TRAIN_LOSS,
-    WHERRY_TRAIN_OPTIMIZER,
-    WHERRY_TRAIN_PARTS
-} wherry_train_part;
-
-/* What a trainer of these would take, and what a step of one batch of its limits computes and moves; nothing is
- * allocated on the device or compiled. Fills at most *count entries of `groups` (NULL: none), those of each part after
- * each other, and sets *count to the number there is and parts[] to how many each part has. Groups of the loss are
- * named "loss.NAME", the optimizer's kernels "optimizer.NAME". */
-WHERRY_API wherry_status wherry_trainer_plan(wherry_context *context, wherry_device *device, const wherry_model *model,
-                                             const wherry_session_desc *session, const wherry_trainer_desc *desc,
-                                             wherry_train_memory *memory, wherry_cost *groups, size_t *count,
-                                             size_t parts[WHERRY_TRAIN_PARTS]);
-
-typedef struct wherry_train_measure {
-    uint32_t struct_size;                  /* set by the caller */
-    wherry_time host;                      /* a step, without timestamps: what a caller waits for */
-    wherry_time kernels;                   /* the sum of its groups' times by the device's timer */
-    wherry_time parts[WHERRY_TRAIN_PARTS]; /* the same of each part */
-    size_t groups[WHERRY_TRAIN_PARTS];     /* how many each part has */
-    uint32_t skipped;                      /* steps whose gradients overflowed, which were made again */
-    wherry_timer_info timer;
-    wherry_step_result last;
-} wherry_train_measure;
-
-/* Makes steps of this batch, `repeats` without timestamps and as many with the device's around every group, after at
- * least warm_seconds of the same: wherry_trainer_step, with its copies. The weights change. desc: phase ALL, neither
- * cold nor alone; the rest as for wherry_measure, groups as wherry_trainer_plan has them. */
-WHERRY_API wherry_status wherry_trainer_measure(wherry_trainer *trainer, const wherry_batch *batch,
-                                                const wherry_targets *targets, const wherry_measure_desc *desc,
-                                                wherry_group_measure *groups, size_t *count, wherry_train_measure *out);
 
 /* ---- tuning: sizes of kernels, measured on this device ---- */
 
