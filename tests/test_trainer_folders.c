@@ -389,7 +389,7 @@ static void refuses_batches(void **state)
 #define STEP(n, text)                                                                                                  \
     EXPECT_REFUSED(&p, wherry_trainer_step(p.trainer, step.batches, n, &step.targets, &result),                        \
                    WHERRY_STATUS_INVALID_ARGUMENT, text)
-    STEP(0, "step 0: there are no batches");
+    STEP(0, "step number 0 from 0: there are no batches");
     step.targets.count--;
     STEP(1, "wherry_targets.count is 8");
     step.targets.count++;

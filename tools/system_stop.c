@@ -1,5 +1,6 @@
 /* How the command ends: signals that ask it to stop, and temporary files that go with it. */
 #define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700 /* SIGXFSZ */
 
 #include "system.h"
 
@@ -142,6 +143,7 @@ void system_init(void)
     struct sigaction action = {.sa_handler = SIG_IGN};
     atexit(temporaries_remove);
     sigaction(SIGPIPE, &action, NULL);
+    sigaction(SIGXFSZ, &action, NULL); /* a file too large for the process' limit becomes a failed write, too */
     action.sa_handler = stop_late;
     sigaction(SIGALRM, &action, NULL);
     action.sa_handler = stop;

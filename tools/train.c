@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "commands.h"
+#include "layouts_log.h"
+#include "names.h"
 #include "system.h"
 #include "threads.h"
 #include "train/checkpoints.h"
@@ -21,14 +23,53 @@ static int open_data(struct train_run *run)
     return code;
 }
 
+/* Of the model's vectors (biases, layernorms): what tells it from others of its shape. */
+static int model_hash(struct train_run *run, uint64_t *hash)
+{
+    size_t count = wherry_trainer_weight_count(run->trainer), room = 0;
+    float *values = NULL;
+    wherry_status status = WHERRY_STATUS_OK;
+    *hash = LAYOUTS_HASH;
+    for (size_t n = 0; n < count && !status; n++) {
+        wherry_weight weight = {.struct_size = sizeof weight};
+        status = wherry_trainer_weight_describe(run->trainer, n, &weight);
+        if (status || weight.shape[1]) continue;
+        if (weight.elements > room) values = need(realloc(values, (room = (size_t)weight.elements) * sizeof *values));
+        status = wherry_trainer_weight_read(run->trainer, n, values, (size_t)weight.elements);
+        if (!status) *hash = layouts_hash(*hash, values, (size_t)weight.elements * sizeof *values);
+    }
+    free(values);
+    return status ? tool_error(&run->tool, status, "reading the model") : EXIT_FINE;
+}
+
+static int trainer_failed(struct train_run *run, wherry_status status)
+{
+    int code = tool_error(&run->tool, status, NULL);
+    if (status == WHERRY_STATUS_OUT_OF_DEVICE_MEMORY)
+        complain(0,
+                 "give fewer --run-tokens than %u (at least --max-tokens, now %u): a step's batch is taken apart then",
+                 run->setup.run_tokens, run->setup.batches.max_length);
+    return code;
+}
+
 /* What the parts of a run describe is the trainer's session; it stays the trainer's. */
 static int open_trainer(struct train_run *run)
 {
     struct tool *tool = &run->tool;
+    char text[20];
+    uint64_t hash;
     wherry_status status = wherry_trainer_create(tool->context, tool->device, tool->model, &run->setup.session,
                                                  &run->setup.trainer, &run->trainer);
+    if (status) return trainer_failed(run, status);
+    tool->plan = (wherry_session_plan){.struct_size = sizeof tool->plan};
+    status = wherry_session_query(wherry_trainer_session(run->trainer), &tool->plan);
     if (status) return tool_error(tool, status, NULL);
+    int code = model_hash(run, &hash);
+    if (code) return code;
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
     run->settings = setup_json(&run->setup, run->options, &run->lines);
+    json_object_set_new(run->settings, "model", need(json_string(text)));
+    json_object_set_new(run->settings, "dtype", need(json_string(dtype_name(tool->plan.dtype))));
     return EXIT_FINE;
 }
 

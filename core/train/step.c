@@ -168,6 +168,6 @@ wherry_status wherry_trainer_step(wherry_trainer *trainer, const wherry_batch *b
     if (step(trainer, &task, out, e)) return WHERRY_STATUS_OK;
     char where[48];
     step_drop(trainer);
-    snprintf(where, sizeof where, "step %" PRIu64, trainer->step);
+    snprintf(where, sizeof where, "step number %" PRIu64 " from 0", trainer->step);
     return context_status(context, fail_in(e, where));
 }

@@ -311,4 +311,5 @@ def main():
     print("%d checks passed%s" % (command.checks, "" if transformers else "; transformers is not here"))
 
 
-main()
+if __name__ == "__main__":
+    main()
