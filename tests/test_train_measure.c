@@ -83,7 +83,7 @@ static void measures(const char *device, const char *name, wherry_optimizer kind
                                      groups, &count, &m));
     for (int part = 0; part < WHERRY_TRAIN_PARTS; part++) all += m.groups[part];
     assert_int_equal(count, all);
-    assert_int_equal(m.groups[WHERRY_TRAIN_OPTIMIZER], kind == WHERRY_OPTIMIZER_LAMB ? 3 : 2);
+    assert_int_equal(m.groups[WHERRY_TRAIN_OPTIMIZER], kind == WHERRY_OPTIMIZER_LAMB ? 5 : 3);
     assert_int_equal(m.host.n, REPEATS);
     assert_true(m.host.median > 0 && isfinite(m.last.loss));
     assert_int_equal(m.last.step + 1, wherry_trainer_steps(s.trainer));
