@@ -144,13 +144,6 @@ static void set_float(struct optimizer *o, uint32_t word, double value)
     memcpy(&o->words[word], &narrow, sizeof narrow);
 }
 
-bool optimizer_accumulator(struct optimizer *o, struct error *e)
-{
-    if (!(o->parts >> ARENA_GRADIENT & 1)) TRY(arena_add(o->session, ARENA_GRADIENT, &o->arena, e));
-    o->parts |= 1u << ARENA_GRADIENT;
-    return optimizer_way_create(o, WAY_ACCUMULATED, e);
-}
-
 static bool gradients_check(const struct optimizer *o, double weight, struct error *e)
 {
     const struct wherry_session *s = o->session;

@@ -153,6 +153,13 @@ bool optimizer_way_create(struct optimizer *o, enum way way, struct error *e)
     return w->program != NULL;
 }
 
+bool optimizer_accumulator(struct optimizer *o, struct error *e)
+{
+    if (!(o->parts >> ARENA_GRADIENT & 1)) TRY(arena_add(o->session, ARENA_GRADIENT, &o->arena, e));
+    o->parts |= 1u << ARENA_GRADIENT;
+    return optimizer_way_create(o, WAY_ACCUMULATED, e);
+}
+
 /* ---- what the programs read ---- */
 
 static struct buffer *buffer_of(struct optimizer *o, uint64_t bytes, const void *values, struct error *e)
