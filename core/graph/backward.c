@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/builder.h"
+#include "graph/entropy.h"
 
 _Static_assert(FORWARD_ROLES <= DX, "roles of the forward pass run into those of its gradients");
 
@@ -29,7 +30,19 @@ static void gradient_name(const struct tensor *t, char name[sizeof t->name])
     snprintf(name, sizeof t->name, "%.*sd%s%.40s", (int)(own - t->name), t->name, weight ? "" : "_", own);
 }
 
-/* Makes the tensor that holds the whole gradient; a slice's is a slice of its owner's. */
+/* A part of a weight's gradient, to which another reader's is added: a table's that embeds words, too. */
+static int gradient_part(struct backward *w, int tensor)
+{
+    const struct tensor *t = &w->b->g->tensors[tensor];
+    struct tensor d = {.dims = t->dims, .role = TENSOR_VALUE, .layer = t->layer, .parent = -1, .gradient_of = -1};
+    char name[sizeof d.name];
+    gradient_name(t, name);
+    snprintf(d.name, sizeof d.name, "%.40s_part", name);
+    return w->gradient[tensor] = builder_tensor(w->b, &d);
+}
+
+/* Makes the tensor that holds the whole gradient; a slice's is a slice of its owner's, which may have readers of its
+ * own. */
 static int gradient_make(struct backward *w, int tensor)
 {
     struct tensor t = w->b->g->tensors[tensor], d = {.dims = t.dims,
@@ -37,9 +50,13 @@ static int gradient_make(struct backward *w, int tensor)
                                                      .layer = t.layer,
                                                      .parent = -1,
                                                      .slice = t.slice,
+                                                     .strip = t.strip,
                                                      .gradient_of = -1};
     if (t.parent >= 0) {
-        d.parent = w->gradient[t.parent] >= 0 ? w->gradient[t.parent] : gradient_make(w, t.parent);
+        bool part = t.role == TENSOR_WEIGHT && w->readers[t.parent] > 0;
+        d.parent = w->gradient[t.parent] >= 0 ? w->gradient[t.parent]
+                   : part                     ? gradient_part(w, t.parent)
+                                              : gradient_make(w, t.parent);
     } else if (t.role == TENSOR_WEIGHT) {
         d.model_dims = t.model_dims;
         d.gradient_of = tensor;
@@ -204,6 +221,13 @@ static int emit_transpose(struct backward *w, const struct op *o)
     return made;
 }
 
+/* Where a product's gradient of its weight goes. */
+static int weight_gradient(struct backward *w, int weight)
+{
+    bool part = --w->readers[weight] > 0 && w->b->g->tensors[weight].parent < 0;
+    return part ? gradient_part(w, weight) : gradient_make(w, weight);
+}
+
 static void derive_bias_weights(struct backward *w, const struct op *o)
 {
     int dw = gradient_make(w, o->in[1]);
@@ -218,7 +242,10 @@ static void derive_weight_products(struct backward *w, const struct op *first, c
     for (const struct op *o = first; o <= last; o++) {
         int weight = emit_transpose(w, o);
         int part = first == last ? target(w, o, x) : part_make(w, o, "_dx", x), d = gradient_of(w, o->out[0]);
-        emit_product(w, o, "_dx", o < last && o == first ? DX_FIRST : DX, 0, part, d, weight);
+        /* Of strips of the vocabulary each gives a part of its own. */
+        bool strip = first == last && w->b->g->tensors[o->in[1]].strip && w->gradient[x] < 0;
+        bool leads = (o < last && o == first) || (strip && w->readers[x] > 1);
+        emit_product(w, o, "_dx", leads ? DX_FIRST : DX, 0, part, d, weight);
         if (o > first) {
             bool whole = o == last && w->readers[x] == last - first + 1 && w->gradient[x] < 0;
             int added = whole ? gradient_make(w, x) : part_make(w, o, "_add", x);
@@ -228,7 +255,7 @@ static void derive_weight_products(struct backward *w, const struct op *first, c
         sum = part;
     }
     for (const struct op *o = first; o <= last; o++)
-        emit_product(w, o, "_dw", DW, 1, gradient_make(w, o->in[1]), gradient_of(w, o->out[0]), w->saved[x]);
+        emit_product(w, o, "_dw", DW, 1, weight_gradient(w, o->in[1]), gradient_of(w, o->out[0]), w->saved[x]);
     if (w->waiting >= 0) derive_bias_weights(w, &w->forward[w->waiting]);
     w->waiting = -1;
     w->readers[x] -= (int)(last - first);
@@ -307,8 +334,8 @@ static void derive_relu(struct backward *w, const struct op *o)
 /* Rows of a table, number in[ids]; what they are added to has the same gradient. */
 static void derive_rows(struct backward *w, const struct op *o, const struct op_kind *kind, int ids)
 {
-    int d = gradient_of(w, o->out[0]);
-    emit_one(w, o, "_dw", DW, kind, gradient_make(w, o->in[ids + 1]), d, o->in[ids], -1);
+    int d = gradient_of(w, o->out[0]), table = o->in[ids + 1], before = w->gradient[table];
+    emit_one(w, o, "_dw", DW, kind, gradient_make(w, table), d, o->in[ids], before);
     if (ids) give(w, o, o->in[0], d);
 }
 
@@ -339,6 +366,47 @@ static void derive_loss(struct backward *w, const struct op *o, const struct op_
     if (!w->b->ok) return;
     w->b->g->ops[w->b->g->n_ops - 1].in[OP_ROW_IN] = o->out[1] >= 0 ? o->out[1] : o[1].out[1];
     give(w, o, o->in[0], dx);
+}
+
+/* ---- masked language models (entropy.c) ---- */
+
+/* Each token's row goes back, and rows of others are 0. */
+static void derive_pick(struct backward *w, const struct op *o)
+{
+    int d = gradient_of(w, o->out[0]), rows = builder_labels(w->b, BATCH_LABEL_ROWS, "label_rows", "bj");
+    int dx = target(w, o, o->in[0]);
+    emit_one(w, o, "_dx", DX, &kind_pick_dx, dx, d, rows, -1);
+    give(w, o, o->in[0], dx);
+}
+
+static void derive_entropy_sum(struct backward *w, const struct op *o)
+{
+    give(w, o, o->in[0], gradient_of(w, o->out[0]));
+}
+
+/* A strip's scores once more: the product and its bias, which stand before. */
+static void emit_strip_recomputed(struct backward *w, const struct op *product, const struct op *bias)
+{
+    for (const struct op *o = product; o <= bias && w->b->ok; o++) {
+        int made = w->saved[o->out[0]] = builder_recomputed(w->b, o->out[0]);
+        struct op copy = op_recomputed(o, made);
+        if (o > product) copy.in[0] = w->saved[o->in[0]];
+        builder_op(w->b, &copy);
+    }
+}
+
+static void derive_entropy(struct backward *w, const struct op *o)
+{
+    int scores = o->in[0], d = gradient_of(w, o->out[0]), lse = -1;
+    for (int i = 0; i < w->b->g->n_forward; i++)
+        if (w->forward[i].kind == &kind_entropy_sum) lse = w->forward[i].out[1];
+    if (w->b->g->tensors[o[-2].in[1]].strip) emit_strip_recomputed(w, o - 2, o - 1);
+    int dx = target(w, o, scores);
+    emit_one(w, o, "_dx", DX, &kind_entropy_dx, dx, w->saved[scores], o->in[1], d);
+    if (!w->b->ok) return;
+    w->b->g->ops[w->b->g->n_ops - 1].in[OP_ROW_IN] = lse;
+    give(w, o, scores, dx);
+    if (o->in[2] >= 0) give(w, o, o->in[2], d);
 }
 
 /* ---- the gradients of each kind ---- */
@@ -377,6 +445,9 @@ static const struct rule {
     {&kind_cosent, .dx = &kind_cosent_dx, .saved = READS_TARGETS},
     {&kind_loss_sum, .derive = derive_loss_sum},
     {&kind_cosent_sum, .derive = derive_loss_sum},
+    {&kind_pick, .derive = derive_pick},
+    {&kind_entropy, .derive = derive_entropy},
+    {&kind_entropy_sum, .derive = derive_entropy_sum},
     {&kind_gather, .rows = &kind_scatter_word, .ids = 0},
     {&kind_gather_position, .rows = &kind_scatter_position, .ids = 1},
     {&kind_gather_type, .rows = &kind_scatter_type, .ids = 1},
@@ -465,8 +536,11 @@ void builder_backward(struct builder *b)
     if (!b->ok) return;
     b->ok = start(&w);
     if (b->ok) {
-        g->out_gradient = w.gradient[g->output] = builder_named(
-            b, "d_output", (struct tensor){.dims = g->tensors[g->output].dims, .role = TENSOR_VALUE, .input = true});
+        g->out_gradient = w.gradient[g->output] = builder_named(b, "d_output",
+                                                                (struct tensor){.dims = g->tensors[g->output].dims,
+                                                                                .role = TENSOR_VALUE,
+                                                                                .f32 = g->tensors[g->output].f32,
+                                                                                .input = true});
         derive_all(&w);
     }
     if (b->ok && b->options->stack) {

@@ -20,11 +20,17 @@ struct task {
 /* ---- passes of one batch ---- */
 
 /* Masks of each batch of a step are others, and those of the first one are what the seed alone gives. */
+static wherry_step step_of(const struct wherry_trainer *t, size_t batch)
+{
+    return (wherry_step){.struct_size = sizeof(wherry_step),
+                         .step = (uint32_t)t->step,
+                         .seed = t->seed + batch * UINT64_C(0x9e3779b97f4a7c15)};
+}
+
 static bool forward(struct wherry_trainer *t, const struct task *task, size_t batch, float *rows, size_t count,
                     struct error *e)
 {
-    const wherry_step step = {
-        .struct_size = sizeof step, .step = (uint32_t)t->step, .seed = t->seed + batch * UINT64_C(0x9e3779b97f4a7c15)};
+    const wherry_step step = step_of(t, batch);
     char where[64];
     if (!wherry_forward(t->session, &task->batches[batch], NULL, &step, rows, rows ? count * t->row_floats : 0))
         return true;
@@ -59,6 +65,23 @@ static bool loss_check(double loss, struct error *e)
                                   isnan(loss) ? "NaN" : "infinite");
 }
 
+/* Both passes of one batch with `labels` tokens that count, which are `share` of the step's. */
+static bool masked_add(struct wherry_trainer *t, struct task *task, size_t batch, size_t first, double labels,
+                       double share, struct error *e)
+{
+    const wherry_step step = step_of(t, batch);
+    float total[MASKED_FLOATS];
+    double loss;
+    char where[64];
+    snprintf(where, sizeof where, "batch %zu", batch);
+    if (!masked_forward(t->session, &task->batches[batch], task->targets->labels + first, &step, labels, &loss, total))
+        return fail_in(e, where);
+    TRY(loss_check(loss, e));
+    task->loss += share * loss;
+    return masked_backward(t->session, labels, optimizer_scale(t->optimizer)) &&
+           optimizer_accumulate(t->optimizer, share, e);
+}
+
 /* ---- all batches ---- */
 
 /* Each batch for itself: its rows' gradients do not depend on the others'. */
@@ -73,6 +96,10 @@ static bool batches_add(struct wherry_trainer *t, struct task *task, struct erro
         n = trainer_batch_rows(t, &task->batches[b]);
         double loss, share = trainer_share(t, task->targets, first, n) / all;
         if (!(share > 0)) continue;
+        if (trainer_masked(t)) {
+            TRY(masked_add(t, task, b, first, share * all, share, e));
+            continue;
+        }
         TRY(trainer_rows_room(t, n, e) && forward(t, task, b, t->rows, n, e));
         TRY(trainer_loss(t, t->rows, first, n, task->targets, scale, &loss, t->d_rows, e) && loss_check(loss, e));
         task->loss += share * loss;
