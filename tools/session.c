@@ -148,7 +148,9 @@ int tool_open_model(struct tool *tool)
     const struct options *options = tool->options;
     if (options->model && options->config) return complain(EXIT_USAGE, "give --model or --config, not both");
     if (options->model) {
-        wherry_status status = wherry_model_open(tool->context, options->model, &tool->model);
+        wherry_status status = options->init ? wherry_model_open_new(tool->context, options->model,
+                                                                     options->seed ? options->seed : 1, &tool->model)
+                                             : wherry_model_open(tool->context, options->model, &tool->model);
         return describe_model(tool, wherry_last_error(tool->context), status);
     }
     if (options->config) {

@@ -106,7 +106,8 @@ static void compare_columns(const struct train_run *run, const struct results *r
     free(second);
 }
 
-/* Of masked tokens, those that have no word with a score above their own: rows are of two numbers, the second is theirs. */
+/* Of masked tokens, those that have no word with a score above their own: rows are of two numbers, the second is
+ * theirs. */
 static double share_told(const struct results *r)
 {
     double told = 0;
