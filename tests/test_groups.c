@@ -171,7 +171,8 @@ static void test_one(void **state)
                                   .head_activation = s->head_activation};
     if (s->labels) config.head = s->head_activation ? WHERRY_HEAD_SEQUENCE : WHERRY_HEAD_TOKENS;
     config.embedding = s->embedding;
-    if (s->vocabulary == WHERRY_OUTPUT_ENTROPY) config.vocabulary = 300; /* three strips of it, the last one unaligned */
+    if (s->vocabulary == WHERRY_OUTPUT_ENTROPY)
+        config.vocabulary = 300; /* three strips of it, the last one unaligned */
     if (s->vocabulary) config.head = WHERRY_HEAD_VOCABULARY, config.head_activation = WHERRY_HEAD_GELU;
     wherry_device *device;
     wherry_model *model;
