@@ -59,6 +59,7 @@ def by_transformers(folder, lines, steps):
     import torch
     from transformers import BertConfig, BertForMaskedLM, BertTokenizer
     torch.manual_seed(1)
+    torch.set_num_threads(1)
     tokenizer = BertTokenizer(str(folder / "vocab.txt"), do_lower_case=True)
     model = BertForMaskedLM(BertConfig.from_json_file(folder / "config.json")).train()
     plain = ("bias", "LayerNorm.weight")

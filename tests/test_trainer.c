@@ -86,16 +86,16 @@ static void check_run(const char *device, const char *name, size_t batches, size
     run_close(&r);
 }
 
-/* Of CPU drivers, which compile for long, PoCL has two runs and lavapipe the two others; all have batches that are
+/* Of CPU drivers, which compile for long, PoCL has three runs and lavapipe the others; all have batches that are
  * joined and batches that are added. */
 static void equals_pytorch(void **state)
 {
     (void)state;
-    static const char *const names[] = {"contrastive", "classes", "cosent", "regression"};
+    static const char *const names[] = {"contrastive", "classes", "masked", "cosent", "regression", "untied"};
     for (size_t d = 0; d < n_devices; d++) {
         bool few = strchr(devices[d], ':') && !support_is_gpu(context, devices[d]);
-        for (size_t i = 0; i < 4; i++) {
-            if (few && (i < 2) != !strncmp(devices[d], "opencl", 6)) continue;
+        for (size_t i = 0; i < 6; i++) {
+            if (few && (i < 3) != !strncmp(devices[d], "opencl", 6)) continue;
             check_run(devices[d], names[i], 1, RUN_STEPS);
         }
     }
@@ -110,6 +110,7 @@ static void joins_and_adds_batches(void **state)
                   few ? 3 : RUN_STEPS);
         check_run(devices[d], few && strncmp(devices[d], "opencl", 6) ? "regression" : "classes", 4,
                   few ? 3 : RUN_STEPS);
+        if (!few) check_run(devices[d], "masked", 4, RUN_STEPS); /* one of which has no label */
     }
 }
 
