@@ -1,6 +1,6 @@
 /* Y[m] = the sum of the rows of X whose token asks for row m of a table, in ascending order of the tokens: the gradient
  * of an embedding table, or of its M rows that come after Y_OFFSET elements. A row of the table per work-group; one that
- * nobody asks for becomes 0. COLUMN_SUMS, for tables
+ * nobody asks for becomes 0. RESIDUAL adds what other readers of the table gave. COLUMN_SUMS, for tables
  * so small that each of their rows has a large share of the tokens: a work-group sums one part of the tokens, and the
  * sums go to SUM [part][M * N] in float. Twin of shaders/scatter.comp.
  *
@@ -26,6 +26,9 @@
 #endif
 #ifndef TYPE
 #define TYPE 0
+#endif
+#ifndef RESIDUAL
+#define RESIDUAL 0
 #endif
 #ifndef COLUMN_SUMS
 #define COLUMN_SUMS 0
@@ -53,6 +56,9 @@
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
 void scatter(BATCH_ARGUMENT
     , INPUT(x)
+#if RESIDUAL
+    , INPUT(residual)
+#endif
 #if WORD
     , INPUT_OF(uint, ids)
 #endif
@@ -151,6 +157,10 @@ void scatter(BATCH_ARGUMENT
         }
 #else
         BEGIN_OUTPUT(y);
+#if RESIDUAL
+        BEGIN(residual);
+        ROW_ADD(residual, asked * N);
+#endif
         ROW_STORE(y, asked * N);
 #endif
         barrier(CLK_LOCAL_MEM_FENCE); /* PoCL: see LAST_BARRIER in product.h */

@@ -2,7 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 /* Y[m] = the sum of the rows of X whose token asks for row m of a table, in ascending order of the tokens: the gradient
  * of an embedding table, or of its M rows that come after Y_OFFSET elements. A row of the table per work-group; one that
- * nobody asks for becomes 0. COLUMN_SUMS, for tables
+ * nobody asks for becomes 0. RESIDUAL adds what other readers of the table gave. COLUMN_SUMS, for tables
  * so small that each of their rows has a large share of the tokens: a work-group sums one part of the tokens, and the
  * sums go to SUM [part][M * N] in float. Twin of cl/scatter.cl.
  *
@@ -20,6 +20,7 @@ layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
 layout(constant_id = CONST_WORD) const uint WORD = 0;
 layout(constant_id = CONST_POSITION) const uint POSITION = 0;
 layout(constant_id = CONST_TYPE) const uint TYPE = 0;
+layout(constant_id = CONST_RESIDUAL) const uint RESIDUAL = 0;
 layout(constant_id = CONST_COLUMN_SUMS) const uint COLUMN_SUMS = 0;
 layout(constant_id = CONST_PART_ROWS) const uint PART_ROWS = 1;
 #include "row.glsl"
@@ -30,6 +31,7 @@ layout(constant_id = CONST_PART_ROWS) const uint PART_ROWS = 1;
 
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT(SLOT_X, x);
+INPUT(SLOT_RESIDUAL, residual);
 INPUT_OF(SLOT_IDS, uint, ids);
 INPUT_OF(SLOT_POSITIONS, uint, positions);
 INPUT_OF(SLOT_TYPES, uint, types);
@@ -114,6 +116,9 @@ void main()
                 }
             }
         } else {
+            if (RESIDUAL != 0) {
+                ROW_ADD(residual, asked * N);
+            }
             ROW_STORE(y, asked * N);
         }
     }

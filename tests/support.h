@@ -227,23 +227,26 @@ static inline uint32_t support_random(uint64_t *state)
     return (uint32_t)(*state >> 33);
 }
 
-/* Batch of the given lengths (0 ends the list) with random ids and types. Free with support_batch_free. */
+/* Batch of the given lengths (0 ends the list) with random ids and types, and labels of every third token. Free with
+ * support_batch_free. */
 static inline wherry_batch support_batch(const uint32_t *lengths, uint32_t vocabulary, uint32_t types, uint64_t seed)
 {
     uint32_t n = 0, tokens = 0;
     while (lengths[n]) tokens += lengths[n++];
     uint32_t *offsets = calloc((size_t)n + 1, sizeof *offsets);
-    int32_t *ids = calloc(2 * (size_t)tokens, sizeof *ids);
+    int32_t *ids = calloc(3 * (size_t)tokens, sizeof *ids);
     for (uint32_t i = 0; i < n; i++) offsets[i + 1] = offsets[i] + lengths[i];
     for (uint32_t t = 0; t < tokens; t++) {
         ids[t] = (int32_t)(support_random(&seed) % vocabulary);
         ids[tokens + t] = types ? (int32_t)(support_random(&seed) % types) : 0;
+        ids[2 * tokens + t] = t % 3 ? -100 : (int32_t)((t * 41 + 7) % vocabulary); /* without a draw of their own */
     }
     return (wherry_batch){.struct_size = sizeof(wherry_batch),
                           .sequences = n,
                           .offsets = offsets,
                           .ids = ids,
-                          .types = types ? ids + tokens : NULL};
+                          .types = types ? ids + tokens : NULL,
+                          .labels = ids + 2 * tokens};
 }
 
 /* Other ids and types: no row of a table is named twice, of `vocabulary` (no multiple of 37) while tokens are fewer. Q

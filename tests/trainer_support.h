@@ -21,6 +21,7 @@ struct run {
     float *values;
     double *loss, *norm, *rate;
     size_t rows, targets; /* of a step */
+    bool masked;          /* a label for each token */
 };
 
 /* NULL: there is none of that name. */
@@ -68,6 +69,7 @@ static inline bool run_open(const char *name, struct run *r)
     memset(r, 0, sizeof *r);
     snprintf(folder, sizeof folder, "trainer/%s", name);
     snprintf(file, sizeof file, "%s/run.safetensors", folder);
+    r->masked = !strcmp(name, "masked") || !strcmp(name, "untied");
     return run_open_file(folder, file, r);
 }
 
@@ -104,7 +106,8 @@ static inline void run_step_make(const struct run *r, size_t step, size_t count,
                                          .ids = ids + offsets[first]};
     }
     out->targets = (wherry_targets){.struct_size = sizeof out->targets, .count = r->targets};
-    if (r->labels) out->targets.labels = r->labels + step * r->targets;
+    if (r->labels) out->targets.labels = r->labels + (r->masked ? (size_t)(ids - r->ids) : step * r->targets);
+    if (r->masked) out->targets.count = offsets[r->rows];
     if (r->values) out->targets.values = r->values + step * r->targets;
 }
 
@@ -115,7 +118,7 @@ static inline void run_descs(const char *name, wherry_session_desc *session, whe
                              wherry_optimizer_desc *optimizer)
 {
     bool classes = !strcmp(name, "classes"), contrastive = !strcmp(name, "contrastive"),
-         cosent = !strcmp(name, "cosent");
+         cosent = !strcmp(name, "cosent"), untied = !strcmp(name, "untied"), masked = untied || !strcmp(name, "masked");
     *session = (wherry_session_desc){.struct_size = sizeof *session,
                                      .max_tokens = 200,
                                      .max_sequences = ROWS_MOST,
@@ -126,27 +129,28 @@ static inline void run_descs(const char *name, wherry_session_desc *session, whe
                                .loss = classes       ? WHERRY_LOSS_CLASSES
                                        : contrastive ? WHERRY_LOSS_CONTRASTIVE
                                        : cosent      ? WHERRY_LOSS_COSENT
+                                       : masked      ? WHERRY_LOSS_MASKED
                                                      : WHERRY_LOSS_VECTORS,
                                .columns = contrastive ? 3 : 0};
     *optimizer = (wherry_optimizer_desc){.struct_size = sizeof *optimizer,
                                          .kind = WHERRY_OPTIMIZER_ADAMW,
                                          .learning_rate = 1e-3f,
                                          .epsilon = 1e-3f,
-                                         .weight_decay = contrastive ? 0.01f
-                                                         : cosent    ? 0.1f
-                                                                     : 0,
+                                         .weight_decay = contrastive || masked ? 0.01f
+                                                         : cosent              ? 0.1f
+                                                                               : 0,
                                          .max_norm = cosent ? 0 : 1,
                                          .schedule = cosent ? WHERRY_SCHEDULE_COSINE : WHERRY_SCHEDULE_LINEAR,
                                          .warmup_steps = RUN_WARMUP,
                                          .total_steps = RUN_STEPS};
     if (cosent) optimizer->learning_rate = 2e-3f;
-    if (!classes && !contrastive && !cosent) {
+    if (untied || (!classes && !contrastive && !cosent && !masked)) {
         optimizer->kind = WHERRY_OPTIMIZER_SGD;
         optimizer->learning_rate = 5e-2f;
         optimizer->weight_decay = 0.01f;
         optimizer->momentum = 0.9f;
-        optimizer->max_norm = 0.5f;
-        optimizer->schedule = WHERRY_SCHEDULE_CONSTANT;
+        optimizer->max_norm = untied ? 1 : 0.5f;
+        if (!untied) optimizer->schedule = WHERRY_SCHEDULE_CONSTANT;
     }
 }
 

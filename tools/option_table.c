@@ -111,6 +111,9 @@ const struct option option_table[] = {
      "gradients are scaled so that their norm is at most this; 0: they are not (default 1)"},
     {"layer-decay", 0, TRAIN, NUMBER, AT(layer_decay), "X", 0.01, 1,
      "rate of a layer as a part of that of the layer above (default 1)"},
+    {"init", 0, TRAIN, CHOICE, AT(init), "random", 0, 0,
+     "train from nothing: weights are drawn by the seed as transformers does, and of the folder config.json and the "
+     "tokenizer are read (default: the folder's weights)"},
     {"freeze", 0, TRAIN, TEXT, AT(freeze), "PATTERN,...", 0, 0,
      "weights that stay as they are, by their names in the model's files: \"embeddings.*,encoder.layer.0.*\""},
     {"dropout", 0, TRAIN | BENCH_TRAIN, NUMBER, AT(dropout), "P", 0, 0.99,

@@ -54,7 +54,7 @@ struct options {
     double seconds;
     /* wherry train; of numbers, < 0: nothing was said, or 0 where that is no value */
     const char *dev, *out, *columns, *freeze;
-    int task, loss, optimizer, schedule;
+    int task, loss, optimizer, schedule, init;
     uint32_t run_tokens, epochs, steps, eval_every, save_every;
     double learning_rate, warmup, weight_decay, momentum, max_norm, layer_decay, scale, masked;
     bool symmetric, whole_words, no_check;

@@ -143,12 +143,19 @@ int tool_open_random(struct tool *tool, const wherry_model_config *config)
                                                     : describe_model(tool, wherry_last_error(tool->context), status);
 }
 
+/* With its weights, or with random ones. */
+static wherry_status open_folder(wherry_context *context, const struct options *options, wherry_model **out)
+{
+    if (!options->init) return wherry_model_open(context, options->model, out);
+    return wherry_model_open_new(context, options->model, options->seed ? options->seed : 1, out);
+}
+
 int tool_open_model(struct tool *tool)
 {
     const struct options *options = tool->options;
     if (options->model && options->config) return complain(EXIT_USAGE, "give --model or --config, not both");
     if (options->model) {
-        wherry_status status = wherry_model_open(tool->context, options->model, &tool->model);
+        wherry_status status = open_folder(tool->context, options, &tool->model);
         return describe_model(tool, wherry_last_error(tool->context), status);
     }
     if (options->config) {
@@ -168,7 +175,7 @@ int tool_open_model(struct tool *tool)
 struct reader {
     wherry_context_desc desc;
     wherry_context *context; /* the thread's that reads, as errors and the account of time are */
-    const char *folder;
+    const struct options *options;
     wherry_model *model;
     wherry_status status;
     char problem[1024];
@@ -182,7 +189,7 @@ static void read_model(void *user)
         snprintf(r->problem, sizeof r->problem, "can't start");
         return;
     }
-    r->status = wherry_model_open(r->context, r->folder, &r->model);
+    r->status = open_folder(r->context, r->options, &r->model);
     if (r->status) snprintf(r->problem, sizeof r->problem, "%s", wherry_last_error(r->context));
 }
 
@@ -195,7 +202,7 @@ int tool_open_model_and_device(struct tool *tool)
         return code ? code : tool_open_device(tool);
     }
     desc.cache_dir = ""; /* it needs none, and the other context has said what is wrong with it */
-    struct reader reader = {.desc = desc, .folder = options->model};
+    struct reader reader = {.desc = desc, .options = options};
     struct task *task = task_start(read_model, &reader);
     if (!task) read_model(&reader);
     wherry_status status = wherry_device_open(tool->context, options->device, &tool->device);

@@ -174,7 +174,9 @@ static void *argument_bytes(const struct step_tensors *s, int tensor)
             int argument = s->steps[i].call->arguments[a].tensor;
             if (argument < 0 || tensor_owner(s->graph, argument) != tensor) continue;
             const struct binding *b = &s->steps[i].bindings[a + 1]; /* binding 0 is the batch */
-            return b->buffer->data + b->offset;
+            size_t element = tensor_element_bytes(s->graph, argument, s->steps[i].f16 ? 2 : 4);
+            size_t before = s->graph->tensors[argument].strip ? tensor_row_offset(s->graph, argument) * element : 0;
+            return b->buffer->data + b->offset - before;
         }
     return NULL;
 }

@@ -3,21 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/builder.h"
+#include "graph/backward.h"
 
 _Static_assert(FORWARD_ROLES <= DX, "roles of the forward pass run into those of its gradients");
-
-struct backward {
-    struct builder *b;
-    struct op *forward; /* a copy, because the graph's list moves while it grows */
-    /* Of each tensor of the forward pass: */
-    int *gradient; /* the tensor that is its gradient, -1: there is none yet; the sum so far where several read it */
-    int *readers;  /* operators that read it and have given no gradient yet */
-    int *residual; /* the residual that gave its own gradient to it, -1: none */
-    int *saved;    /* what the backward pass reads instead: itself, or what is recomputed */
-    int delta;     /* of the attention that is being derived; -1: its weights are read */
-    int waiting;   /* a bias whose gradient comes after those of its product, -1: none */
-};
 
 /* ---- tensors ---- */
 
@@ -29,17 +17,33 @@ static void gradient_name(const struct tensor *t, char name[sizeof t->name])
     snprintf(name, sizeof t->name, "%.*sd%s%.40s", (int)(own - t->name), t->name, weight ? "" : "_", own);
 }
 
-/* Makes the tensor that holds the whole gradient; a slice's is a slice of its owner's. */
-static int gradient_make(struct backward *w, int tensor)
+/* A part of a weight's gradient, to which another reader's is added: a table's that embeds words, too. */
+static int gradient_part(struct backward *w, int tensor)
+{
+    const struct tensor *t = &w->b->g->tensors[tensor];
+    struct tensor d = {.dims = t->dims, .role = TENSOR_VALUE, .layer = t->layer, .parent = -1, .gradient_of = -1};
+    char name[sizeof d.name];
+    gradient_name(t, name);
+    snprintf(d.name, sizeof d.name, "%.40s_part", name);
+    return w->gradient[tensor] = builder_tensor(w->b, &d);
+}
+
+/* Makes the tensor that holds the whole gradient; a slice's is a slice of its owner's, which may have readers of its
+ * own. */
+int backward_gradient_make(struct backward *w, int tensor)
 {
     struct tensor t = w->b->g->tensors[tensor], d = {.dims = t.dims,
                                                      .role = TENSOR_VALUE,
                                                      .layer = t.layer,
                                                      .parent = -1,
                                                      .slice = t.slice,
+                                                     .strip = t.strip,
                                                      .gradient_of = -1};
     if (t.parent >= 0) {
-        d.parent = w->gradient[t.parent] >= 0 ? w->gradient[t.parent] : gradient_make(w, t.parent);
+        bool part = t.role == TENSOR_WEIGHT && w->readers[t.parent] > 0;
+        d.parent = w->gradient[t.parent] >= 0 ? w->gradient[t.parent]
+                   : part                     ? gradient_part(w, t.parent)
+                                              : backward_gradient_make(w, t.parent);
     } else if (t.role == TENSOR_WEIGHT) {
         d.model_dims = t.model_dims;
         d.gradient_of = tensor;
@@ -50,15 +54,15 @@ static int gradient_make(struct backward *w, int tensor)
 }
 
 /* The gradient that the operators after have given. */
-static int gradient_of(struct backward *w, int tensor)
+int backward_gradient_of(struct backward *w, int tensor)
 {
     int parent = w->b->g->tensors[tensor].parent;
-    if (w->gradient[tensor] < 0 && parent >= 0 && w->gradient[parent] >= 0) return gradient_make(w, tensor);
+    if (w->gradient[tensor] < 0 && parent >= 0 && w->gradient[parent] >= 0) return backward_gradient_make(w, tensor);
     return w->gradient[tensor];
 }
 
 /* A tensor like this one for a part of its gradient, by the name of what makes it. */
-static int part_make(struct backward *w, const struct op *o, const char *suffix, int tensor)
+int backward_part_make(struct backward *w, const struct op *o, const char *suffix, int tensor)
 {
     struct tensor t = {.dims = w->b->g->tensors[tensor].dims,
                        .role = TENSOR_VALUE,
@@ -70,10 +74,10 @@ static int part_make(struct backward *w, const struct op *o, const char *suffix,
 }
 
 /* Where an operator's gradient of what it reads goes: into the whole one, where nothing else gives a part of it. */
-static int target(struct backward *w, const struct op *o, int tensor)
+int backward_target(struct backward *w, const struct op *o, int tensor)
 {
-    if (w->readers[tensor] == 1 && w->gradient[tensor] < 0) return gradient_make(w, tensor);
-    return part_make(w, o, "_dx", tensor);
+    if (w->readers[tensor] == 1 && w->gradient[tensor] < 0) return backward_gradient_make(w, tensor);
+    return backward_part_make(w, o, "_dx", tensor);
 }
 
 /* ---- operators ---- */
@@ -98,14 +102,14 @@ static void emit(struct backward *w, const struct op *o, const char *suffix, int
     builder_op(w->b, &d);
 }
 
-static void emit_one(struct backward *w, const struct op *o, const char *suffix, int pass, const struct op_kind *kind,
-                     int out, int in0, int in1, int in2)
+void backward_emit(struct backward *w, const struct op *o, const char *suffix, int pass, const struct op_kind *kind,
+                   int out, int in0, int in1, int in2)
 {
     emit(w, o, suffix, pass, kind, (const int[]){out, -1}, (const int[]){in0, in1, in2});
 }
 
 /* The gradient d of a tensor by way of operator o, complete or a part that is added to the others. */
-static void give(struct backward *w, const struct op *o, int tensor, int d)
+void backward_give(struct backward *w, const struct op *o, int tensor, int d)
 {
     int sum = w->gradient[tensor], meeting = w->residual[tensor];
     w->readers[tensor]--;
@@ -121,8 +125,8 @@ static void give(struct backward *w, const struct op *o, int tensor, int d)
         snprintf(by.name, sizeof by.name, "layer.%d.%s", by.layer, by.row->meeting);
         suffix = "";
     }
-    int whole = w->readers[tensor] ? part_make(w, &by, suffix, tensor) : gradient_make(w, tensor);
-    emit_one(w, &by, suffix, meeting < 0 ? SUM : DX, &kind_add, whole, d, sum, -1);
+    int whole = w->readers[tensor] ? backward_part_make(w, &by, suffix, tensor) : backward_gradient_make(w, tensor);
+    backward_emit(w, &by, suffix, meeting < 0 ? SUM : DX, &kind_add, whole, d, sum, -1);
     w->gradient[tensor] = whole;
     w->residual[tensor] = -1;
 }
@@ -139,7 +143,7 @@ static void emit_product(struct backward *w, const struct op *o, const char *suf
     char letters[3][16];
     for (int t = 0; t < 3; t++) einsum_operand(o->einsum, t, letters[t]);
     bool exchanged = n == 1 && has_both(letters[0]);
-    emit_one(w, o, suffix, pass, &kind_contract, out, exchanged ? other : d, exchanged ? d : other, -1);
+    backward_emit(w, o, suffix, pass, &kind_contract, out, exchanged ? other : d, exchanged ? d : other, -1);
     if (!w->b->ok) return;
     struct op *made = &w->b->g->ops[w->b->g->n_ops - 1];
     snprintf(made->einsum, sizeof made->einsum, "%.6s,%.6s->%.6s", exchanged ? letters[0] : letters[2],
@@ -153,7 +157,8 @@ static void emit_delta(struct backward *w, const struct op *context, int lse)
     snprintf(o.name, sizeof o.name, "layer.%d.delta", context->layer);
     memcpy(t.name, o.name, sizeof t.name);
     w->delta = builder_tensor(w->b, &t);
-    emit_one(w, &o, "", DELTA, &kind_delta, w->delta, gradient_of(w, context->out[0]), context->out[0], -1);
+    backward_emit(w, &o, "", DELTA, &kind_delta, w->delta, backward_gradient_of(w, context->out[0]), context->out[0],
+                  -1);
 }
 
 /* Where attention's weights are not kept: scores, softmax and dropout before the product `context` once more. The sum
@@ -181,12 +186,12 @@ static void emit_attention_recomputed(struct backward *w, const struct op *conte
 static void derive_product(struct backward *w, const struct op *o)
 {
     if (has_both(w->b->g->tensors[o->in[0]].dims)) emit_attention_recomputed(w, o);
-    int first = target(w, o, o->in[0]), d = gradient_of(w, o->out[0]);
+    int first = backward_target(w, o, o->in[0]), d = backward_gradient_of(w, o->out[0]);
     emit_product(w, o, "_dx1", DX, 0, first, d, w->saved[o->in[1]]);
-    int second = target(w, o, o->in[1]);
+    int second = backward_target(w, o, o->in[1]);
     emit_product(w, o, "_dx2", DW, 1, second, d, w->saved[o->in[0]]);
-    give(w, o, o->in[0], first);
-    give(w, o, o->in[1], second);
+    backward_give(w, o, o->in[0], first);
+    backward_give(w, o, o->in[1], second);
 }
 
 /* The weight as the gradient of the input reads it: itself, or a copy in the other order. */
@@ -200,14 +205,21 @@ static int emit_transpose(struct backward *w, const struct op *o)
     int made = builder_tensor(w->b, &copy);
     struct op by = *o;
     snprintf(by.name, sizeof by.name, "%s", t.name);
-    emit_one(w, &by, "_transpose", TRANSPOSE, &kind_transpose, made, o->in[1], -1, -1);
+    backward_emit(w, &by, "_transpose", TRANSPOSE, &kind_transpose, made, o->in[1], -1, -1);
     return made;
+}
+
+/* Where a product's gradient of its weight goes. */
+static int weight_gradient(struct backward *w, int weight)
+{
+    bool part = --w->readers[weight] > 0 && w->b->g->tensors[weight].parent < 0;
+    return part ? gradient_part(w, weight) : backward_gradient_make(w, weight);
 }
 
 static void derive_bias_weights(struct backward *w, const struct op *o)
 {
-    int dw = gradient_make(w, o->in[1]);
-    emit_one(w, o, "_dw", DW, &kind_column_sum, dw, gradient_of(w, o->out[0]), -1, -1);
+    int dw = backward_gradient_make(w, o->in[1]);
+    backward_emit(w, o, "_dw", DW, &kind_column_sum, dw, backward_gradient_of(w, o->out[0]), -1, -1);
 }
 
 /* Products of one input with weights, whose results are slices of one tensor: from `first` to `last`, mostly the same.
@@ -217,22 +229,26 @@ static void derive_weight_products(struct backward *w, const struct op *first, c
     int x = first->in[0], sum = -1;
     for (const struct op *o = first; o <= last; o++) {
         int weight = emit_transpose(w, o);
-        int part = first == last ? target(w, o, x) : part_make(w, o, "_dx", x), d = gradient_of(w, o->out[0]);
-        emit_product(w, o, "_dx", o < last && o == first ? DX_FIRST : DX, 0, part, d, weight);
+        int part = first == last ? backward_target(w, o, x) : backward_part_make(w, o, "_dx", x),
+            d = backward_gradient_of(w, o->out[0]);
+        /* Of strips of the vocabulary each gives a part of its own. */
+        bool strip = first == last && w->b->g->tensors[o->in[1]].strip && w->gradient[x] < 0;
+        bool leads = (o < last && o == first) || (strip && w->readers[x] > 1);
+        emit_product(w, o, "_dx", leads ? DX_FIRST : DX, 0, part, d, weight);
         if (o > first) {
             bool whole = o == last && w->readers[x] == last - first + 1 && w->gradient[x] < 0;
-            int added = whole ? gradient_make(w, x) : part_make(w, o, "_add", x);
-            emit_one(w, o, "_add", SUM, &kind_add, added, part, sum, -1);
+            int added = whole ? backward_gradient_make(w, x) : backward_part_make(w, o, "_add", x);
+            backward_emit(w, o, "_add", SUM, &kind_add, added, part, sum, -1);
             part = added;
         }
         sum = part;
     }
     for (const struct op *o = first; o <= last; o++)
-        emit_product(w, o, "_dw", DW, 1, gradient_make(w, o->in[1]), gradient_of(w, o->out[0]), w->saved[x]);
+        emit_product(w, o, "_dw", DW, 1, weight_gradient(w, o->in[1]), backward_gradient_of(w, o->out[0]), w->saved[x]);
     if (w->waiting >= 0) derive_bias_weights(w, &w->forward[w->waiting]);
     w->waiting = -1;
     w->readers[x] -= (int)(last - first);
-    give(w, last, x, sum);
+    backward_give(w, last, x, sum);
 }
 
 /* ---- the other kinds ---- */
@@ -245,32 +261,32 @@ static void derive_bias(struct backward *w, const struct op *o)
         w->waiting = (int)(o - w->forward);
     else
         derive_bias_weights(w, o);
-    give(w, o, o->in[0], gradient_of(w, o->out[0]));
+    backward_give(w, o, o->in[0], backward_gradient_of(w, o->out[0]));
 }
 
 static void derive_add(struct backward *w, const struct op *o)
 {
-    int d = gradient_of(w, o->out[0]);
-    give(w, o, o->in[0], d);
-    give(w, o, o->in[1], d);
+    int d = backward_gradient_of(w, o->out[0]);
+    backward_give(w, o, o->in[0], d);
+    backward_give(w, o, o->in[1], d);
 }
 
 static void derive_norm(struct backward *w, const struct op *o)
 {
-    int d = gradient_of(w, o->out[0]), x = w->saved[o->in[0]];
-    int gamma = gradient_make(w, o->in[1]), beta = gradient_make(w, o->in[2]);
+    int d = backward_gradient_of(w, o->out[0]), x = w->saved[o->in[0]];
+    int gamma = backward_gradient_make(w, o->in[1]), beta = backward_gradient_make(w, o->in[2]);
     emit(w, o, "_dw", DW, &kind_norm_dw, (const int[]){gamma, beta}, (const int[]){d, x, -1});
-    int dx = target(w, o, o->in[0]);
-    emit_one(w, o, "_dx", DX, &kind_norm_dx, dx, d, x, o->in[1]);
-    give(w, o, o->in[0], dx);
+    int dx = backward_target(w, o, o->in[0]);
+    backward_emit(w, o, "_dx", DX, &kind_norm_dx, dx, d, x, o->in[1]);
+    backward_give(w, o, o->in[0], dx);
 }
 
 /* The gradient of the one input, by an operator that reads its result's gradient and up to two tensors more. */
 static void derive_map(struct backward *w, const struct op *o, const struct op_kind *kind, int saved, int more)
 {
-    int dx = target(w, o, o->in[0]);
-    emit_one(w, o, "_dx", DX, kind, dx, gradient_of(w, o->out[0]), saved, more);
-    give(w, o, o->in[0], dx);
+    int dx = backward_target(w, o, o->in[0]);
+    backward_emit(w, o, "_dx", DX, kind, dx, backward_gradient_of(w, o->out[0]), saved, more);
+    backward_give(w, o, o->in[0], dx);
 }
 
 static void derive_softmax(struct backward *w, const struct op *o)
@@ -282,16 +298,16 @@ static void derive_softmax(struct backward *w, const struct op *o)
  * after have been added. */
 static void derive_scores_bias(struct backward *w, const struct op *o)
 {
-    int table = o->in[1], d = gradient_of(w, o->out[0]), before = w->gradient[table];
+    int table = o->in[1], d = backward_gradient_of(w, o->out[0]), before = w->gradient[table];
     struct tensor t = {
         .dims = "bjzh", .role = TENSOR_VALUE, .layer = o->layer, .f32 = true, .parent = -1, .gradient_of = -1};
     snprintf(t.name, sizeof t.name, "layer.%d.distances", o->layer);
     int sums = builder_tensor(w->b, &t);
-    emit_one(w, o, "_sums", DELTA, &kind_distance_sums, sums, d, -1, -1);
-    int whole = --w->readers[table] ? part_make(w, o, "_dw", table) : gradient_make(w, table);
-    emit_one(w, o, "_dw", DW, &kind_distance_dw, whole, sums, before, -1);
+    backward_emit(w, o, "_sums", DELTA, &kind_distance_sums, sums, d, -1, -1);
+    int whole = --w->readers[table] ? backward_part_make(w, o, "_dw", table) : backward_gradient_make(w, table);
+    backward_emit(w, o, "_dw", DW, &kind_distance_dw, whole, sums, before, -1);
     w->gradient[table] = whole;
-    give(w, o, o->in[0], d);
+    backward_give(w, o, o->in[0], d);
 }
 
 /* A ReLU's derivative follows from what it made as well as from what it read, and the former, or what dropout made of
@@ -307,38 +323,9 @@ static void derive_relu(struct backward *w, const struct op *o)
 /* Rows of a table, number in[ids]; what they are added to has the same gradient. */
 static void derive_rows(struct backward *w, const struct op *o, const struct op_kind *kind, int ids)
 {
-    int d = gradient_of(w, o->out[0]);
-    emit_one(w, o, "_dw", DW, kind, gradient_make(w, o->in[ids + 1]), d, o->in[ids], -1);
-    if (ids) give(w, o, o->in[0], d);
-}
-
-/* ---- losses (loss.c) ---- */
-
-/* A part of a tensor: beside zeros, added to what others gave before. */
-static void derive_take(struct backward *w, const struct op *o)
-{
-    int x = o->in[0], before = w->gradient[x], d = gradient_of(w, o->out[0]);
-    int whole = --w->readers[x] ? part_make(w, o, "_dx", x) : gradient_make(w, x);
-    emit_one(w, o, "_dx", DX, &kind_take_dx, whole, d, before, -1);
-    w->gradient[x] = whole;
-}
-
-/* Each row's loss counts as it is, weighted already: one number is the gradient by all of them. */
-static void derive_loss_sum(struct backward *w, const struct op *o)
-{
-    int d = gradient_of(w, o->out[0]);
-    give(w, o, o->in[0], d);
-    if (o->in[1] >= 0) give(w, o, o->in[1], d);
-}
-
-/* Reads what it was the loss of, its targets, and the logarithm that it, or the sum after it, left. */
-static void derive_loss(struct backward *w, const struct op *o, const struct op_kind *kind)
-{
-    int dx = target(w, o, o->in[0]);
-    emit_one(w, o, "_dx", DX, kind, dx, gradient_of(w, o->out[0]), w->saved[o->in[0]], o->in[1]);
-    if (!w->b->ok) return;
-    w->b->g->ops[w->b->g->n_ops - 1].in[OP_ROW_IN] = o->out[1] >= 0 ? o->out[1] : o[1].out[1];
-    give(w, o, o->in[0], dx);
+    int d = backward_gradient_of(w, o->out[0]), table = o->in[ids + 1], before = w->gradient[table];
+    backward_emit(w, o, "_dw", DW, kind, backward_gradient_make(w, table), d, o->in[ids], before);
+    if (ids) backward_give(w, o, o->in[0], d);
 }
 
 /* ---- the gradients of each kind ---- */
@@ -377,6 +364,9 @@ static const struct rule {
     {&kind_cosent, .dx = &kind_cosent_dx, .saved = READS_TARGETS},
     {&kind_loss_sum, .derive = derive_loss_sum},
     {&kind_cosent_sum, .derive = derive_loss_sum},
+    {&kind_pick, .derive = derive_pick},
+    {&kind_entropy, .derive = derive_entropy},
+    {&kind_entropy_sum, .derive = derive_entropy_sum},
     {&kind_gather, .rows = &kind_scatter_word, .ids = 0},
     {&kind_gather_position, .rows = &kind_scatter_position, .ids = 1},
     {&kind_gather_type, .rows = &kind_scatter_type, .ids = 1},
@@ -465,8 +455,11 @@ void builder_backward(struct builder *b)
     if (!b->ok) return;
     b->ok = start(&w);
     if (b->ok) {
-        g->out_gradient = w.gradient[g->output] = builder_named(
-            b, "d_output", (struct tensor){.dims = g->tensors[g->output].dims, .role = TENSOR_VALUE, .input = true});
+        g->out_gradient = w.gradient[g->output] = builder_named(b, "d_output",
+                                                                (struct tensor){.dims = g->tensors[g->output].dims,
+                                                                                .role = TENSOR_VALUE,
+                                                                                .f32 = g->tensors[g->output].f32,
+                                                                                .input = true});
         derive_all(&w);
     }
     if (b->ok && b->options->stack) {

@@ -5,8 +5,9 @@
  * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, e
  * embedding tables' width where that is not i, d rows of a bias by distance, z the two distances (before and after)
  * that a token adds to its sequence's, c classes, n poolings side by side, f, g, l, w outputs of modules after the
- * pooling. Sequences of a batch have different lengths: "bj" together count the tokens and "bjk" the sum of length^2.
- * Losses have letters of their own (loss.h).
+ * pooling, s tokens that have a label, a what a row of scores comes to so far, x, y, g strips of the vocabulary.
+ * Sequences of a batch have different lengths: "bj" together count the tokens, "bs" those that have a label, and "bjk"
+ * the sum of length^2. Losses have letters of their own (loss.h).
  */
 #ifndef WHERRY_GRAPH_GRAPH_H
 #define WHERRY_GRAPH_GRAPH_H
@@ -25,9 +26,10 @@ struct batch_shape {
     uint64_t tokens;
     uint64_t pairs; /* sum of length^2 */
     uint32_t longest;
+    uint64_t labelled; /* tokens that have a label */
 };
 
-/* Size of each letter but the ragged ones (b, j, k). */
+/* Size of each letter but the ragged ones (b, j, k, s). */
 struct dims {
     uint32_t of[128];
 };
@@ -36,8 +38,19 @@ struct dims {
 
 enum tensor_role { TENSOR_BATCH, TENSOR_WEIGHT, TENSOR_VALUE };
 
-/* What a TENSOR_BATCH tensor holds for every token; BATCH_ROWS for every sequence. */
-enum batch_data { BATCH_IDS, BATCH_POSITIONS, BATCH_TYPES, BATCH_ROWS, BATCH_DATA_COUNT };
+/* What a TENSOR_BATCH tensor holds for every token; BATCH_ROWS for every sequence; of tokens with a label, which are
+ * rows of the head, BATCH_LABELLED their numbers and BATCH_LABELS their labels; BATCH_LABEL_ROWS every token's row
+ * among them, NO_ROW: it has none. */
+enum batch_data {
+    BATCH_IDS,
+    BATCH_POSITIONS,
+    BATCH_TYPES,
+    BATCH_ROWS,
+    BATCH_LABELLED,
+    BATCH_LABELS,
+    BATCH_LABEL_ROWS,
+    BATCH_DATA_COUNT
+};
 
 /* ---- what follows a pooling ---- */
 
@@ -119,6 +132,7 @@ struct tensor {
     bool bf16;            /* but these: weights of products in a session of bf16 */
     int parent;           /* >= 0: this is the slice number `slice` of the parent's letter q, and owns no memory */
     uint32_t slice;
+    bool strip;      /* with a parent: this has the parent's rows from number `slice` on, and letters of its own */
     bool input;      /* the caller's: made by no operator */
     bool output;     /* a result of the graph: lives until the end */
     int gradient_of; /* >= 0: the weight that this is the gradient of */
@@ -175,7 +189,10 @@ enum role {
     MODULE_NORM,
     MODULE_DENSE, /* of dense layer number k at + 3 * k: the product, its bias, its activation */
     MODULE_DENSE_LAST = MODULE_DENSE + 3 * MODULES_MOST - 1,
-    LOSS, /* every operator of a loss (loss.c) */
+    LOSS,        /* every operator of a loss (loss.c) */
+    LABELLED,    /* rows of tokens that have a label */
+    ENTROPY,     /* what a strip's scores add to the cross-entropy */
+    ENTROPY_SUM, /* of all rows */
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
@@ -250,6 +267,16 @@ enum role {
     LIN1_TRANSPOSE = LIN1 + TRANSPOSE,
     LIN2_TRANSPOSE = LIN2 + TRANSPOSE,
     POOLER_TRANSPOSE = POOLER + TRANSPOSE,
+    VOCABULARY_SCORES_RECOMPUTE = VOCABULARY_SCORES + RECOMPUTE,
+    VOCABULARY_BIAS_RECOMPUTE = VOCABULARY_BIAS + RECOMPUTE,
+    VOCABULARY_SCORES_DX = VOCABULARY_SCORES + DX,
+    VOCABULARY_SCORES_DW = VOCABULARY_SCORES + DW,
+    VOCABULARY_SCORES_SUM = VOCABULARY_SCORES + SUM,
+    VOCABULARY_BIAS_DW = VOCABULARY_BIAS + DW,
+    VOCABULARY_NORM_DX = VOCABULARY_NORM + DX,
+    VOCABULARY_NORM_DW = VOCABULARY_NORM + DW,
+    VOCABULARY_ACTIVATION_DX = VOCABULARY_ACTIVATION + DX,
+    VOCABULARY_DENSE_BIAS_DW = VOCABULARY_DENSE_BIAS + DW,
     NEXT_LAYER = ROLE_COUNT /* in a plan's row: the roles after it are in the next layer */
 };
 
@@ -302,6 +329,7 @@ struct graph_options {
     uint32_t n_modules;
     enum weight first_weight;  /* of these modules; NONE: WEIGHT_MODULE */
     struct word_weights words; /* of WHERRY_OUTPUT_WORDS */
+    bool strips; /* of WHERRY_OUTPUT_ENTROPY: scores of the vocabulary by strips, which are made again backward */
     bool normalize;
     bool stack;         /* the layers alone, from x to y: no embeddings, no pooling */
     bool training;      /* with the backward pass */
@@ -319,6 +347,8 @@ void graph_destroy(struct graph *graph); /* accepts a zeroed one */
 
 /* ---- derived ---- */
 
+/* What counts the rows of a tensor with these letters: HEADER_* (interface/interface.h). */
+uint32_t dims_rows(const char *dims);
 /* Elements of a tensor with these letters. */
 uint64_t dims_volume(const struct dims *d, const struct batch_shape *b, const char *letters);
 uint64_t tensor_elements(const struct graph *g, const struct batch_shape *b, int tensor);
@@ -333,7 +363,7 @@ int tensor_owner(const struct graph *g, int tensor);
  * tensors. Rows of a slice of a weight are of the letters before the stack's. */
 uint32_t tensor_row_stride(const struct graph *g, int tensor);
 uint32_t tensor_row_offset(const struct graph *g, int tensor);
-/* Elements of one row: the letters that are not b, j, k. */
+/* Elements of one row: the letters that are not b, j, k, s. */
 uint32_t tensor_row_length(const struct graph *g, int tensor);
 /* Of these, how many lie side by side, and elements from one such stretch to the next: other slices lie between a
  * slice's. */

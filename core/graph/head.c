@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "graph/builder.h"
+#include "graph/entropy.h"
 
 /* An operator and the tensor that it makes. */
 static int add(struct builder *b, const char *name, enum role role, const struct op_kind *kind, const char *made,
@@ -223,14 +224,18 @@ static int word_table(const struct graph *g)
     return -1;
 }
 
-/* Scores of the whole vocabulary for rows of `of`: "bj" of tokens, "b" of sequences; by the table that embeds words, or
- * by the head's own. */
-static int add_scores(struct builder *b, int x, const char *of)
+/* Letters of the head's rows: of sequences, of tokens, of tokens that have a label. */
+static const struct head_rows {
+    const char *of, *row, *made, *narrow, *scores;
+} of_sequences = {"b", "bi", "bo", "be", "bv"}, of_tokens = {"bj", "bji", "bjo", "bje", "bjv"},
+  of_labelled = {"bs", "bsi", "bso", "bse", NULL};
+
+/* What is multiplied with the words. */
+static int add_word_rows(struct builder *b, int x, const struct head_rows *rows)
 {
-    bool narrow = b->options->config->embedding, tokens = of[1];
-    static const char *const rows[2][4] = {{"bi", "bo", "be", "bv"}, {"bji", "bjo", "bje", "bjv"}};
-    const char *made = rows[tokens][narrow ? 2 : 1], *row = rows[tokens][narrow ? 2 : 0], *scores = rows[tokens][3];
-    const char *own = narrow ? "e" : "o", *last = narrow ? "e" : "i";
+    bool narrow = b->options->config->embedding;
+    const char *of = rows->of, *made = narrow ? rows->narrow : rows->made, *row = narrow ? rows->narrow : rows->row;
+    const char *own = narrow ? "e" : "o";
     char einsum[24];
     int w = add_weight(b, "w_vocabulary", narrow ? "ei" : "oi", WEIGHT_VOCABULARY_DENSE);
     snprintf(einsum, sizeof einsum, "%si,%si->%s", of, own, made);
@@ -243,17 +248,40 @@ static int add_scores(struct builder *b, int x, const char *of)
             "vocabulary_active", made, (const int[]){x, -1, -1}, NULL);
     int gamma = add_weight(b, "gamma_vocabulary", own, WEIGHT_VOCABULARY_GAMMA),
         beta = add_weight(b, "beta_vocabulary", own, WEIGHT_VOCABULARY_BETA);
-    x = add(b, "vocabulary_norm", VOCABULARY_NORM, &kind_layernorm, "vocabulary_norm", row,
-            (const int[]){x, gamma, beta}, NULL);
-    int table = b->options->config->untied
-                    ? add_weight(b, "vocabulary_table", narrow ? "ve" : "vi", WEIGHT_VOCABULARY_TABLE)
-                    : word_table(b->g);
-    snprintf(einsum, sizeof einsum, "%s,v%s->%s", row, last, scores);
-    x = add(b, "vocabulary", VOCABULARY_SCORES, &kind_contract, "vocabulary", scores, (const int[]){x, table, -1},
+    return add(b, "vocabulary_norm", VOCABULARY_NORM, &kind_layernorm, "vocabulary_norm", row,
+               (const int[]){x, gamma, beta}, NULL);
+}
+
+/* The table that embeds words, or the head's own. */
+static int add_table(struct builder *b)
+{
+    const wherry_model_config *config = b->options->config;
+    if (!config->untied) return word_table(b->g);
+    return add_weight(b, "vocabulary_table", config->embedding ? "ve" : "vi", WEIGHT_VOCABULARY_TABLE);
+}
+
+static int add_bias(struct builder *b) { return add_weight(b, "vocabulary_bias", "v", WEIGHT_VOCABULARY_BIAS); }
+
+/* Scores of the whole vocabulary. */
+static int add_scores(struct builder *b, int x, const struct head_rows *rows)
+{
+    bool narrow = b->options->config->embedding;
+    char einsum[24];
+    x = add_word_rows(b, x, rows);
+    int table = add_table(b);
+    snprintf(einsum, sizeof einsum, "%s,v%s->%s", narrow ? rows->narrow : rows->row, narrow ? "e" : "i", rows->scores);
+    x = add(b, "vocabulary", VOCABULARY_SCORES, &kind_contract, "vocabulary", rows->scores, (const int[]){x, table, -1},
             einsum);
-    bias = add_weight(b, "vocabulary_bias", "v", WEIGHT_VOCABULARY_BIAS);
-    return add(b, "vocabulary_bias", VOCABULARY_BIAS, &kind_bias, "vocabulary_scores", scores,
-               (const int[]){x, bias, -1}, NULL);
+    return add(b, "vocabulary_bias", VOCABULARY_BIAS, &kind_bias, "vocabulary_scores", rows->scores,
+               (const int[]){x, add_bias(b), -1}, NULL);
+}
+
+/* The loss of tokens whose words are to be told from the others. */
+static int add_entropy(struct builder *b, int x)
+{
+    x = add_word_rows(b, builder_labelled(b, x), &of_labelled);
+    int table = add_table(b);
+    return builder_entropy(b, x, table, add_bias(b));
 }
 
 /* Of the scores for all tokens of a sequence one weight of each word. */
@@ -261,7 +289,7 @@ static int add_words(struct builder *b, int x)
 {
     const struct word_weights *words = &b->options->words;
     x = add(b, "vocabulary_weight", VOCABULARY_WEIGHT, words->twice ? &kind_log1p_log1p_relu : &kind_log1p_relu,
-            "vocabulary_weight", "bjv", (const int[]){add_scores(b, x, "bj"), -1, -1}, NULL);
+            "vocabulary_weight", "bjv", (const int[]){add_scores(b, x, &of_tokens), -1, -1}, NULL);
     return add(b, "pool", POOL, words->sum ? &kind_pool_sum : &kind_pool_max, "words", "bv", (const int[]){x, -1, -1},
                NULL);
 }
@@ -284,9 +312,11 @@ int builder_head(struct builder *b, int x)
     case WHERRY_OUTPUT_TOKEN_CLASSES:
         return add_classifier(b, x, "bj", 'i');
     case WHERRY_OUTPUT_VOCABULARY:
-        return add_scores(b, add_row(b, x), "b");
+        return add_scores(b, add_row(b, x), &of_sequences);
     case WHERRY_OUTPUT_WORDS:
         return add_words(b, x);
+    case WHERRY_OUTPUT_ENTROPY:
+        return add_entropy(b, x);
     default:
         return add_embedding(b, x);
     }

@@ -25,7 +25,7 @@ static void set_rows(const struct graph *g, const struct op *o, struct call *cal
         call_set(call, CONST_RUNTIME, RUNTIME_N);
         call_set(call, CONST_Y_STRIDE, g->channel_stride);
     }
-    call_set(call, CONST_ROWS, strchr(g->tensors[o->out[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
+    call_set(call, CONST_ROWS, dims_rows(g->tensors[o->out[0]].dims));
 }
 
 static void set_operand(const struct graph *g, struct call *call, uint8_t stride, uint8_t offset, int tensor)
@@ -93,6 +93,7 @@ static void set_slices(const struct graph *g, struct call *call)
         for (size_t k = 0; k < sizeof at / sizeof *at; k++) {
             int tensor = call->arguments[i].tensor;
             if (call->arguments[i].slot != at[k][0] || tensor < 0 || g->tensors[tensor].parent < 0) continue;
+            if (g->tensors[tensor].strip) continue; /* an argument of its own */
             call_set(call, at[k][2], tensor_row_offset(g, tensor));
             bool rows = g->tensors[tensor_owner(g, tensor)].dims[0] != 'q';
             if (rows) call_set(call, at[k][1], tensor_row_stride(g, tensor));
@@ -152,7 +153,7 @@ CONSTANTS(constants_contract)
     einsum_operand(o->einsum, 0, letters);
     bool outer = strchr(letters, g->tensors[o->in[1]].dims[0]);
     call_set(call, CONST_FORM, dw ? GEMM_TN : outer ? GEMM_NN : GEMM_NT);
-    call_set(call, CONST_ROWS, strchr(g->tensors[o->in[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
+    call_set(call, CONST_ROWS, dims_rows(g->tensors[o->in[0]].dims));
     if (dw) {
         bool exchanged = op_exchanged(g, o);
         call_set(call, CONST_M, tensor_row_length(g, o->in[exchanged ? 1 : 0]));
@@ -308,7 +309,7 @@ CONSTANTS(constants_layernorm)
 static void set_columns(const struct graph *g, const struct op *o, struct call *call)
 {
     call_set(call, CONST_N, tensor_row_length(g, o->in[0]));
-    call_set(call, CONST_ROWS, strchr(g->tensors[o->in[0]].dims, 'j') ? HEADER_TOKENS : HEADER_SEQUENCES);
+    call_set(call, CONST_ROWS, dims_rows(g->tensors[o->in[0]].dims));
 }
 
 /* A product whose operand or result is summed has sizes of its own. */
@@ -343,6 +344,7 @@ static void set_scatter(const struct graph *g, const struct op *o, struct call *
     call_set(call, CONST_M, tensor_row_length(g, o->out[0]) / n);
     call_set(call, CONST_ROWS, HEADER_TOKENS);
     call_set(call, list, 1);
+    if (o->in[2] >= 0) call_set(call, CONST_RESIDUAL, 1);
 }
 
 CONSTANTS(constants_scatter_word)

@@ -65,5 +65,10 @@ CONSTANTS(constants_cross_entropy_dx);
 CONSTANTS(constants_squared_dx);
 CONSTANTS(constants_binary_dx);
 CONSTANTS(constants_cosent_dx);
+/* Of masked language models (entropy_references.c). */
+CONSTANTS(constants_pick);
+CONSTANTS(constants_entropy);
+CONSTANTS(constants_entropy_sum);
+CONSTANTS(constants_entropy_dx);
 
 #endif

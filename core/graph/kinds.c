@@ -55,7 +55,7 @@ const struct op_kind
     kind_tanh_dx           = {"tanh_dx",      "map",                LAUNCH_ELEMENTS,   ELEMENTWISE,   2,  reference_tanh_dx,           constants_tanh_dx,           {SLOT_X, SLOT_SAVED}},
     kind_norm_dw           = {"layernorm_dw", "layernorm_backward", LAUNCH_PARTS,      NORMALIZATION, 4,  reference_norm_dw,           constants_norm_dw,           {SLOT_X, SLOT_SAVED},                    .flops_on_input = true, .sums_columns = true},
     kind_norm_dx           = {"layernorm_dx", "layernorm_backward", LAUNCH_PARTS,      NORMALIZATION, 9,  reference_norm_dx,           constants_norm_dx,           {SLOT_X, SLOT_SAVED, SLOT_GAMMA}},
-    kind_scatter_word      = {"scatter",      "scatter",            LAUNCH_TABLE,      NORMALIZATION, 1,  reference_scatter,           constants_scatter_word,      {SLOT_X, SLOT_IDS},                      .flops_on_input = true},
+    kind_scatter_word      = {"scatter",      "scatter",            LAUNCH_TABLE,      NORMALIZATION, 1,  reference_scatter,           constants_scatter_word,      {SLOT_X, SLOT_IDS, SLOT_RESIDUAL},       .flops_on_input = true},
     kind_scatter_position  = {"scatter",      "scatter",            LAUNCH_TABLE,      NORMALIZATION, 1,  reference_scatter,           constants_scatter_position,  {SLOT_X, SLOT_POSITIONS},                .flops_on_input = true},
     kind_scatter_type      = {"scatter",      "scatter",            LAUNCH_TABLE,      NORMALIZATION, 1,  reference_scatter,           constants_scatter_type,      {SLOT_X, SLOT_TYPES},                    .flops_on_input = true, .sums_columns = true},
     kind_transpose         = {"transpose",    "transpose",          LAUNCH_TILES,      ELEMENTWISE,   0,  reference_transpose,         constants_transpose,         {SLOT_X}},
@@ -78,5 +78,12 @@ const struct op_kind
     kind_cross_entropy_dx  = {"cross_entropy_dx","loss_backward",   LAUNCH_ROWS,       ELEMENTWISE,   4,  reference_cross_entropy_dx,  constants_cross_entropy_dx,  {SLOT_X, SLOT_SAVED, SLOT_EXTRA, SLOT_LSE}},
     kind_squared_dx        = {"squared_dx",   "loss_backward",      LAUNCH_ROWS,       ELEMENTWISE,   2,  reference_squared_dx,        constants_squared_dx,        {SLOT_X, SLOT_SAVED, SLOT_EXTRA}},
     kind_binary_dx         = {"binary_dx",    "loss_backward",      LAUNCH_ROWS,       ELEMENTWISE,   10, reference_binary_dx,         constants_binary_dx,         {SLOT_X, SLOT_SAVED, SLOT_EXTRA}},
-    kind_cosent_dx         = {"cosent_dx",    "loss_backward",      LAUNCH_ROWS,       NORMALIZATION, 5,  reference_cosent_dx,         constants_cosent_dx,         {SLOT_X, SLOT_SAVED, SLOT_EXTRA, SLOT_LSE}};
+    kind_cosent_dx         = {"cosent_dx",    "loss_backward",      LAUNCH_ROWS,       NORMALIZATION, 5,  reference_cosent_dx,         constants_cosent_dx,         {SLOT_X, SLOT_SAVED, SLOT_EXTRA, SLOT_LSE}},
+
+    /* of masked language models */
+    kind_pick              = {"pick",         "pick",               LAUNCH_ROWS,       ELEMENTWISE,   0,  reference_pick,              constants_pick,              {SLOT_X, SLOT_IDS},                      .reads_output_size = true},
+    kind_pick_dx           = {"pick_dx",      "pick",               LAUNCH_ROWS,       ELEMENTWISE,   0,  reference_pick,              constants_pick,              {SLOT_X, SLOT_IDS}},
+    kind_entropy           = {"entropy",      "entropy",            LAUNCH_ROWS,       NORMALIZATION, 4,  reference_entropy,           constants_entropy,           {SLOT_X, SLOT_IDS, SLOT_DELTA},          .out_slot = {SLOT_EXTRA}, .flops_on_input = true},
+    kind_entropy_sum       = {"entropy_sum",  "entropy_sum",        LAUNCH_TABLE,      NORMALIZATION, 1,  reference_entropy_sum,       constants_entropy_sum,       {SLOT_DELTA},                            .out_slot = {SLOT_EXTRA, SLOT_LSE}, .flops_on_input = true},
+    kind_entropy_dx        = {"entropy_dx",   "entropy_backward",   LAUNCH_ROWS,       ELEMENTWISE,   4,  reference_entropy_dx,        constants_entropy_dx,        {SLOT_X, SLOT_IDS, SLOT_EXTRA, SLOT_DELTA}};
 /* clang-format on */

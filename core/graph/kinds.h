@@ -62,6 +62,10 @@ extern const struct op_kind kind_cross_entropy, kind_squared, kind_binary, kind_
 extern const struct op_kind kind_cross_entropy_dx, kind_squared_dx, kind_binary_dx, kind_cosent_dx;
 extern const struct op_kind kind_loss_sum, kind_cosent_sum; /* of all rows, and of the losses before */
 
+/* Of masked language models (entropy.c). */
+extern const struct op_kind kind_pick, kind_pick_dx; /* the rows that a list names, 0 where it names none */
+extern const struct op_kind kind_entropy, kind_entropy_sum, kind_entropy_dx;
+
 /* Whether a weight's gradient is of a transposed weight, so that what the operator's second input gives are its rows:
  * it is computed with the operands exchanged. */
 bool op_exchanged(const struct graph *g, const struct op *o);

@@ -17,6 +17,8 @@
 
 /* Both: the backward pass outside the layers, and what is recomputed. */
 #define OUTSIDE_BACKWARD \
+    {"vocabulary_norm_dxw", "layernorm_backward", LAUNCH_PARTS,   {VOCABULARY_NORM_DW, VOCABULARY_NORM_DX}}, \
+    {"vocabulary_ab",    "columns",            LAUNCH_PARTS,      {VOCABULARY_ACTIVATION_DX, VOCABULARY_DENSE_BIAS_DW}}, \
     {"pooler_tb",        "columns",            LAUNCH_PARTS,      {POOLER_TANH_DX, POOLER_BIAS_DW}}, \
     {"final_norm_dxw",   "layernorm_backward", LAUNCH_PARTS,      {FINAL_NORM_DW, FINAL_NORM_DX}}, \
     {"embed_norm_dxw",   "layernorm_backward", LAUNCH_PARTS,      {EMBED_NORM_DW, EMBED_NORM_DX}}, \
@@ -93,6 +95,9 @@ static const struct plan_row flash[] = {
     {"classifier",       "gemm",               LAUNCH_TILES,      {CLASSIFIER, CLASSIFIER_BIAS}},
     {"vocabulary_dense", "gemm",               LAUNCH_TILES,      {VOCABULARY_DENSE, VOCABULARY_DENSE_BIAS, VOCABULARY_ACTIVATION}},
     {"vocabulary",       "gemm",               LAUNCH_TILES,      {VOCABULARY_SCORES, VOCABULARY_BIAS}},
+    {"vocabulary_again", "gemm",               LAUNCH_TILES,      {VOCABULARY_SCORES_RECOMPUTE, VOCABULARY_BIAS_RECOMPUTE}},
+    {"vocabulary_dx",    "gemm",               LAUNCH_TILES,      {VOCABULARY_SCORES_DX, VOCABULARY_SCORES_SUM}},
+    {"vocabulary_dw",    "gemm",               LAUNCH_TILES,      {VOCABULARY_BIAS_DW, VOCABULARY_SCORES_DW}, .optional = true}, /* the same operand, read once */
     {"words",            "gemm_pool",          LAUNCH_WORDS,      {VOCABULARY_SCORES, VOCABULARY_BIAS, VOCABULARY_WEIGHT, POOL}},
     {"dense_1",          "gemm",               LAUNCH_TILES,      {DENSE_LAYER(0, 0), DENSE_LAYER(0, 1), DENSE_LAYER(0, 2)}},
     {"dense_2",          "gemm",               LAUNCH_TILES,      {DENSE_LAYER(1, 0), DENSE_LAYER(1, 1), DENSE_LAYER(1, 2)}},

@@ -8,7 +8,11 @@
 #include "interface/interface.h"
 #include "interface/random.h"
 
-static double *value(const struct graph *g, struct values *v, int tensor) { return v->of[tensor_owner(g, tensor)]; }
+static double *value(const struct graph *g, struct values *v, int tensor)
+{
+    double *of = v->of[tensor_owner(g, tensor)];
+    return g->tensors[tensor].strip ? of + tensor_row_offset(g, tensor) : of;
+}
 
 /* Row `ids[r]` of the table at inputs[table], plus input 0 where `add`. */
 static bool gather(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v, int ids_at,
@@ -331,6 +335,7 @@ REFERENCE(reference_scatter)
     const double *x = value(g, v, o->in[0]);
     double *y = value(g, v, o->out[0]);
     memset(y, 0, limit * cols * sizeof *y);
+    if (o->in[2] >= 0) memcpy(y, value(g, v, o->in[2]), limit * cols * sizeof *y);
     for (size_t r = 0; r < b->tokens; r++) {
         if (ids[r] >= limit)
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: row %u of a table of %zu", o->name, ids[r], limit);

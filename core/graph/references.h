@@ -62,6 +62,11 @@ REFERENCE(reference_cross_entropy_dx);
 REFERENCE(reference_squared_dx);
 REFERENCE(reference_binary_dx);
 REFERENCE(reference_cosent_dx);
+/* Of masked language models (entropy_references.c). */
+REFERENCE(reference_pick);
+REFERENCE(reference_entropy);
+REFERENCE(reference_entropy_sum);
+REFERENCE(reference_entropy_dx);
 REFERENCE(einsum_reference); /* any einsum of two operands (einsum.c) */
 
 #endif

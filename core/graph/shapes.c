@@ -3,15 +3,22 @@
 
 #include "graph/group.h"
 #include "graph/kinds.h"
+#include "interface/interface.h"
 
 /* ---- sizes ---- */
+
+uint32_t dims_rows(const char *dims)
+{
+    return strchr(dims, 'j') ? HEADER_TOKENS : strchr(dims, 's') ? HEADER_LABELLED : HEADER_SEQUENCES;
+}
 
 uint64_t dims_volume(const struct dims *d, const struct batch_shape *b, const char *letters)
 {
     bool j = strchr(letters, 'j') != NULL, k = strchr(letters, 'k') != NULL, sequence = strchr(letters, 'b') != NULL;
-    uint64_t n = j && k ? b->pairs : j || k ? b->tokens : sequence ? b->sequences : 1;
+    bool labelled = strchr(letters, 's') != NULL;
+    uint64_t n = j && k ? b->pairs : j || k ? b->tokens : labelled ? b->labelled : sequence ? b->sequences : 1;
     for (const char *c = letters; *c; c++)
-        if (!strchr("bjk", *c)) n *= d->of[(unsigned char)*c];
+        if (!strchr("bjks", *c)) n *= d->of[(unsigned char)*c];
     return n;
 }
 
@@ -37,7 +44,7 @@ uint32_t tensor_row_length(const struct graph *g, int tensor)
 {
     uint32_t n = 1;
     for (const char *c = g->tensors[tensor].dims; *c; c++)
-        if (!strchr("bjk", *c)) n *= g->dims.of[(unsigned char)*c];
+        if (!strchr("bjks", *c)) n *= g->dims.of[(unsigned char)*c];
     return n;
 }
 
@@ -56,25 +63,28 @@ static const char *slice_letters(const struct graph *g, int tensor)
 
 uint32_t tensor_row_stride(const struct graph *g, int tensor)
 {
-    if (g->tensors[tensor].parent < 0) return tensor_row_length(g, tensor);
+    if (g->tensors[tensor].parent < 0 || g->tensors[tensor].strip) return tensor_row_length(g, tensor);
     return letters_volume(g, strpbrk(g->tensors[tensor_owner(g, tensor)].dims, "qhn"));
 }
 
 uint32_t tensor_slice_stride(const struct graph *g, int tensor)
 {
-    return g->tensors[tensor].parent >= 0 ? letters_volume(g, slice_letters(g, tensor)) : tensor_row_length(g, tensor);
+    const struct tensor *t = &g->tensors[tensor];
+    if (t->strip) return tensor_row_length(g, t->parent);
+    return t->parent >= 0 ? letters_volume(g, slice_letters(g, tensor)) : tensor_row_length(g, tensor);
 }
 
 uint32_t tensor_row_offset(const struct graph *g, int tensor)
 {
     const struct tensor *t = &g->tensors[tensor];
+    if (t->strip) return t->slice * letters_volume(g, g->tensors[t->parent].dims + 1);
     return t->parent >= 0 ? t->slice * letters_volume(g, slice_letters(g, tensor) + 1) : 0;
 }
 
 uint32_t tensor_slice_length(const struct graph *g, int tensor)
 {
     const struct tensor *t = &g->tensors[tensor];
-    if (t->parent < 0) return tensor_row_length(g, tensor);
+    if (t->parent < 0 || t->strip) return tensor_row_length(g, tensor);
     return letters_volume(g, t->dims + (slice_letters(g, tensor) - g->tensors[t->parent].dims));
 }
 

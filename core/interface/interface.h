@@ -45,7 +45,8 @@
 #define CONST_LOCAL_SIZE 0 /* work-items of a work-group, all in dimension x */
 #define CONST_N 1          /* row length of the output; columns of a product */
 #define CONST_K 2          /* reduction length of a product */
-#define CONST_ROWS 3       /* index in the batch header of the number of rows: HEADER_TOKENS or HEADER_SEQUENCES */
+#define CONST_ROWS                                                                                                     \
+    3 /* index in the batch header of the number of rows: HEADER_TOKENS, HEADER_SEQUENCES or HEADER_LABELLED */
 #define CONST_BIAS 4       /* 1: add SLOT_BIAS [N] */
 #define CONST_ACTIVATION 5 /* ACTIVATION_*, after the bias */
 #define CONST_RESIDUAL 6   /* 1: add SLOT_RESIDUAL [rows, N], after the activation */
@@ -53,8 +54,10 @@
 #define CONST_EPSILON 8    /* float */
 #define CONST_SUM                                                                                                      \
     9 /* 1: also write what the layernorm reads to SLOT_SUM; a weight's gradient: the sums of x over the rows */
-#define CONST_WORD 10      /* 1: x = SLOT_WORD[ids] (else x = SLOT_X) */
-#define CONST_POSITION 11  /* 1: + SLOT_POSITION[positions]; take: the first of an example's rows that is taken */
+#define CONST_WORD 10 /* 1: x = SLOT_WORD[ids] (else x = SLOT_X) */
+#define CONST_POSITION                                                                                                 \
+    11                     /* 1: + SLOT_POSITION[positions]; take: the first of an example's rows that is taken;       \
+                               entropy*: the number of X's first column among the words */
 #define CONST_TYPE 12      /* 1: + SLOT_TYPE[types] */
 #define CONST_POOL 13      /* POOL_* */
 #define CONST_NORMALIZE 14 /* 1: divide by the L2 norm */
@@ -154,6 +157,11 @@
 #define RUNTIME_K 3
 #define RUNTIME_NONE 4 /* transpose: both sizes are the model's */
 
+/* entropy*: floats of a row of the state (the largest score, the sum of exponentials by it, the label's score), in a
+ * list of rows the one that is none. */
+#define ENTROPY_STATE 3
+#define NO_ROW 0xffffffffu
+
 /* take, pairs */
 #define OF_FORWARD 0
 #define OF_BACKWARD 1
@@ -204,6 +212,7 @@
 #define HEADER_STEP 11
 /* With a bias by distance, [2 * RELATIVE + 1]: the table's row for each distance of a key, from -RELATIVE on. */
 #define HEADER_AT_BUCKETS 12
+#define HEADER_LABELLED 13 /* tokens that have a label (masked language models) */
 #define HEADER_WORDS 16
 
 /* Work-groups are numbered linearly: x + y * GRID_WIDTH, because some devices allow only 65,535 in a dimension. */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include "base/folder.h"
 #include "base/parts.h"
 #include "base/source.h"
@@ -280,6 +282,32 @@ static bool weights_find(struct wherry_model *model, struct error *e)
     return true;
 }
 
+/* How far weights deviate at first, by config.json. */
+static bool range_read(const struct wherry_model *model, float *out, struct error *e)
+{
+    json_t *json;
+    TRY(json_file_read(&model->host, model->files->folder, "config.json", &json_config, 0, &json, e));
+    const json_t *range = json_object_get(json, "initializer_range");
+    double value = range && !json_is_null(range) ? json_number_value(range) : 0.02;
+    json_decref(json);
+    *out = (float)value;
+    return (value > 0 && value <= 1) ||
+           fail(e, WHERRY_STATUS_BAD_FORMAT,
+                "%.600s/config.json: \"initializer_range\" is not a number over 0 and up to 1: 0.02 is usual",
+                model->files->folder);
+}
+
+/* Random ones, under the names that files have of models of this class. */
+static bool weights_draw(struct wherry_model *model, uint64_t seed, struct error *e)
+{
+    wherry_model_config *config = &model->info.config;
+    const struct architecture *a = model->architecture;
+    float range;
+    model->files->prefix = config->head ? a->prefixes[0] : "";
+    config->pooler = !config->head && a->modules[WEIGHT_POOLER][0];
+    return range_read(model, &range, e) && model_fill(model, seed, range, e);
+}
+
 /* ---- tokenizer ---- */
 
 /* sentence-transformers can lower the text's case before the tokenizer sees it. A tokenizer that does so itself makes
@@ -329,7 +357,9 @@ static bool tokenizer_find(struct wherry_model *model, const struct family *fami
 
 /* ---- opening ---- */
 
-static bool open_encoder(const struct host *host, struct modules *modules, struct wherry_model **out, struct error *e)
+/* seed NULL: with the weights of its files. */
+static bool open_encoder(const struct host *host, struct modules *modules, const uint64_t *seed,
+                         struct wherry_model **out, struct error *e)
 {
     wherry_model_config config;
     struct config_kind kind;
@@ -352,20 +382,22 @@ static bool open_encoder(const struct host *host, struct modules *modules, struc
     if (!model->files) return false;
     model->files->folder = host_strdup(host, modules->encoder, e);
     if (!model->files->folder) return false;
-    TRY(weights_find(model, e) && modules_weights(model, e) && token_heads_read(model, modules->encoder, e));
+    TRY(seed ? weights_draw(model, *seed, e) : weights_find(model, e));
+    TRY(modules_weights(model, e) && token_heads_read(model, modules->encoder, e));
     int before = part_enter(host, PART_TOKENIZER);
     bool ok = tokenizer_find(model, kind.family, modules->encoder, lower_case, e);
     part_leave(host, before);
     return ok;
 }
 
-bool model_open(const struct host *host, const char *folder, struct wherry_model **out, struct error *e)
+static bool open_folder(const struct host *host, const char *folder, const uint64_t *seed, struct wherry_model **out,
+                        struct error *e)
 {
     struct modules modules;
     struct wherry_model *model = NULL;
     if (!*folder) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the model's folder is an empty path: give a folder");
     TRY(modules_read(host, folder, &modules, e));
-    bool ok = open_encoder(host, &modules, &model, e) && (model->folder = host_strdup(host, folder, e)) &&
+    bool ok = open_encoder(host, &modules, seed, &model, e) && (model->folder = host_strdup(host, folder, e)) &&
               late_read(model, folder, modules.encoder, modules.mask, e) &&
               prompts_read(host, folder, (const char *const *)model->late->marks, &model->prompts, e);
     if (ok) {
@@ -380,6 +412,17 @@ bool model_open(const struct host *host, const char *folder, struct wherry_model
     }
     *out = model;
     return true;
+}
+
+bool model_open(const struct host *host, const char *folder, struct wherry_model **out, struct error *e)
+{
+    return open_folder(host, folder, NULL, out, e);
+}
+
+bool model_open_new(const struct host *host, const char *folder, uint64_t seed, struct wherry_model **out,
+                    struct error *e)
+{
+    return open_folder(host, folder, &seed, out, e);
 }
 
 bool model_open_memory(const struct host *host, const wherry_model_files *files, struct wherry_model **out,

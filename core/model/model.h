@@ -76,6 +76,9 @@ void floats_from_order(const struct matrix_order *order, const float *from, floa
 void floats_to_order(const struct matrix_order *order, const float *from, float *to);
 
 /* See wherry_model_open and wherry_model_create_random. */
+/* Of its config.json and tokenizer alone, with random weights. */
+bool model_open_new(const struct host *host, const char *folder, uint64_t seed, struct wherry_model **out,
+                    struct error *e);
 bool model_open(const struct host *host, const char *folder, struct wherry_model **out, struct error *e);
 bool model_open_memory(const struct host *host, const wherry_model_files *files, struct wherry_model **out,
                        struct error *e);

@@ -206,7 +206,8 @@ static bool encoder_write(const struct wherry_model *model, const struct weight_
 {
     struct file_list list = {0};
     char *name = inside_path(model, model->files->folder, "model.safetensors", e);
-    bool ok = name && files_list(model, &list, e) &&
+    bool drawn = model->memory != NULL; /* and no file was read */
+    bool ok = name && (drawn || files_list(model, &list, e)) &&
               weight_file_write(model, weights, list.files, list.count, folder, name, e);
     for (size_t i = 0; i < list.owned; i++) safetensors_close(&model->host, &list.own[i]);
     host_free(&model->host, list.own);

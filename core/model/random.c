@@ -1,5 +1,6 @@
-/* Models of random weights: for benchmarks and tests. Every value is a function of (seed, weight, layer, part, element)
- * alone, so the same seed gives the same model on every machine, whatever the number of threads. */
+/* Models of random weights: for benchmarks and tests, and for training from nothing. Every value is a function of
+ * (seed, weight, layer, part, element) alone, so the same seed gives the same model on every machine, whatever the
+ * number of threads. */
 #include <math.h>
 #include <stdio.h>
 
@@ -58,6 +59,13 @@ static void distribution(const struct weight_rule *rule, const wherry_model_conf
     if (rule->kind == WEIGHT_MATRIX && !table) *deviation = 1.0f / sqrtf((float)shape[rank - 1]);
 }
 
+/* As transformers begins: matrices and tables deviate by `range`, biases are 0, layernorms change nothing. */
+static void distribution_first(const struct weight_rule *rule, float range, float *mean, float *deviation)
+{
+    *mean = rule->kind == WEIGHT_GAMMA ? 1.0f : 0.0f;
+    *deviation = rule->kind == WEIGHT_MATRIX ? range : 0.0f;
+}
+
 /* A number for each part of each weight, the same however many weights there will be. */
 static uint64_t place_of(enum weight weight, int layer, int part)
 {
@@ -75,7 +83,7 @@ static uint64_t part_elements(const struct weight_rule *rule, const wherry_model
 }
 
 /* Counts the jobs and the elements; with `jobs` also fills in the jobs and the model's parts. */
-static size_t list_jobs(struct wherry_model *model, uint64_t seed, struct job *jobs, uint64_t *elements)
+static size_t list_jobs(struct wherry_model *model, uint64_t seed, float range, struct job *jobs, uint64_t *elements)
 {
     const wherry_model_config *config = &model->info.config;
     size_t count = 0;
@@ -85,7 +93,10 @@ static size_t list_jobs(struct wherry_model *model, uint64_t seed, struct job *j
         int layer, end;
         float mean, deviation;
         uint64_t n = part_elements(rule, config);
-        distribution(rule, config, &mean, &deviation);
+        if (range < 0)
+            distribution(rule, config, &mean, &deviation);
+        else
+            distribution_first(rule, range, &mean, &deviation);
         for (weight_rule_layers(rule, config, &layer, &end); layer < end; layer++) {
             for (int part = 0; part < rule->parts; part++) {
                 float *to = jobs ? (float *)model->memory + at : NULL;
@@ -108,17 +119,17 @@ static size_t list_jobs(struct wherry_model *model, uint64_t seed, struct job *j
     return count;
 }
 
-static bool fill(struct wherry_model *model, uint64_t seed, struct error *e)
+bool model_fill(struct wherry_model *model, uint64_t seed, float range, struct error *e)
 {
     uint64_t elements;
-    size_t count = list_jobs(model, seed, NULL, &elements);
+    size_t count = list_jobs(model, seed, range, NULL, &elements);
     if (elements > SIZE_MAX / sizeof(float)) {
         return fail(e, WHERRY_STATUS_OUT_OF_HOST_MEMORY, "the model is too large for this process: take a smaller one");
     }
     struct job *jobs = host_alloc(&model->host, count, sizeof *jobs, e);
     model->memory = jobs ? host_alloc(&model->host, (size_t)elements, sizeof(float), e) : NULL;
     if (model->memory) {
-        list_jobs(model, seed, jobs, &elements);
+        list_jobs(model, seed, range, jobs, &elements);
         parallel_for(count, 0, run_job, jobs);
         model->info.parameters = elements;
     }
@@ -132,7 +143,7 @@ bool model_random(const struct host *host, const wherry_model_config *config, ui
     TRY(model_config_check(config, e));
     struct wherry_model *model = model_allocate(host, config, e);
     if (!model) return false;
-    if (!fill(model, seed, e) || !labels_numbered(host, config->labels, &model->labels, e)) {
+    if (!model_fill(model, seed, -1, e) || !labels_numbered(host, config->labels, &model->labels, e)) {
         model_close(model);
         return false;
     }

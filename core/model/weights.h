@@ -39,6 +39,9 @@ int weight_rule_shape(const struct weight_rule *rule, const wherry_model_config 
 bool weight_part_check(const struct safetensors *file, const struct safetensors_tensor *t, const uint64_t *shape,
                        int rank, struct weight_part *out, struct error *e);
 
+/* Gives all weights memory of the model's, and random values of the seed. range < 0: such that activations keep their
+ * size from layer to layer; else as transformers begins, matrices and tables deviating by it. */
+bool model_fill(struct wherry_model *model, uint64_t seed, float range, struct error *e);
 /* A model with room for its weights' parts and nothing else; to be given back by model_close. */
 struct wherry_model *model_allocate(const struct host *host, const wherry_model_config *config, struct error *e);
 

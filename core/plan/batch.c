@@ -34,6 +34,7 @@ uint64_t call_items_most(const struct call *call, bool f16, const struct batch_t
     uint32_t words[HEADER_WORDS] = {0};
     words[HEADER_TOKENS] = (uint32_t)limits->tokens;
     words[HEADER_SEQUENCES] = limits->sequences;
+    words[HEADER_LABELLED] = (uint32_t)limits->labelled;
     words[HEADER_QUERY_TILES] = (uint32_t)tiles_most(tables->query_tile, limits);
     words[HEADER_SCORE_TILES] = (uint32_t)(score_tiles < UINT32_MAX ? score_tiles : UINT32_MAX);
     struct grid grid = call_grid(call, f16, words);
@@ -46,6 +47,7 @@ size_t batch_fill(const struct batch_tables *tables, const struct batch_shape *b
     memset(words, 0, HEADER_WORDS * sizeof *words);
     words[HEADER_TOKENS] = (uint32_t)batch->tokens;
     words[HEADER_SEQUENCES] = batch->sequences;
+    words[HEADER_LABELLED] = (uint32_t)batch->labelled;
     words[HEADER_AT_OFFSETS] = (uint32_t)(at - words);
     memcpy(at, batch->offsets, (batch->sequences + 1) * sizeof *at);
     at += batch->sequences + 1;

@@ -6,6 +6,19 @@
 
 #include "interface/interface.h"
 
+bool session_labels_check(const struct wherry_session *s, const int32_t *labels, size_t tokens, struct error *e)
+{
+    uint32_t vocabulary = s->model->info.config.vocabulary;
+    for (size_t t = 0; t < tokens; t++)
+        if (labels[t] != LABEL_NONE && (labels[t] < 0 || (uint32_t)labels[t] >= vocabulary))
+            return fail(
+                e, WHERRY_STATUS_INVALID_ARGUMENT,
+                "the label of token %zu is %d: the vocabulary has %u words from 0 on, and %d is for tokens that "
+                "do not count",
+                t, (int)labels[t], vocabulary, LABEL_NONE);
+    return true;
+}
+
 bool session_batch_check(const struct wherry_session *s, const wherry_batch *b, bool has_ids, struct error *e)
 {
     const wherry_model_config *config = &s->model->info.config;
@@ -43,7 +56,7 @@ bool session_batch_check(const struct wherry_session *s, const wherry_batch *b, 
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "token %u has the type %d: this model has %u", t,
                         (int)b->types[t], config->token_types);
     }
-    return true;
+    return !b->labels || !session_labels(s) || session_labels_check(s, b->labels, tokens, e);
 }
 
 /* A sequence's positions; false: they are those that were there. Padding tokens are not counted. */
@@ -57,6 +70,21 @@ static bool fill_positions(const wherry_model_config *config, const int32_t *ids
         positions[t] = position;
     }
     return others != 0;
+}
+
+/* Rows of tokens with a label, in their order. */
+static uint32_t fill_labels(struct wherry_session *s, const int32_t *labels, uint32_t tokens)
+{
+    size_t most = (size_t)s->limits.tokens;
+    uint32_t *at = s->batch_u32 + BATCH_LABELLED * most, *words = s->batch_u32 + BATCH_LABELS * most,
+             *rows = s->batch_u32 + BATCH_LABEL_ROWS * most, n = 0;
+    for (uint32_t t = 0; t < tokens; t++) {
+        rows[t] = labels[t] == LABEL_NONE ? NO_ROW : n;
+        if (labels[t] == LABEL_NONE) continue;
+        at[n] = t;
+        words[n++] = (uint32_t)labels[t];
+    }
+    return n;
 }
 
 /* Finds out, too, whether lengths, positions and types are those of the batch before: then what follows from them is on
@@ -90,6 +118,7 @@ void session_batch_fill(struct wherry_session *s, const wherry_batch *batch, str
     }
     uint32_t *rows = s->batch_u32 + BATCH_ROWS * most;
     for (uint32_t i = 0; i < batch->sequences; i++) rows[i] = batch->rows ? batch->rows[i] : 0;
+    if (batch->labels && session_labels(s)) shape->labelled = fill_labels(s, batch->labels, tokens);
     s->lengths_sent &= same;
     s->types_sent &= same && !others;
 }
@@ -98,27 +127,43 @@ bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct b
 {
     TRY(session_batch_check(s, batch, true, e));
     session_batch_fill(s, batch, shape);
-    return true;
+    return shape->labelled || !session_labels(s) ||
+           fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                "no token of this batch has one of wherry_batch.labels, which this session gives the loss of: each is "
+                "%d, or there are none",
+                LABEL_NONE);
 }
 
 /* The header and the tables after it; of a batch whose tables the device has, the header if it is another one. */
 static struct transfer tables_upload(struct wherry_session *s, const struct batch_shape *shape)
 {
     const uint32_t step[] = {(uint32_t)s->seed, (uint32_t)(s->seed >> 32), s->step};
+    const uint32_t labelled = (uint32_t)shape->labelled;
     bool sent = s->lengths_sent && !s->whole;
     size_t words = sent ? HEADER_WORDS : batch_fill(&s->tables, shape, s->words);
     if (sent && s->words[HEADER_SEED] == step[0] && s->words[HEADER_SEED + 1] == step[1] &&
-        s->words[HEADER_STEP] == step[2])
+        s->words[HEADER_STEP] == step[2] && s->words[HEADER_LABELLED] == labelled)
         words = 0;
+    s->words[HEADER_LABELLED] = labelled;
     s->words[HEADER_SEED] = step[0];
     s->words[HEADER_SEED + 1] = step[1];
     s->words[HEADER_STEP] = step[2];
     return (struct transfer){s->steps[0].bindings[0].buffer, 0, 4 * words, s->words};
 }
 
+bool session_labels(const struct wherry_session *s)
+{
+    for (int t = 0; t < s->graph.n_tensors; t++)
+        if (s->graph.tensors[t].role == TENSOR_BATCH && s->graph.tensors[t].data == BATCH_LABELS) return true;
+    return false;
+}
+
 static size_t list_bytes(const struct batch_shape *shape, enum batch_data data)
 {
-    return 4 * (data == BATCH_ROWS ? (size_t)shape->sequences : (size_t)shape->tokens);
+    bool labelled = data == BATCH_LABELLED || data == BATCH_LABELS;
+    return 4 * (data == BATCH_ROWS ? (size_t)shape->sequences
+                : labelled         ? (size_t)shape->labelled
+                                   : (size_t)shape->tokens);
 }
 
 /* The batch's header and tables, and its lists: what the device does not have yet, and the ids. */

@@ -4,7 +4,7 @@
 
 #include "runtime/session.h"
 
-/* Against the session's limits. `has_ids` false: its ids are on the device already. */
+/* Against the session's limits. `has_ids` false: its ids are on the device already. Labels may be missing. */
 bool session_batch_check(const struct wherry_session *s, const wherry_batch *batch, bool has_ids, struct error *e);
 /* Fills `shape` (with offsets kept by the session) and the host's side of the batch buffer with one that was checked.
  */
@@ -13,9 +13,14 @@ void session_batch_fill(struct wherry_session *s, const wherry_batch *batch, str
 bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct batch_shape *shape, struct error *e);
 
 enum { SESSION_UPLOADS = 1 + BATCH_DATA_COUNT };
+enum { LABEL_NONE = -100 }; /* of wherry_batch.labels: the token does not count */
 /* What of the batch that was filled in the device does not have yet; their number. */
 int session_uploads(struct wherry_session *s, const struct batch_shape *shape,
                     struct transfer uploads[SESSION_UPLOADS]);
+/* Whether batches have labels of tokens: the output is the loss of masked tokens. */
+bool session_labels(const struct wherry_session *s);
+/* Whether each of them is a word, or says that there is none. */
+bool session_labels_check(const struct wherry_session *s, const int32_t *labels, size_t tokens, struct error *e);
 /* The copy of a tensor, as long as it is in this batch, to or from `storage`. */
 struct transfer session_transfer(const struct wherry_session *s, const struct batch_shape *shape, int tensor,
                                  void *storage);

@@ -8,7 +8,8 @@
 /* Rows of a group's output at the limits: what tile sizes are chosen by. */
 static uint64_t call_rows(const struct call *call, const struct batch_shape *limits)
 {
-    return call_get(call, CONST_ROWS, HEADER_TOKENS) == HEADER_SEQUENCES ? limits->sequences : limits->tokens;
+    uint32_t rows = call_get(call, CONST_ROWS, HEADER_TOKENS);
+    return rows == HEADER_SEQUENCES ? limits->sequences : rows == HEADER_LABELLED ? limits->labelled : limits->tokens;
 }
 
 uint64_t session_scratch_bytes(const struct wherry_session *s, const struct call *call)

@@ -26,6 +26,16 @@ wherry_status wherry_model_open(wherry_context *context, const char *folder, whe
     return context_status(context, ok);
 }
 
+wherry_status wherry_model_open_new(wherry_context *context, const char *folder, uint64_t seed, wherry_model **out)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!folder || !out) return context_invalid(context, "wherry_model_open_new: folder or out is NULL");
+    int before = part_enter(&context->host, PART_FILES);
+    bool ok = model_open_new(&context->host, folder, seed, out, context_error(context));
+    part_leave(&context->host, before);
+    return context_status(context, ok);
+}
+
 wherry_status wherry_model_open_memory(wherry_context *context, const wherry_model_files *files, wherry_model **out)
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;

@@ -70,6 +70,7 @@ static const struct {
     [WHERRY_OUTPUT_VOCABULARY] = {WHERRY_HEAD_VOCABULARY, "scores of the vocabulary", "BertForMaskedLM"},
     [WHERRY_OUTPUT_SPARSE] = {WHERRY_HEAD_NONE, "weights of tokens", ""},
     [WHERRY_OUTPUT_TOKEN_VECTORS] = {WHERRY_HEAD_NONE, "projected vectors of tokens", ""},
+    [WHERRY_OUTPUT_ENTROPY] = {WHERRY_HEAD_VOCABULARY, "loss of masked tokens", "BertForMaskedLM"},
     [WHERRY_OUTPUT_WORDS] = {WHERRY_HEAD_VOCABULARY, "weights of words", "BertForMaskedLM"},
 };
 
@@ -92,7 +93,7 @@ bool output_resolve(const struct wherry_model *model, const wherry_session_desc 
 {
     const wherry_model_info *info = &model->info;
     wherry_output output = options->output = own_output(desc, info);
-    if ((unsigned)output > WHERRY_OUTPUT_WORDS)
+    if ((unsigned)output > WHERRY_OUTPUT_ENTROPY)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "output %d is none of wherry_output", (int)output);
     if (!output) return resolve_pool(model, desc, options, e) && check_dimensions(desc, options, info, e);
     if (desc->pool || desc->normalize || desc->dimensions)

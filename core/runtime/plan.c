@@ -22,7 +22,8 @@ static struct batch_shape limits_shape(uint32_t tokens, uint32_t sequences, uint
     return (struct batch_shape){.sequences = sequences < tokens ? sequences : tokens,
                                 .tokens = tokens,
                                 .pairs = (uint64_t)tokens * (length < tokens ? length : tokens),
-                                .longest = length < tokens ? length : tokens};
+                                .longest = length < tokens ? length : tokens,
+                                .labelled = tokens};
 }
 
 /* ---- the graph ---- */
@@ -139,6 +140,7 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     s->pause_ns = 1000 * (uint64_t)desc->pause_us;
     s->normalized = options.normalize;
     TRY(resolve_training(desc->training, s->plan->name, &options, e));
+    options.strips = !strcmp(s->plan->name, "flash");
     if (options.stack) output_of_stack(&options);
 
     bool gpu = s->device->info.type != WHERRY_DEVICE_CPU;

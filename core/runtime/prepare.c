@@ -50,7 +50,11 @@ void session_step(const struct wherry_session *s, const struct call *call, int g
         const struct placement *at = scratch ? &s->memory.scratch[group] : &s->memory.of[tensor];
         int block = at->block;
         uint64_t offset = at->offset, bytes = at->bytes;
-        if (block >= 0) bytes = placement_find(at, call->arguments[i].skipped, &block, &offset);
+        uint64_t skipped = call->arguments[i].skipped;
+        if (!scratch && s->graph.tensors[tensor].strip)
+            skipped += tensor_row_offset(&s->graph, tensor) *
+                       (uint64_t)tensor_element_bytes(&s->graph, tensor, session_storage(s));
+        if (block >= 0) bytes = placement_find(at, skipped, &block, &offset);
         step->bindings[step->n_bindings++] =
             (struct binding){.slot = call->arguments[i].slot,
                              .written = call->arguments[i].written,

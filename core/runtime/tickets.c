@@ -3,6 +3,7 @@
 
 #include "base/parts.h"
 #include "base/platform.h"
+#include "runtime/batches.h"
 #include "runtime/submit.h"
 
 /* What no batch changes. */
@@ -10,6 +11,9 @@ static wherry_status ready(wherry_session *s, const char *call)
 {
     if (s->graph.out_gradient >= 0)
         return context_invalid(s->context, "%s: this session trains: use wherry_forward", call);
+    if (session_labels(s))
+        return context_invalid(s->context, "%s: this session gives the loss of masked tokens: use wherry_forward",
+                               call);
     if (s->part) return context_invalid(s->context, "%s: this session has a part of its plan alone", call);
     return s->prepared ? WHERRY_STATUS_OK : wherry_session_prepare(s, NULL, NULL, NULL);
 }

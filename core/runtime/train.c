@@ -13,29 +13,34 @@ enum { PIECE_ELEMENTS = 1 << 22 }; /* 32-bit ones: what is random at a time */
 
 /* ---- floats in and out ---- */
 
-/* To memory of the session's storage type, whose bytes are a multiple of 4. */
-static bool storage_from_floats(const struct wherry_session *s, const float *from, size_t count, const char *what,
-                                void *to, struct error *e)
+/* To memory of the tensor's type, whose bytes are a multiple of 4. */
+static bool storage_from_floats(const struct wherry_session *s, int tensor, const float *from, size_t count,
+                                const char *what, void *to, struct error *e)
 {
+    const bool f16 = s->f16 && !s->graph.tensors[tensor].f32;
     float *f32 = to;
     uint16_t *half = to;
     for (size_t i = 0; i < count; i++) {
-        if (!isfinite(from[i]) || (s->f16 && fabsf(from[i]) >= 65520))
+        if (!isfinite(from[i]) || (f16 && fabsf(from[i]) >= 65520))
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: value %zu is %s, which %s can't hold", what, i,
-                        NUMBER("%g", (double)from[i]), s->f16 ? "a 16-bit float" : "no finite number");
-        if (s->f16)
+                        NUMBER("%g", (double)from[i]), f16 ? "a 16-bit float" : "no finite number");
+        if (f16)
             half[i] = half_from_float(from[i]);
         else
             f32[i] = from[i];
     }
-    if (s->f16 && count % 2) half[count] = 0; /* copies are multiples of 4 bytes */
+    if (f16 && count % 2) half[count] = 0; /* copies are multiples of 4 bytes */
     return true;
 }
 
 /* What a pass gives its caller. */
-static bool take_output(const struct wherry_session *s, const char *what, size_t count, float *out, struct error *e)
+static bool take_output(const struct wherry_session *s, int tensor, const char *what, size_t count, float *out,
+                        struct error *e)
 {
-    session_floats(s, s->output_storage, count, out);
+    if (s->graph.tensors[tensor].f32)
+        memcpy(out, s->output_storage, count * sizeof *out);
+    else
+        session_floats(s, s->output_storage, count, out);
     for (size_t i = 0; i < count; i++)
         if (!isfinite(out[i]))
             return fail(e, WHERRY_STATUS_VERIFY_FAILED, "%s is not finite at value %zu: %s", what, i,
@@ -63,13 +68,13 @@ static bool forward(struct wherry_session *s, const wherry_batch *batch, const f
     if ((x != NULL) != (g->input >= 0))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_forward: x is for stacks, and they need it");
     if (x)
-        TRY(storage_from_floats(s, x, (size_t)tensor_elements(g, &s->shape, g->input), "wherry_forward: x",
+        TRY(storage_from_floats(s, g->input, x, (size_t)tensor_elements(g, &s->shape, g->input), "wherry_forward: x",
                                 s->input_storage, e));
     size_t count = (size_t)tensor_elements(g, &s->shape, g->output);
     if (out) TRY(fits("wherry_forward: out", out_floats, count, e));
     TRY(session_run(s, &s->shape, WHERRY_PHASE_FORWARD, g->input, out ? g->output : -1, NULL, e));
     s->forward_done = true;
-    return !out || take_output(s, "the output", count, out, e);
+    return !out || take_output(s, g->output, "the output", count, out, e);
 }
 
 static bool backward(struct wherry_session *s, const float *gradient, size_t gradient_floats, float *x_gradient,
@@ -86,12 +91,12 @@ static bool backward(struct wherry_session *s, const float *gradient, size_t gra
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_backward: only a stack has an x");
     size_t x_count = x_gradient ? (size_t)tensor_elements(g, &s->shape, g->in_gradient) : 0;
     TRY(fits("wherry_backward: x_gradient", x_gradient_floats, x_count, e));
-    TRY(storage_from_floats(s, gradient, count, "wherry_backward: gradient", s->input_storage, e));
+    TRY(storage_from_floats(s, g->out_gradient, gradient, count, "wherry_backward: gradient", s->input_storage, e));
     /* What only the forward pass kept is gone when it begins: its memory is used again. */
     s->forward_done = false;
     TRY(session_run(s, &s->shape, WHERRY_PHASE_BACKWARD, g->out_gradient, x_gradient ? g->in_gradient : -1, NULL, e));
     s->backward_done = true;
-    return !x_gradient || take_output(s, "the gradient of x", x_count, x_gradient, e);
+    return !x_gradient || take_output(s, g->in_gradient, "the gradient of x", x_count, x_gradient, e);
 }
 
 /* ---- the same, to be followed by others ---- */
@@ -118,10 +123,11 @@ bool session_backward(struct wherry_session *s, const struct outside *outside, s
 
 /* ---- public calls ---- */
 
-static wherry_status ready(wherry_session *session, const char *call)
+/* The loss of masked tokens is there without training, too. */
+static wherry_status ready(wherry_session *session, bool forward, const char *call)
 {
     if (!session) return WHERRY_STATUS_INVALID_ARGUMENT;
-    if (session->graph.out_gradient < 0)
+    if (session->graph.out_gradient < 0 && !(forward && session_labels(session)))
         return context_invalid(session->context, "%s: this session does not train (wherry_session_desc.training)",
                                call);
     if (session->part) return context_invalid(session->context, "%s: this session has a part of its plan alone", call);
@@ -131,7 +137,7 @@ static wherry_status ready(wherry_session *session, const char *call)
 wherry_status wherry_forward(wherry_session *session, const wherry_batch *batch, const float *x,
                              const wherry_step *step, float *out, size_t out_floats)
 {
-    wherry_status status = ready(session, "wherry_forward");
+    wherry_status status = ready(session, true, "wherry_forward");
     if (status) return status;
     struct wherry_context *context = session->context;
     if (!batch || (step && step->struct_size != sizeof *step))
@@ -142,7 +148,7 @@ wherry_status wherry_forward(wherry_session *session, const wherry_batch *batch,
 wherry_status wherry_backward(wherry_session *session, const float *gradient, size_t gradient_floats, float *x_gradient,
                               size_t x_gradient_floats)
 {
-    wherry_status status = ready(session, "wherry_backward");
+    wherry_status status = ready(session, false, "wherry_backward");
     if (status) return status;
     struct wherry_context *context = session->context;
     if (!gradient) return context_invalid(context, "wherry_backward: gradient is NULL");
@@ -225,8 +231,10 @@ bool session_tensor_write(const struct wherry_session *s, int tensor, const floa
     float *turned = storage && reordered ? host_alloc(host, count, sizeof *turned, e) : NULL;
     bool ok = storage && (turned || !reordered);
     if (ok && reordered) floats_to_order(&order, values, turned);
-    ok = ok && storage_from_floats(s, reordered ? turned : values, count, s->graph.tensors[tensor].name, storage, e) &&
-         tensor_copy(s, tensor, true, storage, t.bytes, e);
+    ok =
+        ok &&
+        storage_from_floats(s, tensor, reordered ? turned : values, count, s->graph.tensors[tensor].name, storage, e) &&
+        tensor_copy(s, tensor, true, storage, t.bytes, e);
     host_free(host, turned);
     host_free(host, storage);
     return ok;
@@ -330,8 +338,8 @@ bool session_random_inputs(struct wherry_session *s, const struct batch_shape *s
         /* A small scale of the loss, without which the scores' gradients of long sequences lie where 16-bit floats lose
          * digits. */
         float deviation = tensors[i] == s->graph.out_gradient && s->f16 ? 8 : 1;
-        fill_random(s->input_storage, s->f16, (size_t)tensor_elements(&s->graph, shape, tensors[i]), deviation,
-                    2u + (uint64_t)i);
+        fill_random(s->input_storage, s->f16 && !s->graph.tensors[tensors[i]].f32,
+                    (size_t)tensor_elements(&s->graph, shape, tensors[i]), deviation, 2u + (uint64_t)i);
         TRY(s->device->backend->buffer_write(s->device->handle, t.buffer, t.offset, t.host, t.bytes, e));
     }
     return true;

@@ -1,4 +1,5 @@
 /* Whether the device computes the gradients right, before a run of hours. */
+#include "runtime/batches.h"
 #include "runtime/create.h"
 #include "train/trainer.h"
 
@@ -6,7 +7,7 @@ enum { SEQUENCES = 2, TOKENS = 16 };
 
 /* Two sequences of different lengths and ids from all over the vocabulary. */
 static void small_batch(const struct wherry_trainer *t, uint32_t offsets[SEQUENCES + 1], int32_t ids[TOKENS],
-                        wherry_batch *out)
+                        int32_t labels[TOKENS], wherry_batch *out)
 {
     const struct wherry_session *s = t->session;
     uint32_t first = 11, second = TOKENS - 11, vocabulary = s->model->info.config.vocabulary;
@@ -20,19 +21,21 @@ static void small_batch(const struct wherry_trainer *t, uint32_t offsets[SEQUENC
         number = number * 6364136223846793005u + 1442695040888963407u;
         ids[i] = (int32_t)((number >> 33) % vocabulary);
     }
-    *out = (wherry_batch){.struct_size = sizeof *out, .sequences = SEQUENCES, .offsets = offsets, .ids = ids};
+    for (uint32_t i = 0; i < first + second; i++) labels[i] = i % 5 == 1 ? ids[first + second - 1 - i] : LABEL_NONE;
+    *out = (wherry_batch){
+        .struct_size = sizeof *out, .sequences = SEQUENCES, .offsets = offsets, .ids = ids, .labels = labels};
 }
 
 static bool check(struct wherry_trainer *t, const wherry_batch *batch, struct error *e)
 {
     uint32_t offsets[SEQUENCES + 1];
-    int32_t ids[TOKENS];
+    int32_t ids[TOKENS], labels[TOKENS];
     wherry_batch small;
     wherry_session_desc desc = t->session_desc;
     wherry_verify_summary summary = {.struct_size = sizeof summary};
     struct wherry_session *session = NULL;
     if (!batch) {
-        small_batch(t, offsets, ids, &small);
+        small_batch(t, offsets, ids, labels, &small);
         batch = &small;
     }
     if (!batch->offsets || !batch->sequences)

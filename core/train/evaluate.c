@@ -37,15 +37,41 @@ static bool losses_add(struct wherry_trainer *t, const wherry_batch *batches, si
     return true;
 }
 
+/* The mean over all labels of all batches; `out` gets a row for each batch. */
+static bool masked_evaluate(struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches, size_t rows,
+                            const wherry_targets *targets, double *loss, float *out, struct error *e)
+{
+    double all = trainer_share(t, targets, 0, rows), sum = 0;
+    if (!(all > 0)) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "no token has a label that counts");
+    TRY(view_session(t, e));
+    for (size_t b = 0, first = 0, n; b < n_batches; b++, first += n) {
+        float total[MASKED_FLOATS] = {0};
+        double one, labels;
+        char where[64];
+        n = trainer_batch_rows(t, &batches[b]);
+        labels = trainer_share(t, targets, first, n);
+        snprintf(where, sizeof where, "batch %zu", b);
+        if (labels > 0) {
+            if (!masked_forward(t->view.session, &batches[b], targets->labels + first, NULL, labels, &one, total))
+                return fail_in(e, where);
+            sum += labels / all * one;
+        }
+        if (out) memcpy(out + b * MASKED_FLOATS, total, sizeof total);
+    }
+    *loss = sum;
+    return true;
+}
+
 static bool evaluate(struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches,
                      const wherry_targets *targets, double *loss, float *out, size_t out_floats, struct error *e)
 {
     size_t rows;
     double value;
     TRY(trainer_input_check(t, batches, n_batches, targets, &rows, e));
-    if (out && out_floats < rows * t->row_floats)
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "room for %zu floats, the batches give %zu", out_floats,
-                    rows * t->row_floats);
+    size_t floats = (trainer_masked(t) ? n_batches : rows) * t->row_floats;
+    if (out && out_floats < floats)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "room for %zu floats, the batches give %zu", out_floats, floats);
+    if (trainer_masked(t)) return masked_evaluate(t, batches, n_batches, rows, targets, loss, out, e);
     TRY(view_session(t, e) && trainer_rows_room(t, rows, e));
     for (size_t b = 0, first = 0, n; b < n_batches; b++, first += n) {
         n = trainer_batch_rows(t, &batches[b]);

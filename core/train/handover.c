@@ -160,6 +160,7 @@ bool handover_give(struct handover *h, size_t rows, size_t at, bool first, struc
 
 bool handover_wait(struct handover *h, struct error *e)
 {
+    if (!h) return true;
     for (int kernel = 0; kernel < KERNELS; kernel++)
         TRY(pass_wait(h->session->device, h->program, kernel, &h->passes[kernel], e));
     for (int i = 0; i < HANDOVER_GROUPS; i++)

@@ -20,7 +20,7 @@ void handover_destroy(struct handover *handover); /* accepts NULL */
 bool handover_take(struct handover *handover, size_t rows, size_t at, bool first, struct error *e);
 /* The loss's gradients by its rows from number `at` on become the gradient of the session's output. */
 bool handover_give(struct handover *handover, size_t rows, size_t at, bool first, struct error *e);
-/* Waits for both. Fails with WHERRY_STATUS_VERIFY_FAILED where a row of the step was not finite. */
+/* Waits for both; accepts NULL. Fails with WHERRY_STATUS_VERIFY_FAILED where a row of the step was not finite. */
 bool handover_wait(struct handover *handover, struct error *e);
 
 #endif

@@ -12,7 +12,8 @@ size_t trainer_batch_rows(const struct wherry_trainer *t, const wherry_batch *ba
 /* A label for each row, or targets_each values for each example. */
 static bool targets_check(const struct wherry_trainer *t, const wherry_targets *targets, size_t rows, struct error *e)
 {
-    bool labels = t->loss_kind == WHERRY_LOSS_CLASSES, none = t->loss_kind == WHERRY_LOSS_CONTRASTIVE;
+    bool labels = t->loss_kind == WHERRY_LOSS_CLASSES || trainer_masked(t),
+         none = t->loss_kind == WHERRY_LOSS_CONTRASTIVE;
     size_t want = rows / t->columns * t->targets_each;
     if (targets && targets->struct_size != sizeof *targets)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_targets.struct_size is not %zu", sizeof *targets);
@@ -53,7 +54,13 @@ bool trainer_input_check(const struct wherry_trainer *t, const wherry_batch *bat
                     "or take fewer examples",
                     count, t->max_rows);
     *rows = count;
-    return targets_check(t, targets, count, e);
+    TRY(targets_check(t, targets, count, e));
+    for (size_t b = 0, first = 0; trainer_masked(t) && b < n_batches; first += trainer_batch_rows(t, &batches[b++])) {
+        char where[64];
+        snprintf(where, sizeof where, "batch %zu", b);
+        if (!masked_check(t, &batches[b], targets->labels + first, e)) return fail_in(e, where);
+    }
+    return true;
 }
 
 bool trainer_rows_room(struct wherry_trainer *t, size_t rows, struct error *e)
@@ -81,7 +88,7 @@ struct loss_targets trainer_targets(const struct wherry_trainer *t, const wherry
 double trainer_share(const struct wherry_trainer *t, const wherry_targets *targets, size_t first, size_t n)
 {
     double sum = 0;
-    if (t->loss_kind != WHERRY_LOSS_CLASSES) return (double)n;
+    if (t->loss_kind != WHERRY_LOSS_CLASSES && !trainer_masked(t)) return (double)n;
     for (size_t i = first; i < first + n; i++) {
         int32_t label = targets->labels[i];
         if (label == LOSS_IGNORED) continue;

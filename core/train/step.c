@@ -24,25 +24,35 @@ struct task {
 /* ---- passes of one batch ---- */
 
 /* Masks of each batch of a step are others, and those of the first one are what the seed alone gives. */
+static wherry_step step_of(const struct wherry_trainer *t, size_t batch)
+{
+    return (wherry_step){.struct_size = sizeof(wherry_step),
+                         .step = (uint32_t)t->step,
+                         .seed = t->seed + batch * UINT64_C(0x9e3779b97f4a7c15)};
+}
+
 static bool forward(struct wherry_trainer *t, const struct task *task, size_t batch, struct error *e)
 {
-    const wherry_step step = {
-        .struct_size = sizeof step, .step = (uint32_t)t->step, .seed = t->seed + batch * UINT64_C(0x9e3779b97f4a7c15)};
+    const wherry_step step = step_of(t, batch);
     char where[64];
     if (session_forward(t->session, &task->batches[batch], &step, NULL, e)) return true;
     snprintf(where, sizeof where, "batch %zu", batch);
     return fail_in(e, where);
 }
 
-/* And hands the gradients, times their part in the step's, to the optimizer: what is added to nothing is left where it
- * is. */
+/* To the optimizer, times their part in the step's: what is added to nothing is left where it is. */
+static bool gradients_hand(struct wherry_trainer *t, const struct task *task, double weight, struct error *e)
+{
+    return task->n_batches > 1 ? optimizer_accumulate(t->optimizer, weight, e)
+                               : optimizer_direct(t->optimizer, weight, e);
+}
+
 static bool backward(struct wherry_trainer *t, struct task *task, size_t rows, size_t at, double weight,
                      struct error *e)
 {
     TRY(handover_give(t->handover, rows, at, !task->given, e) && session_backward(t->session, NULL, e));
     task->given = true;
-    return task->n_batches > 1 ? optimizer_accumulate(t->optimizer, weight, e)
-                               : optimizer_direct(t->optimizer, weight, e);
+    return gradients_hand(t, task, weight, e);
 }
 
 /* ---- the loss ---- */
@@ -74,6 +84,22 @@ static bool loss_check(double loss, struct error *e)
                                   isnan(loss) ? "NaN" : "infinite");
 }
 
+/* Both passes of one batch with `labels` tokens that count, which are `share` of the step's. */
+static bool masked_add(struct wherry_trainer *t, struct task *task, size_t batch, size_t first, double labels,
+                       double share, struct error *e)
+{
+    const wherry_step step = step_of(t, batch);
+    float total[MASKED_FLOATS];
+    double loss;
+    char where[64];
+    snprintf(where, sizeof where, "batch %zu", batch);
+    if (!masked_forward(t->session, &task->batches[batch], task->targets->labels + first, &step, labels, &loss, total))
+        return fail_in(e, where);
+    TRY(loss_check(loss, e));
+    task->loss += share * loss;
+    return masked_backward(t->session, labels, optimizer_scale(t->optimizer)) && gradients_hand(t, task, share, e);
+}
+
 /* ---- all batches ---- */
 
 /* Each batch for itself: its rows' gradients do not depend on the others'. */
@@ -87,6 +113,10 @@ static bool batches_add(struct wherry_trainer *t, struct task *task, struct erro
         n = trainer_batch_rows(t, &task->batches[b]);
         double share = trainer_share(t, task->targets, first, n) / all;
         if (!(share > 0)) continue;
+        if (trainer_masked(t)) {
+            TRY(masked_add(t, task, b, first, share * all, share, e));
+            continue;
+        }
         TRY(forward(t, task, b, e) && handover_take(t->handover, n, 0, !task->given, e));
         TRY(loss_begin(t, task, first, n, share, e) && backward(t, task, n, 0, share, e));
     }
@@ -118,7 +148,7 @@ static bool change(struct wherry_trainer *t, struct task *task, wherry_step_resu
     struct optimizer_result done;
     double scale = optimizer_scale(t->optimizer), rate = schedule_rate(&t->optimizer_desc, t->step);
     TRY(optimizer_step_begin(t->optimizer, rate, e));
-    while (loss_under_way(t->loss)) TRY(loss_take(t, task, e));
+    while (t->loss && loss_under_way(t->loss)) TRY(loss_take(t, task, e));
     TRY(handover_wait(t->handover, e) && loss_check(task->loss, e));
     TRY(optimizer_step_end(t->optimizer, &done, e) && session_passes_wait(t->session, e));
     if (done.skipped && (!t->session->f16 || scale <= 1))
@@ -150,7 +180,7 @@ static void step_drop(struct wherry_trainer *t)
 {
     struct error ignored;
     double loss;
-    while (loss_under_way(t->loss)) loss_wait(t->loss, &loss, &ignored);
+    while (t->loss && loss_under_way(t->loss)) loss_wait(t->loss, &loss, &ignored);
     handover_wait(t->handover, &ignored);
     session_passes_wait(t->session, &ignored);
     optimizer_clear(t->optimizer);

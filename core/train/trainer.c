@@ -31,9 +31,6 @@ static bool descs_check(const wherry_session_desc *session, const wherry_trainer
                     "a trainer's session is of a whole model: only, keep_intermediates and stack are not for it");
     if (loss->loss < WHERRY_LOSS_CONTRASTIVE || loss->loss > WHERRY_LOSS_MASKED)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_loss", (int)loss->loss);
-    if (loss->loss == WHERRY_LOSS_MASKED)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "this library has no loss of masked tokens: take another one of wherry_loss");
     if ((unsigned)o->kind > WHERRY_OPTIMIZER_SGD)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_optimizer", (int)o->kind);
     if (!(o->learning_rate > 0) || !isfinite(o->learning_rate))
@@ -73,7 +70,10 @@ static bool descs_copy(struct wherry_trainer *t, const wherry_session_desc *sess
     t->optimizer_desc.frozen = NULL; /* their names are in the list of weights */
     t->loss_kind = desc->loss->loss;
     t->seed = desc->seed;
-    t->columns = desc->loss->columns ? desc->loss->columns : loss_columns((enum loss_kind)(desc->loss->loss - 1));
+    if (trainer_masked(t)) t->session_desc.output = WHERRY_OUTPUT_ENTROPY;
+    t->columns = trainer_masked(t)     ? 1
+                 : desc->loss->columns ? desc->loss->columns
+                                       : loss_columns((enum loss_kind)(desc->loss->loss - 1));
     t->coupled = t->columns > 1 || t->loss_kind == WHERRY_LOSS_COSENT;
     if (!text_copy(t, 0, &t->session_desc.plan, e) || !text_copy(t, 1, &t->session_desc.kernels, e) ||
         !text_copy(t, 2, &t->session_desc.tuning, e) || !text_copy(t, 3, &t->session_desc.layouts, e))
@@ -90,6 +90,7 @@ static bool descs_copy(struct wherry_trainer *t, const wherry_session_desc *sess
 static bool output_check(const struct wherry_trainer *t, struct error *e)
 {
     bool classes = t->loss_kind >= WHERRY_LOSS_CLASSES;
+    if (trainer_masked(t)) return true;
     wherry_output output = t->session_desc.output;
     if (classes == (output == WHERRY_OUTPUT_CLASSES || output == WHERRY_OUTPUT_TOKEN_CLASSES) &&
         (classes || output == WHERRY_OUTPUT_EMBEDDING))
@@ -122,6 +123,17 @@ static bool optimizer_make(struct wherry_trainer *t, struct error *e)
     return (t->optimizer = optimizer_create(t->session, &options, e)) != NULL;
 }
 
+/* Nothing to make: the session's graph has the loss. */
+static bool masked_options(struct wherry_trainer *t, const wherry_loss_desc *d, struct error *e)
+{
+    t->targets_each = 1;
+    t->max_rows = (size_t)t->session->limits.tokens;
+    return (d->scale == 0 && !d->symmetric && d->columns <= 1 && !d->class_weights && d->positive_weight == 0 &&
+            !d->n_dimensions) ||
+           fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                "the loss of masked tokens has no scale, columns, weights or dimensions: leave them out");
+}
+
 static bool loss_make(struct wherry_trainer *t, const wherry_trainer_desc *desc, struct error *e)
 {
     const wherry_loss_desc *d = desc->loss;
@@ -135,6 +147,7 @@ static bool loss_make(struct wherry_trainer *t, const wherry_trainer_desc *desc,
                                          .class_weights = d->class_weights,
                                          .positive_weight = d->positive_weight,
                                          .planned = t->planned};
+    if (trainer_masked(t)) return masked_options(t, d, e);
     size_t most = t->rows_of_tokens ? t->session->limits.tokens : t->session->limits.sequences;
     t->max_rows = desc->max_rows ? desc->max_rows : t->coupled && most > COUPLED_ROWS ? COUPLED_ROWS : most;
     if (!t->coupled && t->max_rows > most) t->max_rows = most; /* they are taken batch by batch */
@@ -145,7 +158,7 @@ static bool loss_make(struct wherry_trainer *t, const wherry_trainer_desc *desc,
 
 static bool handover_make(struct wherry_trainer *t, struct error *e)
 {
-    if (t->planned) return true;
+    if (t->planned || !t->loss) return true;
     return (t->handover = handover_create(t->session, t->loss, t->optimizer, e)) != NULL;
 }
 
@@ -157,7 +170,7 @@ static bool trainer_make(struct wherry_trainer *t, const wherry_session_desc *se
     TRY(session_create(t->context, t->device, t->model, &t->session_desc, false, &t->session, e));
     g = &t->session->graph;
     t->row_floats = tensor_row_length(g, g->output);
-    t->rows_of_tokens = strchr(g->tensors[g->output].dims, 'j') != NULL;
+    t->rows_of_tokens = trainer_masked(t) || strchr(g->tensors[g->output].dims, 'j') != NULL;
     return trained_weights_create(t->session, desc->optimizer, &t->weights, e) && loss_make(t, desc, e) &&
            optimizer_make(t, e) && handover_make(t, e);
 }

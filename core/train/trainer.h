@@ -25,8 +25,8 @@ struct wherry_trainer {
     struct wherry_session *session; /* that trains */
     struct trained_weights weights;
     struct optimizer *optimizer;
-    struct loss *loss;
-    struct handover *handover; /* between the session and the loss */
+    struct loss *loss;         /* NULL where the session's graph has it */
+    struct handover *handover; /* between the session and the loss; NULL without one */
     size_t row_floats;
     bool rows_of_tokens; /* the output has a row for each token, else for each sequence */
     bool coupled;        /* a row's gradient depends on other rows of the step */
@@ -66,6 +66,17 @@ struct loss_targets trainer_targets(const struct wherry_trainer *t, const wherry
                                     size_t n);
 /* What the rows of a batch count in the mean over all rows: the sum of their labels' weights, or their number. */
 double trainer_share(const struct wherry_trainer *t, const wherry_targets *targets, size_t first, size_t n);
+
+/* ---- masked.c ---- */
+
+enum { MASKED_FLOATS = 2 }; /* a row of the output: the sum of the labels' losses, and how many were told right */
+static inline bool trainer_masked(const struct wherry_trainer *t) { return t->loss_kind == WHERRY_LOSS_MASKED; }
+bool masked_check(const struct wherry_trainer *t, const wherry_batch *batch, const int32_t *labels, struct error *e);
+/* The mean loss of a batch with `count` labels; false: the context has the error. */
+bool masked_forward(struct wherry_session *session, const wherry_batch *batch, const int32_t *labels,
+                    const wherry_step *step, double count, double *loss, float total[MASKED_FLOATS]);
+/* The gradient of that mean, times `scale`. */
+bool masked_backward(struct wherry_session *session, double count, double scale);
 
 /* ---- view.c ---- */
 

@@ -19,8 +19,10 @@ static void describe_work(const struct tune *t, const struct call *call, char te
 {
     static const char *const forms[] = {"NT", "NN", "TN"};
     uint32_t form = call_get(call, CONST_FORM, GEMM_NT), n = call_get(call, CONST_N, 1), runtime = call_runtime(call);
-    bool sequences = call_get(call, CONST_ROWS, HEADER_TOKENS) == HEADER_SEQUENCES;
-    unsigned long long rows = sequences ? t->shape.sequences : t->shape.tokens;
+    uint32_t of = call_get(call, CONST_ROWS, HEADER_TOKENS);
+    unsigned long long rows = of == HEADER_SEQUENCES  ? t->shape.sequences
+                              : of == HEADER_LABELLED ? t->shape.labelled
+                                                      : t->shape.tokens;
     const char *kernel = kernel_base(call->kernel);
     if (!strcmp(kernel, "gemm"))
         snprintf(text, 64, "%llu x %llu x %llu %s", runtime == RUNTIME_M ? rows : call_get(call, CONST_M, 1),
@@ -55,7 +57,10 @@ struct work {
 
 static uint64_t rows_of(const struct wherry_session *s, const struct call *call)
 {
-    return call_get(call, CONST_ROWS, HEADER_TOKENS) == HEADER_SEQUENCES ? s->limits.sequences : s->limits.tokens;
+    uint32_t rows = call_get(call, CONST_ROWS, HEADER_TOKENS);
+    return rows == HEADER_SEQUENCES  ? s->limits.sequences
+           : rows == HEADER_LABELLED ? s->limits.labelled
+                                     : s->limits.tokens;
 }
 
 static struct sizes sizes_of(const struct wherry_session *s, struct call *call, const struct call *before)

@@ -73,7 +73,7 @@ class PrepareInfo(Structure):
 
 class Batch(Structure):
     _fields_ = [("struct_size", c_uint32), ("sequences", c_uint32), ("offsets", c_void_p),
-                ("ids", c_void_p), ("types", c_void_p), ("rows", c_void_p)]
+                ("ids", c_void_p), ("types", c_void_p), ("rows", c_void_p), ("labels", c_void_p)]
 
 
 class VerifyResult(Structure):

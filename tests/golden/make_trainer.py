@@ -12,11 +12,12 @@ trainer/CASE/config.json, model.safetensors   the model before
 trainer/CASE/run.safetensors                  little-endian; a step's sequences are those of all its batches
   offsets      I32 [steps][sequences + 1]
   ids          I32 [all tokens of all steps]
-  labels       I32 [steps][n], or values F32 [steps][n], or neither
+  labels       I32 [steps][n], or values F32 [steps][n], or neither; of masked models labels are [all tokens of all steps]
   loss, norm, rate   F64 [steps]: of the step; the gradient's norm before it is limited
   float32      F64 [2]: the largest relative difference of a loss, and of a weight after, when torch computes in float32:
                of a weight the norm of the difference by the norm of the weight
   after/NAME   F32: the weight NAME after the last step
+  gradient/NAME   F32, of masked models: the gradient of NAME in the first step
 """
 import json
 import math
@@ -26,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.numpy import load_file, save_file
-from transformers import BertConfig, BertForSequenceClassification, BertModel
+from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
 
 STEPS, WARMUP, VOCABULARY, POSITIONS = 20, 4, 40, 12
 SHAPE = dict(vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
@@ -42,17 +43,29 @@ CASES = {
                        schedule="constant"),
     "classes": dict(loss="classes", columns=1, examples=9, kind="adamw", rate=1e-3, decay=0.0, clip=1.0,
                     schedule="linear"),
+    # Words in four strips, of which the last two are narrower
+    "masked": dict(loss="masked", columns=1, examples=8, kind="adamw", rate=1e-3, decay=0.01, clip=1.0,
+                   schedule="linear", vocabulary=700),
+    "untied": dict(loss="masked", columns=1, examples=8, kind="sgd", rate=5e-2, decay=0.01, clip=1.0,
+                   schedule="linear", vocabulary=300, tied=False),
 }
 SCORES = ("classes", "binary", "regression")  # losses of a classifier's output
 EPSILON = 1e-3  # of AdamW and LAMB: with less of it, gradients that are 0 but for rounding (a key's bias) change weights by the rate
 
 
+def shape_of(case):
+    return {**SHAPE, "vocab_size": case.get("vocabulary", VOCABULARY)}
+
+
 def make_model(case, seed):
     """No weight is near 0: what is measured relative to it would be rounding alone."""
     torch.manual_seed(seed)
-    shape = {**SHAPE, **case.get("shape", {})}
+    shape = {**shape_of(case), **case.get("shape", {})}
     if case["loss"] in SCORES:
         model = BertForSequenceClassification(BertConfig(**shape, num_labels=3))
+    elif case["loss"] == "masked":
+        model = BertForMaskedLM(BertConfig(**shape, tie_word_embeddings=case.get("tied", True)))
+        model.cls.predictions.decoder.bias = model.cls.predictions.bias  # whether tables are tied or not
     else:
         model = BertModel(BertConfig(**shape), add_pooling_layer=False)
     with torch.no_grad():
@@ -67,7 +80,7 @@ def make_batches(case, random):
     for _ in range(STEPS):
         lengths = random.integers(2, POSITIONS - 1, case["columns"] * case["examples"])
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        ids = random.integers(1, VOCABULARY, int(offsets[-1]))
+        ids = random.integers(1, shape_of(case)["vocab_size"], int(offsets[-1]))
         targets = None
         if case["loss"] in ("cosent", "cosine"):
             targets = random.random(case["examples"])
@@ -82,7 +95,11 @@ def make_batches(case, random):
         elif case["loss"] == "classes":
             targets = random.integers(0, 3, case["examples"])
             targets[random.integers(0, case["examples"])] = -100
-        if targets is not None and case["loss"] != "classes":
+        elif case["loss"] == "masked":
+            targets = np.where(random.random(len(ids)) < 0.3, random.integers(0, case["vocabulary"], len(ids)), -100)
+            targets[offsets[2]:offsets[4]] = -100  # a batch of these two has none
+            targets[0] = case["vocabulary"] - 1
+        if targets is not None and case["loss"] not in ("classes", "masked"):
             targets = targets.astype(np.float32)
         batches.append((offsets.astype(np.int32), ids.astype(np.int32), targets))
     return batches
@@ -96,6 +113,8 @@ def output_of(model, case, offsets, ids):
     for row, (a, b) in enumerate(zip(offsets[:-1], offsets[1:])):
         x[row, : b - a] = torch.tensor(ids[a:b], dtype=torch.long)
         mask[row, : b - a] = 1
+    if case["loss"] == "masked":
+        return model(x, attention_mask=mask).logits[mask.bool()]
     if case["loss"] in SCORES:
         return model(x, attention_mask=mask).logits
     tokens = model(x, attention_mask=mask).last_hidden_state
@@ -121,7 +140,7 @@ def loss_of_vectors(case, rows, t):
 
 
 def loss_of(case, rows, targets):
-    if case["loss"] == "classes":
+    if case["loss"] in ("classes", "masked"):
         weights = torch.tensor(case["class_weights"], dtype=rows.dtype) if "class_weights" in case else None
         return torch.nn.functional.cross_entropy(rows, torch.tensor(targets, dtype=torch.long), weight=weights)
     t = None if targets is None else torch.tensor(targets, dtype=rows.dtype)
@@ -193,6 +212,9 @@ def train(case, batches, dtype):
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(parameters.values(), case["clip"] if case["clip"] else math.inf)
         optimizer.step()
+        if step == 0 and case["loss"] == "masked":
+            out["gradient"] = {name: p.grad.numpy().astype(np.float32) * max(1.0, (norm.item() + 1e-6) / case["clip"])
+                               for name, p in parameters.items()}
         for key, value in (("loss", loss.item()), ("norm", norm.item()), ("rate", rate)):
             out[key].append(value)
     return out, {name: p.detach().double().numpy() for name, p in parameters.items()}
@@ -207,8 +229,9 @@ def differences(run, after, run32, after32):
 def sequences_and_targets(case, batches):
     tensors = {"offsets": np.stack([b[0] for b in batches]), "ids": np.concatenate([b[1] for b in batches])}
     if batches[0][2] is not None:
-        key = "labels" if case["loss"] == "classes" else "values"
-        tensors[key] = np.stack([b[2] for b in batches]).astype(np.int32 if key == "labels" else np.float32)
+        key = "labels" if case["loss"] in ("classes", "masked") else "values"
+        join = np.concatenate if case["loss"] == "masked" else np.stack
+        tensors[key] = join([b[2] for b in batches]).astype(np.int32 if key == "labels" else np.float32)
     return tensors
 
 
@@ -218,6 +241,10 @@ def make_case(name):
     run, after = train(case, batches, torch.float64)
     far = differences(run, after, *train(case, batches, torch.float32))
     tensors = {**sequences_and_targets(case, batches), "float32": np.array(far)}
+    if not case.get("tied", True):  # one bias of two names
+        for of in (after, run["gradient"]):
+            of["cls.predictions.decoder.bias"] = of["cls.predictions.bias"]
+    tensors.update({"gradient/" + key: value for key, value in run.pop("gradient", {}).items()})
     tensors.update({key: np.array(run[key]) for key in run})
     tensors.update({"after/" + key: after[key].astype(np.float32) for key in after})
     return (tensors, *model_files(case))
@@ -225,9 +252,13 @@ def make_case(name):
 
 def model_files(case):
     model = make_model(case, 7)
-    weights = {key: value.numpy() for key, value in model.state_dict().items() if "position_ids" not in key}
-    config = {**SHAPE, **case.get("shape", {}), "model_type": "bert", "hidden_act": "gelu",
+    twice = () if not case.get("tied", True) else ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias")
+    weights = {key: value.numpy() for key, value in model.state_dict().items()
+               if "position_ids" not in key and key not in twice}
+    config = {**shape_of(case), **case.get("shape", {}), "model_type": "bert", "hidden_act": "gelu",
               "architectures": [type(model).__name__], "layer_norm_eps": 1e-12, "dtype": "float32"}
+    if not case.get("tied", True):
+        config["tie_word_embeddings"] = False
     if case["loss"] in SCORES:
         config["id2label"] = {str(i): "class %d" % i for i in range(3)}
         config["label2id"] = {"class %d" % i: i for i in range(3)}

@@ -38,15 +38,17 @@ static double weight_of(const struct train_batch *batch)
 static int take_batch(struct train_run *run, const struct train_batch *batch, struct results *r)
 {
     enum train_task task = run->setup.form.task;
+    double loss = 0, weight = weight_of(batch);
+    if (!(weight > 0)) return EXIT_FINE;
+    parts_of(&run->parts, batch, run->setup.run_tokens, run->setup.run_sequences);
     size_t size = wherry_trainer_row_floats(run->trainer);
-    size_t rows = task == TASK_MLM ? 0 : task == TASK_TOKENS ? batch->tokens : batch->sequences;
+    size_t rows = task == TASK_TOKENS ? batch->tokens : batch->sequences;
+    if (task == TASK_MLM) rows = run->parts.count; /* what they have been told right, of each part */
     float *values = rows ? need(malloc(rows * size * sizeof *values)) : NULL;
     const wherry_targets targets = {.struct_size = sizeof targets,
                                     .labels = batch->labels,
                                     .values = batch->values,
                                     .count = batch->labels ? batch->n_labels : batch->n_values};
-    double loss = 0, weight = weight_of(batch);
-    parts_of(&run->parts, batch, run->setup.run_tokens, run->setup.run_sequences);
     wherry_status status = wherry_trainer_evaluate(run->trainer, run->parts.batches, run->parts.count,
                                                    targets.count ? &targets : NULL, &loss, values, rows * size);
     if (!status) {
@@ -104,6 +106,15 @@ static void compare_columns(const struct train_run *run, const struct results *r
     free(second);
 }
 
+/* Of masked tokens, those that have no word with a score above their own: rows are of two numbers, the second is
+ * theirs. */
+static double share_told(const struct results *r)
+{
+    double told = 0;
+    for (size_t n = 1; n < r->n_rows; n += 2) told += (double)r->rows[n];
+    return r->weight > 0 ? told / r->weight : 0;
+}
+
 static void judge(const struct train_run *run, const struct results *r, const uint32_t *examples, size_t batches,
                   struct evaluation *out)
 {
@@ -124,6 +135,7 @@ static void judge(const struct train_run *run, const struct results *r, const ui
         add_score(out, "squared error", metric_squared_error(r->rows, r->values, r->n_values));
         break;
     case TASK_MLM:
+        add_score(out, "accuracy", share_told(r));
         break;
     }
 }

@@ -187,7 +187,7 @@ static wherry_output output_kind(int task)
 {
     return task == TASK_CLASSIFY || task == TASK_REGRESS ? WHERRY_OUTPUT_CLASSES
            : task == TASK_TOKENS                         ? WHERRY_OUTPUT_TOKEN_CLASSES
-           : task == TASK_MLM                            ? WHERRY_OUTPUT_VOCABULARY
+           : task == TASK_MLM                            ? WHERRY_OUTPUT_ENTROPY
                                                          : WHERRY_OUTPUT_EMBEDDING;
 }
 

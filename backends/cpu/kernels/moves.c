@@ -111,7 +111,14 @@ static void scatter_run(const struct cpu_step *s, size_t item, float *scratch)
         return;
     }
     size_t share = blocks_of(m, SHARES), first = item * share;
-    if (first < m) scatter_some(s, first, block_end(item, share, m), 0, rows, s->at[SLOT_Y] + first * n);
+    if (first >= m) return;
+    size_t end = block_end(item, share, m);
+    float *y = s->at[SLOT_Y] + first * n;
+    scatter_some(s, first, end, 0, rows, y);
+    if (!s->value[CONST_RESIDUAL]) return;
+    const float *before = s->at[SLOT_RESIDUAL] + first * n;
+    FOR_VECTORS(i, (end - first) * n)
+    v_store_at(y, i, (end - first) * n, v_load_at(y, i, (end - first) * n) + v_load_at(before, i, (end - first) * n));
 }
 
 static void scatter_count(const struct cpu_step *s, struct count *c)
@@ -123,6 +130,7 @@ static void scatter_count(const struct cpu_step *s, struct count *c)
         writes_scratch(c, SLOT_SUM, scatter_items(s) * m * n);
         return;
     }
+    reads(c, SLOT_RESIDUAL, m * n);
     count_vector(c, list_of(s), share ? blocks_of(m, share) : 0, rows);
     writes(c, SLOT_Y, m * n);
 }

@@ -36,6 +36,10 @@
     ROW(loss)                                                                                                          \
     ROW(loss_sum)                                                                                                      \
     ROW(loss_backward)                                                                                                 \
+    ROW(pick)                                                                                                          \
+    ROW(entropy)                                                                                                       \
+    ROW(entropy_sum)                                                                                                   \
+    ROW(entropy_backward)                                                                                              \
     ROW(roof_memory)                                                                                                   \
     ROW(roof_arithmetic)
 

@@ -259,7 +259,11 @@ typedef enum wherry_output {
     WHERRY_OUTPUT_TOKEN_VECTORS,
     /* With WHERRY_HEAD_VOCABULARY: [sequences][vocabulary], what each word weighs in lexical search (SPLADE): of
      * log(1 + relu(score)) for all of the sequence's tokens the largest, or what the model's files say. Most are 0. */
-    WHERRY_OUTPUT_WORDS
+    WHERRY_OUTPUT_WORDS,
+    /* With WHERRY_HEAD_VOCABULARY, of sessions that train or are run by wherry_forward: two floats, the sum of the
+     * cross-entropies of all tokens that have one of wherry_batch.labels, and how many of them have no word with a
+     * score above their label's. */
+    WHERRY_OUTPUT_ENTROPY
 } wherry_output;
 
 typedef struct wherry_session_desc {
@@ -389,6 +393,7 @@ typedef struct wherry_batch {
     const int32_t *types;    /* [tokens], or NULL for all 0 */
     const uint32_t *rows;    /* WHERRY_OUTPUT_VOCABULARY: [sequences], the token of each, counted from its first;
                               * NULL: the first */
+    const int32_t *labels;   /* WHERRY_OUTPUT_ENTROPY: [tokens], the word that is to be told there; -100: none is */
 } wherry_batch;
 
 /* `out` gets what the session's output says; `out_floats` is its capacity in floats. Results do not depend on what else

@@ -105,6 +105,11 @@ typedef struct wherry_model_info {
  * by wherry_session_prepare. They may be replaced (renamed over) or deleted meanwhile; one that was shortened,
  * lengthened or written to is an error there (WHERRY_STATUS_IO): open the model again. */
 WHERRY_API wherry_status wherry_model_open(wherry_context *context, const char *folder, wherry_model **out);
+/* Opens a folder with config.json and a tokenizer, and gives it random weights of `seed`, to train from nothing: as
+ * transformers begins, matrices and tables deviate by initializer_range (0.02), biases are 0 and layernorms 1 and 0.
+ * The same seed gives the same weights on every machine. Weights that the folder has are not looked at. */
+WHERRY_API wherry_status wherry_model_open_new(wherry_context *context, const char *folder, uint64_t seed,
+                                               wherry_model **out);
 /* A file of a model, by its path in the folder: "config.json", "1_Pooling/config.json". */
 typedef struct wherry_model_file {
     const char *name;

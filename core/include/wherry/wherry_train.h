@@ -33,8 +33,9 @@ typedef enum wherry_loss {
     WHERRY_LOSS_CLASSES,
     WHERRY_LOSS_BINARY,     /* class scores; a number from 0 to 1 for each score: sigmoid and binary cross-entropy */
     WHERRY_LOSS_REGRESSION, /* class scores; a number for each score: squared error */
-    /* Scores of the vocabulary of masked tokens; a label (token id) for each token of the batches, -100: it is not
-     * masked. */
+    /* Scores of the vocabulary for masked tokens, of models with WHERRY_HEAD_VOCABULARY; a label (token id) for each
+     * token of the batches, -100: it does not count. The session's output is WHERRY_OUTPUT_ENTROPY whatever the
+     * descriptor says. */
     WHERRY_LOSS_MASKED
 } wherry_loss;
 
@@ -149,7 +150,7 @@ typedef struct wherry_step_result {
 WHERRY_API wherry_status wherry_trainer_step(wherry_trainer *trainer, const wherry_batch *batches, size_t n_batches,
                                              const wherry_targets *targets, wherry_step_result *out);
 /* The loss of these, without dropout; nothing changes. `rows` (NULL: not wanted) gets the output's rows, `row_floats`
- * being its capacity in floats. */
+ * being its capacity in floats; of MASKED one row for each batch, of two floats (WHERRY_OUTPUT_ENTROPY). */
 WHERRY_API wherry_status wherry_trainer_evaluate(wherry_trainer *trainer, const wherry_batch *batches, size_t n_batches,
                                                  const wherry_targets *targets, double *loss, float *rows,
                                                  size_t row_floats);

@@ -41,6 +41,7 @@ static void count_traffic(struct count *c)
     uint64_t ids = m * (rows / part_rows * divide_up(part_rows, window) + divide_up(rows % part_rows, window)) * window;
     uint8_t list = get(c, CONST_WORD, 0) ? SLOT_IDS : get(c, CONST_POSITION, 0) ? SLOT_POSITIONS : SLOT_TYPES;
     reads(c, SLOT_X, rows * row_loads(c));
+    reads(c, SLOT_RESIDUAL, rows ? m * row_loads(c) : 0);
     reads(c, list, ids);
     if (m) reads_again(c, list, (m - 1) * rows, rows * sizeof(uint32_t) + count_row_bytes(c));
     if (in_parts)
@@ -52,7 +53,8 @@ static void count_traffic(struct count *c)
 const struct variant variant_scatter = {
     .kernel = "scatter",
     .name = "scatter",
-    .takes = {CONST_N, CONST_M, CONST_ROWS, CONST_WORD, CONST_POSITION, CONST_TYPE, CONST_COLUMN_SUMS, CONST_Y_OFFSET},
+    .takes = {CONST_N, CONST_M, CONST_ROWS, CONST_WORD, CONST_POSITION, CONST_TYPE, CONST_COLUMN_SUMS, CONST_Y_OFFSET,
+              CONST_RESIDUAL},
     .why = "128 ids at a time, a vector of the row a work-item",
     .size = size,
     .scratch_bytes = scratch_bytes,

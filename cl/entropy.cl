@@ -1,0 +1,70 @@
+/* EXTRA [ROWS][ENTROPY_STATE] in float: of each row of X [ROWS][N], the scores of the words from number POSITION on,
+ * the largest one, the sum of the exponentials by it, and the score of the label (IDS), which the strip that has it
+ * sets. RESIDUAL: with those of the strips before (DELTA). Twin of shaders/entropy.comp.
+ *
+ * A work-group per row, which it holds in registers. The order of the sum depends on N and LOCAL_SIZE alone. Any power
+ * of two is right for LOCAL_SIZE. */
+#include "common.h"
+
+#ifndef POSITION
+#define POSITION 0
+#endif
+#ifndef RESIDUAL
+#define RESIDUAL 0
+#endif
+#include "loss_formulas.h"
+#include "row.h"
+
+/* clang-format off */
+__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
+void entropy(BATCH_ARGUMENT
+    , INPUT(x)
+    , INPUT_OF(uint, ids)
+#if RESIDUAL
+    , INPUT_OF(float, delta)
+#endif
+    , OUTPUT_OF(float, extra)
+)
+/* clang-format on */
+{
+    BEGIN_OF(uint, batch);
+    BEGIN(x);
+    BEGIN_OF(uint, ids);
+#if RESIDUAL
+    BEGIN_OF(float, delta);
+#endif
+    BEGIN_OUTPUT_OF(float, extra);
+    __local float scratch[REDUCE_WORDS];
+    const uint row = group_number();
+    if (row < batch[ROWS]) {
+        float held[STEPS][ACCESS];
+        ROW_LOAD(x, row * N);
+        float peak = held[0][0], part = 0.0f;
+#if RESIDUAL
+        const float before = delta[ENTROPY_STATE * row];
+        peak = max(peak, before);
+#endif
+        UNROLL for (uint i = 0; i < STEPS; i++)
+        {
+            UNROLL for (uint c = 0; c < ACCESS; c++) peak = max(peak, held[i][c]);
+        }
+        peak = group_max(peak, scratch);
+        UNROLL for (uint i = 0; i < STEPS; i++)
+        {
+            UNROLL for (uint c = 0; c < ACCESS; c++) part += in_row(i) ? exp_below(held[i][c] - peak) : 0.0f;
+        }
+        float sum = group_sum(part, scratch), right = 0.0f;
+        if (local_number() == 0) {
+            const uint place = ids[row] - POSITION; /* a word before POSITION wraps around */
+#if RESIDUAL
+            sum = fma(delta[ENTROPY_STATE * row + 1], exp_below(before - peak), sum);
+            right = delta[ENTROPY_STATE * row + 2];
+#endif
+            if (place < N) right = LOAD(x, row * N + place);
+            extra[ENTROPY_STATE * row] = peak;
+            extra[ENTROPY_STATE * row + 1] = sum;
+            extra[ENTROPY_STATE * row + 2] = right;
+        }
+        LAST_BARRIER;
+    }
+}

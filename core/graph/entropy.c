@@ -1,0 +1,137 @@
+/* The loss of a masked language model, on the scores of the vocabulary for tokens that have a label. With strips the
+ * scores are never there as a whole: a strip's words at a time are multiplied, and what the rows come to so far goes
+ * from strip to strip; the backward pass multiplies each strip again. */
+#include "graph/entropy.h"
+
+#include <stdio.h>
+
+#include "base/round.h"
+#include "interface/interface.h"
+
+enum {
+    STRIP_WORDS = 4096, /* at most: of 16 bits a few thousand rows' scores stay in a large GPU's cache */
+    STRIPS_FEWEST = 3,
+    ALIGNED_WORDS = 8, /* rows of scores begin on 16 bytes where a strip has a multiple of so many */
+    STRIP_ROUND = 128  /* strips begin at a multiple of so many: biases on 256 bytes */
+};
+
+/* Letters of what goes by words: of full strips, of the last one, of the rest, of the whole vocabulary. */
+enum letter { FULL, LAST, REST, WHOLE };
+static const struct {
+    char letter;
+    const char *words, *table, *narrow, *scores, *product, *product_narrow;
+} letters[] = {
+    [FULL] = {'x', "x", "xi", "xe", "bsx", "bsi,xi->bsx", "bse,xe->bsx"},
+    [LAST] = {'y', "y", "yi", "ye", "bsy", "bsi,yi->bsy", "bse,ye->bsy"},
+    [REST] = {'g', "g", "gi", "ge", "bsg", "bsi,gi->bsg", "bse,ge->bsg"},
+    [WHOLE] = {'v', "v", "vi", "ve", "bsv", "bsi,vi->bsv", "bse,ve->bsv"},
+};
+
+/* Words of strips whose rows are aligned: all, but for a few that are a strip of their own. */
+static uint32_t aligned_words(uint32_t vocabulary)
+{
+    return vocabulary % ALIGNED_WORDS ? vocabulary / STRIP_ROUND * STRIP_ROUND : vocabulary;
+}
+
+/* Words of a full strip; 0: the vocabulary is one. */
+static uint32_t strip_words(uint32_t vocabulary)
+{
+    uint32_t aligned = aligned_words(vocabulary), n = (uint32_t)divide_up(aligned, STRIP_WORDS);
+    if (n < STRIPS_FEWEST) n = STRIPS_FEWEST;
+    uint32_t words = (uint32_t)round_up(divide_up(aligned, n), STRIP_ROUND);
+    return words < aligned ? words : 0;
+}
+
+struct entropy {
+    struct builder *b;
+    bool narrow;
+    int x, labels, table, bias; /* rows, and what all strips are of */
+    int state;                  /* what the rows come to so far, -1: nothing yet */
+};
+
+static struct op *last(struct builder *b) { return &b->g->ops[b->g->n_ops - 1]; }
+
+/* Rows of a weight from number `first` on. */
+static int add_strip(struct builder *b, int weight, uint32_t first, const char *dims)
+{
+    struct tensor t = b->g->tensors[weight];
+    char name[sizeof t.name];
+    snprintf(name, sizeof name, "%.30s_%u", t.name, (unsigned)first);
+    int made = builder_named(b, name, (struct tensor){.dims = dims, .role = TENSOR_WEIGHT, .weight = t.weight});
+    if (!b->ok) return made;
+    b->g->tensors[made].parent = weight;
+    b->g->tensors[made].strip = true;
+    b->g->tensors[made].slice = first;
+    return made;
+}
+
+static const char *numbered(const char *what, enum letter which, uint32_t first, char name[48])
+{
+    if (which == WHOLE)
+        snprintf(name, 48, "%.30s", what);
+    else
+        snprintf(name, 48, "%.30s_%u", what, (unsigned)first);
+    return name;
+}
+
+/* The scores of `count` words, and what the rows come to with them. */
+static void add_words(struct entropy *n, enum letter which, uint32_t first, uint32_t count)
+{
+    struct builder *b = n->b;
+    const char *table_dims = n->narrow ? letters[which].narrow : letters[which].table;
+    char name[48], made[48];
+    if (!b->ok) return;
+    b->g->dims.of[(unsigned char)letters[which].letter] = count;
+    int table = which == WHOLE ? n->table : add_strip(b, n->table, first, table_dims),
+        bias = which == WHOLE ? n->bias : add_strip(b, n->bias, first, letters[which].words);
+    int scores = builder_value(b, numbered("vocabulary", which, first, made), letters[which].scores);
+    builder_plain(b, numbered("vocabulary", which, first, name), VOCABULARY_SCORES, &kind_contract, scores,
+                  (const int[]){n->x, table, -1}, n->narrow ? letters[which].product_narrow : letters[which].product);
+    int biased = builder_value(b, numbered("vocabulary_scores", which, first, made), letters[which].scores);
+    builder_plain(b, numbered("vocabulary_bias", which, first, name), VOCABULARY_BIAS, &kind_bias, biased,
+                  (const int[]){scores, bias, -1}, NULL);
+    int state = builder_named(b, numbered("entropy", which, first, made),
+                              (struct tensor){.dims = "bsa", .role = TENSOR_VALUE, .f32 = true});
+    builder_plain(b, numbered("entropy", which, first, name), ENTROPY, &kind_entropy, state,
+                  (const int[]){biased, n->labels, n->state}, NULL);
+    if (b->ok) last(b)->column = first;
+    n->state = state;
+}
+
+static void add_strips(struct entropy *n, uint32_t vocabulary, uint32_t words)
+{
+    uint32_t aligned = aligned_words(vocabulary), first = 0;
+    for (; first + words <= aligned; first += words) add_words(n, FULL, first, words);
+    if (first < aligned) add_words(n, LAST, first, aligned - first);
+    if (aligned < vocabulary) add_words(n, REST, aligned, vocabulary - aligned);
+}
+
+int builder_labels(struct builder *b, enum batch_data data, const char *name, const char *dims)
+{
+    return builder_named(b, name, (struct tensor){.dims = dims, .role = TENSOR_BATCH, .data = data, .u32 = true});
+}
+
+int builder_labelled(struct builder *b, int x)
+{
+    int rows = builder_labels(b, BATCH_LABELLED, "labelled", "bs");
+    return builder_plain(b, "labelled_rows", LABELLED, &kind_pick, builder_value(b, "labelled_rows", "bsi"),
+                         (const int[]){x, rows, -1}, NULL);
+}
+
+int builder_entropy(struct builder *b, int x, int table, int bias)
+{
+    uint32_t vocabulary = b->options->config->vocabulary, words = b->options->strips ? strip_words(vocabulary) : 0;
+    struct entropy n = {.b = b, .narrow = b->options->config->embedding, .x = x, .table = table, .bias = bias};
+    n.state = -1;
+    n.labels = builder_labels(b, BATCH_LABELS, "labels", "bs");
+    b->g->dims.of['a'] = ENTROPY_STATE;
+    if (words)
+        add_strips(&n, vocabulary, words);
+    else
+        add_words(&n, WHOLE, 0, vocabulary);
+    int total = builder_named(b, "entropy_sum", (struct tensor){.dims = "z", .role = TENSOR_VALUE, .f32 = true}),
+        lse = builder_named(b, "entropy_lse", (struct tensor){.dims = "bs", .role = TENSOR_VALUE, .f32 = true});
+    builder_plain(b, "entropy_sum", ENTROPY_SUM, &kind_entropy_sum, total, (const int[]){n.state, -1, -1}, NULL);
+    if (b->ok) last(b)->out[1] = lse;
+    return total;
+}

@@ -1,0 +1,26 @@
+/* Masked language models: the loss is a part of the session's graph, which gives two numbers for each batch. */
+#include "runtime/batches.h"
+#include "train/trainer.h"
+
+enum { TOTAL_LOSS, TOTAL_RIGHT };
+
+bool masked_check(const struct wherry_trainer *t, const wherry_batch *batch, const int32_t *labels, struct error *e)
+{
+    return session_labels_check(t->session, labels, batch->offsets[batch->sequences], e);
+}
+
+bool masked_forward(struct wherry_session *session, const wherry_batch *batch, const int32_t *labels,
+                    const wherry_step *step, double count, double *loss, float total[MASKED_FLOATS])
+{
+    wherry_batch labelled = *batch;
+    labelled.labels = labels;
+    if (wherry_forward(session, &labelled, NULL, step, total, MASKED_FLOATS)) return false;
+    *loss = (double)total[TOTAL_LOSS] / count;
+    return true;
+}
+
+bool masked_backward(struct wherry_session *session, double count, double scale)
+{
+    const float d[MASKED_FLOATS] = {[TOTAL_LOSS] = (float)(scale / count), [TOTAL_RIGHT] = 0};
+    return !wherry_backward(session, d, MASKED_FLOATS, NULL, 0);
+}
