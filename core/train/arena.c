@@ -9,6 +9,8 @@
 #include "runtime/device_memory.h"
 #include "runtime/train.h"
 
+enum { CLEAR_PIECE = 1 << 20 };
+
 /* ---- segments ---- */
 
 /* Elements that one buffer and one argument hold as floats, and that a kernel's 32-bit numbers reach. */
@@ -130,14 +132,17 @@ static bool launches_make(const struct wherry_session *s, struct arena *a, struc
         l->partials =
             (struct range){a->partials_bytes, a->partials_bytes + round_up(8 * (uint64_t)l->chunks, MEMORY_ALIGNMENT)};
         a->tables_bytes = l->table.end;
+        if (a->sums) l->joins = (struct range){a->tables_bytes, a->tables_bytes + round_up(table, MEMORY_ALIGNMENT)};
+        if (a->sums) a->tables_bytes = l->joins.end;
         a->partials_bytes = l->partials.end;
     }
     return true;
 }
 
-bool arena_plan(const struct wherry_session *s, const bool *trains, size_t count, struct arena *out, struct error *e)
+bool arena_plan(const struct wherry_session *s, const bool *trains, size_t count, int sums, struct arena *out,
+                struct error *e)
 {
-    *out = (struct arena){0};
+    *out = (struct arena){.sums = sums};
     if (segments_make(s, trains, count, out, e) && shards_make(s, out, e) && launches_make(s, out, e)) return true;
     arena_free(s, out);
     return false;
@@ -145,8 +150,9 @@ bool arena_plan(const struct wherry_session *s, const bool *trains, size_t count
 
 /* ---- memory ---- */
 
-/* The table of a launch: every chunk by its first elements, counted from where the launch's arguments begin. */
-static void table_fill(const struct wherry_session *s, const struct arena *a, const struct launch_range *l,
+/* The table of a launch: every chunk by its first elements, counted from where the launch's arguments begin. `joins`:
+ * gradients lie as what they are added to. */
+static void table_fill(const struct wherry_session *s, const struct arena *a, const struct launch_range *l, bool joins,
                        uint32_t *words)
 {
     const uint64_t size = session_storage(s);
@@ -157,7 +163,8 @@ static void table_fill(const struct wherry_session *s, const struct arena *a, co
         for (uint64_t at = 0; at < segment->count; at += OPTIMIZER_CHUNK, entry += CHUNK_WORDS) {
             uint64_t left = segment->count - at;
             entry[CHUNK_AT] = (uint32_t)(segment->at + at - l->state.begin / 4);
-            entry[CHUNK_GRADIENT] = (uint32_t)((segment->gradient_offset - l->gradients.begin) / size + at);
+            entry[CHUNK_GRADIENT] =
+                joins ? entry[CHUNK_AT] : (uint32_t)((segment->gradient_offset - l->gradients.begin) / size + at);
             entry[CHUNK_WEIGHT] = (uint32_t)((segment->weight_offset - l->weights.begin) / size + at);
             entry[CHUNK_COUNT] = left < OPTIMIZER_CHUNK ? (uint32_t)left : OPTIMIZER_CHUNK;
             entry[CHUNK_TENSOR] = segment->rates;
@@ -169,7 +176,11 @@ static bool tables_write(const struct wherry_session *s, const struct arena *a, 
 {
     uint32_t *words = host_alloc(&s->context->host, (size_t)a->tables_bytes, 1, e);
     if (!words) return false;
-    for (int i = 0; i < a->n_launches; i++) table_fill(s, a, &a->launches[i], words + a->launches[i].table.begin / 4);
+    for (int i = 0; i < a->n_launches; i++) {
+        const struct launch_range *l = &a->launches[i];
+        table_fill(s, a, l, false, words + l->table.begin / 4);
+        if (a->sums) table_fill(s, a, l, true, words + l->joins.begin / 4);
+    }
     bool ok = s->device->backend->buffer_write(s->device->handle, a->tables, 0, words, a->tables_bytes, e);
     host_free(&s->context->host, words);
     return ok;
@@ -177,7 +188,7 @@ static bool tables_write(const struct wherry_session *s, const struct arena *a, 
 
 uint64_t arena_bytes(const struct arena *a, uint32_t parts)
 {
-    uint64_t elements = 0, n = 0;
+    uint64_t elements = 0, n = (uint64_t)a->sums;
     for (int i = 0; i < a->n_shards; i++) elements += a->shards[i].elements;
     for (int part = 0; part < ARENA_PARTS; part++) n += parts >> part & 1;
     return 4 * elements * n + a->tables_bytes + a->partials_bytes;
@@ -188,12 +199,17 @@ static bool buffers_make(const struct wherry_session *s, uint32_t parts, struct 
     const struct backend *backend = s->device->backend;
     struct backend_device *device = s->device->handle;
     TRY(device_has_bytes(s->device, arena_bytes(a, parts), "the optimizer", e));
-    for (int i = 0; i < a->n_shards; i++)
+    for (int i = 0; i < a->n_shards; i++) {
+        struct shard *shard = &a->shards[i];
         for (int part = 0; part < ARENA_PARTS; part++) {
-            struct shard *shard = &a->shards[i];
             if (!(parts >> part & 1)) continue;
             TRY((shard->parts[part] = backend->buffer_create(device, 4 * shard->elements, e)) != NULL);
         }
+        if (!a->sums) continue;
+        TRY((shard->sums = host_alloc(&s->context->host, (size_t)a->sums, sizeof *shard->sums, e)) != NULL);
+        for (int n = 0; n < a->sums; n++)
+            TRY((shard->sums[n] = backend->buffer_create(device, 4 * shard->elements, e)) != NULL);
+    }
     TRY((a->tables = backend->buffer_create(device, a->tables_bytes, e)) != NULL);
     TRY((a->partials = backend->buffer_create(device, a->partials_bytes, e)) != NULL);
     return true;
@@ -211,9 +227,13 @@ void arena_free(const struct wherry_session *s, struct arena *a)
 {
     const struct backend *backend = s->device->backend;
     const struct host *host = &s->context->host;
-    for (int i = 0; i < a->n_shards; i++)
+    for (int i = 0; i < a->n_shards; i++) {
         for (int part = 0; part < ARENA_PARTS; part++)
             backend->buffer_destroy(s->device->handle, a->shards[i].parts[part]);
+        for (int n = 0; a->shards[i].sums && n < a->sums; n++)
+            backend->buffer_destroy(s->device->handle, a->shards[i].sums[n]);
+        host_free(host, a->shards[i].sums);
+    }
     backend->buffer_destroy(s->device->handle, a->tables);
     backend->buffer_destroy(s->device->handle, a->partials);
     host_free(host, a->segments);
@@ -276,17 +296,24 @@ bool arena_write(const struct wherry_session *s, const struct arena *a, enum are
     return ok;
 }
 
+static bool buffer_clear(const struct wherry_session *s, struct buffer *buffer, uint64_t bytes, const void *zeros,
+                         struct error *e)
+{
+    for (uint64_t at = 0; buffer && at < bytes; at += CLEAR_PIECE)
+        TRY(s->device->backend->buffer_write(s->device->handle, buffer, at, zeros,
+                                             bytes - at < CLEAR_PIECE ? bytes - at : CLEAR_PIECE, e));
+    return true;
+}
+
 bool arena_clear(const struct wherry_session *s, const struct arena *a, enum arena_part part, struct error *e)
 {
-    enum { PIECE = 1 << 20 };
-    void *zeros = host_alloc(&s->context->host, PIECE, 1, e);
+    void *zeros = host_alloc(&s->context->host, CLEAR_PIECE, 1, e);
     bool ok = zeros != NULL;
     for (int i = 0; ok && i < a->n_shards; i++) {
         const struct shard *shard = &a->shards[i];
-        const uint64_t all = shard->parts[part] ? 4 * shard->elements : 0;
-        for (uint64_t at = 0; ok && at < all; at += PIECE)
-            ok = s->device->backend->buffer_write(s->device->handle, shard->parts[part], at, zeros,
-                                                  all - at < PIECE ? all - at : PIECE, e);
+        ok = buffer_clear(s, shard->parts[part], 4 * shard->elements, zeros, e);
+        for (int n = 0; ok && part == ARENA_GRADIENT && n < a->sums; n++)
+            ok = buffer_clear(s, shard->sums[n], 4 * shard->elements, zeros, e);
     }
     host_free(&s->context->host, zeros);
     return ok;

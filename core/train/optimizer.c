@@ -78,7 +78,7 @@ static bool plan(struct optimizer *o, struct error *e)
     o->parts = parts_of(o);
     bool *trains = host_alloc(host, count, sizeof *trains, e);
     for (size_t n = 0; trains && n < count; n++) trains[n] = !o->tensors[n].frozen;
-    bool ok = trains && arena_plan(o->session, trains, count, &o->arena, e);
+    bool ok = trains && arena_plan(o->session, trains, count, o->options.sums, &o->arena, e);
     host_free(host, trains);
     return ok && arena_make(o->session, o->parts, &o->arena, e) && optimizer_program_create(o, e);
 }
@@ -129,17 +129,22 @@ static void set_float(struct optimizer *o, uint32_t word, double value)
     memcpy(&o->words[word], &narrow, sizeof narrow);
 }
 
-static bool add(struct optimizer *o, uint32_t mode, double factor, struct error *e)
+static void set_add(struct optimizer *o, uint32_t mode, double factor)
 {
     memset(o->words, 0, (size_t)o->header_bytes);
     o->words[OPTIMIZER_ACTIVE] = 1;
     o->words[OPTIMIZER_MODE] = mode;
     set_float(o, OPTIMIZER_FACTOR, factor);
+}
+
+static bool add(struct optimizer *o, uint32_t mode, double factor, struct error *e)
+{
+    set_add(o, mode, factor);
     o->summed = optimizer_run(o, PASS_ADD, e);
     return o->summed;
 }
 
-bool optimizer_accumulate(struct optimizer *o, double weight, struct error *e)
+bool optimizer_add_sum(struct optimizer *o, int sum, bool first, double weight, struct error *e)
 {
     const struct wherry_session *s = o->session;
     if (!s->backward_done || s->forward_done)
@@ -147,8 +152,28 @@ bool optimizer_accumulate(struct optimizer *o, double weight, struct error *e)
                     "optimizer: gradients are there after a backward pass, until the next forward pass");
     if (!isfinite(weight))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "optimizer: gradients' weight is %s", NUMBER("%g", weight));
-    TRY(add(o, o->accumulated ? OPTIMIZER_ADD : OPTIMIZER_SET, weight / o->state.scale, e));
+    const uint32_t mode = first ? OPTIMIZER_SET : OPTIMIZER_ADD;
+    if (sum) {
+        set_add(o, mode, weight / o->state.scale);
+        o->summed = false; /* the sums of squares are another's */
+        return optimizer_run_sum(o, sum, false, e);
+    }
+    TRY(add(o, mode, weight / o->state.scale, e));
     o->accumulated = true;
+    return true;
+}
+
+bool optimizer_accumulate(struct optimizer *o, double weight, struct error *e)
+{
+    return optimizer_add_sum(o, 0, !o->accumulated, weight, e);
+}
+
+bool optimizer_join_sum(struct optimizer *o, int sum, bool first, struct error *e)
+{
+    set_add(o, first ? OPTIMIZER_SET : OPTIMIZER_ADD, 1);
+    o->summed = false;
+    TRY(optimizer_run_sum(o, sum, true, e));
+    if (sum == 1) o->accumulated = o->summed = true;
     return true;
 }
 

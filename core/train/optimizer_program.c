@@ -81,6 +81,26 @@ static void step_fill(struct optimizer *o, enum pass pass, const struct launch_r
     if (moments && shard->parts[ARENA_SECOND]) bind(step, SLOT_EXTRA, true, true, shard->parts[ARENA_SECOND], l->state);
 }
 
+/* Gradients, or with `joins` what is in a further sum, added to that sum, or to the one before. */
+static void sum_fill(struct optimizer *o, int sum, bool joins, const struct launch_range *l, struct step *step)
+{
+    const struct shard *shard = &o->arena.shards[o->arena.segments[l->first].shard];
+    struct buffer *to = joins && sum == 1 ? shard->parts[ARENA_GRADIENT] : shard->sums[sum - 1 - joins];
+    step_fill(o, PASS_ADD, l, step);
+    for (int i = 0; i < step->n_bindings; i++) {
+        struct binding *b = &step->bindings[i];
+        if (b->slot == SLOT_GRADIENT) b->buffer = to;
+        if (b->slot == SLOT_X && joins) {
+            b->buffer = shard->sums[sum - 1];
+            b->offset = l->state.begin;
+            b->bytes = l->state.end - l->state.begin;
+        }
+        if (b->slot == SLOT_IDS && joins) b->offset = l->joins.begin;
+    }
+    if (joins) step->name = "join";
+    if (joins) step->f16 = false; /* sums are floats */
+}
+
 static struct grid chunks_grid(uint32_t chunks)
 {
     return (struct grid){chunks < GRID_WIDTH ? chunks : GRID_WIDTH, (uint32_t)divide_up(chunks, GRID_WIDTH), 1};
@@ -91,7 +111,7 @@ bool optimizer_program_create(struct optimizer *o, struct error *e)
     const struct wherry_session *s = o->session;
     const struct host *host = &s->context->host;
     const struct backend *backend = s->device->backend;
-    const size_t launches = (size_t)o->arena.n_launches, n = launches * PASSES;
+    const size_t launches = (size_t)o->arena.n_launches, n = launches * (PASSES + 2 * (size_t)o->arena.sums);
     struct program_info info;
     TRY(calls_make(o, e));
     o->header_bytes = round_up(4 * (OPTIMIZER_RATES + 2 * (uint64_t)o->arena.trained), MEMORY_ALIGNMENT);
@@ -108,8 +128,15 @@ bool optimizer_program_create(struct optimizer *o, struct error *e)
             step_fill(o, pass, &o->arena.launches[i], &o->steps[(size_t)pass * launches + i]);
             o->grids[(size_t)pass * launches + i] = chunks_grid(o->arena.launches[i].chunks);
         }
+    for (int sum = 1; sum <= o->arena.sums; sum++)
+        for (size_t i = 0; i < 2 * launches; i++) {
+            size_t at = (size_t)(o->n_passes + 2 * (sum - 1)) * launches + i;
+            const struct launch_range *l = &o->arena.launches[i % launches];
+            sum_fill(o, sum, i >= launches, l, &o->steps[at]);
+            o->grids[at] = chunks_grid(l->chunks);
+        }
     o->schedule = (struct schedule){.steps = o->steps,
-                                    .n_steps = o->n_passes * o->arena.n_launches,
+                                    .n_steps = (o->n_passes + 2 * o->arena.sums) * o->arena.n_launches,
                                     .max_upload = (size_t)o->header_bytes,
                                     .divided = true};
     o->program = backend->program_create(s->device->handle, &o->schedule, NULL, NULL, &info, e);
@@ -128,18 +155,25 @@ void optimizer_program_destroy(struct optimizer *o)
 
 /* ---- runs ---- */
 
-bool optimizer_run(struct optimizer *o, enum pass pass, struct error *e)
+static bool run_launches(struct optimizer *o, int number, struct error *e)
 {
     struct wherry_device *device = o->session->device;
     const struct transfer upload = {.buffer = o->header, .bytes = o->header_bytes, .host = o->words};
     const struct run run = {.uploads = &upload,
                             .n_uploads = 1,
                             .grids = o->grids,
-                            .first = (int)pass * o->arena.n_launches,
-                            .end = ((int)pass + 1) * o->arena.n_launches};
+                            .first = number * o->arena.n_launches,
+                            .end = (number + 1) * o->arena.n_launches};
     bool ok = device_executes(device, e) && device->backend->program_run(device->handle, o->program, &run, e);
     if (!ok) device_failed(device, e);
     return ok;
+}
+
+bool optimizer_run(struct optimizer *o, enum pass pass, struct error *e) { return run_launches(o, (int)pass, e); }
+
+bool optimizer_run_sum(struct optimizer *o, int sum, bool joins, struct error *e)
+{
+    return run_launches(o, o->n_passes + 2 * (sum - 1) + joins, e);
 }
 
 bool optimizer_read_partials(struct optimizer *o, struct error *e)

@@ -26,7 +26,9 @@ struct optimizer {
     double *ratios;  /* [trained]: LAMB's */
     struct call calls[PASSES];
     int n_passes;
-    struct step *steps; /* [n_passes * n_launches] */
+    /* [n_passes * n_launches], then for each of the arena's further sums two times n_launches: gradients added to it,
+     * and it to the sum before. */
+    struct step *steps;
     struct grid *grids; /* likewise */
     struct schedule schedule;
     struct program *program;
@@ -39,6 +41,8 @@ void optimizer_program_destroy(struct optimizer *o);
 bool optimizer_masters(struct optimizer *o, struct error *e);
 /* Runs all launches of a pass with the header's words. */
 bool optimizer_run(struct optimizer *o, enum pass pass, struct error *e);
+/* The same of what adds gradients to a further sum, from 1, or, `joins`, that to the one before. */
+bool optimizer_run_sum(struct optimizer *o, int sum, bool joins, struct error *e);
 /* Reads the sums that a pass left: of each chunk number `chunk` of a launch the `sets` floats from chunk * sets on. */
 bool optimizer_read_partials(struct optimizer *o, struct error *e);
 /* The number of the float of the first chunk of launch `l` among them. */

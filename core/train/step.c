@@ -51,7 +51,7 @@ static bool backward(struct wherry_trainer *t, struct task *task, const float *d
     return !wherry_backward(t->session, d_rows, floats, NULL, 0) && optimizer_accumulate(t->optimizer, weight, e);
 }
 
-static bool loss_check(double loss, struct error *e)
+bool trainer_loss_check(double loss, struct error *e)
 {
     return isfinite(loss) || fail(e, WHERRY_STATUS_VERIFY_FAILED,
                                   "the loss is %s: no weight was changed. Take the last checkpoint and a smaller "
@@ -74,7 +74,8 @@ static bool batches_add(struct wherry_trainer *t, struct task *task, struct erro
         double loss, share = trainer_share(t, task->targets, first, n) / all;
         if (!(share > 0)) continue;
         TRY(trainer_rows_room(t, n, e) && forward(t, task, b, t->rows, n, e));
-        TRY(trainer_loss(t, t->rows, first, n, task->targets, scale, &loss, t->d_rows, e) && loss_check(loss, e));
+        TRY(trainer_loss(t, t->rows, first, n, task->targets, scale, &loss, t->d_rows, e) &&
+            trainer_loss_check(loss, e));
         task->loss += share * loss;
         TRY(backward(t, task, t->d_rows, n, share, e));
     }
@@ -93,7 +94,7 @@ static bool batches_join(struct wherry_trainer *t, struct task *task, struct err
     }
     TRY(trainer_loss(t, t->rows, 0, task->rows, task->targets, (float)optimizer_scale(t->optimizer), &task->loss,
                      t->d_rows, e));
-    TRY(loss_check(task->loss, e));
+    TRY(trainer_loss_check(task->loss, e));
     TRY(backward(t, task, t->d_rows + (first - n) * t->row_floats, n, 1, e));
     for (size_t b = first = 0; b < last && !task->overflow; b++, first += n) {
         n = trainer_batch_rows(t, &task->batches[b]);
@@ -104,22 +105,22 @@ static bool batches_join(struct wherry_trainer *t, struct task *task, struct err
 
 /* ---- the step ---- */
 
-static bool change(struct wherry_trainer *t, const struct task *task, wherry_step_result *result, struct error *e)
+bool trainer_change(struct wherry_trainer *t, double loss, bool overflow, wherry_step_result *result, struct error *e)
 {
     struct optimizer_result done;
     double scale = optimizer_scale(t->optimizer), rate = schedule_rate(&t->optimizer_desc, t->step);
-    if (task->overflow) optimizer_overflow(t->optimizer);
+    if (overflow) optimizer_overflow(t->optimizer);
     TRY(optimizer_step(t->optimizer, rate, &done, e));
     if (done.skipped && (!t->session->f16 || scale <= 1))
         return fail(e, WHERRY_STATUS_VERIFY_FAILED,
                     "a gradient is not finite, at a loss of %s and a loss scale of %s: no weight was changed. Take the "
                     "last checkpoint and a smaller learning rate; wherry_trainer_check tells whether the device is "
                     "right",
-                    NUMBER("%g", task->loss), NUMBER("%g", scale));
+                    NUMBER("%g", loss), NUMBER("%g", scale));
     *result = (wherry_step_result){.struct_size = sizeof *result,
                                    .skipped = done.skipped,
                                    .step = t->step++,
-                                   .loss = task->loss,
+                                   .loss = loss,
                                    .gradient_norm = done.norm,
                                    .learning_rate = rate,
                                    .loss_scale = scale};
@@ -131,7 +132,7 @@ static bool step(struct wherry_trainer *t, struct task *task, wherry_step_result
 {
     TRY(trainer_input_check(t, task->batches, task->n_batches, task->targets, &task->rows, e));
     TRY(t->coupled ? batches_join(t, task, e) : batches_add(t, task, e));
-    return change(t, task, result, e);
+    return trainer_change(t, task->loss, task->overflow, result, e);
 }
 
 wherry_status wherry_trainer_step(wherry_trainer *trainer, const wherry_batch *batches, size_t n_batches,
@@ -139,6 +140,8 @@ wherry_status wherry_trainer_step(wherry_trainer *trainer, const wherry_batch *b
 {
     if (!trainer) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct wherry_context *context = trainer->context;
+    const wherry_shard whole = {.struct_size = sizeof whole, .batches = batches, .n_batches = n_batches};
+    if (trainer->sharding.buckets) return wherry_trainer_step_shards(trainer, &whole, 1, targets, out);
     if (!out || out->struct_size != sizeof *out)
         return context_invalid(context, "wherry_trainer_step: out is NULL, or its struct_size is not %zu", sizeof *out);
     struct task task = {.batches = batches, .n_batches = n_batches, .targets = targets};

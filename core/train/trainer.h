@@ -5,6 +5,7 @@
 #include "train/loss.h"
 #include "train/names.h"
 #include "train/optimizer.h"
+#include "train/shards.h"
 
 struct wherry_trainer {
     struct wherry_context *context;
@@ -23,6 +24,7 @@ struct wherry_trainer {
     struct trained_weights weights;
     struct optimizer *optimizer;
     struct loss *loss;
+    struct sharding sharding;
     size_t row_floats;
     bool rows_of_tokens; /* the output has a row for each token, else for each sequence */
     bool coupled;        /* a row's gradient depends on other rows of the step */
@@ -50,12 +52,22 @@ size_t trainer_batch_rows(const struct wherry_trainer *t, const wherry_batch *ba
 /* Whether these are batches, rows that the loss takes, and targets for them; *rows: their number. */
 bool trainer_input_check(const struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches,
                          const wherry_targets *targets, size_t *rows, struct error *e);
+/* The two halves of this: of some of a step's batches, and of the rows of all. */
+bool trainer_batches_check(const struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches, size_t *rows,
+                           struct error *e);
+bool trainer_rows_check(const struct wherry_trainer *t, size_t rows, const wherry_targets *targets, struct error *e);
 bool trainer_rows_room(struct wherry_trainer *t, size_t rows, struct error *e);
 /* Runs the loss over `n` rows, of which those before `first` have targets that are left out; d_rows may be NULL. */
 bool trainer_loss(struct wherry_trainer *t, const float *rows, size_t first, size_t n, const wherry_targets *targets,
                   float gradient_scale, double *value, float *d_rows, struct error *e);
 /* What the rows of a batch count in the mean over all rows: the sum of their labels' weights, or their number. */
 double trainer_share(const struct wherry_trainer *t, const wherry_targets *targets, size_t first, size_t n);
+
+/* Whether it is finite. */
+bool trainer_loss_check(double loss, struct error *e);
+/* Changes the weights by what is accumulated: the end of a step. `overflow`: f16 can't hold a gradient of the output.
+ */
+bool trainer_change(struct wherry_trainer *t, double loss, bool overflow, wherry_step_result *result, struct error *e);
 
 /* ---- view.c ---- */
 
