@@ -45,16 +45,16 @@ for line in open(sys.argv[1], encoding="utf-8"):
     if "loss" in step: print(step["step"], step["loss"], step["norm"])
     if "evaluation" in step: print(step["step"], step["evaluation"])' "$1"; }
 for device in cpu ${DEVICES:-}; do
-    expect 0 '' "${same[@]}" --device $device --shards 8 --out alone --log alone.jsonl
+    expect 0 '' "${same[@]}" --device "$device" --shards 8 --out alone --log alone.jsonl
     losses alone.jsonl >losses
     check test "$(wc -l <losses)" -ge 7
     counts='1 2 3 4'
-    if [ $device != cpu ]; then counts=2; fi
+    if [ "$device" != cpu ]; then counts=2; fi
     for n in $counts; do
-        expect 0 '' "${mpirun[@]}" -n $n "${same[@]}" --device $device --out with_$n --log log_$n.jsonl
-        check cmp alone/model.safetensors with_$n/model.safetensors
-        losses log_$n.jsonl >losses_$n
-        check cmp losses losses_$n
+        expect 0 '' "${mpirun[@]}" -n "$n" "${same[@]}" --device "$device" --out "with_$n" --log "log_$n.jsonl"
+        check cmp alone/model.safetensors "with_$n"/model.safetensors
+        losses "log_$n.jsonl" >"losses_$n"
+        check cmp losses "losses_$n"
     done
     check "$python" -c '
 import json
@@ -77,7 +77,7 @@ fails() { # PATTERN COMMAND...
     local pattern=$1 got=0 begin=$SECONDS
     shift
     "$@" >out 2>err || got=$?
-    check test $got -ne 0
+    check test "$got" -ne 0
     check test $((SECONDS - begin)) -lt 30
     check test "$(grep -c '^wherry: ' err)" -eq 1
     check grep -q -e "$pattern" err
