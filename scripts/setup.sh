@@ -20,8 +20,8 @@ check_wants="ccache:ccache clang-19:clang-19 spirv-cross:spirv-cross -:rocm-devi
     chromium:chromium chromedriver:chromium-driver -:python3-selenium -:python3-numpy
     x86_64-w64-mingw32-gcc:gcc-mingw-w64-x86-64-win32 x86_64-w64-mingw32-g++:g++-mingw-w64-x86-64-win32
     -:libz-mingw-w64-dev wine:wine -:wine64 qemu-x86_64:qemu-user"
-# The build does without, and leaves wherry-serve out.
-build_wants="-:libmicrohttpd-dev"
+# The build does without, and leaves out wherry-serve, and training with many processes.
+build_wants="-:libmicrohttpd-dev -:libopenmpi-dev mpirun:openmpi-bin"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 

@@ -443,6 +443,34 @@ static void test_parts(void **state)
     parts_free(&parts);
 }
 
+/* Three examples of two columns, of 4 + 8, 2 + 1 and 1 + 2 tokens. */
+static void test_shards(void **state)
+{
+    (void)state;
+    uint32_t offsets[] = {0, 4, 6, 7, 15, 16, 18};
+    int32_t ids[18], types[18] = {0};
+    const struct train_batch batch = {
+        .examples = 3, .columns = 2, .sequences = 6, .tokens = 18, .offsets = offsets, .ids = ids, .types = types};
+    struct parts parts = {.count = 0};
+    for (int i = 0; i < 18; i++) ids[i] = i;
+    parts_of_shards(&parts, &batch, 2, 100, 100);
+    assert_int_equal(parts.count, 2); /* 12 tokens, 6 tokens */
+    assert_int_equal(parts.shards[0].n_batches, 1);
+    assert_int_equal(parts.batches[0].sequences, 2);
+    assert_int_equal(parts.batches[0].ids[4], 7); /* the second column's follow */
+    assert_int_equal(parts.batches[1].sequences, 4);
+    assert_int_equal(parts.batches[1].offsets[4], 6);
+    for (int i = 0; i < 3; i++) assert_int_equal(parts.batches[1].ids[i], 4 + i);
+    for (int i = 3; i < 6; i++) assert_int_equal(parts.batches[1].ids[i], 12 + i);
+    parts_of_shards(&parts, &batch, 4, 8, 100);
+    assert_int_equal(parts.shards[0].n_batches, 2); /* cut by tokens */
+    assert_int_equal(parts.shards[1].n_batches, 0); /* the long example reaches over it */
+    assert_int_equal(parts.shards[2].n_batches, 1);
+    assert_int_equal(parts.shards[3].n_batches, 1);
+    assert_ptr_equal(parts.shards[3].batches, parts.batches + 3);
+    parts_free(&parts);
+}
+
 /* ---- masks ---- */
 
 /* Of the same example the same, whatever is in its batch; another in the next epoch. */
@@ -484,11 +512,10 @@ static void test_masks_of_batches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),       cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_labels),      cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_contrastive), cmocka_unit_test(test_positions),
-        cmocka_unit_test(test_bad_batches), cmocka_unit_test(test_word_labels),
-        cmocka_unit_test(test_parts),       cmocka_unit_test(test_masks_of_batches),
+        cmocka_unit_test(test_lines),       cmocka_unit_test(test_columns),          cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_refused),     cmocka_unit_test(test_contrastive),      cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_bad_batches), cmocka_unit_test(test_word_labels),      cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_shards),      cmocka_unit_test(test_masks_of_batches),
     };
     return cmocka_run_group_tests(tests, make, drop);
 }

@@ -52,6 +52,32 @@ static void progress_clear(void)
     progress.shown = false;
 }
 
+/* Of several processes; 0: this one speaks for all. */
+static struct {
+    unsigned process;
+    char host[128];
+} speaker;
+
+void complain_as(unsigned process, const char *host)
+{
+    speaker.process = process;
+    snprintf(speaker.host, sizeof speaker.host, "%s", host);
+}
+
+/* Not so long that a user takes it for a standstill. A process that is asked to end while it waits has nothing to say.
+ */
+static void let_others_speak(void)
+{
+    bool stopped = system_stopped();
+    double end = system_seconds() + 1 + (speaker.process < 20 ? 0.1 * speaker.process : 2);
+    while (system_seconds() < end) {
+        system_sleep(0.02);
+        if (stopped || !system_stopped()) continue;
+        stopped = true;
+        end += 5;
+    }
+}
+
 int complain(int code, const char *format, ...)
 {
     va_list arguments;
@@ -59,7 +85,11 @@ int complain(int code, const char *format, ...)
     char *text = shown_text(false, format, arguments);
     va_end(arguments);
     progress_clear();
-    fprintf(stderr, "wherry: %s\n", text);
+    if (speaker.process) let_others_speak();
+    if (speaker.process)
+        fprintf(stderr, "wherry: process %u, on %s: %s\n", speaker.process, speaker.host, text);
+    else
+        fprintf(stderr, "wherry: %s\n", text);
     free(text);
     return code;
 }

@@ -58,6 +58,9 @@ struct options {
     uint32_t run_tokens, epochs, steps, eval_every, save_every;
     double learning_rate, warmup, weight_decay, momentum, max_norm, layer_decay, scale, masked;
     bool symmetric, whole_words, no_check;
+    uint32_t shards;
+    int wire;       /* wherry_wire, from 1 */
+    double silence; /* seconds */
     struct number_list lengths, clients;
     bool normalize, no_normalize, truncate, pairs, with_text;
     bool training, inference, layer, encoder, all, dot, explain, paper, layouts, pre_layernorm;

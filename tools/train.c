@@ -1,6 +1,7 @@
 /* `wherry train`: trains a model on examples, from the first step or from the last checkpoint. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "commands.h"
 #include "layouts_log.h"
@@ -16,6 +17,7 @@ static int open_data(struct train_run *run)
 {
     const struct options *options = run->options;
     int code = setup_data(&run->setup, &run->tool);
+    if (!code) code = setup_shards(&run->setup, options, run->ranks.started ? run->ranks.processes : 0);
     if (!code) code = lines_open(&run->lines, options->files, options->files_count);
     if (!code && options->dev) code = lines_open(&run->dev_lines, &options->dev, 1);
     if (!code) code = setup_trainer(&run->setup, &run->tool, &run->lines);
@@ -58,6 +60,7 @@ static int open_trainer(struct train_run *run)
     struct tool *tool = &run->tool;
     char text[20];
     uint64_t hash;
+    if (run->ranks.processes > 1) run->setup.trainer.exchange = &run->ranks.exchange;
     wherry_status status = wherry_trainer_create(tool->context, tool->device, tool->model, &run->setup.session,
                                                  &run->setup.trainer, &run->trainer);
     if (status) return trainer_failed(run, status);
@@ -67,23 +70,59 @@ static int open_trainer(struct train_run *run)
     int code = model_hash(run, &hash);
     if (code) return code;
     snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
-    run->settings = setup_json(&run->setup, run->options, &run->lines);
     json_object_set_new(run->settings, "model", need(json_string(text)));
     json_object_set_new(run->settings, "dtype", need(json_string(dtype_name(tool->plan.dtype))));
     return EXIT_FINE;
 }
 
-static int open_run(struct train_run *run, const struct options *options, bool *done)
+/* Process 0 tells of the run and keeps what it leaves; others compute. */
+static int open_process(struct train_run *run)
 {
-    *run = (struct train_run){.options = options};
-    int code = setup_check(options);
-    if (!code) code = tool_open_context(&run->tool, options);
-    if (!code) code = checkpoints_begin(run, done);
+    struct options *own = &run->own;
+    uint32_t threads;
+    if (run->ranks.process) {
+        own->quiet = true;
+        own->log = NULL;
+    }
+    int code = tool_open_context(&run->tool, own);
+    if (!code) code = ranks_device(&run->ranks, &run->tool, &run->device, &threads);
+    if (code || (!run->device && !threads)) return code;
+    if (run->device) own->device = run->device;
+    if (!own->threads && own->device && !strcmp(own->device, "cpu")) own->threads = threads;
+    tool_close(&run->tool);
+    return tool_open_context(&run->tool, own);
+}
+
+static int begin_output(struct train_run *run, bool *done)
+{
+    int code = run->ranks.process ? EXIT_FINE : checkpoints_begin(run, done);
+    return code ? code : ranks_any(&run->ranks, done);
+}
+
+/* Before anything of one is mixed with the others'. */
+static int compare_processes(struct train_run *run)
+{
+    struct ranks *ranks = &run->ranks;
+    char *text = need(json_dumps(run->settings, JSON_COMPACT | JSON_SORT_KEYS));
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (const char *c = text; *c; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+    free(text);
+    int code = ranks_same(ranks, lines_hash(&run->lines), "data",
+                          "all hosts need the same files for --data, with the same bytes");
+    return code ? code : ranks_same(ranks, hash, "options", "start all with the same command");
+}
+
+static int open_run(struct train_run *run, bool *done)
+{
+    int code = open_process(run);
+    if (!code) code = begin_output(run, done);
     if (code || *done) return code;
     code = tool_open_model_and_device(&run->tool);
     if (!code) code = open_data(run);
-    if (!code) code = open_trainer(run);
-    return code;
+    if (code) return code;
+    run->settings = setup_json(&run->setup, run->options, &run->lines);
+    code = compare_processes(run);
+    return code ? code : open_trainer(run);
 }
 
 static void close_run(struct train_run *run)
@@ -99,6 +138,7 @@ static void close_run(struct train_run *run)
     setup_close(&run->setup);
     json_decref(run->settings);
     tool_close(&run->tool);
+    free(run->device);
 }
 
 /* ---- telling ---- */
@@ -110,6 +150,22 @@ static void tell_begin(const struct train_run *run)
     complain(0, "note: %llu examples, %llu steps (%llu of warm-up), %llu parameters, on %s",
              (unsigned long long)run->lines.count, (unsigned long long)s->steps, (unsigned long long)s->warmup,
              (unsigned long long)run->tool.model_info.parameters, run->tool.device_info.id);
+    if (run->ranks.processes > 1)
+        complain(0, "note: %u processes, %u of them on this host; a step has %u shards", run->ranks.processes,
+                 run->ranks.locals, run->setup.shards);
+}
+
+static void tell_exchange(const struct train_run *run)
+{
+    wherry_exchange_times times = {.struct_size = sizeof times};
+    wherry_trainer_exchange_times(run->trainer, &times);
+    if (run->options->quiet || !times.steps) return;
+    double hidden = times.exposed_seconds < times.seconds ? 1 - times.exposed_seconds / times.seconds : 0;
+    complain(0,
+             "note: gradients between processes: %.3g MB sent and %.3g ms waited for in a step, %.0f %% of %.3g ms "
+             "hidden",
+             (double)times.bytes_sent / 1e6 / (double)times.steps, 1e3 * times.exposed_seconds / (double)times.steps,
+             100 * hidden, 1e3 * times.seconds / (double)times.steps);
 }
 
 static const char *time_left(double seconds, char text[32])
@@ -189,9 +245,16 @@ static int make_step(struct train_run *run, wherry_step_result *result)
                                     .values = b->values,
                                     .count = b->labels ? b->n_labels : b->n_values};
     *result = (wherry_step_result){.struct_size = sizeof *result};
-    parts_of(&run->parts, b, run->setup.run_tokens, run->setup.run_sequences);
-    wherry_status status = wherry_trainer_step(run->trainer, run->parts.batches, run->parts.count,
-                                               targets.count ? &targets : NULL, result);
+    const wherry_targets *wanted = targets.count ? &targets : NULL;
+    uint32_t shards = run->setup.shards, tokens = run->setup.run_tokens, sequences = run->setup.run_sequences;
+    wherry_status status;
+    if (shards > 1) {
+        parts_of_shards(&run->parts, b, shards, tokens, sequences);
+        status = wherry_trainer_step_shards(run->trainer, run->parts.shards, shards, wanted, result);
+    } else {
+        parts_of(&run->parts, b, tokens, sequences);
+        status = wherry_trainer_step(run->trainer, run->parts.batches, run->parts.count, wanted, result);
+    }
     if (status) return step_failed(run, status);
     run->step++;
     run->tokens += b->tokens;
@@ -218,6 +281,16 @@ static int evaluate_now(struct train_run *run)
     return train_log_evaluation(run, &evaluation);
 }
 
+/* The others have the same weights, and wait meanwhile. */
+static int save_now(struct train_run *run)
+{
+    wherry_status status = wherry_trainer_weights_compare(run->trainer);
+    if (status) return tool_error(&run->tool, status, NULL);
+    return run->ranks.process ? EXIT_FINE : checkpoints_save(run);
+}
+
+static bool evaluates(const struct train_run *run) { return run->dev_lines.count && !run->ranks.process; }
+
 /* What is due after a step. */
 static int after_step(struct train_run *run)
 {
@@ -225,11 +298,14 @@ static int after_step(struct train_run *run)
     uint64_t steps = run->setup.steps;
     bool stopped = system_stopped();
     int code = EXIT_FINE;
-    if (!stopped && run->dev_lines.count && is_time(run->step, options->eval_every, steps)) code = evaluate_now(run);
+    if (!stopped && evaluates(run) && is_time(run->step, options->eval_every, steps)) code = evaluate_now(run);
     stopped = stopped || code == EXIT_STOPPED;
     if (code && !stopped) return code;
-    if (stopped || (run->step < steps && is_time(run->step, options->save_every, steps))) code = checkpoints_save(run);
+    code = ranks_any(&run->ranks, &stopped);
+    if (code) return code;
+    if (stopped || (run->step < steps && is_time(run->step, options->save_every, steps))) code = save_now(run);
     if (code || !stopped) return code;
+    if (run->ranks.process) return EXIT_STOPPED;
     return complain(EXIT_STOPPED, "interrupted after step %llu of %llu; the same command goes on from there",
                     (unsigned long long)run->step, (unsigned long long)steps);
 }
@@ -276,26 +352,46 @@ static int check_gradients(struct train_run *run)
 static int train(struct train_run *run)
 {
     int code = checkpoints_resume(run);
+    if (!code)
+        code =
+            ranks_same(&run->ranks, run->step, "checkpoints", "the folder of --out has to be one that all hosts share");
+    if (!code) {
+        wherry_status status = wherry_trainer_weights_compare(run->trainer);
+        if (status) code = tool_error(&run->tool, status, NULL);
+    }
     if (!code) code = train_log_open(run);
     if (code) return code;
     tell_begin(run);
     system_stop_waits(true);
     progress_start(run->options);
     code = check_gradients(run);
-    if (!code && !run->step && run->dev_lines.count) code = evaluate_now(run);
+    if (!code && !run->step && evaluates(run)) code = evaluate_now(run);
     if (!code) code = run_steps(run);
     progress_end();
-    if (!code) code = checkpoints_finish(run);
+    if (!code) {
+        wherry_status status = wherry_trainer_weights_compare(run->trainer);
+        if (status) code = tool_error(&run->tool, status, NULL);
+    }
+    if (!code && !run->ranks.process) code = checkpoints_finish(run);
+    if (!code) tell_exchange(run);
     int closed = train_log_close(run);
     return code ? code : closed;
 }
 
 int train_command(const struct options *options)
 {
-    struct train_run run;
+    struct train_run *run = need(calloc(1, sizeof *run));
     bool done = false;
-    int code = open_run(&run, options, &done);
-    if (!code && !done) code = train(&run);
-    close_run(&run);
+    run->own = *options;
+    run->options = &run->own;
+    int code = setup_check(options);
+    if (!code) code = ranks_open(&run->ranks, options);
+    if (!code) code = open_run(run, &done);
+    if (!code && !done) code = train(run);
+    /* What all of them end by, they end by together. */
+    if (code && code != EXIT_STOPPED) ranks_abort(&run->ranks, code);
+    ranks_close(&run->ranks);
+    close_run(run);
+    free(run);
     return code;
 }

@@ -146,6 +146,8 @@ static bool launches_make(const struct wherry_session *s, struct arena *a, struc
         l->partials =
             (struct range){a->partials_bytes, a->partials_bytes + round_up(8 * (uint64_t)l->chunks, MEMORY_ALIGNMENT)};
         a->tables_bytes = l->table.end;
+        if (a->sums) l->joins = (struct range){a->tables_bytes, a->tables_bytes + round_up(table, MEMORY_ALIGNMENT)};
+        if (a->sums) a->tables_bytes = l->joins.end;
         a->partials_bytes = l->partials.end;
     }
     const uint64_t flags = round_up(2 * 4 * HANDOVER_GROUPS, MEMORY_ALIGNMENT);
@@ -154,9 +156,10 @@ static bool launches_make(const struct wherry_session *s, struct arena *a, struc
     return true;
 }
 
-bool arena_plan(const struct wherry_session *s, const uint32_t *parts, size_t count, struct arena *out, struct error *e)
+bool arena_plan(const struct wherry_session *s, const uint32_t *parts, size_t count, int sums, struct arena *out,
+                struct error *e)
 {
-    *out = (struct arena){0};
+    *out = (struct arena){.sums = sums};
     if (segments_make(s, parts, count, out, e) && shards_make(s, out, e) && launches_make(s, out, e)) return true;
     arena_free(s, out);
     return false;
@@ -164,8 +167,9 @@ bool arena_plan(const struct wherry_session *s, const uint32_t *parts, size_t co
 
 /* ---- memory ---- */
 
-/* The table of a launch: every chunk by its first elements, counted from where the launch's arguments begin. */
-static void table_fill(const struct wherry_session *s, const struct arena *a, const struct launch_range *l,
+/* The table of a launch: every chunk by its first elements, counted from where the launch's arguments begin. `joins`:
+ * gradients lie as what they are added to. */
+static void table_fill(const struct wherry_session *s, const struct arena *a, const struct launch_range *l, bool joins,
                        uint32_t *words)
 {
     const uint64_t size = session_storage(s);
@@ -176,7 +180,8 @@ static void table_fill(const struct wherry_session *s, const struct arena *a, co
         for (uint64_t at = 0; at < segment->count; at += OPTIMIZER_CHUNK, entry += CHUNK_WORDS) {
             uint64_t left = segment->count - at;
             entry[CHUNK_AT] = (uint32_t)(segment->at + at - l->state.begin / 4);
-            entry[CHUNK_GRADIENT] = (uint32_t)((segment->gradient_offset - l->gradients.begin) / size + at);
+            entry[CHUNK_GRADIENT] =
+                joins ? entry[CHUNK_AT] : (uint32_t)((segment->gradient_offset - l->gradients.begin) / size + at);
             entry[CHUNK_WEIGHT] = (uint32_t)((segment->weight_offset - l->weights.begin) / size + at);
             entry[CHUNK_COUNT] = left < OPTIMIZER_CHUNK ? (uint32_t)left : OPTIMIZER_CHUNK;
             entry[CHUNK_TENSOR] = segment->rates;
@@ -188,7 +193,11 @@ static bool tables_write(const struct wherry_session *s, const struct arena *a, 
 {
     uint32_t *words = host_alloc(&s->context->host, (size_t)a->tables_bytes, 1, e);
     if (!words) return false;
-    for (int i = 0; i < a->n_launches; i++) table_fill(s, a, &a->launches[i], words + a->launches[i].table.begin / 4);
+    for (int i = 0; i < a->n_launches; i++) {
+        const struct launch_range *l = &a->launches[i];
+        table_fill(s, a, l, false, words + l->table.begin / 4);
+        if (a->sums) table_fill(s, a, l, true, words + l->joins.begin / 4);
+    }
     bool ok = s->device->backend->buffer_write(s->device->handle, a->tables, 0, words, a->tables_bytes, e);
     host_free(&s->context->host, words);
     return ok;
@@ -196,7 +205,7 @@ static bool tables_write(const struct wherry_session *s, const struct arena *a, 
 
 uint64_t arena_bytes(const struct arena *a, uint32_t parts)
 {
-    uint64_t elements = 0, n = 0;
+    uint64_t elements = 0, n = (uint64_t)a->sums;
     for (int i = 0; i < a->n_shards; i++) elements += a->shards[i].elements;
     for (int part = 0; part < ARENA_PARTS; part++) n += parts >> part & 1;
     return 4 * elements * n + a->tables_bytes + a->partials_bytes;
@@ -219,6 +228,12 @@ static bool buffers_make(const struct wherry_session *s, uint32_t parts, struct 
     const struct backend *backend = s->device->backend;
     struct backend_device *device = s->device->handle;
     TRY(device_has_bytes(s->device, arena_bytes(a, parts), "the optimizer", e) && parts_make(s, parts, a, e));
+    for (int i = 0; i < a->n_shards && a->sums; i++) {
+        struct shard *shard = &a->shards[i];
+        TRY((shard->sums = host_alloc(&s->context->host, (size_t)a->sums, sizeof *shard->sums, e)) != NULL);
+        for (int n = 0; n < a->sums; n++)
+            TRY((shard->sums[n] = backend->buffer_create(device, 4 * shard->elements, e)) != NULL);
+    }
     TRY((a->tables = backend->buffer_create(device, a->tables_bytes, e)) != NULL);
     TRY((a->partials = backend->buffer_create(device, a->partials_bytes, e)) != NULL);
     return true;
@@ -260,9 +275,13 @@ void arena_free(const struct wherry_session *s, struct arena *a)
 {
     const struct backend *backend = s->device->backend;
     const struct host *host = &s->context->host;
-    for (int i = 0; i < a->n_shards; i++)
+    for (int i = 0; i < a->n_shards; i++) {
         for (int part = 0; part < ARENA_PARTS; part++)
             backend->buffer_destroy(s->device->handle, a->shards[i].parts[part]);
+        for (int n = 0; a->shards[i].sums && n < a->sums; n++)
+            backend->buffer_destroy(s->device->handle, a->shards[i].sums[n]);
+        host_free(host, a->shards[i].sums);
+    }
     backend->buffer_destroy(s->device->handle, a->tables);
     backend->buffer_destroy(s->device->handle, a->partials);
     host_free(host, a->segments);
@@ -330,6 +349,8 @@ bool arena_clear(const struct wherry_session *s, const struct arena *a, enum are
     for (int i = 0; i < a->n_shards; i++) {
         const struct shard *shard = &a->shards[i];
         if (shard->parts[part]) TRY(zeros_write(s, shard->parts[part], 4 * shard->elements, e));
+        for (int n = 0; part == ARENA_GRADIENT && n < a->sums; n++)
+            TRY(zeros_write(s, shard->sums[n], 4 * shard->elements, e));
     }
     return true;
 }

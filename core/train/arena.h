@@ -24,6 +24,7 @@ enum { SEGMENT_ROUND = 64 };
 struct shard {
     uint64_t elements;
     struct buffer *parts[ARENA_PARTS];
+    struct buffer **sums; /* [arena.sums]: like ARENA_GRADIENT, for sums that are kept apart */
 };
 
 /* A part of a buffer, in bytes. */
@@ -37,6 +38,7 @@ struct launch_range {
     struct range state, gradients, weights;
     uint32_t chunks;
     struct range table;    /* of `tables` */
+    struct range joins;    /* likewise, where gradients are one of `sums` */
     struct range partials; /* of `partials`: two floats a chunk; between those of launches are zeros */
 };
 
@@ -47,6 +49,7 @@ struct arena {
     int n_shards;
     struct launch_range *launches; /* [n_launches] */
     int n_launches;
+    int sums; /* of each shard */
     uint32_t n_rates;
     uint64_t parameters; /* that are trained */
     struct buffer *tables, *partials;
@@ -55,8 +58,9 @@ struct arena {
 };
 
 /* Plans it: parts[n] is 0 where the weight of gradient n is not trained, else 1, or the number of matrices in it (of
- * queries, keys and values) that have rates of their own. No memory of the device is made. */
-bool arena_plan(const struct wherry_session *s, const uint32_t *parts, size_t count, struct arena *out,
+ * queries, keys and values) that have rates of their own; `sums` how many there are beside ARENA_GRADIENT. No memory of
+ * the device is made. */
+bool arena_plan(const struct wherry_session *s, const uint32_t *parts, size_t count, int sums, struct arena *out,
                 struct error *e);
 /* Makes its buffers; of the shards those of `parts`, bits 1 << ARENA_*. Moments are 0, the rest is not initialised. */
 bool arena_make(const struct wherry_session *s, uint32_t parts, struct arena *arena, struct error *e);
@@ -71,7 +75,7 @@ bool arena_read(const struct wherry_session *s, const struct arena *arena, enum 
                 float *values, struct error *e);
 bool arena_write(const struct wherry_session *s, const struct arena *arena, enum arena_part part, size_t tensor,
                  const float *values, struct error *e);
-/* Makes all of a part 0. */
+/* Makes all of a part 0, with ARENA_GRADIENT all further sums, and what lies between tensors. */
 bool arena_clear(const struct wherry_session *s, const struct arena *arena, enum arena_part part, struct error *e);
 
 #endif

@@ -2,6 +2,7 @@
 #include "train/handover.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/round.h"
 #include "interface/interface.h"
@@ -156,6 +157,21 @@ bool handover_give(struct handover *h, size_t rows, size_t at, bool first, struc
     const struct transfer download = {
         .buffer = flags->buffer, .offset = flags->offset, .bytes = sizeof h->flags, .host = h->flags};
     return submit(h, GIVE, rows, at, first, &download, e);
+}
+
+bool handover_clear(struct handover *h, struct error *e)
+{
+    if (!h) return true;
+    static const float zeros[HANDOVER_GROUPS];
+    const struct wherry_device *device = h->session->device;
+    for (int kernel = 0; kernel < KERNELS; kernel++)
+        for (int i = 0; i < h->steps[kernel].n_bindings; i++) {
+            const struct binding *b = &h->steps[kernel].bindings[i];
+            if (b->slot != SLOT_PARTIALS) continue;
+            TRY(device->backend->buffer_write(device->handle, b->buffer, b->offset, zeros, sizeof zeros, e));
+        }
+    memset(h->flags, 0, sizeof h->flags);
+    return true;
 }
 
 bool handover_wait(struct handover *h, struct error *e)

@@ -20,6 +20,8 @@ void handover_destroy(struct handover *handover); /* accepts NULL */
 bool handover_take(struct handover *handover, size_t rows, size_t at, bool first, struct error *e);
 /* The loss's gradients by its rows from number `at` on become the gradient of the session's output. */
 bool handover_give(struct handover *handover, size_t rows, size_t at, bool first, struct error *e);
+/* A step begins whose rows do not go this way: nothing is flagged. Accepts NULL. */
+bool handover_clear(struct handover *handover, struct error *e);
 /* Waits for both; accepts NULL. Fails with WHERRY_STATUS_VERIFY_FAILED where a row of the step was not finite. */
 bool handover_wait(struct handover *handover, struct error *e);
 

@@ -20,14 +20,15 @@ void trainer_memory(const struct wherry_trainer *t, wherry_train_memory *out)
     const uint64_t gradients = gradient_bytes(s), others = plan.activation_bytes - gradients;
     /* Gradients may lie where something was kept for their making. */
     const uint64_t saved = plan.saved_bytes < others ? plan.saved_bytes : others;
-    const uint64_t tables = arena_bytes(&o->arena, 0), each = arena_bytes(&o->arena, 1) - tables;
+    const uint64_t none = arena_bytes(&o->arena, 0), each = arena_bytes(&o->arena, 1) - none;
+    const uint64_t sums = each * (uint64_t)o->arena.sums, tables = none - sums;
     const bool first = o->parts >> ARENA_FIRST & 1u, second = o->parts >> ARENA_SECOND & 1u;
     *out = (wherry_train_memory){.struct_size = sizeof *out,
                                  .weights = plan.weight_bytes,
                                  .masters = o->parts >> ARENA_MASTER & 1u ? each : 0,
                                  .moments = each * ((uint64_t)first + (uint64_t)second),
                                  .gradients = gradients,
-                                 .accumulated = o->parts >> ARENA_GRADIENT & 1u ? each : 0,
+                                 .accumulated = sums + (o->parts >> ARENA_GRADIENT & 1u ? each : 0),
                                  .saved = saved,
                                  .workspace = others - saved,
                                  .loss = t->loss ? loss_session(t->loss)->memory.bytes : 0,

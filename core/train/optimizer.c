@@ -65,7 +65,7 @@ static bool options_check(const struct wherry_session *s, const struct optimizer
 static uint32_t parts_of(const struct optimizer *o)
 {
     const bool moments = o->options.kind != OPTIMIZER_SGD;
-    return (o->options.kind == OPTIMIZER_LAMB ? 1u << ARENA_GRADIENT : 0u) |
+    return (o->options.kind == OPTIMIZER_LAMB || o->options.accumulates ? 1u << ARENA_GRADIENT : 0u) |
            (o->session->f16 ? 1u << ARENA_MASTER : 0u) | (moments || o->options.momentum > 0 ? 1u << ARENA_FIRST : 0u) |
            (moments ? 1u << ARENA_SECOND : 0u);
 }
@@ -90,7 +90,7 @@ static bool plan(struct optimizer *o, struct error *e)
     o->parts = parts_of(o);
     uint32_t *parts = host_alloc(host, count, sizeof *parts, e);
     for (size_t n = 0; parts && n < count; n++) parts[n] = o->tensors[n].frozen ? 0 : rates_of(o, n);
-    bool ok = parts && arena_plan(o->session, parts, count, &o->arena, e);
+    bool ok = parts && arena_plan(o->session, parts, count, o->options.sums, &o->arena, e);
     host_free(host, parts);
     if (!ok) return false;
     optimizer_program_plan(o);
@@ -115,6 +115,7 @@ struct optimizer *optimizer_create(struct wherry_session *session, const struct 
     o->session = session;
     o->options = *options;
     o->state.scale = !session->f16 ? 1 : options->loss_scale > 0 ? options->loss_scale : FIRST_SCALE;
+    o->options.accumulates |= o->options.sums > 0;
     if (!o->options.clean_steps) o->options.clean_steps = CLEAN_STEPS;
     if (plan(o, e)) return o;
     optimizer_destroy(o);
@@ -154,13 +155,21 @@ static bool gradients_check(const struct optimizer *o, double weight, struct err
            fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "optimizer: gradients' weight is %s", NUMBER("%g", weight));
 }
 
-bool optimizer_accumulate(struct optimizer *o, double weight, struct error *e)
+/* The header of what is added to what is accumulated, or to a further sum. */
+static void words_add(struct optimizer *o, bool first, double factor)
 {
-    TRY(gradients_check(o, weight, e) && optimizer_accumulator(o, e));
     memset(o->words, 0, (size_t)o->header_bytes);
     o->words[OPTIMIZER_ACTIVE] = 1;
-    o->words[OPTIMIZER_MODE] = o->accumulated ? OPTIMIZER_ADD : OPTIMIZER_SET;
-    set_float(o, OPTIMIZER_FACTOR, weight / o->state.scale);
+    o->words[OPTIMIZER_MODE] = first ? OPTIMIZER_SET : OPTIMIZER_ADD;
+    set_float(o, OPTIMIZER_FACTOR, factor);
+}
+
+bool optimizer_add_sum(struct optimizer *o, int sum, bool first, double weight, struct error *e)
+{
+    TRY(gradients_check(o, weight, e) && optimizer_accumulator(o, e));
+    words_add(o, first, weight / o->state.scale);
+    o->summed = false; /* a further sum's are the squares that are there next */
+    if (sum) return optimizer_submit_sum(o, sum, false, e);
     TRY(optimizer_submit(o, WAY_ACCUMULATED, 0, PHASE_ADD, PHASE_ADD, true, e));
     o->accumulated = o->summed = true;
     return true;
@@ -174,6 +183,20 @@ bool optimizer_direct(struct optimizer *o, double weight, struct error *e)
                     "optimizer: something is accumulated already, to which gradients are to be added");
     o->direct = true;
     o->weight = weight;
+    return true;
+}
+
+bool optimizer_accumulate(struct optimizer *o, double weight, struct error *e)
+{
+    return optimizer_add_sum(o, 0, !o->accumulated, weight, e);
+}
+
+bool optimizer_join_sum(struct optimizer *o, int sum, bool first, struct error *e)
+{
+    words_add(o, first, 1);
+    o->summed = false;
+    TRY(optimizer_submit_sum(o, sum, true, e));
+    if (sum == 1) o->accumulated = o->summed = true;
     return true;
 }
 

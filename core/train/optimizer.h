@@ -52,7 +52,11 @@ struct optimizer_options {
     /* In a session of f16 the caller multiplies the gradient that it gives wherry_backward with optimizer_scale. */
     double loss_scale;    /* the first one, a power of two; 0: 65536. f32: it is 1 and stays */
     uint32_t clean_steps; /* after which the scale doubles; 0: 2000 */
-    bool planned;         /* its plan alone, to ask what it takes: the session is not prepared, and it can't step */
+    /* For optimizer_add_sum: memory and programs of what is accumulated are made at once, and further sums beside it.
+     */
+    bool accumulates;
+    int sums;     /* 0: none; else it accumulates */
+    bool planned; /* its plan alone, to ask what it takes: the session is not prepared, and it can't step */
 };
 
 /* What a step did. */
@@ -80,6 +84,7 @@ enum optimizer_part {
 };
 
 struct optimizer;
+struct arena;
 
 /* The session was created for training, and is prepared here where it was not; it and the model outlive the optimizer,
  * and it has one optimizer while it lives. Masters are the model's weights (in f16 read anew from its files, not
@@ -91,11 +96,24 @@ void optimizer_destroy(struct optimizer *optimizer); /* accepts NULL; the sessio
 /* What the gradient of the output is to be multiplied with before wherry_backward; 1 in f32. */
 double optimizer_scale(const struct optimizer *optimizer);
 /* Adds the session's gradients, divided by optimizer_scale, times `weight` to what is accumulated: after each backward
- * pass. The memory for it is made with the first. */
+ * pass. The memory for it is made with the first, where optimizer_options.accumulates does not say otherwise. */
 bool optimizer_accumulate(struct optimizer *optimizer, double weight, struct error *e);
 /* The same where one backward pass makes a step: nothing is accumulated, and the next step reads the session's own
  * gradients, before its next forward pass. The bits are those of optimizer_accumulate. */
 bool optimizer_direct(struct optimizer *optimizer, double weight, struct error *e);
+/* The same, to sum number `sum`: 0 is what is accumulated, and optimizer_options.sums follow. `first`: it was empty. */
+bool optimizer_add_sum(struct optimizer *optimizer, int sum, bool first, double weight, struct error *e);
+/* Adds a further sum to the one before it, which `first` says was empty. */
+bool optimizer_join_sum(struct optimizer *optimizer, int sum, bool first, struct error *e);
+/* Floats of a sum as they lie on the device: of shard `shard` of the arena, from `at` on. What is written to sum 0 is
+ * accumulated. */
+bool optimizer_sum_read(struct optimizer *optimizer, int sum, int shard, uint64_t at, float *values, uint64_t count,
+                        struct error *e);
+bool optimizer_sum_write(struct optimizer *optimizer, int shard, uint64_t at, const float *values, uint64_t count,
+                         struct error *e);
+/* Makes all sums 0, and what lies between tensors there. */
+bool optimizer_sums_clear(struct optimizer *optimizer, struct error *e);
+const struct arena *optimizer_arena(const struct optimizer *optimizer);
 /* The next step is to be skipped as if a gradient were not finite: for a loss, or a scaled gradient of the output, that
  * a 16-bit float can't hold. */
 void optimizer_overflow(struct optimizer *optimizer);

@@ -97,6 +97,26 @@ static void launch_fill(struct optimizer *o, enum way way, enum phase phase, con
     if (moments && shard->parts[ARENA_SECOND]) bind(step, SLOT_EXTRA, true, true, shard->parts[ARENA_SECOND], l->state);
 }
 
+/* Gradients, or with `joins` what is in a further sum, added to that sum, or to the one before. */
+static void add_fill(struct optimizer *o, int sum, bool joins, const struct launch_range *l, struct step *step)
+{
+    const struct shard *shard = &o->arena.shards[o->arena.segments[l->first].shard];
+    struct buffer *to = joins && sum == 1 ? shard->parts[ARENA_GRADIENT] : shard->sums[sum - 1 - joins];
+    launch_fill(o, WAY_ACCUMULATED, PHASE_ADD, l, step);
+    for (int i = 0; i < step->n_bindings; i++) {
+        struct binding *b = &step->bindings[i];
+        if (b->slot == SLOT_GRADIENT) b->buffer = to;
+        if (b->slot == SLOT_X && joins) {
+            b->buffer = shard->sums[sum - 1];
+            b->offset = l->state.begin;
+            b->bytes = l->state.end - l->state.begin;
+        }
+        if (b->slot == SLOT_IDS && joins) b->offset = l->joins.begin;
+    }
+    if (joins) step->name = "join";
+    if (joins) step->f16 = false; /* sums are floats */
+}
+
 static void sums_fill(struct optimizer *o, enum way way, enum phase phase, uint32_t groups, struct step *step)
 {
     step_begin(o, way, phase, groups, (double)o->arena.partials_bytes, step);
@@ -110,7 +130,7 @@ static struct grid groups_grid(uint32_t groups)
     return (struct grid){groups < GRID_WIDTH ? groups : GRID_WIDTH, (uint32_t)divide_up(groups, GRID_WIDTH), 1};
 }
 
-static void steps_fill(struct optimizer *o, enum way way)
+static int steps_fill(struct optimizer *o, enum way way)
 {
     struct way_program *w = &o->ways[way];
     int n = 0;
@@ -129,6 +149,13 @@ static void steps_fill(struct optimizer *o, enum way way)
         }
     }
     w->first[PHASES] = n;
+    for (int i = 0; way == WAY_ACCUMULATED && i < 2 * o->arena.sums * o->arena.n_launches; i++, n++) {
+        const struct launch_range *l = &o->arena.launches[i % o->arena.n_launches];
+        const int number = i / o->arena.n_launches;
+        w->grids[n] = groups_grid(l->chunks);
+        add_fill(o, 1 + number / 2, number % 2, l, &w->steps[n]);
+    }
+    return n;
 }
 
 bool optimizer_way_create(struct optimizer *o, enum way way, struct error *e)
@@ -136,15 +163,15 @@ bool optimizer_way_create(struct optimizer *o, enum way way, struct error *e)
     const struct wherry_session *s = o->session;
     const struct host *host = &s->context->host;
     struct way_program *w = &o->ways[way];
-    const size_t most = (size_t)o->arena.n_launches * PHASES + PHASES;
+    const size_t most = (size_t)o->arena.n_launches * (PHASES + 2 * (size_t)o->arena.sums) + PHASES;
     struct program_info info;
     if (w->program) return true;
     TRY(calls_make(o, way, e));
     if (!w->steps && !(w->steps = host_alloc(host, most, sizeof *w->steps, e))) return false;
     if (!w->grids && !(w->grids = host_alloc(host, most, sizeof *w->grids, e))) return false;
-    steps_fill(o, way);
+    const int n_steps = steps_fill(o, way);
     w->schedule = (struct schedule){.steps = w->steps,
-                                    .n_steps = w->first[PHASES],
+                                    .n_steps = n_steps,
                                     .max_upload = (size_t)o->header_bytes,
                                     .staged = (size_t)o->header_bytes,
                                     .max_download = sizeof o->told,
@@ -217,7 +244,8 @@ bool optimizer_program_create(struct optimizer *o, struct error *e)
         ok = (o->tensors_table = buffer_of(o, o->table_bytes, table, e)) != NULL;
     }
     host_free(host, table);
-    return ok && optimizer_way_create(o, WAY_DIRECT, e);
+    return ok && optimizer_way_create(o, WAY_DIRECT, e) &&
+           (!o->options.accumulates || optimizer_way_create(o, WAY_ACCUMULATED, e));
 }
 
 void optimizer_program_destroy(struct optimizer *o)
@@ -241,8 +269,8 @@ void optimizer_program_destroy(struct optimizer *o)
 
 /* ---- runs ---- */
 
-bool optimizer_submit(struct optimizer *o, enum way way, int slot, enum phase from, enum phase last, bool words,
-                      struct error *e)
+static bool submit(struct optimizer *o, enum way way, int slot, int first, int end, bool words, bool tells,
+                   struct error *e)
 {
     struct way_program *w = &o->ways[way];
     const struct transfer upload = {.buffer = o->header, .bytes = o->header_bytes, .host = o->words};
@@ -250,10 +278,24 @@ bool optimizer_submit(struct optimizer *o, enum way way, int slot, enum phase fr
     const struct run run = {.uploads = &upload,
                             .n_uploads = words,
                             .downloads = &download,
-                            .n_downloads = last == PHASE_NORM,
+                            .n_downloads = tells,
                             .grids = w->grids,
                             .step_seconds = o->timed,
-                            .first = w->first[from],
-                            .end = w->first[last + 1]};
+                            .first = first,
+                            .end = end};
     return pass_submit(o->session->device, w->program, slot, &w->passes[slot], &run, e);
+}
+
+bool optimizer_submit(struct optimizer *o, enum way way, int slot, enum phase from, enum phase last, bool words,
+                      struct error *e)
+{
+    const int *first = o->ways[way].first;
+    return submit(o, way, slot, first[from], first[last + 1], words, last == PHASE_NORM, e);
+}
+
+bool optimizer_submit_sum(struct optimizer *o, int sum, bool joins, struct error *e)
+{
+    const int launches = o->arena.n_launches;
+    const int first = o->ways[WAY_ACCUMULATED].first[PHASES] + (2 * (sum - 1) + joins) * launches;
+    return submit(o, WAY_ACCUMULATED, 0, first, first + launches, true, false, e);
 }

@@ -104,3 +104,31 @@ bool optimizer_tensor_write(struct optimizer *o, enum optimizer_part part, size_
     if (!(o->parts >> arena_parts[part] & 1)) return true; /* the session has it */
     return arena_write(o->session, &o->arena, arena_parts[part], index, values, e);
 }
+
+/* ---- sums as they lie ---- */
+
+const struct arena *optimizer_arena(const struct optimizer *o) { return &o->arena; }
+
+bool optimizer_sums_clear(struct optimizer *o, struct error *e)
+{
+    return arena_clear(o->session, &o->arena, ARENA_GRADIENT, e);
+}
+
+bool optimizer_sum_read(struct optimizer *o, int sum, int shard, uint64_t at, float *values, uint64_t count,
+                        struct error *e)
+{
+    const struct shard *of = &o->arena.shards[shard];
+    struct wherry_device *device = o->session->device;
+    return device->backend->buffer_read(device->handle, sum ? of->sums[sum - 1] : of->parts[ARENA_GRADIENT], 4 * at,
+                                        values, 4 * count, e);
+}
+
+bool optimizer_sum_write(struct optimizer *o, int shard, uint64_t at, const float *values, uint64_t count,
+                         struct error *e)
+{
+    struct wherry_device *device = o->session->device;
+    o->accumulated = true;
+    o->summed = false;
+    return device->backend->buffer_write(device->handle, o->arena.shards[shard].parts[ARENA_GRADIENT], 4 * at, values,
+                                         4 * count, e);
+}

@@ -30,8 +30,8 @@ static bool targets_check(const struct wherry_trainer *t, const wherry_targets *
                                           targets->count, rows, want, labels ? "labels" : "values");
 }
 
-bool trainer_input_check(const struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches,
-                         const wherry_targets *targets, size_t *rows, struct error *e)
+bool trainer_batches_check(const struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches, size_t *rows,
+                           struct error *e)
 {
     size_t count = 0;
     if (!batches || !n_batches)
@@ -44,23 +44,38 @@ bool trainer_input_check(const struct wherry_trainer *t, const wherry_batch *bat
         }
         count += trainer_batch_rows(t, &batches[b]);
     }
-    if (count % t->columns)
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                    "the batches have %zu rows, which is no multiple of the loss' %u columns", count,
-                    (unsigned)t->columns);
-    if (t->coupled && count > t->max_rows)
+    *rows = count;
+    return count % t->columns == 0 ||
+           fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                "the batches have %zu rows, which is no multiple of the loss' %u columns", count, (unsigned)t->columns);
+}
+
+bool trainer_rows_check(const struct wherry_trainer *t, size_t rows, const wherry_targets *targets, struct error *e)
+{
+    if (t->coupled && rows > t->max_rows)
         return fail(e, WHERRY_STATUS_TOO_LONG,
                     "the batches have %zu rows and this trainer was made for %zu: raise wherry_trainer_desc.max_rows, "
                     "or take fewer examples",
-                    count, t->max_rows);
-    *rows = count;
-    TRY(targets_check(t, targets, count, e));
-    for (size_t b = 0, first = 0; trainer_masked(t) && b < n_batches; first += trainer_batch_rows(t, &batches[b++])) {
+                    rows, t->max_rows);
+    return targets_check(t, targets, rows, e);
+}
+
+bool trainer_labels_check(const struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches, size_t first,
+                          const wherry_targets *targets, struct error *e)
+{
+    for (size_t b = 0; trainer_masked(t) && b < n_batches; first += trainer_batch_rows(t, &batches[b++])) {
         char where[64];
         snprintf(where, sizeof where, "batch %zu", b);
         if (!masked_check(t, &batches[b], targets->labels + first, e)) return fail_in(e, where);
     }
     return true;
+}
+
+bool trainer_input_check(const struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches,
+                         const wherry_targets *targets, size_t *rows, struct error *e)
+{
+    return trainer_batches_check(t, batches, n_batches, rows, e) && trainer_rows_check(t, *rows, targets, e) &&
+           trainer_labels_check(t, batches, n_batches, 0, targets, e);
 }
 
 bool trainer_rows_room(struct wherry_trainer *t, size_t rows, struct error *e)

@@ -23,6 +23,8 @@ enum way { WAY_ACCUMULATED, WAY_DIRECT, WAYS };
 struct way_program {
     struct call calls[PHASES];
     int first[PHASES + 1]; /* steps; those that the kind has not are none */
+    /* Behind those of phases, where gradients are accumulated: for each of the arena's further sums two times
+     * n_launches, gradients added to it, and it to the sum before. */
     struct step *steps;
     struct grid *grids;
     struct schedule schedule;
@@ -70,5 +72,7 @@ bool optimizer_accumulator(struct optimizer *o, struct error *e);
  * slot 0 was waited for. `words`: the header is uploaded before. */
 bool optimizer_submit(struct optimizer *o, enum way way, int slot, enum phase from, enum phase last, bool words,
                       struct error *e);
+/* The same of what adds gradients to a further sum, from 1, or, `joins`, that to the one before. */
+bool optimizer_submit_sum(struct optimizer *o, int sum, bool joins, struct error *e);
 
 #endif

@@ -4,10 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "runtime/encode.h"
 #include "runtime/train.h"
-#include "train/schedule.h"
 #include "train/trainer.h"
 
 /* What a step is of. Everything is submitted, batch after batch, and waited for at the end, but for losses of more
@@ -76,14 +74,6 @@ static bool loss_begin(struct wherry_trainer *t, struct task *task, size_t first
     return loss_submit(t->loss, n, &targets, (float)optimizer_scale(t->optimizer), e);
 }
 
-static bool loss_check(double loss, struct error *e)
-{
-    return isfinite(loss) || fail(e, WHERRY_STATUS_VERIFY_FAILED,
-                                  "the loss is %s: no weight was changed. Take the last checkpoint and a smaller "
-                                  "learning rate, or look at the targets",
-                                  isnan(loss) ? "NaN" : "infinite");
-}
-
 /* Both passes of one batch with `labels` tokens that count, which are `share` of the step's. */
 static bool masked_add(struct wherry_trainer *t, struct task *task, size_t batch, size_t first, double labels,
                        double share, struct error *e)
@@ -95,7 +85,7 @@ static bool masked_add(struct wherry_trainer *t, struct task *task, size_t batch
     snprintf(where, sizeof where, "batch %zu", batch);
     if (!masked_forward(t->session, &task->batches[batch], task->targets->labels + first, &step, labels, &loss, total))
         return fail_in(e, where);
-    TRY(loss_check(loss, e));
+    TRY(trainer_loss_check(loss, e));
     task->loss += share * loss;
     return masked_backward(t->session, labels, optimizer_scale(t->optimizer)) && gradients_hand(t, task, share, e);
 }
@@ -145,27 +135,10 @@ static bool batches_join(struct wherry_trainer *t, struct task *task, struct err
 /* The device has left the weights as they are where a row or the loss is not finite. */
 static bool change(struct wherry_trainer *t, struct task *task, wherry_step_result *result, struct error *e)
 {
-    struct optimizer_result done;
-    double scale = optimizer_scale(t->optimizer), rate = schedule_rate(&t->optimizer_desc, t->step);
-    TRY(optimizer_step_begin(t->optimizer, rate, e));
+    TRY(trainer_change_begin(t, e));
     while (t->loss && loss_under_way(t->loss)) TRY(loss_take(t, task, e));
-    TRY(handover_wait(t->handover, e) && loss_check(task->loss, e));
-    TRY(optimizer_step_end(t->optimizer, &done, e) && session_passes_wait(t->session, e));
-    if (done.skipped && (!t->session->f16 || scale <= 1))
-        return fail(e, WHERRY_STATUS_VERIFY_FAILED,
-                    "a gradient is not finite, at a loss of %s and a loss scale of %s: no weight was changed. Take the "
-                    "last checkpoint and a smaller learning rate; wherry_trainer_check tells whether the device is "
-                    "right",
-                    NUMBER("%g", task->loss), NUMBER("%g", scale));
-    *result = (wherry_step_result){.struct_size = sizeof *result,
-                                   .skipped = done.skipped,
-                                   .step = t->step++,
-                                   .loss = task->loss,
-                                   .gradient_norm = done.norm,
-                                   .learning_rate = rate,
-                                   .loss_scale = scale};
-    if (!done.skipped) view_stale(t);
-    return true;
+    TRY(handover_wait(t->handover, e) && trainer_loss_check(task->loss, e));
+    return trainer_change_end(t, task->loss, result, e);
 }
 
 static bool step(struct wherry_trainer *t, struct task *task, wherry_step_result *result, struct error *e)
@@ -191,6 +164,8 @@ wherry_status wherry_trainer_step(wherry_trainer *trainer, const wherry_batch *b
 {
     if (!trainer) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct wherry_context *context = trainer->context;
+    const wherry_shard whole = {.struct_size = sizeof whole, .batches = batches, .n_batches = n_batches};
+    if (trainer->sharding.buckets) return wherry_trainer_step_shards(trainer, &whole, 1, targets, out);
     if (!out || out->struct_size != sizeof *out)
         return context_invalid(context, "wherry_trainer_step: out is NULL, or its struct_size is not %zu", sizeof *out);
     struct task task = {.batches = batches, .n_batches = n_batches, .targets = targets};

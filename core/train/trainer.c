@@ -103,7 +103,7 @@ static bool output_check(const struct wherry_trainer *t, struct error *e)
 
 /* ---- its parts ---- */
 
-static bool optimizer_make(struct wherry_trainer *t, struct error *e)
+static bool optimizer_make(struct wherry_trainer *t, const wherry_trainer_desc *desc, struct error *e)
 {
     static const enum optimizer_kind kinds[] = {OPTIMIZER_ADAMW, OPTIMIZER_LAMB, OPTIMIZER_SGD};
     const wherry_optimizer_desc *d = &t->optimizer_desc;
@@ -119,6 +119,8 @@ static bool optimizer_make(struct wherry_trainer *t, struct error *e)
                                               .tensors = t->weights.gradients,
                                               .count = t->weights.n_gradients,
                                               .loss_scale = (double)d->loss_scale,
+                                              .accumulates = sharding_accumulates(desc),
+                                              .sums = sharding_sums(desc),
                                               .planned = t->planned};
     return (t->optimizer = optimizer_create(t->session, &options, e)) != NULL;
 }
@@ -166,13 +168,14 @@ static bool trainer_make(struct wherry_trainer *t, const wherry_session_desc *se
                          struct error *e)
 {
     const struct graph *g;
-    TRY(descs_check(session, desc, e) && descs_copy(t, session, desc, e) && output_check(t, e));
+    TRY(descs_check(session, desc, e) && sharding_check(desc, e) && descs_copy(t, session, desc, e) &&
+        output_check(t, e));
     TRY(session_create(t->context, t->device, t->model, &t->session_desc, false, &t->session, e));
     g = &t->session->graph;
     t->row_floats = tensor_row_length(g, g->output);
     t->rows_of_tokens = trainer_masked(t) || strchr(g->tensors[g->output].dims, 'j') != NULL;
     return trained_weights_create(t->session, desc->optimizer, &t->weights, e) && loss_make(t, desc, e) &&
-           optimizer_make(t, e) && handover_make(t, e);
+           optimizer_make(t, desc, e) && handover_make(t, e) && (t->planned || sharding_make(t, desc, e));
 }
 
 wherry_status trainer_create(wherry_context *context, wherry_device *device, const wherry_model *model,
@@ -212,6 +215,7 @@ void wherry_trainer_destroy(wherry_trainer *t)
     if (!t) return;
     const struct host *host = &t->context->host;
     view_destroy(t);
+    sharding_destroy(t);
     handover_destroy(t->handover);
     loss_destroy(t->loss);
     optimizer_destroy(t->optimizer);

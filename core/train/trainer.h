@@ -6,6 +6,7 @@
 #include "train/loss.h"
 #include "train/names.h"
 #include "train/optimizer.h"
+#include "train/shards.h"
 #include "wherry/wherry_train_measure.h"
 
 struct wherry_trainer {
@@ -27,6 +28,7 @@ struct wherry_trainer {
     struct optimizer *optimizer;
     struct loss *loss;         /* NULL where the session's graph has it */
     struct handover *handover; /* between the session and the loss; NULL without one */
+    struct sharding sharding;
     size_t row_floats;
     bool rows_of_tokens; /* the output has a row for each token, else for each sequence */
     bool coupled;        /* a row's gradient depends on other rows of the step */
@@ -60,12 +62,28 @@ size_t trainer_batch_rows(const struct wherry_trainer *t, const wherry_batch *ba
 /* Whether these are batches, rows that the loss takes, and targets for them; *rows: their number. */
 bool trainer_input_check(const struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches,
                          const wherry_targets *targets, size_t *rows, struct error *e);
+/* The parts of this: of some of a step's batches, of the rows of all, and, where the loss is of masked tokens, of the
+ * labels of batches whose rows begin with number `first`. */
+bool trainer_batches_check(const struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches, size_t *rows,
+                           struct error *e);
+bool trainer_rows_check(const struct wherry_trainer *t, size_t rows, const wherry_targets *targets, struct error *e);
+bool trainer_labels_check(const struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches, size_t first,
+                          const wherry_targets *targets, struct error *e);
 bool trainer_rows_room(struct wherry_trainer *t, size_t rows, struct error *e);
 /* Of `n` rows, of which those before `first` have targets that are left out; `targets` may be NULL. */
 struct loss_targets trainer_targets(const struct wherry_trainer *t, const wherry_targets *targets, size_t first,
                                     size_t n);
 /* What the rows of a batch count in the mean over all rows: the sum of their labels' weights, or their number. */
 double trainer_share(const struct wherry_trainer *t, const wherry_targets *targets, size_t first, size_t n);
+
+/* ---- change.c ---- */
+
+/* Whether it is finite. */
+bool trainer_loss_check(double loss, struct error *e);
+/* The end of a step: the weights are changed by what is accumulated. The first half submits it and waits for nothing;
+ * the device leaves the weights as they are where a row, the loss or a gradient is not finite. */
+bool trainer_change_begin(struct wherry_trainer *t, struct error *e);
+bool trainer_change_end(struct wherry_trainer *t, double loss, wherry_step_result *result, struct error *e);
 
 /* ---- masked.c ---- */
 

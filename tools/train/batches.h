@@ -3,7 +3,7 @@
 #define WHERRY_TOOLS_TRAIN_BATCHES_H
 
 #include <jansson.h>
-#include <wherry/wherry.h>
+#include <wherry/wherry_train.h>
 
 #include "train/example.h"
 #include "train/lines.h"
@@ -79,8 +79,17 @@ struct parts {
     uint32_t *offsets;
     size_t count, room;
     uint32_t longest; /* part in tokens */
+    /* Of a step in shards: batches of one after the other, and what they point into, sequences shard by shard. */
+    wherry_shard *shards; /* [n_shards] */
+    uint32_t n_shards;
+    int32_t *ids, *types;
+    uint32_t *ends;
+    size_t tokens_room;
 };
 void parts_of(struct parts *parts, const struct train_batch *batch, uint32_t tokens, uint32_t sequences);
+/* The same of a batch that is divided into shards of whole examples, with about as many tokens each. */
+void parts_of_shards(struct parts *parts, const struct train_batch *batch, uint32_t shards, uint32_t tokens,
+                     uint32_t sequences);
 void parts_free(struct parts *parts);
 
 #endif

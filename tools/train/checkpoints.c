@@ -258,7 +258,7 @@ int checkpoints_resume(struct train_run *run)
     if (found.last) {
         char *path = folder_of_step(folder, found.last - 1);
         code = load(run, path);
-        if (!code && !run->options->quiet) complain(0, "note: going on from %s", path);
+        if (!code && !run->options->quiet && !run->ranks.process) complain(0, "note: going on from %s", path);
         free(path);
     }
     free(folder);

@@ -2,11 +2,16 @@
 #ifndef WHERRY_TOOLS_TRAIN_RUN_H
 #define WHERRY_TOOLS_TRAIN_RUN_H
 
+#include "train/ranks.h"
 #include "train/setup.h"
 
 /* A half-opened one may be closed. */
 struct train_run {
     struct tool tool;
+    struct ranks ranks;
+    struct options own;              /* what `options` is: the user's, as this process has them */
+    char *device;                    /* that was chosen for it; owned */
+    wherry_exchange_times exchanged; /* when the last step had ended */
     const struct options *options;
     struct train_setup setup;
     struct lines lines, dev_lines; /* dev_lines.count 0: there is nothing to evaluate on */

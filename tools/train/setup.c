@@ -249,8 +249,13 @@ static void describe_session(struct train_setup *s, const struct options *option
     bool per_token = options->task == TASK_TOKENS || options->task == TASK_MLM;
     uint64_t sequences = (uint64_t)s->batches.examples * (vectors ? s->form.columns : 1);
     uint64_t tokens = s->batches.tokens ? s->batches.tokens : sequences * s->batches.max_length;
-    s->run_sequences = sequences < s->run_tokens ? (uint32_t)sequences : s->run_tokens;
-    if (tokens < s->run_tokens) s->run_tokens = (uint32_t)tokens;
+    uint64_t longest = (uint64_t)s->batches.max_length * (vectors ? s->form.columns : 1);
+    uint64_t shard = s->shards > 1 ? tokens / s->shards + longest : tokens; /* as parts_of_shards has them, at most */
+    uint64_t rows = s->shards > 1 ? 2 * sequences / s->shards + s->form.columns : sequences;
+    if (shard > tokens) shard = tokens;
+    if (rows > sequences) rows = sequences;
+    s->run_sequences = rows < s->run_tokens ? (uint32_t)rows : s->run_tokens;
+    if (shard < s->run_tokens) s->run_tokens = (uint32_t)shard;
     s->training = (wherry_training_desc){.struct_size = sizeof s->training,
                                          .dropout = (float)(options->dropout < 0 ? 0.1 : options->dropout),
                                          .save = (wherry_save)options->save};
@@ -272,7 +277,21 @@ static void describe_session(struct train_setup *s, const struct options *option
                                        .loss = &s->loss,
                                        .optimizer = &s->optimizer,
                                        .seed = s->batches.seed,
-                                       .max_rows = (uint32_t)(per_token ? tokens : sequences)};
+                                       .max_rows = (uint32_t)(per_token ? tokens : sequences),
+                                       .shards = s->shards,
+                                       .wire = options->wire ? (wherry_wire)(options->wire - 1) : WHERRY_WIRE_F32};
+}
+
+int setup_shards(struct train_setup *s, const struct options *options, uint32_t processes)
+{
+    enum { SHARDS_USUAL = 8 };
+    s->shards = options->shards ? options->shards : processes ? SHARDS_USUAL : 1;
+    if (!options->shards)
+        while (s->shards < processes) s->shards *= 2;
+    return s->shards >= processes
+               ? EXIT_FINE
+               : complain(EXIT_USAGE, "--shards %u: mpirun started %u processes, and each needs one at least",
+                          (unsigned)s->shards, (unsigned)processes);
 }
 
 int setup_trainer(struct train_setup *s, const struct tool *tool, struct lines *lines)
@@ -319,12 +338,13 @@ json_t *setup_json(const struct train_setup *s, const struct options *options, c
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)lines_hash(lines));
     json_t *how = how_json(s);
     json_t *whole =
-        json_pack("{s:s, s:I, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:b, s:f, s:b, s:I}", "task",
+        json_pack("{s:s, s:I, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:b, s:f, s:b, s:I, s:I, s:I}", "task",
                   choice_name(TASK_CHOICES, options->task), "lines", (json_int_t)lines->count, "data", hash, "columns",
                   columns, "batch", (json_int_t)s->batches.examples, "batch_tokens", (json_int_t)s->batches.tokens,
                   "run_tokens", (json_int_t)s->run_tokens, "run_sequences", (json_int_t)s->run_sequences, "max_tokens",
                   (json_int_t)s->batches.max_length, "truncate", s->batches.truncate, "masked", s->batches.masked,
-                  "whole_words", s->batches.whole_words, "steps", (json_int_t)s->steps);
+                  "whole_words", s->batches.whole_words, "steps", (json_int_t)s->steps, "shards", (json_int_t)s->shards,
+                  "wire", (json_int_t)s->trainer.wire);
     if (need(whole)) json_object_update(whole, how);
     json_decref(how);
     return whole;

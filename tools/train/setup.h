@@ -14,6 +14,7 @@ struct train_setup {
     struct example_form form;
     struct batches_desc batches;
     uint32_t run_tokens, run_sequences; /* of what runs at a time */
+    uint32_t shards;
     uint64_t steps, warmup;
     wherry_loss_desc loss;
     wherry_optimizer_desc optimizer;
@@ -32,6 +33,8 @@ int setup_check(const struct options *options);
 int setup_data(struct train_setup *setup, const struct tool *tool);
 /* Reads the first line for its columns, counts the steps, and makes the descriptors of session and trainer. */
 int setup_trainer(struct train_setup *setup, const struct tool *tool, struct lines *lines);
+/* How many shards a step has, with so many processes that mpirun started, 0: none. */
+int setup_shards(struct train_setup *setup, const struct options *options, uint32_t processes);
 void setup_close(struct train_setup *setup);
 /* What a run's bits depend on beside model, loss, optimizer and seed, which checkpoints know themselves. */
 json_t *setup_json(const struct train_setup *setup, const struct options *options, const struct lines *lines);

@@ -94,6 +94,38 @@ typedef struct wherry_optimizer_desc {
     size_t n_frozen;
 } wherry_optimizer_desc;
 
+/* ---- with other processes ---- */
+
+typedef struct wherry_message {
+    uint32_t process;
+    void *data; /* of one that is sent it is only read */
+    size_t bytes;
+} wherry_message;
+
+/* How processes that train one model together send each other messages: the application's, of MPI or whatever it has.
+ * Every process has a trainer of its own on a device of its own; all make the same calls of theirs with the same
+ * arguments, in the same order: wherry_trainer_create, _step, _step_shards, _weights_compare. What differs in
+ * descriptors, model or the session's plan is found when the trainer is created. Called by the thread that calls the
+ * trainer. */
+typedef struct wherry_exchange {
+    uint32_t struct_size;
+    uint32_t process, processes; /* which this is, from 0, of how many */
+    void *user;
+    /* Starts sending and receiving all of these, and returns without waiting; their memory stays as it is, or unread,
+     * until `finish`. There are as many receives as others send to this process, with the same sizes: what one process
+     * sends another arrives in the order in which it was started. False: it failed, `problem` says why. */
+    bool (*start)(void *user, const wherry_message *sends, size_t n_sends, const wherry_message *receives,
+                  size_t n_receives);
+    /* Waits for the end of the oldest `start` that was not waited for; *seconds: how long all of it took. */
+    bool (*finish)(void *user, double *seconds);
+    const char *(*problem)(void *user); /* of what failed last */
+} wherry_exchange;
+
+typedef enum wherry_wire {
+    WHERRY_WIRE_F32 = 0,
+    WHERRY_WIRE_F16 /* gradients are rounded to 16-bit floats, each piece scaled by a power of two, and summed in f32 */
+} wherry_wire;
+
 typedef struct wherry_trainer_desc {
     uint32_t struct_size;
     const wherry_loss_desc *loss;
@@ -102,6 +134,13 @@ typedef struct wherry_trainer_desc {
     /* Of losses whose rows know each other, of a step over all its batches (the device has matrices of so many rows
      * squared); others take each batch by itself. 0: what one batch may have, at most 1024. */
     uint32_t max_rows;
+    /* Of a step: wherry_trainer_step_shards. Sums of gradients are kept apart for them: one more on the device, f32,
+     * for each doubling of those that one process has. 0: 1. */
+    uint32_t shards;
+    const wherry_exchange *exchange; /* copied, `user` must outlive the trainer; NULL: this process is alone */
+    wherry_wire wire;
+    uint32_t bucket_bytes; /* of gradients that are exchanged at a time, at least 4096; 0: 16 MiB. Bits do not depend
+                              on it in f32 */
 } wherry_trainer_desc;
 
 typedef struct wherry_trainer wherry_trainer;
@@ -149,6 +188,36 @@ typedef struct wherry_step_result {
  * weight has changed then. */
 WHERRY_API wherry_status wherry_trainer_step(wherry_trainer *trainer, const wherry_batch *batches, size_t n_batches,
                                              const wherry_targets *targets, wherry_step_result *out);
+/* Part of a step that one process computes. */
+typedef struct wherry_shard {
+    uint32_t struct_size;
+    const wherry_batch *batches; /* one after the other; rows of a loss of several columns: as in a step, of the shard's
+                                    examples alone */
+    size_t n_batches;            /* 0: an empty one */
+} wherry_shard;
+
+/* The same of a step that is divided into wherry_trainer_desc.shards shards, or one, as the caller likes. Targets are
+ * those of the first shard, then those of the second, ... Gradients are added up in f32 along a binary tree over the
+ * shards (pairs, pairs of pairs,
+ * ...), and dropout depends on the shard and on the batch's number in it. Process p of n computes the shards from
+ * n_shards * p / n to, without, n_shards * (p + 1) / n; so the same shards give the same bits with any number of
+ * processes on devices of one kind, and all processes have the same weights afterwards. A single shard is a
+ * wherry_trainer_step. Every process gives all shards, and all of them get the result. */
+WHERRY_API wherry_status wherry_trainer_step_shards(wherry_trainer *trainer, const wherry_shard *shards,
+                                                    size_t n_shards, const wherry_targets *targets,
+                                                    wherry_step_result *out);
+/* Of the exchange of gradients in all steps so far. */
+typedef struct wherry_exchange_times {
+    uint32_t struct_size; /* set by the caller */
+    uint64_t steps;
+    uint64_t bytes_sent;    /* by this process */
+    double seconds;         /* of messages, from the start to the end of each bucket's */
+    double exposed_seconds; /* that this process waited for them with its device at rest */
+} wherry_exchange_times;
+WHERRY_API wherry_status wherry_trainer_exchange_times(const wherry_trainer *trainer, wherry_exchange_times *out);
+/* Whether the weights of all processes have the same bits: WHERRY_STATUS_VERIFY_FAILED with the process whose differ
+ * where they have not. */
+WHERRY_API wherry_status wherry_trainer_weights_compare(wherry_trainer *trainer);
 /* The loss of these, without dropout; nothing changes. `rows` (NULL: not wanted) gets the output's rows, `row_floats`
  * being its capacity in floats; of MASKED one row for each batch, of two floats (WHERRY_OUTPUT_ENTROPY). */
 WHERRY_API wherry_status wherry_trainer_evaluate(wherry_trainer *trainer, const wherry_batch *batches, size_t n_batches,

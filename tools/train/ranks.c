@@ -1,0 +1,170 @@
+/* The processes of a training. */
+#include "train/ranks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/platform.h"
+#ifdef WHERRY_HAVE_MPI
+#include "mpi/link.h"
+#endif
+
+static const double SILENCE = 30; /* seconds */
+
+/* ---- begin and end ---- */
+
+/* What Open MPI, MPICH and others of its family, and PMIx give what they start. */
+bool ranks_started(void) { return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE") || getenv("PMIX_RANK"); }
+
+#ifdef WHERRY_HAVE_MPI
+
+int ranks_open(struct ranks *r, const struct options *options)
+{
+    struct link_place place;
+    char why[256];
+    *r = (struct ranks){.processes = 1, .locals = 1, .started = ranks_started()};
+    if (!r->started) return EXIT_FINE;
+    r->link = link_open(options->silence > 0 ? options->silence : SILENCE, &place, why);
+    if (!r->link) return complain(EXIT_DEVICE, "can't start MPI: %s", why);
+    r->process = place.process;
+    r->processes = place.processes;
+    r->local = place.local;
+    r->locals = place.locals;
+    r->exchange = (wherry_exchange){.struct_size = sizeof r->exchange,
+                                    .process = place.process,
+                                    .processes = place.processes,
+                                    .user = r->link,
+                                    .start = link_start,
+                                    .finish = link_finish,
+                                    .problem = link_problem};
+    if (r->process) complain_as(r->process, place.host);
+    return EXIT_FINE;
+}
+
+void ranks_close(struct ranks *r)
+{
+    bool flag = false;
+    if (!r->link) return;
+    if (!ranks_any(r, &flag)) link_close(r->link);
+    r->link = NULL;
+}
+
+void ranks_abort(struct ranks *r, int code)
+{
+    if (r->link && r->processes > 1) link_abort(r->link, code);
+}
+
+#else
+
+int ranks_open(struct ranks *r, const struct options *options)
+{
+    (void)options;
+    *r = (struct ranks){.processes = 1, .locals = 1};
+    if (!ranks_started()) return EXIT_FINE;
+    return complain(EXIT_USAGE, "mpirun started this, and this wherry was built without MPI: build it with "
+                                "-DWHERRY_MPI=ON, or start it without mpirun");
+}
+
+void ranks_close(struct ranks *r) { (void)r; }
+void ranks_abort(struct ranks *r, int code) { (void)r, (void)code; }
+
+#endif
+
+/* ---- what they tell each other ---- */
+
+/* values[p] of every process. */
+static int gather(struct ranks *r, uint64_t *values)
+{
+    wherry_message *messages = need(calloc(2 * r->processes, sizeof *messages));
+    size_t n = r->processes - 1;
+    double seconds;
+    for (uint32_t p = 0, i = 0; p < r->processes; p++) {
+        if (p == r->process) continue;
+        messages[i] = (wherry_message){.process = p, .data = &values[r->process], .bytes = sizeof *values};
+        messages[n + i++] = (wherry_message){.process = p, .data = &values[p], .bytes = sizeof *values};
+    }
+    bool ok = r->exchange.start(r->exchange.user, messages, n, messages + n, n) &&
+              r->exchange.finish(r->exchange.user, &seconds);
+    free(messages);
+    return ok ? EXIT_FINE
+              : complain(EXIT_DEVICE, "can't go on with the other processes: %s",
+                         r->exchange.problem(r->exchange.user));
+}
+
+int ranks_any(struct ranks *r, bool *flag)
+{
+    if (r->processes < 2) return EXIT_FINE;
+    uint64_t *values = need(calloc(r->processes, sizeof *values));
+    values[r->process] = *flag;
+    int code = gather(r, values);
+    for (uint32_t p = 0; !code && p < r->processes; p++) *flag |= values[p] != 0;
+    free(values);
+    return code;
+}
+
+int ranks_same(struct ranks *r, uint64_t number, const char *what, const char *help)
+{
+    if (r->processes < 2) return EXIT_FINE;
+    uint64_t *values = need(calloc(r->processes, sizeof *values));
+    values[r->process] = number;
+    int code = gather(r, values);
+    for (uint32_t p = 1; !code && p < r->processes; p++)
+        if (values[p] != values[0])
+            code = complain(EXIT_INPUT, "process %u has other %s than process 0: %s", p, what, help);
+    free(values);
+    return code;
+}
+
+/* ---- devices ---- */
+
+static bool is_of(const wherry_device_info *info, const char *api, bool gpu)
+{
+    size_t length = strlen(api);
+    return info->usable && !strncmp(info->id, api, length) && info->id[length] == ':' &&
+           (!gpu || info->type != WHERRY_DEVICE_CPU);
+}
+
+/* "" : there is no GPU. */
+static void api_of_first_gpu(const wherry_device_info *infos, size_t count, char api[32])
+{
+    *api = 0;
+    for (size_t n = 0; n < count; n++) {
+        size_t length = strcspn(infos[n].id, ":");
+        if (!infos[n].usable || infos[n].type == WHERRY_DEVICE_CPU || !infos[n].id[length] || length > 31) continue;
+        memcpy(api, infos[n].id, length);
+        api[length] = 0;
+        return;
+    }
+}
+
+static char *choose(const struct ranks *r, const wherry_device_info *infos, size_t count, const char *wanted)
+{
+    char api[32];
+    size_t n = 0, gpus = 0;
+    api_of_first_gpu(infos, count, api);
+    if (wanted) snprintf(api, sizeof api, "%.31s", wanted);
+    for (size_t i = 0; i < count; i++) gpus += is_of(&infos[i], api, true);
+    for (size_t i = 0; i < count; i++) n += is_of(&infos[i], api, gpus > 0);
+    for (size_t i = 0, at = 0; i < count; i++) {
+        if (!is_of(&infos[i], api, gpus > 0)) continue;
+        if (at++ == r->local % n) return strcpy(need(malloc(strlen(infos[i].id) + 1)), infos[i].id);
+    }
+    return NULL;
+}
+
+int ranks_device(const struct ranks *r, struct tool *tool, char **device, uint32_t *threads)
+{
+    const char *wanted = tool->options->device;
+    bool api = wanted && (!strcmp(wanted, "opencl") || !strcmp(wanted, "vulkan"));
+    size_t count = 0, share = system_cores() / r->locals;
+    *device = NULL;
+    *threads = 0;
+    if (r->locals > 1) *threads = share ? (uint32_t)share : 1;
+    if (r->processes == 1 || (wanted && !api)) return EXIT_FINE;
+    wherry_status status = wherry_device_list(tool->context, NULL, &count);
+    wherry_device_info *infos = need(calloc(count + 1, sizeof *infos));
+    if (!status) status = wherry_device_list(tool->context, infos, &count);
+    if (!status) *device = choose(r, infos, count, wanted);
+    free(infos);
+    return status ? tool_error(tool, status, "can't list devices") : EXIT_FINE;
+}
