@@ -6,7 +6,8 @@
 
 bool opencl_crosses(const struct backend_device *device, const struct run *run)
 {
-    return device->copy_queue && !run->waits && !run->near && !run->step_seconds && !run->before && !run->after && !device->held;
+    return device->copy_queue && !run->waits && !run->near && !run->step_seconds && !run->before && !run->after &&
+           !device->held;
 }
 
 static bool buffer_make(struct backend_device *device, uint64_t bytes, cl_mem *out, struct error *e)

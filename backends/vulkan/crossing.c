@@ -5,7 +5,8 @@
 
 bool crossing_takes(const struct backend_device *d, const struct run *run)
 {
-    return d->transfer_queue && !run->waits && !run->near && !run->step_seconds && !run->before && !run->after && !d->held;
+    return d->transfer_queue && !run->waits && !run->near && !run->step_seconds && !run->before && !run->after &&
+           !d->held;
 }
 
 /* ---- making ---- */

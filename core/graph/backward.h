@@ -1,4 +1,4 @@
-/* The walk that derives the backward pass (backward.c), for the kinds that have files of their own. */
+/* The walk that derives the backward pass (backward.c, backward_emit.c), for the kinds that have files of their own. */
 #ifndef WHERRY_GRAPH_BACKWARD_H
 #define WHERRY_GRAPH_BACKWARD_H
 
@@ -19,6 +19,8 @@ struct backward {
 /* Makes the tensor that holds the whole gradient; a slice's is a slice of its owner's, which may have readers of its
  * own. */
 int backward_gradient_make(struct backward *w, int tensor);
+/* A part of a weight's gradient, to which another reader's is added: a table's that embeds words, too. */
+int backward_weight_part(struct backward *w, int tensor);
 /* The gradient that the operators after have given. */
 int backward_gradient_of(struct backward *w, int tensor);
 /* A tensor like this one for a part of its gradient, by the name of what makes it. */
@@ -26,6 +28,8 @@ int backward_part_make(struct backward *w, const struct op *o, const char *suffi
 /* Where an operator's gradient of what it reads goes: into the whole one, where nothing else gives a part of it. */
 int backward_target(struct backward *w, const struct op *o, int tensor);
 /* Appends an operator of the backward pass that belongs to o; unused inputs are -1. */
+void backward_emit_many(struct backward *w, const struct op *o, const char *suffix, int pass,
+                        const struct op_kind *kind, const int out[OP_MAX_OUT], const int in[OP_ROW_IN]);
 void backward_emit(struct backward *w, const struct op *o, const char *suffix, int pass, const struct op_kind *kind,
                    int out, int in0, int in1, int in2);
 /* The gradient d of a tensor by way of operator o, complete or a part that is added to the others. */

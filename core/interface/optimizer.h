@@ -60,8 +60,9 @@
 
 /* The table of LAMB's ratios, uint: of each tensor or part, */
 #define RATIO_WORDS 3
-#define RATIO_BEGIN 0 /* where in the table its chunks are: of each where in PARTIALS its sums of p^2 and of u^2 are   \
-                       */
+#define RATIO_BEGIN                                                                                                    \
+    0 /* where in the table its chunks are: of each where in PARTIALS its sums of p^2 and of u^2 are                   \
+       */
 #define RATIO_END 1
 #define RATIO_ADAPTS 2 /* 0: its ratio is 1 */
 

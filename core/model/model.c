@@ -425,6 +425,24 @@ bool model_open_new(const struct host *host, const char *folder, uint64_t seed, 
     return open_folder(host, folder, &seed, out, e);
 }
 
+bool model_random(const struct host *host, const wherry_model_config *config, uint64_t seed, struct wherry_model **out,
+                  struct error *e)
+{
+    TRY(model_config_check(config, e));
+    struct wherry_model *model = model_allocate(host, config, e);
+    if (!model) return false;
+    if (!model_fill(model, seed, -1, e) || !labels_numbered(host, config->labels, &model->labels, e)) {
+        model_close(model);
+        return false;
+    }
+    snprintf(model->info.architecture, sizeof model->info.architecture, "random");
+    model->info.pool = WHERRY_POOL_MEAN;
+    model->info.scores = config->labels == 1 ? WHERRY_SCORES_SIGMOID : WHERRY_SCORES_SOFTMAX;
+    model->info.max_tokens = model_usable_positions(config);
+    *out = model;
+    return true;
+}
+
 bool model_open_memory(const struct host *host, const wherry_model_files *files, struct wherry_model **out,
                        struct error *e)
 {

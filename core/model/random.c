@@ -2,11 +2,8 @@
  * (seed, weight, layer, part, element) alone, so the same seed gives the same model on every machine, whatever the
  * number of threads. */
 #include <math.h>
-#include <stdio.h>
 
 #include "base/platform.h"
-#include "model/config.h"
-#include "model/head.h"
 #include "model/weights.h"
 
 enum { JOB_ELEMENTS = 1 << 18 };
@@ -135,22 +132,4 @@ bool model_fill(struct wherry_model *model, uint64_t seed, float range, struct e
     }
     host_free(&model->host, jobs);
     return model->memory != NULL;
-}
-
-bool model_random(const struct host *host, const wherry_model_config *config, uint64_t seed, struct wherry_model **out,
-                  struct error *e)
-{
-    TRY(model_config_check(config, e));
-    struct wherry_model *model = model_allocate(host, config, e);
-    if (!model) return false;
-    if (!model_fill(model, seed, -1, e) || !labels_numbered(host, config->labels, &model->labels, e)) {
-        model_close(model);
-        return false;
-    }
-    snprintf(model->info.architecture, sizeof model->info.architecture, "random");
-    model->info.pool = WHERRY_POOL_MEAN;
-    model->info.scores = config->labels == 1 ? WHERRY_SCORES_SIGMOID : WHERRY_SCORES_SOFTMAX;
-    model->info.max_tokens = model_usable_positions(config);
-    *out = model;
-    return true;
 }

@@ -75,7 +75,11 @@ static bool measure_batch(struct wherry_session *s, struct error *e)
         left -= length;
         n++;
     }
-    const wherry_batch batch = {.struct_size = sizeof batch, .sequences = n, .offsets = offsets, .ids = ids};
+    const wherry_batch batch = {.struct_size = sizeof batch,
+                                .sequences = n,
+                                .offsets = offsets,
+                                .ids = ids,
+                                .labels = session_labels(s) ? ids : NULL};
     struct batch_shape shape;
     return session_batch(s, &batch, &shape, e) && measure(s, &shape, e);
 }
