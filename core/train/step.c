@@ -1,5 +1,4 @@
 /* A step: forward and backward passes of its batches, and the change of the weights. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -159,20 +158,11 @@ static void step_drop(struct wherry_trainer *t)
     optimizer_clear(t->optimizer);
 }
 
-wherry_status wherry_trainer_step(wherry_trainer *trainer, const wherry_batch *batches, size_t n_batches,
-                                  const wherry_targets *targets, wherry_step_result *out)
+bool trainer_step_alone(struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches,
+                        const wherry_targets *targets, wherry_step_result *out, struct error *e)
 {
-    if (!trainer) return WHERRY_STATUS_INVALID_ARGUMENT;
-    struct wherry_context *context = trainer->context;
-    const wherry_shard whole = {.struct_size = sizeof whole, .batches = batches, .n_batches = n_batches};
-    if (trainer->sharding.buckets) return wherry_trainer_step_shards(trainer, &whole, 1, targets, out);
-    if (!out || out->struct_size != sizeof *out)
-        return context_invalid(context, "wherry_trainer_step: out is NULL, or its struct_size is not %zu", sizeof *out);
     struct task task = {.batches = batches, .n_batches = n_batches, .targets = targets};
-    struct error *e = context_error(context);
-    if (step(trainer, &task, out, e)) return WHERRY_STATUS_OK;
-    char where[48];
-    step_drop(trainer);
-    snprintf(where, sizeof where, "step number %" PRIu64 " from 0", trainer->step);
-    return context_status(context, fail_in(e, where));
+    if (step(t, &task, out, e)) return true;
+    step_drop(t);
+    return false;
 }

@@ -224,21 +224,34 @@ static bool step(struct wherry_trainer *t, struct task *task, wherry_step_result
     return trainer_change_begin(t, e) && trainer_change_end(t, loss, result, e);
 }
 
+static bool step_any(struct wherry_trainer *t, const wherry_shard *shards, size_t n_shards,
+                     const wherry_targets *targets, wherry_step_result *out, struct error *e)
+{
+    if (shards && n_shards == 1 && shards->struct_size == sizeof *shards && !t->sharding.buckets)
+        return trainer_step_alone(t, shards->batches, shards->n_batches, targets, out, e);
+    struct task task = {.shards = shards, .n_shards = n_shards, .targets = targets};
+    if (step(t, &task, out, e)) return true;
+    optimizer_clear(t->optimizer);
+    return false;
+}
+
 wherry_status wherry_trainer_step_shards(wherry_trainer *trainer, const wherry_shard *shards, size_t n_shards,
                                          const wherry_targets *targets, wherry_step_result *out)
 {
     if (!trainer) return WHERRY_STATUS_INVALID_ARGUMENT;
     struct wherry_context *context = trainer->context;
     if (!out || out->struct_size != sizeof *out)
-        return context_invalid(context, "wherry_trainer_step_shards: out is NULL, or its struct_size is not %zu",
-                               sizeof *out);
-    if (shards && n_shards == 1 && shards->struct_size == sizeof *shards && !trainer->sharding.buckets)
-        return wherry_trainer_step(trainer, shards->batches, shards->n_batches, targets, out);
-    struct task task = {.shards = shards, .n_shards = n_shards, .targets = targets};
+        return context_invalid(context, "a trainer's step: out is NULL, or its struct_size is not %zu", sizeof *out);
     struct error *e = context_error(context);
-    if (step(trainer, &task, out, e)) return WHERRY_STATUS_OK;
+    if (step_any(trainer, shards, n_shards, targets, out, e)) return WHERRY_STATUS_OK;
     char where[48];
-    optimizer_clear(trainer->optimizer);
     snprintf(where, sizeof where, "step number %" PRIu64 " from 0", trainer->step);
     return context_status(context, fail_in(e, where));
+}
+
+wherry_status wherry_trainer_step(wherry_trainer *trainer, const wherry_batch *batches, size_t n_batches,
+                                  const wherry_targets *targets, wherry_step_result *out)
+{
+    const wherry_shard whole = {.struct_size = sizeof whole, .batches = batches, .n_batches = n_batches};
+    return wherry_trainer_step_shards(trainer, &whole, 1, targets, out);
 }

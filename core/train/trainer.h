@@ -106,4 +106,9 @@ bool view_session(struct wherry_trainer *t, struct error *e);
 void view_stale(struct wherry_trainer *t);
 void view_destroy(struct wherry_trainer *t);
 
+/* A step of one process and one shard, which follows itself on the device (step.c). What is under way has ended where
+ * it fails. */
+bool trainer_step_alone(struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches,
+                        const wherry_targets *targets, wherry_step_result *out, struct error *e);
+
 #endif
