@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# setup.sh [build] [model] [check] [packages]
+# setup.sh [build] [model] [check] [packages] [mpi]
 # Installs what is missing for building and running (build, the default), for fetching the demo's model (model), for
-# scripts/check.sh (check), and for scripts/packages.sh (packages). Debian 12 or 13, Ubuntu 24.04; as root or through sudo. What is there already is left alone.
+# scripts/check.sh (check), for scripts/packages.sh (packages), and for training with many processes (mpi), which the build
+# takes where it finds it. Debian 12 or 13, Ubuntu 24.04; as root or through sudo. What is there already is left alone.
 set -eu
 
 # "what to look for:package": a command on the PATH, or, for "-", the package itself.
@@ -13,6 +14,7 @@ build_needs="
 model_needs="python3:python3 -:ca-certificates"
 check_needs="g++:g++ -:ocl-icd-opencl-dev -:vulkan-validationlayers spirv-val:spirv-tools python3:python3
     -:python3-jsonschema"
+mpi_needs="-:libopenmpi-dev mpirun:openmpi-bin"
 packages_needs="dpkg-shlibdeps:dpkg-dev lintian:lintian debootstrap:debootstrap"
 # Not in every release: check.sh says so where it has to do without.
 check_wants="ccache:ccache clang-19:clang-19 spirv-cross:spirv-cross -:rocm-device-libs clang-format-14:clang-format-14 clang-14:clang-14
@@ -20,8 +22,8 @@ check_wants="ccache:ccache clang-19:clang-19 spirv-cross:spirv-cross -:rocm-devi
     chromium:chromium chromedriver:chromium-driver -:python3-selenium -:python3-numpy
     x86_64-w64-mingw32-gcc:gcc-mingw-w64-x86-64-win32 x86_64-w64-mingw32-g++:g++-mingw-w64-x86-64-win32
     -:libz-mingw-w64-dev wine:wine -:wine64 qemu-x86_64:qemu-user"
-# The build does without, and leaves out wherry-serve, and training with many processes.
-build_wants="-:libmicrohttpd-dev -:libopenmpi-dev mpirun:openmpi-bin"
+# The build does without, and leaves wherry-serve out.
+build_wants="-:libmicrohttpd-dev"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -76,9 +78,10 @@ for what in "${@:-build}"; do
         python3 -m pip --version >/dev/null 2>&1 || needs="$needs -:python3-pip"
         ;;
     packages) needs="$needs $packages_needs" ;;
+    mpi) needs="$needs $mpi_needs" ;;
     check) needs="$needs $check_needs" wants="$wants $check_wants" ;;
     *)
-        say "unknown part '$what'; parts are build, model, check, packages"
+        say "unknown part '$what'; parts are build, model, check, packages, mpi"
         exit 2
         ;;
     esac
