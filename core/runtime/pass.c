@@ -8,7 +8,7 @@ bool pass_submit(struct wherry_device *device, struct program *program, int slot
 {
     TRY(pass_wait(device, program, slot, pass, e) && device_executes(device, e));
     pass->run = *run;
-    memcpy(pass->downloads, run->downloads, (size_t)run->n_downloads * sizeof *run->downloads);
+    if (run->n_downloads) memcpy(pass->downloads, run->downloads, (size_t)run->n_downloads * sizeof *run->downloads);
     pass->run.downloads = pass->downloads;
     if (run->batch) {
         pass->shape = *run->batch;
