@@ -86,11 +86,11 @@ stage_sanitize() {
     # The pages' own tests have nothing of ours below a browser but what writes them; those of reports and records take
     # long, and their code is fuzzed under the same sanitizers, as that of latencies' records; the server's own test runs by
     # hand below them and below ThreadSanitizer (docs/serving.md); the golden sentences run what
-    # test_encode does, and what measures takes its time, whatever the kernels.
+    # test_encode does, and what measures takes its time, whatever the kernels. MPI libraries leak.
     UBSAN_OPTIONS=print_stacktrace=1 VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent \
         OCL_ICD_VENDORS=/nonexistent ASAN_OPTIONS=detect_leaks=1 WHERRY_TEST_DEVICES="reference cpu" \
         WHERRY_TEST_SHAPES="tiny odd unaligned-heads" \
-        quietly sanitize ctest --preset sanitize -LE sweep -E '^page|^report|^results|^serve$|^quick$|^compilers|^cli_latency|^test_golden|^test_.*_(vulkan|opencl)|^test_(measure|roof|timer)_cpu'
+        quietly sanitize ctest --preset sanitize -LE sweep -E '^page|^report|^results|^serve$|^quick$|^compilers|^cli_latency|^cli_mpi|^test_golden|^test_.*_(vulkan|opencl)|^test_(measure|roof|timer)_cpu'
     grep 'tests passed' build/sanitize.log
 }
 
