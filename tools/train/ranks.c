@@ -9,14 +9,14 @@
 #include "mpi/link.h"
 #endif
 
-static const double SILENCE = 30; /* seconds */
-
 /* ---- begin and end ---- */
 
 /* What Open MPI, MPICH and others of its family, and PMIx give what they start. */
 bool ranks_started(void) { return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE") || getenv("PMIX_RANK"); }
 
 #ifdef WHERRY_HAVE_MPI
+
+static const double SILENCE = 30; /* seconds */
 
 int ranks_open(struct ranks *r, const struct options *options)
 {
