@@ -16,17 +16,10 @@
 
 #include <cmocka.h>
 
+#include "devices_support.h"
+
 enum { TENSORS_MOST = 32 };
 
-static wherry_context *context;
-static char devices[SUPPORT_MAX_DEVICES][64];
-static size_t n_devices;
-
-#define EXPECT_OK(call)                                                                                                \
-    do {                                                                                                               \
-        wherry_status status_ = (call);                                                                                \
-        if (status_) fail_msg("%s: %s", wherry_status_name(status_), wherry_last_error(context));                      \
-    } while (0)
 #define EXPECT_TRUE(call)                                                                                              \
     do {                                                                                                               \
         struct error e = {0};                                                                                          \

@@ -9,15 +9,7 @@
 
 #include <cmocka.h>
 
-static wherry_context *context;
-static char devices[SUPPORT_MAX_DEVICES][64];
-static size_t n_devices;
-
-#define EXPECT_OK(call)                                                                                                \
-    do {                                                                                                               \
-        wherry_status status_ = (call);                                                                                \
-        if (status_) fail_msg("%s: %s", wherry_status_name(status_), wherry_last_error(context));                      \
-    } while (0)
+#include "devices_support.h"
 
 struct opened {
     struct run run;
@@ -202,9 +194,7 @@ static void refuses(void **state)
 
 int main(void)
 {
-    const wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = getenv("WHERRY_TEST_CACHE")};
-    if (wherry_context_create(&desc, &context)) return 1;
-    n_devices = support_devices(context, devices);
+    if (!devices_open()) return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(equals_pytorch), cmocka_unit_test(verifies),
                                        cmocka_unit_test(refuses)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

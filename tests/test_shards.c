@@ -10,13 +10,11 @@
 
 #include <cmocka.h>
 
+#include "devices_support.h"
+
 #include "train/tree.h"
 
 enum { PROCESSES_MOST = 8, SHARDS_MOST = 8, MESSAGES = 4096, STARTS = 64, STEPS = 4 };
-
-static wherry_context *context;
-static char devices[SUPPORT_MAX_DEVICES][64];
-static size_t n_devices;
 
 /* ---- messages ---- */
 
@@ -470,9 +468,7 @@ static void sums_as_a_tree(void **state)
 
 int main(void)
 {
-    const wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = getenv("WHERRY_TEST_CACHE")};
-    if (wherry_context_create(&desc, &context)) return 1;
-    n_devices = support_devices(context, devices);
+    if (!devices_open()) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_as_a_tree),         cmocka_unit_test(has_the_same_bits),
         cmocka_unit_test(has_the_bits_of_a_step), cmocka_unit_test(divides_alone),

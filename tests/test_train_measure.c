@@ -16,17 +16,9 @@
 
 #include <cmocka.h>
 
+#include "devices_support.h"
+
 enum { GROUPS_MOST = 256, REPEATS = 3 };
-
-static wherry_context *context;
-static char devices[SUPPORT_MAX_DEVICES][64];
-static size_t n_devices;
-
-#define EXPECT_OK(call)                                                                                                \
-    do {                                                                                                               \
-        wherry_status status_ = (call);                                                                                \
-        if (status_) fail_msg("%s: %s", wherry_status_name(status_), wherry_last_error(context));                      \
-    } while (0)
 
 struct setup {
     struct torch_run run;
@@ -158,9 +150,9 @@ static uint64_t buffers_of(const struct wherry_trainer *t)
     uint64_t bytes = a->tables_bytes + a->partials_bytes + o->header_bytes + o->verdict_bytes + o->table_bytes;
     for (int k = 0; k < 2; k++)
         for (int b = 0; b < of[k]->memory.n_blocks; b++) bytes += of[k]->memory.blocks[b].bytes;
-    for (int i = 0; i < a->n_shards; i++)
+    for (int i = 0; i < a->n_slabs; i++)
         for (int part = 0; part < ARENA_PARTS; part++)
-            if (a->shards[i].parts[part]) bytes += 4 * a->shards[i].elements;
+            if (a->slabs[i].parts[part]) bytes += 4 * a->slabs[i].elements;
     return bytes;
 }
 
@@ -227,9 +219,7 @@ static void refuses(void **state)
 
 int main(void)
 {
-    const wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = getenv("WHERRY_TEST_CACHE")};
-    if (wherry_context_create(&desc, &context)) return 1;
-    n_devices = support_devices(context, devices);
+    if (!devices_open()) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(has_times),
         cmocka_unit_test(makes_the_same_steps),

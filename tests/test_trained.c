@@ -9,15 +9,7 @@
 
 #include <cmocka.h>
 
-static wherry_context *context;
-static char devices[SUPPORT_MAX_DEVICES][64];
-static size_t n_devices;
-
-#define EXPECT_OK(call)                                                                                                \
-    do {                                                                                                               \
-        wherry_status status_ = (call);                                                                                \
-        if (status_) fail_msg("%s: %s", wherry_status_name(status_), wherry_last_error(context));                      \
-    } while (0)
+#include "devices_support.h"
 
 /* ---- as make_trained.py has them ---- */
 
@@ -196,9 +188,7 @@ static void stays_near_in_16_bits(void **state)
 
 int main(void)
 {
-    const wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = getenv("WHERRY_TEST_CACHE")};
-    if (wherry_context_create(&desc, &context)) return 1;
-    n_devices = support_devices(context, devices);
+    if (!devices_open()) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_pytorch),
         cmocka_unit_test(equals_in_other_orders),

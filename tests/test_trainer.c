@@ -8,15 +8,7 @@
 
 #include <cmocka.h>
 
-static wherry_context *context;
-static char devices[SUPPORT_MAX_DEVICES][64];
-static size_t n_devices;
-
-#define EXPECT_OK(call)                                                                                                \
-    do {                                                                                                               \
-        wherry_status status_ = (call);                                                                                \
-        if (status_) fail_msg("%s: %s", wherry_status_name(status_), wherry_last_error(context));                      \
-    } while (0)
+#include "devices_support.h"
 
 struct trained {
     wherry_device *device;
@@ -248,9 +240,7 @@ static void checks_the_device(void **state)
 
 int main(void)
 {
-    const wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = getenv("WHERRY_TEST_CACHE")};
-    if (wherry_context_create(&desc, &context)) return 1;
-    n_devices = support_devices(context, devices);
+    if (!devices_open()) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_pytorch),       cmocka_unit_test(joins_and_adds_batches), cmocka_unit_test(losses_fall),
         cmocka_unit_test(scales_16_bit_losses), cmocka_unit_test(checks_the_device),

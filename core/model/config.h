@@ -22,7 +22,7 @@ struct config_kind {
 };
 
 /* Reads config.json. Fails with WHERRY_STATUS_UNSUPPORTED for an architecture that is not there, and for a key whose
- * value makes an encoder compute something that is not implemented. `pooler` is left false: the weights decide it. */
+ * value makes an encoder compute something else than Wherry does. `pooler` is left false: the weights decide it. */
 bool config_read(const struct host *host, const char *folder, wherry_model_config *config, struct config_kind *kind,
                  struct error *e);
 

@@ -88,7 +88,7 @@ static bool read_offset(const json_t *config, const struct architecture *a, uint
     return true;
 }
 
-/* ---- what is not implemented ---- */
+/* ---- what is refused ---- */
 
 enum condition { WHEN_TRUE, WHEN_FILLED, WHEN_THERE };
 

@@ -40,7 +40,7 @@ static uint64_t part_run(const struct graph *g, int tensor)
     return run;
 }
 
-/* A tensor, cut where one of its blocks ends, where it is larger than a shard, and where another part begins. */
+/* A tensor, cut where one of its blocks ends, where it is larger than a slab, and where another part begins. */
 static bool tensor_cut(const struct wherry_session *s, struct arena *a, size_t *room, size_t n, uint32_t parts,
                        struct error *e)
 {
@@ -86,14 +86,14 @@ static bool segments_make(const struct wherry_session *s, const uint32_t *parts,
 static bool shards_make(const struct wherry_session *s, struct arena *a, struct error *e)
 {
     const uint64_t most = elements_most(s);
-    if (!(a->shards = host_alloc(&s->context->host, (size_t)a->n_segments, sizeof *a->shards, e))) return false;
+    if (!(a->slabs = host_alloc(&s->context->host, (size_t)a->n_segments, sizeof *a->slabs, e))) return false;
     for (int i = 0; i < a->n_segments; i++) {
         struct segment *segment = &a->segments[i];
-        if (!a->n_shards || a->shards[a->n_shards - 1].elements + segment->count > most) a->n_shards++;
-        struct shard *shard = &a->shards[a->n_shards - 1];
-        segment->shard = a->n_shards - 1;
-        segment->at = shard->elements;
-        shard->elements = round_up(shard->elements + segment->count, SEGMENT_ROUND);
+        if (!a->n_slabs || a->slabs[a->n_slabs - 1].elements + segment->count > most) a->n_slabs++;
+        struct slab *slab = &a->slabs[a->n_slabs - 1];
+        segment->slab = a->n_slabs - 1;
+        segment->at = slab->elements;
+        slab->elements = round_up(slab->elements + segment->count, SEGMENT_ROUND);
     }
     return true;
 }
@@ -119,7 +119,7 @@ static bool launch_join(const struct wherry_session *s, const struct arena *a, s
     joined.state = range_join(l->state, 4 * segment->at, 4 * segment->count);
     joined.gradients = range_join(l->gradients, segment->gradient_offset, size * segment->count);
     joined.weights = range_join(l->weights, segment->weight_offset, size * segment->count);
-    if (segment->shard != first->shard || segment->gradient_block != first->gradient_block ||
+    if (segment->slab != first->slab || segment->gradient_block != first->gradient_block ||
         segment->weight_block != first->weight_block || joined.gradients.end - joined.gradients.begin > most ||
         joined.weights.end - joined.weights.begin > most || joined.state.end - joined.state.begin > most)
         return false;
@@ -206,7 +206,7 @@ static bool tables_write(const struct wherry_session *s, const struct arena *a, 
 uint64_t arena_bytes(const struct arena *a, uint32_t parts)
 {
     uint64_t elements = 0, n = (uint64_t)a->sums;
-    for (int i = 0; i < a->n_shards; i++) elements += a->shards[i].elements;
+    for (int i = 0; i < a->n_slabs; i++) elements += a->slabs[i].elements;
     for (int part = 0; part < ARENA_PARTS; part++) n += parts >> part & 1;
     return 4 * elements * n + a->tables_bytes + a->partials_bytes;
 }
@@ -214,11 +214,11 @@ uint64_t arena_bytes(const struct arena *a, uint32_t parts)
 static bool parts_make(const struct wherry_session *s, uint32_t parts, struct arena *a, struct error *e)
 {
     const struct backend *backend = s->device->backend;
-    for (int i = 0; i < a->n_shards; i++)
+    for (int i = 0; i < a->n_slabs; i++)
         for (int part = 0; part < ARENA_PARTS; part++) {
-            struct shard *shard = &a->shards[i];
-            if (!(parts >> part & 1) || shard->parts[part]) continue;
-            TRY((shard->parts[part] = backend->buffer_create(s->device->handle, 4 * shard->elements, e)) != NULL);
+            struct slab *slab = &a->slabs[i];
+            if (!(parts >> part & 1) || slab->parts[part]) continue;
+            TRY((slab->parts[part] = backend->buffer_create(s->device->handle, 4 * slab->elements, e)) != NULL);
         }
     return true;
 }
@@ -228,11 +228,11 @@ static bool buffers_make(const struct wherry_session *s, uint32_t parts, struct 
     const struct backend *backend = s->device->backend;
     struct backend_device *device = s->device->handle;
     TRY(device_has_bytes(s->device, arena_bytes(a, parts), "the optimizer", e) && parts_make(s, parts, a, e));
-    for (int i = 0; i < a->n_shards && a->sums; i++) {
-        struct shard *shard = &a->shards[i];
-        TRY((shard->sums = host_alloc(&s->context->host, (size_t)a->sums, sizeof *shard->sums, e)) != NULL);
+    for (int i = 0; i < a->n_slabs && a->sums; i++) {
+        struct slab *slab = &a->slabs[i];
+        TRY((slab->sums = host_alloc(&s->context->host, (size_t)a->sums, sizeof *slab->sums, e)) != NULL);
         for (int n = 0; n < a->sums; n++)
-            TRY((shard->sums[n] = backend->buffer_create(device, 4 * shard->elements, e)) != NULL);
+            TRY((slab->sums[n] = backend->buffer_create(device, 4 * slab->elements, e)) != NULL);
     }
     TRY((a->tables = backend->buffer_create(device, a->tables_bytes, e)) != NULL);
     TRY((a->partials = backend->buffer_create(device, a->partials_bytes, e)) != NULL);
@@ -263,7 +263,7 @@ bool arena_make(const struct wherry_session *s, uint32_t parts, struct arena *a,
 bool arena_add(const struct wherry_session *s, enum arena_part part, struct arena *a, struct error *e)
 {
     uint64_t elements = 0;
-    for (int i = 0; i < a->n_shards; i++) elements += a->shards[i].elements;
+    for (int i = 0; i < a->n_slabs; i++) elements += a->slabs[i].elements;
     mutex_enter(&s->device->weights.memory);
     bool ok = device_has_bytes(s->device, 4 * elements, "the optimizer's accumulated gradients", e) &&
               parts_make(s, 1u << part, a, e);
@@ -275,17 +275,17 @@ void arena_free(const struct wherry_session *s, struct arena *a)
 {
     const struct backend *backend = s->device->backend;
     const struct host *host = &s->context->host;
-    for (int i = 0; i < a->n_shards; i++) {
+    for (int i = 0; i < a->n_slabs; i++) {
         for (int part = 0; part < ARENA_PARTS; part++)
-            backend->buffer_destroy(s->device->handle, a->shards[i].parts[part]);
-        for (int n = 0; a->shards[i].sums && n < a->sums; n++)
-            backend->buffer_destroy(s->device->handle, a->shards[i].sums[n]);
-        host_free(host, a->shards[i].sums);
+            backend->buffer_destroy(s->device->handle, a->slabs[i].parts[part]);
+        for (int n = 0; a->slabs[i].sums && n < a->sums; n++)
+            backend->buffer_destroy(s->device->handle, a->slabs[i].sums[n]);
+        host_free(host, a->slabs[i].sums);
     }
     backend->buffer_destroy(s->device->handle, a->tables);
     backend->buffer_destroy(s->device->handle, a->partials);
     host_free(host, a->segments);
-    host_free(host, a->shards);
+    host_free(host, a->slabs);
     host_free(host, a->launches);
     *a = (struct arena){0};
 }
@@ -299,7 +299,7 @@ static bool segments_copy(const struct wherry_session *s, const struct arena *a,
     for (int i = 0; i < a->n_segments; i++) {
         const struct segment *segment = &a->segments[i];
         if (segment->tensor != tensor) continue;
-        struct buffer *buffer = a->shards[segment->shard].parts[part];
+        struct buffer *buffer = a->slabs[segment->slab].parts[part];
         float *at = values + segment->first;
         if (write)
             TRY(backend->buffer_write(s->device->handle, buffer, 4 * segment->at, at, 4 * segment->count, e));
@@ -346,11 +346,11 @@ bool arena_write(const struct wherry_session *s, const struct arena *a, enum are
 
 bool arena_clear(const struct wherry_session *s, const struct arena *a, enum arena_part part, struct error *e)
 {
-    for (int i = 0; i < a->n_shards; i++) {
-        const struct shard *shard = &a->shards[i];
-        if (shard->parts[part]) TRY(zeros_write(s, shard->parts[part], 4 * shard->elements, e));
+    for (int i = 0; i < a->n_slabs; i++) {
+        const struct slab *slab = &a->slabs[i];
+        if (slab->parts[part]) TRY(zeros_write(s, slab->parts[part], 4 * slab->elements, e));
         for (int n = 0; part == ARENA_GRADIENT && n < a->sums; n++)
-            TRY(zeros_write(s, shard->sums[n], 4 * shard->elements, e));
+            TRY(zeros_write(s, slab->sums[n], 4 * slab->elements, e));
     }
     return true;
 }

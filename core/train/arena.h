@@ -5,7 +5,7 @@
 
 #include "runtime/session.h"
 
-/* Buffers of a shard, float for each element. Those that the optimizer has no use for are NULL. */
+/* Buffers of a slab, float for each element. Those that the optimizer has no use for are NULL. */
 enum arena_part { ARENA_GRADIENT, ARENA_MASTER, ARENA_FIRST, ARENA_SECOND, ARENA_PARTS };
 
 /* Of a trained tensor: elements that lie together in all that they are in. */
@@ -13,15 +13,15 @@ struct segment {
     size_t tensor;         /* its number among the gradients */
     uint32_t rates;        /* the number of its rates: of the tensor, or of its part */
     uint64_t first, count; /* elements, in the order in which the session keeps the tensor */
-    int shard;
-    uint64_t at; /* its first element in the shard: a multiple of SEGMENT_ROUND */
+    int slab;
+    uint64_t at; /* its first element in the slab: a multiple of SEGMENT_ROUND */
     int gradient_block, weight_block;
     uint64_t gradient_offset, weight_offset; /* bytes in these blocks of the session's plan */
 };
 enum { SEGMENT_ROUND = 64 };
 
 /* What one buffer, or one argument of a kernel, can hold of the arena. */
-struct shard {
+struct slab {
     uint64_t elements;
     struct buffer *parts[ARENA_PARTS];
     struct buffer **sums; /* [arena.sums]: like ARENA_GRADIENT, for sums that are kept apart */
@@ -45,11 +45,11 @@ struct launch_range {
 struct arena {
     struct segment *segments; /* [n_segments], by tensor and `first` */
     int n_segments;
-    struct shard *shards; /* [n_shards] */
-    int n_shards;
+    struct slab *slabs; /* [n_slabs] */
+    int n_slabs;
     struct launch_range *launches; /* [n_launches] */
     int n_launches;
-    int sums; /* of each shard */
+    int sums; /* of each slab */
     uint32_t n_rates;
     uint64_t parameters; /* that are trained */
     struct buffer *tables, *partials;
@@ -62,7 +62,7 @@ struct arena {
  * the device is made. */
 bool arena_plan(const struct wherry_session *s, const uint32_t *parts, size_t count, int sums, struct arena *out,
                 struct error *e);
-/* Makes its buffers; of the shards those of `parts`, bits 1 << ARENA_*. Moments are 0, the rest is not initialised. */
+/* Makes its buffers; of the slabs those of `parts`, bits 1 << ARENA_*. Moments are 0, the rest is not initialised. */
 bool arena_make(const struct wherry_session *s, uint32_t parts, struct arena *arena, struct error *e);
 /* Makes those of one part more. */
 bool arena_add(const struct wherry_session *s, enum arena_part part, struct arena *arena, struct error *e);

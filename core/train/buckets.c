@@ -45,14 +45,14 @@ static bool segment_divide(struct buckets *b, size_t *room, const struct segment
     uint64_t most = b->desc.bytes / sizeof(float), end = segment->at + segment->count, count;
     struct bucket *last = b->n ? &b->of[b->n - 1] : NULL;
     if (row) most = most < row ? row : most / row * row;
-    if (!row && last && !last->row && last->shard == segment->shard && end - last->at <= most) {
+    if (!row && last && !last->row && last->slab == segment->slab && end - last->at <= most) {
         last->count = end - last->at;
         last->tensor = segment->tensor;
         return true;
     }
     for (uint64_t at = segment->at; at < end; at += count) {
         count = end - at < most ? end - at : most;
-        const struct bucket bucket = {.shard = segment->shard,
+        const struct bucket bucket = {.slab = segment->slab,
                                       .at = at,
                                       .count = count,
                                       .tensor = segment->tensor,

@@ -86,7 +86,7 @@ bool slot_read(struct bucket_step *step, struct slot *slot, const struct bucket 
     for (int i = 0; i < tree->n && slot->floats; i++) {
         float *own = own_part(slot, part), *to = b->row ? slot->whole.bytes : own;
         if (!tree->parts[i].there) continue;
-        TRY(optimizer_sum_read(step->optimizer, i, b->shard, b->at, to, b->count, e));
+        TRY(optimizer_sum_read(step->optimizer, i, b->slab, b->at, to, b->count, e));
         if (b->row) rows_take(step, b, to, own);
         part++;
     }
@@ -108,7 +108,7 @@ bool slot_write(struct bucket_step *step, struct slot *slot, struct error *e)
         rows_put(step, b, sums, slot->whole.bytes);
         sums = slot->whole.bytes;
     }
-    return optimizer_sum_write(step->optimizer, b->shard, b->at, sums, b->count, e);
+    return optimizer_sum_write(step->optimizer, b->slab, b->at, sums, b->count, e);
 }
 
 /* ---- messages ---- */

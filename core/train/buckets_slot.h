@@ -8,7 +8,7 @@ enum { SLOTS = 3 };
 
 /* Floats of the arena that are exchanged together. */
 struct bucket {
-    int shard;
+    int slab;
     uint64_t at, count;
     size_t tensor;           /* the last one of which it has anything */
     uint64_t row, first_row; /* of the table: floats of a row, and its first one. row 0: it is exchanged as it is */

@@ -65,7 +65,7 @@ static bool options_check(const struct wherry_session *s, const struct optimizer
 static uint32_t parts_of(const struct optimizer *o)
 {
     const bool moments = o->options.kind != OPTIMIZER_SGD;
-    return (o->options.kind == OPTIMIZER_LAMB || o->options.accumulates ? 1u << ARENA_GRADIENT : 0u) |
+    return (optimizer_lamb(o) || o->options.accumulates ? 1u << ARENA_GRADIENT : 0u) |
            (o->session->f16 ? 1u << ARENA_MASTER : 0u) | (moments || o->options.momentum > 0 ? 1u << ARENA_FIRST : 0u) |
            (moments ? 1u << ARENA_SECOND : 0u);
 }
@@ -76,7 +76,7 @@ static uint32_t rates_of(const struct optimizer *o, size_t n)
     const struct graph *g = &o->session->graph;
     const struct tensor *weight = &g->tensors[g->tensors[session_gradient(o->session, n)].gradient_of];
     const struct weight_part *parts;
-    if (o->options.kind != OPTIMIZER_LAMB || !o->tensors[n].decays) return 1;
+    if (!optimizer_lamb(o) || !o->tensors[n].decays) return 1;
     return (uint32_t)model_weight(o->session->model, weight->weight, weight->layer, &parts);
 }
 

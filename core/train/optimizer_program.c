@@ -19,10 +19,6 @@ static uint32_t form_of(const struct optimizer *o)
     }
 }
 
-static bool lamb(const struct optimizer *o) { return o->options.kind == OPTIMIZER_LAMB; }
-
-static bool sums(enum phase phase) { return phase == PHASE_NORM || phase == PHASE_RATIOS; }
-
 static bool calls_make(struct optimizer *o, enum way way, struct error *e)
 {
     const struct wherry_session *s = o->session;
@@ -81,33 +77,33 @@ static void launch_fill(struct optimizer *o, enum way way, enum phase phase, con
 {
     const struct wherry_session *s = o->session;
     const struct segment *first = &o->arena.segments[l->first];
-    const struct shard *shard = &o->arena.shards[first->shard];
+    const struct slab *slab = &o->arena.slabs[first->slab];
     const bool adds = phase == PHASE_ADD, moments = phase == PHASE_STEP, direct = way == WAY_DIRECT;
-    const bool leaves_u = moments && lamb(o);
+    const bool leaves_u = moments && optimizer_lamb(o);
     step_begin(o, way, phase, l->chunks, 40.0 * (double)(l->state.end - l->state.begin), step); /* as of roof_memory */
     if (adds || (moments && direct)) bind(step, SLOT_X, false, false, s->buffers[first->gradient_block], l->gradients);
     if (!adds) bind(step, SLOT_W, false, !leaves_u, s->buffers[first->weight_block], l->weights);
     if (!adds) bind(step, SLOT_BIAS, true, false, o->verdict, (struct range){0, o->verdict_bytes});
     bind(step, SLOT_IDS, true, false, o->arena.tables, l->table);
-    if (!adds && s->f16) bind(step, SLOT_SAVED, true, !leaves_u, shard->parts[ARENA_MASTER], l->state);
-    if (moments && shard->parts[ARENA_FIRST]) bind(step, SLOT_DELTA, true, true, shard->parts[ARENA_FIRST], l->state);
-    if (!direct || (!adds && lamb(o)))
-        bind(step, SLOT_GRADIENT, true, adds || leaves_u, shard->parts[ARENA_GRADIENT], l->state);
+    if (!adds && s->f16) bind(step, SLOT_SAVED, true, !leaves_u, slab->parts[ARENA_MASTER], l->state);
+    if (moments && slab->parts[ARENA_FIRST]) bind(step, SLOT_DELTA, true, true, slab->parts[ARENA_FIRST], l->state);
+    if (!direct || (!adds && optimizer_lamb(o)))
+        bind(step, SLOT_GRADIENT, true, adds || leaves_u, slab->parts[ARENA_GRADIENT], l->state);
     if (adds || leaves_u) bind(step, SLOT_PARTIALS, true, true, o->arena.partials, l->partials);
-    if (moments && shard->parts[ARENA_SECOND]) bind(step, SLOT_EXTRA, true, true, shard->parts[ARENA_SECOND], l->state);
+    if (moments && slab->parts[ARENA_SECOND]) bind(step, SLOT_EXTRA, true, true, slab->parts[ARENA_SECOND], l->state);
 }
 
 /* Gradients, or with `joins` what is in a further sum, added to that sum, or to the one before. */
 static void add_fill(struct optimizer *o, int sum, bool joins, const struct launch_range *l, struct step *step)
 {
-    const struct shard *shard = &o->arena.shards[o->arena.segments[l->first].shard];
-    struct buffer *to = joins && sum == 1 ? shard->parts[ARENA_GRADIENT] : shard->sums[sum - 1 - joins];
+    const struct slab *slab = &o->arena.slabs[o->arena.segments[l->first].slab];
+    struct buffer *to = joins && sum == 1 ? slab->parts[ARENA_GRADIENT] : slab->sums[sum - 1 - joins];
     launch_fill(o, WAY_ACCUMULATED, PHASE_ADD, l, step);
     for (int i = 0; i < step->n_bindings; i++) {
         struct binding *b = &step->bindings[i];
         if (b->slot == SLOT_GRADIENT) b->buffer = to;
         if (b->slot == SLOT_X && joins) {
-            b->buffer = shard->sums[sum - 1];
+            b->buffer = slab->sums[sum - 1];
             b->offset = l->state.begin;
             b->bytes = l->state.end - l->state.begin;
         }
@@ -136,8 +132,8 @@ static int steps_fill(struct optimizer *o, enum way way)
     int n = 0;
     for (int phase = 0; phase < PHASES; phase++) {
         w->first[phase] = n;
-        if (phase > PHASE_STEP && !lamb(o)) continue;
-        if (sums(phase)) {
+        if (phase > PHASE_STEP && !optimizer_lamb(o)) continue;
+        if (phase_sums(phase)) {
             const uint32_t groups = phase == PHASE_NORM ? 1 : o->arena.n_rates;
             w->grids[n] = groups_grid(groups);
             sums_fill(o, way, phase, groups, &w->steps[n++]);
@@ -227,7 +223,8 @@ void optimizer_program_plan(struct optimizer *o)
     for (int i = 0; i < a->n_launches; i++) chunks += a->launches[i].chunks;
     o->header_bytes = round_up(4 * (OPTIMIZER_RATES + 2 * (uint64_t)a->n_rates), MEMORY_ALIGNMENT);
     o->verdict_bytes = round_up(4 * (VERDICT_RATIOS + (uint64_t)a->n_rates), MEMORY_ALIGNMENT);
-    o->table_bytes = lamb(o) ? round_up(4 * (RATIO_WORDS * (uint64_t)a->n_rates + chunks), MEMORY_ALIGNMENT) : 0;
+    o->table_bytes =
+        optimizer_lamb(o) ? round_up(4 * (RATIO_WORDS * (uint64_t)a->n_rates + chunks), MEMORY_ALIGNMENT) : 0;
 }
 
 bool optimizer_program_create(struct optimizer *o, struct error *e)
@@ -239,7 +236,7 @@ bool optimizer_program_create(struct optimizer *o, struct error *e)
     /* Not active, and nothing finite. */
     bool ok = o->words && (o->header = buffer_of(o, o->header_bytes, o->words, e)) &&
               (o->verdict = buffer_of(o, o->verdict_bytes, table, e));
-    if (ok && lamb(o)) {
+    if (ok && optimizer_lamb(o)) {
         ratios_fill(o, table);
         ok = (o->tensors_table = buffer_of(o, o->table_bytes, table, e)) != NULL;
     }

@@ -1,8 +1,6 @@
 /* What an optimizer takes: memory, and what its kernels move and compute. */
 #include "train/state.h"
 
-static bool lamb(const struct optimizer *o) { return o->options.kind == OPTIMIZER_LAMB; }
-
 static uint64_t moment_floats(const struct optimizer *o)
 {
     return (o->parts >> ARENA_FIRST & 1u) + (o->parts >> ARENA_SECOND & 1u);
@@ -32,9 +30,10 @@ static void step_work(const struct optimizer *o, struct optimizer_work *out)
     *out = (struct optimizer_work){.name = "step",
                                    .kernel = "optimizer_step",
                                    .read = n * (floats * sizeof(float) + storage),
-                                   .written = n * (floats * sizeof(float) + (o->session->f16 && !lamb(o) ? 2 : 0)),
+                                   .written =
+                                       n * (floats * sizeof(float) + (o->session->f16 && !optimizer_lamb(o) ? 2 : 0)),
                                    .flops = (double)n * (o->options.kind == OPTIMIZER_ADAMW ? adamw
-                                                         : lamb(o)                          ? lambs
+                                                         : optimizer_lamb(o)                ? lambs
                                                          : floats > 1                       ? momentum
                                                                                             : plain)};
 }
@@ -52,32 +51,29 @@ static void change_work(const struct optimizer *o, struct optimizer_work *out)
 bool optimizer_work(const struct optimizer *o, int index, struct optimizer_work *out)
 {
     const uint32_t launches = (uint32_t)o->arena.n_launches;
-    if (index < 0 || index >= (lamb(o) ? PHASES : PHASE_STEP + 1)) return false;
+    if (index < 0 || index >= (optimizer_lamb(o) ? PHASES : PHASE_STEP + 1)) return false;
     if (index == PHASE_ADD) norm_work(o, out);
     if (index == PHASE_NORM) sum_work(o, "norm", out);
     if (index == PHASE_STEP) step_work(o, out);
     if (index == PHASE_RATIOS) sum_work(o, "ratios", out);
     if (index == PHASE_CHANGE) change_work(o, out);
-    const bool sums = index == PHASE_NORM || index == PHASE_RATIOS;
-    out->launches = sums ? 1 : launches;
+    out->launches = phase_sums((enum phase)index) ? 1 : launches;
     out->first = (uint32_t)o->ways[WAY_DIRECT].first[index];
     return true;
 }
 
-/* Of each parameter, in floats: `accumulate` reads nothing of what was accumulated before. */
+/* Of the parameters alone: sums of chunks are left out. A step by what is accumulated reads its floats once, where a
+ * direct one reads the session's gradients twice. `accumulate` reads nothing of what was accumulated before. */
 struct optimizer_bytes optimizer_bytes(const struct optimizer *o)
 {
-    const uint64_t n = o->arena.parameters, storage = session_storage(o->session), copy = o->session->f16 ? storage : 0;
-    /* What a step reads and writes: ADAMW g, p, m, v and p, m, v; with momentum g, p, m and p, m; LAMB g, p, m, v and
-     * u, m, v, then u, p and p. */
-    static const uint64_t adamw = 7, lambs = 10, momentum = 5, plain = 3;
-    const uint64_t floats = o->options.kind == OPTIMIZER_ADAMW ? adamw
-                            : lamb(o)                          ? lambs
-                            : o->options.momentum > 0          ? momentum
-                                                               : plain;
+    const uint64_t n = o->arena.parameters, storage = session_storage(o->session);
+    uint64_t direct = 0;
+    struct optimizer_work work;
+    for (int i = 0; optimizer_work(o, i, &work); i++)
+        if (!phase_sums((enum phase)i)) direct += work.read + work.written;
     return (struct optimizer_bytes){.memory = arena_bytes(&o->arena, o->parts) + o->header_bytes + o->verdict_bytes +
                                               o->table_bytes,
                                     .accumulate = n * (storage + sizeof(float)),
-                                    .step = n * (floats * sizeof(float) + copy),
-                                    .direct = n * (2 * storage + (floats - 1) * sizeof(float) + copy)};
+                                    .step = direct + n * sizeof(float) - 2 * n * storage,
+                                    .direct = direct};
 }

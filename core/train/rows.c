@@ -113,3 +113,19 @@ double trainer_share(const struct wherry_trainer *t, const wherry_targets *targe
     }
     return sum;
 }
+
+bool trainer_share_all(const struct wherry_trainer *t, const wherry_targets *targets, size_t rows, double *all,
+                       struct error *e)
+{
+    *all = trainer_share(t, targets, 0, rows);
+    return *all > 0 ||
+           fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                "no row has a label that counts: every one is %d, or of a class whose weight is 0", LOSS_IGNORED);
+}
+
+wherry_step trainer_masks(const struct wherry_trainer *t, size_t shard, size_t batch)
+{
+    return (wherry_step){.struct_size = sizeof(wherry_step),
+                         .step = (uint32_t)t->step,
+                         .seed = t->seed + batch * UINT64_C(0x9e3779b97f4a7c15) + shard * UINT64_C(0xd1b54a32d192ed03)};
+}

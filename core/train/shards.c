@@ -81,12 +81,12 @@ static uint64_t trainer_hash(const struct wherry_trainer *t, const wherry_traine
                               (double)t->columns,
                               (double)l->positive_weight,
                               (double)t->training.dropout};
-    const uint64_t words[] = {t->seed,         t->sharding.most, desc->wire,           desc->bucket_bytes,
-                              t->session->f16, t->row_floats,    (uint64_t)a->n_shards};
+    const uint64_t words[] = {t->seed,         t->sharding.most, desc->wire,          desc->bucket_bytes,
+                              t->session->f16, t->row_floats,    (uint64_t)a->n_slabs};
     uint64_t hash = hash_bytes(hash_bytes(HASH_START, numbers, sizeof numbers), words, sizeof words);
     for (int i = 0; i < a->n_segments; i++) {
         const struct segment *s = &a->segments[i];
-        const uint64_t place[] = {s->tensor, s->first, s->count, (uint64_t)s->shard, s->at};
+        const uint64_t place[] = {s->tensor, s->first, s->count, (uint64_t)s->slab, s->at};
         const struct tensor *tensor = &g->tensors[session_gradient(t->session, s->tensor)];
         hash = hash_text(hash_bytes(hash, place, sizeof place), tensor->dims);
     }

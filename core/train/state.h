@@ -57,6 +57,10 @@ struct optimizer {
     double *timed; /* [steps of a way], measuring: runs are timed, and a step's seconds are put there; NULL: not */
 };
 
+static inline bool optimizer_lamb(const struct optimizer *o) { return o->options.kind == OPTIMIZER_LAMB; }
+/* One launch adds up what those of the phase before left. */
+static inline bool phase_sums(enum phase phase) { return phase == PHASE_NORM || phase == PHASE_RATIOS; }
+
 /* Finds the bytes of what the programs read. The arena is planned. */
 void optimizer_program_plan(struct optimizer *o);
 /* Makes what the programs read. The arena is there. */

@@ -20,17 +20,9 @@ struct task {
 
 /* ---- passes of one batch ---- */
 
-/* Masks of each batch of a step are others, and those of the first one are what the seed alone gives. */
-static wherry_step step_of(const struct wherry_trainer *t, size_t batch)
-{
-    return (wherry_step){.struct_size = sizeof(wherry_step),
-                         .step = (uint32_t)t->step,
-                         .seed = t->seed + batch * UINT64_C(0x9e3779b97f4a7c15)};
-}
-
 static bool forward(struct wherry_trainer *t, const struct task *task, size_t batch, struct error *e)
 {
-    const wherry_step step = step_of(t, batch);
+    const wherry_step step = trainer_masks(t, 0, batch);
     char where[64];
     if (session_forward(t->session, &task->batches[batch], &step, NULL, e)) return true;
     snprintf(where, sizeof where, "batch %zu", batch);
@@ -77,7 +69,7 @@ static bool loss_begin(struct wherry_trainer *t, struct task *task, size_t first
 static bool masked_add(struct wherry_trainer *t, struct task *task, size_t batch, size_t first, double labels,
                        double share, struct error *e)
 {
-    const wherry_step step = step_of(t, batch);
+    const wherry_step step = trainer_masks(t, 0, batch);
     float total[MASKED_FLOATS];
     double loss;
     char where[64];
@@ -94,10 +86,8 @@ static bool masked_add(struct wherry_trainer *t, struct task *task, size_t batch
 /* Each batch for itself: its rows' gradients do not depend on the others'. */
 static bool batches_add(struct wherry_trainer *t, struct task *task, struct error *e)
 {
-    double all = trainer_share(t, task->targets, 0, task->rows);
-    if (!(all > 0))
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                    "no row has a label that counts: every one is %d, or of a class whose weight is 0", LOSS_IGNORED);
+    double all;
+    TRY(trainer_share_all(t, task->targets, task->rows, &all, e));
     for (size_t b = 0, first = 0, n; b < task->n_batches; b++, first += n) {
         n = trainer_batch_rows(t, &task->batches[b]);
         double share = trainer_share(t, task->targets, first, n) / all;

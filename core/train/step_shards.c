@@ -65,14 +65,6 @@ static void rows_turn(const struct wherry_trainer *t, const struct task *task, c
 
 /* ---- passes ---- */
 
-/* The masks of a batch follow from its shard and its number there; a shard's first ones from the step's. */
-static wherry_step step_of(const struct wherry_trainer *t, size_t shard, size_t batch)
-{
-    return (wherry_step){.struct_size = sizeof(wherry_step),
-                         .step = (uint32_t)t->step,
-                         .seed = t->seed + batch * UINT64_C(0x9e3779b97f4a7c15) + shard * UINT64_C(0xd1b54a32d192ed03)};
-}
-
 static bool fail_in_batch(size_t shard, size_t batch, struct error *e)
 {
     char where[64];
@@ -83,7 +75,7 @@ static bool fail_in_batch(size_t shard, size_t batch, struct error *e)
 static bool forward(struct wherry_trainer *t, const struct task *task, size_t shard, size_t batch, float *rows,
                     size_t count, struct error *e)
 {
-    const wherry_step step = step_of(t, shard, batch);
+    const wherry_step step = trainer_masks(t, shard, batch);
     return !wherry_forward(t->session, &task->shards[shard].batches[batch], NULL, &step, rows,
                            rows ? count * t->row_floats : 0) ||
            fail_in_batch(shard, batch, e);
@@ -93,7 +85,7 @@ static bool forward(struct wherry_trainer *t, const struct task *task, size_t sh
 static bool masked_add(struct wherry_trainer *t, const struct task *task, size_t shard, size_t batch, size_t first,
                        double labels, double share, struct error *e)
 {
-    const wherry_step step = step_of(t, shard, batch);
+    const wherry_step step = trainer_masks(t, shard, batch);
     float total[MASKED_FLOATS];
     double loss;
     if (!masked_forward(t->session, &task->shards[shard].batches[batch], task->targets->labels + first, &step, labels,
@@ -148,10 +140,8 @@ static bool shard_alone(struct wherry_trainer *t, const struct task *task, size_
 static bool shards_add(struct wherry_trainer *t, const struct task *task, struct error *e)
 {
     struct sharding *s = &t->sharding;
-    double all = trainer_share(t, task->targets, 0, task->rows);
-    if (!(all > 0))
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                    "no row has a label that counts: every one is %d, or of a class whose weight is 0", LOSS_IGNORED);
+    double all;
+    TRY(trainer_share_all(t, task->targets, task->rows, &all, e));
     for (size_t v = 0; v < task->n_shards; v++)
         s->there[v] = trainer_share(t, task->targets, s->rows[v], s->rows[v + 1] - s->rows[v]) > 0;
     for (size_t v = task->end; v-- > task->first;) {

@@ -75,6 +75,12 @@ struct loss_targets trainer_targets(const struct wherry_trainer *t, const wherry
                                     size_t n);
 /* What the rows of a batch count in the mean over all rows: the sum of their labels' weights, or their number. */
 double trainer_share(const struct wherry_trainer *t, const wherry_targets *targets, size_t first, size_t n);
+/* Of all rows of a step; fails where none counts. */
+bool trainer_share_all(const struct wherry_trainer *t, const wherry_targets *targets, size_t rows, double *all,
+                       struct error *e);
+/* Dropout's numbers of a batch: they follow from its shard and its number there, and the first one's of the first shard
+ * are what the seed alone gives. */
+wherry_step trainer_masks(const struct wherry_trainer *t, size_t shard, size_t batch);
 
 /* ---- change.c ---- */
 
