@@ -131,7 +131,7 @@ const struct option option_table[] = {
      "of gradients between processes; f16 halves their bytes, and results then depend on the number of processes "
      "(default "
      "f32)"},
-    {"silence", 0, TRAIN, NUMBER, AT(silence), "SECONDS", 2, 86400,
+    {"silence", 0, TRAIN | EMBED, NUMBER, AT(silence), "SECONDS", 2, 86400,
      "below mpirun: end when another process was not heard of for so long (default 30)"},
     {"no-check", 0, TRAIN, FLAG, AT(no_check), NULL, 0, 0,
      "begin without comparing this device's gradients with the reference's"},

@@ -9,18 +9,8 @@ python=${PYTHON:-python3}
 # shellcheck source=tests/cli/expect.sh
 . "$here/expect.sh"
 cd "$work" || exit 1
-mpirun=(mpirun)
-case $(mpirun --version 2>/dev/null) in
-*'Open MPI'*)
-    mpirun+=(--allow-run-as-root --oversubscribe --bind-to none)
-    # One host is enough, also where it has no network.
-    export OMPI_MCA_btl=self,vader OMPI_MCA_pml=ob1 OMPI_MCA_plm=isolated
-    ;;
-'')
-    echo "no mpirun: skipped"
-    exit 77
-    ;;
-esac
+# shellcheck source=tests/cli/mpirun.sh
+. "$here/mpirun.sh"
 check "$python" "$here/make_model.py" model
 for letter in a b c d e f g h i j k l m n o p q r s t u v w x; do
     printf '{"query": "the %s", "answer": "boat %s %s water"}\n' $letter $letter $letter
