@@ -75,24 +75,6 @@ static int open_trainer(struct train_run *run)
     return EXIT_FINE;
 }
 
-/* Process 0 tells of the run and keeps what it leaves; others compute. */
-static int open_process(struct train_run *run)
-{
-    struct options *own = &run->own;
-    uint32_t threads;
-    if (run->ranks.process) {
-        own->quiet = true;
-        own->log = NULL;
-    }
-    int code = tool_open_context(&run->tool, own);
-    if (!code) code = ranks_device(&run->ranks, &run->tool, &run->device, &threads);
-    if (code || (!run->device && !threads)) return code;
-    if (run->device) own->device = run->device;
-    if (!own->threads && own->device && !strcmp(own->device, "cpu")) own->threads = threads;
-    tool_close(&run->tool);
-    return tool_open_context(&run->tool, own);
-}
-
 static int begin_output(struct train_run *run, bool *done)
 {
     int code = run->ranks.process ? EXIT_FINE : checkpoints_begin(run, done);
@@ -114,7 +96,7 @@ static int compare_processes(struct train_run *run)
 
 static int open_run(struct train_run *run, bool *done)
 {
-    int code = open_process(run);
+    int code = ranks_open_context(&run->ranks, &run->tool, &run->own, &run->device);
     if (!code) code = begin_output(run, done);
     if (code || *done) return code;
     code = tool_open_model_and_device(&run->tool);

@@ -152,7 +152,8 @@ static char *choose(const struct ranks *r, const wherry_device_info *infos, size
     return NULL;
 }
 
-int ranks_device(const struct ranks *r, struct tool *tool, char **device, uint32_t *threads)
+/* NULL: the library's choice. *threads: of the device cpu, 0: all. */
+static int device_of(const struct ranks *r, struct tool *tool, char **device, uint32_t *threads)
 {
     const char *wanted = tool->options->device;
     bool api = wanted && (!strcmp(wanted, "opencl") || !strcmp(wanted, "vulkan"));
@@ -167,4 +168,27 @@ int ranks_device(const struct ranks *r, struct tool *tool, char **device, uint32
     if (!status) *device = choose(r, infos, count, wanted);
     free(infos);
     return status ? tool_error(tool, status, "can't list devices") : EXIT_FINE;
+}
+
+int ranks_open_context(struct ranks *r, struct tool *tool, struct options *own, char **device)
+{
+    uint32_t threads;
+    if (r->process) {
+        own->quiet = true;
+        own->log = NULL;
+    }
+    int code = tool_open_context(tool, own);
+    if (!code) code = device_of(r, tool, device, &threads);
+    if (code || (!*device && !threads)) return code;
+    if (*device) own->device = *device;
+    if (!own->threads && own->device && !strcmp(own->device, "cpu")) own->threads = threads;
+    tool_close(tool);
+    return tool_open_context(tool, own);
+}
+
+json_t *exchange_json(const wherry_exchange_times *times, uint32_t steps)
+{
+    double hidden = times->seconds > times->exposed_seconds ? 1 - times->exposed_seconds / times->seconds : 0.0;
+    return need(json_pack("{s:I, s:f, s:f, s:f}", "bytes_sent", (json_int_t)(times->bytes_sent / steps), "seconds",
+                          times->seconds / steps, "exposed_seconds", times->exposed_seconds / steps, "hidden", hidden));
 }

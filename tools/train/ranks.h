@@ -27,8 +27,11 @@ void ranks_abort(struct ranks *ranks, int code);
 int ranks_any(struct ranks *ranks, bool *flag);
 /* Whether all have this number; complains "process 2 has other WHAT than process 0: HELP". */
 int ranks_same(struct ranks *ranks, uint64_t number, const char *what, const char *help);
-/* The device of this process, where --device names none, or an API alone: those of the host, in turns. As memory to
- * free, NULL: the library's choice. *threads: of the device cpu, 0: all. */
-int ranks_device(const struct ranks *ranks, struct tool *tool, char **device, uint32_t *threads);
+/* Opens the tool's context with the process' own options, which it may change: process 0 tells of the run and leaves
+ * what comes of it, others compute. Where --device names none, or an API alone, each process has one of its host's, in
+ * turns; *device: memory to free after the context. */
+int ranks_open_context(struct ranks *ranks, struct tool *tool, struct options *own, char **device);
+/* Of so many steps, for one of them: bytes, seconds, and the share of these that was hidden behind other work. */
+json_t *exchange_json(const wherry_exchange_times *times, uint32_t steps);
 
 #endif
