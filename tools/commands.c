@@ -240,8 +240,11 @@ const struct command commands[] = {
      "waits for it, tokens per second, the device's memory by what it is for, and by device\n"
      "timestamps the time of each part and of every group, the optimizer's kernels among\n"
      "them. The rest is as for wherry bench. --task chooses the loss: mlm predicts 15 % of the\n"
-     "tokens, contrastive takes two texts as a pair.\n",
+     "tokens, contrastive takes two texts as a pair. Below mpirun processes train together,\n"
+     "each with the batch on a device of its own: the time of their steps, the bytes that one\n"
+     "sends, and the share of the exchange that is hidden; no times of parts.\n",
      "  wherry bench train --config bert-large --batch 32 --seq 512\n"
+     "  mpirun -n 2 wherry bench train --config bert-large --wire f16 --device opencl\n"
      "  wherry bench train --config bert-base --task classify --plan all --json\n"
      "  wherry bench train --config minilm-l6 --task contrastive --optimizer lamb\n",
      bench_train_command},

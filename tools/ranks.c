@@ -207,3 +207,10 @@ int ranks_options(struct ranks *r, struct options *own)
     if (!own->threads && r->locals > 1 && cpu) own->threads = share ? (uint32_t)share : 1;
     return code;
 }
+
+json_t *exchange_json(const wherry_exchange_times *times, uint32_t steps)
+{
+    double hidden = times->seconds > times->exposed_seconds ? 1 - times->exposed_seconds / times->seconds : 0.0;
+    return need(json_pack("{s:I, s:f, s:f, s:f}", "bytes_sent", (json_int_t)(times->bytes_sent / steps), "seconds",
+                          times->seconds / steps, "exposed_seconds", times->exposed_seconds / steps, "hidden", hidden));
+}

@@ -37,5 +37,7 @@ int ranks_count(struct ranks *ranks, uint64_t *number);
  * an API alone, is one of its host's, in turns; the device `cpu` has a part of the cores; and process 0 alone tells of
  * the work and keeps a log. */
 int ranks_options(struct ranks *ranks, struct options *own);
+/* Of so many steps, for one of them: bytes, seconds, and the share of these that was hidden behind other work. */
+json_t *exchange_json(const wherry_exchange_times *times, uint32_t steps);
 
 #endif
