@@ -166,6 +166,7 @@ static bool memory_share(struct buckets *b, uint64_t bytes, struct error *e)
     }
     for (uint32_t p = 0; ok && p < n; p++) {
         b->step.memory[p] = memory[p];
+        x->times.sharing += p != own && memory[p];
         if (memory[p]) ok = device_pin(b->desc.session->device, memory[p], bytes, &b->pinned[p], e);
     }
     host_free(b->host, memory);

@@ -4,6 +4,7 @@
  * read the sums. */
 #include "train/buckets_slot.h"
 
+#include "base/platform.h"
 #include "base/round.h"
 #include "interface/wire.h"
 
@@ -102,6 +103,14 @@ static bool down(struct bucket_step *step, const struct bucket_message *m, int t
 static int parts_ticket(const struct slot *slot) { return 2 * slot->number; }
 static int sums_ticket(const struct slot *slot) { return 2 * slot->number + 1; }
 
+static bool down_wait(struct bucket_step *step, int ticket, struct error *e)
+{
+    const uint64_t begin = clock_ns();
+    TRY(device_copy_wait(step->device, ticket, e));
+    step->exchange->times.device_seconds += (double)(clock_ns() - begin) * 1e-9;
+    return true;
+}
+
 /* ---- the first half: parts ---- */
 
 static void slot_place(struct bucket_step *step, struct slot *slot, const struct bucket *b)
@@ -183,7 +192,7 @@ bool slot_scatter(struct bucket_step *step, struct slot *slot, struct error *e)
 {
     struct exchange *x = step->exchange;
     const uint32_t own = x->of.process, n = x->of.processes;
-    TRY(device_copy_wait(step->device, parts_ticket(slot), e));
+    TRY(down_wait(step, parts_ticket(slot), e));
     for (uint32_t p = 0; p < n; p++)
         for (int i = 0; p != own && i < parts_there(step, p); i++) {
             const struct bucket_message m = in_message(step, slot, p, i);
@@ -263,7 +272,7 @@ bool slot_gather(struct bucket_step *step, struct slot *slot, struct error *e)
     struct exchange *x = step->exchange;
     const uint32_t own = x->of.process, n = x->of.processes;
     const struct bucket_message sums = sum_message(step, slot, own);
-    TRY(device_copy_wait(step->device, sums_ticket(slot), e));
+    TRY(down_wait(step, sums_ticket(slot), e));
     for (uint32_t p = 0; p < n; p++) {
         const struct bucket_message m = sum_message(step, slot, p);
         if (p != own) hear(step, p, &m);

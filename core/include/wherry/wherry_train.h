@@ -218,6 +218,9 @@ typedef struct wherry_exchange_times {
     uint64_t bytes_sent;    /* by this process */
     double seconds;         /* from the first bucket of gradients on its way to the last one at its end */
     double exposed_seconds; /* of these, after the backward pass: what the exchange made the steps longer */
+    double device_seconds;  /* that this process waited for messages from its device, hidden or not */
+    double others_seconds;  /* that it waited for other processes likewise */
+    uint32_t sharing;       /* other processes whose memory this one's device reads (wherry_exchange.share) */
 } wherry_exchange_times;
 WHERRY_API wherry_status wherry_trainer_exchange_times(const wherry_trainer *trainer, wherry_exchange_times *out);
 /* Whether the weights of all processes have the same bits: WHERRY_STATUS_VERIFY_FAILED with the process whose differ
