@@ -64,7 +64,7 @@ struct run {
 
 /* Runs of one program that may be under way at a time: of sessions; and of any. */
 enum { RUN_SLOTS = 2, RUN_SLOTS_MOST = 32 };
-enum { COPY_TICKETS = 32, COPY_NOT_WAITED = -1 };
+enum { COPY_TICKETS = 64, COPY_NOT_WAITED = -1 };
 
 struct program_info {
     uint32_t kernels;    /* distinct ones */

@@ -1,11 +1,14 @@
-/* Buckets of gradients: how the arena is divided, and the pipeline through which they go. Each is packed when the piece
- * of the backward pass that makes its gradients is submitted, and goes on when the next piece is, so that the device
- * has something to compute whenever the host waits. What a bucket's step waits for was started with the step before:
+/* Buckets of gradients: how the arena is divided, and the pipeline through which they go, all of a piece of the
+ * backward pass together. They are packed when the piece that makes their gradients is submitted, and go on when the
+ * next pieces are, a turn with each, so that the device has a piece to compute while the host waits for what stands
+ * before it in the queue. What a group's turn waits for was started with the turn before:
  *
- *   bucket      n    tells of its parts
- *   bucket  n - 1    has heard of the others', is summed
- *   bucket  n - 2    tells of its sums
- *   bucket  n - 3    has heard of the others', is written */
+ *   group      n    tells of its parts
+ *   group  n - 1    has heard of the others', is summed
+ *   group  n - 2    tells of its sums
+ *   group  n - 3    has heard of the others', is written
+ *
+ * Behind the last piece there is nothing to compute: its groups are small. */
 #include "train/buckets.h"
 
 #include <inttypes.h>
@@ -19,15 +22,21 @@
 #include "train/arena.h"
 #include "train/buckets_slot.h"
 
-enum { BUCKET_BYTES = 32 << 20, SLOTS = 12, SLOTS_LEAST = 5, STAGES = 3 };
+enum { BUCKET_BYTES = 16 << 20, SLOTS = 24, GROUP_MOST = 5, LAST_GROUP_MOST = 1, STAGES = 3 };
+
+struct bucket_group {
+    int first, end, piece; /* buckets; behind which piece they are there */
+};
 
 struct buckets {
     struct buckets_desc desc;
     const struct host *host;
     const struct arena *arena;
-    struct bucket *of;          /* [n], in the order of pieces */
-    int n, packed, told, added; /* those before it are; added: pieces whose gradients are */
-    int *pieces;                /* [segments of the arena] */
+    struct bucket *of; /* [n], in the order of pieces */
+    int n;
+    struct bucket_group *groups; /* [n_groups] */
+    int n_groups, packed, told;  /* those before it are */
+    int *pieces;                 /* [segments of the arena] */
     struct slot slots[SLOTS];
     int n_slots;
     uint32_t *list; /* [desc.rows]: of the table, that the step touches */
@@ -135,7 +144,7 @@ static uint64_t floats_most(const struct buckets *b)
     return most;
 }
 
-/* As many as fit one argument of a kernel. */
+/* As many as fit one argument of a kernel: four groups at least, of one bucket each. */
 static bool slots_make(struct buckets *b, struct error *e)
 {
     const struct wherry_device *device = b->desc.session->device;
@@ -144,12 +153,27 @@ static bool slots_make(struct buckets *b, struct error *e)
         limits->max_buffer_bytes < limits->max_binding_bytes ? limits->max_buffer_bytes : limits->max_binding_bytes;
     b->step.layout = slot_layout_of(floats_most(b), b->desc.exchange->of.processes, 1 + b->arena->sums, b->desc.wire);
     b->n_slots = SLOTS;
-    while (b->n_slots > SLOTS_LEAST && (uint64_t)b->n_slots * b->step.layout.words * 4 > most) b->n_slots--;
+    while (b->n_slots > STAGES + 1 && (uint64_t)b->n_slots * b->step.layout.words * 4 > most) b->n_slots--;
     for (int i = 0; i < SLOTS; i++) b->slots[i].number = i;
     return (uint64_t)b->n_slots * b->step.layout.words * 4 <= most ||
            fail(e, WHERRY_STATUS_UNSUPPORTED,
                 "messages of gradients are larger than an argument of a kernel on this device: give smaller "
                 "wherry_trainer_desc.bucket_bytes");
+}
+
+/* Buckets of a piece go together, but those of the last one. */
+static bool groups_make(struct buckets *b, struct error *e)
+{
+    const int room = b->n_slots / (STAGES + 1), most = room < GROUP_MOST ? room : GROUP_MOST;
+    if (!(b->groups = host_alloc(b->host, (size_t)b->n, sizeof *b->groups, e))) return false;
+    for (int i = 0; i < b->n; i++) {
+        struct bucket_group *last = b->n_groups ? &b->groups[b->n_groups - 1] : NULL;
+        const int piece = b->of[i].piece, at_most = piece == b->of[b->n - 1].piece ? LAST_GROUP_MOST : most;
+        if (!last || last->piece != piece || i - last->first >= at_most)
+            b->groups[b->n_groups++] = (struct bucket_group){.first = i, .piece = piece};
+        b->groups[b->n_groups - 1].end = i + 1;
+    }
+    return true;
 }
 
 /* This process' memory, and of the others' what this host has, all pinned. */
@@ -192,7 +216,7 @@ static bool lists_make(struct buckets *b, struct error *e)
 static bool make(struct buckets *b, struct error *e)
 {
     const struct bucket_kernels_desc *d;
-    TRY(divide(b, e) && slots_make(b, e) && lists_make(b, e));
+    TRY(divide(b, e) && slots_make(b, e) && groups_make(b, e) && lists_make(b, e));
     const struct bucket_kernels_desc kernels = {.session = b->desc.session,
                                                 .optimizer = b->desc.optimizer,
                                                 .wire = b->desc.wire,
@@ -241,7 +265,7 @@ bool buckets_begin(struct buckets *b, size_t shards, const bool *there, const bo
     const uint32_t n = s->exchange->of.processes;
     const struct tree *own = &s->trees[s->exchange->of.process];
     for (uint32_t p = 0; p < n; p++) tree_of(shards, p, n, there, &s->trees[p]);
-    b->packed = b->told = b->added = 0;
+    b->packed = b->told = 0;
     b->begin = b->computed = 0;
     if (!b->desc.rows) return true;
     for (size_t r = 0; r < b->desc.rows; r++) {
@@ -253,27 +277,43 @@ bool buckets_begin(struct buckets *b, size_t shards, const bool *there, const bo
     return bucket_kernels_list(s->kernels, b->list, s->rows_before[b->desc.rows], e);
 }
 
-/* The next bucket's turn to tell, or none is left, and what those before it wait for. */
-static bool turn(struct buckets *b, struct error *e)
+/* Of each bucket of a group, in their order; no group has nothing to do. */
+static bool group_each(struct buckets *b, const struct bucket_group *group,
+                       bool (*stage)(struct bucket_step *step, struct slot *slot, struct error *e), struct error *e)
 {
-    const int n = b->told++;
-    struct slot *slot[STAGES + 1];
-    for (int k = 0; k <= STAGES; k++) slot[k] = n - k >= 0 && n - k < b->n ? &b->slots[(n - k) % b->n_slots] : NULL;
-    if (slot[0]) TRY(slot_scatter(&b->step, slot[0], e));
-    if (n == b->n - 1) b->computed = clock_ns();
-    if (slot[1]) TRY(exchange_finish(b->desc.exchange, e) && slot_sum(&b->step, slot[1], e));
-    if (slot[2]) TRY(slot_gather(&b->step, slot[2], e));
-    if (slot[3]) TRY(exchange_finish(b->desc.exchange, e) && slot_write(&b->step, slot[3], e));
+    for (int i = group ? group->first : 0; group && i < group->end; i++)
+        TRY(stage(&b->step, &b->slots[i % b->n_slots], e));
     return true;
 }
+
+/* The next group's turn to tell, or none is left, and what those before it wait for. */
+static bool turn(struct buckets *b, struct error *e)
+{
+    const int n = b->told++, last = b->groups[b->n_groups - 1].piece;
+    const struct bucket_group *of[STAGES + 1];
+    for (int k = 0; k <= STAGES; k++) of[k] = n - k >= 0 && n - k < b->n_groups ? &b->groups[n - k] : NULL;
+    TRY(group_each(b, of[0], slot_scatter, e));
+    if (of[0] && of[0]->piece == last && !b->computed) b->computed = clock_ns();
+    if (of[0]) TRY(bucket_step_start(&b->step, e));
+    if (of[1]) TRY(exchange_finish(b->desc.exchange, e));
+    TRY(group_each(b, of[1], slot_sum, e) && group_each(b, of[2], slot_gather, e));
+    if (of[2]) TRY(bucket_step_start(&b->step, e));
+    if (of[3]) TRY(exchange_finish(b->desc.exchange, e));
+    return group_each(b, of[3], slot_write, e);
+}
+
+/* Buckets before it are written. */
+static int written(const struct buckets *b) { return b->told > STAGES ? b->groups[b->told - STAGES].first : 0; }
 
 /* Those of pieces before this one. */
 static bool pack(struct buckets *b, int pieces, struct error *e)
 {
-    for (; b->packed < b->n && b->of[b->packed].piece < pieces; b->packed++) {
-        while (b->told <= b->packed - b->n_slots + STAGES) TRY(turn(b, e));
+    for (; b->packed < b->n_groups && b->groups[b->packed].piece < pieces; b->packed++) {
+        const struct bucket_group *group = &b->groups[b->packed];
+        while (group->end - written(b) > b->n_slots) TRY(turn(b, e));
         if (!b->packed) b->begin = clock_ns();
-        TRY(slot_pack(&b->step, &b->slots[b->packed % b->n_slots], &b->of[b->packed], e));
+        for (int i = group->first; i < group->end; i++)
+            TRY(slot_pack(&b->step, &b->slots[i % b->n_slots], &b->of[i], e));
     }
     return true;
 }
@@ -299,7 +339,7 @@ static bool add(struct buckets *b, int piece, const struct tree *tree, double fa
 bool buckets_go_on(struct buckets *b, int piece, const struct tree *tree, double factor, struct error *e)
 {
     TRY(add(b, piece, tree, factor, e) && pack(b, piece + 1, e));
-    while (b->told < b->packed && b->of[b->told].piece < piece) TRY(turn(b, e));
+    while (b->told < b->packed && b->groups[b->told].piece < piece) TRY(turn(b, e));
     return true;
 }
 
@@ -309,7 +349,7 @@ bool buckets_finish(struct buckets *b, struct error *e)
     const bool hidden = b->packed > 0;
     if (!hidden) b->begin = clock_ns();
     TRY(pack(b, b->desc.session->n_pieces, e));
-    while (b->told < b->n + STAGES) TRY(turn(b, e));
+    while (b->told < b->n_groups + STAGES) TRY(turn(b, e));
     const uint64_t end = clock_ns();
     times->seconds += (double)(end - b->begin) * 1e-9;
     times->exposed_seconds += (double)(end - (hidden ? b->computed : b->begin)) * 1e-9;

@@ -178,7 +178,7 @@ static void hear(struct bucket_step *step, uint32_t from, const struct bucket_me
                          4 * message_words(step->wire, m->count));
 }
 
-static void signs(struct bucket_step *step)
+bool bucket_step_start(struct bucket_step *step, struct error *e)
 {
     struct exchange *x = step->exchange;
     for (uint32_t p = 0; p < x->of.processes; p++) {
@@ -186,6 +186,7 @@ static void signs(struct bucket_step *step)
         exchange_receive(x, p, &step->heard[p], sizeof sign);
         exchange_send(x, p, &sign, sizeof sign);
     }
+    return exchange_start(x, e);
 }
 
 bool slot_scatter(struct bucket_step *step, struct slot *slot, struct error *e)
@@ -203,8 +204,7 @@ bool slot_scatter(struct bucket_step *step, struct slot *slot, struct error *e)
             const struct bucket_message m = out_message(step, slot, own, (own + k) % n, i);
             tell(step, (own + k) % n, &m);
         }
-    signs(step);
-    return exchange_start(x, e);
+    return true;
 }
 
 /* ---- the second half: sums ---- */
@@ -278,8 +278,7 @@ bool slot_gather(struct bucket_step *step, struct slot *slot, struct error *e)
         if (p != own) hear(step, p, &m);
     }
     for (uint32_t k = 1; k < n; k++) tell(step, (own + k) % n, &sums);
-    signs(step);
-    return exchange_start(x, e);
+    return true;
 }
 
 bool slot_write(struct bucket_step *step, struct slot *slot, struct error *e)

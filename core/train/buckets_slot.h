@@ -53,13 +53,15 @@ struct slot_layout slot_layout_of(uint64_t floats, uint32_t processes, int parts
 
 /* One after the other. This process' parts as messages, on their way to the host: */
 bool slot_pack(struct bucket_step *step, struct slot *slot, const struct bucket *bucket, struct error *e);
-/* Waits for that, and tells the others. */
+/* Waits for that; what is to be told of it is put together. */
 bool slot_scatter(struct bucket_step *step, struct slot *slot, struct error *e);
-/* When they have told: sums what this process sums, which goes to the host. */
+/* When the others have told: sums what this process sums, which goes to the host. */
 bool slot_sum(struct bucket_step *step, struct slot *slot, struct error *e);
-/* Waits for that, and tells the others. */
+/* Waits for that; what is to be told of it is put together. */
 bool slot_gather(struct bucket_step *step, struct slot *slot, struct error *e);
-/* When they have told: everybody's sums to their places. */
+/* When the others have told: everybody's sums to their places. */
 bool slot_write(struct bucket_step *step, struct slot *slot, struct error *e);
+/* Tells what is put together of some buckets, with a sign to those that read it from this process' memory. */
+bool bucket_step_start(struct bucket_step *step, struct error *e);
 
 #endif

@@ -6,7 +6,8 @@
 
 #include "base/host.h"
 
-enum { EXCHANGE_EACH = 26 }; /* messages to a process at a time: more than a tree has parts */
+/* Messages to a process at a time, at most: more than some buckets have, of as many parts as a tree has. */
+enum { EXCHANGE_EACH = 6 * 24 + 16 };
 
 struct exchange {
     wherry_exchange of; /* processes 1: nobody is there to send to */

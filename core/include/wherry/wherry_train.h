@@ -144,7 +144,7 @@ typedef struct wherry_trainer_desc {
     uint32_t shards;
     const wherry_exchange *exchange; /* copied, `user` must outlive the trainer; NULL: this process is alone */
     wherry_wire wire;
-    uint32_t bucket_bytes; /* of gradients that are exchanged at a time, at least 4096; 0: 32 MiB. Bits do not depend
+    uint32_t bucket_bytes; /* of gradients that are exchanged at a time, at least 4096; 0: 16 MiB. Bits do not depend
                               on it in f32 */
 } wherry_trainer_desc;
 
@@ -217,7 +217,7 @@ typedef struct wherry_exchange_times {
     uint64_t steps;
     uint64_t bytes_sent;    /* by this process */
     double seconds;         /* from the first bucket of gradients on its way to the last one at its end */
-    double exposed_seconds; /* of these, after the backward pass: what the exchange made the steps longer */
+    double exposed_seconds; /* of these, after the backward pass. That this takes longer beside it is not in them */
     double device_seconds;  /* that this process waited for messages from its device, hidden or not */
     double others_seconds;  /* that it waited for other processes likewise */
     uint32_t sharing;       /* other processes whose memory this one's device reads (wherry_exchange.share) */
