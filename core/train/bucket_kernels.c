@@ -9,6 +9,7 @@
 #include "interface/interface.h"
 #include "interface/optimizer.h"
 #include "interface/wire.h"
+#include "runtime/copies.h"
 #include "train/arena.h"
 
 enum call_kind { CALL_ADD, CALL_SCAN, CALL_PACK, CALL_FLOATS, CALL_SUM, CALL_UNPACK, CALLS };
@@ -193,7 +194,7 @@ static bool memory_make(struct bucket_kernels *k, struct error *e)
     return (k->words = host_alloc(host, (size_t)k->header_bytes, 1, e)) &&
            (k->steps = host_alloc(host, n, sizeof *k->steps, e)) &&
            (k->grids = host_alloc(host, n, sizeof *k->grids, e)) && (k->header = buffer_make(k, k->header_bytes, e)) &&
-           (k->messages = buffer_make(k, 4 * k->desc.words, e)) &&
+           (k->messages = device_buffer_copied(k->device, 4 * k->desc.words, e)) &&
            (k->list = buffer_make(k, list_bytes(&k->desc), e)) &&
            (k->partials = buffer_make(k, partials_bytes(&k->desc), e)) &&
            backend->buffer_write(k->device->handle, k->header, 0, k->words, k->header_bytes, e); /* not active */
