@@ -30,8 +30,7 @@ int sharding_sums(const wherry_trainer_desc *desc) { return tree_depth(shards_mo
 
 /* ---- life ---- */
 
-/* The word table, of which a step touches few rows: its gradient's number; SIZE_MAX where it may have others. */
-static size_t table_of(const struct wherry_trainer *t)
+size_t sharding_table(const struct wherry_trainer *t)
 {
     const struct graph *g = &t->session->graph;
     for (size_t n = 0; n < t->weights.n_gradients && t->loss_kind != WHERRY_LOSS_MASKED; n++) {
@@ -49,7 +48,7 @@ static bool buckets_make(struct wherry_trainer *t, const wherry_trainer_desc *de
                              .exchange = &t->sharding.exchange,
                              .wire = desc->wire,
                              .bytes = desc->bucket_bytes,
-                             .table = table_of(t)};
+                             .table = sharding_table(t)};
     if (d.table != SIZE_MAX) d.rows = t->model->info.config.vocabulary;
     /* Numbers between tensors are exchanged, too: they must not spoil a bucket's scale on the wire. */
     return (t->sharding.buckets = buckets_create(&d, e)) != NULL && optimizer_sums_clear(t->optimizer, e);
