@@ -15,4 +15,8 @@ typedef void (*alone_run)(const struct alone_step *s);
 /* NULL: it is no such kernel. */
 alone_run alone_find(const char *kernel);
 
+/* alone_adapter.c */
+void alone_adapter_gradient(const struct alone_step *s);
+void alone_adapter_merge(const struct alone_step *s);
+
 #endif

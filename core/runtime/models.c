@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/adapter.h"
 #include "model/architecture.h"
 #include "model/head.h"
 #include "model/late.h"
@@ -44,6 +45,16 @@ wherry_status wherry_model_open_memory(wherry_context *context, const wherry_mod
             context, "wherry_model_open_memory: files or out is NULL, or files->struct_size is not %zu", sizeof *files);
     int before = part_enter(&context->host, PART_FILES);
     bool ok = model_open_memory(&context->host, files, out, context_error(context));
+    part_leave(&context->host, before);
+    return context_status(context, ok);
+}
+
+wherry_status wherry_model_adapt(wherry_context *context, wherry_model *model, const char *folder)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!model || !folder) return context_invalid(context, "wherry_model_adapt: model or folder is NULL");
+    int before = part_enter(&context->host, PART_FILES);
+    bool ok = model_adapt(model, folder, context_error(context));
     part_leave(&context->host, before);
     return context_status(context, ok);
 }

@@ -41,6 +41,9 @@ struct optimizer_tensor {
 
 /* No field has a default: those that the kind does not name are not looked at. */
 struct optimizer_options {
+    /* Whose tensors are trained, too: behind the session's gradients in `tensors` and in all numbers. Planned, made by
+     * the optimizer where it is not planned alone, and to outlive it. NULL: none. */
+    struct adapters *adapters;
     enum optimizer_kind kind;
     double beta1, beta2;                    /* from 0 to, and without, 1 */
     double epsilon;                         /* above 0 */
@@ -48,7 +51,7 @@ struct optimizer_options {
     double momentum;                        /* from 0 to, and without, 1 */
     double max_norm;                        /* of all gradients together; 0: they are not clipped */
     const struct optimizer_tensor *tensors; /* [count], copied */
-    size_t count;                           /* wherry_gradient_count's */
+    size_t count;                           /* wherry_gradient_count's, and adapters_tensors' */
     /* In a session of f16 the caller multiplies the gradient that it gives wherry_backward with optimizer_scale. */
     double loss_scale;    /* the first one, a power of two; 0: 65536. f32: it is 1 and stays */
     uint32_t clean_steps; /* after which the scale doubles; 0: 2000 */
@@ -83,8 +86,9 @@ enum optimizer_part {
     OPTIMIZER_PARTS
 };
 
-struct optimizer;
+struct adapters;
 struct arena;
+struct optimizer;
 
 /* The session was created for training, and is prepared here where it was not; it and the model outlive the optimizer,
  * and it has one optimizer while it lives. Masters are the model's weights (in f16 read anew from its files, not

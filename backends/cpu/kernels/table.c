@@ -28,6 +28,8 @@
     ROW(transpose)                                                                                                     \
     ROW(handover_take)                                                                                                 \
     ROW(handover_give)                                                                                                 \
+    ROW(adapter_gradient)                                                                                              \
+    ROW(adapter_merge)                                                                                                 \
     ROW(optimizer_add)                                                                                                 \
     ROW(optimizer_sum)                                                                                                 \
     ROW(optimizer_step)                                                                                                \
