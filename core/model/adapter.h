@@ -57,11 +57,13 @@ struct adapter_file {
 };
 
 /* Opens a folder's adapter, and finds what it has in the model: every tensor of it, with the shapes that it needs. What
- * would be computed otherwise here is an error that names the setting. */
+ * would be computed otherwise here is an error that names the setting. `out` stays where it is. */
 bool adapter_open(const struct wherry_model *model, const char *folder, struct adapter_file *out, struct error *e);
 void adapter_close(const struct host *host, struct adapter_file *file); /* accepts a zeroed one */
 /* Whether a folder has an adapter. */
 bool adapter_is_in(const struct host *host, const char *folder, bool *has, struct error *e);
+
+/* ---- merging ---- */
 
 /* W += scale B A, all of them as the model's files have them. */
 void adapter_add(const float *a, const float *b, uint32_t rank, uint64_t rows, uint64_t columns, float scale, float *w);

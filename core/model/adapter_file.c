@@ -231,12 +231,9 @@ static bool folder_open(const struct wherry_model *model, const char *folder, st
 
 bool adapter_open(const struct wherry_model *model, const char *folder, struct adapter_file *out, struct error *e)
 {
-    struct adapter_file file = {.settings = {0}};
-    if (folder_open(model, folder, &file, e)) {
-        *out = file;
-        return true;
-    }
-    adapter_close(&model->host, &file);
+    *out = (struct adapter_file){.settings = {0}}; /* parts know where its file is, so it stays there */
+    if (folder_open(model, folder, out, e)) return true;
+    adapter_close(&model->host, out);
     return false;
 }
 
