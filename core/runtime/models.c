@@ -7,6 +7,7 @@
 #include "model/head.h"
 #include "model/late.h"
 #include "model/model.h"
+#include "model/model_write.h"
 #include "runtime/context.h"
 #include "tokenizer/tokenizer.h"
 
@@ -57,6 +58,20 @@ wherry_status wherry_model_adapt(wherry_context *context, wherry_model *model, c
     bool ok = model_adapt(model, folder, context_error(context));
     part_leave(&context->host, before);
     return context_status(context, ok);
+}
+
+static bool model_save(const wherry_model *model, const char *path, struct error *e)
+{
+    struct new_folder folder;
+    TRY(model_write_check(model, e) && new_folder_begin(&model->host, path, &folder, e));
+    return new_folder_end(&folder, model_write(model, NULL, &folder, e), e);
+}
+
+wherry_status wherry_model_save(wherry_context *context, const wherry_model *model, const char *folder)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!model || !folder) return context_invalid(context, "wherry_model_save: model or folder is NULL");
+    return context_status(context, model_save(model, folder, context_error(context)));
 }
 
 wherry_status wherry_model_create_random(wherry_context *context, const wherry_model_config *config, uint64_t seed,

@@ -116,6 +116,9 @@ WHERRY_API wherry_status wherry_model_open_new(wherry_context *context, const ch
  * adapter of another model is WHERRY_STATUS_BAD_FORMAT, one with settings that are not supported
  * WHERRY_STATUS_UNSUPPORTED; of both the message has the name. A model takes one adapter. */
 WHERRY_API wherry_status wherry_model_adapt(wherry_context *context, wherry_model *model, const char *folder);
+/* Writes a model as a folder of its own, as wherry_trainer_save does: its weights as they are, those that an adapter
+ * has changed included, in f32. `folder` must not exist, or be empty. */
+WHERRY_API wherry_status wherry_model_save(wherry_context *context, const wherry_model *model, const char *folder);
 /* A file of a model, by its path in the folder: "config.json", "1_Pooling/config.json". */
 typedef struct wherry_model_file {
     const char *name;
