@@ -1,4 +1,5 @@
 /* PEFT's adapter files, written. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +20,13 @@ bool adapter_config_write(const struct wherry_model *model, const struct adapter
                           const json_t *targets, const json_t *saved, const char *task, const struct new_folder *folder,
                           struct error *e)
 {
-    json_t *json = json_pack("{s:s, s:s?, s:s?, s:b, s:i, s:f, s:f, s:O, s:O, s:b, s:s, s:b, s:b, s:b}", "peft_type",
+    const double alpha = (double)settings->alpha;
+    json_t *number = alpha == floor(alpha) ? json_integer((json_int_t)alpha) : json_real(alpha);
+    json_t *json = json_pack("{s:s, s:s?, s:s?, s:b, s:i, s:o, s:f, s:O, s:O, s:b, s:s, s:b, s:b, s:b}", "peft_type",
                              "LORA", "task_type", task, "base_model_name_or_path", model->folder, "inference_mode", 1,
-                             "r", (int)settings->rank, "lora_alpha", (double)settings->alpha, "lora_dropout", 0.0,
-                             "target_modules", targets, "modules_to_save", saved, "use_rslora", settings->root, "bias",
-                             "none", "fan_in_fan_out", 0, "use_dora", 0, "init_lora_weights", 1);
+                             "r", (int)settings->rank, "lora_alpha", number, "lora_dropout", 0.0, "target_modules",
+                             targets, "modules_to_save", saved, "use_rslora", settings->root, "bias", "none",
+                             "fan_in_fan_out", 0, "use_dora", 0, "init_lora_weights", 1);
     char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
     bool ok = text ? new_file_write(folder, "adapter_config.json", text, strlen(text), e)
                    : fail(e, WHERRY_STATUS_OUT_OF_HOST_MEMORY, "no memory for adapter_config.json");
