@@ -140,15 +140,15 @@ const struct option option_table[] = {
     {"save-every", 0, TRAIN, COUNT, AT(save_every), "N", 1, 4294967295.0,
      "steps between checkpoints (default: a tenth of all); the last two are kept"},
     {"log", 0, TRAIN, TEXT, AT(log), "FILE", 0, 0, "write an object of JSON for each step and evaluation, one a line"},
-    {"shards", 0, TRAIN, COUNT, AT(shards), "N", 1, 1024,
+    {"shards", 0, TRAIN | BENCH_TRAIN, COUNT, AT(shards), "N", 1, 1024,
      "parts of a step that processes share: the same number gives the same bits with 1, 2, 4 and more processes "
      "(default "
      "8 below mpirun, else 1)"},
-    {"wire", 0, TRAIN, CHOICE, AT(wire), "f32|f16", 0, 0,
+    {"wire", 0, TRAIN | BENCH_TRAIN, CHOICE, AT(wire), "f32|f16", 0, 0,
      "of gradients between processes; f16 halves their bytes, and results then depend on the number of processes "
      "(default "
      "f32)"},
-    {"silence", 0, TRAIN, NUMBER, AT(silence), "SECONDS", 2, 86400,
+    {"silence", 0, TRAIN | EMBED, NUMBER, AT(silence), "SECONDS", 2, 86400,
      "below mpirun: end when another process was not heard of for so long (default 30)"},
     {"no-check", 0, TRAIN, FLAG, AT(no_check), NULL, 0, 0,
      "begin without comparing this device's gradients with the reference's"},

@@ -28,5 +28,8 @@ bool link_start(void *link, const wherry_message *sends, size_t n_sends, const w
                 size_t n_receives);
 bool link_finish(void *link, double *seconds);
 const char *link_problem(void *link);
+/* The next number, from 0, of a counter that all processes share: each gets numbers that no other gets. Any of them may
+ * ask at any time until one calls link_close; a process asks for one at a time. False: link_problem says why. */
+bool link_count(struct link *link, uint64_t *number);
 
 #endif

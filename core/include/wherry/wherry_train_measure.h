@@ -54,11 +54,14 @@ typedef struct wherry_train_measure {
     uint32_t skipped;                      /* steps whose gradients overflowed, which were made again */
     wherry_timer_info timer;
     wherry_step_result last;
+    wherry_exchange_times exchange; /* of the measured steps, where processes train together */
 } wherry_train_measure;
 
 /* Makes steps of this batch, `repeats` without timestamps and as many with the device's around every group, after at
  * least warm_seconds of the same: wherry_trainer_step, with its copies. The weights change. desc: phase ALL, neither
- * cold nor alone; the rest as for wherry_measure, groups as wherry_trainer_plan has them. */
+ * cold nor alone; the rest as for wherry_measure, groups as wherry_trainer_plan has them. A trainer of several shards
+ * has the same batch in each: then nothing is timed but the whole steps, and there are no groups; where processes train
+ * together all of them call this, with the same numbers. */
 WHERRY_API wherry_status wherry_trainer_measure(wherry_trainer *trainer, const wherry_batch *batch,
                                                 const wherry_targets *targets, const wherry_measure_desc *desc,
                                                 wherry_group_measure *groups, size_t *count, wherry_train_measure *out);
