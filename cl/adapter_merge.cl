@@ -5,7 +5,7 @@
 #include "adapter.h"
 
 #define OUTPUTS (ADAPTER_TILE * ADAPTER_TILE / LOCAL_SIZE)
-#define PITCH (ADAPTER_RANKS + 1)
+#define PITCH (ADAPTER_STRIP + 1)
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
@@ -37,20 +37,21 @@ void adapter_merge(BATCH_ARGUMENT
         const float scale = as_float(batch[ADAPTER_SCALE]);
         float sums[OUTPUTS];
         for (uint o = 0; o < OUTPUTS; o++) sums[o] = 0.0f;
-        for (uint k0 = 0; k0 < rank; k0 += ADAPTER_RANKS) {
-            for (uint i = local_number(); i < ADAPTER_TILE * ADAPTER_RANKS; i += LOCAL_SIZE) {
-                const uint k = i % ADAPTER_RANKS, row = i / ADAPTER_RANKS;
+        for (uint k0 = 0; k0 < rank; k0 += ADAPTER_STRIP) {
+            for (uint i = local_number(); i < ADAPTER_TILE * ADAPTER_STRIP; i += LOCAL_SIZE) {
+                const uint k = i % ADAPTER_STRIP, row = i / ADAPTER_STRIP;
                 const bool there = row0 + row < rows && k0 + k < rank;
                 left[row * PITCH + k] = there ? factors[b + (row0 + row) * rank + k0 + k] : 0.0f;
             }
-            for (uint i = local_number(); i < ADAPTER_TILE * ADAPTER_RANKS; i += LOCAL_SIZE) {
+            for (uint i = local_number(); i < ADAPTER_TILE * ADAPTER_STRIP; i += LOCAL_SIZE) {
                 const uint k = i / ADAPTER_TILE, column = i % ADAPTER_TILE;
                 const bool there = column0 + column < columns && k0 + k < rank;
                 right[column * PITCH + k] = there ? factors[a + (k0 + k) * columns + column0 + column] : 0.0f;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
-            for (uint k = 0; k < ADAPTER_RANKS; k++)
-                for (uint o = 0; o < OUTPUTS; o++) {
+            for (uint k = 0; k < ADAPTER_STRIP; k++)
+                UNROLL for (uint o = 0; o < OUTPUTS; o++)
+                {
                     const uint i = local_number() + o * LOCAL_SIZE, fast = i % ADAPTER_TILE, slow = i / ADAPTER_TILE;
                     const uint row = along ? slow : fast, column = along ? fast : slow;
                     sums[o] = fma(left[row * PITCH + k], right[column * PITCH + k], sums[o]);

@@ -32,7 +32,7 @@ void main()
         const uint block = table[m + MATRIX_BLOCK], row_step = table[m + MATRIX_ROW_STEP];
         const uint block_step = table[m + MATRIX_BLOCK_STEP], column_step = table[m + MATRIX_COLUMN_STEP];
         const uint from = table[m + MATRIX_GRADIENT], a = table[m + MATRIX_A], b = table[m + MATRIX_B];
-        const uint depth = of_b ? columns : rows;
+        const uint depth = of_b ? columns : rows, ranks = min(rank - k0, uint(ADAPTER_RANKS));
         /* Neighbours are along columns where these lie side by side, else along rows. */
         const bool along = of_b == (column_step != 1);
         const float scale = uintBitsToFloat(batch[ADAPTER_SCALE]);
@@ -58,10 +58,11 @@ void main()
             }
             barrier();
             for (uint d = 0; d < ADAPTER_DEPTH; d++)
-                for (uint o = 0; o < OUTPUTS; o++) {
-                    const uint i = local_number() + o * LOCAL_SIZE;
-                    const float g = tile[i % ADAPTER_TILE * PITCH + d];
-                    sums[o] = fma(g, thin[d * ADAPTER_RANKS + i / ADAPTER_TILE], sums[o]);
+                UNROLL for (uint o = 0; o < OUTPUTS; o++)
+                {
+                    const uint i = local_number() + o * LOCAL_SIZE, k = i / ADAPTER_TILE;
+                    if (k < ranks)
+                        sums[o] = fma(tile[i % ADAPTER_TILE * PITCH + d], thin[d * ADAPTER_RANKS + k], sums[o]);
                 }
             barrier();
         }

@@ -7,14 +7,14 @@
 #include "adapter.h"
 
 const uint OUTPUTS = ADAPTER_TILE * ADAPTER_TILE / LOCAL_SIZE;
-const uint PITCH = ADAPTER_RANKS + 1;
+const uint PITCH = ADAPTER_STRIP + 1;
 
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT_OF(SLOT_X, float, x);
 OUTPUT(SLOT_W, w);
 INPUT_OF(SLOT_IDS, uint, table);
 INPUT_OF(SLOT_GRADIENT, float, factors);
-shared float left[ADAPTER_TILE * (ADAPTER_RANKS + 1)], right[ADAPTER_TILE * (ADAPTER_RANKS + 1)];
+shared float left[ADAPTER_TILE * (ADAPTER_STRIP + 1)], right[ADAPTER_TILE * (ADAPTER_STRIP + 1)];
 
 void main()
 {
@@ -32,22 +32,23 @@ void main()
         const float scale = uintBitsToFloat(batch[ADAPTER_SCALE]);
         float sums[OUTPUTS];
         for (uint o = 0; o < OUTPUTS; o++) sums[o] = 0.0;
-        for (uint k0 = 0; k0 < rank; k0 += ADAPTER_RANKS) {
-            for (uint i = local_number(); i < ADAPTER_TILE * ADAPTER_RANKS; i += LOCAL_SIZE) {
-                const uint k = i % ADAPTER_RANKS, row = i / ADAPTER_RANKS;
+        for (uint k0 = 0; k0 < rank; k0 += ADAPTER_STRIP) {
+            for (uint i = local_number(); i < ADAPTER_TILE * ADAPTER_STRIP; i += LOCAL_SIZE) {
+                const uint k = i % ADAPTER_STRIP, row = i / ADAPTER_STRIP;
                 const bool there = row0 + row < rows && k0 + k < rank;
                 left[row * PITCH + k] = 0.0;
                 if (there) left[row * PITCH + k] = factors[b + (row0 + row) * rank + k0 + k];
             }
-            for (uint i = local_number(); i < ADAPTER_TILE * ADAPTER_RANKS; i += LOCAL_SIZE) {
+            for (uint i = local_number(); i < ADAPTER_TILE * ADAPTER_STRIP; i += LOCAL_SIZE) {
                 const uint k = i / ADAPTER_TILE, column = i % ADAPTER_TILE;
                 const bool there = column0 + column < columns && k0 + k < rank;
                 right[column * PITCH + k] = 0.0;
                 if (there) right[column * PITCH + k] = factors[a + (k0 + k) * columns + column0 + column];
             }
             barrier();
-            for (uint k = 0; k < ADAPTER_RANKS; k++)
-                for (uint o = 0; o < OUTPUTS; o++) {
+            for (uint k = 0; k < ADAPTER_STRIP; k++)
+                UNROLL for (uint o = 0; o < OUTPUTS; o++)
+                {
                     const uint i = local_number() + o * LOCAL_SIZE, fast = i % ADAPTER_TILE, slow = i / ADAPTER_TILE;
                     const uint row = along ? slow : fast, column = along ? fast : slow;
                     sums[o] = fma(left[row * PITCH + k], right[column * PITCH + k], sums[o]);

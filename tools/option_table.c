@@ -117,6 +117,8 @@ const struct option option_table[] = {
      "tokenizer are read (default: the folder's weights)"},
     {"freeze", 0, TRAIN, TEXT, AT(freeze), "PATTERN,...", 0, 0,
      "weights that stay as they are, by their names in the model's files: \"embeddings.*,encoder.layer.0.*\""},
+    {"lora", 0, BENCH_TRAIN | ANALYZE, COUNT, AT(lora), "RANK", 1, 65536,
+     "training of whole models: low-rank adapters of all linear layers are trained instead of the weights"},
     {"lora", 0, TRAIN, COUNT, AT(lora), "RANK", 1, 65536,
      "train low-rank adapters of linear layers instead of the weights, and write them as PEFT's files"},
     {"lora-alpha", 0, TRAIN, NUMBER, AT(lora_alpha), "X", 1e-3, 1e6,

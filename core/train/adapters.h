@@ -59,4 +59,19 @@ struct adapters_bytes {
 };
 struct adapters_bytes adapters_bytes(const struct adapters *adapters); /* NULL: zeros */
 
+/* ---- measuring ---- */
+
+/* What one of the two does over all its launches: "factors", then "merge". */
+struct adapters_work {
+    const char *name, *kernel;
+    uint64_t read, written; /* bytes, each element for each time that a kernel reads or writes it */
+    double flops;
+    uint32_t launches, first; /* steps of the program */
+    struct program *program;  /* NULL: planned alone */
+};
+bool adapters_work(const struct adapters *adapters, int index, struct adapters_work *out);
+/* Steps of the program; runs are timed from now on, and a step's seconds put to its place in `seconds`; NULL: not. */
+size_t adapters_steps(const struct adapters *adapters);
+void adapters_time(struct adapters *adapters, double *seconds);
+
 #endif

@@ -213,6 +213,7 @@ static bool submit(struct adapters *a, enum adapter_kernel kernel, struct error 
     const struct run run = {.uploads = &upload,
                             .n_uploads = 1,
                             .grids = a->grids,
+                            .step_seconds = a->timed,
                             .first = (int)kernel * a->n_launches,
                             .end = ((int)kernel + 1) * a->n_launches};
     return pass_submit(a->session->device, a->program, (int)kernel, &a->passes[kernel], &run, e);
@@ -220,3 +221,36 @@ static bool submit(struct adapters *a, enum adapter_kernel kernel, struct error 
 
 bool adapters_differentiate(struct adapters *a, struct error *e) { return submit(a, DIFFERENTIATE, e); }
 bool adapters_merge(struct adapters *a, struct error *e) { return submit(a, MERGE, e); }
+
+/* ---- measuring ---- */
+
+bool adapters_work(const struct adapters *a, int index, struct adapters_work *out)
+{
+    if (!a || index < 0 || index >= ADAPTER_KERNELS) return false;
+    const uint64_t storage = session_storage(a->session), turns = tiles(a->rank, ADAPTER_RANKS);
+    uint64_t elements = 0;
+    for (int i = 0; i < a->count; i++) elements += a->matrices[i].target.rows * a->matrices[i].target.columns;
+    if (index == MERGE)
+        *out = (struct adapters_work){.name = "merge",
+                                      .kernel = "adapter_merge",
+                                      .read = 4 * elements,
+                                      .written = storage * elements,
+                                      .flops = 2 * (double)elements * (a->rank + 1)};
+    else /* dA's work-groups and dB's read the matrix each */
+        *out = (struct adapters_work){.name = "factors",
+                                      .kernel = "adapter_gradient",
+                                      .read = 2 * turns * storage * elements,
+                                      .written = 4 * a->elements,
+                                      .flops = 4 * (double)elements * a->rank};
+    out->launches = (uint32_t)a->n_launches;
+    out->first = (uint32_t)(index * a->n_launches);
+    out->program = a->program;
+    return true;
+}
+
+size_t adapters_steps(const struct adapters *a) { return a ? (size_t)(ADAPTER_KERNELS * a->n_launches) : 0; }
+
+void adapters_time(struct adapters *a, double *seconds)
+{
+    if (a) a->timed = seconds;
+}

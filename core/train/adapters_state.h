@@ -49,6 +49,7 @@ struct adapters {
     struct schedule schedule;
     struct program *program;
     struct pass passes[ADAPTER_KERNELS]; /* by slot */
+    double *timed;                       /* adapters_time's */
 };
 
 /* Finds the tables' bytes; the launches are planned. */

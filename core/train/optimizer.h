@@ -41,9 +41,6 @@ struct optimizer_tensor {
 
 /* No field has a default: those that the kind does not name are not looked at. */
 struct optimizer_options {
-    /* Whose tensors are trained, too: behind the session's gradients in `tensors` and in all numbers. Planned, made by
-     * the optimizer where it is not planned alone, and to outlive it. NULL: none. */
-    struct adapters *adapters;
     enum optimizer_kind kind;
     double beta1, beta2;                    /* from 0 to, and without, 1 */
     double epsilon;                         /* above 0 */
@@ -60,6 +57,9 @@ struct optimizer_options {
     bool accumulates;
     int sums;     /* 0: none; else it accumulates */
     bool planned; /* its plan alone, to ask what it takes: the session is not prepared, and it can't step */
+    /* Whose tensors are trained, too: behind the session's gradients in `tensors` and in all numbers. Planned, made by
+     * the optimizer where it is not planned alone, and to outlive it. NULL: none. */
+    struct adapters *adapters;
 };
 
 /* What a step did. */
@@ -154,13 +154,20 @@ struct optimizer_bytes {
 struct optimizer_bytes optimizer_bytes(const struct optimizer *optimizer);
 /* What one of its kernels does in a step after optimizer_direct, over all launches of it. */
 struct optimizer_work {
-    const char *name, *kernel; /* "squares", "norm", "step"; LAMB: "ratios" and "change", too */
-    uint64_t read, written;    /* bytes, each element of each tensor once */
+    /* "squares", "norm", "step"; LAMB: "ratios" and "change", too; adapters: "factors" and "merge" */
+    const char *name, *kernel;
+    uint64_t read, written; /* bytes, each element of each tensor once */
     double flops;
-    uint32_t launches, first; /* first: the number of the first of them in its program */
+    uint32_t launches, first; /* first: the number of the first of them in its program, */
+    struct program *program;  /* NULL where it is planned alone */
+    uint32_t timed;           /* and its place in optimizer_time's */
 };
 /* Number `index` from 0, in the order in which they run; false: there are no more. */
 bool optimizer_work(const struct optimizer *optimizer, int index, struct optimizer_work *out);
+/* Runs are timed from now on, and seconds of launches put there, which has optimizer_timed places; NULL: they are not.
+ */
+void optimizer_time(struct optimizer *optimizer, double *seconds);
+size_t optimizer_timed(const struct optimizer *optimizer);
 /* Parameters that are trained. */
 uint64_t optimizer_parameters(const struct optimizer *optimizer);
 

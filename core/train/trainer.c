@@ -107,8 +107,7 @@ static bool optimizer_make(struct wherry_trainer *t, const wherry_trainer_desc *
 {
     static const enum optimizer_kind kinds[] = {OPTIMIZER_ADAMW, OPTIMIZER_LAMB, OPTIMIZER_SGD};
     const wherry_optimizer_desc *d = &t->optimizer_desc;
-    const struct optimizer_options options = {.adapters = t->lora ? t->lora->adapters : NULL,
-                                              .kind = kinds[d->kind],
+    const struct optimizer_options options = {.kind = kinds[d->kind],
                                               .beta1 = d->beta1 > 0 ? (double)d->beta1 : 0.9,
                                               .beta2 = d->beta2 > 0 ? (double)d->beta2 : 0.999,
                                               .epsilon = d->epsilon > 0                     ? (double)d->epsilon
@@ -122,7 +121,8 @@ static bool optimizer_make(struct wherry_trainer *t, const wherry_trainer_desc *
                                               .loss_scale = (double)d->loss_scale,
                                               .accumulates = sharding_accumulates(desc),
                                               .sums = sharding_sums(desc),
-                                              .planned = t->planned};
+                                              .planned = t->planned,
+                                              .adapters = t->lora ? t->lora->adapters : NULL};
     return (t->optimizer = optimizer_create(t->session, &options, e)) != NULL;
 }
 

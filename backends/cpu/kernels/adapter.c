@@ -49,34 +49,42 @@ static size_t groups(const struct cpu_step *s)
 
 /* ---- gradients ---- */
 
+/* Whatever lies between elements of x: in the usual order of a matrix they lie side by side. */
+static float dot(const float *x, size_t step, const float *y, size_t n)
+{
+    const size_t whole = step == 1 ? n / LANES * LANES : 0;
+    float sum = whole ? row_dot(x, y, whole) : 0;
+    for (size_t i = whole; i < n; i++) sum += x[i * step] * y[i];
+    return sum;
+}
+
+static void add_scaled(const float *x, size_t step, float factor, size_t n, float *restrict sums)
+{
+    for (size_t i = 0; step == 1 && i < n; i++) sums[i] += factor * x[i];
+    for (size_t i = 0; step != 1 && i < n; i++) sums[i] += factor * x[i * step];
+}
+
 /* dB of some rows: each row of dW times rows of A. */
 static void rows_run(const struct matrix *m, const float *dw, const float *w, size_t first, size_t k0, float *y)
 {
     const size_t end = least(first + ADAPTER_TILE, m->rows), k_end = least(k0 + ADAPTER_RANKS, m->rank);
-    for (size_t row = first; row < end; row++) {
-        const float *g = dw + m->gradient + row_at(m, row);
-        for (size_t k = k0; k < k_end; k++) {
-            const float *a = w + m->a + k * m->columns;
-            float sum = 0;
-            for (size_t c = 0; c < m->columns; c++) sum += g[c * m->column_step] * a[c];
-            y[m->b + row * m->rank + k] = m->scale * sum;
-        }
-    }
+    for (size_t row = first; row < end; row++)
+        for (size_t k = k0; k < k_end; k++)
+            y[m->b + row * m->rank + k] = m->scale * dot(dw + m->gradient + row_at(m, row), m->column_step,
+                                                         w + m->a + k * m->columns, m->columns);
 }
 
-/* dA of some columns: the rows of dW, each times an element of B, added up. */
+/* dA of some columns: the rows of dW, each times elements of B, added up. */
 static void columns_run(const struct matrix *m, const float *dw, const float *w, size_t first, size_t k0, float *y)
 {
-    const size_t n = least(first + ADAPTER_TILE, m->columns) - first, k_end = least(k0 + ADAPTER_RANKS, m->rank);
-    for (size_t k = k0; k < k_end; k++) {
-        float sums[ADAPTER_TILE] = {0};
-        for (size_t row = 0; row < m->rows; row++) {
-            const float *g = dw + m->gradient + row_at(m, row) + first * m->column_step;
-            const float b = w[m->b + row * m->rank + k];
-            for (size_t c = 0; c < n; c++) sums[c] += b * g[c * m->column_step];
-        }
-        for (size_t c = 0; c < n; c++) y[m->a + k * m->columns + first + c] = m->scale * sums[c];
+    const size_t n = least(first + ADAPTER_TILE, m->columns) - first, ranks = least(k0 + ADAPTER_RANKS, m->rank) - k0;
+    float sums[ADAPTER_RANKS][ADAPTER_TILE] = {{0}};
+    for (size_t row = 0; row < m->rows; row++) {
+        const float *g = dw + m->gradient + row_at(m, row) + first * m->column_step;
+        for (size_t k = 0; k < ranks; k++) add_scaled(g, m->column_step, w[m->b + row * m->rank + k0 + k], n, sums[k]);
     }
+    for (size_t k = 0; k < ranks; k++)
+        for (size_t c = 0; c < n; c++) y[m->a + (k0 + k) * m->columns + first + c] = m->scale * sums[k][c];
 }
 
 static void gradient_run(const struct cpu_step *s, size_t item, float *scratch)
@@ -105,7 +113,7 @@ static void merge_run(const struct cpu_step *s, size_t item, float *scratch)
         float sums[ADAPTER_TILE] = {0};
         for (size_t k = 0; k < m.rank; k++) {
             const float *a = factors + m.a + k * m.columns + first;
-            for (size_t c = 0; c < n; c++) sums[c] += b[k] * a[c];
+            add_scaled(a, 1, b[k], n, sums);
         }
         for (size_t c = 0; c < n; c++) w[c * m.column_step] = base[c * m.column_step] + m.scale * sums[c];
     }
