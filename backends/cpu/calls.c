@@ -64,6 +64,8 @@ static const struct knowledge knowledge[] = {
     {"bucket_pack", KNOWS(CONST_FORM), {SLOT_X, SLOT_IDS, SLOT_Y}},
     {"bucket_sum", KNOWS(CONST_FORM), {SLOT_X, SLOT_IDS, SLOT_GRADIENT}},
     {"bucket_unpack", KNOWS(CONST_FORM), {SLOT_X, SLOT_IDS, SLOT_Y}},
+    {"adapter_gradient", {0}, 0, {SLOT_X, SLOT_W, SLOT_IDS, SLOT_Y}},
+    {"adapter_merge", {0}, 0, {SLOT_X, SLOT_W, SLOT_IDS, SLOT_GRADIENT}},
     {"handover_take", {0}, 0, {SLOT_X, SLOT_PARTIALS, SLOT_Y}},
     {"handover_give", {0}, 0, {SLOT_X, SLOT_BIAS, SLOT_PARTIALS, SLOT_Y}},
     {"take", KNOWS(CONST_N, CONST_M, CONST_ROWS, CONST_X_STRIDE, CONST_POSITION, CONST_SETS, CONST_FORM, CONST_RESIDUAL),

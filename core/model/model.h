@@ -52,6 +52,7 @@ struct wherry_model {
     char *folder;               /* that it was opened from; owned, NULL: random weights */
     struct model_files *files;  /* what the parts are read from; owned, NULL: no file */
     void *memory;               /* the same for random weights; owned */
+    float *adapted;             /* the same for weights that an adapter has changed; owned, NULL: none has */
     /* Parts of weight w of layer l at [l + 1][w][part] (layer -1 first): three parts for QKV and its bias, one
      * elsewhere, zeroed ones where the model has none. */
     struct weight_part (*weights)[WEIGHT_COUNT][3];

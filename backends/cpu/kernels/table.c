@@ -33,6 +33,8 @@
     ROW(bucket_pack)                                                                                                   \
     ROW(bucket_sum)                                                                                                    \
     ROW(bucket_unpack)                                                                                                 \
+    ROW(adapter_gradient)                                                                                              \
+    ROW(adapter_merge)                                                                                                 \
     ROW(optimizer_add)                                                                                                 \
     ROW(optimizer_sum)                                                                                                 \
     ROW(optimizer_step)                                                                                                \
