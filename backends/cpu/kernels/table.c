@@ -19,6 +19,8 @@
     ROW(pool)                                                                                                          \
     ROW(pool_backward)                                                                                                 \
     ROW(map)                                                                                                           \
+    ROW(gate)                                                                                                          \
+    ROW(rotary)                                                                                                        \
     ROW(columns)                                                                                                       \
     ROW(reduce)                                                                                                        \
     ROW(distance_sums)                                                                                                 \
