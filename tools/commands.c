@@ -108,6 +108,9 @@ const struct command commands[] = {
      "its examples wait for the next one. Before the first step the device's gradients are\n"
      "compared with the reference's.\n"
      "\n"
+     "--lora RANK trains low-rank adapters instead, of the layers that --lora-targets names;\n"
+     "--out is a folder that PEFT and --adapter read then, or with --lora-merge the model.\n"
+     "\n"
      "Evaluation on --dev tells the loss, and recall@1 and @10 (contrastive: of the anchor's\n"
      "positive among all), Spearman's correlation (scored, regress) or accuracy.\n"
      "\n"
@@ -117,8 +120,15 @@ const struct command commands[] = {
      "      --dev held-out.jsonl --out my-model\n"
      "  wherry train -m bert-base-uncased --task mlm --data *.txt --truncate --batch-tokens \\\n"
      "      16384 --steps 10000 --lr 1e-4 --log log.jsonl -o adapted\n"
-     "  wherry train -m sentiment --task classify --data a.jsonl b.jsonl --epochs 3 -o mine\n",
+     "  wherry train -m sentiment --task classify --data a.jsonl b.jsonl --epochs 3 -o mine\n"
+     "  wherry train -m all-MiniLM-L6-v2 --task contrastive --data pairs.jsonl --lora 16 \\\n"
+     "      --lr 2e-4 --out my-adapter\n",
      train_command},
+    {"merge", MERGE, "", "merge an adapter into its model",
+     "Adds a low-rank adapter, of wherry train --lora or PEFT, to the weights of its model,\n"
+     "and writes the model to --out, a folder that every command, transformers and\n"
+     "sentence-transformers open.\n",
+     "  wherry merge --model all-MiniLM-L6-v2 --adapter my-adapter --out my-model\n", merge_command},
     {"serve", SERVE, "", "answer requests over HTTP",
      "Starts wherry-serve, a program of its own, which lies beside this one or in PATH:\n"
      "the routes of text-embeddings-inference, OpenAI's /v1/embeddings, Cohere's and\n"
@@ -155,6 +165,9 @@ const struct command commands[] = {
      "--train counts a whole training step, and the memory that it takes: weights, the\n"
      "optimizer's state, gradients, what is kept for the backward pass, what else lives at a\n"
      "time. Bytes a parameter and a token are what other batches are told by.\n"
+     "With --ranks 8,64 --link 25GB/s,5us --measured FILE it predicts steps of so many\n"
+     "processes from the record of one: gradients go in buckets as the backward pass makes\n"
+     "them; what takes longer than that is exposed.\n"
      "\n"
      "--device-spec h100 predicts: from these counts and the device's peaks, the ridge\n"
      "point, and for each operator and group its intensity, whether memory, arithmetic or\n"
@@ -165,6 +178,8 @@ const struct command commands[] = {
      "wherry roof --json wrote, whose measured ceilings are the peaks (FILE#N: device N).\n",
      "  wherry analyze --config bert-large --batch 8 --seq 512\n"
      "  wherry analyze --config bert-large --train --batch 32 --device-spec h200\n"
+     "  wherry analyze --config bert-large --train --ranks 8,1024 --link 25GB/s,5us \\\n"
+     "    --wire f16 --copy 55GB/s --measured step.json\n"
      "  wherry analyze --paper\n"
      "  wherry analyze --layouts\n"
      "  wherry analyze --config bert-base --layouts --plan paper\n"

@@ -9,7 +9,7 @@
 #define AT(member) offsetof(struct options, member)
 
 const struct option option_table[] = {
-    {"model", 'm', SESSIONS | PREPARE | ANALYZE, TEXT, AT(model), "DIR", 0, 0,
+    {"model", 'm', SESSIONS | PREPARE | ANALYZE | MERGE, TEXT, AT(model), "DIR", 0, 0,
      "the model's folder: config.json, model.safetensors, tokenizer.json or older files"},
     {"config", 'c', ANALYZE | BENCH | BENCH_TRAIN | BENCH_LAYOUTS | LATENCY | VERIFY | LAYER | TUNE | PREPARE, TEXT,
      AT(config), "NAME", 0, 0,
@@ -67,6 +67,7 @@ const struct option option_table[] = {
      "words, its masked tokens"},
     {"data", 0, TRAIN, FILES, 0, "FILE...", 0, 0, "examples; further files follow, or --data again"},
     {"dev", 0, TRAIN, TEXT, AT(dev), "FILE", 0, 0, "examples to evaluate on, which are not learned"},
+    {"out", 'o', MERGE, TEXT, AT(out), "FOLDER", 0, 0, "where the model goes, a new folder"},
     {"out", 'o', TRAIN, TEXT, AT(out), "FOLDER", 0, 0,
      "where the trained model goes, a new folder; checkpoints are in FOLDER.checkpoints meanwhile"},
     {"input", 'i', TRAIN, CHOICE, AT(input), "lines|jsonl", 0, 0,
@@ -116,6 +117,24 @@ const struct option option_table[] = {
      "tokenizer are read (default: the folder's weights)"},
     {"freeze", 0, TRAIN, TEXT, AT(freeze), "PATTERN,...", 0, 0,
      "weights that stay as they are, by their names in the model's files: \"embeddings.*,encoder.layer.0.*\""},
+    {"lora", 0, BENCH_TRAIN | ANALYZE, COUNT, AT(lora), "RANK", 1, 65536,
+     "training of whole models: low-rank adapters of all linear layers are trained instead of the weights"},
+    {"lora", 0, TRAIN, COUNT, AT(lora), "RANK", 1, 65536,
+     "train low-rank adapters of linear layers instead of the weights, and write them as PEFT's files"},
+    {"lora-alpha", 0, TRAIN, NUMBER, AT(lora_alpha), "X", 1e-3, 1e6,
+     "an adapter counts this over the rank (default: twice the rank)"},
+    {"rslora", 0, TRAIN, FLAG, AT(rslora), NULL, 0, 0, "an adapter counts alpha over the root of the rank"},
+    {"lora-targets", 0, TRAIN, TEXT, AT(lora_targets), "NAME,...", 0, 0,
+     "layers that get an adapter, by the ends of their names, as PEFT's target_modules: \"query,value,output.dense\" "
+     "(default all-linear)"},
+    {"lora-save", 0, TRAIN, TEXT, AT(lora_save), "NAME,...", 0, 0,
+     "modules that are trained as a whole beside the adapters, as PEFT's modules_to_save (default: the classifier)"},
+    {"lora-merge", 0, TRAIN, FLAG, AT(lora_merge), NULL, 0, 0,
+     "write the whole model with the adapters merged instead of the adapter"},
+    {"adapter", 0, TRAIN, TEXT, AT(adapter), "FOLDER", 0, 0,
+     "begin with this adapter of the model instead of a new one"},
+    {"adapter", 0, TEXTS | MERGE, TEXT, AT(adapter), "FOLDER", 0, 0,
+     "a low-rank adapter for the model, of wherry train --lora or PEFT, which is merged when the model is opened"},
     {"dropout", 0, TRAIN | BENCH_TRAIN, NUMBER, AT(dropout), "P", 0, 0.99,
      "probability that an element is dropped, at the four places; 0: no dropout (default 0.1)"},
     {"eval-every", 0, TRAIN, COUNT, AT(eval_every), "N", 1, 4294967295.0,
@@ -127,7 +146,7 @@ const struct option option_table[] = {
      "parts of a step that processes share: the same number gives the same bits with 1, 2, 4 and more processes "
      "(default "
      "8 below mpirun, else 1)"},
-    {"wire", 0, TRAIN | BENCH_TRAIN, CHOICE, AT(wire), "f32|f16", 0, 0,
+    {"wire", 0, TRAIN | BENCH_TRAIN | ANALYZE, CHOICE, AT(wire), "f32|f16", 0, 0,
      "of gradients between processes; f16 halves their bytes, and results then depend on the number of processes "
      "(default "
      "f32)"},
@@ -232,6 +251,14 @@ const struct option option_table[] = {
      "memory by what it is for, flop and bytes of a step of training the whole model, with loss and optimizer"},
     {"device", 'd', ANALYZE, TEXT, AT(device), "NAME", 0, 0,
      "with --train: whose kernels are planned (default: as on a device that runs all groups)"},
+    {"ranks", 0, ANALYZE, LIST, AT(ranks), "N,N,...", 1, 1 << 20,
+     "with --train: what a step becomes with so many processes, each with this batch"},
+    {"link", 0, ANALYZE, TEXT, AT(link), "RATE,LATENCY", 0, 0,
+     "with --ranks: between processes, each way, as in 25GB/s,5us; a third value is the time between messages"},
+    {"copy", 0, ANALYZE, TEXT, AT(copy), "RATE", 0, 0,
+     "with --ranks: of copies between device and host, each way (default: they take no time)"},
+    {"measured", 0, ANALYZE, TEXT, AT(measured), "FILE", 0, 0,
+     "with --ranks: the record of such a step of one process, by wherry bench train --json"},
     {"train", 0, PREPARE, FLAG, AT(train), NULL, 0, 0,
      "kernels of training, forward and backward, of a stack of layers (default: those of encoding)"},
     {"dump", 0, PREPARE, TEXT, AT(dump), "FOLDER", 0, 0,

@@ -238,6 +238,8 @@ alone_run alone_find(const char *kernel)
     } kernels[] = {{"optimizer_add", add_run},
                    {"optimizer_sum", sum_run},
                    {"optimizer_step", step_run},
+                   {"adapter_gradient", alone_adapter_gradient},
+                   {"adapter_merge", alone_adapter_merge},
                    {"handover_take", take_run},
                    {"handover_give", give_run}};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)

@@ -17,4 +17,8 @@ alone_run alone_find(const char *kernel);
 /* Those of buckets of gradients (alone_bucket.c). */
 alone_run alone_find_bucket(const char *kernel);
 
+/* alone_adapter.c */
+void alone_adapter_gradient(const struct alone_step *s);
+void alone_adapter_merge(const struct alone_step *s);
+
 #endif

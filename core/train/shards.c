@@ -31,11 +31,11 @@ int sharding_sums(const wherry_trainer_desc *desc) { return tree_depth(shards_mo
 
 /* ---- life ---- */
 
-/* The word table, of which a step touches few rows: its gradient's number; SIZE_MAX where it may have others. */
-static size_t table_of(const struct wherry_trainer *t)
+size_t sharding_table(const struct wherry_trainer *t)
 {
     const struct graph *g = &t->session->graph;
-    for (size_t n = 0; n < t->weights.n_gradients && t->loss_kind != WHERRY_LOSS_MASKED; n++) {
+    const size_t gradients = wherry_gradient_count(t->session);
+    for (size_t n = 0; n < gradients && t->loss_kind != WHERRY_LOSS_MASKED; n++) {
         int gradient = session_gradient(t->session, n), weight = g->tensors[gradient].gradient_of;
         struct matrix_order order;
         if (g->tensors[weight].weight != WEIGHT_WORD || t->weights.gradients[n].frozen) continue;
@@ -51,7 +51,7 @@ static bool buckets_make(struct wherry_trainer *t, const wherry_trainer_desc *de
                              .exchange = &t->sharding.exchange,
                              .wire = desc->wire,
                              .bytes = desc->bucket_bytes,
-                             .table = table_of(t)};
+                             .table = sharding_table(t)};
     if (d.table != SIZE_MAX) d.rows = t->model->info.config.vocabulary;
     /* Numbers between tensors are exchanged, too: they must not spoil a bucket's scale on the wire. */
     return (t->sharding.buckets = buckets_create(&d, e)) != NULL && optimizer_sums_clear(t->optimizer, e);
@@ -82,15 +82,17 @@ static uint64_t trainer_hash(const struct wherry_trainer *t, const wherry_traine
                               (double)l->symmetric,
                               (double)t->columns,
                               (double)l->positive_weight,
-                              (double)t->training.dropout};
+                              (double)t->training.dropout,
+                              t->lora ? (double)t->lora->settings.alpha : 0,
+                              t->lora ? (double)t->lora->settings.root : 0};
     const uint64_t words[] = {t->seed,         t->sharding.most, desc->wire,          desc->bucket_bytes,
                               t->session->f16, t->row_floats,    (uint64_t)a->n_slabs};
     uint64_t hash = hash_bytes(hash_bytes(HASH_START, numbers, sizeof numbers), words, sizeof words);
     for (int i = 0; i < a->n_segments; i++) {
         const struct segment *s = &a->segments[i];
         const uint64_t place[] = {s->tensor, s->first, s->count, (uint64_t)s->slab, s->at};
-        const struct tensor *tensor = &g->tensors[session_gradient(t->session, s->tensor)];
-        hash = hash_text(hash_bytes(hash, place, sizeof place), tensor->dims);
+        const int tensor = session_gradient(t->session, s->tensor);
+        hash = hash_text(hash_bytes(hash, place, sizeof place), tensor < 0 ? "adapter" : g->tensors[tensor].dims);
     }
     return buckets_hash(t->sharding.buckets, hash);
 }
@@ -251,14 +253,16 @@ wherry_status wherry_trainer_exchange_times(const wherry_trainer *trainer, wherr
 static bool weights_hash(struct wherry_trainer *t, uint64_t *out, struct error *e)
 {
     *out = HASH_START;
-    TRY(view_refresh(t, e));
-    const float *at = t->view.memory;
-    for (size_t g = 0; g < t->weights.n_gradients; g++) {
+    bool ok = true;
+    for (size_t g = 0; ok && g < t->weights.n_gradients; g++) {
+        const size_t n = (size_t)t->weights.elements[g];
         if (t->weights.gradients[g].frozen) continue;
-        *out = hash_bytes(*out, at, (size_t)t->weights.elements[g] * sizeof *at);
-        at += t->weights.elements[g];
+        float *values = host_alloc_unset(&t->context->host, n, sizeof *values, e);
+        ok = values && optimizer_tensor_read(t->optimizer, OPTIMIZER_MASTER, g, values, n, e);
+        if (ok) *out = hash_bytes(*out, values, n * sizeof *values);
+        host_free(&t->context->host, values);
     }
-    return true;
+    return ok;
 }
 
 static bool weights_compare(struct wherry_trainer *t, struct error *e)

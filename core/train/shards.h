@@ -36,6 +36,8 @@ int sharding_sums(const wherry_trainer_desc *desc);
 /* Of a trainer whose optimizer is there. With other processes: whether they have the same trainer. */
 bool sharding_make(struct wherry_trainer *t, const wherry_trainer_desc *desc, struct error *e);
 void sharding_destroy(struct wherry_trainer *t);
+/* The word table, of which a step touches few rows: its gradient's number; SIZE_MAX where it may touch others. */
+size_t sharding_table(const struct wherry_trainer *t);
 
 /* There is room for so many rows in the trainer's `rows`, and in d_rows. */
 bool sharding_room(struct wherry_trainer *t, size_t rows, struct error *e);

@@ -19,6 +19,8 @@
     ROW(pool)                                                                                                          \
     ROW(pool_backward)                                                                                                 \
     ROW(map)                                                                                                           \
+    ROW(gate)                                                                                                          \
+    ROW(rotary)                                                                                                        \
     ROW(columns)                                                                                                       \
     ROW(reduce)                                                                                                        \
     ROW(distance_sums)                                                                                                 \
@@ -33,6 +35,8 @@
     ROW(bucket_pack)                                                                                                   \
     ROW(bucket_sum)                                                                                                    \
     ROW(bucket_unpack)                                                                                                 \
+    ROW(adapter_gradient)                                                                                              \
+    ROW(adapter_merge)                                                                                                 \
     ROW(optimizer_add)                                                                                                 \
     ROW(optimizer_sum)                                                                                                 \
     ROW(optimizer_step)                                                                                                \
