@@ -114,7 +114,8 @@ static bool divide(struct buckets *b, struct error *e)
     if (!(b->pieces = host_alloc(b->host, (size_t)a->n_segments, sizeof *b->pieces, e))) return false;
     for (int i = 0; i < a->n_segments; i++) {
         const size_t tensor = a->segments[i].tensor;
-        b->pieces[i] = i && tensor == a->segments[i - 1].tensor
+        b->pieces[i] = segment_adapts(&a->segments[i]) ? b->desc.session->n_pieces - 1
+                       : i && tensor == a->segments[i - 1].tensor
                            ? b->pieces[i - 1]
                            : backward_piece_of(b->desc.session, session_gradient(b->desc.session, tensor));
         if (tensor == b->desc.table) elements += a->segments[i].count;
@@ -338,6 +339,7 @@ static bool add(struct buckets *b, int piece, const struct tree *tree, double fa
 
 bool buckets_go_on(struct buckets *b, int piece, const struct tree *tree, double factor, struct error *e)
 {
+    if (piece + 1 == b->desc.session->n_pieces) TRY(adapters_differentiate(b->arena->adapters, e));
     TRY(add(b, piece, tree, factor, e) && pack(b, piece + 1, e));
     while (b->told < b->packed && b->groups[b->told].piece < piece) TRY(turn(b, e));
     return true;
