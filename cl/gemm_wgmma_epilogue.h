@@ -234,7 +234,11 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
 #elif BIAS
     float b[8];
     UNROLL for (uint c = 0; c < 8; c++) b[c] = 0.0f;
+#if N % 8 /* the result's rows have a pitch */
+    UNROLL for (uint c = 0; c < 8; c++) b[c] = column + c < N ? LOAD(t->bias, column + c) : 0.0f;
+#else
     if (column < N) LOAD_VECTOR(t->bias, column, b);
+#endif
     UNROLL for (uint c = 0; c < 8; c++) b[c] *= SCALE;
 #endif
 #if COLUMN_TOTALS

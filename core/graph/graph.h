@@ -133,6 +133,7 @@ struct tensor {
     int parent;           /* >= 0: this is the slice number `slice` of the parent's letter q, and owns no memory */
     uint32_t slice;
     bool strip;      /* with a parent: this has the parent's rows from number `slice` on, and letters of its own */
+    uint32_t pitch;  /* > 0: rows begin so many elements apart, which is more than they have */
     bool input;      /* the caller's: made by no operator */
     bool output;     /* a result of the graph: lives until the end */
     int gradient_of; /* >= 0: the weight that this is the gradient of */
@@ -330,6 +331,7 @@ struct graph_options {
     enum weight first_weight;  /* of these modules; NONE: WEIGHT_MODULE */
     struct word_weights words; /* of WHERRY_OUTPUT_WORDS */
     bool strips; /* of WHERRY_OUTPUT_ENTROPY: scores of the vocabulary by strips, which are made again backward */
+    bool pitched; /* rows of scores begin on 16 bytes whatever the vocabulary is: products take rows that lie so */
     bool normalize;
     bool stack;         /* the layers alone, from x to y: no embeddings, no pooling */
     bool training;      /* with the backward pass */
@@ -352,7 +354,8 @@ uint32_t dims_rows(const char *dims);
 /* Elements of a tensor with these letters. */
 uint64_t dims_volume(const struct dims *d, const struct batch_shape *b, const char *letters);
 uint64_t tensor_elements(const struct graph *g, const struct batch_shape *b, int tensor);
-/* Elements of memory from its first to its last: in channel-major order, rows have room for more tokens. */
+/* Elements of memory from its first to its last: in channel-major order, rows have room for more tokens; those with a
+ * pitch for more elements. */
 uint64_t tensor_extent(const struct graph *g, const struct batch_shape *b, int tensor);
 /* Whether a tensor with these letters has rows of tokens. */
 bool dims_channel_major(const char *dims);
@@ -365,6 +368,8 @@ uint32_t tensor_row_stride(const struct graph *g, int tensor);
 uint32_t tensor_row_offset(const struct graph *g, int tensor);
 /* Elements of one row: the letters that are not b, j, k, s. */
 uint32_t tensor_row_length(const struct graph *g, int tensor);
+/* Elements of memory from one row of a tensor without a parent to the next. */
+uint32_t tensor_row_pitch(const struct graph *g, int tensor);
 /* Of these, how many lie side by side, and elements from one such stretch to the next: other slices lie between a
  * slice's. */
 uint32_t tensor_slice_length(const struct graph *g, int tensor);

@@ -78,6 +78,19 @@ static bool channels_run(const struct graph *g, const struct group *group, struc
                 group->kernel);
 }
 
+/* Rows with a pitch are read and written by products and by what goes from row to row. */
+static bool pitches_run(const struct graph *g, const struct group *group, struct error *e)
+{
+    static const char *const kernels[] = {"gemm", "entropy", "entropy_backward", "columns"};
+    bool outside = false;
+    for (int i = 0; i < group->n_reads; i++) outside |= g->tensors[group->reads[i]].pitch > 0;
+    for (int i = 0; i < group->n_writes; i++) outside |= g->tensors[group->writes[i]].pitch > 0;
+    for (size_t i = 0; outside && i < sizeof kernels / sizeof *kernels; i++)
+        if (!strcmp(group->kernel, kernels[i])) return true;
+    return !outside || fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: the kernel %s takes no rows with a pitch", group->name,
+                            group->kernel);
+}
+
 /* Outputs that leave the group: those with a slot of their own, sums over rows (for the second kernel), then Y for the
  * last and SUM for the first of the others. Slices of one tensor are one argument. */
 static bool add_outputs(const struct graph *g, const struct group *group, struct call *call, int sums[3], int *n_sums,
@@ -172,7 +185,7 @@ bool group_calls(const struct graph *g, const struct group *group, struct call o
     *count = 1;
     first->kernel = group->kernel;
     first->launch = group->launch;
-    TRY(channels_run(g, group, e) && sums_first_operand(g, group, first, e));
+    TRY(channels_run(g, group, e) && pitches_run(g, group, e) && sums_first_operand(g, group, first, e));
     for (int i = 0; i < group->count; i++)
         for (int k = 0; k < OP_MAX_IN; k++)
             if (group_reads_tensor(group, g->ops[group->ops[i]].in[k]))

@@ -34,6 +34,17 @@ static void set_operand(const struct graph *g, struct call *call, uint8_t stride
     call_set(call, offset, tensor_row_offset(g, tensor));
 }
 
+/* Rows of the first operand and of the result that begin apart from one another. */
+void call_set_pitches(const struct graph *g, struct call *call)
+{
+    for (int i = 0; i < call->n_arguments; i++) {
+        int tensor = call->arguments[i].tensor;
+        uint32_t pitch = tensor < 0 ? 0 : g->tensors[tensor].pitch;
+        if (pitch && call->arguments[i].slot == SLOT_X) call_set(call, CONST_X_STRIDE, pitch);
+        if (pitch && call->arguments[i].slot == SLOT_Y) call_set(call, CONST_Y_STRIDE, pitch);
+    }
+}
+
 /* Where an argument lies, for the slots that may be slices of wider rows. */
 static void set_operands(const struct graph *g, struct call *call)
 {
@@ -147,6 +158,7 @@ CONSTANTS(constants_contract)
         return;
     }
     set_slices(g, call);
+    call_set_pitches(g, call);
     const char *out = g->tensors[o->out[0]].dims;
     bool dw = !strchr(out, 'b');
     /* The weight's outer index is what is summed over, where the rows have it, too. */
@@ -318,6 +330,7 @@ CONSTANTS(constants_columns)
     for (int i = 0; i < group->count; i++)
         if (g->ops[group->ops[i]].kind->class_ == WHERRY_CLASS_CONTRACTION) return;
     set_columns(g, o, call);
+    call_set_pitches(g, call);
 }
 
 CONSTANTS(constants_norm_dw)

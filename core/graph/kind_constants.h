@@ -65,6 +65,8 @@ CONSTANTS(constants_cross_entropy_dx);
 CONSTANTS(constants_squared_dx);
 CONSTANTS(constants_binary_dx);
 CONSTANTS(constants_cosent_dx);
+/* Rows of the first operand and of the result that begin apart from one another. */
+void call_set_pitches(const struct graph *g, struct call *call);
 /* Of masked language models (entropy_references.c). */
 CONSTANTS(constants_pick);
 CONSTANTS(constants_entropy);
