@@ -46,10 +46,32 @@ INLINE void activate_eight(const uint activation, const float scale, float *v)
     }
 }
 
-/* v *= the activation's derivative at saved. */
-INLINE void derive_eight(const uint activation, float *v, const float *saved)
+/* v = activation(v), and its slope there. */
+INLINE void activate_slope_eight(const uint activation, float *v, float *slope)
 {
     if (activation == ACTIVATION_GELU) {
+        float a[8], tail[8], density[8];
+        UNROLL for (uint c = 0; c < 8; c++) a[c] = fabs(v[c]);
+        tail_eight(a, 1.0f, tail);
+        /* log2 of 1 / sqrt(2 pi) is in the exponent. */
+        UNROLL for (uint c = 0; c < 8; c++) density[c] = exp2_fast(fma(-0.72134752f * v[c], v[c], -1.32574807f));
+        UNROLL for (uint c = 0; c < 8; c++) slope[c] = fma(v[c], density[c], v[c] < 0.0f ? tail[c] : 1.0f - tail[c]);
+        UNROLL for (uint c = 0; c < 8; c++) v[c] = fma(-fabs(v[c]), tail[c], v[c] > 0.0f ? v[c] : 0.0f);
+    } else {
+        UNROLL for (uint c = 0; c < 8; c++)
+        {
+            slope[c] = derivative(activation, v[c]);
+            v[c] = activate(activation, v[c]);
+        }
+    }
+}
+
+/* v *= the activation's derivative at saved, or what is saved. */
+INLINE void derive_eight(const uint activation, float *v, const float *saved)
+{
+    if (activation == ACTIVATION_GIVEN) {
+        UNROLL for (uint c = 0; c < 8; c++) v[c] *= saved[c];
+    } else if (activation == ACTIVATION_GELU) {
         float a[8], t[8], tail[8], density[8];
         UNROLL for (uint c = 0; c < 8; c++)
         {

@@ -287,7 +287,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
             UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= SCALE;
 #endif
         }
-#if SUM && !OPERAND_SUMS
+#if SUM && SUM != SUM_SLOPE && !OPERAND_SUMS
         const uint4 before[2] = {pack_here(v[0]), pack_here(v[1])};
         store_rows(t->before + begin, Y_STRIDE, row, rows, columns, before);
 #endif
@@ -295,9 +295,17 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         if (step % GROUP_STEPS == 0) kept = draw_block(t->key, column, p.row + row);
 #endif
         uint4 drawn[2] = {0, 0};
+#if SUM == SUM_SLOPE
+        float slope[2][8];
+#endif
         UNROLL for (uint r = 0; r < 2; r++)
         {
-#if !PACKED_RELU
+#if SUM == SUM_SLOPE
+            activate_slope_eight(ACTIVATION, v[r], slope[r]);
+#if DROPOUT
+            UNROLL for (uint c = 0; c < 8; c++) slope[r][c] *= DROPOUT_SCALE;
+#endif
+#elif !PACKED_RELU
             activate_eight(ACTIVATION, SCALE, v[r]);
 #endif
 #if (KEPT || DROPOUT) && !SCALED
@@ -346,6 +354,11 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
 #endif
         const uint4 result[2] = {pack_last(v[0], raw_saved[0], drawn[0]), pack_last(v[1], raw_saved[1], drawn[1])};
         store_rows(to, Y_STRIDE, row, rows, columns, result);
+#if SUM == SUM_SLOPE
+        /* Dropped as the result is (PACKED_DROP). */
+        const uint4 before[2] = {pack_last(slope[0], raw_saved[0], drawn[0]), pack_last(slope[1], raw_saved[1], drawn[1])};
+        store_rows(t->before + begin, Y_STRIDE, row, rows, columns, before);
+#endif
 #if DRAWN_BLOCKS
         kept >>= 2;
 #endif

@@ -140,8 +140,23 @@ static const struct op_kind *activation_kind(wherry_activation activation)
     }
 }
 
+/* A ReLU's follows from what it makes. */
+static const struct op_kind *slope_kind(wherry_activation activation)
+{
+    return activation == WHERRY_ACTIVATION_RELU        ? NULL
+           : activation == WHERRY_ACTIVATION_GELU_TANH ? &kind_gelu_tanh_slope
+                                                       : &kind_gelu_slope;
+}
+
+static const struct op_kind *row_kind(const struct builder *b, const struct op_row *row)
+{
+    wherry_activation activation = b->options->config->activation;
+    return row->kind ? row->kind : row->role == ACTIVATION_SLOPE ? slope_kind(activation) : activation_kind(activation);
+}
+
 static bool row_there(const struct builder *b, const struct op_row *row)
 {
+    if (row->when == WHEN_SLOPES) return b->options->training && b->options->slopes && row_kind(b, row);
     bool flash = b->options->training && b->options->flash;
     int parts = b->options->qkv_parts > 1 ? (int)b->options->qkv_parts : 1;
     return (!row->parts || row->parts == parts) && row->when != (flash ? WHEN_STORED : WHEN_FLASH);
@@ -163,7 +178,7 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
             b->made[layer][row->out[0]] = builder_layer_tensor(b, layer, row->in[0]);
             continue;
         }
-        struct op o = {.kind = row->kind ? row->kind : activation_kind(config->activation),
+        struct op o = {.kind = row_kind(b, row),
                        .row = row,
                        .role = row->role,
                        .layer = layer,
@@ -177,7 +192,7 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
         if (o.kind == &kind_layernorm) o.attribute = config->epsilon;
         if (o.kind == &kind_softmax || o.kind == &kind_scores_bias)
             o.attribute = (float)(1 / sqrt((double)b->g->dims.of['p']));
-        if (o.kind == &kind_dropout) o.dropout = b->options->dropout;
+        if (o.kind == &kind_dropout || o.role == ACTIVATION_SLOPE) o.dropout = b->options->dropout;
         builder_op(b, &o);
     }
 }

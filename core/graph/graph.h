@@ -194,6 +194,7 @@ enum role {
     LABELLED,    /* rows of tokens that have a label */
     ENTROPY,     /* what a strip's scores add to the cross-entropy */
     ENTROPY_SUM, /* of all rows */
+    ACTIVATION_SLOPE,
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
@@ -330,9 +331,10 @@ struct graph_options {
     uint32_t n_modules;
     enum weight first_weight;  /* of these modules; NONE: WEIGHT_MODULE */
     struct word_weights words; /* of WHERRY_OUTPUT_WORDS */
-    bool strips; /* of WHERRY_OUTPUT_ENTROPY: scores of the vocabulary by strips, which are made again backward */
+    bool strips;  /* of WHERRY_OUTPUT_ENTROPY: scores of the vocabulary by strips, which are made again backward */
     bool pitched; /* rows of scores begin on 16 bytes whatever the vocabulary is: products take rows that lie so */
     bool normalize;
+    bool slopes;        /* training: the forward pass keeps the activation's slope instead of what it reads */
     bool stack;         /* the layers alone, from x to y: no embeddings, no pooling */
     bool training;      /* with the backward pass */
     float dropout;      /* training: > 0: the four dropouts are there */

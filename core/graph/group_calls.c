@@ -141,11 +141,19 @@ static void call_reduce(const struct graph *g, const struct call *first, const i
     call_set(out, CONST_SETS, (uint32_t)n_sums);
 }
 
+/* Whether an activation's slope comes with its result. */
+static bool makes_slope(const struct graph *g, const struct group *group)
+{
+    for (int i = 0; group->count > 1 && i < group->count; i++)
+        if (g->ops[group->ops[i]].role == ACTIVATION_SLOPE) return true;
+    return false;
+}
+
 /* What a kernel must know about operators that others come before. */
 static void set_order(const struct graph *g, const struct group *group, struct call *call, int n_sums)
 {
     bool rows = call_has_slot(call, SLOT_Y), norm = !strcmp(call->kernel, "layernorm_backward");
-    if (call_has_slot(call, SLOT_SUM)) call_set(call, CONST_SUM, 1);
+    if (call_has_slot(call, SLOT_SUM)) call_set(call, CONST_SUM, makes_slope(g, group) ? SUM_SLOPE : 1);
     if (n_sums && !norm) call_set(call, CONST_COLUMN_SUMS, rows ? 1 : 2);
     if (!norm) return;
     for (int i = 0; i < group->count; i++) {

@@ -299,6 +299,27 @@ ACTIVATION_CONSTANTS(relu_slope, CONST_DERIVATIVE, ACTIVATION_RELU)
 ACTIVATION_CONSTANTS(gelu_dx, CONST_DERIVATIVE, ACTIVATION_GELU)
 ACTIVATION_CONSTANTS(gelu_tanh_dx, CONST_DERIVATIVE, ACTIVATION_GELU_TANH)
 ACTIVATION_CONSTANTS(tanh_dx, CONST_DERIVATIVE, ACTIVATION_TANH)
+ACTIVATION_CONSTANTS(given_dx, CONST_DERIVATIVE, ACTIVATION_GIVEN)
+
+/* In a group with its activation it is a second result, SUM_SLOPE; the activation comes after it. */
+static void set_slope(const struct graph *g, const struct op *o, struct call *call, uint32_t which)
+{
+    set_activation(g, o, call, CONST_ACTIVATION, which);
+    if (o->dropout > 0) call_set(call, CONST_DROPOUT, dropout_threshold(o->dropout));
+    call->site = (uint32_t)(4 * o->layer + o->site);
+}
+
+CONSTANTS(constants_gelu_slope)
+{
+    (void)group;
+    set_slope(g, o, call, SLOPE_GELU);
+}
+
+CONSTANTS(constants_gelu_tanh_slope)
+{
+    (void)group;
+    set_slope(g, o, call, SLOPE_TANH_GELU);
+}
 
 /* What came out of the dropout after the ReLU is zero wherever the gradient becomes zero, dropped or not. */
 CONSTANTS(constants_relu_dx)

@@ -50,6 +50,9 @@ CONSTANTS(constants_relu_slope);
 CONSTANTS(constants_gelu_dx);
 CONSTANTS(constants_gelu_tanh_dx);
 CONSTANTS(constants_tanh_dx);
+CONSTANTS(constants_given_dx);
+CONSTANTS(constants_gelu_slope);
+CONSTANTS(constants_gelu_tanh_slope);
 /* Of losses (loss_constants.c). */
 CONSTANTS(constants_take);
 CONSTANTS(constants_take_dx);

@@ -36,6 +36,7 @@ extern const struct op_kind kind_gather, kind_gather_position, kind_gather_type;
 extern const struct op_kind kind_contract;                                       /* einsum of two operands */
 extern const struct op_kind kind_bias, kind_add, kind_dropout;
 extern const struct op_kind kind_relu, kind_gelu, kind_gelu_tanh, kind_tanh;
+extern const struct op_kind kind_gelu_slope, kind_gelu_tanh_slope;  /* what their gradients multiply with */
 extern const struct op_kind kind_log1p_relu, kind_log1p_log1p_relu; /* log(1 + relu(x)), and log(1 + that) */
 extern const struct op_kind kind_softmax;                           /* scaled */
 extern const struct op_kind kind_scores_bias;                       /* by the distance of key and query */
@@ -49,6 +50,7 @@ extern const struct op_kind kind_softmax_recompute; /* the weights from scores a
 extern const struct op_kind kind_softmax_dx, kind_delta;
 extern const struct op_kind kind_distance_sums, kind_distance_dw; /* of a bias by distance */
 extern const struct op_kind kind_relu_dx, kind_gelu_dx, kind_gelu_tanh_dx, kind_tanh_dx;
+extern const struct op_kind kind_given_dx;   /* times a slope */
 extern const struct op_kind kind_column_sum; /* the gradient of a bias */
 extern const struct op_kind kind_norm_dw, kind_norm_dx;
 extern const struct op_kind kind_scatter_word, kind_scatter_position, kind_scatter_type; /* of embedding tables */

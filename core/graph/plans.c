@@ -78,7 +78,8 @@ static const struct plan_row flash[] = {
     {"qkv",              "gemm",               LAUNCH_TILES,      {QKV, QKV_BIAS}},
     {"attention",        "attention",          LAUNCH_QUERIES,    {SCORES, SCORES_BIAS, SOFTMAX, ATTENTION_DROPOUT, CONTEXT}},
     {"out",              "gemm",               LAUNCH_TILES,      {OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL}},
-    {"lin1",             "gemm",               LAUNCH_TILES,      {LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}},
+    {"lin1",             "gemm",               LAUNCH_TILES,      {LIN1, LIN1_BIAS, ACTIVATION_SLOPE, ACTIVATION, ACTIVATION_DROPOUT}},
+    {"lin1",             "gemm",               LAUNCH_TILES,      {LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}}, /* where slopes come alone */
     {"lin2",             "gemm",               LAUNCH_TILES,      {LIN2, LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL}},
     /* Few rows: a product's work-groups read all of their rows, and normalize them on the way. */
     {"norm1_lin1",       "gemm",               LAUNCH_TILES,      {NORM1, LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}, NORM_POST, .optional = true},

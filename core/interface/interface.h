@@ -142,6 +142,11 @@
 #define ACTIVATION_TANH 4
 #define ACTIVATION_LOG1P_RELU 5       /* log(1 + relu(x)): of words' scores, forward alone */
 #define ACTIVATION_LOG1P_LOG1P_RELU 6 /* log(1 + that) */
+/* What an activation's gradient is multiplied with, where the forward pass makes it (interface/slopes.h). */
+#define SLOPE_GELU 7
+#define SLOPE_TANH_GELU 8
+#define ACTIVATION_GIVEN 9 /* as a derivative: what is saved is the derivative */
+#define SUM_SLOPE 2        /* CONST_SUM: also write the activation's slope, times dropout's factor */
 
 /* What each is for; where a weight lies transposed, NT and NN change places, and TN has x and w exchanged. */
 #define GEMM_NT 0 /* y[r][n] = sum over k of x[r][k] w[n][k]: forward */

@@ -77,6 +77,7 @@ static bool make_graph_with(struct wherry_session *s, const char *layouts, struc
                     s->plan->name);
     if (options->layout.channel_major && s->bf16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "layouts: active=ubj is not for bf16: use f32, or leave it out");
+    if (options->layout.channel_major) options->slopes = false; /* they come with rows of tokens */
     TRY(graph_create(&s->context->host, options, &s->graph, e));
     s->layout = options->layout;
     return true;
@@ -155,6 +156,7 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     s->bf16 = options.bf16 = desc->dtype == WHERRY_DTYPE_BF16;
     TRY(dtype_check(s, desc, device, e));
     options.pitched = options.strips && may_take_wgmma(s, desc->kernels, device);
+    options.slopes = options.pitched && options.save == WHERRY_SAVE_DEFAULT;
     s->max_length = desc->max_length ? desc->max_length : info->max_tokens;
     if (s->max_length > info->max_tokens)
         return fail(e, WHERRY_STATUS_TOO_LONG, "sequences of %u tokens: this model has positions for %u", s->max_length,

@@ -224,12 +224,14 @@ static bool plain_results(const struct call *call)
 
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
-    bool whole = dimension(call, RUNTIME_N) % 8 == 0;
+    bool whole = dimension(call, RUNTIME_N) % 8 == 0, slope = call_get(call, CONST_SUM, 0) == SUM_SLOPE;
     *reason = !s->f16                          ? "products by wgmma are of f16"
               : !rows_aligned(call)            ? "rows that begin on no multiple of 16 bytes"
               : !whole && !plain_results(call) ? "N is no multiple of 8"
               : call_get(call, CONST_NORM, 0)  ? "it normalizes no operand"
-                                               : NULL;
+              : slope && (call_runtime(call) != RUNTIME_M || call_get(call, CONST_RESIDUAL, 0))
+                  ? "slopes come with activations of rows of tokens"
+                  : NULL;
     if (!*reason && normalizes(call)) return fits_normal(call, s, reason);
     return !*reason && (!call_get(call, CONST_DELTA, 0) || fits_heads(call, s, reason));
 }
@@ -325,6 +327,7 @@ const struct variant variant_gemm_wgmma = {
               CONST_Y_OFFSET,    CONST_FORM,     CONST_DROPOUT,  CONST_DERIVATIVE, CONST_KEPT,       CONST_M,
               CONST_COLUMN_SUMS, CONST_RUNTIME,  CONST_NORM_Y,   CONST_DELTA,      CONST_HEAD_DIM},
     .sums_operand = true,
+    .slopes = true,
     .why = "wgmma with tiles by the tensor copy engine, Hopper's fastest",
     .fits = fits,
     .size = size,
