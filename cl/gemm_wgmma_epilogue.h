@@ -301,14 +301,15 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         UNROLL for (uint r = 0; r < 2; r++)
         {
 #if SUM == SUM_SLOPE
-            activate_slope_eight(ACTIVATION, v[r], slope[r]);
 #if DROPOUT
-            UNROLL for (uint c = 0; c < 8; c++) slope[r][c] *= DROPOUT_SCALE;
+            activate_slope_eight(ACTIVATION, DROPOUT_SCALE, v[r], slope[r]);
+#else
+            activate_slope_eight(ACTIVATION, 1.0f, v[r], slope[r]);
 #endif
 #elif !PACKED_RELU
             activate_eight(ACTIVATION, SCALE, v[r]);
 #endif
-#if (KEPT || DROPOUT) && !SCALED
+#if (KEPT || DROPOUT) && !SCALED && SUM != SUM_SLOPE
             UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= DROPOUT_SCALE;
 #endif
 #if DRAWN_BLOCKS
