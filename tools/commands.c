@@ -165,6 +165,9 @@ const struct command commands[] = {
      "--train counts a whole training step, and the memory that it takes: weights, the\n"
      "optimizer's state, gradients, what is kept for the backward pass, what else lives at a\n"
      "time. Bytes a parameter and a token are what other batches are told by.\n"
+     "With --ranks 8,64 --link 25GB/s,5us --measured FILE it predicts steps of so many\n"
+     "processes from the record of one: gradients go in buckets as the backward pass makes\n"
+     "them; what takes longer than that is exposed.\n"
      "\n"
      "--device-spec h100 predicts: from these counts and the device's peaks, the ridge\n"
      "point, and for each operator and group its intensity, whether memory, arithmetic or\n"
@@ -175,6 +178,8 @@ const struct command commands[] = {
      "wherry roof --json wrote, whose measured ceilings are the peaks (FILE#N: device N).\n",
      "  wherry analyze --config bert-large --batch 8 --seq 512\n"
      "  wherry analyze --config bert-large --train --batch 32 --device-spec h200\n"
+     "  wherry analyze --config bert-large --train --ranks 8,1024 --link 25GB/s,5us \\\n"
+     "    --wire f16 --copy 55GB/s --measured step.json\n"
      "  wherry analyze --paper\n"
      "  wherry analyze --layouts\n"
      "  wherry analyze --config bert-base --layouts --plan paper\n"

@@ -146,7 +146,7 @@ const struct option option_table[] = {
      "parts of a step that processes share: the same number gives the same bits with 1, 2, 4 and more processes "
      "(default "
      "8 below mpirun, else 1)"},
-    {"wire", 0, TRAIN | BENCH_TRAIN, CHOICE, AT(wire), "f32|f16", 0, 0,
+    {"wire", 0, TRAIN | BENCH_TRAIN | ANALYZE, CHOICE, AT(wire), "f32|f16", 0, 0,
      "of gradients between processes; f16 halves their bytes, and results then depend on the number of processes "
      "(default "
      "f32)"},
@@ -251,6 +251,14 @@ const struct option option_table[] = {
      "memory by what it is for, flop and bytes of a step of training the whole model, with loss and optimizer"},
     {"device", 'd', ANALYZE, TEXT, AT(device), "NAME", 0, 0,
      "with --train: whose kernels are planned (default: as on a device that runs all groups)"},
+    {"ranks", 0, ANALYZE, LIST, AT(ranks), "N,N,...", 1, 1 << 20,
+     "with --train: what a step becomes with so many processes, each with this batch"},
+    {"link", 0, ANALYZE, TEXT, AT(link), "RATE,LATENCY", 0, 0,
+     "with --ranks: between processes, each way, as in 25GB/s,5us; a third value is the time between messages"},
+    {"copy", 0, ANALYZE, TEXT, AT(copy), "RATE", 0, 0,
+     "with --ranks: of copies between device and host, each way (default: they take no time)"},
+    {"measured", 0, ANALYZE, TEXT, AT(measured), "FILE", 0, 0,
+     "with --ranks: the record of such a step of one process, by wherry bench train --json"},
     {"train", 0, PREPARE, FLAG, AT(train), NULL, 0, 0,
      "kernels of training, forward and backward, of a stack of layers (default: those of encoding)"},
     {"dump", 0, PREPARE, TEXT, AT(dump), "FOLDER", 0, 0,

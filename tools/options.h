@@ -65,7 +65,8 @@ struct options {
     uint32_t shards;
     int wire;       /* wherry_wire, from 1 */
     double silence; /* seconds */
-    struct number_list lengths, clients;
+    const char *link, *copy, *measured;
+    struct number_list lengths, clients, ranks;
     bool normalize, no_normalize, truncate, pairs, with_text;
     bool training, inference, layer, encoder, all, dot, explain, paper, layouts, pre_layernorm;
     bool train, fresh, no_layouts, no_shipped, all_candidates, latency, timings, tokens;

@@ -230,6 +230,8 @@ static void give_run(const struct alone_step *s)
 
 alone_run alone_find(const char *kernel)
 {
+    const alone_run bucket = alone_find_bucket(kernel);
+    if (bucket) return bucket;
     static const struct {
         const char *kernel;
         alone_run run;

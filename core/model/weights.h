@@ -8,6 +8,7 @@ enum weight_kind { WEIGHT_MATRIX, WEIGHT_BIAS, WEIGHT_GAMMA, WEIGHT_BETA };
 /* Where a weight is: once before the layers, in every layer, or once at the end of models that have it. */
 enum weight_presence {
     WEIGHT_ONCE,
+    WEIGHT_TABLED, /* models with a table of positions */
     WEIGHT_TYPES,
     WEIGHT_PER_LAYER,
     WEIGHT_PRE_NORM,
@@ -24,7 +25,7 @@ struct weight_rule {
     enum weight_kind kind;
     enum weight_presence presence;
     const char *shape; /* letters of one part, as in graph.h */
-    int parts;         /* of which it is made in published files */
+    int parts;         /* of which it is made in published files, without a gate (weight_rule_parts) */
 };
 
 extern const struct weight_rule weight_rules[];
@@ -32,6 +33,8 @@ extern const size_t weight_rules_count;
 
 /* The rule's layers: from *first (-1 outside the layers) to, and without, *end; none where the model lacks it. */
 void weight_rule_layers(const struct weight_rule *rule, const wherry_model_config *config, int *first, int *end);
+/* Parts of this model's: with a gate its halves are two. */
+int weight_rule_parts(const struct weight_rule *rule, const wherry_model_config *config);
 /* Sizes of one part; returns their number. */
 int weight_rule_shape(const struct weight_rule *rule, const wherry_model_config *config, uint64_t shape[2]);
 

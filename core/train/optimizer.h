@@ -109,12 +109,8 @@ bool optimizer_direct(struct optimizer *optimizer, double weight, struct error *
 bool optimizer_add_sum(struct optimizer *optimizer, int sum, bool first, double weight, struct error *e);
 /* Adds a further sum to the one before it, which `first` says was empty. */
 bool optimizer_join_sum(struct optimizer *optimizer, int sum, bool first, struct error *e);
-/* Floats of a sum as they lie on the device: of slab `slab` of the arena, from `at` on. What is written to sum 0 is
- * accumulated. */
-bool optimizer_sum_read(struct optimizer *optimizer, int sum, int slab, uint64_t at, float *values, uint64_t count,
-                        struct error *e);
-bool optimizer_sum_write(struct optimizer *optimizer, int slab, uint64_t at, const float *values, uint64_t count,
-                         struct error *e);
+/* Sum 0 was written on the device: it is accumulated. */
+bool optimizer_sums_written(struct optimizer *optimizer, struct error *e);
 /* Makes all sums 0, and what lies between tensors there. */
 bool optimizer_sums_clear(struct optimizer *optimizer, struct error *e);
 const struct arena *optimizer_arena(const struct optimizer *optimizer);

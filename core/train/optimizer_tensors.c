@@ -134,21 +134,10 @@ bool optimizer_sums_clear(struct optimizer *o, struct error *e)
     return arena_clear(o->session, &o->arena, ARENA_GRADIENT, e);
 }
 
-bool optimizer_sum_read(struct optimizer *o, int sum, int slab, uint64_t at, float *values, uint64_t count,
-                        struct error *e)
+bool optimizer_sums_written(struct optimizer *o, struct error *e)
 {
-    const struct slab *of = &o->arena.slabs[slab];
-    struct wherry_device *device = o->session->device;
-    return device->backend->buffer_read(device->handle, sum ? of->sums[sum - 1] : of->parts[ARENA_GRADIENT], 4 * at,
-                                        values, 4 * count, e);
-}
-
-bool optimizer_sum_write(struct optimizer *o, int slab, uint64_t at, const float *values, uint64_t count,
-                         struct error *e)
-{
-    struct wherry_device *device = o->session->device;
+    TRY(optimizer_accumulator(o, e));
     o->accumulated = true;
     o->summed = false;
-    return device->backend->buffer_write(device->handle, o->arena.slabs[slab].parts[ARENA_GRADIENT], 4 * at, values,
-                                         4 * count, e);
+    return true;
 }

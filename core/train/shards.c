@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/index.h"
+#include "runtime/backward.h"
 #include "runtime/train.h"
 #include "train/arena.h"
 #include "train/trainer.h"
@@ -30,8 +31,7 @@ int sharding_sums(const wherry_trainer_desc *desc) { return tree_depth(shards_mo
 
 /* ---- life ---- */
 
-/* The word table, of which a step touches few rows: its gradient's number; SIZE_MAX where it may have others. */
-static size_t table_of(const struct wherry_trainer *t)
+size_t sharding_table(const struct wherry_trainer *t)
 {
     const struct graph *g = &t->session->graph;
     const size_t gradients = wherry_gradient_count(t->session);
@@ -46,11 +46,12 @@ static size_t table_of(const struct wherry_trainer *t)
 
 static bool buckets_make(struct wherry_trainer *t, const wherry_trainer_desc *desc, struct error *e)
 {
-    struct buckets_desc d = {.optimizer = t->optimizer,
+    struct buckets_desc d = {.session = t->session,
+                             .optimizer = t->optimizer,
                              .exchange = &t->sharding.exchange,
                              .wire = desc->wire,
                              .bytes = desc->bucket_bytes,
-                             .table = table_of(t)};
+                             .table = sharding_table(t)};
     if (d.table != SIZE_MAX) d.rows = t->model->info.config.vocabulary;
     /* Numbers between tensors are exchanged, too: they must not spoil a bucket's scale on the wire. */
     return (t->sharding.buckets = buckets_create(&d, e)) != NULL && optimizer_sums_clear(t->optimizer, e);
@@ -93,7 +94,7 @@ static uint64_t trainer_hash(const struct wherry_trainer *t, const wherry_traine
         const int tensor = session_gradient(t->session, s->tensor);
         hash = hash_text(hash_bytes(hash, place, sizeof place), tensor < 0 ? "adapter" : g->tensors[tensor].dims);
     }
-    return hash;
+    return buckets_hash(t->sharding.buckets, hash);
 }
 
 static bool trainers_compare(struct wherry_trainer *t, const wherry_trainer_desc *desc, struct error *e)
@@ -161,12 +162,23 @@ bool shard_add(struct wherry_trainer *t, double weight, struct error *e)
     return optimizer_add_sum(t->optimizer, tree->n - 1, first, weight, e);
 }
 
+bool shard_add_last(struct wherry_trainer *t, const float *gradient, size_t floats, double weight, struct error *e)
+{
+    struct sharding *s = &t->sharding;
+    const double factor = weight / optimizer_scale(t->optimizer);
+    TRY(session_gradient_give(t->session, gradient, floats, e));
+    for (int piece = 0; piece < t->session->n_pieces; piece++)
+        TRY(backward_submit(t->session, piece, e) && buckets_go_on(s->buckets, piece, &s->tree, factor, e));
+    s->tree.parts[s->tree.n - 1].there = s->joined = true;
+    return true;
+}
+
 bool shard_end(struct wherry_trainer *t, struct error *e)
 {
     struct tree *tree = &t->sharding.tree;
     bool adds, first;
     while (tree_join(tree, &adds, &first))
-        if (adds) TRY(optimizer_join_sum(t->optimizer, tree->n, first, e));
+        if (adds && !t->sharding.joined) TRY(optimizer_join_sum(t->optimizer, tree->n, first, e));
     return true;
 }
 
@@ -209,12 +221,20 @@ static void ids_touch(struct wherry_trainer *t, const wherry_shard *shards, size
         }
 }
 
-bool shards_sum(struct wherry_trainer *t, const wherry_shard *shards, size_t n_shards, struct error *e)
+bool shards_begin(struct wherry_trainer *t, const wherry_shard *shards, size_t n_shards, struct error *e)
 {
     struct sharding *s = &t->sharding;
-    if (s->exchange.of.processes == 1) return sums_close(t, e);
+    s->tree.n = 0;
+    s->joined = false;
+    if (!s->buckets) return true;
     ids_touch(t, shards, n_shards);
-    buckets_begin(s->buckets, n_shards, s->there, s->touched);
+    return buckets_begin(s->buckets, n_shards, s->there, s->touched, e);
+}
+
+bool shards_sum(struct wherry_trainer *t, size_t n_shards, struct error *e)
+{
+    struct sharding *s = &t->sharding;
+    if (!s->buckets) return sums_close(t, e);
     TRY(buckets_finish(s->buckets, e));
     begins_fill(s, n_shards, NULL, sizeof *s->results);
     return exchange_gather(&s->exchange, s->results, s->begins, e);

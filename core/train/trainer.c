@@ -172,6 +172,7 @@ static bool trainer_make(struct wherry_trainer *t, const wherry_session_desc *se
     TRY(descs_check(session, desc, e) && sharding_check(desc, e) && descs_copy(t, session, desc, e) &&
         output_check(t, e));
     TRY(session_create(t->context, t->device, t->model, &t->session_desc, false, &t->session, e));
+    t->session->divides = desc->exchange && desc->exchange->processes > 1;
     g = &t->session->graph;
     t->row_floats = tensor_row_length(g, g->output);
     t->rows_of_tokens = trainer_masked(t) || strchr(g->tensors[g->output].dims, 'j') != NULL;

@@ -102,6 +102,7 @@ bool masked_check(const struct wherry_trainer *t, const wherry_batch *batch, con
 bool masked_forward(struct wherry_session *session, const wherry_batch *batch, const int32_t *labels,
                     const wherry_step *step, double count, double *loss, float total[MASKED_FLOATS]);
 /* The gradient of that mean, times `scale`. */
+void masked_gradient(double count, double scale, float gradient[MASKED_FLOATS]);
 bool masked_backward(struct wherry_session *session, double count, double scale);
 
 /* ---- weights.c ---- */

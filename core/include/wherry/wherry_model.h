@@ -27,8 +27,25 @@ typedef enum wherry_pool {
 typedef enum wherry_activation {
     WHERRY_ACTIVATION_GELU = 0, /* by erf */
     WHERRY_ACTIVATION_GELU_TANH,
-    WHERRY_ACTIVATION_RELU
+    WHERRY_ACTIVATION_RELU,
+    WHERRY_ACTIVATION_SILU /* x times its sigmoid */
 } wherry_activation;
+
+/* Which half of what the feed-forward's first product makes goes through the activation; the other one is multiplied by
+ * the result. */
+typedef enum wherry_gate {
+    WHERRY_GATE_NONE = 0, /* there are no halves: the product is feed_forward wide, and twice as wide with a gate */
+    WHERRY_GATE_FIRST,
+    WHERRY_GATE_SECOND
+} wherry_gate;
+
+/* Products without a bias. */
+enum {
+    WHERRY_WITHOUT_QKV_BIAS = 1,
+    WHERRY_WITHOUT_OUT_BIAS = 2,  /* of the product after attention */
+    WHERRY_WITHOUT_LIN1_BIAS = 4, /* of the feed-forward's first product, and of its second one */
+    WHERRY_WITHOUT_LIN2_BIAS = 8
+};
 
 /* What stands on the layers. */
 typedef enum wherry_head {
@@ -68,6 +85,11 @@ typedef struct wherry_model_config {
     uint32_t labels; /* classes: of WHERRY_HEAD_SEQUENCE and WHERRY_HEAD_TOKENS at least 1, else 0 */
     wherry_head_activation head_activation;
     bool untied; /* WHERRY_HEAD_VOCABULARY: its scores are products with a matrix of its own, not with the word table */
+    wherry_gate gate;
+    uint32_t without; /* WHERRY_WITHOUT_*, added */
+    /* Rotary positions: channels c and c + half of each head of Q and K are turned by position / rotary_base^(2c /
+     * channels), and there is no table of positions. 0: there is one. */
+    float rotary_base;
 } wherry_model_config;
 
 /* What makes scores of a classifier's logits. */

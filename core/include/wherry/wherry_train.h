@@ -141,6 +141,11 @@ typedef struct wherry_exchange {
     /* Waits for the end of the oldest `start` that was not waited for; *seconds: how long all of it took. */
     bool (*finish)(void *user, double *seconds);
     const char *(*problem)(void *user); /* of what failed last */
+    /* Memory that processes of one host share, so that messages between them need not be sent. All processes call this,
+     * at the same time: each makes `bytes` of it, whole pages, and memory[p], of `processes`, becomes what process p has
+     * made, where this process and p reach each other's memory, else NULL; its own where it has made any. It stays as
+     * long as `user` does. NULL, itself: there is no such memory. False: it failed, `problem` says why. */
+    bool (*share)(void *user, size_t bytes, void **memory);
 } wherry_exchange;
 
 typedef enum wherry_wire {
@@ -234,8 +239,11 @@ typedef struct wherry_exchange_times {
     uint32_t struct_size; /* set by the caller */
     uint64_t steps;
     uint64_t bytes_sent;    /* by this process */
-    double seconds;         /* of messages, from the start to the end of each bucket's */
-    double exposed_seconds; /* that this process waited for them with its device at rest */
+    double seconds;         /* from the first bucket of gradients on its way to the last one at its end */
+    double exposed_seconds; /* of these, after the backward pass. That this takes longer beside it is not in them */
+    double device_seconds;  /* that this process waited for messages from its device, hidden or not */
+    double others_seconds;  /* that it waited for other processes likewise */
+    uint32_t sharing;       /* other processes whose memory this one's device reads (wherry_exchange.share) */
 } wherry_exchange_times;
 WHERRY_API wherry_status wherry_trainer_exchange_times(const wherry_trainer *trainer, wherry_exchange_times *out);
 /* Whether the weights of all processes have the same bits: WHERRY_STATUS_VERIFY_FAILED with the process whose differ
