@@ -87,14 +87,15 @@ static struct buffer *sum_of(const struct slab *slab, int sum)
 static void add_fill(struct bucket_kernels *k, const struct launch_range *l, int sum, bool joins)
 {
     const struct wherry_session *s = k->desc.session;
-    const struct slab *slab = &k->arena->slabs[k->arena->segments[l->first].slab];
+    const struct segment *first = &k->arena->segments[l->first];
+    const struct slab *slab = &k->arena->slabs[first->slab];
     const uint64_t bytes = l->state.end - l->state.begin;
     struct step *step = step_begin(k, CALL_ADD, 1);
-    step->f16 = s->f16 && !joins; /* sums are floats */
+    step->f16 = s->f16 && !joins && !segment_adapts(first); /* sums are floats, as adapters' gradients */
     if (joins)
         bind(step, SLOT_X, false, false, sum_of(slab, sum), l->state.begin, bytes);
     else
-        bind(step, SLOT_X, false, false, s->buffers[k->arena->segments[l->first].gradient_block], l->gradients.begin,
+        bind(step, SLOT_X, false, false, segment_gradients(s, k->arena, first), l->gradients.begin,
              l->gradients.end - l->gradients.begin);
     const struct range table = joins ? l->joins : l->table;
     bind(step, SLOT_IDS, true, false, k->arena->tables, table.begin, table.end - table.begin);
