@@ -14,6 +14,9 @@ REFERENCE(reference_add);
 REFERENCE(reference_relu);
 REFERENCE(reference_gelu);
 REFERENCE(reference_gelu_tanh);
+REFERENCE(reference_silu);
+REFERENCE(reference_gate);
+REFERENCE(reference_rotary);
 REFERENCE(reference_tanh);
 REFERENCE(reference_log1p_relu);
 REFERENCE(reference_log1p_log1p_relu);
@@ -26,6 +29,9 @@ REFERENCE(reference_distance_dw);
 REFERENCE(reference_softmax_dx);
 REFERENCE(reference_delta);
 REFERENCE(reference_relu_dx);
+REFERENCE(reference_silu_dx);
+REFERENCE(reference_gate_dx);
+REFERENCE(reference_rotary_dx);
 REFERENCE(reference_gelu_dx);
 REFERENCE(reference_gelu_tanh_dx);
 REFERENCE(reference_tanh_dx);
@@ -50,6 +56,8 @@ REFERENCE(reference_pool_sqrt);
 REFERENCE(reference_pool_weighted);
 REFERENCE(reference_pool_max);
 REFERENCE(reference_normalize);
+/* Multiplies a row by dropout's factors. */
+void drop_row(const struct op *o, const struct values *v, uint32_t row, size_t columns, const double *x, double *y);
 /* Of losses (loss_references.c). */
 REFERENCE(reference_take);
 REFERENCE(reference_take_dx);
