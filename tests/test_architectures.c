@@ -255,6 +255,56 @@ static void test_vectors(void **state)
     }
 }
 
+/* The least cosine of a row with what is expected. */
+static double least_cosine(const json_t *description, const wherry_model *model)
+{
+    size_t n_want, size = model->info.config.hidden;
+    double least = 1;
+    wherry_device *device;
+    wherry_session *session;
+    wherry_batch batch = golden_batch(description);
+    float *want = golden_values(text_of(description, "name"), "y", &n_want);
+    float *got = malloc(n_want * sizeof *got);
+    const wherry_session_desc desc = {.struct_size = sizeof desc,
+                                      .max_tokens = batch.offsets[batch.sequences],
+                                      .max_sequences = 4,
+                                      .pool = WHERRY_POOL_NONE,
+                                      .normalize = -1};
+    EXPECT_OK(wherry_device_open(context, "reference", &device));
+    EXPECT_OK(wherry_session_create(context, device, model, &desc, &session));
+    EXPECT_OK(wherry_encode(session, &batch, got, n_want));
+    for (size_t at = 0; at < n_want; at += size) least = fmin(least, cosine(got + at, want + at, size));
+    wherry_session_destroy(session);
+    wherry_device_close(device);
+    batch_free(&batch);
+    free(want);
+    free(got);
+    return least;
+}
+
+/* What expect_rows would not find is no test of it: another half of the gate, another base. */
+static void test_mistakes(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < json_array_size(models); m++) {
+        const json_t *description = json_array_get(models, m);
+        if (strcmp(text_of(description, "name"), "nomic-published")) continue;
+        json_t *other = json_deep_copy(description);
+        wherry_model *model = open_model(other);
+        assert_true(least_cosine(other, model) >= 0.99999);
+        model->info.config.gate = WHERRY_GATE_FIRST;
+        assert_true(least_cosine(other, model) < 0.999);
+        wherry_model_close(model);
+        json_object_set_new(json_object_get(other, "config"), "rotary_emb_base", json_integer(1000));
+        model = open_model(other);
+        assert_true(least_cosine(other, model) < 0.999);
+        wherry_model_close(model);
+        json_decref(other);
+        return;
+    }
+    fail_msg("there is no nomic-published");
+}
+
 /* ---- gradients ---- */
 
 /* What a weight's tensor is called in the files: "encoder.layer.0.output.dense.weight". Of Q, K and V that of a part.
@@ -456,6 +506,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_limits),
     };

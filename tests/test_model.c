@@ -193,7 +193,7 @@ static void checks_config(void **state)
         {"architectures", "[\"BertForMaskedLM\"]", WHERRY_STATUS_OK, NULL, NULL},
         {"architectures", NULL, WHERRY_STATUS_OK, NULL, NULL},
         {"model_type", NULL, WHERRY_STATUS_OK, NULL, NULL},
-        {"hidden_act", "\"silu\"", NO, "silu", "supported are gelu"},
+        {"hidden_act", "\"selu\"", NO, "selu", "supported are gelu"},
         {"hidden_act", "3", NO, "hidden_act", "supported are gelu"},
         {"hidden_act", "\"relu\"", WHERRY_STATUS_OK, NULL, NULL},
         {"position_embedding_type", "\"relative_key\"", NO, "relative_key", "supported is absolute"},
@@ -305,8 +305,41 @@ static void checks_other_configs(void **state)
          WHERRY_STATUS_BAD_FORMAT, "\"dim\" is 16 and \"hidden_size\" is 32, two names of one size"},
         {"{\"model_type\": \"distilbert\", \"n_layers\": 2, \"dim\": 16, \"n_heads\": 2, \"intermediate_size\": 8}",
          WHERRY_STATUS_BAD_FORMAT, "there is no \"hidden_dim\""},
-        {"{\"model_type\": \"distilbert\", \"activation\": \"silu\"}", WHERRY_STATUS_UNSUPPORTED,
-         "the activation \"silu\" (activation)"},
+        {"{\"model_type\": \"distilbert\", \"activation\": \"selu\"}", WHERRY_STATUS_UNSUPPORTED,
+         "the activation \"selu\" (activation)"},
+        {"{\"model_type\": \"nomic_bert\", \"num_hidden_layers\": 1, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 0}}",
+         WHERRY_STATUS_BAD_FORMAT, "\"rope_theta\" is not a number over 0"},
+        {"{\"model_type\": \"nomic_bert\", \"num_hidden_layers\": 1, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"rope_parameters\": {\"rope_type\": \"yarn\", \"rope_theta\": 10}}",
+         WHERRY_STATUS_UNSUPPORTED, "the rope_type \"yarn\" is not supported"},
+        {"{\"model_type\": \"nomic_bert\", \"num_hidden_layers\": 1, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"rotary_emb_base\": -1000}",
+         WHERRY_STATUS_BAD_FORMAT, "\"rotary_emb_base\" is not a number over 0"},
+        {"{\"model_type\": \"nomic_bert\", \"num_hidden_layers\": 1, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"rotary_emb_base\": 10, \"rope_theta\": 20}",
+         WHERRY_STATUS_BAD_FORMAT, "\"rotary_emb_base\" and \"rope_theta\" give rotary positions two bases"},
+        {"{\"model_type\": \"nomic_bert\", \"num_hidden_layers\": 1, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"rotary_emb_fraction\": 0.5}",
+         WHERRY_STATUS_UNSUPPORTED, "\"rotary_emb_fraction\" is not 1"},
+        {"{\"model_type\": \"nomic_bert\", \"num_hidden_layers\": 1, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"prenorm\": true}",
+         WHERRY_STATUS_UNSUPPORTED, "\"prenorm\" is true"},
+        {"{\"model_type\": \"nomic_bert\", \"num_hidden_layers\": 1, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"prenorm\": 1}",
+         WHERRY_STATUS_BAD_FORMAT, "\"prenorm\" is neither true nor false"},
+        {"{\"model_type\": \"nomic_bert\", \"num_hidden_layers\": 1, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"num_experts\": 8}",
+         WHERRY_STATUS_UNSUPPORTED, "mixtures of experts are not supported"},
+        {"{\"model_type\": \"nomic_bert\", \"num_hidden_layers\": 1, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"activation_function\": \"gelu\"}",
+         WHERRY_STATUS_UNSUPPORTED, "the activation_function \"gelu\" is not supported"},
+        {"{\"model_type\": \"nomic_bert\", \"num_hidden_layers\": 1, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"head_dim\": 4}",
+         WHERRY_STATUS_UNSUPPORTED, "\"head_dim\" times the number of heads is not the hidden size"},
+        {"{\"model_type\": \"nomic_bert\", \"num_hidden_layers\": 1, \"hidden_size\": 16, \"num_attention_heads\": 16, "
+         "\"intermediate_size\": 8}",
+         WHERRY_STATUS_BAD_FORMAT, "rotary positions turn pairs of channels, and a head has 1"},
         {"{\"architectures\": [\"XLMRobertaXLModel\"]}", WHERRY_STATUS_UNSUPPORTED, "XLMRobertaXLModel"},
         {"{\"model_type\": \"roberta\", \"architectures\": [\"BertModel\"]}", WHERRY_STATUS_UNSUPPORTED,
          "the architecture BertModel (model type roberta)"},

@@ -108,6 +108,9 @@ const struct command commands[] = {
      "its examples wait for the next one. Before the first step the device's gradients are\n"
      "compared with the reference's.\n"
      "\n"
+     "--lora RANK trains low-rank adapters instead, of the layers that --lora-targets names;\n"
+     "--out is a folder that PEFT and --adapter read then, or with --lora-merge the model.\n"
+     "\n"
      "Evaluation on --dev tells the loss, and recall@1 and @10 (contrastive: of the anchor's\n"
      "positive among all), Spearman's correlation (scored, regress) or accuracy.\n"
      "\n"
@@ -117,8 +120,15 @@ const struct command commands[] = {
      "      --dev held-out.jsonl --out my-model\n"
      "  wherry train -m bert-base-uncased --task mlm --data *.txt --truncate --batch-tokens \\\n"
      "      16384 --steps 10000 --lr 1e-4 --log log.jsonl -o adapted\n"
-     "  wherry train -m sentiment --task classify --data a.jsonl b.jsonl --epochs 3 -o mine\n",
+     "  wherry train -m sentiment --task classify --data a.jsonl b.jsonl --epochs 3 -o mine\n"
+     "  wherry train -m all-MiniLM-L6-v2 --task contrastive --data pairs.jsonl --lora 16 \\\n"
+     "      --lr 2e-4 --out my-adapter\n",
      train_command},
+    {"merge", MERGE, "", "merge an adapter into its model",
+     "Adds a low-rank adapter, of wherry train --lora or PEFT, to the weights of its model,\n"
+     "and writes the model to --out, a folder that every command, transformers and\n"
+     "sentence-transformers open.\n",
+     "  wherry merge --model all-MiniLM-L6-v2 --adapter my-adapter --out my-model\n", merge_command},
     {"serve", SERVE, "", "answer requests over HTTP",
      "Starts wherry-serve, a program of its own, which lies beside this one or in PATH:\n"
      "the routes of text-embeddings-inference, OpenAI's /v1/embeddings, Cohere's and\n"

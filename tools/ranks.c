@@ -42,7 +42,8 @@ int ranks_open(struct ranks *r, const struct options *options)
                                     .user = r->link,
                                     .start = link_start,
                                     .finish = link_finish,
-                                    .problem = link_problem};
+                                    .problem = link_problem,
+                                    .share = link_share};
     if (r->process) complain_as(r->process, place.host);
     /* mpirun ends all of them where one fails, and that one says why. */
     if (r->processes > 1) system_stop_waits(true);
@@ -211,6 +212,8 @@ int ranks_options(struct ranks *r, struct options *own)
 json_t *exchange_json(const wherry_exchange_times *times, uint32_t steps)
 {
     double hidden = times->seconds > times->exposed_seconds ? 1 - times->exposed_seconds / times->seconds : 0.0;
-    return need(json_pack("{s:I, s:f, s:f, s:f}", "bytes_sent", (json_int_t)(times->bytes_sent / steps), "seconds",
-                          times->seconds / steps, "exposed_seconds", times->exposed_seconds / steps, "hidden", hidden));
+    return need(json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:I}", "bytes_sent", (json_int_t)(times->bytes_sent / steps),
+                          "seconds", times->seconds / steps, "exposed_seconds", times->exposed_seconds / steps,
+                          "hidden", hidden, "device_seconds", times->device_seconds / steps, "others_seconds",
+                          times->others_seconds / steps, "sharing", (json_int_t)times->sharing));
 }

@@ -186,6 +186,14 @@ static void derive_scores_bias(struct backward *w, const struct op *o)
     backward_give(w, o, o->in[0], d);
 }
 
+/* Turned back by as much: what is turned is linear in what was read. */
+static void derive_rotary(struct backward *w, const struct op *o)
+{
+    int dx = backward_target(w, o, o->in[0]);
+    backward_emit(w, o, "_dx", DX, &kind_rotary_dx, dx, backward_gradient_of(w, o->out[0]), o->in[1], o->in[2]);
+    backward_give(w, o, o->in[0], dx);
+}
+
 /* A ReLU's derivative follows from what it made as well as from what it read, and the former, or what dropout made of
  * it, is kept anyway. */
 static void derive_relu(struct backward *w, const struct op *o)
@@ -225,6 +233,9 @@ static const struct rule {
     {&kind_scores_bias, .derive = derive_scores_bias},
     {&kind_relu, .derive = derive_relu},
     {&kind_gelu, .dx = &kind_gelu_dx, .saved = READS_INPUT},
+    {&kind_silu, .dx = &kind_silu_dx, .saved = READS_INPUT},
+    {&kind_gate, .dx = &kind_gate_dx, .saved = READS_INPUT},
+    {&kind_rotary, .derive = derive_rotary},
     {&kind_gelu_tanh, .dx = &kind_gelu_tanh_dx, .saved = READS_INPUT},
     {&kind_tanh, .dx = &kind_tanh_dx, .saved = READS_OUTPUT},
     {&kind_dropout, .dx = &kind_dropout},

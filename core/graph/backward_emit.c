@@ -41,6 +41,7 @@ int backward_gradient_make(struct backward *w, int tensor)
                                               : backward_gradient_make(w, t.parent);
     } else if (t.role == TENSOR_WEIGHT) {
         d.model_dims = t.model_dims;
+        d.paired = t.paired;
         d.gradient_of = tensor;
         d.output = true;
     }

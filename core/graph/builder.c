@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "interface/interface.h"
+
 /* ---- tensors ---- */
 
 int builder_tensor(struct builder *b, const struct tensor *t)
@@ -40,12 +42,15 @@ static enum weight row_weight(const struct tensor_row *row)
     return row->weight ? row->weight : row_weight(&layer_tensors[row->parent]);
 }
 
+static bool is_gated(const struct builder *b) { return b->options->config->gate != WHERRY_GATE_NONE; }
+
 const char *builder_weight_dims(const struct builder *b, enum weight weight, bool other)
 {
     const struct tensor_row *row = &tensor_pooler;
     bool transposed = b->options->layout.transposed & WEIGHT_BIT(weight);
     for (int i = 0; i < LAYER_TENSORS; i++)
         if (layer_tensors[i].weight == weight && !layer_tensors[i].parent) row = &layer_tensors[i];
+    if (row->gated && is_gated(b)) return transposed != other ? row->gated_transposed : row->gated;
     return row_order(row, transposed != other, b->options->layout.qkv_interleaved);
 }
 
@@ -53,6 +58,7 @@ static const char *row_dims(const struct builder *b, const struct tensor_row *ro
 {
     if (row->channel_major && b->options->layout.channel_major) return row->channel_major;
     bool transposed = row->transposed && b->options->layout.transposed & WEIGHT_BIT(row_weight(row));
+    if (row->gated && is_gated(b)) return transposed ? row->gated_transposed : row->gated;
     return row_order(row, transposed, b->options->layout.qkv_interleaved);
 }
 
@@ -62,15 +68,17 @@ int builder_layer_tensor(struct builder *b, int layer, int at)
     int *made = b->made[layer];
     if (made[at] >= 0) return made[at];
     const struct tensor_row *row = &layer_tensors[at];
-    const char *dims = row_dims(b, row);
+    const char *dims = row_dims(b, row), *model = row->gated_model && is_gated(b) ? row->gated_model : row->dims;
+    bool paired = row->paired && b->options->config->rotary_base > 0;
     struct tensor t = {.dims = dims,
-                       .model_dims = row->weight && dims != row->dims ? row->dims : NULL,
+                       .model_dims = row->weight && (dims != model || paired) ? model : NULL,
                        .role = row->weight ? TENSOR_WEIGHT : TENSOR_VALUE,
                        .weight = row->weight,
                        .layer = layer,
                        .f32 = row->f32,
                        .parent = row->parent ? builder_layer_tensor(b, layer, row->parent) : -1,
                        .slice = (uint32_t)row->slice,
+                       .paired = paired,
                        .gradient_of = -1};
     snprintf(t.name, sizeof t.name, "layer.%d.%s", layer, row->name);
     return made[at] = builder_tensor(b, &t);
@@ -128,9 +136,12 @@ int builder_plain(struct builder *b, const char *name, enum role role, const str
     return out;
 }
 
-static const struct op_kind *activation_kind(wherry_activation activation)
+static const struct op_kind *activation_kind(const wherry_model_config *config)
 {
-    switch (activation) {
+    if (config->gate) return &kind_gate;
+    switch (config->activation) {
+    case WHERRY_ACTIVATION_SILU:
+        return &kind_silu;
     case WHERRY_ACTIVATION_GELU_TANH:
         return &kind_gelu_tanh;
     case WHERRY_ACTIVATION_RELU:
@@ -140,17 +151,42 @@ static const struct op_kind *activation_kind(wherry_activation activation)
     }
 }
 
+static uint32_t activation_number(wherry_activation activation)
+{
+    switch (activation) {
+    case WHERRY_ACTIVATION_GELU_TANH:
+        return ACTIVATION_GELU_TANH;
+    case WHERRY_ACTIVATION_RELU:
+        return ACTIVATION_RELU;
+    case WHERRY_ACTIVATION_SILU:
+        return ACTIVATION_SILU;
+    default:
+        return ACTIVATION_GELU;
+    }
+}
+
 static bool row_there(const struct builder *b, const struct op_row *row)
 {
     bool flash = b->options->training && b->options->flash;
     int parts = b->options->qkv_parts > 1 ? (int)b->options->qkv_parts : 1;
-    return (!row->parts || row->parts == parts) && row->when != (flash ? WHEN_STORED : WHEN_FLASH);
+    return (!row->parts || row->parts == parts) && row->when != (flash ? WHEN_STORED : WHEN_FLASH) &&
+           row->gate != (is_gated(b) ? UNGATED : GATED);
 }
 
 /* What is left out of some encoders, between what makes its input and what reads its output. */
 static bool row_passes(const struct builder *b, const struct op_row *row)
 {
-    return (row->kind == &kind_dropout && !(b->options->dropout > 0)) ||
+    static const struct {
+        int bias;
+        uint32_t without;
+    } biases[] = {{B_QKV, WHERRY_WITHOUT_QKV_BIAS},
+                  {B_OUT, WHERRY_WITHOUT_OUT_BIAS},
+                  {B_LIN1, WHERRY_WITHOUT_LIN1_BIAS},
+                  {B_LIN2, WHERRY_WITHOUT_LIN2_BIAS}};
+    for (size_t i = 0; row->kind == &kind_bias && i < sizeof biases / sizeof *biases; i++)
+        if (row->in[1] == biases[i].bias && b->options->config->without & biases[i].without) return true;
+    return (row->kind == &kind_rotary && !(b->options->config->rotary_base > 0)) ||
+           (row->kind == &kind_dropout && !(b->options->dropout > 0)) ||
            (row->kind == &kind_scores_bias && !b->options->config->relative_buckets);
 }
 
@@ -163,7 +199,7 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
             b->made[layer][row->out[0]] = builder_layer_tensor(b, layer, row->in[0]);
             continue;
         }
-        struct op o = {.kind = row->kind ? row->kind : activation_kind(config->activation),
+        struct op o = {.kind = row->kind ? row->kind : activation_kind(config),
                        .row = row,
                        .role = row->role,
                        .layer = layer,
@@ -178,6 +214,10 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
         if (o.kind == &kind_softmax || o.kind == &kind_scores_bias)
             o.attribute = (float)(1 / sqrt((double)b->g->dims.of['p']));
         if (o.kind == &kind_dropout) o.dropout = b->options->dropout;
+        if (o.kind == &kind_gate) {
+            o.activation = activation_number(config->activation);
+            o.gate = config->gate == WHERRY_GATE_FIRST ? GATE_EVEN : GATE_ODD;
+        }
         builder_op(b, &o);
     }
 }

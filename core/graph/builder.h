@@ -21,6 +21,9 @@ enum {
     K_RAW,
     V_RAW,
     QKV_ALL,
+    POSITIONS,
+    ROTARY_TABLE,
+    QKV_ROTATED,
     Q,
     K,
     V,
@@ -66,6 +69,9 @@ struct tensor_row {
     const char *transposed;                           /* of matrices: dims of the transposition */
     const char *interleaved, *interleaved_transposed; /* dims where Q, K and V of a head lie side by side */
     const char *channel_major;                        /* dims in channel-major order */
+    const char *gated, *gated_transposed;             /* dims with a gate: its two halves' neighbours side by side */
+    const char *gated_model;                          /* of weights, the order of the model's files */
+    bool paired;                                      /* with rotary positions, tensor.paired */
 };
 
 extern const struct tensor_row layer_tensors[LAYER_TENSORS];
@@ -85,8 +91,9 @@ struct op_row {
      * weight, a bias, a product's other operand); of layernorm the second is that of its weights. 0: none. */
     int paper[3];
     enum when when;
-    int site;            /* dropout's */
-    int parts;           /* > 0: there with so many products for Q, K and V only (graph_options.qkv_parts) */
+    int site;  /* dropout's */
+    int parts; /* > 0: there with so many products for Q, K and V only (graph_options.qkv_parts) */
+    enum { GATE_ANY, GATED, UNGATED } gate; /* for feed-forwards with a gate only, or without */
     const char *meeting; /* of a residual: the operator of the backward pass that adds the gradients of its two ways */
 };
 

@@ -32,6 +32,9 @@ uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const stru
     if (o->kind == &kind_distance_dw && n == 0 && b->offsets) return distance_sums(g, b);
     bool gathered = o->kind->gathers > 0 && o->kind->gathers == n;
     if (!gathered && !(o->kind->reads_output_size && n == 0)) return all;
+    /* Of a table with rows of their own width. */
+    if (gathered && g->tensors[o->in[n]].weight == WEIGHT_ROTARY)
+        out = out / tensor_row_length(g, o->out[0]) * g->dims.of['p'];
     /* A list of ids or types may name as many different rows as there are tokens; positions are those of the longest
      * sequence. */
     const struct tensor *list = gathered ? &g->tensors[o->in[n - 1]] : NULL;

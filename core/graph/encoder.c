@@ -22,6 +22,7 @@
     {"k",                  QKV,               &kind_contract,  {K_RAW},             {input, W_K, NONE},                      "bji,hpi->bjhp",    .paper = {1, 43, 44}, .parts = 3}, \
     {"v",                  QKV,               &kind_contract,  {V_RAW},             {input, W_V, NONE},                      "bji,hpi->bjhp",    .paper = {1, 43, 44}, .parts = 3}, \
     {"qkv_bias",           QKV_BIAS,          &kind_bias,      {QKV_ALL},           {QKV_RAW, B_QKV, NONE},                  NULL,               .paper = {2, 0, 45}}, \
+    {"rotary",             ROTARY,            &kind_rotary,    {QKV_ROTATED},       {QKV_ALL, POSITIONS, ROTARY_TABLE},      NULL,               .paper = {0}}, \
     {"scores",             SCORES,            &kind_contract,  {ATTENTION_SCORES},  {Q, K, NONE},                            "bjhp,bkhp->bhjk",  .paper = {3, 41, 42}}, \
     {"scores_bias",        SCORES_BIAS,       &kind_scores_bias,{SCORES_BIASED},    {ATTENTION_SCORES, W_RELATIVE, NONE},    NULL,               .paper = {0}}, \
     {"softmax",            SOFTMAX,           &kind_softmax,   {PROBS},             {SCORES_BIASED, NONE, NONE},             NULL,               .paper = {4, 40}, .when = WHEN_STORED}, \
@@ -34,7 +35,8 @@
     {"out_residual",       OUT_RESIDUAL,      &kind_add,       {SUM1},              {OUT_DROPPED, X, NONE},                  NULL,               .paper = {9, 46}, .meeting = "residual_dx"}
 
 #define FEED_FORWARD(input, residual) \
-    {"lin1",               LIN1,              &kind_contract,  {LIN1_RAW},          {input, W_LIN1, NONE},                   "bji,ui->bju",      .paper = {11, 29, 30}}, \
+    {"lin1",               LIN1,              &kind_contract,  {LIN1_RAW},          {input, W_LIN1, NONE},                   "bji,ui->bju",      .paper = {11, 29, 30}, .gate = UNGATED}, \
+    {"lin1",               LIN1,              &kind_contract,  {LIN1_RAW},          {input, W_LIN1, NONE},                   "bji,rui->bjru",    .paper = {11, 29, 30}, .gate = GATED}, \
     {"lin1_bias",          LIN1_BIAS,         &kind_bias,      {LIN1_BIASED},       {LIN1_RAW, B_LIN1, NONE},                NULL,               .paper = {12, 0, 28}}, \
     {"activation",         ACTIVATION,        NULL,            {ACTIVE},            {LIN1_BIASED, NONE, NONE},               NULL,               .paper = {13, 27}}, \
     {"activation_dropout", ACTIVATION_DROPOUT,&kind_dropout,   {ACTIVE_DROPPED},    {ACTIVE, NONE, NONE},                    NULL,               .paper = {14, 26}, .site = DROPOUT_ACTIVATION}, \
@@ -93,11 +95,12 @@ static int add_embeddings(struct builder *b)
     bool narrow = b->options->config->embedding;
     const char *row = narrow ? "bje" : "bji";
     int ids = add_batch(b, "ids", BATCH_IDS);
-    int positions = add_batch(b, "positions", BATCH_POSITIONS);
     int x = add_plain(b, "embed.word", EMBED_WORD, &kind_gather, builder_value(b, "embed.word", row), ids,
                       add_weight(b, "word", narrow ? "ve" : "vi", WEIGHT_WORD), -1, NULL);
-    x = add_plain(b, "embed.position", EMBED_POSITION, &kind_gather_position, builder_value(b, "embed.position", row),
-                  x, positions, add_weight(b, "position", narrow ? "me" : "mi", WEIGHT_POSITION), NULL);
+    if (!(b->options->config->rotary_base > 0))
+        x = add_plain(b, "embed.position", EMBED_POSITION, &kind_gather_position,
+                      builder_value(b, "embed.position", row), x, add_batch(b, "positions", BATCH_POSITIONS),
+                      add_weight(b, "position", narrow ? "me" : "mi", WEIGHT_POSITION), NULL);
     if (b->options->config->token_types) {
         int types = add_batch(b, "types", BATCH_TYPES);
         x = add_plain(b, "embed.type", EMBED_TYPE, &kind_gather_type, builder_value(b, "embed.type", row), x, types,
@@ -122,6 +125,19 @@ static void add_relative(struct builder *b)
     const struct tensor_row *row = &layer_tensors[W_RELATIVE];
     int table = add_weight(b, row->name, row->dims, row->weight);
     for (uint32_t l = 0; l < c->layers; l++) b->made[l][W_RELATIVE] = table;
+}
+
+/* Positions, and the table of their angles, for all layers. */
+static void add_rotary(struct builder *b)
+{
+    const wherry_model_config *c = b->options->config;
+    if (!(c->rotary_base > 0)) return;
+    const struct tensor_row *row = &layer_tensors[ROTARY_TABLE];
+    int positions = add_batch(b, layer_tensors[POSITIONS].name, BATCH_POSITIONS),
+        table = builder_named(
+            b, row->name,
+            (struct tensor){.dims = row->dims, .role = TENSOR_WEIGHT, .weight = row->weight, .f32 = true});
+    for (uint32_t l = 0; l < c->layers; l++) b->made[l][POSITIONS] = positions, b->made[l][ROTARY_TABLE] = table;
 }
 
 /* Weights of products; of slices, what they are slices of. The vocabulary's scores are products of f32: words are
@@ -151,6 +167,9 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     if (options->layout.qkv_interleaved && options->qkv_parts > 1)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: qkv=bjhqp is for Q, K and V as one product, not for %u", options->qkv_parts);
+    if (options->layout.channel_major && c->gate)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "layouts: active=ubj is for a feed-forward without a gate: a gate's halves lie side by side");
     TRY(copies_are_read(options, e));
     out->dims.of['q'] = 3;
     out->dims.of['r'] = 2;
@@ -182,6 +201,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
         x = add_embeddings(&b);
     }
     add_relative(&b);
+    add_rotary(&b);
     for (uint32_t l = 0; l < c->layers; l++) x = add_layer(&b, (int)l, x);
     if (!options->stack) x = builder_head(&b, x);
     out->n_forward = out->n_ops;

@@ -5,7 +5,8 @@
  * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, e
  * embedding tables' width where that is not i, d rows of a bias by distance, z the two distances (before and after)
  * that a token adds to its sequence's, c classes, n poolings side by side, f, g, l, w outputs of modules after the
- * pooling, s tokens that have a label, a what a row of scores comes to so far, x, y, g strips of the vocabulary.
+ * pooling, s tokens that have a label, a what a row of scores comes to so far, x, y, g strips of the vocabulary, r two:
+ * a stack of Q and K, or a gate's halves.
  * Sequences of a batch have different lengths: "bj" together count the tokens, "bs" those that have a label, and "bjk"
  * the sum of length^2. Losses have letters of their own (loss.h).
  */
@@ -85,8 +86,8 @@ enum weight {
     WEIGHT_OUT_BIAS, /* [i] */
     WEIGHT_GAMMA1,   /* the layernorm after (post-LN) or before (pre-LN) attention */
     WEIGHT_BETA1,
-    WEIGHT_LIN1,      /* [u, i] */
-    WEIGHT_LIN1_BIAS, /* [u] */
+    WEIGHT_LIN1,      /* [u, i]; with a gate [r, u, i] */
+    WEIGHT_LIN1_BIAS, /* [u]; [r, u] */
     WEIGHT_LIN2,      /* [i, u] */
     WEIGHT_LIN2_BIAS, /* [i] */
     WEIGHT_GAMMA2,    /* the layernorm after (post-LN) or before (pre-LN) the feed-forward */
@@ -112,6 +113,7 @@ enum weight {
     WEIGHT_SPARSE_BIAS,
     WEIGHT_COLBERT, /* [f, i]: the module that projects tokens' vectors */
     WEIGHT_COLBERT_BIAS,
+    WEIGHT_ROTARY, /* [m, p]: cosine and sine of each pair of channels; of no file: the model makes it */
     WEIGHT_COUNT
 };
 /* Of weights whose order can be chosen, the first ones; 0 of others. */
@@ -132,6 +134,7 @@ struct tensor {
     bool bf16;            /* but these: weights of products in a session of bf16 */
     int parent;           /* >= 0: this is the slice number `slice` of the parent's letter q, and owns no memory */
     uint32_t slice;
+    bool paired;     /* channels c and c + half of a head of Q and K lie side by side */
     bool strip;      /* with a parent: this has the parent's rows from number `slice` on, and letters of its own */
     bool input;      /* the caller's: made by no operator */
     bool output;     /* a result of the graph: lives until the end */
@@ -176,6 +179,7 @@ enum role {
     ATTENTION_DROPOUT,
     EMBED_PROJECT,
     EMBED_PROJECT_BIAS,
+    ROTARY,
     SCORES_BIAS,
     CLASSIFIER,
     CLASSIFIER_BIAS,
@@ -235,6 +239,7 @@ enum role {
     QKV_ADD = QKV + SUM,
     QKV_DW = QKV + DW,
     QKV_BIAS_DW = QKV_BIAS + DW,
+    ROTARY_DX = ROTARY + DX,
     RESIDUAL_DX = OUT_RESIDUAL + DX, /* the two ways around attention meet */
     EMBED_NORM_DW = EMBED_NORM + DW,
     EMBED_NORM_DX = EMBED_NORM + DX,
@@ -292,6 +297,8 @@ struct op {
     int in[OP_MAX_IN];        /* -1: none */
     char einsum[24];          /* contractions: letters of in[0], in[1] -> out; else "" */
     float attribute;          /* layernorm: epsilon; softmax, and a bias before it: scale */
+    uint32_t activation;      /* gates: ACTIVATION_* of the half that gates (interface/interface.h), */
+    uint32_t gate;            /* and which of two neighbours it is: GATE_* */
     float dropout;            /* dropout: probability */
     uint32_t column, columns; /* losses: of an example's rows, the first one that is read, and how many are */
     int site;                 /* dropout: DROPOUT_* (kernel/random.h) */
@@ -377,6 +384,8 @@ struct matrix_order {
     uint64_t rows, columns;
     bool transposed;          /* it lies [columns][rows] */
     uint64_t heads, channels; /* rows are [q][h][p] there and [h][q][p] here; heads 0: in the same order */
+    /* Of the first `paired` rows there, every 2 * half: row c + half lies after row c here. 0: as they are there */
+    uint64_t paired, half;
 };
 /* False: it lies as it does there. */
 bool tensor_reordered(const struct graph *g, int tensor, struct matrix_order *out);

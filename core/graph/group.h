@@ -57,8 +57,8 @@ struct group_filter {
 };
 
 /* Covers the graph's operators by groups of the plan, in an order in which everything is made before it is used. Where
- * the filter refuses the row that covers most, the next one is tried, in the end the operator alone. Fails when that is
- * refused, too. */
+ * the filter refuses the row that covers most, the next one is tried, of several as long in the plan's order, in the
+ * end the operator alone. Fails when that is refused, too. */
 bool groups_create(const struct graph *g, const struct plan *plan, const struct group_filter *filter,
                    struct group **out, int *count, struct error *e);
 /* Everything about a group but its name and row, from its operators. */

@@ -226,18 +226,22 @@ static bool row_taken(const struct graph *g, const struct group_filter *filter, 
     return (group->backward || g->n_forward == g->n_ops) && filter_runs(g, filter, group, ignored, sizeof ignored);
 }
 
-/* The row that covers most, but fewer than `below`, of the optional rows or of the others. */
+/* The row that covers most of the optional rows or of the others, the first of those that cover as many; `after` a row
+ * that covered `below` operators, it is not before that. *at_row: which one it is. */
 static bool longest_row(const struct graph *g, const struct plan *plan, const struct group_filter *filter,
-                        bool optional, int at, int below, const bool *covered, struct group *out)
+                        bool optional, int at, int below, size_t *at_row, const bool *covered, struct group *out)
 {
     struct group one = {0};
+    size_t after = *at_row;
     out->count = 0;
     for (size_t r = 0; r < plan->n_rows; r++) {
         if (plan->rows[r].optional != optional) continue;
-        if (!row_covers(g, &plan->rows[r], at, covered, &one) || one.count <= out->count || one.count >= below)
-            continue;
+        if (!row_covers(g, &plan->rows[r], at, covered, &one) || one.count <= out->count) continue;
+        if (one.count > below || (one.count == below && r <= after)) continue;
         group_make(g, &plan->rows[r], &one);
-        if (row_taken(g, filter, &one)) *out = one;
+        if (!row_taken(g, filter, &one)) continue;
+        *out = one;
+        *at_row = r;
     }
     return out->count > 0;
 }
@@ -247,17 +251,31 @@ static void cover_with(const struct group *group, bool *covered)
     for (int i = 0; i < group->count; i++) covered[group->ops[i]] = true;
 }
 
+static void say_split(const struct graph *g, const struct group_filter *filter, const struct group *group,
+                      const char *reason)
+{
+    if (group->count > 1 && filter->split) filter->split(g, group, reason, filter->user);
+}
+
 /* The group that operator `at` is in: that of the row that covers most, where the device runs it; where it does not,
  * which is said, that of the next one; the operator alone where no row is left. */
 static bool group_at(const struct graph *g, const struct plan *plan, const struct group_filter *filter, int at,
                      const bool *covered, struct group *out, struct error *e)
 {
-    char reason[256] = "";
-    for (int below = GROUP_MAX_OPS + 1; longest_row(g, plan, filter, false, at, below, covered, out);
+    char reason[256] = "", why[256] = "";
+    struct group refused = {0};
+    size_t row = 0;
+    bool runs = false;
+    for (int below = GROUP_MAX_OPS + 1; !runs && longest_row(g, plan, filter, false, at, below, &row, covered, out);
          below = out->count) {
-        if (filter_runs(g, filter, out, reason, sizeof reason)) return true;
-        if (out->count > 1 && filter->split) filter->split(g, out, reason, filter->user);
+        if (refused.count > out->count) say_split(g, filter, &refused, why);
+        runs = filter_runs(g, filter, out, reason, sizeof reason);
+        if (runs || refused.count == out->count) continue;
+        refused = *out;
+        memcpy(why, reason, sizeof why);
     }
+    if (runs) return true;
+    if (refused.count) say_split(g, filter, &refused, why);
     group_single(g, at, out);
     return filter_runs(g, filter, out, reason, sizeof reason) ||
            fail(e, WHERRY_STATUS_UNSUPPORTED, "this device can't run the operator %s: %s", g->ops[at].name, reason);
@@ -270,8 +288,9 @@ static int cover_optional(const struct graph *g, const struct plan *plan, const 
                           bool *covered, struct group *groups)
 {
     int n = 0;
+    size_t row = 0;
     for (int at = 0; filter && filter->optional && at < g->n_ops; at++)
-        if (!covered[at] && longest_row(g, plan, filter, true, at, GROUP_MAX_OPS + 1, covered, &groups[n]))
+        if (!covered[at] && longest_row(g, plan, filter, true, at, GROUP_MAX_OPS + 1, &row, covered, &groups[n]))
             cover_with(&groups[n++], covered);
     return n;
 }

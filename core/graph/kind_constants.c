@@ -230,7 +230,8 @@ CONSTANTS(constants_dropout)
     call_set(call, CONST_DROPOUT, dropout_threshold(o->dropout));
     call->site = (uint32_t)(4 * o->layer + o->site);
     if (o->site != DROPOUT_ATTENTION) {
-        set_rows(g, o, call);
+        /* A product whose neighbours are gated keeps its own width. */
+        if (!is_after(g, group, o, constants_gate) || !is_after(g, group, o, constants_contract)) set_rows(g, o, call);
         return;
     }
     call_set(call, CONST_HEADS, g->dims.of['h']);
@@ -280,13 +281,32 @@ static void set_activation(const struct graph *g, const struct op *o, struct cal
 ACTIVATION_CONSTANTS(relu, CONST_ACTIVATION, ACTIVATION_RELU)
 ACTIVATION_CONSTANTS(gelu, CONST_ACTIVATION, ACTIVATION_GELU)
 ACTIVATION_CONSTANTS(gelu_tanh, CONST_ACTIVATION, ACTIVATION_GELU_TANH)
+ACTIVATION_CONSTANTS(silu, CONST_ACTIVATION, ACTIVATION_SILU)
 ACTIVATION_CONSTANTS(tanh, CONST_ACTIVATION, ACTIVATION_TANH)
 ACTIVATION_CONSTANTS(log1p_relu, CONST_ACTIVATION, ACTIVATION_LOG1P_RELU)
 ACTIVATION_CONSTANTS(log1p_log1p_relu, CONST_ACTIVATION, ACTIVATION_LOG1P_LOG1P_RELU)
 ACTIVATION_CONSTANTS(relu_slope, CONST_DERIVATIVE, ACTIVATION_RELU)
 ACTIVATION_CONSTANTS(gelu_dx, CONST_DERIVATIVE, ACTIVATION_GELU)
 ACTIVATION_CONSTANTS(gelu_tanh_dx, CONST_DERIVATIVE, ACTIVATION_GELU_TANH)
+ACTIVATION_CONSTANTS(silu_dx, CONST_DERIVATIVE, ACTIVATION_SILU)
 ACTIVATION_CONSTANTS(tanh_dx, CONST_DERIVATIVE, ACTIVATION_TANH)
+
+/* N is the number of pairs; of a product, which makes them, that of its columns. */
+CONSTANTS(constants_gate)
+{
+    if (!is_after(g, group, o, constants_contract)) set_rows(g, o, call);
+    call_set(call, CONST_ACTIVATION, o->activation);
+    call_set(call, CONST_GATE, o->gate);
+}
+
+CONSTANTS(constants_gate_dx)
+{
+    (void)group;
+    call_set(call, CONST_N, tensor_row_length(g, o->in[0]));
+    call_set(call, CONST_ROWS, dims_rows(g->tensors[o->in[0]].dims));
+    call_set(call, CONST_DERIVATIVE, o->activation);
+    call_set(call, CONST_GATE, o->gate);
+}
 
 /* What came out of the dropout after the ReLU is zero wherever the gradient becomes zero, dropped or not. */
 CONSTANTS(constants_relu_dx)

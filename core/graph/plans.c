@@ -22,7 +22,8 @@
     {"pooler_tb",        "columns",            LAUNCH_PARTS,      {POOLER_TANH_DX, POOLER_BIAS_DW}}, \
     {"final_norm_dxw",   "layernorm_backward", LAUNCH_PARTS,      {FINAL_NORM_DW, FINAL_NORM_DX}}, \
     {"embed_norm_dxw",   "layernorm_backward", LAUNCH_PARTS,      {EMBED_NORM_DW, EMBED_NORM_DX}}, \
-    {"activation_again", "map",                LAUNCH_ELEMENTS,   {ACTIVATION_RECOMPUTE, ACTIVATION_DROPOUT_RECOMPUTE}}
+    {"activation_again", "map",                LAUNCH_ELEMENTS,   {ACTIVATION_RECOMPUTE, ACTIVATION_DROPOUT_RECOMPUTE}}, \
+    {"gate_again",       "gate",               LAUNCH_ELEMENTS,   {ACTIVATION_RECOMPUTE, ACTIVATION_DROPOUT_RECOMPUTE}}
 
 /* The fused kernels of Ivanov et al. around plain products, with the scores stored. Names are theirs where they have
  * one. */
@@ -30,12 +31,14 @@ static const struct plan_row paper[] = {
     {"embed",            "embed",              LAUNCH_ROWS,       {EMBED_WORD, EMBED_POSITION, EMBED_TYPE, EMBED_NORM}},
     {"embed_project_b",  "map",                LAUNCH_ELEMENTS,   {EMBED_PROJECT_BIAS}},
     {"aib",              "map",                LAUNCH_ELEMENTS,   {QKV_BIAS}},
+    {"aib",              "rotary",             LAUNCH_ELEMENTS,   {QKV_BIAS, ROTARY}},
     {"qkt",              "bgemm",              LAUNCH_SCORES,     {SCORES}},
     {"sm",               "softmax",            LAUNCH_SCORE_ROWS, {SCORES_BIAS, SOFTMAX, ATTENTION_DROPOUT}},
     {"gamma",            "bgemm",              LAUNCH_QUERIES,    {CONTEXT}},
     {"bdrln1",           "layernorm",          LAUNCH_ROWS,       {OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL, NORM1}, NORM_POST},
     {"bdrln1",           "layernorm",          LAUNCH_ROWS,       {OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL, NORM2}, NORM_PRE},
     {"brd",              "map",                LAUNCH_ELEMENTS,   {LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}},
+    {"brd",              "gate",               LAUNCH_ELEMENTS,   {LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}},
     {"bdrln2",           "layernorm",          LAUNCH_ROWS,       {LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL, NORM2}, NORM_POST},
     {"bdrln2",           "layernorm",          LAUNCH_ROWS,       {LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL, NEXT_LAYER, NORM1}, NORM_PRE},
     {"bdrln2",           "layernorm",          LAUNCH_ROWS,       {LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL, NEXT_LAYER, FINAL_NORM}, NORM_PRE},
@@ -67,6 +70,8 @@ static const struct plan_row paper[] = {
     {"bs",               "softmax_backward",   LAUNCH_SCORE_ROWS, {ATTENTION_DROPOUT_DX, SOFTMAX_DX}},
     {"qkt_dx1",          "bgemm",              LAUNCH_QUERIES,    {SCORES_DX1}},
     {"qkt_dx2",          "bgemm",              LAUNCH_QUERIES,    {SCORES_DX2}},
+    {"bdr",              "map",                LAUNCH_ELEMENTS,   {ACTIVATION_DROPOUT_DX, ACTIVATION_DX}}, /* without a bias */
+    {"bdr",              "gate",               LAUNCH_ELEMENTS,   {ACTIVATION_DROPOUT_DX, ACTIVATION_DX}},
     {"baib",             "columns",            LAUNCH_PARTS,      {QKV_BIAS_DW}},
     {"bei",              "map",                LAUNCH_ELEMENTS,   {RESIDUAL_DX}, NORM_POST},
 };
@@ -75,10 +80,14 @@ static const struct plan_row paper[] = {
 static const struct plan_row flash[] = {
     {"embed",            "embed",              LAUNCH_ROWS,       {EMBED_WORD, EMBED_POSITION, EMBED_TYPE, EMBED_NORM}},
     {"embed_project",    "gemm",               LAUNCH_TILES,      {EMBED_PROJECT, EMBED_PROJECT_BIAS}},
+    {"qkv",              "gemm",               LAUNCH_TILES,      {QKV, QKV_BIAS, ROTARY}},
     {"qkv",              "gemm",               LAUNCH_TILES,      {QKV, QKV_BIAS}},
     {"attention",        "attention",          LAUNCH_QUERIES,    {SCORES, SCORES_BIAS, SOFTMAX, ATTENTION_DROPOUT, CONTEXT}},
     {"out",              "gemm",               LAUNCH_TILES,      {OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL}},
     {"lin1",             "gemm",               LAUNCH_TILES,      {LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}},
+    /* Where a product's epilogue does not gate. */
+    {"lin1",             "gemm",               LAUNCH_TILES,      {LIN1, LIN1_BIAS}},
+    {"gate",             "gate",               LAUNCH_ELEMENTS,   {ACTIVATION, ACTIVATION_DROPOUT}},
     {"lin2",             "gemm",               LAUNCH_TILES,      {LIN2, LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL}},
     /* Few rows: a product's work-groups read all of their rows, and normalize them on the way. */
     {"norm1_lin1",       "gemm",               LAUNCH_TILES,      {NORM1, LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}, NORM_POST, .optional = true},
@@ -110,6 +119,8 @@ static const struct plan_row flash[] = {
     {"lin2_dx",          "gemm",               LAUNCH_TILES,      {LIN2_DX, ACTIVATION_DROPOUT_DX, ACTIVATION_DX, LIN1_BIAS_DW}},
     /* The gradient of the bias comes with that of the weight. */
     {"lin2_dx",          "gemm",               LAUNCH_TILES,      {LIN2_DX, ACTIVATION_DROPOUT_DX, ACTIVATION_DX}},
+    {"activation_dx",    "map",                LAUNCH_ELEMENTS,   {ACTIVATION_DROPOUT_DX, ACTIVATION_DX}},
+    {"gate_dx",          "gate",               LAUNCH_ELEMENTS,   {ACTIVATION_DROPOUT_DX, ACTIVATION_DX}},
     {"lin1_dx",          "gemm",               LAUNCH_TILES,      {LIN1_DX, FF_RESIDUAL_DX}, NORM_POST},
     {"lin1_dw",          "gemm",               LAUNCH_TILES,      {LIN1_BIAS_DW, LIN1_DW}, .optional = true}, /* the same operand, read once */
     {"lnb1",             "layernorm_backward", LAUNCH_PARTS,      {NORM1_DW, NORM1_DX, OUT_DROPOUT_DX, OUT_BIAS_DW}, NORM_POST},

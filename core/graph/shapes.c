@@ -94,28 +94,43 @@ bool dims_qkv_interleaved(const char *dims)
     return stack && strchr(dims, 'h') < stack;
 }
 
+/* Whether a gate's halves lie side by side: neighbours are of both. */
+static bool dims_gated(const char *dims, const char *model) { return model[0] == 'r' && dims[0] != 'r'; }
+
 bool tensor_reordered(const struct graph *g, int tensor, struct matrix_order *out)
 {
     const struct tensor *t = &g->tensors[tensor];
     const char *model = t->model_dims, *dims = t->dims;
     if (!model) return false;
-    bool whole = dims_qkv_interleaved(dims);
+    bool gated = dims_gated(dims, model), whole = dims_qkv_interleaved(dims) || gated;
     /* Where the letters of a row begin in the model; a bias has none. */
-    const char *inner = strchr(model, whole ? 'i' : dims[0]);
+    const char *inner = strchr(model, whole || dims[0] == model[0] ? 'i' : dims[0]);
     *out = (struct matrix_order){.columns = inner ? letters_volume(g, inner) : 1,
                                  .transposed = inner && *inner == dims[0],
-                                 .heads = whole ? g->dims.of['h'] : 0,
-                                 .channels = whole ? g->dims.of['p'] : 0};
+                                 .heads = gated   ? g->dims.of['u']
+                                          : whole ? g->dims.of['h']
+                                                  : 0,
+                                 .channels = gated   ? 1
+                                             : whole ? g->dims.of['p']
+                                                     : 0};
+    if (t->paired) out->paired = 2 * (uint64_t)g->dims.of['h'] * g->dims.of['p'], out->half = g->dims.of['p'] / 2;
     out->rows = letters_volume(g, model) / out->columns;
     return true;
 }
 
+static uint64_t paired_row(const struct matrix_order *order, uint64_t row)
+{
+    if (row >= order->paired) return row;
+    uint64_t c = row % (2 * order->half);
+    return row - c + c / 2 + (c % 2 ? order->half : 0);
+}
+
 uint64_t matrix_order_row(const struct matrix_order *order, uint64_t row)
 {
-    if (!order->heads) return row;
+    if (!order->heads) return paired_row(order, row);
     uint64_t stack = order->rows / order->heads / order->channels, p = row % order->channels,
              q = row / order->channels % stack, h = row / order->channels / stack;
-    return (q * order->heads + h) * order->channels + p;
+    return paired_row(order, (q * order->heads + h) * order->channels + p);
 }
 
 /* ---- operands ---- */

@@ -74,6 +74,14 @@ FORMULA float tanh_safe(float x)
     return x < 0.0f ? -t : t;
 }
 
+/* x / (1 + e^-x). Left of -87 the result is below 1e-36 in size. */
+FORMULA float silu(float x)
+{
+    float a = x < -87.0f ? -87.0f : x;
+    a = a > 87.0f ? 87.0f : a;
+    return x / (1.0f + exp_negative(a));
+}
+
 /* log(1 + relu(x)). What x's last digits are lost to, the result is as small as. */
 FORMULA float log1p_relu(float x) { return 0.69314718f * log2(1.0f + (x < 0.0f ? 0.0f : x)); }
 
@@ -83,6 +91,7 @@ FORMULA float activate(uint activation, float x)
     if (activation == ACTIVATION_RELU) return x < 0.0f ? 0.0f : x;
     if (activation == ACTIVATION_GELU) return gelu(x);
     if (activation == ACTIVATION_GELU_TANH) return gelu_tanh(x);
+    if (activation == ACTIVATION_SILU) return silu(x);
     if (activation == ACTIVATION_TANH) return tanh_safe(x);
     if (activation == ACTIVATION_LOG1P_RELU) return log1p_relu(x);
     if (activation == ACTIVATION_LOG1P_LOG1P_RELU) return log1p_relu(log1p_relu(x));
@@ -114,12 +123,23 @@ FORMULA float gelu_tanh_derivative(float x)
     return fma(a * 1.59576912f * fma(0.134145f, square, 1.0f), s * (e * s), s); /* e * s is 1 - s */
 }
 
+/* s + x s (1 - s) with s = 1 / (1 + e^-x). */
+FORMULA float silu_derivative(float x)
+{
+    float a = x < -43.0f ? -43.0f : x; /* e s^2 stays a number */
+    a = a > 43.0f ? 43.0f : a;
+    float e = exp_negative(a);
+    float s = 1.0f / (1.0f + e);
+    return fma(a, s * (e * s), s); /* e * s is 1 - s */
+}
+
 /* Of `activation` where `saved` went into it; for RELU it may be what came out, too, and for TANH it is. */
 FORMULA float derivative(uint activation, float saved)
 {
     if (activation == ACTIVATION_RELU) return saved > 0.0f ? 1.0f : 0.0f;
     if (activation == ACTIVATION_GELU) return gelu_derivative(saved);
     if (activation == ACTIVATION_GELU_TANH) return gelu_tanh_derivative(saved);
+    if (activation == ACTIVATION_SILU) return silu_derivative(saved);
     if (activation == ACTIVATION_TANH) return fma(-saved, saved, 1.0f);
     return 1.0f;
 }

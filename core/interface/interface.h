@@ -127,7 +127,11 @@
     64 /* gemm, map, transpose: RUNTIME_*, which size is the batch's number of rows, where it is not what FORM says */
 #define CONST_RELATIVE                                                                                                 \
     65 /* add SLOT_RELATIVE to the scores; keys at least so far from the query share a row. 0: nothing is added */
-#define CONST_COUNT 66
+#define CONST_GATE                                                                                                     \
+    66 /* GATE_*: the activation is of that one of two neighbours, and the other is multiplied by it; N counts pairs,  \
+          of a product columns */
+#define CONST_ROTARY 67 /* ROTARY_*: pairs of channels of Q and K are turned by SLOT_POSITION[positions] */
+#define CONST_COUNT 68
 /* The Vulkan backend gives it to every kernel; OpenCL's compilers know what they compile for. */
 #define CONST_CPU CONST_COUNT /* 1: the device is a CPU */
 
@@ -142,6 +146,15 @@
 #define ACTIVATION_TANH 4
 #define ACTIVATION_LOG1P_RELU 5       /* log(1 + relu(x)): of words' scores, forward alone */
 #define ACTIVATION_LOG1P_LOG1P_RELU 6 /* log(1 + that) */
+#define ACTIVATION_SILU 7             /* x times its sigmoid */
+
+#define GATE_NONE 0
+#define GATE_EVEN 1
+#define GATE_ODD 2
+
+#define ROTARY_NONE 0
+#define ROTARY_FORWARD 1
+#define ROTARY_BACKWARD 2 /* by as much the other way: the gradient */
 
 /* What each is for; where a weight lies transposed, NT and NN change places, and TN has x and w exchanged. */
 #define GEMM_NT 0 /* y[r][n] = sum over k of x[r][k] w[n][k]: forward */

@@ -157,9 +157,10 @@ static bool step_timed(struct measurement *m, double *out, size_t stride, struct
     if (!timer_ok(m)) return true;
     s->timed = m->once[0];
     if (loss) loss->timed = m->once[1];
-    t->optimizer->timed = m->once[2];
+    optimizer_time(t->optimizer, m->once[2]);
     bool ok = step(m, &seconds, e);
-    s->timed = t->optimizer->timed = NULL;
+    s->timed = NULL;
+    optimizer_time(t->optimizer, NULL);
     if (loss) loss->timed = NULL;
     if (!ok && e->timer) {
         t->device->timer = (wherry_timer_info){0};
@@ -175,7 +176,7 @@ static bool step_timed(struct measurement *m, double *out, size_t stride, struct
     for (int i = 0; loss && i < loss->n_calls; i++)
         out[(loss_first + (size_t)loss->call_groups[i]) * stride] += m->once[1][i];
     for (size_t w = 0; optimizer_work(t->optimizer, (int)w, &work); w++)
-        for (uint32_t i = 0; i < work.launches; i++) out[(first + w) * stride] += m->once[2][work.first + i];
+        for (uint32_t i = 0; i < work.launches; i++) out[(first + w) * stride] += m->once[2][work.timed + i];
     for (size_t p = 0, i = 0; p < WHERRY_TRAIN_PARTS; p++)
         for (size_t n = 0; n < m->parts[p]; n++, i++) {
             out[(m->count + p) * stride] += out[i * stride];
@@ -236,7 +237,7 @@ static void describe_optimizer(const struct measurement *m, int index, wherry_gr
                                     .requested_read = work.read,
                                     .requested_written = work.written,
                                     .footprint = work.read > work.written ? work.read : work.written};
-    s->device->backend->program_usage(s->device->handle, o->ways[WAY_DIRECT].program, (int)work.first, &usage);
+    s->device->backend->program_usage(s->device->handle, work.program, (int)work.first, &usage);
     snprintf(out->kernels[0].name, sizeof out->kernels[0].name, "%s", work.kernel);
     out->kernels[0].registers = usage.registers;
     out->kernels[0].spilled_bytes = usage.spilled;
@@ -268,8 +269,7 @@ static bool measure(struct measurement *m, wherry_group_measure *groups, size_t 
         !(m->firsts = host_alloc(host, rows, sizeof *m->firsts, e)) ||
         !(m->once[0] = host_alloc(host, (size_t)s->n_calls, sizeof *m->once[0], e)) ||
         !(m->once[1] = host_alloc(host, loss ? (size_t)loss->n_calls : 1, sizeof *m->once[1], e)) ||
-        !(m->once[2] =
-              host_alloc(host, (size_t)t->optimizer->ways[WAY_DIRECT].schedule.n_steps, sizeof *m->once[2], e)))
+        !(m->once[2] = host_alloc(host, optimizer_timed(t->optimizer), sizeof *m->once[2], e)))
         return false;
     TRY(steps(m, e));
     for (size_t i = 0; i < m->count && i < room; i++) describe(m, i, &groups[i]);

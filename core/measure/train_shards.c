@@ -54,4 +54,6 @@ void exchange_since(const wherry_exchange_times *before, wherry_exchange_times *
     now->bytes_sent -= before->bytes_sent;
     now->seconds -= before->seconds;
     now->exposed_seconds -= before->exposed_seconds;
+    now->device_seconds -= before->device_seconds;
+    now->others_seconds -= before->others_seconds;
 }

@@ -6,10 +6,11 @@
 #include "base/text.h"
 
 extern const struct architecture architecture_bert, architecture_roberta, architecture_distilbert, architecture_electra,
-    architecture_mpnet;
+    architecture_mpnet, architecture_nomic_bert;
 
-static const struct architecture *const architectures[] = {
-    &architecture_bert, &architecture_roberta, &architecture_distilbert, &architecture_electra, &architecture_mpnet};
+static const struct architecture *const architectures[] = {&architecture_bert,       &architecture_roberta,
+                                                           &architecture_distilbert, &architecture_electra,
+                                                           &architecture_mpnet,      &architecture_nomic_bert};
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
 /* "BertModel", "BertForMaskedLM", "BertLMHeadModel": not "BertweetModel", "JinaBertModel". Only where a model_type says
@@ -42,6 +43,8 @@ static bool fits(const struct architecture *a, const wherry_model_config *c)
     bool relative = a->modules[WEIGHT_RELATIVE][0], projected = a->modules[WEIGHT_PROJECT][0],
          types = a->modules[WEIGHT_TYPE][0];
     if (relative || c->relative_buckets) return relative && c->relative_buckets;
+    const wherry_model_config *preset = &a->preset;
+    if (!!(c->rotary_base > 0) != a->rotary || c->gate != preset->gate || c->without != preset->without) return false;
     return (a->padding != NULL) == (c->position_offset > 0) && projected == (c->embedding > 0) &&
            types == (c->token_types > 0);
 }
@@ -69,7 +72,7 @@ bool architecture_shape(const char *name, wherry_model_config *out, struct error
     char names[400];
     struct text_writer t = text_begin(names, sizeof names);
     for (size_t a = 0; a < ARCHITECTURES; a++)
-        for (const struct named_shape *shape = architectures[a]->shapes; shape->name; shape++) {
+        for (const struct named_shape *shape = architectures[a]->shapes; shape && shape->name; shape++) {
             text_add(&t, "%s%s", t.used ? ", " : "", shape->name);
             if (!name || strcmp(name, shape->name)) continue;
             *out = shape->config;

@@ -7,6 +7,8 @@
 
 #include <stddef.h>
 
+#include <jansson.h>
+
 #include "graph/graph.h"
 
 /* A value of config.json that wherry_model_config has. */
@@ -48,7 +50,15 @@ struct architecture {
     /* The key of the padding token's id: the first token has the position after it. NULL: the preset's. */
     const char *padding;
     uint32_t padding_otherwise; /* the id where the file has none */
-    const char *fixed;          /* the key of a number that can't be another, NULL: none */
+    bool rotary;                /* positions are rotary */
+    /* Reads what no size says, after the sizes; NULL: nothing. */
+    bool (*read)(const json_t *json, wherry_model_config *config, struct error *e);
+    /* Writes that; NULL: nothing. */
+    void (*write)(const wherry_model_config *config, json_t *json, bool *ok);
+    /* The end of the program of its own that files name, whose computation this is; NULL: such are refused. */
+    const char *program;
+    const struct architecture *other; /* the same under the names that other files have; NULL: there are none */
+    const char *fixed;                /* the key of a number that can't be another, NULL: none */
     uint32_t fixed_value;
     wherry_model_config preset; /* what no key says; struct_size is not set */
     /* Of tensors' names: what may stand before all of them, tried in turn, "" last; what stands before a layer's

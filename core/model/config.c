@@ -18,6 +18,22 @@ uint32_t model_usable_positions(const wherry_model_config *config)
     return config->positions - config->position_offset;
 }
 
+static bool rotary_check(const wherry_model_config *config, struct error *e)
+{
+    uint32_t channels = config->hidden / config->heads;
+    if (config->rotary_base == 0) return true;
+    if (!(config->rotary_base > 0 && config->rotary_base < 1e30f))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "the base of the rotary positions is %s; it must be over 0, or 0 where there are none",
+                    NUMBER("%g", (double)config->rotary_base));
+    if (channels % 2)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "rotary positions turn pairs of channels, and a head has %" PRIu32, channels);
+    return !config->position_offset ||
+           fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "rotary positions begin with 0, not with %" PRIu32,
+                config->position_offset);
+}
+
 bool model_config_check(const wherry_model_config *config, struct error *e)
 {
     uint32_t width = config->embedding ? config->embedding : config->hidden;
@@ -56,8 +72,10 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
         {"the position embeddings", config->positions, width},
         {"the token type embeddings", config->token_types, width},
         {"the matrix that widens the embeddings", config->hidden, config->embedding},
+        {"the table of rotary positions", config->rotary_base > 0 ? config->positions : 0,
+         config->hidden / config->heads},
         {"the matrices of Q, K and V", (uint64_t)3 * config->hidden, config->hidden},
-        {"a matrix of the feed-forward", config->feed_forward, config->hidden},
+        {"a matrix of the feed-forward", (uint64_t)config->feed_forward * (config->gate ? 2 : 1), config->hidden},
     };
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
         uint64_t elements = matrices[i].rows * matrices[i].columns;
@@ -66,10 +84,18 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
                     "%s would have %" PRIu64 " elements, more than 32 bits can count: take a smaller model",
                     matrices[i].name, elements);
     }
-    if (config->activation > WHERRY_ACTIVATION_RELU) {
+    if (config->activation > WHERRY_ACTIVATION_SILU) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_activation",
                     (int)config->activation);
     }
+    if (config->gate > WHERRY_GATE_SECOND)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_gate", (int)config->gate);
+    const uint32_t all =
+        WHERRY_WITHOUT_QKV_BIAS | WHERRY_WITHOUT_OUT_BIAS | WHERRY_WITHOUT_LIN1_BIAS | WHERRY_WITHOUT_LIN2_BIAS;
+    if (config->without & ~all)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "without is %#" PRIx32 ", which has bits that mean nothing",
+                    config->without);
+    if (!rotary_check(config, e)) return false;
     if (!distances_check(config->relative_buckets, config->relative_distance, e)) return false;
     if (!(config->epsilon >= 0 && config->epsilon < 1)) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,

@@ -7,20 +7,10 @@
 #include "base/utf8.h"
 #include "model/architecture.h"
 #include "model/config.h"
+#include "model/config_values.h"
 #include "model/head.h"
 
 /* ---- values ---- */
-
-static bool read_whole(const json_t *value, const char *key, int64_t least, uint32_t *out, struct error *e)
-{
-    if (!json_is_integer(value) || json_integer_value(value) < least || json_integer_value(value) > INT32_MAX) {
-        return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                    "\"%s\" is not a whole number from %" PRId64 " to %" PRId32 ": get the file again", key, least,
-                    INT32_MAX);
-    }
-    *out = (uint32_t)json_integer_value(value);
-    return true;
-}
 
 static bool read_size(const json_t *config, const struct size_key *size, uint32_t *out, struct error *e)
 {
@@ -29,7 +19,7 @@ static bool read_size(const json_t *config, const struct size_key *size, uint32_
         const json_t *value = json_object_get(config, size->keys[i]);
         uint32_t read = 0;
         if (!value) continue;
-        TRY(read_whole(value, size->keys[i], 1, &read, e));
+        TRY(value_whole(value, size->keys[i], 1, &read, e));
         if (found && read != *out)
             return fail(e, WHERRY_STATUS_BAD_FORMAT,
                         "\"%s\" is %" PRIu32 " and \"%s\" is %" PRIu32 ", two names of one size: get the file again",
@@ -43,35 +33,10 @@ static bool read_size(const json_t *config, const struct size_key *size, uint32_
            fail(e, WHERRY_STATUS_BAD_FORMAT, "there is no \"%s\": get the file again", size->keys[0]);
 }
 
-static bool read_activation(const json_t *config, const char *key, wherry_activation *out, struct error *e)
-{
-    static const struct {
-        const char *name;
-        wherry_activation activation;
-    } names[] = {
-        {"gelu", WHERRY_ACTIVATION_GELU},
-        {"gelu_python", WHERRY_ACTIVATION_GELU},
-        {"gelu_new", WHERRY_ACTIVATION_GELU_TANH},
-        {"gelu_fast", WHERRY_ACTIVATION_GELU_TANH},
-        {"gelu_pytorch_tanh", WHERRY_ACTIVATION_GELU_TANH},
-        {"relu", WHERRY_ACTIVATION_RELU},
-    };
-    const json_t *value = json_object_get(config, key);
-    const char *name = value ? json_string_value(value) : "gelu";
-    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++) {
-        if (strcmp(name, names[i].name)) continue;
-        *out = names[i].activation;
-        return true;
-    }
-    return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                "the activation \"%.100s\" (%s) is not supported: supported are gelu, gelu_new, gelu_fast, "
-                "gelu_pytorch_tanh and relu",
-                name ? name : "", key);
-}
-
-static bool read_epsilon(const json_t *config, const char *key, float *out, struct error *e)
+static bool read_epsilon(const json_t *config, const char *key, const char *other, float *out, struct error *e)
 {
     const json_t *value = key ? json_object_get(config, key) : NULL;
+    if (!value && other) value = json_object_get(config, key = other);
     double epsilon = value ? json_number_value(value) : 1e-12;
     *out = (float)epsilon;
     return (epsilon >= 1e-30 && epsilon < 1) ||
@@ -83,7 +48,7 @@ static bool read_offset(const json_t *config, const struct architecture *a, uint
     if (!a->padding) return true;
     const json_t *value = json_object_get(config, a->padding);
     uint32_t padding = a->padding_otherwise;
-    if (value) TRY(read_whole(value, a->padding, 0, &padding, e));
+    if (value) TRY(value_whole(value, a->padding, 0, &padding, e));
     *out = padding + 1;
     return true;
 }
@@ -97,6 +62,7 @@ static const struct refusal {
     const char *key;
     enum condition condition;
     const char *why;
+    bool rotary; /* architectures with rotary positions read it */
 } refusals[] = {
     {"is_decoder", WHEN_TRUE, "only encoders are supported"},
     {"add_cross_attention", WHEN_TRUE, "only encoders are supported"},
@@ -107,10 +73,10 @@ static const struct refusal {
     {"relative_attention", WHEN_TRUE, "attention by relative positions is not supported"},
     {"pos_att_type", WHEN_FILLED, "attention by relative positions is not supported"},
     {"rotary_value", WHEN_TRUE, "rotary positions are not supported"},
-    {"rope_theta", WHEN_THERE, "rotary positions are not supported"},
-    {"rope_scaling", WHEN_THERE, "rotary positions are not supported"},
-    {"rope_parameters", WHEN_THERE, "rotary positions are not supported"},
-    {"rotary_emb_base", WHEN_THERE, "rotary positions are not supported"},
+    {"rope_theta", WHEN_THERE, "rotary positions are not supported", .rotary = true},
+    {"rope_scaling", WHEN_THERE, "rotary positions are not supported", .rotary = true},
+    {"rope_parameters", WHEN_THERE, "rotary positions are not supported", .rotary = true},
+    {"rotary_emb_base", WHEN_THERE, "rotary positions are not supported", .rotary = true},
     {"attention_window", WHEN_THERE, "attention in a window is not supported"},
     {"sliding_window", WHEN_THERE, "attention in a window is not supported"},
     {"use_task_id", WHEN_TRUE, "embeddings of tasks are not supported"},
@@ -131,7 +97,7 @@ static bool is_met(const json_t *value, enum condition condition)
     }
 }
 
-static bool check_refusals(const json_t *config, struct error *e)
+static bool check_refusals(const json_t *config, const struct architecture *a, struct error *e)
 {
     const json_t *position = json_object_get(config, "position_embedding_type");
     const char *type = position && !json_is_null(position) ? json_string_value(position) : "absolute";
@@ -141,7 +107,7 @@ static bool check_refusals(const json_t *config, struct error *e)
     }
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         const struct refusal *r = &refusals[i];
-        if (!is_met(json_object_get(config, r->key), r->condition)) continue;
+        if ((r->rotary && a->rotary) || !is_met(json_object_get(config, r->key), r->condition)) continue;
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "\"%s\" is %s: %s", r->key,
                     r->condition == WHEN_TRUE ? "true" : "there", r->why);
     }
@@ -157,6 +123,12 @@ static bool check_fixed(const json_t *config, const struct architecture *a, stru
 }
 
 /* ---- the architecture ---- */
+
+static bool text_ends(const char *text, const char *end)
+{
+    size_t n = strlen(text), length = strlen(end);
+    return n >= length && !strcmp(text + n - length, end);
+}
 
 static bool find_architecture(const json_t *config, struct config_kind *kind, struct error *e)
 {
@@ -178,7 +150,7 @@ static bool find_architecture(const json_t *config, struct config_kind *kind, st
                     "types %s",
                     class ? class : "without a name", type ? type : "not given", types);
     }
-    if (code) {
+    if (code && !(kind->architecture->program && text_ends(code, kind->architecture->program))) {
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "\"auto_map\" has the encoder's own program, %.100s, which is not run: what it computes may be "
                     "something else than %s does",
@@ -198,13 +170,14 @@ static bool config_parse(const json_t *json, wherry_model_config *config, struct
     const struct architecture *a = kind->architecture;
     *config = a->preset;
     config->struct_size = sizeof *config;
-    TRY(check_refusals(json, e) && check_fixed(json, a, e));
-    TRY(read_activation(json, a->activation, &config->activation, e));
+    TRY(check_refusals(json, a, e) && check_fixed(json, a, e));
+    if (a->activation) TRY(value_activation(json, a->activation, &config->activation, e));
     for (const struct size_key *size = a->sizes; size->keys[0]; size++)
         TRY(read_size(json, size, (uint32_t *)((char *)config + size->field), e));
     if (config->embedding == config->hidden) config->embedding = 0;
     TRY(read_offset(json, a, &config->position_offset, e));
-    TRY(read_epsilon(json, a->epsilon, &config->epsilon, e));
+    TRY(read_epsilon(json, a->epsilon, a->other ? a->other->epsilon : NULL, &config->epsilon, e));
+    if (a->read) TRY(a->read(json, config, e));
     TRY(head_read(json, kind->name, &a->head, config, e));
     if (!model_config_check(config, e)) {
         e->status = WHERRY_STATUS_BAD_FORMAT;

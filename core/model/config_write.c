@@ -46,6 +46,7 @@ static const char *class_ending(const wherry_model_config *config)
 static const char *activation_name(wherry_activation activation)
 {
     return activation == WHERRY_ACTIVATION_RELU        ? "relu"
+           : activation == WHERRY_ACTIVATION_SILU      ? "silu"
            : activation == WHERRY_ACTIVATION_GELU_TANH ? "gelu_pytorch_tanh"
                                                        : "gelu";
 }
@@ -92,7 +93,8 @@ static json_t *config_make(const struct wherry_model *model, const struct archit
         if (!value && size->field == offsetof(wherry_model_config, embedding)) value = config->hidden;
         if (value) add(json, size->keys[0], json_integer((json_int_t)value), &ok);
     }
-    add(json, a->activation, json_string(activation_name(config->activation)), &ok);
+    if (a->activation) add(json, a->activation, json_string(activation_name(config->activation)), &ok);
+    if (a->write) a->write(config, json, &ok);
     if (a->epsilon) add(json, a->epsilon, json_real(plain(config->epsilon)), &ok);
     if (a->padding) add(json, a->padding, json_integer((json_int_t)config->position_offset - 1), &ok);
     if (config->untied) add(json, "tie_word_embeddings", json_false(), &ok);

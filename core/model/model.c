@@ -15,6 +15,7 @@
 #include "model/late.h"
 #include "model/model_files.h"
 #include "model/modules.h"
+#include "model/rotary.h"
 #include "model/safetensors.h"
 #include "model/special_tokens.h"
 #include "model/tensor_names.h"
@@ -86,6 +87,8 @@ void model_close(struct wherry_model *model)
     host_free(&host, model->folder);
     file_source_destroy(&host, model->source);
     host_free(&host, model->memory);
+    host_free(&host, model->adapted);
+    host_free(&host, model->rotary);
     host_free(&host, model->weights);
     host_free(&host, model);
 }
@@ -93,7 +96,9 @@ void model_close(struct wherry_model *model)
 int model_weight(const struct wherry_model *model, enum weight weight, int layer, const struct weight_part **parts)
 {
     *parts = model->weights[layer + 1][weight];
-    return !(*parts)[0].elements ? 0 : (*parts)[1].elements ? 3 : 1;
+    int n = 0;
+    while (n < 3 && (*parts)[n].elements) n++;
+    return n;
 }
 
 /* ---- files ---- */
@@ -223,7 +228,7 @@ static bool part_find(struct wherry_model *model, const struct weight_rule *rule
                     files->folder, name);
     }
     uint64_t shape[2];
-    int rank = weight_rule_shape(rule, &model->info.config, shape);
+    int rank = weight_shape(a, rule, &model->info.config, shape);
     struct weight_part *out = &model->weights[layer + 1][rule->weight][part];
     TRY(weight_part_check(file, tensor, shape, rank, out, e));
     model->info.parameters += out->elements;
@@ -253,6 +258,12 @@ static bool find_names(struct wherry_model *model, struct error *e)
         TRY(has_module(&model->host, files, *prefix, a->modules[WEIGHT_WORD][0], &has, e));
         files->prefix = has ? *prefix : "";
     }
+    if (a->other) {
+        char layer[TENSOR_NAME];
+        snprintf(layer, sizeof layer, "%s0.%s", a->layer, a->modules[WEIGHT_QKV][0]);
+        TRY(has_module(&model->host, files, files->prefix, layer, &has, e));
+        if (!has) model->architecture = a = a->other;
+    }
     wherry_model_config *config = &model->info.config;
     const char *pooler = a->modules[WEIGHT_POOLER][0];
     if (config->head == WHERRY_HEAD_VOCABULARY) {
@@ -273,7 +284,7 @@ static bool weights_find(struct wherry_model *model, struct error *e)
     for (size_t r = 0; r < weight_rules_count; r++) {
         int layer, end;
         for (weight_rule_layers(&weight_rules[r], config, &layer, &end); layer < end; layer++) {
-            for (int part = 0; part < weight_rules[r].parts; part++) {
+            for (int part = 0; part < weight_parts(model->architecture, &weight_rules[r], config); part++) {
                 TRY(part_find(model, &weight_rules[r], layer, part, e));
             }
         }
@@ -383,6 +394,7 @@ static bool open_encoder(const struct host *host, struct modules *modules, const
     model->files->folder = host_strdup(host, modules->encoder, e);
     if (!model->files->folder) return false;
     TRY(seed ? weights_draw(model, *seed, e) : weights_find(model, e));
+    TRY(rotary_make(model, e));
     TRY(modules_weights(model, e) && token_heads_read(model, modules->encoder, e));
     int before = part_enter(host, PART_TOKENIZER);
     bool ok = tokenizer_find(model, kind.family, modules->encoder, lower_case, e);
@@ -431,7 +443,8 @@ bool model_random(const struct host *host, const wherry_model_config *config, ui
     TRY(model_config_check(config, e));
     struct wherry_model *model = model_allocate(host, config, e);
     if (!model) return false;
-    if (!model_fill(model, seed, -1, e) || !labels_numbered(host, config->labels, &model->labels, e)) {
+    if (!model_fill(model, seed, -1, e) || !rotary_make(model, e) ||
+        !labels_numbered(host, config->labels, &model->labels, e)) {
         model_close(model);
         return false;
     }

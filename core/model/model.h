@@ -52,12 +52,14 @@ struct wherry_model {
     char *folder;               /* that it was opened from; owned, NULL: random weights */
     struct model_files *files;  /* what the parts are read from; owned, NULL: no file */
     void *memory;               /* the same for random weights; owned */
-    /* Parts of weight w of layer l at [l + 1][w][part] (layer -1 first): three parts for QKV and its bias, one
-     * elsewhere, zeroed ones where the model has none. */
+    float *adapted;             /* the same for weights that an adapter has changed; owned, NULL: none has */
+    float *rotary;              /* [positions][channels of a head]: the table that no file has; owned, NULL: none */
+    /* Parts of weight w of layer l at [l + 1][w][part] (layer -1 first): three parts for QKV and its bias where files
+     * have them apart, two for the halves of a gate, one elsewhere, zeroed ones where the model has none. */
     struct weight_part (*weights)[WEIGHT_COUNT][3];
 };
 
-/* Number of parts (1 or 3), 0 where the model lacks this weight. */
+/* Number of parts (1 to 3), 0 where the model lacks this weight. */
 int model_weight(const struct wherry_model *model, enum weight weight, int layer, const struct weight_part **parts);
 /* `elements` values from element `first` on, in the type `as`, rounded to nearest even. What is not finite, and what
  * is too large for that type, is an error that names file, tensor, place and value. `raw`: WEIGHT_RAW_BYTES in which

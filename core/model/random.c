@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/platform.h"
+#include "model/tensor_names.h"
 #include "model/weights.h"
 
 enum { JOB_ELEMENTS = 1 << 18 };
@@ -71,10 +72,11 @@ static uint64_t place_of(enum weight weight, int layer, int part)
     return number < FIRST ? (rows * FIRST + number) * 3 + (uint64_t)part : (number << 32) + rows * 3 + (uint64_t)part;
 }
 
-static uint64_t part_elements(const struct weight_rule *rule, const wherry_model_config *config)
+static uint64_t part_elements(const struct architecture *a, const struct weight_rule *rule,
+                              const wherry_model_config *config)
 {
     uint64_t shape[2], elements = 1;
-    int rank = weight_rule_shape(rule, config, shape);
+    int rank = weight_shape(a, rule, config, shape);
     for (int i = 0; i < rank; i++) elements *= shape[i];
     return elements;
 }
@@ -89,13 +91,13 @@ static size_t list_jobs(struct wherry_model *model, uint64_t seed, float range, 
         const struct weight_rule *rule = &weight_rules[r];
         int layer, end;
         float mean, deviation;
-        uint64_t n = part_elements(rule, config);
+        uint64_t n = part_elements(model->architecture, rule, config);
         if (range < 0)
             distribution(rule, config, &mean, &deviation);
         else
             distribution_first(rule, range, &mean, &deviation);
         for (weight_rule_layers(rule, config, &layer, &end); layer < end; layer++) {
-            for (int part = 0; part < rule->parts; part++) {
+            for (int part = 0; part < weight_parts(model->architecture, rule, config); part++) {
                 float *to = jobs ? (float *)model->memory + at : NULL;
                 if (jobs)
                     model->weights[layer + 1][rule->weight][part] =
@@ -132,4 +134,13 @@ bool model_fill(struct wherry_model *model, uint64_t seed, float range, struct e
     }
     host_free(&model->host, jobs);
     return model->memory != NULL;
+}
+
+void random_uniform(uint64_t seed, uint64_t place, float bound, float *out, size_t count)
+{
+    const uint64_t key = mix(mix(seed + 0x9e3779b97f4a7c15u) ^ mix(place + 1));
+    for (size_t i = 0; i < count; i++) {
+        const int32_t number = (int32_t)(mix(key + i * 0x9e3779b97f4a7c15u) >> 40); /* of 24 bits */
+        out[i] = bound * ((float)(2 * number + 1 - (1 << 24)) / (float)(1 << 24));
+    }
 }

@@ -68,6 +68,21 @@ const char *module_path(const struct wherry_model *model, uint32_t module)
     return path;
 }
 
+int weight_parts(const struct architecture *a, const struct weight_rule *rule, const wherry_model_config *config)
+{
+    int most = weight_rule_parts(rule, config), n = 1;
+    while (n < most && (!a || a->modules[rule->weight][n])) n++;
+    return n;
+}
+
+int weight_shape(const struct architecture *a, const struct weight_rule *rule, const wherry_model_config *config,
+                 uint64_t shape[2])
+{
+    int rank = weight_rule_shape(rule, config, shape);
+    shape[0] *= (uint64_t)(weight_rule_parts(rule, config) / weight_parts(a, rule, config));
+    return rank;
+}
+
 static const struct weight_rule *rule_find(enum weight weight)
 {
     for (size_t r = 0; r < weight_rules_count; r++)
@@ -111,7 +126,7 @@ void model_tensor(const struct wherry_model *model, enum weight weight, int laye
     }
     const struct architecture *a = model_architecture(model, &family);
     out->kind = rule->kind;
-    out->rank = weight_rule_shape(rule, &model->info.config, out->shape);
+    out->rank = weight_shape(model->architecture, rule, &model->info.config, out->shape);
     if (stored->tensor)
         snprintf(out->name, sizeof out->name, "%s", stored->tensor->name);
     else if (a && a->modules[weight][part])

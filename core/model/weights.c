@@ -8,7 +8,7 @@
 
 const struct weight_rule weight_rules[] = {
     {WEIGHT_WORD, WEIGHT_MATRIX, WEIGHT_ONCE, "ve", 1},
-    {WEIGHT_POSITION, WEIGHT_MATRIX, WEIGHT_ONCE, "me", 1},
+    {WEIGHT_POSITION, WEIGHT_MATRIX, WEIGHT_TABLED, "me", 1},
     {WEIGHT_TYPE, WEIGHT_MATRIX, WEIGHT_TYPES, "te", 1},
     {WEIGHT_EMBED_GAMMA, WEIGHT_GAMMA, WEIGHT_ONCE, "e", 1},
     {WEIGHT_EMBED_BETA, WEIGHT_BETA, WEIGHT_ONCE, "e", 1},
@@ -42,9 +42,33 @@ const struct weight_rule weight_rules[] = {
 };
 const size_t weight_rules_count = sizeof weight_rules / sizeof *weight_rules;
 
+/* False for the bias of a product that has none. */
+static bool bias_there(enum weight weight, const wherry_model_config *config)
+{
+    switch (weight) {
+    case WEIGHT_QKV_BIAS:
+        return !(config->without & WHERRY_WITHOUT_QKV_BIAS);
+    case WEIGHT_OUT_BIAS:
+        return !(config->without & WHERRY_WITHOUT_OUT_BIAS);
+    case WEIGHT_LIN1_BIAS:
+        return !(config->without & WHERRY_WITHOUT_LIN1_BIAS);
+    case WEIGHT_LIN2_BIAS:
+        return !(config->without & WHERRY_WITHOUT_LIN2_BIAS);
+    default:
+        return true;
+    }
+}
+
+int weight_rule_parts(const struct weight_rule *rule, const wherry_model_config *config)
+{
+    bool lin1 = rule->weight == WEIGHT_LIN1 || rule->weight == WEIGHT_LIN1_BIAS;
+    return lin1 && config->gate ? 2 : rule->parts;
+}
+
 void weight_rule_layers(const struct weight_rule *rule, const wherry_model_config *config, int *first, int *end)
 {
-    bool there = true;
+    bool there = true, in_layers = bias_there(rule->weight, config);
+    if (rule->presence == WEIGHT_TABLED) there = !(config->rotary_base > 0);
     if (rule->presence == WEIGHT_TYPES) there = config->token_types > 0;
     if (rule->presence == WEIGHT_PRE_NORM) there = config->pre_layernorm;
     if (rule->presence == WEIGHT_OF_POOLER) there = config->pooler || model_has_dense(config);
@@ -54,7 +78,7 @@ void weight_rule_layers(const struct weight_rule *rule, const wherry_model_confi
     if (rule->presence == WEIGHT_NARROW) there = config->embedding > 0;
     if (rule->presence == WEIGHT_BY_DISTANCE) there = config->relative_buckets > 0;
     *first = rule->presence == WEIGHT_PER_LAYER ? 0 : -1;
-    *end = rule->presence == WEIGHT_PER_LAYER ? (int)config->layers : there ? 0 : -1;
+    *end = rule->presence == WEIGHT_PER_LAYER ? (in_layers ? (int)config->layers : 0) : there ? 0 : -1;
 }
 
 static uint64_t letter_size(char letter, const wherry_model_config *config)

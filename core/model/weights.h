@@ -8,6 +8,7 @@ enum weight_kind { WEIGHT_MATRIX, WEIGHT_BIAS, WEIGHT_GAMMA, WEIGHT_BETA };
 /* Where a weight is: once before the layers, in every layer, or once at the end of models that have it. */
 enum weight_presence {
     WEIGHT_ONCE,
+    WEIGHT_TABLED, /* models with a table of positions */
     WEIGHT_TYPES,
     WEIGHT_PER_LAYER,
     WEIGHT_PRE_NORM,
@@ -24,7 +25,7 @@ struct weight_rule {
     enum weight_kind kind;
     enum weight_presence presence;
     const char *shape; /* letters of one part, as in graph.h */
-    int parts;         /* of which it is made in published files */
+    int parts;         /* of which it is made in published files, without a gate (weight_rule_parts) */
 };
 
 extern const struct weight_rule weight_rules[];
@@ -32,6 +33,8 @@ extern const size_t weight_rules_count;
 
 /* The rule's layers: from *first (-1 outside the layers) to, and without, *end; none where the model lacks it. */
 void weight_rule_layers(const struct weight_rule *rule, const wherry_model_config *config, int *first, int *end);
+/* Parts of this model's: with a gate its halves are two. */
+int weight_rule_parts(const struct weight_rule *rule, const wherry_model_config *config);
 /* Sizes of one part; returns their number. */
 int weight_rule_shape(const struct weight_rule *rule, const wherry_model_config *config, uint64_t shape[2]);
 
@@ -42,6 +45,8 @@ bool weight_part_check(const struct safetensors *file, const struct safetensors_
 /* Gives all weights memory of the model's, and random values of the seed. range < 0: such that activations keep their
  * size from layer to layer; else as transformers begins, matrices and tables deviating by it. */
 bool model_fill(struct wherry_model *model, uint64_t seed, float range, struct error *e);
+/* `count` values from -bound to bound, each as likely: functions of seed, `place` and number. */
+void random_uniform(uint64_t seed, uint64_t place, float bound, float *out, size_t count);
 /* A model with room for its weights' parts and nothing else; to be given back by model_close. */
 struct wherry_model *model_allocate(const struct host *host, const wherry_model_config *config, struct error *e);
 

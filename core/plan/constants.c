@@ -73,6 +73,8 @@ const struct constant_row constants[CONST_COUNT] = {
     [CONST_NORM_Y]           = {NAMED(NORM_Y),          CONSTANT_WORK},
     [CONST_QKV_INTERLEAVED]  = {NAMED(QKV_INTERLEAVED), CONSTANT_WORK},
     [CONST_RUNTIME]          = {NAMED(RUNTIME),         CONSTANT_WORK},
+    [CONST_GATE]             = {NAMED(GATE),            CONSTANT_WORK},
+    [CONST_ROTARY]           = {NAMED(ROTARY),          CONSTANT_WORK},
     [CONST_RELATIVE]         = {NAMED(RELATIVE),        CONSTANT_WORK},
 };
 /* clang-format on */

@@ -35,7 +35,8 @@ static inline uint64_t element_of(const struct count *c, uint8_t slot)
         const struct call_argument *a = &c->call->arguments[i];
         /* LSE, DELTA and PARTIALS have the lists' slots. */
         bool words = slot == SLOT_IDS || slot == SLOT_POSITIONS || slot == SLOT_TYPES || a->tensor == TENSOR_SCRATCH ||
-                     (slot == SLOT_DISTANCES && call_get(c->call, CONST_RELATIVE, 0));
+                     (slot == SLOT_DISTANCES && call_get(c->call, CONST_RELATIVE, 0)) ||
+                     (slot == SLOT_POSITION && call_get(c->call, CONST_ROTARY, ROTARY_NONE));
         if (a->slot == slot) return words ? 4 : c->storage;
     }
     return 0;

@@ -89,7 +89,7 @@ static bool piece_next(struct upload *u, struct piece *p, struct error *e)
     const struct tensor *t = &s->graph.tensors[u->tensor];
     const struct placement *at = &s->memory.of[u->tensor];
     p->size = tensor_element_bytes(&s->graph, u->tensor, session_storage(s));
-    p->as = t->bf16 ? WEIGHT_TYPE_BF16 : s->f16 ? WEIGHT_TYPE_F16 : WEIGHT_TYPE_F32;
+    p->as = t->bf16 ? WEIGHT_TYPE_BF16 : s->f16 && !t->f32 ? WEIGHT_TYPE_F16 : WEIGHT_TYPE_F32;
     uint64_t size = p->size, all = tensor_elements(&s->graph, &s->limits, u->tensor), inner = 1;
     int n = model_weight(s->model, t->weight, t->layer, &p->parts);
     TRY(check_count(s, u->tensor, p->parts, n, e));

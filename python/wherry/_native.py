@@ -38,7 +38,8 @@ class ModelConfig(Structure):
                 ("token_types", c_uint32), ("activation", c_int), ("pre_layernorm", c_bool), ("pooler", c_bool),
                 ("epsilon", c_float), ("position_offset", c_uint32), ("embedding", c_uint32),
                 ("relative_buckets", c_uint32), ("relative_distance", c_uint32), ("head", c_int), ("labels", c_uint32),
-                ("head_activation", c_int), ("untied", c_bool)]
+                ("head_activation", c_int), ("untied", c_bool), ("gate", c_int), ("without", c_uint32),
+                ("rotary_base", c_float)]
 
 
 class ModelInfo(Structure):

@@ -9,7 +9,7 @@ architectures.safetensors its batches and what comes out: NAME/ids, NAME/types, 
 NAME/pooled [sequences, hidden] where there is a pooler; of models for training NAME/dy [sequences, hidden], the loss
 gradient of the mean of each sequence's tokens, and NAME/d.TENSOR.
 
-Made with torch 2.11 and transformers 5.23.
+Made with torch 2.11 and transformers 5.23, NomicBERT with torch 2.15 and transformers 5.24.
 """
 
 import json
@@ -32,7 +32,7 @@ def tiny_values(name, count):
     elements = np.arange(count, dtype=np.uint64)
     with np.errstate(over="ignore"):
         mixed = ((np.uint64(h) ^ elements) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
-    if "LayerNorm.weight" in name or "layer_norm.weight" in name:
+    if any(norm in name for norm in ("LayerNorm.weight", "layer_norm.weight", "layernorm.weight", "emb_ln.weight", "norm1.weight", "norm2.weight")):
         return 1 + ((mixed & np.uint64(31)).astype(np.float64) - 16) / 128
     return ((mixed & np.uint64(127)).astype(np.float64) - 63) / 256
 
@@ -46,6 +46,18 @@ def bert_like(**more):
 def distil(**more):
     sizes = dict(vocab_size=97, n_layers=2, dim=32, n_heads=4, hidden_dim=48, max_position_embeddings=40)
     return {**sizes, **more}
+
+
+def nomic(**more):
+    """rope_theta is the base of the rotary positions."""
+    sizes = bert_like(rope_parameters={"rope_type": "default", "rope_theta": more.pop("rope_theta", 1000.0)})
+    return {**sizes, **more}
+
+
+# What transformers' names of NomicBERT are in the files that came first, and its keys.
+PUBLISHED = [("embeddings.LayerNorm", "emb_ln"), ("self_attn.o_proj", "attn.out_proj"), ("mlp.up_proj", "mlp.fc11"),
+             ("mlp.gate_proj", "mlp.fc12"), ("mlp.down_proj", "mlp.fc2"), ("post_attention_layernorm", "norm1"),
+             ("post_mlp_layernorm", "norm2")]
 
 
 SMALL = dict(vocab_size=29, hidden_size=16, num_attention_heads=2, intermediate_size=24, max_position_embeddings=14)
@@ -89,6 +101,59 @@ TRAINED = [
     ("train-mpnet", hf.MPNetConfig, hf.MPNetModel, bert_like(**SMALL)),
 ]
 
+# Those that came later, with random numbers of their own: "published" has the first files' names and keys.
+LATER = [
+    ("nomic", hf.NomicBertConfig, hf.NomicBertModel, nomic(), "F32", False, False),
+    ("nomic-published", hf.NomicBertConfig, hf.NomicBertModel,
+     nomic(rope_theta=100.0, num_attention_heads=2, vocab_size=61), "F16", True, False),
+    ("nomic-task", hf.NomicBertConfig, hf.NomicBertForSequenceClassification,
+     nomic(hidden_act="gelu", num_attention_heads=1, num_hidden_layers=3, layer_norm_eps=1e-5), "BF16", False, False),
+]
+LATER_TRAINED = [
+    ("train-nomic", hf.NomicBertConfig, hf.NomicBertModel, nomic(**SMALL)),
+    ("train-nomic-published", hf.NomicBertConfig, hf.NomicBertModel, nomic(rope_theta=10.0, **SMALL)),
+]
+
+
+def published_names(names):
+    """Of each name in the published files, those of transformers' that it has one after the other."""
+    found = {}
+    for name in names:
+        published = "encoder." + name if name.startswith("layers.") else name
+        for new, old in PUBLISHED:
+            published = published.replace(new, old)
+        for part in "qkv":
+            published = published.replace("self_attn.%s_proj" % part, "attn.Wqkv")
+        found.setdefault(published, []).append(name)
+    return found
+
+
+def published_config(config):
+    """The keys that the first files have."""
+    return {"model_type": "nomic_bert", "architectures": ["NomicBertModel"],
+            "auto_map": {"AutoModel": "nomic-ai/nomic-bert-2048--modeling_hf_nomic_bert.NomicBertModel"},
+            "activation_function": "swiglu", "n_embd": config.hidden_size, "n_head": config.num_attention_heads,
+            "n_inner": config.intermediate_size, "n_layer": config.num_hidden_layers,
+            "n_positions": config.max_position_embeddings, "vocab_size": config.vocab_size, "type_vocab_size": 2,
+            "layer_norm_epsilon": config.layer_norm_eps, "max_trained_positions": 2048, "mlp_fc1_bias": False,
+            "mlp_fc2_bias": False, "qkv_proj_bias": False, "prenorm": False, "parallel_block": False, "causal": False,
+            "rotary_emb_base": config.rope_parameters["rope_theta"], "rotary_emb_fraction": 1.0,
+            "rotary_emb_interleaved": False, "rotary_emb_scale_base": None, "rotary_scaling_factor": None,
+            "use_rms_norm": False}
+
+
+def publish(model, tensors):
+    """Gives the model the values of its published names; returns their shapes."""
+    state, shapes = model.state_dict(), {}
+    for published, names in published_names(tensors).items():
+        shape = list(state[names[0]].shape)
+        shape[0] *= len(names)
+        values = torch.from_numpy(tiny_values(published, int(np.prod(shape))).reshape(shape))
+        for name, part in zip(names, values.chunk(len(names))):
+            state[name].copy_(part)
+        shapes[published] = shape
+    return shapes
+
 
 def make_model(config_class, model_class, sizes):
     """The model, and the shapes of its tensors: of tied ones the word table, or the first, as in a saved folder."""
@@ -128,6 +193,8 @@ def run(model, ids, kinds, types):
 
 def describe(name, model, tensors, dtype, sharded):
     config = json.loads(model.config.to_json_string(use_diff=True))
+    if name.endswith("-published"):
+        config = published_config(model.config)
     for key in ("transformers_version", "initializer_range", "use_cache", "dtype", "id2label", "label2id"):
         config.pop(key, None)
     return {"name": name, "dtype": dtype, "sharded": sharded, "config": config,
@@ -142,12 +209,17 @@ def store(arrays, name, ids, kinds, types):
 
 
 def main():
-    random = np.random.default_rng(20)
+    random = first = np.random.default_rng(20)
     described, arrays = [], {}
-    for name, config_class, model_class, sizes, dtype, sharded, padding in MODELS:
+    later = np.random.default_rng(24)
+    for name, config_class, model_class, sizes, dtype, sharded, padding in MODELS + LATER:
         model, tensors = make_model(config_class, model_class, sizes)
         config = model.config
-        offset = 0 if config_class in (hf.BertConfig, hf.DistilBertConfig, hf.ElectraConfig) else config.pad_token_id + 1
+        if name.startswith("nomic"):
+            random = later
+        if name.endswith("-published"):
+            tensors = publish(model, tensors)
+        offset = 0 if config_class in (hf.BertConfig, hf.DistilBertConfig, hf.ElectraConfig, hf.NomicBertConfig) else config.pad_token_id + 1
         usable = config.max_position_embeddings - offset
         ids, kinds, types = make_batch(random, config, padding, [1, 7, 20, usable])
         with torch.no_grad():
@@ -160,8 +232,11 @@ def main():
         pooled = [getattr(o, "pooler_output", None) for o in outputs]
         if pooled[0] is not None:
             arrays[name + "/pooled"] = np.concatenate([p.numpy() for p in pooled]).astype(np.float32)
-    for name, config_class, model_class, sizes in TRAINED:
+    for name, config_class, model_class, sizes in TRAINED + LATER_TRAINED:
+        random = later if "nomic" in name else first
         model, tensors = make_model(config_class, model_class, sizes)
+        if name.endswith("-published"):
+            tensors = publish(model, tensors)
         ids, kinds, types = make_batch(random, model.config, False, [1, 9, 12])
         dy = random.standard_normal((len(ids), 16)).astype(np.float32)
         loss = 0
@@ -171,9 +246,13 @@ def main():
         described.append(describe(name, model, tensors, "F32", False))
         store(arrays, name, ids, kinds, types)
         arrays[name + "/dy"] = dy
-        for parameter, value in model.named_parameters():
-            if value.grad is not None and not parameter.startswith("pooler."):
-                arrays["%s/d.%s" % (name, parameter)] = value.grad.numpy().astype(np.float32)
+        gradients = {parameter: value.grad.numpy().astype(np.float32) for parameter, value in model.named_parameters()
+                     if value.grad is not None and not parameter.startswith("pooler.")}
+        if name.endswith("-published"):
+            gradients = {published: np.concatenate([gradients[n] for n in names])
+                         for published, names in published_names(gradients).items()}
+        for parameter, gradient in gradients.items():
+            arrays["%s/d.%s" % (name, parameter)] = gradient
     with open(os.path.join(HERE, "architectures.json"), "w", encoding="utf-8") as file:
         file.write("[\n" + ",\n".join(json.dumps(d, separators=(",", ":")) for d in described) + "\n]\n")
     save_file(arrays, os.path.join(HERE, "architectures.safetensors"))

@@ -1,22 +1,28 @@
 /* The thread that speaks MPI. Others hand it what is to be started, and wait for it. It asks MPI again and again what
- * is done, with pauses that grow, so that it takes little of a core that computes. */
+ * is done, with pauses that grow, so that it takes little of a core that computes; where there are cores enough,
+ * without any for a while: a pause is longer than most messages take. */
 #define _POSIX_C_SOURCE 200809L
 #include "mpi/link.h"
 
 #include <mpi.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/platform.h"
 #include "complain.h"
+#include "mpi/shared.h"
 #include "options.h"
 #include "system.h"
 #include "threads.h"
 
 enum { STARTS = 16, PIECE = 1 << 30 };
 enum { BEATS = 1, ASKS, ANSWERS }; /* tags of signs of life, and of the counter */
+enum { AWAKE_CORES = 4 };          /* of each process of a host */
+static const double AWAKE_SECONDS = 2e-3;
 static const double BEAT_SECONDS = 0.5, PAUSE_MOST = 2e-4, IDLE_PAUSE = 0.1, COUNTING_PAUSE = 2e-3;
 /* After a message failed, mpirun ends the others: whoever has the cause speaks. */
 static const double KILLED_WITHIN = 5;
@@ -48,6 +54,13 @@ struct link {
     char beat_in, beat_out;
     MPI_Request from, to;
     double heard, told;
+    bool awake; /* who waits does so without a pause at first */
+
+    struct kept {
+        struct kept *next;
+        struct shared_memory *shared; /* [count] */
+        uint32_t count;
+    } * kept;
 
     /* The counter is process 0's; of the others each asks for one number at a time. */
     bool counting, asking; /* asking: until `answer` is there */
@@ -229,6 +242,7 @@ static bool begin(struct link *l)
     char name[MPI_MAX_PROCESSOR_NAME] = "";
     MPI_Get_processor_name(name, &size);
     snprintf(l->place.host, sizeof l->place.host, "%.100s", name);
+    l->awake = system_cores() / (size_t)l->place.locals >= AWAKE_CORES;
     l->heard = system_seconds();
     l->to = l->answering = MPI_REQUEST_NULL;
     return l->place.processes == 1 || listen(l);
@@ -247,14 +261,19 @@ static void rest(struct link *l, double seconds)
 
 static void serve(struct link *l)
 {
-    double wait = 0;
+    double wait = 0, moved = 0;
+    uint64_t entered_before = 0;
     pthread_mutex_lock(&l->mutex);
     while (!l->closing) {
         uint64_t entered = l->entered;
         bool done = false, asking = l->asking, got = false;
         pthread_mutex_unlock(&l->mutex);
         bool ok = take(l, entered) && look(l, &done) && live(l) && count(l, asking, &got);
-        if (ok && !done && l->done < l->taken) {
+        if (done || l->taken != entered_before) moved = system_seconds();
+        entered_before = l->taken;
+        if (ok && !done && l->done < l->taken && l->awake && system_seconds() - moved < AWAKE_SECONDS) {
+            sched_yield();
+        } else if (ok && !done && l->done < l->taken) {
             pause_for(wait);
             wait = wait < PAUSE_MOST ? wait * 1.2 + 2e-6 : PAUSE_MOST;
         }
@@ -304,8 +323,29 @@ static void work(void *user)
 
 /* ---- other threads ---- */
 
+const struct link_place *link_place_of(const struct link *l) { return &l->place; }
+
+void link_keep(struct link *l, struct shared_memory *shared, uint32_t count)
+{
+    struct kept *kept = need(calloc(1, sizeof *kept));
+    *kept = (struct kept){.next = l->kept, .shared = shared, .count = count};
+    l->kept = kept;
+}
+
+static void kept_free(struct kept *kept)
+{
+    while (kept) {
+        struct kept *next = kept->next;
+        for (uint32_t i = 0; i < kept->count; i++) shared_close(&kept->shared[i]);
+        free(kept->shared);
+        free(kept);
+        kept = next;
+    }
+}
+
 static void link_free(struct link *l)
 {
+    kept_free(l->kept);
     for (int i = 0; i < STARTS; i++) {
         free(l->starts[i].requests);
         free(l->starts[i].messages);
@@ -364,6 +404,12 @@ bool link_finish(void *link, double *seconds)
 {
     struct link *l = link;
     pthread_mutex_lock(&l->mutex);
+    const double begin = l->awake && l->done == l->finished ? system_seconds() : 0;
+    while (l->awake && l->done == l->finished && !l->failed && system_seconds() - begin < AWAKE_SECONDS) {
+        pthread_mutex_unlock(&l->mutex);
+        sched_yield();
+        pthread_mutex_lock(&l->mutex);
+    }
     while (l->done == l->finished && !l->failed) pthread_cond_wait(&l->change, &l->mutex);
     const struct start *s = &l->starts[l->finished % STARTS];
     bool ok = l->done != l->finished;

@@ -110,12 +110,13 @@ int checkpoints_begin(struct train_run *run, bool *done)
     *done = false;
     if (has_any(out) && there) {
         /* Ended between its last two steps, or somebody else filled the folder: which is not for us to tell. */
-        char *model = joined(out, "/model.safetensors", "");
+        const bool adapter = (run->options->lora || run->options->adapter) && !run->options->lora_merge;
+        char *model = joined(out, adapter ? "/adapter_model.safetensors" : "/model.safetensors", "");
         struct stat file;
         *done = !stat(model, &file);
         free(model);
         if (*done && !run->options->quiet)
-            complain(0, "note: this training has ended: its model is in %s; %s may be removed", out, folder);
+            complain(0, "note: this training has ended: what it made is in %s; %s may be removed", out, folder);
         if (!*done)
             code = complain(EXIT_OUTPUT,
                             "%s is not empty, and has no model of the training that %s is of: empty it, and the same "
@@ -140,7 +141,9 @@ static int output_error(struct train_run *run, wherry_status status, const char 
 
 int checkpoints_finish(struct train_run *run)
 {
-    wherry_status status = wherry_trainer_save(run->trainer, run->options->out);
+    const struct lora_options *lora = &run->setup.lora;
+    wherry_status status = lora->used && !lora->merged ? wherry_trainer_save_adapter(run->trainer, run->options->out)
+                                                       : wherry_trainer_save(run->trainer, run->options->out);
     if (status) return output_error(run, status, "the model can't be written; its checkpoint is kept");
     char *folder = folder_of_checkpoints(run->options);
     struct found found = {.limit = UINT64_MAX};

@@ -56,6 +56,8 @@ INLINE vec v_gelu_tanh(vec x)
     return x / (v_set(1.0f) + v_exp_negative(v_set(2.0f) * u));
 }
 
+INLINE vec v_silu(vec x) { return x / (v_set(1.0f) + v_exp_negative(v_min(v_max(x, v_set(-87.0f)), v_set(87.0f)))); }
+
 INLINE vec v_tanh(vec x)
 {
     vec e = v_exp_negative(v_set(2.0f) * v_min(v_abs(x), v_set(10.0f)));
@@ -95,6 +97,12 @@ INLINE vec v_gelu_tanh_derivative(vec x)
     return v_fma(slope, s * (e * s), s); /* e * s is 1 - s */
 }
 
+INLINE vec v_silu_derivative(vec x)
+{
+    vec a = v_min(v_max(x, v_set(-43.0f)), v_set(43.0f)), e = v_exp_negative(a), s = v_set(1.0f) / (v_set(1.0f) + e);
+    return v_fma(a, s * (e * s), s); /* e * s is 1 - s */
+}
+
 /* ---- of rows in scratch memory, to whose last vector they go ---- */
 
 #define ROW_MAP(row, n, formula)                                                                                       \
@@ -109,6 +117,7 @@ static inline void row_activate(float *row, size_t n, uint32_t activation)
     if (activation == ACTIVATION_RELU) ROW_MAP(row, n, v_choose(v_above(v_zero(), x), v_zero(), x));
     if (activation == ACTIVATION_GELU) ROW_MAP(row, n, v_gelu(x));
     if (activation == ACTIVATION_GELU_TANH) ROW_MAP(row, n, v_gelu_tanh(x));
+    if (activation == ACTIVATION_SILU) ROW_MAP(row, n, v_silu(x));
     if (activation == ACTIVATION_TANH) ROW_MAP(row, n, v_tanh(x));
     if (activation == ACTIVATION_LOG1P_RELU) ROW_MAP(row, n, v_log1p_relu(x));
     if (activation == ACTIVATION_LOG1P_LOG1P_RELU) ROW_MAP(row, n, v_log1p_relu(v_log1p_relu(x)));
@@ -127,6 +136,7 @@ static inline void row_derive(float *row, size_t n, uint32_t activation, const f
     if (activation == ACTIVATION_RELU) ROW_TIMES(row, n, saved, v_choose(v_above(x, v_zero()), v_set(1.0f), v_zero()));
     if (activation == ACTIVATION_GELU) ROW_TIMES(row, n, saved, v_gelu_derivative(x));
     if (activation == ACTIVATION_GELU_TANH) ROW_TIMES(row, n, saved, v_gelu_tanh_derivative(x));
+    if (activation == ACTIVATION_SILU) ROW_TIMES(row, n, saved, v_silu_derivative(x));
     if (activation == ACTIVATION_TANH) ROW_TIMES(row, n, saved, v_fma(-x, x, v_set(1.0f)));
 }
 

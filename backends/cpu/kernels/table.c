@@ -19,6 +19,8 @@
     ROW(pool)                                                                                                          \
     ROW(pool_backward)                                                                                                 \
     ROW(map)                                                                                                           \
+    ROW(gate)                                                                                                          \
+    ROW(rotary)                                                                                                        \
     ROW(columns)                                                                                                       \
     ROW(reduce)                                                                                                        \
     ROW(distance_sums)                                                                                                 \
@@ -28,6 +30,13 @@
     ROW(transpose)                                                                                                     \
     ROW(handover_take)                                                                                                 \
     ROW(handover_give)                                                                                                 \
+    ROW(bucket_add)                                                                                                    \
+    ROW(bucket_scan)                                                                                                   \
+    ROW(bucket_pack)                                                                                                   \
+    ROW(bucket_sum)                                                                                                    \
+    ROW(bucket_unpack)                                                                                                 \
+    ROW(adapter_gradient)                                                                                              \
+    ROW(adapter_merge)                                                                                                 \
     ROW(optimizer_add)                                                                                                 \
     ROW(optimizer_sum)                                                                                                 \
     ROW(optimizer_step)                                                                                                \

@@ -27,8 +27,25 @@ typedef enum wherry_pool {
 typedef enum wherry_activation {
     WHERRY_ACTIVATION_GELU = 0, /* by erf */
     WHERRY_ACTIVATION_GELU_TANH,
-    WHERRY_ACTIVATION_RELU
+    WHERRY_ACTIVATION_RELU,
+    WHERRY_ACTIVATION_SILU /* x times its sigmoid */
 } wherry_activation;
+
+/* Which half of what the feed-forward's first product makes goes through the activation; the other one is multiplied by
+ * the result. */
+typedef enum wherry_gate {
+    WHERRY_GATE_NONE = 0, /* there are no halves: the product is feed_forward wide, and twice as wide with a gate */
+    WHERRY_GATE_FIRST,
+    WHERRY_GATE_SECOND
+} wherry_gate;
+
+/* Products without a bias. */
+enum {
+    WHERRY_WITHOUT_QKV_BIAS = 1,
+    WHERRY_WITHOUT_OUT_BIAS = 2,  /* of the product after attention */
+    WHERRY_WITHOUT_LIN1_BIAS = 4, /* of the feed-forward's first product, and of its second one */
+    WHERRY_WITHOUT_LIN2_BIAS = 8
+};
 
 /* What stands on the layers. */
 typedef enum wherry_head {
@@ -68,6 +85,11 @@ typedef struct wherry_model_config {
     uint32_t labels; /* classes: of WHERRY_HEAD_SEQUENCE and WHERRY_HEAD_TOKENS at least 1, else 0 */
     wherry_head_activation head_activation;
     bool untied; /* WHERRY_HEAD_VOCABULARY: its scores are products with a matrix of its own, not with the word table */
+    wherry_gate gate;
+    uint32_t without; /* WHERRY_WITHOUT_*, added */
+    /* Rotary positions: channels c and c + half of each head of Q and K are turned by position / rotary_base^(2c /
+     * channels), and there is no table of positions. 0: there is one. */
+    float rotary_base;
 } wherry_model_config;
 
 /* What makes scores of a classifier's logits. */
@@ -110,6 +132,15 @@ WHERRY_API wherry_status wherry_model_open(wherry_context *context, const char *
  * The same seed gives the same weights on every machine. Weights that the folder has are not looked at. */
 WHERRY_API wherry_status wherry_model_open_new(wherry_context *context, const char *folder, uint64_t seed,
                                                wherry_model **out);
+/* Adds a low-rank adapter (LoRA) to a model, before there are sessions of it: a folder that PEFT or a trainer wrote,
+ * with adapter_config.json and adapter_model.safetensors. Weights that it changes are merged, W + scale B A, and in
+ * memory of the model's from then on, in f32; whole weights of the adapter (modules_to_save) take the model's place. An
+ * adapter of another model is WHERRY_STATUS_BAD_FORMAT, one with settings that are not supported
+ * WHERRY_STATUS_UNSUPPORTED; of both the message has the name. A model takes one adapter. */
+WHERRY_API wherry_status wherry_model_adapt(wherry_context *context, wherry_model *model, const char *folder);
+/* Writes a model as a folder of its own, as wherry_trainer_save does: its weights as they are, those that an adapter
+ * has changed included, in f32. `folder` must not exist, or be empty. */
+WHERRY_API wherry_status wherry_model_save(wherry_context *context, const wherry_model *model, const char *folder);
 /* A file of a model, by its path in the folder: "config.json", "1_Pooling/config.json". */
 typedef struct wherry_model_file {
     const char *name;

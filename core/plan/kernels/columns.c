@@ -24,6 +24,13 @@ static void size(struct call *call, const struct sizes *s)
     call_set(call, CONST_PART_ROWS, (uint32_t)round_up(rows, ROWS_AT_ONCE));
 }
 
+/* Without sums it is map's work: the bias has no gradient where there is none. */
+static bool fits(const struct call *call, const struct sizes *s, const char **reason)
+{
+    (void)s;
+    return call_has_slot(call, SLOT_PARTIALS) || variant_refuse(reason, "there is nothing to sum");
+}
+
 static void candidates(const struct call *sized, const struct sizes *s, struct choices *list)
 {
     struct call call = *sized;
@@ -61,6 +68,7 @@ const struct variant variant_columns = {
     .name = "columns",
     .takes = {CONST_N, CONST_ROWS, CONST_DROPOUT, CONST_KEPT, CONST_DERIVATIVE, CONST_COLUMN_SUMS},
     .why = "a work-item owns 16 bytes of columns; parts fill four work-groups a multiprocessor",
+    .fits = fits,
     .size = size,
     .count = count_traffic,
     .candidates = candidates,

@@ -1,0 +1,58 @@
+/* Rotary positions: what they mean, in double, and the constants of their kernels. A token's position turns each pair
+ * of channels of Q and K, as a point of the plane, by an angle that a table has as its cosine and sine. Pairs are
+ * neighbours in memory (tensor.paired): then a work-item that has four or eight sums of a product has whole pairs, on
+ * every rung. */
+#include <string.h>
+
+#include "graph/group.h"
+#include "graph/kind_constants.h"
+#include "graph/references.h"
+#include "interface/interface.h"
+
+static bool turn(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v, double sense,
+                 struct error *e)
+{
+    const double *x = v->of[tensor_owner(g, o->in[0])], *table = v->of[tensor_owner(g, o->in[2])];
+    const uint32_t *positions = v->ids[o->in[1]];
+    double *y = v->of[tensor_owner(g, o->out[0])];
+    size_t p = g->dims.of['p'], n = tensor_row_length(g, o->out[0]);
+    bool interleaved = dims_qkv_interleaved(g->tensors[o->out[0]].dims);
+    for (size_t r = 0; r < b->tokens; r++, x += n, y += n) {
+        if (positions[r] >= g->dims.of['m'])
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: position %u of %u", o->name, positions[r],
+                        g->dims.of['m']);
+        for (size_t c = 0; c < n; c += 2) {
+            const double *angle = table + positions[r] * p + c % p;
+            bool turned = interleaved ? c / p % 3 < 2 : c < n / 3 * 2;
+            double cosine = turned ? angle[0] : 1, sine = turned ? sense * angle[1] : 0;
+            y[c] = x[c] * cosine - x[c + 1] * sine;
+            y[c + 1] = x[c + 1] * cosine + x[c] * sine;
+        }
+    }
+    return true;
+}
+
+REFERENCE(reference_rotary) { return turn(g, o, b, v, 1, e); }
+
+REFERENCE(reference_rotary_dx) { return turn(g, o, b, v, -1, e); }
+
+static void set_rotary(const struct graph *g, const struct op *o, struct call *call, uint32_t sense)
+{
+    call_set(call, CONST_N, tensor_row_length(g, o->out[0]));
+    call_set(call, CONST_ROWS, dims_rows(g->tensors[o->out[0]].dims));
+    call_set(call, CONST_HEAD_DIM, g->dims.of['p']);
+    call_set(call, CONST_ROTARY, sense);
+    if (dims_qkv_interleaved(g->tensors[o->out[0]].dims)) call_set(call, CONST_QKV_INTERLEAVED, 1);
+}
+
+CONSTANTS(constants_rotary)
+{
+    (void)group;
+    set_rotary(g, o, call, ROTARY_FORWARD);
+}
+
+CONSTANTS(constants_rotary_dx)
+{
+    (void)group;
+    set_rotary(g, o, call, ROTARY_BACKWARD);
+}

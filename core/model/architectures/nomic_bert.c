@@ -1,0 +1,194 @@
+/* NomicBERT: two segments, rotary positions, a gated feed-forward whose second half is the gate's, no biases in
+ * products. Files have two dialects of names and of keys: transformers' own, and that of the program which came with
+ * the first files ("n_embd", "encoder.layers.0.attn.Wqkv.weight"). */
+#include <string.h>
+
+#include "model/architectures/bert_names.h"
+#include "model/config_values.h"
+
+#define WITHOUT_BIASES                                                                                                 \
+    (WHERRY_WITHOUT_QKV_BIAS | WHERRY_WITHOUT_OUT_BIAS | WHERRY_WITHOUT_LIN1_BIAS | WHERRY_WITHOUT_LIN2_BIAS)
+
+/* ---- config.json ---- */
+
+static bool has(const json_t *json, const char *key)
+{
+    const json_t *value = json_object_get(json, key);
+    return value && !json_is_null(value);
+}
+
+/* Switches that the first program has, and where they stand. */
+static bool check_switches(const json_t *json, struct error *e)
+{
+    static const char *const switches[] = {"prenorm", "parallel_block",         "use_rms_norm",
+                                           "causal",  "rotary_emb_interleaved", "scale_attn_by_inverse_layer_idx"};
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+        bool on;
+        TRY(value_flag(json, switches[i], false, &on, e));
+        if (on) return fail(e, WHERRY_STATUS_UNSUPPORTED, "\"%s\" is true: it is supported false alone", switches[i]);
+    }
+    if (json_integer_value(json_object_get(json, "num_experts")) > 0 ||
+        json_integer_value(json_object_get(json, "moe_every_n_layers")) > 0)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "\"num_experts\" or \"moe_every_n_layers\" is over 0: mixtures of experts are not supported");
+    if (has(json, "rotary_emb_scale_base"))
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "\"rotary_emb_scale_base\" is there: rotary positions with a scale are not supported");
+    if (has(json, "rotary_emb_fraction") && json_number_value(json_object_get(json, "rotary_emb_fraction")) != 1)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "\"rotary_emb_fraction\" is not 1: rotary positions are of whole heads alone");
+    return true;
+}
+
+/* One base under several names. */
+static bool read_base(const json_t *json, float *base, struct error *e)
+{
+    const json_t *parameters = json_object_get(json, "rope_parameters"),
+                 *type = json_object_get(parameters, "rope_type");
+    const struct {
+        const json_t *in;
+        const char *key;
+    } places[] = {{json, "rotary_emb_base"}, {json, "rope_theta"}, {parameters, "rope_theta"}};
+    const char *found = NULL;
+    if (type && (!json_is_string(type) || strcmp(json_string_value(type), "default")))
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "the rope_type \"%.100s\" is not supported: supported is default",
+                    json_is_string(type) ? json_string_value(type) : "");
+    if (has(json, "rope_scaling"))
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "\"rope_scaling\" is there: scaled rotary positions are not supported");
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        float other = 0;
+        TRY(value_positive(places[i].in, places[i].key, &other, e));
+        if (other == 0) continue;
+        if (found && other != *base)
+            return fail(e, WHERRY_STATUS_BAD_FORMAT,
+                        "\"%s\" and \"%s\" give rotary positions two bases: get the file again", found, places[i].key);
+        found = places[i].key;
+        *base = other;
+    }
+    return true;
+}
+
+/* With a scaling factor the base grows with texts longer than those of training: so long they may be. */
+static bool read_longest(const json_t *json, wherry_model_config *config, struct error *e)
+{
+    uint32_t trained = 2048;
+    if (!has(json, "rotary_scaling_factor")) return true;
+    if (has(json, "max_trained_positions"))
+        TRY(value_whole(json_object_get(json, "max_trained_positions"), "max_trained_positions", 1, &trained, e));
+    if (config->positions > trained) config->positions = trained;
+    return true;
+}
+
+static bool read_published(const json_t *json, wherry_model_config *config, struct error *e)
+{
+    const json_t *value = json_object_get(json, "activation_function");
+    const char *name = json_string_value(value);
+    bool qkv, first, second;
+    config->rotary_base = 10000;
+    if (!name || (strcmp(name, "swiglu") && strcmp(name, "geglu")))
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "the activation_function \"%.100s\" is not supported: supported are swiglu and geglu",
+                    name ? name : "");
+    config->activation = strcmp(name, "geglu") ? WHERRY_ACTIVATION_SILU : WHERRY_ACTIVATION_GELU;
+    TRY(value_flag(json, "qkv_proj_bias", true, &qkv, e) && value_flag(json, "mlp_fc1_bias", true, &first, e) &&
+        value_flag(json, "mlp_fc2_bias", true, &second, e));
+    config->without = (qkv ? 0 : WHERRY_WITHOUT_QKV_BIAS | WHERRY_WITHOUT_OUT_BIAS) |
+                      (first ? 0 : WHERRY_WITHOUT_LIN1_BIAS) | (second ? 0 : WHERRY_WITHOUT_LIN2_BIAS);
+    return true;
+}
+
+static bool nomic_read(const json_t *json, wherry_model_config *config, struct error *e)
+{
+    TRY(check_switches(json, e));
+    config->rotary_base = 1000;
+    config->activation = WHERRY_ACTIVATION_SILU;
+    if (has(json, "activation_function"))
+        TRY(read_published(json, config, e));
+    else if (has(json, "hidden_act"))
+        TRY(value_activation(json, "hidden_act", &config->activation, e));
+    if (has(json, "head_dim")) {
+        uint32_t channels = 0;
+        TRY(value_whole(json_object_get(json, "head_dim"), "head_dim", 1, &channels, e));
+        if ((uint64_t)channels * config->heads != config->hidden)
+            return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                        "\"head_dim\" times the number of heads is not the hidden size: such heads are not supported");
+    }
+    return read_base(json, &config->rotary_base, e) && read_longest(json, config, e);
+}
+
+static void nomic_write(const wherry_model_config *config, json_t *json, bool *ok)
+{
+    const char *activation = config->activation == WHERRY_ACTIVATION_SILU        ? "silu"
+                             : config->activation == WHERRY_ACTIVATION_RELU      ? "relu"
+                             : config->activation == WHERRY_ACTIVATION_GELU_TANH ? "gelu_pytorch_tanh"
+                                                                                 : "gelu";
+    *ok = !json_object_set_new(json, "hidden_act", json_string(activation)) && *ok;
+    *ok = !json_object_set_new(
+              json, "rope_parameters",
+              json_pack("{s:s, s:f}", "rope_type", "default", "rope_theta", (double)config->rotary_base)) &&
+          *ok;
+}
+
+/* ---- the tables ---- */
+
+#define NOMIC_COMMON                                                                                                   \
+    .families = (const struct family[]){{"nomic_bert", "NomicBert", "BertTokenizer", {"vocab.txt"}}, {NULL}},          \
+    .sizes = (const struct size_key[]){SIZE(layers, 0, "num_hidden_layers", "n_layer"),                                \
+                                       SIZE(hidden, 0, "hidden_size", "n_embd"),                                       \
+                                       SIZE(heads, 0, "num_attention_heads", "n_head"),                                \
+                                       SIZE(feed_forward, 0, "intermediate_size", "n_inner"),                          \
+                                       SIZE(vocabulary, 30528, "vocab_size"),                                          \
+                                       SIZE(positions, 2048, "max_position_embeddings", "n_positions"),                \
+                                       SIZE(token_types, 2, "type_vocab_size"),                                        \
+                                       {0}},                                                                           \
+    .rotary = true, .read = nomic_read, .write = nomic_write, .program = "modeling_hf_nomic_bert.NomicBertModel",      \
+    .preset = {.gate = WHERRY_GATE_SECOND, .without = WITHOUT_BIASES}, .prefixes = {"nomic_bert.", "bert.", ""},       \
+    .head = {.activation = WHERRY_HEAD_TANH}
+
+#define NOMIC_SHARED                                                                                                   \
+    [WEIGHT_WORD] = {"embeddings.word_embeddings"}, BERT_SEGMENTS, BERT_POOLER, BERT_CLASSIFIER,                       \
+    VOCABULARY("cls.predictions.transform.dense", "cls.predictions.transform.layer_norm", "cls.predictions",           \
+               "cls.predictions.decoder")
+
+static const struct architecture published = {
+    NOMIC_COMMON,
+    .epsilon = "layer_norm_epsilon",
+    .layer = "encoder.layers.",
+    .modules = {NOMIC_SHARED, [WEIGHT_EMBED_GAMMA] = {"emb_ln"}, [WEIGHT_EMBED_BETA] = {"emb_ln"},
+                [WEIGHT_QKV] = {"attn.Wqkv"}, [WEIGHT_QKV_BIAS] = {"attn.Wqkv"}, [WEIGHT_OUT] = {"attn.out_proj"},
+                [WEIGHT_OUT_BIAS] = {"attn.out_proj"}, [WEIGHT_GAMMA1] = {"norm1"}, [WEIGHT_BETA1] = {"norm1"},
+                [WEIGHT_LIN1] = {"mlp.fc11", "mlp.fc12"}, [WEIGHT_LIN1_BIAS] = {"mlp.fc11", "mlp.fc12"},
+                [WEIGHT_LIN2] = {"mlp.fc2"}, [WEIGHT_LIN2_BIAS] = {"mlp.fc2"}, [WEIGHT_GAMMA2] = {"norm2"},
+                [WEIGHT_BETA2] = {"norm2"}},
+};
+
+const struct architecture architecture_nomic_bert = {
+    NOMIC_COMMON,
+    .epsilon = "layer_norm_eps",
+    .other = &published,
+    .layer = "layers.",
+    .modules =
+        {NOMIC_SHARED, [WEIGHT_EMBED_GAMMA] = {"embeddings.LayerNorm"}, [WEIGHT_EMBED_BETA] = {"embeddings.LayerNorm"},
+         [WEIGHT_QKV] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
+         [WEIGHT_QKV_BIAS] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
+         [WEIGHT_OUT] = {"self_attn.o_proj"}, [WEIGHT_OUT_BIAS] = {"self_attn.o_proj"},
+         [WEIGHT_GAMMA1] = {"post_attention_layernorm"}, [WEIGHT_BETA1] = {"post_attention_layernorm"},
+         [WEIGHT_LIN1] = {"mlp.up_proj", "mlp.gate_proj"}, [WEIGHT_LIN1_BIAS] = {"mlp.up_proj", "mlp.gate_proj"},
+         [WEIGHT_LIN2] = {"mlp.down_proj"}, [WEIGHT_LIN2_BIAS] = {"mlp.down_proj"},
+         [WEIGHT_GAMMA2] = {"post_mlp_layernorm"}, [WEIGHT_BETA2] = {"post_mlp_layernorm"}},
+    .shapes = (const struct named_shape[]){{"nomic-bert-base",
+                                            {.layers = 12,
+                                             .hidden = 768,
+                                             .heads = 12,
+                                             .feed_forward = 3072,
+                                             .vocabulary = 30528,
+                                             .positions = 8192,
+                                             .token_types = 2,
+                                             .epsilon = 1e-12f,
+                                             .activation = WHERRY_ACTIVATION_SILU,
+                                             .gate = WHERRY_GATE_SECOND,
+                                             .without = WITHOUT_BIASES,
+                                             .rotary_base = 1000}},
+                                           {NULL}},
+};

@@ -1,0 +1,63 @@
+/* Single values of config.json, checked. */
+#include "model/config_values.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+bool value_whole(const json_t *value, const char *key, int64_t least, uint32_t *out, struct error *e)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < least || json_integer_value(value) > INT32_MAX) {
+        return fail(e, WHERRY_STATUS_BAD_FORMAT,
+                    "\"%s\" is not a whole number from %" PRId64 " to %" PRId32 ": get the file again", key, least,
+                    INT32_MAX);
+    }
+    *out = (uint32_t)json_integer_value(value);
+    return true;
+}
+
+bool value_flag(const json_t *object, const char *key, bool otherwise, bool *out, struct error *e)
+{
+    const json_t *value = json_object_get(object, key);
+    *out = value && !json_is_null(value) ? json_is_true(value) : otherwise;
+    return !value || json_is_null(value) || json_is_boolean(value) ||
+           fail(e, WHERRY_STATUS_BAD_FORMAT, "\"%s\" is neither true nor false: get the file again", key);
+}
+
+bool value_positive(const json_t *object, const char *key, float *out, struct error *e)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!value || json_is_null(value)) return true;
+    double number = json_number_value(value);
+    if (!(number > 0 && number < 1e30))
+        return fail(e, WHERRY_STATUS_BAD_FORMAT, "\"%s\" is not a number over 0: get the file again", key);
+    *out = (float)number;
+    return true;
+}
+
+bool value_activation(const json_t *object, const char *key, wherry_activation *out, struct error *e)
+{
+    static const struct {
+        const char *name;
+        wherry_activation activation;
+    } names[] = {
+        {"gelu", WHERRY_ACTIVATION_GELU},
+        {"gelu_python", WHERRY_ACTIVATION_GELU},
+        {"gelu_new", WHERRY_ACTIVATION_GELU_TANH},
+        {"gelu_fast", WHERRY_ACTIVATION_GELU_TANH},
+        {"gelu_pytorch_tanh", WHERRY_ACTIVATION_GELU_TANH},
+        {"relu", WHERRY_ACTIVATION_RELU},
+        {"silu", WHERRY_ACTIVATION_SILU},
+        {"swish", WHERRY_ACTIVATION_SILU},
+    };
+    const json_t *value = json_object_get(object, key);
+    const char *name = value ? json_string_value(value) : "gelu";
+    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i].name)) continue;
+        *out = names[i].activation;
+        return true;
+    }
+    return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                "the activation \"%.100s\" (%s) is not supported: supported are gelu, gelu_new, gelu_fast, "
+                "gelu_pytorch_tanh, relu and silu",
+                name ? name : "", key);
+}

@@ -1,0 +1,19 @@
+/* Single values of config.json, checked. */
+#ifndef WHERRY_MODEL_CONFIG_VALUES_H
+#define WHERRY_MODEL_CONFIG_VALUES_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "wherry/wherry.h"
+
+/* A whole number from `least` on. */
+bool value_whole(const json_t *value, const char *key, int64_t least, uint32_t *out, struct error *e);
+/* true or false; `otherwise` where there is none. */
+bool value_flag(const json_t *object, const char *key, bool otherwise, bool *out, struct error *e);
+/* A number over 0; *out stays where there is none. */
+bool value_positive(const json_t *object, const char *key, float *out, struct error *e);
+/* Of the feed-forward; gelu where there is none. */
+bool value_activation(const json_t *object, const char *key, wherry_activation *out, struct error *e);
+
+#endif

@@ -1,0 +1,10 @@
+/* The table of rotary positions, which no file has. */
+#ifndef WHERRY_MODEL_ROTARY_H
+#define WHERRY_MODEL_ROTARY_H
+
+#include "model/model.h"
+
+/* Gives a model with rotary positions its table, as the weight WEIGHT_ROTARY. */
+bool rotary_make(struct wherry_model *model, struct error *e);
+
+#endif
