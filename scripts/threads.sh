@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/threads
-cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWHERRY_TESTS=ON -DCMAKE_C_FLAGS='-fsanitize=thread -O1 -g1' \
+cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWHERRY_TESTS=ON -DWHERRY_CPU_SETS=avx512 -DCMAKE_C_FLAGS='-fsanitize=thread -O1 -g1' \
     -DCMAKE_EXE_LINKER_FLAGS=-fsanitize=thread ${CMAKE_C_COMPILER_LAUNCHER:+-DCMAKE_C_COMPILER_LAUNCHER=$CMAKE_C_COMPILER_LAUNCHER} >$build.log 2>&1 ||
     { cat $build.log >&2 && exit 1; }
 cmake --build $build --target test_threads test_sharing test_loss test_masked test_trainer >>$build.log 2>&1 || { tail -n 40 $build.log >&2 && exit 1; }
