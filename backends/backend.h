@@ -14,6 +14,7 @@ struct program;        /* likewise: a recorded schedule */
 struct count;
 struct kernel_program;
 struct apart_program;
+struct pinned; /* each backend's own */
 
 /* Rows in a buffer of the application's, in the API that the backend speaks. */
 struct outside_rows {
@@ -61,7 +62,9 @@ struct run {
     bool near;  /* its transfers are small, and go by the queue that computes whatever other one there is */
 };
 
-enum { RUN_SLOTS = 2 }; /* runs of one program that may be under way at a time */
+/* Runs of one program that may be under way at a time: of sessions; and of any. */
+enum { RUN_SLOTS = 2, RUN_SLOTS_MOST = 32 };
+enum { COPY_TICKETS = 64, COPY_NOT_WAITED = -1 };
 
 struct program_info {
     uint32_t kernels;    /* distinct ones */
@@ -114,6 +117,19 @@ struct backend {
     /* The bytes of a buffer that are the host's own memory, which any thread may write to until the device next runs
      * something; NULL, itself or its result: buffer_write it is. */
     void *(*buffer_bytes)(struct backend_device *device, struct buffer *buffer);
+    /* Copies beside the runs of programs, of one thread. NULL, all five: buffer_write and buffer_read it is.
+     *
+     * Makes some of the host's memory, whole pages of it, such that the device copies from and to it by itself; until
+     * it is unpinned, which waits for what is under way. NULL: it can't. Whoever shares the memory may pin it, too. */
+    struct pinned *(*pin)(struct backend_device *device, void *memory, uint64_t bytes, struct error *e);
+    void (*unpin)(struct backend_device *device, struct pinned *pinned); /* accepts NULL */
+    /* Starts copies from pinned memory. They do not wait for what was submitted before; what is submitted afterwards
+     * waits for them. */
+    bool (*copies_up)(struct backend_device *device, const struct transfer *list, int n, struct error *e);
+    /* Starts a copy to pinned memory, behind what was submitted before. What is submitted afterwards does not wait for
+     * it. They end in their order. `ticket`, below COPY_TICKETS, has been waited for; or nobody waits. */
+    bool (*copy_down)(struct backend_device *device, const struct transfer *copy, int ticket, struct error *e);
+    bool (*copy_wait)(struct backend_device *device, int ticket, struct error *e); /* a free one is done */
     /* Bytes of all live buffers as allocated. */
     uint64_t (*allocated)(const struct backend_device *device);
 
@@ -131,11 +147,11 @@ struct backend {
     void (*program_destroy)(struct backend_device *device,
                             struct program *program); /* accepts NULL and half-built ones */
     /* Starts a run: uploads, all steps in order, downloads. Runs of a program are done in the order of their
-     * submissions. `slot`, below RUN_SLOTS, is the host's memory that it goes through, and free: what was submitted
-     * there before has been waited for. Slot 0 is made with the program, another one by the first run that uses it;
-     * else this allocates and compiles nothing. Until it has been waited for, *run, its list of downloads and what that
-     * points to stay as they are; what uploads point to, too, but for the schedule's `staged` bytes. A run that could
-     * not be submitted is not under way, and its slot is free. */
+     * submissions. `slot`, below RUN_SLOTS_MOST, is the host's memory that it goes through, and free: what was
+     * submitted there before has been waited for. Slot 0 is made with the program, another one by the first run that
+     * uses it; else this allocates and compiles nothing. Until it has been waited for, *run, its list of downloads and
+     * what that points to stay as they are; what uploads point to, too, but for the schedule's `staged` bytes. A run
+     * that could not be submitted is not under way, and its slot is free. */
     bool (*program_submit)(struct backend_device *device, struct program *program, const struct run *run, int slot,
                            struct error *e);
     /* Waits for what was submitted there, at most so long (UINT64_MAX: for ever). *done: its downloads are there, and

@@ -2,7 +2,9 @@
 both losses. Texts, vocabulary, configuration, batches' sizes and the optimizer are the same; weights and masks are drawn
 by each with the same distribution.
 
-usage: train_pretrain.py WHERRY FOLDER STEPS CURVE.svg    (needs torch and transformers; FOLDER gets the files)
+usage: train_pretrain.py WHERRY FOLDER STEPS CURVE.svg [DEVICE...]    (needs torch and transformers; FOLDER gets the files)
+
+DEVICE: wherry's, by default cpu. PyTorch has a GPU where wherry has one and it finds one.
 """
 import collections
 import json
@@ -44,24 +46,25 @@ def write(folder, lines):
     (folder / "texts.txt").write_text("\n".join(lines) + "\n")
 
 
-def by_wherry(program, folder, steps):
-    log = folder / "wherry.jsonl"
+def by_wherry(program, folder, steps, device):
+    log, out = folder / f"wherry-{device.replace(':', '-')}.jsonl", folder / f"trained-{device.replace(':', '-')}"
     log.unlink(missing_ok=True)
     subprocess.run([program, "train", "--model", folder, "--init", "random", "--task", "mlm", "--data",
-                    folder / "texts.txt", "--out", folder / "trained", "--batch", str(BATCH), "--steps", str(steps),
+                    folder / "texts.txt", "--out", out, "--batch", str(BATCH), "--steps", str(steps),
                     "--lr", str(RATE), "--warmup", "0.1", "--dropout", "0", "--max-tokens", str(LENGTH), "--truncate",
-                    "--dtype", "f32", "--device", "cpu", "--log", log], check=True)
+                    "--dtype", "f32", "--device", device, "--log", log], check=True)
     rows = [json.loads(line) for line in open(log, encoding="utf-8")]
     return [row["loss"] for row in rows if "gradient_norm" in row or "norm" in row]
 
 
-def by_transformers(folder, lines, steps):
+def by_transformers(folder, lines, steps, gpu):
     import torch
     from transformers import BertConfig, BertForMaskedLM, BertTokenizer
     torch.manual_seed(1)
     torch.set_num_threads(1)
+    device = "cuda" if gpu and torch.cuda.is_available() else "cpu"
     tokenizer = BertTokenizer(str(folder / "vocab.txt"), do_lower_case=True)
-    model = BertForMaskedLM(BertConfig.from_json_file(folder / "config.json")).train()
+    model = BertForMaskedLM(BertConfig.from_json_file(folder / "config.json")).train().to(device)
     plain = ("bias", "LayerNorm.weight")
     groups = [{"params": [p for n, p in model.named_parameters() if n.endswith(plain) == without],
                "weight_decay": 0 if without else 0.01} for without in (False, True)]
@@ -82,14 +85,15 @@ def by_transformers(folder, lines, steps):
         ids[chosen & (what < 0.8)] = tokenizer.mask_token_id
         other = chosen & (what >= 0.8) & (what < 0.9)
         ids[other] = torch.randint(len(tokenizer), (int(other.sum()),))
-        loss = model(input_ids=ids, attention_mask=batch["attention_mask"], labels=labels).loss
+        loss = model(input_ids=ids.to(device), attention_mask=batch["attention_mask"].to(device),
+                     labels=labels.to(device)).loss
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
         losses.append(loss.item())
-    return losses
+    return device, losses
 
 
 def draw(curves, path):
@@ -102,7 +106,7 @@ def draw(curves, path):
         means = [sum(losses[i:i + 10]) / len(losses[i:i + 10]) for i in range(0, len(losses), 10)]
         points = " ".join(f"{50 + (width - 70) * i / max(1, len(means) - 1):.1f},"
                           f"{20 + (height - 60) * (high - y) / (high - low):.1f}" for i, y in enumerate(means))
-        color = ("#0868ac", "#d95f02")[n]
+        color = ("#0868ac", "#d95f02", "#1b9e77", "#7570b3")[n % 4]
         out.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.5"/>'
                    f'<text x="{width - 220}" y="{40 + 18 * n}" fill="{color}">{name}: {means[-1]:.2f} at the end</text>')
     out.append(f'<text x="50" y="{height - 12}">steps 0 to {len(curves[0][1])}; cross-entropy of masked tokens, means of '
@@ -114,8 +118,12 @@ def main():
     folder, steps = pathlib.Path(sys.argv[2]), int(sys.argv[3])
     lines = texts()
     write(folder, lines)
-    curves = [("wherry", by_wherry(sys.argv[1], folder, steps)),
-              ("PyTorch", by_transformers(folder, lines, steps))]
+    devices = sys.argv[5:] or ["cpu"]
+    curves = [(f"wherry, {device}", by_wherry(sys.argv[1], folder, steps, device)) for device in devices]
+    device, losses = by_transformers(folder, lines, steps, any(":" in device for device in devices))
+    curves.append((f"PyTorch, {device}", losses))
+    (folder / "pytorch.jsonl").write_text("".join(
+        json.dumps(dict(step=step, loss=loss)) + "\n" for step, loss in enumerate(losses)))
     for name, losses in curves:
         print(f"{name}: {losses[0]:.4f} to {sum(losses[-10:]) / 10:.4f} (mean of the last ten of {len(losses)} steps)")
     draw(curves, sys.argv[4])

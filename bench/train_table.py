@@ -4,6 +4,7 @@
 Usage: train_table.py FOLDER [--update FILE]
 
 Reads FOLDER/*.json: records of `wherry bench train --json`, and what bench/peers/pytorch_train.py wrote (pytorch*.json).
+Records of processes that train together (those below mpirun) have "exchange" in their plan, and are in the third table.
 The first table has a line for each way to make a step: the host's time, tokens per second, memory of the device (ours:
 all that is held; PyTorch: torch.cuda.max_memory_allocated), and how many times as fast as PyTorch's eager step and as
 its best. The second has the kernels of ours by part, and the optimizer's rate against the copy of the same record; the
@@ -71,11 +72,15 @@ def ways_of(peers):
     return found
 
 
+def alone(record):
+    return [plan for plan in record["plans"] if "exchange" not in plan]
+
+
 def ours_of(records):
     for record in records:
         work = record["workload"]
         devices = {device["dev"]: device for device in record["devices"]}
-        for plan in record["plans"]:
+        for plan in alone(record):
             host = plan["step"]["host"]
             yield shape_of(work), {
                 "who": f"Wherry {devices[plan['dev']]['id']}, {plan['plan']}, {plan['dtype']}, {work['training']['task']}",
@@ -127,7 +132,7 @@ def parts_table(records):
     rows = []
     for record in records:
         name, batch, seq = shape_of(record["workload"])
-        for plan in record["plans"]:
+        for plan in alone(record):
             device = next(d["id"] for d in record["devices"] if d["dev"] == plan["dev"])
             phases, kernels = plan["phases"] or {}, plan["step"]["kernels"]
             seconds = [(phases.get(part) or {}).get("device_seconds") for part in PARTS]
@@ -141,12 +146,34 @@ def parts_table(records):
     return table(["shape", "device", *(">" + part for part in PARTS), ">kernels, ms", ">of it the head", ">optimizer GB/s", ">% of copy"], rows)
 
 
-def ddp_table(peers):
-    rows = [[f"{row['model']} {row['batch']}×{row['seq']}", f"PyTorch DDP, {row['way']}", str(row["processes"]),
-             *(number(row.get("ms_" + key), "{:.2f}") for key in ("one", "p2p", "no_p2p")),
-             *(number(100 * row["efficiency_" + key] if f"efficiency_{key}" in row else None) for key in ("p2p", "no_p2p"))]
-            for peer in peers for row in peer["ddp"]]
-    return table(["shape for each", "", ">GPUs", ">ms, one", ">P2P", ">no P2P", ">% kept, P2P", ">no P2P"], rows)
+def together_rows(records):
+    """Ours: each beside the record of one process with the same batch on a device of the same API."""
+    single = {}
+    for record in records:
+        for plan in alone(record):
+            api = record["devices"][0]["id"].split(":")[0]
+            single[shape_of(record["workload"]), api, plan["plan"]] = 1e3 * plan["step"]["host"]["median"]
+    for record in records:
+        name, batch, seq = shape_of(record["workload"])
+        api = record["devices"][0]["id"].split(":")[0]
+        for plan in record["plans"]:
+            exchange = plan.get("exchange")
+            if not exchange:
+                continue
+            one, ms = single.get(((name, batch, seq), api, plan["plan"])), 1e3 * plan["step"]["host"]["median"]
+            yield [f"{name} {batch}×{seq}", f"Wherry {api}, {plan['plan']}, MPI, {exchange['wire']}", str(exchange["processes"]),
+                   number(one, "{:.2f}"), "", number(ms, "{:.2f}"), "", number(100 * one / ms if one else None),
+                   number(100 * exchange["hidden"])]
+
+
+def together_table(records, peers):
+    rows = list(together_rows(records))
+    rows += [[f"{row['model']} {row['batch']}×{row['seq']}", f"PyTorch DDP, {row['way']}", str(row["processes"]),
+              *(number(row.get("ms_" + key), "{:.2f}") for key in ("one", "p2p", "no_p2p")),
+              *(number(100 * row["efficiency_" + key] if f"efficiency_{key}" in row else None) for key in ("p2p", "no_p2p")), ""]
+             for peer in peers for row in peer["ddp"]]
+    return table(["shape for each", "", ">GPUs", ">ms, one", ">P2P", ">through the host", ">% kept, P2P", ">through the host",
+                  ">% of the exchange hidden"], rows)
 
 
 def main():
@@ -155,7 +182,7 @@ def main():
     parser.add_argument("--update")
     args = parser.parse_args()
     records, peers = load(args.folder)
-    text = "\n".join(part for part in (steps_table(records, peers), parts_table(records), ddp_table(peers)) if part)
+    text = "\n".join(part for part in (steps_table(records, peers), parts_table(records), together_table(records, peers)) if part)
     if not args.update:
         print(text, end="")
         return

@@ -1,6 +1,6 @@
-# Training with many processes (tools/mpi): the command speaks MPI, the library does not.
+# Training and embedding with many processes (tools/mpi): the command speaks MPI, the library does not.
 
-set(WHERRY_MPI AUTO CACHE STRING "Let `mpirun wherry train` share a training among processes: ON, OFF, or AUTO, where an MPI is there")
+set(WHERRY_MPI AUTO CACHE STRING "Let `mpirun wherry train` and `mpirun wherry embed` share their work among processes: ON, OFF, or AUTO, where an MPI is there")
 if(NOT WHERRY_TOOL OR WHERRY_MPI STREQUAL "OFF")
     return()
 endif()
@@ -11,10 +11,10 @@ if(NOT MPI_C_FOUND)
     if(NOT WHERRY_MPI STREQUAL "AUTO")
         message(FATAL_ERROR "WHERRY_MPI is ${WHERRY_MPI}, and no MPI was found (libopenmpi-dev or libmpich-dev); it is for Unix systems")
     endif()
-    message(STATUS "No training with many processes: no MPI was found")
+    message(STATUS "No work with many processes: no MPI was found")
     return()
 endif()
-target_sources(tool_objects PRIVATE tools/mpi/link.c)
+target_sources(tool_objects PRIVATE tools/mpi/link.c tools/mpi/share.c tools/mpi/shared.c)
 target_compile_definitions(tool_objects PRIVATE WHERRY_HAVE_MPI)
 target_link_libraries(tool_objects PRIVATE MPI::MPI_C)
 target_link_libraries(wherry_tool PRIVATE MPI::MPI_C)

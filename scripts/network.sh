@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # network.sh [HOSTS [RATE [DELAY]]]
 # Trains on several hosts that are network namespaces of this one, whose links have this rate and delay (default: 2 hosts,
-# 1gbit, 100us): that they end with the bits of one process, how long gradients take, and that a job ends soon, with one message and a whole
-# checkpoint, when a host is cut off in the middle. Linux, as root; Open MPI, iproute2. WHERRY: the command.
+# 1gbit, 100us): that they end with the bits of one process, how far off `wherry analyze --ranks` predicts their steps, and that a job
+# ends soon, with one message and a whole checkpoint, when a host is cut off in the middle. Linux, as root; Open MPI, iproute2. WHERRY: the command.
 set -eu
 hosts=${1:-2} rate=${2:-1gbit} delay=${3:-100us}
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -34,8 +34,8 @@ leave() {
 # A kernel without netem has tbf, which knows no delay.
 link() { # NAMESPACE
     if ip netns exec "$1" tc qdisc add dev eth0 root netem rate "$rate" delay "$delay" 2>/dev/null; then return; fi
-    [ "$delay" = 0 ] || say "this kernel has no netem: links have the rate, and no delay"
-    delay=0
+    [ "$delay" = 0us ] || say "this kernel has no netem: links have the rate, and no delay"
+    delay=0us
     ip netns exec "$1" tc qdisc add dev eth0 root tbf rate "$rate" burst 256kb latency 50ms
 }
 trap leave EXIT
@@ -75,6 +75,31 @@ train=("$wherry" train --model model --device cpu --no-check --task contrastive 
 run "${train[@]}" --steps 20 --out together
 cmp alone/model.safetensors together/model.safetensors || die "$hosts hosts have other bits than one process"
 say "$hosts hosts have the bits of one process"
+
+# MiniLM's size, a core a process; the rate as the command has it.
+bench=(--config minilm-l6 --task contrastive --batch 4 --seq 64)
+case $rate in
+*gbit) link=${rate%gbit}Gbit/s ;;
+*mbit) link=${rate%mbit}Mbit/s ;;
+*) die "RATE: as in 1gbit or 100mbit" ;;
+esac
+# Alone, but at the same time, for hosts share this machine's cores.
+for ((n = 0; n < hosts; n++)); do
+    ip netns exec $name-$n "$wherry" bench train "${bench[@]}" --device cpu --threads 1 --steps 7 --quiet --json --output one_$n.json &
+    alone[n]=$!
+done
+for ((n = 0; n < hosts; n++)); do wait "${alone[n]}"; done
+run "$wherry" bench train "${bench[@]}" --device cpu --threads 1 --steps 7 --quiet --json --output many.json
+"$wherry" analyze --train "${bench[@]}" --device cpu --dtype f32 --ranks "$hosts" --link "$link,$delay" --measured one_0.json --json \
+    --output predicted.json
+python3 - >&2 <<'END'
+import json
+one, many, predicted = (json.load(open(name + ".json")) for name in ("one_0", "many", "predicted"))
+step = [1e3 * record["plans"][0]["step"]["host"]["median"] for record in (one, many)]
+ways = {way: 1e3 * predicted["ranks"][0][way]["step_seconds"] for way in ("beside", "after")}
+print(f"network: a step of one host {step[0]:.0f} ms, of all {step[1]:.0f} ms; predicted "
+      + ", ".join(f"{way} the backward pass {ms:.0f} ms ({100 * (ms / step[1] - 1):+.0f} %)" for way, ms in ways.items()))
+END
 
 begin=$SECONDS
 run "${train[@]}" --steps 1000000 --save-every 10 --silence $silence --out cut 2>messages &

@@ -12,7 +12,10 @@
 #   OPTIONS  more options for all `wherry bench train` (default: none)
 #   PEERS    "no": without PyTorch; "only": nothing else (default: yes)
 #   WAYS     of PyTorch, with commas (default: eager,compile,reduce,graph)
-#   GPUS     N: also PyTorch's data parallelism over N GPUs, with P2P and without (default: 0)
+#   GPUS     N: also N processes below mpirun, each with such a batch on a GPU of its own, and PyTorch's data parallelism
+#            over N GPUs, with P2P and without (default: 0)
+#   WIRE     of ours: f16 or f32 (default: f16)
+#   MPIRUN   (default: "mpirun --bind-to none"; as root: --allow-run-as-root, too)
 #   LIMIT    seconds for all of it; what would begin after them is left out and named (default: 350)
 #   PYTHON   (default: python3)
 set -euo pipefail
@@ -20,7 +23,10 @@ cd "$(dirname "$0")/.."
 
 build=${BUILD:-build/release} out=${OUT:-build/train_bench} task=${TASK:-mlm} steps=${STEPS:-10}
 shapes=${SHAPES:-bert-large:32x512 bert-large:8x512} peers=${PEERS:-yes} limit=${LIMIT:-350} python=${PYTHON:-python3}
-ways=${WAYS:-eager,compile,reduce,graph} gpus=${GPUS:-0}
+ways=${WAYS:-eager,compile,reduce,graph} gpus=${GPUS:-0} wire=${WIRE:-f16}
+as_root=''
+[ "$(id -u)" != 0 ] || as_root=--allow-run-as-root
+read -r -a mpirun <<<"${MPIRUN:-mpirun --bind-to none $as_root}"
 read -r -a options <<<"${OPTIONS:-}"
 failed=0
 
@@ -80,6 +86,13 @@ if [ "$peers" != only ]; then
             say "$shape, $device"
             command_of "$device" "$shape" --steps "$steps" --roof copy --quiet --json -o "$(record_of "$device" "$shape")"
             limited "${command[@]}"
+        done
+        [ "$gpus" -ge 2 ] || continue
+        for api in $(printf '%s\n' $devices | cut -d: -f1 | sort -u); do
+            say "$shape, $gpus processes, $api"
+            command_of "$api" "$shape" --steps "$steps" --roof no --quiet --wire "$wire" --json \
+                -o "$(record_of "$api-x$gpus" "$shape")"
+            limited "${mpirun[@]}" -n "$gpus" "${command[@]}"
         done
     done
 fi

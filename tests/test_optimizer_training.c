@@ -188,6 +188,8 @@ static void test_direct(void **state)
         for (int i = 0; i < 6; i++) {
             const struct setup setup = {devices[d], .f16 = i >= 3, .training = true};
             if (setup.f16 && !support_has_f16(context, devices[d])) continue;
+            /* A driver that compiles on the host has LAMB's ratios, and AdamW in 16 bits. */
+            if (strchr(devices[d], ':') && !support_is_gpu(context, devices[d]) && i != 1 && i != 3) continue;
             if (one_by_one(&setup, kinds[i % 3], false) != one_by_one(&setup, kinds[i % 3], true))
                 fail_msg("%s%s, kind %d: other bits of gradients that are not accumulated", devices[d],
                          setup.f16 ? " f16" : "", i % 3);

@@ -26,6 +26,8 @@ struct hub {
         size_t bytes[MESSAGES], first, end;
     } lines[PROCESSES_MOST][PROCESSES_MOST]; /* from, to */
     bool broken;
+    void *memory[PROCESSES_MOST]; /* that processes 0 and 1, 2 and 3, ... share */
+    uint32_t processes, sharing;
 };
 
 struct peer {
@@ -80,6 +82,21 @@ static bool finish(void *user, double *seconds)
     return ok;
 }
 
+/* Once in a run. */
+static bool share(void *user, size_t bytes, void **memory)
+{
+    struct peer *p = user;
+    struct hub *hub = p->hub;
+    pthread_mutex_lock(&hub->mutex);
+    hub->memory[p->process] = aligned_alloc(1 << 16, bytes);
+    hub->sharing++;
+    pthread_cond_broadcast(&hub->change);
+    while (hub->sharing < hub->processes && !hub->broken) pthread_cond_wait(&hub->change, &hub->mutex);
+    for (uint32_t q = 0; q < hub->processes; q++) memory[q] = q / 2 == p->process / 2 ? hub->memory[q] : NULL;
+    pthread_mutex_unlock(&hub->mutex);
+    return hub->sharing == hub->processes;
+}
+
 static const char *problem(void *user)
 {
     (void)user;
@@ -103,6 +120,7 @@ struct setting {
     size_t shards;
     uint32_t batches; /* of a shard, at most */
     uint32_t processes;
+    bool shares;      /* memory */
     uint32_t fails;   /* the process that gives a wrong batch in step 1; none: PROCESSES_MOST */
     uint32_t differs; /* the one with another seed */
 };
@@ -215,7 +233,8 @@ static void *live(void *user)
                                       .user = &p->peer,
                                       .start = start,
                                       .finish = finish,
-                                      .problem = problem};
+                                      .problem = problem,
+                                      .share = s->shares ? share : NULL};
     const wherry_training_desc training = {.struct_size = sizeof training, .dropout = 0.1f};
     wherry_session_desc session;
     wherry_loss_desc loss;
@@ -256,6 +275,7 @@ static void *live(void *user)
 static void run_all(const struct setting *s, struct process *all)
 {
     struct hub *hub = calloc(1, sizeof *hub);
+    hub->processes = s->processes;
     pthread_mutex_init(&hub->mutex, NULL);
     pthread_cond_init(&hub->change, NULL);
     for (uint32_t p = 0; p < s->processes; p++) {
@@ -271,6 +291,7 @@ static void run_all(const struct setting *s, struct process *all)
     for (uint32_t a = 0; a < s->processes; a++)
         for (uint32_t b = 0; b < s->processes; b++)
             for (struct line *l = &hub->lines[a][b]; l->first < l->end; l->first++) free(l->data[l->first % MESSAGES]);
+    for (uint32_t p = 0; p < s->processes; p++) free(hub->memory[p]);
     free(hub);
 }
 
@@ -326,11 +347,13 @@ static void has_the_same_bits(void **state)
         check_same(s, slow(devices[d]) ? few : all, slow(devices[d]) ? 1 : 4);
         s.name = "classes";
         s.shards = 8;
+        s.shares = true;
         check_same(s, slow(devices[d]) ? few : all, slow(devices[d]) ? 2 : 4);
         if (slow(devices[d])) continue;
         s.shards = 7;
         s.batches = 2;
         check_same(s, all, 4);
+        s.shares = false;
         s.name = "masked";
         check_same(s, all, 2);
         s.name = "contrastive";
@@ -397,6 +420,16 @@ static void rounds_on_the_wire(void **state)
     assert_true(half->norms[0] != one->norms[0] && fabs(half->norms[0] / one->norms[0] - 1) < 1e-3);
     assert_true(half->sent < other->sent * 6 / 10);
     for (size_t i = 0; i < STEPS; i++) assert_true(fabs(half->losses[i] / one->losses[i] - 1) < 1e-2);
+    for (size_t d = 0; d < n_devices; d++) { /* each has kernels of its own for it */
+        struct setting its = s;
+        if (!strchr(devices[d], ':')) continue;
+        its.device = devices[d];
+        its.processes = 2;
+        its.shares = true;
+        run_fine(its, other);
+        assert_true(fabs(other->norms[0] / one->norms[0] - 1) < 1e-3);
+        for (size_t i = 0; i < STEPS; i++) assert_true(fabs(other->losses[i] / one->losses[i] - 1) < 1e-2);
+    }
     s.dtype = WHERRY_DTYPE_F16;
     if (support_has_f16(context, s.device)) run_fine(s, half);
     free(one);

@@ -163,6 +163,7 @@ static inline double run_difference(const struct run *r, wherry_trainer *trainer
         char key[200];
         double difference = 0, square = 0;
         if (wherry_trainer_weight_describe(trainer, w, &info)) return INFINITY;
+        if (info.frozen) continue;
         snprintf(key, sizeof key, "after/%s", info.name);
         float *want = run_values(r, key, NULL), *have = malloc((size_t)info.elements * sizeof *have);
         bool ok = want && !wherry_trainer_weight_read(trainer, w, have, (size_t)info.elements);

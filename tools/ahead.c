@@ -52,6 +52,14 @@ void ahead_destroy(struct ahead *ahead)
     free(ahead);
 }
 
+void ahead_restart(struct ahead *ahead)
+{
+    if (!ahead) return;
+    block_clear(ahead);
+    ahead->code = EXIT_FINE;
+    ahead->ended = false;
+}
+
 /* ---- read ---- */
 
 static char *put(char **at, const char *from, size_t bytes)

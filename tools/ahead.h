@@ -29,6 +29,8 @@ struct ahead_form {
 /* Complains and returns an exit code. Destroying accepts NULL. */
 int ahead_create(struct tool *tool, const struct ahead_form *form, struct ahead **out);
 void ahead_destroy(struct ahead *ahead);
+/* Drops what was read: the source is elsewhere now. Accepts NULL. */
+void ahead_restart(struct ahead *ahead);
 /* *out NULL: the source has ended. Valid until the next call. An error that is not one text's own is an exit code. */
 int ahead_next(struct ahead *ahead, struct text_source *source, const struct ahead_text **out);
 /* How many threads have tokenized at once. Accepts NULL. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze.h"
+#include "analyze_ranks.h"
 #include "commands.h"
 #include "train_work.h"
 
@@ -22,6 +23,7 @@ struct train_analysis {
     wherry_device_spec specs[DEVICE_SPECS_MAX];
     size_t spec_count;
     struct limit limits[DEVICE_SPECS_MAX];
+    struct rank_analysis ranks; /* of no processes: none is wanted */
 };
 
 /* ---- counting ---- */
@@ -70,6 +72,8 @@ static int analyze(struct train_analysis *a)
         return complain(EXIT_USAGE, "--train goes with --model or --config, --task, --optimizer, --batch, --seq, "
                                     "--dtype, --plan, --save, --dropout, --device-spec and --json");
     if (options.plan == PLAN_ALL) return complain(EXIT_USAGE, "--train plans one plan: name it");
+    if (!options.ranks.count && (options.link || options.copy || options.measured || options.wire))
+        return complain(EXIT_USAGE, "--link, --copy, --wire and --measured go with --ranks");
     if (options.device_spec) {
         int code = device_specs_read(options.device_spec, a->specs, &a->spec_count);
         if (code) return code;
@@ -87,7 +91,9 @@ static int analyze(struct train_analysis *a)
     a->work.session.plan = plan_name(options.plan ? options.plan : 1);
     code = count_groups(a);
     if (!code) predict(a);
-    return code;
+    if (code || !options.ranks.count) return code;
+    return rank_analysis_open(a->tool, &a->work, a->groups + part_first(a, WHERRY_TRAIN_BACKWARD),
+                              a->parts[WHERRY_TRAIN_BACKWARD], &a->ranks);
 }
 
 /* ---- writing ---- */
@@ -185,6 +191,7 @@ static void print(const struct train_analysis *a, struct output *out)
     output_text(out, "\n");
     print_parts(a, out);
     print_limits(a, out);
+    if (options->ranks.count) rank_analysis_print(&a->ranks, out);
 }
 
 static json_t *limits_json(const struct train_analysis *a)
@@ -210,12 +217,13 @@ static json_t *analysis_json(const struct train_analysis *a)
             json_array_append_new(groups, group);
         }
     struct cost_sum total = costs_total(a->groups, a->count);
+    json_t *ranks = a->tool->options->ranks.count ? rank_analysis_json(&a->ranks) : NULL;
     return need(json_pack(
-        "{s:o, s:o, s:o, s:s, s:s, s:I, s:I, s:o, s:f, s:f, s:o, s:o}", "run", run_json(a->tool->options), "model",
-        model_json(a->tool), "training", train_work_json(a->tool, &a->work), "plan", a->work.session.plan, "dtype",
-        dtype_name(a->dtype), "sequences", (json_int_t)a->work.batch.batch.sequences, "tokens",
+        "{s:o, s:o, s:o, s:s, s:s, s:I, s:I, s:o, s:f, s:f, s:o, s:o, s:o*}", "run", run_json(a->tool->options),
+        "model", model_json(a->tool), "training", train_work_json(a->tool, &a->work), "plan", a->work.session.plan,
+        "dtype", dtype_name(a->dtype), "sequences", (json_int_t)a->work.batch.batch.sequences, "tokens",
         (json_int_t)a->work.batch.tokens, "memory", train_memory_json(&a->memory), "flops", total.flops, "bytes",
-        total.bytes_read + total.bytes_written, "groups", groups, "limits", limits_json(a)));
+        total.bytes_read + total.bytes_written, "groups", groups, "limits", limits_json(a), "ranks", ranks));
 }
 
 int train_report(struct tool *tool)
@@ -231,6 +239,7 @@ int train_report(struct tool *tool)
             print(&a, &out);
         code = output_close(&out, true) ? EXIT_FINE : EXIT_OUTPUT;
     }
+    rank_analysis_close(&a.ranks);
     train_work_close(&a.work);
     free(a.groups);
     return code;

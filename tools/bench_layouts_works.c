@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "bench_layouts.h"
+#include "hash.h"
 #include "system.h"
 
 bool layouts_progress(const char *what, size_t done, size_t total, void *user)
@@ -54,7 +55,7 @@ static void draw(struct work *w)
     const struct options *options = &w->bench->options;
     const uint64_t count = wherry_layout_bench_configurations(w->runs), usual = wherry_layout_bench_default(w->runs);
     const uint64_t parts = options->sample && options->sample < count ? options->sample : count;
-    uint64_t state = layouts_hash(options->seed ? options->seed : 1, w->name, strlen(w->name));
+    uint64_t state = hash_more(options->seed ? options->seed : 1, w->name, strlen(w->name));
     size_t n = 1;
     w->drawn = need(malloc((size_t)(parts + 1) * sizeof *w->drawn));
     w->drawn[0] = usual;

@@ -121,7 +121,7 @@ static int end(struct bench_run *b)
     record_open(b->record, &record);
     record_derive(&record);
     record_write(&record);
-    code = report_write_one(b->tool->options, &record);
+    if (!b->silent) code = report_write_one(b->tool->options, &record);
     record_close(&record);
     return code;
 }

@@ -11,6 +11,7 @@ struct bench_run {
     const struct random_batch *batch;
     const wherry_training_desc *training; /* NULL: encoding */
     bool cold;                            /* also every group alone, with cold caches */
+    bool silent;                          /* another process has the record */
     /* Measures a plan into the record, as bench_plan_add and bench_group_json are for, where it is no session that
      * encodes or trains layers; NULL: it is. Returns an exit code. */
     int (*measure)(struct bench_run *run, const char *plan);

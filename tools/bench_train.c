@@ -11,11 +11,14 @@
 #include "report/record.h"
 #include "report/tables.h"
 #include "system.h"
+#include "ranks.h"
 #include "train_work.h"
 
 /* What a plan's measuring needs beside the run. */
 struct train_bench {
     struct bench_run run; /* first: bench_run.measure gets it */
+    struct options own;
+    struct ranks ranks;
     struct train_work work;
     wherry_trainer *trainer;
     wherry_group_measure *groups;
@@ -58,14 +61,16 @@ static int measure_once(struct train_bench *b, uint32_t repeats, double warm, bo
     return status ? tool_error(tool, status, NULL) : EXIT_FINE;
 }
 
-/* As many repeats as asked for, or as fit into ten seconds: steps run with and without timestamps. */
+/* As many repeats as asked for, or as fit into ten seconds: steps run with and without timestamps. Processes make as
+ * many as each other. */
 static int measure_steps(struct train_bench *b)
 {
     const struct options *options = b->run.tool->options;
     int code = measure_once(b, 1, 0, false);
     double seconds = 2 * b->measure.host.median;
     b->repeats = options->steps ? options->steps : 30;
-    if (!options->steps && seconds * b->repeats > 10) b->repeats = seconds > 2 ? 5 : (uint32_t)(10 / seconds);
+    if (!options->steps && b->ranks.processes < 2 && seconds * b->repeats > 10)
+        b->repeats = seconds > 2 ? 5 : (uint32_t)(10 / seconds);
     b->warm = options->warm >= 0 ? options->warm : 0.5;
     b->groups = need(calloc(b->count + 1, sizeof *b->groups));
     return code ? code : measure_once(b, b->repeats, b->warm, true);
@@ -101,6 +106,12 @@ static json_t *plan_json(const struct train_bench *b)
     json_object_set_new(json, "loss", number_json(b->measure.last.loss));
     json_object_set_new(json, "gradient_norm", number_json(b->measure.last.gradient_norm));
     json_object_set_new(json, "loss_scale", number_json(b->measure.last.loss_scale));
+    if (b->ranks.processes > 1) {
+        json_t *exchange = exchange_json(&b->measure.exchange, b->repeats);
+        json_object_set_new(exchange, "processes", json_integer(b->ranks.processes));
+        json_object_set_new(exchange, "wire", json_string(b->work.trainer.wire == WHERRY_WIRE_F16 ? "f16" : "f32"));
+        json_object_set_new(json, "exchange", exchange);
+    }
     json_object_set_new(json, "skipped_steps", json_integer((json_int_t)b->measure.skipped));
     return json;
 }
@@ -149,20 +160,49 @@ static int measure_plan(struct bench_run *run, const char *plan)
     return code;
 }
 
+/* The batch is each shard's; a loss whose rows know each other has those of all. */
+static int divide(struct train_bench *b)
+{
+    const struct options *options = &b->own;
+    const uint32_t processes = b->ranks.processes, shards = options->shards ? options->shards : processes;
+    wherry_trainer_desc *desc = &b->work.trainer;
+    if (shards < processes)
+        return complain(EXIT_USAGE, "--shards %u: mpirun started %u processes, and each needs one at least",
+                        (unsigned)shards, (unsigned)processes);
+    if (options->wire) desc->wire = (wherry_wire)(options->wire - 1);
+    desc->shards = shards;
+    if (shards > 1) desc->max_rows = shards * b->work.batch.batch.sequences;
+    if (processes > 1) desc->exchange = &b->ranks.exchange;
+    b->run.silent = b->ranks.process != 0;
+    return EXIT_FINE;
+}
+
+static int open_work(struct train_bench *b)
+{
+    struct tool *tool = b->run.tool;
+    int code = ranks_options(&b->ranks, &b->own);
+    if (!code) code = tool_open_context(tool, &b->own);
+    if (!code && b->ranks.process) b->own.roof = ROOF_NO;
+    if (!code) code = train_work_open(tool, &b->work);
+    if (!code) code = tool_open_device(tool);
+    return code ? code : divide(b);
+}
+
 int bench_train_command(const struct options *options)
 {
-    struct tool tool;
-    struct train_bench b = {.run = {.tool = &tool, .measure = measure_plan}};
+    struct tool tool = {.options = NULL};
+    struct train_bench b = {.run = {.tool = &tool, .measure = measure_plan}, .own = *options};
     if (!bench_run_asked(options)) return EXIT_USAGE;
-    int code = tool_open_context(&tool, options);
-    if (!code) code = train_work_open(&tool, &b.work);
-    if (!code) code = tool_open_device(&tool);
+    int code = ranks_open(&b.ranks, options);
+    if (!code) code = open_work(&b);
     if (!code) {
         b.run.batch = &b.work.batch;
         b.run.training = &b.work.training;
         code = bench_run(&b.run, workload_json(&tool, &b.work.batch, "train", train_work_json(&tool, &b.work)));
     }
+    if (code && code != EXIT_STOPPED) ranks_abort(&b.ranks, code);
     train_work_close(&b.work);
     tool_close(&tool);
+    ranks_close(&b.ranks);
     return code;
 }

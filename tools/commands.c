@@ -20,14 +20,14 @@ const struct command commands[] = {
      "  wherry models all-MiniLM-L6-v2 bge-m3\n"
      "  wherry models --json ~/models/*\n",
      models_command},
-    {"embed", EMBED, "[FILE]", "turn texts into embeddings",
-     "Reads texts from FILE, or from standard input without FILE or with \"-\", and writes\n"
-     "one embedding for each, in the same order. With --input lines each line is a text;\n"
-     "a CR before the line's end does not belong to it, and an empty line is an empty\n"
-     "text, embedded as its special tokens alone. With --input jsonl each line is an\n"
-     "object with \"text\", optionally \"pair\" (the second text) and \"id\" (copied to JSONL\n"
-     "output as it is written); blank lines are skipped. Invalid UTF-8 is replaced by U+FFFD,\n"
-     "UTF-16 is refused. Input without any text is an error.\n"
+    {"embed", EMBED, "[FILE...]", "turn texts into embeddings",
+     "Reads texts from files, one after the other, or from standard input without any or\n"
+     "with \"-\", and writes one embedding for each, in the same order. With --input lines\n"
+     "each line is a text; a CR before the line's end does not belong to it, and an empty\n"
+     "line is an empty text, embedded as its special tokens alone. With --input jsonl each\n"
+     "line is an object with \"text\", optionally \"pair\" (the second text) and \"id\" (copied\n"
+     "to JSONL output as it is written); blank lines are skipped. Invalid UTF-8 is replaced\n"
+     "by U+FFFD, UTF-16 is refused. Input without any text is an error.\n"
      "\n"
      "A text longer than the limit is an error that names its line, unless --truncate is\n"
      "given. An embedding does not depend on the other texts of a batch. Memory does not\n"
@@ -38,10 +38,16 @@ const struct command commands[] = {
      "short as it can be to read back as the same float; jsonl an object for each text\n"
      "with \"index\" (from 0), \"id\" and \"text\" where asked for, \"tokens\" and \"embedding\"\n"
      "(with --pool none an array for each token); npy a NumPy array, float32, [texts, size],\n"
-     "whose rows wait in a temporary file in TMPDIR where the output is a pipe.\n",
+     "whose rows wait in a temporary file in TMPDIR where the output is a pipe.\n"
+     "\n"
+     "Below mpirun processes share the work, a device each, and write the same bytes: parts\n"
+     "of the input are handed out as processes have time, and their results are kept in\n"
+     "OUTPUT.parts until all are done, so that after an interruption the same command goes\n"
+     "on. The output and the files have to be where all processes reach them.\n",
      "  echo 'A boat carries people.' | wherry embed --model all-MiniLM-L6-v2\n"
      "  wherry embed -m all-MiniLM-L6-v2 --format npy -o texts.npy texts.txt\n"
-     "  wherry embed -m bge-base --device vulkan:0 --dtype f32 --json <questions.txt\n",
+     "  wherry embed -m bge-base --device vulkan:0 --dtype f32 --json <questions.txt\n"
+     "  mpirun -n 8 --bind-to none wherry embed -m bge-m3 -o all.txt texts/*.txt\n",
      embed_command},
     {"rerank", RERANK, "[FILE]", "sort texts by how well they answer a query",
      "Gives each text of FILE, or of standard input, and the query to a reranker (a cross-\n"
@@ -102,6 +108,9 @@ const struct command commands[] = {
      "its examples wait for the next one. Before the first step the device's gradients are\n"
      "compared with the reference's.\n"
      "\n"
+     "--lora RANK trains low-rank adapters instead, of the layers that --lora-targets names;\n"
+     "--out is a folder that PEFT and --adapter read then, or with --lora-merge the model.\n"
+     "\n"
      "Evaluation on --dev tells the loss, and recall@1 and @10 (contrastive: of the anchor's\n"
      "positive among all), Spearman's correlation (scored, regress) or accuracy.\n"
      "\n"
@@ -111,8 +120,15 @@ const struct command commands[] = {
      "      --dev held-out.jsonl --out my-model\n"
      "  wherry train -m bert-base-uncased --task mlm --data *.txt --truncate --batch-tokens \\\n"
      "      16384 --steps 10000 --lr 1e-4 --log log.jsonl -o adapted\n"
-     "  wherry train -m sentiment --task classify --data a.jsonl b.jsonl --epochs 3 -o mine\n",
+     "  wherry train -m sentiment --task classify --data a.jsonl b.jsonl --epochs 3 -o mine\n"
+     "  wherry train -m all-MiniLM-L6-v2 --task contrastive --data pairs.jsonl --lora 16 \\\n"
+     "      --lr 2e-4 --out my-adapter\n",
      train_command},
+    {"merge", MERGE, "", "merge an adapter into its model",
+     "Adds a low-rank adapter, of wherry train --lora or PEFT, to the weights of its model,\n"
+     "and writes the model to --out, a folder that every command, transformers and\n"
+     "sentence-transformers open.\n",
+     "  wherry merge --model all-MiniLM-L6-v2 --adapter my-adapter --out my-model\n", merge_command},
     {"serve", SERVE, "", "answer requests over HTTP",
      "Starts wherry-serve, a program of its own, which lies beside this one or in PATH:\n"
      "the routes of text-embeddings-inference, OpenAI's /v1/embeddings, Cohere's and\n"
@@ -149,6 +165,9 @@ const struct command commands[] = {
      "--train counts a whole training step, and the memory that it takes: weights, the\n"
      "optimizer's state, gradients, what is kept for the backward pass, what else lives at a\n"
      "time. Bytes a parameter and a token are what other batches are told by.\n"
+     "With --ranks 8,64 --link 25GB/s,5us --measured FILE it predicts steps of so many\n"
+     "processes from the record of one: gradients go in buckets as the backward pass makes\n"
+     "them; what takes longer than that is exposed.\n"
      "\n"
      "--device-spec h100 predicts: from these counts and the device's peaks, the ridge\n"
      "point, and for each operator and group its intensity, whether memory, arithmetic or\n"
@@ -159,6 +178,8 @@ const struct command commands[] = {
      "wherry roof --json wrote, whose measured ceilings are the peaks (FILE#N: device N).\n",
      "  wherry analyze --config bert-large --batch 8 --seq 512\n"
      "  wherry analyze --config bert-large --train --batch 32 --device-spec h200\n"
+     "  wherry analyze --config bert-large --train --ranks 8,1024 --link 25GB/s,5us \\\n"
+     "    --wire f16 --copy 55GB/s --measured step.json\n"
      "  wherry analyze --paper\n"
      "  wherry analyze --layouts\n"
      "  wherry analyze --config bert-base --layouts --plan paper\n"
@@ -234,8 +255,11 @@ const struct command commands[] = {
      "waits for it, tokens per second, the device's memory by what it is for, and by device\n"
      "timestamps the time of each part and of every group, the optimizer's kernels among\n"
      "them. The rest is as for wherry bench. --task chooses the loss: mlm predicts 15 % of the\n"
-     "tokens, contrastive takes two texts as a pair.\n",
+     "tokens, contrastive takes two texts as a pair. Below mpirun processes train together,\n"
+     "each with the batch on a device of its own: the time of their steps, the bytes that one\n"
+     "sends, and the share of the exchange that is hidden; no times of parts.\n",
      "  wherry bench train --config bert-large --batch 32 --seq 512\n"
+     "  mpirun -n 2 wherry bench train --config bert-large --wire f16 --device opencl\n"
      "  wherry bench train --config bert-base --task classify --plan all --json\n"
      "  wherry bench train --config minilm-l6 --task contrastive --optimizer lamb\n",
      bench_train_command},

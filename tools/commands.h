@@ -34,13 +34,14 @@ enum {
     COMPILE = 16777216,
     TRAIN = 67108864,
     BENCH_TRAIN = 134217728,
+    MERGE = 268435456,
     BENCHES = BENCH | BENCH_LAYER | BENCH_TRAIN,
     PIECES = BENCH_GEMM | BENCH_ATTENTION | BENCH_NORM,
     RECORDS = ROOF | BENCHES | BENCH_LAYOUTS | LATENCY | REPORT,
     TUNES = TUNE | TUNE_LAYER,
     LAYER = BENCH_LAYER | VERIFY_LAYER | TUNE_LAYER,
     SESSIONS = TEXTS | BENCH | LATENCY | VERIFY | DEMO | LAYER | TUNE | TRAIN | BENCH_TRAIN,
-    EVERY = DEVICES | MODELS | PREPARE | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES | BENCH_LAYOUTS
+    EVERY = DEVICES | MODELS | MERGE | PREPARE | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES | BENCH_LAYOUTS
 };
 
 struct command {
@@ -66,6 +67,7 @@ int rerank_command(const struct options *options);
 int classify_command(const struct options *options);
 int fill_command(const struct options *options);
 int train_command(const struct options *options);
+int merge_command(const struct options *options);
 int analyze_command(const struct options *options);
 int roof_command(const struct options *options);
 int bench_command(const struct options *options);

@@ -85,6 +85,10 @@ int complain(int code, const char *format, ...)
     char *text = shown_text(false, format, arguments);
     va_end(arguments);
     progress_clear();
+    if (speaker.process && code == EXIT_STOPPED) { /* all of them are interrupted, and process 0 says it */
+        free(text);
+        return code;
+    }
     if (speaker.process) let_others_speak();
     if (speaker.process)
         fprintf(stderr, "wherry: process %u, on %s: %s\n", speaker.process, speaker.host, text);

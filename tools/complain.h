@@ -14,10 +14,10 @@ void *need(void *pointer);
 /* What is printed, made harmless by utf8_show, as memory to free; with `lines` line ends stay. */
 char *shown_text(bool lines, const char *format, va_list arguments);
 
-/* Prints "wherry: <sentence>" on standard error, clearing a progress line first; returns `code`. */
 /* From here on complaints name the process, from 1 on, of several that mpirun started. Where process 0 has the same to
- * say, it says it first, and ends the others meanwhile. */
+ * say, it says it first, and ends the others meanwhile; of interruptions it alone speaks. */
 void complain_as(unsigned process, const char *host);
+/* Prints "wherry: <sentence>" on standard error, clearing a progress line first; returns `code`. */
 int complain(int code, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* A line on a terminal that is written over: nothing is printed unless standard error is a terminal, --quiet is absent

@@ -205,7 +205,7 @@ int demo_command(const struct options *options)
     if (options->pool == WHERRY_POOL_NONE)
         return complain(EXIT_USAGE, "--pool none gives no vector for a whole sentence");
     int code = tool_open_context(&d.tool, options);
-    if (!code) code = text_source_open(&d.source, options->file, INPUT_LINES, false);
+    if (!code) code = text_source_open(&d.source, options->files, options->files_count, INPUT_LINES, false);
     if (!code) code = tool_open_model_and_device(&d.tool);
     if (!code) code = text_limits(&d.tool, &batch_tokens, &length);
     if (!code) {

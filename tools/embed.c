@@ -5,14 +5,17 @@
 
 #include "base/text.h"
 #include "commands.h"
+#include "hash.h"
+#include "parts.h"
 #include "quantize.h"
-#include "session.h"
 #include "sparse_write.h"
 #include "system.h"
 #include "text_run.h"
 
 struct embedding {
     struct text_run run; /* first: a text_run_write gets it */
+    struct ranks ranks;
+    struct options own; /* the user's options, as this process has them */
     struct output out;
     enum format_kind format;
     wherry_output output;     /* what the session returns */
@@ -46,6 +49,9 @@ static int check_options(const struct options *options, enum format_kind *format
     if (options->with_text && *format != FORMAT_JSONL) return complain(EXIT_USAGE, "--with-text needs --format jsonl");
     if (options->pairs && options->input == INPUT_JSONL + 1)
         return complain(EXIT_USAGE, "--pairs is for --input lines; JSONL has \"pair\"");
+    if (ranks_started() && (!options->output || !strcmp(options->output, "-") || system_is_special(options->output)))
+        return complain(EXIT_USAGE, "below mpirun --output FILE is needed: processes keep parts of it beside it, and "
+                                    "go on from there when they were stopped");
     return EXIT_FINE;
 }
 
@@ -232,7 +238,8 @@ static int end_output(struct embedding *e, int code)
 
 /* ---- running ---- */
 
-static int embed_texts(struct embedding *e)
+/* Makes room for a row of what is written. */
+static int open_row(struct embedding *e)
 {
     static const enum quantity types[] = {
         [OUTPUT_INT8] = QUANTITY_INT8,       [OUTPUT_F16] = QUANTITY_F16,    [OUTPUT_BINARY] = QUANTITY_BINARY,
@@ -242,8 +249,94 @@ static int embed_texts(struct embedding *e)
     int code = quantizer_open(&e->quantizer, types[options->output_type], size, options->ranges);
     if (code) return code;
     e->row = need(malloc(size * sizeof(float)));
-    code = begin_output(e);
+    return EXIT_FINE;
+}
+
+static int embed_texts(struct embedding *e)
+{
+    int code = begin_output(e);
     return code ? code : end_output(e, text_run_all(&e->run, write_batch));
+}
+
+/* ---- in parts, which processes share ---- */
+
+/* Of what makes results what they are: the options that shape them, and the bits of the first batch. */
+static int identify(struct embedding *e, uint64_t *identity)
+{
+    const struct options *options = e->run.tool.options;
+    const struct quantizer *q = &e->quantizer;
+    const wherry_session_plan *plan = &e->run.tool.plan;
+    const int shape[] = {options->input, options->pairs, (int)e->format, options->with_text, options->output_type};
+    size_t room = (size_t)(e->run.per_token ? plan->max_tokens : plan->max_sequences) * plan->embedding_size, used = 0;
+    float *values = need(malloc(room * sizeof *values));
+    wherry_batch batch = text_batch_view(&e->run.batch);
+    wherry_status status = wherry_encode(e->run.tool.session, &batch, values, room);
+    for (uint32_t s = 0; s < batch.sequences; s++) used += text_run_rows(&e->run, s) * plan->embedding_size;
+    if (!status) *identity = hash_more(hash_more(HASH_BEGIN, shape, sizeof shape), values, used * sizeof *values);
+    if (q->starts) *identity = hash_more(*identity, q->starts, q->size * sizeof *q->starts);
+    if (q->steps) *identity = hash_more(*identity, q->steps, q->size * sizeof *q->steps);
+    free(values);
+    return status ? tool_error(&e->run.tool, status, "the first texts") : EXIT_FINE;
+}
+
+static int embed_part(struct embedding *e, struct parts *parts, struct part *part)
+{
+    int code = part_begin(part, &e->out);
+    if (code) return code;
+    e->run.texts = part->first;
+    code = text_run_again(&e->run);
+    if (!code) code = text_run_all(&e->run, write_batch);
+    int written = part_end(parts, part, &e->out, !code);
+    return code ? code : written;
+}
+
+static int join_parts(struct embedding *e, const struct parts *parts)
+{
+    int code = parts_rows(parts, &e->run.texts);
+    if (code) return code;
+    if (!output_open(&e->out, e->run.tool.options->output)) return EXIT_OUTPUT;
+    if (e->format == FORMAT_NPY) write_header(e, e->run.texts);
+    code = parts_join(parts, &e->out);
+    bool written = output_close(&e->out, !code);
+    if (!code && !written) code = EXIT_OUTPUT;
+    if (!code) parts_remove(parts);
+    return code;
+}
+
+static int run_parts(struct embedding *e, struct parts *parts)
+{
+    struct part part;
+    bool more = true, stopped = false;
+    int code = EXIT_FINE;
+    while (!code && more && !system_stopped()) {
+        code = parts_next(parts, &part, &more);
+        if (!code && more) code = embed_part(e, parts, &part);
+    }
+    if (code && code != EXIT_STOPPED) return code;
+    bool said = code == EXIT_STOPPED;
+    stopped = said || system_stopped();
+    code = ranks_any(&e->ranks, &stopped);
+    if (!code) code = ranks_sum(&e->ranks, &parts->kept);
+    if (code || e->ranks.process) return code || !stopped ? code : EXIT_STOPPED;
+    if (stopped)
+        return complain(EXIT_STOPPED, "%swhat is done is kept in %s, and the same command goes on from there",
+                        said ? "" : "interrupted; ", parts->folder);
+    return join_parts(e, parts);
+}
+
+static int embed_in_parts(struct embedding *e)
+{
+    struct parts parts = {.ranks = NULL};
+    uint64_t identity = 0;
+    int code = output_check(e->run.tool.options->output) ? identify(e, &identity) : EXIT_OUTPUT;
+    e->run.source.hint = false;
+    if (!code) code = parts_open(&parts, &e->ranks, &e->run.source, e->run.tool.options->output, identity);
+    if (!code) code = run_parts(e, &parts);
+    if (!code && parts.kept && !e->run.tool.options->quiet)
+        complain(0, "note: %llu of %llu parts were done before", (unsigned long long)parts.kept,
+                 (unsigned long long)parts.walked);
+    parts_close(&parts);
+    return code;
 }
 
 /* Models that name prompts give worse vectors without the right one. */
@@ -284,35 +377,47 @@ static wherry_session_desc session_wanted(const struct embedding *e)
     return desc;
 }
 
+static int open_run(struct embedding *e)
+{
+    const struct options *options = &e->own;
+    int code = text_run_open(&e->run, options);
+    if (!code) code = text_run_prompt(&e->run);
+    if (code) return code;
+    const wherry_session_desc desc = session_wanted(e);
+    wherry_pool pool = desc.pool ? desc.pool : e->run.tool.model_info.pool;
+    e->output = desc.output;
+    e->run.per_token = e->output ? e->output != WHERRY_OUTPUT_WORDS : pool == WHERRY_POOL_NONE;
+    if (e->run.per_token && e->format != FORMAT_JSONL && !(weighs(e) && e->format == FORMAT_TEXT))
+        code = complain(EXIT_USAGE, "there is a %s for each token (%s): only --format jsonl%s can hold it",
+                        weighs(e) ? "weight" : "vector",
+                        options->output_type == OUTPUT_SPARSE   ? "--output-type sparse"
+                        : options->output_type == OUTPUT_TOKENS ? "--output-type tokens"
+                        : desc.pool                             ? "--pool none"
+                                                                : "the model pools nothing",
+                        weighs(e) ? " or text" : "");
+    if (!code && weighs(e)) code = token_names_read(&e->run.tool, &e->names);
+    if (!code) warn_prompts(&e->run);
+    if (!code) code = text_run_start(&e->run, desc);
+    return code ? code : open_row(e);
+}
+
 int embed_command(const struct options *options)
 {
-    struct embedding e = {.format = FORMAT_TEXT};
-    int code = check_options(options, &e.format);
-    if (!code) code = text_run_open(&e.run, options);
-    if (!code) code = text_run_prompt(&e.run);
-    if (!code) {
-        const wherry_session_desc desc = session_wanted(&e);
-        wherry_pool pool = desc.pool ? desc.pool : e.run.tool.model_info.pool;
-        e.output = desc.output;
-        e.run.per_token = e.output ? e.output != WHERRY_OUTPUT_WORDS : pool == WHERRY_POOL_NONE;
-        if (e.run.per_token && e.format != FORMAT_JSONL && !(weighs(&e) && e.format == FORMAT_TEXT))
-            code = complain(EXIT_USAGE, "there is a %s for each token (%s): only --format jsonl%s can hold it",
-                            weighs(&e) ? "weight" : "vector",
-                            options->output_type == OUTPUT_SPARSE   ? "--output-type sparse"
-                            : options->output_type == OUTPUT_TOKENS ? "--output-type tokens"
-                            : desc.pool                             ? "--pool none"
-                                                                    : "the model pools nothing",
-                            weighs(&e) ? " or text" : "");
-        if (!code && weighs(&e)) code = token_names_read(&e.run.tool, &e.names);
-        if (!code) warn_prompts(&e.run);
-        if (!code) code = text_run_start(&e.run, desc);
-    }
-    if (!code) code = embed_texts(&e);
-    if (!code) text_run_tell(&e.run);
-    text_run_close(&e.run);
-    quantizer_close(&e.quantizer);
-    token_names_free(&e.names);
-    free(e.row);
-    free(e.spool_folder);
+    struct embedding *e = need(calloc(1, sizeof *e));
+    e->own = *options;
+    int code = check_options(options, &e->format);
+    if (!code) code = ranks_open(&e->ranks, options);
+    if (!code) code = ranks_options(&e->ranks, &e->own);
+    if (!code) code = open_run(e);
+    if (!code) code = e->ranks.started ? embed_in_parts(e) : embed_texts(e);
+    if (code && code != EXIT_STOPPED) ranks_abort(&e->ranks, code);
+    if (!code) text_run_tell(&e->run);
+    text_run_close(&e->run);
+    quantizer_close(&e->quantizer);
+    token_names_free(&e->names);
+    ranks_close(&e->ranks);
+    free(e->row);
+    free(e->spool_folder);
+    free(e);
     return code;
 }

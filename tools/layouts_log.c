@@ -8,20 +8,14 @@
 #include <string.h>
 
 #include "complain.h"
+#include "hash.h"
 #include "options.h"
 #include "system.h"
 
 #define MAGIC "wherry layouts 1"
 enum { LINE = 512, FIELDS = 9, ENTRIES_MOST = 1 << 24 };
 
-uint64_t layouts_hash(uint64_t hash, const void *data, size_t size)
-{
-    const unsigned char *bytes = data;
-    for (size_t n = 0; n < size; n++) hash = (hash ^ bytes[n]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-static uint64_t line_hash(const char *text, size_t size) { return layouts_hash(LAYOUTS_HASH, text, size); }
+static uint64_t line_hash(const char *text, size_t size) { return hash_more(HASH_BEGIN, text, size); }
 
 /* "work number verdict median low high n text hash", with tabs between them. */
 static void entry_write(FILE *file, const struct layouts_entry *m)
@@ -80,8 +74,8 @@ static bool entry_read(char *line, struct layouts_entry *out)
 /* The slot of an entry, or the free one where it would be. */
 static size_t *slot_of(const struct layouts_log *log, const char *work, uint64_t configuration)
 {
-    uint64_t hash = layouts_hash(LAYOUTS_HASH, &configuration, sizeof configuration);
-    for (size_t at = (size_t)layouts_hash(hash, work, strlen(work));; at++) {
+    uint64_t hash = hash_more(HASH_BEGIN, &configuration, sizeof configuration);
+    for (size_t at = (size_t)hash_more(hash, work, strlen(work));; at++) {
         size_t *slot = &log->slots[at & (log->n_slots - 1)];
         if (!*slot) return slot;
         const struct layouts_entry *m = &log->entries[*slot - 1];

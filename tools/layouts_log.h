@@ -21,10 +21,6 @@ struct layouts_log {
     size_t n_slots; /* a power of two */
 };
 
-/* FNV-1a, to go on with (from LAYOUTS_HASH). */
-#define LAYOUTS_HASH UINT64_C(0xcbf29ce484222325)
-uint64_t layouts_hash(uint64_t hash, const void *data, size_t size);
-
 /* `key`: one line that says what is measured, on which device; a log of something else is an error, and stays as it
  * is. Lines that are damaged are passed over. `path` NULL: nothing is kept. An exit code. */
 int layouts_log_open(struct layouts_log *log, const char *path, const char *key);

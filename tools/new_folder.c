@@ -1,4 +1,4 @@
-/* Makes folders for results. */
+/* Makes folders for results, and takes them away. */
 #include "new_folder.h"
 
 #include <dirent.h>
@@ -7,12 +7,15 @@
 #include <sys/stat.h>
 
 #include "complain.h"
+#include "system.h"
 
 #ifdef _WIN32
 #include <direct.h>
 #define make_folder(path) _mkdir(path)
+#define drop_folder(path) _rmdir(path)
 #else
 #define make_folder(path) mkdir((path), 0777)
+#define drop_folder(path) remove(path)
 #endif
 
 static bool is_dots(const char *name) { return !strcmp(name, ".") || !strcmp(name, ".."); }
@@ -28,3 +31,20 @@ bool new_folder(const char *path)
     closedir(stream);
     return empty || complain(0, "%s is not empty: results go to a new folder, or an empty one", path);
 }
+
+bool some_folder(const char *path)
+{
+    if (!make_folder(path) || errno == EEXIST) return true;
+    return complain(0, "can't make the folder %s: %s", path, strerror(errno));
+}
+
+void remove_folder(const char *path) { drop_folder(path); }
+
+static void remove_each(const char *path, void *user)
+{
+    if (!remove(path)) return;
+    system_list(path, remove_each, user);
+    remove_folder(path);
+}
+
+void remove_all(const char *path) { remove_each(path, NULL); }

@@ -58,10 +58,15 @@ struct options {
     uint32_t run_tokens, epochs, steps, eval_every, save_every;
     double learning_rate, warmup, weight_decay, momentum, max_norm, layer_decay, scale, masked;
     bool symmetric, whole_words, no_check;
+    const char *adapter, *lora_targets, *lora_save;
+    uint32_t lora;
+    double lora_alpha;
+    bool rslora, lora_merge;
     uint32_t shards;
     int wire;       /* wherry_wire, from 1 */
     double silence; /* seconds */
-    struct number_list lengths, clients;
+    const char *link, *copy, *measured;
+    struct number_list lengths, clients, ranks;
     bool normalize, no_normalize, truncate, pairs, with_text;
     bool training, inference, layer, encoder, all, dot, explain, paper, layouts, pre_layernorm;
     bool train, fresh, no_layouts, no_shipped, all_candidates, latency, timings, tokens;

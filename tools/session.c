@@ -146,7 +146,11 @@ int tool_open_random(struct tool *tool, const wherry_model_config *config)
 /* With its weights, or with random ones. */
 static wherry_status open_folder(wherry_context *context, const struct options *options, wherry_model **out)
 {
-    if (!options->init) return wherry_model_open(context, options->model, out);
+    if (!options->init) {
+        const bool adapts = options->adapter && !(options->command->bit & TRAIN); /* which has it in the trainer */
+        wherry_status status = wherry_model_open(context, options->model, out);
+        return status || !adapts ? status : wherry_model_adapt(context, *out, options->adapter);
+    }
     return wherry_model_open_new(context, options->model, options->seed ? options->seed : 1, out);
 }
 

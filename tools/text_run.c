@@ -36,8 +36,8 @@ int text_run_open(struct text_run *run, const struct options *options)
     struct tool *tool = &run->tool;
     int code = tool_open_context(tool, options);
     if (!code)
-        code = text_source_open(&run->source, options->file, options->input ? (enum input_kind)(options->input - 1) : 0,
-                                options->pairs);
+        code = text_source_open(&run->source, options->files, options->files_count,
+                                options->input ? (enum input_kind)(options->input - 1) : 0, options->pairs);
     run->source.quiet = options->quiet;
     run->source.hint = !options->input;
     if (!code) code = tool_open_model_and_device(tool);
@@ -59,6 +59,13 @@ int text_run_start(struct text_run *run, wherry_session_desc desc)
     if (!code) code = tool_open_text_session(tool, &run->batch, run->batch.waiting, desc);
     if (!code && !tool->options->quiet && tool->plan.splits) tool_notes(tool, NULL);
     return code;
+}
+
+int text_run_again(struct text_run *run)
+{
+    text_batch_restart(&run->batch);
+    text_batch_restart(&run->next);
+    return text_batch_fill(&run->batch, &run->tool, &run->source);
 }
 
 void text_run_close(struct text_run *run)
@@ -97,7 +104,7 @@ static int complain_not_finite(struct text_run *run, wherry_status status, const
         size_t count = text_run_rows(run, s) * run->tool.plan.embedding_size, n = 0;
         while (n < count && isfinite(values[n])) n++;
         if (n < count)
-            snprintf(where, sizeof where, "%.500s, line %llu", run->source.name,
+            snprintf(where, sizeof where, "%.500s, line %llu", run->batch.labels[s].name,
                      (unsigned long long)run->batch.labels[s].line);
         values += count;
     }

@@ -23,6 +23,8 @@ int text_run_open(struct text_run *run, const struct options *options);
 int text_run_prompt(struct text_run *run);
 /* Reads the first batch, and opens a session for it, or for all batches; `desc`: what it returns. */
 int text_run_start(struct text_run *run, wherry_session_desc desc);
+/* After text_run_start: the first batch from where the source is now, which may be empty. */
+int text_run_again(struct text_run *run);
 /* Gives `write` each batch's results, one text's after the other's. */
 typedef int (*text_run_write)(struct text_run *run, const float *values);
 int text_run_all(struct text_run *run, text_run_write write);

@@ -90,13 +90,14 @@ static bool find_mask(struct text_batch *batch, uint32_t at)
 static bool waits_again(struct text_batch *batch, const struct text_label *label)
 {
     if (!batch->masked || !find_mask(batch, batch->waiting_row + 1)) return false;
-    batch->waiting_label = (struct text_label){.line = label->line, .again = true};
+    batch->waiting_label = (struct text_label){.name = label->name, .line = label->line, .again = true};
     return true;
 }
 
 /* Whether the text can be encoded. */
-static int check_text(const struct text_batch *batch, struct tool *tool, const char *name, const struct ahead_text *t)
+static int check_text(const struct text_batch *batch, struct tool *tool, const struct ahead_text *t)
 {
+    const char *name = t->text.name;
     uint32_t types = tool->model_info.config.token_types;
     unsigned long long line = t->text.line;
     if (batch->query && t->text.pair)
@@ -122,7 +123,7 @@ static int fetch(struct text_batch *batch, struct tool *tool, struct text_source
     int code = open_ahead(batch, tool);
     if (!code) code = ahead_next(batch->ahead, source, &t);
     if (code || !t) return code;
-    code = check_text(batch, tool, source->name, t);
+    code = check_text(batch, tool, t);
     if (code) return code;
     batch->waiting = true;
     memcpy(batch->waiting_ids, t->ids, t->count * sizeof *t->ids);
@@ -131,8 +132,9 @@ static int fetch(struct text_batch *batch, struct tool *tool, struct text_source
     batch->waiting_tokens = (uint32_t)t->count;
     batch->waiting_row = 0;
     if (batch->masked && !find_mask(batch, 0))
-        return complain(EXIT_INPUT, "%s, line %llu: no mask to fill in it", source->name,
+        return complain(EXIT_INPUT, "%s, line %llu: no mask to fill in it", t->text.name,
                         (unsigned long long)t->text.line);
+    batch->waiting_label.name = t->text.name;
     batch->waiting_label.line = t->text.line;
     if (t->text.id) batch->waiting_label.id = copy_bytes(t->text.id, strlen(t->text.id));
     if (batch->keep_texts) {
@@ -166,6 +168,14 @@ int text_batch_fill(struct text_batch *batch, struct tool *tool, struct text_sou
         batch->waiting = waits_again(batch, label);
         if (system_stopped()) return complain(EXIT_STOPPED, "interrupted");
     }
+}
+
+void text_batch_restart(struct text_batch *batch)
+{
+    batch_clear(batch);
+    text_label_free(&batch->waiting_label);
+    batch->waiting = false;
+    ahead_restart(batch->ahead);
 }
 
 void text_batch_pass(struct text_batch *batch, struct text_batch *next)

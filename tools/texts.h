@@ -23,6 +23,7 @@ struct text_batch {
     struct text_label {
         char *id, *text; /* NULL: none */
         size_t text_bytes;
+        const char *name; /* of the text's file */
         uint64_t line;
         bool again; /* the same text as before it, for its next mask */
     } * labels;
@@ -44,6 +45,8 @@ void text_batch_destroy(struct text_batch *batch);
 /* Replaces the batch by the next texts of the source, as many as fit; no sequences: the source has ended. Complains
  * and returns an exit code. */
 int text_batch_fill(struct text_batch *batch, struct tool *tool, struct text_source *source);
+/* Drops what is in it and what was read ahead: the source is elsewhere now. */
+void text_batch_restart(struct text_batch *batch);
 /* Makes `next` a batch like this one, which goes on where it ends: it has the waiting text, and reads the next ones.
  * Once for a `next` that is zeroed, then whenever the two have changed their places. */
 void text_batch_pass(struct text_batch *batch, struct text_batch *next);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "layouts_log.h"
+#include "hash.h"
 #include "names.h"
 #include "system.h"
 #include "threads.h"
@@ -31,14 +31,14 @@ static int model_hash(struct train_run *run, uint64_t *hash)
     size_t count = wherry_trainer_weight_count(run->trainer), room = 0;
     float *values = NULL;
     wherry_status status = WHERRY_STATUS_OK;
-    *hash = LAYOUTS_HASH;
+    *hash = HASH_BEGIN;
     for (size_t n = 0; n < count && !status; n++) {
         wherry_weight weight = {.struct_size = sizeof weight};
         status = wherry_trainer_weight_describe(run->trainer, n, &weight);
         if (status || weight.shape[1]) continue;
         if (weight.elements > room) values = need(realloc(values, (room = (size_t)weight.elements) * sizeof *values));
         status = wherry_trainer_weight_read(run->trainer, n, values, (size_t)weight.elements);
-        if (!status) *hash = layouts_hash(*hash, values, (size_t)weight.elements * sizeof *values);
+        if (!status) *hash = hash_more(*hash, values, (size_t)weight.elements * sizeof *values);
     }
     free(values);
     return status ? tool_error(&run->tool, status, "reading the model") : EXIT_FINE;
@@ -75,24 +75,6 @@ static int open_trainer(struct train_run *run)
     return EXIT_FINE;
 }
 
-/* Process 0 tells of the run and keeps what it leaves; others compute. */
-static int open_process(struct train_run *run)
-{
-    struct options *own = &run->own;
-    uint32_t threads;
-    if (run->ranks.process) {
-        own->quiet = true;
-        own->log = NULL;
-    }
-    int code = tool_open_context(&run->tool, own);
-    if (!code) code = ranks_device(&run->ranks, &run->tool, &run->device, &threads);
-    if (code || (!run->device && !threads)) return code;
-    if (run->device) own->device = run->device;
-    if (!own->threads && own->device && !strcmp(own->device, "cpu")) own->threads = threads;
-    tool_close(&run->tool);
-    return tool_open_context(&run->tool, own);
-}
-
 static int begin_output(struct train_run *run, bool *done)
 {
     int code = run->ranks.process ? EXIT_FINE : checkpoints_begin(run, done);
@@ -104,8 +86,7 @@ static int compare_processes(struct train_run *run)
 {
     struct ranks *ranks = &run->ranks;
     char *text = need(json_dumps(run->settings, JSON_COMPACT | JSON_SORT_KEYS));
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (const char *c = text; *c; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+    uint64_t hash = hash_more(HASH_BEGIN, text, strlen(text));
     free(text);
     int code = ranks_same(ranks, lines_hash(&run->lines), "data",
                           "all hosts need the same files for --data, with the same bytes");
@@ -114,7 +95,8 @@ static int compare_processes(struct train_run *run)
 
 static int open_run(struct train_run *run, bool *done)
 {
-    int code = open_process(run);
+    int code = ranks_options(&run->ranks, &run->own);
+    if (!code) code = tool_open_context(&run->tool, &run->own);
     if (!code) code = begin_output(run, done);
     if (code || *done) return code;
     code = tool_open_model_and_device(&run->tool);
@@ -138,7 +120,6 @@ static void close_run(struct train_run *run)
     setup_close(&run->setup);
     json_decref(run->settings);
     tool_close(&run->tool);
-    free(run->device);
 }
 
 /* ---- telling ---- */

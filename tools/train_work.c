@@ -153,10 +153,12 @@ static void describe(const struct tool *tool, struct train_work *w)
                                        .tuning = options->tuning,
                                        .layouts = options->orders,
                                        .output = outputs[task]};
+    w->lora = (wherry_lora_desc){.struct_size = sizeof w->lora, .rank = options->lora};
     w->trainer = (wherry_trainer_desc){.struct_size = sizeof w->trainer,
                                        .loss = &w->loss,
                                        .optimizer = &w->optimizer,
-                                       .seed = options->seed ? options->seed : 1};
+                                       .seed = options->seed ? options->seed : 1,
+                                       .lora = options->lora ? &w->lora : NULL};
 }
 
 int train_work_open(struct tool *tool, struct train_work *work)
@@ -182,11 +184,13 @@ void train_work_close(struct train_work *work)
 json_t *train_work_json(const struct tool *tool, const struct train_work *work)
 {
     const wherry_model_config *config = &tool->model_info.config;
-    return need(json_pack("{s:s, s:s, s:I, s:I, s:b, s:s, s:f, s:s}", "task", train_task_name(tool->options),
-                          "optimizer", train_optimizer_name(tool->options), "masked_tokens", (json_int_t)work->masked,
-                          "layers", (json_int_t)config->layers, "pre_layernorm", config->pre_layernorm, "activation",
-                          activation_name(config->activation), "dropout", (double)work->training.dropout, "save",
-                          save_name(work->training.save)));
+    json_t *json = need(json_pack("{s:s, s:s, s:I, s:I, s:b, s:s, s:f, s:s}", "task", train_task_name(tool->options),
+                                  "optimizer", train_optimizer_name(tool->options), "masked_tokens",
+                                  (json_int_t)work->masked, "layers", (json_int_t)config->layers, "pre_layernorm",
+                                  config->pre_layernorm, "activation", activation_name(config->activation), "dropout",
+                                  (double)work->training.dropout, "save", save_name(work->training.save)));
+    if (work->trainer.lora) json_object_set_new(json, "lora", json_integer(work->lora.rank));
+    return json;
 }
 
 void train_memory_rows(const wherry_train_memory *m, uint64_t bytes[MEMORY_ROWS])

@@ -18,6 +18,7 @@ struct train_work {
     wherry_optimizer_desc optimizer;
     wherry_training_desc training;
     wherry_session_desc session;
+    wherry_lora_desc lora;
     wherry_trainer_desc trainer;
 };
 

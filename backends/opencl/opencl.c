@@ -36,6 +36,7 @@ static bool enumerate(const struct host *host, wherry_device_info **list, size_t
 static void device_free(struct backend_device *device)
 {
     if (device->queue) clFinish(device->queue);
+    opencl_copies_close(device);
     opencl_gemm_close(device);
     opencl_builds_destroy(device);
     if (device->profiling_queue) clReleaseCommandQueue(device->profiling_queue);
@@ -263,6 +264,11 @@ const struct backend backend_opencl = {
     .buffer_part = opencl_buffer_part,
     .buffer_write = opencl_buffer_write,
     .buffer_read = opencl_buffer_read,
+    .pin = opencl_pin,
+    .unpin = opencl_unpin,
+    .copies_up = opencl_copies_up,
+    .copy_down = opencl_copy_down,
+    .copy_wait = opencl_copy_wait,
     .allocated = device_allocated,
     .supports = supports,
     .program_create = opencl_program_create,

@@ -57,6 +57,8 @@ struct backend_device {
     cl_context context;
     cl_command_queue queue;           /* in-order */
     cl_command_queue copy_queue;      /* in-order, the application's for transfers; NULL: none */
+    cl_command_queue up, down;        /* in-order, of copies beside runs; NULL: not made yet */
+    cl_event tickets[COPY_TICKETS];   /* of copies down; NULL: a free one */
     _Atomic int held;                 /* runs under way that wait for events of the application's */
     cl_command_queue profiling_queue; /* in-order, with timestamps; NULL: the driver gives none */
     struct device_limits limits;
@@ -88,6 +90,16 @@ bool opencl_buffer_write(struct backend_device *device, struct buffer *buffer, u
                          uint64_t bytes, struct error *e);
 bool opencl_buffer_read(struct backend_device *device, struct buffer *buffer, uint64_t offset, void *data,
                         uint64_t bytes, struct error *e);
+
+/* ---- copies.c: as the contract (backend.h) says ---- */
+
+struct pinned *opencl_pin(struct backend_device *device, void *memory, uint64_t bytes, struct error *e);
+void opencl_unpin(struct backend_device *device, struct pinned *pinned);
+bool opencl_copies_up(struct backend_device *device, const struct transfer *list, int n, struct error *e);
+bool opencl_copy_down(struct backend_device *device, const struct transfer *copy, int ticket, struct error *e);
+bool opencl_copy_wait(struct backend_device *device, int ticket, struct error *e);
+/* Waits for what is under way, and releases the queues. */
+void opencl_copies_close(struct backend_device *device);
 
 /* ---- errors.c ---- */
 

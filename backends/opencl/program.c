@@ -264,7 +264,7 @@ void opencl_program_destroy(struct backend_device *device, struct program *progr
         if (program->steps[i].kernel) clReleaseKernel(program->steps[i].kernel);
     }
     opencl_maps_destroy(&program->maps);
-    for (int i = 0; i < RUN_SLOTS; i++) {
+    for (int i = 0; i < RUN_SLOTS_MOST; i++) {
         if (program->slots[i].done) clReleaseEvent(program->slots[i].done);
         opencl_staging_destroy(device, &program->slots[i].staging);
         opencl_crossing_destroy(&program->slots[i].crossing);

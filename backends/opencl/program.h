@@ -36,7 +36,7 @@ struct slot {
 struct program {
     const struct schedule *schedule;
     struct opencl_maps maps;
-    struct slot slots[RUN_SLOTS];
+    struct slot slots[RUN_SLOTS_MOST];
     struct prepared *steps; /* [n_steps] */
     cl_event *events;       /* [n_steps]: of the run in progress, when it is timed */
 };

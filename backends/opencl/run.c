@@ -166,7 +166,7 @@ static void slot_leave(struct backend_device *device, struct slot *slot)
 static void downloads_pending(struct backend_device *device, struct program *program, const struct slot *but)
 {
     struct error ignored;
-    for (int i = 0; i < RUN_SLOTS; i++)
+    for (int i = 0; i < RUN_SLOTS_MOST; i++)
         if (&program->slots[i] != but) opencl_crossing_finish(device, &program->slots[i], &ignored);
 }
 

@@ -230,12 +230,16 @@ static void give_run(const struct alone_step *s)
 
 alone_run alone_find(const char *kernel)
 {
+    const alone_run bucket = alone_find_bucket(kernel);
+    if (bucket) return bucket;
     static const struct {
         const char *kernel;
         alone_run run;
     } kernels[] = {{"optimizer_add", add_run},
                    {"optimizer_sum", sum_run},
                    {"optimizer_step", step_run},
+                   {"adapter_gradient", alone_adapter_gradient},
+                   {"adapter_merge", alone_adapter_merge},
                    {"handover_take", take_run},
                    {"handover_give", give_run}};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)

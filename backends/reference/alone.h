@@ -14,5 +14,11 @@ struct alone_step {
 typedef void (*alone_run)(const struct alone_step *s);
 /* NULL: it is no such kernel. */
 alone_run alone_find(const char *kernel);
+/* Those of buckets of gradients (alone_bucket.c). */
+alone_run alone_find_bucket(const char *kernel);
+
+/* alone_adapter.c */
+void alone_adapter_gradient(const struct alone_step *s);
+void alone_adapter_merge(const struct alone_step *s);
 
 #endif

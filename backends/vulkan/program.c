@@ -40,7 +40,9 @@ static bool batches_divide(struct backend_device *d, struct program *p, struct e
     p->first = host_alloc(d->host, (size_t)schedule->n_steps + 1, sizeof *p->first, e);
     if (!p->first) return false;
     for (int i = 0; i < schedule->n_steps; i++) {
-        if (!i || schedule->divided || i == schedule->boundary || flops + schedule->steps[i].flops > limit) {
+        const bool begins =
+            !i || schedule->divided || i == schedule->boundary || (schedule->ends && schedule->ends[i - 1]);
+        if (begins || flops + schedule->steps[i].flops > limit) {
             p->first[p->n_batches++] = i;
             flops = 0;
         }
@@ -288,7 +290,7 @@ void vulkan_program_destroy(struct backend_device *d, struct program *p)
         if (p->queries) d->vk.DestroyQueryPool(d->handle, p->queries, NULL);
         if (p->descriptors) d->vk.DestroyDescriptorPool(d->handle, p->descriptors, NULL);
     }
-    for (int i = 0; i < RUN_SLOTS; i++) slot_destroy(d, &p->slots[i]);
+    for (int i = 0; i < RUN_SLOTS_MOST; i++) slot_destroy(d, &p->slots[i]);
     host_free(d->host, p->timed.batches);
     host_free(d->host, p->timed.grids);
     host_free(d->host, p->barriers);

@@ -72,7 +72,7 @@ struct program {
     uint64_t *ticks;     /* [n_steps + n_batches] */
     VkCommandPool pool;
     VkCommandPool transfer_pool; /* of the other queue's family; made with the first crossing */
-    struct slot slots[RUN_SLOTS];
+    struct slot slots[RUN_SLOTS_MOST];
     struct recording timed; /* of slot 0 */
     double seconds;         /* that a run may take */
 };

@@ -346,7 +346,7 @@ static bool run_check(struct backend_device *d, const struct program *p, struct 
 static void downloads_pending(struct backend_device *d, struct program *p, const struct slot *but)
 {
     struct error ignored;
-    for (int i = 0; i < RUN_SLOTS; i++)
+    for (int i = 0; i < RUN_SLOTS_MOST; i++)
         if (&p->slots[i] != but) crossing_download(d, &p->slots[i], &ignored);
 }
 
@@ -387,7 +387,7 @@ bool vulkan_program_wait(struct backend_device *d, struct program *p, int index,
     struct slot *slot = &p->slots[index];
     const struct run *run = slot->run;
     /* Those before it, in the other slots, take their time, too. */
-    const struct patience patience = {slot->started, RUN_SLOTS * p->seconds};
+    const struct patience patience = {slot->started, RUN_SLOTS_MOST * p->seconds};
     *done = true;
     if (!run) return true;
     bool ok = device_check(d, e) && crossing_download(d, slot, e) &&

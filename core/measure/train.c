@@ -10,6 +10,7 @@
 #include "measure/describe.h"
 #include "measure/statistics.h"
 #include "measure/timer.h"
+#include "measure/train_shards.h"
 #include "train/state.h"
 #include "train/trainer.h"
 
@@ -17,13 +18,12 @@ static const uint32_t usual_repeats = 20;
 static const double usual_warm_seconds = 0.5;
 static const uint64_t usual_cache_bytes = (uint64_t)64 << 20;
 /* A first loss scale of 2^16 and one that fits are at most so many steps apart. */
-enum { SKIPS_MOST = 32 };
+enum { SKIPS_MOST = 32, STEPS_TOGETHER = 5 };
 
 /* What times steps: a session's groups are its own, an optimizer's are its kernels. */
 struct measurement {
     struct wherry_trainer *trainer;
-    const wherry_batch *batch;
-    const wherry_targets *targets;
+    struct step_shards shards;        /* what a step is of: the same batch in each */
     wherry_measure_desc desc;         /* with nothing left to choose */
     size_t parts[WHERRY_TRAIN_PARTS]; /* groups of each */
     size_t count;                     /* of all groups */
@@ -127,7 +127,9 @@ wherry_status wherry_trainer_plan(wherry_context *context, wherry_device *device
 
 /* ---- steps ---- */
 
-static bool timer_ok(const struct measurement *m) { return m->out->timer.status == WHERRY_TIMER_OK; }
+/* Steps of several shards have no times of groups: their kernels run beside the exchange of gradients. */
+static bool divided(const struct measurement *m) { return m->trainer->sharding.most > 1; }
+static bool timer_ok(const struct measurement *m) { return !divided(m) && m->out->timer.status == WHERRY_TIMER_OK; }
 
 /* One that changes the weights; steps whose gradients overflow are made again. */
 static bool step(struct measurement *m, double *seconds, struct error *e)
@@ -135,7 +137,8 @@ static bool step(struct measurement *m, double *seconds, struct error *e)
     for (uint32_t skips = 0; skips <= SKIPS_MOST; skips++) {
         m->out->last.struct_size = sizeof m->out->last;
         uint64_t start = clock_ns();
-        if (wherry_trainer_step(m->trainer, m->batch, 1, m->targets, &m->out->last)) return false;
+        if (wherry_trainer_step_shards(m->trainer, m->shards.of, m->shards.n, m->shards.targets, &m->out->last))
+            return false;
         *seconds = (double)(clock_ns() - start) * 1e-9;
         if (!m->out->last.skipped) return true;
         m->out->skipped++;
@@ -154,9 +157,10 @@ static bool step_timed(struct measurement *m, double *out, size_t stride, struct
     if (!timer_ok(m)) return true;
     s->timed = m->once[0];
     if (loss) loss->timed = m->once[1];
-    t->optimizer->timed = m->once[2];
+    optimizer_time(t->optimizer, m->once[2]);
     bool ok = step(m, &seconds, e);
-    s->timed = t->optimizer->timed = NULL;
+    s->timed = NULL;
+    optimizer_time(t->optimizer, NULL);
     if (loss) loss->timed = NULL;
     if (!ok && e->timer) {
         t->device->timer = (wherry_timer_info){0};
@@ -172,7 +176,7 @@ static bool step_timed(struct measurement *m, double *out, size_t stride, struct
     for (int i = 0; loss && i < loss->n_calls; i++)
         out[(loss_first + (size_t)loss->call_groups[i]) * stride] += m->once[1][i];
     for (size_t w = 0; optimizer_work(t->optimizer, (int)w, &work); w++)
-        for (uint32_t i = 0; i < work.launches; i++) out[(first + w) * stride] += m->once[2][work.first + i];
+        for (uint32_t i = 0; i < work.launches; i++) out[(first + w) * stride] += m->once[2][work.timed + i];
     for (size_t p = 0, i = 0; p < WHERRY_TRAIN_PARTS; p++)
         for (size_t n = 0; n < m->parts[p]; n++, i++) {
             out[(m->count + p) * stride] += out[i * stride];
@@ -181,17 +185,30 @@ static bool step_timed(struct measurement *m, double *out, size_t stride, struct
     return true;
 }
 
+/* Processes make as many steps as each other, whatever their clocks say. */
+static bool warm(struct measurement *m, uint64_t start, struct error *e)
+{
+    double seconds;
+    uint32_t n = 0;
+    do {
+        TRY(step(m, &seconds, e));
+        n++;
+    } while (divided(m) ? n < STEPS_TOGETHER : (double)(clock_ns() - start) * 1e-9 < m->desc.warm_seconds);
+    return true;
+}
+
 static bool steps(struct measurement *m, struct error *e)
 {
     const size_t repeats = m->desc.repeats, host = m->count + WHERRY_TRAIN_PARTS + 1;
-    double seconds;
+    wherry_exchange_times before = {.struct_size = sizeof before};
     uint64_t start = clock_ns();
     TRY(step(m, &m->firsts[host], e));
     TRY(step_timed(m, m->firsts, 1, e));
-    do {
-        TRY(step(m, &seconds, e));
-    } while ((double)(clock_ns() - start) * 1e-9 < m->desc.warm_seconds);
+    TRY(warm(m, start, e));
+    wherry_trainer_exchange_times(m->trainer, &before);
     for (size_t r = 0; r < repeats; r++) TRY(step(m, &m->samples[host * repeats + r], e));
+    wherry_trainer_exchange_times(m->trainer, &m->out->exchange);
+    exchange_since(&before, &m->out->exchange);
     for (size_t r = 0; r < repeats && timer_ok(m); r++) TRY(step_timed(m, m->samples + r, repeats, e));
     return true;
 }
@@ -220,7 +237,7 @@ static void describe_optimizer(const struct measurement *m, int index, wherry_gr
                                     .requested_read = work.read,
                                     .requested_written = work.written,
                                     .footprint = work.read > work.written ? work.read : work.written};
-    s->device->backend->program_usage(s->device->handle, o->ways[WAY_DIRECT].program, (int)work.first, &usage);
+    s->device->backend->program_usage(s->device->handle, work.program, (int)work.first, &usage);
     snprintf(out->kernels[0].name, sizeof out->kernels[0].name, "%s", work.kernel);
     out->kernels[0].registers = usage.registers;
     out->kernels[0].spilled_bytes = usage.spilled;
@@ -252,8 +269,7 @@ static bool measure(struct measurement *m, wherry_group_measure *groups, size_t 
         !(m->firsts = host_alloc(host, rows, sizeof *m->firsts, e)) ||
         !(m->once[0] = host_alloc(host, (size_t)s->n_calls, sizeof *m->once[0], e)) ||
         !(m->once[1] = host_alloc(host, loss ? (size_t)loss->n_calls : 1, sizeof *m->once[1], e)) ||
-        !(m->once[2] =
-              host_alloc(host, (size_t)t->optimizer->ways[WAY_DIRECT].schedule.n_steps, sizeof *m->once[2], e)))
+        !(m->once[2] = host_alloc(host, optimizer_timed(t->optimizer), sizeof *m->once[2], e)))
         return false;
     TRY(steps(m, e));
     for (size_t i = 0; i < m->count && i < room; i++) describe(m, i, &groups[i]);
@@ -288,15 +304,17 @@ wherry_status wherry_trainer_measure(wherry_trainer *trainer, const wherry_batch
     wherry_status status = check(context, desc, out);
     if (status) return status;
     if (!count) return context_invalid(context, "wherry_trainer_measure: count is NULL");
-    struct measurement m = {.trainer = trainer, .batch = batch, .targets = targets, .desc = *desc, .out = out};
-    *out = (wherry_train_measure){.struct_size = sizeof *out};
+    struct measurement m = {.trainer = trainer, .desc = *desc, .out = out};
+    struct error *e = context_error(context);
+    *out = (wherry_train_measure){.struct_size = sizeof *out, .exchange.struct_size = sizeof out->exchange};
     if (!m.desc.repeats) m.desc.repeats = usual_repeats;
     if (!(m.desc.warm_seconds > 0)) m.desc.warm_seconds = usual_warm_seconds;
     if (!m.desc.cache_bytes) m.desc.cache_bytes = usual_cache_bytes;
-    parts_count(trainer, m.parts);
+    if (!divided(&m)) parts_count(trainer, m.parts);
     m.count = parts_sum(m.parts, WHERRY_TRAIN_PARTS);
-    bool ok = measure(&m, groups, groups ? *count : 0, context_error(context));
+    bool ok = step_shards_make(trainer, batch, targets, &m.shards, e) && measure(&m, groups, groups ? *count : 0, e);
     if (ok) *count = m.count;
+    step_shards_free(&context->host, &m.shards);
     void *memory[] = {m.samples, m.firsts, m.once[0], m.once[1], m.once[2]};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) host_free(&context->host, memory[i]);
     return context_status(context, ok);

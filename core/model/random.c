@@ -135,3 +135,12 @@ bool model_fill(struct wherry_model *model, uint64_t seed, float range, struct e
     host_free(&model->host, jobs);
     return model->memory != NULL;
 }
+
+void random_uniform(uint64_t seed, uint64_t place, float bound, float *out, size_t count)
+{
+    const uint64_t key = mix(mix(seed + 0x9e3779b97f4a7c15u) ^ mix(place + 1));
+    for (size_t i = 0; i < count; i++) {
+        const int32_t number = (int32_t)(mix(key + i * 0x9e3779b97f4a7c15u) >> 40); /* of 24 bits */
+        out[i] = bound * ((float)(2 * number + 1 - (1 << 24)) / (float)(1 << 24));
+    }
+}

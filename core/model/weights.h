@@ -45,6 +45,8 @@ bool weight_part_check(const struct safetensors *file, const struct safetensors_
 /* Gives all weights memory of the model's, and random values of the seed. range < 0: such that activations keep their
  * size from layer to layer; else as transformers begins, matrices and tables deviating by it. */
 bool model_fill(struct wherry_model *model, uint64_t seed, float range, struct error *e);
+/* `count` values from -bound to bound, each as likely: functions of seed, `place` and number. */
+void random_uniform(uint64_t seed, uint64_t place, float bound, float *out, size_t count);
 /* A model with room for its weights' parts and nothing else; to be given back by model_close. */
 struct wherry_model *model_allocate(const struct host *host, const wherry_model_config *config, struct error *e);
 

@@ -46,6 +46,7 @@ struct schedule {
     const struct group *groups;
     size_t max_upload, max_download; /* bytes that one run moves at most in each direction */
     bool divided;                    /* a run may begin and end at any step */
+    const bool *ends;                /* [n_steps]: a run may end behind those, and another begin there; NULL: none */
     size_t staged; /* bytes of the first uploads of a run, which are copied when it is submitted, so that the next one
                       may be filled in */
 };

@@ -68,26 +68,41 @@ static struct transfer outside_transfer(const struct wherry_session *s, int tens
     return t;
 }
 
+bool session_pass_part(struct wherry_session *s, const struct pass_part *part, struct error *e)
+{
+    struct transfer uploads[SESSION_UPLOADS + 2], download;
+    const int slot = part->slot;
+    tickets_drain(s->tickets);
+    TRY(pass_wait(s->device, s->program, slot, &s->passes[slot], e)); /* whose objects these are */
+    int n = part->listed ? session_uploads(s, &s->shape, uploads) : 0;
+    const struct outside *kept = outside_keep(s, slot, part->outside);
+    const bool gives = kept && kept->result.buffer;
+    if (kept && kept->gradient.buffer) uploads[n++] = outside_transfer(s, s->graph.out_gradient, &kept->gradient);
+    if (part->upload >= 0) uploads[n++] = session_transfer(s, &s->shape, part->upload, s->input_storage);
+    if (gives) download = outside_transfer(s, s->graph.output, &kept->result);
+    if (part->download >= 0) download = session_transfer(s, &s->shape, part->download, s->output_storage);
+    const struct run run = {.uploads = uploads,
+                            .n_uploads = n,
+                            .downloads = &download,
+                            .n_downloads = gives || part->download >= 0,
+                            .before = kept,
+                            .after = kept,
+                            .first = part->first,
+                            .end = part->end};
+    return session_submit(s, slot, &s->shape, &run, e);
+}
+
 bool session_pass(struct wherry_session *s, wherry_phase phase, const struct outside *outside, struct error *e)
 {
     const bool backward = phase == WHERRY_PHASE_BACKWARD;
-    struct transfer uploads[SESSION_UPLOADS + 1], download;
-    tickets_drain(s->tickets);
-    TRY(pass_wait(s->device, s->program, backward, &s->passes[backward], e)); /* whose objects these are */
-    int n = session_uploads(s, &s->shape, uploads);
-    const struct outside *kept = outside_keep(s, backward, outside);
-    const bool gives = kept && kept->result.buffer;
-    if (kept && kept->gradient.buffer) uploads[n++] = outside_transfer(s, s->graph.out_gradient, &kept->gradient);
-    if (gives) download = outside_transfer(s, s->graph.output, &kept->result);
-    const struct run run = {.uploads = uploads,
-                            .n_uploads = n,
-                            .downloads = gives ? &download : NULL,
-                            .n_downloads = gives,
-                            .before = kept,
-                            .after = kept,
-                            .first = backward ? s->boundary : 0,
-                            .end = backward ? s->n_calls : s->boundary};
-    return session_submit(s, backward, &s->shape, &run, e);
+    const struct pass_part part = {.outside = outside,
+                                   .slot = backward,
+                                   .first = backward ? s->boundary : 0,
+                                   .end = backward ? s->n_calls : s->boundary,
+                                   .upload = -1,
+                                   .download = -1,
+                                   .listed = true};
+    return session_pass_part(s, &part, e);
 }
 
 bool session_passes_wait(struct wherry_session *s, struct error *e)

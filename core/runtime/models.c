@@ -2,10 +2,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/adapter.h"
 #include "model/architecture.h"
 #include "model/head.h"
 #include "model/late.h"
 #include "model/model.h"
+#include "model/model_write.h"
 #include "runtime/context.h"
 #include "tokenizer/tokenizer.h"
 
@@ -46,6 +48,30 @@ wherry_status wherry_model_open_memory(wherry_context *context, const wherry_mod
     bool ok = model_open_memory(&context->host, files, out, context_error(context));
     part_leave(&context->host, before);
     return context_status(context, ok);
+}
+
+wherry_status wherry_model_adapt(wherry_context *context, wherry_model *model, const char *folder)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!model || !folder) return context_invalid(context, "wherry_model_adapt: model or folder is NULL");
+    int before = part_enter(&context->host, PART_FILES);
+    bool ok = model_adapt(model, folder, context_error(context));
+    part_leave(&context->host, before);
+    return context_status(context, ok);
+}
+
+static bool model_save(const wherry_model *model, const char *path, struct error *e)
+{
+    struct new_folder folder;
+    TRY(model_write_check(model, e) && new_folder_begin(&model->host, path, &folder, e));
+    return new_folder_end(&folder, model_write(model, NULL, &folder, e), e);
+}
+
+wherry_status wherry_model_save(wherry_context *context, const wherry_model *model, const char *folder)
+{
+    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
+    if (!model || !folder) return context_invalid(context, "wherry_model_save: model or folder is NULL");
+    return context_status(context, model_save(model, folder, context_error(context)));
 }
 
 wherry_status wherry_model_create_random(wherry_context *context, const wherry_model_config *config, uint64_t seed,

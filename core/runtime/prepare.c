@@ -6,6 +6,7 @@
 #include "base/parts.h"
 #include "base/platform.h"
 #include "interface/interface.h"
+#include "runtime/backward.h"
 #include "runtime/buffers.h"
 #include "runtime/device_memory.h"
 #include "runtime/encode.h"
@@ -131,6 +132,8 @@ static bool make_program(struct wherry_session *s, wherry_progress progress, voi
     s->schedule.boundary = s->boundary < s->n_calls ? s->boundary : 0;
     s->schedule.library = s->library;
     s->schedule.divided = s->max_submit_seconds > 0;
+    if (s->divides) TRY(backward_divide(s, e));
+    s->schedule.ends = s->ends;
     s->schedule.graph = &s->graph;
     s->schedule.groups = s->groups;
     int before = part_enter(host, PART_RECORD);
@@ -176,9 +179,9 @@ static void prepare_undo(struct wherry_session *s)
     s->tickets = NULL;
     s->device->backend->program_destroy(s->device->handle, s->program);
     session_free_buffers(s);
-    void **memory[] = {(void **)&s->steps,        (void **)&s->grids,   (void **)&s->words,
-                       (void **)&s->batch_u32,    (void **)&s->offsets, (void **)&s->output_storage,
-                       (void **)&s->input_storage};
+    void **memory[] = {(void **)&s->steps,         (void **)&s->grids,   (void **)&s->words,
+                       (void **)&s->batch_u32,     (void **)&s->offsets, (void **)&s->output_storage,
+                       (void **)&s->input_storage, (void **)&s->ends,    (void **)&s->pieces};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
         host_free(host, *memory[i]);
         *memory[i] = NULL;

@@ -78,6 +78,8 @@ void wherry_session_destroy(wherry_session *session)
     backend->program_destroy(session->device->handle, session->program);
     session_free_buffers(session);
     host_free(host, session->steps);
+    host_free(host, session->ends);
+    host_free(host, session->pieces);
     host_free(host, session->grids);
     host_free(host, session->words);
     host_free(host, session->batch_u32);

@@ -45,6 +45,11 @@ struct wherry_session {
     uint64_t seed; /* dropout's */
     uint32_t step;
 
+    bool divides; /* the backward pass is submitted in pieces: pieces[n_pieces + 1], the calls that they begin with, and
+                     ends[n_calls], whether one ends behind a call; both made by prepare (runtime/backward.h) */
+    bool *ends;
+    int *pieces, n_pieces;
+
     /* Made by prepare */
     bool prepared;
     struct buffer *whole;    /* of which `buffers` are parts, NULL: of none */

@@ -77,8 +77,7 @@ static bool forward(struct wherry_session *s, const wherry_batch *batch, const f
     return !out || take_output(s, g->output, "the output", count, out, e);
 }
 
-static bool backward(struct wherry_session *s, const float *gradient, size_t gradient_floats, float *x_gradient,
-                     size_t x_gradient_floats, struct error *e)
+bool session_gradient_give(struct wherry_session *s, const float *gradient, size_t gradient_floats, struct error *e)
 {
     const struct graph *g = &s->graph;
     if (!s->forward_done)
@@ -87,11 +86,18 @@ static bool backward(struct wherry_session *s, const float *gradient, size_t gra
     if (gradient_floats != count)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_backward: a gradient of %zu floats, the output has %zu",
                     gradient_floats, count);
+    return storage_from_floats(s, g->out_gradient, gradient, count, "wherry_backward: gradient", s->input_storage, e);
+}
+
+static bool backward(struct wherry_session *s, const float *gradient, size_t gradient_floats, float *x_gradient,
+                     size_t x_gradient_floats, struct error *e)
+{
+    const struct graph *g = &s->graph;
     if (x_gradient && g->in_gradient < 0)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_backward: only a stack has an x");
     size_t x_count = x_gradient ? (size_t)tensor_elements(g, &s->shape, g->in_gradient) : 0;
     TRY(fits("wherry_backward: x_gradient", x_gradient_floats, x_count, e));
-    TRY(storage_from_floats(s, g->out_gradient, gradient, count, "wherry_backward: gradient", s->input_storage, e));
+    TRY(session_gradient_give(s, gradient, gradient_floats, e));
     /* What only the forward pass kept is gone when it begins: its memory is used again. */
     s->forward_done = false;
     TRY(session_run(s, &s->shape, WHERRY_PHASE_BACKWARD, g->out_gradient, x_gradient ? g->in_gradient : -1, NULL, e));

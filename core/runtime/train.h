@@ -16,6 +16,8 @@ bool session_tensor_write(const struct wherry_session *s, int tensor, const floa
 bool session_forward(struct wherry_session *s, const wherry_batch *batch, const wherry_step *step,
                      const struct outside *outside, struct error *e);
 bool session_backward(struct wherry_session *s, const struct outside *outside, struct error *e);
+/* What wherry_backward does before its run: the gradient is checked, and in input_storage. */
+bool session_gradient_give(struct wherry_session *s, const float *gradient, size_t gradient_floats, struct error *e);
 /* The tensor that is gradient number `index` of wherry_gradient_read, -1: there are fewer. */
 int session_gradient(const struct wherry_session *s, size_t index);
 /* For measuring and verify: random values in training's x and loss gradient; in a part of a plan in everything that its

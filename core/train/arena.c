@@ -74,13 +74,47 @@ static bool tensor_cut(const struct wherry_session *s, struct arena *a, size_t *
     return true;
 }
 
+/* Those of adapters lie alike in values and gradients. */
+static bool adapter_add(const struct wherry_session *s, struct arena *a, size_t *room, size_t n, size_t tensor,
+                        struct error *e)
+{
+    const struct range at = adapters_range(a->adapters, tensor);
+    const struct segment segment = {.tensor = n,
+                                    .rates = a->n_rates++,
+                                    .count = (at.end - at.begin) / sizeof(float),
+                                    .gradient_block = ARENA_ADAPTERS,
+                                    .weight_block = ARENA_ADAPTERS,
+                                    .gradient_offset = at.begin,
+                                    .weight_offset = at.begin};
+    a->parameters += segment.count;
+    return segment_add(s, a, room, &segment, e);
+}
+
 static bool segments_make(const struct wherry_session *s, const uint32_t *parts, size_t count, struct arena *a,
                           struct error *e)
 {
+    const size_t gradients = count - adapters_tensors(a->adapters);
     size_t room = 0;
     for (size_t n = 0; n < count; n++)
-        if (parts[n]) TRY(tensor_cut(s, a, &room, n, parts[n], e));
+        if (parts[n])
+            TRY(n < gradients ? tensor_cut(s, a, &room, n, parts[n], e)
+                              : adapter_add(s, a, &room, n, n - gradients, e));
     return true;
+}
+
+static uint64_t segment_storage(const struct wherry_session *s, const struct segment *segment)
+{
+    return segment_adapts(segment) ? sizeof(float) : session_storage(s);
+}
+
+struct buffer *segment_gradients(const struct wherry_session *s, const struct arena *a, const struct segment *segment)
+{
+    return segment_adapts(segment) ? adapters_gradients(a->adapters) : s->buffers[segment->gradient_block];
+}
+
+struct buffer *segment_weights(const struct wherry_session *s, const struct arena *a, const struct segment *segment)
+{
+    return segment_adapts(segment) ? adapters_values(a->adapters) : s->buffers[segment->weight_block];
 }
 
 static bool shards_make(const struct wherry_session *s, struct arena *a, struct error *e)
@@ -112,7 +146,8 @@ static struct range range_join(struct range a, uint64_t begin, uint64_t bytes)
 static bool launch_join(const struct wherry_session *s, const struct arena *a, struct launch_range *l, int index)
 {
     const struct segment *first = &a->segments[l->first], *segment = &a->segments[index];
-    const uint64_t size = session_storage(s), most = s->device->backend->limits(s->device->handle)->max_binding_bytes;
+    const uint64_t size = segment_storage(s, segment),
+                   most = s->device->backend->limits(s->device->handle)->max_binding_bytes;
     struct launch_range joined = *l;
     joined.end = index + 1;
     joined.chunks += (uint32_t)divide_up(segment->count, OPTIMIZER_CHUNK);
@@ -156,10 +191,10 @@ static bool launches_make(const struct wherry_session *s, struct arena *a, struc
     return true;
 }
 
-bool arena_plan(const struct wherry_session *s, const uint32_t *parts, size_t count, int sums, struct arena *out,
-                struct error *e)
+bool arena_plan(const struct wherry_session *s, struct adapters *adapters, const uint32_t *parts, size_t count,
+                int sums, struct arena *out, struct error *e)
 {
-    *out = (struct arena){.sums = sums};
+    *out = (struct arena){.adapters = adapters, .sums = sums};
     if (segments_make(s, parts, count, out, e) && shards_make(s, out, e) && launches_make(s, out, e)) return true;
     arena_free(s, out);
     return false;
@@ -172,7 +207,7 @@ bool arena_plan(const struct wherry_session *s, const uint32_t *parts, size_t co
 static void table_fill(const struct wherry_session *s, const struct arena *a, const struct launch_range *l, bool joins,
                        uint32_t *words)
 {
-    const uint64_t size = session_storage(s);
+    const uint64_t size = segment_storage(s, &a->segments[l->first]);
     uint32_t *entry = words + OPTIMIZER_TABLE;
     words[0] = l->chunks;
     for (int i = l->first; i < l->end; i++) {
@@ -313,9 +348,9 @@ static bool segments_copy(const struct wherry_session *s, const struct arena *a,
 static bool turned_make(const struct wherry_session *s, size_t tensor, struct matrix_order *order, float **turned,
                         struct error *e)
 {
-    const int t = session_gradient(s, tensor);
+    const int t = session_gradient(s, tensor); /* below 0: of adapters, which have one order */
     *turned = NULL;
-    if (!tensor_reordered(&s->graph, t, order)) return true;
+    if (t < 0 || !tensor_reordered(&s->graph, t, order)) return true;
     *turned = host_alloc(&s->context->host, (size_t)tensor_elements(&s->graph, &s->limits, t), sizeof **turned, e);
     return *turned != NULL;
 }

@@ -4,32 +4,28 @@
 #define WHERRY_TRAIN_ARENA_H
 
 #include "runtime/session.h"
+#include "train/adapters.h"
 
 /* Buffers of a slab, float for each element. Those that the optimizer has no use for are NULL. */
 enum arena_part { ARENA_GRADIENT, ARENA_MASTER, ARENA_FIRST, ARENA_SECOND, ARENA_PARTS };
 
 /* Of a trained tensor: elements that lie together in all that they are in. */
 struct segment {
-    size_t tensor;         /* its number among the gradients */
+    size_t tensor;         /* its number among the gradients; behind those, among the adapters' tensors */
     uint32_t rates;        /* the number of its rates: of the tensor, or of its part */
     uint64_t first, count; /* elements, in the order in which the session keeps the tensor */
     int slab;
-    uint64_t at; /* its first element in the slab: a multiple of SEGMENT_ROUND */
-    int gradient_block, weight_block;
+    uint64_t at;                      /* its first element in the slab: a multiple of SEGMENT_ROUND */
+    int gradient_block, weight_block; /* of the session; ARENA_ADAPTERS: adapters_gradients and adapters_values */
     uint64_t gradient_offset, weight_offset; /* bytes in these blocks of the session's plan */
 };
-enum { SEGMENT_ROUND = 64 };
+enum { SEGMENT_ROUND = 64, ARENA_ADAPTERS = -1 };
 
 /* What one buffer, or one argument of a kernel, can hold of the arena. */
 struct slab {
     uint64_t elements;
     struct buffer *parts[ARENA_PARTS];
     struct buffer **sums; /* [arena.sums]: like ARENA_GRADIENT, for sums that are kept apart */
-};
-
-/* A part of a buffer, in bytes. */
-struct range {
-    uint64_t begin, end;
 };
 
 /* Segments one after the other that one launch of a kernel reaches. */
@@ -43,7 +39,8 @@ struct launch_range {
 };
 
 struct arena {
-    struct segment *segments; /* [n_segments], by tensor and `first` */
+    struct adapters *adapters; /* NULL: none */
+    struct segment *segments;  /* [n_segments], by tensor and `first` */
     int n_segments;
     struct slab *slabs; /* [n_slabs] */
     int n_slabs;
@@ -58,10 +55,16 @@ struct arena {
 };
 
 /* Plans it: parts[n] is 0 where the weight of gradient n is not trained, else 1, or the number of matrices in it (of
- * queries, keys and values) that have rates of their own; `sums` how many there are beside ARENA_GRADIENT. No memory of
- * the device is made. */
-bool arena_plan(const struct wherry_session *s, const uint32_t *parts, size_t count, int sums, struct arena *out,
-                struct error *e);
+ * queries, keys and values) that have rates of their own; `sums` how many there are beside ARENA_GRADIENT. Numbers
+ * behind those of the session's gradients are the adapters' tensors. No memory of the device is made. */
+bool arena_plan(const struct wherry_session *s, struct adapters *adapters, const uint32_t *parts, size_t count,
+                int sums, struct arena *out, struct error *e);
+/* Whether a segment is of adapters, which are floats whatever the session stores; and its buffers. */
+static inline bool segment_adapts(const struct segment *segment) { return segment->weight_block == ARENA_ADAPTERS; }
+struct buffer *segment_gradients(const struct wherry_session *s, const struct arena *arena,
+                                 const struct segment *segment);
+struct buffer *segment_weights(const struct wherry_session *s, const struct arena *arena,
+                               const struct segment *segment);
 /* Makes its buffers; of the slabs those of `parts`, bits 1 << ARENA_*. Moments are 0, the rest is not initialised. */
 bool arena_make(const struct wherry_session *s, uint32_t parts, struct arena *arena, struct error *e);
 /* Makes those of one part more. */

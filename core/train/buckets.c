@@ -1,22 +1,49 @@
-/* Buckets of gradients: how the arena is divided, and the pipeline through which they go. While one is read from the
- * device, the messages of those before it are under way: first every process sends each other one its parts of what
- * that one sums (scatter), then each sends all others the sums (gather). */
+/* Buckets of gradients: how the arena is divided, and the pipeline through which they go, all of a piece of the
+ * backward pass together. They are packed when the piece that makes their gradients is submitted, and go on when the
+ * next pieces are, a turn with each, so that the device has a piece to compute while the host waits for what stands
+ * before it in the queue. What a group's turn waits for was started with the turn before:
+ *
+ *   group      n    tells of its parts
+ *   group  n - 1    has heard of the others', is summed
+ *   group  n - 2    tells of its sums
+ *   group  n - 3    has heard of the others', is written
+ *
+ * Behind the last piece there is nothing to compute: its groups are small. */
 #include "train/buckets.h"
 
+#include <inttypes.h>
 #include <string.h>
 
+#include "base/index.h"
+#include "base/platform.h"
+#include "base/round.h"
+#include "runtime/backward.h"
+#include "runtime/train.h"
 #include "train/arena.h"
 #include "train/buckets_slot.h"
 
-enum { BUCKET_BYTES = 16 << 20 };
+enum { BUCKET_BYTES = 16 << 20, SLOTS = 24, GROUP_MOST = 5, LAST_GROUP_MOST = 1, STAGES = 3 };
+
+struct bucket_group {
+    int first, end, piece; /* buckets; behind which piece they are there */
+};
 
 struct buckets {
     struct buckets_desc desc;
     const struct host *host;
-    struct bucket *of;            /* [n], in the arena's order */
-    int n, read, summed, written; /* those before it are */
+    const struct arena *arena;
+    struct bucket *of; /* [n], in the order of pieces */
+    int n;
+    struct bucket_group *groups; /* [n_groups] */
+    int n_groups, packed, told;  /* those before it are */
+    int *pieces;                 /* [segments of the arena] */
     struct slot slots[SLOTS];
+    int n_slots;
+    uint32_t *list; /* [desc.rows]: of the table, that the step touches */
     struct bucket_step step;
+    void *memory;           /* of the host, this process' own; NULL: it is the exchange's */
+    struct pinned **pinned; /* [processes] */
+    uint64_t begin, computed;
 };
 
 /* ---- the division ---- */
@@ -38,16 +65,19 @@ static uint64_t row_of(const struct buckets *b, const struct segment *segment, u
     return row;
 }
 
-/* A segment of the table, or one that is larger than a bucket, has its own; else it goes with the one before. */
-static bool segment_divide(struct buckets *b, size_t *room, const struct segment *segment, uint64_t row,
-                           struct error *e)
+/* A segment of the table, or one that is larger than a bucket, has its own; else it goes with the one before, where
+ * that one's gradients are there as early. */
+static bool segment_divide(struct buckets *b, size_t *room, int index, uint64_t row, struct error *e)
 {
-    uint64_t most = b->desc.bytes / sizeof(float), end = segment->at + segment->count, count;
+    const struct segment *segment = &b->arena->segments[index];
+    uint64_t most = b->desc.bytes / sizeof(float) / SEGMENT_ROUND * SEGMENT_ROUND, end = segment->at + segment->count,
+             count;
     struct bucket *last = b->n ? &b->of[b->n - 1] : NULL;
     if (row) most = most < row ? row : most / row * row;
-    if (!row && last && !last->row && last->slab == segment->slab && end - last->at <= most) {
+    if (!row && last && !last->row && last->slab == segment->slab && last->piece == b->pieces[index] &&
+        end - last->at <= most) {
         last->count = end - last->at;
-        last->tensor = segment->tensor;
+        last->end = index + 1;
         return true;
     }
     for (uint64_t at = segment->at; at < end; at += count) {
@@ -55,7 +85,9 @@ static bool segment_divide(struct buckets *b, size_t *room, const struct segment
         const struct bucket bucket = {.slab = segment->slab,
                                       .at = at,
                                       .count = count,
-                                      .tensor = segment->tensor,
+                                      .piece = b->pieces[index],
+                                      .first = index,
+                                      .end = index + 1,
                                       .row = row,
                                       .first_row = row ? (segment->first + at - segment->at) / row : 0};
         TRY(bucket_add(b, room, &bucket, e));
@@ -63,16 +95,136 @@ static bool segment_divide(struct buckets *b, size_t *room, const struct segment
     return true;
 }
 
+/* By pieces, those of one as they were. */
+static void order(struct buckets *b)
+{
+    for (int i = 1; i < b->n; i++) {
+        const struct bucket moved = b->of[i];
+        int to = i;
+        for (; to && b->of[to - 1].piece > moved.piece; to--) b->of[to] = b->of[to - 1];
+        b->of[to] = moved;
+    }
+}
+
 static bool divide(struct buckets *b, struct error *e)
 {
-    const struct arena *a = optimizer_arena(b->desc.optimizer);
+    const struct arena *a = b->arena;
     uint64_t elements = 0; /* of the table */
     size_t room = 0;
-    for (int i = 0; i < a->n_segments; i++)
-        if (a->segments[i].tensor == b->desc.table) elements += a->segments[i].count;
-    for (int i = 0; i < a->n_segments; i++)
-        TRY(segment_divide(b, &room, &a->segments[i], row_of(b, &a->segments[i], elements), e));
+    if (!(b->pieces = host_alloc(b->host, (size_t)a->n_segments, sizeof *b->pieces, e))) return false;
+    for (int i = 0; i < a->n_segments; i++) {
+        const size_t tensor = a->segments[i].tensor;
+        b->pieces[i] = i && tensor == a->segments[i - 1].tensor
+                           ? b->pieces[i - 1]
+                           : backward_piece_of(b->desc.session, session_gradient(b->desc.session, tensor));
+        if (tensor == b->desc.table) elements += a->segments[i].count;
+    }
+    for (int i = 0; i < a->n_segments; i++) TRY(segment_divide(b, &room, i, row_of(b, &a->segments[i], elements), e));
+    order(b);
     return true;
+}
+
+uint64_t buckets_hash(const struct buckets *b, uint64_t hash)
+{
+    for (int i = 0; i < b->n; i++) {
+        const struct bucket *of = &b->of[i];
+        const uint64_t place[] = {(uint64_t)of->slab, of->at, of->count, (uint64_t)of->piece, (uint64_t)b->n_slots};
+        hash = hash_bytes(hash, place, sizeof place);
+    }
+    return hash;
+}
+
+/* ---- memory ---- */
+
+static uint64_t floats_most(const struct buckets *b)
+{
+    uint64_t most = 0;
+    for (int i = 0; i < b->n; i++)
+        if (b->of[i].count > most) most = b->of[i].count;
+    return most;
+}
+
+/* As many as fit one argument of a kernel: four groups at least, of one bucket each. */
+static bool slots_make(struct buckets *b, struct error *e)
+{
+    const struct wherry_device *device = b->desc.session->device;
+    const struct device_limits *limits = device->backend->limits(device->handle);
+    const uint64_t most =
+        limits->max_buffer_bytes < limits->max_binding_bytes ? limits->max_buffer_bytes : limits->max_binding_bytes;
+    b->step.layout = slot_layout_of(floats_most(b), b->desc.exchange->of.processes, 1 + b->arena->sums, b->desc.wire);
+    b->n_slots = SLOTS;
+    while (b->n_slots > STAGES + 1 && (uint64_t)b->n_slots * b->step.layout.words * 4 > most) b->n_slots--;
+    for (int i = 0; i < SLOTS; i++) b->slots[i].number = i;
+    return (uint64_t)b->n_slots * b->step.layout.words * 4 <= most ||
+           fail(e, WHERRY_STATUS_UNSUPPORTED,
+                "messages of gradients are larger than an argument of a kernel on this device: give smaller "
+                "wherry_trainer_desc.bucket_bytes");
+}
+
+/* Buckets of a piece go together, but those of the last one. */
+static bool groups_make(struct buckets *b, struct error *e)
+{
+    const int room = b->n_slots / (STAGES + 1), most = room < GROUP_MOST ? room : GROUP_MOST;
+    if (!(b->groups = host_alloc(b->host, (size_t)b->n, sizeof *b->groups, e))) return false;
+    for (int i = 0; i < b->n; i++) {
+        struct bucket_group *last = b->n_groups ? &b->groups[b->n_groups - 1] : NULL;
+        const int piece = b->of[i].piece, at_most = piece == b->of[b->n - 1].piece ? LAST_GROUP_MOST : most;
+        if (!last || last->piece != piece || i - last->first >= at_most)
+            b->groups[b->n_groups++] = (struct bucket_group){.first = i, .piece = piece};
+        b->groups[b->n_groups - 1].end = i + 1;
+    }
+    return true;
+}
+
+/* This process' memory, and of the others' what this host has, all pinned. */
+static bool memory_share(struct buckets *b, uint64_t bytes, struct error *e)
+{
+    struct exchange *x = b->desc.exchange;
+    const uint32_t own = x->of.process, n = x->of.processes;
+    void **memory = host_alloc(b->host, n, sizeof *memory, e);
+    bool ok = memory && (!x->of.share || exchange_share(x, (size_t)bytes, memory, e));
+    if (ok && !memory[own]) {
+        b->memory = host_alloc_unset(b->host, (size_t)(bytes + COPIES_PAGE), 1, e);
+        memory[own] = (char *)b->memory + (COPIES_PAGE - (uintptr_t)b->memory % COPIES_PAGE) % COPIES_PAGE;
+        ok = b->memory != NULL;
+    }
+    for (uint32_t p = 0; ok && p < n; p++) {
+        b->step.memory[p] = memory[p];
+        x->times.sharing += p != own && memory[p];
+        if (memory[p]) ok = device_pin(b->desc.session->device, memory[p], bytes, &b->pinned[p], e);
+    }
+    host_free(b->host, memory);
+    return ok;
+}
+
+static bool lists_make(struct buckets *b, struct error *e)
+{
+    const struct host *host = b->host;
+    struct bucket_step *s = &b->step;
+    const size_t n = b->desc.exchange->of.processes, parts = (size_t)s->layout.parts, rows = b->desc.rows;
+    return (s->memory = host_alloc(host, n, sizeof *s->memory, e)) &&
+           (b->pinned = host_alloc(host, n, sizeof *b->pinned, e)) &&
+           (s->trees = host_alloc(host, n, sizeof *s->trees, e)) &&
+           (s->heard = host_alloc(host, n, sizeof *s->heard, e)) &&
+           (s->messages = host_alloc(host, n, sizeof *s->messages, e)) &&
+           (s->operations = host_alloc(host, 2 * n * parts, sizeof *s->operations, e)) &&
+           (s->copies = host_alloc(host, n * parts, sizeof *s->copies, e)) &&
+           (s->rows_before = host_alloc(host, rows + 1, sizeof *s->rows_before, e)) &&
+           (b->list = host_alloc(host, rows + 1, sizeof *b->list, e));
+}
+
+static bool make(struct buckets *b, struct error *e)
+{
+    const struct bucket_kernels_desc *d;
+    TRY(divide(b, e) && slots_make(b, e) && groups_make(b, e) && lists_make(b, e));
+    const struct bucket_kernels_desc kernels = {.session = b->desc.session,
+                                                .optimizer = b->desc.optimizer,
+                                                .wire = b->desc.wire,
+                                                .processes = b->desc.exchange->of.processes,
+                                                .words = (uint64_t)b->n_slots * b->step.layout.words,
+                                                .rows = b->desc.rows};
+    d = &kernels;
+    return (b->step.kernels = bucket_kernels_create(d, e)) && memory_share(b, round_up(4 * d->words, COPIES_PAGE), e);
 }
 
 struct buckets *buckets_create(const struct buckets_desc *desc, struct error *e)
@@ -82,11 +234,12 @@ struct buckets *buckets_create(const struct buckets_desc *desc, struct error *e)
     if (!b) return NULL;
     b->desc = *desc;
     b->host = host;
+    b->arena = optimizer_arena(desc->optimizer);
     if (!b->desc.bytes) b->desc.bytes = BUCKET_BYTES;
-    b->step = (struct bucket_step){.exchange = desc->exchange, .optimizer = desc->optimizer, .wire = desc->wire};
-    b->step.trees = host_alloc(host, desc->exchange->of.processes, sizeof *b->step.trees, e);
-    b->step.touched = host_alloc(host, desc->rows ? desc->rows : 1, sizeof *b->step.touched, e);
-    if (b->step.trees && b->step.touched && divide(b, e)) return b;
+    b->step.device = desc->session->device;
+    b->step.exchange = desc->exchange;
+    b->step.wire = desc->wire;
+    if (make(b, e)) return b;
     buckets_destroy(b);
     return NULL;
 }
@@ -95,52 +248,111 @@ void buckets_destroy(struct buckets *b)
 {
     if (!b) return;
     const struct host *host = b->host;
-    for (int i = 0; i < SLOTS; i++) slot_free(host, &b->slots[i]);
-    host_free(host, b->step.trees);
-    host_free(host, b->step.touched);
-    host_free(host, b->of);
+    struct bucket_step *s = &b->step;
+    bucket_kernels_destroy(s->kernels);
+    for (uint32_t p = 0; b->pinned && p < b->desc.exchange->of.processes; p++) device_unpin(s->device, b->pinned[p]);
+    void *memory[] = {s->memory, b->pinned, s->trees, s->heard,  s->messages, s->operations,
+                      s->copies, b->list,   b->of,    b->pieces, b->memory,   s->rows_before};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) host_free(host, memory[i]);
     host_free(host, b);
 }
 
 /* ---- a step ---- */
 
-void buckets_begin(struct buckets *b, size_t shards, const bool *there, const bool *touched)
+bool buckets_begin(struct buckets *b, size_t shards, const bool *there, const bool *touched, struct error *e)
 {
-    uint32_t n = b->desc.exchange->of.processes;
-    for (uint32_t p = 0; p < n; p++) tree_of(shards, p, n, there, &b->step.trees[p]);
-    if (b->desc.rows) memcpy(b->step.touched, touched, b->desc.rows * sizeof *touched);
-    b->read = b->summed = b->written = 0;
-}
-
-static bool sum_next(struct buckets *b, struct error *e)
-{
-    struct slot *slot = &b->slots[b->summed++ % SLOTS];
-    return exchange_finish(b->desc.exchange, true, e) && slot_sum(&b->step, slot, e) && slot_gather(&b->step, slot, e);
-}
-
-static bool write_next(struct buckets *b, struct error *e)
-{
-    struct slot *slot = &b->slots[b->written++ % SLOTS];
-    return exchange_finish(b->desc.exchange, true, e) && slot_write(&b->step, slot, e);
-}
-
-bool buckets_go_on(struct buckets *b, size_t tensors, struct error *e)
-{
-    while (b->read < b->n && b->of[b->read].tensor < tensors) {
-        struct slot *slot = &b->slots[b->read % SLOTS];
-        TRY(slot_read(&b->step, slot, &b->of[b->read], e) && slot_scatter(&b->step, slot, e));
-        b->read++;
-        if (b->summed < b->read - 1) TRY(sum_next(b, e));
-        if (b->written < b->read - 2) TRY(write_next(b, e));
+    struct bucket_step *s = &b->step;
+    const uint32_t n = s->exchange->of.processes;
+    const struct tree *own = &s->trees[s->exchange->of.process];
+    for (uint32_t p = 0; p < n; p++) tree_of(shards, p, n, there, &s->trees[p]);
+    b->packed = b->told = 0;
+    b->begin = b->computed = 0;
+    if (!b->desc.rows) return true;
+    for (size_t r = 0; r < b->desc.rows; r++) {
+        if (touched[r]) b->list[s->rows_before[r]] = (uint32_t)r;
+        s->rows_before[r + 1] = s->rows_before[r] + touched[r];
     }
+    /* Rows that nobody touched are 0 where this process has a gradient of its own. */
+    if (!own->n || !own->parts[0].there) TRY(optimizer_sums_clear(b->desc.optimizer, e));
+    return bucket_kernels_list(s->kernels, b->list, s->rows_before[b->desc.rows], e);
+}
+
+/* Of each bucket of a group, in their order; no group has nothing to do. */
+static bool group_each(struct buckets *b, const struct bucket_group *group,
+                       bool (*stage)(struct bucket_step *step, struct slot *slot, struct error *e), struct error *e)
+{
+    for (int i = group ? group->first : 0; group && i < group->end; i++)
+        TRY(stage(&b->step, &b->slots[i % b->n_slots], e));
+    return true;
+}
+
+/* The next group's turn to tell, or none is left, and what those before it wait for. */
+static bool turn(struct buckets *b, struct error *e)
+{
+    const int n = b->told++, last = b->groups[b->n_groups - 1].piece;
+    const struct bucket_group *of[STAGES + 1];
+    for (int k = 0; k <= STAGES; k++) of[k] = n - k >= 0 && n - k < b->n_groups ? &b->groups[n - k] : NULL;
+    TRY(group_each(b, of[0], slot_scatter, e));
+    if (of[0] && of[0]->piece == last && !b->computed) b->computed = clock_ns();
+    if (of[0]) TRY(bucket_step_start(&b->step, e));
+    if (of[1]) TRY(exchange_finish(b->desc.exchange, e));
+    TRY(group_each(b, of[1], slot_sum, e) && group_each(b, of[2], slot_gather, e));
+    if (of[2]) TRY(bucket_step_start(&b->step, e));
+    if (of[3]) TRY(exchange_finish(b->desc.exchange, e));
+    return group_each(b, of[3], slot_write, e);
+}
+
+/* Buckets before it are written. */
+static int written(const struct buckets *b) { return b->told > STAGES ? b->groups[b->told - STAGES].first : 0; }
+
+/* Those of pieces before this one. */
+static bool pack(struct buckets *b, int pieces, struct error *e)
+{
+    for (; b->packed < b->n_groups && b->groups[b->packed].piece < pieces; b->packed++) {
+        const struct bucket_group *group = &b->groups[b->packed];
+        while (group->end - written(b) > b->n_slots) TRY(turn(b, e));
+        if (!b->packed) b->begin = clock_ns();
+        for (int i = group->first; i < group->end; i++)
+            TRY(slot_pack(&b->step, &b->slots[i % b->n_slots], &b->of[i], e));
+    }
+    return true;
+}
+
+/* The gradients of a piece: runs of segments of it. */
+static bool add(struct buckets *b, int piece, const struct tree *tree, double factor, struct error *e)
+{
+    const int n = b->arena->n_segments;
+    for (int first = 0, end; first < n; first = end) {
+        for (end = first; end < n && (b->pieces[end] == piece) == (b->pieces[first] == piece);) end++;
+        if (b->pieces[first] != piece) continue;
+        struct tree joined = *tree;
+        const struct tree_part *last = &joined.parts[joined.n - 1];
+        bool adds, empty;
+        TRY(bucket_kernels_add(b->step.kernels, first, end, joined.n - 1, false, !last->there, factor, e));
+        joined.parts[joined.n - 1].there = true;
+        while (tree_join(&joined, &adds, &empty))
+            if (adds) TRY(bucket_kernels_add(b->step.kernels, first, end, joined.n, true, empty, 1, e));
+    }
+    return true;
+}
+
+bool buckets_go_on(struct buckets *b, int piece, const struct tree *tree, double factor, struct error *e)
+{
+    TRY(add(b, piece, tree, factor, e) && pack(b, piece + 1, e));
+    while (b->told < b->packed && b->groups[b->told].piece < piece) TRY(turn(b, e));
     return true;
 }
 
 bool buckets_finish(struct buckets *b, struct error *e)
 {
-    TRY(buckets_go_on(b, SIZE_MAX, e));
-    if (b->summed < b->n) TRY(sum_next(b, e));
-    while (b->written < b->n) TRY(write_next(b, e));
-    b->desc.exchange->times.steps++;
-    return true;
+    wherry_exchange_times *times = &b->desc.exchange->times;
+    const bool hidden = b->packed > 0;
+    if (!hidden) b->begin = clock_ns();
+    TRY(pack(b, b->desc.session->n_pieces, e));
+    while (b->told < b->n_groups + STAGES) TRY(turn(b, e));
+    const uint64_t end = clock_ns();
+    times->seconds += (double)(end - b->begin) * 1e-9;
+    times->exposed_seconds += (double)(end - (hidden ? b->computed : b->begin)) * 1e-9;
+    times->steps++;
+    return optimizer_sums_written(b->desc.optimizer, e);
 }

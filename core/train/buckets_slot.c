@@ -1,34 +1,41 @@
-/* What becomes of a bucket. */
+/* What becomes of a bucket. Where another process' memory is this host's, messages are read from there by the device
+ * itself, and what is sent is a sign that they are there. That they were read follows from the signs that come back: a
+ * process tells of its sums after it has read the parts, and of a later bucket's parts in the same slot after it has
+ * read the sums. */
 #include "train/buckets_slot.h"
 
-#include <string.h>
+#include "base/platform.h"
+#include "base/round.h"
+#include "interface/wire.h"
 
-#include "train/wire.h"
+enum { SLICE_ROUND = 64 }; /* floats: messages are read and written in vectors */
 
-static bool memory_grow(const struct host *host, struct slot_memory *m, uint64_t size, struct error *e)
+static const uint64_t sign = 1;
+
+/* ---- places ---- */
+
+static uint64_t message_words(wherry_wire wire, uint64_t floats)
 {
-    if (size <= m->size) return true;
-    host_free(host, m->bytes);
-    m->size = 0;
-    m->bytes = host_alloc_unset(host, (size_t)size, 1, e);
-    if (m->bytes) m->size = size;
-    return m->bytes != NULL;
+    return wire == WHERRY_WIRE_F16 ? WIRE_ROUND + round_up((floats + 1) / 2, WIRE_ROUND) : round_up(floats, WIRE_ROUND);
 }
 
-void slot_free(const struct host *host, struct slot *slot)
+struct slot_layout slot_layout_of(uint64_t floats, uint32_t processes, int parts, wherry_wire wire)
 {
-    host_free(host, slot->parts.bytes);
-    host_free(host, slot->others.bytes);
-    host_free(host, slot->whole.bytes);
-    host_free(host, slot->wire.bytes);
+    const uint64_t n = processes, each = round_up(divide_up(floats, n), SLICE_ROUND) + SLICE_ROUND;
+    struct slot_layout l = {.parts = parts, .floats = each};
+    l.message = round_up(message_words(wire, each), SLICE_ROUND);
+    l.in = l.out + (n - 1) * (uint64_t)parts * l.message;
+    l.own = l.in + (n - 1) * (uint64_t)parts * l.message;
+    l.sums = l.own + (uint64_t)(parts - 1) * l.floats;
+    l.words = l.sums + n * l.message;
+    return l;
 }
-
-/* ---- who has what ---- */
 
 /* Process p sums the floats from slice(p) to, without, slice(p + 1). */
 static uint64_t slice(const struct bucket_step *step, const struct slot *slot, uint32_t p)
 {
-    return slot->floats * p / step->exchange->of.processes;
+    const uint32_t n = step->exchange->of.processes;
+    return p == n ? slot->floats : slot->floats * p / n / SLICE_ROUND * SLICE_ROUND;
 }
 
 static uint64_t slice_floats(const struct bucket_step *step, const struct slot *slot, uint32_t p)
@@ -36,182 +43,255 @@ static uint64_t slice_floats(const struct bucket_step *step, const struct slot *
     return slice(step, slot, p + 1) - slice(step, slot, p);
 }
 
-static uint64_t parts_there(const struct bucket_step *step, uint32_t process)
+static struct bucket_message message_at(const struct bucket_step *step, const struct slot *slot, uint32_t p,
+                                        uint64_t at)
+{
+    return (struct bucket_message){slice(step, slot, p), slice_floats(step, slot, p),
+                                   (uint64_t)slot->number * step->layout.words + at};
+}
+
+/* Messages between two processes lie at the place that the other one has among all others. */
+static uint64_t place_of(const struct bucket_step *step, uint32_t own, uint32_t other, int part)
+{
+    return ((uint64_t)(other - (other > own)) * (uint64_t)step->layout.parts + (uint64_t)part) * step->layout.message;
+}
+
+static struct bucket_message out_message(const struct bucket_step *step, const struct slot *slot, uint32_t from,
+                                         uint32_t to, int part)
+{
+    return message_at(step, slot, to, step->layout.out + place_of(step, from, to, part));
+}
+
+static struct bucket_message in_message(const struct bucket_step *step, const struct slot *slot, uint32_t from,
+                                        int part)
+{
+    const uint32_t own = step->exchange->of.process;
+    return message_at(step, slot, own, step->layout.in + place_of(step, own, from, part));
+}
+
+static struct bucket_message sum_message(const struct bucket_step *step, const struct slot *slot, uint32_t p)
+{
+    return message_at(step, slot, p, step->layout.sums + p * step->layout.message);
+}
+
+static int parts_there(const struct bucket_step *step, uint32_t process)
 {
     const struct tree *tree = &step->trees[process];
-    uint64_t n = 0;
+    int n = 0;
     for (int i = 0; i < tree->n; i++) n += tree->parts[i].there;
     return n;
 }
 
-static float *own_part(const struct slot *slot, uint64_t n) { return (float *)slot->parts.bytes + n * slot->floats; }
+/* ---- copies ---- */
 
-static uint64_t rows_touched(const struct bucket_step *step, const struct bucket *b)
+static struct transfer copy_of(const struct bucket_step *step, const struct bucket_message *m, uint32_t *host)
 {
-    uint64_t n = 0;
-    for (uint64_t r = 0; r < b->count / b->row; r++) n += step->touched[b->first_row + r];
-    return n;
+    return (struct transfer){.buffer = bucket_kernels_buffer(step->kernels),
+                             .offset = 4 * m->at,
+                             .bytes = 4 * message_words(step->wire, m->count),
+                             .host = host};
 }
 
-/* ---- from and to the device ---- */
-
-static void rows_take(const struct bucket_step *step, const struct bucket *b, const float *whole, float *to)
+/* To this process' memory. */
+static bool down(struct bucket_step *step, const struct bucket_message *m, int ticket, struct error *e)
 {
-    for (uint64_t r = 0; r < b->count / b->row; r++) {
-        if (!step->touched[b->first_row + r]) continue;
-        memcpy(to, whole + r * b->row, b->row * sizeof *to);
-        to += b->row;
-    }
+    const struct transfer copy = copy_of(step, m, step->memory[step->exchange->of.process] + m->at);
+    return device_copy_down(step->device, &copy, ticket, e);
 }
 
-static void rows_put(const struct bucket_step *step, const struct bucket *b, const float *from, float *whole)
-{
-    memset(whole, 0, b->count * sizeof *whole);
-    for (uint64_t r = 0; r < b->count / b->row; r++) {
-        if (!step->touched[b->first_row + r]) continue;
-        memcpy(whole + r * b->row, from, b->row * sizeof *whole);
-        from += b->row;
-    }
-}
+/* Of the packed parts the last one's copy has the slot's ticket: they end in their order. */
+static int parts_ticket(const struct slot *slot) { return 2 * slot->number; }
+static int sums_ticket(const struct slot *slot) { return 2 * slot->number + 1; }
 
-bool slot_read(struct bucket_step *step, struct slot *slot, const struct bucket *b, struct error *e)
+static bool down_wait(struct bucket_step *step, int ticket, struct error *e)
 {
-    const struct host *host = step->exchange->host;
-    const struct tree *tree = &step->trees[step->exchange->of.process];
-    uint64_t n = parts_there(step, step->exchange->of.process), part = 0;
-    slot->bucket = b;
-    slot->floats = b->row ? rows_touched(step, b) * b->row : b->count;
-    TRY(memory_grow(host, &slot->parts, (n ? n : 1) * slot->floats * sizeof(float), e));
-    if (b->row) TRY(memory_grow(host, &slot->whole, b->count * sizeof(float), e));
-    for (int i = 0; i < tree->n && slot->floats; i++) {
-        float *own = own_part(slot, part), *to = b->row ? slot->whole.bytes : own;
-        if (!tree->parts[i].there) continue;
-        TRY(optimizer_sum_read(step->optimizer, i, b->slab, b->at, to, b->count, e));
-        if (b->row) rows_take(step, b, to, own);
-        part++;
-    }
+    const uint64_t begin = clock_ns();
+    TRY(device_copy_wait(step->device, ticket, e));
+    step->exchange->times.device_seconds += (double)(clock_ns() - begin) * 1e-9;
     return true;
 }
 
-bool slot_write(struct bucket_step *step, struct slot *slot, struct error *e)
+/* ---- the first half: parts ---- */
+
+static void slot_place(struct bucket_step *step, struct slot *slot, const struct bucket *b)
 {
-    const struct bucket *b = slot->bucket;
-    const float *sums = own_part(slot, 0);
-    if (step->wire == WHERRY_WIRE_F16) {
-        const char *at = slot->wire.bytes;
-        for (uint32_t p = 0; p < step->exchange->of.processes; p++) {
-            wire_decode(at, own_part(slot, 0) + slice(step, slot, p), slice_floats(step, slot, p));
-            at += wire_bytes(slice_floats(step, slot, p));
-        }
-    }
-    if (b->row) {
-        rows_put(step, b, sums, slot->whole.bytes);
-        sums = slot->whole.bytes;
-    }
-    return optimizer_sum_write(step->optimizer, b->slab, b->at, sums, b->count, e);
+    slot->bucket = b;
+    slot->floats = b->count;
+    slot->place = (struct bucket_place){.slab = b->slab, .at = b->at};
+    if (!b->row) return;
+    const uint64_t *before = step->rows_before + b->first_row;
+    slot->floats = (before[b->count / b->row] - before[0]) * b->row;
+    slot->place.row = b->row;
+    slot->place.list = before[0];
+    slot->place.first_row = b->first_row;
 }
 
-/* ---- messages ---- */
-
-static uint64_t message_bytes(const struct bucket_step *step, uint64_t floats)
+/* One of this process' sums, which is its part number `part`: for the others, and beside what is received. */
+static bool part_pack(struct bucket_step *step, struct slot *slot, int sum, int part, bool last, struct error *e)
 {
-    return step->wire == WHERRY_WIRE_F16 ? wire_bytes(floats) : floats * sizeof(float);
+    const uint32_t own = step->exchange->of.process, n = step->exchange->of.processes;
+    uint32_t count = 0;
+    for (uint32_t p = 0; p < n; p++)
+        if (p != own && slice_floats(step, slot, p)) step->messages[count++] = out_message(step, slot, own, p, part);
+    TRY(bucket_kernels_pack(step->kernels, &slot->place, sum, false, step->messages, count, e));
+    for (uint32_t i = 0; i < count; i++)
+        TRY(down(step, &step->messages[i], last && i + 1 == count ? parts_ticket(slot) : COPY_NOT_WAITED, e));
+    if (!sum || !slice_floats(step, slot, own)) return true;
+    const struct bucket_message floats =
+        message_at(step, slot, own, step->layout.own + (uint64_t)(sum - 1) * step->layout.floats);
+    return bucket_kernels_pack(step->kernels, &slot->place, sum, true, &floats, 1, e);
+}
+
+bool slot_pack(struct bucket_step *step, struct slot *slot, const struct bucket *b, struct error *e)
+{
+    const uint32_t own = step->exchange->of.process;
+    const struct tree *tree = &step->trees[own];
+    const int all = parts_there(step, own);
+    slot_place(step, slot, b);
+    for (int i = 0, part = 0; i < tree->n; i++)
+        if (tree->parts[i].there) {
+            TRY(part_pack(step, slot, i, part, part + 1 == all, e));
+            part++;
+        }
+    if (all && slot->floats > slice_floats(step, slot, own)) return true;
+    /* Nothing is sent: what was in this slot before has to be done all the same when the others are told. */
+    struct bucket_message nothing = out_message(step, slot, own, !own, 0);
+    nothing.count = 1;
+    return down(step, &nothing, parts_ticket(slot), e);
+}
+
+/* What a process sends: the message itself, or the sign that it is there. */
+static void tell(struct bucket_step *step, uint32_t to, const struct bucket_message *m)
+{
+    struct exchange *x = step->exchange;
+    const uint64_t bytes = m->count ? 4 * message_words(step->wire, m->count) : 0;
+    if (step->memory[to])
+        x->times.bytes_sent += bytes;
+    else
+        exchange_send(x, to, step->memory[x->of.process] + m->at, bytes);
+}
+
+static void hear(struct bucket_step *step, uint32_t from, const struct bucket_message *m)
+{
+    if (!step->memory[from] && m->count)
+        exchange_receive(step->exchange, from, step->memory[step->exchange->of.process] + m->at,
+                         4 * message_words(step->wire, m->count));
+}
+
+bool bucket_step_start(struct bucket_step *step, struct error *e)
+{
+    struct exchange *x = step->exchange;
+    for (uint32_t p = 0; p < x->of.processes; p++) {
+        if (p == x->of.process || !step->memory[p]) continue;
+        exchange_receive(x, p, &step->heard[p], sizeof sign);
+        exchange_send(x, p, &sign, sizeof sign);
+    }
+    return exchange_start(x, e);
 }
 
 bool slot_scatter(struct bucket_step *step, struct slot *slot, struct error *e)
 {
     struct exchange *x = step->exchange;
-    uint32_t own = x->of.process, n = x->of.processes;
-    uint64_t parts = parts_there(step, own), others = 0, each = message_bytes(step, slice_floats(step, slot, own));
-    for (uint32_t p = 0; p < n; p++) others += p == own ? 0 : parts_there(step, p);
-    TRY(memory_grow(x->host, &slot->others, others * each + 1, e));
-    if (step->wire == WHERRY_WIRE_F16)
-        TRY(memory_grow(x->host, &slot->wire, (parts + 1) * (slot->floats * 2 + 16 * (uint64_t)n), e));
-    char *to = slot->others.bytes, *wire = slot->wire.bytes;
+    const uint32_t own = x->of.process, n = x->of.processes;
+    TRY(down_wait(step, parts_ticket(slot), e));
     for (uint32_t p = 0; p < n; p++)
-        for (uint64_t i = 0; p != own && i < parts_there(step, p); i++, to += each) exchange_receive(x, p, to, each);
-    for (uint32_t k = 1; k < n; k++) {
-        uint32_t p = (own + k) % n;
-        for (uint64_t i = 0; i < parts; i++) {
-            const float *from = own_part(slot, i) + slice(step, slot, p);
-            uint64_t bytes = message_bytes(step, slice_floats(step, slot, p));
-            if (step->wire == WHERRY_WIRE_F16) wire_encode(from, slice_floats(step, slot, p), wire);
-            exchange_send(x, p, step->wire == WHERRY_WIRE_F16 ? wire : (const void *)from, bytes);
-            wire += step->wire == WHERRY_WIRE_F16 ? bytes : 0;
+        for (int i = 0; p != own && i < parts_there(step, p); i++) {
+            const struct bucket_message m = in_message(step, slot, p, i);
+            hear(step, p, &m);
+        }
+    for (uint32_t k = 1; k < n; k++)
+        for (int i = 0; i < parts_there(step, own); i++) {
+            const struct bucket_message m = out_message(step, slot, own, (own + k) % n, i);
+            tell(step, (own + k) % n, &m);
+        }
+    return true;
+}
+
+/* ---- the second half: sums ---- */
+
+/* Where a part of what this process sums lies when it is summed. */
+static struct bucket_operation part_operation(const struct bucket_step *step, const struct slot *slot, uint32_t p,
+                                              int sum, int part)
+{
+    const uint32_t own = step->exchange->of.process;
+    if (p != own) return (struct bucket_operation){OPERATION_MESSAGE, in_message(step, slot, p, part).at};
+    if (!sum) return (struct bucket_operation){OPERATION_OWN, 0};
+    return (struct bucket_operation){
+        OPERATION_FLOATS, message_at(step, slot, own, step->layout.own + (uint64_t)(sum - 1) * step->layout.floats).at};
+}
+
+/* What was not there is not added to, and not added. */
+static void joined(struct bucket_step *step, bool adds, bool first, uint32_t *n)
+{
+    if (adds && !first) step->operations[(*n)++] = (struct bucket_operation){OPERATION_ADD, 0};
+}
+
+/* From the last shards to the first. */
+static uint32_t operations_of(struct bucket_step *step, const struct slot *slot)
+{
+    struct tree tree = {.n = 0};
+    uint32_t n = 0;
+    bool adds, first;
+    for (uint32_t p = step->exchange->of.processes; p-- > 0;) {
+        const struct tree *parts = &step->trees[p];
+        for (int i = 0, part = 0; i < parts->n; i++) {
+            if (parts->parts[i].there) step->operations[n++] = part_operation(step, slot, p, i, part++);
+            tree_add(&tree, parts->parts[i]);
+            while (tree_join(&tree, &adds, &first)) joined(step, adds, first, &n);
         }
     }
-    return exchange_start(x, e);
+    while (tree_close(&tree, &adds, &first)) joined(step, adds, first, &n);
+    return n;
+}
+
+/* Received, or in the memory of who made it. */
+static uint32_t *source(const struct bucket_step *step, uint32_t p, const struct bucket_message *there,
+                        const struct bucket_message *here)
+{
+    return step->memory[p] ? step->memory[p] + there->at : step->memory[step->exchange->of.process] + here->at;
+}
+
+bool slot_sum(struct bucket_step *step, struct slot *slot, struct error *e)
+{
+    const uint32_t own = step->exchange->of.process, n = step->exchange->of.processes;
+    const struct bucket_message sums = sum_message(step, slot, own);
+    int copies = 0;
+    if (!sums.count) return true;
+    for (uint32_t p = 0; p < n; p++)
+        for (int i = 0; p != own && i < parts_there(step, p); i++) {
+            const struct bucket_message here = in_message(step, slot, p, i), there = out_message(step, slot, p, own, i);
+            step->copies[copies++] = copy_of(step, &here, source(step, p, &there, &here));
+        }
+    TRY(device_copies_up(step->device, step->copies, copies, e));
+    TRY(bucket_kernels_sum(step->kernels, &slot->place, step->operations, operations_of(step, slot), &sums, e));
+    return down(step, &sums, sums_ticket(slot), e);
 }
 
 bool slot_gather(struct bucket_step *step, struct slot *slot, struct error *e)
 {
     struct exchange *x = step->exchange;
-    uint32_t own = x->of.process, n = x->of.processes;
-    char *wire = slot->wire.bytes, *own_wire = NULL;
+    const uint32_t own = x->of.process, n = x->of.processes;
+    const struct bucket_message sums = sum_message(step, slot, own);
+    TRY(down_wait(step, sums_ticket(slot), e));
     for (uint32_t p = 0; p < n; p++) {
-        uint64_t bytes = message_bytes(step, slice_floats(step, slot, p));
-        if (p == own) own_wire = wire;
-        if (p != own) exchange_receive(x, p, wire ? wire : (void *)(own_part(slot, 0) + slice(step, slot, p)), bytes);
-        wire += wire ? bytes : 0;
+        const struct bucket_message m = sum_message(step, slot, p);
+        if (p != own) hear(step, p, &m);
     }
-    float *sums = own_part(slot, 0) + slice(step, slot, own);
-    if (own_wire) wire_encode(sums, slice_floats(step, slot, own), own_wire);
-    for (uint32_t k = 1; k < n; k++)
-        exchange_send(x, (own + k) % n, own_wire ? own_wire : (const void *)sums,
-                      message_bytes(step, slice_floats(step, slot, own)));
-    return exchange_start(x, e);
-}
-
-/* ---- sums ---- */
-
-static void floats_add(float *restrict to, const float *restrict from, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++) to[i] += from[i];
-}
-
-/* The floats of what was received from others: decoded in place of the bits, from the last one on. */
-static float *received(const struct bucket_step *step, struct slot *slot, uint64_t number, uint64_t count, float *room)
-{
-    char *at = (char *)slot->others.bytes + number * message_bytes(step, count);
-    if (step->wire == WHERRY_WIRE_F32) return (float *)(void *)at;
-    wire_decode(at, room + number * count, count);
-    return room + number * count;
-}
-
-bool slot_sum(struct bucket_step *step, struct slot *slot, struct error *e)
-{
-    struct exchange *x = step->exchange;
-    uint32_t own = x->of.process, n = x->of.processes;
-    uint64_t count = slice_floats(step, slot, own), others = 0, begin = 0;
-    struct tree tree = {.n = 0};
-    float *at[2 * TREE_PARTS_MOST], *to = own_part(slot, 0) + slice(step, slot, own);
-    bool adds, first;
-    for (uint32_t p = 0; p < n; p++) others += p == own ? 0 : parts_there(step, p);
-    if (step->wire == WHERRY_WIRE_F16) TRY(memory_grow(x->host, &slot->whole, others * count * sizeof(float) + 1, e));
-    /* From the last shards to the first; numbers of what was received are those of the processes' order. */
-    for (uint32_t p = n; p-- > 0;) {
-        const struct tree *parts = &step->trees[p];
-        uint64_t number = 0;
-        begin = 0;
-        for (uint32_t q = 0; q < p; q++) begin += q == own ? 0 : parts_there(step, q);
-        for (int i = 0; i < parts->n; i++) {
-            at[tree.n] = NULL;
-            if (parts->parts[i].there) {
-                at[tree.n] = p == own ? own_part(slot, number) + slice(step, slot, own)
-                                      : received(step, slot, begin + number, count, slot->whole.bytes);
-                number++;
-            }
-            tree_add(&tree, parts->parts[i]);
-            while (tree_join(&tree, &adds, &first)) {
-                if (adds && !first) floats_add(at[tree.n - 1], at[tree.n], count);
-                if (adds && first) at[tree.n - 1] = at[tree.n];
-            }
-        }
-    }
-    while (tree_close(&tree, &adds, &first)) {
-        if (adds && !first) floats_add(at[tree.n - 1], at[tree.n], count);
-        if (adds && first) at[tree.n - 1] = at[tree.n];
-    }
-    if (count && at[0] != to) memcpy(to, at[0], count * sizeof *to);
+    for (uint32_t k = 1; k < n; k++) tell(step, (own + k) % n, &sums);
     return true;
+}
+
+bool slot_write(struct bucket_step *step, struct slot *slot, struct error *e)
+{
+    const uint32_t own = step->exchange->of.process, n = step->exchange->of.processes;
+    uint32_t count = 0;
+    int copies = 0;
+    for (uint32_t p = 0; p < n; p++) {
+        const struct bucket_message m = sum_message(step, slot, p);
+        if (!m.count) continue;
+        step->messages[count++] = m;
+        if (p != own) step->copies[copies++] = copy_of(step, &m, source(step, p, &m, &m));
+    }
+    TRY(device_copies_up(step->device, step->copies, copies, e));
+    return bucket_kernels_unpack(step->kernels, &slot->place, step->messages, count, e);
 }

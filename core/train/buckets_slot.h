@@ -1,49 +1,67 @@
-/* A bucket on its way: memory of the host, and what becomes of it. */
+/* A bucket on its way: its places in memory, and what becomes of it. */
 #ifndef WHERRY_TRAIN_BUCKETS_SLOT_H
 #define WHERRY_TRAIN_BUCKETS_SLOT_H
 
-#include "train/buckets.h"
-
-enum { SLOTS = 3 };
+#include "runtime/copies.h"
+#include "train/bucket_kernels.h"
+#include "train/exchange.h"
+#include "train/tree.h"
 
 /* Floats of the arena that are exchanged together. */
 struct bucket {
     int slab;
     uint64_t at, count;
-    size_t tensor;           /* the last one of which it has anything */
+    int piece;               /* of the backward pass, behind which its gradients are there */
+    int first, end;          /* segments that it has parts of */
     uint64_t row, first_row; /* of the table: floats of a row, and its first one. row 0: it is exchanged as it is */
 };
 
+/* Words of a slot, in the device's buffer and in the memory of the host alike, of every process. Each message has room
+ * for the largest one: of this process' parts for others, of others' parts of what this one sums, of its own parts of
+ * that but the first as floats, and of everybody's sums. */
+struct slot_layout {
+    uint64_t message, floats; /* words of one */
+    uint64_t out, in, own, sums, words;
+    int parts; /* that a process has, at most */
+};
+
 struct bucket_step {
+    struct wherry_device *device;
     struct exchange *exchange;
-    struct optimizer *optimizer;
+    struct bucket_kernels *kernels;
     wherry_wire wire;
-    struct tree *trees; /* [processes]: the parts that each has */
-    bool *touched;      /* rows of the table; the others are 0 */
+    struct slot_layout layout;
+    uint32_t **memory;     /* [processes]: of this host's, in the same layout; NULL: it is another host's */
+    struct tree *trees;    /* [processes]: the parts that each has */
+    uint64_t *rows_before; /* [rows + 1] of the table: how many that were touched are before each */
+    uint64_t *heard;       /* [processes]: signs that came */
+    /* For one call's lists. */
+    struct bucket_message *messages;     /* [processes] */
+    struct bucket_operation *operations; /* [2 * processes * layout.parts] */
+    struct transfer *copies;             /* [processes * layout.parts] */
 };
 
 struct slot {
+    int number;
     const struct bucket *bucket;
+    struct bucket_place place;
     uint64_t floats; /* of the bucket that are exchanged */
-    /* Grown when they are too small. `parts`: this process' parts of the bucket one after the other, then in the first
-     * one's place the sums; `others`: what others have of what this process sums; `whole`: the bucket with the rows
-     * that nobody touched; `wire`: messages in 16 bits. */
-    struct slot_memory {
-        void *bytes;
-        uint64_t size;
-    } parts, others, whole, wire;
 };
 
-void slot_free(const struct host *host, struct slot *slot);
-/* From the device. */
-bool slot_read(struct bucket_step *step, struct slot *slot, const struct bucket *bucket, struct error *e);
-/* Starts the messages with parts. */
+/* Of buckets of so many floats at most. */
+struct slot_layout slot_layout_of(uint64_t floats, uint32_t processes, int parts, wherry_wire wire);
+
+/* One after the other. This process' parts as messages, on their way to the host: */
+bool slot_pack(struct bucket_step *step, struct slot *slot, const struct bucket *bucket, struct error *e);
+/* Waits for that; what is to be told of it is put together. */
 bool slot_scatter(struct bucket_step *step, struct slot *slot, struct error *e);
-/* Sums what this process sums, after these have come. */
+/* When the others have told: sums what this process sums, which goes to the host. */
 bool slot_sum(struct bucket_step *step, struct slot *slot, struct error *e);
-/* Starts the messages with sums. */
+/* Waits for that; what is to be told of it is put together. */
 bool slot_gather(struct bucket_step *step, struct slot *slot, struct error *e);
-/* To the device, after these have come. */
+/* When the others have told: everybody's sums to their places. */
 bool slot_write(struct bucket_step *step, struct slot *slot, struct error *e);
+/* Tells what is put together of some buckets, with a sign to those that read it from this process' memory. */
+bool bucket_step_start(struct bucket_step *step, struct error *e);
 
 #endif

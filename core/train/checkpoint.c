@@ -163,6 +163,12 @@ bool checkpoint_open(const struct wherry_trainer *t, const char *folder, struct 
     struct checkpoint state = {0};
     json_t *json = NULL;
     bool has = false;
+    TRY(adapter_is_in(host, folder, &has, e));
+    if (has != (t->lora != NULL))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    has ? "%.600s is of a training of adapters, and this trainer has none"
+                        : "%.600s is no training of adapters, which this trainer has",
+                    folder);
     TRY(folder_has(host, folder, numbers_file, &has, e));
     if (!has)
         return fail(e, WHERRY_STATUS_IO,
@@ -208,10 +214,9 @@ static const struct weight_part *part_of(const struct wherry_model *model, const
     return part->elements == w->info.elements ? part : NULL;
 }
 
-static bool all_there(const struct wherry_trainer *t, const struct checkpoint *state, const char *folder,
-                      const struct wherry_model *model, struct error *e)
+static bool weights_there(const struct wherry_trainer *t, const char *folder, const struct wherry_model *model,
+                          struct error *e)
 {
-    size_t moments = 0;
     for (size_t i = 0; i < t->weights.count; i++) {
         const struct trained_weight *w = &t->weights.of[i];
         struct model_tensor its;
@@ -220,6 +225,13 @@ static bool all_there(const struct wherry_trainer *t, const struct checkpoint *s
         if (strcmp(its.name, w->info.name) || its.shape[0] != w->info.shape[0])
             return other_model(folder, w->info.name, e);
     }
+    return true;
+}
+
+static bool moments_there(const struct wherry_trainer *t, const struct checkpoint *state, const char *folder,
+                          struct error *e)
+{
+    size_t moments = 0;
     for (int part = OPTIMIZER_FIRST; part <= OPTIMIZER_SECOND; part++)
         for (size_t g = 0; g < t->weights.n_gradients; g++) {
             char name[PREFIXED];
@@ -267,11 +279,12 @@ bool checkpoint_read(struct wherry_trainer *t, const struct checkpoint *state, c
                      const struct wherry_model *model, void *data, struct error *e)
 {
     const struct safetensors_tensor *bytes = safetensors_find(&state->file, data_name);
-    TRY(all_there(t, state, folder, model, e));
+    TRY((t->lora || weights_there(t, folder, model, e)) && moments_there(t, state, folder, e));
     float *values = host_alloc_unset(&t->context->host, (size_t)most_elements(t), sizeof *values, e);
     view_stale(t);
     bool ok = values && safetensors_read(&state->file, bytes, 0, (size_t)bytes->bytes, data, e) &&
-              weights_take(t, model, values, e) && moments_take(t, state, values, e);
+              (t->lora ? lora_take(t, folder, e) : weights_take(t, model, values, e)) &&
+              moments_take(t, state, values, e);
     host_free(&t->context->host, values);
     if (!ok) return false;
     optimizer_state_set(t->optimizer, &state->optimizer);

@@ -57,15 +57,18 @@ bool exchange_start(struct exchange *x, struct error *e)
     return x->of.start(x->of.user, x->sends, sends, x->receives, receives) || failed(x, e);
 }
 
-bool exchange_finish(struct exchange *x, bool counts, struct error *e)
+bool exchange_finish(struct exchange *x, struct error *e)
 {
-    double seconds = 0;
-    uint64_t begin = clock_ns();
+    double seconds;
+    const uint64_t begin = clock_ns();
     if (!x->of.finish(x->of.user, &seconds)) return failed(x, e);
-    if (!counts) return true;
-    x->times.seconds += seconds;
-    x->times.exposed_seconds += (double)(clock_ns() - begin) * 1e-9;
+    x->times.others_seconds += (double)(clock_ns() - begin) * 1e-9;
     return true;
+}
+
+bool exchange_share(struct exchange *x, size_t bytes, void **memory, struct error *e)
+{
+    return x->of.share(x->of.user, bytes, memory) || failed(x, e);
 }
 
 bool exchange_gather(struct exchange *x, void *all, const size_t *begins, struct error *e)
@@ -78,7 +81,7 @@ bool exchange_gather(struct exchange *x, void *all, const size_t *begins, struct
         exchange_send(x, to, at + begins[own], begins[own + 1] - begins[own]);
         exchange_receive(x, from, at + begins[from], begins[from + 1] - begins[from]);
     }
-    return exchange_start(x, e) && exchange_finish(x, false, e);
+    return exchange_start(x, e) && exchange_finish(x, e);
 }
 
 bool exchange_same(struct exchange *x, uint64_t value, uint32_t *other, bool *same, struct error *e)

@@ -6,7 +6,8 @@
 
 #include "base/host.h"
 
-enum { EXCHANGE_EACH = 24 }; /* messages to a process at a time: at least a tree's parts */
+/* Messages to a process at a time, at most: more than some buckets have, of as many parts as a tree has. */
+enum { EXCHANGE_EACH = 6 * 24 + 16 };
 
 struct exchange {
     wherry_exchange of; /* processes 1: nobody is there to send to */
@@ -25,8 +26,10 @@ void exchange_close(struct exchange *x); /* accepts a zeroed one */
 void exchange_send(struct exchange *x, uint32_t to, const void *data, size_t bytes);
 void exchange_receive(struct exchange *x, uint32_t from, void *data, size_t bytes);
 bool exchange_start(struct exchange *x, struct error *e);
-/* Waits for the oldest that was started. `counts`: it is of gradients, so its time is kept. */
-bool exchange_finish(struct exchange *x, bool counts, struct error *e);
+/* Waits for the oldest that was started. */
+bool exchange_finish(struct exchange *x, struct error *e);
+/* As wherry_exchange.share, which is there. */
+bool exchange_share(struct exchange *x, size_t bytes, void **memory, struct error *e);
 /* Every process gets what each has: process p has the bytes from begins[p] to begins[p + 1] of `all`. */
 bool exchange_gather(struct exchange *x, void *all, const size_t *begins, struct error *e);
 /* Whether `value` is the same everywhere; false and the first process that has another. */

@@ -19,8 +19,15 @@ bool masked_forward(struct wherry_session *session, const wherry_batch *batch, c
     return true;
 }
 
+void masked_gradient(double count, double scale, float gradient[MASKED_FLOATS])
+{
+    gradient[TOTAL_LOSS] = (float)(scale / count);
+    gradient[TOTAL_RIGHT] = 0;
+}
+
 bool masked_backward(struct wherry_session *session, double count, double scale)
 {
-    const float d[MASKED_FLOATS] = {[TOTAL_LOSS] = (float)(scale / count), [TOTAL_RIGHT] = 0};
-    return !wherry_backward(session, d, MASKED_FLOATS, NULL, 0);
+    float gradient[MASKED_FLOATS];
+    masked_gradient(count, scale, gradient);
+    return !wherry_backward(session, gradient, MASKED_FLOATS, NULL, 0);
 }

@@ -22,16 +22,19 @@ void trainer_memory(const struct wherry_trainer *t, wherry_train_memory *out)
     const uint64_t saved = plan.saved_bytes < others ? plan.saved_bytes : others;
     const uint64_t none = arena_bytes(&o->arena, 0), each = arena_bytes(&o->arena, 1) - none;
     const uint64_t sums = each * (uint64_t)o->arena.sums, tables = none - sums;
+    const struct adapters_bytes adapters = adapters_bytes(o->options.adapters);
     const bool first = o->parts >> ARENA_FIRST & 1u, second = o->parts >> ARENA_SECOND & 1u;
-    *out = (wherry_train_memory){.struct_size = sizeof *out,
-                                 .weights = plan.weight_bytes,
-                                 .masters = o->parts >> ARENA_MASTER & 1u ? each : 0,
-                                 .moments = each * ((uint64_t)first + (uint64_t)second),
-                                 .gradients = gradients,
-                                 .accumulated = sums + (o->parts >> ARENA_GRADIENT & 1u ? each : 0),
-                                 .saved = saved,
-                                 .workspace = others - saved,
-                                 .loss = t->loss ? loss_session(t->loss)->memory.bytes : 0,
-                                 .tables = tables + o->header_bytes + o->verdict_bytes + o->table_bytes};
-    out->total = plan.device_bytes + out->loss + optimizer_bytes(o).memory;
+    *out =
+        (wherry_train_memory){.struct_size = sizeof *out,
+                              .weights = plan.weight_bytes + adapters.values + adapters.base,
+                              .masters = o->parts >> ARENA_MASTER & 1u ? each : 0,
+                              .moments = each * ((uint64_t)first + (uint64_t)second),
+                              .gradients = gradients + adapters.values,
+                              .accumulated = sums + (o->parts >> ARENA_GRADIENT & 1u ? each : 0),
+                              .saved = saved,
+                              .workspace = others - saved,
+                              .loss = t->loss ? loss_session(t->loss)->memory.bytes : 0,
+                              .tables = tables + o->header_bytes + o->verdict_bytes + o->table_bytes + adapters.tables};
+    out->total = plan.device_bytes + out->loss + optimizer_bytes(o).memory + 2 * adapters.values + adapters.base +
+                 adapters.tables;
 }

@@ -11,12 +11,13 @@ struct trained_weight {
     enum weight weight;
     int layer, part;
     uint64_t first; /* of the gradient's elements, in the order of the model's files */
+    bool adapts;    /* it is A or B of that matrix' adapter */
 };
 
 struct trained_weights {
     struct trained_weight *of; /* [count] */
     size_t count;
-    struct optimizer_tensor *gradients; /* [n_gradients] */
+    struct optimizer_tensor *gradients; /* [n_gradients]: the session's, then the adapters' tensors */
     uint64_t *elements;                 /* [n_gradients] */
     size_t n_gradients;
 };

@@ -49,6 +49,7 @@ static bool options_check(const struct wherry_session *s, const struct optimizer
                     "alone");
     if (options->kind > OPTIMIZER_SGD)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "optimizer: there is no kind %d", (int)options->kind);
+    count += adapters_tensors(options->adapters);
     if (options->count != count)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "optimizer: %zu tensors are given, the session has %zu",
                     options->count, count);
@@ -74,9 +75,10 @@ static uint32_t parts_of(const struct optimizer *o)
 static uint32_t rates_of(const struct optimizer *o, size_t n)
 {
     const struct graph *g = &o->session->graph;
-    const struct tensor *weight = &g->tensors[g->tensors[session_gradient(o->session, n)].gradient_of];
+    const int gradient = session_gradient(o->session, n);
     const struct weight_part *parts;
-    if (!optimizer_lamb(o) || !o->tensors[n].decays) return 1;
+    if (!optimizer_lamb(o) || !o->tensors[n].decays || gradient < 0) return 1;
+    const struct tensor *weight = &g->tensors[g->tensors[gradient].gradient_of];
     return (uint32_t)model_weight(o->session->model, weight->weight, weight->layer, &parts);
 }
 
@@ -90,12 +92,13 @@ static bool plan(struct optimizer *o, struct error *e)
     o->parts = parts_of(o);
     uint32_t *parts = host_alloc(host, count, sizeof *parts, e);
     for (size_t n = 0; parts && n < count; n++) parts[n] = o->tensors[n].frozen ? 0 : rates_of(o, n);
-    bool ok = parts && arena_plan(o->session, parts, count, o->options.sums, &o->arena, e);
+    bool ok = parts && arena_plan(o->session, o->options.adapters, parts, count, o->options.sums, &o->arena, e);
     host_free(host, parts);
     if (!ok) return false;
     optimizer_program_plan(o);
-    return o->options.planned || (arena_make(o->session, o->parts, &o->arena, e) && optimizer_program_create(o, e) &&
-                                  optimizer_masters(o, e));
+    return o->options.planned ||
+           (adapters_make(o->options.adapters, e) && arena_make(o->session, o->parts, &o->arena, e) &&
+            optimizer_program_create(o, e) && optimizer_masters(o, e));
 }
 
 static bool prepare(struct wherry_session *s, struct error *e)
@@ -166,7 +169,7 @@ static void words_add(struct optimizer *o, bool first, double factor)
 
 bool optimizer_add_sum(struct optimizer *o, int sum, bool first, double weight, struct error *e)
 {
-    TRY(gradients_check(o, weight, e) && optimizer_accumulator(o, e));
+    TRY(gradients_check(o, weight, e) && optimizer_accumulator(o, e) && adapters_differentiate(o->options.adapters, e));
     words_add(o, first, weight / o->state.scale);
     o->summed = false; /* a further sum's are the squares that are there next */
     if (sum) return optimizer_submit_sum(o, sum, false, e);
@@ -183,7 +186,7 @@ bool optimizer_direct(struct optimizer *o, double weight, struct error *e)
                     "optimizer: something is accumulated already, to which gradients are to be added");
     o->direct = true;
     o->weight = weight;
-    return true;
+    return adapters_differentiate(o->options.adapters, e);
 }
 
 bool optimizer_accumulate(struct optimizer *o, double weight, struct error *e)
@@ -263,6 +266,7 @@ bool optimizer_step_begin(struct optimizer *o, double learning_rate, struct erro
         TRY(optimizer_submit(o, way, 0, o->direct || !o->summed ? PHASE_ADD : PHASE_NORM, PHASE_NORM, true, e));
         o->begun = true;
         TRY(optimizer_submit(o, way, 1, PHASE_STEP, PHASE_CHANGE, false, e));
+        TRY(adapters_merge(o->options.adapters, e));
     }
     o->begun = true;
     return true;

@@ -48,7 +48,7 @@ struct optimizer_options {
     double momentum;                        /* from 0 to, and without, 1 */
     double max_norm;                        /* of all gradients together; 0: they are not clipped */
     const struct optimizer_tensor *tensors; /* [count], copied */
-    size_t count;                           /* wherry_gradient_count's */
+    size_t count;                           /* wherry_gradient_count's, and adapters_tensors' */
     /* In a session of f16 the caller multiplies the gradient that it gives wherry_backward with optimizer_scale. */
     double loss_scale;    /* the first one, a power of two; 0: 65536. f32: it is 1 and stays */
     uint32_t clean_steps; /* after which the scale doubles; 0: 2000 */
@@ -57,6 +57,9 @@ struct optimizer_options {
     bool accumulates;
     int sums;     /* 0: none; else it accumulates */
     bool planned; /* its plan alone, to ask what it takes: the session is not prepared, and it can't step */
+    /* Whose tensors are trained, too: behind the session's gradients in `tensors` and in all numbers. Planned, made by
+     * the optimizer where it is not planned alone, and to outlive it. NULL: none. */
+    struct adapters *adapters;
 };
 
 /* What a step did. */
@@ -83,8 +86,9 @@ enum optimizer_part {
     OPTIMIZER_PARTS
 };
 
-struct optimizer;
+struct adapters;
 struct arena;
+struct optimizer;
 
 /* The session was created for training, and is prepared here where it was not; it and the model outlive the optimizer,
  * and it has one optimizer while it lives. Masters are the model's weights (in f16 read anew from its files, not
@@ -105,12 +109,8 @@ bool optimizer_direct(struct optimizer *optimizer, double weight, struct error *
 bool optimizer_add_sum(struct optimizer *optimizer, int sum, bool first, double weight, struct error *e);
 /* Adds a further sum to the one before it, which `first` says was empty. */
 bool optimizer_join_sum(struct optimizer *optimizer, int sum, bool first, struct error *e);
-/* Floats of a sum as they lie on the device: of slab `slab` of the arena, from `at` on. What is written to sum 0 is
- * accumulated. */
-bool optimizer_sum_read(struct optimizer *optimizer, int sum, int slab, uint64_t at, float *values, uint64_t count,
-                        struct error *e);
-bool optimizer_sum_write(struct optimizer *optimizer, int slab, uint64_t at, const float *values, uint64_t count,
-                         struct error *e);
+/* Sum 0 was written on the device: it is accumulated. */
+bool optimizer_sums_written(struct optimizer *optimizer, struct error *e);
 /* Makes all sums 0, and what lies between tensors there. */
 bool optimizer_sums_clear(struct optimizer *optimizer, struct error *e);
 const struct arena *optimizer_arena(const struct optimizer *optimizer);
@@ -150,13 +150,20 @@ struct optimizer_bytes {
 struct optimizer_bytes optimizer_bytes(const struct optimizer *optimizer);
 /* What one of its kernels does in a step after optimizer_direct, over all launches of it. */
 struct optimizer_work {
-    const char *name, *kernel; /* "squares", "norm", "step"; LAMB: "ratios" and "change", too */
-    uint64_t read, written;    /* bytes, each element of each tensor once */
+    /* "squares", "norm", "step"; LAMB: "ratios" and "change", too; adapters: "factors" and "merge" */
+    const char *name, *kernel;
+    uint64_t read, written; /* bytes, each element of each tensor once */
     double flops;
-    uint32_t launches, first; /* first: the number of the first of them in its program */
+    uint32_t launches, first; /* first: the number of the first of them in its program, */
+    struct program *program;  /* NULL where it is planned alone */
+    uint32_t timed;           /* and its place in optimizer_time's */
 };
 /* Number `index` from 0, in the order in which they run; false: there are no more. */
 bool optimizer_work(const struct optimizer *optimizer, int index, struct optimizer_work *out);
+/* Runs are timed from now on, and seconds of launches put there, which has optimizer_timed places; NULL: they are not.
+ */
+void optimizer_time(struct optimizer *optimizer, double *seconds);
+size_t optimizer_timed(const struct optimizer *optimizer);
 /* Parameters that are trained. */
 uint64_t optimizer_parameters(const struct optimizer *optimizer);
 

@@ -79,13 +79,15 @@ static void launch_fill(struct optimizer *o, enum way way, enum phase phase, con
     const struct segment *first = &o->arena.segments[l->first];
     const struct slab *slab = &o->arena.slabs[first->slab];
     const bool adds = phase == PHASE_ADD, moments = phase == PHASE_STEP, direct = way == WAY_DIRECT;
-    const bool leaves_u = moments && optimizer_lamb(o);
+    const bool leaves_u = moments && optimizer_lamb(o), f16 = s->f16 && !segment_adapts(first);
     step_begin(o, way, phase, l->chunks, 40.0 * (double)(l->state.end - l->state.begin), step); /* as of roof_memory */
-    if (adds || (moments && direct)) bind(step, SLOT_X, false, false, s->buffers[first->gradient_block], l->gradients);
-    if (!adds) bind(step, SLOT_W, false, !leaves_u, s->buffers[first->weight_block], l->weights);
+    step->f16 = f16;
+    if (adds || (moments && direct))
+        bind(step, SLOT_X, false, false, segment_gradients(s, &o->arena, first), l->gradients);
+    if (!adds) bind(step, SLOT_W, false, !leaves_u, segment_weights(s, &o->arena, first), l->weights);
     if (!adds) bind(step, SLOT_BIAS, true, false, o->verdict, (struct range){0, o->verdict_bytes});
     bind(step, SLOT_IDS, true, false, o->arena.tables, l->table);
-    if (!adds && s->f16) bind(step, SLOT_SAVED, true, !leaves_u, slab->parts[ARENA_MASTER], l->state);
+    if (!adds && f16) bind(step, SLOT_SAVED, true, !leaves_u, slab->parts[ARENA_MASTER], l->state);
     if (moments && slab->parts[ARENA_FIRST]) bind(step, SLOT_DELTA, true, true, slab->parts[ARENA_FIRST], l->state);
     if (!direct || (!adds && optimizer_lamb(o)))
         bind(step, SLOT_GRADIENT, true, adds || leaves_u, slab->parts[ARENA_GRADIENT], l->state);

@@ -15,6 +15,13 @@ static int weight_of(const struct optimizer *o, size_t index)
     return o->session->graph.tensors[session_gradient(o->session, index)].gradient_of;
 }
 
+/* Whether it is a tensor of adapters, and which. */
+static bool adapts(const struct optimizer *o, size_t index, size_t *tensor)
+{
+    *tensor = index - (o->options.count - adapters_tensors(o->options.adapters));
+    return *tensor < adapters_tensors(o->options.adapters);
+}
+
 /* A weight as the model's files have it. */
 static bool model_floats(const struct optimizer *o, size_t index, float *values, struct error *e)
 {
@@ -31,19 +38,25 @@ static bool model_floats(const struct optimizer *o, size_t index, float *values,
 
 static size_t elements_of(const struct optimizer *o, size_t index)
 {
+    size_t tensor;
+    if (adapts(o, index, &tensor)) {
+        const struct range at = adapters_range(o->options.adapters, tensor);
+        return (size_t)(at.end - at.begin) / sizeof(float);
+    }
     return (size_t)tensor_elements(&o->session->graph, &o->session->limits, session_gradient(o->session, index));
 }
 
 bool optimizer_masters(struct optimizer *o, struct error *e)
 {
     const struct host *host = &o->session->context->host;
+    const size_t count = o->options.count - adapters_tensors(o->options.adapters);
     size_t most = 0;
     if (!(o->parts >> ARENA_MASTER & 1)) return true;
-    for (size_t n = 0; n < o->options.count; n++)
+    for (size_t n = 0; n < count; n++)
         if (elements_of(o, n) > most) most = elements_of(o, n);
     float *values = host_alloc_unset(host, most, sizeof *values, e);
     bool ok = values != NULL;
-    for (size_t n = 0; ok && n < o->options.count; n++)
+    for (size_t n = 0; ok && n < count; n++)
         ok = o->tensors[n].frozen ||
              (model_floats(o, n, values, e) && arena_write(o->session, &o->arena, ARENA_MASTER, n, values, e));
     host_free(host, values);
@@ -64,7 +77,8 @@ static bool check(const struct optimizer *o, const char *what, bool has, enum op
     static const char *const names[OPTIMIZER_PARTS] = {"weight", "first moment", "second moment", "gradient"};
     if (index >= o->options.count)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "optimizer: there is no tensor number %zu", index);
-    const char *tensor = o->session->graph.tensors[weight_of(o, index)].name;
+    size_t number;
+    const char *tensor = adapts(o, index, &number) ? "an adapter" : o->session->graph.tensors[weight_of(o, index)].name;
     if (!has)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "optimizer: %s has no %s to be %s%s", tensor, names[part], what,
                     o->tensors[index].frozen ? ": it is frozen" : "");
@@ -77,6 +91,9 @@ bool optimizer_tensor_read(struct optimizer *o, enum optimizer_part part, size_t
                            struct error *e)
 {
     TRY(check(o, "read", optimizer_has(o, part, index), part, index, count, e));
+    size_t tensor;
+    if (part == OPTIMIZER_MASTER && adapts(o, index, &tensor))
+        return adapters_read(o->options.adapters, tensor, values, e);
     if (part != OPTIMIZER_MASTER || (o->parts >> ARENA_MASTER & 1 && !o->tensors[index].frozen))
         return arena_read(o->session, &o->arena, arena_parts[part], index, values, e);
     if (o->tensors[index].frozen) return model_floats(o, index, values, e);
@@ -99,6 +116,9 @@ bool optimizer_tensor_write(struct optimizer *o, enum optimizer_part part, size_
     const bool trained = index < o->options.count && !o->tensors[index].frozen;
     const bool has = trained && (part == OPTIMIZER_GRADIENT || optimizer_has(o, part, index));
     TRY(check(o, "written", has, part, index, count, e));
+    size_t tensor;
+    if (part == OPTIMIZER_MASTER && adapts(o, index, &tensor))
+        return adapters_write(o->options.adapters, tensor, values, e);
     if (part == OPTIMIZER_MASTER) TRY(session_tensor_write(o->session, weight_of(o, index), values, e));
     if (part == OPTIMIZER_GRADIENT) TRY(gradient_begin(o, e));
     if (!(o->parts >> arena_parts[part] & 1)) return true; /* the session has it */
@@ -114,21 +134,10 @@ bool optimizer_sums_clear(struct optimizer *o, struct error *e)
     return arena_clear(o->session, &o->arena, ARENA_GRADIENT, e);
 }
 
-bool optimizer_sum_read(struct optimizer *o, int sum, int slab, uint64_t at, float *values, uint64_t count,
-                        struct error *e)
+bool optimizer_sums_written(struct optimizer *o, struct error *e)
 {
-    const struct slab *of = &o->arena.slabs[slab];
-    struct wherry_device *device = o->session->device;
-    return device->backend->buffer_read(device->handle, sum ? of->sums[sum - 1] : of->parts[ARENA_GRADIENT], 4 * at,
-                                        values, 4 * count, e);
-}
-
-bool optimizer_sum_write(struct optimizer *o, int slab, uint64_t at, const float *values, uint64_t count,
-                         struct error *e)
-{
-    struct wherry_device *device = o->session->device;
+    TRY(optimizer_accumulator(o, e));
     o->accumulated = true;
     o->summed = false;
-    return device->backend->buffer_write(device->handle, o->arena.slabs[slab].parts[ARENA_GRADIENT], 4 * at, values,
-                                         4 * count, e);
+    return true;
 }

@@ -1,4 +1,6 @@
 /* What an optimizer takes: memory, and what its kernels move and compute. */
+#include <string.h>
+
 #include "train/state.h"
 
 static uint64_t moment_floats(const struct optimizer *o)
@@ -48,17 +50,47 @@ static void change_work(const struct optimizer *o, struct optimizer_work *out)
                                    .flops = 2 * (double)n};
 }
 
+static bool adapter_work(const struct optimizer *o, int index, struct optimizer_work *out)
+{
+    struct adapters_work work;
+    if (!adapters_work(o->options.adapters, index, &work)) return false;
+    *out = (struct optimizer_work){.name = work.name,
+                                   .kernel = work.kernel,
+                                   .read = work.read,
+                                   .written = work.written,
+                                   .flops = work.flops,
+                                   .launches = work.launches,
+                                   .first = work.first,
+                                   .program = work.program,
+                                   .timed = (uint32_t)o->ways[WAY_DIRECT].schedule.n_steps + work.first};
+    return true;
+}
+
+size_t optimizer_timed(const struct optimizer *o)
+{
+    return (size_t)o->ways[WAY_DIRECT].schedule.n_steps + adapters_steps(o->options.adapters);
+}
+
+void optimizer_time(struct optimizer *o, double *seconds)
+{
+    o->timed = seconds;
+    adapters_time(o->options.adapters, seconds ? seconds + o->ways[WAY_DIRECT].schedule.n_steps : NULL);
+}
+
 bool optimizer_work(const struct optimizer *o, int index, struct optimizer_work *out)
 {
     const uint32_t launches = (uint32_t)o->arena.n_launches;
-    if (index < 0 || index >= (optimizer_lamb(o) ? PHASES : PHASE_STEP + 1)) return false;
+    const int phases = optimizer_lamb(o) ? PHASES : PHASE_STEP + 1;
+    if (index >= phases) return adapter_work(o, index - phases, out);
+    if (index < 0) return false;
     if (index == PHASE_ADD) norm_work(o, out);
     if (index == PHASE_NORM) sum_work(o, "norm", out);
     if (index == PHASE_STEP) step_work(o, out);
     if (index == PHASE_RATIOS) sum_work(o, "ratios", out);
     if (index == PHASE_CHANGE) change_work(o, out);
     out->launches = phase_sums((enum phase)index) ? 1 : launches;
-    out->first = (uint32_t)o->ways[WAY_DIRECT].first[index];
+    out->first = out->timed = (uint32_t)o->ways[WAY_DIRECT].first[index];
+    out->program = o->ways[WAY_DIRECT].program;
     return true;
 }
 
@@ -70,7 +102,7 @@ struct optimizer_bytes optimizer_bytes(const struct optimizer *o)
     uint64_t direct = 0;
     struct optimizer_work work;
     for (int i = 0; optimizer_work(o, i, &work); i++)
-        if (!phase_sums((enum phase)i)) direct += work.read + work.written;
+        if (strcmp(work.kernel, "optimizer_sum") != 0) direct += work.read + work.written;
     return (struct optimizer_bytes){.memory = arena_bytes(&o->arena, o->parts) + o->header_bytes + o->verdict_bytes +
                                               o->table_bytes,
                                     .accumulate = n * (storage + sizeof(float)),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/index.h"
+#include "runtime/backward.h"
 #include "runtime/train.h"
 #include "train/arena.h"
 #include "train/trainer.h"
@@ -30,11 +31,11 @@ int sharding_sums(const wherry_trainer_desc *desc) { return tree_depth(shards_mo
 
 /* ---- life ---- */
 
-/* The word table, of which a step touches few rows: its gradient's number; SIZE_MAX where it may have others. */
-static size_t table_of(const struct wherry_trainer *t)
+size_t sharding_table(const struct wherry_trainer *t)
 {
     const struct graph *g = &t->session->graph;
-    for (size_t n = 0; n < t->weights.n_gradients && t->loss_kind != WHERRY_LOSS_MASKED; n++) {
+    const size_t gradients = wherry_gradient_count(t->session);
+    for (size_t n = 0; n < gradients && t->loss_kind != WHERRY_LOSS_MASKED; n++) {
         int gradient = session_gradient(t->session, n), weight = g->tensors[gradient].gradient_of;
         struct matrix_order order;
         if (g->tensors[weight].weight != WEIGHT_WORD || t->weights.gradients[n].frozen) continue;
@@ -45,11 +46,12 @@ static size_t table_of(const struct wherry_trainer *t)
 
 static bool buckets_make(struct wherry_trainer *t, const wherry_trainer_desc *desc, struct error *e)
 {
-    struct buckets_desc d = {.optimizer = t->optimizer,
+    struct buckets_desc d = {.session = t->session,
+                             .optimizer = t->optimizer,
                              .exchange = &t->sharding.exchange,
                              .wire = desc->wire,
                              .bytes = desc->bucket_bytes,
-                             .table = table_of(t)};
+                             .table = sharding_table(t)};
     if (d.table != SIZE_MAX) d.rows = t->model->info.config.vocabulary;
     /* Numbers between tensors are exchanged, too: they must not spoil a bucket's scale on the wire. */
     return (t->sharding.buckets = buckets_create(&d, e)) != NULL && optimizer_sums_clear(t->optimizer, e);
@@ -80,17 +82,19 @@ static uint64_t trainer_hash(const struct wherry_trainer *t, const wherry_traine
                               (double)l->symmetric,
                               (double)t->columns,
                               (double)l->positive_weight,
-                              (double)t->training.dropout};
+                              (double)t->training.dropout,
+                              t->lora ? (double)t->lora->settings.alpha : 0,
+                              t->lora ? (double)t->lora->settings.root : 0};
     const uint64_t words[] = {t->seed,         t->sharding.most, desc->wire,          desc->bucket_bytes,
                               t->session->f16, t->row_floats,    (uint64_t)a->n_slabs};
     uint64_t hash = hash_bytes(hash_bytes(HASH_START, numbers, sizeof numbers), words, sizeof words);
     for (int i = 0; i < a->n_segments; i++) {
         const struct segment *s = &a->segments[i];
         const uint64_t place[] = {s->tensor, s->first, s->count, (uint64_t)s->slab, s->at};
-        const struct tensor *tensor = &g->tensors[session_gradient(t->session, s->tensor)];
-        hash = hash_text(hash_bytes(hash, place, sizeof place), tensor->dims);
+        const int tensor = session_gradient(t->session, s->tensor);
+        hash = hash_text(hash_bytes(hash, place, sizeof place), tensor < 0 ? "adapter" : g->tensors[tensor].dims);
     }
-    return hash;
+    return buckets_hash(t->sharding.buckets, hash);
 }
 
 static bool trainers_compare(struct wherry_trainer *t, const wherry_trainer_desc *desc, struct error *e)
@@ -158,12 +162,23 @@ bool shard_add(struct wherry_trainer *t, double weight, struct error *e)
     return optimizer_add_sum(t->optimizer, tree->n - 1, first, weight, e);
 }
 
+bool shard_add_last(struct wherry_trainer *t, const float *gradient, size_t floats, double weight, struct error *e)
+{
+    struct sharding *s = &t->sharding;
+    const double factor = weight / optimizer_scale(t->optimizer);
+    TRY(session_gradient_give(t->session, gradient, floats, e));
+    for (int piece = 0; piece < t->session->n_pieces; piece++)
+        TRY(backward_submit(t->session, piece, e) && buckets_go_on(s->buckets, piece, &s->tree, factor, e));
+    s->tree.parts[s->tree.n - 1].there = s->joined = true;
+    return true;
+}
+
 bool shard_end(struct wherry_trainer *t, struct error *e)
 {
     struct tree *tree = &t->sharding.tree;
     bool adds, first;
     while (tree_join(tree, &adds, &first))
-        if (adds) TRY(optimizer_join_sum(t->optimizer, tree->n, first, e));
+        if (adds && !t->sharding.joined) TRY(optimizer_join_sum(t->optimizer, tree->n, first, e));
     return true;
 }
 
@@ -206,12 +221,20 @@ static void ids_touch(struct wherry_trainer *t, const wherry_shard *shards, size
         }
 }
 
-bool shards_sum(struct wherry_trainer *t, const wherry_shard *shards, size_t n_shards, struct error *e)
+bool shards_begin(struct wherry_trainer *t, const wherry_shard *shards, size_t n_shards, struct error *e)
 {
     struct sharding *s = &t->sharding;
-    if (s->exchange.of.processes == 1) return sums_close(t, e);
+    s->tree.n = 0;
+    s->joined = false;
+    if (!s->buckets) return true;
     ids_touch(t, shards, n_shards);
-    buckets_begin(s->buckets, n_shards, s->there, s->touched);
+    return buckets_begin(s->buckets, n_shards, s->there, s->touched, e);
+}
+
+bool shards_sum(struct wherry_trainer *t, size_t n_shards, struct error *e)
+{
+    struct sharding *s = &t->sharding;
+    if (!s->buckets) return sums_close(t, e);
     TRY(buckets_finish(s->buckets, e));
     begins_fill(s, n_shards, NULL, sizeof *s->results);
     return exchange_gather(&s->exchange, s->results, s->begins, e);
@@ -230,14 +253,16 @@ wherry_status wherry_trainer_exchange_times(const wherry_trainer *trainer, wherr
 static bool weights_hash(struct wherry_trainer *t, uint64_t *out, struct error *e)
 {
     *out = HASH_START;
-    TRY(view_refresh(t, e));
-    const float *at = t->view.memory;
-    for (size_t g = 0; g < t->weights.n_gradients; g++) {
+    bool ok = true;
+    for (size_t g = 0; ok && g < t->weights.n_gradients; g++) {
+        const size_t n = (size_t)t->weights.elements[g];
         if (t->weights.gradients[g].frozen) continue;
-        *out = hash_bytes(*out, at, (size_t)t->weights.elements[g] * sizeof *at);
-        at += t->weights.elements[g];
+        float *values = host_alloc_unset(&t->context->host, n, sizeof *values, e);
+        ok = values && optimizer_tensor_read(t->optimizer, OPTIMIZER_MASTER, g, values, n, e);
+        if (ok) *out = hash_bytes(*out, values, n * sizeof *values);
+        host_free(&t->context->host, values);
     }
-    return true;
+    return ok;
 }
 
 static bool weights_compare(struct wherry_trainer *t, struct error *e)

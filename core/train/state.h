@@ -54,7 +54,7 @@ struct optimizer {
     struct buffer *tensors_table;
     uint64_t table_bytes;
     struct way_program ways[WAYS];
-    double *timed; /* [steps of a way], measuring: runs are timed, and a step's seconds are put there; NULL: not */
+    double *timed; /* optimizer_time's */
 };
 
 static inline bool optimizer_lamb(const struct optimizer *o) { return o->options.kind == OPTIMIZER_LAMB; }

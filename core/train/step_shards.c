@@ -81,19 +81,28 @@ static bool forward(struct wherry_trainer *t, const struct task *task, size_t sh
            fail_in_batch(shard, batch, e);
 }
 
+/* `last`: nothing of this process' is added afterwards. */
+static bool gradients_add(struct wherry_trainer *t, const float *gradient, size_t floats, double weight, bool last,
+                          struct error *e)
+{
+    if (last && t->sharding.buckets) return shard_add_last(t, gradient, floats, weight, e);
+    return !wherry_backward(t->session, gradient, floats, NULL, 0) && shard_add(t, weight, e);
+}
+
 /* Both passes of a batch whose loss is in the session's graph, with `labels` tokens that count. */
 static bool masked_add(struct wherry_trainer *t, const struct task *task, size_t shard, size_t batch, size_t first,
-                       double labels, double share, struct error *e)
+                       double labels, double share, bool last, struct error *e)
 {
     const wherry_step step = trainer_masks(t, shard, batch);
-    float total[MASKED_FLOATS];
+    float total[MASKED_FLOATS], gradient[MASKED_FLOATS];
     double loss;
     if (!masked_forward(t->session, &task->shards[shard].batches[batch], task->targets->labels + first, &step, labels,
                         &loss, total))
         return fail_in_batch(shard, batch, e);
     TRY(trainer_loss_check(loss, e));
     t->sharding.results[shard].loss += share * loss;
-    return masked_backward(t->session, labels, optimizer_scale(t->optimizer)) && shard_add(t, share, e);
+    masked_gradient(labels, optimizer_scale(t->optimizer), gradient);
+    return gradients_add(t, gradient, MASKED_FLOATS, share, last, e);
 }
 
 /* Of rows on the host, and their gradients. */
@@ -106,32 +115,45 @@ static bool loss_of(struct wherry_trainer *t, const struct task *task, size_t fi
 }
 
 static bool backward(struct wherry_trainer *t, size_t shard, const float *d_rows, size_t count, double weight,
-                     struct error *e)
+                     bool last, struct error *e)
 {
     size_t floats = count * t->row_floats;
     bool held = true;
     for (size_t i = 0; t->session->f16 && i < floats; i++) held &= fabsf(d_rows[i]) < 65520;
     if (!held) t->sharding.results[shard].overflow = 1;
-    return !held || (!wherry_backward(t->session, d_rows, floats, NULL, 0) && shard_add(t, weight, e));
+    return !held || gradients_add(t, d_rows, floats, weight, last, e);
 }
 
 /* ---- this process' shards, the last one first ---- */
+
+/* The last of a shard's batches that counts. */
+static size_t last_of(struct wherry_trainer *t, const struct task *task, size_t v)
+{
+    const wherry_shard *shard = &task->shards[v];
+    size_t last = 0;
+    for (size_t b = 0, first = t->sharding.rows[v], n; b < shard->n_batches; b++, first += n) {
+        n = trainer_batch_rows(t, &shard->batches[b]);
+        if (trainer_share(t, task->targets, first, n) > 0) last = b;
+    }
+    return last;
+}
 
 /* Rows' gradients do not depend on each other. */
 static bool shard_alone(struct wherry_trainer *t, const struct task *task, size_t v, double all, struct error *e)
 {
     const wherry_shard *shard = &task->shards[v];
     struct shard_result *result = &t->sharding.results[v];
+    const size_t end = v == task->first ? last_of(t, task, v) : shard->n_batches;
     for (size_t b = 0, first = t->sharding.rows[v], n; b < shard->n_batches && !result->overflow; b++, first += n) {
         n = trainer_batch_rows(t, &shard->batches[b]);
         double loss, share = trainer_share(t, task->targets, first, n) / all;
         if (!(share > 0)) continue;
         if (trainer_masked(t)) {
-            TRY(masked_add(t, task, v, b, first, share * all, share, e));
+            TRY(masked_add(t, task, v, b, first, share * all, share, b == end, e));
             continue;
         }
         TRY(sharding_room(t, n, e) && forward(t, task, v, b, t->rows, n, e) && loss_of(t, task, first, n, &loss, e));
-        TRY(backward(t, v, t->sharding.d_rows, n, share, e));
+        TRY(backward(t, v, t->sharding.d_rows, n, share, b == end, e));
         result->loss += share * loss;
     }
     return true;
@@ -144,6 +166,7 @@ static bool shards_add(struct wherry_trainer *t, const struct task *task, struct
     TRY(trainer_share_all(t, task->targets, task->rows, &all, e));
     for (size_t v = 0; v < task->n_shards; v++)
         s->there[v] = trainer_share(t, task->targets, s->rows[v], s->rows[v + 1] - s->rows[v]) > 0;
+    TRY(shards_begin(t, task->shards, task->n_shards, e));
     for (size_t v = task->end; v-- > task->first;) {
         shard_begin(t, v);
         TRY(shard_alone(t, task, v, all, e) && shard_end(t, e));
@@ -158,11 +181,13 @@ static bool shard_joined(struct wherry_trainer *t, const struct task *task, size
     const wherry_shard *shard = &task->shards[v];
     size_t last = shard->n_batches - 1, n = trainer_batch_rows(t, &shard->batches[last]);
     const size_t *rows = t->sharding.rows;
+    const bool ends = v == task->first;
     TRY(left || forward(t, task, v, last, NULL, n, e));
-    TRY(backward(t, v, d_rows + (rows[v + 1] - n) * t->row_floats, n, 1, e));
+    TRY(backward(t, v, d_rows + (rows[v + 1] - n) * t->row_floats, n, 1, ends && !last, e));
     for (size_t b = 0, first = rows[v]; b < last && !t->sharding.results[v].overflow; b++, first += n) {
         n = trainer_batch_rows(t, &shard->batches[b]);
-        TRY(forward(t, task, v, b, NULL, n, e) && backward(t, v, d_rows + first * t->row_floats, n, 1, e));
+        TRY(forward(t, task, v, b, NULL, n, e) &&
+            backward(t, v, d_rows + first * t->row_floats, n, 1, ends && b + 1 == last, e));
     }
     return true;
 }
@@ -173,6 +198,7 @@ static bool shards_join(struct wherry_trainer *t, const struct task *task, doubl
     size_t last = task->end;
     TRY(sharding_room(t, task->rows, e));
     for (size_t v = 0; v < task->n_shards; v++) s->there[v] = task->shards[v].n_batches > 0;
+    TRY(shards_begin(t, task->shards, task->n_shards, e));
     for (size_t v = task->first; v < task->end; v++)
         for (size_t b = 0, first = s->rows[v], n; b < task->shards[v].n_batches; b++, first += n, last = v) {
             n = trainer_batch_rows(t, &task->shards[v].batches[b]);
@@ -201,11 +227,10 @@ static bool step(struct wherry_trainer *t, struct task *task, wherry_step_result
     TRY(shards_check(t, task, e));
     task->first = tree_first(task->n_shards, x->process, x->processes);
     task->end = tree_first(task->n_shards, x->process + (size_t)1, x->processes);
-    s->tree.n = 0;
     memset(s->results, 0, task->n_shards * sizeof *s->results);
     TRY(handover_clear(t->handover, e)); /* rows go by the host here */
     TRY(t->coupled ? shards_join(t, task, &loss, e) : shards_add(t, task, e));
-    TRY(shards_sum(t, task->shards, task->n_shards, e));
+    TRY(shards_sum(t, task->n_shards, e));
     for (size_t v = 0; v < task->n_shards; v++) {
         loss += s->results[v].loss;
         overflow |= s->results[v].overflow != 0;

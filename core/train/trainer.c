@@ -121,7 +121,8 @@ static bool optimizer_make(struct wherry_trainer *t, const wherry_trainer_desc *
                                               .loss_scale = (double)d->loss_scale,
                                               .accumulates = sharding_accumulates(desc),
                                               .sums = sharding_sums(desc),
-                                              .planned = t->planned};
+                                              .planned = t->planned,
+                                              .adapters = t->lora ? t->lora->adapters : NULL};
     return (t->optimizer = optimizer_create(t->session, &options, e)) != NULL;
 }
 
@@ -171,11 +172,13 @@ static bool trainer_make(struct wherry_trainer *t, const wherry_session_desc *se
     TRY(descs_check(session, desc, e) && sharding_check(desc, e) && descs_copy(t, session, desc, e) &&
         output_check(t, e));
     TRY(session_create(t->context, t->device, t->model, &t->session_desc, false, &t->session, e));
+    t->session->divides = desc->exchange && desc->exchange->processes > 1;
     g = &t->session->graph;
     t->row_floats = tensor_row_length(g, g->output);
     t->rows_of_tokens = trainer_masked(t) || strchr(g->tensors[g->output].dims, 'j') != NULL;
-    return trained_weights_create(t->session, desc->optimizer, &t->weights, e) && loss_make(t, desc, e) &&
-           optimizer_make(t, desc, e) && handover_make(t, e) && (t->planned || sharding_make(t, desc, e));
+    return trained_weights_create(t->session, desc->optimizer, &t->weights, e) && lora_plan(t, desc->lora, e) &&
+           loss_make(t, desc, e) && optimizer_make(t, desc, e) && lora_begin(t, desc->lora, e) && handover_make(t, e) &&
+           (t->planned || sharding_make(t, desc, e));
 }
 
 wherry_status trainer_create(wherry_context *context, wherry_device *device, const wherry_model *model,
@@ -219,6 +222,7 @@ void wherry_trainer_destroy(wherry_trainer *t)
     handover_destroy(t->handover);
     loss_destroy(t->loss);
     optimizer_destroy(t->optimizer);
+    lora_destroy(t);
     wherry_session_destroy(t->session);
     trained_weights_destroy(host, &t->weights);
     host_free(host, (void *)t->class_weights);

@@ -3,6 +3,7 @@
 #define WHERRY_TRAIN_TRAINER_H
 
 #include "train/handover.h"
+#include "train/lora.h"
 #include "train/loss.h"
 #include "train/names.h"
 #include "train/optimizer.h"
@@ -25,6 +26,7 @@ struct wherry_trainer {
 
     struct wherry_session *session; /* that trains */
     struct trained_weights weights;
+    struct lora *lora; /* NULL: weights are trained themselves */
     struct optimizer *optimizer;
     struct loss *loss;         /* NULL where the session's graph has it */
     struct handover *handover; /* between the session and the loss; NULL without one */
@@ -100,7 +102,14 @@ bool masked_check(const struct wherry_trainer *t, const wherry_batch *batch, con
 bool masked_forward(struct wherry_session *session, const wherry_batch *batch, const int32_t *labels,
                     const wherry_step *step, double count, double *loss, float total[MASKED_FLOATS]);
 /* The gradient of that mean, times `scale`. */
+void masked_gradient(double count, double scale, float gradient[MASKED_FLOATS]);
 bool masked_backward(struct wherry_session *session, double count, double scale);
+
+/* ---- weights.c ---- */
+
+/* All values of a weight by its number. Of adapters, adapters_merge is the caller's after the last. */
+bool trainer_weight_get(struct wherry_trainer *t, size_t index, float *values, struct error *e);
+bool trainer_weight_put(struct wherry_trainer *t, size_t index, const float *values, struct error *e);
 
 /* ---- view.c ---- */
 

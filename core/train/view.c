@@ -9,13 +9,22 @@
 
 static uint64_t trained_elements(const struct wherry_trainer *t)
 {
+    const size_t gradients = wherry_gradient_count(t->session);
     uint64_t n = 0;
-    for (size_t g = 0; g < t->weights.n_gradients; g++)
+    for (size_t g = 0; g < gradients; g++)
         if (!t->weights.gradients[g].frozen) n += t->weights.elements[g];
+    for (size_t i = 0; t->lora && i < t->lora->count; i++) n += t->lora->layers[i].rows * t->lora->layers[i].columns;
     return n;
 }
 
-/* Frozen weights, and those that the session does not train, stay where the model has them. */
+static void part_set(struct wherry_model *model, int layer, enum weight weight, int part, const float *at, uint64_t n)
+{
+    model->weights[layer + 1][weight][part] =
+        (struct weight_part){.memory = at, .type = WEIGHT_TYPE_F32, .elements = n};
+}
+
+/* Frozen weights, and those that the session does not train, stay where the model has them. Behind the trained ones are
+ * those that have an adapter. */
 static bool view_make(struct wherry_trainer *t, struct error *e)
 {
     const struct host *host = &t->context->host;
@@ -38,10 +47,14 @@ static bool view_make(struct wherry_trainer *t, struct error *e)
     float *at = memory;
     for (size_t w = 0; w < t->weights.count; w++) {
         const struct trained_weight *trained = &t->weights.of[w];
-        if (trained->info.frozen) continue;
-        model->weights[trained->layer + 1][trained->weight][trained->part] =
-            (struct weight_part){.memory = at, .type = WEIGHT_TYPE_F32, .elements = trained->info.elements};
+        if (trained->info.frozen || trained->adapts) continue;
+        part_set(model, trained->layer, trained->weight, trained->part, at, trained->info.elements);
         at += trained->info.elements;
+    }
+    for (size_t i = 0; t->lora && i < t->lora->count; i++) {
+        const struct lora_layer *l = &t->lora->layers[i];
+        part_set(model, l->layer, l->weight, l->part, at, l->rows * l->columns);
+        at += l->rows * l->columns;
     }
     t->view.model = model;
     t->view.memory = memory;
@@ -52,12 +65,17 @@ bool view_refresh(struct wherry_trainer *t, struct error *e)
 {
     TRY(view_make(t, e));
     if (t->view.fresh) return true;
+    const size_t gradients = wherry_gradient_count(t->session);
     float *at = t->view.memory;
-    for (size_t g = 0; g < t->weights.n_gradients; g++) {
+    for (size_t g = 0; g < gradients; g++) {
         size_t n = (size_t)t->weights.elements[g];
         if (t->weights.gradients[g].frozen) continue;
         TRY(optimizer_tensor_read(t->optimizer, OPTIMIZER_MASTER, g, at, n, e));
         at += n;
+    }
+    for (size_t i = 0; t->lora && i < t->lora->count; i++) {
+        TRY(lora_merged(t, i, at, e));
+        at += t->lora->layers[i].rows * t->lora->layers[i].columns;
     }
     t->view.fresh = true;
     return true;

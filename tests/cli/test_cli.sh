@@ -52,7 +52,7 @@ for command in embed bench 'bench layer' 'bench gemm' 'bench attention' 'bench n
     expect 0 '' "$wherry" $command --help
     check has '--threads N'
 done
-expect 2 'takes one file' "$wherry" embed one two
+expect 2 'takes one file' "$wherry" rerank one two
 expect 2 'takes no operand' "$wherry" devices here
 expect 2 'takes no operand' "$wherry" bench layers
 expect 2 'an option of wherry bench layer' "$wherry" bench --phase both

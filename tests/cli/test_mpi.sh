@@ -9,18 +9,8 @@ python=${PYTHON:-python3}
 # shellcheck source=tests/cli/expect.sh
 . "$here/expect.sh"
 cd "$work" || exit 1
-mpirun=(mpirun)
-case $(mpirun --version 2>/dev/null) in
-*'Open MPI'*)
-    mpirun+=(--allow-run-as-root --oversubscribe --bind-to none)
-    # One host is enough, also where it has no network.
-    export OMPI_MCA_btl=self,vader OMPI_MCA_pml=ob1 OMPI_MCA_plm=isolated
-    ;;
-'')
-    echo "no mpirun: skipped"
-    exit 77
-    ;;
-esac
+# shellcheck source=tests/cli/mpirun.sh
+. "$here/mpirun.sh"
 check "$python" "$here/make_model.py" model
 for letter in a b c d e f g h i j k l m n o p q r s t u v w x; do
     printf '{"query": "the %s", "answer": "boat %s %s water"}\n' $letter $letter $letter
@@ -71,6 +61,24 @@ check "$python" -c '
 import json
 last = [[json.loads(line) for line in open(name, encoding="utf-8")][-2] for name in ("alone.jsonl", "half_a.jsonl")]
 assert last[0]["loss"] != last[1]["loss"] and abs(last[0]["loss"] / last[1]["loss"] - 1) < 0.05, last'
+
+# ---- what steps of two processes take ----
+models=$(cd "$here/../golden/trainer" && pwd)
+for task in classify contrastive; do
+    case $task in classify) model=classes ;; *) model=contrastive ;; esac
+    expect 0 '' "${mpirun[@]}" -n 2 "$wherry" bench train --model "$models/$model" --task $task --batch 4 --seq 6 \
+        --steps 3 --roof no --quiet --device cpu --wire f16 --json -o "$task.json"
+    check "$python" -c '
+import json, sys
+plan, = json.load(open(sys.argv[1], encoding="utf-8"))["plans"]
+exchange = plan["exchange"]
+assert exchange["processes"] == 2 and exchange["wire"] == "f16" and exchange["bytes_sent"] > 0, exchange
+assert plan["step"]["host"]["n"] == 3 and 0 <= exchange["hidden"] <= 1, plan' "$task.json"
+    expect 0 '' "$wherry" report "$task.json"
+    check has '^2 processes, each with this batch: a step sends '
+done
+fails '.--shards 1.*2 processes' "${mpirun[@]}" -n 2 "$wherry" bench train --model "$models/classes" --task classify \
+    --batch 4 --seq 6 --steps 3 --roof no --quiet --device cpu --shards 1
 
 # ---- what ends a job: one message of this command's, soon, with nothing half written ----
 fails() { # PATTERN COMMAND...

@@ -44,6 +44,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    const char *path = fuzz_path("texts");
     struct text_source source;
     struct text text;
     uint64_t texts = 0, line = 0;
@@ -51,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!size) return 0;
     bool jsonl = data[0] & 1, pairs = !jsonl && data[0] & 2;
     fuzz_write("texts", data + 1, size - 1);
-    int code = text_source_open(&source, fuzz_path("texts"), jsonl ? INPUT_JSONL : INPUT_LINES, pairs);
+    int code = text_source_open(&source, &path, 1, jsonl ? INPUT_JSONL : INPUT_LINES, pairs);
     while (!code && more) {
         code = text_source_next(&source, &text, &more);
         if (code || !more) break;

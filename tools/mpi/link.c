@@ -1,22 +1,29 @@
 /* The thread that speaks MPI. Others hand it what is to be started, and wait for it. It asks MPI again and again what
- * is done, with pauses that grow, so that it takes little of a core that computes. */
+ * is done, with pauses that grow, so that it takes little of a core that computes; where there are cores enough,
+ * without any for a while: a pause is longer than most messages take. */
 #define _POSIX_C_SOURCE 200809L
 #include "mpi/link.h"
 
 #include <mpi.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/platform.h"
 #include "complain.h"
+#include "mpi/shared.h"
 #include "options.h"
 #include "system.h"
 #include "threads.h"
 
-enum { STARTS = 16, PIECE = 1 << 30, BEATS = 1 }; /* BEATS: the tag of signs of life */
-static const double BEAT_SECONDS = 0.5, PAUSE_MOST = 2e-4, IDLE_PAUSE = 0.1;
+enum { STARTS = 16, PIECE = 1 << 30 };
+enum { BEATS = 1, ASKS, ANSWERS }; /* tags of signs of life, and of the counter */
+enum { AWAKE_CORES = 4 };          /* of each process of a host */
+static const double AWAKE_SECONDS = 2e-3;
+static const double BEAT_SECONDS = 0.5, PAUSE_MOST = 2e-4, IDLE_PAUSE = 0.1, COUNTING_PAUSE = 2e-3;
 /* After a message failed, mpirun ends the others: whoever has the cause speaks. */
 static const double KILLED_WITHIN = 5;
 
@@ -47,6 +54,18 @@ struct link {
     char beat_in, beat_out;
     MPI_Request from, to;
     double heard, told;
+    bool awake; /* who waits does so without a pause at first */
+
+    struct kept {
+        struct kept *next;
+        struct shared_memory *shared; /* [count] */
+        uint32_t count;
+    } * kept;
+
+    /* The counter is process 0's; of the others each asks for one number at a time. */
+    bool counting, asking; /* asking: until `answer` is there */
+    uint64_t counter, answer;
+    MPI_Request answering; /* a number on its way here */
 };
 
 static void pause_for(double seconds)
@@ -147,11 +166,52 @@ static bool live(struct link *l)
     }
     if (now - l->heard < l->silence) return true;
     complain(0,
-             "process %u of %u was not heard of for %.0f s: its host, its network or it itself is gone; the last "
-             "checkpoint is whole, and the same command goes on from there",
+             "process %u of %u was not heard of for %.0f s: its host, its network or it itself is gone; what "
+             "was kept is whole, and the same command goes on from there",
              before(l), l->place.processes, l->silence);
     MPI_Abort(l->messages, EXIT_DEVICE);
     return false;
+}
+
+/* ---- the counter that all share ---- */
+
+/* Process 0 answers whoever asks. */
+static bool answer_others(struct link *l)
+{
+    MPI_Status from;
+    int asked = 0;
+    char nothing;
+    while (good(l, MPI_Iprobe(MPI_ANY_SOURCE, ASKS, l->life, &asked, &from), "MPI_Iprobe")) {
+        if (!asked) return true;
+        uint64_t number = l->counter++;
+        l->counting = true;
+        if (!good(l, MPI_Recv(&nothing, 1, MPI_BYTE, from.MPI_SOURCE, ASKS, l->life, MPI_STATUS_IGNORE), "MPI_Recv") ||
+            !good(l, MPI_Send(&number, sizeof number, MPI_BYTE, from.MPI_SOURCE, ANSWERS, l->life), "MPI_Send"))
+            return false;
+    }
+    return false;
+}
+
+/* *got: `answer` is the number asked for. */
+static bool count(struct link *l, bool asking, bool *got)
+{
+    int done = 0;
+    char nothing = 0;
+    if (l->place.process == 0) {
+        *got = asking;
+        if (asking) l->answer = l->counter++;
+        return answer_others(l);
+    }
+    if (asking && l->answering == MPI_REQUEST_NULL) {
+        if (!good(l, MPI_Irecv(&l->answer, sizeof l->answer, MPI_BYTE, 0, ANSWERS, l->life, &l->answering),
+                  "MPI_Irecv") ||
+            !good(l, MPI_Send(&nothing, 1, MPI_BYTE, 0, ASKS, l->life), "MPI_Send"))
+            return false;
+    }
+    if (!asking) return true;
+    if (!good(l, MPI_Test(&l->answering, &done, MPI_STATUS_IGNORE), "MPI_Test")) return false;
+    *got = done != 0;
+    return true;
 }
 
 /* ---- the thread ---- */
@@ -182,8 +242,9 @@ static bool begin(struct link *l)
     char name[MPI_MAX_PROCESSOR_NAME] = "";
     MPI_Get_processor_name(name, &size);
     snprintf(l->place.host, sizeof l->place.host, "%.100s", name);
+    l->awake = system_cores() / (size_t)l->place.locals >= AWAKE_CORES;
     l->heard = system_seconds();
-    l->to = MPI_REQUEST_NULL;
+    l->to = l->answering = MPI_REQUEST_NULL;
     return l->place.processes == 1 || listen(l);
 }
 
@@ -200,14 +261,19 @@ static void rest(struct link *l, double seconds)
 
 static void serve(struct link *l)
 {
-    double wait = 0;
+    double wait = 0, moved = 0;
+    uint64_t entered_before = 0;
     pthread_mutex_lock(&l->mutex);
     while (!l->closing) {
         uint64_t entered = l->entered;
-        bool done = false;
+        bool done = false, asking = l->asking, got = false;
         pthread_mutex_unlock(&l->mutex);
-        bool ok = take(l, entered) && look(l, &done) && live(l);
-        if (ok && !done && l->done < l->taken) {
+        bool ok = take(l, entered) && look(l, &done) && live(l) && count(l, asking, &got);
+        if (done || l->taken != entered_before) moved = system_seconds();
+        entered_before = l->taken;
+        if (ok && !done && l->done < l->taken && l->awake && system_seconds() - moved < AWAKE_SECONDS) {
+            sched_yield();
+        } else if (ok && !done && l->done < l->taken) {
             pause_for(wait);
             wait = wait < PAUSE_MOST ? wait * 1.2 + 2e-6 : PAUSE_MOST;
         }
@@ -217,8 +283,9 @@ static void serve(struct link *l)
         if (l->abort) MPI_Abort(l->messages, l->abort);
         if (!ok) break;
         if (done) l->done++;
-        if (done) pthread_cond_broadcast(&l->change);
-        if (l->done == l->entered && !l->closing && !l->abort) rest(l, IDLE_PAUSE);
+        if (got) l->asking = false;
+        if (done || got) pthread_cond_broadcast(&l->change);
+        if (l->done == l->entered && !l->closing && !l->abort) rest(l, l->counting ? COUNTING_PAUSE : IDLE_PAUSE);
     }
     l->failed = !l->closing;
     pthread_cond_broadcast(&l->change);
@@ -256,8 +323,29 @@ static void work(void *user)
 
 /* ---- other threads ---- */
 
+const struct link_place *link_place_of(const struct link *l) { return &l->place; }
+
+void link_keep(struct link *l, struct shared_memory *shared, uint32_t count)
+{
+    struct kept *kept = need(calloc(1, sizeof *kept));
+    *kept = (struct kept){.next = l->kept, .shared = shared, .count = count};
+    l->kept = kept;
+}
+
+static void kept_free(struct kept *kept)
+{
+    while (kept) {
+        struct kept *next = kept->next;
+        for (uint32_t i = 0; i < kept->count; i++) shared_close(&kept->shared[i]);
+        free(kept->shared);
+        free(kept);
+        kept = next;
+    }
+}
+
 static void link_free(struct link *l)
 {
+    kept_free(l->kept);
     for (int i = 0; i < STARTS; i++) {
         free(l->starts[i].requests);
         free(l->starts[i].messages);
@@ -316,11 +404,29 @@ bool link_finish(void *link, double *seconds)
 {
     struct link *l = link;
     pthread_mutex_lock(&l->mutex);
+    const double begin = l->awake && l->done == l->finished ? system_seconds() : 0;
+    while (l->awake && l->done == l->finished && !l->failed && system_seconds() - begin < AWAKE_SECONDS) {
+        pthread_mutex_unlock(&l->mutex);
+        sched_yield();
+        pthread_mutex_lock(&l->mutex);
+    }
     while (l->done == l->finished && !l->failed) pthread_cond_wait(&l->change, &l->mutex);
     const struct start *s = &l->starts[l->finished % STARTS];
     bool ok = l->done != l->finished;
     *seconds = ok ? s->end - s->begin : 0;
     l->finished += ok;
+    pthread_mutex_unlock(&l->mutex);
+    return ok;
+}
+
+bool link_count(struct link *l, uint64_t *number)
+{
+    pthread_mutex_lock(&l->mutex);
+    l->counting = l->asking = true;
+    pthread_cond_broadcast(&l->change);
+    while (l->asking && !l->failed) pthread_cond_wait(&l->change, &l->mutex);
+    bool ok = !l->asking;
+    *number = l->answer;
     pthread_mutex_unlock(&l->mutex);
     return ok;
 }

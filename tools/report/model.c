@@ -52,6 +52,11 @@ static void read_plan(const json_t *json, struct record_plan *plan)
         fields_read(step, step_fields, &plan->steps[n]);
     }
     plan->has_memory = field_get(json, "memory") != NULL;
+    const json_t *exchange = field_get(json, "exchange");
+    plan->processes = exchange ? field_number(exchange, "processes") : 0;
+    plan->exchange_bytes = field_number(exchange, "bytes_sent");
+    plan->exchange_seconds = field_number(exchange, "seconds");
+    plan->exchange_hidden = field_number(exchange, "hidden");
     for (n = 0; n < MEMORY_ROWS; n++) plan->memory[n] = field_number(field_get(json, "memory"), memory_rows[n].name);
     for (n = 0; n < REGIMES; n++) plan->regimes[n] = field_number(regimes, wherry_regime_name((wherry_regime)n));
     plan->classes =

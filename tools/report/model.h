@@ -121,6 +121,8 @@ struct record_plan {
     struct record_step steps[STEP_PARTS];
     bool has_memory;
     double memory[MEMORY_ROWS]; /* bytes */
+    double processes;           /* that train together, 0: alone; of their exchange in a step: */
+    double exchange_bytes, exchange_seconds, exchange_hidden;
     struct record_class *classes;
     size_t class_count;
     bool has_regimes;

@@ -162,6 +162,15 @@ static void print_memory(const struct record_plan *plan, struct output *out)
     output_text(out, "\n");
 }
 
+static void print_exchange(const struct record_plan *plan, struct output *out)
+{
+    char sent[NUMBER_SIZE], seconds[NUMBER_SIZE], hidden[NUMBER_SIZE];
+    if (!(plan->processes > 0)) return;
+    output_format(out, "%.0f processes, each with this batch: a step sends %s, in %s, %s %% of them hidden\n",
+                  plan->processes, format_bytes(plan->exchange_bytes, sent),
+                  format_unit(plan->exchange_seconds, "s", seconds), format_percent(plan->exchange_hidden, hidden));
+}
+
 /* "classes |####==--|  T 63 %, S 25 %, E 12 %" */
 static void print_classes(const struct record_plan *plan, struct output *out)
 {
@@ -191,7 +200,7 @@ static void print_step(const struct record *record, const struct record_plan *pl
     if (gap > 0) output_format(out, ", gaps %s (%s %%)", format_unit(gap, "s", a), format_percent(gap / host, b));
     if (plan->limit_seconds > 0)
         output_format(out, "\nlimit %s, headroom %.1fx", format_unit(plan->limit_seconds, "s", c), plan->headroom);
-    if (host > 0) output_format(out, ", %.0f tokens/s", record->workload.tokens / host);
+    if (host > 0) output_format(out, ", %.0f tokens/s", fmax(plan->processes, 1) * record->workload.tokens / host);
     unsigned shown = 0;
     for (size_t n = 0; n < REGIMES; n++) {
         double seconds = plan->regimes[regime_order[n]];
@@ -283,6 +292,7 @@ static void print_plan(const struct record *record, const struct record_plan *pl
     for (size_t n = 0; n < plan->note_count; n++) output_format(out, "note: %s\n", plan->notes[n]);
     print_steps(record, plan, out);
     print_memory(plan, out);
+    print_exchange(plan, out);
     bool warm = plan_measured(plan, WARM), cold = plan_measured(plan, COLD);
     if (warm) print_rows(plan, WARM, wide, out);
     if (cold && (wide || !warm)) {

@@ -6,16 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "new_folder.h"
 #include "system.h"
-
-#ifdef _WIN32
-#include <direct.h>
-#define make_folder(path) _mkdir(path)
-#define remove_folder(path) _rmdir(path)
-#else
-#define make_folder(path) mkdir((path), 0777)
-#define remove_folder(path) remove(path)
-#endif
 
 enum { KEPT = 2, STEP_DIGITS = 9 };
 
@@ -62,14 +54,6 @@ static bool has_any(const char *folder)
     return any;
 }
 
-/* A link goes by itself, not what it leads to. */
-static void remove_all(const char *path, void *user)
-{
-    if (!remove(path)) return;
-    system_list(path, remove_all, user);
-    remove_folder(path);
-}
-
 /* ---- which there are ---- */
 
 struct found {
@@ -112,7 +96,7 @@ static void look(const char *path, void *user)
 static void remove_old(const char *path, void *user)
 {
     const struct found *found = user;
-    if (!strncmp(name_in(path), "step-", 5) && step_of(path) < found->limit) remove_all(path, NULL);
+    if (!strncmp(name_in(path), "step-", 5) && step_of(path) < found->limit) remove_all(path);
 }
 
 /* ---- begin and end ---- */
@@ -126,12 +110,13 @@ int checkpoints_begin(struct train_run *run, bool *done)
     *done = false;
     if (has_any(out) && there) {
         /* Ended between its last two steps, or somebody else filled the folder: which is not for us to tell. */
-        char *model = joined(out, "/model.safetensors", "");
+        const bool adapter = (run->options->lora || run->options->adapter) && !run->options->lora_merge;
+        char *model = joined(out, adapter ? "/adapter_model.safetensors" : "/model.safetensors", "");
         struct stat file;
         *done = !stat(model, &file);
         free(model);
         if (*done && !run->options->quiet)
-            complain(0, "note: this training has ended: its model is in %s; %s may be removed", out, folder);
+            complain(0, "note: this training has ended: what it made is in %s; %s may be removed", out, folder);
         if (!*done)
             code = complain(EXIT_OUTPUT,
                             "%s is not empty, and has no model of the training that %s is of: empty it, and the same "
@@ -141,8 +126,8 @@ int checkpoints_begin(struct train_run *run, bool *done)
         code = complain(EXIT_OUTPUT, "%s is not empty: a trained model goes to a new folder, or an empty one", out);
     } else if (error && error != EISDIR) {
         code = complain(EXIT_OUTPUT, "can't write %s: %s", out, strerror(error));
-    } else if (make_folder(folder) && errno != EEXIST) {
-        code = complain(EXIT_OUTPUT, "can't make the folder %s: %s", folder, strerror(errno));
+    } else if (!some_folder(folder)) {
+        code = EXIT_OUTPUT;
     }
     free(folder);
     return code;
@@ -156,7 +141,9 @@ static int output_error(struct train_run *run, wherry_status status, const char 
 
 int checkpoints_finish(struct train_run *run)
 {
-    wherry_status status = wherry_trainer_save(run->trainer, run->options->out);
+    const struct lora_options *lora = &run->setup.lora;
+    wherry_status status = lora->used && !lora->merged ? wherry_trainer_save_adapter(run->trainer, run->options->out)
+                                                       : wherry_trainer_save(run->trainer, run->options->out);
     if (status) return output_error(run, status, "the model can't be written; its checkpoint is kept");
     char *folder = folder_of_checkpoints(run->options);
     struct found found = {.limit = UINT64_MAX};

@@ -88,17 +88,17 @@ int train_log_open(struct train_run *run)
                                           "session", session_json(&run->tool), "settings", run->settings)));
 }
 
-/* Of one step: what processes told each other. */
-static json_t *exchange_json(struct train_run *run)
+/* Of one step. */
+static json_t *exchange_since_json(struct train_run *run)
 {
-    wherry_exchange_times now = {.struct_size = sizeof now};
-    const wherry_exchange_times before = run->exchanged;
+    wherry_exchange_times now = {.struct_size = sizeof now}, step;
     wherry_trainer_exchange_times(run->trainer, &now);
+    step = now;
+    step.bytes_sent -= run->exchanged.bytes_sent;
+    step.seconds -= run->exchanged.seconds;
+    step.exposed_seconds -= run->exchanged.exposed_seconds;
     run->exchanged = now;
-    double seconds = now.seconds - before.seconds, exposed = now.exposed_seconds - before.exposed_seconds;
-    return need(json_pack("{s:I, s:f, s:f, s:f}", "bytes_sent", (json_int_t)(now.bytes_sent - before.bytes_sent),
-                          "seconds", seconds, "exposed_seconds", exposed, "hidden",
-                          seconds > 0 && exposed < seconds ? 1 - exposed / seconds : 0.0));
+    return exchange_json(&step, 1);
 }
 
 int train_log_step(struct train_run *run, const wherry_step_result *result, double seconds)
@@ -110,7 +110,7 @@ int train_log_step(struct train_run *run, const wherry_step_result *result, doub
                   "rate", number(result->learning_rate), "norm", number(result->gradient_norm), "scale",
                   number(result->loss_scale), "skipped", result->skipped, "examples", (json_int_t)run->batch.examples,
                   "tokens", (json_int_t)run->batch.tokens, "parts", (json_int_t)run->parts.count, "seconds", seconds));
-    if (run->ranks.processes > 1) json_object_set_new(line, "exchange", exchange_json(run));
+    if (run->ranks.processes > 1) json_object_set_new(line, "exchange", exchange_since_json(run));
     return write_line(run, line);
 }
 

@@ -2,7 +2,7 @@
 #ifndef WHERRY_TOOLS_TRAIN_RUN_H
 #define WHERRY_TOOLS_TRAIN_RUN_H
 
-#include "train/ranks.h"
+#include "ranks.h"
 #include "train/setup.h"
 
 /* A half-opened one may be closed. */
@@ -10,7 +10,6 @@ struct train_run {
     struct tool tool;
     struct ranks ranks;
     struct options own;              /* what `options` is: the user's, as this process has them */
-    char *device;                    /* that was chosen for it; owned */
     wherry_exchange_times exchanged; /* when the last step had ended */
     const struct options *options;
     struct train_setup setup;

@@ -49,7 +49,8 @@ int setup_check(const struct options *options)
     if (options->scale > 0 && (!vectors || options->loss == LOSS_COSINE))
         return complain(EXIT_USAGE, "--scale is for --task contrastive and for --loss cosent");
     if (options->eval_every && !options->dev) return complain(EXIT_USAGE, "--eval-every needs --dev FILE");
-    return check_loss(options);
+    int code = lora_check(options);
+    return code ? code : check_loss(options);
 }
 
 /* ---- data ---- */
@@ -203,22 +204,6 @@ static void describe_loss(struct train_setup *s, const struct options *options)
                                  .n_dimensions = options->lengths.count};
 }
 
-static void take_frozen(struct train_setup *s, const char *list)
-{
-    size_t count = 1;
-    if (!list) return;
-    s->frozen_text = strcpy(need(malloc(strlen(list) + 1)), list);
-    for (const char *at = list; *at; at++) count += *at == ',';
-    s->frozen = need(malloc(count * sizeof *s->frozen));
-    s->optimizer.n_frozen = 0;
-    for (char *word = s->frozen_text, *next; word; word = next) {
-        next = strchr(word, ',');
-        if (next) *next++ = 0;
-        s->frozen[s->optimizer.n_frozen++] = word;
-    }
-    s->optimizer.frozen = s->frozen;
-}
-
 static void describe_optimizer(struct train_setup *s, const struct options *options)
 {
     static const wherry_optimizer kinds[] = {WHERRY_OPTIMIZER_ADAMW, WHERRY_OPTIMIZER_ADAMW, WHERRY_OPTIMIZER_LAMB,
@@ -240,7 +225,9 @@ static void describe_optimizer(struct train_setup *s, const struct options *opti
                                 .schedule = schedules[options->schedule],
                                 .warmup_steps = s->warmup,
                                 .total_steps = s->steps};
-    take_frozen(s, options->freeze);
+    names_split(options->freeze, &s->frozen);
+    s->optimizer.frozen = s->frozen.names;
+    s->optimizer.n_frozen = s->frozen.count;
 }
 
 static void describe_session(struct train_setup *s, const struct options *options)
@@ -302,15 +289,15 @@ int setup_trainer(struct train_setup *s, const struct tool *tool, struct lines *
     describe_loss(s, tool->options);
     describe_optimizer(s, tool->options);
     describe_session(s, tool->options);
+    lora_describe(&s->lora, tool->options);
+    s->trainer.lora = s->lora.used ? &s->lora.desc : NULL;
     return EXIT_FINE;
 }
 
 void setup_close(struct train_setup *s)
 {
-    free(s->frozen_text);
-    free(s->frozen);
-    s->frozen_text = NULL;
-    s->frozen = NULL;
+    names_free(&s->frozen);
+    lora_close(&s->lora);
 }
 
 /* What steps depend on beside the data. */
@@ -336,7 +323,7 @@ json_t *setup_json(const struct train_setup *s, const struct options *options, c
     for (uint32_t n = 0; s->form.jsonl && n < s->form.columns; n++)
         json_array_append_new(columns, need(json_string(s->form.names[n])));
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)lines_hash(lines));
-    json_t *how = how_json(s);
+    json_t *how = how_json(s), *lora = lora_json(&s->lora);
     json_t *whole =
         json_pack("{s:s, s:I, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:b, s:f, s:b, s:I, s:I, s:I}", "task",
                   choice_name(TASK_CHOICES, options->task), "lines", (json_int_t)lines->count, "data", hash, "columns",
@@ -346,6 +333,7 @@ json_t *setup_json(const struct train_setup *s, const struct options *options, c
                   "whole_words", s->batches.whole_words, "steps", (json_int_t)s->steps, "shards", (json_int_t)s->shards,
                   "wire", (json_int_t)s->trainer.wire);
     if (need(whole)) json_object_update(whole, how);
+    if (lora) json_object_set_new(whole, "lora", lora);
     json_decref(how);
     return whole;
 }

@@ -6,6 +6,7 @@
 
 #include "session.h"
 #include "train/batches.h"
+#include "train/lora.h"
 
 #define LOSS_CHOICES "cosent|cosine|classes|binary|squares"
 enum { LOSS_COSENT = 1, LOSS_COSINE, LOSS_CLASSES, LOSS_BINARY, LOSS_SQUARES };
@@ -21,8 +22,8 @@ struct train_setup {
     wherry_training_desc training;
     wherry_session_desc session;
     wherry_trainer_desc trainer;
-    char *frozen_text; /* what `frozen` points into */
-    const char **frozen;
+    struct lora_options lora;
+    struct name_list frozen;
 };
 
 /* These complain and return an exit code. */

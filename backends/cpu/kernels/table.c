@@ -30,6 +30,13 @@
     ROW(transpose)                                                                                                     \
     ROW(handover_take)                                                                                                 \
     ROW(handover_give)                                                                                                 \
+    ROW(bucket_add)                                                                                                    \
+    ROW(bucket_scan)                                                                                                   \
+    ROW(bucket_pack)                                                                                                   \
+    ROW(bucket_sum)                                                                                                    \
+    ROW(bucket_unpack)                                                                                                 \
+    ROW(adapter_gradient)                                                                                              \
+    ROW(adapter_merge)                                                                                                 \
     ROW(optimizer_add)                                                                                                 \
     ROW(optimizer_sum)                                                                                                 \
     ROW(optimizer_step)                                                                                                \

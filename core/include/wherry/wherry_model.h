@@ -132,6 +132,15 @@ WHERRY_API wherry_status wherry_model_open(wherry_context *context, const char *
  * The same seed gives the same weights on every machine. Weights that the folder has are not looked at. */
 WHERRY_API wherry_status wherry_model_open_new(wherry_context *context, const char *folder, uint64_t seed,
                                                wherry_model **out);
+/* Adds a low-rank adapter (LoRA) to a model, before there are sessions of it: a folder that PEFT or a trainer wrote,
+ * with adapter_config.json and adapter_model.safetensors. Weights that it changes are merged, W + scale B A, and in
+ * memory of the model's from then on, in f32; whole weights of the adapter (modules_to_save) take the model's place. An
+ * adapter of another model is WHERRY_STATUS_BAD_FORMAT, one with settings that are not supported
+ * WHERRY_STATUS_UNSUPPORTED; of both the message has the name. A model takes one adapter. */
+WHERRY_API wherry_status wherry_model_adapt(wherry_context *context, wherry_model *model, const char *folder);
+/* Writes a model as a folder of its own, as wherry_trainer_save does: its weights as they are, those that an adapter
+ * has changed included, in f32. `folder` must not exist, or be empty. */
+WHERRY_API wherry_status wherry_model_save(wherry_context *context, const wherry_model *model, const char *folder);
 /* A file of a model, by its path in the folder: "config.json", "1_Pooling/config.json". */
 typedef struct wherry_model_file {
     const char *name;

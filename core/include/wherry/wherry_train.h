@@ -94,6 +94,28 @@ typedef struct wherry_optimizer_desc {
     size_t n_frozen;
 } wherry_optimizer_desc;
 
+/* Low-rank adapters (LoRA), as PEFT has them: linear layers keep the model's W0, and W0 + scale B A is computed with,
+ * of which A [rank][columns] and B [rows][rank] are trained and have state in the optimizer. A begins as PEFT's does,
+ * uniform from -1 / sqrt(columns) to 1 / sqrt(columns), drawn by the trainer's seed, B as zeros. There is no dropout
+ * before A (PEFT's lora_dropout is 0). All other weights are frozen, but those of `saved`. */
+typedef struct wherry_lora_desc {
+    uint32_t struct_size;
+    uint32_t rank; /* 1 to 65536 */
+    float alpha;   /* scale is alpha / rank; 0: 2 * rank */
+    bool root;     /* scale is alpha / sqrt(rank) instead ("rank-stabilized", use_rslora) */
+    /* The layers: PEFT's target_modules, each the end of a path, "query" or "attention.output.dense". NULL, or one
+     * "all-linear": all but tables, the vocabulary's scores and classifiers. One that fits no layer is an error. */
+    const char *const *targets;
+    size_t n_targets;
+    /* Modules that are trained as a whole: PEFT's modules_to_save. NULL: of class scores "classifier" and "score",
+     * where there is such a one; else none. */
+    const char *const *saved;
+    size_t n_saved;
+    /* The folder of an adapter of this model to begin with. It says all of the above, which is 0 then. NULL: a new one.
+     */
+    const char *adapter;
+} wherry_lora_desc;
+
 /* ---- with other processes ---- */
 
 typedef struct wherry_message {
@@ -119,6 +141,11 @@ typedef struct wherry_exchange {
     /* Waits for the end of the oldest `start` that was not waited for; *seconds: how long all of it took. */
     bool (*finish)(void *user, double *seconds);
     const char *(*problem)(void *user); /* of what failed last */
+    /* Memory that processes of one host share, so that messages between them need not be sent. All processes call this,
+     * at the same time: each makes `bytes` of it, whole pages, and memory[p], of `processes`, becomes what process p has
+     * made, where this process and p reach each other's memory, else NULL; its own where it has made any. It stays as
+     * long as `user` does. NULL, itself: there is no such memory. False: it failed, `problem` says why. */
+    bool (*share)(void *user, size_t bytes, void **memory);
 } wherry_exchange;
 
 typedef enum wherry_wire {
@@ -141,6 +168,7 @@ typedef struct wherry_trainer_desc {
     wherry_wire wire;
     uint32_t bucket_bytes; /* of gradients that are exchanged at a time, at least 4096; 0: 16 MiB. Bits do not depend
                               on it in f32 */
+    const wherry_lora_desc *lora; /* NULL: weights are trained themselves */
 } wherry_trainer_desc;
 
 typedef struct wherry_trainer wherry_trainer;
@@ -211,8 +239,11 @@ typedef struct wherry_exchange_times {
     uint32_t struct_size; /* set by the caller */
     uint64_t steps;
     uint64_t bytes_sent;    /* by this process */
-    double seconds;         /* of messages, from the start to the end of each bucket's */
-    double exposed_seconds; /* that this process waited for them with its device at rest */
+    double seconds;         /* from the first bucket of gradients on its way to the last one at its end */
+    double exposed_seconds; /* of these, after the backward pass. That this takes longer beside it is not in them */
+    double device_seconds;  /* that this process waited for messages from its device, hidden or not */
+    double others_seconds;  /* that it waited for other processes likewise */
+    uint32_t sharing;       /* other processes whose memory this one's device reads (wherry_exchange.share) */
 } wherry_exchange_times;
 WHERRY_API wherry_status wherry_trainer_exchange_times(const wherry_trainer *trainer, wherry_exchange_times *out);
 /* Whether the weights of all processes have the same bits: WHERRY_STATUS_VERIFY_FAILED with the process whose differ
@@ -244,12 +275,15 @@ typedef struct wherry_weight {
     char name[160];       /* "bert.encoder.layer.0.attention.self.query.weight" */
     uint64_t shape[2];    /* row-major; of a vector the second is 0 */
     uint64_t elements;
-    size_t gradient; /* the index of the gradient that it is in, or is a part of (wherry_gradient_describe) */
+    /* The index of the gradient that it is in, or is a part of (wherry_gradient_describe); those of adapters follow the
+     * session's, and have none there. */
+    size_t gradient;
     bool frozen, decays;
     float rate; /* factor of the learning rate */
 } wherry_weight;
 
-/* Those that the session has gradients of, by index from 0. */
+/* Those that the session has gradients of, by index from 0; and behind them A and B of adapters, by their names in
+ * PEFT's files. A weight that has an adapter is frozen, and is the model's. */
 WHERRY_API size_t wherry_trainer_weight_count(const wherry_trainer *trainer);
 WHERRY_API wherry_status wherry_trainer_weight_describe(const wherry_trainer *trainer, size_t index,
                                                         wherry_weight *out);
@@ -265,8 +299,11 @@ WHERRY_API wherry_status wherry_trainer_weight_write(wherry_trainer *trainer, si
  * written under another name beside it, synced and renamed, so that it is there whole or not at all. `folder` must not
  * exist, or be empty. */
 WHERRY_API wherry_status wherry_trainer_save(wherry_trainer *trainer, const char *folder);
-/* The same, and what wherry_trainer_load_state needs to go on: moments, loss scale, numbers of steps, and `bytes` of
- * the caller's (the place in the data), which are kept as they are. */
+/* Writes an adapter's folder, which PEFT and wherry_model_adapt open: adapter_config.json, adapter_model.safetensors.
+ * Of a trainer with adapters; wherry_trainer_save writes the model with them merged. */
+WHERRY_API wherry_status wherry_trainer_save_adapter(wherry_trainer *trainer, const char *folder);
+/* The model, or the adapter, and what wherry_trainer_load_state needs to go on: moments, loss scale, numbers of steps,
+ * and `bytes` of the caller's (the place in the data), which are kept as they are. */
 WHERRY_API wherry_status wherry_trainer_save_state(wherry_trainer *trainer, const char *folder, const void *data,
                                                    size_t bytes);
 /* Takes weights and state from such a folder, written by a trainer of the same model, loss, optimizer and seed: another

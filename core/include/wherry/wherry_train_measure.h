@@ -45,6 +45,21 @@ WHERRY_API wherry_status wherry_trainer_plan(wherry_context *context, wherry_dev
                                              wherry_train_memory *memory, wherry_cost *groups, size_t *count,
                                              size_t parts[WHERRY_TRAIN_PARTS]);
 
+/* A gradient that processes exchange. */
+typedef struct wherry_train_gradient {
+    uint64_t elements;
+    uint32_t rows;  /* > 0: the word table's so many, of which a step exchanges those of its tokens */
+    uint32_t group; /* of the backward pass, from 0: the last that writes to it */
+} wherry_train_gradient;
+
+/* The trained gradients of a trainer of these, in the order of their weights; planned as by wherry_trainer_plan, whose
+ * groups of the backward pass are meant. Fills at most *count entries (gradients NULL: none), and sets *count to the
+ * number there is. */
+WHERRY_API wherry_status wherry_trainer_gradients(wherry_context *context, wherry_device *device,
+                                                  const wherry_model *model, const wherry_session_desc *session,
+                                                  const wherry_trainer_desc *desc, wherry_train_gradient *gradients,
+                                                  size_t *count);
+
 typedef struct wherry_train_measure {
     uint32_t struct_size;                  /* set by the caller */
     wherry_time host;                      /* a step, without timestamps: what a caller waits for */
@@ -54,11 +69,14 @@ typedef struct wherry_train_measure {
     uint32_t skipped;                      /* steps whose gradients overflowed, which were made again */
     wherry_timer_info timer;
     wherry_step_result last;
+    wherry_exchange_times exchange; /* of the measured steps, where processes train together */
 } wherry_train_measure;
 
 /* Makes steps of this batch, `repeats` without timestamps and as many with the device's around every group, after at
  * least warm_seconds of the same: wherry_trainer_step, with its copies. The weights change. desc: phase ALL, neither
- * cold nor alone; the rest as for wherry_measure, groups as wherry_trainer_plan has them. */
+ * cold nor alone; the rest as for wherry_measure, groups as wherry_trainer_plan has them. A trainer of several shards
+ * has the same batch in each: then nothing is timed but the whole steps, and there are no groups; where processes train
+ * together all of them call this, with the same numbers. */
 WHERRY_API wherry_status wherry_trainer_measure(wherry_trainer *trainer, const wherry_batch *batch,
                                                 const wherry_targets *targets, const wherry_measure_desc *desc,
                                                 wherry_group_measure *groups, size_t *count, wherry_train_measure *out);

@@ -1,15 +1,21 @@
-/* The processes of a training. */
-#include "train/ranks.h"
+/* The processes of a command that mpirun started. */
+#include "ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/platform.h"
+#include "system.h"
 #ifdef WHERRY_HAVE_MPI
 #include "mpi/link.h"
 #endif
 
 /* ---- begin and end ---- */
+
+static int complain_lost(const struct ranks *r)
+{
+    return complain(EXIT_DEVICE, "can't go on with the other processes: %s", r->exchange.problem(r->exchange.user));
+}
 
 /* What Open MPI, MPICH and others of its family, and PMIx give what they start. */
 bool ranks_started(void) { return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE") || getenv("PMIX_RANK"); }
@@ -36,17 +42,28 @@ int ranks_open(struct ranks *r, const struct options *options)
                                     .user = r->link,
                                     .start = link_start,
                                     .finish = link_finish,
-                                    .problem = link_problem};
+                                    .problem = link_problem,
+                                    .share = link_share};
     if (r->process) complain_as(r->process, place.host);
+    /* mpirun ends all of them where one fails, and that one says why. */
+    if (r->processes > 1) system_stop_waits(true);
     return EXIT_FINE;
 }
 
 void ranks_close(struct ranks *r)
 {
     bool flag = false;
+    free(r->device);
+    r->device = NULL;
     if (!r->link) return;
     if (!ranks_any(r, &flag)) link_close(r->link);
     r->link = NULL;
+}
+
+int ranks_count(struct ranks *r, uint64_t *number)
+{
+    if (r->processes < 2) return *number = r->counted++, EXIT_FINE;
+    return link_count(r->link, number) ? EXIT_FINE : complain_lost(r);
 }
 
 void ranks_abort(struct ranks *r, int code)
@@ -67,6 +84,7 @@ int ranks_open(struct ranks *r, const struct options *options)
 
 void ranks_close(struct ranks *r) { (void)r; }
 void ranks_abort(struct ranks *r, int code) { (void)r, (void)code; }
+int ranks_count(struct ranks *r, uint64_t *number) { return *number = r->counted++, EXIT_FINE; }
 
 #endif
 
@@ -86,19 +104,26 @@ static int gather(struct ranks *r, uint64_t *values)
     bool ok = r->exchange.start(r->exchange.user, messages, n, messages + n, n) &&
               r->exchange.finish(r->exchange.user, &seconds);
     free(messages);
-    return ok ? EXIT_FINE
-              : complain(EXIT_DEVICE, "can't go on with the other processes: %s",
-                         r->exchange.problem(r->exchange.user));
+    return ok ? EXIT_FINE : complain_lost(r);
+}
+
+int ranks_sum(struct ranks *r, uint64_t *number)
+{
+    if (r->processes < 2) return EXIT_FINE;
+    uint64_t *values = need(calloc(r->processes, sizeof *values));
+    values[r->process] = *number;
+    int code = gather(r, values);
+    *number = 0;
+    for (uint32_t p = 0; p < r->processes; p++) *number += values[p];
+    free(values);
+    return code;
 }
 
 int ranks_any(struct ranks *r, bool *flag)
 {
-    if (r->processes < 2) return EXIT_FINE;
-    uint64_t *values = need(calloc(r->processes, sizeof *values));
-    values[r->process] = *flag;
-    int code = gather(r, values);
-    for (uint32_t p = 0; !code && p < r->processes; p++) *flag |= values[p] != 0;
-    free(values);
+    uint64_t number = *flag;
+    int code = ranks_sum(r, &number);
+    *flag = number > 0;
     return code;
 }
 
@@ -152,19 +177,43 @@ static char *choose(const struct ranks *r, const wherry_device_info *infos, size
     return NULL;
 }
 
-int ranks_device(const struct ranks *r, struct tool *tool, char **device, uint32_t *threads)
+static int choose_device(struct ranks *r, struct tool *tool)
 {
     const char *wanted = tool->options->device;
     bool api = wanted && (!strcmp(wanted, "opencl") || !strcmp(wanted, "vulkan"));
-    size_t count = 0, share = system_cores() / r->locals;
-    *device = NULL;
-    *threads = 0;
-    if (r->locals > 1) *threads = share ? (uint32_t)share : 1;
+    size_t count = 0;
     if (r->processes == 1 || (wanted && !api)) return EXIT_FINE;
     wherry_status status = wherry_device_list(tool->context, NULL, &count);
     wherry_device_info *infos = need(calloc(count + 1, sizeof *infos));
     if (!status) status = wherry_device_list(tool->context, infos, &count);
-    if (!status) *device = choose(r, infos, count, wanted);
+    if (!status) r->device = choose(r, infos, count, wanted);
     free(infos);
     return status ? tool_error(tool, status, "can't list devices") : EXIT_FINE;
+}
+
+int ranks_options(struct ranks *r, struct options *own)
+{
+    struct tool tool = {.options = own};
+    size_t share = system_cores() / r->locals;
+    if (r->process) {
+        own->quiet = true;
+        own->log = NULL;
+    }
+    if (r->processes == 1) return EXIT_FINE;
+    int code = tool_open_context(&tool, own);
+    if (!code) code = choose_device(r, &tool);
+    tool_close(&tool);
+    if (r->device) own->device = r->device;
+    bool cpu = own->device && !strcmp(own->device, "cpu");
+    if (!own->threads && r->locals > 1 && cpu) own->threads = share ? (uint32_t)share : 1;
+    return code;
+}
+
+json_t *exchange_json(const wherry_exchange_times *times, uint32_t steps)
+{
+    double hidden = times->seconds > times->exposed_seconds ? 1 - times->exposed_seconds / times->seconds : 0.0;
+    return need(json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:I}", "bytes_sent", (json_int_t)(times->bytes_sent / steps),
+                          "seconds", times->seconds / steps, "exposed_seconds", times->exposed_seconds / steps,
+                          "hidden", hidden, "device_seconds", times->device_seconds / steps, "others_seconds",
+                          times->others_seconds / steps, "sharing", (json_int_t)times->sharing));
 }

@@ -1,0 +1,142 @@
+/* The kernels of buckets of gradients (the files of their names in cl/), element by element. Sums are of floats, for
+ * what they are summed from is; so they are what the order says. */
+#include <math.h>
+#include <string.h>
+
+#include "alone.h"
+#include "base/half.h"
+#include "interface/optimizer.h"
+#include "interface/wire.h"
+
+static const uint32_t *batch_of(const struct alone_step *s) { return s->at[SLOT_BATCH]; }
+
+static bool is_f16(const struct alone_step *s) { return call_get(s->step->call, CONST_FORM, WIRE_FORM_F32) != 0; }
+
+static float bits_float(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint32_t element_at(const struct alone_step *s, uint32_t i)
+{
+    const uint32_t *batch = batch_of(s), *rows = s->at[SLOT_IDS], row = batch[WIRE_ROW];
+    if (!row) return batch[WIRE_AT] + i;
+    return batch[WIRE_AT] + (rows[batch[WIRE_LIST] + i / row] - batch[WIRE_FIRST_ROW]) * row + i % row;
+}
+
+static float message_float(const struct alone_step *s, uint32_t at, uint32_t i)
+{
+    const uint32_t *x = (const uint32_t *)s->at[SLOT_X] + at;
+    if (!is_f16(s)) return bits_float(x[i]);
+    return (float)ldexp((double)half_to_float(((const uint16_t *)(x + WIRE_ROUND))[i]), (int)x[0]);
+}
+
+static uint32_t messages(const struct alone_step *s)
+{
+    return batch_of(s)[WIRE_ACTIVE] ? batch_of(s)[WIRE_MESSAGES] : 0;
+}
+
+static void add_run(const struct alone_step *s)
+{
+    const uint32_t *batch = batch_of(s);
+    float *sum = s->at[SLOT_GRADIENT];
+    for (uint32_t c = 0; batch[WIRE_ACTIVE] && c < batch[WIRE_CHUNKS]; c++) {
+        const uint32_t *entry =
+            (const uint32_t *)s->at[SLOT_IDS] + OPTIMIZER_TABLE + (batch[WIRE_CHUNK] + c) * CHUNK_WORDS;
+        for (uint32_t i = 0; i < entry[CHUNK_COUNT]; i++) {
+            const uint32_t from = entry[CHUNK_GRADIENT] + i, to = entry[CHUNK_AT] + i;
+            const double x = (double)(s->step->f16 ? half_to_float(((const uint16_t *)s->at[SLOT_X])[from])
+                                                   : ((const float *)s->at[SLOT_X])[from]);
+            const double before = batch[WIRE_ADDS] ? (double)sum[to] : 0;
+            sum[to] = (float)(before + (double)bits_float(batch[WIRE_FACTOR]) * x);
+        }
+    }
+}
+
+/* The first of a message's places has the largest of all of it, the others 0. */
+static void scan_run(const struct alone_step *s)
+{
+    float *partials = s->at[SLOT_PARTIALS];
+    for (uint32_t m = 0; m < messages(s); m++) {
+        const uint32_t *entry = batch_of(s) + WIRE_TABLE + MESSAGE_WORDS * m;
+        float largest = 0;
+        for (uint32_t i = 0; i < entry[MESSAGE_COUNT]; i++) {
+            const float v = fabsf(((const float *)s->at[SLOT_X])[element_at(s, entry[MESSAGE_FIRST] + i)]);
+            if (isfinite(v) && v > largest) largest = v;
+        }
+        memset(&partials[m * WIRE_GROUPS], 0, WIRE_GROUPS * sizeof *partials);
+        partials[m * WIRE_GROUPS] = largest;
+    }
+}
+
+static int exponent_of(float largest)
+{
+    int exponent = 0;
+    if (!(largest > 0)) return 0;
+    frexp((double)(largest < 0x1p-126f ? 0x1p-126f : largest), &exponent);
+    return exponent - 15;
+}
+
+static void pack_run(const struct alone_step *s)
+{
+    for (uint32_t m = 0; m < messages(s); m++) {
+        const uint32_t *entry = batch_of(s) + WIRE_TABLE + MESSAGE_WORDS * m, count = entry[MESSAGE_COUNT];
+        uint32_t *to = (uint32_t *)s->at[SLOT_Y] + entry[MESSAGE_AT];
+        const int exponent = is_f16(s) ? exponent_of(((const float *)s->at[SLOT_PARTIALS])[m * WIRE_GROUPS]) : 0;
+        if (is_f16(s)) memset(to, 0, (WIRE_ROUND + (count + 1) / 2) * sizeof *to);
+        if (is_f16(s)) to[0] = (uint32_t)exponent;
+        for (uint32_t i = 0; i < count; i++) {
+            const float v = ((const float *)s->at[SLOT_X])[element_at(s, entry[MESSAGE_FIRST] + i)];
+            if (is_f16(s))
+                ((uint16_t *)(to + WIRE_ROUND))[i] = half_from_float((float)ldexp((double)v, -exponent));
+            else
+                memcpy(&to[i], &v, sizeof v);
+        }
+    }
+}
+
+static void sum_run(const struct alone_step *s)
+{
+    const uint32_t *batch = batch_of(s);
+    for (uint32_t i = 0; batch[WIRE_ACTIVE] && i < batch[WIRE_SUM_COUNT]; i++) {
+        const uint32_t *operation = batch + batch[WIRE_OPERATIONS_AT];
+        float *own = (float *)s->at[SLOT_GRADIENT] + element_at(s, batch[WIRE_SUM_FIRST] + i), held[WIRE_DEPTH] = {0};
+        int n = 0;
+        for (uint32_t o = 0; o < batch[WIRE_OPERATIONS]; o++, operation += OPERATION_WORDS)
+            if (operation[0] == OPERATION_ADD) {
+                held[n - 2] += held[n - 1];
+                n--;
+            } else if (operation[0] == OPERATION_MESSAGE) {
+                held[n++] = message_float(s, operation[1], i);
+            } else {
+                held[n++] = operation[0] == OPERATION_OWN ? *own : ((const float *)s->at[SLOT_X])[operation[1] + i];
+            }
+        *own = held[0];
+    }
+}
+
+static void unpack_run(const struct alone_step *s)
+{
+    for (uint32_t m = 0; m < messages(s); m++) {
+        const uint32_t *entry = batch_of(s) + WIRE_TABLE + MESSAGE_WORDS * m;
+        for (uint32_t i = 0; i < entry[MESSAGE_COUNT]; i++)
+            ((float *)s->at[SLOT_Y])[element_at(s, entry[MESSAGE_FIRST] + i)] = message_float(s, entry[MESSAGE_AT], i);
+    }
+}
+
+alone_run alone_find_bucket(const char *kernel)
+{
+    static const struct {
+        const char *kernel;
+        alone_run run;
+    } kernels[] = {{"bucket_add", add_run},
+                   {"bucket_scan", scan_run},
+                   {"bucket_pack", pack_run},
+                   {"bucket_sum", sum_run},
+                   {"bucket_unpack", unpack_run}};
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (!strcmp(kernels[i].kernel, kernel)) return kernels[i].run;
+    return NULL;
+}

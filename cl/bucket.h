@@ -1,0 +1,32 @@
+/* What the kernels of buckets share: where elements lie, and powers of two. Twin of shaders/bucket.glsl. */
+#include "wire.h"
+
+#ifndef FORM
+#define FORM WIRE_FORM_F32
+#endif
+
+/* Where float number `i` of a bucket lies in the slab. */
+static inline uint element_at(__global const uint *batch, __global const uint *rows, const uint i)
+{
+    const uint row = batch[WIRE_ROW];
+    if (row == 0) return batch[WIRE_AT] + i;
+    return batch[WIRE_AT] + (rows[batch[WIRE_LIST] + i / row] - batch[WIRE_FIRST_ROW]) * row + i % row;
+}
+
+static inline float power_of_two(const int exponent) { return as_float((uint)(exponent + 127) << 23); }
+
+/* Times 2^exponent: twice, where one factor is out of a float's range. */
+static inline float scaled(const float x, const int exponent)
+{
+    return x * power_of_two(exponent / 2) * power_of_two(exponent - exponent / 2);
+}
+
+/* Float number `i` of a message. */
+static inline float message_float(__global const uint *message, const uint i)
+{
+#if FORM == WIRE_FORM_F16
+    return scaled(vload_half(i, (__global const half *)(message + WIRE_ROUND)), as_int(message[0]));
+#else
+    return as_float(message[i]);
+#endif
+}

@@ -1,0 +1,194 @@
+/* Low-rank adapters: 20 steps from PEFT's adapter make PEFT's A, B, whole weights and losses, on every device, and what
+ * is saved merged gives its output; so do steps of several batches and of shards, and sessions that keep weights in
+ * other orders. In f16 they stay near. */
+#include "model_files.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "adapter_support.h"
+#include "devices_support.h"
+
+struct adapted {
+    struct run run;
+    wherry_device *device;
+    wherry_model *model;
+    wherry_trainer *trainer;
+    wherry_session_desc session;
+};
+
+static void adapted_open(const char *device, const char *name, const char *layouts, wherry_dtype dtype, uint32_t shards,
+                         struct adapted *a)
+{
+    char folder[600];
+    wherry_loss_desc loss;
+    wherry_optimizer_desc optimizer;
+    memset(a, 0, sizeof *a);
+    assert_true(adapter_run_open(name, &a->run));
+    adapter_folder(name, folder);
+    adapter_descs(name, &a->session, &loss, &optimizer);
+    a->session.layouts = layouts;
+    a->session.dtype = dtype;
+    if (dtype == WHERRY_DTYPE_F16) optimizer.loss_scale = 256;
+    const wherry_lora_desc lora = {.struct_size = sizeof lora, .adapter = folder};
+    const wherry_trainer_desc desc = {
+        .struct_size = sizeof desc, .loss = &loss, .optimizer = &optimizer, .shards = shards, .lora = &lora};
+    EXPECT_OK(wherry_device_open(context, device, &a->device));
+    EXPECT_OK(wherry_model_open(context, a->run.folder, &a->model));
+    EXPECT_OK(wherry_trainer_create(context, a->device, a->model, &a->session, &desc, &a->trainer));
+}
+
+static void adapted_close(struct adapted *a)
+{
+    wherry_trainer_destroy(a->trainer);
+    wherry_model_close(a->model);
+    wherry_device_close(a->device);
+    run_close(&a->run);
+}
+
+/* One step, of `parts` batches, or with `shards` of shards with a batch each. */
+static wherry_step_result step(struct adapted *a, size_t number, size_t parts, bool shards)
+{
+    struct run_step s;
+    wherry_shard list[BATCHES_MOST];
+    wherry_step_result result = {.struct_size = sizeof result};
+    run_step_make(&a->run, number, parts, &s);
+    for (size_t i = 0; i < parts; i++)
+        list[i] = (wherry_shard){.struct_size = sizeof *list, .batches = &s.batches[i], .n_batches = 1};
+    if (shards)
+        EXPECT_OK(wherry_trainer_step_shards(a->trainer, list, parts, &s.targets, &result));
+    else
+        EXPECT_OK(wherry_trainer_step(a->trainer, s.batches, parts, &s.targets, &result));
+    return result;
+}
+
+static void steps_equal(struct adapted *a, const char *device, size_t steps, size_t parts, bool shards,
+                        double tolerance)
+{
+    double far = 0, norms = 0;
+    for (size_t s = 0; s < steps; s++) {
+        const wherry_step_result result = step(a, s, parts, shards);
+        assert_false(result.skipped);
+        far = fmax(far, fabs(result.loss / a->run.loss[s] - 1));
+        norms = fmax(norms, fabs(result.gradient_norm / a->run.norm[s] - 1));
+    }
+    printf("%s, %zu steps of %zu: losses within %.2g, norms %.2g\n", device, steps, parts, far, norms);
+    if (!(far <= tolerance)) fail_msg("%s: a loss differs from PEFT's by %g of its size", device, far);
+    if (!(norms <= 20 * tolerance)) fail_msg("%s: a gradient's norm differs from PEFT's by %g", device, norms);
+}
+
+/* The output for the first step's sequences, of a folder's model with, or without, an adapter's folder. */
+static void rows_equal(const struct adapted *a, const char *folder, const char *adapter)
+{
+    struct run_step s;
+    wherry_session_desc desc = a->session;
+    wherry_model *model = NULL;
+    wherry_session *session = NULL;
+    size_t bytes;
+    float rows[ROWS_MOST * 16], *want = run_values(&a->run, "rows", &bytes);
+    double difference = 0, square = 0;
+    const size_t count = bytes / sizeof *want;
+    desc.training = NULL;
+    run_step_make(&a->run, 0, 1, &s);
+    EXPECT_OK(wherry_model_open(context, folder, &model));
+    if (adapter) EXPECT_OK(wherry_model_adapt(context, model, adapter));
+    EXPECT_OK(wherry_session_create(context, a->device, model, &desc, &session));
+    EXPECT_OK(wherry_encode(session, s.batches, rows, count));
+    for (size_t i = 0; i < count; i++) {
+        difference += pow((double)rows[i] - (double)want[i], 2);
+        square += pow((double)want[i], 2);
+    }
+    free(want);
+    if (!(sqrt(difference / square) < 1e-5)) fail_msg("the output differs by %g", sqrt(difference / square));
+    wherry_session_destroy(session);
+    wherry_model_close(model);
+}
+
+static bool is_driver(const char *device) { return strchr(device, ':') && !support_is_gpu(context, device); }
+
+static void equals_peft(void **state)
+{
+    static const char *const names[] = {"contrastive", "classes"};
+    (void)state;
+    for (size_t d = 0; d < n_devices; d++)
+        for (size_t i = is_driver(devices[d]); i < 2; i++) {
+            char *folder = files_folder(), *whole = files_format("%s/whole", folder),
+                 *alone = files_format("%s/alone", folder), worst[160] = "";
+            struct adapted a;
+            adapted_open(devices[d], names[i], NULL, WHERRY_DTYPE_F32, 0, &a);
+            steps_equal(&a, devices[d], RUN_STEPS, 1, false, 1e-6);
+            const double weights = run_difference(&a.run, a.trainer, worst);
+            printf("%s, %s: weights within %.2g\n", devices[d], names[i], weights);
+            if (!(weights <= 1e-5)) fail_msg("%s differs by %g", worst, weights);
+            EXPECT_OK(wherry_trainer_save(a.trainer, whole));
+            EXPECT_OK(wherry_trainer_save_adapter(a.trainer, alone));
+            rows_equal(&a, whole, NULL);
+            rows_equal(&a, a.run.folder, alone);
+            adapted_close(&a);
+            free(whole);
+            free(alone);
+            files_remove(folder);
+        }
+}
+
+static void adds_batches_and_shards(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < n_devices; d++) {
+        struct adapted a;
+        adapted_open(devices[d], "contrastive", NULL, WHERRY_DTYPE_F32, 0, &a);
+        steps_equal(&a, devices[d], 3, 3, false, 1e-6);
+        adapted_close(&a);
+        if (is_driver(devices[d])) continue;
+        adapted_open(devices[d], "classes", NULL, WHERRY_DTYPE_F32, 3, &a);
+        steps_equal(&a, devices[d], 3, 3, true, 1e-6);
+        adapted_close(&a);
+    }
+}
+
+/* Queries, keys and values side by side by heads, matrices the other way round. */
+static void equals_in_other_orders(void **state)
+{
+    static const char *const orders[] = {"w_qkv=iqhp,w_out=hpi", "qkv=bjhqp,w_qkv=hqpi", "qkv=bjhqp,w_qkv=ihqp"};
+    (void)state;
+    for (size_t d = 0; d < n_devices; d++)
+        for (size_t i = 0; i < 3; i++) {
+            struct adapted a;
+            if (is_driver(devices[d]) && (i != 2 || !strncmp(devices[d], "vulkan", 6))) continue;
+            adapted_open(devices[d], "contrastive", orders[i], WHERRY_DTYPE_F32, 0, &a);
+            steps_equal(&a, devices[d], 4, 1, false, 1e-6);
+            adapted_close(&a);
+        }
+}
+
+static void stays_near_in_16_bits(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < n_devices; d++) {
+        struct adapted a;
+        char worst[160] = "";
+        if (!support_has_f16(context, devices[d])) continue;
+        adapted_open(devices[d], "contrastive", NULL, WHERRY_DTYPE_F16, 0, &a);
+        steps_equal(&a, devices[d], RUN_STEPS, 1, false, 1e-2);
+        const double weights = run_difference(&a.run, a.trainer, worst);
+        if (!(weights <= 2e-2)) fail_msg("%s: %s differs by %g", devices[d], worst, weights);
+        adapted_close(&a);
+    }
+}
+
+int main(void)
+{
+    if (!devices_open()) return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equals_peft),
+        cmocka_unit_test(adds_batches_and_shards),
+        cmocka_unit_test(equals_in_other_orders),
+        cmocka_unit_test(stays_near_in_16_bits),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    wherry_context_destroy(context);
+    return failed;
+}
