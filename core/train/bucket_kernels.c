@@ -92,7 +92,7 @@ static void add_fill(struct bucket_kernels *k, const struct launch_range *l, int
     const struct slab *slab = &k->arena->slabs[first->slab];
     const uint64_t bytes = l->state.end - l->state.begin;
     struct step *step = step_begin(k, CALL_ADD, 1);
-    step->f16 = s->f16 && !joins && !segment_adapts(first); /* sums are floats */
+    step->f16 = s->f16 && !joins && !segment_adapts(first); /* sums are floats, as adapters' gradients */
     if (joins)
         bind(step, SLOT_X, false, false, sum_of(slab, sum), l->state.begin, bytes);
     else

@@ -108,6 +108,13 @@ static void order(struct buckets *b)
     }
 }
 
+/* Those of adapters are made of the session's when it has all. */
+static int piece_of(const struct buckets *b, size_t tensor)
+{
+    const int gradient = session_gradient(b->desc.session, tensor);
+    return gradient < 0 ? b->desc.session->n_pieces - 1 : backward_piece_of(b->desc.session, gradient);
+}
+
 static bool divide(struct buckets *b, struct error *e)
 {
     const struct arena *a = b->arena;
@@ -116,10 +123,7 @@ static bool divide(struct buckets *b, struct error *e)
     if (!(b->pieces = host_alloc(b->host, (size_t)a->n_segments, sizeof *b->pieces, e))) return false;
     for (int i = 0; i < a->n_segments; i++) {
         const size_t tensor = a->segments[i].tensor;
-        b->pieces[i] = segment_adapts(&a->segments[i]) ? b->desc.session->n_pieces - 1
-                       : i && tensor == a->segments[i - 1].tensor
-                           ? b->pieces[i - 1]
-                           : backward_piece_of(b->desc.session, session_gradient(b->desc.session, tensor));
+        b->pieces[i] = i && tensor == a->segments[i - 1].tensor ? b->pieces[i - 1] : piece_of(b, tensor);
         if (tensor == b->desc.table) elements += a->segments[i].count;
     }
     for (int i = 0; i < a->n_segments; i++) TRY(segment_divide(b, &room, i, row_of(b, &a->segments[i], elements), e));
