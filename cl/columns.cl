@@ -12,6 +12,9 @@
 #ifndef ROWS
 #define ROWS HEADER_TOKENS
 #endif
+#ifndef X_STRIDE
+#define X_STRIDE N
+#endif
 #ifndef DERIVATIVE
 #define DERIVATIVE ACTIVATION_NONE
 #endif
@@ -63,7 +66,7 @@ void columns(BATCH_ARGUMENT
             raw_access raw[AT_ONCE], raw_saved[AT_ONCE];
             UNROLL for (uint r = 0; r < AT_ONCE; r++)
             {
-                FETCH_ACCESS(raw[r], x, min(first + r, end - 1) * N + column);
+                FETCH_ACCESS(raw[r], x, min(first + r, end - 1) * X_STRIDE + column);
 #if DERIVATIVE
                 FETCH_ACCESS(raw_saved[r], saved, min(first + r, end - 1) * N + column);
 #endif

@@ -15,6 +15,10 @@
 #include "loss_formulas.h"
 #include "row.h"
 
+#ifndef X_STRIDE
+#define X_STRIDE N
+#endif
+
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
 void entropy(BATCH_ARGUMENT
@@ -38,7 +42,7 @@ void entropy(BATCH_ARGUMENT
     const uint row = group_number();
     if (row < batch[ROWS]) {
         float held[STEPS][ACCESS];
-        ROW_LOAD(x, row * N);
+        ROW_LOAD(x, row * X_STRIDE);
         float peak = held[0][0], part = 0.0f;
 #if RESIDUAL
         const float before = delta[ENTROPY_STATE * row];
@@ -60,7 +64,7 @@ void entropy(BATCH_ARGUMENT
             sum = fma(delta[ENTROPY_STATE * row + 1], exp_below(before - peak), sum);
             right = delta[ENTROPY_STATE * row + 2];
 #endif
-            if (place < N) right = LOAD(x, row * N + place);
+            if (place < N) right = LOAD(x, row * X_STRIDE + place);
             extra[ENTROPY_STATE * row] = peak;
             extra[ENTROPY_STATE * row + 1] = sum;
             extra[ENTROPY_STATE * row + 2] = right;

@@ -11,6 +11,13 @@
 #include "loss_formulas.h"
 #include "row.h"
 
+#ifndef X_STRIDE
+#define X_STRIDE N
+#endif
+#ifndef Y_STRIDE
+#define Y_STRIDE N
+#endif
+
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
 void entropy_backward(BATCH_ARGUMENT
@@ -33,12 +40,12 @@ void entropy_backward(BATCH_ARGUMENT
         const uint place = ids[row] - POSITION; /* a word before POSITION wraps around */
         const float d = extra[0], lse = delta[row];
         float held[STEPS][ACCESS];
-        ROW_LOAD(x, row * N);
+        ROW_LOAD(x, row * X_STRIDE);
         UNROLL for (uint i = 0; i < STEPS; i++)
         {
             UNROLL for (uint c = 0; c < ACCESS; c++)
                 held[i][c] = d * (exp_below(held[i][c] - lse) - (column_of(i) + c == place ? 1.0f : 0.0f));
         }
-        ROW_STORE(y, row * N);
+        ROW_STORE(y, row * Y_STRIDE);
     }
 }

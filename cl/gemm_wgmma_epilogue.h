@@ -234,7 +234,11 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
 #elif BIAS
     float b[8];
     UNROLL for (uint c = 0; c < 8; c++) b[c] = 0.0f;
+#if N % 8 /* the result's rows have a pitch */
+    UNROLL for (uint c = 0; c < 8; c++) b[c] = column + c < N ? LOAD(t->bias, column + c) : 0.0f;
+#else
     if (column < N) LOAD_VECTOR(t->bias, column, b);
+#endif
     UNROLL for (uint c = 0; c < 8; c++) b[c] *= SCALE;
 #endif
 #if COLUMN_TOTALS
@@ -283,7 +287,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
             UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= SCALE;
 #endif
         }
-#if SUM && !OPERAND_SUMS
+#if SUM && SUM != SUM_SLOPE && !OPERAND_SUMS
         const uint4 before[2] = {pack_here(v[0]), pack_here(v[1])};
         store_rows(t->before + begin, Y_STRIDE, row, rows, columns, before);
 #endif
@@ -291,12 +295,21 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         if (step % GROUP_STEPS == 0) kept = draw_block(t->key, column, p.row + row);
 #endif
         uint4 drawn[2] = {0, 0};
+#if SUM == SUM_SLOPE
+        float slope[2][8];
+#endif
         UNROLL for (uint r = 0; r < 2; r++)
         {
-#if !PACKED_RELU
+#if SUM == SUM_SLOPE
+#if DROPOUT
+            activate_slope_eight(ACTIVATION, DROPOUT_SCALE, v[r], slope[r]);
+#else
+            activate_slope_eight(ACTIVATION, 1.0f, v[r], slope[r]);
+#endif
+#elif !PACKED_RELU
             activate_eight(ACTIVATION, SCALE, v[r]);
 #endif
-#if (KEPT || DROPOUT) && !SCALED
+#if (KEPT || DROPOUT) && !SCALED && SUM != SUM_SLOPE
             UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= DROPOUT_SCALE;
 #endif
 #if DRAWN_BLOCKS
@@ -342,6 +355,11 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
 #endif
         const uint4 result[2] = {pack_last(v[0], raw_saved[0], drawn[0]), pack_last(v[1], raw_saved[1], drawn[1])};
         store_rows(to, Y_STRIDE, row, rows, columns, result);
+#if SUM == SUM_SLOPE
+        /* Dropped as the result is (PACKED_DROP). */
+        const uint4 before[2] = {pack_last(slope[0], raw_saved[0], drawn[0]), pack_last(slope[1], raw_saved[1], drawn[1])};
+        store_rows(t->before + begin, Y_STRIDE, row, rows, columns, before);
+#endif
 #if DRAWN_BLOCKS
         kept >>= 2;
 #endif

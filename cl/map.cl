@@ -39,6 +39,7 @@
 #endif
 #include "dropout.h"
 #include "formulas.h"
+#include "slopes.h"
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
@@ -93,7 +94,7 @@ void map(BATCH_ARGUMENT
         BEGIN_OUTPUT(sum);
         STORE_ACCESS(sum, at, v);
 #endif
-        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = activate(ACTIVATION, v[c]);
+        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = activate_or_slope(ACTIVATION, v[c]);
 #if DROPOUT && BATCH_N
         UNROLL for (uint c = 0; c < ACCESS; c++) v[c] *= dropout_factor(dropout_key(batch, site), column + c, row);
 #elif DROPOUT
@@ -103,7 +104,7 @@ void map(BATCH_ARGUMENT
         BEGIN(saved);
         float s[ACCESS];
         LOAD_ACCESS(saved, at, s);
-        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] *= derivative(DERIVATIVE, s[c]);
+        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] *= derivative_or_given(DERIVATIVE, s[c]);
 #endif
 #if RESIDUAL
         BEGIN(residual);

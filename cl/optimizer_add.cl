@@ -7,6 +7,8 @@
 #include "common.h"
 #include "optimizer.h"
 
+#define AT_ONCE 4 /* accesses on their way, where gradients are the session's */
+
 #ifndef FORM
 #define FORM 0
 #endif
@@ -48,21 +50,30 @@ void optimizer_add(BATCH_ARGUMENT
         const uint to = chunks[entry + CHUNK_AT], from = chunks[entry + CHUNK_GRADIENT];
         const uint count = chunks[entry + CHUNK_COUNT], mode = batch[OPTIMIZER_MODE];
         const float factor = as_float(batch[OPTIMIZER_FACTOR]);
+        const uint whole = count / 4 * 4, stride = 4 * LOCAL_SIZE;
         float4 squares = 0.0f;
-        for (uint i = 4 * local_number(); i < count / 4 * 4; i += 4 * LOCAL_SIZE) {
 #if FORM == OPTIMIZER_DIRECT
-            const float4 g = load_quad(x, from + i) * factor;
+        for (uint i = 4 * local_number(); i < whole; i += AT_ONCE * stride) {
+            float4 held[AT_ONCE];
+            UNROLL for (uint k = 0; k < AT_ONCE; k++) held[k] = load_quad(x, from + min(i + k * stride, whole - 4));
+            UNROLL for (uint k = 0; k < AT_ONCE; k++)
+            {
+                const float4 g = held[k] * factor;
+                squares = i + k * stride < whole ? fma(g, g, squares) : squares;
+            }
+        }
 #else
+        for (uint i = 4 * local_number(); i < whole; i += stride) {
             __global float4 *quad = (__global float4 *)(gradient + to + i);
             float4 g = mode != OPTIMIZER_SET ? *quad : 0.0f;
             if (mode != OPTIMIZER_KEEP) {
                 g = fma(load_quad(x, from + i), factor, g);
                 *quad = g;
             }
-#endif
             squares = fma(g, g, squares);
         }
-        const uint last = count / 4 * 4 + local_number();
+#endif
+        const uint last = whole + local_number();
         if (last < count) {
 #if FORM == OPTIMIZER_DIRECT
             const float g = LOAD(x, from + last) * factor;

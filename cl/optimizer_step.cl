@@ -5,7 +5,7 @@
  * What optimizer_sum found is the VERDICT. Twin of shaders/optimizer_step.comp.
  *
  * A work-item moves 4 elements at a time, LOCAL_SIZE times 4 after the ones before, so that the order of a sum follows
- * from LOCAL_SIZE. Any power of two is right. */
+ * from LOCAL_SIZE, and has AT_ONCE of them on their way. Any power of two is right. */
 #include "common.h"
 #include "optimizer.h"
 
@@ -19,6 +19,8 @@
 #define HAS_FIRST (HAS_SECOND || RULE == OPTIMIZER_FORM_MOMENTUM)
 #define HAS_SUMS (RULE == OPTIMIZER_FORM_LAMB)
 #define HAS_GRADIENT (!DIRECT || HAS_SUMS)
+
+#define AT_ONCE 2
 
 /* Four elements of each, or one and three that are nothing. */
 struct quads {
@@ -135,40 +137,52 @@ void optimizer_step(BATCH_ARGUMENT
 #else
         __global float *p = w + weight_at;
 #endif
-        for (uint i = 4 * local_number(); i < count / 4 * 4; i += 4 * LOCAL_SIZE) {
-            struct quads q = {.p = *(__global float4 *)(p + i)};
+        const uint whole = count / 4 * 4, stride = 4 * LOCAL_SIZE;
+        for (uint i = 4 * local_number(); i < whole; i += AT_ONCE * stride) {
+            struct quads q[AT_ONCE];
+            UNROLL for (uint k = 0; k < AT_ONCE; k++)
+            {
+                const uint inside = min(i + k * stride, whole - 4);
+                q[k].p = *(__global float4 *)(p + inside);
 #if DIRECT
-            q.g = load_quad(x, from + i);
+                q[k].g = load_quad(x, from + inside);
 #else
-            q.g = *(__global float4 *)(gradient + at + i);
+                q[k].g = *(__global float4 *)(gradient + at + inside);
 #endif
 #if HAS_FIRST
-            q.m = *(__global float4 *)(first + at + i);
+                q[k].m = *(__global float4 *)(first + at + inside);
 #endif
 #if HAS_SECOND
-            q.v = *(__global float4 *)(second + at + i);
+                q[k].v = *(__global float4 *)(second + at + inside);
 #endif
-            step(&q, batch, clip, rate, decay);
+            }
+            UNROLL for (uint k = 0; k < AT_ONCE; k++)
+            {
+                const uint own = i + k * stride;
+                step(&q[k], batch, clip, rate, decay);
+                if (own < whole) {
 #if HAS_FIRST
-            *(__global float4 *)(first + at + i) = q.m;
+                    *(__global float4 *)(first + at + own) = q[k].m;
 #endif
 #if HAS_SECOND
-            *(__global float4 *)(second + at + i) = q.v;
+                    *(__global float4 *)(second + at + own) = q[k].v;
 #endif
 #if HAS_SUMS
-            *(__global float4 *)(gradient + at + i) = q.g;
-            weights = fma(q.p, q.p, weights);
-            changes = fma(q.g, q.g, changes);
+                    *(__global float4 *)(gradient + at + own) = q[k].g;
+                    weights = fma(q[k].p, q[k].p, weights);
+                    changes = fma(q[k].g, q[k].g, changes);
 #else
-            *(__global float4 *)(p + i) = q.p;
+                    *(__global float4 *)(p + own) = q[k].p;
 #if F16
-            uint2 raw;
-            vstore_half4_rte(q.p, 0, (half *)&raw);
-            *(__global uint2 *)(w + weight_at + i) = raw;
+                    uint2 raw;
+                    vstore_half4_rte(q[k].p, 0, (half *)&raw);
+                    *(__global uint2 *)(w + weight_at + own) = raw;
 #endif
 #endif
+                }
+            }
         }
-        const uint last = count / 4 * 4 + local_number();
+        const uint last = whole + local_number();
         if (last < count) {
             struct quads q = {.p = (float4)(p[last], 0.0f, 0.0f, 0.0f)};
 #if DIRECT

@@ -6,6 +6,8 @@
 #include "common.h"
 #include "optimizer.h"
 
+#define AT_ONCE 16 /* loads on their way: one work-group adds them all */
+
 #ifndef FORM
 #define FORM OPTIMIZER_SUM_NORM
 #endif
@@ -31,8 +33,13 @@ void optimizer_sum(BATCH_ARGUMENT
     if (batch[OPTIMIZER_ACTIVE] != 0) {
 #if FORM == OPTIMIZER_SUM_NORM
         const float most = as_float(batch[OPTIMIZER_MAX_NORM]);
+        const uint count = batch[OPTIMIZER_SUMS];
         float part = 0.0f;
-        for (uint i = local_number(); i < batch[OPTIMIZER_SUMS]; i += LOCAL_SIZE) part += partials[i];
+        for (uint i = local_number(); i < count; i += AT_ONCE * LOCAL_SIZE) {
+            float held[AT_ONCE];
+            UNROLL for (uint k = 0; k < AT_ONCE; k++) held[k] = partials[min(i + k * LOCAL_SIZE, count - 1)];
+            UNROLL for (uint k = 0; k < AT_ONCE; k++) part += i + k * LOCAL_SIZE < count ? held[k] : 0.0f;
+        }
         const float sum = group_sum(part, scratch), norm = sqrt(sum);
         if (local_number() == 0) {
             verdict[VERDICT_FINITE] = (as_uint(sum) & 0x7f800000u) != 0x7f800000u ? 1.0f : 0.0f;

@@ -10,6 +10,7 @@
 
 layout(constant_id = CONST_N) const uint N = 1;
 layout(constant_id = CONST_ROWS) const uint ROWS = HEADER_TOKENS;
+layout(constant_id = CONST_X_STRIDE) const uint GIVEN_X_STRIDE = 0; /* 0: rows without gaps */
 layout(constant_id = CONST_DERIVATIVE) const uint DERIVATIVE = ACTIVATION_NONE;
 layout(constant_id = CONST_COLUMN_SUMS) const uint COLUMN_SUMS = 1;
 layout(constant_id = CONST_PART_ROWS) const uint PART_ROWS = 1;
@@ -17,6 +18,8 @@ layout(constant_id = CONST_PART_ROWS) const uint PART_ROWS = 1;
 
 #define TILES ((N + LOCAL_SIZE * ACCESS - 1) / (LOCAL_SIZE * ACCESS))
 const uint AT_ONCE = DERIVATIVE != ACTIVATION_NONE ? 4 : 8;
+
+#define X_STRIDE (GIVEN_X_STRIDE != 0 ? GIVEN_X_STRIDE : N)
 
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT(SLOT_X, x);
@@ -38,7 +41,7 @@ void main()
             raw_access raw[AT_ONCE], raw_saved[AT_ONCE];
             UNROLL for (uint r = 0; r < AT_ONCE; r++)
             {
-                FETCH_ACCESS(raw[r], x, min(first + r, end - 1) * N + column);
+                FETCH_ACCESS(raw[r], x, min(first + r, end - 1) * X_STRIDE + column);
                 if (DERIVATIVE != 0) {
                     FETCH_ACCESS(raw_saved[r], saved, min(first + r, end - 1) * N + column);
                 }

@@ -14,6 +14,10 @@ layout(constant_id = CONST_RESIDUAL) const uint RESIDUAL = 0;
 #include "loss_formulas.h"
 #include "row.glsl"
 
+/* 0: rows without gaps. */
+layout(constant_id = CONST_X_STRIDE) const uint GIVEN_X_STRIDE = 0;
+#define X_STRIDE (GIVEN_X_STRIDE != 0 ? GIVEN_X_STRIDE : N)
+
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT(SLOT_X, x);
 INPUT_OF(SLOT_IDS, uint, ids);
@@ -24,7 +28,7 @@ void main()
 {
     const uint row = group_number();
     if (row < batch[ROWS]) {
-        ROW_LOAD(x, row * N);
+        ROW_LOAD(x, row * X_STRIDE);
         float peak = held[0][0], part = 0.0, before = 0.0;
         if (RESIDUAL != 0) {
             before = delta[ENTROPY_STATE * row];
@@ -46,7 +50,7 @@ void main()
                 sum = fma(delta[ENTROPY_STATE * row + 1], exp_below(before - peak), sum);
                 right = delta[ENTROPY_STATE * row + 2];
             }
-            if (place < N) right = LOAD(x, row * N + place);
+            if (place < N) right = LOAD(x, row * X_STRIDE + place);
             extra[ENTROPY_STATE * row] = peak;
             extra[ENTROPY_STATE * row + 1] = sum;
             extra[ENTROPY_STATE * row + 2] = right;

@@ -12,6 +12,12 @@ layout(constant_id = CONST_POSITION) const uint POSITION = 0;
 #include "loss_formulas.h"
 #include "row.glsl"
 
+/* 0: rows without gaps. */
+layout(constant_id = CONST_X_STRIDE) const uint GIVEN_X_STRIDE = 0;
+layout(constant_id = CONST_Y_STRIDE) const uint GIVEN_Y_STRIDE = 0;
+#define X_STRIDE (GIVEN_X_STRIDE != 0 ? GIVEN_X_STRIDE : N)
+#define Y_STRIDE (GIVEN_Y_STRIDE != 0 ? GIVEN_Y_STRIDE : N)
+
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT(SLOT_X, x);
 INPUT_OF(SLOT_IDS, uint, ids);
@@ -25,12 +31,12 @@ void main()
     if (row < batch[ROWS]) {
         const uint place = ids[row] - POSITION; /* a word before POSITION wraps around */
         const float d = extra[0], lse = delta[row];
-        ROW_LOAD(x, row * N);
+        ROW_LOAD(x, row * X_STRIDE);
         UNROLL for (uint i = 0; i < STEPS; i++)
         {
             UNROLL for (uint c = 0; c < ACCESS; c++)
                 held[i][c] = d * (exp_below(held[i][c] - lse) - (column_of(i) + c == place ? 1.0 : 0.0));
         }
-        ROW_STORE(y, row * N);
+        ROW_STORE(y, row * Y_STRIDE);
     }
 }

@@ -20,6 +20,7 @@ layout(constant_id = CONST_RUNTIME) const uint RUNTIME = RUNTIME_FORM;
 layout(constant_id = CONST_Y_STRIDE) const uint Y_STRIDE = 0;
 #define BATCH_N (RUNTIME == RUNTIME_N)
 #include "formulas.h"
+#include "slopes.h"
 
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT(SLOT_X, x);
@@ -50,7 +51,7 @@ void main()
         if (SUM != 0) {
             STORE_ACCESS(sum, at, v);
         }
-        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = activate(ACTIVATION, v[c]);
+        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = activate_or_slope(ACTIVATION, v[c]);
         if (DROPOUT != 0 && BATCH_N) {
             UNROLL for (uint c = 0; c < ACCESS; c++) v[c] *= dropout_factor(dropout_key(), column + c, row);
         } else if (DROPOUT != 0) {
@@ -59,7 +60,7 @@ void main()
         if (DERIVATIVE != 0) {
             float s[VECTOR];
             LOAD_ACCESS(saved, at, s);
-            UNROLL for (uint c = 0; c < ACCESS; c++) v[c] *= derivative(DERIVATIVE, s[c]);
+            UNROLL for (uint c = 0; c < ACCESS; c++) v[c] *= derivative_or_given(DERIVATIVE, s[c]);
         }
         if (RESIDUAL != 0) {
             float r[VECTOR];

@@ -10,6 +10,8 @@
 #include "common.glsl"
 #include "optimizer.h"
 
+#define AT_ONCE 4 /* accesses on their way, where gradients are the session's */
+
 layout(constant_id = CONST_FORM) const uint FORM = 0;
 
 INPUT_OF(SLOT_BATCH, uint, batch);
@@ -39,22 +41,28 @@ void main()
         const uint to = chunks[entry + CHUNK_AT], from = chunks[entry + CHUNK_GRADIENT];
         const uint count = chunks[entry + CHUNK_COUNT], mode = batch[OPTIMIZER_MODE];
         const float factor = uintBitsToFloat(batch[OPTIMIZER_FACTOR]);
+        const uint whole = count / 4 * 4, stride = 4 * LOCAL_SIZE;
         vec4 squares = vec4(0.0);
-        for (uint i = 4 * local_number(); i < count / 4 * 4; i += 4 * LOCAL_SIZE) {
+        for (uint i = 4 * local_number(); FORM == OPTIMIZER_DIRECT && i < whole; i += AT_ONCE * stride) {
+            vec4 held[AT_ONCE];
+            UNROLL for (uint k = 0; k < AT_ONCE; k++) held[k] = load_quad(from + min(i + k * stride, whole - 4));
+            UNROLL for (uint k = 0; k < AT_ONCE; k++)
+            {
+                const vec4 g = held[k] * factor;
+                squares = i + k * stride < whole ? fma(g, g, squares) : squares;
+            }
+        }
+        for (uint i = 4 * local_number(); FORM != OPTIMIZER_DIRECT && i < whole; i += stride) {
             const uint quad = (to + i) / 4;
             vec4 g = vec4(0.0);
-            if (FORM == OPTIMIZER_DIRECT) {
-                g = load_quad(from + i) * factor;
-            } else {
-                if (mode != OPTIMIZER_SET) g = gradient_quads[quad];
-                if (mode != OPTIMIZER_KEEP) {
-                    g = fma(load_quad(from + i), vec4(factor), g);
-                    gradient_quads[quad] = g;
-                }
+            if (mode != OPTIMIZER_SET) g = gradient_quads[quad];
+            if (mode != OPTIMIZER_KEEP) {
+                g = fma(load_quad(from + i), vec4(factor), g);
+                gradient_quads[quad] = g;
             }
             squares = fma(g, g, squares);
         }
-        const uint last = count / 4 * 4 + local_number();
+        const uint last = whole + local_number();
         if (last < count) {
             float g = 0.0;
             if (FORM == OPTIMIZER_DIRECT) {

@@ -7,7 +7,7 @@
  * What optimizer_sum found is the VERDICT. Twin of cl/optimizer_step.cl.
  *
  * A work-item moves 4 elements at a time, LOCAL_SIZE times 4 after the ones before, so that the order of a sum follows
- * from LOCAL_SIZE. Any power of two is right. */
+ * from LOCAL_SIZE, and has AT_ONCE of them on their way. Any power of two is right. */
 #define REDUCE
 #include "common.glsl"
 #include "optimizer.h"
@@ -41,6 +41,8 @@ IN_PLACE(SLOT_GRADIENT, gradient);
 OUTPUT_OF(SLOT_PARTIALS, float, partials);
 IN_PLACE(SLOT_EXTRA, second);
 
+#define AT_ONCE 2
+
 /* Four elements of each, or one and three that are nothing. */
 struct quads {
     vec4 p, m, v, g;
@@ -57,16 +59,24 @@ vec4 load_quad(const uint at)
 #endif
 }
 
+/* Read once: what is written might be the same memory, as far as compilers know. */
+float first_old, first_new, second_old, second_new, first_scale, second_scale, epsilon, factor;
+
+void read_numbers()
+{
+    first_old = uintBitsToFloat(batch[OPTIMIZER_FIRST_OLD]);
+    first_new = uintBitsToFloat(batch[OPTIMIZER_FIRST_NEW]);
+    second_old = uintBitsToFloat(batch[OPTIMIZER_SECOND_OLD]);
+    second_new = uintBitsToFloat(batch[OPTIMIZER_SECOND_NEW]);
+    first_scale = uintBitsToFloat(batch[OPTIMIZER_FIRST_SCALE]);
+    second_scale = uintBitsToFloat(batch[OPTIMIZER_SECOND_SCALE]);
+    epsilon = uintBitsToFloat(batch[OPTIMIZER_EPSILON]);
+    factor = uintBitsToFloat(batch[OPTIMIZER_FACTOR]);
+}
+
 void step_quads(inout quads q, const float clip, const float rate, const float decay)
 {
-    const float first_old = uintBitsToFloat(batch[OPTIMIZER_FIRST_OLD]);
-    const float first_new = uintBitsToFloat(batch[OPTIMIZER_FIRST_NEW]);
-    const float second_old = uintBitsToFloat(batch[OPTIMIZER_SECOND_OLD]);
-    const float second_new = uintBitsToFloat(batch[OPTIMIZER_SECOND_NEW]);
-    const float first_scale = uintBitsToFloat(batch[OPTIMIZER_FIRST_SCALE]);
-    const float second_scale = uintBitsToFloat(batch[OPTIMIZER_SECOND_SCALE]);
-    const float epsilon = uintBitsToFloat(batch[OPTIMIZER_EPSILON]);
-    if (RULE != OPTIMIZER_FORM_CHANGE) q.g = q.g * uintBitsToFloat(batch[OPTIMIZER_FACTOR]) * clip;
+    if (RULE != OPTIMIZER_FORM_CHANGE) q.g = q.g * factor * clip;
     if (HAS_SECOND) {
         q.m = fma(q.g - q.m, vec4(first_new), q.m);
         q.v = fma(q.g * q.g, vec4(second_new), q.v * second_old);
@@ -102,31 +112,44 @@ void main()
 #else
         const uint p_at = weight_at;
 #endif
-        for (uint i = 4 * local_number(); i < count / 4 * 4; i += 4 * LOCAL_SIZE) {
-            const uint quad = (at + i) / 4;
-            quads q = quads(p_quads[(p_at + i) / 4], vec4(0.0), vec4(0.0), vec4(0.0));
-            if (DIRECT) {
-                q.g = load_quad(from + i);
-            } else {
-                q.g = gradient_quads[quad];
+        const uint whole = count / 4 * 4, stride = 4 * LOCAL_SIZE;
+        read_numbers();
+        for (uint i = 4 * local_number(); i < whole; i += AT_ONCE * stride) {
+            quads q[AT_ONCE];
+            UNROLL for (uint k = 0; k < AT_ONCE; k++)
+            {
+                const uint inside = min(i + k * stride, whole - 4), quad = (at + inside) / 4;
+                q[k] = quads(p_quads[(p_at + inside) / 4], vec4(0.0), vec4(0.0), vec4(0.0));
+                if (DIRECT) {
+                    q[k].g = load_quad(from + inside);
+                } else {
+                    q[k].g = gradient_quads[quad];
+                }
+                if (HAS_FIRST) q[k].m = first_quads[quad];
+                if (HAS_SECOND) q[k].v = second_quads[quad];
             }
-            if (HAS_FIRST) q.m = first_quads[quad];
-            if (HAS_SECOND) q.v = second_quads[quad];
-            step_quads(q, clip, rate, decay);
-            if (HAS_FIRST) first_quads[quad] = q.m;
-            if (HAS_SECOND) second_quads[quad] = q.v;
-            if (HAS_SUMS) {
-                gradient_quads[quad] = q.g;
-                weights = fma(q.p, q.p, weights);
-                changes = fma(q.g, q.g, changes);
-            } else {
-                p_quads[(p_at + i) / 4] = q.p;
+            UNROLL for (uint k = 0; k < AT_ONCE; k++)
+            {
+                const uint own = i + k * stride, quad = (at + own) / 4;
+                step_quads(q[k], clip, rate, decay);
+                if (own < whole) {
+                    if (HAS_FIRST) first_quads[quad] = q[k].m;
+                    if (HAS_SECOND) second_quads[quad] = q[k].v;
+                    if (HAS_SUMS) {
+                        gradient_quads[quad] = q[k].g;
+                        weights = fma(q[k].p, q[k].p, weights);
+                        changes = fma(q[k].g, q[k].g, changes);
+                    } else {
+                        p_quads[(p_at + own) / 4] = q[k].p;
 #if F16
-                w_halves[(weight_at + i) / 4] = uvec2(packHalf2x16(q.p.xy), packHalf2x16(q.p.zw));
+                        w_halves[(weight_at + own) / 4] =
+                            uvec2(packHalf2x16(q[k].p.xy), packHalf2x16(q[k].p.zw));
 #endif
+                    }
+                }
             }
         }
-        const uint last = count / 4 * 4 + local_number();
+        const uint last = whole + local_number();
         if (last < count) {
             quads q = quads(vec4(p[p_at + last], 0.0, 0.0, 0.0), vec4(0.0), vec4(0.0), vec4(0.0));
             if (DIRECT) {

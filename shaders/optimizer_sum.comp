@@ -9,6 +9,8 @@
 #include "common.glsl"
 #include "optimizer.h"
 
+#define AT_ONCE 16 /* loads on their way: one work-group adds them all */
+
 layout(constant_id = CONST_FORM) const uint FORM = OPTIMIZER_SUM_NORM;
 
 INPUT_OF(SLOT_BATCH, uint, batch);
@@ -19,8 +21,13 @@ OUTPUT_OF(SLOT_Y, float, verdict);
 void norm_tell()
 {
     const float most = uintBitsToFloat(batch[OPTIMIZER_MAX_NORM]);
+    const uint count = batch[OPTIMIZER_SUMS];
     float part = 0.0;
-    for (uint i = local_number(); i < batch[OPTIMIZER_SUMS]; i += LOCAL_SIZE) part += partials[i];
+    for (uint i = local_number(); i < count; i += AT_ONCE * LOCAL_SIZE) {
+        float held[AT_ONCE];
+        UNROLL for (uint k = 0; k < AT_ONCE; k++) held[k] = partials[min(i + k * LOCAL_SIZE, count - 1)];
+        UNROLL for (uint k = 0; k < AT_ONCE; k++) part += i + k * LOCAL_SIZE < count ? held[k] : 0.0;
+    }
     const float sum = group_sum(part), norm = sqrt(sum);
     if (local_number() == 0) {
         verdict[VERDICT_FINITE] = (floatBitsToUint(sum) & 0x7f800000u) != 0x7f800000u ? 1.0 : 0.0;

@@ -29,6 +29,7 @@ static const struct shape {
     bool parts;
     uint32_t buckets, distance; /* of a bias by distance; 0 and 0: none */
     bool words;                 /* weights of the vocabulary's words, in inference */
+    bool masked;                /* the loss of a masked language model, whose last strip of words is no multiple of 8 */
 } shapes[] = {
     {"heads-64", 192, 3, 264, WHERRY_ACTIVATION_GELU, false, {1, 70, 33, 130}},
     {"heads-32", 96, 3, 136, WHERRY_ACTIVATION_GELU_TANH, true, {33, 1, 70}},
@@ -43,6 +44,7 @@ static const struct shape {
     {"words-64", 72, 1, 72, WHERRY_ACTIVATION_GELU, false, {1, 64, 33}, .words = true},
     {"words-32", 72, 1, 72, WHERRY_ACTIVATION_GELU, false, {1, 30, 17}, .words = true},
     {"heads-128", 256, 2, 136, WHERRY_ACTIVATION_GELU, false, {70, 128}, true},
+    {"masked", 64, 1, 72, WHERRY_ACTIVATION_GELU_TANH, true, {200, 90}, .masked = true},
 };
 
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
@@ -108,6 +110,15 @@ static int head_sums(const struct wherry_session *s)
     return n;
 }
 
+/* Kernels that make an activation's slope, or multiply with it. */
+static int slopes(const struct wherry_session *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_calls; i++)
+        n += !strcmp(s->calls[i].kernel, "gemm_wgmma") && call_has_slopes(&s->calls[i]);
+    return n;
+}
+
 #define EXPECT_OK(call)                                                                                                \
     do {                                                                                                               \
         wherry_status status_ = (call);                                                                                \
@@ -123,7 +134,7 @@ static void test_one(void **state)
                                         .hidden = s->hidden,
                                         .heads = s->heads,
                                         .feed_forward = s->feed_forward,
-                                        .vocabulary = 101,
+                                        .vocabulary = s->masked ? 666 : 101,
                                         .positions = 1024,
                                         .token_types = 2,
                                         .activation = s->activation,
@@ -132,8 +143,9 @@ static void test_one(void **state)
                                         .relative_buckets = s->buckets,
                                         .relative_distance = s->distance,
                                         .epsilon = 1e-12f,
-                                        .head = s->words ? WHERRY_HEAD_VOCABULARY : WHERRY_HEAD_NONE,
-                                        .head_activation = s->words ? WHERRY_HEAD_GELU : WHERRY_HEAD_PLAIN};
+                                        .head = s->words || s->masked ? WHERRY_HEAD_VOCABULARY : WHERRY_HEAD_NONE,
+                                        .head_activation =
+                                            s->words || s->masked ? WHERRY_HEAD_GELU : WHERRY_HEAD_PLAIN};
     wherry_device *device;
     wherry_model *model;
     wherry_session *session;
@@ -144,8 +156,10 @@ static void test_one(void **state)
                                       .max_sequences = batch.sequences + 2,
                                       .dtype = WHERRY_DTYPE_F16,
                                       .plan = c->plan,
-                                      .output = s->words ? WHERRY_OUTPUT_WORDS : WHERRY_OUTPUT_EMBEDDING,
-                                      .pool = s->words ? WHERRY_POOL_DEFAULT : WHERRY_POOL_MEAN,
+                                      .output = s->words    ? WHERRY_OUTPUT_WORDS
+                                                : s->masked ? WHERRY_OUTPUT_ENTROPY
+                                                            : WHERRY_OUTPUT_EMBEDDING,
+                                      .pool = s->words || s->masked ? WHERRY_POOL_DEFAULT : WHERRY_POOL_MEAN,
                                       .keep_intermediates = true,
                                       .training = c->train ? &training : NULL,
                                       .kernels = c->gemm,
@@ -160,8 +174,14 @@ static void test_one(void **state)
     assert_true(summary.groups > 0);
     assert_true(groups_of_rung > 0); /* else nothing was tested */
     if (c->train && c->gemm && !strcmp(c->gemm, "wgmma") && !strcmp(c->plan, "flash"))
-        assert_int_equal(operand_sums(session), /* of Q, K and V, and of the first linear layer */
-                         c->layouts && strstr(c->layouts, "w_lin1") ? 0 : 2);
+        assert_int_equal(operand_sums(session), /* of Q, K and V, the first linear layer, and of each strip of words */
+                         (c->layouts && strstr(c->layouts, "w_lin1") ? 0 : 2) + 3 * s->masked);
+    if (c->train && c->gemm && !strcmp(c->gemm, "wgmma") && !strcmp(c->plan, "flash"))
+        assert_int_equal(slopes(session), /* both passes' */
+                         s->activation == WHERRY_ACTIVATION_RELU || c->save != WHERRY_SAVE_DEFAULT ||
+                                 c->layouts == orders[CHANNELS][1]
+                             ? 0
+                             : 2);
     if (s->parts && c->train && c->gemm && !strcmp(c->gemm, "wgmma")) assert_true(adding(session) > 0);
     if (c->train && c->gemm && !strcmp(c->gemm, "wgmma"))
         assert_int_equal(head_sums(session), !strcmp(c->plan, "flash") && s->hidden / s->heads <= 64);
@@ -206,19 +226,12 @@ static bool few_fits(const struct shape *s)
 }
 
 /* Of each kernel something, in little time: what takes it is the compiler. */
-static const char *const usual[] = {"heads-64 flash wgmma training",
-                                    "heads-32 flash wgmma training",
-                                    "rows flash wgmma inference",
-                                    "heads-64 flash mma inference",
-                                    "heads-32 flash small_batch inference",
-                                    "few flash auto training",
-                                    "heads-64 flash wgmma training both",
-                                    "heads-64 flash wgmma training channels",
-                                    "parts flash wgmma training",
-                                    "distances-32 flash wgmma training",
-                                    "distances flash mma inference",
-                                    "words flash mma inference",
-                                    "distances-32 flash small_batch inference"};
+static const char *const usual[] = {
+    "heads-64 flash wgmma training",      "heads-32 flash wgmma training",           "rows flash wgmma inference",
+    "heads-64 flash mma inference",       "heads-32 flash small_batch inference",    "few flash auto training",
+    "heads-64 flash wgmma training both", "heads-64 flash wgmma training channels",  "parts flash wgmma training",
+    "distances-32 flash wgmma training",  "distances flash mma inference",           "words flash mma inference",
+    "masked flash wgmma training",        "distances-32 flash small_batch inference"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;
@@ -264,12 +277,13 @@ int main(int argc, char **argv)
                     if (kind / 2 == CHANNELS && strcmp(plan_names[p], "flash")) continue;
                     if (!(rungs & RUNG_BIT(r)) || ((choice || r == RUNG_SMALL_BATCH) && !few_fits(&shapes[s])))
                         continue;
-                    *c = (struct test_case){.shape = &shapes[s],
-                                            .plan = plan_names[p],
-                                            .gemm = choice ? NULL : rung_name((enum rung)r),
-                                            .train = train,
-                                            .layouts = orders[kind / 2][1],
-                                            .save = (wherry_save)((s + p) % 4)};
+                    *c =
+                        (struct test_case){.shape = &shapes[s],
+                                           .plan = plan_names[p],
+                                           .gemm = choice ? NULL : rung_name((enum rung)r),
+                                           .train = train,
+                                           .layouts = orders[kind / 2][1],
+                                           .save = shapes[s].masked ? WHERRY_SAVE_DEFAULT : (wherry_save)((s + p) % 4)};
                     snprintf(c->name, sizeof c->name, "%s %s %s %s%s", c->shape->name, c->plan,
                              choice ? "auto" : c->gemm, train ? "training" : "inference", orders[kind / 2][0]);
                     if (wanted(c->name, argc, argv) && support_share(of_all++))

@@ -163,7 +163,7 @@ static void check_plan(const char *device, wherry_optimizer kind, wherry_dtype d
     size_t count = GROUPS_MOST, parts[WHERRY_TRAIN_PARTS];
     struct setup s;
     setup_open(device, "classes", kind, dtype, &s);
-    EXPECT_OK(wherry_trainer_plan(context, s.device, s.model, &s.session, &s.desc, &planned, groups, &count, parts));
+    EXPECT_OK(wherry_trainer_plan(context, s.device, s.model, &s.session, &s.desc, 0, &planned, groups, &count, parts));
     trainer_open(&s);
     EXPECT_OK(wherry_trainer_memory(s.trainer, &made));
     assert_memory_equal(&planned, &made, sizeof made);

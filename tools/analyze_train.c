@@ -34,8 +34,9 @@ static int count_groups(struct train_analysis *a)
     struct tool *tool = a->tool;
     for (int time = 0; time < 2; time++) {
         a->memory.struct_size = sizeof a->memory;
-        wherry_status status = wherry_trainer_plan(tool->context, tool->device, tool->model, &a->work.session,
-                                                   &a->work.trainer, &a->memory, a->groups, &a->count, a->parts);
+        wherry_status status =
+            wherry_trainer_plan(tool->context, tool->device, tool->model, &a->work.session, &a->work.trainer,
+                                (uint32_t)a->work.masked, &a->memory, a->groups, &a->count, a->parts);
         if (status) return tool_error(tool, status, NULL);
         if (!a->groups) a->groups = need(calloc(a->count + 1, sizeof *a->groups));
     }

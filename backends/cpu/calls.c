@@ -107,6 +107,7 @@ static const char *unknown(const struct knowledge *k, const struct call *call)
     if (!strcmp(k->kernel, "gemm") && call_runtime(call) == RUNTIME_K &&
         (call_get(call, CONST_COLUMN_SUMS, 0) || call_get(call, CONST_SUM, 0)))
         return "a weight's gradient is summed as a whole here, and no operand's columns";
+    if (call_has_slopes(call)) return "slopes of activations are kept where a GPU's products make them on the way";
     if (!strcmp(k->kernel, "roof_arithmetic") && call_get(call, CONST_FORM, ROOF_PORTABLE) != ROOF_PORTABLE)
         return "it has no instructions of NVIDIA's";
     return NULL;

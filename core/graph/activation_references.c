@@ -133,6 +133,38 @@ REFERENCE(reference_tanh_dx)
     return each_slope(g, o, b, v, tanh_slope);
 }
 
+static double as_it_is(double x) { return x; }
+
+REFERENCE(reference_given_dx)
+{
+    (void)e;
+    return each_slope(g, o, b, v, as_it_is);
+}
+
+/* The slope of each element, and 0 where dropout leaves nothing of it. */
+static bool slopes(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,
+                   double (*slope)(double))
+{
+    size_t columns = tensor_row_length(g, o->out[0]);
+    double *y = value(g, v, o->out[0]);
+    TRY(each(g, o, b, v, slope));
+    for (uint32_t r = 0; o->dropout > 0 && r < b->tokens; r++)
+        reference_drop_row(o, v, r, columns, y + r * columns, y + r * columns);
+    return true;
+}
+
+REFERENCE(reference_gelu_slope)
+{
+    (void)e;
+    return slopes(g, o, b, v, gelu_slope);
+}
+
+REFERENCE(reference_gelu_tanh_slope)
+{
+    (void)e;
+    return slopes(g, o, b, v, gelu_tanh_slope);
+}
+
 /* ---- gates: of two neighbours, one through an activation, times the other ---- */
 
 static double activation_of(uint32_t activation, double x)

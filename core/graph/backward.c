@@ -296,12 +296,34 @@ static int first_of_slices(const struct graph *g, const struct op *forward, int 
     return first;
 }
 
+/* The operator that made the slope of the activation that operator `last` belongs to, or drops of; -1: none did. */
+static int slope_of(const struct backward *w, int last)
+{
+    int activation = w->forward[last].role == ACTIVATION_DROPOUT ? last - 1 : last;
+    bool there = activation > 0 && w->forward[activation].role == ACTIVATION &&
+                 w->forward[activation - 1].role == ACTIVATION_SLOPE;
+    return there ? activation - 1 : -1;
+}
+
+/* The activation and the dropout after it at once: the slope has both. */
+static void derive_slope(struct backward *w, const struct op *slope, int out)
+{
+    const struct op *activation = slope + 1;
+    int dx = backward_target(w, activation, activation->in[0]);
+    backward_emit(w, activation, "_dx", DX, &kind_given_dx, dx, backward_gradient_of(w, out), slope->out[0], -1);
+    backward_give(w, activation, activation->in[0], dx);
+}
+
 static void derive_all(struct backward *w)
 {
     const struct graph *g = w->b->g;
     for (int i = g->n_forward - 1; i >= 0 && w->b->ok; i--) {
         const struct op *o = &w->forward[i];
-        if (o->kind != &kind_contract) {
+        int slope = slope_of(w, i);
+        if (slope >= 0) {
+            derive_slope(w, &w->forward[slope], o->out[0]);
+            i = slope;
+        } else if (o->kind != &kind_contract) {
             derive(w, o);
         } else if (g->tensors[o->in[1]].role != TENSOR_WEIGHT) {
             derive_product(w, o);
@@ -330,7 +352,7 @@ static bool start(struct backward *w)
         w->saved[t] = t;
     }
     for (int o = 0; o < g->n_forward; o++)
-        for (int i = 0; i < OP_MAX_IN; i++)
+        for (int i = 0; g->ops[o].role != ACTIVATION_SLOPE && i < OP_MAX_IN; i++)
             if (g->ops[o].in[i] >= 0) w->readers[g->ops[o].in[i]]++;
     return true;
 }

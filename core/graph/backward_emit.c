@@ -33,6 +33,7 @@ int backward_gradient_make(struct backward *w, int tensor)
                                                      .parent = -1,
                                                      .slice = t.slice,
                                                      .strip = t.strip,
+                                                     .pitch = t.pitch,
                                                      .gradient_of = -1};
     if (t.parent >= 0) {
         bool part = t.role == TENSOR_WEIGHT && w->readers[t.parent] > 0;
@@ -63,6 +64,7 @@ int backward_part_make(struct backward *w, const struct op *o, const char *suffi
     struct tensor t = {.dims = w->b->g->tensors[tensor].dims,
                        .role = TENSOR_VALUE,
                        .layer = o->layer,
+                       .pitch = w->b->g->tensors[tensor].pitch,
                        .parent = -1,
                        .gradient_of = -1};
     snprintf(t.name, sizeof t.name, "%.40s%s", o->name, suffix);

@@ -165,8 +165,24 @@ static uint32_t activation_number(wherry_activation activation)
     }
 }
 
+/* A ReLU's follows from what it makes; a gate and a SiLU keep what goes into them. NULL: there is none. */
+static const struct op_kind *slope_kind(const wherry_model_config *config)
+{
+    if (config->gate) return NULL;
+    return config->activation == WHERRY_ACTIVATION_GELU        ? &kind_gelu_slope
+           : config->activation == WHERRY_ACTIVATION_GELU_TANH ? &kind_gelu_tanh_slope
+                                                               : NULL;
+}
+
+static const struct op_kind *row_kind(const struct builder *b, const struct op_row *row)
+{
+    const wherry_model_config *config = b->options->config;
+    return row->kind ? row->kind : row->role == ACTIVATION_SLOPE ? slope_kind(config) : activation_kind(config);
+}
+
 static bool row_there(const struct builder *b, const struct op_row *row)
 {
+    if (row->when == WHEN_SLOPES) return b->options->training && b->options->slopes && row_kind(b, row);
     bool flash = b->options->training && b->options->flash;
     int parts = b->options->qkv_parts > 1 ? (int)b->options->qkv_parts : 1;
     return (!row->parts || row->parts == parts) && row->when != (flash ? WHEN_STORED : WHEN_FLASH) &&
@@ -199,7 +215,7 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
             b->made[layer][row->out[0]] = builder_layer_tensor(b, layer, row->in[0]);
             continue;
         }
-        struct op o = {.kind = row->kind ? row->kind : activation_kind(config),
+        struct op o = {.kind = row_kind(b, row),
                        .row = row,
                        .role = row->role,
                        .layer = layer,
@@ -213,7 +229,7 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
         if (o.kind == &kind_layernorm) o.attribute = config->epsilon;
         if (o.kind == &kind_softmax || o.kind == &kind_scores_bias)
             o.attribute = (float)(1 / sqrt((double)b->g->dims.of['p']));
-        if (o.kind == &kind_dropout) o.dropout = b->options->dropout;
+        if (o.kind == &kind_dropout || o.role == ACTIVATION_SLOPE) o.dropout = b->options->dropout;
         if (o.kind == &kind_gate) {
             o.activation = activation_number(config->activation);
             o.gate = config->gate == WHERRY_GATE_FIRST ? GATE_EVEN : GATE_ODD;

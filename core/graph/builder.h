@@ -47,6 +47,7 @@ enum {
     B_LIN1,
     LIN1_RAW,
     LIN1_BIASED,
+    SLOPE,
     ACTIVE,
     ACTIVE_DROPPED,
     W_LIN2,
@@ -78,12 +79,12 @@ extern const struct tensor_row layer_tensors[LAYER_TENSORS];
 extern const struct tensor_row tensor_pooler; /* outside the layers the only matrix of a product */
 
 /* When a row of a table is there. */
-enum when { ALWAYS, WHEN_FLASH, WHEN_STORED };
+enum when { ALWAYS, WHEN_FLASH, WHEN_STORED, WHEN_SLOPES };
 
 struct op_row {
     const char *name;
     enum role role;
-    const struct op_kind *kind; /* NULL: the model's activation */
+    const struct op_kind *kind; /* NULL: the model's activation, or its slope */
     int out[OP_MAX_OUT];        /* the second one NONE by being 0: nothing makes X a second output */
     int in[OP_ROW_IN];
     const char *einsum;

@@ -20,7 +20,7 @@ enum launch {
     LAUNCH_SCORES,     /* score tiles * HEADS: tiles fastest */
     LAUNCH_PARTS,      /* ceil(rows / PART_ROWS) * ceil(N / TILE_N), columns fastest; without TILE_N all are one */
     LAUNCH_COLUMNS,    /* ceil(SETS * N / TILE_N) */
-    LAUNCH_TABLE       /* the M rows of a table, times ceil(rows / PART_ROWS) with COLUMN_SUMS; rows fastest */
+    LAUNCH_TABLE /* the M rows of a table, TILE_M each, times ceil(rows / PART_ROWS) with COLUMN_SUMS; rows fastest */
 };
 
 /* In the place of a tensor: the group's own memory, for what its first kernel tells its second. */

@@ -38,6 +38,7 @@
     {"lin1",               LIN1,              &kind_contract,  {LIN1_RAW},          {input, W_LIN1, NONE},                   "bji,ui->bju",      .paper = {11, 29, 30}, .gate = UNGATED}, \
     {"lin1",               LIN1,              &kind_contract,  {LIN1_RAW},          {input, W_LIN1, NONE},                   "bji,rui->bjru",    .paper = {11, 29, 30}, .gate = GATED}, \
     {"lin1_bias",          LIN1_BIAS,         &kind_bias,      {LIN1_BIASED},       {LIN1_RAW, B_LIN1, NONE},                NULL,               .paper = {12, 0, 28}}, \
+    {"slope",              ACTIVATION_SLOPE,  NULL,            {SLOPE},             {LIN1_BIASED, NONE, NONE},               NULL,               .paper = {0}, .when = WHEN_SLOPES, .site = DROPOUT_ACTIVATION}, \
     {"activation",         ACTIVATION,        NULL,            {ACTIVE},            {LIN1_BIASED, NONE, NONE},               NULL,               .paper = {13, 27}}, \
     {"activation_dropout", ACTIVATION_DROPOUT,&kind_dropout,   {ACTIVE_DROPPED},    {ACTIVE, NONE, NONE},                    NULL,               .paper = {14, 26}, .site = DROPOUT_ACTIVATION}, \
     {"lin2",               LIN2,              &kind_contract,  {LIN2_RAW},          {ACTIVE_DROPPED, W_LIN2, NONE},          "bju,iu->bji",      .paper = {15, 23, 24}}, \

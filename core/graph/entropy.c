@@ -1,6 +1,7 @@
 /* The loss of a masked language model, on the scores of the vocabulary for tokens that have a label. With strips the
  * scores are never there as a whole: a strip's words at a time are multiplied, and what the rows come to so far goes
- * from strip to strip; the backward pass multiplies each strip again. */
+ * from strip to strip; the backward pass multiplies each strip again. Where rows of scores have a pitch, strips are
+ * longer, and the last one has all words that are left. */
 #include "graph/entropy.h"
 
 #include <stdio.h>
@@ -9,7 +10,8 @@
 #include "interface/interface.h"
 
 enum {
-    STRIP_WORDS = 4096, /* at most: of 16 bits a few thousand rows' scores stay in a large GPU's cache */
+    STRIP_WORDS = 4096,   /* at most: of 16 bits a few thousand rows' scores stay in a large GPU's cache */
+    PITCHED_WORDS = 8192, /* of them 2,457 rows are 640 tiles of 128 x 256, five for each of 132 multiprocessors */
     STRIPS_FEWEST = 3,
     ALIGNED_WORDS = 8, /* rows of scores begin on 16 bytes where a strip has a multiple of so many */
     STRIP_ROUND = 128  /* strips begin at a multiple of so many: biases on 256 bytes */
@@ -27,18 +29,21 @@ static const struct {
     [WHOLE] = {'v', "v", "vi", "ve", "bsv", "bsi,vi->bsv", "bse,ve->bsv"},
 };
 
-/* Words of strips whose rows are aligned: all, but for a few that are a strip of their own. */
-static uint32_t aligned_words(uint32_t vocabulary)
+/* Words of strips whose rows are aligned: all, but for a few that are a strip of their own where rows have no pitch. */
+static uint32_t aligned_words(const struct graph_options *options)
 {
-    return vocabulary % ALIGNED_WORDS ? vocabulary / STRIP_ROUND * STRIP_ROUND : vocabulary;
+    uint32_t vocabulary = options->config->vocabulary;
+    return vocabulary % ALIGNED_WORDS && !options->pitched ? vocabulary / STRIP_ROUND * STRIP_ROUND : vocabulary;
 }
 
 /* Words of a full strip; 0: the vocabulary is one. */
-static uint32_t strip_words(uint32_t vocabulary)
+static uint32_t strip_words(const struct graph_options *options)
 {
-    uint32_t aligned = aligned_words(vocabulary), n = (uint32_t)divide_up(aligned, STRIP_WORDS);
+    uint32_t aligned = aligned_words(options), most = options->pitched ? PITCHED_WORDS : STRIP_WORDS,
+             n = (uint32_t)divide_up(aligned, most);
     if (n < STRIPS_FEWEST) n = STRIPS_FEWEST;
     uint32_t words = (uint32_t)round_up(divide_up(aligned, n), STRIP_ROUND);
+    if (options->pitched && words > most / 2) words = most; /* the last one is what is left */
     return words < aligned ? words : 0;
 }
 
@@ -74,6 +79,15 @@ static const char *numbered(const char *what, enum letter which, uint32_t first,
     return name;
 }
 
+/* A tensor of scores of `count` words. */
+static int add_scores(struct entropy *n, const char *name, enum letter which, uint32_t count)
+{
+    uint32_t pitch = n->b->options->pitched ? (uint32_t)round_up(count, ALIGNED_WORDS) : count;
+    return builder_named(
+        n->b, name,
+        (struct tensor){.dims = letters[which].scores, .role = TENSOR_VALUE, .pitch = pitch > count ? pitch : 0});
+}
+
 /* The scores of `count` words, and what the rows come to with them. */
 static void add_words(struct entropy *n, enum letter which, uint32_t first, uint32_t count)
 {
@@ -84,10 +98,10 @@ static void add_words(struct entropy *n, enum letter which, uint32_t first, uint
     b->g->dims.of[(unsigned char)letters[which].letter] = count;
     int table = which == WHOLE ? n->table : add_strip(b, n->table, first, table_dims),
         bias = which == WHOLE ? n->bias : add_strip(b, n->bias, first, letters[which].words);
-    int scores = builder_value(b, numbered("vocabulary", which, first, made), letters[which].scores);
+    int scores = add_scores(n, numbered("vocabulary", which, first, made), which, count);
     builder_plain(b, numbered("vocabulary", which, first, name), VOCABULARY_SCORES, &kind_contract, scores,
                   (const int[]){n->x, table, -1}, n->narrow ? letters[which].product_narrow : letters[which].product);
-    int biased = builder_value(b, numbered("vocabulary_scores", which, first, made), letters[which].scores);
+    int biased = add_scores(n, numbered("vocabulary_scores", which, first, made), which, count);
     builder_plain(b, numbered("vocabulary_bias", which, first, name), VOCABULARY_BIAS, &kind_bias, biased,
                   (const int[]){scores, bias, -1}, NULL);
     int state = builder_named(b, numbered("entropy", which, first, made),
@@ -100,7 +114,7 @@ static void add_words(struct entropy *n, enum letter which, uint32_t first, uint
 
 static void add_strips(struct entropy *n, uint32_t vocabulary, uint32_t words)
 {
-    uint32_t aligned = aligned_words(vocabulary), first = 0;
+    uint32_t aligned = aligned_words(n->b->options), first = 0;
     for (; first + words <= aligned; first += words) add_words(n, FULL, first, words);
     if (first < aligned) add_words(n, LAST, first, aligned - first);
     if (aligned < vocabulary) add_words(n, REST, aligned, vocabulary - aligned);
@@ -120,7 +134,7 @@ int builder_labelled(struct builder *b, int x)
 
 int builder_entropy(struct builder *b, int x, int table, int bias)
 {
-    uint32_t vocabulary = b->options->config->vocabulary, words = b->options->strips ? strip_words(vocabulary) : 0;
+    uint32_t vocabulary = b->options->config->vocabulary, words = b->options->strips ? strip_words(b->options) : 0;
     struct entropy n = {.b = b, .narrow = b->options->config->embedding, .x = x, .table = table, .bias = bias};
     n.state = -1;
     n.labels = builder_labels(b, BATCH_LABELS, "labels", "bs");

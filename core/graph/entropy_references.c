@@ -102,6 +102,7 @@ CONSTANTS(constants_entropy)
 {
     (void)group;
     set_rows(g, o->in[0], call);
+    call_set_pitches(g, call);
     call_set(call, CONST_POSITION, o->column);
     if (o->in[2] >= 0) call_set(call, CONST_RESIDUAL, 1);
 }
@@ -119,5 +120,6 @@ CONSTANTS(constants_entropy_dx)
 {
     (void)group;
     set_rows(g, o->in[0], call);
+    call_set_pitches(g, call);
     call_set(call, CONST_POSITION, o->column);
 }

@@ -136,6 +136,7 @@ struct tensor {
     uint32_t slice;
     bool paired;     /* channels c and c + half of a head of Q and K lie side by side */
     bool strip;      /* with a parent: this has the parent's rows from number `slice` on, and letters of its own */
+    uint32_t pitch;  /* > 0: rows begin so many elements apart, which is more than they have */
     bool input;      /* the caller's: made by no operator */
     bool output;     /* a result of the graph: lives until the end */
     int gradient_of; /* >= 0: the weight that this is the gradient of */
@@ -197,6 +198,7 @@ enum role {
     LABELLED,    /* rows of tokens that have a label */
     ENTROPY,     /* what a strip's scores add to the cross-entropy */
     ENTROPY_SUM, /* of all rows */
+    ACTIVATION_SLOPE,
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
@@ -336,8 +338,10 @@ struct graph_options {
     uint32_t n_modules;
     enum weight first_weight;  /* of these modules; NONE: WEIGHT_MODULE */
     struct word_weights words; /* of WHERRY_OUTPUT_WORDS */
-    bool strips; /* of WHERRY_OUTPUT_ENTROPY: scores of the vocabulary by strips, which are made again backward */
+    bool strips;  /* of WHERRY_OUTPUT_ENTROPY: scores of the vocabulary by strips, which are made again backward */
+    bool pitched; /* rows of scores begin on 16 bytes whatever the vocabulary is: products take rows that lie so */
     bool normalize;
+    bool slopes;        /* training: the forward pass keeps the activation's slope instead of what it reads */
     bool stack;         /* the layers alone, from x to y: no embeddings, no pooling */
     bool training;      /* with the backward pass */
     float dropout;      /* training: > 0: the four dropouts are there */
@@ -359,7 +363,8 @@ uint32_t dims_rows(const char *dims);
 /* Elements of a tensor with these letters. */
 uint64_t dims_volume(const struct dims *d, const struct batch_shape *b, const char *letters);
 uint64_t tensor_elements(const struct graph *g, const struct batch_shape *b, int tensor);
-/* Elements of memory from its first to its last: in channel-major order, rows have room for more tokens. */
+/* Elements of memory from its first to its last: in channel-major order, rows have room for more tokens; those with a
+ * pitch for more elements. */
 uint64_t tensor_extent(const struct graph *g, const struct batch_shape *b, int tensor);
 /* Whether a tensor with these letters has rows of tokens. */
 bool dims_channel_major(const char *dims);
@@ -372,6 +377,8 @@ uint32_t tensor_row_stride(const struct graph *g, int tensor);
 uint32_t tensor_row_offset(const struct graph *g, int tensor);
 /* Elements of one row: the letters that are not b, j, k, s. */
 uint32_t tensor_row_length(const struct graph *g, int tensor);
+/* Elements of memory from one row of a tensor without a parent to the next. */
+uint32_t tensor_row_pitch(const struct graph *g, int tensor);
 /* Of these, how many lie side by side, and elements from one such stretch to the next: other slices lie between a
  * slice's. */
 uint32_t tensor_slice_length(const struct graph *g, int tensor);

@@ -78,6 +78,19 @@ static bool channels_run(const struct graph *g, const struct group *group, struc
                 group->kernel);
 }
 
+/* Rows with a pitch are read and written by products and by what goes from row to row. */
+static bool pitches_run(const struct graph *g, const struct group *group, struct error *e)
+{
+    static const char *const kernels[] = {"gemm", "entropy", "entropy_backward", "columns"};
+    bool outside = false;
+    for (int i = 0; i < group->n_reads; i++) outside |= g->tensors[group->reads[i]].pitch > 0;
+    for (int i = 0; i < group->n_writes; i++) outside |= g->tensors[group->writes[i]].pitch > 0;
+    for (size_t i = 0; outside && i < sizeof kernels / sizeof *kernels; i++)
+        if (!strcmp(group->kernel, kernels[i])) return true;
+    return !outside || fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: the kernel %s takes no rows with a pitch", group->name,
+                            group->kernel);
+}
+
 /* Outputs that leave the group: those with a slot of their own, sums over rows (for the second kernel), then Y for the
  * last and SUM for the first of the others. Slices of one tensor are one argument. */
 static bool add_outputs(const struct graph *g, const struct group *group, struct call *call, int sums[3], int *n_sums,
@@ -128,11 +141,19 @@ static void call_reduce(const struct graph *g, const struct call *first, const i
     call_set(out, CONST_SETS, (uint32_t)n_sums);
 }
 
+/* Whether an activation's slope comes with its result. */
+static bool makes_slope(const struct graph *g, const struct group *group)
+{
+    for (int i = 0; group->count > 1 && i < group->count; i++)
+        if (g->ops[group->ops[i]].role == ACTIVATION_SLOPE) return true;
+    return false;
+}
+
 /* What a kernel must know about operators that others come before. */
 static void set_order(const struct graph *g, const struct group *group, struct call *call, int n_sums)
 {
     bool rows = call_has_slot(call, SLOT_Y), norm = !strcmp(call->kernel, "layernorm_backward");
-    if (call_has_slot(call, SLOT_SUM)) call_set(call, CONST_SUM, 1);
+    if (call_has_slot(call, SLOT_SUM)) call_set(call, CONST_SUM, makes_slope(g, group) ? SUM_SLOPE : 1);
     if (n_sums && !norm) call_set(call, CONST_COLUMN_SUMS, rows ? 1 : 2);
     if (!norm) return;
     for (int i = 0; i < group->count; i++) {
@@ -172,7 +193,7 @@ bool group_calls(const struct graph *g, const struct group *group, struct call o
     *count = 1;
     first->kernel = group->kernel;
     first->launch = group->launch;
-    TRY(channels_run(g, group, e) && sums_first_operand(g, group, first, e));
+    TRY(channels_run(g, group, e) && pitches_run(g, group, e) && sums_first_operand(g, group, first, e));
     for (int i = 0; i < group->count; i++)
         for (int k = 0; k < OP_MAX_IN; k++)
             if (group_reads_tensor(group, g->ops[group->ops[i]].in[k]))

@@ -34,6 +34,17 @@ static void set_operand(const struct graph *g, struct call *call, uint8_t stride
     call_set(call, offset, tensor_row_offset(g, tensor));
 }
 
+/* Rows of the first operand and of the result that begin apart from one another. */
+void call_set_pitches(const struct graph *g, struct call *call)
+{
+    for (int i = 0; i < call->n_arguments; i++) {
+        int tensor = call->arguments[i].tensor;
+        uint32_t pitch = tensor < 0 ? 0 : g->tensors[tensor].pitch;
+        if (pitch && call->arguments[i].slot == SLOT_X) call_set(call, CONST_X_STRIDE, pitch);
+        if (pitch && call->arguments[i].slot == SLOT_Y) call_set(call, CONST_Y_STRIDE, pitch);
+    }
+}
+
 /* Where an argument lies, for the slots that may be slices of wider rows. */
 static void set_operands(const struct graph *g, struct call *call)
 {
@@ -147,6 +158,7 @@ CONSTANTS(constants_contract)
         return;
     }
     set_slices(g, call);
+    call_set_pitches(g, call);
     const char *out = g->tensors[o->out[0]].dims;
     bool dw = !strchr(out, 'b');
     /* The weight's outer index is what is summed over, where the rows have it, too. */
@@ -290,6 +302,27 @@ ACTIVATION_CONSTANTS(gelu_dx, CONST_DERIVATIVE, ACTIVATION_GELU)
 ACTIVATION_CONSTANTS(gelu_tanh_dx, CONST_DERIVATIVE, ACTIVATION_GELU_TANH)
 ACTIVATION_CONSTANTS(silu_dx, CONST_DERIVATIVE, ACTIVATION_SILU)
 ACTIVATION_CONSTANTS(tanh_dx, CONST_DERIVATIVE, ACTIVATION_TANH)
+ACTIVATION_CONSTANTS(given_dx, CONST_DERIVATIVE, ACTIVATION_GIVEN)
+
+/* In a group with its activation it is a second result, SUM_SLOPE; the activation comes after it. */
+static void set_slope(const struct graph *g, const struct op *o, struct call *call, uint32_t which)
+{
+    set_activation(g, o, call, CONST_ACTIVATION, which);
+    if (o->dropout > 0) call_set(call, CONST_DROPOUT, dropout_threshold(o->dropout));
+    call->site = (uint32_t)(4 * o->layer + o->site);
+}
+
+CONSTANTS(constants_gelu_slope)
+{
+    (void)group;
+    set_slope(g, o, call, SLOPE_GELU);
+}
+
+CONSTANTS(constants_gelu_tanh_slope)
+{
+    (void)group;
+    set_slope(g, o, call, SLOPE_TANH_GELU);
+}
 
 /* N is the number of pairs; of a product, which makes them, that of its columns. */
 CONSTANTS(constants_gate)
@@ -338,6 +371,7 @@ CONSTANTS(constants_columns)
     for (int i = 0; i < group->count; i++)
         if (g->ops[group->ops[i]].kind->class_ == WHERRY_CLASS_CONTRACTION) return;
     set_columns(g, o, call);
+    call_set_pitches(g, call);
 }
 
 CONSTANTS(constants_norm_dw)

@@ -56,6 +56,9 @@ CONSTANTS(constants_relu_slope);
 CONSTANTS(constants_gelu_dx);
 CONSTANTS(constants_gelu_tanh_dx);
 CONSTANTS(constants_tanh_dx);
+CONSTANTS(constants_given_dx);
+CONSTANTS(constants_gelu_slope);
+CONSTANTS(constants_gelu_tanh_slope);
 /* Of losses (loss_constants.c). */
 CONSTANTS(constants_take);
 CONSTANTS(constants_take_dx);
@@ -71,6 +74,8 @@ CONSTANTS(constants_cross_entropy_dx);
 CONSTANTS(constants_squared_dx);
 CONSTANTS(constants_binary_dx);
 CONSTANTS(constants_cosent_dx);
+/* Rows of the first operand and of the result that begin apart from one another. */
+void call_set_pitches(const struct graph *g, struct call *call);
 /* Of masked language models (entropy_references.c). */
 CONSTANTS(constants_pick);
 CONSTANTS(constants_entropy);

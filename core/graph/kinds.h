@@ -38,6 +38,7 @@ extern const struct op_kind kind_bias, kind_add, kind_dropout;
 extern const struct op_kind kind_relu, kind_gelu, kind_gelu_tanh, kind_silu, kind_tanh;
 extern const struct op_kind kind_gate;   /* of two neighbours, one through an activation, times the other */
 extern const struct op_kind kind_rotary; /* turns pairs of channels of Q and K by the token's position */
+extern const struct op_kind kind_gelu_slope, kind_gelu_tanh_slope;  /* what their gradients multiply with */
 extern const struct op_kind kind_log1p_relu, kind_log1p_log1p_relu; /* log(1 + relu(x)), and log(1 + that) */
 extern const struct op_kind kind_softmax;                           /* scaled */
 extern const struct op_kind kind_scores_bias;                       /* by the distance of key and query */
@@ -52,6 +53,7 @@ extern const struct op_kind kind_softmax_dx, kind_delta;
 extern const struct op_kind kind_distance_sums, kind_distance_dw; /* of a bias by distance */
 extern const struct op_kind kind_relu_dx, kind_gelu_dx, kind_gelu_tanh_dx, kind_silu_dx, kind_tanh_dx;
 extern const struct op_kind kind_gate_dx, kind_rotary_dx;
+extern const struct op_kind kind_given_dx;   /* times a slope */
 extern const struct op_kind kind_column_sum; /* the gradient of a bias */
 extern const struct op_kind kind_norm_dw, kind_norm_dx;
 extern const struct op_kind kind_scatter_word, kind_scatter_position, kind_scatter_type; /* of embedding tables */

@@ -84,7 +84,8 @@ static const struct plan_row flash[] = {
     {"qkv",              "gemm",               LAUNCH_TILES,      {QKV, QKV_BIAS}},
     {"attention",        "attention",          LAUNCH_QUERIES,    {SCORES, SCORES_BIAS, SOFTMAX, ATTENTION_DROPOUT, CONTEXT}},
     {"out",              "gemm",               LAUNCH_TILES,      {OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL}},
-    {"lin1",             "gemm",               LAUNCH_TILES,      {LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}},
+    {"lin1",             "gemm",               LAUNCH_TILES,      {LIN1, LIN1_BIAS, ACTIVATION_SLOPE, ACTIVATION, ACTIVATION_DROPOUT}},
+    {"lin1",             "gemm",               LAUNCH_TILES,      {LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}}, /* where slopes come alone */
     /* Where a product's epilogue does not gate. */
     {"lin1",             "gemm",               LAUNCH_TILES,      {LIN1, LIN1_BIAS}},
     {"gate",             "gate",               LAUNCH_ELEMENTS,   {ACTIVATION, ACTIVATION_DROPOUT}},

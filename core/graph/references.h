@@ -35,6 +35,9 @@ REFERENCE(reference_rotary_dx);
 REFERENCE(reference_gelu_dx);
 REFERENCE(reference_gelu_tanh_dx);
 REFERENCE(reference_tanh_dx);
+REFERENCE(reference_given_dx);
+REFERENCE(reference_gelu_slope);
+REFERENCE(reference_gelu_tanh_slope);
 REFERENCE(reference_column_sum);
 REFERENCE(reference_norm_dw);
 REFERENCE(reference_norm_dx);
@@ -74,5 +77,9 @@ REFERENCE(reference_entropy);
 REFERENCE(reference_entropy_sum);
 REFERENCE(reference_entropy_dx);
 REFERENCE(einsum_reference); /* any einsum of two operands (einsum.c) */
+
+/* Multiplies a row by its factors of dropout. */
+void reference_drop_row(const struct op *o, const struct values *v, uint32_t row, size_t columns, const double *x,
+                        double *y);
 
 #endif

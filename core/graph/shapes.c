@@ -31,6 +31,8 @@ bool dims_channel_major(const char *dims) { return strchr(dims, 'j') && *dims !=
 
 uint64_t tensor_extent(const struct graph *g, const struct batch_shape *b, int tensor)
 {
+    if (g->tensors[tensor].pitch)
+        return tensor_elements(g, b, tensor) / tensor_row_length(g, tensor) * g->tensors[tensor].pitch;
     if (!dims_channel_major(g->tensors[tensor].dims)) return tensor_elements(g, b, tensor);
     return (uint64_t)tensor_row_length(g, tensor) * g->channel_stride;
 }
@@ -46,6 +48,11 @@ uint32_t tensor_row_length(const struct graph *g, int tensor)
     for (const char *c = g->tensors[tensor].dims; *c; c++)
         if (!strchr("bjks", *c)) n *= g->dims.of[(unsigned char)*c];
     return n;
+}
+
+uint32_t tensor_row_pitch(const struct graph *g, int tensor)
+{
+    return g->tensors[tensor].pitch ? g->tensors[tensor].pitch : tensor_row_length(g, tensor);
 }
 
 static uint32_t letters_volume(const struct graph *g, const char *letters)

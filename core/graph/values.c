@@ -25,41 +25,48 @@ void storage_from_doubles(const double *values, bool f16, size_t count, void *ou
     }
 }
 
-/* The element in memory of a tensor whose value number `index` is channel index % channels of a token. */
-static size_t channel_at(const struct graph *g, size_t channels, size_t index)
+/* The element in memory of value number `index`, whose row begins apart from the one before, or is a column. */
+static size_t element_at(const struct graph *g, int tensor, size_t length, size_t index)
 {
-    return index % channels * g->channel_stride + index / channels;
+    size_t pitch = g->tensors[tensor].pitch;
+    return pitch ? index / length * pitch + index % length : index % length * g->channel_stride + index / length;
+}
+
+static bool is_contiguous(const struct graph *g, int tensor)
+{
+    return !g->tensors[tensor].pitch && !dims_channel_major(g->tensors[tensor].dims);
 }
 
 void tensor_load(const struct graph *g, const struct batch_shape *b, int tensor, bool f16, const void *storage,
                  double *out)
 {
-    size_t n = (size_t)tensor_elements(g, b, tensor), channels = tensor_row_length(g, tensor);
+    size_t n = (size_t)tensor_elements(g, b, tensor), length = tensor_row_length(g, tensor);
     bool half = f16 && !g->tensors[tensor].f32;
     if (g->tensors[tensor].bf16) {
         const uint16_t *upper = storage;
         for (size_t i = 0; i < n; i++) out[i] = (double)bf16_to_float(upper[i]);
         return;
     }
-    if (!dims_channel_major(g->tensors[tensor].dims)) {
+    if (is_contiguous(g, tensor)) {
         doubles_from_storage(storage, half, n, out);
         return;
     }
     for (size_t i = 0; i < n; i++)
-        doubles_from_storage((const char *)storage + channel_at(g, channels, i) * (half ? 2 : 4), half, 1, &out[i]);
+        doubles_from_storage((const char *)storage + element_at(g, tensor, length, i) * (half ? 2 : 4), half, 1,
+                             &out[i]);
 }
 
 void tensor_store(const struct graph *g, const struct batch_shape *b, int tensor, bool f16, const double *values,
                   void *out)
 {
-    size_t n = (size_t)tensor_elements(g, b, tensor), channels = tensor_row_length(g, tensor);
+    size_t n = (size_t)tensor_elements(g, b, tensor), length = tensor_row_length(g, tensor);
     bool half = f16 && !g->tensors[tensor].f32;
-    if (!dims_channel_major(g->tensors[tensor].dims)) {
+    if (is_contiguous(g, tensor)) {
         storage_from_doubles(values, half, n, out);
         return;
     }
     for (size_t i = 0; i < n; i++)
-        storage_from_doubles(&values[i], half, 1, (char *)out + channel_at(g, channels, i) * (half ? 2 : 4));
+        storage_from_doubles(&values[i], half, 1, (char *)out + element_at(g, tensor, length, i) * (half ? 2 : 4));
 }
 
 bool values_create(const struct graph *g, struct values *out, struct error *e)

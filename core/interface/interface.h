@@ -147,6 +147,11 @@
 #define ACTIVATION_LOG1P_RELU 5       /* log(1 + relu(x)): of words' scores, forward alone */
 #define ACTIVATION_LOG1P_LOG1P_RELU 6 /* log(1 + that) */
 #define ACTIVATION_SILU 7             /* x times its sigmoid */
+/* What an activation's gradient is multiplied with, where the forward pass makes it (interface/slopes.h). */
+#define SLOPE_GELU 8
+#define SLOPE_TANH_GELU 9
+#define ACTIVATION_GIVEN 10 /* as a derivative: what is saved is the derivative */
+#define SUM_SLOPE 2         /* CONST_SUM: also write the activation's slope, times dropout's factor */
 
 #define GATE_NONE 0
 #define GATE_EVEN 1

@@ -87,7 +87,7 @@ wherry_status wherry_trainer_memory(const wherry_trainer *trainer, wherry_train_
     return WHERRY_STATUS_OK;
 }
 
-static void costs_fill(const struct wherry_trainer *t, wherry_cost *groups, size_t room)
+static void costs_fill(const struct wherry_trainer *t, uint32_t labelled, wherry_cost *groups, size_t room)
 {
     const struct wherry_session *of[] = {t->session, loss_of(t)};
     struct optimizer_work work;
@@ -95,7 +95,8 @@ static void costs_fill(const struct wherry_trainer *t, wherry_cost *groups, size
     size_t n = 0;
     for (int k = 0; k < 2; k++)
         for (int i = 0; of[k] && i < of[k]->n_groups; i++, n++) {
-            const struct batch_shape shape = of[k]->limits; /* a full batch */
+            struct batch_shape shape = of[k]->limits; /* a full batch */
+            if (labelled && labelled < shape.labelled) shape.labelled = labelled;
             cost_of_group(&of[k]->graph, &shape, &of[k]->groups[i], session_storage(of[k]), &cost);
             if (k) name_after("loss", &cost);
             if (n < room) groups[n] = cost;
@@ -106,7 +107,7 @@ static void costs_fill(const struct wherry_trainer *t, wherry_cost *groups, size
 
 wherry_status wherry_trainer_plan(wherry_context *context, wherry_device *device, const wherry_model *model,
                                   const wherry_session_desc *session, const wherry_trainer_desc *desc,
-                                  wherry_train_memory *memory, wherry_cost *groups, size_t *count,
+                                  uint32_t labelled, wherry_train_memory *memory, wherry_cost *groups, size_t *count,
                                   size_t parts[WHERRY_TRAIN_PARTS])
 {
     if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
@@ -119,7 +120,7 @@ wherry_status wherry_trainer_plan(wherry_context *context, wherry_device *device
     if (status) return status;
     trainer_memory(trainer, memory);
     parts_count(trainer, parts);
-    costs_fill(trainer, groups, groups ? *count : 0);
+    costs_fill(trainer, labelled, groups, groups ? *count : 0);
     *count = parts_sum(parts, WHERRY_TRAIN_PARTS);
     wherry_trainer_destroy(trainer);
     return WHERRY_STATUS_OK;

@@ -137,7 +137,7 @@ struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
         groups = divide_up(call_get(call, CONST_SETS, 1) * n, call_get(call, CONST_TILE_N, 1));
         break;
     case LAUNCH_TABLE:
-        groups = call_get(call, CONST_M, 1);
+        groups = divide_up(call_get(call, CONST_M, 1), call_get(call, CONST_TILE_M, 1));
         if (call_get(call, CONST_COLUMN_SUMS, 0)) groups *= divide_up(rows, call_get(call, CONST_PART_ROWS, 1));
         break;
     }

@@ -70,6 +70,13 @@ bool call_sums_operand(const struct call *call)
     return call_runtime(call) == RUNTIME_K && call_get(call, CONST_SUM, 0);
 }
 
+bool call_has_slopes(const struct call *call)
+{
+    uint32_t activation = call_get(call, CONST_ACTIVATION, ACTIVATION_NONE);
+    return call_get(call, CONST_SUM, 0) == SUM_SLOPE || activation == SLOPE_GELU || activation == SLOPE_TANH_GELU ||
+           call_get(call, CONST_DERIVATIVE, ACTIVATION_NONE) == ACTIVATION_GIVEN;
+}
+
 bool variant_of_rung(const char *name, enum rung rung)
 {
     for (const struct variant *const *v = variants; *v; v++)
@@ -82,6 +89,7 @@ static bool knows(const struct variant *variant, const struct call *call, const 
 {
     if (call_sums_operand(call) && !variant->sums_operand)
         return variant_refuse(reason, "it sums no columns of an operand");
+    if (call_has_slopes(call) && !variant->slopes) return variant_refuse(reason, "it knows no slopes of activations");
     for (int i = 0; i < call->n_constants; i++) {
         uint8_t id = call->constants[i].id;
         if (constants[id].role == CONSTANT_WORK && !memchr(variant->takes, id, sizeof variant->takes))

@@ -45,6 +45,7 @@ struct variant {
      * runs no call that has another one. */
     uint8_t takes[TAKES_MOST];
     bool sums_operand; /* it knows SUM of a weight's gradient, too (call_sums_operand) */
+    bool slopes;       /* it makes slopes of activations, or multiplies with them (call_has_slopes) */
     const char *why;   /* it is chosen, for reports */
     /* Whether it runs this call at these sizes; when not, `reason` says why. The call has no sizes yet but ALIGNED.
      * NULL: any. A portable kernel's looks at the call and the device, never at the number of rows. */
@@ -92,6 +93,8 @@ const struct variant *kernel_row(const char *name);
 const struct variant *variant_find(const char *name);
 /* Whether a weight's gradient gives that of the bias, too: the sums of its operand's columns. */
 bool call_sums_operand(const struct call *call);
+/* Whether it makes the slope of an activation, or multiplies with one that was made. */
+bool call_has_slopes(const struct call *call);
 /* Whether the call does more than the portable kernel of its name can: a product that normalizes rows, its operand's or
  * its own, or sums its operand's columns, attention with a product after it. */
 bool call_fuses(const struct call *call);

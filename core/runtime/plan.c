@@ -77,6 +77,7 @@ static bool make_graph_with(struct wherry_session *s, const char *layouts, struc
                     s->plan->name);
     if (options->layout.channel_major && s->bf16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "layouts: active=ubj is not for bf16: use f32, or leave it out");
+    if (options->layout.channel_major) options->slopes = false; /* they come with rows of tokens */
     TRY(graph_create(&s->context->host, options, &s->graph, e));
     s->layout = options->layout;
     return true;
@@ -116,6 +117,13 @@ static bool dtype_check(const struct wherry_session *s, const wherry_session_des
     return true;
 }
 
+/* Whether the session's products may be wgmma's, for which the graph then is made: others run it, too. */
+static bool may_take_wgmma(const struct wherry_session *s, const char *kernels, const struct device_limits *device)
+{
+    bool asked = !kernels || !*kernels || !strcmp(kernels, "auto") || !strcmp(kernels, rung_name(RUNG_WGMMA));
+    return asked && s->f16 && device->rungs & RUNG_BIT(RUNG_WGMMA);
+}
+
 /* By the rungs that the session takes, as its kernels' sizes are. */
 static struct batch_tables session_tables(const struct wherry_session *s)
 {
@@ -147,6 +155,8 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     s->f16 = desc->dtype == WHERRY_DTYPE_F16 || (desc->dtype == WHERRY_DTYPE_DEFAULT && gpu && device->f16);
     s->bf16 = options.bf16 = desc->dtype == WHERRY_DTYPE_BF16;
     TRY(dtype_check(s, desc, device, e));
+    options.pitched = options.strips && may_take_wgmma(s, desc->kernels, device);
+    options.slopes = options.pitched && options.save == WHERRY_SAVE_DEFAULT;
     s->max_length = desc->max_length ? desc->max_length : info->max_tokens;
     if (s->max_length > info->max_tokens)
         return fail(e, WHERRY_STATUS_TOO_LONG, "sequences of %u tokens: this model has positions for %u", s->max_length,

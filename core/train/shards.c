@@ -167,11 +167,8 @@ bool shard_add_last(struct wherry_trainer *t, const float *gradient, size_t floa
     struct sharding *s = &t->sharding;
     const double factor = weight / optimizer_scale(t->optimizer);
     TRY(session_gradient_give(t->session, gradient, floats, e));
-    for (int piece = 0; piece < t->session->n_pieces; piece++) {
-        TRY(backward_submit(t->session, piece, e));
-        if (t->lora && piece + 1 == t->session->n_pieces) TRY(adapters_differentiate(t->lora->adapters, e));
-        TRY(buckets_go_on(s->buckets, piece, &s->tree, factor, e));
-    }
+    for (int piece = 0; piece < t->session->n_pieces; piece++)
+        TRY(backward_submit(t->session, piece, e) && buckets_go_on(s->buckets, piece, &s->tree, factor, e));
     s->tree.parts[s->tree.n - 1].there = s->joined = true;
     return true;
 }

@@ -195,6 +195,7 @@ struct compared {
     size_t n, pieces;
     size_t length, stride, offset;
     size_t channels, channel_stride; /* 0: a row is contiguous; else that many values, so far apart */
+    size_t row_length, row_pitch;    /* rows begin so far apart */
     struct comparison of[PIECES];
 };
 
@@ -204,7 +205,8 @@ static void compare_piece(size_t piece, void *user)
     struct comparison c = {0};
     for (size_t i = all->n * piece / all->pieces; i < all->n * (piece + 1) / all->pieces; i++) {
         if (i % all->stride < all->offset || i % all->stride >= all->offset + all->length) continue;
-        size_t at = all->channels ? i % all->channels * all->channel_stride + i / all->channels : i;
+        size_t at = all->channels ? i % all->channels * all->channel_stride + i / all->channels
+                                  : i / all->row_length * all->row_pitch + i % all->row_length;
         double want = value_at(all->want, all->half, at), have = value_at(all->have, all->half, at);
         if (!isfinite(want) || !isfinite(have)) {
             c.not_finite += isnan(want) ? !isnan(have) : want != have;
@@ -227,7 +229,9 @@ static void compare_values(const struct trials *t, int tensor, const struct expe
                            .length = tensor_slice_length(g, tensor),
                            .stride = tensor_slice_stride(g, tensor),
                            .offset = tensor_row_offset(g, tensor),
-                           .channel_stride = g->channel_stride};
+                           .channel_stride = g->channel_stride,
+                           .row_length = tensor_row_length(g, x->tensor),
+                           .row_pitch = tensor_row_pitch(g, x->tensor)};
     if (dims_channel_major(g->tensors[tensor].dims)) all.channels = all.length;
     all.pieces = all.n / PIECE_VALUES + 1;
     if (all.pieces > PIECES) all.pieces = PIECES;

@@ -66,6 +66,12 @@ for group, op in zip(a["groups"], b["ops"]):
     assert (group["part"], group["flops"]) == (op["phase"], op["flops"]), group
     assert (group["bytes_read"], group["bytes_written"]) == (op["bytes"]["q"]["r"], op["bytes"]["q"]["w"]), group' \
     "$work/out" "$work/cpu.json"
+# Of masked words the tokens that have a label count: 9 of 64.
+expect 0 '' "$wherry" analyze --train --config minilm-l6 --task mlm --batch 1 --seq 64 --device cpu --json
+check "$python" -c 'import json, sys
+a = json.load(open(sys.argv[1]))
+scores = sum(g["flops"] for g in a["groups"] if g["name"].split("#")[0] == "vocabulary")
+assert a["training"]["masked_tokens"] == 9 and scores == 9 * 30522 * (2 * 384 + 1), scores' "$work/out"
 expect 0 '' "$wherry" analyze --train --model "$models/classes" --task classify --batch 4 --seq 6 --device-spec h200,a100
 check has '^optimizer  optimizer.s'
 check has '^H200\|^h200'

@@ -41,6 +41,17 @@ HALVES(U8CLglobal)
 HALVES(U7CLlocal)
 HALVES(U9CLprivate)
 
+/* ---- atomics ----
+ * Work-items take turns where they wait for one another, and nowhere else. */
+
+uint32_t atomic_or_local(volatile uint32_t *p, uint32_t bits) NAMED("_Z9atomic_orPU7CLlocalVjj");
+uint32_t atomic_or_local(volatile uint32_t *p, uint32_t bits)
+{
+    uint32_t before = *p;
+    *p = before | bits;
+    return before;
+}
+
 /* ---- numbers ---- */
 
 #define ONE(name, f, x)                                                                                                \
@@ -55,6 +66,9 @@ ONE(sqrt, "_Z4sqrtf", x) { return sqrtf(x); }
 ONE(rsqrt, "_Z5rsqrtf", x) { return 1.0f / sqrtf(x); }
 ONE(tanh, "_Z4tanhf", x) { return tanhf(x); }
 ONE(fabs, "_Z4fabsf", x) { return fabsf(x); }
+
+uint32_t clz_1(uint32_t x) NAMED("_Z3clzj");
+uint32_t clz_1(uint32_t x) { return x ? (uint32_t)__builtin_clz(x) : 32; }
 
 float fma_1(float a, float b, float c) NAMED("_Z3fmafff");
 float fma_1(float a, float b, float c) { return fmaf(a, b, c); }

@@ -36,14 +36,15 @@ typedef enum wherry_train_part {
     WHERRY_TRAIN_PARTS
 } wherry_train_part;
 
-/* What a trainer of these would take, and what a step of one batch of its limits computes and moves; nothing is
- * allocated on the device or compiled. Fills at most *count entries of `groups` (NULL: none), those of each part after
- * each other, and sets *count to the number there is and parts[] to how many each part has. Groups of the loss are
- * named "loss.NAME", the optimizer's kernels "optimizer.NAME". */
+/* What a trainer of these would take, and what a step of one batch of its limits computes and moves, of whose tokens
+ * `labelled` have a label where the loss is of masked tokens (0: all); nothing is allocated on the device or compiled.
+ * Fills at most *count entries of `groups` (NULL: none), those of each part after each other, and sets *count to the
+ * number there is and parts[] to how many each part has. Groups of the loss are named "loss.NAME", the optimizer's
+ * kernels "optimizer.NAME". */
 WHERRY_API wherry_status wherry_trainer_plan(wherry_context *context, wherry_device *device, const wherry_model *model,
                                              const wherry_session_desc *session, const wherry_trainer_desc *desc,
-                                             wherry_train_memory *memory, wherry_cost *groups, size_t *count,
-                                             size_t parts[WHERRY_TRAIN_PARTS]);
+                                             uint32_t labelled, wherry_train_memory *memory, wherry_cost *groups,
+                                             size_t *count, size_t parts[WHERRY_TRAIN_PARTS]);
 
 /* A gradient that processes exchange. */
 typedef struct wherry_train_gradient {

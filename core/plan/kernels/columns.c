@@ -66,7 +66,7 @@ static void count_traffic(struct count *c)
 const struct variant variant_columns = {
     .kernel = "columns",
     .name = "columns",
-    .takes = {CONST_N, CONST_ROWS, CONST_DROPOUT, CONST_KEPT, CONST_DERIVATIVE, CONST_COLUMN_SUMS},
+    .takes = {CONST_N, CONST_ROWS, CONST_DROPOUT, CONST_KEPT, CONST_DERIVATIVE, CONST_COLUMN_SUMS, CONST_X_STRIDE},
     .why = "a work-item owns 16 bytes of columns; parts fill four work-groups a multiprocessor",
     .fits = fits,
     .size = size,

@@ -199,13 +199,39 @@ static bool fits_heads(const struct call *call, const struct sizes *s, const cha
     return !*reason;
 }
 
+/* Rows of both operands and of the result begin on 16 bytes, whatever is in them: the copy engine leaves out what comes
+ * after a row's end. Results are stored eight at a time, and of the last eight of a row the rest is its pitch's. */
+static bool rows_aligned(const struct call *call)
+{
+    uint32_t form = call_get(call, CONST_FORM, GEMM_NT);
+    uint32_t m = dimension(call, RUNTIME_M), n = dimension(call, RUNTIME_N), k = dimension(call, RUNTIME_K);
+    uint32_t strides = call_get(call, CONST_X_STRIDE, form == GEMM_TN ? m : k) |
+                       call_get(call, CONST_W_STRIDE, form != GEMM_NT ? n : k) | call_get(call, CONST_Y_STRIDE, n);
+    uint32_t offsets =
+        call_get(call, CONST_X_OFFSET, 0) | call_get(call, CONST_W_OFFSET, 0) | call_get(call, CONST_Y_OFFSET, 0);
+    return (strides | offsets) % 8 == 0;
+}
+
+/* What comes with the results has its place in rows without a pitch. */
+static bool plain_results(const struct call *call)
+{
+    static const uint8_t others[] = {CONST_RESIDUAL, CONST_DERIVATIVE, CONST_DROPOUT, CONST_KEPT,
+                                     CONST_DELTA,    CONST_NORM_Y,     CONST_SUM,     CONST_COLUMN_SUMS};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (call_get(call, others[i], 0)) return false;
+    return true;
+}
+
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
-    *reason = !s->f16                             ? "products by wgmma are of f16"
-              : !call_get(call, CONST_ALIGNED, 0) ? "rows that begin on no multiple of 16 bytes"
-              : dimension(call, RUNTIME_N) % 8    ? "N is no multiple of 8"
-              : call_get(call, CONST_NORM, 0)     ? "it normalizes no operand"
-                                                  : NULL;
+    bool whole = dimension(call, RUNTIME_N) % 8 == 0, slope = call_get(call, CONST_SUM, 0) == SUM_SLOPE;
+    *reason = !s->f16                          ? "products by wgmma are of f16"
+              : !rows_aligned(call)            ? "rows that begin on no multiple of 16 bytes"
+              : !whole && !plain_results(call) ? "N is no multiple of 8"
+              : call_get(call, CONST_NORM, 0)  ? "it normalizes no operand"
+              : slope && (call_runtime(call) != RUNTIME_M || call_get(call, CONST_RESIDUAL, 0))
+                  ? "slopes come with activations of rows of tokens"
+                  : NULL;
     if (!*reason && normalizes(call)) return fits_normal(call, s, reason);
     return !*reason && (!call_get(call, CONST_DELTA, 0) || fits_heads(call, s, reason));
 }
@@ -301,6 +327,7 @@ const struct variant variant_gemm_wgmma = {
               CONST_Y_OFFSET,    CONST_FORM,     CONST_DROPOUT,  CONST_DERIVATIVE, CONST_KEPT,       CONST_M,
               CONST_COLUMN_SUMS, CONST_RUNTIME,  CONST_NORM_Y,   CONST_DELTA,      CONST_HEAD_DIM},
     .sums_operand = true,
+    .slopes = true,
     .why = "wgmma with tiles by the tensor copy engine, Hopper's fastest",
     .fits = fits,
     .size = size,
